@@ -1,0 +1,1 @@
+"""Numbers: tasks, weights, losses, gradient flow and descent, reduced dynamics."""

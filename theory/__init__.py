@@ -1,0 +1,1 @@
+"""Symbols and derivations: the paper's formulas, computed from its definitions."""

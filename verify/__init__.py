@@ -1,0 +1,1 @@
+"""Evidence: PyTorch training, claims with residuals and tolerances, figures, the command line."""
