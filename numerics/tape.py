@@ -1,0 +1,215 @@
+"""Matrix expressions as a tape of NumPy or mpmath operations in which nothing is computed twice.
+
+SymPy's own code printers know neither symbolic identities nor traces, and evaluate every product afresh. Here each node
+of the expression becomes one entry of a tape; equal nodes share an entry, and so do equal beginnings of products.
+"""
+
+from collections.abc import Callable
+from operator import add, mul
+from typing import Any
+
+import mpmath
+import numpy as np
+from sympy import Add, Basic, Dummy, Integer, Symbol
+from sympy.matrices.expressions import (
+    Determinant,
+    Identity,
+    Inverse,
+    MatAdd,
+    MatMul,
+    MatPow,
+    MatrixExpr,
+    MatrixSymbol,
+    Trace,
+    Transpose,
+    ZeroMatrix,
+)
+from sympy.matrices.expressions.kronecker import KroneckerProduct
+from sympy.matrices.expressions.matexpr import MatrixElement
+from sympy.matrices.matrixbase import MatrixBase
+
+Values = list[Any]
+Step = Callable[[Values], Any]
+
+_NUMPY: dict[str, Callable] = {
+    "matrix": lambda value: np.asarray(value),
+    "product": np.matmul,
+    "transpose": np.transpose,
+    "inverse": np.linalg.inv,
+    "determinant": np.linalg.det,
+    "trace": np.trace,
+    "trace_of_product": lambda left, right: np.einsum("ij,ji->", left, right),
+    "identity": np.eye,
+    "zero": lambda rows, columns: np.zeros((rows, columns)),
+    "kron": np.kron,
+}
+
+
+def _trace(matrix: Any) -> Any:
+    return mpmath.fsum(matrix[i, i] for i in range(matrix.rows))
+
+
+def _kron(left: Any, right: Any) -> Any:
+    rows, columns = right.rows, right.cols
+    return mpmath.matrix(
+        [
+            [left[i // rows, j // columns] * right[i % rows, j % columns] for j in range(left.cols * columns)]
+            for i in range(left.rows * rows)
+        ]
+    )
+
+
+_MPMATH: dict[str, Callable] = {
+    "matrix": lambda value: value if isinstance(value, mpmath.matrix) else mpmath.matrix(np.asarray(value).tolist()),
+    "product": mul,
+    "transpose": lambda matrix: matrix.T,
+    "inverse": lambda matrix: matrix**-1,
+    "determinant": mpmath.det,
+    "trace": _trace,
+    "trace_of_product": lambda left, right: _trace(left * right),
+    "identity": mpmath.eye,
+    "zero": mpmath.zeros,
+    "kron": _kron,
+}
+
+
+def compile_matrix_expression(
+    expr: Basic, arguments: tuple[Basic, ...], backend: str, compile_scalar: Callable
+) -> Callable[..., Any]:
+    """The callable for an expression in matrix symbols; the scalars inside it are left to ``compile_scalar``."""
+    tape = _Tape(arguments, _NUMPY if backend == "numpy" else _MPMATH, lambda e, a: compile_scalar(e, a, backend))
+    answer = tape.index(expr)
+    steps = tape.steps
+
+    def evaluate(*values: Any) -> Any:
+        registers = tape.read(values)
+        for step in steps:
+            registers.append(step(registers))
+        return registers[answer]
+
+    return evaluate
+
+
+class _Tape:
+    """Steps, each a function of the registers before it; the first hold the arguments and the sizes read off them."""
+
+    def __init__(self, arguments: tuple[Basic, ...], operations: dict[str, Callable], compile_scalar: Callable) -> None:
+        self.arguments, self.operations, self.compile_scalar = arguments, operations, compile_scalar
+        given = set(arguments)
+        matrices = [argument for argument in arguments if isinstance(argument, MatrixSymbol)]
+        self.dimensions = dict.fromkeys(size for matrix in matrices for size in matrix.shape)
+        self.sizes = [size for size in self.dimensions if isinstance(size, Symbol) and size not in given]
+        self.registers = {name: index for index, name in enumerate([*arguments, *self.sizes])}
+        self.steps: list[Step] = []
+
+    def read(self, values: tuple) -> Values:
+        if len(values) != len(self.arguments):
+            raise TypeError(f"expected values of {self.arguments}, got {len(values)} of them")
+        given = list(zip(self.arguments, values, strict=True))
+        sizes: dict[Any, int] = {name: int(value) for name, value in given if name in self.dimensions}
+        registers: Values = []
+        for name, value in given:
+            if isinstance(name, MatrixSymbol):
+                value, symbolic = self.operations["matrix"](value), tuple[Any, ...](name.shape)
+                shape = (value.rows, value.cols) if isinstance(value, mpmath.matrix) else value.shape
+                wanted = tuple(
+                    sizes.setdefault(size, have) if isinstance(size, Symbol) else int(size.subs(sizes))
+                    for size, have in zip(symbolic, shape, strict=False)
+                )
+                if len(shape) != 2 or any(have != want for have, want in zip(shape, wanted, strict=True)):
+                    raise ValueError(f"{name} must have shape {wanted} to agree with the others, got {shape}")
+            registers.append(value)
+        return registers + [sizes[size] for size in self.sizes]
+
+    def index(self, expr: Basic) -> int:
+        """The register that will hold ``expr``."""
+        if expr not in self.registers:
+            step = self._matrix(expr) if isinstance(expr, MatrixExpr) else self._scalar(expr)
+            self.steps.append(step)
+            self.registers[expr] = len(self.arguments) + len(self.sizes) + len(self.steps) - 1
+        return self.registers[expr]
+
+    def _call(self, name: str, *operands: Basic) -> Step:
+        operation, places = self.operations[name], [self.index(operand) for operand in operands]
+        return lambda registers: operation(*(registers[place] for place in places))
+
+    def _matrix(self, expr: MatrixExpr) -> Step:
+        match expr:
+            case MatAdd():
+                places = [self.index(term) for term in expr.args]
+                return lambda registers: _sum(registers[place] for place in places)
+            case MatMul():
+                scalar, factors = expr.as_coeff_matrices()
+                if scalar != 1:
+                    left, right = self.index(scalar), self.index(MatMul(*factors) if len(factors) > 1 else factors[0])
+                    return lambda registers: registers[left] * registers[right]
+                return self._call("product", MatMul(*factors[:-1]) if len(factors) > 2 else factors[0], factors[-1])
+            case MatPow(base=base, exp=Integer(p=power)) if power > 1:
+                return self._call("product", MatPow(base, power - 1).doit(), base)
+            case MatPow(base=base, exp=Integer(p=power)) if power < 0:
+                return self._call("inverse", MatPow(base, -power).doit())
+            case Transpose():
+                return self._call("transpose", expr.arg)
+            case Inverse():
+                return self._call("inverse", expr.arg)
+            case Identity():
+                return self._call("identity", expr.shape[0])
+            case ZeroMatrix():
+                return self._call("zero", *expr.shape)
+            case KroneckerProduct() if len(expr.args) == 2:
+                return self._call("kron", *expr.args)
+            case MatrixSymbol():
+                raise ValueError(
+                    f"arguments must contain {expr}, on which the expression depends: got {self.arguments}"
+                )
+        raise ValueError(f"expr must be made of sums, products, powers, transposes, inverses and traces, got {expr!r}")
+
+    def _scalar(self, expr: Basic) -> Step:
+        match expr:
+            case Trace():
+                return self._trace(expr.arg)
+            case Determinant():
+                return self._call("determinant", expr.arg)
+            case MatrixElement():
+                place, (i, j) = self.index(expr.parent), (int(expr.i), int(expr.j))
+                return lambda registers: registers[place][i, j]
+            case MatrixBase():
+                raise ValueError(f"expr must not mix explicit matrices with matrix symbols, got {expr!r}")
+        inner = [node for node in _outermost(expr) if node not in self.registers]
+        names = {node: Dummy() for node in inner}
+        bare = expr.xreplace(names)
+        known = {symbol for symbol in bare.free_symbols if symbol in self.registers}
+        operands = [*sorted(known, key=str), *inner]
+        places = [self.index(operand) for operand in operands]
+        function = self.compile_scalar(bare, (*operands[: len(known)], *names.values()))
+        return lambda registers: function(*(registers[place] for place in places))
+
+    def _trace(self, inside: Any) -> Step:
+        if isinstance(inside, MatAdd):
+            return self._scalar(Add(*(Trace(term) for term in inside.args)))
+        if isinstance(inside, MatMul):
+            scalar, factors = inside.as_coeff_matrices()
+            if scalar != 1:
+                left, right = self.index(scalar), self.index(Trace(MatMul(*factors)))
+                return lambda registers: registers[left] * registers[right]
+            return self._call(
+                "trace_of_product", MatMul(*factors[:-1]) if len(factors) > 2 else factors[0], factors[-1]
+            )
+        match inside:
+            case MatPow(base=base, exp=Integer(p=power)) if power > 1:
+                return self._call("trace_of_product", MatPow(base, power - 1).doit(), base)
+        return self._call("trace", inside)
+
+
+def _sum(terms: Any) -> Any:
+    total = next(terms)
+    for term in terms:
+        total = add(total, term)
+    return total
+
+
+def _outermost(expr: Basic) -> list[Basic]:
+    """The largest scalar nodes of ``expr`` that are made from matrices, each once."""
+    if isinstance(expr, (Trace, Determinant, MatrixElement)):
+        return [expr]
+    return list(dict.fromkeys(node for argument in expr.args for node in _outermost(argument)))

@@ -1,0 +1,103 @@
+"""The crossing from symbols to numbers: against NumPy, at 50 digits, in balls; and what it refuses."""
+
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from flint import arb, ctx
+from iclflow.numerics.compile import compile_expression
+from iclflow.theory.notation import B, D, Lambda, M, N, w, x_q
+from iclflow.theory.trace_algebra import TracePolynomial
+from sympy import Identity, Integer, Matrix, Max, Rational, Symbol, Trace, atan2, exp, log, pi, sqrt
+
+x, y = Symbol("x"), Symbol("y")
+
+
+@pytest.fixture
+def arrays():
+    rng = np.random.default_rng(5)
+    square = rng.normal(size=(4, 4))
+    return square @ square.T, rng.normal(size=(4, 4)), rng.normal(size=(4, 4)), rng.normal(size=(4, 1))
+
+
+def test_matrix_expressions_equal_hand_written_numpy(arrays):
+    L, b, m, column = arrays
+    m = m + m.T
+    cases = [
+        (Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N, L @ L + (L @ L + np.trace(L) * L) / 31),
+        (Lambda.inverse() * B.T - 2 * Identity(D), np.linalg.solve(L, b.T) - 2 * np.eye(4)),
+        (Trace(B.T * M * B * Lambda) + D * Trace(Lambda**3), np.trace(b.T @ m @ b @ L) + 4 * np.trace(L @ L @ L)),
+        (w * w.T * B, column @ column.T @ b),
+        (Trace(w.T * B * w) ** 2 / (N + 1), (column.T @ b @ column).item() ** 2 / 32),
+    ]
+    for expression, expected in cases:
+        for form in (expression, TracePolynomial(expression)):
+            got = compile_expression(form, (Lambda, B, M, w, N))(L, b, m, column, 31)
+            scale = np.abs(expected).max()
+            np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12 * scale, err_msg=str(expression))
+
+
+def test_mpmath_carries_the_digits_asked_for(arrays):
+    L = arrays[0]
+    with mpmath.workdps(50):
+        value = compile_expression(Trace(Lambda**2) / N, (Lambda, N), "mpmath")(L, 3)
+        exact = sum(Fraction(a) * Fraction(b) for a, b in zip(L.ravel(), L.T.ravel(), strict=True)) / 3
+        assert abs(value - mpmath.mpf(exact.numerator) / exact.denominator) < 1e-48
+        third = compile_expression(1 / N + x, (N, x), "mpmath")(3, Fraction(2, 5))
+        assert abs(third - mpmath.mpf(11) / 15) < 1e-49  # not the float 1/3, nor the float 2/5
+
+
+def test_balls_contain_the_exact_value():
+    expression = log(1 + x) + exp(x) - 1 + x ** Rational(2, 3) / sqrt(1 + x) + atan2(x, 3) + pi * x**-2
+    ball = compile_expression(expression, (x,), "arb")(Fraction(1, 7))
+    exact = expression.subs(x, Rational(1, 7)).evalf(40)
+    with ctx.workprec(200):
+        assert ball.contains(arb(str(exact)))
+        assert ball.rad() < arb("1e-12")
+        assert not ball.contains(arb(str(exact + Rational(1, 10**11))))
+    assert compile_expression(x / 3, (x,), "arb")(1).contains(arb(1) / 3)
+
+
+def test_small_arguments_keep_their_digits():
+    f = compile_expression((log(1 + x), exp(x) - 1 + y), (x, y))
+    assert f(1e-30, 0.0) == (1e-30, 1e-30)
+
+
+def test_explicit_matrices_and_caching():
+    explicit = Matrix([[x, x**2], [1, y]])
+    f = compile_expression(explicit, (x, y))
+    np.testing.assert_array_equal(f(2.0, 3.0), [[2.0, 4.0], [1.0, 3.0]])
+    assert compile_expression(Matrix([[x, x**2], [1, y]]), (x, y)) is f
+    assert compile_expression(Lambda * B, (Lambda, B)) is compile_expression(Lambda * B, (Lambda, B))
+
+
+@pytest.mark.parametrize(
+    ("expression", "arguments", "backend", "says"),
+    [
+        (x, (x,), "jax", "backend must be one of"),
+        (x, (y,), "numpy", "arguments must contain"),
+        (Lambda * B, (B,), "numpy", "arguments must contain Lambda"),
+        (x * B, (B,), "numpy", "arguments must contain"),
+        (x, (x, x), "numpy", "arguments must differ"),
+        (x + 0.5, (x,), "arb", "must be exact"),
+        (Max(x, 1), (x,), "arb", "functions that python-flint encloses"),
+        (Lambda, (Lambda,), "arb", "backend must be numpy or mpmath"),
+    ],
+)
+def test_refusals_name_the_argument(expression, arguments, backend, says):
+    with pytest.raises(ValueError, match=says):
+        compile_expression(expression, arguments, backend)
+
+
+def test_shapes_must_agree(arrays):
+    f = compile_expression(Lambda * B, (Lambda, B))
+    with pytest.raises(ValueError, match="B must have shape"):
+        f(arrays[0], np.eye(3))
+    with pytest.raises(ValueError, match="x_q must have shape"):
+        compile_expression(Lambda * x_q, (Lambda, x_q))(arrays[0], np.ones(4))
+    with pytest.raises(TypeError, match="arguments must be symbols"):
+        compile_expression(x, (2 * x,))
+    with pytest.raises(TypeError, match="expr must be"):
+        compile_expression(lambda z: z, (x,))
+    assert compile_expression(Integer(3), (x,))(1.0) == 3
