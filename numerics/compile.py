@@ -4,9 +4,10 @@ r"""The one crossing from symbols to numbers: a SymPy expression becomes a calla
 >>> x, y = symbols("x y")
 >>> float(compile_expression(log(1 + x) / y, (x, y))(1e-20, 2.0))  # log(1 + x) keeps the digits of a small x
 5e-21
->>> from iclflow.theory.notation import Lambda, N
 >>> import numpy as np
->>> compile_expression(Lambda**2 + Lambda.trace() * Lambda / N, (Lambda, N))(np.diag([0.5, 0.25]), 5).tolist()
+>>> from sympy import Trace
+>>> from iclflow.theory.notation import Lambda, N
+>>> compile_expression(Lambda**2 + Trace(Lambda) * Lambda / N, (Lambda, N))(np.diag([0.5, 0.25]), 5).tolist()
 [[0.325, 0.0], [0.0, 0.1]]
 
 Three backends: ``numpy`` (float64, arrays in, arrays out), ``mpmath`` (as many digits as ``mpmath.mp`` says) and
@@ -22,7 +23,7 @@ from typing import Any
 import mpmath
 import sympy
 from flint import arb
-from sympy import Add, Basic, Integer, Pow, Rational, S, exp, lambdify, log
+from sympy import Add, Basic, Integer, Max, Min, Piecewise, Pow, Rational, S, exp, lambdify, log
 from sympy.codegen.cfunctions import expm1, log1p
 from sympy.matrices.expressions import MatrixExpr, MatrixSymbol
 from sympy.matrices.matrixbase import MatrixBase
@@ -64,9 +65,6 @@ class _ArbPrinter(PythonCodePrinter):
         return f"{first}.{name}({', '.join(rest)})"
 
     _print_log = _print_log1p = _print_expm1 = _print_Function
-    _print_Max = _print_Min = _print_Piecewise = _print_Abs = _print_sign = (
-        _print_Function  # refused: balls don't compare
-    )
 
     def _print_MatrixBase(self, expr: MatrixBase) -> str:
         return self._print(expr.tolist())
@@ -129,6 +127,8 @@ def _compiled(expr: Basic | tuple, arguments: tuple[Basic, ...], backend: str) -
         raise ValueError(
             f"arguments must contain {sorted(map(str, missing))}, which are in the expression: got {arguments}"
         )
+    if backend == "arb" and any(part.has(Max, Min, Piecewise) for part in parts):
+        raise ValueError(f"expression must not choose between branches, since balls may not compare: got {expr}")
     function = lambdify(arguments, _keep_digits(expr), cse=True, **BACKENDS[backend])
     convert = _CONVERSIONS.get(backend)
     if convert is None:

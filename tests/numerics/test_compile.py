@@ -9,7 +9,7 @@ from flint import arb, ctx
 from iclflow.numerics.compile import compile_expression
 from iclflow.theory.notation import B, D, Lambda, M, N, w, x_q
 from iclflow.theory.trace_algebra import TracePolynomial
-from sympy import Identity, Integer, Matrix, Max, Rational, Symbol, Trace, atan2, exp, log, pi, sqrt
+from sympy import Identity, Integer, LambertW, Matrix, Max, Rational, Symbol, Trace, atan2, exp, log, pi, sqrt
 
 x, y = Symbol("x"), Symbol("y")
 
@@ -81,7 +81,8 @@ def test_explicit_matrices_and_caching():
         (x * B, (B,), "numpy", "arguments must contain"),
         (x, (x, x), "numpy", "arguments must differ"),
         (x + 0.5, (x,), "arb", "must be exact"),
-        (Max(x, 1), (x,), "arb", "functions that python-flint encloses"),
+        (Max(x, 1), (x,), "arb", "must not choose between branches"),
+        (LambertW(x), (x,), "arb", "functions that python-flint encloses"),
         (Lambda, (Lambda,), "arb", "backend must be numpy or mpmath"),
     ],
 )
