@@ -1,0 +1,172 @@
+"""Replay of recorded full-batch training, step for step, from its data and initial weights.
+
+A recorded run is an ``.npz`` file of the paper's official code: ``data.x`` (P, L, D+1) and ``data.y`` (P, L, D+1) in
+float32, the weights before the first step, the mean squared error before each step, the settings as text and the
+seconds that the training loop took. Linear attention needs the data only through its moments
+(``moments.SampleMoments``), so a step costs the same for a thousand sequences as for a billion.
+
+What a replay can promise ends at the edge of stability. While the step times the largest Hessian eigenvalue stays below
+2, gradient descent contracts a rounding error in every stiff direction, and float32 and float64 agree. Past it such
+errors grow from step to step, and two correct runs part company. The replay finds the first such step in two ways, both
+proofs and neither dependent on the recorded curve: a Rayleigh quotient of the Hessian above 2/eta (looked for every 64
+steps, then step by step before the first hit), and a loss that rises, since L(W - eta g) = L(W) - eta |g|^2 + eta^2/2
+g'Hg with H between the two points. When it finds one, it runs a twin whose weights are rounded to float32 after each
+step, as the recorded run's were, and reports where the twin parts from it.
+"""
+
+import time
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from .ensemble import BLOCK, Ensemble, Weights
+from .recording import TESTS, Recording
+
+AGREEMENT = 5e-5  # relative; float32 rounding along the official runs comes to 1.4e-5 at most
+_RISE = 1e-9  # relative rise of the loss taken as real: far above float64 rounding, far below any spike
+
+
+@dataclass(frozen=True, eq=False)
+class ReplayResult:
+    """A replay beside its recording; ``losses`` and ``errors`` have the file's keys: loss, loss_iwl, loss_icl.
+
+    ``unstable_step`` is the first step past the edge of stability and ``parted_step`` the first where a float32 twin
+    differs by more than ``AGREEMENT``; both are None for a run that is stable throughout. ``seconds`` is the time of
+    everything but reading the file: moments, descent, losses and the stability checks.
+    """
+
+    path: str
+    steps: int
+    seconds: float
+    speedup: float
+    max_relative_error: float
+    max_relative_error_while_stable: float
+    step_times_sharpness: float
+    unstable_step: int | None
+    parted_step: int | None
+    losses: dict[str, Float[np.ndarray, " steps"]]
+    errors: dict[str, float]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every loss before the edge of stability is within ``AGREEMENT`` of the recorded one."""
+        return self.max_relative_error_while_stable <= AGREEMENT
+
+    def report(self) -> dict[str, object]:
+        """Everything but the curves, ready for JSON."""
+        return {
+            "file": self.path,
+            "max_relative_error": self.max_relative_error,
+            "speedup": self.speedup,
+            "steps": self.steps,
+            "seconds": self.seconds,
+            "agrees": self.agrees,
+            "max_relative_error_while_stable": self.max_relative_error_while_stable,
+            "errors": dict(self.errors),
+            "step_times_sharpness": self.step_times_sharpness,
+            "unstable_step": self.unstable_step,
+            "parted_step": self.parted_step,
+        }
+
+    def summary(self) -> str:
+        lines = [
+            f"{self.path}: {self.steps} steps in {self.seconds:.3f} s, {self.speedup:.0f} times faster than recorded; "
+            f"largest relative difference of the loss {self.max_relative_error:.2e}"
+        ]
+        if self.unstable_step is not None:
+            parted = (
+                "stays together with it" if self.parted_step is None else f"parts from it at step {self.parted_step}"
+            )
+            lines.append(
+                f"past the edge of stability from step {self.unstable_step} (step times largest Hessian eigenvalue "
+                f"reaches {self.step_times_sharpness:.3g}, the limit is 2): rounding grows there, a float32 twin "
+                f"{parted}; up to step {self.unstable_step} the difference is "
+                f"{self.max_relative_error_while_stable:.2e}"
+            )
+        return "\n".join(lines)
+
+
+def replay(path: str | PathLike[str]) -> ReplayResult:
+    """Replay the recorded run in ``path`` in float64.
+
+    Raises ``FileNotFoundError`` for a missing file; ``ValueError``, naming file and key, for a file that is damaged,
+    lacks a key, holds other shapes than its settings say or numbers that are not finite, and for a run that moments
+    cannot replay (softmax attention, another model); ``FloatingPointError`` when the replayed run overflows.
+    """
+    file = Recording(Path(path))
+    began = time.perf_counter()
+    train = file.moments("")
+    tests = [name for name in TESTS if f"loss_{name}" in file.arrays]
+    test_moments = [file.moments(f"_{name}") for name in tests]
+    ensemble = Ensemble([train])
+    names = ["loss", *(f"loss_{name}" for name in tests)]
+    curves: list[list[np.ndarray]] = [[] for _ in names]
+    snapshots: list[Weights] = []
+    try:
+        for features, before in ensemble.descend(file.weights, file.learning_rate, file.steps):
+            snapshots.append(before)
+            for curve, moments in zip(curves, [train, *test_moments], strict=True):
+                curve.append(ensemble.losses(features, [moments])[:, 0, 0])
+    except FloatingPointError as error:
+        raise FloatingPointError(f"{path}: {error}") from error
+    losses = {name: np.concatenate(curve) for name, curve in zip(names, curves, strict=True)}
+    unstable, sharpness = first_unstable_step(ensemble, snapshots, losses["loss"], file.learning_rate)
+    seconds = time.perf_counter() - began
+    parted = None if unstable is None else _parted_step(ensemble, file, losses["loss"])
+
+    difference = {name: np.abs(losses[name] / file.arrays[name] - 1) for name in names}
+    return ReplayResult(
+        path=str(path),
+        steps=file.steps,
+        seconds=seconds,
+        speedup=float(file.arrays["seconds"]) / seconds,
+        max_relative_error=max(float(d.max()) for d in difference.values()),
+        max_relative_error_while_stable=max(
+            float(d[: None if unstable is None else unstable + 1].max()) for d in difference.values()
+        ),
+        step_times_sharpness=sharpness,
+        unstable_step=unstable,
+        parted_step=parted,
+        losses=losses,
+        errors={name: float(d.max()) for name, d in difference.items()},
+    )
+
+
+def first_unstable_step(
+    ensemble: Ensemble, snapshots: list[Weights], loss: Float[np.ndarray, " steps"], learning_rate: float
+) -> tuple[int | None, float]:
+    """The first step of one run past the edge of stability, and the largest step times Hessian eigenvalue seen.
+
+    ``snapshots`` are the weights before every ``BLOCK``-th step, ``loss`` the loss before every step.
+    """
+    joined = tuple(np.concatenate(arrays, axis=1) for arrays in zip(*snapshots, strict=True))
+    product = learning_rate * ensemble.sharpness(joined)[0]
+    largest = float(product.max())
+    found = []
+    rises = np.flatnonzero(loss[1:] > loss[:-1] * (1 + _RISE))
+    if rises.size:
+        found.append(int(rises[0]))
+    above = np.flatnonzero(product > 2)
+    if above.size:
+        block = max(int(above[0]) - 1, 0)
+        each = [before for _, before in ensemble.descend(snapshots[block], learning_rate, BLOCK + 1, block=1)]
+        fine = learning_rate * ensemble.sharpness(tuple(np.concatenate(a, axis=1) for a in zip(*each, strict=True)))[0]
+        found.append(block * BLOCK + int(np.argmax(fine > 2)))
+    return (min(found) if found else None), largest
+
+
+def _parted_step(ensemble: Ensemble, file: Recording, loss: Float[np.ndarray, " steps"]) -> int | None:
+    start = 0
+    try:
+        for features, _ in ensemble.descend(file.weights, file.learning_rate, file.steps, float32_runs=slice(None)):
+            twin = ensemble.losses(features)[:, 0, 0]
+            apart = np.abs(twin / loss[start : start + len(twin)] - 1) > AGREEMENT
+            if apart.any():
+                return start + int(np.argmax(apart))
+            start += len(twin)
+    except FloatingPointError:
+        return start
+    return None
