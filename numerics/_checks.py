@@ -1,0 +1,63 @@
+"""Input checks shared by the public functions: each raises an error naming the argument, what it got and what it needs."""
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+
+import numpy as np
+from jaxtyping import Float
+
+
+def positive_integer(name: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+    return int(value)
+
+
+def positive_number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not (np.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be a positive finite number, got {value!r}")
+    return float(value)
+
+
+def nonnegative_number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not (np.isfinite(value) and value >= 0):
+        raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}")
+    return float(value)
+
+
+def finite_array(name: str, value: object, shape: Sequence[int | str]) -> np.ndarray:
+    """A read-only float64 copy of ``value``; in ``shape`` an integer is required, a letter is any size of at least 1."""
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be an array of real numbers, got {value!r}") from error
+    wanted = "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
+    agrees = array.ndim == len(shape) and all(
+        have == want if isinstance(want, int) else have >= 1 for have, want in zip(array.shape, shape, strict=True)
+    )
+    if not agrees:
+        raise ValueError(f"{name} must have shape {wanted}, got shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite, got {value!r}")
+    array.flags.writeable = False
+    return array
+
+
+def symmetric_positive_definite(name: str, value: object, size: int | str = "D") -> Float[np.ndarray, "D D"]:
+    """A covariance as given: asymmetry is tolerated up to rounding (1e-12 of the largest entry), never repaired."""
+    matrix = finite_array(name, value, (size, size))
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"{name} must be square, got shape {matrix.shape}")
+    asymmetry = np.abs(matrix - matrix.T).max()
+    if asymmetry > 1e-12 * np.abs(matrix).max():
+        raise ValueError(f"{name} must be symmetric, got {value!r}, whose asymmetry is {asymmetry:.3g}")
+    lowest, highest = np.linalg.eigvalsh(matrix)[[0, -1]]
+    if not lowest > len(matrix) * np.finfo(float).eps * highest:
+        raise ValueError(f"{name} must be positive definite, got {value!r}, whose lowest eigenvalue is {lowest:.3g}")
+    return matrix
+
+
+def generator(name: str, value: object) -> np.random.Generator:
+    if not isinstance(value, np.random.Generator):
+        raise TypeError(f"{name} must be a numpy.random.Generator, got {value!r}")
+    return value
