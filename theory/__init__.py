@@ -1,1 +1,20 @@
 """Symbols and derivations: the paper's formulas, computed from its definitions."""
+
+from .calculus import collect, derivative, explicit, gradient, hessian_form, substitute
+from .moments import Fixed, Gaussian, Mixture, SampleCovariance, expect
+from .trace_algebra import TracePolynomial
+
+__all__ = [
+    "TracePolynomial",
+    "expect",
+    "Gaussian",
+    "SampleCovariance",
+    "Mixture",
+    "Fixed",
+    "gradient",
+    "derivative",
+    "hessian_form",
+    "substitute",
+    "collect",
+    "explicit",
+]

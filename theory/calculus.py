@@ -1,0 +1,277 @@
+r"""Derivatives, substitution, collection and explicit entries of trace polynomials.
+
+The gradient of a scalar f with respect to W has the shape of W and satisfies df = tr(grad' dW). It is the cyclic derivative: each
+occurrence of W in a trace, turned to the front, tr(W P), contributes P'; each W' contributes P; each W^-1 contributes -(W^-1 P W^-1)'.
+
+>>> from sympy import Trace
+>>> from iclflow.theory.notation import D, Lambda, matrix
+>>> A, W = matrix("A", D), matrix("W", D)
+>>> gradient(Trace(A * W * Lambda * W.T), W)
+A' W Lambda + A W Lambda
+"""
+
+from collections.abc import Mapping
+from functools import reduce
+
+import sympy
+from sympy import Expr, Symbol
+from sympy.matrices.expressions import MatrixSymbol
+
+from . import words
+from .trace_algebra import (
+    Terms,
+    TracePolynomial,
+    accumulate,
+    close_ports,
+    coefficient_of,
+    open_ports,
+    polynomial_of_word,
+    product,
+    scalar_of,
+    zero,
+)
+
+__all__ = ["collect", "derivative", "explicit", "gradient", "hessian_form", "substitute"]
+
+
+def gradient(scalar, symbol) -> TracePolynomial:
+    """The gradient of a scalar with respect to a matrix, a vector or a scalar symbol; it has the symbol's shape.
+
+    With respect to a symmetric matrix it is the symmetric gradient, the one with df = tr(grad dW) for symmetric dW. Second derivatives:
+    the gradient of ``(gradient(f, W).T * direction).trace()``, or :func:`hessian_form`.
+
+    Raises ValueError if ``scalar`` is matrix-valued or ``symbol`` is a dimension, TypeError if ``symbol`` is not a symbol.
+    """
+    polynomial = TracePolynomial(scalar)
+    if polynomial.shape is not None:
+        raise ValueError(f"gradient: needs a scalar, got shape {polynomial.shape} in {polynomial}; take a trace first")
+    if isinstance(symbol, Symbol):
+        return _scalar_gradient(polynomial, symbol)
+    if not isinstance(symbol, MatrixSymbol):
+        raise TypeError(f"gradient: symbol must be a matrix, vector or scalar symbol, got {symbol!r}")
+    index = words.letter(symbol) >> 2
+    shape = None if symbol.shape == (1, 1) else tuple(symbol.shape)
+    result = zero(shape)
+    for (scalars, traces, _), number in polynomial.terms.items():
+        for i, closed in enumerate(traces):
+            rest = TracePolynomial.from_terms({(scalars, traces[:i] + traces[i + 1 :], None): number}, None)
+            for j, code in enumerate(closed):
+                if code >> 2 == index:
+                    result = result + product(
+                        rest, _cyclic_derivative(code, closed[j + 1 :] + closed[:j], symbol.shape)
+                    )
+    if shape is not None and getattr(symbol, "is_symmetric_letter", False):
+        return (result + result.T) / 2
+    return result
+
+
+def _cyclic_derivative(code: int, rest: words.Word, shape) -> TracePolynomial:
+    """The gradient of tr(letter rest) with respect to the symbol of the letter, at that one occurrence."""
+    if words.is_inverse(code):
+        rest = (code, *rest, code)  # d tr(W^-1 P) = -tr(W^-1 P W^-1 dW)
+    matrix = polynomial_of_word(rest, (shape[1], shape[0]) if not words.is_transposed(code) else tuple(shape))
+    if not words.is_transposed(code):
+        matrix = matrix.T
+    return -matrix if words.is_inverse(code) else matrix
+
+
+def _scalar_gradient(polynomial: TracePolynomial, symbol: Symbol) -> TracePolynomial:
+    letters = {words.symbol_of(code) for _, traces, _ in polynomial.terms for closed in traces for code in closed}
+    if any(symbol in dimension.free_symbols for letter in letters for dimension in letter.shape):
+        raise ValueError(f"gradient: {symbol} is the dimension of a matrix; there is no derivative with respect to it")
+    result = zero(None)
+    for coefficient, traces, _ in polynomial.groups():
+        slope = TracePolynomial(sympy.diff(coefficient_of(coefficient), symbol))
+        result = result + product(slope, TracePolynomial.from_terms({((), traces, None): 1}, None))
+    return result
+
+
+def derivative(scalar, directions: Mapping) -> TracePolynomial:
+    """The derivative of a scalar along {symbol: direction, ...}, all at once: sum of tr(gradient' direction)."""
+    total = zero(None)
+    for symbol, direction in directions.items():
+        slope, direction = gradient(scalar, symbol), TracePolynomial(direction)
+        shape = None if isinstance(symbol, Symbol) or symbol.shape == (1, 1) else tuple(symbol.shape)
+        if direction.shape != shape and direction.terms:
+            raise ValueError(
+                f"derivative: the direction of {symbol} must have shape {shape or 'scalar'}, got {direction.shape} in {direction}"
+            )
+        total = total + (slope.T * direction).trace()
+    return total
+
+
+def hessian_form(scalar, directions: Mapping) -> TracePolynomial:
+    """The quadratic form d^2/de^2 scalar(W + e dW) at e = 0, for {W: dW, ...} jointly.
+
+    Raises ValueError if a direction contains one of the symbols it displaces.
+    """
+    for symbol, direction in directions.items():
+        inside = TracePolynomial(direction).free_symbols & set(directions)
+        if inside:
+            raise ValueError(f"hessian_form: the direction of {symbol} contains {inside.pop()}; use a fresh symbol")
+    return derivative(derivative(scalar, directions), directions)
+
+
+def substitute(expression, replacements: Mapping) -> TracePolynomial:
+    """Replace symbols by expressions of the same shape, all at once: an ansatz, a definition, a fixed point.
+
+    A symmetric symbol takes a symmetric expression; an inverted one takes an expression with an inverse (a product of square symbols).
+    Raises ValueError naming the symbol where that fails.
+    """
+    polynomial = TracePolynomial(expression)
+    matrices, scalars = {}, {}
+    for symbol, value in replacements.items():
+        value = TracePolynomial(value)
+        if isinstance(symbol, MatrixSymbol):
+            shape = None if symbol.shape == (1, 1) else tuple(symbol.shape)
+            if value.shape != shape and value.terms:
+                raise ValueError(
+                    f"substitute: {symbol} has shape {tuple(symbol.shape)}, its replacement {value} has {value.shape}"
+                )
+            value = value if value.terms else zero(shape)
+            if getattr(symbol, "is_symmetric_letter", False) and value != value.T:
+                raise ValueError(f"substitute: {symbol} is symmetric, its replacement {value} is not")
+            matrices[words.letter(symbol) >> 2] = value
+        elif isinstance(symbol, Expr):
+            if value.shape is not None:
+                raise ValueError(f"substitute: {symbol} is a scalar, its replacement {value} has shape {value.shape}")
+            scalars[symbol] = value
+        else:
+            raise TypeError(f"substitute: {symbol!r} is not a symbol")
+    terms: Terms = {}
+    for (powers, traces, _), number in close_ports(polynomial).items():
+        result = _substitute_scalars(powers, number, scalars)
+        for closed in traces:
+            result = product(result, _substitute_word(closed, matrices))
+        for term, value in result.terms.items():
+            accumulate(terms, term, value)
+    conditions = polynomial.conditions.union(*(value.conditions for value in (*matrices.values(), *scalars.values())))
+    return open_ports(terms, polynomial.shape, conditions)
+
+
+def _substitute_word(closed: words.Word, matrices: Mapping) -> TracePolynomial:
+    cut = words.cut_position(closed) or 0
+    closed = closed[cut:] + closed[:cut]
+    if not any(code >> 2 in matrices for code in closed):
+        return TracePolynomial.from_terms({((), (words.least_rotation(closed),), None): 1}, None)
+    factors = []
+    for code in closed:
+        value = matrices.get(code >> 2)
+        if value is None:
+            value = polynomial_of_word((code,), (words.rows(code), words.columns(code)))
+        else:
+            value = value.T if words.is_transposed(code) else value
+            value = value.reciprocal() if words.is_inverse(code) else value
+        factors.append(value)
+    return reduce(product, factors).trace()
+
+
+def _substitute_scalars(powers, number, scalars: Mapping) -> TracePolynomial:
+    result = TracePolynomial.from_terms({((), (), None): number}, None)
+    for generator, exponent in powers:
+        base = scalar_of(generator)
+        if base in scalars:
+            base = scalars[base]
+        elif base.free_symbols & scalars.keys():
+            base = TracePolynomial(
+                base.subs({symbol: value.to_sympy() for symbol, value in scalars.items()}, simultaneous=True)
+            )
+        result = product(result, TracePolynomial(base) ** exponent)
+    return result
+
+
+def collect(expression, by) -> dict:
+    """Gather a polynomial by the powers of a scalar symbol, ``collect(p, N)``, or by its traces, ``collect(p, "traces")``.
+
+    Returns {exponent: polynomial}, rising, or {product of traces: polynomial}; the sum of key times value (N**key, for powers) is ``p``.
+    """
+    polynomial = TracePolynomial(expression)
+    gathered: dict = {}
+    if isinstance(by, Symbol):
+        for (scalars, traces, word), number in polynomial.terms.items():
+            if any(by in scalar_of(g).free_symbols and scalar_of(g) != by for g, _ in scalars):
+                raise ValueError(
+                    f"collect: {by} stands in a denominator that is a sum, in {polynomial}; multiply it out first"
+                )
+            exponent = next((e for g, e in scalars if scalar_of(g) == by), 0)
+            rest = tuple((g, e) for g, e in scalars if scalar_of(g) != by)
+            gathered.setdefault(exponent, {})[rest, traces, word] = number
+        return {
+            e: TracePolynomial.from_terms(gathered[e], polynomial.shape, polynomial.conditions)
+            for e in sorted(gathered)
+        }
+    if by != "traces":
+        raise ValueError(f"collect: by must be a scalar symbol or 'traces', got {by!r}")
+    for coefficient, traces, word in polynomial.groups():
+        key = TracePolynomial.from_terms({((), traces, None): 1}, None)
+        inner = gathered.setdefault(key, {})
+        inner.update({(scalars, (), word): number for scalars, number in coefficient.items()})
+    return {
+        key: TracePolynomial.from_terms(terms, polynomial.shape, polynomial.conditions)
+        for key, terms in gathered.items()
+    }
+
+
+def explicit(expression, values: Mapping | None = None, **sizes: int):
+    """The formula at small sizes, entry by entry: an explicit SymPy matrix, or a SymPy expression for a scalar.
+
+    ``sizes`` gives each symbolic dimension, ``explicit(p, D=2, N=3)``; ``values`` may give explicit matrices for some symbols. A symmetric
+    symbol becomes a symmetric matrix of entries. Raises ValueError for a dimension left symbolic or a value of the wrong shape.
+    """
+    polynomial = TracePolynomial(expression)
+    values = dict(values or {})
+    symbols = sorted(polynomial.free_symbols | _dimensions(polynomial), key=str)
+    by_name: dict = {}
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ValueError(f"explicit: {name} must be a positive integer, got {size!r}")
+        found = [symbol for symbol in symbols if isinstance(symbol, Symbol) and symbol.name == name]
+        by_name.update(dict.fromkeys(found, size))
+    entries: dict = {}
+
+    def entry_matrix(code):
+        symbol = words.symbol_of(code)
+        if symbol not in entries:
+            shape = tuple(int(_sized(dimension, by_name)) for dimension in symbol.shape)
+            if symbol in values:
+                given = sympy.Matrix(values[symbol])
+                if given.shape != shape:
+                    raise ValueError(f"explicit: the value of {symbol} must have shape {shape}, got {given.shape}")
+                entries[symbol] = given
+            else:
+                symmetric = getattr(symbol, "is_symmetric_letter", False)
+                plain = MatrixSymbol(symbol.name, *shape)
+                entries[symbol] = sympy.Matrix(
+                    *shape, lambda i, j: plain[min(i, j), max(i, j)] if symmetric else plain[i, j]
+                )
+        matrix = entries[symbol]
+        matrix = matrix.T if words.is_transposed(code) else matrix
+        return matrix.inv() if words.is_inverse(code) else matrix
+
+    def multiply(word):
+        return reduce(lambda left, right: left * right, map(entry_matrix, word))
+
+    shape = polynomial.shape and tuple(int(_sized(dimension, by_name)) for dimension in polynomial.shape)
+    total = sympy.zeros(*shape) if shape else sympy.S.Zero
+    for coefficient, traces, word in polynomial.groups():
+        scalar = coefficient_of(coefficient).subs(by_name)
+        for closed in traces:
+            cut = words.cut_position(closed) or 0
+            scalar = scalar * multiply(closed[cut:] + closed[:cut]).trace()
+        total += scalar * (sympy.S.One if word is None else multiply(word) if word else sympy.eye(shape[0]))
+    return total.applyfunc(sympy.expand) if shape else sympy.expand(total)
+
+
+def _dimensions(polynomial: TracePolynomial) -> set:
+    letters = {
+        words.symbol_of(c) for _, traces, word in polynomial.terms for closed in (*traces, word or ()) for c in closed
+    }
+    shapes = [dimension for letter in letters for dimension in letter.shape] + list(polynomial.shape or ())
+    return set().union(*(dimension.free_symbols for dimension in shapes))
+
+
+def _sized(dimension, by_name):
+    size = dimension.subs(by_name)
+    if not size.is_Integer:
+        raise ValueError(f"explicit: the dimension {size} is still symbolic; give it a size, e.g. {size}=2")
+    return size

@@ -1,0 +1,455 @@
+r"""Exact Gaussian expectations of trace polynomials, by integration by parts (Stein's lemma) with symbolic D and N.
+
+>>> from iclflow.theory.notation import Lambda_hat
+>>> expect(Lambda_hat**2)                                                          # equation (31)
+(1 + 1/N) Lambda^2 + 1/N tr(Lambda) Lambda
+
+For a sample covariance S = (1/N) sum_n x_n x_n' of x_n ~ N(0, Lambda), integration by parts on one factor of one S gives
+
+    E[S_ij f(S)] = Lambda_ij E[f] + (1/N) sum_ab E[(Lambda_ia S_bj + Lambda_ib S_aj) df/dS_ab],
+
+so one struck S becomes Lambda, and joins in turn every other S in two windings. Each step leaves one S fewer, and a memo on canonical
+terms makes high powers cheap: a term is met once, however many pairings lead to it. For a vector x ~ N(m, C), likewise,
+E[x f(x)] = m E[f] + C E[grad f].
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from sympy import Identity, ZeroMatrix
+from sympy.matrices.expressions import MatrixSymbol
+
+from . import notation, words
+from .calculus import substitute
+from .trace_algebra import (
+    Terms,
+    TracePolynomial,
+    accumulate,
+    close_ports,
+    multiply_scalars,
+    multiply_traces,
+    open_ports,
+    polynomial_of_word,
+    trace_of,
+    zero,
+)
+
+__all__ = ["PAPER_LAWS", "Fixed", "Gaussian", "Mixture", "SampleCovariance", "expect"]
+
+
+# Laws
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """``symbol ~ N(mean, covariance)``, a column vector; mean and covariance may contain other random symbols.
+
+    Label noise, for one, is ``Gaussian(zeta, covariance=sigma**2 / N * Lambda_hat)``: given the context, (1/N) sum_n eps_n x_n is Gaussian
+    with that covariance. The mean defaults to zero, the covariance to the identity.
+    """
+
+    symbol: MatrixSymbol
+    mean: object = None
+    covariance: object = None
+
+    def __post_init__(self):
+        size = _column(self.symbol, "Gaussian")
+        for name, default, shape in (
+            ("mean", ZeroMatrix(size, 1), (size, 1)),
+            ("covariance", Identity(size), (size, size)),
+        ):
+            _store(self, name, default, None if shape == (1, 1) else shape)
+        if self.covariance != self.covariance.T:
+            raise ValueError(f"Gaussian: covariance must be symmetric, got {self.covariance}")
+
+    @property
+    def parents(self) -> set:
+        return self.mean.free_symbols | self.covariance.free_symbols
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """``symbol = value``: a definition, such as beta = Lambda_hat w, or a vector that is not random."""
+
+    symbol: MatrixSymbol
+    value: object
+
+    def __post_init__(self):
+        shape = self.symbol.shape
+        _store(self, "value", None, None if shape == (1, 1) else tuple(shape))
+
+    @property
+    def parents(self) -> set:
+        return self.value.free_symbols
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """``symbol`` follows one of several laws, with the given probabilities: ``Mixture(((p, law), (1 - p, law)))``.
+
+    The laws are all for the same symbol, and the probabilities (rational in scalar symbols) add up to exactly 1.
+    """
+
+    parts: tuple
+
+    def __post_init__(self):
+        parts = tuple((TracePolynomial(weight), law) for weight, law in self.parts)
+        if len({law.symbol for _, law in parts}) != 1:
+            raise ValueError(f"Mixture: the laws must be for one symbol, got {[law.symbol for _, law in parts]}")
+        total = sum((weight for weight, _ in parts), start=zero(None))
+        if total != 1:
+            raise ValueError(f"Mixture: the probabilities must add up to 1, got {total}")
+        object.__setattr__(self, "parts", parts)
+
+    @property
+    def symbol(self):
+        return self.parts[0][1].symbol
+
+    @property
+    def parents(self) -> set:
+        return set().union(*(law.parents for _, law in self.parts))
+
+
+@dataclass(frozen=True)
+class SampleCovariance:
+    """``symbol = (1/N) sum_n x_n x_n'`` of N independent tokens with mean zero and the given covariance; Gaussian unless told otherwise.
+
+    ``fourth_moment``: for tokens of another law, the linear map A -> E[x x' A x x'], a function of a TracePolynomial; expectations are then
+    exact up to second order in the symbol. For Gaussian tokens the map is A -> C A C + C A' C + tr(A C) C.
+    """
+
+    symbol: MatrixSymbol
+    covariance: object
+    samples: object
+    fourth_moment: Callable | None = None
+
+    def __post_init__(self):
+        if not getattr(self.symbol, "is_symmetric_letter", False):
+            raise ValueError(f"SampleCovariance: {self.symbol} must be a symmetric_matrix symbol")
+        size = self.symbol.shape[0]
+        _store(self, "covariance", None, (size, size))
+        _store(self, "samples", None, None)
+        if self.covariance != self.covariance.T:
+            raise ValueError(f"SampleCovariance: covariance must be symmetric, got {self.covariance}")
+
+    @property
+    def parents(self) -> set:
+        return self.covariance.free_symbols
+
+
+Law = Gaussian | Fixed | Mixture | SampleCovariance
+
+
+def _column(symbol, law: str):
+    if not isinstance(symbol, MatrixSymbol) or symbol.shape[1] != 1:
+        raise ValueError(
+            f"{law}: the symbol must be a column vector, got {symbol} of shape {getattr(symbol, 'shape', None)}"
+        )
+    return symbol.shape[0]
+
+
+def _store(law, name: str, default, shape):
+    given = getattr(law, name)
+    value = TracePolynomial(default if given is None else given)
+    if value.shape != shape and value.terms:
+        raise ValueError(
+            f"{type(law).__name__}: {name} of {law.symbol} must have shape {shape or 'scalar'}, got {value} of {value.shape}"
+        )
+    object.__setattr__(law, name, value if value.terms else zero(shape))
+
+
+PAPER_LAWS: tuple = (
+    Fixed(notation.y_q, notation.w.T * notation.x_q),  # (4)
+    Fixed(notation.beta, notation.Lambda_hat * notation.w),  # (30)
+    Gaussian(notation.x_q, covariance=notation.Lambda),  # (2)
+    Gaussian(notation.w),  # (3)
+    SampleCovariance(notation.Lambda_hat, notation.Lambda, notation.N),  # (2), (28)
+)
+
+
+# The expectation
+
+
+def expect(expression, law: "Law | Iterable[Law] | Mapping | None" = None) -> TracePolynomial:
+    """The exact expectation of a matrix expression, with symbolic dimensions.
+
+    ``expression``: any polynomial in matrix symbols and traces (a SymPy expression or a TracePolynomial). ``law``: one law or several, or a
+    mapping {symbol: law}; where it is silent the paper's laws hold: x_q ~ N(0, Lambda), w ~ N(0, I), beta = Lambda_hat w, y_q = w' x_q,
+    Lambda_hat the sample covariance of N tokens. Laws may depend on each other's symbols; they are integrated from the outermost in.
+
+    One inverse of a sample covariance, beside any powers of it, is integrated too: E[Lambda_hat^-1] = N/(N - D - 1) Lambda^-1, and the
+    result carries the condition N > D + 1.
+
+    Raises ValueError for a symbol that looks random (a hat in its name) and has no law, for laws that depend on each other in a circle,
+    for a second inverse, and for anything that is not a polynomial.
+    """
+    result = TracePolynomial(expression)
+    for one in _outermost_first(_laws(law)):
+        if one.symbol in result.free_symbols:
+            result = _integrate(result, one)
+    for symbol in result.free_symbols:
+        if str(getattr(symbol, "name", "")).endswith("_hat"):
+            raise ValueError(
+                f"expect: {symbol} looks random but has no law; give one, e.g. law=SampleCovariance({symbol}, Lambda, N). In: {result}"
+            )
+    return result
+
+
+def _laws(law) -> dict:
+    if law is None:
+        given = ()
+    elif isinstance(law, Law):
+        given = (law,)
+    elif isinstance(law, Mapping):
+        given = tuple(law.values())
+        if any(symbol != one.symbol for symbol, one in law.items()):
+            raise ValueError(f"expect: each key of law must be the symbol of its law, got {law}")
+    else:
+        given = tuple(law)
+    for one in given:
+        if not isinstance(one, Law):
+            raise TypeError(
+                f"expect: law must be a law or several of them (Gaussian, SampleCovariance, Fixed, Mixture), got {one!r}"
+            )
+    laws = {one.symbol: one for one in PAPER_LAWS}
+    seen = set()
+    for one in given:
+        if one.symbol in seen:
+            raise ValueError(f"expect: {one.symbol} has two laws; combine them in a Mixture")
+        seen.add(one.symbol)
+        laws[one.symbol] = one
+    return laws
+
+
+def _outermost_first(laws: dict) -> list:
+    """Each law before those it depends on: beta before w and Lambda_hat, noise before the tokens that it multiplies."""
+    order: list = []
+    visiting: set = set()
+
+    def visit(symbol):
+        if symbol in visiting:
+            raise ValueError(f"expect: the law of {symbol} depends on itself")
+        if symbol in laws and all(symbol != one.symbol for one in order):
+            visiting.add(symbol)
+            for parent in sorted(laws[symbol].parents, key=str):
+                visit(parent)
+            visiting.discard(symbol)
+            order.append(laws[symbol])
+
+    for symbol in laws:
+        visit(symbol)
+    return order[::-1]
+
+
+def _integrate(polynomial: TracePolynomial, law) -> TracePolynomial:
+    if isinstance(law, Fixed):
+        return substitute(polynomial, {law.symbol: law.value})
+    if isinstance(law, Mixture):
+        return sum((weight * _integrate(polynomial, part) for weight, part in law.parts), start=zero(polynomial.shape))
+    moments = _MOMENTS[type(law)](law)
+    terms: Terms = {}
+    for (scalars, traces, word), number in close_ports(polynomial).items():
+        for (inner, closed, _), factor in moments(traces).items():
+            accumulate(terms, (multiply_scalars(scalars, inner), closed, word), number * factor)
+    return open_ports(terms, polynomial.shape, polynomial.conditions | moments.conditions)
+
+
+class _Moments:
+    """The expectation of a product of closed words, memoised; a subclass says how to make one step.
+
+    A matrix-valued term is closed by constant vectors at its ends (see ``close_ports``), so that here every word is closed.
+    """
+
+    def __init__(self, law):
+        self.law = law
+        self.code = words.letter(law.symbol)
+        self.size = law.symbol.shape[0]
+        self.conditions: frozenset = frozenset()
+        self._memo: dict[tuple, Terms] = {}
+
+    def __call__(self, traces: tuple[words.Word, ...]) -> Terms:
+        random = tuple([one for one in traces if self.code in (code & ~3 for code in one)])
+        if not random:
+            return {((), traces, None): 1}
+        expectation = self._memo.get(random)
+        if expectation is None:
+            expectation = self._memo[random] = self._sum(self.step(random))
+        constant = [one for one in traces if one not in random]
+        if not constant:
+            return expectation
+        return {
+            (scalars, multiply_traces(closed, constant), None): n for (scalars, closed, _), n in expectation.items()
+        }
+
+    def step(self, traces) -> Iterable[tuple[Terms, list]]:
+        """Pieces (coefficient, factors) with E[product of the traces] = sum of coefficient x E[product of the factors].
+
+        Each factor is a word to be closed, as a list of ingredients: words, and polynomials to be multiplied in.
+        """
+        raise NotImplementedError
+
+    def _sum(self, pieces) -> Terms:
+        simpler: Terms = {}  # many pieces are equal: gather them before the next step
+        for coefficient, factors in pieces:
+            for term, number in self._multiply(coefficient, factors).items():
+                accumulate(simpler, term, number)
+        total: Terms = {}
+        for (scalars, traces, _), number in simpler.items():
+            for (inner, closed, _), value in self(traces).items():
+                accumulate(total, (multiply_scalars(scalars, inner), closed, None), number * value)
+        return total
+
+    def _multiply(self, coefficient: Terms, factors) -> Terms:
+        result = coefficient
+        for factor in factors:
+            closed = self._close(factor)
+            product: Terms = {}
+            for (s1, t1, _), n1 in result.items():
+                for (s2, t2, _), n2 in closed.items():
+                    accumulate(product, (multiply_scalars(s1, s2), multiply_traces(t1, t2), None), n1 * n2)
+            result = product
+        return result
+
+    def _close(self, ingredients) -> Terms:
+        """The trace of a product of words and polynomials."""
+        partial: Terms = {((), (), ()): 1}
+        for one in ingredients:
+            if isinstance(one, TracePolynomial):
+                partial = {
+                    (multiply_scalars(s1, s2), multiply_traces(t1, t2), w1 + w2): n1 * n2
+                    for (s1, t1, w1), n1 in partial.items()
+                    for (s2, t2, w2), n2 in one.terms.items()
+                }
+            else:
+                partial = {(s, t, w + one): n for (s, t, w), n in partial.items()}
+        result: Terms = {}
+        for (s1, t1, word), n1 in partial.items():
+            for (s2, t2, _), n2 in (trace_of(word) if word else self._dimension).items():
+                accumulate(result, (multiply_scalars(s1, s2), multiply_traces(t1, t2), None), n1 * n2)
+        return result
+
+    @property
+    def _dimension(self) -> Terms:
+        return TracePolynomial(self.size).terms
+
+
+ONE: Terms = {((), (), None): 1}
+
+
+class _GaussianMoments(_Moments):
+    """E[x f(x)] = m E[f] + C E[grad f]; each x stands at the cut of a closed word u x."""
+
+    def _rows(self, word) -> list[words.Word]:
+        """The rows u, one for each x in the word, such that the word is u x."""
+        cut = words.cut_position(word)
+        turned = word[cut:] + word[:cut]
+        return [one[:-1] for one in (turned, words.transpose(turned)) if one[-1] == self.code]
+
+    def step(self, traces):
+        law, (struck, *others) = self.law, traces
+        row = self._rows(struck)[0]
+        yield ONE, [[row, law.mean], *([other] for other in others)]
+        if row and row[0] == self.code ^ 1:  # x' A x: the other end is x too
+            yield ONE, [[row[1:], law.covariance], *([other] for other in others)]
+        for i, other in enumerate(others):
+            for other_row in self._rows(other):
+                rest = ([one] for one in others[:i] + others[i + 1 :])
+                yield ONE, [[row, law.covariance, words.transpose(other_row)], *rest]
+
+
+class _WishartMoments(_Moments):
+    """One struck S becomes the covariance, or joins another S in two windings with weight 1/N."""
+
+    def __init__(self, law):
+        super().__init__(law)
+        self.share = (1 / law.samples).terms
+        self.minus_share = {term: -number for term, number in self.share.items()}
+        self.inverse_code = self.code ^ 2
+
+    def step(self, traces):
+        index, at = self._strike(traces)
+        if index is None:
+            yield from self._inverse(traces)
+            return
+        struck, others = traces[index], traces[:index] + traces[index + 1 :]
+        rest = struck[at + 1 :] + struck[:at]  # the struck word is tr(S rest)
+        covariance, s = self.law.covariance, (self.code,)
+        unchanged = [[other] for other in others]
+        yield ONE, [[covariance, rest], *unchanged]
+        for weight, before, after in self._meetings(rest):  # rest = before S after
+            yield weight, [[covariance, words.transpose(before), s, after], *unchanged]
+            yield weight, [[covariance, after], [before, s], *unchanged]
+        for i, other in enumerate(others):
+            unchanged = [[one] for one in others[:i] + others[i + 1 :]]
+            for weight, before, after in self._meetings(other):  # other = tr(S loop)
+                loop = after + before
+                yield weight, [[covariance, words.transpose(loop), s, rest], *unchanged]
+                yield weight, [[covariance, loop, s, rest], *unchanged]
+
+    def _strike(self, traces):
+        """Which S to strike. Any will do; the start of a run in the word with most other letters keeps the number of distinct terms low."""
+        candidates = [i for i, one in enumerate(traces) if self.code in one]
+        if not candidates:
+            return None, None
+        index = max(candidates, key=lambda i: len(traces[i]) - traces[i].count(self.code))
+        word = traces[index]
+        runs = [at for at, code in enumerate(word) if code == self.code and word[at - 1] != self.code]
+        return index, runs[0] if runs else 0
+
+    def _meetings(self, word):
+        """(weight, before, after) for each S in a word, and for each S^-1, whose derivative is -S^-1 dS S^-1."""
+        for i, code in enumerate(word):
+            if code == self.code:
+                yield self.share, word[:i], word[i + 1 :]
+            elif code == self.inverse_code:
+                yield self.minus_share, word[: i + 1], word[i:]
+
+    def _inverse(self, traces):
+        """E[S^-1] = N / (N - D - 1) C^-1, for N > D + 1."""
+        if sum(one.count(self.inverse_code) for one in traces) > 1:
+            raise ValueError(
+                f"expect: a term has more than one inverse of {self.law.symbol}; supported: one inverse beside any powers of it"
+            )
+        ((word,), samples) = traces, self.law.samples
+        at = word.index(self.inverse_code)
+        self.conditions = frozenset({samples.to_sympy() > self.size + 1})
+        weight = samples / (samples - TracePolynomial(self.size) - 1)
+        yield weight.terms, [[self.law.covariance.reciprocal(), word[at + 1 :] + word[:at]]]
+
+
+class _FourthMoments(_Moments):
+    """Tokens of any law, up to second order: E[S A S] = (1 - 1/N) C A C + F(A) / N, where F(A) = E[x x' A x x']."""
+
+    def step(self, traces):
+        law = self.law
+        found = [(i, j) for i, one in enumerate(traces) for j, code in enumerate(one) if code == self.code]
+        if len(found) > 2 or any(self.code ^ 2 in one for one in traces):
+            raise ValueError(
+                f"expect: with a fourth-moment map, {law.symbol} may occur at most twice in a term, not inverted"
+            )
+        if len(found) == 1:
+            yield ONE, [[law.covariance, self._rest(traces[0], found[0][1])]]
+            return
+        (i, j), (k, m) = found
+        if i == k:  # tr(S inner S outer)
+            inner, outer = traces[i][j + 1 : m], traces[i][m + 1 :] + traces[i][:j]
+            independent = [[law.covariance, inner, law.covariance, outer]]
+        else:  # tr(S inner) tr(S outer)
+            inner, outer = self._rest(traces[i], j), self._rest(traces[k], m)
+            independent = [[law.covariance, inner], [law.covariance, outer]]
+        share = 1 / law.samples
+        square = (self.size, self.size)
+        joint = TracePolynomial(law.fourth_moment(polynomial_of_word(inner, square)))
+        yield (1 - share).terms, independent
+        yield share.terms, [[joint, outer]]
+
+    @staticmethod
+    def _rest(word, at):
+        return word[at + 1 :] + word[:at]
+
+
+def _sample_moments(law: SampleCovariance) -> _Moments:
+    return _WishartMoments(law) if law.fourth_moment is None else _FourthMoments(law)
+
+
+_MOMENTS: dict[type, Callable] = {Gaussian: _GaussianMoments, SampleCovariance: _sample_moments}

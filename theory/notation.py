@@ -1,0 +1,99 @@
+r"""Every symbol of the paper, once, with its assumptions and its LaTeX.
+
+Matrices and vectors are SymPy ``MatrixSymbol`` objects that know whether they are symmetric and how they are typeset:
+
+>>> Lambda_hat.T == Lambda_hat
+True
+>>> from sympy import latex
+>>> latex(Lambda_hat)
+'\\hat{\\boldsymbol{\\Lambda}}'
+
+The letters are the paper's (Zhang, Singh, Latham, Saxe, arXiv 2501.16265), with three of this project's: B is the effective
+map of the model, y_hat = beta' B x_q; M = E(Lambda_hat^2); G = Lambda^2 - M B Lambda is minus half the gradient of the loss in B.
+"""
+
+from sympy import S, Symbol, sympify
+from sympy.core.symbol import Str
+from sympy.matrices.expressions import MatrixSymbol
+
+__all__ = [
+    "B", "D", "G", "H", "Lambda", "Lambda_hat", "Lambda_q", "M", "MatrixLetter", "N", "R", "beta", "lambda_", "matrix",
+    "sigma", "symmetric_matrix", "t", "tau", "v_i", "vector", "w", "w_init", "x_q", "y_q",
+]  # fmt: skip
+
+
+class MatrixLetter(MatrixSymbol):
+    """A ``MatrixSymbol`` that knows whether it is symmetric and how it is typeset.
+
+    Make one with :func:`matrix`, :func:`symmetric_matrix` or :func:`vector`.
+    """
+
+    def __new__(cls, name, rows, columns, latex=None, symmetric=S.false):
+        plain = MatrixSymbol(name, rows, columns)  # checks the dimensions
+        latex = plain.name if latex is None else str(latex)
+        return super(MatrixSymbol, cls).__new__(cls, *plain.args, Str(latex), sympify(symmetric))
+
+    @property
+    def is_symmetric_letter(self):
+        return bool(self.args[4])
+
+    def _eval_transpose(self):
+        return self if self.is_symmetric_letter else super()._eval_transpose()
+
+    def _latex(self, printer):
+        return self.args[3].name
+
+
+def matrix(name, rows, columns=None, *, latex=None):
+    """A constant matrix of shape (rows, columns), square when ``columns`` is left out."""
+    return MatrixLetter(name, rows, rows if columns is None else columns, latex or _bold(name))
+
+
+def symmetric_matrix(name, size, *, latex=None):
+    """A symmetric matrix of shape (size, size); it equals its transpose everywhere in this package."""
+    return MatrixLetter(name, size, size, latex or _bold(name), S.true)
+
+
+def vector(name, size, *, latex=None):
+    """A column vector of shape (size, 1)."""
+    return MatrixLetter(name, size, 1, latex or _bold(name))
+
+
+def _bold(name):
+    """``A`` -> bold A, ``k_i`` -> bold k with subscript i, ``A_hat`` -> bold A under a hat."""
+    stem, _, index = name.partition("_")
+    hat = index == "hat"
+    stem = rf"\{stem}" if len(stem) > 1 and stem.isalpha() else stem
+    bold = rf"\boldsymbol{{{stem}}}"
+    if hat:
+        return rf"\hat{{{bold}}}"
+    return rf"{bold}_{{{index}}}" if index else bold
+
+
+# Sizes
+D = Symbol("D", integer=True, positive=True)  # dimension of a token x
+N = Symbol("N", integer=True, positive=True)  # context length
+H = Symbol("H", integer=True, positive=True)  # heads
+R = Symbol("R", integer=True, positive=True)  # rank of a head
+
+# Data, equations (1)-(4), (8), (28)
+Lambda = symmetric_matrix("Lambda", D)  # token covariance
+Lambda_q = symmetric_matrix("Lambda_q", D, latex=r"\boldsymbol{\Lambda}_q")  # query covariance, where it differs
+Lambda_hat = symmetric_matrix("Lambda_hat", D, latex=r"\hat{\boldsymbol{\Lambda}}")  # sample covariance of the context
+w = vector("w", D)  # task vector
+x_q = vector("x_q", D)  # query token
+beta = vector("beta", D)  # input-output correlation of the context, Lambda_hat w
+y_q = MatrixLetter("y_q", 1, 1, "y_q")  # target, w' x_q
+
+# Model
+B = matrix("B", D)  # effective map
+M = symmetric_matrix("M", D)  # E(Lambda_hat^2)
+G = matrix("G", D)  # minus half the gradient of the loss in B
+v_i = Symbol("v_i", real=True)  # value weight of head i
+
+# Scalars
+lambda_ = Symbol("lambda", positive=True)
+sigma = Symbol("sigma", nonnegative=True)  # label-noise standard deviation
+tau = Symbol("tau", positive=True)  # time constant of the flow
+t = Symbol("t", nonnegative=True)
+w_init = Symbol("w_init", positive=True)  # initial scale

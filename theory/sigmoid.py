@@ -1,0 +1,193 @@
+r"""Merged attention on white tokens: the sigmoid (15), its loss (48), and the exact solution from any balanced start.
+
+While solving, time is :math:`\theta = \gamma t/\tau` and the norm is :math:`x = \alpha s/\gamma`. Every solution is put back into its
+equation, and returned only if the residual is exactly zero.
+"""
+
+from functools import lru_cache
+
+from sympy import (
+    Expr, Identity, Matrix, Symbol, atanh, cancel, cosh, diff, exp, expand_log, factor, integrate, log, simplify, solve, sqrt,
+    symbols, tanh,
+)  # fmt: skip
+
+from .calculus import substitute
+from .derived import Derived
+from .moments import Gaussian, expect
+from .notation import B, D, H, Lambda, beta, lambda_, t, tau, vector, w_init, x_q, y_q
+from .reduction import alignment_flow, alpha, cross_moment_norm, gamma, p, s, white_moments
+
+__all__ = [
+    "balanced_solution", "effective_start", "p_0", "plateau_time", "rho", "s_0", "sigma_level", "sigmoid", "sigmoid_loss",
+    "sigmoid_solution", "time_to_norm", "truncated_plateau_time",
+]  # fmt: skip
+
+s_0 = Symbol("s_0", positive=True)  # s at t = 0
+p_0 = Symbol("p_0", real=True)  # p at t = 0
+rho = Symbol("rho", positive=True)  # a fraction of the final value
+sigma_level = Symbol("sigma_t", nonnegative=True)  # the value of sigma(t) in (15)
+
+
+def _vanishes(*residuals: Expr) -> None:
+    for residual in residuals:
+        if simplify(residual) != 0:
+            raise ArithmeticError(f"a residual should be exactly 0, and is {simplify(residual)}")
+
+
+def _aligned_flow() -> Expr:
+    """Equation (45), the balanced flow on the set p = 1, which it does not leave."""
+    s_rate, p_rate = alignment_flow().result.subs(p, 1)
+    _vanishes(p_rate)
+    return s_rate
+
+
+@lru_cache(maxsize=None)
+def time_to_norm() -> Derived:
+    r"""The integral of (45): :math:`\frac1\gamma\ln\frac{s(\gamma - \alpha s_0)}{s_0(\gamma - \alpha s)} = \frac{2t}\tau`, solved for t.
+
+    Valid while s and :math:`s_0` lie on the same side of :math:`\gamma/\alpha`.
+    """
+    x, x_0 = symbols("x x_0", positive=True)
+    rate = factor(_aligned_flow().subs(s, gamma * x / alpha) * alpha / gamma**2)
+    theta = log(x / (1 - x)) / 2
+    _vanishes(diff(theta, x) * rate - 1)
+    odds = cancel((x * (1 - x_0) / (x_0 * (1 - x))).subs({x: alpha * s / gamma, x_0: alpha * s_0 / gamma}))
+    return Derived.by(
+        ("the flow (45)", _aligned_flow()),
+        ("with x = alpha s/gamma and theta = gamma t/tau: dx/dtheta =", rate),
+        ("theta, the integral of its reciprocal (differentiated back)", theta),
+        ("t between s_0 and s", tau / (2 * gamma) * log(odds)),
+    )
+
+
+@lru_cache(maxsize=None)
+def sigmoid_solution() -> Derived:
+    r"""Equation (45), solved: :math:`s(t) = \dfrac{\gamma e^{2\gamma t/\tau}}{\alpha(e^{2\gamma t/\tau} - 1) + \gamma/s_0}`.
+
+    Exact on the aligned set (44). Written in :math:`e^{-2\gamma t/\tau}`, which does not overflow.
+    """
+    decay = Symbol("E", positive=True)
+    odds = exp(2 * gamma * time_to_norm().result / tau)
+    (solution,) = solve(odds * decay - 1, s)
+    numerator, denominator = cancel(solution / s_0).as_numer_denom()
+    parts = denominator.expand().collect(decay)
+    constant, slope = parts.coeff(decay, 0), parts.coeff(decay, 1)
+    common = (constant / s_0).cancel()  # what multiplies both 1 and -E
+    solved = (numerator / (common * (1 - decay) + cancel((slope + constant) / s_0) * decay)).subs(decay, exp(-2 * gamma * t / tau))
+    _vanishes(tau * diff(solved, t) - _aligned_flow().subs(s, solved), solved.subs(t, 0) - s_0)
+    return Derived.by(
+        *time_to_norm().steps, ("solved for s(t); residual and initial value are exactly zero", solved)
+    )
+
+
+@lru_cache(maxsize=None)
+def sigmoid() -> Derived:
+    r"""Equation (15) for :math:`\Lambda = \lambda I`: :math:`\sigma(t) = s(t)/\sqrt D` in :math:`\hat y_q = \sigma(t)\,\beta^\top x_q`.
+
+    At lambda = 1 and :math:`s_0 = w_{\rm init}^2` it is the paper's
+    :math:`e^{2\sqrt D t/\tau} / [(1 + \frac{1+D}N)(e^{2\sqrt D t/\tau} - 1) + \sqrt D/w_{\rm init}^2]`. Exact for balanced, aligned weights.
+    """
+    white = dict(zip((gamma, alpha), white_moments().result, strict=True))
+    norm_of_identity = sqrt((Identity(D).T * Identity(D)).trace())
+    return Derived.by(
+        ("s(t), equation (45)", sigmoid_solution().result),
+        ("(gamma, alpha) for a white covariance, equation (47)", white_moments().result),
+        ("vec(B) = s vec(I)/|vec(I)|, equation (46)", sigmoid_solution().result.subs(white) / norm_of_identity),
+    )
+
+
+@lru_cache(maxsize=None)
+def sigmoid_loss() -> Derived:
+    r"""Equation (48) for :math:`\Lambda = \lambda I`:
+    :math:`\mathcal L = D\lambda\bigl(1 - 2\lambda\sigma + \lambda^2(1 + \frac{1+D}N)\sigma^2\bigr)`; at lambda = 1 the paper's."""
+    loss = expect((y_q - beta.T * B * x_q) ** 2)
+    white = substitute(loss, {B: sigma_level * Identity(D), Lambda: lambda_ * Identity(D)})
+    return Derived.by(
+        ("the mean squared error, equation (9)", loss), ("at B = sigma I, Lambda = lambda I", factor(white.to_sympy()))
+    )
+
+
+@lru_cache(maxsize=None)
+def balanced_solution() -> Derived:
+    r"""The white flow from any balanced start :math:`W_1 = w_2 m^\top`, beyond (44): with
+    :math:`\theta = \gamma t/\tau + \mathrm{artanh}\,p_0` and :math:`f(\theta) = \frac\theta2 + \frac{\sinh 2\theta}4`,
+
+    .. math:: p = \tanh\theta, \qquad s = \cosh^2\theta \Big/ \Bigl[\frac{\cosh^2\theta_0}{s_0} + \frac{2\alpha}\gamma\bigl(f(\theta) - f(\theta_0)\bigr)\Bigr].
+
+    Returns (s, p) as a column. Exact for :math:`-1 < p_0 < 1`; at :math:`p_0 = 1` it is (45), and at :math:`p_0 = -1` s decays to zero.
+    """
+    s_rate, p_rate = alignment_flow().result
+    angle, start, growth, inverse = symbols("theta theta_0 y r", real=True)
+    cosine = tanh(angle)
+    _vanishes(diff(cosine, angle) - p_rate.subs(p, cosine) / gamma)
+    linear = (-s_rate / s**2 / gamma).subs(p, cosine).expand().subs(s, 1 / inverse)  # dr/dtheta for r = 1/s
+    factor_ = cosh(angle) ** 2
+    _vanishes(diff(factor_, angle) + linear.coeff(inverse, 1) * factor_)
+    f = integrate(factor_.rewrite(exp).expand(), angle)
+    forcing = linear.coeff(inverse, 0)
+    bracket = cosh(start) ** 2 / s_0 + forcing * (f - f.subs(angle, start))
+    grown = {exp(k * angle): growth**k for k in (-2, -1, 1, 2)}
+    top = (factor_.rewrite(exp).expand().subs(grown) / growth**2).expand()
+    bottom = (bracket.expand().subs(grown) / growth**2).expand()
+    decay = Symbol("E", positive=True)
+    norm = (factor(top.subs(growth, decay ** (-sqrt(1) / 2))) / bottom.subs(growth, decay ** (-sqrt(1) / 2))).subs(decay, exp(-2 * angle))
+    _vanishes(diff(norm, angle) - (s_rate / gamma).subs({s: norm, p: cosine}).rewrite(exp), norm.subs(angle, start) - s_0)
+    in_time = {angle: gamma * t / tau + atanh(p_0), start: atanh(p_0)}
+    return Derived.by(
+        ("the flow of (s, p)", alignment_flow().result),
+        ("p is a tanh of theta = gamma t/tau + artanh(p_0)", cosine),
+        ("1/s obeys a linear equation, with the integrating factor", factor_),
+        ("whose integral is", f),
+        ("(s, p); the residual and the initial value are exactly zero", Matrix([norm, cosine]).subs(in_time, simultaneous=True)),
+    )
+
+
+@lru_cache(maxsize=None)
+def effective_start() -> Derived:
+    r"""The start of the sigmoid for Gaussian weights (34): :math:`s_{\rm eff} = \frac14\|w_2(0) + W_1(0)\hat c\|^2`,
+    :math:`\hat c = E(y_qz)/\gamma`, with mean :math:`\frac14(1 + D^{-2})w_{\rm init}^2`.
+
+    While weights are small, (13) is :math:`\tau\dot w_2 = \gamma W_1\hat c`, :math:`\tau\frac d{dt}(W_1\hat c) = \gamma w_2`, whose growing
+    mode is their mean; with this start (15) is right up to :math:`O(w_{\rm init}^2)`, with the nominal one it is early by a constant time.
+    """
+    w_2, u = vector("w_2", H), vector("u", H)
+    mean = (w_2 + u) / 2
+    amplitude = (mean.T * mean).trace() if hasattr(mean, "trace") else (mean.T * mean)
+    expected = expect(
+        amplitude, (Gaussian(w_2, covariance=w_init**2 / H * Identity(H)), Gaussian(u, covariance=w_init**2 / (H * D**2) * Identity(H)))
+    )
+    return Derived.by(
+        ("the norm of the growing mode of (w_2, u = W_1 c/|c|)", amplitude),
+        ("its mean under (34)", factor(expected.to_sympy())),
+    )
+
+
+@lru_cache(maxsize=None)
+def plateau_time() -> Derived:
+    r"""The exact time to the fraction :math:`\rho` of the final value, of which (49) is the leading logarithm:
+
+    .. math:: t_\rho = \frac\tau{2\gamma}\Bigl[\ln\frac1{s_0} + \ln\frac\gamma\alpha + \ln\frac\rho{1-\rho}
+        + \ln\Bigl(1 - \frac{\alpha s_0}\gamma\Bigr)\Bigr].
+    """
+    exact = time_to_norm().result.subs(s, rho * gamma / alpha)
+    inside = factor(exp(2 * gamma * exact / tau))
+    return Derived.by(("t between s_0 and s, equation (45)", time_to_norm().result), ("at s = rho gamma/alpha", tau / (2 * gamma) * log(inside)))
+
+
+@lru_cache(maxsize=None)
+def truncated_plateau_time() -> Derived:
+    r"""Equations (49), (51): :math:`\frac\tau{2\gamma}\ln\frac1{s(0)} = \frac\tau{\|\Lambda^2\|}\ln\frac1{w_{\rm init}}`, what is left
+    of the exact time when :math:`s_0 \to 0`: the other logarithms do not grow, nor vanish."""
+    exact = plateau_time().result
+    leading = tau / (2 * gamma) * log(1 / s_0)
+    rest = expand_log(simplify(exact - leading), force=True)
+    at_zero = rest.subs(s_0, 0)
+    from sympy import sqrt as root
+
+    norm = root(cross_moment_norm().result.to_sympy())
+    return Derived.by(
+        ("the exact time to the fraction rho", exact),
+        ("its part that does not depend on s_0 as s_0 -> 0", at_zero),
+        ("the growing part, equation (49)", leading),
+        ("with gamma = |Lambda^2| and s(0) = w_init^2, equation (51)", tau / norm * log(1 / w_init)),
+    )
