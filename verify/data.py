@@ -1,0 +1,87 @@
+r"""Sequences of the in-context regression task, drawn afresh from an explicit generator.
+
+.. math::
+    X = \begin{bmatrix} x_1 & \cdots & x_N & x_q \\ y_1 & \cdots & y_N & 0 \end{bmatrix}, \qquad
+    x \sim \mathcal N(0, \Lambda), \quad w \sim \mathcal N(0, I), \quad y = w^\top x
+
+Equations (1) to (4). The zero is the query's place: the network has to fill in ``y_q``.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ..numerics.tasks import RegressionTask
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The square root of Lambda, ready to colour white noise on one device.
+
+    ``root`` is symmetric, so that the tokens do not depend on the order in which the eigenvalues are listed.
+    """
+
+    root: Float[Tensor, "D D"]
+    context_length: int
+
+    @classmethod
+    def of(cls, task: RegressionTask, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float64) -> Self:
+        """The tokens of a task, on a device and in a precision."""
+        E = torch.tensor(task.eigenvectors)
+        root = E * torch.tensor(task.eigenvalues).sqrt() @ E.T
+        return cls(root.to(device=device, dtype=dtype), int(task.context_length))
+
+    def draw(self, count: int, generator: torch.Generator) -> Float[Tensor, "P D N+1"]:
+        """Context and query tokens of ``count`` sequences, equation (2).
+
+        The white noise is drawn in single precision, which is six times faster: it is the last digits of random numbers
+        that are lost, while everything computed from the tokens has the full precision.
+        """
+        shape = (count, self.context_length + 1, self.root.shape[0])
+        white = torch.randn(shape, generator=generator, device=self.root.device)
+        return (white.to(self.root.dtype) @ self.root).mT
+
+
+def assemble(
+    x: Float[Tensor, "P D N+1"], w: Float[Tensor, "P D"]
+) -> tuple[Float[Tensor, "P D+1 N+1"], Float[Tensor, " P"]]:
+    """The prompt matrices (1) and the targets ``y_q`` of tokens ``x`` and task vectors ``w``, equation (4)."""
+    y = torch.einsum("pd,pdn->pn", w, x)
+    X = torch.cat([x, y[:, None, :]], dim=1)
+    X[:, -1, -1] = 0
+    return X, y[:, -1]
+
+
+def draw_sequences(
+    task: RegressionTask,
+    count: int,
+    generator: torch.Generator,
+    *,
+    dtype: torch.dtype = torch.float64,
+    fixed_tasks: Float[Tensor, "K D"] | None = None,
+    fixed_fraction: float = 0.0,
+) -> tuple[Float[Tensor, "P D+1 N+1"], Float[Tensor, " P"]]:
+    """Draw ``count`` sequences: the prompt matrices X of equation (1) and the targets ``y_q``.
+
+    With ``fixed_tasks``, that ``fixed_fraction`` of the sequences takes its task vector from the list instead of
+    from N(0, I), so that the network can also learn in its weights (appendix F of the paper).
+
+    Raises ``ValueError`` for a count below one, a fraction outside [0, 1], or a fraction without a list.
+    """
+    if count < 1:
+        raise ValueError(f"count must be at least 1, got {count!r}")
+    if not 0 <= fixed_fraction <= 1:
+        raise ValueError(f"fixed_fraction must lie in [0, 1], got {fixed_fraction!r}")
+    if fixed_fraction > 0 and fixed_tasks is None:
+        raise ValueError(f"fixed_tasks must be given when fixed_fraction is {fixed_fraction!r}, got None")
+    tokens = Tokens.of(task, generator.device, dtype)
+    x = tokens.draw(count, generator)
+    w = torch.randn((count, x.shape[1]), generator=generator, device=x.device, dtype=dtype)
+    fixed = round(count * fixed_fraction)
+    if fixed_tasks is not None and fixed:
+        chosen = torch.randint(len(fixed_tasks), (fixed,), generator=generator, device=x.device)
+        w[:fixed] = fixed_tasks.to(device=x.device, dtype=dtype)[chosen]
+    return assemble(x, w)

@@ -1,0 +1,70 @@
+"""The default setting, and the runs in it that several claims and figures share: each is computed once."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+
+from ..numerics.flow import gradient_flow
+from ..numerics.losses import QuadraticLoss
+from ..numerics.tasks import RegressionTask
+from ..numerics.trajectory import Trajectory
+from ..numerics.weights import SeparateWeights
+from .models import ReducedSeparate
+from .training import TrainingRun, fresh_batches, train
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One experiment on separate attention: task, initial weights, time, and how it is trained.
+
+    ``duration`` is in t/tau; a step of training advances time by ``2 learning_rate``.
+    """
+
+    eigenvalues: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
+    context_length: int = 31
+    heads: int = 5
+    rank: int = 1
+    scale: float = 0.2
+    seed: int = 12
+    duration: float = 1500.0
+    learning_rate: float = 0.4
+    batch_size: int = 1024
+
+    @property
+    def task(self) -> RegressionTask:
+        return RegressionTask(eigenvalues=list(self.eigenvalues), context_length=self.context_length)
+
+    @property
+    def weights(self) -> SeparateWeights:
+        """The initial weights, equation (36), the same for the flow and for training."""
+        rng = np.random.default_rng(self.seed)
+        return SeparateWeights.initialize(self.task, heads=self.heads, rank=self.rank, scale=self.scale, rng=rng)
+
+
+# Four plateaus of clearly different lengths, short enough to train in some seconds.
+DEFAULT = Setting()
+# Initial weights small enough for the plateaus to be flat: for the flow alone, which is fast.
+SMALL = Setting(scale=1e-2, duration=40_000.0)
+
+
+@cache
+def flow(setting: Setting = DEFAULT, rtol: float = 1e-8) -> Trajectory:
+    """Gradient flow from the setting's initial weights."""
+    loss = QuadraticLoss.population(setting.task)
+    return gradient_flow(loss, setting.weights, t_end=setting.duration, rtol=rtol)
+
+
+@cache
+def training(setting: Setting = DEFAULT, device: str = "cpu", progress: bool | None = None) -> TrainingRun:
+    """Gradient descent on fresh mini-batches from the same initial weights."""
+    generator = torch.Generator(device).manual_seed(setting.seed)
+    return train(
+        ReducedSeparate(setting.weights).to(device),
+        fresh_batches(setting.task, setting.batch_size, generator),
+        steps=round(setting.duration / (2 * setting.learning_rate)),
+        learning_rate=setting.learning_rate,
+        record_every=5,
+        progress=progress,
+    )

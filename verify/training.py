@@ -1,0 +1,137 @@
+r"""Gradient descent on real sequences: fresh mini-batches at every step, or one fixed training set.
+
+.. math::
+    W \leftarrow W - \eta \frac{\partial}{\partial W} \frac1P \sum_\mu (y_{\mu,q} - \hat y_{\mu,q})^2
+
+No half, no momentum. Gradient flow (10) is ``tau dW/dt = -1/2 dL/dW``, so a step advances time by ``2 eta tau``;
+every time here is ``t/tau``.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from ..numerics.losses import QuadraticLoss
+from ..numerics.tasks import RegressionTask
+from .data import draw_sequences
+
+Batch = tuple[Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """What was recorded while a network was trained, before the first step and then every so many steps.
+
+    ``times`` are in units of t/tau, ``batch_loss`` is the loss on the mini-batch used at that step, ``states`` holds
+    every parameter of the network by name, stacked over times (and over networks, if several trained together).
+    """
+
+    times: Float[np.ndarray, " T"]
+    batch_loss: Float[np.ndarray, "T *networks"]
+    states: dict[str, Float[np.ndarray, "T ..."]]
+    learning_rate: float
+    batch_size: int
+    seconds: float
+
+    def effective_maps(self) -> Float[np.ndarray, "T *networks D D"]:
+        """B at every recorded time, for the reduced attentions (M) and (S)."""
+        s = self.states
+        if s.keys() == {"v", "U"}:
+            return np.einsum("...h,...hij->...ij", s["v"], s["U"])
+        if s.keys() == {"v", "k", "q"}:
+            return np.einsum("...h,...hri,...hrj->...ij", s["v"], s["k"], s["q"])
+        raise ValueError(f"only attention (M) or (S) has an effective map D by D, got a network with {sorted(s)}")
+
+    def population_loss(self, loss: QuadraticLoss) -> Float[np.ndarray, "T *networks"]:
+        """The exact loss over all sequences at every recorded time, without the noise of the mini-batches."""
+        B = self.effective_maps()
+        values = [loss.value(b) for b in B.reshape(-1, *B.shape[-2:])]
+        return np.array(values).reshape(B.shape[:-2])
+
+
+def fresh_batches(task: RegressionTask, batch_size: int, generator: torch.Generator, **options) -> Callable[[], Batch]:
+    """A source of mini-batches that are never seen twice; ``options`` go to :func:`draw_sequences`."""
+    return lambda: draw_sequences(task, batch_size, generator, **options)
+
+
+def fixed_set(batch: Batch) -> Callable[[], Batch]:
+    """A source that hands out the same training set at every step: full-batch gradient descent."""
+    return lambda: batch
+
+
+def mean_squared_error(network: nn.Module, parameters: dict[str, Tensor], batch: Batch) -> Tensor:
+    """The loss (9) on a batch, with the network's parameters given from outside."""
+    X, y = batch
+    return (torch.func.functional_call(network, parameters, (X,)) - y).square().mean()
+
+
+def _progress(steps: int, show: bool | None) -> Iterable[int]:
+    visible = sys.stderr.isatty() if show is None else show
+    return tqdm(range(steps), desc="training", unit="step", disable=not visible, leave=False, mininterval=0.2)
+
+
+def train(
+    networks: nn.Module | list[nn.Module],
+    batches: Callable[[], Batch],
+    *,
+    steps: int,
+    learning_rate: float,
+    record_every: int = 1,
+    progress: bool | None = None,
+) -> TrainingRun:
+    """Train one network, or several of one shape at once on shared mini-batches, by plain gradient descent.
+
+    The networks themselves are left as they were; the trained parameters are ``run.states`` at the last time.
+    ``progress`` None shows a bar on a terminal only.
+
+    Raises ``ValueError`` for a step count, step size or recording interval that is not positive, and
+    ``FloatingPointError`` as soon as a recorded loss is not finite.
+    """
+    for name, value in (("steps", steps), ("learning_rate", learning_rate), ("record_every", record_every)):
+        if not value > 0:
+            raise ValueError(f"{name} must be positive, got {value!r}")
+    several = [] if isinstance(networks, nn.Module) else networks
+    network = networks if isinstance(networks, nn.Module) else networks[0]
+
+    def loss(parameters: dict[str, Tensor], batch: Batch) -> Tensor:
+        return mean_squared_error(network, parameters, batch)
+
+    gradient = torch.func.grad_and_value(loss)
+    parameters = {name: p.detach().clone() for name, p in network.named_parameters()}
+    if several:
+        parameters = {name: torch.stack([n.get_parameter(name).detach() for n in several]) for name in parameters}
+        gradient = torch.func.vmap(gradient, in_dims=(0, None))
+
+    times, losses, states, batch_size = [], [], {name: [] for name in parameters}, 0
+    bar = _progress(steps + 1, progress)
+    start = time.perf_counter()
+    for step in bar:
+        batch = batches()
+        batch_size = len(batch[1])
+        gradients, value = gradient(parameters, batch)
+        if step % record_every == 0 or step == steps:
+            if not torch.isfinite(value).all():
+                raise FloatingPointError(
+                    f"the loss is {value.max().item()!r} at step {step}: learning_rate {learning_rate!r} is too large"
+                )
+            times.append(2 * learning_rate * step)
+            losses.append(value.cpu().numpy())
+            for name, p in parameters.items():
+                states[name].append(p.cpu().numpy().copy())
+        if step < steps:
+            parameters = {name: p - learning_rate * gradients[name] for name, p in parameters.items()}
+    return TrainingRun(
+        times=np.array(times),
+        batch_loss=np.array(losses),
+        states={name: np.stack(values) for name, values in states.items()},
+        learning_rate=learning_rate,
+        batch_size=batch_size,
+        seconds=time.perf_counter() - start,
+    )
