@@ -170,12 +170,14 @@ PAPER_LAWS: tuple = (
 # The expectation
 
 
-def expect(expression, law: "Law | Iterable[Law] | Mapping | None" = None) -> TracePolynomial:
+def expect(expression, law: "Law | Iterable[Law] | Mapping | None" = None, *, given=()) -> TracePolynomial:
     """The exact expectation of a matrix expression, with symbolic dimensions.
 
     ``expression``: any polynomial in matrix symbols and traces (a SymPy expression or a TracePolynomial). ``law``: one law or several, or a
     mapping {symbol: law}; where it is silent the paper's laws hold: x_q ~ N(0, Lambda), w ~ N(0, I), beta = Lambda_hat w, y_q = w' x_q,
     Lambda_hat the sample covariance of N tokens. Laws may depend on each other's symbols; they are integrated from the outermost in.
+
+    ``given``: symbols to condition on, left as they are; ``expect(e, given=(Lambda_hat,))`` averages over the task and the query only.
 
     One inverse of a sample covariance, beside any powers of it, is integrated too: E[Lambda_hat^-1] = N/(N - D - 1) Lambda^-1, and the
     result carries the condition N > D + 1.
@@ -184,10 +186,11 @@ def expect(expression, law: "Law | Iterable[Law] | Mapping | None" = None) -> Tr
     for a second inverse, and for anything that is not a polynomial.
     """
     result = TracePolynomial(expression)
+    given = frozenset((given,) if isinstance(given, MatrixSymbol) else given)
     for one in _outermost_first(_laws(law)):
-        if one.symbol in result.free_symbols:
+        if one.symbol in result.free_symbols - given:
             result = _integrate(result, one)
-    for symbol in result.free_symbols:
+    for symbol in result.free_symbols - given:
         if str(getattr(symbol, "name", "")).endswith("_hat"):
             raise ValueError(
                 f"expect: {symbol} looks random but has no law; give one, e.g. law=SampleCovariance({symbol}, Lambda, N). In: {result}"

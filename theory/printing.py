@@ -93,6 +93,8 @@ def _summand(coefficient, factors: list[str], style: _Style) -> str:
     if not factors:
         return _join(pieces)
     product = " ".join(factors)
+    if len(pieces) > 1 and all(number < 0 for number in coefficient.values()):
+        return "-" + _summand({scalars: -number for scalars, number in coefficient.items()}, factors, style)
     if len(pieces) > 1:
         return f"{style.brackets(_join(pieces))} {product}"
     if pieces[0] in ("1", "-1"):
@@ -149,6 +151,7 @@ def _closed(run, style: _Style) -> str:
     inner = _word(turned, style)
     if words.cut_position(turned) is None:
         inner = style.trace(inner)
+    if words.cut_position(turned) is None or len(turned) == 1:  # a trace, or a 1 x 1 symbol
         return inner if count == 1 else style.power(inner, count)
     return style.brackets(inner) if count == 1 else style.power(style.brackets(inner), count)
 

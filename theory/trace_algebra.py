@@ -567,15 +567,11 @@ def _rational(expression: Expr) -> Terms:
 
 
 def _print_order(traces, word):
-    """Long words first, then few traces, then by name: the order of every printed and exported formula."""
+    """Low degree first, then long words, then few traces, then by name: the order of every printed and exported formula."""
     inner = word or ()
-    return (
-        -len(inner),
-        sum(map(len, traces)),
-        len(traces),
-        words.name_key(inner),
-        [words.name_key(words.readable_rotation(one)) for one in traces],
-    )
+    names = [words.name_key(words.readable_rotation(one)) for one in traces]
+    degree = len(inner) + sum(map(len, traces))
+    return degree, -len(inner), len(traces), words.name_key(inner), names
 
 
 def scalar_of(generator: int) -> Expr:

@@ -1,0 +1,58 @@
+"""Exact equality of formulas: the difference is zero as an algebraic object, never numerically."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import sympy
+from sympy import MatrixBase, MatrixExpr, Trace
+
+from .trace_algebra import TracePolynomial
+
+__all__ = ["equal", "vanishes"]
+
+
+def equal(left: Any, right: Any) -> bool:
+    """Is left - right exactly zero? Tuples and mappings are equal part by part; formulas of different shapes are not equal."""
+    if isinstance(left, Mapping) or isinstance(right, Mapping):
+        both = isinstance(left, Mapping) and isinstance(right, Mapping) and left.keys() == right.keys()
+        return both and all(equal(left[part], right[part]) for part in left)
+    if isinstance(left, tuple | list) or isinstance(right, tuple | list):
+        both = isinstance(left, tuple | list) and isinstance(right, tuple | list) and len(left) == len(right)
+        return both and all(equal(one, other) for one, other in zip(left, right, strict=True))
+    if isinstance(left, MatrixBase) and isinstance(right, MatrixBase):
+        return left.shape == right.shape and all(vanishes(one - other) for one, other in zip(left, right, strict=True))
+    if _is_matrix_formula(left) or _is_matrix_formula(right):
+        if isinstance(left, MatrixBase) or isinstance(right, MatrixBase):
+            return False
+        return TracePolynomial(left) == TracePolynomial(right)
+    left, right = sympy.sympify(left), sympy.sympify(right)
+    if not isinstance(left, sympy.Expr) or not isinstance(right, sympy.Expr):
+        return left == right
+    return vanishes(left - right)
+
+
+def vanishes(expression: Any) -> bool:
+    """Is a scalar SymPy expression identically zero? Decided by normal forms; what they cannot bring to zero counts as not zero."""
+    expression = sympy.sympify(expression)
+    if expression.is_zero or expression == 0:
+        return True
+    if expression.is_number and not expression.free_symbols:
+        if expression.is_Rational:
+            return False
+        return bool(sympy.simplify(expression) == 0)
+    for normal in (_rational_normal, sympy.simplify):
+        if normal(expression) == 0:
+            return True
+    return False
+
+
+def _rational_normal(expression):
+    """Lowest terms over the rational functions of the roots, exponentials and logarithms that occur."""
+    expression = sympy.expand_power_base(sympy.powdenest(sympy.expand_power_exp(expression)))
+    return sympy.cancel(sympy.together(sympy.expand(expression)))
+
+
+def _is_matrix_formula(formula: Any) -> bool:
+    return isinstance(formula, TracePolynomial | MatrixExpr) or (
+        isinstance(formula, sympy.Basic) and formula.has(Trace)
+    )
