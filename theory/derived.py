@@ -2,7 +2,9 @@
 
 from typing import Any, NamedTuple
 
-__all__ = ["Derived"]
+from sympy import Expr, simplify
+
+__all__ = ["Derived", "require_zero"]
 
 
 class Derived(NamedTuple):
@@ -14,3 +16,11 @@ class Derived(NamedTuple):
     @classmethod
     def by(cls, *steps: tuple[str, Any]) -> "Derived":
         return cls(steps[-1][1], steps)
+
+
+def require_zero(*residuals: Expr) -> None:
+    """Raise ``ArithmeticError`` unless every residual simplifies to exactly 0."""
+    for residual in residuals:
+        rest = simplify(residual)
+        if rest != 0:
+            raise ArithmeticError(f"a residual should be exactly 0, and is {rest}")

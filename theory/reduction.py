@@ -33,9 +33,8 @@ from .notation import B, D, H, Lambda, Lambda_hat, beta, lambda_, matrix, vector
 from .trace_algebra import TracePolynomial
 
 __all__ = [
-    "T", "a", "aligned_flow", "alignment_flow", "alpha", "balanced_flow", "cross_moment_norm", "drop_loss", "fixed_value", "gamma", "p", "relaxation_rate",
-    "s",
-    "second_moment_eigenvalue", "separate_force", "v", "white_moments",
+    "T", "a", "aligned_flow", "alignment_flow", "alpha", "balanced_flow", "cross_moment_norm", "drop_loss", "fixed_value", "gamma", "p",
+    "relaxation_rate", "s", "second_moment_eigenvalue", "separate_force", "v", "white_moments",
 ]  # fmt: skip
 
 T = Symbol("T", positive=True)  # tr(Lambda)
@@ -57,7 +56,7 @@ def second_moment_eigenvalue() -> Derived:
     )
 
 
-def _on_eigenvectors(polynomial: TracePolynomial, *eigenvalues: Expr, **values: Matrix) -> Matrix:
+def _on_eigenvectors(polynomial: TracePolynomial, *eigenvalues: Expr, map_: Any = None) -> Any:
     """The matrix on the span of eigenvectors of Lambda with these eigenvalues, for a polynomial in Lambda, tr(Lambda) and B."""
     traceless = TracePolynomial(polynomial.to_sympy().subs(Trace(Lambda), T))
     given = {Lambda: diag(*eigenvalues)} | {
@@ -88,10 +87,10 @@ def aligned_flow() -> Derived:
     values, directions = (v_d, v, 0), eye(3)
     heads = [(value, value * directions[:, i], value * directions[:, i]) for i, value in enumerate(values)]
     B_ansatz = sum((value * k * q.T for value, k, q in heads), zeros(3))
-    G = _on_eigenvectors(separate_force().result, l_d, l_m, l_l, B=B_ansatz)
+    G = _on_eigenvectors(separate_force().result, l_d, l_m, l_l, map_=B_ansatz)
     learned, growing, silent = ((k.T * G * q, value * G * q, value * G.T * k) for value, k, q in heads)
     moments = {symbol: second_moment_eigenvalue().result.subs(lambda_, symbol) for symbol in (l_d, l_m)}
-    a_d, a_m = symbols("a_d a_{m+1}", positive=True)
+    a_m = Symbol("a_{m+1}", positive=True)
     rest = {v_d: (l_d / moments[l_d]) ** Rational(1, 3)}
     dv = growing[0][0, 0]
     for velocity, expected in (
@@ -163,9 +162,11 @@ def balanced_flow() -> Derived:
     From (13), :math:`\tau\dot w_2 = W_1 g`, :math:`\tau\dot W_1 = w_2 g^\top`; any loss.
     """
     size = Symbol("n", integer=True, positive=True)
-    w_2, W_1, g, m = vector("w_2", H), matrix("W_1", H, size), vector("g", size), vector("m", size)
-    rate = TracePolynomial((w_2 * g.T).T * w_2 + W_1.T * W_1 * g)
-    on_balanced = TracePolynomial((w_2 * g.T).T * w_2 + (w_2 * m.T).T * (w_2 * m.T) * g)
+    w_2, W_1, g, m = (
+        TracePolynomial(x) for x in (vector("w_2", H), matrix("W_1", H, size), vector("g", size), vector("m", size))
+    )
+    rate = (w_2 * g.T).T * w_2 + W_1.T * W_1 * g
+    on_balanced = (w_2 * g.T).T * w_2 + (w_2 * m.T).T * (w_2 * m.T) * g
     return Derived.by(
         ("the product rule with the flow (13)", rate),
         ("balanced weights W_1 = w_2 m', where w_2' w_2 is the norm of W_1' w_2", on_balanced),
@@ -196,7 +197,7 @@ def alignment_flow() -> Derived:
 
 @cache
 def cross_moment_norm() -> Derived:
-    r"""Equation (50): :math:`\gamma = \|\mathbb E(y_q z)\| = \|\Lambda^2\|_F`; its square, with :math:`z = \mathrm{vec}(\beta x_q^\top)`."""
+    r"""Equation (50): the square of :math:`\gamma = \|\mathbb E(y_q z)\| = \|\Lambda^2\|_F`, :math:`z = \mathrm{vec}(\beta x_q^\top)`."""
     moment = expect(y_q * beta * x_q.T)
     return Derived.by(
         ("E(y_q z) as a matrix, equation (41)", moment), ("its squared Frobenius norm", (moment.T * moment).trace())

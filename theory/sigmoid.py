@@ -4,18 +4,36 @@ While solving, time is :math:`\theta = \gamma t/\tau` and the norm is :math:`x =
 equation, and returned only if the residual is exactly zero.
 """
 
-from functools import lru_cache
+from functools import cache
 
 from sympy import (
-    Expr, Identity, Matrix, Symbol, atanh, cancel, cosh, diff, exp, expand_log, factor, integrate, log, simplify, solve, sqrt,
-    symbols, tanh,
+    Expr,
+    Identity,
+    Matrix,
+    Symbol,
+    Trace,
+    atanh,
+    cancel,
+    cosh,
+    diff,
+    exp,
+    expand,
+    expand_log,
+    factor,
+    integrate,
+    log,
+    solve,
+    sqrt,
+    symbols,
+    tanh,
 )  # fmt: skip
 
 from .calculus import substitute
-from .derived import Derived
+from .derived import Derived, require_zero
 from .moments import Gaussian, expect
 from .notation import B, D, H, Lambda, beta, lambda_, t, tau, vector, w_init, x_q, y_q
 from .reduction import alignment_flow, alpha, cross_moment_norm, gamma, p, s, white_moments
+from .trace_algebra import TracePolynomial
 
 __all__ = [
     "balanced_solution", "effective_start", "p_0", "plateau_time", "rho", "s_0", "sigma_level", "sigmoid", "sigmoid_loss",
@@ -28,20 +46,14 @@ rho = Symbol("rho", positive=True)  # a fraction of the final value
 sigma_level = Symbol("sigma_t", nonnegative=True)  # the value of sigma(t) in (15)
 
 
-def _vanishes(*residuals: Expr) -> None:
-    for residual in residuals:
-        if simplify(residual) != 0:
-            raise ArithmeticError(f"a residual should be exactly 0, and is {simplify(residual)}")
-
-
 def _aligned_flow() -> Expr:
     """Equation (45), the balanced flow on the set p = 1, which it does not leave."""
     s_rate, p_rate = alignment_flow().result.subs(p, 1)
-    _vanishes(p_rate)
+    require_zero(p_rate)
     return s_rate
 
 
-@lru_cache(maxsize=None)
+@cache
 def time_to_norm() -> Derived:
     r"""The integral of (45): :math:`\frac1\gamma\ln\frac{s(\gamma - \alpha s_0)}{s_0(\gamma - \alpha s)} = \frac{2t}\tau`, solved for t.
 
@@ -50,7 +62,7 @@ def time_to_norm() -> Derived:
     x, x_0 = symbols("x x_0", positive=True)
     rate = factor(_aligned_flow().subs(s, gamma * x / alpha) * alpha / gamma**2)
     theta = log(x / (1 - x)) / 2
-    _vanishes(diff(theta, x) * rate - 1)
+    require_zero(diff(theta, x) * rate - 1)
     odds = cancel((x * (1 - x_0) / (x_0 * (1 - x))).subs({x: alpha * s / gamma, x_0: alpha * s_0 / gamma}))
     return Derived.by(
         ("the flow (45)", _aligned_flow()),
@@ -60,35 +72,30 @@ def time_to_norm() -> Derived:
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def sigmoid_solution() -> Derived:
     r"""Equation (45), solved: :math:`s(t) = \dfrac{\gamma e^{2\gamma t/\tau}}{\alpha(e^{2\gamma t/\tau} - 1) + \gamma/s_0}`.
 
     Exact on the aligned set (44). Written in :math:`e^{-2\gamma t/\tau}`, which does not overflow.
     """
-    decay = Symbol("E", positive=True)
+    inverse, decay = symbols("r E", positive=True)  # 1/s and exp(-2 gamma t/tau)
     odds = exp(2 * gamma * time_to_norm().result / tau)
-    (solution,) = solve(odds * decay - 1, s)
-    numerator, denominator = cancel(solution / s_0).as_numer_denom()
-    parts = denominator.expand().collect(decay)
-    constant, slope = parts.coeff(decay, 0), parts.coeff(decay, 1)
-    common = (constant / s_0).cancel()  # what multiplies both 1 and -E
-    solved = (numerator / (common * (1 - decay) + cancel((slope + constant) / s_0) * decay)).subs(decay, exp(-2 * gamma * t / tau))
-    _vanishes(tau * diff(solved, t) - _aligned_flow().subs(s, solved), solved.subs(t, 0) - s_0)
-    return Derived.by(
-        *time_to_norm().steps, ("solved for s(t); residual and initial value are exactly zero", solved)
-    )
+    (solution,) = solve(odds.subs(s, 1 / inverse) * decay - 1, inverse)
+    solved = gamma / expand(gamma * solution).collect(alpha).subs(decay, exp(-2 * gamma * t / tau))
+    require_zero(tau * diff(solved, t) - _aligned_flow().subs(s, solved), solved.subs(t, 0) - s_0)
+    return Derived.by(*time_to_norm().steps, ("solved for s(t); residual and initial value are exactly zero", solved))
 
 
-@lru_cache(maxsize=None)
+@cache
 def sigmoid() -> Derived:
     r"""Equation (15) for :math:`\Lambda = \lambda I`: :math:`\sigma(t) = s(t)/\sqrt D` in :math:`\hat y_q = \sigma(t)\,\beta^\top x_q`.
 
-    At lambda = 1 and :math:`s_0 = w_{\rm init}^2` it is the paper's
-    :math:`e^{2\sqrt D t/\tau} / [(1 + \frac{1+D}N)(e^{2\sqrt D t/\tau} - 1) + \sqrt D/w_{\rm init}^2]`. Exact for balanced, aligned weights.
+    Exact for balanced, aligned weights. At lambda = 1 and :math:`s_0 = w_{\rm init}^2` it is the paper's
+
+    .. math:: e^{2\sqrt D t/\tau} \big/ \bigl[(1 + \tfrac{1+D}N)(e^{2\sqrt D t/\tau} - 1) + \sqrt D/w_{\rm init}^2\bigr] .
     """
     white = dict(zip((gamma, alpha), white_moments().result, strict=True))
-    norm_of_identity = sqrt((Identity(D).T * Identity(D)).trace())
+    norm_of_identity = sqrt(Trace(Identity(D)).doit())
     return Derived.by(
         ("s(t), equation (45)", sigmoid_solution().result),
         ("(gamma, alpha) for a white covariance, equation (47)", white_moments().result),
@@ -96,7 +103,7 @@ def sigmoid() -> Derived:
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def sigmoid_loss() -> Derived:
     r"""Equation (48) for :math:`\Lambda = \lambda I`:
     :math:`\mathcal L = D\lambda\bigl(1 - 2\lambda\sigma + \lambda^2(1 + \frac{1+D}N)\sigma^2\bigr)`; at lambda = 1 the paper's."""
@@ -107,42 +114,47 @@ def sigmoid_loss() -> Derived:
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def balanced_solution() -> Derived:
     r"""The white flow from any balanced start :math:`W_1 = w_2 m^\top`, beyond (44): with
     :math:`\theta = \gamma t/\tau + \mathrm{artanh}\,p_0` and :math:`f(\theta) = \frac\theta2 + \frac{\sinh 2\theta}4`,
 
-    .. math:: p = \tanh\theta, \qquad s = \cosh^2\theta \Big/ \Bigl[\frac{\cosh^2\theta_0}{s_0} + \frac{2\alpha}\gamma\bigl(f(\theta) - f(\theta_0)\bigr)\Bigr].
+    .. math:: p = \tanh\theta, \qquad
+        s = \cosh^2\theta \Big/ \Bigl[\frac{\cosh^2\theta_0}{s_0} + \frac{2\alpha}\gamma\bigl(f(\theta) - f(\theta_0)\bigr)\Bigr].
 
     Returns (s, p) as a column. Exact for :math:`-1 < p_0 < 1`; at :math:`p_0 = 1` it is (45), and at :math:`p_0 = -1` s decays to zero.
     """
     s_rate, p_rate = alignment_flow().result
-    angle, start, growth, inverse = symbols("theta theta_0 y r", real=True)
+    angle, start, inverse = symbols("theta theta_0 r", real=True)
     cosine = tanh(angle)
-    _vanishes(diff(cosine, angle) - p_rate.subs(p, cosine) / gamma)
+    require_zero(diff(cosine, angle) - p_rate.subs(p, cosine) / gamma)
     linear = (-s_rate / s**2 / gamma).subs(p, cosine).expand().subs(s, 1 / inverse)  # dr/dtheta for r = 1/s
-    factor_ = cosh(angle) ** 2
-    _vanishes(diff(factor_, angle) + linear.coeff(inverse, 1) * factor_)
-    f = integrate(factor_.rewrite(exp).expand(), angle)
-    forcing = linear.coeff(inverse, 0)
-    bracket = cosh(start) ** 2 / s_0 + forcing * (f - f.subs(angle, start))
-    grown = {exp(k * angle): growth**k for k in (-2, -1, 1, 2)}
-    top = (factor_.rewrite(exp).expand().subs(grown) / growth**2).expand()
-    bottom = (bracket.expand().subs(grown) / growth**2).expand()
-    decay = Symbol("E", positive=True)
-    norm = (factor(top.subs(growth, decay ** (-sqrt(1) / 2))) / bottom.subs(growth, decay ** (-sqrt(1) / 2))).subs(decay, exp(-2 * angle))
-    _vanishes(diff(norm, angle) - (s_rate / gamma).subs({s: norm, p: cosine}).rewrite(exp), norm.subs(angle, start) - s_0)
+    integrating = cosh(angle) ** 2
+    require_zero(diff(integrating, angle) + linear.coeff(inverse, 1) * integrating)
+    f = integrate(integrating.rewrite(exp).expand(), angle)
+    bracket = cosh(start) ** 2 / s_0 + linear.coeff(inverse, 0) * (f - f.subs(angle, start))
+    decay = Symbol("E", positive=True)  # exp(-2 theta)
+    top, bottom = (
+        (exp(-2 * angle) * part.rewrite(exp)).expand().subs(exp(-2 * angle), decay) for part in (integrating, bracket)
+    )
+    norm = (factor(top) / bottom.collect(decay)).subs(decay, exp(-2 * angle))
+    require_zero(
+        diff(norm, angle) - (s_rate / gamma).subs({s: norm, p: cosine}).rewrite(exp), norm.subs(angle, start) - s_0
+    )
     in_time = {angle: gamma * t / tau + atanh(p_0), start: atanh(p_0)}
     return Derived.by(
         ("the flow of (s, p)", alignment_flow().result),
         ("p is a tanh of theta = gamma t/tau + artanh(p_0)", cosine),
-        ("1/s obeys a linear equation, with the integrating factor", factor_),
+        ("1/s obeys a linear equation, with the integrating factor", integrating),
         ("whose integral is", f),
-        ("(s, p); the residual and the initial value are exactly zero", Matrix([norm, cosine]).subs(in_time, simultaneous=True)),
+        (
+            "(s, p); the residual and the initial value are exactly zero",
+            Matrix([norm, cosine]).subs(in_time, simultaneous=True),
+        ),
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def effective_start() -> Derived:
     r"""The start of the sigmoid for Gaussian weights (34): :math:`s_{\rm eff} = \frac14\|w_2(0) + W_1(0)\hat c\|^2`,
     :math:`\hat c = E(y_qz)/\gamma`, with mean :math:`\frac14(1 + D^{-2})w_{\rm init}^2`.
@@ -151,10 +163,14 @@ def effective_start() -> Derived:
     mode is their mean; with this start (15) is right up to :math:`O(w_{\rm init}^2)`, with the nominal one it is early by a constant time.
     """
     w_2, u = vector("w_2", H), vector("u", H)
-    mean = (w_2 + u) / 2
-    amplitude = (mean.T * mean).trace() if hasattr(mean, "trace") else (mean.T * mean)
+    mean = TracePolynomial(w_2 + u) / 2
+    amplitude = mean.T * mean
     expected = expect(
-        amplitude, (Gaussian(w_2, covariance=w_init**2 / H * Identity(H)), Gaussian(u, covariance=w_init**2 / (H * D**2) * Identity(H)))
+        amplitude,
+        (
+            Gaussian(w_2, covariance=w_init**2 / H * Identity(H)),
+            Gaussian(u, covariance=w_init**2 / (H * D**2) * Identity(H)),
+        ),
     )
     return Derived.by(
         ("the norm of the growing mode of (w_2, u = W_1 c/|c|)", amplitude),
@@ -162,7 +178,7 @@ def effective_start() -> Derived:
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def plateau_time() -> Derived:
     r"""The exact time to the fraction :math:`\rho` of the final value, of which (49) is the leading logarithm:
 
@@ -170,24 +186,30 @@ def plateau_time() -> Derived:
         + \ln\Bigl(1 - \frac{\alpha s_0}\gamma\Bigr)\Bigr].
     """
     exact = time_to_norm().result.subs(s, rho * gamma / alpha)
-    inside = factor(exp(2 * gamma * exact / tau))
-    return Derived.by(("t between s_0 and s, equation (45)", time_to_norm().result), ("at s = rho gamma/alpha", tau / (2 * gamma) * log(inside)))
+    inside = factor(exp(2 * gamma * exact / tau))  # positive for 0 < rho < 1
+    return Derived.by(
+        ("t between s_0 and s, equation (45)", time_to_norm().result),
+        ("at s = rho gamma/alpha", tau / (2 * gamma) * log(inside)),
+    )
 
 
-@lru_cache(maxsize=None)
+@cache
 def truncated_plateau_time() -> Derived:
     r"""Equations (49), (51): :math:`\frac\tau{2\gamma}\ln\frac1{s(0)} = \frac\tau{\|\Lambda^2\|}\ln\frac1{w_{\rm init}}`, what is left
     of the exact time when :math:`s_0 \to 0`: the other logarithms do not grow, nor vanish."""
     exact = plateau_time().result
+    inside = exp(2 * gamma * exact / tau)
+    constant = cancel(inside * s_0).subs(
+        s_0, 0
+    )  # finite and positive: the exact time is that of constant / s_0, up to O(s_0)
     leading = tau / (2 * gamma) * log(1 / s_0)
-    rest = expand_log(simplify(exact - leading), force=True)
-    at_zero = rest.subs(s_0, 0)
-    from sympy import sqrt as root
-
-    norm = root(cross_moment_norm().result.to_sympy())
+    norm = sqrt(cross_moment_norm().result.to_sympy())
     return Derived.by(
         ("the exact time to the fraction rho", exact),
-        ("its part that does not depend on s_0 as s_0 -> 0", at_zero),
+        ("what is left for s_0 -> 0 beside the growing part", tau / (2 * gamma) * log(constant)),
         ("the growing part, equation (49)", leading),
-        ("with gamma = |Lambda^2| and s(0) = w_init^2, equation (51)", tau / norm * log(1 / w_init)),
+        (
+            "with gamma = |Lambda^2| and s(0) = w_init^2, equation (51)",
+            expand_log(leading.subs({gamma: norm, s_0: w_init**2})),
+        ),
     )
