@@ -7,6 +7,7 @@ e_l not yet learned, stand for all D of them.
 """
 
 from functools import cache
+from typing import Any
 
 from sympy import (
     Expr,
@@ -59,9 +60,7 @@ def second_moment_eigenvalue() -> Derived:
 def _on_eigenvectors(polynomial: TracePolynomial, *eigenvalues: Expr, map_: Any = None) -> Any:
     """The matrix on the span of eigenvectors of Lambda with these eigenvalues, for a polynomial in Lambda, tr(Lambda) and B."""
     traceless = TracePolynomial(polynomial.to_sympy().subs(Trace(Lambda), T))
-    given = {Lambda: diag(*eigenvalues)} | {
-        symbol: value for symbol, value in ((B, values.get("B")),) if value is not None
-    }
+    given = {Lambda: diag(*eigenvalues)} | ({} if map_ is None else {B: map_})
     return explicit(traceless, given, D=len(eigenvalues))
 
 

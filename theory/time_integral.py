@@ -6,10 +6,10 @@ back. Branches: the flow does not cross u = 0 or u = 1, so each formula holds fo
 """
 
 from functools import cache
+from typing import Any
 
 from sympy import (
     Add,
-    Expr,
     Symbol,
     apart,
     atan,
@@ -41,7 +41,7 @@ gap = Symbol("g", real=True, nonzero=True)  # 1 - u
 
 
 @cache
-def _scaled() -> tuple[Expr, Expr]:
+def _scaled() -> tuple[Any, Any]:
     """tau du/dt for u = v/v*, and the unit of time tau/(lambda^2 v*) that makes it u^2 (1 - u^3)."""
     fixed = Symbol("v_*", positive=True)
     rate = (aligned_flow().result.subs(v, fixed * u) / fixed).subs(a, lambda_ / fixed**3).expand()
