@@ -34,8 +34,8 @@ from .notation import B, D, H, Lambda, Lambda_hat, beta, lambda_, matrix, vector
 from .trace_algebra import TracePolynomial
 
 __all__ = [
-    "T", "a", "aligned_flow", "alignment_flow", "alpha", "balanced_flow", "cross_moment_norm", "drop_loss", "fixed_value", "gamma", "p",
-    "relaxation_rate", "s", "second_moment_eigenvalue", "separate_force", "v", "white_moments",
+    "T", "a", "aligned_flow", "alignment_flow", "alpha", "balanced_flow", "cross_moment_norm", "drop_loss", "fixed_value", "gamma",
+    "on_eigenvectors", "p", "relaxation_rate", "s", "second_moment_eigenvalue", "separate_force", "v", "white_moments",
 ]  # fmt: skip
 
 T = Symbol("T", positive=True)  # tr(Lambda)
@@ -53,11 +53,11 @@ def second_moment_eigenvalue() -> Derived:
     M = expect(Lambda_hat**2)
     return Derived.by(
         ("integrate over the tokens of the context, equation (31)", M),
-        ("act on an eigenvector of Lambda with eigenvalue lambda", _on_eigenvectors(M, lambda_)[0, 0]),
+        ("act on an eigenvector of Lambda with eigenvalue lambda", on_eigenvectors(M, lambda_)[0, 0]),
     )
 
 
-def _on_eigenvectors(polynomial: TracePolynomial, *eigenvalues: Expr, map_: Any = None) -> Any:
+def on_eigenvectors(polynomial: TracePolynomial, *eigenvalues: Expr, map_: Any = None) -> Any:
     """The matrix on the span of eigenvectors of Lambda with these eigenvalues, for a polynomial in Lambda, tr(Lambda) and B."""
     traceless = TracePolynomial(polynomial.to_sympy().subs(Trace(Lambda), T))
     given = {Lambda: diag(*eigenvalues)} | ({} if map_ is None else {B: map_})
@@ -86,7 +86,7 @@ def aligned_flow() -> Derived:
     values, directions = (v_d, v, 0), eye(3)
     heads = [(value, value * directions[:, i], value * directions[:, i]) for i, value in enumerate(values)]
     B_ansatz = sum((value * k * q.T for value, k, q in heads), zeros(3))
-    G = _on_eigenvectors(separate_force().result, l_d, l_m, l_l, map_=B_ansatz)
+    G = on_eigenvectors(separate_force().result, l_d, l_m, l_l, map_=B_ansatz)
     learned, growing, silent = ((k.T * G * q, value * G * q, value * G.T * k) for value, k, q in heads)
     moments = {symbol: second_moment_eigenvalue().result.subs(lambda_, symbol) for symbol in (l_d, l_m)}
     a_m = Symbol("a_{m+1}", positive=True)
