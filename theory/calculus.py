@@ -7,15 +7,17 @@ occurrence of W in a trace, turned to the front, tr(W P), contributes P'; each W
 >>> from iclflow.theory.notation import D, Lambda, matrix
 >>> A, W = matrix("A", D), matrix("W", D)
 >>> gradient(Trace(A * W * Lambda * W.T), W)
-A' W Lambda + A W Lambda
+A W Lambda + A' W Lambda
 """
 
 from collections.abc import Mapping
 from functools import reduce
 
 import sympy
-from sympy import Expr, Symbol
+from sympy import Symbol
+from sympy.core.function import AppliedUndef
 from sympy.matrices.expressions import MatrixSymbol
+from sympy.tensor.indexed import Indexed
 
 from . import words
 from .trace_algebra import (
@@ -28,6 +30,7 @@ from .trace_algebra import (
     polynomial_of_word,
     product,
     scalar_of,
+    total,
     zero,
 )
 
@@ -51,15 +54,15 @@ def gradient(scalar, symbol) -> TracePolynomial:
         raise TypeError(f"gradient: symbol must be a matrix, vector or scalar symbol, got {symbol!r}")
     index = words.letter(symbol) >> 2
     shape = None if symbol.shape == (1, 1) else tuple(symbol.shape)
-    result = zero(shape)
+    slopes = []
     for (scalars, traces, _), number in polynomial.terms.items():
         for i, closed in enumerate(traces):
             rest = TracePolynomial.from_terms({(scalars, traces[:i] + traces[i + 1 :], None): number}, None)
             for j, code in enumerate(closed):
                 if code >> 2 == index:
-                    result = result + product(
-                        rest, _cyclic_derivative(code, closed[j + 1 :] + closed[:j], symbol.shape)
-                    )
+                    slope = _cyclic_derivative(code, closed[j + 1 :] + closed[:j], symbol.shape)
+                    slopes.append(product(rest, slope))
+    result = total([zero(shape)._with(polynomial.conditions), *slopes])
     if shape is not None and getattr(symbol, "is_symmetric_letter", False):
         return (result + result.T) / 2
     return result
@@ -79,16 +82,19 @@ def _scalar_gradient(polynomial: TracePolynomial, symbol: Symbol) -> TracePolyno
     letters = {words.symbol_of(code) for _, traces, _ in polynomial.terms for closed in traces for code in closed}
     if any(symbol in dimension.free_symbols for letter in letters for dimension in letter.shape):
         raise ValueError(f"gradient: {symbol} is the dimension of a matrix; there is no derivative with respect to it")
-    result = zero(None)
+    slopes = [zero(None)._with(polynomial.conditions)]
     for coefficient, traces, _ in polynomial.groups():
         slope = TracePolynomial(sympy.diff(coefficient_of(coefficient), symbol))
-        result = result + product(slope, TracePolynomial.from_terms({((), traces, None): 1}, None))
-    return result
+        slopes.append(product(slope, TracePolynomial.from_terms({((), traces, None): 1}, None)))
+    return total(slopes)
 
 
 def derivative(scalar, directions: Mapping) -> TracePolynomial:
-    """The derivative of a scalar along {symbol: direction, ...}, all at once: sum of tr(gradient' direction)."""
-    total = zero(None)
+    """The derivative of a scalar along {symbol: direction, ...}, all at once: sum of tr(gradient' direction).
+
+    Raises ValueError if a direction has not its symbol's shape, or is not symmetric where the symbol is.
+    """
+    slopes = []
     for symbol, direction in directions.items():
         slope, direction = gradient(scalar, symbol), TracePolynomial(direction)
         shape = None if isinstance(symbol, Symbol) or symbol.shape == (1, 1) else tuple(symbol.shape)
@@ -96,8 +102,10 @@ def derivative(scalar, directions: Mapping) -> TracePolynomial:
             raise ValueError(
                 f"derivative: the direction of {symbol} must have shape {shape or 'scalar'}, got {direction.shape} in {direction}"
             )
-        total = total + (slope.T * direction).trace()
-    return total
+        if getattr(symbol, "is_symmetric_letter", False) and direction != direction.T:
+            raise ValueError(f"derivative: {symbol} is symmetric, its direction {direction} is not")
+        slopes.append((slope.T * direction).trace())
+    return total(slopes)
 
 
 def hessian_form(scalar, directions: Mapping) -> TracePolynomial:
@@ -132,12 +140,16 @@ def substitute(expression, replacements: Mapping) -> TracePolynomial:
             if getattr(symbol, "is_symmetric_letter", False) and value != value.T:
                 raise ValueError(f"substitute: {symbol} is symmetric, its replacement {value} is not")
             matrices[words.letter(symbol) >> 2] = value
-        elif isinstance(symbol, Expr):
+        elif isinstance(symbol, Symbol | AppliedUndef | Indexed):
+            if symbol in _dimensions(polynomial):
+                raise ValueError(
+                    f"substitute: {symbol} is the dimension of a matrix; explicit(..., {symbol}=2) sets sizes"
+                )
             if value.shape is not None:
                 raise ValueError(f"substitute: {symbol} is a scalar, its replacement {value} has shape {value.shape}")
             scalars[symbol] = value
         else:
-            raise TypeError(f"substitute: {symbol!r} is not a symbol")
+            raise TypeError(f"substitute: {symbol!r} is not a symbol; replace matrix, vector or scalar symbols")
     terms: Terms = {}
     for (powers, traces, _), number in close_ports(polynomial).items():
         result = _substitute_scalars(powers, number, scalars)
@@ -145,8 +157,22 @@ def substitute(expression, replacements: Mapping) -> TracePolynomial:
             result = product(result, _substitute_word(closed, matrices))
         for term, value in result.terms.items():
             accumulate(terms, term, value)
-    conditions = polynomial.conditions.union(*(value.conditions for value in (*matrices.values(), *scalars.values())))
+    conditions = _substitute_conditions(polynomial.conditions, scalars)
+    conditions = conditions.union(*(value.conditions for value in (*matrices.values(), *scalars.values())))
     return open_ports(terms, polynomial.shape, conditions)
+
+
+def _substitute_conditions(conditions: frozenset, scalars: Mapping) -> frozenset:
+    """The conditions after the substitution, without those that became true; ValueError for one that became false."""
+    values = {symbol: getattr(value, "to_sympy", lambda value=value: value)() for symbol, value in scalars.items()}
+    kept = set()
+    for condition in conditions:
+        after = condition.subs(values, simultaneous=True)
+        if after == False:  # noqa: E712  (SymPy's own false)
+            raise ValueError(f"the formula holds for {condition} only, which {values} contradicts")
+        if after != True:  # noqa: E712
+            kept.add(after)
+    return frozenset(kept)
 
 
 def _substitute_word(closed: words.Word, matrices: Mapping) -> TracePolynomial:
@@ -216,10 +242,14 @@ def explicit(expression, values: Mapping | None = None, **sizes: int):
     """The formula at small sizes, entry by entry: an explicit SymPy matrix, or a SymPy expression for a scalar.
 
     ``sizes`` gives each symbolic dimension, ``explicit(p, D=2, N=3)``; ``values`` may give explicit matrices for some symbols. A symmetric
-    symbol becomes a symmetric matrix of entries. Raises ValueError for a dimension left symbolic or a value of the wrong shape.
+    symbol becomes a symmetric matrix of entries. Raises ValueError for a dimension left symbolic, a value of the wrong shape or symmetry,
+    and sizes at which the formula's conditions fail.
     """
     polynomial = TracePolynomial(expression)
     values = dict(values or {})
+    for symbol in values:
+        if not isinstance(symbol, MatrixSymbol):
+            raise ValueError(f"explicit: values are for matrix symbols, got {symbol!r}; use substitute for scalars")
     symbols = sorted(polynomial.free_symbols | _dimensions(polynomial), key=str)
     by_name: dict = {}
     for name, size in sizes.items():
@@ -227,6 +257,7 @@ def explicit(expression, values: Mapping | None = None, **sizes: int):
             raise ValueError(f"explicit: {name} must be a positive integer, got {size!r}")
         found = [symbol for symbol in symbols if isinstance(symbol, Symbol) and symbol.name == name]
         by_name.update(dict.fromkeys(found, size))
+    _substitute_conditions(polynomial.conditions, by_name)
     entries: dict = {}
 
     def entry_matrix(code):
@@ -237,8 +268,12 @@ def explicit(expression, values: Mapping | None = None, **sizes: int):
                 given = sympy.Matrix(values[symbol])
                 if given.shape != shape:
                     raise ValueError(f"explicit: the value of {symbol} must have shape {shape}, got {given.shape}")
+                if getattr(symbol, "is_symmetric_letter", False) and given != given.T:
+                    raise ValueError(f"explicit: {symbol} is symmetric, its value {given} is not")
                 entries[symbol] = given
             else:
+                if any(other.name == symbol.name for other in entries if other not in values):
+                    raise ValueError(f"explicit: two symbols are called {symbol.name}, and so would be their entries")
                 symmetric = getattr(symbol, "is_symmetric_letter", False)
                 plain = MatrixSymbol(symbol.name, *shape)
                 entries[symbol] = sympy.Matrix(

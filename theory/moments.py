@@ -13,8 +13,10 @@ terms makes high powers cheap: a term is met once, however many pairings lead to
 E[x f(x)] = m E[f] + C E[grad f].
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sympy import Identity, ZeroMatrix
 from sympy.matrices.expressions import MatrixSymbol
@@ -49,8 +51,8 @@ class Gaussian:
     """
 
     symbol: MatrixSymbol
-    mean: object = None
-    covariance: object = None
+    mean: Any = None
+    covariance: Any = None
 
     def __post_init__(self):
         size = _column(self.symbol, "Gaussian")
@@ -72,7 +74,7 @@ class Fixed:
     """``symbol = value``: a definition, such as beta = Lambda_hat w, or a vector that is not random."""
 
     symbol: MatrixSymbol
-    value: object
+    value: Any
 
     def __post_init__(self):
         shape = self.symbol.shape
@@ -93,7 +95,13 @@ class Mixture:
     parts: tuple
 
     def __post_init__(self):
+        for _, law in self.parts:
+            if not isinstance(law, Law):
+                raise TypeError(f"Mixture: each part must be a pair (probability, law), got {law!r} for a law")
         parts = tuple((TracePolynomial(weight), law) for weight, law in self.parts)
+        for weight, _ in parts:
+            if weight.shape is not None or any(traces for _, traces, _ in weight.terms):
+                raise ValueError(f"Mixture: a probability must be rational in scalar symbols, got {weight}")
         if len({law.symbol for _, law in parts}) != 1:
             raise ValueError(f"Mixture: the laws must be for one symbol, got {[law.symbol for _, law in parts]}")
         total = sum((weight for weight, _ in parts), start=zero(None))
@@ -119,16 +127,19 @@ class SampleCovariance:
     """
 
     symbol: MatrixSymbol
-    covariance: object
-    samples: object
+    covariance: Any
+    samples: Any
     fourth_moment: Callable | None = None
 
     def __post_init__(self):
         if not getattr(self.symbol, "is_symmetric_letter", False):
             raise ValueError(f"SampleCovariance: {self.symbol} must be a symmetric_matrix symbol")
         size = self.symbol.shape[0]
-        _store(self, "covariance", None, (size, size))
+        _store(self, "covariance", None, None if size == 1 else (size, size))
         _store(self, "samples", None, None)
+        number = self.samples.to_sympy()
+        if number.is_number and not (number.is_Integer and number > 0):
+            raise ValueError(f"SampleCovariance: samples must be a positive integer or a symbol, got {number}")
         if self.covariance != self.covariance.T:
             raise ValueError(f"SampleCovariance: covariance must be symmetric, got {self.covariance}")
 
@@ -191,7 +202,7 @@ def expect(expression, law: "Law | Iterable[Law] | Mapping | None" = None, *, gi
         if one.symbol in result.free_symbols - given:
             result = _integrate(result, one)
     for symbol in result.free_symbols - given:
-        if str(getattr(symbol, "name", "")).endswith("_hat"):
+        if re.search(r"_hat(?![a-z])", str(getattr(symbol, "name", ""))):
             raise ValueError(
                 f"expect: {symbol} looks random but has no law; give one, e.g. law=SampleCovariance({symbol}, Lambda, N). In: {result}"
             )
@@ -207,8 +218,10 @@ def _laws(law) -> dict:
         given = tuple(law.values())
         if any(symbol != one.symbol for symbol, one in law.items()):
             raise ValueError(f"expect: each key of law must be the symbol of its law, got {law}")
-    else:
+    elif isinstance(law, Iterable):
         given = tuple(law)
+    else:
+        given = (law,)
     for one in given:
         if not isinstance(one, Law):
             raise TypeError(
@@ -318,11 +331,13 @@ class _Moments:
         partial: Terms = {((), (), ()): 1}
         for one in ingredients:
             if isinstance(one, TracePolynomial):
-                partial = {
-                    (multiply_scalars(s1, s2), multiply_traces(t1, t2), w1 + w2): n1 * n2
-                    for (s1, t1, w1), n1 in partial.items()
-                    for (s2, t2, w2), n2 in one.terms.items()
-                }
+                longer: Terms = {}
+                for (s1, t1, w1), n1 in partial.items():
+                    for (s2, t2, w2), n2 in one.terms.items():  # w2 is None for a 1 x 1 matrix
+                        accumulate(
+                            longer, (multiply_scalars(s1, s2), multiply_traces(t1, t2), w1 + (w2 or ())), n1 * n2
+                        )
+                partial = longer
             else:
                 partial = {(s, t, w + one): n for (s, t, w), n in partial.items()}
         result: Terms = {}
@@ -344,6 +359,8 @@ class _GaussianMoments(_Moments):
 
     def _rows(self, word) -> list[words.Word]:
         """The rows u, one for each x in the word, such that the word is u x."""
+        if word == (self.code,):  # a 1 x 1 symbol is its own transpose
+            return [()]
         cut = words.cut_position(word)
         turned = word[cut:] + word[:cut]
         return [one[:-1] for one in (turned, words.transpose(turned)) if one[-1] == self.code]
@@ -415,7 +432,13 @@ class _WishartMoments(_Moments):
             )
         ((word,), samples) = traces, self.law.samples
         at = word.index(self.inverse_code)
-        self.conditions = frozenset({samples.to_sympy() > self.size + 1})
+        condition = samples.to_sympy() > self.size + 1
+        if condition == False:  # noqa: E712  (SymPy's own false)
+            raise ValueError(
+                f"expect: {self.law.symbol}^-1 has an expectation for samples > size + 1 only, "
+                f"got {samples} samples of size {self.size}"
+            )
+        self.conditions = frozenset() if condition == True else frozenset({condition})  # noqa: E712
         weight = samples / (samples - TracePolynomial(self.size) - 1)
         yield weight.terms, [[self.law.covariance.reciprocal(), word[at + 1 :] + word[:at]]]
 
@@ -443,6 +466,8 @@ class _FourthMoments(_Moments):
         share = 1 / law.samples
         square = (self.size, self.size)
         joint = TracePolynomial(law.fourth_moment(polynomial_of_word(inner, square)))
+        if joint.terms and joint.shape != law.covariance.shape:
+            raise ValueError(f"fourth_moment of {law.symbol} must return shape {square}, got {joint} of {joint.shape}")
         yield (1 - share).terms, independent
         yield share.terms, [[joint, outer]]
 

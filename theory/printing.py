@@ -14,6 +14,7 @@ from fractions import Fraction
 from itertools import groupby
 
 import sympy
+from sympy.core.function import AppliedUndef
 
 from . import words
 from .trace_algebra import TracePolynomial, scalar_of
@@ -36,7 +37,7 @@ def _plain_fraction(top: str, bottom: str, products: bool) -> str:
 
 
 TEXT = _Style(
-    name=lambda symbol: getattr(symbol, "name", None) or sympy.sstr(symbol),
+    name=lambda symbol: sympy.sstr(symbol) if isinstance(symbol, AppliedUndef) else symbol.name,
     fraction=_plain_fraction,
     power=lambda base, exponent: f"{base}^{exponent}",
     transposed="'",

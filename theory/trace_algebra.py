@@ -16,14 +16,16 @@ True
 >>> TracePolynomial(Lambda * (A + C) - Lambda * A) == Lambda * C
 True
 >>> print(TracePolynomial(Trace(C.T * Lambda * A) / N * Lambda.I * Lambda))
-1/N tr(A' Lambda C) I
+1/N tr(A C' Lambda) I
 
 Denominators that are sums, as in N / (N - D - 1), are kept as powers of their irreducible factors and reduced to lowest terms.
 """
 
 from collections.abc import Iterable
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
+from operator import mul
+from typing import Any
 
 import sympy
 from sympy import Add, Expr, Integer, MatAdd, MatMul, MatPow, MatrixExpr, Mul, Pow, Rational, Symbol, Trace
@@ -35,7 +37,7 @@ from sympy.tensor.indexed import Indexed
 from . import words
 
 Scalars = tuple[tuple[int, int], ...]
-Term = tuple[Scalars, tuple[words.Word, ...], words.Word | None]
+Term = tuple[Scalars, tuple[words.Word, ...], Any]  # the last is a word, or None where the polynomial is scalar
 Terms = dict[Term, "int | Fraction"]
 
 __all__ = ["TracePolynomial"]
@@ -111,7 +113,7 @@ class TracePolynomial:
     _op_priority = 20.0  # above SymPy's matrices: mixed products come here
 
     terms: Terms
-    shape: tuple | None
+    shape: Any  # (rows, columns), or None
     conditions: frozenset
 
     def __new__(cls, expression) -> "TracePolynomial":
@@ -177,6 +179,10 @@ class TracePolynomial:
 
     def __pow__(self, exponent):
         return power(self, exponent)
+
+    def _with(self, conditions: frozenset) -> "TracePolynomial":
+        """The same polynomial, holding under these conditions."""
+        return TracePolynomial.from_terms(self.terms, self.shape, conditions)
 
     def _scaled(self, number):
         return TracePolynomial.from_terms(
@@ -302,6 +308,19 @@ def _common_shape(left: TracePolynomial, right: TracePolynomial):
     return left.shape
 
 
+def total(polynomials: Iterable[TracePolynomial], shape: tuple | None = None) -> TracePolynomial:
+    """The sum of polynomials of one shape, in one pass; ``shape`` is that of an empty sum."""
+    terms: Terms = {}
+    so_far = zero(shape)
+    conditions: frozenset = frozenset()
+    for one in polynomials:
+        so_far = one if one.shape == _common_shape(so_far, one) else so_far
+        conditions |= one.conditions
+        for term, number in one.terms.items():
+            accumulate(terms, term, number)
+    return TracePolynomial.from_terms(terms, so_far.shape, conditions)
+
+
 def product(left: TracePolynomial, right: TracePolynomial) -> TracePolynomial:
     """The product of two polynomials; scalars commute, matrices must fit."""
     matrices = left.shape is not None and right.shape is not None
@@ -352,6 +371,8 @@ def zero(shape: tuple | None) -> TracePolynomial:
 
 def polynomial_of_word(word: words.Word, shape: tuple | None) -> TracePolynomial:
     """An open word as a polynomial."""
+    if not word and shape == (1, 1):
+        return one(None)
     kept, cut = words.open_(word) if word else (word, [])
     return TracePolynomial.from_terms({((), tuple(sorted(cut)), kept): 1}, None if kept is None else shape)
 
@@ -359,11 +380,15 @@ def polynomial_of_word(word: words.Word, shape: tuple | None) -> TracePolynomial
 # A matrix-valued term l' P r, closed by a constant vector at each end, is a scalar term: what is done to closed words serves open ones.
 
 
+class _Port(MatrixSymbol):
+    """A constant vector that no user's symbol can be equal to, whatever its name."""
+
+
 @cache
 def _ports(rows, columns) -> tuple[words.Word, words.Word]:
     """The letters l' and r that close an open word; none where the dimension is 1 already."""
-    left = () if rows == 1 else words.transpose((words.letter(MatrixSymbol("<left>", rows, 1)),))
-    right = () if columns == 1 else (words.letter(MatrixSymbol("<right>", columns, 1)),)
+    left = () if rows == 1 else words.transpose((words.letter(_Port("<left>", rows, 1)),))
+    right = () if columns == 1 else (words.letter(_Port("<right>", columns, 1)),)
     return left, right
 
 
@@ -438,6 +463,10 @@ def _invert(value: TracePolynomial) -> TracePolynomial:
 
 def read(expression) -> TracePolynomial:
     """The trace polynomial of a SymPy expression; ValueError names the sub-expression that is not one."""
+    if isinstance(expression, str):
+        raise ValueError(
+            f"{expression!r} is text; read it with iclflow.theory.grammar, or write it in SymPy's matrix symbols"
+        )
     expression = sympy.sympify(expression, strict=True) if not isinstance(expression, Expr) else expression
     for kinds, reader in _READERS:
         if isinstance(expression, kinds):
@@ -446,7 +475,9 @@ def read(expression) -> TracePolynomial:
 
 
 def _unsupported(expression) -> ValueError:
-    return ValueError(f"{expression} ({type(expression).__name__}) is not a trace polynomial; supported: {SUPPORTED}")
+    hint = "; write one entry of a product as a 1 x 1 product, x.T*A*y" if isinstance(expression, sympy.Sum) else ""
+    kind = type(expression).__name__
+    return ValueError(f"{expression} ({kind}) is not a trace polynomial{hint}; supported: {SUPPORTED}")
 
 
 def _read_number(number) -> TracePolynomial:
@@ -474,10 +505,7 @@ def _read_letter(symbol) -> TracePolynomial:
 
 
 def _read_sum(expression) -> TracePolynomial:
-    first, *rest = (read(argument) for argument in expression.args)
-    for term in rest:
-        first = first + term
-    return first
+    return total([read(argument) for argument in expression.args])
 
 
 def _read_product(expression) -> TracePolynomial:
@@ -525,16 +553,14 @@ def _sympy_number(number) -> Expr:
     return Integer(number) if isinstance(number, int) else Rational(number.numerator, number.denominator)
 
 
-def _sympy_word(word: words.Word, shape: tuple | None) -> MatrixExpr:
-    if not word:
-        return Identity(shape[0])
-    result = None
-    for code in word:
-        factor = words.symbol_of(code)
-        factor = factor.T if words.is_transposed(code) else factor
-        factor = factor.I if words.is_inverse(code) else factor
-        result = factor if result is None else result * factor
-    return result
+def _sympy_word(word: words.Word, shape: Any) -> MatrixExpr:
+    return reduce(mul, map(_sympy_letter, word)) if word else Identity(shape[0])
+
+
+def _sympy_letter(code: int) -> MatrixExpr:
+    symbol = words.symbol_of(code)
+    symbol = symbol.T if words.is_transposed(code) else symbol
+    return symbol.I if words.is_inverse(code) else symbol
 
 
 def _lowest_terms(terms: Terms) -> Terms:
@@ -558,7 +584,9 @@ def _rational(expression: Expr) -> Terms:
     constant, factors = sympy.factor_list(denominator)
     scalars: Scalars = ()
     for factor, exponent in factors:
-        if sympy.Poly(factor, *sorted(factor.free_symbols, key=str, reverse=True)).LC() < 0:  # N - D - 1, not D - N + 1
+        if (
+            sympy.Poly(factor, *sorted(sympy.Poly(factor).gens, key=str, reverse=True)).LC() < 0
+        ):  # N - D - 1, not D - N + 1
             factor, constant = -factor, constant * (-1) ** exponent
         scalars = multiply_scalars(scalars, ((_generator(factor), -exponent),))
     scale = _read_number(1 / constant).terms[((), (), None)]
@@ -569,7 +597,7 @@ def _rational(expression: Expr) -> Terms:
 def _print_order(traces, word):
     """Low degree first, then long words, then few traces, then by name: the order of every printed and exported formula."""
     inner = word or ()
-    names = [words.name_key(words.readable_rotation(one)) for one in traces]
+    names = sorted(words.name_key(words.readable_rotation(one)) for one in traces)
     degree = len(inner) + sum(map(len, traces))
     return degree, -len(inner), len(traces), words.name_key(inner), names
 

@@ -11,7 +11,7 @@ A word is a tuple of letters: their matrix product. Three rules bring words to a
 The integers depend on the order in which symbols were first seen; nothing that is printed does.
 """
 
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from sympy import S
 
@@ -146,8 +146,14 @@ def interior_cut(word: Word) -> int | None:
 
 
 def name_key(word: Word) -> tuple:
-    """A key that orders words by the names of their letters, the same in every process."""
-    return tuple([(symbol_of(code).name, code & 3) for code in word])
+    """A key that orders words by the names of their letters, the same in every process; shapes tell equal names apart."""
+    return tuple([_name_key(code) for code in word])
+
+
+@cache
+def _name_key(code: int) -> tuple:
+    symbol = symbol_of(code)
+    return symbol.name, code & 3, str(symbol.args)
 
 
 def readable_rotation(word: Word) -> Word:
