@@ -1,7 +1,7 @@
 """Input checks shared by the public functions: each raises an error naming the argument, what it got and what it needs."""
 
 from collections.abc import Sequence
-from numbers import Integral, Real
+from numbers import Integral
 
 import numpy as np
 from jaxtyping import Float
@@ -14,15 +14,23 @@ def positive_integer(name: str, value: object) -> int:
 
 
 def positive_number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not (np.isfinite(value) and value > 0):
+    number = _real(value)
+    if number is None or number <= 0:
         raise ValueError(f"{name} must be a positive finite number, got {value!r}")
-    return float(value)
+    return number
 
 
 def nonnegative_number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, Real) or not (np.isfinite(value) and value >= 0):
+    number = _real(value)
+    if number is None or number < 0:
         raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}")
-    return float(value)
+    return number
+
+
+def _real(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return None
+    return float(value) if np.isfinite(value) else None
 
 
 def finite_array(name: str, value: object, shape: Sequence[int | str]) -> np.ndarray:

@@ -55,7 +55,8 @@ class QuadraticLoss:
 
     @classmethod
     def population(cls, task: RegressionTask) -> "QuadraticLoss":
-        r"""The population loss, equation (9): :math:`A = \Lambda^2`, :math:`C[B] = E(\hat\Lambda^2) B \Lambda`, :math:`c = \mathrm{tr}\Lambda`."""
+        r"""The population loss, equation (9): :math:`A = \Lambda^2`, :math:`C[B] = E(\hat\Lambda^2) B \Lambda`,
+        :math:`c = \mathrm{tr}\Lambda`."""
         if not isinstance(task, RegressionTask):
             raise TypeError(f"task must be a RegressionTask, got {task!r}")
         moments = task.loss_moments()

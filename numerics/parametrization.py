@@ -16,13 +16,16 @@ class Parametrization:
     """Weights W that make an effective map B(W), linear in each array of weights.
 
     A subclass is a frozen dataclass of arrays with two static methods on its arrays, in the order of its fields:
-    ``combine(*arrays)`` gives B and ``spread(G, *arrays)`` gives the arrays of (dB/dW)' G. B must be linear in each array
-    with the others held; every derivative here rests on that.
+    ``combine(*arrays)`` gives B, ``spread(G, *arrays)`` the arrays of (dB/dW)' G. B must be linear in each array with
+    the others held, which gives all other derivatives. Two more give them as matrices on flat weights: ``jacobian(*arrays)``
+    is dB/dW, a row for each weight, and ``curvature(G, *arrays)`` the second derivatives of <G, B>.
     """
 
     shape_letters: ClassVar[dict[str, tuple[str, ...]]]
     combine: ClassVar[Callable[..., np.ndarray]]
     spread: ClassVar[Callable[..., Arrays]]
+    jacobian: ClassVar[Callable[..., np.ndarray]]
+    curvature: ClassVar[Callable[..., np.ndarray]]
 
     def __post_init__(self) -> None:
         sizes: dict[str, int] = {}
@@ -83,6 +86,10 @@ class Parametrization:
                     product[j] -= part
         return type(self)(*product)
 
+    def hessian(self, loss: QuadraticLoss) -> Float[np.ndarray, "P P"]:
+        """The Hessian of L/2 in the flat weights: (dB/dW)' C (dB/dW) less the curvature of <G, B>."""
+        return -field_jacobian(loss, self)(0.0, self.flatten())
+
     def conserved(self) -> dict[str, np.ndarray]:
         """Quantities that the gradient flow of any loss conserves, by name."""
         return {}
@@ -108,3 +115,28 @@ def vector_field(loss: QuadraticLoss, weights: Parametrization) -> Callable[[flo
         return np.concatenate([part.ravel() for part in parts])
 
     return field
+
+
+def field_jacobian(loss: QuadraticLoss, weights: Parametrization) -> Callable[[float, np.ndarray], np.ndarray]:
+    """The Jacobian of ``vector_field`` on flat weights: minus the Hessian of L/2."""
+    units = np.eye(loss.A.size).reshape(-1, *loss.A.shape)
+    C = np.stack([loss.apply(unit).ravel() for unit in units])
+
+    def field(_t: float, vector: np.ndarray) -> np.ndarray:
+        arrays = weights.split(vector)
+        rows = type(weights).jacobian(*arrays)
+        return type(weights).curvature(loss.force(type(weights).combine(*arrays)), *arrays) - rows @ C @ rows.T
+
+    return field
+
+
+def check_pair(loss: QuadraticLoss, weights: Parametrization) -> None:
+    """Raise unless ``weights`` make an effective map on which ``loss`` is defined."""
+    if not isinstance(loss, QuadraticLoss):
+        raise TypeError(f"loss must be a QuadraticLoss, got {loss!r}")
+    if not isinstance(weights, Parametrization):
+        raise TypeError(f"weights must be a parametrization such as SeparateWeights, got {weights!r}")
+    if weights.effective_map().shape != loss.A.shape:
+        raise ValueError(
+            f"weights must make an effective map of the loss's shape {loss.A.shape}, got {weights.effective_map().shape}"
+        )

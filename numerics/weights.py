@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ._checks import generator, positive_integer, positive_number
+from .multilinear import bilinear_curvature, bilinear_jacobian, trilinear_curvature, trilinear_jacobian
 from .parametrization import Arrays, Parametrization
 from .tasks import RegressionTask
 
@@ -35,6 +36,14 @@ class MergedWeights(Parametrization):
     @staticmethod
     def spread(G: np.ndarray, v: np.ndarray, U: np.ndarray) -> Arrays:
         return U.reshape(len(v), -1) @ G.ravel(), np.multiply.outer(v, G)
+
+    @staticmethod
+    def jacobian(v: np.ndarray, U: np.ndarray) -> np.ndarray:
+        return bilinear_jacobian(v[:, None], U.reshape(len(v), -1))
+
+    @staticmethod
+    def curvature(G: np.ndarray, v: np.ndarray, U: np.ndarray) -> np.ndarray:
+        return bilinear_curvature(G.reshape(1, -1), len(v))
 
     def conserved(self) -> dict[str, np.ndarray]:
         """Equation (17): w_2 w_2' - W_1 W_1', where the rows of W_1 are vec(U_i)."""
@@ -101,6 +110,14 @@ class SeparateWeights(Parametrization):
         column = v[:, None]
         dv = np.einsum("ij,ij->i", k.reshape(H, R * D), Gq)
         return dv, (column * Gq).reshape(k.shape), (column * Gk).reshape(k.shape)
+
+    @staticmethod
+    def jacobian(v: np.ndarray, k: np.ndarray, q: np.ndarray) -> np.ndarray:
+        return trilinear_jacobian(v[:, None], k, q)
+
+    @staticmethod
+    def curvature(G: np.ndarray, v: np.ndarray, k: np.ndarray, q: np.ndarray) -> np.ndarray:
+        return trilinear_curvature(G[None], v[:, None], k, q)
 
     def conserved(self) -> dict[str, np.ndarray]:
         """Equations (79), (85), and the whole R x R matrix K_i' K_i - Q_i' Q_i of each head (its diagonal is in (85))."""
