@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 
-from ._checks import positive_integer, positive_number
+from ._checks import finite_array, positive_integer, positive_number
 from .moments import SampleMoments
 
 Weights = tuple[np.ndarray, ...]  # (value, kernel), merged; (value, key, query), separate
@@ -99,26 +99,30 @@ class Ensemble:
     def descend(
         self,
         weights: Weights,
-        learning_rate: float,
+        learning_rate: float | Float[np.ndarray, "S J"],
         steps: int,
         *,
         float32_runs: slice | None = None,
         block: int = BLOCK,
     ) -> Iterator[tuple[Float[np.ndarray, "T S J F"], Weights]]:
-        """Blocks of up to ``block`` steps: the features BEFORE each step, and the weights before the first of the
-        block.
+        """Blocks of up to ``block`` steps: the features BEFORE each step, and the weights before the block's first.
 
-        ``float32_runs`` marks runs whose weights are rounded to float32 after each step. Raises ``ValueError`` for
-        weights that do not agree in shape with each other or the moments, and ``FloatingPointError`` when a run
-        overflows.
+        ``learning_rate`` is one for all runs, or one for each. ``float32_runs`` marks runs whose weights are rounded to
+        float32 after each step. Raises ``ValueError`` for weights that do not agree in shape with each other or with
+        the moments, and ``FloatingPointError`` when a run overflows.
         """
-        learning_rate, steps = positive_number("learning_rate", learning_rate), positive_integer("steps", steps)
-        return self._descend(
-            self._checked(weights), 2 * learning_rate, steps, float32_runs, positive_integer("block", block)
-        )
+        checked, steps = self._checked(weights), positive_integer("steps", steps)
+        if np.ndim(learning_rate) == 0:
+            rates = tuple(2 * positive_number("learning_rate", learning_rate) for _ in checked)
+        else:
+            per_run = finite_array("learning_rate", learning_rate, checked[0].shape[:2])
+            if not (per_run > 0).all():
+                raise ValueError(f"learning_rate must be positive, got {learning_rate!r}")
+            rates = tuple(2 * per_run.reshape(*per_run.shape, *[1] * (array.ndim - 2)) for array in checked)
+        return self._descend(checked, rates, steps, float32_runs, positive_integer("block", block))
 
     def _descend(
-        self, weights: Weights, rate: float, steps: int, float32_runs: slice | None, block: int
+        self, weights: Weights, rates: tuple, steps: int, float32_runs: slice | None, block: int
     ) -> Iterator[tuple[np.ndarray, Weights]]:
         for start in range(0, steps, block):
             before = tuple(array.copy() for array in weights)
@@ -127,7 +131,7 @@ class Ensemble:
                 for _ in range(min(block, steps - start)):
                     features, velocity = self.velocity(weights)
                     record.append(features)
-                    for array, change in zip(weights, velocity, strict=True):
+                    for array, change, rate in zip(weights, velocity, rates, strict=True):
                         change *= rate
                         array += change
                     if float32_runs is not None:
@@ -137,7 +141,7 @@ class Ensemble:
             if not np.isfinite(features).all():
                 lost = start + int(np.argmin(np.isfinite(features).all(axis=(1, 2, 3))))
                 raise FloatingPointError(
-                    f"gradient descent overflows at step {lost}: learning_rate={rate / 2} is too long"
+                    f"gradient descent overflows at step {lost}: learning_rate={np.max(rates[0]) / 2} is too long"
                 )
             yield features, before
 

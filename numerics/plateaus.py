@@ -25,8 +25,8 @@ from ._checks import finite_array
 
 LEVELS = 400  # cells of the loss range; noise makes them wider
 QUIET = 0.001  # noise below this fraction of the range needs no running mean
-WINDOWS = 100  # the running mean spans at most the curve over this
-NOISE_CELL = 9.0  # a cell is at least this many standard deviations of the remaining noise high ...
+WINDOWS = 60  # the running mean spans at most the curve over this
+NOISE_CELL = 7.0  # a cell is at least this many standard deviations of the remaining noise high ...
 NOISE_DROP = 6.0  # ... and a drop at least this many
 SUBSTEPS = 8  # points in each step of a dense curve
 
@@ -82,7 +82,7 @@ def find_plateaus(times: object, loss: object = None, *, contrast: float = 3.0, 
     A trajectory with ``loss_at`` is evaluated between its steps too: a solver's own steps are few on a plateau, and the
     drop times then carry the solver's accuracy. ``contrast`` is how many times slower the loss must move on a plateau
     than beside it; ``min_drop`` the smallest drop, as a fraction of the range of the loss. White noise is estimated
-    from the curve and averaged over up to a hundredth of the samples; structure within it is not looked for. A curve
+    from the curve and averaged over up to a sixtieth of the samples; structure within it is not looked for. A curve
     that does not move beyond its noise is one plateau.
 
     Raises ``ValueError`` for times that do not increase, unequal lengths, fewer than 3 points, and numbers that are not
@@ -152,9 +152,10 @@ def _find(t: np.ndarray, values: np.ndarray, contrast: float, min_drop: float) -
         return _assembled(t, smooth, np.array([[t[0], t[-1]]]))
     edges = _cells(smooth, noise, height)
     passed = _passage(t, smooth, edges)
-    shortest = np.where(np.interp(passed[:-1], t, noise) > 0, np.interp(passed[:-1], t[1:], np.diff(t)), 0.0)
-    dwell = np.maximum(np.maximum(np.diff(passed), shortest), 1e-12 * (t[-1] - t[0]))
-    density = np.log(dwell / -np.diff(edges))
+    cells, spacing = -np.diff(edges), np.interp(passed[:-1], t[1:], np.diff(t))
+    blurred = np.minimum(NOISE_CELL * np.interp(passed[:-1], t, noise) / cells, 1.0)  # 1 for a cell as high as the noise
+    dwell = np.maximum(np.maximum(np.diff(passed), blurred * spacing), 1e-12 * (t[-1] - t[0]))
+    density = np.log(dwell / cells)
     around = [density.min()]
     peaks, _ = find_peaks(np.concatenate([around, density, around]), prominence=np.log(contrast))
     spans = np.stack([passed[peaks - 1], passed[peaks]], axis=1)
