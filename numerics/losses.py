@@ -6,7 +6,7 @@ the reduced models, a (D+1) x (D+1) x D tensor for the unreduced blocks.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from jaxtyping import Float
@@ -59,7 +59,7 @@ class QuadraticLoss:
         :math:`c = \mathrm{tr}\Lambda`."""
         if not isinstance(task, RegressionTask):
             raise TypeError(f"task must be a RegressionTask, got {task!r}")
-        moments = task.loss_moments()
+        moments = task.loss_moments
         return cls(A=moments.A, C=TwoSided(moments.M, moments.Q), c=moments.c)
 
     @classmethod
@@ -71,25 +71,22 @@ class QuadraticLoss:
         return cls(A=A, C=Dense(matrix), c=float(finite_array("square", square, ())))
 
     @classmethod
-    def empirical(cls, batches: Iterable[tuple[np.ndarray, np.ndarray]]) -> "QuadraticLoss":
-        """The loss on a finite training set, from batches ``(phi, y)`` of shapes (P, \\*shape) and (P,), in one pass.
+    def empirical(
+        cls,
+        batches: Iterable[tuple[np.ndarray, np.ndarray]],
+        *,
+        context: Literal["mean", "sum"] = "mean",
+        unreduced: bool = False,
+    ) -> "QuadraticLoss":
+        """The loss on a finite training set, from batches of sequences ``(tokens, target)`` read once.
 
-        Memory holds one batch and the moments, however many batches there are. Raises ``ValueError`` for no batch, and for
-        a batch whose shapes don't agree with the first.
+        See ``SampleMoments.from_batches`` for the format. The loss is of the D x D effective map of the reduced models, or
+        of the (D+1, D+1, D) effective map of the unreduced blocks.
         """
-        count, second, cross, square, shape = 0, None, None, 0.0, None
-        for phi, y in batches:
-            phi, y = np.asarray(phi, dtype=np.float64), np.asarray(y, dtype=np.float64)
-            shape = phi.shape[1:] if shape is None else shape
-            if phi.ndim < 2 or phi.shape[1:] != shape or y.shape != phi.shape[:1]:
-                raise ValueError(f"batches must hold phi (P, {shape}) and y (P,), got {phi.shape} and {y.shape}")
-            rows = phi.reshape(len(y), -1)
-            second = rows.T @ rows + (0.0 if second is None else second)
-            cross = rows.T @ y + (0.0 if cross is None else cross)
-            square, count = square + float(y @ y), count + len(y)
-        if second is None or cross is None or shape is None or count == 0:
-            raise ValueError("batches must hold at least one sequence, got none")
-        return cls.from_moments(second / count, (cross / count).reshape(shape), square / count)
+        from .moments import SampleMoments  # which builds on this module
+
+        moments = SampleMoments.from_batches(batches, context=context)
+        return (moments if unreduced else moments.reduced()).loss()
 
     def apply(self, B: np.ndarray) -> np.ndarray:
         """C[B]."""

@@ -4,18 +4,22 @@ Tokens :math:`x \sim N(0, \Lambda)`, a task vector :math:`w \sim N(0, I)` per se
 :math:`N` labelled tokens in the context.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from ..theory import expect
+from ..theory.notation import Lambda, N, beta, x_q, y_q
 from ._checks import finite_array, positive_integer, symmetric_positive_definite
+from .compile import compile_expression
 
 
 class LossMoments(NamedTuple):
-    """The three moments that make the loss of a task: L(B) = c - 2<A, B> + <B, M B Q>."""
+    """The moments that make the loss of a task: L(B) = c - 2<A, B> + <B, M B Q>."""
 
     A: Float[np.ndarray, "D D"]  # E(y_q beta x_q')
     M: Float[np.ndarray, "D D"]  # E(beta beta')
@@ -66,22 +70,25 @@ class RegressionTask:
         return len(self.eigenvalues)
 
     @cached_property
+    def loss_moments(self) -> LossMoments:
+        r"""A, M, Q, c of the population loss (9): here :math:`\Lambda^2, E(\hat\Lambda^2), \Lambda, \mathrm{tr}\Lambda`."""
+        A, M, Q, c = _moments()(self.covariance, self.context_length)
+        return LossMoments(A, M, Q, float(c))
+
+    @property
     def second_moment(self) -> Float[np.ndarray, "D D"]:
         r""":math:`M = E(\hat\Lambda^2)`, equation (31)."""
-        return mean_squared_sample_covariance(self.covariance, self.context_length)
+        return self.loss_moments.M
 
     @cached_property
     def second_moment_eigenvalues(self) -> Float[np.ndarray, " D"]:
-        r""":math:`a_d`, equation (32), in the order of ``eigenvalues`` (:math:`M` shares the eigenvectors of :math:`\Lambda`)."""
+        r""":math:`a_d`, equation (32), in the order of ``eigenvalues``: M shares the eigenvectors of :math:`\Lambda`."""
         return np.einsum("id,ij,jd->d", self.eigenvectors, self.second_moment, self.eigenvectors)
 
-    def loss_moments(self) -> LossMoments:
-        r"""A, M, Q, c of the population loss (9): :math:`\Lambda^2, E(\hat\Lambda^2), \Lambda, \mathrm{tr}\Lambda`."""
-        Lambda = self.covariance
-        return LossMoments(A=Lambda @ Lambda, M=self.second_moment, Q=Lambda, c=float(np.trace(Lambda)))
 
-
-def mean_squared_sample_covariance(Lambda: Float[np.ndarray, "D D"], N: int) -> Float[np.ndarray, "D D"]:
-    r""":math:`E(\hat\Lambda^2) = \Lambda^2 + (\Lambda^2 + \mathrm{tr}(\Lambda)\Lambda)/N`, equation (31)."""
-    square = Lambda @ Lambda
-    return square + (square + np.trace(Lambda) * Lambda) / N
+@cache
+def _moments() -> Callable[..., tuple]:
+    """The moments of ``LossMoments`` as functions of Lambda and N, derived from the laws of the data."""
+    return compile_expression(
+        (expect(beta * y_q * x_q.T), expect(beta * beta.T), expect(x_q * x_q.T), expect(y_q**2)), (Lambda, N)
+    )
