@@ -23,8 +23,8 @@ Denominators that are sums, as in N / (N - D - 1), are kept as powers of their i
 
 from collections.abc import Iterable
 from fractions import Fraction
-from functools import cache, lru_cache, reduce
-from operator import mul
+from functools import cache, lru_cache
+from itertools import groupby
 from typing import Any
 
 import sympy
@@ -234,13 +234,13 @@ class TracePolynomial:
     @property
     def free_symbols(self) -> set:
         """Every matrix and scalar symbol in it."""
-        found: set = set()
+        generators: set[int] = set()
+        letters: set[int] = set()
         for scalars, traces, word in self.terms:
-            for generator, _ in scalars:
-                found |= _generators[generator].free_symbols
-            for one in (*traces, word or ()):
-                found |= {words.symbol_of(code) for code in one}
-        return found
+            generators.update(generator for generator, _ in scalars)
+            letters.update(*traces, word or ())
+        found: set = {words.symbol_of(code) for code in letters}
+        return found.union(*(_generators[generator].free_symbols for generator in generators))
 
     # To SymPy, and to the reader
 
@@ -256,9 +256,9 @@ class TracePolynomial:
         """The SymPy expression: a MatrixExpr, or a scalar with Trace factors. ``TracePolynomial(p.to_sympy()) == p``."""
         summands = []
         for coefficient, traces, word in self.groups():
-            factors = [Trace(_sympy_word(words.readable_rotation(one), None)) for one in traces]
+            factors = [Trace(_sympy_word(words.readable_rotation(one))) for one in traces]
             scalar = Mul(_sympy_coefficient(coefficient), *factors)
-            summands.append(scalar if word is None else scalar * _sympy_word(word, self.shape))
+            summands.append(scalar if word is None else _sympy_word(word, self.shape, scalar))
         if self.shape is None:
             return Add(*summands)
         if not summands:
@@ -553,11 +553,14 @@ def _sympy_number(number) -> Expr:
     return Integer(number) if isinstance(number, int) else Rational(number.numerator, number.denominator)
 
 
-def _sympy_word(word: words.Word, shape: Any) -> MatrixExpr:
-    return reduce(mul, map(_sympy_letter, word)) if word else Identity(shape[0])
+def _sympy_word(word: words.Word, shape: Any = None, scalar: Expr = sympy.S.One) -> Any:
+    """The product as SymPy's own canonical MatMul, built directly: a chain of ``*`` would canonicalise at every factor."""
+    factors = [_sympy_letter(code) ** len(list(run)) for code, run in groupby(word)] or [Identity(shape[0])]
+    return factors[0] if scalar == 1 and len(factors) == 1 else MatMul(*([] if scalar == 1 else [scalar]), *factors)
 
 
-def _sympy_letter(code: int) -> MatrixExpr:
+@cache
+def _sympy_letter(code: int) -> Any:
     symbol = words.symbol_of(code)
     symbol = symbol.T if words.is_transposed(code) else symbol
     return symbol.I if words.is_inverse(code) else symbol
