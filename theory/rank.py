@@ -35,7 +35,7 @@ def head_value() -> Derived:
 
     From :math:`G_d = 0` and the conserved :math:`v^2 = \sum_d x_d^2` (85). The result is the part of one slot in :math:`v^3`.
     """
-    square, part = symbols("y z", positive=True)
+    square = Symbol("y", positive=True)
     (level,) = solve(aligned_mode_flow().result[1].subs(x**2, square) / square, square)
     return Derived.by(("x_d^2 where G_d = 0", level), ("its part of v^3 = v sum x_d^2", factor(v * level)))
 
