@@ -1,56 +1,149 @@
-r"""The regression task: definitions (1)-(4), (8)-(10), (28), (30), the moments (31)-(33), and the loss as a function of the effective map.
+r"""The regression task: definitions (1)-(4), (8)-(10), (28), (30), the force (53), and the loss as a function of the effective map.
 
-Everything below is computed from the laws of the data; only the paper's sides are typed.
+The prompt matrix (1) is kept in blocks: the context tokens ``X_c`` (D, N), their targets ``y`` (N, 1), the query ``x_q`` and the masked
+corner 0. Everything below is computed from the laws of the data; only the paper's sides are typed.
 """
 
 from functools import cache
 
-from sympy import Trace
+from sympy import Function, Identity, IndexedBase, Limit, Sum, Symbol, Trace, ZeroMatrix, diff, oo
 
 from .calculus import gradient, substitute
 from .derivation import Derivation, Step
-from .equations import register
+from .equations import define, register
 from .moments import expect
-from .notation import B, Lambda, Lambda_hat, M, N, beta, x_q, y_q
-from .trace_algebra import TracePolynomial
+from .notation import B, D, Lambda, Lambda_hat, M, N, beta, matrix, vector, w, x_q, y_q
+from .rewriting import rewrite
+from .trace_algebra import TracePolynomial, zero
 
-__all__ = ["closed_loss", "force", "population_loss", "second_moment"]
+__all__ = [
+    "PROMPT", "X_c", "average_context", "closed_loss", "correlation_with_error", "force", "in_context_letters", "population_loss", "y",
+]  # fmt: skip
+
+X_c = matrix("X_c", D, N)  # the context tokens, as columns
+y = vector("y", N)  # their targets
+
+PROMPT = ((X_c, x_q), (y.T, zero(None)))  # equation (1), in blocks
+
+define(
+    "1",
+    "Prompt matrix",
+    section="Section 2.1",
+    left={
+        "tokens": r"\boldsymbol{X}_{1:D,\,1:N}",
+        "query": r"\boldsymbol{X}_{1:D,\,N+1}",
+        "targets": r"\boldsymbol{X}_{D+1,\,1:N}",
+        "mask": r"X_{D+1,\,N+1}",
+    },
+    typed=lambda: {"tokens": X_c, "query": x_q, "targets": y.T, "mask": 0},
+    conditions=(
+        "X_c = [x_1 ... x_N] holds the context tokens as columns, y their targets; the target of the query is masked by 0",
+    ),
+)
+define(
+    "2",
+    "Law of the tokens",
+    section="Section 2.1",
+    left={
+        "mean": r"\mathbb{E}(\boldsymbol{x}_n) = \mathbb{E}(\boldsymbol{x}_q)",
+        "covariance": r"\mathbb{E}(\boldsymbol{x}_n\boldsymbol{x}_n^\top) = \mathbb{E}(\boldsymbol{x}_q\boldsymbol{x}_q^\top)",
+    },
+    typed=lambda: {"mean": ZeroMatrix(D, 1), "covariance": Lambda},
+    conditions=("x_n and x_q are Gaussian and independent",),
+)
+define(
+    "3",
+    "Law of the task vector",
+    section="Section 2.1",
+    left={"mean": r"\mathbb{E}(\boldsymbol{w})", "covariance": r"\mathbb{E}(\boldsymbol{w}\boldsymbol{w}^\top)"},
+    typed=lambda: {"mean": ZeroMatrix(D, 1), "covariance": Identity(D)},
+    conditions=("w is Gaussian, independent of the tokens, and drawn anew for every sequence",),
+)
+define(
+    "4",
+    "Targets",
+    section="Section 2.1",
+    left={"context": r"\boldsymbol{y}", "query": "y_q"},
+    typed=lambda: {"context": X_c.T * w, "query": w.T * x_q},
+    conditions=("y_n = w' x_n is the entry n of y; there is no label noise",),
+)
+define(
+    "8",
+    "Input-output correlation of the context",
+    section="Section 2.2",
+    left=r"\boldsymbol{\beta}",
+    typed=lambda: X_c * y / N,
+    conditions=("The average is over the N context tokens; the query is not among them",),
+)
+define(
+    "28",
+    "Sample covariance of the context",
+    section="Appendix B.1",
+    left=r"\hat{\boldsymbol{\Lambda}}",
+    typed=lambda: X_c * X_c.T / N,
+)
+
+
+def _average_of_errors():
+    mu, count = Symbol("mu", integer=True), Symbol("P", integer=True, positive=True)
+    target, prediction = IndexedBase("y"), IndexedBase(r"\hat{y}")
+    return Limit(Sum((target[mu] - prediction[mu]) ** 2, (mu, 1, count)) / count, count, oo)
+
+
+define(
+    "9",
+    "Population loss",
+    section="Section 2.3",
+    left=r"\mathcal{L} = \mathbb{E}(y_q-\hat y_q)^2",
+    typed=_average_of_errors,
+    conditions=("P training sequences, each with its own task vector and tokens",),
+)
+
+_weight = Symbol("W", real=True)
+_target = Symbol("y_q", real=True)
+_prediction = Function(r"\hat{y}_q", real=True)(_weight)
 
 
 @register(
-    "31",
-    "Second moment of the sample covariance",
-    kind="exact",
-    section="Appendix B.2",
-    left=r"\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)",
-    typed=lambda: (N - 1) / N * Lambda**2 + (2 * Lambda**2 + Trace(Lambda) * Lambda) / N,
-    conditions=("x_n ~ N(0, Lambda), independent",),
+    "10",
+    "Gradient flow",
+    kind="definition",
+    section="Section 2.3",
+    left=r"-\frac12\frac{\partial}{\partial W}(y_q-\hat y_q)^2",
+    typed=lambda: (_target - _prediction) * diff(_prediction, _weight),
+    conditions=("tau dW/dt = -(1/2) dL/dW is the average of this over the sequences, for each weight W",),
 )
-def second_moment() -> Derivation:
-    """Stein's lemma on the first of the two sample covariances; D and N stay symbols."""
-    A = TracePolynomial(Lambda_hat)
-    struck = TracePolynomial(Lambda) * expect(A)
+def flow_of_one_weight() -> Derivation:
+    """The chain rule for one sequence; the average over sequences is linear."""
+    error = (_target - _prediction) ** 2
     return Derivation.by(
-        Step("Strike one sample covariance: independent of the other, it becomes its mean", struck, r"\mathbb{E}_1"),
-        Step(
-            "Add the windings in which it shares a token with the other, with weight 1/N each",
-            expect(A**2),
-            r"\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)",
-        ),
+        Step("The squared error of one sequence", error, r"(y_q-\hat y_q)^2"),
+        Step("Minus half its derivative with respect to a weight", -diff(error, _weight) / 2),
     )
 
 
+def in_context_letters(expression) -> TracePolynomial:
+    """Name what the context enters through: Lambda_hat for X_c X_c'/N, with y = X_c' w put in."""
+    tokens = substitute(expression, {y: X_c.T * w}) if y in TracePolynomial(expression).free_symbols else expression
+    return rewrite(tokens, {X_c * X_c.T: N * Lambda_hat})
+
+
 @register(
-    "20",
-    "Second moment of the sample covariance, as in the main text",
+    "30",
+    "The correlation is the sample covariance times the task vector",
     kind="exact",
-    section="Section 4.2",
-    left=r"\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)",
-    typed=lambda: Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N,
+    section="Appendix B.1",
+    left=r"\boldsymbol{\beta}",
+    typed=lambda: Lambda_hat * w,
 )
-def second_moment_main_text() -> Derivation:
-    """Equation (31) again."""
-    return second_moment()
+def correlation_from_task() -> Derivation:
+    """Put the targets (4) into (8) and recognise (28)."""
+    correlation = TracePolynomial(X_c * y / N)
+    return Derivation.by(
+        Step("The correlation (8)", correlation, r"\boldsymbol{\beta}"),
+        Step("The targets (4) put in", substitute(correlation, {y: X_c.T * w}), r"\boldsymbol{\beta}"),
+        Step("The sample covariance (28) recognised", in_context_letters(correlation), r"\boldsymbol{\beta}"),
+    )
 
 
 @cache
@@ -59,11 +152,22 @@ def population_loss() -> TracePolynomial:
     return expect((y_q - beta.T * B * x_q) ** 2)
 
 
+def average_context(polynomial: TracePolynomial) -> TracePolynomial:
+    """Average over the context what holds Lambda_hat once, or twice side by side: Lambda, or the letter M for E(Lambda_hat^2).
+
+    Raises ArithmeticError where that is not the expectation.
+    """
+    averaged = substitute(rewrite(polynomial, {Lambda_hat * Lambda_hat: M}), {Lambda_hat: Lambda})
+    if substitute(averaged, {M: expect(Lambda_hat**2)}) != expect(polynomial):
+        raise ArithmeticError(f"E over the context of {polynomial} is not {averaged}")
+    return averaged
+
+
 @register(
     "9-closed",
     "The population loss as a function of the effective map",
     kind="exact",
-    section="beside (9)",
+    section="Beside (9)",
     left=r"\mathcal{L}(\boldsymbol{B})",
     typed=lambda: Trace(Lambda) - 2 * Trace(Lambda * B * Lambda) + Trace(B.T * M * B * Lambda),
     conditions=("M is E(Lambda_hat^2), equation (31)",),
@@ -71,21 +175,14 @@ def population_loss() -> TracePolynomial:
 def closed_loss() -> Derivation:
     """Average over the task and the query, then over the context, where Lambda_hat stands at most twice."""
     error = TracePolynomial(y_q - beta.T * B * x_q) ** 2
+    given_context = expect(error, given=Lambda_hat)
     return Derivation.by(
         Step("The squared error of the prediction beta' B x_q", error, r"(y_q-\hat y_q)^2"),
-        Step("Average over the task vector and the query", expect(error, given=Lambda_hat), r"\mathbb{E}_{w,x_q}"),
-        Step("Average over the context", population_loss(), r"\mathcal{L}"),
         Step(
-            "Write M for the second moment (31)",
-            _in_second_moment(population_loss(), Trace(B.T * M * B * Lambda)),
-            r"\mathcal{L}",
+            "Average over the task vector and the query", given_context, r"\mathbb{E}_{\boldsymbol{w},\boldsymbol{x}_q}"
         ),
+        Step("Average over the context", average_context(given_context), r"\mathcal{L}(\boldsymbol{B})"),
     )
-
-
-def _in_second_moment(polynomial: TracePolynomial, part) -> TracePolynomial:
-    """Write ``part``, in which M stands for E(Lambda_hat^2), for what it expands to: add the part, take away its expansion."""
-    return polynomial - substitute(part, {M: expect(Lambda_hat**2)}) + part
 
 
 @cache
@@ -106,9 +203,8 @@ def force() -> TracePolynomial:
 def correlation_with_error() -> Derivation:
     """The correlation of the error with beta and x_q, averaged; it is minus half the gradient of the loss in B."""
     correlation = TracePolynomial(beta * (y_q - x_q.T * B.T * beta) * x_q.T)
-    averaged = expect(correlation)
+    given_context = expect(correlation, given=Lambda_hat)
     return Derivation.by(
-        Step("Average over the task vector and the query", expect(correlation, given=Lambda_hat)),
-        Step("Average over the context", averaged),
-        Step("Write M for the second moment (31)", _in_second_moment(averaged, -M * B * Lambda)),
+        Step("Average over the task vector and the query", given_context),
+        Step("Average over the context", average_context(given_context)),
     )
