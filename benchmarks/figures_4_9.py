@@ -61,8 +61,8 @@ def run_seed(seed: int, scale: float, sequences: int, steps: int) -> Run:
         drawn = SeparateWeights.initialize(task, heads=HEADS, rank=rank, scale=scale, rng=rng)
         value[0, j, :, -1], key[0, j, :, :rank, :-1], query[0, j, :, :rank] = drawn.v, drawn.k, drawn.q
     losses, sharpness, eta = [], np.zeros(len(RANKS)), np.array([STEPS_ETA])
-    for block, (features, weights) in enumerate(ensemble.descend((value, key, query), eta, steps)):
-        losses.append(ensemble.losses(features)[:, 0])
+    for block, (maps, weights) in enumerate(ensemble.descend((value, key, query), eta, steps)):
+        losses.append(ensemble.losses(maps)[:, 0])
         if block % 10 == 0:
             sharpness = np.maximum(sharpness, eta[0] * ensemble.sharpness(weights)[0])
     return Run(np.concatenate(losses), sharpness, sampled - began, time.perf_counter() - sampled)

@@ -22,14 +22,18 @@ from jaxtyping import Float
 from ._checks import finite_array, positive_integer, positive_number
 from .moments import SampleMoments
 
-Weights = tuple[np.ndarray, ...]  # (value, kernel), merged; (value, key, query), separate
+Weights = tuple[np.ndarray, ...]  # (value, key_query), merged; (value, key, query), separate
 
 BLOCK = 64  # steps between two evaluations of the loss, and between two snapshots of the weights
+WHOLE = 200  # up to this many entries of B a product with all of them is faster than gathering the distinct features
 
 
 @dataclass(frozen=True, eq=False)
 class Ensemble:
-    """The vector field of full-batch training on each of ``moments``, all of the unreduced feature and the same D."""
+    """The vector field of full-batch training on each of ``moments``, all of the unreduced feature and the same D.
+
+    Weights are tuples of arrays with the axes of ``FullMergedWeights`` or ``FullSeparateWeights`` after S and J.
+    """
 
     moments: tuple[SampleMoments, ...]
 
@@ -38,59 +42,11 @@ class Ensemble:
             raise ValueError("moments must be one or more moments of the unreduced feature, all of the same dimension")
         object.__setattr__(self, "moments", tuple(moments))
 
-    @cached_property
-    def _pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """For each pair a <= b where ab and ba lie among the (D+1)^2 pairs, and for each of those its pair a <= b."""
-        width, _, D = self.moments[0].index.shape
-        a, b = np.triu_indices(width)
-        return a * width + b, b * width + a, self.moments[0].index[:, :, 0].ravel() // D
-
-    @cached_property
-    def _linear(self) -> Float[np.ndarray, "S one F"]:
-        return np.stack([m.linear for m in self.moments])[:, None]
-
-    @cached_property
-    def _half_quadratic(self) -> Float[np.ndarray, "S F F"]:
-        """E(phi phi') with the rows of the diagonal a = b halved: ``features`` counts those twice."""
-        return np.stack([m.quadratic for m in self.moments]) * self._halves[:, None]
-
-    @cached_property
-    def _halves(self) -> Float[np.ndarray, " F"]:
-        first, second, _ = self._pairs
-        return np.repeat(np.where(first == second, 0.5, 1.0), self.moments[0].index.shape[2])
-
-    def features(self, weights: Weights) -> Float[np.ndarray, "S J F"]:
-        """B_abc + B_bac for a <= b."""
-        return self._features(weights[0], _kernel(weights))
-
-    def _features(self, value: np.ndarray, kernel: np.ndarray) -> np.ndarray:
-        S, J, _, width = value.shape
-        B = (value.swapaxes(2, 3) @ kernel).reshape(S, J, width * width, width - 1)
-        first, second, _ = self._pairs
-        both = B.take(first, 2)
-        both += B.take(second, 2)
-        return both.reshape(S, J, -1)
-
-    def velocity(self, weights: Weights) -> tuple[Float[np.ndarray, "S J F"], Weights]:
-        """``features``, and -1/2 dL/dW for each array of the weights."""
-        value = weights[0]
-        S, J, H, width = value.shape
-        kernel = _kernel(weights)
-        features = self._features(value, kernel)
-        force = self._linear - features @ self._half_quadratic
-        G = force.reshape(S, J, -1, width - 1).take(self._pairs[2], 2).reshape(S, J, width, -1)
-        d_value, d_kernel = kernel @ G.swapaxes(2, 3), value @ G
-        if len(weights) == 2:
-            return features, (d_value, d_kernel.reshape(weights[1].shape))
-        _, key, query = weights
-        d_kernel = d_kernel.reshape(S, J, H, width, width - 1)
-        return features, (d_value, query @ d_kernel.swapaxes(3, 4), key @ d_kernel)
-
     def losses(
-        self, features: Float[np.ndarray, "T S J F"], moments: Sequence[SampleMoments] | None = None
+        self, maps: Float[np.ndarray, "T S J n nD"], moments: Sequence[SampleMoments] | None = None
     ) -> Float[np.ndarray, "T S J"]:
-        """The mean squared error on ``moments`` (default: the training sets) at recorded ``features``."""
-        b = features * self._halves
+        """The mean squared error on ``moments`` (default: the training sets) at recorded effective maps."""
+        b = self._fold(maps) * self._once
         out = np.empty(b.shape[:-1])
         for s, m in enumerate(self.moments if moments is None else moments):
             out[:, s] = m.constant + ((b[:, s] @ m.quadratic - 2 * m.linear) * b[:, s]).sum(-1)
@@ -104,46 +60,108 @@ class Ensemble:
         *,
         float32_runs: slice | None = None,
         block: int = BLOCK,
-    ) -> Iterator[tuple[Float[np.ndarray, "T S J F"], Weights]]:
-        """Blocks of up to ``block`` steps: the features BEFORE each step, and the weights before the block's first.
+    ) -> Iterator[tuple[Float[np.ndarray, "T S J n nD"], Weights]]:
+        """Blocks of up to ``block`` steps: the effective map BEFORE each step, and the weights before the block's first.
 
         ``learning_rate`` is one for all runs, or one for each. ``float32_runs`` marks runs whose weights are rounded to
         float32 after each step. Raises ``ValueError`` for weights that do not agree in shape with each other or with
         the moments, and ``FloatingPointError`` when a run overflows.
         """
-        checked, steps = self._checked(weights), positive_integer("steps", steps)
+        arrays, steps = self._checked(weights), positive_integer("steps", steps)
         if np.ndim(learning_rate) == 0:
-            rates = tuple(2 * positive_number("learning_rate", learning_rate) for _ in checked)
+            rate = 2 * positive_number("learning_rate", learning_rate)
         else:
-            per_run = finite_array("learning_rate", learning_rate, checked[0].shape[:2])
-            if not (per_run > 0).all():
+            runs = finite_array("learning_rate", learning_rate, arrays[0].shape[:2])
+            if not (runs > 0).all():
                 raise ValueError(f"learning_rate must be positive, got {learning_rate!r}")
-            rates = tuple(2 * per_run.reshape(*per_run.shape, *[1] * (array.ndim - 2)) for array in checked)
-        return self._descend(checked, rates, steps, float32_runs, positive_integer("block", block))
+            rate = np.concatenate([np.repeat(2 * runs.ravel(), a[0, 0].size) for a in arrays])
+        return self._descend(arrays, rate, steps, float32_runs, positive_integer("block", block))
 
     def _descend(
-        self, weights: Weights, rates: tuple, steps: int, float32_runs: slice | None, block: int
+        self, arrays: Weights, rate: float | np.ndarray, steps: int, float32_runs: slice | None, block: int
     ) -> Iterator[tuple[np.ndarray, Weights]]:
+        state, weights = _flat_copy(arrays)  # one addition steps all arrays, which are views of one vector
+        change, velocity = _flat_copy(arrays)
         for start in range(0, steps, block):
-            before = tuple(array.copy() for array in weights)
+            _, before = _flat_copy(weights)
             record = []
             with np.errstate(over="ignore", invalid="ignore"):  # reported below, with the step
                 for _ in range(min(block, steps - start)):
-                    features, velocity = self.velocity(weights)
-                    record.append(features)
-                    for array, change, rate in zip(weights, velocity, rates, strict=True):
-                        change *= rate
-                        array += change
+                    record.append(self._velocity(weights, velocity))
+                    change *= rate
+                    state += change
                     if float32_runs is not None:
                         for array in weights:
                             array[:, float32_runs] = array[:, float32_runs].astype(np.float32)
-            features = np.stack(record)
-            if not np.isfinite(features).all():
-                lost = start + int(np.argmin(np.isfinite(features).all(axis=(1, 2, 3))))
-                raise FloatingPointError(
-                    f"gradient descent overflows at step {lost}: learning_rate={np.max(rates[0]) / 2} is too long"
-                )
-            yield features, before
+            maps = np.stack(record)
+            finite = np.isfinite(maps).all(axis=(1, 2, 3, 4))
+            if not finite.all():
+                step, eta = start + int(np.argmin(finite)), np.max(rate) / 2
+                raise FloatingPointError(f"gradient descent overflows at step {step}: learning_rate={eta} is too long")
+            yield maps, before
+
+    def _velocity(self, weights: Weights, out: Weights) -> Float[np.ndarray, "S J n nD"]:
+        """-1/2 dL/dW into ``out``, and the effective map B, its last two axes flattened."""
+        value = weights[0]
+        S, J, H, n = value.shape
+        if len(weights) == 2:
+            W = weights[1].reshape(S, J, H, -1)
+        else:
+            _, key, query = weights
+            W = (key.swapaxes(3, 4) @ query).reshape(S, J, H, -1)
+        B = value.swapaxes(2, 3) @ W
+        G = self._force(B)
+        np.matmul(W, G.swapaxes(2, 3), out=out[0])
+        if len(weights) == 2:
+            np.matmul(value, G, out=out[1].reshape(S, J, H, -1))
+        else:
+            d_W = (value @ G).reshape(S, J, H, n, n - 1)
+            np.matmul(query, d_W.swapaxes(3, 4), out=out[1])
+            np.matmul(key, d_W, out=out[2])
+        return B
+
+    def _force(self, B: Float[np.ndarray, "S J n nD"]) -> Float[np.ndarray, "S J n nD"]:
+        """G = -1/2 dL/dB."""
+        S, J, n, nD = B.shape
+        if n * nD <= WHOLE:
+            linear, quadratic = self._whole
+            return (linear - B.reshape(S, J, -1) @ quadratic).reshape(B.shape)
+        linear, quadratic = self._distinct
+        G = linear - self._fold(B) @ quadratic
+        return G.reshape(S, J, -1, n - 1).take(self._pairs[2], 2).reshape(B.shape)
+
+    def _fold(self, B: Float[np.ndarray, "*lead n nD"]) -> Float[np.ndarray, "*lead F"]:
+        """B_abc + B_bac for each distinct feature, a <= b."""
+        *lead, n, nD = B.shape
+        rows = B.reshape(*lead, n * n, nD // n)
+        first, second, _ = self._pairs
+        both = rows.take(first, -2)
+        both += rows.take(second, -2)
+        return both.reshape(*lead, -1)
+
+    @cached_property
+    def _pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """For each pair a <= b where ab and ba lie among the n^2 pairs, and for each of those its pair a <= b."""
+        n, _, D = self.moments[0].index.shape
+        a, b = np.triu_indices(n)
+        return a * n + b, b * n + a, self.moments[0].index[:, :, 0].ravel() // D
+
+    @cached_property
+    def _once(self) -> Float[np.ndarray, " F"]:
+        """1/2 for the features with a = b, which ``_fold`` counts twice."""
+        first, second, _ = self._pairs
+        return np.repeat(np.where(first == second, 0.5, 1.0), self.moments[0].index.shape[2])
+
+    @cached_property
+    def _distinct(self) -> tuple[Float[np.ndarray, "S one F"], Float[np.ndarray, "S F F"]]:
+        linear, quadratic = (np.stack([getattr(m, name) for m in self.moments]) for name in ("linear", "quadratic"))
+        return linear[:, None], quadratic * self._once[:, None]
+
+    @cached_property
+    def _whole(self) -> tuple[Float[np.ndarray, "S one n"], Float[np.ndarray, "S n n"]]:
+        entries = self.moments[0].index.ravel()
+        linear = np.stack([m.linear[entries] for m in self.moments])[:, None]
+        return linear, np.stack([m.quadratic[np.ix_(entries, entries)] for m in self.moments])
 
     def sharpness(self, weights: Weights, *, iterations: int = 30) -> Float[np.ndarray, "S J"]:
         """A lower bound on the largest eigenvalue of the Hessian of L, tight as ``iterations`` of the power method
@@ -157,11 +175,12 @@ class Ensemble:
         direction = tuple(rng.standard_normal(array.shape) for array in weights)
         size = np.maximum(1.0, _norm(weights))
         quotient = np.zeros(size.shape)
+        ahead, behind = (tuple(map(np.empty_like, weights)) for _ in range(2))
         for _ in range(iterations):
             direction = _scaled(direction, 1 / np.maximum(_norm(direction), np.finfo(float).tiny))
             nudge = _scaled(direction, 1e-5 * size)
-            ahead = self.velocity(tuple(a + d for a, d in zip(weights, nudge, strict=True)))[1]
-            behind = self.velocity(tuple(a - d for a, d in zip(weights, nudge, strict=True)))[1]
+            self._velocity(tuple(a + d for a, d in zip(weights, nudge, strict=True)), ahead)
+            self._velocity(tuple(a - d for a, d in zip(weights, nudge, strict=True)), behind)
             product = tuple(b - a for a, b in zip(ahead, behind, strict=True))
             product = _scaled(product, 1e5 / size)
             quotient = _inner(direction, product)
@@ -169,32 +188,28 @@ class Ensemble:
         return quotient
 
     def _checked(self, weights: Weights) -> Weights:
-        """Float64 copies of ``weights`` with the (D+1) x D axes of a merged kernel flattened."""
-        width, _, D = self.moments[0].index.shape
-        arrays = tuple(np.array(array, dtype=np.float64) for array in weights)
-        value = arrays[0]
-        lead = (len(self.moments), *value.shape[1:3])
-        if value.shape != (*lead, width):
-            raise ValueError(f"value must have shape (S, J, H, D+1) with S={lead[0]}, D={D}, got {value.shape}")
+        """``weights`` as float64, of shapes that agree."""
+        n, _, D = self.moments[0].index.shape
+        arrays = tuple(np.asarray(array, dtype=np.float64) for array in weights)
+        if len(arrays) not in (2, 3):
+            raise ValueError(f"weights must be (value, key_query) or (value, key, query), got {len(arrays)} arrays")
+        lead = (len(self.moments), *arrays[0].shape[1:3])
         if len(arrays) == 2:
-            wanted = {"kernel": (arrays[1], (*lead, width * D))}
-        elif len(arrays) == 3:
-            R = arrays[1].shape[3:4]
-            wanted = {"key": (arrays[1], (*lead, *R, width)), "query": (arrays[2], (*lead, *R, D))}
+            wanted = {"value": (*lead, n), "key_query": (*lead, n, D)}
         else:
-            raise ValueError(f"weights must be (value, kernel) or (value, key, query), got {len(arrays)} arrays")
-        for name, (array, shape) in wanted.items():
+            R = arrays[1].shape[3:4]
+            wanted = {"value": (*lead, n), "key": (*lead, *R, n), "query": (*lead, *R, D)}
+        for array, (name, shape) in zip(arrays, wanted.items(), strict=True):
             if array.shape != shape:
                 raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
         return arrays
 
 
-def _kernel(weights: Weights) -> Float[np.ndarray, "S J H n"]:
-    """W_i, its two axes flattened."""
-    if len(weights) == 2:
-        return weights[1]
-    value, key, query = weights
-    return (key.swapaxes(3, 4) @ query).reshape(*value.shape[:3], -1)
+def _flat_copy(arrays: Weights) -> tuple[np.ndarray, Weights]:
+    """One vector of all entries, and views of it in the arrays' shapes."""
+    flat = np.concatenate([array.ravel() for array in arrays])
+    ends = np.cumsum([array.size for array in arrays])
+    return flat, tuple(flat[end - a.size : end].reshape(a.shape) for a, end in zip(arrays, ends, strict=True))
 
 
 def _inner(left: Weights, right: Weights) -> Float[np.ndarray, "S J"]:

@@ -40,8 +40,8 @@ class Recording:
             raise self.fault("seconds", f"must be positive, got {self.arrays['seconds']}")
         value = self._array("init.value.weight", (H * (D + 1), D + 1)).reshape(H, D + 1, D + 1)[:, -1]
         if self.settings["model"] == "attnM":
-            kernel = self._array("init.kq.weight", (H * (D + 1), D + 1)).reshape(H, D + 1, D + 1)[:, :D]
-            weights = value, kernel.swapaxes(1, 2).reshape(H, -1)
+            key_query = self._array("init.kq.weight", (H * (D + 1), D + 1)).reshape(H, D + 1, D + 1)[:, :D]
+            weights = value, key_query.swapaxes(1, 2)
         else:
             R = self._count("rank")
             key = self._array("init.key.weight", (H * R, D + 1)).reshape(H, R, D + 1)

@@ -106,10 +106,10 @@ def replay(path: str | PathLike[str]) -> ReplayResult:
     curves: list[list[np.ndarray]] = [[] for _ in names]
     snapshots: list[Weights] = []
     try:
-        for features, before in ensemble.descend(file.weights, file.learning_rate, file.steps):
+        for maps, before in ensemble.descend(file.weights, file.learning_rate, file.steps):
             snapshots.append(before)
             for curve, moments in zip(curves, [train, *test_moments], strict=True):
-                curve.append(ensemble.losses(features, [moments])[:, 0, 0])
+                curve.append(ensemble.losses(maps, [moments])[:, 0, 0])
     except FloatingPointError as error:
         raise FloatingPointError(f"{path}: {error}") from error
     losses = {name: np.concatenate(curve) for name, curve in zip(names, curves, strict=True)}
@@ -161,8 +161,8 @@ def first_unstable_step(
 def _parted_step(ensemble: Ensemble, file: Recording, loss: Float[np.ndarray, " steps"]) -> int | None:
     start = 0
     try:
-        for features, _ in ensemble.descend(file.weights, file.learning_rate, file.steps, float32_runs=slice(None)):
-            twin = ensemble.losses(features)[:, 0, 0]
+        for maps, _ in ensemble.descend(file.weights, file.learning_rate, file.steps, float32_runs=slice(None)):
+            twin = ensemble.losses(maps)[:, 0, 0]
             apart = np.abs(twin / loss[start : start + len(twin)] - 1) > AGREEMENT
             if apart.any():
                 return start + int(np.argmax(apart))
