@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from .latex import formula_latex, formula_text
+from .layout import display
+from .prose import prose_latex, prose_markdown
 
 __all__ = ["Derivation", "Step"]
 
@@ -51,23 +53,48 @@ class Derivation:
         lines = []
         for number, step in enumerate(self.steps, 1):
             name = f"({step.part}) " if step.part else ""
-            lines += [f"{number}. {step.rule}", f"     {name}{formula_text(step.expression)}"]
+            text = formula_text(step.expression).replace("\n", "\n     ")
+            lines += [f"{number}. {_sentence(step.rule)}", f"     {name}{text}"]
         return "\n".join(lines)
 
-    def latex(self, **options) -> str:
-        """The steps as LaTeX paragraphs, each rule followed by its display; options as in :func:`~iclflow.theory.latex.formula_latex`."""
+    def latex(self, *, transpose: str = "top", number: str = "", fit: bool = False) -> str:
+        r"""LaTeX paragraphs: each rule as a sentence, followed by what it gave as a display broken to fit the page.
+
+        ``transpose``: ``"top"`` or ``"T"``. ``number``: tag the last step of each part with it. ``fit``: put lines that cannot be
+        broken into the ``\fit`` of :func:`~iclflow.theory.export.export`'s document.
+        """
         pieces = []
-        for step in self.steps:
-            left = f"{step.left} = " if step.left else ""
-            pieces.append(f"{step.rule}:\n\\[ {left}{formula_latex(step.expression, **options)} \\]")
+        for step, left, tag in self._displays(number, transpose):
+            right = formula_latex(step.expression, transpose=transpose)
+            pieces.append(
+                f"{_sentence(prose_latex(step.rule, transpose=transpose))}:\n{display(left, right, tag=tag, fit=fit)}"
+            )
         return "\n".join(pieces)
 
-    def markdown(self, **options) -> str:
+    def markdown(self, *, transpose: str = "top", number: str = "") -> str:
+        """A numbered list of the rules, each with its display between double dollars."""
         lines = []
-        for number, step in enumerate(self.steps, 1):
-            left = f"{step.left} = " if step.left else ""
-            lines.append(f"{number}. {step.rule}:\n\n   $$ {left}{formula_latex(step.expression, **options)} $$\n")
+        for position, (step, left, tag) in enumerate(self._displays(number, transpose), 1):
+            right = formula_latex(step.expression, transpose=transpose)
+            shown = display(left, right, tag=tag, environment=False).replace("\n", "\n   ")
+            lines.append(
+                f"{position}. {_sentence(prose_markdown(step.rule, transpose=transpose))}:\n\n   $$\n   {shown}\n   $$\n"
+            )
         return "\n".join(lines)
+
+    def _displays(self, number: str, transpose: str):
+        """Each step with its left side and, where it is a part's result, its tag."""
+        last = {step.part: i for i, step in enumerate(self.steps)} if number else {}
+        for i, step in enumerate(self.steps):
+            is_result = last.get(step.part) == i and (bool(step.part) or i == len(self.steps) - 1)
+            left = step.left.replace(r"\top", "T") if transpose == "T" else step.left
+            yield step, left, f"{number}{step.part}" if is_result else ""
 
     def _repr_markdown_(self) -> str:
         return self.markdown()
+
+
+def _sentence(rule: str) -> str:
+    """The rule as the beginning of a sentence, ready for a colon."""
+    rule = rule.rstrip(" .:")
+    return rule[:1].upper() + rule[1:] if rule[:2].isalpha() or rule[:2] in ("a ", "A ") else rule

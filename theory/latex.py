@@ -1,54 +1,115 @@
-r"""Any formula of this package as LaTeX, as text or as JSON-ready strings: trace polynomials, SymPy expressions, explicit matrices.
+r"""Any formula of this package as LaTeX or as text: trace polynomials, SymPy expressions, explicit matrices, and collections of them.
 
->>> from iclflow.theory.notation import Lambda, N, tau, w_init
->>> formula_latex(Lambda * Lambda.T / N)
-'\\frac{1}{N} \\boldsymbol{\\Lambda}^{2}'
+>>> from iclflow.theory.notation import B, Lambda, N, tau, w_init
+>>> print(formula_latex(Lambda * Lambda.T / N))
+\frac{1}{N} \boldsymbol{\Lambda}^{2}
 >>> print(formula_latex(tau / w_init))
 \frac{\tau}{w_{\rm init}}
+>>> print(formula_latex(B.T * Lambda, transpose="T"))
+\boldsymbol{B}^{T} \boldsymbol{\Lambda}
+
+A SymPy expression keeps the shape in which it was typed; a :class:`~iclflow.theory.TracePolynomial` prints in its canonical order.
 """
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import sympy
 from sympy import MatrixBase, MatrixExpr, Trace
+from sympy.printing.latex import LatexPrinter
 
-from .printing import latex as polynomial_latex
-from .printing import text as polynomial_text
+from . import printing
+from .layout import LINE, width
+from .letters import name_latex
 from .trace_algebra import TracePolynomial
 
-__all__ = ["formula_latex", "formula_text"]
+__all__ = ["TRANSPOSES", "formula_latex", "formula_text", "superscript"]
 
-_SYMBOL_NAMES = {"w_init": r"w_{\rm init}"}
+TRANSPOSES = {"top": r"\top", "T": "T"}
+SETTINGS = {"ln_notation": True, "inv_trig_style": "full", "mul_symbol": None, "fold_short_frac": False}
 
 
-def formula_latex(formula: Any, *, transpose: str = r"\top") -> str:
-    r"""LaTeX without delimiters; ``transpose`` is the superscript of a transposed matrix, ``\top`` or ``T``."""
+class _PaperPrinter(LatexPrinter):
+    """SymPy's printer with this package's names, and with the paper's transposes and traces."""
+
+    def __init__(self, transposed: str, **settings):
+        super().__init__(SETTINGS | settings)
+        self.transposed = transposed
+
+    def _print_Symbol(self, expr, style="plain"):
+        return name_latex(expr.name)
+
+    def _print_MatrixSymbol(self, expr):
+        return name_latex(expr.name, bold=True)
+
+    def _print_Transpose(self, expr):
+        inner = self._print(expr.arg)
+        return f"{inner if self._is_letter(expr.arg) else self._brackets(inner)}^{{{self.transposed}}}"
+
+    def _print_Inverse(self, expr):
+        inner = self._print(expr.arg)
+        return f"{inner if self._is_letter(expr.arg) else self._brackets(inner)}^{{-1}}"
+
+    def _print_Trace(self, expr, exp=None):
+        printed = r"\operatorname{tr}" + self._brackets(self._print(expr.arg))
+        return printed if exp is None else f"{self._brackets(printed)}^{{{exp}}}"
+
+    def _print_Identity(self, expr):
+        return r"\boldsymbol{I}"
+
+    def _print_ZeroMatrix(self, expr):
+        return r"\boldsymbol{0}"
+
+    @staticmethod
+    def _is_letter(expression) -> bool:
+        return isinstance(expression, sympy.MatrixSymbol | sympy.Identity)
+
+    @staticmethod
+    def _brackets(inner: str) -> str:
+        return rf"\left({inner}\right)"
+
+
+def superscript(transpose: str) -> str:
+    r"""The superscript of a transposed matrix for ``"top"`` or ``"T"``; ValueError for anything else."""
+    if transpose not in TRANSPOSES:
+        raise ValueError(f"transpose must be one of {tuple(TRANSPOSES)}, got {transpose!r}")
+    return TRANSPOSES[transpose]
+
+
+def formula_latex(formula: Any, *, transpose: str = "top") -> str:
+    r"""LaTeX without delimiters; ``transpose`` is ``"top"`` or ``"T"``, the superscript of a transposed matrix."""
+    transposed = superscript(transpose)
     if isinstance(formula, Mapping):
-        return r",\quad ".join(formula_latex(part, transpose=transpose) for part in formula.values())
-    if isinstance(formula, tuple | list):
+        formula = tuple(formula.values())
+    if isinstance(formula, tuple | list | set | frozenset):
         return r",\quad ".join(formula_latex(part, transpose=transpose) for part in formula)
-    polynomial = _as_polynomial(formula)
-    if polynomial is not None:
-        return polynomial_latex(polynomial).replace(
-            r"^\top", rf"^{{{transpose}}}" if transpose != r"\top" else r"^\top"
-        )
-    names = {
-        symbol: _SYMBOL_NAMES[str(symbol)]
-        for symbol in getattr(formula, "free_symbols", ())
-        if str(symbol) in _SYMBOL_NAMES
-    }
-    return sympy.latex(formula, symbol_names=names)
+    if isinstance(formula, TracePolynomial):
+        return printing._polynomial(formula, _polynomial_style(transposed))
+    expression = sympy.sympify(formula)
+    printed = _PaperPrinter(transposed).doprint(expression)
+    if width(printed) > LINE:  # a long numerator is set beside its fraction, where it can be broken
+        return _PaperPrinter(transposed, long_frac_ratio=2).doprint(expression)
+    return printed
+
+
+def _polynomial_style(transposed: str):
+    style = copy(printing.LATEX)
+    printer = _PaperPrinter(transposed)
+    style.name, style.transposed = printer.doprint, f"^{{{transposed}}}"
+    return style
 
 
 def formula_text(formula: Any) -> str:
     """A line of text (several, for explicit matrices)."""
     if isinstance(formula, Mapping):
-        return "; ".join(f"{name}: {formula_text(part)}" for name, part in formula.items())
-    if isinstance(formula, tuple | list):
+        return "; ".join(
+            f"{name}: {formula_text(part)}" if name else formula_text(part) for name, part in formula.items()
+        )
+    if isinstance(formula, tuple | list | set | frozenset):
         return "; ".join(map(formula_text, formula))
     polynomial = _as_polynomial(formula)
-    return sympy.sstr(formula) if polynomial is None else polynomial_text(polynomial)
+    return sympy.sstr(formula) if polynomial is None else printing.text(polynomial)
 
 
 def _as_polynomial(formula: Any) -> TracePolynomial | None:

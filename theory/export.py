@@ -1,0 +1,180 @@
+r"""Equations and their derivations as documents: a LaTeX paper, Markdown, or JSON; one equation alone, in a terminal too.
+
+>>> from iclflow.theory.equations import equation
+>>> print(render(equation("31"), "text").splitlines()[0])
+(31) Second moment of the sample covariance [exact; Appendix B.1]
+"""
+
+import json
+from collections.abc import Iterable
+from itertools import groupby
+
+from .equations import Equation
+from .latex import formula_latex, formula_text, superscript
+from .layout import display
+from .prose import prose_latex, prose_markdown
+
+__all__ = ["export", "render"]
+
+FORMATS = ("tex", "markdown", "json")
+
+CHAPTERS = {
+    "2": "Preliminaries",
+    "3": "Attention with merged key and query",
+    "4": "Attention with separate key and query, rank one",
+    "5": "Attention with separate key and query, low rank",
+    "B": "Appendix B. Preliminaries",
+    "C": "Appendix C. Merged key and query",
+    "D": "Appendix D. Separate key and query, rank one",
+    "E": "Appendix E. Separate key and query, low rank",
+    "F": "Appendix F. In-weight learning",
+    "": "Beside the paper",
+}
+
+PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
+\usepackage[margin=25mm]{geometry}
+\usepackage{amsmath,amssymb,amsthm,graphicx}
+\allowdisplaybreaks
+\setlength{\parindent}{0pt}
+\setlength{\parskip}{0.5\baselineskip}
+\setcounter{secnumdepth}{0}
+\newsavebox{\fitbox}
+% a formula that cannot be broken is shrunk to the width of the page
+\newcommand{\fit}[1]{\sbox{\fitbox}{$\displaystyle #1$}%
+  \ifdim\wd\fitbox>0.85\linewidth\resizebox{0.85\linewidth}{!}{\usebox{\fitbox}}\else\usebox{\fitbox}\fi}
+\newenvironment{derivation}{\begin{proof}[Derivation]}{\end{proof}}
+\newcommand{\remark}[2]{\par\textit{#1.} #2\par}
+\title{The equations of training dynamics of in-context learning\\in linear attention, derived}
+\author{iclflow}
+\date{}
+\begin{document}
+\maketitle
+"""
+
+
+def render(equation: Equation, format: str = "text", *, transpose: str = "top") -> str:
+    """One equation with its conditions, erratum and derivation, as ``"text"``, ``"latex"`` (a fragment) or ``"markdown"``."""
+    forms = {"text": _text, "latex": _latex, "markdown": _markdown}
+    if format not in forms:
+        raise ValueError(f"format must be one of {tuple(forms)}, got {format!r}")
+    superscript(transpose)
+    return forms[format](equation, transpose)
+
+
+def export(equations: Iterable[Equation], format: str = "tex", *, transpose: str = "top") -> str:
+    """The equations with their derivations as one document, in the paper's order.
+
+    ``format``: ``"tex"`` (a standalone document), ``"markdown"`` or ``"json"``. ``transpose``: ``"top"`` or ``"T"``. ValueError for
+    another format or transpose, or without equations.
+    """
+    entries = tuple(equations)
+    if not entries:
+        raise ValueError("equations: needs at least one equation, got none")
+    if format not in FORMATS:
+        raise ValueError(f"format must be one of {FORMATS}, got {format!r}")
+    superscript(transpose)
+    if format == "json":
+        return json.dumps([_record(entry, transpose) for entry in entries], indent=1, ensure_ascii=False) + "\n"
+    pieces = [
+        PREAMBLE
+        if format == "tex"
+        else "# The equations of training dynamics of in-context learning in linear attention\n"
+    ]
+    for chapter, members in _chapters(entries):
+        pieces.append(f"\\section{{{chapter}}}\n" if format == "tex" else f"## {chapter}\n")
+        pieces += [(_latex if format == "tex" else _markdown)(entry, transpose) for entry in members]
+    if format == "tex":
+        pieces.append("\\end{document}\n")
+    return "\n".join(pieces)
+
+
+def _chapters(entries: Iterable[Equation]):
+    order = list(CHAPTERS)
+
+    def key(entry: Equation) -> int:
+        words = entry.section.split()
+        letter = words[1][0] if len(words) > 1 and words[0] in ("Section", "Appendix") else ""
+        return order.index(letter if letter in CHAPTERS else "")
+
+    for position, members in groupby(sorted(entries, key=key), key=key):
+        yield CHAPTERS[order[position]], list(members)
+
+
+def _statement(entry: Equation, transpose: str) -> Iterable[tuple[str, str, str]]:
+    """(tag, left, right) of each part of the paper's statement."""
+    lefts = entry.lefts
+    for part, right in entry.parts.items():
+        left = lefts.get(part, lefts.get("", ""))
+        left = left.replace(r"\top", "T") if transpose == "T" else left
+        yield f"{entry.number}{part}", left, formula_latex(right, transpose=transpose)
+
+
+def _latex(entry: Equation, transpose: str) -> str:
+    heading = prose_latex(f"{entry.title}", transpose=transpose)
+    pieces = [rf"\subsection{{({entry.number}) {heading}}}"]
+    pieces += [display(left, right, tag=tag, fit=True) for tag, left, right in _statement(entry, transpose)]
+    if entry.conditions:
+        conditions = "; ".join(prose_latex(condition, transpose=transpose) for condition in entry.conditions)
+        pieces.append(rf"\remark{{Conditions}}{{{conditions}.}}")
+    if entry.erratum:
+        pieces.append(rf"\remark{{Remark}}{{{prose_latex(entry.erratum, transpose=transpose)}}}")
+    if entry.derivation is not None:
+        steps = entry.derive().latex(transpose=transpose, fit=True)
+        pieces.append(f"\\begin{{derivation}}\n{steps}\n\\end{{derivation}}")
+    else:
+        pieces.append(r"\remark{Definition}{}")
+    return "\n".join(pieces) + "\n"
+
+
+def _markdown(entry: Equation, transpose: str) -> str:
+    pieces = [
+        f"### ({entry.number}) {prose_markdown(entry.title, transpose=transpose)}\n",
+        f"*{entry.kind}, {entry.section}*\n",
+    ]
+    for tag, left, right in _statement(entry, transpose):
+        pieces.append(f"$$\n{display(left, right, tag=tag, environment=False)}\n$$\n")
+    if entry.conditions:
+        pieces.append(
+            "**Conditions.** " + "; ".join(prose_markdown(c, transpose=transpose) for c in entry.conditions) + ".\n"
+        )
+    if entry.erratum:
+        pieces.append(f"**Remark.** {prose_markdown(entry.erratum, transpose=transpose)}\n")
+    if entry.derivation is not None:
+        pieces.append("**Derivation.**\n\n" + entry.derive().markdown(transpose=transpose))
+    return "\n".join(pieces)
+
+
+def _text(entry: Equation, transpose: str) -> str:
+    lines = [f"({entry.number}) {entry.title} [{entry.kind}; {entry.section}]"]
+    for part, right in entry.parts.items():
+        name = f"({part}) " if part else ""
+        lines.append(f"     {name}{formula_text(right)}")
+    lines += [f"Condition: {condition}" for condition in entry.conditions]
+    if entry.erratum:
+        lines.append(f"Remark: {entry.erratum}")
+    if entry.derivation is not None:
+        lines += ["Derivation", str(entry.derive())]
+    return "\n".join(lines)
+
+
+def _record(entry: Equation, transpose: str) -> dict:
+    derived = entry.derive().steps if entry.derivation is not None else ()
+    return {
+        "number": entry.number,
+        "title": entry.title,
+        "kind": entry.kind,
+        "section": entry.section,
+        "conditions": list(entry.conditions),
+        "erratum": entry.erratum,
+        "statement": [{"tag": tag, "left": left, "latex": right} for tag, left, right in _statement(entry, transpose)],
+        "steps": [
+            {
+                "rule": step.rule,
+                "part": step.part,
+                "left": step.left.replace(r"\top", "T") if transpose == "T" else step.left,
+                "latex": formula_latex(step.expression, transpose=transpose),
+                "text": formula_text(step.expression),
+            }
+            for step in derived
+        ],
+    }

@@ -1,0 +1,178 @@
+r"""Displays that fit the page: a long right side is broken at its outermost plus and minus signs, and inside a long bracket if need be.
+
+>>> print(display(r"\mathcal{L}", "a + b", tag="9"))
+\begin{equation*}
+\mathcal{L} = a + b \tag{9}
+\end{equation*}
+>>> split_sum(r"-a + \left(b - c\right) d - \frac{e + f}{g}")
+['-a', '+ \\left(b - c\\right) d', '- \\frac{e + f}{g}']
+
+Widths are estimates, in letters; they need only be right to a fifth.
+"""
+
+from re import compile as pattern
+
+__all__ = ["LINE", "display", "lines_of", "split_sum", "width"]
+
+LINE = 62.0  # letters of display mathematics that fit in a line of the document
+
+_TOKEN = pattern(r"\\[A-Za-z]+|\\.|[{}]|[\^_&]|\s+|.")
+_WIDE = {
+    r"\quad": 2.0,
+    r"\qquad": 4.0,
+    r"\sum": 2.0,
+    r"\int": 1.5,
+    r"\operatorname": 0.0,
+    r"\cdot": 1.0,
+    r"\ln": 1.7,
+    r"\tau": 0.8,
+}
+_EMPTY = frozenset(
+    [r"\left", r"\right", r"\boldsymbol", r"\mathbf", r"\mathbb", r"\mathcal", r"\hat", r"\dot", r"\bar", r"\rm", r"\displaystyle",
+     r"\begin", r"\end", r"\mathrm", r"\text", r"\,", r"\!", r"\bigl", r"\bigr", r"\Bigl", r"\Bigr", r"\biggl", r"\biggr", r"\top"]
+)  # fmt: skip
+
+
+def width(latex: str) -> float:
+    """The width of a formula in letters: fractions as wide as their wider half, sub- and superscripts at two thirds."""
+    total, _ = _measure(_TOKEN.findall(latex), 0, 1.0)
+    return total
+
+
+def _measure(tokens: list[str], start: int, scale: float) -> tuple[float, int]:
+    """The width up to the brace that closes this group, and the position after it."""
+    total, row, i = 0.0, 0.0, start
+    while i < len(tokens):
+        token = tokens[i]
+        i += 1
+        if token == "}":
+            break
+        if token == "{":
+            inner, i = _measure(tokens, i, scale)
+            total += inner
+        elif token == r"\frac":
+            top, i = _argument(tokens, i, scale)
+            bottom, i = _argument(tokens, i, scale)
+            total += max(top, bottom) + 0.5
+        elif token in "^_":
+            inner, i = _argument(tokens, i, 0.7 * scale)
+            total += inner
+        elif token == r"\\":
+            row, total = max(row, total), 0.0
+        elif token in ("\\begin", "\\end"):
+            _, i = _argument(tokens, i, scale)
+        elif token in "+-=":
+            total += 1.9 * scale
+        elif token == "&":
+            total += 2.0 * scale
+        elif token in "([)]|,.":
+            total += 0.6 * scale
+        elif not token.isspace() and token not in _EMPTY:
+            total += _WIDE.get(token, 1.1) * scale
+    return max(row, total), i
+
+
+def _argument(tokens: list[str], i: int, scale: float) -> tuple[float, int]:
+    while i < len(tokens) and tokens[i].isspace():
+        i += 1
+    if i < len(tokens) and tokens[i] == "{":
+        return _measure(tokens, i + 1, scale)
+    return scale, i + 1
+
+
+def split_sum(latex: str, joints: str = "+-") -> list[str]:
+    """The summands of a formula, each but the first with its sign: split at the signs outside every brace, bracket and matrix."""
+    pieces, depth, piece, previous = [], 0, "", ""
+    for token in _TOKEN.findall(latex):
+        if token in ("{", r"\left", r"\begin", "(", "[") and previous not in (r"\left", r"\right"):
+            depth += 1
+        elif token in ("}", r"\right", r"\end", ")", "]") and previous not in (r"\left", r"\right"):
+            depth -= 1
+        if token in joints and depth == 0 and piece.strip() and previous not in ("^", "_"):
+            pieces.append(piece.strip())
+            piece = ""
+        piece += token
+        previous = token if not token.isspace() else previous
+    return [*pieces, piece.strip()]
+
+
+def lines_of(latex: str, room: float, first: float | None = None) -> list[str]:
+    """The formula in lines no wider than ``room`` (``first`` for the first), as far as its signs and brackets allow."""
+    lines, line, limit = [], "", room if first is None else first
+    for piece in split_sum(latex):
+        candidate = f"{line} {piece}" if line else piece
+        if width(candidate) <= limit:
+            line = candidate
+            continue
+        if line:
+            lines.append(line)
+            line, limit = "", room
+        if width(piece) <= limit or (opened := _open_bracket(piece)) is None:
+            line = piece
+            continue
+        before, inner, after = opened
+        *most, last = lines_of(inner, limit - 4, limit - 4 - width(before))
+        most.append(last + after)
+        most[0] = before + most[0]
+        most[1:] = [rf"\quad {part}" for part in most[1:]]
+        lines += most[:-1]
+        line = most[-1]
+    return [*lines, line] if line else lines
+
+
+def _open_bracket(piece: str) -> tuple[str, str, str] | None:
+    r"""(before, inside, after) of the widest outermost \left(...\right) of a product, with brackets of fixed size; None without one."""
+    best, depth, start, i = None, 0, 0, 0
+    braces = 0
+    while i < len(piece):
+        if piece.startswith(r"\left", i):
+            if depth == 0 and braces == 0:
+                start = i
+            depth += braces == 0
+            i += 6
+        elif piece.startswith(r"\right", i) and not piece.startswith(r"\rightarrow", i):
+            depth -= braces == 0
+            if depth == 0 and braces == 0 and piece[start + 5] == "(":
+                inner = piece[start + 6 : i]
+                if len(split_sum(inner)) > 1 and (best is None or width(inner) > width(best[1])):
+                    best = (piece[:start] + r"\Bigl(", inner, r"\Bigr)" + piece[i + 7 :])
+            i += 7
+        else:
+            braces += {"{": 1, "}": -1}.get(piece[i], 0)
+            i += 1
+    return best
+
+
+def display(
+    left: str, right: str, *, tag: str = "", line: float = LINE, fit: bool = False, environment: bool = True
+) -> str:
+    r"""One displayed equation with its number, broken into as many lines as it needs.
+
+    ``environment``: an ``equation*`` or ``align*`` environment, which LaTeX wants; otherwise the content alone, with ``aligned`` round
+    several lines, for ``$$``. ``fit``: wrap a line that is still too wide in the document's ``\fit``.
+    """
+    number = rf" \tag{{{tag}}}" if tag else ""
+    room = line - width(tag) - 4 if tag else line
+    head = f"{left} = " if left else ""
+    hanging = bool(left) and width(head) > room / 2
+    indent = 2.0 if not left or hanging else width(head)
+    lines = lines_of(
+        right, room - indent, room - width(head) if not hanging or width(head + right) <= room else room - 2
+    )
+    if len(lines) == 1 and width(head + right) <= room:
+        body = f"{head}{right}"
+        return f"\\begin{{equation*}}\n{body}{number}\n\\end{{equation*}}" if environment else body + number
+    if fit:
+        lines = [rf"\fit{{{part}}}" if width(part) > room - indent + 6 else part for part in lines]
+    if len(lines) == 1 and not hanging:
+        body = f"{head}{lines[0]}"
+        return f"\\begin{{equation*}}\n{body}{number}\n\\end{{equation*}}" if environment else body + number
+    if hanging or not left:
+        rows = ([f"& {left}"] if left else []) + ["& " + (r"\quad = " if left and i == 0 else r"\quad ") * bool(left or i) + part
+                                                  for i, part in enumerate(lines)]  # fmt: skip
+    else:
+        rows = [f"{left} = {{}}& {lines[0]}", *[f"& {part}" for part in lines[1:]]]
+    joined = " \\\\\n".join(rows)
+    if environment:
+        return f"\\begin{{align*}}\n{joined}{number}\n\\end{{align*}}"
+    return f"\\begin{{aligned}}\n{joined}\n\\end{{aligned}}{number}"

@@ -1,0 +1,38 @@
+r"""How a name is typeset: Greek stems, subscripts, hats and stars, for symbols of SymPy and for names that stand in sentences.
+
+>>> name_latex("lambda_{m+1}"), name_latex("w_init"), name_latex("v_*")
+('\\lambda_{m+1}', 'w_{\\rm init}', 'v_{*}')
+"""
+
+__all__ = ["GREEK", "name_latex"]
+
+GREEK = frozenset(
+    ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "kappa", "lambda", "mu",
+     "nu", "xi", "pi", "rho", "sigma", "tau", "phi", "chi", "psi", "omega",
+     "Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Phi", "Psi", "Omega"]
+)  # fmt: skip
+_UPRIGHT = frozenset(["init", "eff", "plateau", "full", "even", "rest", "min", "max", "white", "in", "out", "other"])
+_ACCENTS = {"hat": "hat", "bar": "bar", "tilde": "tilde", "dot": "dot"}
+
+
+def name_latex(name: str, *, bold: bool = False) -> str:
+    """LaTeX of a name ``stem_sub_...``; a subscript in braces is kept as it is. ``bold`` sets the stem bold."""
+    stem, _, rest = name.partition("_")
+    if not rest and (digits := stem.lstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")).isdigit():
+        stem, rest = stem[: -len(digits)], digits
+    accent = None
+    subscripts = [rest] if rest.startswith("{") else [part for part in rest.split("_") if part]
+    if subscripts and subscripts[0] in _ACCENTS:
+        accent = _ACCENTS[subscripts.pop(0)]
+    letter = rf"\{stem}" if stem in GREEK else stem if len(stem) <= 1 or not stem.isalpha() else rf"\mathrm{{{stem}}}"
+    letter = rf"\boldsymbol{{{letter}}}" if bold else letter
+    letter = rf"\{accent}{{{letter}}}" if accent else letter
+    return letter + (f"_{{{','.join(map(_subscript, subscripts))}}}" if subscripts else "")
+
+
+def _subscript(part: str) -> str:
+    if part.startswith("{") and part.endswith("}"):
+        return part[1:-1]
+    if part in _UPRIGHT:
+        return rf"\rm {part}"
+    return rf"\{part}" if part in GREEK else part
