@@ -34,14 +34,16 @@ def _real(value: object) -> float | None:
 
 
 def finite_array(name: str, value: object, shape: Sequence[int | str]) -> np.ndarray:
-    """A read-only float64 copy of ``value``; in ``shape`` an integer is required, a letter is any size of at least 1."""
+    """A read-only float64 copy of ``value``; in ``shape`` an integer is required, a letter is any one size above 0."""
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be an array of real numbers, got {value!r}") from error
     wanted = "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
+    sizes: dict[int | str, int] = {}
     agrees = array.ndim == len(shape) and all(
-        have == want if isinstance(want, int) else have >= 1 for have, want in zip(array.shape, shape, strict=True)
+        have == (want if isinstance(want, int) else sizes.setdefault(want, have)) and have >= 1
+        for have, want in zip(array.shape, shape, strict=True)
     )
     if not agrees:
         raise ValueError(f"{name} must have shape {wanted}, got shape {array.shape}")
@@ -54,8 +56,6 @@ def finite_array(name: str, value: object, shape: Sequence[int | str]) -> np.nda
 def symmetric_positive_definite(name: str, value: object, size: int | str = "D") -> Float[np.ndarray, "D D"]:
     """A covariance as given: asymmetry is tolerated up to rounding (1e-12 of the largest entry), never repaired."""
     matrix = finite_array(name, value, (size, size))
-    if matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(f"{name} must be square, got shape {matrix.shape}")
     asymmetry = np.abs(matrix - matrix.T).max()
     if asymmetry > 1e-12 * np.abs(matrix).max():
         raise ValueError(f"{name} must be symmetric, got {value!r}, whose asymmetry is {asymmetry:.3g}")

@@ -68,6 +68,9 @@ class QuadraticLoss:
         cross = np.asarray(cross)
         A = finite_array("cross", cross, cross.shape)
         matrix = finite_array("second", second, (A.size, A.size))
+        asymmetry = np.abs(matrix - matrix.T).max()
+        if asymmetry > 1e-12 * np.abs(matrix).max():
+            raise ValueError(f"second must be symmetric, got {second!r}, whose asymmetry is {asymmetry:.3g}")
         return cls(A=A, C=Dense(matrix), c=float(finite_array("square", square, ())))
 
     @classmethod

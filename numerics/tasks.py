@@ -39,7 +39,7 @@ class RegressionTask:
 
     >>> task = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
     >>> task.second_moment_eigenvalues.round(6).tolist()  # a_d, equation (32)
-    [0.178065, 0.10258, 0.047742, 0.013548]
+    [0.178065, 0.102581, 0.047742, 0.013548]
     """
 
     covariance: Float[np.ndarray, "D D"]
