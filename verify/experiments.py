@@ -8,6 +8,7 @@ import torch
 
 from ..numerics.flow import gradient_flow
 from ..numerics.losses import QuadraticLoss
+from ..numerics.plateaus import Plateaus, find_plateaus
 from ..numerics.tasks import RegressionTask
 from ..numerics.trajectory import Trajectory
 from ..numerics.weights import SeparateWeights
@@ -28,7 +29,7 @@ class Setting:
     rank: int = 1
     scale: float = 0.2
     seed: int = 12
-    duration: float = 1500.0
+    duration: float = 1300.0
     learning_rate: float = 0.4
     batch_size: int = 1024
 
@@ -49,16 +50,29 @@ DEFAULT = Setting()
 SMALL = Setting(scale=1e-2, duration=40_000.0)
 
 
-@cache
 def flow(setting: Setting = DEFAULT, rtol: float = 1e-8) -> Trajectory:
     """Gradient flow from the setting's initial weights."""
+    return _flow(setting, rtol)
+
+
+@cache
+def _flow(setting: Setting, rtol: float) -> Trajectory:
     loss = QuadraticLoss.population(setting.task)
     return gradient_flow(loss, setting.weights, t_end=setting.duration, rtol=rtol)
 
 
-@cache
-def training(setting: Setting = DEFAULT, device: str = "cpu", progress: bool | None = None) -> TrainingRun:
+def plateaus(run: Trajectory) -> Plateaus:
+    """The plateaus and drops of a flow's loss, seen through its dense output."""
+    return find_plateaus(run)  # pyright: ignore[reportArgumentType, reportCallIssue] (a cached property is a property)
+
+
+def training(setting: Setting = DEFAULT, device: str = "cpu") -> TrainingRun:
     """Gradient descent on fresh mini-batches from the same initial weights."""
+    return _training(setting, device)
+
+
+@cache
+def _training(setting: Setting, device: str) -> TrainingRun:
     generator = torch.Generator(device).manual_seed(setting.seed)
     return train(
         ReducedSeparate(setting.weights).to(device),
@@ -66,5 +80,13 @@ def training(setting: Setting = DEFAULT, device: str = "cpu", progress: bool | N
         steps=round(setting.duration / (2 * setting.learning_rate)),
         learning_rate=setting.learning_rate,
         record_every=5,
-        progress=progress,
     )
+
+
+def trained_loss(setting: Setting = DEFAULT, device: str = "cpu") -> np.ndarray:
+    """The population loss of the trained network at every recorded time: exact, without mini-batch noise."""
+    return training(setting, device).population_loss(QuadraticLoss.population(setting.task))
+
+
+def trained_plateaus(setting: Setting = DEFAULT, device: str = "cpu") -> Plateaus:
+    return find_plateaus(training(setting, device).times, trained_loss(setting, device))

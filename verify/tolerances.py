@@ -29,8 +29,52 @@ HIGH_PRECISION = Tolerance(1e-40, "roundoff", "50 digits, of which a few sums an
 SOLVER = Tolerance(1e-6, "solver", "the flow is integrated to a relative tolerance of 1e-8 a step, some hundred steps")
 SOLVER_TIGHT = Tolerance(1e-7, "solver", "integrated to a relative tolerance of 1e-10 a step, some hundred steps")
 
-PLATEAU = Tolerance(1e-2, "asymptotic", "a plateau is its saddle's loss only as the initial weights go to zero")
+PLATEAU = Tolerance(
+    1e-3, "asymptotic", "a plateau has its saddle's loss only as the initial weights go to zero: at 0.01 within 1e-4"
+)
 
 SAMPLING = Tolerance(
     4.5, "sampling", "in standard errors: among 16 averages chance exceeds 4.5 once in ten thousand seeds"
+)
+
+COUNT = Tolerance(0.0, "exact", "a count is right or wrong")
+CONVERGED = Tolerance(
+    1e-6, "solver", "the flow has a relative tolerance of 1e-8 a step, and approaches its end exponentially"
+)
+DROP_TIME = Tolerance(
+    1e-4, "solver", "a drop is as late as the start was small: solver errors of the start's growth add up"
+)
+
+LEADING_ORDER = Tolerance(
+    3e-2, "asymptotic", "the next order in the initial scale is left out: some times 1e-2 or less"
+)
+SECOND_ORDER = Tolerance(
+    1e-3, "asymptotic", "the error is the square of the initial scale 1e-2, times a number of order one"
+)
+ALIGNMENT = Tolerance(
+    1e-3, "asymptotic", "one minus a cosine is second order in an angle that shrinks with the initial scale"
+)
+
+TRAINED_PLATEAU = Tolerance(
+    1e-2, "sampling", "steps of 0.4 on batches of 1024 add 0.4 % to the last plateau, in proportion to step over batch"
+)
+TRAINED_END = Tolerance(2e-3, "sampling", "averaging the map over the last tenth of the run leaves 1e-4 of the noise")
+TRAINED_EARLY_DROPS = Tolerance(
+    5e-2,
+    "sampling",
+    "over mini-batch seeds they scatter by 1 % (standard deviation), and a step of 0.4 delays the first by 1.6 %",
+)
+TRAINED_LAST_DROP = Tolerance(
+    13e-2,
+    "sampling",
+    "over mini-batch seeds it scatters by 3.1 % (standard deviation): its signal, lambda_4^2, is the weakest",
+)
+SAME_COMPUTATION = Tolerance(
+    1e-9, "roundoff", "the same arithmetic in another order, its rounding amplified along the run"
+)
+TRAINED_SIGMOID = Tolerance(
+    3e-2, "sampling", "steps of 0.01 and batches of 512 move the rise by a few parts in a hundred of its height"
+)
+TRAINED_ALGORITHM = Tolerance(
+    1e-2, "sampling", "squared error over squared prediction; idle heads and mini-batch noise leave some thousandths"
 )

@@ -9,7 +9,8 @@ every time here is ``t/tau``.
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,6 +73,17 @@ def mean_squared_error(network: nn.Module, parameters: dict[str, Tensor], batch:
     return (torch.func.functional_call(network, parameters, (X,)) - y).square().mean()
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """These tensors are small: on more than one thread the threads only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
 def _progress(steps: int, show: bool | None) -> Iterable[int]:
     visible = sys.stderr.isatty() if show is None else show
     return tqdm(range(steps), desc="training", unit="step", disable=not visible, leave=False, mininterval=0.2)
@@ -110,22 +122,21 @@ def train(
         gradient = torch.func.vmap(gradient, in_dims=(0, None))
 
     times, losses, states, batch_size = [], [], {name: [] for name in parameters}, 0
-    bar = _progress(steps + 1, progress)
     start = time.perf_counter()
-    for step in bar:
-        batch = batches()
-        batch_size = len(batch[1])
-        gradients, value = gradient(parameters, batch)
-        if step % record_every == 0 or step == steps:
-            if not torch.isfinite(value).all():
-                raise FloatingPointError(
-                    f"the loss is {value.max().item()!r} at step {step}: learning_rate {learning_rate!r} is too large"
-                )
-            times.append(2 * learning_rate * step)
-            losses.append(value.cpu().numpy())
-            for name, p in parameters.items():
-                states[name].append(p.cpu().numpy().copy())
-        if step < steps:
+    with _one_thread():
+        for step in _progress(steps + 1, progress):
+            batch = batches()
+            batch_size = len(batch[1])
+            gradients, value = gradient(parameters, batch)
+            if step % record_every == 0 or step == steps:
+                if not torch.isfinite(value).all():
+                    raise FloatingPointError(
+                        f"the loss is {value.max().item()!r} at step {step}: learning_rate {learning_rate!r} is too large"
+                    )
+                times.append(2 * learning_rate * step)
+                losses.append(value.cpu().numpy())
+                for name, p in parameters.items():
+                    states[name].append(p.cpu().numpy().copy())
             parameters = {name: p - learning_rate * gradients[name] for name, p in parameters.items()}
     return TrainingRun(
         times=np.array(times),

@@ -1,0 +1,227 @@
+"""The command ``iclflow``. Each sub-command imports what it needs, so that the symbolic ones start as fast as SymPy."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .parser import build
+
+if TYPE_CHECKING:
+    from ..theory.equations import Equation
+    from .check import Evidence, Subject
+    from .experiments import Setting
+
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; bad input is answered in one line."""
+    try:
+        options = build().parse_args(arguments)
+        return COMMANDS[options.command](options)
+    except (ValueError, OSError) as problem:
+        print(f"iclflow: error: {_one_line(problem)}", file=sys.stderr)
+        return 2
+    except ArithmeticError as problem:
+        print(f"iclflow: {_one_line(problem)}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("iclflow: interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _one_line(problem: Exception) -> str:
+    if isinstance(problem, OSError) and problem.filename:
+        return f"{problem.filename}: {problem.strerror}"
+    return " ".join(str(problem).split())
+
+
+def check(options: argparse.Namespace) -> int:
+    from .check import plan
+    from .files import require_directory, require_writable
+
+    if options.json:
+        require_writable(Path(options.json))
+    if options.report:
+        require_directory(Path(options.report))
+    evidence, interrupted = _evidence(plan(options.equation, full=options.full))
+    from .table import show
+
+    show(evidence, details=options.equation is not None)
+    if options.json:
+        from .files import write_atomically
+
+        write_atomically(Path(options.json), json.dumps(evidence.to_json(), indent=1, allow_nan=False) + "\n")
+    if options.report:
+        from .report import write_report
+
+        print(f"report: {write_report(evidence, Path(options.report))}")
+    if interrupted:
+        return INTERRUPTED
+    return 1 if evidence.summary["fails"] else 0
+
+
+def _evidence(subjects: "Sequence[Subject]") -> "tuple[Evidence, bool]":
+    """Run the checks behind a progress bar; an interrupt keeps what has been done."""
+    from tqdm import tqdm
+
+    from .check import Evidence, run
+
+    evidence = Evidence(planned=len(subjects))
+    bar = tqdm(total=len(subjects), desc="checking", unit="eq", disable=not sys.stderr.isatty(), leave=False)
+    try:
+        with bar:
+            for evidence in run(subjects):
+                bar.set_postfix_str(f"({evidence.entries[-1].equation})")
+                bar.update()
+    except KeyboardInterrupt:
+        return evidence, True
+    return evidence, False
+
+
+def _equation(number: str) -> "Equation":
+    from ..theory.equations import equation
+
+    try:
+        return equation(number)
+    except KeyError as problem:
+        raise ValueError(problem.args[0]) from None
+
+
+def derive(options: argparse.Namespace) -> int:
+    from ..theory.export import render
+
+    print(render(_equation(options.equation), options.format))
+    return 0
+
+
+def export(options: argparse.Namespace) -> int:
+    from ..theory.equations import equations
+    from ..theory.export import export as document
+    from .files import require_writable, write_atomically
+
+    path = Path(options.output)
+    formats = {".tex": "tex", ".md": "markdown", ".json": "json"}
+    if path.suffix not in formats:
+        raise ValueError(f"{path}: the file must end in .tex, .md or .json, got {path.suffix or 'no ending'!r}")
+    require_writable(path)
+    entries = [_equation(number) for number in options.equation] if options.equation else equations()
+    write_atomically(path, document(entries, formats[path.suffix]))
+    return 0
+
+
+def _print_formula(formula: object, format: str) -> int:
+    from ..theory.latex import formula_latex, formula_text
+
+    print(formula_latex(formula) if format == "latex" else formula_text(formula))
+    return 0
+
+
+def expect(options: argparse.Namespace) -> int:
+    from ..theory import expect as expectation
+    from ..theory.grammar import parse
+
+    return _print_formula(expectation(parse(options.expression)), options.format)
+
+
+def gradient(options: argparse.Namespace) -> int:
+    from ..theory import gradient as derivative
+    from ..theory.grammar import parse, symbol
+
+    return _print_formula(derivative(parse(options.expression), symbol(options.variable)), options.format)
+
+
+def _setting(options: argparse.Namespace) -> "Setting":
+    """The default setting with what the options replace in it."""
+    from dataclasses import fields, replace
+
+    from .experiments import DEFAULT
+    from .files import require_writable
+
+    if options.output:
+        if not options.output.endswith(".npz"):
+            raise ValueError(f"{options.output}: the file must end in .npz")
+        require_writable(Path(options.output))
+    given = {f.name: getattr(options, f.name, None) for f in fields(DEFAULT)}
+    return replace(DEFAULT, **{name: value for name, value in given.items() if value is not None})
+
+
+def _save_arrays(path: str | None, **arrays: object) -> None:
+    from io import BytesIO
+
+    import numpy as np
+
+    from .files import write_atomically
+
+    if path:
+        buffer = BytesIO()
+        np.savez_compressed(buffer, **arrays)  # pyright: ignore[reportArgumentType]
+        write_atomically(Path(path), buffer.getvalue())
+
+
+def flow(options: argparse.Namespace) -> int:
+    from .experiments import flow as integrate
+    from .experiments import plateaus
+    from .runs import describe
+
+    setting = _setting(options)
+    run = integrate(setting)
+    print(describe(setting, {"flow": plateaus(run)}))
+    print(f"{run.statistics.steps} steps of {run.statistics.method} in {run.statistics.seconds:.2f} s")
+    _save_arrays(options.output, times=run.times, loss=run.loss, **run.arrays)
+    return 0
+
+
+def train(options: argparse.Namespace) -> int:
+    from .experiments import flow as integrate
+    from .experiments import plateaus, trained_loss, trained_plateaus, training
+    from .runs import describe
+
+    setting = _setting(options)
+    run = training(setting, options.device)
+    print(describe(setting, {"flow": plateaus(integrate(setting)), "SGD": trained_plateaus(setting, options.device)}))
+    print(f"{round(setting.duration / 2 / setting.learning_rate)} steps of SGD in {run.seconds:.1f} s")
+    loss = trained_loss(setting, options.device)
+    _save_arrays(options.output, times=run.times, loss=loss, batch_loss=run.batch_loss, **run.states)
+    return 0
+
+
+def replay(options: argparse.Namespace) -> int:
+    from ..numerics.replay import replay as rerun
+    from .files import require_writable, write_atomically
+
+    if options.json:
+        require_writable(Path(options.json))
+    result = rerun(options.file)
+    print(result.summary())
+    if options.json:
+        write_atomically(Path(options.json), json.dumps(result.report(), indent=1, allow_nan=False) + "\n")
+    return 0 if result.agrees else 1
+
+
+def figure(options: argparse.Namespace) -> int:
+    from .figures import check_path, find, save
+    from .files import require_writable
+
+    path = Path(options.output)
+    find(options.name)
+    check_path(path)
+    require_writable(path)
+    print(save(options.name, path))
+    return 0
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "check": check,
+    "derive": derive,
+    "export": export,
+    "expect": expect,
+    "gradient": gradient,
+    "flow": flow,
+    "train": train,
+    "replay": replay,
+    "figure": figure,
+}

@@ -1,0 +1,143 @@
+"""The command line's grammar: sub-commands with examples, and suggestions for what was misspelt."""
+
+import argparse
+import re
+from difflib import get_close_matches
+from typing import NoReturn
+
+EXIT_CODES = "exit codes: 0 all is well, 1 a check failed, 2 bad input, 130 interrupted"
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that takes no abbreviations, answers errors in one line and suggests the nearest word."""
+
+    def __init__(self, *args, **kwargs):
+        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(*args, allow_abbrev=False, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+        if choice:
+            options = [option.strip().strip("'") for option in choice[2].split(",")]
+            near = get_close_matches(choice[1], options, n=1)
+            message = f"there is no {choice[1]!r}" + (
+                f"; did you mean {near[0]}?" if near else f" among {', '.join(options)}"
+            )
+        self.exit(2, f"{self.prog}: error: {message}\n")
+
+    def parse_args(self, args=None, namespace=None):  # type: ignore[override]
+        """As usual, but an unknown option is compared with those of the chosen sub-command."""
+        parsed, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            parser = self.chosen(parsed)
+            options = [option for action in parser._actions for option in action.option_strings]
+            name = unknown[0].split("=")[0]
+            near = get_close_matches(name, options, n=1)
+            if near:
+                parser.error(f"there is no option {name}; did you mean {near[0]}?")
+            parser.error(f"there is no option {name}" if name[0] == "-" else f"nothing more was expected, got {name!r}")
+        return parsed
+
+    def chosen(self, parsed: argparse.Namespace) -> "Parser":
+        """The parser of the sub-command that was given."""
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction) and getattr(parsed, action.dest, None):
+                return action.choices[getattr(parsed, action.dest)]
+        return self
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """A list of numbers, separated by commas."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"needs numbers separated by commas, got {text!r}") from None
+
+
+def add_setting(parser: argparse.ArgumentParser, *, training: bool) -> None:
+    """The options of one run. Their defaults are the settings' own: None stands for them here."""
+    group = parser.add_argument_group("the setting (defaults: the README's staircase)")
+    group.add_argument("--eigenvalues", type=numbers, metavar="L1,L2,...", help="eigenvalues of the token covariance")
+    group.add_argument("--context-length", type=int, metavar="N", help="labelled tokens in the context")
+    group.add_argument("--heads", type=int, metavar="H", help="attention heads")
+    group.add_argument("--rank", type=int, metavar="R", help="rank of each head's key and query")
+    group.add_argument("--scale", type=float, metavar="W", help="initial scale w_init, equation (36)")
+    group.add_argument("--seed", type=int, help="of the initial weights" + (" and the sequences" if training else ""))
+    group.add_argument("--duration", type=float, metavar="T", help="training time t/tau")
+    if training:
+        group.add_argument("--learning-rate", type=float, metavar="ETA", help="a step advances t/tau by 2 ETA")
+        group.add_argument("--batch-size", type=int, metavar="P", help="fresh sequences a step")
+        group.add_argument("--device", default="cpu", help="cpu (default) or cuda")
+    parser.add_argument("--output", metavar="FILE.npz", help="times, loss and weights as arrays")
+
+
+def build() -> Parser:
+    """The whole command line."""
+    parser = Parser(
+        prog="iclflow",
+        description="Derive, integrate and verify how in-context learning arises while linear attention is trained.",
+        epilog=EXIT_CODES,
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
+
+    def command(name: str, summary: str, example: str) -> Parser:
+        return commands.add_parser(
+            name, help=summary, description=summary, epilog=f"example:\n  {example}\n\n{EXIT_CODES}"
+        )
+
+    check = command(
+        "check", "prove every equation and measure every claim", "iclflow check --equation 24 31 --json check.json"
+    )
+    check.add_argument("--full", action="store_true", help="the slow claims too (minutes instead of a minute)")
+    check.add_argument("--equation", nargs="+", metavar="N", help="only these equations, each claim in detail")
+    check.add_argument("--json", metavar="FILE", help="write the evidence as JSON")
+    check.add_argument("--report", metavar="DIR", help="write one self-contained page, DIR/index.html")
+
+    derive = command("derive", "the derivation of one equation, step by step", "iclflow derive 31 --format latex")
+    derive.add_argument("equation", metavar="N", help="the equation's number in the paper")
+    derive.add_argument("--format", choices=["text", "latex", "markdown"], default="text")
+
+    export = command("export", "equations and their derivations as a document", "iclflow export --output equations.tex")
+    export.add_argument("--output", metavar="FILE", required=True, help="ends in .tex, .md or .json")
+    export.add_argument("--equation", nargs="+", metavar="N", help="only these equations")
+
+    expect = command(
+        "expect",
+        "the exact Gaussian expectation of an expression in S = Lambda_hat, w, x_q, ...",
+        'iclflow expect "S A S + tr(S) S"',
+    )
+    expect.add_argument("expression")
+    expect.add_argument("--format", choices=["text", "latex"], default="text")
+
+    gradient = command(
+        "gradient",
+        "the gradient of a scalar expression with respect to a matrix or vector",
+        'iclflow gradient "tr(A W S W\')" W',
+    )
+    gradient.add_argument("expression")
+    gradient.add_argument("variable")
+    gradient.add_argument("--format", choices=["text", "latex"], default="text")
+
+    flow = command(
+        "flow", "integrate gradient flow of separate attention", "iclflow flow --scale 0.01 --duration 40000"
+    )
+    add_setting(flow, training=False)
+    train = command(
+        "train", "train separate attention by SGD, beside the flow", "iclflow train --batch-size 512 --output run.npz"
+    )
+    add_setting(train, training=True)
+
+    replay = command(
+        "replay", "replay a run of the paper's official code from its moments", "iclflow replay run.npz --json r.json"
+    )
+    replay.add_argument("file", metavar="FILE.npz")
+    replay.add_argument("--json", metavar="FILE", help="write the comparison as JSON")
+
+    figure = command(
+        "figure", "draw one of the paper's figures, theory over simulation", "iclflow figure staircase --output s.png"
+    )
+    figure.add_argument("name", metavar="NAME", help="staircase, or the number of a figure of the paper")
+    figure.add_argument(
+        "--output", metavar="FILE", required=True, help="ends in .png, .pdf or .svg; a caption goes beside it"
+    )
+    return parser

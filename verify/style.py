@@ -1,0 +1,61 @@
+"""How every figure looks: one palette that colour-blind readers can tell apart, for light and for dark pages."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+from cycler import cycler
+
+# Okabe and Ito's palette (https://jfly.uni-koeln.de/color/), without its yellow, which vanishes on white.
+ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
+SERIES = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY, "#7F7F7F", "#444444")
+
+
+@dataclass(frozen=True)
+class Theme:
+    """The colours that change with the page."""
+
+    ink: str
+    paper: str
+    faint: str
+    trained: str
+    theory: str
+
+
+LIGHT = Theme(ink="#1A1A1A", paper="#FFFFFF", faint="#B8BEC6", trained=SKY, theory=VERMILION)
+DARK = Theme(ink="#E8EAED", paper="#16181D", faint="#5A616B", trained="#3E8FC4", theory="#F0803C")
+
+
+@contextmanager
+def themed(theme: Theme = LIGHT) -> Iterator[Theme]:
+    """Settings for figures drawn inside the ``with`` block."""
+    settings: dict[Any, Any] = {
+        "figure.facecolor": theme.paper,
+        "axes.facecolor": theme.paper,
+        "savefig.facecolor": theme.paper,
+        "text.color": theme.ink,
+        "axes.labelcolor": theme.ink,
+        "axes.edgecolor": theme.ink,
+        "xtick.color": theme.ink,
+        "ytick.color": theme.ink,
+        "axes.prop_cycle": cycler(color=SERIES),
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.linewidth": 0.8,
+        "font.size": 9.5,
+        "font.family": "DejaVu Sans",
+        "mathtext.fontset": "cm",
+        "axes.labelsize": 10.5,
+        "axes.titlesize": 10.5,
+        "legend.frameon": False,
+        "legend.fontsize": 9,
+        "lines.linewidth": 1.4,
+        "lines.solid_capstyle": "round",
+        "svg.fonttype": "path",
+        "svg.hashsalt": "iclflow",
+        "savefig.dpi": 150,
+    }
+    with mpl.rc_context(settings):
+        yield theme
