@@ -8,7 +8,7 @@ from .latex import formula_latex, formula_text
 from .layout import display
 from .prose import prose_latex, prose_markdown
 
-__all__ = ["Derivation", "Step"]
+__all__ = ["Derivation", "Step", "tag"]
 
 
 @dataclass(frozen=True)
@@ -64,19 +64,19 @@ class Derivation:
         broken into the ``\fit`` of :func:`~iclflow.theory.export.export`'s document.
         """
         pieces = []
-        for step, left, tag in self._displays(number, transpose):
+        for step, left, name in self._displays(number, transpose):
             right = formula_latex(step.expression, transpose=transpose)
             pieces.append(
-                f"{_sentence(prose_latex(step.rule, transpose=transpose))}:\n{display(left, right, tag=tag, fit=fit)}"
+                f"{_sentence(prose_latex(step.rule, transpose=transpose))}:\n{display(left, right, tag=name, fit=fit)}"
             )
         return "\n".join(pieces)
 
     def markdown(self, *, transpose: str = "top", number: str = "") -> str:
         """A numbered list of the rules, each with its display between double dollars."""
         lines = []
-        for position, (step, left, tag) in enumerate(self._displays(number, transpose), 1):
+        for position, (step, left, name) in enumerate(self._displays(number, transpose), 1):
             right = formula_latex(step.expression, transpose=transpose)
-            shown = display(left, right, tag=tag, environment=False).replace("\n", "\n   ")
+            shown = display(left, right, tag=name, environment=False).replace("\n", "\n   ")
             lines.append(
                 f"{position}. {_sentence(prose_markdown(step.rule, transpose=transpose))}:\n\n   $$\n   {shown}\n   $$\n"
             )
@@ -88,10 +88,15 @@ class Derivation:
         for i, step in enumerate(self.steps):
             is_result = last.get(step.part) == i and (bool(step.part) or i == len(self.steps) - 1)
             left = step.left.replace(r"\top", "T") if transpose == "T" else step.left
-            yield step, left, f"{number}{step.part}" if is_result else ""
+            yield step, left, tag(number, step.part) if is_result else ""
 
     def _repr_markdown_(self) -> str:
         return self.markdown()
+
+
+def tag(number: str, part: str) -> str:
+    """The number of a part: 19a, or "31, first" where the part has a name."""
+    return f"{number}{part}" if len(part) < 2 else f"{number}, {part}"
 
 
 def _sentence(rule: str) -> str:

@@ -8,7 +8,9 @@ r"""Equations and their derivations as documents: a LaTeX paper, Markdown, or JS
 import json
 from collections.abc import Iterable
 from itertools import groupby
+from re import fullmatch, match
 
+from .derivation import tag
 from .equations import Equation
 from .latex import formula_latex, formula_text, superscript
 from .layout import display
@@ -88,16 +90,24 @@ def export(equations: Iterable[Equation], format: str = "tex", *, transpose: str
     return "\n".join(pieces)
 
 
-def _chapters(entries: Iterable[Equation]):
+def _chapters(entries: tuple[Equation, ...]):
+    """The entries by chapter: what stands beside a numbered equation goes with it, what stands alone to the end."""
     order = list(CHAPTERS)
+    sections = {entry.number: entry.section for entry in entries}
 
     def key(entry: Equation) -> int:
-        words = entry.section.split()
-        letter = words[1][0] if len(words) > 1 and words[0] in ("Section", "Appendix") else ""
-        return order.index(letter if letter in CHAPTERS else "")
+        place = fullmatch(r"(?:Section|Appendix) (\w).*", entry.section)
+        neighbour = match(r"\d+", entry.number)
+        if place is None and neighbour is not None:
+            place = fullmatch(r"(?:Section|Appendix) (\w).*", sections.get(neighbour[0], ""))
+        return order.index(place[1] if place is not None and place[1] in CHAPTERS else "")
 
     for position, members in groupby(sorted(entries, key=key), key=key):
         yield CHAPTERS[order[position]], list(members)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
 def _statement(entry: Equation, transpose: str) -> Iterable[tuple[str, str, str]]:
@@ -106,33 +116,27 @@ def _statement(entry: Equation, transpose: str) -> Iterable[tuple[str, str, str]
     for part, right in entry.parts.items():
         left = lefts.get(part, lefts.get("", ""))
         left = left.replace(r"\top", "T") if transpose == "T" else left
-        yield f"{entry.number}{part}", left, formula_latex(right, transpose=transpose)
+        yield tag(entry.number, part), left, formula_latex(right, transpose=transpose)
 
 
 def _latex(entry: Equation, transpose: str) -> str:
     heading = prose_latex(f"{entry.title}", transpose=transpose)
     pieces = [rf"\subsection{{({entry.number}) {heading}}}"]
-    pieces += [display(left, right, tag=tag, fit=True) for tag, left, right in _statement(entry, transpose)]
-    if entry.conditions:
-        conditions = "; ".join(prose_latex(condition, transpose=transpose) for condition in entry.conditions)
-        pieces.append(rf"\remark{{Conditions}}{{{conditions}.}}")
+    pieces += [display(left, right, tag=name, fit=True) for name, left, right in _statement(entry, transpose)]
+    conditions = "; ".join(prose_latex(condition, transpose=transpose) for condition in entry.conditions)
+    pieces.append(rf"\remark{{{entry.kind.capitalize()}}}{{{_sentence(conditions)}}}")
     if entry.erratum:
         pieces.append(rf"\remark{{Remark}}{{{prose_latex(entry.erratum, transpose=transpose)}}}")
     if entry.derivation is not None:
         steps = entry.derive().latex(transpose=transpose, fit=True)
         pieces.append(f"\\begin{{derivation}}\n{steps}\n\\end{{derivation}}")
-    else:
-        pieces.append(r"\remark{Definition}{}")
     return "\n".join(pieces) + "\n"
 
 
 def _markdown(entry: Equation, transpose: str) -> str:
-    pieces = [
-        f"### ({entry.number}) {prose_markdown(entry.title, transpose=transpose)}\n",
-        f"*{entry.kind}, {entry.section}*\n",
-    ]
-    for tag, left, right in _statement(entry, transpose):
-        pieces.append(f"$$\n{display(left, right, tag=tag, environment=False)}\n$$\n")
+    pieces = [f"### ({entry.number}) {prose_markdown(entry.title, transpose=transpose)}\n"]
+    for name, left, right in _statement(entry, transpose):
+        pieces.append(f"$$\n{display(left, right, tag=name, environment=False)}\n$$\n")
     if entry.conditions:
         pieces.append(
             "**Conditions.** " + "; ".join(prose_markdown(c, transpose=transpose) for c in entry.conditions) + ".\n"
@@ -166,7 +170,9 @@ def _record(entry: Equation, transpose: str) -> dict:
         "section": entry.section,
         "conditions": list(entry.conditions),
         "erratum": entry.erratum,
-        "statement": [{"tag": tag, "left": left, "latex": right} for tag, left, right in _statement(entry, transpose)],
+        "statement": [
+            {"tag": name, "left": left, "latex": right} for name, left, right in _statement(entry, transpose)
+        ],
         "steps": [
             {
                 "rule": step.rule,

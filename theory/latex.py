@@ -55,6 +55,15 @@ class _PaperPrinter(LatexPrinter):
         printed = r"\operatorname{tr}" + self._brackets(self._print(expr.arg))
         return printed if exp is None else f"{self._brackets(printed)}^{{{exp}}}"
 
+    def _as_ordered_terms(self, expr, order=None):
+        return sorted(expr.args, key=_trace_order) if expr.has(Trace) else super()._as_ordered_terms(expr, order)
+
+    def _print_MatAdd(self, expr):
+        terms = [self._print(term) for term in sorted(expr.args, key=_trace_order)]
+        return " ".join(
+            [terms[0], *(f"- {term[1:].lstrip()}" if term.startswith("-") else f"+ {term}" for term in terms[1:])]
+        )
+
     def _print_Identity(self, expr):
         return r"\boldsymbol{I}"
 
@@ -68,6 +77,13 @@ class _PaperPrinter(LatexPrinter):
     @staticmethod
     def _brackets(inner: str) -> str:
         return rf"\left({inner}\right)"
+
+
+def _trace_order(term) -> tuple[int, int]:
+    """Sums of traces in the order of a paper: by the number of traces, then by the number of letters."""
+    powers = {power.base: power.exp for power in term.atoms(sympy.MatPow, sympy.Pow) if power.exp.is_Integer}
+    traces = sum(powers.get(trace, 1) for trace in term.atoms(Trace))
+    return int(traces), sum(isinstance(node, sympy.MatrixSymbol) for node in sympy.preorder_traversal(term))
 
 
 def superscript(transpose: str) -> str:

@@ -18,8 +18,8 @@ from .letters import GREEK, name_latex
 
 __all__ = ["prose_latex", "prose_markdown"]
 
-_BOLD = frozenset(["Lambda", "beta", "Omega", "Gamma", *"BCGIKMPQUVWXekqwxz"])  # alone
-_BOLD_WITH_INDEX = frozenset(["Lambda", "beta", "Omega", "Gamma", *"KPQUVWXekquwxz"])
+_BOLD = frozenset(["Lambda", "beta", "Omega", "Gamma", *"BCGIKMQUVWXekqwxz"])  # alone
+_BOLD_WITH_INDEX = frozenset(["Lambda", "beta", "Omega", "Gamma", *"KQUVWXekquwxz"])
 _NOT_BOLD = frozenset(["x_0", "u_0", "x_d", "w_init", "C_rho", "e_hat", "x_j", "K_1", "Gamma_d"])
 _BOLD_TRANSPOSED = frozenset("abcmruy")
 _LETTERS = frozenset("BCDGHKMNRSTUVWXQFLPbcdefghijklmnpqrstuvwxyz")  # but A, I and a, which are words as well
@@ -183,7 +183,7 @@ def _piece(piece: Match, body: str, transposed: str) -> str:
     if (name := piece["name"]) is not None:
         called = body[piece.end() : piece.end() + 1] == "("
         primes = f"^{{{transposed}}}" * len(piece["primes"])
-        return _name(name, called, bool(primes)) + primes
+        return _name(name, called, bool(primes), body[: piece.start()].rstrip().endswith("~")) + primes
     if (power := piece["power"]) is not None:
         inner = power[1:].strip("()")
         inner = _PIECE.sub(lambda inside: _piece(inside, inner, transposed), inner)
@@ -192,12 +192,12 @@ def _piece(piece: Match, body: str, transposed: str) -> str:
         return _OPERATORS[operator] + (" " if _OPERATORS[operator].startswith("\\") else "")
     if piece["transposed"]:
         return f"^{{{transposed}}}"
-    other = piece["number"] or piece["other"]
+    other = piece["number"] or piece["other"] or ""
     return {"%": r"\%", "&": r"\&", "#": r"\#", "{": r"\{", "}": r"\}", "_": r"\_", "^": r"\hat{}"}.get(other, other)
 
 
-def _name(name: str, called: bool, transposed: bool) -> str:
-    if called and name in _FUNCTIONS:
+def _name(name: str, called: bool, transposed: bool, follows_law: bool) -> str:
+    if called and name in _FUNCTIONS and (name != "N" or follows_law):
         return _FUNCTIONS[name]
     stem, _, index = name.replace("*", "_*").replace("__", "_").partition("_")
     if stem in _WORDS:
