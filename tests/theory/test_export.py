@@ -1,0 +1,181 @@
+"""The printed equations: every string compiles, by KaTeX and by pdflatex; documents are complete; nothing overflows the page."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from iclflow.theory.equations import equation, equations
+from iclflow.theory.export import export, render
+from iclflow.theory.latex import formula_latex, formula_text
+from iclflow.theory.layout import display, lines_of, split_sum, width
+from iclflow.theory.notation import B, Lambda, N
+from iclflow.theory.prose import prose_latex, prose_markdown
+
+ROOT = Path(__file__).parents[2]
+
+KATEX = """
+const katex = require('katex');
+const strings = JSON.parse(require('fs').readFileSync(0, 'utf8'));
+const failures = [];
+for (const [where, mode, string] of strings) {
+  try { katex.renderToString(string, {displayMode: mode === 'display', throwOnError: true, strict: 'error'}); }
+  catch (error) { failures.push([where, error.message, string]); }
+}
+console.log(JSON.stringify(failures));
+"""
+
+
+def need(tool: str, available: bool) -> None:
+    """Skip where a tool is absent, but not in CI, which installs it."""
+    if not available and os.environ.get("CI"):
+        pytest.fail(f"{tool} is not installed, and CI has to install it")
+    if not available:
+        pytest.skip(f"{tool} is not installed")
+
+
+def katex_failures(strings):
+    available = shutil.which("node") is not None and (ROOT / "node_modules" / "katex").is_dir()
+    need("KaTeX (npm install --no-save katex)", available)
+    done = subprocess.run(
+        ["node", "-e", KATEX],
+        input=json.dumps(strings),
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        timeout=120,
+    )
+    return json.loads(done.stdout)
+
+
+def markdown_strings(document: str):
+    """The displays and the inline formulas of a Markdown document."""
+    parts = document.split("$$")
+    for i, part in enumerate(parts):
+        if i % 2:
+            yield f"display {i}", "display", part.strip()
+        else:
+            for formula in re.findall(r"\$([^$]+)\$", part):
+                yield f"inline {i}", "inline", formula
+
+
+@pytest.mark.parametrize("transpose", ["top", "T"])
+def test_every_string_compiles_with_katex(transpose):
+    strings = list(markdown_strings(export(equations(), "markdown", transpose=transpose)))
+    for record in json.loads(export(equations(), "json", transpose=transpose)):
+        for part in record["statement"] + record["steps"]:
+            strings += [(record["number"], "display", part["latex"]), (record["number"], "display", part["left"])]
+    assert len(strings) > 4 * len(equations())
+    assert katex_failures(strings) == []
+
+
+def test_katex_refuses_what_is_wrong():
+    assert len(katex_failures([("planted", "display", r"\frac{1}{"), ("planted", "display", r"\nonsense")])) == 2
+
+
+@pytest.mark.parametrize("transpose", ["top", "T"])
+def test_document_compiles_and_nothing_overflows(transpose, tmp_path):
+    need("pdflatex", shutil.which("pdflatex") is not None)
+    (tmp_path / "document.tex").write_text(export(equations(), "tex", transpose=transpose), encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "document.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=200)
+    log = (tmp_path / "document.log").read_text(errors="replace")
+    assert done.returncode == 0, log[-3000:]
+    overfull = [float(points) for points in re.findall(r"Overfull \\hbox \(([\d.]+)pt too wide\)", log)]
+    assert [points for points in overfull if points > 10] == []
+
+
+def test_documents_hold_every_equation_once_in_order():
+    document = export(equations(), "tex")
+    for entry in equations():
+        assert document.count(rf"\subsection{{({entry.number}) ") == 1
+    records = json.loads(export(equations(), "json"))
+    assert [record["number"] for record in records] == [entry.number for entry in equations()]
+    assert all(record["steps"] or record["kind"] == "definition" for record in records)
+    assert all(record["text"] for entry in records for record in entry["steps"])
+
+
+def test_export_of_some_equations_leaves_out_the_others():
+    document = export([equation("31")], "tex")
+    assert r"\tag{31" in document
+    assert document.count(r"\subsection") == 1
+
+
+def test_transpose_option_reaches_every_part():
+    for form in ("tex", "markdown", "json"):
+        assert r"\top" not in export(equations(), form, transpose="T")
+    assert formula_latex(B.T * Lambda, transpose="T") == r"\boldsymbol{B}^{T} \boldsymbol{\Lambda}"
+
+
+@pytest.mark.parametrize("form", ["text", "latex", "markdown"])
+def test_render_one_equation(form):
+    shown = render(equation("31"), form)
+    assert "(31" in shown
+    assert equation("31").title in shown
+
+
+def test_bad_options_are_refused():
+    with pytest.raises(ValueError, match="format"):
+        export(equations(), "pdf")
+    with pytest.raises(ValueError, match="transpose"):
+        export(equations(), "tex", transpose="t")
+    with pytest.raises(ValueError, match="at least one"):
+        export([], "tex")
+    with pytest.raises(ValueError, match="format"):
+        render(equation("31"), "tex")
+    with pytest.raises(ValueError, match="transpose"):
+        formula_latex(Lambda, transpose=r"\top")
+
+
+def test_long_formulas_are_broken_at_signs_and_inside_brackets():
+    terms = " + ".join(f"a_{{{i}}} b_{{{i}}}" for i in range(60))
+    lines = lines_of(terms, 40)
+    assert all(width(line) <= 40 for line in lines)
+    assert " ".join(lines) == terms
+    inside = lines_of(rf"\frac{{1}}{{N}} \left({terms}\right) c", 40)
+    assert len(inside) > 3
+    assert inside[0].startswith(r"\frac{1}{N} \Bigl(")
+    assert inside[-1].endswith(r"\Bigr) c")
+    assert r"\left" not in "".join(inside)
+    shown = display("x", terms, tag="9")
+    assert shown.startswith(r"\begin{align*}")
+    assert shown.count(r"\tag{9}") == 1
+
+
+def test_a_sum_is_split_only_at_its_outermost_signs():
+    assert split_sum(r"a^{-1} + \left(b + c\right) - \begin{matrix}d + e\end{matrix}") == [
+        "a^{-1}",
+        r"+ \left(b + c\right)",
+        r"- \begin{matrix}d + e\end{matrix}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("A constant between the two", "A constant between the two"),
+        ("Stein's lemma, applied twice (31)", "Stein's lemma, applied twice (31)"),
+        ("The paper's (C3) is sufficient, not necessary", "The paper's (C3) is sufficient, not necessary"),
+        ("a head of rank R", "a head of rank $R$"),
+        ("k' Lambda^2 q", r"$\boldsymbol{k}^{\top} \boldsymbol{\Lambda}^{2} \boldsymbol{q}$"),
+        ("the reciprocal of u^2 (1 - u^3)", "the reciprocal of $u^{2} (1 - u^{3})$"),
+        ("N(N - 1) pairs", "$N(N - 1)$ pairs"),
+        (r"kept: $\dot v_i$ is", r"kept: $\dot v_i$ is"),
+    ],
+)
+def test_prose(sentence, expected):
+    assert prose_latex(sentence) == expected
+
+
+def test_prose_escapes_for_latex_only():
+    assert prose_latex("10 % of it") == r"10 \% of it"
+    assert prose_markdown("10 % of it") == "10 % of it"
+
+
+def test_text_of_collections():
+    assert formula_text({"a": N, "b": Lambda**2}) == "a: N; b: Lambda^2"
+    assert formula_latex((N, Lambda**2)) == r"N,\quad \boldsymbol{\Lambda}^{2}"
