@@ -12,9 +12,8 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-from ..theory import time_integral
 from ._checks import positive_number
-from .reduced import ScalarReduction, escaping_ratio
+from .reduced import ScalarReduction, escaping_ratio, formula
 from .silent import SilentHead
 from .tasks import RegressionTask
 from .weights import SeparateWeights
@@ -55,8 +54,10 @@ class CurvePrediction:
     def loss(self, times: Float[np.ndarray, " T"]) -> Float[np.ndarray, " T"]:
         """The predicted loss."""
         ratios = self.ratios(times)
-        parts = [reduction.loss_drop(ratios[..., i]) for i, reduction in enumerate(self.reductions)]
-        return self.initial_loss + np.sum(parts, axis=0)
+        loss = np.full(ratios.shape[:-1], self.initial_loss)
+        for i, reduction in enumerate(self.reductions):
+            loss += reduction.loss_drop(ratios[..., i])
+        return loss
 
     def effective_map(self, times: Float[np.ndarray, " T"]) -> Float[np.ndarray, "T D D"]:
         """The predicted B."""
@@ -66,10 +67,7 @@ class CurvePrediction:
 
 def half_point() -> float:
     """The time between half of the drop and the escape, in the unit of the reduction: C_rho of (68) at rho^3 = 1/2."""
-    from ..theory.sigmoid import rho
-    from .compile import compile_expression
-
-    return float(compile_expression(time_integral.plateau_constant().result, (rho,))(HALF))
+    return float(formula("plateau_constant")(HALF))
 
 
 def predict_curve(

@@ -38,6 +38,7 @@ def formula(name: str) -> Callable[..., Any]:
         "time_scale": lambda: (time_integral.time_scale().result, scalar),
         "time_between": lambda: (time_integral.time_between().result, (u_0, u, delta, gap)),
         "phi": lambda: (time_integral.difference_of_phi().result.subs(u_0, 0).subs(delta, u), (u, gap)),
+        "plateau_constant": lambda: (time_integral.plateau_constant().result, (sigmoid.rho,)),
         "truncated": lambda: (time_integral.truncated_duration().result, (time_integral.v_0, lambda_, tau)),
         "drop_loss": lambda: (reduction.drop_loss().result, (time_integral.u, *scalar[:2])),
         "sigma": lambda: (sigmoid.sigmoid().result, white),

@@ -102,9 +102,9 @@ class SilentHead:
             return float(np.sum(squares * (ahead**2 * np.exp(2 * squares * x) - behind**2 * np.exp(-2 * squares * x))))
 
         longest = 300 / squares.max()
-        lowest = (
-            float(brentq(slope, 0, longest, xtol=1e-15 * longest)) if slope(longest) > 0 else longest
-        )  # v^2 is convex
+        lowest: Any = longest
+        if slope(longest) > 0:
+            lowest = brentq(slope, 0, longest, xtol=1e-15 * longest)  # v^2 is convex
         if self.energy(self.sign * lowest) >= 0:
             return None
         root: Any = brentq(lambda x: self.energy(self.sign * x), 0, lowest, xtol=1e-17 * longest)
