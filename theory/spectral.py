@@ -90,15 +90,16 @@ def _product(word: words.Word, values: Mapping) -> Expr:
     return result
 
 
-def on_and_off(formula: Expr, indicator: Expr = s) -> Expr:
-    """The same function of an indicator s in {0, 1}, written f(0) + s (f(1) - f(0))."""
-    off, on = formula.subs(indicator, 0), formula.subs(indicator, 1)
-    return off.expand() + indicator * (on - off).expand()
+def on_and_off(formula: Expr) -> Expr:
+    """The same function of the indicator s in {0, 1}, written f(0) + s (f(1) - f(0))."""
+    off, on = formula.subs(s, 0), formula.subs(s, 1)
+    return off.expand() + s * (on - off).expand()
 
 
-def over_directions(formula: Expr, first=1, last=D) -> Expr:
-    """The sum of a function of (lambda, s) over the directions d = first, ..., last."""
-    return Sum(formula.subs({lambda_: eigenvalue[d], s: indicator[d]}), (d, first, last))
+def over_directions(formula: Expr, first=1, last=D, components: Mapping | None = None) -> Expr:
+    """The sum of a function of lambda, s and of components {symbol: IndexedBase} over the directions d = first, ..., last."""
+    bases = {lambda_: eigenvalue, s: indicator, **(components or {})}
+    return Sum(formula.subs({symbol: base[d] for symbol, base in bases.items()}), (d, first, last))
 
 
 @cache
