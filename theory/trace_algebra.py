@@ -105,6 +105,8 @@ class TracePolynomial:
     ``TracePolynomial(expression)`` reads a SymPy expression; ``+ - * / **``, ``.T`` and ``.trace()`` work with SymPy expressions on
     either side; ``==`` is exact equality of canonical forms; ``to_sympy()`` goes back. It prints as text and, in Jupyter, as LaTeX.
 
+    It is no SymPy object itself (SymPy would convert it before its own operators, and lose the conditions): convert with ``to_sympy()``.
+
     ``shape`` is None for a scalar (a 1 x 1 matrix is its scalar). ``conditions`` are the inequalities under which it holds.
     Raises ValueError, naming the sub-expression, where an expression is not a trace polynomial.
     """
@@ -265,8 +267,6 @@ class TracePolynomial:
             return ZeroMatrix(*self.shape)
         return MatAdd(*summands) if len(summands) > 1 else summands[0]
 
-    _sympy_ = to_sympy
-
     def __str__(self):
         from .printing import text
 
@@ -291,7 +291,7 @@ def _rebuild(expression, conditions):
 def _operand(value):
     if isinstance(value, TracePolynomial):
         return value
-    if isinstance(value, int | Fraction | Expr) or hasattr(value, "_sympy_"):
+    if isinstance(value, int | Fraction | Expr):
         return read(value)
     return NotImplemented
 
