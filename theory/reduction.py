@@ -28,9 +28,10 @@ from sympy import (
 )
 
 from .calculus import explicit, gradient, substitute
-from .derived import Derived
+from .derivation import Derivation
 from .moments import expect
 from .notation import B, D, H, Lambda, Lambda_hat, beta, lambda_, matrix, vector, x_q, y_q
+from .task import population_loss
 from .trace_algebra import TracePolynomial
 
 __all__ = [
@@ -48,10 +49,10 @@ p = Symbol("p", real=True)  # cosine of the angle between vec(B) and E(y_q z)
 
 
 @cache
-def second_moment_eigenvalue() -> Derived:
+def second_moment_eigenvalue() -> Derivation:
     r"""Equation (32): :math:`a_d = \lambda_d^2\bigl(1 + \frac{1 + T/\lambda_d}{N}\bigr)`, :math:`T = \mathrm{tr}\,\Lambda`."""
     M = expect(Lambda_hat**2)
-    return Derived.by(
+    return Derivation.by(
         ("integrate over the tokens of the context, equation (31)", M),
         ("act on an eigenvector of Lambda with eigenvalue lambda", on_eigenvectors(M, lambda_)[0, 0]),
     )
@@ -65,17 +66,17 @@ def on_eigenvectors(polynomial: TracePolynomial, *eigenvalues: Expr, map_: Any =
 
 
 @cache
-def separate_force() -> Derived:
+def separate_force() -> Derivation:
     r"""Equation (53): :math:`G = -\tfrac12\,d\mathcal L/dB = \Lambda^2 - \mathbb E(\hat\Lambda^2)\, B\, \Lambda`, which drives (19)."""
-    loss = expect((y_q - beta.T * B * x_q) ** 2)
-    return Derived.by(
+    loss = population_loss()
+    return Derivation.by(
         ("the mean squared error, equation (9)", loss),
         ("minus half its gradient with respect to the effective map B", -gradient(loss, B) / 2),
     )
 
 
 @cache
-def aligned_flow() -> Derived:
+def aligned_flow() -> Derivation:
     r"""Equations (26), (66), (72): :math:`\tau\dot v = \lambda^2 v^2 - \lambda a v^5`.
 
     Assumes (25), (64): one head :math:`k = q = v e`, :math:`\Lambda e = \lambda e`; the learned heads at their fixed values, the others
@@ -102,7 +103,7 @@ def aligned_flow() -> Derived:
             raise ArithmeticError(f"the set (25) is not invariant: {velocity}")
     named = cancel(dv.expand().coeff(v, 2)) * v**2 + cancel(dv.expand().coeff(v, 5) / moments[l_m]) * a_m * v**5
     result = named.subs({l_m: lambda_, a_m: a})
-    return Derived.by(
+    return Derivation.by(
         ("minus half the gradient in the effective map, equation (53)", separate_force().result),
         ("the same on (25), equation (71), on the span of a learned, the growing and an idle direction", G),
         ("its component along the growing head, equation (19a)", factor(dv)),
@@ -111,32 +112,32 @@ def aligned_flow() -> Derived:
 
 
 @cache
-def fixed_value() -> Derived:
+def fixed_value() -> Derivation:
     r"""Equation (25): :math:`v_* = (\lambda/a)^{1/3}`, the positive fixed point of (26)."""
     flow = aligned_flow().result
     cube = Symbol("y", positive=True)  # v^3
     (solution,) = solve((flow / v**2).expand().subs(v**3, cube), cube)
-    return Derived.by(
+    return Derivation.by(
         ("the flow, equation (26)", flow), ("where it vanishes, v^3 =", solution), ("v* =", solution ** Rational(1, 3))
     )
 
 
-def relaxation_rate() -> Derived:
+def relaxation_rate() -> Derivation:
     r""":math:`3\lambda^2 v_*/\tau`, at which (26) approaches :math:`v_*` (times tau here)."""
     flow, fixed = aligned_flow().result, Symbol("v_*", positive=True)
     slope = -diff(flow, v).subs(v, fixed)
     a_of_fixed = lambda_ / fixed**3
-    return Derived.by(
+    return Derivation.by(
         ("minus the slope of (26) at its fixed point", slope),
         ("where a = lambda/v*^3", cancel(slope.subs(a, a_of_fixed))),
     )
 
 
 @cache
-def drop_loss() -> Derived:
+def drop_loss() -> Derivation:
     r"""The loss along a drop: :math:`\mathcal L = \mathcal L(\mathcal M_m) - \frac{\lambda^3}{a}(2u^3 - u^6)` with
     :math:`u = v/v_*`; from (9) on (25). At u = 1 it is the step of equation (24), :math:`\lambda^3/a`."""
-    loss = expect((y_q - beta.T * B * x_q) ** 2)
+    loss = population_loss()
     b, u = Symbol("b", real=True), Symbol("u", positive=True)
     on_span = explicit(
         TracePolynomial(loss.to_sympy().subs(Trace(Lambda), T)), {Lambda: diag(lambda_), B: diag(b)}, D=1
@@ -144,7 +145,7 @@ def drop_loss() -> Derived:
     part = on_span - on_span.subs(b, 0)
     named = part.coeff(b, 1) * b + cancel(part.coeff(b, 2) / second_moment_eigenvalue().result) * a * b**2
     change = factor(named.subs(b, u**3 * fixed_value().result ** 3))
-    return Derived.by(
+    return Derivation.by(
         ("the mean squared error, equation (9)", loss),
         ("what the component b of B along an eigenvector adds to it", named),
         ("where b = v^3 = u^3 lambda/a", change),
@@ -152,7 +153,7 @@ def drop_loss() -> Derived:
 
 
 @cache
-def balanced_flow() -> Derived:
+def balanced_flow() -> Derivation:
     r"""The exact reduction of merged attention on balanced weights :math:`W_1 = w_2 m^\top`, :math:`\|m\| = 1`: with
     :math:`\omega = \mathrm{vec}\,B = W_1^\top w_2`, :math:`\|\omega\| = w_2^\top w_2` and :math:`n = m`,
 
@@ -166,14 +167,14 @@ def balanced_flow() -> Derived:
     )
     rate = (w_2 * g.T).T * w_2 + W_1.T * W_1 * g
     on_balanced = (w_2 * g.T).T * w_2 + (w_2 * m.T).T * (w_2 * m.T) * g
-    return Derived.by(
+    return Derivation.by(
         ("the product rule with the flow (13)", rate),
         ("balanced weights W_1 = w_2 m', where w_2' w_2 is the norm of W_1' w_2", on_balanced),
     )
 
 
 @cache
-def alignment_flow() -> Derived:
+def alignment_flow() -> Derivation:
     r"""The white case of the balanced flow: with :math:`c = \mathbb E(y_q z)`, :math:`\gamma = \|c\|`,
     :math:`\mathbb E(zz^\top) = \alpha I`, :math:`s = w_2^\top w_2` and :math:`p = m^\top c/\gamma`,
 
@@ -189,29 +190,29 @@ def alignment_flow() -> Derived:
     m_rate = (omega_rate - s_rate * m) / s
     p_rate = (c.T * gram * m_rate)[0]
     pair = Matrix([factor(s_rate.expand()), factor(p_rate.expand())])
-    return Derived.by(
+    return Derivation.by(
         ("the force g = c - alpha s m, in the basis of c/gamma and m", g), ("(s, p) along the balanced flow", pair)
     )
 
 
 @cache
-def cross_moment_norm() -> Derived:
+def cross_moment_norm() -> Derivation:
     r"""Equation (50): the square of :math:`\gamma = \|\mathbb E(y_q z)\| = \|\Lambda^2\|_F`, :math:`z = \mathrm{vec}(\beta x_q^\top)`."""
     moment = expect(y_q * beta * x_q.T)
-    return Derived.by(
+    return Derivation.by(
         ("E(y_q z) as a matrix, equation (41)", moment), ("its squared Frobenius norm", (moment.T * moment).trace())
     )
 
 
 @cache
-def white_moments() -> Derived:
+def white_moments() -> Derivation:
     r"""Equation (47) for :math:`\Lambda = \lambda I`: :math:`\gamma = \lambda^2\sqrt D` and
     :math:`\alpha = \lambda^3\bigl(1 + \frac{1+D}N\bigr)`, where :math:`\mathbb E(zz^\top) = \alpha I`."""
     white = {Lambda: lambda_ * Identity(D)}
     gamma = sqrt(substitute(cross_moment_norm().result, white).to_sympy())
     factors = [substitute(expect(moment), white).trace() / D for moment in (beta * beta.T, x_q * x_q.T)]
     alpha = factor((factors[0] * factors[1]).to_sympy())
-    return Derived.by(
+    return Derivation.by(
         ("gamma, from the norm of (41)", gamma),
         ("(gamma, alpha), with alpha from (42), a multiple of the identity here", Matrix([gamma, alpha])),
     )

@@ -29,10 +29,12 @@ from sympy import (
 )  # fmt: skip
 
 from .calculus import substitute
-from .derived import Derived, require_zero
+from .derivation import Derivation
 from .moments import Gaussian, expect
-from .notation import B, D, H, Lambda, beta, lambda_, t, tau, vector, w_init, x_q, y_q
+from .notation import B, D, H, Lambda, lambda_, t, tau, vector, w_init
 from .reduction import alignment_flow, alpha, cross_moment_norm, gamma, p, s, white_moments
+from .residual import require_zero
+from .task import population_loss
 from .trace_algebra import TracePolynomial
 
 __all__ = [
@@ -54,7 +56,7 @@ def _aligned_flow() -> Expr:
 
 
 @cache
-def time_to_norm() -> Derived:
+def time_to_norm() -> Derivation:
     r"""The integral of (45): :math:`\frac1\gamma\ln\frac{s(\gamma - \alpha s_0)}{s_0(\gamma - \alpha s)} = \frac{2t}\tau`, solved for t.
 
     Valid while s and :math:`s_0` lie on the same side of :math:`\gamma/\alpha`.
@@ -64,7 +66,7 @@ def time_to_norm() -> Derived:
     theta = log(x / (1 - x)) / 2
     require_zero(diff(theta, x) * rate - 1)
     odds = cancel((x * (1 - x_0) / (x_0 * (1 - x))).subs({x: alpha * s / gamma, x_0: alpha * s_0 / gamma}))
-    return Derived.by(
+    return Derivation.by(
         ("the flow (45)", _aligned_flow()),
         ("with x = alpha s/gamma and theta = gamma t/tau: dx/dtheta =", rate),
         ("theta, the integral of its reciprocal (differentiated back)", theta),
@@ -73,7 +75,7 @@ def time_to_norm() -> Derived:
 
 
 @cache
-def sigmoid_solution() -> Derived:
+def sigmoid_solution() -> Derivation:
     r"""Equation (45), solved: :math:`s(t) = \dfrac{\gamma e^{2\gamma t/\tau}}{\alpha(e^{2\gamma t/\tau} - 1) + \gamma/s_0}`.
 
     Exact on the aligned set (44). Written in :math:`e^{-2\gamma t/\tau}`, which does not overflow.
@@ -83,11 +85,13 @@ def sigmoid_solution() -> Derived:
     (solution,) = solve(odds.subs(s, 1 / inverse) * decay - 1, inverse)
     solved = gamma / expand(gamma * solution).collect(alpha).subs(decay, exp(-2 * gamma * t / tau))
     require_zero(tau * diff(solved, t) - _aligned_flow().subs(s, solved), solved.subs(t, 0) - s_0)
-    return Derived.by(*time_to_norm().steps, ("solved for s(t); residual and initial value are exactly zero", solved))
+    return Derivation.by(
+        *time_to_norm().steps, ("solved for s(t); residual and initial value are exactly zero", solved)
+    )
 
 
 @cache
-def sigmoid() -> Derived:
+def sigmoid() -> Derivation:
     r"""Equation (15) for :math:`\Lambda = \lambda I`: :math:`\sigma(t) = s(t)/\sqrt D` in :math:`\hat y_q = \sigma(t)\,\beta^\top x_q`.
 
     Exact for balanced, aligned weights. At lambda = 1 and :math:`s_0 = w_{\rm init}^2` it is the paper's
@@ -96,7 +100,7 @@ def sigmoid() -> Derived:
     """
     white = dict(zip((gamma, alpha), white_moments().result, strict=True))
     norm_of_identity = sqrt(Trace(Identity(D)).doit())
-    return Derived.by(
+    return Derivation.by(
         ("s(t), equation (45)", sigmoid_solution().result),
         ("(gamma, alpha) for a white covariance, equation (47)", white_moments().result),
         ("vec(B) = s vec(I)/|vec(I)|, equation (46)", sigmoid_solution().result.subs(white) / norm_of_identity),
@@ -104,18 +108,18 @@ def sigmoid() -> Derived:
 
 
 @cache
-def sigmoid_loss() -> Derived:
+def sigmoid_loss() -> Derivation:
     r"""Equation (48) for :math:`\Lambda = \lambda I`:
     :math:`\mathcal L = D\lambda\bigl(1 - 2\lambda\sigma + \lambda^2(1 + \frac{1+D}N)\sigma^2\bigr)`; at lambda = 1 the paper's."""
-    loss = expect((y_q - beta.T * B * x_q) ** 2)
+    loss = population_loss()
     white = substitute(loss, {B: sigma_level * Identity(D), Lambda: lambda_ * Identity(D)})
-    return Derived.by(
+    return Derivation.by(
         ("the mean squared error, equation (9)", loss), ("at B = sigma I, Lambda = lambda I", factor(white.to_sympy()))
     )
 
 
 @cache
-def balanced_solution() -> Derived:
+def balanced_solution() -> Derivation:
     r"""The white flow from any balanced start :math:`W_1 = w_2 m^\top`, beyond (44): with
     :math:`\theta = \gamma t/\tau + \mathrm{artanh}\,p_0` and :math:`f(\theta) = \frac\theta2 + \frac{\sinh 2\theta}4`,
 
@@ -137,12 +141,16 @@ def balanced_solution() -> Derived:
     top, bottom = (
         (exp(-2 * angle) * part.rewrite(exp)).expand().subs(exp(-2 * angle), decay) for part in (integrating, bracket)
     )
-    norm = (factor(top) / bottom.collect(decay)).subs(decay, exp(-2 * angle))
+    norm, level = factor(top) / bottom.collect(decay), (1 - decay) / (1 + decay)
+    along = diff(norm, angle) - 2 * decay * diff(norm, decay)  # E falls at the rate 2
     require_zero(
-        diff(norm, angle) - (s_rate / gamma).subs({s: norm, p: cosine}).rewrite(exp), norm.subs(angle, start) - s_0
+        (cosine - level.subs(decay, exp(-2 * angle))).rewrite(exp),
+        cancel(along - (s_rate / gamma).subs({s: norm, p: level})),
     )
+    norm = norm.subs(decay, exp(-2 * angle))
+    require_zero(norm.subs(angle, start) - s_0)
     in_time = {angle: gamma * t / tau + atanh(p_0), start: atanh(p_0)}
-    return Derived.by(
+    return Derivation.by(
         ("the flow of (s, p)", alignment_flow().result),
         ("p is a tanh of theta = gamma t/tau + artanh(p_0)", cosine),
         ("1/s obeys a linear equation, with the integrating factor", integrating),
@@ -155,7 +163,7 @@ def balanced_solution() -> Derived:
 
 
 @cache
-def effective_start() -> Derived:
+def effective_start() -> Derivation:
     r"""The start of the sigmoid for Gaussian weights (34): :math:`s_{\rm eff} = \frac14\|w_2(0) + W_1(0)\hat c\|^2`,
     :math:`\hat c = E(y_qz)/\gamma`, with mean :math:`\frac14(1 + D^{-2})w_{\rm init}^2`.
 
@@ -172,14 +180,14 @@ def effective_start() -> Derived:
             Gaussian(u, covariance=w_init**2 / (H * D**2) * Identity(H)),
         ),
     )
-    return Derived.by(
+    return Derivation.by(
         ("the norm of the growing mode of (w_2, u = W_1 c/|c|)", amplitude),
         ("its mean under (34)", factor(expected.to_sympy())),
     )
 
 
 @cache
-def plateau_time() -> Derived:
+def plateau_time() -> Derivation:
     r"""The exact time to the fraction :math:`\rho` of the final value, of which (49) is the leading logarithm:
 
     .. math:: t_\rho = \frac\tau{2\gamma}\Bigl[\ln\frac1{s_0} + \ln\frac\gamma\alpha + \ln\frac\rho{1-\rho}
@@ -187,14 +195,14 @@ def plateau_time() -> Derived:
     """
     exact = time_to_norm().result.subs(s, rho * gamma / alpha)
     inside = factor(exp(2 * gamma * exact / tau))  # positive for 0 < rho < 1
-    return Derived.by(
+    return Derivation.by(
         ("t between s_0 and s, equation (45)", time_to_norm().result),
         ("at s = rho gamma/alpha", tau / (2 * gamma) * log(inside)),
     )
 
 
 @cache
-def truncated_plateau_time() -> Derived:
+def truncated_plateau_time() -> Derivation:
     r"""Equations (49), (51): :math:`\frac\tau{2\gamma}\ln\frac1{s(0)} = \frac\tau{\|\Lambda^2\|}\ln\frac1{w_{\rm init}}`, what is left
     of the exact time when :math:`s_0 \to 0`: the other logarithms do not grow, nor vanish."""
     exact = plateau_time().result
@@ -204,7 +212,7 @@ def truncated_plateau_time() -> Derived:
     )  # finite and positive: the exact time is that of constant / s_0, up to O(s_0)
     leading = tau / (2 * gamma) * log(1 / s_0)
     norm = sqrt(cross_moment_norm().result.to_sympy())
-    return Derived.by(
+    return Derivation.by(
         ("the exact time to the fraction rho", exact),
         ("what is left for s_0 -> 0 beside the growing part", tau / (2 * gamma) * log(constant)),
         ("the growing part, equation (49)", leading),

@@ -11,9 +11,10 @@ from functools import cache
 from sympy import Function, Matrix, Symbol, ZeroMatrix, diff, exp, expand, factor, integrate, oo, sqrt, symbols
 
 from .calculus import substitute
-from .derived import Derived, require_zero
+from .derivation import Derivation
 from .notation import B, D, lambda_, t, tau
 from .reduction import on_eigenvectors, second_moment_eigenvalue, separate_force
+from .residual import require_zero
 from .time_integral import v_0
 
 __all__ = [
@@ -26,15 +27,15 @@ A_d, B_d = symbols("A_d B_d", real=True)  # (k_0 + q_0)/2 and (k_0 - q_0)/2
 
 
 @cache
-def silent_force() -> Derived:
+def silent_force() -> Derivation:
     r"""Equation (61): :math:`G = \Lambda^2` at B = 0, so that :math:`\tau\dot v = k^\top\Lambda^2q`, :math:`\tau\dot k = v\Lambda^2q`,
     :math:`\tau\dot q = v\Lambda^2k`, up to fifth order in the weights, for B is of third order."""
     force = separate_force().result
-    return Derived.by(("the force, equation (53)", force), ("at B = 0", substitute(force, {B: ZeroMatrix(D, D)})))
+    return Derivation.by(("the force, equation (53)", force), ("at B = 0", substitute(force, {B: ZeroMatrix(D, D)})))
 
 
 @cache
-def deflated_force() -> Derived:
+def deflated_force() -> Derivation:
     r"""Equations (56), (69): at the fixed point with the set S learned, :math:`G = \Omega = \sum_{d\notin S}\lambda_d^2e_de_d^\top`.
 
     The result is diag(0, lambda^2), on one learned and one other eigenvector.
@@ -42,14 +43,14 @@ def deflated_force() -> Derived:
     learned = Symbol("lambda_d", positive=True)
     level = learned / second_moment_eigenvalue().result.subs(lambda_, learned)
     force = on_eigenvectors(separate_force().result, learned, lambda_, map_=Matrix([[level, 0], [0, 0]]))
-    return Derived.by(
+    return Derivation.by(
         ("the force, equation (53)", separate_force().result),
         ("at B = (lambda_d/a_d) e_d e_d', equation (23)", force.applyfunc(factor)),
     )
 
 
 @cache
-def mode_solution() -> Derived:
+def mode_solution() -> Derivation:
     r"""Equations (62), (63) in one eigendirection: with :math:`s = \int_0^t v\,dt'/\tau`,
     :math:`k_d \pm q_d = (k_d(0) \pm q_d(0))\,e^{\pm\lambda_d^2 s}`.
 
@@ -64,7 +65,7 @@ def mode_solution() -> Derived:
     residual = tau * diff(along, t).subs(diff(clock, t), value / tau) - value * generator * along
     require_zero(*residual, *(propagated.subs(silent_time, 0) - start))
     modes = Matrix([factor(part) for part in (propagated[0] + propagated[1], propagated[0] - propagated[1])])
-    return Derived.by(
+    return Derivation.by(
         ("the matrix of (62) on (k_d, q_d), times v", generator),
         ("its exponential on the initial value; it solves (62) for every v(t)", propagated),
         ("k_d + q_d and k_d - q_d", modes.expand().applyfunc(factor)),
@@ -76,7 +77,7 @@ def mode_solution() -> Derived:
 
 
 @cache
-def mode_energy() -> Derived:
+def mode_energy() -> Derivation:
     r"""What one mode adds to :math:`v^2` (T5): with :math:`A_d, B_d = \frac12 e_d^\top(k \pm q)(0)`,
 
     .. math:: v^2(s) = v(0)^2 + \sum_d\bigl[A_d^2(e^{2\lambda_d^2s} - 1) + B_d^2(e^{-2\lambda_d^2s} - 1)\bigr] .
@@ -89,14 +90,14 @@ def mode_energy() -> Derived:
     energy = integrate(rate.subs(silent_time, clock), (clock, 0, silent_time)).expand()
     require_zero(energy - (k**2 - k.subs(silent_time, 0) ** 2))
     grouped = energy.collect([A_d**2, B_d**2])
-    return Derived.by(
+    return Derivation.by(
         ("d(v^2)/ds, from tau dv/dt = sum lambda_d^2 k_d q_d and ds = v dt/tau", rate),
         ("its integral from 0 to s", grouped),
     )
 
 
 @cache
-def escape_time() -> Derived:
+def escape_time() -> Derivation:
     r"""The escape time of a silent head (T5): :math:`t = \tau\int ds/v(s)`, along v > 0 to :math:`s = \infty`.
 
     With v(0) < 0 the path first runs to the turning point :math:`v(s_1) = 0` at negative s and then back; v^2(s) is convex, so there is one
@@ -105,7 +106,7 @@ def escape_time() -> Derived:
     one_mode = v_0**2 + mode_energy().result.subs({A_d: v_0, B_d: 0})
     root = sqrt(one_mode.expand())
     aligned = integrate(tau / root, (silent_time, 0, oo))
-    return Derived.by(
+    return Derivation.by(
         ("v^2(s), one term for each mode", v_0**2 + mode_energy().result),
         ("its second derivative is positive", factor(diff(mode_energy().result, silent_time, 2))),
         ("for one mode with k = q = v: v(s)", root),
