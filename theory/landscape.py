@@ -157,7 +157,7 @@ def fixed_map_by_moment() -> Derivation:
 
 
 @register(
-    "C1",
+    "C1-map",
     "Condition (C1), as the equation that the effective map satisfies along every eigenvector",
     kind="exact",
     section="Section 4.2",
