@@ -17,6 +17,7 @@ from .losses import QuadraticLoss
 from .parametrization import Parametrization, check_pair, field_jacobian, vector_field
 from .trajectory import Statistics, Trajectory
 
+SMALLEST_RTOL = 100 * float(np.finfo(float).eps)
 # Above this many weights the factorisations of an implicit method cost more than the short steps of an explicit one.
 IMPLICIT_SIZE = 1000
 # A plateau is reached when the loss has fallen by this fraction since the last one ...
@@ -51,6 +52,8 @@ def gradient_flow(
     """
     check_pair(loss, weights)
     t_end, tau, rtol = positive_number("t_end", t_end), positive_number("tau", tau), positive_number("rtol", rtol)
+    if rtol < SMALLEST_RTOL:
+        raise ValueError(f"rtol must be at least {SMALLEST_RTOL:.2g}, a hundred times the rounding unit, got {rtol!r}")
     if method is None:
         method = "LSODA" if weights.size <= IMPLICIT_SIZE else "DOP853"
     if method not in METHODS:

@@ -87,8 +87,11 @@ def steps(
                 state = solver.y.copy()
                 if not np.isfinite(state).all():
                     raise FlowError("the state overflowed", clock + start)
+                first_step = solver.t - start
+                if first_step <= 0:
+                    raise FlowError("the steps shrank to nothing: the state grows without bound", clock + start)
                 yield Step(clock, start, solver.t, state, solver.dense_output())
-                start, first_step = solver.t, solver.t - start
+                start = solver.t
                 if first_step < CLOCK_RESOLUTION * start:
                     break
         finally:
@@ -109,7 +112,10 @@ def _advance(solver: OdeSolver) -> str | None:
     """One step of the solver, or why it failed: LSODA says so only in a warning."""
     with warnings.catch_warnings(record=True) as caught, np.errstate(over="ignore", invalid="ignore"):
         warnings.simplefilter("always")
-        message = solver.step()
+        try:
+            message = solver.step()
+        except ValueError as error:  # SciPy's factorisations refuse an overflowed Jacobian this way
+            return str(error)
     if solver.status == "failed":
         return "; ".join([str(message), *(str(warning.message) for warning in caught)])
     return None

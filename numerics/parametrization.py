@@ -131,12 +131,15 @@ def field_jacobian(loss: QuadraticLoss, weights: Parametrization) -> Callable[[f
 
 
 def check_pair(loss: QuadraticLoss, weights: Parametrization) -> None:
-    """Raise unless ``weights`` make an effective map on which ``loss`` is defined."""
+    """Raise unless ``weights`` make an effective map on which ``loss`` is defined and finite."""
     if not isinstance(loss, QuadraticLoss):
         raise TypeError(f"loss must be a QuadraticLoss, got {loss!r}")
     if not isinstance(weights, Parametrization):
         raise TypeError(f"weights must be a parametrization such as SeparateWeights, got {weights!r}")
-    if weights.effective_map().shape != loss.A.shape:
-        raise ValueError(
-            f"weights must make an effective map of the loss's shape {loss.A.shape}, got {weights.effective_map().shape}"
-        )
+    with np.errstate(over="ignore", invalid="ignore"):
+        B = weights.effective_map()
+        if B.shape != loss.A.shape:
+            raise ValueError(f"weights must make an effective map of the loss's shape {loss.A.shape}, got {B.shape}")
+        value = loss.value(B)
+    if not np.isfinite(value):
+        raise ValueError(f"weights must be small enough for a finite loss, got the loss {value}")
