@@ -119,7 +119,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
     )
     reading, arrays = "file", {}
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             for reading in archive.files:
                 if not reading.startswith("final."):
                     arrays[reading] = archive[reading]

@@ -1,9 +1,8 @@
 """Many runs at once: each is the run alone, and that is plain gradient descent on the sample's loss."""
 
+import iclflow.numerics.ensemble as ensemble_module
 import numpy as np
 import pytest
-
-import iclflow.numerics.ensemble as ensemble_module
 from iclflow.numerics.blocks import FullMergedWeights, FullSeparateWeights
 from iclflow.numerics.descent import gradient_descent
 from iclflow.numerics.ensemble import Ensemble
@@ -57,7 +56,9 @@ def test_missing_ranks_stay_exactly_zero_and_change_nothing() -> None:
     padded = value, np.pad(key, [(0, 0)] * 3 + [(0, 1), (0, 0)]), np.pad(query, [(0, 0)] * 3 + [(0, 1), (0, 0)])
     plain = losses(Ensemble(SAMPLES[:1]), (value, key, query), 0.05, 100)
     blocks = list(Ensemble(SAMPLES[:1]).descend(padded, 0.05, 100))
-    np.testing.assert_allclose(np.concatenate([Ensemble(SAMPLES[:1]).losses(maps) for maps, _ in blocks]), plain, rtol=1e-12)
+    np.testing.assert_allclose(
+        np.concatenate([Ensemble(SAMPLES[:1]).losses(maps) for maps, _ in blocks]), plain, rtol=1e-12
+    )
     last = blocks[-1][1]
     assert not last[1][..., 2, :].any()
     assert not last[2][..., 2, :].any()

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from iclflow.numerics.losses import QuadraticLoss
 from iclflow.numerics.moments import BATCH, SampleMoments, gram_index, sequences
 from iclflow.numerics.tasks import RegressionTask
@@ -43,7 +42,9 @@ def test_reduced_moments_are_those_of_beta_times_query() -> None:
     z = np.einsum("pn,pni,pj->pij", y, x, tokens[:, -1, :3]) / 5
     B = np.random.default_rng(2).normal(size=(3, 3))
     expected = np.mean((target - np.einsum("pij,ij->p", z, B)) ** 2)
-    assert SampleMoments.from_arrays(tokens, target, context="mean").reduced().value(B) == pytest.approx(expected, rel=1e-12)
+    assert SampleMoments.from_arrays(tokens, target, context="mean").reduced().value(B) == pytest.approx(
+        expected, rel=1e-12
+    )
 
 
 @given(cuts=st.lists(st.integers(1, 59), unique=True, max_size=5), split=st.integers(1, 59))
