@@ -26,7 +26,19 @@ __all__ = ["Equation", "define", "equation", "equations", "register", "search"]
 Kind = Literal["definition", "exact", "limit", "approximation", "ansatz"]
 KINDS = ("definition", "exact", "limit", "approximation", "ansatz")
 
-SECTIONS = ("task", "second_moments", "separate", "conservation", "landscape", "levels", "attention", "reduced_attention")
+SECTIONS = (
+    "task",
+    "second_moments",
+    "separate",
+    "conservation",
+    "landscape",
+    "levels",
+    "attention",
+    "reduced_attention",
+    "zero_blocks",
+    "transverse",
+    "mirror_sector",
+)
 
 _registry: dict[str, "Equation"] = {}
 

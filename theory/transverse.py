@@ -1,0 +1,183 @@
+r"""What the zero blocks do when they are not zero (T4): the loss splits into the reduced loss and an even part.
+
+The prediction of a head is an odd part in the task vector, beta' (v_i U_i + v_i u_i') x_q, and an even part e_i. The target is odd, so that
+
+    L_full = L(B_eff) + E[(sum_i e_i)^2],    B_eff = sum_i v_i U_i + v_i u_i',
+
+for any number of heads: the reduced models reach the minimum of the unreduced ones. Around zero blocks, L/2 has the quadratic form
+E[e^2]/2 - sum_i v_i' G u_i, with the force G of the reduced model: neutral at the minimum (G = 0), unstable on the plateau (G = Lambda^2).
+"""
+
+from functools import cache
+
+from sympy import Symbol, Trace
+
+from .attention import U_i, merged_expansion, u_i, value_row
+from .calculus import collect, substitute
+from .derivation import Derivation, Step
+from .equations import register
+from .moments import expect
+from .notation import B, D, Lambda, Lambda_hat, N, beta, matrix, v_i, vector, w, x_q, y_q
+from .trace_algebra import TracePolynomial
+
+__all__ = ["even_part", "full_loss", "odd_part"]
+
+B_other = matrix("B_other", D, latex=r"\boldsymbol{B}_{\rm other}")  # the odd map of all other heads
+_U_j, _u_j, _v_j = matrix("U_j", D), vector("u_j", D), Symbol("v_j", real=True)
+_row_j = vector("vv_j", D, latex=r"\boldsymbol{v}_j")
+_scale = Symbol("epsilon", positive=True)
+
+
+@cache
+def _in_task(sign: int) -> TracePolynomial:
+    head = substitute(merged_expansion(), {beta: Lambda_hat * w})
+    return substitute(head, {w: sign * TracePolynomial(w)})
+
+
+@cache
+def odd_part() -> TracePolynomial:
+    """The part of the prediction of one head that changes sign with the task vector."""
+    return (_in_task(1) - _in_task(-1)) / 2
+
+
+@cache
+def even_part() -> TracePolynomial:
+    """The part that does not."""
+    return (_in_task(1) + _in_task(-1)) / 2
+
+
+@cache
+def full_loss() -> TracePolynomial:
+    """E (y_q - y_hat)^2 for one head with all its blocks, beside heads that add the odd map ``B_other``."""
+    return expect((y_q - beta.T * B_other * x_q - merged_expansion()) ** 2)
+
+
+def _second_moment():
+    """E(Lambda_hat^2) as in (31), for statements."""
+    return Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N
+
+
+def _reduced_loss(map_):
+    """L(B) as in (9-closed), for statements."""
+    return Trace(Lambda) - 2 * Trace(Lambda * map_ * Lambda) + Trace(map_.T * _second_moment() * map_ * Lambda)
+
+
+@register(
+    "T4",
+    "The loss of the unreduced model splits into the reduced loss and an even part",
+    kind="exact",
+    section="Beside (7) and Section 2.3",
+    left={
+        "odd": r"\hat y_{\rm odd}^{(i)}",
+        "even": r"\hat y_{\rm even}^{(i)}",
+        "cross": r"\mathbb{E}\left[(y_q-\boldsymbol{\beta}^\top\boldsymbol{B}\boldsymbol{x}_q)\,\hat y_{\rm even}^{(i)}\right]",
+        "loss": r"\mathcal{L}_{\rm full} - \mathbb{E}[\hat y_{\rm even}^2]",
+    },
+    typed=lambda: {
+        "odd": w.T * Lambda_hat * (v_i * U_i + value_row * u_i.T) * x_q,
+        "even": (value_row.T * (Lambda_hat + x_q * x_q.T / N) * U_i + v_i * (w.T * Lambda_hat * w) * u_i.T) * x_q,
+        "cross": 0,
+        "loss": _reduced_loss(B_other + v_i * U_i + value_row * u_i.T),
+    },
+    conditions=(
+        "B is any map and i any head, so the cross term vanishes for any number of heads together",
+        "For the loss: head i beside heads that add the odd map B_other; E(Lambda_hat^2) is written out",
+    ),
+)
+def split_loss() -> Derivation:
+    """Odd times even averages to zero over a symmetric law of w."""
+    remaining = full_loss() - expect(even_part() ** 2)
+    return Derivation.by(
+        Step("The part of the prediction that is odd in w", odd_part(), part="odd"),
+        Step("The part that is even in w", even_part(), part="even"),
+        Step(
+            "The error of any reduced model does not correlate with it",
+            expect((y_q - beta.T * B * x_q) * even_part()),
+            part="cross",
+        ),
+        Step("The full loss of head i beside the others, less the even part", remaining, part="loss"),
+    )
+
+
+def _quadruple(inner):
+    """E[x x' A x x'] of a Gaussian token, for statements."""
+    return Lambda * inner * Lambda + Lambda * inner.T * Lambda + Trace(inner * Lambda) * Lambda
+
+
+def _sextuple(first, second):
+    """E[x x' A x x' C x x'] of a Gaussian token, for statements."""
+    A, C = first + first.T, second + second.T
+    return (
+        (Trace(first * Lambda) * Trace(second * Lambda) + Trace(A * Lambda * C * Lambda) / 2) * Lambda
+        + Trace(first * Lambda) * (Lambda * C * Lambda)
+        + Trace(second * Lambda) * (Lambda * A * Lambda)
+        + Lambda * A * Lambda * C * Lambda
+        + Lambda * C * Lambda * A * Lambda
+    )
+
+
+def _even_overlap(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j):
+    """E(e_i e_j), for statements: the terms without and with the query in the Gram matrix."""
+    T = Trace(Lambda)
+    middle = U_i * Lambda * U_j.T
+    context = Lambda * middle * Lambda + (Lambda * middle.T * Lambda + Trace(middle * Lambda) * Lambda) / N
+    with_trace = T * Lambda + 2 * Lambda**2 / N
+    return (
+        TracePolynomial(value_row.T * context * row_j)
+        + v_i * v_j * (1 + 2 / N) * (T**2 + 2 * Trace(Lambda**2)) * TracePolynomial(u_i.T * Lambda * u_j)
+        + v_j * TracePolynomial(value_row.T * with_trace * U_i * Lambda * u_j)
+        + v_i * TracePolynomial(row_j.T * with_trace * U_j * Lambda * u_i)
+        + v_j * T / N * TracePolynomial(value_row.T * _quadruple(U_i) * u_j)
+        + v_i * T / N * TracePolynomial(row_j.T * _quadruple(U_j) * u_i)
+        + TracePolynomial(value_row.T * Lambda * U_i * _quadruple(U_j) * row_j) / N
+        + TracePolynomial(row_j.T * Lambda * U_j * _quadruple(U_i) * value_row) / N
+        + TracePolynomial(value_row.T * _sextuple(U_i, U_j) * row_j) / N**2
+    )
+
+
+@register(
+    "T4-even",
+    "The even part of two heads",
+    kind="exact",
+    section="Beside (7) and Section 2.3",
+    left=r"\mathbb{E}[\hat y_{\rm even}^{(i)}\,\hat y_{\rm even}^{(j)}]",
+    typed=lambda: _even_overlap(v_i, value_row, U_i, u_i, _v_j, _row_j, _U_j, _u_j),
+    conditions=("Any two heads, or one head with itself: E(y_even^2) is the sum over all pairs",),
+)
+def even_overlap() -> Derivation:
+    """Average over the task, the query (up to its sixth moment) and the context."""
+    other = substitute(even_part(), {U_i: _U_j, u_i: _u_j, value_row: _row_j, v_i: _v_j})
+    return Derivation.by(
+        Step("The even part of head i", even_part(), r"\hat y_{\rm even}^{(i)}"),
+        Step("Times that of head j, averaged", expect(even_part() * other)),
+    )
+
+
+@register(
+    "T4-form",
+    "Quadratic form of half the loss across the zero blocks",
+    kind="exact",
+    section="Beside (39) and (40)",
+    left={
+        "first": r"\left[\tfrac12\mathcal{L}_{\rm full}\right]_1",
+        "second": r"\left[\tfrac12\mathcal{L}_{\rm full}\right]_2",
+    },
+    typed=lambda: {
+        "first": 0,
+        "second": _even_overlap(v_i, value_row, U_i, u_i, v_i, value_row, U_i, u_i) / 2
+        - value_row.T * (Lambda**2 - _second_moment() * (B_other + v_i * U_i) * Lambda) * u_i,
+    },
+    conditions=(
+        "The terms of first and of second order in the vectors v_i and u_i together; pairs of heads add (T4-even)",
+        "G = Lambda^2 - M B Lambda is the force of the reduced model: zero at its minimum, where the form is E(y_even^2)/2",
+    ),
+)
+def transverse_form() -> Derivation:
+    """Scale both blocks of one head by epsilon and gather."""
+    scaled = substitute(full_loss(), {value_row: _scale * value_row, u_i: _scale * u_i})
+    orders = collect(scaled / 2, _scale)
+    return Derivation.by(
+        Step("Half the full loss where the blocks are zero", orders[0]),
+        Step("First order in the blocks", orders.get(1, TracePolynomial(0)), part="first"),
+        Step("Second order", orders[2], part="second"),
+    )
