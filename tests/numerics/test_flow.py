@@ -291,7 +291,7 @@ def test_a_run_that_reaches_its_end_says_so(default):
 def test_weights_whose_loss_overflows_are_refused():
     start = SeparateWeights([1e150], [[[1e150]]], [[[1e150]]])
     loss = QuadraticLoss.population(RegressionTask(eigenvalues=[1.0], context_length=1))
-    with pytest.raises(ValueError, match="weights must be small enough for a finite loss, got the loss (nan|inf)"):
+    with pytest.raises(ValueError, match=r"weights must be small enough for a finite loss, got the loss (nan|inf)"):
         gradient_flow(loss, start, t_end=1.0)
 
 
@@ -301,9 +301,9 @@ def test_a_failure_gives_its_cause_and_the_last_good_time_in_the_units_of_tau(me
     loss = QuadraticLoss.from_moments(second=[[-1.0]], cross=[[0.0]], square=0.0)
     start = MergedWeights([1.0], [[[1.0]]])
     with pytest.raises(FlowError) as failure:  # dv/dt = v^3: v = (1 - 2 t)^(-1/2)
-        gradient_flow(loss, start, t_end=1e3, tau=1e3, method=method, rtol=1e-3)
+        gradient_flow(loss, start, t_end=1e3, tau=1e3, method=method, rtol=1e-4)
     assert failure.value.cause
-    assert failure.value.time == pytest.approx(500.0, rel=1e-2)
+    assert failure.value.time == pytest.approx(500.0, rel=5e-3)
 
 
 @pytest.mark.parametrize(
