@@ -1,6 +1,8 @@
 """The engine's expectations against explicit entries and Isserlis' theorem, over exact rationals, for generated expressions."""
 
 from fractions import Fraction
+from functools import reduce
+from operator import add, mul
 
 import pytest
 import sympy
@@ -127,7 +129,7 @@ def test_expectations_equal_isserlis_entry_by_entry():
     @given(cases())
     def check(case):
         nonlocal nonzero
-        size, samples, kind, tree = case
+        size, samples, _kind, tree = case
         if str(case) in seen:
             return
         actual, result = engine_value(tree, size, samples)
@@ -192,24 +194,14 @@ def test_one_inverse_equals_bartlett(expression, size, samples):
             return oracle[node]
         if node.is_Rational:
             return Entries.constant([[Fraction(int(node.p), int(node.q))]])
-        parts = [
-            entries(argument)
-            for argument in node.args
-            if not isinstance(argument, sympy.Integer) or node.func not in (sympy.MatPow, sympy.Pow)
-        ]
         if isinstance(node, sympy.MatPow | sympy.Pow):
-            result = parts[0]
-            for _ in range(int(node.args[1]) - 1):
-                result = result * parts[0]
-            return result
+            return reduce(mul, [entries(node.args[0])] * int(node.args[1]))
+        parts = [entries(argument) for argument in node.args]
         if isinstance(node, Trace):
             return parts[0].trace()
         if isinstance(node, sympy.Transpose):
             return parts[0].T
-        result = parts[0]
-        for part in parts[1:]:
-            result = result + part if isinstance(node, sympy.Add | sympy.MatAdd) else result * part
-        return result
+        return reduce(add if isinstance(node, sympy.Add | sympy.MatAdd) else mul, parts)
 
     expected = entries(expression).expectation(moment)
     result = expect(expression)
