@@ -148,7 +148,7 @@ def _find(t: np.ndarray, values: np.ndarray, contrast: float, min_drop: float) -
     smooth, noise = _monotone(values)
     height = smooth[0] - smooth[-1]
     least = np.maximum(min_drop * height, NOISE_DROP * noise)
-    if height <= max(float(np.median(least)), 1e-12 * np.abs(values).max()):
+    if height <= max(2 * NOISE_DROP * float(np.median(noise)), 1e-12 * np.abs(values).max()):
         return _assembled(t, smooth, np.array([[t[0], t[-1]]]))
     edges = _cells(smooth, noise, height)
     passed = _passage(t, smooth, edges)
@@ -181,7 +181,7 @@ def _monotone(values: Float[np.ndarray, " T"]) -> tuple[Float[np.ndarray, " T"],
     window = 2 * int(min(needed, len(values) / WINDOWS) / 2) + 1
     if window == 1:
         return monotone, noise
-    averaged = uniform_filter1d(values, size=window, mode="nearest")
+    averaged = uniform_filter1d(values, size=window, mode="reflect")
     return np.asarray(isotonic_regression(averaged, increasing=False).x), noise / np.sqrt(window)
 
 

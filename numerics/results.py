@@ -1,7 +1,8 @@
 """Results of runs as xarray datasets, with dimensions time, seed, head, rank, component, saved without pickle.
 
 A dataset holds ``loss`` (seed, time) and the weights of each run by their names, such as ``v`` (seed, time, head) and
-``k`` (seed, time, head, rank, component). Files are netCDF (HDF5), written whole or not at all.
+``k`` (seed, time, head, rank, component). Files are netCDF 3, which SciPy writes, so no other
+package is needed to read them; they are written whole or not at all.
 """
 
 import json
@@ -73,7 +74,8 @@ def save_results(dataset: xr.Dataset, path: str | PathLike[str]) -> None:
     """Write ``dataset`` to ``path`` as netCDF: to a temporary file beside it, which then takes its name.
 
     A write that fails or is interrupted leaves an older file as it was, and nothing else. Raises ``ValueError`` for a
-    variable of Python objects (they would need pickle), and whatever the file system raises.
+    variable of Python objects (they would need pickle) or of integers beyond 32 bits (the format has none), and
+    whatever the file system raises.
     """
     if not isinstance(dataset, xr.Dataset):
         raise TypeError(f"dataset must be an xarray.Dataset, got {dataset!r}")
@@ -83,7 +85,7 @@ def save_results(dataset: xr.Dataset, path: str | PathLike[str]) -> None:
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
-        dataset.to_netcdf(temporary, engine="h5netcdf")
+        dataset.to_netcdf(temporary, engine="scipy", format="NETCDF3_64BIT")
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
         os.replace(temporary, target)
@@ -100,25 +102,23 @@ def load_results(path: str | PathLike[str]) -> xr.Dataset:
     if not Path(path).exists():
         raise FileNotFoundError(f"{path}: no such file")
     try:
-        with xr.open_dataset(path, engine="h5netcdf") as dataset:
+        with xr.open_dataset(path, engine="scipy") as dataset:
             return dataset.load()
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise ValueError(f"{path}: cannot be read as a netCDF dataset ({error})") from error
 
 
 def _axis_names(letters: Sequence[str]) -> list[str]:
-    """Names of the axes; a second axis of the same kind (U is D x D) is told apart by a prime, as in component'."""
+    """Names of the axes; a second axis of the same kind, as of U (D x D), is component_2."""
     names: list[str] = []
     for letter in letters:
         name = AXES.get(letter, letter)
-        while name in names:
-            name += "'"
-        names.append(name)
+        names.append(f"{name}_2" if name in names else name)
     return names
 
 
 def _plain(name: str, value: object) -> object:
-    if isinstance(value, bool | int | float | str | np.integer | np.floating):
+    if isinstance(value, int | float | str | np.integer | np.floating) and not isinstance(value, bool):
         return value
     try:
         return json.dumps(value)
