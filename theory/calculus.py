@@ -150,6 +150,7 @@ def substitute(expression, replacements: Mapping) -> TracePolynomial:
             scalars[symbol] = value
         else:
             raise TypeError(f"substitute: {symbol!r} is not a symbol; replace matrix, vector or scalar symbols")
+    conditions = _substitute_conditions(polynomial.conditions, scalars)
     terms: Terms = {}
     for (powers, traces, _), number in close_ports(polynomial).items():
         result = _substitute_scalars(powers, number, scalars)
@@ -157,7 +158,6 @@ def substitute(expression, replacements: Mapping) -> TracePolynomial:
             result = product(result, _substitute_word(closed, matrices))
         for term, value in result.terms.items():
             accumulate(terms, term, value)
-    conditions = _substitute_conditions(polynomial.conditions, scalars)
     conditions = conditions.union(*(value.conditions for value in (*matrices.values(), *scalars.values())))
     return open_ports(terms, polynomial.shape, conditions)
 
