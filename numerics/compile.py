@@ -27,14 +27,14 @@ from sympy import Add, Basic, Integer, Max, Min, Piecewise, Pow, Rational, S, ex
 from sympy.codegen.cfunctions import expm1, log1p
 from sympy.matrices.expressions import MatrixExpr, MatrixSymbol
 from sympy.matrices.matrixbase import MatrixBase
-from sympy.printing.pycode import PythonCodePrinter
+from sympy.printing.pycode import AbstractPythonCodePrinter
 
 from .tape import compile_matrix_expression
 
 __all__ = ["BACKENDS", "compile_expression"]
 
 
-class _ArbPrinter(PythonCodePrinter):
+class _ArbPrinter(AbstractPythonCodePrinter):
     """Python source in which every number is a ball and every function a method of one."""
 
     def _print_Rational(self, expr: Rational) -> str:
@@ -61,8 +61,8 @@ class _ArbPrinter(PythonCodePrinter):
         name = type(expr).__name__
         if not hasattr(arb, name):
             raise ValueError(f"expression must use functions that python-flint encloses, got {name}")
-        first, *rest = (f"(arb(1)*({self._print(argument)}))" for argument in expr.args)
-        return f"{first}.{name}({', '.join(rest)})"
+        arguments = ", ".join(f"arb(1)*({self._print(argument)})" for argument in expr.args)
+        return f"arb.{name}({arguments})"
 
     _print_log = _print_log1p = _print_expm1 = _print_Function
 

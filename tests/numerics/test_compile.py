@@ -5,6 +5,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+import sympy
 from flint import arb, ctx
 from iclflow.numerics.compile import compile_expression
 from iclflow.theory.notation import B, D, Lambda, M, N, w, x_q
@@ -57,6 +58,32 @@ def test_balls_contain_the_exact_value():
         assert ball.rad() < arb("1e-12")
         assert not ball.contains(arb(str(exact + Rational(1, 10**11))))
     assert compile_expression(x / 3, (x,), "arb")(1).contains(arb(1) / 3)
+
+
+def test_balls_never_pass_through_floats():
+    names = (
+        "exp",
+        "log",
+        "sqrt",
+        "atan",
+        "sin",
+        "cos",
+        "tan",
+        "sinh",
+        "cosh",
+        "tanh",
+        "asinh",
+        "atanh",
+        "erf",
+        "acos",
+        "gamma",
+    )
+    with ctx.workprec(300):
+        for function in (getattr(sympy, name) for name in names):
+            ball = compile_expression(function(x / 3) + function(x), (x,), "arb")(Fraction(2, 7))
+            assert ball.rad() < arb("1e-80"), function
+            exact = (function(x / 3) + function(x)).subs(x, Rational(2, 7)).evalf(100)
+            assert abs(ball - arb(str(exact))) < arb("1e-80"), function
 
 
 def test_small_arguments_keep_their_digits():
