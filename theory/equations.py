@@ -38,6 +38,9 @@ SECTIONS = (
     "zero_blocks",
     "transverse",
     "mirror_sector",
+    "kronecker",
+    "networks",
+    "merged",
 )
 
 _registry: dict[str, "Equation"] = {}
