@@ -1,0 +1,165 @@
+r"""T2 and T3, continued: degenerate and strict saddles, the time to leave them, which plateaus can last, and the global minimum."""
+
+from sympy import Expr, Symbol, Trace, ceiling, integrate, ln, series
+
+from .calculus import substitute
+from .derivation import Derivation, Step
+from .equations import register
+from .notation import B, D, G, Lambda, M, R, lambda_, matrix, tau, v_i, vector
+from .reduction import a, aligned_flow, v
+from .rewriting import rewrite
+from .separate import B_rest, K, Q, effective_map, flow_in_force, k, q, rank_one_head, rank_R_head
+from .spectral import along
+from .stability import half_loss, m, n, redundant_index, value
+from .task import closed_loss
+
+__all__ = ["escape_time"]
+
+epsilon = Symbol("epsilon", positive=True)
+U = matrix("U_i", D)
+start, end = Symbol("w_init", positive=True), Symbol("delta", positive=True)
+norm = Symbol("gamma", positive=True)  # the Frobenius norm of Lambda^2
+u = Symbol("u", positive=True)
+
+
+@register(
+    "T2h",
+    "The origin: a degenerate saddle for separate attention, a strict one for merged",
+    kind="exact",
+    section="beside (14a), (21)",
+    left={"separate": r"F(\varepsilon W)", "merged": r"F(\varepsilon W)"},
+    typed=lambda: {
+        "separate": Trace(Lambda) / 2
+        - epsilon**3 * Trace(Lambda * effective_map(rank_R_head()) * Lambda)
+        + epsilon**6 / 2 * Trace(effective_map(rank_R_head()).T * M * effective_map(rank_R_head()) * Lambda),
+        "merged": Trace(Lambda) / 2
+        - epsilon**2 * Trace(Lambda * effective_map(v_i * U) * Lambda)
+        + epsilon**4 / 2 * Trace(effective_map(v_i * U).T * M * effective_map(v_i * U) * Lambda),
+    },
+    conditions=("all weights of all heads are scaled by epsilon",),
+)
+def origin() -> Derivation:
+    """All weights times epsilon: without a term in epsilon^2 the Hessian at the origin is identically zero."""
+    cubic = {v_i: epsilon * v_i, K: epsilon * K, Q: epsilon * Q, B_rest: epsilon**3 * B_rest}
+    bilinear = {v_i: epsilon * v_i, U: epsilon * U, B_rest: epsilon**2 * B_rest}
+    scaled = [
+        substitute(substitute(half_loss(), {B: effective_map(head)}), scaling)
+        for head, scaling in ((rank_R_head(), cubic), (v_i * U, bilinear))
+    ]
+    return Derivation.by(
+        Step("Half the loss", half_loss(), "F"),
+        Step("Three weights in a product: the Hessian at the origin is identically zero", scaled[0], "", "separate"),
+        Step("Two weights in a product: the Hessian is not zero, with both signs", scaled[1], "", "merged"),
+    )
+
+
+def escape_time(rate: Expr) -> Expr:
+    """The time to grow from w_init to delta, for tau du/dt = rate(u)."""
+    return integrate(tau / rate, (u, start, end))
+
+
+@register(
+    "T2i",
+    "The time to leave the origin: ln(1/w_init) for merged attention, 1/w_init for separate",
+    kind="approximation",
+    section="beside (51), (68)",
+    left={
+        "merged": r"t",
+        "separate": r"t",
+        "separate, next order": r"t-\frac{\tau}{\lambda^2}\Bigl(\frac1{w_{\rm init}}-\frac1\delta\Bigr)",
+    },
+    typed=lambda: {
+        "merged": tau / norm * ln(end / start),
+        "separate": tau / lambda_**2 * (1 / start - 1 / end),
+        "separate, next order": tau * a / (2 * lambda_**3) * (end**2 - start**2),
+    },
+    conditions=(
+        "from w_init to a small delta, along the direction that grows first: $U_i = u\\Lambda^2/\\gamma$, $v_i = u$, $\\gamma = "
+        "\\|\\Lambda^2\\|$; and $k_i = q_i = u e$, $v_i = u$",
+    ),
+)
+def escape() -> Derivation:
+    """The flow with the force at B = 0, and the first term that this leaves out on the aligned set (26)."""
+    merged = flow_in_force(v_i * U, (v_i, U))[v_i]
+    merged = rewrite(
+        substitute(substitute(merged, {G: Lambda**2}), {U: u / norm * Lambda**2}), {Trace(Lambda**4): norm**2}
+    )
+    e = vector("e", D)
+    separate = substitute(flow_in_force(rank_one_head(), (v_i, k, q))[v_i], {G: Lambda**2})
+    separate = rewrite(substitute(separate, {k: u * e, q: u * e}), {Lambda * e: lambda_ * e, e.T * e: 1})
+    merged_rate, separate_rate = merged.to_sympy(), separate.to_sympy()
+    exact = aligned_flow().result.subs(v, u)
+    correction = series(1 / (exact / separate_rate).expand(), u, 0, 4).removeO() - 1
+    return Derivation.by(
+        Step("Merged: the rate of the growing direction", merged_rate, r"\tau\dot u"),
+        Step("Integrate from w_init to delta", escape_time(merged_rate).expand(force=True), "", "merged"),
+        Step("Separate: the rate on the aligned set", separate_rate, r"\tau\dot u"),
+        Step("Integrate from w_init to delta", escape_time(separate_rate), "", "separate"),
+        Step("The whole rate there, equation (26)", exact, r"\tau\dot u"),
+        Step(
+            "The first term left out",
+            integrate(tau * correction / separate_rate, (u, start, end)),
+            "",
+            "separate, next order",
+        ),
+    )
+
+
+@register(
+    "T2j",
+    "The loss is a square around its minimum: the best map of rank r learns the first r eigenvectors",
+    kind="exact",
+    section="beside (24)",
+    left={
+        "square": r"\mathcal{L}(\boldsymbol{M}^{-1}\boldsymbol{\Lambda}+\boldsymbol{E})",
+        "singular value": r"\sigma_d^2",
+    },
+    typed=lambda: {
+        "square": Trace(Lambda) - Trace(Lambda**3 * M.I) + Trace(E.T * M * E * Lambda),
+        "singular value": lambda_**3 / a,
+    },
+    conditions=(
+        "sigma_d are the singular values of $M^{1/2}(M^{-1}\\Lambda)\\Lambda^{1/2}$; by Eckart and Young the best map of rank r "
+        "keeps the r largest",
+        "lambda^3 / a rises with lambda (T1c): so no local minimum but M_min(D, RH)",
+    ),
+)
+def global_minimum() -> Derivation:
+    """Complete the square."""
+    shifted = substitute(closed_loss().result, {B: M.I * Lambda + E})
+    target = along(M * (M.I * Lambda) * (M.I * Lambda) * Lambda, {M: a, Lambda: lambda_})
+    return Derivation.by(
+        Step("The loss", closed_loss().result, r"\mathcal{L}"),
+        Step("Around the unrestricted minimum", shifted, "", "square"),
+        Step("The squared singular values that a map of low rank has to keep", target, "", "singular value"),
+    )
+
+
+E = matrix("E", D)
+
+
+@register(
+    "T3",
+    "Rank R: only levels m that R divides can be long plateaus",
+    kind="exact",
+    section="Section 5",
+    left={"index": r"\min\,\mathrm{index}(\mathcal{M}_m)", "rate": r"\text{rate}"},
+    typed=lambda: {"index": (R * ceiling(m / R) - m) * (D - m), "rate": value * lambda_**2 / tau},
+    conditions=(
+        "S = {1, ..., m}; zero exactly if R divides m, or m = D",
+        "rate: at which an empty slot of a head with value weight v takes up an eigenvector, so that the plateau lasts "
+        "for a time that grows as ln(1/w_init)",
+    ),
+    erratum="The paper says that plateaus are at m that divides R; it is the other way round, as in its own list m = 0, 2, 4, 6 for R = 2",
+)
+def levels() -> Derivation:
+    """The index (T2e) without inversions, for the least number of active heads that can hold m eigenvectors."""
+    slots = R * ceiling(m / R)
+    rate = flow_in_force(rank_one_head(), (v_i, k, q))[k]
+    unlearned = along(substitute(rate, {G: Lambda**2}), {Lambda: lambda_, q: u}).subs(v_i, value) / (tau * u)
+    return Derivation.by(
+        Step("The index (T2e) for n active slots, nothing inverted", redundant_index(n), r"\mathrm{index}"),
+        Step("The least multiple of R that is not below m", slots, "n"),
+        Step("The least index at level m", redundant_index(slots), "", "index"),
+        Step("An empty slot grows, with key and query equal, at the rate", unlearned, "", "rate"),
+    )
