@@ -122,8 +122,9 @@ def _monomial(scalars, number, style: _Style) -> str:
     sign = "-" if number < 0 else ""
     if not bottom:
         return sign + " ".join(top)
-    lone_sum = style.latex and len(bottom) == 1  # \frac needs no brackets round a sum
-    below = bottom[0].removeprefix(r"\left(").removesuffix(r"\right)") if lone_sum else " ".join(bottom)
+    below = " ".join(bottom)
+    if style.latex and len(bottom) == 1 and below.endswith(r"\right)"):  # \frac needs no brackets round a sum
+        below = below.removeprefix(r"\left(").removesuffix(r"\right)")
     return sign + style.fraction(" ".join(top), below, len(bottom) > 1)
 
 

@@ -28,7 +28,7 @@ from itertools import groupby
 from typing import Any
 
 import sympy
-from sympy import Add, Expr, Integer, MatAdd, MatMul, MatPow, MatrixExpr, Mul, Pow, Rational, Symbol, Trace
+from sympy import Add, Expr, Integer, MatAdd, MatMul, MatPow, Mul, Pow, Rational, Symbol, Trace
 from sympy.core.function import AppliedUndef
 from sympy.matrices.expressions import Identity, Inverse, MatrixSymbol, Transpose, ZeroMatrix
 from sympy.matrices.expressions.matexpr import MatrixElement
@@ -574,9 +574,15 @@ def _lowest_terms(terms: Terms) -> Terms:
     reduced: Terms = {}
     for (traces, word), coefficient in gathered.items():
         if any(generator in _sums for scalars in coefficient for generator, _ in scalars):
-            coefficient = {key[0]: n for key, n in _rational(_sympy_coefficient(coefficient)).items()}
+            coefficient = _reduced(frozenset(coefficient.items()))
         reduced.update({(scalars, traces, word): number for scalars, number in coefficient.items()})
     return reduced
+
+
+@lru_cache(maxsize=1 << 12)
+def _reduced(coefficient: frozenset) -> dict[Scalars, "int | Fraction"]:
+    """One coefficient in lowest terms; many terms share theirs, and SymPy takes milliseconds for each."""
+    return {scalars: n for (scalars, _, _), n in _rational(_sympy_coefficient(dict(coefficient))).items()}
 
 
 def _rational(expression: Expr) -> Terms:
