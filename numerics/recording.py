@@ -69,16 +69,15 @@ class Recording:
             raise self.fault("args", f"must be the text of a dict literal ({error})") from error
         if not isinstance(settings, dict):
             raise self.fault("args", f"must be the text of a dict literal, got {settings!r}")
-        for key, possible in (
-            ("model", ("attnM", "attnS")),
-            ("softmax", (False,)),
-            ("vary_len", (False,)),
-            ("cubic_feat", (False,)),
+        if settings.get("model") not in ("attnM", "attnS"):
+            raise self.fault("args", f"model must be attnM or attnS, got {settings.get('model')!r}")
+        for key, why in (
+            ("softmax", "softmax attention is not linear in moments of the data: it cannot be replayed from them"),
+            ("vary_len", "sequences of varying length cannot be replayed"),
+            ("cubic_feat", "cubic features belong to another model, which cannot be replayed"),
         ):
-            if settings.get(key, False) not in possible:
-                raise self.fault(
-                    "args", f"moments replay linear attention only, attnM or attnS: got {key}={settings[key]!r}"
-                )
+            if settings.get(key, False) is not False:
+                raise self.fault("args", f"{why}, got {key}={settings[key]!r}")
         return settings
 
     def _count(self, key: str) -> int:

@@ -1,5 +1,9 @@
 """Many runs at once: each is the run alone, and that is plain gradient descent on the sample's loss."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import iclflow.numerics.ensemble as ensemble_module
 import numpy as np
 import pytest
@@ -112,3 +116,26 @@ def test_bad_input_is_refused_with_its_name() -> None:
         ensemble.descend((good[0][..., :2], good[1], good[2]), 0.1, 10)
     with pytest.raises(ValueError, match="got 1 arrays"):
         ensemble.descend(good[:1], 0.1, 10)
+
+
+def test_the_benchmark_of_figures_4_and_9_runs(tmp_path: Path) -> None:
+    """At a hundredth of its size: every rank, a table line for each, curves that start at tr Lambda and fall."""
+    script = Path(__file__).parents[2] / "benchmarks" / "figures_4_9.py"
+    sizes = [
+        "--seeds",
+        "2",
+        "--sequences",
+        "2000",
+        "--steps",
+        "300",
+        "--processes",
+        "1",
+        "--save",
+        str(tmp_path / "f.npz"),
+    ]
+    done = subprocess.run([sys.executable, script, *sizes], capture_output=True, text=True, check=True, timeout=60)
+    assert [line.split()[0] for line in done.stdout.splitlines()[3:11]] == [str(rank) for rank in range(1, 9)]
+    curves = np.load(tmp_path / "f.npz")["losses"]
+    assert curves.shape == (2, 300, 8)
+    np.testing.assert_allclose(curves[:, 0], 1.0, atol=0.1)
+    assert (curves[:, -1] < 0.85 * curves[:, 0]).all()

@@ -87,6 +87,14 @@ def test_random_staircases_are_found_whole(seed: int, count: int) -> None:
     np.testing.assert_allclose(found.drops, drops, atol=0.05)
 
 
+def test_drops_below_the_least_are_not_counted() -> None:
+    """A step of 0.5 % of the range on the third plateau: part of it, or a drop of its own, as ``min_drop`` says."""
+    curve = staircase(TIMES) + 0.004 / (1 + np.exp(np.clip((TIMES - 900) / 2, -500, 500)))
+    coarse, fine = find_plateaus(TIMES, curve), find_plateaus(TIMES, curve, min_drop=0.001)
+    np.testing.assert_allclose(coarse.drops, DROPS, atol=1)
+    np.testing.assert_allclose(fine.drops, np.sort([*DROPS, 900.0]), atol=1)
+
+
 def test_curves_with_nothing_to_find() -> None:
     t = np.linspace(0.0, 10.0, 1000)
     constant = find_plateaus(t, np.full(1000, 3.0))

@@ -161,7 +161,7 @@ def test_one_wrong_number_is_seen(key: str, index: object, tmp_path: Path) -> No
 
 def test_the_edge_of_stability_is_found_at_its_step(tmp_path: Path) -> None:
     """The curvature grows along the run until the step is too long for it; rounding then grows until the curves part."""
-    rate = 0.18
+    rate = 0.2
     file = recording("attnM", rate=rate, steps=400, scale=0.3)
     result = replay(saved(tmp_path, file))
     rises = np.flatnonzero(np.diff(file["loss"]) > 0)
@@ -233,8 +233,9 @@ def test_a_broken_key_is_named_with_its_file(key: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("'softmax': False", "'softmax': True"), "linear attention only.*softmax=True"),
-        (("'attnS'", "'mlp'"), "linear attention only.*model='mlp'"),
+        (("'softmax': False", "'softmax': True"), "softmax attention is not linear.*softmax=True"),
+        (("'attnS'", "'mlp'"), "model must be attnM or attnS, got 'mlp'"),
+        (("'model'", "'modle'"), "model must be attnM or attnS, got None"),
         (("'lr': 0.002", "'lr': 'fast'"), "lr must be a positive number, got 'fast'"),
         (("'head_num': 3", "'head_num': 0"), "head_num must be an integer of at least 1, got 0"),
     ],
