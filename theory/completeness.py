@@ -1,6 +1,6 @@
 r"""T1: the fixed points (21), (81) are all there are, for any number of heads H and any rank R, and how many functions they give.
 
-The proof, each step of which is an entry: at a fixed point B'G = 0 and G B' = 0 (T1a); hence B'Lambda and M^-1 Lambda^2 B' are
+The proof, each step of which is an entry: at a fixed point B' G = 0 and G B' = 0 (T1a); hence B' Lambda and M^-1 Lambda^2 B' are
 symmetric (T1b); for two eigenvectors with different eigenvalues these are two linear equations for two entries of B, whose determinant
 does not vanish (T1c), so that B is diagonal where the eigenvalues are distinct, with B_dd = 0 or lambda_d / a_d by (C1-map); on an
 eigenspace a B / lambda is any orthogonal projector (T1d). The rank of B is at most R H, which gives the count (T1e).
@@ -53,23 +53,23 @@ m = Symbol("m", integer=True, nonnegative=True)
     },
     typed=lambda: {"keys": (v_i * K * Q.T).T * G, "queries": G * (v_i * K * Q.T).T},
     conditions=(
-        "summed over the heads: B'G = 0 and G B' = 0 where the keys and queries stand still",
+        "summed over the heads: B' G = 0 and G B' = 0 where the keys and queries stand still",
         "any H, R and loss",
     ),
 )
 def annihilation() -> Derivation:
-    """The share of one head in B'G and in G B' is a product of its weights and their velocities."""
+    """The share of one head in B' G and in G B' is a product of its weights and their velocities."""
     rates = flow_in_force(rank_R_head(), (K, Q))
     return Derivation.by(
         Step("Velocity of the keys", rates[K], r"\tau\dot{\boldsymbol{K}}_i"),
         Step("Velocity of the queries", rates[Q], r"\tau\dot{\boldsymbol{Q}}_i"),
-        Step("The head's share of B'G is zero where its queries stand still", Q * rates[Q].T, "", "keys"),
+        Step("The head's share of B' G is zero where its queries stand still", Q * rates[Q].T, "", "keys"),
         Step("The head's share of G B' is zero where its keys stand still", rates[K] * K.T, "", "queries"),
     )
 
 
 def symmetry_conditions() -> tuple[TracePolynomial, TracePolynomial]:
-    """The antisymmetric parts of B'G Lambda^-1 and of M^-1 G B', both zero at a fixed point."""
+    """The antisymmetric parts of B' G Lambda^-1 and of M^-1 G B', both zero at a fixed point."""
     first = TracePolynomial(B.T) * force() * Lambda.I
     second = TracePolynomial(M.I) * force() * B.T
     return first - first.T, second - second.T
@@ -85,16 +85,16 @@ def symmetry_conditions() -> tuple[TracePolynomial, TracePolynomial]:
         "first": B.T * Lambda - Lambda * B,
         "second": M.I * Lambda**2 * B.T - B * Lambda**2 * M.I,
     },
-    conditions=("B'G = 0 and G B' = 0", "Lambda is positive definite"),
+    conditions=("B' G = 0 and G B' = 0", "Lambda is positive definite"),
 )
 def symmetries() -> Derivation:
-    """B'G Lambda^-1 = B'Lambda - B'MB and M^-1 G B' = M^-1 Lambda^2 B' - B Lambda B', each zero, each less a symmetric matrix."""
+    """B' G Lambda^-1 = B' Lambda - B' M B and M^-1 G B' = M^-1 Lambda^2 B' - B Lambda B', each zero, each less a symmetric matrix."""
     first, second = symmetry_conditions()
     return Derivation.by(
-        Step("$B'G$, with the force (53), times the inverse of Lambda", TracePolynomial(B.T) * force() * Lambda.I),
-        Step("$B'MB$ is symmetric, so at a fixed point the other term is", first, "", "first"),
-        Step("The inverse of M times $GB'$", TracePolynomial(M.I) * force() * B.T),
-        Step("$B Lambda B'$ is symmetric, so at a fixed point the other term is", second, "", "second"),
+        Step("B' G, with the force (53), times the inverse of Lambda", TracePolynomial(B.T) * force() * Lambda.I),
+        Step("B' M B is symmetric, so at a fixed point the other term is", first, "", "first"),
+        Step("The inverse of M times G B'", TracePolynomial(M.I) * force() * B.T),
+        Step("B Lambda B' is symmetric, so at a fixed point the other term is", second, "", "second"),
     )
 
 
@@ -154,7 +154,7 @@ def off_diagonal() -> Derivation:
 
 
 def eigenspace_conditions() -> tuple[TracePolynomial, TracePolynomial]:
-    """B'G and G B' on an eigenspace, where Lambda = lambda I, M = a I and B = (lambda / a) Pi, times a / lambda^3."""
+    """B' G and G B' on an eigenspace, where Lambda = lambda I, M = a I and B = (lambda / a) Pi, times a / lambda^3."""
     white = {Lambda: lambda_ * Identity(D), M: a * Identity(D), B: lambda_ / a * Pi}
     force_there = substitute(force(), white)
     map_there = substitute(B, white)
@@ -179,11 +179,11 @@ def eigenspace_conditions() -> tuple[TracePolynomial, TracePolynomial]:
     erratum="2^D needs distinct eigenvalues: otherwise the fixed functions are a continuum, whose components are counted here",
 )
 def equal_eigenvalues() -> Derivation:
-    """Pi' = Pi'Pi makes Pi symmetric, and then idempotent; its rank, 0 to g, tells the components apart."""
+    """Pi' = Pi' Pi makes Pi symmetric, and then idempotent; its rank, 0 to g, tells the components apart."""
     left, right = eigenspace_conditions()
     rank = Symbol("r", integer=True)
     return Derivation.by(
-        Step("B'G = 0 on the eigenspace, times a / lambda^3", left, "", "left"),
+        Step("B' G = 0 on the eigenspace, times a / lambda^3", left, "", "left"),
         Step("G B' = 0 likewise: so Pi is symmetric and equal to its square", right, "", "right"),
         Step(
             "Projectors of one rank form a connected set; the ranks 0 to g_j can be chosen for each eigenspace",

@@ -123,7 +123,7 @@ def norm_rates() -> Derivation:
 
 @register(
     "T6",
-    "The whole R x R matrix K'K - Q'Q of a head is conserved, for any loss",
+    "The whole R x R matrix K' K - Q' Q of a head is conserved, for any loss",
     kind="exact",
     section="beside (85)",
     left={
@@ -143,7 +143,7 @@ def norm_rates() -> Derivation:
     "not conserved",
 )
 def matrix_conservation() -> Derivation:
-    """Every quadratic invariant of the form tr(S_k K'K) + tr(S_q Q'Q) + c v^2 with constant symmetric S_k, S_q."""
+    """Every quadratic invariant of the form tr(S_k K' K) + tr(S_q Q' Q) + c v^2 with constant symmetric S_k, S_q."""
     S_k, S_q = symmetric_matrix("S_k", R), symmetric_matrix("S_q", R)
     c = Symbol("c", real=True)
     rates = flow_in_force(rank_R_head(), (v_i, K, Q))
@@ -163,7 +163,7 @@ def matrix_conservation() -> Derivation:
         ),
         Step("The coefficient of S_k", gradient(substitute(invariant, {c: 0}), S_k), "", "matrix"),
         Step("The coefficient of -c", -gradient(invariant, c), "", "scalar"),
-        Step("The common rate of K'K and Q'Q", drive.T * K + K.T * drive, "", "keys"),
+        Step("The common rate of K' K and Q' Q", drive.T * K + K.T * drive, "", "keys"),
         Step(
             "One key against the value weight",
             derivative(k_r.T * k_r, split) - derivative(v_i**2, split),

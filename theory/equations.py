@@ -35,6 +35,7 @@ SECTIONS = (
     "levels",
     "completeness",
     "stability",
+    "index_theorem",
     "saddles",
     "minimal_norm",
     "attention",

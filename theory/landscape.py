@@ -115,7 +115,7 @@ for _number, _section, _slots in (("22", "Section 4.2", "H"), ("82", "Appendix E
 def _map_steps() -> tuple[Step, ...]:
     return (
         Step("The force along an eigenvector of Lambda on which the effective map is b", force_along(), "G_d"),
-        Step("B'G = 0 at every fixed point, see T1", factor(b * force_along()), r"b\,G_d"),
+        Step("B' G = 0 at every fixed point, see T1", factor(b * force_along()), r"b\,G_d"),
         Step("The root other than b = 0, for the learned eigenvectors", fixed_map_along(), "b"),
     )
 

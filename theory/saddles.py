@@ -1,16 +1,17 @@
-r"""T2 and T3, continued: degenerate and strict saddles, the time to leave them, which plateaus can last, and the global minimum."""
+r"""T2, continued: strict and degenerate saddles, the time to leave them, and the global minimum."""
 
-from sympy import Expr, Symbol, Trace, ceiling, integrate, ln, series
+from sympy import Expr, Identity, Symbol, Trace, integrate, ln, series
 
 from .calculus import substitute
 from .derivation import Derivation, Step
 from .equations import register
-from .notation import B, D, G, Lambda, M, R, lambda_, matrix, tau, v_i, vector
+from .landscape import Gamma
+from .notation import B, D, G, Lambda, M, lambda_, matrix, tau, v_i, vector
 from .reduction import a, aligned_flow, v
 from .rewriting import rewrite
 from .separate import B_rest, K, Q, effective_map, flow_in_force, k, q, rank_one_head, rank_R_head
-from .spectral import along
-from .stability import half_loss, m, n, redundant_index, value
+from .spectral import P, along
+from .stability import half_loss
 from .task import closed_loss
 
 __all__ = ["escape_time"]
@@ -27,16 +28,24 @@ u = Symbol("u", positive=True)
     "The origin: a degenerate saddle for separate attention, a strict one for merged",
     kind="exact",
     section="beside (14a), (21)",
-    left={"separate": r"F(\varepsilon W)", "merged": r"F(\varepsilon W)"},
+    left={"separate": r"F(\varepsilon W)", "plateau": "F", "merged": r"F(\varepsilon W)"},
     typed=lambda: {
         "separate": Trace(Lambda) / 2
         - epsilon**3 * Trace(Lambda * effective_map(rank_R_head()) * Lambda)
         + epsilon**6 / 2 * Trace(effective_map(rank_R_head()).T * M * effective_map(rank_R_head()) * Lambda),
+        "plateau": Trace(Lambda) / 2
+        - Trace(Lambda * Gamma * Lambda)
+        + Trace(Gamma * Lambda * P * Lambda) / 2
+        - epsilon**3 * v_i * Trace(K.T * Lambda * (Identity(D) - P) * Lambda * Q)
+        + epsilon**6 / 2 * v_i**2 * Trace(Q * K.T * M * K * Q.T * Lambda),
         "merged": Trace(Lambda) / 2
         - epsilon**2 * Trace(Lambda * effective_map(v_i * U) * Lambda)
         + epsilon**4 / 2 * Trace(effective_map(v_i * U).T * M * effective_map(v_i * U) * Lambda),
     },
-    conditions=("all weights of all heads are scaled by epsilon",),
+    conditions=(
+        "all weights of all heads are scaled by epsilon",
+        "plateau: those of one idle head, the others making the map of a fixed point; its cubic term has both signs unless all is learned",
+    ),
 )
 def origin() -> Derivation:
     """All weights times epsilon: without a term in epsilon^2 the Hessian at the origin is identically zero."""
@@ -46,9 +55,16 @@ def origin() -> Derivation:
         substitute(substitute(half_loss(), {B: effective_map(head)}), scaling)
         for head, scaling in ((rank_R_head(), cubic), (v_i * U, bilinear))
     ]
+    idle = substitute(substitute(half_loss(), {B: effective_map(rank_R_head())}), cubic | {B_rest: Gamma})
     return Derivation.by(
         Step("Half the loss", half_loss(), "F"),
         Step("Three weights in a product: the Hessian at the origin is identically zero", scaled[0], "", "separate"),
+        Step(
+            "The same for a head that is still idle at a later plateau",
+            rewrite(idle, {M * Gamma: Lambda * P}),
+            "",
+            "plateau",
+        ),
         Step("Two weights in a product: the Hessian is not zero, with both signs", scaled[1], "", "merged"),
     )
 
@@ -121,7 +137,7 @@ def escape() -> Derivation:
     conditions=(
         "sigma_d are the singular values of $M^{1/2}(M^{-1}\\Lambda)\\Lambda^{1/2}$; by Eckart and Young the best map of rank r "
         "keeps the r largest",
-        "lambda^3 / a rises with lambda (T1c): so no local minimum but M_min(D, RH)",
+        "lambda^3 / a rises with lambda (T1c): so the least loss of R H slots is that of (24) at m = min(D, R H)",
     ),
 )
 def global_minimum() -> Derivation:
@@ -136,30 +152,3 @@ def global_minimum() -> Derivation:
 
 
 E = matrix("E", D)
-
-
-@register(
-    "T3",
-    "Rank R: only levels m that R divides can be long plateaus",
-    kind="exact",
-    section="Section 5",
-    left={"index": r"\min\,\mathrm{index}(\mathcal{M}_m)", "rate": r"\text{rate}"},
-    typed=lambda: {"index": (R * ceiling(m / R) - m) * (D - m), "rate": value * lambda_**2 / tau},
-    conditions=(
-        "S = {1, ..., m}; zero exactly if R divides m, or m = D",
-        "rate: at which an empty slot of a head with value weight v takes up an eigenvector, so that the plateau lasts "
-        "for a time that grows as ln(1/w_init)",
-    ),
-    erratum="The paper says that plateaus are at m that divides R; it is the other way round, as in its own list m = 0, 2, 4, 6 for R = 2",
-)
-def levels() -> Derivation:
-    """The index (T2e) without inversions, for the least number of active heads that can hold m eigenvectors."""
-    slots = R * ceiling(m / R)
-    rate = flow_in_force(rank_one_head(), (v_i, k, q))[k]
-    unlearned = along(substitute(rate, {G: Lambda**2}), {Lambda: lambda_, q: u}).subs(v_i, value) / (tau * u)
-    return Derivation.by(
-        Step("The index (T2e) for n active slots, nothing inverted", redundant_index(n), r"\mathrm{index}"),
-        Step("The least multiple of R that is not below m", slots, "n"),
-        Step("The least index at level m", redundant_index(slots), "", "index"),
-        Step("An empty slot grows, with key and query equal, at the rate", unlearned, "", "rate"),
-    )
