@@ -46,6 +46,9 @@ SECTIONS = (
     "kronecker",
     "networks",
     "merged",
+    "initialization",
+    "cubic_features",
+    "algorithms",
 )
 
 _registry: dict[str, "Equation"] = {}

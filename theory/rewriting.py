@@ -50,6 +50,8 @@ def _read_rule(product, value) -> list[tuple[words.Word, TracePolynomial, bool]]
     if traces:
         return [(traces[0], value, True)]
     flipped = words.transpose(word)
+    if flipped == word and value != value.T:
+        raise ValueError(f"rewrite: {product} equals its transpose, its value {value} does not")
     return [(word, value, False)] + ([] if flipped == word else [(flipped, value.T, False)])
 
 

@@ -1,0 +1,167 @@
+r"""Moments of the cubic feature z = x_q (x) beta and the linear regression on it: (41)-(43), (16).
+
+With Lambda_N = Lambda + (Lambda + tr(Lambda) I) / N, so that E(Lambda_hat^2) = Lambda Lambda_N, regression of y_q on z for all sequences is
+regression in the context of each: E(y_q z') E(zz')^-1 z = beta' Lambda_N^-1 x_q. The covariance Lambda_q of the query drops out.
+"""
+
+from sympy import Identity, Trace, ZeroMatrix
+
+from .calculus import substitute
+from .derivation import Derivation, Step
+from .equations import register
+from .kronecker import index, kron_entry, kron_product, kron_times_vec, vec_times_vec
+from .moments import Gaussian, expect
+from .networks import AT, OTHER, feature
+from .notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, beta, symmetric_matrix, w, x_q, y_q
+from .rewriting import rewrite
+from .task import average_context, force
+from .trace_algebra import TracePolynomial
+
+__all__ = ["Lambda_N", "cross_moment", "feature_covariance", "ridge_like", "shrunk_covariance"]
+
+Lambda_N = symmetric_matrix("Lambda_N", D, latex=r"\boldsymbol{\Lambda}_N")
+QUERY_LAW = Gaussian(x_q, covariance=Lambda_q)
+QUERY = "The query has any covariance Lambda_q, which need not be Lambda"
+_MIDDLE = index("3", D, D)
+
+
+def shrunk_covariance() -> TracePolynomial:
+    """Lambda_N = Lambda^-1 E(Lambda_hat^2). It commutes with Lambda, so that M = Lambda Lambda_N = Lambda_N Lambda."""
+    value = TracePolynomial(Lambda.I) * expect(Lambda_hat**2)
+    if value * Lambda != Lambda * value:
+        raise ArithmeticError(f"{value} does not commute with Lambda")
+    return value
+
+
+def cross_moment(at) -> TracePolynomial:
+    """The entry of E(y_q z)."""
+    return expect(y_q * feature(at), QUERY_LAW)
+
+
+def feature_covariance(at, other) -> TracePolynomial:
+    """The entry of E(zz')."""
+    return expect(feature(at) * feature(other), QUERY_LAW)
+
+
+def _covariance_in_M(at, other) -> TracePolynomial:
+    """The entry of E(zz'), with M for E(Lambda_hat^2)."""
+    return average_context(expect(feature(at) * feature(other), QUERY_LAW, given=Lambda_hat))
+
+
+def _inverse(at, other) -> TracePolynomial:
+    """The entry of E(zz')^-1 = Lambda_q^-1 (x) M^-1."""
+    return kron_entry(Lambda_q.I, M.I)(at, other)
+
+
+@register(
+    "41",
+    "Correlation of the target with the cubic feature",
+    kind="exact",
+    section="Appendix C.4",
+    left=r"\mathbb{E}(y_q\boldsymbol{z})_1 = \operatorname{vec}(\boldsymbol{\Lambda}\boldsymbol{\Lambda}_q)_1",
+    typed=lambda: AT[1].T * Lambda * Lambda_q * AT[0],
+    conditions=("The entry at the index 1 = (c_1, e_1) of the stacked columns", QUERY),
+)
+def correlation_of_features() -> Derivation:
+    """One entry, averaged over the task, the query and the context."""
+    return Derivation.by(
+        Step("One entry of y_q z, with z = vec(beta x_q')", y_q * feature(AT)),
+        Step(
+            "With the targets (4) and the correlation (30)",
+            substitute(y_q * feature(AT), {y_q: w.T * x_q, beta: Lambda_hat * w}),
+        ),
+        Step("Averaged", cross_moment(AT)),
+    )
+
+
+@register(
+    "42",
+    "Covariance of the cubic feature",
+    kind="exact",
+    section="Appendix C.4",
+    left=r"\mathbb{E}(\boldsymbol{z}\boldsymbol{z}^\top)_{12}"
+    r" = \left(\boldsymbol{\Lambda}_q\otimes\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)\right)_{12}",
+    typed=lambda: (
+        (AT[0].T * Lambda_q * OTHER[0])
+        * (AT[1].T * (Lambda**2 + (Lambda + Trace(Lambda) * Identity(D)) * Lambda / N) * OTHER[1])
+    ),
+    conditions=("Entries between the indices 1 = (c_1, e_1) and 2 = (c_2, e_2)", QUERY),
+)
+def covariance_of_features() -> Derivation:
+    """One entry, averaged over task and query, then over the context."""
+    square = feature(AT) * feature(OTHER)
+    return Derivation.by(
+        Step("One entry of zz'", square),
+        Step("Averaged over the task vector and the query", expect(square, QUERY_LAW, given=Lambda_hat)),
+        Step("Averaged over the context, equation (31)", feature_covariance(AT, OTHER)),
+    )
+
+
+@register(
+    "43",
+    "Inverse covariance of the cubic feature",
+    kind="exact",
+    section="Appendix C.4",
+    left={
+        "factor": r"\boldsymbol{\Lambda}_N = \boldsymbol{\Lambda}^{-1}\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)",
+        "inverse": r"\left(\mathbb{E}(\boldsymbol{z}\boldsymbol{z}^\top)^{-1}\right)_{12}",
+        "product": r"\left(\mathbb{E}(\boldsymbol{z}\boldsymbol{z}^\top)\,\mathbb{E}(\boldsymbol{z}\boldsymbol{z}^\top)^{-1}\right)_{12}",
+    },
+    typed=lambda: {
+        "factor": Lambda + (Lambda + Trace(Lambda) * Identity(D)) / N,
+        "inverse": (AT[0].T * Lambda_q.I * OTHER[0]) * (AT[1].T * Lambda_N.I * Lambda.I * OTHER[1]),
+        "product": (AT[0].T * OTHER[0]) * (AT[1].T * OTHER[1]),
+    },
+    conditions=("Lambda and Lambda_q positive definite", QUERY),
+)
+def inverse_covariance() -> Derivation:
+    """Factor the second moment; invert the Kronecker product factor by factor; multiply back."""
+    inverse = kron_entry(Lambda_q.I, TracePolynomial(Lambda * Lambda_N).reciprocal())
+    product = kron_product(_covariance_in_M, inverse, _MIDDLE)(AT, OTHER)
+    identity = rewrite(product, {M * Lambda_N.I: Lambda})
+    return Derivation.by(
+        Step("The second moment (31) without one factor Lambda", shrunk_covariance(), part="factor"),
+        Step("An entry of E(zz'), equation (42), with M for the second moment", _covariance_in_M(AT, OTHER)),
+        Step(
+            "The inverse of the Kronecker product (38c), with M = Lambda Lambda_N", inverse(AT, OTHER), part="inverse"
+        ),
+        Step("The product of the two, summed over the index between", product),
+        Step("With M = Lambda_N Lambda, the identity", identity, part="product"),
+    )
+
+
+@register(
+    "16",
+    "Least squares on the cubic feature is regression in context",
+    kind="exact",
+    section="Section 3.4",
+    left={
+        "factor": r"\boldsymbol{\Lambda}_N = \boldsymbol{\Lambda}^{-1}\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)",
+        "output": r"\mathbb{E}(y_q\boldsymbol{z}^\top)\,\mathbb{E}(\boldsymbol{z}\boldsymbol{z}^\top)^{-1}\boldsymbol{z}",
+        "force": r"\boldsymbol{G}\big|_{\boldsymbol{B}=\boldsymbol{\Lambda}_N^{-1}}",
+    },
+    typed=lambda: {
+        "factor": Lambda + (Lambda + Trace(Lambda) * Identity(D)) / N,
+        "output": beta.T * Lambda_N.I * x_q,
+        "force": ZeroMatrix(D, D),
+    },
+    conditions=(
+        "Lambda and Lambda_q positive definite; any N and D",
+        QUERY,
+        "Lambda_N is written for Lambda + (Lambda + tr(Lambda) I)/N",
+    ),
+)
+def ridge_like() -> Derivation:
+    """Sum over both indices of the feature; and the same from the force on the effective map."""
+    row = kron_times_vec(_inverse, feature, OTHER)
+    output = vec_times_vec(cross_moment, row, AT)
+    at_minimum = substitute(force(), {B: Lambda_N.I})
+    return Derivation.by(
+        Step("The second moment (31) without one factor Lambda", shrunk_covariance(), part="factor"),
+        Step("An entry of E(y_q z), equation (41)", cross_moment(AT), r"\mathbb{E}(y_q\boldsymbol{z})_1"),
+        Step("An entry of E(zz')^-1 z, summed over the index 2", row(AT)),
+        Step("Summed over the index 1", output),
+        Step("M = Lambda Lambda_N, and the two commute", rewrite(output, {M.I * Lambda: Lambda_N.I}), part="output"),
+        Step("The force (53) at this map", at_minimum),
+        Step("It vanishes, for the same reason", rewrite(at_minimum, {M * Lambda_N.I: Lambda}), part="force"),
+    )
