@@ -1,5 +1,6 @@
 """What ``iclflow check`` does: prove every equation, measure every claim, and keep the evidence together by equation."""
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,8 +13,8 @@ from .claims import Check, Claim, load
 
 # Titles of the claims about sections and figures of the paper, which have no number of their own in the registry.
 SECTIONS = {
-    "3.3": "Training dynamics of merged attention",
-    "4.3": "Training dynamics of separate attention",
+    "Sec. 3.3": "Training dynamics of merged attention",
+    "Sec. 4.3": "Training dynamics of separate attention",
 }
 
 
@@ -115,14 +116,13 @@ def plan(
     """What to do, in the paper's order. ``ValueError`` names the nearest equations to one that does not exist."""
     known = {entry.number: entry for entry in registry()}
     available = list(checks()) if checks else load().select(full=True)
-    names = list(known) + [c.equation for c in available if c.equation not in known]
-    names = list(dict.fromkeys(names))
+    names = sorted({*known, *(c.equation for c in available)}, key=_order)
     wanted = names if numbers is None else [_found(number, names) for number in dict.fromkeys(numbers)]
     chosen = [c for c in available if full or not c.slow]
     return [
         Subject(
             number,
-            known[number].title if number in known else SECTIONS.get(number, chosen_title(number, available)),
+            known[number].title if number in known else _title(number, available),
             known[number].kind if number in known else "statement",
             known.get(number),
             tuple(c for c in chosen if c.equation == number),
@@ -131,9 +131,16 @@ def plan(
     ]
 
 
-def chosen_title(number: str, checks: Iterable[Check]) -> str:
-    """The statement of the first claim, for an equation that the registry doesn't hold."""
-    return next(check.statement for check in checks if check.equation == number)
+def _order(number: str) -> tuple[bool, int, str]:
+    """Numbered equations in the paper's order, then what has a letter."""
+    digits = re.match(r"\d+", number)
+    return (digits is None, int(digits[0]) if digits else 0, number)
+
+
+def _title(number: str, checks: Iterable[Check]) -> str:
+    """For what the registry doesn't hold: the section's title, or the statement of its first claim."""
+    statements = (check.statement for check in checks if check.equation == number)
+    return SECTIONS.get(number) or next(statements)
 
 
 def _found(number: str, names: list[str]) -> str:
@@ -147,10 +154,13 @@ def _found(number: str, names: list[str]) -> str:
 
 def run(subjects: Sequence[Subject]) -> Iterator[Evidence]:
     """The evidence after each subject, so that whoever consumes it can stop at any time and keep what there is."""
+    from .training import one_thread
+
     start = time.perf_counter()
     entries: list[Entry] = []
     for subject in subjects:
         proof = prove(subject.source)
-        claims = tuple(check.run() for check in subject.checks)
+        with one_thread():
+            claims = tuple(check.run() for check in subject.checks)
         entries.append(Entry(subject.number, subject.title, subject.kind, proof, claims, subject.source))
         yield Evidence(tuple(entries), len(subjects), time.perf_counter() - start)

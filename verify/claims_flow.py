@@ -129,7 +129,7 @@ def learned_value_weights_flow(value_weights) -> float:
 
 
 @claim(
-    "4.3",
+    "Sec. 4.3",
     "the largest cosine between a learned key and its eigenvector falls short of one",
     method="flow",
     tolerance=ALIGNMENT,
@@ -152,7 +152,7 @@ def _turn(degrees: float) -> np.ndarray:
 
 
 @claim(
-    "4.3",
+    "Sec. 4.3",
     "the components are learned in the order of their eigenvalues: position of each drop",
     method="flow",
     tolerance=COUNT,
@@ -511,7 +511,7 @@ def merged_converges_to_least_squares(least_squares) -> float:
 
 
 @claim(
-    "3.3",
+    "Sec. 3.3",
     "the number of drops of merged attention, after one plateau",
     method="flow",
     tolerance=COUNT,

@@ -421,9 +421,9 @@ def _drift(network: ReducedMerged | ReducedSeparate, conserved: Callable[..., Te
     error = network(X) - y
     velocity = _half_gradient((error.abs() ** 3 + error**4).mean(), network)
     start = tuple(p.detach() for p in network.parameters())
-    rate = torch.func.jvp(conserved, start, tuple(velocity))[1]
+    rate = torch.autograd.functional.jvp(conserved, start, tuple(velocity))[1]
     size = torch.stack([g.square().sum() for g in velocity]).sum().sqrt()
-    return float(rate.abs().max() / size)
+    return float(torch.as_tensor(rate).abs().max() / size)
 
 
 @claim(

@@ -210,7 +210,7 @@ def convolutional_network_trains_alike(equivalent) -> float:
 
 
 @claim(
-    "3.3",
+    "Sec. 4.3",
     "the number of drops of separate attention trained by SGD: one for each component",
     method="training",
     tolerance=COUNT,

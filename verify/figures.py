@@ -116,8 +116,8 @@ def staircase(theme: Theme) -> Drawing:
     )
     axes.set(xlabel=r"training time $t/\tau$", ylabel=r"loss $\mathcal{L}$", xlim=(0, DEFAULT.duration), ylim=(0, 1.06))
     handles, labels = axes.get_legend_handles_labels()
-    order = [labels.index(label) for label in sorted(labels, key=lambda text: "PtgG".find(text[0]))]
-    axes.legend([handles[i] for i in order], [labels[i] for i in order], loc="upper right", bbox_to_anchor=(1.0, 0.98))
+    order = [0, 2, 1]  # theory, flow, training
+    axes.legend([handles[i] for i in order], [labels[i] for i in order], loc="upper right", bbox_to_anchor=(0.99, 0.93))
     drops = np.abs(found.drops / expected.drops - 1)
     heights = np.abs(found.levels / levels - 1)
     caption = (

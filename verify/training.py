@@ -74,7 +74,7 @@ def mean_squared_error(network: nn.Module, parameters: dict[str, Tensor], batch:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def one_thread() -> Iterator[None]:
     """These tensors are small: on more than one thread the threads only wait for each other."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -109,6 +109,8 @@ def train(
     for name, value in (("steps", steps), ("learning_rate", learning_rate), ("record_every", record_every)):
         if not value > 0:
             raise ValueError(f"{name} must be positive, got {value!r}")
+    if isinstance(networks, list) and not networks:
+        raise ValueError("networks must hold at least one network, got an empty list")
     several = [] if isinstance(networks, nn.Module) else networks
     network = networks if isinstance(networks, nn.Module) else networks[0]
 
@@ -123,7 +125,7 @@ def train(
 
     times, losses, states, batch_size = [], [], {name: [] for name in parameters}, 0
     start = time.perf_counter()
-    with _one_thread():
+    with one_thread():
         for step in _progress(steps + 1, progress):
             batch = batches()
             batch_size = len(batch[1])

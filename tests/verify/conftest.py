@@ -1,0 +1,5 @@
+"""Small tensors, and a machine shared with other tests: PyTorch's threads would only wait for each other."""
+
+import torch
+
+torch.set_num_threads(1)

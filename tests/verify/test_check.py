@@ -1,0 +1,167 @@
+"""What the check does with equations and claims, shown on a registry of stand-ins."""
+
+import json
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import pytest
+from iclflow.verify import cli
+from iclflow.verify.check import Evidence, plan, prove, run
+from iclflow.verify.claims import ClaimBook
+from iclflow.verify.report import page
+from iclflow.verify.table import render
+from iclflow.verify.tolerances import EXACT, Tolerance
+
+
+@dataclass
+class StandIn:
+    number: str
+    outcome: object = True
+    kind: str = "exact"
+    title: str = "A statement with <angle> brackets"
+    section: str = "Section 1"
+    conditions: tuple[str, ...] = ("small & large",)
+    erratum: str | None = None
+
+    parts = {"": "1"}  # noqa: RUF012
+    lefts = {"": "x"}  # noqa: RUF012
+
+    def holds(self):
+        if isinstance(self.outcome, BaseException):
+            raise self.outcome
+        return self.outcome
+
+
+@pytest.fixture
+def book():
+    book = ClaimBook()
+    reason = Tolerance(0.5, "roundoff", "half is enough")
+    for name, equation, method, residual in (
+        ("a", "2", "flow", 0.25),
+        ("b", "10", "training", 0.75),
+        ("c", "X", "flow", 0),
+    ):
+        measure = eval(f"lambda theory: theory + {residual}")  # a function of its own for each claim
+        measure.__name__ = name
+        book.claim(equation, f"claim {name} <b>", method=method, tolerance=reason, theory=0, wrong={"one": 1})(measure)
+    slow = book.claim("2", "a slow claim", method="descent", tolerance=EXACT, theory=0, wrong={"one": 1}, slow=True)
+    slow(abs)
+    return book
+
+
+def registry():
+    return [
+        StandIn("10"),
+        StandIn("2", outcome=False),
+        StandIn("1", kind="definition"),
+        StandIn("3", ValueError("no\nway")),
+    ]
+
+
+def made(book, numbers=None, **options):
+    checks = book.select(full=True)
+    return plan(numbers, registry=registry, checks=lambda: checks, **options)
+
+
+def evidence(book, **options) -> Evidence:
+    return list(run(made(book, **options)))[-1]
+
+
+def test_plan_is_in_the_papers_order_with_lettered_ones_last(book):
+    assert [subject.number for subject in made(book)] == ["1", "2", "3", "10", "X"]
+    assert [len(subject.checks) for subject in made(book)] == [0, 1, 0, 1, 1]
+    assert [len(subject.checks) for subject in made(book, full=True)] == [0, 2, 0, 1, 1]
+    assert made(book)[-1].title == "claim c <b>"
+
+
+def test_plan_takes_the_equations_asked_for_once(book):
+    assert [subject.number for subject in made(book, ["(10)", "2", "2"])] == ["10", "2"]
+
+
+def test_unknown_equation_suggests_the_nearest(book):
+    with pytest.raises(ValueError, match="there is no equation '100'; the nearest are 10"):
+        made(book, ["100"])
+
+
+def test_proofs(book):
+    assert [prove(entry).status for entry in registry()] == ["holds", "fails", "none", "fails"]
+    assert prove(StandIn("3", ValueError("no way"))).error == "ValueError: no way"
+    assert prove(None).status == "none"
+
+
+def test_json_has_exactly_the_agreed_keys(book):
+    document = json.loads(json.dumps(evidence(book).to_json(), allow_nan=False))
+    assert set(document) == {"iclflow", "entries", "summary"}
+    assert document["summary"] == {"holds": 3, "fails": 3}
+    for entry in document["entries"]:
+        assert set(entry) == {"equation", "title", "kind", "proof", "claims"}
+        assert set(entry["proof"]) == {"status", "seconds"}
+        for claim in entry["claims"]:
+            assert set(claim) == {
+                "name", "method", "residual", "tolerance", "tolerance_reason", "status", "seconds",
+            }  # fmt: skip
+    assert document["entries"][3]["claims"][0]["status"] == "fails"
+    assert document["entries"][1]["claims"][0] == {
+        "name": "claim a <b>",
+        "method": "flow",
+        "residual": 0.25,
+        "tolerance": 0.5,
+        "tolerance_reason": "half is enough",
+        "status": "holds",
+        "seconds": document["entries"][1]["claims"][0]["seconds"],
+    }
+
+
+def test_table_tells_what_fails_and_why(book):
+    text = render(evidence(book), width=100)
+    lines = text.splitlines()
+    assert lines[0].split() == ["equation", "statement", "proof", "numbers", "training"]
+    assert lines[4].split()[-5:] == ["-", "1", "of", "1", "fail"]
+    assert "(3) proof fails: ValueError: no\nway" in text
+    assert "(2) proof fails: the two sides differ" in text
+    assert "training: residual 0.75 > 0.5" in text
+    assert "half is enough" in text
+    assert "claim a" not in text  # what holds is shown only on request
+    assert "claim a" in render(evidence(book), details=True)
+    assert "3 hold, 3 fail" in text
+    assert "\x1b" not in text
+    assert "\x1b[31" in render(evidence(book), colour=True)
+    assert max(map(len, lines[:6])) <= 100
+
+
+def test_a_partial_result_says_so(book):
+    partial = next(iter(run(made(book))))
+    assert not partial.complete
+    assert "interrupted after 1 of 5 equations" in render(partial)
+    assert "1 of 5 equations were checked" in page(partial, figures=())
+
+
+def options(**given):
+    return SimpleNamespace(**({"json": None, "report": None, "equation": None, "full": False} | given))
+
+
+def test_command_fails_if_anything_fails_and_writes_its_files(book, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("iclflow.verify.check.plan", lambda numbers, full: made(book, numbers, full=full))
+    monkeypatch.setattr("iclflow.verify.report.FIGURES", {})
+    target = tmp_path / "check.json"
+    assert cli.check(options(json=str(target), report=str(tmp_path / "new" / "folder"))) == 1
+    assert json.loads(target.read_text())["summary"]["fails"] == 3
+    html = (tmp_path / "new" / "folder" / "index.html").read_text()
+    assert "3 of 6 fail" in html
+    assert "<angle>" not in html
+    assert "&lt;angle&gt;" in html
+    assert cli.check(options(equation=["X"])) == 0
+    assert "residual 0 <= 0.5" in capsys.readouterr().out
+
+
+def test_an_interrupt_leaves_a_valid_partial_report(book, monkeypatch, tmp_path):
+    interrupted = [StandIn("1", kind="definition"), StandIn("2"), StandIn("3", KeyboardInterrupt())]
+    monkeypatch.setattr(
+        "iclflow.verify.check.plan", lambda numbers, full: plan(registry=lambda: interrupted, checks=list)
+    )
+    monkeypatch.setattr("iclflow.verify.report.FIGURES", {})
+    target = tmp_path / "check.json"
+    assert cli.check(options(json=str(target), report=str(tmp_path))) == cli.INTERRUPTED
+    assert [entry["equation"] for entry in json.loads(target.read_text())["entries"]] == ["1", "2"]
+    assert "2 of 3 equations were checked" in (tmp_path / "index.html").read_text()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["check.json", "index.html"]

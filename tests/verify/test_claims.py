@@ -1,0 +1,104 @@
+"""Every claim holds, and fails when one of its mistakes is planted."""
+
+import math
+from fractions import Fraction
+
+import pytest
+from iclflow.verify.claims import ClaimBook, load
+from iclflow.verify.tolerances import EXACT, Tolerance
+
+BOOK = load()
+CHECKS = BOOK.select()
+PLANTED = [(check, mistake) for check in CHECKS for mistake in check.wrong]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.name)
+def test_claim_holds(check):
+    claim = check.run()
+    assert claim.error is None
+    assert claim.status == "holds", f"({claim.equation}) residual {claim.residual} > {claim.tolerance}"
+    assert claim.tolerance_reason
+    assert len(claim.name) > 10
+
+
+@pytest.mark.parametrize(("check", "mistake"), PLANTED, ids=[f"{c.name}-{m}" for c, m in PLANTED])
+def test_claim_catches_planted_mistake(check, mistake):
+    claim = check.run(mistake)
+    assert claim.status == "fails", f"({claim.equation}) residual {claim.residual} with {mistake}"
+    # Caught by measuring, not by an exception, which any nonsense would raise.
+    assert claim.error is None or claim.error == "residual is inf"
+
+
+def test_every_claim_names_a_mistake():
+    assert all(check.wrong for check in BOOK.select(full=True))
+
+
+@pytest.mark.parametrize("residual", [math.nan, math.inf])
+def test_what_is_no_number_fails(residual):
+    book = ClaimBook()
+    book.claim("0", "a claim", method="flow", tolerance=EXACT, theory=residual, wrong={"one": 1.0})(float)
+    claim = book.checks["float"].run()
+    assert (claim.status, claim.residual, claim.error) == ("fails", None, f"residual is {residual}")
+
+
+def test_an_exception_fails_the_claim_and_is_told():
+    book = ClaimBook()
+
+    @book.claim("0", "a claim", method="flow", tolerance=EXACT, theory=0, wrong={"one": 1})
+    def divides(x):
+        return 1 / x
+
+    claim = book.checks["divides"].run()
+    assert claim.status == "fails"
+    assert claim.error is not None
+    assert claim.error.startswith("ZeroDivisionError")
+
+
+def test_an_interrupt_is_not_swallowed():
+    book = ClaimBook()
+
+    @book.claim("0", "a claim", method="flow", tolerance=EXACT, theory=0, wrong={"one": 1})
+    def interrupted(x):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        book.checks["interrupted"].run()
+
+
+def test_the_book_refuses_what_proves_nothing():
+    book = ClaimBook()
+    options = {"method": "flow", "tolerance": EXACT, "theory": 0}
+    with pytest.raises(ValueError, match="wrong must name"):
+        book.claim("0", "a claim", wrong={}, **options)
+    with pytest.raises(ValueError, match="method must be one of"):
+        book.claim("0", "a claim", wrong={"a": 1}, **(options | {"method": "guessing"}))
+    book.claim("0", "a claim", wrong={"a": 1}, **options)(abs)
+    with pytest.raises(ValueError, match="name of its own"):
+        book.claim("0", "a claim", wrong={"a": 1}, **options)(abs)
+
+
+def test_selection_by_equation_and_speed():
+    book = ClaimBook()
+    book.claim("1", "one", method="flow", tolerance=EXACT, theory=0, wrong={"a": 1})(abs)
+    book.claim("2", "two", method="flow", tolerance=EXACT, theory=0, wrong={"a": 1}, slow=True)(float)
+    assert [check.equation for check in book.select()] == ["1"]
+    assert [check.equation for check in book.select(full=True)] == ["1", "2"]
+    assert [check.equation for check in book.select(["2"], full=True)] == ["2"]
+
+
+@pytest.mark.parametrize("value", [-1.0, math.inf, math.nan])
+def test_a_tolerance_is_a_bound(value):
+    with pytest.raises(ValueError, match="value must be"):
+        Tolerance(value, "roundoff", "because")
+    with pytest.raises(ValueError, match="reason"):
+        Tolerance(1.0, "roundoff", "")
+
+
+def test_pairings_of_a_gaussian():
+    """The oracle of the rational claims, against moments that are known: E x^2 = 2, E x^4 = 3 times 2^2."""
+    from iclflow.verify.claims_moments import gaussian_moment
+
+    assert gaussian_moment((0, 0)) == 2
+    assert gaussian_moment((0, 0, 0, 0)) == 12
+    assert gaussian_moment((0, 0, 1, 1)) == 2 * Fraction(3, 4) + 2 * Fraction(1, 4)
+    assert gaussian_moment((0, 0, 1)) == 0

@@ -1,0 +1,199 @@
+"""The command as a user types it: answers, suggestions, exit codes, nothing half-written."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from iclflow.verify.cli import main
+from iclflow.verify.parser import build
+
+
+def answer(capsys, *arguments):
+    """Exit code, standard output, standard error."""
+    try:
+        code = main(arguments)
+    except SystemExit as end:
+        code = end.code
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_expect(capsys):
+    code, out, err = answer(capsys, "expect", "S A S")
+    assert (code, err) == (0, "")
+    assert out == "Lambda A Lambda + 1/N Lambda A' Lambda + 1/N tr(A Lambda) Lambda\n"
+    assert r"\boldsymbol{\Lambda}" in answer(capsys, "expect", "S", "--format", "latex")[1]
+
+
+def test_gradient(capsys):
+    assert answer(capsys, "gradient", "tr(A W S W')", "W")[1] == "A W Lambda_hat + A' W Lambda_hat\n"
+
+
+def test_derive_and_export(capsys, tmp_path):
+    assert answer(capsys, "derive", "31")[1].startswith("(31) Second moment of the sample covariance")
+    target = tmp_path / "equations.md"
+    assert answer(capsys, "export", "--output", str(target), "--equation", "31", "32")[0] == 0
+    assert "(31)" in target.read_text()
+    assert "(32)" in target.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["chekc"], "did you mean check?"),
+        (["check", "--equaton", "3"], "there is no option --equaton; did you mean --equation?"),
+        (["check", "--equation", "999"], "there is no equation '999'"),
+        (["derive", "3111"], "no equation (3111); the nearest are"),
+        (["derive", "31", "--format", "latx"], "did you mean latex?"),
+        (["derive"], "required: N"),
+        (["derive", "31", "32"], "nothing more was expected, got '32'"),
+        (["expect", "S A ("], "cannot read"),
+        (["gradient", "S", "W W"], "W W"),
+        (["flow", "--context-length", "0"], "context_length must be"),
+        (["flow", "--eigenvalues", "0.4,x"], "needs numbers separated by commas, got '0.4,x'"),
+        (["flow", "--eigenvalues", "0.4,-0.1"], "eigenvalues must be positive"),
+        (["flow", "--rank", "9"], "rank must be at most the dimension 4, got 9"),
+        (["figure", "starcase", "--output", "a.png"], "did you mean staircase?"),
+        (["figure", "staircase", "--output", "a.jpeg"], "must end in one of .png, .pdf, .svg"),
+        (["export", "--output", "a.doc"], "must end in .tex, .md or .json"),
+        (["export", "--output", "/nowhere/a.tex"], "/nowhere/a.tex: the directory /nowhere does not exist"),
+        (["check", "--json", "/nowhere/a.json"], "the directory /nowhere does not exist"),
+        (["check", "--report", "/proc/nowhere"], "/proc/nowhere: the directory cannot be made"),
+        (["replay", "/nowhere/run.npz"], "/nowhere/run.npz"),
+        (["flow", "--output", "run.csv"], "run.csv: the file must end in .npz"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(capsys, arguments, message):
+    code, out, err = answer(capsys, *arguments)
+    assert code == 2
+    assert message in err
+    assert out == ""
+    assert err.count("\n") == 1
+
+
+def test_replay_names_file_and_key(capsys, tmp_path):
+    broken, lacking = tmp_path / "broken.npz", tmp_path / "lacking.npz"
+    broken.write_bytes(b"PK\x03\x04 and no more")
+    np.savez(lacking, loss=np.ones(3))
+    for path, word in ((broken, "broken.npz"), (lacking, "lacking.npz")):
+        code, _, err = answer(capsys, "replay", str(path), "--json", str(tmp_path / "out.json"))
+        assert (code, word in err, err.count("\n")) == (2, True, 1)
+    assert not (tmp_path / "out.json").exists()
+
+
+def recorded_run(path, steps=40, **changed):
+    """A run in the layout of the official code, made by attention that sums over the context."""
+    from iclflow.verify.models import MergedAttention
+    from iclflow.verify.training import fixed_set, train
+
+    D, H, L, P = 2, 2, 6, 30
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((P, L, D + 1))
+    x[:, :, D] = np.einsum("pld,pd->pl", x[:, :, :D], rng.standard_normal((P, D)))
+    y = np.zeros_like(x)
+    y[:, :, D] = x[:, :, D]
+    x[:, -1, D] = 0
+    value, kq = 0.3 * rng.standard_normal((2, H, D + 1, D + 1))
+    softmax = bool(changed.get("softmax"))
+    network = MergedAttention(value, kq.transpose(0, 2, 1), rho=1.0, softmax=softmax)
+    batch = (torch.tensor(x).mT, torch.tensor(y[:, -1, D]))
+    run = train(network, fixed_set(batch), steps=steps - 1, learning_rate=0.01)
+    settings = {"model": "attnM", "lr": 0.01, "in_dim": D, "head_num": H, "seq_len": L, "softmax": False} | changed
+    arrays = {
+        "data.x": x,
+        "data.y": y,
+        "init.value.weight": value.reshape(H * (D + 1), D + 1),
+        "init.kq.weight": kq.reshape(H * (D + 1), D + 1),
+        "loss": run.batch_loss,
+        "args": np.array(str(settings)),
+        "seconds": np.array(1.0),
+    }
+    np.savez(path, **arrays)
+    return path
+
+
+def test_replay_of_a_recorded_run(capsys, tmp_path):
+    target = tmp_path / "out.json"
+    code, out, _ = answer(capsys, "replay", str(recorded_run(tmp_path / "run.npz")), "--json", str(target))
+    assert code == 0
+    assert "largest relative difference" in out
+    assert json.loads(target.read_text())["max_relative_error"] < 1e-12
+    with np.load(tmp_path / "run.npz") as arrays:
+        np.savez(tmp_path / "wrong.npz", **(dict(arrays) | {"loss": 1.01 * arrays["loss"]}))
+    assert answer(capsys, "replay", str(tmp_path / "wrong.npz"))[0] == 1
+
+
+def test_flow_and_train_show_theory_beside_the_run(capsys, tmp_path):
+    target = tmp_path / "flow.npz"
+    code, out, _ = answer(capsys, "flow", "--output", str(target))
+    assert code == 0
+    assert out.splitlines()[1].split() == ["0", "1.000000", "0.999820", "109.80"]
+    with np.load(target) as arrays:
+        assert set(arrays) == {"times", "loss", "v", "k", "q"}
+        assert arrays["k"].shape == (len(arrays["times"]), 5, 1, 4)
+    target = tmp_path / "train.npz"
+    code, out, err = answer(capsys, "train", "--duration", "20", "--batch-size", "16", "--output", str(target))
+    assert (code, err) == (0, "")
+    assert "25 steps of SGD" in out
+    with np.load(target) as arrays:
+        assert arrays["times"][-1] == 20
+
+
+def test_check_of_one_equation_shows_its_evidence(capsys, tmp_path):
+    target = tmp_path / "check.json"
+    code, out, err = answer(capsys, "check", "--equation", "32", "--json", str(target))
+    assert (code, err) == (0, "")
+    assert "50 digits: residual" in out
+    assert json.loads(target.read_text())["summary"] == {"holds": 2, "fails": 0}
+
+
+def test_a_directory_without_write_permission_is_named(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root, who may run the tests, could write anywhere
+    for options in (["--json", str(tmp_path / "a.json")], ["--report", str(tmp_path)]):
+        code, _, err = answer(capsys, "check", "--equation", "32", *options)
+        assert (code, "cannot be written to" in err) == (2, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_command_has_an_example_that_parses():
+    import shlex
+
+    parser = build()
+    commands = parser._subparsers._group_actions[0].choices
+    for name, command in commands.items():
+        example = command.epilog.splitlines()[1].strip()
+        assert parser.parse_args(shlex.split(example)[1:]).command == name
+        assert "exit codes" in command.epilog
+
+
+def test_symbolic_commands_load_no_torch_and_no_matplotlib():
+    script = (
+        "import sys; from iclflow.verify.cli import main; main(['expect', 'S A S']); main(['derive', '31']);"
+        "assert not {'torch', 'matplotlib', 'scipy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+
+
+def test_the_installed_command_runs_and_is_quiet_when_piped():
+    command = os.path.join(os.path.dirname(sys.executable), "iclflow")
+    done = subprocess.run([command, "check", "--equation", "32"], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert "\x1b" not in done.stdout
+
+
+class Terminal:
+    def isatty(self):
+        return True
+
+
+def test_no_color_is_respected(monkeypatch):
+    from iclflow.verify.table import colours
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert colours(Terminal())
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not colours(Terminal())

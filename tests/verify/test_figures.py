@@ -1,0 +1,62 @@
+"""Figures are drawn to every format, the same each time, with their numbers beside them."""
+
+import re
+
+import pytest
+from iclflow.verify import predictions
+from iclflow.verify.experiments import DEFAULT
+from iclflow.verify.figures import FIGURES, draw, rendered, save
+from iclflow.verify.style import DARK, SERIES
+
+
+def test_staircase_is_saved_with_its_caption(tmp_path):
+    caption = save("staircase", tmp_path / "s.png")
+    assert (tmp_path / "s.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "s.png").stat().st_size < 150_000
+    assert (tmp_path / "s.txt").read_text() == caption + "\n"
+    losses = predictions.plateau_losses(DEFAULT.task)
+    assert ", ".join(f"{loss:.4f}" for loss in losses) in caption
+
+
+def test_theory_flow_and_training_are_all_drawn():
+    axes = draw("staircase").figure.axes[0]
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert [label.split()[0] for label in labels] == ["theory:", "gradient", "PyTorch,"]
+    levels = sorted({line.get_ydata()[0] for line in axes.lines if len(line.get_ydata()) == 2}, reverse=True)
+    assert levels == pytest.approx(predictions.plateau_losses(DEFAULT.task))
+
+
+@pytest.mark.parametrize(("extension", "start"), [(".svg", b"<?xml"), (".pdf", b"%PDF")])
+def test_vector_formats_are_reproducible(extension, start):
+    first, second = rendered("staircase", extension)[0], rendered("staircase", extension)[0]
+    assert first.startswith(start)
+    assert first == second
+    assert rendered("staircase", extension, DARK)[0] != first
+
+
+def test_svg_refers_to_nothing_outside():
+    text = rendered("staircase", ".svg")[0].decode()
+    assert all(link.startswith("#") for link in re.findall(r'href="([^"]+)"', text))
+
+
+def test_unknown_figure_and_format_are_named(tmp_path):
+    with pytest.raises(ValueError, match="did you mean staircase"):
+        save("staircas", tmp_path / "a.png")
+    with pytest.raises(ValueError, match=r"must end in one of .png, .pdf, .svg"):
+        save("staircase", tmp_path / "a.bmp")
+    assert list(tmp_path.iterdir()) == []
+    assert "staircase" in FIGURES
+
+
+def test_colours_differ_in_lightness_or_hue():
+    """No two colours of a series coincide for a reader without red or green receptors (Viénot's projection)."""
+    import numpy as np
+
+    rgb = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in SERIES[:6]]) / 255
+    linear = rgb**2.2
+    deuteranope = np.array([[0.29275, 0.70725, 0], [0.29275, 0.70725, 0], [-0.02234, 0.02234, 1]])
+    protanope = np.array([[0.11238, 0.88762, 0], [0.11238, 0.88762, 0], [0.00401, -0.00401, 1]])
+    for view in (deuteranope, protanope):
+        seen = np.clip(linear @ view.T, 0, 1) ** (1 / 2.2)
+        distance = np.linalg.norm(seen[:, None] - seen[None], axis=-1) + np.eye(len(seen))
+        assert distance.min() > 0.1

@@ -1,0 +1,141 @@
+"""Plain gradient descent: against its definition, against the numerical layer, and many networks at once."""
+
+import time
+
+import numpy as np
+import pytest
+import torch
+from iclflow.numerics.descent import gradient_descent
+from iclflow.numerics.losses import QuadraticLoss
+from iclflow.numerics.tasks import RegressionTask
+from iclflow.numerics.weights import MergedWeights, SeparateWeights
+from iclflow.verify.data import draw_sequences
+from iclflow.verify.models import MergedAttention, ReducedMerged, ReducedSeparate
+from iclflow.verify.training import fixed_set, fresh_batches, train
+
+TASK = RegressionTask(eigenvalues=[0.5, 0.3, 0.2], context_length=8)
+
+
+def start(seed=0, scale=1.0):
+    return SeparateWeights.initialize(TASK, heads=3, rank=1, scale=scale, rng=np.random.default_rng(seed))
+
+
+def batch(seed=0, count=100):
+    return draw_sequences(TASK, count, torch.Generator().manual_seed(seed))
+
+
+def test_one_step_is_minus_step_size_times_gradient():
+    network, (X, y) = ReducedSeparate(start()), batch()
+    run = train(network, fixed_set((X, y)), steps=1, learning_rate=0.1)
+    loss = (network(X) - y).square().mean()
+    loss.backward()
+    for name, p in network.named_parameters():
+        assert p.grad is not None
+        assert np.allclose(run.states[name][1], (p - 0.1 * p.grad).detach(), rtol=1e-13)
+    assert np.isclose(run.batch_loss[0], loss.item(), rtol=1e-14)
+    assert run.times.tolist() == [0, 0.2]
+
+
+def test_full_batch_training_is_descent_on_the_sample_moments():
+    """Attention that reads X, and descent that knows only the moments of the set, take the same 200 steps."""
+    X, y = batch(count=300)
+    run = train(ReducedSeparate(start()), fixed_set((X, y)), steps=200, learning_rate=0.1)
+    loss = QuadraticLoss.empirical([(X.mT.numpy(), y.numpy())])
+    descent = gradient_descent(loss, start(), steps=200, learning_rate=0.1)
+    assert np.allclose(run.times, descent.times, rtol=1e-12)
+    assert np.allclose(run.batch_loss, descent.loss, rtol=1e-10)
+    assert np.allclose(run.population_loss(loss), run.batch_loss, rtol=1e-10)
+
+
+def test_networks_trained_together_are_those_trained_alone():
+    """8 starts on shared mini-batches: the same curves to 1e-9."""
+    networks = [ReducedSeparate(start(seed)) for seed in range(8)]
+
+    def source():
+        return fresh_batches(TASK, 64, torch.Generator().manual_seed(1))
+
+    together = train(networks, source(), steps=100, learning_rate=0.1)
+    assert together.batch_loss.shape == (101, 8)
+    assert together.effective_maps().shape == (101, 8, 3, 3)
+    for i, network in enumerate(networks):
+        alone = train(network, source(), steps=100, learning_rate=0.1)
+        assert np.allclose(together.batch_loss[:, i], alone.batch_loss, rtol=1e-9)
+        assert np.allclose(together.states["k"][:, i], alone.states["k"], rtol=1e-9, atol=1e-12)
+
+
+def test_64_starts_together_are_many_times_faster():
+    """The requirement is ten times, on an idle machine; four here, since tests run beside other work."""
+    networks = [ReducedSeparate(start(seed)) for seed in range(64)]
+    train(networks, fresh_batches(TASK, 32, torch.Generator().manual_seed(1)), steps=2, learning_rate=0.1)  # warm up
+    begin = time.process_time()
+    train(networks, fresh_batches(TASK, 32, torch.Generator().manual_seed(1)), steps=30, learning_rate=0.1)
+    together = time.process_time() - begin
+    begin = time.process_time()
+    for network in networks[:8]:
+        train(network, fresh_batches(TASK, 32, torch.Generator().manual_seed(1)), steps=30, learning_rate=0.1)
+    alone = 8 * (time.process_time() - begin)
+    assert alone > 4 * together
+
+
+def test_fresh_batches_are_never_seen_twice():
+    source = fresh_batches(TASK, 4, torch.Generator().manual_seed(2))
+    assert not torch.equal(source()[0], source()[0])
+    fixed = fixed_set(batch())
+    assert fixed()[0] is fixed()[0]
+
+
+def test_the_networks_are_left_as_they_were():
+    network = ReducedSeparate(start())
+    train(network, fixed_set(batch()), steps=3, learning_rate=0.1)
+    assert np.array_equal(network.weights().flatten(), start().flatten())
+
+
+def test_recording_starts_with_the_start_and_ends_with_the_end():
+    run = train(ReducedSeparate(start()), fixed_set(batch()), steps=10, learning_rate=0.25, record_every=4)
+    assert run.times.tolist() == [0, 2, 4, 5]
+    assert run.batch_size == 100
+
+
+def test_training_one_network_twice_gives_one_curve():
+    runs = [
+        train(
+            ReducedMerged(MergedWeights.initialize(TASK, heads=2, scale=0.5, rng=np.random.default_rng(6))),
+            fresh_batches(TASK, 16, torch.Generator().manual_seed(3)),
+            steps=20,
+            learning_rate=0.1,
+        )
+        for _ in range(2)
+    ]
+    assert np.array_equal(runs[0].batch_loss, runs[1].batch_loss)
+
+
+def test_a_step_too_large_is_told():
+    with pytest.raises(FloatingPointError, match=r"learning_rate 1000.0 is too large"):
+        train(ReducedSeparate(start()), fixed_set(batch()), steps=50, learning_rate=1000.0)
+
+
+@pytest.mark.parametrize("name", ["steps", "learning_rate", "record_every"])
+def test_bad_input_is_named(name):
+    options = {"steps": 3, "learning_rate": 0.1, "record_every": 1} | {name: 0}
+    with pytest.raises(ValueError, match=f"{name} must be positive, got 0"):
+        train(ReducedSeparate(start()), fixed_set(batch()), **options)
+
+
+def test_no_network_is_told():
+    with pytest.raises(ValueError, match="networks must hold at least one"):
+        train([], fixed_set(batch()), steps=1, learning_rate=0.1)
+
+
+def test_only_reduced_attention_has_an_effective_map():
+    run = train(
+        MergedAttention(np.ones((1, 4, 4)), np.ones((1, 4, 4))), fixed_set(batch()), steps=1, learning_rate=0.01
+    )
+    with pytest.raises(ValueError, match="only attention"):
+        run.effective_maps()
+
+
+def test_no_progress_bar_where_nobody_looks(capfd):
+    train(ReducedSeparate(start()), fixed_set(batch()), steps=3, learning_rate=0.1)
+    assert capfd.readouterr().err == ""
+    train(ReducedSeparate(start()), fixed_set(batch()), steps=3, learning_rate=0.1, progress=True)
+    assert "training" in capfd.readouterr().err
