@@ -25,6 +25,8 @@ from .moments import SampleMoments
 Weights = tuple[np.ndarray, ...]  # (value, key_query), merged; (value, key, query), separate
 
 BLOCK = 64  # steps between two evaluations of the loss, and between two snapshots of the weights
+UNTHREADED_VECTOR = 9_000  # multiplications of a matrix-vector product that OpenBLAS does in one thread
+UNTHREADED_MATRIX = 250_000  # likewise of a matrix product
 WHOLE = 200  # up to this many entries of B a product with all of them is faster than gathering the distinct features
 
 
@@ -123,12 +125,11 @@ class Ensemble:
     def _force(self, B: Float[np.ndarray, "S J n nD"]) -> Float[np.ndarray, "S J n nD"]:
         """G = -1/2 dL/dB."""
         S, J, n, nD = B.shape
-        if n * nD <= WHOLE:
-            linear, quadratic = self._whole
-            return (linear - B.reshape(S, J, -1) @ quadratic).reshape(B.shape)
-        linear, quadratic = self._distinct
-        G = linear - self._fold(B) @ quadratic
-        return G.reshape(S, J, -1, n - 1).take(self._pairs[2], 2).reshape(B.shape)
+        whole = n * nD <= WHOLE
+        linear, quadratic = self._columns(whole, J)
+        b = (B.reshape(S, J, -1) if whole else self._fold(B))[:, None]
+        G = (linear - b @ quadratic).swapaxes(1, 2)  # (S, J, blocks, F / blocks)
+        return G.reshape(B.shape) if whole else G.reshape(S, J, -1, n - 1).take(self._pairs[2], 2).reshape(B.shape)
 
     def _fold(self, B: Float[np.ndarray, "*lead n nD"]) -> Float[np.ndarray, "*lead F"]:
         """B_abc + B_bac for each distinct feature, a <= b."""
@@ -152,16 +153,26 @@ class Ensemble:
         first, second, _ = self._pairs
         return np.repeat(np.where(first == second, 0.5, 1.0), self.moments[0].index.shape[2])
 
-    @cached_property
-    def _distinct(self) -> tuple[Float[np.ndarray, "S one F"], Float[np.ndarray, "S F F"]]:
-        linear, quadratic = (np.stack([getattr(m, name) for m in self.moments]) for name in ("linear", "quadratic"))
-        return linear[:, None], quadratic * self._once[:, None]
+    def _columns(self, whole: bool, J: int) -> tuple[np.ndarray, np.ndarray]:
+        """E(y phi) and E(phi phi') of all entries of B or of the distinct features, in blocks of columns.
+
+        The blocks are small enough for OpenBLAS not to start its threads, which cost more than a product of this size and,
+        on a machine that is busy, a hundred times more.
+        """
+        F = self.moments[0].index.size if whole else len(self.moments[0].linear)
+        most = UNTHREADED_VECTOR / F if J == 1 else UNTHREADED_MATRIX / (F * J)
+        blocks = next((k for k in range(1, F) if F % k == 0 and F / k <= most), F)
+        if (whole, blocks) not in self._cache:
+            entries, once = (self.moments[0].index.ravel(), np.ones(F)) if whole else (np.arange(F), self._once)
+            linear = np.stack([m.linear[entries] for m in self.moments]).reshape(-1, blocks, 1, F // blocks)
+            quadratic = np.stack([m.quadratic[np.ix_(entries, entries)] for m in self.moments]) * once[:, None]
+            columns = quadratic.reshape(-1, F, blocks, F // blocks).swapaxes(1, 2)
+            self._cache[whole, blocks] = linear, np.ascontiguousarray(columns)
+        return self._cache[whole, blocks]
 
     @cached_property
-    def _whole(self) -> tuple[Float[np.ndarray, "S one n"], Float[np.ndarray, "S n n"]]:
-        entries = self.moments[0].index.ravel()
-        linear = np.stack([m.linear[entries] for m in self.moments])[:, None]
-        return linear, np.stack([m.quadratic[np.ix_(entries, entries)] for m in self.moments])
+    def _cache(self) -> dict[tuple[bool, int], tuple[np.ndarray, np.ndarray]]:
+        return {}
 
     def sharpness(self, weights: Weights, *, iterations: int = 30) -> Float[np.ndarray, "S J"]:
         """A lower bound on the largest eigenvalue of the Hessian of L, tight as ``iterations`` of the power method
