@@ -48,10 +48,11 @@ def gradient(scalar, symbol) -> TracePolynomial:
     polynomial = TracePolynomial(scalar)
     if polynomial.shape is not None:
         raise ValueError(f"gradient: needs a scalar, got shape {polynomial.shape} in {polynomial}; take a trace first")
+    if not isinstance(symbol, Symbol | MatrixSymbol):
+        raise TypeError(f"gradient: symbol must be a matrix, vector or scalar symbol, got {symbol!r}")
+    refuse_namesake(polynomial, symbol, "gradient")
     if isinstance(symbol, Symbol):
         return _scalar_gradient(polynomial, symbol)
-    if not isinstance(symbol, MatrixSymbol):
-        raise TypeError(f"gradient: symbol must be a matrix, vector or scalar symbol, got {symbol!r}")
     index = words.letter(symbol) >> 2
     shape = None if symbol.shape == (1, 1) else tuple(symbol.shape)
     slopes = []
@@ -66,6 +67,15 @@ def gradient(scalar, symbol) -> TracePolynomial:
     if shape is not None and getattr(symbol, "is_symmetric_letter", False):
         return (result + result.T) / 2
     return result
+
+
+def refuse_namesake(polynomial: TracePolynomial, symbol, verb: str) -> None:
+    """ValueError if the polynomial is free of the symbol, but holds another of its name: 0 would be right, and surely not meant."""
+    present = polynomial.free_symbols
+    if symbol not in present and any(getattr(other, "name", None) == symbol.name for other in present):
+        raise ValueError(
+            f"{verb}: the {symbol} in {polynomial} is another symbol of that name (its shape, symmetry or assumptions differ)"
+        )
 
 
 def _cyclic_derivative(code: int, rest: words.Word, shape) -> TracePolynomial:
@@ -130,6 +140,8 @@ def substitute(expression, replacements: Mapping) -> TracePolynomial:
     matrices, scalars = {}, {}
     for symbol, value in replacements.items():
         value = TracePolynomial(value)
+        if isinstance(symbol, Symbol | MatrixSymbol):
+            refuse_namesake(polynomial, symbol, "substitute")
         if isinstance(symbol, MatrixSymbol):
             shape = None if symbol.shape == (1, 1) else tuple(symbol.shape)
             if value.shape != shape and value.terms:
@@ -186,10 +198,20 @@ def _substitute_word(closed: words.Word, matrices: Mapping) -> TracePolynomial:
         if value is None:
             value = polynomial_of_word((code,), (words.rows(code), words.columns(code)))
         else:
+            if words.is_inverse(code):
+                value = _reciprocal(value, words.symbol_of(code))
             value = value.T if words.is_transposed(code) else value
-            value = value.reciprocal() if words.is_inverse(code) else value
         factors.append(value)
     return reduce(product, factors).trace()
+
+
+def _reciprocal(value: TracePolynomial, symbol) -> TracePolynomial:
+    try:
+        return value.reciprocal()
+    except (ValueError, ZeroDivisionError) as error:
+        raise ValueError(
+            f"substitute: {symbol} is inverted, and its replacement is not invertible here: {error}"
+        ) from None
 
 
 def _substitute_scalars(powers, number, scalars: Mapping) -> TracePolynomial:

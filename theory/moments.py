@@ -22,7 +22,7 @@ from sympy import Identity, ZeroMatrix
 from sympy.matrices.expressions import MatrixSymbol
 
 from . import notation, words
-from .calculus import substitute
+from .calculus import refuse_namesake, substitute
 from .trace_algebra import (
     Terms,
     TracePolynomial,
@@ -194,12 +194,21 @@ def expect(expression, law: "Law | Iterable[Law] | Mapping | None" = None, *, gi
     result carries the condition N > D + 1.
 
     Raises ValueError for a symbol that looks random (a hat in its name) and has no law, for laws that depend on each other in a circle,
-    for a second inverse, and for anything that is not a polynomial.
+    for a second inverse, for a symbol integrated while one that depends on it is given, and for anything that is not a polynomial.
     """
     result = TracePolynomial(expression)
     given = frozenset((given,) if isinstance(given, MatrixSymbol) else given)
-    for one in _outermost_first(_laws(law)):
+    laws = _laws(law)
+    for symbol, one in laws.items():
+        if one not in PAPER_LAWS:
+            refuse_namesake(result, symbol, "expect")
+    for one in _outermost_first(laws):
         if one.symbol in result.free_symbols - given:
+            for symbol in given & laws.keys():
+                if one.symbol in _ancestors(symbol, laws):
+                    raise ValueError(
+                        f"expect: {symbol} depends on {one.symbol}, whose law given {symbol} is another one"
+                    )
             result = _integrate(result, one)
     for symbol in result.free_symbols - given:
         if re.search(r"_hat(?![a-z])", str(getattr(symbol, "name", ""))):
@@ -235,6 +244,12 @@ def _laws(law) -> dict:
         seen.add(one.symbol)
         laws[one.symbol] = one
     return laws
+
+
+def _ancestors(symbol, laws: dict) -> set:
+    """The symbols that a law depends on, directly or not."""
+    parents = laws[symbol].parents if symbol in laws else set()
+    return parents.union(*(_ancestors(parent, laws) for parent in parents))
 
 
 def _outermost_first(laws: dict) -> list:

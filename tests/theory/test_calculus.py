@@ -9,7 +9,17 @@ import torch
 from expressions import evaluate, expressions, letter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from iclflow.theory import TracePolynomial, collect, derivative, expect, explicit, gradient, hessian_form, substitute
+from iclflow.theory import (
+    Fixed,
+    TracePolynomial,
+    collect,
+    derivative,
+    expect,
+    explicit,
+    gradient,
+    hessian_form,
+    substitute,
+)
 from iclflow.theory.notation import (
     B,
     D,
@@ -285,6 +295,20 @@ def test_gradient_refuses():
     assert derivative(Trace(W), {W: 0}) == 0
 
 
+def test_namesakes_are_not_taken_for_each_other():
+    """A derivative of 0 with respect to a symbol that only looks like the one in the formula is an error, not an answer."""
+    plain, count = MatrixSymbol("W", D, D), Symbol("N")
+    for verb, call in (
+        ("gradient", lambda: gradient(Trace(A * plain), W)),
+        ("gradient", lambda: gradient(N * Trace(A), count)),
+        ("substitute", lambda: substitute(A * plain, {W: V})),
+        ("substitute", lambda: substitute(N * A, {count: 3})),
+        ("expect", lambda: expect(plain * x_q, law=Fixed(W, A))),
+    ):
+        with pytest.raises(ValueError, match=f"{verb}: the [WN] in .* is another symbol of that name"):
+            call()
+
+
 # Substitution
 
 
@@ -329,7 +353,9 @@ def test_substitute_refuses():
         substitute(v * W, {v: A})
     with pytest.raises(ValueError, match="substitute: D is the dimension of a matrix"):
         substitute(D * Trace(A), {D: 2})
-    with pytest.raises(ValueError, match=r"cannot invert \(A \+ V\)|cannot invert \(V \+ A\)"):
+    with pytest.raises(
+        ValueError, match=r"substitute: W is inverted, .* cannot invert \(A \+ V\): only a product of square"
+    ):
         substitute(W.I, {W: A + V})
     with pytest.raises(ZeroDivisionError):
         substitute(A / v, {v: 0})

@@ -141,6 +141,20 @@ def test_the_law_of_the_query_may_differ():
     assert expect(P(y_q) ** 2, law=law) == Trace(Lambda_q)
 
 
+def test_conditional_expectations():
+    assert expect(beta * beta.T, given=Lambda_hat) == L_hat**2
+    assert expect(beta * beta.T, given=(Lambda_hat,)) == L_hat**2
+    assert expect(P(y_q) * beta, given=(Lambda_hat, x_q)) == P(L_hat * x_q)
+    assert expect(P(y_q) * beta, given=(Lambda_hat, x_q, w)) == P(L_hat * w) * (w.T * x_q)
+    assert expect(OTHER_HAT * A, given=OTHER_HAT) == OTHER_HAT * A
+    assert expect(expect((P(y_q) - beta.T * B * x_q) ** 2, given=Lambda_hat)) == expect(
+        (P(y_q) - beta.T * B * x_q) ** 2
+    )
+    for hidden in (beta, y_q):  # the law of w given beta is not N(0, I)
+        with pytest.raises(ValueError, match=f"{hidden} depends on w, whose law given {hidden} is another one"):
+            expect(w * beta.T * x, given=hidden)
+
+
 def test_independent_samples_factorise():
     other = symmetric_matrix("other", D)
     law = SampleCovariance(other, K, R)
