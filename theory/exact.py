@@ -40,10 +40,21 @@ def vanishes(expression: Any) -> bool:
         if expression.is_Rational:
             return False
         return bool(sympy.simplify(expression) == 0)
-    for normal in (_rational_normal, sympy.simplify):
-        if normal(expression) == 0:
-            return True
-    return False
+    if _rational_normal(expression) == 0:
+        return True
+    return not _is_nonzero_somewhere(expression) and sympy.simplify(expression) == 0
+
+
+def _is_nonzero_somewhere(expression: sympy.Expr) -> bool:
+    """Is it certainly not zero at one point, to 30 digits? This spares the slow attempts to simplify what cannot be zero."""
+    symbols = sorted(expression.free_symbols, key=str)
+    plain = [one for one in symbols if not isinstance(one, sympy.Indexed | sympy.IndexedBase)]
+    sizes = {one: sympy.Integer(2 + i % 3) for i, one in enumerate(plain) if one.is_integer}
+    explicit = expression.subs(sizes).doit()
+    rest = sorted(explicit.atoms(sympy.Indexed) | (explicit.free_symbols & set(plain)), key=str)
+    point = {one: sympy.Rational(2 * i + 3, 7 + i) for i, one in enumerate(rest)}
+    value = explicit.subs(point).evalf(30)
+    return bool(value.is_number and value.is_finite and abs(value) > sympy.Float("1e-15"))
 
 
 def _rational_normal(expression):
