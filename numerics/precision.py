@@ -4,7 +4,7 @@ r"""The formulas at many digits, and in balls that enclose the exact value, so t
 >>> proven_digits(plateau_loss(task, [0, 1, 2, 3]))
 '0.1359950715980248383857899854618476439641'
 >>> print(mpmath.nstr(plateau_loss(task, [0, 1, 2, 3], backend="mpmath"), 50))
-0.13599507159802483838578998546184764396416146181184
+0.13599507159802483838578998546184764396413288948154
 
 Both come from the expressions of ``theory``: 50 digits by mpmath, balls by Arb (python-flint).
 """

@@ -1,0 +1,139 @@
+"""Silent heads and the prediction of whole curves: against their own cubic flow, and against the full flow."""
+
+import numpy as np
+import pytest
+from iclflow.numerics import QuadraticLoss, RegressionTask, SeparateWeights, gradient_flow
+from iclflow.numerics.prediction import predict_curve
+from iclflow.numerics.silent import SilentHead
+from scipy.optimize import brentq
+
+FREQUENCIES = np.array([0.4, 0.3, 0.2, 0.1])
+
+
+@pytest.fixture
+def task():
+    return RegressionTask(eigenvalues=FREQUENCIES, context_length=31)
+
+
+def random_head(rng, rank=1, frequencies=FREQUENCIES):
+    scale = 10.0 ** rng.uniform(-14, 0)
+    k, q = scale * rng.normal(size=(2, rank, len(frequencies))) / 2
+    return SilentHead(0.2 * scale * rng.normal(), k, q, frequencies)
+
+
+@pytest.mark.parametrize("rank", [1, 2])
+@pytest.mark.parametrize("learned", [0, 2])
+def test_quadrature_is_the_cubic_flow(rank, learned):
+    rng = np.random.default_rng(10 * rank + learned)
+    frequencies = np.where(np.arange(4) < learned, 0.0, FREQUENCIES)
+    turns = 0
+    for _ in range(15):
+        head = random_head(rng, rank, frequencies)
+        escape = head.escape_time()
+        for fraction in (0.2, 0.9):
+            exact, flow = head.after(fraction * escape), head.flow(fraction * escape)
+            np.testing.assert_allclose(exact.k, flow.k, atol=1e-7 * flow.size)  # solver: rtol 1e-10 over the plateau
+            np.testing.assert_allclose(exact.q, flow.q, atol=1e-7 * flow.size)
+            assert exact.v == pytest.approx(flow.v, abs=1e-7 * flow.size)
+        assert 0.9 * escape + flow.escape_time() == pytest.approx(escape, rel=1e-7), "T5"
+        stays = np.abs(exact.k[:, :learned] - head.k[:, :learned])
+        assert stays.max(initial=0.0) <= 1e-15 * head.size, "(70): learned directions stay"
+        conserved = [np.sum(h.k**2) - h.v**2 for h in (head, exact)]
+        assert conserved[1] == pytest.approx(conserved[0], abs=1e-9 * exact.size**2), "(79)"
+        turns += head.turning_point is not None
+    assert 0 < turns < 15  # both kinds of path were met
+
+
+def test_special_heads():
+    e_1 = np.array([[0.1, 0, 0, 0]])
+    aligned = SilentHead(0.1, e_1, e_1, FREQUENCIES)
+    assert aligned.escape_time() == pytest.approx(1 / (0.4**2 * 0.1), rel=1e-12), "(68) on the ansatz"
+    against = SilentHead(-0.1, e_1, e_1, FREQUENCIES)
+    assert against.escape_time() == np.inf, "v < 0 within the ansatz never escapes (67)"
+    assert against.after(100.0).v == pytest.approx(-1 / (10 + 0.16 * 100), rel=1e-6)
+    mirrored = SilentHead(-0.1, -e_1, e_1, FREQUENCIES)
+    assert mirrored.escape_time() == pytest.approx(aligned.escape_time(), rel=1e-12), "the sign orbit of (25)"
+    nothing = SilentHead(0.0, 0 * e_1, 0 * e_1, FREQUENCIES)
+    assert nothing.escape_time() == np.inf
+    assert nothing.after(5.0) is nothing
+    at_rest = SilentHead(0.0, e_1, np.array([[0.1, 0, 0, 0.1]]), FREQUENCIES)  # v = 0 at the start, but not at rest
+    assert at_rest.after(10.0).v == pytest.approx(at_rest.flow(10.0).v, rel=1e-8)
+    with pytest.raises(ValueError, match="time must lie between"):
+        aligned.after(1e6)
+    with pytest.raises(ValueError, match="frequencies"):
+        SilentHead(0.1, e_1, e_1, -FREQUENCIES)
+
+
+def measured_drops(task, weights, until):
+    """When each B_dd reaches half of its final value along the full flow."""
+    trajectory = gradient_flow(QuadraticLoss.population(task), weights, t_end=until, rtol=1e-8)
+    diagonals = np.diagonal(trajectory.effective_maps, axis1=1, axis2=2)
+    halves = task.eigenvalues / task.second_moment_eigenvalues / 2
+    drops = []
+    for d, half in enumerate(halves):
+        after = int(np.argmax(diagonals[:, d] > half))
+        bracket = trajectory.times[after - 1 : after + 1]
+        drops.append(brentq(lambda t, d=d, half=half: trajectory.effective_map_at(t)[d, d] - half, *bracket, xtol=1e-9))
+    return np.array(drops), trajectory
+
+
+def drop_errors(task, scale, seeds, route="quadrature", shift=0.0):
+    errors = []
+    for seed in range(seeds):
+        weights = SeparateWeights.initialize(task, heads=5, rank=1, scale=scale, rng=np.random.default_rng(seed))
+        prediction = predict_curve(task, weights, route=route)
+        drops, _ = measured_drops(task, weights, prediction.drops[-1] * 1.1 + 300)
+        order = np.argmax(np.abs(prediction.directions), axis=0)
+        errors.append(np.abs((prediction.drops + shift)[np.argsort(order)] / drops - 1))
+    return np.median(errors, axis=0)
+
+
+def test_every_drop_is_predicted_from_the_initial_weights(task):
+    """The acceptance of issue 5: below 0.3 % at scale 1e-2 and 0.03 % at 1e-3, falling at least linearly; 20 seeds."""
+    coarse, fine = drop_errors(task, 1e-2, 20), drop_errors(task, 1e-3, 20)
+    assert (coarse < 3e-3).all(), coarse
+    assert (fine < 3e-4).all(), fine
+    assert (fine < coarse / 8).all(), "falls linearly with the scale"
+
+
+def test_both_routes_agree_and_a_missing_term_shows(task):
+    weights = SeparateWeights.initialize(task, heads=5, rank=1, scale=1e-3, rng=np.random.default_rng(3))
+    quadrature, flow = predict_curve(task, weights), predict_curve(task, weights, route="flow")
+    assert quadrature.heads == flow.heads
+    np.testing.assert_allclose(quadrature.drops, flow.drops, rtol=1e-6)
+    wrong = drop_errors(task, 1e-2, 3, shift=float(np.ptp(quadrature.escapes - quadrature.drops)) + 8.0)
+    assert wrong[0] > 3e-3, "leaving out the constant of (68) is seen in the first drop"
+
+
+def test_the_predicted_curve_is_the_loss(task):
+    weights = SeparateWeights.initialize(task, heads=5, rank=1, scale=1e-3, rng=np.random.default_rng(1))
+    prediction = predict_curve(task, weights)
+    drops, trajectory = measured_drops(task, weights, prediction.drops[-1] * 1.1 + 300)
+    times = np.linspace(0, trajectory.times[-1], 4000)
+    times = times[np.min(np.abs(times[:, None] - drops) / drops, axis=1) > 2e-3]  # beside the steep part of a drop
+    np.testing.assert_allclose(prediction.loss(times), trajectory.loss_at(times), atol=2e-3)
+    start, end = prediction.loss(np.array([0.0, 1e9]))
+    assert start == pytest.approx(1.0, abs=1e-6)
+    assert end == pytest.approx(trajectory.loss[-1], rel=1e-4), "(24) at m = D"
+    np.testing.assert_allclose(
+        prediction.effective_map(np.array([1e9]))[0], trajectory.at(trajectory.times[-1]).effective_map(), atol=2e-3
+    )
+
+
+def test_tau_and_rotated_covariance_do_not_matter(task):
+    rng = np.random.default_rng(4)
+    weights = SeparateWeights.initialize(task, heads=5, rank=1, scale=1e-2, rng=rng)
+    rotation = np.linalg.qr(rng.normal(size=(4, 4)))[0]
+    turned = RegressionTask(covariance=rotation @ np.diag(FREQUENCIES) @ rotation.T, context_length=31)
+    other = predict_curve(turned, SeparateWeights(weights.v, weights.k @ rotation.T, weights.q @ rotation.T), tau=1e9)
+    np.testing.assert_allclose(other.drops / 1e9, predict_curve(task, weights).drops, rtol=1e-9)
+
+
+def test_refusals(task):
+    rng = np.random.default_rng(0)
+    with pytest.raises(TypeError, match="weights"):
+        predict_curve(task, np.zeros(3))
+    with pytest.raises(ValueError, match="route"):
+        predict_curve(task, SeparateWeights.initialize(task, heads=5, scale=0.1, rng=rng), route="guess")
+    few = SeparateWeights.initialize(task, heads=2, scale=0.01, rng=rng, allow_deficient=True)
+    assert len(predict_curve(task, few).drops) == 2
