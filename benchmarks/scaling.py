@@ -29,8 +29,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     print(f"threads: OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', 'unset')}")
     print(f"{'D = H':>6} {'right-hand side':>16} {'Gflop/s of D x D':>17} {'bound':>10} {'ratio':>6}")
-    D = 4
-    while D <= largest:
+    for D in [2**power for power in range(2, largest.bit_length()) if 2**power <= largest]:
         task = RegressionTask(eigenvalues=1.0 / np.arange(1, D + 1), context_length=31)
         weights = SeparateWeights.initialize(task, heads=D, scale=0.1, rng=rng)
         field, state = vector_field(QuadraticLoss.population(task), weights), weights.flatten()
@@ -41,7 +40,6 @@ def main() -> None:
         print(
             f"{D:>6} {taken * 1e6:>13.1f} us {2 * D**3 / product / 1e9:>17.2f} {bound * 1e6:>7.1f} us {taken / bound:>6.2f}"
         )
-        D *= 2
 
 
 if __name__ == "__main__":
