@@ -49,6 +49,7 @@ SECTIONS = (
     "initialization",
     "cubic_features",
     "algorithms",
+    "white",
 )
 
 _registry: dict[str, "Equation"] = {}

@@ -17,6 +17,8 @@ _ACCENTS = {"hat": "hat", "bar": "bar", "tilde": "tilde", "dot": "dot"}
 
 def name_latex(name: str, *, bold: bool = False) -> str:
     """LaTeX of a name ``stem_sub_...``; a subscript in braces is kept as it is. ``bold`` sets the stem bold."""
+    if name.startswith("|") and name.endswith("|"):
+        return rf"\|{name_latex(name[1:-1].removesuffix('^2'), bold=True)}^{{2}}\|"
     stem, _, rest = name.partition("_")
     if not rest and (digits := stem.lstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")).isdigit():
         stem, rest = stem[: -len(digits)], digits

@@ -1,0 +1,321 @@
+r"""Does ``holds()`` refuse wrong statements? Every typed statement of the registry is mutated, and every mutant has to be refused.
+
+A mutation changes one place of one formula: a sign, an exponent, a factor, N to N + 1, a transposition, a letter for another of the same
+shape, a dropped term. A mutant that still says the same (a transposed projector, a letter exchanged with itself by symmetry) is no
+fault, and must be accepted. Whether it says the same is decided without the algebra that ``holds()`` rests on where that is possible: both
+formulas are evaluated in NumPy at random points, D = 3, H = 2, R = 2, positive scalars, random matrices, symmetric where the letter is.
+
+Run it as ``python benchmarks/statement_mutations.py [--each 12]``. It prints, for each equation, how many mutants there were, how many were
+refused, and every survivor with the ground on which it is equal. It exits with 1 if a wrong mutant was accepted, or a right one refused.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import sympy
+from iclflow.theory.equations import Equation, equations
+from iclflow.theory.exact import equal
+from iclflow.theory.notation import D, H, Lambda, Lambda_hat, M, N, R, beta, w, x_q
+from iclflow.theory.trace_algebra import TracePolynomial
+from sympy import MatrixBase, MatrixExpr, MatrixSymbol, Symbol, Trace
+from sympy.matrices.expressions import Identity, Inverse, MatAdd, MatMul, MatPow, Transpose, ZeroMatrix
+
+SIZES = {D: 3, H: 2, R: 2}
+ALPHABET = {
+    Lambda,
+    Lambda_hat,
+    M,
+    w,
+    x_q,
+    beta,
+}  # letters that may be mistaken for others, whether the statement has them or not
+POINTS = 2  # random points at which two formulas are compared
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One changed statement: what was done, whether it still equals the original and on what ground, whether ``holds()`` took it."""
+
+    number: str
+    change: str
+    equals: bool
+    ground: str
+    accepted: bool
+
+    @property
+    def fault(self) -> bool:
+        return self.equals != self.accepted
+
+
+def mutants(entry: Equation, limit: int, rng: np.random.Generator) -> Iterator[tuple[str, Any, Any, Any]]:
+    """At most ``limit`` of (change, mutated statement, original formula, mutated formula), taking the kinds of change in turn."""
+    statement = entry.statement
+    by_kind: dict[str, list] = {}
+    for path, formula in leaves(statement):
+        for kind, change, mutated in changes(formula):
+            where = "".join(f"[{step}]" for step in path)
+            by_kind.setdefault(kind, []).append(
+                (f"{kind} {change}{f' in {where}' if where else ''}", path, formula, mutated)
+            )
+    for candidates in by_kind.values():
+        rng.shuffle(candidates)  # type: ignore[arg-type]
+    taken = 0
+    while taken < limit and any(by_kind.values()):
+        for candidates in by_kind.values():
+            if candidates and taken < limit:
+                change, path, formula, mutated = candidates.pop()
+                taken += 1
+                yield change, rebuilt(statement, path, mutated), formula, mutated
+
+
+def leaves(statement: Any, path: tuple = ()) -> Iterator[tuple[tuple, sympy.Basic]]:
+    """The formulas of a statement, each with the way to it through mappings, sequences and explicit matrices."""
+    if isinstance(statement, Mapping):
+        for key, part in statement.items():
+            yield from leaves(part, (*path, key))
+    elif isinstance(statement, tuple | list):
+        for index, part in enumerate(statement):
+            yield from leaves(part, (*path, index))
+    elif isinstance(statement, MatrixBase):
+        for i in range(statement.rows):
+            for j in range(statement.cols):
+                yield (*path, (i, j)), statement[i, j]
+    else:
+        formula = statement.to_sympy() if isinstance(statement, TracePolynomial) else sympy.sympify(statement)
+        if isinstance(formula, sympy.Basic):
+            yield path, formula
+
+
+def rebuilt(statement: Any, path: tuple, formula: sympy.Basic) -> Any:
+    """The statement with one of its formulas replaced."""
+    if not path:
+        return formula
+    step, rest = path[0], path[1:]
+    if isinstance(statement, Mapping):
+        return {key: rebuilt(part, rest, formula) if key == step else part for key, part in statement.items()}
+    if isinstance(statement, MatrixBase):
+        changed = statement.as_mutable()
+        changed[step] = formula
+        return changed.as_immutable()
+    return type(statement)(rebuilt(part, rest, formula) if i == step else part for i, part in enumerate(statement))
+
+
+def changes(formula: sympy.Basic) -> Iterator[tuple[str, str, sympy.Basic]]:
+    """(kind, description, mutated formula) of every change of one place that gives a formula at all."""
+    letters = sorted(formula.atoms(MatrixSymbol) | ALPHABET, key=str)
+    yield "sign", "of the whole", -formula
+    yield "factor", "2 on the whole", 2 * formula
+    yield "factor", "1 + 1/N on the whole", (1 + 1 / N) * formula
+    scalars = sorted(formula.free_symbols - {N} - set(SIZES), key=str)
+    scalars = [symbol for symbol in scalars if isinstance(symbol, Symbol)]
+    for place, node in _places(formula):
+        for kind, change, new in _node_changes(node, letters, scalars):
+            try:
+                mutated = _with(formula, place, new)
+                if mutated != formula and _is_well_formed(mutated):
+                    yield kind, change, mutated
+            except (ValueError, TypeError, AttributeError, NotImplementedError):
+                continue  # the change does not fit there, such as a sum of unlike shapes
+
+
+def _node_changes(node, letters, scalars) -> Iterator[tuple[str, str, Any]]:
+    if isinstance(node, sympy.Add | MatAdd):
+        for i, term in enumerate(node.args):
+            others = [other for j, other in enumerate(node.args) if j != i]
+            yield "sign", f"of {term}", node.func(*others, -term)
+            yield "factor", f"2 on {term}", node.func(*others, 2 * term)
+            yield "dropped", f"{term}", node.func(*others) if len(others) > 1 else others[0]
+    elif isinstance(node, sympy.Pow | MatPow) and node.exp.is_number:
+        yield "exponent", f"of {node}, by 1 more", node.func(node.base, node.exp + 1)
+        if isinstance(node, sympy.Pow):
+            yield "exponent", f"of {node}, negated", sympy.Pow(node.base, -node.exp)
+    elif isinstance(node, Inverse):
+        yield "exponent", f"of {node}, negated", node.arg
+    elif isinstance(node, Transpose):
+        yield "transposed", f"{node}", node.arg
+    elif isinstance(node, MatrixSymbol):
+        if not getattr(node, "is_symmetric_letter", False) and node.shape[0] == node.shape[1] != 1:
+            yield "transposed", f"{node}", node.T
+        for other in letters:
+            if other != node and other.shape == node.shape:
+                yield "letter", f"{other} for {node}", other
+        if node.shape[0] == node.shape[1] != 1:
+            yield "exponent", f"of {node}, by 1 more", node * node
+    elif node == N:
+        yield "N", "to N + 1", N + 1
+    elif isinstance(node, Symbol):
+        yield "exponent", f"of {node}, by 1 more", node**2
+        yield "factor", f"2 on {node}", 2 * node
+        for other in scalars:
+            if other != node:
+                yield "letter", f"{other} for {node}", other
+    elif isinstance(node, sympy.Rational) and node not in (0, -1):
+        yield "factor", f"{node + 1} for {node}", node + 1
+    elif isinstance(node, Trace | sympy.Function):
+        yield "sign", f"of {node}", -node
+        yield "factor", f"2 on {node}", 2 * node
+
+
+def _places(formula: sympy.Basic, place: tuple = ()) -> Iterator[tuple[tuple, sympy.Basic]]:
+    """Every node with its place; not inside letters, nor at the exponents and bound indices, where a change may not be a formula."""
+    yield place, formula
+    if isinstance(formula, MatrixSymbol | Symbol | sympy.Sum | sympy.Integral | sympy.Indexed):
+        if isinstance(formula, sympy.Sum | sympy.Integral):
+            yield from _places(formula.args[0], (*place, 0))
+        return
+    for i, argument in enumerate(formula.args):
+        if not (i == 1 and isinstance(formula, sympy.Pow | MatPow)):
+            yield from _places(argument, (*place, i))
+
+
+def _with(formula, place: tuple, new):
+    """The formula with the node at a place replaced."""
+    if not place:
+        return new
+    arguments = list(formula.args)
+    arguments[place[0]] = _with(arguments[place[0]], place[1:], new)
+    if isinstance(formula, MatMul | MatAdd | MatPow | Inverse | Transpose):
+        return formula.func(*arguments).doit(deep=False) if isinstance(formula, MatMul) else formula.func(*arguments)
+    return formula.func(*arguments)
+
+
+def _is_well_formed(formula) -> bool:
+    """Can the algebra read it? A mutated sum of unlike shapes is no statement."""
+    if formula.has(sympy.nan, sympy.zoo):
+        return False
+    if isinstance(formula, MatrixExpr) or formula.has(Trace):
+        TracePolynomial(formula)
+    return True
+
+
+# Equality without the algebra: numbers
+
+
+class CannotEvaluateError(Exception):
+    """The formula holds something that has no number here: an undefined function, a limit, a set."""
+
+
+def same_numbers(one: sympy.Basic, other: sympy.Basic, rng: np.random.Generator) -> bool:
+    """Do two formulas agree, to rounding, at random points? Raises CannotEvaluateError where they have no numbers."""
+    for _ in range(POINTS):
+        values: dict = {}
+        first, second = (_value(formula, values, rng) for formula in (one, other))
+        if np.shape(first) != np.shape(second):
+            return False
+        size = max(1e-12, float(np.max(np.abs(first))), float(np.max(np.abs(second))))
+        if float(np.max(np.abs(np.asarray(first) - np.asarray(second)))) > 1e-9 * size:
+            return False
+    return True
+
+
+def _value(node, values: dict, rng: np.random.Generator):
+    if node in values:
+        return values[node]
+    if isinstance(node, MatrixSymbol):
+        rows, columns = (_size(dimension) for dimension in node.shape)
+        entries = rng.standard_normal((rows, columns))
+        symmetric = getattr(node, "is_symmetric_letter", False)
+        values[node] = entries @ entries.T / 3 if symmetric else entries
+        return values[node] if (rows, columns) != (1, 1) else values[node][0, 0]
+    if isinstance(node, Identity):
+        return np.eye(_size(node.shape[0]))
+    if isinstance(node, ZeroMatrix):
+        return np.zeros(tuple(map(_size, node.shape)))
+    if isinstance(node, Symbol):
+        if node in SIZES:
+            return SIZES[node]
+        if node.is_integer:
+            values[node] = int(rng.integers(3, 12))
+        else:
+            values[node] = rng.uniform(0.2, 0.9) * (1 if node.is_nonnegative else rng.choice([-1, 1]))
+        return values[node]
+    if (node.is_number and not node.args) or isinstance(node, sympy.Number | sympy.NumberSymbol):
+        return complex(node) if node.is_real is False else float(node)
+    return _operation(node, [_value(argument, values, rng) for argument in node.args])
+
+
+def _size(dimension) -> int:
+    return int(sympy.sympify(dimension).subs(SIZES))
+
+
+def _operation(node, arguments):
+    if isinstance(node, sympy.Add | MatAdd):
+        return sum(arguments[1:], start=arguments[0])
+    if isinstance(node, sympy.Mul | MatMul):
+        product = arguments[0]
+        for factor in arguments[1:]:
+            product = product @ factor if np.ndim(product) == 2 and np.ndim(factor) == 2 else product * factor
+        return product[0, 0] if np.shape(product) == (1, 1) else product
+    if isinstance(node, Inverse):
+        return np.linalg.inv(arguments[0])
+    if isinstance(node, MatPow) or (isinstance(node, sympy.Pow) and np.ndim(arguments[0]) == 2):
+        return np.linalg.matrix_power(arguments[0], int(arguments[1]))
+    if isinstance(node, sympy.Pow):
+        base, exponent = arguments
+        return base**exponent if np.real(base) >= 0 and np.isreal(base) else complex(base) ** exponent
+    if isinstance(node, Transpose):
+        return np.transpose(arguments[0])
+    if isinstance(node, Trace):
+        return np.trace(np.atleast_2d(arguments[0]))
+    if isinstance(node, sympy.Function) and not isinstance(node, sympy.core.function.AppliedUndef):
+        return complex(node.func(*arguments))
+    raise CannotEvaluateError(type(node).__name__)
+
+
+def equals_original(original, mutated, rng: np.random.Generator) -> tuple[bool, str]:
+    try:
+        return same_numbers(original, mutated, rng), "numbers"
+    except (CannotEvaluateError, TypeError, ValueError, OverflowError, ZeroDivisionError, np.linalg.LinAlgError):
+        return equal(original, mutated), "algebra"
+
+
+def tried(entry: Equation, limit: int, rng: np.random.Generator) -> list[Mutant]:
+    """The mutants of one equation, each put to ``holds()``."""
+    done = []
+    for change, statement, original, mutated in mutants(entry, limit, rng):
+        equals, ground = equals_original(original, mutated, rng)
+        accepted = replace(entry, typed=lambda statement=statement: statement).holds()
+        done.append(Mutant(entry.number, change, equals, ground, accepted))
+    return done
+
+
+def derived_equations() -> tuple[Equation, ...]:
+    return tuple(entry for entry in equations() if entry.derivation is not None)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--each", type=int, default=12, help="mutants per equation at most (default 12)")
+    options = parser.parse_args()
+    total: list[Mutant] = []
+    began = time.perf_counter()
+    for entry in derived_equations():
+        start = time.perf_counter()
+        found = tried(entry, options.each, np.random.default_rng(7))
+        total += found
+        refused = sum(not mutant.accepted for mutant in found)
+        print(f"({entry.number}) {len(found)} mutants, {refused} refused, {time.perf_counter() - start:.2f} s")
+        for mutant in found:
+            if mutant.accepted or mutant.fault:
+                verdict = "FAULT" if mutant.fault else "equal"
+                print(
+                    f"    {verdict}: {mutant.change}; equal by {mutant.ground}: {mutant.equals}, accepted: {mutant.accepted}"
+                )
+    faults = [mutant for mutant in total if mutant.fault]
+    equals = sum(mutant.equals for mutant in total)
+    by_numbers = sum(mutant.ground == "numbers" for mutant in total)
+    print(
+        f"{len(total)} mutants of {len(derived_equations())} equations in {time.perf_counter() - began:.1f} s: "
+        f"{sum(not mutant.accepted for mutant in total)} refused, {equals} equal to the original and accepted, {len(faults)} faults; "
+        f"equality decided by numbers for {by_numbers}"
+    )
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
