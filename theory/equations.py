@@ -50,6 +50,7 @@ SECTIONS = (
     "cubic_features",
     "algorithms",
     "white",
+    "aligned",
 )
 
 _registry: dict[str, "Equation"] = {}
