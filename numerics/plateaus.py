@@ -28,7 +28,8 @@ QUIET = 0.001  # noise below this fraction of the range needs no running mean
 WINDOWS = 60  # the running mean spans at most the curve over this
 NOISE_CELL = 7.0  # a cell is at least this many standard deviations of the remaining noise high ...
 NOISE_DROP = 6.0  # ... and a drop at least this many
-SUBSTEPS = 8  # points in each step of a dense curve
+SUBSTEPS = 8  # points in each step of a dense curve ...
+ENOUGH = 20_000  # ... up to about this many in all
 
 
 @runtime_checkable
@@ -153,7 +154,9 @@ def _find(t: np.ndarray, values: np.ndarray, contrast: float, min_drop: float) -
     edges = _cells(smooth, noise, height)
     passed = _passage(t, smooth, edges)
     cells, spacing = -np.diff(edges), np.interp(passed[:-1], t[1:], np.diff(t))
-    blurred = np.minimum(NOISE_CELL * np.interp(passed[:-1], t, noise) / cells, 1.0)  # 1 for a cell as high as the noise
+    blurred = np.minimum(
+        NOISE_CELL * np.interp(passed[:-1], t, noise) / cells, 1.0
+    )  # 1 for a cell as high as the noise
     dwell = np.maximum(np.maximum(np.diff(passed), blurred * spacing), 1e-12 * (t[-1] - t[0]))
     density = np.log(dwell / cells)
     around = [density.min()]
@@ -234,9 +237,10 @@ def _assembled(t: np.ndarray, smooth: np.ndarray, spans: Float[np.ndarray, "M tw
 
 
 def _refined(curve: DenseLoss) -> tuple[np.ndarray, np.ndarray]:
-    """Times and losses with ``SUBSTEPS`` points in each of the curve's own steps."""
+    """Times and losses with up to ``SUBSTEPS`` points in each of the curve's own steps, fewer where those are many."""
     steps = np.asarray(curve.times)
-    inner = steps[:-1, None] + np.diff(steps)[:, None] * (np.arange(SUBSTEPS) / SUBSTEPS)
+    parts = int(np.clip(ENOUGH // len(steps), 1, SUBSTEPS))
+    inner = steps[:-1, None] + np.diff(steps)[:, None] * (np.arange(parts) / parts)
     t = np.append(np.unique(inner), steps[-1])
     return t, np.asarray(curve.loss_at(t))
 
