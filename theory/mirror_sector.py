@@ -1,7 +1,7 @@
 r"""How fast the zero blocks grow on the plateau, and the mirror sector of the unreduced models (T4).
 
-Near the origin tau v_i' = Lambda^2 u_i for the vectors beside tau U_i' = v_i Lambda^2 for the main weights: rates lambda_1^2 and the norm of
-Lambda^2. With v_i = 0, U_i = 0 instead of zero blocks the model is beta' (sum_i v_i u_i') x_q, a separate model of rank one without
+Near the origin tau v_i' = Lambda^2 u_i for the vectors beside tau U_i' = v_i Lambda^2 for the main weights: rates lambda_1^2 and the norm
+of Lambda^2. With v_i = 0, U_i = 0 instead of zero blocks the model is beta' (sum_i v_i u_i') x_q, a separate model of rank one without
 value weights: this set is invariant too, and has the fixed functions of the separate model.
 """
 
@@ -150,7 +150,7 @@ def mirror_flow() -> Derivation:
         "B e_d = b_d e_d; a_d is the eigenvalue (32). A head at v_i = u_i = (vectors) sqrt(b_d) e_d rests where G e_d = 0",
         "One head for each d in S, and the others zero: with H >= D all 2^D functions of the separate model are fixed",
     ),
-    erratum="Two fixed points are a property of (M); merged attention with all blocks (7) has at least the fixed functions of the separate model.",
+    erratum="Two fixed points are a property of (M): with all blocks, (7) has at least the fixed functions of the separate model.",
 )
 def mirror_functions() -> Derivation:
     """The force on an eigenvector of Lambda and B, and the level at which it vanishes."""

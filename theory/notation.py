@@ -41,7 +41,7 @@ class MatrixLetter(MatrixSymbol):
         return self if self.is_symmetric_letter else super()._eval_transpose()
 
     def _latex(self, printer):
-        return self.args[3].name
+        return self.args[3].name.replace(r"\top", getattr(printer, "transposed", r"\top"))
 
 
 def matrix(name, rows, columns=None, *, latex=None):

@@ -87,7 +87,7 @@ def value_block_stays() -> Derivation:
         "average": ZeroMatrix(D, 1),
     },
     conditions=(f"For the average: {JOINT}",),
-    erratum="The paper averages w' Lambda_hat w w' apart from the Lambda_hat in the other factor; the average over w is meant given the context.",
+    erratum="The paper averages w' Lambda_hat w w' apart from the other Lambda_hat; the average over w is meant given the context.",
 )
 def key_query_block_stays() -> Derivation:
     """Gradient, zero blocks, average."""
