@@ -1,19 +1,40 @@
-"""Numbers: tasks, weights, losses, gradient flow and descent, reduced dynamics."""
+"""Numbers: tasks, weights, losses, gradient flow and descent, reduced dynamics, fixed points, replay of training runs.
+
+Not imported here: ``iclflow.numerics.precision`` (50 digits and enclosures), ``iclflow.numerics.results`` (xarray datasets).
+"""
 
 from .blocks import FullMergedWeights, FullSeparateWeights
+from .compile import compile_expression
 from .descent import gradient_descent
+from .ensemble import Ensemble
 from .flow import gradient_flow
 from .integration import FlowError
+from .landscape import (
+    FixedPoint,
+    fixed_point_sets,
+    merged_fixed_points,
+    search_fixed_points,
+    separate_fixed_point,
+    separate_fixed_points,
+)
 from .losses import QuadraticLoss
+from .moments import SampleMoments, sequences
 from .networks import ConvolutionalNetwork, TwoLayerNetwork
 from .parametrization import Parametrization
+from .plateaus import Plateaus, find_plateaus, read_curve
+from .prediction import CurvePrediction, predict_curve
+from .reduced import ScalarReduction, WhiteReduction
+from .silent import SilentHead
 from .tasks import RegressionTask
 from .trajectory import Statistics, Trajectory
 from .weights import MergedWeights, SeparateWeights
 
 __all__ = [
+    # The problem: a task, its loss, weights that make the effective map
     "RegressionTask",
     "QuadraticLoss",
+    "SampleMoments",
+    "sequences",
     "Parametrization",
     "MergedWeights",
     "SeparateWeights",
@@ -21,9 +42,27 @@ __all__ = [
     "FullSeparateWeights",
     "TwoLayerNetwork",
     "ConvolutionalNetwork",
+    # The methods, and what they return
     "gradient_flow",
     "gradient_descent",
-    "FlowError",
     "Trajectory",
     "Statistics",
+    "FlowError",
+    "Ensemble",
+    "find_plateaus",
+    "Plateaus",
+    "read_curve",
+    # Theory, evaluated
+    "compile_expression",
+    "ScalarReduction",
+    "WhiteReduction",
+    "SilentHead",
+    "predict_curve",
+    "CurvePrediction",
+    "FixedPoint",
+    "fixed_point_sets",
+    "separate_fixed_point",
+    "separate_fixed_points",
+    "merged_fixed_points",
+    "search_fixed_points",
 ]
