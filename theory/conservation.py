@@ -4,9 +4,9 @@ The force G = -1/2 dL/dB is an arbitrary matrix here, so nothing is assumed of t
 effective map B. Every quadratic invariant is found, not only those of the paper.
 """
 
-from sympy import Identity, Matrix, Symbol, Trace, symbols
+from sympy import Identity, Matrix, Symbol, Trace
 
-from .calculus import collect, derivative, gradient, substitute
+from .calculus import derivative, gradient, substitute
 from .derivation import Derivation, Step
 from .equations import register
 from .notation import D, G, R, beta, matrix, symmetric_matrix, v_i, vector, x_q
@@ -23,11 +23,10 @@ loss_slope = Symbol("g", real=True)  # the derivative of the loss of one sequenc
 
 def conserved(quantities: tuple, rates: dict) -> tuple[TracePolynomial, ...]:
     """A basis of the combinations of the quantities that the flow conserves, each with leading coefficient 1, in reduced echelon form."""
-    coefficients = symbols(f"c_1:{len(quantities) + 1}")
-    total = sum(c * derivative(quantity, rates) for c, quantity in zip(coefficients, quantities, strict=True))
-    rows = [[scalar.to_sympy().expand().coeff(c) for c in coefficients] for scalar in collect(total, "traces").values()]
+    drifts = [derivative(quantity, rates).terms for quantity in quantities]
+    terms = list({term for drift in drifts for term in drift})
     basis = []
-    for null in Matrix(rows).nullspace():
+    for null in Matrix(len(terms), len(drifts), lambda i, j: drifts[j].get(terms[i], 0)).nullspace():
         lead = next(entry for entry in null if entry != 0)
         basis.append(sum(entry / lead * TracePolynomial(one) for entry, one in zip(null, quantities, strict=True)))
     return tuple(basis)
