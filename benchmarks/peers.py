@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=1 python benchmarks/peers.py [--target 1e-6]
 
 The flow is separate attention of rank one, D = 4, H = 5, N = 31, eigenvalues 0.4 0.3 0.2 0.1, initial scale 1e-2, through all
-four drops. Each solver gets the loosest relative tolerance of a ladder, one a decade, at which the effective map at 400 times is
+four drops. Each solver gets the loosest relative tolerance of a ladder, two a decade, at which the effective map at 400 times is
 within the target of a reference (iclflow at rtol 1e-12); absolute tolerances scale with the initial weights for all. Times
 are of the processor, the best of five. diffrax, torchdiffeq and heyoka are compared where they are installed.
 """
@@ -24,7 +24,7 @@ START = SeparateWeights.initialize(TASK, heads=5, scale=1e-2, rng=np.random.defa
 T_END = 3.5e4
 TIMES = np.linspace(0.0, T_END, 400)
 SCALE = float(np.sqrt(np.mean(START.flatten() ** 2)))
-LADDER = 10.0 ** -np.arange(4, 13)
+LADDER = 10.0 ** -np.arange(6, 13, 0.5)
 
 # Given a relative tolerance, the flat weights at TIMES, and the seconds of compilation in the first call.
 Solver = Callable[[float], tuple[np.ndarray, float]]
@@ -149,8 +149,10 @@ def heyoka_taylor() -> Solver:
 
 
 def compare(name: str, solve: Solver, reference: np.ndarray, target: float) -> str:
+    compiling = 0.0
     for rtol in LADDER:
-        states, compiling = solve(rtol)
+        states, compiled = solve(rtol)
+        compiling = max(compiling, compiled)  # heyoka keeps what it compiled for a looser tolerance
         error = float(np.abs(maps(states) - reference).max()) if np.isfinite(states).all() else np.inf
         if error <= target:
             break
@@ -161,7 +163,7 @@ def compare(name: str, solve: Solver, reference: np.ndarray, target: float) -> s
         begun = time.process_time()
         _, again = solve(rtol)
         elapsed = time.process_time() - begun
-        runs.append(elapsed - again if name == "heyoka" else elapsed)  # heyoka compiles anew for each integrator
+        runs.append(elapsed - again if name == "heyoka" else elapsed)
     return f"{name:<24} {rtol:>8.0e} {error:>10.1e} {min(runs):>10.3f} s {compiling:>10.2f} s"
 
 

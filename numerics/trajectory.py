@@ -1,7 +1,7 @@
 """What gradient flow and gradient descent return: weights over time, evaluable between the recorded times."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from types import MappingProxyType
 
@@ -40,6 +40,9 @@ class Trajectory:
     tau: float
     statistics: Statistics
     interpolant: Callable[[Float[np.ndarray, " n"]], Float[np.ndarray, "n P"]]
+
+    def __getstate__(self) -> dict[str, object]:
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}  # what is derived is derived again
 
     @cached_property
     def weights(self) -> tuple[Parametrization, ...]:

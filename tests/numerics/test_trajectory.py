@@ -1,5 +1,7 @@
 """Trajectory: evaluation at any time, in any grouping."""
 
+import pickle
+
 import numpy as np
 import pytest
 from iclflow.numerics import (
@@ -58,6 +60,15 @@ def test_the_interpolant_meets_the_recorded_states_from_both_sides(run):
     for edge in (0, np.inf):
         side = run.loss_at(np.nextafter(run.times[picked], edge))
         np.testing.assert_allclose(side, run.loss[picked], atol=1e-6 + 0.1 * resolution)
+
+
+def test_it_survives_a_process_boundary(run):
+    assert run.arrays
+    assert run.conserved
+    copy = pickle.loads(pickle.dumps(run))
+    np.testing.assert_array_equal(copy.states, run.states)
+    times = np.linspace(0, run.times[-1], 30)
+    np.testing.assert_array_equal(copy.loss_at(times), run.loss_at(times))
 
 
 def test_named_arrays_have_time_in_front(run):
