@@ -45,7 +45,7 @@ A_w = matrix("A_w", D)
         "isotropic": Lambda + (Lambda + Trace(Lambda) * Identity(D)) / N,
     },
     conditions=(
-        "w has covariance Sigma_w, which need not commute with Lambda, and x_q any invertible covariance Lambda_q",
+        r"w has covariance $\boldsymbol{\Sigma}_w$, which need not commute with Lambda, and x_q any invertible covariance Lambda_q",
         "The map is the minimum of the loss: the force E(beta y_q x_q') - E(beta beta') B Lambda_q vanishes there",
     ),
 )
@@ -58,12 +58,12 @@ def other_tasks() -> Derivation:
         Step("The covariance of beta, without its first factor Lambda", factor_, part="factor"),
         Step("The correlation of beta with the target and the query", cross),
         Step(
-            "The minimum of the loss, with E(beta beta') = Lambda A_w",
+            "The minimum of the loss, with E(beta beta') = Lambda $\\boldsymbol{A}_w$",
             TracePolynomial(Lambda * A_w).reciprocal() * cross * Lambda_q.I,
             part="map",
         ),
         Step(
-            "For isotropic tasks A_w is Lambda_N, equation (16)",
+            r"For isotropic tasks $\boldsymbol{A}_w$ is Lambda_N, equation (16)",
             substitute(factor_, {Sigma_w: Identity(D)}),
             part="isotropic",
         ),
@@ -87,7 +87,8 @@ def _excess() -> TracePolynomial:
         "each": lambda_ * (1 - 1 / (1 + (1 + T / lambda_) / N)),
     },
     conditions=(
-        "Lambda_N = Lambda + (Lambda + tr(Lambda) I)/N; T = tr(Lambda)",
+        r"$\boldsymbol{\Lambda}_N = \boldsymbol{\Lambda} + "
+        r"\frac1N(\boldsymbol{\Lambda}+\operatorname{tr}(\boldsymbol{\Lambda})\boldsymbol{I})$; T = tr(Lambda)",
         "The second form is the term of one eigendirection",
     ),
 )
@@ -119,7 +120,7 @@ def least_loss() -> Derivation:
         "remainder": (Identity(D) + Trace(Lambda) * Lambda.I) ** 3 / N**3,
     },
     conditions=(
-        "E = I + tr(Lambda) Lambda^-1",
+        r"$\boldsymbol{E} = \boldsymbol{I} + \operatorname{tr}(\boldsymbol{\Lambda})\boldsymbol{\Lambda}^{-1}$",
         "The least loss is tr(Lambda) - tr(Lambda_N^-1 Lambda^2), equation (16-loss)",
     ),
 )
@@ -129,7 +130,11 @@ def long_context() -> Derivation:
     inverse = identity - excess / N + excess**2 / N**2
     loss = collect(Trace(Lambda) - (inverse * Lambda).trace(), N)
     return Derivation.by(
-        Step("E, from Lambda^-1 Lambda_N = I + E/N", excess, r"\boldsymbol{E}"),
+        Step(
+            r"$\boldsymbol{E}$, from Lambda^-1 Lambda_N $= \boldsymbol{I} + \boldsymbol{E}/N$",
+            excess,
+            r"\boldsymbol{E}",
+        ),
         Step(
             "The truncated inverse times Lambda^-1 Lambda_N, less the identity",
             (identity + excess / N) * inverse - identity,

@@ -1,7 +1,7 @@
 r"""Moments of the cubic feature z = x_q (x) beta and the linear regression on it: (41)-(43), (16).
 
 With Lambda_N = Lambda + (Lambda + tr(Lambda) I) / N, so that E(Lambda_hat^2) = Lambda Lambda_N, regression of y_q on z for all sequences is
-regression in the context of each: E(y_q z') E(zz')^-1 z = beta' Lambda_N^-1 x_q. The covariance Lambda_q of the query drops out.
+regression in the context of each: E(y_q z') E(z z')^-1 z = beta' Lambda_N^-1 x_q. The covariance Lambda_q of the query drops out.
 """
 
 from sympy import Identity, Trace, ZeroMatrix
@@ -39,17 +39,17 @@ def cross_moment(at) -> TracePolynomial:
 
 
 def feature_covariance(at, other) -> TracePolynomial:
-    """The entry of E(zz')."""
+    """The entry of E(z z')."""
     return expect(feature(at) * feature(other), QUERY_LAW)
 
 
 def _covariance_in_M(at, other) -> TracePolynomial:
-    """The entry of E(zz'), with M for E(Lambda_hat^2)."""
+    """The entry of E(z z'), with M for E(Lambda_hat^2)."""
     return average_context(expect(feature(at) * feature(other), QUERY_LAW, given=Lambda_hat))
 
 
 def _inverse(at, other) -> TracePolynomial:
-    """The entry of E(zz')^-1 = Lambda_q^-1 (x) M^-1."""
+    """The entry of E(z z')^-1 = Lambda_q^-1 (x) M^-1."""
     return kron_entry(Lambda_q.I, M.I)(at, other)
 
 
@@ -60,7 +60,7 @@ def _inverse(at, other) -> TracePolynomial:
     section="Appendix C.4",
     left=r"\mathbb{E}(y_q\boldsymbol{z})_1 = \operatorname{vec}(\boldsymbol{\Lambda}\boldsymbol{\Lambda}_q)_1",
     typed=lambda: AT[1].T * Lambda * Lambda_q * AT[0],
-    conditions=("The entry at the index 1 = (c_1, e_1) of the stacked columns", QUERY),
+    conditions=(r"The entry at the index 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$ of the stacked columns", QUERY),
 )
 def correlation_of_features() -> Derivation:
     """One entry, averaged over the task, the query and the context."""
@@ -85,13 +85,16 @@ def correlation_of_features() -> Derivation:
         (AT[0].T * Lambda_q * OTHER[0])
         * (AT[1].T * (Lambda**2 + (Lambda + Trace(Lambda) * Identity(D)) * Lambda / N) * OTHER[1])
     ),
-    conditions=("Entries between the indices 1 = (c_1, e_1) and 2 = (c_2, e_2)", QUERY),
+    conditions=(
+        r"Entries between the indices 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$ and 2 $=(\boldsymbol{c}_2, \boldsymbol{e}_2)$",
+        QUERY,
+    ),
 )
 def covariance_of_features() -> Derivation:
     """One entry, averaged over task and query, then over the context."""
     square = feature(AT) * feature(OTHER)
     return Derivation.by(
-        Step("One entry of zz'", square),
+        Step("One entry of z z'", square),
         Step("Averaged over the task vector and the query", expect(square, QUERY_LAW, given=Lambda_hat)),
         Step("Averaged over the context, equation (31)", feature_covariance(AT, OTHER)),
     )
@@ -121,7 +124,7 @@ def inverse_covariance() -> Derivation:
     identity = rewrite(product, {M * Lambda_N.I: Lambda})
     return Derivation.by(
         Step("The second moment (31) without one factor Lambda", shrunk_covariance(), part="factor"),
-        Step("An entry of E(zz'), equation (42), with M for the second moment", _covariance_in_M(AT, OTHER)),
+        Step("An entry of E(z z'), equation (42), with M for the second moment", _covariance_in_M(AT, OTHER)),
         Step(
             "The inverse of the Kronecker product (38c), with M = Lambda Lambda_N", inverse(AT, OTHER), part="inverse"
         ),
@@ -148,7 +151,8 @@ def inverse_covariance() -> Derivation:
     conditions=(
         "Lambda and Lambda_q positive definite; any N and D",
         QUERY,
-        "Lambda_N is written for Lambda + (Lambda + tr(Lambda) I)/N",
+        r"$\boldsymbol{\Lambda}_N = \boldsymbol{\Lambda} + "
+        r"\frac1N(\boldsymbol{\Lambda}+\operatorname{tr}(\boldsymbol{\Lambda})\boldsymbol{I})$",
     ),
 )
 def ridge_like() -> Derivation:
@@ -159,7 +163,7 @@ def ridge_like() -> Derivation:
     return Derivation.by(
         Step("The second moment (31) without one factor Lambda", shrunk_covariance(), part="factor"),
         Step("An entry of E(y_q z), equation (41)", cross_moment(AT), r"\mathbb{E}(y_q\boldsymbol{z})_1"),
-        Step("An entry of E(zz')^-1 z, summed over the index 2", row(AT)),
+        Step("An entry of E(z z')^-1 z, summed over the index 2", row(AT)),
         Step("Summed over the index 1", output),
         Step("M = Lambda Lambda_N, and the two commute", rewrite(output, {M.I * Lambda: Lambda_N.I}), part="output"),
         Step("The force (53) at this map", at_minimum),

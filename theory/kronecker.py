@@ -92,8 +92,9 @@ def _entry(latex: str) -> str:
         "e": _ROWS[1].T * _B * _X * _A.T * _ROWS[0],
     },
     conditions=(
-        "Entries between the indices 1 = (c_1, e_1) and 2 = (c_2, e_2), any unit vectors; rectangular where the products allow it",
-        "(38e) with B' of the paper written A: (A (x) B) vec(X) = vec(B X A')",
+        r"Entries between the indices 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$ and 2 $=(\boldsymbol{c}_2, "
+        r"\boldsymbol{e}_2)$; rectangular where the products allow it",
+        r"The last is (38e) with $\boldsymbol{A}$ for the paper's $\boldsymbol{B}$ transposed, $\boldsymbol{B}$ for its $\boldsymbol{A}$",
     ),
 )
 def kronecker_properties() -> Derivation:
@@ -138,7 +139,9 @@ _Z = matrix("Z", _n, _q)
         "vectors": (_ROWS[0].T * _a) * (_ROWS[1].T * _b),
         "trace": Trace(_X.T * _Z),
     },
-    conditions=("Entry 1 = (c_1, e_1) of a (x) b, which is (c_1' a)(e_1' b)",),
+    conditions=(
+        r"Entry 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$ of $\boldsymbol{a}\otimes\boldsymbol{b}$; the trace is that of X' Z",
+    ),
 )
 def vec_of_outer_product() -> Derivation:
     """The entries of vec."""

@@ -58,10 +58,10 @@ def _by_error(flow) -> TracePolynomial:
         "head": Trace(U_i.T * Lambda * Lambda_q),
     },
     conditions=(
-        "e = E(y_q z) - E(zz') W_1' w_2; the flow of W_1 vanishes only if e = 0 or w_2 = 0, as its product with e shows",
+        "e = E(y_q z) - E(z z') W_1' w_2; the flow of W_1 vanishes only if e = 0 or w_2 = 0, as its product with e shows",
         "So the zero-function set is w_2 = 0 and W_1 E(y_q z) = 0: v_i = 0 and tr(U_i' Lambda Lambda_q) = 0 in every head",
     ),
-    erratum="The paper has w_2 = 0 and W_1 = 0, which is one point of this set of dimension H (D^2 - 1).",
+    erratum="The paper has w_2 = 0 and W_1 = 0, which is one point of this set of dimension $H(D^2-1)$.",
 )
 def zero_function_set() -> Derivation:
     """The flow in terms of the error; the case e != 0."""
@@ -95,8 +95,9 @@ def zero_function_set() -> Derivation:
         "loss": (_m - COVARIANCE.I * CROSS).T * COVARIANCE * (_m - COVARIANCE.I * CROSS),
     },
     conditions=(
-        "E(zz') is invertible: Lambda and Lambda_q positive definite",
-        "The loss with m = W_1' w_2: E(zz') is positive definite, so this is the global minimum, also of (7) by the split (T4)",
+        "E(z z') is invertible: Lambda and Lambda_q positive definite",
+        r"The loss with $\boldsymbol{m}$ = W_1' w_2: E(z z') is positive definite, so this is the global "
+        r"minimum, also of (7) by the split (T4)",
     ),
 )
 def global_minimum() -> Derivation:
@@ -107,7 +108,11 @@ def global_minimum() -> Derivation:
     loss = -2 * (CROSS.T * _m) + _m.T * COVARIANCE * _m  # E(y_q - m' z)^2 less E(y_q^2)
     minimum = substitute(loss, {_m: row.T})
     return Derivation.by(
-        Step("The row m of the network, from e = E(y_q z) - E(zz') m", solution, r"\boldsymbol{m}"),
+        Step(
+            r"The row $\boldsymbol{m}$ of the network, from e = E(y_q z) - E(z z') $\boldsymbol{m}$",
+            solution,
+            r"\boldsymbol{m}",
+        ),
         Step("With e = 0", row, part="row"),
         Step("There the flow (13a) vanishes", at_row[0], part="a"),
         Step("And the flow (13b)", at_row[1], part="b"),
@@ -153,9 +158,13 @@ def _length() -> TracePolynomial:
         "dimension": H * (D**2 - 1),
     },
     conditions=(
-        "At w_2 = 0, W_1 E(y_q z) = 0, any number H of heads; E(y_q z) = gamma c with a unit vector c",
-        "Diagonal in the coordinates p, n of size H and W_0 with W_0 c = 0: exactly H negative and H positive directions",
-        "Negative direction at the origin: delta w_2 = n, delta W_1 = n c', where the form is least, relative to the length",
+        r"At w_2 = 0, W_1 E(y_q z) = 0, any number H of heads; E(y_q z) = $\gamma\hat{\boldsymbol{c}}$ with a "
+        r"unit vector $\hat{\boldsymbol{c}}$",
+        r"Diagonal in the coordinates $\boldsymbol{p}$, $\boldsymbol{n}$ of size H and $\boldsymbol{W}_0$ with "
+        r"$\boldsymbol{W}_0\hat{\boldsymbol{c}}=0$:"
+        " exactly H negative and H positive directions",
+        r"Steepest at the origin: $\delta\boldsymbol{w}_2=\boldsymbol{n}$, "
+        r"$\delta\boldsymbol{W}_1=\boldsymbol{n}$ times the row of $\hat{\boldsymbol{c}}$, in units of the length",
     ),
 )
 def index_of_saddle() -> Derivation:
@@ -187,7 +196,7 @@ def index_of_saddle() -> Derivation:
             part="bound",
         ),
         Step(
-            "Directions in which it is flat: all but 2 H, the dimension of the set itself",
+            "Directions in which it is flat: all but $2H$, the dimension of the set itself",
             expand(free),
             part="dimension",
         ),

@@ -126,7 +126,7 @@ def _mirror_flow(weight) -> TracePolynomial:
         "row": (Lambda**2 - M * B * Lambda) * u_i,
         "u": (Lambda**2 - Lambda * B.T * M) * value_row,
     },
-    conditions=("v_j = 0 and U_j = 0 in every head, so that B is the sum of v_j u_j' (vectors) over all heads",),
+    conditions=(r"v_j = 0 and U_j = 0 in every head, so that B is the sum of $\boldsymbol{v}_j$ u_j' over all heads",),
 )
 def mirror_flow() -> Derivation:
     """The flow of the unreduced model on the mirror sector, for all heads at once."""
@@ -147,10 +147,11 @@ def mirror_flow() -> Derivation:
     left={"force": r"\boldsymbol{G}\boldsymbol{e}_d", "level": r"b_d"},
     typed=lambda: {"force": (lambda_**2 - _a * _b * lambda_) * e_d, "level": lambda_ / _a},
     conditions=(
-        "B e_d = b_d e_d; a_d is the eigenvalue (32). A head at v_i = u_i = (vectors) sqrt(b_d) e_d rests where G e_d = 0",
+        "B e_d = b_d e_d; a_d is the eigenvalue (32). A head with both vectors equal to sqrt(b_d) e_d rests where G e_d = 0",
         "One head for each d in S, and the others zero: with H >= D all 2^D functions of the separate model are fixed",
     ),
-    erratum="Two fixed points are a property of (M): with all blocks, (7) has at least the fixed functions of the separate model.",
+    erratum=r"Two fixed points are a property of $(\mathrm{M})$: with all blocks, (7) has at least the fixed "
+    r"functions of the separate model.",
 )
 def mirror_functions() -> Derivation:
     """The force on an eigenvector of Lambda and B, and the level at which it vanishes."""
@@ -179,7 +180,7 @@ def mirror_functions() -> Derivation:
         "exchanged": -2 * (v_i * _k_i.T + _kappa * value_row.T) * Lambda**2 * _q_i,
     },
     conditions=(
-        "Rank one, kappa_i the scalar of the key; lowest order in the weights, the next is the sixth; heads add",
+        r"Rank one, $\kappa_i$ the scalar of the key; lowest order in the weights, the next is the sixth; heads add",
     ),
 )
 def exchanged_channels() -> Derivation:
@@ -193,5 +194,9 @@ def exchanged_channels() -> Derivation:
     exchanged = substitute(orders[3], {v_i: _kappa, _kappa: v_i, _k_i: value_row, value_row: _k_i})
     return Derivation.by(
         Step("The terms of third order in the weights of one head", orders[3], part="third"),
-        Step("The same with (v, k) and (kappa, v) exchanged", exchanged, part="exchanged"),
+        Step(
+            r"The same with ($v_i$, $\boldsymbol{k}_i$) and ($\kappa_i$, $\boldsymbol{v}_i$) exchanged",
+            exchanged,
+            part="exchanged",
+        ),
     )

@@ -57,7 +57,7 @@ define(
     },
     conditions=(
         "One entry v_i of w_2 and one row vec(U_i)' of W_1 for each head; the last head is shown beside the others",
-        "z = vec(beta x_q') = x_q (x) beta, columns stacked; its entry at the index 1 = (c_1, e_1)",
+        r"z = vec(beta x_q') = x_q (x) beta, columns stacked; its entry at the index 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$",
         "With rows stacked, as flatten does, the factors of every Kronecker product are exchanged",
     ),
 )
@@ -188,7 +188,7 @@ _slope = vector("g", FEATURES)  # the gradient of any loss in the row w_2' W_1
         "difference": ZeroMatrix(H, H),
     },
     conditions=(
-        "Any differentiable loss of the network's row w_2' W_1, with gradient g there: not only the squared error",
+        r"Any differentiable loss of the network's row w_2' W_1, with gradient $\boldsymbol{g}$ there: not only the squared error",
         "Any number H of heads",
     ),
 )
@@ -232,7 +232,7 @@ def _convolution(direction) -> TracePolynomial:
     },
     conditions=(
         "K_i = I_D (x) k_i' applies the filter k_i to each of the D blocks of z; a head of rank R adds R of them with one v_i",
-        "c_1 is any unit vector",
+        r"$\boldsymbol{c}_1$ is any unit vector",
     ),
     erratum="K_i has D rows and D^2 columns.",
 )
@@ -258,7 +258,8 @@ _e_1 = AT[0]
     left=r"\sum_{d=1}^{D}(\boldsymbol{B}\boldsymbol{c}_d)\,\boldsymbol{c}_d^\top",
     typed=lambda: B,
     conditions=(
-        "D key-query pairs k = B c_d, q = c_d with v = 1 for an orthonormal basis c_d: H R >= D of them are at hand",
+        r"D key-query pairs, k = B $\boldsymbol{c}_d$ and q = $\boldsymbol{c}_d$ with v = 1, for an orthonormal "
+        r"basis $\boldsymbol{c}_d$; there are H R >= D",
     ),
 )
 def any_map() -> Derivation:

@@ -43,8 +43,8 @@ def separate_expansion() -> TracePolynomial:
     section="Section 2.2",
     left=r"\hat y_q^{(i)}",
     typed=lambda: v_i * beta.T * U_i * x_q,
-    conditions=(HEADS, "The blocks v_i (the vector) and u_i are zero in every head"),
-    erratum="Both blocks must vanish: with the vector v_i zero alone, v_i (w' Lambda_hat w) u_i' x_q remains, equation (C1).",
+    conditions=(HEADS, r"The blocks $\boldsymbol{v}_i$ and u_i are zero in every head"),
+    erratum=r"Both blocks must vanish: with $\boldsymbol{v}_i=0$ alone, v_i (w' Lambda_hat w) u_i' x_q remains, equation (C1).",
 )
 def merged_attention() -> Derivation:
     """Zero blocks in the expansion; it holds for every finite N, for the query token is in no remaining term."""
@@ -79,7 +79,7 @@ def _zero_blocks(expression) -> TracePolynomial:
     },
     conditions=(
         HEADS,
-        "Symbolic rank R: the columns of K_i and Q_i are k_ir and q_ir, kappa_i holds the scalars k_ir of the key",
+        r"Any rank R: the columns of K_i and Q_i are k_{i,r} and q_{i,r}, $\boldsymbol{\kappa}_i$ holds the scalars of the key matrix",
     ),
 )
 def separate_attention_in_blocks() -> Derivation:
@@ -104,8 +104,9 @@ def separate_attention_in_blocks() -> Derivation:
     },
     conditions=(
         HEADS,
-        "The vector v_i and the scalars k_ir of the key are zero in every head",
-        "The columns other than r are those of the matrices named other: a head of rank R is R rank-one heads with one value weight",
+        r"The vector $\boldsymbol{v}_i$ and the scalars $\boldsymbol{\kappa}_i$ of the key are zero in every head",
+        r"$\boldsymbol{K}_{\rm other}$, $\boldsymbol{Q}_{\rm other}$ hold the other columns: rank R is R "
+        r"rank-one heads with one value weight",
     ),
 )
 def separate_attention() -> Derivation:

@@ -146,7 +146,7 @@ def eigenvectors() -> Derivation:
         "trace": Trace(Lambda) * Lambda + 2 / N * Lambda**2,
         "trace-A": Trace(A * Lambda) * Lambda + (Lambda * A * Lambda + Lambda * A.T * Lambda) / N,
     },
-    conditions=(*TOKENS, "A is any constant matrix"),
+    conditions=(*TOKENS, r"$\boldsymbol{A}$ is any constant matrix"),
 )
 def further_moments() -> Derivation:
     """Stein's lemma, one sample covariance at a time."""

@@ -37,7 +37,8 @@ define(
     },
     typed=lambda: {"tokens": X_c, "query": x_q, "targets": y.T, "mask": 0},
     conditions=(
-        "X_c = [x_1 ... x_N] holds the context tokens as columns, y their targets; the target of the query is masked by 0",
+        r"$\boldsymbol{X}_c=[\boldsymbol{x}_1\cdots\boldsymbol{x}_N]$ holds the context tokens, "
+        r"$\boldsymbol{y}$ their targets; that of the query is masked by 0",
     ),
 )
 define(
@@ -65,7 +66,7 @@ define(
     section="Section 2.1",
     left={"context": r"\boldsymbol{y}", "query": "y_q"},
     typed=lambda: {"context": X_c.T * w, "query": w.T * x_q},
-    conditions=("y_n = w' x_n is the entry n of y; there is no label noise",),
+    conditions=(r"y_n = w' x_n is the entry n of $\boldsymbol{y}$; there is no label noise",),
 )
 define(
     "8",
@@ -111,7 +112,10 @@ _prediction = Function(r"\hat{y}_q", real=True)(_weight)
     section="Section 2.3",
     left=r"-\frac12\frac{\partial}{\partial W}(y_q-\hat y_q)^2",
     typed=lambda: (_target - _prediction) * diff(_prediction, _weight),
-    conditions=("tau dW/dt = -(1/2) dL/dW is the average of this over the sequences, for each weight W",),
+    conditions=(
+        r"$\tau\,\frac{dW}{dt} = -\frac12\frac{\partial\mathcal{L}}{\partial W}$ is the average of this over "
+        r"the sequences, for each weight $W$",
+    ),
 )
 def flow_of_one_weight() -> Derivation:
     """The chain rule for one sequence; the average over sequences is linear."""

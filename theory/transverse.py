@@ -17,7 +17,8 @@ from .calculus import collect, substitute
 from .derivation import Derivation, Step
 from .equations import register
 from .moments import expect
-from .notation import B, D, Lambda, Lambda_hat, N, beta, matrix, v_i, vector, w, x_q, y_q
+from .notation import B, D, Lambda, Lambda_hat, M, N, beta, matrix, v_i, vector, w, x_q, y_q
+from .task import average_context
 from .trace_algebra import TracePolynomial
 
 __all__ = ["even_part", "full_loss", "odd_part"]
@@ -59,7 +60,7 @@ def _second_moment():
 
 def _reduced_loss(map_):
     """L(B) as in (9-closed), for statements."""
-    return Trace(Lambda) - 2 * Trace(Lambda * map_ * Lambda) + Trace(map_.T * _second_moment() * map_ * Lambda)
+    return Trace(Lambda) - 2 * Trace(Lambda * map_ * Lambda) + Trace(map_.T * M * map_ * Lambda)
 
 
 @register(
@@ -81,12 +82,13 @@ def _reduced_loss(map_):
     },
     conditions=(
         "B is any map and i any head, so the cross term vanishes for any number of heads together",
-        "For the loss: head i beside heads that add the odd map B_other; E(Lambda_hat^2) is written out",
+        r"For the loss: head i beside heads that add the odd map $\boldsymbol{B}_{\rm other}$; M is E(Lambda_hat^2)",
     ),
 )
 def split_loss() -> Derivation:
     """Odd times even averages to zero over a symmetric law of w."""
-    remaining = full_loss() - expect(even_part() ** 2)
+    error = y_q - beta.T * B_other * x_q - merged_expansion()
+    remaining = average_context(expect(error**2, given=Lambda_hat) - expect(even_part() ** 2, given=Lambda_hat))
     return Derivation.by(
         Step("The part of the prediction that is odd in w", odd_part(), part="odd"),
         Step("The part that is even in w", even_part(), part="even"),
@@ -168,7 +170,7 @@ def even_overlap() -> Derivation:
         - value_row.T * (Lambda**2 - _second_moment() * (B_other + v_i * U_i) * Lambda) * u_i,
     },
     conditions=(
-        "The terms of first and of second order in the vectors v_i and u_i together; pairs of heads add (T4-even)",
+        r"The terms of first and of second order in the vectors $\boldsymbol{v}_i$ and u_i together; pairs of heads add (T4-even)",
         "G = Lambda^2 - M B Lambda is the force of the reduced model: zero at its minimum, where the form is E(y_even^2)/2",
     ),
 )

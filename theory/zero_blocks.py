@@ -24,7 +24,7 @@ prediction = MatrixLetter("yhat_q", 1, 1, r"\hat y_q")  # the output, of all hea
 _others = MatrixLetter("yhat_other", 1, 1, r"\hat y_{\rm other}")  # the output of the other heads
 zero_blocks = {value_row: ZeroMatrix(D, 1), u_i: ZeroMatrix(D, 1)}
 
-JOINT = "The vectors v_j and u_j are zero in every head j; B is then the sum of v_j U_j over all heads"
+JOINT = r"The vectors $\boldsymbol{v}_j$ and u_j are zero in every head j; B is then the sum of v_j U_j over all heads"
 
 
 def pull(head: TracePolynomial, weight) -> TracePolynomial:
@@ -66,7 +66,7 @@ def _derivation(head: TracePolynomial, weight) -> Derivation:
         "average": ZeroMatrix(D, 1),
     },
     conditions=(f"For the average: {JOINT}",),
-    erratum="The paper does not say that the condition is joint: a non-zero u_j in one head moves v_i in every head, equation (39-joint).",
+    erratum=r"The paper does not say that the condition is joint: one non-zero u_j moves $\boldsymbol{v}_i$ in every head (39-joint).",
 )
 def value_block_stays() -> Derivation:
     """Gradient, zero blocks, average."""
@@ -99,15 +99,13 @@ def key_query_block_stays() -> Derivation:
     "Only the symmetry of the task's law is needed",
     kind="exact",
     section="Beside (39) and (40)",
-    left={
-        "v": r"-\tfrac12\partial_{\boldsymbol{v}_i}(y_q-\hat y_q)^2\big|_{-\boldsymbol{w}}",
-        "u": r"-\tfrac12\partial_{\boldsymbol{u}_i}(y_q-\hat y_q)^2\big|_{-\boldsymbol{w}}",
-    },
+    left={"v": r"\boldsymbol{g}_v(-\boldsymbol{w})", "u": r"\boldsymbol{g}_u(-\boldsymbol{w})"},
     typed=lambda: {
         "v": -(Lambda_hat + x_q * x_q.T / N) * U_i * x_q * (w.T * x_q - w.T * Lambda_hat * B * x_q),
         "u": -v_i * (w.T * Lambda_hat * w) * (w.T * x_q - w.T * Lambda_hat * B * x_q) * x_q,
     },
     conditions=(
+        r"$\boldsymbol{g}_v$ and $\boldsymbol{g}_u$: minus half the gradients of one squared error by the two blocks of head i",
         JOINT,
         "The law of w is symmetric, not necessarily Gaussian; tokens of any law. An odd function of w then averages to zero",
     ),
@@ -145,7 +143,7 @@ def parity() -> Derivation:
         "kappa": ZeroMatrix(R, 1),
     },
     conditions=(
-        "For the averages: the vectors v_j and kappa_j are zero in every head j; any rank R, any number of heads",
+        r"For the averages: $\boldsymbol{v}_j$ and $\boldsymbol{\kappa}_j$ are zero in every head j; any rank R, any number of heads",
     ),
 )
 def separate_blocks_stay() -> Derivation:
@@ -181,7 +179,7 @@ _U_other = matrix("U_j", D)
         * u_i
     ),
     conditions=(
-        "The vectors v_l are zero in every head and the vectors u_l in every head but i; j is another head",
+        r"The vectors $\boldsymbol{v}_l$ are zero in every head and the vectors u_l in every head but i; j is another head",
         "So the gradient of the zero block of head j does not vanish, although both its blocks are zero",
     ),
 )
@@ -193,6 +191,6 @@ def joint_condition() -> Derivation:
     seen = substitute(slope, {prediction: here + beta.T * B * x_q})
     return Derivation.by(
         Step("The prediction of head i", here, r"\hat y_q^{(i)}"),
-        Step("Minus half the gradient of one squared error by v_j", slope),
+        Step(r"Minus half the gradient of one squared error by $\boldsymbol{v}_j$", slope),
         Step("The prediction put in, and averaged", expect(seen)),
     )
