@@ -119,8 +119,17 @@ def parity() -> Derivation:
         if flipped != -here:
             raise ArithmeticError(f"the gradient of the {rule} is not odd in w: {here}")
         steps += [
-            Step(f"The gradient of the {rule} for one sequence, with zero blocks", here),
-            Step("For the opposite task vector: minus the same", flipped, part=part),
+            Step(
+                f"The gradient of the {rule} for one sequence, with zero blocks",
+                here,
+                rf"\boldsymbol{{g}}_{part}(\boldsymbol{{w}})",
+            ),
+            Step(
+                "For the opposite task vector: minus the same",
+                flipped,
+                rf"\boldsymbol{{g}}_{part}(-\boldsymbol{{w}})",
+                part,
+            ),
         ]
     return Derivation.by(*steps)
 
