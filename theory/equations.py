@@ -51,6 +51,9 @@ SECTIONS = (
     "algorithms",
     "white",
     "aligned",
+    "merged_plateau",
+    "waiting",
+    "durations",
 )
 
 _registry: dict[str, "Equation"] = {}
