@@ -13,61 +13,52 @@ import numpy as np
 from jaxtyping import Float
 
 from ._checks import positive_number
-from .reduced import ScalarReduction, escaping_ratio, formula
+from .filling import Drop, filled_by, in_units_of
+from .reduced import ScalarReduction
 from .silent import SilentHead
 from .tasks import RegressionTask
 from .weights import SeparateWeights
 
 __all__ = ["CurvePrediction", "predict_curve"]
 
-HALF = 0.5 ** (1 / 3)  # v/v* where B_dd, which goes as v^3, is at half of its final value
-
 
 @dataclass(frozen=True, eq=False)
 class CurvePrediction:
-    """The drops of a run, in the order in which they happen, and the loss curve they make.
+    """The drops of a run, in the order in which they are made, and the loss curve they make."""
 
-    ``directions`` holds the learned unit vectors as columns, ``heads`` the head that learns each, ``escapes`` the time at which each head's
-    truncated flow reaches infinity, and ``drops`` when the component of B along the direction is at half of its final value.
-    """
-
-    reductions: tuple[ScalarReduction, ...]
-    directions: Float[np.ndarray, "D n"]
-    heads: tuple[int, ...]
-    escapes: Float[np.ndarray, " n"]
+    steps: tuple[Drop, ...]
     initial_loss: float
 
     @property
     def drops(self) -> Float[np.ndarray, " n"]:
-        units = np.array([reduction.time_unit for reduction in self.reductions])
-        return self.escapes - units * half_point()
+        """The time of each drop: when the component of B along its direction is at half of its final value."""
+        return np.array([drop.time for drop in self.steps])
 
-    def ratios(self, times: Float[np.ndarray, " T"]) -> Float[np.ndarray, "T n"]:
-        """v/v* of each drop at the times given; its cube is the component of B over its final value."""
-        times = np.asarray(times, dtype=float)
-        columns = [
-            escaping_ratio((escape - times) / reduction.time_unit)[0]
-            for escape, reduction in zip(self.escapes, self.reductions, strict=True)
-        ]
-        return np.stack(columns, axis=-1)
+    @property
+    def directions(self) -> Float[np.ndarray, "D n"]:
+        """The unit vectors learned, as columns."""
+        return np.stack([drop.direction for drop in self.steps], axis=1)
+
+    @property
+    def heads(self) -> tuple[int, ...]:
+        """The head that learns each."""
+        return tuple(drop.head for drop in self.steps)
+
+    def fractions(self, times: Float[np.ndarray, " T"]) -> Float[np.ndarray, "T n"]:
+        """The component of B along each direction, over its final value."""
+        return np.stack([drop.fraction(np.asarray(times, dtype=float)) for drop in self.steps], axis=-1)
 
     def loss(self, times: Float[np.ndarray, " T"]) -> Float[np.ndarray, " T"]:
         """The predicted loss."""
-        ratios = self.ratios(times)
-        loss = np.full(ratios.shape[:-1], self.initial_loss)
-        for i, reduction in enumerate(self.reductions):
-            loss += reduction.loss_drop(ratios[..., i])
+        loss = np.full(np.shape(times), self.initial_loss)
+        for drop, fraction in zip(self.steps, np.moveaxis(self.fractions(times), -1, 0), strict=True):
+            loss += drop.reduction.loss_drop(np.cbrt(fraction))
         return loss
 
     def effective_map(self, times: Float[np.ndarray, " T"]) -> Float[np.ndarray, "T D D"]:
         """The predicted B."""
-        levels = np.array([reduction.fixed_point**3 for reduction in self.reductions])
-        return np.einsum("dn,tn,en->tde", self.directions, self.ratios(times) ** 3 * levels, self.directions)
-
-
-def half_point() -> float:
-    """The time between half of the drop and the escape, in the unit of the reduction: C_rho of (68) at rho^3 = 1/2."""
-    return float(formula("plateau_constant")(HALF))
+        levels = np.array([drop.reduction.fixed_point**3 for drop in self.steps])
+        return np.einsum("dn,tn,en->tde", self.directions, self.fractions(times) * levels, self.directions)
 
 
 def predict_curve(
@@ -77,10 +68,12 @@ def predict_curve(
     tau: float = 1.0,
     route: Literal["quadrature", "flow"] = "quadrature",
 ) -> CurvePrediction:
-    """Predict every drop of a run of rank-one separate attention from its initial weights.
+    """Predict every drop of a run of separate attention from its initial weights.
 
-    ``route`` moves the idle heads from one stage to the next: by inverting the exact quadrature, or by integrating each head's own cubic
-    flow. Fewer heads than directions give as many drops as heads. Raises ``ValueError`` for a rank above 1.
+    ``route`` moves the idle heads from one stage to the next: by inverting the exact quadrature, or by integrating each head's own
+    cubic flow. Heads that are too few for all directions give as many drops as they have slots. For ranks above 1 a head is taken
+    to fill its slots before the next one escapes, which holds for small weights: plateaus inside a head last as the logarithm of
+    the initial scale, the others as its inverse.
     """
     if not isinstance(task, RegressionTask):
         raise TypeError(f"task must be a RegressionTask, got {task!r}")
@@ -89,44 +82,27 @@ def predict_curve(
     tau = positive_number("tau", tau)
     if route not in ("quadrature", "flow"):
         raise ValueError(f"route must be 'quadrature' or 'flow', got {route!r}")
-    H, R, D = weights.k.shape
-    if R != 1 or task.dimension != D:
-        raise ValueError(
-            f"weights must have rank 1 and the task's dimension {task.dimension}, got rank {R} and dimension {D}"
-        )
-    basis = task.eigenvectors.copy()
-    frequencies = task.eigenvalues.copy()
-    idle = {i: SilentHead(weights.v[i], weights.k[i] @ basis, weights.q[i] @ basis, frequencies) for i in range(H)}
-    now, reductions, columns, heads, escapes = 0.0, [], [], [], []
+    D = weights.k.shape[-1]
+    if task.dimension != D:
+        raise ValueError(f"weights must have the task's dimension {task.dimension}, got {D}")
+    move: Callable[[SilentHead, float], SilentHead] = SilentHead.after if route == "quadrature" else SilentHead.flow
+    basis, frequencies = task.eigenvectors, task.eigenvalues.copy()
+    reductions = [ScalarReduction.of(task, d) for d in range(D)]
+    idle = {
+        i: SilentHead(v, k @ basis, q @ basis, frequencies)
+        for i, (v, k, q) in enumerate(zip(weights.v, weights.k, weights.q, strict=True))
+    }
+    now, steps = 0.0, []
     while idle and frequencies.any():
         waits = {i: head.escape_time() for i, head in idle.items()}
         winner = min(waits, key=waits.__getitem__)
         if not np.isfinite(waits[winner]):
             break
-        head = idle.pop(winner)
-        component = _leading(head)
-        reduction = ScalarReduction(
-            float(task.eigenvalues[component]), float(task.second_moment_eigenvalues[component])
-        )
-        escape = now + waits[winner]
-        reductions.append(replace(reduction, tau=tau))
-        columns.append(basis[:, component].copy())
-        heads.append(winner)
-        escapes.append(escape)
-        switch = max(escape - reduction.time_unit, now)
-        frequencies = np.where(np.arange(D) == component, 0.0, frequencies)
-        move: Callable[[SilentHead, float], SilentHead] = SilentHead.after if route == "quadrature" else SilentHead.flow
-        idle = {i: replace(move(other, switch - now), frequencies=frequencies) for i, other in idle.items()}
-        now = switch
-    return CurvePrediction(
-        tuple(reductions),
-        np.stack(columns, axis=1) if columns else np.empty((D, 0)),
-        tuple(heads),
-        tau * np.array(escapes),
-        float(np.sum(task.eigenvalues)),
-    )
-
-
-def _leading(head: SilentHead) -> int:
-    """The fastest growing direction that the head has a component of: the one that it will learn."""
-    return int(np.argmax(np.where(head.amplitudes()[0] + head.amplitudes()[1] > 0, head.frequencies, 0.0)))
+        made = filled_by(idle.pop(winner), now, winner, basis, reductions)
+        for drop in made:
+            switch = max(drop.switch, now)
+            frequencies = np.where(np.arange(D) == drop.component, 0.0, frequencies)
+            idle = {i: replace(move(head, switch - now), frequencies=frequencies) for i, head in idle.items()}
+            now = switch
+        steps += made
+    return CurvePrediction(tuple(in_units_of(drop, tau) for drop in steps), float(np.sum(task.eigenvalues)))

@@ -140,6 +140,23 @@ class SilentHead:
         v = np.sqrt(max(float(anchor.energy(leg.sign * s)), 0.0))
         return anchor.at(leg.sign * s, leg.sign * v * (1 if time >= before else -1))
 
+    def before_escape(self, size: float) -> tuple[float, "SilentHead"]:
+        """The time at which \\|v\\| has grown to ``size`` on the way to the escape, and the head there.
+
+        Raises ``ValueError`` if the head never escapes, or has always been that large.
+        """
+        before, leg = self._path
+        if not leg.escapes:
+            raise ValueError("head must escape, got one that does not")
+        anchor = leg.head
+        farthest = 0.0
+        while anchor.energy(leg.sign * farthest) < size**2:
+            farthest += 1 / leg.rate
+        if farthest == 0:
+            raise ValueError(f"size must be above the head's |v| = {abs(anchor.v):.6g}, got {size!r}")
+        place: Any = brentq(lambda x: float(anchor.energy(leg.sign * x)) - size**2, 0, farthest, xtol=1e-14 / leg.rate)
+        return before + leg.time(place), anchor.at(leg.sign * place, leg.sign * size)
+
     def flow(self, time: float, *, rtol: float = 1e-10) -> "SilentHead":
         """The head after a time below its escape time, by integrating its cubic flow (61), (69)."""
         R, D = self.k.shape
