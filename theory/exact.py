@@ -24,7 +24,8 @@ def equal(left: Any, right: Any) -> bool:
     if _is_matrix_formula(left) or _is_matrix_formula(right):
         if isinstance(left, MatrixBase) or isinstance(right, MatrixBase):
             return False
-        return TracePolynomial(left) == TracePolynomial(right)
+        left, right = TracePolynomial(left), TracePolynomial(right)
+        return left == right and left.shape == right.shape  # zeros of two shapes are equal in the algebra, not as statements
     left, right = sympy.sympify(left), sympy.sympify(right)
     if not isinstance(left, sympy.Expr) or not isinstance(right, sympy.Expr):
         return left == right
