@@ -25,7 +25,7 @@ def equal(left: Any, right: Any) -> bool:
         if isinstance(left, MatrixBase) or isinstance(right, MatrixBase):
             return False
         left, right = TracePolynomial(left), TracePolynomial(right)
-        return left == right and left.shape == right.shape  # zeros of two shapes are equal in the algebra, not as statements
+        return left == right and left.shape == right.shape  # the algebra has one zero, statements one for each shape
     left, right = sympy.sympify(left), sympy.sympify(right)
     if not isinstance(left, sympy.Expr) or not isinstance(right, sympy.Expr):
         return left == right
