@@ -223,7 +223,7 @@ def count() -> Derivation:
     sets = combsimp(Product(ratio.subs(m, step), (step, 0, m - 1)).doit())
     return Derivation.by(
         Step("Each eigenvector is learned or not", generating),
-        Step("From (1 + x) f' = D f, the ratio of one coefficient to the one before", ratio),
+        Step("From $(1+x)f'(x)=D f(x)$, the ratio of one coefficient to the one before", ratio),
         Step("So the number of sets of m eigenvectors", sets),
         Step(
             "The rank of the effective map is at most R H, the number of slots",

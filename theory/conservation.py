@@ -122,7 +122,7 @@ def norm_rates() -> Derivation:
 
 @register(
     "T6",
-    "The whole R x R matrix K' K - Q' Q of a head is conserved, for any loss",
+    "The whole matrix K' K - Q' Q of a head is conserved, for any loss",
     kind="exact",
     section="beside (85)",
     left={

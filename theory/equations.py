@@ -32,6 +32,7 @@ SECTIONS = (
     "separate",
     "conservation",
     "landscape",
+    "conditions",
     "levels",
     "completeness",
     "stability",

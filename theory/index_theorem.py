@@ -76,7 +76,9 @@ def direction_form() -> TracePolynomial:
     },
     conditions=(
         *AT,
-        "$\\delta K_a = W\\mu + W_\\perp\\Xi$, $\\delta Q_a = W\\nu + W_\\perp\\Psi$: the columns of $W_\\perp$ are the "
+        "$\\delta\\boldsymbol{K}_a=\\boldsymbol{W\\mu}+\\boldsymbol{W}_\\perp\\boldsymbol{\\Xi}$ and "
+        "$\\delta\\boldsymbol{Q}_a=\\boldsymbol{W\\nu}+\\boldsymbol{W}_\\perp\\boldsymbol{\\Psi}$: the columns of "
+        "$\\boldsymbol{W}_\\perp$ are the "
         "eigenvectors not learned",
         "one direction: a row of Xi and of Psi, along e_d; since the matrices of eigenvalues are diagonal, rows do not mix",
     ),
@@ -91,7 +93,8 @@ def active_slots() -> Derivation:
     return Derivation.by(
         Step("Half the loss in the active slots", whole, "F"),
         Step(
-            "Differentiate twice and put the fixed point in, with $\\kappa V\\theta^\\top = M_S^{-1}\\Lambda_S$; what stays within the "
+            "Differentiate twice and put the fixed point in, with $\\boldsymbol{\\kappa "
+            "V\\theta}^\\top=\\boldsymbol{M}_S^{-1}\\boldsymbol{\\Lambda}_S$; what stays within the "
             "span only adds a square",
             rewrite(there, learned_rules() | outside | {kappa * V * theta.T: M_S.I * Lambda_S}),
             HALF_LOSS,
@@ -107,11 +110,16 @@ def within():
 
 
 @cache
+def moves() -> dict:
+    """A variation of the slots along one unlearned eigenvector: by x and y it moves the effective map, by xi_0 and eta_0 it does not."""
+    return {xi: kappa.T * M_S * Lambda_S.I * x + xi_0, eta: theta.T * Lambda_S.I * M_S * y + eta_0}
+
+
+@cache
 def core_form() -> TracePolynomial:
-    """The same, split into the m directions that move the effective map and the n - m that do not."""
-    moving = {xi: kappa.T * M_S * Lambda_S.I * x + xi_0, eta: theta.T * Lambda_S.I * M_S * y + eta_0}
+    """The form (T2b) in x, y and the redundant moves."""
     redundant = {theta * V * xi_0: 0 * x, kappa * V * eta_0: 0 * x}
-    return rewrite(substitute(direction_form(), moving), redundant | {kappa * V * theta.T: M_S.I * Lambda_S})
+    return rewrite(substitute(direction_form(), moves()), redundant | {kappa * V * theta.T: M_S.I * Lambda_S})
 
 
 @register(
@@ -128,20 +136,21 @@ def core_form() -> TracePolynomial:
     ),
     conditions=(
         *AT,
-        "$\\theta V\\xi_0 = 0$ and $\\kappa V\\eta_0 = 0$: n - m dimensions each, which V pairs without degeneracy, "
-        "since $\\kappa V\\theta^\\top$ has rank m",
+        "$\\boldsymbol{\\theta V\\xi}_0=0$ and $\\boldsymbol{\\kappa V\\eta}_0=0$: n - m dimensions each",
     ),
 )
 def split() -> Derivation:
     """Write the variation of the slots as one that moves the effective map, by x and y, and one that does not."""
     return Derivation.by(
         Step("The form (T2b)", direction_form(), HALF_LOSS),
+        Step("Write xi as a move of the effective map and a redundant move", moves()[xi], r"\boldsymbol{\xi}"),
+        Step("And eta", moves()[eta], r"\boldsymbol{\eta}"),
+        Step("The mixed terms vanish", core_form(), HALF_LOSS),
         Step(
-            "With $\\xi = \\kappa^\\top M_S\\Lambda_S^{-1}x + \\xi_0$ and $\\eta = \\theta^\\top\\Lambda_S^{-1}M_S\\,y + \\eta_0$: "
-            "the mixed terms vanish",
-            core_form(),
-            HALF_LOSS,
+            "V pairs all redundant moves: one left out would be xi_0 = kappa' x, and theta V xi_0, which must be zero, would be",
+            rewrite(theta * V * kappa.T * x, {kappa * V * theta.T: M_S.I * Lambda_S}),
         ),
+        Step("So the form", core_form(), HALF_LOSS),
     )
 
 
@@ -231,11 +240,12 @@ def index() -> Derivation:
     left={"index": r"\min\,\mathrm{index}(\mathcal{M}_m)", "rate": r"\text{rate}"},
     typed=lambda: {"index": (R * ceiling(m / R) - m) * (D - m), "rate": value * lambda_**2 / tau},
     conditions=(
-        "S = {1, ..., m}; zero exactly if R divides m, or m = D",
+        "$S=\\{1,\\dots,m\\}$; zero exactly if R divides m, or m = D",
         "rate: at which an empty slot of a head with value weight v takes up an eigenvector, so that the plateau lasts "
         "for a time that grows as ln(1/w_init)",
     ),
-    erratum="The paper says that plateaus are at m that divides R; it is the other way round, as in its own list m = 0, 2, 4, 6 for R = 2",
+    erratum="The paper says that plateaus are at m that divides R; it is the other way round, as in its own list m = 0, 2, 4, "
+    "6 for R = 2",
 )
 def levels() -> Derivation:
     """The index (T2e) without inversions, for the least number of active heads that can hold m eigenvectors."""

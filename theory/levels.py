@@ -66,7 +66,7 @@ def fixed_loss() -> Derivation:
         "loss": r"\mathcal{L}(\mathcal{M}_m)",
         "limit": r"\lim_{N\to\infty}\mathcal{L}(\mathcal{M}_m)",
         "drop": r"\mathcal{L}(\mathcal{M}_{m-1})-\mathcal{L}(\mathcal{M}_m)",
-        "drop, first order": r"\lambda_m-\frac{\lambda_m+T}{N}",
+        "drop, first order": r"\mathcal{L}(\mathcal{M}_{m-1})-\mathcal{L}(\mathcal{M}_m)+O(N^{-2})",
     },
     typed=lambda: {
         "loss": T - over_directions(lambda_ * ridge(lambda_), last=m),
@@ -74,7 +74,7 @@ def fixed_loss() -> Derivation:
         "drop": eigenvalue[m] * ridge(eigenvalue[m]),
         "drop, first order": eigenvalue[m] - (eigenvalue[m] + T) / N,
     },
-    conditions=(SPECTRUM, "S = {1, ..., m}"),
+    conditions=(SPECTRUM, "$S=\\{1,\\dots,m\\}$"),
     erratum="The drop is lambda_m only as N goes to infinity: its relative deficit is (1 + T / lambda_m) / N to first order, "
     "10 to 42 % in the paper's figures",
 )

@@ -108,8 +108,9 @@ def zero_head() -> Derivation:
     },
     typed=lambda: {"key norm": v_i**2, "query norm": v_i**2, "key": v_i**2 * Mu * Mu.T * k, "value": 1 / eta},
     conditions=("eta is the singular value of the multiplier to which k_i and q_i belong; up to signs",),
-    erratum="The paper concludes from k_i = v_i^2 M^2 k_i that k_i is an eigenvector of M. It is one of M M': where a symmetric M has the "
-    "eigenvalues eta and -eta, k_i need not be an eigenvector, see (77-gaps)",
+    erratum="The paper concludes from $\\boldsymbol{k}_i=v_i^2\\boldsymbol{\\mathsf{M}}^2\\boldsymbol{k}_i$ that k_i is an "
+    "eigenvector of the multiplier. "
+    "It is one of its square: where the multiplier has the eigenvalues eta and -eta, k_i need not be an eigenvector, see (77-gaps)",
 )
 def nonzero_head() -> Derivation:
     """Combine (74a) to (74c)."""
@@ -124,7 +125,10 @@ def nonzero_head() -> Derivation:
         Step("k' times (74b), with (74a)", rewrite(k.T * key, to_value), "", "key norm"),
         Step("q' times (74c), with (74a)", rewrite(query.T * q, to_value), "", "query norm"),
         Step(
-            "(74c) in (74b): the key is an eigenvector of M M', with eigenvalue $1/v_i^2 = \\eta^2$", again, "", "key"
+            "(74c) in (74b): the key is an eigenvector of $\\boldsymbol{\\mathsf{MM}}^\\top$, with eigenvalue $1/v_i^2 = \\eta^2$",
+            again,
+            "",
+            "key",
         ),
         Step("So the value weight, up to its sign", root, "", "value"),
     )
@@ -171,10 +175,11 @@ def sum_of_queries() -> Derivation:
         "shared cost": 3 * n ** Rational(1, 3) * xi ** Rational(2, 3),
     },
     conditions=(
-        "map, image: one head with M = diag(1, -1), v = 1, k = (1, 1) / sqrt(2), q = (1, -1) / sqrt(2)",
+        "map, image: one head with the multiplier diag(1, -1), v = 1, $\\boldsymbol{k}=(1,1)/\\sqrt2$, $\\boldsymbol{q}=(1,-1)/\\sqrt2$",
         "shared: n heads with equal weights serve one eigenvector with eigenvalue xi",
     ),
-    erratum="k is an eigenvector of M^2 but not of M; heads may share an eigenvector, so that v^3 need not be an eigenvalue of A; "
+    erratum="k is an eigenvector of the square of the multiplier, but not of the multiplier; heads may share an eigenvector, "
+    "so that v^3 need not be an eigenvalue of A; "
     "and such stationary weights are not minimal, for their cost exceeds 3 xi^(2/3) by the factor n^(1/3)",
 )
 def gaps() -> Derivation:
@@ -212,7 +217,9 @@ def gaps() -> Derivation:
         "landscape": lambda_ ** Rational(-1, 3) * ridge(lambda_) ** Rational(1, 3),
     },
     conditions=(
-        "$k_i = v_i u$ and $q_i = v_i z$ with the unit singular vectors u and z of A for the singular value xi; where A is positive "
+        "$\\boldsymbol{k}_i=v_i\\boldsymbol{u}$ and $\\boldsymbol{q}_i=v_i\\boldsymbol{z}$ with the unit singular vectors u "
+        "and z of the matrix A for "
+        "the singular value xi; where A is positive "
         "semi-definite, u = z is its eigenvector",
         "landscape: A is the effective map (23) of a fixed point",
     ),
@@ -241,7 +248,8 @@ def minimal_weights() -> Derivation:
     left=r"v^2+\|\boldsymbol{k}\|^2+\|\boldsymbol{q}\|^2-3\,(|v|\,\|\boldsymbol{k}\|\,\|\boldsymbol{q}\|)^{2/3}",
     typed=lambda: (r_v + r_k + r_q) / 2 * ((r_v - r_k) ** 2 + (r_k - r_q) ** 2 + (r_q - r_v) ** 2),
     conditions=(
-        "r_v, r_k, r_q are $|v|^{2/3}$, $\\|k\\|^{2/3}$, $\\|q\\|^{2/3}$: not negative, and zero only where they are equal",
+        "r_v, r_k, r_q are $|v|^{2/3}$, $\\|\\boldsymbol{k}\\|^{2/3}$, $\\|\\boldsymbol{q}\\|^{2/3}$: not negative, and zero "
+        "only where they are equal",
     ),
 )
 def means() -> Derivation:

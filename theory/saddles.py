@@ -44,7 +44,8 @@ u = Symbol("u", positive=True)
     },
     conditions=(
         "all weights of all heads are scaled by epsilon",
-        "plateau: those of one idle head, the others making the map of a fixed point; its cubic term has both signs unless all is learned",
+        "plateau: those of one idle head, the others making the map of a fixed point; its cubic term has both signs unless "
+        "all is learned",
     ),
 )
 def origin() -> Derivation:
@@ -90,8 +91,9 @@ def escape_time(rate: Expr) -> Expr:
         "separate, next order": tau * a / (2 * lambda_**3) * (end**2 - start**2),
     },
     conditions=(
-        "from w_init to a small delta, along the direction that grows first: $U_i = u\\Lambda^2/\\gamma$, $v_i = u$, $\\gamma = "
-        "\\|\\Lambda^2\\|$; and $k_i = q_i = u e$, $v_i = u$",
+        "from w_init to a small delta, along the direction that grows first: "
+        "$\\boldsymbol{U}_i=u\\boldsymbol{\\Lambda}^2/\\gamma$, $v_i = u$, $\\gamma = "
+        "\\|\\boldsymbol{\\Lambda}^2\\|$; and $\\boldsymbol{k}_i=\\boldsymbol{q}_i=u\\boldsymbol{e}$, $v_i = u$",
     ),
 )
 def escape() -> Derivation:
@@ -135,7 +137,9 @@ def escape() -> Derivation:
         "singular value": lambda_**3 / a,
     },
     conditions=(
-        "sigma_d are the singular values of $M^{1/2}(M^{-1}\\Lambda)\\Lambda^{1/2}$; by Eckart and Young the best map of rank r "
+        "sigma_d are the singular values of "
+        "$\\boldsymbol{M}^{1/2}(\\boldsymbol{M}^{-1}\\boldsymbol{\\Lambda})\\boldsymbol{\\Lambda}^{1/2}$; by Eckart and Young "
+        "the best map of rank r "
         "keeps the r largest",
         "lambda^3 / a rises with lambda (T1c): so the least loss of R H slots is that of (24) at m = min(D, R H)",
     ),

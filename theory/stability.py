@@ -71,7 +71,8 @@ def second_variation() -> Derivation:
         Step("Half the loss", half_loss(), "F"),
         Step("Differentiate twice", head_form(), HALF_LOSS, "anywhere"),
         Step(
-            "At a fixed point, where $\\boldsymbol{M\\Gamma}=\\boldsymbol{\\Lambda P}$ and P keeps the columns of Lambda K and Lambda Q: a "
+            "At a fixed point, where $\\boldsymbol{M\\Gamma}=\\boldsymbol{\\Lambda P}$ and P keeps the columns of Lambda K "
+            "and Lambda Q: a "
             "square, and a term that only variations out of the span feel",
             rewrite(there, {M * Gamma: Lambda * P} | in_span),
             HALF_LOSS,
@@ -93,7 +94,9 @@ def force_of_head():
     typed=lambda: (
         delta_v**2 * Trace(Q * K.T * M * K * Q.T * Lambda) - 2 * c * delta_v * Trace(Q.T * omega() * omega() * Q)
     ),
-    conditions=("v_i = 0, $\\delta K_i = c\\,G Q_i$: negative for large c unless G Q_i = 0; likewise for $G K_i$",),
+    conditions=(
+        "v_i = 0 and $\\delta\\boldsymbol{K}_i=c\\,\\boldsymbol{GQ}_i$: negative for large c unless G Q_i = 0; likewise with G K_i",
+    ),
 )
 def idle_head() -> Derivation:
     """The form (T2a) at v_i = 0 along a variation of the value weight and of the keys, along G Q."""
