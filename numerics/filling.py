@@ -25,6 +25,7 @@ from .silent import SilentHead
 __all__ = ["Drop", "filled_by"]
 
 HALF = 0.5 ** (1 / 3)  # v/v* where v^3, and with it B_dd, is at half of its final value
+ABSENT = 1e-13  # amplitudes below this fraction of the head's are rounding: the head has no component there
 SETTLED = 1e-8  # relative distance from the fixed point at which a head counts as filled
 
 
@@ -87,7 +88,7 @@ def _slots(
     for component in np.argsort(-head.frequencies, kind="stable"):
         rest = amplitudes[:, component] - taken.T @ (taken @ amplitudes[:, component])  # what faster modes leave to it
         size = float(np.linalg.norm(rest))
-        if head.frequencies[component] > 0 and size > 0 and len(taken) < len(head.k):
+        if head.frequencies[component] > 0 and size > ABSENT * np.linalg.norm(amplitudes) and len(taken) < len(head.k):
             taken = np.vstack([taken, rest / size])
             components.append(int(component))
             starts.append(size)

@@ -68,12 +68,15 @@ def predict_curve(
     tau: float = 1.0,
     route: Literal["quadrature", "flow"] = "quadrature",
 ) -> CurvePrediction:
-    """Predict every drop of a run of separate attention from its initial weights.
+    r"""Predict every drop of a run of separate attention from its initial weights.
 
     ``route`` moves the idle heads from one stage to the next: by inverting the exact quadrature, or by integrating each head's own
     cubic flow. Heads that are too few for all directions give as many drops as they have slots. For ranks above 1 a head is taken
     to fill its slots before the next one escapes, which holds for small weights: plateaus inside a head last as the logarithm of
     the initial scale, the others as its inverse.
+
+    Eigenvalues that agree to 1e-9 are taken as equal: the head then learns the direction of its own weights in their eigenspace.
+    Eigenvalues that nearly agree are told apart where :math:`(\lambda_i^2 - \lambda_j^2)/\lambda_i^2 \cdot \ln(1/w_{\rm init})` is large.
     """
     if not isinstance(task, RegressionTask):
         raise TypeError(f"task must be a RegressionTask, got {task!r}")
@@ -98,7 +101,11 @@ def predict_curve(
         winner = min(waits, key=waits.__getitem__)
         if not np.isfinite(waits[winner]):
             break
-        made = filled_by(idle.pop(winner), now, winner, basis, reductions)
+        head = idle.pop(winner)
+        rotation = _principal_axes(head)
+        basis, head = basis @ rotation, head.rotated(rotation)
+        idle = {i: other.rotated(rotation) for i, other in idle.items()}
+        made = filled_by(head, now, winner, basis, reductions)
         for drop in made:
             switch = max(drop.switch, now)
             frequencies = np.where(np.arange(D) == drop.component, 0.0, frequencies)
@@ -106,3 +113,18 @@ def predict_curve(
             now = switch
         steps += made
     return CurvePrediction(tuple(in_units_of(drop, tau) for drop in steps), float(np.sum(task.eigenvalues)))
+
+
+def _principal_axes(head: SilentHead) -> np.ndarray:
+    """A rotation inside each set of equal frequencies, after which the first direction of the set is the one that the head learns."""
+    rotation = np.eye(len(head.frequencies))
+    left = {int(d) for d in np.flatnonzero(head.frequencies)}
+    while left:
+        first = min(left)
+        alike = sorted(
+            d for d in left if abs(head.frequencies[d] - head.frequencies[first]) <= 1e-9 * head.frequencies[first]
+        )
+        left -= set(alike)
+        if len(alike) > 1:
+            rotation[np.ix_(alike, alike)] = np.linalg.svd(head.growing[:, alike])[2].T
+    return rotation

@@ -119,6 +119,15 @@ class SilentHead:
         leg = _Leg(anchor, float(np.sign(anchor.acceleration)))
         return float(leg.time(abs(self.turning_point))), leg
 
+    @property
+    def growing(self) -> Float[np.ndarray, "R D"]:
+        """The amplitudes of the modes that grow on the way to the escape: A_d where v ends positive, B_d where it ends negative."""
+        return (self.k + self._path[1].sign * self.q) / 2
+
+    def rotated(self, rotation: Float[np.ndarray, "D D"]) -> "SilentHead":
+        """The head in the basis of the columns of ``rotation``, which may mix directions of equal frequency only."""
+        return replace(self, k=self.k @ rotation, q=self.q @ rotation)
+
     def escape_time(self) -> float:
         """The time, in units of tau, in which the head would reach infinity; infinite if it never does."""
         if self.sign == 0:
