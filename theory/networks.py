@@ -19,7 +19,7 @@ from .rewriting import block_product, rewrite, sum_over
 from .trace_algebra import TracePolynomial
 from .zero_blocks import prediction
 
-__all__ = ["CROSS", "FEATURES", "W_1", "feature", "flow_of_layers", "w_2", "z"]
+__all__ = ["COVARIANCE", "CROSS", "FEATURES", "W_1", "feature", "flow_of_layers", "w_2", "z"]
 
 FEATURES = D**2
 W_1, w_2 = matrix("W_1", H, FEATURES), vector("w_2", H)

@@ -21,11 +21,12 @@ from .notation import B, D, Lambda, Lambda_hat, M, N, beta, matrix, v_i, vector,
 from .task import average_context
 from .trace_algebra import TracePolynomial
 
-__all__ = ["even_part", "full_loss", "odd_part"]
+__all__ = ["B_other", "U_j", "even_part", "full_loss", "odd_part", "row_j", "u_j", "v_j"]
 
 B_other = matrix("B_other", D, latex=r"\boldsymbol{B}_{\rm other}")  # the odd map of all other heads
-_U_j, _u_j, _v_j = matrix("U_j", D), vector("u_j", D), Symbol("v_j", real=True)
-_row_j = vector("vv_j", D, latex=r"\boldsymbol{v}_j")
+# A second head
+U_j, u_j, v_j = matrix("U_j", D), vector("u_j", D), Symbol("v_j", real=True)
+row_j = vector("vv_j", D, latex=r"\boldsymbol{v}_j")
 _scale = Symbol("epsilon", positive=True)
 
 
@@ -143,12 +144,12 @@ def _even_overlap(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j):
     kind="exact",
     section="Beside (7) and Section 2.3",
     left=r"\mathbb{E}[\hat y_{\rm even}^{(i)}\,\hat y_{\rm even}^{(j)}]",
-    typed=lambda: _even_overlap(v_i, value_row, U_i, u_i, _v_j, _row_j, _U_j, _u_j),
+    typed=lambda: _even_overlap(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j),
     conditions=("Any two heads, or one head with itself: E(y_even^2) is the sum over all pairs",),
 )
 def even_overlap() -> Derivation:
     """Average over the task, the query (up to its sixth moment) and the context."""
-    other = substitute(even_part(), {U_i: _U_j, u_i: _u_j, value_row: _row_j, v_i: _v_j})
+    other = substitute(even_part(), {U_i: U_j, u_i: u_j, value_row: row_j, v_i: v_j})
     return Derivation.by(
         Step("The even part of head i", even_part(), r"\hat y_{\rm even}^{(i)}"),
         Step("Times that of head j, averaged", expect(even_part() * other)),
