@@ -24,6 +24,7 @@ from iclflow.theory.notation import D, H, Lambda, Lambda_hat, M, N, R, beta, w, 
 from iclflow.theory.trace_algebra import TracePolynomial
 from sympy import MatrixBase, MatrixExpr, MatrixSymbol, Symbol, Trace
 from sympy.matrices.expressions import Identity, Inverse, MatAdd, MatMul, MatPow, Transpose, ZeroMatrix
+from sympy.matrices.expressions.matexpr import MatrixElement
 
 SIZES = {D: 3, H: 2, R: 2}
 ALPHABET = {
@@ -57,20 +58,25 @@ def mutants(entry: Equation, limit: int, rng: np.random.Generator) -> Iterator[t
     statement = entry.statement
     by_kind: dict[str, list] = {}
     for path, formula in leaves(statement):
-        for kind, change, mutated in changes(formula):
-            where = "".join(f"[{step}]" for step in path)
-            by_kind.setdefault(kind, []).append(
-                (f"{kind} {change}{f' in {where}' if where else ''}", path, formula, mutated)
-            )
+        for kind, change, place, new in changes(formula):
+            by_kind.setdefault(kind, []).append((f"{kind} {change}", path, formula, place, new))
     for candidates in by_kind.values():
         rng.shuffle(candidates)  # type: ignore[arg-type]
     taken = 0
     while taken < limit and any(by_kind.values()):
         for candidates in by_kind.values():
             if candidates and taken < limit:
-                change, path, formula, mutated = candidates.pop()
-                taken += 1
-                yield change, rebuilt(statement, path, mutated), formula, mutated
+                change, path, formula, place, new = candidates.pop()
+                mutated = _formula_with(formula, place, new)
+                if mutated is not None:
+                    taken += 1
+                    where = "".join(f"[{step}]" for step in path)
+                    yield (
+                        f"{change}{f' in {where}' if where else ''}",
+                        rebuilt(statement, path, mutated),
+                        formula,
+                        mutated,
+                    )
 
 
 def leaves(statement: Any, path: tuple = ()) -> Iterator[tuple[tuple, sympy.Basic]]:
@@ -105,22 +111,26 @@ def rebuilt(statement: Any, path: tuple, formula: sympy.Basic) -> Any:
     return type(statement)(rebuilt(part, rest, formula) if i == step else part for i, part in enumerate(statement))
 
 
-def changes(formula: sympy.Basic) -> Iterator[tuple[str, str, sympy.Basic]]:
-    """(kind, description, mutated formula) of every change of one place that gives a formula at all."""
+def changes(formula: sympy.Basic) -> Iterator[tuple[str, str, tuple, Any]]:
+    """(kind, description, place, new node) of every change of one place; some of them are no formulas."""
     letters = sorted(formula.atoms(MatrixSymbol) | ALPHABET, key=str)
-    yield "sign", "of the whole", -formula
-    yield "factor", "2 on the whole", 2 * formula
-    yield "factor", "1 + 1/N on the whole", (1 + 1 / N) * formula
+    yield "sign", "of the whole", (), -formula
+    yield "factor", "2 on the whole", (), 2 * formula
+    yield "factor", "1 + 1/N on the whole", (), (1 + 1 / N) * formula
     scalars = sorted(formula.free_symbols - {N} - set(SIZES), key=str)
     scalars = [symbol for symbol in scalars if isinstance(symbol, Symbol)]
     for place, node in _places(formula):
         for kind, change, new in _node_changes(node, letters, scalars):
-            try:
-                mutated = _with(formula, place, new)
-                if mutated != formula and _is_well_formed(mutated):
-                    yield kind, change, mutated
-            except (ValueError, TypeError, AttributeError, NotImplementedError):
-                continue  # the change does not fit there, such as a sum of unlike shapes
+            yield kind, change, place, new
+
+
+def _formula_with(formula, place: tuple, new) -> sympy.Basic | None:
+    """The formula with one node replaced; None where that changes nothing or is no formula, such as a sum of unlike shapes."""
+    try:
+        mutated = _with(formula, place, new)
+        return mutated if mutated != formula and _is_well_formed(mutated) else None
+    except (ValueError, TypeError, AttributeError, NotImplementedError):
+        return None
 
 
 def _node_changes(node, letters, scalars) -> Iterator[tuple[str, str, Any]]:
@@ -164,7 +174,7 @@ def _node_changes(node, letters, scalars) -> Iterator[tuple[str, str, Any]]:
 def _places(formula: sympy.Basic, place: tuple = ()) -> Iterator[tuple[tuple, sympy.Basic]]:
     """Every node with its place; not inside letters, nor at the exponents and bound indices, where a change may not be a formula."""
     yield place, formula
-    if isinstance(formula, MatrixSymbol | Symbol | sympy.Sum | sympy.Integral | sympy.Indexed):
+    if isinstance(formula, MatrixSymbol | Symbol | Identity | ZeroMatrix | sympy.Sum | sympy.Integral | sympy.Indexed):
         if isinstance(formula, sympy.Sum | sympy.Integral):
             yield from _places(formula.args[0], (*place, 0))
         return
@@ -234,6 +244,9 @@ def _value(node, values: dict, rng: np.random.Generator):
         else:
             values[node] = rng.uniform(0.2, 0.9) * (1 if node.is_nonnegative else rng.choice([-1, 1]))
         return values[node]
+    if isinstance(node, MatrixElement):
+        matrix, row, column = node.args
+        return np.atleast_2d(_value(matrix, values, rng))[int(row), int(column)]
     if (node.is_number and not node.args) or isinstance(node, sympy.Number | sympy.NumberSymbol):
         return complex(node) if node.is_real is False else float(node)
     return _operation(node, [_value(argument, values, rng) for argument in node.args])

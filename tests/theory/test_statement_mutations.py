@@ -29,16 +29,17 @@ mutations = load_benchmark()
 
 def test_every_wrong_statement_is_refused_and_every_right_one_accepted():
     rng = np.random.default_rng(11)
-    found = [mutant for entry in mutations.derived_equations() for mutant in mutations.tried(entry, 6, rng)]
+    found = [mutant for entry in mutations.derived_equations() for mutant in mutations.tried(entry, 3, rng)]
     assert [mutant for mutant in found if mutant.fault] == []
     assert len(found) > 300
     by_numbers = sum(mutant.ground == "numbers" for mutant in found)
     assert by_numbers > len(found) / 2
 
 
-@pytest.mark.parametrize("number", [entry.number for entry in mutations.derived_equations()])
-def test_there_are_five_ways_to_be_wrong(number):
-    assert len({mutant.change for mutant in mutations.tried(equation(number), 5, np.random.default_rng(3))}) == 5
+def test_there_are_five_ways_to_be_wrong():
+    for entry in mutations.derived_equations():
+        ways = {change for change, *_ in mutations.mutants(entry, 5, np.random.default_rng(3))}
+        assert len(ways) == 5, entry.number
 
 
 def test_an_equation_that_takes_anything_is_found_out():
@@ -56,7 +57,7 @@ def test_an_equation_that_takes_anything_is_found_out():
         (log(N**2), 2 * log(N), True),
         (sqrt(N) ** 3, N * sqrt(N), True),
         (Lambda**2 / N, Lambda**2 / (N + 1), False),
-        ((x_q.T * Lambda * x_q)[0, 0], Trace(x_q * x_q.T * Lambda), True),
+        (Trace(x_q.T * Lambda * x_q), Trace(x_q * x_q.T * Lambda), True),
     ],
 )
 def test_equality_by_numbers(one, other, same):
@@ -69,35 +70,34 @@ from dataclasses import replace
 from sympy import Symbol
 import iclflow.theory.equations as registry
 
-if sys.argv[1] == "garbage":
-    add = registry._add
-    registry._add = lambda entry: add(replace(entry, typed=lambda: Symbol("garbage")))
+add = registry._add
+registry._add = lambda entry: add(replace(entry, typed=lambda: Symbol("garbage")))
 began = time.perf_counter()
-for entry in registry.equations():
-    if entry.derivation is not None:
-        print(entry.number, entry.derive())
-        if sys.argv[1] == "garbage" and entry.holds():
-            sys.exit(f"({entry.number}) holds with garbage for a statement")
-print(time.perf_counter() - began, file=sys.stderr)
+derived = [entry for entry in registry.equations() if entry.derivation is not None]
+printed = [f"{entry.number} {entry.derive()}" for entry in derived]
+seconds = time.perf_counter() - began
+holding = [entry.number for entry in derived if entry.holds()]
+if holding:
+    sys.exit(f"{holding} hold with garbage for a statement")
+print("\\n".join(printed))
+print(seconds, file=sys.stderr)
 """
 
 
-def derive_all(statements: str, hash_seed: int) -> tuple[str, float]:
-    environment = os.environ | {"PYTHONHASHSEED": str(hash_seed), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-c", DERIVE_ALL, statements]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=200)
-    assert done.returncode == 0, done.stderr
-    return done.stdout, float(done.stderr.split()[-1])
-
-
 def test_derivations_are_quick_and_do_not_look_at_the_statements():
-    printed, seconds = derive_all("typed", 0)
+    """All derivations in a new process with other hashes, where every statement is garbage: the same steps, in under 30 seconds."""
+    environment = os.environ | {"PYTHONHASHSEED": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", DERIVE_ALL], capture_output=True, text=True, env=environment, timeout=200
+    )
+    assert done.returncode == 0, done.stderr
+    here = [f"{entry.number} {entry.derive()}" for entry in mutations.derived_equations()]
+    assert done.stdout.rstrip("\n") == "\n".join(here)
+    seconds = float(done.stderr.split()[-1])
     print(f"all derivations, cold: {seconds:.1f} s")
     assert seconds < 30
-    with_garbage, _ = derive_all("garbage", 1)
-    assert with_garbage == printed
 
 
 def test_every_equation_holds():
     assert [entry.number for entry in equations() if not entry.holds()] == []
-    assert all(entry.holds() is False for entry in [replace(equation("31"), typed=lambda: Symbol("garbage"))])
+    assert not replace(equation("31"), typed=lambda: Symbol("garbage")).holds()
