@@ -1,0 +1,247 @@
+"""Plant one fault at a time in a copy of the symbolic engine, and see whether its tests notice.
+
+    python benchmarks/mutations.py [--jobs 2] [--only TEXT]
+
+Each mutation replaces one piece of text, which must occur exactly once in its module, in a temporary copy of the theory package that
+comes first on the path; the engine's tests then run until something fails. A mutation that no test notices is a survivor: the script
+names it and exits with 1. The working tree is never touched.
+"""
+
+import argparse
+import contextlib
+import importlib
+import io
+import multiprocessing
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = [
+    "test_moments",
+    "test_trace_algebra",
+    "test_printing",
+    "test_moments_oracle",
+    "test_calculus",
+]  # the quick ones first
+
+
+class Mutation(NamedTuple):
+    module: str
+    old: str
+    new: str
+    breaks: str
+
+
+# ruff: noqa: E501  (one line a mutation: what is replaced, by what)
+MUTATIONS = [
+    # Words: letters, transposes, cancellation, rotations, cuts
+    Mutation("words", "symmetric = getattr(symbol, \"is_symmetric_letter\", False) or symbol.shape", "symmetric = symbol.shape", "symmetric letters differ from their transposes"),
+    Mutation("words", "_transposed.append(code & ~1 if symmetric else code ^ 1)", "_transposed.append(code & ~1)", "every letter is symmetric"),
+    Mutation("words", "_starts_cut.append(column if flipped else row)", "_starts_cut.append(row)", "a transposed vector is not seen to start a scalar"),
+    Mutation("words", "_ends_cut.append(row if flipped else column)", "_ends_cut.append(column)", "a transposed vector is not seen to end a scalar"),
+    Mutation("words", "return _symbols[code >> 2].shape[code & 1]", "return _symbols[code >> 2].shape[0]", "rows of a transposed rectangle"),
+    Mutation("words", "return tuple([_transposed[code] for code in reversed(word)])", "return tuple([_transposed[code] for code in word])", "transposition keeps the order"),
+    Mutation("words", "return tuple([code ^ 2 for code in reversed(word)])", "return tuple([code ^ 2 for code in word])", "an inverse keeps the order"),
+    Mutation("words", "if kept and kept[-1] == code ^ 2:", "if kept and kept[-1] == code ^ 3:", "letters cancel their inverse transposes"),
+    Mutation("words", "    return tuple(kept)\n", "    return word\n", "inverses do not cancel"),
+    Mutation("words", "for ring in (word + word, transpose(word) * 2):", "for ring in (word + word,):", "traces are not transposed"),
+    Mutation("words", "for ring in (word + word, transpose(word) * 2):", "for ring in (word + word, word[::-1] * 2):", "traces are reversed without transposing"),
+    Mutation("words", "        for start in range(n):\n", "        for start in range(n - 1):\n", "one rotation is missed"),
+    Mutation("words", "while len(word) > 1 and word[0] == word[-1] ^ 2:", "while False:", "inverses do not cancel across the ends of a trace"),
+    Mutation("words", "        return [], [size]\n", "        return [], []\n", "tr(I) = 1"),
+    Mutation("words", "    if len(cuts) < 2:\n", "    if len(cuts) < 3:\n", "a trace with two cuts stays one word"),
+    Mutation("words", "    word = word[cuts[0] :] + word[: cuts[0]]\n", "    word = word[cuts[0] :]\n", "what precedes the first cut is lost"),
+    Mutation("words", "    if not cuts and not (row and column):\n", "    if not (row and column):\n", "scalars inside an open word are not cut out"),
+    Mutation("words", "    return head + tail, _segments(middle, [cut - cuts[0] for cut in cuts[1:]])", "    return head + tail, []", "scalars between two cuts are dropped"),
+    Mutation("words", "        return word[cuts[-1] :], _segments(word[: cuts[-1]], cuts)", "        return word[cuts[-1] :], _segments(word[: cuts[-1]], cuts[:1])", "scalars before a row are dropped"),
+    Mutation("words", "return head, _segments(rest, [cut - cuts[0] for cut in cuts[1:]] + [len(rest)])", "return head, _segments(rest, [len(rest)])", "scalars after a column stay together"),
+    Mutation("words", "        return None, _segments(word, [*cuts, len(word)])", "        return None, _segments(word, [len(word)])", "a product of scalars stays together"),
+    Mutation("words", "return symbol.name, code & 3, str(symbol.args)", "return code, code & 3, str(symbol.args)", "the order of terms depends on the order of first sight"),
+    # Trace algebra
+    Mutation("trace_algebra", "exponents[generator] = exponents.get(generator, 0) + exponent\n    return tuple(sorted", "exponents[generator] = exponent\n    return tuple(sorted", "powers of scalars do not add"),
+    Mutation("trace_algebra", "    return tuple(sorted([*left, *right]))", "    return tuple([*left, *right])", "products of traces are ordered"),
+    Mutation("trace_algebra", "(multiply_scalars(s, s2), t, None): n * n2\n", "(multiply_scalars(s, s2), t, None): n\n", "a number in tr(I) is dropped"),
+    Mutation("trace_algebra", "    total = terms.get(term, 0) + number\n", "    total = terms.get(term, 0) - number\n", "sign of a repeated term"),
+    Mutation("trace_algebra", "        terms.pop(term, None)\n", "        pass\n", "cancelled terms survive"),
+    Mutation("trace_algebra", "            accumulate(terms, term, number)\n        return TracePolynomial.from_terms(terms, shape, self.conditions | other.conditions)", "            accumulate(terms, term, number)\n        return TracePolynomial.from_terms(terms, shape, self.conditions)", "a sum forgets the conditions of one side"),
+    Mutation("trace_algebra", "        return self._scaled(-1)\n", "        return self._scaled(1)\n", "negation"),
+    Mutation("trace_algebra", "        return (-self) + other\n", "        return self + other\n", "subtraction from the left"),
+    Mutation("trace_algebra", "return other if other is NotImplemented else product(other, self)\n", "return other if other is NotImplemented else product(self, other)\n", "multiplication from the left"),
+    Mutation("trace_algebra", "(scalars, traces, words.transpose(word)): n for", "(scalars, traces, word): n for", "the transpose of a polynomial"),
+    Mutation("trace_algebra", "self.shape[::-1], self.conditions)", "self.shape, self.conditions)", "the shape of a transpose"),
+    Mutation("trace_algebra", "        identity = read(self.shape[0]).terms\n", "        identity = {((), (), None): 1}\n", "the trace of an identity term"),
+    Mutation("trace_algebra", "        return self.terms == other.terms and (zero_shape or self.shape == other.shape)", "        return self.terms == other.terms", "a scalar equals an identity matrix or shapes are ignored"),
+    Mutation("trace_algebra", "        shape = None\n    terms: Terms = {}\n    for (scalars_l", "        pass\n    terms: Terms = {}\n    for (scalars_l", "a 1 x 1 product keeps its shape"),
+    Mutation("trace_algebra", "(*traces_r, *cut)), word), number_l * number_r)", "traces_r), word), number_l * number_r)", "scalars cut out of a product are dropped"),
+    Mutation("trace_algebra", "(*traces_r, *cut)), word), number_l * number_r)", "(*traces_r, *cut)), word), number_l)", "one number of a product is dropped"),
+    Mutation("trace_algebra", "word, cut = words.open_(word_l + word_r)", "word, cut = words.open_(word_r + word_l)", "matrices commute"),
+    Mutation("trace_algebra", "    return TracePolynomial.from_terms(terms, shape, left.conditions | right.conditions)", "    return TracePolynomial.from_terms(terms, shape, right.conditions)", "a product forgets a condition"),
+    Mutation("trace_algebra", "        base, exponent = base.reciprocal(), -exponent\n", "        exponent = -exponent\n", "negative powers are positive"),
+    Mutation("trace_algebra", "        if exponent & 1:\n", "        if True:\n", "powers by squaring"),
+    Mutation("trace_algebra", "    if not word and shape == (1, 1):\n        return one(None)\n", "", "the 1 x 1 identity is not the number 1"),
+    Mutation("trace_algebra", "class _Port(MatrixSymbol):\n    \"\"\"A constant vector that no user's symbol can be equal to, whatever its name.\"\"\"", "_Port = MatrixSymbol", "ports can be a user's symbols"),
+    Mutation("trace_algebra", "            if (right and right[0] ^ 1 == turned[0]) or (left and left[0] ^ 1 == turned[-1]):\n                turned = words.transpose(turned)\n", "", "a transposed word is opened the wrong way round"),
+    Mutation("trace_algebra", "                tail = turned[:-1]\n", "                tail = turned[:-1][::-1]\n", "the tail of an outer product is reversed"),
+    Mutation("trace_algebra", "                others.append(closed)\n        if right", "                pass\n        if right", "opening a matrix drops its scalar factors"),
+    Mutation("trace_algebra", "flipped = tuple((generator, -exponent) for generator, exponent in scalars)", "flipped = scalars", "1/N is N"),
+    Mutation("trace_algebra", "{(flipped, (), None): _exact(1 / Fraction(number))}", "{(flipped, (), None): number}", "1/2 is 2"),
+    Mutation("trace_algebra", "words.inverse(word)): 1}, value.shape", "word): 1}, value.shape", "the inverse of a word is the word"),
+    Mutation("trace_algebra", "(Transpose, lambda expression: read(expression.arg).T)", "(Transpose, lambda expression: read(expression.arg))", "transposes are not read"),
+    Mutation("trace_algebra", "factor, constant = -factor, constant * (-1) ** exponent", "factor, constant = -factor, constant", "the sign of a denominator"),
+    Mutation("trace_algebra", "    symbol = symbol.T if words.is_transposed(code) else symbol\n", "", "transposes are not written to SymPy"),
+    Mutation("trace_algebra", "    names = sorted(words.name_key", "    names = list(words.name_key", "the order of a product of traces depends on the order of first sight"),
+    # Moments
+    Mutation("moments", "        if self.covariance != self.covariance.T:\n            raise ValueError(f\"Gaussian:", "        if False:\n            raise ValueError(f\"Gaussian:", "an asymmetric covariance is accepted"),
+    Mutation("moments", "(\"covariance\", Identity(size), (size, size)),", "(\"covariance\", 2 * Identity(size), (size, size)),", "the default covariance"),
+    Mutation("moments", "        if total != 1:\n", "        if False:\n", "mixture weights need not sum to 1"),
+    Mutation("moments", "weight * _integrate(polynomial, part) for", "_integrate(polynomial, part) for", "mixtures are not weighted"),
+    Mutation("moments", "return order[::-1]", "return order", "laws are integrated from the innermost out"),
+    Mutation("moments", "polynomial.conditions | moments.conditions)", "polynomial.conditions)", "the condition of an inverse is lost"),
+    Mutation("moments", "        if one.symbol in result.free_symbols - given:\n", "        if one.symbol in result.free_symbols:\n", "given symbols are averaged"),
+    Mutation("moments", "accumulate(total, (multiply_scalars(scalars, inner), closed, None), number * value)", "accumulate(total, (scalars, closed, None), number * value)", "powers of 1/N do not add up along the recursion"),
+    Mutation("moments", "accumulate(total, (multiply_scalars(scalars, inner), closed, None), number * value)", "accumulate(total, (multiply_scalars(scalars, inner), closed, None), value)", "multiplicities are dropped"),
+    Mutation("moments", "(scalars, multiply_traces(closed, constant), None): n for", "(scalars, closed, None): n for", "constant factors are dropped"),
+    Mutation("moments", "multiply_traces(t1, t2), w1 + (w2 or ())), n1 * n2\n", "multiply_traces(t1, t2), w1 + (w2 or ())), n1\n", "numbers in a covariance are dropped"),
+    Mutation("moments", "                        accumulate(\n                            longer, (multiply_scalars(s1, s2), multiply_traces(t1, t2), w1 + (w2 or ())), n1 * n2\n                        )\n", "                        longer[multiply_scalars(s1, s2), multiply_traces(t1, t2), w1 + (w2 or ())] = n1 * n2\n", "equal terms of a product of two sums are lost"),
+    Mutation("moments", "(trace_of(word) if word else self._dimension).items()", "(trace_of(word) if word else ONE).items()", "the trace of an empty product is 1"),
+    Mutation("moments", "        if word == (self.code,):  # a 1 x 1 symbol is its own transpose\n            return [()]\n", "", "a 1 x 1 Gaussian is met twice"),
+    Mutation("moments", "        yield ONE, [[row, law.mean], *([other] for other in others)]\n", "", "the mean is ignored"),
+    Mutation("moments", "            yield ONE, [[row[1:], law.covariance], *([other] for other in others)]\n", "            pass\n", "x' A x does not meet itself"),
+    Mutation("moments", "            for other_row in self._rows(other):\n", "            for other_row in self._rows(other)[:1]:\n", "a quadratic form is met at one end only"),
+    Mutation("moments", "[[row, law.covariance, words.transpose(other_row)], *rest]", "[[row, law.covariance, other_row], *rest]", "a row is not turned to a column"),
+    Mutation("moments", "        yield ONE, [[covariance, rest], *unchanged]\n", "", "the mean of the struck factor"),
+    Mutation("moments", "            yield weight, [[covariance, words.transpose(before), s, after], *unchanged]\n", "", "the first winding inside a word is dropped"),
+    Mutation("moments", "            yield weight, [[covariance, words.transpose(before), s, after], *unchanged]\n", "            yield weight, [[covariance, before, s, after], *unchanged]\n", "the first winding is not transposed"),
+    Mutation("moments", "            yield weight, [[covariance, after], [before, s], *unchanged]\n", "", "the trace that splits off is missed"),
+    Mutation("moments", "            yield weight, [[covariance, after], [before, s], *unchanged]\n", "            yield weight, [[covariance, before], [after, s], *unchanged]\n", "the split puts the factors on the wrong sides"),
+    Mutation("moments", "                yield weight, [[covariance, words.transpose(loop), s, rest], *unchanged]\n", "", "one winding between two traces is dropped"),
+    Mutation("moments", "                yield weight, [[covariance, loop, s, rest], *unchanged]\n", "                yield weight, [[covariance, words.transpose(loop), s, rest], *unchanged]\n", "both windings between two traces are the same"),
+    Mutation("moments", "                loop = after + before\n", "                loop = before + after\n", "a trace is cut open at the wrong place"),
+    Mutation("moments", "self.share = (1 / law.samples).terms", "self.share = (1 / law.samples**2).terms", "1/N^2 for 1/N"),
+    Mutation("moments", "yield self.minus_share, word[: i + 1], word[i:]", "yield self.share, word[: i + 1], word[i:]", "the sign of the derivative of an inverse"),
+    Mutation("moments", "weight = samples / (samples - TracePolynomial(self.size) - 1)", "weight = samples / (samples - TracePolynomial(self.size))", "N - D for N - D - 1"),
+    Mutation("moments", "condition = samples.to_sympy() > self.size + 1", "condition = samples.to_sympy() > self.size", "the condition of an inverse is too weak"),
+    Mutation("moments", "        yield (1 - share).terms, independent\n", "        yield ONE, independent\n", "pairs of equal tokens are counted as independent"),
+    Mutation("moments", "        yield share.terms, [[joint, outer]]\n", "        yield ONE, [[joint, outer]]\n", "1/N of the fourth moments"),
+    Mutation("moments", "independent = [[law.covariance, inner], [law.covariance, outer]]", "independent = [[law.covariance, inner, law.covariance, outer]]", "two traces of fourth moments are joined"),
+    Mutation("moments", "inner, outer = traces[i][j + 1 : m], traces[i][m + 1 :] + traces[i][:j]", "outer, inner = traces[i][j + 1 : m], traces[i][m + 1 :] + traces[i][:j]", "the fourth-moment map is applied to the outer word (equivalent for a covariance of the same map only)"),
+    # Calculus
+    Mutation("calculus", "        rest = (code, *rest, code)  # d tr(W^-1 P)", "        rest = (code, *rest)  # d tr(W^-1 P)", "the derivative of an inverse has one inverse only"),
+    Mutation("calculus", "    return -matrix if words.is_inverse(code) else matrix\n", "    return matrix\n", "the sign of the derivative of an inverse"),
+    Mutation("calculus", "    if not words.is_transposed(code):\n        matrix = matrix.T\n", "", "the gradient is transposed"),
+    Mutation("calculus", "_cyclic_derivative(code, closed[j + 1 :] + closed[:j], symbol.shape)", "_cyclic_derivative(code, closed[:j] + closed[j + 1 :], symbol.shape)", "an occurrence is turned to the wrong place"),
+    Mutation("calculus", "traces[:i] + traces[i + 1 :], None): number}, None)", "traces[i + 1 :], None): number}, None)", "the product rule drops the traces before"),
+    Mutation("calculus", "        return (result + result.T) / 2\n", "        return result + result.T\n", "the symmetric gradient is twice too large"),
+    Mutation("calculus", "        return (result + result.T) / 2\n", "        return result\n", "the symmetric gradient is not symmetric"),
+    Mutation("calculus", "sympy.diff(coefficient_of(coefficient), symbol)", "coefficient_of(coefficient) / symbol", "the power rule without its factor"),
+    Mutation("calculus", "        slopes.append((slope.T * direction).trace())\n", "        slopes.append((slope * direction).trace())\n", "the derivative contracts with the wrong transpose"),
+    Mutation("calculus", "    return derivative(derivative(scalar, directions), directions)", "    return derivative(derivative(scalar, directions), directions) / 2", "the Hessian form is halved"),
+    Mutation("calculus", "            value = value.T if words.is_transposed(code) else value\n", "", "a transposed symbol is replaced untransposed"),
+    Mutation("calculus", "                value = _reciprocal(value, words.symbol_of(code))\n", "                pass\n", "an inverted symbol is replaced uninverted"),
+    Mutation("calculus", "result = product(result, TracePolynomial(base) ** exponent)", "result = product(result, TracePolynomial(base))", "powers of a replaced scalar"),
+    Mutation("calculus", "simultaneous=True)\n            )", "simultaneous=False)\n            )", "scalars in a denominator are replaced one after the other"),
+    Mutation("calculus", "            matrices[words.letter(symbol) >> 2] = value\n", "            matrices[words.letter(symbol) >> 2] = value.T\n", "replacements are transposed"),
+    Mutation("calculus", "        matrix = matrix.T if words.is_transposed(code) else matrix\n", "", "explicit entries of a transpose"),
+    Mutation("calculus", "plain[min(i, j), max(i, j)] if symmetric", "plain[i, j] if symmetric", "explicit symmetric matrices are not symmetric"),
+    Mutation("calculus", "            scalar = scalar * multiply(closed[cut:] + closed[:cut]).trace()", "            scalar = scalar + multiply(closed[cut:] + closed[:cut]).trace()", "explicit traces are added"),
+    Mutation("calculus", "exponent = next((e for g, e in scalars if scalar_of(g) == by), 0)", "exponent = next((abs(e) for g, e in scalars if scalar_of(g) == by), 0)", "collect takes 1/N for N"),
+    # Printing
+    Mutation("printing", "    sign = \"-\" if number < 0 else \"\"\n", "    sign = \"\"\n", "signs are not printed"),
+    Mutation("printing", "        return inner if count == 1 else style.power(inner, count)\n", "        return inner\n", "powers of traces are not printed"),
+    Mutation("printing", "            name = name + style.transposed\n", "            name = name + \"\"\n", "transposes are not printed"),
+    Mutation("printing", "            name = style.power(name, -count)\n", "            name = style.power(name, count)\n", "inverses are printed as powers"),
+    Mutation("printing", "        bottom.insert(0, str(number.denominator))\n", "        pass\n", "denominators are not printed"),
+    Mutation("printing", " and below.endswith(r\"\\right)\")", "", "LaTeX loses a bracket of a squared denominator"),
+]  # fmt: skip
+
+
+def source(module: str) -> str:
+    return (ROOT / "theory" / f"{module}.py").read_text(encoding="utf-8")
+
+
+def misplaced() -> list[Mutation]:
+    """Mutations whose text does not occur exactly once, or that change nothing."""
+    return [m for m in MUTATIONS if source(m.module).count(m.old) != 1 or m.old == m.new]
+
+
+class FirstFailure:
+    """A pytest plugin that remembers what failed first."""
+
+    name = ""
+
+    def pytest_runtest_logreport(self, report):
+        if report.failed and not self.name:
+            self.name = report.nodeid
+
+    pytest_collectreport = pytest_runtest_logreport
+
+
+def outcome(mutation: Mutation | None) -> tuple[str, float]:
+    """'survived' if the tests pass, else the first test that failed; None stands for the engine as it is. Runs in a process of its own."""
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
+        package = Path(folder) / "iclflow" / "theory"
+        shutil.copytree(ROOT / "theory", package, ignore=shutil.ignore_patterns("__pycache__"))
+        if mutation:
+            text = source(mutation.module).replace(mutation.old, mutation.new)
+            (package / f"{mutation.module}.py").write_text(text, encoding="utf-8")
+        shutil.copytree(ROOT / "tests" / "theory", Path(folder) / "tests", ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", folder)
+        os.chdir(folder)
+        sys.path.insert(0, folder)
+        sys.dont_write_bytecode = True
+        first = FirstFailure()
+        options = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", "--hypothesis-profile=no-shrinking"]
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+            code = pytest.main([*options, *(f"tests/{name}.py" for name in TESTS)], plugins=[first])
+        imported = sys.modules.get("iclflow.theory.words")
+        if imported and not str(imported.__file__).startswith(folder):
+            raise RuntimeError(f"the copy in {folder} is not the one imported: {imported.__file__}")
+        if code and not first.name:
+            raise RuntimeError(output.getvalue()[-2000:])
+        os.chdir(ROOT)
+    return ("survived" if code == 0 else first.name.split("/")[-1]), time.perf_counter() - started
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=2, help="mutants tested at a time")
+    parser.add_argument("--only", default="", help="only mutations whose description or module contains this text")
+    arguments = parser.parse_args()
+    if wrong := misplaced():
+        print("These texts do not occur exactly once:", *(f"{m.module}: {m.old!r}" for m in wrong), sep="\n  ")
+        return 2
+    chosen = [m for m in MUTATIONS if arguments.only in f"{m.module}: {m.breaks}"]
+    started = time.perf_counter()
+    survivors = []
+    # each mutant in a fresh fork of this process, which has loaded what the tests import, but not the engine
+    with multiprocessing.get_context("fork").Pool(arguments.jobs, maxtasksperchild=1) as pool:
+        for mutation, (noticed, seconds) in zip([None, *chosen], pool.imap(outcome, [None, *chosen]), strict=True):
+            if mutation is None:
+                print(f"The engine as it is: {noticed}, {seconds:.0f} s", flush=True)
+                if noticed != "survived":
+                    return 2
+                continue
+            print(f"{mutation.module:14} {mutation.breaks:78} {noticed}  {seconds:.0f} s", flush=True)
+            if noticed == "survived":
+                survivors.append(mutation)
+    minutes = (time.perf_counter() - started) / 60
+    print(f"\ncaught {len(chosen) - len(survivors)} of {len(chosen)} planted faults in {minutes:.1f} minutes")
+    for mutation in survivors:
+        print(f"SURVIVED {mutation.module}: {mutation.breaks}\n    {mutation.old!r}\n -> {mutation.new!r}")
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    os.environ["OMP_NUM_THREADS"] = "1"
+    for package in ("sympy", "numpy", "torch", "hypothesis.strategies"):  # loaded once, for every fork
+        importlib.import_module(package)
+    sys.exit(main())
