@@ -158,7 +158,8 @@ def eigenspace_conditions() -> tuple[TracePolynomial, TracePolynomial]:
     white = {Lambda: lambda_ * Identity(D), M: a * Identity(D), B: lambda_ / a * Pi}
     force_there = substitute(force(), white)
     map_there = substitute(B, white)
-    return a / lambda_**3 * (map_there.T * force_there), a / lambda_**3 * (force_there * map_there.T)
+    scale = TracePolynomial(a / lambda_**3)
+    return scale * map_there.T * force_there, scale * force_there * map_there.T
 
 
 @register(

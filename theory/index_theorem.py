@@ -7,6 +7,7 @@ learned, plus a square; along each it splits into pairs of two dimensions.
 """
 
 from functools import cache
+from typing import Any
 
 from sympy import Expr, Identity, IndexedBase, Matrix, Sum, Symbol, Trace, ceiling, factor, symbols
 
@@ -200,7 +201,7 @@ inversions = IndexedBase("I", integer=True, nonnegative=True)
 index_d = Symbol("d", integer=True, positive=True)
 
 
-def redundant_index(slots: Expr) -> Expr:
+def redundant_index(slots: Expr) -> Any:
     """Negative eigenvalues from the redundant slots, slots - m of them in each of the D - m directions not learned."""
     coupling = Symbol("c", positive=True)
     hyperbolic = Matrix([[0, -coupling], [-coupling, 0]])  # the last term of (T2c), on one pair

@@ -80,7 +80,8 @@ def fixed_loss() -> Derivation:
 )
 def plateau_loss() -> Derivation:
     """The loss (59) with the first m eigenvectors learned, the drop between two such levels, and its first order in 1/N."""
-    off, gain = written_loss_along().subs(s, 0), -written_loss_along().coeff(s, 1)
+    off = written_loss_along().subs(s, 0)
+    gain = off - written_loss_along().subs(s, 1)
     drop = gain.subs(lambda_, eigenvalue[m])
     inverse = Symbol("y", positive=True)
     first = series(cancel(drop.subs(N, 1 / inverse)), inverse, 0, 2).removeO().subs(inverse, 1 / N)

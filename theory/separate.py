@@ -5,7 +5,9 @@ other heads enter through their sum B_rest, so that B = B_rest + v_i K_i Q_i' ho
 made. M stands for E(Lambda_hat^2), equation (31).
 """
 
-from sympy import MatrixExpr, Symbol, Trace
+from typing import Any
+
+from sympy import Symbol, Trace
 
 from .calculus import gradient, substitute
 from .derivation import Derivation, Step
@@ -33,30 +35,30 @@ TRANSPOSE = (
 )
 
 
-def rank_one_head() -> MatrixExpr:
+def rank_one_head() -> Any:
     return v_i * k * q.T
 
 
-def rank_R_head() -> MatrixExpr:
+def rank_R_head() -> Any:
     return v_i * K * Q.T
 
 
-def head_flow(loss, head: MatrixExpr, weights: tuple) -> tuple[TracePolynomial, ...]:
+def head_flow(loss, head: Any, weights: tuple) -> tuple[TracePolynomial, ...]:
     """tau dW/dt = -1/2 dL/dW, equation (10), for the weights of one head, the loss being a function of the effective map B."""
     whole = substitute(loss, {B: B_rest + head})
     return tuple(-gradient(whole, weight) / 2 for weight in weights)
 
 
-def flow_in_force(head: MatrixExpr, weights: tuple) -> dict:
+def flow_in_force(head: Any, weights: tuple) -> dict:
     """{W: tau dW/dt} for any loss: by the chain rule the gradient of tr(G' B) with G = -1/2 dL/dB held fixed."""
     return {weight: gradient(Trace(G.T * head), weight) for weight in weights}
 
 
-def effective_map(head: MatrixExpr) -> MatrixExpr:
+def effective_map(head: Any) -> Any:
     return B_rest + head
 
 
-def paper_force(head: MatrixExpr) -> MatrixExpr:
+def paper_force(head: Any) -> Any:
     return Lambda**2 - M * effective_map(head) * Lambda
 
 

@@ -17,6 +17,7 @@ The projector is the scalar s, 1 for d in S and 0 elsewhere; ``on_and_off`` uses
 
 from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 from sympy import Add, Expr, IndexedBase, Mul, S, Sum, Symbol, Trace
 
@@ -96,7 +97,7 @@ def on_and_off(formula: Expr) -> Expr:
     return off.expand() + s * (on - off).expand()
 
 
-def over_directions(formula: Expr, first=1, last=D, components: Mapping | None = None) -> Expr:
+def over_directions(formula: Expr, first: Any = 1, last: Any = D, components: Mapping | None = None) -> Any:
     """The sum of a function of lambda, s and of components {symbol: IndexedBase} over the directions d = first, ..., last."""
     bases = {lambda_: eigenvalue, s: indicator, **(components or {})}
     return Sum(formula.subs({symbol: base[d] for symbol, base in bases.items()}), (d, first, last))
