@@ -21,6 +21,9 @@ from .weights import SeparateWeights
 
 __all__ = ["CurvePrediction", "predict_curve"]
 
+# The largest entry of the initial effective map, over its final value, for which heads still count as idle.
+SMALL = 0.1
+
 
 @dataclass(frozen=True, eq=False)
 class CurvePrediction:
@@ -75,6 +78,8 @@ def predict_curve(
     to fill its slots before the next one escapes, which holds for small weights: plateaus inside a head last as the logarithm of
     the initial scale, the others as its inverse.
 
+    Raises ``ValueError`` for weights so large that their effective map is of the order of what is to be learned.
+
     Eigenvalues that agree to 1e-9 are taken as equal: the head then learns the direction of its own weights in their eigenspace.
     Eigenvalues that nearly agree are told apart where :math:`(\lambda_i^2 - \lambda_j^2)/\lambda_i^2 \cdot \ln(1/w_{\rm init})` is large.
     """
@@ -88,6 +93,12 @@ def predict_curve(
     D = weights.k.shape[-1]
     if task.dimension != D:
         raise ValueError(f"weights must have the task's dimension {task.dimension}, got {D}")
+    initial = task.eigenvectors.T @ weights.effective_map() @ task.eigenvectors
+    begun = float(np.max(np.abs(initial) * (task.second_moment_eigenvalues / task.eigenvalues)[:, None]))
+    if begun > SMALL:
+        raise ValueError(
+            f"weights must be small: their effective map has to be below {SMALL} of what is learned, and is {begun:.3g}"
+        )
     move: Callable[[SilentHead, float], SilentHead] = SilentHead.after if route == "quadrature" else SilentHead.flow
     basis, frequencies = task.eigenvectors, task.eigenvalues.copy()
     reductions = [ScalarReduction.of(task, d) for d in range(D)]

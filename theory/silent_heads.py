@@ -8,17 +8,33 @@ conservation law (79): the paper stops at (63), before this last step.
 
 from functools import cache
 
-from sympy import Function, Matrix, Symbol, ZeroMatrix, diff, exp, expand, factor, integrate, oo, sqrt, symbols
+from sympy import (
+    Function,
+    Matrix,
+    Symbol,
+    ZeroMatrix,
+    diff,
+    exp,
+    expand,
+    factor,
+    integrate,
+    log,
+    oo,
+    solve,
+    sqrt,
+    symbols,
+)
 
 from .calculus import substitute
 from .derivation import Derivation
-from .notation import B, D, lambda_, t, tau
+from .notation import B, D, lambda_, t, tau, w_init
 from .reduction import on_eigenvectors, second_moment_eigenvalue, separate_force
 from .residual import require_zero
 from .time_integral import v_0
 
 __all__ = [
-    "A_d", "B_d", "deflated_force", "escape_time", "k_0", "mode_energy", "mode_solution", "q_0", "silent_force", "silent_time",
+    "A_d", "B_d", "deflated_force", "direction_error", "escape_time", "k_0", "mode_energy", "mode_solution", "q_0", "silent_force",
+    "silent_time",
 ]  # fmt: skip
 
 silent_time = Symbol("s", real=True)  # s, the integral of v over t/tau
@@ -111,4 +127,21 @@ def escape_time() -> Derivation:
         ("its second derivative is positive", factor(diff(mode_energy().result, silent_time, 2))),
         ("for one mode with k = q = v: v(s)", root),
         ("whose escape time is", aligned),
+    )
+
+
+@cache
+def direction_error() -> Derivation:
+    r"""How far the growing head is from its direction when it drops (beside (25)): the next mode is of the order of
+    :math:`w_{\rm init}^{\,1 - (\lambda_{m+2}/\lambda_{m+1})^2}` then, relative to the growing one.
+
+    Modes grow as :math:`w_{\rm init}\,e^{\lambda_d^2s}`, and the drop is where the growing one is of order one. The result is the exponent.
+    """
+    growing, following = symbols("lambda_{m+1} lambda_{m+2}", positive=True)
+    reached = solve(log(w_init) + growing**2 * silent_time, silent_time)[0]
+    amplitude = log(w_init) + following**2 * reached
+    return Derivation.by(
+        ("s at which the growing mode is of order one", reached),
+        ("the logarithm of the next mode's amplitude then", amplitude),
+        ("over ln(w_init)", (amplitude / log(w_init)).expand()),
     )

@@ -135,6 +135,8 @@ def test_refusals(task):
         predict_curve(task, np.zeros(3))
     with pytest.raises(ValueError, match="route"):
         predict_curve(task, SeparateWeights.initialize(task, heads=5, scale=0.1, rng=rng), route="guess")
+    with pytest.raises(ValueError, match="weights must be small"):
+        predict_curve(task, SeparateWeights.initialize(task, heads=5, scale=10.0, rng=rng))
     few = SeparateWeights.initialize(task, heads=2, scale=0.01, rng=rng, allow_deficient=True)
     assert len(predict_curve(task, few).drops) == 2
 
@@ -180,3 +182,23 @@ def test_equal_eigenvalues_and_one_dimension():
         times = np.linspace(0, flow.times[-1], 3000)
         apart = np.abs(prediction.loss(times) - flow.loss_at(times)) > 0.01
         assert apart.mean() < 0.01
+
+
+def test_brief_plateaus_last_as_the_logarithm_of_the_scale(task):
+    """T3: slopes 3.712, 8.032 and 35.588 for the three plateaus inside a head of rank 4."""
+    weights = SeparateWeights.initialize(task, heads=2, rank=4, scale=1.0, rng=np.random.default_rng(0))
+    gaps = []
+    for scale in (1e-4, 1e-10):
+        small = SeparateWeights(scale * weights.v, scale * weights.k, scale * weights.q)
+        gaps.append(np.diff([drop.time for drop in predict_curve(task, small).steps]))
+    np.testing.assert_allclose((gaps[1] - gaps[0]) / np.log(1e6), [3.712, 8.032, 35.588], rtol=2e-3)
+
+
+def test_the_direction_error_falls_with_its_exponent():
+    """The head's angle to e_1 when |v| = 1/2: the exponent 1 - (0.3/0.4)^2 = 0.4375."""
+    k, q = np.random.default_rng(6).normal(size=(2, 1, 4))
+    angles, scales = [], np.array([1e-6, 1e-8, 1e-10])
+    for scale in scales:
+        _, grown = SilentHead(0.3 * scale, scale * k, scale * q, FREQUENCIES).before_escape(0.5)
+        angles.append(np.linalg.norm(grown.k[0, 1:]) / abs(grown.k[0, 0]))
+    assert np.polyfit(np.log(scales), np.log(angles), 1)[0] == pytest.approx(0.4375, abs=0.005)

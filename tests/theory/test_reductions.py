@@ -164,6 +164,13 @@ def test_silent_heads():
     assert {k_0, q_0} <= silent_heads.mode_solution().steps[1].expression.free_symbols
 
 
+def test_the_direction_error_of_the_ansatz():
+    growing, following = symbols("lambda_{m+1} lambda_{m+2}", positive=True)
+    exponent = silent_heads.direction_error().result
+    assert vanishes(exponent - (1 - (following / growing) ** 2))
+    assert exponent.subs({growing: Rational(4, 10), following: Rational(3, 10)}) == Rational(7, 16), "0.4375"
+
+
 def test_rank_R_heads():
     x_rate, v_part = rank.aligned_mode_flow().result
     assert vanishes(x_rate.subs(rank.x, v) - reduction.aligned_flow().result), "(80) with one slot is (26)"
