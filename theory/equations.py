@@ -39,6 +39,7 @@ SECTIONS = (
     "index_theorem",
     "saddles",
     "minimal_norm",
+    "minimal_norm_bound",
     "attention",
     "reduced_attention",
     "zero_blocks",
@@ -55,6 +56,7 @@ SECTIONS = (
     "merged_plateau",
     "waiting",
     "durations",
+    "unreduced",
 )
 
 _registry: dict[str, "Equation"] = {}
@@ -98,7 +100,7 @@ class Equation:
         """Compute the equation from the definitions, step by step. ValueError for a definition, which has nothing to derive."""
         if self.derivation is None:
             raise ValueError(f"equation ({self.number}) is a definition: {self.title}; there is nothing to derive")
-        return self.derivation()
+        return self.derivation().labelled(self.lefts)
 
     def holds(self) -> bool:
         """Is the computed side minus the typed side exactly zero? True of a definition."""

@@ -1,17 +1,13 @@
-r"""Weights of minimal norm that make a given effective map: equations (74)-(78), and the same at rank R.
+r"""Weights of minimal norm that make a given effective map: equations (74)-(78).
 
-Minimise sum_i v_i^2 + |k_i|^2 + |q_i|^2 over the heads, subject to sum_i v_i k_i q_i' = A. The stationary points are derived with a
-general multiplier, for the constraint has D^2 equations; the paper takes a symmetric one, which is one case. The minimum is
-3 sum_j sigma_j(A)^(2/3), for every A: with the weights of all heads side by side, A = K V Q' and
-
-    sum_j sigma_j(A)^(2/3) <= sum_j (sigma_j(K) sigma_j(V) sigma_j(Q))^(2/3) <= (1/3) sum_j (sigma_j(K)^2 + sigma_j(V)^2 + sigma_j(Q)^2),
-
-by Horn's inequality for the singular values of a product, which is quoted, and by the inequality of the means, whose gap is (78-bound).
+Minimise sum_i v_i^2 + |k_i|^2 + |q_i|^2 over the heads, subject to sum_i v_i k_i q_i' = A. The multiplier is a general matrix here, for the
+constraint has D^2 equations; the paper takes a symmetric one, which is one case. That (78) is the minimum is proved in
+:mod:`~iclflow.theory.minimal_norm_bound`.
 """
 
-from sympy import Matrix, Rational, Symbol, Trace, diag, diff, expand, factor, solve, sqrt, symbols
+from sympy import Rational, Symbol, Trace, solve
 
-from .calculus import collect, explicit, gradient, substitute
+from .calculus import collect, gradient, substitute
 from .derivation import Derivation, Step
 from .equations import register
 from .landscape import fixed_map_along, ridge
@@ -33,7 +29,6 @@ K_all, Q_all = (
 V_all = symmetric_matrix("V_all", H, latex=r"\boldsymbol{V}")  # their value weights, diagonal
 u, z = vector("u", D), vector("z", D)  # a pair of singular vectors of A
 v, eta, xi, n = (Symbol(name, positive=True) for name in ("v", "eta", "xi", "n"))
-xi_J, xi_d = Symbol("xi_J", positive=True), Symbol("xi_d", positive=True)
 others = Symbol("c", real=True)  # the cost of the other heads
 PARTS = {"a": r"\partial L/\partial v_i", "b": r"\partial L/\partial\boldsymbol{k}_i", "c": r"\partial L/\partial\boldsymbol{q}_i",
          "d": r"\partial L/\partial\boldsymbol{\mathsf{M}}"}  # fmt: skip
@@ -158,48 +153,6 @@ def sum_of_queries() -> Derivation:
 
 
 @register(
-    "77-gaps",
-    "Stationary weights that the paper's argument excludes",
-    kind="exact",
-    section="beside (76), (77)",
-    left={
-        "map": r"v\boldsymbol{k}\boldsymbol{q}^\top",
-        "image": r"\boldsymbol{\mathsf{M}}\boldsymbol{k}",
-        "shared value": "v_i",
-        "shared cost": r"\textstyle\sum_i v_i^2+\|\boldsymbol{k}_i\|^2+\|\boldsymbol{q}_i\|^2",
-    },
-    typed=lambda: {
-        "map": Matrix([[1, -1], [1, -1]]) / 2,
-        "image": Matrix([1, -1]) / sqrt(2),
-        "shared value": (xi / n) ** Rational(1, 3),
-        "shared cost": 3 * n ** Rational(1, 3) * xi ** Rational(2, 3),
-    },
-    conditions=(
-        "map, image: one head with the multiplier diag(1, -1), v = 1, $\\boldsymbol{k}=(1,1)/\\sqrt2$, $\\boldsymbol{q}=(1,-1)/\\sqrt2$",
-        "shared: n heads with equal weights serve one eigenvector with eigenvalue xi",
-    ),
-    erratum="k is an eigenvector of the square of the multiplier, but not of the multiplier; heads may share an eigenvector, "
-    "so that v^3 need not be an eigenvalue of A; "
-    "and such stationary weights are not minimal, for their cost exceeds 3 xi^(2/3) by the factor n^(1/3)",
-)
-def gaps() -> Derivation:
-    """Exact counterexamples, checked in (74)."""
-    key, query, multiplier = Matrix([1, 1]) / sqrt(2), Matrix([1, -1]) / sqrt(2), diag(1, -1)
-    values = {k: key, q: query, Mu: multiplier}
-    residuals = [explicit(substitute(stationarity()[part], {v_i: 1}), values, D=2) for part in "abc"]
-    if any(entry != 0 for residual in residuals for entry in Matrix([residual])):
-        raise ArithmeticError(f"the head should be stationary, its residuals are {residuals}")
-    (shared,) = solve(n * v**3 - xi, v)
-    return Derivation.by(
-        Step("The residuals of (74a) to (74c) for the first head", tuple(residuals)),
-        Step("The map it makes", key * query.T, "", "map"),
-        Step("The image of its key is no multiple of it", multiplier * key, "", "image"),
-        Step("n heads with v e as key and query make n v^3 e e'", shared, "", "shared value"),
-        Step("Their cost", n * 3 * shared**2, "", "shared cost"),
-    )
-
-
-@register(
     "78",
     "Weights of minimal norm",
     kind="exact",
@@ -237,66 +190,4 @@ def minimal_weights() -> Derivation:
         Step("Then the map is", value**degree * direction, "", "map"),
         Step("The cost of the head", 3 * value**2, "", "cost"),
         Step("For the effective map (23), with the moment (32)", value.subs(xi, learned), "", "landscape"),
-    )
-
-
-@register(
-    "78-bound",
-    "No head does it for less: the gap in the inequality of the means",
-    kind="exact",
-    section="beside (78)",
-    left=r"v^2+\|\boldsymbol{k}\|^2+\|\boldsymbol{q}\|^2-3\,(|v|\,\|\boldsymbol{k}\|\,\|\boldsymbol{q}\|)^{2/3}",
-    typed=lambda: (r_v + r_k + r_q) / 2 * ((r_v - r_k) ** 2 + (r_k - r_q) ** 2 + (r_q - r_v) ** 2),
-    conditions=(
-        "r_v, r_k, r_q are $|v|^{2/3}$, $\\|\\boldsymbol{k}\\|^{2/3}$, $\\|\\boldsymbol{q}\\|^{2/3}$: not negative, and zero "
-        "only where they are equal",
-    ),
-)
-def means() -> Derivation:
-    """Factor the difference; with Horn's inequality, see the module, it bounds the cost of all heads together."""
-    gap = r_v**3 + r_k**3 + r_q**3 - 3 * r_v * r_k * r_q
-    return Derivation.by(Step("The gap", gap), Step("Factored", factor(gap)))
-
-
-r_v, r_k, r_q = symbols("r_v r_k r_q", nonnegative=True)
-
-
-@register(
-    "78-R",
-    "Weights of minimal norm at rank R",
-    kind="exact",
-    section="beside (78)",
-    left={
-        "value": "v_i",
-        "key": r"\|\boldsymbol{k}_{i,r}\|=\|\boldsymbol{q}_{i,r}\|",
-        "cost": r"v_i^2+\|\boldsymbol{K}_i\|^2+\|\boldsymbol{Q}_i\|^2",
-        "convex": r"\tfrac{d^2}{dv^2}\,\mathrm{cost}",
-    },
-    typed=lambda: {
-        "value": xi_J ** Rational(1, 3),
-        "key": sqrt(xi_d) / xi_J ** Rational(1, 6),
-        "cost": 3 * xi_J ** Rational(2, 3),
-        "convex": 2 + 4 * xi_J / v**3,
-    },
-    conditions=(
-        "the head serves a set J of at most R singular values xi_d, whose sum is xi_J; for a fixed point xi_d = lambda_d / a_d",
-        "one slot each; the best value weight for a given set",
-    ),
-)
-def minimal_weights_rank_R() -> Derivation:
-    """Each slot costs at least 2 xi_d / v; then the best v, the cost being convex in it."""
-    length = Symbol("x", positive=True)
-    slot = length**2 + (xi_d / (v * length)) ** 2  # |k|^2 + |q|^2 with v |k| |q| = xi_d
-    (best,) = solve(diff(slot, length), length)
-    least = slot.subs(length, best)
-    cost = v**2 + least.subs(xi_d, xi_J)  # the slots add up, and each is linear in its xi_d
-    (value,) = solve(diff(cost, v), v)
-    return Derivation.by(
-        Step("The cost of one slot with |k| = x", slot),
-        Step("Its least value, where |q| = |k|", least),
-        Step("The cost of the head, with the slots summed", cost),
-        Step("Its second derivative is positive", expand(diff(cost, v, 2)), "", "convex"),
-        Step("So its minimum is at", value, "", "value"),
-        Step("There the keys and queries are", best.subs(v, value), "", "key"),
-        Step("And the cost is", cost.subs(v, value), "", "cost"),
     )

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from iclflow.theory.equations import equation
 from iclflow.theory.landscape import ridge
-from iclflow.theory.minimal_norm import A, Mu, n, r_k, r_q, r_v, u, xi, xi_J, z
+from iclflow.theory.minimal_norm import A, Mu, eta, n, u, xi, z
+from iclflow.theory.minimal_norm_bound import g, p, r_k, r_q, r_v, xi_J
 from iclflow.theory.notation import lambda_, v_i
 from iclflow.theory.rank import head_value
 from iclflow.theory.reduction import fixed_value
@@ -44,9 +45,37 @@ def test_planted_faults_are_refused(number, part, wrong):
     assert not replace(entry, typed=lambda: entry.statement | {part: wrong}).holds()
 
 
-def test_the_gap_of_the_means_is_refused_with_a_wrong_sign():
-    wrong = (r_v + r_k + r_q) / 2 * ((r_v - r_k) ** 2 + (r_k - r_q) ** 2 - (r_q - r_v) ** 2)
-    assert not replace(equation("78-bound"), typed=lambda: wrong).holds()
+@pytest.mark.parametrize(
+    ("part", "wrong"),
+    [
+        ("one head", (r_v + r_k + r_q) / 2 * ((r_v - r_k) ** 2 + (r_k - r_q) ** 2 - (r_q - r_v) ** 2)),
+        ("tangent", (g - p) ** 2 * (g + p) / (3 * g)),
+        ("group", n / eta**3),
+    ],
+)
+def test_wrong_bounds_are_refused(part, wrong):
+    entry = equation("78-bound")
+    assert not replace(entry, typed=lambda: entry.statement | {part: wrong}).holds()
+
+
+def test_stationary_heads_never_cost_less_than_the_bound():
+    """Random stationary points: heads that are random unit directions, in groups, of a random multiplier with repeated singular values."""
+    rng = np.random.default_rng(6)
+    for _ in range(100):
+        left, right = (np.linalg.qr(rng.standard_normal((4, 4)))[0] for _ in range(2))
+        values = np.array([1.3, 1.3, 0.7, 0.7])
+        multiplier = left @ np.diag(values) @ right.T
+        made, cost = np.zeros((4, 4)), 0.0
+        for group, singular in (([0, 1], 1.3), ([2, 3], 0.7)):
+            for _ in range(rng.integers(1, 5)):
+                direction = left[:, group] @ rng.standard_normal(2)
+                value = rng.choice([-1, 1]) / singular
+                key = direction / np.linalg.norm(direction) / singular
+                query = value * multiplier.T @ key
+                assert key == pytest.approx(value * multiplier @ query)  # (74b)
+                assert value == pytest.approx(key @ multiplier @ query)  # (74a)
+                made, cost = made + value * np.outer(key, query), cost + value**2 + key @ key + query @ query
+        assert cost >= bound(made) * (1 - 1e-9)  # a zero singular value comes out as 1e-17, its power 2/3 as 5e-12
 
 
 def bound(matrix):
