@@ -1,0 +1,343 @@
+r"""The unreduced model (87) where some task vectors repeat (V6): its population loss, and which laws of the task move the zero blocks.
+
+A portion p of the sequences draws its task vector from N(0, I), in the rest it is w_0. The prediction is a sum over heads, so the loss is
+
+    L = E y_q^2 - 2 sum_i E[y_q y_hat_i] + sum_ij E[y_hat_i y_hat_j],
+
+and two heads say everything. Given the task vector both moments are polynomials in it, so those of any law follow, several repeated vectors
+among them. On a sequence whose context labels are pure noise only what is stored in the weights helps (V6-memory).
+"""
+
+from functools import cache
+
+from sympy import Identity, Symbol, Trace, ZeroMatrix
+
+from .attention import HEADS, U_i, expansion, merged_expansion, u_i, value_row
+from .calculus import substitute
+from .derivation import Derivation, Step
+from .equations import equation, register
+from .moments import Fixed, Gaussian, Mixture, expect
+from .notation import B, D, Lambda, Lambda_hat, N, beta, matrix, v_i, vector, w, x_q, y_q
+from .task import X_c, in_context_letters, y
+from .trace_algebra import TracePolynomial
+from .transverse import _even_overlap, _quadruple
+from .zero_blocks import JOINT, _at_zero
+
+__all__ = [
+    "SLOTS", "average", "cross_moments", "feature_moments", "mixed_tasks", "noise_average", "portion",
+    "target_square", "w_0",
+]  # fmt: skip
+
+portion = Symbol("p", nonnegative=True)  # of the sequences whose task vector is drawn from N(0, I)
+w_0 = vector("w_0", D)  # the task vector of the others
+
+_U_j, _u_j, _v_j = matrix("U_j", D), vector("u_j", D), Symbol("v_j", real=True)
+_row_j = vector("vv_j", D, latex=r"\boldsymbol{v}_j")
+_OTHER = {U_i: _U_j, u_i: _u_j, value_row: _row_j, v_i: _v_j}
+_I, _J = (v_i, value_row, U_i, u_i), (_v_j, _row_j, _U_j, _u_j)
+
+TWO_HEADS = "Any two heads, or one with itself"
+_TARGET, _OVERLAP = r"\mathbb{E}[y_q\hat y_q^{(i)}%s]", r"\mathbb{E}[\hat y_q^{(i)}\hat y_q^{(j)}%s]"
+
+mixed_tasks = Mixture(((portion, Gaussian(w)), (1 - portion, Fixed(w, w_0))))
+
+
+def average(expression) -> TracePolynomial:
+    """The average over query and context, given the task vector."""
+    return expect(expression, given=(w,))
+
+
+def noise_average(expression) -> TracePolynomial:
+    """The average of a function of ``expansion()`` over labels y ~ N(0, I) that have nothing to do with the tokens, query and context."""
+    labelled = substitute(expression, {beta: X_c * y / N, y_q: w_0.T * x_q})
+    return expect(in_context_letters(expect(labelled, Gaussian(y), given=(Lambda_hat, x_q))))
+
+
+@cache
+def _other(expand) -> TracePolynomial:
+    return substitute(expand(), _OTHER)
+
+
+# The entries of the moments: a basis head, with vectors in place of the indices of its effective tensor
+
+SLOTS = tuple(vector(name, D) for name in ("a", "b", "c"))
+_OTHER_SLOTS = tuple(vector(f"{name}_j", D) for name in ("a", "b", "c"))
+_KINDS = (
+    "tokens",
+    "cross",
+    "label",
+)  # the entries of the Gram matrix: two tokens, a token and the label, the label twice
+
+
+def _basis_head(kind: str, expand, slots) -> TracePolynomial:
+    """The feature (Gram_ab) (c' x_q), as the prediction of a head with unit weights: a, b and c stand for indices."""
+    a, b, c = slots
+    none, square = ZeroMatrix(D, 1), ZeroMatrix(D, D)
+    row, v, U, u = {
+        "tokens": (a, 0, b * c.T, none),
+        "cross": (none, 1, b * c.T, none),
+        "label": (none, 1, square, c),
+    }[kind]
+    return substitute(expand(), {value_row: row, v_i: v, U_i: U, u_i: u})
+
+
+def target_square(law: str) -> TracePolynomial:
+    """E(y_q^2) under one law of the task; see ``cross_moments``."""
+    return _LAWS[law][1](y_q**2)
+
+
+def cross_moments(law: str) -> dict[str, tuple[TracePolynomial, tuple]]:
+    """E(y_q phi) for each kind of entry of the Gram matrix, and the letters that stand for its indices.
+
+    ``law`` of the task: "random" (N(0, I)), "fixed" (the letter w), or "noise" (the labels are noise and the task is w_0).
+    """
+    expand, mean = _LAWS[law]
+    return {kind: (mean(y_q * _basis_head(kind, expand, SLOTS)), _used(kind, SLOTS)) for kind in _KINDS}
+
+
+def feature_moments(law: str) -> dict[tuple[str, str], tuple[TracePolynomial, tuple]]:
+    """E(phi phi') likewise, for each pair of kinds."""
+    expand, mean = _LAWS[law]
+    return {
+        (one, other): (
+            mean(_basis_head(one, expand, SLOTS) * _basis_head(other, expand, _OTHER_SLOTS)),
+            _used(one, SLOTS) + _used(other, _OTHER_SLOTS),
+        )
+        for one in _KINDS
+        for other in _KINDS
+    }
+
+
+def _used(kind: str, slots: tuple) -> tuple:
+    return slots[("tokens", "cross", "label").index(kind) :]
+
+
+_LAWS = {
+    "random": (merged_expansion, expect),
+    "fixed": (merged_expansion, average),
+    "noise": (expansion, noise_average),
+}
+
+
+# Statements
+
+
+def _map(v, row, U, u):
+    return v * U + row * u.T
+
+
+def _target_in(task):
+    """E(y_q y_hat_i) given the task vector, for statements."""
+    inner = Lambda * U_i * Lambda + _quadruple(U_i) / N
+    return (
+        TracePolynomial(value_row.T * inner * task)
+        + TracePolynomial(task.T * Lambda * _map(*_I) * Lambda * task)
+        + v_i * TracePolynomial(task.T * Lambda * task) * TracePolynomial(u_i.T * Lambda * task)
+    )
+
+
+def _odd_even(task, v, row, U, u, v_e, row_e, U_e, u_e):
+    """E(o e) given the task vector, with the odd part o of one head and the even part e of another, for statements."""
+    B_o, size = _map(v, row, U, u), TracePolynomial(task.T * Lambda * task)
+    middle = B_o * Lambda * U_e.T
+    pair = Lambda * middle * Lambda + (Lambda * middle.T * Lambda + Trace(middle * Lambda) * Lambda) / N
+    return (
+        TracePolynomial(task.T * pair * row_e)
+        + TracePolynomial(task.T * Lambda * B_o * _quadruple(U_e) * row_e) / N
+        + (1 + 2 / N) * v_e * size * TracePolynomial(task.T * Lambda * B_o * Lambda * u_e)
+    )
+
+
+def _corner(task, v, row, U, u, v_j, u_j):
+    """E(e_i e_j) given the task vector: the term with the vector row of head i and the corner w' Lambda_hat w of head j, for statements."""
+    size = TracePolynomial(task.T * Lambda * task)
+    with_size = size * (Lambda * U * Lambda + _quadruple(U) / N) + 2 * Lambda * task * task.T * Lambda * U * Lambda / N
+    return v_j * row.T * with_size * u_j
+
+
+def _overlap_in(task):
+    """E(y_hat_i y_hat_j) given the task vector, for statements."""
+    size = TracePolynomial(task.T * Lambda * task)
+    middle = _map(*_I) * Lambda * _map(*_J).T
+    odd = Lambda * middle * Lambda + (Lambda * middle.T * Lambda + Trace(middle * Lambda) * Lambda) / N
+    return (
+        TracePolynomial(task.T * odd * task)
+        + _odd_even(task, *_I, *_J)
+        + _odd_even(task, *_J, *_I)
+        + _even_overlap(0, value_row, U_i, u_i, 0, _row_j, _U_j, _u_j)
+        + v_i * _v_j * (1 + 2 / N) * size**2 * TracePolynomial(u_i.T * Lambda * _u_j)
+        + _corner(task, *_I, _v_j, _u_j)
+        + _corner(task, *_J, v_i, u_i)
+    )
+
+
+@register(
+    "V6-task",
+    "Two moments of the unreduced model, given the task vector",
+    kind="exact",
+    section="beyond the paper",
+    left={"target": _TARGET % r"\mid\boldsymbol{w}", "overlap": _OVERLAP % r"\mid\boldsymbol{w}"},
+    typed=lambda: {"target": _target_in(w), "overlap": _overlap_in(w)},
+    conditions=(HEADS, f"For the overlap: {TWO_HEADS}", "The loss under any law of w is the average of these over it"),
+)
+def given_task() -> Derivation:
+    """Average over the query, up to its sixth moment, and over the context."""
+    head = merged_expansion()
+    return Derivation.by(
+        Step("One head, equation (87)", head, r"\hat y_q^{(i)}"),
+        Step("Times the target, averaged over query and context", average(y_q * head), part="target"),
+        Step("Times another head, averaged likewise", average(head * _other(merged_expansion)), part="overlap"),
+    )
+
+
+@register(
+    "V6",
+    "The population loss of the unreduced model where a portion of the task vectors is fixed",
+    kind="exact",
+    section="beyond the paper",
+    left={"square": r"\mathbb{E}[y_q^2]", "target": _TARGET % "", "overlap": _OVERLAP % ""},
+    typed=lambda: {
+        "square": portion * Trace(Lambda) + (1 - portion) * TracePolynomial(w_0.T * Lambda * w_0),
+        "target": portion * Trace(Lambda * _map(*_I) * Lambda) + (1 - portion) * _target_in(w_0),
+        "overlap": portion
+        * (
+            TracePolynomial(
+                Trace(_map(*_I).T * (Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N) * _map(*_J) * Lambda)
+            )
+            + TracePolynomial(equation("T4-even").statement)
+        )
+        + (1 - portion) * _overlap_in(w_0),
+    },
+    conditions=(
+        HEADS,
+        "A portion p of the task vectors is drawn from N(0, I), the others are w_0; several fixed vectors: average over w_0",
+        "p = 1 is the in-context test of the paper, p = 0 its in-weight test",
+    ),
+)
+def mixture_loss() -> Derivation:
+    """Average over the mixture of laws of the task as well."""
+    head = merged_expansion()
+    return Derivation.by(
+        Step("The target squared, averaged", expect(y_q**2, mixed_tasks), part="square"),
+        Step("One head, equation (87)", head, r"\hat y_q^{(i)}"),
+        Step("Times the target, averaged", expect(y_q * head, mixed_tasks), part="target"),
+        Step("Times another head, averaged", expect(head * _other(merged_expansion), mixed_tasks), part="overlap"),
+    )
+
+
+def _memory_corner(row, U, v_j, u_j):
+    return v_j * row.T * (Lambda * U * Lambda + _quadruple(U) / N) * u_j
+
+
+@register(
+    "V6-memory",
+    "The loss where the labels of the context are noise",
+    kind="exact",
+    section="beyond the paper",
+    left={"target": _TARGET % "", "overlap": _OVERLAP % ""},
+    typed=lambda: {
+        "target": TracePolynomial(value_row.T * (Lambda * U_i * Lambda + _quadruple(U_i) / N) * w_0)
+        + v_i * TracePolynomial(u_i.T * Lambda * w_0),
+        "overlap": Trace(Lambda * _map(*_I) * Lambda * _map(*_J).T) / N
+        + _even_overlap(0, value_row, U_i, u_i, 0, _row_j, _U_j, _u_j)
+        + v_i * _v_j * (1 + 2 / N) * TracePolynomial(u_i.T * Lambda * _u_j)
+        + _memory_corner(value_row, U_i, _v_j, _u_j)
+        + _memory_corner(_row_j, _U_j, v_i, u_i),
+    },
+    conditions=(
+        HEADS,
+        "The labels are y ~ N(0, I) independent of the tokens, and the target of the query is w_0' x_q",
+    ),
+    erratum="The paper's in-weight test has the fixed task vector in its context too; its official code has noise there, as here.",
+)
+def memory_loss() -> Derivation:
+    """Average over the labels given the tokens, then as before."""
+    head = expansion()
+    return Derivation.by(
+        Step("One head, equation (87)", head, r"\hat y_q^{(i)}"),
+        Step("Times the target, averaged over labels, query and context", noise_average(y_q * head), part="target"),
+        Step("Times another head, averaged likewise", noise_average(head * _other(expansion)), part="overlap"),
+    )
+
+
+def _pair_in(inner):
+    return Lambda * inner * Lambda + (Lambda * inner.T * Lambda + Trace(inner * Lambda) * Lambda) / N
+
+
+@register(
+    "V6-zero",
+    "Which laws of the task move the zero blocks",
+    kind="exact",
+    section="beyond the paper",
+    left={
+        "v": r"\mathbb{E}[\tau\dot{\boldsymbol{v}}_i\mid\boldsymbol{w}]",
+        "u": r"\mathbb{E}[\tau\dot{\boldsymbol{u}}_i\mid\boldsymbol{w}]",
+        "v at the origin": r"\mathbb{E}[\tau\dot{\boldsymbol{v}}_i\mid\boldsymbol{w}]_{\boldsymbol{U}_i=\boldsymbol{I},\,\boldsymbol{B}=0}",
+        "u at the origin": r"\mathbb{E}[\tau\dot{\boldsymbol{u}}_i\mid\boldsymbol{w}]_{\boldsymbol{B}=0}",
+    },
+    typed=lambda: {
+        "v": (Lambda * U_i * Lambda - _pair_in(U_i * Lambda * B.T) + _quadruple(U_i) * (Identity(D) - B.T * Lambda) / N)
+        * w,
+        "u": v_i * Trace(w * w.T * Lambda) * Lambda * (Identity(D) - (1 + 2 / N) * B.T * Lambda) * w,
+        "v at the origin": ((1 + 2 / N) * Lambda**2 + Trace(Lambda) * Lambda / N) * w,
+        "u at the origin": v_i * Trace(w * w.T * Lambda) * Lambda * w,
+    },
+    conditions=(
+        JOINT,
+        "The first is a matrix times w and the second one times (w' Lambda w) w; where B = 0 both matrices are invertible",
+        "So the zero blocks stay zero from every start if and only if E(w) = 0 and E((w' Lambda w) w) = 0, whatever else the law is",
+        "One repeated vector breaks it at every p < 1, a pair of opposite vectors does not",
+    ),
+    erratum="The paper says that (39) and (40) break where task vectors are fixed; two moments of w decide.",
+)
+def moving_laws() -> Derivation:
+    """The gradients at zero blocks, averaged over query and context only."""
+    steps = []
+    for part, weight in (("v", value_row), ("u", u_i)):
+        moved = average(_at_zero(merged_expansion(), weight))
+        origin = substitute(moved, {B: ZeroMatrix(D, D), **({U_i: Identity(D)} if part == "v" else {})})
+        steps += [
+            Step("Minus half the gradient of one squared error", _at_zero(merged_expansion(), weight)),
+            Step("Averaged over query and context", moved, part=part),
+            Step("At the origin", origin, part=f"{part} at the origin"),
+        ]
+    return Derivation.by(*steps)
+
+
+@register(
+    "V6-leak",
+    "How fast a finite training set moves the zero blocks",
+    kind="exact",
+    section="beyond the paper",
+    left={
+        "v": r"P\,\mathbb{E}|\tau\dot{\boldsymbol{v}}_i|^2",
+        "u": r"P\,\mathbb{E}|\tau\dot{\boldsymbol{u}}_i|^2",
+    },
+    typed=lambda: _leaks(*(Trace(Lambda**k) for k in range(1, 5))),
+    conditions=(
+        "P independent sequences with w ~ N(0, I); the blocks are zero in every head, and B = 0, as on the first plateau",
+        r"For $\boldsymbol{v}_i$: U_i = I, its direction where the tokens are white",
+        "The mean over the set is P^(-1/2) times a variable of fixed variance, so every block moves at this rate",
+    ),
+)
+def finite_set() -> Derivation:
+    """The gradients of different sequences are independent and have mean zero, so the square of their mean is 1/P of that of one."""
+    steps = []
+    for part, weight in (("v", value_row), ("u", u_i)):
+        replacements = {B: ZeroMatrix(D, D), **({U_i: Identity(D)} if part == "v" else {})}
+        one = substitute(_at_zero(merged_expansion(), weight), replacements)
+        steps += [
+            Step("Minus half the gradient of one squared error", one),
+            Step("Its mean vanishes", expect(one)),
+            Step("The mean of its square", expect((one.T * one).trace()), part=part),
+        ]
+    return Derivation.by(*steps)
+
+
+def _leaks(T, T2, T3, T4):
+    """From E(x'x)^4, E[(x'x)^2 x' Lambda x] and E[x'x x' M x], and E(w' Lambda w)^3, for statements."""
+    squares = T**4 + 12 * T**2 * T2 + 32 * T * T3 + 12 * T2**2 + 48 * T4
+    with_context = T**2 * T2 + 2 * T2**2 + 4 * T * T3 + 8 * T4
+    second = T * ((1 + 1 / N) * T3 + T * T2 / N) + 2 * ((1 + 1 / N) * T4 + T * T3 / N)
+    tasks = T * (T**3 + 6 * T * T2 + 8 * T3) + 2 * (T**2 * T2 + 2 * T2**2 + 4 * T * T3 + 8 * T4)
+    return {"v": second + 2 * with_context / N + squares / N**2, "u": v_i**2 * (1 + 2 / N) * tasks}
