@@ -2,12 +2,14 @@
 
     python benchmarks/moments.py [--tensorgrad PYTHON] [--largest 12]
 
-Each engine figure is the wall time of a fresh process, import included, beside the time of the call alone in that process. The
-enumeration visits all (2k - 1)!! pairings of the 2k tokens in k sample covariances, follows each to its traces and open word, and is
-checked against the engine term by term. ``--tensorgrad`` names a Python that has tensorgrad (it needs minutes for the third moment).
+Each engine figure is the processor time of a fresh process, import included (on an idle machine, its wall time), beside that of the
+call alone in that process. The enumeration visits all (2k - 1)!! pairings of the 2k tokens in k sample covariances, follows each to its
+traces and open word, and is checked against the engine term by term. ``--tensorgrad`` names a Python that has tensorgrad (it needs
+minutes for the third moment).
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import time
@@ -19,14 +21,14 @@ from iclflow.theory.notation import D, Lambda, Lambda_hat, N, matrix
 
 ENGINE = """
 import time
-start = time.perf_counter()
+start = time.process_time()
 from sympy import Trace
 from iclflow.theory import TracePolynomial, expect, gradient
 from iclflow.theory.notation import B, D, Lambda_hat, beta, matrix, x_q, y_q
 expression = {expression}
-middle = time.perf_counter()
+middle = time.process_time()
 result = {call}
-print(time.perf_counter() - middle, len(result.terms))
+print(time.process_time() - middle, len(result.terms))
 """
 
 
@@ -35,16 +37,18 @@ def distinct_word(count: int) -> str:
     return "Trace(" + " * ".join(f'matrix("A{i}", D) * Lambda_hat' for i in range(1, count + 1)) + ")"
 
 
-def in_a_fresh_process(
-    expression: str, call: str = "expect(expression)", python: str = sys.executable
-) -> tuple[float, float, int]:
-    """(wall time of the process, time of the call, number of terms): the least of three runs."""
+def in_a_fresh_process(expression: str, call: str = "expect(expression)") -> tuple[float, float, int]:
+    """(time of the process, time of the call, number of terms): the least of three runs."""
     runs = []
     for _ in range(3):
-        started = time.perf_counter()
+        before = os.times()
         script = ENGINE.format(expression=expression, call=call)
-        output = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-        runs.append((time.perf_counter() - started, float(output[0]), int(output[1])))
+        output = subprocess.run(
+            [sys.executable, "-c", script], capture_output=True, text=True, check=True
+        ).stdout.split()
+        after = os.times()
+        spent = after.children_user + after.children_system - before.children_user - before.children_system
+        runs.append((spent, float(output[0]), int(output[1])))
     return min(runs)
 
 
@@ -141,9 +145,9 @@ def as_polynomial(moment: Counter) -> TracePolynomial:
 
 
 def time_enumeration(constants: list[str]) -> tuple[float, Counter]:
-    started = time.perf_counter()
+    started = time.process_time()
     moment = enumerated(constants)
-    return time.perf_counter() - started, moment
+    return time.process_time() - started, moment
 
 
 # tensorgrad
@@ -159,9 +163,9 @@ word = None
 for i in range({power}):
     factor = X.rename(d=f"d{{i}}", n=f"n{{i}}") @ X.rename(d=f"d{{i + 1}}", n=f"n{{i}}")
     word = factor if word is None else word @ factor
-start = time.perf_counter()
+start = time.process_time()
 result = Expectation(word, X, covar=covariance, covar_names={{"d": "d_", "n": "n_"}}).full_simplify()
-print(time.perf_counter() - start)
+print(time.process_time() - start)
 """
 
 

@@ -198,7 +198,16 @@ def outcome(mutation: Mutation | None) -> tuple[str, float]:
         sys.path.insert(0, folder)
         sys.dont_write_bytecode = True
         first = FirstFailure()
-        options = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", "--hypothesis-profile=no-shrinking"]
+        options = [
+            "-W",
+            "ignore::pytest.PytestAssertRewriteWarning",
+            "-x",
+            "-q",
+            "--tb=no",
+            "-p",
+            "no:cacheprovider",
+            "--hypothesis-profile=no-shrinking",
+        ]
         output = io.StringIO()
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             code = pytest.main([*options, *(f"tests/{name}.py" for name in TESTS)], plugins=[first])

@@ -421,11 +421,11 @@ class _WishartMoments(_Moments):
                 yield weight, [[covariance, words.transpose(loop), s, rest], *unchanged]
                 yield weight, [[covariance, loop, s, rest], *unchanged]
 
-    def _strike(self, traces):
+    def _strike(self, traces) -> tuple[int | None, int]:
         """Which S to strike. Any will do; the start of a run in the word with most other letters keeps the number of distinct terms low."""
         candidates = [i for i, one in enumerate(traces) if self.code in one]
         if not candidates:
-            return None, None
+            return None, 0
         index = max(candidates, key=lambda i: len(traces[i]) - traces[i].count(self.code))
         word = traces[index]
         runs = [at for at, code in enumerate(word) if code == self.code and word[at - 1] != self.code]

@@ -323,7 +323,7 @@ def total(polynomials: Iterable[TracePolynomial], shape: tuple | None = None) ->
 
 def product(left: TracePolynomial, right: TracePolynomial) -> TracePolynomial:
     """The product of two polynomials; scalars commute, matrices must fit."""
-    matrices = left.shape is not None and right.shape is not None
+    matrices = None not in (left.shape, right.shape)
     if matrices and left.shape[1] != right.shape[0]:
         raise ValueError(
             f"shape mismatch in a product: ({left}) has shape {left.shape}, ({right}) has shape {right.shape}"
@@ -590,7 +590,7 @@ def _rational(expression: Expr) -> Terms:
     numerator, denominator = sympy.fraction(sympy.cancel(sympy.together(expression)))
     if numerator == 0:
         return {}
-    constant, factors = sympy.factor_list(denominator)
+    constant, factors = sympy.factor_list(denominator)[:2]
     scalars: Scalars = ()
     for factor, exponent in factors:
         if (
