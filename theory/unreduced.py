@@ -155,6 +155,11 @@ def _corner(task, v, row, U, u, v_j, u_j):
     return v_j * row.T * with_size * u_j
 
 
+def _rows_alone():
+    """E(e_i e_j) of two heads without v_i and v_j, which no law of the task enters, for statements."""
+    return TracePolynomial(_even_overlap(0, value_row, U_i, u_i, 0, _row_j, _U_j, _u_j))
+
+
 def _overlap_in(task):
     """E(y_hat_i y_hat_j) given the task vector, for statements."""
     size = TracePolynomial(task.T * Lambda * task)
@@ -164,7 +169,7 @@ def _overlap_in(task):
         TracePolynomial(task.T * odd * task)
         + _odd_even(task, *_I, *_J)
         + _odd_even(task, *_J, *_I)
-        + _even_overlap(0, value_row, U_i, u_i, 0, _row_j, _U_j, _u_j)
+        + _rows_alone()
         + v_i * _v_j * (1 + 2 / N) * size**2 * TracePolynomial(u_i.T * Lambda * _u_j)
         + _corner(task, *_I, _v_j, _u_j)
         + _corner(task, *_J, v_i, u_i)
@@ -239,7 +244,7 @@ def _memory_corner(row, U, v_j, u_j):
         "target": TracePolynomial(value_row.T * (Lambda * U_i * Lambda + _quadruple(U_i) / N) * w_0)
         + v_i * TracePolynomial(u_i.T * Lambda * w_0),
         "overlap": Trace(Lambda * _map(*_I) * Lambda * _map(*_J).T) / N
-        + _even_overlap(0, value_row, U_i, u_i, 0, _row_j, _U_j, _u_j)
+        + _rows_alone()
         + v_i * _v_j * (1 + 2 / N) * TracePolynomial(u_i.T * Lambda * _u_j)
         + _memory_corner(value_row, U_i, _v_j, _u_j)
         + _memory_corner(_row_j, _U_j, v_i, u_i),
