@@ -9,12 +9,12 @@ learned, plus a square; along each it splits into pairs of two dimensions.
 from functools import cache
 from typing import Any
 
-from sympy import Expr, Identity, IndexedBase, Matrix, Sum, Symbol, Trace, ceiling, factor, symbols
+from sympy import Expr, Identity, IndexedBase, Matrix, Sum, Symbol, Trace, factor, symbols
 
 from .calculus import hessian_form, substitute
 from .derivation import Derivation, Step
 from .equations import register
-from .notation import B, D, G, Lambda, M, R, lambda_, matrix, symmetric_matrix, tau, v_i, vector
+from .notation import B, D, G, H, Lambda, M, R, lambda_, matrix, symmetric_matrix, tau, v_i, vector
 from .reduction import a
 from .rewriting import rewrite
 from .separate import flow_in_force, k, q, rank_one_head
@@ -197,6 +197,7 @@ def pair() -> Derivation:
     )
 
 
+empty = Symbol("r", integer=True, nonnegative=True)  # slots of the active heads that serve no eigenvector
 inversions = IndexedBase("I", integer=True, nonnegative=True)
 index_d = Symbol("d", integer=True, positive=True)
 
@@ -238,10 +239,11 @@ def index() -> Derivation:
     "Rank R: only levels m that R divides can be long plateaus",
     kind="exact",
     section="Section 5",
-    left={"index": r"\min\,\mathrm{index}(\mathcal{M}_m)", "rate": r"\text{rate}"},
-    typed=lambda: {"index": (R * ceiling(m / R) - m) * (D - m), "rate": value * lambda_**2 / tau},
+    left={"index": r"\mathrm{index}(\mathcal{M}_m)", "rate": r"\text{rate}"},
+    typed=lambda: {"index": empty * (D - R * H + empty), "rate": value * lambda_**2 / tau},
     conditions=(
-        "$S=\\{1,\\dots,m\\}$; zero exactly if R divides m, or m = D",
+        "$S=\\{1,\\dots,m\\}$ in H active heads with r empty slots, m = R H - r",
+        "zero exactly if r = 0, which takes an m that R divides, or m = D",
         "rate: at which an empty slot of a head with value weight v takes up an eigenvector, so that the plateau lasts "
         "for a time that grows as ln(1/w_init)",
     ),
@@ -249,14 +251,17 @@ def index() -> Derivation:
     "6 for R = 2",
 )
 def levels() -> Derivation:
-    """The index (T2e) without inversions, for the least number of active heads that can hold m eigenvectors."""
-    slots = R * ceiling(m / R)
+    """The index (T2e) without inversions, with m written by the number of empty slots."""
     rate = flow_in_force(rank_one_head(), (v_i, k, q))[k]
     q_d = Symbol("q_d", positive=True)
     unlearned = along(substitute(rate, {G: Lambda**2}), {Lambda: lambda_, q: q_d}).subs(v_i, value) / (tau * q_d)
     return Derivation.by(
         Step("The index (T2e) for n active slots, nothing inverted", redundant_index(n), r"\mathrm{index}"),
-        Step("The least multiple of R that is not below m", slots, "n"),
-        Step("The least index at level m", redundant_index(slots), "", "index"),
+        Step(
+            "With m = R H - r learned eigenvectors in n = R H slots",
+            redundant_index(R * H).subs(m, R * H - empty),
+            "",
+            "index",
+        ),
         Step("An empty slot grows, with key and query equal, at the rate", unlearned, "", "rate"),
     )
