@@ -16,6 +16,8 @@ from torch import Tensor
 
 from ..numerics.tasks import RegressionTask
 
+Batch = tuple[Tensor, Tensor]  # prompt matrices and targets
+
 
 @dataclass(frozen=True)
 class Tokens:

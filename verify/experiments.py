@@ -1,6 +1,6 @@
 """The default setting, and the runs in it that several claims and figures share: each is computed once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -32,10 +32,16 @@ class Setting:
     duration: float = 1300.0
     learning_rate: float = 0.4
     batch_size: int = 1024
+    tilt_seed: int | None = None  # None: the eigenvectors are the coordinate axes
 
     @property
     def task(self) -> RegressionTask:
-        return RegressionTask(eigenvalues=list(self.eigenvalues), context_length=self.context_length)
+        if self.tilt_seed is None:
+            return RegressionTask(eigenvalues=list(self.eigenvalues), context_length=self.context_length)
+        rng = np.random.default_rng(self.tilt_seed)
+        E = np.linalg.qr(rng.standard_normal((len(self.eigenvalues), len(self.eigenvalues))))[0]
+        covariance = E * np.array(self.eigenvalues) @ E.T
+        return RegressionTask(covariance=(covariance + covariance.T) / 2, context_length=self.context_length)
 
     @property
     def weights(self) -> SeparateWeights:
@@ -69,6 +75,19 @@ def plateaus(run: Trajectory) -> Plateaus:
 def training(setting: Setting = DEFAULT, device: str = "cpu") -> TrainingRun:
     """Gradient descent on fresh mini-batches from the same initial weights."""
     return _training(setting, device)
+
+
+@cache
+def trained_together(setting: Setting, seeds: tuple[int, ...]) -> TrainingRun:
+    """Networks from several initial weights on the same mini-batches, each step one vectorised operation."""
+    networks = [ReducedSeparate(replace(setting, seed=seed).weights) for seed in seeds]
+    return train(
+        networks,
+        fresh_batches(setting.task, setting.batch_size, torch.Generator().manual_seed(setting.seed)),
+        steps=round(setting.duration / (2 * setting.learning_rate)),
+        learning_rate=setting.learning_rate,
+        record_every=5,
+    )
 
 
 @cache

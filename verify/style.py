@@ -7,10 +7,14 @@ from typing import Any
 
 import matplotlib as mpl
 from cycler import cycler
+from matplotlib.colors import Colormap, LinearSegmentedColormap
 
 # Okabe and Ito's palette (https://jfly.uni-koeln.de/color/), without its yellow, which vanishes on white.
 ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
 SERIES = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY, "#7F7F7F", "#444444")
+
+BLUES = ("#08306B", "#2171B5", "#4FA3D9", "#9CCBE8")
+TIME, LOSS = r"training time $t/\tau$", r"loss $\mathcal{L}$"
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,13 @@ class Theme:
 
 LIGHT = Theme(ink="#1A1A1A", paper="#FFFFFF", faint="#B8BEC6", trained=SKY, theory=VERMILION)
 DARK = Theme(ink="#E8EAED", paper="#16181D", faint="#5A616B", trained="#3E8FC4", theory="#F0803C")
+
+
+def diverging(theme: Theme) -> Colormap:
+    """Blue through the paper's colour to orange, which no common colour blindness confuses."""
+    scale = LinearSegmentedColormap.from_list("diverging", [BLUE, theme.paper, VERMILION])
+    scale.set_bad(theme.paper)
+    return scale
 
 
 @contextmanager

@@ -9,7 +9,7 @@ every time here is ``t/tau``.
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -21,9 +21,7 @@ from tqdm import tqdm
 
 from ..numerics.losses import QuadraticLoss
 from ..numerics.tasks import RegressionTask
-from .data import draw_sequences
-
-Batch = tuple[Tensor, Tensor]
+from .data import Batch, draw_sequences
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ def _progress(steps: int, show: bool | None) -> Iterable[int]:
 
 
 def train(
-    networks: nn.Module | list[nn.Module],
+    networks: nn.Module | Sequence[nn.Module],
     batches: Callable[[], Batch],
     *,
     steps: int,
@@ -109,7 +107,7 @@ def train(
     for name, value in (("steps", steps), ("learning_rate", learning_rate), ("record_every", record_every)):
         if not value > 0:
             raise ValueError(f"{name} must be positive, got {value!r}")
-    if isinstance(networks, list) and not networks:
+    if not isinstance(networks, nn.Module) and not networks:
         raise ValueError("networks must hold at least one network, got an empty list")
     several = [] if isinstance(networks, nn.Module) else networks
     network = networks if isinstance(networks, nn.Module) else networks[0]
