@@ -81,7 +81,7 @@ def _excess() -> TracePolynomial:
     "Least loss of linear attention",
     kind="exact",
     section="Beside (16)",
-    left={"map": r"\mathcal{L}(\mathcal{M}_*)", "each": r"\mathcal{L}(\mathcal{M}_*) = \sum_d"},
+    left={"map": r"\mathcal{L}(\mathcal{M}_*)", "each": r"\left[\mathcal{L}(\mathcal{M}_*)\right]_d"},
     typed=lambda: {
         "map": Trace(Lambda) - Trace(Lambda * Lambda_N.I * Lambda),
         "each": lambda_ * (1 - 1 / (1 + (1 + T / lambda_) / N)),
@@ -89,7 +89,7 @@ def _excess() -> TracePolynomial:
     conditions=(
         r"$\boldsymbol{\Lambda}_N = \boldsymbol{\Lambda} + "
         r"\frac1N(\boldsymbol{\Lambda}+\operatorname{tr}(\boldsymbol{\Lambda})\boldsymbol{I})$; T = tr(Lambda)",
-        "The second form is the term of one eigendirection",
+        "The loss is the sum of the second form over the eigendirections d, with lambda the eigenvalue lambda_d",
     ),
 )
 def least_loss() -> Derivation:
@@ -205,17 +205,17 @@ def level() -> Expr:
     kind="limit",
     section="Section 4.3",
     left={
-        "finite": r"\hat y_q = \sum_{d=1}^{m}",
-        "limit": r"\lim_{N\to\infty}\hat y_q = \sum_{d=1}^{m}",
+        "finite": r"\left[\hat y_q\right]_d",
+        "limit": r"\lim_{N\to\infty}\left[\hat y_q\right]_d",
         "next": r"\lim_{N\to\infty}N\left(\tfrac{\lambda_d}{a_d}-\tfrac1{\lambda_d}\right)",
     },
     typed=lambda: {
-        "finite": 1 / (lambda_ * (1 + (1 + T / lambda_) / N)) * TracePolynomial((beta.T * e_d) * (e_d.T * x_q)),
+        "finite": 1 / (lambda_ * (1 + (1 + T / lambda_) / N)) * (beta.T * e_d) * (e_d.T * x_q),
         "limit": (w.T * e_d) * (e_d.T * x_q),
         "next": -(1 + T / lambda_) / lambda_,
     },
     conditions=(
-        "The term of one learned direction e_d, with eigenvalue lambda_d; T = tr(Lambda)",
+        "The prediction is the sum of this over the learned directions d = 1, ..., m; lambda is lambda_d, T = tr(Lambda)",
         "In the limit beta = Lambda_hat w becomes Lambda w, for Lambda_hat has mean Lambda and a variance of order 1/N (31)",
     ),
     erratum="The components are those of the population covariance; they are those of the context only as N grows.",

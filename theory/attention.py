@@ -149,6 +149,7 @@ def attention_in_blocks() -> Derivation:
         "cross": beta,
         "targets": w.T * Lambda_hat * w,
     },
+    conditions=("The targets are y_n = w' x_n, and the query's target is masked",),
 )
 def gram_matrix() -> Derivation:
     """Multiply the blocks of the prompt; the query meets the targets only through the masked corner."""
@@ -156,7 +157,11 @@ def gram_matrix() -> Derivation:
     return Derivation.by(
         Step("The tokens with themselves", name_context(tokens / N), part="tokens"),
         Step("The tokens with the targets", name_context(cross / N), part="cross"),
-        Step("The targets with themselves, with y = X_c' w", in_context_letters(targets / N), part="targets"),
+        Step(
+            "The targets with themselves, with $\\boldsymbol{y}$ = X_c' w",
+            in_context_letters(targets / N),
+            part="targets",
+        ),
     )
 
 
@@ -219,7 +224,7 @@ def attention_in_the_task() -> Derivation:
     """Equation (87) with the targets put in."""
     return Derivation.by(
         Step("The expansion (87)", expansion(), r"\hat y_q^{(i)}"),
-        Step("The targets y = X_c' w put in", merged_expansion(), r"\hat y_q^{(i)}"),
+        Step("The targets $\\boldsymbol{y}$ = X_c' w put in", merged_expansion(), r"\hat y_q^{(i)}"),
     )
 
 

@@ -1,7 +1,7 @@
 """What a derivation gives: ordered steps, each a rule in words and the expression it gave, the last of them the result."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .latex import formula_latex, formula_text
@@ -49,6 +49,18 @@ class Derivation:
         result = self.result
         return result if any(step.part for step in self.steps) else {"": result}
 
+    def labelled(self, lefts: Mapping[str, str]) -> "Derivation":
+        """The same, with the left side of the equation, {part: LaTeX}, on each result that has none of its own."""
+        last = {step.part: i for i, step in enumerate(self.steps)}
+        named = any(step.part for step in self.steps)
+        results = {i for part, i in last.items() if bool(part) == named}
+        return Derivation(
+            tuple(
+                replace(step, left=lefts.get(step.part, "")) if i in results and not step.left else step
+                for i, step in enumerate(self.steps)
+            )
+        )
+
     def __str__(self) -> str:
         lines = []
         for number, step in enumerate(self.steps, 1):
@@ -63,12 +75,13 @@ class Derivation:
         ``transpose``: ``"top"`` or ``"T"``. ``number``: tag the last step of each part with it. ``fit``: put lines that cannot be
         broken into the ``\fit`` of :func:`~iclflow.theory.export.export`'s document.
         """
-        pieces = []
+        pieces, rule = [], ""
         for step, left, name in self._displays(number, transpose):
             right = formula_latex(step.expression, transpose=transpose)
-            pieces.append(
-                f"{_sentence(prose_latex(step.rule, transpose=transpose))}:\n{display(left, right, tag=name, fit=fit)}"
-            )
+            if step.rule != rule:
+                rule = step.rule
+                pieces.append(f"{_sentence(prose_latex(rule, transpose=transpose))}:")
+            pieces.append(display(left, right, tag=name, fit=fit))
         return "\n".join(pieces)
 
     def markdown(self, *, transpose: str = "top", number: str = "") -> str:
@@ -96,7 +109,8 @@ class Derivation:
 
 def tag(number: str, part: str) -> str:
     """The number of a part: 19a, or "31, first" where the part has a name."""
-    return f"{number}{part}" if len(part) < 2 else f"{number}, {part}"
+    joined = number.isdigit() and len(part) == 1 and part in "abcdefgh"
+    return f"{number}{part}" if joined or not part else f"{number}, {part}"
 
 
 def _sentence(rule: str) -> str:

@@ -106,8 +106,15 @@ def _chapters(entries: tuple[Equation, ...]):
         yield CHAPTERS[order[position]], list(members)
 
 
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}." if text else ""
+def _sentences(texts: Iterable[str]) -> str:
+    """Each text as a sentence."""
+    return " ".join(
+        f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "$$")) else ".") for text in texts if text
+    )
+
+
+def _relation(entry: Equation) -> str:
+    return r"\approx" if entry.kind == "approximation" else "="
 
 
 def _statement(entry: Equation, transpose: str) -> Iterable[tuple[str, str, str]]:
@@ -122,11 +129,14 @@ def _statement(entry: Equation, transpose: str) -> Iterable[tuple[str, str, str]
 def _latex(entry: Equation, transpose: str) -> str:
     heading = prose_latex(f"{entry.title}", transpose=transpose)
     pieces = [rf"\subsection{{({entry.number}) {heading}}}"]
-    pieces += [display(left, right, tag=name, fit=True) for name, left, right in _statement(entry, transpose)]
-    conditions = "; ".join(prose_latex(condition, transpose=transpose) for condition in entry.conditions)
-    pieces.append(rf"\remark{{{entry.kind.capitalize()}}}{{{_sentence(conditions)}}}")
+    pieces += [
+        display(left, right, tag=name, relation=_relation(entry), fit=True)
+        for name, left, right in _statement(entry, transpose)
+    ]
+    conditions = _sentences(prose_latex(condition, transpose=transpose) for condition in entry.conditions)
+    pieces.append(rf"\remark{{{entry.kind.capitalize()}}}{{{conditions}}}")
     if entry.erratum:
-        pieces.append(rf"\remark{{Remark}}{{{prose_latex(entry.erratum, transpose=transpose)}}}")
+        pieces.append(rf"\remark{{Remark}}{{{_sentences([prose_latex(entry.erratum, transpose=transpose)])}}}")
     if entry.derivation is not None:
         steps = entry.derive().latex(transpose=transpose, fit=True)
         pieces.append(f"\\begin{{derivation}}\n{steps}\n\\end{{derivation}}")
@@ -136,13 +146,11 @@ def _latex(entry: Equation, transpose: str) -> str:
 def _markdown(entry: Equation, transpose: str) -> str:
     pieces = [f"### ({entry.number}) {prose_markdown(entry.title, transpose=transpose)}\n"]
     for name, left, right in _statement(entry, transpose):
-        pieces.append(f"$$\n{display(left, right, tag=name, environment=False)}\n$$\n")
-    if entry.conditions:
-        pieces.append(
-            "**Conditions.** " + "; ".join(prose_markdown(c, transpose=transpose) for c in entry.conditions) + ".\n"
-        )
+        pieces.append(f"$$\n{display(left, right, tag=name, relation=_relation(entry), environment=False)}\n$$\n")
+    conditions = _sentences(prose_markdown(condition, transpose=transpose) for condition in entry.conditions)
+    pieces.append(f"**{entry.kind.capitalize()}.** {conditions}".rstrip() + "\n")
     if entry.erratum:
-        pieces.append(f"**Remark.** {prose_markdown(entry.erratum, transpose=transpose)}\n")
+        pieces.append(f"**Remark.** {_sentences([prose_markdown(entry.erratum, transpose=transpose)])}\n")
     if entry.derivation is not None:
         pieces.append("**Derivation.**\n\n" + entry.derive().markdown(transpose=transpose))
     return "\n".join(pieces)

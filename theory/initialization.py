@@ -9,7 +9,7 @@ from sympy import Identity
 from .derivation import Derivation, Step
 from .equations import define, register
 from .moments import Gaussian, expect
-from .notation import D, H, R, vector, w_init
+from .notation import D, H, MatrixLetter, R, vector, w_init
 from .trace_algebra import TracePolynomial
 
 __all__ = ["key_difference", "norms_of_merged", "norms_of_separate"]
@@ -117,7 +117,7 @@ def norms_of_separate() -> Derivation:
     return _norms(("v", _v, _VALUE_VARIANCE), ("k", _K, _SEPARATE_VARIANCE))
 
 
-_value, _keys = vector("v_i", 1), vector("k_i", R * D)  # one head
+_value, _keys = MatrixLetter("v_i", 1, 1, "v_i"), vector("k_i", R * D)  # one head
 
 
 @register(

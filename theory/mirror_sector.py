@@ -25,7 +25,7 @@ __all__ = ["exchanged_channels", "growth", "leak", "mirror_flow", "mirror_functi
 _scale = Symbol("epsilon", positive=True)
 _lambda_1 = Symbol("lambda_1", positive=True)
 _gamma = Symbol("gamma", positive=True)  # the Frobenius norm of Lambda^2
-_b = Symbol("b", real=True)  # the eigenvalue of B that belongs to e_d
+_b = Symbol("b_d", real=True)  # the eigenvalue of B that belongs to e_d
 _a = Symbol("a_d", positive=True)
 _k_i, _q_i, _kappa = vector("k_i", D), vector("q_i", D), Symbol("kappa_i", real=True)
 
@@ -83,7 +83,7 @@ def growth() -> Derivation:
     "Size of the zero blocks after the plateau, when they start at the same scale",
     kind="approximation",
     section="Beside (51)",
-    left=r"\|\boldsymbol{v}_i\|\sim",
+    left=r"\|\boldsymbol{v}_i\|",
     typed=lambda: w_init ** (1 - _lambda_1**2 / _gamma),
     conditions=(
         "gamma is the Frobenius norm of Lambda^2; the plateau (51) ends at tau/gamma ln(1/w_init) up to a time independent of w_init",
@@ -144,10 +144,11 @@ def mirror_flow() -> Derivation:
     "Fixed functions of the mirror sector",
     kind="exact",
     section="Beside (7) and Section 3.2",
-    left={"force": r"\boldsymbol{G}\boldsymbol{e}_d", "level": r"b_d"},
+    left={"force": r"\boldsymbol{G}\boldsymbol{e}_d", "level": "b_d"},
     typed=lambda: {"force": (lambda_**2 - _a * _b * lambda_) * e_d, "level": lambda_ / _a},
     conditions=(
-        "B e_d = b_d e_d; a_d is the eigenvalue (32). A head with both vectors equal to sqrt(b_d) e_d rests where G e_d = 0",
+        "B e_d = b_d e_d; a_d is the eigenvalue (32)",
+        r"A head with both vectors equal to $\sqrt{b_d}\,\boldsymbol{e}_d$ rests where G e_d = 0",
         "One head for each d in S, and the others zero: with H >= D all 2^D functions of the separate model are fixed",
     ),
     erratum=r"Two fixed points are a property of $(\mathrm{M})$: with all blocks, (7) has at least the fixed "

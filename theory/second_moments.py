@@ -75,7 +75,11 @@ def second_moment_main_text() -> Derivation:
     """Equation (31) by Stein's lemma."""
     struck = TracePolynomial(Lambda) * expect(Lambda_hat)
     return Derivation.by(
-        Step("One sample covariance becomes its mean, independent of the other", struck),
+        Step(
+            "One sample covariance becomes its mean, independent of the other",
+            struck,
+            r"\boldsymbol{\Lambda}\,\mathbb{E}(\hat{\boldsymbol{\Lambda}})",
+        ),
         Step("Add the two windings in which it shares a token with the other", expect(Lambda_hat**2)),
     )
 

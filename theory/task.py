@@ -82,6 +82,7 @@ define(
     section="Appendix B.1",
     left=r"\hat{\boldsymbol{\Lambda}}",
     typed=lambda: X_c * X_c.T / N,
+    conditions=("The average of x_n x_n' over the N context tokens",),
 )
 
 
@@ -139,6 +140,7 @@ def in_context_letters(expression) -> TracePolynomial:
     section="Appendix B.1",
     left=r"\boldsymbol{\beta}",
     typed=lambda: Lambda_hat * w,
+    conditions=("There is no label noise",),
 )
 def correlation_from_task() -> Derivation:
     """Put the targets (4) into (8) and recognise (28)."""
@@ -183,7 +185,9 @@ def closed_loss() -> Derivation:
     return Derivation.by(
         Step("The squared error of the prediction beta' B x_q", error, r"(y_q-\hat y_q)^2"),
         Step(
-            "Average over the task vector and the query", given_context, r"\mathbb{E}_{\boldsymbol{w},\boldsymbol{x}_q}"
+            "Average over the task vector and the query",
+            given_context,
+            r"\mathbb{E}_{\boldsymbol{w},\boldsymbol{x}_q}(y_q-\hat y_q)^2",
         ),
         Step("Average over the context", average_context(given_context), r"\mathcal{L}(\boldsymbol{B})"),
     )

@@ -54,9 +54,11 @@ def full_loss() -> TracePolynomial:
     return expect((y_q - beta.T * B_other * x_q - merged_expansion()) ** 2)
 
 
-def _second_moment():
-    """E(Lambda_hat^2) as in (31), for statements."""
-    return Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N
+@cache
+def _without_even_part() -> TracePolynomial:
+    """The full loss less E(y_even^2), with M for E(Lambda_hat^2)."""
+    error = y_q - beta.T * B_other * x_q - merged_expansion()
+    return average_context(expect(error**2, given=Lambda_hat) - expect(even_part() ** 2, given=Lambda_hat))
 
 
 def _reduced_loss(map_):
@@ -88,8 +90,6 @@ def _reduced_loss(map_):
 )
 def split_loss() -> Derivation:
     """Odd times even averages to zero over a symmetric law of w."""
-    error = y_q - beta.T * B_other * x_q - merged_expansion()
-    remaining = average_context(expect(error**2, given=Lambda_hat) - expect(even_part() ** 2, given=Lambda_hat))
     return Derivation.by(
         Step("The part of the prediction that is odd in w", odd_part(), part="odd"),
         Step("The part that is even in w", even_part(), part="even"),
@@ -98,7 +98,7 @@ def split_loss() -> Derivation:
             expect((y_q - beta.T * B * x_q) * even_part()),
             part="cross",
         ),
-        Step("The full loss of head i beside the others, less the even part", remaining, part="loss"),
+        Step("The full loss of head i beside the others, less the even part", _without_even_part(), part="loss"),
     )
 
 
@@ -126,15 +126,15 @@ def _even_overlap(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j):
     context = Lambda * middle * Lambda + (Lambda * middle.T * Lambda + Trace(middle * Lambda) * Lambda) / N
     with_trace = T * Lambda + 2 * Lambda**2 / N
     return (
-        TracePolynomial(value_row.T * context * row_j)
-        + v_i * v_j * (1 + 2 / N) * (T**2 + 2 * Trace(Lambda**2)) * TracePolynomial(u_i.T * Lambda * u_j)
-        + v_j * TracePolynomial(value_row.T * with_trace * U_i * Lambda * u_j)
-        + v_i * TracePolynomial(row_j.T * with_trace * U_j * Lambda * u_i)
-        + v_j * T / N * TracePolynomial(value_row.T * _quadruple(U_i) * u_j)
-        + v_i * T / N * TracePolynomial(row_j.T * _quadruple(U_j) * u_i)
-        + TracePolynomial(value_row.T * Lambda * U_i * _quadruple(U_j) * row_j) / N
-        + TracePolynomial(row_j.T * Lambda * U_j * _quadruple(U_i) * value_row) / N
-        + TracePolynomial(value_row.T * _sextuple(U_i, U_j) * row_j) / N**2
+        value_row.T * context * row_j
+        + v_i * v_j * (1 + 2 / N) * (T**2 + 2 * Trace(Lambda**2)) * u_i.T * Lambda * u_j
+        + v_j * value_row.T * with_trace * U_i * Lambda * u_j
+        + v_i * row_j.T * with_trace * U_j * Lambda * u_i
+        + v_j * T / N * value_row.T * _quadruple(U_i) * u_j
+        + v_i * T / N * row_j.T * _quadruple(U_j) * u_i
+        + value_row.T * Lambda * U_i * _quadruple(U_j) * row_j / N
+        + row_j.T * Lambda * U_j * _quadruple(U_i) * value_row / N
+        + value_row.T * _sextuple(U_i, U_j) * row_j / N**2
     )
 
 
@@ -163,24 +163,28 @@ def even_overlap() -> Derivation:
     section="Beside (39) and (40)",
     left={
         "first": r"\left[\tfrac12\mathcal{L}_{\rm full}\right]_1",
-        "second": r"\left[\tfrac12\mathcal{L}_{\rm full}\right]_2",
+        "second": r"\left[\tfrac12\mathcal{L}_{\rm full}\right]_2-\tfrac12\mathbb{E}(\hat y_{\rm even}^2)",
     },
     typed=lambda: {
         "first": 0,
-        "second": _even_overlap(v_i, value_row, U_i, u_i, v_i, value_row, U_i, u_i) / 2
-        - value_row.T * (Lambda**2 - _second_moment() * (B_other + v_i * U_i) * Lambda) * u_i,
+        "second": -value_row.T * (Lambda**2 - M * (B_other + v_i * U_i) * Lambda) * u_i,
     },
     conditions=(
-        r"The terms of first and of second order in the vectors $\boldsymbol{v}_i$ and u_i together; pairs of heads add (T4-even)",
-        "G = Lambda^2 - M B Lambda is the force of the reduced model: zero at its minimum, where the form is E(y_even^2)/2",
+        r"The terms of first and of second order in the vectors $\boldsymbol{v}_i$ and u_i together; heads add",
+        "The even part is of first order in them, and its square is (T4-even)",
+        "The bracket is the force G of the reduced model with v_i U_i and the other heads: zero at the minimum, Lambda^2 on the plateau",
     ),
 )
 def transverse_form() -> Derivation:
     """Scale both blocks of one head by epsilon and gather."""
-    scaled = substitute(full_loss(), {value_row: _scale * value_row, u_i: _scale * u_i})
-    orders = collect(scaled / 2, _scale)
+    scale = {value_row: _scale * value_row, u_i: _scale * u_i}
+    orders = collect(substitute(full_loss() / 2, scale), _scale)
+    reduced = collect(substitute(_without_even_part() / 2, scale), _scale)
+    square = expect(even_part() ** 2) / 2
+    if orders[2] != substitute(reduced[2], {M: expect(Lambda_hat**2)}) + square:
+        raise ArithmeticError(f"the even part is not what is left of the second order: {orders[2]}")
     return Derivation.by(
-        Step("Half the full loss where the blocks are zero", orders[0]),
+        Step("Half the loss where the blocks are zero", reduced[0], r"\left[\tfrac12\mathcal{L}_{\rm full}\right]_0"),
         Step("First order in the blocks", orders.get(1, TracePolynomial(0)), part="first"),
-        Step("Second order", orders[2], part="second"),
+        Step("Second order, less the even part", reduced[2], part="second"),
     )

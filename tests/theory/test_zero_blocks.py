@@ -99,9 +99,10 @@ def test_transverse_form_is_the_second_difference_of_half_the_loss(sequences, he
     # a polynomial of degree four in the scale: three symmetric points give its even coefficients
     even_1, even_2 = (half_loss(h) + half_loss(-h) - 2 * half_loss(0) for h in (1.0, 2.0))
     second = (16 * even_1 - even_2) / 24
-    predicted = numbers(
-        equation("T4-form").statement["second"], {**first_head(heads[0]), B_other: np.zeros((2, 2))}, COVARIANCE, 1
-    )
+    opposite = replace(sequences, w=-sequences.w)
+    even = (head(sequences, row, v, U, u) + head(opposite, row, v, U, u)) / 2
+    known = {**first_head(heads[0]), B_other: np.zeros((2, 2)), M: second_moment(1)}
+    predicted = numbers(equation("T4-form").statement["second"], known, COVARIANCE, 1) + sequences.mean(even**2) / 2
     assert second == pytest.approx(predicted, rel=1e-9)
 
 
