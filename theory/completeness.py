@@ -27,6 +27,7 @@ from sympy import (
 from .calculus import explicit, substitute
 from .derivation import Derivation, Step
 from .equations import register
+from .landscape import m
 from .notation import B, D, G, H, Lambda, M, N, R, lambda_, matrix, v_i
 from .reduction import a
 from .separate import K, Q, flow_in_force, rank_R_head
@@ -39,7 +40,6 @@ __all__ = ["eigenspace_conditions", "entry_equations", "symmetry_conditions"]
 Pi = matrix("Pi", D, latex=r"\boldsymbol{\Pi}")  # a B / lambda on an eigenspace
 lambda_i, lambda_j, a_i, a_j = symbols("lambda_i lambda_j a_i a_j", positive=True)
 B_ii, B_ij, B_ji, B_jj = symbols("B_ii B_ij B_ji B_jj", real=True)
-m = Symbol("m", integer=True, nonnegative=True)
 
 
 @register(

@@ -43,6 +43,7 @@ def conserved(quantities: tuple, rates: dict) -> tuple[TracePolynomial, ...]:
     },
     typed=lambda: {"a": Trace(k.T * k) - Trace(q.T * q), "b": Trace(k.T * k) - v_i**2},
     conditions=("any loss that depends on the weights through the effective map",),
+    erratum="The norms of a head are nearly equal, as the paper concludes, only once v_i^2 is large against w_init^2: not during a plateau",
 )
 def rank_one_conservation() -> Derivation:
     """All combinations of the three squared norms that an arbitrary force G conserves."""

@@ -14,6 +14,7 @@ from sympy import Expr, Identity, IndexedBase, Matrix, Sum, Symbol, Trace, facto
 from .calculus import hessian_form, substitute
 from .derivation import Derivation, Step
 from .equations import register
+from .landscape import m
 from .notation import B, D, G, H, Lambda, M, R, lambda_, matrix, symmetric_matrix, tau, v_i, vector
 from .reduction import a
 from .rewriting import rewrite
@@ -24,7 +25,7 @@ from .trace_algebra import TracePolynomial
 
 __all__ = ["core_form", "direction_form", "learned_rules", "pair_block", "redundant_index"]
 
-m, n = symbols("m n", integer=True, positive=True)
+n = Symbol("n", integer=True, positive=True)  # slots of the active heads
 K_a, Q_a = matrix("K_a", D, n), matrix("Q_a", D, n)  # the active slots of all heads
 V = symmetric_matrix("V", n)  # their value weights, diagonal
 W = matrix("W", D, m)  # the learned eigenvectors

@@ -24,6 +24,7 @@ from sympy import Add, Expr, IndexedBase, Mul, S, Sum, Symbol, Trace
 from . import words
 from .moments import expect
 from .notation import D, Lambda, Lambda_hat, M, lambda_, symmetric_matrix
+from .reduction import T  # tr(Lambda)
 from .trace_algebra import TracePolynomial, coefficient_of
 
 __all__ = [
@@ -39,7 +40,6 @@ __all__ = [
     "summand",
 ]
 
-T = Symbol("T", positive=True)  # tr(Lambda)
 s = Symbol("s", nonnegative=True)  # 1 for a learned direction, d in S; 0 for the others
 P = symmetric_matrix("P", D)  # the projector onto the span of the learned directions
 d = Symbol("d", integer=True, positive=True)
