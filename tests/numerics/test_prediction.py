@@ -179,9 +179,16 @@ def test_equal_eigenvalues_and_one_dimension():
         prediction = predict_curve(task, weights)
         flow = gradient_flow(QuadraticLoss.population(task), weights, t_end=prediction.drops[-1] * 1.1 + 500)
         assert prediction.loss(np.array([1e12]))[0] == pytest.approx(flow.loss[-1], abs=1e-4)
-        times = np.linspace(0, flow.times[-1], 3000)
-        apart = np.abs(prediction.loss(times) - flow.loss_at(times)) > 0.01
-        assert apart.mean() < 0.01
+        steps = np.cumsum([0.0, *(drop.reduction.loss_drop(1.0) for drop in prediction.steps)])
+        for level in task.eigenvalues.sum() + (steps[1:] + steps[:-1]) / 2:  # halfway down each drop
+            predicted = crossing(lambda t: float(prediction.loss(np.array(t))), level, flow.times[-1])  # noqa: B023
+            assert predicted == pytest.approx(crossing(flow.loss_at, level, flow.times[-1]), rel=2e-3)
+        between = np.append((prediction.drops[1:] + prediction.drops[:-1]) / 2, flow.times[-1])
+        np.testing.assert_allclose(prediction.effective_map(between), flow.effective_map_at(between), atol=0.02)
+
+
+def crossing(loss, level, end):
+    return brentq(lambda t: loss(t) - level, 0, end)
 
 
 def test_brief_plateaus_last_as_the_logarithm_of_the_scale(task):

@@ -90,6 +90,10 @@ def test_value_is_the_solution_of_the_flow(scalar, v_0):
     np.testing.assert_allclose(
         scalar.value(times, v_0), solution.y[0], rtol=1e-7
     )  # solver: 1e-11 a step over 1e4 steps
+    gaps = scalar.ratio(np.array([900.0, 1050.0]), 0.1)[
+        1
+    ]  # around where the approach becomes exponential to the last digit
+    assert np.log(gaps[1] / gaps[0]) == pytest.approx(-3 * 150 / scalar.time_unit, rel=1e-12), "the rate 3 lambda^2 v*"
     later = scalar.value(times[3:] - times[2], float(scalar.value(times[2], v_0)))
     np.testing.assert_allclose(later, scalar.value(times[3:], v_0), rtol=1e-9)  # a restart midway changes nothing
     assert float(scalar.value(0.0, v_0)) == pytest.approx(v_0, rel=ROUNDOFF)
