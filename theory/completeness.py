@@ -1,6 +1,6 @@
 r"""T1: the fixed points (21), (81) are all there are, for any number of heads H and any rank R, and how many functions they give.
 
-The proof, each step of which is an entry: at a fixed point B' G = 0 and G B' = 0 (T1a); hence B' Lambda and M^-1 Lambda^2 B' are
+The proof of (T1), each step of which is an entry: at a fixed point B' G = 0 and G B' = 0 (T1a); hence B' Lambda and M^-1 Lambda^2 B' are
 symmetric (T1b); for two eigenvectors with different eigenvalues these are two linear equations for two entries of B, whose determinant
 does not vanish (T1c), so that B is diagonal where the eigenvalues are distinct, with B_dd = 0 or lambda_d / a_d by (C1-map); on an
 eigenspace a B / lambda is any orthogonal projector (T1d). The rank of B is at most R H, which gives the count (T1e).
@@ -27,7 +27,7 @@ from sympy import (
 from .calculus import explicit, substitute
 from .derivation import Derivation, Step
 from .equations import register
-from .landscape import m
+from .landscape import b, force_along, m
 from .notation import B, D, G, H, Lambda, M, N, R, lambda_, matrix, v_i
 from .reduction import a
 from .separate import K, Q, flow_in_force, rank_R_head
@@ -44,7 +44,7 @@ B_ii, B_ij, B_ji, B_jj = symbols("B_ii B_ij B_ji B_jj", real=True)
 
 @register(
     "T1a",
-    "At a fixed point the effective map and the force annihilate each other",
+    "Completeness: at a fixed point the effective map and the force annihilate each other",
     kind="exact",
     section="beside (21), (81)",
     left={
@@ -77,7 +77,7 @@ def symmetry_conditions() -> tuple[TracePolynomial, TracePolynomial]:
 
 @register(
     "T1b",
-    "Two matrices that are symmetric at every fixed point",
+    "Completeness: two matrices that are symmetric at every fixed point",
     kind="exact",
     section="beside (21), (81)",
     left={"first": "0", "second": "0"},
@@ -107,7 +107,7 @@ def entry_equations() -> tuple[Expr, Expr]:
 
 @register(
     "T1c",
-    "Off the diagonal the effective map is zero between different eigenvalues",
+    "Completeness: off the diagonal the effective map is zero between different eigenvalues",
     kind="exact",
     section="beside (21), (81)",
     left={
@@ -153,6 +153,34 @@ def off_diagonal() -> Derivation:
     )
 
 
+@register(
+    "T1",
+    "Completeness: what the effective map of every fixed point satisfies",
+    kind="exact",
+    section="beside (21), (81)",
+    left={"entries": "0", "diagonal": "0"},
+    typed=lambda: {
+        "entries": (lambda_i**3 / a_i - lambda_j**3 / a_j) * B_ij,
+        "diagonal": b * (b - lambda_ / a),
+    },
+    conditions=(
+        "in the eigenbasis of Lambda, for every pair of indices; any H and R",
+        "so with distinct eigenvalues B_ij = 0, by (T1c), and B_dd is 0 or lambda_d / a_d: no fixed function is missing in (21), (81)",
+    ),
+    erratum="The paper proves that these are fixed points, not that there are no others",
+)
+def completeness() -> Derivation:
+    """Eliminate B_ji from the two equations of a pair; the diagonal is (C1)."""
+    first, second = entry_equations()
+    eliminated = (first.coeff(B_ji) * second - second.coeff(B_ji) * first).expand()
+    return Derivation.by(
+        Step("Entry (i, j) of the first condition (T1b)", first),
+        Step("Entry (i, j) of the second condition (T1b)", second),
+        Step("Eliminate $B_{ji}$", -eliminated.coeff(B_ij) * B_ij, "", "entries"),
+        Step("On the diagonal, B' G = 0", cancel(b * force_along() / (-lambda_ * a)), "", "diagonal"),
+    )
+
+
 def eigenspace_conditions() -> tuple[TracePolynomial, TracePolynomial]:
     """B' G and G B' on an eigenspace, where Lambda = lambda I, M = a I and B = (lambda / a) Pi, times a / lambda^3."""
     white = {Lambda: lambda_ * Identity(D), M: a * Identity(D), B: lambda_ / a * Pi}
@@ -164,7 +192,7 @@ def eigenspace_conditions() -> tuple[TracePolynomial, TracePolynomial]:
 
 @register(
     "T1d",
-    "Equal eigenvalues: on an eigenspace the effective map is lambda/a times any orthogonal projector",
+    "Completeness, equal eigenvalues: on an eigenspace the effective map is lambda/a times any orthogonal projector",
     kind="exact",
     section="beside (21), (81)",
     left={"left": "0", "right": "0", "components": r"\text{components}"},
@@ -201,7 +229,7 @@ j, J = symbols("j J", integer=True, positive=True)
 
 @register(
     "T1e",
-    "The number of fixed functions",
+    "Completeness: the number of fixed functions",
     kind="exact",
     section="Section 4.2",
     left={"few slots": r"\#\,(RH<D)", "enough slots": r"\#\,(RH\ge D)"},

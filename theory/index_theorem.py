@@ -63,7 +63,7 @@ def direction_form() -> TracePolynomial:
 
 @register(
     "T2b",
-    "The Hessian at a fixed point, in the active slots of all heads",
+    "Stability: the Hessian at a fixed point, in the active slots of all heads",
     kind="exact",
     section="beside (21), (81)",
     left={"all": HALF_LOSS, "one direction": HALF_LOSS},
@@ -126,7 +126,7 @@ def core_form() -> TracePolynomial:
 
 @register(
     "T2c",
-    "The Hessian along an eigenvector that is not learned, split into learned directions and redundant slots",
+    "Stability: the Hessian along an eigenvector that is not learned, split into learned directions and redundant slots",
     kind="exact",
     section="beside (21), (81)",
     left=HALF_LOSS,
@@ -170,7 +170,7 @@ def pair_block() -> Matrix:
 
 @register(
     "T2d",
-    "A learned and an unlearned eigenvector: the sign of the Hessian on the pair",
+    "Stability: a learned and an unlearned eigenvector: the sign of the Hessian on the pair",
     kind="exact",
     section="beside (21), (81)",
     left={"block": r"\boldsymbol{H}_{jd}", "determinant": r"\det\boldsymbol{H}_{jd}"},
@@ -213,7 +213,7 @@ def redundant_index(slots: Expr) -> Any:
 
 @register(
     "T2e",
-    "The number of negative Hessian eigenvalues at a fixed point",
+    "Stability: the number of negative Hessian eigenvalues at a fixed point",
     kind="exact",
     section="beside (21), (81)",
     left=r"\mathrm{index}",

@@ -25,7 +25,7 @@ u = Symbol("u", positive=True)
 
 @register(
     "T2h",
-    "The origin: a degenerate saddle for separate attention, a strict one for merged",
+    "Stability: the origin: a degenerate saddle for separate attention, a strict one for merged",
     kind="exact",
     section="beside (14a), (21)",
     left={"separate": r"F(\varepsilon W)", "plateau": "F", "merged": r"F(\varepsilon W)"},
@@ -77,7 +77,7 @@ def escape_time(rate: Expr) -> Expr:
 
 @register(
     "T2i",
-    "The time to leave the origin: ln(1/w_init) for merged attention, 1/w_init for separate",
+    "Stability: the time to leave the origin: ln(1/w_init) for merged attention, 1/w_init for separate",
     kind="approximation",
     section="beside (51), (68)",
     left={
@@ -125,7 +125,7 @@ def escape() -> Derivation:
 
 @register(
     "T2j",
-    "The loss is a square around its minimum: the best map of rank r learns the first r eigenvectors",
+    "Stability: the loss is a square around its minimum: the best map of rank r learns the first r eigenvectors",
     kind="exact",
     section="beside (24)",
     left={

@@ -50,7 +50,7 @@ def first_variation():
 
 @register(
     "T2a",
-    "The second variation of the loss in the weights of a head",
+    "Stability: the second variation of the loss in the weights of a head",
     kind="exact",
     section="beside (21), (81)",
     left={"anywhere": HALF_LOSS, "fixed point": HALF_LOSS},
@@ -87,7 +87,7 @@ def force_of_head():
 
 @register(
     "T2f",
-    "An idle head that is not in the span makes a strict saddle",
+    "Stability: an idle head that is not in the span makes a strict saddle",
     kind="exact",
     section="beside (21), (81)",
     left=HALF_LOSS,
@@ -119,7 +119,7 @@ def omega():
 
 @register(
     "T2g",
-    "Zero maps with a nonzero value weight are strict saddles",
+    "Stability: zero maps with a nonzero value weight are strict saddles",
     kind="exact",
     section="beside (21), (81)",
     left={"form": HALF_LOSS, "eigenvalue": r"\mu_d^-", "other eigenvalue": r"\mu_d^+"},

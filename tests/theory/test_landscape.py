@@ -105,6 +105,8 @@ def test_planted_faults_are_refused(number, wrong):
         ("T1c", "first", lambda_j * B_ij - lambda_i * B_ji),
         ("T1d", "left", Pi.T - Pi.T * Pi.T),
         ("T1a", "keys", G * B),
+        ("T1", "entries", (lambda_i**2 / a_i - lambda_j**2 / a_j) * B_ij),
+        ("T1", "diagonal", b * (b - lambda_)),
     ],
 )
 def test_planted_faults_in_parts_are_refused(number, part, wrong):
