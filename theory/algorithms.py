@@ -106,7 +106,7 @@ def least_loss() -> Derivation:
 @register(
     "16-limit",
     "Least loss in a long context",
-    kind="approximation",
+    kind="exact",
     section="Beside (16)",
     left={
         "first": r"\left[\mathcal{L}(\mathcal{M}_*)\right]_{1/N}",

@@ -4,15 +4,15 @@ The squared norms of a layer have mean exactly w_init^2, and fluctuate around it
 squared norm of its key differ by as much as they are.
 """
 
-from sympy import Identity
+from sympy import Identity, ZeroMatrix
 
 from .derivation import Derivation, Step
 from .equations import define, register
-from .moments import Gaussian, expect
-from .notation import D, H, MatrixLetter, R, vector, w_init
+from .moments import Gaussian, SampleCovariance, expect
+from .notation import D, H, MatrixLetter, R, symmetric_matrix, vector, w_init
 from .trace_algebra import TracePolynomial
 
-__all__ = ["key_difference", "norms_of_merged", "norms_of_separate"]
+__all__ = ["initial_balance", "key_difference", "norms_of_merged", "norms_of_separate"]
 
 
 def _variance_of(size):
@@ -115,6 +115,41 @@ def norms_of_merged() -> Derivation:
 def norms_of_separate() -> Derivation:
     """All entries of a layer in one vector."""
     return _norms(("v", _v, _VALUE_VARIANCE), ("k", _K, _SEPARATE_VARIANCE))
+
+
+_gram = symmetric_matrix("S", H)  # W_1 W_1' / D^2
+
+
+@register(
+    "35-balance",
+    "Balance of merged attention at initialization",
+    kind="exact",
+    section="Beside (35) and (17)",
+    left={
+        "mean": r"\mathbb{E}(\boldsymbol{w}_2\boldsymbol{w}_2^\top-\boldsymbol{W}_1\boldsymbol{W}_1^\top)",
+        "square": r"\mathbb{E}\,\|\boldsymbol{w}_2\boldsymbol{w}_2^\top-\boldsymbol{W}_1\boldsymbol{W}_1^\top\|^2",
+    },
+    typed=lambda: {
+        "mean": ZeroMatrix(H, H),
+        "square": w_init**4 * (H + 1) / H * (1 + 1 / D**2),
+    },
+    conditions=(
+        "The law (34), the Frobenius norm, any number H of heads",
+        "The difference is conserved (17): throughout, all heads are parallel up to a matrix of the order of w_init^2",
+    ),
+)
+def initial_balance() -> Derivation:
+    """W_1 W_1' is D^2 times a sample covariance: that of the D^2 columns of W_1."""
+    laws = [
+        Gaussian(_v, covariance=_VALUE_VARIANCE * Identity(H)),
+        SampleCovariance(_gram, _MERGED_VARIANCE * Identity(H), D**2),
+    ]
+    difference = TracePolynomial(_v * _v.T) - D**2 * TracePolynomial(_gram)
+    return Derivation.by(
+        Step("The conserved difference, with the columns of W_1 as D^2 samples", difference),
+        Step("Its mean", expect(difference, laws), part="mean"),
+        Step("The mean of its squared norm", expect((difference * difference).trace(), laws), part="square"),
+    )
 
 
 _value, _keys = MatrixLetter("v_i", 1, 1, "v_i"), vector("k_i", R * D)  # one head

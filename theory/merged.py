@@ -87,12 +87,14 @@ def zero_function_set() -> Derivation:
         "a": r"\tau\dot{\boldsymbol{W}}_1",
         "b": r"\tau\dot{\boldsymbol{w}}_2",
         "loss": r"\mathcal{L}-\mathcal{L}(\mathcal{M}_*)",
+        "stable": r"\delta^2\left(\tfrac12\mathcal{L}\right)",
     },
     typed=lambda: {
         "row": CROSS.T * COVARIANCE.I,
         "a": ZeroMatrix(H, FEATURES),
         "b": ZeroMatrix(H, 1),
         "loss": (_m - COVARIANCE.I * CROSS).T * COVARIANCE * (_m - COVARIANCE.I * CROSS),
+        "stable": (W_1.T * _dw + _dW.T * w_2).T * COVARIANCE * (W_1.T * _dw + _dW.T * w_2),
     },
     conditions=(
         "E(z z') is invertible: Lambda and Lambda_q positive definite",
@@ -107,6 +109,7 @@ def global_minimum() -> Derivation:
     at_row = [rewrite(flow, {w_2.T * W_1: row}) for flow in flow_of_layers()]
     loss = -2 * (CROSS.T * _m) + _m.T * COVARIANCE * _m  # E(y_q - m' z)^2 less E(y_q^2)
     minimum = substitute(loss, {_m: row.T})
+    form = substitute(hessian_form(half_loss(), {w_2: _dw, W_1: _dW}), {CROSS: COVARIANCE * W_1.T * w_2})
     return Derivation.by(
         Step(
             r"The row $\boldsymbol{m}$ of the network, from e = E(y_q z) - E(z z') $\boldsymbol{m}$",
@@ -118,6 +121,9 @@ def global_minimum() -> Derivation:
         Step("And the flow (13b)", at_row[1], part="b"),
         Step("The loss less E(y_q^2)", loss),
         Step("Less its value at the solution", loss - minimum, part="loss"),
+        Step(
+            "The second variation there, where E(y_q z) = E(z z') W_1' w_2: it is never negative", form, part="stable"
+        ),
     )
 
 
@@ -151,9 +157,9 @@ def _length() -> TracePolynomial:
         "origin": -_gamma,
         "bound": _gamma
         * (
-            (_dw - _dW * _unit).T * (_dw - _dW * _unit)
-            + TracePolynomial(Trace(_dW * _dW.T))
-            - TracePolynomial((_dW * _unit).T * (_dW * _unit))
+            Trace((_dw - _dW * _unit) * (_dw - _dW * _unit).T)
+            + Trace(_dW * _dW.T)
+            - Trace(_dW * _unit * _unit.T * _dW.T)
         ),
         "dimension": H * (D**2 - 1),
     },
@@ -172,8 +178,8 @@ def index_of_saddle() -> Derivation:
     form = substitute(hessian_form(half_loss(), {w_2: _dw, W_1: _dW}), {w_2: ZeroMatrix(H, 1)})
     along = substitute(form, {CROSS: _gamma * _unit})
     rules = {_unit.T * _unit: 1, _silent * _unit: ZeroMatrix(H, 1)}
-    a = (_plus + _minus) / 2
-    coupling = (W_1 * COVARIANCE * W_1.T * a / 2 + (_minus - _plus) / 2) / _gamma
+    a = TracePolynomial(_plus + _minus) / 2
+    coupling = (W_1 * COVARIANCE * W_1.T * a + TracePolynomial(_minus - _plus)) / (2 * TracePolynomial(_gamma))
     diagonal = rewrite(substitute(along, {_dw: a, _dW: _silent + coupling * _unit.T}), rules)
     origin = substitute(along, {W_1: ZeroMatrix(H, FEATURES), _dw: _minus, _dW: _minus * _unit.T})
     square = Symbol("s", positive=True)  # n'n

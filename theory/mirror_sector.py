@@ -170,7 +170,7 @@ def mirror_functions() -> Derivation:
 @register(
     "T4-separate",
     "The early flow of separate attention does not tell the two channels apart",
-    kind="approximation",
+    kind="exact",
     section="Beside Appendix E.1",
     left={
         "third": r"\left[\mathcal{L}_{\rm full}\right]_3",

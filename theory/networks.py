@@ -259,7 +259,7 @@ _e_1 = AT[0]
     typed=lambda: B,
     conditions=(
         r"D key-query pairs, k = B $\boldsymbol{c}_d$ and q = $\boldsymbol{c}_d$ with v = 1, for an orthonormal "
-        r"basis $\boldsymbol{c}_d$; there are H R >= D",
+        r"basis $\boldsymbol{c}_d$; it takes H R >= D",
     ),
 )
 def any_map() -> Derivation:

@@ -87,6 +87,20 @@ def test_initial_norms_of_many_draws():
     assert difference.var() == pytest.approx(float(equation("37-balance").statement["variance"].subs(sizes)), rel=0.1)
 
 
+def test_initial_balance_of_many_draws():
+    """The mean of 20,000 squared norms, each with a spread about as large as its mean, is known to 1 %."""
+    rng = np.random.default_rng(22)
+    sizes = {H: 3, D: 2, w_init: 0.5}
+    variance = {part: float(formula.subs(sizes)) for part, formula in equation("34").statement.items()}
+    w_2 = rng.normal(size=(20_000, 3)) * np.sqrt(variance["v"])
+    W_1 = rng.normal(size=(20_000, 3, 4)) * np.sqrt(variance["U"])
+    difference = np.einsum("ph,pk->phk", w_2, w_2) - np.einsum("phf,pkf->phk", W_1, W_1)
+    assert difference.mean(axis=0) == pytest.approx(np.zeros((3, 3)), abs=0.03 * variance["v"])
+    squares = (difference**2).sum((1, 2))
+    error = squares.std() / np.sqrt(len(squares))
+    assert squares.mean() == pytest.approx(float(equation("35-balance").statement["square"].subs(sizes)), abs=4 * error)
+
+
 @pytest.mark.parametrize(
     ("number", "part", "planted"),
     [
@@ -100,6 +114,7 @@ def test_initial_norms_of_many_draws():
         ("27", "next", lambda typed: typed * lambda_),
         ("35", "U variance", lambda typed: typed / D),
         ("37-balance", "mean", lambda _: w_init**2),
+        ("35-balance", "square", lambda typed: typed * D**2),
     ],
 )
 def test_wrong_statements_are_refused(number, part, planted):

@@ -71,6 +71,7 @@ def test_global_minimum(loss):
     [
         ("14a", "W", lambda _: ZeroMatrix(H, 1)),  # w_2 = 0 alone would do
         ("14b", "row", lambda typed: typed * COVARIANCE),
+        ("14b", "stable", lambda typed: -typed),
         ("14-index", "dimension", lambda _: H * D**2 - 1),
         ("14-index", "origin", lambda typed: -typed),
         ("17", "difference", lambda _: ZeroMatrix(N, N)),
