@@ -140,7 +140,7 @@ def _node_changes(node, letters, scalars) -> Iterator[tuple[str, str, Any]]:
             yield "sign", f"of {term}", node.func(*others, -term)
             yield "factor", f"2 on {term}", node.func(*others, 2 * term)
             yield "dropped", f"{term}", node.func(*others) if len(others) > 1 else others[0]
-    elif isinstance(node, sympy.Pow | MatPow) and node.exp.is_number:
+    elif isinstance(node, sympy.Pow | MatPow) and not isinstance(node, Inverse) and node.exp.is_number:
         yield "exponent", f"of {node}, by 1 more", node.func(node.base, node.exp + 1)
         if isinstance(node, sympy.Pow):
             yield "exponent", f"of {node}, negated", sympy.Pow(node.base, -node.exp)

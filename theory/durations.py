@@ -3,12 +3,12 @@ r"""How long plateaus of separate attention last inside the ansatz: the time int
 In u = v / v_* with v_*^3 = lambda / a the flow (26) is u^2 (1 - u^3) in the unit tau / (lambda^2 v_*).
 """
 
-from sympy import Rational, Symbol, atan, integrate, log, pi, sqrt, symbols
+from sympy import Rational, Symbol, atan, expand, integrate, log, pi, sqrt, symbols
 
 from .derivation import Derivation, Step
 from .equations import register
 from .notation import lambda_, tau
-from .reduction import a, aligned_flow, drop_loss, v
+from .reduction import a, aligned_flow, drop_loss, fixed_value, v
 from .residual import require_zero
 from .sigmoid import rho
 from .time_integral import (
@@ -17,25 +17,21 @@ from .time_integral import (
     plateau_duration,
     switch_off_time,
     time_integral,
+    time_scale,
     truncated_duration,
+    u,
+    u_0,
     v_0,
 )
 
 __all__ = []
 
 BRANCHES = "On each of v < 0, 0 < v < v_* and v > v_*, with v_*^3 = lambda / a; the flow crosses neither 0 nor v_*"
+C_rho = Symbol("C_rho", real=True)  # 1/rho - Phi(rho) + Phi(0)
 LATER = dict(zip((lambda_, v_0), symbols("lambda_{m+1} v_{m+1}", positive=True), strict=True))
 
 
-def _u(value):
-    """u = v / v_*."""
-    return (a / lambda_) ** Rational(1, 3) * value
-
-
-def _paper_bracket():
-    u = _u(v)
-    bracket = log((u**2 + u + 1) / (u - 1) ** 2) - 2 * sqrt(3) * atan((2 * u + 1) / sqrt(3))
-    return 1 / (6 * lambda_**2) * (a / lambda_) ** Rational(1, 3) * bracket - 1 / (lambda_**2 * v)
+_CUBE_ROOT = (a / lambda_) ** Rational(1, 3)  # 1 / v_*
 
 
 @register(
@@ -44,18 +40,33 @@ def _paper_bracket():
     kind="exact",
     section="Appendix D.6",
     left="t",
-    typed=lambda: tau * _paper_bracket(),
-    conditions=("Between v(0) and v(t): t is the difference of the values there", BRANCHES),
+    typed=lambda: (
+        tau
+        * (
+            1
+            / (6 * lambda_**2)
+            * _CUBE_ROOT
+            * (log((u**2 + u + 1) / (u - 1) ** 2) - 2 * sqrt(3) * atan((2 * u + 1) / sqrt(3)))
+            - 1 / (lambda_**2 * v)
+        )
+    ),
+    conditions=("Between v(0) and v(t): t is the difference of the values there; u^3 = a v^3 / lambda", BRANCHES),
     erratum="The factor tau is missing in the paper's display",
 )
 def time_of_a_drop() -> Derivation:
     """The reciprocal of the flow in u, integrated by partial fractions, in the units of t and v; differentiated back."""
-    whole = time_integral().result
+    time_integral()  # differentiates the whole back, and fails if dt/dv is not tau over (26)
+    scaled, unit = (step.expression for step in time_scale().steps)
+    pole = (unit / u).subs(u, v / fixed_value().result)
     return Derivation.by(
         Step("The flow (26)", aligned_flow().result, r"\tau\dot v"),
+        Step("With u = v / v_*, in the unit tau / (lambda^2 v_*)", scaled, r"\dot u"),
         *[Step(step.rule, step.expression) for step in phi().steps],
-        Step("In the units of t and v", whole, "t"),
-        Step("With the logarithms joined; dt/dv is exactly tau over the flow (26)", _joined(whole), "t"),
+        Step(
+            "Less 1/u, in the units of t and v; dt/dv is exactly tau over the flow (26)",
+            unit * _joined(phi().result) - pole,
+            "t",
+        ),
     )
 
 
@@ -66,7 +77,7 @@ def time_of_a_drop() -> Derivation:
     section="beside (67)",
     left="t",
     typed=lambda: tau / lambda_**2 * (1 / v_0 - 1 / _END),
-    conditions=("While v^3 is small beside lambda / a: the term a lambda v^5 of (26) is left out",),
+    conditions=("While v^3 is small beside lambda / a: the term of fifth order in (26) is left out",),
 )
 def time_of_quadratic_flow() -> Derivation:
     """The quadratic term of (26), separated and integrated."""
@@ -136,30 +147,36 @@ def later_plateau() -> Derivation:
     "Duration of a plateau with its next orders",
     kind="approximation",
     section="beside (68)",
-    left={"t": "t_\\rho", "constant": "C_\\rho", "switch": r"\Delta t"},
+    left={"constant": r"C_\rho", "t": r"t_\rho", "switch": r"\Delta t"},
     typed=lambda: {
-        "t": tau / lambda_**2 * (1 / v_0 - _constant() * _u(1) - Rational(1, 2) * a / lambda_ * v_0**2),
-        "constant": _constant(),
-        "switch": -tau / lambda_**2 * _u(1),
+        "constant": (
+            1 / rho
+            - (Rational(1, 6) * log((rho**2 + rho + 1) / (rho - 1) ** 2) - 1 / sqrt(3) * atan((2 * rho + 1) / sqrt(3)))
+            - pi / (6 * sqrt(3))
+        ),
+        "t": tau / lambda_**2 * (1 / v_0 - C_rho * _CUBE_ROOT - Rational(1, 2) * a / lambda_ * v_0**2),
+        "switch": -tau / lambda_**2 * _CUBE_ROOT,
     },
     conditions=(
-        "Inside the ansatz: the time from v_0 to rho v_*, up to order v_0^5",
+        "Inside the ansatz: the time from v_0 to rho v_*, up to order v_0^5; the constant is exact",
         "The last is how much later than 1/v_0 suggests a drop switches its direction off for the other heads",
     ),
 )
 def plateau_with_next_orders() -> Derivation:
     """(67) between v_0 and rho v_*, expanded at v_0 = 0."""
-    scaled, whole = (step.expression for step in plateau_duration().steps)
+    scaled = plateau_duration().steps[0].expression
     total, shift = (step.expression for step in switch_off_time().steps)
+    unit, constant = time_scale().result, plateau_constant().result
+    in_units = (unit * (expand(scaled + constant) - C_rho)).subs(u_0, v_0 / fixed_value().result)
     return Derivation.by(
         Step(
             "The constant of the time (67) between 0 and rho, in the units of u",
-            _joined(plateau_constant().result),
-            "C_\\rho",
+            _joined(constant),
+            r"C_\rho",
             "constant",
         ),
-        Step("In the units of u, expanded at u_0 = 0", scaled),
-        Step("In the units of t and v", _joined(whole), "t_\\rho", "t"),
+        Step("The time from u_0 to rho in the units of u, expanded at u_0 = 0", expand(scaled + constant) - C_rho),
+        Step("In the units of t and v", in_units, r"t_\rho", "t"),
         Step("The integral of 1 - u^3 over the whole drop, in the units of u", total),
         Step("Beyond the escape time", shift, r"\Delta t", "switch"),
     )
@@ -174,27 +191,15 @@ def _joined(formula):
     return linear.subs({x: 0, y: 0}) + linear.diff(y) * log(other.args[0] / one.args[0])
 
 
-def _constant():
-    """C_rho = 1/rho - Phi(rho) + Phi(0)."""
-
-    def phi_of(u):
-        return Rational(1, 6) * log((u**2 + u + 1) / (u - 1) ** 2) - 1 / sqrt(3) * atan((2 * u + 1) / sqrt(3))
-
-    return 1 / rho - phi_of(rho) - pi / (6 * sqrt(3))
-
-
 @register(
     "26-loss",
     "The loss along a drop",
     kind="exact",
     section="beside (26)",
     left=r"\mathcal{L}-\mathcal{L}(\mathcal{M}_m)",
-    typed=lambda: -(lambda_**3) / a * (2 * _SCALED**3 - _SCALED**6),
+    typed=lambda: -(lambda_**3) / a * (2 * u**3 - u**6),
     conditions=("The set (25), u = v / v_*; at u = 1 it is the step of (24)",),
 )
 def loss_along_a_drop() -> Derivation:
     """What the component v^3 of B along an eigenvector adds to the loss."""
     return drop_loss()
-
-
-_SCALED = Symbol("u", positive=True)

@@ -56,7 +56,19 @@ class _PaperPrinter(LatexPrinter):
         return printed if exp is None else f"{self._brackets(printed)}^{{{exp}}}"
 
     def _as_ordered_terms(self, expr, order=None):
-        return sorted(expr.args, key=_trace_order) if expr.has(Trace) else super()._as_ordered_terms(expr, order)
+        if expr.has(Trace):
+            terms = sorted(expr.args, key=_trace_order)
+        else:
+            terms = list(super()._as_ordered_terms(expr, order))
+            if any(sympy.fraction(term)[1] != 1 for term in terms if not term.is_number):
+                terms.sort(key=lambda term: not term.is_number)  # 1 + T / N
+        if terms[0].could_extract_minus_sign():
+            terms.sort(key=lambda term: term.could_extract_minus_sign())  # no sum begins with a minus if it need not
+        return terms
+
+    def _print_ExpBase(self, expr, exp=None):
+        exponent = _PaperPrinter(self.transposed, fold_short_frac=True).doprint(expr.exp)
+        return self._do_exponent(f"e^{{{exponent}}}", exp)
 
     def _print_MatAdd(self, expr):
         terms = [self._print(term) for term in sorted(expr.args, key=_trace_order)]

@@ -14,7 +14,9 @@ from re import compile as pattern
 
 __all__ = ["LINE", "display", "lines_of", "split_sum", "width"]
 
-LINE = 62.0  # letters of display mathematics that fit in a line of the document
+LINE = 60.0  # letters of display mathematics that fit in a line of the document
+
+RELATIONS = ("=", r"\approx", r"\sim", r"\simeq", r"\propto", r"\le", r"\ge", ":", r"\quad")
 
 _TOKEN = pattern(r"\\[A-Za-z]+|\\.|[{}]|[\^_&]|\s+|.")
 _WIDE = {
@@ -144,34 +146,35 @@ def _open_bracket(piece: str) -> tuple[str, str, str] | None:
 
 
 def display(
-    left: str, right: str, *, tag: str = "", line: float = LINE, fit: bool = False, environment: bool = True
+    left: str, right: str, *, tag: str = "", relation: str = "=", fit: bool = False, environment: bool = True
 ) -> str:
     r"""One displayed equation with its number, broken into as many lines as it needs.
 
-    ``environment``: an ``equation*`` or ``align*`` environment, which LaTeX wants; otherwise the content alone, with ``aligned`` round
-    several lines, for ``$$``. ``fit``: wrap a line that is still too wide in the document's ``\fit``.
+    ``relation``: what stands between the sides, unless ``left`` ends in a relation itself. ``environment``: an ``equation*`` or
+    ``align*`` environment, which LaTeX wants; otherwise the content alone, with ``aligned`` round several lines, for ``$$``. ``fit``: wrap
+    a line that is still too wide in the document's ``\fit``.
     """
     number = rf" \tag{{{tag}}}" if tag else ""
-    room = line - width(tag) - 4 if tag else line
-    head = f"{left} = " if left else ""
-    hanging = bool(left) and width(head) > room / 2
-    indent = 2.0 if not left or hanging else width(head)
-    lines = lines_of(
-        right, room - indent, room - width(head) if not hanging or width(head + right) <= room else room - 2
-    )
-    if len(lines) == 1 and width(head + right) <= room:
+    for_tag = width(tag) + 4 if tag else 0.0
+    relation = "" if left.rstrip().endswith(RELATIONS) else relation
+    head = f"{left} {relation} " if left else ""
+    if width(head + right) + for_tag <= LINE:
         body = f"{head}{right}"
         return f"\\begin{{equation*}}\n{body}{number}\n\\end{{equation*}}" if environment else body + number
+    hanging = width(head) > LINE / 3
+    indent = 4.0 if hanging or not left else width(head)
+    lines = lines_of(right, LINE - indent, LINE - (4.0 if hanging else width(head)))
+    *earlier, last = split_sum(lines[-1])
+    if earlier and width(lines[-1]) + indent + for_tag > LINE:  # the number stands beside the last line
+        lines[-1:] = [" ".join(earlier), last]
     if fit:
-        lines = [rf"\fit{{{part}}}" if width(part) > room - indent + 6 else part for part in lines]
-    if len(lines) == 1 and not hanging:
-        body = f"{head}{lines[0]}"
-        return f"\\begin{{equation*}}\n{body}{number}\n\\end{{equation*}}" if environment else body + number
-    if hanging or not left:
-        rows = ([f"& {left}"] if left else []) + ["& " + (r"\quad = " if left and i == 0 else r"\quad ") * bool(left or i) + part
-                                                  for i, part in enumerate(lines)]  # fmt: skip
+        lines = [rf"\fit{{{part}}}" if width(part) > LINE - indent + 6 else part for part in lines]
+    if hanging:
+        rows = [f"& {head.strip()}", *[rf"& \quad {part}" for part in lines]]
+    elif left:
+        rows = [f"{head}{{}}& {lines[0]}", *[f"& {part}" for part in lines[1:]]]
     else:
-        rows = [f"{left} = {{}}& {lines[0]}", *[f"& {part}" for part in lines[1:]]]
+        rows = [f"& {lines[0]}", *[rf"& \quad {part}" for part in lines[1:]]]
     joined = " \\\\\n".join(rows)
     if environment:
         return f"\\begin{{align*}}\n{joined}{number}\n\\end{{align*}}"

@@ -18,15 +18,18 @@ from .letters import GREEK, name_latex
 
 __all__ = ["prose_latex", "prose_markdown"]
 
+TOP = superscript("top")
 _BOLD = frozenset(["Lambda", "beta", "Omega", "Gamma", *"BCGIKMQUVWXekqwxz"])  # alone
 _BOLD_WITH_INDEX = frozenset(["Lambda", "beta", "Omega", "Gamma", *"KQUVWXekquwxz"])
-_NOT_BOLD = frozenset(["x_0", "u_0", "x_d", "w_init", "C_rho", "e_hat", "x_j", "K_1", "Gamma_d"])
+_NOT_BOLD = frozenset(
+    ["x_0", "u_0", "x_d", "w_init", "C_rho", "k_0", "q_0", "k_d", "q_d", "e_hat", "x_j", "K_1", "Gamma_d"]
+)
 _BOLD_TRANSPOSED = frozenset("abcmruy")
 _LETTERS = frozenset("BCDGHKMNRSTUVWXQFLPbcdefghijklmnpqrstuvwxyz")  # but A, I and a, which are words as well
 _FUNCTIONS = {
     "tr": r"\operatorname{tr}", "vec": r"\operatorname{vec}", "diag": r"\operatorname{diag}", "span": r"\operatorname{span}",
     "E": r"\mathbb{E}", "N": r"\mathcal{N}", "exp": r"\exp", "ln": r"\ln", "log": r"\ln", "cosh": r"\cosh", "sinh": r"\sinh",
-    "tanh": r"\tanh", "artanh": r"\operatorname{artanh}", "arctan": r"\arctan", "sqrt": r"\operatorname{sqrt}",
+    "tanh": r"\tanh", "artanh": r"\operatorname{artanh}", "arctan": r"\arctan",
     "min": r"\min", "max": r"\max", "O": "O", "Phi": r"\Phi", "L": r"\mathcal{L}", "kron": r"\otimes", "rank": r"\operatorname{rank}",
 }  # fmt: skip
 _WORDS = {"sum": r"\sum", "inf": r"\infty", "infinity": r"\infty", "int": r"\int"}
@@ -36,7 +39,8 @@ _OPERATORS = {
     "=>": r"\Rightarrow",
 }  # fmt: skip
 _PIECE = pattern(
-    r"(?P<name>[A-Za-z]+\d*(?:_(?:\{[^}]*\}|[A-Za-z0-9]+|\*))*(?:(?<=v)\*)?)(?P<primes>'*)"
+    r"sqrt\((?P<root>[^()]*)\)"
+    r"|(?P<name>[A-Za-z]+\d*(?:_(?:\{[^}]*\}|[A-Za-z0-9]+|\*))*(?:(?<=v)\*)?)(?P<primes>'*)"
     r"|(?P<number>\d+(?:\.\d+)?)|(?P<power>\^(?:\([^()]*\)|-?[A-Za-z0-9]+|\*))(?P<powered>'?)"
     r"|(?P<operator>\|->|\(x\)|\+-|<=|>=|<<|>>|!=|->|=>|~=|\|\||\.\.\.|[*~<>|])|(?P<transposed>')|(?P<other>.)"
 )
@@ -74,7 +78,7 @@ def _prose(sentence: str, transposed: str, escape) -> str:
             pieces[i] = " " + pieces[i].lstrip()
         if i < len(pieces) - 1 and sentence.split("$")[i][-1:] == " ":
             pieces[i] = pieces[i].rstrip() + " "
-    return "".join(f"${piece}$" if i % 2 else piece for i, piece in enumerate(pieces))
+    return "".join(f"${piece.replace(TOP, transposed)}$" if i % 2 else piece for i, piece in enumerate(pieces))
 
 
 def _groups(text: str, transposed: str, escape):
@@ -130,8 +134,8 @@ def _is_formula(token: str) -> bool:
     core = token.rstrip(",.;:")
     if core.startswith("("):
         core = core.strip("()")
-    if not core or fullmatch(r"\(?\d+[a-e]?\)?(-\(?\d+[a-e]?\)?)?", core):
-        return False  # an equation's number, or a plain number
+    if not core or fullmatch(r"\(?\d+[a-e]?\)?(-\(?\d+[a-e]?\)?)?", core) or fullmatch(r"\([a-e]\)[,.;:]?", token):
+        return False  # an equation's number or part, or a plain number
     if core.endswith("'s") or fullmatch(r"[A-Za-z]{2,}(-[A-Za-z]+)+", core):
         return False  # a possessive, a hyphenated word
     if _MATHEMATICAL.search(core):
@@ -153,7 +157,9 @@ def _is_differential(part: str) -> bool:
 
 
 def _is_lone_letter(token: str, following: str) -> bool:
-    """Is this ``a``, ``A`` or ``I`` the letter of a formula? It is where no noun follows."""
+    """Is this ``a``, ``A``, ``I`` or number part of a formula? It is where no noun follows."""
+    if token.isdigit() and following in ("-", "+", "<", ">", "<=", ">=", "="):
+        return True  # 1 - u^3
     return token.strip("(),.;:") in ("a", "A", "I") and (
         not token[-1].isalpha()
         or not following
@@ -165,7 +171,18 @@ def _is_lone_letter(token: str, following: str) -> bool:
 def _bridges(token: str) -> bool:
     """Does a token that is no formula by itself continue one: a number, a sign, I or A between formulas?"""
     core = token.rstrip(",.;:")
-    return fullmatch(r"-?\d+(\.\d+)?", core) is not None or core in ("-", "/", "|", "||", "I", "A", "sum", "x")
+    return fullmatch(r"-?\d+(\.\d+)?", core) is not None or core in (
+        "-",
+        "/",
+        "|",
+        "||",
+        "I",
+        "A",
+        "sum",
+        "x",
+        "infinity",
+        "inf",
+    )
 
 
 def _set(run: list[str], transposed: str) -> str:
@@ -180,6 +197,8 @@ def _set(run: list[str], transposed: str) -> str:
 
 
 def _piece(piece: Match, body: str, transposed: str) -> str:
+    if (root := piece["root"]) is not None:
+        return rf"\sqrt{{{_PIECE.sub(lambda inside: _piece(inside, root, transposed), root)}}}"
     if (name := piece["name"]) is not None:
         called = body[piece.end() : piece.end() + 1] == "("
         primes = f"^{{{transposed}}}" * len(piece["primes"])
@@ -202,8 +221,8 @@ def _name(name: str, called: bool, transposed: bool, follows_law: bool) -> str:
     stem, _, index = name.replace("*", "_*").replace("__", "_").partition("_")
     if stem in _WORDS:
         return _WORDS[stem] + (f"_{{{index.strip('{}')}}} " if index else " ")
-    if _is_differential(name):
-        return rf"d{name_latex(name[1:])}"
+    if _is_differential(name) or (index and _is_differential(stem)):
+        return rf"d{_name(name[1:], called, transposed, follows_law)}"
     if len(stem) > 1 and stem not in GREEK and not index and not stem[-1].isdigit():
         return rf"\text{{{name}}}" if stem not in _FUNCTIONS else _FUNCTIONS[stem] + " "
     bold = stem in (_BOLD_WITH_INDEX if index and index != "hat" else _BOLD) or (

@@ -216,7 +216,7 @@ def loss_along_sigmoid() -> Derivation:
 _TIME = symbols("theta", positive=True)
 
 
-theta, theta_0 = symbols("theta theta_0", real=True)
+theta, theta_0, _f, _f_0 = symbols("theta theta_0 f f_0", real=True)
 
 
 @register(
@@ -224,14 +224,15 @@ theta, theta_0 = symbols("theta theta_0", real=True)
     "The white flow from any balanced start",
     kind="exact",
     section="beside (44)",
-    left={"s": "s", "p": "p"},
+    left={"p": "p", "f": "f", "s": "s"},
     typed=lambda: {
-        "s": cosh(theta) ** 2 / (cosh(theta_0) ** 2 / s_0 + 2 * alpha / gamma * (_f(theta) - _f(theta_0))),
         "p": tanh(theta),
+        "f": theta / 2 + (exp(2 * theta) - exp(-2 * theta)) / 8,
+        "s": cosh(theta) ** 2 / (cosh(theta_0) ** 2 / s_0 + 2 * alpha / gamma * (_f - _f_0)),
     },
     conditions=(
         "White tokens, W_1 = w_2 m' with a unit vector m, p = m' c_hat, -1 < p_0 < 1",
-        "theta = gamma t / tau + artanh(p_0), theta_0 = artanh(p_0)",
+        "theta = gamma t / tau + artanh(p_0), theta_0 = artanh(p_0), and f_0 is f at theta_0",
     ),
 )
 def white_solution() -> Derivation:
@@ -240,19 +241,14 @@ def white_solution() -> Derivation:
     inverse = symbols("r", positive=True)
     linear = (-flow[0] / s**2 / gamma).subs(p, direction).subs(s, 1 / inverse).expand()
     angle = next(iter(direction.free_symbols))
-    difference = f.subs(angle, theta) - f.subs(angle, theta_0)
     norm = integrating.subs(angle, theta) / (
-        integrating.subs(angle, theta_0) / s_0 + linear.coeff(inverse, 0) * difference
+        integrating.subs(angle, theta_0) / s_0 + linear.coeff(inverse, 0) * (_f - _f_0)
     )
     return Derivation.by(
         Step("The closed flow of (s, p)", flow, r"\tau\frac{d}{dt}(s,p)"),
         Step("The direction turns towards c_hat", direction.subs(angle, theta), "p", "p"),
         Step("The inverse of s obeys a linear equation in theta", linear, r"\frac{d}{d\theta}\frac1s"),
         Step("Its integrating factor", integrating.subs(angle, theta)),
-        Step("The integral of the factor, with a constant of no account", f.subs(angle, theta), r"f(\theta)"),
+        Step("The integral of the factor, with a constant of no account", f.subs(angle, theta), "f", "f"),
         Step("The norm", norm, "s", "s"),
     )
-
-
-def _f(angle):
-    return angle / 2 + (exp(2 * angle) - exp(-2 * angle)) / 8

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,12 @@ for (const [where, mode, string] of strings) {
 }
 console.log(JSON.stringify(failures));
 """
+
+
+@cache
+def exported(form: str, transpose: str = "top") -> str:
+    """Everything, once for all tests."""
+    return export(equations(), form, transpose=transpose)
 
 
 def need(tool: str, available: bool) -> None:
@@ -65,8 +72,8 @@ def markdown_strings(document: str):
 
 @pytest.mark.parametrize("transpose", ["top", "T"])
 def test_every_string_compiles_with_katex(transpose):
-    strings = list(markdown_strings(export(equations(), "markdown", transpose=transpose)))
-    for record in json.loads(export(equations(), "json", transpose=transpose)):
+    strings = list(markdown_strings(exported("markdown", transpose)))
+    for record in json.loads(exported("json", transpose)):
         for part in record["statement"] + record["steps"]:
             strings += [(record["number"], "display", part["latex"]), (record["number"], "display", part["left"])]
     assert len(strings) > 4 * len(equations())
@@ -80,7 +87,7 @@ def test_katex_refuses_what_is_wrong():
 @pytest.mark.parametrize("transpose", ["top", "T"])
 def test_document_compiles_and_nothing_overflows(transpose, tmp_path):
     need("pdflatex", shutil.which("pdflatex") is not None)
-    (tmp_path / "document.tex").write_text(export(equations(), "tex", transpose=transpose), encoding="utf-8")
+    (tmp_path / "document.tex").write_text(exported("tex", transpose), encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "document.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=200)
     log = (tmp_path / "document.log").read_text(errors="replace")
@@ -90,10 +97,10 @@ def test_document_compiles_and_nothing_overflows(transpose, tmp_path):
 
 
 def test_documents_hold_every_equation_once_in_order():
-    document = export(equations(), "tex")
+    document = exported("tex")
     for entry in equations():
         assert document.count(rf"\subsection{{({entry.number}) ") == 1
-    records = json.loads(export(equations(), "json"))
+    records = json.loads(exported("json"))
     assert [record["number"] for record in records] == [entry.number for entry in equations()]
     assert all(record["steps"] or record["kind"] == "definition" for record in records)
     assert all(record["text"] for entry in records for record in entry["steps"])
@@ -107,7 +114,7 @@ def test_export_of_some_equations_leaves_out_the_others():
 
 def test_transpose_option_reaches_every_part():
     for form in ("tex", "markdown", "json"):
-        assert r"\top" not in export(equations(), form, transpose="T")
+        assert r"\top" not in exported(form, "T")
     assert formula_latex(B.T * Lambda, transpose="T") == r"\boldsymbol{B}^{T} \boldsymbol{\Lambda}"
 
 
