@@ -18,7 +18,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ..theory.notation import Lambda, N, w
-from ..theory.unreduced import cross_moments, feature_moments, target_square, w_0
+from ..theory.unreduced import w_0
+from ..theory.unreduced_features import cross_moments, feature_moments, target_square
 from ._checks import finite_array, generator, positive_integer
 from .losses import Dense, QuadraticLoss
 from .moments import BATCH, Batch, sequences

@@ -57,6 +57,7 @@ SECTIONS = (
     "waiting",
     "durations",
     "unreduced",
+    "moving_blocks",
 )
 
 _registry: dict[str, "Equation"] = {}

@@ -1,4 +1,4 @@
-r"""The unreduced model (87) where some task vectors repeat (V6): its population loss, and which laws of the task move the zero blocks.
+r"""The unreduced model (87) where some task vectors repeat (V6): its population loss, for any number of heads.
 
 A portion p of the sequences draws its task vector from N(0, I), in the rest it is w_0. The prediction is a sum over heads, so the loss is
 
@@ -10,23 +10,19 @@ among them. On a sequence whose context labels are pure noise only what is store
 
 from functools import cache
 
-from sympy import Identity, Symbol, Trace, ZeroMatrix
+from sympy import Symbol, Trace
 
 from .attention import HEADS, U_i, expansion, merged_expansion, u_i, value_row
 from .calculus import substitute
 from .derivation import Derivation, Step
 from .equations import equation, register
 from .moments import Fixed, Gaussian, Mixture, expect
-from .notation import B, D, Lambda, Lambda_hat, N, beta, matrix, v_i, vector, w, x_q, y_q
+from .notation import D, Lambda, Lambda_hat, N, beta, matrix, v_i, vector, w, x_q, y_q
 from .task import X_c, in_context_letters, y
 from .trace_algebra import TracePolynomial
 from .transverse import _even_overlap, _quadruple
-from .zero_blocks import JOINT, _at_zero
 
-__all__ = [
-    "SLOTS", "average", "cross_moments", "feature_moments", "mixed_tasks", "noise_average", "portion",
-    "target_square", "w_0",
-]  # fmt: skip
+__all__ = ["average", "mixed_tasks", "noise_average", "portion", "w_0"]
 
 portion = Symbol("p", nonnegative=True)  # of the sequences whose task vector is drawn from N(0, I)
 w_0 = vector("w_0", D)  # the task vector of the others
@@ -56,70 +52,6 @@ def noise_average(expression) -> TracePolynomial:
 @cache
 def _other(expand) -> TracePolynomial:
     return substitute(expand(), _OTHER)
-
-
-# The entries of the moments: a basis head, with vectors in place of the indices of its effective tensor
-
-SLOTS = tuple(vector(name, D) for name in ("a", "b", "c"))
-_OTHER_SLOTS = tuple(vector(f"{name}_j", D) for name in ("a", "b", "c"))
-_KINDS = (
-    "tokens",
-    "cross",
-    "label",
-)  # the entries of the Gram matrix: two tokens, a token and the label, the label twice
-
-
-def _basis_head(kind: str, expand, slots) -> TracePolynomial:
-    """The feature (Gram_ab) (c' x_q), as the prediction of a head with unit weights: a, b and c stand for indices."""
-    a, b, c = slots
-    none, square = ZeroMatrix(D, 1), ZeroMatrix(D, D)
-    row, v, U, u = {
-        "tokens": (a, 0, b * c.T, none),
-        "cross": (none, 1, b * c.T, none),
-        "label": (none, 1, square, c),
-    }[kind]
-    return substitute(expand(), {value_row: row, v_i: v, U_i: U, u_i: u})
-
-
-def target_square(law: str) -> TracePolynomial:
-    """E(y_q^2) under one law of the task; see ``cross_moments``."""
-    return _LAWS[law][1](y_q**2)
-
-
-def cross_moments(law: str) -> dict[str, tuple[TracePolynomial, tuple]]:
-    """E(y_q phi) for each kind of entry of the Gram matrix, and the letters that stand for its indices.
-
-    ``law`` of the task: "random" (N(0, I)), "fixed" (the letter w), or "noise" (the labels are noise and the task is w_0).
-    """
-    expand, mean = _LAWS[law]
-    return {kind: (mean(y_q * _basis_head(kind, expand, SLOTS)), _used(kind, SLOTS)) for kind in _KINDS}
-
-
-def feature_moments(law: str) -> dict[tuple[str, str], tuple[TracePolynomial, tuple]]:
-    """E(phi phi') likewise, for each pair of kinds."""
-    expand, mean = _LAWS[law]
-    return {
-        (one, other): (
-            mean(_basis_head(one, expand, SLOTS) * _basis_head(other, expand, _OTHER_SLOTS)),
-            _used(one, SLOTS) + _used(other, _OTHER_SLOTS),
-        )
-        for one in _KINDS
-        for other in _KINDS
-    }
-
-
-def _used(kind: str, slots: tuple) -> tuple:
-    return slots[("tokens", "cross", "label").index(kind) :]
-
-
-_LAWS = {
-    "random": (merged_expansion, expect),
-    "fixed": (merged_expansion, average),
-    "noise": (expansion, noise_average),
-}
-
-
-# Statements
 
 
 def _map(v, row, U, u):
@@ -263,86 +195,3 @@ def memory_loss() -> Derivation:
         Step("Times the target, averaged over labels, query and context", noise_average(y_q * head), part="target"),
         Step("Times another head, averaged likewise", noise_average(head * _other(expansion)), part="overlap"),
     )
-
-
-def _pair_in(inner):
-    return Lambda * inner * Lambda + (Lambda * inner.T * Lambda + Trace(inner * Lambda) * Lambda) / N
-
-
-@register(
-    "V6-zero",
-    "Which laws of the task move the zero blocks",
-    kind="exact",
-    section="beyond the paper",
-    left={
-        "v": r"\mathbb{E}[\tau\dot{\boldsymbol{v}}_i\mid\boldsymbol{w}]",
-        "u": r"\mathbb{E}[\tau\dot{\boldsymbol{u}}_i\mid\boldsymbol{w}]",
-        "v at the origin": r"\mathbb{E}[\tau\dot{\boldsymbol{v}}_i\mid\boldsymbol{w}]_{\boldsymbol{U}_i=\boldsymbol{I},\,\boldsymbol{B}=0}",
-        "u at the origin": r"\mathbb{E}[\tau\dot{\boldsymbol{u}}_i\mid\boldsymbol{w}]_{\boldsymbol{B}=0}",
-    },
-    typed=lambda: {
-        "v": (Lambda * U_i * Lambda - _pair_in(U_i * Lambda * B.T) + _quadruple(U_i) * (Identity(D) - B.T * Lambda) / N)
-        * w,
-        "u": v_i * Trace(w * w.T * Lambda) * Lambda * (Identity(D) - (1 + 2 / N) * B.T * Lambda) * w,
-        "v at the origin": ((1 + 2 / N) * Lambda**2 + Trace(Lambda) * Lambda / N) * w,
-        "u at the origin": v_i * Trace(w * w.T * Lambda) * Lambda * w,
-    },
-    conditions=(
-        JOINT,
-        "The first is a matrix times w and the second one times (w' Lambda w) w; where B = 0 both matrices are invertible",
-        "So the zero blocks stay zero from every start if and only if E(w) = 0 and E((w' Lambda w) w) = 0, whatever else the law is",
-        "One repeated vector breaks it at every p < 1, a pair of opposite vectors does not",
-    ),
-    erratum="The paper says that (39) and (40) break where task vectors are fixed; two moments of w decide.",
-)
-def moving_laws() -> Derivation:
-    """The gradients at zero blocks, averaged over query and context only."""
-    steps = []
-    for part, weight in (("v", value_row), ("u", u_i)):
-        moved = average(_at_zero(merged_expansion(), weight))
-        origin = substitute(moved, {B: ZeroMatrix(D, D), **({U_i: Identity(D)} if part == "v" else {})})
-        steps += [
-            Step("Minus half the gradient of one squared error", _at_zero(merged_expansion(), weight)),
-            Step("Averaged over query and context", moved, part=part),
-            Step("At the origin", origin, part=f"{part} at the origin"),
-        ]
-    return Derivation.by(*steps)
-
-
-@register(
-    "V6-leak",
-    "How fast a finite training set moves the zero blocks",
-    kind="exact",
-    section="beyond the paper",
-    left={
-        "v": r"P\,\mathbb{E}|\tau\dot{\boldsymbol{v}}_i|^2",
-        "u": r"P\,\mathbb{E}|\tau\dot{\boldsymbol{u}}_i|^2",
-    },
-    typed=lambda: _leaks(*(Trace(Lambda**k) for k in range(1, 5))),
-    conditions=(
-        "P independent sequences with w ~ N(0, I); the blocks are zero in every head, and B = 0, as on the first plateau",
-        r"For $\boldsymbol{v}_i$: U_i = I, its direction where the tokens are white",
-        "The mean over the set is P^(-1/2) times a variable of fixed variance, so every block moves at this rate",
-    ),
-)
-def finite_set() -> Derivation:
-    """The gradients of different sequences are independent and have mean zero, so the square of their mean is 1/P of that of one."""
-    steps = []
-    for part, weight in (("v", value_row), ("u", u_i)):
-        replacements = {B: ZeroMatrix(D, D), **({U_i: Identity(D)} if part == "v" else {})}
-        one = substitute(_at_zero(merged_expansion(), weight), replacements)
-        steps += [
-            Step("Minus half the gradient of one squared error", one),
-            Step("Its mean vanishes", expect(one)),
-            Step("The mean of its square", expect((one.T * one).trace()), part=part),
-        ]
-    return Derivation.by(*steps)
-
-
-def _leaks(T, T2, T3, T4):
-    """From E(x'x)^4, E[(x'x)^2 x' Lambda x] and E[x'x x' M x], and E(w' Lambda w)^3, for statements."""
-    squares = T**4 + 12 * T**2 * T2 + 32 * T * T3 + 12 * T2**2 + 48 * T4
-    with_context = T**2 * T2 + 2 * T2**2 + 4 * T * T3 + 8 * T4
-    second = T * ((1 + 1 / N) * T3 + T * T2 / N) + 2 * ((1 + 1 / N) * T4 + T * T3 / N)
-    tasks = T * (T**3 + 6 * T * T2 + 8 * T3) + 2 * (T**2 * T2 + 2 * T2**2 + 4 * T * T3 + 8 * T4)
-    return {"v": second + 2 * with_context / N + squares / N**2, "u": v_i**2 * (1 + 2 / N) * tasks}
