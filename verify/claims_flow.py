@@ -461,7 +461,7 @@ def white_loss_flow(loss) -> float:
 
 
 @cache
-def _gaussian_white_flow(w_init: float, seed: int = 44) -> Trajectory:
+def white_flow_from_gaussian(w_init: float, seed: int = 44) -> Trajectory:
     task = white_task()
     weights = MergedWeights.initialize(task, heads=8, scale=w_init, rng=np.random.default_rng(seed))
     return gradient_flow(QuadraticLoss.population(task), weights, t_end=4 * np.log(1 / w_init) / 2 + 6, rtol=1e-10)
@@ -481,7 +481,7 @@ def effective_scale(v: np.ndarray, U: np.ndarray) -> float:
     wrong={"the nominal |w_2|^2": lambda v, U: float(np.sum(v**2))},
 )
 def white_sigmoid_gaussian(scale) -> float:
-    run = _gaussian_white_flow(1e-2)
+    run = white_flow_from_gaussian(1e-2)
     t = np.linspace(0, run.times[-1], 200)
     sigma = np.trace(run.effective_map_at(t), axis1=1, axis2=2) / 4
     return float(np.abs(sigma - predictions.white_sigmoid(white_task(), t, scale(*run.initial.arrays))).max())

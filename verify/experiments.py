@@ -45,9 +45,13 @@ class Setting:
 
     @property
     def weights(self) -> SeparateWeights:
-        """The initial weights, equation (36), the same for the flow and for training."""
-        rng = np.random.default_rng(self.seed)
-        return SeparateWeights.initialize(self.task, heads=self.heads, rank=self.rank, scale=self.scale, rng=rng)
+        """The initial weights, equation (36), the same for the flow and for training.
+
+        They are drawn in the eigenvectors' coordinates, so that a tilt of the tokens changes no loss.
+        """
+        rng, task = np.random.default_rng(self.seed), self.task
+        w = SeparateWeights.initialize(task, heads=self.heads, rank=self.rank, scale=self.scale, rng=rng)
+        return SeparateWeights(w.v, w.k @ task.eigenvectors.T, w.q @ task.eigenvectors.T)
 
 
 # Four plateaus of clearly different lengths, short enough to train in some seconds.

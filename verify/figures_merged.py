@@ -67,16 +67,11 @@ def one_drop(theme: Theme) -> Drawing:
     above = attention.population_loss(loss)
     below = np.array([loss.value(B) for B in network_maps(network)])
     picture, axes = canvas(theme, 6.4, 3.4)
-    for level, name in ((levels[0], r"$\mathcal{L}(\mathcal{M}_0)$"), (levels[-1], r"$\mathcal{L}(\mathcal{M}_*)$")):
-        axes.axhline(
-            level,
-            color=theme.theory,
-            lw=1,
-            ls=(0, (4, 3)),
-            label="theory: the two fixed points" if level == 1 else None,
-        )
+    theory_levels(axes, [levels[0], levels[-1]], theme, names=False, label="theory: the two fixed points")
+    for level, name in ((levels[0], "0"), (levels[-1], "*")):
+        text = rf"$\mathcal{{L}}(\mathcal{{M}}_{name})$"
         axes.annotate(
-            name, (1, level), (5, 0), ("axes fraction", "data"), "offset points", va="center", color=theme.theory
+            text, (1, level), (5, 0), ("axes fraction", "data"), "offset points", va="center", color=theme.theory
         )
     times = np.linspace(0, MERGED.duration, 2000)
     axes.plot(attention.times, above, color=theme.trained, lw=6, label="attention on $X$, SGD")

@@ -78,3 +78,4 @@ TRAINED_SIGMOID = Tolerance(
 TRAINED_ALGORITHM = Tolerance(
     1e-2, "sampling", "squared error over squared prediction; idle heads and mini-batch noise leave some thousandths"
 )
+MINIMISER = Tolerance(1e-5, "solver", "the constrained minimiser stops at changes of 1e-6 of the objective")
