@@ -183,7 +183,7 @@ class FirstFailure:
     pytest_collectreport = pytest_runtest_logreport
 
 
-def outcome(mutation: Mutation | None) -> tuple[str, float]:
+def outcome(mutation: Mutation | None) -> tuple[Mutation | None, str, float]:
     """'survived' if the tests pass, else the first test that failed; None stands for the engine as it is. Runs in a process of its own."""
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
@@ -208,16 +208,17 @@ def outcome(mutation: Mutation | None) -> tuple[str, float]:
             "no:cacheprovider",
             "--hypothesis-profile=no-shrinking",
         ]
-        output = io.StringIO()
+        output, code = io.StringIO(), 0
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-            code = pytest.main([*options, *(f"tests/{name}.py" for name in TESTS)], plugins=[first])
+            for name in TESTS:  # one after the other: most faults need no more than the first
+                code = code or pytest.main([*options, f"tests/{name}.py"], plugins=[first])
         imported = sys.modules.get("iclflow.theory.words")
         if imported and not str(imported.__file__).startswith(folder):
             raise RuntimeError(f"the copy in {folder} is not the one imported: {imported.__file__}")
         if code and not first.name:
             raise RuntimeError(output.getvalue()[-2000:])
         os.chdir(ROOT)
-    return ("survived" if code == 0 else first.name.split("/")[-1]), time.perf_counter() - started
+    return mutation, "survived" if code == 0 else first.name.split("/")[-1], time.perf_counter() - started
 
 
 def main() -> int:
@@ -233,7 +234,8 @@ def main() -> int:
     survivors = []
     # each mutant in a fresh fork of this process, which has loaded what the tests import, but not the engine
     with multiprocessing.get_context("fork").Pool(arguments.jobs, maxtasksperchild=1) as pool:
-        for mutation, (noticed, seconds) in zip([None, *chosen], pool.imap(outcome, [None, *chosen]), strict=True):
+        queue = chosen if arguments.only else [None, *chosen]
+        for mutation, noticed, seconds in pool.imap_unordered(outcome, queue):
             if mutation is None:
                 print(f"The engine as it is: {noticed}, {seconds:.0f} s", flush=True)
                 if noticed != "survived":

@@ -78,6 +78,19 @@ def test_inverse():
     assert expect(L_hat.I * L_hat**3) == expect(L_hat**2)
 
 
+@pytest.mark.parametrize(
+    "unit",
+    [Trace(L_hat.I) * Trace(L_hat), Trace(L_hat.I * K) * Trace(L_hat * K), L_hat.I * A * L_hat, Trace(L_hat.I) * L_hat],
+    ids=str,
+)  # fmt: skip
+def test_inverses_cancel_in_one_dimension(unit):
+    """D = 1: every constant is 1, so that the expectation of S^-1 times S is 1, and times S^2 is the covariance."""
+    lam, one = Symbol("lam", positive=True), {K: [[1]], A: [[1]]}
+    for factor, expected in ((1, 1), (Trace(L_hat), lam), (Trace(L_hat) ** 2, lam**2 * (1 + 2 / N))):
+        value = explicit(expect(P(unit) * factor), values=one | {L: [[lam]]}, D=1)
+        assert sympy.simplify((value[0, 0] if isinstance(value, sympy.MatrixBase) else value) - expected) == 0
+
+
 def test_inverse_with_given_sizes():
     small, covariance = symmetric_matrix("small", 3), symmetric_matrix("covariance", 3)
     plenty = expect(small.I, law=SampleCovariance(small, covariance, 9))

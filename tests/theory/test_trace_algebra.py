@@ -166,6 +166,8 @@ def test_vectors_make_scalars():
     assert P(A * x * y.T * y) == (y.T * y) * P(A * x)
     assert P(A * x * y.T * B * x * y.T * C) == form(y, B, x) * P(A * x * y.T * C)
     assert P(Trace(A * x * y.T * B * x * y.T)) == form(y, A, x) * form(y, B, x)
+    assert P(x * y.T) * P(A * x * y.T) == form(y, A, x) * (x * y.T)
+    assert P(A * x * y.T) * P(x * y.T) * P(x * y.T * C) == form(y, Identity(D), x) ** 2 * P(A * x * y.T * C)
     assert P((x.T * x) ** 2) == P(x.T * x) * (x.T * x)
     assert P(y_q[0, 0]) == P(y_q)
 
@@ -181,6 +183,7 @@ def test_identities_and_dimensions():
     assert P(Trace(A)) ** 0 == 1
     assert P(A * B * B.I * A.I) == Identity(D)
     assert P((A * B).I) == B.I * A.I
+    assert (P(A) * B).reciprocal() == (P(A) * B) ** -1 == P(B.I * A.I)
     assert P((2 * A).I) == A.I / 2
     assert P(A.T.I) == A.I.T
     assert P(S.I.T) == S.I
