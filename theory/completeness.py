@@ -165,6 +165,7 @@ def off_diagonal() -> Derivation:
     },
     conditions=(
         "in the eigenbasis of Lambda, for every pair of indices; any H and R",
+        "for tokens of another law, as long as M commutes with Lambda and lambda^3 / a rises with lambda",
         "so with distinct eigenvalues B_ij = 0, by (T1c), and B_dd is 0 or lambda_d / a_d: no fixed function is missing in (21), (81)",
     ),
     erratum="The paper proves that these are fixed points, not that there are no others",

@@ -221,6 +221,7 @@ def redundant_index(slots: Expr) -> Any:
     conditions=(
         *AT,
         "n = R times the number of heads with v_i not 0; I_d is the number of learned j with lambda_j < lambda_d; distinct eigenvalues",
+        "zero exactly if n = m and the largest eigenvalues are learned, or m = D",
     ),
 )
 def index() -> Derivation:

@@ -36,10 +36,12 @@ TRANSPOSE = (
 
 
 def rank_one_head() -> Any:
+    """What a head of rank one adds to the effective map."""
     return v_i * k * q.T
 
 
 def rank_R_head() -> Any:
+    """What a head of rank R adds to the effective map."""
     return v_i * K * Q.T
 
 
@@ -55,10 +57,12 @@ def flow_in_force(head: Any, weights: tuple) -> dict:
 
 
 def effective_map(head: Any) -> Any:
+    """B, with one head written out."""
     return B_rest + head
 
 
 def paper_force(head: Any) -> Any:
+    """The bracket in (19), as the paper writes it."""
     return Lambda**2 - M * effective_map(head) * Lambda
 
 
