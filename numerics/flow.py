@@ -38,6 +38,7 @@ def gradient_flow(
     stop_loss: float | None = None,
     stop_plateau: int | None = None,
     dense: bool = True,
+    max_steps: int = 100_000,
 ) -> Trajectory:
     r"""Integrate equation (10) from ``weights`` at t = 0 to ``t_end`` (in the units of ``tau``).
 
@@ -45,7 +46,8 @@ def gradient_flow(
     ``scipy.integrate``; by default LSODA with the analytic Jacobian, and DOP853 above 1000 weights. ``stop_loss`` ends the
     run when the loss has fallen to that value, ``stop_plateau=m`` when it settles on the plateau after m drops.
     ``dense=False`` keeps only the states at the solver's steps, with straight lines in between: the solver's interpolant
-    takes about ten times the memory.
+    takes about ten times the memory. A run of more than ``max_steps`` steps fails: with initial weights below 1e-10 the times
+    of the drops are so long that rounding can cut the steps on a plateau to a 1e-8th of its length.
 
     Raises ``ValueError`` or ``TypeError`` for bad arguments, and ``FlowError``, with the cause and the last good time, if
     the solver fails.
@@ -58,6 +60,7 @@ def gradient_flow(
         method = "LSODA" if weights.size <= IMPLICIT_SIZE else "DOP853"
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    max_steps = positive_integer("max_steps", max_steps)
     state = weights.flatten()
     scale = float(np.sqrt(np.mean(state**2)))
     atol = rtol * (scale or 1.0) if atol is None else positive_number("atol", atol)
@@ -91,6 +94,8 @@ def gradient_flow(
                 taken.append(step)
             if stopped is not None:
                 break
+            if len(times) - 1 > max_steps:
+                raise FlowError(f"the solver took more than max_steps = {max_steps} steps", times[-1])
     except FlowError as error:
         raise FlowError(error.cause, error.time * tau) from None
     run.close()

@@ -306,9 +306,17 @@ def test_a_failure_gives_its_cause_and_the_last_good_time_in_the_units_of_tau(me
     assert failure.value.time == pytest.approx(500.0, rel=5e-3)
 
 
+def test_too_many_steps_are_a_failure_and_not_a_truncated_run():
+    with pytest.raises(FlowError, match="more than max_steps = 50 steps") as failure:
+        gradient_flow(LOSS, separate(), t_end=1e5, tau=2.0, max_steps=50)
+    full = gradient_flow(LOSS, separate(), t_end=1e5, tau=2.0)
+    assert failure.value.time == pytest.approx(full.times[51], rel=1e-12)
+
+
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
+        ({"max_steps": 0}, ValueError, "max_steps must be an integer of at least 1, got 0"),
         ({"t_end": 0.0}, ValueError, "t_end must be a positive finite number, got 0.0"),
         ({"t_end": np.inf}, ValueError, "t_end must be a positive finite number, got inf"),
         ({"tau": -1.0}, ValueError, "tau must be a positive finite number, got -1.0"),
