@@ -6,16 +6,18 @@ regression in the context of each: E(y_q z') E(z z')^-1 z = beta' Lambda_N^-1 x_
 
 from sympy import Identity, Trace, ZeroMatrix
 
-from .calculus import substitute
+from .attention import U_i
+from .calculus import gradient, substitute
 from .derivation import Derivation, Step
 from .equations import register
-from .kronecker import index, kron_entry, kron_product, kron_times_vec, vec_times_vec
+from .kronecker import index, kron_entry, kron_product, kron_times_vec, vec_entry, vec_times_vec
 from .moments import Gaussian, expect
 from .networks import AT, OTHER, feature
-from .notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, beta, symmetric_matrix, w, x_q, y_q
+from .notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, beta, symmetric_matrix, v_i, w, x_q, y_q
 from .rewriting import rewrite
-from .task import average_context, force
+from .task import average_context, closed_loss, force
 from .trace_algebra import TracePolynomial
+from .transverse import B_other
 
 __all__ = ["Lambda_N", "cross_moment", "feature_covariance", "ridge_like", "shrunk_covariance"]
 
@@ -97,6 +99,44 @@ def covariance_of_features() -> Derivation:
         Step("One entry of z z'", square),
         Step("Averaged over the task vector and the query", expect(square, QUERY_LAW, given=Lambda_hat)),
         Step("Averaged over the context, equation (31)", feature_covariance(AT, OTHER)),
+    )
+
+
+@register(
+    "13-heads",
+    "Gradient flow of merged attention, head by head",
+    kind="exact",
+    section="Beside (13)",
+    left={
+        "U": r"\tau\dot{\boldsymbol{U}}_i",
+        "v": r"\tau\dot v_i",
+        "row": r"\left(\mathbb{E}(y_q\boldsymbol{z})-\mathbb{E}(\boldsymbol{z}\boldsymbol{z}^\top)"
+        r"\boldsymbol{W}_1^\top\boldsymbol{w}_2\right)_1",
+    },
+    typed=lambda: {
+        "U": v_i * (Lambda**2 - M * B * Lambda),
+        "v": Trace(U_i.T * (Lambda**2 - M * B * Lambda)),
+        "row": AT[1].T * (Lambda * Lambda_q - M * B * Lambda_q) * AT[0],
+    },
+    conditions=(
+        "B is the sum of v_j U_j over all heads, any number of them; M is E(Lambda_hat^2)",
+        r"The last is the same from the network (13), with vec(B) for W_1' w_2 and any query covariance; entry "
+        r"1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$",
+    ),
+)
+def flow_of_heads() -> Derivation:
+    """The loss (9-closed) with one head beside the map of the others; and the bracket of (13) entry by entry."""
+    others = {B: B_other + v_i * U_i}
+    loss = substitute(closed_loss().result, others)
+    back = {B_other: TracePolynomial(B) - v_i * U_i}
+    by_U, by_v = (substitute(-gradient(loss, weight) / 2, back) for weight in (U_i, v_i))
+    fitted = kron_times_vec(_covariance_in_M, vec_entry(B), OTHER)(AT)
+    return Derivation.by(
+        Step("The loss of one head beside the map of the others", loss, r"\mathcal{L}"),
+        Step("Minus half its gradient by U_i, in terms of the map of all heads", by_U, part="U"),
+        Step("Minus half its derivative by v_i", by_v, part="v"),
+        Step("An entry of E(z z') vec(B), summed over the index of vec(B)", fitted),
+        Step("An entry of E(y_q z) less that", cross_moment(AT) - fitted, part="row"),
     )
 
 

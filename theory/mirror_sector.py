@@ -5,6 +5,8 @@ of Lambda^2. With v_i = 0, U_i = 0 instead of zero blocks the model is beta' (su
 value weights: this set is invariant too, and has the fixed functions of the separate model.
 """
 
+from functools import cache
+
 from sympy import Symbol, Trace, ZeroMatrix, exp, log, simplify, solve
 
 from .attention import U_i, merged_expansion, u_i, value_row
@@ -12,7 +14,7 @@ from .calculus import collect, gradient, substitute
 from .derivation import Derivation, Step
 from .equations import register
 from .moments import expect
-from .notation import B, D, Lambda, Lambda_hat, M, beta, lambda_, tau, v_i, vector, w_init, x_q, y_q
+from .notation import B, D, H, Lambda, Lambda_hat, M, beta, lambda_, tau, v_i, vector, w_init, x_q, y_q
 from .rewriting import rewrite
 from .second_moments import e_d
 from .task import average_context, force
@@ -30,12 +32,19 @@ _a = Symbol("a_d", positive=True)
 _k_i, _q_i, _kappa = vector("k_i", D), vector("q_i", D), Symbol("kappa_i", real=True)
 
 
+_WEIGHTS = (value_row, u_i, v_i, U_i)
+
+
+@cache
+def _quadratic_part() -> TracePolynomial:
+    """The terms of the loss that are of second order in all weights of one head, the others at zero."""
+    scaled = substitute(full_loss(), {B_other: ZeroMatrix(D, D), **{weight: _scale * weight for weight in _WEIGHTS}})
+    return collect(scaled, _scale)[2]
+
+
 def _linear_flow() -> dict:
     """tau d/dt of each weight of one head, to first order in all weights."""
-    weights = (value_row, u_i, v_i, U_i)
-    scaled = substitute(full_loss(), {B_other: ZeroMatrix(D, D), **{weight: _scale * weight for weight in weights}})
-    quadratic = collect(scaled, _scale)[2]
-    return {weight: -gradient(quadratic, weight) / 2 for weight in weights}
+    return {weight: -gradient(_quadratic_part(), weight) / 2 for weight in _WEIGHTS}
 
 
 @register(
@@ -75,6 +84,44 @@ def growth() -> Derivation:
         Step("That of the key-query matrix", flow[U_i], part="U"),
         Step("The flow of the zero blocks applied twice", twice[value_row], part="row twice"),
         Step("The flow of the main weights applied twice", twice[v_i], part="v twice"),
+    )
+
+
+_p, _n = vector("p", D), vector("n", D)
+
+
+@register(
+    "T4-index",
+    "Index of the origin of merged attention with all blocks",
+    kind="exact",
+    section="Beside (14a)",
+    left={
+        "form": r"\left[\tfrac12\mathcal{L}_{\rm full}\right]_2",
+        "diagonal": r"-\boldsymbol{v}_i^\top\boldsymbol{\Lambda}^2\boldsymbol{u}_i",
+        "index": r"\operatorname{index}",
+    },
+    typed=lambda: {
+        "form": -v_i * Trace(Lambda**2 * U_i) - Trace(Lambda**2 * u_i * value_row.T),
+        "diagonal": _n.T * _n - _p.T * _p,
+        "index": H * (1 + D),
+    },
+    conditions=(
+        "The second order of half the loss in the weights of one head; heads add. Lambda is positive definite",
+        r"In the coordinates $\boldsymbol{v}_i=\boldsymbol{p}+\boldsymbol{n}$, "
+        r"$\boldsymbol{u}_i=\boldsymbol{\Lambda}^{-2}(\boldsymbol{p}-\boldsymbol{n})$",
+        "Each head has one negative direction in its main weights (14-index) and D in its zero blocks",
+    ),
+)
+def index_of_origin() -> Derivation:
+    """A difference of squares in the zero blocks of each head, beside the one of its main weights."""
+    form = _quadratic_part() / 2
+    blocks = substitute(form, {v_i: 0})
+    coordinates = {value_row: _p + _n, u_i: Lambda.I**2 * TracePolynomial(_p - _n)}
+    negative_main, negative_blocks = 1, D
+    return Derivation.by(
+        Step("Half the loss to second order in all weights of one head", form, part="form"),
+        Step("Its zero blocks in the new coordinates", substitute(blocks, coordinates), part="diagonal"),
+        Step("Negative directions of all heads", H * (negative_main + negative_blocks), part="index"),
     )
 
 

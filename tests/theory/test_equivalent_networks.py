@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from iclflow.theory.algorithms import Sigma_w
+from iclflow.theory.attention import U_i
 from iclflow.theory.cubic_features import QUERY_LAW
 from iclflow.theory.equations import equation
 from iclflow.theory.kronecker import index, kron_entry, kron_product, kron_times_vec, vec_entry
 from iclflow.theory.networks import AT, COVARIANCE, CROSS, OTHER, W_1, w_2
-from iclflow.theory.notation import D, Lambda, Lambda_q, beta, matrix, x_q
+from iclflow.theory.notation import B, D, Lambda, Lambda_q, M, beta, matrix, v_i, x_q
 from quadrature import Sequences, numbers
 
 TOKENS = np.array([[0.9, 0.3], [0.3, 0.5]])
@@ -107,6 +108,13 @@ def test_network_of_stacked_heads_is_attention_and_has_its_flow():
     parts = {part: numbers(flow, known, TOKENS, 1) for part, flow in equation("13").statement.items()}
     assert parts["a"] == pytest.approx(np.array([U.ravel(order="F") for U in by_U]), rel=1e-10)
     assert parts["b"].ravel() == pytest.approx(by_v, rel=1e-10)
+    effective = np.einsum("h,hij->ij", v, heads)
+    moment = grid.mean(np.einsum("pij,pjk->pik", grid.Lambda_hat, grid.Lambda_hat))
+    for h in range(3):
+        known = {v_i: v[h], U_i: heads[h], B: effective, M: moment}
+        by_head = {part: numbers(equation("13-heads").statement[part], known, TOKENS, 1) for part in ("U", "v")}
+        assert by_head["U"] == pytest.approx(by_U[h], rel=1e-10)
+        assert by_head["v"] == pytest.approx(by_v[h], rel=1e-10)
 
 
 @pytest.mark.parametrize(

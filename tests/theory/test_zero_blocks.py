@@ -5,10 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from iclflow.theory.attention import U_i, u_i, value_row
+from iclflow.theory.calculus import explicit
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import B, Lambda, M, N, v_i
+from iclflow.theory.notation import B, D, H, Lambda, M, N, v_i
 from iclflow.theory.transverse import B_other, U_j, row_j, u_j, v_j
 from quadrature import Sequences, head, numbers
+from sympy import MatrixSymbol, hessian
+from sympy.matrices.expressions.matexpr import MatrixElement
 
 COVARIANCE = np.array([[0.9, 0.3], [0.3, 0.5]])
 ROUNDOFF = {"rel": 1e-11, "abs": 1e-11}
@@ -125,6 +128,25 @@ def test_mirror_sector_is_invariant_and_moves_as_stated(sequences, heads):
     assert by_u == pytest.approx(
         numbers(equation("T4-mirror").statement["u"], known, COVARIANCE, 1).ravel(), **ROUNDOFF
     )
+
+
+def test_index_of_the_origin_with_all_blocks(sequences):
+    """The Hessian of half the loss of one head by exact second differences of its quadratic order, D = 2."""
+    form = explicit(equation("T4-index").statement["form"], {Lambda: COVARIANCE}, D=2)
+    weights = sorted(form.free_symbols | form.atoms(MatrixElement), key=str)
+    weights = [weight for weight in weights if not isinstance(weight, MatrixSymbol)]
+    spectrum = np.linalg.eigvalsh(np.array(hessian(form, weights), dtype=float))
+    assert len(weights) == 1 + 4 + 2 + 2
+    assert (spectrum < -1e-9).sum() == equation("T4-index").statement["index"].subs({H: 1, D: 2}) == 3
+    rng = np.random.default_rng(1)
+    row, v, U, u = rng.normal(size=2), rng.normal(), rng.normal(size=(2, 2)), rng.normal(size=2)
+
+    def half_loss(scale):
+        return sequences.mean((sequences.y_q - head(sequences, scale * row, scale * v, scale * U, scale * u)) ** 2) / 2
+
+    small = (half_loss(1e-3) - half_loss(0)) / 1e-6  # the next order is 1e-6 of it
+    typed = numbers(equation("T4-index").statement["form"], first_head((row, v, U, u)), COVARIANCE, 1)
+    assert small == pytest.approx(typed, rel=1e-4)
 
 
 @pytest.mark.parametrize(
