@@ -177,7 +177,7 @@ def completeness() -> Derivation:
     return Derivation.by(
         Step("Entry (i, j) of the first condition (T1b)", first),
         Step("Entry (i, j) of the second condition (T1b)", second),
-        Step("Eliminate $B_{ji}$", -eliminated.coeff(B_ij) * B_ij, "", "entries"),
+        Step("Eliminate $B_{ji}$", eliminated.coeff(B_ij) * B_ij, "", "entries"),
         Step("On the diagonal, B' G = 0", cancel(b * force_along() / (-lambda_ * a)), "", "diagonal"),
     )
 
