@@ -6,7 +6,7 @@ of width H and of D^2 columns are symbols; a head is split off the stack as its 
 
 from functools import cache
 
-from sympy import ZeroMatrix
+from sympy import BlockMatrix, ZeroMatrix
 
 from .attention import U_i
 from .calculus import gradient
@@ -14,7 +14,7 @@ from .derivation import Derivation, Step
 from .equations import define, register
 from .kronecker import index, vec_entry, vec_times_vec
 from .moments import Fixed, Gaussian, expect
-from .notation import B, D, H, beta, matrix, symmetric_matrix, tau, v_i, vector, x_q, y_q
+from .notation import B, D, H, MatrixLetter, beta, matrix, symmetric_matrix, tau, v_i, vector, x_q, y_q
 from .rewriting import block_product, rewrite, sum_over
 from .trace_algebra import TracePolynomial
 from .zero_blocks import prediction
@@ -45,14 +45,10 @@ define(
     "12",
     "The equivalent network and its cubic feature",
     section="Section 3.1",
-    left={
-        "w": r"\boldsymbol{w}_2",
-        "W": r"\boldsymbol{W}_1^\top",
-        "z": r"z_1",
-    },
+    left={"w": r"\boldsymbol{w}_2", "W": r"\boldsymbol{W}_1", "z": "z_1"},
     typed=lambda: {
-        "w": (_w_other, v_i),
-        "W": (_W_other.T, _row),
+        "w": BlockMatrix([[_w_other], [MatrixLetter("v_i", 1, 1, "v_i")]]),
+        "W": BlockMatrix([[_W_other], [_row.T]]),
         "z": (AT[0].T * x_q) * (AT[1].T * beta),
     },
     conditions=(

@@ -6,7 +6,7 @@ corner 0. Everything below is computed from the laws of the data; only the paper
 
 from functools import cache
 
-from sympy import Function, Identity, IndexedBase, Limit, Sum, Symbol, Trace, ZeroMatrix, diff, oo
+from sympy import BlockMatrix, Function, Identity, IndexedBase, Limit, Sum, Symbol, Trace, ZeroMatrix, diff, oo
 
 from .calculus import gradient, substitute
 from .derivation import Derivation, Step
@@ -29,13 +29,8 @@ define(
     "1",
     "Prompt matrix",
     section="Section 2.1",
-    left={
-        "tokens": r"\boldsymbol{X}_{1:D,\,1:N}",
-        "query": r"\boldsymbol{X}_{1:D,\,N+1}",
-        "targets": r"\boldsymbol{X}_{D+1,\,1:N}",
-        "mask": r"X_{D+1,\,N+1}",
-    },
-    typed=lambda: {"tokens": X_c, "query": x_q, "targets": y.T, "mask": 0},
+    left=r"\boldsymbol{X}",
+    typed=lambda: BlockMatrix([[X_c, x_q], [y.T, ZeroMatrix(1, 1)]]),
     conditions=(
         r"$\boldsymbol{X}_c=[\boldsymbol{x}_1\cdots\boldsymbol{x}_N]$ holds the context tokens, "
         r"$\boldsymbol{y}$ their targets; that of the query is masked by 0",
