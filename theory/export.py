@@ -173,17 +173,17 @@ def _record(entry: Equation, transpose: str) -> dict:
     derived = entry.derive().steps if entry.derivation is not None else ()
     return {
         "number": entry.number,
-        "title": entry.title,
+        "title": prose_markdown(entry.title, transpose=transpose),
         "kind": entry.kind,
         "section": entry.section,
-        "conditions": list(entry.conditions),
-        "erratum": entry.erratum,
+        "conditions": [prose_markdown(condition, transpose=transpose) for condition in entry.conditions],
+        "erratum": prose_markdown(entry.erratum or "", transpose=transpose) or None,
         "statement": [
             {"tag": name, "left": left, "latex": right} for name, left, right in _statement(entry, transpose)
         ],
         "steps": [
             {
-                "rule": step.rule,
+                "rule": prose_markdown(step.rule, transpose=transpose),
                 "part": step.part,
                 "left": step.left.replace(r"\top", "T") if transpose == "T" else step.left,
                 "latex": formula_latex(step.expression, transpose=transpose),

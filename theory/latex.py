@@ -62,8 +62,8 @@ class _PaperPrinter(LatexPrinter):
             terms = list(super()._as_ordered_terms(expr, order))
             if any(sympy.fraction(term)[1] != 1 for term in terms if not term.is_number):
                 terms.sort(key=lambda term: not term.is_number)  # 1 + T / N
-        if terms[0].could_extract_minus_sign():
-            terms.sort(key=lambda term: term.could_extract_minus_sign())  # no sum begins with a minus if it need not
+        if _is_negative(terms[0]):
+            terms.sort(key=_is_negative)  # no sum begins with a minus if it need not
         return terms
 
     def _print_ExpBase(self, expr, exp=None):
@@ -89,6 +89,10 @@ class _PaperPrinter(LatexPrinter):
     @staticmethod
     def _brackets(inner: str) -> str:
         return rf"\left({inner}\right)"
+
+
+def _is_negative(term) -> bool:
+    return bool(term.as_coeff_Mul()[0].is_negative)
 
 
 def _trace_order(term) -> tuple[int, int]:
