@@ -10,7 +10,7 @@ E[e^2]/2 - sum_i v_i' G u_i, with the force G of the reduced model: neutral at t
 
 from functools import cache
 
-from sympy import Symbol, Trace
+from sympy import MatAdd, Symbol, Trace
 
 from .attention import U_i, merged_expansion, u_i, value_row
 from .calculus import collect, substitute
@@ -125,16 +125,16 @@ def _even_overlap(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j):
     middle = U_i * Lambda * U_j.T
     context = Lambda * middle * Lambda + (Lambda * middle.T * Lambda + Trace(middle * Lambda) * Lambda) / N
     with_trace = T * Lambda + 2 * Lambda**2 / N
-    return (
-        value_row.T * context * row_j
-        + v_i * v_j * (1 + 2 / N) * (T**2 + 2 * Trace(Lambda**2)) * u_i.T * Lambda * u_j
-        + v_j * value_row.T * with_trace * U_i * Lambda * u_j
-        + v_i * row_j.T * with_trace * U_j * Lambda * u_i
-        + v_j * T / N * value_row.T * _quadruple(U_i) * u_j
-        + v_i * T / N * row_j.T * _quadruple(U_j) * u_i
-        + value_row.T * Lambda * U_i * _quadruple(U_j) * row_j / N
-        + row_j.T * Lambda * U_j * _quadruple(U_i) * value_row / N
-        + value_row.T * _sextuple(U_i, U_j) * row_j / N**2
+    return MatAdd(  # at once: adding one by one simplifies the whole sum each time
+        value_row.T * context * row_j,
+        v_i * v_j * (1 + 2 / N) * (T**2 + 2 * Trace(Lambda**2)) * u_i.T * Lambda * u_j,
+        v_j * value_row.T * with_trace * U_i * Lambda * u_j,
+        v_i * row_j.T * with_trace * U_j * Lambda * u_i,
+        v_j * T / N * value_row.T * _quadruple(U_i) * u_j,
+        v_i * T / N * row_j.T * _quadruple(U_j) * u_i,
+        value_row.T * Lambda * U_i * _quadruple(U_j) * row_j / N,
+        row_j.T * Lambda * U_j * _quadruple(U_i) * value_row / N,
+        value_row.T * _sextuple(U_i, U_j) * row_j / N**2,
     )
 
 
