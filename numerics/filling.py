@@ -92,11 +92,13 @@ def _slots(
             taken = np.vstack([taken, rest / size])
             components.append(int(component))
             starts.append(size)
-    return _fill(now + waited, abs(grown.v), np.array(starts), components, number, basis, reductions)
+    return _fill(
+        (now + waited, now + head.escape_time()), abs(grown.v), np.array(starts), components, number, basis, reductions
+    )
 
 
 def _fill(
-    start: float,
+    start_and_escape: tuple[float, float],
     v_start: float,
     x_start: np.ndarray,
     components: list[int],
@@ -105,6 +107,7 @@ def _fill(
     reductions: list[ScalarReduction],
 ) -> list[Drop]:
     """Integrate the aligned head of one slot for each of ``components`` from amplitudes x_start until it rests."""
+    start, escape = start_and_escape
     chosen = [reductions[d] for d in components]
     eigenvalues = np.array([reduction.eigenvalue for reduction in chosen])
     moments = np.array([reduction.second_moment for reduction in chosen])
@@ -128,11 +131,15 @@ def _fill(
         raise ArithmeticError(f"a head of {n} slots did not settle by {solution.t[-1]:.6g}: {solution.message}")
     drops = []
     for j, component in enumerate(components):
+        power = 1 + 2 * (chosen[j].eigenvalue / chosen[0].eigenvalue) ** 2  # of v in v x_d^2, before saturation
 
-        def fraction(times: np.ndarray, j: int = j) -> np.ndarray:
-            inside = np.clip(np.asarray(times, dtype=float) - start, 0, solution.t[-1])
-            state = solution.sol(inside)
-            return state[0] * np.exp(2 * state[1 + j]) / levels[j]
+        def fraction(times: np.ndarray, j: int = j, power: float = power) -> np.ndarray:
+            times = np.asarray(times, dtype=float)
+            state = solution.sol(np.clip(times - start, 0, solution.t[-1]))
+            before = (
+                (escape - start) / (escape - np.minimum(times, start))
+            ) ** power  # v is 1/(lambda^2 (escape - t)) there
+            return state[0] * np.exp(2 * state[1 + j]) / levels[j] * before
 
         half: Any = brentq(lambda t, f=fraction: float(f(start + t)) - 0.5, 0, solution.t[-1])
         switch = start + float(solution.y[1 + n + j, -1])

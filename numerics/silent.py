@@ -27,10 +27,17 @@ TOLERANCE = (
 )
 
 
+MODE = (silent_heads.silent_time, silent_heads.A_d, silent_heads.B_d, lambda_)
+
+
 @cache
 def _mode_energy() -> Any:
-    arguments = (silent_heads.silent_time, silent_heads.A_d, silent_heads.B_d, lambda_)
-    return compile_expression(silent_heads.mode_energy().result, arguments)
+    return compile_expression(silent_heads.mode_energy().result, MODE)
+
+
+@cache
+def _mode_solution() -> Any:
+    return compile_expression(tuple(silent_heads.mode_solution().result), MODE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +87,8 @@ class SilentHead:
 
     def at(self, s: float, v: float) -> "SilentHead":
         """The head at s, where its value weight is v (the square root of ``energy`` up to rounding)."""
-        sum_, difference = (self.k + self.q) / 2, (self.k - self.q) / 2
-        growth = np.exp(self.frequencies**2 * s)
-        return replace(self, v=v, k=sum_ * growth + difference / growth, q=sum_ * growth - difference / growth)
+        k, q = _mode_solution()(s, (self.k + self.q) / 2, (self.k - self.q) / 2, self.frequencies)
+        return replace(self, v=v, k=k, q=q)
 
     @cached_property
     def turning_point(self) -> float | None:

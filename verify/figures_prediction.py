@@ -60,7 +60,7 @@ def prediction(theme: Theme) -> Drawing:
             axes.plot(times, predicted.loss(times), color=theme.ink, lw=1.0, label=label)
         axes.set(xlabel=TIME, xscale="log", ylim=(0, 1.06), title=f"heads of rank {rank}")
     panels[0].set(ylabel=LOSS)
-    panels[1].legend(loc="upper right")
+    panels[0].legend(loc="lower left")
     lines = [
         f"Separate attention (D = 4, N = 31, H = {HEADS}, eigenvalues {listed(TASK.eigenvalues, 'g')}), initial weights by (36) at "
         f"scale {SCALE:g}. Predicted by the quadrature of the waiting heads and the scalar flow (26), for rank two by the "

@@ -155,6 +155,8 @@ def test_higher_ranks_fill_their_slots(task, rank, heads):
             drops, trajectory = measured_drops(task, weights, prediction.drops[-1] * 1.2 + 300)
             np.testing.assert_allclose(prediction.drops, drops, rtol=bound)
             assert prediction.loss(np.array([1e9]))[0] == pytest.approx(trajectory.loss[-1], abs=1e-3)
+            times = np.concatenate([[0.0], (drops[1:] + drops[:-1]) / 2, [trajectory.times[-1]]])  # between the drops
+            np.testing.assert_allclose(prediction.loss(times), trajectory.loss_at(times), atol=30 * scale**2 + 3e-3)
 
 
 @pytest.mark.parametrize("rank", [1, 2])
