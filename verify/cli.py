@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from .parser import build
 
 if TYPE_CHECKING:
+    from ..numerics.replay import ReplayResult
     from ..theory.equations import Equation
     from .check import Evidence, Subject
     from .experiments import Setting
+    from .official import Retrained
 
 INTERRUPTED = 130
 
@@ -189,13 +191,23 @@ def train(options: argparse.Namespace) -> int:
     return 0
 
 
-def replay(options: argparse.Namespace) -> int:
+def _replayed(options: argparse.Namespace) -> "ReplayResult | Retrained":
+    from .official import retrain, settings
+
+    path = Path(options.file)
+    if options.training or settings(path).get("softmax"):
+        return retrain(path)
     from ..numerics.replay import replay as rerun
+
+    return rerun(path)
+
+
+def replay(options: argparse.Namespace) -> int:
     from .files import require_writable, write_atomically
 
     if options.json:
         require_writable(Path(options.json))
-    result = rerun(options.file)
+    result = _replayed(options)
     print(result.summary())
     if options.json:
         write_atomically(Path(options.json), json.dumps(result.report(), indent=1, allow_nan=False) + "\n")

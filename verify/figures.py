@@ -18,7 +18,7 @@ from .files import write_atomically
 from .style import LIGHT, Theme, themed
 
 FORMATS = (".png", ".pdf", ".svg")
-MODULES = ("figures_separate", "figures_rank", "figures_merged", "figures_in_weight")
+MODULES = ("figures_separate", "figures_rank", "figures_merged", "figures_in_weight", "figures_prediction")
 
 
 @dataclass(frozen=True)

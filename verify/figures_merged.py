@@ -122,11 +122,11 @@ def merged_weights(theme: Theme) -> Drawing:
     limit = np.abs(best).max()
     for panel, image in zip(axes[2], (B, B_network, best), strict=True):
         panel.imshow(image, cmap=diverging(theme), vmin=-limit, vmax=limit)
-    axes[2, 0].set_ylabel(r"$\sum_i v_i U_i$")
+    axes[2, 0].set_ylabel(r"map $B$")
     axes[2, 2].set_title(r"$(\Lambda + (\Lambda + \mathrm{tr}(\Lambda) I)/N)^{-1}$", color=theme.theory)
     for panel in axes.flat:
         panel.set(xticks=[], yticks=[])
-        panel.spines[:].set_visible(False)
+        panel.spines[:].set(visible=True, color=theme.faint, linewidth=0.6)
     caption = (
         "Weights of trained merged attention (left), of the two-layer network (middle) and theory (right): on the plateau "
         "the rows align with E(y_q z), at convergence with the regression on z, which is least squares in context.\n"

@@ -137,7 +137,7 @@ def key_weights(theme: Theme) -> Drawing:
         )
         panel.set_yticks(range(len(labels)), labels if m == 0 or panel is axes[-1] else [""] * len(labels))
         panel.tick_params(length=0)
-        panel.spines[:].set_visible(False)
+        panel.spines[:].set(visible=panel is not axes[-1], color=theme.faint, linewidth=0.6)
     picture.colorbar(axes[0].images[0], ax=list(axes), shrink=0.75, pad=0.02, label="weight")
     caption = (
         "Key weights of trained separate attention, one row a head, in the middle of each plateau; tokens with tilted "

@@ -131,6 +131,9 @@ def build() -> Parser:
         "replay", "replay a run of the paper's official code from its moments", "iclflow replay run.npz --json r.json"
     )
     replay.add_argument("file", metavar="FILE.npz")
+    replay.add_argument(
+        "--training", action="store_true", help="train again by PyTorch instead (softmax attention always is)"
+    )
     replay.add_argument("--json", metavar="FILE", help="write the comparison as JSON")
 
     figure = command(

@@ -122,6 +122,11 @@ def test_replay_of_a_recorded_run(capsys, tmp_path):
     assert code == 0
     assert "largest relative difference" in out
     assert json.loads(target.read_text())["max_relative_error"] < 1e-12
+    code, out, _ = answer(capsys, "replay", str(tmp_path / "run.npz"), "--training")
+    assert (code, "steps of PyTorch" in out) == (0, True)
+    softmax = recorded_run(tmp_path / "softmax.npz", softmax=True)
+    code, out, _ = answer(capsys, "replay", str(softmax))
+    assert (code, "40 steps of PyTorch" in out) == (0, True)
     with np.load(tmp_path / "run.npz") as arrays:
         np.savez(tmp_path / "wrong.npz", **(dict(arrays) | {"loss": 1.01 * arrays["loss"]}))
     assert answer(capsys, "replay", str(tmp_path / "wrong.npz"))[0] == 1
