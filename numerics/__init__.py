@@ -9,6 +9,7 @@ from .descent import gradient_descent
 from .ensemble import Ensemble
 from .flow import gradient_flow
 from .integration import FlowError
+from .inweight import MixedTask
 from .landscape import (
     FixedPoint,
     fixed_point_sets,
@@ -32,6 +33,7 @@ from .weights import MergedWeights, SeparateWeights
 __all__ = [
     # The problem: a task, its loss, weights that make the effective map
     "RegressionTask",
+    "MixedTask",
     "QuadraticLoss",
     "SampleMoments",
     "sequences",

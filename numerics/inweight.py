@@ -50,8 +50,6 @@ class MixedTask:
         if not 0 <= portion <= 1:
             raise ValueError(f"random_portion must lie in [0, 1], got {self.random_portion!r}")
         fixed = finite_array("fixed_tasks", self.fixed_tasks, ("K", self.task.dimension))
-        if not len(fixed):
-            raise ValueError(f"fixed_tasks must hold at least one task vector, got shape {fixed.shape}")
         object.__setattr__(self, "random_portion", portion)
         object.__setattr__(self, "fixed_tasks", fixed)
 

@@ -6,7 +6,7 @@ sum of outer products, all made by ``einsum``:
 >>> from iclflow.theory import expect
 >>> from iclflow.theory.notation import D, Lambda, N, vector, x_q
 >>> a, b, c, d = (vector(name, D) for name in "abcd")
->>> fourth = expect((a.T * x_q)[0, 0] * (b.T * x_q)[0, 0] * (c.T * x_q)[0, 0] * (d.T * x_q)[0, 0])
+>>> fourth = expect(a.T * x_q * b.T * x_q * c.T * x_q * d.T * x_q)
 >>> multilinear_tensor(fourth, (a, b, c, d), {Lambda: np.eye(2)})[0, 0, 1, 1].item()  # E x_1^2 x_2^2
 1.0
 """
