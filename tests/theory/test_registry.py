@@ -1,0 +1,92 @@
+"""The registry: complete, ordered, searchable, careful with its input; and exact equality, which tells shapes apart."""
+
+from dataclasses import replace
+from re import match
+
+import pytest
+from iclflow.theory.derivation import Derivation, Step
+from iclflow.theory.equations import KINDS, define, equation, equations, search
+from iclflow.theory.exact import equal
+from iclflow.theory.notation import D, H, Lambda, M, N, lambda_
+from sympy import Symbol, ZeroMatrix, sqrt
+
+
+def test_every_number_of_the_paper_is_there():
+    """(14) is there as (14a) and (14b)."""
+    numbers = {entry.number for entry in equations()}
+    assert [n for n in range(1, 88) if str(n) not in numbers and f"{n}a" not in numbers] == []
+
+
+def test_entries_say_what_they_are():
+    for entry in equations():
+        assert entry.kind in KINDS
+        assert entry.title
+        assert entry.section
+        assert set(entry.lefts) >= set(entry.parts) or set(entry.lefts) == {""}, entry.number
+        assert (entry.derivation is None) <= (entry.kind == "definition"), entry.number
+        assert all(not sentence.endswith(".") for sentence in entry.conditions), entry.number
+
+
+def test_numbered_ones_come_first_and_in_order():
+    numbers = [entry.number for entry in equations()]
+    values = [int(match(r"\d+", number)[0]) if number[0].isdigit() else 1000 for number in numbers]
+    assert values == sorted(values)
+    assert numbers.index("9") < numbers.index("9-closed") < numbers.index("10") < numbers.index("M")
+
+
+def test_unknown_numbers_suggest_near_ones():
+    assert equation("(31)") is equation(31) is equation(" 31 ")
+    with pytest.raises(KeyError, match=r"no equation \(88\); the nearest are"):
+        equation(88)
+
+
+def test_search_wants_every_word():
+    found = {entry.number for entry in search("zero block")}
+    assert {"39", "40"} <= found
+    assert search("zero block nonsense") == ()
+    with pytest.raises(ValueError, match="at least one word"):
+        search("  ")
+
+
+def test_a_number_is_given_once():
+    with pytest.raises(ValueError, match="registered twice"):
+        define("31", "again", section="", left="", typed=lambda: 0)
+
+
+def test_a_definition_has_nothing_to_derive():
+    with pytest.raises(ValueError, match=r"\(8\) is a definition"):
+        equation("8").derive()
+
+
+def test_results_carry_the_left_side_of_the_equation():
+    steps = Derivation.by(Step("first", M, "own"), Step("second", Lambda), Step("third", Lambda)).labelled({"": "L"})
+    assert [step.left for step in steps.steps] == ["own", "", "L"]
+    parts = Derivation.by(Step("a", M, part="a"), Step("between", M), Step("b", Lambda, "own", "b")).labelled(
+        {"a": "A", "b": "B"}
+    )
+    assert [step.left for step in parts.steps] == ["A", "", "own"]
+    assert parts.result == {"a": M, "b": Lambda}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (ZeroMatrix(D, D), Lambda - Lambda, True),
+        (ZeroMatrix(D, D), ZeroMatrix(H, H), False),
+        (ZeroMatrix(D, 1), 0, False),
+        ({"a": Lambda}, {"a": Lambda, "b": Lambda}, False),
+        ((Lambda, M), (M, Lambda), False),
+        (sqrt(lambda_**2), lambda_, True),
+        (sqrt(lambda_**2), -lambda_, False),
+        (1 / (1 + 1 / N), N / (N + 1), True),
+        (Symbol("x"), Symbol("x", positive=True), False),
+    ],
+)
+def test_equality_is_exact_and_tells_shapes_apart(one, other, same):
+    assert equal(one, other) is same
+
+
+def test_a_statement_with_a_missing_part_does_not_hold():
+    entry = equation("31")
+    assert entry.holds()
+    assert not replace(entry, typed=lambda: {"first": entry.statement["first"]}).holds()
