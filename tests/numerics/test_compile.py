@@ -10,7 +10,25 @@ from flint import arb, ctx
 from iclflow.numerics.compile import compile_expression
 from iclflow.theory.notation import B, D, Lambda, M, N, w, x_q
 from iclflow.theory.trace_algebra import TracePolynomial
-from sympy import Identity, Integer, LambertW, Matrix, Max, Rational, Symbol, Trace, atan2, exp, log, pi, sqrt
+from sympy import (
+    Determinant,
+    HadamardProduct,
+    Identity,
+    Integer,
+    KroneckerProduct,
+    LambertW,
+    Matrix,
+    Max,
+    Rational,
+    Symbol,
+    Trace,
+    ZeroMatrix,
+    atan2,
+    exp,
+    log,
+    pi,
+    sqrt,
+)
 
 x, y = Symbol("x"), Symbol("y")
 
@@ -37,6 +55,27 @@ def test_matrix_expressions_equal_hand_written_numpy(arrays):
             got = compile_expression(form, (Lambda, B, M, w, N))(L, b, m, column, 31)
             scale = np.abs(expected).max()
             np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12 * scale, err_msg=str(expression))
+
+
+def test_every_kind_of_node_in_both_matrix_backends(arrays):
+    L, b = arrays[0], arrays[1]
+    cases = [
+        (KroneckerProduct(Lambda, B), np.kron(L, b)),
+        (Determinant(Lambda) * B, np.linalg.det(L) * b),
+        (Lambda**-2 * B, np.linalg.inv(L) @ np.linalg.inv(L) @ b),
+        (Trace(2 * Lambda * B + B.T) + Trace(Lambda**2), 2 * np.trace(L @ b) + np.trace(b) + np.trace(L @ L)),
+        (B[0, 1] * Lambda[2, 3] + x, b[0, 1] * L[2, 3] + 0.5),
+        (ZeroMatrix(D, D) + x * Identity(D), 0.5 * np.eye(4)),
+        (B - B.T * x, b - 0.5 * b.T),
+    ]
+    for expression, expected in cases:
+        numeric = compile_expression(expression, (Lambda, B, x))(L, b, 0.5)
+        np.testing.assert_allclose(numeric, expected, rtol=1e-10, atol=1e-12, err_msg=str(expression))
+        exact = compile_expression(expression, (Lambda, B, x), "mpmath")(L, b, 0.5)
+        exact = np.array(exact.tolist() if isinstance(exact, mpmath.matrix) else exact, dtype=float)
+        np.testing.assert_allclose(exact, expected, rtol=1e-10, atol=1e-12, err_msg=str(expression))
+    with pytest.raises(ValueError, match="must be made of"):
+        compile_expression(HadamardProduct(Lambda, B), (Lambda, B))
 
 
 def test_mpmath_carries_the_digits_asked_for(arrays):
