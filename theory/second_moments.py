@@ -6,6 +6,7 @@ a_d = lambda_d^2 (1 + (1 + T / lambda_d) / N). D and N stay symbols throughout; 
 
 from sympy import Trace
 
+from .calculus import collect
 from .derivation import Derivation, Step
 from .equations import register
 from .moments import Gaussian, expect
@@ -124,6 +125,34 @@ def eigenvectors() -> Derivation:
     return Derivation.by(
         Step("The second moment (31) on an eigenvector of Lambda", acted),
         Step("Lambda e_d = lambda_d e_d", on_eigenvector(acted)),
+    )
+
+
+@register(
+    "31-limit",
+    "Second moment of the sample covariance of a long context",
+    kind="limit",
+    section="Beside (31)",
+    left={
+        "limit": r"\lim_{N\to\infty}\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)",
+        "next": r"N\left(\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)-\boldsymbol{\Lambda}^2\right)",
+    },
+    typed=lambda: {"limit": Lambda**2, "next": Lambda**2 + Trace(Lambda) * Lambda},
+    conditions=(
+        *TOKENS,
+        "The second is exact for every N: E(Lambda_hat^2) - Lambda^2 is the mean squared deviation of Lambda_hat",
+    ),
+)
+def long_context_moment() -> Derivation:
+    """The powers of 1/N in the second moment."""
+    orders = collect(expect(Lambda_hat**2), N)
+    deviation = (TracePolynomial(Lambda_hat) - Lambda) ** 2
+    if sorted(orders) != [-1, 0] or expect(deviation) != orders[-1] / N:
+        raise ArithmeticError(f"the second moment has the orders {sorted(orders)} in N")
+    return Derivation.by(
+        Step("The second moment (31)", expect(Lambda_hat**2)),
+        Step("Its part without 1/N", orders[0], part="limit"),
+        Step("What is multiplied by 1/N", orders[-1], part="next"),
     )
 
 

@@ -18,6 +18,7 @@ from .derivation import Derivation, Step
 from .equations import register
 from .moments import expect
 from .notation import B, D, Lambda, Lambda_hat, M, N, beta, matrix, v_i, vector, w, x_q, y_q
+from .reduced_attention import K_i, Q_i, kappa_i
 from .task import average_context
 from .trace_algebra import TracePolynomial
 
@@ -73,12 +74,14 @@ def _reduced_loss(map_):
     section="Beside (7) and Section 2.3",
     left={
         "odd": r"\hat y_{\rm odd}^{(i)}",
+        "odd, separate": r"\hat y_{\rm odd}^{(i)}",
         "even": r"\hat y_{\rm even}^{(i)}",
         "cross": r"\mathbb{E}\left[(y_q-\boldsymbol{\beta}^\top\boldsymbol{B}\boldsymbol{x}_q)\,\hat y_{\rm even}^{(i)}\right]",
         "loss": r"\mathcal{L}_{\rm full} - \mathbb{E}[\hat y_{\rm even}^2]",
     },
     typed=lambda: {
         "odd": w.T * Lambda_hat * (v_i * U_i + value_row * u_i.T) * x_q,
+        "odd, separate": w.T * Lambda_hat * (v_i * K_i + value_row * kappa_i.T) * Q_i.T * x_q,
         "even": (value_row.T * (Lambda_hat + x_q * x_q.T / N) * U_i + v_i * (w.T * Lambda_hat * w) * u_i.T) * x_q,
         "cross": 0,
         "loss": _reduced_loss(B_other + v_i * U_i + value_row * u_i.T),
@@ -92,6 +95,11 @@ def split_loss() -> Derivation:
     """Odd times even averages to zero over a symmetric law of w."""
     return Derivation.by(
         Step("The part of the prediction that is odd in w", odd_part(), part="odd"),
+        Step(
+            "The same for separate key and query of any rank, by (E1)",
+            substitute(odd_part(), {U_i: K_i * Q_i.T, u_i: Q_i * kappa_i}),
+            part="odd, separate",
+        ),
         Step("The part that is even in w", even_part(), part="even"),
         Step(
             "The error of any reduced model does not correlate with it",
