@@ -1,0 +1,75 @@
+"""The table of docs/equations.md: each equation, where it is derived, which tests and which claims check it.
+
+Run it as ``python docs/equations_table.py`` to write the table anew. Tests are found by what they name: ``equation("31")``, (31) in
+a sentence, or the function that derives it. Every derived equation is checked by the tests of
+all statements too, which are named above the table.
+"""
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+from iclflow.theory.equations import Equation, equations
+from iclflow.theory.prose import prose_markdown
+from iclflow.verify import claims
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "equations.md"
+GENERAL = "test_statement_mutations.py"  # it goes through all of them
+
+HEAD = f"""# Every equation, where it is derived, and what checks it
+
+{{derived}} of {{count}} entries are derived, the others are definitions. The statement of each is typed once, and compared exactly with
+what the derivation computes; it is mutated in at least three ways by [{GENERAL}](../tests/theory/{GENERAL}), which also derives
+everything with garbage for statements, and [test_export.py](../tests/theory/test_export.py) compiles every printed string. The last
+two columns name what checks an equation beyond that. This page is written by `python docs/equations_table.py`.
+
+| | title | kind | derived in | tests | claims |
+| --- | --- | --- | --- | --- | --- |
+"""
+
+
+def table() -> str:
+    """The page, from the registry, the tests and the book of claims as they are."""
+    tests = _tests()
+    by_equation = defaultdict(list)
+    for check in claims.load().checks.values():
+        by_equation[check.equation].append(check.name)
+    entries = equations()
+    rows = []
+    for entry in entries:
+        module = _module(entry)
+        found = [name for name, source in tests.items() if _names(source, entry)]
+        cells = [
+            f"({entry.number})",
+            prose_markdown(entry.title),
+            entry.kind,
+            f"[{module}](../theory/{module}.py): `{entry.derivation.__name__}`" if entry.derivation else "",
+            ", ".join(f"[{Path(test).stem.removeprefix('test_')}](../{test})" for test in found),
+            ", ".join(f"`{name}`" for name in by_equation[entry.number]),
+        ]
+        rows.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
+    derived = sum(entry.derivation is not None for entry in entries)
+    return HEAD.format(derived=derived, count=len(entries)) + "\n".join(rows) + "\n"
+
+
+def _module(entry: Equation) -> str:
+    """The module of the derivation, or of the definition."""
+    return (entry.derivation or entry.typed).__module__.rpartition(".")[2]
+
+
+def _tests() -> dict[str, str]:
+    """{path: source} of the tests, without those that go through everything."""
+    paths = sorted((ROOT / "tests").glob("*/test_*.py"))
+    general = {GENERAL, "test_export.py", "test_equations_table.py"}
+    return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in paths if path.name not in general}
+
+
+def _names(source: str, entry: Equation) -> bool:
+    number = re.escape(entry.number)
+    function = rf"|\b{entry.derivation.__name__}\(" if entry.derivation else ""
+    return re.search(rf"""equation\(["']{number}["']|(?<![\w\])])\({number}[a-e]?\){function}""", source) is not None
+
+
+if __name__ == "__main__":
+    PAGE.write_text(table(), encoding="utf-8")
