@@ -15,9 +15,9 @@ from .moments import expect
 from .notation import B, D, Lambda, N, lambda_, v_i, vector, w, y_q
 from .rewriting import rewrite
 from .trace_algebra import TracePolynomial
-from .transverse import _quadruple
+from .transverse import fourth_moment
 from .unreduced import average, mixed_tasks, portion, w_0
-from .zero_blocks import JOINT, _at_zero
+from .zero_blocks import JOINT, pull_at_zero
 
 __all__ = ["growth_form", "turning_form"]
 
@@ -38,7 +38,9 @@ def _pair_in(inner):
         "u at the origin": r"\mathbb{E}[\tau\dot{\boldsymbol{u}}_i\mid\boldsymbol{w}]_{\boldsymbol{B}=0}",
     },
     typed=lambda: {
-        "v": (Lambda * U_i * Lambda - _pair_in(U_i * Lambda * B.T) + _quadruple(U_i) * (Identity(D) - B.T * Lambda) / N)
+        "v": (
+            Lambda * U_i * Lambda - _pair_in(U_i * Lambda * B.T) + fourth_moment(U_i) * (Identity(D) - B.T * Lambda) / N
+        )
         * w,
         "u": v_i * Trace(w * w.T * Lambda) * Lambda * (Identity(D) - (1 + 2 / N) * B.T * Lambda) * w,
         "v at the origin": ((1 + 2 / N) * Lambda**2 + Trace(Lambda) * Lambda / N) * w,
@@ -56,10 +58,10 @@ def moving_laws() -> Derivation:
     """The gradients at zero blocks, averaged over query and context only."""
     steps = []
     for part, weight in (("v", value_row), ("u", u_i)):
-        moved = average(_at_zero(merged_expansion(), weight))
+        moved = average(pull_at_zero(merged_expansion(), weight))
         origin = substitute(moved, {B: ZeroMatrix(D, D), **({U_i: Identity(D)} if part == "v" else {})})
         steps += [
-            Step("Minus half the gradient of one squared error", _at_zero(merged_expansion(), weight)),
+            Step("Minus half the gradient of one squared error", pull_at_zero(merged_expansion(), weight)),
             Step("Averaged over query and context", moved, part=part),
             Step("At the origin", origin, part=f"{part} at the origin"),
         ]
@@ -87,7 +89,7 @@ def finite_set() -> Derivation:
     steps = []
     for part, weight in (("v", value_row), ("u", u_i)):
         replacements = {B: ZeroMatrix(D, D), **({U_i: Identity(D)} if part == "v" else {})}
-        one = substitute(_at_zero(merged_expansion(), weight), replacements)
+        one = substitute(pull_at_zero(merged_expansion(), weight), replacements)
         steps += [
             Step("Minus half the gradient of one squared error", one),
             Step("Its mean vanishes", expect(one)),

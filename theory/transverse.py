@@ -22,7 +22,18 @@ from .reduced_attention import K_i, Q_i, kappa_i
 from .task import average_context
 from .trace_algebra import TracePolynomial
 
-__all__ = ["B_other", "U_j", "even_part", "full_loss", "odd_part", "row_j", "u_j", "v_j"]
+__all__ = [
+    "B_other",
+    "U_j",
+    "even_part",
+    "fourth_moment",
+    "full_loss",
+    "odd_part",
+    "overlap_formula",
+    "row_j",
+    "u_j",
+    "v_j",
+]
 
 B_other = matrix("B_other", D, latex=r"\boldsymbol{B}_{\rm other}")  # the odd map of all other heads
 # A second head
@@ -110,7 +121,7 @@ def split_loss() -> Derivation:
     )
 
 
-def _quadruple(inner):
+def fourth_moment(inner):
     """E[x x' A x x'] of a Gaussian token, for statements."""
     return Lambda * inner * Lambda + Lambda * inner.T * Lambda + Trace(inner * Lambda) * Lambda
 
@@ -127,7 +138,7 @@ def _sextuple(first, second):
     )
 
 
-def _even_overlap(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j):
+def overlap_formula(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j):
     """E(e_i e_j), for statements: the terms without and with the query in the Gram matrix."""
     T = Trace(Lambda)
     middle = U_i * Lambda * U_j.T
@@ -138,10 +149,10 @@ def _even_overlap(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j):
         v_i * v_j * (1 + 2 / N) * (T**2 + 2 * Trace(Lambda**2)) * u_i.T * Lambda * u_j,
         v_j * value_row.T * with_trace * U_i * Lambda * u_j,
         v_i * row_j.T * with_trace * U_j * Lambda * u_i,
-        v_j * T / N * value_row.T * _quadruple(U_i) * u_j,
-        v_i * T / N * row_j.T * _quadruple(U_j) * u_i,
-        value_row.T * Lambda * U_i * _quadruple(U_j) * row_j / N,
-        row_j.T * Lambda * U_j * _quadruple(U_i) * value_row / N,
+        v_j * T / N * value_row.T * fourth_moment(U_i) * u_j,
+        v_i * T / N * row_j.T * fourth_moment(U_j) * u_i,
+        value_row.T * Lambda * U_i * fourth_moment(U_j) * row_j / N,
+        row_j.T * Lambda * U_j * fourth_moment(U_i) * value_row / N,
         value_row.T * _sextuple(U_i, U_j) * row_j / N**2,
     )
 
@@ -152,7 +163,7 @@ def _even_overlap(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j):
     kind="exact",
     section="Beside (7) and Section 2.3",
     left=r"\mathbb{E}[\hat y_{\rm even}^{(i)}\,\hat y_{\rm even}^{(j)}]",
-    typed=lambda: _even_overlap(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j),
+    typed=lambda: overlap_formula(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j),
     conditions=("Any two heads, or one head with itself: E(y_even^2) is the sum over all pairs",),
 )
 def even_overlap() -> Derivation:

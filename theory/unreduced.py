@@ -20,7 +20,7 @@ from .moments import Fixed, Gaussian, Mixture, expect
 from .notation import D, Lambda, Lambda_hat, N, beta, matrix, v_i, vector, w, x_q, y_q
 from .task import X_c, in_context_letters, y
 from .trace_algebra import TracePolynomial
-from .transverse import _even_overlap, _quadruple
+from .transverse import fourth_moment, overlap_formula
 
 __all__ = ["average", "mixed_tasks", "noise_average", "portion", "w_0"]
 
@@ -60,7 +60,7 @@ def _map(v, row, U, u):
 
 def _target_in(task):
     """E(y_q y_hat_i) given the task vector, for statements."""
-    inner = Lambda * U_i * Lambda + _quadruple(U_i) / N
+    inner = Lambda * U_i * Lambda + fourth_moment(U_i) / N
     return (
         TracePolynomial(value_row.T * inner * task)
         + TracePolynomial(task.T * Lambda * _map(*_I) * Lambda * task)
@@ -75,7 +75,7 @@ def _odd_even(task, v, row, U, u, v_e, row_e, U_e, u_e):
     pair = Lambda * middle * Lambda + (Lambda * middle.T * Lambda + Trace(middle * Lambda) * Lambda) / N
     return (
         TracePolynomial(task.T * pair * row_e)
-        + TracePolynomial(task.T * Lambda * B_o * _quadruple(U_e) * row_e) / N
+        + TracePolynomial(task.T * Lambda * B_o * fourth_moment(U_e) * row_e) / N
         + (1 + 2 / N) * v_e * size * TracePolynomial(task.T * Lambda * B_o * Lambda * u_e)
     )
 
@@ -83,13 +83,15 @@ def _odd_even(task, v, row, U, u, v_e, row_e, U_e, u_e):
 def _corner(task, v, row, U, u, v_j, u_j):
     """E(e_i e_j) given the task vector: the term with the vector row of head i and the corner w' Lambda_hat w of head j, for statements."""
     size = TracePolynomial(task.T * Lambda * task)
-    with_size = size * (Lambda * U * Lambda + _quadruple(U) / N) + 2 * Lambda * task * task.T * Lambda * U * Lambda / N
+    with_size = (
+        size * (Lambda * U * Lambda + fourth_moment(U) / N) + 2 * Lambda * task * task.T * Lambda * U * Lambda / N
+    )
     return v_j * row.T * with_size * u_j
 
 
 def _rows_alone():
     """E(e_i e_j) of two heads without v_i and v_j, which no law of the task enters, for statements."""
-    return TracePolynomial(_even_overlap(0, value_row, U_i, u_i, 0, _row_j, _U_j, _u_j))
+    return TracePolynomial(overlap_formula(0, value_row, U_i, u_i, 0, _row_j, _U_j, _u_j))
 
 
 def _overlap_in(task):
@@ -163,7 +165,7 @@ def mixture_loss() -> Derivation:
 
 
 def _memory_corner(row, U, v_j, u_j):
-    return v_j * row.T * (Lambda * U * Lambda + _quadruple(U) / N) * u_j
+    return v_j * row.T * (Lambda * U * Lambda + fourth_moment(U) / N) * u_j
 
 
 @register(
@@ -173,7 +175,7 @@ def _memory_corner(row, U, v_j, u_j):
     section="beyond the paper",
     left={"target": _TARGET % "", "overlap": _OVERLAP % ""},
     typed=lambda: {
-        "target": TracePolynomial(value_row.T * (Lambda * U_i * Lambda + _quadruple(U_i) / N) * w_0)
+        "target": TracePolynomial(value_row.T * (Lambda * U_i * Lambda + fourth_moment(U_i) / N) * w_0)
         + v_i * TracePolynomial(u_i.T * Lambda * w_0),
         "overlap": Trace(Lambda * _map(*_I) * Lambda * _map(*_J).T) / N
         + _rows_alone()

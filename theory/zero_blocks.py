@@ -18,7 +18,7 @@ from .notation import B, D, Lambda, Lambda_hat, MatrixLetter, N, R, beta, matrix
 from .reduced_attention import K_i, Q_i, kappa_i, separate_expansion
 from .trace_algebra import TracePolynomial
 
-__all__ = ["prediction", "pull", "zero_blocks"]
+__all__ = ["JOINT", "prediction", "pull", "pull_at_zero", "zero_blocks"]
 
 prediction = MatrixLetter("yhat_q", 1, 1, r"\hat y_q")  # the output, of all heads together
 _others = MatrixLetter("yhat_other", 1, 1, r"\hat y_{\rm other}")  # the output of the other heads
@@ -37,14 +37,14 @@ def pull(head: TracePolynomial, weight) -> TracePolynomial:
 
 
 @cache
-def _at_zero(head: TracePolynomial, weight) -> TracePolynomial:
+def pull_at_zero(head: TracePolynomial, weight) -> TracePolynomial:
     """The same where the zero blocks are zero in all heads, in Lambda_hat, w and x_q."""
     here = substitute(pull(head, weight), {**zero_blocks, kappa_i: ZeroMatrix(R, 1), prediction: beta.T * B * x_q})
     return substitute(here, {y_q: w.T * x_q, beta: Lambda_hat * w})
 
 
 def _derivation(head: TracePolynomial, weight) -> Derivation:
-    here = _at_zero(head, weight)
+    here = pull_at_zero(head, weight)
     return Derivation.by(
         Step("Minus half the gradient of the squared error of one sequence", pull(head, weight), part="sequence"),
         Step("The same with zero blocks in every head, so that the prediction is beta' B x_q", here),
@@ -65,7 +65,7 @@ def _derivation(head: TracePolynomial, weight) -> Derivation:
         "sequence": ((Lambda_hat + x_q * x_q.T / N) * U_i + beta * u_i.T) * x_q * (y_q - prediction),
         "average": ZeroMatrix(D, 1),
     },
-    conditions=(f"For the average: {JOINT}",),
+    conditions=(f"For the average: t{JOINT[1:]}",),
     erratum=r"The paper does not say that the condition is joint: one non-zero u_j moves $\boldsymbol{v}_i$ in every head (39-joint).",
 )
 def value_block_stays() -> Derivation:
@@ -86,7 +86,7 @@ def value_block_stays() -> Derivation:
         "sequence": (value_row.T * beta + v_i * w.T * Lambda_hat * w) * (y_q - prediction) * x_q,
         "average": ZeroMatrix(D, 1),
     },
-    conditions=(f"For the average: {JOINT}",),
+    conditions=(f"For the average: t{JOINT[1:]}",),
     erratum="The paper averages w' Lambda_hat w w' apart from the other Lambda_hat; the average over w is meant given the context.",
 )
 def key_query_block_stays() -> Derivation:
@@ -114,7 +114,7 @@ def parity() -> Derivation:
     """The gradients of one sequence, at w and at -w."""
     steps = []
     for part, weight, rule in (("v", value_row, "value block"), ("u", u_i, "key-query block")):
-        here = _at_zero(merged_expansion(), weight)
+        here = pull_at_zero(merged_expansion(), weight)
         flipped = substitute(here, {w: -TracePolynomial(w)})
         if flipped != -here:
             raise ArithmeticError(f"the gradient of the {rule} is not odd in w: {here}")
