@@ -6,7 +6,7 @@ from typing import Any
 
 from .latex import formula_latex, formula_text
 from .layout import display
-from .prose import prose_latex, prose_markdown
+from .prose import prose_latex, prose_markdown, prose_text
 
 __all__ = ["Derivation", "Step", "tag"]
 
@@ -66,7 +66,7 @@ class Derivation:
         for number, step in enumerate(self.steps, 1):
             name = f"({step.part}) " if step.part else ""
             text = formula_text(step.expression).replace("\n", "\n     ")
-            lines += [f"{number}. {_sentence(step.rule)}", f"     {name}{text}"]
+            lines += [f"{number}. {_sentence(prose_text(step.rule))}", f"     {name}{text}"]
         return "\n".join(lines)
 
     def latex(self, *, transpose: str = "top", number: str = "", fit: bool = False) -> str:

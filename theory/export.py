@@ -14,7 +14,7 @@ from .derivation import tag
 from .equations import Equation
 from .latex import formula_latex, formula_text, superscript
 from .layout import display
-from .prose import prose_latex, prose_markdown
+from .prose import prose_latex, prose_markdown, prose_text
 
 __all__ = ["export", "render"]
 
@@ -161,9 +161,9 @@ def _text(entry: Equation, transpose: str) -> str:
     for part, right in entry.parts.items():
         name = f"({part}) " if part else ""
         lines.append(f"     {name}{formula_text(right)}")
-    lines += [f"Condition: {condition}" for condition in entry.conditions]
+    lines += [f"Condition: {prose_text(condition)}" for condition in entry.conditions]
     if entry.erratum:
-        lines.append(f"Remark: {entry.erratum}")
+        lines.append(f"Remark: {prose_text(entry.erratum)}")
     if entry.derivation is not None:
         lines += ["Derivation", str(entry.derive())]
     return "\n".join(lines)

@@ -10,13 +10,13 @@ r"""Sentences with formulas in plain text, as LaTeX or Markdown: what reads like
 Text between dollars is LaTeX already and stays as it is.
 """
 
-from re import Match, fullmatch
+from re import Match, fullmatch, sub
 from re import compile as pattern
 
 from .latex import superscript
 from .letters import GREEK, name_latex
 
-__all__ = ["prose_latex", "prose_markdown"]
+__all__ = ["prose_latex", "prose_markdown", "prose_text"]
 
 TOP = superscript("top")
 _BOLD = frozenset(["Lambda", "beta", "Omega", "Gamma", *"BCGIKMQUVWXekqwxz"])  # alone
@@ -68,6 +68,43 @@ def prose_latex(sentence: str, *, transpose: str = "top") -> str:
 def prose_markdown(sentence: str, *, transpose: str = "top") -> str:
     """The sentence for Markdown with formulas between dollars."""
     return _prose(sentence, superscript(transpose), lambda text: text)
+
+
+_FRACTION = pattern(r"\\t?frac\s*(\{[^{}]*\}|\w)\s*(\{[^{}]*\}|\w)")
+_SYMBOLS = {
+    r"\top": "'", r"\cdots": "...", r"\dots": "...", r"\otimes": "(x)", r"\|": "||", r"\,": " ", r"\{": "{", r"\}": "}",
+    r"\partial": "d", r"\perp": "perp",
+}  # fmt: skip
+_MACRO = pattern(r"\\(?:[A-Za-z]+|.)|\^\\top|[{}]")
+_FONTS = frozenset(["boldsymbol", "mathrm", "mathcal", "mathsf", "mathbb", "hat", "rm", "textstyle", "left", "right"])
+
+
+def prose_text(sentence: str) -> str:
+    r"""The sentence for a terminal: what is LaTeX between dollars, as plain text.
+
+    >>> prose_text(r"$\boldsymbol{\Lambda}_N = \frac1N\operatorname{tr}(\boldsymbol{\Lambda})$ for any $\sqrt{b_d}\,\boldsymbol{e}_d$")
+    'Lambda_N = 1/N tr(Lambda) for any sqrt(b_d) e_d'
+    """
+    pieces = sentence.split("$")
+    pieces[1::2] = map(_plain, pieces[1::2])
+    return "".join(pieces)
+
+
+def _plain(latex: str) -> str:
+    latex = _FRACTION.sub(lambda found: "/".join(part.strip("{}") for part in found.groups()) + " ", latex)
+    latex = sub(r"\\sqrt\{([^{}]*)\}", r"sqrt(\1)", sub(r"\\operatorname\{(\w+)\}", r" \1", latex))
+    latex = sub(r"(\^|_)\{([^{}]*[-+/,][^{}]*)\}", r"\1(\2)", latex)  # an exponent or index that is not one name
+
+    def name(found: Match) -> str:
+        macro = found[0]
+        if macro in ("{", "}"):
+            return ""
+        if macro == r"^\top":
+            return "'"
+        return _SYMBOLS.get(macro, "" if macro[1:] in _FONTS else f" {macro[1:]} ")
+
+    plain = sub(r"\s+", " ", _MACRO.sub(name, latex))
+    return sub(r" (?=[)\],.;'_^])|(?<=[(\[_^/]) ", "", plain).strip()
 
 
 def _prose(sentence: str, transposed: str, escape) -> str:

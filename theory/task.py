@@ -109,8 +109,7 @@ _prediction = Function(r"\hat{y}_q", real=True)(_weight)
     left=r"-\frac12\frac{\partial}{\partial W}(y_q-\hat y_q)^2",
     typed=lambda: (_target - _prediction) * diff(_prediction, _weight),
     conditions=(
-        r"$\tau\,\frac{dW}{dt} = -\frac12\frac{\partial\mathcal{L}}{\partial W}$ is the average of this over "
-        r"the sequences, for each weight $W$",
+        r"$\tau\,dW/dt = -\frac12\,d\mathcal{L}/dW$ is the average of this over the sequences, for each weight $W$",
     ),
 )
 def flow_of_one_weight() -> Derivation:
