@@ -35,6 +35,7 @@ class _PaperPrinter(LatexPrinter):
 
     def __init__(self, transposed: str, **settings):
         super().__init__(SETTINGS | settings)
+        self._folds = self._settings["fold_short_frac"]
         self.transposed = transposed
 
     def _print_Symbol(self, expr, style="plain"):
@@ -70,8 +71,16 @@ class _PaperPrinter(LatexPrinter):
         exponent = _PaperPrinter(self.transposed, fold_short_frac=True).doprint(expr.exp)
         return self._do_exponent(f"e^{{{exponent}}}", exp)
 
+    def _helper_print_standard_power(self, expr, template):
+        self._settings["fold_short_frac"] = True  # no fractions in an exponent
+        printed = super()._helper_print_standard_power(expr, template)
+        self._settings["fold_short_frac"] = self._folds
+        return printed
+
     def _print_MatAdd(self, expr):
         terms = [self._print(term) for term in sorted(expr.args, key=_trace_order)]
+        if terms[0].startswith("-"):
+            terms.sort(key=lambda term: term.startswith("-"))
         return " ".join(
             [terms[0], *(f"- {term[1:].lstrip()}" if term.startswith("-") else f"+ {term}" for term in terms[1:])]
         )

@@ -19,6 +19,7 @@ LINE = 60.0  # letters of display mathematics that fit in a line of the document
 RELATIONS = ("=", r"\approx", r"\sim", r"\simeq", r"\propto", r"\le", r"\ge", ":", r"\quad")
 
 _TOKEN = pattern(r"\\[A-Za-z]+|\\.|[{}]|[\^_&]|\s+|.")
+_BRACKET = pattern(r"\\left(?![a-z])|\\right(?![a-z])|[{}]")
 _WIDE = {
     r"\quad": 2.0,
     r"\qquad": 4.0,
@@ -123,26 +124,36 @@ def lines_of(latex: str, room: float, first: float | None = None) -> list[str]:
 
 
 def _open_bracket(piece: str) -> tuple[str, str, str] | None:
-    r"""(before, inside, after) of the widest outermost \left(...\right) of a product, with brackets of fixed size; None without one."""
-    best, depth, start, i = None, 0, 0, 0
-    braces = 0
-    while i < len(piece):
-        if piece.startswith(r"\left", i):
-            if depth == 0 and braces == 0:
-                start = i
-            depth += braces == 0
-            i += 6
-        elif piece.startswith(r"\right", i) and not piece.startswith(r"\rightarrow", i):
-            depth -= braces == 0
-            if depth == 0 and braces == 0 and piece[start + 5] == "(":
-                inner = piece[start + 6 : i]
-                if len(split_sum(inner)) > 1 and (best is None or width(inner) > width(best[1])):
-                    best = (piece[:start] + r"\Bigl(", inner, r"\Bigr)" + piece[i + 7 :])
-            i += 7
-        else:
-            braces += {"{": 1, "}": -1}.get(piece[i], 0)
-            i += 1
-    return best
+    r"""(before, inside, after) of a bracket that holds a sum, with \Bigl( and \Bigr) for \left( and \right); None without one.
+
+    It is the widest outermost bracket of the product or, where that holds a product again, the widest within.
+    """
+    brackets = [(start, end) for start, end in _outer_brackets(piece) if piece[start + 5] == "("]
+    if not brackets:
+        return None
+    start, end = max(brackets, key=lambda bracket: width(piece[slice(*bracket)]))
+    before, inner, after = piece[:start] + r"\Bigl(", piece[start + 6 : end], r"\Bigr)" + piece[end + 7 :]
+    if len(split_sum(inner)) > 1:
+        return before, inner, after
+    within = _open_bracket(inner)
+    return None if within is None else (before + within[0], within[1], within[2] + after)
+
+
+def _outer_brackets(piece: str) -> list[tuple[int, int]]:
+    r"""The places of the outermost \left and their \right, outside braces."""
+    places, depth, braces, start = [], 0, 0, 0
+    for match in _BRACKET.finditer(piece):
+        token = match[0]
+        if token in "{}":
+            braces += 1 if token == "{" else -1
+        elif braces == 0 and token == r"\left":
+            start = match.start() if depth == 0 else start
+            depth += 1
+        elif braces == 0:
+            depth -= 1
+            if depth == 0:
+                places.append((start, match.start()))
+    return places
 
 
 def display(
@@ -161,7 +172,7 @@ def display(
     if width(head + right) + for_tag <= LINE:
         body = f"{head}{right}"
         return f"\\begin{{equation*}}\n{body}{number}\n\\end{{equation*}}" if environment else body + number
-    hanging = width(head) > LINE / 3
+    hanging = bool(left) and (width(head) > LINE / 3 or width(right) > 4 * LINE)  # a long formula needs the whole line
     indent = 4.0 if hanging or not left else width(head)
     lines = lines_of(right, LINE - indent, LINE - (4.0 if hanging else width(head)))
     *earlier, last = split_sum(lines[-1])
