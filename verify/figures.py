@@ -105,13 +105,15 @@ def theory_levels(
     axes: Axes, levels: Iterable[float], theme: Theme, *, names: bool = True, label: str | None = None
 ) -> None:
     """A dashed line at each loss of theory, named L(M_m) in the right margin."""
-    for m, level in enumerate(levels):
+    heights = list(levels)
+    for m, level in enumerate(heights):
+        crowded = m > 0 and heights[m - 1] - level < 0.1 * heights[0]
         axes.axhline(level, color=theme.theory, lw=1.0, ls=(0, (4, 3)), zorder=1, label=label if m == 0 else None)
         if names:
             axes.annotate(
                 rf"$\mathcal{{L}}(\mathcal{{M}}_{m})$",
                 (1.0, level),
-                xytext=(5, 0),
+                xytext=(5, -4 if crowded else 0),
                 xycoords=("axes fraction", "data"),
                 textcoords="offset points",
                 va="center",

@@ -153,7 +153,7 @@ def initial_scale(theme: Theme) -> Drawing:
     panels[0].set_ylabel(LOSS)
     theory_levels(panels[0], [levels[0], levels[-1]], theme, names=False)
     theory_levels(panels[1], levels, theme)
-    panels[0].legend(loc="lower left")
+    panels[0].legend(loc="lower left", bbox_to_anchor=(0.0, 0.12))
     starts = [float(flow(replace(DEFAULT, scale=s, duration=4e4)).loss[0]) for s in scales]
     caption = (
         "Loss along gradient flow from initial weights of different scale; dashed: the fixed points of theory.\n"

@@ -4,13 +4,22 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..numerics.flow import gradient_flow
+from ..numerics.losses import QuadraticLoss
+from ..numerics.plateaus import find_plateaus
 from . import predictions
-from .experiments import DEFAULT, Setting, flow, plateaus
+from .experiments import DEFAULT, Setting, flow
 from .figures import Drawing, canvas, figure, listed, theory_levels
 from .style import BLUES, LOSS, SERIES, TIME, Theme
 
 HARMONIC = tuple(1 / d / sum(1 / j for j in range(1, 9)) for d in range(1, 9))
 EIGHT = Setting(eigenvalues=HARMONIC, heads=9, scale=0.05, seed=0, duration=2e5)
+
+
+def _loss(setting: Setting, times: np.ndarray) -> np.ndarray:
+    """The loss along a flow that nobody keeps: at rank 8 its dense output fills hundreds of megabytes."""
+    run = gradient_flow(QuadraticLoss.population(setting.task), setting.weights, t_end=setting.duration, rtol=1e-6)
+    return np.asarray(run.loss_at(times))
 
 
 def _ranks(theme: Theme, ranks: tuple[int, ...]) -> Drawing:
@@ -22,10 +31,10 @@ def _ranks(theme: Theme, ranks: tuple[int, ...]) -> Drawing:
         theory_levels(axes, levels, theme, names=rank == ranks[-1])
         counts = np.zeros(9, dtype=int)
         for seed, color in zip(range(6), SERIES, strict=False):
-            run = flow(replace(EIGHT, rank=rank, seed=seed), 1e-7)
             times = np.geomspace(30, EIGHT.duration, 1500)
-            axes.plot(times, run.loss_at(times), color=color, lw=1.3)
-            found = plateaus(run)
+            losses = _loss(replace(EIGHT, rank=rank, seed=seed), times)
+            axes.plot(times, losses, color=color, lw=1.3)
+            found = find_plateaus(times, losses)
             for level, duration, start in zip(found.levels, found.durations, found.starts, strict=True):
                 counts[np.abs(levels - level).argmin()] += duration > start  # longer than all that came before it
         visited.append([m for m in range(8) if counts[m] >= 1])
@@ -76,7 +85,7 @@ def values_by_rank(theme: Theme) -> Drawing:
             below.axhline(value, color=theme.theory, lw=1.0, ls=(0, (4, 3)), zorder=1)
         heads.append((rank, np.sort(v[-1])[::-1][: len(expected)], expected))
         above.set(title=rf"$R = {rank}$", xscale="log", xlim=(30, setting.duration), ylim=(0, 1.06))
-        below.set(xlabel=TIME, ylim=(0, 2.4))
+        below.set(xlabel=TIME, ylim=(0, 2.75))
     panels[0, 0].set_ylabel(LOSS)
     panels[1, 0].set_ylabel(r"value weight $|v_i|$")
     lines = [
@@ -93,4 +102,4 @@ def values_by_rank(theme: Theme) -> Drawing:
 def _final_values(setting: Setting, rank: int) -> np.ndarray:
     """``(sum lambda_d/a_d)^(1/3)`` over R consecutive components a head: where heads are filled in order."""
     shares = predictions.learned_value_weights(setting.task) ** 3
-    return np.cbrt([shares[start : start + rank].sum() for start in range(0, len(shares), rank)])
+    return np.sort(np.cbrt([shares[start : start + rank].sum() for start in range(0, len(shares), rank)]))[::-1]

@@ -49,7 +49,8 @@ class Retrained:
 def settings(path: Path) -> dict[str, Any]:
     """The command-line settings of a recorded run; ``ValueError`` names file and key if there are none."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # numpy leaves a file that it opened itself open where it is no archive
+        with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
             text = str(file["args"])
     except KeyError:
         raise ValueError(f"{path}: args: the key is missing") from None

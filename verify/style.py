@@ -11,7 +11,8 @@ from matplotlib.colors import Colormap, LinearSegmentedColormap
 
 # Okabe and Ito's palette (https://jfly.uni-koeln.de/color/), without its yellow, which vanishes on white.
 ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
-SERIES = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY, "#7F7F7F", "#444444")
+# Vermilion is theory's colour, and no series has it.
+SERIES = (BLUE, ORANGE, GREEN, PURPLE, SKY, "#6B6B6B")
 
 BLUES = ("#08306B", "#2171B5", "#4FA3D9", "#9CCBE8")
 TIME, LOSS = r"training time $t/\tau$", r"loss $\mathcal{L}$"
