@@ -103,7 +103,7 @@ def memory_moments(loss) -> float:
     wrong={
         "N + 1 for N": lambda: problem(LONGER).in_weight_loss,
         "the task vectors negated": lambda: problem(vectors=-VECTORS).in_weight_loss,
-        "all task vectors random": lambda: problem().in_context_loss,
+        "noise in the context": lambda: problem().memory_loss,
     },
 )
 def forward_pass_with_fixed_tasks(loss) -> float:
@@ -351,7 +351,7 @@ def descending(setting: InWeightSetting, factor: float = 1.0) -> Curves:
         run = gradient_descent(
             losses["training"], setting.start(seed), steps=steps, learning_rate=rate, record_every=EVERY
         )
-        maps = run.effective_maps()[: len(setting.times)]
+        maps = run.effective_maps[: len(setting.times)]
         for kind, loss in losses.items():
             curves[kind].append(values(loss, maps))
     return {kind: np.stack(rows) for kind, rows in curves.items()}
