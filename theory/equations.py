@@ -58,6 +58,7 @@ SECTIONS = (
     "durations",
     "unreduced",
     "moving_blocks",
+    "rank_plateaus",
 )
 
 _registry: dict[str, "Equation"] = {}

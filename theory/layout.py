@@ -14,7 +14,7 @@ from re import compile as pattern
 
 __all__ = ["LINE", "display", "lines_of", "split_sum", "width"]
 
-LINE = 60.0  # letters of display mathematics that fit in a line of the document
+LINE = 58.0  # letters of display mathematics that fit in a line of the document
 
 RELATIONS = ("=", r"\approx", r"\sim", r"\simeq", r"\propto", r"\le", r"\ge", ":", r"\quad")
 
@@ -113,6 +113,11 @@ def lines_of(latex: str, room: float, first: float | None = None) -> list[str]:
         if width(piece) <= limit or (opened := _open_bracket(piece)) is None:
             line = piece
             continue
+        if (factors := _split_product(piece)) is not None:
+            first_lines = lines_of(factors[0], room, limit)
+            lines += [*first_lines, *lines_of(factors[1], room)[:-1]]
+            line = lines_of(factors[1], room)[-1]
+            continue
         before, inner, after = opened
         *most, last = lines_of(inner, limit - 4, limit - 4 - width(before))
         most.append(last + after)
@@ -133,10 +138,19 @@ def _open_bracket(piece: str) -> tuple[str, str, str] | None:
         return None
     start, end = max(brackets, key=lambda bracket: width(piece[slice(*bracket)]))
     before, inner, after = piece[:start] + r"\Bigl(", piece[start + 6 : end], r"\Bigr)" + piece[end + 7 :]
-    if len(split_sum(inner)) > 1:
+    if len(split_sum(inner)) > 1 or _split_product(inner) is not None:
         return before, inner, after
     within = _open_bracket(inner)
     return None if within is None else (before + within[0], within[1], within[2] + after)
+
+
+def _split_product(piece: str) -> tuple[str, str] | None:
+    """A product of two long brackets, cut after the first of them; None for anything else."""
+    long = [(start, end) for start, end in _outer_brackets(piece) if width(piece[start:end]) > LINE / 4]
+    if len(long) < 2 or len(split_sum(piece)) > 1:
+        return None
+    cut = long[0][1] + len(r"\right)")
+    return piece[:cut], rf"\cdot {piece[cut:].lstrip()}"
 
 
 def _outer_brackets(piece: str) -> list[tuple[int, int]]:

@@ -153,6 +153,16 @@ def test_long_formulas_are_broken_at_signs_and_inside_brackets():
     assert shown.count(r"\tag{9}") == 1
 
 
+def test_what_cannot_be_broken_is_fitted_to_the_page():
+    wide = r"\begin{matrix}" + " & ".join(f"a_{{{i}}} + b_{{{i}}}" for i in range(30)) + r"\end{matrix}"
+    assert rf"\fit{{{wide}}}" in display("x", wide, fit=True)
+    assert r"\fit" not in display("x", wide)
+    product = rf"\left({' + '.join('abcdefghijklm')}\right)"
+    shown = lines_of(rf"\operatorname{{tr}}\left({product} {product} {product}\right)", 50)
+    assert all(width(line) <= 58 for line in shown)
+    assert "".join(shown).count(r"\cdot") == 2
+
+
 def test_a_sum_is_split_only_at_its_outermost_signs():
     assert split_sum(r"a^{-1} + \left(b + c\right) - \begin{matrix}d + e\end{matrix}") == [
         "a^{-1}",
