@@ -178,17 +178,23 @@ def _places(formula: sympy.Basic, place: tuple = ()) -> Iterator[tuple[tuple, sy
         if isinstance(formula, sympy.Sum | sympy.Integral):
             yield from _places(formula.args[0], (*place, 0))
         return
-    for i, argument in enumerate(formula.args):
+    for i, argument in enumerate(_arguments(formula)):
         if not (i == 1 and isinstance(formula, sympy.Pow | MatPow)):
             yield from _places(argument, (*place, i))
+
+
+def _arguments(formula) -> list:
+    return list(formula.blocks) if isinstance(formula, sympy.BlockMatrix) else list(formula.args)
 
 
 def _with(formula, place: tuple, new):
     """The formula with the node at a place replaced."""
     if not place:
         return new
-    arguments = list(formula.args)
+    arguments = _arguments(formula)
     arguments[place[0]] = _with(arguments[place[0]], place[1:], new)
+    if isinstance(formula, sympy.BlockMatrix):
+        return sympy.BlockMatrix(sympy.ImmutableDenseMatrix(*formula.blocks.shape, arguments))
     if isinstance(formula, MatMul | MatAdd | MatPow | Inverse | Transpose):
         return formula.func(*arguments).doit(deep=False) if isinstance(formula, MatMul) else formula.func(*arguments)
     return formula.func(*arguments)
@@ -234,6 +240,11 @@ def _value(node, values: dict, rng: np.random.Generator):
         return values[node] if (rows, columns) != (1, 1) else values[node][0, 0]
     if isinstance(node, Identity):
         return np.eye(_size(node.shape[0]))
+    if isinstance(node, sympy.BlockMatrix):
+        rows, columns = node.blocks.shape
+        return np.block(
+            [[np.atleast_2d(_value(node.blocks[i, j], values, rng)) for j in range(columns)] for i in range(rows)]
+        )
     if isinstance(node, ZeroMatrix):
         return np.zeros(tuple(map(_size, node.shape)))
     if isinstance(node, Symbol):

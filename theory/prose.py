@@ -10,6 +10,7 @@ r"""Sentences with formulas in plain text, as LaTeX or Markdown: what reads like
 Text between dollars is LaTeX already and stays as it is.
 """
 
+from collections.abc import Callable, Iterator
 from re import Match, fullmatch, sub
 from re import compile as pattern
 
@@ -47,7 +48,9 @@ _PIECE = pattern(
 _MATHEMATICAL = pattern(
     r"[_^=<>+~*|]|->|\|\||^[A-Za-z]\(|^(?:tr|vec|diag|span|exp|ln|log|sqrt|cosh|sinh|tanh|artanh|arctan|min|max|Phi|rank|sigma)\("
 )
-_TEXT = {
+_ESCAPES = str.maketrans(
+    {}
+)
     "&": r"\&",
     "%": r"\%",
     "#": r"\#",
@@ -62,7 +65,7 @@ _TEXT = {
 
 def prose_latex(sentence: str, *, transpose: str = "top") -> str:
     """The sentence for LaTeX; ``transpose`` as in :func:`~iclflow.theory.latex.formula_latex`."""
-    return _prose(sentence, superscript(transpose), lambda text: "".join(_TEXT.get(letter, letter) for letter in text))
+    return _prose(sentence, superscript(transpose), lambda text: text.translate(_ESCAPES))
 
 
 def prose_markdown(sentence: str, *, transpose: str = "top") -> str:
@@ -107,7 +110,7 @@ def _plain(latex: str) -> str:
     return sub(r" (?=[)\],.;'_^])|(?<=[(\[_^/]) ", "", plain).strip()
 
 
-def _prose(sentence: str, transposed: str, escape) -> str:
+def _prose(sentence: str, transposed: str, escape: Callable[[str], str]) -> str:
     pieces = sentence.split("$")
     for i in range(0, len(pieces), 2):
         pieces[i] = " ".join(_groups(pieces[i], transposed, escape)) if pieces[i].strip() else pieces[i]
@@ -118,7 +121,7 @@ def _prose(sentence: str, transposed: str, escape) -> str:
     return "".join(f"${piece.replace(TOP, transposed)}$" if i % 2 else piece for i, piece in enumerate(pieces))
 
 
-def _groups(text: str, transposed: str, escape):
+def _groups(text: str, transposed: str, escape: Callable[[str], str]) -> Iterator[str]:
     """Words and, in dollars, the runs of mathematical tokens between them."""
     run: list[str] = []
     tokens = _joined(text.split())
