@@ -49,18 +49,18 @@ _MATHEMATICAL = pattern(
     r"[_^=<>+~*|]|->|\|\||^[A-Za-z]\(|^(?:tr|vec|diag|span|exp|ln|log|sqrt|cosh|sinh|tanh|artanh|arctan|min|max|Phi|rank|sigma)\("
 )
 _ESCAPES = str.maketrans(
-    {}
+    {
+        "&": r"\&",
+        "%": r"\%",
+        "#": r"\#",
+        "_": r"\_",
+        "^": r"\^{}",
+        "~": r"\textasciitilde{}",
+        "<": "$<$",
+        ">": "$>$",
+        "|": "$|$",
+    }
 )
-    "&": r"\&",
-    "%": r"\%",
-    "#": r"\#",
-    "_": r"\_",
-    "^": r"\^{}",
-    "~": r"\textasciitilde{}",
-    "<": "$<$",
-    ">": "$>$",
-    "|": "$|$",
-}
 
 
 def prose_latex(sentence: str, *, transpose: str = "top") -> str:
