@@ -11,19 +11,32 @@ name what the context enters through. The reduced models (M) and (S) are in ``re
 from functools import cache
 from typing import Any
 
-from sympy import MatrixExpr, Symbol, ZeroMatrix
+from sympy import BlockMatrix, MatrixExpr, Symbol, ZeroMatrix
 
+from .calculus import substitute
 from .derivation import Derivation, Step
 from .equations import define, register
-from .notation import D, Lambda_hat, N, R, beta, matrix, v_i, vector, w, x_q, y_q
+from .notation import D, Lambda_hat, MatrixLetter, N, R, beta, matrix, v_i, vector, w, x_q, y_q
 from .rewriting import block_product, block_transpose, rewrite, sum_over
 from .task import PROMPT, X_c, in_context_letters, y
 from .trace_algebra import TracePolynomial, zero
 
-__all__ = ["HEADS", "KEY_QUERY", "VALUE", "U_i", "expansion", "forward_corner", "merged_expansion", "u_i", "value_row"]
+__all__ = [
+    "HEADS",
+    "KEY_QUERY",
+    "VALUE",
+    "U_i",
+    "expansion",
+    "forward_corner",
+    "merged_expansion",
+    "u_i",
+    "value_entry",
+    "value_row",
+]
 
 U_i = matrix("U_i", D)
 u_i = vector("u_i", D)
+value_entry = MatrixLetter("v_i", 1, 1, "v_i")  # the scalar v_i, where it stands as a block
 value_row = vector("vv_i", D, latex=r"\boldsymbol{v}_i")  # the row of the value matrix that reads the tokens
 
 # Blocks that do not reach the output
@@ -116,12 +129,12 @@ def name_context(expression) -> TracePolynomial:
     kind="exact",
     section="Section 2.2",
     left=r"\hat y_q^{(i)}",
-    typed=lambda: block_product(
-        ((value_row.T, v_i),),
-        ((x_q * x_q.T / N + X_c * X_c.T / N, X_c * y / N), (y.T * X_c.T / N, y.T * y / N)),
-        ((U_i,), (u_i.T,)),
-        ((x_q,),),
-    )[0][0],
+    typed=lambda: (
+        BlockMatrix([[value_row.T, value_entry]])
+        * BlockMatrix([[x_q * x_q.T / N + X_c * X_c.T / N, X_c * y / N], [y.T * X_c.T / N, y.T * y / N]])
+        * BlockMatrix([[U_i], [u_i.T]])
+        * x_q
+    ),
     conditions=(HEADS, "Any values of the blocks that are not named here"),
 )
 def attention_in_blocks() -> Derivation:
@@ -130,7 +143,10 @@ def attention_in_blocks() -> Derivation:
     return Derivation.by(
         Step("The last column of X X' W^KQ X, its first D entries", attended[0][1]),
         Step("Its last entry", attended[1][1]),
-        Step("The last row of the value matrix times this column, over N", _multiplied_out(), r"\hat y_q^{(i)}"),
+        Step(
+            "The last row of the value matrix times this column, over N",
+            substitute(_multiplied_out(), {v_i: value_entry}),
+        ),
     )
 
 

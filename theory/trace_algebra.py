@@ -23,12 +23,25 @@ Denominators that are sums, as in N / (N - D - 1), are kept as powers of their i
 
 from collections.abc import Iterable
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
 from itertools import groupby
 from typing import Any
 
 import sympy
-from sympy import Add, Expr, Integer, MatAdd, MatMul, MatPow, Mul, Pow, Rational, Symbol, Trace
+from sympy import (
+    Add,
+    BlockMatrix,
+    Expr,
+    Integer,
+    MatAdd,
+    MatMul,
+    MatPow,
+    Mul,
+    Pow,
+    Rational,
+    Symbol,
+    Trace,
+)
 from sympy.core.function import AppliedUndef
 from sympy.matrices.expressions import Identity, Inverse, MatrixSymbol, Transpose, ZeroMatrix
 from sympy.matrices.expressions.matexpr import MatrixElement
@@ -509,10 +522,38 @@ def _read_sum(expression) -> TracePolynomial:
 
 
 def _read_product(expression) -> TracePolynomial:
+    if any(isinstance(argument, BlockMatrix) for argument in expression.args):
+        return _read_block_product(expression)
     first, *rest = (read(argument) for argument in expression.args)
     for factor in rest:
         first = product(first, factor)
     return first
+
+
+def _read_block_product(expression) -> TracePolynomial:
+    """A product of block matrices that is one block."""
+    grids = [
+        [[read(argument.blocks[i, j]) for j in range(argument.blocks.cols)] for i in range(argument.blocks.rows)]
+        if isinstance(argument, BlockMatrix)
+        else [[read(argument)]]
+        for argument in expression.args
+    ]
+    result = reduce(_multiply_grids, grids)
+    if len(result) > 1 or len(result[0]) > 1:
+        raise _unsupported(expression)
+    return result[0][0]
+
+
+def _multiply_grids(left: list, right: list) -> list:
+    for scalar, grid in ((left, right), (right, left)):
+        if len(scalar) == len(scalar[0]) == 1 and scalar[0][0].shape is None:
+            return [[product(scalar[0][0], block) for block in row] for row in grid]
+    if len(left[0]) != len(right):
+        raise ValueError(
+            f"shape mismatch in a product: {len(left[0])} columns of blocks meet {len(right)} rows of blocks"
+        )
+    columns = list(zip(*right, strict=True))
+    return [[total(map(product, row, column)) for column in columns] for row in left]
 
 
 def _read_element(expression) -> TracePolynomial:

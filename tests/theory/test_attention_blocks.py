@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from iclflow.theory.attention import U_i, expansion, merged_expansion, u_i, value_row
+from iclflow.theory.attention import U_i, expansion, merged_expansion, u_i, value_entry, value_row
 from iclflow.theory.equations import equation
 from iclflow.theory.notation import Lambda_hat, beta, v_i, w, x_q, y_q
 from iclflow.theory.reduced_attention import K_i, Q_i, kappa_i, separate_expansion
@@ -42,7 +42,13 @@ def sequence(draw, corner=0.0):
 def test_merged_head_with_all_blocks_is_the_product_of_whole_matrices(draw):
     prompt, known = sequence(draw)
     value, key_query = draw(SIZE + 1, SIZE + 1), draw(SIZE + 1, SIZE + 1)
-    known |= {value_row: value[-1, :-1], v_i: value[-1, -1], U_i: key_query[:-1, :-1], u_i: key_query[-1, :-1]}
+    known |= {
+        value_row: value[-1, :-1],
+        v_i: value[-1, -1],
+        value_entry: value[-1:, -1:],
+        U_i: key_query[:-1, :-1],
+        u_i: key_query[-1, :-1],
+    }
     full = whole_attention(prompt, value, key_query, CONTEXT)
     assert abs(full) > 1
     for formula in (

@@ -5,7 +5,7 @@ from iclflow.theory.calculus import explicit, substitute
 from iclflow.theory.notation import D, H, Lambda, Lambda_hat, M, N, lambda_, matrix, symmetric_matrix, vector
 from iclflow.theory.rewriting import block_product, block_transpose, rewrite, sum_over
 from iclflow.theory.trace_algebra import TracePolynomial
-from sympy import Identity, Matrix, Trace, ZeroMatrix, eye
+from sympy import BlockMatrix, Identity, Matrix, Trace, ZeroMatrix, eye
 
 A, X = matrix("A", D), matrix("X", D, N)
 e, f = vector("e", D), vector("f", D)
@@ -85,6 +85,20 @@ def test_block_products_are_products_of_the_whole_matrices():
 
     product = whole(blocks) * whole(other) * whole(blocks).T
     assert (whole(square) - product).expand() == Matrix.zeros(3, 3)
+
+
+def test_products_of_block_matrices_that_are_one_block_are_read():
+    row, square, column = (
+        BlockMatrix([[A, e]]),
+        BlockMatrix([[A, e], [f.T, ZeroMatrix(1, 1)]]),
+        BlockMatrix([[P], [e.T]]),
+    )
+    assert TracePolynomial(row * column) == A * P + e * e.T
+    assert TracePolynomial(2 * row * square * column * f) == TracePolynomial(
+        2 * (A * A * P + e * f.T * P + A * e * e.T) * f
+    )
+    with pytest.raises(ValueError, match="is not a trace polynomial"):
+        TracePolynomial(square * square)
 
 
 def test_blocks_that_do_not_fit_are_refused():
