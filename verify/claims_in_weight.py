@@ -290,7 +290,7 @@ def reduced_flow(setting: InWeightSetting) -> Curves:
 
 CURVES_WRONG = {
     "the portions exchanged": lambda setting: flowing(replace(setting, portion=1 - setting.portion)),
-    "N + 8 for N": lambda setting: flowing(replace(setting, context_length=setting.context_length + 8)),
+    "N + 2 for N": lambda setting: flowing(replace(setting, context_length=setting.context_length + 2)),
     "t/tau = steps times step size": half_time,
 }
 STATEMENT = (
