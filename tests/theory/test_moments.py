@@ -96,6 +96,8 @@ def test_inverse_with_given_sizes():
     plenty = expect(small.I, law=SampleCovariance(small, covariance, 9))
     assert plenty == Rational(9, 5) * covariance.I
     assert plenty.conditions == frozenset()
+    assert expect(Trace(covariance * small.I), law=SampleCovariance(small, covariance, 9)) == Rational(27, 5)
+    assert expect(Trace(L * L_hat.I)) == N * D / (N - D - 1)
     for samples in (2, 3, 4):
         with pytest.raises(
             ValueError, match=rf"small\^-1 has an expectation for samples > size \+ 1 only, got {samples}"

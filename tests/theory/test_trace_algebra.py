@@ -215,6 +215,15 @@ def test_explicit_dimensions():
     assert P(Trace(three * row.T * row)) == row * three * row.T
 
 
+def test_sympy_on_the_left():
+    assert A - P(B) == P(A) - B == -(P(B) - A)
+    assert 1 - P(N) == P(1 - N)
+    assert A + P(B) == P(A + B)
+    assert A * P(B) == P(A * B) != B * P(A)
+    assert 1 / P(N) == P(1 / N)
+    assert P(-A) == -P(A) != A
+
+
 def test_zero():
     zero = P(A) - A
     assert not zero
@@ -297,6 +306,8 @@ def test_conditions_travel():
         inverse**2,
         inverse / N,
     ):
+        assert p.conditions == condition
+    for p in (P(A) + inverse, P(A) - inverse, P(A) * inverse, inverse + inverse, sum([inverse, inverse])):
         assert p.conditions == condition
     assert pickle.loads(pickle.dumps(inverse)).conditions == condition
     assert P(A).conditions == frozenset()
