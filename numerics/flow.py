@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ._checks import nonnegative_number, positive_integer, positive_number
-from .integration import IMPLICIT, METHODS, FlowError, Interpolant, Linear, Step, Work, steps
+from .integration import IMPLICIT, METHODS, Field, FlowError, Interpolant, Linear, Step, Work, steps
 from .losses import QuadraticLoss
 from .parametrization import Parametrization, check_pair, field_jacobian, vector_field
 from .trajectory import Statistics, Trajectory
@@ -71,33 +71,56 @@ def gradient_flow(
         None if stop_plateau is None else positive_integer("stop_plateau", stop_plateau),
     )
 
-    started, work = time.perf_counter(), Work()
     jacobian = field_jacobian(loss, weights) if method in IMPLICIT else None
-    taken: list[Step] = []
-    times, states, stopped = [0.0], [state], None
-    run = steps(
-        vector_field(loss, weights),
-        state,
-        t_end / tau,
-        work,
-        method=method,
-        rtol=rtol,
-        atol=_above_rounding(atol, weights),
-        jacobian=jacobian,
-    )
     try:
-        for step in run:
-            step, stopped = watch(step)
-            times.append(step.clock + step.end)
-            states.append(step.state)
-            if dense:
-                taken.append(step)
-            if stopped is not None:
-                break
-            if len(times) - 1 > max_steps:
-                raise FlowError(f"the solver took more than max_steps = {max_steps} steps", times[-1])
+        times, states, statistics, interpolant = integrate_field(
+            vector_field(loss, weights),
+            state,
+            t_end / tau,
+            method=method,
+            rtol=rtol,
+            atol=_above_rounding(atol, weights),
+            jacobian=jacobian,
+            watch=watch,
+            dense=dense,
+            max_steps=max_steps,
+        )
     except FlowError as error:
         raise FlowError(error.cause, error.time * tau) from None
+    return Trajectory(times * tau, states, loss, weights, tau, statistics, interpolant)
+
+
+def integrate_field(
+    field: Field,
+    state: np.ndarray,
+    t_end: float,
+    *,
+    method: str,
+    rtol: float,
+    atol: Callable[[np.ndarray], np.ndarray],
+    jacobian: Field | None = None,
+    watch: Callable[[Step], tuple[Step, str | None]] = lambda step: (step, None),
+    dense: bool = True,
+    max_steps: int = 100_000,
+) -> tuple[np.ndarray, np.ndarray, Statistics, Interpolant | Linear]:
+    """The times, states, statistics and interpolant of one run from 0 to ``t_end``; ``watch`` may cut a step short and say why to stop.
+
+    Raises ``FlowError`` if the solver fails or takes more than ``max_steps`` steps.
+    """
+    started, work = time.perf_counter(), Work()
+    taken: list[Step] = []
+    times, states, stopped = [0.0], [state], None
+    run = steps(field, state, t_end, work, method=method, rtol=rtol, atol=atol, jacobian=jacobian)
+    for step in run:
+        step, stopped = watch(step)
+        times.append(step.clock + step.end)
+        states.append(step.state)
+        if dense:
+            taken.append(step)
+        if stopped is not None:
+            break
+        if len(times) - 1 > max_steps:
+            raise FlowError(f"the solver took more than max_steps = {max_steps} steps", times[-1])
     run.close()
     scaled, stacked = np.array(times), np.array(states)
     statistics = Statistics(
@@ -109,8 +132,7 @@ def gradient_flow(
         seconds=time.perf_counter() - started,
         stopped=stopped or "t_end",
     )
-    interpolant = Interpolant.of(taken) if dense else Linear(scaled, stacked)
-    return Trajectory(scaled * tau, stacked, loss, weights, tau, statistics, interpolant)
+    return scaled, stacked, statistics, Interpolant.of(taken) if dense else Linear(scaled, stacked)
 
 
 def _above_rounding(atol: float, weights: Parametrization) -> Callable[[np.ndarray], np.ndarray]:

@@ -25,8 +25,30 @@ class Statistics:
     stopped: str
 
 
+class Path:
+    """Flat states over time: recorded at ``times``, in between by ``interpolant``, a function of t/tau."""
+
+    times: Float[np.ndarray, " T"]
+    states: Float[np.ndarray, "T P"]
+    tau: float
+    interpolant: Callable[[Float[np.ndarray, " n"]], Float[np.ndarray, "n P"]]
+
+    def states_at(self, t: object) -> Float[np.ndarray, "*n P"]:
+        """Flat weights at the time or times ``t``; ``ValueError`` for a time outside the run."""
+        times = np.asarray(t, dtype=np.float64)
+        end = self.times[-1]
+        if not ((times >= 0) & (times <= end)).all():
+            raise ValueError(f"t must lie between 0 and the end of the run, {end!r}, got {t!r}")
+        flat = times.ravel()
+        states = self.interpolant(flat / self.tau)
+        nearest = np.searchsorted(self.times, flat)
+        recorded = self.times[nearest] == flat  # an interpolant meets its own ends only to within the tolerance
+        states[recorded] = self.states[nearest[recorded]]
+        return states.reshape(*times.shape, -1)
+
+
 @dataclass(frozen=True, eq=False)
-class Trajectory:
+class Trajectory(Path):
     """Weights W(t) of one run, from ``times[0]`` = 0 to ``times[-1]``, in the time units of ``tau``.
 
     ``states`` holds the flat weights at ``times``, the solver's own steps. Call ``at(t)`` for the weights at any time in
@@ -72,19 +94,6 @@ class Trajectory:
     def conservation_drift(self) -> Mapping[str, float]:
         """The largest change of each conserved quantity from its initial value, in any entry at any recorded time."""
         return MappingProxyType({name: float(np.abs(q - q[0]).max()) for name, q in self.conserved.items()})
-
-    def states_at(self, t: object) -> Float[np.ndarray, "*n P"]:
-        """Flat weights at the time or times ``t``; ``ValueError`` for a time outside the run."""
-        times = np.asarray(t, dtype=np.float64)
-        end = self.times[-1]
-        if not ((times >= 0) & (times <= end)).all():
-            raise ValueError(f"t must lie between 0 and the end of the run, {end!r}, got {t!r}")
-        flat = times.ravel()
-        states = self.interpolant(flat / self.tau)
-        nearest = np.searchsorted(self.times, flat)
-        recorded = self.times[nearest] == flat  # an interpolant meets its own ends only to within the tolerance
-        states[recorded] = self.states[nearest[recorded]]
-        return states.reshape(*times.shape, -1)
 
     def at(self, t: object) -> Parametrization | tuple[Parametrization, ...]:
         """The weights at time ``t``: one parametrization for a number, a tuple of them for a sequence of times."""
