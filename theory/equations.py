@@ -59,6 +59,13 @@ SECTIONS = (
     "unreduced",
     "moving_blocks",
     "rank_plateaus",
+    "population",
+    "label_noise",
+    "whitened",
+    "task_covariance",
+    "shift",
+    "random_length",
+    "token_laws",
 )
 
 _registry: dict[str, "Equation"] = {}
