@@ -18,7 +18,14 @@ from .files import write_atomically
 from .style import LIGHT, Theme, themed
 
 FORMATS = (".png", ".pdf", ".svg")
-MODULES = ("figures_separate", "figures_rank", "figures_merged", "figures_in_weight", "figures_prediction")
+MODULES = (
+    "figures_separate",
+    "figures_rank",
+    "figures_merged",
+    "figures_in_weight",
+    "figures_in_weight_theory",
+    "figures_prediction",
+)
 
 
 @dataclass(frozen=True)
