@@ -100,7 +100,7 @@ def in_weight_then_in_context(theme: Theme) -> Drawing:
     right.set(title="training loss by portion fixed")
     for axes in (left, right):
         _dashed(axes, theme)
-        axes.set(xlabel=TIME, xlim=(0, DURATION), ylim=(0, 1.6))
+        axes.set(xlabel=TIME, xlim=(0, DURATION), ylim=(0, 1.25))
         axes.legend(loc="upper right")
     return Drawing(picture, _caption(PORTIONS))
 
@@ -114,7 +114,7 @@ def test_losses_by_portion(theme: Theme) -> Drawing:
             axes.plot(*curves(portion)[kind], color=color, lw=2.2, alpha=0.8, label=kind)
             axes.plot(*curves(portion)[f"{kind}, flow"], color=theme.ink, lw=0.7)
         _dashed(axes, theme)
-        axes.set(title=f"{portion:.0%} fixed", xlabel=r"$t/\tau$", xlim=(0, DURATION), ylim=(0, 1.6))
+        axes.set(title=f"{portion:.0%} fixed", xlabel=r"$t/\tau$", xlim=(0, DURATION), ylim=(0, 1.25))
     panels[0].set_ylabel("loss")
     panels[0].legend(loc="upper right", fontsize=7.5)
     return Drawing(picture, _caption(PORTIONS))

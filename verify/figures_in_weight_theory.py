@@ -31,7 +31,7 @@ def in_weight_theory(theme: Theme) -> Drawing:
             differences.append((portion, label, float(np.abs(found / theory - 1).max())))
         axes.set(xlabel=TIME, xlim=(0, setting.duration), ylim=(0, 1.25), title=f"{1 - portion:.0%} of tasks fixed")
     panels[0].set_ylabel("loss")
-    panels[1].legend(loc="center right", fontsize=7.5)
+    panels[2].legend(loc="center right", fontsize=7.5)
     setting = InWeightSetting(PORTIONS[0])
     lines = [
         f"{1 - p:.0%} fixed: "
