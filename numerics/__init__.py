@@ -19,6 +19,7 @@ from .landscape import (
     separate_fixed_points,
 )
 from .losses import QuadraticLoss
+from .model_flow import ModelTrajectory, integrate
 from .moments import SampleMoments, sequences
 from .networks import ConvolutionalNetwork, TwoLayerNetwork
 from .parametrization import Parametrization
@@ -51,6 +52,8 @@ __all__ = [
     "Statistics",
     "FlowError",
     "Ensemble",
+    "integrate",
+    "ModelTrajectory",
     "find_plateaus",
     "Plateaus",
     "read_curve",

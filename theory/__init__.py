@@ -1,6 +1,7 @@
 """Symbols and derivations: the paper's formulas, computed from its definitions."""
 
 from .calculus import collect, derivative, explicit, gradient, hessian_form, substitute
+from .model import Model
 from .moments import Fixed, Gaussian, Mixture, SampleCovariance, expect
 from .trace_algebra import TracePolynomial
 
@@ -17,4 +18,5 @@ __all__ = [
     "substitute",
     "collect",
     "explicit",
+    "Model",
 ]

@@ -58,6 +58,7 @@ SECTIONS = (
     "durations",
     "unreduced",
     "moving_blocks",
+    "two_steps",
     "rank_plateaus",
     "population",
     "label_noise",

@@ -1,0 +1,122 @@
+"""A model of one's own, and the two steps of descent in context (V10): the loss against other routes, planted faults, refusals."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from iclflow.theory import Fixed, Gaussian, TracePolynomial, expect, explicit, substitute
+from iclflow.theory.equations import equation
+from iclflow.theory.model import Model
+from iclflow.theory.notation import D, Lambda, Lambda_hat, N, beta, matrix, sigma, symmetric_matrix, vector, w, x_q, y_q
+from iclflow.theory.task import force
+from iclflow.theory.two_steps import U, two_steps
+from sympy import Symbol, Trace, exp
+
+ENTRIES = ("V10-steps", "V10-error", "V10-white", "V10-start")
+V, K, zeta = matrix("V", D), matrix("K", D, 2), vector("zeta", D)
+
+
+@pytest.mark.parametrize("number", ENTRIES)
+def test_entry_holds(number):
+    assert equation(number).holds()
+
+
+@pytest.mark.parametrize(
+    ("number", "change"),
+    [
+        ("V10-steps", lambda typed: typed + beta.T * U * x_q),
+        ("V10-error", lambda typed: typed.subs(Lambda_hat, Lambda)),
+        ("V10-white", lambda typed: typed.subs(N, N + 1)),
+        ("V10-white", lambda typed: typed.subs(D, D + 1)),
+        ("V10-start", lambda typed: typed | {"two": Lambda**2}),
+    ],
+)
+def test_entry_catches_a_fault(number, change):
+    entry = equation(number)
+    assert not replace(entry, typed=lambda: change(entry.typed())).holds()
+
+
+def test_linear_attention_is_the_simplest_model():
+    """The flow of beta' U x_q is the force (53)."""
+    flow = Model(beta.T * U * x_q, (U,)).flow()[U]
+    M, B = symmetric_matrix("M", D), matrix("B", D)
+    assert flow == substitute(force(), {M: expect(Lambda_hat**2), B: U})
+
+
+def test_one_direction_against_chi_square_moments():
+    """D = 1: E (1 - u s)^4 with N s / lambda a chi-square variable of N degrees, whose moments are products."""
+    length, lam, weight = 3, Fraction(1, 2), Fraction(3, 4)
+    moments = [Fraction(1)]
+    for k in range(4):
+        moments.append(moments[-1] * lam * Fraction(length + 2 * k, length))
+    binomial = (1, 4, 6, 4, 1)
+    expected = lam * sum(b * (-weight) ** k * m for k, (b, m) in enumerate(zip(binomial, moments, strict=True)))
+    loss = explicit(two_steps().loss(), {U: [[weight]], Lambda: [[lam]]}, D=1).subs(N, length)
+    assert Fraction(int(loss.p), int(loss.q)) == expected
+
+
+def test_gradient_is_that_of_the_loss():
+    """Central differences of the loss, written out for D = 2."""
+    rng = np.random.default_rng(0)
+    point, covariance = rng.integers(-3, 4, (2, 2)), [[2, 1], [1, 3]]
+    loss = explicit(two_steps().loss(), {Lambda: covariance}, D=2).subs(N, 4)
+    flow = explicit(two_steps().flow()[U], {Lambda: covariance, U: point.tolist()}, D=2).subs(N, 4)
+    entries = [[Symbol(f"u{i}{j}") for j in range(2)] for i in range(2)]
+    plain = loss.subs({loss_entry: entries[loss_entry.i][loss_entry.j] for loss_entry in loss.atoms(type(U[0, 0]))})
+    at = {entries[i][j]: int(point[i, j]) for i in range(2) for j in range(2)}
+    for i in range(2):
+        for j in range(2):
+            assert flow[i, j] == -plain.diff(entries[i][j]).subs(at) / 2
+
+
+def test_weights_of_any_kind():
+    """Scalars, rectangles, symmetric matrices; laws of one's own; constants."""
+    v, A = Symbol("v", real=True), matrix("A", D)
+    Q = matrix("Q", 2, D)
+    assert set(Model(v * beta.T * K * Q * x_q, (v, K, Q)).flow()) == {v, K, Q}
+    noisy = Model(
+        beta.T * U * x_q,
+        (U,),
+        laws=(Fixed(beta, Lambda_hat * w + zeta), Gaussian(zeta, covariance=sigma**2 / N * Lambda_hat)),
+        constants=(sigma,),
+    )
+    noise = sigma**2 / N * Trace(U.T * Lambda * U * Lambda)
+    assert noisy.loss() == Model(beta.T * U * x_q, (U,)).loss() + noise
+    assert Model(beta.T * U * A * x_q, (U,), constants=(A,)).loss().free_symbols == {U, A, Lambda, N}
+    assert Model(w.T * U * x_q, (U,), target=w.T * U * x_q + y_q).loss() == Trace(Lambda)
+
+
+def test_inverse_needs_full_rank():
+    """Lambda_hat^-1 beta is the task vector, but only where Lambda_hat has an inverse."""
+    model = Model(beta.T * Lambda_hat.inv() * U * x_q, (U,))
+    assert model.conditions == {N >= D}
+    assert Model(beta.T * U * x_q, (U,)).conditions == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"prediction": exp((beta.T * U * x_q)[0, 0]), "weights": (U,)}, "prediction must be a polynomial"),
+        ({"prediction": 0.5 * beta.T * U * x_q, "weights": (U,)}, "write it as one, e.g. Rational"),
+        ({"prediction": beta * x_q.T * U, "weights": (U,)}, "one number for each sequence"),
+        ({"prediction": beta.T * matrix("U", 3) * x_q, "weights": (U,)}, "shape mismatch"),
+        ({"prediction": beta.T * U * V * x_q, "weights": (U,)}, "V has no law.*add it to weights"),
+        ({"prediction": beta.T * U * zeta, "weights": (U,)}, r"laws=\(Gaussian\(zeta\),\)"),
+        ({"prediction": beta.T * symmetric_matrix("S", D) * U * x_q, "weights": (U,)}, r"SampleCovariance\(S, Lambda"),
+        ({"prediction": beta.T * U * x_q, "weights": (U, V)}, "on which the prediction .* does not depend"),
+        ({"prediction": beta.T * U * x_q, "weights": ()}, "at least one symbol"),
+        ({"prediction": beta.T * U * x_q, "weights": (U, w)}, "weights must not hold w"),
+        ({"prediction": beta.T * U * x_q, "weights": (U, matrix("U", D, D))}, "names of their own"),
+    ],
+)
+def test_refusals_say_what_to_do(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        Model(**arguments)
+
+
+def test_refuses_wrong_types():
+    with pytest.raises(TypeError, match="weights must be symbols"):
+        Model(beta.T * U * x_q, (TracePolynomial(U),))
+    with pytest.raises(TypeError, match="laws must hold laws"):
+        Model(beta.T * U * x_q, (U,), laws=("Gaussian",))

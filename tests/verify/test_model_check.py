@@ -1,0 +1,76 @@
+"""The PyTorch check of one's own model: right formulas pass, wrong ones do not, and the network is the model."""
+
+import numpy as np
+import pytest
+import torch
+from iclflow.numerics import MergedWeights, RegressionTask
+from iclflow.theory import Fixed, Gaussian, Mixture, SampleCovariance
+from iclflow.theory.model import Model
+from iclflow.theory.notation import D, Lambda, Lambda_hat, N, beta, matrix, sigma, vector, w, x_q
+from iclflow.theory.two_steps import U, two_steps
+from iclflow.verify.data import draw_sequences
+from iclflow.verify.model_check import ModelNetwork, check_model
+from iclflow.verify.models import ReducedMerged
+from sympy import Rational
+
+TASK = RegressionTask(eigenvalues=[0.5, 0.3], context_length=4)
+START = np.array([[1.0, 0.4], [-0.3, 0.8]])
+zeta, b, w_0 = vector("zeta", D), vector("b", D), vector("w_0", D)
+NOISE = (Fixed(beta, Lambda_hat * w + zeta), Gaussian(zeta, covariance=sigma**2 / N * Lambda_hat))
+REPEATED = (Mixture(((Rational(1, 3), Gaussian(w)), (Rational(2, 3), Fixed(w, w_0)))),)
+
+
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(5)
+
+
+@pytest.mark.parametrize(
+    ("model", "weights", "constants"),
+    [
+        (two_steps(), {U: START}, {}),
+        (Model(beta.T * U * x_q, (U,), laws=NOISE, constants=(sigma,)), {U: START}, {sigma: 0.5}),
+        (
+            Model(beta.T * U * x_q + b.T * x_q, (U, b), laws=REPEATED, constants=(w_0,)),
+            {U: START, b: np.ones((2, 1))},
+            {w_0: [[1.0], [-1.0]]},
+        ),
+    ],
+    ids=["two steps", "label noise", "repeated task"],
+)
+def test_sampled_and_derived_agree(model, weights, constants):
+    check = check_model(model, TASK, weights=weights, constants=constants, count=12_800, generator=generator())
+    assert check.loss_score < 4.5
+    assert check.velocity_score < 4.5
+    assert check.autograd_residual < 1e-12
+    assert check.loss_sampled == pytest.approx(check.loss_exact, rel=0.2)
+
+
+def test_a_wrong_loss_is_caught(monkeypatch):
+    """The loss and flow of another context length."""
+    model = Model(beta.T * (2 * U - U * Lambda_hat * U) * x_q, (U,))
+    longer = Model(model.prediction, (U,), laws=(SampleCovariance(Lambda_hat, Lambda, N + 4),))
+    monkeypatch.setitem(model.__dict__, "_loss", longer.loss())
+    check = check_model(model, TASK, weights={U: START}, count=12_800, generator=generator())
+    assert check.loss_score > 6
+    assert check.velocity_score > 6
+
+
+def test_network_reads_the_prompt():
+    """The model beta' U x_q is attention (M) with v = 1."""
+    X, _ = draw_sequences(TASK, 16, generator())
+    own = ModelNetwork(Model(beta.T * U * x_q, (U,)), TASK, {U: START})
+    attention = ReducedMerged(MergedWeights(np.ones(1), START[None]))
+    torch.testing.assert_close(own(X), attention(X), rtol=1e-12, atol=1e-12)
+    assert set(dict(own.named_parameters())) == {"U"}
+
+
+def test_network_refuses_what_a_prompt_hides():
+    with pytest.raises(ValueError, match="got w in its prediction"):
+        ModelNetwork(Model(w.T * U * x_q, (U,)), TASK, {U: START})
+    with pytest.raises(ValueError, match="count must be at least"):
+        check_model(two_steps(), TASK, weights={U: START}, count=10, generator=generator())
+    A = matrix("A", D)
+    odd = SampleCovariance(Lambda_hat, A * A.T, N, fourth_moment=lambda inner: inner)
+    model = Model(beta.T * U * x_q, (U,), laws=(odd,), constants=(A,))
+    with pytest.raises(ValueError, match="fourth moment of its own"):
+        check_model(model, TASK, weights={U: START}, constants={A: np.eye(2)}, count=200, generator=generator())
