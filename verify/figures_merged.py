@@ -172,7 +172,7 @@ def softmax_training(kind: str, steps: int = 4000) -> tuple[np.ndarray, np.ndarr
     else:
         value = 0.05 * rng.standard_normal((4, D + 1, D + 1))
         network = SeparateAttention(value, *0.05 * rng.standard_normal((2, 4, 1, D + 1)), softmax=True)
-        rate = 0.4
+        rate = 0.2
     source = fresh_batches(DEFAULT.task, 512, torch.Generator().manual_seed(5))
     run = train(network, source, steps=steps, learning_rate=rate, record_every=20)
     X, y = draw_sequences(DEFAULT.task, 4000, torch.Generator().manual_seed(6))

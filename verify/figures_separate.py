@@ -45,7 +45,7 @@ def staircase(theme: Theme) -> Drawing:
 @figure("3a")
 def six_starts(theme: Theme) -> Drawing:
     """Six initial weights: trained networks, their flows, and the levels of theory."""
-    setting, seeds = replace(DEFAULT, scale=0.3, duration=2000.0, batch_size=512), tuple(range(6))
+    setting, seeds = replace(DEFAULT, scale=0.3, duration=2000.0), tuple(range(6))
     run = trained_together(setting, seeds)
     losses, levels = run.population_loss(flow().objective), predictions.plateau_losses(setting.task)
     picture, axes = canvas(theme, 6.8, 3.7)

@@ -18,6 +18,8 @@ _GREEK = {
     "tau": "τ", "phi": "ϕ", "varphi": "φ", "chi": "χ", "psi": "ψ", "omega": "ω", "Gamma": "Γ", "Delta": "Δ",
     "Theta": "Θ", "Lambda": "Λ", "Xi": "Ξ", "Pi": "Π", "Sigma": "Σ", "Phi": "Φ", "Psi": "Ψ", "Omega": "Ω", "ell": "ℓ",
     "partial": "∂", "infty": "∞", "nabla": "∇", "varnothing": "∅", "emptyset": "∅",
+    "angle": "∠", "square": "□", "hbar": "ℏ", "Re": "ℜ", "Im": "ℑ", "imath": "ı", "jmath": "ȷ",
+    "Upsilon": "Υ", "vartheta": "ϑ", "varrho": "ϱ", "varsigma": "ς", "iota": "ι", "upsilon": "υ",
 }  # fmt: skip
 _OPERATORS = {
     "top": "⊤", "cdot": "⋅", "times": "×", "otimes": "⊗", "neq": "≠", "ne": "≠", "leq": "≤", "le": "≤", "geq": "≥",
