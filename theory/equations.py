@@ -58,6 +58,7 @@ SECTIONS = (
     "durations",
     "unreduced",
     "moving_blocks",
+    "five_weights",
     "two_steps",
     "rank_plateaus",
     "population",
