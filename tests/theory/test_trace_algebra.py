@@ -262,6 +262,8 @@ def test_equality_and_hash():
     assert P(A) != "A"
     assert P(A) != None  # noqa: E711
     assert P(x.T * x) != P(x * x.T)
+    assert P(Identity(D)) != P(Identity(R))
+    assert P(Identity(D)) != 1
     assert P(A) == A  # from either side
     assert Trace(A.T) == P(Trace(A))
     assert not P(A) == B  # noqa: SIM201
