@@ -3,7 +3,7 @@ r"""Does ``holds()`` refuse wrong statements? Every typed statement of the regis
 A mutation changes one place of one formula: a sign, an exponent, a factor, N to N + 1, a transposition, a letter for another of the same
 shape, a dropped term. A mutant that still says the same (a transposed projector, a letter exchanged with itself by symmetry) is no
 fault, and must be accepted. Whether it says the same is decided without the algebra that ``holds()`` rests on where that is possible: both
-formulas are evaluated in NumPy at random points, D = 3, H = 2, R = 2, positive scalars, random matrices, symmetric where the letter is.
+formulas are evaluated in NumPy at random points, D = 5, H = 3, R = 2, positive scalars, random matrices, symmetric where the letter is.
 
 Run it as ``python benchmarks/statement_mutations.py [--each 12]``. It prints, for each equation, how many mutants there were, how many were
 refused, and every survivor with the ground on which it is equal. It exits with 1 if a wrong mutant was accepted, or a right one refused.
@@ -23,10 +23,10 @@ from iclflow.theory.exact import equal
 from iclflow.theory.notation import D, H, Lambda, Lambda_hat, M, N, R, beta, w, x_q
 from iclflow.theory.trace_algebra import TracePolynomial
 from sympy import MatrixBase, MatrixExpr, MatrixSymbol, Symbol, Trace
-from sympy.matrices.expressions import Identity, Inverse, MatAdd, MatMul, MatPow, Transpose, ZeroMatrix
+from sympy.matrices.expressions import BlockMatrix, Identity, Inverse, MatAdd, MatMul, MatPow, Transpose, ZeroMatrix
 from sympy.matrices.expressions.matexpr import MatrixElement
 
-SIZES = {D: 3, H: 2, R: 2}
+SIZES = {D: 5, H: 3, R: 2}
 ALPHABET = {
     Lambda,
     Lambda_hat,
@@ -251,10 +251,22 @@ def _value(node, values: dict, rng: np.random.Generator):
         if node in SIZES:
             return SIZES[node]
         if node.is_integer:
-            values[node] = int(rng.integers(3, 12))
+            values[node] = int(rng.integers(3, 12)) if node == N else _further_size(node)
         else:
             values[node] = rng.uniform(0.2, 0.9) * (1 if node.is_nonnegative else rng.choice([-1, 1]))
         return values[node]
+    if isinstance(node, sympy.Indexed):
+        values[node] = rng.uniform(0.2, 0.9)  # one entry of a sequence of positive numbers
+        return values[node]
+    if isinstance(node, sympy.Sum):
+        index, first, last = node.limits[0]
+        steps = range(int(_value(first, values, rng)), int(_value(last, values, rng)) + 1)
+        return sum(_value(node.function.subs(index, step), values, rng) for step in steps)
+    if isinstance(node, BlockMatrix):
+        rows, columns = node.blocks.shape
+        return np.block(
+            [[np.atleast_2d(_value(node.blocks[i, j], values, rng)) for j in range(columns)] for i in range(rows)]
+        )
     if isinstance(node, MatrixElement):
         matrix, row, column = node.args
         return np.atleast_2d(_value(matrix, values, rng))[int(row), int(column)]
@@ -264,7 +276,13 @@ def _value(node, values: dict, rng: np.random.Generator):
 
 
 def _size(dimension) -> int:
-    return int(sympy.sympify(dimension).subs(SIZES))
+    dimension = sympy.sympify(dimension).subs(SIZES)
+    return int(dimension.subs({symbol: _further_size(symbol) for symbol in dimension.free_symbols}))
+
+
+def _further_size(symbol) -> int:
+    """A whole number for m, which is below D, and for other integers, different for most."""
+    return 2 if symbol.name == "m" else 4 + sum(map(ord, symbol.name)) % 5
 
 
 def _operation(node, arguments):
@@ -274,9 +292,10 @@ def _operation(node, arguments):
         product = arguments[0]
         for factor in arguments[1:]:
             product = product @ factor if np.ndim(product) == 2 and np.ndim(factor) == 2 else product * factor
-        return product[0, 0] if np.shape(product) == (1, 1) else product
+            product = product[0, 0] if np.shape(product) == (1, 1) else product
+        return product
     if isinstance(node, Inverse):
-        return np.linalg.inv(arguments[0])
+        return np.linalg.inv(arguments[0]) if np.ndim(arguments[0]) == 2 else 1 / arguments[0]
     if isinstance(node, MatPow) or (isinstance(node, sympy.Pow) and np.ndim(arguments[0]) == 2):
         return np.linalg.matrix_power(arguments[0], int(arguments[1]))
     if isinstance(node, sympy.Pow):

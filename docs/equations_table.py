@@ -20,7 +20,7 @@ GENERAL = "test_statement_mutations.py"  # it goes through all of them
 HEAD = f"""# Every equation, where it is derived, and what checks it
 
 {{derived}} of {{count}} entries are derived, the others are definitions. The statement of each is typed once, and compared exactly with
-what the derivation computes; it is mutated in at least three ways by [{GENERAL}](../tests/theory/{GENERAL}), which also derives
+what the derivation computes; it is mutated by [{GENERAL}](../tests/theory/{GENERAL}), which also derives
 everything with garbage for statements, and [test_export.py](../tests/theory/test_export.py) compiles every printed string. The last
 two columns name what checks an equation beyond that. This page is written by `python docs/equations_table.py`.
 
