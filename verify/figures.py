@@ -111,12 +111,14 @@ def canvas(theme: Theme, width: float = 6.4, height: float = 3.6, **grid) -> tup
 def theory_levels(
     axes: Axes, levels: Iterable[float], theme: Theme, *, names: bool = True, label: str | None = None
 ) -> None:
-    """A dashed line at each loss of theory, named L(M_m) in the right margin."""
+    """A dashed line at each loss of theory, named L(M_m) in the right margin where there is room for the name."""
     heights = list(levels)
+    room, last, above = 0.055 * heights[0], heights[-1], float("inf")
     for m, level in enumerate(heights):
         crowded = m > 0 and heights[m - 1] - level < 0.1 * heights[0]
         axes.axhline(level, color=theme.theory, lw=1.0, ls=(0, (4, 3)), zorder=1, label=label if m == 0 else None)
-        if names:
+        if names and above - level > room and (level == last or level - last > room):
+            above = level
             axes.annotate(
                 rf"$\mathcal{{L}}(\mathcal{{M}}_{m})$",
                 (1.0, level),
