@@ -1,0 +1,83 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: ipynb,py:percent
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 6. Replaying the official code
+#
+# **Claim.** Linear attention needs its training set only through the moments of one feature, (7) and (87). So a recorded run of the
+# paper's official code is repeated step for step without its data, and agrees to the rounding of its float32.
+#
+# The recordings are runs of the public repository yedizhang/linattn-icl (commit 9a481d5), cut down to their moments, initial
+# weights and every 25th loss.
+
+# %%
+# %matplotlib inline
+# %config InlineBackend.figure_formats = ["retina"]
+import time
+from pathlib import Path
+
+import numpy as np
+from iclflow.numerics import SampleMoments
+from iclflow.numerics.ensemble import Ensemble
+from iclflow.numerics.moments import gram_index
+from iclflow.theory.equations import equation
+from iclflow.verify.figures import canvas
+from iclflow.verify.style import LOSS, themed
+
+# %% [markdown]
+# ## Which feature
+
+# %%
+equation("87-features").derive()
+
+# %% [markdown]
+# ## Three runs
+
+# %%
+folder = next(path for path in (Path("../tests/data"), Path("tests/data")) if path.is_dir())
+runs = {}
+for name in ("merged_D4", "separate_rank1_D4", "separate_rank2_D4"):
+    file = dict(np.load(folder / f"{name}.npz"))
+    quadratic = np.zeros((len(file["linear"]),) * 2)
+    quadratic[np.triu_indices(len(quadratic))] = file["quadratic"]
+    quadratic += np.triu(quadratic, 1).T
+    moments = SampleMoments(quadratic, file["linear"], float(file["constant"]), int(file["count"]), gram_index(4))
+    parts = [part for part in ("value", "key_query", "key", "query") if f"init.{part}" in file]
+    weights = tuple(file[f"init.{part}"][None, None] for part in parts)
+    began = time.perf_counter()
+    ensemble = Ensemble([moments])
+    maps = np.concatenate(
+        [maps for maps, _ in ensemble.descend(weights, float(file["learning_rate"]), int(file["steps"]))]
+    )
+    loss = ensemble.losses(maps)[:, 0, 0]
+    every = -(-len(loss) // len(file["loss"]))
+    runs[name] = (np.arange(len(loss)), loss, np.arange(0, len(loss), every), file["loss"])
+    difference = np.abs(loss[::every] / file["loss"] - 1).max()
+    print(
+        f"{name:18} {len(loss):6} steps in {time.perf_counter() - began:4.1f} s, largest relative difference {difference:.1e}"
+    )
+    assert difference < 5e-5
+
+# %%
+with themed() as theme:
+    picture, panels = canvas(theme, 8.4, 2.9, ncols=3, sharey=True)
+    for axes, (name, (steps, loss, recorded, official)) in zip(panels, runs.items(), strict=True):
+        axes.plot(recorded, official, color=theme.trained, lw=4, label="official code, float32")
+        axes.plot(steps, loss, color=theme.ink, lw=1, label="replayed from moments")
+        axes.set(xlabel="step", title=name.removesuffix("_D4").replace("_", ", "))
+    panels[0].set_ylabel(LOSS)
+    panels[0].legend()
+picture
+
+# %%
+assert equation("87-features").holds()
