@@ -51,6 +51,11 @@ class ModelLoss:
             raise TypeError(f"model must be a Model of iclflow.theory.model, got {self.model!r}")
         if not isinstance(self.task, RegressionTask):
             raise TypeError(f"task must be a RegressionTask, got {self.task!r}")
+        if getattr(self.task, "variations", None):
+            raise ValueError(
+                f"task must be the paper's, got one with {', '.join(sorted(self.task.variations))}: "  # type: ignore[attr-defined]
+                "say what varies by laws of the model, Model(..., laws=(...))"
+            )
         _require_keys("constants", self.constants, self.model.constants)
         sizes = {D: self.task.dimension, N: self.task.context_length}
         values = {name: array_for(name, value, sizes) for name, value in self.constants.items()}

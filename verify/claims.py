@@ -31,7 +31,15 @@ METHODS: tuple[str, ...] = get_args(Method)
 Status = Literal["holds", "fails"]
 
 # The modules that fill the book, in the order in which their claims are listed.
-MODULES = ("claims_moments", "claims_models", "claims_flow", "claims_landscape", "claims_in_weight", "claims_training")
+MODULES = (
+    "claims_moments",
+    "claims_models",
+    "claims_flow",
+    "claims_landscape",
+    "claims_in_weight",
+    "claims_own_model",
+    "claims_training",
+)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ MODULES = (
     "figures_in_weight",
     "figures_in_weight_theory",
     "figures_prediction",
+    "figures_own_model",
 )
 
 
