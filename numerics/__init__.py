@@ -28,12 +28,17 @@ from .prediction import CurvePrediction, predict_curve
 from .reduced import ScalarReduction, WhiteReduction
 from .silent import SilentHead
 from .tasks import RegressionTask
+from .token_laws import GaussianTokens, RademacherTokens, SphereTokens, StudentTokens
 from .trajectory import Statistics, Trajectory
 from .weights import MergedWeights, SeparateWeights
 
 __all__ = [
     # The problem: a task, its loss, weights that make the effective map
     "RegressionTask",
+    "GaussianTokens",
+    "SphereTokens",
+    "StudentTokens",
+    "RademacherTokens",
     "MixedTask",
     "QuadraticLoss",
     "SampleMoments",

@@ -15,7 +15,7 @@ from scipy.integrate import solve_ivp
 
 from ._checks import finite_array, positive_number
 from .losses import QuadraticLoss
-from .tasks import RegressionTask
+from .tasks import SPECTRAL, RegressionTask, paper_task
 from .weights import MergedWeights
 
 __all__ = ["BalancedCurve", "balanced_curve", "effective_start", "predict_merged_curve"]
@@ -55,9 +55,7 @@ def balanced_curve(
 
     Where ``start`` has the eigenvectors of the covariance, the unknowns are its D eigenvalues; else the D^2 entries.
     """
-    if not isinstance(task, RegressionTask):
-        raise TypeError(f"task must be a RegressionTask, got {task!r}")
-    D = task.dimension
+    D = paper_task(task, allow=SPECTRAL).dimension
     B = finite_array("start", start, (D, D))
     t_end, tau, rtol = positive_number("t_end", t_end), positive_number("tau", tau), positive_number("rtol", rtol)
     size = float(np.linalg.norm(B))
@@ -99,8 +97,7 @@ def effective_start(task: RegressionTask, weights: MergedWeights) -> Float[np.nd
     size of the growing mode of the linear flow (beside (15)). What it leaves out is of the order of the initial scale, and of its
     square for white tokens.
     """
-    if not isinstance(task, RegressionTask):
-        raise TypeError(f"task must be a RegressionTask, got {task!r}")
+    paper_task(task, allow=SPECTRAL)
     if not isinstance(weights, MergedWeights):
         raise TypeError(f"weights must be MergedWeights, got {weights!r}")
     if weights.U.shape[1] != task.dimension:

@@ -23,7 +23,7 @@ from ..theory.unreduced_features import cross_moments, feature_moments, target_s
 from ._checks import finite_array, generator, positive_integer
 from .losses import Dense, QuadraticLoss
 from .moments import BATCH, Batch, sequences
-from .tasks import RegressionTask
+from .tasks import RegressionTask, paper_task
 from .tensors import multilinear_tensor
 
 __all__ = ["MixedTask"]
@@ -44,8 +44,7 @@ class MixedTask:
     fixed_tasks: Float[np.ndarray, "K D"]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.task, RegressionTask):
-            raise TypeError(f"task must be a RegressionTask, got {self.task!r}")
+        paper_task(self.task)
         portion = float(finite_array("random_portion", self.random_portion, ()))
         if not 0 <= portion <= 1:
             raise ValueError(f"random_portion must lie in [0, 1], got {self.random_portion!r}")

@@ -18,7 +18,6 @@ from scipy.optimize import least_squares
 from ._checks import generator, positive_integer, positive_number
 from .losses import QuadraticLoss
 from .parametrization import Parametrization, vector_field
-from .reduced import ScalarReduction
 from .tasks import RegressionTask
 from .weights import MergedWeights, SeparateWeights
 
@@ -70,8 +69,9 @@ class FixedPoint:
 
 
 def has_equal_eigenvalues(task: RegressionTask) -> bool:
-    """Whether two eigenvalues agree to rounding: the fixed points then form continua, and the lists here show one member of each."""
-    ordered = np.sort(task.eigenvalues)
+    """Whether two drops agree to rounding, as those of equal eigenvalues do: the fixed points then form continua, and the lists here
+    show one member of each."""
+    ordered = np.sort(task.modes.drops)
     return bool(np.any(np.diff(ordered) <= 1e-12 * ordered[-1]))
 
 
@@ -87,22 +87,25 @@ def separate_fixed_point(task: RegressionTask, directions: Sequence[int], *, hea
     r"""The fixed point with learned directions S, in weights of minimal norm (D.7).
 
     The directions, sorted by :math:`b_d = \lambda_d/a_d`, fill the slots of one head after the other, and a head with the set J has
-    :math:`v = (\sum_{d\in J}b_d)^{1/3}` and :math:`k_d = q_d = \sqrt{b_d/v}\,e_d`. Raises ``ValueError`` for directions that repeat, lie
+    :math:`v = (\sum_{d\in J}b_d)^{1/3}` and :math:`k_d = q_d = \sqrt{b_d/v}\,e_d`. For a varied task the directions and levels are
+    those of ``task.modes``. Raises ``ValueError`` for directions that repeat, lie
     outside the task's, or are more than heads * rank.
     """
     D, H, R = _task(task).dimension, positive_integer("heads", heads), positive_integer("rank", rank)
     learned = tuple(sorted(int(d) for d in directions))
     if len(set(learned)) < len(learned) or any(not 0 <= d < D for d in learned) or len(learned) > H * R:
         raise ValueError(f"directions must be at most {H * R} different integers from 0 to {D - 1}, got {directions!r}")
-    levels = {d: ScalarReduction.of(task, d).fixed_point ** 3 for d in learned}
-    v, k = np.zeros(H), np.zeros((H, R, D))
+    modes = task.modes
+    levels = {d: float(modes.levels[d]) for d in learned}
+    v, k, q = np.zeros(H), np.zeros((H, R, D)), np.zeros((H, R, D))
     filling = sorted(learned, key=lambda d: -levels[d])
     for head, start in enumerate(range(0, len(filling), R)):
         group = filling[start : start + R]
         v[head] = sum(levels[d] for d in group) ** (1 / 3)
         for slot, d in enumerate(group):
-            k[head, slot] = np.sqrt(levels[d] / v[head]) * task.eigenvectors[:, d]
-    return FixedPoint(task, SeparateWeights(v, k, k.copy()), learned)
+            k[head, slot] = np.sqrt(levels[d] / v[head]) * modes.keys[:, d]
+            q[head, slot] = np.sqrt(levels[d] / v[head]) * modes.queries[:, d]
+    return FixedPoint(task, SeparateWeights(v, k, q), learned)
 
 
 def separate_fixed_points(task: RegressionTask, *, heads: int, rank: int = 1) -> Iterator[FixedPoint]:
@@ -113,7 +116,8 @@ def separate_fixed_points(task: RegressionTask, *, heads: int, rank: int = 1) ->
 
 def index_at_minimal_norm(task: RegressionTask, directions: Sequence[int], *, rank: int = 1) -> int:
     r"""The number of negative Hessian eigenvalues that T2 predicts at minimal norm: :math:`(n - m)(D - m)` plus the pairs
-    :math:`j \in S, d \notin S` with :math:`\lambda_d > \lambda_j`; n slots belong to heads with v != 0.
+    :math:`j \in S, d \notin S` with :math:`\lambda_d > \lambda_j` (in a varied task, with the larger drop); n slots belong to heads
+    with v != 0.
 
     Raises ``ValueError`` for equal eigenvalues, for which the theorem does not speak.
     """
@@ -121,7 +125,7 @@ def index_at_minimal_norm(task: RegressionTask, directions: Sequence[int], *, ra
         raise ValueError(f"task must have distinct eigenvalues, got {task.eigenvalues}")
     R, D, m = positive_integer("rank", rank), task.dimension, len(directions)
     slots = R * -(-m // R)
-    values, others = task.eigenvalues, [d for d in range(D) if d not in set(directions)]
+    values, others = task.modes.drops, [d for d in range(D) if d not in set(directions)]
     inverted = sum(int(values[d] > values[j]) for j in directions for d in others)
     return (slots - m) * (D - m) + inverted
 
@@ -130,8 +134,7 @@ def merged_fixed_points(task: RegressionTask, *, heads: int) -> tuple[FixedPoint
     r"""The two fixed functions of merged attention (14): zero, at zero weights, and the global minimum (16), in one balanced head."""
     D, H = _task(task).dimension, positive_integer("heads", heads)
     zero = MergedWeights(np.zeros(H), np.zeros((H, D, D)))
-    levels = np.array([ScalarReduction.of(task, d).fixed_point ** 3 for d in range(D)])
-    B = (task.eigenvectors * levels) @ task.eigenvectors.T
+    B = task.modes.effective_map()
     v, U = np.zeros(H), np.zeros((H, D, D))
     v[0] = np.sqrt(np.linalg.norm(B))
     U[0] = B / v[0]
@@ -142,7 +145,8 @@ def merged_fixed_points(task: RegressionTask, *, heads: int) -> tuple[FixedPoint
 class Search:
     """What a search found: how many starts converged, how often each set S, and the largest distance of a root from the list.
 
-    The distance is that of :math:`(a_d/\\lambda_d)B` from the nearest diagonal matrix of zeros and ones, entry by entry.
+    The distance is that of :math:`(a_d/\\lambda_d)B` (``task.modes.coordinates``) from the nearest diagonal matrix of zeros and ones,
+    entry by entry.
     """
 
     starts: int
@@ -167,7 +171,6 @@ def search_fixed_points(
     """
     loss, rng = QuadraticLoss.population(_task(task)), generator("rng", rng)
     starts, tolerance = positive_integer("starts", starts), positive_number("tolerance", tolerance)
-    factors = task.second_moment_eigenvalues / task.eigenvalues
     found: Counter[tuple[int, ...]] = Counter()
     distance = 0.0
     for _ in range(starts):
@@ -176,7 +179,7 @@ def search_fixed_points(
         if np.abs(vector_field(loss, start)(0.0, root)).max() > tolerance:
             continue
         B = start.unflatten(root).effective_map()
-        scaled = factors[:, None] * (task.eigenvectors.T @ B @ task.eigenvectors)
+        scaled = task.modes.coordinates(B)
         learned = np.diag(scaled) > 0.5
         found[tuple(int(d) for d in np.flatnonzero(learned))] += 1
         distance = max(distance, float(np.abs(scaled - np.diag(learned)).max()))

@@ -56,7 +56,8 @@ class QuadraticLoss:
     @classmethod
     def population(cls, task: RegressionTask) -> "QuadraticLoss":
         r"""The population loss, equation (9): :math:`A = \Lambda^2`, :math:`C[B] = E(\hat\Lambda^2) B \Lambda`,
-        :math:`c = \mathrm{tr}\Lambda`."""
+        :math:`c = \mathrm{tr}\Lambda`; (V0) for variations of the task. Its value at the map trained on another task is the test
+        loss under this one (V3)."""
         if not isinstance(task, RegressionTask):
             raise TypeError(f"task must be a RegressionTask, got {task!r}")
         moments = task.loss_moments

@@ -149,15 +149,39 @@ def sequences(
 def _sequences(task: RegressionTask, count: int, rng: np.random.Generator, batch_size: int) -> Iterator[Batch]:
     D, N = task.dimension, task.context_length
     root = (task.eigenvectors * np.sqrt(task.eigenvalues)).T
+    query_root, task_root = _root(task.query_covariance), _root(task.task_covariance)
     for start in range(0, count, batch_size):
         P = min(batch_size, count - start)
         tokens = np.empty((P, N + 1, D + 1))
         w = rng.standard_normal((P, D, 1))
-        tokens[:, :, :D] = rng.standard_normal((P, N + 1, D)) @ root
+        if "task_covariance" in task.variations:
+            w = task_root @ w
+        white = task.token_law.white(rng.standard_normal, (P, N + 1, D))
+        tokens[:, :, :D] = white @ root
+        if "query_covariance" in task.variations:
+            tokens[:, -1, :D] = white[:, -1] @ query_root
         tokens[:, :, D:] = tokens[:, :, :D] @ w
+        if task.noise_variance:
+            tokens[:, :, D] += np.sqrt(task.noise_variance) * rng.standard_normal((P, N + 1))
         target = tokens[:, -1, D].copy()
         tokens[:, -1, D] = 0.0
+        if "context_lengths" in task.variations:
+            lengths, probabilities = zip(*task.context_lengths.items(), strict=True)
+            tokens[:, :-1] *= context_weights(rng.choice(lengths, size=P, p=probabilities), N)[:, :, None]
         yield tokens, target
+
+
+def _root(covariance: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D D"]:
+    values, vectors = np.linalg.eigh(covariance)
+    return (vectors * np.sqrt(values)) @ vectors.T
+
+
+def context_weights(lengths: Int[np.ndarray, " P"], N: int) -> Float[np.ndarray, "P N"]:
+    """Factors that make contexts of length N stand for shorter ones: (N/n)^(1/2) on the first n tokens and their labels, 0 on the rest.
+
+    The average over N of what is bilinear in a token and its label is then that over n.
+    """
+    return np.where(np.arange(N) < lengths[:, None], np.sqrt(N / lengths)[:, None], 0.0)
 
 
 def _features(tokens: Float[np.ndarray, "P L m"], context: Context) -> Float[np.ndarray, "P F"]:

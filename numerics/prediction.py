@@ -16,7 +16,7 @@ from ._checks import positive_number
 from .filling import Drop, filled_by, in_units_of
 from .reduced import ScalarReduction
 from .silent import SilentHead
-from .tasks import RegressionTask
+from .tasks import SPECTRAL, RegressionTask, paper_task
 from .weights import SeparateWeights
 
 __all__ = ["CurvePrediction", "predict_curve"]
@@ -78,13 +78,13 @@ def predict_curve(
     to fill its slots before the next one escapes, which holds for small weights: plateaus inside a head last as the logarithm of
     the initial scale, the others as its inverse.
 
-    Raises ``ValueError`` for weights so large that their effective map is of the order of what is to be learned.
+    Raises ``ValueError`` for weights so large that their effective map is of the order of what is to be learned, and for a varied task
+    whose covariances don't commute, or whose first direction to grow is not that of the largest drop: heads then turn (V2-rotation).
 
     Eigenvalues that agree to 1e-9 are taken as equal: the head then learns the direction of its own weights in their eigenspace.
     Eigenvalues that nearly agree are told apart where :math:`(\lambda_i^2 - \lambda_j^2)/\lambda_i^2 \cdot \ln(1/w_{\rm init})` is large.
     """
-    if not isinstance(task, RegressionTask):
-        raise TypeError(f"task must be a RegressionTask, got {task!r}")
+    _in_order(paper_task(task, allow=SPECTRAL | {"task_covariance", "query_covariance"}))
     if not isinstance(weights, SeparateWeights):
         raise TypeError(f"weights must be SeparateWeights, got {weights!r}")
     tau = positive_number("tau", tau)
@@ -93,15 +93,14 @@ def predict_curve(
     D = weights.k.shape[-1]
     if task.dimension != D:
         raise ValueError(f"weights must have the task's dimension {task.dimension}, got {D}")
-    initial = task.eigenvectors.T @ weights.effective_map() @ task.eigenvectors
-    begun = float(np.max(np.abs(initial) * (task.second_moment_eigenvalues / task.eigenvalues)[:, None]))
+    begun = float(np.max(np.abs(task.modes.coordinates(weights.effective_map()))))
     if begun > SMALL:
         raise ValueError(
             f"weights must be small: their effective map has to be below {SMALL} of what is learned, and is {begun:.3g}"
         )
     move: Callable[[SilentHead, float], SilentHead] = SilentHead.after if route == "quadrature" else SilentHead.flow
-    basis, frequencies = task.eigenvectors, task.eigenvalues.copy()
     reductions = [ScalarReduction.of(task, d) for d in range(D)]
+    basis, frequencies = task.eigenvectors, np.array([one.eigenvalue for one in reductions])
     idle = {
         i: SilentHead(v, k @ basis, q @ basis, frequencies)
         for i, (v, k, q) in enumerate(zip(weights.v, weights.k, weights.q, strict=True))
@@ -123,7 +122,16 @@ def predict_curve(
             idle = {i: replace(move(head, switch - now), frequencies=frequencies) for i, head in idle.items()}
             now = switch
         steps += made
-    return CurvePrediction(tuple(in_units_of(drop, tau) for drop in steps), float(np.sum(task.eigenvalues)))
+    return CurvePrediction(tuple(in_units_of(drop, tau) for drop in steps), task.loss_moments.c)
+
+
+def _in_order(task: RegressionTask) -> None:
+    """``ValueError`` unless what grows faster also pays more."""
+    growth, drops = task.modes.growth, task.modes.drops
+    if growth is None:
+        raise ValueError(f"task must have covariances that commute, got {task!r}")
+    if task.variations - SPECTRAL and np.any(np.diff(drops[np.argsort(-growth)]) >= 0):
+        raise ValueError(f"task must have growth rates and drops in one order, got {growth} and {drops}")
 
 
 def _principal_axes(head: SilentHead) -> np.ndarray:

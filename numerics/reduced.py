@@ -102,7 +102,10 @@ class ScalarReduction:
 
     @classmethod
     def of(cls, task: RegressionTask, component: int, *, tau: float = 1.0) -> "ScalarReduction":
-        """The drop of one eigendirection of a task, counted from 0 in the order of ``task.eigenvalues``."""
+        """The drop of one eigendirection of a task, counted from 0 in the order of ``task.eigenvalues``.
+
+        Raises ``ValueError`` for covariances of token, task and query that don't commute: no direction then flows alone.
+        """
         if not isinstance(task, RegressionTask):
             raise TypeError(f"task must be a RegressionTask, got {task!r}")
         if (
@@ -111,7 +114,13 @@ class ScalarReduction:
             or not 0 <= component < task.dimension
         ):
             raise ValueError(f"component must be an integer from 0 to {task.dimension - 1}, got {component!r}")
-        return cls(float(task.eigenvalues[component]), float(task.second_moment_eigenvalues[component]), tau)
+        if not task.variations & {"task_covariance", "query_covariance"}:
+            return cls(float(task.eigenvalues[component]), float(task.second_moment_eigenvalues[component]), tau)
+        # The flow of a direction is A_d v^2 - M_d Q_d v^5: (26) with these in place of lambda and a.
+        if task.modes.growth is None:
+            raise ValueError(f"task must have covariances that commute for a direction to flow alone, got {task!r}")
+        rate = float(np.sqrt(task.modes.growth[component]))
+        return cls(rate, rate / float(task.modes.levels[component]), tau)
 
     @property
     def fixed_point(self) -> float:

@@ -1,21 +1,27 @@
-r"""The regression task of in-context learning: equations (2)-(4), with the moments that the loss needs.
+r"""The regression task of in-context learning: equations (2)-(4), its variations, and the moments that the loss needs.
 
 Tokens :math:`x \sim N(0, \Lambda)`, a task vector :math:`w \sim N(0, I)` per sequence, labels :math:`y = w^\top x` and
 :math:`N` labelled tokens in the context.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from ..theory import expect
-from ..theory.notation import Lambda, N, beta, x_q, y_q
-from ._checks import finite_array, positive_integer, symmetric_positive_definite
+from ..theory.notation import Lambda, Lambda_q, N, sigma
+from ..theory.population import Sigma_w, any_tokens, fourth
+from ._checks import finite_array, nonnegative_number, positive_integer, symmetric_positive_definite
 from .compile import compile_expression
+from .modes import Modes
+from .token_laws import GaussianTokens, TokenLaw
+
+SPECTRAL = frozenset(
+    {"noise_variance", "context_lengths", "token_law"}
+)  # they change a_d, and nothing else in the flow
 
 
 class LossMoments(NamedTuple):
@@ -32,22 +38,51 @@ class RegressionTask:
     r"""In-context linear regression with token covariance :math:`\Lambda` and context length :math:`N`.
 
     Give exactly one of ``eigenvalues`` (the covariance is then their diagonal matrix, in the order given) and
-    ``covariance`` (symmetric positive definite; its eigenvalues are listed in descending order).
+    ``covariance`` (symmetric positive definite; its eigenvalues are listed in descending order), and exactly one of
+    ``context_length`` and ``context_lengths``. The rest varies the task (V1 to V5):
+
+    - ``noise_variance``: labels y = w'x + noise, on the query as well, so that the loss includes this variance;
+    - ``task_covariance``: that of w, the identity by default;
+    - ``query_covariance``: that of the query token, :math:`\Lambda` by default;
+    - ``context_lengths``: several lengths with equal probability, or {length: probability}; the average is over the tokens there
+      are, and ``context_length`` is the longest;
+    - ``token_law``: one of :mod:`~iclflow.numerics.token_laws`, Gaussian by default.
 
     Raises ``ValueError`` for a covariance that isn't symmetric positive definite, for eigenvalues that aren't positive
-    and finite, and for a context length that isn't an integer of at least 1.
+    and finite, for a context length that isn't an integer of at least 1, for probabilities that don't add up to 1, and for a
+    negative noise variance.
 
     >>> task = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
     >>> task.second_moment_eigenvalues.round(6).tolist()  # a_d, equation (32)
     [0.178065, 0.102581, 0.047742, 0.013548]
+    >>> noisy = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31, noise_variance=0.5)
+    >>> (noisy.second_moment_eigenvalues - task.second_moment_eigenvalues).round(6).tolist()  # 0.5 lambda_d / 31
+    [0.006452, 0.004839, 0.003226, 0.001613]
     """
 
     covariance: Float[np.ndarray, "D D"]
     context_length: int
     eigenvalues: Float[np.ndarray, " D"] = field(repr=False)
     eigenvectors: Float[np.ndarray, "D D"] = field(repr=False)
+    noise_variance: float = field(repr=False)
+    task_covariance: Float[np.ndarray, "D D"] = field(repr=False)
+    query_covariance: Float[np.ndarray, "D D"] = field(repr=False)
+    context_lengths: Mapping[int, float] = field(repr=False)
+    token_law: TokenLaw = field(repr=False)
+    variations: frozenset[str]  # the arguments by which it differs from the paper's task
 
-    def __init__(self, *, context_length: int, eigenvalues: object = None, covariance: object = None) -> None:
+    def __init__(
+        self,
+        *,
+        context_length: int | None = None,
+        eigenvalues: object = None,
+        covariance: object = None,
+        noise_variance: float = 0.0,
+        task_covariance: object = None,
+        query_covariance: object = None,
+        context_lengths: Sequence[int] | Mapping[int, float] | None = None,
+        token_law: TokenLaw | None = None,
+    ) -> None:
         if (eigenvalues is None) == (covariance is None):
             both = "neither" if eigenvalues is None else "both"
             raise ValueError(f"eigenvalues or covariance must be given, and not both: got {both}")
@@ -60,35 +95,109 @@ class RegressionTask:
             if not (values > 0).all():
                 raise ValueError(f"eigenvalues must be positive, got {eigenvalues!r}")
             matrix, vectors = np.diag(values), np.eye(len(values))
-        for name, array in (("covariance", matrix), ("eigenvalues", values), ("eigenvectors", vectors)):
+        lengths = _lengths(context_length, context_lengths)
+        D, given = len(values), {"task_covariance": task_covariance, "query_covariance": query_covariance}
+        others = {k: v if v is None else symmetric_positive_definite(k, v, D) for k, v in given.items()}
+        noise = nonnegative_number("noise_variance", noise_variance)
+        law = GaussianTokens() if token_law is None else token_law
+        if not (hasattr(law, "white") and hasattr(law, "fourth_moment")):
+            raise TypeError(f"token_law must be a TokenLaw, such as SphereTokens(), got {token_law!r}")
+        departs = {
+            "noise_variance": noise > 0,
+            "task_covariance": others["task_covariance"] is not None,
+            "query_covariance": others["query_covariance"] is not None,
+            "context_lengths": len(lengths) > 1,
+            "token_law": not isinstance(law, GaussianTokens),
+        }
+        stored: dict[str, Any] = {
+            "covariance": matrix,
+            "eigenvalues": values,
+            "eigenvectors": vectors,
+            "task_covariance": np.eye(D) if others["task_covariance"] is None else others["task_covariance"],
+            "query_covariance": matrix if others["query_covariance"] is None else others["query_covariance"],
+        }
+        for array in stored.values():
             array.flags.writeable = False
-            object.__setattr__(self, name, array)
-        object.__setattr__(self, "context_length", positive_integer("context_length", context_length))
+        stored |= {
+            "context_length": max(lengths),
+            "context_lengths": lengths,
+            "noise_variance": noise,
+            "token_law": law,
+        }
+        stored["variations"] = frozenset(name for name, true in departs.items() if true)
+        for name, value in stored.items():
+            object.__setattr__(self, name, value)
 
     @property
     def dimension(self) -> int:
         return len(self.eigenvalues)
 
+    @property
+    def effective_context_length(self) -> float:
+        """1/E(1/n): the fixed length with the same loss (V4), N itself where the length is fixed."""
+        return 1 / sum(probability / length for length, probability in self.context_lengths.items())
+
     @cached_property
     def loss_moments(self) -> LossMoments:
-        r"""A, M, Q, c of the population loss (9): here :math:`\Lambda^2, E(\hat\Lambda^2), \Lambda, \mathrm{tr}\Lambda`."""
-        A, M, Q, c = _moments()(self.covariance, self.context_length)
+        r"""A, M, Q, c of the population loss (9): :math:`\Lambda^2, E(\hat\Lambda^2), \Lambda, \mathrm{tr}\Lambda` for the paper's
+        task, (V0) and (V5-moment) in general."""
+        root = self.eigenvectors * np.sqrt(self.eigenvalues)
+        F = self.token_law.fourth_moment(root, self.task_covariance)
+        laws = (self.covariance, self.task_covariance, self.query_covariance, F)
+        A, M, Q, c = _moments()(*laws, np.sqrt(self.noise_variance), self.effective_context_length)
         return LossMoments(A, M, Q, float(c))
+
+    @cached_property
+    def modes(self) -> Modes:
+        """The directions that separate attention can learn, with their levels, drops and rates."""
+        A, M, Q, _ = self.loss_moments
+        return Modes.of(A, M, Q, self.eigenvectors)
 
     @property
     def second_moment(self) -> Float[np.ndarray, "D D"]:
-        r""":math:`M = E(\hat\Lambda^2)`, equation (31)."""
+        r""":math:`M = E(\beta\beta^\top)`; for the paper's task :math:`E(\hat\Lambda^2)`, equation (31)."""
         return self.loss_moments.M
 
     @cached_property
     def second_moment_eigenvalues(self) -> Float[np.ndarray, " D"]:
-        r""":math:`a_d`, equation (32), in the order of ``eigenvalues``: M shares the eigenvectors of :math:`\Lambda`."""
-        return np.einsum("id,ij,jd->d", self.eigenvectors, self.second_moment, self.eigenvectors)
+        r""":math:`a_d`, equation (32), in the order of ``eigenvalues``.
+
+        Raises ``ValueError`` where M does not share the eigenvectors of :math:`\Lambda`, as a task covariance may have it.
+        """
+        E = self.eigenvectors
+        turned = E.T @ self.second_moment @ E
+        if np.abs(turned - np.diag(np.diag(turned))).max() > 1e-12 * np.abs(turned).max():
+            raise ValueError("task_covariance must commute with covariance for a_d to be defined; use second_moment")
+        return np.einsum("id,ij,jd->d", E, self.second_moment, E)
+
+
+def paper_task(task: object, *, allow: Collection[str] = ()) -> RegressionTask:
+    """The task, checked: ``TypeError`` if it is none, ``ValueError`` if it varies the paper's in a way that isn't allowed."""
+    if not isinstance(task, RegressionTask):
+        raise TypeError(f"task must be a RegressionTask, got {task!r}")
+    if task.variations - set(allow):
+        raise ValueError(f"task must be the paper's in {', '.join(sorted(task.variations - set(allow)))}, got {task!r}")
+    return task
+
+
+def _lengths(fixed: object, law: object) -> Mapping[int, float]:
+    """{length: probability}."""
+    if law is None:
+        return {positive_integer("context_length", fixed): 1.0}
+    if fixed is not None:
+        raise ValueError("context_length or context_lengths must be given, and not both: got both")
+    pairs = dict(law) if isinstance(law, Mapping) else dict.fromkeys(law, 1 / max(len(law), 1))  # type: ignore[arg-type]
+    if not pairs:
+        raise ValueError(f"context_lengths must name at least one length, got {law!r}")
+    lengths = {
+        positive_integer("context_lengths", n): nonnegative_number("context_lengths", p) for n, p in pairs.items()
+    }
+    if abs(sum(lengths.values()) - 1) > 1e-12:
+        raise ValueError(f"context_lengths must be different lengths with probabilities that add up to 1, got {law!r}")
+    return lengths
 
 
 @cache
 def _moments() -> Callable[..., tuple]:
-    """The moments of ``LossMoments`` as functions of Lambda and N, derived from the laws of the data."""
-    return compile_expression(
-        (expect(beta * y_q * x_q.T), expect(beta * beta.T), expect(x_q * x_q.T), expect(y_q**2)), (Lambda, N)
-    )
+    """The moments of ``LossMoments``, derived from the laws of the data, as functions of their parameters."""
+    return compile_expression(tuple(any_tokens()), (Lambda, Sigma_w, Lambda_q, fourth, sigma, N))

@@ -9,7 +9,7 @@ drawn too; a context shorter than N is filled up with zero tokens, and those it 
 average over N, of what is bilinear in tokens and labels, is the average over n.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
@@ -34,7 +34,7 @@ class Tokens:
     root: Float[Tensor, "D D"]
     context_length: int
     query_root: Float[Tensor, "D D"] | None = None  # where the query has its own covariance
-    law: TokenLaw = GaussianTokens()
+    law: TokenLaw = field(default_factory=GaussianTokens)
 
     @classmethod
     def of(cls, task: RegressionTask, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float64) -> Self:

@@ -1,0 +1,104 @@
+r"""Laws of the tokens other than Gaussian (V5): the fourth moment that the loss needs, and how to draw them.
+
+A token is :math:`x = Rz` with :math:`RR^\top = \Lambda` and z of covariance I; a law says how z is drawn, from standard normal numbers,
+and what :math:`F = E(xx^\top Sxx^\top)` is.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+import numpy as np
+from jaxtyping import Float
+
+from ..theory import notation, token_laws
+from ..theory.notation import Lambda
+from ..theory.population import Sigma_w
+from ._checks import positive_integer
+from .compile import compile_expression
+
+__all__ = ["GaussianTokens", "RademacherTokens", "SphereTokens", "StudentTokens", "TokenLaw"]
+
+Normal = Callable[[tuple[int, ...]], Any]  # standard normal numbers of a shape, as a NumPy or a PyTorch array
+
+
+class TokenLaw(Protocol):
+    """A law of z."""
+
+    def white(self, normal: Normal, shape: tuple[int, ...]) -> Any:
+        """Vectors z of covariance I along the last axis, made from standard normal numbers."""
+        ...
+
+    def fourth_moment(self, root: Float[np.ndarray, "D D"], S: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D D"]:
+        """E(x x' S x x') for x = root z."""
+        ...
+
+
+@cache
+def _elliptical() -> Callable[..., np.ndarray]:
+    return compile_expression(token_laws.elliptical_fourth(), (Lambda, Sigma_w, token_laws.kappa))
+
+
+@cache
+def _kappa(name: str) -> Callable[[float], float]:
+    argument = {"sphere": notation.D, "student": token_laws.nu}[name]
+    return compile_expression(token_laws.elliptical().result[name], (argument,))
+
+
+@dataclass(frozen=True)
+class GaussianTokens:
+    """The paper's law."""
+
+    def white(self, normal: Normal, shape: tuple[int, ...]) -> Any:
+        return normal(shape)
+
+    def fourth_moment(self, root: np.ndarray, S: np.ndarray) -> np.ndarray:
+        return _elliptical()(root @ root.T, S, 1.0)
+
+
+@dataclass(frozen=True)
+class SphereTokens:
+    """z uniform on the sphere of radius sqrt(D): kappa = D/(D + 2)."""
+
+    def white(self, normal: Normal, shape: tuple[int, ...]) -> Any:
+        g = normal(shape)
+        return g * (shape[-1] / (g * g).sum(-1)[..., None]) ** 0.5
+
+    def fourth_moment(self, root: np.ndarray, S: np.ndarray) -> np.ndarray:
+        return _elliptical()(root @ root.T, S, float(_kappa("sphere")(len(S))))
+
+
+@dataclass(frozen=True)
+class StudentTokens:
+    """A multivariate Student law, scaled to covariance I: kappa = (nu - 2)/(nu - 4).
+
+    Raises ``ValueError`` unless ``degrees_of_freedom`` is an integer above 4, below which there is no fourth moment.
+    """
+
+    degrees_of_freedom: int
+
+    def __post_init__(self) -> None:
+        if positive_integer("degrees_of_freedom", self.degrees_of_freedom) <= 4:
+            raise ValueError(
+                f"degrees_of_freedom must be above 4, for a fourth moment to exist, got {self.degrees_of_freedom}"
+            )
+
+    def white(self, normal: Normal, shape: tuple[int, ...]) -> Any:
+        nu, g, chi = self.degrees_of_freedom, normal(shape), normal((*shape[:-1], self.degrees_of_freedom))
+        return g * ((nu - 2) / (chi * chi).sum(-1)[..., None]) ** 0.5
+
+    def fourth_moment(self, root: np.ndarray, S: np.ndarray) -> np.ndarray:
+        return _elliptical()(root @ root.T, S, float(_kappa("student")(self.degrees_of_freedom)))
+
+
+@dataclass(frozen=True)
+class RademacherTokens:
+    """Independent signs along the eigenvectors of Lambda: kurtosis 1."""
+
+    def white(self, normal: Normal, shape: tuple[int, ...]) -> Any:
+        return 2.0 * (normal(shape) > 0) - 1.0
+
+    def fourth_moment(self, root: np.ndarray, S: np.ndarray) -> np.ndarray:
+        # (V5-independent) with k = 1: what the kurtosis adds is -2 root diag(root' S root) root'
+        return _elliptical()(root @ root.T, S, 1.0) - 2 * (root * np.diag(root.T @ S @ root)) @ root.T
