@@ -60,8 +60,8 @@ MUTATIONS = [
     Mutation("words", "    word = word[cuts[0] :] + word[: cuts[0]]\n", "    word = word[cuts[0] :]\n", "what precedes the first cut is lost"),
     Mutation("words", "    if not cuts and not (row and column):\n", "    if not (row and column):\n", "scalars inside an open word are not cut out"),
     Mutation("words", "    return head + tail, _segments(middle, [cut - cuts[0] for cut in cuts[1:]])", "    return head + tail, []", "scalars between two cuts are dropped"),
-    Mutation("words", "        return word[cuts[-1] :], _segments(word[: cuts[-1]], cuts)", "        return word[cuts[-1] :], _segments(word[: cuts[-1]], cuts[:1])", "scalars before a row are dropped"),
-    Mutation("words", "return head, _segments(rest, [cut - cuts[0] for cut in cuts[1:]] + [len(rest)])", "return head, _segments(rest, [len(rest)])", "scalars after a column stay together"),
+    Mutation("words", "        return word[cuts[-1] :], _segments(word[: cuts[-1]], cuts)", "        return word[cuts[-1] :], []", "scalars before a row are dropped"),
+    Mutation("words", "return head, _segments(rest, [cut - cuts[0] for cut in cuts[1:]] + [len(rest)])", "return head, []", "scalars after a column are dropped"),
     Mutation("words", "        return None, _segments(word, [*cuts, len(word)])", "        return None, _segments(word, [len(word)])", "a product of scalars stays together"),
     Mutation("words", "return symbol.name, code & 3, str(symbol.args)", "return code, code & 3, str(symbol.args)", "the order of terms depends on the order of first sight"),
     # Trace algebra
