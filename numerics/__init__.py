@@ -7,6 +7,7 @@ from .blocks import FullMergedWeights, FullSeparateWeights
 from .compile import compile_expression
 from .descent import gradient_descent
 from .ensemble import Ensemble
+from .five_weights import FiveWeights
 from .flow import gradient_flow
 from .integration import FlowError
 from .inweight import MixedTask
@@ -66,6 +67,7 @@ __all__ = [
     "compile_expression",
     "ScalarReduction",
     "WhiteReduction",
+    "FiveWeights",
     "SilentHead",
     "predict_curve",
     "CurvePrediction",

@@ -25,7 +25,7 @@ from .rewriting import rewrite
 from .trace_algebra import TracePolynomial, zero
 from .unreduced import average, mixed_tasks, noise_average, portion, w_0
 
-__all__ = ["ACROSS", "ALONG", "COLUMN", "FIVE", "LENGTH", "ROW", "five_weight_loss"]
+__all__ = ["ACROSS", "ALONG", "COLUMN", "FIVE", "LENGTH", "ROW", "five_weight_flow", "five_weight_loss"]
 
 axis, across = vector("e", D), vector("f", D)  # the direction of w_0, and one across it
 _other = vector("g", D)  # a second one
@@ -76,6 +76,16 @@ def five_weight_loss(law: str) -> Expr:
     expand, mean = _LAWS[law]
     target = _in_white(substitute(mean(y_q * expand()), SYMMETRIC))
     return (_in_white(mean(y_q**2)) - 2 * target + _squared_prediction(law)).to_sympy()
+
+
+@cache
+def five_weight_flow() -> tuple[Expr, ...]:
+    """tau d/dt of ``FIVE`` in the training loss, p times that of random tasks and 1 - p times that of the fixed one.
+
+    |U|^2 = U_1^2 + (D - 1) U_2^2, so the slope in U_2 is shared by D - 1 weights.
+    """
+    loss = portion * five_weight_loss("random") + (1 - portion) * five_weight_loss("fixed")
+    return tuple(-loss.diff(weight) / (2 * (D - 1 if weight == ACROSS else 1)) for weight in FIVE)
 
 
 def _squares():
@@ -186,7 +196,8 @@ def _odd():
         "White tokens; the fixed task vector is r e with |e| = 1, and f and g are directions across e and each other",
         r"One head with $\boldsymbol{v}$ = a e, u = m e, U = U_1 e e' + U_2 (I - e e'); E(y_q y_hat) is in (V6-escape)",
         "s moves the blocks along f, f e', e f', f g' and f f' - g g', by any amounts: no slope, so the flow stays symmetric",
-        "From initial weights of scale w_init, H heads follow one such head up to O(w_init^2) until the next rank grows",
+        r"From initial weights of scale w_init, H heads follow one such head until the next rank grows, up to a relative error of the "
+        r"order of w_init to the power $1-\sigma_2/\sigma_1$, with the singular values of $\boldsymbol{\Gamma}$ in (V6-escape)",
     ),
 )
 def five_weights() -> Derivation:

@@ -12,6 +12,7 @@ from sympy import Symbol
 from ..numerics.blocks import FullMergedWeights
 from ..numerics.compile import compile_expression
 from ..numerics.descent import gradient_descent
+from ..numerics.five_weights import FiveWeights
 from ..numerics.flow import gradient_flow
 from ..numerics.inweight import MixedTask
 from ..numerics.losses import QuadraticLoss
@@ -26,12 +27,14 @@ from .claims import claim
 from .in_weight import EVERY, Curves, InWeightSetting, descended, each_loss, flowing, trained, values
 from .models import MergedAttention
 from .tolerances import (
+    ERROR_EXPONENT,
     IN_WEIGHT_CURVES,
     IN_WEIGHT_SGD,
     LEAK_AT_END,
     LEAK_EARLY,
     ROUNDOFF,
     SAMPLING,
+    SECOND_ORDER,
     SOLVER,
 )
 
@@ -207,14 +210,20 @@ def opposite_vectors_keep_the_blocks(largest) -> float:
 # The escape from the origin
 
 
-def growth_rate(setting: InWeightSetting, dimension: int | None = None) -> float:
-    """The largest singular value of Gamma, from its squared rows (V6-escape)."""
+def growth_rates(setting: InWeightSetting, dimension: int | None = None) -> tuple[float, float]:
+    """The singular values of Gamma, from the products of its rows (V6-escape)."""
     parts = equation("V6-escape").statement
     r = Symbol("r", positive=True)
     entries = compile_expression(tuple(parts[part] for part in ("11", "22", "12")), (lambda_, portion, r, N, D))
     size = setting.dimension
     row, corner, both = entries(1 / size, setting.portion, np.sqrt(size), setting.context_length, dimension or size)
-    return float(np.sqrt(np.linalg.eigvalsh([[row, both], [both, corner]])[-1]))
+    smaller, larger = np.sqrt(np.linalg.eigvalsh([[row, both], [both, corner]]))
+    return float(larger), float(smaller)
+
+
+def growth_rate(setting: InWeightSetting, dimension: int | None = None) -> float:
+    """The larger one, at which the weights grow."""
+    return growth_rates(setting, dimension)[0]
 
 
 @claim(
@@ -373,6 +382,95 @@ def descending(setting: InWeightSetting, factor: float = 1.0) -> Curves:
 def curves_trained_by_sgd(curves) -> float:
     setting = InWeightSetting(0.6, learning_rate=0.05, duration=100.0)
     return _apart(trained(setting), curves(setting), np.mean)
+
+
+def five_weights(setting: InWeightSetting, factor: float = 1.0) -> Curves:
+    """Five ordinary differential equations from the projections of the initial weights, times ``factor``."""
+    curves: dict[str, list] = {}
+    for seed in range(setting.seeds):
+        five = FiveWeights(setting.problem(seed))
+        states = five.states(setting.times, factor * five.start(setting.start(seed)))
+        for kind, curve in five.losses(states).items():
+            curves.setdefault(kind, []).append(curve)
+    return {kind: np.stack(rows) for kind, rows in curves.items()}
+
+
+def nominal_start(setting: InWeightSetting) -> Curves:
+    """A mistake: w_init itself for the projection of the initial weights."""
+    size = np.mean(
+        [np.linalg.norm(FiveWeights(setting.problem(s)).start(setting.start(s))) for s in range(setting.seeds)]
+    )
+    return five_weights(setting, factor=setting.scale / float(size))
+
+
+@claim(
+    "V6-five",
+    "five ordinary differential equations against the flow of 8 heads with all blocks, Gaussian of scale 1e-3, four losses at "
+    "60 % random tasks",
+    method="flow",
+    tolerance=SECOND_ORDER,
+    theory=five_weights,
+    wrong={
+        "w_init for the projection of the initial weights": nominal_start,
+        "N + 1 for N": lambda setting: five_weights(replace(setting, context_length=setting.context_length + 1)),
+    },
+)
+def five_weights_for_all_heads(curves) -> float:
+    setting = InWeightSetting(0.6, scale=1e-3, seeds=2)
+    return _apart(flowing(setting), curves(setting), np.max)
+
+
+def error_exponent(setting: InWeightSetting) -> float:
+    """1 - sigma_2/sigma_1 of Gamma (V6-escape)."""
+    return 1 - growth_rates(setting)[1] / growth_rates(setting)[0]
+
+
+def _measured_exponent(portion: float) -> float:
+    """How the error of the five weights falls between initial scales of 1e-4 and 1e-6, averaged over three seeds."""
+    errors = []
+    for scale, duration in ((1e-4, 220.0), (1e-6, 280.0)):
+        setting = InWeightSetting(portion, scale=scale, duration=duration, learning_rate=0.02)
+        one = []
+        for seed in range(3):
+            problem_, start = setting.problem(seed), setting.start(seed)
+            five = FiveWeights(problem_)
+            reduced = five.losses(five.states(setting.times, five.start(start), rtol=1e-11))
+            run = gradient_flow(problem_.training_loss, start, t_end=duration, rtol=1e-11)
+            maps = run.effective_map_at(setting.times)
+            one.append(max(np.abs(reduced[k] / values(loss, maps) - 1).max() for k, loss in problem_.losses.items()))
+        errors.append(np.log(one).mean())
+    return float((errors[0] - errors[1]) / np.log(100))
+
+
+@claim(
+    "V6-five",
+    "power of w_init with which the error of the five equations falls, at 60 % random tasks",
+    method="flow",
+    tolerance=ERROR_EXPONENT,
+    theory=error_exponent,
+    wrong={
+        "2: second order": lambda setting: 2.0,
+        "1: first order": lambda setting: 1.0,
+    },
+    slow=True,
+)
+def power_of_the_error(exponent) -> float:
+    return abs(_measured_exponent(0.6) - exponent(InWeightSetting(0.6)))
+
+
+@claim(
+    "V6-five",
+    "five ordinary differential equations against 8 runs of descent on 250,000 sequences each: four losses at every time, 20 % "
+    "and 60 % random tasks",
+    method="descent",
+    tolerance=IN_WEIGHT_CURVES,
+    theory=five_weights,
+    wrong={"w_init for the projection of the initial weights": nominal_start},
+    slow=True,
+)
+def five_weights_against_training(curves) -> float:
+    settings = (InWeightSetting(0.2), InWeightSetting(0.6))
+    return max(_apart(descended(setting), curves(setting), np.max) for setting in settings)
 
 
 # Finite training sets
