@@ -138,7 +138,14 @@ def _polynomial_style(transposed: str):
     style = copy(printing.LATEX)
     printer = _PaperPrinter(transposed)
     style.name, style.transposed = printer.doprint, f"^{{{transposed}}}"
+    style.power = _power
     return style
+
+
+def _power(base: str, exponent) -> str:
+    """A power; a letter that has a superscript already goes into brackets."""
+    grouped = base.startswith((r"\left(", r"\operatorname"))
+    return rf"\left({base}\right)^{{{exponent}}}" if "^" in base and not grouped else f"{base}^{{{exponent}}}"
 
 
 def formula_text(formula: Any) -> str:

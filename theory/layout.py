@@ -179,7 +179,7 @@ def display(
     ``align*`` environment, which LaTeX wants; otherwise the content alone, with ``aligned`` round several lines, for ``$$``. ``fit``: wrap
     a line that is still too wide in the document's ``\fit``.
     """
-    number = rf" \tag{{{tag}}}" if tag else ""
+    number = rf" \tag{{{tag}}}".replace("_", r"\_") if tag else ""  # a tag is text
     for_tag = width(tag) + 4 if tag else 0.0
     relation = "" if left.rstrip().endswith(RELATIONS) else relation
     head = f"{left} {relation} " if left else ""

@@ -13,8 +13,10 @@ from iclflow.theory.equations import equation, equations
 from iclflow.theory.export import export, render
 from iclflow.theory.latex import formula_latex, formula_text
 from iclflow.theory.layout import display, lines_of, split_sum, width
-from iclflow.theory.notation import B, Lambda, N
+from iclflow.theory.notation import B, D, Lambda, N, symmetric_matrix
 from iclflow.theory.prose import prose_latex, prose_markdown
+from iclflow.theory.trace_algebra import TracePolynomial
+from sympy import Trace
 
 ROOT = Path(__file__).parents[2]
 
@@ -191,6 +193,17 @@ def test_prose(sentence, expected):
 def test_prose_escapes_for_latex_only():
     assert prose_latex("10 % of it") == r"10 \% of it"
     assert prose_markdown("10 % of it") == "10 % of it"
+
+
+def test_a_name_in_a_tag_is_text():
+    assert display("x", "y", tag="4, g_1") == "\\begin{equation*}\nx = y \\tag{4, g\\_1}\n\\end{equation*}"
+
+
+def test_a_letter_with_a_superscript_is_squared_in_brackets():
+    root = symmetric_matrix("root", D, latex=r"\boldsymbol{\Lambda}^{1/2}")
+    expected = r"\left(\boldsymbol{\Lambda}^{1/2}\right)^{2}"
+    assert formula_latex(TracePolynomial(root**2)) == formula_latex(root**2) == expected
+    assert formula_latex(TracePolynomial(Trace(root) ** 2)).endswith(r"\right)^{2}")
 
 
 def test_text_of_collections():
