@@ -12,14 +12,14 @@ LABELS = {
     "training": "training",
     "in context": "in-context test",
     "in weight": "in-weight test",
-    "memory": "in-weight test, noise in context",
+    "memory": "in-weight, noise in context",
 }
 
 
 @figure("in-weight")
 def in_weight_theory(theme: Theme) -> Drawing:
     """Four losses for three portions of random tasks: the population flow over descent on training sets."""
-    picture, panels = canvas(theme, 8.8, 3.1, ncols=len(PORTIONS), sharey=True)
+    picture, panels = canvas(theme, 9.2, 3.3, ncols=len(PORTIONS), sharey=True)
     differences, reduced = [], []
     for portion, axes in zip(PORTIONS, panels, strict=True):
         setting = InWeightSetting(portion)
@@ -32,10 +32,17 @@ def in_weight_theory(theme: Theme) -> Drawing:
             )
             differences.append((portion, label, float(np.abs(found / theory - 1).max())))
             reduced.append(float(np.abs(found / five[kind].mean(axis=0) - 1).max()))
-            axes.plot(setting.times, five[kind].mean(axis=0), color=theme.theory, lw=1.6, ls=(0, (1, 3)))
+            axes.plot(
+                setting.times,
+                five[kind].mean(axis=0),
+                color=theme.theory,
+                lw=1.6,
+                ls=(0, (1, 3)),
+                label="theory: five equations" if kind == "memory" else None,
+            )
         axes.set(xlabel=TIME, xlim=(0, setting.duration), ylim=(0, 1.25), title=f"{1 - portion:.0%} of tasks fixed")
     panels[0].set_ylabel("loss")
-    panels[2].legend(loc="center right", fontsize=7.5)
+    picture.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=8)
     setting = InWeightSetting(PORTIONS[0])
     lines = [
         f"{1 - p:.0%} fixed: "
