@@ -5,6 +5,8 @@ brackets, operators and matrices. ``ValueError`` names a command that it does no
 
 >>> mathml(r"\frac{1}{N} \boldsymbol{\Lambda}^{2}")
 '<math><mfrac><mn>1</mn><mi>N</mi></mfrac><msup><mi mathvariant="normal" class="b">Λ</mi><mn>2</mn></msup></math>'
+>>> mathml(r"\frac12 x")
+'<math><mfrac><mn>1</mn><mn>2</mn></mfrac><mi>x</mi></math>'
 """
 
 import re
@@ -96,6 +98,7 @@ class _Reader:
     def group(self) -> str:
         """What the braces after a command hold, as one element."""
         if self.peek() != "{":
+            self.split_digits()
             return self.element()
         self.next()
         upright = self.upright  # \rm reaches as far as the group that it stands in
@@ -103,6 +106,12 @@ class _Reader:
         self.upright = upright
         self.next()
         return f"<mrow>{inside}</mrow>" if len(re.findall(r"<m\w+", inside)) != 1 else inside
+
+    def split_digits(self) -> None:
+        """Leave one digit of a number to be read next: without braces an argument is one token."""
+        number = self.peek()
+        if len(number) > 1 and number[0].isdigit():
+            self.tokens[self.place : self.place + 1] = [number[0], number[1:]]
 
     def raw(self) -> str:
         """The text in the braces after a command."""
