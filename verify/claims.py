@@ -34,7 +34,9 @@ Status = Literal["holds", "fails"]
 MODULES = (
     "claims_moments",
     "claims_models",
-    "claims_flow",
+    "claims_staircase",
+    "claims_drop",
+    "claims_merged",
     "claims_landscape",
     "claims_in_weight",
     "claims_own_model",

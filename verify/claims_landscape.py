@@ -17,7 +17,8 @@ from ..numerics.trajectory import Trajectory
 from ..numerics.weights import MergedWeights, SeparateWeights
 from . import predictions
 from .claims import claim
-from .claims_flow import early_solution, effective_scale, white_flow_from_gaussian, white_task
+from .claims_drop import early_solution
+from .claims_merged import effective_scale, white_flow_from_gaussian, white_task
 from .claims_moments import largest_score
 from .experiments import DEFAULT, SMALL, flow, plateaus
 from .tolerances import (

@@ -12,7 +12,7 @@ from ..numerics.tasks import RegressionTask
 from ..numerics.weights import MergedWeights
 from . import predictions
 from .claims import claim
-from .claims_flow import balanced_white_weights, white_task
+from .claims_merged import balanced_white_weights, white_task
 from .data import draw_sequences
 from .experiments import DEFAULT, flow, plateaus, trained_plateaus, training
 from .models import ConvolutionalNetwork, ReducedMerged, ReducedSeparate, TwoLayerNetwork

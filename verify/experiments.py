@@ -76,6 +76,15 @@ def plateaus(run: Trajectory) -> Plateaus:
     return find_plateaus(run)  # pyright: ignore[reportArgumentType, reportCallIssue] (a cached property is a property)
 
 
+def weights_at(run: Trajectory, t: float | np.ndarray) -> dict[str, np.ndarray]:
+    """The weights by name at one or several times, time as the first axis."""
+    return dict(zip(run.initial.shape_letters, run.initial.split(run.states_at(t)), strict=True))
+
+
+def final_weights(run: Trajectory) -> dict[str, np.ndarray]:
+    return {name: array[-1] for name, array in run.arrays.items()}
+
+
 def training(setting: Setting = DEFAULT, device: str = "cpu") -> TrainingRun:
     """Gradient descent on fresh mini-batches from the same initial weights."""
     return _training(setting, device)
