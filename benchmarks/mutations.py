@@ -62,7 +62,7 @@ MUTATIONS = [
     Mutation("words", "    return head + tail, _segments(middle, [cut - cuts[0] for cut in cuts[1:]])", "    return head + tail, []", "scalars between two cuts are dropped"),
     Mutation("words", "        return word[cuts[-1] :], _segments(word[: cuts[-1]], cuts)", "        return word[cuts[-1] :], []", "scalars before a row are dropped"),
     Mutation("words", "return head, _segments(rest, [cut - cuts[0] for cut in cuts[1:]] + [len(rest)])", "return head, []", "scalars after a column are dropped"),
-    Mutation("words", "        return None, _segments(word, [*cuts, len(word)])", "        return None, _segments(word, [len(word)])", "a product of scalars stays together"),
+    Mutation("words", "        return None, _segments(word, [*cuts, len(word)])", "        return None, []", "a product of a row and a column is dropped"),
     Mutation("words", "return symbol.name, code & 3, str(symbol.args)", "return code, code & 3, str(symbol.args)", "the order of terms depends on the order of first sight"),
     # Trace algebra
     Mutation("trace_algebra", "exponents[generator] = exponents.get(generator, 0) + exponent\n    return tuple(sorted", "exponents[generator] = exponent\n    return tuple(sorted", "powers of scalars do not add"),
