@@ -59,6 +59,8 @@ SECTIONS = (
     "unreduced",
     "moving_blocks",
     "five_weights",
+    "optimality",
+    "high_dimension",
     "two_steps",
     "rank_plateaus",
     "population",

@@ -26,6 +26,7 @@ MODULES = (
     "figures_in_weight_theory",
     "figures_prediction",
     "figures_own_model",
+    "figures_optimality",
 )
 
 

@@ -1,0 +1,182 @@
+"""Claims about how far trained linear attention is from optimal (V9): risks on sampled sequences, limits, bounds."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+
+from ..numerics.compile import compile_expression
+from ..numerics.losses import QuadraticLoss
+from ..numerics.optimality import SampledRisk, crossover_length, linear_attention_risk, risk_limits, sampled_risks
+from ..numerics.tasks import RegressionTask
+from ..theory.equations import equation
+from ..theory.notation import D, Lambda, N, lambda_, sigma
+from ..theory.optimality import C
+from ..theory.optimality import rho as penalty
+from ..theory.spectral import T
+from .claims import claim
+from .tolerances import HIGH_DIMENSION, ROUNDOFF, SAMPLING
+
+LONG = RegressionTask(
+    covariance=[[0.5, 0.2, 0.0], [0.2, 0.6, 0.1], [0.0, 0.1, 0.4]], context_length=12, noise_variance=0.6
+)
+SHORT = RegressionTask(eigenvalues=[0.5] * 8, context_length=3, noise_variance=0.6)
+ARGUMENTS = (lambda_, D, N, sigma, T)
+
+
+def entry(number: str, part: str, change: dict | None = None) -> Callable[[RegressionTask], np.ndarray]:
+    """One statement of (V9) for each eigenvalue of a task; ``change`` plants a fault in it."""
+    formula = equation(number).statement[part].subs(change or {})
+    compiled = compile_expression(formula, ARGUMENTS)
+
+    def value(task: RegressionTask) -> np.ndarray:
+        common = task.dimension, task.context_length, np.sqrt(task.noise_variance), task.eigenvalues.sum()
+        return np.broadcast_to(compiled(task.eigenvalues, *common), task.eigenvalues.shape)
+
+    return value
+
+
+@cache
+def _sampled(which: str) -> dict[str, SampledRisk]:
+    task = {"long": LONG, "short": SHORT}[which]
+    return sampled_risks(
+        task, count=100_000, rng=np.random.default_rng(90), penalties={"double": task.noise_variance / 6}
+    )
+
+
+def _score(which: str, name: str, value: float) -> float:
+    sampled = _sampled(which)[name]
+    return abs(sampled.mean - value) / sampled.error
+
+
+@claim(
+    "V9-linear",
+    "the risk of linear attention at its global minimum, on 100,000 sampled sequences and as the minimum of the loss",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=entry("V9-linear", "each"),
+    wrong={
+        "N + 1 for N": entry("V9-linear", "each", {N: N + 1}),
+        "noise left out": entry("V9-linear", "each", {sigma: 0}),
+    },
+)
+def risk_of_linear_attention(each) -> float:
+    scores = []
+    for which, task in (("long", LONG), ("short", SHORT)):
+        value, moments = float(each(task).sum()), task.loss_moments
+        best = np.linalg.solve(moments.M, moments.A) @ np.linalg.inv(moments.Q)
+        least = QuadraticLoss.population(task).value(best) - task.noise_variance
+        scores += [_score(which, "linear", value), abs(value - least) / 1e-12]
+    return max(scores)
+
+
+@claim(
+    "V9-ols",
+    "the risk of least squares in context, N above and below D, on 100,000 sampled sequences",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=(entry("V9-ols", "long"), entry("V9-ols", "short")),
+    wrong={
+        "sigma^2 D/(N - D)": (entry("V9-ols", "long", {N: N + 1}), entry("V9-ols", "short")),
+        "one token more": (entry("V9-ols", "long"), entry("V9-ols", "short", {N: N + 1})),
+    },
+)
+def risk_of_least_squares(formulas) -> float:
+    long, short = formulas
+    return max(
+        _score("long", "least squares", long(LONG)[0]),
+        _score("short", "least squares", short(SHORT)[0]),
+    )
+
+
+def _ridge(part: str, change: dict | None = None) -> Callable[..., float]:
+    formula = equation("V9-ridge").statement[part].subs(change or {})
+    return compile_expression(formula, (Lambda, C, N, sigma, penalty))
+
+
+@claim(
+    "V9-ridge",
+    "the risk of ridge given the context, averaged over 20,000 contexts, against squared errors on 100,000 other sequences",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=(_ridge("any"), _ridge("Bayes")),
+    wrong={
+        "bias left out": (_ridge("any", {penalty: 0}), _ridge("Bayes")),
+        "Bayes with twice the noise": (_ridge("any"), _ridge("Bayes", {sigma: 2**0.5 * sigma})),
+    },
+)
+def risk_of_ridge(formulas) -> float:
+    rng, noise = np.random.default_rng(91), np.sqrt(LONG.noise_variance)
+    root = LONG.eigenvectors * np.sqrt(LONG.eigenvalues)
+    X = rng.standard_normal((20_000, LONG.context_length, 3)) @ root.T
+    second = np.einsum("pnd,pne->pde", X, X) / LONG.context_length
+    scores = []
+    for formula, name, ridge in zip(
+        formulas, ("double", "Bayes"), (LONG.noise_variance / 6, LONG.noise_variance / 12), strict=True
+    ):
+        given = [formula(LONG.covariance, S + ridge * np.eye(3), LONG.context_length, noise, ridge) for S in second]
+        sampled, error = _sampled("long")[name], np.std(given) / np.sqrt(len(given))
+        scores.append(abs(sampled.mean - np.mean(given)) / np.hypot(sampled.error, error))
+    return float(max(scores))
+
+
+@claim(
+    "V9-crossover",
+    "where linear attention and least squares draw level, in exact arithmetic: D = 3, noise of 4/3 tr(Lambda), N = 16",
+    method="rational",
+    tolerance=ROUNDOFF,
+    theory=crossover_length,
+    wrong={
+        "noise halved": lambda D, nu: crossover_length(D, nu / 2),
+        "one dimension less": lambda D, nu: crossover_length(D - 1, nu),
+    },
+)
+def level_risks(length) -> float:
+    dimension, noise = 3, Fraction(4, 3)
+    at = round(length(dimension, float(noise)))
+    share = noise * dimension  # sigma^2 with Lambda = I
+    linear = dimension * (1 - 1 / (1 + (1 + dimension + share) / at))
+    squares = share * dimension / (at - dimension - 1) if at > dimension + 1 else Fraction(0)
+    return float(abs(linear - squares) + abs(length(dimension, float(noise)) - at))
+
+
+@claim(
+    "V9-bounds",
+    "Bayes lies between its bounds and below linear attention, least squares and ridge of twice the penalty: violations in standard errors",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=entry("V9-bounds", "lower"),
+    wrong={"bound for half the tokens": entry("V9-bounds", "lower", {N: N / 2})},
+)
+def bounds_of_bayes(lower) -> float:
+    violations = []
+    for which, task in (("long", LONG), ("short", SHORT)):
+        bayes = _sampled(which)["Bayes"]
+        above = [linear_attention_risk(task), *(_sampled(which)[name].mean for name in ("least squares", "double"))]
+        violations += [(float(lower(task).sum()) - bayes.mean) / bayes.error]
+        violations += [(bayes.mean - value) / bayes.error for value in above]
+    return max(0.0, *violations)
+
+
+@cache
+def _high_dimensional(ratio: float, noise: float) -> SampledRisk:
+    task = RegressionTask(eigenvalues=np.full(32, 1 / 32), context_length=round(32 * ratio), noise_variance=noise)
+    return sampled_risks(task, count=4000, rng=np.random.default_rng(92))["Bayes"]
+
+
+@claim(
+    "V9-limit",
+    "the risk of Bayes at D = 32, N/D from 1/2 to 2, against its limit",
+    method="Monte Carlo",
+    tolerance=HIGH_DIMENSION,
+    theory=lambda ratio, noise: risk_limits(ratio, noise)["Bayes"],
+    wrong={
+        "linear attention's": lambda ratio, noise: risk_limits(ratio, noise)["linear"],
+        "twice the noise": lambda ratio, noise: risk_limits(ratio, 2 * noise)["Bayes"],
+    },
+    slow=True,
+)
+def bayes_in_high_dimension(limit) -> float:
+    cases = [(ratio, noise) for ratio in (0.5, 1.0, 2.0) for noise in (0.1, 1.0)]
+    return max(abs(_high_dimensional(*case).mean / float(limit(*case)) - 1) for case in cases)
