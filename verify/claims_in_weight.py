@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from sympy import Symbol
 
 from ..numerics.blocks import FullMergedWeights
 from ..numerics.compile import compile_expression
@@ -21,6 +20,7 @@ from ..numerics.tasks import RegressionTask
 from ..numerics.weights import MergedWeights
 from ..theory.attention import U_i
 from ..theory.equations import equation
+from ..theory.five_weights import LENGTH
 from ..theory.notation import B, D, Lambda, N, lambda_, v_i, w
 from ..theory.unreduced import portion
 from .claims import claim
@@ -213,8 +213,7 @@ def opposite_vectors_keep_the_blocks(largest) -> float:
 def growth_rates(setting: InWeightSetting, dimension: int | None = None) -> tuple[float, float]:
     """The singular values of Gamma, from the products of its rows (V6-escape)."""
     parts = equation("V6-escape").statement
-    r = Symbol("r", positive=True)
-    entries = compile_expression(tuple(parts[part] for part in ("11", "22", "12")), (lambda_, portion, r, N, D))
+    entries = compile_expression(tuple(parts[part] for part in ("11", "22", "12")), (lambda_, portion, LENGTH, N, D))
     size = setting.dimension
     row, corner, both = entries(1 / size, setting.portion, np.sqrt(size), setting.context_length, dimension or size)
     smaller, larger = np.sqrt(np.linalg.eigvalsh([[row, both], [both, corner]]))
