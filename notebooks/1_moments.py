@@ -26,7 +26,17 @@ import numpy as np
 from iclflow.numerics import RegressionTask, compile_expression
 from iclflow.theory import expect, gradient
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import B, D, Lambda, Lambda_hat, N, beta, matrix, x_q, y_q
+from iclflow.theory.notation import (
+    B,
+    D,
+    Lambda,
+    Lambda_hat,
+    N,
+    beta,
+    matrix,
+    x_q,
+    y_q,
+)
 from iclflow.verify.figures import canvas
 from iclflow.verify.style import themed
 
@@ -82,13 +92,31 @@ for length in lengths:
     errors.append(2 * squares.std(axis=0) / np.sqrt(draws))
 
 fine = np.geomspace(4, 128, 60)
-exact = np.array([np.diag(second_moment(task.covariance, n)) for n in fine]) / task.eigenvalues**2 - 1
+exact = (
+    np.array([np.diag(second_moment(task.covariance, n)) for n in fine])
+    / task.eigenvalues**2
+    - 1
+)
 with themed() as theme:
     picture, axes = canvas(theme, 6.4, 3.5)
     for d, value in enumerate(task.eigenvalues):
-        (line,) = axes.plot(fine, exact[:, d], label=rf"$\lambda_{d + 1} = {value:g}$")
-        axes.errorbar(lengths, np.array(found)[:, d], np.array(errors)[:, d], fmt="o", ms=5, color=line.get_color())
-    axes.set(xscale="log", yscale="log", xlabel="context length $N$", ylabel=r"$a_d/\lambda_d^2 - 1$")
+        (line,) = axes.plot(
+            fine, exact[:, d], label=rf"$\lambda_{d + 1} = {value:g}$"
+        )
+        axes.errorbar(
+            lengths,
+            np.array(found)[:, d],
+            np.array(errors)[:, d],
+            fmt="o",
+            ms=5,
+            color=line.get_color(),
+        )
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="context length $N$",
+        ylabel=r"$a_d/\lambda_d^2 - 1$",
+    )
     axes.set_xticks(lengths, lengths)
     axes.minorticks_off()
     axes.legend()
@@ -98,6 +126,10 @@ picture
 # The weakest direction pays most. Its excess is what raises the last plateau most in the [third notebook](3_separate.ipynb).
 
 # %%
-at_lengths = np.array([np.diag(second_moment(task.covariance, n)) for n in lengths]) / task.eigenvalues**2 - 1
+at_lengths = (
+    np.array([np.diag(second_moment(task.covariance, n)) for n in lengths])
+    / task.eigenvalues**2
+    - 1
+)
 assert equation("31").holds()
 assert (np.abs(at_lengths - found) < 2.5 * np.array(errors)).all()

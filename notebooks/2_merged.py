@@ -50,7 +50,9 @@ equation("14b").derive()
 
 # %%
 task = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
-weights = MergedWeights.initialize(task, heads=8, scale=1e-2, rng=np.random.default_rng(1))
+weights = MergedWeights.initialize(
+    task, heads=8, scale=1e-2, rng=np.random.default_rng(1)
+)
 run = gradient_flow(QuadraticLoss.population(task), weights, t_end=1500)
 levels = [point.loss for point in merged_fixed_points(task, heads=8)]
 with themed() as theme:
@@ -58,7 +60,13 @@ with themed() as theme:
     times = np.linspace(0, 120, 800)
     axes.plot(times, run.loss_at(times), color=theme.ink, label="gradient flow")
     for m, level in enumerate(levels):
-        axes.axhline(level, color=theme.theory, ls="--", lw=1, label=None if m else "the two fixed points")
+        axes.axhline(
+            level,
+            color=theme.theory,
+            ls="--",
+            lw=1,
+            label=None if m else "the two fixed points",
+        )
     axes.set(xlabel=TIME, ylabel=LOSS, ylim=(0, 1.06), xlim=(0, 120))
     axes.legend(loc="center right")
 picture
@@ -77,17 +85,29 @@ equation("15").derive()
 equation("15-start").derive()
 
 # %%
-white, reduction = RegressionTask(eigenvalues=[1.0] * 4, context_length=31), WhiteReduction(4, 31)
+white, reduction = (
+    RegressionTask(eigenvalues=[1.0] * 4, context_length=31),
+    WhiteReduction(4, 31),
+)
 aligned = np.eye(4) / np.sqrt(4)
 scales, drops, expected, nominal = (1e-1, 1e-2, 1e-3, 1e-4), [], [], []
 with themed() as theme:
     picture, axes = canvas(theme, 6.4, 3.4)
     for scale, color in zip(scales, SERIES, strict=False):
-        start = MergedWeights.initialize(white, heads=8, scale=scale, rng=np.random.default_rng(3))
+        start = MergedWeights.initialize(
+            white, heads=8, scale=scale, rng=np.random.default_rng(3)
+        )
         run_white = gradient_flow(QuadraticLoss.population(white), start, t_end=9)
         s_eff = np.sum((start.v + np.einsum("hij,ij->h", start.U, aligned)) ** 2) / 4
         times = np.linspace(0, 9, 600)
-        axes.plot(times, run_white.loss_at(times), color=color, lw=3, alpha=0.7, label=rf"$w_{{\rm init}} = {scale:g}$")
+        axes.plot(
+            times,
+            run_white.loss_at(times),
+            color=color,
+            lw=3,
+            alpha=0.7,
+            label=rf"$w_{{\rm init}} = {scale:g}$",
+        )
         axes.plot(
             times,
             reduction.loss(times, s_eff),

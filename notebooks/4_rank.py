@@ -51,7 +51,9 @@ equation("80").derive()
 # ## Ranks 1, 2 and 3 on six directions
 
 # %%
-task = RegressionTask(eigenvalues=[0.3, 0.24, 0.18, 0.14, 0.09, 0.05], context_length=31)
+task = RegressionTask(
+    eigenvalues=[0.3, 0.24, 0.18, 0.14, 0.09, 0.05], context_length=31
+)
 levels = [separate_fixed_point(task, range(m), heads=6).loss for m in range(7)]
 times = np.geomspace(30, 2e5, 1200)
 with themed() as theme:
@@ -59,10 +61,20 @@ with themed() as theme:
     for rank, axes in zip((1, 2, 3), panels, strict=True):
         theory_levels(axes, levels, theme, names=rank == 3)
         for seed, color in zip(range(3), SERIES, strict=False):
-            weights = SeparateWeights.initialize(task, heads=6, rank=rank, scale=0.02, rng=np.random.default_rng(seed))
-            run = gradient_flow(QuadraticLoss.population(task), weights, t_end=times[-1], rtol=1e-6)
+            weights = SeparateWeights.initialize(
+                task, heads=6, rank=rank, scale=0.02, rng=np.random.default_rng(seed)
+            )
+            run = gradient_flow(
+                QuadraticLoss.population(task), weights, t_end=times[-1], rtol=1e-6
+            )
             axes.plot(times, run.loss_at(times), color=color, lw=1.4)
-        axes.set(xscale="log", xlabel=TIME, title=f"$R = {rank}$", xlim=(30, 2e5), ylim=(0.15, 1.04))
+        axes.set(
+            xscale="log",
+            xlabel=TIME,
+            title=f"$R = {rank}$",
+            xlim=(30, 2e5),
+            ylim=(0.15, 1.04),
+        )
     panels[0].set_ylabel(LOSS)
 picture
 
@@ -75,10 +87,14 @@ picture
 pair = RegressionTask(eigenvalues=[0.5, 0.3], context_length=31)
 scales, waits = (1e-2, 1e-3, 1e-4, 1e-5), []
 for scale in scales:
-    weights = SeparateWeights.initialize(pair, heads=3, rank=2, scale=scale, rng=np.random.default_rng(5))
+    weights = SeparateWeights.initialize(
+        pair, heads=3, rank=2, scale=scale, rng=np.random.default_rng(5)
+    )
     first, second = predict_curve(pair, weights).drops
     waits.append((first, second - first))
-    print(f"scale {scale:<6g} first drop at {first:12.1f}   second drop {second - first:6.1f} later")
+    print(
+        f"scale {scale:<6g} first drop at {first:12.1f}   second drop {second - first:6.1f} later"
+    )
 
 # %%
 first, inside = np.array(waits).T

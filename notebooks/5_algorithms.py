@@ -75,9 +75,15 @@ run = gradient_flow(
 )
 E = task.eigenvectors
 times = np.linspace(0, run.times[-1], 1500)
-learned = np.diag(separate_fixed_point(task, range(4), heads=5).weights.effective_map() @ E.T @ E)
-final = np.diag(E.T @ separate_fixed_point(task, range(4), heads=5).weights.effective_map() @ E)
-share = np.einsum("ji,tjk,kl->til", E, run.effective_map_at(times), E) / final[:, None]
+learned = np.diag(
+    separate_fixed_point(task, range(4), heads=5).weights.effective_map() @ E.T @ E
+)
+final = np.diag(
+    E.T @ separate_fixed_point(task, range(4), heads=5).weights.effective_map() @ E
+)
+share = (
+    np.einsum("ji,tjk,kl->til", E, run.effective_map_at(times), E) / final[:, None]
+)
 with themed() as theme:
     picture, axes = canvas(theme, 6.8, 3.2)
     for i in range(4):
@@ -91,8 +97,18 @@ with themed() as theme:
                     label="off the diagonal" if (i, j) == (0, 1) else None,
                 )
     for d, color in zip(range(4), SERIES, strict=False):
-        axes.plot(times, share[:, d, d], color=color, lw=2.2, label=rf"$\mathbf{{e}}_{d + 1}$")
-    axes.set(xlabel=TIME, ylabel=r"$\mathbf{e}_i^\top B\,\mathbf{e}_j\; a_i/\lambda_i$", xlim=(0, times[-1]))
+        axes.plot(
+            times,
+            share[:, d, d],
+            color=color,
+            lw=2.2,
+            label=rf"$\mathbf{{e}}_{d + 1}$",
+        )
+    axes.set(
+        xlabel=TIME,
+        ylabel=r"$\mathbf{e}_i^\top B\,\mathbf{e}_j\; a_i/\lambda_i$",
+        xlim=(0, times[-1]),
+    )
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
 picture
 
@@ -107,20 +123,52 @@ for length in lengths:
     longer = RegressionTask(covariance=task.covariance, context_length=length)
     point = separate_fixed_point(longer, range(4), heads=5)
     B = point.weights.effective_map()
-    tokens, target = next(sequences(longer, 20_000, np.random.default_rng(length), batch_size=20_000))
+    tokens, target = next(
+        sequences(longer, 20_000, np.random.default_rng(length), batch_size=20_000)
+    )
     X, y, query = tokens[:, :-1, :4], tokens[:, :-1, 4], tokens[:, -1, :4]
-    beta, sample = np.einsum("pn,pni->pi", y, X) / length, np.einsum("pni,pnj->pij", X, X) / length
+    beta, sample = (
+        np.einsum("pn,pni->pi", y, X) / length,
+        np.einsum("pni,pnj->pij", X, X) / length,
+    )
     attention = np.einsum("pi,ij,pj->p", beta, B, query)
-    squares = np.einsum("pi,pi->p", np.linalg.solve(sample, beta[:, :, None])[:, :, 0], query)
-    measured.append((np.mean((attention - target) ** 2), np.mean((squares - target) ** 2)))
+    squares = np.einsum(
+        "pi,pi->p", np.linalg.solve(sample, beta[:, :, None])[:, :, 0], query
+    )
+    measured.append(
+        (np.mean((attention - target) ** 2), np.mean((squares - target) ** 2))
+    )
     exact.append(point.loss)
 measured = np.array(measured)
 with themed() as theme:
     picture, axes = canvas(theme, 6.4, 3.2)
-    axes.plot(lengths, exact, color=theme.theory, ls="--", label="exact loss of the converged model")
-    axes.plot(lengths, measured[:, 0], "o", color=SERIES[0], label="converged model, drawn sequences")
-    axes.plot(lengths, measured[:, 1], "s", color=SERIES[2], label="least squares in context")
-    axes.set(xscale="log", xlabel="context length $N$", ylabel="mean squared error", ylim=(-0.02, None))
+    axes.plot(
+        lengths,
+        exact,
+        color=theme.theory,
+        ls="--",
+        label="exact loss of the converged model",
+    )
+    axes.plot(
+        lengths,
+        measured[:, 0],
+        "o",
+        color=SERIES[0],
+        label="converged model, drawn sequences",
+    )
+    axes.plot(
+        lengths,
+        measured[:, 1],
+        "s",
+        color=SERIES[2],
+        label="least squares in context",
+    )
+    axes.set(
+        xscale="log",
+        xlabel="context length $N$",
+        ylabel="mean squared error",
+        ylim=(-0.02, None),
+    )
     axes.set_xticks(lengths, lengths)
     axes.minorticks_off()
     axes.legend()
@@ -131,4 +179,7 @@ found = find_plateaus(run)
 assert len(found.drops) == 4
 assert np.allclose(measured[:, 0], exact, rtol=0.05)
 assert (measured[:, 1] < 1e-12).all()
-assert all(equation(number).holds() for number in ("16", "16-loss", "16-limit", "16-ols", "27"))
+assert all(
+    equation(number).holds()
+    for number in ("16", "16-loss", "16-limit", "16-ols", "27")
+)

@@ -44,24 +44,46 @@ equation("87-features").derive()
 # ## Three runs
 
 # %%
-folder = next(path for path in (Path("../tests/data"), Path("tests/data")) if path.is_dir())
+folder = next(
+    path for path in (Path("../tests/data"), Path("tests/data")) if path.is_dir()
+)
 runs = {}
 for name in ("merged_D4", "separate_rank1_D4", "separate_rank2_D4"):
     file = dict(np.load(folder / f"{name}.npz"))
     quadratic = np.zeros((len(file["linear"]),) * 2)
     quadratic[np.triu_indices(len(quadratic))] = file["quadratic"]
     quadratic += np.triu(quadratic, 1).T
-    moments = SampleMoments(quadratic, file["linear"], float(file["constant"]), int(file["count"]), gram_index(4))
-    parts = [part for part in ("value", "key_query", "key", "query") if f"init.{part}" in file]
+    moments = SampleMoments(
+        quadratic,
+        file["linear"],
+        float(file["constant"]),
+        int(file["count"]),
+        gram_index(4),
+    )
+    parts = [
+        part
+        for part in ("value", "key_query", "key", "query")
+        if f"init.{part}" in file
+    ]
     weights = tuple(file[f"init.{part}"][None, None] for part in parts)
     began = time.perf_counter()
     ensemble = Ensemble([moments])
     maps = np.concatenate(
-        [maps for maps, _ in ensemble.descend(weights, float(file["learning_rate"]), int(file["steps"]))]
+        [
+            maps
+            for maps, _ in ensemble.descend(
+                weights, float(file["learning_rate"]), int(file["steps"])
+            )
+        ]
     )
     loss = ensemble.losses(maps)[:, 0, 0]
     every = -(-len(loss) // len(file["loss"]))
-    runs[name] = (np.arange(len(loss)), loss, np.arange(0, len(loss), every), file["loss"])
+    runs[name] = (
+        np.arange(len(loss)),
+        loss,
+        np.arange(0, len(loss), every),
+        file["loss"],
+    )
     difference = np.abs(loss[::every] / file["loss"] - 1).max()
     print(
         f"{name:18} {len(loss):6} steps in {time.perf_counter() - began:4.1f} s, largest relative difference {difference:.1e}"
@@ -71,8 +93,16 @@ for name in ("merged_D4", "separate_rank1_D4", "separate_rank2_D4"):
 # %%
 with themed() as theme:
     picture, panels = canvas(theme, 8.4, 2.9, ncols=3, sharey=True)
-    for axes, (name, (steps, loss, recorded, official)) in zip(panels, runs.items(), strict=True):
-        axes.plot(recorded, official, color=theme.trained, lw=4, label="official code, float32")
+    for axes, (name, (steps, loss, recorded, official)) in zip(
+        panels, runs.items(), strict=True
+    ):
+        axes.plot(
+            recorded,
+            official,
+            color=theme.trained,
+            lw=4,
+            label="official code, float32",
+        )
         axes.plot(steps, loss, color=theme.ink, lw=1, label="replayed from moments")
         axes.set(xlabel="step", title=name.removesuffix("_D4").replace("_", ", "))
     panels[0].set_ylabel(LOSS)

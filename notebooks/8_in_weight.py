@@ -21,7 +21,12 @@
 # %matplotlib inline
 # %config InlineBackend.figure_formats = ["retina"]
 import numpy as np
-from iclflow.numerics import FullMergedWeights, MixedTask, RegressionTask, gradient_flow
+from iclflow.numerics import (
+    FullMergedWeights,
+    MixedTask,
+    RegressionTask,
+    gradient_flow,
+)
 from iclflow.theory.equations import equation
 from iclflow.verify.figures import canvas
 from iclflow.verify.style import SERIES, TIME, themed
@@ -40,7 +45,9 @@ equation("V6-zero").derive()
 task = RegressionTask(eigenvalues=[0.25] * 4, context_length=31)
 vector = np.array([1.0, -0.8, 0.5, -0.6])
 fixed = 2 * vector[None] / np.linalg.norm(vector)
-start = FullMergedWeights.initialize(task, heads=8, scale=1e-2, block_scale=1e-2, rng=np.random.default_rng(0))
+start = FullMergedWeights.initialize(
+    task, heads=8, scale=1e-2, block_scale=1e-2, rng=np.random.default_rng(0)
+)
 times = np.linspace(0, 160, 300)
 portions = (0.1, 0.4, 0.7, 1.0)
 ends = {}
@@ -54,7 +61,9 @@ with themed() as theme:
             values = np.array([loss.value(B) for B in maps])
             ends[portion, kind] = values[-1]
             axes.plot(times, values, color=color, label=kind)
-        axes.set(title=f"{portion:.0%} random", xlabel=TIME, ylim=(0, 2), xlim=(0, 160))
+        axes.set(
+            title=f"{portion:.0%} random", xlabel=TIME, ylim=(0, 2), xlim=(0, 160)
+        )
     panels[0].set_ylabel("loss")
     panels[-1].legend()
 picture
@@ -68,11 +77,21 @@ picture
 # With the vectors $\boldsymbol{w}_0$ and $-\boldsymbol{w}_0$ both moments vanish. The blocks then stay at zero at any portion.
 
 # %%
-zero_blocks = FullMergedWeights.initialize(task, heads=8, scale=1e-2, rng=np.random.default_rng(0))
+zero_blocks = FullMergedWeights.initialize(
+    task, heads=8, scale=1e-2, rng=np.random.default_rng(0)
+)
 largest = {}
-for name, vectors in (("one vector", fixed), ("an opposite pair", np.vstack([fixed, -fixed]))):
-    run = gradient_flow(MixedTask(task, 0.4, vectors).training_loss, zero_blocks, t_end=100, rtol=1e-6)
-    largest[name] = max(np.abs(run.arrays["value"][:, :, :-1]).max(), np.abs(run.arrays["key_query"][:, :, -1]).max())
+for name, vectors in (
+    ("one vector", fixed),
+    ("an opposite pair", np.vstack([fixed, -fixed])),
+):
+    run = gradient_flow(
+        MixedTask(task, 0.4, vectors).training_loss, zero_blocks, t_end=100, rtol=1e-6
+    )
+    largest[name] = max(
+        np.abs(run.arrays["value"][:, :, :-1]).max(),
+        np.abs(run.arrays["key_query"][:, :, -1]).max(),
+    )
     print(f"{name:18} largest weight in the zero blocks: {largest[name]:.1e}")
 
 # %%
