@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sympy import MatrixBase
+
 from .latex import formula_latex, formula_text
-from .layout import display
+from .layout import LINE, display, width
 from .prose import prose_latex, prose_markdown, prose_text
 
-__all__ = ["Derivation", "Step", "tag"]
+__all__ = ["Derivation", "Step", "displayed", "tag"]
 
 
 @dataclass(frozen=True)
@@ -77,19 +79,19 @@ class Derivation:
         """
         pieces, rule = [], ""
         for step, left, name in self._displays(number, transpose):
-            right = formula_latex(step.expression, transpose=transpose)
             if step.rule != rule:
                 rule = step.rule
                 pieces.append(f"{_sentence(prose_latex(rule, transpose=transpose))}:")
-            pieces.append(display(left, right, tag=name, fit=fit))
+            pieces += displayed(left, step.expression, transpose=transpose, tag=name, fit=fit)
         return "\n".join(pieces)
 
     def markdown(self, *, transpose: str = "top", number: str = "") -> str:
         """A numbered list of the rules, each with its display between double dollars."""
         lines = []
         for position, (step, left, name) in enumerate(self._displays(number, transpose), 1):
-            right = formula_latex(step.expression, transpose=transpose)
-            shown = display(left, right, tag=name, environment=False).replace("\n", "\n   ")
+            shown = "\n$$\n\n$$\n".join(
+                displayed(left, step.expression, transpose=transpose, tag=name, environment=False)
+            ).replace("\n", "\n   ")
             lines.append(
                 f"{position}. {_sentence(prose_markdown(step.rule, transpose=transpose))}:\n\n   $$\n   {shown}\n   $$\n"
             )
@@ -105,6 +107,23 @@ class Derivation:
 
     def _repr_markdown_(self) -> str:
         return self.markdown()
+
+
+def displayed(left: str, formula: Any, *, transpose: str, tag: str = "", **options) -> list[str]:
+    """The displays of one formula: one, or one for each entry of an explicit matrix that is wider than the page."""
+    right = formula_latex(formula, transpose=transpose)
+    if not isinstance(formula, MatrixBase) or width(right) <= LINE:
+        return [display(left, right, tag=tag, **options)]
+    places = [(i, j) for i in range(formula.rows) for j in range(formula.cols)]
+    return [
+        display(
+            rf"\left[{left or '.'}\right]_{{{i + 1}{j + 1}}}",
+            formula_latex(formula[i, j], transpose=transpose),
+            tag=tag if (i, j) == places[-1] else "",
+            **options,
+        )
+        for i, j in places
+    ]
 
 
 def tag(number: str, part: str) -> str:

@@ -9,11 +9,11 @@ import json
 from collections.abc import Iterable
 from itertools import groupby
 from re import fullmatch, match
+from typing import Any
 
-from .derivation import tag
+from .derivation import displayed, tag
 from .equations import Equation
 from .latex import formula_latex, formula_text, superscript
-from .layout import display
 from .prose import prose_latex, prose_markdown, prose_text
 
 __all__ = ["export", "render"]
@@ -113,26 +113,28 @@ def _sentences(texts: Iterable[str]) -> str:
     )
 
 
-def _relation(entry: Equation) -> str:
-    return r"\approx" if entry.kind == "approximation" else "="
-
-
-def _statement(entry: Equation, transpose: str) -> Iterable[tuple[str, str, str]]:
-    """(tag, left, right) of each part of the paper's statement."""
+def _statement(entry: Equation, transpose: str) -> Iterable[tuple[str, str, Any]]:
+    """(tag, left, formula) of each part of the paper's statement."""
     lefts = entry.lefts
     for part, right in entry.parts.items():
         left = lefts.get(part, lefts.get("", ""))
         left = left.replace(r"\top", "T") if transpose == "T" else left
-        yield tag(entry.number, part), left, formula_latex(right, transpose=transpose)
+        yield tag(entry.number, part), left, right
+
+
+def _displays(entry: Equation, transpose: str, **options) -> list[str]:
+    relation = r"\approx" if entry.kind == "approximation" else "="
+    return [
+        one
+        for name, left, right in _statement(entry, transpose)
+        for one in displayed(left, right, transpose=transpose, tag=name, relation=relation, **options)
+    ]
 
 
 def _latex(entry: Equation, transpose: str) -> str:
     heading = prose_latex(f"{entry.title}", transpose=transpose)
     pieces = [rf"\subsection{{({entry.number}) {heading}}}"]
-    pieces += [
-        display(left, right, tag=name, relation=_relation(entry), fit=True)
-        for name, left, right in _statement(entry, transpose)
-    ]
+    pieces += _displays(entry, transpose, fit=True)
     conditions = _sentences(prose_latex(condition, transpose=transpose) for condition in entry.conditions)
     pieces.append(rf"\remark{{{entry.kind.capitalize()}}}{{{conditions}}}")
     if entry.erratum:
@@ -145,8 +147,7 @@ def _latex(entry: Equation, transpose: str) -> str:
 
 def _markdown(entry: Equation, transpose: str) -> str:
     pieces = [f"### ({entry.number}) {prose_markdown(entry.title, transpose=transpose)}\n"]
-    for name, left, right in _statement(entry, transpose):
-        pieces.append(f"$$\n{display(left, right, tag=name, relation=_relation(entry), environment=False)}\n$$\n")
+    pieces += [f"$$\n{one}\n$$\n" for one in _displays(entry, transpose, environment=False)]
     conditions = _sentences(prose_markdown(condition, transpose=transpose) for condition in entry.conditions)
     pieces.append(f"**{entry.kind.capitalize()}.** {conditions}".rstrip() + "\n")
     if entry.erratum:
@@ -179,7 +180,8 @@ def _record(entry: Equation, transpose: str) -> dict:
         "conditions": [prose_markdown(condition, transpose=transpose) for condition in entry.conditions],
         "erratum": prose_markdown(entry.erratum or "", transpose=transpose) or None,
         "statement": [
-            {"tag": name, "left": left, "latex": right} for name, left, right in _statement(entry, transpose)
+            {"tag": name, "left": left, "latex": formula_latex(right, transpose=transpose)}
+            for name, left, right in _statement(entry, transpose)
         ],
         "steps": [
             {

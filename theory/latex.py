@@ -85,6 +85,9 @@ class _PaperPrinter(LatexPrinter):
             [terms[0], *(f"- {term[1:].lstrip()}" if term.startswith("-") else f"+ {term}" for term in terms[1:])]
         )
 
+    def _print_harmonic(self, expr, exp=None):
+        return f"H_{{{self._print(expr.args[0])}}}" + (f"^{{{exp}}}" if exp else "")
+
     def _print_Identity(self, expr):
         return r"\boldsymbol{I}"
 

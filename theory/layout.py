@@ -110,6 +110,8 @@ def lines_of(latex: str, room: float, first: float | None = None) -> list[str]:
         if line:
             lines.append(line)
             line, limit = "", room
+        if width(piece) > limit and _open_bracket(piece) is None:
+            piece = _flat_fraction(piece)
         if width(piece) <= limit or (opened := _open_bracket(piece)) is None:
             line = piece
             continue
@@ -150,7 +152,29 @@ def _split_product(piece: str) -> tuple[str, str] | None:
     if len(long) < 2 or len(split_sum(piece)) > 1:
         return None
     cut = long[0][1] + len(r"\right)")
-    return piece[:cut], rf"\cdot {piece[cut:].lstrip()}"
+    rest = piece[cut:].lstrip()
+    return piece[:cut], rest if rest.startswith(r"\Big/") else rf"\cdot {rest}"
+
+
+def _flat_fraction(piece: str) -> str:
+    r"""The product with its first \frac{a}{b}, where both are sums, as (a) / (b), which can be broken."""
+    start = piece.find(r"\frac{")
+    if start < 0 or piece[:start].strip(" +-0123456789"):
+        return piece
+    middle = _closing_brace(piece, start + 5)
+    end = _closing_brace(piece, middle + 1)
+    top, bottom = piece[start + 6 : middle], piece[middle + 2 : end]
+    return rf"{piece[:start]}\left({top}\right) \Big/ \left({bottom}\right){piece[end + 1 :]}"
+
+
+def _closing_brace(text: str, start: int) -> int:
+    """The place of the brace that closes the one at ``start``."""
+    depth = 0
+    for i in range(start, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[i], 0)
+        if depth == 0:
+            return i
+    return len(text)
 
 
 def _outer_brackets(piece: str) -> list[tuple[int, int]]:

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from iclflow.theory.derivation import displayed
 from iclflow.theory.equations import equation, equations
 from iclflow.theory.export import export, render
 from iclflow.theory.latex import formula_latex, formula_text
@@ -16,7 +17,7 @@ from iclflow.theory.layout import display, lines_of, split_sum, width
 from iclflow.theory.notation import B, D, Lambda, N, symmetric_matrix
 from iclflow.theory.prose import prose_latex, prose_markdown
 from iclflow.theory.trace_algebra import TracePolynomial
-from sympy import Trace
+from sympy import Matrix, Trace, symbols
 
 ROOT = Path(__file__).parents[2]
 
@@ -193,6 +194,19 @@ def test_prose(sentence, expected):
 def test_prose_escapes_for_latex_only():
     assert prose_latex("10 % of it") == r"10 \% of it"
     assert prose_markdown("10 % of it") == "10 % of it"
+
+
+def test_a_wide_matrix_is_given_entry_by_entry_and_a_long_fraction_flat():
+    entries = symbols("a:30")
+    wide = Matrix([[sum(entries), 0], [1, 2]])
+    shown = displayed("F", wide, transpose="top", tag="9")
+    assert [one.count(r"\tag{9}") for one in shown] == [0, 0, 0, 1]
+    assert r"\left[F\right]_{21} = 1" in shown[2]
+    assert len(displayed("F", Matrix([[1, 0], [1, 2]]), transpose="top")) == 1
+    letters = " + ".join(f"a_{{{i}}}" for i in range(40))
+    flat = lines_of(rf"\frac{{{letters}}}{{{letters}}}", 40)
+    assert all(width(line) <= 44 for line in flat)
+    assert "".join(flat).count(r"\Big/") == 1
 
 
 def test_a_name_in_a_tag_is_text():
