@@ -81,7 +81,7 @@ TRAINED_ALGORITHM = Tolerance(
 TRAINED_VARIATION = Tolerance(
     2e-2,
     "sampling",
-    "steps of 0.2 on batches of 512 to 2048 add up to 1.3 % to the last plateau, with noise or heavy tails",
+    "steps of 0.2 on batches of 512 to 2048 add up to 1.4 % to the last plateau, with noise or heavy tails",
 )
 TURNING_LEVEL = Tolerance(
     1e-2, "asymptotic", "a head turns away exponentially, so that its plateau is not quite flat: 0.9 % at this scale"
@@ -89,7 +89,7 @@ TURNING_LEVEL = Tolerance(
 MINIMISER = Tolerance(1e-5, "solver", "the constrained minimiser stops at changes of 1e-6 of the objective")
 
 IN_WEIGHT_CURVES = Tolerance(
-    3e-2, "sampling", "sets of 250,000 sequences move a drop by some 0.1 of t/tau; measured at most 1.3 %, in mid-drop"
+    3e-2, "sampling", "sets of 250,000 sequences move a drop by some 0.1 of t/tau; measured at most 1.6 %, in mid-drop"
 )
 IN_WEIGHT_SGD = Tolerance(
     3e-2,
@@ -97,7 +97,7 @@ IN_WEIGHT_SGD = Tolerance(
     "batches of 512 shared by all runs move the drops by 0.3 of t/tau; measured 1.3 % averaged over time",
 )
 ERROR_EXPONENT = Tolerance(
-    6e-2, "asymptotic", "between scales of 1e-4 and 1e-6 faster terms still count: measured 0.03 above the limit"
+    6e-2, "asymptotic", "between scales of 1e-4 and 1e-6 faster terms still count: measured 0.014 above the limit"
 )
 LEAK_EARLY = Tolerance(8e-2, "sampling", "the slope over 12 sets of each size has a standard error of 0.03")
 LEAK_AT_END = Tolerance(
