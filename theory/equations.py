@@ -61,6 +61,7 @@ SECTIONS = (
     "five_weights",
     "optimality",
     "high_dimension",
+    "discrete",
     "two_steps",
     "rank_plateaus",
     "population",
