@@ -41,6 +41,8 @@ MODULES = (
     "claims_in_weight",
     "claims_own_model",
     "claims_training",
+    "claims_variations",
+    "claims_variations_trained",
 )
 
 

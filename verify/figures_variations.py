@@ -1,0 +1,204 @@
+"""Figures of variations of the task: label noise, task covariance, shift at test, random context lengths, laws of tokens."""
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from ..numerics.losses import QuadraticLoss
+from ..numerics.tasks import RegressionTask
+from .claims_variations import turning_levels
+from .figures import Drawing, canvas, figure, listed, theory_levels
+from .style import LOSS, SERIES, TIME, Theme
+from .variations import (
+    LENGTH,
+    NOISY,
+    PLAIN,
+    RUNS,
+    SHORT,
+    SPECTRUM,
+    TURNING,
+    flow,
+    levels,
+    plateaus,
+    trained_loss,
+    trained_plateaus,
+    training,
+)
+
+
+def _curve(axes: Axes, name: str, color: str, label: str, theme: Theme, less: float = 0.0) -> None:
+    """The trained loss, thick and pale, the flow's over it, and the levels of theory."""
+    times = np.linspace(1.0, RUNS[name].duration, 1500)
+    axes.plot(training(name).times, trained_loss(name) - less, color=color, lw=4.0, alpha=0.35)
+    axes.plot(times, flow(name).loss_at(times) - less, color=color, lw=1.3, label=label)
+    for level in levels(RUNS[name].task):
+        axes.axhline(level - less, color=color, lw=0.9, ls=(0, (4, 3)), zorder=1)
+    axes.set(xlabel=TIME, ylabel=LOSS, xlim=(0, RUNS[name].duration))
+
+
+def _compared(*names: str) -> str:
+    return "\n".join(
+        f"{name}: theory {listed(levels(RUNS[name].task))}; trained {listed(trained_plateaus(name).levels)}; drops at t/tau = "
+        f"{listed(plateaus(name).drops, '.0f')} (flow), {listed(trained_plateaus(name).drops, '.0f')} (trained)."
+        for name in names
+    )
+
+
+SETTING = (
+    f"Separate attention, D = 3, N = {LENGTH}, H = 4, eigenvalues {listed(SPECTRUM, 'g')}, initial scale 0.1. Thin: gradient flow; "
+    "thick, pale: PyTorch on fresh sequences, its population loss; dashed: theory."
+)
+
+
+@figure("noise")
+def noise(theme: Theme) -> Drawing:
+    """Label noise: plateaus move up, drops stay where they are; the end as a function of the noise."""
+    picture, (left, right) = canvas(theme, 8.4, 3.4, ncols=2)
+    _curve(left, "plain", SERIES[0], r"$\sigma^2 = 0$", theme)
+    _curve(left, "noise", SERIES[1], r"$\sigma^2 = 1$", theme, less=NOISY.noise_variance)
+    left.set(ylabel=r"loss $\mathcal{L} - \sigma^2$", ylim=(0, 1.32))
+    left.legend(loc="upper right")
+    variances = np.linspace(0, 4, 81)
+    for length, color in zip((5, 10, 40, 160), SERIES[2:], strict=False):
+        tasks = [
+            RegressionTask(eigenvalues=SPECTRUM, context_length=length, noise_variance=float(one)) for one in variances
+        ]
+        right.plot(
+            variances, [levels(task)[-1] - task.noise_variance for task in tasks], color=color, label=f"N = {length}"
+        )
+    right.axhline(sum(SPECTRUM), color=theme.faint, lw=1, ls=(0, (4, 3)))
+    right.annotate("nothing learned", (4, sum(SPECTRUM)), va="bottom", ha="right", color=theme.ink, fontsize=9)
+    ends = {0.0: "plain", NOISY.noise_variance: "noise"}
+    marks = [trained_plateaus(name).levels[-1] - variance for variance, name in ends.items()]
+    right.plot(list(ends), marks, "o", color=SERIES[3], mec=theme.ink, ms=6, label="trained, N = 10")
+    right.set(xlabel=r"label noise $\sigma^2$", ylabel=r"final loss $-\,\sigma^2$", xlim=(0, 4.05), ylim=(0, 1.32))
+    right.legend(loc="lower right")
+    caption = (
+        f"Label noise (V1). {SETTING} The loss less the variance of the target's own noise. Noise adds to tr(Lambda) in a_d: it moves "
+        f"the plateaus, not the first drops.\n{_compared('plain', 'noise')}"
+    )
+    return Drawing(picture, caption)
+
+
+@figure("task-covariance")
+def task_covariance(theme: Theme) -> Drawing:
+    """Where growth and drops disagree, a head learns one direction, turns to the other, and a second head learns the first."""
+    picture, (left, right) = canvas(theme, 8.4, 3.4, ncols=2)
+    name, expected = "turning", turning_levels(TURNING)
+    times, run, maps = np.linspace(1.0, RUNS["turning"].duration, 2500), flow(name), training(name).effective_maps()
+    theory_levels(left, expected, theme, names=False)
+    for level, sets in zip(expected, (r"$\varnothing$", r"$\{1\}$", r"$\{2\}$", r"$\{1, 2\}$"), strict=True):
+        left.annotate(
+            sets, (1.0, level), xytext=(5, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
+            va="center", color=theme.theory,
+        )  # fmt: skip
+    left.plot(training(name).times, trained_loss(name), color=theme.trained, lw=4, alpha=0.6, label="trained")
+    left.plot(times, run.loss_at(times), color=theme.ink, lw=1.3, label="gradient flow")
+    left.set(xlabel=TIME, ylabel=LOSS, xlim=(0, RUNS[name].duration), ylim=(0, 0.78))
+    left.legend(loc="upper right")
+    along = np.array([np.diag(run.effective_map_at(t)) for t in times]) / TURNING.modes.levels
+    for d, color in enumerate(SERIES[:2]):
+        right.plot(training(name).times, maps[:, d, d] / TURNING.modes.levels[d], color=color, lw=4, alpha=0.35)
+        right.plot(times, along[:, d], color=color, label=rf"$B_{{{d + 1}{d + 1}}}$ over its final value")
+    right.set(xlabel=TIME, xlim=(0, RUNS[name].duration), ylim=(-0.05, 1.25))
+    right.legend(loc="upper left")
+    found, trained = plateaus(name), trained_plateaus(name)
+    caption = (
+        "Task vectors of covariance diag(0.3, 0.8), tokens of covariance diag(1, 0.5), N = 20, H = 3 (V2). Growth by lambda^2 omega "
+        f"({listed(TURNING.modes.growth if TURNING.modes.growth is not None else [], '.2f')}) begins with direction 1; the larger drop "
+        f"({listed(TURNING.modes.drops)}) is that of direction 2. The first head learns 1, turns to 2, and a second head learns 1.\n"
+        f"Theory: {listed(expected)}; flow: {listed(found.levels)}; trained: {listed(trained.levels)}.\n"
+        f"Drops at t/tau = {listed(found.drops, '.0f')} (flow), {listed(trained.drops, '.0f')} (trained)."
+    )
+    return Drawing(picture, caption)
+
+
+def _test(g: float, length: int) -> RegressionTask:
+    return RegressionTask(eigenvalues=g * PLAIN.eigenvalues, query_covariance=PLAIN.covariance, context_length=length)
+
+
+@figure("shift")
+def shift(theme: Theme) -> Drawing:
+    """The test loss of trained maps at other lengths and at other scales of the context."""
+    picture, (left, right) = canvas(theme, 8.4, 3.4, ncols=2)
+    lengths, scales = np.unique(np.geomspace(1, 1000, 60).round().astype(int)), np.linspace(0, 3, 121)[1:]
+    maps = training("plain").effective_maps()
+    B = maps[-len(maps) // 20 :].mean(axis=0)
+    for trained, color in zip((3, 10, 100), SERIES, strict=False):
+        task = RegressionTask(eigenvalues=SPECTRUM, context_length=trained)
+        learned = task.modes.effective_map()
+        losses = [QuadraticLoss.population(_test(1.0, int(n))).value(learned) for n in lengths]
+        left.plot(lengths, losses, color=color, label=f"trained at N = {trained}")
+        scaled = [QuadraticLoss.population(_test(float(g), trained)).value(learned) for g in scales]
+        right.plot(scales, scaled, color=color, label=f"N = {trained}")
+    best = [levels(_test(1.0, int(n)))[-1] for n in lengths]
+    left.plot(lengths, best, color=theme.ink, lw=1.0, ls=(0, (4, 3)), label="best map for the test")
+    few, some = [1, 3, 10, 40, 200], [0.5, 1.0, 1.5, 2.0, 2.5]
+    left.plot(
+        few, [QuadraticLoss.population(_test(1.0, n)).value(B) for n in few], "o", color=SERIES[1], mec=theme.ink, ms=5
+    )
+    right.plot(
+        some, [QuadraticLoss.population(_test(g, LENGTH)).value(B) for g in some], "o", color=SERIES[1], mec=theme.ink, ms=5,
+        label="PyTorch, N = 10",
+    )  # fmt: skip
+    right.axhline(sum(SPECTRUM), color=theme.faint, lw=1, ls=(0, (4, 3)))
+    right.axvline(2, color=theme.faint, lw=1, ls=(0, (4, 3)))
+    right.annotate("no answer", (0.03, sum(SPECTRUM)), va="bottom", color=theme.ink, fontsize=9)
+    left.set(xscale="log", xlabel="test length $N'$", ylabel="test loss", ylim=(0, 2.0), xlim=(1, 1000))
+    right.set(xlabel="scale $g$ of the context's covariance at test", xlim=(0, 3), ylim=(0, 4))
+    left.legend(loc="upper right")
+    right.legend(loc="upper left", bbox_to_anchor=(0.0, 0.92))
+    caption = (
+        f"Shift at test (V3). Maps learned on eigenvalues {listed(SPECTRUM, 'g')}, w ~ N(0, I). Left: test contexts of N' tokens. Right: "
+        "test contexts of covariance g Lambda with queries of covariance Lambda, N as in training: c - g (2 - g) E, worse than no "
+        "answer beyond g = 2. Lines: closed forms; points: the map of a PyTorch network trained at N = 10, averaged over the last 5 % "
+        f"of the run.\nTrained at 10, tested at 1, 10, 1000: "
+        f"{listed(QuadraticLoss.population(_test(1.0, n)).value(PLAIN.modes.effective_map()) for n in (1, 10, 1000))}; "
+        f"best: {listed(levels(_test(1.0, n))[-1] for n in (1, 10, 1000))}."
+    )
+    return Drawing(picture, caption)
+
+
+@figure("random-length")
+def random_length(theme: Theme) -> Drawing:
+    """Contexts of random length have the loss of their harmonic mean."""
+    picture, (left, right) = canvas(theme, 8.4, 3.4, ncols=2)
+    _curve(left, "plain", SERIES[0], f"$n = {LENGTH}$", theme)
+    _curve(left, "random length", SERIES[1], f"$n$ uniform on $1, \\dots, {LENGTH}$", theme)
+    left.set(ylim=(0, 1.32))
+    left.legend(loc="upper right")
+    lengths = np.unique(np.geomspace(1, 200, 50).round().astype(int))
+    effective = [
+        RegressionTask(eigenvalues=[1.0], context_lengths=range(1, int(n) + 1)).effective_context_length
+        for n in lengths
+    ]
+    right.plot(lengths, effective, color=SERIES[1], label="harmonic mean $N/H_N$")
+    right.plot(lengths, (lengths + 1) / 2, color=theme.faint, label="mean $(N+1)/2$")
+    right.plot(lengths, lengths, color=SERIES[0], lw=1, ls=(0, (4, 3)), label="longest $N$")
+    right.set(xscale="log", yscale="log", xlabel="longest context $N$", ylabel="effective length", xlim=(1, 200))
+    right.legend(loc="upper left")
+    caption = (
+        f"Contexts of random length (V4), averaged over the tokens there are. {SETTING} Left: one length, and all lengths up to it: the "
+        f"effective length is {SHORT.effective_context_length:.3f}.\n{_compared('plain', 'random length')}"
+    )
+    return Drawing(picture, caption)
+
+
+@figure("tokens")
+def tokens(theme: Theme) -> Drawing:
+    """Tokens of other laws: the same steps at other levels."""
+    picture, axes = canvas(theme, 6.8, 3.8)
+    laws = {
+        "Student": "Student, 8 degrees of freedom",
+        "plain": "Gaussian",
+        "sphere": "on an ellipsoid",
+        "signs": "signs",
+    }
+    for (name, label), color in zip(laws.items(), SERIES, strict=False):
+        _curve(axes, name, color, label, theme)
+    axes.set(ylim=(0, 1.32))
+    axes.legend(loc="upper right")
+    caption = (
+        f"Tokens of other laws with the same covariance (V5). {SETTING} Heavy tails act like a shorter context, kappa = 1.5 for Student; "
+        f"the drops come at the same times.\n{_compared(*laws)}"
+    )
+    return Drawing(picture, caption)
