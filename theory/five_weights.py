@@ -122,11 +122,15 @@ def _squares():
         **{part: lambda_**4 * square for part, square in zip(("11", "22", "12"), _squares(), strict=True)},
     },
     conditions=(
-        "White tokens, Lambda = lambda I; a portion p of the task vectors is random and the others are r e with |e| = 1",
-        r"The head has $\boldsymbol{v}_i$ = a e, u_i = m e and U_i = U_1 e e' + U_2 (I - e e'), where the growth is fastest",
-        r"$\boldsymbol{\Gamma}$ is the form as a matrix, rows (a, v_i), columns (U_1, $\sqrt{D-1}\,U_2$, m)",
+        r"White tokens, $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$; a portion p of the task vectors is random, the others are "
+        r"$r\boldsymbol{e}$ with $|\boldsymbol{e}|=1$",
+        r"Head i has $\boldsymbol{v}_i=a\boldsymbol{e}$, $\boldsymbol{u}_i=m\boldsymbol{e}$, "
+        r"$\boldsymbol{U}_i=U_1\boldsymbol{ee}^\top+U_2(\boldsymbol{I}-\boldsymbol{ee}^\top)$; nothing grows faster",
+        r"$\boldsymbol{\Gamma}$ is the form as a matrix, rows $(a,v_i)$, columns $(U_1,\sqrt{D-1}\,U_2,m)$",
         r"Near the origin the weights grow as $e^{\gamma t/\tau}$ with the largest singular value $\gamma$ of $\boldsymbol{\Gamma}$",
-        r"Head j has $\boldsymbol{v}_j$ = a f, u_j = m f, U_j = U_1 f e' + U_2 e f' and v_j = 0, with f across e: its row is shorter",
+        r"Head j turns with $\boldsymbol{f}$ across $\boldsymbol{e}$: $\boldsymbol{v}_j=a\boldsymbol{f}$, "
+        r"$\boldsymbol{u}_j=m\boldsymbol{f}$, $v_j=0$, $\boldsymbol{U}_j=U_1\boldsymbol{fe}^\top+U_2\boldsymbol{ef}^\top$; "
+        r"its coefficients are a shorter row than $(\boldsymbol{\Gamma\Gamma}^\top)_{11}$",
     ),
 )
 def escape() -> Derivation:
@@ -193,9 +197,12 @@ def _odd():
         "leaving": 0,
     },
     conditions=(
-        "White tokens; the fixed task vector is r e with |e| = 1, and f and g are directions across e and each other",
-        r"One head with $\boldsymbol{v}$ = a e, u = m e, U = U_1 e e' + U_2 (I - e e'); E(y_q y_hat) is in (V6-escape)",
-        "s moves the blocks along f, f e', e f', f g' and f f' - g g', by any amounts: no slope, so the flow stays symmetric",
+        r"White tokens; the fixed task vector is $r\boldsymbol{e}$ with $|\boldsymbol{e}|=1$; $\boldsymbol{f}$ and $\boldsymbol{g}$ "
+        r"are unit vectors across $\boldsymbol{e}$ and each other",
+        r"One head with $\boldsymbol{v}=a\boldsymbol{e}$, $\boldsymbol{u}=m\boldsymbol{e}$, "
+        r"$\boldsymbol{U}=U_1\boldsymbol{ee}^\top+U_2(\boldsymbol{I}-\boldsymbol{ee}^\top)$; its correlation with $y_q$ is in (V6-escape)",
+        r"s moves the blocks along $\boldsymbol{f}$, $\boldsymbol{fe}^\top$, $\boldsymbol{ef}^\top$, $\boldsymbol{fg}^\top$ and "
+        r"$\boldsymbol{ff}^\top-\boldsymbol{gg}^\top$ by any amounts: no slope, so the flow stays symmetric",
         r"From initial weights of scale w_init, H heads follow one such head until the next rank grows, up to a relative error of the "
         r"order of w_init to the power $1-\sigma_2/\sigma_1$, with the singular values of $\boldsymbol{\Gamma}$ in (V6-escape)",
     ),

@@ -75,7 +75,7 @@ def moving_laws() -> Derivation:
     typed=lambda: _leaks(*(Trace(Lambda**k) for k in range(1, 5))),
     conditions=(
         "P independent sequences with w ~ N(0, I); the blocks are zero in every head, and B = 0, as on the first plateau",
-        r"For $\boldsymbol{v}_i$: U_i = I, its direction where the tokens are white",
+        r"For $\boldsymbol{v}_i$: $\boldsymbol{U}_i=\boldsymbol{I}$, its direction where the tokens are white",
         "The mean over the set is P^(-1/2) times a variable of fixed variance, so every block moves at this rate",
     ),
 )

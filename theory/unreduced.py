@@ -149,7 +149,7 @@ def given_task() -> Derivation:
     },
     conditions=(
         HEADS,
-        "A portion p of the task vectors is drawn from N(0, I), the others are w_0; several fixed vectors: average over w_0",
+        "A portion p of the task vectors is random, w ~ N(0, I), the others are w_0; several fixed vectors: average over w_0",
         "p = 1 is the in-context test of the paper, p = 0 its in-weight test",
     ),
 )
