@@ -39,6 +39,7 @@ MODULES = (
     "claims_merged",
     "claims_landscape",
     "claims_in_weight",
+    "claims_in_weight_curves",
     "claims_own_model",
     "claims_training",
     "claims_variations",

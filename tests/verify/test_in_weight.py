@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from iclflow.verify import figures_in_weight_theory
-from iclflow.verify.claims_in_weight import _apart, descending, five_weights, flowing, half_time, reduced_flow
+from iclflow.verify.claims_in_weight_curves import apart, descending, five_weights, flowing, half_time, reduced_flow
 from iclflow.verify.figures import draw
 from iclflow.verify.in_weight import EVERY, InWeightSetting, descended, trained
 
@@ -29,14 +29,14 @@ def test_all_routes_start_from_the_same_weights():
 
 def test_training_follows_theory_and_not_its_mistakes():
     expected, runs = flowing(SMALL), descended(SMALL)
-    assert _apart(runs, expected, np.max) < 0.05
-    assert _apart(runs, half_time(SMALL), np.max) > 0.2
-    assert _apart(runs, reduced_flow(SMALL), np.max) > 0.1
-    assert _apart(runs, flowing(replace(SMALL, portion=0.2)), np.max) > 0.2
+    assert apart(runs, expected, np.max) < 0.05
+    assert apart(runs, half_time(SMALL), np.max) > 0.2
+    assert apart(runs, reduced_flow(SMALL), np.max) > 0.1
+    assert apart(runs, flowing(replace(SMALL, portion=0.2)), np.max) > 0.2
 
 
 def test_sgd_follows_descent_with_the_same_steps():
-    assert _apart(trained(SMALL), descending(SMALL), np.mean) < 0.05
+    assert apart(trained(SMALL), descending(SMALL), np.mean) < 0.05
 
 
 def test_figure_names_each_curve_and_its_difference(monkeypatch):
