@@ -12,8 +12,9 @@ refused, and every survivor with the ground on which it is equal. It exits with 
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -58,25 +59,21 @@ def mutants(entry: Equation, limit: int, rng: np.random.Generator) -> Iterator[t
     statement = entry.statement
     by_kind: dict[str, list] = {}
     for path, formula in leaves(statement):
-        for kind, change, place, new in changes(formula):
-            by_kind.setdefault(kind, []).append((f"{kind} {change}", path, formula, place, new))
+        for kind, template, subject, place, make in changes(formula):
+            by_kind.setdefault(kind, []).append((f"{kind} {template}", subject, path, formula, place, make))
     for candidates in by_kind.values():
         rng.shuffle(candidates)  # type: ignore[arg-type]
     taken = 0
     while taken < limit and any(by_kind.values()):
         for candidates in by_kind.values():
             if candidates and taken < limit:
-                change, path, formula, place, new = candidates.pop()
-                mutated = _formula_with(formula, place, new)
+                template, subject, path, formula, place, make = candidates.pop()
+                mutated = _formula_with(formula, place, make)
                 if mutated is not None:
                     taken += 1
                     where = "".join(f"[{step}]" for step in path)
-                    yield (
-                        f"{change}{f' in {where}' if where else ''}",
-                        rebuilt(statement, path, mutated),
-                        formula,
-                        mutated,
-                    )
+                    change = template.format(subject) + (f" in {where}" if where else "")
+                    yield change, rebuilt(statement, path, mutated), formula, mutated
 
 
 def leaves(statement: Any, path: tuple = ()) -> Iterator[tuple[tuple, sympy.Basic]]:
@@ -111,64 +108,76 @@ def rebuilt(statement: Any, path: tuple, formula: sympy.Basic) -> Any:
     return type(statement)(rebuilt(part, rest, formula) if i == step else part for i, part in enumerate(statement))
 
 
-def changes(formula: sympy.Basic) -> Iterator[tuple[str, str, tuple, Any]]:
-    """(kind, description, place, new node) of every change of one place; some of them are no formulas."""
+def changes(formula: sympy.Basic) -> Iterator[tuple[str, str, Any, tuple, Callable[[], Any]]]:
+    """(kind, description, what is changed, its place, how to make the new node) of every change of one place."""
     letters = sorted(formula.atoms(MatrixSymbol) | ALPHABET, key=str)
-    yield "sign", "of the whole", (), -formula
-    yield "factor", "2 on the whole", (), 2 * formula
-    yield "factor", "1 + 1/N on the whole", (), (1 + 1 / N) * formula
+    yield "sign", "of the whole", None, (), lambda: -formula
+    yield "factor", "2 on the whole", None, (), lambda: 2 * formula
+    yield "factor", "1 + 1/N on the whole", None, (), lambda: (1 + 1 / N) * formula
     scalars = sorted(formula.free_symbols - {N} - set(SIZES), key=str)
     scalars = [symbol for symbol in scalars if isinstance(symbol, Symbol)]
     for place, node in _places(formula):
-        for kind, change, new in _node_changes(node, letters, scalars):
-            yield kind, change, place, new
+        for kind, template, subject, make in _node_changes(node, letters, scalars):
+            yield kind, template, subject, place, make
 
 
-def _formula_with(formula, place: tuple, new) -> sympy.Basic | None:
+def _formula_with(formula, place: tuple, make: Callable[[], Any]) -> sympy.Basic | None:
     """The formula with one node replaced; None where that changes nothing or is no formula, such as a sum of unlike shapes."""
     try:
-        mutated = _with(formula, place, new)
+        mutated = _with(formula, place, make())
         return mutated if mutated != formula and _is_well_formed(mutated) else None
     except (ValueError, TypeError, AttributeError, NotImplementedError):
         return None
 
 
-def _node_changes(node, letters, scalars) -> Iterator[tuple[str, str, Any]]:
+def _node_changes(node, letters, scalars) -> Iterator[tuple[str, str, Any, Callable[[], Any]]]:
     if isinstance(node, sympy.Add | MatAdd):
         for i, term in enumerate(node.args):
-            others = [other for j, other in enumerate(node.args) if j != i]
-            yield "sign", f"of {term}", node.func(*others, -term)
-            yield "factor", f"2 on {term}", node.func(*others, 2 * term)
-            yield "dropped", f"{term}", node.func(*others) if len(others) > 1 else others[0]
+            yield "sign", "of {}", term, partial(_sum_with, node, i, -1)
+            yield "factor", "2 on {}", term, partial(_sum_with, node, i, 2)
+            yield "dropped", "{}", term, partial(_sum_with, node, i, 0)
     elif isinstance(node, sympy.Pow | MatPow) and not isinstance(node, Inverse) and node.exp.is_number:
-        yield "exponent", f"of {node}, by 1 more", node.func(node.base, node.exp + 1)
+        yield "exponent", "of {}, by 1 more", node, lambda: node.func(node.base, node.exp + 1)
         if isinstance(node, sympy.Pow):
-            yield "exponent", f"of {node}, negated", sympy.Pow(node.base, -node.exp)
+            yield "exponent", "of {}, negated", node, lambda: sympy.Pow(node.base, -node.exp)
     elif isinstance(node, Inverse):
-        yield "exponent", f"of {node}, negated", node.arg
+        yield "exponent", "of {}, negated", node, lambda: node.arg
     elif isinstance(node, Transpose):
-        yield "transposed", f"{node}", node.arg
+        yield "transposed", "{}", node, lambda: node.arg
     elif isinstance(node, MatrixSymbol):
-        if not getattr(node, "is_symmetric_letter", False) and node.shape[0] == node.shape[1] != 1:
-            yield "transposed", f"{node}", node.T
+        square = node.shape[0] == node.shape[1] != 1
+        if square and not getattr(node, "is_symmetric_letter", False):
+            yield "transposed", "{}", node, lambda: node.T
         for other in letters:
             if other != node and other.shape == node.shape:
-                yield "letter", f"{other} for {node}", other
-        if node.shape[0] == node.shape[1] != 1:
-            yield "exponent", f"of {node}, by 1 more", node * node
+                yield "letter", "{0[0]} for {0[1]}", (other, node), partial(_itself, other)
+        if square:
+            yield "exponent", "of {}, by 1 more", node, lambda: node * node
     elif node == N:
-        yield "N", "to N + 1", N + 1
+        yield "N", "to N + 1", None, lambda: N + 1
     elif isinstance(node, Symbol):
-        yield "exponent", f"of {node}, by 1 more", node**2
-        yield "factor", f"2 on {node}", 2 * node
+        yield "exponent", "of {}, by 1 more", node, lambda: node**2
+        yield "factor", "2 on {}", node, lambda: 2 * node
         for other in scalars:
             if other != node:
-                yield "letter", f"{other} for {node}", other
+                yield "letter", "{0[0]} for {0[1]}", (other, node), partial(_itself, other)
     elif isinstance(node, sympy.Rational) and node not in (0, -1):
-        yield "factor", f"{node + 1} for {node}", node + 1
+        yield "factor", "1 more than {}", node, lambda: node + 1
     elif isinstance(node, Trace | sympy.Function):
-        yield "sign", f"of {node}", -node
-        yield "factor", f"2 on {node}", 2 * node
+        yield "sign", "of {}", node, lambda: -node
+        yield "factor", "2 on {}", node, lambda: 2 * node
+
+
+def _itself(node):
+    return node
+
+
+def _sum_with(node, index: int, factor: int):
+    """The sum with one term multiplied by a factor, or dropped."""
+    others = [term for i, term in enumerate(node.args) if i != index]
+    if factor:
+        return node.func(*others, factor * node.args[index])
+    return node.func(*others) if len(others) > 1 else others[0]
 
 
 def _places(formula: sympy.Basic, place: tuple = ()) -> Iterator[tuple[tuple, sympy.Basic]]:
