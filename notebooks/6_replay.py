@@ -23,7 +23,6 @@
 # %%
 # %matplotlib inline
 # %config InlineBackend.figure_formats = ["retina"]
-import time
 from pathlib import Path
 
 import numpy as np
@@ -47,12 +46,12 @@ equation("87-features").derive()
 folder = next(
     path for path in (Path("../tests/data"), Path("tests/data")) if path.is_dir()
 )
+upper = np.triu_indices(60)  # the distinct features of D = 4
 runs = {}
 for name in ("merged_D4", "separate_rank1_D4", "separate_rank2_D4"):
     file = dict(np.load(folder / f"{name}.npz"))
-    quadratic = np.zeros((len(file["linear"]),) * 2)
-    quadratic[np.triu_indices(len(quadratic))] = file["quadratic"]
-    quadratic += np.triu(quadratic, 1).T
+    quadratic = np.zeros((60, 60))
+    quadratic[upper] = quadratic.T[upper] = file["quadratic"]
     moments = SampleMoments(
         quadratic,
         file["linear"],
@@ -60,53 +59,38 @@ for name in ("merged_D4", "separate_rank1_D4", "separate_rank2_D4"):
         int(file["count"]),
         gram_index(4),
     )
-    parts = [
-        part
-        for part in ("value", "key_query", "key", "query")
-        if f"init.{part}" in file
-    ]
+    parts = ("value", "key_query") if "merged" in name else ("value", "key", "query")
     weights = tuple(file[f"init.{part}"][None, None] for part in parts)
-    began = time.perf_counter()
-    ensemble = Ensemble([moments])
-    maps = np.concatenate(
-        [
-            maps
-            for maps, _ in ensemble.descend(
-                weights, float(file["learning_rate"]), int(file["steps"])
-            )
-        ]
-    )
-    loss = ensemble.losses(maps)[:, 0, 0]
-    every = -(-len(loss) // len(file["loss"]))
-    runs[name] = (
-        np.arange(len(loss)),
-        loss,
-        np.arange(0, len(loss), every),
-        file["loss"],
-    )
-    difference = np.abs(loss[::every] / file["loss"] - 1).max()
-    print(
-        f"{name:18} {len(loss):6} steps in {time.perf_counter() - began:4.1f} s, largest relative difference {difference:.1e}"
-    )
+
+    ensemble, steps = Ensemble([moments]), int(file["steps"])
+    blocks = ensemble.descend(weights, float(file["learning_rate"]), steps)
+    loss = ensemble.losses(np.concatenate([maps for maps, _ in blocks]))[:, 0, 0]
+
+    recorded = np.arange(0, steps, -(-steps // len(file["loss"])))
+    difference = np.abs(loss[recorded] / file["loss"] - 1).max()
+    print(f"{name:18} {steps:6} steps, largest relative difference {difference:.1e}")
+    runs[name] = (loss, recorded, file["loss"])
     assert difference < 5e-5
 
 # %%
 with themed() as theme:
     picture, panels = canvas(theme, 8.4, 2.9, ncols=3, sharey=True)
-    for axes, (name, (steps, loss, recorded, official)) in zip(
+    for axes, (name, (loss, recorded, official)) in zip(
         panels, runs.items(), strict=True
     ):
         axes.plot(
             recorded,
             official,
             color=theme.trained,
-            lw=4,
+            lw=5,
             label="official code, float32",
         )
-        axes.plot(steps, loss, color=theme.ink, lw=1, label="replayed from moments")
-        axes.set(xlabel="step", title=name.removesuffix("_D4").replace("_", ", "))
-    panels[0].set_ylabel(LOSS)
-    panels[0].legend()
+        axes.plot(loss, color=theme.ink, lw=1.2, label="replayed from moments")
+        axes.set(
+            xlabel="step", title=name.removesuffix("_D4").replace("_rank", ", rank ")
+        )
+    panels[0].set(ylabel=LOSS, ylim=(0, None))
+    panels[1].legend(loc="upper right")
 picture
 
 # %%
