@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..theory import TracePolynomial, words
-from ..theory.trace_algebra import coefficient_of
+from ..theory.coefficients import coefficient_of
 from .compile import compile_expression
 
 __all__ = ["multilinear_tensor"]

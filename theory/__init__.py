@@ -1,8 +1,9 @@
 """Symbols and derivations: the paper's formulas, computed from its definitions."""
 
 from .calculus import collect, derivative, explicit, gradient, hessian_form, substitute
+from .laws import Fixed, Gaussian, Mixture, SampleCovariance
 from .model import Model
-from .moments import Fixed, Gaussian, Mixture, SampleCovariance, expect
+from .moments import expect
 from .trace_algebra import TracePolynomial
 
 __all__ = [

@@ -20,19 +20,9 @@ from sympy.matrices.expressions import MatrixSymbol
 from sympy.tensor.indexed import Indexed
 
 from . import words
-from .trace_algebra import (
-    Terms,
-    TracePolynomial,
-    accumulate,
-    close_ports,
-    coefficient_of,
-    open_ports,
-    polynomial_of_word,
-    product,
-    scalar_of,
-    total,
-    zero,
-)
+from .coefficients import coefficient_of, scalar_of
+from .ports import close_ports, open_ports
+from .trace_algebra import Terms, TracePolynomial, accumulate, polynomial_of_word, product, total, zero
 
 __all__ = ["collect", "derivative", "explicit", "gradient", "hessian_form", "substitute"]
 

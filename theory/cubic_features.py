@@ -11,7 +11,8 @@ from .calculus import gradient, substitute
 from .derivation import Derivation, Step
 from .equations import register
 from .kronecker import index, kron_entry, kron_product, kron_times_vec, vec_entry, vec_times_vec
-from .moments import Gaussian, expect
+from .laws import Gaussian
+from .moments import expect
 from .networks import AT, OTHER, feature
 from .notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, beta, symmetric_matrix, v_i, w, x_q, y_q
 from .rewriting import rewrite

@@ -8,7 +8,8 @@ from sympy import Identity, ZeroMatrix
 
 from .derivation import Derivation, Step
 from .equations import define, register
-from .moments import Gaussian, SampleCovariance, expect
+from .laws import Gaussian, SampleCovariance
+from .moments import expect
 from .notation import D, H, MatrixLetter, R, symmetric_matrix, vector, w_init
 from .trace_algebra import TracePolynomial
 

@@ -15,8 +15,9 @@ from .calculus import substitute
 from .derivation import Derivation, Step
 from .equations import register
 from .landscape import fixed_map_along
+from .laws import Gaussian
 from .levels import loss_along
-from .moments import Gaussian, expect
+from .moments import expect
 from .notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, lambda_, sigma, vector, w
 from .population import Sigma_w, general_moments, zeta
 from .reduction import a

@@ -5,7 +5,8 @@ from sympy import Rational, Symbol, Trace, exp, log, sqrt
 from .calculus import substitute
 from .derivation import Derivation, Step
 from .equations import register
-from .moments import Gaussian, expect
+from .laws import Gaussian
+from .moments import expect
 from .notation import D, Lambda, Lambda_q, beta, tau, w_init, x_q, y_q
 from .reduction import alpha, gamma
 from .sigmoid import effective_start, plateau_time, rho, s_0, time_to_norm, truncated_plateau_time

@@ -20,7 +20,8 @@ from sympy.matrices.expressions import MatrixSymbol
 
 from . import words
 from .calculus import gradient
-from .moments import PAPER_LAWS, Law, SampleCovariance, expect
+from .laws import PAPER_LAWS, Law, SampleCovariance
+from .moments import expect
 from .notation import D, Lambda, N, y_q
 from .trace_algebra import TracePolynomial
 

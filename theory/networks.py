@@ -13,7 +13,8 @@ from .calculus import gradient
 from .derivation import Derivation, Step
 from .equations import define, register
 from .kronecker import index, vec_entry, vec_times_vec
-from .moments import Fixed, Gaussian, expect
+from .laws import Fixed, Gaussian
+from .moments import expect
 from .notation import B, D, H, MatrixLetter, beta, matrix, symmetric_matrix, tau, v_i, vector, x_q, y_q
 from .rewriting import block_product, rewrite, sum_over
 from .trace_algebra import TracePolynomial

@@ -25,7 +25,8 @@ from .calculus import derivative, gradient, hessian_form, substitute
 from .derivation import Derivation, Step
 from .equations import register
 from .label_noise import noisy_eigenvalue
-from .moments import Fixed, Gaussian, SampleCovariance, expect
+from .laws import Fixed, Gaussian, SampleCovariance
+from .moments import expect
 from .notation import D, Lambda, Lambda_hat, N, beta, lambda_, sigma, symmetric_matrix, vector, w, x_q
 from .population import zeta
 from .rewriting import rewrite

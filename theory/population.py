@@ -15,7 +15,8 @@ from sympy import Trace
 from .calculus import substitute
 from .derivation import Derivation, Step
 from .equations import register
-from .moments import Fixed, Gaussian, SampleCovariance, expect
+from .laws import Fixed, Gaussian, SampleCovariance
+from .moments import expect
 from .notation import (
     B,
     D,

@@ -17,7 +17,8 @@ import sympy
 from sympy.core.function import AppliedUndef
 
 from . import words
-from .trace_algebra import TracePolynomial, scalar_of
+from .coefficients import scalar_of
+from .trace_algebra import TracePolynomial
 
 __all__ = ["latex", "text"]
 

@@ -16,8 +16,10 @@ index, finally, is the rule sum_k e_k e_k' = I: :func:`sum_over`.
 from collections.abc import Mapping
 
 from . import words
-from .moments import Gaussian, expect
-from .trace_algebra import TracePolynomial, close_ports, open_ports, polynomial_of_word, total, zero
+from .laws import Gaussian
+from .moments import expect
+from .ports import close_ports, open_ports
+from .trace_algebra import TracePolynomial, polynomial_of_word, total, zero
 
 __all__ = ["block_product", "block_transpose", "rewrite", "sum_over"]
 

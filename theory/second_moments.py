@@ -9,7 +9,8 @@ from sympy import Trace
 from .calculus import collect
 from .derivation import Derivation, Step
 from .equations import register
-from .moments import Gaussian, expect
+from .laws import Gaussian
+from .moments import expect
 from .notation import D, Lambda, Lambda_hat, N, lambda_, matrix, vector
 from .rewriting import rewrite
 from .trace_algebra import TracePolynomial

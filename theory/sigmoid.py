@@ -30,7 +30,8 @@ from sympy import (
 
 from .calculus import substitute
 from .derivation import Derivation
-from .moments import Gaussian, expect
+from .laws import Gaussian
+from .moments import expect
 from .notation import B, D, H, Lambda, lambda_, t, tau, vector, w_init
 from .reduction import alignment_flow, alpha, cross_moment_norm, gamma, p, s, white_moments
 from .residual import require_zero

@@ -22,10 +22,11 @@ from typing import Any
 from sympy import Add, Expr, IndexedBase, Mul, S, Sum, Symbol, Trace
 
 from . import words
+from .coefficients import coefficient_of
 from .moments import expect
 from .notation import D, Lambda, Lambda_hat, M, lambda_, symmetric_matrix
 from .reduction import T  # tr(Lambda)
-from .trace_algebra import TracePolynomial, coefficient_of
+from .trace_algebra import TracePolynomial
 
 __all__ = [
     "P",

@@ -29,7 +29,8 @@ from sympy import (
 from .calculus import collect, substitute
 from .derivation import Derivation, Step
 from .equations import register
-from .moments import Gaussian, expect
+from .laws import Gaussian
+from .moments import expect
 from .notation import D, Lambda, N, lambda_, matrix, sigma, vector
 from .population import Sigma_w, any_tokens, fourth
 from .reduction import T

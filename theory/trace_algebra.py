@@ -23,35 +23,26 @@ Denominators that are sums, as in N / (N - D - 1), are kept as powers of their i
 
 from collections.abc import Iterable
 from fractions import Fraction
-from functools import cache, lru_cache, reduce
-from itertools import groupby
+from functools import lru_cache
 from typing import Any
 
-import sympy
-from sympy import (
-    Add,
-    BlockMatrix,
-    Expr,
-    Integer,
-    MatAdd,
-    MatMul,
-    MatPow,
-    Mul,
-    Pow,
-    Rational,
-    Symbol,
-    Trace,
-)
-from sympy.core.function import AppliedUndef
-from sympy.matrices.expressions import Identity, Inverse, MatrixSymbol, Transpose, ZeroMatrix
-from sympy.matrices.expressions.matexpr import MatrixElement
-from sympy.tensor.indexed import Indexed
+from sympy import Expr
 
 from . import words
+from .coefficients import (
+    Coefficient,
+    Number,
+    Scalars,
+    exact,
+    has_sum,
+    lowest_terms,
+    multiply_scalars,
+    rational,
+    scalar_of,
+)
 
-Scalars = tuple[tuple[int, int], ...]
 Term = tuple[Scalars, tuple[words.Word, ...], Any]  # the last is a word, or None where the polynomial is scalar
-Terms = dict[Term, "int | Fraction"]
+Terms = dict[Term, Number]
 
 __all__ = ["TracePolynomial"]
 
@@ -59,30 +50,6 @@ SUPPORTED = (
     "sums, products, integer powers, transposes, inverses of products and traces of matrix symbols, with coefficients that are "
     "rational in scalar symbols"
 )
-
-_generators: list[Expr] = []  # symbols, and the irreducible sums that stand in denominators
-_generator_index: dict[Expr, int] = {}
-_sums: set[int] = set()  # the generators that are sums: they occur with negative exponents only
-
-
-def _generator(expression: Expr) -> int:
-    index = _generator_index.get(expression)
-    if index is None:
-        index = _generator_index[expression] = len(_generators)
-        _generators.append(expression)
-        if isinstance(expression, Add):
-            _sums.add(index)
-    return index
-
-
-@lru_cache(maxsize=1 << 16)
-def multiply_scalars(left: Scalars, right: Scalars) -> Scalars:
-    if not left or not right:
-        return left or right
-    exponents = dict(left)
-    for generator, exponent in right:
-        exponents[generator] = exponents.get(generator, 0) + exponent
-    return tuple(sorted((g, e) for g, e in exponents.items() if e))
 
 
 def multiply_traces(left: tuple[words.Word, ...], right: Iterable[words.Word]) -> tuple[words.Word, ...]:
@@ -98,12 +65,12 @@ def trace_of(word: words.Word) -> Terms:
         terms = {
             (multiply_scalars(s, s2), t, None): n * n2
             for (s, t, _), n in terms.items()
-            for (s2, _, _), n2 in read(size).terms.items()
+            for (s2, _, _), n2 in TracePolynomial(size).terms.items()
         }
     return terms
 
 
-def accumulate(terms: Terms, term: Term, number: "int | Fraction") -> None:
+def accumulate(terms: Terms, term: Term, number: Number) -> None:
     """Add ``number`` times ``term`` to ``terms``, dropping what cancels."""
     total = terms.get(term, 0) + number
     if total:
@@ -132,13 +99,17 @@ class TracePolynomial:
     conditions: frozenset
 
     def __new__(cls, expression) -> "TracePolynomial":
-        return expression if isinstance(expression, TracePolynomial) else read(expression)
+        if isinstance(expression, TracePolynomial):
+            return expression
+        from .sympy_forms import read  # which builds on this class
+
+        return read(expression)
 
     @classmethod
     def from_terms(cls, terms: Terms, shape: tuple | None, conditions: frozenset = frozenset()) -> "TracePolynomial":
         """Wrap terms that are canonical already, but for sums in denominators, which are reduced here."""
         self = object.__new__(cls)
-        if _sums and any(generator in _sums for scalars, _, _ in terms for generator, _ in scalars):
+        if any(has_sum(scalars) for scalars, _, _ in terms):
             terms = _lowest_terms(terms)
         for name, value in (("terms", terms), ("shape", shape), ("conditions", conditions)):
             object.__setattr__(self, name, value)
@@ -219,7 +190,7 @@ class TracePolynomial:
         if self.shape[0] != self.shape[1]:
             raise ValueError(f"trace: needs a square matrix, got shape {self.shape} in {self}")
         terms: Terms = {}
-        identity = read(self.shape[0]).terms
+        identity = TracePolynomial(self.shape[0]).terms
         for (scalars, traces, word), number in self.terms.items():
             for (inner, closed, _), factor in (trace_of(word) if word else identity).items():
                 accumulate(
@@ -255,11 +226,11 @@ class TracePolynomial:
             generators.update(generator for generator, _ in scalars)
             letters.update(*traces, word or ())
         found: set = {words.symbol_of(code) for code in letters}
-        return found.union(*(_generators[generator].free_symbols for generator in generators))
+        return found.union(*(scalar_of(generator).free_symbols for generator in generators))
 
     # To SymPy, and to the reader
 
-    def groups(self) -> list[tuple[dict[Scalars, "int | Fraction"], tuple[words.Word, ...], words.Word | None]]:
+    def groups(self) -> list[tuple[Coefficient, tuple[words.Word, ...], words.Word | None]]:
         """The terms gathered by their traces and word, each with its coefficient {scalars: number}, in the order of print."""
         gathered: dict = {}
         for (scalars, traces, word), number in self.terms.items():
@@ -269,16 +240,9 @@ class TracePolynomial:
 
     def to_sympy(self) -> Expr:
         """The SymPy expression: a MatrixExpr, or a scalar with Trace factors. ``TracePolynomial(p.to_sympy()) == p``."""
-        summands = []
-        for coefficient, traces, word in self.groups():
-            factors = [Trace(_sympy_word(words.readable_rotation(one))) for one in traces]
-            scalar = Mul(_sympy_coefficient(coefficient), *factors)
-            summands.append(scalar if word is None else _sympy_word(word, self.shape, scalar))
-        if self.shape is None:
-            return Add(*summands)
-        if not summands:
-            return ZeroMatrix(*self.shape)
-        return MatAdd(*summands) if len(summands) > 1 else summands[0]
+        from .sympy_forms import write
+
+        return write(self)
 
     def __str__(self):
         from .printing import text
@@ -297,7 +261,7 @@ class TracePolynomial:
 
 
 def _rebuild(expression, conditions):
-    plain = read(expression)
+    plain = TracePolynomial(expression)
     return TracePolynomial.from_terms(plain.terms, plain.shape, conditions)
 
 
@@ -305,7 +269,7 @@ def _operand(value):
     if isinstance(value, TracePolynomial):
         return value
     if isinstance(value, int | Fraction | Expr):
-        return read(value)
+        return TracePolynomial(value)
     return NotImplemented
 
 
@@ -390,60 +354,6 @@ def polynomial_of_word(word: words.Word, shape: tuple | None) -> TracePolynomial
     return TracePolynomial.from_terms({((), tuple(sorted(cut)), kept): 1}, None if kept is None else shape)
 
 
-# A matrix-valued term l' P r, closed by a constant vector at each end, is a scalar term: what is done to closed words serves open ones.
-
-
-class _Port(MatrixSymbol):
-    """A constant vector that no user's symbol can be equal to, whatever its name."""
-
-
-@cache
-def _ports(rows, columns) -> tuple[words.Word, words.Word]:
-    """The letters l' and r that close an open word; none where the dimension is 1 already."""
-    left = () if rows == 1 else words.transpose((words.letter(_Port("<left>", rows, 1)),))
-    right = () if columns == 1 else (words.letter(_Port("<right>", columns, 1)),)
-    return left, right
-
-
-def close_ports(polynomial: TracePolynomial) -> Terms:
-    """The terms of l' P r for a matrix-valued P (its shape says how to open them again); of P itself for a scalar."""
-    if polynomial.shape is None:
-        return polynomial.terms
-    left, right = _ports(*polynomial.shape)
-    terms: Terms = {}
-    for (scalars, traces, word), number in polynomial.terms.items():
-        for (inner, closed, _), factor in trace_of(left + word + right).items():
-            accumulate(
-                terms, (multiply_scalars(scalars, inner), multiply_traces(traces, closed), None), number * factor
-            )
-    return terms
-
-
-def open_ports(terms: Terms, shape: tuple | None, conditions: frozenset = frozenset()) -> TracePolynomial:
-    """The polynomial P of the given shape whose closed form l' P r has these terms."""
-    if shape is None:
-        return TracePolynomial.from_terms(terms, None, conditions)
-    left, right = _ports(*shape)
-    opened: Terms = {}
-    for (scalars, traces, _), number in terms.items():
-        head, tail, others = (), (), []
-        for closed in traces:
-            cut = words.cut_position(closed)
-            turned = closed if cut is None else closed[cut:] + closed[:cut]
-            if (right and right[0] ^ 1 == turned[0]) or (left and left[0] ^ 1 == turned[-1]):
-                turned = words.transpose(turned)
-            if left and turned[0] == left[0]:
-                head = turned[1:]
-            elif right and turned[-1] == right[0]:
-                tail = turned[:-1]
-            else:
-                others.append(closed)
-        if right and head[-1:] == right:
-            head = head[:-1]
-        accumulate(opened, (scalars, tuple(others), head + tail), number)
-    return TracePolynomial.from_terms(opened, shape, conditions)
-
-
 def _invert(value: TracePolynomial) -> TracePolynomial:
     if value.shape is None:
         if not value.terms:
@@ -454,12 +364,14 @@ def _invert(value: TracePolynomial) -> TracePolynomial:
             )
         if len(value.terms) == 1:
             (((scalars, _, _), number),) = value.terms.items()
-            if not any(generator in _sums for generator, _ in scalars):
+            if not has_sum(scalars):
                 flipped = tuple((generator, -exponent) for generator, exponent in scalars)
                 return TracePolynomial.from_terms(
-                    {(flipped, (), None): _exact(1 / Fraction(number))}, None, value.conditions
+                    {(flipped, (), None): exact(1 / Fraction(number))}, None, value.conditions
                 )
-        return TracePolynomial.from_terms(_rational(1 / value.to_sympy()), None, value.conditions)
+        return TracePolynomial.from_terms(
+            {(scalars, (), None): n for scalars, n in rational(1 / value.to_sympy()).items()}, None, value.conditions
+        )
     if len(value.terms) != 1 or value.shape[0] != value.shape[1]:
         raise ValueError(f"cannot invert ({value}): only a product of square matrix symbols has an inverse here")
     (((scalars, traces, word), number),) = value.terms.items()
@@ -471,142 +383,6 @@ def _invert(value: TracePolynomial) -> TracePolynomial:
     )
 
 
-# Reading SymPy
-
-
-def read(expression) -> TracePolynomial:
-    """The trace polynomial of a SymPy expression; ValueError names the sub-expression that is not one."""
-    if isinstance(expression, str):
-        raise ValueError(
-            f"{expression!r} is text; read it with iclflow.theory.grammar, or write it in SymPy's matrix symbols"
-        )
-    expression = sympy.sympify(expression, strict=True) if not isinstance(expression, Expr) else expression
-    for kinds, reader in _READERS:
-        if isinstance(expression, kinds):
-            return reader(expression)
-    raise _unsupported(expression)
-
-
-def _unsupported(expression) -> ValueError:
-    hint = "; write one entry of a product as a 1 x 1 product, x.T*A*y" if isinstance(expression, sympy.Sum) else ""
-    kind = type(expression).__name__
-    return ValueError(f"{expression} ({kind}) is not a trace polynomial{hint}; supported: {SUPPORTED}")
-
-
-def _read_number(number) -> TracePolynomial:
-    if not isinstance(number, Rational) or not number.is_finite:
-        raise ValueError(f"the coefficient {number} is not a rational number; write it as one, e.g. Rational('0.1')")
-    value = _exact(Fraction(int(number.p), int(number.q)))
-    return TracePolynomial.from_terms({((), (), None): value} if value else {}, None)
-
-
-def _exact(number: Fraction) -> "int | Fraction":
-    """An integer where it is one: integer arithmetic is several times faster."""
-    return number.numerator if number.denominator == 1 else number
-
-
-def _read_scalar(symbol) -> TracePolynomial:
-    if not symbol.is_commutative:
-        raise ValueError(f"the scalar {symbol} is not commutative; use a MatrixSymbol for a matrix")
-    return TracePolynomial.from_terms({(((_generator(symbol), 1),), (), None): 1}, None)
-
-
-def _read_letter(symbol) -> TracePolynomial:
-    if symbol.shape == (1, 1):
-        return TracePolynomial.from_terms({((), ((words.letter(symbol),),), None): 1}, None)
-    return TracePolynomial.from_terms({((), (), (words.letter(symbol),)): 1}, symbol.shape)
-
-
-def _read_sum(expression) -> TracePolynomial:
-    return total([read(argument) for argument in expression.args])
-
-
-def _read_product(expression) -> TracePolynomial:
-    if any(isinstance(argument, BlockMatrix) for argument in expression.args):
-        return _read_block_product(expression)
-    first, *rest = (read(argument) for argument in expression.args)
-    for factor in rest:
-        first = product(first, factor)
-    return first
-
-
-def _read_block_product(expression) -> TracePolynomial:
-    """A product of block matrices that is one block."""
-    grids = [
-        [[read(argument.blocks[i, j]) for j in range(argument.blocks.cols)] for i in range(argument.blocks.rows)]
-        if isinstance(argument, BlockMatrix)
-        else [[read(argument)]]
-        for argument in expression.args
-    ]
-    result = reduce(_multiply_grids, grids)
-    if len(result) > 1 or len(result[0]) > 1:
-        raise _unsupported(expression)
-    return result[0][0]
-
-
-def _multiply_grids(left: list, right: list) -> list:
-    for scalar, grid in ((left, right), (right, left)):
-        if len(scalar) == len(scalar[0]) == 1 and scalar[0][0].shape is None:
-            return [[product(scalar[0][0], block) for block in row] for row in grid]
-    if len(left[0]) != len(right):
-        raise ValueError(
-            f"shape mismatch in a product: {len(left[0])} columns of blocks meet {len(right)} rows of blocks"
-        )
-    columns = list(zip(*right, strict=True))
-    return [[total(map(product, row, column)) for column in columns] for row in left]
-
-
-def _read_element(expression) -> TracePolynomial:
-    if expression.parent.shape != (1, 1):
-        raise ValueError(
-            f"{expression} is one entry of a matrix; write a scalar as a trace or as a 1 x 1 product, x.T*A*y"
-        )
-    return read(expression.parent)
-
-
-_READERS = (
-    ((sympy.Number, sympy.NumberSymbol, sympy.core.numbers.ImaginaryUnit), _read_number),
-    (Symbol, _read_scalar),
-    ((AppliedUndef, Indexed), _read_scalar),
-    (MatrixSymbol, _read_letter),
-    (MatrixElement, _read_element),
-    (Identity, lambda expression: one(None if expression.shape == (1, 1) else expression.shape)),
-    (ZeroMatrix, lambda expression: zero(expression.shape)),
-    ((Add, MatAdd), _read_sum),
-    ((Mul, MatMul), _read_product),
-    (Inverse, lambda expression: _invert(read(expression.arg))),
-    ((Pow, MatPow), lambda expression: power(read(expression.base), expression.exp)),
-    (Transpose, lambda expression: read(expression.arg).T),
-    (Trace, lambda expression: read(expression.arg).trace()),
-)
-
-
-# Coefficients with sums in the denominator
-
-
-def _sympy_coefficient(coefficient: dict[Scalars, "int | Fraction"]) -> Expr:
-    return Add(*(
-        Mul(_sympy_number(number), *(_generators[g] ** e for g, e in scalars)) for scalars, number in coefficient.items()
-    ))  # fmt: skip
-
-
-def _sympy_number(number) -> Expr:
-    return Integer(number) if isinstance(number, int) else Rational(number.numerator, number.denominator)
-
-
-def _sympy_word(word: words.Word, shape: Any = None, scalar: Expr = sympy.S.One) -> Any:
-    """The product as SymPy's own canonical MatMul, built directly: a chain of ``*`` would canonicalise at every factor."""
-    factors = [_sympy_letter(code) ** len(list(run)) for code, run in groupby(word)] or [Identity(shape[0])]
-    return factors[0] if scalar == 1 and len(factors) == 1 else MatMul(*([] if scalar == 1 else [scalar]), *factors)
-
-
-@cache
-def _sympy_letter(code: int) -> Any:
-    symbol = words.symbol_of(code)
-    symbol = symbol.T if words.is_transposed(code) else symbol
-    return symbol.I if words.is_inverse(code) else symbol
-
-
 def _lowest_terms(terms: Terms) -> Terms:
     """Reduce each coefficient to lowest terms, so that equal rational functions are equal dictionaries."""
     gathered: dict = {}
@@ -614,34 +390,10 @@ def _lowest_terms(terms: Terms) -> Terms:
         gathered.setdefault((traces, word), {})[scalars] = number
     reduced: Terms = {}
     for (traces, word), coefficient in gathered.items():
-        if any(generator in _sums for scalars in coefficient for generator, _ in scalars):
-            coefficient = _reduced(frozenset(coefficient.items()))
+        if any(map(has_sum, coefficient)):
+            coefficient = lowest_terms(frozenset(coefficient.items()))
         reduced.update({(scalars, traces, word): number for scalars, number in coefficient.items()})
     return reduced
-
-
-@lru_cache(maxsize=1 << 12)
-def _reduced(coefficient: frozenset) -> dict[Scalars, "int | Fraction"]:
-    """One coefficient in lowest terms; many terms share theirs, and SymPy takes milliseconds for each."""
-    return {scalars: n for (scalars, _, _), n in _rational(_sympy_coefficient(dict(coefficient))).items()}
-
-
-def _rational(expression: Expr) -> Terms:
-    """A rational function as {(scalars, (), None): number}, its denominator factored into irreducible polynomials."""
-    numerator, denominator = sympy.fraction(sympy.cancel(sympy.together(expression)))
-    if numerator == 0:
-        return {}
-    constant, factors = sympy.factor_list(denominator)[:2]
-    scalars: Scalars = ()
-    for factor, exponent in factors:
-        if (
-            sympy.Poly(factor, *sorted(sympy.Poly(factor).gens, key=str, reverse=True)).LC() < 0
-        ):  # N - D - 1, not D - N + 1
-            factor, constant = -factor, constant * (-1) ** exponent
-        scalars = multiply_scalars(scalars, ((_generator(factor), -exponent),))
-    scale = _read_number(1 / constant).terms[((), (), None)]
-    expanded = read(sympy.expand(numerator)).terms
-    return {(multiply_scalars(inner, scalars), (), None): number * scale for (inner, _, _), number in expanded.items()}
 
 
 def _print_order(traces, word):
@@ -650,13 +402,3 @@ def _print_order(traces, word):
     names = sorted(words.name_key(words.readable_rotation(one)) for one in traces)
     degree = len(inner) + sum(map(len, traces))
     return degree, -len(inner), len(traces), words.name_key(inner), names
-
-
-def scalar_of(generator: int) -> Expr:
-    """The SymPy expression of a scalar generator."""
-    return _generators[generator]
-
-
-def coefficient_of(coefficient: dict[Scalars, "int | Fraction"]) -> Expr:
-    """The SymPy expression of a coefficient {scalars: number}, as :meth:`TracePolynomial.groups` gives it."""
-    return _sympy_coefficient(coefficient)

@@ -16,7 +16,8 @@ from .attention import HEADS, U_i, expansion, merged_expansion, u_i, value_row
 from .calculus import substitute
 from .derivation import Derivation, Step
 from .equations import equation, register
-from .moments import Fixed, Gaussian, Mixture, expect
+from .laws import Fixed, Gaussian, Mixture
+from .moments import expect
 from .notation import D, Lambda, Lambda_hat, N, beta, matrix, v_i, vector, w, x_q, y_q
 from .task import X_c, in_context_letters, y
 from .trace_algebra import TracePolynomial

@@ -25,9 +25,9 @@ from ..numerics.compile import compile_expression
 from ..numerics.model_flow import ModelLoss, model_loss
 from ..numerics.tasks import RegressionTask
 from ..theory import Fixed, Gaussian, Mixture, TracePolynomial, words
+from ..theory.coefficients import scalar_of
 from ..theory.model import Model
 from ..theory.notation import D, Lambda, Lambda_hat, N, beta, x_q
-from ..theory.trace_algebra import scalar_of
 
 __all__ = ["ModelCheck", "ModelNetwork", "check_model", "draw", "evaluate"]
 

@@ -1,0 +1,96 @@
+"""Coefficients: rational functions of scalar symbols, as sums of powers of generators.
+
+A generator is a scalar symbol (or f(t), or v[i]), or a sum that stands in a denominator, held as an integer. ``Scalars`` is a product of
+powers, positive or negative, as sorted pairs (generator, exponent); a coefficient is a dictionary {scalars: rational number}. Denominators
+that are sums, as in N / (N - D - 1), are powers of their irreducible factors, and the coefficient is in lowest terms: so equal functions
+are equal dictionaries.
+"""
+
+from fractions import Fraction
+from functools import lru_cache
+
+import sympy
+from sympy import Add, Expr, Integer, Mul, Rational
+
+Scalars = tuple[tuple[int, int], ...]
+Number = int | Fraction
+Coefficient = dict[Scalars, Number]
+
+_generators: list[Expr] = []  # symbols, and the irreducible sums that stand in denominators
+_generator_index: dict[Expr, int] = {}
+_sums: set[int] = set()  # the generators that are sums: they occur with negative exponents only
+
+
+def generator(expression: Expr) -> int:
+    """The integer that stands for a scalar symbol, or for a sum in a denominator."""
+    index = _generator_index.get(expression)
+    if index is None:
+        index = _generator_index[expression] = len(_generators)
+        _generators.append(expression)
+        if isinstance(expression, Add):
+            _sums.add(index)
+    return index
+
+
+def has_sum(scalars: Scalars) -> bool:
+    """Does a sum stand in the denominator?"""
+    return bool(_sums) and any(index in _sums for index, _ in scalars)
+
+
+@lru_cache(maxsize=1 << 16)
+def multiply_scalars(left: Scalars, right: Scalars) -> Scalars:
+    if not left or not right:
+        return left or right
+    exponents = dict(left)
+    for base, exponent in right:
+        exponents[base] = exponents.get(base, 0) + exponent
+    return tuple(sorted((g, e) for g, e in exponents.items() if e))
+
+
+def exact(number: Fraction) -> Number:
+    """An integer where it is one: integer arithmetic is several times faster."""
+    return number.numerator if number.denominator == 1 else number
+
+
+def scalar_of(index: int) -> Expr:
+    """The SymPy expression of a scalar generator."""
+    return _generators[index]
+
+
+def coefficient_of(coefficient: Coefficient) -> Expr:
+    """The SymPy expression of a coefficient."""
+    return Add(*(
+        Mul(_sympy_number(number), *(_generators[g] ** e for g, e in scalars)) for scalars, number in coefficient.items()
+    ))  # fmt: skip
+
+
+def _sympy_number(number) -> Expr:
+    return Integer(number) if isinstance(number, int) else Rational(number.numerator, number.denominator)
+
+
+@lru_cache(maxsize=1 << 12)
+def lowest_terms(coefficient: frozenset) -> Coefficient:
+    """A coefficient, as its items, in lowest terms; many terms share theirs, and SymPy takes milliseconds for each."""
+    return rational(coefficient_of(dict(coefficient)))
+
+
+def rational(expression: Expr) -> Coefficient:
+    """A rational function, its denominator factored into irreducible polynomials."""
+    numerator, denominator = sympy.fraction(sympy.cancel(sympy.together(expression)))
+    if numerator == 0:
+        return {}
+    constant, factors = sympy.factor_list(denominator)[:2]
+    scalars: Scalars = ()
+    for factor, exponent in factors:
+        reversed_gens = sorted(sympy.Poly(factor).gens, key=str, reverse=True)
+        if sympy.Poly(factor, *reversed_gens).LC() < 0:  # N - D - 1, not D - N + 1
+            factor, constant = -factor, constant * (-1) ** exponent
+        scalars = multiply_scalars(scalars, ((generator(factor), -exponent),))
+    result: Coefficient = {}
+    for summand in Add.make_args(sympy.expand(numerator / constant)):
+        number, powers = summand.as_coeff_mul()
+        bases = tuple(
+            sorted((generator(base), int(exponent)) for base, exponent in (one.as_base_exp() for one in powers))
+        )
+        result[multiply_scalars(bases, scalars)] = exact(Fraction(int(number.p), int(number.q)))
+    return result
