@@ -6,8 +6,8 @@ r"""A small, safe grammar for trace polynomials, the one that they print in: not
     atom     :=  number | name | 'tr' '(' sum ')' | '(' sum ')'
 
 Names are the paper's: ``S`` or ``Lambda_hat`` is the sample covariance of N tokens, ``Lambda`` their covariance; ``w``, ``x_q``, ``beta``,
-Names are the paper's: ``S`` or ``Lambda_hat`` is the sample covariance of N tokens, ``Lambda`` their covariance; ``w``, ``x_q``,
-``beta``, Any other name is a constant: a D x D matrix if it starts with a capital, a column vector if it does not.
+``y_q`` are vectors and the target; ``N``, ``D``, ``H``, ``R``, ``sigma``, ``tau``, ``lambda`` are scalars; ``I`` is the identity. Any
+other name is a constant: a D x D matrix if it starts with a capital, a column vector if it does not.
 
 >>> parse("S A S + 1/2 tr(A' A) I")
 1/2 tr(A A') I + Lambda_hat A Lambda_hat
