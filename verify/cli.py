@@ -3,13 +3,16 @@
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .parser import build
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from ..numerics.replay import ReplayResult
     from ..theory.equations import Equation
     from .check import Evidence, Subject
@@ -226,6 +229,48 @@ def figure(options: argparse.Namespace) -> int:
     return 0
 
 
+def sweep(options: argparse.Namespace) -> int:
+    from ..numerics.results import save_results
+    from .files import require_directory
+    from .sweep import gather, run_sweep
+    from .sweep_figure import save_drop_times
+    from .sweep_file import read_sweep
+
+    directory = Path(options.output)
+    plan = read_sweep(Path(options.file))
+    require_directory(directory)
+    with _executor(options) as executor:
+        outcome = run_sweep(plan, directory, executor)
+    for name, problem in outcome.failures.items():
+        print(f"run {name} failed: {problem}", file=sys.stderr)
+    results = gather(plan, directory)
+    save_results(results, directory / "results.nc")
+    caption = save_drop_times(results, directory / "drops.png")
+    print(f"{outcome.made} runs made, {outcome.found} found made before, {len(outcome.failures)} failed")
+    print(f"{caption}\n{directory / 'results.nc'}")
+    return 1 if outcome.failures else 0
+
+
+@contextmanager
+def _executor(options: argparse.Namespace) -> "Iterator[Callable[[], Executor]]":
+    """Where the runs of a sweep are made."""
+    import os
+
+    from .sweep import cluster, processes, single_threaded
+
+    if options.scheduler:
+        if options.workers:
+            raise ValueError("--workers must be left out with --scheduler: the cluster has its own")
+        with cluster(options.scheduler) as executor:
+            yield executor
+        return
+    count = (os.cpu_count() or 1) if options.workers is None else options.workers
+    if count < 1:
+        raise ValueError(f"--workers must be at least 1, got {count}")
+    with single_threaded():
+        yield lambda: processes(count)
+
+
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "check": check,
     "derive": derive,
@@ -236,4 +281,5 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "train": train,
     "replay": replay,
     "figure": figure,
+    "sweep": sweep,
 }

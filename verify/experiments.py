@@ -105,6 +105,11 @@ def trained_together(setting: Setting, seeds: tuple[int, ...]) -> TrainingRun:
 
 @cache
 def _training(setting: Setting, device: str) -> TrainingRun:
+    return descend(setting, device)
+
+
+def descend(setting: Setting, device: str = "cpu", *, progress: bool | None = None) -> TrainingRun:
+    """The same, computed anew."""
     generator = torch.Generator(device).manual_seed(setting.seed)
     return train(
         ReducedSeparate(setting.weights).to(device),
@@ -112,6 +117,7 @@ def _training(setting: Setting, device: str) -> TrainingRun:
         steps=round(setting.duration / (2 * setting.learning_rate)),
         learning_rate=setting.learning_rate,
         record_every=5,
+        progress=progress,
     )
 
 

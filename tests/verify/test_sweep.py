@@ -1,0 +1,228 @@
+"""Sweeps: the file that describes them, what they compute, and that they go on where they were killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from iclflow.numerics.results import load_results, save_results
+from iclflow.verify import sweep as sweeps
+from iclflow.verify.cli import main
+from iclflow.verify.experiments import flow, plateaus
+from iclflow.verify.style import LIGHT
+from iclflow.verify.sweep import gather, make, processes, run_sweep
+from iclflow.verify.sweep_figure import drop_times
+from iclflow.verify.sweep_file import read_sweep
+
+SMALL = """
+method = "flow"
+points = 40
+[setting]
+heads = 4
+[vary]
+seed = { first = 3, count = 2 }
+"scale, duration" = [[0.2, 200], [0.1, 400]]
+"""
+
+
+def written(folder: Path, text: str = SMALL) -> Path:
+    path = folder / "sweep.toml"
+    path.write_text(text)
+    return path
+
+
+def one_at_a_time():
+    return ThreadPoolExecutor(1)
+
+
+def run_files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (folder / "runs").iterdir()}
+
+
+def test_the_grid_is_every_combination(tmp_path):
+    sweep = read_sweep(written(tmp_path))
+    runs = dict(sweep.runs())
+    assert (len(sweep), sweep.shape) == (4, (2, 2))
+    assert [(run.setting.seed, run.setting.scale, run.setting.duration) for run in runs.values()] == [
+        (3, 0.2, 200.0), (3, 0.1, 400.0), (4, 0.2, 200.0), (4, 0.1, 400.0)
+    ]  # fmt: skip
+    assert all(run.setting.heads == 4 for run in runs.values())
+
+
+def test_a_name_depends_on_every_parameter(tmp_path):
+    _, run = next(read_sweep(written(tmp_path)).runs())
+    others = [replace(run, method="descent"), replace(run, points=41)]
+    for name in ("scale", "duration", "learning_rate"):
+        others.append(replace(run, setting=replace(run.setting, **{name: 0.123})))
+    for name in ("heads", "rank", "seed", "context_length", "batch_size", "tilt_seed"):
+        others.append(replace(run, setting=replace(run.setting, **{name: 7})))
+    others.append(replace(run, setting=replace(run.setting, eigenvalues=(0.4, 0.3))))
+    assert len({other.name for other in [run, *others]}) == len(others) + 1
+    assert replace(run).name == run.name
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("method = ", "is not TOML"),
+        ("metod = 'flow'", "metod: there is no such key; did you mean method"),
+        ("method = 'sgd'", "method: must be one of flow, descent, training, got 'sgd'"),
+        ("setting = 3", "setting: must be a table"),
+        ("[setting]\nrnk = 2", "setting.rnk: there is no such key; did you mean rank"),
+        ("[setting]\nrank = 1.5", "setting.rank: must be a whole number of at least 1, got 1.5"),
+        ("[setting]\nscale = -0.1", "setting.scale: must be a positive number, got -0.1"),
+        ("[setting]\nscale = nan", "setting.scale: must be a positive number, got nan"),
+        ("[setting]\nheads = true", "setting.heads: must be a whole number"),
+        ("[setting]\neigenvalues = [0.4, 'x']", "setting.eigenvalues: must be a positive number"),
+        ("[vary]\nscale = 0.1", "vary.scale: must be a list"),
+        ("[vary]\nscale = [0.1, 0.1]", "vary.scale: must have different values"),
+        ("[vary]\nscales = [0.1]", "vary.scales: there is no such key"),
+        ("[vary]\nseed = { first = 0, cuont = 4 }", "vary.seed.cuont: there is no such key; did you mean count"),
+        ("[vary]\nseed = { first = 0 }", "vary.seed: must be a list, or for seed alone"),
+        ("[vary]\n'rank, heads' = [[1, 2], [2]]", "vary.rank, heads: must list a value for each"),
+        ("[vary]\nrank = [1]\n'rank, heads' = [[1, 2]]", "vary: rank must be varied once"),
+        ("[setting]\nrank = 9", "setting or vary: rank must be"),
+    ],
+)
+def test_a_bad_file_is_told_in_one_line(tmp_path, capsys, text, complaint):
+    path = written(tmp_path, text)
+    assert main(["sweep", str(path), "--output", str(tmp_path / "runs")]) == 2
+    message = capsys.readouterr().err
+    assert f"{path}: {complaint}" in message
+    assert message.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_bad_directories_schedulers_and_workers_are_told_in_one_line(tmp_path, capsys):
+    path, taken = written(tmp_path), tmp_path / "taken"
+    taken.write_text("")
+    for arguments, complaint in [
+        ([str(path), "--output", str(taken)], f"{taken}: the directory cannot be made"),
+        ([str(tmp_path / "none.toml"), "--output", str(tmp_path)], "none.toml: No such file"),
+        ([str(path), "--output", str(tmp_path / "o"), "--workers", "0"], "--workers must be at least 1, got 0"),
+        ([str(path), "--output", str(tmp_path / "o"), "--workers", "2", "--scheduler", "tcp://a:1"], "--workers must be left"),
+    ]:  # fmt: skip
+        assert main(["sweep", *arguments]) == 2
+        message = capsys.readouterr().err
+        assert complaint in message
+        assert message.count("\n") == 1
+
+
+def test_a_run_keeps_what_the_flow_gives(tmp_path):
+    _, run = next(read_sweep(written(tmp_path)).runs())
+    made, expected = make(run), flow(run.setting)
+    np.testing.assert_array_equal(made.loss, expected.loss_at(made.time.values))
+    np.testing.assert_array_equal(made.drop_time, plateaus(expected).drops)
+
+
+def test_descent_and_training_follow_the_flow(tmp_path):
+    _, run = next(read_sweep(written(tmp_path)).runs())
+    setting = replace(run.setting, learning_rate=0.2, duration=60.0, batch_size=256)
+    curves = {m: make(replace(run, method=m, setting=setting)).loss.values for m in ("flow", "descent", "training")}
+    assert np.abs(curves["descent"] / curves["flow"] - 1).max() < 1e-2
+    assert np.abs(curves["training"] / curves["flow"] - 1).max() < 1e-1
+    assert len({curve.tobytes() for curve in curves.values()}) == 3
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished")
+    sweep = read_sweep(written(folder))
+    assert run_sweep(sweep, folder, one_at_a_time).made == 4
+    return sweep, folder
+
+
+def test_the_results_are_one_labelled_dataset(finished, tmp_path):
+    sweep, folder = finished
+    results = gather(sweep, folder)
+    assert results.loss.dims == ("seed", "scale", "point")
+    assert results.time.sel(scale=0.1)[-1] == 400.0
+    run = dict(sweep.runs())[1, 0]
+    np.testing.assert_array_equal(results.loss.sel(seed=4, scale=0.2), make(run).loss)
+    save_results(results, tmp_path / "results.nc")
+    assert load_results(tmp_path / "results.nc").identical(results)
+
+
+def test_the_figure_shows_every_run(finished):
+    results = gather(*finished)
+    picture, caption = drop_times(results, LIGHT)
+    drawn = np.concatenate([line.get_ydata() for line in picture.axes[0].lines if line.get_marker() == "o"])
+    np.testing.assert_array_equal(np.sort(drawn), np.sort(results.drop_time.values.ravel()))
+    assert "4 runs against scale: 0.1, 0.2" in caption
+
+
+def test_what_has_finished_is_not_made_again(finished, tmp_path, monkeypatch):
+    sweep, folder = finished
+    before, made = run_files(folder), []
+    monkeypatch.setattr(sweeps, "make", lambda run: made.append(run) or make(run))
+    assert run_sweep(sweep, folder, one_at_a_time).found == 4
+    victim = sorted(before)[0]
+    (folder / "runs" / victim).unlink()
+    outcome = run_sweep(sweep, folder, one_at_a_time)
+    assert (outcome.found, outcome.made) == (3, 1)
+    assert [f"{run.name}.nc" for run in made] == [victim]
+    assert run_files(folder) == before
+
+
+def test_processes_give_the_same_bits(finished, tmp_path):
+    sweep, folder = finished
+    assert run_sweep(sweep, tmp_path, lambda: processes(2)).made == 4
+    assert run_files(tmp_path) == run_files(folder)
+
+
+def test_a_failed_run_is_told_and_leaves_no_file(finished, tmp_path, monkeypatch):
+    sweep, _ = finished
+    bad = dict(sweep.runs())[0, 1]
+
+    def fails_once(run):
+        if run == bad:
+            raise ArithmeticError("it diverged")
+        return make(run)
+
+    monkeypatch.setattr(sweeps, "make", fails_once)
+    outcome = run_sweep(sweep, tmp_path, one_at_a_time)
+    assert dict(outcome.failures) == {bad.name: "ArithmeticError: it diverged"}
+    assert len(run_files(tmp_path)) == 3
+    assert np.isnan(gather(sweep, tmp_path).loss.sel(seed=3, scale=0.1)).all()
+
+
+@pytest.mark.slow  # four processes import PyTorch
+def test_a_pool_that_loses_a_process_is_opened_again(finished, tmp_path):
+    """``kill -9`` of one process of the pool: another pool makes what is missing."""
+    sweep, folder = finished
+    opened = []
+
+    def pool():
+        opened.append(processes(2))
+        if len(opened) == 1:
+            victim = opened[0].submit(os.getpid).result(timeout=120)
+            os.kill(victim, signal.SIGKILL)
+        return opened[-1]
+
+    assert run_sweep(sweep, tmp_path, pool).made == 4
+    assert run_files(tmp_path) == run_files(folder)
+
+
+def test_a_sweep_that_is_killed_goes_on(tmp_path):
+    """``kill -9`` after the first file: the restart makes the others only, and the result is the same."""
+    plan = written(tmp_path, SMALL.replace("count = 2", "count = 8"))
+    program = "import sys; from iclflow.verify.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", program, "sweep", str(plan), "--output", str(tmp_path), "--workers", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    folder, deadline = tmp_path / "runs", time.monotonic() + 120
+    while not list(folder.glob("*.nc")) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    first = {path.name: path.stat().st_mtime_ns for path in folder.glob("*.nc")}
+    assert 0 < len(first) < 16
+    outcome = run_sweep(read_sweep(plan), tmp_path, one_at_a_time)
+    assert outcome.found == len(first)
+    assert {name: (folder / name).stat().st_mtime_ns for name in first} == first
+    assert len(list(folder.glob("*.nc"))) == 16
