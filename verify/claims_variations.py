@@ -170,9 +170,9 @@ def _root_distance(task: RegressionTask, modes: Modes, starts: int) -> float:
 
 def without_whitening(task: RegressionTask) -> Modes:
     """The paper's answer taken over: eigenvectors of Lambda, and what pays along each."""
-    A, M, Q, _ = task.loss_moments
     E = task.eigenvectors
-    return Modes.of(*(E * np.diag(E.T @ one @ E) @ E.T for one in (A, M, Q)), E)
+    A, M, Q = (E * np.diag(E.T @ one @ E) @ E.T for one in task.loss_moments[:3])
+    return Modes.of(A, M, Q, E)
 
 
 def of_growth(task: RegressionTask) -> Modes:
@@ -274,7 +274,7 @@ def _turning_rates() -> Callable[..., tuple]:
 
 def turning_rate(task: RegressionTask) -> float:
     """The growing mode of the head that rests along the first direction."""
-    A, M, Q, _ = (np.diag(one) if np.ndim(one) else one for one in task.loss_moments)
+    A, M, Q = (np.diag(one) for one in task.loss_moments[:3])
     determinant, trace = _turning_rates()(np.cbrt(task.modes.levels[0]), *A, *M, *Q)
     return float(trace / 2 + np.sqrt(trace**2 / 4 - determinant))
 

@@ -43,6 +43,7 @@ def _compared(*names: str) -> str:
     )
 
 
+ROOM = (0, 1.55)  # above the first plateau, for the legend
 SETTING = (
     f"Separate attention, D = 3, N = {LENGTH}, H = 4, eigenvalues {listed(SPECTRUM, 'g')}, initial scale 0.1. Thin: gradient flow; "
     "thick, pale: PyTorch on fresh sequences, its population loss; dashed: theory."
@@ -55,8 +56,8 @@ def noise(theme: Theme) -> Drawing:
     picture, (left, right) = canvas(theme, 8.4, 3.4, ncols=2)
     _curve(left, "plain", SERIES[0], r"$\sigma^2 = 0$", theme)
     _curve(left, "noise", SERIES[1], r"$\sigma^2 = 1$", theme, less=NOISY.noise_variance)
-    left.set(ylabel=r"loss $\mathcal{L} - \sigma^2$", ylim=(0, 1.32))
-    left.legend(loc="upper right")
+    left.set(ylabel=r"loss $\mathcal{L} - \sigma^2$", ylim=ROOM)
+    left.legend(loc="upper right", ncols=2)
     variances = np.linspace(0, 4, 81)
     for length, color in zip((5, 10, 40, 160), SERIES[2:], strict=False):
         tasks = [
@@ -66,12 +67,15 @@ def noise(theme: Theme) -> Drawing:
             variances, [levels(task)[-1] - task.noise_variance for task in tasks], color=color, label=f"N = {length}"
         )
     right.axhline(sum(SPECTRUM), color=theme.faint, lw=1, ls=(0, (4, 3)))
-    right.annotate("nothing learned", (4, sum(SPECTRUM)), va="bottom", ha="right", color=theme.ink, fontsize=9)
+    right.annotate(
+        "nothing learned", (4, sum(SPECTRUM)), xytext=(0, -4), textcoords="offset points", va="top", ha="right",
+        color=theme.ink, fontsize=9,
+    )  # fmt: skip
     ends = {0.0: "plain", NOISY.noise_variance: "noise"}
     marks = [trained_plateaus(name).levels[-1] - variance for variance, name in ends.items()]
     right.plot(list(ends), marks, "o", color=SERIES[3], mec=theme.ink, ms=6, label="trained, N = 10")
-    right.set(xlabel=r"label noise $\sigma^2$", ylabel=r"final loss $-\,\sigma^2$", xlim=(0, 4.05), ylim=(0, 1.32))
-    right.legend(loc="lower right")
+    right.set(xlabel=r"label noise $\sigma^2$", ylabel=r"final loss $-\,\sigma^2$", xlim=(-0.05, 4.05), ylim=ROOM)
+    right.legend(loc="upper right", ncols=3, columnspacing=1.0, handlelength=1.4)
     caption = (
         f"Label noise (V1). {SETTING} The loss less the variance of the target's own noise. Noise adds to tr(Lambda) in a_d: it moves "
         f"the plateaus, not the first drops.\n{_compared('plain', 'noise')}"
@@ -93,13 +97,13 @@ def task_covariance(theme: Theme) -> Drawing:
         )  # fmt: skip
     left.plot(training(name).times, trained_loss(name), color=theme.trained, lw=4, alpha=0.6, label="trained")
     left.plot(times, run.loss_at(times), color=theme.ink, lw=1.3, label="gradient flow")
-    left.set(xlabel=TIME, ylabel=LOSS, xlim=(0, RUNS[name].duration), ylim=(0, 0.78))
-    left.legend(loc="upper right")
+    left.set(xlabel=TIME, ylabel=LOSS, xlim=(0, RUNS[name].duration), ylim=(0, 0.9))
+    left.legend(loc="upper right", ncols=2)
     along = np.array([np.diag(run.effective_map_at(t)) for t in times]) / TURNING.modes.levels
     for d, color in enumerate(SERIES[:2]):
         right.plot(training(name).times, maps[:, d, d] / TURNING.modes.levels[d], color=color, lw=4, alpha=0.35)
         right.plot(times, along[:, d], color=color, label=rf"$B_{{{d + 1}{d + 1}}}$ over its final value")
-    right.set(xlabel=TIME, xlim=(0, RUNS[name].duration), ylim=(-0.05, 1.25))
+    right.set(xlabel=TIME, xlim=(0, RUNS[name].duration), ylim=(-0.05, 1.4))
     right.legend(loc="upper left")
     found, trained = plateaus(name), trained_plateaus(name)
     caption = (
@@ -164,8 +168,8 @@ def random_length(theme: Theme) -> Drawing:
     picture, (left, right) = canvas(theme, 8.4, 3.4, ncols=2)
     _curve(left, "plain", SERIES[0], f"$n = {LENGTH}$", theme)
     _curve(left, "random length", SERIES[1], f"$n$ uniform on $1, \\dots, {LENGTH}$", theme)
-    left.set(ylim=(0, 1.32))
-    left.legend(loc="upper right")
+    left.set(ylim=ROOM)
+    left.legend(loc="upper right", ncols=2)
     lengths = np.unique(np.geomspace(1, 200, 50).round().astype(int))
     effective = [
         RegressionTask(eigenvalues=[1.0], context_lengths=range(1, int(n) + 1)).effective_context_length
@@ -195,10 +199,10 @@ def tokens(theme: Theme) -> Drawing:
     }
     for (name, label), color in zip(laws.items(), SERIES, strict=False):
         _curve(axes, name, color, label, theme)
-    axes.set(ylim=(0, 1.32))
-    axes.legend(loc="upper right")
+    axes.set(ylim=ROOM)
+    axes.legend(loc="upper right", ncols=4, columnspacing=1.2)
     caption = (
         f"Tokens of other laws with the same covariance (V5). {SETTING} Heavy tails act like a shorter context, kappa = 1.5 for Student; "
-        f"the drops come at the same times.\n{_compared(*laws)}"
+        f"the drops come at the same times. The spikes of trained curves are steps on rare, large sequences.\n{_compared(*laws)}"
     )
     return Drawing(picture, caption)
