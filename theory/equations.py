@@ -62,6 +62,7 @@ SECTIONS = (
     "optimality",
     "high_dimension",
     "discrete",
+    "merged_drop",
     "two_steps",
     "rank_plateaus",
     "population",

@@ -27,6 +27,7 @@ MODULES = (
     "figures_prediction",
     "figures_own_model",
     "figures_optimality",
+    "figures_discrete",
     "figures_variations",
 )
 

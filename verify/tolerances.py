@@ -111,3 +111,15 @@ HIGH_DIMENSION = Tolerance(
     "sampling",
     "4,000 squared errors leave 2.2 % (one standard error) each, and D = 32 is some parts in a hundred from its limit",
 )
+STABLE = Tolerance(1e-2, "solver", "bisected twelve times between 0.2 and 10, over 400 steps of growth or decay")
+ORDER = Tolerance(
+    0.2, "discretisation", "a slope fitted to three steps, each half the last, carries the next order of the largest"
+)
+NEXT_STEP_ORDER = Tolerance(
+    3e-2, "discretisation", "the next order in the step: a fiftieth of the delay, halved with each halving"
+)
+NOISE_OF_TIMES = Tolerance(
+    0.05,
+    "sampling",
+    "4,000 runs know a standard deviation to 1.1 %; the next order in the noise takes 1 to 2 % at a batch of 16",
+)
