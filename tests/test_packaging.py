@@ -16,8 +16,14 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 PACKAGES = {"theory", "numerics", "verify"}
 
 
-def modules() -> set[str]:
-    return {f"iclflow/{path.relative_to(ROOT).as_posix()}" for name in PACKAGES for path in (ROOT / name).rglob("*.py")}
+def shipped() -> set[str]:
+    kinds = ("*.py", "*.html", "py.typed")
+    return {
+        f"iclflow/{path.relative_to(ROOT).as_posix()}"
+        for name in PACKAGES
+        for kind in kinds
+        for path in (ROOT / name).rglob(kind)
+    }
 
 
 def test_the_version_is_the_same_everywhere():
@@ -58,5 +64,5 @@ def test_the_wheel_holds_every_module_and_nothing_else(tmp_path):
     (wheel,) = tmp_path.glob("*.whl")
     names = set(zipfile.ZipFile(wheel).namelist())
     files = {name for name in names if ".dist-info/" not in name}
-    assert files == modules() | {f"iclflow/{name}/py.typed" for name in PACKAGES}
+    assert files == shipped()
     assert any(name.endswith("licenses/LICENSE") for name in names)

@@ -271,6 +271,12 @@ def _executor(options: argparse.Namespace) -> "Iterator[Callable[[], Executor]]"
         yield lambda: processes(count)
 
 
+def explore(options: argparse.Namespace) -> int:
+    from .explorer import serve
+
+    return serve(options.port, browser=not options.no_browser)
+
+
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "check": check,
     "derive": derive,
@@ -282,4 +288,5 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "replay": replay,
     "figure": figure,
     "sweep": sweep,
+    "explore": explore,
 }

@@ -149,4 +149,10 @@ def build() -> Parser:
     sweep.add_argument("--output", metavar="DIR", required=True, help="a file for each run, results.nc and drops.png")
     sweep.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask scheduler, such as tcp://host:8786")
     sweep.add_argument("--workers", type=int, metavar="N", help="processes on this machine (default: one a core)")
+
+    explore = command(
+        "explore", "a local page with sliders: loss, plateaus, weights and algorithm", "iclflow explore --port 8000"
+    )
+    explore.add_argument("--port", type=int, default=0, metavar="N", help="of this machine; a free one by default")
+    explore.add_argument("--no-browser", action="store_true", help="print the address only")
     return parser

@@ -36,8 +36,7 @@ DARK = Theme(ink="#E8EAED", paper="#16181D", faint="#5A616B", trained="#3E8FC4",
 def diverging(theme: Theme) -> Colormap:
     """Blue through the paper's colour to orange, which no common colour blindness confuses."""
     scale = LinearSegmentedColormap.from_list("diverging", [BLUE, theme.paper, VERMILION])
-    scale.set_bad(theme.paper)
-    return scale
+    return scale.with_extremes(bad=theme.paper)
 
 
 @contextmanager
