@@ -6,7 +6,6 @@ from itertools import combinations, product
 
 import numpy as np
 import torch
-from sympy import Symbol
 
 from ..numerics.compile import compile_expression
 from ..numerics.landscape import search_fixed_points, separate_fixed_point
@@ -14,7 +13,7 @@ from ..numerics.losses import QuadraticLoss
 from ..numerics.modes import Modes
 from ..numerics.tasks import RegressionTask
 from ..numerics.token_laws import RademacherTokens, SphereTokens, StudentTokens
-from ..theory import notation
+from ..theory import notation, reduction, shift, whitened
 from ..theory.equations import equation
 from .claims import claim
 from .data import draw_sequences
@@ -267,8 +266,7 @@ def head_turns(expected) -> float:
 @cache
 def _turning_rates() -> Callable[..., tuple]:
     parts = equation("V2-rotation").derive().result
-    names = ("v", "A_d", "A_j", "M_d", "M_j", "Q_d", "Q_j")
-    arguments = [Symbol(name, positive=True) for name in names]
+    arguments = [getattr(whitened, name) for name in ("v", "A_d", "A_j", "M_d", "M_j", "Q_d", "Q_j")]
     return compile_expression((parts["determinant"], parts["trace"]), arguments)
 
 
@@ -381,7 +379,7 @@ def scaled_contexts(formula) -> float:
 @cache
 def _length_share() -> Callable:
     share = equation("V3-length").derive().result["share"]
-    return compile_expression(share, (notation.lambda_, Symbol("a", positive=True), Symbol("a'", positive=True)))
+    return compile_expression(share, (notation.lambda_, reduction.a, shift.a_test))
 
 
 def length_losses(trained: RegressionTask, test: RegressionTask) -> float:
