@@ -62,6 +62,37 @@ class Attention(nn.Module):
         attention = self._weigh(asked @ X, X.shape[-1] - 1, dim=-1)
         return torch.einsum("phi,hi->p", attention @ X.mT, self.values()[:, -1])
 
+    @property
+    def linear(self) -> bool:
+        """Whether the prediction is ``features(X) @ coefficients()``, as it is without a softmax."""
+        return not self.softmax
+
+    def features(self, X: Float[Tensor, "P D+1 N+1"]) -> Float[Tensor, "P F"]:
+        """What linear attention is linear in: the Gram matrix of the sequence times the query, all products of entries."""
+        gram = X @ X.mT / (self.rho or X.shape[-1] - 1)
+        return torch.einsum("pji,pk->pjik", gram, X[:, :, -1]).flatten(start_dim=1)
+
+    def coefficients(self) -> Float[Tensor, " F"]:
+        """The weight of each feature."""
+        return torch.einsum("hj,hik->jik", self.values()[:, -1], self.key_queries()).flatten()
+
+
+class Reduced(Attention):
+    """Linear attention that is ``beta' B x_q``: its features are z = vec(beta x_q')."""
+
+    def effective_map(self) -> Float[Tensor, "D D"]:
+        """B of ``yhat = beta' B x_q``."""
+        raise NotImplementedError(f"{type(self).__name__} has to build its effective map")
+
+    def features(self, X: Float[Tensor, "P D+1 N+1"]) -> Float[Tensor, "P D*D"]:
+        """z, in units of rho for N."""
+        N = X.shape[-1] - 1
+        return cubic_features(X) * (N / (self.rho or N))
+
+    def coefficients(self) -> Float[Tensor, " D*D"]:
+        """vec(B), columns stacked as in z."""
+        return self.effective_map().mT.flatten()
+
 
 class MergedAttention(Attention):
     """Linear or softmax attention with every block of (7): W^V and W^{KQ}, each (H, D+1, D+1)."""
@@ -96,7 +127,7 @@ def _value_blocks(v: Float[Tensor, " H"], D: int) -> Float[Tensor, "H D+1 D+1"]:
     return nn.functional.pad(v[:, None, None], (D, 0, D, 0))
 
 
-class ReducedMerged(Attention):
+class ReducedMerged(Reduced):
     r"""Attention (M): the blocks other than v_i and U_i held at zero, so that ``yhat = sum_i v_i beta' U_i x_q``."""
 
     def __init__(self, weights: MergedWeights, **options):
@@ -118,7 +149,7 @@ class ReducedMerged(Attention):
         return MergedWeights(self.v.detach().cpu().numpy().copy(), self.U.detach().cpu().numpy().copy())
 
 
-class ReducedSeparate(Attention):
+class ReducedSeparate(Reduced):
     r"""Attention (S): only v_i, k_{i,r}, q_{i,r} differ from zero, ``yhat = sum v_i beta' k_{i,r} q_{i,r}' x_q``."""
 
     def __init__(self, weights: SeparateWeights, **options):

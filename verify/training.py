@@ -71,6 +71,41 @@ def mean_squared_error(network: nn.Module, parameters: dict[str, Tensor], batch:
     return (torch.func.functional_call(network, parameters, (X,)) - y).square().mean()
 
 
+class Coefficients(nn.Module):
+    """The coefficients of a linear attention as what a module computes, so that parameters can be given from outside."""
+
+    def __init__(self, network: nn.Module):
+        super().__init__()
+        self.network = network
+
+    def forward(self) -> Tensor:
+        """Of its features."""
+        return self.network.coefficients()  # pyright: ignore[reportCallIssue]
+
+
+def _gradient_together(network: nn.Module) -> Callable[[dict[str, Tensor], Batch], tuple[dict[str, Tensor], Tensor]]:
+    """The gradient of each network's loss, and the loss, for parameters stacked over networks.
+
+    Linear attentions share the features of the batch, and differ only in a vector of coefficients. Computing the scores of every
+    token for each network, as ``vmap`` would, moves so much memory that nothing is gained.
+    """
+    if not getattr(network, "linear", False):
+        one = torch.func.grad_and_value(lambda parameters, batch: mean_squared_error(network, parameters, batch))
+        return torch.func.vmap(one, in_dims=(0, None))
+    module = Coefficients(network)
+
+    def coefficients(parameters: dict[str, Tensor]) -> Tensor:
+        return torch.func.functional_call(module, {f"network.{name}": p for name, p in parameters.items()}, ())
+
+    def total(parameters: dict[str, Tensor], features: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        theta = torch.func.vmap(coefficients)(parameters)
+        losses = (features @ theta.mT - y[:, None]).square().mean(dim=0)
+        return losses.sum(), losses
+
+    derivative = torch.func.grad(total, has_aux=True)
+    return lambda parameters, batch: derivative(parameters, network.features(batch[0]), batch[1])  # pyright: ignore[reportCallIssue]
+
+
 @contextmanager
 def one_thread() -> Iterator[None]:
     """These tensors are small: on more than one thread the threads only wait for each other."""
@@ -119,7 +154,7 @@ def train(
     parameters = {name: p.detach().clone() for name, p in network.named_parameters()}
     if several:
         parameters = {name: torch.stack([n.get_parameter(name).detach() for n in several]) for name in parameters}
-        gradient = torch.func.vmap(gradient, in_dims=(0, None))
+        gradient = _gradient_together(network)
 
     times, losses, states, batch_size = [], [], {name: [] for name in parameters}, 0
     start = time.perf_counter()

@@ -96,3 +96,27 @@ def test_single_precision_stays_single(prompts):
 def test_base_class_says_what_is_missing(prompts):
     with pytest.raises(NotImplementedError, match="Attention has to build its key-query matrices"):
         Attention()(prompts)
+
+
+def networks(rho):
+    rng = np.random.default_rng(8)
+    full = (
+        rng.standard_normal((H, D + 1, D + 1)),
+        rng.standard_normal((H, R, D + 1)),
+        rng.standard_normal((H, R, D + 1)),
+    )
+    merged = MergedWeights(rng.standard_normal(H), rng.standard_normal((H, D, D)))
+    separate = SeparateWeights(rng.standard_normal(H), *rng.standard_normal((2, H, R, D)))
+    yield MergedAttention(full[0], full[0][::-1].copy(), rho=rho)
+    yield SeparateAttention(*full, rho=rho)
+    yield ReducedMerged(merged, rho=rho)
+    yield ReducedSeparate(separate, rho=rho)
+
+
+@pytest.mark.parametrize("rho", [None, 2.5])
+def test_linear_attention_is_linear_in_its_features(prompts, rho):
+    for network in networks(rho):
+        assert network.linear
+        expected = network.features(prompts) @ network.coefficients()
+        assert torch.allclose(network(prompts), expected, rtol=1e-12, atol=1e-14)
+    assert not ReducedSeparate(SeparateWeights(np.ones(1), *np.ones((2, 1, 1, D))), softmax=True).linear

@@ -47,6 +47,27 @@ def test_full_batch_training_is_descent_on_the_sample_moments():
     assert np.allclose(run.population_loss(loss), run.batch_loss, rtol=1e-10)
 
 
+def softmax_start(seed):
+    return ReducedSeparate(start(seed), softmax=True, rho=2.0)
+
+
+def full_start(seed):
+    blocks = np.random.default_rng(seed).normal(scale=0.3, size=(2, 2, 4, 4))
+    return MergedAttention(*blocks)
+
+
+@pytest.mark.parametrize("network", [softmax_start, full_start])
+def test_softmax_and_all_blocks_train_together_too(network):
+    def source():
+        return fresh_batches(TASK, 32, torch.Generator().manual_seed(1))
+
+    networks = [network(seed) for seed in range(3)]
+    together = train(networks, source(), steps=20, learning_rate=0.05)
+    for i, one in enumerate(networks):
+        alone = train(one, source(), steps=20, learning_rate=0.05)
+        assert np.allclose(together.batch_loss[:, i], alone.batch_loss, rtol=1e-9)
+
+
 def test_networks_trained_together_are_those_trained_alone():
     """8 starts on shared mini-batches: the same curves to 1e-9."""
     networks = [ReducedSeparate(start(seed)) for seed in range(8)]
@@ -64,7 +85,7 @@ def test_networks_trained_together_are_those_trained_alone():
 
 
 def test_64_starts_together_are_many_times_faster():
-    """The requirement is ten times, on an idle machine; four here, since tests run beside other work."""
+    """Ten times in CPU seconds; benchmarks/seeds_together.py measures the real thing."""
     networks = [ReducedSeparate(start(seed)) for seed in range(64)]
     train(networks, fresh_batches(TASK, 32, torch.Generator().manual_seed(1)), steps=2, learning_rate=0.1)  # warm up
     begin = time.process_time()
@@ -74,7 +95,7 @@ def test_64_starts_together_are_many_times_faster():
     for network in networks[:8]:
         train(network, fresh_batches(TASK, 32, torch.Generator().manual_seed(1)), steps=30, learning_rate=0.1)
     alone = 8 * (time.process_time() - begin)
-    assert alone > 4 * together
+    assert alone > 10 * together
 
 
 def test_fresh_batches_are_never_seen_twice():
