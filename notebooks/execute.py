@@ -14,6 +14,7 @@ from nbclient import NotebookClient
 
 FOLDER = Path(__file__).parent
 SECONDS = 60  # a notebook is not to take longer
+WIDGET = "application/vnd.jupyter.widget-view+json"  # sliders come to life when their cell runs: nothing of them is kept
 
 
 def sources() -> list[Path]:
@@ -38,12 +39,18 @@ def execute(source: Path, seconds: int = SECONDS) -> nbformat.NotebookNode:
         kernel_name="python3",
         resources={"metadata": {"path": str(FOLDER)}},
         record_timing=False,
+        store_widget_state=False,
     )
     client.execute()
     notebook.metadata.pop("language_info", None)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.metadata.pop("execution", None)
+            cell.outputs = [
+                output
+                for output in cell.outputs
+                if WIDGET not in output.get("data", {})
+            ]
     return notebook
 
 

@@ -2,11 +2,12 @@
 
 from matplotlib.figure import Figure
 
-from .exploration import Run
+from ..numerics.integration import FlowError
+from .exploration import Exploration, Run, explored
 from .figures import theory_levels
 from .style import LIGHT, LOSS, SERIES, TIME, Theme, diverging, themed
 
-__all__ = ["panels"]
+__all__ = ["panels", "panels_of"]
 
 
 def panels(run: Run, moment: float = 1.0, theme: Theme = LIGHT, *, narrow: bool = False) -> Figure:
@@ -24,6 +25,16 @@ def panels(run: Run, moment: float = 1.0, theme: Theme = LIGHT, *, narrow: bool 
         _shares(shares, run, moment * run.end, theme)
         _map(maps, run, moment * run.end, theme)
     return picture
+
+
+def panels_of(*, moment: float, N: int, H: int, R: int, **rest) -> Figure | str:
+    """The picture for the values of sliders, under the paper's letters (l1, l2, ... are the eigenvalues), or why there is none."""
+    eigenvalues = tuple(rest.pop(name) for name in sorted(rest) if name.startswith("l"))
+    try:
+        setting = Exploration(eigenvalues=eigenvalues, context_length=N, heads=H, rank=R, **rest)
+        return panels(explored(setting), moment)
+    except (ValueError, FlowError) as problem:
+        return str(problem)
 
 
 def _loss(axes, run: Run, now: float, theme: Theme) -> None:
