@@ -12,7 +12,7 @@ from iclflow.numerics.landscape import separate_fixed_point
 from iclflow.verify.cli import main
 from iclflow.verify.exploration import Exploration, explored
 from iclflow.verify.explorer import PAGE, answer, serve, server, setting
-from iclflow.verify.figures_explorer import panels
+from iclflow.verify.figures_explorer import panels, panels_of
 
 GIVEN = {
     "eigenvalues": "0.4,0.3,0.2,0.1", "N": "31", "H": "5", "R": "1", "scale": "0.05", "seed": "12", "noise": "0",
@@ -137,3 +137,12 @@ def test_a_bad_port_is_refused():
     with pytest.raises(ValueError, match="port"):
         serve(70_000, browser=False)
     assert main(["explore", "--port", "70000"]) == 2
+
+
+def test_sliders_of_a_notebook_draw_or_say_why_not():
+    values = {f"l{d}": value for d, value in enumerate((0.4, 0.3, 0.2, 0.1), 1)}
+    values |= {"N": 31, "H": 5, "R": 1, "scale": 0.05, "seed": 12, "noise": 0.0, "merged": False, "moment": 1.0}
+    drawn = panels_of(**values)
+    assert not isinstance(drawn, str)
+    np.testing.assert_allclose(np.diag(drawn.axes[1].images[0].get_array()), 1, atol=0.02)
+    assert "rank" in panels_of(**values | {"R": 5})
