@@ -17,7 +17,7 @@ from ..theory.optimality import c, nu
 from ..theory.spectral import T
 from ._checks import generator, nonnegative_number, positive_integer, positive_number
 from .compile import compile_expression
-from .tasks import RegressionTask
+from .tasks import RegressionTask, paper_task
 
 __all__ = [
     "SampledRisk", "bayes_bounds", "crossover_length", "least_squares_risk", "linear_attention_risk", "risk_limits", "sampled_risks",
@@ -140,11 +140,4 @@ def _common(task: RegressionTask) -> tuple:
 
 
 def _noisy(task: RegressionTask) -> RegressionTask:
-    if not isinstance(task, RegressionTask):
-        raise TypeError(f"task must be a RegressionTask, got {task!r}")
-    other = task.variations - {"noise_variance"}
-    if other:
-        raise ValueError(
-            f"task must be the paper's, with or without label noise, got one with {', '.join(sorted(other))}"
-        )
-    return task
+    return paper_task(task, allow=("noise_variance",))

@@ -28,6 +28,7 @@ MODULES = (
     "figures_own_model",
     "figures_optimality",
     "figures_discrete",
+    "figures_merged_drop",
     "figures_variations",
 )
 

@@ -46,7 +46,7 @@ def _delays(axes, theme: Theme) -> float:
         axes.plot(effective, derived, color=theme.theory, lw=1.2, label="derived" if momentum == 0 else None)
         axes.plot(effective, measured, "o", color=color, ms=4, label=rf"$\mu = {momentum:g}$")
         largest = max(largest, float(np.abs(np.array(measured) / derived - 1).max()))
-    axes.set(xlabel="time of a step $h$", ylabel=r"drop later by $t/\tau$", xscale="log", yscale="log")
+    axes.set(xlabel="time of a step $h$", ylabel=r"drop later by $t/\tau$", xscale="log", yscale="log", xlim=(3e-3, 8))
     axes.set_yticks([0.2, 0.5, 1.0, 2.0], ["0.2", "0.5", "1", "2"])
     axes.minorticks_off()
     axes.legend(loc="lower right", handletextpad=0.3)

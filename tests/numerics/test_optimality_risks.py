@@ -73,7 +73,7 @@ def test_limits_at_large_dimension():
 def test_refusals():
     with pytest.raises(ValueError, match="white tokens for least squares"):
         least_squares_risk(RegressionTask(eigenvalues=[0.5, 0.3, 0.2], context_length=1, noise_variance=0.1))
-    with pytest.raises(ValueError, match="with or without label noise, got one with query_covariance"):
+    with pytest.raises(ValueError, match="must be the paper's in query_covariance"):
         linear_attention_risk(RegressionTask(eigenvalues=[0.5], context_length=3, query_covariance=[[2.0]]))
     with pytest.raises(TypeError, match="task must be a RegressionTask"):
         bayes_bounds(3)
