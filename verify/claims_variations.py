@@ -1,6 +1,7 @@
 """Claims about variations of the task (V0 to V5): moments against sampled sequences, fixed points, test losses."""
 
 from collections.abc import Callable
+from fractions import Fraction
 from functools import cache, partial
 from itertools import combinations, product
 
@@ -13,7 +14,7 @@ from ..numerics.losses import QuadraticLoss
 from ..numerics.modes import Modes
 from ..numerics.tasks import RegressionTask
 from ..numerics.token_laws import RademacherTokens, SphereTokens, StudentTokens
-from ..theory import notation, reduction, shift, whitened
+from ..theory import notation, reduction, shift, token_laws, whitened
 from ..theory.equations import equation
 from .claims import claim
 from .data import draw_sequences
@@ -148,6 +149,53 @@ def all_contexts_of_signs(second_moment) -> float:
         sample = squares[list(context)].mean(axis=0)
         total += sample @ task.task_covariance @ sample
     return float(np.abs(total / 8**3 - second_moment()).max())
+
+
+@cache
+def _commutator() -> Callable:
+    part = equation("V5-independent").derive().result["commutator"]
+    return compile_expression(part, (token_laws.mixing, token_laws.D_R, token_laws.kurtosis))
+
+
+def commutator(R: np.ndarray, kurtosis: float) -> np.ndarray:
+    """[F, Lambda] between R and R', for x = R z."""
+    return R @ _commutator()(R, np.diag(np.diag(R.T @ R)), kurtosis) @ R.T
+
+
+@claim(
+    "V5-independent",
+    "what keeps M from commuting with Lambda where signs are mixed by R, over all signs of three components",
+    method="linear algebra",
+    tolerance=ROUNDOFF,
+    theory=lambda R: commutator(R, 1.0),
+    wrong={"it commutes": lambda R: commutator(R, 3.0), "R' for R": lambda R: commutator(R.T, 1.0)},
+)
+def mixed_signs(expected) -> float:
+    R = np.array([[1.0, 2.0, 0.0], [0.0, 1.0, -1.0], [2.0, 0.0, 1.0]])
+    tokens = np.array(list(product((-1, 1), repeat=3))) @ R.T
+    F = np.einsum("p,pi,pj->ij", (tokens**2).sum(axis=1), tokens, tokens) / len(tokens)
+    Lambda = tokens.T @ tokens / len(tokens)
+    return float(np.abs(F @ Lambda - Lambda @ F - expected(R)).max())
+
+
+@cache
+def _mean_inverse() -> Callable[[int], float]:
+    return compile_expression(equation("V4-uniform").derive().result["mean"], (notation.N,), "mpmath")
+
+
+@claim(
+    "V4-uniform",
+    "E(1/n) for n uniform on 1 to 50, in rational numbers",
+    method="rational",
+    tolerance=ROUNDOFF,
+    theory=lambda longest: float(_mean_inverse()(longest)),
+    wrong={
+        "one over the mean": lambda longest: 2 / (longest + 1),
+        "N + 1 for N": lambda longest: float(_mean_inverse()(longest + 1)),
+    },
+)
+def mean_inverse_length(expected) -> float:
+    return abs(float(sum(Fraction(1, n) for n in range(1, 51)) / 50) - expected(50))
 
 
 # Fixed points

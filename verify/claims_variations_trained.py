@@ -3,17 +3,21 @@
 from collections.abc import Callable
 
 import numpy as np
+import torch
 
 from ..numerics.losses import QuadraticLoss
 from ..numerics.tasks import RegressionTask
 from .claims import claim
 from .claims_variations import turning_levels
-from .tolerances import TRAINED_VARIATION
+from .data import draw_sequences
+from .models import ReducedSeparate
+from .tolerances import TRAINED_ALGORITHM, TRAINED_VARIATION
 from .variations import (
     ASKED,
     NOISY,
     OBLIQUE,
     PLAIN,
+    RUNS,
     SHORT,
     SIGNS,
     SPECTRUM,
@@ -70,6 +74,39 @@ for _name, _task in {"sphere": SPHERE, "Student": STUDENT, "signs": SIGNS}.items
         "V5-independent" if _name == "signs" else "V5-elliptical", _name, f"on tokens of another law: {_name}",
         lambda task=_task: levels(task), {"Gaussian tokens": lambda: levels(PLAIN)},
     )  # fmt: skip
+
+
+def ridge(penalty: float, X: torch.Tensor) -> torch.Tensor:
+    """beta' (Lambda + (Lambda + penalty I)/N)^-1 x_q on prompts."""
+    L, n = PLAIN.covariance, X.shape[-1] - 1
+    B = torch.tensor(np.linalg.inv(L + (L + penalty * np.eye(len(L))) / n))
+    beta = torch.einsum("pdn,pn->pd", X[:, :-1, :-1], X[:, -1, :-1]) / n
+    return torch.einsum("pi,ij,pj->p", beta, B, X[:, :-1, -1])
+
+
+@claim(
+    "V1-ridge",
+    "predictions on fresh prompts of a network trained with label noise, against ridge regression of penalty (tr Lambda + sigma^2)/N",
+    method="training",
+    tolerance=TRAINED_ALGORITHM,
+    theory=lambda X: ridge(sum(SPECTRUM) + NOISY.noise_variance, X),
+    wrong={
+        "sigma^2/N, as of Bayes": lambda X: ridge(NOISY.noise_variance, X),
+        "tr Lambda/N, as without noise": lambda X: ridge(sum(SPECTRUM), X),
+    },
+    slow=True,
+)
+def noise_makes_a_ridge(algorithm) -> float:
+    X, _ = draw_sequences(NOISY, 5000, torch.Generator().manual_seed(27))
+    state = {
+        name: torch.tensor(values[-len(values) // 20 :].mean(axis=0))
+        for name, values in training("noise").states.items()
+    }
+    network = ReducedSeparate(RUNS["noise"].weights)
+    network.load_state_dict(state)
+    with torch.no_grad():
+        prediction = network(X)
+    return float((prediction - algorithm(X)).square().mean() / prediction.square().mean())
 
 
 def _along_eigenvectors(task: RegressionTask) -> np.ndarray:
