@@ -68,7 +68,7 @@ def bayes_bounds(task: RegressionTask) -> tuple[float, float]:
     """
     lengthy = _noisy(task).context_length >= task.dimension or np.ptp(task.eigenvalues) == 0
     if task.noise_variance == 0:  # then least squares is the posterior mean
-        return (least_squares_risk(task),) * 2 if lengthy else (0.0, linear_attention_risk(task))
+        return (least_squares_risk(task), least_squares_risk(task)) if lengthy else (0.0, linear_attention_risk(task))
     lower = float(_along("V9-bounds", "lower")(task.eigenvalues, *_common(task)).sum())
     return lower, min([linear_attention_risk(task), *([least_squares_risk(task)] if lengthy else [])])
 

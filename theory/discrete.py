@@ -5,6 +5,7 @@ gradient flow of the loss L + eta/4 |dL/dW|^2. Heavy ball, W <- W + mu (W - W_be
 """
 
 from functools import cache
+from typing import Any
 
 from sympy import (
     Derivative,
@@ -54,7 +55,7 @@ STEP = "A step advances t/tau by h = 2 eta, with momentum by h = 2 eta / (1 - mu
 
 
 @cache
-def modified_velocity() -> Expr:
+def modified_velocity() -> Any:
     """The velocity whose flow meets every step of heavy ball to second order in h, once the first velocity is forgotten."""
     g, velocity = Function("g"), _f(_W)
     ansatz = velocity + h * g(_W)
@@ -178,20 +179,20 @@ _v, _u = symbols("v u", positive=True)
 _half = (lambda_ / (2 * a)) ** Rational(1, 3)
 
 
-def sqrt_half() -> Expr:
+def sqrt_half() -> Any:
     return (gamma / (2 * alpha)) ** Rational(1, 2)
 
 
-def _simplified(formula: Expr) -> Expr:
+def _simplified(formula: Expr) -> Any:
     return formula.replace(lambda node: isinstance(node, log), lambda node: log(simplify(node.args[0])))
 
 
 @cache
-def _two_heads() -> tuple[Matrix, Matrix]:
+def _two_heads() -> tuple[Any, Any]:
     """The Hessian of L/2 in two learned heads, on their two eigendirections, at the fixed point; and the entries' gradients there."""
     names = symbols("v1 k11 k12 q11 q12 v2 k21 k22 q21 q22")
     heads = [(names[i], Matrix(names[i + 1 : i + 3]), Matrix(names[i + 3 : i + 5])) for i in (0, 5)]
-    map_ = sum((value * k * q.T for value, k, q in heads), Matrix.zeros(2, 2))
+    map_: Any = sum((value * k * q.T for value, k, q in heads), Matrix.zeros(2, 2))
     covariance, moment = Matrix.diag(_l_d, _l_j), Matrix.diag(_l_d / _r_d**3, _l_j / _r_j**3)
     half = ((map_.T * moment * map_ * covariance).trace() - 2 * (covariance * map_ * covariance).trace()) / 2
     point = dict(zip(names, (_r_d, _r_d, 0, _r_d, 0, _r_j, 0, _r_j, 0, _r_j), strict=True))
@@ -199,7 +200,7 @@ def _two_heads() -> tuple[Matrix, Matrix]:
     return hessian(expand(half), names).subs(point), slopes
 
 
-def _curvature(entry: int) -> Expr:
+def _curvature(entry: int) -> Any:
     """The eigenvalue of the Hessian whose eigenvector moves one entry of B and no other."""
     matrix, slopes = _two_heads()
     direction = slopes[entry, :].T
@@ -241,7 +242,7 @@ _e = vector("e", D)
 
 
 @cache
-def force_variance() -> Expr:
+def force_variance() -> Any:
     """The variance of e'(y_q beta x_q')e over sequences, for an eigenvector e of Lambda."""
     rules = {Lambda * _e: lambda_ * _e, _e.T * _e: S.One, Trace(Lambda): T}
     force_of_one = TracePolynomial(y_q * _e.T * beta * x_q.T * _e)

@@ -1,4 +1,4 @@
-"""(V8): planted faults, and the noise of the force on sampled sequences."""
+"""(V8-modified), (V8-loss), (V8-drop), (V8-stable), (V8-noise): planted faults, and the noise of the force on sampled sequences."""
 
 from dataclasses import replace
 

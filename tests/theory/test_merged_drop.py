@@ -1,4 +1,4 @@
-"""(V7): planted faults, the reduced flow against the full one, and what the proof of the bounds uses."""
+"""(V7-flow), (V7-time), (V7-share), (V7-tail): planted faults, the reduced flow against the full one, and what the proof of the bounds uses."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""(V9): planted faults, special cases, and the moments of the spectrum against random matrices."""
+"""(V9-posterior), (V9-ridge), (V9-ols), (V9-linear), (V9-crossover), (V9-bounds), (V9-limit): planted faults, special cases."""
 
 from dataclasses import replace
 

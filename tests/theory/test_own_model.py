@@ -1,4 +1,4 @@
-"""A model of one's own, and the two steps of descent in context (V10): the loss against other routes, planted faults, refusals."""
+"""A model of one's own; two steps of descent in context, (V10-steps), (V10-error), (V10-white), (V10-start): planted faults, refusals."""
 
 from dataclasses import replace
 from fractions import Fraction
