@@ -43,6 +43,7 @@ MODULES = (
     "claims_own_model",
     "claims_training",
     "claims_variations",
+    "claims_fixed_functions",
     "claims_variations_trained",
 )
 

@@ -8,7 +8,6 @@ import torch
 from ..numerics.losses import QuadraticLoss
 from ..numerics.tasks import RegressionTask
 from .claims import claim
-from .claims_variations import turning_levels
 from .data import draw_sequences
 from .models import ReducedSeparate
 from .tolerances import TRAINED_ALGORITHM, TRAINED_VARIATION
@@ -27,6 +26,7 @@ from .variations import (
     levels,
     trained_plateaus,
     training,
+    turning_levels,
 )
 
 MEAN_LENGTH = RegressionTask(eigenvalues=SPECTRUM, context_length=6)

@@ -5,7 +5,6 @@ from matplotlib.axes import Axes
 
 from ..numerics.losses import QuadraticLoss
 from ..numerics.tasks import RegressionTask
-from .claims_variations import turning_levels
 from .figures import Drawing, canvas, figure, listed, theory_levels
 from .style import LOSS, SERIES, TIME, Theme
 from .variations import (
@@ -22,6 +21,7 @@ from .variations import (
     trained_loss,
     trained_plateaus,
     training,
+    turning_levels,
 )
 
 

@@ -82,6 +82,12 @@ def levels(task: RegressionTask) -> Float[np.ndarray, " D+1"]:
     return task.loss_moments.c - np.concatenate([[0.0], np.cumsum(modes.drops[order])])
 
 
+def turning_levels(task: RegressionTask) -> np.ndarray:
+    """c, then one head along the first direction, then along the second, then two heads."""
+    c, drops = task.loss_moments.c, task.modes.drops
+    return np.array([c, c - drops[0], c - drops[1], c - drops.sum()])
+
+
 @cache
 def flow(name: str) -> Trajectory:
     """Gradient flow of one of ``RUNS``."""
