@@ -1,4 +1,4 @@
-"""(V7-flow), (V7-time), (V7-share), (V7-tail): planted faults, the reduced flow against the full one, and what the proof of the bounds uses."""
+"""(V7-flow), (V7-time), (V7-share), (V7-tail): planted faults, and what the bounds rest on."""
 
 from dataclasses import replace
 
