@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import sys
 from html import escape
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -12,11 +13,12 @@ from sphinx.util import logging
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
+sys.path.insert(0, str(HERE))
 
 project, author = "iclflow", "The iclflow authors"
 release = version = installed("iclflow")
 copyright = "the iclflow authors"
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.viewcode"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.viewcode", "dead_links"]
 templates_path = ["_templates"]
 exclude_patterns = ["_templates"]
 nitpicky = False
@@ -37,6 +39,7 @@ autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
 add_module_names = False
+viewcode_follow_imported_members = False  # a named tuple says that it comes from a module of its own
 
 html_theme = "furo"
 html_title = "iclflow"
