@@ -4,9 +4,10 @@ from collections.abc import Callable
 from functools import cache
 
 import numpy as np
+import torch
 from scipy.optimize import brentq
 
-from ..numerics.balanced import balanced_curve
+from ..numerics.balanced import balanced_curve, effective_start
 from ..numerics.compile import compile_expression
 from ..numerics.flow import gradient_flow
 from ..numerics.landscape import merged_fixed_points
@@ -17,7 +18,9 @@ from ..numerics.weights import MergedWeights
 from ..theory.equations import equation
 from ..theory.merged_drop import kappa_max, kappa_min
 from .claims import claim
-from .tolerances import ROUNDOFF, SHARE, SOLVER
+from .models import ReducedMerged
+from .tolerances import ROUNDOFF, SHARE, SOLVER, TRAINED_BEGIN, TRAINED_SHARE
+from .training import fresh_batches, one_thread, train
 
 START = 1e-3  # of the size at which the drop has begun
 
@@ -163,3 +166,58 @@ def rates_after_the_drop(rates) -> float:
         outside = max(size * drop.kappa.min() - derived[0], derived[-1] - 2 * size * drop.kappa.max(), 0.0)
         errors += [float(nearest.max() / spectrum[-1]), outside]
     return max(errors)
+
+
+WIDE = RegressionTask(eigenvalues=[1.0, 0.1], context_length=31)
+
+
+@cache
+def _trained() -> tuple[float, float]:
+    """The fall of the exact loss, of the whole, after the drop of a trained network, and the time at which its drop has begun."""
+    weights = MergedWeights.initialize(WIDE, heads=3, scale=0.01, rng=np.random.default_rng(73))
+    drop, loss = MergedDrop.of(WIDE), QuadraticLoss.population(WIDE)
+    rate, until = 0.01, drop.time_bounds(float(np.linalg.norm(effective_start(WIDE, weights))))[1] + 5 / drop.gamma
+    batches = fresh_batches(WIDE, 512, torch.Generator().manual_seed(74))
+    with one_thread():
+        run = train(
+            ReducedMerged(weights),
+            batches,
+            steps=round(until / (2 * rate)),
+            learning_rate=rate,
+            record_every=4,
+            progress=False,
+        )
+    values = run.population_loss(loss)
+    least = loss.value(np.linalg.solve(WIDE.second_moment, WIDE.covariance))
+    sizes = np.linalg.norm(run.effective_maps(), axis=(1, 2))
+    begun = float(np.interp(drop.begun, sizes[: int(np.argmax(sizes))], run.times[: int(np.argmax(sizes))]))
+    resting = values[run.times > until - 2 / drop.gamma].mean()
+    return float((loss.c - resting) / (loss.c - least)), begun
+
+
+@claim(
+    "V7-share",
+    "the fall of the loss after the drop of attention (M), trained on fresh sequences from random weights, against the share",
+    method="training",
+    tolerance=TRAINED_SHARE,
+    theory=_share,
+    wrong={"all in one drop": lambda _drop: 1.0, "half of the rest as well": lambda drop: (1 + drop.share) / 2},
+    slow=True,
+)
+def share_trained(share) -> float:
+    return abs(_trained()[0] - share(MergedDrop.of(WIDE)))
+
+
+@claim(
+    "V7-time",
+    "when the drop begins in this run, from the middle of its bounds at the start that the random weights lead to",
+    method="training",
+    tolerance=TRAINED_BEGIN,
+    theory=lambda drop, start: drop.time_bounds(start),
+    wrong={"start ten times as large": lambda drop, start: drop.time_bounds(10 * start)},
+    slow=True,
+)
+def begin_trained(bounds) -> float:
+    weights = MergedWeights.initialize(WIDE, heads=3, scale=0.01, rng=np.random.default_rng(73))
+    earliest, latest = bounds(MergedDrop.of(WIDE), float(np.linalg.norm(effective_start(WIDE, weights))))
+    return abs(2 * _trained()[1] / (earliest + latest) - 1)
