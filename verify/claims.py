@@ -74,7 +74,7 @@ class Check:
     """How a claim is measured: ``measure(theory)`` is its residual.
 
     ``wrong`` maps a description of a mistake to the theory's side with that mistake in it. A ``slow`` check runs only
-    in the full set.
+    in the full set. ``explain`` says why the claim fails, if it does.
     """
 
     name: str
@@ -86,6 +86,7 @@ class Check:
     wrong: Mapping[str, Any]
     measure: Callable[[Any], float]
     slow: bool = False
+    explain: Callable[[], object] | None = None
 
     def run(self, mistake: str | None = None) -> Claim:
         """Measure the claim, or the claim with one of its mistakes planted.
@@ -100,6 +101,8 @@ class Check:
         except Exception as problem:
             error = f"{type(problem).__name__}: {problem}"
         holds = residual is not None and residual <= self.tolerance.value  # not so for nan
+        if not holds and mistake is None and error is None and self.explain is not None:
+            error = self._explanation()
         return Claim(
             name=self.statement,
             equation=self.equation,
@@ -111,6 +114,15 @@ class Check:
             seconds=time.perf_counter() - start,
             error=error if error or residual is None or abs(residual) < float("inf") else f"residual is {residual}",
         )
+
+    def _explanation(self) -> str | None:
+        """Why the claim fails, where somebody can tell."""
+        if self.explain is None:
+            return None
+        try:
+            return str(self.explain())
+        except Exception as problem:
+            return f"no explanation: {type(problem).__name__}: {problem}"
 
 
 class ClaimBook:
@@ -133,8 +145,11 @@ class ClaimBook:
         theory: Any,
         wrong: Mapping[str, Any],
         slow: bool = False,
+        explain: Callable[[], object] | None = None,
     ) -> Callable[[Callable[[Any], float]], Callable[[Any], float]]:
         """Register the decorated function, which gives the residual of ``theory``, under its own name.
+
+        ``explain`` is asked when the claim fails, and what it says becomes the claim's error.
 
         Raises ``ValueError`` for an unknown method, a claim without a planted mistake, or a name taken before.
         """
@@ -148,7 +163,16 @@ class ClaimBook:
             if name in self._checks:
                 raise ValueError(f"a claim needs a name of its own, got {name!r} again")
             self._checks[name] = Check(
-                name, statement, equation, method, tolerance, theory, MappingProxyType(dict(wrong)), measure, slow
+                name,
+                statement,
+                equation,
+                method,
+                tolerance,
+                theory,
+                MappingProxyType(dict(wrong)),
+                measure,
+                slow,
+                explain,
             )
             return measure
 

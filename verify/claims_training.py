@@ -14,7 +14,7 @@ from . import predictions
 from .claims import claim
 from .claims_merged import balanced_white_weights, white_task
 from .data import draw_sequences
-from .experiments import DEFAULT, flow, plateaus, trained_plateaus, training
+from .experiments import DEFAULT, flow, plateaus, suspicion, trained_plateaus, training
 from .models import ConvolutionalNetwork, ReducedMerged, ReducedSeparate, TwoLayerNetwork
 from .tolerances import (
     COUNT,
@@ -46,6 +46,7 @@ def expected_plateaus(task: RegressionTask) -> Plateaus:
         "N + 1 for N": predictions.longer_context(predictions.plateau_losses),
         "drops of exactly lambda_m": predictions.infinite_context(predictions.plateau_losses),
     },
+    explain=suspicion,
 )
 def plateau_losses_trained(losses) -> float:
     return float(np.abs(_five_levels() / losses(DEFAULT.task) - 1).max())
@@ -65,6 +66,7 @@ def _five_levels() -> np.ndarray:
     tolerance=TRAINED_PLATEAU,
     theory=expected_plateaus,
     wrong={"N + 1 for N in the flow's loss": predictions.longer_context(expected_plateaus)},
+    explain=suspicion,
 )
 def plateau_losses_against_flow(expected) -> float:
     return float(np.abs(_five_levels() / expected(DEFAULT.task).levels - 1).max())
@@ -77,6 +79,7 @@ def plateau_losses_against_flow(expected) -> float:
     tolerance=TRAINED_EARLY_DROPS,
     theory=lambda task: expected_plateaus(task).drops,
     wrong={"t/tau = steps times step size": lambda task: expected_plateaus(task).drops / 2},
+    explain=suspicion,
 )
 def early_drop_times_trained(drops) -> float:
     _five_levels()
@@ -90,6 +93,7 @@ def early_drop_times_trained(drops) -> float:
     tolerance=TRAINED_LAST_DROP,
     theory=lambda task: expected_plateaus(task).drops,
     wrong={"t/tau = steps times step size": lambda task: expected_plateaus(task).drops / 2},
+    explain=suspicion,
 )
 def last_drop_time_trained(drops) -> float:
     _five_levels()
@@ -109,6 +113,7 @@ def _last_map(run: TrainingRun) -> np.ndarray:
     tolerance=TRAINED_END,
     theory=predictions.plateau_losses,
     wrong={"N + 1 for N": predictions.longer_context(predictions.plateau_losses)},
+    explain=suspicion,
 )
 def final_loss_trained(losses) -> float:
     return abs(QuadraticLoss.population(DEFAULT.task).value(_last_map(training())) / losses(DEFAULT.task)[-1] - 1)
@@ -216,6 +221,7 @@ def convolutional_network_trains_alike(equivalent) -> float:
     tolerance=COUNT,
     theory=lambda task: task.dimension,
     wrong={"a single one": lambda task: 1},
+    explain=suspicion,
 )
 def separate_drops_once_a_component(drops) -> float:
     return abs(len(trained_plateaus().drops) - drops(DEFAULT.task))

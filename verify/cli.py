@@ -181,8 +181,11 @@ def flow(options: argparse.Namespace) -> int:
 
 
 def train(options: argparse.Namespace) -> int:
+    import numpy as np
+
+    from .diagnosis import diagnose
+    from .experiments import SGD_NOISE, plateaus, trained_loss, trained_plateaus, training
     from .experiments import flow as integrate
-    from .experiments import plateaus, trained_loss, trained_plateaus, training
     from .runs import describe
 
     setting = _setting(options)
@@ -190,6 +193,13 @@ def train(options: argparse.Namespace) -> int:
     print(describe(setting, {"flow": plateaus(integrate(setting)), "SGD": trained_plateaus(setting, options.device)}))
     print(f"{round(setting.duration / 2 / setting.learning_rate)} steps of SGD in {run.seconds:.1f} s")
     loss = trained_loss(setting, options.device)
+    expected = integrate(setting).loss_at(
+        np.minimum(run.times, integrate(setting).times[-1])
+    )  # the last step may lead beyond
+    distance = float(np.sqrt(np.mean((loss - expected) ** 2)) / loss[0])
+    print(f"the two losses differ by {distance:.1e} of the initial loss, root mean square over time")
+    if not distance < SGD_NOISE:
+        print(diagnose(run.times, loss, setting, noise=SGD_NOISE))
     _save_arrays(options.output, times=run.times, loss=loss, batch_loss=run.batch_loss, **run.states)
     return 0
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -14,6 +15,9 @@ from ..numerics.trajectory import Trajectory
 from ..numerics.weights import SeparateWeights
 from .models import ReducedSeparate
 from .training import TrainingRun, fresh_batches, train
+
+if TYPE_CHECKING:
+    from .diagnosis import Diagnosis
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,10 @@ class Setting:
         w = SeparateWeights.initialize(task, heads=self.heads, rank=self.rank, scale=self.scale, rng=rng)
         return SeparateWeights(w.v, w.k @ task.eigenvectors.T, w.q @ task.eigenvectors.T)
 
+
+# How far the loss of SGD may lie from the flow's, in units of the initial loss, root mean square over time: mini-batches shift
+# drops by some parts in a hundred of their time.
+SGD_NOISE = 2e-2
 
 # Four plateaus of clearly different lengths, short enough to train in some seconds.
 DEFAULT = Setting()
@@ -128,3 +136,10 @@ def trained_loss(setting: Setting = DEFAULT, device: str = "cpu") -> np.ndarray:
 
 def trained_plateaus(setting: Setting = DEFAULT, device: str = "cpu") -> Plateaus:
     return find_plateaus(training(setting, device).times, trained_loss(setting, device))
+
+
+def suspicion(setting: Setting = DEFAULT) -> "Diagnosis":
+    """What may have gone wrong in the training, if its loss is not that of the flow."""
+    from .diagnosis import diagnose  # which builds on this module
+
+    return diagnose(training(setting).times, trained_loss(setting), setting, noise=SGD_NOISE)

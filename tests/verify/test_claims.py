@@ -54,6 +54,22 @@ def test_an_exception_fails_the_claim_and_is_told():
     assert claim.error.startswith("ZeroDivisionError")
 
 
+def test_a_claim_that_fails_says_why():
+    book, asked = ClaimBook(), []
+    options = {"method": "flow", "tolerance": EXACT, "theory": 1.0, "wrong": {"one": 2.0}}
+    book.claim("0", "a claim", explain=lambda: asked.append(1) or "the step", **options)(abs)
+    check = book.checks["abs"]
+    assert (check.run().status, check.run().error) == ("fails", "the step")
+    assert len(asked) == 2
+    assert check.run("one").error is None  # planted: there is nothing to find out
+
+    def cannot():
+        raise ArithmeticError("it diverged")
+
+    book.claim("0", "a claim", explain=cannot, **options)(float)
+    assert book.checks["float"].run().error == "no explanation: ArithmeticError: it diverged"
+
+
 def test_an_interrupt_is_not_swallowed():
     book = ClaimBook()
 
