@@ -44,7 +44,7 @@ class ModelLoss:
     model: Model
     task: RegressionTask
     shapes: Mapping[Any, tuple[int, ...]]
-    constants: Mapping[Any, np.ndarray]
+    constants: Mapping[Any, Any]
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, Model):
@@ -199,7 +199,7 @@ def model_loss(
     sizes = {D: task.dimension, N: task.context_length}
     arrays = {weight: array_for(weight, weights[weight], sizes) for weight in model.weights}
     shapes = {weight: array.shape for weight, array in arrays.items()}
-    loss = ModelLoss(model, task, shapes, dict(constants or {}))  # type: ignore[arg-type]
+    loss = ModelLoss(model, task, shapes, dict(constants or {}))
     return loss, np.concatenate([array.ravel() for array in arrays.values()])
 
 

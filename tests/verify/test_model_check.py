@@ -1,5 +1,8 @@
 """The PyTorch check of one's own model: right formulas pass, wrong ones do not, and the network is the model."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -74,3 +77,16 @@ def test_network_refuses_what_a_prompt_hides():
     model = Model(beta.T * U * x_q, (U,), laws=(odd,), constants=(A,))
     with pytest.raises(ValueError, match="fourth moment of its own"):
         check_model(model, TASK, weights={U: START}, constants={A: np.eye(2)}, count=200, generator=generator())
+
+
+def test_the_documented_example_runs(capsys):
+    """The code of docs/own_model.md, as it stands there; its last line prints how many standard errors it is off."""
+    page = (Path(__file__).parents[2] / "docs" / "own_model.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    exec(compile(code, "own_model.md", "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
+    loss_score, velocity_score, residual = map(float, printed[-1].split())
+    assert loss_score < 4.5
+    assert velocity_score < 4.5
+    assert residual < 1e-10
+    assert printed[0].startswith("tr(Lambda) - 4 tr(Lambda^2 U)")
