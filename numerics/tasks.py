@@ -4,7 +4,7 @@ Tokens :math:`x \sim N(0, \Lambda)`, a task vector :math:`w \sim N(0, I)` per se
 :math:`N` labelled tokens in the context.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any, NamedTuple
@@ -74,14 +74,14 @@ class RegressionTask:
     def __init__(
         self,
         *,
-        context_length: int | None = None,
+        context_length: object = None,
         eigenvalues: object = None,
         covariance: object = None,
-        noise_variance: float = 0.0,
+        noise_variance: object = 0.0,
         task_covariance: object = None,
         query_covariance: object = None,
-        context_lengths: Sequence[int] | Mapping[int, float] | None = None,
-        token_law: TokenLaw | None = None,
+        context_lengths: object = None,
+        token_law: object = None,
     ) -> None:
         if (eigenvalues is None) == (covariance is None):
             both = "neither" if eigenvalues is None else "both"
@@ -100,7 +100,7 @@ class RegressionTask:
         others = {k: v if v is None else symmetric_positive_definite(k, v, D) for k, v in given.items()}
         noise = nonnegative_number("noise_variance", noise_variance)
         law = GaussianTokens() if token_law is None else token_law
-        if not (hasattr(law, "white") and hasattr(law, "fourth_moment")):
+        if not isinstance(law, TokenLaw):
             raise TypeError(f"token_law must be a TokenLaw, such as SphereTokens(), got {token_law!r}")
         departs = {
             "noise_variance": noise > 0,
@@ -186,7 +186,10 @@ def _lengths(fixed: object, law: object) -> Mapping[int, float]:
         return {positive_integer("context_length", fixed): 1.0}
     if fixed is not None:
         raise ValueError("context_length or context_lengths must be given, and not both: got both")
-    pairs = dict(law) if isinstance(law, Mapping) else dict.fromkeys(law, 1 / max(len(law), 1))  # type: ignore[arg-type]
+    if not isinstance(law, Iterable):
+        raise TypeError(f"context_lengths must be several lengths, or {{length: probability}}, got {law!r}")
+    listed = list(law)
+    pairs = dict(law) if isinstance(law, Mapping) else dict.fromkeys(listed, 1 / max(len(listed), 1))
     if not pairs:
         raise ValueError(f"context_lengths must name at least one length, got {law!r}")
     lengths = {

@@ -7,7 +7,7 @@ and what :math:`F = E(xx^\top Sxx^\top)` is.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -23,6 +23,7 @@ __all__ = ["GaussianTokens", "RademacherTokens", "SphereTokens", "StudentTokens"
 Normal = Callable[[tuple[int, ...]], Any]  # standard normal numbers of a shape, as a NumPy or a PyTorch array
 
 
+@runtime_checkable
 class TokenLaw(Protocol):
     """A law of z."""
 

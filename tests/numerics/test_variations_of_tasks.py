@@ -209,3 +209,5 @@ def test_laws_of_tokens_are_checked():
         StudentTokens(4)
     with pytest.raises(TypeError, match="token_law must be a TokenLaw"):
         RegressionTask(eigenvalues=[0.6], context_length=3, token_law="sphere")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="context_lengths must be several lengths"):
+        RegressionTask(eigenvalues=[0.6], context_lengths=3)
