@@ -11,10 +11,9 @@ from ..numerics.losses import QuadraticLoss
 from ..numerics.trajectory import Trajectory
 from ..numerics.weights import MergedWeights
 from . import predictions
-from .data import draw_sequences
-from .experiments import DEFAULT, flow, plateaus
+from .experiments import DEFAULT, flow, plateaus, softmax_training
 from .figures import Drawing, canvas, figure, listed, theory_levels
-from .models import MergedAttention, ReducedMerged, SeparateAttention, TwoLayerNetwork
+from .models import ReducedMerged, TwoLayerNetwork
 from .style import LOSS, SERIES, TIME, Theme, diverging
 from .training import TrainingRun, fresh_batches, train
 
@@ -160,28 +159,6 @@ def initial_scale(theme: Theme) -> Drawing:
         f"Initial loss of separate attention: {listed(starts, '.3g')} for scales {listed(scales, 'g')}."
     )
     return Drawing(picture, caption)
-
-
-@cache
-def softmax_training(kind: str, steps: int = 4000) -> tuple[np.ndarray, np.ndarray]:
-    """Softmax attention of one kind trained on the tokens of the staircase: steps, and the loss on 4,000 fresh sequences."""
-    rng, D = np.random.default_rng(5), DEFAULT.task.dimension
-    if kind == "merged":
-        weights = 0.01 * rng.standard_normal((2, 8, D + 1, D + 1))
-        network, rate = MergedAttention(*weights, softmax=True), 0.1
-    else:
-        value = 0.05 * rng.standard_normal((4, D + 1, D + 1))
-        network = SeparateAttention(value, *0.05 * rng.standard_normal((2, 4, 1, D + 1)), softmax=True)
-        rate = 0.2
-    source = fresh_batches(DEFAULT.task, 512, torch.Generator().manual_seed(5))
-    run = train(network, source, steps=steps, learning_rate=rate, record_every=20)
-    X, y = draw_sequences(DEFAULT.task, 4000, torch.Generator().manual_seed(6))
-    losses = []
-    for index in range(len(run.times)):
-        network.load_state_dict({name: torch.tensor(values[index]) for name, values in run.states.items()})
-        with torch.no_grad():
-            losses.append(float((network(X) - y).square().mean()))
-    return run.times / (2 * rate), np.array(losses)
 
 
 @figure("softmax")

@@ -48,6 +48,11 @@ DROP_TIME = Tolerance(
 LEADING_ORDER = Tolerance(
     3e-2, "asymptotic", "the next order in the initial scale is left out: some times 1e-2 or less"
 )
+CONVERGED_RATE = Tolerance(
+    5e-2,
+    "asymptotic",
+    "over three decades of the excess loss the next slowest mode adds some parts in a hundred to the slope",
+)
 SECOND_ORDER = Tolerance(
     1e-3, "asymptotic", "the error is the square of the initial scale 1e-2, times a number of order one"
 )
@@ -131,4 +136,9 @@ TRAINED_SHARE = Tolerance(
 )
 TRAINED_BEGIN = Tolerance(
     5e-2, "sampling", "the bounds leave 2 % to either side, steps and mini-batches add about as much"
+)
+NOISE_OF_A_DROP = Tolerance(
+    0.2,
+    "sampling",
+    "128 runs know a standard deviation to 6 %; noise in other directions is left out, and the end of the drop",
 )
