@@ -1,8 +1,7 @@
-"""Claims about finite steps, momentum and mini-batches (V8): stable steps, order of the modified flow, drop times, noise."""
+"""Claims about finite steps and momentum (V8): stable steps, the order of the modified flow, drop times."""
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -17,12 +16,9 @@ from ..numerics.losses import QuadraticLoss
 from ..numerics.tasks import RegressionTask
 from ..numerics.trajectory import Trajectory
 from ..numerics.weights import SeparateWeights
-from ..theory.discrete import P, h, v_0
 from ..theory.equations import equation
-from ..theory.notation import Lambda, N, lambda_
-from ..theory.spectral import T
 from .claims import claim
-from .tolerances import NEXT_STEP_ORDER, NOISE_OF_TIMES, ORDER, ROUNDOFF, SAMPLING, STABLE
+from .tolerances import NEXT_STEP_ORDER, ORDER, ROUNDOFF, STABLE
 
 TASK = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
 LOSS = QuadraticLoss.population(TASK)
@@ -155,94 +151,3 @@ def delay_of_a_drop(delay) -> float:
             added = delay(*scalars, learning_rate=float(eta), momentum=momentum)
             errors.append(abs((half_time(run) - exact) / added - 1))
     return max(errors)
-
-
-# Mini-batches, in one dimension, where v = k = q stay equal: every step draws fresh sequences for every run
-
-ONE = RegressionTask(eigenvalues=[1.0], context_length=8)
-STEP, START, LEVEL, RUNS = 0.05, 0.1, 0.3, 4000
-BATCHES = (16, 32, 64)
-
-
-@cache
-def times_to_level(batch: int) -> np.ndarray:
-    """When v reaches LEVEL in each of RUNS independent runs of SGD, linear between steps."""
-    rng = np.random.default_rng((80, batch))
-    v, times = np.full(RUNS, START), np.full(RUNS, np.nan)
-    for step in range(1000):
-        shape = (RUNS, batch)
-        w, x_q, S = rng.standard_normal(shape), rng.standard_normal(shape), rng.chisquare(8, shape) / 8
-        beta, y_q = S * w, w * x_q
-        after = v + STEP * ((y_q * beta * x_q).mean(1) * v**2 - (beta**2 * x_q**2).mean(1) * v**5)
-        passed = np.isnan(times) & (after >= LEVEL)
-        times[passed] = STEP * (step + (LEVEL - v[passed]) / (after - v)[passed])
-        v = after
-        if not np.isnan(times).any():
-            return times
-    raise ArithmeticError(f"{int(np.isnan(times).sum())} of {RUNS} runs did not reach v = {LEVEL}")
-
-
-_NOISE = equation("V8-noise").statement
-_NAMES = {str(symbol): symbol for part in ("delay", "spread") for symbol in _NOISE[part].free_symbols}
-_ARGUMENTS = (h, P, lambda_, v_0, _NAMES["v"], _NAMES["V"], _NAMES["t"])
-
-
-def derived_times(change: Callable[[dict], dict] = lambda parts: parts) -> Callable[[int, float], tuple[Any, Any]]:
-    """The mean delay and the standard deviation of the time to LEVEL, for a batch size and the time without noise."""
-    parts = change(dict(_NOISE))
-    variance = compile_expression(parts["variance"], (lambda_, T, Lambda, N))(1.0, 1.0, np.eye(1), 8)
-    delay, spread = (compile_expression(parts[name], _ARGUMENTS) for name in ("delay", "spread"))
-
-    def value(batch: int, time: float) -> tuple[Any, Any]:
-        at = (STEP, batch, 1.0, START, LEVEL, variance, time)
-        return delay(*at), np.sqrt(spread(*at))
-
-    return value
-
-
-def exact_time() -> float:
-    """Gradient flow from START to LEVEL."""
-    a = ONE.second_moment_eigenvalues[0]
-    v = np.linspace(1 / LEVEL, 1 / START, 20_001)  # dt = d(1/v) / (lambda^2 - lambda a v^3), up to the sign
-    values = 1 / (1 - a / v**3)
-    return float(np.trapezoid(values, v))
-
-
-@claim(
-    "V8-noise",
-    "the standard deviation over 4,000 runs of the time in which a head grows threefold, in batches of 16 to 64",
-    method="descent",
-    tolerance=NOISE_OF_TIMES,
-    theory=derived_times(),
-    wrong={
-        "noise of an infinite context": derived_times(
-            lambda parts: parts | {"variance": parts["variance"].subs(N, 10**9)}
-        ),
-        "twice the batch": derived_times(lambda parts: parts | {"spread": parts["spread"].subs(P, 2 * P)}),
-    },
-    slow=True,
-)
-def spread_of_times(noise) -> float:
-    time = exact_time()
-    return max(abs(times_to_level(batch).std() / noise(batch, time)[1] - 1) for batch in BATCHES)
-
-
-@claim(
-    "V8-noise",
-    "the mean delay of these times, which small batches enlarge: in standard errors beside a tenth of the delay",
-    method="descent",
-    tolerance=SAMPLING,
-    theory=derived_times(),
-    wrong={
-        "noise left out": derived_times(lambda parts: parts | {"delay": parts["delay"].subs(P, 10**9)}),
-        "noise four times": derived_times(lambda parts: parts | {"delay": parts["delay"].subs(P, P / 4)}),
-    },
-    slow=True,
-)
-def delay_by_noise(noise) -> float:
-    time, scores = exact_time(), []
-    for batch in BATCHES:
-        times, delay = times_to_level(batch), float(noise(batch, time)[0])
-        error = np.hypot(times.std() / RUNS**0.5, 0.1 * delay / 4.5)
-        scores.append(abs(times.mean() - time - delay) / error)
-    return float(max(scores))

@@ -138,7 +138,7 @@ TRAINED_BEGIN = Tolerance(
     5e-2, "sampling", "the bounds leave 2 % to either side, steps and mini-batches add about as much"
 )
 NOISE_OF_A_DROP = Tolerance(
-    0.2,
+    0.15,
     "sampling",
     "128 runs know a standard deviation to 6 %; noise in other directions is left out, and the end of the drop",
 )
