@@ -129,7 +129,7 @@ def half_time(run: Trajectory) -> float:
 
 @claim(
     "V8-drop",
-    "the time by which steps and momentum delay a drop, from descent and heavy ball against gradient flow: error over step squared",
+    "the time by which steps and momentum delay a drop, from descent and heavy ball against gradient flow: relative error of the delay",
     method="descent",
     tolerance=NEXT_STEP_ORDER,
     theory=later_separate_drop,
