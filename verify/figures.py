@@ -11,16 +11,18 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from .files import write_atomically
 from .style import LIGHT, Theme, themed
 
-FORMATS = (".png", ".pdf", ".svg")
+FORMATS = (".png", ".pdf", ".svg", ".gif")
 MODULES = (
     "figures_separate",
     "figures_rank",
+    "figures_weights",
     "figures_merged",
     "figures_in_weight",
     "figures_in_weight_theory",
@@ -35,10 +37,30 @@ MODULES = (
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure and what it shows, in words and numbers."""
+    """A figure and what it shows, in words and numbers. One that moves has frames, and ``show`` draws one of them."""
 
     figure: Figure
     caption: str
+    frames: int = 1
+    show: Callable[[int], None] | None = None
+
+    def animation(self) -> bytes:
+        """All frames as a GIF that repeats, the last one held."""
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from PIL import Image
+
+        if self.show is None:
+            raise ValueError("the file must end in .png, .pdf or .svg: this figure does not move")
+        canvas, images = FigureCanvasAgg(self.figure), []
+        self.figure.set_dpi(100)
+        for frame in range(self.frames):
+            self.show(frame)
+            canvas.draw()
+            images.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB").quantize(64))
+        buffer = BytesIO()
+        durations = [80] * (self.frames - 1) + [2000]
+        images[0].save(buffer, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0)
+        return buffer.getvalue()
 
 
 FIGURES: dict[str, Callable[[Theme], Drawing]] = {}
@@ -82,6 +104,8 @@ def rendered(name: str, extension: str, theme: Theme = LIGHT) -> tuple[bytes, st
     find(name)
     with themed(theme):
         drawing = FIGURES[name](theme)
+        if extension == ".gif":
+            return drawing.animation(), drawing.caption
         buffer = BytesIO()
         # Without a date, the same numbers give the same file.
         metadata = {"Date": None} if extension == ".svg" else {"CreationDate": None} if extension == ".pdf" else None

@@ -141,7 +141,10 @@ def build() -> Parser:
     )
     figure.add_argument("name", metavar="NAME", help="staircase, or the number of a figure of the paper")
     figure.add_argument(
-        "--output", metavar="FILE", required=True, help="ends in .png, .pdf or .svg; a caption goes beside it"
+        "--output",
+        metavar="FILE",
+        required=True,
+        help="ends in .png, .pdf, .svg, or .gif for weights; a caption goes beside it",
     )
 
     sweep = command("sweep", "many runs, resumable, on one machine or a cluster", "iclflow sweep s.toml --output runs")

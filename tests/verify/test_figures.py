@@ -34,6 +34,21 @@ def test_vector_formats_are_reproducible(extension, start):
     assert rendered("staircase", extension, DARK)[0] != first
 
 
+def test_the_weights_move(tmp_path):
+    from PIL import Image, ImageSequence
+
+    caption = save("weights", tmp_path / "w.gif")
+    assert (tmp_path / "w.gif").stat().st_size < 2_000_000
+    with Image.open(tmp_path / "w.gif") as animation:
+        frames = [frame.convert("L").tobytes() for frame in ImageSequence.Iterator(animation)]
+    assert len(frames) > 60
+    assert len(set(frames)) > 50
+    assert ", ".join(f"{v:.4f}" for v in predictions.learned_value_weights(DEFAULT.task)) in caption
+    with pytest.raises(ValueError, match="this figure does not move"):
+        save("staircase", tmp_path / "s.gif")
+    assert not (tmp_path / "s.gif").exists()
+
+
 def test_svg_refers_to_nothing_outside():
     text = rendered("staircase", ".svg")[0].decode()
     assert all(link.startswith("#") for link in re.findall(r'href="([^"]+)"', text))
@@ -42,7 +57,7 @@ def test_svg_refers_to_nothing_outside():
 def test_unknown_figure_and_format_are_named(tmp_path):
     with pytest.raises(ValueError, match="did you mean staircase"):
         save("staircas", tmp_path / "a.png")
-    with pytest.raises(ValueError, match=r"must end in one of .png, .pdf, .svg"):
+    with pytest.raises(ValueError, match=r"must end in one of .png, .pdf, .svg, .gif"):
         save("staircase", tmp_path / "a.bmp")
     assert list(tmp_path.iterdir()) == []
     assert "staircase" in FIGURES
