@@ -148,9 +148,9 @@ MUTATIONS = [
     Mutation("calculus", "result = product(result, TracePolynomial(base) ** exponent)", "result = product(result, TracePolynomial(base))", "powers of a replaced scalar"),
     Mutation("calculus", "simultaneous=True)\n            )", "simultaneous=False)\n            )", "scalars in a denominator are replaced one after the other"),
     Mutation("calculus", "            matrices[words.letter(symbol) >> 2] = value\n", "            matrices[words.letter(symbol) >> 2] = value.T\n", "replacements are transposed"),
-    Mutation("calculus", "        matrix = matrix.T if words.is_transposed(code) else matrix\n", "", "explicit entries of a transpose"),
-    Mutation("calculus", "plain[min(i, j), max(i, j)] if symmetric", "plain[i, j] if symmetric", "explicit symmetric matrices are not symmetric"),
-    Mutation("calculus", "            scalar = scalar * multiply(closed[cut:] + closed[:cut]).trace()", "            scalar = scalar + multiply(closed[cut:] + closed[:cut]).trace()", "explicit traces are added"),
+    Mutation("entrywise", "        matrix = matrix.T if words.is_transposed(code) else matrix\n", "", "explicit entries of a transpose"),
+    Mutation("entrywise", "plain[min(i, j), max(i, j)] if symmetric", "plain[i, j] if symmetric", "explicit symmetric matrices are not symmetric"),
+    Mutation("entrywise", "            scalar = scalar * multiply(closed[cut:] + closed[:cut]).trace()", "            scalar = scalar + multiply(closed[cut:] + closed[:cut]).trace()", "explicit traces are added"),
     Mutation("calculus", "exponent = next((e for g, e in scalars if scalar_of(g) == by), 0)", "exponent = next((abs(e) for g, e in scalars if scalar_of(g) == by), 0)", "collect takes 1/N for N"),
     # Printing
     Mutation("printing", "    sign = \"-\" if number < 0 else \"\"\n", "    sign = \"\"\n", "signs are not printed"),

@@ -1,6 +1,7 @@
 """Symbols and derivations: the paper's formulas, computed from its definitions."""
 
-from .calculus import collect, derivative, explicit, gradient, hessian_form, substitute
+from .calculus import collect, derivative, gradient, hessian_form, substitute
+from .entrywise import explicit
 from .laws import Fixed, Gaussian, Mixture, SampleCovariance
 from .model import Model
 from .moments import expect

@@ -264,7 +264,7 @@ def features_of_unreduced_attention() -> Derivation:
 
 
 @register(
-    "C1",
+    "C.1",
     "Linear attention in the task vector",
     kind="exact",
     section="Appendix C.1",

@@ -1,4 +1,4 @@
-r"""Derivatives, substitution, collection and explicit entries of trace polynomials.
+r"""Derivatives, substitution and collection of trace polynomials.
 
 The gradient of a scalar f with respect to W has the shape of W and satisfies df = tr(grad' dW). It is the cyclic derivative: each
 occurrence of W in a trace, turned to the front, tr(W P), contributes P'; each W' contributes P; each W^-1 contributes -(W^-1 P W^-1)'.
@@ -24,7 +24,7 @@ from .coefficients import coefficient_of, scalar_of
 from .ports import close_ports, open_ports
 from .trace_algebra import Terms, TracePolynomial, accumulate, polynomial_of_word, product, total, zero
 
-__all__ = ["collect", "derivative", "explicit", "gradient", "hessian_form", "substitute"]
+__all__ = ["collect", "derivative", "gradient", "hessian_form", "substitute"]
 
 
 def gradient(scalar, symbol) -> TracePolynomial:
@@ -143,7 +143,7 @@ def substitute(expression, replacements: Mapping) -> TracePolynomial:
                 raise ValueError(f"substitute: {symbol} is symmetric, its replacement {value} is not")
             matrices[words.letter(symbol) >> 2] = value
         elif isinstance(symbol, Symbol | AppliedUndef | Indexed):
-            if symbol in _dimensions(polynomial):
+            if symbol in dimensions(polynomial):
                 raise ValueError(
                     f"substitute: {symbol} is the dimension of a matrix; explicit(..., {symbol}=2) sets sizes"
                 )
@@ -152,7 +152,7 @@ def substitute(expression, replacements: Mapping) -> TracePolynomial:
             scalars[symbol] = value
         else:
             raise TypeError(f"substitute: {symbol!r} is not a symbol; replace matrix, vector or scalar symbols")
-    conditions = _substitute_conditions(polynomial.conditions, scalars)
+    conditions = substitute_conditions(polynomial.conditions, scalars)
     terms: Terms = {}
     for (powers, traces, _), number in close_ports(polynomial).items():
         result = _substitute_scalars(powers, number, scalars)
@@ -164,7 +164,7 @@ def substitute(expression, replacements: Mapping) -> TracePolynomial:
     return open_ports(terms, polynomial.shape, conditions)
 
 
-def _substitute_conditions(conditions: frozenset, scalars: Mapping) -> frozenset:
+def substitute_conditions(conditions: frozenset, scalars: Mapping) -> frozenset:
     """The conditions after the substitution, without those that became true; ValueError for one that became false."""
     values = {symbol: getattr(value, "to_sympy", lambda value=value: value)() for symbol, value in scalars.items()}
     kept = set()
@@ -250,75 +250,10 @@ def collect(expression, by) -> dict:
     }
 
 
-def explicit(expression, values: Mapping | None = None, **sizes: int):
-    """The formula at small sizes, entry by entry: an explicit SymPy matrix, or a SymPy expression for a scalar.
-
-    ``sizes`` gives each symbolic dimension, ``explicit(p, D=2, N=3)``; ``values`` may give explicit matrices for some symbols. A symmetric
-    symbol becomes a symmetric matrix of entries. Raises ValueError for a dimension left symbolic, a value of the wrong shape or symmetry,
-    and sizes at which the formula's conditions fail.
-    """
-    polynomial = TracePolynomial(expression)
-    values = dict(values or {})
-    for symbol in values:
-        if not isinstance(symbol, MatrixSymbol):
-            raise ValueError(f"explicit: values are for matrix symbols, got {symbol!r}; use substitute for scalars")
-    symbols = sorted(polynomial.free_symbols | _dimensions(polynomial), key=str)
-    by_name: dict = {}
-    for name, size in sizes.items():
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ValueError(f"explicit: {name} must be a positive integer, got {size!r}")
-        found = [symbol for symbol in symbols if isinstance(symbol, Symbol) and symbol.name == name]
-        by_name.update(dict.fromkeys(found, size))
-    _substitute_conditions(polynomial.conditions, by_name)
-    entries: dict = {}
-
-    def entry_matrix(code):
-        symbol = words.symbol_of(code)
-        if symbol not in entries:
-            shape = tuple(int(_sized(dimension, by_name)) for dimension in symbol.shape)
-            if symbol in values:
-                given = sympy.Matrix(values[symbol])
-                if given.shape != shape:
-                    raise ValueError(f"explicit: the value of {symbol} must have shape {shape}, got {given.shape}")
-                if getattr(symbol, "is_symmetric_letter", False) and given != given.T:
-                    raise ValueError(f"explicit: {symbol} is symmetric, its value {given} is not")
-                entries[symbol] = given
-            else:
-                if any(other.name == symbol.name for other in entries if other not in values):
-                    raise ValueError(f"explicit: two symbols are called {symbol.name}, and so would be their entries")
-                symmetric = getattr(symbol, "is_symmetric_letter", False)
-                plain = MatrixSymbol(symbol.name, *shape)
-                entries[symbol] = sympy.Matrix(
-                    *shape, lambda i, j: plain[min(i, j), max(i, j)] if symmetric else plain[i, j]
-                )
-        matrix = entries[symbol]
-        matrix = matrix.T if words.is_transposed(code) else matrix
-        return matrix.inv() if words.is_inverse(code) else matrix
-
-    def multiply(word):
-        return reduce(lambda left, right: left * right, map(entry_matrix, word))
-
-    shape = polynomial.shape and tuple(int(_sized(dimension, by_name)) for dimension in polynomial.shape)
-    total = sympy.zeros(*shape) if shape else sympy.S.Zero
-    for coefficient, traces, word in polynomial.groups():
-        scalar = coefficient_of(coefficient).subs(by_name)
-        for closed in traces:
-            cut = words.cut_position(closed) or 0
-            scalar = scalar * multiply(closed[cut:] + closed[:cut]).trace()
-        total += scalar * (sympy.S.One if word is None else multiply(word) if word else sympy.eye(shape[0]))
-    return total.applyfunc(sympy.expand) if shape else sympy.expand(total)
-
-
-def _dimensions(polynomial: TracePolynomial) -> set:
+def dimensions(polynomial: TracePolynomial) -> set:
+    """The symbols in the shapes of the polynomial and of its letters."""
     letters = {
         words.symbol_of(c) for _, traces, word in polynomial.terms for closed in (*traces, word or ()) for c in closed
     }
     shapes = [dimension for letter in letters for dimension in letter.shape] + list(polynomial.shape or ())
     return set().union(*(dimension.free_symbols for dimension in shapes))
-
-
-def _sized(dimension, by_name):
-    size = dimension.subs(by_name)
-    if not size.is_Integer:
-        raise ValueError(f"explicit: the dimension {size} is still symbolic; give it a size, e.g. {size}=2")
-    return size

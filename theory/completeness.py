@@ -2,7 +2,7 @@ r"""T1: the fixed points (21), (81) are all there are, for any number of heads H
 
 The proof of (T1), each step of which is an entry: at a fixed point B' G = 0 and G B' = 0 (T1a); hence B' Lambda and M^-1 Lambda^2 B' are
 symmetric (T1b); for two eigenvectors with different eigenvalues these are two linear equations for two entries of B, whose determinant
-does not vanish (T1c), so that B is diagonal where the eigenvalues are distinct, with B_dd = 0 or lambda_d / a_d by (C1-map); on an
+does not vanish (T1c), so that B is diagonal where the eigenvalues are distinct, with B_dd = 0 or lambda_d / a_d by (C1); on an
 eigenspace a B / lambda is any orthogonal projector (T1d). The rank of B is at most R H, which gives the count (T1e).
 """
 
@@ -24,8 +24,9 @@ from sympy import (
     symbols,
 )  # fmt: skip
 
-from .calculus import explicit, substitute
+from .calculus import substitute
 from .derivation import Derivation, Step
+from .entrywise import explicit
 from .equations import register
 from .landscape import b, force_along, m
 from .notation import B, D, G, H, Lambda, M, N, R, lambda_, matrix, v_i

@@ -2,7 +2,7 @@
 
 >>> equation("31").holds()
 True
->>> print(equation("31").derive().result)
+>>> print(equation("31").derive().parts["second"])
 (1 + 1/N) Lambda^2 + 1/N tr(Lambda) Lambda
 
 An equation's ``statement`` is the paper's side, typed once; its derivation computes the other side from definitions and never looks at
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
-from re import fullmatch
+from re import escape, fullmatch
 from typing import Any, Literal
 
 from .derivation import Derivation
@@ -81,10 +81,10 @@ _registry: dict[str, "Equation"] = {}
 class Equation:
     """One statement of the paper, or of this project beside it.
 
-    ``number``: the paper's, or a letter of the catalogue (M, S, C1, T1, ...). ``kind``: definition, exact, limit, approximation or ansatz.
+    ``number``: the paper's, or that of a condition, a theorem or an appendix (M, S, C1, T1, C.1, ...).
+    ``kind``: definition, exact, limit, approximation or ansatz.
     ``section``: where the paper has it. ``left``: the LaTeX of the left side, or {part: LaTeX}. ``typed``: gives the paper's right side,
     or {part: right side}. ``conditions``: what it assumes. ``erratum``: what is wrong, unclear or weaker than it could be in the paper.
-    ``next_order``: for a limit or an approximation, the LaTeX-free sentence that names what it truncates.
     """
 
     number: str
@@ -157,8 +157,8 @@ def _load() -> dict[str, Equation]:
 
 
 def _order(number: str) -> tuple:
-    match = fullmatch(r"(\d+)(.*)", number)
-    return (0, int(match[1]), match[2]) if match else (1, 0, number)
+    letters, digits, rest = fullmatch(r"(\D*)(\d*)(.*)", number).groups()  # type: ignore[union-attr]
+    return letters, int(digits or 0), rest
 
 
 def equations() -> tuple[Equation, ...]:
@@ -168,10 +168,15 @@ def equations() -> tuple[Equation, ...]:
 
 
 def equation(number: str | int) -> Equation:
-    """The equation with this number; KeyError suggests the nearest numbers for one that does not exist."""
+    """The equation with this number; KeyError names the parts of one that has parts, or the nearest numbers."""
+    if isinstance(number, bool) or not isinstance(number, str | int):
+        raise TypeError(f"equation: number must be a string or an integer such as '31', got {number!r}")
     registry = _load()
     key = str(number).strip().strip("()")
     if key not in registry:
+        parts = [number for number in registry if fullmatch(rf"{escape(key)}[a-z]", number)]
+        if parts:
+            raise KeyError(f"equation ({key}) has the parts {', '.join(parts)}; ask for one of them")
         near = get_close_matches(key, registry, n=3, cutoff=0.1)
         raise KeyError(f"no equation ({key}); the nearest are {', '.join(near) or ', '.join(list(registry)[:3])}")
     return registry[key]
@@ -179,6 +184,8 @@ def equation(number: str | int) -> Equation:
 
 def search(words: str) -> tuple[Equation, ...]:
     """The equations whose number, title, section, conditions or erratum contain every word."""
+    if not isinstance(words, str):
+        raise TypeError(f"search: words must be a string, got {words!r}")
     wanted = words.lower().split()
     if not wanted:
         raise ValueError("search: needs at least one word")

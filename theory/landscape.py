@@ -150,7 +150,7 @@ def fixed_map_by_moment() -> Derivation:
 
 
 @register(
-    "C1-map",
+    "C1",
     "Condition (C1), as the equation that the effective map satisfies along every eigenvector",
     kind="exact",
     section="Section 4.2",

@@ -129,7 +129,7 @@ def formula_latex(formula: Any, *, transpose: str = "top") -> str:
     if isinstance(formula, tuple | list | set | frozenset):
         return r",\quad ".join(formula_latex(part, transpose=transpose) for part in formula)
     if isinstance(formula, TracePolynomial):
-        return printing._polynomial(formula, _polynomial_style(transposed))
+        return printing.write(formula, _polynomial_style(transposed))
     expression = sympy.sympify(formula)
     printed = _PaperPrinter(transposed).doprint(expression)
     if width(printed) > LINE:  # a long numerator is set beside its fraction, where it can be broken
@@ -137,7 +137,7 @@ def formula_latex(formula: Any, *, transpose: str = "top") -> str:
     return printed
 
 
-def _polynomial_style(transposed: str):
+def _polynomial_style(transposed: str) -> printing.Style:
     style = copy(printing.LATEX)
     printer = _PaperPrinter(transposed)
     style.name, style.transposed = printer.doprint, f"^{{{transposed}}}"

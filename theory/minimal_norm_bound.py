@@ -11,8 +11,9 @@ the group. So no stationary point is cheaper, and (78) is as cheap.
 
 from sympy import Matrix, Rational, Symbol, diag, diff, expand, factor, powdenest, simplify, solve, sqrt, symbols
 
-from .calculus import explicit, substitute
+from .calculus import substitute
 from .derivation import Derivation, Step
+from .entrywise import explicit
 from .equations import register
 from .minimal_norm import Mu, eta, n, stationarity, v, xi
 from .notation import v_i

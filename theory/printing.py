@@ -20,10 +20,10 @@ from . import words
 from .coefficients import scalar_of
 from .trace_algebra import TracePolynomial
 
-__all__ = ["latex", "text"]
+__all__ = ["LATEX", "TEXT", "Style", "latex", "text", "write"]
 
 
-class _Style:
+class Style:
     """What differs between text and LaTeX."""
 
     def __init__(self, name, fraction, power, transposed, inverted, trace, brackets, identity, latex):
@@ -37,7 +37,7 @@ def _plain_fraction(top: str, bottom: str, products: bool) -> str:
     return f"{top}/({bottom})" if products else f"{top}/{bottom}"
 
 
-TEXT = _Style(
+TEXT = Style(
     name=lambda symbol: sympy.sstr(symbol) if isinstance(symbol, AppliedUndef) else symbol.name,
     fraction=_plain_fraction,
     power=lambda base, exponent: f"{base}^{exponent}",
@@ -48,7 +48,7 @@ TEXT = _Style(
     identity="I",
     latex=False,
 )
-LATEX = _Style(
+LATEX = Style(
     name=sympy.latex,
     fraction=lambda top, bottom, products: rf"\frac{{{top}}}{{{bottom}}}",
     power=lambda base, exponent: f"{base}^{{{exponent}}}",
@@ -63,15 +63,16 @@ LATEX = _Style(
 
 def text(polynomial: TracePolynomial) -> str:
     """The polynomial as a line of text, in the grammar of ``iclflow expect``."""
-    return _polynomial(polynomial, TEXT)
+    return write(polynomial, TEXT)
 
 
 def latex(polynomial: TracePolynomial) -> str:
     """The polynomial as LaTeX, without delimiters."""
-    return _polynomial(polynomial, LATEX)
+    return write(polynomial, LATEX)
 
 
-def _polynomial(polynomial: TracePolynomial, style: _Style) -> str:
+def write(polynomial: TracePolynomial, style: Style) -> str:
+    """The polynomial in a style of one's own: ``TEXT``, ``LATEX``, or a copy of one of them with another name or transpose."""
     pieces = []
     for coefficient, traces, word in polynomial.groups():
         factors = [_closed(run, style) for run in _runs(traces)]
@@ -88,7 +89,7 @@ def _join(pieces: list[str]) -> str:
     return line
 
 
-def _summand(coefficient, factors: list[str], style: _Style) -> str:
+def _summand(coefficient, factors: list[str], style: Style) -> str:
     """coefficient x factors, without a coefficient of 1 and with brackets round a sum."""
     monomials = sorted(coefficient.items(), key=_scalar_order)
     pieces = [_monomial(scalars, number, style) for scalars, number in monomials]
@@ -111,7 +112,7 @@ def _scalar_order(item):
     return -sum(e for _, e in scalars), number < 0, [(key, -e) for key, e in named]
 
 
-def _monomial(scalars, number, style: _Style) -> str:
+def _monomial(scalars, number, style: Style) -> str:
     number = Fraction(number)
     named = sorted(scalars, key=lambda pair: sympy.default_sort_key(scalar_of(pair[0])))
     top = [_scalar_power(g, e, style) for g, e in named if e > 0]
@@ -129,11 +130,11 @@ def _monomial(scalars, number, style: _Style) -> str:
     return sign + style.fraction(" ".join(top), below, len(bottom) > 1)
 
 
-def _scalar_power(generator: int, exponent: int, style: _Style) -> str:
+def _scalar_power(generator: int, exponent: int, style: Style) -> str:
     base = scalar_of(generator)
     if isinstance(base, sympy.Add):
         polynomial = TracePolynomial(base)
-        name = style.brackets(_polynomial(polynomial, style))
+        name = style.brackets(write(polynomial, style))
     else:
         name = style.name(base)
     return name if exponent == 1 else style.power(name, exponent)
@@ -148,7 +149,7 @@ def _trace_order(word):
     return len(turned), words.name_key(turned)
 
 
-def _closed(run, style: _Style) -> str:
+def _closed(run, style: Style) -> str:
     word, count = run
     turned = words.readable_rotation(word)
     inner = _word(turned, style)
@@ -159,7 +160,7 @@ def _closed(run, style: _Style) -> str:
     return style.brackets(inner) if count == 1 else style.power(style.brackets(inner), count)
 
 
-def _word(word, style: _Style) -> str:
+def _word(word, style: Style) -> str:
     pieces = []
     for code, run in groupby(word):
         count = len(list(run))

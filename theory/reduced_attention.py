@@ -44,7 +44,7 @@ def separate_expansion() -> TracePolynomial:
     left=r"\hat y_q^{(i)}",
     typed=lambda: v_i * beta.T * U_i * x_q,
     conditions=(HEADS, r"The blocks $\boldsymbol{v}_i$ and u_i are zero in every head"),
-    erratum=r"Both blocks must vanish: with $\boldsymbol{v}_i=0$ alone, v_i (w' Lambda_hat w) u_i' x_q remains, equation (C1).",
+    erratum=r"Both blocks must vanish: with $\boldsymbol{v}_i=0$ alone, v_i (w' Lambda_hat w) u_i' x_q remains, equation (C.1).",
 )
 def merged_attention() -> Derivation:
     """Zero blocks in the expansion; it holds for every finite N, for the query token is in no remaining term."""
@@ -60,7 +60,7 @@ def _zero_blocks(expression) -> TracePolynomial:
 
 
 @register(
-    "E1",
+    "E.1",
     "Linear attention with separate key and query, all blocks",
     kind="exact",
     section="Appendix E.1",
@@ -88,7 +88,7 @@ def separate_attention_in_blocks() -> Derivation:
     return Derivation.by(
         Step("The first block of the product of key and query", merged[0][0], part="U"),
         Step("Its second block", merged[1][0].T, part="u"),
-        Step("Both put into the expansion (C1)", separate_expansion(), part="y"),
+        Step("Both put into the expansion (C.1)", separate_expansion(), part="y"),
     )
 
 
@@ -115,7 +115,7 @@ def separate_attention() -> Derivation:
     reduced = substitute(separate_expansion(), zero_blocks)
     split = block_product(((_K_rest, _k),), block_transpose(((_Q_rest, _q),)))[0][0]
     return Derivation.by(
-        Step("Zero blocks in the expansion (E1)", reduced, part="matrix"),
+        Step("Zero blocks in the expansion (E.1)", reduced, part="matrix"),
         Step("One column of key and query split off", split, r"\boldsymbol{K}_i\boldsymbol{Q}_i^\top"),
         Step("Each column adds a rank-one head with the same value weight", v_i * beta.T * split * x_q, part="sum"),
     )

@@ -107,7 +107,7 @@ def split_loss() -> Derivation:
     return Derivation.by(
         Step("The part of the prediction that is odd in w", odd_part(), part="odd"),
         Step(
-            "The same for separate key and query of any rank, by (E1)",
+            "The same for separate key and query of any rank, by (E.1)",
             substitute(odd_part(), {U_i: K_i * Q_i.T, u_i: Q_i * kappa_i}),
             part="odd, separate",
         ),

@@ -14,8 +14,9 @@ from functools import cache
 
 from sympy import Expr, Matrix, Symbol, Trace, diag, factor, solve, symbols
 
-from .calculus import explicit, gradient, substitute
+from .calculus import gradient, substitute
 from .derivation import Derivation, Step
+from .entrywise import explicit
 from .equations import register
 from .notation import B, D, G, M, matrix, symmetric_matrix, v_i
 from .separate import flow_in_force, k, q, rank_one_head

@@ -135,7 +135,7 @@ def parity() -> Derivation:
 
 
 @register(
-    "E1-zero",
+    "E.1-zero",
     "The zero blocks of separate key and query stay zero",
     kind="exact",
     section="Appendix E.1",

@@ -56,7 +56,7 @@ def test_merged_head_with_all_blocks_is_the_product_of_whole_matrices(draw):
         expansion(),
         merged_expansion(),
         equation("87").statement,
-        equation("C1").statement,
+        equation("C.1").statement,
     ):
         assert numbers(formula, known, np.eye(SIZE), CONTEXT) == pytest.approx(full, rel=1e-12)
 
@@ -87,7 +87,7 @@ def test_separate_head_of_rank_two_with_all_blocks(draw):
         kappa_i: key[:, -1],
     }
     full = whole_attention(prompt, value, key.T @ query, CONTEXT)
-    for formula in (separate_expansion(), equation("E1").statement["y"]):
+    for formula in (separate_expansion(), equation("E.1").statement["y"]):
         assert numbers(formula, known, np.eye(SIZE), CONTEXT) == pytest.approx(full, rel=1e-12)
     value[-1, :-1], key[:, -1] = 0, 0
     reduced = whole_attention(prompt, value, key.T @ query, CONTEXT)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from iclflow.theory.calculus import explicit
+from iclflow.theory.entrywise import explicit
 from iclflow.theory.equations import equation
 from iclflow.theory.merged import half_loss
 from iclflow.theory.networks import COVARIANCE, CROSS, W_1, w_2

@@ -32,12 +32,33 @@ def test_numbered_ones_come_first_and_in_order():
     values = [int(match(r"\d+", number)[0]) if number[0].isdigit() else 1000 for number in numbers]
     assert values == sorted(values)
     assert numbers.index("9") < numbers.index("9-closed") < numbers.index("10") < numbers.index("M")
+    assert numbers.index("V2-fixed") < numbers.index("V10-steps")
 
 
 def test_unknown_numbers_suggest_near_ones():
     assert equation("(31)") is equation(31) is equation(" 31 ")
     with pytest.raises(KeyError, match=r"no equation \(88\); the nearest are"):
         equation(88)
+
+
+def test_a_number_with_parts_names_them():
+    with pytest.raises(KeyError, match=r"equation \(14\) has the parts 14a, 14b"):
+        equation("14")
+
+
+def test_numbers_and_words_are_checked():
+    for number in (None, 3.5, True, ["31"]):
+        with pytest.raises(TypeError, match="number must be a string or an integer"):
+            equation(number)
+    with pytest.raises(TypeError, match="words must be a string"):
+        search(5)
+
+
+def test_conditions_and_appendices_do_not_share_a_number():
+    """(C1) is the condition of Section 4.2, (C.1) the expansion of Appendix C.1."""
+    assert [equation(number).section for number in ("C1", "C2", "C3")] == ["Section 4.2"] * 3
+    assert equation("C.1").section == "Appendix C.1"
+    assert equation("E.1").section == "Appendix E.1"
 
 
 def test_search_wants_every_word():

@@ -1,7 +1,8 @@
 """Rewriting by rules, sums over indices and block products, against explicit matrices; and what they refuse."""
 
 import pytest
-from iclflow.theory.calculus import explicit, substitute
+from iclflow.theory.calculus import substitute
+from iclflow.theory.entrywise import explicit
 from iclflow.theory.notation import D, H, Lambda, Lambda_hat, M, N, lambda_, matrix, symmetric_matrix, vector
 from iclflow.theory.rewriting import block_product, block_transpose, rewrite, sum_over
 from iclflow.theory.trace_algebra import TracePolynomial

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from iclflow.theory.attention import U_i, u_i, value_row
-from iclflow.theory.calculus import explicit
+from iclflow.theory.entrywise import explicit
 from iclflow.theory.equations import equation
 from iclflow.theory.notation import B, D, H, Lambda, M, N, v_i
 from iclflow.theory.transverse import B_other, U_j, row_j, u_j, v_j
