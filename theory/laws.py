@@ -48,6 +48,8 @@ class Fixed:
     value: Any
 
     def __post_init__(self):
+        if not isinstance(self.symbol, MatrixSymbol):
+            raise ValueError(f"Fixed: the symbol must be a matrix or a vector symbol, got {self.symbol!r}")
         shape = self.symbol.shape
         _store(self, "value", None, None if shape == (1, 1) else tuple(shape))
 
@@ -66,13 +68,17 @@ class Mixture:
     parts: tuple
 
     def __post_init__(self):
-        for _, law in self.parts:
-            if not isinstance(law, Law):
-                raise TypeError(f"Mixture: each part must be a pair (probability, law), got {law!r} for a law")
+        if not isinstance(self.parts, tuple | list):
+            raise TypeError(f"Mixture: parts must be several pairs (probability, law), got {self.parts!r}")
+        for part in self.parts:
+            if not (isinstance(part, tuple | list) and len(part) == 2 and isinstance(part[1], Law)):
+                raise TypeError(f"Mixture: each part must be a pair (probability, law), got {part!r}")
         parts = tuple((TracePolynomial(weight), law) for weight, law in self.parts)
         for weight, _ in parts:
             if weight.shape is not None or any(traces for _, traces, _ in weight.terms):
                 raise ValueError(f"Mixture: a probability must be rational in scalar symbols, got {weight}")
+            if weight.to_sympy().is_negative:
+                raise ValueError(f"Mixture: a probability must not be negative, got {weight}")
         if len({law.symbol for _, law in parts}) != 1:
             raise ValueError(f"Mixture: the laws must be for one symbol, got {[law.symbol for _, law in parts]}")
         total = sum((weight for weight, _ in parts), start=zero(None))
@@ -113,6 +119,8 @@ class SampleCovariance:
             raise ValueError(f"SampleCovariance: samples must be a positive integer or a symbol, got {number}")
         if self.covariance != self.covariance.T:
             raise ValueError(f"SampleCovariance: covariance must be symmetric, got {self.covariance}")
+        if self.fourth_moment is not None and not callable(self.fourth_moment):
+            raise TypeError(f"SampleCovariance: fourth_moment must be a function, got {self.fourth_moment!r}")
 
     @property
     def parents(self) -> set:
@@ -132,6 +140,8 @@ def _column(symbol, law: str):
 
 def _store(law, name: str, default, shape):
     given = getattr(law, name)
+    if given is None and default is None:
+        raise ValueError(f"{type(law).__name__}: {name} of {law.symbol} must be given")
     value = TracePolynomial(default if given is None else given)
     if value.shape != shape and value.terms:
         raise ValueError(

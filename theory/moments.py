@@ -16,6 +16,7 @@ E[x f(x)] = m E[f] + C E[grad f].
 import re
 from collections.abc import Callable, Iterable, Mapping
 
+from sympy import Symbol
 from sympy.matrices.expressions import MatrixSymbol
 
 from . import words
@@ -54,7 +55,7 @@ def expect(expression, law: "Law | Iterable[Law] | Mapping | None" = None, *, gi
     for a second inverse, for a symbol integrated while one that depends on it is given, and for anything that is not a polynomial.
     """
     result = TracePolynomial(expression)
-    given = frozenset((given,) if isinstance(given, MatrixSymbol) else given)
+    given = _symbols(given)
     laws = laws_by_symbol(law)
     for symbol, one in laws.items():
         if one not in PAPER_LAWS:
@@ -73,6 +74,17 @@ def expect(expression, law: "Law | Iterable[Law] | Mapping | None" = None, *, gi
                 f"expect: {symbol} looks random but has no law; give one, e.g. law=SampleCovariance({symbol}, Lambda, N). In: {result}"
             )
     return result
+
+
+def _symbols(given) -> frozenset:
+    symbols = (given,) if isinstance(given, MatrixSymbol) else given
+    if isinstance(symbols, str) or not isinstance(symbols, Iterable):
+        raise TypeError(f"expect: given must be a symbol or several, got {given!r}")
+    symbols = frozenset(symbols)
+    for symbol in symbols:
+        if not isinstance(symbol, MatrixSymbol | Symbol):
+            raise TypeError(f"expect: given must be symbols, got {symbol!r}")
+    return symbols
 
 
 def _integrate(polynomial: TracePolynomial, law) -> TracePolynomial:

@@ -28,7 +28,13 @@ def read(expression) -> TracePolynomial:
         raise ValueError(
             f"{expression!r} is text; read it with iclflow.theory.grammar, or write it in SymPy's matrix symbols"
         )
-    expression = sympy.sympify(expression, strict=True) if not isinstance(expression, Expr) else expression
+    if not isinstance(expression, Expr):
+        try:
+            expression = sympy.sympify(expression, strict=True)
+        except sympy.SympifyError:
+            raise ValueError(
+                f"{expression!r} ({type(expression).__name__}) is not a SymPy expression; supported: {SUPPORTED}"
+            ) from None
     for kinds, reader in _READERS:
         if isinstance(expression, kinds):
             return reader(expression)
@@ -140,8 +146,12 @@ def write(polynomial: TracePolynomial) -> Expr:
 
 def _word(word: words.Word, shape: Any = None, scalar: Expr = sympy.S.One) -> Any:
     """The product as SymPy's own canonical MatMul, built directly: a chain of ``*`` would canonicalise at every factor."""
-    factors = [_letter(code) ** len(list(run)) for code, run in groupby(word)] or [Identity(shape[0])]
+    factors = [_power(_letter(code), len(list(run))) for code, run in groupby(word)] or [Identity(shape[0])]
     return factors[0] if scalar == 1 and len(factors) == 1 else MatMul(*([] if scalar == 1 else [scalar]), *factors)
+
+
+def _power(letter: Any, count: int) -> Any:
+    return letter if count == 1 else letter**count  # SymPy refuses the first power of a 3 x 1 matrix
 
 
 @cache

@@ -328,6 +328,12 @@ def test_a_law_must_be_one(law):
         (lambda: Gaussian(x, covariance=A), "covariance must be symmetric, got A"),
         (lambda: Gaussian(x, covariance=u), r"covariance of x must have shape \(D, D\), got u of \(D, 1\)"),
         (lambda: Gaussian(x, mean=A), r"mean of x must have shape \(D, 1\), got A"),
+        (lambda: Fixed("x", A), "Fixed: the symbol must be a matrix or a vector symbol, got 'x'"),
+        (lambda: Fixed(sigma, N), "must be a matrix or a vector symbol, got sigma"),
+        (lambda: Fixed(x, None), "value of x must be given"),
+        (lambda: SampleCovariance(K, None, N), "covariance of K must be given"),
+        (lambda: SampleCovariance(K, L, None), "samples of K must be given"),
+        (lambda: Mixture(((2, Gaussian(w)), (-1, Fixed(w, u)))), "a probability must not be negative, got -1"),
         (lambda: Fixed(x, A), r"value of x must have shape \(D, 1\), got A"),
         (lambda: SampleCovariance(A, L, N), "A must be a symmetric_matrix symbol"),
         (lambda: SampleCovariance(K, A, N), "covariance must be symmetric, got A"),
@@ -349,9 +355,21 @@ def test_laws_are_checked(make, message):
         make()
 
 
-def test_mixture_parts_are_laws():
-    with pytest.raises(TypeError, match=r"each part must be a pair \(probability, law\), got 3"):
-        Mixture(((1, 3),))
+@pytest.mark.parametrize("parts", [((1, 3),), (Gaussian(x),), (1, Gaussian(x)), None, {1: Gaussian(x)}], ids=str)
+def test_mixture_parts_are_pairs(parts):
+    with pytest.raises(TypeError, match=r"pairs? \(probability, law\), got "):
+        Mixture(parts)
+
+
+def test_a_fourth_moment_map_is_a_function():
+    with pytest.raises(TypeError, match="fourth_moment must be a function, got 3"):
+        SampleCovariance(K, L, N, fourth_moment=3)
+
+
+@pytest.mark.parametrize("given", ["S", 3, None, (P(L_hat),), (A.T,), ("Lambda_hat",)], ids=str)
+def test_what_is_given_are_symbols(given):
+    with pytest.raises(TypeError, match="expect: given must be "):
+        expect(L_hat, given=given)
 
 
 def test_expect_is_linear_and_respects_constants():

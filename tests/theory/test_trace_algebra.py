@@ -213,6 +213,8 @@ def test_explicit_dimensions():
     row = MatrixSymbol("r", 1, 3)
     assert P(row * three * row.T).shape is None
     assert P(Trace(three * row.T * row)) == row * three * row.T
+    for expression in (row.T, row, row * three, Trace(three * row.T * row), three * row.T * row * three, row.T * y_q):
+        assert P(P(expression).to_sympy()) == expression  # SymPy refuses even the first power of a 3 x 1 matrix
 
 
 def test_sympy_on_the_left():
@@ -382,7 +384,8 @@ REFUSED = [
     (sympy.conjugate(Symbol("z")) * A, "conjugate"),
     (Symbol("z", commutative=False), "not commutative; use a MatrixSymbol"),
     ("A + B", "is text"),
-    ([A], "A"),
+    ([A], r"\[A\] \(list\) is not a SymPy expression; supported: sums"),
+    (None, r"None \(NoneType\) is not a SymPy expression"),
 ]  # fmt: skip
 
 
