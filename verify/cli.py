@@ -76,12 +76,16 @@ def _evidence(subjects: "Sequence[Subject]") -> "tuple[Evidence, bool]":
     from .check import Evidence, run
 
     evidence = Evidence(planned=len(subjects))
-    bar = tqdm(total=len(subjects), desc="checking", unit="eq", disable=not sys.stderr.isatty(), leave=False)
+    costs = [subject.expected_seconds for subject in subjects]
+    layout = "{desc}: {percentage:3.0f} % |{bar}| {elapsed} passed, {remaining} left {postfix}"
+    bar = tqdm(
+        total=sum(costs), desc="checking", bar_format=layout, smoothing=0, disable=not sys.stderr.isatty(), leave=False
+    )
     try:
         with bar:
-            for evidence in run(subjects):
+            for evidence, cost in zip(run(subjects), costs, strict=True):
                 bar.set_postfix_str(f"({evidence.entries[-1].equation})")
-                bar.update()
+                bar.update(cost)
     except KeyboardInterrupt:
         return evidence, True
     return evidence, False

@@ -56,6 +56,9 @@ class Drawing:
         for frame in range(self.frames):
             self.show(frame)
             canvas.draw()
+            self.figure.set_layout_engine(
+                "none"
+            )  # laid out once: the frames must not shift, and layout is most of the time
             images.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB").quantize(64))
         buffer = BytesIO()
         durations = [80] * (self.frames - 1) + [2000]

@@ -9,7 +9,7 @@ from .experiments import DEFAULT, SMALL, flow
 from .figures import Drawing, canvas, figure, listed, theory_levels
 from .style import LOSS, TIME, Theme, diverging
 
-FRAMES = 90
+FRAMES = 64
 
 
 def moments(run: Trajectory, count: int) -> np.ndarray:
