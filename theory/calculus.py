@@ -59,6 +59,11 @@ def gradient(scalar, symbol) -> TracePolynomial:
     return result
 
 
+def _require_mapping(verb: str, value, what: str) -> None:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{verb}: needs a mapping {{symbol: {what}, ...}}, got {value!r}")
+
+
 def refuse_namesake(polynomial: TracePolynomial, symbol, verb: str) -> None:
     """ValueError if the polynomial is free of the symbol, but holds another of its name: 0 would be right, and surely not meant."""
     present = polynomial.free_symbols
@@ -94,6 +99,7 @@ def derivative(scalar, directions: Mapping) -> TracePolynomial:
 
     Raises ValueError if a direction has not its symbol's shape, or is not symmetric where the symbol is.
     """
+    _require_mapping("derivative", directions, "direction")
     slopes = []
     for symbol, direction in directions.items():
         slope, direction = gradient(scalar, symbol), TracePolynomial(direction)
@@ -113,6 +119,7 @@ def hessian_form(scalar, directions: Mapping) -> TracePolynomial:
 
     Raises ValueError if a direction contains one of the symbols it displaces.
     """
+    _require_mapping("hessian_form", directions, "direction")
     for symbol, direction in directions.items():
         inside = TracePolynomial(direction).free_symbols & set(directions)
         if inside:
@@ -127,6 +134,7 @@ def substitute(expression, replacements: Mapping) -> TracePolynomial:
     Raises ValueError naming the symbol where that fails.
     """
     polynomial = TracePolynomial(expression)
+    _require_mapping("substitute", replacements, "expression")
     matrices, scalars = {}, {}
     for symbol, value in replacements.items():
         value = TracePolynomial(value)
@@ -136,7 +144,7 @@ def substitute(expression, replacements: Mapping) -> TracePolynomial:
             shape = None if symbol.shape == (1, 1) else tuple(symbol.shape)
             if value.shape != shape and value.terms:
                 raise ValueError(
-                    f"substitute: {symbol} has shape {tuple(symbol.shape)}, its replacement {value} has {value.shape}"
+                    f"substitute: {symbol} has shape {tuple(symbol.shape)}, its replacement {value} has {value.shape or 'none (a scalar)'}"
                 )
             value = value if value.terms else zero(shape)
             if getattr(symbol, "is_symmetric_letter", False) and value != value.T:
@@ -214,7 +222,12 @@ def _substitute_scalars(powers, number, scalars: Mapping) -> TracePolynomial:
             base = TracePolynomial(
                 base.subs({symbol: value.to_sympy() for symbol, value in scalars.items()}, simultaneous=True)
             )
-        result = product(result, TracePolynomial(base) ** exponent)
+        try:
+            result = product(result, TracePolynomial(base) ** exponent)
+        except ZeroDivisionError:
+            raise ZeroDivisionError(
+                f"substitute: the denominator {scalar_of(generator)} becomes zero at {scalars}"
+            ) from None
     return result
 
 

@@ -357,8 +357,12 @@ def test_substitute_refuses():
         ValueError, match=r"substitute: W is inverted, .* cannot invert \(A \+ V\): only a product of square"
     ):
         substitute(W.I, {W: A + V})
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ValueError, match=r"A has shape .*, its replacement 3 has none \(a scalar\)"):
+        substitute(A, {A: 3})
+    with pytest.raises(ZeroDivisionError, match=r"substitute: the denominator v becomes zero at {v: 0}"):
         substitute(A / v, {v: 0})
+    with pytest.raises(ZeroDivisionError, match="substitute: the denominator v - 3 becomes zero"):
+        substitute(A / (v - 3), {v: 3})
     for wrong in (A * W, v + 1, 3, "W"):
         with pytest.raises(TypeError, match="is not a symbol"):
             substitute(A * W, {wrong: A})
@@ -418,7 +422,26 @@ def test_explicit():
     assert explicit(matrix("three", 3)).shape == (3, 3)
 
 
+@pytest.mark.parametrize("wrong", [A, [A], None, "A"], ids=str)
+def test_symbols_come_in_a_mapping(wrong):
+    for verb in (substitute, derivative, hessian_form):
+        with pytest.raises(TypeError, match=rf"{verb.__name__}: needs a mapping {{symbol: "):
+            verb(Trace(A), wrong)
+
+
+def test_explicit_takes_any_integer():
+    assert explicit(A, D=np.int64(2)) == explicit(A, D=sympy.Integer(2)) == explicit(A, D=2)
+
+
 def test_explicit_refuses():
+    with pytest.raises(ValueError, match=r"a denominator of 1/\(N - 3\) A is zero at {'D': 2, 'N': 3}"):
+        explicit(A / (N - 3), D=2, N=3)
+    with pytest.raises(ValueError, match=r"explicit: A is inverted, and its value .* has no inverse"):
+        explicit(A.I, values={A: [[1, 2], [2, 4]]}, D=2)
+    with pytest.raises(ValueError, match="the value of A must be a matrix or its rows, got 'abc'"):
+        explicit(A, values={A: "abc"}, D=2)
+    with pytest.raises(TypeError, match="explicit: values must be a mapping"):
+        explicit(A, A, D=2)
     with pytest.raises(ValueError, match=r"explicit: the dimension D is still symbolic; give it a size, e\.g\. D=2"):
         explicit(A, N=2)
     for size in (0, -1, 2.0, True, "2"):
