@@ -31,7 +31,7 @@ from ipywidgets import (
     FloatLogSlider,
     FloatSlider,
     IntSlider,
-    interactive,
+    interact,
 )
 
 # %% [markdown]
@@ -84,7 +84,7 @@ sliders |= {
         0.5, min=0, max=1, step=0.005, description="moment", continuous_update=False
     ),
 }
-interactive(panels_of, **sliders)
+_ = interact(panels_of, **sliders)
 
 # %% [markdown]
 # ## The claim, on four settings

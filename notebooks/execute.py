@@ -39,10 +39,10 @@ def execute(source: Path, seconds: int = SECONDS) -> nbformat.NotebookNode:
         kernel_name="python3",
         resources={"metadata": {"path": str(FOLDER)}},
         record_timing=False,
-        store_widget_state=False,
     )
     client.execute()
-    notebook.metadata.pop("language_info", None)
+    for name in ("language_info", "widgets"):
+        notebook.metadata.pop(name, None)
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.metadata.pop("execution", None)
