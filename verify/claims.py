@@ -33,11 +33,14 @@ Status = Literal["holds", "fails"]
 # The modules that fill the book, in the order in which their claims are listed.
 MODULES = (
     "claims_moments",
+    "claims_features",
     "claims_models",
+    "claims_gradients",
     "claims_staircase",
     "claims_drop",
     "claims_merged",
     "claims_landscape",
+    "claims_starts",
     "claims_errata",
     "claims_in_weight",
     "claims_in_weight_curves",
