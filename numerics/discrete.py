@@ -117,7 +117,7 @@ def later_separate_drop(
 def later_merged_drop(
     norm: float, curvature: float, start: float, *, learning_rate: float, momentum: float = 0.0
 ) -> float:
-    """The same for balanced merged attention, white tokens: ``norm`` is gamma, ``curvature`` alpha, ``start`` the norm u_0 of the values."""
+    """The same for balanced merged attention, white tokens: ``norm`` is gamma, ``curvature`` alpha, ``start`` the values' norm u_0."""
     added = _drop("merged")(norm, curvature, start, *_step(learning_rate, momentum))
     return float(added) + _build_up(learning_rate, momentum)
 

@@ -20,6 +20,8 @@ from .trajectory import Statistics, Trajectory
 SMALLEST_RTOL = 100 * float(np.finfo(float).eps)
 # Above this many weights the factorisations of an implicit method cost more than the short steps of an explicit one.
 IMPLICIT_SIZE = 1000
+# Rounding of the velocity may move the weights by this multiple of rtol until t_end; beyond it the velocity is computed in long double.
+WIDE_DRIFT = 1e3
 # A plateau is reached when the loss has fallen by this fraction since the last one ...
 PLATEAU_FALL = 0.01
 # ... and falls at less than this fraction of its steepest rate since then.
@@ -46,8 +48,8 @@ def gradient_flow(
     ``scipy.integrate``; by default LSODA with the analytic Jacobian, and DOP853 above 1000 weights. ``stop_loss`` ends the
     run when the loss has fallen to that value, ``stop_plateau=m`` when it settles on the plateau after m drops.
     ``dense=False`` keeps only the states at the solver's steps, with straight lines in between: the solver's interpolant
-    takes about ten times the memory. A run of more than ``max_steps`` steps fails: with initial weights below 1e-10 the times
-    of the drops are so long that rounding can cut the steps on a plateau to a 1e-8th of its length.
+    takes about ten times the memory. A run of more than ``max_steps`` steps fails. Over very long times, as from initial weights
+    of 1e-10 and below, the velocity is computed in NumPy's long double, where the platform has a wider one.
 
     Raises ``ValueError`` or ``TypeError`` for bad arguments, and ``FlowError``, with the cause and the last good time, if
     the solver fails.
@@ -74,7 +76,7 @@ def gradient_flow(
     jacobian = field_jacobian(loss, weights) if method in IMPLICIT else None
     try:
         times, states, statistics, interpolant = integrate_field(
-            vector_field(loss, weights),
+            _resolved(vector_field(loss, weights), loss, t_end / tau, rtol),
             state,
             t_end / tau,
             method=method,
@@ -133,6 +135,18 @@ def integrate_field(
         stopped=stopped or "t_end",
     )
     return scaled, stacked, statistics, Interpolant.of(taken) if dense else Linear(scaled, stacked)
+
+
+def _resolved(field: Field, loss: QuadraticLoss, t_end: float, rtol: float) -> Field:
+    """The velocity, in long double if in double its rounding would add up to more than the solver may overlook.
+
+    Where equal eigenvalues leave the learned direction free, nothing pulls the weights back along it: what remains of the
+    velocity there is rounding, which the solver would follow in steps of at most rtol over it.
+    """
+    drift = float(np.finfo(float).eps) * float(np.abs(loss.A).max()) * t_end
+    if drift <= WIDE_DRIFT * rtol:
+        return field
+    return lambda t, vector: field(t, vector.astype(np.longdouble)).astype(float)
 
 
 def _above_rounding(atol: float, weights: Parametrization) -> Callable[[np.ndarray], np.ndarray]:

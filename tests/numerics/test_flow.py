@@ -248,6 +248,24 @@ def test_separate_drops_at_vanishing_scale_take_times_in_proportion_to_its_inver
     assert runs[1].statistics.restarts > 0
 
 
+@pytest.mark.skipif(
+    np.finfo(np.longdouble).eps == np.finfo(float).eps, reason="this platform's long double is a double"
+)
+@pytest.mark.parametrize("eigenvalues", [(0.5, 0.5, 0.2), (0.5, 0.5, 0.5)])
+def test_equal_eigenvalues_at_vanishing_scale(eigenvalues):
+    """The learned direction of an eigenspace is free, and may not drift by rounding: B on the first plateau has a limit as w_init falls."""
+    task = RegressionTask(eigenvalues=eigenvalues, context_length=31)
+    loss, maps = QuadraticLoss.population(task), []
+    shares = task.eigenvalues**3 / task.second_moment_eigenvalues
+    for scale in (1e-8, 1e-13):
+        start = SeparateWeights.initialize(task, heads=4, rank=1, scale=scale, rng=np.random.default_rng(1))
+        run = gradient_flow(loss, start, t_end=3000 / scale, dense=False, max_steps=20_000)
+        assert run.loss[-1] == pytest.approx(np.trace(task.covariance) - shares.sum(), abs=1e-12)
+        end = np.argmax(run.loss < np.trace(task.covariance) - shares[0] - 1e-9) - 1  # of the first plateau
+        maps.append(run.effective_maps[end])
+    np.testing.assert_allclose(maps[1], maps[0], atol=1e-6)
+
+
 def test_merged_drop_at_vanishing_scale_is_later_by_the_logarithm_51():
     times = []
     for scale in (1e-10, 1e-14):
