@@ -55,6 +55,12 @@ def test_the_grid_is_every_combination(tmp_path):
     assert all(run.setting.heads == 4 for run in runs.values())
 
 
+def test_the_example_of_the_documentation_is_read():
+    sweep = read_sweep(Path(__file__).parents[2] / "docs" / "sweep.toml")
+    assert len(sweep) == 200
+    assert [axis.names for axis in sweep.axes] == [("seed",), ("rank",), ("scale", "duration")]
+
+
 def test_a_name_depends_on_every_parameter(tmp_path):
     _, run = next(read_sweep(written(tmp_path)).runs())
     others = [replace(run, method="descent"), replace(run, points=41)]
