@@ -26,6 +26,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+import sympy
 from sympy import Expr
 
 from . import words
@@ -83,7 +84,8 @@ class TracePolynomial:
     """A scalar or matrix-valued polynomial in matrix letters and their traces, in canonical form. Immutable.
 
     ``TracePolynomial(expression)`` reads a SymPy expression; ``+ - * / **``, ``.T`` and ``.trace()`` work with SymPy expressions on
-    either side; ``==`` is exact equality of canonical forms; ``to_sympy()`` goes back. It prints as text and, in Jupyter, as LaTeX.
+    either side; ``==`` is exact equality of canonical forms; ``to_sympy()`` goes back. It shows itself as text and, in Jupyter, as LaTeX,
+    with its conditions; ``str`` is the formula alone, in the grammar of ``iclflow expect``.
 
     It is no SymPy object itself (SymPy would convert it before its own operators, and lose the conditions): convert with ``to_sympy()``.
 
@@ -249,7 +251,8 @@ class TracePolynomial:
 
         return text(self)
 
-    __repr__ = __str__
+    def __repr__(self):
+        return f"{self}, for {self.stated_conditions()}" if self.conditions else str(self)
 
     def _latex(self, printer=None):
         from .printing import latex
@@ -257,7 +260,12 @@ class TracePolynomial:
         return latex(self)
 
     def _repr_latex_(self):
-        return rf"$\displaystyle {self._latex()}$"
+        where = rf",\quad {self.stated_conditions(latex=True)}" if self.conditions else ""
+        return rf"$\displaystyle {self._latex()}{where}$"
+
+    def stated_conditions(self, *, latex: bool = False) -> str:
+        """The conditions as text or as LaTeX, in one order; empty where there are none."""
+        return ", ".join(sorted(map(sympy.latex if latex else sympy.sstr, self.conditions)))
 
 
 def _rebuild(expression, conditions):

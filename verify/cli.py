@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from ..numerics.replay import ReplayResult
+    from ..theory import TracePolynomial
     from ..theory.equations import Equation
     from .check import Evidence, Subject
     from .experiments import Setting
@@ -122,10 +123,12 @@ def export(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print_formula(formula: object, format: str) -> int:
-    from ..theory.latex import formula_latex, formula_text
+def _print_formula(formula: "TracePolynomial", format: str) -> int:
+    from ..theory.latex import formula_latex
 
-    print(formula_latex(formula) if format == "latex" else formula_text(formula))
+    latex = format == "latex"
+    where = rf",\quad {formula.stated_conditions(latex=True)}" if formula.conditions else ""
+    print(formula_latex(formula) + where if latex else repr(formula))
     return 0
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import sys
 from difflib import get_close_matches
 from typing import NoReturn
 
@@ -27,6 +28,9 @@ class Parser(argparse.ArgumentParser):
 
     def parse_args(self, args=None, namespace=None):  # type: ignore[override]
         """As usual, but an unknown option is compared with those of the chosen sub-command."""
+        args = list(sys.argv[1:] if args is None else args)
+        if args[:1] in (["expect"], ["gradient"]):  # where -S^2 is no option: what begins with a blank never is
+            args = [f" {one}" if re.match(r"-(?!-|h$)", one) else one for one in args]
         parsed, unknown = self.parse_known_args(args, namespace)
         if unknown:
             parser = self.chosen(parsed)
@@ -106,7 +110,7 @@ def build() -> Parser:
         "the exact Gaussian expectation of an expression in S = Lambda_hat, w, x_q, ...",
         'iclflow expect "S A S + tr(S) S"',
     )
-    expect.add_argument("expression")
+    expect.add_argument("expression", type=str.strip)
     expect.add_argument("--format", choices=["text", "latex"], default="text")
 
     gradient = command(
@@ -114,7 +118,7 @@ def build() -> Parser:
         "the gradient of a scalar expression with respect to a matrix or vector",
         'iclflow gradient "tr(A W S W\')" W',
     )
-    gradient.add_argument("expression")
+    gradient.add_argument("expression", type=str.strip)
     gradient.add_argument("variable")
     gradient.add_argument("--format", choices=["text", "latex"], default="text")
 

@@ -69,6 +69,8 @@ def test_moments_of_the_white_wishart_in_one_dimension():
 def test_inverse():
     assert expect(L_hat.I) == N * L.I / (N - D - 1)
     assert expect(L_hat.I).conditions == {N > D + 1}
+    assert repr(expect(L_hat.I)) == f"{expect(L_hat.I)}, for N > D + 1" == "N/(N - D - 1) Lambda^-1, for N > D + 1"
+    assert expect(L_hat.I)._repr_latex_().endswith(r"\boldsymbol{\Lambda}^{-1},\quad N > D + 1$")
     assert expect(Trace(L_hat.I)) == N * Trace(L.I) / (N - D - 1)
     assert expect(L_hat * L_hat.I) == Identity(D)
     assert expect(L_hat * L_hat.I).conditions == frozenset()

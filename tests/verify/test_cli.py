@@ -27,10 +27,15 @@ def test_expect(capsys):
     assert (code, err) == (0, "")
     assert out == "Lambda A Lambda + 1/N Lambda A' Lambda + 1/N tr(A Lambda) Lambda\n"
     assert r"\boldsymbol{\Lambda}" in answer(capsys, "expect", "S", "--format", "latex")[1]
+    assert answer(capsys, "expect", "S^-1")[1] == "N/(N - D - 1) Lambda^-1, for N > D + 1\n"
+    assert answer(capsys, "expect", "S^-1", "--format", "latex")[1].endswith("^{-1},\\quad N > D + 1\n")
+    assert answer(capsys, "expect", "-S")[1] == "-Lambda\n"
+    assert "cannot read '-S^' at character 4" in answer(capsys, "expect", "-S^")[2]
 
 
 def test_gradient(capsys):
     assert answer(capsys, "gradient", "tr(A W S W')", "W")[1] == "A W Lambda_hat + A' W Lambda_hat\n"
+    assert answer(capsys, "gradient", "-tr(W)", "W")[1] == "-I\n"
 
 
 def test_derive_and_export(capsys, tmp_path):
