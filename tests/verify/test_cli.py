@@ -153,6 +153,13 @@ def test_flow_and_train_show_theory_beside_the_run(capsys, tmp_path):
         assert arrays["times"][-1] == 20
 
 
+def test_train_names_what_went_wrong(capsys):
+    setting = "--eigenvalues 0.6,0.3 --heads 2 --scale 0.5 --seed 3 --duration 100 --learning-rate 0.9 --batch-size 2048"
+    code, out, _ = answer(capsys, "train", *setting.split())
+    assert code == 0
+    assert "cause: steps too large\n" in out
+
+
 def test_check_of_one_equation_shows_its_evidence(capsys, tmp_path):
     target = tmp_path / "check.json"
     code, out, err = answer(capsys, "check", "--equation", "32", "--json", str(target))
