@@ -154,7 +154,7 @@ def test_flow_and_train_show_theory_beside_the_run(capsys, tmp_path):
 
 
 def test_train_names_what_went_wrong(capsys):
-    setting = "--eigenvalues 0.6,0.3 --heads 2 --scale 0.5 --seed 3 --duration 100 --learning-rate 0.9 --batch-size 2048"
+    setting = "--eigenvalues 0.6,0.3 --heads 2 --scale 0.5 --seed 3 --duration 30 --learning-rate 0.9 --batch-size 8192"
     code, out, _ = answer(capsys, "train", *setting.split())
     assert code == 0
     assert "cause: steps too large\n" in out
