@@ -6,6 +6,7 @@ Runs are independent of each other, of their order and of where they are made.
 """
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
@@ -152,7 +153,7 @@ def processes(count: int) -> Executor:
 
 
 def _leave_with_parent() -> None:
-    """A process of the pool ends when the sweep is killed; it would wait for work forever."""
+    """A process of the pool ends when the sweep is killed, since it would wait for work forever; Ctrl-C is the sweep's to answer."""
     from multiprocessing import parent_process
     from threading import Thread
 
@@ -162,6 +163,7 @@ def _leave_with_parent() -> None:
             parent.join()
         os._exit(1)
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=watch, daemon=True).start()
 
 
