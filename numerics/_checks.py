@@ -6,10 +6,14 @@ from numbers import Integral
 import numpy as np
 from jaxtyping import Float
 
+LARGEST = 2**53
+
 
 def positive_integer(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+    if value > LARGEST:
+        raise ValueError(f"{name} must be at most {LARGEST}, up to which float64 holds every integer")
     return int(value)
 
 
@@ -36,7 +40,10 @@ def _real(value: object) -> float | None:
 def finite_array(name: str, value: object, shape: Sequence[int | str]) -> np.ndarray:
     """A read-only float64 copy of ``value``; in ``shape`` an integer is required, a letter is any one size above 0."""
     try:
-        array = np.array(value, dtype=np.float64)
+        given = np.asarray(value)
+        if given.dtype.kind in "bcSUmM":  # NumPy would take True, the real part, "0.4" and dates for numbers
+            raise ValueError(f"entries of type {given.dtype}")
+        array = np.array(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be an array of real numbers, got {value!r}") from error
     wanted = "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"

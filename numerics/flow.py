@@ -56,6 +56,8 @@ def gradient_flow(
     """
     check_pair(loss, weights)
     t_end, tau, rtol = positive_number("t_end", t_end), positive_number("tau", tau), positive_number("rtol", rtol)
+    if rtol >= 1:
+        raise ValueError(f"rtol must be below 1, got {rtol!r}")
     if rtol < SMALLEST_RTOL:
         raise ValueError(f"rtol must be at least {SMALLEST_RTOL:.2g}, a hundred times the rounding unit, got {rtol!r}")
     if method is None:

@@ -93,16 +93,23 @@ class QuadraticLoss:
         return (moments if unreduced else moments.reduced()).loss()
 
     def apply(self, B: np.ndarray) -> np.ndarray:
-        """C[B]."""
-        return self.C(B)
+        """C[B]; like the others, it raises ``ValueError`` for a B of another shape than ``A``."""
+        return self.C(self._fitting(B))
 
     def value(self, B: np.ndarray) -> float:
+        B = self._fitting(B)
         return float(self.c - 2.0 * np.vdot(self.A, B) + np.vdot(B, self.C(B)))
 
     def gradient(self, B: np.ndarray) -> np.ndarray:
         """dL/dB = 2 (C[B] - A)."""
-        return 2.0 * (self.C(B) - self.A)
+        return 2.0 * (self.C(self._fitting(B)) - self.A)
 
     def force(self, B: np.ndarray) -> np.ndarray:
         r"""G = A - C[B] = -1/2 dL/dB, which drives the flow (10): :math:`G = \Lambda^2 - M B \Lambda` for the population."""
-        return self.A - self.C(B)
+        return self.A - self.C(self._fitting(B))
+
+    def _fitting(self, B: object) -> np.ndarray:
+        array = np.asarray(B)
+        if array.shape != self.A.shape:
+            raise ValueError(f"B must have shape {self.A.shape}, got shape {array.shape}")
+        return array

@@ -22,6 +22,7 @@ from .token_laws import GaussianTokens, TokenLaw
 SPECTRAL = frozenset(
     {"noise_variance", "context_lengths", "token_law"}
 )  # they change a_d, and nothing else in the flow
+SMALLEST = 1e-100  # eigenvalue; the largest is its inverse
 
 
 class LossMoments(NamedTuple):
@@ -95,6 +96,11 @@ class RegressionTask:
             if not (values > 0).all():
                 raise ValueError(f"eigenvalues must be positive, got {eigenvalues!r}")
             matrix, vectors = np.diag(values), np.eye(len(values))
+        if not (values.min() >= SMALLEST and values.max() <= 1 / SMALLEST):
+            what = "eigenvalues must lie" if covariance is None else "covariance must have eigenvalues"
+            raise ValueError(
+                f"{what} between {SMALLEST:g} and {1 / SMALLEST:g}, whose cubes float64 can hold, got {values!r}"
+            )
         lengths = _lengths(context_length, context_lengths)
         D, given = len(values), {"task_covariance": task_covariance, "query_covariance": query_covariance}
         others = {k: v if v is None else symmetric_positive_definite(k, v, D) for k, v in given.items()}

@@ -35,8 +35,11 @@ class Path:
 
     def states_at(self, t: object) -> Float[np.ndarray, "*n P"]:
         """Flat weights at the time or times ``t``; ``ValueError`` for a time outside the run."""
-        times = np.asarray(t, dtype=np.float64)
-        end = self.times[-1]
+        try:
+            times = np.asarray(t, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"t must be a time or an array of times, got {t!r}") from None
+        end = float(self.times[-1])
         if not ((times >= 0) & (times <= end)).all():
             raise ValueError(f"t must lie between 0 and the end of the run, {end!r}, got {t!r}")
         flat = times.ravel()

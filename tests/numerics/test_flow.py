@@ -339,6 +339,7 @@ def test_too_many_steps_are_a_failure_and_not_a_truncated_run():
         ({"t_end": np.inf}, ValueError, "t_end must be a positive finite number, got inf"),
         ({"tau": -1.0}, ValueError, "tau must be a positive finite number, got -1.0"),
         ({"rtol": 0.0}, ValueError, "rtol must be"),
+        ({"rtol": 1.0}, ValueError, "rtol must be below 1, got 1.0"),
         ({"rtol": 1e-16}, ValueError, "rtol must be at least .*, got 1e-16"),
         ({"atol": -1.0}, ValueError, "atol must be a positive finite number, got -1.0"),
         ({"method": "Euler"}, ValueError, "method must be one of LSODA, DOP853, RK45, Radau, BDF, got 'Euler'"),

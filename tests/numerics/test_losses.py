@@ -1,5 +1,7 @@
 """QuadraticLoss: against the definition of the loss on sampled sequences, and its own derivatives."""
 
+import re
+
 import numpy as np
 import pytest
 from iclflow.numerics import QuadraticLoss, RegressionTask, moments
@@ -109,3 +111,11 @@ def test_gradient_force_and_value_agree(kind):
 def test_bad_input_to_losses_is_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("verb", ["value", "gradient", "force", "apply"])
+@pytest.mark.parametrize("shape", [(2,), (3, 3), (1, 2), ()])
+def test_a_map_of_another_shape_is_refused_not_broadcast(verb, shape):
+    loss = QuadraticLoss.population(RegressionTask(eigenvalues=[0.4, 0.3], context_length=3))
+    with pytest.raises(ValueError, match=rf"B must have shape \(2, 2\), got shape {re.escape(str(shape))}"):
+        getattr(loss, verb)(np.ones(shape))

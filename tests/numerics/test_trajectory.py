@@ -89,6 +89,12 @@ def test_times_outside_the_run_are_refused(run, t):
         run.at(t)
 
 
+@pytest.mark.parametrize("t", ["soon", [[0.0], [0.0, 1.0]], {}])
+def test_what_is_no_time_is_named(run, t):
+    with pytest.raises(ValueError, match="t must be a time or an array of times, got"):
+        run.loss_at(t)
+
+
 def test_flow_solves_its_equation_between_recorded_times():
     """The interpolant's own derivative is the velocity (10): the residual, not the solver's word."""
     start = MergedWeights.initialize(TASK, heads=3, scale=0.3, rng=np.random.default_rng(0))
