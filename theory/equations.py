@@ -121,6 +121,16 @@ class Equation:
         """Is the computed side minus the typed side exactly zero? True of a definition."""
         return self.derivation is None or equal(dict(self.derive().parts), dict(self.parts))
 
+    def __str__(self) -> str:
+        from .export import render  # which builds on this module
+
+        return render(self)
+
+    def _repr_markdown_(self) -> str:
+        from .export import render
+
+        return render(self, "markdown")
+
 
 def _add(entry: Equation) -> None:
     if entry.number in _registry:
@@ -167,6 +177,14 @@ def equations() -> tuple[Equation, ...]:
     return tuple(registry[number] for number in sorted(registry, key=_order))
 
 
+def _nearest(key: str, registry: Mapping[str, Equation]) -> list[str]:
+    """The numbers closest in value, or in spelling where it is no number."""
+    if key.isdigit():
+        numbered = [number for number in registry if fullmatch(r"\d+[a-z]?", number)]
+        return sorted(numbered, key=lambda number: abs(_order(number)[1] - int(key)))[:3]
+    return get_close_matches(key, registry, n=3, cutoff=0.1)
+
+
 def equation(number: str | int) -> Equation:
     """The equation with this number; KeyError names the parts of one that has parts, or the nearest numbers."""
     if isinstance(number, bool) or not isinstance(number, str | int):
@@ -177,7 +195,7 @@ def equation(number: str | int) -> Equation:
         parts = [number for number in registry if fullmatch(rf"{escape(key)}[a-z]", number)]
         if parts:
             raise KeyError(f"equation ({key}) has the parts {', '.join(parts)}; ask for one of them")
-        near = get_close_matches(key, registry, n=3, cutoff=0.1)
+        near = _nearest(key, registry)
         raise KeyError(f"no equation ({key}); the nearest are {', '.join(near) or ', '.join(list(registry)[:3])}")
     return registry[key]
 
