@@ -2,6 +2,7 @@
 
 from .calculus import collect, derivative, gradient, hessian_form, substitute
 from .entrywise import explicit
+from .equations import Equation, equation, equations, search
 from .laws import Fixed, Gaussian, Mixture, SampleCovariance
 from .model import Model
 from .moments import expect
@@ -21,4 +22,8 @@ __all__ = [
     "collect",
     "explicit",
     "Model",
+    "Equation",
+    "equation",
+    "equations",
+    "search",
 ]
