@@ -12,7 +12,7 @@ LARGEST = 2**53
 def positive_integer(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
-    if value > LARGEST:
+    if int(value) > LARGEST:
         raise ValueError(f"{name} must be at most {LARGEST}, up to which float64 holds every integer")
     return int(value)
 
