@@ -9,18 +9,20 @@ from functools import cache
 
 from sympy import Rational, Symbol, cancel, log, solve, symbols
 
-from .calculus import substitute
+from .calculus import collect, substitute
 from .derivation import Derivation, Step
 from .equations import register
-from .notation import B, D, Lambda, M, N, lambda_, symmetric_matrix, vector, w_init
+from .notation import B, D, G, Lambda, M, N, lambda_, symmetric_matrix, v_i, vector, w_init
 from .reduction import T, a, aligned_flow, fixed_value, relaxation_rate, second_moment_eigenvalue, v
 from .rewriting import rewrite
+from .separate import flow_in_force, k, q, rank_one_head
 from .task import force
-from .trace_algebra import TracePolynomial
+from .trace_algebra import TracePolynomial, total
 
 __all__ = ["EIGENVECTOR", "LEARNED", "P", "aligned_force", "e"]
 
 e = vector("e", D)  # the unit eigenvector along which a head grows
+c, d = symbols("c d", real=True)  # the signs of a head: each 1 or -1
 P = symmetric_matrix("P", D)  # the projector onto the directions already learned
 EIGENVECTOR = {Lambda * e: lambda_ * e, M * e: a * e, e.T * e: 1}
 LEARNED = {P * e: 0 * e}
@@ -124,7 +126,7 @@ def first_drop() -> Derivation:
     },
     conditions=(
         "k_i = q_i = v_i e_i for i <= m at these values, k_{m+1} = q_{m+1} = v_{m+1}(t) e_{m+1}, all other weights zero",
-        "The signs of a head may be changed in pairs, (v, k, q) to (c v, d k, c d q) with c and d each 1 or -1",
+        "The signs of a head may be changed in pairs, see (25-signs)",
         *NAMES,
     ),
     erratum="An exact invariant set of (19), and an approximation of training from (36); see (25-direction)",
@@ -140,6 +142,48 @@ def later_ansatz() -> Derivation:
         Step("With a written out, equation (32)", cancel(cube.subs(a, moment)) ** Rational(1, 3), "v_i", "written out"),
         Step("The flow there", cancel(flow.subs(v, value)), r"\tau\dot v_i", "rest"),
     )
+
+
+@register(
+    "25-signs",
+    "The signs that a head may change",
+    kind="exact",
+    section="beside (25)",
+    left={
+        "map": r"v_i\boldsymbol{k}_i\boldsymbol{q}_i^\top",
+        "v": r"\tau\dot v_i",
+        "k": r"\tau\dot{\boldsymbol{k}}_i",
+        "q": r"\tau\dot{\boldsymbol{q}}_i",
+    },
+    typed=lambda: {
+        "map": v_i * k * q.T,
+        "v": c * (k.T * G * q),
+        "k": d * v_i * G * q,
+        "q": c * d * v_i * G.T * k,
+    },
+    conditions=(
+        "(v, k, q) becomes (c v, d k, c d q), c and d each 1 or -1: the velocities change sign with the weights",
+    ),
+)
+def signs_of_a_head() -> Derivation:
+    """Put into one head's part of the effective map and into (19)."""
+    turned = {v_i: c * v_i, k: d * k, q: c * d * q}
+    rates = flow_in_force(rank_one_head(), (v_i, k, q))
+    steps = [Step("Put into what the head adds to the effective map", substitute(rank_one_head(), turned))]
+    steps.append(Step("The squares of the signs are 1", _signs_squared(steps[0].expression), part="map"))
+    for part, weight in (("v", v_i), ("k", k), ("q", q)):
+        changed = substitute(rates[weight], turned)
+        steps.append(Step("Put into the flow (19) under the force G, which depends on the map alone", changed))
+        steps.append(Step("The squares of the signs are 1", _signs_squared(changed), part=part))
+    return Derivation.by(*steps)
+
+
+def _signs_squared(expression) -> TracePolynomial:
+    """c^2 = d^2 = 1."""
+    result = TracePolynomial(expression)
+    for sign in (c, d):
+        result = total(rest * sign ** (power % 2) for power, rest in collect(result, sign).items())
+    return result
 
 
 @register(

@@ -27,6 +27,7 @@ from .trace_algebra import TracePolynomial
 __all__ = ["TRANSPOSES", "formula_latex", "formula_text", "superscript"]
 
 TRANSPOSES = {"top": r"\top", "T": "T"}
+FUNCTIONS = (sympy.log, sympy.atan, sympy.atanh)
 SETTINGS = {"ln_notation": True, "inv_trig_style": "full", "mul_symbol": None, "fold_short_frac": False}
 
 
@@ -52,7 +53,17 @@ class _PaperPrinter(LatexPrinter):
         inner = self._print(expr.arg)
         return f"{inner if self._is_letter(expr.arg) else self._brackets(inner)}^{{-1}}"
 
+    def _print_Mul(self, expr):
+        functions = [factor for factor in expr.args if isinstance(factor, FUNCTIONS)]
+        others = expr.func(*(factor for factor in expr.args if factor not in functions))
+        if not functions or sympy.fraction(others)[1] == 1:
+            return super()._print_Mul(expr)
+        return " ".join(map(self._print, [others, *functions]))  # a small fraction before ln, not a large one round it
+
     def _print_Trace(self, expr, exp=None):
+        if expr.arg.shape == (1, 1) and exp is None:
+            inner = self._print(expr.arg)
+            return self._brackets(inner) if isinstance(expr.arg, sympy.MatAdd) else inner
         printed = r"\operatorname{tr}" + self._brackets(self._print(expr.arg))
         return printed if exp is None else f"{self._brackets(printed)}^{{{exp}}}"
 

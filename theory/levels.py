@@ -84,7 +84,7 @@ def plateau_loss() -> Derivation:
     gain = off - written_loss_along().subs(s, 1)
     drop = gain.subs(lambda_, eigenvalue[m])
     inverse = Symbol("y", positive=True)
-    first = series(cancel(drop.subs(N, 1 / inverse)), inverse, 0, 2).removeO().subs(inverse, 1 / N)
+    first = series(cancel(drop.subs(N, 1 / inverse)), inverse, 0, 2).removeO().subs(inverse, 1 / N).expand()
     long = [limit(part, N, oo) for part in (off - gain, off)]
     return Derivation.by(
         Step("The share of an eigenvector not learned, which sums to T", off),

@@ -2,19 +2,20 @@ r"""The plateau of merged attention: its duration (49)-(51), exact and to leadin
 
 from sympy import Rational, Symbol, Trace, exp, log, sqrt
 
-from .calculus import substitute
+from .calculus import collect, substitute
 from .derivation import Derivation, Step
 from .equations import register
 from .laws import Gaussian
 from .moments import expect
 from .notation import D, Lambda, Lambda_q, beta, tau, w_init, x_q, y_q
-from .reduction import alpha, gamma
+from .reduction import alpha, gamma, s
 from .sigmoid import effective_start, plateau_time, rho, s_0, time_to_norm, truncated_plateau_time
-from .white import ON_THE_SET
+from .white import ON_THE_SET, W_1, c, merged_flow, norm_on_aligned_set, w_2
 
 __all__ = []
 
 size = Symbol("|Lambda^2|", positive=True)  # the Frobenius norm of Lambda^2
+scale = Symbol("epsilon", positive=True)  # counts powers of the weights
 
 
 @register(
@@ -49,6 +50,31 @@ def effective_start_of_sigmoid() -> Derivation:
         Step("The logarithm of the time (49)", delay),
         Step("Its change with the start", difference, r"\Delta t", "delay"),
     )
+
+
+@register(
+    "49-start",
+    "Small weights of merged attention before the drop",
+    kind="approximation",
+    section="Appendix C.6.1",
+    left={"W": r"\tau\dot{\boldsymbol{W}}_1", "w": r"\tau\dot{\boldsymbol{w}}_2", "s": r"\tau\dot s"},
+    typed=lambda: {"W": w_2 * c.T, "w": W_1 * c, "s": 2 * gamma * s},
+    conditions=(
+        "Weights of order w_init; what is left out is of order w_init^3, and of order s^2 in the rate of s",
+        "c = E(y_q z), Z = E(z z'); s = w_2' w_2, for which the aligned set (44) is assumed",
+    ),
+)
+def small_merged_weights() -> Derivation:
+    """The flow (13), ordered by powers of the weights; the rate (45), by powers of s."""
+    steps = []
+    for part, weight in (("W", W_1), ("w", w_2)):
+        orders = collect(substitute(merged_flow()[weight], {W_1: scale * W_1, w_2: scale * w_2}), scale)
+        first, *rest = orders.values()
+        steps += [Step("The flow (13): its terms of third order in the weights, left out", sum(rest))]
+        steps += [Step("Those of first order", first, part=part)]
+    orders = collect(norm_on_aligned_set().result["rate"], s)
+    steps += [Step("The rate (45): its term of second order, left out", s**2 * orders[2].to_sympy())]
+    return Derivation.by(*steps, Step("That of first order", s * orders[1].to_sympy(), part="s"))
 
 
 @register(

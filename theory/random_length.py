@@ -30,7 +30,7 @@ g_n = Symbol("g_n", positive=True)
 def of_length() -> tuple[TracePolynomial, TracePolynomial]:
     """A and M given the length, with the gain of the normalisation."""
     A, M, _, _ = general_moments()
-    return g_n * A, g_n**2 * M
+    return A * g_n, M * g_n**2
 
 
 @cache
@@ -43,7 +43,7 @@ def gain_moments() -> tuple[TracePolynomial, TracePolynomial]:
     square = TracePolynomial(g_n**2)
     if orders[0] != square * substitute(orders[0], {g_n: 1}) or orders[-1] != square * substitute(orders[-1], {g_n: 1}):
         raise ArithmeticError("the second moment should be quadratic in the gain")
-    return g_1 * substitute(A, {g_n: 1}), g_2 * substitute(orders[0], {g_n: 1}) + g_3 * substitute(orders[-1], {g_n: 1})
+    return substitute(A, {g_n: 1}) * g_1, substitute(orders[0], {g_n: 1}) * g_2 + substitute(orders[-1], {g_n: 1}) * g_3
 
 
 @register(
@@ -78,7 +78,7 @@ def random_moments() -> Derivation:
 
 
 @cache
-def uniform_gains() -> dict[str, tuple[Expr, Expr, Expr]]:
+def uniform_gains() -> dict[str, tuple[Expr, ...]]:
     """E(g), E(g^2), E(g^2/n) for n uniform on 1, ..., N, by normalisation."""
     gains = {"context": n / n, "longest": n / N}
     return {

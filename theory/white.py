@@ -36,25 +36,31 @@ from .sigmoid import (
 )
 from .trace_algebra import TracePolynomial
 
-__all__ = ["aligned_set", "white_flow"]
+__all__ = ["aligned_set", "merged_flow", "norm_on_aligned_set", "white_flow"]
 
 size = Symbol("|Lambda^2|", positive=True)  # the Frobenius norm of Lambda^2
 w_2, W_1 = vector("w_2", H), matrix("W_1", H, D**2)
 c_hat = vector("c_hat", D**2)  # E(y_q z) / gamma, a unit vector
-_c, _Z = vector("c", D**2), symmetric_matrix("Z", D**2)  # E(y_q z) and E(z z')
+c, Z = vector("c", D**2), symmetric_matrix("Z", D**2)  # E(y_q z) and E(z z')
 
-ON_THE_SET = ("White tokens", "W_1 = w_2 m' with m = E(y_q z) / gamma, equation (44)")
+ON_THE_SET = ("White tokens", "W_1 = w_2 m' with m' = E(y_q z') / gamma, equation (44)")
 SIGMA = r"\sigma(t)"
+
+
+@cache
+def merged_flow() -> dict:
+    """{W: tau dW/dt}, equation (13), with c = E(y_q z) and Z = E(z z')."""
+    half_loss = (
+        -(w_2.T * W_1 * c) + w_2.T * W_1 * Z * W_1.T * w_2 / 2
+    )  # the part of half the loss that depends on the weights
+    return {weight: -gradient(half_loss, weight) for weight in (w_2, W_1)}
 
 
 @cache
 def white_flow() -> dict:
     """{W: tau dW/dt}, equation (13), where E(z z') = alpha I and E(y_q z) = gamma c_hat."""
-    half_loss = (
-        -(w_2.T * W_1 * _c) + w_2.T * W_1 * _Z * W_1.T * w_2 / 2
-    )  # the part of half the loss that depends on the weights
-    moments = {_c: gamma * c_hat, _Z: alpha * Identity(D**2)}
-    return {weight: substitute(-gradient(half_loss, weight), moments) for weight in (w_2, W_1)}
+    moments = {c: gamma * c_hat, Z: alpha * Identity(D**2)}
+    return {weight: substitute(rate, moments) for weight, rate in merged_flow().items()}
 
 
 @register(
@@ -107,7 +113,7 @@ def norm_on_aligned_set() -> Derivation:
     return Derivation.by(
         Step("The product rule with (44)", rate, r"\tau\frac{d}{dt}\boldsymbol{w}_2^\top\boldsymbol{w}_2"),
         Step("In s = w_2' w_2", rewrite(rate, {w_2.T * w_2: s}), r"\tau\dot s", "rate"),
-        Step("In x = alpha s / gamma and theta = gamma t / tau the integral is", integral.expression, r"\theta"),
+        Step("In $x$ = alpha s / gamma and theta = gamma t / tau the integral is", integral.expression, r"\theta"),
         Step("In the units of t and s", time.expression, "t", "integral"),
         Step("Solved for s; put back into the rate, the difference is zero", solution, "s(t)", "solution"),
     )

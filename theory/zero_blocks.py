@@ -66,7 +66,8 @@ def _derivation(head: TracePolynomial, weight) -> Derivation:
         "average": ZeroMatrix(D, 1),
     },
     conditions=(f"For the average: t{JOINT[1:]}",),
-    erratum=r"The paper does not say that the condition is joint: one non-zero u_j moves $\boldsymbol{v}_i$ in every head (39-joint).",
+    erratum=r"The paper does not say that the condition is joint: one non-zero u_j moves $\boldsymbol{v}_i$ in every head (39-joint); "
+    "nor that it holds for the population only: a finite training set moves the blocks (V6-leak).",
 )
 def value_block_stays() -> Derivation:
     """Gradient, zero blocks, average."""
