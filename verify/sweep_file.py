@@ -143,12 +143,12 @@ def _axis(key: str, value: Any) -> Axis:
     for row in rows:
         if not isinstance(row, list) or len(row) != len(names):
             raise ValueError(f"{path}: must list a value for each of {', '.join(names)}, got {row!r}")
-    checked = tuple(
+    checked: list[tuple[Any, ...]] = [
         tuple(_checked(path, item, checks[name]) for name, item in zip(names, row, strict=True)) for row in rows
-    )
-    if len({row[:1] for row in checked}) < len(checked):
+    ]
+    if len({row[0] for row in checked}) < len(checked):
         raise ValueError(f"{path}: must have different values of {names[0]}, got {value!r}")
-    return Axis(names, checked)
+    return Axis(names, tuple(checked))
 
 
 def _known(prefix: str, table: Mapping[str, Any], names: Sequence[str]) -> None:
