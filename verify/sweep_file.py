@@ -147,7 +147,7 @@ def _axis(key: str, value: Any) -> Axis:
         tuple(_checked(path, item, checks[name]) for name, item in zip(names, row, strict=True)) for row in rows
     ]
     if len({row[0] for row in checked}) < len(checked):
-        raise ValueError(f"{path}: must have different values of {names[0]}, got {value!r}")
+        raise ValueError(f"{path}: must have different values, got {value!r}")
     return Axis(names, tuple(checked))
 
 
