@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,11 @@ def test_importing_loads_nothing_heavy(package, absent):
     script = f"import sys, {package}\nprint(*(name for name in {absent!r} if name in sys.modules))"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout.split() == []
+
+
+@pytest.mark.parametrize("name", ["theory", "numerics", "verify"])
+def test_no_exported_name_hides_a_module(name):
+    """``import iclflow.theory.equations as registry`` would give a function of that name, and so would the reference in the docs."""
+    package = import_module(f"iclflow.{name}")
+    modules = {path.stem for path in (ROOT / name).glob("*.py")}
+    assert modules & set(getattr(package, "__all__", ())) == set()

@@ -2,7 +2,7 @@
 
 from .calculus import collect, derivative, gradient, hessian_form, substitute
 from .entrywise import explicit
-from .equations import Equation, equation, equations, search
+from .equations import Equation, equation, search
 from .laws import Fixed, Gaussian, Mixture, SampleCovariance
 from .model import Model
 from .moments import expect
@@ -24,6 +24,5 @@ __all__ = [
     "Model",
     "Equation",
     "equation",
-    "equations",
     "search",
 ]

@@ -67,8 +67,9 @@ def test_equality_by_numbers(one, other, same):
 DERIVE_ALL = """
 import sys, time
 from dataclasses import replace
+from importlib import import_module
 from sympy import Symbol
-import iclflow.theory.equations as registry
+registry = import_module("iclflow.theory.equations")
 
 add = registry._add
 registry._add = lambda entry: add(replace(entry, typed=lambda: Symbol("garbage")))
