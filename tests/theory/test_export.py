@@ -14,10 +14,10 @@ from iclflow.theory.equations import equation, equations
 from iclflow.theory.export import export, render
 from iclflow.theory.latex import formula_latex, formula_text
 from iclflow.theory.layout import display, lines_of, split_sum, width
-from iclflow.theory.notation import B, D, Lambda, N, symmetric_matrix
+from iclflow.theory.notation import B, D, Lambda, N, symmetric_matrix, x_q
 from iclflow.theory.prose import prose_latex, prose_markdown
 from iclflow.theory.trace_algebra import TracePolynomial
-from sympy import Matrix, Trace, symbols
+from sympy import Matrix, Symbol, Trace, log, symbols
 
 ROOT = Path(__file__).parents[2]
 
@@ -218,6 +218,19 @@ def test_a_letter_with_a_superscript_is_squared_in_brackets():
     expected = r"\left(\boldsymbol{\Lambda}^{1/2}\right)^{2}"
     assert formula_latex(TracePolynomial(root**2)) == formula_latex(root**2) == expected
     assert formula_latex(TracePolynomial(Trace(root) ** 2)).endswith(r"\right)^{2}")
+
+
+def test_a_fraction_stands_before_a_logarithm_and_a_scalar_has_no_trace():
+    x, gamma = Symbol("x", positive=True), Symbol("gamma", positive=True)
+    assert formula_latex(N * log(x) / (2 * gamma)).startswith(r"\frac{N}{2 \gamma} \ln")
+    assert formula_latex(N * log(x)).startswith(r"N \ln")
+    assert (
+        formula_latex(Trace(x_q.T * Lambda * x_q))
+        == r"\boldsymbol{x}_{q}^{\top} \boldsymbol{\Lambda} \boldsymbol{x}_{q}"
+    )
+    both = formula_latex(Trace(x_q.T * x_q + x_q.T * Lambda * x_q) * N)
+    assert r"\left(" in both
+    assert "operatorname" not in both
 
 
 def test_text_of_collections():

@@ -4,16 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from iclflow.theory.aligned import P, e
+from iclflow.theory.aligned import P, c, e
 from iclflow.theory.durations import C_rho
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import D, Lambda, N, lambda_, t, tau, v_i, w_init
+from iclflow.theory.notation import D, G, Lambda, N, lambda_, t, tau, v_i, w_init
 from iclflow.theory.reduction import T, a, alpha, gamma, s, v
 from iclflow.theory.separate import k, q
 from iclflow.theory.sigmoid import rho, s_0, sigma_level
 from iclflow.theory.silent_heads import A_d, B_d, k_0, q_0, silent_time
 from iclflow.theory.time_integral import u, v_0
-from iclflow.theory.white import theta, theta_0
+from iclflow.theory.white import c as feature
+from iclflow.theory.white import theta, theta_0, w_2
 from scipy.integrate import quad, solve_ivp
 from sympy import Rational, Symbol, lambdify
 
@@ -212,6 +213,10 @@ def test_plateau_duration_and_its_next_orders():
         ("61", "c", v_i * Lambda * k),
         ("T5", "mode", A_d**2 - B_d**2),
         ("45", "rate", 2 * s * (gamma - alpha * s**2)),
+        ("25-signs", "q", c * v_i * G.T * k),
+        ("25-signs", "map", -v_i * k * q.T),
+        ("49-start", "W", w_2 * feature.T / 2),
+        ("49-start", "s", gamma * s),
     ],
 )
 def test_planted_faults_are_refused(number_of, part, wrong):
