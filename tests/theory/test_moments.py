@@ -372,6 +372,8 @@ def test_a_fourth_moment_map_is_a_function():
 def test_what_is_given_are_symbols(given):
     with pytest.raises(TypeError, match="expect: given must be "):
         expect(L_hat, given=given)
+    with pytest.raises(TypeError, match="got 'Lambda_hat'"):  # the text, not its first letter
+        expect(L_hat, given="Lambda_hat")
 
 
 def test_expect_is_linear_and_respects_constants():
