@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,13 +22,19 @@ if TYPE_CHECKING:
     from .official import Retrained
 
 INTERRUPTED = 130
+UNREAD = 141  # as a shell calls a command whose output nobody reads
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; bad input is answered in one line."""
     try:
         options = build().parse_args(arguments)
-        return COMMANDS[options.command](options)
+        code = COMMANDS[options.command](options)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # who read the output has read enough, as in iclflow derive 24 | head -1
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python still has to flush
+        return UNREAD
     except (ValueError, OSError) as problem:
         print(f"iclflow: error: {_one_line(problem)}", file=sys.stderr)
         return 2

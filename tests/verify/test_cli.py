@@ -38,6 +38,16 @@ def test_gradient(capsys):
     assert answer(capsys, "gradient", "-tr(W)", "W")[1] == "-I\n"
 
 
+def test_a_reader_that_has_read_enough_is_told_nothing():
+    script = "import sys; from iclflow.verify.cli import main; sys.exit(main(['derive', '24']))"
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        assert run.stdout is not None
+        assert run.stderr is not None
+        run.stdout.close()
+        assert run.stderr.read() == b""
+        assert run.wait() == 141
+
+
 def test_derive_and_export(capsys, tmp_path):
     assert answer(capsys, "derive", "31")[1].startswith("(31) Second moment of the sample covariance")
     target = tmp_path / "equations.md"
