@@ -92,6 +92,8 @@ def _join(pieces: list[str]) -> str:
 def _summand(coefficient, factors: list[str], style: Style) -> str:
     """coefficient x factors, without a coefficient of 1 and with brackets round a sum."""
     monomials = sorted(coefficient.items(), key=_scalar_order)
+    positive = next((i for i, (_, number) in enumerate(monomials) if number > 0), 0)
+    monomials.insert(0, monomials.pop(positive))  # 1 - p, not -p + 1
     pieces = [_monomial(scalars, number, style) for scalars, number in monomials]
     if not factors:
         return _join(pieces)

@@ -59,7 +59,7 @@ TEXTS = [
     (sigma**2 * P(A) / N, "sigma^2/N A"),
     (2 * sigma * N * P(A) / (3 * tau), "2 N sigma/(3 tau) A"),
     (1 / P(N) ** 2, "1/N^2"),
-    (P(1 - N), "-N + 1"),
+    (P(1 - N), "1 - N"),
     (P(v_i) * lambda_ * H, "H lambda v_i"),
     (expect(Lambda_hat**2), "(1 + 1/N) Lambda^2 + 1/N tr(Lambda) Lambda"),
     (P(Trace(A)) - Trace(W) + 1, "1 + tr(A) - tr(W)"),
