@@ -83,6 +83,8 @@ def save_results(dataset: xr.Dataset, path: str | PathLike[str]) -> None:
         if variable.dtype == object:
             raise ValueError(f"dataset must hold numbers and text only: {name!r} holds Python objects")
     target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"path must lie in a folder that exists, got {str(target)!r}")
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     try:
         dataset.to_netcdf(temporary, engine="scipy", format="NETCDF3_64BIT")

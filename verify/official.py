@@ -48,6 +48,8 @@ class Retrained:
 
 def settings(path: Path) -> dict[str, Any]:
     """The command-line settings of a recorded run; ``ValueError`` names file and key if there are none."""
+    if path.is_file() and not zipfile.is_zipfile(path):
+        raise ValueError(f"{path}: is no readable npz file: it is not a zip archive")
     try:
         # numpy leaves a file that it opened itself open where it is no archive
         with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:

@@ -145,3 +145,8 @@ def test_bad_input_is_refused_with_its_name() -> None:
         to_dataset([two[0], "run"])
     with pytest.raises(TypeError, match=r"xarray\.Dataset"):
         save_results({"loss": 1}, "x.nc")
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"folder that exists, got .*missing/run\.nc"):
+        save_results(xr.Dataset({"loss": ("time", [1.0])}), tmp_path / "missing" / "run.nc")
