@@ -6,6 +6,8 @@ import sys
 from difflib import get_close_matches
 from typing import NoReturn
 
+import shtab
+
 EXIT_CODES = "exit codes: 0 all is well, 1 a check failed, 2 bad input, 130 interrupted"
 
 
@@ -162,4 +164,5 @@ def build() -> Parser:
     )
     explore.add_argument("--port", type=int, default=0, metavar="N", help="of this machine; a free one by default")
     explore.add_argument("--no-browser", action="store_true", help="print the address only")
+    shtab.add_argument_to(parser, "--completion", help="print a completion script for this shell")
     return parser

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from iclflow.verify import cli
 from iclflow.verify.cli import main
 from iclflow.verify.parser import build
 
@@ -224,3 +225,12 @@ def test_no_color_is_respected(monkeypatch):
     assert colours(Terminal())
     monkeypatch.setenv("NO_COLOR", "1")
     assert not colours(Terminal())
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_the_completion_knows_every_command(shell, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["--completion", shell])
+    script = capsys.readouterr().out
+    assert left.value.code in (0, None)
+    assert all(name in script for name in (*cli.COMMANDS, "--equation", "--report"))
