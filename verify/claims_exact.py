@@ -1,4 +1,4 @@
-"""Claims that put numbers into statements proved by algebra alone: (V8-loss), (V9-posterior), (V10-error), (V10-white)."""
+"""Claims that put numbers into statements proved by algebra alone: (V7-flow), (V8-loss), (V9-posterior), (V10-error), (V10-white)."""
 
 from collections.abc import Callable
 
@@ -7,10 +7,13 @@ import numpy as np
 from ..numerics.compile import compile_expression
 from ..numerics.losses import QuadraticLoss
 from ..numerics.tasks import RegressionTask
+from ..numerics.weights import MergedWeights
 from ..theory.discrete import eta
 from ..theory.equations import equation
+from ..theory.merged_drop import K, c_vec, n
 from ..theory.notation import D, G, Lambda, Lambda_hat, M, N, beta, sigma
 from ..theory.optimality import _u as u
+from ..theory.reduction import s
 from ..theory.two_steps import U
 from ..theory.two_steps import _z as z
 from .claims import claim
@@ -85,7 +88,7 @@ def error_of_two_steps(formula) -> float:
             reached = reached + POINT.T @ (X.T @ (X @ (task - reached)) / 5)
         error += (task - reached) @ TASK.covariance @ (task - reached)
     derived = compile_expression(formula, (Lambda, Lambda_hat, U))(TASK.covariance, X.T @ X / 5, POINT)
-    return abs(float(derived) / error - 1)
+    return abs(float(derived) / float(error) - 1)
 
 
 _WHITE = equation("V10-white").statement
@@ -106,3 +109,32 @@ def white_loss_on_contexts(formula) -> float:
     each = np.einsum("pde,pde->p", twice, twice) / 3
     derived = float(compile_expression(formula, (z, D, N))(scale, 3, 5))
     return float(abs(each.mean() - derived) / (each.std() / len(each) ** 0.5))
+
+
+_FLOW = equation("V7-flow").statement
+
+
+@claim(
+    "V7-flow",
+    "the velocities of s and n beside those of all weights of three balanced heads in three directions",
+    method="linear algebra",
+    tolerance=ROUNDOFF,
+    theory=_FLOW,
+    wrong={
+        "s half as fast": _FLOW | {"size": _FLOW["size"] / 2},
+        "curvature doubled": _FLOW | {"direction": _FLOW["direction"].subs(K, 2 * K)},
+    },
+)
+def reduced_merged_flow(formulas) -> float:
+    task = RegressionTask(eigenvalues=[0.5, 0.3, 0.1], context_length=10)
+    values, unit = np.array([0.5, -0.3, 0.4]), np.array([2.0, 1.0, 2.0]) / 3
+    weights = MergedWeights(values, values[:, None, None] * np.diag(unit))
+    moved = weights.pull_back(-QuadraticLoss.population(task).gradient(weights.effective_map()) / 2)
+    size, eigenvalues = float(values @ values), task.eigenvalues
+    speed = 2 * float(values @ moved.v)
+    map_speed = np.einsum("h,hdd->d", moved.v, weights.U) + np.einsum("h,hdd->d", values, moved.U)
+    curvature = np.diag(eigenvalues * task.second_moment_eigenvalues)
+    given = size, unit[:, None], eigenvalues[:, None] ** 2, curvature
+    derived = {part: compile_expression(formulas[part], (s, n, c_vec, K))(*given) for part in ("size", "direction")}
+    turned = (map_speed - speed * unit)[:, None]
+    return max(abs(float(np.squeeze(derived["size"])) - speed), float(np.abs(derived["direction"] - turned).max()))
