@@ -34,7 +34,7 @@ from .spectral import T, along
 from .task import X_c, y
 from .trace_algebra import TracePolynomial
 
-__all__ = ["TASK", "C", "c", "nu", "rho", "white_risk"]
+__all__ = ["TASK", "C", "c", "nu", "rho", "u", "white_risk"]
 
 C = symmetric_matrix("C", D)  # Lambda_hat + rho I
 rho = Symbol("rho", positive=True)  # penalty of ridge
@@ -42,7 +42,7 @@ nu = Symbol("nu", positive=True)  # variance of the noise in units of tr(Lambda)
 c = Symbol("c", positive=True)  # N / D
 K_hat = symmetric_matrix("K_hat", N)  # (1/D) X_c' X_c, the Gram matrix of the context
 H = symmetric_matrix("H", D)
-_u = vector("u", D)
+u = vector("u", D)
 
 NOISY = (Fixed(beta, Lambda_hat * w + zeta), Gaussian(zeta, covariance=sigma**2 / N * Lambda_hat))
 TASK = "w ~ N(0, I), Gaussian tokens, labels with noise of variance sigma^2; the risk leaves out the noise of the query"
@@ -56,7 +56,7 @@ WHITE = "White tokens, Lambda = lambda I"
     section="beyond the paper",
     left=r"-\frac{\sigma^2}{2N}\frac{\partial}{\partial\boldsymbol{u}}"
     r"\left[\frac{1}{\sigma^2}\sum_n(y_n-\boldsymbol{u}^\top\boldsymbol{x}_n)^2+\boldsymbol{u}^\top\boldsymbol{u}\right]",
-    typed=lambda: beta - (Lambda_hat + sigma**2 / N * Identity(D)) * _u,
+    typed=lambda: beta - (Lambda_hat + sigma**2 / N * Identity(D)) * u,
     conditions=(
         TASK,
         "The bracket is minus twice the logarithm of the posterior density of the task vector, up to a constant",
@@ -65,9 +65,9 @@ WHITE = "White tokens, Lambda = lambda I"
 )
 def posterior_mean() -> Derivation:
     """Differentiate the logarithm of the Gaussian posterior, which is quadratic, and name what the context enters through."""
-    residual = TracePolynomial(y - X_c.T * _u)
-    density = residual.T * residual / sigma**2 + _u.T * _u
-    slope = -gradient(density, _u) * sigma**2 / (2 * N)
+    residual = TracePolynomial(y - X_c.T * u)
+    density = residual.T * residual / sigma**2 + u.T * u
+    slope = -gradient(density, u) * sigma**2 / (2 * N)
     return Derivation.by(
         Step("Minus twice the logarithm of the posterior density", density),
         Step("Its gradient, times -sigma^2/(2N)", slope),

@@ -20,12 +20,12 @@ from .notation import D, Lambda, Lambda_hat, N, beta, lambda_, matrix, vector, w
 from .rewriting import rewrite
 from .trace_algebra import TracePolynomial, zero
 
-__all__ = ["U", "two_steps"]
+__all__ = ["U", "two_steps", "z"]
 
 U = matrix("U", D)  # the preconditioner, learned
 _u = vector("u", D)  # the task vector that descent in context has reached
 _step = Identity(D) - Lambda_hat * U  # what one step does to the error of the task vector, transposed
-_z = Symbol("z", real=True)
+z = Symbol("z", real=True)  # the one weight for white tokens: U = z I / lambda
 
 
 @cache
@@ -98,10 +98,10 @@ def two_step_error() -> Derivation:
     left=r"\mathcal{L}/(\lambda D)",
     typed=lambda: (
         1
-        - 4 * _z
-        + 6 * _z**2 * (1 + (D + 1) / N)
-        - 4 * _z**3 * (1 + 3 * (D + 1) / N + (D**2 + 3 * D + 4) / N**2)
-        + _z**4 * (1 + 6 * (D + 1) / N + (6 * D**2 + 17 * D + 21) / N**2 + (D**3 + 6 * D**2 + 21 * D + 20) / N**3)
+        - 4 * z
+        + 6 * z**2 * (1 + (D + 1) / N)
+        - 4 * z**3 * (1 + 3 * (D + 1) / N + (D**2 + 3 * D + 4) / N**2)
+        + z**4 * (1 + 6 * (D + 1) / N + (6 * D**2 + 17 * D + 21) / N**2 + (D**3 + 6 * D**2 + 21 * D + 20) / N**3)
     ),
     conditions=(
         "Lambda = lambda I and U = z I / lambda",
@@ -110,7 +110,7 @@ def two_step_error() -> Derivation:
 )
 def white_loss() -> Derivation:
     """Put the white covariance and the scalar weight into the loss."""
-    scalar = substitute(two_steps().loss(), {Lambda: lambda_ * Identity(D), U: _z / lambda_ * Identity(D)})
+    scalar = substitute(two_steps().loss(), {Lambda: lambda_ * Identity(D), U: z / lambda_ * Identity(D)})
     return Derivation.by(
         Step("The loss for every covariance and every U", two_steps().loss(), r"\mathcal{L}"),
         Step("For white tokens and a scalar U", scalar, r"\mathcal{L}"),

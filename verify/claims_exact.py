@@ -12,10 +12,9 @@ from ..theory.discrete import eta
 from ..theory.equations import equation
 from ..theory.merged_drop import K, c_vec, n
 from ..theory.notation import D, G, Lambda, Lambda_hat, M, N, beta, sigma
-from ..theory.optimality import _u as u
+from ..theory.optimality import u
 from ..theory.reduction import s
-from ..theory.two_steps import U
-from ..theory.two_steps import _z as z
+from ..theory.two_steps import U, z
 from .claims import claim
 from .tolerances import ROUNDOFF, SAMPLING
 
