@@ -18,7 +18,7 @@ from ..theory.population import Sigma_w
 from ._checks import positive_integer
 from .compile import compile_expression
 
-__all__ = ["GaussianTokens", "RademacherTokens", "SphereTokens", "StudentTokens", "TokenLaw"]
+__all__ = ["EllipticalTokens", "GaussianTokens", "RademacherTokens", "SphereTokens", "StudentTokens", "TokenLaw"]
 
 Normal = Callable[[tuple[int, ...]], Any]  # standard normal numbers of a shape, as a NumPy or a PyTorch array
 
@@ -47,31 +47,41 @@ def _kappa(name: str) -> Callable[[float], float]:
     return compile_expression(token_laws.elliptical().result[name], (argument,))
 
 
+class EllipticalTokens:
+    """Laws of uniform direction: one number, kappa, multiplies the Gaussian fourth moment (V5-elliptical)."""
+
+    def kappa(self, dimension: int) -> float:
+        raise NotImplementedError
+
+    def fourth_moment(self, root: np.ndarray, S: np.ndarray) -> np.ndarray:
+        return _elliptical()(root @ root.T, S, self.kappa(len(S)))
+
+
 @dataclass(frozen=True)
-class GaussianTokens:
+class GaussianTokens(EllipticalTokens):
     """The paper's law."""
+
+    def kappa(self, dimension: int) -> float:
+        return 1.0
 
     def white(self, normal: Normal, shape: tuple[int, ...]) -> Any:
         return normal(shape)
 
-    def fourth_moment(self, root: np.ndarray, S: np.ndarray) -> np.ndarray:
-        return _elliptical()(root @ root.T, S, 1.0)
-
 
 @dataclass(frozen=True)
-class SphereTokens:
+class SphereTokens(EllipticalTokens):
     """z uniform on the sphere of radius sqrt(D): kappa = D/(D + 2)."""
+
+    def kappa(self, dimension: int) -> float:
+        return float(_kappa("sphere")(dimension))
 
     def white(self, normal: Normal, shape: tuple[int, ...]) -> Any:
         g = normal(shape)
         return g * (shape[-1] / (g * g).sum(-1)[..., None]) ** 0.5
 
-    def fourth_moment(self, root: np.ndarray, S: np.ndarray) -> np.ndarray:
-        return _elliptical()(root @ root.T, S, float(_kappa("sphere")(len(S))))
-
 
 @dataclass(frozen=True)
-class StudentTokens:
+class StudentTokens(EllipticalTokens):
     """A multivariate Student law, scaled to covariance I: kappa = (nu - 2)/(nu - 4).
 
     Raises ``ValueError`` unless ``degrees_of_freedom`` is an integer above 4, below which there is no fourth moment.
@@ -85,12 +95,12 @@ class StudentTokens:
                 f"degrees_of_freedom must be above 4, for a fourth moment to exist, got {self.degrees_of_freedom}"
             )
 
+    def kappa(self, dimension: int) -> float:
+        return float(_kappa("student")(self.degrees_of_freedom))
+
     def white(self, normal: Normal, shape: tuple[int, ...]) -> Any:
         nu, g, chi = self.degrees_of_freedom, normal(shape), normal((*shape[:-1], self.degrees_of_freedom))
         return g * ((nu - 2) / (chi * chi).sum(-1)[..., None]) ** 0.5
-
-    def fourth_moment(self, root: np.ndarray, S: np.ndarray) -> np.ndarray:
-        return _elliptical()(root @ root.T, S, float(_kappa("student")(self.degrees_of_freedom)))
 
 
 @dataclass(frozen=True)
@@ -103,3 +113,31 @@ class RademacherTokens:
     def fourth_moment(self, root: np.ndarray, S: np.ndarray) -> np.ndarray:
         # (V5-independent) with k = 1: what the kurtosis adds is -2 root diag(root' S root) root'
         return _elliptical()(root @ root.T, S, 1.0) - 2 * (root * np.diag(root.T @ S @ root)) @ root.T
+
+
+def cumulants(law: TokenLaw, root: Float[np.ndarray, "D D"]) -> list[tuple[float, Float[np.ndarray, "D D"]]]:
+    """c_m and V_m of E(x x' A x x') = its Gaussian value + sum of c_m tr(V_m A) V_m for x = root z, of any law.
+
+    The sum is a symmetric form on symmetric matrices: its eigenvalues and eigenvectors, but for the vanishing ones.
+    """
+    basis = _symmetric_basis(len(root))
+    form = np.empty((len(basis), len(basis)))
+    size = 0.0
+    for column, S in enumerate(basis):
+        F, gaussian = law.fourth_moment(root, S), GaussianTokens().fourth_moment(root, S)
+        form[:, column] = np.einsum("mij,ij->m", basis, F - gaussian)
+        size = max(size, float(np.abs(gaussian).max()))
+    values, vectors = np.linalg.eigh((form + form.T) / 2)
+    matrices = np.einsum("km,kij->mij", vectors, basis)
+    return [(float(c), V) for c, V in zip(values, matrices, strict=True) if abs(c) > 1e-13 * size]
+
+
+def _symmetric_basis(D: int) -> Float[np.ndarray, "K D D"]:
+    """An orthonormal basis of the symmetric matrices."""
+    basis = []
+    for i in range(D):
+        for j in range(i + 1):
+            E = np.zeros((D, D))
+            E[i, j] = E[j, i] = 1.0 if i == j else 2**-0.5
+            basis.append(E)
+    return np.array(basis)

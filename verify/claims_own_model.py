@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..numerics.model_flow import integrate, model_loss
+from ..numerics.model_flow import integrate
+from ..numerics.model_loss import model_loss
 from ..numerics.tasks import RegressionTask
 from ..theory import SampleCovariance
 from ..theory.model import Model

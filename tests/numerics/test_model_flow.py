@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from iclflow.numerics import MergedWeights, QuadraticLoss, RegressionTask, SeparateWeights, gradient_flow
-from iclflow.numerics.model_flow import integrate, model_loss
+from iclflow.numerics.model_flow import integrate
+from iclflow.numerics.model_loss import model_loss
 from iclflow.theory.model import Model
 from iclflow.theory.notation import D, Lambda_hat, beta, matrix, symmetric_matrix, x_q
 from iclflow.theory.two_steps import U, two_steps

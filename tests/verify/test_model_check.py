@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from iclflow.numerics import MergedWeights, RegressionTask
+from iclflow.numerics import MergedWeights, RademacherTokens, RegressionTask, SphereTokens
+from iclflow.numerics.model_loss import model_loss
 from iclflow.theory import Fixed, Gaussian, Mixture, SampleCovariance
 from iclflow.theory.model import Model
 from iclflow.theory.notation import D, Lambda, Lambda_hat, N, beta, matrix, sigma, vector, w, x_q
@@ -46,6 +47,70 @@ def test_sampled_and_derived_agree(model, weights, constants):
     assert check.velocity_score < 4.5
     assert check.autograd_residual < 1e-12
     assert check.loss_sampled == pytest.approx(check.loss_exact, rel=0.2)
+
+
+VARIED = {
+    "everything": RegressionTask(
+        covariance=[[0.5, 0.2], [0.2, 0.4]],
+        task_covariance=[[0.6, -0.4], [-0.4, 1.5]],
+        query_covariance=[[0.5, -0.3], [-0.3, 0.9]],
+        noise_variance=0.3,
+        context_lengths={2: 0.5, 5: 0.5},
+    ),
+    "sphere": RegressionTask(
+        eigenvalues=[0.5, 0.3], context_lengths=[2, 4], token_law=SphereTokens(), noise_variance=0.1
+    ),
+    "signs": RegressionTask(
+        covariance=[[0.5, 0.2], [0.2, 0.4]], context_length=3, token_law=RademacherTokens(), query_covariance=np.eye(2)
+    ),
+}
+LINEAR = Model(beta.T * U * x_q, (U,))
+
+
+@pytest.mark.parametrize(("name", "model"), [("everything", two_steps()), ("sphere", LINEAR), ("signs", LINEAR)])
+def test_varied_tasks_agree(name, model):
+    check = check_model(model, VARIED[name], weights={U: START}, count=12_800, generator=generator())
+    assert check.loss_score < 4.5
+    assert check.velocity_score < 4.5
+    assert check.autograd_residual < 1e-12
+
+
+@pytest.mark.parametrize("name", VARIED)
+def test_another_task_than_was_sampled_is_caught(name, monkeypatch):
+    """The loss and flow of the paper's task with these tokens, on sequences of the varied one."""
+    task = VARIED[name]
+    plain, _ = model_loss(
+        LINEAR,
+        RegressionTask(covariance=task.covariance, context_length=task.context_length),
+        weights={U: START},
+    )
+    loss, _ = model_loss(LINEAR, task, weights={U: START})
+    monkeypatch.setattr(type(loss), "value", lambda self, vector: plain._value(START, *plain.fixed.values()))
+    check = check_model(LINEAR, task, weights={U: START}, count=64_000, generator=generator())
+    assert check.loss_score > 6
+    assert check.velocity_score < 4.5
+
+
+@pytest.mark.parametrize("name", VARIED)
+def test_network_reads_prompts_of_any_task(name):
+    """The tokens' law need not be known: the sampled error of the network is the loss derived where there is one."""
+    task = VARIED[name]
+    network = ModelNetwork(LINEAR, task, {U: START})
+    X, y = draw_sequences(task, 40_000, generator())
+    squares = (network(X) - y).detach().square()
+    loss, point = model_loss(LINEAR, task, weights={U: START})
+    assert abs(squares.mean() - loss.value(point)) < 4.5 * squares.std() / len(squares) ** 0.5
+    ModelNetwork(two_steps(), VARIED["sphere"], {U: START})
+
+
+def test_network_counts_the_tokens_that_there_are():
+    """A prediction that holds N, on prompts filled up with zeros."""
+    own = ModelNetwork(Model(beta.T * U * x_q / (N + 1), (U,)), VARIED["everything"], {U: START})
+    plain = ModelNetwork(LINEAR, VARIED["everything"], {U: START})
+    X, _ = draw_sequences(VARIED["everything"], 50, generator())
+    lengths = (X[:, 0, :-1] != 0).sum(-1)
+    assert set(lengths.tolist()) == {2, 5}
+    torch.testing.assert_close(own(X), plain(X) / (lengths + 1), rtol=1e-12, atol=1e-12)
 
 
 def test_a_wrong_loss_is_caught(monkeypatch):
