@@ -4,21 +4,18 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .cli_runs import flow, sweep, train
 from .parser import build
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from ..numerics.replay import ReplayResult
     from ..theory import TracePolynomial
     from ..theory.equations import Equation
     from .check import Evidence, Subject
-    from .experiments import Setting
     from .official import Retrained
 
 INTERRUPTED = 130
@@ -153,71 +150,6 @@ def gradient(options: argparse.Namespace) -> int:
     return _print_formula(derivative(parse(options.expression), symbol(options.variable)), options.format)
 
 
-def _setting(options: argparse.Namespace) -> "Setting":
-    """The default setting with what the options replace in it."""
-    from dataclasses import fields, replace
-
-    from .experiments import DEFAULT
-    from .files import require_writable
-
-    if options.output:
-        if not options.output.endswith(".npz"):
-            raise ValueError(f"{options.output}: the file must end in .npz")
-        require_writable(Path(options.output))
-    given = {f.name: getattr(options, f.name, None) for f in fields(DEFAULT)}
-    return replace(DEFAULT, **{name: value for name, value in given.items() if value is not None})
-
-
-def _save_arrays(path: str | None, **arrays: object) -> None:
-    from io import BytesIO
-
-    import numpy as np
-
-    from .files import write_atomically
-
-    if path:
-        buffer = BytesIO()
-        np.savez_compressed(buffer, **arrays)  # pyright: ignore[reportArgumentType]
-        write_atomically(Path(path), buffer.getvalue())
-
-
-def flow(options: argparse.Namespace) -> int:
-    from .experiments import flow as integrate
-    from .experiments import plateaus
-    from .runs import describe
-
-    setting = _setting(options)
-    run = integrate(setting)
-    print(describe(setting, {"flow": plateaus(run)}))
-    print(f"{run.statistics.steps} steps of {run.statistics.method} in {run.statistics.seconds:.2f} s")
-    _save_arrays(options.output, times=run.times, loss=run.loss, **run.arrays)
-    return 0
-
-
-def train(options: argparse.Namespace) -> int:
-    import numpy as np
-
-    from .diagnosis import diagnose
-    from .experiments import SGD_NOISE, plateaus, trained_loss, trained_plateaus, training
-    from .experiments import flow as integrate
-    from .runs import describe
-
-    setting = _setting(options)
-    run = training(setting, options.device)
-    print(describe(setting, {"flow": plateaus(integrate(setting)), "SGD": trained_plateaus(setting, options.device)}))
-    print(f"{round(setting.duration / 2 / setting.learning_rate)} steps of SGD in {run.seconds:.1f} s")
-    loss = trained_loss(setting, options.device)
-    expected = integrate(setting).loss_at(
-        np.minimum(run.times, integrate(setting).times[-1])
-    )  # the last step may lead beyond
-    distance = float(np.sqrt(np.mean((loss - expected) ** 2)) / loss[0])
-    print(f"the two losses differ by {distance:.1e} of the initial loss, root mean square over time")
-    if not distance < SGD_NOISE:
-        print(diagnose(run.times, loss, setting, noise=SGD_NOISE))
-    _save_arrays(options.output, times=run.times, loss=loss, batch_loss=run.batch_loss, **run.states)
-    return 0
-
-
 def _replayed(options: argparse.Namespace) -> "ReplayResult | Retrained":
     from .official import retrain, settings
 
@@ -251,48 +183,6 @@ def figure(options: argparse.Namespace) -> int:
     require_writable(path)
     print(save(options.name, path))
     return 0
-
-
-def sweep(options: argparse.Namespace) -> int:
-    from ..numerics.results import save_results
-    from .files import require_directory
-    from .sweep import gather, run_sweep
-    from .sweep_figure import save_drop_times
-    from .sweep_file import read_sweep
-
-    directory = Path(options.output)
-    plan = read_sweep(Path(options.file))
-    require_directory(directory)
-    with _executor(options) as executor:
-        outcome = run_sweep(plan, directory, executor)
-    for name, problem in outcome.failures.items():
-        print(f"run {name} failed: {problem}", file=sys.stderr)
-    results = gather(plan, directory)
-    save_results(results, directory / "results.nc")
-    caption = save_drop_times(results, directory / "drops.png")
-    print(f"{outcome.made} runs made, {outcome.found} found made before, {len(outcome.failures)} failed")
-    print(f"{caption}\n{directory / 'results.nc'}")
-    return 1 if outcome.failures else 0
-
-
-@contextmanager
-def _executor(options: argparse.Namespace) -> "Iterator[Callable[[], Executor]]":
-    """Where the runs of a sweep are made."""
-    import os
-
-    from .sweep import cluster, processes, single_threaded
-
-    if options.scheduler:
-        if options.workers:
-            raise ValueError("--workers must be left out with --scheduler: the cluster has its own")
-        with cluster(options.scheduler) as executor:
-            yield executor
-        return
-    count = (os.cpu_count() or 1) if options.workers is None else options.workers
-    if count < 1:
-        raise ValueError(f"--workers must be at least 1, got {count}")
-    with single_threaded():
-        yield lambda: processes(count)
 
 
 def explore(options: argparse.Namespace) -> int:

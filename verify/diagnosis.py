@@ -20,7 +20,7 @@ from ..numerics.losses import QuadraticLoss, TwoSided
 from ..numerics.parametrization import vector_field
 from ..numerics.weights import SeparateWeights
 from .data import draw_sequences
-from .experiments import Setting
+from .setting import Setting
 
 Curve = Float[np.ndarray, " T"]
 WINDOW = 40.0  # time scales and initial scales are looked for within this factor
@@ -118,8 +118,9 @@ class _Measured:
             "factor 1/2 in the loss", 0.5 * np.asarray(theory.loss_at(self.t / 2)), "half the loss, half the speed"
         )
         yield simple("factor 1/2 in what is recorded", 0.5 * np.asarray(theory.loss_at(self.t)), "half the loss")
-        summed = gradient_flow(_summed(population, self.setting.context_length), w, t_end=self.t[-1])
-        yield simple("sum over the context", np.asarray(summed.loss_at(self.t)), "instead of the mean: N times B")
+        if self.setting.context_lengths is None:  # a sum over random lengths is no multiple of the mean
+            summed = gradient_flow(_summed(population, self.setting.context_length), w, t_end=self.t[-1])
+            yield simple("sum over the context", np.asarray(summed.loss_at(self.t)), "instead of the mean: N times B")
         yield from self._steps(population, w)
         yield from self._finite_sets(w)
         yield self._fit("time scale", "t multiplied by", lambda c: np.asarray(theory.loss_at(c * self.t)))

@@ -1,6 +1,6 @@
 """The default setting, and the runs in it that several claims and figures share: each is computed once."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -10,61 +10,20 @@ import torch
 from ..numerics.flow import gradient_flow
 from ..numerics.losses import QuadraticLoss
 from ..numerics.plateaus import Plateaus, find_plateaus
-from ..numerics.tasks import RegressionTask
 from ..numerics.trajectory import Trajectory
-from ..numerics.weights import SeparateWeights
 from .data import draw_sequences
 from .models import MergedAttention, ReducedSeparate, SeparateAttention
+from .setting import DEFAULT, Setting
 from .training import TrainingRun, fresh_batches, train
 
 if TYPE_CHECKING:
     from .diagnosis import Diagnosis
 
 
-@dataclass(frozen=True)
-class Setting:
-    """One experiment on separate attention: task, initial weights, time, and how it is trained.
-
-    ``duration`` is in t/tau; a step of training advances time by ``2 learning_rate``.
-    """
-
-    eigenvalues: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
-    context_length: int = 31
-    heads: int = 5
-    rank: int = 1
-    scale: float = 0.2
-    seed: int = 12
-    duration: float = 1300.0
-    learning_rate: float = 0.4
-    batch_size: int = 1024
-    tilt_seed: int | None = None  # None: the eigenvectors are the coordinate axes
-
-    @property
-    def task(self) -> RegressionTask:
-        if self.tilt_seed is None:
-            return RegressionTask(eigenvalues=list(self.eigenvalues), context_length=self.context_length)
-        rng = np.random.default_rng(self.tilt_seed)
-        E = np.linalg.qr(rng.standard_normal((len(self.eigenvalues), len(self.eigenvalues))))[0]
-        covariance = E * np.array(self.eigenvalues) @ E.T
-        return RegressionTask(covariance=(covariance + covariance.T) / 2, context_length=self.context_length)
-
-    @property
-    def weights(self) -> SeparateWeights:
-        """The initial weights, equation (36), the same for the flow and for training.
-
-        They are drawn in the eigenvectors' coordinates, so that a tilt of the tokens changes no loss.
-        """
-        rng, task = np.random.default_rng(self.seed), self.task
-        w = SeparateWeights.initialize(task, heads=self.heads, rank=self.rank, scale=self.scale, rng=rng)
-        return SeparateWeights(w.v, w.k @ task.eigenvectors.T, w.q @ task.eigenvectors.T)
-
-
 # How far the loss of SGD may lie from the flow's, in units of the initial loss, root mean square over time: mini-batches shift
 # drops by some parts in a hundred of their time.
 SGD_NOISE = 2e-2
 
-# Four plateaus of clearly different lengths, short enough to train in some seconds.
-DEFAULT = Setting()
 # Initial weights small enough for the plateaus to be flat: for the flow alone, which is fast.
 SMALL = Setting(scale=1e-2, duration=40_000.0)
 

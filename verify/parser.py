@@ -8,6 +8,8 @@ from typing import NoReturn
 
 import shtab
 
+from .setting_options import add_setting
+
 EXIT_CODES = "exit codes: 0 all is well, 1 a check failed, 2 bad input, 130 interrupted"
 
 
@@ -50,31 +52,6 @@ class Parser(argparse.ArgumentParser):
             if isinstance(action, argparse._SubParsersAction) and getattr(parsed, action.dest, None):
                 return action.choices[getattr(parsed, action.dest)]
         return self
-
-
-def numbers(text: str) -> tuple[float, ...]:
-    """A list of numbers, separated by commas."""
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"needs numbers separated by commas, got {text!r}") from None
-
-
-def add_setting(parser: argparse.ArgumentParser, *, training: bool) -> None:
-    """The options of one run. Their defaults are the settings' own: None stands for them here."""
-    group = parser.add_argument_group("the setting (defaults: the README's staircase)")
-    group.add_argument("--eigenvalues", type=numbers, metavar="L1,L2,...", help="eigenvalues of the token covariance")
-    group.add_argument("--context-length", type=int, metavar="N", help="labelled tokens in the context")
-    group.add_argument("--heads", type=int, metavar="H", help="attention heads")
-    group.add_argument("--rank", type=int, metavar="R", help="rank of each head's key and query")
-    group.add_argument("--scale", type=float, metavar="W", help="initial scale w_init, equation (36)")
-    group.add_argument("--seed", type=int, help="of the initial weights" + (" and the sequences" if training else ""))
-    group.add_argument("--duration", type=float, metavar="T", help="training time t/tau")
-    if training:
-        group.add_argument("--learning-rate", type=float, metavar="ETA", help="a step advances t/tau by 2 ETA")
-        group.add_argument("--batch-size", type=int, metavar="P", help="fresh sequences a step")
-        group.add_argument("--device", default="cpu", help="cpu (default) or cuda")
-    parser.add_argument("--output", metavar="FILE.npz", help="times, loss and weights as arrays")
 
 
 def build() -> Parser:

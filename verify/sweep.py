@@ -5,6 +5,7 @@ sweep that was killed therefore goes on where it stopped: it loses the runs in f
 Runs are independent of each other, of their order and of where they are made.
 """
 
+import json
 import os
 import signal
 import sys
@@ -25,8 +26,9 @@ from ..numerics.losses import QuadraticLoss
 from ..numerics.plateaus import find_plateaus
 from ..numerics.prediction import predict_curve
 from ..numerics.results import load_results, save_results
-from .experiments import Setting, descend, plateaus
+from .experiments import descend, plateaus
 from .files import require_directory
+from .setting import Setting
 from .sweep_file import Run, Sweep
 from .training import one_thread
 
@@ -201,7 +203,8 @@ def gather(sweep: Sweep, directory: Path) -> xr.Dataset:
     """All runs as one dataset, with an axis for each varied parameter; runs that failed are NaN.
 
     ``loss`` lies on these axes and ``point``, at the times of the coordinate ``time``; ``drop_time``,
-    ``predicted_drop_time`` and ``plateau_loss`` have as many places as the run with the most, the rest NaN.
+    ``predicted_drop_time`` and ``plateau_loss`` have as many places as the run with the most, the rest NaN. The attribute ``setting``
+    holds what all runs share, as JSON.
     """
     parts = {}
     for place, run in sweep.runs():
@@ -232,7 +235,8 @@ def gather(sweep: Sweep, directory: Path) -> xr.Dataset:
     for axis in sweep.axes:
         for column, name in enumerate(axis.names):
             coordinates[name] = (axis.names[0], [_label(row[column]) for row in axis.rows])
-    return xr.Dataset(variables, coords=coordinates, attrs={"method": sweep.base.method})
+    shared = json.dumps(sweep.base.setting.to_json())
+    return xr.Dataset(variables, coords=coordinates, attrs={"method": sweep.base.method, "setting": shared})
 
 
 def _padded(values: Mapping[tuple[int, ...], np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
@@ -244,4 +248,8 @@ def _padded(values: Mapping[tuple[int, ...], np.ndarray], shape: tuple[int, ...]
 
 def _label(value: Any) -> Any:
     """A value as a coordinate: a list of numbers is named by its text."""
-    return ", ".join(f"{number:g}" for number in value) if isinstance(value, tuple) else value
+    if not isinstance(value, tuple):
+        return "" if value is None else value
+    if value and isinstance(value[0], tuple):
+        return "; ".join(_label(row) for row in value)
+    return ", ".join(f"{number:g}" for number in value)

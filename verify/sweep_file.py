@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from .experiments import DEFAULT, Setting
+from .setting import DEFAULT, Covariance, Setting, equally_likely, token_law
 
 METHODS = ("flow", "descent", "training")
 
@@ -107,14 +107,18 @@ def _sweep(document: Mapping[str, Any]) -> Sweep:
     points = _checked("points", document.get("points", 200), _whole(2))
     given = _table("setting", document.get("setting", {}))
     _known("setting.", given, tuple(SETTING))
-    setting = replace(
-        DEFAULT, **{name: _checked(f"setting.{name}", value, SETTING[name]) for name, value in given.items()}
-    )
+    checked = {name: _checked(f"setting.{name}", value, SETTING[name]) for name, value in given.items()}
     axes = tuple(_axis(key, value) for key, value in _table("vary", document.get("vary", {})).items())
     names = [name for axis in axes for name in axis.names]
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"vary: {name} must be varied once, got {names.count(name)} times")
+    if {"context_length", "context_lengths"} <= {*checked, *names}:
+        raise ValueError("setting or vary: context_length or context_lengths must be given, and not both")
+    try:
+        setting = replace(DEFAULT, **checked)
+    except ValueError as problem:
+        raise ValueError(f"setting: {problem}") from None
     sweep = Sweep(Run(method, setting, points), axes)
     for _, run in sweep.runs():  # what no single value can show, such as a rank above the dimension
         try:
@@ -188,7 +192,7 @@ def _whole(least: int) -> Callable[[Any], int]:
 
 
 def _positive(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not (value > 0 and isfinite(value)):
+    if not _is_number(value) or value <= 0:
         raise ValueError("must be a positive number")
     return float(value)
 
@@ -197,6 +201,43 @@ def _eigenvalues(value: Any) -> tuple[float, ...]:
     if not isinstance(value, list) or not value:
         raise ValueError("must be a list of positive numbers")
     return tuple(_positive(number) for number in value)
+
+
+def _covariance(value: Any) -> Covariance:
+    """Eigenvalues along those of the tokens, or the rows of a matrix."""
+    if not isinstance(value, list) or not value or not isinstance(value[0], list):
+        return _eigenvalues(value)
+    for row in value:
+        if not isinstance(row, list) or not all(_is_number(entry) for entry in row):
+            raise ValueError("must be a list of positive numbers, or the rows of a matrix")
+    return tuple(tuple(float(entry) for entry in row) for row in value)
+
+
+def _lengths(value: Any) -> tuple[tuple[int, float], ...]:
+    """Lengths that are equally likely, or a table of their probabilities."""
+    if isinstance(value, dict) and value and all(key.isdigit() for key in value):
+        return tuple((_whole(1)(int(key)), _nonnegative(chance)) for key, chance in value.items())
+    if not isinstance(value, list) or not value:
+        raise ValueError("must be a list of lengths, or a table { 8 = 0.25, 16 = 0.75 } of their probabilities")
+    return equally_likely([_whole(1)(length) for length in value])
+
+
+def _nonnegative(value: Any) -> float:
+    if not _is_number(value) or value < 0:
+        raise ValueError("must be a number of at least 0")
+    return float(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
+def _token_law(value: Any) -> str:
+    try:
+        token_law(str(value))
+    except ValueError as problem:
+        raise ValueError(str(problem).removeprefix("token_law ").partition(", got")[0]) from None
+    return value
 
 
 SETTING: dict[str, Callable[[Any], Any]] = {
@@ -210,6 +251,11 @@ SETTING: dict[str, Callable[[Any], Any]] = {
     "learning_rate": _positive,
     "batch_size": _whole(1),
     "tilt_seed": _whole(0),
+    "noise_variance": _nonnegative,
+    "task_covariance": _covariance,
+    "query_covariance": _covariance,
+    "context_lengths": _lengths,
+    "token_law": _token_law,
 }
 if SETTING.keys() != {field.name for field in fields(Setting)}:
     raise TypeError("SETTING must check every field of Setting")

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from iclflow.numerics import RegressionTask, SphereTokens
 from iclflow.verify import cli
 from iclflow.verify.cli import main
 from iclflow.verify.parser import build
@@ -69,10 +70,39 @@ def test_derive_and_export(capsys, tmp_path):
         (["derive", "31", "32"], "nothing more was expected, got '32'"),
         (["expect", "S A ("], "cannot read"),
         (["gradient", "S", "W W"], "W W"),
-        (["flow", "--context-length", "0"], "context_length must be"),
+        (["flow", "--context-length", "0"], "--context-length must be"),
         (["flow", "--eigenvalues", "0.4,x"], "needs numbers separated by commas, got '0.4,x'"),
-        (["flow", "--eigenvalues", "0.4,-0.1"], "eigenvalues must be positive"),
-        (["flow", "--rank", "9"], "rank must be at most the dimension 4, got 9"),
+        (["flow", "--eigenvalues", "0.4,-0.1"], "error: --eigenvalues must be positive"),
+        (["flow", "--rank", "9"], "--rank must be at most the dimension 4, got 9"),
+        (["flow", "--noise-variance", "-1"], "error: --noise-variance must be a finite number of at least 0, got -1.0"),
+        (["flow", "--noise-varance", "1"], "did you mean --noise-variance?"),
+        (
+            ["flow", "--task-eigenvalues", "1,2"],
+            "--task-eigenvalues must have one eigenvalue for each of the tokens' 4",
+        ),
+        (["train", "--query-eigenvalues", "1,2,0,1"], "--query-eigenvalues must have positive eigenvalues"),
+        (["flow", "--task-covariance", "1,2;2,1"], "--task-covariance must have a row of 4 numbers for each"),
+        (
+            ["flow", "--eigenvalues", "1,2", "--task-covariance", "1,2;2,1"],
+            "--task-covariance must be positive definite",
+        ),
+        (["flow", "--task-covariance", "1,2;x,1"], "--task-covariance: needs numbers separated by commas, got 'x,1'"),
+        (["flow", "--task-covariance", "1", "--task-eigenvalues", "1"], "not allowed with argument --task-covariance"),
+        (["flow", "--context-lengths", "5-"], "--context-lengths: needs lengths such as 8,16 or 1-31"),
+        (["flow", "--context-lengths", "8:0.2,9"], "--context-lengths: needs lengths such as 8,16 or 1-31"),
+        (["flow", "--context-lengths", "9-8"], "--context-lengths: needs ranges that rise"),
+        (["flow", "--context-lengths", "8,8"], "--context-lengths must be different lengths, got [8, 8]"),
+        (["flow", "--context-lengths", "0-8"], "--context-lengths must be an integer of at least 1, got 0"),
+        (
+            ["flow", "--context-lengths", "8:0.2,9:0.5"],
+            "--context-lengths must be different lengths with probabilities",
+        ),
+        (["flow", "--context-lengths", "8", "--context-length", "9"], "not allowed with argument --context-lengths"),
+        (["flow", "--token-law", "spere"], "there is no 'spere'; did you mean sphere?"),
+        (
+            ["flow", "--token-law", "student:4"],
+            "--token-law must be gaussian, sphere, rademacher or student:NU with NU above 4",
+        ),
         (["figure", "starcase", "--output", "a.png"], "did you mean staircase?"),
         (["figure", "staircase", "--output", "a.jpeg"], "must end in one of .png, .pdf, .svg"),
         (["export", "--output", "a.doc"], "must end in .tex, .md or .json"),
@@ -154,7 +184,8 @@ def test_flow_and_train_show_theory_beside_the_run(capsys, tmp_path):
     assert code == 0
     assert out.splitlines()[1].split() == ["0", "1.000000", "0.999820", "109.80"]
     with np.load(target) as arrays:
-        assert set(arrays) == {"times", "loss", "v", "k", "q"}
+        assert set(arrays) == {"times", "loss", "v", "k", "q", "setting"}
+        assert json.loads(str(arrays["setting"]))["context_length"] == 31
         assert arrays["k"].shape == (len(arrays["times"]), 5, 1, 4)
     target = tmp_path / "train.npz"
     code, out, err = answer(capsys, "train", "--duration", "20", "--batch-size", "16", "--output", str(target))
@@ -162,6 +193,30 @@ def test_flow_and_train_show_theory_beside_the_run(capsys, tmp_path):
     assert "25 steps of SGD" in out
     with np.load(target) as arrays:
         assert arrays["times"][-1] == 20
+
+
+def test_a_varied_task_is_recorded_beside_its_plateaus(capsys, tmp_path):
+    target = tmp_path / "noisy.npz"
+    options = "--noise-variance 0.5 --context-lengths 8-31 --token-law sphere --duration 1500"
+    code, out, _ = answer(capsys, "flow", *options.split(), "--output", str(target))
+    assert code == 0
+    head = "task: --noise-variance 0.5 --context-lengths 8-31 --token-law sphere; theory: directions in the order of their growth"
+    assert out.splitlines()[0] == head
+    theory, flow = (float(x) for x in out.splitlines()[6].split()[1:3])
+    task = RegressionTask(
+        eigenvalues=[0.4, 0.3, 0.2, 0.1], context_lengths=range(8, 32), token_law=SphereTokens(), noise_variance=0.5
+    )
+    assert theory == pytest.approx(task.loss_moments.c - task.modes.drops.sum(), abs=1e-6)
+    assert flow == pytest.approx(theory, abs=1e-5)
+    with np.load(target) as arrays:
+        recorded = json.loads(str(arrays["setting"]))
+    assert (recorded["noise_variance"], recorded["token_law"], recorded["context_lengths"][-1]) == (
+        0.5,
+        "sphere",
+        [31, 1 / 24],
+    )
+    code, out, _ = answer(capsys, "train", *options.split()[:-1], "20", "--batch-size", "16")
+    assert (code, out.splitlines()[0]) == (0, head)
 
 
 def test_train_names_what_went_wrong(capsys):
@@ -233,4 +288,4 @@ def test_the_completion_knows_every_command(shell, capsys):
         main(["--completion", shell])
     script = capsys.readouterr().out
     assert left.value.code in (0, None)
-    assert all(name in script for name in (*cli.COMMANDS, "--equation", "--report"))
+    assert all(name in script for name in (*cli.COMMANDS, "--equation", "--report", "--noise-variance", "rademacher"))

@@ -131,3 +131,26 @@ def test_nothing_fits_what_is_no_such_curve():
 def test_what_is_no_curve_is_refused(times):
     with pytest.raises(ValueError, match="times and loss must be two lists of one length"):
         diagnose(times, flow()[: 1 if len(times) == 1 else None], SETTING)
+
+
+def test_a_varied_task_is_its_own_standard():
+    """Its flow agrees; the paper's task with these tokens would not; no sum over a random length is proposed."""
+    setting = Setting(
+        eigenvalues=(0.6, 0.3),
+        heads=2,
+        scale=0.5,
+        duration=12.0,
+        batch_size=64,
+        learning_rate=0.05,
+        noise_variance=0.3,
+        task_covariance=((1.0, 0.4), (0.4, 2.0)),
+        context_lengths=((4, 0.5), (12, 0.5)),
+    )
+    run = gradient_flow(QuadraticLoss.population(setting.task), setting.weights, t_end=12.0)
+    times = np.linspace(0, 12, 30)
+    found = diagnose(times, np.asarray(run.loss_at(times)), setting)
+    assert found.cause == AGREES
+    assert "sum over the context" not in {suspect.cause for suspect in found.suspects}
+    plain = Setting(eigenvalues=(0.6, 0.3), heads=2, scale=0.5, duration=12.0, context_length=12)
+    other = gradient_flow(QuadraticLoss.population(plain.task), setting.weights, t_end=12.0)
+    assert diagnose(times, np.asarray(other.loss_at(times)), setting).cause != AGREES

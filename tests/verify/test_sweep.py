@@ -1,5 +1,6 @@
 """Sweeps: the file that describes them, what they compute, and that they go on where they were killed."""
 
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from iclflow.numerics import QuadraticLoss, RegressionTask, SphereTokens, gradient_flow
 from iclflow.numerics.results import load_results, save_results
 from iclflow.verify import sweep as sweeps
 from iclflow.verify.cli import main
@@ -61,14 +63,54 @@ def test_the_example_of_the_documentation_is_read():
     assert [axis.names for axis in sweep.axes] == [("seed",), ("scale", "duration"), ("rank",)]
 
 
+VARIED = """
+points = 20
+[setting]
+eigenvalues = [0.6, 0.3]
+heads = 2
+scale = 0.3
+duration = 30
+task_covariance = [[1.0, 0.4], [0.4, 2.0]]
+query_covariance = [1, 2]
+[vary]
+noise_variance = [0, 0.5]
+"context_lengths, token_law" = [[[4, 8], "student:9"], [{ 4 = 0.25, 8 = 0.75 }, "sphere"]]
+"""
+
+
+def test_tasks_are_varied_by_name(tmp_path):
+    """Every variation of the task in one file, made and labelled."""
+    sweep = read_sweep(written(tmp_path, VARIED))
+    assert run_sweep(sweep, tmp_path, one_at_a_time, progress=False).made == 4
+    results = gather(sweep, tmp_path)
+    assert results.token_law.values.tolist() == ["student:9", "sphere"]
+    assert results.context_lengths.values.tolist() == ["4, 0.5; 8, 0.5", "4, 0.25; 8, 0.75"]
+    assert json.loads(results.attrs["setting"])["query_covariance"] == [1.0, 2.0]
+    task = RegressionTask(
+        eigenvalues=[0.6, 0.3],
+        task_covariance=[[1.0, 0.4], [0.4, 2.0]],
+        query_covariance=np.diag([1.0, 2.0]),
+        noise_variance=0.5,
+        context_lengths={4: 0.25, 8: 0.75},
+        token_law=SphereTokens(),
+    )
+    setting = dict(sweep.runs())[1, 1].setting
+    run = gradient_flow(QuadraticLoss.population(task), setting.weights, t_end=30.0)
+    last = results.loss.sel(noise_variance=0.5).values[1, -1]
+    assert last == pytest.approx(run.loss[-1], rel=1e-6)
+    save_results(results, tmp_path / "results.nc")
+
+
 def test_a_name_depends_on_every_parameter(tmp_path):
     _, run = next(read_sweep(written(tmp_path)).runs())
     others = [replace(run, method="descent"), replace(run, points=41)]
-    for name in ("scale", "duration", "learning_rate"):
+    for name in ("scale", "duration", "learning_rate", "noise_variance"):
         others.append(replace(run, setting=replace(run.setting, **{name: 0.123})))
     for name in ("heads", "rank", "seed", "context_length", "batch_size", "tilt_seed"):
         others.append(replace(run, setting=replace(run.setting, **{name: 7})))
     others.append(replace(run, setting=replace(run.setting, eigenvalues=(0.4, 0.3))))
+    for name, value in (("task_covariance", (1.0,)), ("context_lengths", ((8, 1.0),)), ("token_law", "sphere")):
+        others.append(replace(run, setting=replace(run.setting, **{name: value})))
     assert len({other.name for other in [run, *others]}) == len(others) + 1
     assert replace(run).name == run.name
 
@@ -80,6 +122,18 @@ def test_a_name_depends_on_every_parameter(tmp_path):
         ("metod = 'flow'", "metod: there is no such key; did you mean method"),
         ("method = 'sgd'", "method: must be one of flow, descent, training, got 'sgd'"),
         ("setting = 3", "setting: must be a table"),
+        ("[setting]\nnoise_variance = -1", "setting.noise_variance: must be a number of at least 0"),
+        ('[setting]\ntoken_law = "student:3"', "setting.token_law: must be gaussian, sphere, rademacher or student:NU"),
+        ("[setting]\ncontext_lengths = { a = 1 }", "setting.context_lengths: must be a list of lengths, or a table"),
+        (
+            "[setting]\ntask_covariance = [[1, 2], 3]",
+            "setting.task_covariance: must be a list of positive numbers, or the rows",
+        ),
+        ("[setting]\ntask_covariance = [1, 2]", "setting or vary: task_covariance must have one eigenvalue for each"),
+        (
+            "[setting]\ncontext_length = 4\n[vary]\ncontext_lengths = [[1, 2]]",
+            "setting or vary: context_length or context_lengths must be given",
+        ),
         ("[setting]\nrnk = 2", "setting.rnk: there is no such key; did you mean rank"),
         ("[setting]\nrank = 1.5", "setting.rank: must be a whole number of at least 1, got 1.5"),
         ("[setting]\nscale = -0.1", "setting.scale: must be a positive number, got -0.1"),

@@ -1,0 +1,119 @@
+"""The commands that make runs: ``flow``, ``train`` and ``sweep``. Each imports what it needs when it is called."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from .setting import Setting
+
+
+def _settled(options: argparse.Namespace) -> "Setting":
+    """The setting that the options describe, and a file for the results that can be written."""
+    from .files import require_writable
+    from .setting_options import setting_of
+
+    if options.output:
+        if not options.output.endswith(".npz"):
+            raise ValueError(f"{options.output}: the file must end in .npz")
+        require_writable(Path(options.output))
+    return setting_of(options)
+
+
+def _save_arrays(path: str | None, setting: "Setting", **arrays: object) -> None:
+    """The arrays, and the setting as JSON text."""
+    from io import BytesIO
+
+    import numpy as np
+
+    from .files import write_atomically
+
+    if path:
+        buffer = BytesIO()
+        np.savez_compressed(buffer, setting=json.dumps(setting.to_json()), **arrays)  # pyright: ignore[reportArgumentType]
+        write_atomically(Path(path), buffer.getvalue())
+
+
+def flow(options: argparse.Namespace) -> int:
+    from .experiments import flow as integrate
+    from .experiments import plateaus
+    from .runs import describe
+
+    setting = _settled(options)
+    run = integrate(setting)
+    print(describe(setting, {"flow": plateaus(run)}))
+    print(f"{run.statistics.steps} steps of {run.statistics.method} in {run.statistics.seconds:.2f} s")
+    _save_arrays(options.output, setting, times=run.times, loss=run.loss, **run.arrays)
+    return 0
+
+
+def train(options: argparse.Namespace) -> int:
+    import numpy as np
+
+    from .diagnosis import diagnose
+    from .experiments import SGD_NOISE, plateaus, trained_loss, trained_plateaus, training
+    from .experiments import flow as integrate
+    from .runs import describe
+
+    setting = _settled(options)
+    run = training(setting, options.device)
+    print(describe(setting, {"flow": plateaus(integrate(setting)), "SGD": trained_plateaus(setting, options.device)}))
+    print(f"{round(setting.duration / 2 / setting.learning_rate)} steps of SGD in {run.seconds:.1f} s")
+    loss = trained_loss(setting, options.device)
+    expected = integrate(setting).loss_at(
+        np.minimum(run.times, integrate(setting).times[-1])
+    )  # the last step may lead beyond
+    distance = float(np.sqrt(np.mean((loss - expected) ** 2)) / loss[0])
+    print(f"the two losses differ by {distance:.1e} of the initial loss, root mean square over time")
+    if not distance < SGD_NOISE:
+        print(diagnose(run.times, loss, setting, noise=SGD_NOISE))
+    _save_arrays(options.output, setting, times=run.times, loss=loss, batch_loss=run.batch_loss, **run.states)
+    return 0
+
+
+def sweep(options: argparse.Namespace) -> int:
+    from ..numerics.results import save_results
+    from .files import require_directory
+    from .sweep import gather, run_sweep
+    from .sweep_figure import save_drop_times
+    from .sweep_file import read_sweep
+
+    directory = Path(options.output)
+    plan = read_sweep(Path(options.file))
+    require_directory(directory)
+    with _executor(options) as executor:
+        outcome = run_sweep(plan, directory, executor)
+    for name, problem in outcome.failures.items():
+        print(f"run {name} failed: {problem}", file=sys.stderr)
+    results = gather(plan, directory)
+    save_results(results, directory / "results.nc")
+    caption = save_drop_times(results, directory / "drops.png")
+    print(f"{outcome.made} runs made, {outcome.found} found made before, {len(outcome.failures)} failed")
+    print(f"{caption}\n{directory / 'results.nc'}")
+    return 1 if outcome.failures else 0
+
+
+@contextmanager
+def _executor(options: argparse.Namespace) -> "Iterator[Callable[[], Executor]]":
+    """Where the runs of a sweep are made."""
+    import os
+
+    from .sweep import cluster, processes, single_threaded
+
+    if options.scheduler:
+        if options.workers:
+            raise ValueError("--workers must be left out with --scheduler: the cluster has its own")
+        with cluster(options.scheduler) as executor:
+            yield executor
+        return
+    count = (os.cpu_count() or 1) if options.workers is None else options.workers
+    if count < 1:
+        raise ValueError(f"--workers must be at least 1, got {count}")
+    with single_threaded():
+        yield lambda: processes(count)
