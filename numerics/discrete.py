@@ -1,10 +1,9 @@
-r"""Descent with finite steps and momentum beside the flow (V8): stable steps, the modified flow, heavy ball.
+r"""Descent with finite steps beside the flow (V8): stable steps, the modified flow, how much later a drop comes.
 
 A step of size eta on L advances t/tau by h = 2 eta, with momentum mu by h = 2 eta/(1 - mu) once the velocity has built up. To second order
-in h it follows the flow of f - h/2 (1 + mu)/(1 - mu) (f . grad) f, with f = -1/2 dL/dW.
+in h it follows the flow of f - m (f . grad) f, with f = -1/2 dL/dW and the mass m = h/2 (1 + mu)/(1 - mu) of (V8-ball).
 """
 
-import time
 from functools import cache
 from typing import Any
 
@@ -14,16 +13,16 @@ from ..theory.discrete import h, u_0, v_0
 from ..theory.equations import equation
 from ..theory.notation import lambda_
 from ..theory.reduction import a, alpha, gamma
-from ._checks import nonnegative_number, positive_integer, positive_number
+from ._checks import positive_number
 from .compile import compile_expression
 from .flow import integrate_field
-from .integration import FlowError, Linear
 from .landscape import FixedPoint
 from .losses import QuadraticLoss
+from .momentum import check_momentum, heavy_ball_mass
 from .parametrization import Parametrization, check_pair, field_jacobian, vector_field
-from .trajectory import Statistics, Trajectory
+from .trajectory import Trajectory
 
-__all__ = ["heavy_ball", "largest_stable_step", "later_merged_drop", "later_separate_drop", "modified_flow"]
+__all__ = ["largest_stable_step", "later_merged_drop", "later_separate_drop", "modified_flow"]
 
 
 def largest_stable_step(point: FixedPoint, *, momentum: float = 0.0) -> float:
@@ -34,7 +33,7 @@ def largest_stable_step(point: FixedPoint, *, momentum: float = 0.0) -> float:
     if not isinstance(point, FixedPoint):
         raise TypeError(f"point must be a FixedPoint of iclflow.numerics, got {point!r}")
     curvature = float(point.spectrum[-1])
-    return (1 + _momentum(momentum)) / curvature if curvature > 0 else float("inf")
+    return (1 + check_momentum(momentum)) / curvature if curvature > 0 else float("inf")
 
 
 def modified_flow(
@@ -48,18 +47,12 @@ def modified_flow(
 ) -> Trajectory:
     """The flow that descent of step ``learning_rate`` follows with an error of second order (V8-modified), in t/tau."""
     check_pair(loss, weights)
-    eta, t_end, mu_ = (
-        positive_number("learning_rate", learning_rate),
-        positive_number("t_end", t_end),
-        _momentum(momentum),
-    )
-    size = 2 * eta / (1 - mu_)
+    mass, t_end = heavy_ball_mass(learning_rate, momentum), positive_number("t_end", t_end)
     velocity, jacobian = vector_field(loss, weights), field_jacobian(loss, weights)
-    weight = size / 2 * (1 + mu_) / (1 - mu_)
 
     def field(clock: float, state: np.ndarray) -> np.ndarray:
         speed = velocity(clock, state)
-        return speed - weight * (jacobian(clock, state) @ speed)
+        return speed - mass * (jacobian(clock, state) @ speed)
 
     state = weights.flatten()
     scale = positive_number("rtol", rtol) * (float(np.sqrt(np.mean(state**2))) or 1.0)
@@ -67,43 +60,6 @@ def modified_flow(
         field, state, t_end, method="DOP853", rtol=rtol, atol=lambda vector: np.full(vector.shape, scale)
     )
     return Trajectory(times, states, loss, weights, 1.0, statistics, interpolant)
-
-
-def heavy_ball(
-    loss: QuadraticLoss,
-    weights: Parametrization,
-    *,
-    steps: int,
-    learning_rate: float,
-    momentum: float,
-    record_every: int = 1,
-) -> Trajectory:
-    """W <- W + mu (W - W_before) - eta dL/dW from rest; each step counts as 2 eta/(1 - mu) of t/tau.
-
-    Raises ``FlowError``, with the last good time, if the weights overflow (a step too large for the curvature).
-    """
-    check_pair(loss, weights)
-    steps, every = positive_integer("steps", steps), positive_integer("record_every", record_every)
-    eta, mu_ = positive_number("learning_rate", learning_rate), _momentum(momentum)
-    started = time.perf_counter()
-    velocity, state = vector_field(loss, weights), weights.flatten()
-    moved = np.zeros_like(state)
-    kept = np.append(np.arange(0, steps, every), steps)
-    states = np.empty((len(kept), len(state)))
-    states[0] = state
-    with np.errstate(over="ignore", invalid="ignore"):
-        for row in range(1, len(kept)):
-            for _ in range(kept[row] - kept[row - 1]):
-                moved = mu_ * moved + 2 * eta * velocity(0.0, state)
-                state = state + moved
-            states[row] = state
-    times = kept * (2 * eta / (1 - mu_))
-    finite = np.isfinite(states).all(axis=1)
-    if not finite.all():
-        last_good = float(times[np.argmin(finite) - 1])
-        raise FlowError("the weights overflowed: learning_rate is too large for the curvature of the loss", last_good)
-    statistics = Statistics("heavy ball", steps, steps, 0, 0, time.perf_counter() - started, "steps")
-    return Trajectory(times, states, loss, weights, 1.0, statistics, Linear(times, states))
 
 
 def later_separate_drop(
@@ -124,7 +80,7 @@ def later_merged_drop(
 
 def _step(learning_rate: float, momentum: float) -> tuple[float]:
     """The h with which (V8-drop) holds: that of a step, times (1 + mu)/(1 - mu)."""
-    mu_ = _momentum(momentum)
+    mu_ = check_momentum(momentum)
     return (2 * positive_number("learning_rate", learning_rate) * (1 + mu_) / (1 - mu_) ** 2,)
 
 
@@ -137,10 +93,3 @@ def _build_up(learning_rate: float, momentum: float) -> float:
 def _drop(part: str) -> Any:
     arguments = {"separate": (lambda_, a, v_0, h), "merged": (gamma, alpha, u_0, h)}[part]
     return compile_expression(equation("V8-drop").statement[part], arguments)
-
-
-def _momentum(value: float) -> float:
-    momentum = nonnegative_number("momentum", value)
-    if momentum >= 1:
-        raise ValueError(f"momentum must be below 1, got {momentum!r}")
-    return momentum

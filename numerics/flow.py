@@ -12,6 +12,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ._checks import nonnegative_number, positive_integer, positive_number
+from .frozen import warn_if_frozen
 from .integration import IMPLICIT, METHODS, Field, FlowError, Interpolant, Linear, Step, Work, steps
 from .losses import QuadraticLoss
 from .parametrization import Parametrization, check_pair, field_jacobian, vector_field
@@ -49,7 +50,8 @@ def gradient_flow(
     run when the loss has fallen to that value, ``stop_plateau=m`` when it settles on the plateau after m drops.
     ``dense=False`` keeps only the states at the solver's steps, with straight lines in between: the solver's interpolant
     takes about ten times the memory. A run of more than ``max_steps`` steps fails. Over very long times, as from initial weights
-    of 1e-10 and below, the velocity is computed in NumPy's long double, where the platform has a wider one.
+    of 1e-10 and below, the velocity is computed in NumPy's long double, where the platform has a wider one. From weights of size S >> 1
+    learning takes a time of order S^2: a run that ends before warns (``FrozenFlowWarning``).
 
     Raises ``ValueError`` or ``TypeError`` for bad arguments, and ``FlowError``, with the cause and the last good time, if
     the solver fails.
@@ -83,7 +85,7 @@ def gradient_flow(
             t_end / tau,
             method=method,
             rtol=rtol,
-            atol=_above_rounding(atol, weights),
+            atol=above_rounding(atol, weights),
             jacobian=jacobian,
             watch=watch,
             dense=dense,
@@ -91,7 +93,9 @@ def gradient_flow(
         )
     except FlowError as error:
         raise FlowError(error.cause, error.time * tau) from None
-    return Trajectory(times * tau, states, loss, weights, tau, statistics, interpolant)
+    run = Trajectory(times * tau, states, loss, weights, tau, statistics, interpolant)
+    warn_if_frozen(run)
+    return run
 
 
 def integrate_field(
@@ -151,7 +155,7 @@ def _resolved(field: Field, loss: QuadraticLoss, t_end: float, rtol: float) -> F
     return lambda t, vector: field(t, vector.astype(np.longdouble)).astype(float)
 
 
-def _above_rounding(atol: float, weights: Parametrization) -> Callable[[np.ndarray], np.ndarray]:
+def above_rounding(atol: float, weights: Parametrization) -> Callable[[np.ndarray], np.ndarray]:
     """The absolute tolerance, raised to the rounding error of the velocity where that is larger.
 
     At a fixed point the force G is a difference of equal terms, known to about machine precision: asking more of the

@@ -62,6 +62,7 @@ SECTIONS = (
     "optimality",
     "high_dimension",
     "discrete",
+    "momentum",
     "merged_drop",
     "two_steps",
     "rank_plateaus",

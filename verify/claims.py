@@ -47,6 +47,7 @@ MODULES = (
     "claims_own_model",
     "claims_optimality",
     "claims_discrete",
+    "claims_momentum",
     "claims_exact",
     "claims_minibatch",
     "claims_merged_drop",

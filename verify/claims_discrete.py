@@ -8,11 +8,12 @@ from scipy.optimize import brentq
 
 from ..numerics.compile import compile_expression
 from ..numerics.descent import gradient_descent
-from ..numerics.discrete import heavy_ball, largest_stable_step, later_separate_drop, modified_flow
+from ..numerics.discrete import largest_stable_step, later_separate_drop, modified_flow
 from ..numerics.flow import gradient_flow
 from ..numerics.integration import FlowError
 from ..numerics.landscape import separate_fixed_point
 from ..numerics.losses import QuadraticLoss
+from ..numerics.momentum import heavy_ball
 from ..numerics.tasks import RegressionTask
 from ..numerics.trajectory import Trajectory
 from ..numerics.weights import SeparateWeights

@@ -30,6 +30,7 @@ MODULES = (
     "figures_own_model",
     "figures_optimality",
     "figures_discrete",
+    "figures_momentum",
     "figures_merged_drop",
     "figures_variations",
 )

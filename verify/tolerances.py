@@ -123,6 +123,20 @@ ORDER = Tolerance(
 NEXT_STEP_ORDER = Tolerance(
     3e-2, "discretisation", "the next order in the step: a fiftieth of the delay, halved with each halving"
 )
+SECOND_ORDER_OF_STEP = Tolerance(
+    1e-3,
+    "discretisation",
+    "h^2 times the square of the rate, over 12: some 1e-4 for steps of a tenth of the time scale",
+)
+ROOTS = Tolerance(1e-6, "roundoff", "two roots that meet are known to half the digits of float64")
+INERTIA = Tolerance(
+    2e-2, "asymptotic", "the head is stopped at half its final size, where a hundredth of the time is left to go"
+)
+TRAINED_MOMENTUM = Tolerance(
+    5e-3,
+    "discretisation",
+    "of the initial loss: the square of a step's time over that of a drop, and measured thereabouts",
+)
 NOISE_OF_TIMES = Tolerance(
     0.05,
     "sampling",

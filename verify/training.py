@@ -3,8 +3,8 @@ r"""Gradient descent on real sequences: fresh mini-batches at every step, or one
 .. math::
     W \leftarrow W - \eta \frac{\partial}{\partial W} \frac1P \sum_\mu (y_{\mu,q} - \hat y_{\mu,q})^2
 
-No half, no momentum. Gradient flow (10) is ``tau dW/dt = -1/2 dL/dW``, so a step advances time by ``2 eta tau``;
-every time here is ``t/tau``.
+No half. Gradient flow (10) is ``tau dW/dt = -1/2 dL/dW``, so a step advances time by ``2 eta tau``, with momentum mu by
+``2 eta tau/(1 - mu)``; every time here is ``t/tau``.
 """
 
 import sys
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from ..numerics.losses import QuadraticLoss
+from ..numerics.momentum import check_momentum
 from ..numerics.tasks import RegressionTask
 from .data import Batch, draw_sequences
 
@@ -128,20 +129,22 @@ def train(
     *,
     steps: int,
     learning_rate: float,
+    momentum: float = 0.0,
     record_every: int = 1,
     progress: bool | None = None,
 ) -> TrainingRun:
-    """Train one network, or several of one shape at once on shared mini-batches, by plain gradient descent.
+    """Train one network, or several of one shape at once on shared mini-batches, by gradient descent or heavy ball.
 
     The networks themselves are left as they were; the trained parameters are ``run.states`` at the last time.
     ``progress`` None shows a bar on a terminal only.
 
-    Raises ``ValueError`` for a step count, step size or recording interval that is not positive, and
-    ``FloatingPointError`` as soon as a recorded loss is not finite.
+    Raises ``ValueError`` for a step count, step size or recording interval that is not positive or a momentum outside [0, 1),
+    and ``FloatingPointError`` as soon as a recorded loss is not finite.
     """
     for name, value in (("steps", steps), ("learning_rate", learning_rate), ("record_every", record_every)):
         if not value > 0:
             raise ValueError(f"{name} must be positive, got {value!r}")
+    momentum = check_momentum(momentum)
     if not isinstance(networks, nn.Module) and not networks:
         raise ValueError("networks must hold at least one network, got an empty list")
     several = [] if isinstance(networks, nn.Module) else networks
@@ -156,6 +159,7 @@ def train(
         parameters = {name: torch.stack([n.get_parameter(name).detach() for n in several]) for name in parameters}
         gradient = _gradient_together(network)
 
+    moved = {name: torch.zeros_like(p) for name, p in parameters.items()}
     times, losses, states, batch_size = [], [], {name: [] for name in parameters}, 0
     start = time.perf_counter()
     with one_thread():
@@ -168,11 +172,12 @@ def train(
                     raise FloatingPointError(
                         f"the loss is {value.max().item()!r} at step {step}: learning_rate {learning_rate!r} is too large"
                     )
-                times.append(2 * learning_rate * step)
+                times.append(2 * learning_rate / (1 - momentum) * step)
                 losses.append(value.cpu().numpy())
                 for name, p in parameters.items():
                     states[name].append(p.cpu().numpy().copy())
-            parameters = {name: p - learning_rate * gradients[name] for name, p in parameters.items()}
+            moved = {name: momentum * moved[name] - learning_rate * gradients[name] for name in moved}
+            parameters = {name: p + moved[name] for name, p in parameters.items()}
     return TrainingRun(
         times=np.array(times),
         batch_loss=np.array(losses),

@@ -14,12 +14,12 @@ from iclflow.numerics import (
     separate_fixed_point,
 )
 from iclflow.numerics.discrete import (
-    heavy_ball,
     largest_stable_step,
     later_merged_drop,
     later_separate_drop,
     modified_flow,
 )
+from iclflow.numerics.momentum import heavy_ball
 
 TASK = RegressionTask(eigenvalues=[0.5, 0.3], context_length=10)
 LOSS = QuadraticLoss.population(TASK)

@@ -160,3 +160,29 @@ def test_no_progress_bar_where_nobody_looks(capfd):
     assert capfd.readouterr().err == ""
     train(ReducedSeparate(start()), fixed_set(batch()), steps=3, learning_rate=0.1, progress=True)
     assert "training" in capfd.readouterr().err
+
+
+def test_momentum_is_that_of_torch():
+    """The same weights as torch.optim.SGD with momentum, on one training set."""
+    X, y = draw_sequences(TASK, 40, torch.Generator().manual_seed(3))
+    run = train(ReducedSeparate(start()), fixed_set((X, y)), steps=30, learning_rate=0.05, momentum=0.9, progress=False)
+    network = ReducedSeparate(start())
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9)
+    for _ in range(30):
+        optimizer.zero_grad()
+        (network(X) - y).square().mean().backward()
+        optimizer.step()
+    np.testing.assert_allclose(run.times, np.arange(31) * 0.1 / 0.1, rtol=1e-12)
+    for name, parameter in network.named_parameters():
+        np.testing.assert_allclose(run.states[name][-1], parameter.detach().numpy(), rtol=1e-9)
+
+
+def test_momentum_must_be_below_one():
+    with pytest.raises(ValueError, match="momentum must be below 1"):
+        train(
+            ReducedSeparate(start()),
+            fresh_batches(TASK, 4, torch.Generator()),
+            steps=1,
+            learning_rate=0.1,
+            momentum=1.0,
+        )
