@@ -1,11 +1,11 @@
 """Claims about momentum (V8-ball, V8-mass, V8-energy): the flow with mass against heavy ball, in NumPy and in PyTorch."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 from scipy.integrate import simpson
-from sympy import Expr
 
 from ..numerics.compile import compile_expression
 from ..numerics.landscape import merged_fixed_points, separate_fixed_point
@@ -30,7 +30,7 @@ _START = first_velocity()
 
 
 def follow(
-    mass: Expr = _BALL["mass"], start: Expr = _START
+    mass: Any = _BALL["mass"], start: Any = _START
 ) -> Callable[[QuadraticLoss, Parametrization, float, float, float], MassiveTrajectory]:
     """The flow for a step, a momentum and a time, with the mass and the share of the force in the first velocity as derived."""
     mass_of, share_of = (compile_expression(formula, (eta, mu)) for formula in (mass, start))
