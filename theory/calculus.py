@@ -12,6 +12,7 @@ A W Lambda + A' W Lambda
 
 from collections.abc import Mapping
 from functools import reduce
+from operator import mul
 
 import sympy
 from sympy import Symbol
@@ -22,7 +23,8 @@ from sympy.tensor.indexed import Indexed
 from . import words
 from .coefficients import coefficient_of, scalar_of
 from .ports import close_ports, open_ports
-from .trace_algebra import Terms, TracePolynomial, accumulate, polynomial_of_word, product, total, zero
+from .terms import Terms, accumulate, letters
+from .trace_algebra import TracePolynomial, polynomial_of_word, total, zero
 
 __all__ = ["collect", "derivative", "gradient", "hessian_form", "substitute"]
 
@@ -52,8 +54,8 @@ def gradient(scalar, symbol) -> TracePolynomial:
             for j, code in enumerate(closed):
                 if code >> 2 == index:
                     slope = _cyclic_derivative(code, closed[j + 1 :] + closed[:j], symbol.shape)
-                    slopes.append(product(rest, slope))
-    result = total([zero(shape)._with(polynomial.conditions), *slopes])
+                    slopes.append(rest * slope)
+    result = total([TracePolynomial.from_terms({}, shape, polynomial.conditions), *slopes])
     if shape is not None and getattr(symbol, "is_symmetric_letter", False):
         return (result + result.T) / 2
     return result
@@ -84,13 +86,12 @@ def _cyclic_derivative(code: int, rest: words.Word, shape) -> TracePolynomial:
 
 
 def _scalar_gradient(polynomial: TracePolynomial, symbol: Symbol) -> TracePolynomial:
-    letters = {words.symbol_of(code) for _, traces, _ in polynomial.terms for closed in traces for code in closed}
-    if any(symbol in dimension.free_symbols for letter in letters for dimension in letter.shape):
+    if symbol in dimensions(polynomial):
         raise ValueError(f"gradient: {symbol} is the dimension of a matrix; there is no derivative with respect to it")
-    slopes = [zero(None)._with(polynomial.conditions)]
+    slopes = [TracePolynomial.from_terms({}, None, polynomial.conditions)]
     for coefficient, traces, _ in polynomial.groups():
         slope = TracePolynomial(sympy.diff(coefficient_of(coefficient), symbol))
-        slopes.append(product(slope, TracePolynomial.from_terms({((), traces, None): 1}, None)))
+        slopes.append(slope * TracePolynomial.from_terms({((), traces, None): 1}, None))
     return total(slopes)
 
 
@@ -165,7 +166,7 @@ def substitute(expression, replacements: Mapping) -> TracePolynomial:
     for (powers, traces, _), number in close_ports(polynomial).items():
         result = _substitute_scalars(powers, number, scalars)
         for closed in traces:
-            result = product(result, _substitute_word(closed, matrices))
+            result = result * _substitute_word(closed, matrices)
         for term, value in result.terms.items():
             accumulate(terms, term, value)
     conditions = conditions.union(*(value.conditions for value in (*matrices.values(), *scalars.values())))
@@ -200,7 +201,7 @@ def _substitute_word(closed: words.Word, matrices: Mapping) -> TracePolynomial:
                 value = _reciprocal(value, words.symbol_of(code))
             value = value.T if words.is_transposed(code) else value
         factors.append(value)
-    return reduce(product, factors).trace()
+    return reduce(mul, factors).trace()
 
 
 def _reciprocal(value: TracePolynomial, symbol) -> TracePolynomial:
@@ -223,7 +224,7 @@ def _substitute_scalars(powers, number, scalars: Mapping) -> TracePolynomial:
                 base.subs({symbol: value.to_sympy() for symbol, value in scalars.items()}, simultaneous=True)
             )
         try:
-            result = product(result, TracePolynomial(base) ** exponent)
+            result = result * TracePolynomial(base) ** exponent
         except ZeroDivisionError:
             raise ZeroDivisionError(
                 f"substitute: the denominator {scalar_of(generator)} becomes zero at {scalars}"
@@ -265,8 +266,5 @@ def collect(expression, by) -> dict:
 
 def dimensions(polynomial: TracePolynomial) -> set:
     """The symbols in the shapes of the polynomial and of its letters."""
-    letters = {
-        words.symbol_of(c) for _, traces, word in polynomial.terms for closed in (*traces, word or ()) for c in closed
-    }
-    shapes = [dimension for letter in letters for dimension in letter.shape] + list(polynomial.shape or ())
+    shapes = [size for letter in letters(polynomial.terms) for size in letter.shape] + list(polynomial.shape or ())
     return set().union(*(dimension.free_symbols for dimension in shapes))

@@ -74,6 +74,14 @@ def lowest_terms(coefficient: frozenset) -> Coefficient:
     return rational(coefficient_of(dict(coefficient)))
 
 
+def reciprocal(coefficient: Coefficient) -> Coefficient:
+    """1 / c for a coefficient that is not zero."""
+    if len(coefficient) == 1 and not any(map(has_sum, coefficient)):
+        ((scalars, number),) = coefficient.items()
+        return {tuple((base, -exponent) for base, exponent in scalars): exact(1 / Fraction(number))}
+    return rational(1 / coefficient_of(coefficient))
+
+
 def rational(expression: Expr) -> Coefficient:
     """A rational function, its denominator factored into irreducible polynomials."""
     numerator, denominator = sympy.fraction(sympy.cancel(sympy.together(expression)))

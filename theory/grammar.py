@@ -18,12 +18,13 @@ Lambda A Lambda + 1/N Lambda A' Lambda + 1/N tr(A Lambda) Lambda
 
 import re
 from fractions import Fraction
+from operator import add, mul, truediv
 from typing import NamedTuple, NoReturn
 
 from sympy import Expr, Identity, Rational
 
 from . import notation
-from .trace_algebra import TracePolynomial, product
+from .trace_algebra import TracePolynomial
 
 __all__ = ["parse", "symbol"]
 
@@ -120,7 +121,7 @@ class _Parser:
         result = -self._product() if self._take("-") else self._product()
         while sign := self._take("+", "-"):
             other = self._product()
-            result = self._combine(sign.position, lambda a, b: a + b, result, -other if sign.text == "-" else other)
+            result = self._combine(sign.position, add, result, -other if sign.text == "-" else other)
         self.depth -= 1
         return result
 
@@ -129,9 +130,9 @@ class _Parser:
         while True:
             start = self._here()
             if self._take("/"):
-                result = self._combine(start.position, lambda a, b: a / b, result, self._power())
+                result = self._combine(start.position, truediv, result, self._power())
             elif self._take("*") or start.kind in ("number", "name") or start.text == "(":
-                result = self._combine(start.position, product, result, self._power())
+                result = self._combine(start.position, mul, result, self._power())
             else:
                 return result
 
@@ -149,7 +150,7 @@ class _Parser:
             base = self._combine(sign.position, TracePolynomial.reciprocal, result) if negative else result
             result = self._combine(sign.position, lambda a: a**0, base)
             for _ in range(int(token.text)):
-                result = self._combine(sign.position, product, result, base)
+                result = self._combine(sign.position, mul, result, base)
         return result
 
     def _atom(self) -> TracePolynomial:

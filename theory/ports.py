@@ -5,8 +5,8 @@ from functools import cache
 from sympy.matrices.expressions import MatrixSymbol
 
 from . import words
-from .coefficients import multiply_scalars
-from .trace_algebra import Terms, TracePolynomial, accumulate, multiply_traces, trace_of
+from .terms import Terms, accumulate, trace
+from .trace_algebra import TracePolynomial
 
 __all__ = ["close_ports", "open_ports"]
 
@@ -28,13 +28,10 @@ def close_ports(polynomial: TracePolynomial) -> Terms:
     if polynomial.shape is None:
         return polynomial.terms
     left, right = _ports(*polynomial.shape)
-    terms: Terms = {}
-    for (scalars, traces, word), number in polynomial.terms.items():
-        for (inner, closed, _), factor in trace_of(left + word + right).items():
-            accumulate(
-                terms, (multiply_scalars(scalars, inner), multiply_traces(traces, closed), None), number * factor
-            )
-    return terms
+    terms: Terms = {
+        (scalars, traces, left + word + right): n for (scalars, traces, word), n in polynomial.terms.items()
+    }
+    return trace(terms, 1)  # l' P r is 1 x 1
 
 
 def open_ports(terms: Terms, shape: tuple | None, conditions: frozenset = frozenset()) -> TracePolynomial:

@@ -6,6 +6,7 @@
 from fractions import Fraction
 from functools import cache, reduce
 from itertools import groupby
+from operator import mul
 from typing import Any
 
 import sympy
@@ -17,7 +18,7 @@ from sympy.tensor.indexed import Indexed
 
 from . import words
 from .coefficients import coefficient_of, exact, generator
-from .trace_algebra import SUPPORTED, TracePolynomial, one, power, product, total, zero
+from .trace_algebra import SUPPORTED, TracePolynomial, one, total, zero
 
 __all__ = ["read", "write"]
 
@@ -73,10 +74,7 @@ def _read_sum(expression) -> TracePolynomial:
 def _read_product(expression) -> TracePolynomial:
     if any(isinstance(argument, BlockMatrix) for argument in expression.args):
         return _read_block_product(expression)
-    first, *rest = (read(argument) for argument in expression.args)
-    for factor in rest:
-        first = product(first, factor)
-    return first
+    return reduce(mul, map(read, expression.args))
 
 
 def _read_block_product(expression) -> TracePolynomial:
@@ -96,13 +94,13 @@ def _read_block_product(expression) -> TracePolynomial:
 def _multiply_grids(left: list, right: list) -> list:
     for scalar, grid in ((left, right), (right, left)):
         if len(scalar) == len(scalar[0]) == 1 and scalar[0][0].shape is None:
-            return [[product(scalar[0][0], block) for block in row] for row in grid]
+            return [[scalar[0][0] * block for block in row] for row in grid]
     if len(left[0]) != len(right):
         raise ValueError(
             f"shape mismatch in a product: {len(left[0])} columns of blocks meet {len(right)} rows of blocks"
         )
     columns = list(zip(*right, strict=True))
-    return [[total(map(product, row, column)) for column in columns] for row in left]
+    return [[total(map(mul, row, column)) for column in columns] for row in left]
 
 
 def _read_element(expression) -> TracePolynomial:
@@ -124,7 +122,7 @@ _READERS = (
     ((Add, MatAdd), _read_sum),
     ((Mul, MatMul), _read_product),
     (Inverse, lambda expression: read(expression.arg).reciprocal()),
-    ((Pow, MatPow), lambda expression: power(read(expression.base), expression.exp)),
+    ((Pow, MatPow), lambda expression: read(expression.base) ** expression.exp),
     (Transpose, lambda expression: read(expression.arg).T),
     (Trace, lambda expression: read(expression.arg).trace()),
 )

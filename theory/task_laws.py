@@ -32,8 +32,9 @@ from .model import Model
 from .moments import expect
 from .notation import D, Lambda, Lambda_hat, Lambda_q, N, beta, sigma, symmetric_matrix, w, x_q, y_q
 from .population import Sigma_w, noise_q, zeta
+from .terms import accumulate
 from .token_laws import elliptical_fourth, gaussian_fourth, kappa
-from .trace_algebra import TracePolynomial, accumulate
+from .trace_algebra import TracePolynomial
 
 __all__ = ["cumulant", "mean_over_lengths", "on_task"]
 

@@ -1,12 +1,7 @@
-r"""Trace polynomials: sums of (rational coefficient) x (scalars) x (traces of words) x (one open word), in canonical form.
+"""Trace polynomials: sums of (rational coefficient) x (scalars) x (traces of words) x (one open word), in canonical form.
 
-A term is a tuple ``(scalars, traces, word)``:
-
-* ``scalars``: powers of scalar symbols, positive or negative, as sorted pairs (generator, exponent);
-* ``traces``: sorted canonical closed words (see ``words``), each a trace or a bilinear form x' A y;
-* ``word``: the open word of a matrix-valued term (empty for the identity), None for a scalar.
-
-A :class:`TracePolynomial` maps terms to nonzero rational numbers. The form is unique, so equality is a comparison of dictionaries:
+A :class:`TracePolynomial` is a dictionary of terms (see ``terms``) with a shape, and with the conditions under which it holds. The form
+is unique, so equality is a comparison of dictionaries:
 
 >>> from sympy import Trace
 >>> from iclflow.theory.notation import Lambda, Lambda_hat, N, matrix, D
@@ -17,33 +12,18 @@ True
 True
 >>> print(TracePolynomial(Trace(C.T * Lambda * A) / N * Lambda.I * Lambda))
 1/N tr(A C' Lambda) I
-
-Denominators that are sums, as in N / (N - D - 1), are kept as powers of their irreducible factors and reduced to lowest terms.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any
 
 import sympy
 from sympy import Expr
 
 from . import words
-from .coefficients import (
-    Coefficient,
-    Number,
-    Scalars,
-    exact,
-    has_sum,
-    lowest_terms,
-    multiply_scalars,
-    rational,
-    scalar_of,
-)
-
-Term = tuple[Scalars, tuple[words.Word, ...], Any]  # the last is a word, or None where the polynomial is scalar
-Terms = dict[Term, Number]
+from .coefficients import Coefficient, reciprocal, scalar_of
+from .terms import Terms, accumulate, groups, in_lowest_terms, letters, multiply, trace
 
 __all__ = ["TracePolynomial"]
 
@@ -53,31 +33,15 @@ SUPPORTED = (
 )
 
 
-def multiply_traces(left: tuple[words.Word, ...], right: Iterable[words.Word]) -> tuple[words.Word, ...]:
-    return tuple(sorted([*left, *right]))
+def _operator(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A binary operator that takes on its other side whatever is a number or a SymPy expression."""
 
+    def operator(self, other):
+        if isinstance(other, int | Fraction | Expr):
+            other = TracePolynomial(other)
+        return method(self, other) if isinstance(other, TracePolynomial) else NotImplemented
 
-@lru_cache(maxsize=1 << 16)
-def trace_of(word: words.Word) -> Terms:
-    """The trace of a nonempty word, as terms: one closed term, times the dimension where the word cancels to an identity."""
-    traces, sizes = words.close(word)
-    terms: Terms = {((), tuple(sorted(traces)), None): 1}
-    for size in sizes:
-        terms = {
-            (multiply_scalars(s, s2), t, None): n * n2
-            for (s, t, _), n in terms.items()
-            for (s2, _, _), n2 in TracePolynomial(size).terms.items()
-        }
-    return terms
-
-
-def accumulate(terms: Terms, term: Term, number: Number) -> None:
-    """Add ``number`` times ``term`` to ``terms``, dropping what cancels."""
-    total = terms.get(term, 0) + number
-    if total:
-        terms[term] = total
-    else:
-        terms.pop(term, None)
+    return operator
 
 
 class TracePolynomial:
@@ -111,9 +75,7 @@ class TracePolynomial:
     def from_terms(cls, terms: Terms, shape: tuple | None, conditions: frozenset = frozenset()) -> "TracePolynomial":
         """Wrap terms that are canonical already, but for sums in denominators, which are reduced here."""
         self = object.__new__(cls)
-        if any(has_sum(scalars) for scalars, _, _ in terms):
-            terms = _lowest_terms(terms)
-        for name, value in (("terms", terms), ("shape", shape), ("conditions", conditions)):
+        for name, value in (("terms", in_lowest_terms(terms)), ("shape", shape), ("conditions", conditions)):
             object.__setattr__(self, name, value)
         return self
 
@@ -125,57 +87,88 @@ class TracePolynomial:
 
     # Arithmetic
 
+    @_operator
     def __add__(self, other):
-        other = _operand(other)
-        if other is NotImplemented:
-            return NotImplemented
-        shape = _common_shape(self, other)
-        terms = dict(self.terms)
-        for term, number in other.terms.items():
-            accumulate(terms, term, number)
-        return TracePolynomial.from_terms(terms, shape, self.conditions | other.conditions)
+        return total([self, other])
 
     __radd__ = __add__
 
     def __neg__(self):
-        return self._scaled(-1)
+        return TracePolynomial.from_terms({term: -n for term, n in self.terms.items()}, self.shape, self.conditions)
 
+    @_operator
     def __sub__(self, other):
-        other = _operand(other)
-        return other if other is NotImplemented else self + (-other)
+        return self + (-other)
 
+    @_operator
     def __rsub__(self, other):
         return (-self) + other
 
+    @_operator
     def __mul__(self, other):
-        other = _operand(other)
-        return other if other is NotImplemented else product(self, other)
+        matrices = None not in (self.shape, other.shape)
+        if matrices and self.shape[1] != other.shape[0]:
+            raise ValueError(
+                f"shape mismatch in a product: ({self}) has shape {self.shape}, ({other}) has shape {other.shape}"
+            )
+        shape = (self.shape[0], other.shape[1]) if matrices else self.shape or other.shape
+        if shape == (1, 1):
+            shape = None
+        terms = multiply(self.terms, other.terms)
+        return TracePolynomial.from_terms(terms, shape, self.conditions | other.conditions)
 
+    @_operator
     def __rmul__(self, other):
-        other = _operand(other)
-        return other if other is NotImplemented else product(other, self)
+        return other * self
 
     __matmul__, __rmatmul__ = __mul__, __rmul__
 
+    @_operator
     def __truediv__(self, other):
-        other = _operand(other)
-        return other if other is NotImplemented else product(self, other.reciprocal())
+        return self * other.reciprocal()
 
+    @_operator
     def __rtruediv__(self, other):
-        other = _operand(other)
-        return other if other is NotImplemented else product(other, self.reciprocal())
+        return other * self.reciprocal()
 
     def __pow__(self, exponent):
-        return power(self, exponent)
+        if isinstance(exponent, bool) or not (isinstance(exponent, int) or getattr(exponent, "is_Integer", False)):
+            raise ValueError(
+                f"power: ({self})^({exponent}) has an exponent that is not an integer; supported: {SUPPORTED}"
+            )
+        if self.shape is not None and self.shape[0] != self.shape[1]:
+            raise ValueError(f"power: ({self}) has shape {self.shape}; a power needs a square matrix")
+        base, exponent = self, int(exponent)
+        if exponent < 0:
+            base, exponent = base.reciprocal(), -exponent
+        result = one(base.shape)
+        while exponent:
+            if exponent & 1:
+                result = result * base
+            exponent >>= 1
+            base = base * base if exponent else base
+        return result
 
-    def _with(self, conditions: frozenset) -> "TracePolynomial":
-        """The same polynomial, holding under these conditions."""
-        return TracePolynomial.from_terms(self.terms, self.shape, conditions)
-
-    def _scaled(self, number):
-        return TracePolynomial.from_terms(
-            {term: number * n for term, n in self.terms.items()}, self.shape, self.conditions
-        )
+    def reciprocal(self) -> "TracePolynomial":
+        """1 / self, for a scalar free of traces, or the inverse of a single product of square letters."""
+        if self.shape is None:
+            if not self.terms:
+                raise ZeroDivisionError("division by a trace polynomial that is zero")
+            if any(traces for _, traces, _ in self.terms):
+                raise ValueError(
+                    f"cannot divide by {self}: a denominator may hold scalar symbols only, no traces; supported: {SUPPORTED}"
+                )
+            inverse = None
+            coefficient = {scalars: number for (scalars, _, _), number in self.terms.items()}
+        else:
+            codes = [code for _, _, word in self.terms for code in word]
+            sizes = {*self.shape, *map(words.rows, codes), *map(words.columns, codes)}
+            if len(self.terms) != 1 or len(sizes) != 1 or any(traces for _, traces, _ in self.terms):
+                raise ValueError(f"cannot invert ({self}): only a product of square matrix symbols has an inverse here")
+            (((scalars, _, word), number),) = self.terms.items()
+            inverse, coefficient = words.inverse(word), {scalars: number}
+        terms: Terms = {(scalars, (), inverse): number for scalars, number in reciprocal(coefficient).items()}
+        return TracePolynomial.from_terms(terms, self.shape, self.conditions)
 
     @property
     def T(self) -> "TracePolynomial":
@@ -191,25 +184,12 @@ class TracePolynomial:
             return self
         if self.shape[0] != self.shape[1]:
             raise ValueError(f"trace: needs a square matrix, got shape {self.shape} in {self}")
-        terms: Terms = {}
-        identity = TracePolynomial(self.shape[0]).terms
-        for (scalars, traces, word), number in self.terms.items():
-            for (inner, closed, _), factor in (trace_of(word) if word else identity).items():
-                accumulate(
-                    terms, (multiply_scalars(scalars, inner), multiply_traces(traces, closed), None), number * factor
-                )
-        return TracePolynomial.from_terms(terms, None, self.conditions)
-
-    def reciprocal(self) -> "TracePolynomial":
-        """1 / self, for a scalar free of traces, or the inverse of a single product of square letters."""
-        return _invert(self)
+        return TracePolynomial.from_terms(trace(self.terms, self.shape[0]), None, self.conditions)
 
     # Comparison
 
+    @_operator
     def __eq__(self, other):
-        other = _operand(other)
-        if other is NotImplemented:
-            return NotImplemented
         zero_shape = not self.terms and not other.terms
         return self.terms == other.terms and (zero_shape or self.shape == other.shape)
 
@@ -222,23 +202,14 @@ class TracePolynomial:
     @property
     def free_symbols(self) -> set:
         """Every matrix and scalar symbol in it."""
-        generators: set[int] = set()
-        letters: set[int] = set()
-        for scalars, traces, word in self.terms:
-            generators.update(generator for generator, _ in scalars)
-            letters.update(*traces, word or ())
-        found: set = {words.symbol_of(code) for code in letters}
-        return found.union(*(scalar_of(generator).free_symbols for generator in generators))
+        generators = {generator for scalars, _, _ in self.terms for generator, _ in scalars}
+        return letters(self.terms).union(*(scalar_of(generator).free_symbols for generator in generators))
 
     # To SymPy, and to the reader
 
     def groups(self) -> list[tuple[Coefficient, tuple[words.Word, ...], words.Word | None]]:
         """The terms gathered by their traces and word, each with its coefficient {scalars: number}, in the order of print."""
-        gathered: dict = {}
-        for (scalars, traces, word), number in self.terms.items():
-            gathered.setdefault((traces, word), {})[scalars] = number
-        order = sorted(gathered, key=lambda key: _print_order(*key))
-        return [(gathered[key], *key) for key in order]
+        return groups(self.terms)
 
     def to_sympy(self) -> Expr:
         """The SymPy expression: a MatrixExpr, or a scalar with Trace factors. ``TracePolynomial(p.to_sympy()) == p``."""
@@ -273,26 +244,6 @@ def _rebuild(expression, conditions):
     return TracePolynomial.from_terms(plain.terms, plain.shape, conditions)
 
 
-def _operand(value):
-    if isinstance(value, TracePolynomial):
-        return value
-    if isinstance(value, int | Fraction | Expr):
-        return TracePolynomial(value)
-    return NotImplemented
-
-
-def _common_shape(left: TracePolynomial, right: TracePolynomial):
-    if left.shape != right.shape:
-        if not left.terms and left.shape is None:  # 0 + matrix, as sum() starts
-            return right.shape
-        if not right.terms and right.shape is None:
-            return left.shape
-        raise ValueError(
-            f"shape mismatch in a sum: {left} has shape {left.shape or 'scalar'}, {right} {right.shape or 'scalar'}"
-        )
-    return left.shape
-
-
 def total(polynomials: Iterable[TracePolynomial], shape: tuple | None = None) -> TracePolynomial:
     """The sum of polynomials of one shape, in one pass; ``shape`` is that of an empty sum."""
     terms: Terms = {}
@@ -306,43 +257,16 @@ def total(polynomials: Iterable[TracePolynomial], shape: tuple | None = None) ->
     return TracePolynomial.from_terms(terms, so_far.shape, conditions)
 
 
-def product(left: TracePolynomial, right: TracePolynomial) -> TracePolynomial:
-    """The product of two polynomials; scalars commute, matrices must fit."""
-    matrices = None not in (left.shape, right.shape)
-    if matrices and left.shape[1] != right.shape[0]:
+def _common_shape(left: TracePolynomial, right: TracePolynomial):
+    if left.shape != right.shape:
+        if not left.terms and left.shape is None:  # 0 + matrix, as sum() starts
+            return right.shape
+        if not right.terms and right.shape is None:
+            return left.shape
         raise ValueError(
-            f"shape mismatch in a product: ({left}) has shape {left.shape}, ({right}) has shape {right.shape}"
+            f"shape mismatch in a sum: {left} has shape {left.shape or 'scalar'}, {right} {right.shape or 'scalar'}"
         )
-    shape = (left.shape[0], right.shape[1]) if matrices else left.shape or right.shape
-    if shape == (1, 1):
-        shape = None
-    terms: Terms = {}
-    for (scalars_l, traces_l, word_l), number_l in left.terms.items():
-        for (scalars_r, traces_r, word_r), number_r in right.terms.items():
-            scalars = multiply_scalars(scalars_l, scalars_r)
-            if word_l is None or word_r is None:
-                word, cut = (word_r if word_l is None else word_l), ()
-            else:
-                word, cut = words.open_(word_l + word_r)
-            accumulate(terms, (scalars, multiply_traces(traces_l, (*traces_r, *cut)), word), number_l * number_r)
-    return TracePolynomial.from_terms(terms, shape, left.conditions | right.conditions)
-
-
-def power(base: TracePolynomial, exponent) -> TracePolynomial:
-    if isinstance(exponent, bool) or not (isinstance(exponent, int) or getattr(exponent, "is_Integer", False)):
-        raise ValueError(f"power: ({base})^({exponent}) has an exponent that is not an integer; supported: {SUPPORTED}")
-    exponent = int(exponent)
-    if base.shape is not None and base.shape[0] != base.shape[1]:
-        raise ValueError(f"power: ({base}) has shape {base.shape}; a power needs a square matrix")
-    if exponent < 0:
-        base, exponent = base.reciprocal(), -exponent
-    result = one(base.shape)
-    while exponent:
-        if exponent & 1:
-            result = product(result, base)
-        exponent >>= 1
-        base = product(base, base) if exponent else base
-    return result
+    return left.shape
 
 
 def one(shape: tuple | None) -> TracePolynomial:
@@ -360,53 +284,3 @@ def polynomial_of_word(word: words.Word, shape: tuple | None) -> TracePolynomial
         return one(None)
     kept, cut = words.open_(word) if word else (word, [])
     return TracePolynomial.from_terms({((), tuple(sorted(cut)), kept): 1}, None if kept is None else shape)
-
-
-def _invert(value: TracePolynomial) -> TracePolynomial:
-    if value.shape is None:
-        if not value.terms:
-            raise ZeroDivisionError("division by a trace polynomial that is zero")
-        if any(traces for _, traces, _ in value.terms):
-            raise ValueError(
-                f"cannot divide by {value}: a denominator may hold scalar symbols only, no traces; supported: {SUPPORTED}"
-            )
-        if len(value.terms) == 1:
-            (((scalars, _, _), number),) = value.terms.items()
-            if not has_sum(scalars):
-                flipped = tuple((generator, -exponent) for generator, exponent in scalars)
-                return TracePolynomial.from_terms(
-                    {(flipped, (), None): exact(1 / Fraction(number))}, None, value.conditions
-                )
-        return TracePolynomial.from_terms(
-            {(scalars, (), None): n for scalars, n in rational(1 / value.to_sympy()).items()}, None, value.conditions
-        )
-    if len(value.terms) != 1 or value.shape[0] != value.shape[1]:
-        raise ValueError(f"cannot invert ({value}): only a product of square matrix symbols has an inverse here")
-    (((scalars, traces, word), number),) = value.terms.items()
-    if traces or any(words.rows(code) != value.shape[0] or words.columns(code) != value.shape[0] for code in word):
-        raise ValueError(f"cannot invert ({value}): only a product of square matrix symbols has an inverse here")
-    coefficient = _invert(TracePolynomial.from_terms({(scalars, (), None): number}, None))
-    return product(
-        coefficient, TracePolynomial.from_terms({((), (), words.inverse(word)): 1}, value.shape, value.conditions)
-    )
-
-
-def _lowest_terms(terms: Terms) -> Terms:
-    """Reduce each coefficient to lowest terms, so that equal rational functions are equal dictionaries."""
-    gathered: dict = {}
-    for (scalars, traces, word), number in terms.items():
-        gathered.setdefault((traces, word), {})[scalars] = number
-    reduced: Terms = {}
-    for (traces, word), coefficient in gathered.items():
-        if any(map(has_sum, coefficient)):
-            coefficient = lowest_terms(frozenset(coefficient.items()))
-        reduced.update({(scalars, traces, word): number for scalars, number in coefficient.items()})
-    return reduced
-
-
-def _print_order(traces, word):
-    """Low degree first, then long words, then few traces, then by name: the order of every printed and exported formula."""
-    inner = word or ()
-    names = sorted(words.name_key(words.readable_rotation(one)) for one in traces)
-    degree = len(inner) + sum(map(len, traces))
-    return degree, -len(inner), len(traces), words.name_key(inner), names
