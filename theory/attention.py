@@ -1,11 +1,12 @@
-r"""Attention, from its blocks down to the reduced models: (5)-(7), (29), C.1 and (87).
+r"""Attention and its blocks: (5)-(7), (29), and why the corner of the prompt is masked.
 
 One head has the value matrix [[V_i, *], [v_i', v_i]] and the merged key-query matrix [[U_i, *], [u_i', *]]; heads add up, so a statement
 about one head with arbitrary blocks is one about all. The products of block matrices are multiplied out, and then
 
     X_c X_c' = N Lambda_hat,    X_c y = N beta
 
-name what the context enters through. The reduced models (M) and (S) are in ``reduced_attention``.
+name what the context enters through. All blocks multiplied out, (87) and C.1, are in ``unreduced_attention``, the reduced models
+(M) and (S) in ``reduced_attention``.
 """
 
 from functools import cache
@@ -17,7 +18,7 @@ from .calculus import substitute
 from .derivation import Derivation, Step
 from .equations import define, register
 from .notation import D, Lambda_hat, MatrixLetter, N, R, beta, matrix, v_i, vector, w, x_q, y_q
-from .rewriting import block_product, block_transpose, rewrite, sum_over
+from .rewriting import block_product, block_transpose, rewrite
 from .task import PROMPT, X_c, in_context_letters, y
 from .trace_algebra import TracePolynomial, zero
 
@@ -191,101 +192,6 @@ def expansion() -> TracePolynomial:
 def merged_expansion() -> TracePolynomial:
     """The same in Lambda_hat, beta and the task vector w."""
     return in_context_letters(expansion())
-
-
-@register(
-    "87",
-    "Linear attention without the zero blocks",
-    kind="exact",
-    section="Appendix F",
-    left=r"\hat y_q^{(i)}",
-    typed=lambda: (
-        (
-            value_row.T * (Lambda_hat + x_q * x_q.T / N) * U_i
-            + v_i * beta.T * U_i
-            + value_row.T * beta * u_i.T
-            + v_i * (y.T * y / N) * u_i.T
-        )
-        * x_q
-    ),
-    conditions=(HEADS,),
-    erratum="The paper leaves out the trailing x_q, without which the right side is a row vector.",
-)
-def unreduced_attention() -> Derivation:
-    """Equation (7) multiplied out."""
-    return Derivation.by(
-        Step("The product of blocks (7)", _multiplied_out(), r"\hat y_q^{(i)}"),
-        Step("Lambda_hat and beta recognised, equations (28) and (8)", expansion(), r"\hat y_q^{(i)}"),
-    )
-
-
-@register(
-    "87-features",
-    "The cubic features of linear attention without the zero blocks",
-    kind="exact",
-    section="Appendix F",
-    left=r"\hat y_q^{(i)}",
-    typed=lambda: (
-        (
-            value_row.T * (Lambda_hat + x_q * x_q.T / N) * U_i
-            + v_i * beta.T * U_i
-            + value_row.T * beta * u_i.T
-            + v_i * (y.T * y / N) * u_i.T
-        )
-        * x_q
-    ),
-    conditions=(
-        HEADS,
-        r"A linear map of three features: (Lambda_hat + x_q x_q'/N) (x) x_q, beta (x) x_q and $\frac1N\sum_n y_n^2\,\boldsymbol{x}_q$",
-    ),
-)
-def features_of_unreduced_attention() -> Derivation:
-    """Coefficients that depend on the weights times features that depend on the sequence, summed over their indices."""
-    a, b, c = (vector(name, D) for name in ("c_1", "c_2", "c_3"))
-    gram = (a.T * TracePolynomial(Lambda_hat + x_q * x_q.T / N) * b) * (c.T * x_q)
-    cubic = (a.T * beta) * (c.T * x_q)
-    square = (y.T * y / N) * (c.T * x_q)
-    weights = (
-        (value_row.T * a) * (b.T * U_i * c),
-        a.T * (v_i * TracePolynomial(U_i) + value_row * u_i.T) * c,
-        v_i * u_i.T * c,
-    )
-    parts = (
-        sum_over(weights[0] * gram, a, b, c),
-        sum_over(weights[1] * cubic, a, c),
-        sum_over(TracePolynomial(weights[2]) * square, c),
-    )
-    return Derivation.by(
-        Step("The coefficient of the first feature, summed with its entries", parts[0]),
-        Step("That of the second", parts[1]),
-        Step("That of the third", parts[2]),
-        Step("Together: the prediction of the head (87)", parts[0] + parts[1] + parts[2]),
-    )
-
-
-@register(
-    "C.1",
-    "Linear attention in the task vector",
-    kind="exact",
-    section="Appendix C.1",
-    left=r"\hat y_q^{(i)}",
-    typed=lambda: (
-        (
-            value_row.T * (Lambda_hat + x_q * x_q.T / N) * U_i
-            + v_i * beta.T * U_i
-            + value_row.T * beta * u_i.T
-            + v_i * (w.T * Lambda_hat * w) * u_i.T
-        )
-        * x_q
-    ),
-    conditions=(HEADS,),
-)
-def attention_in_the_task() -> Derivation:
-    """Equation (87) with the targets put in."""
-    return Derivation.by(
-        Step("The expansion (87)", expansion(), r"\hat y_q^{(i)}"),
-        Step("The targets $\\boldsymbol{y}$ = X_c' w put in", merged_expansion(), r"\hat y_q^{(i)}"),
-    )
 
 
 @register(

@@ -41,6 +41,7 @@ SECTIONS = (
     "minimal_norm",
     "minimal_norm_bound",
     "attention",
+    "unreduced_attention",
     "reduced_attention",
     "zero_blocks",
     "transverse",
