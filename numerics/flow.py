@@ -12,8 +12,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ._checks import nonnegative_number, positive_integer, positive_number
-from .frozen import warn_if_frozen
 from .integration import IMPLICIT, METHODS, Field, FlowError, Interpolant, Linear, Step, Work, steps
+from .large_weights import check_large_weights
 from .losses import QuadraticLoss
 from .parametrization import Parametrization, check_pair, field_jacobian, vector_field
 from .trajectory import Statistics, Trajectory
@@ -51,10 +51,10 @@ def gradient_flow(
     ``dense=False`` keeps only the states at the solver's steps, with straight lines in between: the solver's interpolant
     takes about ten times the memory. A run of more than ``max_steps`` steps fails. Over very long times, as from initial weights
     of 1e-10 and below, the velocity is computed in NumPy's long double, where the platform has a wider one. From weights of size S >> 1
-    learning takes a time of order S^2: a run that ends before warns (``FrozenFlowWarning``).
+    learning takes a time of order S^2: a run that ends before warns (``LargeWeightsWarning``).
 
     Raises ``ValueError`` or ``TypeError`` for bad arguments, and ``FlowError``, with the cause and the last good time, if
-    the solver fails.
+    the solver fails, or loses the loss of weights too large for float64.
     """
     check_pair(loss, weights)
     t_end, tau, rtol = positive_number("t_end", t_end), positive_number("tau", tau), positive_number("rtol", rtol)
@@ -94,7 +94,7 @@ def gradient_flow(
     except FlowError as error:
         raise FlowError(error.cause, error.time * tau) from None
     run = Trajectory(times * tau, states, loss, weights, tau, statistics, interpolant)
-    warn_if_frozen(run)
+    check_large_weights(run)
     return run
 
 
