@@ -43,6 +43,7 @@ MODULES = (
     "claims_starts",
     "claims_errata",
     "claims_in_weight",
+    "claims_zero_blocks",
     "claims_in_weight_curves",
     "claims_own_model",
     "claims_optimality",

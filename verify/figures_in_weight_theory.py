@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from .claims_in_weight import LEAK_SIZES, leaked
 from .claims_in_weight_curves import five_weights
+from .claims_zero_blocks import LEAK_SIZES, leaked
 from .figures import Drawing, canvas, figure
 from .in_weight import InWeightSetting, descended, flowing
 from .style import SERIES, TIME, Theme
