@@ -1,11 +1,12 @@
-"""Makes the helpers beside the tests importable (``entries``, ``expressions``): the tests are no package."""
+"""Makes the helpers beside the tests (``entries``, ``expressions``) and the benchmarks importable: neither folder is a package."""
 
 import sys
 from pathlib import Path
 
 from hypothesis import Phase, settings
 
-sys.path.insert(0, str(Path(__file__).parent))
+_HERE = Path(__file__).parent
+sys.path[:0] = [str(_HERE), str(_HERE.parents[1] / "benchmarks")]
 
 # For runs that want to know only whether something fails (benchmarks/mutations.py): --hypothesis-profile=no-shrinking
 settings.register_profile("no-shrinking", phases=[Phase.generate])

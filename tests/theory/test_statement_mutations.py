@@ -1,30 +1,17 @@
 """Wrong statements are refused; derivations do not look at the statement, do not depend on hashing, and are quick from a cold start."""
 
-import importlib.util
 import os
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+import statement_mutations as mutations
 from iclflow.theory.equations import equation, equations
 from iclflow.theory.notation import B, Lambda, M, N, x_q
+from random_points import same_numbers
 from sympy import Symbol, Trace, log, sqrt
-
-ROOT = Path(__file__).parents[2]
-
-
-def load_benchmark():
-    spec = importlib.util.spec_from_file_location("statement_mutations", ROOT / "benchmarks" / "statement_mutations.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-mutations = load_benchmark()
 
 
 def test_every_wrong_statement_is_refused_and_every_right_one_accepted():
@@ -61,7 +48,7 @@ def test_an_equation_that_takes_anything_is_found_out():
     ],
 )
 def test_equality_by_numbers(one, other, same):
-    assert mutations.same_numbers(one, other, np.random.default_rng(0)) is same
+    assert same_numbers(one, other, np.random.default_rng(0)) is same
 
 
 DERIVE_ALL = """
