@@ -11,7 +11,7 @@ LARGEST = 2**53
 
 def positive_integer(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+        raise ValueError(f"{name} must be an integer of at least 1, got {_plain(value)!r}")
     if int(value) > LARGEST:
         raise ValueError(f"{name} must be at most {LARGEST}, up to which float64 holds every integer")
     return int(value)
@@ -20,15 +20,20 @@ def positive_integer(name: str, value: object) -> int:
 def positive_number(name: str, value: object) -> float:
     number = _real(value)
     if number is None or number <= 0:
-        raise ValueError(f"{name} must be a positive finite number, got {value!r}")
+        raise ValueError(f"{name} must be a positive finite number, got {_plain(value)!r}")
     return number
 
 
 def nonnegative_number(name: str, value: object) -> float:
     number = _real(value)
     if number is None or number < 0:
-        raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}")
+        raise ValueError(f"{name} must be a finite number of at least 0, got {_plain(value)!r}")
     return number
+
+
+def _plain(value: object) -> object:
+    """10.0 for np.float64(10.0)."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _real(value: object) -> float | None:

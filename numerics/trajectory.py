@@ -40,8 +40,10 @@ class Path:
         except (TypeError, ValueError):
             raise ValueError(f"t must be a time or an array of times, got {t!r}") from None
         end = float(self.times[-1])
-        if not ((times >= 0) & (times <= end)).all():
-            raise ValueError(f"t must lie between 0 and the end of the run, {end!r}, got {t!r}")
+        inside = (times >= 0) & (times <= end)
+        if not inside.all():
+            outside = float(times[~inside][0])
+            raise ValueError(f"t must lie between 0 and the end of the run, {end!r}, got {outside!r}")
         flat = times.ravel()
         states = self.interpolant(flat / self.tau)
         nearest = np.searchsorted(self.times, flat)

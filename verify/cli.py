@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; bad input is answered in one line."""
     try:
         options = build().parse_args(arguments)
-        code = COMMANDS[options.command](options)
+        with warnings.catch_warnings():
+            warnings.showwarning = _tell
+            code = COMMANDS[options.command](options)
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # who read the output has read enough, as in iclflow derive 24 | head -1
@@ -38,9 +41,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ArithmeticError as problem:
         print(f"iclflow: {_one_line(problem)}", file=sys.stderr)
         return 1
+    except RuntimeError as problem:
+        if not _is_of_the_solver(problem):
+            raise
+        print(f"iclflow: {_one_line(problem)}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("iclflow: interrupted", file=sys.stderr)
         return INTERRUPTED
+
+
+def _is_of_the_solver(problem: RuntimeError) -> bool:
+    """Is it a FlowError? Only who has loaded SciPy can have raised one."""
+    integration = sys.modules.get("iclflow.numerics.integration")
+    return integration is not None and isinstance(problem, integration.FlowError)
+
+
+def _tell(message: Warning | str, *_: object) -> None:
+    print(f"iclflow: warning: {message}", file=sys.stderr)
 
 
 def _one_line(problem: Exception) -> str:
@@ -147,7 +165,12 @@ def gradient(options: argparse.Namespace) -> int:
     from ..theory import gradient as derivative
     from ..theory.grammar import parse, symbol
 
-    return _print_formula(derivative(parse(options.expression), symbol(options.variable)), options.format)
+    expression, variable = parse(options.expression), symbol(options.variable)
+    result = derivative(expression, variable)
+    if variable not in expression.free_symbols:  # its derivative is 0, which nobody asks a shell for
+        held = ", ".join(sorted(map(str, expression.free_symbols))) or "no symbol"
+        raise ValueError(f"{options.variable} does not occur in {expression}, which holds {held}")
+    return _print_formula(result, options.format)
 
 
 def _replayed(options: argparse.Namespace) -> "ReplayResult | Retrained":

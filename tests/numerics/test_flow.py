@@ -337,6 +337,7 @@ def test_too_many_steps_are_a_failure_and_not_a_truncated_run():
         ({"max_steps": 0}, ValueError, "max_steps must be an integer of at least 1, got 0"),
         ({"t_end": 0.0}, ValueError, "t_end must be a positive finite number, got 0.0"),
         ({"t_end": np.inf}, ValueError, "t_end must be a positive finite number, got inf"),
+        ({"t_end": np.float64(-2)}, ValueError, r"t_end must be a positive finite number, got -2\.0$"),
         ({"tau": -1.0}, ValueError, "tau must be a positive finite number, got -1.0"),
         ({"rtol": 0.0}, ValueError, "rtol must be"),
         ({"rtol": 1.0}, ValueError, "rtol must be below 1, got 1.0"),

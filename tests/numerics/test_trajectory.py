@@ -89,6 +89,13 @@ def test_times_outside_the_run_are_refused(run, t):
         run.at(t)
 
 
+def test_the_time_that_is_refused_is_a_plain_number(run):
+    """The first that lies outside, and no np.float64(...) around it."""
+    for t in (np.float64(1e30), np.array([0.0, 1e30, -1.0]), 1e30):
+        with pytest.raises(ValueError, match=r"got 1e\+30$"):
+            run.at(t)
+
+
 @pytest.mark.parametrize("t", ["soon", [[0.0], [0.0, 1.0]], {}])
 def test_what_is_no_time_is_named(run, t):
     with pytest.raises(ValueError, match="t must be a time or an array of times, got"):

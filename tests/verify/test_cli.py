@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -40,6 +41,31 @@ def test_gradient(capsys):
     assert answer(capsys, "gradient", "-tr(W)", "W")[1] == "-I\n"
 
 
+def test_large_weights_are_told_in_one_line(capsys):
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        code, out, err = answer(capsys, "flow", "--scale", "100")
+        assert code == 0
+        assert out.splitlines()[0].split() == ["m", "theory", "flow", "loss", "flow", "drop"]
+        assert err.startswith(
+            "iclflow: warning: initial weights of norm 1.5e+02 are large: until t/tau = 1.3e+03 the flow moves them"
+        )
+        assert err.count("\n") == 1
+    code, out, err = answer(capsys, "flow", "--scale", "1e6", "--seed", "2")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith("iclflow: the integration failed after t = ")
+    assert "the loss rises by" in err
+
+
+def test_other_runtime_errors_are_not_hidden(monkeypatch):
+    def broken(options):
+        raise RuntimeError("a mistake in the program")
+
+    monkeypatch.setitem(cli.COMMANDS, "expect", broken)
+    with pytest.raises(RuntimeError, match="a mistake"):
+        main(["expect", "S"])
+
+
 def test_a_reader_that_has_read_enough_is_told_nothing():
     script = "import sys; from iclflow.verify.cli import main; sys.exit(main(['derive', '24']))"
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
@@ -70,6 +96,12 @@ def test_derive_and_export(capsys, tmp_path):
         (["derive", "31", "32"], "nothing more was expected, got '32'"),
         (["expect", "S A ("], "cannot read"),
         (["gradient", "S", "W W"], "W W"),
+        (
+            ["gradient", "tr(A W S W')", "Q"],
+            "error: Q does not occur in tr(A W Lambda_hat W'), which holds A, Lambda_hat, W",
+        ),
+        (["gradient", "tr(A W S W')", "N"], "error: N does not occur in"),
+        (["gradient", "tr(A W S W')", "D"], "D is the dimension of a matrix"),
         (["flow", "--context-length", "0"], "--context-length must be"),
         (["flow", "--eigenvalues", "0.4,x"], "needs numbers separated by commas, got '0.4,x'"),
         (["flow", "--eigenvalues", "0.4,-0.1"], "error: --eigenvalues must be positive"),
