@@ -247,26 +247,18 @@ def _rebuild(expression, conditions):
 def total(polynomials: Iterable[TracePolynomial], shape: tuple | None = None) -> TracePolynomial:
     """The sum of polynomials of one shape, in one pass; ``shape`` is that of an empty sum."""
     terms: Terms = {}
-    so_far = zero(shape)
-    conditions: frozenset = frozenset()
+    first, conditions = zero(shape), frozenset()
     for one in polynomials:
-        so_far = one if one.shape == _common_shape(so_far, one) else so_far
+        if not first.terms and first.shape is None:  # 0 + matrix, as sum() starts
+            first = one
+        elif one.shape != first.shape and (one.terms or one.shape is not None):
+            raise ValueError(
+                f"shape mismatch in a sum: {first} has shape {first.shape or 'scalar'}, {one} {one.shape or 'scalar'}"
+            )
         conditions |= one.conditions
         for term, number in one.terms.items():
             accumulate(terms, term, number)
-    return TracePolynomial.from_terms(terms, so_far.shape, conditions)
-
-
-def _common_shape(left: TracePolynomial, right: TracePolynomial):
-    if left.shape != right.shape:
-        if not left.terms and left.shape is None:  # 0 + matrix, as sum() starts
-            return right.shape
-        if not right.terms and right.shape is None:
-            return left.shape
-        raise ValueError(
-            f"shape mismatch in a sum: {left} has shape {left.shape or 'scalar'}, {right} {right.shape or 'scalar'}"
-        )
-    return left.shape
+    return TracePolynomial.from_terms(terms, first.shape, conditions)
 
 
 def one(shape: tuple | None) -> TracePolynomial:
