@@ -4,25 +4,36 @@ A step of size eta on L advances t/tau by h = 2 eta, with momentum mu by h = 2 e
 in h it follows the flow of f - m (f . grad) f, with f = -1/2 dL/dW and the mass m = h/2 (1 + mu)/(1 - mu) of (V8-ball).
 """
 
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
+from scipy.integrate import quad
 
-from ..theory.discrete import h, u_0, v_0
+from ..theory.discrete import P, V, h, t, u_0, v, v_0
 from ..theory.equations import equation
-from ..theory.notation import lambda_
+from ..theory.notation import Lambda, N, lambda_
 from ..theory.reduction import a, alpha, gamma
-from ._checks import positive_number
+from ..theory.spectral import T
+from ._checks import positive_integer, positive_number
 from .compile import compile_expression
 from .flow import integrate_field
 from .landscape import FixedPoint
 from .losses import QuadraticLoss
 from .momentum import check_momentum, heavy_ball_mass
 from .parametrization import Parametrization, check_pair, field_jacobian, vector_field
+from .tasks import RegressionTask
 from .trajectory import Trajectory
 
-__all__ = ["largest_stable_step", "later_merged_drop", "later_separate_drop", "modified_flow"]
+__all__ = [
+    "NoisyDrop",
+    "largest_stable_step",
+    "later_merged_drop",
+    "later_separate_drop",
+    "modified_flow",
+    "noisy_drop",
+]
 
 
 def largest_stable_step(point: FixedPoint, *, momentum: float = 0.0) -> float:
@@ -66,22 +77,68 @@ def later_separate_drop(
     eigenvalue: float, second_moment: float, start: float, *, learning_rate: float, momentum: float = 0.0
 ) -> float:
     """The time t/tau by which steps delay a drop of separate attention to half (V8-drop), from v = k = q = ``start``."""
-    added = _drop("separate")(eigenvalue, second_moment, start, *_step(learning_rate, momentum))
+    given = {"eigenvalue": eigenvalue, "second_moment": second_moment, "start": start}
+    added = _drop("separate")(*_positive(given), _step(learning_rate, momentum))
     return float(added) + _build_up(learning_rate, momentum)
 
 
 def later_merged_drop(
-    norm: float, curvature: float, start: float, *, learning_rate: float, momentum: float = 0.0
+    gamma: float, alpha: float, start: float, *, learning_rate: float, momentum: float = 0.0
 ) -> float:
-    """The same for balanced merged attention, white tokens: ``norm`` is gamma, ``curvature`` alpha, ``start`` the values' norm u_0."""
-    added = _drop("merged")(norm, curvature, start, *_step(learning_rate, momentum))
+    """The same for balanced merged attention on white tokens, with gamma and alpha of (44) and the values' norm u_0 = ``start``."""
+    added = _drop("merged")(
+        *_positive({"gamma": gamma, "alpha": alpha, "start": start}), _step(learning_rate, momentum)
+    )
     return float(added) + _build_up(learning_rate, momentum)
 
 
-def _step(learning_rate: float, momentum: float) -> tuple[float]:
+@dataclass(frozen=True)
+class NoisyDrop:
+    """When SGD brings a head from one size to another, in t/tau: as gradient flow does, on average later, with a standard deviation."""
+
+    time: float
+    delay: float
+    spread: float
+
+
+def noisy_drop(
+    task: RegressionTask, direction: int, *, start: float, level: float, batch_size: int, learning_rate: float
+) -> NoisyDrop:
+    """How mini-batches move and spread the time in which a separate head v = k = q grows from ``start`` to ``level`` (V8-noise).
+
+    The head is aligned with the eigendirection of ``task.eigenvalues[direction]``; every step draws ``batch_size`` fresh sequences. The
+    laws are for growth, before ``level``^3 nears lambda/a.
+
+    Raises ``ValueError`` for bad arguments and for a varied task, whose noise these laws do not describe.
+    """
+    if not isinstance(task, RegressionTask):
+        raise TypeError(f"task must be a RegressionTask, got {task!r}")
+    if task.variations:
+        raise ValueError(f"task must not be varied, for (V8-noise) holds without, got {', '.join(task.variations)}")
+    if direction not in range(task.dimension):
+        raise ValueError(f"direction must be an integer from 0 to {task.dimension - 1}, got {direction!r}")
+    size, batch = 2 * positive_number("learning_rate", learning_rate), positive_integer("batch_size", batch_size)
+    start, level = positive_number("start", start), positive_number("level", level)
+    value, second = float(task.eigenvalues[direction]), float(task.second_moment_eigenvalues[direction])
+    if not start < level < (value / second) ** (1 / 3):
+        raise ValueError(
+            f"level must lie between start = {start} and (lambda/a)^(1/3) = {(value / second) ** (1 / 3):.6g}, got {level}"
+        )
+    time = quad(lambda v: 1 / (value**2 * v**2 - value * second * v**5), start, level)[0]
+    variance, delay, spread = _noise()
+    force = variance(value, task.eigenvalues.sum(), task.covariance, task.context_length)
+    later = delay(size, batch, value, start, level, force)
+    return NoisyDrop(time, float(later), float(np.sqrt(spread(size, batch, value, force, time))))
+
+
+def _positive(given: dict[str, float]) -> list[float]:
+    return [positive_number(name, value) for name, value in given.items()]
+
+
+def _step(learning_rate: float, momentum: float) -> float:
     """The h with which (V8-drop) holds: that of a step, times (1 + mu)/(1 - mu)."""
     mu_ = check_momentum(momentum)
-    return (2 * positive_number("learning_rate", learning_rate) * (1 + mu_) / (1 - mu_) ** 2,)
+    return 2 * positive_number("learning_rate", learning_rate) * (1 + mu_) / (1 - mu_) ** 2
 
 
 def _build_up(learning_rate: float, momentum: float) -> float:
@@ -93,3 +150,13 @@ def _build_up(learning_rate: float, momentum: float) -> float:
 def _drop(part: str) -> Any:
     arguments = {"separate": (lambda_, a, v_0, h), "merged": (gamma, alpha, u_0, h)}[part]
     return compile_expression(equation("V8-drop").statement[part], arguments)
+
+
+@cache
+def _noise() -> tuple[Any, Any, Any]:
+    parts = equation("V8-noise").statement
+    return (
+        compile_expression(parts["variance"], (lambda_, T, Lambda, N)),
+        compile_expression(parts["delay"], (h, P, lambda_, v_0, v, V)),
+        compile_expression(parts["spread"], (h, P, lambda_, V, t)),
+    )

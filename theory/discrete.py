@@ -11,7 +11,6 @@ from sympy import (
     Derivative,
     Expr,
     Function,
-    Matrix,
     Rational,
     S,
     Symbol,
@@ -20,7 +19,6 @@ from sympy import (
     diff,
     expand,
     factor,
-    hessian,
     integrate,
     log,
     series,
@@ -41,14 +39,17 @@ from .spectral import T
 from .task import closed_loss, force
 from .trace_algebra import TracePolynomial
 
-__all__ = ["P", "eta", "h", "kappa", "mu", "u_0", "v_0"]
+__all__ = ["P", "V", "eta", "h", "kappa", "mu", "t", "u_0", "v", "v_0"]
 
 h = Symbol("h", positive=True)  # the time t/tau that a step advances
 eta = Symbol("eta", positive=True)  # step on L: h = 2 eta, and with momentum h = 2 eta / (1 - mu)
 mu = Symbol("mu", nonnegative=True)  # momentum
 kappa = Symbol("kappa", positive=True)  # eigenvalue of the Hessian of L/2
 v_0, u_0 = symbols("v_0 u_0", positive=True)
+v, u = symbols("v u", positive=True)
 P = Symbol("P", integer=True, positive=True)  # sequences in a mini-batch
+V = Symbol("V", positive=True)  # variance of one sequence's force
+t = Symbol("t", positive=True)
 _W = Symbol("W", real=True)
 _f = Function("f")
 STEP = "A step advances t/tau by h = 2 eta, with momentum by h = 2 eta / (1 - mu)"
@@ -162,20 +163,19 @@ def _delay(velocity: Expr, variable: Symbol, start: Symbol) -> Expr:
 )
 def later_drop() -> Derivation:
     """The added time is half a step times the logarithm of how much faster the weight grows at the end."""
-    separate = lambda_**2 * _v**2 - lambda_ * a * _v**5
-    merged = _u * (gamma - alpha * _u**2)
-    added = _delay(separate, _v, v_0)
-    added_merged = _delay(merged, _u, u_0)
+    separate = lambda_**2 * v**2 - lambda_ * a * v**5
+    merged = u * (gamma - alpha * u**2)
+    added = _delay(separate, v, v_0)
+    added_merged = _delay(merged, u, u_0)
     return Derivation.by(
         Step("A growing head of separate attention", separate, r"f(v)"),
         Step("The time that steps add", added),
-        Step("At v^3 = lambda/(2a)", _simplified(added.subs(_v, _half)), part="separate"),
+        Step("At v^3 = lambda/(2a)", _simplified(added.subs(v, _half)), part="separate"),
         Step("Balanced merged attention, u the norm of the values", merged, r"f(u)"),
-        Step("At u^2 = gamma/(2 alpha)", _simplified(added_merged.subs(_u, sqrt_half())), part="merged"),
+        Step("At u^2 = gamma/(2 alpha)", _simplified(added_merged.subs(u, sqrt_half())), part="merged"),
     )
 
 
-_v, _u = symbols("v u", positive=True)
 _half = (lambda_ / (2 * a)) ** Rational(1, 3)
 
 
@@ -187,57 +187,6 @@ def _simplified(formula: Expr) -> Any:
     return formula.replace(lambda node: isinstance(node, log), lambda node: log(simplify(node.args[0])))
 
 
-@cache
-def _two_heads() -> tuple[Any, Any]:
-    """The Hessian of L/2 in two learned heads, on their two eigendirections, at the fixed point; and the entries' gradients there."""
-    names = symbols("v1 k11 k12 q11 q12 v2 k21 k22 q21 q22")
-    heads = [(names[i], Matrix(names[i + 1 : i + 3]), Matrix(names[i + 3 : i + 5])) for i in (0, 5)]
-    map_: Any = sum((value * k * q.T for value, k, q in heads), Matrix.zeros(2, 2))
-    covariance, moment = Matrix.diag(_l_d, _l_j), Matrix.diag(_l_d / _r_d**3, _l_j / _r_j**3)
-    half = ((map_.T * moment * map_ * covariance).trace() - 2 * (covariance * map_ * covariance).trace()) / 2
-    point = dict(zip(names, (_r_d, _r_d, 0, _r_d, 0, _r_j, 0, _r_j, 0, _r_j), strict=True))
-    slopes = Matrix([[diff(entry, name) for name in names] for entry in map_]).subs(point)
-    return hessian(expand(half), names).subs(point), slopes
-
-
-def _curvature(entry: int) -> Any:
-    """The eigenvalue of the Hessian whose eigenvector moves one entry of B and no other."""
-    matrix, slopes = _two_heads()
-    direction = slopes[entry, :].T
-    moved = matrix * direction
-    value = cancel((direction.T * moved)[0] / (direction.T * direction)[0])
-    require_zero(*(cancel(part) for part in moved - value * direction))
-    return expand(value).subs({_r_d: _b_d ** Rational(1, 3), _r_j: _b_j ** Rational(1, 3)})
-
-
-@register(
-    "V8-stable",
-    "The curvatures of separate attention at its global minimum",
-    kind="exact",
-    section="beyond the paper",
-    left={"head": r"\kappa_{dd}", "pair": r"\kappa_{dj}"},
-    typed=lambda: {
-        "head": 3 * _l_d**2 * _b_d ** Rational(1, 3),
-        "pair": _l_d * _l_j / _b_d * (_b_d ** Rational(4, 3) + _b_j ** Rational(4, 3)),
-    },
-    conditions=(
-        r"$b_d=\lambda_d/a_d$ is the learned component of the map; rank one, each direction in one head of minimal norm, v = k = q",
-        "The eigenvalues of the Hessian of L/2 along the directions that move one entry (d, d) or (d, j) of the map; the others are zero",
-        "Descent is stable for eta < 1/kappa for the largest of them, heavy ball for eta < (1 + mu)/kappa",
-    ),
-)
-def curvatures() -> Derivation:
-    """Two heads and two eigendirections stand for all: the Hessian couples no more at a time."""
-    matrix, _ = _two_heads()
-    return Derivation.by(
-        Step("The Hessian of L/2 in (v, k, q) of head d and of head j", matrix),
-        Step("Its eigenvalue along the gradient of entry (d, d) of the map", _curvature(0), part="head"),
-        Step("Along the gradient of entry (d, j)", _curvature(1), part="pair"),
-    )
-
-
-_l_d, _l_j, _b_d, _b_j = symbols("lambda_d lambda_j b_d b_j", positive=True)
-_r_d, _r_j = symbols("r_d r_j", positive=True)  # the cube roots of b_d, b_j: v = k = q
 _e = vector("e", D)
 
 
@@ -263,8 +212,8 @@ def force_variance() -> Any:
     typed=lambda: {
         "variance": lambda_**2
         * (lambda_ * (7 * lambda_ + T) + (12 * lambda_**2 + 3 * lambda_ * T + T**2 + 2 * Trace(Lambda**2)) / N),
-        "delay": h * (1 + _V / (P * lambda_**4)) * log(_v / v_0),
-        "spread": h * _t * _V / (P * lambda_**4),
+        "delay": h * (1 + V / (P * lambda_**4)) * log(v / v_0),
+        "spread": h * t * V / (P * lambda_**4),
     },
     conditions=(
         STEP,
@@ -278,12 +227,12 @@ def mini_batches() -> Derivation:
     force_, start = symbols("A v", positive=True)
     step = expand(series(1 / (start + h * force_ * start**2), h, 0, 3).removeO())
     mean = step.coeff(h, 2).coeff(force_, 2)
-    average = 1 / start + h * step.coeff(h, 1).coeff(force_, 1) * lambda_**2 + h**2 * mean * (lambda_**4 + _V / P)
+    average = 1 / start + h * step.coeff(h, 1).coeff(force_, 1) * lambda_**2 + h**2 * mean * (lambda_**4 + V / P)
     # dv/dt = -v^2 d(1/v)/dt; the time that the second order adds for each unit of v
     velocity = expand(-(start**2) * (average - 1 / start) / h)
     added = series(1 / velocity, h, 0, 2).removeO().coeff(h, 1)
-    delay = h * integrate(cancel(added).subs(start, _v), (_v, v_0, _v))
-    count, noise = _t / h, h**2 * _V / P
+    delay = h * integrate(cancel(added).subs(start, v), (v, v_0, v))
+    count, noise = t / h, h**2 * V / P
     return Derivation.by(
         Step("The variance of one sequence's force along an eigenvector", force_variance(), part="variance"),
         Step("A step of 1/v with the force A of its mini-batch, of mean lambda^2", step, "1/v"),
@@ -291,6 +240,3 @@ def mini_batches() -> Derivation:
         Step("The time added on the way from v_0 to v", delay, part="delay"),
         Step("The variance of 1/v after t/h steps, at the speed lambda^2", count * noise / lambda_**4, part="spread"),
     )
-
-
-_V, _t = symbols("V t", positive=True)

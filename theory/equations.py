@@ -63,6 +63,7 @@ SECTIONS = (
     "optimality",
     "high_dimension",
     "discrete",
+    "stable_steps",
     "momentum",
     "merged_drop",
     "two_steps",

@@ -12,7 +12,7 @@ from ..numerics.flow import gradient_flow
 from ..numerics.losses import QuadraticLoss
 from ..numerics.tasks import RegressionTask
 from ..numerics.weights import SeparateWeights
-from ..theory.discrete import P, h, v_0
+from ..theory.discrete import P, V, h, t, v, v_0
 from ..theory.equations import equation
 from ..theory.notation import Lambda, N, lambda_
 from ..theory.spectral import T
@@ -45,8 +45,7 @@ def times_to_level(batch: int) -> np.ndarray:
 
 
 _NOISE = equation("V8-noise").statement
-_NAMES = {str(symbol): symbol for part in ("delay", "spread") for symbol in _NOISE[part].free_symbols}
-_ARGUMENTS = (h, P, lambda_, v_0, _NAMES["v"], _NAMES["V"], _NAMES["t"])
+_ARGUMENTS = (h, P, lambda_, v_0, v, V, t)
 
 
 def derived_times(change: Callable[[dict], dict] = lambda parts: parts) -> Callable[[int, float], tuple[Any, Any]]:
@@ -155,7 +154,7 @@ def _spread(eigenvalue: float, change: dict) -> Callable[[int], float]:
     variance = compile_expression(_NOISE["variance"], (lambda_, T, Lambda, N))(
         eigenvalue, trace, moments, TWO.context_length
     )
-    spread = compile_expression(_NOISE["spread"].subs(change), (h, P, lambda_, _NAMES["V"], _NAMES["t"]))
+    spread = compile_expression(_NOISE["spread"].subs(change), (h, P, lambda_, V, t))
     return lambda batch: float(np.sqrt(spread(STEP, batch, eigenvalue, variance, first_drop())))
 
 

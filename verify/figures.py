@@ -31,6 +31,7 @@ MODULES = (
     "figures_optimality",
     "figures_discrete",
     "figures_momentum",
+    "figures_stable_steps",
     "figures_merged_drop",
     "figures_variations",
 )

@@ -16,7 +16,8 @@ from ..theory.notation import lambda_
 from .claims_discrete import LOSS, random_start
 from .claims_momentum import of_mass
 from .figures import Drawing, canvas, figure
-from .style import BLUE, GREEN, LOSS as LOSS_LABEL, ORANGE, PURPLE, TIME, Theme
+from .style import BLUE, GREEN, ORANGE, PURPLE, TIME, Theme
+from .style import LOSS as LOSS_LABEL
 
 MASSES = (0.5, 10.0, 100.0)
 HEAVY = (1e2, 1e4, 1e6)

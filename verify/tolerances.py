@@ -116,7 +116,7 @@ HIGH_DIMENSION = Tolerance(
     "sampling",
     "4,000 squared errors leave 2.2 % (one standard error) each, and D = 32 is some parts in a hundred from its limit",
 )
-STABLE = Tolerance(1e-2, "solver", "bisected twelve times between 0.2 and 10, over 400 steps of growth or decay")
+STABLE = Tolerance(1e-2, "solver", "bisected fourteen times between 0.2 and 40, over 100 steps of growth or decay")
 ORDER = Tolerance(
     0.2, "discretisation", "a slope fitted to three steps, each half the last, carries the next order of the largest"
 )

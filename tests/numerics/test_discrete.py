@@ -18,6 +18,7 @@ from iclflow.numerics.discrete import (
     later_merged_drop,
     later_separate_drop,
     modified_flow,
+    noisy_drop,
 )
 from iclflow.numerics.momentum import heavy_ball
 
@@ -96,3 +97,42 @@ def test_refusals():
         later_separate_drop(0.5, 0.3, 0.1, learning_rate=0.0)
     with pytest.raises(TypeError, match="point"):
         largest_stable_step(start())
+
+
+def test_noise_of_a_drop_on_sampled_descent():
+    """2,000 runs of SGD in one dimension, each step of each run on fresh sequences."""
+    task, start, level, batch, step = RegressionTask(eigenvalues=[1.0], context_length=8), 0.1, 0.3, 32, 0.025
+    derived = noisy_drop(task, 0, start=start, level=level, batch_size=batch, learning_rate=step)
+    rng, runs = np.random.default_rng(5), 2000
+    v, times = np.full(runs, start), np.full(runs, np.nan)
+    for count in range(1, 500):
+        w, x = rng.standard_normal((2, runs, batch))
+        S = rng.chisquare(8, (runs, batch)) / 8
+        before = v
+        v = v + 2 * step * ((w**2 * S * x**2).mean(1) * v**2 - (w**2 * S**2 * x**2).mean(1) * v**5)
+        passed = np.isnan(times) & (v >= level)
+        times[passed] = 2 * step * (count - 1 + (level - before[passed]) / (v - before)[passed])
+    assert times.std() == pytest.approx(derived.spread, rel=0.06)
+    assert times.mean() - derived.time == pytest.approx(
+        derived.delay, abs=4.5 * derived.spread / runs**0.5 + 0.1 * derived.delay
+    )
+
+
+def test_noise_shrinks_with_the_batch():
+    small, large = (
+        noisy_drop(TASK, 1, start=0.01, level=0.3, batch_size=size, learning_rate=0.05) for size in (10, 1000)
+    )
+    assert small.spread / large.spread == pytest.approx(10)
+    assert small.delay > large.delay > 0 and small.time == large.time
+
+
+def test_refusals_of_a_noisy_drop():
+    given = {"start": 0.1, "level": 0.3, "batch_size": 16, "learning_rate": 0.1}
+    with pytest.raises(ValueError, match="level must lie between"):
+        noisy_drop(TASK, 0, **{**given, "level": 2.0})
+    with pytest.raises(ValueError, match="direction must be an integer from 0 to 1"):
+        noisy_drop(TASK, 2, **given)
+    with pytest.raises(ValueError, match="noise_variance"):
+        noisy_drop(RegressionTask(eigenvalues=[0.5], context_length=4, noise_variance=0.1), 0, **given)
+    with pytest.raises(ValueError, match="eigenvalue must be a positive finite number"):
+        later_separate_drop(-0.5, 0.3, 0.1, learning_rate=0.1)

@@ -1,4 +1,4 @@
-"""(V8-modified), (V8-loss), (V8-drop), (V8-stable), (V8-noise): planted faults, and the noise of the force on sampled sequences."""
+"""(V8-modified), (V8-loss), (V8-drop), (V8-noise): planted faults, and the noise of the force on sampled sequences."""
 
 from dataclasses import replace
 
@@ -9,10 +9,9 @@ from iclflow.theory.equations import equation
 from iclflow.theory.notation import Lambda, M, N, lambda_
 from iclflow.theory.reduction import a
 from iclflow.theory.spectral import T
-from sympy import Rational, Symbol, Trace
+from sympy import Rational, Trace
 
-ENTRIES = ("V8-modified", "V8-loss", "V8-drop", "V8-stable", "V8-noise")
-b_d = Symbol("b_d", positive=True)
+ENTRIES = ("V8-modified", "V8-loss", "V8-drop", "V8-noise")
 
 
 @pytest.mark.parametrize("number", ENTRIES)
@@ -30,8 +29,6 @@ def test_entry_holds(number):
         ("V8-drop", "separate", lambda x: x.subs(v_0, 2 * v_0)),
         ("V8-drop", "separate", lambda x: x.subs(a, 2 * a)),
         ("V8-drop", "merged", lambda x: x.subs(u_0, 2 * u_0)),
-        ("V8-stable", "head", lambda x: x * Rational(2, 3)),
-        ("V8-stable", "pair", lambda x: x.subs(b_d, 2 * b_d)),
         ("V8-noise", "variance", lambda x: x.subs(N, N + 1)),
         ("V8-noise", "delay", lambda x: x.subs(P, 2 * P)),
         ("V8-noise", "spread", lambda x: x.subs(lambda_, 2 * lambda_)),

@@ -12,7 +12,7 @@ from sympy import Derivative, Function, Integral, Symbol, Trace, diff, exp, expa
 W, t = Function("W"), Symbol("t", real=True)
 
 
-@pytest.mark.parametrize("number", ("V8-ball", "V8-mass", "V8-energy"))
+@pytest.mark.parametrize("number", ["V8-ball", "V8-mass", "V8-energy"])
 def test_entry_holds(number):
     assert equation(number).holds()
 
