@@ -123,7 +123,7 @@ def slow_velocity() -> Any:
     },
     conditions=(
         STEP,
-        "f = -1/2 dL/dW; a dot is a derivative in t",
+        r"$f=-\frac12\partial\mathcal{L}/\partial W$; a dot is a derivative in t",
         "Of second order in h at fixed momentum, and in the square root of eta at fixed m, where 1 - mu shrinks with it",
         "Start: the velocity that makes the flow as late as heavy ball, which starts from rest",
         "Slow: where the mass is small against the times on which f changes; this is (V8-modified)",
@@ -136,8 +136,8 @@ def heavy_ball_flow() -> Derivation:
     slow = slow_velocity()
     require_zero(expand(slow.subs(m, mass) - modified_velocity()).doit())
     return Derivation.by(
-        Step("The weight of W_{n+1} - 2 W_n + W_{n-1} in heavy ball", second),
-        Step("The weight of W_{n+1} - W_{n-1}", first),
+        Step(r"The weight of $W_{n+1}-2W_n+W_{n-1}$ in heavy ball", second),
+        Step(r"The weight of $W_{n+1}-W_{n-1}$", first),
         Step("Divided by (1 - mu) h, the coefficient of the second derivative", mass, "m"),
         Step("In the step on the loss", factor(mass.subs(h, 2 * eta / (1 - mu))), part="mass"),
         Step("With that of the first derivative, which is 1", _f(_W) - m * diff(_path, _t, 2), part="flow"),
@@ -189,7 +189,7 @@ def time_by_inertia() -> tuple[Any, Any]:
     },
     conditions=(
         MASS,
-        "Escape: from a saddle that gradient flow leaves at the rate g, m W'' + W' = g W; a rate of at most g",
+        r"Escape: from a saddle that gradient flow leaves at the rate g, $m\ddot W+\dot W=gW$; a rate of at most g",
         "Rings: beside a minimum, along an eigenvector of the Hessian of L/2 with eigenvalue kappa, the weights swing about it for "
         "larger m (the flow) or eta (heavy ball, up to the bound of (V8-modified))",
         "Drop: the limit of a large mass, m v_0 lambda^2 far above 1, for a head v = k = q of separate attention from rest at a small v_0: "
@@ -206,14 +206,14 @@ def what_mass_does() -> Derivation:
     ball_edge = min(edges, key=lambda edge: edge.subs(mu, Rational(1, 4)))
     energy, time = time_by_inertia()
     return Derivation.by(
-        Step("The positive root of m z^2 + z = g", rate, part="escape"),
+        Step("The positive root of $mz^2+z=g$", rate, part="escape"),
         Step("At a small mass", series(rate, m, 0, 2).removeO()),
         Step("At a large mass, times the root of m", limit(rate * sqrt(m), m, oo)),
-        Step("m z^2 + z + kappa has complex roots from", flow_edge, part="flow rings"),
-        Step("Heavy ball beside a minimum, for z = 1 + growth a step and x = eta kappa", recursion),
-        Step("It has complex roots from", factor(ball_edge), part="ball rings"),
-        Step("Without friction m v'^2/2 is", energy),
-        Step("The integral of dv/v' from v_0 to infinity", time, part="drop"),
+        Step(r"The roots of $mz^2+z+\kappa$ are complex from", flow_edge, part="flow rings"),
+        Step(r"Heavy ball beside a minimum, for $z$ = 1 + growth a step and $x=\eta\kappa$", recursion),
+        Step("Its roots are complex from", factor(ball_edge), part="ball rings"),
+        Step(r"Without friction $m\dot v^2/2$ is", energy),
+        Step(r"The integral of $dv/\dot v$ from $v_0$ to infinity", time, part="drop"),
     )
 
 
@@ -263,7 +263,7 @@ def change_of_balance() -> dict[str, tuple[Any, Any]]:
         MASS,
         "On the flow (V8-ball), t in units of tau; any loss, for balance one that depends on the weights through the effective map",
         "Balance: $C_q=\\boldsymbol{k}_i^\\top\\boldsymbol{k}_i-\\boldsymbol{q}_i^\\top\\boldsymbol{q}_i$ and "
-        "$C_v=\\boldsymbol{k}_i^\\top\\boldsymbol{k}_i-v_i^2$, which gradient flow conserves (79) and momentum does not, unless the speeds agree",
+        "$C_v=\\boldsymbol{k}_i^\\top\\boldsymbol{k}_i-v_i^2$, conserved by gradient flow (79), and with momentum only where the speeds agree",
     ),
 )
 def energy_and_balance() -> Derivation:
@@ -271,8 +271,8 @@ def energy_and_balance() -> Derivation:
     (query, query_law), (value, value_law) = change_of_balance()["query"], change_of_balance()["value"]
     return Derivation.by(
         Step("Half the loss and the kinetic energy, with the accelerations put in", energy_loss(), part="energy"),
-        Step("The rate of k'k - q'q, with velocities for letters", query, r"\dot C_q"),
+        Step("The rate of $C_q$, with velocities for letters", query, r"\dot C_q"),
         Step("With the accelerations, the force drops out", query_law, part="query"),
-        Step("The rate of k'k - v^2", value, r"\dot C_v"),
+        Step("The rate of $C_v$", value, r"\dot C_v"),
         Step("With the accelerations", value_law, part="value"),
     )

@@ -154,9 +154,9 @@ def _characteristic(matrix: Any) -> Any:
     conditions=(
         r"Two eigendirections d and j; in D of them the zero point has $\gamma=|\boldsymbol{\Lambda}^2|$, with $\pm\gamma$ the only "
         "eigenvalues that are not zero",
-        r"Balanced weights, $\sum_iv_i^2=|\boldsymbol{B}_*|$, the root: rotating the heads puts all weights into one",
+        r"Balanced weights, $\sum_iv_i^2=|\boldsymbol{B}_*|$: rotating the heads puts all weights into one",
         "Entry: an entry (d, j) off the diagonal of the map; diagonal: the two along diagonal maps, in D dimensions the eigenvalues of "
-        "s (I + n n') K of (V7-tail), at most 2 s kappa_max",
+        r"$s(\boldsymbol{I}+\boldsymbol{n}\boldsymbol{n}^\top)\boldsymbol{K}$ of (V7-tail), at most $2s\kappa_{\max}$",
         STABLE,
     ),
 )
