@@ -5,6 +5,7 @@ paper averages, a time axis in other units, steps too large to follow the flow, 
 sequences instead of fresh ones, initial weights of another law. The measured curve is compared with each.
 """
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,7 @@ from scipy.optimize import fminbound
 from ..numerics.descent import gradient_descent
 from ..numerics.flow import gradient_flow
 from ..numerics.integration import FlowError
+from ..numerics.large_weights import LargeWeightsWarning
 from ..numerics.losses import QuadraticLoss, TwoSided
 from ..numerics.parametrization import vector_field
 from ..numerics.weights import SeparateWeights
@@ -161,7 +163,11 @@ class _Measured:
 
     def _from(self, population: QuadraticLoss, start: Callable[[float], SeparateWeights]) -> Callable[[float], Curve]:
         def curve(c: float) -> Curve:
-            return np.asarray(gradient_flow(population, start(c), t_end=self.t[-1], rtol=1e-6).loss_at(self.t))
+            with warnings.catch_warnings():
+                warnings.simplefilter(
+                    "ignore", LargeWeightsWarning
+                )  # a guess that is too large is told by its distance
+                return np.asarray(gradient_flow(population, start(c), t_end=self.t[-1], rtol=1e-6).loss_at(self.t))
 
         return curve
 
