@@ -263,7 +263,7 @@ def change_of_balance() -> dict[str, tuple[Any, Any]]:
         MASS,
         "On the flow (V8-ball), t in units of tau; any loss, for balance one that depends on the weights through the effective map",
         "Balance: $C_q=\\boldsymbol{k}_i^\\top\\boldsymbol{k}_i-\\boldsymbol{q}_i^\\top\\boldsymbol{q}_i$ and "
-        "$C_v=\\boldsymbol{k}_i^\\top\\boldsymbol{k}_i-v_i^2$, conserved by gradient flow (79), and with momentum only where the speeds agree",
+        "$C_v=\\boldsymbol{k}_i^\\top\\boldsymbol{k}_i-v_i^2$, conserved by gradient flow (79), with momentum only at equal speeds",
     ),
 )
 def energy_and_balance() -> Derivation:
