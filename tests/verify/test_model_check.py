@@ -14,6 +14,7 @@ from iclflow.theory.notation import D, Lambda, Lambda_hat, N, beta, matrix, sigm
 from iclflow.theory.two_steps import U, two_steps
 from iclflow.verify.data import draw_sequences
 from iclflow.verify.model_check import ModelNetwork, check_model
+from iclflow.verify.model_draw import draw
 from iclflow.verify.models import ReducedMerged
 from sympy import Rational
 
@@ -101,6 +102,19 @@ def test_network_reads_prompts_of_any_task(name):
     loss, point = model_loss(LINEAR, task, weights={U: START})
     assert abs(squares.mean() - loss.value(point)) < 4.5 * squares.std() / len(squares) ** 0.5
     ModelNetwork(two_steps(), VARIED["sphere"], {U: START})
+
+
+def test_the_query_is_drawn_by_the_law_of_the_tokens():
+    """On the sphere x_q' Lambda^-1 x_q is D, for every query; a law of the model's own takes its place."""
+    task = RegressionTask(eigenvalues=[0.5, 0.3], context_length=3, token_law=SphereTokens())
+
+    def lengths(model):
+        loss, _ = model_loss(model, task, weights={U: START})
+        query = draw(loss, {}, 100, generator())[x_q][..., 0]
+        return (query**2 / torch.tensor(task.eigenvalues)).sum(-1)
+
+    torch.testing.assert_close(lengths(LINEAR), torch.full((100,), 2.0, dtype=torch.float64))
+    assert lengths(Model(LINEAR.prediction, (U,), laws=(Gaussian(x_q, covariance=Lambda),))).std() > 1
 
 
 def test_network_counts_the_tokens_that_there_are():
