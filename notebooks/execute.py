@@ -19,7 +19,8 @@ WIDGET = "application/vnd.jupyter.widget-view+json"  # sliders come to life when
 
 def sources() -> list[Path]:
     """The text of every notebook, in order."""
-    return sorted(path for path in FOLDER.glob("*.py") if path.name[0].isdigit())
+    numbered = (path for path in FOLDER.glob("*.py") if path.name[0].isdigit())
+    return sorted(numbered, key=lambda path: int(path.name.partition("_")[0]))
 
 
 def read(source: Path) -> nbformat.NotebookNode:

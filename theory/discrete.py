@@ -82,7 +82,7 @@ def modified_velocity() -> Any:
     },
     conditions=(
         STEP,
-        "Next order: h^2; for more weights f f' is the Jacobian of f applied to f, minus the Hessian of L/2 on f",
+        "Next order: h^2; for more weights the last factors are the Jacobian of f applied to f, minus the Hessian of L/2 on f",
         "Heavy ball: started at rest it lags by h mu/(1 - mu) more, since its velocity builds up over 1/(1 - mu) steps",
         "Bound: along an eigenvector of the Hessian of L/2 with eigenvalue kappa a fixed point is stable for kappa h below it, "
         "so eta < 1/kappa, and eta < (1 + mu)/kappa with momentum",
