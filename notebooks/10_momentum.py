@@ -93,7 +93,7 @@ with themed() as theme:
     )
     apart = {}
     for (eta, momentum), color in zip(
-        ((0.1, 0.6), (0.02, 0.95), (0.001, 0.997)), SERIES, strict=False
+        ((0.1, 0.6), (0.02, 0.95), (0.05, 0.95)), SERIES, strict=False
     ):
         mass = heavy_ball_mass(eta, momentum)
         steps = round(120 * (1 - momentum) / (2 * eta))
