@@ -85,7 +85,7 @@ def integrate(
     ``scipy.integrate``, LSODA by default (DOP853 above 1000 weights).
 
     Raises ``ValueError`` or ``TypeError`` for bad arguments (an initial array that is missing or of another shape than its symbol says, a
-    constant without a value) and ``FlowError`` if the solver fails.
+    constant without a value, weights whose loss is not finite) and ``FlowError`` if the solver fails.
     """
     t_end, tau, rtol = positive_number("t_end", t_end), positive_number("tau", tau), positive_number("rtol", rtol)
     if rtol < SMALLEST_RTOL:
@@ -94,7 +94,8 @@ def integrate(
     method = method or ("LSODA" if state.size <= IMPLICIT_SIZE else "DOP853")
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
-    scale = float(np.sqrt(np.mean(state**2)))
+    largest = float(np.abs(state).max()) or 1.0
+    scale = largest * float(np.sqrt(np.mean((state / largest) ** 2)))  # whose square may overflow
     smallest = rtol * (scale or 1.0) if atol is None else positive_number("atol", atol)
     rounding = 10 * float(np.finfo(float).eps)  # the velocity is known to about this fraction of its terms
 

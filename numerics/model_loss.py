@@ -160,11 +160,19 @@ def model_loss(
     constants: Mapping[Any, object] | None = None,
     name: str = "weights",
 ) -> tuple[ModelLoss, Float[np.ndarray, " P"]]:
-    """The loss of ``model`` on ``task`` for weights shaped like these, and these weights flat."""
+    """The loss of ``model`` on ``task`` for weights shaped like these, and these weights flat; ``ValueError`` where it is not finite."""
     arrays = weight_arrays(model, task, weights, name)
     shapes = {weight: array.shape for weight, array in arrays.items()}
     loss = ModelLoss(model, task, shapes, dict(constants or {}))
-    return loss, np.concatenate([array.ravel() for array in arrays.values()])
+    flat = np.concatenate([array.ravel() for array in arrays.values()])
+    try:
+        with np.errstate(all="ignore"):
+            value = loss.value(flat)
+    except (ArithmeticError, np.linalg.LinAlgError) as error:
+        raise ValueError(f"{name} must have a finite loss, got an error in it: {error}") from None
+    if not np.isfinite(value):
+        raise ValueError(f"{name} must be small enough for a finite loss, got the loss {value}")
+    return loss, flat
 
 
 def weight_arrays(

@@ -9,26 +9,32 @@ Lambda^2 - (1 + 1/N) Lambda^2 U Lambda - 1/N tr(Lambda) Lambda U Lambda
 The loss is L = E(y_q - prediction)^2 over the laws of the data, the flow tau dW/dt = -1/2 dL/dW, equations (9) and (10).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Number
 from types import MappingProxyType
 from typing import Any
 
-from sympy import Symbol
+from sympy import Expr, Float, Function, NumberSymbol, Sum, Symbol, sympify
+from sympy.core.numbers import ImaginaryUnit
 from sympy.matrices.expressions import MatrixSymbol
 
 from . import words
 from .calculus import gradient
-from .laws import PAPER_LAWS, Law, SampleCovariance
+from .laws import PAPER_LAWS, Law, Mixture, SampleCovariance
 from .moments import expect
-from .notation import D, Lambda, N, y_q
-from .trace_algebra import TracePolynomial
+from .notation import D, Lambda, N, matrix, y_q
+from .trace_algebra import SUPPORTED, TracePolynomial
 
 __all__ = ["KNOWN", "Model"]
 
 # What every task gives a value to.
 KNOWN = frozenset((Lambda, N, D))
+INSTEAD = (
+    "expand it in powers, such as exp(z) to 1 + z + z**2/2 with z = TracePolynomial(beta.T * U * x_q), or train a PyTorch module of your "
+    "own by train of iclflow.verify.training, which needs no formula"
+)
 
 
 @dataclass(frozen=True)
@@ -40,8 +46,9 @@ class Model:
     further random symbols, or other laws than the paper's (2)-(4), (28), (30). ``constants``: fixed symbols, given a value when numbers
     are computed. ``target``: what is predicted, y_q = w' x_q unless told otherwise.
 
-    Raises ValueError for a prediction that is not a polynomial or not a scalar, for a weight that is not in the prediction, and for a
-    symbol that is none of the above.
+    Raises ValueError for a prediction that is not a polynomial or not a scalar, for a weight that is not in the prediction, for a
+    constant that is nowhere, for a symbol that is none of the above, and for a weight or constant that is, or is called as, a letter of
+    the task, the data or a law; TypeError for what is no expression and no symbol.
     """
 
     prediction: Any
@@ -59,42 +66,77 @@ class Model:
         for law in self.laws:
             if not isinstance(law, Law):
                 raise TypeError(f"laws must hold laws (Gaussian, SampleCovariance, Fixed, Mixture), got {law!r}")
-        self._check_weights()
-        self._check_letters()
-
-    def _check_weights(self) -> None:
+        for name in ("weights", "constants"):
+            self._check_own(name, getattr(self, name))
         if not self.weights:
             raise ValueError("weights must name at least one symbol to learn, got none")
-        names = [str(weight) for weight in self.weights]
+        self._check_use()
+        self._check_names()
+        self._check_letters()
+
+    def _check_own(self, name: str, symbols: tuple) -> None:
+        """Each is a symbol of the model's own, once."""
+        for symbol in symbols:
+            if not isinstance(symbol, (Symbol, MatrixSymbol)):
+                raise TypeError(f"{name} must be symbols, e.g. matrix('U', D) of theory.notation, got {symbol!r}")
+            if symbol in KNOWN:
+                raise ValueError(f"{name} must not hold {symbol}, to which the task gives its value: set it there")
+            if symbol in self.random:
+                raise ValueError(
+                    f"{name} must not hold {symbol}, which has a law: take another symbol"
+                    + (f", and laws=(Fixed({symbol}, other),) to hold {symbol} at it" if name == "constants" else "")
+                )
+        names = [str(symbol) for symbol in symbols]
         if len(set(names)) < len(names):
-            raise ValueError(f"weights must have names of their own, got {names}")
+            raise ValueError(f"{name} must have names of their own, got {names}")
+
+    def _check_use(self) -> None:
         for weight in self.weights:
-            if not isinstance(weight, (Symbol, MatrixSymbol)):
-                raise TypeError(f"weights must be symbols, e.g. matrix('U', D) of theory.notation, got {weight!r}")
-            if weight in self.random or weight in KNOWN or weight in self.constants:
-                raise ValueError(f"weights must not hold {weight}, which the task, a law or constants already fix")
+            if weight in self.constants:
+                raise ValueError(
+                    f"weights must not hold {weight}, which constants hold too: leave it out of one of them"
+                )
             if weight not in self.prediction.free_symbols:
                 raise ValueError(
                     f"weights holds {weight}, on which the prediction {self.prediction} does not depend: "
                     "use it there (the same symbol, of the same shape), or take it out of weights"
                 )
+        for constant in self.constants:
+            if constant not in self.letters:
+                raise ValueError(
+                    f"constants holds {constant}, on which neither the prediction {self.prediction} nor the target and their laws depend: "
+                    "use it there (the same symbol, of the same shape), or take it out of constants"
+                )
+
+    def _check_names(self) -> None:
+        """No two symbols share a name, by which a formula tells them apart."""
+        named: dict[str, Any] = {}
+        for symbol in (*KNOWN, *self.random, *self.weights, *self.constants, *self.letters):
+            other = named.setdefault(str(symbol), symbol)
+            if other != symbol:
+                raise ValueError(
+                    f"{symbol} must be the name of one symbol, got two, a {_kind(other)} and a {_kind(symbol)}: if yours is to be that of "
+                    "the task or the data, import it from iclflow.theory.notation; if not, call it by another name"
+                )
 
     def _check_letters(self) -> None:
-        used = set(self.prediction.free_symbols | self.target.free_symbols)
-        for _ in self.random:  # each pass reaches laws one level further in
-            used |= set().union(*(self.random[s].parents for s in used & self.random.keys()))
-        unknown = used - set(self.weights) - self.random.keys() - KNOWN - set(self.constants)
+        unknown = self.letters - set(self.weights) - self.random.keys() - KNOWN - set(self.constants)
         if unknown:
             one = min(unknown, key=str)
-            law = (
-                f"SampleCovariance({one}, Lambda, N)"
-                if getattr(one, "is_symmetric_letter", False)
-                else f"Gaussian({one})"
-            )
+            law = ""
+            if getattr(one, "is_symmetric_letter", False):
+                law = f"give its law, e.g. laws=(SampleCovariance({one}, Lambda, N),), or "
+            elif isinstance(one, MatrixSymbol) and one.shape[1] == 1:
+                law = f"give its law, e.g. laws=(Gaussian({one}),), or "
             raise ValueError(
-                f"{one} has no law, is no weight and no constant, but the loss depends on it: give its law, e.g. laws=({law},), "
-                f"or add it to weights (to learn it) or to constants (to give its value later)"
+                f"{one} has no law, is no weight and no constant, but the loss depends on it: "
+                f"{law}add it to weights (to learn it) or to constants (to give its value later)"
             )
+
+    @cached_property
+    def letters(self) -> frozenset:
+        """The symbols on which the loss depends."""
+        return letters_of(self, self.random)
 
     @cached_property
     def random(self) -> Mapping[Any, Any]:
@@ -133,14 +175,53 @@ class Model:
         return self._flow
 
 
+def _kind(symbol) -> str:
+    shape = getattr(symbol, "shape", None)
+    return f"matrix of shape {shape}" if shape else "number"
+
+
+def letters_of(model: Model, laws: Mapping[Any, Any]) -> frozenset:
+    """The symbols on which the loss of a model depends under these laws."""
+    used = set(model.prediction.free_symbols | model.target.free_symbols)
+    for _ in laws:  # each pass reaches laws one level further in
+        used |= set().union(*(_stated_with(laws[symbol]) for symbol in used & laws.keys()))
+    return frozenset(used)
+
+
+def _stated_with(law) -> Iterator:
+    yield from law.parents
+    if isinstance(law, SampleCovariance):
+        yield from law.samples.free_symbols
+        if law.fourth_moment is not None:
+            some = matrix("any matrix", law.symbol.shape[0])
+            yield from law.fourth_moment(TracePolynomial(some)).free_symbols - {some}
+    if isinstance(law, Mixture):
+        for share, part in law.parts:
+            yield from share.free_symbols
+            yield from _stated_with(part)
+
+
 def _scalar(name: str, expression) -> TracePolynomial:
+    if not isinstance(expression, (Expr, TracePolynomial, Number)):
+        read = "; read text by parse of iclflow.theory.grammar" if isinstance(expression, str) else ""
+        raise TypeError(f"{name} must be an expression such as beta.T * U * x_q, got {expression!r}{read}")
     try:
         polynomial = TracePolynomial(expression)
     except ValueError as error:
-        raise ValueError(f"{name} must be a polynomial in the data and the weights: {error}") from None
+        raise ValueError(f"{name} must {_unread(sympify(expression), str(error))}") from None
     if polynomial.shape is not None:
         raise ValueError(
             f"{name} must be one number for each sequence, such as beta.T * U * x_q, "
             f"got the matrix {polynomial} of shape {polynomial.shape}"
         )
     return polynomial
+
+
+def _unread(expression, problem: str) -> str:
+    """What an expression must be that is no trace polynomial."""
+    if problem.endswith(SUPPORTED):
+        entry = expression.has(Sum) and not expression.has(Function)  # of a product: the problem says how to write it
+        return f"be a polynomial in the data and the weights: {problem}" + ("" if entry else f"; {INSTEAD}")
+    if expression.atoms(Float, NumberSymbol, ImaginaryUnit):
+        return f"have rational coefficients: {problem}, or as a symbol of constants, whose value is given later"
+    return f"be an expression such as beta.T * U * x_q: {problem}"

@@ -28,7 +28,7 @@ from . import words
 from .calculus import substitute
 from .coefficients import multiply_scalars, scalar_of
 from .laws import Fixed, Gaussian, Law, SampleCovariance
-from .model import Model
+from .model import Model, letters_of
 from .moments import expect
 from .notation import D, Lambda, Lambda_hat, Lambda_q, N, beta, sigma, symmetric_matrix, w, x_q, y_q
 from .population import Sigma_w, noise_q, zeta
@@ -77,7 +77,7 @@ def _on_task(model: Model, variations: frozenset[str], cumulants: int | None) ->
         added, parameters, hidden = _laws(variation, model, cumulants)
         laws, letters = [*laws, *added], [*letters, *parameters]
         _refuse_taken(model, variation, parameters, hidden)
-    stated = replace(model, laws=(*laws, *model.laws), constants=tuple(dict.fromkeys((*model.constants, *letters))))
+    stated = replace(model, laws=(*laws, *model.laws), constants=_constants(model, laws, letters))
     if "token_law" in variations:
         _require_known_moments(stated, query=x_q not in own)
     return stated
@@ -119,6 +119,12 @@ def _fourth_moment(cumulants: int | None):
         return total
 
     return moment
+
+
+def _constants(model: Model, laws: Iterable[Law], parameters: Iterable) -> tuple:
+    """Those of the model, and the task's parameters on which its loss depends."""
+    used = letters_of(model, {**model.random, **{law.symbol: law for law in laws}})
+    return tuple(dict.fromkeys((*model.constants, *(one for one in parameters if one in used))))
 
 
 def _refuse_taken(model: Model, variation: str, parameters: Iterable, hidden: Iterable) -> None:

@@ -164,7 +164,9 @@ class TracePolynomial:
             codes = [code for _, _, word in self.terms for code in word]
             sizes = {*self.shape, *map(words.rows, codes), *map(words.columns, codes)}
             if len(self.terms) != 1 or len(sizes) != 1 or any(traces for _, traces, _ in self.terms):
-                raise ValueError(f"cannot invert ({self}): only a product of square matrix symbols has an inverse here")
+                raise ValueError(
+                    f"cannot invert ({self}): only a product of square matrix symbols has an inverse here; supported: {SUPPORTED}"
+                )
             (((scalars, _, word), number),) = self.terms.items()
             inverse, coefficient = words.inverse(word), {scalars: number}
         terms: Terms = {(scalars, (), inverse): number for scalars, number in reciprocal(coefficient).items()}

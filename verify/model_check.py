@@ -14,6 +14,7 @@ r"""Your own model in PyTorch: its prediction on sampled sequences, and on promp
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -63,8 +64,12 @@ def check_model(
 
     Raises ``ValueError`` or ``TypeError`` for bad arguments, as ``integrate`` does.
     """
-    if count < 2 * BATCHES:
-        raise ValueError(f"count must be at least {2 * BATCHES}, got {count!r}")
+    if isinstance(count, bool) or not isinstance(count, Integral) or count < 2 * BATCHES:
+        raise ValueError(f"count must be an integer of at least {2 * BATCHES}, got {count!r}")
+    if not isinstance(generator, torch.Generator):
+        raise TypeError(
+            f"generator must be a torch.Generator, such as torch.Generator().manual_seed(0), got {generator!r}"
+        )
     loss, flat = model_loss(model, task, weights=weights, constants=constants)
     parameters = {
         weight: torch.tensor(part, dtype=torch.float64, requires_grad=True)

@@ -96,6 +96,29 @@ def test_initial_weights_that_do_not_fit(initial, words):
         integrate(RANK_TWO, TASK, initial=initial, t_end=1.0)
 
 
+@pytest.mark.parametrize(
+    ("prediction", "start", "words"),
+    [
+        (beta.T * U * x_q, {U: 1e200 * np.eye(3)}, "initial must be small enough for a finite loss, got the loss inf"),
+        (
+            beta.T * U.inv() * x_q,
+            {U: np.zeros((3, 3))},
+            "initial must have a finite loss, got an error in it: Singular",
+        ),
+        (beta.T * x_q / (1 + v), {v: -1.0}, "initial must .*finite loss"),
+    ],
+)
+def test_initial_weights_without_a_finite_loss(prediction, start, words):
+    with pytest.raises(ValueError, match=words):
+        integrate(Model(prediction, tuple(start)), TASK, initial=start, t_end=1.0)
+
+
+def test_weights_whose_square_overflows():
+    """A vanishing inverse: nothing moves, and nothing warns."""
+    run = integrate(Model(beta.T * U.inv() * x_q, (U,)), TASK, initial={U: 1e200 * np.eye(3)}, t_end=1.0)
+    np.testing.assert_allclose(run.loss, TASK.eigenvalues.sum())
+
+
 def test_loss_that_does_not_exist():
     """A context shorter than D has no inverse."""
     short = RegressionTask(eigenvalues=[1.0, 0.5, 0.2], context_length=2)

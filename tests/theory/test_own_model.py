@@ -5,16 +5,19 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from iclflow.theory import Fixed, Gaussian, TracePolynomial, expect, explicit, substitute
+from iclflow.theory import Fixed, Gaussian, Mixture, SampleCovariance, TracePolynomial, expect, explicit, substitute
 from iclflow.theory.equations import equation
 from iclflow.theory.model import Model
 from iclflow.theory.notation import D, Lambda, Lambda_hat, N, beta, matrix, sigma, symmetric_matrix, vector, w, x_q, y_q
 from iclflow.theory.task import force
 from iclflow.theory.two_steps import U, two_steps
-from sympy import Symbol, Trace, exp
+from sympy import Identity, MatrixSymbol, Symbol, Trace, ZeroMatrix, exp
 
 ENTRIES = ("V10-steps", "V10-error", "V10-white", "V10-start")
 V, K, zeta = matrix("V", D), matrix("K", D, 2), vector("zeta", D)
+v, P = Symbol("v", positive=True), Symbol("P", integer=True, positive=True)
+LONGER = SampleCovariance(Lambda_hat, Lambda, P)
+SOMETIMES = Mixture(((v, Gaussian(w)), (1 - v, Fixed(w, ZeroMatrix(D, 1)))))
 
 
 @pytest.mark.parametrize("number", ENTRIES)
@@ -108,6 +111,56 @@ def test_inverse_needs_full_rank():
         ({"prediction": beta.T * U * x_q, "weights": ()}, "at least one symbol"),
         ({"prediction": beta.T * U * x_q, "weights": (U, w)}, "weights must not hold w"),
         ({"prediction": beta.T * U * x_q, "weights": (U, matrix("U", D, D))}, "names of their own"),
+        (
+            {"prediction": beta.T * U * x_q, "weights": (U,), "constants": (Lambda,)},
+            "must not hold Lambda, to which the task",
+        ),
+        (
+            {"prediction": beta.T * U * x_q / N, "weights": (U,), "constants": (N,)},
+            "constants must not hold N, to which the task",
+        ),
+        (
+            {"prediction": beta.T * U * x_q, "weights": (U,), "constants": (w,)},
+            r"must not hold w.*laws=\(Fixed\(w, other\),\)",
+        ),
+        ({"prediction": beta.T * U * x_q, "weights": (U,), "constants": (V,)}, "constants holds V, on which neither"),
+        ({"prediction": beta.T * U * x_q, "weights": (U,), "constants": (U,)}, "U, which constants hold too"),
+        (
+            {"prediction": beta.T * U * V * x_q, "weights": (U,), "constants": (V, V)},
+            "constants must have names of their own",
+        ),
+        (
+            {"prediction": beta.T * matrix("w", D) * x_q, "weights": (matrix("w", D),)},
+            r"w must be the name of one symbol.*\(D, 1\).*\(D, D\)",
+        ),
+        (
+            {"prediction": Symbol("N") * beta.T * U * x_q, "weights": (U,), "constants": (Symbol("N"),)},
+            "N must be the name of one",
+        ),
+        (
+            {"prediction": beta.T * U * MatrixSymbol("x_q", D, 1), "weights": (U,)},
+            "import it from iclflow.theory.notation",
+        ),
+        (
+            {"prediction": beta.T * U * x_q + v * beta.T * x_q, "weights": (U,)},
+            "v has no law, .*depends on it: add it to weights",
+        ),
+        ({"prediction": beta.T * U * x_q, "weights": (U,), "laws": (LONGER,)}, "P has no law"),
+        ({"prediction": beta.T * U * x_q, "weights": (U,), "laws": (SOMETIMES,)}, "v has no law"),
+        (
+            {"prediction": 0.5 * beta.T * U * x_q, "weights": (U,)},
+            "^prediction must have rational coefficients.*symbol of constants",
+        ),
+        ({"prediction": 0.5, "weights": (U,)}, "^prediction must have rational coefficients"),
+        (
+            {"prediction": exp(v) * beta.T * U * x_q, "weights": (U, v)},
+            "polynomial.*expand it in powers.*train of iclflow.verify.training",
+        ),
+        (
+            {"prediction": beta.T * (U + Lambda_hat).I * x_q, "weights": (U,)},
+            "polynomial.*cannot invert.*expand it in powers",
+        ),
+        ({"prediction": (beta.T * U * x_q)[0, 0], "weights": (U,)}, r"as a 1 x 1 product, x.T\*A\*y; supported[^;]*$"),
     ],
 )
 def test_refusals_say_what_to_do(arguments, words):
@@ -115,8 +168,44 @@ def test_refusals_say_what_to_do(arguments, words):
         Model(**arguments)
 
 
+@pytest.mark.parametrize("prediction", [None, np.eye(2), lambda U: U, "beta.T * U * x_q"])
+def test_a_prediction_that_is_no_expression(prediction):
+    with pytest.raises(TypeError, match="prediction must be an expression such as"):
+        Model(prediction, (U,))
+    with pytest.raises(TypeError, match="target must be an expression such as"):
+        Model(beta.T * U * x_q, (U,), target=prediction)
+
+
+def test_constants_may_stand_in_laws_alone():
+    """In a number of samples, a share of a mixture, a fourth moment."""
+    kappa = Symbol("kappa", positive=True)
+    tokens = SampleCovariance(
+        Lambda_hat,
+        Lambda,
+        N,
+        fourth_moment=lambda A: kappa * (Lambda * (A + A.T) * Lambda + (A * Lambda).trace() * Lambda),
+    )
+    for law, constant in ((LONGER, P), (SOMETIMES, v), (tokens, kappa)):
+        assert constant in Model(beta.T * U * x_q, (U,), laws=(law,), constants=(constant,)).loss().free_symbols
+
+
+def test_an_offset_is_a_number_times_the_identity():
+    """Three ways to write it, and the trace of a weight."""
+    losses = [
+        Model(prediction, (U, v)).loss()
+        for prediction in (
+            beta.T * U * x_q + v * Identity(1),
+            TracePolynomial(beta.T * U * x_q) + v,
+            Trace(beta.T * U * x_q) + v,
+        )
+    ]
+    assert losses == 3 * [Model(beta.T * U * x_q, (U,)).loss() + v**2]
+
+
 def test_refuses_wrong_types():
     with pytest.raises(TypeError, match="weights must be symbols"):
         Model(beta.T * U * x_q, (TracePolynomial(U),))
+    with pytest.raises(TypeError, match=r"constants must be symbols, e\.g\. matrix.* got 'A'"):
+        Model(beta.T * U * matrix("A", D) * x_q, (U,), constants=("A",))
     with pytest.raises(TypeError, match="laws must hold laws"):
         Model(beta.T * U * x_q, (U,), laws=("Gaussian",))

@@ -46,6 +46,8 @@ def test_the_parameters_become_constants():
     assert on_task(LINEAR, EVERYTHING).constants == (sigma, Lambda_q, Sigma_w)
     assert on_task(LINEAR, {"token_law"}).constants == (kappa,)
     assert on_task(LINEAR, {"token_law"}, 2).constants == (*cumulant(0), *cumulant(1))
+    own = Model(beta.T * U * beta, (U,), target=w.T * Lambda * w)  # which has neither noise nor a query
+    assert on_task(own, {"query_covariance", "task_covariance"}).constants == (Sigma_w,)
 
 
 def test_noise_is_averaged_over_the_tokens_that_there_are():

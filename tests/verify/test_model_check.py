@@ -149,13 +149,25 @@ def test_network_reads_the_prompt():
 def test_network_refuses_what_a_prompt_hides():
     with pytest.raises(ValueError, match="got w in its prediction"):
         ModelNetwork(Model(w.T * U * x_q, (U,)), TASK, {U: START})
-    with pytest.raises(ValueError, match="count must be at least"):
+    with pytest.raises(ValueError, match="count must be an integer of at least 128, got 10"):
         check_model(two_steps(), TASK, weights={U: START}, count=10, generator=generator())
     A = matrix("A", D)
     odd = SampleCovariance(Lambda_hat, A * A.T, N, fourth_moment=lambda inner: inner)
     model = Model(beta.T * U * x_q, (U,), laws=(odd,), constants=(A,))
     with pytest.raises(ValueError, match="fourth moment of its own"):
         check_model(model, TASK, weights={U: START}, constants={A: np.eye(2)}, count=200, generator=generator())
+
+
+@pytest.mark.parametrize("given", [None, 0, np.random.default_rng(0)])
+def test_a_generator_of_its_own_is_needed(given):
+    with pytest.raises(TypeError, match=r"generator must be a torch\.Generator, such as"):
+        check_model(LINEAR, TASK, weights={U: START}, count=128, generator=given)
+
+
+@pytest.mark.parametrize("count", [1e4, "128", True, None, 0])
+def test_a_count_is_an_integer(count):
+    with pytest.raises(ValueError, match="count must be an integer of at least 128, got"):
+        check_model(LINEAR, TASK, weights={U: START}, count=count, generator=generator())
 
 
 def test_the_documented_example_runs(capsys):
