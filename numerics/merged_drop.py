@@ -1,5 +1,7 @@
 r"""The drop of merged attention for any covariance (V7): bounds for its time, how much it learns, and how slow the rest is.
 
+s is the size of B = s n; half of the drop is half of the loss's fall along the ray of Lambda^2, from its start to its least loss.
+
 The balanced flow starts from B = s_0 c/gamma with c = Lambda^2, as small initial weights lead to it: see ``effective_start`` of
 :mod:`~iclflow.numerics.balanced`. Its curve is ``balanced_curve``; here are the formulas.
 """
@@ -10,13 +12,17 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import expit
 
+from ..theory.drop_bounds import k_S, psi
 from ..theory.equations import equation
-from ..theory.merged_drop import kappa_max, kappa_min
+from ..theory.merged_drop import k, k_2, kappa_max, kappa_min
 from ..theory.notation import tau as tau_
 from ..theory.reduction import gamma as gamma_
 from ..theory.reduction import s as s_
 from ..theory.sigmoid import s_0
+from ..theory.turning import c_d, r, x
+from ..theory.turning import kappa as kappa_d
 from ._checks import positive_number
 from .compile import compile_expression
 from .tasks import SPECTRAL, RegressionTask, paper_task
@@ -54,25 +60,78 @@ class MergedDrop:
         return float(self.kappa.max() / self.kappa.min())
 
     @property
-    def begun(self) -> float:
-        """s_1 = gamma/(4 kappa_max), up to which the bounds for the time hold: the drop has begun."""
-        return self.gamma / (4 * float(self.kappa.max()))
+    def mean(self) -> float:
+        """k, the mean of kappa along the ray."""
+        return float(self.weights @ self.kappa)
 
-    def time_bounds(self, start: float, *, tau: float = 1.0) -> tuple[float, float]:
-        """The earliest and the latest time at which s reaches ``begun`` from s_0 = ``start`` (V7-time), 0.15 tau/gamma apart at most.
+    @property
+    def middle(self) -> float:
+        """gamma/(2k), half the size at which the loss on the ray is least: as far as that the bounds of ``time_bounds`` hold."""
+        return self.gamma / (2 * self.mean)
 
-        Raises ``ValueError`` for a start that is not below ``begun``.
+    def time_bounds(self, start: float, size: float | None = None, *, tau: float = 1.0) -> tuple[float, float]:
+        """The earliest and the latest time at which s reaches ``size``, by default ``middle``, from ``start`` on the ray (V7-time).
+
+        They are 0.35 tau/gamma apart at most. Raises ``ValueError`` unless start < size <= middle.
         """
         start, tau = positive_number("start", start), positive_number("tau", tau)
-        if start >= self.begun:
-            raise ValueError(f"start must be below {self.begun:.6g}, where the drop has begun, got {start!r}")
-        at = (self.begun, start, self.gamma, self.kappa.min(), self.kappa.max(), tau)
-        return float(_bound("earliest")(*at)), float(_bound("latest")(*at))
+        size = self.middle if size is None else positive_number("size", size)
+        if not start < size <= self.middle:
+            raise ValueError(f"size must be above start = {start!r} and at most {self.middle:.6g}, got {size!r}")
+        values = {s_: size, s_0: start, gamma_: self.gamma, k: self.mean, tau_: tau}
+        values[k_S] = self._smallest_mean(_number("V7-time", "S", values))
+        return _number("V7-time", "earliest", values), _number("V7-time", "latest", values)
+
+    def half_bounds(self, start: float, *, tau: float = 1.0) -> tuple[float, float]:
+        """The earliest and the latest time to half of the drop from s_0 = ``start`` on the ray (V7-half), 0.25 tau/gamma apart at most.
+
+        Raises ``ValueError`` for a start of half the middle or more, at which half of the fall may be over.
+        """
+        start, tau = positive_number("start", start), positive_number("tau", tau)
+        if start >= self.middle / 2:
+            raise ValueError(f"start must be below {self.middle / 2:.6g}, half the middle of the drop, got {start!r}")
+        values = {s_0: start, gamma_: self.gamma, k: self.mean, tau_: tau}
+        smallest = self._smallest_mean(_number("V7-half", "S", values))
+        values[psi] = np.sqrt(1 - smallest / (2 * self.mean))
+        return _number("V7-half", "earliest", values), _number("V7-half", "latest", values)
+
+    def _smallest_mean(self, travelled: float) -> float:
+        """k_S, with the weights c_d^2 exp(-2 kappa_d S)."""
+        tilted = self.weights * np.exp(-2 * travelled * (self.kappa - self.kappa.min()))
+        return float(tilted @ self.kappa / tilted.sum())
+
+    def learned(self, times: Float[np.ndarray, "*T"] | float) -> Float[np.ndarray, "*T"]:
+        """The share of the loss's whole fall that is learned by ``times``, from the middle of the drop in tau/gamma (V7-turn).
+
+        To leading order: on the ray the sigmoid says when, and each direction turns in its growth. Where the spectrum is wide the curve
+        comes to rest at ``share``, where it is narrow it goes on to 1 within the drop.
+        """
+        moments = np.asarray(times, dtype=float)
+        if not np.isfinite(moments).all():
+            raise ValueError(f"times must be finite, got {times!r}")
+        fall = [self._learned(float(expit(2 * moment))) for moment in moments.ravel()]
+        return np.reshape(fall, moments.shape) * self.share
+
+    def _learned(self, part: float) -> float:
+        """The fall of the loss in units of what the ray holds, where the sigmoid has the part given of its height."""
+        ratio, fall = _turn()
+        at = (self.kappa, self.mean, part)
+        ratios = np.array([float(ratio(value, self.mean, part)) for value in self.kappa])
+        return float(fall(np.sqrt(self.weights), *at, ratios).sum()) * self.mean
 
     @property
     def share(self) -> float:
-        """The share of the loss's whole fall that the ray of c, one drop, reaches at best (V7-share)."""
-        return 1.0 / float((self.weights @ self.kappa) * (self.weights @ (1 / self.kappa)))
+        """The share of the loss's whole fall that the ray of c holds (V7-share): where the drop of a wide spectrum comes to rest."""
+        return 1.0 / float(self.mean * (self.weights @ (1 / self.kappa)))
+
+    @property
+    def further(self) -> float:
+        """The fall of the loss that goes on at the end of the ray, in tau/gamma and of what the ray holds (V7-share).
+
+        Where it is small, as for eigenvalues 10 : 1 (0.0002), the drop comes to rest at ``share``; for 3 : 2 : 1 (0.2) it does not.
+        """
+        values = {gamma_: 1.0, k: self.mean, k_2: float(self.weights @ self.kappa**2)}
+        return _number("V7-share", "on", values) / _number("V7-share", "fall", values)
 
     @property
     def least_share(self) -> float:
@@ -90,6 +149,17 @@ class MergedDrop:
         return size * np.linalg.eigvalsh(shape)
 
 
+def _number(number: str, part: str, values: dict[Any, float]) -> float:
+    formula = equation(number).statement[part]
+    return float(compile_expression(formula, tuple(values))(*values.values()))
+
+
 @cache
-def _bound(part: str) -> Any:
-    return compile_expression(equation("V7-time").statement[part], (s_, s_0, gamma_, kappa_min, kappa_max, tau_))
+def _turn() -> tuple[Any, Any]:
+    """r_d, and the fall in one direction."""
+    parts = equation("V7-turn").statement
+    arguments = (kappa_d, k, x)
+    return (
+        compile_expression(parts["r"], arguments, backend="mpmath"),
+        compile_expression(parts["fall"], (c_d, *arguments, r)),
+    )

@@ -66,6 +66,8 @@ SECTIONS = (
     "stable_steps",
     "momentum",
     "merged_drop",
+    "drop_bounds",
+    "turning",
     "two_steps",
     "rank_plateaus",
     "population",
