@@ -3,9 +3,11 @@
 Not imported here: ``iclflow.numerics.precision`` (50 digits and enclosures), ``iclflow.numerics.results`` (xarray datasets).
 """
 
+from .balanced import BalancedCurve, balanced_curve, effective_start, predict_merged_curve
 from .blocks import FullMergedWeights, FullSeparateWeights
 from .compile import compile_expression
 from .descent import gradient_descent
+from .discrete import largest_stable_step, modified_flow
 from .ensemble import Ensemble
 from .five_weights import FiveWeights
 from .flow import gradient_flow
@@ -20,9 +22,20 @@ from .landscape import (
     separate_fixed_points,
 )
 from .losses import QuadraticLoss
+from .merged_drop import MergedDrop
 from .model_flow import ModelTrajectory, integrate
 from .moments import SampleMoments, sequences
+from .momentum import MassiveTrajectory, flow_with_mass, heavy_ball, heavy_ball_flow
 from .networks import ConvolutionalNetwork, TwoLayerNetwork
+from .optimality import (
+    SampledRisk,
+    bayes_bounds,
+    crossover_length,
+    least_squares_risk,
+    linear_attention_risk,
+    risk_limits,
+    sampled_risks,
+)
 from .parametrization import Parametrization
 from .plateaus import Plateaus, find_plateaus, read_curve
 from .prediction import CurvePrediction, predict_curve
@@ -54,7 +67,14 @@ __all__ = [
     # The methods, and what they return
     "gradient_flow",
     "gradient_descent",
+    "heavy_ball",
+    "heavy_ball_flow",
+    "flow_with_mass",
+    "modified_flow",
+    "balanced_curve",
     "Trajectory",
+    "MassiveTrajectory",
+    "BalancedCurve",
     "Statistics",
     "FlowError",
     "Ensemble",
@@ -71,6 +91,17 @@ __all__ = [
     "SilentHead",
     "predict_curve",
     "CurvePrediction",
+    "predict_merged_curve",
+    "effective_start",
+    "MergedDrop",
+    "largest_stable_step",
+    "linear_attention_risk",
+    "least_squares_risk",
+    "bayes_bounds",
+    "crossover_length",
+    "risk_limits",
+    "sampled_risks",
+    "SampledRisk",
     "FixedPoint",
     "fixed_point_sets",
     "separate_fixed_point",

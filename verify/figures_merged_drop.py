@@ -85,7 +85,7 @@ def _times(axes, theme: Theme) -> tuple[int, float]:
         xlabel=r"$\kappa_{\max}/\kappa_{\min}$",
         ylabel=r"half of the drop, $\gamma\,(t_{1/2} - t_{\rm latest})/\tau$",
         xscale="log",
-        ylim=(-0.06, 0.01),
+        ylim=(-0.04, 0.005),
     )
     axes.legend(loc="lower left", ncols=2)
     return len(tasks), widest
