@@ -15,6 +15,7 @@ from ..theory.equations import equation
 from ..theory.notation import D, N, lambda_, sigma
 from ..theory.optimality import c, nu
 from ..theory.spectral import T
+from ..theory.unseen import lambda_N
 from ._checks import generator, nonnegative_number, positive_integer, positive_number
 from .compile import compile_expression
 from .tasks import RegressionTask, paper_task
@@ -40,37 +41,51 @@ def linear_attention_risk(task: RegressionTask) -> float:
 
 
 def least_squares_risk(task: RegressionTask) -> float:
-    """The risk of least squares in context (V9-ols): infinite for D - 1 <= N <= D + 1 with noise.
+    """The risk of least squares in context (V9-ols): infinite for D - 1 <= N <= D + 1 with noise, whatever the covariance.
 
-    Raises ``ValueError`` for N <= D and a covariance that is not white, for which there is no closed form (without noise N = D is exact).
+    Raises ``ValueError`` where there is no closed form: tokens that are not white in a context of N < D - 1, or N < D without noise.
     """
     dimension, length, variance = _noisy(task).dimension, task.context_length, task.noise_variance
-    if length > dimension + 1 or (length >= dimension and variance == 0):
-        if variance == 0:
-            return 0.0
-        return float(_along("V9-ols", "long")(1.0, dimension, length, np.sqrt(variance), 0.0))
-    if length < dimension and np.ptp(task.eigenvalues) > 1e-12 * task.eigenvalues.max():
+    if not _has_closed_form(task):
         raise ValueError(
-            f"task must have white tokens for least squares on N < D, got eigenvalues {task.eigenvalues}, N = {length}"
+            f"task must have white tokens for a closed form of least squares on N = {length} tokens in D = {dimension} dimensions, "
+            f"got eigenvalues {task.eigenvalues}; sampled_risks measures it"
         )
-    if variance > 0 and length >= dimension - 1:
-        return float("inf")
     if variance == 0:
-        return float(task.eigenvalues[0] * (dimension - length))
-    return float(_along("V9-ols", "short")(task.eigenvalues[0], dimension, length, np.sqrt(variance), 0.0))
+        return float(task.eigenvalues[0] * max(dimension - length, 0))
+    if dimension - 1 <= length <= dimension + 1:
+        return float("inf")
+    part = "long" if length > dimension else "short"
+    return float(_along("V9-ols", part)(task.eigenvalues[0], dimension, length, np.sqrt(variance), 0.0))
+
+
+def _has_closed_form(task: RegressionTask) -> bool:
+    """Is the risk of least squares known? The covariance drops out of it in a long context, and where it is infinite."""
+    known = task.context_length >= task.dimension - (task.noise_variance > 0)
+    return bool(known or np.ptp(task.eigenvalues) <= 1e-12 * task.eigenvalues.max())
 
 
 def bayes_bounds(task: RegressionTask) -> tuple[float, float]:
-    """A lower and an upper bound for the risk of the Bayes predictor (V9-bounds): it has no elementary form for finite N and D > 1.
+    """A lower and an upper bound for the risk of the Bayes predictor (V9-bounds, V9-unseen): it has no elementary form for D > 1.
 
-    Below, Jensen's inequality; above, the better of linear attention and, where its risk is known, least squares, which it equals
-    without noise.
+    Below, Jensen's inequality and, for N <= D, what the context cannot show; above, the better of linear attention and, where its
+    risk is known, least squares, which Bayes equals without noise.
     """
-    lengthy = _noisy(task).context_length >= task.dimension or np.ptp(task.eigenvalues) == 0
-    if task.noise_variance == 0:  # then least squares is the posterior mean
-        return (least_squares_risk(task), least_squares_risk(task)) if lengthy else (0.0, linear_attention_risk(task))
+    squares = [least_squares_risk(task)] if _has_closed_form(_noisy(task)) else []
+    if task.noise_variance == 0 and squares:  # then least squares is the posterior mean
+        return squares[0], squares[0]
     lower = float(_along("V9-bounds", "lower")(task.eigenvalues, *_common(task)).sum())
-    return lower, min([linear_attention_risk(task), *([least_squares_risk(task)] if lengthy else [])])
+    if task.context_length <= task.dimension:
+        lower = max(lower, _unseen(task))
+    return lower, min([linear_attention_risk(task), *squares])
+
+
+def _unseen(task: RegressionTask) -> float:
+    """The sum of the D - N smallest eigenvalues, and the least that is left of the others."""
+    descending, length = np.sort(task.eigenvalues)[::-1], task.context_length
+    seen = compile_expression(equation("V9-unseen").statement["seen"], (lambda_N, N, sigma, T))
+    inside = seen(descending[length - 1], length, np.sqrt(task.noise_variance), descending.sum())
+    return float(descending[length:].sum() + inside)
 
 
 def crossover_length(dimension: int, noise: float) -> float:

@@ -61,6 +61,7 @@ SECTIONS = (
     "moving_blocks",
     "five_weights",
     "optimality",
+    "unseen",
     "high_dimension",
     "discrete",
     "stable_steps",

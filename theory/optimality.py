@@ -126,7 +126,7 @@ def risk_of_ridge() -> Derivation:
         TASK,
         "Long: N > D + 1, any covariance, which drops out",
         f"Short: N < D - 1, the least-norm solution; {WHITE[0].lower()}{WHITE[1:]}",
-        "For N = D - 1, D and D + 1 the risk is infinite, unless there is no noise",
+        "For N = D - 1, D and D + 1 the risk is infinite for any covariance, unless there is no noise; without, it is 0 for N >= D",
     ),
 )
 def risk_of_least_squares() -> Derivation:
@@ -240,6 +240,7 @@ def crossover() -> Derivation:
     conditions=(
         TASK,
         "The curvature is positive where C is, so tr(Lambda C^-1) is convex in Lambda_hat: its average is at least its value at the mean",
+        "Where N is less than D, (V9-unseen) says more",
         "Bayes is best: the risks of linear attention and of least squares are upper bounds, and the second also tends to sigma^2 D/N",
         "Linear attention keeps (1 + D) tr(Lambda)/N more, (16-limit), which no noise explains",
     ),
