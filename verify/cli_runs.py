@@ -57,24 +57,30 @@ def train(options: argparse.Namespace) -> int:
     import numpy as np
 
     from .diagnosis import diagnose
-    from .experiments import SGD_NOISE, plateaus, trained_loss, trained_plateaus, training
-    from .experiments import flow as integrate
+    from .experiments import plateaus, sgd_noise, theory, trained_loss, trained_plateaus, training
     from .runs import describe
 
     setting = _settled(options)
-    run = training(setting, options.device)
-    print(describe(setting, {"flow": plateaus(integrate(setting)), "SGD": trained_plateaus(setting, options.device)}))
-    print(f"{round(setting.duration / 2 / setting.learning_rate)} steps of SGD in {run.seconds:.1f} s")
+    run, flow = training(setting, options.device), theory(setting)
+    print(describe(setting, {"flow": plateaus(flow), "SGD": trained_plateaus(setting, options.device)}))
+    print(f"{setting.steps} steps of SGD{_momentum(setting)} in {run.seconds:.1f} s")
     loss = trained_loss(setting, options.device)
-    expected = integrate(setting).loss_at(
-        np.minimum(run.times, integrate(setting).times[-1])
-    )  # the last step may lead beyond
+    expected = flow.loss_at(np.minimum(run.times, flow.times[-1]))  # the last step may lead beyond
     distance = float(np.sqrt(np.mean((loss - expected) ** 2)) / loss[0])
     print(f"the two losses differ by {distance:.1e} of the initial loss, root mean square over time")
-    if not distance < SGD_NOISE:
-        print(diagnose(run.times, loss, setting, noise=SGD_NOISE))
+    if not distance < sgd_noise(setting):
+        print(diagnose(run.times, loss, setting, noise=sgd_noise(setting)))
     _save_arrays(options.output, setting, times=run.times, loss=loss, batch_loss=run.batch_loss, **run.states)
     return 0
+
+
+def _momentum(setting: "Setting") -> str:
+    from ..numerics.momentum import heavy_ball_mass
+
+    if not setting.momentum:
+        return ""
+    mass = heavy_ball_mass(setting.learning_rate, setting.momentum)
+    return f" with momentum {setting.momentum:g}, beside the flow with mass {mass:.3g} tau, (V8-ball),"
 
 
 def sweep(options: argparse.Namespace) -> int:

@@ -14,7 +14,6 @@ import torch
 from jaxtyping import Float
 from scipy.optimize import fminbound
 
-from ..numerics.descent import gradient_descent
 from ..numerics.flow import gradient_flow
 from ..numerics.integration import FlowError
 from ..numerics.large_weights import LargeWeightsWarning
@@ -22,11 +21,13 @@ from ..numerics.losses import QuadraticLoss, TwoSided
 from ..numerics.parametrization import vector_field
 from ..numerics.weights import SeparateWeights
 from .data import draw_sequences
+from .experiments import descended, followed
 from .setting import Setting
 
 Curve = Float[np.ndarray, " T"]
 WINDOW = 40.0  # time scales and initial scales are looked for within this factor
 ROUNDED = 1e-2  # further than this from its own curve rounding is no explanation
+FAR = 1e6  # a loss for a run that has none
 SETS = 4  # training sets drawn to learn how far apart they are
 AGREES = "agrees with theory"
 
@@ -104,24 +105,30 @@ class _Measured:
         """The initial loss, by theory."""
         return QuadraticLoss.population(self.setting.task).c
 
+    @property
+    def steps(self) -> int:
+        """Of the setting's training until the last time."""
+        return max(1, replace(self.setting, duration=float(self.t[-1])).steps)
+
     def distance(self, curve: Curve) -> float:
         return float(np.sqrt(np.mean((curve - self.y) ** 2)) / self.unit)
 
     def suspects(self) -> Iterator[Suspect]:
         """In the order in which causes of equal merit are named."""
         w, population = self.setting.weights, QuadraticLoss.population(self.setting.task)
-        theory = gradient_flow(population, w, t_end=WINDOW * self.t[-1])  # far enough for the fits of a time scale
+        theory = followed(population, w, self.setting, t_end=WINDOW * self.t[-1])  # for the fits of a time scale
+        slower = followed(population, w, self.setting, t_end=self.t[-1] / 2, pace=0.5)
 
         def simple(cause: str, curve: Curve, detail: str = "") -> Suspect:
             return Suspect(cause, self.distance(curve), self.noise, detail)
 
         yield simple(AGREES, np.asarray(theory.loss_at(self.t)))
         yield simple(
-            "factor 1/2 in the loss", 0.5 * np.asarray(theory.loss_at(self.t / 2)), "half the loss, half the speed"
+            "factor 1/2 in the loss", 0.5 * np.asarray(slower.loss_at(self.t / 2)), "half the loss, half the speed"
         )
         yield simple("factor 1/2 in what is recorded", 0.5 * np.asarray(theory.loss_at(self.t)), "half the loss")
         if self.setting.context_lengths is None:  # a sum over random lengths is no multiple of the mean
-            summed = gradient_flow(_summed(population, self.setting.context_length), w, t_end=self.t[-1])
+            summed = followed(_summed(population, self.setting.context_length), w, self.setting, t_end=self.t[-1])
             yield simple("sum over the context", np.asarray(summed.loss_at(self.t)), "instead of the mean: N times B")
         yield from self._steps(population, w)
         yield from self._finite_sets(w)
@@ -132,15 +139,14 @@ class _Measured:
     def _steps(self, population: QuadraticLoss, w: SeparateWeights) -> Iterator[Suspect]:
         """Steps of the setting's size, with weights in float64 and float32."""
         eta = self.setting.learning_rate
-        steps = max(1, round(self.t[-1] / (2 * eta)))
         try:
-            descent = gradient_descent(population, w, steps=steps, learning_rate=eta)
+            descent = descended(population, w, self.setting, steps=self.steps)
         except FlowError as problem:
             yield Suspect("steps too large", np.inf, self.noise, f"descent diverges at t/tau = {problem.time:.3g}")
             return
         exact = np.interp(self.t, descent.times, descent.loss)
         yield Suspect("steps too large", self.distance(exact), self.noise, f"descent by steps of {eta:g}")
-        rounded = np.interp(self.t, *_single_precision(population, w, steps, eta))
+        rounded = np.interp(self.t, *_single_precision(population, w, self.setting, self.steps))
         spread = float(np.sqrt(np.mean((rounded - exact) ** 2)) / self.unit)
         detail = f"rounding moves descent by {spread:.1e}"
         rounding = 3 * max(spread, float(np.finfo(np.float32).eps))  # two orders of one sum round differently
@@ -152,7 +158,7 @@ class _Measured:
         on_set, over_all = [], []
         for seed in range(SETS):
             loss = sample_loss(self.setting, P, seed)
-            run = gradient_flow(loss, w, t_end=self.t[-1])
+            run = followed(loss, w, self.setting, t_end=self.t[-1])
             maps = run.effective_map_at(self.t)
             on_set.append([loss.value(B) for B in maps])
             over_all.append([population.value(B) for B in maps])
@@ -161,12 +167,21 @@ class _Measured:
             spread = max(self.noise, 2 * max(float(np.sqrt(np.mean((c - mean) ** 2)) / self.unit) for c in curves))
             yield Suspect("finite P", self.distance(mean), spread, f"{P} fixed sequences, {what}")
 
+    def _by_steps(self, population: QuadraticLoss, w: SeparateWeights) -> Curve:
+        try:
+            run = descended(population, w, self.setting, steps=self.steps)
+        except FlowError:
+            return np.full_like(self.t, FAR)
+        return np.interp(self.t, run.times, run.loss)
+
     def _from(self, population: QuadraticLoss, start: Callable[[float], SeparateWeights]) -> Callable[[float], Curve]:
         def curve(c: float) -> Curve:
             with warnings.catch_warnings():
                 warnings.simplefilter(
                     "ignore", LargeWeightsWarning
                 )  # a guess that is too large is told by its distance
+                if self.setting.momentum:  # a body with mass swings too often from weights that are too large
+                    return self._by_steps(population, start(c))
                 return np.asarray(gradient_flow(population, start(c), t_end=self.t[-1], rtol=1e-6).loss_at(self.t))
 
         return curve
@@ -211,14 +226,17 @@ def sample_loss(setting: Setting, count: int, seed: int) -> QuadraticLoss:
     )
 
 
-def _single_precision(loss: QuadraticLoss, w: SeparateWeights, steps: int, eta: float) -> tuple[Curve, Curve]:
+def _single_precision(loss: QuadraticLoss, w: SeparateWeights, setting: Setting, steps: int) -> tuple[Curve, Curve]:
     """Descent whose weights and updates are rounded to float32 at every step."""
+    eta, mu = setting.learning_rate, np.float32(setting.momentum)
     velocity, state = vector_field(loss, w), w.flatten().astype(np.float32)
+    moved = np.zeros_like(state)
     kept = np.unique(np.linspace(0, steps, min(steps, 2000) + 1).astype(int))
     values, done = [], 0
     for step in kept:
         for _ in range(step - done):
-            state = state + (2 * eta * velocity(0.0, state.astype(float))).astype(np.float32)
+            moved = mu * moved + (2 * eta * velocity(0.0, state.astype(float))).astype(np.float32)
+            state = state + moved
         done = step
         values.append(np.float32(loss.value(w.unflatten(state.astype(float)).effective_map())))
-    return 2 * eta * kept, np.array(values, dtype=float)
+    return 2 * eta / (1 - setting.momentum) * kept, np.array(values, dtype=float)

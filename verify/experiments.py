@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from ..numerics.descent import gradient_descent
 from ..numerics.flow import gradient_flow
 from ..numerics.losses import QuadraticLoss
+from ..numerics.momentum import heavy_ball, heavy_ball_flow
 from ..numerics.plateaus import Plateaus, find_plateaus
 from ..numerics.trajectory import Trajectory
+from ..numerics.weights import SeparateWeights
 from .data import draw_sequences
 from .models import MergedAttention, ReducedSeparate, SeparateAttention
 from .setting import DEFAULT, Setting
@@ -23,6 +26,12 @@ if TYPE_CHECKING:
 # How far the loss of SGD may lie from the flow's, in units of the initial loss, root mean square over time: mini-batches shift
 # drops by some parts in a hundred of their time.
 SGD_NOISE = 2e-2
+
+
+def sgd_noise(setting: Setting) -> float:
+    """The same with the setting's momentum, which adds mini-batches up as a step 1/(1 - mu) times as large would."""
+    return SGD_NOISE / (1 - setting.momentum) ** 0.5
+
 
 # Initial weights small enough for the plateaus to be flat: for the flow alone, which is fast.
 SMALL = Setting(scale=1e-2, duration=40_000.0)
@@ -37,6 +46,39 @@ def flow(setting: Setting = DEFAULT, rtol: float = 1e-8) -> Trajectory:
 def _flow(setting: Setting, rtol: float) -> Trajectory:
     loss = QuadraticLoss.population(setting.task)
     return gradient_flow(loss, setting.weights, t_end=setting.duration, rtol=rtol)
+
+
+def theory(setting: Setting = DEFAULT) -> Trajectory:
+    """The flow that the setting's training follows, from the setting's initial weights."""
+    return _theory(setting) if setting.momentum else flow(setting)
+
+
+@cache
+def _theory(setting: Setting) -> Trajectory:
+    return followed(QuadraticLoss.population(setting.task), setting.weights, setting, t_end=setting.duration)
+
+
+def followed(
+    loss: QuadraticLoss,
+    weights: SeparateWeights,
+    setting: Setting,
+    *,
+    t_end: float,
+    pace: float = 1.0,
+    rtol: float = 1e-8,
+) -> Trajectory:
+    """The flow that training follows: gradient flow, with momentum the flow with mass (V8-ball) of steps ``pace`` times the setting's."""
+    if not setting.momentum:
+        return gradient_flow(loss, weights, t_end=t_end, rtol=rtol)
+    step = pace * setting.learning_rate
+    return heavy_ball_flow(loss, weights, learning_rate=step, momentum=setting.momentum, t_end=t_end, rtol=rtol)
+
+
+def descended(loss: QuadraticLoss, weights: SeparateWeights, setting: Setting, *, steps: int) -> Trajectory:
+    """Descent on the exact loss by the setting's steps, with its momentum."""
+    if not setting.momentum:
+        return gradient_descent(loss, weights, steps=steps, learning_rate=setting.learning_rate)
+    return heavy_ball(loss, weights, steps=steps, learning_rate=setting.learning_rate, momentum=setting.momentum)
 
 
 def plateaus(run: Trajectory) -> Plateaus:
@@ -54,7 +96,7 @@ def final_weights(run: Trajectory) -> dict[str, np.ndarray]:
 
 
 def training(setting: Setting = DEFAULT, device: str = "cpu") -> TrainingRun:
-    """Gradient descent on fresh mini-batches from the same initial weights."""
+    """Gradient descent on fresh mini-batches from the same initial weights, with the setting's momentum."""
     return _training(setting, device)
 
 
@@ -65,8 +107,9 @@ def trained_together(setting: Setting, seeds: tuple[int, ...]) -> TrainingRun:
     return train(
         networks,
         fresh_batches(setting.task, setting.batch_size, torch.Generator().manual_seed(setting.seed)),
-        steps=round(setting.duration / (2 * setting.learning_rate)),
+        steps=setting.steps,
         learning_rate=setting.learning_rate,
+        momentum=setting.momentum,
         record_every=5,
     )
 
@@ -82,8 +125,9 @@ def descend(setting: Setting, device: str = "cpu", *, progress: bool | None = No
     return train(
         ReducedSeparate(setting.weights).to(device),
         fresh_batches(setting.task, setting.batch_size, generator),
-        steps=round(setting.duration / (2 * setting.learning_rate)),
+        steps=setting.steps,
         learning_rate=setting.learning_rate,
+        momentum=setting.momentum,
         record_every=5,
         progress=progress,
     )
@@ -124,4 +168,4 @@ def suspicion(setting: Setting = DEFAULT) -> "Diagnosis":
     """What may have gone wrong in the training, if its loss is not that of the flow."""
     from .diagnosis import diagnose  # which builds on this module
 
-    return diagnose(training(setting).times, trained_loss(setting), setting, noise=SGD_NOISE)
+    return diagnose(training(setting).times, trained_loss(setting), setting, noise=sgd_noise(setting))

@@ -4,10 +4,12 @@ import argparse
 import re
 import sys
 from difflib import get_close_matches
+from itertools import takewhile
 from typing import NoReturn
 
 import shtab
 
+from .figure_names import FIGURE_NAMES, listed_names
 from .setting_options import add_setting
 
 EXIT_CODES = "exit codes: 0 all is well, 1 a check failed, 2 bad input, 130 interrupted"
@@ -43,7 +45,11 @@ class Parser(argparse.ArgumentParser):
             near = get_close_matches(name, options, n=1)
             if near:
                 parser.error(f"there is no option {name}; did you mean {near[0]}?")
-            parser.error(f"there is no option {name}" if name[0] == "-" else f"nothing more was expected, got {name!r}")
+            if name[0] == "-":
+                parser.error(f"there is no option {name}")
+            more = " ".join(takewhile(lambda one: one[0] != "-", unknown))
+            hint = f"; did you mean --equation {more}?" if "--equation" in options else ""
+            parser.error(f"nothing more was expected, got {name!r}{hint}")
         return parsed
 
     def chosen(self, parsed: argparse.Namespace) -> "Parser":
@@ -63,9 +69,9 @@ def build() -> Parser:
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
 
-    def command(name: str, summary: str, example: str) -> Parser:
+    def command(name: str, summary: str, example: str, more: str = "") -> Parser:
         return commands.add_parser(
-            name, help=summary, description=summary, epilog=f"example:\n  {example}\n\n{EXIT_CODES}"
+            name, help=summary, description=summary, epilog=f"example:\n  {example}\n\n{more}{EXIT_CODES}"
         )
 
     check = command(
@@ -120,9 +126,13 @@ def build() -> Parser:
     replay.add_argument("--json", metavar="FILE", help="write the comparison as JSON")
 
     figure = command(
-        "figure", "draw one of the paper's figures, theory over simulation", "iclflow figure staircase --output s.png"
+        "figure",
+        "draw a figure, theory over simulation",
+        "iclflow figure staircase --output s.png",
+        more=f"figures:\n{listed_names()}\n\n",
     )
-    figure.add_argument("name", metavar="NAME", help="staircase, or the number of a figure of the paper")
+    names = [name for group in FIGURE_NAMES.values() for name in group]
+    figure.add_argument("name", metavar="NAME", choices=names, help="one of those below")
     figure.add_argument(
         "--output",
         metavar="FILE",

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..numerics.momentum import check_momentum
 from ..numerics.tasks import RegressionTask
 from ..numerics.token_laws import GaussianTokens, RademacherTokens, SphereTokens, StudentTokens, TokenLaw
 from ..numerics.weights import SeparateWeights
@@ -25,11 +26,12 @@ TOKEN_LAWS: Mapping[str, Callable[[], TokenLaw]] = {
 class Setting:
     """Task, initial weights, time, and how it is trained.
 
-    ``duration`` is in t/tau; a step of training advances time by ``2 learning_rate``. ``noise_variance`` and what follows vary the task, as
-    the arguments of ``RegressionTask`` that are called alike; covariances are given in the coordinates of the tokens' eigenvectors.
+    ``duration`` is in t/tau; a step of training advances time by ``2 learning_rate/(1 - momentum)``. ``noise_variance`` and what follows
+    vary the task, as the arguments of ``RegressionTask`` that are called alike; covariances are given in the coordinates of the tokens'
+    eigenvectors.
     ``context_lengths`` holds lengths with their probabilities and takes the place of ``context_length``, which is then the longest.
 
-    Raises ``ValueError`` for a token law that is unknown.
+    Raises ``ValueError`` for a token law that is unknown and a momentum outside [0, 1).
     """
 
     eigenvalues: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
@@ -40,6 +42,7 @@ class Setting:
     seed: int = 12
     duration: float = 1300.0
     learning_rate: float = 0.4
+    momentum: float = 0.0
     batch_size: int = 1024
     tilt_seed: int | None = None  # None: the eigenvectors are the coordinate axes
     noise_variance: float = 0.0
@@ -49,7 +52,7 @@ class Setting:
     token_law: str = "gaussian"
 
     def __post_init__(self) -> None:
-        _ = self.tokens
+        _ = self.tokens, check_momentum(self.momentum)
         if self.context_lengths is not None:
             object.__setattr__(self, "context_length", max(n for n, _ in self.context_lengths))
 
@@ -109,6 +112,11 @@ class Setting:
         rng, task = np.random.default_rng(self.seed), self.task
         w = SeparateWeights.initialize(task, heads=self.heads, rank=self.rank, scale=self.scale, rng=rng)
         return SeparateWeights(w.v, w.k @ task.eigenvectors.T, w.q @ task.eigenvectors.T)
+
+    @property
+    def steps(self) -> int:
+        """Of training until ``duration``."""
+        return round(self.duration * (1 - self.momentum) / (2 * self.learning_rate))
 
     @property
     def variations(self) -> dict[str, Any]:

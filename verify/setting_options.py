@@ -63,6 +63,12 @@ def add_setting(parser: argparse.ArgumentParser, *, training: bool) -> None:
     group.add_argument("--duration", type=float, metavar="T", help="training time t/tau")
     if training:
         group.add_argument("--learning-rate", type=float, metavar="ETA", help="a step advances t/tau by 2 ETA")
+        group.add_argument(
+            "--momentum",
+            type=float,
+            metavar="MU",
+            help="of heavy ball, 0 (default) to below 1: a step advances t/tau by 2 ETA/(1 - MU)",
+        )
         group.add_argument("--batch-size", type=int, metavar="P", help="fresh sequences a step")
         group.add_argument("--device", default="cpu", help="cpu (default) or cuda")
     varied = parser.add_argument_group("variations of the task (defaults: the paper's)")

@@ -20,13 +20,12 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from ..numerics.descent import gradient_descent
 from ..numerics.flow import gradient_flow
 from ..numerics.losses import QuadraticLoss
 from ..numerics.plateaus import find_plateaus
 from ..numerics.prediction import predict_curve
 from ..numerics.results import load_results, save_results
-from .experiments import descend, plateaus
+from .experiments import descend, descended, plateaus
 from .files import require_directory
 from .setting import Setting
 from .sweep_file import Run, Sweep
@@ -66,8 +65,7 @@ def _descended(method: str, setting: Setting, loss: QuadraticLoss) -> tuple[np.n
     if method == "training":
         run = descend(setting, progress=False)
         return run.times, run.population_loss(loss)
-    steps = round(setting.duration / (2 * setting.learning_rate))
-    descent = gradient_descent(loss, setting.weights, steps=steps, learning_rate=setting.learning_rate)
+    descent = descended(loss, setting.weights, setting, steps=setting.steps)
     return descent.times, descent.loss
 
 

@@ -228,6 +228,12 @@ def _nonnegative(value: Any) -> float:
     return float(value)
 
 
+def _momentum(value: Any) -> float:
+    if not _is_number(value) or not 0 <= value < 1:
+        raise ValueError("must be a number of at least 0 and below 1")
+    return float(value)
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
@@ -249,6 +255,7 @@ SETTING: dict[str, Callable[[Any], Any]] = {
     "seed": _whole(0),
     "duration": _positive,
     "learning_rate": _positive,
+    "momentum": _momentum,
     "batch_size": _whole(1),
     "tilt_seed": _whole(0),
     "noise_variance": _nonnegative,

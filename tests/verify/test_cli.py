@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -9,10 +10,12 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from iclflow.numerics import RegressionTask, SphereTokens
+from iclflow.numerics import QuadraticLoss, RegressionTask, SphereTokens, gradient_flow
+from iclflow.numerics.momentum import heavy_ball_flow
 from iclflow.verify import cli
 from iclflow.verify.cli import main
 from iclflow.verify.parser import build
+from iclflow.verify.setting import Setting
 
 
 def answer(capsys, *arguments):
@@ -135,6 +138,11 @@ def test_derive_and_export(capsys, tmp_path):
             ["flow", "--token-law", "student:4"],
             "--token-law must be gaussian, sphere, rademacher or student:NU with NU above 4",
         ),
+        (["train", "--momentum", "1"], "error: --momentum must be below 1, got 1.0"),
+        (["train", "--momentum", "-0.1"], "error: --momentum must be a finite number of at least 0, got -0.1"),
+        (["train", "--momentm", "0.5"], "did you mean --momentum?"),
+        (["check", "V6", "24", "--full"], "nothing more was expected, got 'V6'; did you mean --equation V6 24?"),
+        (["export", "31", "--output", "a.tex"], "did you mean --equation 31?"),
         (["figure", "starcase", "--output", "a.png"], "did you mean staircase?"),
         (["figure", "staircase", "--output", "a.jpeg"], "must end in one of .png, .pdf, .svg"),
         (["export", "--output", "a.doc"], "must end in .tex, .md or .json"),
@@ -227,6 +235,28 @@ def test_flow_and_train_show_theory_beside_the_run(capsys, tmp_path):
         assert arrays["times"][-1] == 20
 
 
+def test_train_with_momentum_is_compared_with_the_flow_that_has_mass(capsys, tmp_path):
+    """Of few steps, which gradient flow does not describe; eta (1 + mu)/(1 - mu)^2 = 36."""
+    target = tmp_path / "ball.npz"
+    options = "--duration 300 --momentum 0.9 --learning-rate 0.19 --batch-size 4096 --scale 0.3"
+    code, out, _ = answer(capsys, "train", *options.split(), "--output", str(target))
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[-2].startswith("79 steps of SGD with momentum 0.9, beside the flow with mass 36.1 tau, (V8-ball), in ")
+    with np.load(target) as arrays:
+        setting, times, loss = json.loads(str(arrays["setting"])), arrays["times"], arrays["loss"]
+    assert setting["momentum"] == 0.9
+    assert times[-1] == pytest.approx(300, abs=2)
+    known = Setting(duration=300, momentum=0.9, learning_rate=0.19, batch_size=4096, scale=0.3)
+    start, population = known.weights, QuadraticLoss.population(known.task)
+    clock = np.minimum(times, 300)
+    ball = heavy_ball_flow(population, start, learning_rate=0.19, momentum=0.9, t_end=300).loss_at(clock)
+    distance = float(np.sqrt(np.mean((loss - ball) ** 2)) / loss[0])
+    assert lines[-1] == f"the two losses differ by {distance:.1e} of the initial loss, root mean square over time"
+    plain = gradient_flow(population, start, t_end=300).loss_at(clock)
+    assert np.sqrt(np.mean((loss - plain) ** 2)) / loss[0] > 3 * distance
+
+
 def test_a_varied_task_is_recorded_beside_its_plateaus(capsys, tmp_path):
     target = tmp_path / "noisy.npz"
     options = "--noise-variance 0.5 --context-lengths 8-31 --token-law sphere --duration 1500"
@@ -300,6 +330,22 @@ def test_the_installed_command_runs_and_is_quiet_when_piped():
     assert "\x1b" not in done.stdout
 
 
+def test_figure_help_lists_every_figure_and_loads_none(capsys):
+    from iclflow.verify.figure_names import FIGURE_NAMES
+    from iclflow.verify.figures import load
+
+    named = [name for group in FIGURE_NAMES.values() for name in group]
+    assert len(named) == len(set(named))
+    assert set(named) == set(load())
+    listed = answer(capsys, "figure", "--help")[1].partition("figures:")[2]
+    assert all(re.search(rf"[ ,]{name}[,\n]", listed) for name in named)
+    script = (
+        "import sys\nfrom iclflow.verify.cli import main\ntry:\n    main(['figure', '--help'])\nexcept SystemExit:\n    pass\n"
+        "assert not {'torch', 'matplotlib', 'scipy', 'sympy', 'numpy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+
+
 class Terminal:
     def isatty(self):
         return True
@@ -320,4 +366,15 @@ def test_the_completion_knows_every_command(shell, capsys):
         main(["--completion", shell])
     script = capsys.readouterr().out
     assert left.value.code in (0, None)
-    assert all(name in script for name in (*cli.COMMANDS, "--equation", "--report", "--noise-variance", "rademacher"))
+    assert all(
+        name in script
+        for name in (
+            *cli.COMMANDS,
+            "--equation",
+            "--report",
+            "--noise-variance",
+            "rademacher",
+            "--momentum",
+            "merged-drop",
+        )
+    )

@@ -8,6 +8,7 @@ import torch
 from iclflow.numerics.descent import gradient_descent
 from iclflow.numerics.flow import gradient_flow
 from iclflow.numerics.losses import QuadraticLoss
+from iclflow.numerics.momentum import heavy_ball
 from iclflow.verify.diagnosis import AGREES, diagnose, sample_loss
 from iclflow.verify.experiments import Setting
 
@@ -98,6 +99,21 @@ def test_a_planted_mistake_is_named(mistake):
     found = diagnose(*planted(mistake))
     assert found.cause == mistake, str(found)
     assert str(found).startswith(f"cause: {mistake}\n")
+
+
+@pytest.mark.parametrize("mistake", [AGREES, "factor 1/2 in the loss", "time scale", "steps too large"])
+def test_a_mistake_is_named_with_momentum(mistake):
+    """Heavy ball on the right loss, on half of it, with time counted as without momentum; gradient flow does not agree then."""
+    eta = 0.8 if mistake == "steps too large" else 0.02
+    setting = replace(SETTING, learning_rate=eta, momentum=0.6)
+    loss = scaled(0.5) if mistake == "factor 1/2 in the loss" else POPULATION
+    run = heavy_ball(loss, setting.weights, steps=setting.steps, learning_rate=eta, momentum=0.6)
+    found = diagnose(run.times * (0.4 if mistake == "time scale" else 1), run.loss, setting)
+    assert found.cause == mistake, str(found)
+    if mistake == AGREES:
+        (rounded,) = (suspect for suspect in found.suspects if suspect.cause == "float32")
+        assert rounded.residual < 1e-5
+        assert diagnose(TIMES, flow(), replace(setting, momentum=0.99)).cause != AGREES
 
 
 def test_fitted_factors_are_told():

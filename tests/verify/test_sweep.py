@@ -16,7 +16,7 @@ from iclflow.numerics import QuadraticLoss, RegressionTask, SphereTokens, gradie
 from iclflow.numerics.results import load_results, save_results
 from iclflow.verify import sweep as sweeps
 from iclflow.verify.cli import main
-from iclflow.verify.experiments import flow, plateaus
+from iclflow.verify.experiments import flow, plateaus, sgd_noise, theory
 from iclflow.verify.style import LIGHT
 from iclflow.verify.sweep import gather, make, processes, run_sweep
 from iclflow.verify.sweep_figure import drop_times
@@ -104,7 +104,7 @@ def test_tasks_are_varied_by_name(tmp_path):
 def test_a_name_depends_on_every_parameter(tmp_path):
     _, run = next(read_sweep(written(tmp_path)).runs())
     others = [replace(run, method="descent"), replace(run, points=41)]
-    for name in ("scale", "duration", "learning_rate", "noise_variance"):
+    for name in ("scale", "duration", "learning_rate", "momentum", "noise_variance"):
         others.append(replace(run, setting=replace(run.setting, **{name: 0.123})))
     for name in ("heads", "rank", "seed", "context_length", "batch_size", "tilt_seed"):
         others.append(replace(run, setting=replace(run.setting, **{name: 7})))
@@ -138,6 +138,8 @@ def test_a_name_depends_on_every_parameter(tmp_path):
         ("[setting]\nrank = 1.5", "setting.rank: must be a whole number of at least 1, got 1.5"),
         ("[setting]\nscale = -0.1", "setting.scale: must be a positive number, got -0.1"),
         ("[setting]\nscale = nan", "setting.scale: must be a positive number, got nan"),
+        ("[setting]\nmomentum = 1", "setting.momentum: must be a number of at least 0 and below 1, got 1"),
+        ("[vary]\nmomentum = [0.5, -0.1]", "vary.momentum: must be a number of at least 0 and below 1, got -0.1"),
         ("[setting]\nheads = true", "setting.heads: must be a whole number"),
         ("[setting]\neigenvalues = [0.4, 'x']", "setting.eigenvalues: must be a positive number"),
         ("[vary]\nscale = 0.1", "vary.scale: must be a list"),
@@ -188,6 +190,19 @@ def test_descent_and_training_follow_the_flow(tmp_path):
     assert np.abs(curves["descent"] / curves["flow"] - 1).max() < 1e-2
     assert np.abs(curves["training"] / curves["flow"] - 1).max() < 1e-1
     assert len({curve.tobytes() for curve in curves.values()}) == 3
+
+
+def test_descent_and_training_use_the_momentum(tmp_path):
+    """At momentum 0.8 they follow the flow with mass, from which gradient flow is far."""
+    _, run = next(read_sweep(written(tmp_path, SMALL.replace("heads = 4", "heads = 4\nmomentum = 0.8"))).runs())
+    setting = replace(run.setting, duration=200.0, learning_rate=0.2, batch_size=2048)
+    assert setting.momentum == 0.8
+    curves = {m: make(replace(run, method=m, setting=setting)).loss.values for m in ("flow", "descent", "training")}
+    expected = theory(setting).loss_at(np.linspace(0.0, 200.0, run.points))
+    apart = {method: float(np.sqrt(np.mean((curve - expected) ** 2))) for method, curve in curves.items()}
+    assert apart["descent"] < 2e-3
+    assert apart["training"] < sgd_noise(setting)
+    assert apart["flow"] > 2 * sgd_noise(setting)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,18 @@
+"""What ``iclflow figure`` draws, by subject: the names alone, for help and completion, which load no figure."""
+
+from collections.abc import Mapping
+
+__all__ = ["FIGURE_NAMES", "listed_names"]
+
+FIGURE_NAMES: Mapping[str, tuple[str, ...]] = {
+    "the paper's figures": ("1", "3a", "3b", "3c", "4", "5", "6", "8", "9", "10"),
+    "theory over runs": ("staircase", "prediction", "weights", "scale", "softmax", "in-weight", "zero-blocks"),
+    "varied tasks": ("noise", "task-covariance", "shift", "random-length", "tokens", "optimality"),
+    "other models and training": ("own-model", "merged-drop", "discrete", "momentum", "stable-steps"),
+}
+
+
+def listed_names() -> str:
+    """A line for each subject."""
+    width = max(map(len, FIGURE_NAMES))
+    return "\n".join(f"  {subject:{width}}  {', '.join(names)}" for subject, names in FIGURE_NAMES.items())
