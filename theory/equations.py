@@ -76,6 +76,7 @@ SECTIONS = (
     "whitened",
     "task_covariance",
     "shift",
+    "unseen_directions",
     "random_length",
     "token_laws",
 )

@@ -33,6 +33,7 @@ N_test = Symbol("N'", integer=True, positive=True)
 a_test = Symbol("a'", positive=True)  # the eigenvalue of the test's E(Lambda_hat^2)
 g = Symbol("g", positive=True)
 E_learned = Symbol("E", positive=True)  # tr(A' B) = tr(B' M B Q), what B has taken from the loss
+nu = Symbol("nu", nonnegative=True)  # the part of tr(B' M B Q) that label noise makes
 b = Symbol("b", real=True)
 
 
@@ -147,13 +148,20 @@ def test_length() -> Derivation:
 
 
 @cache
-def scaled_loss() -> Expr:
-    """The loss at A -> g A, M -> g^2 M, for tr(A' B) = tr(B' M B Q) = E."""
+def scaled_loss() -> tuple[Expr, Expr]:
+    """The loss with the context scaled by g, and with the query scaled too, at a map with tr(A' B) = tr(B' M B Q) = E."""
+    A, M_, _, _ = general_moments()
+    scaled_A, scaled_M = (substitute(part, {Lambda: g * Lambda}) for part in (A, M_))
+    noise = scaled_M - g**2 * M_  # the noise of the context grows as g, the rest of M as g^2
+    if scaled_A != g * A or noise != g * (1 - g) * sigma**2 / N * Lambda:
+        raise ArithmeticError(f"{scaled_A} and {scaled_M} do not scale as expected")
+    noisy = g * (1 - g) * Trace(B.T * Lambda * B * Q_any) * sigma**2 / N
+    scaled = substitute(any_loss(), {A_any: g * A_any, M: g**2 * M}) + noisy
     cross, square = TracePolynomial(Trace(A_any.T * B)), TracePolynomial(Trace(B.T * M * B * Q_any))
-    scaled = substitute(any_loss(), {A_any: g * A_any, M: g**2 * M})
-    if scaled != c_any - 2 * g * cross + g**2 * square:
+    if scaled != c_any - 2 * g * cross + g**2 * square + noisy:
         raise ArithmeticError(f"the scaled loss {scaled} is not of the form expected")
-    return c_any - 2 * g * E_learned + g**2 * E_learned
+    gain = -2 * g * E_learned + g**2 * E_learned + g * (1 - g) * nu
+    return c_any + gain, g * (c_any - sigma**2 + gain) + sigma**2
 
 
 @register(
@@ -167,37 +175,33 @@ def scaled_loss() -> Expr:
         "loss": r"\mathcal{L}_{\mathrm{test}}",
         "both": r"\mathcal{L}_{\mathrm{test}}",
         "break-even": "g",
-        "worst": r"\lim_{\lambda\to0}B_d",
     },
     typed=lambda: {
         "moments": g * Lambda * Sigma_w * Lambda_q,
-        "second": g**2 * ((1 + 1 / N) * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Lambda),
-        "loss": c_any - g * (2 - g) * E_learned,
-        "both": g * (c_any - g * (2 - g) * E_learned),
-        "break-even": 2,
-        "worst": N / (T + sigma**2),
+        "second": g**2 * ((1 + 1 / N) * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Lambda)
+        + g * sigma**2 / N * Lambda,
+        "loss": c_any - g * (2 - g) * E_learned - g * (g - 1) * nu,
+        "both": sigma**2 + g * (c_any - sigma**2 - g * (2 - g) * E_learned - g * (g - 1) * nu),
+        "break-even": (2 * E_learned - nu) / (E_learned - nu),
     },
     conditions=(
-        "No label noise; the context's covariance is g Lambda at test, its task vectors as in training",
+        "The context's covariance is g Lambda at test; task vectors, label noise and length as in training",
         "B is any fixed point of training, of separate or merged attention: E = tr(A' B) = tr(B' M B Q), c - E is its training loss",
+        "nu = sigma^2/N tr(B' Lambda B Q), what the noise of the context's labels adds to the training loss",
         "both: the query's covariance is g Lambda_q too",
-        "Beyond g = 2 the network is worse than answering 0; its loss grows as g^2, or g^3 with the query",
-        "worst: B along a direction that training hardly showed, w ~ N(0, I): a test that shows it is amplified by up to this",
+        "Beyond break-even, g = 2 without noise and more with it, the network is worse than answering 0; "
+        "its loss grows as g^2, or g^3 with the query",
     ),
-)  # fmt: skip
+)
 def scaled_context() -> Derivation:
     """Scale Lambda in the moments, and use that B' G = 0 at a fixed point."""
-    A, M_, _, _ = (substitute(part, {sigma: 0}) for part in general_moments())
-    scaled = [substitute(part, {Lambda: g * Lambda}) for part in (A, M_)]
-    if scaled != [g * A, g**2 * M_]:
-        raise ArithmeticError(f"{scaled} are not powers of g times the moments of training")
-    noisy = along(substitute(general_moments().M, {Sigma_w: Identity(D)}), {Lambda: lambda_}, traces={Trace(Lambda): T})
-    loss = scaled_loss()
+    scaled = [substitute(part, {Lambda: g * Lambda}) for part in general_moments()[:2]]
+    loss, both = scaled_loss()
+    even = [root for root in solve(loss - c_any, g) if root != 0]
     return Derivation.by(
         Step("The correlation of target and feature", scaled[0], part="moments"),
         Step("The second moment of beta", scaled[1], part="second"),
         Step("So the loss, with E for tr(A' B) and for tr(B' M B Q)", loss, part="loss"),
-        Step("A query scaled as well multiplies all of it by g", g * loss, part="both"),
-        Step("It is c again, the loss of no answer, at", max(solve(loss - c_any, g)), part="break-even"),
-        Step("The map along a direction of vanishing variance", limit(fixed_map_along().subs(a, noisy), lambda_, 0), part="worst"),
-    )  # fmt: skip
+        Step("A query scaled as well multiplies all but its own noise by g", both, part="both"),
+        Step("It is c again, the loss of no answer, at", even[0], part="break-even"),
+    )

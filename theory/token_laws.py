@@ -23,6 +23,7 @@ from sympy import (
     gamma,
     integrate,
     oo,
+    solve,
     symbols,
 )
 
@@ -50,6 +51,7 @@ kappa = Symbol(
 )  # E(rho^4) D / ((D + 2) E(rho^2)^2) of an elliptical law, rho the length of the whitened token
 kurtosis = Symbol("k", positive=True)  # E(z^4) of an independent component of unit variance
 nu = Symbol("nu", positive=True)  # degrees of freedom
+N_d = Symbol("N_d", positive=True)  # the length at which Gaussian tokens have the same a_d
 x = vector("x", D)
 mixing = matrix("R", D)  # x = R z
 D_R = matrix("D_R", D, latex=r"\boldsymbol{D}")  # the diagonal part of R' R
@@ -156,6 +158,7 @@ def _student() -> Expr:
         "sphere": r"\kappa",
         "student": r"\kappa",
         "gap": r"\frac{\lambda_i^3}{a_i}-\frac{\lambda_j^3}{a_j}",
+        "length": "N_d",
     },
     typed=lambda: {
         "fourth": kappa * (2 * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) * Lambda),
@@ -164,24 +167,29 @@ def _student() -> Expr:
         "student": (nu - 2) / (nu - 4),
         "gap": N * (lambda_i - lambda_j) * ((N + 2 * kappa - 1) * lambda_i * lambda_j + kappa * T * (lambda_i + lambda_j))
         / (((N + 2 * kappa - 1) * lambda_i + kappa * T) * ((N + 2 * kappa - 1) * lambda_j + kappa * T)),
+        "length": N * (lambda_ + T) / ((2 * kappa - 1) * lambda_ + kappa * T),
     },
     conditions=(
         "x = Lambda^(1/2) times a vector of uniform direction and independent random length; covariance Lambda",
         "sphere: |Lambda^(-1/2) x|^2 = D; student: nu > 4 degrees of freedom",
         "M commutes with Lambda, and lambda^3/a rises for every N and kappa",
         "So directions, their order and the count of fixed points are as for Gaussian tokens",
-        "kappa = 1 for Gaussian tokens; heavy tails, kappa > 1, act as a shorter context",
+        "kappa = 1 for Gaussian tokens; heavy tails, kappa > 1, act as a shorter context, shorter by another factor for each direction",
+        "length: Gaussian contexts of N_d tokens have the same a_d; N_d/N goes from 1/kappa for the rarest direction "
+        "to 2/(3 kappa - 1) for one that holds all the variance",
     ),
 )  # fmt: skip
 def elliptical() -> Derivation:
     """Average the Gaussian fourth moment over the scale of the token."""
     ratio = cancel(lambda_**3 / elliptical_eigenvalue())
+    gaussian = elliptical_eigenvalue().subs(kappa, 1).subs(N, N_d)
     return Derivation.by(
         Step("The fourth moment of one token, averaged over its scale", elliptical_fourth(), part="fourth"),
         Step("The eigenvalue of the second moment", elliptical_eigenvalue(), part="a"),
         Step("On the sphere", _sphere(), part="sphere"),
         Step("Student's law", _student(), part="student"),
         Step("The determinant of (T1c)", factor(cancel(ratio.subs(lambda_, lambda_i) - ratio.subs(lambda_, lambda_j))), part="gap"),
+        Step("The length at which Gaussian tokens have it", factor(solve(gaussian - elliptical_eigenvalue(), N_d)[0]), part="length"),
     )  # fmt: skip
 
 
