@@ -53,7 +53,8 @@ def balanced_curve(
 ) -> BalancedCurve:
     """Integrate the balanced flow from the effective map ``start``, which must not be zero.
 
-    Where ``start`` has the eigenvectors of the covariance, the unknowns are its D eigenvalues; else the D^2 entries.
+    Where ``start`` has the eigenvectors of the covariance, and E(Lambda_hat^2) has them too, as it may not under a law of one's own, the
+    unknowns are its D eigenvalues; else the D^2 entries.
     """
     D = paper_task(task, allow=SPECTRAL).dimension
     B = finite_array("start", start, (D, D))
@@ -61,15 +62,15 @@ def balanced_curve(
     size = float(np.linalg.norm(B))
     if size == 0:
         raise ValueError("start must not be zero, where the flow rests")
-    loss, E = QuadraticLoss.population(task), task.eigenvectors
+    loss, E, growth = QuadraticLoss.population(task), task.modes.keys, task.modes.growth
     inside = E.T @ B @ E
-    if np.abs(inside - np.diag(np.diag(inside))).max() <= 1e-14 * size:
+    if growth is not None and np.abs(inside - np.diag(np.diag(inside))).max() <= 1e-14 * size:
         basis = np.einsum("in,jn->nij", E, E)
         unknowns = np.diag(inside)
-        constant, slope = task.eigenvalues**2, task.eigenvalues * task.second_moment_eigenvalues
+        levels = task.modes.levels
 
         def force(omega: np.ndarray) -> np.ndarray:
-            return constant - slope * omega
+            return growth * (1 - omega / levels)
     else:
         basis = np.eye(D * D).reshape(D * D, D, D)
         unknowns = B.ravel()

@@ -119,10 +119,11 @@ def index_at_minimal_norm(task: RegressionTask, directions: Sequence[int], *, ra
     :math:`j \in S, d \notin S` with :math:`\lambda_d > \lambda_j` (in a varied task, with the larger drop); n slots belong to heads
     with v != 0.
 
-    Raises ``ValueError`` for equal eigenvalues, for which the theorem does not speak.
+    Raises ``ValueError`` for equal eigenvalues, in a varied task equal drops, for which the theorem does not speak.
     """
     if has_equal_eigenvalues(_task(task)):
-        raise ValueError(f"task must have distinct eigenvalues, got {task.eigenvalues}")
+        what = f"drops, got {task.modes.drops}" if task.variations else f"eigenvalues, got {task.eigenvalues}"
+        raise ValueError(f"task must have distinct {what}")
     R, D, m = positive_integer("rank", rank), task.dimension, len(directions)
     slots = R * -(-m // R)
     values, others = task.modes.drops, [d for d in range(D) if d not in set(directions)]

@@ -23,6 +23,7 @@ __all__ = ["CurvePrediction", "predict_curve"]
 
 # The largest entry of the initial effective map, over its final value, for which heads still count as idle.
 SMALL = 0.1
+EQUAL = 1e-9  # rates of growth that agree to this fraction count as equal
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +80,8 @@ def predict_curve(
     the initial scale, the others as its inverse.
 
     Raises ``ValueError`` for weights so large that their effective map is of the order of what is to be learned, and for a varied task
-    whose covariances don't commute, or whose first direction to grow is not that of the largest drop: heads then turn (V2-rotation).
+    in which no direction flows alone, or whose directions grow in another order than that of their drops, equal ones included: heads
+    then turn (V2-rotation), see :func:`~iclflow.numerics.order.order_of_learning`.
 
     Eigenvalues that agree to 1e-9 are taken as equal: the head then learns the direction of its own weights in their eigenspace.
     Eigenvalues that nearly agree are told apart where :math:`(\lambda_i^2 - \lambda_j^2)/\lambda_i^2 \cdot \ln(1/w_{\rm init})` is large.
@@ -100,7 +102,7 @@ def predict_curve(
         )
     move: Callable[[SilentHead, float], SilentHead] = SilentHead.after if route == "quadrature" else SilentHead.flow
     reductions = [ScalarReduction.of(task, d) for d in range(D)]
-    basis, frequencies = task.eigenvectors, np.array([one.eigenvalue for one in reductions])
+    basis, frequencies = task.modes.keys, np.array([one.eigenvalue for one in reductions])
     idle = {
         i: SilentHead(v, k @ basis, q @ basis, frequencies)
         for i, (v, k, q) in enumerate(zip(weights.v, weights.k, weights.q, strict=True))
@@ -126,11 +128,17 @@ def predict_curve(
 
 
 def _in_order(task: RegressionTask) -> None:
-    """``ValueError`` unless what grows faster also pays more."""
+    """``ValueError`` unless what grows faster also pays more, and what grows alike pays alike."""
     growth, drops = task.modes.growth, task.modes.drops
     if growth is None:
-        raise ValueError(f"task must have covariances that commute, got {task!r}")
-    if task.variations - SPECTRAL and np.any(np.diff(drops[np.argsort(-growth)]) >= 0):
+        raise ValueError(
+            f"task must have covariances that commute, and a token law whose fourth moment commutes with them, got {task!r}"
+        )
+    rates = np.sqrt(growth)
+    apart = rates[:, None] - rates
+    alike = np.abs(apart) <= EQUAL * rates
+    more = drops[:, None] - drops
+    if np.any(np.where(alike, np.abs(more) > 10 * EQUAL * drops, (apart > 0) & (more <= 0))):
         raise ValueError(f"task must have growth rates and drops in one order, got {growth} and {drops}")
 
 
@@ -141,7 +149,7 @@ def _principal_axes(head: SilentHead) -> np.ndarray:
     while left:
         first = min(left)
         alike = sorted(
-            d for d in left if abs(head.frequencies[d] - head.frequencies[first]) <= 1e-9 * head.frequencies[first]
+            d for d in left if abs(head.frequencies[d] - head.frequencies[first]) <= EQUAL * head.frequencies[first]
         )
         left -= set(alike)
         if len(alike) > 1:

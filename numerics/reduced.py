@@ -118,7 +118,10 @@ class ScalarReduction:
             return cls(float(task.eigenvalues[component]), float(task.second_moment_eigenvalues[component]), tau)
         # The flow of a direction is A_d v^2 - M_d Q_d v^5: (26) with these in place of lambda and a.
         if task.modes.growth is None:
-            raise ValueError(f"task must have covariances that commute for a direction to flow alone, got {task!r}")
+            raise ValueError(
+                "task must have covariances that commute, and a token law whose fourth moment commutes with them, "
+                f"for a direction to flow alone, got {task!r}"
+            )
         rate = float(np.sqrt(task.modes.growth[component]))
         return cls(rate, rate / float(task.modes.levels[component]), tau)
 

@@ -19,9 +19,8 @@ from .compile import compile_expression
 from .modes import Modes
 from .token_laws import GaussianTokens, TokenLaw
 
-SPECTRAL = frozenset(
-    {"noise_variance", "context_lengths", "token_law"}
-)  # they change a_d, and nothing else in the flow
+# They change M = E(beta beta') and nothing else in the flow: a_d, and with a law of one's own perhaps the eigenvectors and the order.
+SPECTRAL = frozenset({"noise_variance", "context_lengths", "token_law"})
 SMALLEST = 1e-100  # eigenvalue; the largest is its inverse
 
 
@@ -168,13 +167,22 @@ class RegressionTask:
     def second_moment_eigenvalues(self) -> Float[np.ndarray, " D"]:
         r""":math:`a_d`, equation (32), in the order of ``eigenvalues``.
 
-        Raises ``ValueError`` where M does not share the eigenvectors of :math:`\Lambda`, as a task covariance may have it.
+        Raises ``ValueError`` where M does not share the eigenvectors of :math:`\Lambda`, as a task covariance or a token law may have
+        it.
         """
-        E = self.eigenvectors
-        turned = E.T @ self.second_moment @ E
-        if np.abs(turned - np.diag(np.diag(turned))).max() > 1e-12 * np.abs(turned).max():
-            raise ValueError("task_covariance must commute with covariance for a_d to be defined; use second_moment")
+        E = self.eigenvectors if self.modes.growth is None else self.modes.keys
+        if not (_diagonal(self.second_moment, E) and _diagonal(self.covariance, E)):
+            given, one = self.task_covariance, self.covariance
+            law = np.abs(given @ one - one @ given).max() <= 1e-12 * np.abs(given).max() * np.abs(one).max()
+            needed = "token_law must have a fourth moment that commutes" if law else "task_covariance must commute"
+            raise ValueError(f"{needed} with covariance for a_d to be defined; use second_moment")
         return np.einsum("id,ij,jd->d", E, self.second_moment, E)
+
+
+def _diagonal(matrix: np.ndarray, E: np.ndarray) -> bool:
+    """Whether the columns of E are eigenvectors, up to rounding."""
+    turned = E.T @ matrix @ E
+    return bool(np.abs(turned - np.diag(np.diag(turned))).max() <= 1e-11 * np.abs(turned).max())
 
 
 def paper_task(task: object, *, allow: Collection[str] = ()) -> RegressionTask:
