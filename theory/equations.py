@@ -64,6 +64,7 @@ SECTIONS = (
     "unseen",
     "high_dimension",
     "discrete",
+    "force_noise",
     "stable_steps",
     "momentum",
     "merged_drop",

@@ -1,20 +1,19 @@
-"""Claims about mini-batches (V8-noise): how they move and spread the time of a drop, in one dimension and in the whole model."""
+"""Claims about mini-batches: how they move and spread the time of a drop, aligned (V8-noise) and from any weights (V8-force, V8-spread)."""
 
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from ..numerics.compile import compile_expression
-from ..numerics.flow import gradient_flow
-from ..numerics.losses import QuadraticLoss
+from ..numerics.drop_noise import spread_of_drops
 from ..numerics.tasks import RegressionTask
 from ..numerics.weights import SeparateWeights
 from ..theory.discrete import P, V, h, t, v, v_0
 from ..theory.equations import equation
-from ..theory.notation import Lambda, N, lambda_
+from ..theory.force_noise import Z, force_variance
+from ..theory.notation import B, Lambda, N, lambda_
 from ..theory.spectral import T
 from .claims import claim
 from .tolerances import NOISE_OF_A_DROP, NOISE_OF_TIMES, SAMPLING
@@ -109,10 +108,14 @@ def delay_by_noise(noise) -> float:
     return float(max(scores))
 
 
-# The same law in the whole model: two heads from random weights, two directions, no alignment assumed
+# The whole model: two heads from random weights, two directions, no alignment assumed
 
 TWO = RegressionTask(eigenvalues=[1.0, 0.5], context_length=8)
-TWO_RUNS, TWO_BATCHES = 128, (16, 32)
+TWO_RUNS, TWO_END = 800, 95.0
+MIDDLE = (
+    0.1586553,
+    0.8413447,
+)  # one standard deviation to either side of a Gaussian; one run in a thousand lets its heads swap
 
 
 def two_heads() -> SeparateWeights:
@@ -120,52 +123,93 @@ def two_heads() -> SeparateWeights:
 
 
 @cache
-def first_drop() -> float:
-    """When gradient flow learns half of the first direction."""
-    flow = gradient_flow(QuadraticLoss.population(TWO), two_heads(), t_end=60.0)
-    goal = TWO.eigenvalues[0] / TWO.second_moment_eigenvalues[0] / 2
-    return float(brentq(lambda t: flow.effective_map_at(t)[0, 0] - goal, 1.0, 40.0))  # type: ignore[arg-type]
-
-
-@cache
-def first_drops(batch: int) -> np.ndarray:
-    """The same in each of TWO_RUNS independent runs of SGD, each step of every run on fresh sequences."""
-    rng, goal = np.random.default_rng((81, batch)), TWO.eigenvalues[0] / TWO.second_moment_eigenvalues[0] / 2
+def drop_times(batch: int, runs: int = TWO_RUNS) -> np.ndarray:
+    """When each of independent runs of SGD learns half of either direction, each step of every run on fresh sequences."""
+    rng, goal = np.random.default_rng((81, batch)), TWO.eigenvalues / TWO.second_moment_eigenvalues / 2
     start, root = two_heads(), np.sqrt(TWO.eigenvalues)
-    v, k, q = (np.repeat(part[None], TWO_RUNS, axis=0) for part in (start.v, start.k[:, 0], start.q[:, 0]))
-    times = np.full(TWO_RUNS, np.nan)
-    for step in range(1, round(2 * first_drop() / STEP)):
-        X = rng.standard_normal((TWO_RUNS, batch, TWO.context_length, 2)) * root
-        w, x_q = rng.standard_normal((TWO_RUNS, batch, 2)), rng.standard_normal((TWO_RUNS, batch, 2)) * root
-        beta = np.einsum("rpnd,rpne,rpe->rpd", X, X, w, optimize=True) / TWO.context_length
+    v, k, q = (np.repeat(part[None], runs, axis=0) for part in (start.v, start.k[:, 0], start.q[:, 0]))
+    times = np.full((runs, 2), np.nan)
+    for step in range(1, round(TWO_END / STEP)):
+        X = rng.standard_normal((runs, batch, TWO.context_length, 2), dtype=np.float32) * root.astype(np.float32)
+        w, x_q = rng.standard_normal((runs, batch, 2)), rng.standard_normal((runs, batch, 2)) * root
+        beta = np.einsum("rpnd,rpn->rpd", X, np.einsum("rpne,rpe->rpn", X, w)) / TWO.context_length
         B = np.einsum("rh,rhi,rhj->rij", v, k, q)
-        error = (w * x_q).sum(-1) - np.einsum("rpi,rij,rpj->rp", beta, B, x_q, optimize=True)
-        G = np.einsum("rp,rpi,rpj->rij", error, beta, x_q, optimize=True) / batch
+        error = (w * x_q).sum(-1) - np.einsum("rpi,rpi->rp", beta, np.einsum("rij,rpj->rpi", B, x_q))
+        G = np.einsum("rpi,rpj->rij", error[..., None] * beta, x_q) / batch
         forward, back = np.einsum("rij,rhj->rhi", G, q), np.einsum("rij,rhi->rhj", G, k)
         change = (k * forward).sum(-1), v[..., None] * forward, v[..., None] * back
         v, k, q = (weight + STEP * moved for weight, moved in zip((v, k, q), change, strict=True))
-        times[np.isnan(times) & (np.einsum("rh,rh,rh->r", v, k[..., 0], q[..., 0]) > goal)] = STEP * step
+        times[np.isnan(times) & (np.einsum("rh,rhd,rhd->rd", v, k, q) > goal)] = STEP * step
     return times
 
 
-def _spread(eigenvalue: float, change: dict) -> Callable[[int], float]:
-    """The standard deviation of the first drop's time (V8-noise), by the variance along an eigenvector of one eigenvalue."""
-    trace, moments = float(TWO.eigenvalues.sum()), TWO.covariance
-    variance = compile_expression(_NOISE["variance"], (lambda_, T, Lambda, N))(
-        eigenvalue, trace, moments, TWO.context_length
+def measured_spreads(batch: int, runs: int = TWO_RUNS) -> np.ndarray:
+    """Half the width of the middle of the times, for each drop; a run that never reaches one is late."""
+    times = np.nan_to_num(drop_times(batch, runs), nan=np.inf)
+    low, high = np.quantile(times, MIDDLE, axis=0)
+    return (high - low) / 2
+
+
+def derived_spreads(batch: int) -> np.ndarray:
+    """The standard deviations of both drops' times (V8-spread)."""
+    drops = spread_of_drops(TWO, two_heads(), batch_size=batch, learning_rate=STEP / 2, t_end=TWO_END)
+    return np.array([drop.spread for drop in drops])
+
+
+def aligned_spreads(batch: int) -> np.ndarray:
+    """The same by the law of aligned heads (V8-noise), which these heads are not."""
+    drops = spread_of_drops(TWO, two_heads(), batch_size=batch, learning_rate=STEP / 2, t_end=TWO_END)
+    variance, spread = (
+        compile_expression(_NOISE["variance"], (lambda_, T, Lambda, N)),
+        compile_expression(_NOISE["spread"], (h, P, lambda_, V, t)),
     )
-    spread = compile_expression(_NOISE["spread"].subs(change), (h, P, lambda_, V, t))
-    return lambda batch: float(np.sqrt(spread(STEP, batch, eigenvalue, variance, first_drop())))
+    values = TWO.eigenvalues[[drop.direction for drop in drops]]
+    forces = [variance(value, TWO.eigenvalues.sum(), TWO.covariance, TWO.context_length) for value in values]
+    return np.sqrt(
+        [spread(STEP, batch, value, force, drop.time) for value, force, drop in zip(values, forces, drops, strict=True)]
+    )
 
 
 @claim(
-    "V8-noise",
-    "the standard deviation of the first drop's time of two heads from random weights, trained in batches of 16 and 32",
+    "V8-spread",
+    "the spread of the times of both drops of two heads from random weights, over 800 runs of SGD in batches of 16",
     method="descent",
     tolerance=NOISE_OF_A_DROP,
-    theory=_spread(1.0, {}),
-    wrong={"twice the batch": _spread(1.0, {P: 2 * P}), "the other direction's": _spread(0.5, {})},
+    theory=derived_spreads,
+    wrong={
+        "twice the batch": lambda batch: derived_spreads(2 * batch),
+        "aligned heads": aligned_spreads,
+    },
     slow=True,
 )
-def spread_of_the_first_drop(spread) -> float:
-    return max(abs(first_drops(batch).std() / spread(batch) - 1) for batch in TWO_BATCHES)
+def spread_of_both_drops(spreads) -> float:
+    return float(np.abs(measured_spreads(16) / spreads(16) - 1).max())
+
+
+def derived_variance(pulled: np.ndarray, map_: np.ndarray, length: int = TWO.context_length) -> float:
+    """The variance of one sequence's force (V8-force) along a direction, at a map."""
+    return float(compile_expression(force_variance(), (Z, B, Lambda, N))(pulled, map_, TWO.covariance, length))
+
+
+@claim(
+    "V8-force",
+    "the variance of one sequence's force along a direction, at a map that is no fixed point, over 400,000 sequences",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=derived_variance,
+    wrong={
+        "a context twice as long": lambda pulled, map_: derived_variance(pulled, map_, 2 * TWO.context_length),
+        "the noise at B = 0": lambda pulled, map_: derived_variance(pulled, 0 * map_),
+        "Z transposed": lambda pulled, map_: derived_variance(pulled.T, map_),
+    },
+)
+def noise_of_the_force(variance) -> float:
+    rng, root = np.random.default_rng(83), np.sqrt(TWO.eigenvalues)
+    pulled, map_, count = np.array([[0.6, 0.9], [-0.4, 0.5]]), np.array([[0.7, 0.3], [-0.2, 0.9]]), 400_000
+    X = rng.standard_normal((count, TWO.context_length, 2)) * root
+    w, x_q = rng.standard_normal((count, 2)), rng.standard_normal((count, 2)) * root
+    beta = np.einsum("pnd,pn->pd", X, np.einsum("pne,pe->pn", X, w)) / TWO.context_length
+    error = (w * x_q).sum(1) - ((beta @ map_) * x_q).sum(1)
+    pulls = error * ((beta @ pulled) * x_q).sum(1)
+    squares = (pulls - pulls.mean()) ** 2
+    return float(abs(squares.mean() - variance(pulled, map_)) / (squares.std() / count**0.5))

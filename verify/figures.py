@@ -30,6 +30,7 @@ MODULES = (
     "figures_own_model",
     "figures_optimality",
     "figures_discrete",
+    "figures_minibatch",
     "figures_momentum",
     "figures_stable_steps",
     "figures_merged_drop",

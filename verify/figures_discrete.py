@@ -1,4 +1,4 @@
-"""The figure of finite steps (V8): how much later a drop comes with steps, momentum and mini-batches, derived and measured."""
+"""The figure of finite steps (V8): how much later a drop comes with steps and momentum, and which flow descent follows."""
 
 import numpy as np
 
@@ -7,28 +7,23 @@ from ..numerics.discrete import later_separate_drop, modified_flow
 from ..numerics.flow import gradient_flow
 from ..numerics.momentum import heavy_ball
 from .claims_discrete import LOSS, TASK, half_time, head, random_start
-from .claims_minibatch import RUNS, derived_times, exact_time, times_to_level
 from .figures import Drawing, canvas, figure
 from .style import BLUE, GREEN, ORANGE, Theme
 
 MOMENTA = (0.0, 0.5, 0.9)
-BATCHES = (8, 16, 32, 64)
 
 
 @figure("discrete")
 def discrete(theme: Theme) -> Drawing:
-    """Delay over the step, distance from the flow over the step, and times over the batch."""
-    picture, (left, middle, right) = canvas(theme, 10.0, 3.4, ncols=3)
+    """Delay over the step, and distance from the flow over the step."""
+    picture, (left, right) = canvas(theme, 7.6, 3.2, ncols=2)
     largest = _delays(left, theme)
-    slopes = _orders(middle)
-    worst = _batches(right, theme)
+    slopes = _orders(right)
     caption = (
         "Left: by how much t/tau the first drop of one head (eigenvalue 0.4, v_0 = 0.1) comes later than in gradient flow, from "
-        f"descent and heavy ball (dots) and from h/2 log(f/f_0) (lines): at most {largest:.1%} apart. Middle: the distance of descent "
+        f"descent and heavy ball (dots) and from h/2 log(f/f_0) (lines): at most {largest:.1%} apart. Right: the distance of descent "
         "from gradient flow and from the flow of L + eta/4 |dL/dW|^2 at t = 120 (five heads, D = 4): fitted orders "
-        f"{slopes[0]:.2f} and {slopes[1]:.2f}. Right: SGD in one dimension with h = 0.05, {RUNS:,} runs for each batch size: mean "
-        "delay and standard deviation of the time in which v grows from 0.1 to 0.3, bars of two standard errors; the derived "
-        f"standard deviation is within {worst:.1%}, while the mean delay leaves its first-order law at a batch of 8."
+        f"{slopes[0]:.2f} and {slopes[1]:.2f}."
     )
     return Drawing(picture, caption)
 
@@ -74,22 +69,3 @@ def _orders(axes) -> tuple[float, float]:
     axes.legend()
     first, second = (np.polyfit(np.log(etas), np.log(errors), 1)[0] for errors in (plain, modified))
     return float(first), float(second)
-
-
-def _batches(axes, theme: Theme) -> float:
-    time, noise = exact_time(), derived_times()
-    sizes = np.geomspace(BATCHES[0], BATCHES[-1], 50)
-    derived = np.array([[float(part) for part in noise(size, time)] for size in sizes])
-    axes.loglog(sizes, derived[:, 1], color=theme.theory, lw=1.2, label="derived")
-    axes.loglog(sizes, derived[:, 0], color=theme.theory, lw=1.2)
-    spreads = np.array([times_to_level(batch).std() for batch in BATCHES])
-    delays = np.array([times_to_level(batch).mean() - time for batch in BATCHES])
-    axes.loglog(BATCHES, spreads, "o", color=BLUE, ms=4, label="standard deviation")
-    axes.errorbar(BATCHES, delays, 2 * spreads / RUNS**0.5, fmt="o", color=ORANGE, ms=4, label="mean delay")
-    axes.set(xlabel="sequences in a batch $P$", ylabel=r"time $t/\tau$")
-    axes.set_xticks(BATCHES, [str(batch) for batch in BATCHES])
-    axes.set_yticks([0.05, 0.1, 0.2, 0.5], ["0.05", "0.1", "0.2", "0.5"])
-    axes.minorticks_off()
-    axes.legend(loc=(0.4, 0.4))
-    exact = np.array([float(noise(batch, time)[1]) for batch in BATCHES])
-    return float(np.abs(spreads / exact - 1).max())
