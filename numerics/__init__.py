@@ -36,6 +36,7 @@ from .optimality import (
     risk_limits,
     sampled_risks,
 )
+from .order import Visit, order_of_learning
 from .parametrization import Parametrization
 from .plateaus import Plateaus, find_plateaus, read_curve
 from .prediction import CurvePrediction, predict_curve
@@ -90,7 +91,9 @@ __all__ = [
     "FiveWeights",
     "SilentHead",
     "predict_curve",
+    "order_of_learning",
     "CurvePrediction",
+    "Visit",
     "predict_merged_curve",
     "effective_start",
     "MergedDrop",

@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from ..numerics.flow import gradient_flow
 from ..numerics.losses import QuadraticLoss
+from ..numerics.order import order_of_learning
 from ..numerics.plateaus import Plateaus, find_plateaus
 from ..numerics.tasks import RegressionTask
 from ..numerics.token_laws import RademacherTokens, SphereTokens, StudentTokens
@@ -76,16 +77,16 @@ RUNS = {
 
 
 def levels(task: RegressionTask) -> Float[np.ndarray, " D+1"]:
-    """The losses of the plateaus of separate attention: c less the drops of the directions, in the order in which they grow."""
+    """The losses of the plateaus of separate attention where no head turns: c less the drops of the directions, in the order in which
+    they grow, that of the drops where covariances do not commute; see ``turning_levels``."""
     modes = task.modes
     order = np.argsort(-(modes.drops if modes.growth is None else modes.growth))
     return task.loss_moments.c - np.concatenate([[0.0], np.cumsum(modes.drops[order])])
 
 
 def turning_levels(task: RegressionTask) -> np.ndarray:
-    """c, then one head along the first direction, then along the second, then two heads."""
-    c, drops = task.loss_moments.c, task.modes.drops
-    return np.array([c, c - drops[0], c - drops[1], c - drops.sum()])
+    """The losses of the sets of directions that heads of rank one visit, those from which a head turns included (V2-sequence)."""
+    return np.array([visit.loss for visit in order_of_learning(task)])
 
 
 @cache

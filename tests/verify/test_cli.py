@@ -262,7 +262,7 @@ def test_a_varied_task_is_recorded_beside_its_plateaus(capsys, tmp_path):
     options = "--noise-variance 0.5 --context-lengths 8-31 --token-law sphere --duration 1500"
     code, out, _ = answer(capsys, "flow", *options.split(), "--output", str(target))
     assert code == 0
-    head = "task: --noise-variance 0.5 --context-lengths 8-31 --token-law sphere; theory: directions in the order of their growth"
+    head = "task: --noise-variance 0.5 --context-lengths 8-31 --token-law sphere; theory: directions in the order in which heads visit them"
     assert out.splitlines()[0] == head
     theory, flow = (float(x) for x in out.splitlines()[6].split()[1:3])
     task = RegressionTask(
@@ -279,6 +279,33 @@ def test_a_varied_task_is_recorded_beside_its_plateaus(capsys, tmp_path):
     )
     code, out, _ = answer(capsys, "train", *options.split()[:-1], "20", "--batch-size", "16")
     assert (code, out.splitlines()[0]) == (0, head)
+
+
+@pytest.mark.parametrize(
+    ("options", "rows"),
+    [
+        ("--eigenvalues 1,0.5 --task-eigenvalues 0.3,0.8 --scale 0.03 --heads 3 --seed 1 --duration 900", ["{}", "{1}", "{2}", "{1,2}"]),
+        ("--eigenvalues 1,0.5 --task-eigenvalues 0.3,0.8 --scale 0.03 --heads 1 --seed 1 --duration 900", ["{}", "{1}", "{2}"]),
+        (
+            "--eigenvalues 1.2,0.6,0.3 --task-eigenvalues 0.4,1.1,2.1 --scale 0.03 --heads 4 --seed 1 --duration 900",
+            ["{}", "{1}", "{2}", "{1,2}", "{2,3}", "{1,2,3}"],
+        ),
+        (  # a head of rank two fills its second slot before it turns
+            "--eigenvalues 1,0.6,0.4 --task-eigenvalues 0.3,0.7,1.4 --scale 0.003 --heads 2 --rank 2 --duration 30000",
+            ["{}", "{1}", "{2}", "{3}", "{1,2}*", "{1,3}", "{2,3}", "{1,2,3}"],
+        ),
+    ],
+)  # fmt: skip
+def test_levels_are_those_at_which_heads_that_turn_rest(capsys, options, rows):
+    code, out, _ = answer(capsys, "flow", "--context-length", "20", *options.split())
+    assert code == 0
+    table = [line.split() for line in out.splitlines()[2 : 2 + len(rows)]]
+    assert [row[-1] for row in table] == rows
+    rank_two = "--rank" in options
+    assert out.splitlines()[-2].startswith("*") == rank_two
+    for _m, theory, flow, *_ in table:
+        if not (rank_two and flow == "-"):
+            assert float(flow) == pytest.approx(float(theory), rel=1e-2), "a turning head leaves no flat plateau"
 
 
 def test_train_names_what_went_wrong(capsys):
