@@ -16,7 +16,7 @@
 #
 # **Claim.** What is trained takes steps, often with momentum. A step is stable up to a bound that is known at every fixed point,
 # (V8-stable); descent follows a modified flow, (V8-modified); and momentum gives the weights a mass, (V8-ball), under which a
-# drop from small weights takes the inverse root of their size instead of the inverse, (V8-mass).
+# drop from small weights takes the inverse root of their size instead of the inverse, (V8-mass). Mini-batches scatter the drops, (V8-spread).
 
 # %%
 # %matplotlib inline
@@ -28,10 +28,14 @@ from iclflow.numerics import (
     SeparateWeights,
     gradient_descent,
     gradient_flow,
+    heavy_ball,
+    heavy_ball_flow,
+    largest_stable_step,
+    modified_flow,
     separate_fixed_point,
+    spread_of_drops,
 )
-from iclflow.numerics.discrete import largest_stable_step, modified_flow
-from iclflow.numerics.momentum import heavy_ball, heavy_ball_flow, heavy_ball_mass
+from iclflow.numerics.momentum import heavy_ball_mass
 from iclflow.theory.equations import equation
 from iclflow.verify.figures import canvas, draw
 from iclflow.verify.style import LOSS, SERIES, TIME, themed
@@ -131,6 +135,20 @@ equation("V8-mass")
 # %%
 drawing = draw("momentum")
 drawing.figure
+
+# %% [markdown]
+# ## And mini-batches?
+# They scatter the times of the drops. The noise of the force is known at every map, (V8-force); carried back along the flow it gives
+# the spread of each drop, from any weights:
+
+# %%
+equation("V8-spread")
+
+# %%
+for drop in spread_of_drops(
+    task, start, batch_size=64, learning_rate=0.01, t_end=1000
+):
+    print(f"direction {drop.direction}: t = {drop.time:.1f} +- {drop.spread:.1f}")
 
 # %% [markdown]
 # ## And what gradient flow conserves?
