@@ -16,7 +16,8 @@
 #
 # **Claim.** What is trained takes steps, often with momentum. A step is stable up to a bound that is known at every fixed point,
 # (V8-stable); descent follows a modified flow, (V8-modified); and momentum gives the weights a mass, (V8-ball), under which a
-# drop from small weights takes the inverse root of their size instead of the inverse, (V8-mass). Mini-batches scatter the drops, (V8-spread).
+# drop from small weights takes the inverse root of their size instead of the inverse, (V8-mass).
+# Mini-batches scatter the drops, (V8-spread).
 
 # %%
 # %matplotlib inline

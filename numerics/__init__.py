@@ -7,7 +7,8 @@ from .balanced import BalancedCurve, balanced_curve, effective_start, predict_me
 from .blocks import FullMergedWeights, FullSeparateWeights
 from .compile import compile_expression
 from .descent import gradient_descent
-from .discrete import largest_stable_step, modified_flow
+from .discrete import largest_stable_step, modified_flow, noisy_drop
+from .drop_noise import DropSpread, spread_of_drops
 from .ensemble import Ensemble
 from .five_weights import FiveWeights
 from .flow import gradient_flow
@@ -98,6 +99,9 @@ __all__ = [
     "effective_start",
     "MergedDrop",
     "largest_stable_step",
+    "noisy_drop",
+    "spread_of_drops",
+    "DropSpread",
     "linear_attention_risk",
     "least_squares_risk",
     "bayes_bounds",
