@@ -51,8 +51,7 @@ def describe(setting: Setting, runs: Mapping[str, Plateaus]) -> str:
 def _visited(setting: Setting, found: Iterable[float]) -> tuple[np.ndarray, list[str]]:
     """The losses of the sets visited, and of others at which ``found`` lie, largest first; with the names of the sets."""
     task = setting.task
-    visits = order_of_learning(task, heads=setting.heads * setting.rank)
-    rows = {visit.directions: (visit.loss, "") for visit in visits}
+    rows = {visit.directions: (visit.loss, "") for visit in order_of_learning(task)}
     others = _sets(task) if task.dimension <= MOST else {}
     for level in found:
         if min(abs(loss - level) for loss, _ in rows.values()) > NEAR * task.modes.drops.sum() and others:

@@ -285,7 +285,6 @@ def test_a_varied_task_is_recorded_beside_its_plateaus(capsys, tmp_path):
     ("options", "rows"),
     [
         ("--eigenvalues 1,0.5 --task-eigenvalues 0.3,0.8 --scale 0.03 --heads 3 --seed 1 --duration 900", ["{}", "{1}", "{2}", "{1,2}"]),
-        ("--eigenvalues 1,0.5 --task-eigenvalues 0.3,0.8 --scale 0.03 --heads 1 --seed 1 --duration 900", ["{}", "{1}", "{2}"]),
         (
             "--eigenvalues 1.2,0.6,0.3 --task-eigenvalues 0.4,1.1,2.1 --scale 0.03 --heads 4 --seed 1 --duration 900",
             ["{}", "{1}", "{2}", "{1,2}", "{2,3}", "{1,2,3}"],
