@@ -54,6 +54,7 @@ MODULES = (
     "claims_merged_drop",
     "claims_training",
     "claims_variations",
+    "claims_shift",
     "claims_fixed_functions",
     "claims_variations_trained",
 )

@@ -1,4 +1,4 @@
-"""Claims about variations of the task (V0 to V5): moments against sampled sequences, fixed points, test losses."""
+"""Claims about variations of the task (V0 to V5): moments against sampled sequences, and by enumeration."""
 
 from collections.abc import Callable
 from fractions import Fraction
@@ -9,15 +9,13 @@ import numpy as np
 import torch
 
 from ..numerics.compile import compile_expression
-from ..numerics.losses import QuadraticLoss
 from ..numerics.tasks import RegressionTask
 from ..numerics.token_laws import RademacherTokens, SphereTokens, StudentTokens
-from ..theory import notation, reduction, shift, token_laws
+from ..theory import notation, token_laws
 from ..theory.equations import equation
 from .claims import claim
 from .data import draw_sequences
 from .tolerances import ROUNDOFF, SAMPLING
-from .variations import PLAIN
 
 TILTED = [[0.9, 0.3, -0.1], [0.3, 0.6, 0.2], [-0.1, 0.2, 0.4]]
 TASKS = [[0.5, -0.2, 0.0], [-0.2, 1.0, 0.3], [0.0, 0.3, 1.5]]
@@ -194,97 +192,3 @@ def _mean_inverse() -> Callable[[int], float]:
 )
 def mean_inverse_length(expected) -> float:
     return abs(float(sum(Fraction(1, n) for n in range(1, 51)) / 50) - expected(50))
-
-
-# Test losses
-
-
-def shifted() -> tuple[RegressionTask, RegressionTask, np.ndarray]:
-    """Training, test, and the map learned in training."""
-    train = RegressionTask(covariance=TILTED, context_length=20)
-    test = tilted(context_length=7, task_covariance=TASKS, query_covariance=QUERIES, noise_variance=0.5)
-    return train, test, train.modes.effective_map()
-
-
-@claim(
-    "V3-test",
-    "the test loss of a trained map, where length, noise, task and query law differ from training, on 100,000 prompts",
-    method="forward pass",
-    tolerance=SAMPLING,
-    theory=lambda train, test: QuadraticLoss.population(test),
-    wrong={
-        "the loss of training": lambda train, test: QuadraticLoss.population(train),
-        "the length of training": lambda train, test: QuadraticLoss.population(
-            tilted(context_length=20, task_covariance=TASKS, query_covariance=QUERIES, noise_variance=0.5)
-        ),
-        "a noiseless query": lambda train, test: _shifted_by(QuadraticLoss.population(test), -0.5),
-    },
-)
-def test_loss_sampled(loss) -> float:
-    train, test, B = shifted()
-    beta, x, y = _features(test)
-    errors = (y - np.einsum("pi,ij,pj->p", beta, B, x)) ** 2
-    return float(abs(errors.mean() - loss(train, test).value(B)) / (errors.std() / np.sqrt(len(errors))))
-
-
-def _shifted_by(loss: QuadraticLoss, constant: float) -> QuadraticLoss:
-    return QuadraticLoss(loss.A, loss.C, loss.c + constant)
-
-
-def scaled_losses(c: float, learned: float, g: np.ndarray) -> np.ndarray:
-    return c - g * (2 - g) * learned
-
-
-@claim(
-    "V3-scale",
-    "the test loss at every saddle when the context is scaled, and where it passes that of no answer",
-    method="linear algebra",
-    tolerance=ROUNDOFF,
-    theory=scaled_losses,
-    wrong={
-        "g for g^2": lambda c, learned, g: c - g * learned,
-        "break-even at the square root of 2": lambda c, learned, g: scaled_losses(c, learned, g**2),
-    },
-)
-def scaled_contexts(formula) -> float:
-    g, worst = np.array([0.3, 1.0, 2.0, 5.0]), 0.0
-    for directions in ((), (0,), (0, 2), (0, 1, 2)):
-        B, c = PLAIN.modes.effective_map(directions), PLAIN.loss_moments.c
-        tests = [
-            RegressionTask(eigenvalues=one * PLAIN.eigenvalues, query_covariance=PLAIN.covariance, context_length=10)
-            for one in g
-        ]
-        found = np.array([QuadraticLoss.population(test).value(B) for test in tests])
-        learned = c - QuadraticLoss.population(PLAIN).value(B)
-        worst = max(worst, float(np.abs(found - formula(c, learned, g)).max()))
-    return worst
-
-
-@cache
-def _length_share() -> Callable:
-    share = equation("V3-length").derive().result["share"]
-    return compile_expression(share, (notation.lambda_, reduction.a, shift.a_test))
-
-
-def length_losses(trained: RegressionTask, test: RegressionTask) -> float:
-    shares = _length_share()(trained.eigenvalues, trained.second_moment_eigenvalues, test.second_moment_eigenvalues)
-    return float(np.sum(shares))
-
-
-@claim(
-    "V3-length",
-    "the loss at test lengths 1, 40 and 10^6 of the map trained at 10",
-    method="linear algebra",
-    tolerance=ROUNDOFF,
-    theory=length_losses,
-    wrong={
-        "the best map for the test": lambda trained, test: length_losses(test, test),
-        "the loss of training": lambda trained, test: length_losses(trained, trained),
-    },
-)
-def test_lengths(formula) -> float:
-    B, worst = PLAIN.modes.effective_map(), 0.0
-    for length in (1, 40, 10**6):
-        test = RegressionTask(eigenvalues=PLAIN.eigenvalues, context_length=length)
-        worst = max(worst, abs(QuadraticLoss.population(test).value(B) - formula(PLAIN, test)))
-    return worst

@@ -5,7 +5,6 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from ..numerics.losses import QuadraticLoss
 from ..numerics.tasks import RegressionTask
 from .claims import claim
 from .data import draw_sequences
@@ -115,22 +114,3 @@ def _along_eigenvectors(task: RegressionTask) -> np.ndarray:
     E = task.eigenvectors
     a, m, q = (np.diag(E.T @ one @ E) for one in (A, M, Q))
     return c - np.append(0, np.cumsum(np.sort(a**2 / (m * q))[::-1]))
-
-
-@claim(
-    "V3-test",
-    "the loss of a trained network on contexts of three times the scale and 40 tokens, against the closed form",
-    method="training",
-    tolerance=TRAINED_VARIATION,
-    theory=lambda test: QuadraticLoss.population(test).value(PLAIN.modes.effective_map()),
-    wrong={
-        "the loss of training": lambda test: levels(PLAIN)[-1],
-        "the best map for the test": lambda test: QuadraticLoss.population(test).value(test.modes.effective_map()),
-    },
-    slow=True,
-)
-def trained_network_under_shift(loss) -> float:
-    test = RegressionTask(eigenvalues=3 * PLAIN.eigenvalues, query_covariance=PLAIN.covariance, context_length=40)
-    maps = training("plain").effective_maps()
-    B = maps[-len(maps) // 20 :].mean(axis=0)
-    return abs(QuadraticLoss.population(test).value(B) / loss(test) - 1)
