@@ -76,6 +76,7 @@ SECTIONS = (
     "label_noise",
     "whitened",
     "task_covariance",
+    "learning_order",
     "shift",
     "unseen_directions",
     "random_length",
