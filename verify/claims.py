@@ -54,6 +54,8 @@ MODULES = (
     "claims_merged_drop",
     "claims_training",
     "claims_variations",
+    "claims_random_length",
+    "claims_whitened",
     "claims_shift",
     "claims_fixed_functions",
     "claims_variations_trained",

@@ -1,7 +1,6 @@
-"""Claims about variations of the task (V0 to V5): moments against sampled sequences, and by enumeration."""
+"""Claims about variations of the task (V0 to V5, V4 apart): moments against sampled sequences, and by enumeration."""
 
 from collections.abc import Callable
-from fractions import Fraction
 from functools import cache, partial
 from itertools import product
 
@@ -11,7 +10,7 @@ import torch
 from ..numerics.compile import compile_expression
 from ..numerics.tasks import RegressionTask
 from ..numerics.token_laws import RademacherTokens, SphereTokens, StudentTokens
-from ..theory import notation, token_laws
+from ..theory import token_laws
 from ..theory.equations import equation
 from .claims import claim
 from .data import draw_sequences
@@ -28,7 +27,7 @@ tilted = partial(RegressionTask, covariance=TILTED)
 
 
 @cache
-def _features(task: RegressionTask, count: int = 100_000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def features(task: RegressionTask, count: int = 100_000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """beta, x_q and y_q of sampled sequences."""
     X, y = draw_sequences(task, count, torch.Generator().manual_seed(71))
     beta = torch.einsum("pdn,pn->pd", X[:, :-1, :-1], X[:, -1, :-1]) / (X.shape[-1] - 1)
@@ -37,7 +36,7 @@ def _features(task: RegressionTask, count: int = 100_000) -> tuple[np.ndarray, n
 
 def deviation(drawn: RegressionTask, theory: RegressionTask) -> float:
     """The largest difference of A, M, Q or c from the averages over sequences of ``drawn``, in standard errors."""
-    beta, x, y = _features(drawn)
+    beta, x, y = features(drawn)
     A, M, Q, c = theory.loss_moments
     pairs = ((y[:, None, None] * beta[:, :, None] * x[:, None], A), (beta[:, :, None] * beta[:, None], M))
     pairs += ((x[:, :, None] * x[:, None], Q), (y**2, np.array(c)))
@@ -84,26 +83,6 @@ GENERAL = tilted(context_length=5, task_covariance=TASKS, query_covariance=QUERI
 )
 def general_moments(task) -> float:
     return deviation(GENERAL, task)
-
-
-LENGTHS = {1: 0.5, 2: 0.25, 8: 0.25}
-RANDOM = tilted(context_lengths=LENGTHS, noise_variance=0.3)
-
-
-@claim(
-    "V4-moments",
-    "moments of contexts of random length, against sampled sequences",
-    method="Monte Carlo",
-    tolerance=SAMPLING,
-    theory=RANDOM,
-    wrong={
-        "the mean of n for its harmonic mean": tilted(context_length=3, noise_variance=0.3),
-        "equal probabilities": tilted(context_lengths=list(LENGTHS), noise_variance=0.3),
-        "the longest context": tilted(context_length=8, noise_variance=0.3),
-    },
-)
-def random_length_moments(task) -> float:
-    return deviation(RANDOM, task)
 
 
 def _with(law) -> RegressionTask:
@@ -172,23 +151,3 @@ def mixed_signs(expected) -> float:
     F = np.einsum("p,pi,pj->ij", (tokens**2).sum(axis=1), tokens, tokens) / len(tokens)
     Lambda = tokens.T @ tokens / len(tokens)
     return float(np.abs(F @ Lambda - Lambda @ F - expected(R)).max())
-
-
-@cache
-def _mean_inverse() -> Callable[[int], float]:
-    return compile_expression(equation("V4-uniform").derive().result["mean"], (notation.N,), "mpmath")
-
-
-@claim(
-    "V4-uniform",
-    "E(1/n) for n uniform on 1 to 50, in rational numbers",
-    method="rational",
-    tolerance=ROUNDOFF,
-    theory=lambda longest: float(_mean_inverse()(longest)),
-    wrong={
-        "one over the mean": lambda longest: 2 / (longest + 1),
-        "N + 1 for N": lambda longest: float(_mean_inverse()(longest + 1)),
-    },
-)
-def mean_inverse_length(expected) -> float:
-    return abs(float(sum(Fraction(1, n) for n in range(1, 51)) / 50) - expected(50))
