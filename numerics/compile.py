@@ -72,9 +72,14 @@ class _ArbPrinter(AbstractPythonCodePrinter):
     _print_ImmutableDenseMatrix = _print_MatrixBase
 
 
+def _harmonic(n: Any, order: Any = 1) -> Any:
+    """sum_{m <= n} m^-order, of which mpmath has the first order only."""
+    return mpmath.harmonic(n) if order == 1 else mpmath.zeta(order) - mpmath.zeta(order, n + 1)
+
+
 BACKENDS: dict[str, dict[str, Any]] = {
     "numpy": {"modules": ["numpy"]},
-    "mpmath": {"modules": ["mpmath"]},
+    "mpmath": {"modules": [{"harmonic": _harmonic}, "mpmath"]},
     "arb": {"modules": [{"arb": arb}], "printer": _ArbPrinter({"fully_qualified_modules": False})},
 }
 

@@ -15,7 +15,7 @@ With ``context="mean"`` the Gram matrix is divided by N as in the paper (29), wi
 paper's official code.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -165,9 +165,10 @@ def _sequences(task: RegressionTask, count: int, rng: np.random.Generator, batch
             tokens[:, :, D] += np.sqrt(task.noise_variance) * rng.standard_normal((P, N + 1))
         target = tokens[:, -1, D].copy()
         tokens[:, -1, D] = 0.0
-        if "context_lengths" in task.variations:
+        if task.variations & {"context_lengths", "context_gain"}:
             lengths, probabilities = zip(*task.context_lengths.items(), strict=True)
-            tokens[:, :-1] *= context_weights(rng.choice(lengths, size=P, p=probabilities), N)[:, :, None]
+            drawn = rng.choice(lengths, size=P, p=probabilities)
+            tokens[:, :-1] *= context_weights(drawn, N, task.context_gains)[:, :, None]
         yield tokens, target
 
 
@@ -176,12 +177,16 @@ def _root(covariance: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D D"]:
     return (vectors * np.sqrt(values)) @ vectors.T
 
 
-def context_weights(lengths: Int[np.ndarray, " P"], N: int) -> Float[np.ndarray, "P N"]:
-    """Factors that make contexts of length N stand for shorter ones: (N/n)^(1/2) on the first n tokens and their labels, 0 on the rest.
+def context_weights(
+    lengths: Int[np.ndarray, " P"], N: int, gains: Mapping[int, float] | None = None
+) -> Float[np.ndarray, "P N"]:
+    """Factors that make contexts of length N stand for shorter ones: (g_n N/n)^(1/2) on the first n tokens and their labels, 0 on the
+    rest.
 
-    The average over N of what is bilinear in a token and its label is then that over n.
+    The average over N of what is bilinear in a token and its label is then that over n, times the gain g_n (1 without ``gains``).
     """
-    return np.where(np.arange(N) < lengths[:, None], np.sqrt(N / lengths)[:, None], 0.0)
+    gain = np.array([1.0 if gains is None else gains[int(n)] for n in lengths])
+    return np.where(np.arange(N) < lengths[:, None], np.sqrt(gain * N / lengths)[:, None], 0.0)
 
 
 def _features(tokens: Float[np.ndarray, "P L m"], context: Context) -> Float[np.ndarray, "P F"]:

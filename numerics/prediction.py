@@ -86,7 +86,7 @@ def predict_curve(
     Eigenvalues that agree to 1e-9 are taken as equal: the head then learns the direction of its own weights in their eigenspace.
     Eigenvalues that nearly agree are told apart where :math:`(\lambda_i^2 - \lambda_j^2)/\lambda_i^2 \cdot \ln(1/w_{\rm init})` is large.
     """
-    _in_order(paper_task(task, allow=SPECTRAL | {"task_covariance", "query_covariance"}))
+    _in_order(paper_task(task, allow=SPECTRAL | {"task_covariance", "query_covariance", "context_gain"}))
     if not isinstance(weights, SeparateWeights):
         raise TypeError(f"weights must be SeparateWeights, got {weights!r}")
     tau = positive_number("tau", tau)

@@ -114,7 +114,7 @@ class ScalarReduction:
             or not 0 <= component < task.dimension
         ):
             raise ValueError(f"component must be an integer from 0 to {task.dimension - 1}, got {component!r}")
-        if not task.variations & {"task_covariance", "query_covariance"}:
+        if not task.variations & {"task_covariance", "query_covariance", "context_gain"}:
             return cls(float(task.eigenvalues[component]), float(task.second_moment_eigenvalues[component]), tau)
         # The flow of a direction is A_d v^2 - M_d Q_d v^5: (26) with these in place of lambda and a.
         if task.modes.growth is None:

@@ -4,17 +4,20 @@ Tokens :math:`x \sim N(0, \Lambda)`, a task vector :math:`w \sim N(0, I)` per se
 :math:`N` labelled tokens in the context.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from math import fsum
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from ..theory.notation import Lambda, Lambda_q, N, sigma
-from ..theory.population import Sigma_w, any_tokens, fourth
-from ._checks import finite_array, nonnegative_number, positive_integer, symmetric_positive_definite
+from ..theory.notation import Lambda, Lambda_q, sigma
+from ..theory.population import Sigma_w, fourth
+from ..theory.random_length import any_gain_moments, g_1, g_2, g_3
+from ._checks import finite_array, nonnegative_number, positive_integer, positive_number, symmetric_positive_definite
 from .compile import compile_expression
 from .modes import Modes
 from .token_laws import GaussianTokens, TokenLaw
@@ -22,6 +25,20 @@ from .token_laws import GaussianTokens, TokenLaw
 # They change M = E(beta beta') and nothing else in the flow: a_d, and with a law of one's own perhaps the eigenvectors and the order.
 SPECTRAL = frozenset({"noise_variance", "context_lengths", "token_law"})
 SMALLEST = 1e-100  # eigenvalue; the largest is its inverse
+# What the sum over a context of n tokens, of at most N, is multiplied by, in units of 1/n (V4).
+GAINS: Mapping[str, Callable[[int, int], float]] = {
+    "present": lambda n, N: 1.0,
+    "longest": lambda n, N: n / N,
+    "official": lambda n, N: n / (n + 1),
+}
+
+
+class GainMoments(NamedTuple):
+    """The averages over context lengths that the loss depends on (V4-moments)."""
+
+    g_1: float  # E(g_n)
+    g_2: float  # E(g_n^2)
+    g_3: float  # E(g_n^2/n)
 
 
 class LossMoments(NamedTuple):
@@ -44,13 +61,16 @@ class RegressionTask:
     - ``noise_variance``: labels y = w'x + noise, on the query as well, so that the loss includes this variance;
     - ``task_covariance``: that of w, the identity by default;
     - ``query_covariance``: that of the query token, :math:`\Lambda` by default;
-    - ``context_lengths``: several lengths with equal probability, or {length: probability}; the average is over the tokens there
-      are, and ``context_length`` is the longest;
+    - ``context_lengths``: lengths, each as probable as it is often listed, or {length: probability}; ``context_length`` is then the
+      longest of those that occur, so not one of probability 0;
+    - ``context_gain``: what attention divides the sum over a context of n tokens by: ``"present"``, n (the default); ``"longest"``,
+      the longest length N; ``"official"``, n + 1, the query counted as a token, as the official code does with ``vary_len``. Or gains
+      of your own, which multiply the average over n, as {length: gain} or a function of the length (V4);
     - ``token_law``: one of :mod:`~iclflow.numerics.token_laws`, Gaussian by default.
 
     Raises ``ValueError`` for a covariance that isn't symmetric positive definite, for eigenvalues that aren't positive
-    and finite, for a context length that isn't an integer of at least 1, for probabilities that don't add up to 1, and for a
-    negative noise variance.
+    and finite, for a context length that isn't an integer of at least 1, for probabilities that don't add up to 1, for an unknown
+    ``context_gain`` or one that isn't positive, and for a negative noise variance.
 
     >>> task = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
     >>> task.second_moment_eigenvalues.round(6).tolist()  # a_d, equation (32)
@@ -68,6 +88,7 @@ class RegressionTask:
     task_covariance: Float[np.ndarray, "D D"] = field(repr=False)
     query_covariance: Float[np.ndarray, "D D"] = field(repr=False)
     context_lengths: Mapping[int, float] = field(repr=False)
+    context_gains: Mapping[int, float] = field(repr=False)  # g_n of each length
     token_law: TokenLaw = field(repr=False)
     variations: frozenset[str]  # the arguments by which it differs from the paper's task
 
@@ -81,6 +102,7 @@ class RegressionTask:
         task_covariance: object = None,
         query_covariance: object = None,
         context_lengths: object = None,
+        context_gain: object = "present",
         token_law: object = None,
     ) -> None:
         if (eigenvalues is None) == (covariance is None):
@@ -101,6 +123,7 @@ class RegressionTask:
                 f"{what} between {SMALLEST:g} and {1 / SMALLEST:g}, whose cubes float64 can hold, got {values!r}"
             )
         lengths = _lengths(context_length, context_lengths)
+        gains = _gains(context_gain, lengths)
         D, given = len(values), {"task_covariance": task_covariance, "query_covariance": query_covariance}
         others = {k: v if v is None else symmetric_positive_definite(k, v, D) for k, v in given.items()}
         noise = nonnegative_number("noise_variance", noise_variance)
@@ -112,6 +135,7 @@ class RegressionTask:
             "task_covariance": others["task_covariance"] is not None,
             "query_covariance": others["query_covariance"] is not None,
             "context_lengths": len(lengths) > 1,
+            "context_gain": any(gain != 1 for gain in gains.values()),
             "token_law": not isinstance(law, GaussianTokens),
         }
         stored: dict[str, Any] = {
@@ -126,6 +150,7 @@ class RegressionTask:
         stored |= {
             "context_length": max(lengths),
             "context_lengths": lengths,
+            "context_gains": gains,
             "noise_variance": noise,
             "token_law": law,
         }
@@ -138,9 +163,20 @@ class RegressionTask:
         return len(self.eigenvalues)
 
     @property
+    def gain_moments(self) -> GainMoments:
+        """E(g), E(g^2) and E(g^2/n): 1, 1 and 1/N where the length is fixed and no gain is given."""
+        law = [(p, self.context_gains[n], n) for n, p in self.context_lengths.items()]
+        return GainMoments(
+            fsum(p * g for p, g, _ in law), fsum(p * g**2 for p, g, _ in law), fsum(p * g**2 / n for p, g, n in law)
+        )
+
+    @property
     def effective_context_length(self) -> float:
-        """1/E(1/n): the fixed length with the same loss (V4), N itself where the length is fixed."""
-        return 1 / sum(probability / length for length, probability in self.context_lengths.items())
+        """The fixed length with the same loss (V4-effective): N itself where the length is fixed, 1/E(1/n) without gains.
+
+        With gains it is E(g^2)/E(g^2/n), the map is in units of E(g)/E(g^2), and every drop E(g)^2/E(g^2) times as large.
+        """
+        return self.gain_moments.g_2 / self.gain_moments.g_3
 
     @cached_property
     def loss_moments(self) -> LossMoments:
@@ -149,7 +185,7 @@ class RegressionTask:
         root = self.eigenvectors * np.sqrt(self.eigenvalues)
         F = self.token_law.fourth_moment(root, self.task_covariance)
         laws = (self.covariance, self.task_covariance, self.query_covariance, F)
-        A, M, Q, c = _moments()(*laws, np.sqrt(self.noise_variance), self.effective_context_length)
+        A, M, Q, c = _moments()(*laws, np.sqrt(self.noise_variance), *self.gain_moments)
         return LossMoments(A, M, Q, float(c))
 
     @cached_property
@@ -195,7 +231,7 @@ def paper_task(task: object, *, allow: Collection[str] = ()) -> RegressionTask:
 
 
 def _lengths(fixed: object, law: object) -> Mapping[int, float]:
-    """{length: probability}."""
+    """{length: probability} of the lengths that occur."""
     if law is None:
         return {positive_integer("context_length", fixed): 1.0}
     if fixed is not None:
@@ -203,18 +239,37 @@ def _lengths(fixed: object, law: object) -> Mapping[int, float]:
     if not isinstance(law, Iterable):
         raise TypeError(f"context_lengths must be several lengths, or {{length: probability}}, got {law!r}")
     listed = list(law)
-    pairs = dict(law) if isinstance(law, Mapping) else dict.fromkeys(listed, 1 / max(len(listed), 1))
-    if not pairs:
+    if not listed:
         raise ValueError(f"context_lengths must name at least one length, got {law!r}")
-    lengths = {
-        positive_integer("context_lengths", n): nonnegative_number("context_lengths", p) for n, p in pairs.items()
-    }
-    if abs(sum(lengths.values()) - 1) > 1e-12:
-        raise ValueError(f"context_lengths must be different lengths with probabilities that add up to 1, got {law!r}")
-    return lengths
+    named = [positive_integer("context_lengths", n) for n in listed]
+    if not isinstance(law, Mapping):
+        return {n: times / len(named) for n, times in Counter(named).items()}
+    chances = [nonnegative_number("context_lengths", p) for p in law.values()]
+    if abs(sum(chances) - 1) > 1e-12:
+        raise ValueError(f"context_lengths must have probabilities that add up to 1, got {law!r}")
+    return {n: p for n, p in zip(named, chances, strict=True) if p > 0}
+
+
+def _gains(given: object, lengths: Mapping[int, float]) -> Mapping[int, float]:
+    """{length: gain}."""
+    longest = max(lengths)
+    if isinstance(given, str):
+        if given not in GAINS:
+            raise ValueError(f"context_gain must be one of {', '.join(GAINS)}, or gains, got {given!r}")
+        return {n: GAINS[given](n, longest) for n in lengths}
+    if isinstance(given, Mapping):
+        missing = [n for n in lengths if n not in given]
+        if missing:
+            raise ValueError(f"context_gain must give every length a gain, got none for {missing[0]} in {given!r}")
+        return {n: positive_number("context_gain", given[n]) for n in lengths}
+    if not callable(given):
+        raise TypeError(
+            f"context_gain must be one of {', '.join(GAINS)}, or {{length: gain}}, or a function of the length, got {given!r}"
+        )
+    return {n: positive_number("context_gain", given(n)) for n in lengths}
 
 
 @cache
 def _moments() -> Callable[..., tuple]:
     """The moments of ``LossMoments``, derived from the laws of the data, as functions of their parameters."""
-    return compile_expression(tuple(any_tokens()), (Lambda, Sigma_w, Lambda_q, fourth, sigma, N))
+    return compile_expression(tuple(any_gain_moments()), (Lambda, Sigma_w, Lambda_q, fourth, sigma, g_1, g_2, g_3))

@@ -16,7 +16,6 @@ from .variations import (
     OBLIQUE,
     PLAIN,
     RUNS,
-    SHORT,
     SIGNS,
     SPECTRUM,
     SPHERE,
@@ -27,8 +26,6 @@ from .variations import (
     training,
     turning_levels,
 )
-
-MEAN_LENGTH = RegressionTask(eigenvalues=SPECTRUM, context_length=6)
 
 
 def _against(name: str, expected: np.ndarray) -> float:
@@ -63,10 +60,6 @@ _plateaus(
 _plateaus(
     "V3-query", "query", "with a query law that turns the order around", lambda: levels(ASKED),
     {"the order of the tokens": lambda: levels(ASKED)[0] - np.append(0, np.cumsum(ASKED.modes.drops))},
-)  # fmt: skip
-_plateaus(
-    "V4-levels", "random length", "on contexts of 1 to 10 tokens", lambda: levels(SHORT),
-    {"the longest context": lambda: levels(PLAIN), "the mean length": lambda: levels(MEAN_LENGTH)},
 )  # fmt: skip
 for _name, _task in {"sphere": SPHERE, "Student": STUDENT, "signs": SIGNS}.items():
     _plateaus(

@@ -5,8 +5,8 @@ r"""Sequences of the in-context regression task, drawn afresh from an explicit g
     x \sim \mathcal N(0, \Lambda), \quad w \sim \mathcal N(0, I), \quad y = w^\top x
 
 Equations (1) to (4). The zero is the query's place: the network has to fill in ``y_q``. The variations of the task are
-drawn too; a context shorter than N is filled up with zero tokens, and those it has are weighed by (N/n)^(1/2), so that attention's
-average over N, of what is bilinear in tokens and labels, is the average over n.
+drawn too; a context shorter than N is filled up with zero tokens, and those it has are weighed by (g_n N/n)^(1/2), so that attention's
+average over N, of what is bilinear in tokens and labels, is the average over n, times the gain g_n of the task's normalisation.
 """
 
 from dataclasses import dataclass, field
@@ -122,7 +122,7 @@ def draw_sequences(
     if task.noise_variance:
         noise = task.noise_variance**0.5 * torch.randn(x[:, 0].shape, generator=generator, device=x.device, dtype=dtype)
     X, y = assemble(x, w, noise)
-    if "context_lengths" in task.variations:
+    if task.variations & {"context_lengths", "context_gain"}:
         X[:, :, :-1] *= _context_weights(task, count, generator).to(X)[:, None, :]
     return X, y
 
@@ -132,4 +132,4 @@ def _context_weights(task: RegressionTask, count: int, generator: torch.Generato
     probabilities = torch.tensor(list(task.context_lengths.values()), device=generator.device)
     chosen = torch.multinomial(probabilities, count, replacement=True, generator=generator)
     lengths = np.array(list(task.context_lengths))[chosen.cpu().numpy()]
-    return torch.tensor(context_weights(lengths, task.context_length))
+    return torch.tensor(context_weights(lengths, task.context_length, task.context_gains))

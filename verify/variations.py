@@ -49,6 +49,17 @@ PLAIN = RegressionTask(eigenvalues=SPECTRUM, context_length=LENGTH)
 NOISY = RegressionTask(eigenvalues=SPECTRUM, context_length=LENGTH, noise_variance=1.0)
 # Growth by lambda^2 omega begins with the first direction, the larger drop, by lambda omega, is the second's.
 TURNING = RegressionTask(eigenvalues=[1.0, 0.5], context_length=20, task_covariance=np.diag([0.3, 0.8]))
+# Growth begins with the first direction, which pays least: the first head turns from it to the second, the second head to the third.
+RETURNING = RegressionTask(eigenvalues=[1.2, 0.6, 0.3], context_length=20, task_covariance=np.diag([0.4, 1.1, 2.1]))
+
+
+def inclined(angle: float) -> RegressionTask:
+    """``TURNING`` with the task covariance turned by an angle, so that it does not commute with that of the tokens."""
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    covariance = turn @ TURNING.task_covariance @ turn.T
+    return RegressionTask(eigenvalues=[1.0, 0.5], context_length=20, task_covariance=(covariance + covariance.T) / 2)
+
+
 OBLIQUE = RegressionTask(
     covariance=[[0.8, 0.2, 0.0], [0.2, 0.5, 0.1], [0.0, 0.1, 0.3]],
     task_covariance=[[0.4, -0.3, 0.1], [-0.3, 1.2, 0.2], [0.1, 0.2, 2.0]],
@@ -57,7 +68,11 @@ OBLIQUE = RegressionTask(
     noise_variance=0.1,
 )
 ASKED = RegressionTask(eigenvalues=SPECTRUM, context_length=LENGTH, query_covariance=np.diag([0.15, 0.5, 1.2]))
-SHORT = RegressionTask(eigenvalues=SPECTRUM, context_lengths=range(1, LENGTH + 1))
+# Contexts of 1 to N tokens: averaged, divided by the longest, or as the official code does with vary_len.
+SHORT, LONGEST, OFFICIAL = (
+    RegressionTask(eigenvalues=SPECTRUM, context_lengths=range(1, LENGTH + 1), context_gain=gain)
+    for gain in ("present", "longest", "official")
+)
 SPHERE, STUDENT, SIGNS = (
     RegressionTask(eigenvalues=SPECTRUM, context_length=LENGTH, token_law=law)
     for law in (SphereTokens(), StudentTokens(8), RademacherTokens())
@@ -67,9 +82,14 @@ RUNS = {
     "plain": Variation(PLAIN, 900.0),
     "noise": Variation(NOISY, 900.0),
     "turning": Variation(TURNING, 900.0, heads=3, scale=0.03),
+    "returning": Variation(RETURNING, 800.0, scale=0.03, batch_size=1024),
+    "nearly": Variation(inclined(0.02), 900.0, heads=3, scale=0.03),
+    "inclined": Variation(inclined(0.5), 2500.0, heads=3, scale=0.03),
     "oblique": Variation(OBLIQUE, 700.0, learning_rate=0.1, batch_size=1024),
     "query": Variation(ASKED, 900.0),
     "random length": Variation(SHORT, 900.0, batch_size=1024),
+    "longest": Variation(LONGEST, 1700.0, learning_rate=0.3, batch_size=1024),
+    "official": Variation(OFFICIAL, 1250.0, learning_rate=0.4, batch_size=256),
     "sphere": Variation(SPHERE, 900.0),
     "Student": Variation(STUDENT, 900.0, batch_size=2048),
     "signs": Variation(SIGNS, 900.0),

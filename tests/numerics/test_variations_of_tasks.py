@@ -24,6 +24,9 @@ VARIED = [
     RegressionTask(covariance=COVARIANCE, context_length=4, noise_variance=0.7),
     RegressionTask(covariance=COVARIANCE, context_length=4, **OTHERS),
     RegressionTask(covariance=COVARIANCE, context_lengths={1: 0.5, 3: 0.25, 6: 0.25}, noise_variance=0.2),
+    RegressionTask(covariance=COVARIANCE, context_lengths={1: 0.5, 3: 0.25, 6: 0.25}, context_gain="official"),
+    RegressionTask(covariance=COVARIANCE, context_lengths={1: 0.5, 6: 0.5}, context_gain={1: 2.0, 6: 0.7}, **OTHERS),
+    RegressionTask(covariance=COVARIANCE, context_length=4, context_gain="official"),
     *(RegressionTask(covariance=COVARIANCE, context_length=2, token_law=law, **OTHERS) for law in LAWS),
 ]
 
@@ -63,6 +66,8 @@ def test_white_vectors_have_covariance_one_and_the_fourth_moment_they_claim(law)
 def test_weights_make_an_average_over_fewer_tokens():
     pairs = np.random.default_rng(0).standard_normal((2, 6))
     weights = context_weights(np.array([2, 6]), 6)
+    doubled = context_weights(np.array([2, 6]), 6, {2: 2.0, 6: 0.5})
+    assert (doubled**2 * pairs).mean(axis=1) == pytest.approx([2 * pairs[0, :2].mean(), pairs[1].mean() / 2])
     assert (weights**2 * pairs).mean(axis=1) == pytest.approx([pairs[0, :2].mean(), pairs[1].mean()])
 
 
@@ -72,6 +77,47 @@ def test_a_random_length_is_its_harmonic_mean():
     assert random.effective_context_length == pytest.approx(3)
     assert random.context_length == 6
     np.testing.assert_allclose(random.second_moment, fixed.second_moment, rtol=1e-14)
+
+
+@pytest.mark.parametrize("gain", ["present", "longest", "official", lambda n: 0.3 + 1 / n])
+def test_the_loss_is_the_mean_over_lengths_with_the_gain_in_the_map(gain):
+    task = RegressionTask(
+        covariance=COVARIANCE, context_lengths=[2, 3, 6], context_gain=gain, noise_variance=0.3, **OTHERS
+    )
+    B = np.array([[1.0, -0.4], [0.2, 0.7]])
+    divisor = {"present": lambda n: n, "longest": lambda n: 6, "official": lambda n: n + 1}.get(str(gain))
+    assert list(task.context_gains.values()) == [n / divisor(n) if divisor else 0.3 + 1 / n for n in (2, 3, 6)]
+    fixed = [RegressionTask(covariance=COVARIANCE, context_length=n, noise_variance=0.3, **OTHERS) for n in (2, 3, 6)]
+    losses = [QuadraticLoss.population(one).value(task.context_gains[one.context_length] * B) for one in fixed]
+    assert QuadraticLoss.population(task).value(B) == pytest.approx(np.mean(losses), rel=1e-13)
+
+
+def test_a_function_a_mapping_and_a_name_give_the_same_gains():
+    official = [
+        RegressionTask(eigenvalues=[0.6, 0.4], context_lengths=range(1, 5), context_gain=gain)
+        for gain in ("official", lambda n: n / (n + 1), {n: n / (n + 1) for n in range(1, 9)})
+    ]
+    assert official[0].context_gains == official[1].context_gains == official[2].context_gains
+    assert official[0].variations == {"context_lengths", "context_gain"}
+    assert RegressionTask(eigenvalues=[0.6], context_length=5, context_gain="longest").variations == frozenset()
+
+
+def test_gains_take_from_every_drop_alike():
+    """(V4-effective): N_e and the share of a drop, a quarter lost where long contexts are divided by the longest."""
+    task = RegressionTask(eigenvalues=[0.6, 0.4], context_lengths=range(1, 3001), context_gain="longest")
+    assert task.effective_context_length == pytest.approx((2 * 3000 + 1) / 3)
+    plain = RegressionTask(eigenvalues=[0.6, 0.4], context_length=2000)
+    np.testing.assert_allclose(task.modes.drops / plain.modes.drops, 0.75, rtol=1e-3)
+    np.testing.assert_allclose(task.modes.growth, plain.modes.growth * 3001 / 6000, rtol=1e-13)
+
+
+def test_lengths_are_counted_and_those_that_never_occur_are_not():
+    counted = RegressionTask(eigenvalues=[0.6], context_lengths=np.array([8, 2, 8, 8]))
+    assert counted.context_lengths == {8: 0.75, 2: 0.25}
+    never = RegressionTask(eigenvalues=[0.6], context_lengths={3: 1.0, 100: 0.0}, context_gain="longest")
+    assert never.context_lengths == {3: 1.0}
+    assert never.context_length == 3
+    assert never.variations == frozenset()
 
 
 def test_all_defaults_written_out_are_the_plain_task():
@@ -139,6 +185,7 @@ def flow_error(task, scale=1e-3):
     [
         {"context_length": 8, "noise_variance": 1.0},
         {"context_lengths": range(1, 9)},
+        {"context_lengths": range(1, 9), "context_gain": "official"},
         {"context_length": 8, "token_law": SphereTokens()},
         {"context_length": 8, "task_covariance": np.diag([1.5, 0.8])},
     ],
@@ -190,13 +237,21 @@ def test_what_speaks_of_the_plain_task_only_refuses_the_others():
         ({"context_lengths": [2, 3]}, "context_length or context_lengths must be given, and not both: got both"),
         ({"context_length": None}, "context_length must be an integer of at least 1, got None"),
         ({"context_length": None, "context_lengths": []}, "must name at least one length"),
-        ({"context_length": None, "context_lengths": [2, 2]}, "different lengths with probabilities that add up to 1"),
+        (
+            {"context_length": None, "context_lengths": [2, 0]},
+            "context_lengths must be an integer of at least 1, got 0",
+        ),
         ({"context_length": None, "context_lengths": {2: 0.5}}, "add up to 1"),
         ({"context_length": None, "context_lengths": {2: 1.5, 3: -0.5}}, "context_lengths must be .* at least 0"),
         (
             {"context_length": None, "context_lengths": {0: 1.0}},
             "context_lengths must be an integer of at least 1, got 0",
         ),
+        ({"context_gain": "mean"}, "context_gain must be one of present, longest, official, or gains, got 'mean'"),
+        ({"context_gain": {2: 1.0}}, "context_gain must give every length a gain, got none for 3"),
+        ({"context_gain": {3: 0.0}}, "context_gain must be a positive finite number, got 0.0"),
+        ({"context_gain": lambda n: n - 3}, "context_gain must be a positive finite number, got 0"),
+        ({"context_gain": lambda n: "1"}, "context_gain must be a positive finite number, got '1'"),
     ],
 )
 def test_bad_variations_are_named(options, message):
@@ -209,5 +264,7 @@ def test_laws_of_tokens_are_checked():
         StudentTokens(4)
     with pytest.raises(TypeError, match="token_law must be a TokenLaw"):
         RegressionTask(eigenvalues=[0.6], context_length=3, token_law="sphere")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="context_gain must be one of present, longest, official, or"):
+        RegressionTask(eigenvalues=[0.6], context_length=3, context_gain=0.5)
     with pytest.raises(TypeError, match="context_lengths must be several lengths"):
         RegressionTask(eigenvalues=[0.6], context_lengths=3)

@@ -11,7 +11,6 @@ from iclflow.theory import Fixed, Gaussian, SampleCovariance, TracePolynomial, e
 from iclflow.theory.equations import equation, equations
 from iclflow.theory.notation import B, D, Lambda, Lambda_hat, Lambda_q, N, lambda_, sigma, vector, w, x_q
 from iclflow.theory.population import Sigma_w, any_tokens, fourth, general_moments, population_moments
-from iclflow.theory.random_length import g_1, g_2, g_3, gain_moments, uniform_gains
 from iclflow.theory.shift import test_loss as loss_at_test
 from iclflow.theory.task_covariance import P_w, task_moments
 from iclflow.theory.token_laws import elliptical_fourth, gaussian_fourth, k_i, k_j, kappa
@@ -90,8 +89,6 @@ def test_there_are_entries_for_each_variation():
         ("V2-order", "rate", lambda x: x / lambda_),
         ("V3-scale", "break-even", lambda x: sympy.sqrt(x)),
         ("V3-length", "slope", lambda x: x * lambda_),
-        ("V4-moments", "M", lambda x: substitute(x, {g_3: g_2})),
-        ("V4-uniform", "mean", lambda x: x.subs(N, N + 1)),
         ("V5-elliptical", "sphere", lambda x: 1 / x),
         ("V5-independent", "commutator", lambda x: x * -1),
     ],
@@ -124,33 +121,6 @@ def test_laws_of_the_paper_are_a_special_case():
         tuple(substitute(one, {Sigma_w: sympy.Identity(D), Lambda_q: Lambda, sigma: 0}) for one in general_moments())
         == plain
     )
-
-
-@pytest.mark.parametrize("longest", [1, 2, 7])
-def test_uniform_gains_by_adding_up(longest):
-    lengths = [Fraction(n) for n in range(1, longest + 1)]
-    gains = {"context": [Fraction(1)] * longest, "longest": [n / longest for n in lengths]}
-    for name, gain in gains.items():
-        expected = [
-            sum(gain), sum(g**2 for g in gain), sum(g**2 / n for g, n in zip(gain, lengths, strict=True))
-        ]  # fmt: skip
-        found = [sympy.Rational(sympy.sympify(one).subs(N, longest).doit()) for one in uniform_gains()[name]]
-        assert [Fraction(int(x.p), int(x.q)) for x in found] == [one / longest for one in expected]
-
-
-def test_sums_over_the_longest_context_entry_by_entry():
-    """Contexts of one and of two tokens, divided by two: an average of the moments of each."""
-    total = None
-    for length in (1, 2):
-        correlation, _, _, moment = prompt(length)
-        square = (correlation * correlation.T * Fraction(length**2, 4)).expectation(moment)
-        total = (
-            square
-            if total is None
-            else [[a + b for a, b in zip(*rows, strict=True)] for rows in zip(total, square, strict=True)]
-        )
-    values = dict(zip((g_1, g_2, g_3), (one.subs(N, 2).doit() for one in uniform_gains()["longest"]), strict=True))
-    assert numbers(substitute(gain_moments()[1], values), 1) == [[one / 2 for one in row] for row in total]
 
 
 def test_signs_by_enumeration():
