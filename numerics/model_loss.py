@@ -27,6 +27,7 @@ from jaxtyping import Float
 from ..theory.model import Model
 from ..theory.notation import D, Lambda, Lambda_q, N, sigma
 from ..theory.population import Sigma_w
+from ..theory.random_length import g_n
 from ..theory.task_laws import cumulant, mean_over_lengths, on_task
 from ..theory.token_laws import kappa
 from ..theory.trace_algebra import TracePolynomial
@@ -103,7 +104,8 @@ class ModelLoss:
     @cached_property
     def _averaged(self) -> tuple[tuple[TracePolynomial, ...], dict[Any, Any]]:
         polynomials = (self.stated.loss(), *(self.stated.flow()[weight] for weight in self.model.weights))
-        return mean_over_lengths(polynomials) if "context_lengths" in self.task.variations else (polynomials, {})
+        random = self.task.variations & {"context_lengths", "context_gain"}
+        return mean_over_lengths(polynomials) if random else (polynomials, {})
 
     @property
     def polynomial(self) -> TracePolynomial:
@@ -113,10 +115,12 @@ class ModelLoss:
     @cached_property
     def fixed(self) -> Mapping[Any, Any]:
         """The value of every symbol of ``polynomial`` that is no weight."""
-        lengths, means = self.task.context_lengths, {}
+        lengths, gains, means = self.task.context_lengths, self.task.context_gains, {}
         for letter, function in self._averaged[1].items():
-            of_length = compile_expression(function, (N, D))
-            means[letter] = sum(p * of_length(float(n), float(self.task.dimension)) for n, p in lengths.items())
+            of_length = compile_expression(function, (N, D, g_n))
+            means[letter] = sum(
+                p * of_length(float(n), float(self.task.dimension), gains[n]) for n, p in lengths.items()
+            )
         known = {Lambda: self.task.covariance, N: self.task.context_length}
         return MappingProxyType({**known, **self.constants, **self._parameters, **means})
 

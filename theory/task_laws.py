@@ -8,7 +8,8 @@ any other law it is
 
 since what is left is a symmetric form on symmetric matrices (it is one of four vectors, so that formulas that differ by which of them
 V_m joins have the same value). A loss is linear in functions of N such as 1/N, whose means over random
-lengths take their places.
+lengths take their places. Where sums over the context are divided by another number than that of its tokens, beta and Lambda_hat of
+the prediction are those sums: g_n times the averages, with a gain g_n for each length (V4).
 
 >>> from iclflow.theory.notation import D, Lambda_hat, beta, matrix, x_q
 >>> U = matrix("U", D)
@@ -32,6 +33,7 @@ from .model import Model, letters_of
 from .moments import expect
 from .notation import D, Lambda, Lambda_hat, Lambda_q, N, beta, sigma, symmetric_matrix, w, x_q, y_q
 from .population import Sigma_w, noise_q, zeta
+from .random_length import g_n
 from .terms import accumulate
 from .token_laws import elliptical_fourth, gaussian_fourth, kappa
 from .trace_algebra import TracePolynomial
@@ -44,6 +46,7 @@ STATED: Mapping[str, tuple] = {
     "task_covariance": (w,),
     "query_covariance": (x_q,),
     "token_law": (Lambda_hat,),
+    "context_gain": (),  # no law: the prediction sees the context through it
 }
 ADVICE = "or train it on prompts: ModelNetwork of iclflow.verify.model_check needs no law"
 
@@ -57,8 +60,9 @@ def on_task(model: Model, variations: Collection[str], cumulants: int | None = N
     """The model with the laws of a task that has these ``variations``, arguments of ``RegressionTask``.
 
     The task's parameters are constants of what is returned: sigma, Sigma_w, Lambda_q; kappa for elliptical tokens, or c_m and V_m for
-    ``cumulants`` terms of tokens of another law. Raises ValueError where a law of the model and a variation state the same thing, where a
-    letter of the model is one of the task's, and where the loss needs moments of the tokens that are not known.
+    ``cumulants`` terms of tokens of another law; g_n, whose means :func:`mean_over_lengths` takes. Raises ValueError where a law of the
+    model and a variation state the same thing, where a letter of the model is one of the task's, where the loss needs moments of the
+    tokens that are not known, and where a gain would have to be put into a law of the model's own.
     """
     stating = frozenset(one for one in variations if one in STATED)
     return _on_task(model, stating, cumulants) if stating else model
@@ -77,6 +81,8 @@ def _on_task(model: Model, variations: frozenset[str], cumulants: int | None) ->
         added, parameters, hidden = _laws(variation, model, cumulants)
         laws, letters = [*laws, *added], [*letters, *parameters]
         _refuse_taken(model, variation, parameters, hidden)
+    if "context_gain" in variations:
+        model = _gained(model)
     stated = replace(model, laws=(*laws, *model.laws), constants=_constants(model, laws, letters))
     if "token_law" in variations:
         _require_known_moments(stated, query=x_q not in own)
@@ -98,12 +104,30 @@ def _laws(variation: str, model: Model, cumulants: int | None) -> tuple[tuple[La
             Gaussian(noise_q, covariance=sigma**2),
         )
         return noise, (sigma,), (zeta, noise_q)
+    if variation == "context_gain":
+        return (), (g_n,), ()
     if variation == "task_covariance":
         return (Gaussian(w, covariance=Sigma_w),), (Sigma_w,), ()
     if variation == "query_covariance":
         return (Gaussian(x_q, covariance=Lambda_q),), (Lambda_q,), ()
     letters = (kappa,) if cumulants is None else tuple(one for m in range(cumulants) for one in cumulant(m))
     return (SampleCovariance(Lambda_hat, Lambda, N, fourth_moment=_fourth_moment(cumulants)),), letters, ()
+
+
+def _gained(model: Model) -> Model:
+    """The prediction with g_n beta and g_n Lambda_hat for the averages over the context."""
+    for symbol in sorted(model.prediction.free_symbols & {law.symbol for law in model.laws}, key=str):
+        above, context = [symbol], {beta, Lambda_hat}
+        while above and not context & set(above):
+            above = [parent for one in above if one in model.random for parent in model.random[one].parents]
+        if above and symbol not in context:
+            raise ValueError(
+                f"laws must not state {symbol} by the context for context_gain of the task, which would enter it: write it out in the "
+                f"prediction, {ADVICE}"
+            )
+    seen = substitute(model.prediction, {beta: g_n * beta, Lambda_hat: g_n * Lambda_hat})
+    extra = (g_n,) if g_n in seen.free_symbols else ()
+    return replace(model, prediction=seen, constants=(*model.constants, *extra))
 
 
 @cache
@@ -164,7 +188,7 @@ def _require_known_moments(model: Model, *, query: bool) -> None:
 
 
 def mean_over_lengths(polynomials: Iterable[TracePolynomial]) -> tuple[tuple[TracePolynomial, ...], dict[Symbol, Expr]]:
-    """The polynomials with a letter for the mean of each function of N in their coefficients, and the function of each letter.
+    """The polynomials with a letter for the mean of each function of N and g_n in their coefficients, and the function of each letter.
 
     Raises ValueError where a function of N holds a symbol other than N and D, whose value may change.
     """
@@ -173,7 +197,7 @@ def mean_over_lengths(polynomials: Iterable[TracePolynomial]) -> tuple[tuple[Tra
     def averaged(polynomial: TracePolynomial) -> TracePolynomial:
         terms: dict = {}
         for (scalars, traces, word), number in polynomial.terms.items():
-            of_length = tuple(power for power in scalars if N in scalar_of(power[0]).free_symbols)
+            of_length = tuple(power for power in scalars if {N, g_n} & scalar_of(power[0]).free_symbols)
             if of_length:
                 function = Mul(*(scalar_of(generator) ** exponent for generator, exponent in of_length))
                 letter = Symbol(f"mean({function})", real=True)
@@ -185,7 +209,7 @@ def mean_over_lengths(polynomials: Iterable[TracePolynomial]) -> tuple[tuple[Tra
 
     results = tuple(averaged(polynomial) for polynomial in polynomials)
     for function in means.values():
-        others = function.free_symbols - {N, D}
+        others = function.free_symbols - {N, D, g_n}
         if others:
             raise ValueError(
                 f"context_lengths of the task must be one length where {min(others, key=str)} stands with N in a denominator, as in "

@@ -83,7 +83,7 @@ def check_model(
     losses, velocities = [], {weight: [] for weight in exact}
     for _ in range(BATCHES):
         values = draw(loss, parameters, count // BATCHES, generator)
-        mean = evaluate(model.target - model.prediction, values).square().mean()
+        mean = evaluate(loss.stated.target - loss.stated.prediction, values).square().mean()
         losses.append(mean.detach())
         for weight, value in _velocity(mean, parameters).items():
             velocities[weight].append(value)

@@ -13,6 +13,7 @@ from ..numerics.tasks import RegressionTask
 from ..theory import Fixed, Gaussian, Mixture, TracePolynomial, words
 from ..theory.coefficients import scalar_of
 from ..theory.notation import D, Lambda_hat, N, x_q
+from ..theory.random_length import g_n
 from .data import Tokens
 
 __all__ = ["as_tensors", "draw", "evaluate"]
@@ -73,11 +74,11 @@ def draw(loss: ModelLoss, weights: Values, count: int, generator: torch.Generato
     values: Values = as_tensors(loss.fixed, task) | weights
     tokens = Tokens.of(task) if "token_law" in task.variations else None
     own = {law.symbol for law in loss.model.laws}
-    if "context_lengths" in task.variations:
-        lengths, shares = (
-            torch.tensor(list(part), dtype=torch.float64) for part in zip(*task.context_lengths.items(), strict=True)
-        )
-        values[N] = lengths[torch.multinomial(shares, count, replacement=True, generator=generator)]
+    if task.variations & {"context_lengths", "context_gain"}:
+        law = [(n, p, task.context_gains[n]) for n, p in task.context_lengths.items()]
+        lengths, shares, gains = (torch.tensor(part, dtype=torch.float64) for part in zip(*law, strict=True))
+        chosen = torch.multinomial(shares, count, replacement=True, generator=generator)
+        values |= {N: lengths[chosen], g_n: gains[chosen]}
 
     def normal(shape: tuple[int, ...]) -> Tensor:
         return torch.randn(shape, generator=generator, dtype=torch.float64)

@@ -35,12 +35,15 @@ TASKS = {
     "task covariance": {"task_covariance": SIGMA_W, "context_length": 6},
     "query covariance": {"query_covariance": LAMBDA_Q, "context_length": 6},
     "random length": {"context_lengths": LENGTHS},
+    "official": {"context_lengths": LENGTHS, "context_gain": "official", "noise_variance": 0.2},
+    "gains": {"context_lengths": LENGTHS, "context_gain": {2: 1.5, 4: 0.4, 9: 1.1}, "task_covariance": SIGMA_W},
     "all of these": {
         "noise_variance": 0.3, "task_covariance": SIGMA_W, "query_covariance": LAMBDA_Q, "context_lengths": LENGTHS
     },
     "sphere": {"token_law": SphereTokens(), "context_length": 4, "task_covariance": SIGMA_W, "noise_variance": 0.3},
     "Student": {"token_law": StudentTokens(12), "context_lengths": LENGTHS},
     "signs": {"token_law": RademacherTokens(), "context_lengths": LENGTHS, "task_covariance": SIGMA_W},
+    "one length": {"context_length": 4, "context_gain": "official", "token_law": SphereTokens()},
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from iclflow.theory.notation import (
     y_q,
 )
 from iclflow.theory.population import Sigma_w, general_moments
-from iclflow.theory.random_length import nu
+from iclflow.theory.random_length import g_1, g_2, g_3, g_n, gain_moments, nu
 from iclflow.theory.task_laws import cumulant, mean_over_lengths, on_task
 from iclflow.theory.token_laws import kappa
 from iclflow.theory.two_steps import U, two_steps
@@ -140,3 +140,31 @@ def test_a_known_parameter_may_stand_in_the_prediction():
     assert stated.constants == (sigma,)
     known = substitute(on_task(LINEAR, {"noise_variance"}).loss(), {U: U - sigma**2 * Identity(D)})
     assert stated.loss() == known
+
+
+def test_gains_enter_the_prediction_with_every_sum_over_the_context():
+    """(V4-moments) for the linear model; cubes for two steps; inverses, which take them back."""
+    loss = on_task(LINEAR, {"context_gain"}).loss()
+    assert substitute(loss, {g_n: 1}) == LINEAR.loss()
+    (found,), means = mean_over_lengths([loss])
+    values = {letter: {g_n: g_1, g_n**2: g_2, g_n**2 / N: g_3}[function] for letter, function in means.items()}
+    plain = {Sigma_w: Identity(D), Lambda_q: Lambda, sigma: 0}
+    assert substitute(found, values) == substitute(general_loss(gain_moments()), plain)
+    deep = on_task(two_steps(), {"context_gain"})
+    assert deep.prediction == 2 * g_n * TracePolynomial(beta.T * U * x_q) - g_n**2 * TracePolynomial(
+        beta.T * U * Lambda_hat * U * x_q
+    )
+    least = Model(beta.T * U * Lambda_hat.I * x_q, (U,))
+    assert on_task(least, {"context_gain"}).prediction == least.prediction
+
+
+def test_gains_are_refused_in_laws_of_ones_own_and_under_their_own_name():
+    z = vector("z", D)
+    hidden = Model(z.T * U * x_q, (U,), laws=(Fixed(z, Lambda_hat * beta),))
+    with pytest.raises(ValueError, match="must not state z by the context for context_gain"):
+        on_task(hidden, {"context_gain"})
+    apart = Model(z.T * U * x_q, (U,), laws=(Gaussian(z),))
+    assert on_task(apart, {"context_gain"}).loss() == apart.loss()
+    taken = Symbol("g_n")
+    with pytest.raises(ValueError, match="g_n of the model must have another name: context_gain"):
+        on_task(Model(taken * beta.T * U * x_q, (U,), constants=(taken,)), {"context_gain"})

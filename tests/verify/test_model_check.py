@@ -57,6 +57,7 @@ VARIED = {
         query_covariance=[[0.5, -0.3], [-0.3, 0.9]],
         noise_variance=0.3,
         context_lengths={2: 0.5, 5: 0.5},
+        context_gain="official",
     ),
     "sphere": RegressionTask(
         eigenvalues=[0.5, 0.3], context_lengths=[2, 4], token_law=SphereTokens(), noise_variance=0.1
