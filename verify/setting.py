@@ -1,6 +1,7 @@
 """One experiment on separate attention as a few numbers: what the command line, a sweep's file and the figures describe alike."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..numerics.momentum import check_momentum
-from ..numerics.tasks import RegressionTask
+from ..numerics.tasks import GAINS, RegressionTask
 from ..numerics.token_laws import GaussianTokens, RademacherTokens, SphereTokens, StudentTokens, TokenLaw
 from ..numerics.weights import SeparateWeights
 
@@ -29,9 +30,10 @@ class Setting:
     ``duration`` is in t/tau; a step of training advances time by ``2 learning_rate/(1 - momentum)``. ``noise_variance`` and what follows
     vary the task, as the arguments of ``RegressionTask`` that are called alike; covariances are given in the coordinates of the tokens'
     eigenvectors.
-    ``context_lengths`` holds lengths with their probabilities and takes the place of ``context_length``, which is then the longest.
+    ``context_lengths`` holds lengths with their probabilities and takes the place of ``context_length``, which is then the longest of
+    those that occur; ``context_gain`` is present, longest or official.
 
-    Raises ``ValueError`` for a token law that is unknown and a momentum outside [0, 1).
+    Raises ``ValueError`` for a token law or a gain that is unknown and a momentum outside [0, 1).
     """
 
     eigenvalues: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
@@ -49,12 +51,14 @@ class Setting:
     task_covariance: Covariance | None = None
     query_covariance: Covariance | None = None
     context_lengths: tuple[tuple[int, float], ...] | None = None
+    context_gain: str = "present"
     token_law: str = "gaussian"
 
     def __post_init__(self) -> None:
-        _ = self.tokens, check_momentum(self.momentum)
+        _ = self.tokens, check_momentum(self.momentum), context_gain(self.context_gain)
         if self.context_lengths is not None:
-            object.__setattr__(self, "context_length", max(n for n, _ in self.context_lengths))
+            occur = [n for n, chance in self.context_lengths if chance > 0]
+            object.__setattr__(self, "context_length", max(occur, default=1))  # none: the task refuses them
 
     @property
     def _basis(self) -> np.ndarray:
@@ -100,6 +104,7 @@ class Setting:
             noise_variance=self.noise_variance,
             task_covariance=self._in_basis("task_covariance"),
             query_covariance=self._in_basis("query_covariance"),
+            context_gain=self.context_gain,
             token_law=self.tokens,
         )
 
@@ -141,6 +146,13 @@ def token_law(name: str) -> TokenLaw:
     return StudentTokens(int(student[1])) if student else TOKEN_LAWS[name]()
 
 
+def context_gain(name: str) -> str:
+    """The name of a normalisation, if there is one; ``ValueError`` for another."""
+    if name not in GAINS:
+        raise ValueError(f"context_gain must be {', '.join(GAINS)}, got {name!r}")
+    return name
+
+
 def probabilities(lengths: tuple[tuple[int, float], ...]) -> dict[int, float]:
     """{length: probability}; ``ValueError`` for a length that is named twice."""
     if len(dict(lengths)) < len(lengths):
@@ -149,8 +161,8 @@ def probabilities(lengths: tuple[tuple[int, float], ...]) -> dict[int, float]:
 
 
 def equally_likely(lengths: list[int] | range) -> tuple[tuple[int, float], ...]:
-    """Each length with the same probability."""
-    return tuple((n, 1 / len(lengths)) for n in lengths)
+    """Each length with the same probability, as often as it is listed."""
+    return tuple((n, times / len(lengths)) for n, times in Counter(lengths).items())
 
 
 def _symmetric(matrix: np.ndarray) -> np.ndarray:

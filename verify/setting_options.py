@@ -2,6 +2,7 @@
 
 import argparse
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ class TokenLaws(tuple):
         return super().__contains__(name) or bool(re.fullmatch(r"student:\d+", str(name)))
 
 
+CONTEXT_GAINS = ("present", "longest", "official")
 TOKEN_LAWS = TokenLaws(("gaussian", "sphere", "rademacher", "student:8"))
 
 
@@ -33,7 +35,7 @@ def rows(text: str) -> tuple[tuple[float, ...], ...]:
 
 
 def lengths(text: str) -> tuple[tuple[int, float], ...]:
-    """Context lengths, equally likely (8,16 or 1-31) or each with its probability (8:0.25,16:0.75)."""
+    """Context lengths, each as likely as it is often listed (8,16 or 1-31) or with its probability (8:0.25,16:0.75)."""
     parts = [re.fullmatch(r"(\d+)(?:-(\d+)|:([0-9.eE+-]+))?", part.strip()) for part in text.split(",")]
     named = [part for part in parts if part]
     weighed = [part for part in named if part[3]]
@@ -44,7 +46,7 @@ def lengths(text: str) -> tuple[tuple[int, float], ...]:
     listed = [n for part in named for n in range(int(part[1]), int(part[2] or part[1]) + 1)]
     if not listed:
         raise argparse.ArgumentTypeError(f"needs ranges that rise, such as 1-31, got {text!r}")
-    return tuple((n, 1 / len(listed)) for n in listed)
+    return tuple((n, times / len(listed)) for n, times in Counter(listed).items())
 
 
 def add_setting(parser: argparse.ArgumentParser, *, training: bool) -> None:
@@ -86,6 +88,11 @@ def add_setting(parser: argparse.ArgumentParser, *, training: bool) -> None:
         either.add_argument(
             f"--{name}-covariance", dest=dest, type=rows, metavar="'A,B;B,C'", help="the whole matrix, row by row"
         )
+    varied.add_argument(
+        "--context-gain",
+        choices=CONTEXT_GAINS,
+        help="sums over a context divided by its tokens (present), by the longest, or by n + 1 as in the official code (official)",
+    )
     varied.add_argument(
         "--token-law",
         choices=TOKEN_LAWS,

@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 
+from ..numerics.tasks import GAINS
 from .setting import DEFAULT, Covariance, Setting, equally_likely, token_law
 
 METHODS = ("flow", "descent", "training")
@@ -238,6 +239,12 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
+def _context_gain(value: Any) -> str:
+    if value not in tuple(GAINS):
+        raise ValueError(f"must be one of {', '.join(GAINS)}")
+    return value
+
+
 def _token_law(value: Any) -> str:
     try:
         token_law(str(value))
@@ -262,6 +269,7 @@ SETTING: dict[str, Callable[[Any], Any]] = {
     "task_covariance": _covariance,
     "query_covariance": _covariance,
     "context_lengths": _lengths,
+    "context_gain": _context_gain,
     "token_law": _token_law,
 }
 if SETTING.keys() != {field.name for field in fields(Setting)}:

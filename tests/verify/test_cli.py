@@ -126,11 +126,11 @@ def test_derive_and_export(capsys, tmp_path):
         (["flow", "--context-lengths", "5-"], "--context-lengths: needs lengths such as 8,16 or 1-31"),
         (["flow", "--context-lengths", "8:0.2,9"], "--context-lengths: needs lengths such as 8,16 or 1-31"),
         (["flow", "--context-lengths", "9-8"], "--context-lengths: needs ranges that rise"),
-        (["flow", "--context-lengths", "8,8"], "--context-lengths must be different lengths, got [8, 8]"),
+        (["flow", "--context-lengths", "8:0.5,8:0.5"], "--context-lengths must be different lengths, got [8, 8]"),
         (["flow", "--context-lengths", "0-8"], "--context-lengths must be an integer of at least 1, got 0"),
         (
             ["flow", "--context-lengths", "8:0.2,9:0.5"],
-            "--context-lengths must be different lengths with probabilities",
+            "--context-lengths must have probabilities that add up to 1",
         ),
         (["flow", "--context-lengths", "8", "--context-length", "9"], "not allowed with argument --context-lengths"),
         (["flow", "--token-law", "spere"], "there is no 'spere'; did you mean sphere?"),

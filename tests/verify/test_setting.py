@@ -5,10 +5,11 @@ import shlex
 import numpy as np
 import pytest
 from iclflow.numerics import RademacherTokens, RegressionTask, SphereTokens, StudentTokens
+from iclflow.numerics.tasks import GAINS
 from iclflow.verify.parser import build
 from iclflow.verify.setting import TOKEN_LAWS, Setting, equally_likely
+from iclflow.verify.setting_options import CONTEXT_GAINS, as_options, setting_of
 from iclflow.verify.setting_options import TOKEN_LAWS as OFFERED
-from iclflow.verify.setting_options import as_options, setting_of
 
 MATRIX = ((1.0, 0.5, 0.0, 0.0), (0.5, 1.5, 0.0, 0.0), (0.0, 0.0, 2.0, -0.25), (0.0, 0.0, -0.25, 1.0))
 SPECTRUM = [0.4, 0.3, 0.2, 0.1]
@@ -19,6 +20,9 @@ SETTINGS = {
     "--query-covariance '1.0,0.5,0.0,0.0;0.5,1.5,0.0,0.0;0.0,0.0,2.0,-0.25;0.0,0.0,-0.25,1.0'": Setting(query_covariance=MATRIX),
     "--context-lengths 1-31": Setting(context_lengths=equally_likely(range(1, 32))),
     "--context-lengths 8,16": Setting(context_lengths=equally_likely([8, 16])),
+    "--context-lengths 1-31 --context-gain official": Setting(
+        context_lengths=equally_likely(range(1, 32)), context_gain="official"
+    ),
     "--context-lengths 8:0.25,16:0.75": Setting(context_lengths=((8, 0.25), (16, 0.75))),
     "--noise-variance 0.1 --token-law student:9": Setting(noise_variance=0.1, token_law="student:9"),
 }  # fmt: skip
@@ -43,6 +47,7 @@ def test_the_task_is_that_of_the_arguments():
         task_covariance=(0.2, 1.0, 2.0, 0.5),
         query_covariance=MATRIX,
         context_lengths=((8, 0.25), (16, 0.75)),
+        context_gain="longest",
         token_law="rademacher",
     )
     task = RegressionTask(
@@ -51,6 +56,7 @@ def test_the_task_is_that_of_the_arguments():
         task_covariance=np.diag([0.2, 1.0, 2.0, 0.5]),
         query_covariance=MATRIX,
         context_lengths={8: 0.25, 16: 0.75},
+        context_gain="longest",
         token_law=RademacherTokens(),
     )
     assert setting.task.variations == task.variations
@@ -73,3 +79,14 @@ def test_every_law_is_offered():
     assert {name.partition(":")[0] for name in OFFERED} == {*TOKEN_LAWS, "student"}
     assert "student:5" in OFFERED
     assert "student:" not in OFFERED
+    assert tuple(GAINS) == CONTEXT_GAINS
+
+
+def test_lengths_listed_twice_count_twice_and_those_of_probability_zero_not_at_all():
+    given = setting_of(build().parse_args(["flow", "--context-lengths", "8,16,8-9"]))
+    assert given == Setting(context_lengths=((8, 0.5), (16, 0.25), (9, 0.25)))
+    assert equally_likely([8, 16, 8, 9]) == given.context_lengths
+    never = setting_of(build().parse_args(["flow", "--context-lengths", "8:1,100:0"]))
+    assert (never.context_length, never.task.context_length) == (8, 8)
+    with pytest.raises(ValueError, match="context_gain must be present, longest, official, got 'mean'"):
+        Setting(context_gain="mean")

@@ -72,6 +72,7 @@ scale = 0.3
 duration = 30
 task_covariance = [[1.0, 0.4], [0.4, 2.0]]
 query_covariance = [1, 2]
+context_gain = "official"
 [vary]
 noise_variance = [0, 0.5]
 "context_lengths, token_law" = [[[4, 8], "student:9"], [{ 4 = 0.25, 8 = 0.75 }, "sphere"]]
@@ -92,6 +93,7 @@ def test_tasks_are_varied_by_name(tmp_path):
         query_covariance=np.diag([1.0, 2.0]),
         noise_variance=0.5,
         context_lengths={4: 0.25, 8: 0.75},
+        context_gain="official",
         token_law=SphereTokens(),
     )
     setting = dict(sweep.runs())[1, 1].setting
@@ -109,7 +111,12 @@ def test_a_name_depends_on_every_parameter(tmp_path):
     for name in ("heads", "rank", "seed", "context_length", "batch_size", "tilt_seed"):
         others.append(replace(run, setting=replace(run.setting, **{name: 7})))
     others.append(replace(run, setting=replace(run.setting, eigenvalues=(0.4, 0.3))))
-    for name, value in (("task_covariance", (1.0,)), ("context_lengths", ((8, 1.0),)), ("token_law", "sphere")):
+    for name, value in (
+        ("task_covariance", (1.0,)),
+        ("context_lengths", ((8, 1.0),)),
+        ("token_law", "sphere"),
+        ("context_gain", "longest"),
+    ):
         others.append(replace(run, setting=replace(run.setting, **{name: value})))
     assert len({other.name for other in [run, *others]}) == len(others) + 1
     assert replace(run).name == run.name
@@ -124,6 +131,10 @@ def test_a_name_depends_on_every_parameter(tmp_path):
         ("setting = 3", "setting: must be a table"),
         ("[setting]\nnoise_variance = -1", "setting.noise_variance: must be a number of at least 0"),
         ('[setting]\ntoken_law = "student:3"', "setting.token_law: must be gaussian, sphere, rademacher or student:NU"),
+        (
+            '[setting]\ncontext_gain = "mean"',
+            "setting.context_gain: must be one of present, longest, official, got 'mean'",
+        ),
         ("[setting]\ncontext_lengths = { a = 1 }", "setting.context_lengths: must be a list of lengths, or a table"),
         (
             "[setting]\ntask_covariance = [[1, 2], 3]",
