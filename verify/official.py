@@ -80,6 +80,10 @@ def _network(path: Path, arrays: dict[str, np.ndarray], given: dict[str, Any]) -
     for key in ("in_dim", "head_num", "lr", "model"):
         if key not in given:
             raise ValueError(f"{path}: args: lacks {key}")
+    if given.get("vary_len"):
+        raise ValueError(
+            f"{path}: args: vary_len must be False, got True: its losses are sums over prefixes, for which see iclflow.verify.prefixes"
+        )
     D, H = given["in_dim"], given["head_num"]
     options: dict[str, Any] = {"softmax": bool(given.get("softmax")), "rho": 1.0}
     value = array("init.value.weight", H, D + 1, D + 1)

@@ -45,6 +45,14 @@ def test_a_curve_that_differs_is_told(tmp_path):
         ({"args": np.array("nothing")}, "run.npz: args: must be the text of a dict"),
         ({"args": np.array("{'model': 'attnS', 'in_dim': 2, 'head_num': 1}")}, "run.npz: args: lacks lr"),
         ({"args": np.array(str({"model": "mlp", "in_dim": D, "head_num": H, "lr": 0.1}))}, "args: model must be attnM"),
+        (
+            {
+                "args": np.array(
+                    str({"model": "attnS", "in_dim": D, "head_num": H, "rank": 1, "lr": 0.1, "vary_len": True})
+                )
+            },
+            "args: vary_len must be False, got True",
+        ),
         ({"data.x": None}, "run.npz: data.x: the key is missing"),
         ({"loss": np.array([1, np.nan, 1])}, "run.npz: loss: must be finite"),
         ({"loss": np.ones(1)}, "run.npz: loss: must hold at least two steps"),
