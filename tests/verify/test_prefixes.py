@@ -13,7 +13,9 @@ TASK = RegressionTask(eigenvalues=[0.6, 0.3], context_length=4, noise_variance=0
 VARIED = RegressionTask(
     eigenvalues=[0.6, 0.3], context_lengths=range(1, 5), context_gain="official", noise_variance=0.1
 )
-WEIGHTS = SeparateWeights.initialize(TASK, heads=3, rank=2, scale=2.0, rng=np.random.default_rng(0))
+DRAWN = 0.2 * np.random.default_rng(0).standard_normal((2, 2, 2, 2))
+# Heads of rank two, somewhere near a solution.
+WEIGHTS = SeparateWeights(np.array([0.5, 0.4]), np.eye(2) + DRAWN[0], np.eye(2) + DRAWN[1])
 
 
 def sequences(count):
@@ -67,7 +69,7 @@ def test_loss_and_gradient_are_those_of_the_law():
             eigenvalues=[0.6, 0.3], context_lengths=range(1, 5), context_gain=gain, noise_variance=0.1
         )
         value = QuadraticLoss.population(other).value(WEIGHTS.effective_map())
-        assert abs(np.mean(found, axis=0)[0] - value) > 10 * error[0]
+        assert abs(np.mean(found, axis=0)[0] - value) > 5 * error[0]
 
 
 @pytest.mark.parametrize("name", ["context_gain", "context_lengths", "query_covariance"])
