@@ -1,4 +1,4 @@
-"""Figures of variations of the task: label noise, task covariance, shift at test, random context lengths, laws of tokens."""
+"""Figures of variations of the task: label noise, task covariance, shift at test, laws of tokens."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,7 +12,6 @@ from .variations import (
     NOISY,
     PLAIN,
     RUNS,
-    SHORT,
     SPECTRUM,
     TURNING,
     flow,
@@ -158,31 +157,6 @@ def shift(theme: Theme) -> Drawing:
         f"of the run.\nTrained at 10, tested at 1, 10, 1000: "
         f"{listed(QuadraticLoss.population(_test(1.0, n)).value(PLAIN.modes.effective_map()) for n in (1, 10, 1000))}; "
         f"best: {listed(levels(_test(1.0, n))[-1] for n in (1, 10, 1000))}."
-    )
-    return Drawing(picture, caption)
-
-
-@figure("random-length")
-def random_length(theme: Theme) -> Drawing:
-    """Contexts of random length have the loss of their harmonic mean."""
-    picture, (left, right) = canvas(theme, 8.4, 3.4, ncols=2)
-    _curve(left, "plain", SERIES[0], f"$n = {LENGTH}$", theme)
-    _curve(left, "random length", SERIES[1], f"$n$ uniform on $1, \\dots, {LENGTH}$", theme)
-    left.set(ylim=ROOM)
-    left.legend(loc="upper right", ncols=2)
-    lengths = np.unique(np.geomspace(1, 200, 50).round().astype(int))
-    effective = [
-        RegressionTask(eigenvalues=[1.0], context_lengths=range(1, int(n) + 1)).effective_context_length
-        for n in lengths
-    ]
-    right.plot(lengths, effective, color=SERIES[1], label="harmonic mean $N/H_N$")
-    right.plot(lengths, (lengths + 1) / 2, color=theme.faint, label="mean $(N+1)/2$")
-    right.plot(lengths, lengths, color=SERIES[0], lw=1, ls=(0, (4, 3)), label="longest $N$")
-    right.set(xscale="log", yscale="log", xlabel="longest context $N$", ylabel="effective length", xlim=(1, 200))
-    right.legend(loc="upper left")
-    caption = (
-        f"Contexts of random length (V4), averaged over the tokens there are. {SETTING} Left: one length, and all lengths up to it: the "
-        f"effective length is {SHORT.effective_context_length:.3f}.\n{_compared('plain', 'random length')}"
     )
     return Drawing(picture, caption)
 
