@@ -97,7 +97,11 @@ class _PaperPrinter(LatexPrinter):
         )
 
     def _print_harmonic(self, expr, exp=None):
-        return f"H_{{{self._print(expr.args[0])}}}" + (f"^{{{exp}}}" if exp else "")
+        number = f"H_{{{self._print(expr.args[0])}}}"
+        if len(expr.args) > 1:
+            number += f"^{{({self._print(expr.args[1])})}}"
+            return rf"\left({number}\right)^{{{exp}}}" if exp else number
+        return number + (f"^{{{exp}}}" if exp else "")
 
     def _print_Identity(self, expr):
         return r"\boldsymbol{I}"

@@ -74,7 +74,8 @@ def random_length(theme: Theme) -> Drawing:
         f"Contexts of n tokens, n uniform on 1 to N (V4), with sums over a context divided in three ways. Left: separate attention, D = 3, "
         f"N = {LENGTH}, H = 4, eigenvalues {listed(SPECTRUM, 'g')}, initial scale 0.1; thin: gradient flow; thick, pale: PyTorch, its "
         "population loss, for the official code's way on all prefixes of plain sequences, each divided by all its tokens; dashed: theory. "
-        "Drops are later by 1/E(g); the spikes of training are steps on rare, large sequences. Right: the final loss by the longest context; points: trained; divided by N, a quarter stays.\n"
+        "Drops are later by 1/E(g); the spikes of training are steps on rare, large sequences. "
+        "Right: the final loss by the longest context; points: trained; divided by N, a quarter stays.\n"
         + "\n".join(lines)
     )
     return Drawing(picture, caption)

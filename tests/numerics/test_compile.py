@@ -25,6 +25,7 @@ from sympy import (
     ZeroMatrix,
     atan2,
     exp,
+    harmonic,
     log,
     pi,
     sqrt,
@@ -168,3 +169,9 @@ def test_shapes_must_agree(arrays):
     with pytest.raises(TypeError, match="expr must be"):
         compile_expression(lambda z: z, (x,))
     assert compile_expression(Integer(3), (x,))(1.0) == 3
+
+
+def test_harmonic_numbers_of_both_orders():
+    n = Symbol("n", integer=True, positive=True)
+    both = compile_expression((harmonic(n), harmonic(n, 2)), (n,), "mpmath")(4)
+    assert [float(one) for one in both] == pytest.approx([25 / 12, 205 / 144], rel=1e-15)

@@ -8,6 +8,7 @@ import sympy
 from entries import Entries, isserlis
 from iclflow.theory import explicit, substitute
 from iclflow.theory.equations import equation
+from iclflow.theory.latex import formula_latex
 from iclflow.theory.notation import B, D, Lambda, Lambda_q, N, lambda_, sigma
 from iclflow.theory.population import PopulationMoments, Sigma_w, general_moments
 from iclflow.theory.random_length import averaged, g_1, g_2, g_3, gain_moments, nu, uniform_gains
@@ -189,3 +190,10 @@ def test_moments_that_are_not_linear_in_the_inverse_length_are_refused():
         averaged(PopulationMoments(A, M / N, Q, c))
     with pytest.raises(ArithmeticError, match="orders 0 and -1 in N"):
         averaged(PopulationMoments(A * N, M, Q, c))
+
+
+def test_orders_of_harmonic_numbers_are_printed():
+    H, H_2 = sympy.harmonic(N + 1), sympy.harmonic(N + 1, 2)
+    assert formula_latex(H) == "H_{N + 1}"
+    assert formula_latex(H_2) == "H_{N + 1}^{(2)}"
+    assert formula_latex(H_2**2) == r"\left(H_{N + 1}^{(2)}\right)^{2}"
