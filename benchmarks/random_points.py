@@ -27,9 +27,8 @@ def same_numbers(one: sympy.Basic, other: sympy.Basic, rng: np.random.Generator)
             return False
         size = max(1e-12, float(np.max(np.abs(first))), float(np.max(np.abs(second))))
         apart = float(np.max(np.abs(np.asarray(first) - np.asarray(second))))
-        if not (
-            np.isfinite(size) and apart <= 1e-9 * size
-        ):  # a harmonic number at a negative integer is no number, and equals none
+        # A harmonic number at a negative integer is no number, and equals none.
+        if not (np.isfinite(size) and apart <= 1e-9 * size):
             return False
     return True
 
