@@ -102,6 +102,14 @@ class FiveWeights:
             raise ArithmeticError(f"the five weights could not be integrated: {run.message}")
         return run.y.T
 
+    def effective_maps(self, states: Float[np.ndarray, "T 5"]) -> Float[np.ndarray, "T n n D"]:
+        """The effective tensor, (D+1, D+1, D), of the one head at each state."""
+        row, corner, along, across, column = finite_array("states", states, ("T", 5)).T
+        e = self.problem.fixed_tasks[0] / np.linalg.norm(self.problem.fixed_tasks)
+        value = np.column_stack([np.outer(row, e), corner])
+        U = across[:, None, None] * np.eye(len(e)) + (along - across)[:, None, None] * np.outer(e, e)
+        return np.einsum("ta,tbc->tabc", value, np.concatenate([U, np.outer(column, e)[:, None]], axis=1))
+
     def losses(self, states: Float[np.ndarray, "T 5"]) -> dict[str, Float[np.ndarray, " T"]]:
         """Each kind of loss of ``MixedTask`` along the states."""
         columns, p = tuple(np.asarray(states, dtype=float).T), self.problem.random_portion

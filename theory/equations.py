@@ -60,6 +60,7 @@ SECTIONS = (
     "unreduced",
     "moving_blocks",
     "five_weights",
+    "five_weights_error",
     "optimality",
     "unseen",
     "high_dimension",

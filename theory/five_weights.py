@@ -25,7 +25,10 @@ from .rewriting import rewrite
 from .trace_algebra import TracePolynomial, zero
 from .unreduced import average, mixed_tasks, noise_average, portion, w_0
 
-__all__ = ["ACROSS", "ALONG", "COLUMN", "FIVE", "LENGTH", "ROW", "five_weight_flow", "five_weight_loss"]
+__all__ = [
+    "ACROSS", "ALONG", "COLUMN", "FIVE", "LENGTH", "ROW", "five_weight_flow", "five_weight_loss", "growth_form",
+    "growth_products", "slope_across",
+]  # fmt: skip
 
 axis, across = vector("e", D), vector("f", D)  # the direction of w_0, and one across it
 _other = vector("g", D)  # a second one
@@ -51,7 +54,7 @@ def _in_white(polynomial: TracePolynomial) -> TracePolynomial:
 
 
 @cache
-def _target(symmetric: bool) -> TracePolynomial:
+def growth_form(*, symmetric: bool) -> TracePolynomial:
     """E(y_q y_hat) of a symmetric head, or of one that turns with f."""
     mean = expect(y_q * merged_expansion(), mixed_tasks)
     return _in_white(substitute(mean, SYMMETRIC if symmetric else _TURNING))
@@ -88,8 +91,8 @@ def five_weight_flow() -> tuple[Expr, ...]:
     return tuple(-loss.diff(weight) / (2 * (D - 1 if weight == ACROSS else 1)) for weight in FIVE)
 
 
-def _squares():
-    """The entries of Gamma Gamma', for statements."""
+def growth_products():
+    """The entries 11, 22 and 12 of Gamma Gamma' over lambda^4, for statements."""
     share, s = 1 - portion, portion + (1 - portion) * LENGTH**2
     rows = share**2 * LENGTH**2 * ((1 + 3 / N) ** 2 + (D - 1) / N**2) + s**2
     corner = s**2 + portion**2 * (D - 1) + share**2 * LENGTH**6
@@ -119,7 +122,7 @@ def _squares():
             )
         ),
         "across": lambda_**2 * ROW * (portion * COLUMN + (1 - portion) * LENGTH * ((1 + 1 / N) * ALONG + ACROSS / N)),
-        **{part: lambda_**4 * square for part, square in zip(("11", "22", "12"), _squares(), strict=True)},
+        **{part: lambda_**4 * square for part, square in zip(("11", "22", "12"), growth_products(), strict=True)},
     },
     conditions=(
         r"White tokens, $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$; a portion p of the task vectors is random, the others are "
@@ -135,13 +138,13 @@ def _squares():
 )
 def escape() -> Derivation:
     """Near the origin tau dW/dt is the gradient of the form, so the rates of growth are its singular values."""
-    form = _target(True).to_sympy()
+    form = growth_form(symmetric=True).to_sympy()
     columns = ((ALONG, 1), (ACROSS, 1 / sqrt(D - 1)), (COLUMN, 1))  # |U_i|^2 = U_1^2 + (D - 1) U_2^2
     row, corner = ([form.diff(weight).diff(column) * scale for column, scale in columns] for weight in (ROW, v_i))
     squares = {"11": (row, row), "22": (corner, corner), "12": (row, corner)}
     return Derivation.by(
-        Step("The correlation of the target with one symmetric head", _target(True), part="form"),
-        Step("The same for a head that turns with f", _target(False), part="across"),
+        Step("The correlation of the target with one symmetric head", growth_form(symmetric=True), part="form"),
+        Step("The same for a head that turns with f", growth_form(symmetric=False), part="across"),
         *(
             Step(
                 "The product of two rows of its coefficients", sum(x * y for x, y in zip(*pair, strict=True)), part=part
@@ -203,13 +206,27 @@ def _odd():
         r"$\boldsymbol{U}=U_1\boldsymbol{ee}^\top+U_2(\boldsymbol{I}-\boldsymbol{ee}^\top)$; its correlation with $y_q$ is in (V6-escape)",
         r"s moves the blocks along $\boldsymbol{f}$, $\boldsymbol{fe}^\top$, $\boldsymbol{ef}^\top$, $\boldsymbol{fg}^\top$ and "
         r"$\boldsymbol{ff}^\top-\boldsymbol{gg}^\top$ by any amounts: no slope, so the flow stays symmetric",
-        r"From initial weights of scale w_init, H heads follow one such head until the next rank grows, up to a relative error of the "
-        r"order of w_init to the power $1-\sigma_2/\sigma_1$, with the singular values of $\boldsymbol{\Gamma}$ in (V6-escape)",
+        "From small initial weights H heads follow one such head until the next rank grows, up to the error of (V6-error)",
     ),
 )
 def five_weights() -> Derivation:
     """Put the symmetric head into the moments of the unreduced model."""
     fixed = _in_white(substitute(merged_expansion(), {beta: Lambda_hat * w, **SYMMETRIC}))
+    names = (("fixed", "the fixed task"), ("random", "random tasks"), ("noise", "noise for labels"))
+    return Derivation.by(
+        Step("One symmetric head where the task is fixed", fixed, part="prediction"),
+        *(Step(f"Squared and averaged with {name}", _squared_prediction(law), part=law) for law, name in names),
+        Step(
+            "The slope of half the loss out of the symmetric form, with powers of epsilon for the amounts",
+            slope_across(),
+            part="leaving",
+        ),
+    )
+
+
+@cache
+def slope_across() -> TracePolynomial:
+    """The slope of half the training loss of a symmetric head out of its form, with a power of epsilon for each block that moves."""
     loss = expect(y_q**2 - 2 * y_q * merged_expansion() + merged_expansion() ** 2, mixed_tasks)
     turned = (across * axis.T, axis * across.T, across * _other.T, across * across.T - _other * _other.T)
     away = {
@@ -217,14 +234,4 @@ def five_weights() -> Derivation:
         u_i: _epsilon * across,
         U_i: sum((_epsilon ** (2 + i) * one for i, one in enumerate(turned)), start=zero((D, D))),
     }
-    slope = _in_white(substitute(derivative(loss, away), SYMMETRIC)) / 2
-    names = (("fixed", "the fixed task"), ("random", "random tasks"), ("noise", "noise for labels"))
-    return Derivation.by(
-        Step("One symmetric head where the task is fixed", fixed, part="prediction"),
-        *(Step(f"Squared and averaged with {name}", _squared_prediction(law), part=law) for law, name in names),
-        Step(
-            "The slope of half the loss out of the symmetric form, with powers of epsilon for the amounts",
-            slope,
-            part="leaving",
-        ),
-    )
+    return _in_white(substitute(derivative(loss, away), SYMMETRIC)) / 2

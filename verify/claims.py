@@ -45,6 +45,7 @@ MODULES = (
     "claims_in_weight",
     "claims_zero_blocks",
     "claims_in_weight_curves",
+    "claims_five_weights",
     "claims_own_model",
     "claims_optimality",
     "claims_discrete",

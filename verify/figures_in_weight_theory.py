@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .claims_in_weight_curves import five_weights
+from .claims_five_weights import five_weights
 from .claims_zero_blocks import LEAK_SIZES, leaked
 from .figures import Drawing, canvas, figure
 from .in_weight import InWeightSetting, descended, flowing

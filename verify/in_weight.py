@@ -4,8 +4,10 @@ Each seed has a fixed task vector, initial weights and a training set of its own
 nothing of the set: its losses are expectations (V6).
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,10 +18,10 @@ from ..numerics.ensemble import Ensemble
 from ..numerics.flow import gradient_flow
 from ..numerics.inweight import MixedTask
 from ..numerics.losses import QuadraticLoss
-from ..numerics.moments import SampleMoments
+from ..numerics.moments import Batch, SampleMoments
 from ..numerics.tasks import RegressionTask
 from .models import MergedAttention
-from .training import fresh_batches, train
+from .training import Coefficients, fresh_batches, one_thread, train
 
 Curves = dict[str, Float[np.ndarray, "S T"]]  # by kind of loss, a row for each seed
 
@@ -30,7 +32,7 @@ EVERY = 16  # steps between two recorded losses
 class InWeightSetting:
     """Merged attention with all its blocks on white tokens Lambda = I/D, the setting of figures 5 and 10.
 
-    ``portion`` of the task vectors is random; the others are one vector of length sqrt(D), another for each seed. All blocks
+    ``portion`` of the task vectors is random; the others are one vector of ``length``, sqrt(D) if None, another for each seed. All blocks
     start by the laws (34). ``duration`` is in t/tau; a step of training advances time by ``2 learning_rate``.
     """
 
@@ -43,6 +45,7 @@ class InWeightSetting:
     learning_rate: float = 5e-3
     sequences: int = 250_000
     seeds: int = 8
+    length: float | None = None
 
     @property
     def task(self) -> RegressionTask:
@@ -51,7 +54,12 @@ class InWeightSetting:
 
     def problem(self, seed: int) -> MixedTask:
         w = np.random.default_rng([seed, 1]).standard_normal(self.dimension)
-        return MixedTask(self.task, self.portion, (np.sqrt(self.dimension) * w / np.linalg.norm(w))[None])
+        return MixedTask(self.task, self.portion, (self.fixed_length * w / np.linalg.norm(w))[None])
+
+    @property
+    def fixed_length(self) -> float:
+        """The length of the fixed task vector."""
+        return float(np.sqrt(self.dimension)) if self.length is None else self.length
 
     def start(self, seed: int) -> FullMergedWeights:
         rng = np.random.default_rng([seed, 2])
@@ -63,6 +71,13 @@ class InWeightSetting:
     def times(self) -> Float[np.ndarray, " T"]:
         """The recorded times of training, in t/tau."""
         return 2 * self.learning_rate * np.arange(0, round(self.duration / (2 * self.learning_rate)), EVERY)
+
+
+def apart(curves: Curves, expected: Curves, over_time: Callable[[np.ndarray], Any]) -> float:
+    """Of the curves averaged over the seeds: the relative difference, over time, of the worst kind of loss."""
+    return max(
+        float(over_time(np.abs(curves[kind].mean(axis=0) / expected[kind].mean(axis=0) - 1))) for kind in expected
+    )
 
 
 def values(loss: QuadraticLoss, maps: Float[np.ndarray, "T *shape"]) -> Float[np.ndarray, " T"]:
@@ -93,43 +108,82 @@ def descended(setting: InWeightSetting) -> Curves:
     return each_loss(setting, [maps[:, seed, 0] for seed in seeds])
 
 
-def flowing(setting: InWeightSetting) -> Curves:
-    """Gradient flow on the population loss of the theory: no sequence is drawn."""
+def population_maps(setting: InWeightSetting, times: Float[np.ndarray, " T"]) -> list[np.ndarray]:
+    """The effective maps of each seed at some times, by gradient flow on the population loss of the theory: no sequence is drawn."""
     runs = [
-        gradient_flow(setting.problem(seed).training_loss, setting.start(seed), t_end=setting.duration)
+        gradient_flow(setting.problem(seed).training_loss, setting.start(seed), t_end=times[-1])
         for seed in range(setting.seeds)
     ]
-    return each_loss(setting, [run.effective_map_at(setting.times) for run in runs])
+    return [run.effective_map_at(times) for run in runs]
+
+
+def flowing(setting: InWeightSetting) -> Curves:
+    """The losses along that flow."""
+    return each_loss(setting, population_maps(setting, setting.times))
+
+
+# Stochastic gradient descent
+
+WINDOW = (
+    64  # steps over which the loss on the mini-batches is averaged; the test losses are those before the first of them
+)
+PROMPTS = 50_000  # of each kind and seed, to test trained networks on
+TESTS = ("in context", "in weight", "memory")
+
+
+def _step_times(setting: InWeightSetting) -> Float[np.ndarray, " T"]:
+    """The times of the steps, in whole windows."""
+    return (
+        2 * setting.learning_rate * np.arange(round(setting.duration / (2 * setting.learning_rate)) // WINDOW * WINDOW)
+    )
 
 
 @cache
 def trained(setting: InWeightSetting, batch_size: int = 512) -> Curves:
-    """PyTorch attention that reads the sequences, by SGD on fresh mini-batches shared by all seeds.
+    """PyTorch attention by SGD, each seed with a fixed task vector, initial weights and fresh mini-batches of its own.
 
-    All seeds have the fixed task vector of seed 0, and initial weights of their own.
+    No loss of the theory enters: "training" is the loss on the mini-batches, averaged over windows of 64 steps, the others are
+    mean squared errors on prompts that were never trained on.
     """
-    D, problem = setting.dimension, setting.problem(0)
-    networks = []
+    D, steps = setting.dimension, len(_step_times(setting))
+    curves: dict[str, list] = {kind: [] for kind in ("training", *TESTS)}
     for seed in range(setting.seeds):
-        start = setting.start(seed)
+        problem, start = setting.problem(seed), setting.start(seed)
         value, key_query = np.zeros((2, setting.heads, D + 1, D + 1))
         value[:, -1], key_query[:, :, :-1] = start.value, start.key_query
-        networks.append(MergedAttention(value, key_query))
-    source = fresh_batches(
-        setting.task,
-        batch_size,
-        torch.Generator().manual_seed(6),
-        fixed_tasks=torch.tensor(problem.fixed_tasks),
-        fixed_fraction=1 - setting.portion,
-    )
-    steps = round(setting.duration / (2 * setting.learning_rate))
-    run = train(
-        networks, source, steps=steps - 1, learning_rate=setting.learning_rate, record_every=EVERY, progress=False
-    )
-    kept = slice(len(setting.times))  # the last state is recorded as well
-    value, key_query = run.states["value"][kept, :, :, -1], run.states["key_query"][kept, :, :, :, :-1]
-    maps = np.einsum("tsha,tshbc->tsabc", value, key_query)
-    curves = [
-        {kind: values(loss, maps[:, seed]) for kind, loss in problem.losses.items()} for seed in range(setting.seeds)
-    ]
-    return {kind: np.stack([curve[kind] for curve in curves]) for kind in curves[0]}
+        network = MergedAttention(value, key_query)
+        source = fresh_batches(
+            setting.task,
+            batch_size,
+            torch.Generator().manual_seed(600 + seed),
+            fixed_tasks=torch.tensor(problem.fixed_tasks),
+            fixed_fraction=1 - setting.portion,
+        )
+        rate = setting.learning_rate
+        run = train([network], source, steps=steps - 1, learning_rate=rate, record_every=1, progress=False)
+        curves["training"].append(run.batch_loss.reshape(-1, WINDOW).mean(axis=1))
+        networks = {name: torch.tensor(states[::WINDOW, 0]) for name, states in run.states.items()}
+        for i, kind in enumerate(TESTS):
+            batches = problem.sequences(PROMPTS, np.random.default_rng([seed, 4, i]), kind=kind)  # type: ignore[arg-type]
+            curves[kind].append(_tested(network, networks, batches))
+    return {kind: np.stack(rows) for kind, rows in curves.items()}
+
+
+def _tested(network: MergedAttention, states: dict[str, torch.Tensor], batches: Iterable[Batch]) -> np.ndarray:
+    """The mean squared error of the network on the same prompts at each of its states."""
+    sums, count = 0.0, 0
+    coefficients = torch.func.vmap(lambda parameters: torch.func.functional_call(Coefficients(network), parameters, ()))
+    with one_thread(), torch.no_grad():
+        theta = coefficients({f"network.{name}": state for name, state in states.items()})
+        for tokens, target in batches:
+            errors = network.features(torch.tensor(tokens).mT) @ theta.mT - torch.tensor(target)[:, None]
+            sums, count = sums + errors.square().sum(dim=0).numpy(), count + len(target)
+    return np.asarray(sums / count)
+
+
+def expected(setting: InWeightSetting, maps_at: Callable[..., list[np.ndarray]] = population_maps) -> Curves:
+    """The same curves from theory: expected losses along a flow, at the times of the steps."""
+    maps = maps_at(setting, _step_times(setting))
+    curves = each_loss(setting, [B[::WINDOW] for B in maps])
+    losses = [values(setting.problem(seed).training_loss, B) for seed, B in enumerate(maps)]
+    return curves | {"training": np.stack(losses).reshape(len(maps), -1, WINDOW).mean(axis=2)}

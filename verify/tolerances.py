@@ -115,10 +115,18 @@ IN_WEIGHT_CURVES = Tolerance(
 IN_WEIGHT_SGD = Tolerance(
     3e-2,
     "sampling",
-    "batches of 512 shared by all runs move the drops by 0.3 of t/tau; measured 1.3 % averaged over time",
+    "64 steps of 8 batches of 512 know the training loss to 0.6 %, three times that in the worst window; batches and steps move "
+    "drops by 0.05 of t/tau; measured at most 2.1 %",
+)
+FIVE_WEIGHTS = Tolerance(
+    1e-3,
+    "asymptotic",
+    "of the order of the initial scale 1e-3 to the power 0.86, which is 2.7e-3, by (V6-error); measured 2.5e-4",
 )
 ERROR_EXPONENT = Tolerance(
-    6e-2, "asymptotic", "between scales of 1e-4 and 1e-6 faster terms still count: measured 0.014 above the limit"
+    6e-2,
+    "asymptotic",
+    "between scales of 1e-5 and 1e-7 faster terms still count: measured at most 0.023 above the limit",
 )
 LEAK_EARLY = Tolerance(8e-2, "sampling", "the slope over 12 sets of each size has a standard error of 0.03")
 LEAK_AT_END = Tolerance(

@@ -32,6 +32,7 @@ def test_losses_are_those_of_the_symmetric_head():
     reduced = FiveWeights(problem()).losses(state[None])
     for kind, loss in problem().losses.items():
         assert reduced[kind][0] == pytest.approx(loss.value(head.effective_map()), rel=1e-12)
+    np.testing.assert_allclose(FiveWeights(problem()).effective_maps(state[None])[0], head.effective_map(), atol=1e-14)
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 1.0])
@@ -43,17 +44,22 @@ def test_five_weights_are_the_flow_of_the_leading_head(p):
         np.testing.assert_allclose(five.losses(states)[kind], curve, rtol=1e-6)
 
 
-def test_error_for_many_heads_falls_as_a_power_of_the_initial_scale():
-    """The power is 1 - sigma_2/sigma_1 of the symmetric pairs (V6-escape): 0.99 here."""
+def test_errors_for_many_heads_fall_as_powers_of_the_initial_scale():
+    """(V6-error): 1 - sigma_2/sigma_1 = 0.99 in the losses; in the map heads that turn fall more slowly."""
+    A = problem().training_loss.A
+    first, second, *_ = np.linalg.svd(A.reshape(len(A), -1), compute_uv=False)
     five, errors = FiveWeights(problem()), []
-    times = np.linspace(0, 90, 61)
-    for scale in (1e-3, 1e-5):
+    for scale in (1e-5, 1e-7):
+        times = np.linspace(0, (np.log(1 / scale) + 4) / first, 121)  # as long after the drop for both
         run = gradient_flow(problem().training_loss, weights(scale), t_end=times[-1], rtol=1e-11)
-        reduced = five.losses(five.states(times, five.start(weights(scale)), rtol=1e-11))
-        exact = curves(problem(), run, times)
-        errors.append(max(np.abs(reduced[kind] / curve - 1).max() for kind, curve in exact.items()))
-    assert errors[0] < 5e-3
-    assert np.log(errors[0] / errors[1]) / np.log(100) == pytest.approx(0.99, abs=0.06)
+        states = five.states(times, five.start(weights(scale)), rtol=1e-11)
+        reduced, exact = five.losses(states), curves(problem(), run, times)
+        in_map = np.abs(five.effective_maps(states) - run.effective_map_at(times)).max()
+        errors.append((in_map, max(np.abs(reduced[kind] / curve - 1).max() for kind, curve in exact.items())))
+    assert errors[0][1] < 1e-4
+    power = np.log(np.divide(*errors)) / np.log(100)
+    assert power == pytest.approx([1 - second / first, 0.99], abs=0.06)
+    assert 1 - second / first < 0.9
 
 
 def test_with_random_tasks_only_it_is_the_sigmoid():
@@ -92,5 +98,7 @@ def test_bad_times_and_start():
     five = FiveWeights(problem())
     with pytest.raises(ValueError, match="start must have shape"):
         five.states(TIMES, np.ones(4))
+    with pytest.raises(ValueError, match="states must have shape"):
+        five.effective_maps(np.ones((2, 4)))
     with pytest.raises(ValueError, match="times must be finite"):
         five.states(np.array([0, np.inf]), np.ones(5))

@@ -9,7 +9,7 @@ from entries import Entries, isserlis
 from iclflow.theory import Fixed, Gaussian, Mixture, TracePolynomial, expect, explicit, substitute
 from iclflow.theory.attention import U_i, merged_expansion, u_i, value_row
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import D, Lambda, N, lambda_, v_i, w, y_q
+from iclflow.theory.notation import D, Lambda, N, lambda_, v_i, w, w_init, y_q
 from iclflow.theory.unreduced import _J, mixed_tasks, noise_average, portion, w_0
 from iclflow.theory.unreduced_features import cross_moments, feature_moments, target_square
 from sympy import Rational
@@ -69,7 +69,9 @@ def value(expression):
     return Fraction(int(result.p), int(result.q))
 
 
-@pytest.mark.parametrize("number", ["V6-task", "V6", "V6-memory", "V6-zero", "V6-leak", "V6-escape", "V6-five"])
+@pytest.mark.parametrize(
+    "number", ["V6-task", "V6", "V6-memory", "V6-zero", "V6-leak", "V6-escape", "V6-five", "V6-error"]
+)
 def test_entries_hold(number):
     assert equation(number).holds()
 
@@ -99,12 +101,17 @@ def test_noise_in_the_context_equals_the_prompt_written_out():
         ("V6-zero", "u at the origin", {v_i: 1}),
         ("V6-leak", "u", {N: 2 * N}),
         ("V6-escape", "12", {D: D + 1}),
+        ("V6-error", "row", {D: D + 1}),
+        ("V6-error", "corner", {portion: 1 - portion}),
+        ("V6-error", "across", {N: N + 1}),
+        ("V6-error", "map", {w_init: w_init**2}),
+        ("V6-error", "loss across", {w_init: sympy.sqrt(w_init)}),
     ],
 )
 def test_wrong_statements_are_refused(number, part, change):
     entry = equation(number)
     formula = entry.parts[part]
-    wrong = substitute(formula, change) if D not in change else formula.subs(change)
+    wrong = formula.subs(change) if isinstance(formula, sympy.Expr) else substitute(formula, change)
     assert not replace(entry, typed=lambda: {**entry.parts, part: wrong}).holds()
 
 
