@@ -59,6 +59,7 @@ SECTIONS = (
     "durations",
     "unreduced",
     "moving_blocks",
+    "idle_heads",
     "five_weights",
     "five_weights_error",
     "optimality",

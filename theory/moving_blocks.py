@@ -4,17 +4,21 @@ With the zero blocks at zero their velocity is, given the task vector, linear in
 decide. On P sequences those averages are only P^(-1/2) small.
 """
 
-from sympy import Identity, Trace, ZeroMatrix
+from sympy import Identity, Symbol, Trace, ZeroMatrix
 
 from .attention import U_i, merged_expansion, u_i, value_row
 from .calculus import substitute
 from .derivation import Derivation, Step
 from .equations import register
 from .moments import expect
-from .notation import B, D, Lambda, N, v_i, w
+from .notation import B, D, Lambda, N, lambda_, v_i, w
 from .transverse import fourth_moment
 from .unreduced import average
 from .zero_blocks import JOINT, pull_at_zero
+
+__all__ = ["b"]
+
+b = Symbol("b", real=True)  # the map of white tokens is b I
 
 
 def _pair_in(inner):
@@ -69,28 +73,51 @@ def moving_laws() -> Derivation:
     kind="exact",
     section="beyond the paper",
     left={
-        "v": r"P\,\mathbb{E}|\tau\dot{\boldsymbol{v}}_i|^2",
-        "u": r"P\,\mathbb{E}|\tau\dot{\boldsymbol{u}}_i|^2",
+        **{part: rf"P\,\mathbb{{E}}|\tau\dot{{\boldsymbol{{{part}}}}}_i|^2_{{\boldsymbol{{B}}=0}}" for part in "vu"},
+        **{
+            f"{part} white": rf"P\,\mathbb{{E}}|\tau\dot{{\boldsymbol{{{part}}}}}_i|^2_{{\boldsymbol{{B}}=b\boldsymbol{{I}}}}"
+            for part in "vu"
+        },
     },
-    typed=lambda: _leaks(*(Trace(Lambda**k) for k in range(1, 5))),
+    typed=lambda: _leaks(*(Trace(Lambda**k) for k in range(1, 5))) | _white_leaks(),
     conditions=(
-        "P independent sequences with w ~ N(0, I); the blocks are zero in every head, and B = 0, as on the first plateau",
+        "P independent sequences with w ~ N(0, I); the blocks are zero in every head",
         r"For $\boldsymbol{v}_i$: $\boldsymbol{U}_i=\boldsymbol{I}$, its direction where the tokens are white",
-        "The mean over the set is P^(-1/2) times a variable of fixed variance, so every block moves at this rate",
+        r"B = 0, as on the first plateau; or B = b I for white tokens, $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$, at any time from "
+        "there to the end",
+        "The mean over the set is P^(-1/2) times a variable of fixed variance, so while the blocks are near zero every one moves at this "
+        "rate; what becomes of them in idle heads at the end is (V6-idle)",
     ),
 )
 def finite_set() -> Derivation:
     """The gradients of different sequences are independent and have mean zero, so the square of their mean is 1/P of that of one."""
     steps = []
     for part, weight in (("v", value_row), ("u", u_i)):
-        replacements = {B: ZeroMatrix(D, D), **({U_i: Identity(D)} if part == "v" else {})}
-        one = substitute(pull_at_zero(merged_expansion(), weight), replacements)
-        steps += [
-            Step("Minus half the gradient of one squared error", one),
-            Step("Its mean vanishes", expect(one)),
-            Step("The mean of its square", expect((one.T * one).trace()), part=part),
-        ]
+        head = {U_i: Identity(D)} if part == "v" else {}
+        slope = pull_at_zero(merged_expansion(), weight)
+        for name, B_here in ((part, ZeroMatrix(D, D)), (f"{part} white", b * Identity(D))):
+            one = substitute(slope, {B: B_here, **head})
+            steps += [
+                Step("Minus half the gradient of one squared error", one),
+                Step("Its mean vanishes", expect(one)),
+            ]
+            square = expect((one.T * one).trace())
+            if name != part:
+                square = substitute(square, {Lambda: lambda_ * Identity(D)})
+            steps.append(Step("The mean of its square", square, part=name))
     return Derivation.by(*steps)
+
+
+def _white_leaks():
+    """The same for white tokens and the map b I, polynomials in b, for statements."""
+    row = D**2 + 3 * D * N + 10 * D + N**2 + 9 * N + 24
+    across = row + 6 * D + 4 * N + 22
+    square = (D + N) ** 3 + (17 * D + 18 * N) * (D + N) + D * N * (D + N + 5) + 78 * D + 95 * N + 102
+    corner = 1 - 2 * b * lambda_ * (1 + 4 / N) + b**2 * lambda_**2 * (1 + 4 / N) * (1 + (D + 5) / N)
+    return {
+        "v white": D * (D + 2) * lambda_**4 / N**2 * (row - 2 * b * lambda_ * across + b**2 * lambda_**2 * square / N),
+        "u white": v_i**2 * D * (D + 2) ** 2 * (D + 4) * (1 + 2 / N) * lambda_**4 * corner,
+    }
 
 
 def _leaks(T, T2, T3, T4):

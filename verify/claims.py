@@ -44,6 +44,7 @@ MODULES = (
     "claims_errata",
     "claims_in_weight",
     "claims_zero_blocks",
+    "claims_idle_heads",
     "claims_in_weight_curves",
     "claims_five_weights",
     "claims_own_model",

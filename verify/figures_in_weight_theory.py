@@ -77,8 +77,10 @@ def zero_blocks(theme: Theme) -> Drawing:
     axes.set(xlabel="sequences $P$ in the training set", ylabel="norm of the zero blocks")
     axes.legend(loc="lower left")
     caption = (
-        "The vector blocks of merged attention, zero at the start, on finite sets of random tasks (12 sets of each size).\n"
+        "The vector blocks of merged attention with four heads, zero at the start, on finite sets of random tasks (12 sets of each "
+        "size).\n"
         f"Slope after the drop {slopes[0]:.3f}, predicted -1/2 (linear response to an error of P^(-1/2)); at the end "
-        f"{slopes[1]:.3f}, predicted -1/4 (idle heads share a map of order P^(-1/2) between their two weights)."
+        f"{slopes[1]:.3f}, predicted -1/4 (idle heads share a map of order P^(-1/2) between their two weights, V6-idle; with one head, or "
+        "one-dimensional tokens, nothing would grow after the drop)."
     )
     return Drawing(picture, caption)

@@ -9,6 +9,8 @@ from entries import Entries, isserlis
 from iclflow.theory import Fixed, Gaussian, Mixture, TracePolynomial, expect, explicit, substitute
 from iclflow.theory.attention import U_i, merged_expansion, u_i, value_row
 from iclflow.theory.equations import equation
+from iclflow.theory.idle_heads import SEQUENCES, _u
+from iclflow.theory.moving_blocks import b
 from iclflow.theory.notation import D, Lambda, N, lambda_, v_i, w, w_init, y_q
 from iclflow.theory.unreduced import _J, mixed_tasks, noise_average, portion, w_0
 from iclflow.theory.unreduced_features import cross_moments, feature_moments, target_square
@@ -69,8 +71,43 @@ def value(expression):
     return Fraction(int(result.p), int(result.q))
 
 
+def squared_velocities(Lambda_, B_):
+    """E|slope|^2 of one squared error by the row and by the column of a head v = 3, U = I, all others (the map B) with zero blocks.
+
+    The prompt's prediction is linear in each block, so a slope is that of a unit block times what is left of the label.
+    """
+    tokens = Entries.variables([[("x", n, i) for n in range(LENGTH + 1)] for i in range(SIZE)])
+    truth = Entries.variables([[("w", 0, i)] for i in range(SIZE)]).T * tokens
+    labels, target = Entries([truth.rows[0][:LENGTH]]), Entries([[truth.rows[0][LENGTH]]])
+
+    def covariance(first, second):
+        (one, n, i), (other, m, j) = first, second
+        return Fraction(Lambda_[i][j] if one == "x" else int(i == j)) if (one, n) == (other, m) else 0
+
+    moment, nothing, square = isserlis(covariance), [[0]] * SIZE, [[0] * SIZE] * SIZE
+    identity = [[int(i == j) for j in range(SIZE)] for i in range(SIZE)]
+    units = [[[entry] for entry in row] for row in identity]
+    left = target + prediction({"row": nothing, "v": 1, "U": B_, "u": nothing}, tokens, labels) * -1
+    by_row = [{"row": unit, "v": 0, "U": identity, "u": nothing} for unit in units]
+    by_column = [{"row": nothing, "v": 3, "U": square, "u": unit} for unit in units]
+    slopes = ([left * prediction(head, tokens, labels) for head in heads] for heads in (by_row, by_column))
+    return tuple(sum((slope * slope).expectation(moment)[0][0] for slope in both) for both in slopes)
+
+
 @pytest.mark.parametrize(
-    "number", ["V6-task", "V6", "V6-memory", "V6-zero", "V6-leak", "V6-escape", "V6-five", "V6-error"]
+    ("Lambda_", "map_", "names"), [(LAMBDA, 0, ("v", "u")), ([[2, 0], [0, 2]], -3, ("v white", "u white"))]
+)
+def test_velocities_on_finite_sets_equal_the_prompt_written_out(Lambda_, map_, names):
+    derived, found = equation("V6-leak").derive().parts, []
+    for name in names:
+        part = substitute(derived[name], {v_i: 3, b: map_, lambda_: 2})
+        result = explicit(part, values={Lambda: sympy.Matrix(Lambda_)}, D=SIZE, N=LENGTH)
+        found.append(Fraction(str(result[0, 0] if isinstance(result, sympy.MatrixBase) else result)))
+    assert tuple(found) == squared_velocities(Lambda_, [[map_, 0], [0, map_]])
+
+
+@pytest.mark.parametrize(
+    "number", ["V6-task", "V6", "V6-memory", "V6-zero", "V6-leak", "V6-idle", "V6-escape", "V6-five", "V6-error"]
 )
 def test_entries_hold(number):
     assert equation(number).holds()
@@ -100,6 +137,12 @@ def test_noise_in_the_context_equals_the_prompt_written_out():
         ("V6-zero", "v", {N: N + 1}),
         ("V6-zero", "u at the origin", {v_i: 1}),
         ("V6-leak", "u", {N: 2 * N}),
+        ("V6-leak", "v white", {b: -b}),
+        ("V6-leak", "u white", {D: D + 1}),
+        ("V6-idle", "one direction", {_u: -_u}),
+        ("V6-idle", "at rest", {N: N + 1}),
+        ("V6-idle", "flow", {SEQUENCES: SEQUENCES**2}),
+        ("V6-idle", "size", {SEQUENCES: SEQUENCES**2}),
         ("V6-escape", "12", {D: D + 1}),
         ("V6-error", "row", {D: D + 1}),
         ("V6-error", "corner", {portion: 1 - portion}),
