@@ -26,7 +26,10 @@ C, q, k_S = symbols("C q k_S", positive=True)  # C = c'n/gamma
 psi = Symbol("psi", positive=True)  # the square root of 1 - k_S/(2k)
 r_d, r_e, kappa_d, kappa_e = symbols("r_d r_e kappa_d kappa_e", positive=True)
 _v, _z, _m, _y = symbols("v z m y", positive=True)
-FROM_THE_RAY = "From n = c/gamma at s_0; k is the mean of kappa_d weighted with c_d^2, k_S that weighted with c_d^2 exp(-2 kappa_d S)"
+FROM_THE_RAY = (
+    r"From $\boldsymbol{n}=\boldsymbol{c}/\gamma$ at $s_0$; $k$ is the mean of $\kappa_d$ weighted with $c_d^2$, $k_S$ that weighted with "
+    r"$c_d^2e^{-2\kappa_dS}$, $S=\int s\,dt/\tau$"
+)
 
 
 def directions(ratio: Expr, kappa: Expr) -> Expr:
@@ -45,6 +48,7 @@ def directions(ratio: Expr, kappa: Expr) -> Expr:
     kind="exact",
     section="beyond the paper",
     left={
+        "flow": r"\tau\dot r_d",
         "order": r"\tau\frac{d}{dt}(r_d-r_e)",
         "kept": r"\tau\frac{d}{dt}\ln\frac{r_d}{r_e}",
         "v": r"\tau\dot v",
@@ -52,6 +56,7 @@ def directions(ratio: Expr, kappa: Expr) -> Expr:
         "monotone": r"\partial(\tau\dot z)/\partial v\,|_{m=kz}",
     },
     typed=lambda: {
+        "flow": gamma - r_d * (s * kappa_d + gamma * C - s * q),
         "order": -(r_d - r_e) * (s * kappa_e + gamma * C - s * q) - s * r_d * (kappa_d - kappa_e),
         "kept": -s * (kappa_d - kappa_e) + gamma * (1 / r_d - 1 / r_e),
         "v": gamma * _z - q * _v**3,
@@ -63,11 +68,11 @@ def directions(ratio: Expr, kappa: Expr) -> Expr:
         FROM_THE_RAY,
         r"$r_d=\gamma n_d/c_d$, $C=\boldsymbol{c}^\top\boldsymbol{n}/\gamma$, $q=\boldsymbol{n}^\top\boldsymbol{Kn}$, $v=\sqrt{s}$, "
         r"$z=vC$, $m=v\,\boldsymbol{c}^\top\boldsymbol{Kn}/\gamma$",
-        "Order: r_d = r_e at the start, so r_d stays the smaller if kappa_d > kappa_e; then n_d^2 = c_d^2 r_d^2/gamma^2 weighs "
-        "large kappa_d less than c_d^2 does, so that q is at most k and m at most k z",
-        "Kept: r_d/r_e is at least exp(-(kappa_d - kappa_e)S) then, so that q is at least k_S",
-        "With k for q and k z for m both flows are (45) on v = z; up to v z = gamma/(2k) each grows with the other, so that v and z "
-        "stay above that solution",
+        r"Order: $r_d=r_e$ at the start, so $r_d$ stays the smaller if $\kappa_d>\kappa_e$; then $n_d^2=c_d^2r_d^2/\gamma^2$ weighs large "
+        r"$\kappa_d$ less than $c_d^2$ does, so that $q\le k$ and $m\le kz$",
+        r"Kept: $r_d/r_e\ge e^{-(\kappa_d-\kappa_e)S}$ then, so that $q\ge k_S$",
+        r"With $k$ for $q$ and $kz$ for $m$ both flows are (45) on $v=z$; up to $vz=\gamma/(2k)$ each grows with the other, so that "
+        "$v$ and $z$ stay above that solution",
     ),
 )
 def falling_behind() -> Derivation:
@@ -88,11 +93,11 @@ def falling_behind() -> Derivation:
     sigmoid = gamma * _v - k * _v**3  # (45) for s = v^2
     require_zero(*(rate.subs(largest).subs(_z, _v) - sigmoid for rate in (size, part)))
     return Derivation.by(
-        Step("The flow of r_d", first, r"\tau\dot r_d"),
+        Step("The component of the flow along an eigendirection", first, part="flow"),
         Step("Two directions apart", apart, part="order"),
         Step("And in proportion", cancel(first / r_d - second / r_e), part="kept"),
         Step("The square root of the size", cancel(size), part="v"),
-        Step("Its part along c", part, part="z"),
+        Step(r"Its part along $\boldsymbol{c}$", part, part="z"),
         Step("Their slopes in each other: gamma, and", diff(part.subs(largest), _v), part="monotone"),
     )
 
@@ -126,9 +131,10 @@ def _travelled(size: Any) -> Any:
     conditions=(
         *SETTING,
         FROM_THE_RAY,
-        "For s at most gamma/(2k), the middle of the sigmoid; apart: there, for the widest spectrum, 0.35 tau/gamma",
-        "Both are times of (45), of white tokens that have k or k_S for alpha, by (V7-behind); gamma alone sets the plateau (49)",
-        "k_S is the smaller, the larger S is: with this bound for S it holds until t(s); k_S = kappa_min holds at all times",
+        r"For $s\le\gamma/(2k)$, the middle of the sigmoid; apart: there, for the widest spectrum, $0.35\,\tau/\gamma$",
+        r"Both are times of (45), of white tokens that have $k$ or $k_S$ for $\alpha$, by (V7-behind)",
+        r"In both $\gamma$ alone sets the plateau (49)",
+        r"$k_S$ is the smaller, the larger $S$ is: with this bound for $S$ it holds until $t(s)$; $k_S=\kappa_{\min}$ holds at all times",
     ),
 )
 def time_of_drop() -> Derivation:
@@ -141,7 +147,9 @@ def time_of_drop() -> Derivation:
         Step("With the largest", late, part="latest"),
         Step("S at that time", _travelled(s), part="S"),
         Step(
-            "The bounds at gamma/(2k) for k_S = 0 and the smallest start", tau / (2 * gamma) * log(ratio), part="apart"
+            r"The bounds at $\gamma/(2k)$ for $k_S=0$ and the smallest start",
+            tau / (2 * gamma) * log(ratio),
+            part="apart",
         ),
     )
 
@@ -177,13 +185,13 @@ def time_of_drop() -> Derivation:
         *SETTING,
         FROM_THE_RAY,
         r"$t_{1/2}$: when the loss has fallen by half of $\gamma^2/k$, what the ray of c holds (V7-share); $\psi=\sqrt{1-k_S/(2k)}$",
-        "Earliest: with q at least k_S the fall 2 c'n s - q s^2 needs the size least, which (V7-time) dates",
-        "Latest: when the sigmoid (45) with k for alpha has fallen by half; the flow's fall is at least f(v, z) = 2 gamma v z - k v^4, "
-        "where z is at least the sigmoid's and v lies between that and the growth with k_S, v^2 less than gamma/(2k); "
-        "f bends down in v, so that its ends decide",
-        "Slow: the lower end, 1/2; at the upper one f bends down in y = (1 + (2^(1/2) - 1) k_S/k)^(-1/2), from 1/2 at k_S = k to fast, "
-        "0.525, at k_S = 0: nowhere less than 1/2; a larger s_0 brings the upper end down",
-        "Apart: for the widest spectrum, 0.25 tau/gamma; equal for white tokens",
+        r"Earliest: with $q\ge k_S$ the fall $2s\,\boldsymbol{c}^\top\boldsymbol{n}-qs^2$ needs the size least, which (V7-time) dates",
+        r"Latest: when the sigmoid (45) with $k$ for $\alpha$ has fallen by half; the flow's fall is at least $f(v,z)=2\gamma vz-kv^4$, "
+        r"where $z$ is at least the sigmoid's and $v$ lies between that and the growth with $k_S$, $v^2<\gamma/(2k)$; $f$ bends down in "
+        r"$v$, so that its ends decide",
+        r"Slow: the lower end, 1/2; at the upper one $f$ bends down in $y=(1+(\sqrt2-1)k_S/k)^{-1/2}$, from 1/2 at $k_S=k$ to fast, 0.525, "
+        r"at $k_S=0$: nowhere less than 1/2; a larger $s_0$ brings the upper end down",
+        r"Apart: for the widest spectrum, $0.25\,\tau/\gamma$; equal for white tokens",
     ),
 )
 def half_of_the_drop() -> Derivation:
@@ -206,15 +214,15 @@ def half_of_the_drop() -> Derivation:
     at = {gamma: 1, k: 1, _z: slowest}
     upper = fall.subs(at).subs(_v, fastest)
     return Derivation.by(
-        Step("2 gamma s - q s^2 is half of gamma^2/k at", least, part="least"),
+        Step(r"With $q=k_S$ the fall is half of $\gamma^2/k$ at", least, part="least"),
         Step("The time of (45) there", tau / (2 * gamma) * log(early), part="earliest"),
-        Step("And with k", tau / (2 * gamma) * log(late), part="latest"),
+        Step(r"And with $k$", tau / (2 * gamma) * log(late), part="latest"),
         Step("S at that time", _travelled(last), part="S"),
-        Step("The bounds for k_S = 0 and the smallest start", tau / (2 * gamma) * log(ratio), part="apart"),
-        Step("The fall is at least, since q is at most k", fall),
-        Step("It bends down in v", diff(fall, _v, 2), part="bend"),
-        Step("The lower end, v = z, of what the ray holds", fall.subs(at).subs(_v, slowest), part="slow"),
+        Step(r"The bounds for $k_S=0$ and the smallest start", tau / (2 * gamma) * log(ratio), part="apart"),
+        Step(r"The fall is at least, since $q\le k$", fall),
+        Step(r"It bends down in $v$", diff(fall, _v, 2), part="bend"),
+        Step(r"The lower end, $v=z$, of what the ray holds", fall.subs(at).subs(_v, slowest), part="slow"),
         Step("The upper end", upper),
-        Step("Which at k_S = 0 is", upper.subs(_y, 1), part="fast"),
-        Step("And bends down in y", diff(upper, _y, 2), part="arc"),
+        Step(r"Which at $k_S=0$ is", upper.subs(_y, 1), part="fast"),
+        Step(r"And bends down in $y$", diff(upper, _y, 2), part="arc"),
     )

@@ -103,9 +103,10 @@ def reduced_flow() -> Derivation:
     conditions=(
         *SETTING,
         r"$k$, $k_-$, $k_2$: the means of $\kappa_d$, $1/\kappa_d$, $\kappa_d^2$, weighted with $c_d^2/\gamma^2=\lambda_d^4/\gamma^2$",
-        "The share is that of the least loss on the ray of c, at s_r where n'g = 0, in the whole fall to the global minimum",
-        "It is 1 only where all kappa_d are equal, for white tokens; other flows leave the ray while they run along it, and learn more",
-        "How much more: at s_r the loss falls on, in a time tau/gamma by 2(k_2/k^2 - 1) of what the ray holds: by 0.0002 for "
+        r"The share is that of the least loss on the ray of $\boldsymbol{c}$, at $s_r$ where $\boldsymbol{n}^\top\boldsymbol{g}=0$, in the "
+        "whole fall to the global minimum",
+        r"It is 1 only where all $\kappa_d$ are equal, for white tokens; other flows leave the ray while they run along it, and learn more",
+        r"How much more: at $s_r$ the loss falls on, in a time $\tau/\gamma$ by $2(k_2/k^2-1)$ of what the ray holds: by 0.0002 for "
         "eigenvalues 10 : 1, whose drop ends at the share, but by 0.2 for 3 : 2 : 1, whose drop learns much more",
         "(V7-turn) is the next order, for both",
         "The bound (Kantorovich's) is met by two values of kappa of equal weight; the gap, nowhere negative, proves it for all",
@@ -142,8 +143,8 @@ def share_of_one_drop() -> Derivation:
         Step("It is least at", best, part="size"),
         Step("The fall of the loss there", fall, part="fall"),
         Step("Over the whole fall, the sum of c_d^2/kappa_d", cancel(fall / whole), part="share"),
-        Step("For two values of kappa, the larger of weight x", pair),
-        Step("It is least for x = 1/2", factor(pair.subs(weight, even)), part="bound"),
+        Step(r"For two values of $\kappa$, the larger of weight $x$", pair),
+        Step(r"It is least for $x=1/2$", factor(pair.subs(weight, even)), part="bound"),
         Step("What proves the bound for more values", factor(gap), part="gap"),
         Step("The fall of the loss along the flow", falling),
         Step("At the end of the ray", factor(rewrite(on_ray, means).to_sympy()), part="on"),

@@ -34,7 +34,6 @@ _j, _deviation = symbols("j y")
     kind="approximation",
     section="beyond the paper",
     left={
-        "exact": r"\tau\dot r_d",
         "leading": r"2x(1-x)\frac{dr_d}{dx}",
         "r": r"r_d",
         "end": r"r_d(1)",
@@ -42,7 +41,6 @@ _j, _deviation = symbols("j y")
         "fall": r"\left[\mathcal{L}(0)-\mathcal{L}\right]_d",
     },
     typed=lambda: {
-        "exact": gamma - r * (s * kappa + gamma * C - s * q),
         "leading": 1 - r * (1 - x + x * kappa / k),
         "r": hyper((1, (1 - kappa / k) / 2), (S(3) / 2,), x),
         "end": k / kappa,
@@ -53,10 +51,10 @@ _j, _deviation = symbols("j y")
         *SETTING,
         r"$r_d=\gamma n_d/c_d$, 1 at the start; $k$: the mean of $\kappa_d$ weighted with $c_d^2$; "
         r"$x=ks/\gamma=1/(1+e^{-2\gamma(t-t_m)/\tau})$, $t_m$ the middle of the drop",
-        "Leading order replaces gamma C - s q, the growth of s, by that on the ray, gamma - k s: it leaves out the square of the angle "
-        "between n and c, and q - k, which is of the order of the variance of kappa_d",
+        r"Leading order replaces $\gamma C-sq$ in (V7-behind), the growth of $s$, by that on the ray, $\gamma-ks$: it leaves out the "
+        r"square of the angle between $\boldsymbol{n}$ and $\boldsymbol{c}$, and $q-k$, which is of the order of the variance of $\kappa_d$",
         r"Narrow: $u=\sqrt{x/(1-x)}=e^{\gamma(t-t_m)/\tau}$; the directions have turned by the end of the drop, but for $\arctan(u)/u$",
-        "End: the global minimum; the sum over d of the fall is the fall of the loss, on the ray (r_d = 1) that of (V7-share)",
+        r"End: the global minimum; the sum over $d$ of the fall is the fall of the loss, on the ray ($r_d=1$) that of (V7-share)",
     ),
 )
 def turning() -> Derivation:
@@ -71,13 +69,13 @@ def turning() -> Derivation:
     size = gamma * x / k
     along = size * c_d / gamma * r
     return Derivation.by(
-        Step("Along one direction the flow is", exact, part="exact"),
-        Step("With C = 1 and q = k, in the time of x, x' = 2x(1 - x)", leading, part="leading"),
-        Step("Its power series in x has the ratio of coefficients", _ratio(leading)),
+        Step("Along one direction the flow is", exact, r"\tau\dot r_d"),
+        Step(r"With $C=1$ and $q=k$, in the time of $x$, $\dot x=2x(1-x)$", leading, part="leading"),
+        Step(r"Its power series in $x$ has the ratio of coefficients", _ratio(leading)),
         Step("Which sums to", _series(leading), part="r"),
-        Step("At x = 1 the flow rests at", end, part="end"),
-        Step("Its slope in kappa_d at k", narrow, part="narrow"),
-        Step("The fall 2 c b - kappa b^2 at b = s n_d", cancel(2 * c_d * along - kappa * along**2), part="fall"),
+        Step(r"At $x=1$ the flow rests at", end, part="end"),
+        Step(r"Its slope in $\kappa_d$ at $k$", narrow, part="narrow"),
+        Step(r"The fall $2c_db-\kappa_db^2$ at $b=sn_d$", cancel(2 * c_d * along - kappa * along**2), part="fall"),
     )
 
 

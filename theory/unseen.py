@@ -49,11 +49,11 @@ _one, _two, _first, _second = symbols("lambda_1 lambda_2 m_1 m_2", positive=True
         r"$N\le D$, $\lambda_1\ge\dots\ge\lambda_D$, $\boldsymbol{C}=\hat{\boldsymbol{\Lambda}}+\rho\boldsymbol{I}$, $\rho=\sigma^2/N$",
         r"Outside: for $\hat{\boldsymbol{\Lambda}}\boldsymbol{u}=0$, so D - N eigenvalues of $\rho\boldsymbol{C}^{-1}$ are 1; the others "
         r"are $m_n=\rho/(\mu_n+\rho)$, less than 1, with the eigenvalues $\mu_n$ of $\hat{\boldsymbol{\Lambda}}$",
-        "Exchange: tr(Lambda rho C^-1) is least where the larger eigenvalues of rho C^-1 meet the smaller ones of Lambda, for it is an "
-        "average over the ways to pair them",
-        "So the risk is at least the sum of the D - N smallest lambda_d, and lambda_N times the sum of the m_n",
-        "Convex: so the average of an m_n is at least its value at the average of mu, the mean over n and contexts",
-        "Without noise it is the sum of the D - N smallest lambda_d; for white tokens and N = D it is the bound of (V9-bounds)",
+        r"Exchange: $\operatorname{tr}(\boldsymbol{\Lambda}\rho\boldsymbol{C}^{-1})$ is least where the larger eigenvalues of "
+        r"$\rho\boldsymbol{C}^{-1}$ meet the smaller ones of $\boldsymbol{\Lambda}$, for it is an average over the ways to pair them",
+        r"So the risk is at least the sum of the $D-N$ smallest $\lambda_d$, and $\lambda_N$ times the sum of the $m_n$",
+        r"Convex: so the average of an $m_n$ is at least its value at the average of $\mu$, the mean over $n$ and contexts",
+        r"Without noise it is the sum of the $D-N$ smallest $\lambda_d$; for white tokens and $N=D$ it is the bound of (V9-bounds)",
     ),
 )
 def unseen() -> Derivation:
@@ -70,11 +70,11 @@ def unseen() -> Derivation:
     return Derivation.by(
         Step("C less Lambda_hat", spread, r"\boldsymbol{C}-\hat{\boldsymbol{\Lambda}}"),
         Step("So rho C^-1 is", posterior, r"\rho\boldsymbol{C}^{-1}"),
-        Step("Where Lambda_hat u = 0", moved, part="outside"),
+        Step(r"Where $\hat{\boldsymbol{\Lambda}}\boldsymbol{u}=0$", moved, part="outside"),
         Step("Two ways to pair the eigenvalues differ by", factor(best - worst), part="exchange"),
         Step("What is inside the span bends upward", factor(diff(share, _mu, 2)), part="convex"),
-        Step("The mean of mu, of which N are not zero", mean, part="mean"),
-        Step("N times the value there, and lambda_N", lambda_N * inside, part="seen"),
+        Step(r"The mean of $\mu$, of which $N$ are not zero", mean, part="mean"),
+        Step(r"$N$ times the value there, and $\lambda_N$", lambda_N * inside, part="seen"),
         Step(
             "With what is outside",
             over_directions(lambda_, N + 1) + (lambda_N * inside).subs(lambda_N, eigenvalue[N]),
