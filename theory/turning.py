@@ -52,7 +52,7 @@ _j, _deviation = symbols("j y")
         r"$r_d=\gamma n_d/c_d$, 1 at the start; $k$: the mean of $\kappa_d$ weighted with $c_d^2$; "
         r"$x=ks/\gamma=1/(1+e^{-2\gamma(t-t_m)/\tau})$, $t_m$ the middle of the drop",
         r"Leading order replaces $\gamma C-sq$ in (V7-behind), the growth of $s$, by that on the ray, $\gamma-ks$: it leaves out the "
-        r"square of the angle between $\boldsymbol{n}$ and $\boldsymbol{c}$, and $q-k$, which is of the order of the variance of $\kappa_d$",
+        r"square of the angle between $\boldsymbol{n}$ and $\boldsymbol{c}$, and $q-k$, of the order of the variance of $\kappa_d$",
         r"Narrow: $u=\sqrt{x/(1-x)}=e^{\gamma(t-t_m)/\tau}$; the directions have turned by the end of the drop, but for $\arctan(u)/u$",
         r"End: the global minimum; the sum over $d$ of the fall is the fall of the loss, on the ray ($r_d=1$) that of (V7-share)",
     ),
