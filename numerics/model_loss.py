@@ -167,7 +167,7 @@ def model_loss(
     """The loss of ``model`` on ``task`` for weights shaped like these, and these weights flat; ``ValueError`` where it is not finite."""
     arrays = weight_arrays(model, task, weights, name)
     shapes = {weight: array.shape for weight, array in arrays.items()}
-    loss = ModelLoss(model, task, shapes, dict(constants or {}))
+    loss = ModelLoss(model, task, shapes, {} if constants is None else constants)
     flat = np.concatenate([array.ravel() for array in arrays.values()])
     try:
         with np.errstate(all="ignore"):
@@ -217,6 +217,11 @@ def _require_keys(name: str, given: object, wanted: tuple) -> None:
     if not isinstance(given, Mapping):
         raise TypeError(f"{name} must map each symbol to its value, such as {{U: array}}, got {given!r}")
     missing, unknown = [s for s in wanted if s not in given], [s for s in given if s not in wanted]
+    for key in unknown:
+        if str(key) in map(str, missing):
+            raise ValueError(
+                f"{name} must have the model's own symbols for keys, got another {key!r}: the same name is not enough"
+            )
     if missing:
         raise ValueError(f"{name} must give a value to each of {wanted}, got none for {missing[0]}")
     if unknown:

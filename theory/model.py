@@ -16,8 +16,9 @@ from numbers import Number
 from types import MappingProxyType
 from typing import Any
 
-from sympy import Expr, Float, Function, NumberSymbol, Sum, Symbol, sympify
+from sympy import Expr, Float, Function, NumberSymbol, Pow, Sum, Symbol, sympify
 from sympy.core.numbers import ImaginaryUnit
+from sympy.matrices import MatrixBase
 from sympy.matrices.expressions import MatrixSymbol
 
 from . import words
@@ -66,6 +67,12 @@ class Model:
         for law in self.laws:
             if not isinstance(law, Law):
                 raise TypeError(f"laws must hold laws (Gaussian, SampleCovariance, Fixed, Mixture), got {law!r}")
+        ruled = [law.symbol for law in self.laws]
+        for symbol in ruled:
+            if ruled.count(symbol) > 1:
+                raise ValueError(
+                    f"laws must hold one law of each symbol, got two of {symbol}: combine them in a Mixture"
+                )
         for name in ("weights", "constants"):
             self._check_own(name, getattr(self, name))
         if not self.weights:
@@ -220,8 +227,12 @@ def _scalar(name: str, expression) -> TracePolynomial:
 def _unread(expression, problem: str) -> str:
     """What an expression must be that is no trace polynomial."""
     if problem.endswith(SUPPORTED):
-        entry = expression.has(Sum) and not expression.has(Function)  # of a product: the problem says how to write it
-        return f"be a polynomial in the data and the weights: {problem}" + ("" if entry else f"; {INSTEAD}")
+        remedy = f"; {INSTEAD}"
+        if expression.atoms(MatrixBase) or any(power.is_number for power in expression.atoms(Pow)):
+            remedy = "; give what is a number or a matrix of numbers a symbol of constants, whose value comes later"
+        elif expression.has(Sum) and not expression.has(Function):
+            remedy = ""  # one entry of a product: the problem says how to write it
+        return f"be a polynomial in the data and the weights: {problem}{remedy}"
     if expression.atoms(Float, NumberSymbol, ImaginaryUnit):
         return f"have rational coefficients: {problem}, or as a symbol of constants, whose value is given later"
     return f"be an expression such as beta.T * U * x_q: {problem}"

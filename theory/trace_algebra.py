@@ -39,6 +39,8 @@ def _operator(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     def operator(self, other):
         if isinstance(other, int | Fraction | Expr):
             other = TracePolynomial(other)
+        elif isinstance(other, float) and method.__name__ != "__eq__":
+            raise TypeError(f"a number must be rational, got the float {other}; write it as one, e.g. Rational('0.1')")
         return method(self, other) if isinstance(other, TracePolynomial) else NotImplemented
 
     return operator

@@ -77,6 +77,8 @@ def test_constants_and_symmetric_weights():
     np.testing.assert_allclose(end, end.T, atol=1e-14)
     with pytest.raises(ValueError, match="constants must give a value"):
         integrate(model, TASK, initial={S: np.eye(3)}, t_end=1.0)
+    with pytest.raises(TypeError, match="constants must map each symbol to its value"):
+        integrate(model, TASK, initial={S: np.eye(3)}, constants=[np.eye(3)], t_end=1.0)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="S must be symmetric"):
         integrate(model, TASK, initial={S: np.triu(np.ones((3, 3)))}, constants={A: np.eye(3)}, t_end=1.0)
 
@@ -89,6 +91,8 @@ def test_constants_and_symmetric_weights():
         ({v: np.ones(1), K: np.ones((3, 2)), Q: np.ones((2, 3))}, r"v must have shape \(\)"),
         ({v: 1.0, K: np.ones((3, 2)), Q: np.full((2, 3), np.nan)}, "Q must be finite"),
         ({v: 1.0, K: np.ones((3, 2)), Q: np.ones((2, 3)), U: np.eye(3)}, "got U besides"),
+        ({Symbol("v"): 1.0, K: np.ones((3, 2)), Q: np.ones((2, 3))}, "own symbols for keys, got another v"),
+        ({v: 1.0, "K": np.ones((3, 2)), Q: np.ones((2, 3))}, "own symbols for keys, got another 'K'"),
     ],
 )
 def test_initial_weights_that_do_not_fit(initial, words):

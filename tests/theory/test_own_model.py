@@ -11,7 +11,7 @@ from iclflow.theory.model import Model
 from iclflow.theory.notation import D, Lambda, Lambda_hat, N, beta, matrix, sigma, symmetric_matrix, vector, w, x_q, y_q
 from iclflow.theory.task import force
 from iclflow.theory.two_steps import U, two_steps
-from sympy import Identity, MatrixSymbol, Symbol, Trace, ZeroMatrix, exp
+from sympy import Identity, Matrix, MatrixSymbol, Symbol, Trace, ZeroMatrix, exp, sqrt
 
 ENTRIES = ("V10-steps", "V10-error", "V10-white", "V10-start")
 V, K, zeta = matrix("V", D), matrix("K", D, 2), vector("zeta", D)
@@ -152,6 +152,15 @@ def test_inverse_needs_full_rank():
             "^prediction must have rational coefficients.*symbol of constants",
         ),
         ({"prediction": 0.5, "weights": (U,)}, "^prediction must have rational coefficients"),
+        ({"prediction": sqrt(2) * beta.T * U * x_q, "weights": (U,)}, "polynomial.*a symbol of constants, whose value"),
+        (
+            {"prediction": beta.T * U * Matrix(1, 1, [2]), "weights": (U,)},
+            "polynomial.*a symbol of constants, whose value",
+        ),
+        (
+            {"prediction": beta.T * U * x_q, "weights": (U,), "laws": (Gaussian(w), Fixed(w, zeta))},
+            "^laws must .* two of w",
+        ),
         (
             {"prediction": exp(v) * beta.T * U * x_q, "weights": (U, v)},
             "polynomial.*expand it in powers.*train of iclflow.verify.training",

@@ -426,3 +426,16 @@ def test_shapes_must_fit():
         P(A) * 0.5
     with pytest.raises(TypeError):
         P(A) + "B"
+
+
+def test_floats_are_told_how_to_be_written():
+    polynomial = TracePolynomial(A)
+    for combine in (
+        lambda: polynomial * 0.5,
+        lambda: 0.5 + polynomial,
+        lambda: polynomial / 0.5,
+        lambda: 1.5 - polynomial,
+    ):
+        with pytest.raises(TypeError, match=r"must be rational, got the float .*; write it as one, e\.g\. Rational"):
+            combine()
+    assert polynomial != 0.5
