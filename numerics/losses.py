@@ -97,7 +97,10 @@ class QuadraticLoss:
         return self.C(self._fitting(B))
 
     def value(self, B: np.ndarray) -> float:
+        """L(B); it also raises ``ValueError`` for a B that holds nan, which no comparison would notice."""
         B = self._fitting(B)
+        if np.isnan(B).any():
+            raise ValueError(f"B must be made of numbers, got {B!r}")
         return float(self.c - 2.0 * np.vdot(self.A, B) + np.vdot(B, self.C(B)))
 
     def gradient(self, B: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ Tokens :math:`x \sim N(0, \Lambda)`, a task vector :math:`w \sim N(0, I)` per se
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from math import fsum
 from typing import Any, NamedTuple
@@ -82,14 +82,14 @@ class RegressionTask:
 
     covariance: Float[np.ndarray, "D D"]
     context_length: int
-    eigenvalues: Float[np.ndarray, " D"] = field(repr=False)
-    eigenvectors: Float[np.ndarray, "D D"] = field(repr=False)
-    noise_variance: float = field(repr=False)
-    task_covariance: Float[np.ndarray, "D D"] = field(repr=False)
-    query_covariance: Float[np.ndarray, "D D"] = field(repr=False)
-    context_lengths: Mapping[int, float] = field(repr=False)
-    context_gains: Mapping[int, float] = field(repr=False)  # g_n of each length
-    token_law: TokenLaw = field(repr=False)
+    eigenvalues: Float[np.ndarray, " D"]
+    eigenvectors: Float[np.ndarray, "D D"]
+    noise_variance: float
+    task_covariance: Float[np.ndarray, "D D"]
+    query_covariance: Float[np.ndarray, "D D"]
+    context_lengths: Mapping[int, float]
+    context_gains: Mapping[int, float]  # g_n of each length
+    token_law: TokenLaw
     variations: frozenset[str]  # the arguments by which it differs from the paper's task
 
     def __init__(
@@ -125,10 +125,10 @@ class RegressionTask:
         lengths = _lengths(context_length, context_lengths)
         gains = _gains(context_gain, lengths)
         D, given = len(values), {"task_covariance": task_covariance, "query_covariance": query_covariance}
-        others = {k: v if v is None else symmetric_positive_definite(k, v, D) for k, v in given.items()}
+        others = {k: v if v is None else _full_rank(k, v, D) for k, v in given.items()}
         noise = nonnegative_number("noise_variance", noise_variance)
         law = GaussianTokens() if token_law is None else token_law
-        if not isinstance(law, TokenLaw):
+        if isinstance(law, type) or not isinstance(law, TokenLaw):
             raise TypeError(f"token_law must be a TokenLaw, such as SphereTokens(), got {token_law!r}")
         departs = {
             "noise_variance": noise > 0,
@@ -157,6 +157,14 @@ class RegressionTask:
         stored["variations"] = frozenset(name for name, true in departs.items() if true)
         for name, value in stored.items():
             object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        """The arguments: covariance and length, and what varies the paper's task with its value."""
+        shown = ["covariance", "context_lengths" if "context_lengths" in self.variations else "context_length"]
+        names = {"context_gain": "context_gains"}
+        shown += sorted(names.get(name, name) for name in self.variations if name not in shown)
+        values = {name: getattr(self, name) for name in shown}
+        return f"RegressionTask({', '.join(f'{name}={_shown(value)}' for name, value in values.items())})"
 
     @property
     def dimension(self) -> int:
@@ -219,6 +227,23 @@ def _diagonal(matrix: np.ndarray, E: np.ndarray) -> bool:
     """Whether the columns of E are eigenvectors, up to rounding."""
     turned = E.T @ matrix @ E
     return bool(np.abs(turned - np.diag(np.diag(turned))).max() <= 1e-11 * np.abs(turned).max())
+
+
+def _shown(value: object) -> str:
+    return " ".join(np.array2string(value, separator=", ").split()) if isinstance(value, np.ndarray) else repr(value)
+
+
+def _full_rank(name: str, value: object, size: int) -> Float[np.ndarray, "D D"]:
+    """A covariance of tasks or queries: the directions that are learned are counted by whitening, which needs its inverse."""
+    try:
+        return symmetric_positive_definite(name, value, size)
+    except ValueError as error:
+        if "positive definite" not in str(error):
+            raise
+        raise ValueError(
+            f"{error}; for a subspace give the other directions a small variance, some 1e-6 of the largest: what is never asked "
+            "for costs next to nothing and is not learned"
+        ) from None
 
 
 def paper_task(task: object, *, allow: Collection[str] = ()) -> RegressionTask:

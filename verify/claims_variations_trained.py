@@ -287,6 +287,7 @@ def heads_of(weights: SeparateWeights) -> list[int]:
 )
 def values_with_noise(cubes) -> float:
     weights = flow("noise").at(RUNS["noise"].duration)
+    assert isinstance(weights, SeparateWeights)
     heads = heads_of(weights)
     return float(np.abs(np.abs(weights.v[heads]) ** 3 / cubes() - 1).max()) if len(set(heads)) == 3 else np.inf
 

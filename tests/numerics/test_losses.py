@@ -119,3 +119,9 @@ def test_a_map_of_another_shape_is_refused_not_broadcast(verb, shape):
     loss = QuadraticLoss.population(RegressionTask(eigenvalues=[0.4, 0.3], context_length=3))
     with pytest.raises(ValueError, match=rf"B must have shape \(2, 2\), got shape {re.escape(str(shape))}"):
         getattr(loss, verb)(np.ones(shape))
+
+
+def test_the_value_of_a_map_with_nan_is_refused():
+    loss = QuadraticLoss.population(RegressionTask(eigenvalues=[0.4, 0.3], context_length=3))
+    with pytest.raises(ValueError, match="B must be made of numbers, got array"):
+        loss.value(np.array([[1.0, np.nan], [0.0, 1.0]]))

@@ -234,6 +234,10 @@ def test_what_speaks_of_the_plain_task_only_refuses_the_others():
         ({"noise_variance": -1.0}, "noise_variance must be a finite number of at least 0, got -1"),
         ({"task_covariance": np.eye(3)}, r"task_covariance must have shape \(2, 2\), got shape \(3, 3\)"),
         ({"query_covariance": -np.eye(2)}, "query_covariance must be positive definite"),
+        (
+            {"task_covariance": np.diag([1.0, 0.0])},
+            "(?s)must be positive definite, .* for a subspace give the other directions",
+        ),
         ({"context_lengths": [2, 3]}, "context_length or context_lengths must be given, and not both: got both"),
         ({"context_length": None}, "context_length must be an integer of at least 1, got None"),
         ({"context_length": None, "context_lengths": []}, "must name at least one length"),
@@ -264,7 +268,34 @@ def test_laws_of_tokens_are_checked():
         StudentTokens(4)
     with pytest.raises(TypeError, match="token_law must be a TokenLaw"):
         RegressionTask(eigenvalues=[0.6], context_length=3, token_law="sphere")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="token_law must be a TokenLaw, such as SphereTokens"):
+        RegressionTask(eigenvalues=[0.6], context_length=3, token_law=SphereTokens)
     with pytest.raises(TypeError, match="context_gain must be one of present, longest, official, or"):
         RegressionTask(eigenvalues=[0.6], context_length=3, context_gain=0.5)
     with pytest.raises(TypeError, match="context_lengths must be several lengths"):
         RegressionTask(eigenvalues=[0.6], context_lengths=3)
+
+
+def test_tasks_in_a_subspace_by_a_small_variance_elsewhere():
+    """The remedy of the refusal: what is never asked for is neither paid for nor learned."""
+    task = RegressionTask(eigenvalues=[0.6, 0.4], context_length=6, task_covariance=np.diag([1.0, 1e-6]))
+    weights = SeparateWeights.initialize(task, heads=2, rank=1, scale=0.1, rng=np.random.default_rng(0))
+    run = gradient_flow(QuadraticLoss.population(task), weights, t_end=500)
+    learned = run.at(500).effective_map()
+    assert run.loss[-1] == pytest.approx(task.loss_moments.c - task.modes.drops[0], rel=1e-5)
+    assert np.abs(learned[:, 1]).max() < 0.02 * learned[0, 0]
+
+
+def test_a_task_shows_its_variations_with_their_values():
+    plain = RegressionTask(eigenvalues=[0.5, 0.25], context_length=4)
+    assert repr(plain) == "RegressionTask(covariance=[[0.5 , 0. ], [0. , 0.25]], context_length=4)"
+    varied = RegressionTask(
+        eigenvalues=[0.5], context_lengths={2: 0.5, 4: 0.5}, context_gain="longest", noise_variance=0.3,
+        task_covariance=[[2.0]], token_law=StudentTokens(8),
+    )  # fmt: skip
+    assert repr(varied) == (
+        "RegressionTask(covariance=[[0.5]], context_lengths={2: 0.5, 4: 0.5}, context_gains={2: 0.5, 4: 1.0}, noise_variance=0.3, "
+        "task_covariance=[[2.]], token_law=StudentTokens(degrees_of_freedom=8))"
+    )
+    with pytest.raises(ValueError, match=r"query_covariance=\[\[0.5, 0.1\]"):
+        effective_start(VARIED[1], MergedWeights(np.ones(1), np.ones((1, 2, 2))))
