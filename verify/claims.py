@@ -59,6 +59,7 @@ MODULES = (
     "claims_random_length",
     "claims_whitened",
     "claims_shift",
+    "claims_blow_up",
     "claims_fixed_functions",
     "claims_variations_trained",
 )

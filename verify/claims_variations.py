@@ -1,6 +1,6 @@
 """Claims about variations of the task (V0 to V5, V4 apart): moments against sampled sequences, and by enumeration."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from itertools import product
 
@@ -10,10 +10,12 @@ import torch
 from ..numerics.compile import compile_expression
 from ..numerics.tasks import RegressionTask
 from ..numerics.token_laws import RademacherTokens, SphereTokens, StudentTokens
-from ..theory import token_laws
+from ..theory import notation, token_laws
 from ..theory.equations import equation
+from ..theory.spectral import T
 from .claims import claim
 from .data import draw_sequences
+from .statements import compiled
 from .tolerances import ROUNDOFF, SAMPLING
 
 TILTED = [[0.9, 0.3, -0.1], [0.3, 0.6, 0.2], [-0.1, 0.2, 0.4]]
@@ -64,6 +66,47 @@ NOISE = tilted(context_length=5, noise_variance=1.5)
 )
 def noisy_moments(task) -> float:
     return deviation(NOISE, task)
+
+
+def noisy_order(change: Mapping | None = None) -> tuple[Callable, Callable]:
+    """The growth and the slope of (V1-order)."""
+    return (
+        lambda *values: compiled("V1-order", (notation.Lambda, notation.sigma, notation.N), "growth", change)(*values),
+        lambda *values: compiled("V1-order", (notation.lambda_, T, notation.sigma, notation.N), "slope", change)(
+            *values
+        ),
+    )
+
+
+@claim(
+    "V1-order",
+    "the force at zero weights on sequences with noisy labels; the slope of a drop, added up between two tasks of equal trace",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=noisy_order(),
+    wrong={
+        "the noise of beta in the growth": (lambda L, s, n: L @ L + s**2 / n * L, noisy_order()[1]),
+        "no noise in the slope": (noisy_order()[0], noisy_order({notation.sigma: 0})[1]),
+        "N + 1 for N": noisy_order({notation.N: notation.N + 1}),
+    },
+)
+def noise_and_order(formulas) -> float:
+    """In standard errors for the force, and in units of 1e-10 for the slope."""
+    growth, slope = formulas
+    beta, x, y = features(NOISE)
+    force = y[:, None, None] * beta[:, :, None] * x[:, None]
+    expected = growth(NOISE.covariance, np.sqrt(NOISE.noise_variance), NOISE.context_length)
+    score = np.abs(force.mean(axis=0) - expected) / (force.std(axis=0) / np.sqrt(len(y)))
+    low, high, total, noise, length = 0.3, 0.8, 1.0, 0.7, 5
+    nodes, weights = np.polynomial.legendre.leggauss(30)
+    at, width = low + (nodes + 1) / 2 * (high - low), (high - low) / 2
+    risen = width * (weights * slope(at, total, noise**0.5, length)).sum()
+    tasks = [
+        RegressionTask(eigenvalues=[one, total - one], context_length=length, noise_variance=noise)
+        for one in (low, high)
+    ]
+    drops = [task.modes.drops[0] for task in tasks]
+    return float(max(score.max(), abs(drops[1] - drops[0] - risen) / 1e-10))
 
 
 GENERAL = tilted(context_length=5, task_covariance=TASKS, query_covariance=QUERIES, noise_variance=0.5)
