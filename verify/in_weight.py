@@ -21,7 +21,7 @@ from ..numerics.losses import QuadraticLoss
 from ..numerics.moments import Batch, SampleMoments
 from ..numerics.tasks import RegressionTask
 from .models import MergedAttention
-from .training import Coefficients, fresh_batches, one_thread, train
+from .training import Coefficients, fresh_batches, one_each, one_thread, train
 
 Curves = dict[str, Float[np.ndarray, "S T"]]  # by kind of loss, a row for each seed
 
@@ -145,28 +145,36 @@ def trained(setting: InWeightSetting, batch_size: int = 512) -> Curves:
     No loss of the theory enters: "training" is the loss on the mini-batches, averaged over windows of 64 steps, the others are
     mean squared errors on prompts that were never trained on.
     """
-    D, steps = setting.dimension, len(_step_times(setting))
-    curves: dict[str, list] = {kind: [] for kind in ("training", *TESTS)}
-    for seed in range(setting.seeds):
-        problem, start = setting.problem(seed), setting.start(seed)
+    D, seeds, steps = setting.dimension, range(setting.seeds), len(_step_times(setting))
+    networks, sources = [], []
+    for seed in seeds:
+        start = setting.start(seed)
         value, key_query = np.zeros((2, setting.heads, D + 1, D + 1))
         value[:, -1], key_query[:, :, :-1] = start.value, start.key_query
-        network = MergedAttention(value, key_query)
-        source = fresh_batches(
-            setting.task,
-            batch_size,
-            torch.Generator().manual_seed(600 + seed),
-            fixed_tasks=torch.tensor(problem.fixed_tasks),
-            fixed_fraction=1 - setting.portion,
+        networks.append(MergedAttention(value, key_query))
+        vectors = torch.tensor(setting.problem(seed).fixed_tasks)
+        generator = torch.Generator().manual_seed(600 + seed)
+        sources.append(
+            fresh_batches(setting.task, batch_size, generator, fixed_tasks=vectors, fixed_fraction=1 - setting.portion)
         )
-        rate = setting.learning_rate
-        run = train([network], source, steps=steps - 1, learning_rate=rate, record_every=1, progress=False)
-        curves["training"].append(run.batch_loss.reshape(-1, WINDOW).mean(axis=1))
-        networks = {name: torch.tensor(states[::WINDOW, 0]) for name, states in run.states.items()}
-        for i, kind in enumerate(TESTS):
-            batches = problem.sequences(PROMPTS, np.random.default_rng([seed, 4, i]), kind=kind)  # type: ignore[arg-type]
-            curves[kind].append(_tested(network, networks, batches))
-    return {kind: np.stack(rows) for kind, rows in curves.items()}
+    run = train(
+        networks,
+        one_each(sources),
+        steps=steps - 1,
+        learning_rate=setting.learning_rate,
+        record_every=1,
+        progress=False,
+    )
+    curves = {"training": run.batch_loss.T.reshape(setting.seeds, -1, WINDOW).mean(axis=2)}
+    for i, kind in enumerate(TESTS):
+        rows = []
+        for seed in seeds:
+            states = {name: torch.tensor(state[::WINDOW, seed]) for name, state in run.states.items()}
+            rng = np.random.default_rng([seed, 4, i])
+            prompts = setting.problem(seed).sequences(PROMPTS, rng, kind=kind)  # type: ignore[arg-type]
+            rows.append(_tested(networks[seed], states, prompts))
+        curves[kind] = np.stack(rows)
+    return curves
 
 
 def _tested(network: MergedAttention, states: dict[str, torch.Tensor], batches: Iterable[Batch]) -> np.ndarray:

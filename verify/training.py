@@ -61,6 +61,18 @@ def fresh_batches(task: RegressionTask, batch_size: int, generator: torch.Genera
     return lambda: draw_sequences(task, batch_size, generator, **options)
 
 
+def one_each(sources: Sequence[Callable[[], Batch]]) -> Callable[[], Batch]:
+    """A source of a mini-batch for each of several networks, from one source each. Raises ``ValueError`` for none."""
+    if not sources:
+        raise ValueError("sources must hold one source for each network, got an empty list")
+
+    def stacked() -> Batch:
+        prompts, targets = zip(*(source() for source in sources), strict=True)
+        return torch.stack(prompts), torch.stack(targets)
+
+    return stacked
+
+
 def fixed_set(batch: Batch) -> Callable[[], Batch]:
     """A source that hands out the same training set at every step: full-batch gradient descent."""
     return lambda: batch
@@ -85,14 +97,15 @@ class Coefficients(nn.Module):
 
 
 def _gradient_together(network: nn.Module) -> Callable[[dict[str, Tensor], Batch], tuple[dict[str, Tensor], Tensor]]:
-    """The gradient of each network's loss, and the loss, for parameters stacked over networks.
+    """The gradient of each network's loss, and the loss, for parameters stacked over networks, and likewise batches if of their own.
 
     Linear attentions share the features of the batch, and differ only in a vector of coefficients. Computing the scores of every
     token for each network, as ``vmap`` would, moves so much memory that nothing is gained.
     """
     if not getattr(network, "linear", False):
         one = torch.func.grad_and_value(lambda parameters, batch: mean_squared_error(network, parameters, batch))
-        return torch.func.vmap(one, in_dims=(0, None))
+        shared, own = (torch.func.vmap(one, in_dims=(0, axis)) for axis in (None, 0))
+        return lambda parameters, batch: (shared if batch[1].ndim == 1 else own)(parameters, batch)
     module = Coefficients(network)
 
     def coefficients(parameters: dict[str, Tensor]) -> Tensor:
@@ -100,11 +113,15 @@ def _gradient_together(network: nn.Module) -> Callable[[dict[str, Tensor], Batch
 
     def total(parameters: dict[str, Tensor], features: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         theta = torch.func.vmap(coefficients)(parameters)
-        losses = (features @ theta.mT - y[:, None]).square().mean(dim=0)
+        predicted = theta @ features.mT if y.ndim == 1 else torch.einsum("spf,sf->sp", features, theta)
+        losses = (predicted - y).square().mean(dim=-1)
         return losses.sum(), losses
 
+    def features(X: Tensor) -> Tensor:
+        return network.features(X.flatten(end_dim=-3)).unflatten(0, X.shape[:-2])  # pyright: ignore[reportCallIssue]
+
     derivative = torch.func.grad(total, has_aux=True)
-    return lambda parameters, batch: derivative(parameters, network.features(batch[0]), batch[1])  # pyright: ignore[reportCallIssue]
+    return lambda parameters, batch: derivative(parameters, features(batch[0]), batch[1])
 
 
 @contextmanager
@@ -133,13 +150,15 @@ def train(
     record_every: int = 1,
     progress: bool | None = None,
 ) -> TrainingRun:
-    """Train one network, or several of one shape at once on shared mini-batches, by gradient descent or heavy ball.
+    """Train one network, or several of one shape at once, by gradient descent or heavy ball.
+
+    Several networks share their mini-batches, or have one each where prompts and targets have an axis of networks before the others.
 
     The networks themselves are left as they were; the trained parameters are ``run.states`` at the last time.
     ``progress`` None shows a bar on a terminal only.
 
-    Raises ``ValueError`` for a step count, step size or recording interval that is not positive or a momentum outside [0, 1),
-    and ``FloatingPointError`` as soon as a recorded loss is not finite.
+    Raises ``ValueError`` for a step count, step size or recording interval that is not positive, a momentum outside [0, 1) or
+    batches that are not one for each network, and ``FloatingPointError`` as soon as a recorded loss is not finite.
     """
     for name, value in (("steps", steps), ("learning_rate", learning_rate), ("record_every", record_every)):
         if not value > 0:
@@ -165,7 +184,9 @@ def train(
     with one_thread():
         for step in _progress(steps + 1, progress):
             batch = batches()
-            batch_size = len(batch[1])
+            batch_size = batch[1].shape[-1]
+            if batch[1].ndim == 2 and len(batch[1]) != len(several):
+                raise ValueError(f"batches must be one for each of {len(several)} networks, got {len(batch[1])}")
             gradients, value = gradient(parameters, batch)
             if step % record_every == 0 or step == steps:
                 if not torch.isfinite(value).all():

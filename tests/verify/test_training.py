@@ -11,7 +11,7 @@ from iclflow.numerics.tasks import RegressionTask
 from iclflow.numerics.weights import MergedWeights, SeparateWeights
 from iclflow.verify.data import draw_sequences
 from iclflow.verify.models import MergedAttention, ReducedMerged, ReducedSeparate
-from iclflow.verify.training import fixed_set, fresh_batches, train
+from iclflow.verify.training import fixed_set, fresh_batches, one_each, train
 
 TASK = RegressionTask(eigenvalues=[0.5, 0.3, 0.2], context_length=8)
 
@@ -66,6 +66,30 @@ def test_softmax_and_all_blocks_train_together_too(network):
     for i, one in enumerate(networks):
         alone = train(one, source(), steps=20, learning_rate=0.05)
         assert np.allclose(together.batch_loss[:, i], alone.batch_loss, rtol=1e-9)
+
+
+@pytest.mark.parametrize("softmax", [False, True])
+def test_networks_with_batches_of_their_own_are_those_trained_alone(softmax):
+    blocks = np.random.default_rng(3).normal(scale=0.2, size=(2, 3, 2, 4, 4))
+    networks = [MergedAttention(value, key_query, softmax=softmax) for value, key_query in blocks.swapaxes(0, 1)]
+
+    def sources():
+        return [fresh_batches(TASK, 32, torch.Generator().manual_seed(seed)) for seed in range(3)]
+
+    together = train(networks, one_each(sources()), steps=20, learning_rate=0.05)
+    assert together.batch_size == 32
+    for i, (network, source) in enumerate(zip(networks, sources(), strict=True)):
+        alone = train(network, source, steps=20, learning_rate=0.05)
+        assert np.allclose(together.batch_loss[:, i], alone.batch_loss, rtol=1e-9)
+        assert np.allclose(together.states["value"][:, i], alone.states["value"], rtol=1e-9, atol=1e-12)
+
+
+def test_as_many_batches_as_networks():
+    source = fresh_batches(TASK, 4, torch.Generator().manual_seed(0))
+    with pytest.raises(ValueError, match="one for each of 1 networks, got 2"):
+        train([full_start(0)], one_each([source, source]), steps=1, learning_rate=0.1)
+    with pytest.raises(ValueError, match="sources must hold"):
+        one_each([])
 
 
 def test_networks_trained_together_are_those_trained_alone():
