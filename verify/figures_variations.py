@@ -1,11 +1,14 @@
-"""Figures of variations of the task: label noise, task covariance, shift at test, laws of tokens."""
+"""Figures of variations of the task: label noise, task covariance, laws of tokens."""
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from ..numerics.losses import QuadraticLoss
 from ..numerics.tasks import RegressionTask
+from ..theory.notation import N, lambda_
+from ..theory.spectral import T
+from ..theory.token_laws import kappa
 from .figures import Drawing, canvas, figure, listed, theory_levels
+from .statements import compiled
 from .style import LOSS, SERIES, TIME, Theme
 from .variations import (
     LENGTH,
@@ -13,6 +16,7 @@ from .variations import (
     PLAIN,
     RUNS,
     SPECTRUM,
+    STUDENT,
     TURNING,
     flow,
     levels,
@@ -115,52 +119,6 @@ def task_covariance(theme: Theme) -> Drawing:
     return Drawing(picture, caption)
 
 
-def _test(g: float, length: int) -> RegressionTask:
-    return RegressionTask(eigenvalues=g * PLAIN.eigenvalues, query_covariance=PLAIN.covariance, context_length=length)
-
-
-@figure("shift")
-def shift(theme: Theme) -> Drawing:
-    """The test loss of trained maps at other lengths and at other scales of the context."""
-    picture, (left, right) = canvas(theme, 8.4, 3.4, ncols=2)
-    lengths, scales = np.unique(np.geomspace(1, 1000, 60).round().astype(int)), np.linspace(0, 3, 121)[1:]
-    maps = training("plain").effective_maps()
-    B = maps[-len(maps) // 20 :].mean(axis=0)
-    for trained, color in zip((3, 10, 100), SERIES, strict=False):
-        task = RegressionTask(eigenvalues=SPECTRUM, context_length=trained)
-        learned = task.modes.effective_map()
-        losses = [QuadraticLoss.population(_test(1.0, int(n))).value(learned) for n in lengths]
-        left.plot(lengths, losses, color=color, label=f"trained at N = {trained}")
-        scaled = [QuadraticLoss.population(_test(float(g), trained)).value(learned) for g in scales]
-        right.plot(scales, scaled, color=color, label=f"N = {trained}")
-    best = [levels(_test(1.0, int(n)))[-1] for n in lengths]
-    left.plot(lengths, best, color=theme.ink, lw=1.0, ls=(0, (4, 3)), label="best map for the test")
-    few, some = [1, 3, 10, 40, 200], [0.5, 1.0, 1.5, 2.0, 2.5]
-    left.plot(
-        few, [QuadraticLoss.population(_test(1.0, n)).value(B) for n in few], "o", color=SERIES[1], mec=theme.ink, ms=5
-    )
-    right.plot(
-        some, [QuadraticLoss.population(_test(g, LENGTH)).value(B) for g in some], "o", color=SERIES[1], mec=theme.ink, ms=5,
-        label="PyTorch, N = 10",
-    )  # fmt: skip
-    right.axhline(sum(SPECTRUM), color=theme.faint, lw=1, ls=(0, (4, 3)))
-    right.axvline(2, color=theme.faint, lw=1, ls=(0, (4, 3)))
-    right.annotate("no answer", (0.03, sum(SPECTRUM)), va="bottom", color=theme.ink, fontsize=9)
-    left.set(xscale="log", xlabel="test length $N'$", ylabel="test loss", ylim=(0, 2.0), xlim=(1, 1000))
-    right.set(xlabel="scale $g$ of the context's covariance at test", xlim=(0, 3), ylim=(0, 4))
-    left.legend(loc="upper right")
-    right.legend(loc="upper left", bbox_to_anchor=(0.0, 0.92))
-    caption = (
-        f"Shift at test (V3). Maps learned on eigenvalues {listed(SPECTRUM, 'g')}, w ~ N(0, I). Left: test contexts of N' tokens. Right: "
-        "test contexts of covariance g Lambda with queries of covariance Lambda, N as in training: c - g (2 - g) E, worse than no "
-        "answer beyond g = 2. Lines: closed forms; points: the map of a PyTorch network trained at N = 10, averaged over the last 5 % "
-        f"of the run.\nTrained at 10, tested at 1, 10, 1000: "
-        f"{listed(QuadraticLoss.population(_test(1.0, n)).value(PLAIN.modes.effective_map()) for n in (1, 10, 1000))}; "
-        f"best: {listed(levels(_test(1.0, n))[-1] for n in (1, 10, 1000))}."
-    )
-    return Drawing(picture, caption)
-
-
 @figure("tokens")
 def tokens(theme: Theme) -> Drawing:
     """Tokens of other laws: the same steps at other levels."""
@@ -175,8 +133,11 @@ def tokens(theme: Theme) -> Drawing:
         _curve(axes, name, color, label, theme)
     axes.set(ylim=ROOM)
     axes.legend(loc="upper right", ncols=4, columnspacing=1.2)
+    alike = compiled("V5-elliptical", (lambda_, T, kappa, N), "length")
+    lengths = alike(PLAIN.eigenvalues, sum(SPECTRUM), STUDENT.token_law.kappa(3), LENGTH)  # pyright: ignore[reportAttributeAccessIssue]
     caption = (
-        f"Tokens of other laws with the same covariance (V5). {SETTING} Heavy tails act like a shorter context, kappa = 1.5 for Student; "
+        f"Tokens of other laws with the same covariance (V5). {SETTING} Heavy tails act like a shorter context, of another length for each "
+        f"direction: with kappa = 1.5, Student's {LENGTH} tokens are worth {listed(lengths, '.2f')} Gaussian ones; "
         f"the drops come at the same times. The spikes of trained curves are steps on rare, large sequences.\n{_compared(*laws)}"
     )
     return Drawing(picture, caption)
