@@ -5,7 +5,6 @@ from functools import cache
 
 import numpy as np
 import torch
-from sympy import S
 
 from ..numerics.losses import QuadraticLoss
 from ..numerics.tasks import RegressionTask
@@ -39,7 +38,7 @@ def scale_formulas(change: Mapping | None = None) -> dict[str, Callable[..., flo
 
 
 SCALE_FAULTS = {
-    "the noise of the labels left out": scale_formulas({nu: S.Zero}),
+    "the noise of the labels left out": scale_formulas({nu: 0}),
     "twice what was learned": scale_formulas({E_learned: 2 * E_learned}),
     "g^2 for g": scale_formulas({g: g**2})
     | {"break-even": lambda *values: scale_formulas()["break-even"](*values) ** 0.5},

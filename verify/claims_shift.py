@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from sympy import Identity, S
 
 from ..numerics.losses import QuadraticLoss
 from ..numerics.tasks import RegressionTask
 from ..numerics.weights import MergedWeights
-from ..theory.notation import B, D, Lambda, Lambda_q, N, lambda_, sigma
+from ..theory.label_noise import PLAIN as PLAIN_LAWS
+from ..theory.notation import B, Lambda, Lambda_q, N, lambda_, sigma
 from ..theory.population import Sigma_w
 from ..theory.reduction import a
 from ..theory.shift import a_test
@@ -56,7 +56,7 @@ def loss_at_test(change: Mapping | None = None) -> Callable[..., float]:
         "N + 1 for N": loss_at_test({N: N + 1}),
         "no noise at test": loss_at_test({sigma: 0}),
         "the query like the context": loss_at_test({Lambda_q: Lambda}),
-        "w ~ N(0, I) at test": loss_at_test({Sigma_w: Identity(D)}),
+        "w ~ N(0, I) at test": loss_at_test({Sigma_w: PLAIN_LAWS[Sigma_w]}),
         "the map twice as large": loss_at_test({B: 2 * B}),
     },
     slow=True,
@@ -124,7 +124,7 @@ LENGTH_FORMULAS = length_loss(), length_loss(part="limit and slope")
 LENGTH_FAULTS = {
     "the best map for the test": (length_loss({a: a_test}), LENGTH_FORMULAS[1]),
     "the loss of training": (length_loss({a_test: a}), LENGTH_FORMULAS[1]),
-    "the slope of a direction alone": (LENGTH_FORMULAS[0], length_loss({T: S.Zero}, "limit and slope")),
+    "the slope of a direction alone": (LENGTH_FORMULAS[0], length_loss({T: 0}, "limit and slope")),
 }
 
 

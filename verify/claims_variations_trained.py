@@ -14,10 +14,11 @@ from ..theory.notation import D, Lambda, N, lambda_, sigma
 from ..theory.reduction import a
 from ..theory.shift import lambda_q
 from ..theory.spectral import T
+from ..theory.statements import directions
 from ..theory.token_laws import kappa, kurtosis, nu
 from .claims import claim
 from .data import draw_sequences
-from .statements import compiled, directions
+from .statements import compiled
 from .tolerances import (
     LEADING_ORDER,
     TRAINED_ALGORITHM,
