@@ -132,7 +132,9 @@ def growth_rates(setting: InWeightSetting, dimension: int | None = None) -> tupl
     parts = equation("V6-escape").statement
     entries = compile_expression(tuple(parts[part] for part in ("11", "22", "12")), (lambda_, portion, LENGTH, N, D))
     size = setting.dimension
-    row, corner, both = entries(1 / size, setting.portion, setting.fixed_length, setting.context_length, dimension or size)
+    row, corner, both = entries(
+        1 / size, setting.portion, setting.fixed_length, setting.context_length, dimension or size
+    )
     smaller, larger = np.sqrt(np.linalg.eigvalsh([[row, both], [both, corner]]))
     return float(larger), float(smaller)
 

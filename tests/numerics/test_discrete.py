@@ -123,7 +123,8 @@ def test_noise_shrinks_with_the_batch():
         noisy_drop(TASK, 1, start=0.01, level=0.3, batch_size=size, learning_rate=0.05) for size in (10, 1000)
     )
     assert small.spread / large.spread == pytest.approx(10)
-    assert small.delay > large.delay > 0 and small.time == large.time
+    assert small.delay > large.delay > 0
+    assert small.time == large.time
 
 
 def test_refusals_of_a_noisy_drop():
