@@ -185,6 +185,8 @@ class _Reader:
             return self.root()
         if name == "left":
             return self.bracketed()
+        if name == "middle":
+            return self.fence()
         if name == "begin":
             return self.matrix()
         if name in ("binom", "tbinom"):
