@@ -81,7 +81,7 @@ def plain_prose(_app, _what, _name, _object, _options, lines: list[str]) -> None
 
 def formula(node: nodes.Element, *, display: bool) -> str:
     """A formula as MathML; one that it cannot set is a warning, and shown as it was typed."""
-    text = node.astext()
+    text = re.sub(r"\\tag\{([^}]*)\}", r"\\qquad\\text{(\1)}", node.astext())
     if display and ("\\\\" in text or "&" in text) and "\\begin" not in text:
         text = rf"\begin{{aligned}}{text}\end{{aligned}}"
     try:

@@ -107,7 +107,7 @@ def noisy_drop(
     """How mini-batches move and spread the time in which a separate head v = k = q grows from ``start`` to ``level`` (V8-noise).
 
     The head is aligned with the eigendirection of ``task.eigenvalues[direction]``; every step draws ``batch_size`` fresh sequences. The
-    laws are for growth, before ``level``^3 nears lambda/a.
+    laws are for growth, before the cube of ``level`` nears lambda/a.
 
     Raises ``ValueError`` for bad arguments and for a varied task, whose noise these laws do not describe.
     """
