@@ -61,6 +61,7 @@ MODULES = (
     "claims_shift",
     "claims_blow_up",
     "claims_fixed_functions",
+    "claims_order",
     "claims_variations_trained",
 )
 
