@@ -8,7 +8,7 @@ import numpy as np
 
 from ..numerics.flow import gradient_flow
 from ..numerics.losses import QuadraticLoss
-from ..numerics.plateaus import Plateaus
+from ..numerics.plateaus import Plateaus, find_plateaus
 from ..numerics.tasks import RegressionTask
 from ..numerics.trajectory import Trajectory
 from ..numerics.weights import SeparateWeights
