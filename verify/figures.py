@@ -35,6 +35,7 @@ MODULES = (
     "figures_stable_steps",
     "figures_merged_drop",
     "figures_variations",
+    "figures_order",
     "figures_shift",
     "figures_random_length",
 )

@@ -1,4 +1,4 @@
-"""Figures of variations of the task: label noise, task covariance, laws of tokens."""
+"""Figures of variations of the task: label noise, laws of tokens."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -7,7 +7,7 @@ from ..numerics.tasks import RegressionTask
 from ..theory.notation import N, lambda_
 from ..theory.spectral import T
 from ..theory.token_laws import kappa
-from .figures import Drawing, canvas, figure, listed, theory_levels
+from .figures import Drawing, canvas, figure, listed
 from .statements import compiled
 from .style import LOSS, SERIES, TIME, Theme
 from .variations import (
@@ -17,14 +17,12 @@ from .variations import (
     RUNS,
     SPECTRUM,
     STUDENT,
-    TURNING,
     flow,
     levels,
     plateaus,
     trained_loss,
     trained_plateaus,
     training,
-    turning_levels,
 )
 
 
@@ -82,39 +80,6 @@ def noise(theme: Theme) -> Drawing:
     caption = (
         f"Label noise (V1). {SETTING} The loss less the variance of the target's own noise. Noise adds to tr(Lambda) in a_d: it moves "
         f"the plateaus, not the first drops.\n{_compared('plain', 'noise')}"
-    )
-    return Drawing(picture, caption)
-
-
-@figure("task-covariance")
-def task_covariance(theme: Theme) -> Drawing:
-    """Where growth and drops disagree, a head learns one direction, turns to the other, and a second head learns the first."""
-    picture, (left, right) = canvas(theme, 8.4, 3.4, ncols=2)
-    name, expected = "turning", turning_levels(TURNING)
-    times, run, maps = np.linspace(1.0, RUNS["turning"].duration, 2500), flow(name), training(name).effective_maps()
-    theory_levels(left, expected, theme, names=False)
-    for level, sets in zip(expected, (r"$\varnothing$", r"$\{1\}$", r"$\{2\}$", r"$\{1, 2\}$"), strict=True):
-        left.annotate(
-            sets, (1.0, level), xytext=(5, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
-            va="center", color=theme.theory,
-        )  # fmt: skip
-    left.plot(training(name).times, trained_loss(name), color=theme.trained, lw=4, alpha=0.6, label="trained")
-    left.plot(times, run.loss_at(times), color=theme.ink, lw=1.3, label="gradient flow")
-    left.set(xlabel=TIME, ylabel=LOSS, xlim=(0, RUNS[name].duration), ylim=(0, 0.9))
-    left.legend(loc="upper right", ncols=2)
-    along = np.array([np.diag(run.effective_map_at(t)) for t in times]) / TURNING.modes.levels
-    for d, color in enumerate(SERIES[:2]):
-        right.plot(training(name).times, maps[:, d, d] / TURNING.modes.levels[d], color=color, lw=4, alpha=0.35)
-        right.plot(times, along[:, d], color=color, label=rf"$B_{{{d + 1}{d + 1}}}$ over its final value")
-    right.set(xlabel=TIME, xlim=(0, RUNS[name].duration), ylim=(-0.05, 1.4))
-    right.legend(loc="upper left")
-    found, trained = plateaus(name), trained_plateaus(name)
-    caption = (
-        "Task vectors of covariance diag(0.3, 0.8), tokens of covariance diag(1, 0.5), N = 20, H = 3 (V2). Growth by lambda^2 omega "
-        f"({listed(TURNING.modes.growth if TURNING.modes.growth is not None else [], '.2f')}) begins with direction 1; the larger drop "
-        f"({listed(TURNING.modes.drops)}) is that of direction 2. The first head learns 1, turns to 2, and a second head learns 1.\n"
-        f"Theory: {listed(expected)}; flow: {listed(found.levels)}; trained: {listed(trained.levels)}.\n"
-        f"Drops at t/tau = {listed(found.drops, '.0f')} (flow), {listed(trained.drops, '.0f')} (trained)."
     )
     return Drawing(picture, caption)
 
