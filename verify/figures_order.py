@@ -87,7 +87,7 @@ def task_covariance(theme: Theme) -> Drawing:
         f"diag(1.2, 0.6, 0.3) and diag(0.4, 1.1, 2.1), H = 4, growth {listed(growth[1], '.2f')}, drops {listed(RETURNING.modes.drops)}: "
         "the second head learns 1 and turns to 3, so that 1 is learned three times; dashed: the sets visited (V2-sequence). Below left: "
         "the task covariance of the first panel turned, so that it does not commute with that of the tokens (V2-oblique), time from each "
-        "first drop: a head rests in the smaller drop for a time that grows as the logarithm of the angle, here none at 0.5; dashed: {1} of "
+        "first drop: a head rests in the smaller drop for a time that grows as the logarithm of the angle, none at 0.5; dashed: {1} of "
         "the first panel, and where one head comes to rest for good.\n"
         + "\n".join(_compared(name) for name in ("returning", *ANGLES))
     )
