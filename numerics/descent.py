@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from jaxtyping import Float
 
 from ._checks import finite_array, positive_integer, positive_number
 from .integration import FlowError, Linear
@@ -32,24 +33,47 @@ def gradient_descent(
     check_pair(loss, weights)
     steps, every = positive_integer("steps", steps), positive_integer("record_every", record_every)
     tau, sizes = positive_number("tau", tau), _step_sizes(learning_rate, steps)
-    started = time.perf_counter()
-    velocity, state = vector_field(loss, weights), weights.flatten()
+    advances = 2.0 * sizes
+    velocity, each = vector_field(loss, weights), advances.tolist()
+
+    def after(step: int, state: np.ndarray) -> np.ndarray:
+        return state + each[step] * velocity(0.0, state)
+
+    times = np.concatenate([[0.0], np.cumsum(advances)])
+    return take_steps(loss, weights, after, times, every, method="gradient descent", tau=tau)
+
+
+def take_steps(
+    loss: QuadraticLoss,
+    weights: Parametrization,
+    after: Callable[[int, np.ndarray], np.ndarray],
+    times: Float[np.ndarray, " steps+1"],
+    every: int,
+    *,
+    method: str,
+    tau: float = 1.0,
+) -> Trajectory:
+    """The run in which ``after(step, state)`` is the state after a step; ``times`` in t/tau, before the first step and after each.
+
+    Raises ``FlowError`` if the weights overflow.
+    """
+    started, steps = time.perf_counter(), len(times) - 1
     kept = np.append(np.arange(0, steps, every), steps)
+    state = weights.flatten()
     states = np.empty((len(kept), len(state)))
     states[0] = state
-    advances = 2.0 * sizes
     with np.errstate(over="ignore", invalid="ignore"):
         for row in range(1, len(kept)):
-            for advance in advances[kept[row - 1] : kept[row]].tolist():
-                state = state + advance * velocity(0.0, state)
+            for step in range(kept[row - 1], kept[row]):
+                state = after(step, state)
             states[row] = state
-    times = np.concatenate([[0.0], np.cumsum(advances)])[kept]
+    recorded = times[kept]
     finite = np.isfinite(states).all(axis=1)
     if not finite.all():
-        last_good = times[np.argmin(finite) - 1] * tau
+        last_good = float(recorded[np.argmin(finite) - 1] * tau)
         raise FlowError("the weights overflowed: learning_rate is too large for the curvature of the loss", last_good)
     statistics = Statistics(
-        method="gradient descent",
+        method=method,
         steps=steps,
         evaluations=steps,
         jacobians=0,
@@ -57,7 +81,7 @@ def gradient_descent(
         seconds=time.perf_counter() - started,
         stopped="steps",
     )
-    return Trajectory(times * tau, states, loss, weights, tau, statistics, Linear(times, states))
+    return Trajectory(recorded * tau, states, loss, weights, tau, statistics, Linear(recorded, states))
 
 
 def _step_sizes(learning_rate: object, steps: int) -> np.ndarray:

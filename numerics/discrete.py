@@ -23,7 +23,7 @@ from .landscape import FixedPoint
 from .losses import QuadraticLoss
 from .momentum import check_momentum, heavy_ball_mass
 from .parametrization import Parametrization, check_pair, field_jacobian, vector_field
-from .tasks import RegressionTask
+from .tasks import RegressionTask, paper_task
 from .trajectory import Trajectory
 
 __all__ = [
@@ -111,10 +111,7 @@ def noisy_drop(
 
     Raises ``ValueError`` for bad arguments and for a varied task, whose noise these laws do not describe.
     """
-    if not isinstance(task, RegressionTask):
-        raise TypeError(f"task must be a RegressionTask, got {task!r}")
-    if task.variations:
-        raise ValueError(f"task must not be varied, for (V8-noise) holds without, got {', '.join(task.variations)}")
+    paper_task(task)
     if direction not in range(task.dimension):
         raise ValueError(f"direction must be an integer from 0 to {task.dimension - 1}, got {direction!r}")
     size, batch = 2 * positive_number("learning_rate", learning_rate), positive_integer("batch_size", batch_size)
@@ -137,8 +134,7 @@ def _positive(given: dict[str, float]) -> list[float]:
 
 def _step(learning_rate: float, momentum: float) -> float:
     """The h with which (V8-drop) holds: that of a step, times (1 + mu)/(1 - mu)."""
-    mu_ = check_momentum(momentum)
-    return 2 * positive_number("learning_rate", learning_rate) * (1 + mu_) / (1 - mu_) ** 2
+    return 2 * heavy_ball_mass(learning_rate, momentum)
 
 
 def _build_up(learning_rate: float, momentum: float) -> float:

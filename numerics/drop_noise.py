@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from scipy.integrate import solve_ivp
-from scipy.optimize import brentq
 
 from ..theory.force_noise import Z, force_variance
 from ..theory.notation import B, Lambda, N
@@ -23,7 +22,7 @@ from .compile import compile_expression
 from .flow import gradient_flow
 from .losses import QuadraticLoss
 from .parametrization import Parametrization, check_pair, field_jacobian, vector_field
-from .tasks import RegressionTask
+from .tasks import RegressionTask, paper_task
 from .trajectory import Trajectory
 
 __all__ = ["DropSpread", "spread_of_drops"]
@@ -55,12 +54,7 @@ def spread_of_drops(
     Raises ``ValueError`` or ``TypeError`` for bad arguments, for a varied task, whose noise (V8-force) does not describe, and for weights
     that reach no such level before ``t_end``; ``FlowError`` if the flow fails.
     """
-    if not isinstance(task, RegressionTask):
-        raise TypeError(f"task must be a RegressionTask, got {task!r}")
-    if task.variations:
-        raise ValueError(
-            f"task must not be varied, for (V8-force) holds without, got {', '.join(sorted(task.variations))}"
-        )
+    paper_task(task)
     loss = QuadraticLoss.population(task)
     check_pair(loss, weights)
     size = 2 * positive_number("learning_rate", learning_rate) / positive_integer("batch_size", batch_size)
@@ -78,14 +72,10 @@ def spread_of_drops(
 
 
 def _crossing(task: RegressionTask, flow: Trajectory, d: int, share: float) -> float | None:
-    """When the component of the map along eigendirection d first reaches its level, if it does."""
+    """When the component of the map along eigendirection d first reaches its level, if it starts below and does."""
     e = task.eigenvectors[:, d]
     goal = share * task.eigenvalues[d] / task.second_moment_eigenvalues[d]
-    above = np.einsum("i,tij,j->t", e, flow.effective_maps, e) > goal
-    if above[0] or not above.any():
-        return None
-    after = int(np.argmax(above))
-    return float(brentq(lambda t: e @ flow.effective_map_at(t) @ e - goal, *flow.times[after - 1 : after + 1]))  # type: ignore[arg-type]
+    return flow.first_time(lambda B: float(e @ B @ e), goal) if e @ flow.effective_maps[0] @ e <= goal else None
 
 
 def _variance(task: RegressionTask, flow: Trajectory, d: int, time: float) -> float:
@@ -94,9 +84,8 @@ def _variance(task: RegressionTask, flow: Trajectory, d: int, time: float) -> fl
     slopes, e = field_jacobian(loss, weights), task.eigenvectors[:, d]
     there = flow.states_at(time)
     gradient = np.concatenate([part.ravel() for part in kind.spread(np.outer(e, e), *weights.split(there))])
-    slope = -gradient / float(
-        gradient @ vector_field(loss, weights)(0.0, there)
-    )  # T is the level's distance over its speed
+    speed = float(gradient @ vector_field(loss, weights)(0.0, there))
+    slope = -gradient / speed  # T is the level's distance over its speed
     shape, covariance, length = loss.A.shape, task.covariance, task.context_length
 
     def backwards(s: float, state: np.ndarray) -> np.ndarray:

@@ -9,7 +9,6 @@ of tau: a drop that takes longer is that of gradient flow, a shorter one is slow
 the weights swing about their minimum.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -23,11 +22,12 @@ from ..theory.equations import equation
 from ..theory.momentum import first_velocity
 from ._checks import nonnegative_number, positive_integer, positive_number
 from .compile import compile_expression
+from .descent import take_steps
 from .flow import IMPLICIT_SIZE, above_rounding, integrate_field
-from .integration import IMPLICIT, METHODS, FlowError, Interpolant, Linear
+from .integration import IMPLICIT, METHODS, Interpolant, Linear
 from .losses import QuadraticLoss
 from .parametrization import Parametrization, check_pair, field_jacobian, vector_field
-from .trajectory import Statistics, Trajectory
+from .trajectory import Trajectory
 
 __all__ = ["MassiveTrajectory", "check_momentum", "flow_with_mass", "heavy_ball", "heavy_ball_flow", "heavy_ball_mass"]
 
@@ -52,25 +52,15 @@ def heavy_ball(
     check_pair(loss, weights)
     steps, every = positive_integer("steps", steps), positive_integer("record_every", record_every)
     eta_, mu_ = positive_number("learning_rate", learning_rate), check_momentum(momentum)
-    started = time.perf_counter()
-    velocity, state = vector_field(loss, weights), weights.flatten()
-    moved = np.zeros_like(state)
-    kept = np.append(np.arange(0, steps, every), steps)
-    states = np.empty((len(kept), len(state)))
-    states[0] = state
-    with np.errstate(over="ignore", invalid="ignore"):
-        for row in range(1, len(kept)):
-            for _ in range(kept[row] - kept[row - 1]):
-                moved = mu_ * moved + 2 * eta_ * velocity(0.0, state)
-                state = state + moved
-            states[row] = state
-    times = kept * (2 * eta_ / (1 - mu_))
-    finite = np.isfinite(states).all(axis=1)
-    if not finite.all():
-        last_good = float(times[np.argmin(finite) - 1])
-        raise FlowError("the weights overflowed: learning_rate is too large for the curvature of the loss", last_good)
-    statistics = Statistics("heavy ball", steps, steps, 0, 0, time.perf_counter() - started, "steps")
-    return Trajectory(times, states, loss, weights, 1.0, statistics, Linear(times, states))
+    velocity, moved = vector_field(loss, weights), np.zeros(weights.size)
+
+    def after(_step: int, state: np.ndarray) -> np.ndarray:
+        nonlocal moved
+        moved = mu_ * moved + 2 * eta_ * velocity(0.0, state)
+        return state + moved
+
+    times = np.arange(steps + 1) * (2 * eta_ / (1 - mu_))
+    return take_steps(loss, weights, after, times, every, method="heavy ball")
 
 
 @dataclass(frozen=True, eq=False)

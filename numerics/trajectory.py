@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy.optimize import brentq
 
 from .losses import QuadraticLoss
 from .parametrization import Parametrization
@@ -115,6 +117,16 @@ class Trajectory(Path):
         states = self.states_at(t)
         losses = [self.objective.value(B) for B in self._maps(states.reshape(-1, self.initial.size))]
         return losses[0] if states.ndim == 1 else np.reshape(losses, states.shape[:-1])
+
+    def first_time(self, value: Callable[[np.ndarray], float], level: float) -> float | None:
+        """The first time at which ``value`` of the effective map passes ``level``, up or down; None if it never does."""
+        above = np.array([value(B) for B in self.effective_maps]) > level
+        passed = np.flatnonzero(above != above[0])
+        if not passed.size:
+            return None
+        before, after = self.times[passed[0] - 1 : passed[0] + 1]
+        time: Any = brentq(lambda t: float(value(self.effective_map_at(t))) - level, before, after)
+        return float(time)
 
     def _maps(self, states: Float[np.ndarray, "*n P"]) -> Float[np.ndarray, "*n_shape"]:
         rows = states.reshape(-1, self.initial.size)

@@ -2,17 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from itertools import combinations
 
 import numpy as np
-from scipy.optimize import brentq
 
 from ..numerics.compile import compile_expression
 from ..numerics.descent import gradient_descent
 from ..numerics.discrete import largest_stable_step, later_merged_drop, later_separate_drop, modified_flow
 from ..numerics.flow import gradient_flow
 from ..numerics.integration import FlowError
-from ..numerics.landscape import FixedPoint, merged_fixed_points, separate_fixed_point
+from ..numerics.landscape import FixedPoint, fixed_point_sets, merged_fixed_points, separate_fixed_point
 from ..numerics.losses import QuadraticLoss
 from ..numerics.momentum import heavy_ball
 from ..numerics.tasks import RegressionTask
@@ -22,6 +20,7 @@ from ..theory.discrete import kappa
 from ..theory.equations import equation
 from ..theory.stable_steps import b_d, b_j, lambda_d, lambda_j
 from .claims import claim
+from .experiments import reached
 from .tolerances import NEXT_STEP_ORDER, ORDER, ROUNDOFF, STABLE
 
 TASK = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
@@ -68,7 +67,7 @@ def curvatures(formulas: dict, learned: Sequence[int]) -> np.ndarray:
 )
 def curvature_at_fixed_points(formulas) -> float:
     errors = []
-    for learned in (chosen for size in range(1, 5) for chosen in combinations(range(4), size)):
+    for learned in list(fixed_point_sets(TASK, heads=4))[1:]:
         spectrum = separate_fixed_point(TASK, learned, heads=4).spectrum
         derived = curvatures(formulas, learned)
         errors.append(abs(derived.max() - spectrum[-1]))
@@ -173,9 +172,7 @@ def order_of_the_modified_flow(reference) -> float:
 
 def half_time(run: Trajectory) -> float:
     """When B_11 reaches half of its final value."""
-    goal = TASK.eigenvalues[0] / TASK.second_moment_eigenvalues[0] / 2
-    after = int(np.argmax(run.effective_maps[:, 0, 0] > goal))
-    return float(brentq(lambda t: run.effective_map_at(t)[0, 0] - goal, *run.times[after - 1 : after + 1]))  # type: ignore[arg-type]
+    return reached(run, lambda B: B[0, 0], TASK.eigenvalues[0] / TASK.second_moment_eigenvalues[0] / 2)
 
 
 @claim(
@@ -217,16 +214,12 @@ def delay_of_a_drop(delay) -> float:
 )
 def delay_of_a_merged_drop(delay) -> float:
     task, u = RegressionTask(eigenvalues=[0.5, 0.5], context_length=10), 0.02
-    gamma, alpha = (
-        0.25 * 2**0.5,
-        0.5 * float(task.second_moment_eigenvalues[0]),
-    )  # |Lambda^2|, and a lambda on each direction
+    gamma = 0.25 * 2**0.5  # |Lambda^2|
+    alpha = 0.5 * float(task.second_moment_eigenvalues[0])  # a lambda on each direction
     loss, weights = QuadraticLoss.population(task), MergedWeights(np.array([u]), u * np.eye(2)[None] / 2**0.5)
 
     def half(run: Trajectory) -> float:
-        goal, size = gamma / alpha / 2, run.arrays["v"][:, 0] ** 2
-        after = int(np.argmax(size > goal))
-        return float(brentq(lambda t: run.states_at(t)[0] ** 2 - goal, *run.times[after - 1 : after + 1]))  # type: ignore[arg-type]
+        return reached(run, lambda B: float(np.linalg.norm(B)), gamma / alpha / 2)
 
     exact, errors = half(gradient_flow(loss, weights, t_end=40.0, rtol=1e-11)), []
     for momentum in (0.0, 0.8):

@@ -4,7 +4,6 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
-from scipy.optimize import brentq
 
 from ..numerics.losses import QuadraticLoss
 from ..numerics.plateaus import find_plateaus
@@ -12,7 +11,7 @@ from ..numerics.prediction import predict_curve
 from ..numerics.tasks import RegressionTask
 from . import predictions
 from .claims import claim
-from .experiments import SMALL, Setting, flow, plateaus, softmax_training
+from .experiments import SMALL, Setting, flow, plateaus, reached, softmax_training
 from .tolerances import CONVERGED_RATE, COUNT, LEADING_ORDER, PLATEAU
 
 # Gaussian starts of scale 0.01. In five of the six the second plateau is shorter than the first.
@@ -23,15 +22,7 @@ STARTS = tuple(replace(SMALL, seed=seed, duration=10 * SMALL.duration) for seed 
 def drop_times(setting: Setting) -> np.ndarray:
     """When the loss of the flow is midway between two of the plateaus of (24)."""
     run, levels = flow(setting), predictions.plateau_losses(setting.task)
-    times = []
-    for level in (levels[1:] + levels[:-1]) / 2:
-        after = int(np.argmax(run.loss < level))
-        if after == 0:
-            raise ArithmeticError(f"the loss ends at {run.loss[-1]:.4f}, above {level:.4f}")
-        times.append(
-            brentq(lambda t, level=level: float(run.loss_at(t)) - level, run.times[after - 1], run.times[after])
-        )
-    return np.array(times)
+    return np.array([reached(run, run.objective.value, level) for level in (levels[1:] + levels[:-1]) / 2])
 
 
 def predicted_drops(setting: Setting) -> np.ndarray:

@@ -20,7 +20,7 @@ from .claims_drop import early_solution
 from .claims_landscape import LOSS, TASK
 from .claims_merged import effective_scale, white_flow_from_gaussian, white_task
 from .claims_moments import largest_score
-from .experiments import DEFAULT, SMALL, flow, plateaus
+from .experiments import DEFAULT, SMALL, flow, plateaus, reached
 from .tolerances import (
     LEADING_ORDER,
     ROUNDOFF,
@@ -216,6 +216,4 @@ def brief_plateaus_at_full_rank(rate) -> float:
 
 def crossing(run: Trajectory, level: float) -> float:
     """When the loss falls below a level."""
-    after = int(np.argmax(run.loss < level))
-    time = brentq(lambda t: float(run.loss_at(t)) - level, run.times[after - 1], run.times[after])
-    return float(np.asarray(time))
+    return reached(run, run.objective.value, level)

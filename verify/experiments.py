@@ -1,5 +1,6 @@
 """The default setting, and the runs in it that several claims and figures share: each is computed once."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -83,7 +84,15 @@ def descended(loss: QuadraticLoss, weights: SeparateWeights, setting: Setting, *
 
 def plateaus(run: Trajectory) -> Plateaus:
     """The plateaus and drops of a flow's loss, seen through its dense output."""
-    return find_plateaus(run)  # pyright: ignore[reportArgumentType, reportCallIssue] (a cached property is a property)
+    return find_plateaus(run)
+
+
+def reached(run: Trajectory, value: Callable[[np.ndarray], float], level: float) -> float:
+    """When a value of the effective map passes a level."""
+    time = run.first_time(value, level)
+    if time is None:
+        raise ArithmeticError(f"the run until {run.times[-1]:.4g} never passes {level:.4g}")
+    return time
 
 
 def weights_at(run: Trajectory, t: float | np.ndarray) -> dict[str, np.ndarray]:
