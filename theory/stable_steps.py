@@ -11,8 +11,11 @@ from sympy import Matrix, Rational, cancel, diff, expand, factor, hessian, simpl
 
 from .derivation import Derivation, Step
 from .discrete import kappa
+from .entrywise import explicit
 from .equations import register
+from .notation import B, Lambda, M
 from .residual import require_zero
+from .task import closed_loss
 
 __all__ = ["b_d", "b_j", "lambda_d", "lambda_j"]
 
@@ -25,9 +28,9 @@ STABLE = (
 
 
 def _half_loss(map_: Any) -> Any:
-    """L/2 of a map of two eigendirections, d and j."""
-    covariance, moment = Matrix.diag(lambda_d, lambda_j), Matrix.diag(lambda_d / _r_d**3, lambda_j / _r_j**3)
-    return expand(((map_.T * moment * map_ * covariance).trace() - 2 * (covariance * map_ * covariance).trace()) / 2)
+    """L/2 of a map of two eigendirections, d and j, where the eigenvalues of M are lambda/b."""
+    values = {Lambda: Matrix.diag(lambda_d, lambda_j), M: Matrix.diag(lambda_d / _r_d**3, lambda_j / _r_j**3), B: map_}
+    return expand(explicit(closed_loss().result, values, D=2) / 2)
 
 
 @cache
