@@ -83,6 +83,12 @@ def fixed_point_sets(task: RegressionTask, *, heads: int, rank: int = 1) -> Iter
         yield from combinations(range(D), m)
 
 
+def losses_of_sets(task: RegressionTask) -> dict[tuple[int, ...], float]:
+    """The loss at every fixed function of separate attention with heads for all directions (V2-fixed): c less the drops of the set."""
+    c, drops = _task(task).loss_moments.c, task.modes.drops
+    return {S: float(c - drops[list(S)].sum()) for S in fixed_point_sets(task, heads=task.dimension)}
+
+
 def separate_fixed_point(task: RegressionTask, directions: Sequence[int], *, heads: int, rank: int = 1) -> FixedPoint:
     r"""The fixed point with learned directions S, in weights of minimal norm (D.7).
 

@@ -99,9 +99,10 @@ class QuadraticLoss:
     def value(self, B: np.ndarray) -> float:
         """L(B); it also raises ``ValueError`` for a B that holds nan, which no comparison would notice."""
         B = self._fitting(B)
-        if np.isnan(B).any():
+        value = float(self.c - 2.0 * np.vdot(self.A, B) + np.vdot(B, self.C(B)))
+        if np.isnan(value) and np.isnan(B).any():
             raise ValueError(f"B must be made of numbers, got {B!r}")
-        return float(self.c - 2.0 * np.vdot(self.A, B) + np.vdot(B, self.C(B)))
+        return value
 
     def gradient(self, B: np.ndarray) -> np.ndarray:
         """dL/dB = 2 (C[B] - A)."""

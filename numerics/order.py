@@ -111,7 +111,7 @@ class _Blocks:
     def bases(self) -> list[tuple[np.ndarray, np.ndarray]]:
         modes = self.task.modes
         inside = [self.of == b for b in range(self.of.max() + 1)]
-        return [tuple(np.linalg.qr(one[:, i])[0] for one in (modes.keys, modes.queries)) for i in inside]  # type: ignore[misc]
+        return [(np.linalg.qr(modes.keys[:, i])[0], np.linalg.qr(modes.queries[:, i])[0]) for i in inside]
 
     def left(self, learned: tuple[int, ...]) -> dict[int, list[int]]:
         """The unlearned directions of each block that has any."""

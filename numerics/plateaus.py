@@ -22,6 +22,7 @@ from scipy.optimize import brentq, isotonic_regression
 from scipy.signal import find_peaks
 
 from ._checks import finite_array
+from .trajectory import Trajectory
 
 LEVELS = 400  # cells of the loss range; noise makes them wider
 QUIET = 0.001  # noise below this fraction of the range needs no running mean
@@ -72,7 +73,7 @@ class Plateaus:
 
 
 @overload
-def find_plateaus(times: DenseLoss, /, *, contrast: float = ..., min_drop: float = ...) -> Plateaus: ...
+def find_plateaus(times: DenseLoss | Trajectory, /, *, contrast: float = ..., min_drop: float = ...) -> Plateaus: ...
 @overload
 def find_plateaus(times: object, loss: object, *, contrast: float = ..., min_drop: float = ...) -> Plateaus: ...
 

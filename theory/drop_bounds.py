@@ -205,9 +205,8 @@ def half_of_the_drop() -> Derivation:
     early = factor(_odds(white.subs({alpha: floor, s: least})))
     late = factor(_odds(white).subs({alpha: k, s: last}).expand())
     ratio = cancel(late / early).subs(s_0, 0).subs(psi, 1)
-    e = factor(
-        radsimp(last / (gamma / k - last))
-    )  # with k and for a small start: k s_0 exp(2 gamma t/tau)/gamma by then
+    # with k and for a small start: k s_0 exp(2 gamma t/tau)/gamma by then
+    e = factor(radsimp(last / (gamma / k - last)))
     fall = 2 * gamma * _v * _z - k * _v**4
     # in units gamma = k = 1
     slowest, fastest = sqrt(e / (1 + e)), sqrt(e) * _y  # v of the sigmoid, and v with k_S, 1 + e k_S = 1/y^2

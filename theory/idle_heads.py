@@ -21,10 +21,8 @@ __all__ = ["CURVATURE", "FORCE", "SEQUENCES"]
 
 FORCE, CURVATURE, SEQUENCES = (Symbol(name, positive=True) for name in ("g", "kappa", "P"))
 _alpha = Symbol("alpha", positive=True)
-_left, _pair = (
-    Symbol("rho", real=True),
-    Symbol("phi", real=True),
-)  # what the active head leaves, and the pair's prediction
+_left = Symbol("rho", real=True)  # what the active head leaves
+_pair = Symbol("phi", real=True)  # the pair's prediction
 _row, _column = vector("b", D), vector("c", D)
 _a, _v, _U, _u = (Symbol(name, real=True) for name in ("a", "v", "U", "u"))  # a head in one dimension
 

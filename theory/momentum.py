@@ -82,12 +82,10 @@ def first_velocity() -> Any:
     """The W'(0)/f with which the flow comes as late as heavy ball from rest, where the force is still constant."""
     n, late, decaying, start = symbols("n c A r")
     place = n - late + decaying * mu**n  # in units of h f, from W_{-1} = W_0 = 0
-    require_zero(simplify(place.subs(n, n + 1) - place - mu * (place - place.subs(n, n - 1)) - (1 - mu)))
+    require_zero(place.subs(n, n + 1) - place - mu * (place - place.subs(n, n - 1)) - (1 - mu))
     steps_late = solve([place.subs(n, 0), place.subs(n, -1)], (late, decaying))[late]
     path = _t - m * (1 - start) * (1 - exp(-_t / m))
-    require_zero(
-        simplify(m * diff(path, _t, 2) + diff(path, _t) - 1), path.subs(_t, 0), diff(path, _t).subs(_t, 0) - start
-    )
+    require_zero(m * diff(path, _t, 2) + diff(path, _t) - 1, path.subs(_t, 0), diff(path, _t).subs(_t, 0) - start)
     time_late = limit(_t - path, _t, oo).subs(m, flow_of_heavy_ball()[0])
     (value,) = solve(time_late - h * steps_late, start)
     return factor(value)

@@ -99,7 +99,7 @@ def random_moments() -> Derivation:
 def uniform_gains() -> dict[str, tuple[Expr, Expr, Expr]]:
     """g_1, g_2, g_3 for n uniform on 1, ..., N, by normalisation."""
     gains = {"present": n / n, "longest": n / N, "official": n / (n + 1)}
-    return {name: tuple(_uniform_mean(power) for power in (g, g**2, g**2 / n)) for name, g in gains.items()}  # type: ignore[misc]
+    return {name: (_uniform_mean(g), _uniform_mean(g**2), _uniform_mean(g**2 / n)) for name, g in gains.items()}
 
 
 def _uniform_mean(term: Expr) -> Expr:

@@ -60,9 +60,8 @@ _j, _deviation = symbols("j y")
 def turning() -> Derivation:
     """The exact flow of one direction, in the growth of the ray; its power series; the fall of the loss in one direction."""
     exact = directions(r, kappa)
-    on_ray = (
-        exact.subs(q, k).subs(C, 1).subs(s, gamma * x / k) / gamma
-    )  # in gamma t/tau, in which x grows by 2 x (1 - x)
+    # in gamma t/tau, in which x grows by 2 x (1 - x)
+    on_ray = exact.subs(q, k).subs(C, 1).subs(s, gamma * x / k) / gamma
     leading = factor(on_ray)
     narrow = _narrow(leading)
     end = solve(leading.subs(x, 1), r)[0]

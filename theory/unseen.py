@@ -58,9 +58,7 @@ _one, _two, _first, _second = symbols("lambda_1 lambda_2 m_1 m_2", positive=True
 )
 def unseen() -> Derivation:
     """The posterior outside the span of the tokens and inside; the least trace; Jensen's inequality for what is inside."""
-    spread = (
-        substitute(TracePolynomial(C), {C: Lambda_hat + rho * Identity(D)}) - Lambda_hat
-    )  # rho I, and C - Lambda_hat
+    spread = substitute(TracePolynomial(C), {C: Lambda_hat + rho * Identity(D)}) - Lambda_hat  # rho I
     posterior = TracePolynomial(C.I) * (TracePolynomial(C) - Lambda_hat)
     moved = rewrite(posterior * u, {Lambda_hat * u: TracePolynomial(u) - u})
     share = rho / (_mu + rho)

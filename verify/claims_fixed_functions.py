@@ -94,7 +94,7 @@ def spatial_fixed_points(modes) -> float:
 def head_turns(expected) -> float:
     run = replace(RUNS["turning"], scale=0.003, duration=9000.0)
     flow = gradient_flow(run.loss, run.weights, t_end=run.duration)
-    found = find_plateaus(flow).levels  # pyright: ignore[reportArgumentType, reportCallIssue] (a cached property is a property)
+    found = find_plateaus(flow).levels
     expected = expected(TURNING)
     return float(np.abs(found / expected - 1).max()) if len(found) == len(expected) else np.inf
 

@@ -7,12 +7,10 @@ from functools import cache
 import numpy as np
 import torch
 
-from ..numerics.compile import compile_expression
 from ..numerics.losses import QuadraticLoss
 from ..numerics.optimality import SampledRisk, crossover_length, linear_attention_risk, risk_limits, sampled_risks
 from ..numerics.tasks import RegressionTask
 from ..numerics.weights import MergedWeights
-from ..theory.equations import equation
 from ..theory.notation import D, Lambda, N, lambda_, sigma
 from ..theory.optimality import C
 from ..theory.optimality import rho as penalty
@@ -21,6 +19,7 @@ from ..theory.unseen import lambda_N
 from .claims import claim
 from .data import draw_sequences
 from .models import ReducedMerged
+from .statements import compiled
 from .tolerances import HIGH_DIMENSION, ROUNDOFF, SAMPLING, TRAINED_RISK
 from .training import fresh_batches, mean_squared_error, one_thread, train
 
@@ -33,12 +32,11 @@ ARGUMENTS = (lambda_, D, N, sigma, T)
 
 def entry(number: str, part: str, change: dict | None = None) -> Callable[[RegressionTask], np.ndarray]:
     """One statement of (V9) for each eigenvalue of a task; ``change`` plants a fault in it."""
-    formula = equation(number).statement[part].subs(change or {})
-    compiled = compile_expression(formula, ARGUMENTS)
+    formula = compiled(number, ARGUMENTS, part, change)
 
     def value(task: RegressionTask) -> np.ndarray:
         common = task.dimension, task.context_length, np.sqrt(task.noise_variance), task.eigenvalues.sum()
-        return np.broadcast_to(compiled(task.eigenvalues, *common), task.eigenvalues.shape)
+        return np.broadcast_to(formula(task.eigenvalues, *common), task.eigenvalues.shape)
 
     return value
 
@@ -97,8 +95,7 @@ def risk_of_least_squares(formulas) -> float:
 
 
 def _ridge(part: str, change: dict | None = None) -> Callable[..., float]:
-    formula = equation("V9-ridge").statement[part].subs(change or {})
-    return compile_expression(formula, (Lambda, C, N, sigma, penalty))
+    return compiled("V9-ridge", (Lambda, C, N, sigma, penalty), part, change)
 
 
 @claim(
@@ -191,7 +188,7 @@ def _over_contexts(task: RegressionTask, count: int, rng: np.random.Generator, r
 
 def _unseen(change: dict | None = None) -> Callable[[RegressionTask], float]:
     """The lower bound of (V9-unseen), by its own sum over the directions; ``change`` plants a fault in what is seen."""
-    seen = compile_expression(equation("V9-unseen").statement["seen"].subs(change or {}), (lambda_N, N, sigma, T))
+    seen = compiled("V9-unseen", (lambda_N, N, sigma, T), "seen", change)
 
     def value(task: RegressionTask) -> float:
         descending = sorted(task.eigenvalues, reverse=True)

@@ -9,16 +9,17 @@ import numpy as np
 from ..numerics.flow import gradient_flow
 from ..numerics.losses import QuadraticLoss
 from ..numerics.order import order_of_learning
+from ..numerics.plateaus import find_plateaus
 from ..numerics.tasks import RegressionTask
 from ..numerics.weights import SeparateWeights
 from ..theory.learning_order import lag_j, rho_j, w_init
 from ..theory.notation import tau
 from ..theory.whitened import A_d, A_j, M_d, M_j, Q_d, Q_j, s_i, s_j, v
 from .claims import claim
-from .random_tasks import Sets, commuting_tasks, flow_plateaus, oblique_tasks, visited
+from .random_tasks import Sets, commuting_tasks, oblique_tasks, visited
 from .statements import compiled
 from .tolerances import COUNT, LEADING_ORDER, ROUNDOFF, TRAINED_VARIATION, TURNING_LEVEL
-from .variations import RETURNING, TURNING, inclined, levels, plateaus, trained_plateaus, turning_levels
+from .variations import RETURNING, TURNING, against, inclined, levels, plateaus, trained_plateaus, turning_levels
 
 ONE_REST = (v, A_d, A_j, M_d, M_j, Q_d, Q_j)
 
@@ -84,11 +85,7 @@ def sequences_of_the_flow(expected) -> float:
     },
 )
 def two_heads_turn(expected) -> float:
-    return _against(plateaus("returning").levels, expected(RETURNING))
-
-
-def _against(found: np.ndarray, expected: np.ndarray) -> float:
-    return float(np.abs(found / expected - 1).max()) if len(found) == len(expected) else np.inf
+    return against(plateaus("returning").levels, expected(RETURNING))
 
 
 @claim(
@@ -105,7 +102,7 @@ def _against(found: np.ndarray, expected: np.ndarray) -> float:
     slow=True,
 )
 def trained_plateaus_returning(expected) -> float:
-    return _against(trained_plateaus("returning").levels, expected())
+    return against(trained_plateaus("returning").levels, expected())
 
 
 # How long a head rests
@@ -156,7 +153,7 @@ def rest(change: Mapping | None = None) -> Callable[[float], float]:
 def _measured_rest(size: float) -> float:
     weights = SeparateWeights(np.full(1, size), np.full((1, 1, 2), size), np.full((1, 1, 2), size))
     run = gradient_flow(QuadraticLoss.population(TURNING), weights, t_end=8 / size, rtol=1e-10)
-    return float(np.diff(flow_plateaus(run).drops)[0])
+    return float(np.diff(find_plateaus(run).drops)[0])
 
 
 @claim(

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.linalg import sqrtm
 
 from ..numerics.tasks import RegressionTask
 from ..numerics.weights import SeparateWeights
@@ -17,6 +16,7 @@ from ..theory.spectral import T
 from ..theory.statements import directions
 from ..theory.token_laws import kappa, kurtosis, nu
 from .claims import claim
+from .claims_whitened import whitened_letters
 from .data import draw_sequences
 from .statements import compiled
 from .tolerances import (
@@ -37,6 +37,7 @@ from .variations import (
     RUNS,
     SPECTRUM,
     TURNING,
+    against,
     flow,
     levels,
     trained_plateaus,
@@ -48,15 +49,9 @@ TOTAL = sum(SPECTRUM)
 NOISE = NOISY.noise_variance**0.5
 
 
-def _against(name: str, expected: np.ndarray) -> float:
-    """The largest relative error of the losses of the maps on the plateaus; infinite if they are not as many."""
-    found = plateau_losses(name)
-    return float(np.abs(found / expected - 1).max()) if len(found) == len(expected) else np.inf
-
-
 def _plateaus(number: str, name: str, title: str, theory: Callable, wrong: dict[str, Callable]) -> None:
     def measure(expected) -> float:
-        return _against(name, expected())
+        return against(plateau_losses(name), expected())
 
     measure.__name__ = f"trained_plateaus_{name.replace(' ', '_')}"
     claim(
@@ -79,10 +74,8 @@ def fixed_levels(change: Mapping | None = None) -> Callable[[], Levels]:
     """(V2-fixed): the share of one direction after the other, for the singular values of the whitened A."""
 
     def value() -> Levels:
-        A, M, Q, c = OBLIQUE.loss_moments
-        values = np.linalg.svd(
-            np.linalg.solve(np.real(sqrtm(M)), A) @ np.linalg.inv(np.real(sqrtm(Q))), compute_uv=False
-        )
+        target, _, c = whitened_letters(OBLIQUE, np.zeros((3, 3)))
+        values = np.linalg.svd(target, compute_uv=False)
         share = compiled("V2-fixed", (whitened.c_any, whitened.s_i, whitened.B_ii), "loss", change)
         losses = [c]
         for one in values:

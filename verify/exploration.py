@@ -86,7 +86,7 @@ class Run:
 
     @cached_property
     def plateaus(self) -> Plateaus:
-        return find_plateaus(self.trajectory)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        return find_plateaus(self.trajectory)
 
     @cached_property
     def times(self) -> Float[np.ndarray, " T"]:

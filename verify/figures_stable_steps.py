@@ -1,12 +1,10 @@
 """The figure of stable steps (V8-stable): the largest step on each plateau, derived and found by descent, and what happens beyond it."""
 
-from itertools import combinations
-
 import numpy as np
 
 from ..numerics.discrete import largest_stable_step
 from ..numerics.integration import FlowError
-from ..numerics.landscape import merged_fixed_points, separate_fixed_point
+from ..numerics.landscape import merged_fixed_points, separate_fixed_point, separate_fixed_points
 from ..numerics.momentum import heavy_ball
 from .claims_discrete import LOSS, TASK, measured_stable_step
 from .figures import Drawing, canvas, figure
@@ -33,8 +31,7 @@ def stable_steps(theme: Theme) -> Drawing:
 
 
 def _steps(axes, theme: Theme) -> float:
-    sets = [chosen for size in range(1, 5) for chosen in combinations(range(4), size)]
-    points = [separate_fixed_point(TASK, chosen, heads=4) for chosen in sets]
+    points = list(separate_fixed_points(TASK, heads=4))[1:]
     points.append(merged_fixed_points(TASK, heads=1)[-1])
     losses, worst = np.array([point.loss for point in points]), 0.0
     for momentum, color in zip(MOMENTA, (BLUE, ORANGE), strict=True):

@@ -124,9 +124,8 @@ def flowing(setting: InWeightSetting) -> Curves:
 
 # Stochastic gradient descent
 
-WINDOW = (
-    64  # steps over which the loss on the mini-batches is averaged; the test losses are those before the first of them
-)
+# Steps over which the loss on the mini-batches is averaged; the test losses are those before the first of them.
+WINDOW = 64
 PROMPTS = 50_000  # of each kind and seed, to test trained networks on
 TESTS = ("in context", "in weight", "memory")
 

@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator
 from functools import cache
-from itertools import combinations
 
 import numpy as np
 
 from ..numerics.flow import gradient_flow
+from ..numerics.landscape import losses_of_sets
 from ..numerics.losses import QuadraticLoss
-from ..numerics.plateaus import Plateaus, find_plateaus
+from ..numerics.plateaus import find_plateaus
 from ..numerics.tasks import RegressionTask
-from ..numerics.trajectory import Trajectory
 from ..numerics.weights import SeparateWeights
 from .variations import turning_levels
 
@@ -51,17 +50,13 @@ def oblique_tasks(seed: int) -> Iterator[RegressionTask]:
             yield task
 
 
-def flow_plateaus(run: Trajectory) -> Plateaus:
-    """The plateaus of a flow."""
-    return find_plateaus(run)  # pyright: ignore[reportArgumentType, reportCallIssue] (a cached property is a property)
-
-
 @cache
 def visited(task: RegressionTask, seed: int) -> Sets:
     """The sets at whose losses the flow from weights of size 1e-4 rests, one head more than directions."""
-    D, c, drops = task.dimension, task.loss_moments.c, task.modes.drops
-    weights = SeparateWeights.initialize(task, heads=D + 1, rank=1, scale=1e-4, rng=np.random.default_rng(seed))
+    weights = SeparateWeights.initialize(
+        task, heads=task.dimension + 1, rank=1, scale=1e-4, rng=np.random.default_rng(seed)
+    )
     slowest = np.linalg.svd(task.loss_moments.A)[1].min()
-    found = flow_plateaus(gradient_flow(QuadraticLoss.population(task), weights, t_end=4e5 / slowest))
-    losses = {S: c - drops[list(S)].sum() for m in range(D + 1) for S in combinations(range(D), m)}
+    found = find_plateaus(gradient_flow(QuadraticLoss.population(task), weights, t_end=4e5 / slowest))
+    losses = losses_of_sets(task)
     return [min(losses, key=lambda S: abs(losses[S] - level)) for level in found.levels]

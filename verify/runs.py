@@ -1,13 +1,12 @@
 """One run, or several from the same start, as a table of plateaus beside theory."""
 
 from collections.abc import Iterable, Mapping
-from itertools import combinations
 
 import numpy as np
 
+from ..numerics.landscape import losses_of_sets
 from ..numerics.order import order_of_learning
 from ..numerics.plateaus import Plateaus
-from ..numerics.tasks import RegressionTask
 from .predictions import plateau_losses
 from .setting import Setting
 from .setting_options import as_options
@@ -52,7 +51,7 @@ def _visited(setting: Setting, found: Iterable[float]) -> tuple[np.ndarray, list
     """The losses of the sets visited, and of others at which ``found`` lie, largest first; with the names of the sets."""
     task = setting.task
     rows = {visit.directions: (visit.loss, "") for visit in order_of_learning(task)}
-    others = _sets(task) if task.dimension <= MOST else {}
+    others = losses_of_sets(task) if task.dimension <= MOST else {}
     for level in found:
         if min(abs(loss - level) for loss, _ in rows.values()) > NEAR * task.modes.drops.sum() and others:
             nearest = min(others, key=lambda S: abs(others[S] - level))
@@ -60,9 +59,3 @@ def _visited(setting: Setting, found: Iterable[float]) -> tuple[np.ndarray, list
     ordered = sorted(rows.items(), key=lambda row: -row[1][0])
     names = ["{" + ",".join(str(d + 1) for d in S) + "}" + star for S, (_, star) in ordered]
     return np.array([loss for _, (loss, _) in ordered]), names
-
-
-def _sets(task: RegressionTask) -> dict[tuple[int, ...], float]:
-    """The loss at every fixed function (V2-fixed)."""
-    c, drops, D = task.loss_moments.c, task.modes.drops, task.dimension
-    return {S: float(c - drops[list(S)].sum()) for m in range(D + 1) for S in combinations(range(D), m)}

@@ -1,7 +1,6 @@
 """One experiment on separate attention as a few numbers: what the command line, a sweep's file and the figures describe alike."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -158,11 +157,6 @@ def probabilities(lengths: tuple[tuple[int, float], ...]) -> dict[int, float]:
     if len(dict(lengths)) < len(lengths):
         raise ValueError(f"context_lengths must be different lengths, got {[n for n, _ in lengths]}")
     return dict(lengths)
-
-
-def equally_likely(lengths: list[int] | range) -> tuple[tuple[int, float], ...]:
-    """Each length with the same probability, as often as it is listed."""
-    return tuple((n, times / len(lengths)) for n, times in Counter(lengths).items())
 
 
 def _symmetric(matrix: np.ndarray) -> np.ndarray:

@@ -46,7 +46,12 @@ def lengths(text: str) -> tuple[tuple[int, float], ...]:
     listed = [n for part in named for n in range(int(part[1]), int(part[2] or part[1]) + 1)]
     if not listed:
         raise argparse.ArgumentTypeError(f"needs ranges that rise, such as 1-31, got {text!r}")
-    return tuple((n, times / len(listed)) for n, times in Counter(listed).items())
+    return equally_likely(listed)
+
+
+def equally_likely(lengths: list[int] | range) -> tuple[tuple[int, float], ...]:
+    """Each length with the same probability, as often as it is listed."""
+    return tuple((n, times / len(lengths)) for n, times in Counter(lengths).items())
 
 
 def add_setting(parser: argparse.ArgumentParser, *, training: bool) -> None:

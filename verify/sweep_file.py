@@ -32,7 +32,8 @@ from typing import Any
 import numpy as np
 
 from ..numerics.tasks import GAINS
-from .setting import DEFAULT, Covariance, Setting, equally_likely, token_law
+from .setting import DEFAULT, Covariance, Setting, token_law
+from .setting_options import equally_likely
 
 METHODS = ("flow", "descent", "training")
 

@@ -109,6 +109,11 @@ def turning_levels(task: RegressionTask) -> np.ndarray:
     return np.array([visit.loss for visit in order_of_learning(task)])
 
 
+def against(found: np.ndarray, expected: np.ndarray) -> float:
+    """The largest relative error of the losses of plateaus; infinite if they are not as many."""
+    return float(np.abs(found / expected - 1).max()) if len(found) == len(expected) else np.inf
+
+
 @cache
 def flow(name: str) -> Trajectory:
     """Gradient flow of one of ``RUNS``."""
@@ -144,4 +149,4 @@ def trained_plateaus(name: str) -> Plateaus:
 @cache
 def plateaus(name: str) -> Plateaus:
     """The plateaus of the flow."""
-    return find_plateaus(flow(name))  # pyright: ignore[reportArgumentType, reportCallIssue] (a cached property is a property)
+    return find_plateaus(flow(name))
