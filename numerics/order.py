@@ -15,13 +15,18 @@ covariances commute each block is one direction; where they do not, the task in 
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from scipy.sparse.csgraph import connected_components
 
+from ..theory.equations import equation
+from ..theory.learning_order import lag_i, lag_j, rho_i, rho_j
+from ..theory.whitened import A_d, A_j
 from ._checks import positive_integer
+from .compile import compile_expression
 from .losses import QuadraticLoss, TwoSided
 from .tasks import RegressionTask
 from .weights import SeparateWeights
@@ -80,7 +85,8 @@ def _one_head(blocks: "_Blocks", learned: tuple[int, ...]) -> tuple[list[Visit],
     """The rests of the head that escapes next, and what is learned when it rests for good."""
     growth = blocks.growth(learned)
     first = max(growth, key=growth.__getitem__)
-    lag = {b: max(0.0, 1 - rate / growth[first]) for b, rate in growth.items()}  # -ln of the component, over ln(1/w)
+    arrival, later = _lags()
+    lag = {b: max(0.0, float(arrival(rate, growth[first]))) for b, rate in growth.items()}
     at, turned, visits = blocks.best(first, learned), False, []
     while True:
         rates = blocks.turning_rates(at, learned)
@@ -90,8 +96,15 @@ def _one_head(blocks: "_Blocks", learned: tuple[int, ...]) -> tuple[list[Visit],
             return [*visits, blocks.visit((*learned, at), turned)], (*learned, at)
         if lag[onward] > EQUAL:
             visits.append(blocks.visit((*learned, at), turned, lag[onward], rates[onward]))
-        lag = {b: max(0.0, lag[b] - times[onward] * rates.get(b, 0.0)) for b in lag}
+        lag = {b: max(0.0, float(later(lag[b], lag[onward], rates.get(b, 0.0), rates[onward]))) for b in lag}
         at, turned = blocks.best(onward, learned), bool(visits)
+
+
+@cache
+def _lags() -> tuple[Any, Any]:
+    """The exponent with which a component arrives at a rest, and that which it has when another has ended the rest (V2-sequence)."""
+    parts = equation("V2-sequence").statement
+    return compile_expression(parts["lag"], (A_j, A_d)), compile_expression(parts["next"], (lag_i, lag_j, rho_i, rho_j))
 
 
 @dataclass(frozen=True, eq=False)
