@@ -25,7 +25,7 @@ __all__ = ["C", "directions", "k_S", "psi", "q", "r_d"]
 C, q, k_S = symbols("C q k_S", positive=True)  # C = c'n/gamma
 psi = Symbol("psi", positive=True)  # the square root of 1 - k_S/(2k)
 r_d, r_e, kappa_d, kappa_e = symbols("r_d r_e kappa_d kappa_e", positive=True)
-_v, _z, _m, _y = symbols("v z m y", positive=True)
+v, z, m, y = symbols("v z m y", positive=True)
 FROM_THE_RAY = (
     r"From $\boldsymbol{n}=\boldsymbol{c}/\gamma$ at $s_0$; $k$ is the mean of $\kappa_d$ weighted with $c_d^2$, $k_S$ that weighted with "
     r"$c_d^2e^{-2\kappa_dS}$, $S=\int s\,dt/\tau$"
@@ -59,9 +59,9 @@ def directions(ratio: Expr, kappa: Expr) -> Expr:
         "flow": gamma - r_d * (s * kappa_d + gamma * C - s * q),
         "order": -(r_d - r_e) * (s * kappa_e + gamma * C - s * q) - s * r_d * (kappa_d - kappa_e),
         "kept": -s * (kappa_d - kappa_e) + gamma * (1 / r_d - 1 / r_e),
-        "v": gamma * _z - q * _v**3,
-        "z": gamma * _v - _m * _v**2,
-        "monotone": gamma - 2 * k * _v * _z,
+        "v": gamma * z - q * v**3,
+        "z": gamma * v - m * v**2,
+        "monotone": gamma - 2 * k * v * z,
     },
     conditions=(
         *SETTING,
@@ -82,23 +82,23 @@ def falling_behind() -> Derivation:
     growth, turning = (reduced_flow().result[part] for part in ("size", "direction"))
     letters = {
         c_vec.T * c_vec: gamma**2,
-        n.T * c_vec: gamma * _z / _v,
-        c_vec.T * K * n: gamma * _m / _v,
+        n.T * c_vec: gamma * z / v,
+        c_vec.T * K * n: gamma * m / v,
         n.T * K * n: q,
     }
-    size = (rewrite(growth, letters).to_sympy() / (2 * _v)).subs(s, _v**2)
-    turned = (rewrite(c_vec.T * turning, letters).to_sympy() / (gamma * s)).subs(s, _v**2)
-    part = cancel(size * _z / _v + _v * turned)  # z = v C
-    largest = {q: k, _m: k * _z}
-    sigmoid = gamma * _v - k * _v**3  # (45) for s = v^2
-    require_zero(*(rate.subs(largest).subs(_z, _v) - sigmoid for rate in (size, part)))
+    size = (rewrite(growth, letters).to_sympy() / (2 * v)).subs(s, v**2)
+    turned = (rewrite(c_vec.T * turning, letters).to_sympy() / (gamma * s)).subs(s, v**2)
+    part = cancel(size * z / v + v * turned)  # z = v C
+    largest = {q: k, m: k * z}
+    sigmoid = gamma * v - k * v**3  # (45) for s = v^2
+    require_zero(*(rate.subs(largest).subs(z, v) - sigmoid for rate in (size, part)))
     return Derivation.by(
         Step("The component of the flow along an eigendirection", first, part="flow"),
         Step("Two directions apart", apart, part="order"),
         Step("And in proportion", cancel(first / r_d - second / r_e), part="kept"),
         Step("The square root of the size", cancel(size), part="v"),
         Step(r"Its part along $\boldsymbol{c}$", part, part="z"),
-        Step("Their slopes in each other: gamma, and", diff(part.subs(largest), _v), part="monotone"),
+        Step("Their slopes in each other: gamma, and", diff(part.subs(largest), v), part="monotone"),
     )
 
 
@@ -176,10 +176,10 @@ def time_of_drop() -> Derivation:
         "latest": tau / (2 * gamma) * log((sqrt(2) - 1) * (gamma - k * s_0) / (k * s_0)),
         "S": ((sqrt(2) - 1) * gamma / k - sqrt(2) * s_0) / (2 * gamma),
         "apart": tau / (2 * gamma) * log(4 * (sqrt(2) - 1)),
-        "bend": -12 * k * _v**2,
+        "bend": -12 * k * v**2,
         "slow": Rational(1, 2),
         "fast": 2 ** Rational(3, 4) * (sqrt(2) - 1) - (sqrt(2) - 1) ** 2,
-        "arc": -12 * (sqrt(2) - 1) ** 2 * _y**2,
+        "arc": -12 * (sqrt(2) - 1) ** 2 * y**2,
     },
     conditions=(
         *SETTING,
@@ -207,11 +207,11 @@ def half_of_the_drop() -> Derivation:
     ratio = cancel(late / early).subs(s_0, 0).subs(psi, 1)
     # with k and for a small start: k s_0 exp(2 gamma t/tau)/gamma by then
     e = factor(radsimp(last / (gamma / k - last)))
-    fall = 2 * gamma * _v * _z - k * _v**4
+    fall = 2 * gamma * v * z - k * v**4
     # in units gamma = k = 1
-    slowest, fastest = sqrt(e / (1 + e)), sqrt(e) * _y  # v of the sigmoid, and v with k_S, 1 + e k_S = 1/y^2
-    at = {gamma: 1, k: 1, _z: slowest}
-    upper = fall.subs(at).subs(_v, fastest)
+    slowest, fastest = sqrt(e / (1 + e)), sqrt(e) * y  # v of the sigmoid, and v with k_S, 1 + e k_S = 1/y^2
+    at = {gamma: 1, k: 1, z: slowest}
+    upper = fall.subs(at).subs(v, fastest)
     return Derivation.by(
         Step(r"With $q=k_S$ the fall is half of $\gamma^2/k$ at", least, part="least"),
         Step("The time of (45) there", tau / (2 * gamma) * log(early), part="earliest"),
@@ -219,9 +219,9 @@ def half_of_the_drop() -> Derivation:
         Step("S at that time", _travelled(last), part="S"),
         Step(r"The bounds for $k_S=0$ and the smallest start", tau / (2 * gamma) * log(ratio), part="apart"),
         Step(r"The fall is at least, since $q\le k$", fall),
-        Step(r"It bends down in $v$", diff(fall, _v, 2), part="bend"),
-        Step(r"The lower end, $v=z$, of what the ray holds", fall.subs(at).subs(_v, slowest), part="slow"),
+        Step(r"It bends down in $v$", diff(fall, v, 2), part="bend"),
+        Step(r"The lower end, $v=z$, of what the ray holds", fall.subs(at).subs(v, slowest), part="slow"),
         Step("The upper end", upper),
-        Step(r"Which at $k_S=0$ is", upper.subs(_y, 1), part="fast"),
-        Step(r"And bends down in $y$", diff(upper, _y, 2), part="arc"),
+        Step(r"Which at $k_S=0$ is", upper.subs(y, 1), part="fast"),
+        Step(r"And bends down in $y$", diff(upper, y, 2), part="arc"),
     )

@@ -26,6 +26,10 @@ EXACT = Tolerance(0.0, "exact", "rational arithmetic does not round")
 ROUNDOFF = Tolerance(1e-11, "roundoff", "float64 carries 16 digits, and sums of some thousand terms lose up to five")
 HIGH_PRECISION = Tolerance(1e-40, "roundoff", "50 digits, of which a few sums and roots lose less than ten")
 
+DIFFERENCES = Tolerance(
+    1e-9, "roundoff", "central differences of steps 1e-5, and a force known to 1e-16 over weights of 1e-4 squared"
+)
+
 SOLVER = Tolerance(1e-6, "solver", "the flow is integrated to a relative tolerance of 1e-8 a step, some hundred steps")
 SOLVER_TIGHT = Tolerance(1e-7, "solver", "integrated to a relative tolerance of 1e-10 a step, some hundred steps")
 
