@@ -19,9 +19,10 @@ from typing import Any
 
 import numpy as np
 import sympy
-from iclflow.theory.equations import Equation, equations
+from iclflow.theory.equations import equations
 from iclflow.theory.exact import equal
 from iclflow.theory.notation import Lambda, Lambda_hat, M, N, beta, w, x_q
+from iclflow.theory.registry import Equation
 from iclflow.theory.trace_algebra import TracePolynomial
 from random_points import SIZES, CannotEvaluateError, same_numbers
 from sympy import MatrixBase, MatrixExpr, MatrixSymbol, Symbol, Trace

@@ -9,8 +9,9 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-from iclflow.theory.equations import Equation, equations
+from iclflow.theory.equations import equations
 from iclflow.theory.prose import prose_markdown
+from iclflow.theory.registry import Equation
 from iclflow.verify import claims
 
 ROOT = Path(__file__).parents[1]

@@ -7,7 +7,7 @@ from .balanced import BalancedCurve, balanced_curve, effective_start, predict_me
 from .blocks import FullMergedWeights, FullSeparateWeights
 from .compile import compile_expression
 from .descent import gradient_descent
-from .discrete import largest_stable_step, modified_flow, noisy_drop
+from .discrete import noisy_drop
 from .drop_noise import DropSpread, spread_of_drops
 from .ensemble import Ensemble
 from .five_weights import FiveWeights
@@ -25,6 +25,7 @@ from .landscape import (
 from .losses import QuadraticLoss
 from .merged_drop import MergedDrop
 from .model_flow import ModelTrajectory, integrate
+from .modified_flow import modified_flow
 from .moments import SampleMoments, sequences
 from .momentum import MassiveTrajectory, flow_with_mass, heavy_ball, heavy_ball_flow
 from .networks import ConvolutionalNetwork, TwoLayerNetwork
@@ -41,12 +42,14 @@ from .order import Visit, order_of_learning
 from .parametrization import Parametrization
 from .plateaus import Plateaus, find_plateaus, read_curve
 from .prediction import CurvePrediction, predict_curve
-from .reduced import ScalarReduction, WhiteReduction
+from .reduced import ScalarReduction
 from .silent import SilentHead
+from .stable_steps import largest_stable_step
 from .tasks import RegressionTask
 from .token_laws import GaussianTokens, RademacherTokens, SphereTokens, StudentTokens
 from .trajectory import Statistics, Trajectory
 from .weights import MergedWeights, SeparateWeights
+from .white import WhiteReduction
 
 __all__ = [
     # The problem: a task, its loss, weights that make the effective map

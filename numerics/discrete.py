@@ -18,59 +18,15 @@ from ..theory.reduction import a, alpha, gamma
 from ..theory.spectral import T
 from ._checks import positive_integer, positive_number
 from .compile import compile_expression
-from .flow import integrate_field
-from .landscape import FixedPoint
-from .losses import QuadraticLoss
-from .momentum import check_momentum, heavy_ball_mass
-from .parametrization import Parametrization, check_pair, field_jacobian, vector_field
+from .momentum import heavy_ball_mass
 from .tasks import RegressionTask, paper_task
-from .trajectory import Trajectory
 
 __all__ = [
     "NoisyDrop",
-    "largest_stable_step",
     "later_merged_drop",
     "later_separate_drop",
-    "modified_flow",
     "noisy_drop",
 ]
-
-
-def largest_stable_step(point: FixedPoint, *, momentum: float = 0.0) -> float:
-    """The step on L above which weights near a fixed point oscillate away, (1 + mu)/kappa for the largest curvature kappa of L/2.
-
-    At a saddle it concerns the directions that descent would come back from. Infinite where nothing curves upward.
-    """
-    if not isinstance(point, FixedPoint):
-        raise TypeError(f"point must be a FixedPoint of iclflow.numerics, got {point!r}")
-    curvature = float(point.spectrum[-1])
-    return (1 + check_momentum(momentum)) / curvature if curvature > 0 else float("inf")
-
-
-def modified_flow(
-    loss: QuadraticLoss,
-    weights: Parametrization,
-    *,
-    learning_rate: float,
-    t_end: float,
-    momentum: float = 0.0,
-    rtol: float = 1e-9,
-) -> Trajectory:
-    """The flow that descent of step ``learning_rate`` follows with an error of second order (V8-modified), in t/tau."""
-    check_pair(loss, weights)
-    mass, t_end = heavy_ball_mass(learning_rate, momentum), positive_number("t_end", t_end)
-    velocity, jacobian = vector_field(loss, weights), field_jacobian(loss, weights)
-
-    def field(clock: float, state: np.ndarray) -> np.ndarray:
-        speed = velocity(clock, state)
-        return speed - mass * (jacobian(clock, state) @ speed)
-
-    state = weights.flatten()
-    scale = positive_number("rtol", rtol) * (float(np.sqrt(np.mean(state**2))) or 1.0)
-    times, states, statistics, interpolant = integrate_field(
-        field, state, t_end, method="DOP853", rtol=rtol, atol=lambda vector: np.full(vector.shape, scale)
-    )
-    return Trajectory(times, states, loss, weights, 1.0, statistics, interpolant)
 
 
 def later_separate_drop(

@@ -4,9 +4,8 @@ Everything that a task, or a finite training set, means to the dynamics is in A,
 the reduced models, a (D+1) x (D+1) x D tensor for the unreduced blocks.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float
@@ -73,24 +72,6 @@ class QuadraticLoss:
         if asymmetry > 1e-12 * np.abs(matrix).max():
             raise ValueError(f"second must be symmetric, got {second!r}, whose asymmetry is {asymmetry:.3g}")
         return cls(A=A, C=Dense(matrix), c=float(finite_array("square", square, ())))
-
-    @classmethod
-    def empirical(
-        cls,
-        batches: Iterable[tuple[np.ndarray, np.ndarray]],
-        *,
-        context: Literal["mean", "sum"] = "mean",
-        unreduced: bool = False,
-    ) -> "QuadraticLoss":
-        """The loss on a finite training set, from batches of sequences ``(tokens, target)`` read once.
-
-        See ``SampleMoments.from_batches`` for the format. The loss is of the D x D effective map of the reduced models, or
-        of the (D+1, D+1, D) effective map of the unreduced blocks.
-        """
-        from .moments import SampleMoments  # which builds on this module
-
-        moments = SampleMoments.from_batches(batches, context=context)
-        return (moments if unreduced else moments.reduced()).loss()
 
     def apply(self, B: np.ndarray) -> np.ndarray:
         """C[B]; like the others, it raises ``ValueError`` for a B of another shape than ``A``."""

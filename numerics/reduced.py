@@ -15,11 +15,11 @@ from scipy.optimize import brentq
 
 from ..theory import reduction, sigmoid, time_integral
 from ..theory.notation import D, N, lambda_, t, tau
-from ._checks import positive_integer, positive_number
+from ._checks import positive_number
 from .compile import compile_expression
 from .tasks import RegressionTask
 
-__all__ = ["ScalarReduction", "WhiteReduction", "escaping_ratio"]
+__all__ = ["ScalarReduction", "escaping_ratio"]
 
 Array = Float[np.ndarray, "..."] | float
 
@@ -169,7 +169,7 @@ class ScalarReduction:
 
     def ratio(self, t: Array, v_0: float) -> tuple[Array, Array]:
         """v(t)/v* and 1 - v(t)/v*, each to full relative precision."""
-        t, v_0 = _finite_array("t", t), positive_number("v_0", v_0)
+        t, v_0 = finite_values("t", t), positive_number("v_0", v_0)
         gap_0 = float(self.gap(v_0))
         if gap_0 == 0:
             return np.ones_like(t), np.zeros_like(t)
@@ -214,54 +214,7 @@ class ScalarReduction:
         return formula("drop_loss")(np.asarray(u, dtype=float), self.eigenvalue, self.second_moment)
 
 
-@dataclass(frozen=True)
-class WhiteReduction:
-    r"""Merged attention on white tokens, :math:`\Lambda = \lambda I`: equations (45)-(48), and any balanced start.
-
-    Raises ``ValueError`` for arguments that aren't positive, and integers where sizes are meant.
-    """
-
-    dimension: int
-    context_length: int
-    eigenvalue: float = 1.0
-    tau: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name in ("dimension", "context_length"):
-            object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
-        for name in ("eigenvalue", "tau"):
-            object.__setattr__(self, name, positive_number(name, getattr(self, name)))
-
-    @property
-    def moments(self) -> tuple[float, float]:
-        """gamma and alpha, equation (47)."""
-        gamma, alpha = formula("white_moments")(self.eigenvalue, self.dimension, self.context_length)
-        return float(gamma), float(alpha)
-
-    def sigma(self, t: Array, s_0: float) -> Array:
-        r"""Equation (15) at times t from :math:`s_0 = w_2^\top w_2` at time 0."""
-        t, s_0 = _finite_array("t", t), positive_number("s_0", s_0)
-        return formula("sigma")(t, s_0, self.eigenvalue, self.dimension, self.context_length, self.tau)
-
-    def loss(self, t: Array, s_0: float) -> Array:
-        """Equation (48)."""
-        return formula("white_loss")(self.sigma(t, s_0), self.eigenvalue, self.dimension, self.context_length)
-
-    def balanced(self, t: Array, s_0: float, p_0: float) -> tuple[Array, Array]:
-        """s(t) and the cosine p(t) between vec(B) and vec(I), from any balanced start with -1 < p_0 < 1."""
-        t, s_0 = _finite_array("t", t), positive_number("s_0", s_0)
-        if not -1 < p_0 < 1:
-            raise ValueError(f"p_0 must lie strictly between -1 and 1, got {p_0!r}")
-        return formula("balanced")(t, s_0, float(p_0), *self.moments, self.tau)
-
-    def time_to(self, fraction: float, s_0: float) -> float:
-        """The exact time at which sigma is the fraction given of its final value; (49) is its leading logarithm."""
-        if not 0 < fraction < 1:
-            raise ValueError(f"fraction must lie strictly between 0 and 1, got {fraction!r}")
-        return float(formula("half_time")(float(fraction), positive_number("s_0", s_0), *self.moments, self.tau))
-
-
-def _finite_array(name: str, value: Any) -> np.ndarray:
+def finite_values(name: str, value: Any) -> np.ndarray:
     array = np.asarray(value, dtype=float)
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite, got {value!r}")
@@ -269,7 +222,7 @@ def _finite_array(name: str, value: Any) -> np.ndarray:
 
 
 def _positive_array(name: str, value: Any) -> np.ndarray:
-    array = _finite_array(name, value)
+    array = finite_values(name, value)
     if not (array > 0).all():
         raise ValueError(f"{name} must be positive: the flow (26) does not cross 0, got {value!r}")
     return array

@@ -11,10 +11,10 @@ from sympy import Expr, Identity, Symbol, Trace, factor, limit, oo, solve
 from .calculus import collect, substitute
 from .cubic_features import QUERY_LAW, Lambda_N, shrunk_covariance
 from .derivation import Derivation, Step
-from .equations import register
 from .laws import Gaussian
 from .moments import expect
 from .notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, beta, lambda_, matrix, symmetric_matrix, w, x_q, y_q
+from .registry import register
 from .rewriting import rewrite
 from .second_moments import e_d, on_eigenvector
 from .task import closed_loss, force

@@ -11,9 +11,9 @@ from sympy import Rational, Symbol, cancel, log, solve, symbols
 
 from .calculus import collect, substitute
 from .derivation import Derivation, Step
-from .equations import register
 from .notation import B, D, G, Lambda, M, N, lambda_, symmetric_matrix, v_i, vector, w_init
 from .reduction import T, a, aligned_flow, fixed_value, relaxation_rate, second_moment_eigenvalue, v
+from .registry import register
 from .rewriting import rewrite
 from .separate import flow_in_force, k, q, rank_one_head
 from .task import force

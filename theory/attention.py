@@ -16,8 +16,8 @@ from sympy import BlockMatrix, MatrixExpr, Symbol, ZeroMatrix
 
 from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import define, register
 from .notation import D, Lambda_hat, MatrixLetter, N, R, beta, matrix, v_i, vector, w, x_q, y_q
+from .registry import define, register
 from .rewriting import block_product, block_transpose, rewrite
 from .task import PROMPT, X_c, in_context_letters, y
 from .trace_algebra import TracePolynomial, zero

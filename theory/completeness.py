@@ -27,10 +27,10 @@ from sympy import (
 from .calculus import substitute
 from .derivation import Derivation, Step
 from .entrywise import explicit
-from .equations import register
 from .landscape import b, force_along, m
 from .notation import B, D, G, H, Lambda, M, N, R, lambda_, matrix, v_i
 from .reduction import a
+from .registry import register
 from .separate import K, Q, flow_in_force, rank_R_head
 from .spectral import T, second_moment_along
 from .task import force

@@ -8,9 +8,9 @@ from sympy import Identity, IndexedBase, Symbol, Trace, cancel, symbols
 
 from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import define, register
 from .landscape import force_at_fixed_point
 from .notation import D, G, Lambda, lambda_, v_i, vector
+from .registry import define, register
 from .separate import K, Q, flow_in_force, k, q, rank_one_head, rank_R_head
 from .spectral import P, along, on_and_off, over_directions, s, summand
 from .trace_algebra import TracePolynomial

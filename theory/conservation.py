@@ -6,10 +6,11 @@ effective map B. Every quadratic invariant is found, not only those of the paper
 
 from sympy import Identity, Matrix, Symbol, Trace
 
-from .calculus import derivative, gradient, substitute
+from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import register
+from .derivatives import derivative, gradient
 from .notation import D, G, R, beta, matrix, symmetric_matrix, v_i, vector, x_q
+from .registry import register
 from .separate import B_rest, K, Q, flow_in_force, k, q, rank_one_head, rank_R_head
 from .trace_algebra import TracePolynomial
 

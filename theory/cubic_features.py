@@ -7,14 +7,15 @@ regression in the context of each: E(y_q z') E(z z')^-1 z = beta' Lambda_N^-1 x_
 from sympy import Identity, Trace, ZeroMatrix
 
 from .attention import U_i
-from .calculus import gradient, substitute
+from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import register
+from .derivatives import gradient
 from .kronecker import index, kron_entry, kron_product, kron_times_vec, vec_entry, vec_times_vec
 from .laws import Gaussian
 from .moments import expect
 from .networks import AT, OTHER, feature
 from .notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, beta, symmetric_matrix, v_i, w, x_q, y_q
+from .registry import register
 from .rewriting import rewrite
 from .task import average_context, closed_loss, force
 from .trace_algebra import TracePolynomial

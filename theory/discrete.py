@@ -27,12 +27,13 @@ from sympy import (
     symbols,
 )
 
-from .calculus import gradient, substitute
+from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import register
+from .derivatives import gradient
 from .moments import expect
 from .notation import B, D, G, Lambda, M, N, beta, lambda_, vector, x_q, y_q
 from .reduction import a, alpha, gamma
+from .registry import register
 from .residual import require_zero
 from .rewriting import rewrite
 from .spectral import T

@@ -11,10 +11,10 @@ from typing import Any
 from sympy import Expr, Rational, Symbol, cancel, diff, exp, factor, integrate, log, radsimp, solve, sqrt, symbols
 
 from .derivation import Derivation, Step
-from .equations import register
 from .merged_drop import SETTING, K, c_vec, k, n, reduced_flow
 from .notation import tau
 from .reduction import alpha, gamma, s
+from .registry import register
 from .residual import require_zero
 from .rewriting import rewrite
 from .sigmoid import s_0, time_to_norm

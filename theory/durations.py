@@ -6,9 +6,9 @@ In u = v / v_* with v_*^3 = lambda / a the flow (26) is u^2 (1 - u^3) in the uni
 from sympy import Rational, Symbol, atan, expand, integrate, log, pi, sqrt, symbols
 
 from .derivation import Derivation, Step
-from .equations import register
 from .notation import lambda_, tau
 from .reduction import a, aligned_flow, drop_loss, fixed_value, v
+from .registry import register
 from .residual import require_zero
 from .sigmoid import rho
 from .time_integral import (

@@ -9,12 +9,14 @@ import json
 from collections.abc import Iterable
 from itertools import groupby
 from re import fullmatch, match
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .derivation import displayed, tag
-from .equations import Equation
 from .latex import formula_latex, formula_text, superscript
 from .prose import prose_latex, prose_markdown, prose_text
+
+if TYPE_CHECKING:
+    from .registry import Equation
 
 __all__ = ["export", "render"]
 
@@ -54,7 +56,7 @@ PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
 """
 
 
-def render(equation: Equation, format: str = "text", *, transpose: str = "top") -> str:
+def render(equation: "Equation", format: str = "text", *, transpose: str = "top") -> str:
     """One equation with its conditions, erratum and derivation, as ``"text"``, ``"latex"`` (a fragment) or ``"markdown"``."""
     forms = {"text": _text, "latex": _latex, "markdown": _markdown}
     if format not in forms:
@@ -63,7 +65,7 @@ def render(equation: Equation, format: str = "text", *, transpose: str = "top") 
     return forms[format](equation, transpose)
 
 
-def export(equations: Iterable[Equation], format: str = "tex", *, transpose: str = "top") -> str:
+def export(equations: Iterable["Equation"], format: str = "tex", *, transpose: str = "top") -> str:
     """The equations with their derivations as one document, in the paper's order.
 
     ``format``: ``"tex"`` (a standalone document), ``"markdown"`` or ``"json"``. ``transpose``: ``"top"`` or ``"T"``. ValueError for
@@ -90,12 +92,12 @@ def export(equations: Iterable[Equation], format: str = "tex", *, transpose: str
     return "\n".join(pieces)
 
 
-def _chapters(entries: tuple[Equation, ...]):
+def _chapters(entries: tuple["Equation", ...]):
     """The entries by chapter: what stands beside a numbered equation goes with it, what stands alone to the end."""
     order = list(CHAPTERS)
     sections = {entry.number: entry.section for entry in entries}
 
-    def key(entry: Equation) -> int:
+    def key(entry: "Equation") -> int:
         place = fullmatch(r"(?:Section|Appendix) (\w).*", entry.section)
         neighbour = match(r"\d+", entry.number)
         if place is None and neighbour is not None:
@@ -113,7 +115,7 @@ def _sentences(texts: Iterable[str]) -> str:
     )
 
 
-def _statement(entry: Equation, transpose: str) -> Iterable[tuple[str, str, Any]]:
+def _statement(entry: "Equation", transpose: str) -> Iterable[tuple[str, str, Any]]:
     """(tag, left, formula) of each part of the paper's statement."""
     lefts = entry.lefts
     for part, right in entry.parts.items():
@@ -122,7 +124,7 @@ def _statement(entry: Equation, transpose: str) -> Iterable[tuple[str, str, Any]
         yield tag(entry.number, part), left, right
 
 
-def _displays(entry: Equation, transpose: str, **options) -> list[str]:
+def _displays(entry: "Equation", transpose: str, **options) -> list[str]:
     relation = r"\approx" if entry.kind == "approximation" else "="
     return [
         one
@@ -131,7 +133,7 @@ def _displays(entry: Equation, transpose: str, **options) -> list[str]:
     ]
 
 
-def _latex(entry: Equation, transpose: str) -> str:
+def _latex(entry: "Equation", transpose: str) -> str:
     heading = prose_latex(f"{entry.title}", transpose=transpose)
     pieces = [rf"\subsection{{({entry.number}) {heading}}}"]
     pieces += _displays(entry, transpose, fit=True)
@@ -145,7 +147,7 @@ def _latex(entry: Equation, transpose: str) -> str:
     return "\n".join(pieces) + "\n"
 
 
-def _markdown(entry: Equation, transpose: str) -> str:
+def _markdown(entry: "Equation", transpose: str) -> str:
     pieces = [f"### ({entry.number}) {prose_markdown(entry.title, transpose=transpose)}\n"]
     pieces += [f"$$\n{one}\n$$\n" for one in _displays(entry, transpose, environment=False)]
     conditions = _sentences(prose_markdown(condition, transpose=transpose) for condition in entry.conditions)
@@ -157,7 +159,7 @@ def _markdown(entry: Equation, transpose: str) -> str:
     return "\n".join(pieces)
 
 
-def _text(entry: Equation, transpose: str) -> str:
+def _text(entry: "Equation", transpose: str) -> str:
     lines = [f"({entry.number}) {entry.title} [{entry.kind}; {entry.section}]"]
     for part, right in entry.parts.items():
         name = f"({part}) " if part else ""
@@ -170,7 +172,7 @@ def _text(entry: Equation, transpose: str) -> str:
     return "\n".join(lines)
 
 
-def _record(entry: Equation, transpose: str) -> dict:
+def _record(entry: "Equation", transpose: str) -> dict:
     derived = entry.derive().steps if entry.derivation is not None else ()
     return {
         "number": entry.number,

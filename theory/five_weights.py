@@ -16,11 +16,12 @@ from functools import cache
 from sympy import Expr, Identity, Symbol, sqrt
 
 from .attention import U_i, expansion, merged_expansion, u_i, value_row
-from .calculus import derivative, substitute
+from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import register
+from .derivatives import derivative
 from .moments import expect
 from .notation import D, Lambda, Lambda_hat, N, beta, lambda_, v_i, vector, w, x_q, y_q
+from .registry import register
 from .rewriting import rewrite
 from .trace_algebra import TracePolynomial, zero
 from .unreduced import average, mixed_tasks, noise_average, portion, w_0

@@ -9,9 +9,9 @@ symmetric. Out of the symmetric form the loss has no slope, so there the loss is
 from sympy import Expr, Symbol, collect, exp, factor, log, simplify
 
 from .derivation import Derivation, Step
-from .equations import register
 from .five_weights import ACROSS, ALONG, COLUMN, LENGTH, ROW, growth_form, growth_products, slope_across
 from .notation import D, N, lambda_, tau, v_i, w_init
+from .registry import register
 from .unreduced import portion
 
 __all__ = ["SIGMA_1", "SIGMA_K"]

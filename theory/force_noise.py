@@ -12,9 +12,9 @@ from sympy import Function, Identity, Symbol, Trace, ZeroMatrix, diff, expand, s
 from .calculus import substitute
 from .derivation import Derivation, Step
 from .discrete import P, V, h
-from .equations import register
 from .moments import expect
 from .notation import B, D, Lambda, Lambda_hat, N, beta, matrix, x_q, y_q
+from .registry import register
 from .trace_algebra import TracePolynomial
 
 __all__ = ["Z", "force_variance"]

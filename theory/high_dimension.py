@@ -9,10 +9,10 @@ from sympy import Identity, Poly, Rational, S, Symbol, Trace, binomial, expand, 
 
 from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import register
 from .moments import expect
 from .notation import D, Lambda, Lambda_hat, N
 from .optimality import TASK, c, nu, white_risk
+from .registry import register
 from .residual import require_zero
 
 MOMENTS = 6  # how many moments of the spectrum are derived

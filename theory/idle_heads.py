@@ -12,8 +12,8 @@ from .attention import U_i, merged_expansion, u_i, value_row
 from .calculus import substitute
 from .derivation import Derivation, Step
 from .entrywise import explicit
-from .equations import register
 from .notation import D, Lambda_hat, N, beta, v_i, vector, w, x_q, y_q
+from .registry import register
 from .trace_algebra import TracePolynomial
 from .zero_blocks import prediction, pull
 

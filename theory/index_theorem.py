@@ -11,12 +11,13 @@ from typing import Any
 
 from sympy import Expr, Identity, IndexedBase, Matrix, Sum, Symbol, Trace, factor, symbols
 
-from .calculus import hessian_form, substitute
+from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import register
+from .derivatives import hessian_form
 from .landscape import m
 from .notation import B, D, G, H, Lambda, M, R, lambda_, matrix, symmetric_matrix, tau, v_i, vector
 from .reduction import a
+from .registry import register
 from .rewriting import rewrite
 from .separate import flow_in_force, k, q, rank_one_head
 from .spectral import along, summand

@@ -7,10 +7,10 @@ squared norm of its key differ by as much as they are.
 from sympy import Identity, ZeroMatrix
 
 from .derivation import Derivation, Step
-from .equations import define, register
 from .laws import Gaussian, SampleCovariance
 from .moments import expect
 from .notation import D, H, MatrixLetter, R, symmetric_matrix, vector, w_init
+from .registry import define, register
 from .trace_algebra import TracePolynomial
 
 __all__ = ["initial_balance", "key_difference", "norms_of_merged", "norms_of_separate"]

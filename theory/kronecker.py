@@ -12,9 +12,9 @@ from collections.abc import Callable
 from sympy import MatrixExpr, Symbol, Trace
 
 from .derivation import Derivation, Step
-from .equations import register
+from .index_sums import sum_over
 from .notation import matrix, vector
-from .rewriting import sum_over
+from .registry import register
 from .trace_algebra import TracePolynomial
 
 __all__ = ["Index", "index", "kron_entry", "kron_product", "kron_times_vec", "vec_entry", "vec_times_vec"]

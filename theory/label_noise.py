@@ -13,7 +13,6 @@ from sympy import Expr, Identity, Trace, cancel, limit, oo
 
 from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import register
 from .landscape import fixed_map_along
 from .laws import Gaussian
 from .levels import loss_along
@@ -21,6 +20,7 @@ from .moments import expect
 from .notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, lambda_, sigma, vector, w
 from .population import Sigma_w, general_moments, zeta
 from .reduction import a
+from .registry import register
 from .spectral import T, along, over_directions, s
 from .task import X_c, force, in_context_letters
 from .trace_algebra import TracePolynomial

@@ -20,9 +20,9 @@ from sympy import (
 
 from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import define, register
 from .notation import B, D, Lambda, M, N, lambda_, symmetric_matrix, v_i
 from .reduction import a
+from .registry import define, register
 from .rewriting import rewrite
 from .separate import K, Q
 from .spectral import (

@@ -16,8 +16,8 @@ from sympy import Expr, Matrix, Symbol, cancel, diag, exp, expand, expand_log, h
 from .calculus import substitute
 from .derivation import Derivation, Step
 from .entrywise import explicit
-from .equations import register
 from .notation import B, D, G, M, tau, v_i, vector
+from .registry import register
 from .separate import B_rest, flow_in_force, k, q, rank_one_head
 from .trace_algebra import TracePolynomial
 from .whitened import (

@@ -8,11 +8,11 @@ from functools import cache
 from sympy import Expr, Identity, Symbol, Trace, cancel, limit, oo, series
 
 from .derivation import Derivation, Step
-from .equations import register
 from .landscape import SPECTRUM, Gamma, fixed_map_along, m, ridge
 from .moments import expect
 from .notation import B, D, Lambda, Lambda_hat, M, N, beta, lambda_, x_q, y_q
 from .reduction import a
+from .registry import register
 from .spectral import T, eigenvalue, on_and_off, over_directions, s, second_moment_along, summand
 from .task import closed_loss
 from .trace_algebra import TracePolynomial

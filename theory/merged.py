@@ -9,12 +9,13 @@ from functools import cache
 from sympy import Symbol, Trace, ZeroMatrix, expand
 
 from .attention import U_i
-from .calculus import hessian_form, substitute
+from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import register
+from .derivatives import hessian_form
 from .kronecker import vec_entry, vec_times_vec
 from .networks import AT, COVARIANCE, CROSS, FEATURES, W_1, flow_of_layers, w_2
 from .notation import D, H, Lambda, Lambda_q, matrix, vector
+from .registry import register
 from .rewriting import rewrite
 from .trace_algebra import TracePolynomial
 

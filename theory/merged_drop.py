@@ -12,9 +12,9 @@ from sympy import Expr, Identity, Symbol, cancel, diff, factor, solve, symbols
 
 from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import register
 from .notation import B, D, H, Lambda, M, lambda_, matrix, symmetric_matrix, vector
 from .reduction import a, gamma, s
+from .registry import register
 from .residual import require_zero
 from .rewriting import rewrite
 from .spectral import along

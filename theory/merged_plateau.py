@@ -4,11 +4,11 @@ from sympy import Rational, Symbol, Trace, exp, log, sqrt
 
 from .calculus import collect, substitute
 from .derivation import Derivation, Step
-from .equations import register
 from .laws import Gaussian
 from .moments import expect
 from .notation import D, Lambda, Lambda_q, beta, tau, w_init, x_q, y_q
 from .reduction import alpha, gamma, s
+from .registry import register
 from .sigmoid import effective_start, plateau_time, rho, s_0, time_to_norm, truncated_plateau_time
 from .white import ON_THE_SET, W_1, c, merged_flow, norm_on_aligned_set, w_2
 

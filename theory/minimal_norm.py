@@ -7,12 +7,13 @@ constraint has D^2 equations; the paper takes a symmetric one, which is one case
 
 from sympy import Rational, Symbol, Trace, solve
 
-from .calculus import collect, gradient, substitute
+from .calculus import collect, substitute
 from .derivation import Derivation, Step
-from .equations import register
+from .derivatives import gradient
 from .landscape import fixed_map_along, ridge
 from .notation import D, H, lambda_, matrix, symmetric_matrix, v_i, vector
 from .reduction import a
+from .registry import register
 from .rewriting import rewrite
 from .separate import B_rest, effective_map, k, q, rank_one_head
 from .spectral import second_moment_along

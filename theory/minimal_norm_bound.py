@@ -14,9 +14,9 @@ from sympy import Matrix, Rational, Symbol, diag, diff, expand, factor, powdenes
 from .calculus import substitute
 from .derivation import Derivation, Step
 from .entrywise import explicit
-from .equations import register
 from .minimal_norm import Mu, eta, n, stationarity, v, xi
 from .notation import v_i
+from .registry import register
 from .separate import k, q
 
 __all__: list[str] = []

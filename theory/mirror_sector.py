@@ -10,11 +10,12 @@ from functools import cache
 from sympy import Symbol, Trace, ZeroMatrix, exp, log, simplify, solve
 
 from .attention import U_i, merged_expansion, u_i, value_row
-from .calculus import collect, gradient, substitute
+from .calculus import collect, substitute
 from .derivation import Derivation, Step
-from .equations import register
+from .derivatives import gradient
 from .moments import expect
 from .notation import B, D, H, Lambda, Lambda_hat, M, beta, lambda_, tau, v_i, vector, w_init, x_q, y_q
+from .registry import register
 from .rewriting import rewrite
 from .second_moments import e_d
 from .task import average_context, force

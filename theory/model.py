@@ -22,7 +22,7 @@ from sympy.matrices import MatrixBase
 from sympy.matrices.expressions import MatrixSymbol
 
 from . import words
-from .calculus import gradient
+from .derivatives import gradient
 from .laws import PAPER_LAWS, Law, Mixture, SampleCovariance
 from .moments import expect
 from .notation import D, Lambda, N, matrix, y_q

@@ -35,11 +35,11 @@ from sympy import (
     symbols,
 )
 
-from .calculus import derivative
 from .derivation import Derivation, Step
+from .derivatives import derivative
 from .discrete import STEP, eta, h, kappa, modified_velocity, mu, v_0
-from .equations import register
 from .notation import D, lambda_, v_i, vector
+from .registry import register
 from .residual import require_zero
 from .separate import flow_in_force, k, q, rank_one_head
 from .trace_algebra import TracePolynomial

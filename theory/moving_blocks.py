@@ -9,9 +9,9 @@ from sympy import Identity, Symbol, Trace, ZeroMatrix
 from .attention import U_i, merged_expansion, u_i, value_row
 from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import register
 from .moments import expect
 from .notation import B, D, Lambda, N, lambda_, v_i, w
+from .registry import register
 from .transverse import fourth_moment
 from .unreduced import average
 from .zero_blocks import JOINT, pull_at_zero

@@ -9,14 +9,15 @@ from functools import cache
 from sympy import BlockMatrix, ZeroMatrix
 
 from .attention import U_i
-from .calculus import gradient
 from .derivation import Derivation, Step
-from .equations import define, register
+from .derivatives import gradient
+from .index_sums import sum_over
 from .kronecker import index, vec_entry, vec_times_vec
 from .laws import Fixed, Gaussian
 from .moments import expect
 from .notation import B, D, H, MatrixLetter, beta, matrix, symmetric_matrix, tau, v_i, vector, x_q, y_q
-from .rewriting import block_product, rewrite, sum_over
+from .registry import define, register
+from .rewriting import block_product, rewrite
 from .trace_algebra import TracePolynomial
 from .zero_blocks import prediction
 

@@ -21,14 +21,15 @@ from sympy import (
     sqrt,
 )
 
-from .calculus import derivative, gradient, hessian_form, substitute
+from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import register
+from .derivatives import derivative, gradient, hessian_form
 from .label_noise import noisy_eigenvalue
 from .laws import Fixed, Gaussian, SampleCovariance
 from .moments import expect
 from .notation import D, Lambda, Lambda_hat, N, beta, lambda_, sigma, symmetric_matrix, vector, w, x_q
 from .population import zeta
+from .registry import register
 from .rewriting import rewrite
 from .spectral import T, along
 from .task import X_c, y

@@ -14,7 +14,6 @@ from sympy import Trace
 
 from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import register
 from .laws import Fixed, Gaussian, SampleCovariance
 from .moments import expect
 from .notation import (
@@ -33,6 +32,7 @@ from .notation import (
     x_q,
     y_q,
 )
+from .registry import register
 from .rewriting import rewrite
 from .trace_algebra import TracePolynomial
 

@@ -18,9 +18,9 @@ from sympy import Expr, Identity, Rational, Sum, Symbol, Trace, apart, cancel, h
 
 from .calculus import collect, substitute
 from .derivation import Derivation, Step
-from .equations import register
 from .notation import B, D, Lambda, Lambda_q, N, lambda_, sigma
 from .population import PopulationMoments, Sigma_w, any_tokens, general_moments
+from .registry import register
 from .spectral import T, along, over_directions, s
 from .trace_algebra import TracePolynomial
 

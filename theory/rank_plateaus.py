@@ -3,10 +3,10 @@ r"""The brief plateaus of heads of rank R (T3): the aligned flow of the slots of
 from sympy import log, symbols
 
 from .derivation import Derivation, Step
-from .equations import register
 from .notation import lambda_, tau, w_init
 from .rank import aligned_mode_flow, brief_plateau, head_value, x
 from .reduction import a, v
+from .registry import register
 
 __all__ = []
 

@@ -11,8 +11,8 @@ from sympy import ZeroMatrix
 from .attention import HEADS, U_i, merged_expansion, u_i, value_row
 from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import register
 from .notation import D, Lambda_hat, N, R, beta, matrix, v_i, vector, w, x_q
+from .registry import register
 from .rewriting import block_product, block_transpose
 from .trace_algebra import TracePolynomial
 

@@ -27,8 +27,9 @@ from sympy import (
     zeros,
 )
 
-from .calculus import gradient, substitute
+from .calculus import substitute
 from .derivation import Derivation
+from .derivatives import gradient
 from .entrywise import explicit
 from .moments import expect
 from .notation import B, D, H, Lambda, Lambda_hat, beta, lambda_, matrix, vector, x_q, y_q

@@ -16,12 +16,10 @@ index, finally, is the rule sum_k e_k e_k' = I: :func:`sum_over`.
 from collections.abc import Mapping
 
 from . import words
-from .laws import Gaussian
-from .moments import expect
 from .ports import close_ports, open_ports
 from .trace_algebra import TracePolynomial, polynomial_of_word, total, zero
 
-__all__ = ["block_product", "block_transpose", "rewrite", "sum_over"]
+__all__ = ["block_product", "block_transpose", "rewrite"]
 
 _PASSES = 100
 
@@ -86,24 +84,6 @@ def _rewrite_closed(closed: words.Word, patterns) -> TracePolynomial:
                     return value.trace()
                 return (value * polynomial_of_word(rest, (words.rows(rest[0]), words.columns(rest[-1])))).trace()
     return TracePolynomial.from_terms({((), (closed,), None): 1}, None)
-
-
-def sum_over(expression, *indices) -> TracePolynomial:
-    """Sum over the values of indices: vectors e that run through an orthonormal basis and stand in every term as a pair, e ... e.
-
-    Computed as the average over a standard Gaussian vector, which has the same second moment, sum_k e_k e_k' = I = E(e e').
-    Raises ValueError if an index stands in a term other than twice.
-    """
-    polynomial = TracePolynomial(expression)
-    for index in indices:
-        code = words.letter(index) >> 2
-        for _, traces, word in polynomial.terms:
-            count = sum(letter >> 2 == code for one in (*traces, word or ()) for letter in one)
-            if count != 2:
-                raise ValueError(
-                    f"sum_over: {index} must stand twice in every term, not {count} times, in {polynomial}"
-                )
-    return expect(polynomial, [Gaussian(index) for index in indices], given=polynomial.free_symbols - set(indices))
 
 
 Blocks = tuple[tuple[TracePolynomial, ...], ...]

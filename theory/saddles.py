@@ -4,10 +4,10 @@ from sympy import Expr, Identity, Symbol, Trace, integrate, ln, series
 
 from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import register
 from .landscape import Gamma
 from .notation import B, D, G, Lambda, M, lambda_, matrix, tau, v_i, vector
 from .reduction import a, aligned_flow, v
+from .registry import register
 from .rewriting import rewrite
 from .separate import B_rest, K, Q, effective_map, flow_in_force, k, q, rank_one_head, rank_R_head
 from .spectral import P, along

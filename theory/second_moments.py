@@ -8,10 +8,10 @@ from sympy import Trace
 
 from .calculus import collect
 from .derivation import Derivation, Step
-from .equations import register
 from .laws import Gaussian
 from .moments import expect
 from .notation import D, Lambda, Lambda_hat, N, lambda_, matrix, vector
+from .registry import register
 from .rewriting import rewrite
 from .trace_algebra import TracePolynomial
 

@@ -9,11 +9,12 @@ from typing import Any
 
 from sympy import Symbol, Trace
 
-from .calculus import gradient, substitute
+from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import register
+from .derivatives import gradient
 from .moments import expect
 from .notation import B, D, G, Lambda, Lambda_hat, M, N, R, beta, matrix, v_i, vector, w, x_q, y_q
+from .registry import register
 from .task import closed_loss
 from .trace_algebra import TracePolynomial
 

@@ -16,12 +16,12 @@ from sympy import Expr, Identity, Symbol, Trace, cancel, limit, solve
 
 from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import register
 from .landscape import fixed_map_along
 from .moments import expect
 from .notation import B, D, Lambda, Lambda_q, M, N, beta, lambda_, sigma, x_q, y_q
 from .population import GENERAL_LAWS, Sigma_w, general_moments
 from .reduction import a
+from .registry import register
 from .spectral import T, along, second_moment_along, summand
 from .trace_algebra import TracePolynomial
 from .whitened import A_any, Q_any, any_force, any_loss, c_any

@@ -8,11 +8,12 @@ from functools import cache
 
 from sympy import Identity, Matrix, Symbol, Trace, symbols
 
-from .calculus import hessian_form, substitute
+from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import register
+from .derivatives import hessian_form
 from .landscape import Gamma
 from .notation import B, D, Lambda, M, R, lambda_, matrix, v_i
+from .registry import register
 from .rewriting import rewrite
 from .separate import B_rest, K, Q, effective_map, rank_R_head
 from .spectral import P, summand

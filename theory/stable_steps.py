@@ -12,8 +12,8 @@ from sympy import Matrix, Rational, cancel, diff, expand, factor, hessian, simpl
 from .derivation import Derivation, Step
 from .discrete import kappa
 from .entrywise import explicit
-from .equations import register
 from .notation import B, Lambda, M
+from .registry import register
 from .residual import require_zero
 from .task import closed_loss
 

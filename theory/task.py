@@ -8,11 +8,12 @@ from functools import cache
 
 from sympy import BlockMatrix, Function, Identity, IndexedBase, Limit, Sum, Symbol, Trace, ZeroMatrix, diff, oo
 
-from .calculus import gradient, substitute
+from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import define, register
+from .derivatives import gradient
 from .moments import expect
 from .notation import B, D, Lambda, Lambda_hat, M, N, beta, matrix, vector, w, x_q, y_q
+from .registry import define, register
 from .rewriting import rewrite
 from .trace_algebra import TracePolynomial, zero
 

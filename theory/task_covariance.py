@@ -16,9 +16,9 @@ from sympy import Expr, Identity, Symbol, Trace, cancel, diff
 
 from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import register
 from .notation import B, D, Lambda, Lambda_q, M, N, lambda_, matrix, sigma, symmetric_matrix
 from .population import Sigma_w, general_moments
+from .registry import register
 from .spectral import along
 from .trace_algebra import TracePolynomial
 from .whitened import A_any, Q_any, any_force

@@ -29,12 +29,12 @@ from sympy import (
 
 from .calculus import collect, substitute
 from .derivation import Derivation, Step
-from .equations import register
 from .laws import Gaussian
 from .moments import expect
 from .notation import D, Lambda, N, lambda_, matrix, sigma, vector
 from .population import Sigma_w, any_tokens, fourth
 from .reduction import T
+from .registry import register
 from .spectral import along
 from .trace_algebra import TracePolynomial
 

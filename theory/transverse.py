@@ -15,10 +15,10 @@ from sympy import MatAdd, Symbol, Trace
 from .attention import U_i, merged_expansion, u_i, value_row
 from .calculus import collect, substitute
 from .derivation import Derivation, Step
-from .equations import register
 from .moments import expect
 from .notation import B, D, Lambda, Lambda_hat, M, N, beta, matrix, v_i, vector, w, x_q, y_q
 from .reduced_attention import K_i, Q_i, kappa_i
+from .registry import register
 from .task import average_context
 from .trace_algebra import TracePolynomial
 

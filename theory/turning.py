@@ -14,9 +14,9 @@ from sympy import Expr, S, Symbol, atan, cancel, diff, factor, hyper, solve, sqr
 
 from .derivation import Derivation, Step
 from .drop_bounds import C, directions, q, r_d
-from .equations import register
 from .merged_drop import SETTING, k
 from .reduction import gamma, s
+from .registry import register
 from .residual import require_zero
 
 __all__ = ["c_d", "kappa", "r", "x"]

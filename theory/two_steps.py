@@ -11,12 +11,13 @@ from functools import cache
 
 from sympy import Identity, Symbol, Trace
 
-from .calculus import gradient, substitute
+from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import register
+from .derivatives import gradient
 from .model import Model
 from .moments import expect
 from .notation import D, Lambda, Lambda_hat, N, beta, lambda_, matrix, vector, w, x_q, y_q
+from .registry import register
 from .rewriting import rewrite
 from .trace_algebra import TracePolynomial, zero
 

@@ -15,10 +15,10 @@ from sympy import Symbol, Trace
 from .attention import HEADS, U_i, expansion, merged_expansion, u_i, value_row
 from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import equation, register
 from .laws import Fixed, Gaussian, Mixture
 from .moments import expect
 from .notation import D, Lambda, Lambda_hat, N, beta, matrix, v_i, vector, w, x_q, y_q
+from .registry import register
 from .task import X_c, in_context_letters, y
 from .trace_algebra import TracePolynomial
 from .transverse import fourth_moment, overlap_formula
@@ -144,7 +144,7 @@ def given_task() -> Derivation:
             TracePolynomial(
                 Trace(_map(*_I).T * (Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N) * _map(*_J) * Lambda)
             )
-            + TracePolynomial(equation("T4-even").statement)
+            + TracePolynomial(overlap_formula(*_I, *_J))
         )
         + (1 - portion) * _overlap_in(w_0),
     },

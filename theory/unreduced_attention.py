@@ -2,9 +2,9 @@ r"""Linear attention with all its blocks, multiplied out: (87), its cubic featur
 
 from .attention import HEADS, KEY_QUERY, VALUE, U_i, expansion, forward_corner, merged_expansion, u_i, value_row
 from .derivation import Derivation, Step
-from .equations import register
+from .index_sums import sum_over
 from .notation import D, Lambda_hat, N, beta, v_i, vector, w, x_q
-from .rewriting import sum_over
+from .registry import register
 from .task import y
 from .trace_algebra import TracePolynomial
 

@@ -8,10 +8,10 @@ from sympy import Identity, Symbol, Trace, diff, factor, symbols
 
 from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import register
 from .moments import expect
 from .notation import D, Lambda, Lambda_hat, N, lambda_, sigma
 from .optimality import TASK, C, rho, u
+from .registry import register
 from .rewriting import rewrite
 from .spectral import T, eigenvalue, over_directions
 from .trace_algebra import TracePolynomial

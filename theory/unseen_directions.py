@@ -12,11 +12,11 @@ from functools import cache
 from sympy import Expr, Symbol, cancel, factor, limit, solve
 
 from .derivation import Derivation, Step
-from .equations import register
 from .label_noise import noisy_eigenvalue
 from .landscape import fixed_map_along
 from .notation import B, M, N, lambda_, sigma
 from .reduction import a
+from .registry import register
 from .shift import a_test, b, lambda_q
 from .spectral import T, summand
 from .whitened import A_any, Q_any, any_loss, c_any

@@ -12,8 +12,8 @@ from sympy import Rational, ZeroMatrix, diff, exp
 from .aligned import P, e
 from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import register
 from .notation import B, D, G, Lambda, M, lambda_, tau, v_i
+from .registry import register
 from .rewriting import block_product, rewrite
 from .separate import flow_in_force, k, q, rank_one_head
 from .silent_heads import A_d, B_d, escape_time, k_0, mode_energy, mode_solution, q_0, silent_time

@@ -8,9 +8,9 @@ from functools import cache
 
 from sympy import Identity, Symbol, cosh, exp, limit, log, oo, sqrt, symbols, tanh
 
-from .calculus import gradient, substitute
+from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import register
+from .derivatives import gradient
 from .notation import (
     D,
     H,
@@ -24,6 +24,7 @@ from .notation import (
     w_init,
 )
 from .reduction import alpha, gamma, p, s, white_moments
+from .registry import register
 from .rewriting import rewrite
 from .sigmoid import (
     balanced_solution,

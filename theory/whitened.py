@@ -14,11 +14,12 @@ from functools import cache
 
 from sympy import Expr, Matrix, Symbol, Trace, diag, factor, solve, symbols
 
-from .calculus import gradient, substitute
+from .calculus import substitute
 from .derivation import Derivation, Step
+from .derivatives import gradient
 from .entrywise import explicit
-from .equations import register
 from .notation import B, D, G, M, matrix, symmetric_matrix, v_i
+from .registry import register
 from .separate import flow_in_force, k, q, rank_one_head
 from .trace_algebra import TracePolynomial
 

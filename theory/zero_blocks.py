@@ -10,12 +10,13 @@ from functools import cache
 from sympy import Trace, ZeroMatrix
 
 from .attention import U_i, merged_expansion, u_i, value_row
-from .calculus import gradient, substitute
+from .calculus import substitute
 from .derivation import Derivation, Step
-from .equations import register
+from .derivatives import gradient
 from .moments import expect
 from .notation import B, D, Lambda, Lambda_hat, MatrixLetter, N, R, beta, matrix, v_i, w, x_q, y_q
 from .reduced_attention import K_i, Q_i, kappa_i, separate_expansion
+from .registry import register
 from .trace_algebra import TracePolynomial
 
 __all__ = ["JOINT", "prediction", "pull", "pull_at_zero", "zero_blocks"]

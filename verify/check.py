@@ -8,7 +8,8 @@ from difflib import get_close_matches
 from importlib.metadata import version
 from typing import Any, Literal
 
-from ..theory.equations import Equation, equations
+from ..theory.equations import equations
+from ..theory.registry import Equation
 from .claims import Check, Claim, load
 
 # Titles of the claims about sections and figures of the paper, which have no number of their own in the registry.

@@ -7,12 +7,14 @@ import numpy as np
 
 from ..numerics.compile import compile_expression
 from ..numerics.descent import gradient_descent
-from ..numerics.discrete import largest_stable_step, later_merged_drop, later_separate_drop, modified_flow
+from ..numerics.discrete import later_merged_drop, later_separate_drop
 from ..numerics.flow import gradient_flow
 from ..numerics.integration import FlowError
 from ..numerics.landscape import FixedPoint, fixed_point_sets, merged_fixed_points, separate_fixed_point
 from ..numerics.losses import QuadraticLoss
+from ..numerics.modified_flow import modified_flow
 from ..numerics.momentum import heavy_ball
+from ..numerics.stable_steps import largest_stable_step
 from ..numerics.tasks import RegressionTask
 from ..numerics.trajectory import Trajectory
 from ..numerics.weights import MergedWeights, SeparateWeights

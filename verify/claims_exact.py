@@ -7,22 +7,13 @@ import numpy as np
 from ..numerics.compile import compile_expression
 from ..numerics.losses import QuadraticLoss
 from ..numerics.tasks import RegressionTask
-from ..numerics.weights import MergedWeights, SeparateWeights
 from ..theory.discrete import eta
-from ..theory.drop_bounds import C, kappa_d, kappa_e, q, r_d, r_e
-from ..theory.drop_bounds import m as mean
-from ..theory.drop_bounds import v as size_root
-from ..theory.drop_bounds import z as along
 from ..theory.equations import equation
-from ..theory.merged_drop import K, c_vec, n
-from ..theory.notation import D, G, Lambda, Lambda_hat, M, N, beta, lambda_, sigma
+from ..theory.notation import D, G, Lambda, Lambda_hat, M, N, beta, sigma
 from ..theory.optimality import u
-from ..theory.reduction import gamma, s
-from ..theory.task_covariance import P_w, omega, p
 from ..theory.two_steps import U, z
 from .claims import claim
-from .statements import compiled
-from .tolerances import DIFFERENCES, ROUNDOFF, SAMPLING
+from .tolerances import ROUNDOFF, SAMPLING
 
 TASK = RegressionTask(covariance=[[0.5, 0.2], [0.2, 0.4]], context_length=5)
 POINT = np.array([[0.9, 0.3], [-0.2, 0.7]])
@@ -114,119 +105,3 @@ def white_loss_on_contexts(formula) -> float:
     each = np.einsum("pde,pde->p", twice, twice) / 3
     derived = float(compile_expression(formula, (z, D, N))(scale, 3, 5))
     return float(abs(each.mean() - derived) / (each.std() / len(each) ** 0.5))
-
-
-_FLOW = equation("V7-flow").statement
-
-
-@claim(
-    "V7-flow",
-    "the velocities of s and n beside those of all weights of three balanced heads in three directions",
-    method="linear algebra",
-    tolerance=ROUNDOFF,
-    theory=_FLOW,
-    wrong={
-        "s half as fast": _FLOW | {"size": _FLOW["size"] / 2},
-        "curvature doubled": _FLOW | {"direction": _FLOW["direction"].subs(K, 2 * K)},
-    },
-)
-def reduced_merged_flow(formulas) -> float:
-    task, speed, map_speed = _moving_heads()
-    given = (
-        SIZE,
-        UNIT[:, None],
-        task.eigenvalues[:, None] ** 2,
-        np.diag(task.eigenvalues * task.second_moment_eigenvalues),
-    )
-    derived = {part: compile_expression(formulas[part], (s, n, c_vec, K))(*given) for part in ("size", "direction")}
-    turned = (map_speed - speed * UNIT)[:, None]
-    return max(abs(float(np.squeeze(derived["size"])) - speed), float(np.abs(derived["direction"] - turned).max()))
-
-
-VALUES, UNIT = np.array([0.5, -0.3, 0.4]), np.array([2.0, 1.0, 2.0]) / 3
-SIZE = float(VALUES @ VALUES)
-
-
-def _moving_heads() -> tuple[RegressionTask, float, np.ndarray]:
-    """Three balanced heads on B = SIZE diag(UNIT): the task, and the velocities of the size and of the eigenvalues of B by all weights."""
-    task = RegressionTask(eigenvalues=[0.5, 0.3, 0.1], context_length=10)
-    weights = MergedWeights(VALUES, VALUES[:, None, None] * np.diag(UNIT))
-    moved = weights.pull_back(-QuadraticLoss.population(task).gradient(weights.effective_map()) / 2)
-    moving = np.einsum("h,hdd->d", moved.v, weights.U) + np.einsum("h,hdd->d", VALUES, moved.U)
-    return task, 2 * float(VALUES @ moved.v), moving
-
-
-def _behind(change: dict | None = None) -> dict[str, Callable[..., float]]:
-    """The flows of (V7-behind) in the letters of the registry."""
-    letters = {
-        "flow": (r_d, kappa_d, s, gamma, C, q),
-        "kept": (r_d, r_e, kappa_d, kappa_e, s, gamma),
-        "v": (size_root, along, q, gamma),
-        "z": (size_root, mean, gamma),
-    }
-    return {part: compiled("V7-behind", of, part, change) for part, of in letters.items()}
-
-
-@claim(
-    "V7-behind",
-    "how each direction falls behind and how the size and its part along c grow, beside the velocities of all weights of three heads",
-    method="linear algebra",
-    tolerance=ROUNDOFF,
-    theory=_behind(),
-    wrong={
-        "curvature doubled": _behind({q: 2 * q}),
-        "kappa halved": _behind({kappa_d: kappa_d / 2}),
-        "m doubled": _behind({mean: 2 * mean}),
-    },
-)
-def directions_fall_behind(flows) -> float:
-    task, speed, map_speed = _moving_heads()
-    c, kappa = task.eigenvalues**2, task.eigenvalues * task.second_moment_eigenvalues
-    norm, root = float(np.linalg.norm(c)), SIZE**0.5
-    turned = (map_speed - speed * UNIT) / SIZE
-    r, moved = norm * UNIT / c, norm * turned / c
-    part, curvature, mixed = float(c @ UNIT) / norm, float(UNIT @ (kappa * UNIT)), float(c @ (kappa * UNIT)) / norm
-    z, speed_of_root = root * part, speed / (2 * root)
-    errors = [np.abs(flows["flow"](r, kappa, SIZE, norm, part, curvature) - moved).max()]
-    errors.append(flows["kept"](r[0], r[1], kappa[0], kappa[1], SIZE, norm) - (moved[0] / r[0] - moved[1] / r[1]))
-    errors.append(flows["v"](root, z, curvature, norm) - speed_of_root)
-    errors.append(flows["z"](root, root * mixed, norm) - (speed_of_root * part + root * float(c @ turned) / norm))
-    return float(np.abs(errors).max())
-
-
-def _order(change: dict | None = None) -> dict[str, Callable[..., float]]:
-    """The parts of (V2-order)."""
-    letters = {"rate": (lambda_, omega), "map": (lambda_, omega, P_w, N), "drop": (p, P_w, N), "slope": (p, P_w, N)}
-    return {part: compiled("V2-order", of, part, change) for part, of in letters.items()}
-
-
-@claim(
-    "V2-order",
-    "growth of small heads, what is learned and what it pays for three directions: velocities and losses of weights; slopes by differences",
-    method="linear algebra",
-    tolerance=DIFFERENCES,
-    theory=_order(),
-    wrong={
-        "growth by lambda omega": _order() | {"rate": lambda value, size: value * size},
-        "N + 1 for N": _order({N: N + 1}),
-        "omega left out of the map": _order()
-        | {"map": lambda value, size, *given: _order()["map"](value, 1.0, *given)},
-    },
-)
-def growth_and_drops(parts) -> float:
-    omegas = np.array([0.4, 1.1, 2.1])
-    task = RegressionTask(eigenvalues=[0.9, 0.6, 0.3], task_covariance=np.diag(omegas), context_length=7)
-    loss, values = QuadraticLoss.population(task), task.eigenvalues
-    total, errors = float(values @ omegas), []
-    for e, value, size in zip(np.eye(3), values, omegas, strict=True):
-        small = SeparateWeights(np.array([1e-4]), 1e-4 * e[None, None], 1e-4 * e[None, None])
-        moved = small.pull_back(-loss.gradient(small.effective_map()) / 2)
-        level, product = parts["map"](value, size, total, 7), value * size
-        errors.append(moved.v[0] / 1e-8 - parts["rate"](value, size))
-        errors.append(float(e @ loss.force(level * np.outer(e, e)) @ e))
-        errors.append(
-            loss.value(np.zeros((3, 3))) - loss.value(level * np.outer(e, e)) - parts["drop"](product, total, 7)
-        )
-        ahead, back = (parts["drop"](product + step, total, 7) for step in (1e-5, -1e-5))
-        errors.append((ahead - back) / 2e-5 - parts["slope"](product, total, 7))
-    return float(np.abs(errors).max())

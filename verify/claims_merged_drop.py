@@ -16,10 +16,16 @@ from ..numerics.merged_drop import MergedDrop
 from ..numerics.parametrization import vector_field
 from ..numerics.tasks import RegressionTask
 from ..numerics.weights import MergedWeights
+from ..theory.drop_bounds import C, kappa_d, kappa_e, q, r_d, r_e
+from ..theory.drop_bounds import m as mean
+from ..theory.drop_bounds import v as size_root
+from ..theory.drop_bounds import z as along
 from ..theory.equations import equation
-from ..theory.merged_drop import kappa_max, kappa_min
+from ..theory.merged_drop import K, c_vec, kappa_max, kappa_min, n
+from ..theory.reduction import gamma, s
 from .claims import claim
 from .models import ReducedMerged
+from .statements import compiled
 from .tolerances import ORDER, ROUNDOFF, SHARE, SOLVER, TRAINED_HALF, TRAINED_SHARE, TURNING
 from .training import fresh_batches, one_thread, train
 
@@ -313,3 +319,83 @@ def half_trained(bounds) -> float:
     weights = MergedWeights.initialize(WIDE, heads=3, scale=0.01, rng=np.random.default_rng(73))
     earliest, latest = bounds(MergedDrop.of(WIDE), float(np.linalg.norm(effective_start(WIDE, weights))))
     return abs(2 * _trained()[1] / (earliest + latest) - 1)
+
+
+_FLOW = equation("V7-flow").statement
+
+
+@claim(
+    "V7-flow",
+    "the velocities of s and n beside those of all weights of three balanced heads in three directions",
+    method="linear algebra",
+    tolerance=ROUNDOFF,
+    theory=_FLOW,
+    wrong={
+        "s half as fast": _FLOW | {"size": _FLOW["size"] / 2},
+        "curvature doubled": _FLOW | {"direction": _FLOW["direction"].subs(K, 2 * K)},
+    },
+)
+def reduced_merged_flow(formulas) -> float:
+    task, speed, map_speed = _moving_heads()
+    given = (
+        SIZE,
+        UNIT[:, None],
+        task.eigenvalues[:, None] ** 2,
+        np.diag(task.eigenvalues * task.second_moment_eigenvalues),
+    )
+    derived = {part: compile_expression(formulas[part], (s, n, c_vec, K))(*given) for part in ("size", "direction")}
+    turned = (map_speed - speed * UNIT)[:, None]
+    return max(abs(float(np.squeeze(derived["size"])) - speed), float(np.abs(derived["direction"] - turned).max()))
+
+
+VALUES, UNIT = np.array([0.5, -0.3, 0.4]), np.array([2.0, 1.0, 2.0]) / 3
+
+
+SIZE = float(VALUES @ VALUES)
+
+
+def _moving_heads() -> tuple[RegressionTask, float, np.ndarray]:
+    """Three balanced heads on B = SIZE diag(UNIT): the task, and the velocities of the size and of the eigenvalues of B by all weights."""
+    task = RegressionTask(eigenvalues=[0.5, 0.3, 0.1], context_length=10)
+    weights = MergedWeights(VALUES, VALUES[:, None, None] * np.diag(UNIT))
+    moved = weights.pull_back(-QuadraticLoss.population(task).gradient(weights.effective_map()) / 2)
+    moving = np.einsum("h,hdd->d", moved.v, weights.U) + np.einsum("h,hdd->d", VALUES, moved.U)
+    return task, 2 * float(VALUES @ moved.v), moving
+
+
+def _behind(change: dict | None = None) -> dict[str, Callable[..., float]]:
+    """The flows of (V7-behind) in the letters of the registry."""
+    letters = {
+        "flow": (r_d, kappa_d, s, gamma, C, q),
+        "kept": (r_d, r_e, kappa_d, kappa_e, s, gamma),
+        "v": (size_root, along, q, gamma),
+        "z": (size_root, mean, gamma),
+    }
+    return {part: compiled("V7-behind", of, part, change) for part, of in letters.items()}
+
+
+@claim(
+    "V7-behind",
+    "how each direction falls behind and how the size and its part along c grow, beside the velocities of all weights of three heads",
+    method="linear algebra",
+    tolerance=ROUNDOFF,
+    theory=_behind(),
+    wrong={
+        "curvature doubled": _behind({q: 2 * q}),
+        "kappa halved": _behind({kappa_d: kappa_d / 2}),
+        "m doubled": _behind({mean: 2 * mean}),
+    },
+)
+def directions_fall_behind(flows) -> float:
+    task, speed, map_speed = _moving_heads()
+    c, kappa = task.eigenvalues**2, task.eigenvalues * task.second_moment_eigenvalues
+    norm, root = float(np.linalg.norm(c)), SIZE**0.5
+    turned = (map_speed - speed * UNIT) / SIZE
+    r, moved = norm * UNIT / c, norm * turned / c
+    part, curvature, mixed = float(c @ UNIT) / norm, float(UNIT @ (kappa * UNIT)), float(c @ (kappa * UNIT)) / norm
+    z, speed_of_root = root * part, speed / (2 * root)
+    errors = [np.abs(flows["flow"](r, kappa, SIZE, norm, part, curvature) - moved).max()]
+    errors.append(flows["kept"](r[0], r[1], kappa[0], kappa[1], SIZE, norm) - (moved[0] / r[0] - moved[1] / r[1]))
+    errors.append(flows["v"](root, z, curvature, norm) - speed_of_root)
+    errors.append(flows["z"](root, root * mixed, norm) - (speed_of_root * part + root * float(c @ turned) / norm))
+    return float(np.abs(errors).max())

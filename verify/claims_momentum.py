@@ -10,6 +10,7 @@ from scipy.integrate import simpson
 from ..numerics.compile import compile_expression
 from ..numerics.landscape import merged_fixed_points, separate_fixed_point
 from ..numerics.losses import QuadraticLoss
+from ..numerics.moments import SampleMoments
 from ..numerics.momentum import MassiveTrajectory, flow_with_mass, heavy_ball
 from ..numerics.parametrization import Parametrization, vector_field
 from ..numerics.tasks import RegressionTask
@@ -100,7 +101,11 @@ def order_at_fixed_mass(flow) -> float:
 )
 def trained_with_momentum(flow) -> float:
     X, y = draw_sequences(TASK, 200, torch.Generator().manual_seed(12))
-    loss, weights, worst = QuadraticLoss.empirical([(X.mT.numpy(), y.numpy())]), random_start(), 0.0
+    loss, weights, worst = (
+        SampleMoments.from_batches([(X.mT.numpy(), y.numpy())], context="mean").reduced().loss(),
+        random_start(),
+        0.0,
+    )
     for momentum, step in ((0.9, 0.05), (0.99, 0.002)):
         count = round(150 * (1 - momentum) / (2 * step))
         run = train(

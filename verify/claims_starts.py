@@ -10,10 +10,10 @@ from scipy.optimize import brentq
 from ..numerics.flow import gradient_flow
 from ..numerics.losses import QuadraticLoss
 from ..numerics.parametrization import Parametrization
-from ..numerics.reduced import WhiteReduction
 from ..numerics.tasks import RegressionTask
 from ..numerics.trajectory import Trajectory
 from ..numerics.weights import MergedWeights, SeparateWeights
+from ..numerics.white import WhiteReduction
 from . import predictions
 from .claims import claim
 from .claims_drop import early_solution

@@ -14,7 +14,8 @@ from . import predictions
 from .claims import claim
 from .claims_merged import balanced_white_weights, white_task
 from .data import draw_sequences
-from .experiments import DEFAULT, flow, plateaus, suspicion, trained_plateaus, training
+from .diagnosis import suspicion
+from .experiments import DEFAULT, flow, plateaus, trained_plateaus, training
 from .models import ConvolutionalNetwork, ReducedMerged, ReducedSeparate, TwoLayerNetwork
 from .tolerances import (
     COUNT,

@@ -10,15 +10,15 @@ from jaxtyping import Float
 from ..numerics.losses import QuadraticLoss
 from ..numerics.tasks import RegressionTask
 from ..numerics.weights import SeparateWeights
-from ..theory.notation import Lambda, M, N
+from ..theory.notation import Lambda, M, N, lambda_
 from ..theory.population import Sigma_w
-from ..theory.task_covariance import C, P_w, S_w, p, root
+from ..theory.task_covariance import C, P_w, S_w, omega, p, root
 from ..theory.whitened import A_w, B_w, c_any
 from .claims import claim
 from .claims_variations import features
 from .models import ReducedSeparate
 from .statements import compiled
-from .tolerances import ROUNDOFF, SAMPLING, TRAINED_END, TRAINED_REST
+from .tolerances import DIFFERENCES, ROUNDOFF, SAMPLING, TRAINED_END, TRAINED_REST
 from .trained_networks import effective_map, measured, plateau_maps, trained_network
 from .training import fresh_batches, train
 from .variations import OBLIQUE
@@ -286,3 +286,41 @@ def networks_rest_on_a_congruence(formulas) -> float:
                 minimum = formulas["minimum"](CROSSED, B)
                 worst = max(worst, np.linalg.norm(B - minimum) / np.linalg.norm(minimum))
     return float(worst)
+
+
+def _order(change: dict | None = None) -> dict[str, Callable[..., float]]:
+    """The parts of (V2-order)."""
+    letters = {"rate": (lambda_, omega), "map": (lambda_, omega, P_w, N), "drop": (p, P_w, N), "slope": (p, P_w, N)}
+    return {part: compiled("V2-order", of, part, change) for part, of in letters.items()}
+
+
+@claim(
+    "V2-order",
+    "growth of small heads, what is learned and what it pays for three directions: velocities and losses of weights; slopes by differences",
+    method="linear algebra",
+    tolerance=DIFFERENCES,
+    theory=_order(),
+    wrong={
+        "growth by lambda omega": _order() | {"rate": lambda value, size: value * size},
+        "N + 1 for N": _order({N: N + 1}),
+        "omega left out of the map": _order()
+        | {"map": lambda value, size, *given: _order()["map"](value, 1.0, *given)},
+    },
+)
+def growth_and_drops(parts) -> float:
+    omegas = np.array([0.4, 1.1, 2.1])
+    task = RegressionTask(eigenvalues=[0.9, 0.6, 0.3], task_covariance=np.diag(omegas), context_length=7)
+    loss, values = QuadraticLoss.population(task), task.eigenvalues
+    total, errors = float(values @ omegas), []
+    for e, value, size in zip(np.eye(3), values, omegas, strict=True):
+        small = SeparateWeights(np.array([1e-4]), 1e-4 * e[None, None], 1e-4 * e[None, None])
+        moved = small.pull_back(-loss.gradient(small.effective_map()) / 2)
+        level, product = parts["map"](value, size, total, 7), value * size
+        errors.append(moved.v[0] / 1e-8 - parts["rate"](value, size))
+        errors.append(float(e @ loss.force(level * np.outer(e, e)) @ e))
+        errors.append(
+            loss.value(np.zeros((3, 3))) - loss.value(level * np.outer(e, e)) - parts["drop"](product, total, 7)
+        )
+        ahead, back = (parts["drop"](product + step, total, 7) for step in (1e-5, -1e-5))
+        errors.append((ahead - back) / 2e-5 - parts["slope"](product, total, 7))
+    return float(np.abs(errors).max())

@@ -15,7 +15,7 @@ from .parser import build
 if TYPE_CHECKING:
     from ..numerics.replay import ReplayResult
     from ..theory import TracePolynomial
-    from ..theory.equations import Equation
+    from ..theory.registry import Equation
     from .check import Evidence, Subject
     from .official import Retrained
 

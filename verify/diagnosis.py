@@ -21,8 +21,8 @@ from ..numerics.losses import QuadraticLoss, TwoSided
 from ..numerics.parametrization import vector_field
 from ..numerics.weights import SeparateWeights
 from .data import draw_sequences
-from .experiments import descended, followed
-from .setting import Setting
+from .experiments import descended, followed, sgd_noise, trained_loss, training
+from .setting import DEFAULT, Setting
 
 Curve = Float[np.ndarray, " T"]
 WINDOW = 40.0  # time scales and initial scales are looked for within this factor
@@ -240,3 +240,8 @@ def _single_precision(loss: QuadraticLoss, w: SeparateWeights, setting: Setting,
         done = step
         values.append(np.float32(loss.value(w.unflatten(state.astype(float)).effective_map())))
     return 2 * eta / (1 - setting.momentum) * kept, np.array(values, dtype=float)
+
+
+def suspicion(setting: Setting = DEFAULT) -> Diagnosis:
+    """What may have gone wrong in the training, if its loss is not that of the flow."""
+    return diagnose(training(setting).times, trained_loss(setting), setting, noise=sgd_noise(setting))

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -19,10 +18,6 @@ from .data import draw_sequences
 from .models import MergedAttention, ReducedSeparate, SeparateAttention
 from .setting import DEFAULT, Setting
 from .training import TrainingRun, fresh_batches, train
-
-if TYPE_CHECKING:
-    from .diagnosis import Diagnosis
-
 
 # How far the loss of SGD may lie from the flow's, in units of the initial loss, root mean square over time: mini-batches shift
 # drops by some parts in a hundred of their time.
@@ -171,10 +166,3 @@ def softmax_training(kind: str, steps: int = 4000) -> tuple[np.ndarray, np.ndarr
         with torch.no_grad():
             losses.append(float((network(X) - y).square().mean()))
     return run.times / (2 * rate), np.array(losses)
-
-
-def suspicion(setting: Setting = DEFAULT) -> "Diagnosis":
-    """What may have gone wrong in the training, if its loss is not that of the flow."""
-    from .diagnosis import diagnose  # which builds on this module
-
-    return diagnose(training(setting).times, trained_loss(setting), setting, noise=sgd_noise(setting))

@@ -3,8 +3,9 @@
 import numpy as np
 
 from ..numerics.descent import gradient_descent
-from ..numerics.discrete import later_separate_drop, modified_flow
+from ..numerics.discrete import later_separate_drop
 from ..numerics.flow import gradient_flow
+from ..numerics.modified_flow import modified_flow
 from ..numerics.momentum import heavy_ball
 from .claims_discrete import LOSS, TASK, half_time, head, random_start
 from .figures import Drawing, canvas, figure

@@ -3,9 +3,9 @@
 import numpy as np
 
 from ..numerics.compile import compile_expression
-from ..numerics.discrete import modified_flow
 from ..numerics.flow import gradient_flow
 from ..numerics.losses import QuadraticLoss
+from ..numerics.modified_flow import modified_flow
 from ..numerics.momentum import flow_with_mass, heavy_ball, heavy_ball_flow
 from ..numerics.tasks import RegressionTask
 from ..numerics.weights import SeparateWeights

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from ..numerics.discrete import largest_stable_step
 from ..numerics.integration import FlowError
 from ..numerics.landscape import merged_fixed_points, separate_fixed_point, separate_fixed_points
 from ..numerics.momentum import heavy_ball
+from ..numerics.stable_steps import largest_stable_step
 from .claims_discrete import LOSS, TASK, measured_stable_step
 from .figures import Drawing, canvas, figure
 from .style import BLUE, GREEN, ORANGE, PURPLE, Theme

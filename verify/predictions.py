@@ -12,8 +12,9 @@ import numpy as np
 from jaxtyping import Float
 
 from ..numerics.compile import compile_expression
-from ..numerics.reduced import WhiteReduction, formula
+from ..numerics.reduced import formula
 from ..numerics.tasks import RegressionTask
+from ..numerics.white import WhiteReduction
 from ..theory import notation
 from ..theory.algorithms import level
 from ..theory.equations import equation

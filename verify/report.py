@@ -9,8 +9,8 @@ from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from ..theory.equations import Equation
 from ..theory.latex import formula_latex, formula_text
+from ..theory.registry import Equation
 from .check import Entry, Evidence
 from .claims import Claim
 from .figures import rendered

@@ -1,6 +1,7 @@
 """One experiment on separate attention as a few numbers: what the command line, a sweep's file and the figures describe alike."""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
@@ -165,3 +166,8 @@ def _symmetric(matrix: np.ndarray) -> np.ndarray:
 
 # Four plateaus of clearly different lengths, short enough to train in some seconds.
 DEFAULT = Setting()
+
+
+def equally_likely(lengths: list[int] | range) -> tuple[tuple[int, float], ...]:
+    """Each length with the same probability, as often as it is listed."""
+    return tuple((n, times / len(lengths)) for n, times in Counter(lengths).items())

@@ -2,7 +2,6 @@
 
 import argparse
 import re
-from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +35,8 @@ def rows(text: str) -> tuple[tuple[float, ...], ...]:
 
 def lengths(text: str) -> tuple[tuple[int, float], ...]:
     """Context lengths, each as likely as it is often listed (8,16 or 1-31) or with its probability (8:0.25,16:0.75)."""
+    from .setting import equally_likely  # which loads NumPy
+
     parts = [re.fullmatch(r"(\d+)(?:-(\d+)|:([0-9.eE+-]+))?", part.strip()) for part in text.split(",")]
     named = [part for part in parts if part]
     weighed = [part for part in named if part[3]]
@@ -47,11 +48,6 @@ def lengths(text: str) -> tuple[tuple[int, float], ...]:
     if not listed:
         raise argparse.ArgumentTypeError(f"needs ranges that rise, such as 1-31, got {text!r}")
     return equally_likely(listed)
-
-
-def equally_likely(lengths: list[int] | range) -> tuple[tuple[int, float], ...]:
-    """Each length with the same probability, as often as it is listed."""
-    return tuple((n, times / len(lengths)) for n, times in Counter(lengths).items())
 
 
 def add_setting(parser: argparse.ArgumentParser, *, training: bool) -> None:

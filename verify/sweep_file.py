@@ -32,8 +32,7 @@ from typing import Any
 import numpy as np
 
 from ..numerics.tasks import GAINS
-from .setting import DEFAULT, Covariance, Setting, token_law
-from .setting_options import equally_likely
+from .setting import DEFAULT, Covariance, Setting, equally_likely, token_law
 
 METHODS = ("flow", "descent", "training")
 

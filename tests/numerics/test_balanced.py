@@ -5,7 +5,7 @@ import pytest
 from iclflow.numerics import MergedWeights, QuadraticLoss, RegressionTask, gradient_flow
 from iclflow.numerics.balanced import balanced_curve, effective_start, predict_merged_curve
 from iclflow.numerics.compile import compile_expression
-from iclflow.numerics.reduced import WhiteReduction
+from iclflow.numerics.white import WhiteReduction
 from iclflow.theory import reduction
 
 TASK = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)

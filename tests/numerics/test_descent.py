@@ -10,6 +10,7 @@ from iclflow.numerics import (
     MergedWeights,
     QuadraticLoss,
     RegressionTask,
+    SampleMoments,
     SeparateWeights,
     gradient_descent,
     gradient_flow,
@@ -48,7 +49,7 @@ def test_constant_listed_and_computed_steps_agree():
 def unreduced_case():
     rng = np.random.default_rng(1)
     weights = FullSeparateWeights.initialize(TASK, heads=5, scale=0.5, rng=rng)
-    return QuadraticLoss.empirical(moments.sequences(TASK, 200, rng), unreduced=True), weights
+    return SampleMoments.from_batches(moments.sequences(TASK, 200, rng), context="mean").loss(), weights
 
 
 def merged_case():

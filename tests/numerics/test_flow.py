@@ -12,6 +12,7 @@ from iclflow.numerics import (
     MergedWeights,
     QuadraticLoss,
     RegressionTask,
+    SampleMoments,
     SeparateWeights,
     TwoLayerNetwork,
     gradient_flow,
@@ -119,7 +120,7 @@ def family_case(name):
     if weights.effective_map().ndim == 2:
         return LOSS, weights
     data = moments.sequences(TASK, 400, rng)
-    return QuadraticLoss.empirical(data, unreduced=True), weights
+    return SampleMoments.from_batches(data, context="mean").loss(), weights
 
 
 @pytest.mark.parametrize("name", FAMILIES)

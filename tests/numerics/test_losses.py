@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from iclflow.numerics import QuadraticLoss, RegressionTask, moments
+from iclflow.numerics import QuadraticLoss, RegressionTask, SampleMoments, moments
 
 COVARIANCE = [[0.5, 0.1, 0.0], [0.1, 0.4, -0.1], [0.0, -0.1, 0.2]]
 
@@ -34,10 +34,11 @@ def test_empirical_loss_is_its_definition_exactly_and_in_any_batches():
     rng = np.random.default_rng(0)
     task = RegressionTask(covariance=COVARIANCE, context_length=5)
     tokens, target = sequences(task, 300, rng)
-    loss = QuadraticLoss.empirical([(tokens, target)])
+    loss = SampleMoments.from_batches([(tokens, target)], context="mean").reduced().loss()
     B = rng.normal(size=(3, 3))
     assert loss.value(B) == pytest.approx(squared_errors(B, tokens, target).mean(), rel=1e-12)
-    parts = QuadraticLoss.empirical((tokens[a : a + 70], target[a : a + 70]) for a in range(0, 300, 70))
+    batches = ((tokens[a : a + 70], target[a : a + 70]) for a in range(0, 300, 70))
+    parts = SampleMoments.from_batches(batches, context="mean").reduced().loss()
     assert parts.value(B) == pytest.approx(loss.value(B), rel=1e-12)
 
 
@@ -48,7 +49,7 @@ def test_unreduced_loss_is_equation_7_on_the_prompt_matrix():
     B = rng.normal(size=(4, 4, 3))
     gram = tokens.transpose(0, 2, 1) @ tokens / 5
     outputs = np.einsum("abc,pab,pc->p", B, gram, tokens[:, -1, :-1])
-    loss = QuadraticLoss.empirical([(tokens, target)], unreduced=True)
+    loss = SampleMoments.from_batches([(tokens, target)], context="mean").loss()
     assert loss.value(B) == pytest.approx(((target - outputs) ** 2).mean(), rel=1e-12)
 
 
@@ -60,7 +61,9 @@ def test_empirical_tends_to_population_at_order_one_half():
 
     def error(count):
         def one():
-            return QuadraticLoss.empirical([sequences(task, count, rng)]).gradient(B) - population.gradient(B)
+            return SampleMoments.from_batches([sequences(task, count, rng)], context="mean").reduced().loss().gradient(
+                B
+            ) - population.gradient(B)
 
         return np.sqrt(np.mean([np.sum(one() ** 2) for _ in range(12)]))
 
@@ -90,7 +93,11 @@ def test_gradient_force_and_value_agree(kind):
     ("call", "error", "message"),
     [
         (lambda: QuadraticLoss.population(3), TypeError, "task must be a RegressionTask, got 3"),
-        (lambda: QuadraticLoss.empirical([]), ValueError, "at least one sequence, got none"),
+        (
+            lambda: SampleMoments.from_batches([], context="mean").reduced().loss(),
+            ValueError,
+            "at least one sequence, got none",
+        ),
         (
             lambda: QuadraticLoss.from_moments(second=np.eye(3), cross=np.ones((2, 2)), square=1.0),
             ValueError,

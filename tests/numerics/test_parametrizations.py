@@ -10,6 +10,7 @@ from iclflow.numerics import (
     MergedWeights,
     QuadraticLoss,
     RegressionTask,
+    SampleMoments,
     SeparateWeights,
     TwoLayerNetwork,
     moments,
@@ -20,8 +21,8 @@ D, N = 3, 5
 TASK = RegressionTask(covariance=[[0.5, 0.1, 0.0], [0.1, 0.4, -0.1], [0.0, -0.1, 0.2]], context_length=N)
 TOKENS, TARGET = next(iter(moments.sequences(TASK, 40, np.random.default_rng(7), batch_size=40)))
 POPULATION = QuadraticLoss.population(TASK)
-REDUCED = QuadraticLoss.empirical([(TOKENS, TARGET)])
-UNREDUCED = QuadraticLoss.empirical([(TOKENS, TARGET)], unreduced=True)
+REDUCED = SampleMoments.from_batches([(TOKENS, TARGET)], context="mean").reduced().loss()
+UNREDUCED = SampleMoments.from_batches([(TOKENS, TARGET)], context="mean").loss()
 
 MAKERS = {
     "merged": lambda rng: MergedWeights.initialize(TASK, heads=2, scale=1.5, rng=rng),

@@ -18,7 +18,8 @@ from iclflow.numerics.precision import (
     sigma,
     time_between,
 )
-from iclflow.numerics.reduced import ScalarReduction, WhiteReduction
+from iclflow.numerics.reduced import ScalarReduction
+from iclflow.numerics.white import WhiteReduction
 
 TASK = ExactTask(["0.4", "0.3", "0.2", "0.1"], 31)
 FLOATS = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)

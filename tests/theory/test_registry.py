@@ -5,9 +5,10 @@ from re import match
 
 import pytest
 from iclflow.theory.derivation import Derivation, Step
-from iclflow.theory.equations import KINDS, define, equation, equations, search
+from iclflow.theory.equations import equation, equations, search
 from iclflow.theory.exact import equal
 from iclflow.theory.notation import D, H, Lambda, M, N, lambda_
+from iclflow.theory.registry import KINDS, define
 from sympy import Symbol, ZeroMatrix, sqrt
 
 

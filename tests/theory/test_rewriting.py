@@ -3,8 +3,9 @@
 import pytest
 from iclflow.theory.calculus import substitute
 from iclflow.theory.entrywise import explicit
+from iclflow.theory.index_sums import sum_over
 from iclflow.theory.notation import D, H, Lambda, Lambda_hat, M, N, lambda_, matrix, symmetric_matrix, vector
-from iclflow.theory.rewriting import block_product, block_transpose, rewrite, sum_over
+from iclflow.theory.rewriting import block_product, block_transpose, rewrite
 from iclflow.theory.trace_algebra import TracePolynomial
 from sympy import BlockMatrix, Identity, Matrix, Trace, ZeroMatrix, eye
 

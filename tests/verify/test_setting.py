@@ -7,8 +7,8 @@ import pytest
 from iclflow.numerics import RademacherTokens, RegressionTask, SphereTokens, StudentTokens
 from iclflow.numerics.tasks import GAINS
 from iclflow.verify.parser import build
-from iclflow.verify.setting import TOKEN_LAWS, Setting
-from iclflow.verify.setting_options import CONTEXT_GAINS, as_options, equally_likely, setting_of
+from iclflow.verify.setting import TOKEN_LAWS, Setting, equally_likely
+from iclflow.verify.setting_options import CONTEXT_GAINS, as_options, setting_of
 from iclflow.verify.setting_options import TOKEN_LAWS as OFFERED
 
 MATRIX = ((1.0, 0.5, 0.0, 0.0), (0.5, 1.5, 0.0, 0.0), (0.0, 0.0, 2.0, -0.25), (0.0, 0.0, -0.25, 1.0))

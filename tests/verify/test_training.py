@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from iclflow.numerics.descent import gradient_descent
-from iclflow.numerics.losses import QuadraticLoss
+from iclflow.numerics.moments import SampleMoments
 from iclflow.numerics.tasks import RegressionTask
 from iclflow.numerics.weights import MergedWeights, SeparateWeights
 from iclflow.verify.data import draw_sequences
@@ -40,7 +40,7 @@ def test_full_batch_training_is_descent_on_the_sample_moments():
     """Attention that reads X, and descent that knows only the moments of the set, take the same 200 steps."""
     X, y = batch(count=300)
     run = train(ReducedSeparate(start()), fixed_set((X, y)), steps=200, learning_rate=0.1)
-    loss = QuadraticLoss.empirical([(X.mT.numpy(), y.numpy())])
+    loss = SampleMoments.from_batches([(X.mT.numpy(), y.numpy())], context="mean").reduced().loss()
     descent = gradient_descent(loss, start(), steps=200, learning_rate=0.1)
     assert np.allclose(run.times, descent.times, rtol=1e-12)
     assert np.allclose(run.batch_loss, descent.loss, rtol=1e-10)
