@@ -23,11 +23,11 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from iclflow.numerics.ensemble import Ensemble
-from iclflow.numerics.moments import SampleMoments
-from iclflow.numerics.plateaus import find_plateaus
-from iclflow.numerics.tasks import RegressionTask
-from iclflow.numerics.weights import SeparateWeights
+from iclflow.numerics.dynamics.plateaus import find_plateaus
+from iclflow.numerics.parametrizations.attention import SeparateWeights
+from iclflow.numerics.replay.ensemble import Ensemble
+from iclflow.numerics.tasks.regression import RegressionTask
+from iclflow.numerics.tasks.sample_moments import SampleMoments
 
 DIMENSION, CONTEXT, HEADS, SEQUENCES, STEPS = 8, 31, 9, 80_000, 20_001
 RANKS = range(1, DIMENSION + 1)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 from iclflow.numerics import QuadraticLoss, RegressionTask, SeparateWeights, gradient_flow
-from iclflow.numerics.parametrization import vector_field
+from iclflow.numerics.parametrizations.base import vector_field
 from scipy.integrate import solve_ivp
 
 TASK = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)

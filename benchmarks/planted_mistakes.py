@@ -9,8 +9,8 @@ import sys
 import time
 from collections.abc import Iterator
 
-from iclflow.verify.claims import Check, load
-from iclflow.verify.training import one_thread
+from iclflow.verify.claims.book import Check, load
+from iclflow.verify.training.descent import one_thread
 
 
 def misses(check: Check) -> Iterator[str]:

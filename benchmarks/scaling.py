@@ -13,7 +13,7 @@ import timeit
 
 import numpy as np
 from iclflow.numerics import QuadraticLoss, RegressionTask, SeparateWeights
-from iclflow.numerics.parametrization import vector_field
+from iclflow.numerics.parametrizations.base import vector_field
 
 
 def seconds(call, *, budget: float = 0.3) -> float:

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from iclflow.verify.experiments import DEFAULT
-from iclflow.verify.models import ReducedSeparate
-from iclflow.verify.training import TrainingRun, fresh_batches, train
+from iclflow.verify.experiments.staircase import DEFAULT
+from iclflow.verify.training.descent import TrainingRun, fresh_batches, train
+from iclflow.verify.training.modules import ReducedSeparate
 
 TIMED_ALONE = 6
 

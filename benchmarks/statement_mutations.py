@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 import sympy
+from iclflow.theory.algebra.polynomial import TracePolynomial
+from iclflow.theory.calculus.equality import equal
+from iclflow.theory.derivations.registry import Equation
 from iclflow.theory.equations import equations
-from iclflow.theory.exact import equal
 from iclflow.theory.notation import Lambda, Lambda_hat, M, N, beta, w, x_q
-from iclflow.theory.registry import Equation
-from iclflow.theory.trace_algebra import TracePolynomial
 from random_points import SIZES, CannotEvaluateError, same_numbers
 from sympy import MatrixBase, MatrixExpr, MatrixSymbol, Symbol, Trace
 from sympy.matrices.expressions import BlockMatrix, Identity, Inverse, MatAdd, MatMul, MatPow, Transpose, ZeroMatrix

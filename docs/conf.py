@@ -8,7 +8,7 @@ from importlib.metadata import version as installed
 from pathlib import Path
 
 from docutils import nodes
-from iclflow.verify.mathml import mathml
+from iclflow.verify.evidence.mathml import mathml
 from sphinx.util import logging
 
 HERE = Path(__file__).parent

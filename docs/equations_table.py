@@ -9,10 +9,10 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+from iclflow.theory.derivations.registry import Equation
 from iclflow.theory.equations import equations
-from iclflow.theory.prose import prose_markdown
-from iclflow.theory.registry import Equation
-from iclflow.verify import claims
+from iclflow.theory.typesetting.sentences import prose_markdown
+from iclflow.verify.claims import book
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "equations.md"
@@ -34,7 +34,7 @@ def table() -> str:
     """The page, from the registry, the tests and the book of claims as they are."""
     tests = _tests()
     by_equation = defaultdict(list)
-    for check in claims.load().checks.values():
+    for check in book.load().checks.values():
         by_equation[check.equation].append(check.name)
     entries = equations()
     rows = []
@@ -55,8 +55,8 @@ def table() -> str:
 
 
 def _module(entry: Equation) -> str:
-    """The module of the derivation, or of the definition."""
-    return (entry.derivation or entry.typed).__module__.rpartition(".")[2]
+    """The path of the module of the derivation, or of the definition, below theory/."""
+    return (entry.derivation or entry.typed).__module__.removeprefix("iclflow.theory.").replace(".", "/")
 
 
 def _tests() -> dict[str, str]:

@@ -36,10 +36,10 @@ from iclflow.numerics import (
     separate_fixed_point,
     spread_of_drops,
 )
-from iclflow.numerics.momentum import heavy_ball_mass
+from iclflow.numerics.dynamics.momentum import heavy_ball_mass
 from iclflow.theory.equations import equation
-from iclflow.verify.figures import canvas, draw
-from iclflow.verify.style import LOSS, SERIES, TIME, themed
+from iclflow.verify.figures.gallery import canvas, draw
+from iclflow.verify.figures.style import LOSS, SERIES, TIME, themed
 
 # %% [markdown]
 # ## How large may a step be?

@@ -37,8 +37,8 @@ from iclflow.theory.notation import (
     x_q,
     y_q,
 )
-from iclflow.verify.figures import canvas
-from iclflow.verify.style import themed
+from iclflow.verify.figures.gallery import canvas
+from iclflow.verify.figures.style import themed
 
 # %% [markdown]
 # ## Expectations of words

@@ -32,8 +32,8 @@ from iclflow.numerics import (
     merged_fixed_points,
 )
 from iclflow.theory.equations import equation
-from iclflow.verify.figures import canvas
-from iclflow.verify.style import LOSS, SERIES, TIME, themed
+from iclflow.verify.figures.gallery import canvas
+from iclflow.verify.figures.style import LOSS, SERIES, TIME, themed
 
 # %% [markdown]
 # ## The flow, and where it rests

@@ -31,8 +31,8 @@ from iclflow.numerics import (
     separate_fixed_point,
 )
 from iclflow.theory.equations import equation
-from iclflow.verify.figures import canvas, theory_levels
-from iclflow.verify.style import LOSS, SERIES, TIME, themed
+from iclflow.verify.figures.gallery import canvas, theory_levels
+from iclflow.verify.figures.style import LOSS, SERIES, TIME, themed
 
 # %% [markdown]
 # ## Why

@@ -32,8 +32,8 @@ from iclflow.numerics import (
     sequences,
 )
 from iclflow.theory.equations import equation
-from iclflow.verify.figures import canvas
-from iclflow.verify.style import SERIES, TIME, themed
+from iclflow.verify.figures.gallery import canvas
+from iclflow.verify.figures.style import SERIES, TIME, themed
 
 # %% [markdown]
 # ## At the end: regression with a fixed matrix

@@ -27,11 +27,11 @@ from pathlib import Path
 
 import numpy as np
 from iclflow.numerics import SampleMoments
-from iclflow.numerics.ensemble import Ensemble
-from iclflow.numerics.moments import gram_index
+from iclflow.numerics.replay.ensemble import Ensemble
+from iclflow.numerics.tasks.sample_moments import gram_index
 from iclflow.theory.equations import equation
-from iclflow.verify.figures import canvas
-from iclflow.verify.style import LOSS, themed
+from iclflow.verify.figures.gallery import canvas
+from iclflow.verify.figures.style import LOSS, themed
 
 # %% [markdown]
 # ## Which feature

@@ -31,12 +31,12 @@ from iclflow.numerics import (
     predict_curve,
     sequences,
 )
-from iclflow.numerics.model_flow import integrate
+from iclflow.numerics.own_model.flow import integrate
 from iclflow.theory.equations import equation
 from iclflow.theory.model import Model
 from iclflow.theory.notation import D, Lambda_hat, beta, matrix, x_q
-from iclflow.verify.figures import canvas
-from iclflow.verify.style import BLUES, LOSS, SERIES, TIME, themed
+from iclflow.verify.figures.gallery import canvas
+from iclflow.verify.figures.style import BLUES, LOSS, SERIES, TIME, themed
 
 # %% [markdown]
 # ## A model from its prediction

@@ -28,8 +28,8 @@ from iclflow.numerics import (
     gradient_flow,
 )
 from iclflow.theory.equations import equation
-from iclflow.verify.figures import canvas
-from iclflow.verify.style import SERIES, TIME, themed
+from iclflow.verify.figures.gallery import canvas
+from iclflow.verify.figures.style import SERIES, TIME, themed
 
 # %% [markdown]
 # ## What moves the zero blocks

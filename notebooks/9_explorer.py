@@ -24,8 +24,8 @@
 # %matplotlib inline
 import numpy as np
 from iclflow.theory.equations import equation
-from iclflow.verify.exploration import Exploration, explored
-from iclflow.verify.figures_explorer import panels, panels_of
+from iclflow.verify.explorer.picture import panels, panels_of
+from iclflow.verify.explorer.run import Exploration, explored
 from ipywidgets import (
     Checkbox,
     FloatLogSlider,

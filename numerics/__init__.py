@@ -1,20 +1,18 @@
 """Numbers: tasks, weights, losses, gradient flow and descent, reduced dynamics, fixed points, replay of training runs.
 
-Not imported here: ``iclflow.numerics.precision`` (50 digits and enclosures), ``iclflow.numerics.results`` (xarray datasets).
+Not imported here: ``iclflow.numerics.reductions.precision`` (50 digits and enclosures) and
+``iclflow.numerics.dynamics.storage`` (xarray datasets).
 """
 
-from .balanced import BalancedCurve, balanced_curve, effective_start, predict_merged_curve
-from .blocks import FullMergedWeights, FullSeparateWeights
-from .compile import compile_expression
-from .descent import gradient_descent
-from .discrete import noisy_drop
-from .drop_noise import DropSpread, spread_of_drops
-from .ensemble import Ensemble
-from .five_weights import FiveWeights
-from .flow import gradient_flow
-from .integration import FlowError
-from .inweight import MixedTask
-from .landscape import (
+from .compilation.expressions import compile_expression
+from .dynamics.descent import gradient_descent
+from .dynamics.flow import gradient_flow
+from .dynamics.modified_flow import modified_flow
+from .dynamics.momentum import MassiveTrajectory, flow_with_mass, heavy_ball, heavy_ball_flow
+from .dynamics.plateaus import Plateaus, find_plateaus, read_curve
+from .dynamics.solver import FlowError
+from .dynamics.trajectory import Statistics, Trajectory
+from .landscape.fixed_points import (
     FixedPoint,
     fixed_point_sets,
     merged_fixed_points,
@@ -22,14 +20,27 @@ from .landscape import (
     separate_fixed_point,
     separate_fixed_points,
 )
-from .losses import QuadraticLoss
-from .merged_drop import MergedDrop
-from .model_flow import ModelTrajectory, integrate
-from .modified_flow import modified_flow
-from .moments import SampleMoments, sequences
-from .momentum import MassiveTrajectory, flow_with_mass, heavy_ball, heavy_ball_flow
-from .networks import ConvolutionalNetwork, TwoLayerNetwork
-from .optimality import (
+from .landscape.learning_order import Visit, order_of_learning
+from .landscape.stable_steps import largest_stable_step
+from .own_model.flow import ModelTrajectory, integrate
+from .parametrizations.attention import MergedWeights, SeparateWeights
+from .parametrizations.base import Parametrization
+from .parametrizations.full_attention import FullMergedWeights, FullSeparateWeights
+from .parametrizations.networks import ConvolutionalNetwork, TwoLayerNetwork
+from .reductions.curve import CurvePrediction, predict_curve
+from .reductions.drop_delays import noisy_drop
+from .reductions.drop_noise import DropSpread, spread_of_drops
+from .reductions.five_weights import FiveWeights
+from .reductions.merged_curve import BalancedCurve, balanced_curve, effective_start, predict_merged_curve
+from .reductions.merged_drop import MergedDrop
+from .reductions.scalar import ScalarReduction
+from .reductions.waiting_head import SilentHead
+from .reductions.white import WhiteReduction
+from .replay.ensemble import Ensemble
+from .tasks.losses import QuadraticLoss
+from .tasks.mixed_task import MixedTask
+from .tasks.regression import RegressionTask
+from .tasks.risks import (
     SampledRisk,
     bayes_bounds,
     crossover_length,
@@ -38,18 +49,8 @@ from .optimality import (
     risk_limits,
     sampled_risks,
 )
-from .order import Visit, order_of_learning
-from .parametrization import Parametrization
-from .plateaus import Plateaus, find_plateaus, read_curve
-from .prediction import CurvePrediction, predict_curve
-from .reduced import ScalarReduction
-from .silent import SilentHead
-from .stable_steps import largest_stable_step
-from .tasks import RegressionTask
-from .token_laws import GaussianTokens, RademacherTokens, SphereTokens, StudentTokens
-from .trajectory import Statistics, Trajectory
-from .weights import MergedWeights, SeparateWeights
-from .white import WhiteReduction
+from .tasks.sample_moments import SampleMoments, sequences
+from .tasks.token_laws import GaussianTokens, RademacherTokens, SphereTokens, StudentTokens
 
 __all__ = [
     # The problem: a task, its loss, weights that make the effective map

@@ -8,8 +8,8 @@ import shlex
 from pathlib import Path
 
 import pytest
-from iclflow.verify.cli import main
-from iclflow.verify.parser import build
+from iclflow.verify.cli.main import main
+from iclflow.verify.cli.parser import build
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -38,9 +38,9 @@ def test_the_version_is_the_same_everywhere():
 
 def test_every_folder_with_modules_is_a_declared_package():
     folders = {path.parent.relative_to(ROOT).as_posix() for name in PACKAGES for path in (ROOT / name).rglob("*.py")}
-    declared = PROJECT["tool"]["setuptools"]["package-dir"]
-    assert set(declared.values()) == folders
-    assert set(PROJECT["tool"]["setuptools"]["packages"]) == set(declared)
+    setuptools = PROJECT["tool"]["setuptools"]
+    assert set(setuptools["packages"]) == {"iclflow." + folder.replace("/", ".") for folder in folders}
+    assert set(setuptools["package-dir"]) == {f"iclflow.{name}" for name in PACKAGES}
 
 
 def test_the_metadata_are_complete():
@@ -48,7 +48,7 @@ def test_the_metadata_are_complete():
     for field in ("Summary", "License-Expression", "Requires-Python", "Description-Content-Type", "Keywords", "Author"):
         assert found[field], field
     (command,) = (entry for entry in entry_points(group="console_scripts") if entry.name == "iclflow")
-    assert command.load().__module__ == "iclflow.verify.cli"
+    assert command.load().__module__ == "iclflow.verify.cli.main"
 
 
 @pytest.mark.slow  # builds in an environment of its own, which takes some ten seconds and needs a package index

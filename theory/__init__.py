@@ -1,14 +1,14 @@
 """Symbols and derivations: the paper's formulas, computed from its definitions."""
 
-from .calculus import collect, substitute
-from .derivatives import derivative, gradient, hessian_form
-from .entrywise import explicit
+from .algebra.polynomial import TracePolynomial
+from .calculus.derivatives import derivative, gradient, hessian_form
+from .calculus.entrywise import explicit
+from .calculus.substitution import collect, substitute
+from .derivations.registry import Equation
 from .equations import equation, search
-from .laws import Fixed, Gaussian, Mixture, SampleCovariance
+from .expectation.laws import Fixed, Gaussian, Mixture, SampleCovariance
+from .expectation.moments import expect
 from .model import Model
-from .moments import expect
-from .registry import Equation
-from .trace_algebra import TracePolynomial
 
 __all__ = [
     "TracePolynomial",

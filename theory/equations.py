@@ -5,8 +5,8 @@ True
 >>> print(equation("31").derive().parts["second"])
 (1 + 1/N) Lambda^2 + 1/N tr(Lambda) Lambda
 
-Equations are registered where they are derived, by :func:`~iclflow.theory.registry.register` and
-:func:`~iclflow.theory.registry.define`, in the modules listed in ``SECTIONS``.
+Equations are registered where they are derived, by :func:`~iclflow.theory.derivations.registry.register` and
+:func:`~iclflow.theory.derivations.registry.define`, in the folders of ``results``.
 """
 
 from collections.abc import Mapping
@@ -14,74 +14,16 @@ from difflib import get_close_matches
 from importlib import import_module
 from re import escape, fullmatch
 
-from .registry import Equation, registry
+from . import results
+from .derivations.registry import Equation, registry
 
 __all__ = ["equation", "equations", "search"]
 
 
-SECTIONS = (
-    "task",
-    "second_moments",
-    "separate",
-    "conservation",
-    "landscape",
-    "conditions",
-    "levels",
-    "completeness",
-    "stability",
-    "index_theorem",
-    "saddles",
-    "minimal_norm",
-    "minimal_norm_bound",
-    "attention",
-    "unreduced_attention",
-    "reduced_attention",
-    "zero_blocks",
-    "transverse",
-    "mirror_sector",
-    "kronecker",
-    "networks",
-    "merged",
-    "initialization",
-    "cubic_features",
-    "algorithms",
-    "white",
-    "aligned",
-    "merged_plateau",
-    "waiting",
-    "durations",
-    "unreduced",
-    "moving_blocks",
-    "idle_heads",
-    "five_weights",
-    "five_weights_error",
-    "optimality",
-    "unseen",
-    "high_dimension",
-    "discrete",
-    "force_noise",
-    "stable_steps",
-    "momentum",
-    "merged_drop",
-    "drop_bounds",
-    "turning",
-    "two_steps",
-    "rank_plateaus",
-    "population",
-    "label_noise",
-    "whitened",
-    "task_covariance",
-    "learning_order",
-    "shift",
-    "unseen_directions",
-    "random_length",
-    "token_laws",
-)
-
-
 def _load() -> dict[str, Equation]:
-    for section in SECTIONS:
-        import_module(f".{section}", __package__)
+    for folder in results.FOLDERS:
+        for module in import_module(f".{folder}", results.__name__).MODULES:
+            import_module(f".{folder}.{module}", results.__name__)
     return registry
 
 

@@ -21,12 +21,12 @@ from sympy.core.numbers import ImaginaryUnit
 from sympy.matrices import MatrixBase
 from sympy.matrices.expressions import MatrixSymbol
 
-from . import words
-from .derivatives import gradient
-from .laws import PAPER_LAWS, Law, Mixture, SampleCovariance
-from .moments import expect
+from .algebra import words
+from .algebra.polynomial import SUPPORTED, TracePolynomial
+from .calculus.derivatives import gradient
+from .expectation.laws import PAPER_LAWS, Law, Mixture, SampleCovariance
+from .expectation.moments import expect
 from .notation import D, Lambda, N, matrix, y_q
-from .trace_algebra import SUPPORTED, TracePolynomial
 
 __all__ = ["KNOWN", "Model"]
 
@@ -34,7 +34,7 @@ __all__ = ["KNOWN", "Model"]
 KNOWN = frozenset((Lambda, N, D))
 INSTEAD = (
     "expand it in powers, such as exp(z) to 1 + z + z**2/2 with z = TracePolynomial(beta.T * U * x_q), or train a PyTorch module of your "
-    "own by train of iclflow.verify.training, which needs no formula"
+    "own by train of iclflow.verify.training.descent, which needs no formula"
 )
 
 
@@ -210,7 +210,7 @@ def _stated_with(law) -> Iterator:
 
 def _scalar(name: str, expression) -> TracePolynomial:
     if not isinstance(expression, (Expr, TracePolynomial, Number)):
-        read = "; read text by parse of iclflow.theory.grammar" if isinstance(expression, str) else ""
+        read = "; read text by parse of iclflow.theory.algebra.parsing" if isinstance(expression, str) else ""
         raise TypeError(f"{name} must be an expression such as beta.T * U * x_q, got {expression!r}{read}")
     try:
         polynomial = TracePolynomial(expression)

@@ -10,10 +10,10 @@ from typing import Any
 
 from sympy import Expr, Symbol
 
-from .calculus import substitute
+from .calculus.spectral import eigenvalue, indicator
+from .calculus.substitution import substitute
 from .equations import equation
 from .notation import D
-from .spectral import eigenvalue, indicator
 
 __all__ = ["directions", "statement"]
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from iclflow.numerics.recording import TESTS, Recording
+from iclflow.numerics.replay.recording import TESTS, Recording
 
 EVERY = 25
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from iclflow.numerics import MergedWeights, QuadraticLoss, RegressionTask, gradient_flow
-from iclflow.numerics.balanced import balanced_curve, effective_start, predict_merged_curve
-from iclflow.numerics.compile import compile_expression
-from iclflow.numerics.white import WhiteReduction
-from iclflow.theory import reduction
+from iclflow.numerics.compilation.expressions import compile_expression
+from iclflow.numerics.reductions.merged_curve import balanced_curve, effective_start, predict_merged_curve
+from iclflow.numerics.reductions.white import WhiteReduction
+from iclflow.theory.results.separate import reduction
 
 TASK = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import sympy
 from flint import arb, ctx
-from iclflow.numerics.compile import compile_expression
+from iclflow.numerics.compilation.expressions import compile_expression
+from iclflow.theory.algebra.polynomial import TracePolynomial
 from iclflow.theory.notation import B, D, Lambda, M, N, w, x_q
-from iclflow.theory.trace_algebra import TracePolynomial
 from sympy import (
     Determinant,
     HadamardProduct,

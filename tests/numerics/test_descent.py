@@ -14,8 +14,8 @@ from iclflow.numerics import (
     SeparateWeights,
     gradient_descent,
     gradient_flow,
-    moments,
 )
+from iclflow.numerics.tasks import sample_moments
 
 TASK = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
 LOSS = QuadraticLoss.population(TASK)
@@ -49,7 +49,7 @@ def test_constant_listed_and_computed_steps_agree():
 def unreduced_case():
     rng = np.random.default_rng(1)
     weights = FullSeparateWeights.initialize(TASK, heads=5, scale=0.5, rng=rng)
-    return SampleMoments.from_batches(moments.sequences(TASK, 200, rng), context="mean").loss(), weights
+    return SampleMoments.from_batches(sample_moments.sequences(TASK, 200, rng), context="mean").loss(), weights
 
 
 def merged_case():

@@ -13,10 +13,10 @@ from iclflow.numerics import (
     merged_fixed_points,
     separate_fixed_point,
 )
-from iclflow.numerics.discrete import later_merged_drop, later_separate_drop, noisy_drop
-from iclflow.numerics.modified_flow import modified_flow
-from iclflow.numerics.momentum import heavy_ball
-from iclflow.numerics.stable_steps import largest_stable_step
+from iclflow.numerics.dynamics.modified_flow import modified_flow
+from iclflow.numerics.dynamics.momentum import heavy_ball
+from iclflow.numerics.landscape.stable_steps import largest_stable_step
+from iclflow.numerics.reductions.drop_delays import later_merged_drop, later_separate_drop, noisy_drop
 
 TASK = RegressionTask(eigenvalues=[0.5, 0.3], context_length=10)
 LOSS = QuadraticLoss.population(TASK)

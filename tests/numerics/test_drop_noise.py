@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from iclflow.numerics import MergedWeights, RegressionTask, SeparateWeights
-from iclflow.numerics.discrete import noisy_drop
-from iclflow.numerics.drop_noise import spread_of_drops
+from iclflow.numerics.reductions.drop_delays import noisy_drop
+from iclflow.numerics.reductions.drop_noise import spread_of_drops
 
 TASK = RegressionTask(eigenvalues=[1.0, 0.5], context_length=8)
 GIVEN = {"batch_size": 32, "learning_rate": 0.02}

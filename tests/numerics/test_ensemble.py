@@ -4,14 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-import iclflow.numerics.ensemble as ensemble_module
+import iclflow.numerics.replay.ensemble as ensemble_module
 import numpy as np
 import pytest
-from iclflow.numerics.blocks import FullMergedWeights, FullSeparateWeights
-from iclflow.numerics.descent import gradient_descent
-from iclflow.numerics.ensemble import Ensemble
-from iclflow.numerics.moments import SampleMoments
-from iclflow.numerics.tasks import RegressionTask
+from iclflow.numerics.dynamics.descent import gradient_descent
+from iclflow.numerics.parametrizations.full_attention import FullMergedWeights, FullSeparateWeights
+from iclflow.numerics.replay.ensemble import Ensemble
+from iclflow.numerics.tasks.regression import RegressionTask
+from iclflow.numerics.tasks.sample_moments import SampleMoments
 
 TASK = RegressionTask(eigenvalues=[0.8, 0.5, 0.3], context_length=6)
 SAMPLES = [SampleMoments.sampled(TASK, 200, np.random.default_rng(seed)) for seed in (1, 2)]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from iclflow.numerics import FullMergedWeights, MixedTask, RegressionTask, WhiteReduction, gradient_flow
-from iclflow.numerics.five_weights import FiveWeights, leading_head
+from iclflow.numerics.reductions.five_weights import FiveWeights, leading_head
 
 TASK = RegressionTask(eigenvalues=[0.3] * 3, context_length=7)
 VECTOR = np.array([1.0, -2.0, 0.5])

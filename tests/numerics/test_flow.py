@@ -16,8 +16,8 @@ from iclflow.numerics import (
     SeparateWeights,
     TwoLayerNetwork,
     gradient_flow,
-    moments,
 )
+from iclflow.numerics.tasks import sample_moments
 from scipy.optimize import brentq
 
 TASK = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
@@ -119,7 +119,7 @@ def family_case(name):
     weights = FAMILIES[name].initialize(TASK, heads=5, scale=0.3, rng=rng)
     if weights.effective_map().ndim == 2:
         return LOSS, weights
-    data = moments.sequences(TASK, 400, rng)
+    data = sample_moments.sequences(TASK, 400, rng)
     return SampleMoments.from_batches(data, context="mean").loss(), weights
 
 

@@ -8,7 +8,7 @@ from iclflow.numerics import (
     SeparateWeights,
     compile_expression,
 )
-from iclflow.numerics.parametrization import vector_field
+from iclflow.numerics.parametrizations.base import vector_field
 from iclflow.theory import expect, gradient
 from iclflow.theory.notation import D, Lambda, N, beta, matrix, vector, x_q, y_q
 from sympy import symbols

@@ -10,14 +10,14 @@ from iclflow.numerics import (
     SampleMoments,
     gradient_flow,
 )
-from iclflow.numerics.compile import compile_expression
-from iclflow.numerics.inweight import KINDS, MixedTask
-from iclflow.numerics.tensors import multilinear_tensor
+from iclflow.numerics.compilation.expressions import compile_expression
+from iclflow.numerics.compilation.tensors import multilinear_tensor
+from iclflow.numerics.tasks.mixed_task import KINDS, MixedTask
 from iclflow.theory import expect
-from iclflow.theory.attention import U_i, u_i, value_row
 from iclflow.theory.equations import equation
 from iclflow.theory.notation import D, Lambda, N, v_i, vector, x_q
-from iclflow.theory.unreduced import _J, portion, w_0
+from iclflow.theory.results.attention.blocks import U_i, u_i, value_row
+from iclflow.theory.results.in_weight.population_loss import _J, portion, w_0
 
 COVARIANCE = np.array([[0.5, 0.1, 0.0], [0.1, 0.3, -0.1], [0.0, -0.1, 0.4]])
 TASK = RegressionTask(covariance=COVARIANCE, context_length=5)

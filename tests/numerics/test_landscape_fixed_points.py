@@ -5,7 +5,7 @@ from math import comb
 import numpy as np
 import pytest
 from iclflow.numerics import QuadraticLoss, RegressionTask, SeparateWeights
-from iclflow.numerics.landscape import (
+from iclflow.numerics.landscape.fixed_points import (
     fixed_point_sets,
     has_equal_eigenvalues,
     index_at_minimal_norm,
@@ -14,7 +14,7 @@ from iclflow.numerics.landscape import (
     separate_fixed_point,
     separate_fixed_points,
 )
-from iclflow.numerics.parametrization import vector_field
+from iclflow.numerics.parametrizations.base import vector_field
 
 
 @pytest.fixture

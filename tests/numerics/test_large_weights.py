@@ -5,8 +5,8 @@ import warnings
 import numpy as np
 import pytest
 from iclflow.numerics import QuadraticLoss, RegressionTask, SeparateWeights, gradient_flow
-from iclflow.numerics.integration import FlowError
-from iclflow.numerics.large_weights import LargeWeightsWarning
+from iclflow.numerics.dynamics.large_weights import LargeWeightsWarning
+from iclflow.numerics.dynamics.solver import FlowError
 
 TASK = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
 LOSS = QuadraticLoss.population(TASK)

@@ -4,13 +4,14 @@ import re
 
 import numpy as np
 import pytest
-from iclflow.numerics import QuadraticLoss, RegressionTask, SampleMoments, moments
+from iclflow.numerics import QuadraticLoss, RegressionTask, SampleMoments
+from iclflow.numerics.tasks import sample_moments
 
 COVARIANCE = [[0.5, 0.1, 0.0], [0.1, 0.4, -0.1], [0.0, -0.1, 0.2]]
 
 
 def sequences(task, count, rng):
-    return next(iter(moments.sequences(task, count, rng, batch_size=count)))
+    return next(iter(sample_moments.sequences(task, count, rng, batch_size=count)))
 
 
 def squared_errors(B, tokens, target):

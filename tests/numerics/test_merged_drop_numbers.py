@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from iclflow.numerics import RegressionTask
-from iclflow.numerics.merged_drop import MergedDrop
+from iclflow.numerics.reductions.merged_drop import MergedDrop
 from scipy.integrate import solve_ivp
 
 

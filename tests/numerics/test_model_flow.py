@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from iclflow.numerics import MergedWeights, QuadraticLoss, RegressionTask, SeparateWeights, gradient_flow
-from iclflow.numerics.model_flow import integrate
-from iclflow.numerics.model_loss import model_loss
+from iclflow.numerics.own_model.flow import integrate
+from iclflow.numerics.own_model.loss import model_loss
 from iclflow.theory.model import Model
 from iclflow.theory.notation import D, Lambda_hat, beta, matrix, symmetric_matrix, x_q
-from iclflow.theory.two_steps import U, two_steps
+from iclflow.theory.results.own_model.two_steps import U, two_steps
 from scipy.linalg import expm
 from sympy import Symbol
 

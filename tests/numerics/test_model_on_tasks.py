@@ -13,14 +13,14 @@ from iclflow.numerics import (
     StudentTokens,
     gradient_flow,
 )
-from iclflow.numerics.model_flow import integrate
-from iclflow.numerics.model_loss import model_loss
-from iclflow.numerics.moments import sequences
-from iclflow.numerics.token_laws import GaussianTokens, cumulants
+from iclflow.numerics.own_model.flow import integrate
+from iclflow.numerics.own_model.loss import model_loss
+from iclflow.numerics.tasks.sample_moments import sequences
+from iclflow.numerics.tasks.token_laws import GaussianTokens, cumulants
 from iclflow.theory import Gaussian
 from iclflow.theory.model import Model
 from iclflow.theory.notation import D, Lambda_hat, N, beta, matrix, sigma, vector, w, x_q
-from iclflow.theory.two_steps import U, two_steps
+from iclflow.theory.results.own_model.two_steps import U, two_steps
 from sympy import Symbol
 
 LAMBDA = [[0.8, 0.2, 0.0], [0.2, 0.5, 0.1], [0.0, 0.1, 0.3]]

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from iclflow.numerics import MergedDrop, QuadraticLoss, RegressionTask, SeparateWeights, balanced_curve, gradient_flow
-from iclflow.numerics.landscape import index_at_minimal_norm, separate_fixed_points
-from iclflow.numerics.prediction import predict_curve
-from iclflow.numerics.reduced import ScalarReduction
+from iclflow.numerics.landscape.fixed_points import index_at_minimal_norm, separate_fixed_points
+from iclflow.numerics.reductions.curve import predict_curve
+from iclflow.numerics.reductions.scalar import ScalarReduction
 
 
 class Independent:

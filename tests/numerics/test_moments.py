@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from iclflow.numerics.losses import QuadraticLoss
-from iclflow.numerics.moments import BATCH, SampleMoments, gram_index, sequences
-from iclflow.numerics.tasks import RegressionTask
+from iclflow.numerics.tasks.losses import QuadraticLoss
+from iclflow.numerics.tasks.regression import RegressionTask
+from iclflow.numerics.tasks.sample_moments import BATCH, SampleMoments, gram_index, sequences
 
 TASK = RegressionTask(covariance=[[0.6, 0.2, 0.0], [0.2, 0.5, 0.1], [0.0, 0.1, 0.3]], context_length=5)
 

@@ -10,7 +10,7 @@ from iclflow.numerics import (
     gradient_descent,
     gradient_flow,
 )
-from iclflow.numerics.momentum import flow_with_mass, heavy_ball, heavy_ball_flow, heavy_ball_mass
+from iclflow.numerics.dynamics.momentum import flow_with_mass, heavy_ball, heavy_ball_flow, heavy_ball_mass
 from scipy.integrate import solve_ivp
 
 TASK = RegressionTask(eigenvalues=[0.5, 0.3], context_length=10)

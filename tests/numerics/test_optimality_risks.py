@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from iclflow.numerics import RegressionTask
-from iclflow.numerics.optimality import (
+from iclflow.numerics.tasks.risks import (
     bayes_bounds,
     crossover_length,
     least_squares_risk,

@@ -5,9 +5,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 from iclflow.numerics import QuadraticLoss, RegressionTask, SeparateWeights, gradient_flow
-from iclflow.numerics.landscape import separate_fixed_point
-from iclflow.numerics.order import order_of_learning
-from iclflow.numerics.plateaus import find_plateaus
+from iclflow.numerics.dynamics.plateaus import find_plateaus
+from iclflow.numerics.landscape.fixed_points import separate_fixed_point
+from iclflow.numerics.landscape.learning_order import order_of_learning
 
 
 def commuting(values, omega, queries=None, length=10):

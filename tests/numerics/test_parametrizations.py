@@ -13,13 +13,13 @@ from iclflow.numerics import (
     SampleMoments,
     SeparateWeights,
     TwoLayerNetwork,
-    moments,
 )
-from iclflow.numerics.parametrization import field_jacobian, vector_field
+from iclflow.numerics.parametrizations.base import field_jacobian, vector_field
+from iclflow.numerics.tasks import sample_moments
 
 D, N = 3, 5
 TASK = RegressionTask(covariance=[[0.5, 0.1, 0.0], [0.1, 0.4, -0.1], [0.0, -0.1, 0.2]], context_length=N)
-TOKENS, TARGET = next(iter(moments.sequences(TASK, 40, np.random.default_rng(7), batch_size=40)))
+TOKENS, TARGET = next(iter(sample_moments.sequences(TASK, 40, np.random.default_rng(7), batch_size=40)))
 POPULATION = QuadraticLoss.population(TASK)
 REDUCED = SampleMoments.from_batches([(TOKENS, TARGET)], context="mean").reduced().loss()
 UNREDUCED = SampleMoments.from_batches([(TOKENS, TARGET)], context="mean").loss()

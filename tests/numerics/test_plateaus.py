@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from iclflow.numerics.flow import gradient_flow
-from iclflow.numerics.losses import QuadraticLoss
-from iclflow.numerics.plateaus import find_plateaus, read_curve
-from iclflow.numerics.tasks import RegressionTask
-from iclflow.numerics.weights import SeparateWeights
+from iclflow.numerics.dynamics.flow import gradient_flow
+from iclflow.numerics.dynamics.plateaus import find_plateaus, read_curve
+from iclflow.numerics.parametrizations.attention import SeparateWeights
+from iclflow.numerics.tasks.losses import QuadraticLoss
+from iclflow.numerics.tasks.regression import RegressionTask
 
 DATA = Path(__file__).parents[1] / "data"
 SIZES, DROPS, WIDTHS = np.array([0.4, 0.25, 0.15]), np.array([200.0, 450.0, 1300.0]), np.array([8.0, 10.0, 12.0])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 from iclflow.numerics import QuadraticLoss, RegressionTask
-from iclflow.numerics.precision import (
+from iclflow.numerics.reductions.precision import (
     ExactTask,
     contains,
     fixed_value,
@@ -18,8 +18,8 @@ from iclflow.numerics.precision import (
     sigma,
     time_between,
 )
-from iclflow.numerics.reduced import ScalarReduction
-from iclflow.numerics.white import WhiteReduction
+from iclflow.numerics.reductions.scalar import ScalarReduction
+from iclflow.numerics.reductions.white import WhiteReduction
 
 TASK = ExactTask(["0.4", "0.3", "0.2", "0.1"], 31)
 FLOATS = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)

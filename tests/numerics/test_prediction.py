@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from iclflow.numerics import QuadraticLoss, RegressionTask, SeparateWeights, gradient_flow
-from iclflow.numerics.prediction import predict_curve
-from iclflow.numerics.silent import SilentHead
+from iclflow.numerics.reductions.curve import predict_curve
+from iclflow.numerics.reductions.waiting_head import SilentHead
 from scipy.optimize import brentq
 
 FREQUENCIES = np.array([0.4, 0.3, 0.2, 0.1])

@@ -6,8 +6,8 @@ import mpmath
 import numpy as np
 import pytest
 from iclflow.numerics import MergedWeights, QuadraticLoss, RegressionTask, gradient_flow
-from iclflow.numerics.reduced import ScalarReduction
-from iclflow.numerics.white import WhiteReduction
+from iclflow.numerics.reductions.scalar import ScalarReduction
+from iclflow.numerics.reductions.white import WhiteReduction
 from scipy.integrate import solve_ivp
 
 ROUNDOFF = 4 * np.finfo(float).eps  # a few operations, each correct to half a unit in the last place

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from iclflow.numerics.blocks import FullMergedWeights
-from iclflow.numerics.descent import gradient_descent
-from iclflow.numerics.ensemble import Ensemble
-from iclflow.numerics.moments import SampleMoments, gram_index, sequences
-from iclflow.numerics.replay import AGREEMENT, first_unstable_step, replay
-from iclflow.numerics.tasks import RegressionTask
+from iclflow.numerics.dynamics.descent import gradient_descent
+from iclflow.numerics.parametrizations.full_attention import FullMergedWeights
+from iclflow.numerics.replay.ensemble import Ensemble
+from iclflow.numerics.replay.replay import AGREEMENT, first_unstable_step, replay
+from iclflow.numerics.tasks.regression import RegressionTask
+from iclflow.numerics.tasks.sample_moments import SampleMoments, gram_index, sequences
 
 DATA = Path(__file__).parents[1] / "data"
 OFFICIAL = ("separate_rank1_D4", "separate_rank2_D4", "merged_D4", "inweight60_D4")

@@ -5,14 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from iclflow.numerics.blocks import FullSeparateWeights
-from iclflow.numerics.descent import gradient_descent
-from iclflow.numerics.flow import gradient_flow
-from iclflow.numerics.losses import QuadraticLoss
-from iclflow.numerics.moments import SampleMoments
-from iclflow.numerics.results import load_results, save_results, to_dataset
-from iclflow.numerics.tasks import RegressionTask
-from iclflow.numerics.weights import MergedWeights, SeparateWeights
+from iclflow.numerics.dynamics.descent import gradient_descent
+from iclflow.numerics.dynamics.flow import gradient_flow
+from iclflow.numerics.dynamics.storage import load_results, save_results, to_dataset
+from iclflow.numerics.parametrizations.attention import MergedWeights, SeparateWeights
+from iclflow.numerics.parametrizations.full_attention import FullSeparateWeights
+from iclflow.numerics.tasks.losses import QuadraticLoss
+from iclflow.numerics.tasks.regression import RegressionTask
+from iclflow.numerics.tasks.sample_moments import SampleMoments
 
 TASK = RegressionTask(eigenvalues=[0.5, 0.3, 0.2], context_length=8)
 LOSS = QuadraticLoss.population(TASK)

@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 from iclflow.numerics import QuadraticLoss, RegressionTask, SeparateWeights, gradient_flow, predict_curve, sequences
-from iclflow.numerics.balanced import effective_start
-from iclflow.numerics.inweight import MixedTask
-from iclflow.numerics.landscape import (
+from iclflow.numerics.landscape.fixed_points import (
     has_equal_eigenvalues,
     index_at_minimal_norm,
     merged_fixed_points,
     search_fixed_points,
     separate_fixed_points,
 )
-from iclflow.numerics.moments import context_weights
-from iclflow.numerics.reduced import ScalarReduction
-from iclflow.numerics.token_laws import GaussianTokens, RademacherTokens, SphereTokens, StudentTokens
-from iclflow.numerics.weights import MergedWeights
+from iclflow.numerics.parametrizations.attention import MergedWeights
+from iclflow.numerics.reductions.merged_curve import effective_start
+from iclflow.numerics.reductions.scalar import ScalarReduction
+from iclflow.numerics.tasks.mixed_task import MixedTask
+from iclflow.numerics.tasks.sample_moments import context_weights
+from iclflow.numerics.tasks.token_laws import GaussianTokens, RademacherTokens, SphereTokens, StudentTokens
 
 COVARIANCE = [[0.8, 0.3], [0.3, 0.5]]
 OTHERS = {"task_covariance": [[0.4, -0.3], [-0.3, 1.2]], "query_covariance": [[0.5, 0.1], [0.1, 0.9]]}

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from iclflow.theory.coefficients import coefficient_of, scalar_of
+from iclflow.theory.algebra.coefficients import coefficient_of, scalar_of
+from iclflow.theory.algebra.polynomial import TracePolynomial
+from iclflow.theory.algebra.words import cut_position, is_inverse, is_transposed, symbol_of
 from iclflow.theory.notation import D, Lambda, N
-from iclflow.theory.trace_algebra import TracePolynomial
-from iclflow.theory.words import cut_position, is_inverse, is_transposed, symbol_of
 
 
 @dataclass(frozen=True)

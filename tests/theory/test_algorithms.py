@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from iclflow.theory.algorithms import T, least_loss, level
 from iclflow.theory.equations import equation
 from iclflow.theory.notation import B, D, H, Lambda_hat, M, N, R, beta, lambda_, w, w_init, x_q
+from iclflow.theory.results.estimators.algorithms import T, least_loss, level
 from quadrature import numbers
 
 EIGENVALUES = np.array([0.4, 0.3, 0.2, 0.1])

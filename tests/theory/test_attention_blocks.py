@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from iclflow.theory.attention import U_i, expansion, merged_expansion, u_i, value_entry, value_row
 from iclflow.theory.equations import equation
 from iclflow.theory.notation import Lambda_hat, beta, v_i, w, x_q, y_q
-from iclflow.theory.reduced_attention import K_i, Q_i, kappa_i, separate_expansion
-from iclflow.theory.task import X_c, y
+from iclflow.theory.results.attention.blocks import U_i, expansion, merged_expansion, u_i, value_entry, value_row
+from iclflow.theory.results.attention.reduced import K_i, Q_i, kappa_i, separate_expansion
+from iclflow.theory.results.task.regression import X_c, y
 from quadrature import numbers
 
 SIZE, CONTEXT, RANK = 3, 4, 2

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from iclflow.theory.discrete import P, force_variance, h, mu, u_0, v_0
+from iclflow.theory.calculus.spectral import T
 from iclflow.theory.equations import equation
 from iclflow.theory.notation import Lambda, M, N, lambda_
-from iclflow.theory.reduction import a
-from iclflow.theory.spectral import T
+from iclflow.theory.results.discretisation.finite_steps import P, force_variance, h, mu, u_0, v_0
+from iclflow.theory.results.separate.reduction import a
 from sympy import Rational, Trace
 
 ENTRIES = ("V8-modified", "V8-loss", "V8-drop", "V8-noise")

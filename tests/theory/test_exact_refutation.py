@@ -1,6 +1,6 @@
 """What cannot be zero is refused at one point, without an attempt to simplify it; what is zero is not refused there."""
 
-import iclflow.theory.exact as exact
+import iclflow.theory.calculus.equality as exact
 import pytest
 import sympy
 from sympy import IndexedBase, Rational, Sum, Symbol, binomial, cos, log, oo, sin, sqrt, symbols

@@ -9,14 +9,14 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from iclflow.theory.derivation import displayed
+from iclflow.theory.algebra.polynomial import TracePolynomial
+from iclflow.theory.derivations.derivation import displayed
+from iclflow.theory.derivations.documents import export, render
 from iclflow.theory.equations import equation, equations
-from iclflow.theory.export import export, render
-from iclflow.theory.latex import formula_latex, formula_text
-from iclflow.theory.layout import display, lines_of, split_sum, width
 from iclflow.theory.notation import B, D, Lambda, N, symmetric_matrix, x_q
-from iclflow.theory.prose import prose_latex, prose_markdown
-from iclflow.theory.trace_algebra import TracePolynomial
+from iclflow.theory.typesetting.latex import formula_latex, formula_text
+from iclflow.theory.typesetting.line_breaks import display, lines_of, split_sum, width
+from iclflow.theory.typesetting.sentences import prose_latex, prose_markdown
 from sympy import Matrix, Symbol, Trace, log, symbols
 
 ROOT = Path(__file__).parents[2]

@@ -3,15 +3,15 @@
 from dataclasses import replace
 
 import pytest
-from iclflow.theory.calculus import substitute
-from iclflow.theory.discrete import P
-from iclflow.theory.discrete import force_variance as aligned_variance
-from iclflow.theory.entrywise import explicit
+from iclflow.theory.calculus.entrywise import explicit
+from iclflow.theory.calculus.rewriting import rewrite
+from iclflow.theory.calculus.spectral import T
+from iclflow.theory.calculus.substitution import substitute
 from iclflow.theory.equations import equation
-from iclflow.theory.force_noise import Z, force_variance
 from iclflow.theory.notation import B, D, Lambda, Lambda_hat, N, lambda_, vector
-from iclflow.theory.rewriting import rewrite
-from iclflow.theory.spectral import T
+from iclflow.theory.results.discretisation.finite_steps import P
+from iclflow.theory.results.discretisation.finite_steps import force_variance as aligned_variance
+from iclflow.theory.results.discretisation.minibatch_noise import Z, force_variance
 from sympy import Integer, Rational, S, Trace, ZeroMatrix, simplify
 
 

@@ -6,7 +6,18 @@ from itertools import product
 import numpy as np
 import pytest
 from iclflow.theory import explicit, substitute
-from iclflow.theory.completeness import (
+from iclflow.theory.calculus.spectral import (
+    P,
+    T,
+    eigenvalue,
+    indicator,
+    over_directions,
+    s,
+    second_moment_along,
+)
+from iclflow.theory.equations import equation
+from iclflow.theory.notation import B, D, G, H, Lambda, M, N, R, lambda_
+from iclflow.theory.results.landscape.completeness import (
     B_ij,
     B_ji,
     Pi,
@@ -17,13 +28,10 @@ from iclflow.theory.completeness import (
     lambda_j,
     m,
 )
-from iclflow.theory.equations import equation
-from iclflow.theory.landscape import Gamma, b, fixed_map_along, ridge
-from iclflow.theory.levels import loss_along
-from iclflow.theory.notation import B, D, G, H, Lambda, M, N, R, lambda_
-from iclflow.theory.reduction import a
-from iclflow.theory.spectral import P, T, eigenvalue, indicator, over_directions, s, second_moment_along
-from iclflow.theory.task import closed_loss, force
+from iclflow.theory.results.landscape.fixed_points import Gamma, b, fixed_map_along, ridge
+from iclflow.theory.results.landscape.levels import loss_along
+from iclflow.theory.results.separate.reduction import a
+from iclflow.theory.results.task.regression import closed_loss, force
 from sympy import (
     Identity,
     Matrix,

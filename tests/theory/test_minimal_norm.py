@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from iclflow.theory.calculus.spectral import second_moment_along
 from iclflow.theory.equations import equation
-from iclflow.theory.landscape import ridge
-from iclflow.theory.minimal_norm import A, Mu, eta, n, u, xi, z
-from iclflow.theory.minimal_norm_bound import g, p, r_k, r_q, r_v, xi_J
 from iclflow.theory.notation import lambda_, v_i
-from iclflow.theory.rank import head_value
-from iclflow.theory.reduction import fixed_value
-from iclflow.theory.separate import k, q
-from iclflow.theory.spectral import second_moment_along
+from iclflow.theory.results.landscape.fixed_points import ridge
+from iclflow.theory.results.landscape.minimal_norm import A, Mu, eta, n, u, xi, z
+from iclflow.theory.results.landscape.minimal_norm_bound import g, p, r_k, r_q, r_v, xi_J
+from iclflow.theory.results.separate.flow import k, q
+from iclflow.theory.results.separate.rank import head_value
+from iclflow.theory.results.separate.reduction import fixed_value
 from scipy.optimize import minimize
 from sympy import Matrix, Rational, Symbol, Trace, simplify
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from iclflow.theory.calculus.spectral import T
 from iclflow.theory.equations import equation
 from iclflow.theory.notation import D, Lambda, N, lambda_, sigma
-from iclflow.theory.optimality import C, c, nu, rho, u
-from iclflow.theory.spectral import T
-from iclflow.theory.unseen import lambda_N
+from iclflow.theory.results.estimators.optimality import C, c, nu, rho, u
+from iclflow.theory.results.estimators.short_context import lambda_N
 from sympy import Rational, simplify, sqrt
 
 ENTRIES = ("V9-posterior", "V9-ridge", "V9-ols", "V9-linear", "V9-crossover", "V9-bounds", "V9-unseen", "V9-limit")

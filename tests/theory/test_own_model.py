@@ -9,8 +9,8 @@ from iclflow.theory import Fixed, Gaussian, Mixture, SampleCovariance, TracePoly
 from iclflow.theory.equations import equation
 from iclflow.theory.model import Model
 from iclflow.theory.notation import D, Lambda, Lambda_hat, N, beta, matrix, sigma, symmetric_matrix, vector, w, x_q, y_q
-from iclflow.theory.task import force
-from iclflow.theory.two_steps import U, two_steps
+from iclflow.theory.results.own_model.two_steps import U, two_steps
+from iclflow.theory.results.task.regression import force
 from sympy import Identity, Matrix, MatrixSymbol, Symbol, Trace, ZeroMatrix, exp, sqrt
 
 ENTRIES = ("V10-steps", "V10-error", "V10-white", "V10-start")
@@ -163,7 +163,7 @@ def test_inverse_needs_full_rank():
         ),
         (
             {"prediction": exp(v) * beta.T * U * x_q, "weights": (U, v)},
-            "polynomial.*expand it in powers.*train of iclflow.verify.training",
+            "polynomial.*expand it in powers.*train of iclflow.verify.training.descent",
         ),
         (
             {"prediction": beta.T * (U + Lambda_hat).I * x_q, "weights": (U,)},

@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from iclflow.theory.aligned import P, c, e
-from iclflow.theory.durations import C_rho
 from iclflow.theory.equations import equation
 from iclflow.theory.notation import D, G, Lambda, N, lambda_, t, tau, v_i, w_init
-from iclflow.theory.reduction import T, a, alpha, gamma, s, v
-from iclflow.theory.separate import k, q
-from iclflow.theory.sigmoid import rho, s_0, sigma_level
-from iclflow.theory.silent_heads import A_d, B_d, k_0, q_0, silent_time
-from iclflow.theory.time_integral import u, v_0
-from iclflow.theory.white import c as feature
-from iclflow.theory.white import theta, theta_0, w_2
+from iclflow.theory.results.merged.sigmoid import rho, s_0, sigma_level
+from iclflow.theory.results.merged.white import c as feature
+from iclflow.theory.results.merged.white import theta, theta_0, w_2
+from iclflow.theory.results.separate.aligned import P, c, e
+from iclflow.theory.results.separate.durations import C_rho
+from iclflow.theory.results.separate.flow import k, q
+from iclflow.theory.results.separate.reduction import T, a, alpha, gamma, s, v
+from iclflow.theory.results.separate.silent_heads import A_d, B_d, k_0, q_0, silent_time
+from iclflow.theory.results.separate.time_integral import u, v_0
 from scipy.integrate import quad, solve_ivp
 from sympy import Rational, Symbol, lambdify
 

@@ -5,7 +5,7 @@ import sympy
 from expressions import evaluate, expressions
 from hypothesis import HealthCheck, given, settings
 from iclflow.theory import TracePolynomial, expect, substitute
-from iclflow.theory.grammar import parse
+from iclflow.theory.algebra.parsing import parse
 from iclflow.theory.notation import (
     B,
     D,

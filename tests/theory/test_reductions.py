@@ -2,14 +2,15 @@
 
 import pytest
 import sympy
-from iclflow.theory import rank, reduction, sigmoid, silent_heads, time_integral
-from iclflow.theory.exact import equal, vanishes
+from iclflow.theory.calculus.equality import equal, vanishes
+from iclflow.theory.calculus.residual import require_zero
 from iclflow.theory.notation import D, N, lambda_, t, tau, w_init
-from iclflow.theory.reduction import T, a, alpha, gamma, p, s, v
-from iclflow.theory.residual import require_zero
-from iclflow.theory.sigmoid import p_0, rho, s_0, sigma_level
-from iclflow.theory.silent_heads import A_d, B_d, k_0, q_0, silent_time
-from iclflow.theory.time_integral import delta, gap, u, u_0, v_0
+from iclflow.theory.results.merged import sigmoid
+from iclflow.theory.results.merged.sigmoid import p_0, rho, s_0, sigma_level
+from iclflow.theory.results.separate import rank, reduction, silent_heads, time_integral
+from iclflow.theory.results.separate.reduction import T, a, alpha, gamma, p, s, v
+from iclflow.theory.results.separate.silent_heads import A_d, B_d, k_0, q_0, silent_time
+from iclflow.theory.results.separate.time_integral import delta, gap, u, u_0, v_0
 from sympy import Matrix, Rational, Symbol, atan, cosh, exp, integrate, limit, log, oo, simplify, sqrt, symbols, tanh
 
 

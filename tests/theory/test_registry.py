@@ -4,11 +4,11 @@ from dataclasses import replace
 from re import match
 
 import pytest
-from iclflow.theory.derivation import Derivation, Step
+from iclflow.theory.calculus.equality import equal
+from iclflow.theory.derivations.derivation import Derivation, Step
+from iclflow.theory.derivations.registry import KINDS, define
 from iclflow.theory.equations import equation, equations, search
-from iclflow.theory.exact import equal
 from iclflow.theory.notation import D, H, Lambda, M, N, lambda_
-from iclflow.theory.registry import KINDS, define
 from sympy import Symbol, ZeroMatrix, sqrt
 
 

@@ -1,12 +1,12 @@
 """Rewriting by rules, sums over indices and block products, against explicit matrices; and what they refuse."""
 
 import pytest
-from iclflow.theory.calculus import substitute
-from iclflow.theory.entrywise import explicit
-from iclflow.theory.index_sums import sum_over
+from iclflow.theory.algebra.polynomial import TracePolynomial
+from iclflow.theory.calculus.entrywise import explicit
+from iclflow.theory.calculus.rewriting import block_product, block_transpose, rewrite
+from iclflow.theory.calculus.substitution import substitute
+from iclflow.theory.expectation.index_sums import sum_over
 from iclflow.theory.notation import D, H, Lambda, Lambda_hat, M, N, lambda_, matrix, symmetric_matrix, vector
-from iclflow.theory.rewriting import block_product, block_transpose, rewrite
-from iclflow.theory.trace_algebra import TracePolynomial
 from sympy import BlockMatrix, Identity, Matrix, Trace, ZeroMatrix, eye
 
 A, X = matrix("A", D), matrix("X", D, N)

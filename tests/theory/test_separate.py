@@ -4,11 +4,21 @@ from dataclasses import replace
 
 import pytest
 from iclflow.theory import explicit, substitute
-from iclflow.theory.conservation import K_rest, Q_rest, conserved, k_r, q_r
 from iclflow.theory.equations import equation
 from iclflow.theory.notation import B, D, G, Lambda, M, symmetric_matrix, v_i
-from iclflow.theory.separate import B_rest, K, Q, effective_map, flow_in_force, k, q, rank_one_head, rank_R_head
-from iclflow.theory.task import closed_loss
+from iclflow.theory.results.separate.conservation import K_rest, Q_rest, conserved, k_r, q_r
+from iclflow.theory.results.separate.flow import (
+    B_rest,
+    K,
+    Q,
+    effective_map,
+    flow_in_force,
+    k,
+    q,
+    rank_one_head,
+    rank_R_head,
+)
+from iclflow.theory.results.task.regression import closed_loss
 from sympy import Function, Matrix, Symbol, Trace, diff, expand, symbols, zeros
 
 NUMBERS = ("18", "19", "52", "54", "79", "80", "85", "86", "T6")

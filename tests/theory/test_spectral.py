@@ -2,8 +2,7 @@
 
 import pytest
 from iclflow.theory import TracePolynomial, explicit
-from iclflow.theory.notation import B, D, Lambda, M, N, lambda_, vector, x_q
-from iclflow.theory.spectral import (
+from iclflow.theory.calculus.spectral import (
     P,
     T,
     along,
@@ -15,6 +14,7 @@ from iclflow.theory.spectral import (
     s,
     summand,
 )
+from iclflow.theory.notation import B, D, Lambda, M, N, lambda_, vector, x_q
 from sympy import Identity, Matrix, Rational, Trace, cancel, diag, expand, symbols
 
 EIGENVALUES = (Rational(3), Rational(5, 2), Rational(1, 3))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from iclflow.theory.equations import equation
-from iclflow.theory.stable_steps import b_d, b_j, lambda_d, lambda_j
+from iclflow.theory.results.discretisation.stable_steps import b_d, b_j, lambda_d, lambda_j
 from sympy import Rational
 
 

@@ -17,11 +17,11 @@ from iclflow.theory.notation import (
     x_q,
     y_q,
 )
-from iclflow.theory.population import Sigma_w, general_moments
-from iclflow.theory.random_length import g_1, g_2, g_3, g_n, gain_moments, nu
-from iclflow.theory.task_laws import cumulant, mean_over_lengths, on_task
-from iclflow.theory.token_laws import kappa
-from iclflow.theory.two_steps import U, two_steps
+from iclflow.theory.results.own_model.on_task import cumulant, mean_over_lengths, on_task
+from iclflow.theory.results.own_model.two_steps import U, two_steps
+from iclflow.theory.results.task.population import Sigma_w, general_moments
+from iclflow.theory.results.variations.random_length import g_1, g_2, g_3, g_n, gain_moments, nu
+from iclflow.theory.results.variations.token_laws import kappa
 from sympy import Identity, Symbol
 
 LINEAR = Model(beta.T * U * x_q, (U,))

@@ -7,13 +7,13 @@ import pytest
 import sympy
 from entries import Entries, isserlis
 from iclflow.theory import Fixed, Gaussian, Mixture, TracePolynomial, expect, explicit, substitute
-from iclflow.theory.attention import U_i, merged_expansion, u_i, value_row
 from iclflow.theory.equations import equation
-from iclflow.theory.idle_heads import SEQUENCES, _u
-from iclflow.theory.moving_blocks import b
 from iclflow.theory.notation import D, Lambda, N, lambda_, v_i, w, w_init, y_q
-from iclflow.theory.unreduced import _J, mixed_tasks, noise_average, portion, w_0
-from iclflow.theory.unreduced_features import cross_moments, feature_moments, target_square
+from iclflow.theory.results.attention.blocks import U_i, merged_expansion, u_i, value_row
+from iclflow.theory.results.in_weight.features import cross_moments, feature_moments, target_square
+from iclflow.theory.results.in_weight.idle_heads import SEQUENCES, _u
+from iclflow.theory.results.in_weight.moving_blocks import b
+from iclflow.theory.results.in_weight.population_loss import _J, mixed_tasks, noise_average, portion, w_0
 from sympy import Rational
 
 SIZE, LENGTH, P = 2, 2, Fraction(1, 3)

@@ -10,10 +10,10 @@ from entries import Entries, isserlis
 from iclflow.theory import Fixed, Gaussian, SampleCovariance, TracePolynomial, expect, explicit, substitute
 from iclflow.theory.equations import equation, equations
 from iclflow.theory.notation import B, D, Lambda, Lambda_hat, Lambda_q, N, lambda_, sigma, vector, w, x_q
-from iclflow.theory.population import Sigma_w, any_tokens, fourth, general_moments, population_moments
-from iclflow.theory.shift import test_loss as loss_at_test
-from iclflow.theory.task_covariance import P_w, task_moments
-from iclflow.theory.token_laws import elliptical_fourth, gaussian_fourth, k_i, k_j, kappa
+from iclflow.theory.results.task.population import Sigma_w, any_tokens, fourth, general_moments, population_moments
+from iclflow.theory.results.variations.shift import test_loss as loss_at_test
+from iclflow.theory.results.variations.task_covariance import P_w, task_moments
+from iclflow.theory.results.variations.token_laws import elliptical_fourth, gaussian_fourth, k_i, k_j, kappa
 from sympy import Rational, Symbol, Trace
 
 COVARIANCES = {Lambda: [[2, 1], [1, 3]], Sigma_w: [[1, -1], [-1, 2]], Lambda_q: [[2, -1], [-1, 1]]}

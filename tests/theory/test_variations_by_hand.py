@@ -12,18 +12,18 @@ import pytest
 import sympy
 from entries import Entries, isserlis
 from iclflow.theory import explicit, substitute
+from iclflow.theory.calculus.spectral import T, eigenvalue, indicator
+from iclflow.theory.calculus.spectral import s as on_or_off
 from iclflow.theory.equations import equation
-from iclflow.theory.label_noise import noisy_eigenvalue
 from iclflow.theory.notation import D, Lambda, Lambda_q, M, N, lambda_, sigma
-from iclflow.theory.population import Sigma_w
-from iclflow.theory.reduction import a
-from iclflow.theory.shift import E_learned, N_test, a_test, b, g, lambda_q, nu
-from iclflow.theory.spectral import T, eigenvalue, indicator
-from iclflow.theory.spectral import s as on_or_off
-from iclflow.theory.task_covariance import P_w, omega, p
-from iclflow.theory.token_laws import k_i, k_j, kappa, kurtosis, lambda_i, lambda_j
-from iclflow.theory.unseen_directions import lambda_test
-from iclflow.theory.whitened import c_any
+from iclflow.theory.results.landscape.any_quadratic_loss import c_any
+from iclflow.theory.results.separate.reduction import a
+from iclflow.theory.results.task.population import Sigma_w
+from iclflow.theory.results.variations.label_noise import noisy_eigenvalue
+from iclflow.theory.results.variations.shift import E_learned, N_test, a_test, b, g, lambda_q, nu
+from iclflow.theory.results.variations.task_covariance import P_w, omega, p
+from iclflow.theory.results.variations.token_laws import k_i, k_j, kappa, kurtosis, lambda_i, lambda_j
+from iclflow.theory.results.variations.unseen_directions import lambda_test
 from sympy import Matrix, Rational, cancel, diag, eye, solve, symbols
 
 ONE, TWO = symbols("l_1 l_2", positive=True)  # the variances of the tokens

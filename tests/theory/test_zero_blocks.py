@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from iclflow.theory.attention import U_i, u_i, value_row
-from iclflow.theory.entrywise import explicit
+from iclflow.theory.calculus.entrywise import explicit
 from iclflow.theory.equations import equation
 from iclflow.theory.notation import B, D, H, Lambda, M, N, v_i
-from iclflow.theory.transverse import B_other, U_j, row_j, u_j, v_j
+from iclflow.theory.results.attention.blocks import U_i, u_i, value_row
+from iclflow.theory.results.attention.zero_block_loss import B_other, U_j, row_j, u_j, v_j
 from quadrature import Sequences, head, numbers
 from sympy import MatrixSymbol, hessian
 from sympy.matrices.expressions.matexpr import MatrixElement

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
-from iclflow.verify import cli
-from iclflow.verify.check import Evidence, plan, prove, run
-from iclflow.verify.claims import ClaimBook
-from iclflow.verify.report import page
-from iclflow.verify.table import render
-from iclflow.verify.tolerances import EXACT, Tolerance
+from iclflow.verify.claims.book import ClaimBook
+from iclflow.verify.claims.tolerances import EXACT, Tolerance
+from iclflow.verify.cli import main as command_line
+from iclflow.verify.evidence.check import Evidence, plan, prove, run
+from iclflow.verify.evidence.page import page
+from iclflow.verify.evidence.table import render
 
 
 @dataclass
@@ -141,27 +141,27 @@ def options(**given):
 
 
 def test_command_fails_if_anything_fails_and_writes_its_files(book, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr("iclflow.verify.check.plan", lambda numbers, full: made(book, numbers, full=full))
-    monkeypatch.setattr("iclflow.verify.report.FIGURES", {})
+    monkeypatch.setattr("iclflow.verify.evidence.check.plan", lambda numbers, full: made(book, numbers, full=full))
+    monkeypatch.setattr("iclflow.verify.evidence.page.FIGURES", {})
     target = tmp_path / "check.json"
-    assert cli.check(options(json=str(target), report=str(tmp_path / "new" / "folder"))) == 1
+    assert command_line.check(options(json=str(target), report=str(tmp_path / "new" / "folder"))) == 1
     assert json.loads(target.read_text())["summary"]["fails"] == 3
     html = (tmp_path / "new" / "folder" / "index.html").read_text()
     assert "3 of 6 fail" in html
     assert "<angle>" not in html
     assert "&lt;angle&gt;" in html
-    assert cli.check(options(equation=["X"])) == 0
+    assert command_line.check(options(equation=["X"])) == 0
     assert "residual 0 <= 0.5" in capsys.readouterr().out
 
 
 def test_an_interrupt_leaves_a_valid_partial_report(book, monkeypatch, tmp_path):
     interrupted = [StandIn("1", kind="definition"), StandIn("2"), StandIn("3", KeyboardInterrupt())]
     monkeypatch.setattr(
-        "iclflow.verify.check.plan", lambda numbers, full: plan(registry=lambda: interrupted, checks=list)
+        "iclflow.verify.evidence.check.plan", lambda numbers, full: plan(registry=lambda: interrupted, checks=list)
     )
-    monkeypatch.setattr("iclflow.verify.report.FIGURES", {})
+    monkeypatch.setattr("iclflow.verify.evidence.page.FIGURES", {})
     target = tmp_path / "check.json"
-    assert cli.check(options(json=str(target), report=str(tmp_path))) == cli.INTERRUPTED
+    assert command_line.check(options(json=str(target), report=str(tmp_path))) == command_line.INTERRUPTED
     assert [entry["equation"] for entry in json.loads(target.read_text())["entries"]] == ["1", "2"]
     assert "2 of 3 equations were checked" in (tmp_path / "index.html").read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["check.json", "index.html"]

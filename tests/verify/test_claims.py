@@ -4,8 +4,8 @@ import math
 from fractions import Fraction
 
 import pytest
-from iclflow.verify.claims import ClaimBook, load
-from iclflow.verify.tolerances import EXACT, Tolerance
+from iclflow.verify.claims.book import ClaimBook, load
+from iclflow.verify.claims.tolerances import EXACT, Tolerance
 
 BOOK = load()
 CHECKS = BOOK.select()
@@ -112,7 +112,7 @@ def test_a_tolerance_is_a_bound(value):
 
 def test_pairings_of_a_gaussian():
     """The oracle of the rational claims, against moments that are known: E x^2 = 2, E x^4 = 3 times 2^2."""
-    from iclflow.verify.claims_moments import gaussian_moment
+    from iclflow.verify.claims.attention.moments import gaussian_moment
 
     assert gaussian_moment((0, 0)) == 2
     assert gaussian_moment((0, 0, 0, 0)) == 12

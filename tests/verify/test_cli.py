@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import torch
 from iclflow.numerics import QuadraticLoss, RegressionTask, SphereTokens, gradient_flow
-from iclflow.numerics.momentum import heavy_ball_flow
-from iclflow.verify import cli
-from iclflow.verify.cli import main
-from iclflow.verify.parser import build
-from iclflow.verify.setting import Setting
+from iclflow.numerics.dynamics.momentum import heavy_ball_flow
+from iclflow.verify.cli import main as command_line
+from iclflow.verify.cli.main import main
+from iclflow.verify.cli.parser import build
+from iclflow.verify.experiments.setting import Setting
 
 
 def answer(capsys, *arguments):
@@ -64,13 +64,13 @@ def test_other_runtime_errors_are_not_hidden(monkeypatch):
     def broken(options):
         raise RuntimeError("a mistake in the program")
 
-    monkeypatch.setitem(cli.COMMANDS, "expect", broken)
+    monkeypatch.setitem(command_line.COMMANDS, "expect", broken)
     with pytest.raises(RuntimeError, match="a mistake"):
         main(["expect", "S"])
 
 
 def test_a_reader_that_has_read_enough_is_told_nothing():
-    script = "import sys; from iclflow.verify.cli import main; sys.exit(main(['derive', '24']))"
+    script = "import sys; from iclflow.verify.cli.main import main; sys.exit(main(['derive', '24']))"
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
         assert run.stdout is not None
         assert run.stderr is not None
@@ -173,8 +173,8 @@ def test_replay_names_file_and_key(capsys, tmp_path):
 
 def recorded_run(path, steps=40, **changed):
     """A run in the layout of the official code, made by attention that sums over the context."""
-    from iclflow.verify.models import MergedAttention
-    from iclflow.verify.training import fixed_set, train
+    from iclflow.verify.training.descent import fixed_set, train
+    from iclflow.verify.training.modules import MergedAttention
 
     D, H, L, P = 2, 2, 6, 30
     rng = np.random.default_rng(0)
@@ -343,7 +343,7 @@ def test_every_command_has_an_example_that_parses():
 
 def test_symbolic_commands_load_no_torch_and_no_matplotlib():
     script = (
-        "import sys; from iclflow.verify.cli import main; main(['expect', 'S A S']); main(['derive', '31']);"
+        "import sys; from iclflow.verify.cli.main import main; main(['expect', 'S A S']); main(['derive', '31']);"
         "assert not {'torch', 'matplotlib', 'scipy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
@@ -357,8 +357,8 @@ def test_the_installed_command_runs_and_is_quiet_when_piped():
 
 
 def test_figure_help_lists_every_figure_and_loads_none(capsys):
-    from iclflow.verify.figure_names import FIGURE_NAMES
-    from iclflow.verify.figures import load
+    from iclflow.verify.figures.gallery import load
+    from iclflow.verify.figures.names import FIGURE_NAMES
 
     named = [name for group in FIGURE_NAMES.values() for name in group]
     assert len(named) == len(set(named))
@@ -366,7 +366,7 @@ def test_figure_help_lists_every_figure_and_loads_none(capsys):
     listed = answer(capsys, "figure", "--help")[1].partition("figures:")[2]
     assert all(re.search(rf"[ ,]{name}[,\n]", listed) for name in named)
     script = (
-        "import sys\nfrom iclflow.verify.cli import main\ntry:\n    main(['figure', '--help'])\nexcept SystemExit:\n    pass\n"
+        "import sys\nfrom iclflow.verify.cli.main import main\ntry:\n    main(['figure', '--help'])\nexcept SystemExit:\n    pass\n"
         "assert not {'torch', 'matplotlib', 'scipy', 'sympy', 'numpy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
@@ -378,7 +378,7 @@ class Terminal:
 
 
 def test_no_color_is_respected(monkeypatch):
-    from iclflow.verify.table import colours
+    from iclflow.verify.evidence.table import colours
 
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert colours(Terminal())
@@ -395,7 +395,7 @@ def test_the_completion_knows_every_command(shell, capsys):
     assert all(
         name in script
         for name in (
-            *cli.COMMANDS,
+            *command_line.COMMANDS,
             "--equation",
             "--report",
             "--noise-variance",

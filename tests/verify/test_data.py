@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from iclflow.numerics.tasks import RegressionTask
-from iclflow.verify.data import assemble, draw_sequences
+from iclflow.numerics.tasks.regression import RegressionTask
+from iclflow.verify.training.sequences import assemble, draw_sequences
 
 TILTED = RegressionTask(covariance=[[0.9, 0.3], [0.3, 0.5]], context_length=6)
 

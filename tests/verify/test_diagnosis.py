@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from iclflow.numerics.descent import gradient_descent
-from iclflow.numerics.flow import gradient_flow
-from iclflow.numerics.losses import QuadraticLoss
-from iclflow.numerics.momentum import heavy_ball
-from iclflow.verify.diagnosis import AGREES, diagnose, sample_loss
-from iclflow.verify.experiments import Setting
+from iclflow.numerics.dynamics.descent import gradient_descent
+from iclflow.numerics.dynamics.flow import gradient_flow
+from iclflow.numerics.dynamics.momentum import heavy_ball
+from iclflow.numerics.tasks.losses import QuadraticLoss
+from iclflow.verify.experiments.diagnosis import AGREES, diagnose, sample_loss
+from iclflow.verify.experiments.staircase import Setting
 
 SETTING = Setting(
     eigenvalues=(0.6, 0.3), heads=2, scale=0.5, seed=3, duration=100.0, learning_rate=0.05, batch_size=100

@@ -8,11 +8,11 @@ from urllib.parse import urlencode
 
 import numpy as np
 import pytest
-from iclflow.numerics.landscape import separate_fixed_point
-from iclflow.verify.cli import main
-from iclflow.verify.exploration import Exploration, explored
-from iclflow.verify.explorer import PAGE, answer, serve, server, setting
-from iclflow.verify.figures_explorer import panels, panels_of
+from iclflow.numerics.landscape.fixed_points import separate_fixed_point
+from iclflow.verify.cli.main import main
+from iclflow.verify.explorer.picture import panels, panels_of
+from iclflow.verify.explorer.run import Exploration, explored
+from iclflow.verify.explorer.server import PAGE, answer, serve, server, setting
 
 GIVEN = {
     "eigenvalues": "0.4,0.3,0.2,0.1", "N": "31", "H": "5", "R": "1", "scale": "0.05", "seed": "12", "noise": "0",

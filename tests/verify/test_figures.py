@@ -3,10 +3,10 @@
 import re
 
 import pytest
-from iclflow.verify import predictions
-from iclflow.verify.experiments import DEFAULT
-from iclflow.verify.figures import FIGURES, draw, load, rendered, save
-from iclflow.verify.style import DARK, SERIES
+from iclflow.verify.claims import formulas
+from iclflow.verify.experiments.staircase import DEFAULT
+from iclflow.verify.figures.gallery import FIGURES, draw, load, rendered, save
+from iclflow.verify.figures.style import DARK, SERIES
 
 
 def test_staircase_is_saved_with_its_caption(tmp_path):
@@ -14,7 +14,7 @@ def test_staircase_is_saved_with_its_caption(tmp_path):
     assert (tmp_path / "s.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "s.png").stat().st_size < 150_000
     assert (tmp_path / "s.txt").read_text() == caption + "\n"
-    losses = predictions.plateau_losses(DEFAULT.task)
+    losses = formulas.plateau_losses(DEFAULT.task)
     assert ", ".join(f"{loss:.4f}" for loss in losses) in caption
 
 
@@ -23,7 +23,7 @@ def test_theory_flow_and_training_are_all_drawn():
     labels = [text.get_text() for text in axes.get_legend().get_texts()]
     assert [label.split()[0] for label in labels] == ["theory:", "gradient", "PyTorch,"]
     levels = sorted({line.get_ydata()[0] for line in axes.lines if len(line.get_ydata()) == 2}, reverse=True)
-    assert levels == pytest.approx(predictions.plateau_losses(DEFAULT.task))
+    assert levels == pytest.approx(formulas.plateau_losses(DEFAULT.task))
 
 
 @pytest.mark.parametrize(("extension", "start"), [(".svg", b"<?xml"), (".pdf", b"%PDF")])
@@ -43,7 +43,7 @@ def test_the_weights_move(tmp_path):
         frames = [frame.convert("L").tobytes() for frame in ImageSequence.Iterator(animation)]
     assert len(frames) == 64
     assert len(set(frames)) > 40
-    assert ", ".join(f"{v:.4f}" for v in predictions.learned_value_weights(DEFAULT.task)) in caption
+    assert ", ".join(f"{v:.4f}" for v in formulas.learned_value_weights(DEFAULT.task)) in caption
     with pytest.raises(ValueError, match="this figure does not move"):
         save("staircase", tmp_path / "s.gif")
     assert not (tmp_path / "s.gif").exists()

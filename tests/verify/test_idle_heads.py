@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from iclflow.numerics import FullMergedWeights, RegressionTask, SampleMoments, gradient_flow
-from iclflow.verify.claims_idle_heads import LEAK_TASK, SET, ended, near_population, powers
+from iclflow.verify.claims.in_weight.idle_heads import LEAK_TASK, SET, ended, near_population, powers
 
 
 def excess(eigenvalues, heads):

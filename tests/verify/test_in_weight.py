@@ -5,11 +5,26 @@ from functools import partial
 
 import numpy as np
 import pytest
-from iclflow.verify import figures_in_weight_theory
-from iclflow.verify.claims_five_weights import ERROR_SETTINGS, across_rate, five_weights, powers, symmetric_only
-from iclflow.verify.claims_in_weight_curves import half_time, reduced_flow, reduced_maps
-from iclflow.verify.figures import draw
-from iclflow.verify.in_weight import EVERY, WINDOW, InWeightSetting, apart, descended, expected, flowing, trained
+from iclflow.verify.claims.in_weight.curves import half_time, reduced_flow, reduced_maps
+from iclflow.verify.claims.in_weight.five_weights import (
+    ERROR_SETTINGS,
+    across_rate,
+    five_weights,
+    powers,
+    symmetric_only,
+)
+from iclflow.verify.experiments.in_weight import (
+    EVERY,
+    WINDOW,
+    InWeightSetting,
+    apart,
+    descended,
+    expected,
+    flowing,
+    trained,
+)
+from iclflow.verify.figures import in_weight_theory
+from iclflow.verify.figures.gallery import draw
 
 SMALL = InWeightSetting(
     0.5, dimension=2, context_length=5, heads=3, scale=0.1, duration=12.0, learning_rate=0.02, sequences=20_000, seeds=2
@@ -71,7 +86,7 @@ def test_heads_that_turn_rule_the_error_where_their_rate_is_high():
 
 def test_figure_names_each_curve_and_its_difference(monkeypatch):
     small = partial(InWeightSetting, dimension=2, heads=3, duration=4.0, learning_rate=0.02, sequences=2_000, seeds=2)
-    monkeypatch.setattr(figures_in_weight_theory, "InWeightSetting", small)
+    monkeypatch.setattr(in_weight_theory, "InWeightSetting", small)
     drawing = draw("in-weight")
     panels = drawing.figure.axes
     assert [panel.get_title() for panel in panels] == ["80% of tasks fixed", "40% of tasks fixed", "0% of tasks fixed"]

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import torch
 from iclflow.numerics import MergedWeights, RademacherTokens, RegressionTask, SphereTokens
-from iclflow.numerics.model_loss import model_loss
+from iclflow.numerics.own_model.loss import model_loss
 from iclflow.theory import Fixed, Gaussian, Mixture, SampleCovariance
 from iclflow.theory.model import Model
 from iclflow.theory.notation import D, Lambda, Lambda_hat, N, beta, matrix, sigma, vector, w, x_q
-from iclflow.theory.two_steps import U, two_steps
-from iclflow.verify.data import draw_sequences
-from iclflow.verify.model_check import ModelNetwork, check_model
-from iclflow.verify.model_draw import draw
-from iclflow.verify.models import ReducedMerged
+from iclflow.theory.results.own_model.two_steps import U, two_steps
+from iclflow.verify.own_model.prompts import ModelNetwork, check_model
+from iclflow.verify.own_model.sampling import draw
+from iclflow.verify.training.modules import ReducedMerged
+from iclflow.verify.training.sequences import draw_sequences
 from sympy import Rational
 
 TASK = RegressionTask(eigenvalues=[0.5, 0.3], context_length=4)

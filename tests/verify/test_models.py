@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from iclflow.numerics.tasks import RegressionTask
-from iclflow.numerics.weights import MergedWeights, SeparateWeights
-from iclflow.verify.data import draw_sequences
-from iclflow.verify.models import (
+from iclflow.numerics.parametrizations.attention import MergedWeights, SeparateWeights
+from iclflow.numerics.tasks.regression import RegressionTask
+from iclflow.verify.training.modules import (
     Attention,
     MergedAttention,
     ReducedMerged,
@@ -15,6 +14,7 @@ from iclflow.verify.models import (
     TwoLayerNetwork,
     cubic_features,
 )
+from iclflow.verify.training.sequences import draw_sequences
 
 D, N, H, R = 3, 4, 2, 2
 TASK = RegressionTask(eigenvalues=[0.5, 0.3, 0.2], context_length=N)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from iclflow.verify.official import Retrained, retrain, settings
+from iclflow.verify.training.official import Retrained, retrain, settings
 
 D, H, L, P = 2, 1, 4, 5
 GOOD = {

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 from iclflow.numerics import QuadraticLoss, RegressionTask, SeparateWeights
-from iclflow.numerics.moments import context_weights
-from iclflow.verify.models import ReducedSeparate
-from iclflow.verify.prefixes import PrefixAttention, labelled_batches, prefix
-from iclflow.verify.training import mean_squared_error
+from iclflow.numerics.tasks.sample_moments import context_weights
+from iclflow.verify.experiments.prefixes import PrefixAttention, labelled_batches, prefix
+from iclflow.verify.training.descent import mean_squared_error
+from iclflow.verify.training.modules import ReducedSeparate
 
 TASK = RegressionTask(eigenvalues=[0.6, 0.3], context_length=4, noise_variance=0.1)
 VARIED = RegressionTask(

@@ -10,11 +10,11 @@ from xml.etree import ElementTree
 
 import pytest
 from iclflow.theory.equations import equations
-from iclflow.theory.latex import formula_latex
-from iclflow.verify.check import plan, run
+from iclflow.theory.typesetting.latex import formula_latex
+from iclflow.verify.evidence.check import plan, run
+from iclflow.verify.evidence.mathml import mathml
+from iclflow.verify.evidence.page import page, write_report
 from iclflow.verify.files import write_atomically
-from iclflow.verify.mathml import mathml
-from iclflow.verify.report import page, write_report
 
 EMPTY = {"meta", "link", "img", "source", "br", "mspace"}
 

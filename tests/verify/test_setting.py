@@ -5,11 +5,11 @@ import shlex
 import numpy as np
 import pytest
 from iclflow.numerics import RademacherTokens, RegressionTask, SphereTokens, StudentTokens
-from iclflow.numerics.tasks import GAINS
-from iclflow.verify.parser import build
-from iclflow.verify.setting import TOKEN_LAWS, Setting, equally_likely
-from iclflow.verify.setting_options import CONTEXT_GAINS, as_options, setting_of
-from iclflow.verify.setting_options import TOKEN_LAWS as OFFERED
+from iclflow.numerics.tasks.regression import GAINS
+from iclflow.verify.cli.options import CONTEXT_GAINS, as_options, setting_of
+from iclflow.verify.cli.options import TOKEN_LAWS as OFFERED
+from iclflow.verify.cli.parser import build
+from iclflow.verify.experiments.setting import TOKEN_LAWS, Setting, equally_likely
 
 MATRIX = ((1.0, 0.5, 0.0, 0.0), (0.5, 1.5, 0.0, 0.0), (0.0, 0.0, 2.0, -0.25), (0.0, 0.0, -0.25, 1.0))
 SPECTRUM = [0.4, 0.3, 0.2, 0.1]

@@ -13,14 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from iclflow.numerics import QuadraticLoss, RegressionTask, SphereTokens, gradient_flow
-from iclflow.numerics.results import load_results, save_results
-from iclflow.verify import sweep as sweeps
-from iclflow.verify.cli import main
-from iclflow.verify.experiments import flow, plateaus, sgd_noise, theory
-from iclflow.verify.style import LIGHT
-from iclflow.verify.sweep import gather, make, processes, run_sweep
-from iclflow.verify.sweep_figure import drop_times
-from iclflow.verify.sweep_file import read_sweep
+from iclflow.numerics.dynamics.storage import load_results, save_results
+from iclflow.verify.cli.main import main
+from iclflow.verify.experiments.staircase import flow, plateaus, sgd_noise, theory
+from iclflow.verify.figures.style import LIGHT
+from iclflow.verify.sweep import execution as sweeps
+from iclflow.verify.sweep.description import read_sweep
+from iclflow.verify.sweep.execution import gather, make, processes, run_sweep
+from iclflow.verify.sweep.figure import drop_times
 
 SMALL = """
 method = "flow"
@@ -298,7 +298,7 @@ def test_a_pool_that_loses_a_process_is_opened_again(finished, tmp_path):
 def test_a_sweep_that_is_killed_goes_on(tmp_path):
     """``kill -9`` after the first file: the restart makes the others only, and the result is the same."""
     plan = written(tmp_path, SMALL.replace("count = 2", "count = 8"))
-    program = "import sys; from iclflow.verify.cli import main; sys.exit(main(sys.argv[1:]))"
+    program = "import sys; from iclflow.verify.cli.main import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", program, "sweep", str(plan), "--output", str(tmp_path), "--workers", "1"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     folder, deadline = tmp_path / "runs", time.monotonic() + 120

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from iclflow.verify.cli import main
-from iclflow.verify.sweep import SINGLE_THREADED, run_sweep
-from iclflow.verify.sweep_file import read_sweep
+from iclflow.verify.cli.main import main
+from iclflow.verify.sweep.description import read_sweep
+from iclflow.verify.sweep.execution import SINGLE_THREADED, run_sweep
 
 pytest.importorskip("distributed", reason="the scheduler is an extra")
 pytestmark = pytest.mark.slow  # three times 200 runs, and processes that import PyTorch
@@ -27,7 +27,7 @@ seed = { first = 0, count = 50 }
 "scale, duration" = [[0.2, 150], [0.1, 300]]
 rank = [1, 2]
 """
-PROGRAM = "import sys; from iclflow.verify.cli import main; sys.exit(main(sys.argv[1:]))"
+PROGRAM = "import sys; from iclflow.verify.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
 
 def dask(*arguments: str) -> subprocess.Popen:

@@ -5,13 +5,13 @@ import time
 import numpy as np
 import pytest
 import torch
-from iclflow.numerics.descent import gradient_descent
-from iclflow.numerics.moments import SampleMoments
-from iclflow.numerics.tasks import RegressionTask
-from iclflow.numerics.weights import MergedWeights, SeparateWeights
-from iclflow.verify.data import draw_sequences
-from iclflow.verify.models import MergedAttention, ReducedMerged, ReducedSeparate
-from iclflow.verify.training import fixed_set, fresh_batches, one_each, train
+from iclflow.numerics.dynamics.descent import gradient_descent
+from iclflow.numerics.parametrizations.attention import MergedWeights, SeparateWeights
+from iclflow.numerics.tasks.regression import RegressionTask
+from iclflow.numerics.tasks.sample_moments import SampleMoments
+from iclflow.verify.training.descent import fixed_set, fresh_batches, one_each, train
+from iclflow.verify.training.modules import MergedAttention, ReducedMerged, ReducedSeparate
+from iclflow.verify.training.sequences import draw_sequences
 
 TASK = RegressionTask(eigenvalues=[0.5, 0.3, 0.2], context_length=8)
 

@@ -1,0 +1,176 @@
+r"""The one crossing from symbols to numbers: a SymPy expression becomes a callable, once, and is cached.
+
+>>> from sympy import log, symbols
+>>> x, y = symbols("x y")
+>>> float(compile_expression(log(1 + x) / y, (x, y))(1e-20, 2.0))  # log(1 + x) keeps the digits of a small x
+5e-21
+>>> import numpy as np
+>>> from sympy import Trace
+>>> from iclflow.theory.notation import Lambda, N
+>>> compile_expression(Lambda**2 + Trace(Lambda) * Lambda / N, (Lambda, N))(np.diag([0.5, 0.25]), 5).tolist()
+[[0.325, 0.0], [0.0, 0.1]]
+
+Three backends: ``numpy`` (float64, arrays in, arrays out), ``mpmath`` (as many digits as ``mpmath.mp`` says) and
+``arb`` (balls of python-flint that enclose the exact value). The last two take numbers as they are: a float stands for
+itself, digit for digit; give a ``fractions.Fraction`` for 2/5. Common subexpressions are computed once in each.
+"""
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import mpmath
+import sympy
+from flint import arb
+from sympy import Add, Basic, Integer, Max, Min, Piecewise, Pow, Rational, S, exp, lambdify, log
+from sympy.codegen.cfunctions import expm1, log1p
+from sympy.matrices.expressions import MatrixExpr, MatrixSymbol
+from sympy.matrices.matrixbase import MatrixBase
+from sympy.printing.pycode import AbstractPythonCodePrinter
+
+from .matrix_tape import compile_matrix_expression
+
+__all__ = ["BACKENDS", "compile_expression"]
+
+
+class _ArbPrinter(AbstractPythonCodePrinter):
+    """Python source in which every number is a ball and every function a method of one."""
+
+    def _print_Rational(self, expr: Rational) -> str:
+        return f"(arb({expr.p})/{expr.q})"
+
+    def _print_Float(self, expr: sympy.Float) -> str:
+        raise ValueError(f"expression must be exact to be enclosed by a ball, got the rounded number {expr}")
+
+    def _print_Pi(self, _expr: Basic) -> str:
+        return "arb.pi()"
+
+    def _print_Exp1(self, _expr: Basic) -> str:
+        return "arb.const_e()"
+
+    def _print_Pow(self, expr: Pow, rational: bool = False, sqrt: str = "") -> str:
+        base, exponent = f"(arb(1)*({self._print(expr.base)}))", expr.exp
+        if isinstance(exponent, Integer):
+            return f"{base}**({exponent.p})"
+        if isinstance(exponent, Rational):  # an exact root, then an integer power
+            return f"({base}.root({exponent.q}))**({exponent.p})"
+        return f"{base}**({self._print(exponent)})"
+
+    def _print_Function(self, expr: sympy.Function) -> str:
+        name = type(expr).__name__
+        if not hasattr(arb, name):
+            raise ValueError(f"expression must use functions that python-flint encloses, got {name}")
+        arguments = ", ".join(f"arb(1)*({self._print(argument)})" for argument in expr.args)
+        return f"arb.{name}({arguments})"
+
+    _print_log = _print_log1p = _print_expm1 = _print_Function
+
+    def _print_MatrixBase(self, expr: MatrixBase) -> str:
+        return self._print(expr.tolist())
+
+    _print_ImmutableDenseMatrix = _print_MatrixBase
+
+
+def _harmonic(n: Any, order: Any = 1) -> Any:
+    """sum_{m <= n} m^-order, of which mpmath has the first order only."""
+    return mpmath.harmonic(n) if order == 1 else mpmath.zeta(order) - mpmath.zeta(order, n + 1)
+
+
+BACKENDS: dict[str, dict[str, Any]] = {
+    "numpy": {"modules": ["numpy"]},
+    "mpmath": {"modules": [{"harmonic": _harmonic}, "mpmath"]},
+    "arb": {"modules": [{"arb": arb}], "printer": _ArbPrinter({"fully_qualified_modules": False})},
+}
+
+
+def compile_expression(expr: object, arguments: Sequence[Basic], backend: str = "numpy") -> Callable[..., Any]:
+    """The callable that computes ``expr`` from values of ``arguments``, in that order.
+
+    ``expr`` is a SymPy scalar, an explicit matrix, a matrix expression, anything with a method ``to_sympy`` that gives
+    one of these (a trace polynomial), or a tuple of them (the callable then returns a tuple). ``arguments`` are symbols
+    and matrix symbols that cover all that ``expr`` depends on; sizes such as D are read off the matrices. A matrix is
+    given as a 2-d array, a vector as a column.
+
+    Raises ``ValueError`` for an unknown backend, for a symbol of ``expr`` that isn't an argument, and for a function
+    without an implementation; the callable raises ``ValueError`` for arrays whose shapes don't agree.
+    """
+    if backend not in BACKENDS:
+        raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
+    names = tuple(arguments)
+    for argument in names:
+        if not isinstance(argument, (sympy.Symbol, MatrixSymbol)):
+            raise TypeError(f"arguments must be symbols and matrix symbols, got {argument!r}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"arguments must differ from each other, got {names}")
+    return _compiled(_as_sympy(expr), names, backend)
+
+
+def _as_sympy(expr: object) -> Basic | tuple:
+    if isinstance(expr, (tuple, list)):
+        return tuple(_as_sympy(part) for part in expr)
+    convert = getattr(expr, "to_sympy", None)
+    try:
+        symbolic = sympy.sympify(expr, strict=True) if convert is None else convert()
+    except sympy.SympifyError as error:
+        raise TypeError(f"expr must be a SymPy expression, got {expr!r}") from error
+    return sympy.ImmutableMatrix(symbolic) if isinstance(symbolic, MatrixBase) else symbolic
+
+
+@cache
+def _compiled(expr: Basic | tuple, arguments: tuple[Basic, ...], backend: str) -> Callable[..., Any]:
+    parts = expr if isinstance(expr, tuple) else (expr,)
+    if any(part.has(MatrixExpr) for part in parts):
+        if backend == "arb":
+            raise ValueError("backend must be numpy or mpmath for matrix expressions, got 'arb'")
+        functions = [compile_matrix_expression(part, arguments, backend, _compiled) for part in parts]
+        if not isinstance(expr, tuple):
+            return functions[0]
+        return lambda *values: tuple(function(*values) for function in functions)
+    missing = set().union(*(part.free_symbols for part in parts)) - set(arguments)
+    if missing:
+        raise ValueError(
+            f"arguments must contain {sorted(map(str, missing))}, which are in the expression: got {arguments}"
+        )
+    if backend == "arb" and any(part.has(Max, Min, Piecewise) for part in parts):
+        raise ValueError(f"expression must not choose between branches, since balls may not compare: got {expr}")
+    function = lambdify(arguments, _keep_digits(expr), cse=True, **BACKENDS[backend])
+    convert = _CONVERSIONS.get(backend)
+    if convert is None:
+        return function
+    return lambda *values: function(*map(convert, values))
+
+
+def _to_arb(value: Any) -> arb:
+    if isinstance(value, Fraction):
+        return arb(value.numerator) / value.denominator
+    return value if isinstance(value, arb) else arb(value)
+
+
+def _to_mpmath(value: Any) -> Any:
+    if isinstance(value, Fraction):
+        return mpmath.mpf(value.numerator) / value.denominator
+    return mpmath.mpmathify(value)
+
+
+# Without these a whole number would reach the formula as a Python int, and 1/N would be a float.
+_CONVERSIONS: dict[str, Callable[[Any], Any]] = {"mpmath": _to_mpmath, "arb": _to_arb}
+
+
+def _keep_digits(expr: Basic | tuple) -> Basic | tuple:
+    """log(1 + x) -> log1p(x) and exp(x) - 1 -> expm1(x), which are exact near x = 0."""
+    if isinstance(expr, tuple):
+        return tuple(_keep_digits(part) for part in expr)
+    expr = expr.replace(
+        lambda node: isinstance(node, log) and node.args[0].is_Add and S.One in node.args[0].args,
+        lambda node: log1p(node.args[0] - 1),
+    )
+
+    def is_exp_minus_one(node: Basic) -> bool:
+        return isinstance(node, Add) and S.NegativeOne in node.args and any(isinstance(x, exp) for x in node.args)
+
+    def to_expm1(node: Add) -> Basic:
+        power = next(term for term in node.args if isinstance(term, exp))
+        return node - power + 1 + expm1(power.args[0])
+
+    return expr.replace(is_exp_minus_one, to_expm1)

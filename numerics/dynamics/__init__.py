@@ -1,0 +1,1 @@
+"""Gradient flow, descent and momentum; trajectories, their plateaus, their files."""

@@ -1,0 +1,96 @@
+"""Full-batch gradient descent, W <- W - eta dL/dW: the discrete counterpart of gradient flow."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float
+
+from .._checks import finite_array, positive_integer, positive_number
+from ..parametrizations.base import Parametrization, check_pair, vector_field
+from ..tasks.losses import QuadraticLoss
+from .solver import FlowError, Linear
+from .trajectory import Statistics, Trajectory
+
+
+def gradient_descent(
+    loss: QuadraticLoss,
+    weights: Parametrization,
+    *,
+    steps: int,
+    learning_rate: float | np.ndarray | Callable[[int], float],
+    tau: float = 1.0,
+    record_every: int = 1,
+) -> Trajectory:
+    """Descend ``steps`` times on L; a step of size eta advances the time of the flow (10) by 2 eta tau.
+
+    ``learning_rate`` is a constant, one size for each step (an array of shape (steps,)), or a function of the step's number
+    from 0. States are kept every ``record_every`` steps and at the end; between them ``Trajectory.at`` is piecewise linear.
+
+    Raises ``ValueError`` or ``TypeError`` for bad arguments, and ``FlowError``, with the last good time, if the weights
+    overflow (a step too large for the curvature).
+    """
+    check_pair(loss, weights)
+    steps, every = positive_integer("steps", steps), positive_integer("record_every", record_every)
+    tau, sizes = positive_number("tau", tau), _step_sizes(learning_rate, steps)
+    advances = 2.0 * sizes
+    velocity, each = vector_field(loss, weights), advances.tolist()
+
+    def after(step: int, state: np.ndarray) -> np.ndarray:
+        return state + each[step] * velocity(0.0, state)
+
+    times = np.concatenate([[0.0], np.cumsum(advances)])
+    return take_steps(loss, weights, after, times, every, method="gradient descent", tau=tau)
+
+
+def take_steps(
+    loss: QuadraticLoss,
+    weights: Parametrization,
+    after: Callable[[int, np.ndarray], np.ndarray],
+    times: Float[np.ndarray, " steps+1"],
+    every: int,
+    *,
+    method: str,
+    tau: float = 1.0,
+) -> Trajectory:
+    """The run in which ``after(step, state)`` is the state after a step; ``times`` in t/tau, before the first step and after each.
+
+    Raises ``FlowError`` if the weights overflow.
+    """
+    started, steps = time.perf_counter(), len(times) - 1
+    kept = np.append(np.arange(0, steps, every), steps)
+    state = weights.flatten()
+    states = np.empty((len(kept), len(state)))
+    states[0] = state
+    with np.errstate(over="ignore", invalid="ignore"):
+        for row in range(1, len(kept)):
+            for step in range(kept[row - 1], kept[row]):
+                state = after(step, state)
+            states[row] = state
+    recorded = times[kept]
+    finite = np.isfinite(states).all(axis=1)
+    if not finite.all():
+        last_good = float(recorded[np.argmin(finite) - 1] * tau)
+        raise FlowError("the weights overflowed: learning_rate is too large for the curvature of the loss", last_good)
+    statistics = Statistics(
+        method=method,
+        steps=steps,
+        evaluations=steps,
+        jacobians=0,
+        restarts=0,
+        seconds=time.perf_counter() - started,
+        stopped="steps",
+    )
+    return Trajectory(recorded * tau, states, loss, weights, tau, statistics, Linear(recorded, states))
+
+
+def _step_sizes(learning_rate: object, steps: int) -> np.ndarray:
+    if callable(learning_rate):
+        sizes = finite_array("learning_rate", [learning_rate(step) for step in range(steps)], (steps,))
+    elif np.ndim(learning_rate) == 0:  # type: ignore[arg-type]
+        return np.full(steps, positive_number("learning_rate", learning_rate))
+    else:
+        sizes = finite_array("learning_rate", learning_rate, (steps,))
+    if not (sizes > 0).all():
+        raise ValueError(f"learning_rate must be positive at every step, got {sizes.min()!r}")
+    return sizes

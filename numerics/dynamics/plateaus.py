@@ -1,0 +1,257 @@
+r"""Plateaus and drops of a loss curve, from any source: flow, descent, noisy training, a text file.
+
+The curve is made monotone by isotonic regression (least squares among non-increasing curves). Then only one function
+matters, the dwell time of the loss at each level,
+
+.. math:: \rho(\ell)\, d\ell = \text{time spent between } \ell \text{ and } \ell + d\ell.
+
+A plateau is a peak of log rho: the curve lingers there, and passes the levels on either side at least ``contrast``
+times faster. A drop lies between two consecutive plateaus. Units cannot matter: scaling or shifting time or loss only
+shifts log rho, and the sampling (log-spaced, adaptive) only has to resolve the drops.
+"""
+
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Protocol, overload, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float
+from scipy.ndimage import median_filter, uniform_filter1d
+from scipy.optimize import brentq, isotonic_regression
+from scipy.signal import find_peaks
+
+from .._checks import finite_array
+from .trajectory import Trajectory
+
+LEVELS = 400  # cells of the loss range; noise makes them wider
+QUIET = 0.001  # noise below this fraction of the range needs no running mean
+WINDOWS = 60  # the running mean spans at most the curve over this
+NOISE_CELL = 7.0  # a cell is at least this many standard deviations of the remaining noise high ...
+NOISE_DROP = 6.0  # ... and a drop at least this many
+SUBSTEPS = 8  # points in each step of a dense curve ...
+ENOUGH = 20_000  # ... up to about this many in all
+
+
+@runtime_checkable
+class DenseLoss(Protocol):
+    """A trajectory that can be evaluated between its recorded times."""
+
+    @property
+    def times(self) -> np.ndarray: ...
+    @property
+    def loss(self) -> np.ndarray: ...
+    def loss_at(self, t: object) -> float | np.ndarray: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Plateaus:
+    """M plateaus and the M - 1 drops between them, in order of time (M = 0 for a curve that lingers nowhere).
+
+    ``levels``: the loss where the curve lingers longest. ``starts``, ``ends``: when the loss comes within, and falls
+    by, 10 % of the neighbouring drop; the first starts and the last ends with the curve. ``drops``: the time at which
+    each drop is half done, midway between the two levels. ``widths``: the time from 10 % to 90 % of each drop.
+    """
+
+    levels: Float[np.ndarray, " M"]
+    starts: Float[np.ndarray, " M"]
+    ends: Float[np.ndarray, " M"]
+    drops: Float[np.ndarray, " m"]
+    widths: Float[np.ndarray, " m"]
+
+    @property
+    def durations(self) -> Float[np.ndarray, " M"]:
+        return self.ends - self.starts
+
+    @property
+    def sizes(self) -> Float[np.ndarray, " m"]:
+        """By how much each drop lowers the loss."""
+        return -np.diff(self.levels)
+
+    def __len__(self) -> int:
+        return len(self.levels)
+
+
+@overload
+def find_plateaus(times: DenseLoss | Trajectory, /, *, contrast: float = ..., min_drop: float = ...) -> Plateaus: ...
+@overload
+def find_plateaus(times: object, loss: object, *, contrast: float = ..., min_drop: float = ...) -> Plateaus: ...
+
+
+def find_plateaus(times: object, loss: object = None, *, contrast: float = 3.0, min_drop: float = 0.01) -> Plateaus:
+    """The plateaus and drops of ``loss`` (T,) at increasing ``times`` (T,), or of a trajectory.
+
+    A trajectory with ``loss_at`` is evaluated between its steps too: a solver's own steps are few on a plateau, and the
+    drop times then carry the solver's accuracy. ``contrast`` is how many times slower the loss must move on a plateau
+    than beside it; ``min_drop`` the smallest drop, as a fraction of the range of the loss. White noise is estimated
+    from the curve and averaged over up to a sixtieth of the samples; structure within it is not looked for. A curve
+    that does not move beyond its noise is one plateau.
+
+    Raises ``ValueError`` for times that do not increase, unequal lengths, fewer than 3 points, and numbers that are not
+    finite.
+    """
+    if not (np.isfinite(contrast) and contrast > 1):
+        raise ValueError(f"contrast must be above 1, got {contrast!r}")
+    if not 0 < min_drop < 1:
+        raise ValueError(f"min_drop must lie between 0 and 1, got {min_drop!r}")
+    dense = times if loss is None and isinstance(times, DenseLoss) else None
+    if dense is not None:
+        times, loss = _refined(dense)
+    elif loss is None:
+        raise TypeError(f"loss must be given with times, unless times is a trajectory, got {times!r}")
+    t = finite_array("times", times, ("T",))
+    values = finite_array("loss", loss, ("T",))
+    if len(t) != len(values) or len(t) < 3:
+        raise ValueError(f"times and loss must have equal lengths of at least 3, got {len(t)} and {len(values)}")
+    if not (np.diff(t) > 0).all():
+        raise ValueError("times must increase strictly")
+    found = _find(t, values, contrast, min_drop)
+    return found if dense is None else _polished(dense, found, t, values)
+
+
+def read_curve(path: str | PathLike[str]) -> tuple[Float[np.ndarray, " T"], Float[np.ndarray, " T"]]:
+    """Times and losses from a text file of two columns, separated by blanks or a comma; # starts a comment.
+
+    A first line that holds no number is taken as the columns' names. Raises ``ValueError`` naming file and line.
+    """
+    rows: list[tuple[float, float]] = []
+    named = False
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(), start=1):
+        fields = line.split("#", 1)[0].replace(",", " ").split()
+        if not fields:
+            continue
+        try:
+            row = [float(field) for field in fields]
+        except ValueError as error:
+            if not rows and not named and not any(_is_number(field) for field in fields):
+                named = True
+                continue
+            raise ValueError(f"{path}, line {number}: needs two numbers, got {line.strip()!r}") from error
+        if len(row) != 2 or not np.isfinite(row).all():
+            raise ValueError(f"{path}, line {number}: needs two finite numbers, got {line.strip()!r}")
+        if rows and row[0] <= rows[-1][0]:
+            raise ValueError(f"{path}, line {number}: times must increase, got {row[0]!r} after {rows[-1][0]!r}")
+        rows.append((row[0], row[1]))
+    if len(rows) < 3:
+        raise ValueError(f"{path}: needs at least 3 lines of two numbers, got {len(rows)}")
+    times, loss = np.array(rows).T
+    return times, loss
+
+
+def _is_number(field: str) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def _find(t: np.ndarray, values: np.ndarray, contrast: float, min_drop: float) -> Plateaus:
+    smooth, noise = _monotone(values)
+    height = smooth[0] - smooth[-1]
+    least = np.maximum(min_drop * height, NOISE_DROP * noise)
+    if height <= max(2 * NOISE_DROP * float(np.median(noise)), 1e-12 * np.abs(values).max()):
+        return _assembled(t, smooth, np.array([[t[0], t[-1]]]))
+    edges = _cells(smooth, noise, height)
+    passed = _passage(t, smooth, edges)
+    cells, spacing = -np.diff(edges), np.interp(passed[:-1], t[1:], np.diff(t))
+    blurred = np.minimum(
+        NOISE_CELL * np.interp(passed[:-1], t, noise) / cells, 1.0
+    )  # 1 for a cell as high as the noise
+    dwell = np.maximum(np.maximum(np.diff(passed), blurred * spacing), 1e-12 * (t[-1] - t[0]))
+    density = np.log(dwell / cells)
+    around = [density.min()]
+    peaks, _ = find_peaks(np.concatenate([around, density, around]), prominence=np.log(contrast))
+    spans = np.stack([passed[peaks - 1], passed[peaks]], axis=1)
+    return _assembled(t, smooth, _merged(t, smooth, least, spans))
+
+
+def _monotone(values: Float[np.ndarray, " T"]) -> tuple[Float[np.ndarray, " T"], Float[np.ndarray, " T"]]:
+    """A non-increasing curve through ``values``, and the standard deviation of the noise left in it along the curve.
+
+    The noise is read off second differences, which a slope does not enter, and is at most what isotonic regression
+    takes away: from a monotone curve, however coarse, that is exactly zero. In a slow drop isotonic regression leaves
+    steps as high as the noise, so a running mean lowers it first, over no more samples than that needs.
+    """
+    monotone = np.asarray(isotonic_regression(values, increasing=False).x)
+    span = max(2 * (len(values) // 40) + 1, 21)
+    removed = median_filter(np.abs(values - monotone), size=span, mode="nearest").max()
+    bends = np.pad(np.abs(np.diff(values, 2)), 1, mode="edge") / np.sqrt(6)
+    noise = 1.4826 * np.minimum(median_filter(bends, size=span, mode="nearest"), 1.5 * removed)
+    height = monotone[0] - monotone[-1]
+    if height == 0 or not noise.any():
+        return monotone, noise
+    needed = (float(np.quantile(noise, 0.9)) / (QUIET * height)) ** 2
+    window = 2 * int(min(needed, len(values) / WINDOWS) / 2) + 1
+    if window == 1:
+        return monotone, noise
+    averaged = uniform_filter1d(values, size=window, mode="reflect")
+    return np.asarray(isotonic_regression(averaged, increasing=False).x), noise / np.sqrt(window)
+
+
+def _cells(smooth: np.ndarray, noise: np.ndarray, height: float) -> Float[np.ndarray, " n"]:
+    """Levels from the top of the curve to its bottom, closer than neither the resolution nor the noise there."""
+    edges = [smooth[0]]
+    while edges[-1] > smooth[-1]:
+        local = noise[np.searchsorted(-smooth, -edges[-1])]
+        edges.append(edges[-1] - max(height / LEVELS, NOISE_CELL * local))
+    return np.array(edges)
+
+
+def _passage(t: np.ndarray, smooth: np.ndarray, levels: np.ndarray) -> Float[np.ndarray, " n"]:
+    """When the non-increasing curve, a straight line between samples, falls below each level: its last time there."""
+    after = np.searchsorted(-smooth, -np.asarray(levels), side="right")
+    before = np.clip(after - 1, 0, len(t) - 1)
+    after = np.clip(after, 0, len(t) - 1)
+    fall = smooth[before] - smooth[after]
+    part = np.divide(smooth[before] - levels, fall, out=np.zeros(len(fall)), where=fall > 0)
+    return t[before] + np.clip(part, 0.0, 1.0) * (t[after] - t[before])
+
+
+def _merged(
+    t: np.ndarray, smooth: np.ndarray, least: np.ndarray, spans: Float[np.ndarray, "M two"]
+) -> Float[np.ndarray, "M two"]:
+    """Neighbours whose levels differ by less than ``least`` are one plateau, the longer; the smallest drop goes first."""
+    while len(spans) > 1:
+        middle = spans.mean(axis=1)
+        levels, needed = np.interp(middle, t, smooth), np.interp(middle, t, least)
+        ratio = -np.diff(levels) / np.maximum(needed[1:], needed[:-1])
+        i = int(np.argmin(ratio))
+        if ratio[i] >= 1:
+            break
+        spans = np.delete(spans, i + int(np.ptp(spans[i]) > np.ptp(spans[i + 1])), axis=0)
+    return spans
+
+
+def _assembled(t: np.ndarray, smooth: np.ndarray, spans: Float[np.ndarray, "M two"]) -> Plateaus:
+    levels = np.interp(spans.mean(axis=1), t, smooth)
+    drop = -np.diff(levels)
+    near, half, far = (_passage(t, smooth, levels[:-1] - part * drop) for part in (0.1, 0.5, 0.9))
+    first, last = (t[:1], t[-1:]) if len(spans) else (t[:0], t[:0])
+    return Plateaus(
+        levels=levels,
+        starts=np.concatenate([first, far]),
+        ends=np.concatenate([near, last]),
+        drops=half,
+        widths=far - near,
+    )
+
+
+def _refined(curve: DenseLoss) -> tuple[np.ndarray, np.ndarray]:
+    """Times and losses with up to ``SUBSTEPS`` points in each of the curve's own steps, fewer where those are many."""
+    steps = np.asarray(curve.times)
+    parts = int(np.clip(ENOUGH // len(steps), 1, SUBSTEPS))
+    inner = steps[:-1, None] + np.diff(steps)[:, None] * (np.arange(parts) / parts)
+    t = np.append(np.unique(inner), steps[-1])
+    return t, np.asarray(curve.loss_at(t))
+
+
+def _polished(curve: DenseLoss, found: Plateaus, t: np.ndarray, loss: np.ndarray) -> Plateaus:
+    """Drop times found on the curve itself, not on straight lines between samples."""
+    drops = []
+    for drop, above, below in zip(found.drops, found.levels[:-1], found.levels[1:], strict=True):
+        half = (above + below) / 2
+        i = int(np.clip(np.searchsorted(t, drop), 1, len(t) - 1))
+        bracketed = (loss[i - 1] - half) * (loss[i] - half) < 0
+        drops.append(brentq(lambda s, half=half: curve.loss_at(s) - half, t[i - 1], t[i]) if bracketed else drop)
+    return replace(found, drops=np.array(drops))

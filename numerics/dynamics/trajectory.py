@@ -1,0 +1,135 @@
+"""What gradient flow and gradient descent return: weights over time, evaluable between the recorded times."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.optimize import brentq
+
+from ..parametrizations.base import Parametrization
+from ..tasks.losses import QuadraticLoss
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What the integration took: ``stopped`` says why it ended, ``restarts`` counts fresh starts of the solver's clock."""
+
+    method: str
+    steps: int
+    evaluations: int
+    jacobians: int
+    restarts: int
+    seconds: float
+    stopped: str
+
+
+class Path:
+    """Flat states over time: recorded at ``times``, in between by ``interpolant``, a function of t/tau."""
+
+    times: Float[np.ndarray, " T"]
+    states: Float[np.ndarray, "T P"]
+    tau: float
+    interpolant: Callable[[Float[np.ndarray, " n"]], Float[np.ndarray, "n P"]]
+
+    def states_at(self, t: object) -> Float[np.ndarray, "*n P"]:
+        """Flat weights at the time or times ``t``; ``ValueError`` for a time outside the run."""
+        try:
+            times = np.asarray(t, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"t must be a time or an array of times, got {t!r}") from None
+        end = float(self.times[-1])
+        inside = (times >= 0) & (times <= end)
+        if not inside.all():
+            outside = float(times[~inside][0])
+            raise ValueError(f"t must lie between 0 and the end of the run, {end!r}, got {outside!r}")
+        flat = times.ravel()
+        states = self.interpolant(flat / self.tau)
+        nearest = np.searchsorted(self.times, flat)
+        recorded = self.times[nearest] == flat  # an interpolant meets its own ends only to within the tolerance
+        states[recorded] = self.states[nearest[recorded]]
+        return states.reshape(*times.shape, -1)
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory(Path):
+    """Weights W(t) of one run, from ``times[0]`` = 0 to ``times[-1]``, in the time units of ``tau``.
+
+    ``states`` holds the flat weights at ``times``, the solver's own steps. Call ``at(t)`` for the weights at any time in
+    between: for gradient flow the solver's own interpolant, for gradient descent a straight line between steps.
+    """
+
+    times: Float[np.ndarray, " T"]
+    states: Float[np.ndarray, "T P"]
+    objective: QuadraticLoss
+    initial: Parametrization
+    tau: float
+    statistics: Statistics
+    interpolant: Callable[[Float[np.ndarray, " n"]], Float[np.ndarray, "n P"]]
+
+    def __getstate__(self) -> dict[str, object]:
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}  # what is derived is derived again
+
+    @cached_property
+    def weights(self) -> tuple[Parametrization, ...]:
+        """The weights at each of ``times``."""
+        return tuple(self.initial.unflatten(state) for state in self.states)
+
+    @cached_property
+    def arrays(self) -> Mapping[str, np.ndarray]:
+        """The weights by name, with time as their first axis: ``trajectory.arrays["v"]`` has shape (T, H)."""
+        return MappingProxyType(dict(zip(self.initial.shape_letters, self.initial.split(self.states), strict=True)))
+
+    @cached_property
+    def effective_maps(self) -> Float[np.ndarray, "T *shape"]:
+        return self._maps(self.states)
+
+    @cached_property
+    def loss(self) -> Float[np.ndarray, " T"]:
+        return np.array([self.objective.value(B) for B in self.effective_maps])
+
+    @cached_property
+    def conserved(self) -> Mapping[str, np.ndarray]:
+        """What the flow of any loss conserves, equations (17), (79), (85), at each of ``times``."""
+        rows = [weights.conserved() for weights in self.weights]
+        return MappingProxyType({name: np.stack([row[name] for row in rows]) for name in rows[0]})
+
+    @cached_property
+    def conservation_drift(self) -> Mapping[str, float]:
+        """The largest change of each conserved quantity from its initial value, in any entry at any recorded time."""
+        return MappingProxyType({name: float(np.abs(q - q[0]).max()) for name, q in self.conserved.items()})
+
+    def at(self, t: object) -> Parametrization | tuple[Parametrization, ...]:
+        """The weights at time ``t``: one parametrization for a number, a tuple of them for a sequence of times."""
+        states = self.states_at(t)
+        if states.ndim == 1:
+            return self.initial.unflatten(states)
+        return tuple(self.initial.unflatten(state) for state in states.reshape(-1, self.initial.size))
+
+    def effective_map_at(self, t: object) -> Float[np.ndarray, "*n_shape"]:
+        return self._maps(self.states_at(t))
+
+    def loss_at(self, t: object) -> float | Float[np.ndarray, " *n"]:
+        """The loss at time ``t``: a float for a number, an array for an array of times."""
+        states = self.states_at(t)
+        losses = [self.objective.value(B) for B in self._maps(states.reshape(-1, self.initial.size))]
+        return losses[0] if states.ndim == 1 else np.reshape(losses, states.shape[:-1])
+
+    def first_time(self, value: Callable[[np.ndarray], float], level: float) -> float | None:
+        """The first time at which ``value`` of the effective map passes ``level``, up or down; None if it never does."""
+        above = np.array([value(B) for B in self.effective_maps]) > level
+        passed = np.flatnonzero(above != above[0])
+        if not passed.size:
+            return None
+        before, after = self.times[passed[0] - 1 : passed[0] + 1]
+        time: Any = brentq(lambda t: float(value(self.effective_map_at(t))) - level, before, after)
+        return float(time)
+
+    def _maps(self, states: Float[np.ndarray, "*n P"]) -> Float[np.ndarray, "*n_shape"]:
+        rows = states.reshape(-1, self.initial.size)
+        combine = type(self.initial).combine
+        maps = np.stack([combine(*self.initial.split(row)) for row in rows])
+        return maps.reshape(*states.shape[:-1], *maps.shape[1:])

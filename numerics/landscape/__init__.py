@@ -1,0 +1,1 @@
+"""Fixed points, the order in which they are visited, stable steps."""

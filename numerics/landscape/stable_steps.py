@@ -1,0 +1,17 @@
+"""The largest step of descent that is stable near a fixed point (V8-stable)."""
+
+from ..dynamics.momentum import check_momentum
+from .fixed_points import FixedPoint
+
+__all__ = ["largest_stable_step"]
+
+
+def largest_stable_step(point: FixedPoint, *, momentum: float = 0.0) -> float:
+    """The step on L above which weights near a fixed point oscillate away, (1 + mu)/kappa for the largest curvature kappa of L/2.
+
+    At a saddle it concerns the directions that descent would come back from. Infinite where nothing curves upward.
+    """
+    if not isinstance(point, FixedPoint):
+        raise TypeError(f"point must be a FixedPoint of iclflow.numerics, got {point!r}")
+    curvature = float(point.spectrum[-1])
+    return (1 + check_momentum(momentum)) / curvature if curvature > 0 else float("inf")

@@ -1,0 +1,1 @@
+"""Loss and flow of the user's own model."""

@@ -1,0 +1,114 @@
+r"""Gradient flow of your own model: the loss and the vector field are compiled from the expression, for any number of weights of any shape.
+
+>>> import numpy as np
+>>> from iclflow.numerics.tasks.regression import RegressionTask
+>>> from iclflow.theory.model import Model
+>>> from iclflow.theory.notation import D, Lambda_hat, beta, matrix, x_q
+>>> U = matrix("U", D)
+>>> two_steps = Model(prediction=beta.T * (2 * U - U * Lambda_hat * U) * x_q, weights=(U,))
+>>> task = RegressionTask(eigenvalues=[0.5, 0.25], context_length=8)
+>>> run = integrate(two_steps, task, initial={U: np.zeros((2, 2))}, t_end=200.0)
+>>> run.loss[[0, -1]].round(3).tolist()
+[0.75, 0.107]
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from ...theory.model import Model
+from .._checks import positive_integer, positive_number
+from ..dynamics.flow import IMPLICIT_SIZE, SMALLEST_RTOL, integrate_field
+from ..dynamics.solver import METHODS, FlowError, Interpolant, Linear
+from ..dynamics.trajectory import Path, Statistics
+from ..tasks.regression import RegressionTask
+from .loss import ModelLoss, model_loss
+
+__all__ = ["ModelTrajectory", "integrate"]
+
+
+@dataclass(frozen=True, eq=False)
+class ModelTrajectory(Path):
+    """The weights of one model over time, from ``times[0]`` = 0 to ``times[-1]``, in the time units of ``tau``.
+
+    ``states`` holds the flat weights at ``times``, the solver's own steps; in between is the solver's interpolant.
+    """
+
+    times: Float[np.ndarray, " T"]
+    states: Float[np.ndarray, "T P"]
+    objective: ModelLoss
+    tau: float
+    statistics: Statistics
+    interpolant: Interpolant | Linear
+
+    @cached_property
+    def arrays(self) -> Mapping[Any, np.ndarray]:
+        """Each weight over time, by its symbol: time is the first axis."""
+        return MappingProxyType(dict(zip(self.objective.model.weights, self.objective.split(self.states), strict=True)))
+
+    @cached_property
+    def loss(self) -> Float[np.ndarray, " T"]:
+        return np.array([self.objective.value(state) for state in self.states])
+
+    def at(self, t: object) -> Mapping[Any, np.ndarray]:
+        """Each weight at the time or times ``t``, by its symbol."""
+        return dict(zip(self.objective.model.weights, self.objective.split(self.states_at(t)), strict=True))
+
+    def loss_at(self, t: object) -> float | Float[np.ndarray, " *n"]:
+        """The loss at time ``t``: a float for a number, an array for an array of times."""
+        states = self.states_at(t)
+        losses = [self.objective.value(state) for state in states.reshape(-1, states.shape[-1])]
+        return losses[0] if states.ndim == 1 else np.reshape(losses, states.shape[:-1])
+
+
+def integrate(
+    model: Model,
+    task: RegressionTask,
+    *,
+    initial: Mapping[Any, object],
+    t_end: float,
+    tau: float = 1.0,
+    constants: Mapping[Any, object] | None = None,
+    rtol: float = 1e-8,
+    atol: float | None = None,
+    method: str | None = None,
+    max_steps: int = 100_000,
+) -> ModelTrajectory:
+    r"""Integrate the flow (10) of ``model`` on ``task`` from the weights ``initial`` = {symbol: array} to ``t_end``.
+
+    ``atol=None`` is ``rtol`` times the root mean square of the initial weights (of 1 if they are all zero). ``method`` names a solver of
+    ``scipy.integrate``, LSODA by default (DOP853 above 1000 weights).
+
+    Raises ``ValueError`` or ``TypeError`` for bad arguments (an initial array that is missing or of another shape than its symbol says, a
+    constant without a value, weights whose loss is not finite) and ``FlowError`` if the solver fails.
+    """
+    t_end, tau, rtol = positive_number("t_end", t_end), positive_number("tau", tau), positive_number("rtol", rtol)
+    if rtol < SMALLEST_RTOL:
+        raise ValueError(f"rtol must be at least {SMALLEST_RTOL:.2g}, a hundred times the rounding unit, got {rtol!r}")
+    loss, state = model_loss(model, task, weights=initial, constants=constants, name="initial")
+    method = method or ("LSODA" if state.size <= IMPLICIT_SIZE else "DOP853")
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    largest = float(np.abs(state).max()) or 1.0
+    scale = largest * float(np.sqrt(np.mean((state / largest) ** 2)))  # whose square may overflow
+    smallest = rtol * (scale or 1.0) if atol is None else positive_number("atol", atol)
+    rounding = 10 * float(np.finfo(float).eps)  # the velocity is known to about this fraction of its terms
+
+    try:
+        times, states, statistics, interpolant = integrate_field(
+            lambda _t, vector: loss.velocity(vector),
+            state,
+            t_end / tau,
+            method=method,
+            rtol=rtol,
+            atol=lambda vector: np.full(vector.shape, max(smallest, rounding * float(np.abs(vector).max()))),
+            max_steps=positive_integer("max_steps", max_steps),
+        )
+    except FlowError as error:
+        raise FlowError(error.cause, error.time * tau) from None
+    return ModelTrajectory(times * tau, states, loss, tau, statistics, interpolant)

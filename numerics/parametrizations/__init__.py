@@ -1,0 +1,1 @@
+"""How weights make the effective map."""

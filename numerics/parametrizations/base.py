@@ -1,0 +1,145 @@
+"""What every parametrization shares: frozen arrays, one flat vector, and first and second derivatives by multilinearity."""
+
+from collections.abc import Callable
+from typing import ClassVar, Self
+
+import numpy as np
+from jaxtyping import Float
+
+from .._checks import finite_array
+from ..tasks.losses import QuadraticLoss
+
+Arrays = tuple[np.ndarray, ...]
+
+
+class Parametrization:
+    """Weights W that make an effective map B(W), linear in each array of weights.
+
+    A subclass is a frozen dataclass of arrays with two static methods on its arrays, in the order of its fields:
+    ``combine(*arrays)`` gives B, ``spread(G, *arrays)`` the arrays of (dB/dW)' G. B must be linear in each array with
+    the others held, which gives all other derivatives. Two more give them as matrices on flat weights: ``jacobian(*arrays)``
+    is dB/dW, a row for each weight, and ``curvature(G, *arrays)`` the second derivatives of <G, B>.
+    """
+
+    shape_letters: ClassVar[dict[str, tuple[str, ...]]]
+    combine: ClassVar[Callable[..., np.ndarray]]
+    spread: ClassVar[Callable[..., Arrays]]
+    jacobian: ClassVar[Callable[..., np.ndarray]]
+    curvature: ClassVar[Callable[..., np.ndarray]]
+
+    def __post_init__(self) -> None:
+        sizes: dict[str, int] = {}
+        for name, letters in self.shape_letters.items():
+            array = finite_array(name, getattr(self, name), [sizes.get(letter, letter) for letter in letters])
+            sizes.update(zip(letters, array.shape, strict=True))
+            object.__setattr__(self, name, array)
+        self.check_sizes(sizes)
+
+    def check_sizes(self, sizes: dict[str, int]) -> None:
+        """Requirements between the sizes beyond that equal letters agree."""
+
+    @property
+    def arrays(self) -> Arrays:
+        return tuple(getattr(self, name) for name in self.shape_letters)
+
+    @property
+    def size(self) -> int:
+        """P, the number of weights."""
+        return sum(array.size for array in self.arrays)
+
+    def flatten(self) -> Float[np.ndarray, " P"]:
+        return np.concatenate([array.ravel() for array in self.arrays])
+
+    def split(self, vector: Float[np.ndarray, "*batch P"]) -> Arrays:
+        """Views of the arrays inside flat weights, with any leading axes kept."""
+        parts, start = [], 0
+        for array in self.arrays:
+            stop = start + array.size
+            parts.append(vector[..., start:stop].reshape(*vector.shape[:-1], *array.shape))
+            start = stop
+        return tuple(parts)
+
+    def unflatten(self, vector: Float[np.ndarray, " P"]) -> Self:
+        """The same parametrization with the weights of ``vector``, as ``flatten`` orders them."""
+        return type(self)(*self.split(finite_array("vector", vector, (self.size,))))
+
+    def effective_map(self) -> np.ndarray:
+        return type(self).combine(*self.arrays)
+
+    def pull_back(self, G: np.ndarray) -> Self:
+        """(dB/dW)' G, shaped like the weights: for G = -1/2 dL/dB it is -1/2 dL/dW, the velocity tau dW/dt of (10)."""
+        return type(self)(*type(self).spread(self._like_effective_map("G", G), *self.arrays))
+
+    def push_forward(self, direction: Self) -> np.ndarray:
+        """The derivative of B along ``direction``: B is linear in each array, so one array is replaced at a time."""
+        if [a.shape for a in direction.arrays] != [a.shape for a in self.arrays]:
+            raise ValueError(f"direction must be shaped like the weights, got {direction!r}")
+        return sum(type(self).combine(*self._replaced(i, direction)) for i in range(len(self.arrays)))  # type: ignore[return-value]
+
+    def hessian_vector_product(self, loss: QuadraticLoss, direction: Self) -> Self:
+        """The Hessian of L/2 in the weights, applied to ``direction``: minus the derivative of the velocity (10)."""
+        G = loss.force(self.effective_map())
+        product = [part.copy() for part in type(self).spread(loss.apply(self.push_forward(direction)), *self.arrays)]
+        for i in range(len(product)):
+            for j, part in enumerate(type(self).spread(G, *self._replaced(i, direction))):
+                if i != j:
+                    product[j] -= part
+        return type(self)(*product)
+
+    def hessian(self, loss: QuadraticLoss) -> Float[np.ndarray, "P P"]:
+        """The Hessian of L/2 in the flat weights: (dB/dW)' C (dB/dW) less the curvature of <G, B>."""
+        return -field_jacobian(loss, self)(0.0, self.flatten())
+
+    def conserved(self) -> dict[str, np.ndarray]:
+        """Quantities that the gradient flow of any loss conserves, by name."""
+        return {}
+
+    def _replaced(self, i: int, direction: Self) -> Arrays:
+        return *self.arrays[:i], direction.arrays[i], *self.arrays[i + 1 :]
+
+    def _like_effective_map(self, name: str, value: np.ndarray) -> np.ndarray:
+        return finite_array(name, value, self.effective_map().shape)
+
+
+def vector_field(loss: QuadraticLoss, weights: Parametrization) -> Callable[[float, np.ndarray], np.ndarray]:
+    """The velocity tau dW/dt = -1/2 dL/dW of equation (10) on flat weights, for an integrator: no checks, no copies."""
+    combine, spread, force = type(weights).combine, type(weights).spread, loss.force
+    layout, start = [], 0
+    for array in weights.arrays:
+        layout.append((start, start + array.size, array.shape))
+        start += array.size
+
+    def field(_t: float, vector: np.ndarray) -> np.ndarray:
+        arrays = [vector[a:b].reshape(shape) for a, b, shape in layout]
+        parts = spread(force(combine(*arrays)), *arrays)
+        return np.concatenate([part.ravel() for part in parts])
+
+    return field
+
+
+def field_jacobian(loss: QuadraticLoss, weights: Parametrization) -> Callable[[float, np.ndarray], np.ndarray]:
+    """The Jacobian of ``vector_field`` on flat weights: minus the Hessian of L/2."""
+    units = np.eye(loss.A.size).reshape(-1, *loss.A.shape)
+    C = np.stack([loss.apply(unit).ravel() for unit in units])
+
+    def field(_t: float, vector: np.ndarray) -> np.ndarray:
+        arrays = weights.split(vector)
+        rows = type(weights).jacobian(*arrays)
+        return type(weights).curvature(loss.force(type(weights).combine(*arrays)), *arrays) - rows @ C @ rows.T
+
+    return field
+
+
+def check_pair(loss: QuadraticLoss, weights: Parametrization) -> None:
+    """Raise unless ``weights`` make an effective map on which ``loss`` is defined and finite."""
+    if not isinstance(loss, QuadraticLoss):
+        raise TypeError(f"loss must be a QuadraticLoss, got {loss!r}")
+    if not isinstance(weights, Parametrization):
+        raise TypeError(f"weights must be a parametrization such as SeparateWeights, got {weights!r}")
+    with np.errstate(over="ignore", invalid="ignore"):
+        B = weights.effective_map()
+        if B.shape != loss.A.shape:
+            raise ValueError(f"weights must make an effective map of the loss's shape {loss.A.shape}, got {B.shape}")
+        value = loss.value(B)
+    if not np.isfinite(value):
+        raise ValueError(f"weights must be small enough for a finite loss, got the loss {value}")

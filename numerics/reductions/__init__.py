@@ -1,0 +1,1 @@
+"""The theory evaluated: scalar and white flows, whole loss curves, drop times."""

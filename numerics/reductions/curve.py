@@ -1,0 +1,157 @@
+r"""The whole loss curve from the initial weights alone, without integrating the full system.
+
+Separate attention (S) trained from small weights is, stage by stage: idle heads moving independently under the force of the directions
+not yet learned (69); the first of them to escape learns the leading direction by the scalar flow (26), started by its escape time; the
+others see that direction switched off when the drop is over. Leading errors are of the order of the initial scale.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from .._checks import positive_number
+from ..parametrizations.attention import SeparateWeights
+from ..tasks.regression import SPECTRAL, RegressionTask, paper_task
+from .head_drops import Drop, filled_by, in_units_of
+from .scalar import ScalarReduction
+from .waiting_head import SilentHead
+
+__all__ = ["CurvePrediction", "predict_curve"]
+
+# The largest entry of the initial effective map, over its final value, for which heads still count as idle.
+SMALL = 0.1
+EQUAL = 1e-9  # rates of growth that agree to this fraction count as equal
+
+
+@dataclass(frozen=True, eq=False)
+class CurvePrediction:
+    """The drops of a run, in the order in which they are made, and the loss curve they make."""
+
+    steps: tuple[Drop, ...]
+    initial_loss: float
+
+    @property
+    def drops(self) -> Float[np.ndarray, " n"]:
+        """The time of each drop: when the component of B along its direction is at half of its final value."""
+        return np.array([drop.time for drop in self.steps])
+
+    @property
+    def directions(self) -> Float[np.ndarray, "D n"]:
+        """The unit vectors learned, as columns."""
+        return np.stack([drop.direction for drop in self.steps], axis=1)
+
+    @property
+    def heads(self) -> tuple[int, ...]:
+        """The head that learns each."""
+        return tuple(drop.head for drop in self.steps)
+
+    def fractions(self, times: Float[np.ndarray, " T"]) -> Float[np.ndarray, "T n"]:
+        """The component of B along each direction, over its final value."""
+        return np.stack([drop.fraction(np.asarray(times, dtype=float)) for drop in self.steps], axis=-1)
+
+    def loss(self, times: Float[np.ndarray, " T"]) -> Float[np.ndarray, " T"]:
+        """The predicted loss."""
+        loss = np.full(np.shape(times), self.initial_loss)
+        for drop, fraction in zip(self.steps, np.moveaxis(self.fractions(times), -1, 0), strict=True):
+            loss += drop.reduction.loss_drop(np.cbrt(fraction))
+        return loss
+
+    def effective_map(self, times: Float[np.ndarray, " T"]) -> Float[np.ndarray, "T D D"]:
+        """The predicted B."""
+        levels = np.array([drop.reduction.fixed_point**3 for drop in self.steps])
+        return np.einsum("dn,tn,en->tde", self.directions, self.fractions(times) * levels, self.directions)
+
+
+def predict_curve(
+    task: RegressionTask,
+    weights: SeparateWeights,
+    *,
+    tau: float = 1.0,
+    route: Literal["quadrature", "flow"] = "quadrature",
+) -> CurvePrediction:
+    r"""Predict every drop of a run of separate attention from its initial weights.
+
+    ``route`` moves the idle heads from one stage to the next: by inverting the exact quadrature, or by integrating each head's own
+    cubic flow. Heads that are too few for all directions give as many drops as they have slots. For ranks above 1 a head is taken
+    to fill its slots before the next one escapes, which holds for small weights: plateaus inside a head last as the logarithm of
+    the initial scale, the others as its inverse.
+
+    Raises ``ValueError`` for weights so large that their effective map is of the order of what is to be learned, and for a varied task
+    in which no direction flows alone, or whose directions grow in another order than that of their drops, equal ones included: heads
+    then turn (V2-rotation), see :func:`~iclflow.numerics.landscape.learning_order.order_of_learning`.
+
+    Eigenvalues that agree to 1e-9 are taken as equal: the head then learns the direction of its own weights in their eigenspace.
+    Eigenvalues that nearly agree are told apart where :math:`(\lambda_i^2 - \lambda_j^2)/\lambda_i^2 \cdot \ln(1/w_{\rm init})` is large.
+    """
+    _in_order(paper_task(task, allow=SPECTRAL | {"task_covariance", "query_covariance", "context_gain"}))
+    if not isinstance(weights, SeparateWeights):
+        raise TypeError(f"weights must be SeparateWeights, got {weights!r}")
+    tau = positive_number("tau", tau)
+    if route not in ("quadrature", "flow"):
+        raise ValueError(f"route must be 'quadrature' or 'flow', got {route!r}")
+    D = weights.k.shape[-1]
+    if task.dimension != D:
+        raise ValueError(f"weights must have the task's dimension {task.dimension}, got {D}")
+    begun = float(np.max(np.abs(task.modes.coordinates(weights.effective_map()))))
+    if begun > SMALL:
+        raise ValueError(
+            f"weights must be small: their effective map has to be below {SMALL} of what is learned, and is {begun:.3g}"
+        )
+    move: Callable[[SilentHead, float], SilentHead] = SilentHead.after if route == "quadrature" else SilentHead.flow
+    reductions = [ScalarReduction.of(task, d) for d in range(D)]
+    basis, frequencies = task.modes.keys, np.array([one.eigenvalue for one in reductions])
+    idle = {
+        i: SilentHead(v, k @ basis, q @ basis, frequencies)
+        for i, (v, k, q) in enumerate(zip(weights.v, weights.k, weights.q, strict=True))
+    }
+    now, steps = 0.0, []
+    while idle and frequencies.any():
+        waits = {i: head.escape_time() for i, head in idle.items()}
+        winner = min(waits, key=waits.__getitem__)
+        if not np.isfinite(waits[winner]):
+            break
+        head = idle.pop(winner)
+        rotation = _principal_axes(head)
+        basis, head = basis @ rotation, head.rotated(rotation)
+        idle = {i: other.rotated(rotation) for i, other in idle.items()}
+        made = filled_by(head, now, winner, basis, reductions)
+        for drop in made:
+            switch = max(drop.switch, now)
+            frequencies = np.where(np.arange(D) == drop.component, 0.0, frequencies)
+            idle = {i: replace(move(head, switch - now), frequencies=frequencies) for i, head in idle.items()}
+            now = switch
+        steps += made
+    return CurvePrediction(tuple(in_units_of(drop, tau) for drop in steps), task.loss_moments.c)
+
+
+def _in_order(task: RegressionTask) -> None:
+    """``ValueError`` unless what grows faster also pays more, and what grows alike pays alike."""
+    growth, drops = task.modes.growth, task.modes.drops
+    if growth is None:
+        raise ValueError(
+            f"task must have covariances that commute, and a token law whose fourth moment commutes with them, got {task!r}"
+        )
+    rates = np.sqrt(growth)
+    apart = rates[:, None] - rates
+    alike = np.abs(apart) <= EQUAL * rates
+    more = drops[:, None] - drops
+    if np.any(np.where(alike, np.abs(more) > 10 * EQUAL * drops, (apart > 0) & (more <= 0))):
+        raise ValueError(f"task must have growth rates and drops in one order, got {growth} and {drops}")
+
+
+def _principal_axes(head: SilentHead) -> np.ndarray:
+    """A rotation inside each set of equal frequencies, after which the first direction of the set is the one that the head learns."""
+    rotation = np.eye(len(head.frequencies))
+    left = {int(d) for d in np.flatnonzero(head.frequencies)}
+    while left:
+        first = min(left)
+        alike = sorted(
+            d for d in left if abs(head.frequencies[d] - head.frequencies[first]) <= EQUAL * head.frequencies[first]
+        )
+        left -= set(alike)
+        if len(alike) > 1:
+            rotation[np.ix_(alike, alike)] = np.linalg.svd(head.growing[:, alike])[2].T
+    return rotation

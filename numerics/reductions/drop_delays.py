@@ -1,0 +1,114 @@
+r"""Descent with finite steps beside the flow (V8): stable steps, the modified flow, how much later a drop comes.
+
+A step of size eta on L advances t/tau by h = 2 eta, with momentum mu by h = 2 eta/(1 - mu) once the velocity has built up. To second order
+in h it follows the flow of f - m (f . grad) f, with f = -1/2 dL/dW and the mass m = h/2 (1 + mu)/(1 - mu) of (V8-ball).
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy.integrate import quad
+
+from ...theory.calculus.spectral import T
+from ...theory.equations import equation
+from ...theory.notation import Lambda, N, lambda_
+from ...theory.results.discretisation.finite_steps import P, V, h, t, u_0, v, v_0
+from ...theory.results.separate.reduction import a, alpha, gamma
+from .._checks import positive_integer, positive_number
+from ..compilation.expressions import compile_expression
+from ..dynamics.momentum import heavy_ball_mass
+from ..tasks.regression import RegressionTask, paper_task
+
+__all__ = [
+    "NoisyDrop",
+    "later_merged_drop",
+    "later_separate_drop",
+    "noisy_drop",
+]
+
+
+def later_separate_drop(
+    eigenvalue: float, second_moment: float, start: float, *, learning_rate: float, momentum: float = 0.0
+) -> float:
+    """The time t/tau by which steps delay a drop of separate attention to half (V8-drop), from v = k = q = ``start``."""
+    given = {"eigenvalue": eigenvalue, "second_moment": second_moment, "start": start}
+    added = _drop("separate")(*_positive(given), _step(learning_rate, momentum))
+    return float(added) + _build_up(learning_rate, momentum)
+
+
+def later_merged_drop(
+    gamma: float, alpha: float, start: float, *, learning_rate: float, momentum: float = 0.0
+) -> float:
+    """The same for balanced merged attention on white tokens, with gamma and alpha of (44) and the values' norm u_0 = ``start``."""
+    added = _drop("merged")(
+        *_positive({"gamma": gamma, "alpha": alpha, "start": start}), _step(learning_rate, momentum)
+    )
+    return float(added) + _build_up(learning_rate, momentum)
+
+
+@dataclass(frozen=True)
+class NoisyDrop:
+    """When SGD brings a head from one size to another, in t/tau: as gradient flow does, on average later, with a standard deviation."""
+
+    time: float
+    delay: float
+    spread: float
+
+
+def noisy_drop(
+    task: RegressionTask, direction: int, *, start: float, level: float, batch_size: int, learning_rate: float
+) -> NoisyDrop:
+    """How mini-batches move and spread the time in which a separate head v = k = q grows from ``start`` to ``level`` (V8-noise).
+
+    The head is aligned with the eigendirection of ``task.eigenvalues[direction]``; every step draws ``batch_size`` fresh sequences. The
+    laws are for growth, before the cube of ``level`` nears lambda/a.
+
+    Raises ``ValueError`` for bad arguments and for a varied task, whose noise these laws do not describe.
+    """
+    paper_task(task)
+    if direction not in range(task.dimension):
+        raise ValueError(f"direction must be an integer from 0 to {task.dimension - 1}, got {direction!r}")
+    size, batch = 2 * positive_number("learning_rate", learning_rate), positive_integer("batch_size", batch_size)
+    start, level = positive_number("start", start), positive_number("level", level)
+    value, second = float(task.eigenvalues[direction]), float(task.second_moment_eigenvalues[direction])
+    if not start < level < (value / second) ** (1 / 3):
+        raise ValueError(
+            f"level must lie between start = {start} and (lambda/a)^(1/3) = {(value / second) ** (1 / 3):.6g}, got {level}"
+        )
+    time = quad(lambda v: 1 / (value**2 * v**2 - value * second * v**5), start, level)[0]
+    variance, delay, spread = _noise()
+    force = variance(value, task.eigenvalues.sum(), task.covariance, task.context_length)
+    later = delay(size, batch, value, start, level, force)
+    return NoisyDrop(time, float(later), float(np.sqrt(spread(size, batch, value, force, time))))
+
+
+def _positive(given: dict[str, float]) -> list[float]:
+    return [positive_number(name, value) for name, value in given.items()]
+
+
+def _step(learning_rate: float, momentum: float) -> float:
+    """The h with which (V8-drop) holds: that of a step, times (1 + mu)/(1 - mu)."""
+    return 2 * heavy_ball_mass(learning_rate, momentum)
+
+
+def _build_up(learning_rate: float, momentum: float) -> float:
+    """The time lost while the velocity builds up from rest, h mu/(1 - mu)."""
+    return 2 * learning_rate * momentum / (1 - momentum) ** 2
+
+
+@cache
+def _drop(part: str) -> Any:
+    arguments = {"separate": (lambda_, a, v_0, h), "merged": (gamma, alpha, u_0, h)}[part]
+    return compile_expression(equation("V8-drop").statement[part], arguments)
+
+
+@cache
+def _noise() -> tuple[Any, Any, Any]:
+    parts = equation("V8-noise").statement
+    return (
+        compile_expression(parts["variance"], (lambda_, T, Lambda, N)),
+        compile_expression(parts["delay"], (h, P, lambda_, v_0, v, V)),
+        compile_expression(parts["spread"], (h, P, lambda_, V, t)),
+    )

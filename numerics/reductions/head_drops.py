@@ -1,0 +1,159 @@
+r"""A head that learns: from its escape to the fixed point, slot by slot.
+
+A rank-one head follows the scalar flow (26), whose exact solution needs only the escape time. A head of rank R is aligned: its slots
+follow :math:`\tau\dot x_d = v\,G_d\,x_d` with :math:`G_d = \lambda_d^2 - \lambda_d a_d v x_d^2` (80), one after the other in brief
+plateaus (T3), which is an equation in R + 1 unknowns.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.integrate import solve_ivp
+from scipy.optimize import brentq
+
+from ...theory.notation import lambda_
+from ...theory.results.separate import rank
+from ...theory.results.separate.reduction import a, v
+from ..compilation.expressions import compile_expression
+from .scalar import ScalarReduction, escaping_ratio, formula
+from .waiting_head import SilentHead
+
+__all__ = ["Drop", "filled_by"]
+
+HALF = 0.5 ** (1 / 3)  # v/v* where v^3, and with it B_dd, is at half of its final value
+ABSENT = 1e-13  # amplitudes below this fraction of the head's are rounding: the head has no component there
+SETTLED = 1e-8  # relative distance from the fixed point at which a head counts as filled
+
+
+@dataclass(frozen=True, eq=False)
+class Drop:
+    """One direction that is learned: the index of its eigenvalue, the unit vector, the head, and how B_dd rises.
+
+    ``time`` is when the component of B is at half of its final value, ``switch`` when the other heads, in effect, cease to feel the
+    direction, and ``fraction(times)`` the component over its final value.
+    """
+
+    component: int
+    direction: Float[np.ndarray, " D"]
+    head: int
+    reduction: ScalarReduction
+    time: float
+    switch: float
+    fraction: Callable[[np.ndarray], np.ndarray]
+
+
+@cache
+def _mode_flow() -> Any:
+    return compile_expression(tuple(rank.aligned_mode_flow().result), (v, rank.x, lambda_, a))
+
+
+def filled_by(
+    head: SilentHead, now: float, number: int, basis: np.ndarray, reductions: list[ScalarReduction]
+) -> list[Drop]:
+    """The drops that an escaping head makes, in order. ``reductions`` are those of the eigendirections, with tau = 1."""
+    R = len(head.k)
+    escape = now + head.escape_time()
+    if R == 1:
+        component = _leading(head)
+        reduction = reductions[component]
+
+        def fraction(times: np.ndarray) -> np.ndarray:
+            return np.asarray(escaping_ratio((escape - times) / reduction.time_unit)[0]) ** 3
+
+        half = escape - reduction.time_unit * float(formula("plateau_constant")(HALF))
+        return [Drop(component, basis[:, component], number, reduction, half, escape - reduction.time_unit, fraction)]
+    return _slots(head, now, number, basis, reductions)
+
+
+def _leading(head: SilentHead) -> int:
+    """The fastest growing direction that the head has a component of: the one that it will learn."""
+    A, B = head.amplitudes()
+    return int(np.argmax(np.where(A + B > 0, head.frequencies, 0.0)))
+
+
+def _slots(
+    head: SilentHead, now: float, number: int, basis: np.ndarray, reductions: list[ScalarReduction]
+) -> list[Drop]:
+    """The slots' amplitudes at a time when the head is far above its start and still far from saturation."""
+    largest = reductions[_leading(head)].fixed_point
+    waited, grown = head.before_escape(np.sqrt(head.size * largest))
+    amplitudes = (grown.k + np.sign(grown.v) * grown.q) / 2
+    components: list[int] = []
+    starts: list[float] = []
+    taken = np.zeros((0, len(head.k)))  # orthonormal directions in the space of slots
+    for component in np.argsort(-head.frequencies, kind="stable"):
+        rest = amplitudes[:, component] - taken.T @ (taken @ amplitudes[:, component])  # what faster modes leave to it
+        size = float(np.linalg.norm(rest))
+        if head.frequencies[component] > 0 and size > ABSENT * np.linalg.norm(amplitudes) and len(taken) < len(head.k):
+            taken = np.vstack([taken, rest / size])
+            components.append(int(component))
+            starts.append(size)
+    return _fill(
+        (now + waited, now + head.escape_time()), abs(grown.v), np.array(starts), components, number, basis, reductions
+    )
+
+
+def _fill(
+    start_and_escape: tuple[float, float],
+    v_start: float,
+    x_start: np.ndarray,
+    components: list[int],
+    number: int,
+    basis: np.ndarray,
+    reductions: list[ScalarReduction],
+) -> list[Drop]:
+    """Integrate the aligned head of one slot for each of ``components`` from amplitudes x_start until it rests."""
+    start, escape = start_and_escape
+    chosen = [reductions[d] for d in components]
+    eigenvalues = np.array([reduction.eigenvalue for reduction in chosen])
+    moments = np.array([reduction.second_moment for reduction in chosen])
+    n, levels = len(chosen), eigenvalues / moments
+
+    def field(_t: float, state: np.ndarray) -> np.ndarray:
+        weight, x = state[0], np.exp(state[1 : n + 1])
+        x_rate, v_parts = _mode_flow()(weight, x, eigenvalues, moments)
+        return np.concatenate([[np.sum(v_parts)], x_rate / x, v_parts / (eigenvalues * x) ** 2])
+
+    def unsettled(_t: float, state: np.ndarray) -> float:
+        return float(np.max(np.abs(1 - state[0] * np.exp(2 * state[1 : n + 1]) / levels))) - SETTLED
+
+    unsettled.terminal = True  # type: ignore[attr-defined]
+    longest = 1e3 * np.sum((30 - np.log(x_start)) / (v_start * eigenvalues**2))
+    solution = solve_ivp(
+        field, (0, longest), np.concatenate([[v_start], np.log(x_start), np.zeros(n)]), method="LSODA", rtol=1e-9, atol=1e-12,
+        dense_output=True, events=unsettled,
+    )  # fmt: skip
+    if not solution.success or not len(solution.t_events[0]):
+        raise ArithmeticError(f"a head of {n} slots did not settle by {solution.t[-1]:.6g}: {solution.message}")
+    drops = []
+    for j, component in enumerate(components):
+        power = 1 + 2 * (chosen[j].eigenvalue / chosen[0].eigenvalue) ** 2  # of v in v x_d^2, before saturation
+
+        def fraction(times: np.ndarray, j: int = j, power: float = power) -> np.ndarray:
+            times = np.asarray(times, dtype=float)
+            state = solution.sol(np.clip(times - start, 0, solution.t[-1]))
+            before = (
+                (escape - start) / (escape - np.minimum(times, start))
+            ) ** power  # v is 1/(lambda^2 (escape - t)) there
+            return state[0] * np.exp(2 * state[1 + j]) / levels[j] * before
+
+        half: Any = brentq(lambda t, f=fraction: float(f(start + t)) - 0.5, 0, solution.t[-1])
+        switch = start + float(solution.y[1 + n + j, -1])
+        drops.append(Drop(component, basis[:, component], number, chosen[j], start + half, switch, fraction))
+    return drops
+
+
+def in_units_of(drop: Drop, tau: float) -> Drop:
+    """The same drop with its times in other units."""
+    inner = drop.fraction
+    return replace(
+        drop,
+        reduction=replace(drop.reduction, tau=tau),
+        time=drop.time * tau,
+        switch=drop.switch * tau,
+        fraction=lambda times: inner(np.asarray(times, dtype=float) / tau),
+    )

@@ -1,0 +1,165 @@
+r"""The drop of merged attention for any covariance (V7): bounds for its time, how much it learns, and how slow the rest is.
+
+s is the size of B = s n; half of the drop is half of the loss's fall along the ray of Lambda^2, from its start to its least loss.
+
+The balanced flow starts from B = s_0 c/gamma with c = Lambda^2, as small initial weights lead to it: see ``effective_start`` of
+:mod:`~iclflow.numerics.reductions.merged_curve`. Its curve is ``balanced_curve``; here are the formulas.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import expit
+
+from ...theory.equations import equation
+from ...theory.notation import tau as tau_
+from ...theory.results.merged.drop import k, k_2, kappa_max, kappa_min
+from ...theory.results.merged.drop_bounds import k_S, psi
+from ...theory.results.merged.sigmoid import s_0
+from ...theory.results.merged.turning import c_d, r, x
+from ...theory.results.merged.turning import kappa as kappa_d
+from ...theory.results.separate.reduction import gamma as gamma_
+from ...theory.results.separate.reduction import s as s_
+from .._checks import positive_number
+from ..compilation.expressions import compile_expression
+from ..tasks.regression import SPECTRAL, RegressionTask, paper_task
+
+__all__ = ["MergedDrop"]
+
+
+@dataclass(frozen=True, eq=False)
+class MergedDrop:
+    r"""What the spectrum says of the drop: ``gamma`` is the norm of :math:`\Lambda^2`, ``kappa`` holds :math:`\lambda_da_d`.
+
+    >>> drop = MergedDrop.of(RegressionTask(eigenvalues=[1.0, 0.1], context_length=31))
+    >>> round(drop.share, 3), drop.rates.round(2).tolist()  # nine tenths in one drop, the rest 400 times more slowly
+    (0.929, [0.02, 7.89])
+    """
+
+    gamma: float
+    kappa: Float[np.ndarray, " D"]
+    weights: Float[np.ndarray, " D"]  # c_d^2 / gamma^2
+
+    @classmethod
+    def of(cls, task: RegressionTask) -> "MergedDrop":
+        """Raises ``ValueError`` for a task whose covariances do not all commute with Lambda."""
+        paper_task(task, allow=SPECTRAL)
+        squares = task.eigenvalues**4
+        return cls(
+            gamma=float(np.sqrt(squares.sum())),
+            kappa=task.eigenvalues * task.second_moment_eigenvalues,
+            weights=squares / squares.sum(),
+        )
+
+    @property
+    def spread(self) -> float:
+        """The largest kappa over the smallest: 1 for white tokens, about the cube of the spectrum's own ratio else."""
+        return float(self.kappa.max() / self.kappa.min())
+
+    @property
+    def mean(self) -> float:
+        """k, the mean of kappa along the ray."""
+        return float(self.weights @ self.kappa)
+
+    @property
+    def middle(self) -> float:
+        """gamma/(2k), half the size at which the loss on the ray is least: as far as that the bounds of ``time_bounds`` hold."""
+        return self.gamma / (2 * self.mean)
+
+    def time_bounds(self, start: float, size: float | None = None, *, tau: float = 1.0) -> tuple[float, float]:
+        """The earliest and the latest time at which s reaches ``size``, by default ``middle``, from ``start`` on the ray (V7-time).
+
+        They are 0.35 tau/gamma apart at most. Raises ``ValueError`` unless start < size <= middle.
+        """
+        start, tau = positive_number("start", start), positive_number("tau", tau)
+        size = self.middle if size is None else positive_number("size", size)
+        if not start < size <= self.middle:
+            raise ValueError(f"size must be above start = {start!r} and at most {self.middle:.6g}, got {size!r}")
+        values = {s_: size, s_0: start, gamma_: self.gamma, k: self.mean, tau_: tau}
+        values[k_S] = self._smallest_mean(_number("V7-time", "S", values))
+        return _number("V7-time", "earliest", values), _number("V7-time", "latest", values)
+
+    def half_bounds(self, start: float, *, tau: float = 1.0) -> tuple[float, float]:
+        """The earliest and the latest time to half of the drop from s_0 = ``start`` on the ray (V7-half), 0.25 tau/gamma apart at most.
+
+        Raises ``ValueError`` for a start of half the middle or more, at which half of the fall may be over.
+        """
+        start, tau = positive_number("start", start), positive_number("tau", tau)
+        if start >= self.middle / 2:
+            raise ValueError(f"start must be below {self.middle / 2:.6g}, half the middle of the drop, got {start!r}")
+        values = {s_0: start, gamma_: self.gamma, k: self.mean, tau_: tau}
+        smallest = self._smallest_mean(_number("V7-half", "S", values))
+        values[psi] = np.sqrt(1 - smallest / (2 * self.mean))
+        return _number("V7-half", "earliest", values), _number("V7-half", "latest", values)
+
+    def _smallest_mean(self, travelled: float) -> float:
+        """k_S, with the weights c_d^2 exp(-2 kappa_d S)."""
+        tilted = self.weights * np.exp(-2 * travelled * (self.kappa - self.kappa.min()))
+        return float(tilted @ self.kappa / tilted.sum())
+
+    def learned(self, times: Float[np.ndarray, "*T"] | float) -> Float[np.ndarray, "*T"]:
+        """The share of the loss's whole fall that is learned by ``times``, from the middle of the drop in tau/gamma (V7-turn).
+
+        To leading order: on the ray the sigmoid says when, and each direction turns in its growth. Where the spectrum is wide the curve
+        comes to rest at ``share``, where it is narrow it goes on to 1 within the drop.
+        """
+        moments = np.asarray(times, dtype=float)
+        if not np.isfinite(moments).all():
+            raise ValueError(f"times must be finite, got {times!r}")
+        fall = [self._learned(float(expit(2 * moment))) for moment in moments.ravel()]
+        return np.reshape(fall, moments.shape) * self.share
+
+    def _learned(self, part: float) -> float:
+        """The fall of the loss in units of what the ray holds, where the sigmoid has the part given of its height."""
+        ratio, fall = _turn()
+        at = (self.kappa, self.mean, part)
+        ratios = np.array([float(ratio(value, self.mean, part)) for value in self.kappa])
+        return float(fall(np.sqrt(self.weights), *at, ratios).sum()) * self.mean
+
+    @property
+    def share(self) -> float:
+        """The share of the loss's whole fall that the ray of c holds (V7-share): where the drop of a wide spectrum comes to rest."""
+        return 1.0 / float(self.mean * (self.weights @ (1 / self.kappa)))
+
+    @property
+    def further(self) -> float:
+        """The fall of the loss that goes on at the end of the ray, in tau/gamma and of what the ray holds (V7-share).
+
+        Where it is small, as for eigenvalues 10 : 1 (0.0002), the drop comes to rest at ``share``; for 3 : 2 : 1 (0.2) it does not.
+        """
+        values = {gamma_: 1.0, k: self.mean, k_2: float(self.weights @ self.kappa**2)}
+        return _number("V7-share", "on", values) / _number("V7-share", "fall", values)
+
+    @property
+    def least_share(self) -> float:
+        """The least share that any spectrum of this spread can have (V7-share)."""
+        ratio = compile_expression(equation("V7-share").statement["bound"], (kappa_min, kappa_max))
+        return float(ratio(self.kappa.min(), self.kappa.max()))
+
+    @property
+    def rates(self) -> Float[np.ndarray, " D"]:
+        """The rates, ascending, at which the rest decays near the global minimum (V7-tail), in units of 1/tau."""
+        omega = self.gamma * np.sqrt(self.weights) / self.kappa
+        size = np.linalg.norm(omega)
+        direction, root = omega / size, np.sqrt(self.kappa)
+        shape = root[:, None] * (np.eye(len(root)) + np.outer(direction, direction)) * root
+        return size * np.linalg.eigvalsh(shape)
+
+
+def _number(number: str, part: str, values: dict[Any, float]) -> float:
+    formula = equation(number).statement[part]
+    return float(compile_expression(formula, tuple(values))(*values.values()))
+
+
+@cache
+def _turn() -> tuple[Any, Any]:
+    """r_d, and the fall in one direction."""
+    parts = equation("V7-turn").statement
+    arguments = (kappa_d, k, x)
+    return (
+        compile_expression(parts["r"], arguments, backend="mpmath"),
+        compile_expression(parts["fall"], (c_d, *arguments, r)),
+    )

@@ -1,0 +1,209 @@
+r"""The formulas at many digits, and in balls that enclose the exact value, so that a printed digit is a proven digit.
+
+>>> task = ExactTask(["0.4", "0.3", "0.2", "0.1"], 31)
+>>> proven_digits(plateau_loss(task, [0, 1, 2, 3]))
+'0.1359950715980248383857899854618476439641'
+>>> print(mpmath.nstr(plateau_loss(task, [0, 1, 2, 3], backend="mpmath"), 50))
+0.13599507159802483838578998546184764396413288948154
+
+Both come from the expressions of ``theory``: 50 digits by mpmath, balls by Arb (python-flint).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import Any, Literal
+
+import mpmath
+from flint import arb, ctx, fmpq, fmpz
+
+from ...theory.notation import D, N, lambda_, t, tau
+from ...theory.results.merged import sigmoid
+from ...theory.results.separate import reduction, time_integral
+from .._checks import positive_integer
+from ..compilation.expressions import compile_expression
+
+__all__ = [
+    "ExactTask",
+    "contains",
+    "fixed_value",
+    "plateau_loss",
+    "proven_digits",
+    "second_moment",
+    "sigma",
+    "time_between",
+]
+
+Backend = Literal["arb", "mpmath"]
+Exact = Fraction | int | float | str
+
+# Decimal digits carried: a value of mpmath is good to 50; a ball is a little wider than its precision, so it holds that value.
+DIGITS = {"mpmath": 50, "arb": 40}
+
+
+@dataclass(frozen=True)
+class ExactTask:
+    """A task whose numbers are exact: eigenvalues as fractions, whole numbers or decimal strings (a float stands for itself)."""
+
+    eigenvalues: tuple[Fraction, ...]
+    context_length: int
+
+    def __init__(self, eigenvalues: Sequence[Exact], context_length: int) -> None:
+        values = tuple(_exact("eigenvalues", value) for value in eigenvalues)
+        if not values:
+            raise ValueError("eigenvalues must hold at least one number, got none")
+        object.__setattr__(self, "eigenvalues", values)
+        object.__setattr__(self, "context_length", positive_integer("context_length", context_length))
+
+    def of(self, component: int) -> tuple[Fraction, Fraction, int]:
+        """lambda_d, tr(Lambda), N."""
+        if isinstance(component, bool) or not isinstance(component, int) or not 0 <= component < len(self.eigenvalues):
+            raise ValueError(f"component must be an integer from 0 to {len(self.eigenvalues) - 1}, got {component!r}")
+        return self.eigenvalues[component], sum(self.eigenvalues, Fraction(0)), self.context_length
+
+
+def second_moment(task: ExactTask, component: int, *, backend: Backend = "arb") -> Any:
+    """a_d, equation (32)."""
+    return _evaluate("second_moment", task.of(component), backend)
+
+
+def fixed_value(task: ExactTask, component: int, *, backend: Backend = "arb") -> Any:
+    """v*, equation (25)."""
+    return _evaluate("fixed_value", task.of(component), backend)
+
+
+def plateau_loss(task: ExactTask, directions: Sequence[int], *, backend: Backend = "arb") -> Any:
+    """The loss at the fixed points with these directions learned, equations (24), (59)."""
+    if len(set(directions)) < len(directions):
+        raise ValueError(f"directions must differ from each other, got {directions!r}")
+    steps = [_evaluate("step", task.of(component), backend, guard=10) for component in directions]
+    total = _evaluate("trace", task.of(0), backend, guard=10)
+    return _evaluate("sum", (total, *steps), backend)
+
+
+def time_between(
+    task: ExactTask, component: int, v_0: Exact, v: Exact, *, unit: Exact = 1, backend: Backend = "arb"
+) -> Any:
+    """The time from v_0 to v, equation (67), with tau = ``unit``; both below v*, or both above.
+
+    Raises ``ValueError`` where they are on different sides, or so near v* that the side is not proven.
+    """
+    start, end = _positive("v_0", v_0), _positive("v", v)
+    level = fixed_value(task, component)
+    below = [bool(_ball(value) < level) for value in (start, end)]
+    above = [bool(_ball(value) > level) for value in (start, end)]
+    if not (all(below) or all(above)):
+        raise ValueError(f"v_0 and v must lie, provably, on the same side of v* = {level}, got {v_0!r} and {v!r}")
+    return _evaluate("time", (*task.of(component), start, end, _positive("unit", unit)), backend)
+
+
+def sigma(task: ExactTask, time: Exact, s_0: Exact, *, unit: Exact = 1, backend: Backend = "arb") -> Any:
+    """Equation (15) at a time, for a task of equal eigenvalues, with tau = ``unit``."""
+    if len(set(task.eigenvalues)) > 1:
+        raise ValueError(f"task must have equal eigenvalues, got {task.eigenvalues}")
+    values = (
+        _exact("time", time, positive=False),
+        _positive("s_0", s_0),
+        task.eigenvalues[0],
+        len(task.eigenvalues),
+        task.context_length,
+    )
+    return _evaluate("sigma", (*values, _positive("unit", unit)), backend)
+
+
+def proven_digits(ball: arb, most: int = 60) -> str:
+    """The digits that every number in the ball begins with, truncated, not rounded; an exponent where it is below 1e-4 or above 1e15.
+
+    Raises ``ValueError`` for a ball without one certain digit.
+    """
+    with ctx.workprec(4000):  # the ends are rounded to the working precision
+        low, high = _rational(ball.lower()), _rational(ball.upper())
+    if low * high <= 0:
+        raise ValueError(f"ball must not hold zero, for no digit of it is certain: got {ball}")
+    sign, low, high = ("-", -high, -low) if low < 0 else ("", low, high)
+    exponent = 0  # of the leading digit
+    while high >= fmpq(10) ** (exponent + 1):
+        exponent += 1
+    while high < fmpq(10) ** exponent:
+        exponent -= 1
+    for digits in range(most, 0, -1):
+        scale = fmpq(10) ** (digits - 1 - exponent)
+        if (low * scale).floor() == (high * scale).floor():
+            return sign + _positional(str((low * scale).floor()), exponent)
+    raise ValueError(f"ball must be narrow enough to have a certain digit, got {ball}")
+
+
+def contains(ball: arb, value: Any) -> bool:
+    """Whether the ball holds the number of mpmath, which is compared exactly."""
+    mantissa, exponent = value.man_exp  # as it is: mpf(value) would round to the working precision
+    signed = -int(mantissa) if value < 0 else int(mantissa)
+    return bool(ball.contains(arb((fmpz(signed), fmpz(int(exponent))))))
+
+
+@cache
+def _compiled(name: str, backend: str) -> Any:
+    moment = reduction.second_moment_eigenvalue().result
+    task = (lambda_, reduction.T, N)
+    u, u_0, delta, gap = time_integral.u, time_integral.u_0, time_integral.delta, time_integral.gap
+    level = reduction.fixed_value().result
+    ends = {u: reduction.v / level, u_0: time_integral.v_0 / level, delta: (reduction.v - time_integral.v_0) / level}
+    duration = time_integral.time_scale().result * time_integral.time_between().result.subs(gap, 1 - u).subs(ends)
+    expression, arguments = {
+        "second_moment": (moment, task),
+        "fixed_value": (level.subs(reduction.a, moment), task),
+        "step": (reduction.drop_loss().result.subs(u, 1).subs(reduction.a, moment), task),
+        "trace": (reduction.T, task),
+        "time": (duration.subs(reduction.a, moment), (*task, time_integral.v_0, reduction.v, tau)),
+        "sigma": (sigmoid.sigmoid().result, (t, sigmoid.s_0, lambda_, D, N, tau)),
+    }[name]
+    return compile_expression(expression, arguments, backend)
+
+
+def _evaluate(name: str, arguments: tuple, backend: str, guard: int = 0) -> Any:
+    if backend not in DIGITS:
+        raise ValueError(f"backend must be 'arb' or 'mpmath', got {backend!r}")
+    digits = DIGITS[backend] + guard
+    if backend == "arb":
+        with ctx.workprec(int((digits + 2) * 3.33)):
+            return sum(arguments, arb(0)) if name == "sum" else _compiled(name, backend)(*arguments)
+    with mpmath.workdps(digits + 20):  # cancellation in the formulas is far below twenty digits
+        value = mpmath.fsum(arguments) if name == "sum" else _compiled(name, backend)(*arguments)
+    with mpmath.workdps(digits):
+        return +value
+
+
+def _exact(name: str, value: Any, *, positive: bool = True) -> Fraction:
+    try:
+        number = Fraction(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ValueError(
+            f"{name} must be made of fractions, whole numbers or decimal strings, got {value!r}"
+        ) from error
+    if positive and number <= 0:
+        raise ValueError(f"{name} must be positive, got {value!r}")
+    return number
+
+
+def _positive(name: str, value: Exact) -> Fraction:
+    return _exact(name, value)
+
+
+def _ball(value: Fraction) -> arb:
+    with ctx.workprec(200):
+        return arb(value.numerator) / value.denominator
+
+
+def _rational(point: arb) -> fmpq:
+    mantissa, exponent = point.man_exp()
+    return fmpq(mantissa) * fmpq(2) ** int(exponent)
+
+
+def _positional(digits: str, exponent: int) -> str:
+    if not -5 < exponent < 16:
+        return f"{digits[0]}.{digits[1:]}e{exponent}" if len(digits) > 1 else f"{digits}e{exponent}"
+    if exponent < 0:
+        return "0." + "0" * (-exponent - 1) + digits
+    if len(digits) <= exponent + 1:
+        return digits if len(digits) == exponent + 1 else f"{digits[0]}.{digits[1:]}e{exponent}"
+    return f"{digits[: exponent + 1]}.{digits[exponent + 1 :]}"

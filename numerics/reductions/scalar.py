@@ -1,0 +1,229 @@
+r"""Reduced dynamics: the scalar flow (26) with its exact time integral and inverse, and the sigmoid (15) with its loss (48).
+
+Formulas come from ``theory`` through ``compile_expression``; here they are only evaluated, in the variables that keep their digits.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.optimize import brentq
+
+from ...theory.notation import D, N, lambda_, t, tau
+from ...theory.results.merged import sigmoid
+from ...theory.results.separate import reduction, time_integral
+from .._checks import positive_number
+from ..compilation.expressions import compile_expression
+from ..tasks.regression import RegressionTask
+
+__all__ = ["ScalarReduction", "escaping_ratio"]
+
+Array = Float[np.ndarray, "..."] | float
+
+
+@cache
+def formula(name: str) -> Callable[..., Any]:
+    """The compiled theory expression of that name."""
+    scalar = (lambda_, reduction.a, tau)
+    white = (t, sigmoid.s_0, lambda_, D, N, tau)
+    u, u_0, delta, gap = time_integral.u, time_integral.u_0, time_integral.delta, time_integral.gap
+    gamma, alpha = reduction.gamma, reduction.alpha
+    expression, arguments = {
+        "fixed_value": lambda: (reduction.fixed_value().result, scalar[:2]),
+        "flow": lambda: (reduction.aligned_flow().result, (reduction.v, *scalar[:2])),
+        "slope": lambda: (reduction.aligned_flow().result.diff(reduction.v), (reduction.v, *scalar[:2])),
+        "time_scale": lambda: (time_integral.time_scale().result, scalar),
+        "time_between": lambda: (time_integral.time_between().result, (u_0, u, delta, gap)),
+        "phi": lambda: (time_integral.difference_of_phi().result.subs(u_0, 0).subs(delta, u), (u, gap)),
+        "plateau_constant": lambda: (time_integral.plateau_constant().result, (sigmoid.rho,)),
+        "truncated": lambda: (time_integral.truncated_duration().result, (time_integral.v_0, lambda_, tau)),
+        "drop_loss": lambda: (reduction.drop_loss().result, (time_integral.u, *scalar[:2])),
+        "sigma": lambda: (sigmoid.sigmoid().result, white),
+        "white_loss": lambda: (sigmoid.sigmoid_loss().result, (sigmoid.sigma_level, lambda_, D, N)),
+        "white_moments": lambda: (tuple(reduction.white_moments().result), (lambda_, D, N)),
+        "balanced": lambda: (
+            tuple(sigmoid.balanced_solution().result),
+            (t, sigmoid.s_0, sigmoid.p_0, gamma, alpha, tau),
+        ),
+        "norm": lambda: (sigmoid.sigmoid_solution().result, (t, sigmoid.s_0, gamma, alpha, tau)),
+        "half_time": lambda: (sigmoid.plateau_time().result, (sigmoid.rho, sigmoid.s_0, gamma, alpha, tau)),
+    }[name]()
+    return compile_expression(expression, arguments)
+
+
+def _phi_from_zero(u: Array, gap: Array) -> Array:
+    """Phi(u) - Phi(0) for 0 <= u < 1, u + gap = 1."""
+    return formula("phi")(u, gap)
+
+
+def escaping_ratio(remaining: Array) -> tuple[Array, Array]:
+    r"""u and 1 - u, each to full relative precision, where :math:`1/u - \Phi(u) + \Phi(0) =` ``remaining``, 0 < u < 1.
+
+    ``remaining`` is the time until the truncated flow of (68) would escape, in the unit ``time_scale``, negative afterwards: along (26) it
+    falls at unit rate. Newton's iteration in u while u < 0.7 and in ln(1 - u) beyond: both are convex problems, started on the side from
+    which the iteration is monotone.
+    """
+    remaining = np.asarray(remaining, dtype=float)
+    held = np.maximum(remaining, -200.0)  # from there on ln(1 - u) is linear to the last digit
+    switch = 0.7
+    phi_switch = _phi_from_zero(switch, 1 - switch)
+    early = held >= 1 / switch - phi_switch
+    u = np.where(early, 1 / np.where(early, held + phi_switch, 1.0), switch)
+    y = np.full_like(u, np.log(1 - switch))
+    for _ in range(100):
+        gap = np.where(early, 1 - u, np.exp(y))
+        excess = 1 / u - _phi_from_zero(u, gap) - held
+        step_u = np.where(early, excess * u**2 * (1 - u**3), 0.0)
+        step_y = np.where(early, 0.0, -excess * u**2 * (1 + u + u**2))
+        u, y = np.where(early, u + step_u, -np.expm1(y + step_y)), y + step_y
+        if np.all(np.abs(step_u) <= 4e-16 * u) and np.all(np.abs(step_y) <= 4e-16 * np.maximum(1, -y)):
+            break
+    return u, np.where(early, 1 - u, np.exp(y + 3 * (remaining - held)))
+
+
+@dataclass(frozen=True)
+class ScalarReduction:
+    r"""The aligned flow (26), :math:`\tau\dot v = \lambda^2v^2 - \lambda a v^5`, with its exact solution (67) for v > 0.
+
+    ``eigenvalue`` is lambda, ``second_moment`` is a, the eigenvalue of :math:`E(\hat\Lambda^2)`, ``tau`` the unit of times. Raises
+    ``ValueError`` unless all are positive.
+    """
+
+    eigenvalue: float
+    second_moment: float
+    tau: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("eigenvalue", "second_moment", "tau"):
+            object.__setattr__(self, name, positive_number(name, getattr(self, name)))
+
+    @classmethod
+    def of(cls, task: RegressionTask, component: int, *, tau: float = 1.0) -> "ScalarReduction":
+        """The drop of one eigendirection of a task, counted from 0 in the order of ``task.eigenvalues``.
+
+        Raises ``ValueError`` for covariances of token, task and query that don't commute: no direction then flows alone.
+        """
+        if not isinstance(task, RegressionTask):
+            raise TypeError(f"task must be a RegressionTask, got {task!r}")
+        if (
+            isinstance(component, bool)
+            or not isinstance(component, (int, np.integer))
+            or not 0 <= component < task.dimension
+        ):
+            raise ValueError(f"component must be an integer from 0 to {task.dimension - 1}, got {component!r}")
+        if not task.variations & {"task_covariance", "query_covariance", "context_gain"}:
+            return cls(float(task.eigenvalues[component]), float(task.second_moment_eigenvalues[component]), tau)
+        # The flow of a direction is A_d v^2 - M_d Q_d v^5: (26) with these in place of lambda and a.
+        if task.modes.growth is None:
+            raise ValueError(
+                "task must have covariances that commute, and a token law whose fourth moment commutes with them, "
+                f"for a direction to flow alone, got {task!r}"
+            )
+        rate = float(np.sqrt(task.modes.growth[component]))
+        return cls(rate, rate / float(task.modes.levels[component]), tau)
+
+    @property
+    def fixed_point(self) -> float:
+        """v*, equation (25)."""
+        return float(formula("fixed_value")(self.eigenvalue, self.second_moment))
+
+    @property
+    def time_unit(self) -> float:
+        r""":math:`\tau/(\lambda^2 v_*)`."""
+        return float(formula("time_scale")(self.eigenvalue, self.second_moment, self.tau))
+
+    def velocity(self, v: Array) -> Array:
+        """dv/dt, equation (26)."""
+        return formula("flow")(np.asarray(v, dtype=float), self.eigenvalue, self.second_moment) / self.tau
+
+    def slope(self, v: Array) -> Array:
+        """The derivative of dv/dt with respect to v."""
+        return formula("slope")(np.asarray(v, dtype=float), self.eigenvalue, self.second_moment) / self.tau
+
+    def gap(self, v: Array) -> Array:
+        """1 - v/v*, to full relative precision for the v that is given, also where v is a rounding away from v*."""
+        ratio = Fraction(self.second_moment) / Fraction(self.eigenvalue)
+        cubes = np.vectorize(lambda value: float(1 - ratio * Fraction(float(value)) ** 3), otypes=[float])(v)
+        u = np.asarray(v, dtype=float) / self.fixed_point
+        return cubes / (1 + u + u**2)
+
+    def time(self, v: Array, v_0: Array) -> Array:
+        """The time from v_0 to v, equation (67); both in (0, v*) or both above v*. Negative where v comes before v_0."""
+        v, v_0 = _positive_array("v", v), _positive_array("v_0", v_0)
+        gap, gap_0 = self.gap(v), self.gap(v_0)
+        if not np.all(gap * gap_0 > 0):
+            raise ValueError(f"v and v_0 must lie on the same side of v* = {self.fixed_point:.17g}, got {v} and {v_0}")
+        v, v_0 = np.broadcast_arrays(v, v_0)
+        onward = np.abs(gap) < np.abs(gap_0)  # the end next to v* is taken for u, where the formula keeps its digits
+        start, end = np.where(onward, (v_0, v), (v, v_0)) / self.fixed_point
+        delta = np.where(onward, v - v_0, v_0 - v) / self.fixed_point
+        duration = formula("time_between")(start, end, delta, np.where(onward, gap, gap_0))
+        return self.time_unit * np.where(onward, duration, -duration)
+
+    def value(self, t: Array, v_0: float) -> Array:
+        """v at time t from v_0 at time 0: the inverse of ``time``."""
+        return self.fixed_point * self.ratio(t, v_0)[0]
+
+    def ratio(self, t: Array, v_0: float) -> tuple[Array, Array]:
+        """v(t)/v* and 1 - v(t)/v*, each to full relative precision."""
+        t, v_0 = finite_values("t", t), positive_number("v_0", v_0)
+        gap_0 = float(self.gap(v_0))
+        if gap_0 == 0:
+            return np.ones_like(t), np.zeros_like(t)
+        if gap_0 < 0:
+            return self._ratio_from_above(t, v_0, gap_0)
+        rate = Fraction(self.eigenvalue) ** 2 / Fraction(self.tau)
+        pole = np.vectorize(lambda time: float(1 / Fraction(v_0) - rate * Fraction(float(time))), otypes=[float])(t)
+        u_0 = v_0 / self.fixed_point
+        return escaping_ratio(self.fixed_point * pole - _phi_from_zero(u_0, gap_0))
+
+    def _ratio_from_above(self, t: Array, v_0: float, gap_0: float) -> tuple[Array, Array]:
+        u_0, start = v_0 / self.fixed_point, np.log(-gap_0)
+        if np.any(t < 0):
+            raise ValueError(f"t must not be negative for v_0 above v*, where the past is short, got {t}")
+
+        def height(theta: float) -> float:  # ln(u - 1), which falls at a rate between 1/3 and 1/(u^2 (1 + u + u^2))
+            def excess(y: float) -> float:
+                u, above = 1 + np.exp(y), np.exp(y)
+                return formula("time_between")(u_0, u, above + gap_0, -above) - theta
+
+            lowest = start - theta * u_0**2 * (1 + u_0 + u_0**2) - 1
+            if theta == 0:
+                return start
+            held = max(lowest, -600.0)  # from there on ln(u - 1) is linear to the last digit
+            beyond = excess(held)
+            return held + 3 * beyond if beyond < 0 else float(brentq(excess, held, start, xtol=1e-15, rtol=1e-15))  # type: ignore[arg-type]
+
+        y = np.vectorize(height, otypes=[float])(t / self.time_unit)
+        return 1 + np.exp(y), -np.exp(y)
+
+    def escape_time(self, v_0: Array) -> Array:
+        """Equations (68), (73): when the flow without its saturation would reach infinity."""
+        return formula("truncated")(_positive_array("v_0", v_0), self.eigenvalue, self.tau)
+
+    def plateau_duration(self, v_0: Array, *, fraction: float = 0.5) -> Array:
+        """The exact time from v_0 to the fraction of v* given, which (68) approximates."""
+        fraction = positive_number("fraction", fraction)
+        return self.time(fraction * self.fixed_point, v_0)
+
+    def loss_drop(self, u: Array) -> Array:
+        """What the direction adds to the loss at v = u v*: 0 at u = 0 and the (negative) step of (24) at u = 1."""
+        return formula("drop_loss")(np.asarray(u, dtype=float), self.eigenvalue, self.second_moment)
+
+
+def finite_values(name: str, value: Any) -> np.ndarray:
+    array = np.asarray(value, dtype=float)
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite, got {value!r}")
+    return array
+
+
+def _positive_array(name: str, value: Any) -> np.ndarray:
+    array = finite_values(name, value)
+    if not (array > 0).all():
+        raise ValueError(f"{name} must be positive: the flow (26) does not cross 0, got {value!r}")
+    return array

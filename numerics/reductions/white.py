@@ -1,0 +1,55 @@
+"""The closed forms of merged attention on white tokens, evaluated."""
+
+from dataclasses import dataclass
+
+from .._checks import positive_integer, positive_number
+from .scalar import Array, finite_values, formula
+
+__all__ = ["WhiteReduction"]
+
+
+@dataclass(frozen=True)
+class WhiteReduction:
+    r"""Merged attention on white tokens, :math:`\Lambda = \lambda I`: equations (45)-(48), and any balanced start.
+
+    Raises ``ValueError`` for arguments that aren't positive, and integers where sizes are meant.
+    """
+
+    dimension: int
+    context_length: int
+    eigenvalue: float = 1.0
+    tau: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("dimension", "context_length"):
+            object.__setattr__(self, name, positive_integer(name, getattr(self, name)))
+        for name in ("eigenvalue", "tau"):
+            object.__setattr__(self, name, positive_number(name, getattr(self, name)))
+
+    @property
+    def moments(self) -> tuple[float, float]:
+        """gamma and alpha, equation (47)."""
+        gamma, alpha = formula("white_moments")(self.eigenvalue, self.dimension, self.context_length)
+        return float(gamma), float(alpha)
+
+    def sigma(self, t: Array, s_0: float) -> Array:
+        r"""Equation (15) at times t from :math:`s_0 = w_2^\top w_2` at time 0."""
+        t, s_0 = finite_values("t", t), positive_number("s_0", s_0)
+        return formula("sigma")(t, s_0, self.eigenvalue, self.dimension, self.context_length, self.tau)
+
+    def loss(self, t: Array, s_0: float) -> Array:
+        """Equation (48)."""
+        return formula("white_loss")(self.sigma(t, s_0), self.eigenvalue, self.dimension, self.context_length)
+
+    def balanced(self, t: Array, s_0: float, p_0: float) -> tuple[Array, Array]:
+        """s(t) and the cosine p(t) between vec(B) and vec(I), from any balanced start with -1 < p_0 < 1."""
+        t, s_0 = finite_values("t", t), positive_number("s_0", s_0)
+        if not -1 < p_0 < 1:
+            raise ValueError(f"p_0 must lie strictly between -1 and 1, got {p_0!r}")
+        return formula("balanced")(t, s_0, float(p_0), *self.moments, self.tau)
+
+    def time_to(self, fraction: float, s_0: float) -> float:
+        """The exact time at which sigma is the fraction given of its final value; (49) is its leading logarithm."""
+        if not 0 < fraction < 1:
+            raise ValueError(f"fraction must lie strictly between 0 and 1, got {fraction!r}")
+        return float(formula("half_time")(float(fraction), positive_number("s_0", s_0), *self.moments, self.tau))

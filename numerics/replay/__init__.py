@@ -1,0 +1,1 @@
+"""Recorded full-batch runs, replayed from moments; many runs at once."""

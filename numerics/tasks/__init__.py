@@ -1,0 +1,1 @@
+"""The problem: tasks, laws of tokens, losses, sample moments, risks."""

@@ -1,0 +1,100 @@
+r"""The loss as a quadratic function of the effective map, :math:`L(B) = c - 2\langle A, B\rangle + \langle B, C[B]\rangle`.
+
+Everything that a task, or a finite training set, means to the dynamics is in A, C and c. B has any shape: a D x D matrix for
+the reduced models, a (D+1) x (D+1) x D tensor for the unreduced blocks.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from jaxtyping import Float
+
+from .._checks import finite_array
+from .regression import RegressionTask
+
+
+class LinearOperator(Protocol):
+    """A symmetric positive semidefinite linear map on effective maps."""
+
+    def __call__(self, B: np.ndarray) -> np.ndarray: ...
+
+
+@dataclass(frozen=True, eq=False)
+class TwoSided:
+    """C[B] = M B Q: the second moment of beta x_q' where beta and x_q are independent, equation (42)."""
+
+    M: Float[np.ndarray, "D D"]
+    Q: Float[np.ndarray, "D D"]
+
+    def __call__(self, B: np.ndarray) -> np.ndarray:
+        return self.M @ B @ self.Q
+
+
+@dataclass(frozen=True, eq=False)
+class Dense:
+    """C[B] = the symmetric ``matrix`` on B flattened row by row."""
+
+    matrix: Float[np.ndarray, "n n"]
+
+    def __call__(self, B: np.ndarray) -> np.ndarray:
+        return (self.matrix @ B.ravel()).reshape(B.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class QuadraticLoss:
+    r"""A mean squared error of :math:`\hat y = \langle B, \phi\rangle` with features :math:`\phi` shaped like B.
+
+    ``A`` is E(y phi), ``C`` the operator B -> E(phi <phi, B>), ``c`` is E(y^2): the loss is E(y - <B, phi>)^2.
+    """
+
+    A: Float[np.ndarray, "*shape"]
+    C: LinearOperator
+    c: float
+
+    @classmethod
+    def population(cls, task: RegressionTask) -> "QuadraticLoss":
+        r"""The population loss, equation (9): :math:`A = \Lambda^2`, :math:`C[B] = E(\hat\Lambda^2) B \Lambda`,
+        :math:`c = \mathrm{tr}\Lambda`; (V0) for variations of the task. Its value at the map trained on another task is the test
+        loss under this one (V3)."""
+        if not isinstance(task, RegressionTask):
+            raise TypeError(f"task must be a RegressionTask, got {task!r}")
+        moments = task.loss_moments
+        return cls(A=moments.A, C=TwoSided(moments.M, moments.Q), c=moments.c)
+
+    @classmethod
+    def from_moments(cls, second: np.ndarray, cross: np.ndarray, square: float) -> "QuadraticLoss":
+        """The loss with E(phi y) = ``cross`` (the shape of B), E(vec phi vec phi') = ``second`` and E(y^2) = ``square``."""
+        cross = np.asarray(cross)
+        A = finite_array("cross", cross, cross.shape)
+        matrix = finite_array("second", second, (A.size, A.size))
+        asymmetry = np.abs(matrix - matrix.T).max()
+        if asymmetry > 1e-12 * np.abs(matrix).max():
+            raise ValueError(f"second must be symmetric, got {second!r}, whose asymmetry is {asymmetry:.3g}")
+        return cls(A=A, C=Dense(matrix), c=float(finite_array("square", square, ())))
+
+    def apply(self, B: np.ndarray) -> np.ndarray:
+        """C[B]; like the others, it raises ``ValueError`` for a B of another shape than ``A``."""
+        return self.C(self._fitting(B))
+
+    def value(self, B: np.ndarray) -> float:
+        """L(B); it also raises ``ValueError`` for a B that holds nan, which no comparison would notice."""
+        B = self._fitting(B)
+        value = float(self.c - 2.0 * np.vdot(self.A, B) + np.vdot(B, self.C(B)))
+        if np.isnan(value) and np.isnan(B).any():
+            raise ValueError(f"B must be made of numbers, got {B!r}")
+        return value
+
+    def gradient(self, B: np.ndarray) -> np.ndarray:
+        """dL/dB = 2 (C[B] - A)."""
+        return 2.0 * (self.C(self._fitting(B)) - self.A)
+
+    def force(self, B: np.ndarray) -> np.ndarray:
+        r"""G = A - C[B] = -1/2 dL/dB, which drives the flow (10): :math:`G = \Lambda^2 - M B \Lambda` for the population."""
+        return self.A - self.C(self._fitting(B))
+
+    def _fitting(self, B: object) -> np.ndarray:
+        array = np.asarray(B)
+        if array.shape != self.A.shape:
+            raise ValueError(f"B must have shape {self.A.shape}, got shape {array.shape}")
+        return array

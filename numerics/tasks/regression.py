@@ -1,0 +1,300 @@
+r"""The regression task of in-context learning: equations (2)-(4), its variations, and the moments that the loss needs.
+
+Tokens :math:`x \sim N(0, \Lambda)`, a task vector :math:`w \sim N(0, I)` per sequence, labels :math:`y = w^\top x` and
+:math:`N` labelled tokens in the context.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from math import fsum
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from ...theory.notation import Lambda, Lambda_q, sigma
+from ...theory.results.task.population import Sigma_w, fourth
+from ...theory.results.variations.random_length import any_gain_moments, g_1, g_2, g_3
+from .._checks import finite_array, nonnegative_number, positive_integer, positive_number, symmetric_positive_definite
+from ..compilation.expressions import compile_expression
+from .modes import Modes
+from .token_laws import GaussianTokens, TokenLaw
+
+# They change M = E(beta beta') and nothing else in the flow: a_d, and with a law of one's own perhaps the eigenvectors and the order.
+SPECTRAL = frozenset({"noise_variance", "context_lengths", "token_law"})
+SMALLEST = 1e-100  # eigenvalue; the largest is its inverse
+# What the sum over a context of n tokens, of at most N, is multiplied by, in units of 1/n (V4).
+GAINS: Mapping[str, Callable[[int, int], float]] = {
+    "present": lambda n, N: 1.0,
+    "longest": lambda n, N: n / N,
+    "official": lambda n, N: n / (n + 1),
+}
+
+
+class GainMoments(NamedTuple):
+    """The averages over context lengths that the loss depends on (V4-moments)."""
+
+    g_1: float  # E(g_n)
+    g_2: float  # E(g_n^2)
+    g_3: float  # E(g_n^2/n)
+
+
+class LossMoments(NamedTuple):
+    """The moments that make the loss of a task: L(B) = c - 2<A, B> + <B, M B Q>."""
+
+    A: Float[np.ndarray, "D D"]  # E(y_q beta x_q')
+    M: Float[np.ndarray, "D D"]  # E(beta beta')
+    Q: Float[np.ndarray, "D D"]  # E(x_q x_q')
+    c: float  # E(y_q^2)
+
+
+@dataclass(frozen=True, eq=False)
+class RegressionTask:
+    r"""In-context linear regression with token covariance :math:`\Lambda` and context length :math:`N`.
+
+    Give exactly one of ``eigenvalues`` (the covariance is then their diagonal matrix, in the order given) and
+    ``covariance`` (symmetric positive definite; its eigenvalues are listed in descending order), and exactly one of
+    ``context_length`` and ``context_lengths``. The rest varies the task (V1 to V5):
+
+    - ``noise_variance``: labels y = w'x + noise, on the query as well, so that the loss includes this variance;
+    - ``task_covariance``: that of w, the identity by default;
+    - ``query_covariance``: that of the query token, :math:`\Lambda` by default;
+    - ``context_lengths``: lengths, each as probable as it is often listed, or {length: probability}; ``context_length`` is then the
+      longest of those that occur, so not one of probability 0;
+    - ``context_gain``: what attention divides the sum over a context of n tokens by: ``"present"``, n (the default); ``"longest"``,
+      the longest length N; ``"official"``, n + 1, the query counted as a token, as the official code does with ``vary_len``. Or gains
+      of your own, which multiply the average over n, as {length: gain} or a function of the length (V4);
+    - ``token_law``: one of :mod:`~iclflow.numerics.tasks.token_laws`, Gaussian by default.
+
+    Raises ``ValueError`` for a covariance that isn't symmetric positive definite, for eigenvalues that aren't positive
+    and finite, for a context length that isn't an integer of at least 1, for probabilities that don't add up to 1, for an unknown
+    ``context_gain`` or one that isn't positive, and for a negative noise variance.
+
+    >>> task = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
+    >>> task.second_moment_eigenvalues.round(6).tolist()  # a_d, equation (32)
+    [0.178065, 0.102581, 0.047742, 0.013548]
+    >>> noisy = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31, noise_variance=0.5)
+    >>> (noisy.second_moment_eigenvalues - task.second_moment_eigenvalues).round(6).tolist()  # 0.5 lambda_d / 31
+    [0.006452, 0.004839, 0.003226, 0.001613]
+    """
+
+    covariance: Float[np.ndarray, "D D"]
+    context_length: int
+    eigenvalues: Float[np.ndarray, " D"]
+    eigenvectors: Float[np.ndarray, "D D"]
+    noise_variance: float
+    task_covariance: Float[np.ndarray, "D D"]
+    query_covariance: Float[np.ndarray, "D D"]
+    context_lengths: Mapping[int, float]
+    context_gains: Mapping[int, float]  # g_n of each length
+    token_law: TokenLaw
+    variations: frozenset[str]  # the arguments by which it differs from the paper's task
+
+    def __init__(
+        self,
+        *,
+        context_length: object = None,
+        eigenvalues: object = None,
+        covariance: object = None,
+        noise_variance: object = 0.0,
+        task_covariance: object = None,
+        query_covariance: object = None,
+        context_lengths: object = None,
+        context_gain: object = "present",
+        token_law: object = None,
+    ) -> None:
+        if (eigenvalues is None) == (covariance is None):
+            both = "neither" if eigenvalues is None else "both"
+            raise ValueError(f"eigenvalues or covariance must be given, and not both: got {both}")
+        if covariance is not None:
+            matrix = symmetric_positive_definite("covariance", covariance)
+            ascending, columns = np.linalg.eigh(matrix)
+            values, vectors = ascending[::-1].copy(), columns[:, ::-1].copy()
+        else:
+            values = finite_array("eigenvalues", eigenvalues, ("D",))
+            if not (values > 0).all():
+                raise ValueError(f"eigenvalues must be positive, got {eigenvalues!r}")
+            matrix, vectors = np.diag(values), np.eye(len(values))
+        if not (values.min() >= SMALLEST and values.max() <= 1 / SMALLEST):
+            what = "eigenvalues must lie" if covariance is None else "covariance must have eigenvalues"
+            raise ValueError(
+                f"{what} between {SMALLEST:g} and {1 / SMALLEST:g}, whose cubes float64 can hold, got {values!r}"
+            )
+        lengths = _lengths(context_length, context_lengths)
+        gains = _gains(context_gain, lengths)
+        D, given = len(values), {"task_covariance": task_covariance, "query_covariance": query_covariance}
+        others = {k: v if v is None else _full_rank(k, v, D) for k, v in given.items()}
+        noise = nonnegative_number("noise_variance", noise_variance)
+        law = GaussianTokens() if token_law is None else token_law
+        if isinstance(law, type) or not isinstance(law, TokenLaw):
+            raise TypeError(f"token_law must be a TokenLaw, such as SphereTokens(), got {token_law!r}")
+        departs = {
+            "noise_variance": noise > 0,
+            "task_covariance": others["task_covariance"] is not None,
+            "query_covariance": others["query_covariance"] is not None,
+            "context_lengths": len(lengths) > 1,
+            "context_gain": any(gain != 1 for gain in gains.values()),
+            "token_law": not isinstance(law, GaussianTokens),
+        }
+        stored: dict[str, Any] = {
+            "covariance": matrix,
+            "eigenvalues": values,
+            "eigenvectors": vectors,
+            "task_covariance": np.eye(D) if others["task_covariance"] is None else others["task_covariance"],
+            "query_covariance": matrix if others["query_covariance"] is None else others["query_covariance"],
+        }
+        for array in stored.values():
+            array.flags.writeable = False
+        stored |= {
+            "context_length": max(lengths),
+            "context_lengths": lengths,
+            "context_gains": gains,
+            "noise_variance": noise,
+            "token_law": law,
+        }
+        stored["variations"] = frozenset(name for name, true in departs.items() if true)
+        for name, value in stored.items():
+            object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        """The arguments: covariance and length, and what varies the paper's task with its value."""
+        shown = ["covariance", "context_lengths" if "context_lengths" in self.variations else "context_length"]
+        names = {"context_gain": "context_gains"}
+        shown += sorted(names.get(name, name) for name in self.variations if name not in shown)
+        values = {name: getattr(self, name) for name in shown}
+        return f"RegressionTask({', '.join(f'{name}={_shown(value)}' for name, value in values.items())})"
+
+    @property
+    def dimension(self) -> int:
+        return len(self.eigenvalues)
+
+    @property
+    def gain_moments(self) -> GainMoments:
+        """E(g), E(g^2) and E(g^2/n): 1, 1 and 1/N where the length is fixed and no gain is given."""
+        law = [(p, self.context_gains[n], n) for n, p in self.context_lengths.items()]
+        return GainMoments(
+            fsum(p * g for p, g, _ in law), fsum(p * g**2 for p, g, _ in law), fsum(p * g**2 / n for p, g, n in law)
+        )
+
+    @property
+    def effective_context_length(self) -> float:
+        """The fixed length with the same loss (V4-effective): N itself where the length is fixed, 1/E(1/n) without gains.
+
+        With gains it is E(g^2)/E(g^2/n), the map is in units of E(g)/E(g^2), and every drop E(g)^2/E(g^2) times as large.
+        """
+        return self.gain_moments.g_2 / self.gain_moments.g_3
+
+    @cached_property
+    def loss_moments(self) -> LossMoments:
+        r"""A, M, Q, c of the population loss (9): :math:`\Lambda^2, E(\hat\Lambda^2), \Lambda, \mathrm{tr}\Lambda` for the paper's
+        task, (V0) and (V5-moment) in general."""
+        root = self.eigenvectors * np.sqrt(self.eigenvalues)
+        F = self.token_law.fourth_moment(root, self.task_covariance)
+        laws = (self.covariance, self.task_covariance, self.query_covariance, F)
+        A, M, Q, c = _moments()(*laws, np.sqrt(self.noise_variance), *self.gain_moments)
+        return LossMoments(A, M, Q, float(c))
+
+    @cached_property
+    def modes(self) -> Modes:
+        """The directions that separate attention can learn, with their levels, drops and rates."""
+        A, M, Q, _ = self.loss_moments
+        return Modes.of(A, M, Q, self.eigenvectors)
+
+    @property
+    def second_moment(self) -> Float[np.ndarray, "D D"]:
+        r""":math:`M = E(\beta\beta^\top)`; for the paper's task :math:`E(\hat\Lambda^2)`, equation (31)."""
+        return self.loss_moments.M
+
+    @cached_property
+    def second_moment_eigenvalues(self) -> Float[np.ndarray, " D"]:
+        r""":math:`a_d`, equation (32), in the order of ``eigenvalues``.
+
+        Raises ``ValueError`` where M does not share the eigenvectors of :math:`\Lambda`, as a task covariance or a token law may have
+        it.
+        """
+        E = self.eigenvectors if self.modes.growth is None else self.modes.keys
+        if not (_diagonal(self.second_moment, E) and _diagonal(self.covariance, E)):
+            given, one = self.task_covariance, self.covariance
+            law = np.abs(given @ one - one @ given).max() <= 1e-12 * np.abs(given).max() * np.abs(one).max()
+            needed = "token_law must have a fourth moment that commutes" if law else "task_covariance must commute"
+            raise ValueError(f"{needed} with covariance for a_d to be defined; use second_moment")
+        return np.einsum("id,ij,jd->d", E, self.second_moment, E)
+
+
+def _diagonal(matrix: np.ndarray, E: np.ndarray) -> bool:
+    """Whether the columns of E are eigenvectors, up to rounding."""
+    turned = E.T @ matrix @ E
+    return bool(np.abs(turned - np.diag(np.diag(turned))).max() <= 1e-11 * np.abs(turned).max())
+
+
+def _shown(value: object) -> str:
+    return " ".join(np.array2string(value, separator=", ").split()) if isinstance(value, np.ndarray) else repr(value)
+
+
+def _full_rank(name: str, value: object, size: int) -> Float[np.ndarray, "D D"]:
+    """A covariance of tasks or queries: the directions that are learned are counted by whitening, which needs its inverse."""
+    try:
+        return symmetric_positive_definite(name, value, size)
+    except ValueError as error:
+        if "positive definite" not in str(error):
+            raise
+        raise ValueError(
+            f"{error}; for a subspace give the other directions a small variance, some 1e-6 of the largest: what is never asked "
+            "for costs next to nothing and is not learned"
+        ) from None
+
+
+def paper_task(task: object, *, allow: Collection[str] = ()) -> RegressionTask:
+    """The task, checked: ``TypeError`` if it is none, ``ValueError`` if it varies the paper's in a way that isn't allowed."""
+    if not isinstance(task, RegressionTask):
+        raise TypeError(f"task must be a RegressionTask, got {task!r}")
+    if task.variations - set(allow):
+        raise ValueError(f"task must be the paper's in {', '.join(sorted(task.variations - set(allow)))}, got {task!r}")
+    return task
+
+
+def _lengths(fixed: object, law: object) -> Mapping[int, float]:
+    """{length: probability} of the lengths that occur."""
+    if law is None:
+        return {positive_integer("context_length", fixed): 1.0}
+    if fixed is not None:
+        raise ValueError("context_length or context_lengths must be given, and not both: got both")
+    if not isinstance(law, Iterable):
+        raise TypeError(f"context_lengths must be several lengths, or {{length: probability}}, got {law!r}")
+    listed = list(law)
+    if not listed:
+        raise ValueError(f"context_lengths must name at least one length, got {law!r}")
+    named = [positive_integer("context_lengths", n) for n in listed]
+    if not isinstance(law, Mapping):
+        return {n: times / len(named) for n, times in Counter(named).items()}
+    chances = [nonnegative_number("context_lengths", p) for p in law.values()]
+    if abs(sum(chances) - 1) > 1e-12:
+        raise ValueError(f"context_lengths must have probabilities that add up to 1, got {law!r}")
+    return {n: p for n, p in zip(named, chances, strict=True) if p > 0}
+
+
+def _gains(given: object, lengths: Mapping[int, float]) -> Mapping[int, float]:
+    """{length: gain}."""
+    longest = max(lengths)
+    if isinstance(given, str):
+        if given not in GAINS:
+            raise ValueError(f"context_gain must be one of {', '.join(GAINS)}, or gains, got {given!r}")
+        return {n: GAINS[given](n, longest) for n in lengths}
+    if isinstance(given, Mapping):
+        missing = [n for n in lengths if n not in given]
+        if missing:
+            raise ValueError(f"context_gain must give every length a gain, got none for {missing[0]} in {given!r}")
+        return {n: positive_number("context_gain", given[n]) for n in lengths}
+    if not callable(given):
+        raise TypeError(
+            f"context_gain must be one of {', '.join(GAINS)}, or {{length: gain}}, or a function of the length, got {given!r}"
+        )
+    return {n: positive_number("context_gain", given(n)) for n in lengths}
+
+
+@cache
+def _moments() -> Callable[..., tuple]:
+    """The moments of ``LossMoments``, derived from the laws of the data, as functions of their parameters."""
+    return compile_expression(tuple(any_gain_moments()), (Lambda, Sigma_w, Lambda_q, fourth, sigma, g_1, g_2, g_3))

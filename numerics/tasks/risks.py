@@ -1,0 +1,158 @@
+r"""How far trained linear attention is from optimal: its risk beside least squares, Bayes and their bounds (V9).
+
+The risk is the error in the noiseless target, E(w'x_q - y_hat)^2: the loss less the noise of the query. ``*_risk`` are exact,
+``bayes_bounds`` hold for every N and D, ``*_limit`` are those of N = c D in high dimension, ``sampled_risks`` draws sequences.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...theory.calculus.spectral import T
+from ...theory.equations import equation
+from ...theory.notation import D, N, lambda_, sigma
+from ...theory.results.estimators.optimality import c, nu
+from ...theory.results.estimators.short_context import lambda_N
+from .._checks import generator, nonnegative_number, positive_integer, positive_number
+from ..compilation.expressions import compile_expression
+from .regression import RegressionTask, paper_task
+
+__all__ = [
+    "SampledRisk", "bayes_bounds", "crossover_length", "least_squares_risk", "linear_attention_risk", "risk_limits", "sampled_risks",
+]  # fmt: skip
+
+BATCH = 2000  # contexts held at once while sampling
+
+
+@dataclass(frozen=True)
+class SampledRisk:
+    """A mean squared error over sampled sequences, and its standard error."""
+
+    mean: float
+    error: float
+
+
+def linear_attention_risk(task: RegressionTask) -> float:
+    """The risk of linear attention at its global minimum (V9-linear), exact for any covariance."""
+    return float(_along("V9-linear", "each")(_noisy(task).eigenvalues, *_common(task)).sum())
+
+
+def least_squares_risk(task: RegressionTask) -> float:
+    """The risk of least squares in context (V9-ols): infinite for D - 1 <= N <= D + 1 with noise, whatever the covariance.
+
+    Raises ``ValueError`` where there is no closed form: tokens that are not white in a context of N < D - 1, or N < D without noise.
+    """
+    dimension, length, variance = _noisy(task).dimension, task.context_length, task.noise_variance
+    if not _has_closed_form(task):
+        raise ValueError(
+            f"task must have white tokens for a closed form of least squares on N = {length} tokens in D = {dimension} dimensions, "
+            f"got eigenvalues {task.eigenvalues}; sampled_risks measures it"
+        )
+    if variance == 0:
+        return float(task.eigenvalues[0] * max(dimension - length, 0))
+    if dimension - 1 <= length <= dimension + 1:
+        return float("inf")
+    part = "long" if length > dimension else "short"
+    return float(_along("V9-ols", part)(task.eigenvalues[0], dimension, length, np.sqrt(variance), 0.0))
+
+
+def _has_closed_form(task: RegressionTask) -> bool:
+    """Is the risk of least squares known? The covariance drops out of it in a long context, and where it is infinite."""
+    known = task.context_length >= task.dimension - (task.noise_variance > 0)
+    return bool(known or np.ptp(task.eigenvalues) <= 1e-12 * task.eigenvalues.max())
+
+
+def bayes_bounds(task: RegressionTask) -> tuple[float, float]:
+    """A lower and an upper bound for the risk of the Bayes predictor (V9-bounds, V9-unseen): it has no elementary form for D > 1.
+
+    Below, Jensen's inequality and, for N <= D, what the context cannot show; above, the better of linear attention and, where its
+    risk is known, least squares, which Bayes equals without noise.
+    """
+    squares = [least_squares_risk(task)] if _has_closed_form(_noisy(task)) else []
+    if task.noise_variance == 0 and squares:  # then least squares is the posterior mean
+        return squares[0], squares[0]
+    lower = float(_along("V9-bounds", "lower")(task.eigenvalues, *_common(task)).sum())
+    if task.context_length <= task.dimension:
+        lower = max(lower, _unseen(task))
+    return lower, min([linear_attention_risk(task), *squares])
+
+
+def _unseen(task: RegressionTask) -> float:
+    """The sum of the D - N smallest eigenvalues, and the least that is left of the others."""
+    descending, length = np.sort(task.eigenvalues)[::-1], task.context_length
+    seen = compile_expression(equation("V9-unseen").statement["seen"], (lambda_N, N, sigma, T))
+    inside = seen(descending[length - 1], length, np.sqrt(task.noise_variance), descending.sum())
+    return float(descending[length:].sum() + inside)
+
+
+def crossover_length(dimension: int, noise: float) -> float:
+    """N below which trained linear attention beats least squares (V9-crossover), white tokens, ``noise`` in units of tr(Lambda)."""
+    statement = equation("V9-crossover").statement["N"]
+    function = compile_expression(statement, (D, nu))
+    return float(function(positive_integer("dimension", dimension), nonnegative_number("noise", noise)))
+
+
+def risk_limits(ratio: object, noise: float) -> dict[str, np.ndarray]:
+    """The risks of (V9-limit) in units of tr(Lambda), at N = ratio D; least squares is NaN for ratio <= 1."""
+    ratios, noise = np.asarray(ratio, dtype=np.float64), positive_number("noise", noise)
+    if not (ratios > 0).all():
+        raise ValueError(f"ratio must be positive, got {ratio!r}")
+    parts = {name: part for name, part in equation("V9-limit").statement.items() if name != "moments"}
+    limits = {name: compile_expression(part, (c, nu)) for name, part in parts.items()}
+    with np.errstate(divide="ignore"):
+        values = {name: np.asarray(function(ratios, noise)) for name, function in limits.items()}
+    return values | {"least squares": np.where(ratios > 1, values["least squares"], np.nan)}
+
+
+def sampled_risks(
+    task: RegressionTask, *, count: int, rng: np.random.Generator, penalties: Mapping[str, float] | None = None
+) -> dict[str, SampledRisk]:
+    """The mean squared errors of predictors on ``count`` sampled sequences, all on the same ones.
+
+    ``linear`` is linear attention at its global minimum, ``least squares`` the least-norm solution, ``Bayes`` ridge with the penalty
+    sigma^2/N (least squares without noise), and ridge with each penalty of ``penalties``.
+    """
+    count, rng, task = positive_integer("count", count), generator("rng", rng), _noisy(task)
+    moments = task.loss_moments
+    best = np.linalg.solve(moments.M, moments.A) @ np.linalg.inv(moments.Q)  # where the force A - M B Q is zero
+    ridges = {"Bayes": task.noise_variance / task.context_length, **(penalties or {})}
+    errors: dict[str, list[np.ndarray]] = {name: [] for name in ("linear", "least squares", *ridges)}
+    root = task.eigenvectors * np.sqrt(task.eigenvalues)
+    for start in range(0, count, BATCH):
+        size = min(BATCH, count - start)
+        X = rng.standard_normal((size, task.context_length, task.dimension)) @ root.T
+        w, x_q = rng.standard_normal((size, task.dimension)), rng.standard_normal((size, task.dimension)) @ root.T
+        noise = np.sqrt(task.noise_variance) * rng.standard_normal((size, task.context_length))
+        y = np.einsum("pnd,pd->pn", X, w) + noise
+        beta = np.einsum("pnd,pn->pd", X, y) / task.context_length
+        second = np.einsum("pnd,pne->pde", X, X) / task.context_length
+        estimates = {"linear": beta @ best, "least squares": np.einsum("pdn,pn->pd", np.linalg.pinv(X), y)}
+        for name, penalty in ridges.items():
+            if penalty == 0:
+                estimates[name] = estimates["least squares"]
+                continue
+            shifted = second + nonnegative_number(name, penalty) * np.eye(task.dimension)
+            estimates[name] = np.linalg.solve(shifted, beta[..., None])[..., 0]
+        for name, estimate in estimates.items():
+            errors[name].append(np.einsum("pd,pd->p", w - estimate, x_q) ** 2)
+    gathered = {name: np.concatenate(parts) for name, parts in errors.items()}
+    return {
+        name: SampledRisk(float(values.mean()), float(values.std(ddof=1) / np.sqrt(count)))
+        for name, values in gathered.items()
+    }
+
+
+@cache
+def _along(number: str, part: str) -> Any:
+    return compile_expression(equation(number).statement[part], (lambda_, D, N, sigma, T))
+
+
+def _common(task: RegressionTask) -> tuple:
+    return task.dimension, task.context_length, np.sqrt(task.noise_variance), task.eigenvalues.sum()
+
+
+def _noisy(task: RegressionTask) -> RegressionTask:
+    return paper_task(task, allow=("noise_variance",))

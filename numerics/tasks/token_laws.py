@@ -1,0 +1,144 @@
+r"""Laws of the tokens other than Gaussian (V5): the fourth moment that the loss needs, and how to draw them.
+
+A token is :math:`x = Rz` with :math:`RR^\top = \Lambda` and z of covariance I; a law says how z is drawn, from standard normal numbers,
+and what :math:`F = E(xx^\top Sxx^\top)` is.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float
+
+from ...theory import notation
+from ...theory.notation import Lambda
+from ...theory.results.task.population import Sigma_w
+from ...theory.results.variations import token_laws
+from .._checks import positive_integer
+from ..compilation.expressions import compile_expression
+
+__all__ = ["EllipticalTokens", "GaussianTokens", "RademacherTokens", "SphereTokens", "StudentTokens", "TokenLaw"]
+
+Normal = Callable[[tuple[int, ...]], Any]  # standard normal numbers of a shape, as a NumPy or a PyTorch array
+
+
+@runtime_checkable
+class TokenLaw(Protocol):
+    """A law of z."""
+
+    def white(self, normal: Normal, shape: tuple[int, ...]) -> Any:
+        """Vectors z of covariance I along the last axis, made from standard normal numbers."""
+        ...
+
+    def fourth_moment(self, root: Float[np.ndarray, "D D"], S: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D D"]:
+        """E(x x' S x x') for x = root z."""
+        ...
+
+
+@cache
+def _elliptical() -> Callable[..., np.ndarray]:
+    return compile_expression(token_laws.elliptical_fourth(), (Lambda, Sigma_w, token_laws.kappa))
+
+
+@cache
+def _kappa(name: str) -> Callable[[float], float]:
+    argument = {"sphere": notation.D, "student": token_laws.nu}[name]
+    return compile_expression(token_laws.elliptical().result[name], (argument,))
+
+
+class EllipticalTokens:
+    """Laws of uniform direction: one number, kappa, multiplies the Gaussian fourth moment (V5-elliptical)."""
+
+    def kappa(self, dimension: int) -> float:
+        raise NotImplementedError
+
+    def fourth_moment(self, root: np.ndarray, S: np.ndarray) -> np.ndarray:
+        return _elliptical()(root @ root.T, S, self.kappa(len(S)))
+
+
+@dataclass(frozen=True)
+class GaussianTokens(EllipticalTokens):
+    """The paper's law."""
+
+    def kappa(self, dimension: int) -> float:
+        return 1.0
+
+    def white(self, normal: Normal, shape: tuple[int, ...]) -> Any:
+        return normal(shape)
+
+
+@dataclass(frozen=True)
+class SphereTokens(EllipticalTokens):
+    """z uniform on the sphere of radius sqrt(D): kappa = D/(D + 2)."""
+
+    def kappa(self, dimension: int) -> float:
+        return float(_kappa("sphere")(dimension))
+
+    def white(self, normal: Normal, shape: tuple[int, ...]) -> Any:
+        g = normal(shape)
+        return g * (shape[-1] / (g * g).sum(-1)[..., None]) ** 0.5
+
+
+@dataclass(frozen=True)
+class StudentTokens(EllipticalTokens):
+    """A multivariate Student law, scaled to covariance I: kappa = (nu - 2)/(nu - 4).
+
+    Raises ``ValueError`` unless ``degrees_of_freedom`` is an integer above 4, below which there is no fourth moment.
+    """
+
+    degrees_of_freedom: int
+
+    def __post_init__(self) -> None:
+        if positive_integer("degrees_of_freedom", self.degrees_of_freedom) <= 4:
+            raise ValueError(
+                f"degrees_of_freedom must be above 4, for a fourth moment to exist, got {self.degrees_of_freedom}"
+            )
+
+    def kappa(self, dimension: int) -> float:
+        return float(_kappa("student")(self.degrees_of_freedom))
+
+    def white(self, normal: Normal, shape: tuple[int, ...]) -> Any:
+        nu, g, chi = self.degrees_of_freedom, normal(shape), normal((*shape[:-1], self.degrees_of_freedom))
+        return g * ((nu - 2) / (chi * chi).sum(-1)[..., None]) ** 0.5
+
+
+@dataclass(frozen=True)
+class RademacherTokens:
+    """Independent signs along the eigenvectors of Lambda: kurtosis 1."""
+
+    def white(self, normal: Normal, shape: tuple[int, ...]) -> Any:
+        return 2.0 * (normal(shape) > 0) - 1.0
+
+    def fourth_moment(self, root: np.ndarray, S: np.ndarray) -> np.ndarray:
+        # (V5-independent) with k = 1: what the kurtosis adds is -2 root diag(root' S root) root'
+        return _elliptical()(root @ root.T, S, 1.0) - 2 * (root * np.diag(root.T @ S @ root)) @ root.T
+
+
+def cumulants(law: TokenLaw, root: Float[np.ndarray, "D D"]) -> list[tuple[float, Float[np.ndarray, "D D"]]]:
+    """c_m and V_m of E(x x' A x x') = its Gaussian value + sum of c_m tr(V_m A) V_m for x = root z, of any law.
+
+    The sum is a symmetric form on symmetric matrices: its eigenvalues and eigenvectors, but for the vanishing ones.
+    """
+    basis = _symmetric_basis(len(root))
+    form = np.empty((len(basis), len(basis)))
+    size = 0.0
+    for column, S in enumerate(basis):
+        F, gaussian = law.fourth_moment(root, S), GaussianTokens().fourth_moment(root, S)
+        form[:, column] = np.einsum("mij,ij->m", basis, F - gaussian)
+        size = max(size, float(np.abs(gaussian).max()))
+    values, vectors = np.linalg.eigh((form + form.T) / 2)
+    matrices = np.einsum("km,kij->mij", vectors, basis)
+    return [(float(c), V) for c, V in zip(values, matrices, strict=True) if abs(c) > 1e-13 * size]
+
+
+def _symmetric_basis(D: int) -> Float[np.ndarray, "K D D"]:
+    """An orthonormal basis of the symmetric matrices."""
+    basis = []
+    for i in range(D):
+        for j in range(i + 1):
+            E = np.zeros((D, D))
+            E[i, j] = E[j, i] = 1.0 if i == j else 2**-0.5
+            basis.append(E)
+    return np.array(basis)

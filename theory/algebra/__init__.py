@@ -1,0 +1,1 @@
+"""Trace polynomials as a data type: canonical form, reading, printing."""

@@ -1,0 +1,159 @@
+"""Trace polynomials from SymPy expressions and back.
+
+``write(read(expression))`` equals the expression; ``read(write(p)) == p``. What is not a trace polynomial is refused by name.
+"""
+
+from fractions import Fraction
+from functools import cache, reduce
+from itertools import groupby
+from operator import mul
+from typing import Any
+
+import sympy
+from sympy import Add, BlockMatrix, Expr, MatAdd, MatMul, MatPow, Mul, Pow, Rational, Symbol, Trace
+from sympy.core.function import AppliedUndef
+from sympy.matrices.expressions import Identity, Inverse, MatrixSymbol, Transpose, ZeroMatrix
+from sympy.matrices.expressions.matexpr import MatrixElement
+from sympy.tensor.indexed import Indexed
+
+from . import words
+from .coefficients import coefficient_of, exact, generator
+from .polynomial import SUPPORTED, TracePolynomial, one, total, zero
+
+__all__ = ["read", "write"]
+
+
+def read(expression) -> TracePolynomial:
+    """The trace polynomial of a SymPy expression; ValueError names the sub-expression that is not one."""
+    if isinstance(expression, str):
+        raise ValueError(
+            f"{expression!r} is text; read it with iclflow.theory.algebra.parsing, or write it in SymPy's matrix symbols"
+        )
+    if not isinstance(expression, Expr):
+        try:
+            expression = sympy.sympify(expression, strict=True)
+        except sympy.SympifyError:
+            raise ValueError(
+                f"{expression!r} ({type(expression).__name__}) is not a SymPy expression; supported: {SUPPORTED}"
+            ) from None
+    for kinds, reader in _READERS:
+        if isinstance(expression, kinds):
+            return reader(expression)
+    raise _unsupported(expression)
+
+
+def _unsupported(expression) -> ValueError:
+    hint = "; write one entry of a product as a 1 x 1 product, x.T*A*y" if isinstance(expression, sympy.Sum) else ""
+    kind = type(expression).__name__
+    return ValueError(f"{expression} ({kind}) is not a trace polynomial{hint}; supported: {SUPPORTED}")
+
+
+def _read_number(number) -> TracePolynomial:
+    if not isinstance(number, Rational) or not number.is_finite:
+        raise ValueError(f"the coefficient {number} is not a rational number; write it as one, e.g. Rational('0.1')")
+    value = exact(Fraction(int(number.p), int(number.q)))
+    return TracePolynomial.from_terms({((), (), None): value} if value else {}, None)
+
+
+def _read_scalar(symbol) -> TracePolynomial:
+    if not symbol.is_commutative:
+        raise ValueError(f"the scalar {symbol} is not commutative; use a MatrixSymbol for a matrix")
+    return TracePolynomial.from_terms({(((generator(symbol), 1),), (), None): 1}, None)
+
+
+def _read_letter(symbol) -> TracePolynomial:
+    if symbol.shape == (1, 1):
+        return TracePolynomial.from_terms({((), ((words.letter(symbol),),), None): 1}, None)
+    return TracePolynomial.from_terms({((), (), (words.letter(symbol),)): 1}, symbol.shape)
+
+
+def _read_sum(expression) -> TracePolynomial:
+    return total([read(argument) for argument in expression.args])
+
+
+def _read_product(expression) -> TracePolynomial:
+    if any(isinstance(argument, BlockMatrix) for argument in expression.args):
+        return _read_block_product(expression)
+    return reduce(mul, map(read, expression.args))
+
+
+def _read_block_product(expression) -> TracePolynomial:
+    """A product of block matrices that is one block."""
+    grids = [
+        [[read(argument.blocks[i, j]) for j in range(argument.blocks.cols)] for i in range(argument.blocks.rows)]
+        if isinstance(argument, BlockMatrix)
+        else [[read(argument)]]
+        for argument in expression.args
+    ]
+    result = reduce(_multiply_grids, grids)
+    if len(result) > 1 or len(result[0]) > 1:
+        raise _unsupported(expression)
+    return result[0][0]
+
+
+def _multiply_grids(left: list, right: list) -> list:
+    for scalar, grid in ((left, right), (right, left)):
+        if len(scalar) == len(scalar[0]) == 1 and scalar[0][0].shape is None:
+            return [[scalar[0][0] * block for block in row] for row in grid]
+    if len(left[0]) != len(right):
+        raise ValueError(
+            f"shape mismatch in a product: {len(left[0])} columns of blocks meet {len(right)} rows of blocks"
+        )
+    columns = list(zip(*right, strict=True))
+    return [[total(map(mul, row, column)) for column in columns] for row in left]
+
+
+def _read_element(expression) -> TracePolynomial:
+    if expression.parent.shape != (1, 1):
+        raise ValueError(
+            f"{expression} is one entry of a matrix; write a scalar as a trace or as a 1 x 1 product, x.T*A*y"
+        )
+    return read(expression.parent)
+
+
+_READERS = (
+    ((sympy.Number, sympy.NumberSymbol, sympy.core.numbers.ImaginaryUnit), _read_number),
+    (Symbol, _read_scalar),
+    ((AppliedUndef, Indexed), _read_scalar),
+    (MatrixSymbol, _read_letter),
+    (MatrixElement, _read_element),
+    (Identity, lambda expression: one(None if expression.shape == (1, 1) else expression.shape)),
+    (ZeroMatrix, lambda expression: zero(expression.shape)),
+    ((Add, MatAdd), _read_sum),
+    ((Mul, MatMul), _read_product),
+    (Inverse, lambda expression: read(expression.arg).reciprocal()),
+    ((Pow, MatPow), lambda expression: read(expression.base) ** expression.exp),
+    (Transpose, lambda expression: read(expression.arg).T),
+    (Trace, lambda expression: read(expression.arg).trace()),
+)
+
+
+def write(polynomial: TracePolynomial) -> Expr:
+    """The SymPy expression: a MatrixExpr, or a scalar with Trace factors."""
+    summands = []
+    for coefficient, traces, word in polynomial.groups():
+        factors = [Trace(_word(words.readable_rotation(one))) for one in traces]
+        scalar = Mul(coefficient_of(coefficient), *factors)
+        summands.append(scalar if word is None else _word(word, polynomial.shape, scalar))
+    if polynomial.shape is None:
+        return Add(*summands)
+    if not summands:
+        return ZeroMatrix(*polynomial.shape)
+    return MatAdd(*summands) if len(summands) > 1 else summands[0]
+
+
+def _word(word: words.Word, shape: Any = None, scalar: Expr = sympy.S.One) -> Any:
+    """The product as SymPy's own canonical MatMul, built directly: a chain of ``*`` would canonicalise at every factor."""
+    factors = [_power(_letter(code), len(list(run))) for code, run in groupby(word)] or [Identity(shape[0])]
+    return factors[0] if scalar == 1 and len(factors) == 1 else MatMul(*([] if scalar == 1 else [scalar]), *factors)
+
+
+def _power(letter: Any, count: int) -> Any:
+    return letter if count == 1 else letter**count  # SymPy refuses the first power of a 3 x 1 matrix
+
+
+@cache
+def _letter(code: int) -> Any:
+    symbol = words.symbol_of(code)
+    symbol = symbol.T if words.is_transposed(code) else symbol
+    return symbol.I if words.is_inverse(code) else symbol

@@ -1,0 +1,1 @@
+"""What a derivation is, how an equation is registered, and both as documents."""

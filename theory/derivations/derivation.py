@@ -1,0 +1,138 @@
+"""What a derivation gives: ordered steps, each a rule in words and the expression it gave, the last of them the result."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sympy import MatrixBase
+
+from ..typesetting.latex import formula_latex, formula_text
+from ..typesetting.line_breaks import LINE, display, width
+from ..typesetting.sentences import prose_latex, prose_markdown, prose_text
+
+__all__ = ["Derivation", "Step", "displayed", "tag"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step: ``rule`` in words, the computed ``expression``, and ``left``, the LaTeX of what it equals (may be empty).
+
+    An equation of several parts has one step with ``part`` for each of them, whose expressions together are the result.
+    """
+
+    rule: str
+    expression: Any
+    left: str = ""
+    part: str = ""
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """The steps of a derivation. Prints itself as text in a terminal and as LaTeX in Jupyter.
+
+    ``result`` is the last expression, or {part: expression} where the steps name parts.
+    """
+
+    steps: tuple[Step, ...]
+
+    @classmethod
+    def by(cls, *steps: "Step | tuple") -> "Derivation":
+        """From steps, or tuples (rule, expression[, left[, part]])."""
+        return cls(tuple(step if isinstance(step, Step) else Step(*step) for step in steps))
+
+    @property
+    def result(self) -> Any:
+        parts = {step.part: step.expression for step in self.steps if step.part}
+        return parts or self.steps[-1].expression
+
+    @property
+    def parts(self) -> Mapping[str, Any]:
+        """{part: expression}; one nameless part where the equation has only one."""
+        result = self.result
+        return result if any(step.part for step in self.steps) else {"": result}
+
+    def labelled(self, lefts: Mapping[str, str]) -> "Derivation":
+        """The same, with the left side of the equation, {part: LaTeX}, on each result that has none of its own."""
+        last = {step.part: i for i, step in enumerate(self.steps)}
+        named = any(step.part for step in self.steps)
+        results = {i for part, i in last.items() if bool(part) == named}
+        return Derivation(
+            tuple(
+                replace(step, left=lefts.get(step.part, "")) if i in results and not step.left else step
+                for i, step in enumerate(self.steps)
+            )
+        )
+
+    def __str__(self) -> str:
+        lines = []
+        for number, step in enumerate(self.steps, 1):
+            name = f"({step.part}) " if step.part else ""
+            text = formula_text(step.expression).replace("\n", "\n     ")
+            lines += [f"{number}. {_sentence(prose_text(step.rule))}", f"     {name}{text}"]
+        return "\n".join(lines)
+
+    def latex(self, *, transpose: str = "top", number: str = "", fit: bool = False) -> str:
+        r"""LaTeX paragraphs: each rule as a sentence, followed by what it gave as a display broken to fit the page.
+
+        ``transpose``: ``"top"`` or ``"T"``. ``number``: tag the last step of each part with it. ``fit``: put lines that cannot be
+        broken into the ``\fit`` of :func:`~iclflow.theory.derivations.documents.export`'s document.
+        """
+        pieces, rule = [], ""
+        for step, left, name in self._displays(number, transpose):
+            if step.rule != rule:
+                rule = step.rule
+                pieces.append(f"{_sentence(prose_latex(rule, transpose=transpose))}:")
+            pieces += displayed(left, step.expression, transpose=transpose, tag=name, fit=fit)
+        return "\n".join(pieces)
+
+    def markdown(self, *, transpose: str = "top", number: str = "") -> str:
+        """A numbered list of the rules, each with its display between double dollars."""
+        lines = []
+        for position, (step, left, name) in enumerate(self._displays(number, transpose), 1):
+            shown = "\n$$\n\n$$\n".join(
+                displayed(left, step.expression, transpose=transpose, tag=name, environment=False)
+            ).replace("\n", "\n   ")
+            lines.append(
+                f"{position}. {_sentence(prose_markdown(step.rule, transpose=transpose))}:\n\n   $$\n   {shown}\n   $$\n"
+            )
+        return "\n".join(lines)
+
+    def _displays(self, number: str, transpose: str):
+        """Each step with its left side and, where it is a part's result, its tag."""
+        last = {step.part: i for i, step in enumerate(self.steps)} if number else {}
+        for i, step in enumerate(self.steps):
+            is_result = last.get(step.part) == i and (bool(step.part) or i == len(self.steps) - 1)
+            left = step.left.replace(r"\top", "T") if transpose == "T" else step.left
+            yield step, left, tag(number, step.part) if is_result else ""
+
+    def _repr_markdown_(self) -> str:
+        return self.markdown()
+
+
+def displayed(left: str, formula: Any, *, transpose: str, tag: str = "", **options) -> list[str]:
+    """The displays of one formula: one, or one for each entry of an explicit matrix that is wider than the page."""
+    right = formula_latex(formula, transpose=transpose)
+    if not isinstance(formula, MatrixBase) or width(right) <= LINE:
+        return [display(left, right, tag=tag, **options)]
+    places = [(i, j) for i in range(formula.rows) for j in range(formula.cols)]
+    return [
+        display(
+            rf"\left[{left or '.'}\right]_{{{i + 1}{j + 1}}}",
+            formula_latex(formula[i, j], transpose=transpose),
+            tag=tag if (i, j) == places[-1] else "",
+            **options,
+        )
+        for i, j in places
+    ]
+
+
+def tag(number: str, part: str) -> str:
+    """The number of a part: 19a, or "31, first" where the part has a name."""
+    joined = number.isdigit() and len(part) == 1 and part in "abcdefgh"
+    return f"{number}{part}" if joined or not part else f"{number}, {part}"
+
+
+def _sentence(rule: str) -> str:
+    """The rule as the beginning of a sentence, ready for a colon."""
+    rule = rule.rstrip(" .:")
+    return rule[:1].upper() + rule[1:] if rule[:2].isalpha() or rule[:2] in ("a ", "A ") else rule

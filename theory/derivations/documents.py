@@ -1,0 +1,198 @@
+r"""Equations and their derivations as documents: a LaTeX paper, Markdown, or JSON; one equation alone, in a terminal too.
+
+>>> from iclflow.theory.equations import equation
+>>> print(render(equation("31"), "text").splitlines()[0])
+(31) Second moment of the sample covariance [exact; Appendix B.1]
+"""
+
+import json
+from collections.abc import Iterable
+from itertools import groupby
+from re import fullmatch, match
+from typing import TYPE_CHECKING, Any
+
+from ..typesetting.latex import formula_latex, formula_text, superscript
+from ..typesetting.sentences import prose_latex, prose_markdown, prose_text
+from .derivation import displayed, tag
+
+if TYPE_CHECKING:
+    from .registry import Equation
+
+__all__ = ["export", "render"]
+
+FORMATS = ("tex", "markdown", "json")
+
+CHAPTERS = {
+    "2": "Preliminaries",
+    "3": "Attention with merged key and query",
+    "4": "Attention with separate key and query, rank one",
+    "5": "Attention with separate key and query, low rank",
+    "B": "Appendix B. Preliminaries",
+    "C": "Appendix C. Merged key and query",
+    "D": "Appendix D. Separate key and query, rank one",
+    "E": "Appendix E. Separate key and query, low rank",
+    "F": "Appendix F. In-weight learning",
+    "": "Beside the paper",
+}
+
+PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
+\usepackage[margin=25mm]{geometry}
+\usepackage{amsmath,amssymb,amsthm,graphicx}
+\allowdisplaybreaks
+\setlength{\parindent}{0pt}
+\setlength{\parskip}{0.5\baselineskip}
+\setcounter{secnumdepth}{0}
+\newsavebox{\fitbox}
+% a formula that cannot be broken is shrunk to the width of the page
+\newcommand{\fit}[1]{\sbox{\fitbox}{$\displaystyle #1$}%
+  \ifdim\wd\fitbox>0.85\linewidth\resizebox{0.85\linewidth}{!}{\usebox{\fitbox}}\else\usebox{\fitbox}\fi}
+\newenvironment{derivation}{\begin{proof}[Derivation]}{\end{proof}}
+\newcommand{\remark}[2]{\par\textit{#1.} #2\par}
+\title{The equations of training dynamics of in-context learning\\in linear attention, derived}
+\author{iclflow}
+\date{}
+\begin{document}
+\maketitle
+"""
+
+
+def render(equation: "Equation", format: str = "text", *, transpose: str = "top") -> str:
+    """One equation with its conditions, erratum and derivation, as ``"text"``, ``"latex"`` (a fragment) or ``"markdown"``."""
+    forms = {"text": _text, "latex": _latex, "markdown": _markdown}
+    if format not in forms:
+        raise ValueError(f"format must be one of {tuple(forms)}, got {format!r}")
+    superscript(transpose)
+    return forms[format](equation, transpose)
+
+
+def export(equations: Iterable["Equation"], format: str = "tex", *, transpose: str = "top") -> str:
+    """The equations with their derivations as one document, in the paper's order.
+
+    ``format``: ``"tex"`` (a standalone document), ``"markdown"`` or ``"json"``. ``transpose``: ``"top"`` or ``"T"``. ValueError for
+    another format or transpose, or without equations.
+    """
+    entries = tuple(equations)
+    if not entries:
+        raise ValueError("equations: needs at least one equation, got none")
+    if format not in FORMATS:
+        raise ValueError(f"format must be one of {FORMATS}, got {format!r}")
+    superscript(transpose)
+    if format == "json":
+        return json.dumps([_record(entry, transpose) for entry in entries], indent=1, ensure_ascii=False) + "\n"
+    pieces = [
+        PREAMBLE
+        if format == "tex"
+        else "# The equations of training dynamics of in-context learning in linear attention\n"
+    ]
+    for chapter, members in _chapters(entries):
+        pieces.append(f"\\section{{{chapter}}}\n" if format == "tex" else f"## {chapter}\n")
+        pieces += [(_latex if format == "tex" else _markdown)(entry, transpose) for entry in members]
+    if format == "tex":
+        pieces.append("\\end{document}\n")
+    return "\n".join(pieces)
+
+
+def _chapters(entries: tuple["Equation", ...]):
+    """The entries by chapter: what stands beside a numbered equation goes with it, what stands alone to the end."""
+    order = list(CHAPTERS)
+    sections = {entry.number: entry.section for entry in entries}
+
+    def key(entry: "Equation") -> int:
+        place = fullmatch(r"(?:Section|Appendix) (\w).*", entry.section)
+        neighbour = match(r"\d+", entry.number)
+        if place is None and neighbour is not None:
+            place = fullmatch(r"(?:Section|Appendix) (\w).*", sections.get(neighbour[0], ""))
+        return order.index(place[1] if place is not None and place[1] in CHAPTERS else "")
+
+    for position, members in groupby(sorted(entries, key=key), key=key):
+        yield CHAPTERS[order[position]], list(members)
+
+
+def _sentences(texts: Iterable[str]) -> str:
+    """Each text as a sentence."""
+    return " ".join(
+        f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "$$")) else ".") for text in texts if text
+    )
+
+
+def _statement(entry: "Equation", transpose: str) -> Iterable[tuple[str, str, Any]]:
+    """(tag, left, formula) of each part of the paper's statement."""
+    lefts = entry.lefts
+    for part, right in entry.parts.items():
+        left = lefts.get(part, lefts.get("", ""))
+        left = left.replace(r"\top", "T") if transpose == "T" else left
+        yield tag(entry.number, part), left, right
+
+
+def _displays(entry: "Equation", transpose: str, **options) -> list[str]:
+    relation = r"\approx" if entry.kind == "approximation" else "="
+    return [
+        one
+        for name, left, right in _statement(entry, transpose)
+        for one in displayed(left, right, transpose=transpose, tag=name, relation=relation, **options)
+    ]
+
+
+def _latex(entry: "Equation", transpose: str) -> str:
+    heading = prose_latex(f"{entry.title}", transpose=transpose)
+    pieces = [rf"\subsection{{({entry.number}) {heading}}}"]
+    pieces += _displays(entry, transpose, fit=True)
+    conditions = _sentences(prose_latex(condition, transpose=transpose) for condition in entry.conditions)
+    pieces.append(rf"\remark{{{entry.kind.capitalize()}}}{{{conditions}}}")
+    if entry.erratum:
+        pieces.append(rf"\remark{{Remark}}{{{_sentences([prose_latex(entry.erratum, transpose=transpose)])}}}")
+    if entry.derivation is not None:
+        steps = entry.derive().latex(transpose=transpose, fit=True)
+        pieces.append(f"\\begin{{derivation}}\n{steps}\n\\end{{derivation}}")
+    return "\n".join(pieces) + "\n"
+
+
+def _markdown(entry: "Equation", transpose: str) -> str:
+    pieces = [f"### ({entry.number}) {prose_markdown(entry.title, transpose=transpose)}\n"]
+    pieces += [f"$$\n{one}\n$$\n" for one in _displays(entry, transpose, environment=False)]
+    conditions = _sentences(prose_markdown(condition, transpose=transpose) for condition in entry.conditions)
+    pieces.append(f"**{entry.kind.capitalize()}.** {conditions}".rstrip() + "\n")
+    if entry.erratum:
+        pieces.append(f"**Remark.** {_sentences([prose_markdown(entry.erratum, transpose=transpose)])}\n")
+    if entry.derivation is not None:
+        pieces.append("**Derivation.**\n\n" + entry.derive().markdown(transpose=transpose))
+    return "\n".join(pieces)
+
+
+def _text(entry: "Equation", transpose: str) -> str:
+    lines = [f"({entry.number}) {entry.title} [{entry.kind}; {entry.section}]"]
+    for part, right in entry.parts.items():
+        name = f"({part}) " if part else ""
+        lines.append(f"     {name}{formula_text(right)}")
+    lines += [f"Condition: {prose_text(condition)}" for condition in entry.conditions]
+    if entry.erratum:
+        lines.append(f"Remark: {prose_text(entry.erratum)}")
+    if entry.derivation is not None:
+        lines += ["Derivation", str(entry.derive())]
+    return "\n".join(lines)
+
+
+def _record(entry: "Equation", transpose: str) -> dict:
+    derived = entry.derive().steps if entry.derivation is not None else ()
+    return {
+        "number": entry.number,
+        "title": prose_markdown(entry.title, transpose=transpose),
+        "kind": entry.kind,
+        "section": entry.section,
+        "conditions": [prose_markdown(condition, transpose=transpose) for condition in entry.conditions],
+        "erratum": prose_markdown(entry.erratum or "", transpose=transpose) or None,
+        "statement": [
+            {"tag": name, "left": left, "latex": formula_latex(right, transpose=transpose)}
+            for name, left, right in _statement(entry, transpose)
+        ],
+        "steps": [
+            {
+                "rule": prose_markdown(step.rule, transpose=transpose),
+                "part": step.part,
+                "left": step.left.replace(r"\top", "T") if transpose == "T" else step.left,
+                "latex": formula_latex(step.expression, transpose=transpose),
+                "text": formula_text(step.expression),
+            }
+            for step in derived
+        ],
+    }

@@ -1,0 +1,1 @@
+"""Laws of random symbols, Stein's lemma, and ``expect``."""

@@ -1,0 +1,214 @@
+"""Laws of random symbols: Gaussian vectors, sample covariances, definitions, mixtures; and the order in which they are integrated."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sympy import Identity, ZeroMatrix
+from sympy.matrices.expressions import MatrixSymbol
+
+from .. import notation
+from ..algebra.polynomial import TracePolynomial, zero
+
+__all__ = ["PAPER_LAWS", "Fixed", "Gaussian", "Law", "Mixture", "SampleCovariance"]
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """``symbol ~ N(mean, covariance)``, a column vector; mean and covariance may contain other random symbols.
+
+    Label noise, for one, is ``Gaussian(zeta, covariance=sigma**2 / N * Lambda_hat)``: given the context, (1/N) sum_n eps_n x_n is Gaussian
+    with that covariance. The mean defaults to zero, the covariance to the identity.
+    """
+
+    symbol: MatrixSymbol
+    mean: Any = None
+    covariance: Any = None
+
+    def __post_init__(self):
+        size = _column(self.symbol, "Gaussian")
+        for name, default, shape in (
+            ("mean", ZeroMatrix(size, 1), (size, 1)),
+            ("covariance", Identity(size), (size, size)),
+        ):
+            _store(self, name, default, None if shape == (1, 1) else shape)
+        if self.covariance != self.covariance.T:
+            raise ValueError(f"Gaussian: covariance must be symmetric, got {self.covariance}")
+
+    @property
+    def parents(self) -> set:
+        return self.mean.free_symbols | self.covariance.free_symbols
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """``symbol = value``: a definition, such as beta = Lambda_hat w, or a vector that is not random."""
+
+    symbol: MatrixSymbol
+    value: Any
+
+    def __post_init__(self):
+        if not isinstance(self.symbol, MatrixSymbol):
+            raise ValueError(f"Fixed: the symbol must be a matrix or a vector symbol, got {self.symbol!r}")
+        shape = self.symbol.shape
+        _store(self, "value", None, None if shape == (1, 1) else tuple(shape))
+
+    @property
+    def parents(self) -> set:
+        return self.value.free_symbols
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """``symbol`` follows one of several laws, with the given probabilities: ``Mixture(((p, law), (1 - p, law)))``.
+
+    The laws are all for the same symbol, and the probabilities (rational in scalar symbols) add up to exactly 1.
+    """
+
+    parts: tuple
+
+    def __post_init__(self):
+        if not isinstance(self.parts, tuple | list):
+            raise TypeError(f"Mixture: parts must be several pairs (probability, law), got {self.parts!r}")
+        for part in self.parts:
+            if not (isinstance(part, tuple | list) and len(part) == 2 and isinstance(part[1], Law)):
+                raise TypeError(f"Mixture: each part must be a pair (probability, law), got {part!r}")
+        parts = tuple((TracePolynomial(weight), law) for weight, law in self.parts)
+        for weight, _ in parts:
+            if weight.shape is not None or any(traces for _, traces, _ in weight.terms):
+                raise ValueError(f"Mixture: a probability must be rational in scalar symbols, got {weight}")
+            if weight.to_sympy().is_negative:
+                raise ValueError(f"Mixture: a probability must not be negative, got {weight}")
+        if len({law.symbol for _, law in parts}) != 1:
+            raise ValueError(f"Mixture: the laws must be for one symbol, got {[law.symbol for _, law in parts]}")
+        total = sum((weight for weight, _ in parts), start=zero(None))
+        if total != 1:
+            raise ValueError(f"Mixture: the probabilities must add up to 1, got {total}")
+        object.__setattr__(self, "parts", parts)
+
+    @property
+    def symbol(self):
+        return self.parts[0][1].symbol
+
+    @property
+    def parents(self) -> set:
+        return set().union(*(law.parents for _, law in self.parts))
+
+
+@dataclass(frozen=True)
+class SampleCovariance:
+    """``symbol = (1/N) sum_n x_n x_n'`` of N independent tokens with mean zero and the given covariance; Gaussian unless told otherwise.
+
+    ``fourth_moment``: for tokens of another law, the linear map A -> E[x x' A x x'], a function of a TracePolynomial; expectations are then
+    exact up to second order in the symbol. For Gaussian tokens the map is A -> C A C + C A' C + tr(A C) C.
+    """
+
+    symbol: MatrixSymbol
+    covariance: Any
+    samples: Any
+    fourth_moment: Callable | None = None
+
+    def __post_init__(self):
+        if not getattr(self.symbol, "is_symmetric_letter", False):
+            raise ValueError(f"SampleCovariance: {self.symbol} must be a symmetric_matrix symbol")
+        size = self.symbol.shape[0]
+        _store(self, "covariance", None, None if size == 1 else (size, size))
+        _store(self, "samples", None, None)
+        number = self.samples.to_sympy()
+        if number.is_number and not (number.is_Integer and number > 0):
+            raise ValueError(f"SampleCovariance: samples must be a positive integer or a symbol, got {number}")
+        if self.covariance != self.covariance.T:
+            raise ValueError(f"SampleCovariance: covariance must be symmetric, got {self.covariance}")
+        if self.fourth_moment is not None and not callable(self.fourth_moment):
+            raise TypeError(f"SampleCovariance: fourth_moment must be a function, got {self.fourth_moment!r}")
+
+    @property
+    def parents(self) -> set:
+        return self.covariance.free_symbols
+
+
+Law = Gaussian | Fixed | Mixture | SampleCovariance
+
+
+def _column(symbol, law: str):
+    if not isinstance(symbol, MatrixSymbol) or symbol.shape[1] != 1:
+        raise ValueError(
+            f"{law}: the symbol must be a column vector, got {symbol} of shape {getattr(symbol, 'shape', None)}"
+        )
+    return symbol.shape[0]
+
+
+def _store(law, name: str, default, shape):
+    given = getattr(law, name)
+    if given is None and default is None:
+        raise ValueError(f"{type(law).__name__}: {name} of {law.symbol} must be given")
+    value = TracePolynomial(default if given is None else given)
+    if value.shape != shape and value.terms:
+        raise ValueError(
+            f"{type(law).__name__}: {name} of {law.symbol} must have shape {shape or 'scalar'}, got {value} of {value.shape}"
+        )
+    object.__setattr__(law, name, value if value.terms else zero(shape))
+
+
+PAPER_LAWS: tuple = (
+    Fixed(notation.y_q, notation.w.T * notation.x_q),  # (4)
+    Fixed(notation.beta, notation.Lambda_hat * notation.w),  # (30)
+    Gaussian(notation.x_q, covariance=notation.Lambda),  # (2)
+    Gaussian(notation.w),  # (3)
+    SampleCovariance(notation.Lambda_hat, notation.Lambda, notation.N),  # (2), (28)
+)
+
+
+def laws_by_symbol(law) -> dict:
+    """The laws that hold: the paper's, with those of the ``law`` argument of ``expect`` in their place."""
+    if law is None:
+        given = ()
+    elif isinstance(law, Law):
+        given = (law,)
+    elif isinstance(law, Mapping):
+        given = tuple(law.values())
+        if any(symbol != one.symbol for symbol, one in law.items()):
+            raise ValueError(f"expect: each key of law must be the symbol of its law, got {law}")
+    elif isinstance(law, Iterable):
+        given = tuple(law)
+    else:
+        given = (law,)
+    for one in given:
+        if not isinstance(one, Law):
+            raise TypeError(
+                f"expect: law must be a law or several of them (Gaussian, SampleCovariance, Fixed, Mixture), got {one!r}"
+            )
+    laws = {one.symbol: one for one in PAPER_LAWS}
+    seen = set()
+    for one in given:
+        if one.symbol in seen:
+            raise ValueError(f"expect: {one.symbol} has two laws; combine them in a Mixture")
+        seen.add(one.symbol)
+        laws[one.symbol] = one
+    return laws
+
+
+def ancestors(symbol, laws: dict) -> set:
+    """The symbols that a law depends on, directly or not."""
+    parents = laws[symbol].parents if symbol in laws else set()
+    return parents.union(*(ancestors(parent, laws) for parent in parents))
+
+
+def outermost_first(laws: dict) -> list:
+    """Each law before those it depends on: beta before w and Lambda_hat, noise before the tokens that it multiplies."""
+    order: list = []
+    visiting: set = set()
+
+    def visit(symbol):
+        if symbol in visiting:
+            raise ValueError(f"expect: the law of {symbol} depends on itself")
+        if symbol in laws and all(symbol != one.symbol for one in order):
+            visiting.add(symbol)
+            for parent in sorted(laws[symbol].parents, key=str):
+                visit(parent)
+            visiting.discard(symbol)
+            order.append(laws[symbol])
+
+    for symbol in laws:
+        visit(symbol)
+    return order[::-1]

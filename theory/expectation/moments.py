@@ -1,0 +1,80 @@
+r"""Exact Gaussian expectations of trace polynomials, by integration by parts (Stein's lemma) with symbolic D and N.
+
+>>> from iclflow.theory.notation import Lambda_hat
+>>> expect(Lambda_hat**2)                                                          # equation (31)
+(1 + 1/N) Lambda^2 + 1/N tr(Lambda) Lambda
+
+The laws of the random symbols are integrated one after the other, each by the recursion in ``stein``.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from sympy import Symbol
+from sympy.matrices.expressions import MatrixSymbol
+
+from ..algebra.closing import close_ports, open_ports
+from ..algebra.polynomial import TracePolynomial, zero
+from ..calculus.substitution import refuse_namesake, substitute
+from .laws import PAPER_LAWS, Fixed, Law, Mixture, ancestors, laws_by_symbol, outermost_first
+from .stein import moments_under
+
+__all__ = ["expect"]
+
+
+def expect(expression, law: "Law | Iterable[Law] | Mapping | None" = None, *, given=()) -> TracePolynomial:
+    """The exact expectation of a matrix expression, with symbolic dimensions.
+
+    ``expression``: any polynomial in matrix symbols and traces (a SymPy expression or a TracePolynomial). ``law``: one law or several, or a
+    mapping {symbol: law}; where it is silent the paper's laws hold: x_q ~ N(0, Lambda), w ~ N(0, I), beta = Lambda_hat w, y_q = w' x_q,
+    Lambda_hat the sample covariance of N tokens. Laws may depend on each other's symbols; they are integrated from the outermost in.
+
+    ``given``: symbols to condition on, left as they are; ``expect(e, given=(Lambda_hat,))`` averages over the task and the query only.
+
+    One inverse of a sample covariance, beside any powers of it, is integrated too: E[Lambda_hat^-1] = N/(N - D - 1) Lambda^-1, and the
+    result carries the condition N > D + 1.
+
+    Raises ValueError for a symbol that looks random (a hat in its name) and has no law, for laws that depend on each other in a circle,
+    for a second inverse, for a symbol integrated while one that depends on it is given, and for anything that is not a polynomial.
+    """
+    result = TracePolynomial(expression)
+    given = _symbols(given)
+    laws = laws_by_symbol(law)
+    for symbol, one in laws.items():
+        if one not in PAPER_LAWS:
+            refuse_namesake(result, symbol, "expect")
+    for one in outermost_first(laws):
+        if one.symbol in result.free_symbols - given:
+            for symbol in given & laws.keys():
+                if one.symbol in ancestors(symbol, laws):
+                    raise ValueError(
+                        f"expect: {symbol} depends on {one.symbol}, whose law given {symbol} is another one"
+                    )
+            result = _integrate(result, one)
+    for symbol in result.free_symbols - given:
+        if re.search(r"_hat(?![a-z])", str(getattr(symbol, "name", ""))):
+            raise ValueError(
+                f"expect: {symbol} looks random but has no law; give one, e.g. law=SampleCovariance({symbol}, Lambda, N). In: {result}"
+            )
+    return result
+
+
+def _symbols(given) -> frozenset:
+    symbols = (given,) if isinstance(given, MatrixSymbol) else given
+    if isinstance(symbols, str) or not isinstance(symbols, Iterable):
+        raise TypeError(f"expect: given must be a symbol or several, got {given!r}")
+    symbols = frozenset(symbols)
+    for symbol in symbols:
+        if not isinstance(symbol, MatrixSymbol | Symbol):
+            raise TypeError(f"expect: given must be symbols, got {symbol!r}")
+    return symbols
+
+
+def _integrate(polynomial: TracePolynomial, law) -> TracePolynomial:
+    if isinstance(law, Fixed):
+        return substitute(polynomial, {law.symbol: law.value})
+    if isinstance(law, Mixture):
+        return sum((weight * _integrate(polynomial, part) for weight, part in law.parts), start=zero(polynomial.shape))
+    moments = moments_under(law)
+    terms = moments.average(close_ports(polynomial))
+    return open_ports(terms, polynomial.shape, polynomial.conditions | moments.conditions)

@@ -1,0 +1,121 @@
+r"""The two reduced models: merged key and query (M), separate key and query of any rank R (S), and the expansion E.1 between them.
+
+A head of separate key and query has U_i = K_i Q_i', u_i = Q_i kappa_i, where the R columns of K_i and Q_i are k_{i,r} and q_{i,r}, and
+kappa_i holds the scalars k_{i,r} of the key matrix.
+"""
+
+from functools import cache
+
+from sympy import ZeroMatrix
+
+from ...algebra.polynomial import TracePolynomial
+from ...calculus.rewriting import block_product, block_transpose
+from ...calculus.substitution import substitute
+from ...derivations.derivation import Derivation, Step
+from ...derivations.registry import register
+from ...notation import D, Lambda_hat, N, R, beta, matrix, v_i, vector, w, x_q
+from .blocks import HEADS, U_i, merged_expansion, u_i, value_row
+
+__all__ = ["KEY", "QUERY", "K_i", "Q_i", "kappa_i", "separate_expansion"]
+
+K_i, Q_i = matrix("K_i", D, R), matrix("Q_i", D, R)
+kappa_i = vector("kappa_i", R)
+KEY = ((K_i.T, kappa_i),)  # the R rows [k_ir' kappa_ir]
+QUERY = ((Q_i.T, vector("g_i", R)),)  # the last column meets the masked corner only
+
+# One column, and the others
+_K_rest = matrix("K_other", D, R - 1, latex=r"\boldsymbol{K}_{\rm other}")
+_Q_rest = matrix("Q_other", D, R - 1, latex=r"\boldsymbol{Q}_{\rm other}")
+_k, _q = vector("k_{i,r}", D, latex=r"\boldsymbol{k}_{i,r}"), vector("q_{i,r}", D, latex=r"\boldsymbol{q}_{i,r}")
+
+
+@cache
+def separate_expansion() -> TracePolynomial:
+    """The same for a head with separate key and query of rank R."""
+    merged = block_product(block_transpose(KEY), QUERY)
+    return substitute(merged_expansion(), {U_i: merged[0][0], u_i: merged[1][0].T})
+
+
+@register(
+    "M",
+    "Linear attention with merged key and query",
+    kind="exact",
+    section="Section 2.2",
+    left=r"\hat y_q^{(i)}",
+    typed=lambda: v_i * beta.T * U_i * x_q,
+    conditions=(HEADS, r"The blocks $\boldsymbol{v}_i$ and u_i are zero in every head"),
+    erratum=r"Both blocks must vanish: with $\boldsymbol{v}_i=0$ alone, v_i (w' Lambda_hat w) u_i' x_q remains, equation (C.1).",
+)
+def merged_attention() -> Derivation:
+    """Zero blocks in the expansion; it holds for every finite N, for the query token is in no remaining term."""
+    half = substitute(merged_expansion(), {value_row: ZeroMatrix(D, 1)})
+    return Derivation.by(
+        Step("The vector block of the value zero", half, r"\hat y_q^{(i)}"),
+        Step("The vector block of the key-query matrix zero, too", _zero_blocks(half), r"\hat y_q^{(i)}"),
+    )
+
+
+def _zero_blocks(expression) -> TracePolynomial:
+    return substitute(expression, {value_row: ZeroMatrix(D, 1), u_i: ZeroMatrix(D, 1)})
+
+
+@register(
+    "E.1",
+    "Linear attention with separate key and query, all blocks",
+    kind="exact",
+    section="Appendix E.1",
+    left={"U": r"\boldsymbol{U}_i", "u": r"\boldsymbol{u}_i", "y": r"\hat y_q^{(i)}"},
+    typed=lambda: {
+        "U": K_i * Q_i.T,
+        "u": Q_i * kappa_i,
+        "y": (
+            value_row.T * (Lambda_hat + x_q * x_q.T / N) * K_i
+            + v_i * beta.T * K_i
+            + value_row.T * beta * kappa_i.T
+            + v_i * (w.T * Lambda_hat * w) * kappa_i.T
+        )
+        * Q_i.T
+        * x_q,
+    },
+    conditions=(
+        HEADS,
+        r"Any rank R: the columns of K_i and Q_i are k_{i,r} and q_{i,r}, $\boldsymbol{\kappa}_i$ holds the scalars of the key matrix",
+    ),
+)
+def separate_attention_in_blocks() -> Derivation:
+    """The merged key-query matrix is the product of the key and the query matrix."""
+    merged = block_product(block_transpose(KEY), QUERY)
+    return Derivation.by(
+        Step("The first block of the product of key and query", merged[0][0], part="U"),
+        Step("Its second block", merged[1][0].T, part="u"),
+        Step("Both put into the expansion (C.1)", separate_expansion(), part="y"),
+    )
+
+
+@register(
+    "S",
+    "Linear attention with separate key and query",
+    kind="exact",
+    section="Section 2.2",
+    left={"matrix": r"\hat y_q^{(i)}", "sum": r"\hat y_q^{(i)}"},
+    typed=lambda: {
+        "matrix": v_i * beta.T * K_i * Q_i.T * x_q,
+        "sum": v_i * beta.T * _K_rest * _Q_rest.T * x_q + v_i * (beta.T * _k) * (_q.T * x_q),
+    },
+    conditions=(
+        HEADS,
+        r"The vector $\boldsymbol{v}_i$ and the scalars $\boldsymbol{\kappa}_i$ of the key are zero in every head",
+        r"$\boldsymbol{K}_{\rm other}$, $\boldsymbol{Q}_{\rm other}$ hold the other columns: rank R is R "
+        r"rank-one heads with one value weight",
+    ),
+)
+def separate_attention() -> Derivation:
+    """Zero blocks, then one column split off after another."""
+    zero_blocks = {value_row: ZeroMatrix(D, 1), kappa_i: ZeroMatrix(R, 1)}
+    reduced = substitute(separate_expansion(), zero_blocks)
+    split = block_product(((_K_rest, _k),), block_transpose(((_Q_rest, _q),)))[0][0]
+    return Derivation.by(
+        Step("Zero blocks in the expansion (E.1)", reduced, part="matrix"),
+        Step("One column of key and query split off", split, r"\boldsymbol{K}_i\boldsymbol{Q}_i^\top"),
+        Step("Each column adds a rank-one head with the same value weight", v_i * beta.T * split * x_q, part="sum"),
+    )

@@ -1,0 +1,209 @@
+r"""What the zero blocks do when they are not zero (T4): the loss splits into the reduced loss and an even part.
+
+The prediction of a head is an odd part in the task vector, beta' (v_i U_i + v_i u_i') x_q, and an even part e_i. The target is odd, so that
+
+    L_full = L(B_eff) + E[(sum_i e_i)^2],    B_eff = sum_i v_i U_i + v_i u_i',
+
+for any number of heads: the reduced models reach the minimum of the unreduced ones. Around zero blocks, L/2 has the quadratic form
+E[e^2]/2 - sum_i v_i' G u_i, with the force G of the reduced model: neutral at the minimum (G = 0), unstable on the plateau (G = Lambda^2).
+"""
+
+from functools import cache
+
+from sympy import MatAdd, Symbol, Trace
+
+from ...algebra.polynomial import TracePolynomial
+from ...calculus.substitution import collect, substitute
+from ...derivations.derivation import Derivation, Step
+from ...derivations.registry import register
+from ...expectation.moments import expect
+from ...notation import B, D, Lambda, Lambda_hat, M, N, beta, matrix, v_i, vector, w, x_q, y_q
+from ..task.regression import average_context
+from .blocks import U_i, merged_expansion, u_i, value_row
+from .reduced import K_i, Q_i, kappa_i
+
+__all__ = [
+    "B_other",
+    "U_j",
+    "even_part",
+    "fourth_moment",
+    "full_loss",
+    "odd_part",
+    "overlap_formula",
+    "row_j",
+    "u_j",
+    "v_j",
+]
+
+B_other = matrix("B_other", D, latex=r"\boldsymbol{B}_{\rm other}")  # the odd map of all other heads
+# A second head
+U_j, u_j, v_j = matrix("U_j", D), vector("u_j", D), Symbol("v_j", real=True)
+row_j = vector("vv_j", D, latex=r"\boldsymbol{v}_j")
+_scale = Symbol("epsilon", positive=True)
+
+
+@cache
+def _in_task(sign: int) -> TracePolynomial:
+    head = substitute(merged_expansion(), {beta: Lambda_hat * w})
+    return substitute(head, {w: sign * TracePolynomial(w)})
+
+
+@cache
+def odd_part() -> TracePolynomial:
+    """The part of the prediction of one head that changes sign with the task vector."""
+    return (_in_task(1) - _in_task(-1)) / 2
+
+
+@cache
+def even_part() -> TracePolynomial:
+    """The part that does not."""
+    return (_in_task(1) + _in_task(-1)) / 2
+
+
+@cache
+def full_loss() -> TracePolynomial:
+    """E (y_q - y_hat)^2 for one head with all its blocks, beside heads that add the odd map ``B_other``."""
+    return expect((y_q - beta.T * B_other * x_q - merged_expansion()) ** 2)
+
+
+@cache
+def _without_even_part() -> TracePolynomial:
+    """The full loss less E(y_even^2), with M for E(Lambda_hat^2)."""
+    error = y_q - beta.T * B_other * x_q - merged_expansion()
+    return average_context(expect(error**2, given=Lambda_hat) - expect(even_part() ** 2, given=Lambda_hat))
+
+
+def _reduced_loss(map_):
+    """L(B) as in (9-closed), for statements."""
+    return Trace(Lambda) - 2 * Trace(Lambda * map_ * Lambda) + Trace(map_.T * M * map_ * Lambda)
+
+
+@register(
+    "T4",
+    "The loss of the unreduced model splits into the reduced loss and an even part",
+    kind="exact",
+    section="Beside (7) and Section 2.3",
+    left={
+        "odd": r"\hat y_{\rm odd}^{(i)}",
+        "odd, separate": r"\hat y_{\rm odd}^{(i)}",
+        "even": r"\hat y_{\rm even}^{(i)}",
+        "cross": r"\mathbb{E}\left[(y_q-\boldsymbol{\beta}^\top\boldsymbol{B}\boldsymbol{x}_q)\,\hat y_{\rm even}^{(i)}\right]",
+        "loss": r"\mathcal{L}_{\rm full} - \mathbb{E}[\hat y_{\rm even}^2]",
+    },
+    typed=lambda: {
+        "odd": w.T * Lambda_hat * (v_i * U_i + value_row * u_i.T) * x_q,
+        "odd, separate": w.T * Lambda_hat * (v_i * K_i + value_row * kappa_i.T) * Q_i.T * x_q,
+        "even": (value_row.T * (Lambda_hat + x_q * x_q.T / N) * U_i + v_i * (w.T * Lambda_hat * w) * u_i.T) * x_q,
+        "cross": 0,
+        "loss": _reduced_loss(B_other + v_i * U_i + value_row * u_i.T),
+    },
+    conditions=(
+        "B is any map and i any head, so the cross term vanishes for any number of heads together",
+        r"For the loss: head i beside heads that add the odd map $\boldsymbol{B}_{\rm other}$; M is E(Lambda_hat^2)",
+    ),
+)
+def split_loss() -> Derivation:
+    """Odd times even averages to zero over a symmetric law of w."""
+    return Derivation.by(
+        Step("The part of the prediction that is odd in w", odd_part(), part="odd"),
+        Step(
+            "The same for separate key and query of any rank, by (E.1)",
+            substitute(odd_part(), {U_i: K_i * Q_i.T, u_i: Q_i * kappa_i}),
+            part="odd, separate",
+        ),
+        Step("The part that is even in w", even_part(), part="even"),
+        Step(
+            "The error of any reduced model does not correlate with it",
+            expect((y_q - beta.T * B * x_q) * even_part()),
+            part="cross",
+        ),
+        Step("The full loss of head i beside the others, less the even part", _without_even_part(), part="loss"),
+    )
+
+
+def fourth_moment(inner):
+    """E[x x' A x x'] of a Gaussian token, for statements."""
+    return Lambda * inner * Lambda + Lambda * inner.T * Lambda + Trace(inner * Lambda) * Lambda
+
+
+def _sextuple(first, second):
+    """E[x x' A x x' C x x'] of a Gaussian token, for statements."""
+    A, C = first + first.T, second + second.T
+    return (
+        (Trace(first * Lambda) * Trace(second * Lambda) + Trace(A * Lambda * C * Lambda) / 2) * Lambda
+        + Trace(first * Lambda) * (Lambda * C * Lambda)
+        + Trace(second * Lambda) * (Lambda * A * Lambda)
+        + Lambda * A * Lambda * C * Lambda
+        + Lambda * C * Lambda * A * Lambda
+    )
+
+
+def overlap_formula(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j):
+    """E(e_i e_j), for statements: the terms without and with the query in the Gram matrix."""
+    T = Trace(Lambda)
+    middle = U_i * Lambda * U_j.T
+    context = Lambda * middle * Lambda + (Lambda * middle.T * Lambda + Trace(middle * Lambda) * Lambda) / N
+    with_trace = T * Lambda + 2 * Lambda**2 / N
+    return MatAdd(  # at once: adding one by one simplifies the whole sum each time
+        value_row.T * context * row_j,
+        v_i * v_j * (1 + 2 / N) * (T**2 + 2 * Trace(Lambda**2)) * u_i.T * Lambda * u_j,
+        v_j * value_row.T * with_trace * U_i * Lambda * u_j,
+        v_i * row_j.T * with_trace * U_j * Lambda * u_i,
+        v_j * T / N * value_row.T * fourth_moment(U_i) * u_j,
+        v_i * T / N * row_j.T * fourth_moment(U_j) * u_i,
+        value_row.T * Lambda * U_i * fourth_moment(U_j) * row_j / N,
+        row_j.T * Lambda * U_j * fourth_moment(U_i) * value_row / N,
+        value_row.T * _sextuple(U_i, U_j) * row_j / N**2,
+    )
+
+
+@register(
+    "T4-even",
+    "The even part of two heads",
+    kind="exact",
+    section="Beside (7) and Section 2.3",
+    left=r"\mathbb{E}[\hat y_{\rm even}^{(i)}\,\hat y_{\rm even}^{(j)}]",
+    typed=lambda: overlap_formula(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j),
+    conditions=("Any two heads, or one head with itself: E(y_even^2) is the sum over all pairs",),
+)
+def even_overlap() -> Derivation:
+    """Average over the task, the query (up to its sixth moment) and the context."""
+    other = substitute(even_part(), {U_i: U_j, u_i: u_j, value_row: row_j, v_i: v_j})
+    return Derivation.by(
+        Step("The even part of head i", even_part(), r"\hat y_{\rm even}^{(i)}"),
+        Step("Times that of head j, averaged", expect(even_part() * other)),
+    )
+
+
+@register(
+    "T4-form",
+    "Quadratic form of half the loss across the zero blocks",
+    kind="exact",
+    section="Beside (39) and (40)",
+    left={
+        "first": r"\left[\tfrac12\mathcal{L}_{\rm full}\right]_1",
+        "second": r"\left[\tfrac12\mathcal{L}_{\rm full}\right]_2-\tfrac12\mathbb{E}(\hat y_{\rm even}^2)",
+    },
+    typed=lambda: {
+        "first": 0,
+        "second": -value_row.T * (Lambda**2 - M * (B_other + v_i * U_i) * Lambda) * u_i,
+    },
+    conditions=(
+        r"The terms of first and of second order in the vectors $\boldsymbol{v}_i$ and u_i together; heads add",
+        "The even part is of first order in them, and its square is (T4-even)",
+        "The bracket is the force G of the reduced model with v_i U_i and the other heads: zero at the minimum, Lambda^2 on the plateau",
+    ),
+)
+def transverse_form() -> Derivation:
+    """Scale both blocks of one head by epsilon and gather."""
+    scale = {value_row: _scale * value_row, u_i: _scale * u_i}
+    orders = collect(substitute(full_loss() / 2, scale), _scale)
+    reduced = collect(substitute(_without_even_part() / 2, scale), _scale)
+    square = expect(even_part() ** 2) / 2
+    if orders[2] != substitute(reduced[2], {M: expect(Lambda_hat**2)}) + square:
+        raise ArithmeticError(f"the even part is not what is left of the second order: {orders[2]}")
+    return Derivation.by(
+        Step("Half the loss where the blocks are zero", reduced[0], r"\left[\tfrac12\mathcal{L}_{\rm full}\right]_0"),
+        Step("First order in the blocks", orders.get(1, TracePolynomial(0)), part="first"),
+        Step("Second order, less the even part", reduced[2], part="second"),
+    )

@@ -1,0 +1,200 @@
+r"""The unreduced model (87) where some task vectors repeat (V6): its population loss, for any number of heads.
+
+A portion p of the sequences draws its task vector from N(0, I), in the rest it is w_0. The prediction is a sum over heads, so the loss is
+
+    L = E y_q^2 - 2 sum_i E[y_q y_hat_i] + sum_ij E[y_hat_i y_hat_j],
+
+and two heads say everything. Given the task vector both moments are polynomials in it, so those of any law follow, several repeated vectors
+among them. On a sequence whose context labels are pure noise only what is stored in the weights helps (V6-memory).
+"""
+
+from functools import cache
+
+from sympy import Symbol, Trace
+
+from ...algebra.polynomial import TracePolynomial
+from ...calculus.substitution import substitute
+from ...derivations.derivation import Derivation, Step
+from ...derivations.registry import register
+from ...expectation.laws import Fixed, Gaussian, Mixture
+from ...expectation.moments import expect
+from ...notation import D, Lambda, Lambda_hat, N, beta, matrix, v_i, vector, w, x_q, y_q
+from ..attention.blocks import HEADS, U_i, expansion, merged_expansion, u_i, value_row
+from ..attention.zero_block_loss import fourth_moment, overlap_formula
+from ..task.regression import X_c, in_context_letters, y
+
+__all__ = ["average", "mixed_tasks", "noise_average", "portion", "w_0"]
+
+portion = Symbol("p", nonnegative=True)  # of the sequences whose task vector is drawn from N(0, I)
+w_0 = vector("w_0", D)  # the task vector of the others
+
+_U_j, _u_j, _v_j = matrix("U_j", D), vector("u_j", D), Symbol("v_j", real=True)
+_row_j = vector("vv_j", D, latex=r"\boldsymbol{v}_j")
+_OTHER = {U_i: _U_j, u_i: _u_j, value_row: _row_j, v_i: _v_j}
+_I, _J = (v_i, value_row, U_i, u_i), (_v_j, _row_j, _U_j, _u_j)
+
+TWO_HEADS = "Any two heads, or one with itself"
+_TARGET, _OVERLAP = r"\mathbb{E}[y_q\hat y_q^{(i)}%s]", r"\mathbb{E}[\hat y_q^{(i)}\hat y_q^{(j)}%s]"
+
+mixed_tasks = Mixture(((portion, Gaussian(w)), (1 - portion, Fixed(w, w_0))))
+
+
+def average(expression) -> TracePolynomial:
+    """The average over query and context, given the task vector."""
+    return expect(expression, given=(w,))
+
+
+def noise_average(expression) -> TracePolynomial:
+    """The average of a function of ``expansion()`` over labels y ~ N(0, I) that have nothing to do with the tokens, query and context."""
+    labelled = substitute(expression, {beta: X_c * y / N, y_q: w_0.T * x_q})
+    return expect(in_context_letters(expect(labelled, Gaussian(y), given=(Lambda_hat, x_q))))
+
+
+@cache
+def _other(expand) -> TracePolynomial:
+    return substitute(expand(), _OTHER)
+
+
+def _map(v, row, U, u):
+    return v * U + row * u.T
+
+
+def _target_in(task):
+    """E(y_q y_hat_i) given the task vector, for statements."""
+    inner = Lambda * U_i * Lambda + fourth_moment(U_i) / N
+    return (
+        TracePolynomial(value_row.T * inner * task)
+        + TracePolynomial(task.T * Lambda * _map(*_I) * Lambda * task)
+        + v_i * TracePolynomial(task.T * Lambda * task) * TracePolynomial(u_i.T * Lambda * task)
+    )
+
+
+def _odd_even(task, v, row, U, u, v_e, row_e, U_e, u_e):
+    """E(o e) given the task vector, with the odd part o of one head and the even part e of another, for statements."""
+    B_o, size = _map(v, row, U, u), TracePolynomial(task.T * Lambda * task)
+    middle = B_o * Lambda * U_e.T
+    pair = Lambda * middle * Lambda + (Lambda * middle.T * Lambda + Trace(middle * Lambda) * Lambda) / N
+    return (
+        TracePolynomial(task.T * pair * row_e)
+        + TracePolynomial(task.T * Lambda * B_o * fourth_moment(U_e) * row_e) / N
+        + (1 + 2 / N) * v_e * size * TracePolynomial(task.T * Lambda * B_o * Lambda * u_e)
+    )
+
+
+def _corner(task, v, row, U, u, v_j, u_j):
+    """E(e_i e_j) given the task vector: the term with the vector row of head i and the corner w' Lambda_hat w of head j, for statements."""
+    size = TracePolynomial(task.T * Lambda * task)
+    with_size = (
+        size * (Lambda * U * Lambda + fourth_moment(U) / N) + 2 * Lambda * task * task.T * Lambda * U * Lambda / N
+    )
+    return v_j * row.T * with_size * u_j
+
+
+def _rows_alone():
+    """E(e_i e_j) of two heads without v_i and v_j, which no law of the task enters, for statements."""
+    return TracePolynomial(overlap_formula(0, value_row, U_i, u_i, 0, _row_j, _U_j, _u_j))
+
+
+def _overlap_in(task):
+    """E(y_hat_i y_hat_j) given the task vector, for statements."""
+    size = TracePolynomial(task.T * Lambda * task)
+    middle = _map(*_I) * Lambda * _map(*_J).T
+    odd = Lambda * middle * Lambda + (Lambda * middle.T * Lambda + Trace(middle * Lambda) * Lambda) / N
+    return (
+        TracePolynomial(task.T * odd * task)
+        + _odd_even(task, *_I, *_J)
+        + _odd_even(task, *_J, *_I)
+        + _rows_alone()
+        + v_i * _v_j * (1 + 2 / N) * size**2 * TracePolynomial(u_i.T * Lambda * _u_j)
+        + _corner(task, *_I, _v_j, _u_j)
+        + _corner(task, *_J, v_i, u_i)
+    )
+
+
+@register(
+    "V6-task",
+    "Two moments of the unreduced model, given the task vector",
+    kind="exact",
+    section="beyond the paper",
+    left={"target": _TARGET % r"\mid\boldsymbol{w}", "overlap": _OVERLAP % r"\mid\boldsymbol{w}"},
+    typed=lambda: {"target": _target_in(w), "overlap": _overlap_in(w)},
+    conditions=(HEADS, f"For the overlap: {TWO_HEADS}", "The loss under any law of w is the average of these over it"),
+)
+def given_task() -> Derivation:
+    """Average over the query, up to its sixth moment, and over the context."""
+    head = merged_expansion()
+    return Derivation.by(
+        Step("One head, equation (87)", head, r"\hat y_q^{(i)}"),
+        Step("Times the target, averaged over query and context", average(y_q * head), part="target"),
+        Step("Times another head, averaged likewise", average(head * _other(merged_expansion)), part="overlap"),
+    )
+
+
+@register(
+    "V6",
+    "The population loss of the unreduced model where a portion of the task vectors is fixed",
+    kind="exact",
+    section="beyond the paper",
+    left={"square": r"\mathbb{E}[y_q^2]", "target": _TARGET % "", "overlap": _OVERLAP % ""},
+    typed=lambda: {
+        "square": portion * Trace(Lambda) + (1 - portion) * TracePolynomial(w_0.T * Lambda * w_0),
+        "target": portion * Trace(Lambda * _map(*_I) * Lambda) + (1 - portion) * _target_in(w_0),
+        "overlap": portion
+        * (
+            TracePolynomial(
+                Trace(_map(*_I).T * (Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N) * _map(*_J) * Lambda)
+            )
+            + TracePolynomial(overlap_formula(*_I, *_J))
+        )
+        + (1 - portion) * _overlap_in(w_0),
+    },
+    conditions=(
+        HEADS,
+        "A portion p of the task vectors is random, w ~ N(0, I), the others are w_0; several fixed vectors: average over w_0",
+        "p = 1 is the in-context test of the paper, p = 0 its in-weight test",
+    ),
+)
+def mixture_loss() -> Derivation:
+    """Average over the mixture of laws of the task as well."""
+    head = merged_expansion()
+    return Derivation.by(
+        Step("The target squared, averaged", expect(y_q**2, mixed_tasks), part="square"),
+        Step("One head, equation (87)", head, r"\hat y_q^{(i)}"),
+        Step("Times the target, averaged", expect(y_q * head, mixed_tasks), part="target"),
+        Step("Times another head, averaged", expect(head * _other(merged_expansion), mixed_tasks), part="overlap"),
+    )
+
+
+def _memory_corner(row, U, v_j, u_j):
+    return v_j * row.T * (Lambda * U * Lambda + fourth_moment(U) / N) * u_j
+
+
+@register(
+    "V6-memory",
+    "The loss where the labels of the context are noise",
+    kind="exact",
+    section="beyond the paper",
+    left={"target": _TARGET % "", "overlap": _OVERLAP % ""},
+    typed=lambda: {
+        "target": TracePolynomial(value_row.T * (Lambda * U_i * Lambda + fourth_moment(U_i) / N) * w_0)
+        + v_i * TracePolynomial(u_i.T * Lambda * w_0),
+        "overlap": Trace(Lambda * _map(*_I) * Lambda * _map(*_J).T) / N
+        + _rows_alone()
+        + v_i * _v_j * (1 + 2 / N) * TracePolynomial(u_i.T * Lambda * _u_j)
+        + _memory_corner(value_row, U_i, _v_j, _u_j)
+        + _memory_corner(_row_j, _U_j, v_i, u_i),
+    },
+    conditions=(
+        HEADS,
+        "The labels are y ~ N(0, I) independent of the tokens, and the target of the query is w_0' x_q",
+    ),
+    erratum="The paper's in-weight test has the fixed task vector in its context too; its official code has noise there, as here.",
+)
+def memory_loss() -> Derivation:
+    """Average over the labels given the tokens, then as before."""
+    head = expansion()
+    return Derivation.by(
+        Step("One head, equation (87)", head, r"\hat y_q^{(i)}"),
+        Step("Times the target, averaged over labels, query and context", noise_average(y_q * head), part="target"),
+        Step("Times another head, averaged likewise", noise_average(head * _other(expansion)), part="overlap"),
+    )

@@ -1,0 +1,184 @@
+r"""Merged attention with any covariance (V7): the reduction to D unknowns, how much the ray of Lambda^2 holds, and what is left.
+
+On balanced weights W_1 = w_2 n' the flow closes in s = w_2'w_2 and the unit vector n, and B = s n stays diagonal in the eigenbasis of
+Lambda. Along e_d the force is c_d - kappa_d s n_d with c_d = lambda_d^2 and kappa_d = lambda_d a_d; gamma is the norm of c. Growth turns n
+towards c; white tokens, where all kappa_d are equal, stop there (15), others turn on: when the drop comes is in
+:mod:`~iclflow.theory.results.merged.drop_bounds`, how they turn in :mod:`~iclflow.theory.results.merged.turning`.
+"""
+
+from functools import cache
+
+from sympy import Expr, Identity, Symbol, cancel, diff, factor, solve, symbols
+
+from ...algebra.polynomial import TracePolynomial
+from ...calculus.residual import require_zero
+from ...calculus.rewriting import rewrite
+from ...calculus.spectral import along
+from ...calculus.substitution import substitute
+from ...derivations.derivation import Derivation, Step
+from ...derivations.registry import register
+from ...notation import B, D, H, Lambda, M, lambda_, matrix, symmetric_matrix, vector
+from ..separate.reduction import a, gamma, s
+from ..task.regression import force
+
+__all__ = ["SETTING", "K", "c_vec", "k", "k_2", "kappa_max", "kappa_min", "n", "reduced_flow", "reduced_force"]
+
+kappa_min, kappa_max = symbols("kappa_min kappa_max", positive=True)
+# Means of kappa_d, 1/kappa_d and kappa_d^2, weighted with c_d^2
+k, _inverse_mean, k_2 = symbols("k k_- k_2", positive=True)
+K = symmetric_matrix("K", D)  # diag(kappa_d)
+n, c_vec = vector("n", D), vector("c", D)
+_w_2, _W_1 = vector("w_2", H), matrix("W_1", H, D)
+_g = vector("g", D)
+SETTING = (
+    "Balanced weights, B and Lambda with the same eigenvectors",
+    r"$c_d=\lambda_d^2$, $\kappa_d=\lambda_da_d$, $\gamma=\|\boldsymbol{c}\|=\|\boldsymbol{\Lambda}^2\|_F$",
+)
+
+
+@cache
+def reduced_force() -> Expr:
+    """The force along an eigendirection, where B has the component b."""
+    return along(force(), {Lambda: lambda_, M: a, B: Symbol("b")})
+
+
+@register(
+    "V7-flow",
+    "Merged attention in D + 1 unknowns",
+    kind="exact",
+    section="beyond the paper",
+    left={
+        "force": r"g_d",
+        "size": r"\tau\dot s",
+        "direction": r"\tau s\,\dot{\boldsymbol{n}}",
+    },
+    typed=lambda: {
+        "force": lambda_**2 - lambda_ * a * Symbol("b"),
+        "size": 2 * s * n.T * (c_vec - s * K * n),
+        "direction": s * (Identity(D) - n * n.T) * (c_vec - s * K * n),
+    },
+    conditions=(*SETTING, "b = s n_d; a force diagonal in the eigenbasis of Lambda keeps B so"),
+)
+def reduced_flow() -> Derivation:
+    """The flow (13) on W_1 = w_2 n', with the force along the eigendirections."""
+    on_balanced = {_W_1: _w_2 * n.T}
+    rules = {_w_2.T * _w_2: s, n.T * n: 1}
+    # tau dw_2/dt = W_1 g, tau dW_1/dt = w_2 g'
+    rate = 2 * TracePolynomial(_w_2.T * _W_1 * _g)
+    map_rate = TracePolynomial((_w_2 * _g.T).T * _w_2 + _W_1.T * _W_1 * _g)  # of W_1' w_2 = s n
+    size = rewrite(substitute(rate, on_balanced), rules)
+    whole = rewrite(substitute(map_rate, on_balanced), rules)
+    in_map = {_g: c_vec - s * K * n}
+    turned = whole - size * TracePolynomial(n)
+    return Derivation.by(
+        Step("Along an eigendirection the force (53) is", reduced_force(), part="force"),
+        Step("The flow of s = w_2' w_2", size, r"\tau\dot s"),
+        Step("And with the force", substitute(size, in_map), part="size"),
+        Step("The flow of s n = W_1' w_2", whole, r"\tau\,d(s\boldsymbol{n})/dt"),
+        Step("Less that of its length", substitute(turned, in_map), part="direction"),
+    )
+
+
+@register(
+    "V7-share",
+    "How much of the learning the ray of Lambda squared holds",
+    kind="exact",
+    section="beyond the paper",
+    left={
+        "size": "s_r",
+        "fall": r"\mathcal{L}(0)-\mathcal{L}(s_r\boldsymbol{c}/\gamma)",
+        "share": r"\phi",
+        "bound": r"\phi\ge",
+        "gap": r"\kappa_{\min}+\kappa_{\max}-\kappa-\kappa_{\min}\kappa_{\max}/\kappa",
+        "on": r"-\tau\dot{\mathcal{L}}(s_r\boldsymbol{c}/\gamma)",
+    },
+    typed=lambda: {
+        "size": gamma / k,
+        "fall": gamma**2 / k,
+        "share": 1 / (k * _inverse_mean),
+        "bound": 4 * kappa_min * kappa_max / (kappa_min + kappa_max) ** 2,
+        "gap": (_kappa - kappa_min) * (kappa_max - _kappa) / _kappa,
+        "on": 2 * gamma * (k_2 / k**2 - 1) * gamma**2 / k,
+    },
+    conditions=(
+        *SETTING,
+        r"$k$, $k_-$, $k_2$: the means of $\kappa_d$, $1/\kappa_d$, $\kappa_d^2$, weighted with $c_d^2/\gamma^2=\lambda_d^4/\gamma^2$",
+        r"The share is that of the least loss on the ray of $\boldsymbol{c}$, at $s_r$ where $\boldsymbol{n}^\top\boldsymbol{g}=0$, in the "
+        "whole fall to the global minimum",
+        r"It is 1 only where all $\kappa_d$ are equal, for white tokens; other flows leave the ray while they run along it, and learn more",
+        r"How much more: at $s_r$ the loss falls on, in a time $\tau/\gamma$ by $2(k_2/k^2-1)$ of what the ray holds: by 0.0002 for "
+        "eigenvalues 10 : 1, whose drop ends at the share, but by 0.2 for 3 : 2 : 1, whose drop learns much more",
+        "(V7-turn) is the next order, for both",
+        "The bound (Kantorovich's) is met by two values of kappa of equal weight; the gap, nowhere negative, proves it for all",
+    ),
+)
+def share_of_one_drop() -> Derivation:
+    """The loss along the ray of c against the global minimum; the least share for a given range of kappa; the fall that goes on."""
+    half = -s * gamma + s**2 * k / 2  # half the loss at B = s c/gamma, less its start
+    require_zero(diff(half, s) + gamma - s * k)
+    (best,) = solve(diff(half, s), s)
+    fall = -2 * half.subs(s, best)
+    whole = gamma**2 * _inverse_mean  # sum of c_d^2 / kappa_d
+    weight = Symbol("x", positive=True)
+    two_values = {
+        k: weight * kappa_max + (1 - weight) * kappa_min,
+        _inverse_mean: weight / kappa_max + (1 - weight) / kappa_min,
+    }
+    pair = cancel((fall / whole).subs(two_values))
+    (even,) = solve(cancel(diff(1 / pair, weight)), weight)
+    gap = kappa_min + kappa_max - _kappa - kappa_min * kappa_max / _kappa
+    # averaged, the gap gives k + kappa_min kappa_max k_- <= kappa_min + kappa_max; a sum is at least twice the root of the product
+    proved = 4 * kappa_min * kappa_max / (kappa_min + kappa_max) ** 2
+    require_zero(cancel(pair.subs(weight, even) - proved))
+    # dL = -2 g' d(s n)
+    falling = substitute(2 * _g.T * reduced_flow().steps[3].expression, {_g: c_vec - s * K * n})
+    on_ray = substitute(falling, {n: c_vec / gamma, s: best})
+    means = {
+        c_vec.T * c_vec: gamma**2,
+        c_vec.T * K * c_vec: gamma**2 * k,
+        c_vec.T * K**2 * c_vec: gamma**2 * k_2,
+    }
+    return Derivation.by(
+        Step("Half the loss along the ray, less its start", half),
+        Step("It is least at", best, part="size"),
+        Step("The fall of the loss there", fall, part="fall"),
+        Step("Over the whole fall, the sum of c_d^2/kappa_d", cancel(fall / whole), part="share"),
+        Step(r"For two values of $\kappa$, the larger of weight $x$", pair),
+        Step(r"It is least for $x=1/2$", factor(pair.subs(weight, even)), part="bound"),
+        Step("What proves the bound for more values", factor(gap), part="gap"),
+        Step("The fall of the loss along the flow", falling),
+        Step("At the end of the ray", factor(rewrite(on_ray, means).to_sympy()), part="on"),
+    )
+
+
+_kappa = Symbol("kappa", positive=True)
+_delta = vector("delta", D)
+
+
+@register(
+    "V7-tail",
+    "What is left after the drop decays exponentially",
+    kind="exact",
+    section="beyond the paper",
+    left={"rate": r"\tau\frac{d\boldsymbol{\delta}}{dt}", "ratio": r"\frac{2\gamma}{s_*\kappa_{\min}}\le"},
+    typed=lambda: {
+        "rate": -s * (Identity(D) + n * n.T) * K * _delta,
+        "ratio": 2 * kappa_max / kappa_min,
+    },
+    conditions=(
+        *SETTING,
+        r"$\boldsymbol{\delta}$: the distance from the global minimum $s\boldsymbol{n}=\boldsymbol{K}^{-1}\boldsymbol{c}$, to first order",
+        "The rates are the eigenvalues of s K^(1/2) (I + n n') K^(1/2): between s kappa_min and 2 s kappa_max; white tokens decay at once",
+        "Ratio: how many times longer the slowest rate s_* kappa_min takes than the drop at 2 gamma; s_* is at least gamma/kappa_max",
+    ),
+)
+def tail() -> Derivation:
+    """Linearise the flow at the global minimum, where the force vanishes."""
+    moving = reduced_flow().steps[3].expression  # the flow of s n, in the force g
+    rate = substitute(moving, {_g: -K * _delta})  # only the force varies where it is zero
+    least = gamma / kappa_max  # |K^-1 c| >= |c| / kappa_max
+    return Derivation.by(
+        Step("The flow of omega = s n is |omega| (I + n n') g, and g vanishes at the minimum", rate, part="rate"),
+        Step("The slowest rate at least", least * kappa_min),
+        Step("The rate of the drop over it", cancel(2 * gamma / (least * kappa_min)), part="ratio"),
+    )

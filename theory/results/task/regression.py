@@ -1,0 +1,213 @@
+r"""The regression task: definitions (1)-(4), (8)-(10), (28), (30), the force (53), and the loss as a function of the effective map.
+
+The prompt matrix (1) is kept in blocks: the context tokens ``X_c`` (D, N), their targets ``y`` (N, 1), the query ``x_q`` and the masked
+corner 0. Everything below is computed from the laws of the data; only the paper's sides are typed.
+"""
+
+from functools import cache
+
+from sympy import BlockMatrix, Function, Identity, IndexedBase, Limit, Sum, Symbol, Trace, ZeroMatrix, diff, oo
+
+from ...algebra.polynomial import TracePolynomial, zero
+from ...calculus.derivatives import gradient
+from ...calculus.rewriting import rewrite
+from ...calculus.substitution import substitute
+from ...derivations.derivation import Derivation, Step
+from ...derivations.registry import define, register
+from ...expectation.moments import expect
+from ...notation import B, D, Lambda, Lambda_hat, M, N, beta, matrix, vector, w, x_q, y_q
+
+__all__ = [
+    "PROMPT", "X_c", "average_context", "closed_loss", "correlation_with_error", "force", "in_context_letters", "population_loss", "y",
+]  # fmt: skip
+
+X_c = matrix("X_c", D, N)  # the context tokens, as columns
+y = vector("y", N)  # their targets
+
+PROMPT = ((X_c, x_q), (y.T, zero(None)))  # equation (1), in blocks
+
+define(
+    "1",
+    "Prompt matrix",
+    section="Section 2.1",
+    left=r"\boldsymbol{X}",
+    typed=lambda: BlockMatrix([[X_c, x_q], [y.T, ZeroMatrix(1, 1)]]),
+    conditions=(
+        r"$\boldsymbol{X}_c=[\boldsymbol{x}_1\cdots\boldsymbol{x}_N]$ holds the context tokens, "
+        r"$\boldsymbol{y}$ their targets; that of the query is masked by 0",
+    ),
+)
+define(
+    "2",
+    "Law of the tokens",
+    section="Section 2.1",
+    left={
+        "mean": r"\mathbb{E}(\boldsymbol{x}_n) = \mathbb{E}(\boldsymbol{x}_q)",
+        "covariance": r"\mathbb{E}(\boldsymbol{x}_n\boldsymbol{x}_n^\top) = \mathbb{E}(\boldsymbol{x}_q\boldsymbol{x}_q^\top)",
+    },
+    typed=lambda: {"mean": ZeroMatrix(D, 1), "covariance": Lambda},
+    conditions=("x_n and x_q are Gaussian and independent",),
+)
+define(
+    "3",
+    "Law of the task vector",
+    section="Section 2.1",
+    left={"mean": r"\mathbb{E}(\boldsymbol{w})", "covariance": r"\mathbb{E}(\boldsymbol{w}\boldsymbol{w}^\top)"},
+    typed=lambda: {"mean": ZeroMatrix(D, 1), "covariance": Identity(D)},
+    conditions=("w is Gaussian, independent of the tokens, and drawn anew for every sequence",),
+)
+define(
+    "4",
+    "Targets",
+    section="Section 2.1",
+    left={"context": r"\boldsymbol{y}", "query": "y_q"},
+    typed=lambda: {"context": X_c.T * w, "query": w.T * x_q},
+    conditions=(r"y_n = w' x_n is the entry n of $\boldsymbol{y}$; there is no label noise",),
+)
+define(
+    "8",
+    "Input-output correlation of the context",
+    section="Section 2.2",
+    left=r"\boldsymbol{\beta}",
+    typed=lambda: X_c * y / N,
+    conditions=("The average is over the N context tokens; the query is not among them",),
+)
+define(
+    "28",
+    "Sample covariance of the context",
+    section="Appendix B.1",
+    left=r"\hat{\boldsymbol{\Lambda}}",
+    typed=lambda: X_c * X_c.T / N,
+    conditions=("The average of x_n x_n' over the N context tokens",),
+)
+
+
+def _average_of_errors():
+    mu, count = Symbol("mu", integer=True), Symbol("P", integer=True, positive=True)
+    target, prediction = IndexedBase("y"), IndexedBase(r"\hat{y}")
+    return Limit(Sum((target[mu] - prediction[mu]) ** 2, (mu, 1, count)) / count, count, oo)
+
+
+define(
+    "9",
+    "Population loss",
+    section="Section 2.3",
+    left=r"\mathcal{L} = \mathbb{E}(y_q-\hat y_q)^2",
+    typed=_average_of_errors,
+    conditions=("P training sequences, each with its own task vector and tokens",),
+)
+
+_weight = Symbol("W", real=True)
+_target = Symbol("y_q", real=True)
+_prediction = Function(r"\hat{y}_q", real=True)(_weight)
+
+
+@register(
+    "10",
+    "Gradient flow",
+    kind="definition",
+    section="Section 2.3",
+    left=r"-\frac12\frac{\partial}{\partial W}(y_q-\hat y_q)^2",
+    typed=lambda: (_target - _prediction) * diff(_prediction, _weight),
+    conditions=(
+        r"$\tau\,dW/dt = -\frac12\,d\mathcal{L}/dW$ is the average of this over the sequences, for each weight $W$",
+    ),
+)
+def flow_of_one_weight() -> Derivation:
+    """The chain rule for one sequence; the average over sequences is linear."""
+    error = (_target - _prediction) ** 2
+    return Derivation.by(
+        Step("The squared error of one sequence", error, r"(y_q-\hat y_q)^2"),
+        Step("Minus half its derivative with respect to a weight", -diff(error, _weight) / 2),
+    )
+
+
+def in_context_letters(expression) -> TracePolynomial:
+    """Name what the context enters through: Lambda_hat for X_c X_c'/N, with y = X_c' w put in."""
+    tokens = substitute(expression, {y: X_c.T * w}) if y in TracePolynomial(expression).free_symbols else expression
+    return rewrite(tokens, {X_c * X_c.T: N * Lambda_hat})
+
+
+@register(
+    "30",
+    "The correlation is the sample covariance times the task vector",
+    kind="exact",
+    section="Appendix B.1",
+    left=r"\boldsymbol{\beta}",
+    typed=lambda: Lambda_hat * w,
+    conditions=("There is no label noise",),
+)
+def correlation_from_task() -> Derivation:
+    """Put the targets (4) into (8) and recognise (28)."""
+    correlation = TracePolynomial(X_c * y / N)
+    return Derivation.by(
+        Step("The correlation (8)", correlation, r"\boldsymbol{\beta}"),
+        Step("The targets (4) put in", substitute(correlation, {y: X_c.T * w}), r"\boldsymbol{\beta}"),
+        Step("The sample covariance (28) recognised", in_context_letters(correlation), r"\boldsymbol{\beta}"),
+    )
+
+
+@cache
+def population_loss() -> TracePolynomial:
+    r"""L(B) = E(y_q - beta' B x_q)^2, equation (9) on the effective map, with E(Lambda_hat^2) written out. Derived by ``expect``."""
+    return expect((y_q - beta.T * B * x_q) ** 2)
+
+
+def average_context(polynomial: TracePolynomial) -> TracePolynomial:
+    """Average over the context what holds Lambda_hat once, or twice side by side: Lambda, or the letter M for E(Lambda_hat^2).
+
+    Raises ArithmeticError where that is not the expectation.
+    """
+    averaged = substitute(rewrite(polynomial, {Lambda_hat * Lambda_hat: M}), {Lambda_hat: Lambda})
+    if substitute(averaged, {M: expect(Lambda_hat**2)}) != expect(polynomial):
+        raise ArithmeticError(f"E over the context of {polynomial} is not {averaged}")
+    return averaged
+
+
+@register(
+    "9-closed",
+    "The population loss as a function of the effective map",
+    kind="exact",
+    section="Beside (9)",
+    left=r"\mathcal{L}(\boldsymbol{B})",
+    typed=lambda: Trace(Lambda) - 2 * Trace(Lambda * B * Lambda) + Trace(B.T * M * B * Lambda),
+    conditions=("M is E(Lambda_hat^2), equation (31)",),
+)
+def closed_loss() -> Derivation:
+    """Average over the task and the query, then over the context, where Lambda_hat stands at most twice."""
+    error = TracePolynomial(y_q - beta.T * B * x_q) ** 2
+    given_context = expect(error, given=Lambda_hat)
+    return Derivation.by(
+        Step("The squared error of the prediction beta' B x_q", error, r"(y_q-\hat y_q)^2"),
+        Step(
+            "Average over the task vector and the query",
+            given_context,
+            r"\mathbb{E}_{\boldsymbol{w},\boldsymbol{x}_q}(y_q-\hat y_q)^2",
+        ),
+        Step("Average over the context", average_context(given_context), r"\mathcal{L}(\boldsymbol{B})"),
+    )
+
+
+@cache
+def force() -> TracePolynomial:
+    """G = -1/2 dL/dB, with E(Lambda_hat^2) written as M."""
+    return -gradient(closed_loss().result, B) / 2
+
+
+@register(
+    "53",
+    "The force on the effective map",
+    kind="exact",
+    section="Appendix D.2",
+    left=r"\mathbb{E}\left(\boldsymbol{\beta}(y_q-\hat y_q)\boldsymbol{x}_q^\top\right)",
+    typed=lambda: Lambda**2 - M * B * Lambda,
+    conditions=("M is E(Lambda_hat^2), equation (31)", "B is the effective map, sum_i v_i k_i q_i' for rank one"),
+)
+def correlation_with_error() -> Derivation:
+    """The correlation of the error with beta and x_q, averaged; it is minus half the gradient of the loss in B."""
+    correlation = TracePolynomial(beta * (y_q - x_q.T * B.T * beta) * x_q.T)
+    given_context = expect(correlation, given=Lambda_hat)
+    return Derivation.by(
+        Step("Average over the task vector and the query", given_context),
+        Step("Average over the context", average_context(given_context)),
+    )

@@ -1,0 +1,11 @@
+"""Other tasks: V1 to V5."""
+
+MODULES = (
+    "label_noise",
+    "task_covariance",
+    "learning_order",
+    "shift",
+    "unseen_directions",
+    "random_length",
+    "token_laws",
+)

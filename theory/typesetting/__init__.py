@@ -1,0 +1,1 @@
+"""A formula or a sentence as LaTeX, Markdown or text."""

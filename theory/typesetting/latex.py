@@ -1,0 +1,192 @@
+r"""Any formula of this package as LaTeX or as text: trace polynomials, SymPy expressions, explicit matrices, and collections of them.
+
+>>> from iclflow.theory.notation import B, Lambda, N, tau, w_init
+>>> print(formula_latex(Lambda * Lambda.T / N))
+\frac{1}{N} \boldsymbol{\Lambda}^{2}
+>>> print(formula_latex(tau / w_init))
+\frac{\tau}{w_{\rm init}}
+>>> print(formula_latex(B.T * Lambda, transpose="T"))
+\boldsymbol{B}^{T} \boldsymbol{\Lambda}
+
+A SymPy expression keeps the shape in which it was typed; a :class:`~iclflow.theory.TracePolynomial` prints in its canonical order.
+"""
+
+from collections.abc import Mapping
+from copy import copy
+from typing import Any
+
+import sympy
+from sympy import MatrixBase, MatrixExpr, Trace
+from sympy.printing.latex import LatexPrinter
+
+from ..algebra import printing
+from ..algebra.polynomial import TracePolynomial
+from .line_breaks import LINE, width
+from .symbol_names import name_latex
+
+__all__ = ["TRANSPOSES", "formula_latex", "formula_text", "superscript"]
+
+TRANSPOSES = {"top": r"\top", "T": "T"}
+FUNCTIONS = (sympy.log, sympy.atan, sympy.atanh)
+SETTINGS = {"ln_notation": True, "inv_trig_style": "full", "mul_symbol": None, "fold_short_frac": False}
+
+
+class _PaperPrinter(LatexPrinter):
+    """SymPy's printer with this package's names, and with the paper's transposes and traces."""
+
+    def __init__(self, transposed: str, **settings):
+        super().__init__(SETTINGS | settings)
+        self._folds = self._settings["fold_short_frac"]
+        self.transposed = transposed
+
+    def _print_Symbol(self, expr, style="plain"):
+        return name_latex(expr.name)
+
+    def _print_MatrixSymbol(self, expr):
+        return name_latex(expr.name, bold=True)
+
+    def _print_Transpose(self, expr):
+        inner = self._print(expr.arg)
+        return f"{inner if self._is_letter(expr.arg) else self._brackets(inner)}^{{{self.transposed}}}"
+
+    def _print_Inverse(self, expr):
+        inner = self._print(expr.arg)
+        return f"{inner if self._is_letter(expr.arg) else self._brackets(inner)}^{{-1}}"
+
+    def _print_Mul(self, expr):
+        functions = [factor for factor in expr.args if isinstance(factor, FUNCTIONS)]
+        others = expr.func(*(factor for factor in expr.args if factor not in functions))
+        if not functions or sympy.fraction(others)[1] == 1:
+            return super()._print_Mul(expr)
+        return " ".join(map(self._print, [others, *functions]))  # a small fraction before ln, not a large one round it
+
+    def _print_Trace(self, expr, exp=None):
+        if expr.arg.shape == (1, 1) and exp is None:
+            inner = self._print(expr.arg)
+            return self._brackets(inner) if isinstance(expr.arg, sympy.MatAdd) else inner
+        printed = r"\operatorname{tr}" + self._brackets(self._print(expr.arg))
+        return printed if exp is None else f"{self._brackets(printed)}^{{{exp}}}"
+
+    def _as_ordered_terms(self, expr, order=None):
+        if expr.has(Trace):
+            terms = sorted(expr.args, key=_trace_order)
+        else:
+            terms = list(super()._as_ordered_terms(expr, order))
+            if any(sympy.fraction(term)[1] != 1 for term in terms if not term.is_number):
+                terms.sort(key=lambda term: not term.is_number)  # 1 + T / N
+        if _is_negative(terms[0]):
+            terms.sort(key=_is_negative)  # no sum begins with a minus if it need not
+        return terms
+
+    def _print_ExpBase(self, expr, exp=None):
+        exponent = _PaperPrinter(self.transposed, fold_short_frac=True).doprint(expr.exp)
+        return self._do_exponent(f"e^{{{exponent}}}", exp)
+
+    def _helper_print_standard_power(self, expr, template):
+        self._settings["fold_short_frac"] = True  # no fractions in an exponent
+        printed = super()._helper_print_standard_power(expr, template)
+        self._settings["fold_short_frac"] = self._folds
+        return printed
+
+    def _print_MatAdd(self, expr):
+        terms = [self._print(term) for term in sorted(expr.args, key=_trace_order)]
+        if terms[0].startswith("-"):
+            terms.sort(key=lambda term: term.startswith("-"))
+        return " ".join(
+            [terms[0], *(f"- {term[1:].lstrip()}" if term.startswith("-") else f"+ {term}" for term in terms[1:])]
+        )
+
+    def _print_harmonic(self, expr, exp=None):
+        number = f"H_{{{self._print(expr.args[0])}}}"
+        if len(expr.args) > 1:
+            number += f"^{{({self._print(expr.args[1])})}}"
+            return rf"\left({number}\right)^{{{exp}}}" if exp else number
+        return number + (f"^{{{exp}}}" if exp else "")
+
+    def _print_Identity(self, expr):
+        return r"\boldsymbol{I}"
+
+    def _print_ZeroMatrix(self, expr):
+        return r"\boldsymbol{0}"
+
+    @staticmethod
+    def _is_letter(expression) -> bool:
+        return isinstance(expression, sympy.MatrixSymbol | sympy.Identity)
+
+    @staticmethod
+    def _brackets(inner: str) -> str:
+        return rf"\left({inner}\right)"
+
+
+def _is_negative(term) -> bool:
+    return bool(term.as_coeff_Mul()[0].is_negative)
+
+
+def _trace_order(term) -> tuple[int, int]:
+    """Sums of traces in the order of a paper: by the number of traces, then by the number of letters."""
+    powers = {power.base: power.exp for power in term.atoms(sympy.MatPow, sympy.Pow) if power.exp.is_Integer}
+    traces = sum(powers.get(trace, 1) for trace in term.atoms(Trace))
+    return int(traces), sum(isinstance(node, sympy.MatrixSymbol) for node in sympy.preorder_traversal(term))
+
+
+def superscript(transpose: str) -> str:
+    r"""The superscript of a transposed matrix for ``"top"`` or ``"T"``; ValueError for anything else."""
+    if transpose not in TRANSPOSES:
+        raise ValueError(f"transpose must be one of {tuple(TRANSPOSES)}, got {transpose!r}")
+    return TRANSPOSES[transpose]
+
+
+def formula_latex(formula: Any, *, transpose: str = "top") -> str:
+    r"""LaTeX without delimiters; ``transpose`` is ``"top"`` or ``"T"``, the superscript of a transposed matrix."""
+    transposed = superscript(transpose)
+    if isinstance(formula, Mapping):
+        formula = tuple(formula.values())
+    if isinstance(formula, tuple | list | set | frozenset):
+        return r",\quad ".join(formula_latex(part, transpose=transpose) for part in formula)
+    if isinstance(formula, TracePolynomial):
+        return printing.write(formula, _polynomial_style(transposed))
+    expression = sympy.sympify(formula)
+    printed = _PaperPrinter(transposed).doprint(expression)
+    if width(printed) > LINE:  # a long numerator is set beside its fraction, where it can be broken
+        return _PaperPrinter(transposed, long_frac_ratio=2).doprint(expression)
+    return printed
+
+
+def _polynomial_style(transposed: str) -> printing.Style:
+    style = copy(printing.LATEX)
+    printer = _PaperPrinter(transposed)
+    style.name, style.transposed = printer.doprint, f"^{{{transposed}}}"
+    style.power = _power
+    return style
+
+
+def _power(base: str, exponent) -> str:
+    """A power; a letter that has a superscript already goes into brackets."""
+    grouped = base.startswith((r"\left(", r"\operatorname"))
+    return rf"\left({base}\right)^{{{exponent}}}" if "^" in base and not grouped else f"{base}^{{{exponent}}}"
+
+
+def formula_text(formula: Any) -> str:
+    """A line of text (several, for explicit matrices)."""
+    if isinstance(formula, Mapping):
+        return "; ".join(
+            f"{name}: {formula_text(part)}" if name else formula_text(part) for name, part in formula.items()
+        )
+    if isinstance(formula, tuple | list | set | frozenset):
+        return "; ".join(map(formula_text, formula))
+    polynomial = _as_polynomial(formula)
+    return sympy.sstr(formula) if polynomial is None else printing.text(polynomial)
+
+
+def _as_polynomial(formula: Any) -> TracePolynomial | None:
+    """The trace polynomial of a formula in matrix symbols; None for scalar and explicit formulas, which SymPy prints itself."""
+    if isinstance(formula, TracePolynomial):
+        return formula
+    if isinstance(formula, MatrixBase) or not isinstance(formula, sympy.Basic):
+        return None
+    if not isinstance(formula, MatrixExpr) and not formula.has(Trace):
+        return None
+    try:
+        return TracePolynomial(formula)
+    except ValueError:
+        return None

@@ -1,0 +1,3 @@
+"""Claims about moments, features, models and their gradients."""
+
+MODULES = ("moments", "features", "models", "gradients")

@@ -1,0 +1,3 @@
+"""Claims about finite steps, momentum and mini-batches."""
+
+MODULES = ("finite_steps", "momentum", "minibatch")

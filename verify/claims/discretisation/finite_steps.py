@@ -1,0 +1,233 @@
+"""Claims about finite steps and momentum (V8): stable steps, the order of the modified flow, drop times."""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import numpy as np
+
+from ....numerics.compilation.expressions import compile_expression
+from ....numerics.dynamics.descent import gradient_descent
+from ....numerics.dynamics.flow import gradient_flow
+from ....numerics.dynamics.modified_flow import modified_flow
+from ....numerics.dynamics.momentum import heavy_ball
+from ....numerics.dynamics.solver import FlowError
+from ....numerics.dynamics.trajectory import Trajectory
+from ....numerics.landscape.fixed_points import FixedPoint, fixed_point_sets, merged_fixed_points, separate_fixed_point
+from ....numerics.landscape.stable_steps import largest_stable_step
+from ....numerics.parametrizations.attention import MergedWeights, SeparateWeights
+from ....numerics.reductions.drop_delays import later_merged_drop, later_separate_drop
+from ....numerics.tasks.losses import QuadraticLoss
+from ....numerics.tasks.regression import RegressionTask
+from ....theory.equations import equation
+from ....theory.results.discretisation.finite_steps import kappa
+from ....theory.results.discretisation.stable_steps import b_d, b_j, lambda_d, lambda_j
+from ...experiments.staircase import reached
+from ..book import claim
+from ..tolerances import NEXT_STEP_ORDER, ORDER, ROUNDOFF, STABLE
+
+TASK = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
+LOSS = QuadraticLoss.population(TASK)
+
+
+def head(start: float, d: int = 0) -> SeparateWeights:
+    """One head v, k, q aligned with an eigendirection."""
+    direction = start * TASK.eigenvectors[:, d][None, None]
+    return SeparateWeights(np.array([start]), direction, direction)
+
+
+_STABLE, _STABLE_MERGED = equation("V8-stable").statement, equation("V8-stable-merged").statement
+_ARGUMENTS = (lambda_d, b_d, lambda_j, b_j)
+
+
+def curvatures(formulas: dict, learned: Sequence[int]) -> np.ndarray:
+    """The curvatures (V8-stable) where some directions are learned, a row for each of them and a column for every direction."""
+    values, levels = TASK.eigenvalues, TASK.eigenvalues / TASK.second_moment_eigenvalues
+    curvature = {part: compile_expression(formulas[part], _ARGUMENTS) for part in ("head", "pair", "unlearned")}
+
+    def part_of(d: int, j: int) -> str:
+        return "unlearned" if j not in learned else "head" if d == j else "pair"
+
+    return np.array(
+        [
+            [float(curvature[part_of(d, j)](values[d], levels[d], values[j], levels[j])) for j in range(len(values))]
+            for d in learned
+        ]
+    )
+
+
+@claim(
+    "V8-stable",
+    "the curvatures at each of the 15 fixed points of separate attention but zero, in the spectrum of the Hessian, the largest at its end",
+    method="linear algebra",
+    tolerance=ROUNDOFF,
+    theory=_STABLE,
+    wrong={
+        "a head's doubled for tripled": _STABLE | {"head": _STABLE["head"] * 2 / 3},
+        "unlearned directions left out": _STABLE | {"unlearned": 0 * b_d},
+        "half of a pair's": _STABLE | {"pair": _STABLE["pair"] / 2},
+    },
+)
+def curvature_at_fixed_points(formulas) -> float:
+    errors = []
+    for learned in list(fixed_point_sets(TASK, heads=4))[1:]:
+        spectrum = separate_fixed_point(TASK, learned, heads=4).spectrum
+        derived = curvatures(formulas, learned)
+        errors.append(abs(derived.max() - spectrum[-1]))
+        errors.extend(np.abs(derived.ravel()[:, None] - spectrum).min(axis=1))
+    return float(max(errors))
+
+
+@claim(
+    "V8-stable-merged",
+    "all curvatures of merged attention at zero and at its global minimum, two directions, against the spectrum of the Hessian",
+    method="linear algebra",
+    tolerance=ROUNDOFF,
+    theory=_STABLE_MERGED,
+    wrong={
+        "lambda for its square": _STABLE_MERGED | {"zero": (lambda_d**2 + lambda_j**2) ** (1 / 2)},
+        "white tokens": {part: formula.subs(lambda_j, lambda_d) for part, formula in _STABLE_MERGED.items()},
+        "half of an entry's": _STABLE_MERGED | {"entry": _STABLE_MERGED["entry"] / 2},
+    },
+)
+def curvature_of_merged_attention(formulas) -> float:
+    task = RegressionTask(eigenvalues=[0.5, 0.2], context_length=10)
+    at_zero, at_minimum = (point.spectrum for point in merged_fixed_points(task, heads=1))
+    values, levels = task.eigenvalues, task.eigenvalues / task.second_moment_eigenvalues
+    given, turned = (*np.stack([values, levels], 1).ravel(),), (*np.stack([values, levels], 1)[::-1].ravel(),)
+    largest, entry = (compile_expression(formulas[part], _ARGUMENTS) for part in ("zero", "entry"))
+    polynomial = compile_expression(formulas["diagonal"], (kappa, *_ARGUMENTS))
+    points = np.arange(3.0)
+    roots = np.roots(np.polyfit(points, [float(polynomial(point, *given)) for point in points], 2))
+    derived = np.sort([0.0, entry(*given), entry(*turned), *roots.real])
+    zero = float(largest(*given))
+    return float(max(np.abs(at_minimum - derived).max(), np.abs(at_zero - [-zero, 0, 0, 0, zero]).max()))
+
+
+@claim(
+    "V8-modified",
+    "the step at which perturbed weights are no longer found again, by bisection, at the minimum, a saddle and merged attention's minimum",
+    method="descent",
+    tolerance=STABLE,
+    theory=lambda point, momentum: largest_stable_step(point, momentum=momentum),
+    wrong={
+        "momentum forgotten": lambda point, momentum: largest_stable_step(point),
+        "twice as large": lambda point, momentum: 2 * largest_stable_step(point, momentum=momentum),
+    },
+)
+def stable_step(bound) -> float:
+    points = separate_fixed_point(TASK, range(4), heads=4), separate_fixed_point(TASK, (0, 1), heads=2)
+    cases = [(points[0], 0.0), (points[0], 0.5), (points[0], 0.9), (points[1], 0.0), (points[1], 0.9)]
+    cases += [(merged_fixed_points(TASK, heads=1)[-1], 0.5)]
+    return max(abs(bound(point, momentum) / measured_stable_step(point, momentum) - 1) for point, momentum in cases)
+
+
+def measured_stable_step(point: FixedPoint, momentum: float, *, steps: int = 100) -> float:
+    """The step at which a kick along the steepest direction no longer dies away, bisected; where there are ways out, in few steps."""
+    steepest = point.weights.hessian(LOSS)
+    kick = 1e-8 * np.linalg.eigh(steepest)[1][:, -1]
+    rest = point.weights.flatten()
+
+    def grows(step: float) -> bool:
+        try:
+            start = point.weights.unflatten(rest + kick)
+            run = heavy_ball(LOSS, start, steps=steps, learning_rate=step, momentum=momentum, record_every=steps)
+        except FlowError:
+            return True
+        return bool(abs((run.states[-1] - rest) @ kick) > kick @ kick)
+
+    low, high = 0.2, 40.0
+    for _ in range(14):
+        middle = (low + high) / 2
+        low, high = (low, middle) if grows(middle) else (middle, high)
+    return low
+
+
+@cache
+def random_start() -> SeparateWeights:
+    return SeparateWeights.initialize(TASK, heads=5, rank=1, scale=0.4, rng=np.random.default_rng(3))
+
+
+def _order(reference: Callable[[float], Trajectory]) -> float:
+    """The fitted order in which descent approaches a flow at t = 120, amid the drops of five heads in four dimensions."""
+    sizes, errors = np.array([0.2, 0.1, 0.05]), []
+    for eta in sizes:
+        steps = round(120 / (2 * eta))
+        run = gradient_descent(LOSS, random_start(), steps=steps, learning_rate=float(eta), record_every=steps)
+        errors.append(np.linalg.norm(run.states[-1] - reference(float(eta)).states[-1]))
+    return float(np.polyfit(np.log(sizes), np.log(errors), 1)[0])
+
+
+@claim(
+    "V8-modified",
+    "descent from a random start approaches the modified flow as the square of the step: the fitted order",
+    method="descent",
+    tolerance=ORDER,
+    theory=lambda eta: modified_flow(LOSS, random_start(), learning_rate=eta, t_end=120.0),
+    wrong={
+        "gradient flow, of first order": lambda eta: gradient_flow(LOSS, random_start(), t_end=120.0, rtol=1e-10),
+        "the correction doubled": lambda eta: modified_flow(LOSS, random_start(), learning_rate=2 * eta, t_end=120.0),
+    },
+)
+def order_of_the_modified_flow(reference) -> float:
+    return abs(_order(reference) - 2)
+
+
+def half_time(run: Trajectory) -> float:
+    """When B_11 reaches half of its final value."""
+    return reached(run, lambda B: B[0, 0], TASK.eigenvalues[0] / TASK.second_moment_eigenvalues[0] / 2)
+
+
+@claim(
+    "V8-drop",
+    "the time by which steps and momentum delay a drop, from descent and heavy ball against gradient flow: relative error of the delay",
+    method="descent",
+    tolerance=NEXT_STEP_ORDER,
+    theory=later_separate_drop,
+    wrong={
+        "half the delay": lambda *scalars, **steps: later_separate_drop(*scalars, **steps) / 2,
+        "momentum only as a longer step": lambda *scalars, learning_rate, momentum: later_separate_drop(
+            *scalars, learning_rate=learning_rate / (1 - momentum)
+        ),
+    },
+)
+def delay_of_a_drop(delay) -> float:
+    start, scalars = 0.1, (TASK.eigenvalues[0], TASK.second_moment_eigenvalues[0], 0.1)
+    exact = half_time(gradient_flow(LOSS, head(start), t_end=150.0, rtol=1e-11))
+    errors = []
+    for momentum in (0.0, 0.8):
+        for eta in np.array([0.1, 0.05]) * (1 - momentum) ** 2:
+            steps = round(90 * (1 - momentum) / (2 * eta))
+            run = heavy_ball(LOSS, head(start), steps=steps, learning_rate=eta, momentum=momentum)
+            added = delay(*scalars, learning_rate=float(eta), momentum=momentum)
+            errors.append(abs((half_time(run) - exact) / added - 1))
+    return max(errors)
+
+
+@claim(
+    "V8-drop",
+    "the same for the one drop of balanced merged attention on white tokens",
+    method="descent",
+    tolerance=NEXT_STEP_ORDER,
+    theory=later_merged_drop,
+    wrong={
+        "half the delay": lambda *scalars, **steps: later_merged_drop(*scalars, **steps) / 2,
+        "of separate attention": later_separate_drop,
+    },
+)
+def delay_of_a_merged_drop(delay) -> float:
+    task, u = RegressionTask(eigenvalues=[0.5, 0.5], context_length=10), 0.02
+    gamma = 0.25 * 2**0.5  # |Lambda^2|
+    alpha = 0.5 * float(task.second_moment_eigenvalues[0])  # a lambda on each direction
+    loss, weights = QuadraticLoss.population(task), MergedWeights(np.array([u]), u * np.eye(2)[None] / 2**0.5)
+
+    def half(run: Trajectory) -> float:
+        return reached(run, lambda B: float(np.linalg.norm(B)), gamma / alpha / 2)
+
+    exact, errors = half(gradient_flow(loss, weights, t_end=40.0, rtol=1e-11)), []
+    for momentum in (0.0, 0.8):
+        for eta in np.array([0.04, 0.02]) * (1 - momentum) ** 2:
+            steps = round(20 * (1 - momentum) / eta)
+            run = heavy_ball(loss, weights, steps=steps, learning_rate=float(eta), momentum=momentum)
+            added = delay(gamma, alpha, u, learning_rate=float(eta), momentum=momentum)
+            errors.append(abs((half(run) - exact) / added - 1))
+    return max(errors)

@@ -1,0 +1,215 @@
+"""Claims about mini-batches: how they move and spread the time of a drop, aligned (V8-noise) and from any weights (V8-force, V8-spread)."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ....numerics.compilation.expressions import compile_expression
+from ....numerics.parametrizations.attention import SeparateWeights
+from ....numerics.reductions.drop_noise import spread_of_drops
+from ....numerics.tasks.regression import RegressionTask
+from ....theory.calculus.spectral import T
+from ....theory.equations import equation
+from ....theory.notation import B, Lambda, N, lambda_
+from ....theory.results.discretisation.finite_steps import P, V, h, t, v, v_0
+from ....theory.results.discretisation.minibatch_noise import Z, force_variance
+from ..book import claim
+from ..tolerances import NOISE_OF_A_DROP, NOISE_OF_TIMES, SAMPLING
+
+# One dimension, where v = k = q stay equal: every step draws fresh sequences for every run
+
+ONE = RegressionTask(eigenvalues=[1.0], context_length=8)
+STEP, START, LEVEL, RUNS = 0.05, 0.1, 0.3, 4000
+BATCHES = (16, 32, 64)
+
+
+@cache
+def times_to_level(batch: int) -> np.ndarray:
+    """When v reaches LEVEL in each of RUNS independent runs of SGD, linear between steps."""
+    rng = np.random.default_rng((80, batch))
+    v, times = np.full(RUNS, START), np.full(RUNS, np.nan)
+    for step in range(1000):
+        shape = (RUNS, batch)
+        w, x_q, S = rng.standard_normal(shape), rng.standard_normal(shape), rng.chisquare(8, shape) / 8
+        beta, y_q = S * w, w * x_q
+        after = v + STEP * ((y_q * beta * x_q).mean(1) * v**2 - (beta**2 * x_q**2).mean(1) * v**5)
+        passed = np.isnan(times) & (after >= LEVEL)
+        times[passed] = STEP * (step + (LEVEL - v[passed]) / (after - v)[passed])
+        v = after
+        if not np.isnan(times).any():
+            return times
+    raise ArithmeticError(f"{int(np.isnan(times).sum())} of {RUNS} runs did not reach v = {LEVEL}")
+
+
+_NOISE = equation("V8-noise").statement
+_ARGUMENTS = (h, P, lambda_, v_0, v, V, t)
+
+
+def derived_times(change: Callable[[dict], dict] = lambda parts: parts) -> Callable[[int, float], tuple[Any, Any]]:
+    """The mean delay and the standard deviation of the time to LEVEL, for a batch size and the time without noise."""
+    parts = change(dict(_NOISE))
+    variance = compile_expression(parts["variance"], (lambda_, T, Lambda, N))(1.0, 1.0, np.eye(1), 8)
+    delay, spread = (compile_expression(parts[name], _ARGUMENTS) for name in ("delay", "spread"))
+
+    def value(batch: int, time: float) -> tuple[Any, Any]:
+        at = (STEP, batch, 1.0, START, LEVEL, variance, time)
+        return delay(*at), np.sqrt(spread(*at))
+
+    return value
+
+
+def exact_time() -> float:
+    """Gradient flow from START to LEVEL."""
+    a = ONE.second_moment_eigenvalues[0]
+    v = np.linspace(1 / LEVEL, 1 / START, 20_001)  # dt = d(1/v) / (lambda^2 - lambda a v^3), up to the sign
+    values = 1 / (1 - a / v**3)
+    return float(np.trapezoid(values, v))
+
+
+@claim(
+    "V8-noise",
+    "the standard deviation over 4,000 runs of the time in which a head grows threefold, in batches of 16 to 64",
+    method="descent",
+    tolerance=NOISE_OF_TIMES,
+    theory=derived_times(),
+    wrong={
+        "noise of an infinite context": derived_times(
+            lambda parts: parts | {"variance": parts["variance"].subs(N, 10**9)}
+        ),
+        "twice the batch": derived_times(lambda parts: parts | {"spread": parts["spread"].subs(P, 2 * P)}),
+    },
+    slow=True,
+)
+def spread_of_times(noise) -> float:
+    time = exact_time()
+    return max(abs(times_to_level(batch).std() / noise(batch, time)[1] - 1) for batch in BATCHES)
+
+
+@claim(
+    "V8-noise",
+    "the mean delay of these times, which small batches enlarge: in standard errors beside a tenth of the delay",
+    method="descent",
+    tolerance=SAMPLING,
+    theory=derived_times(),
+    wrong={
+        "noise left out": derived_times(lambda parts: parts | {"delay": parts["delay"].subs(P, 10**9)}),
+        "noise four times": derived_times(lambda parts: parts | {"delay": parts["delay"].subs(P, P / 4)}),
+    },
+    slow=True,
+)
+def delay_by_noise(noise) -> float:
+    time, scores = exact_time(), []
+    for batch in BATCHES:
+        times, delay = times_to_level(batch), float(noise(batch, time)[0])
+        error = np.hypot(times.std() / RUNS**0.5, 0.1 * delay / 4.5)
+        scores.append(abs(times.mean() - time - delay) / error)
+    return float(max(scores))
+
+
+# The whole model: two heads from random weights, two directions, no alignment assumed
+
+TWO = RegressionTask(eigenvalues=[1.0, 0.5], context_length=8)
+TWO_RUNS, TWO_END = 800, 95.0
+MIDDLE = (
+    0.1586553,
+    0.8413447,
+)  # one standard deviation to either side of a Gaussian; one run in a thousand lets its heads swap
+
+
+def two_heads() -> SeparateWeights:
+    return SeparateWeights.initialize(TWO, heads=2, rank=1, scale=0.15, rng=np.random.default_rng(2))
+
+
+@cache
+def drop_times(batch: int, runs: int = TWO_RUNS) -> np.ndarray:
+    """When each of independent runs of SGD learns half of either direction, each step of every run on fresh sequences."""
+    rng, goal = np.random.default_rng((81, batch)), TWO.eigenvalues / TWO.second_moment_eigenvalues / 2
+    start, root = two_heads(), np.sqrt(TWO.eigenvalues)
+    v, k, q = (np.repeat(part[None], runs, axis=0) for part in (start.v, start.k[:, 0], start.q[:, 0]))
+    times = np.full((runs, 2), np.nan)
+    for step in range(1, round(TWO_END / STEP)):
+        X = rng.standard_normal((runs, batch, TWO.context_length, 2), dtype=np.float32) * root.astype(np.float32)
+        w, x_q = rng.standard_normal((runs, batch, 2)), rng.standard_normal((runs, batch, 2)) * root
+        beta = np.einsum("rpnd,rpn->rpd", X, np.einsum("rpne,rpe->rpn", X, w)) / TWO.context_length
+        B = np.einsum("rh,rhi,rhj->rij", v, k, q)
+        error = (w * x_q).sum(-1) - np.einsum("rpi,rpi->rp", beta, np.einsum("rij,rpj->rpi", B, x_q))
+        G = np.einsum("rpi,rpj->rij", error[..., None] * beta, x_q) / batch
+        forward, back = np.einsum("rij,rhj->rhi", G, q), np.einsum("rij,rhi->rhj", G, k)
+        change = (k * forward).sum(-1), v[..., None] * forward, v[..., None] * back
+        v, k, q = (weight + STEP * moved for weight, moved in zip((v, k, q), change, strict=True))
+        times[np.isnan(times) & (np.einsum("rh,rhd,rhd->rd", v, k, q) > goal)] = STEP * step
+    return times
+
+
+def measured_spreads(batch: int, runs: int = TWO_RUNS) -> np.ndarray:
+    """Half the width of the middle of the times, for each drop; a run that never reaches one is late."""
+    times = np.nan_to_num(drop_times(batch, runs), nan=np.inf)
+    low, high = np.quantile(times, MIDDLE, axis=0)
+    return (high - low) / 2
+
+
+def derived_spreads(batch: int) -> np.ndarray:
+    """The standard deviations of both drops' times (V8-spread)."""
+    drops = spread_of_drops(TWO, two_heads(), batch_size=batch, learning_rate=STEP / 2, t_end=TWO_END)
+    return np.array([drop.spread for drop in drops])
+
+
+def aligned_spreads(batch: int) -> np.ndarray:
+    """The same by the law of aligned heads (V8-noise), which these heads are not."""
+    drops = spread_of_drops(TWO, two_heads(), batch_size=batch, learning_rate=STEP / 2, t_end=TWO_END)
+    variance, spread = (
+        compile_expression(_NOISE["variance"], (lambda_, T, Lambda, N)),
+        compile_expression(_NOISE["spread"], (h, P, lambda_, V, t)),
+    )
+    values = TWO.eigenvalues[[drop.direction for drop in drops]]
+    forces = [variance(value, TWO.eigenvalues.sum(), TWO.covariance, TWO.context_length) for value in values]
+    return np.sqrt(
+        [spread(STEP, batch, value, force, drop.time) for value, force, drop in zip(values, forces, drops, strict=True)]
+    )
+
+
+@claim(
+    "V8-spread",
+    "the spread of the times of both drops of two heads from random weights, over 800 runs of SGD in batches of 16",
+    method="descent",
+    tolerance=NOISE_OF_A_DROP,
+    theory=derived_spreads,
+    wrong={
+        "twice the batch": lambda batch: derived_spreads(2 * batch),
+        "aligned heads": aligned_spreads,
+    },
+    slow=True,
+)
+def spread_of_both_drops(spreads) -> float:
+    return float(np.abs(measured_spreads(16) / spreads(16) - 1).max())
+
+
+def derived_variance(pulled: np.ndarray, map_: np.ndarray, length: int = TWO.context_length) -> float:
+    """The variance of one sequence's force (V8-force) along a direction, at a map."""
+    return float(compile_expression(force_variance(), (Z, B, Lambda, N))(pulled, map_, TWO.covariance, length))
+
+
+@claim(
+    "V8-force",
+    "the variance of one sequence's force along a direction, at a map that is no fixed point, over 400,000 sequences",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=derived_variance,
+    wrong={
+        "a context twice as long": lambda pulled, map_: derived_variance(pulled, map_, 2 * TWO.context_length),
+        "the noise at B = 0": lambda pulled, map_: derived_variance(pulled, 0 * map_),
+        "Z transposed": lambda pulled, map_: derived_variance(pulled.T, map_),
+    },
+)
+def noise_of_the_force(variance) -> float:
+    rng, root = np.random.default_rng(83), np.sqrt(TWO.eigenvalues)
+    pulled, map_, count = np.array([[0.6, 0.9], [-0.4, 0.5]]), np.array([[0.7, 0.3], [-0.2, 0.9]]), 400_000
+    X = rng.standard_normal((count, TWO.context_length, 2)) * root
+    w, x_q = rng.standard_normal((count, 2)), rng.standard_normal((count, 2)) * root
+    beta = np.einsum("pnd,pn->pd", X, np.einsum("pne,pe->pn", X, w)) / TWO.context_length
+    error = (w * x_q).sum(1) - ((beta @ map_) * x_q).sum(1)
+    pulls = error * ((beta @ pulled) * x_q).sum(1)
+    squares = (pulls - pulls.mean()) ** 2
+    return float(abs(squares.mean() - variance(pulled, map_)) / (squares.std() / count**0.5))

@@ -1,0 +1,289 @@
+"""Claims about how far trained linear attention is from optimal (V9): risks on sampled sequences, limits, bounds."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import torch
+
+from ....numerics.parametrizations.attention import MergedWeights
+from ....numerics.tasks.losses import QuadraticLoss
+from ....numerics.tasks.regression import RegressionTask
+from ....numerics.tasks.risks import SampledRisk, crossover_length, linear_attention_risk, risk_limits, sampled_risks
+from ....theory.calculus.spectral import T
+from ....theory.notation import D, Lambda, N, lambda_, sigma
+from ....theory.results.estimators.optimality import C
+from ....theory.results.estimators.optimality import rho as penalty
+from ....theory.results.estimators.short_context import lambda_N
+from ...training.descent import fresh_batches, mean_squared_error, one_thread, train
+from ...training.modules import ReducedMerged
+from ...training.sequences import draw_sequences
+from ..book import claim
+from ..statements import compiled
+from ..tolerances import HIGH_DIMENSION, ROUNDOFF, SAMPLING, TRAINED_RISK
+
+LONG = RegressionTask(
+    covariance=[[0.5, 0.2, 0.0], [0.2, 0.6, 0.1], [0.0, 0.1, 0.4]], context_length=12, noise_variance=0.6
+)
+SHORT = RegressionTask(eigenvalues=[0.5] * 8, context_length=3, noise_variance=0.6)
+ARGUMENTS = (lambda_, D, N, sigma, T)
+
+
+def entry(number: str, part: str, change: dict | None = None) -> Callable[[RegressionTask], np.ndarray]:
+    """One statement of (V9) for each eigenvalue of a task; ``change`` plants a fault in it."""
+    formula = compiled(number, ARGUMENTS, part, change)
+
+    def value(task: RegressionTask) -> np.ndarray:
+        common = task.dimension, task.context_length, np.sqrt(task.noise_variance), task.eigenvalues.sum()
+        return np.broadcast_to(formula(task.eigenvalues, *common), task.eigenvalues.shape)
+
+    return value
+
+
+@cache
+def _sampled(which: str) -> dict[str, SampledRisk]:
+    task = {"long": LONG, "short": SHORT}[which]
+    return sampled_risks(
+        task, count=100_000, rng=np.random.default_rng(90), penalties={"double": task.noise_variance / 6}
+    )
+
+
+def _score(which: str, name: str, value: float) -> float:
+    sampled = _sampled(which)[name]
+    return abs(sampled.mean - value) / sampled.error
+
+
+@claim(
+    "V9-linear",
+    "the risk of linear attention at its global minimum, on 100,000 sampled sequences and as the minimum of the loss",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=entry("V9-linear", "each"),
+    wrong={
+        "N + 1 for N": entry("V9-linear", "each", {N: N + 1}),
+        "noise left out": entry("V9-linear", "each", {sigma: 0}),
+    },
+)
+def risk_of_linear_attention(each) -> float:
+    scores = []
+    for which, task in (("long", LONG), ("short", SHORT)):
+        value, moments = float(each(task).sum()), task.loss_moments
+        best = np.linalg.solve(moments.M, moments.A) @ np.linalg.inv(moments.Q)
+        least = QuadraticLoss.population(task).value(best) - task.noise_variance
+        scores += [_score(which, "linear", value), abs(value - least) / 1e-12]
+    return max(scores)
+
+
+@claim(
+    "V9-ols",
+    "the risk of least squares in context, N above and below D, on 100,000 sampled sequences",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=(entry("V9-ols", "long"), entry("V9-ols", "short")),
+    wrong={
+        "sigma^2 D/(N - D)": (entry("V9-ols", "long", {N: N + 1}), entry("V9-ols", "short")),
+        "one token more": (entry("V9-ols", "long"), entry("V9-ols", "short", {N: N + 1})),
+    },
+)
+def risk_of_least_squares(formulas) -> float:
+    long, short = formulas
+    return max(
+        _score("long", "least squares", long(LONG)[0]),
+        _score("short", "least squares", short(SHORT)[0]),
+    )
+
+
+def _ridge(part: str, change: dict | None = None) -> Callable[..., float]:
+    return compiled("V9-ridge", (Lambda, C, N, sigma, penalty), part, change)
+
+
+@claim(
+    "V9-ridge",
+    "the risk of ridge given the context, averaged over 20,000 contexts, against squared errors on 100,000 other sequences",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=(_ridge("any"), _ridge("Bayes")),
+    wrong={
+        "bias left out": (_ridge("any", {penalty: 0}), _ridge("Bayes")),
+        "Bayes with twice the noise": (_ridge("any"), _ridge("Bayes", {sigma: 2**0.5 * sigma})),
+    },
+)
+def risk_of_ridge(formulas) -> float:
+    rng, noise = np.random.default_rng(91), np.sqrt(LONG.noise_variance)
+    root = LONG.eigenvectors * np.sqrt(LONG.eigenvalues)
+    X = rng.standard_normal((20_000, LONG.context_length, 3)) @ root.T
+    second = np.einsum("pnd,pne->pde", X, X) / LONG.context_length
+    scores = []
+    for formula, name, ridge in zip(
+        formulas, ("double", "Bayes"), (LONG.noise_variance / 6, LONG.noise_variance / 12), strict=True
+    ):
+        given = [formula(LONG.covariance, S + ridge * np.eye(3), LONG.context_length, noise, ridge) for S in second]
+        sampled, error = _sampled("long")[name], np.std(given) / np.sqrt(len(given))
+        scores.append(abs(sampled.mean - np.mean(given)) / np.hypot(sampled.error, error))
+    return float(max(scores))
+
+
+@claim(
+    "V9-crossover",
+    "where linear attention and least squares draw level, in exact arithmetic: D = 3, noise of 4/3 tr(Lambda), N = 16",
+    method="rational",
+    tolerance=ROUNDOFF,
+    theory=crossover_length,
+    wrong={
+        "noise halved": lambda D, nu: crossover_length(D, nu / 2),
+        "one dimension less": lambda D, nu: crossover_length(D - 1, nu),
+    },
+)
+def level_risks(length) -> float:
+    dimension, noise = 3, Fraction(4, 3)
+    at = round(length(dimension, float(noise)))
+    share = noise * dimension  # sigma^2 with Lambda = I
+    linear = dimension * (1 - 1 / (1 + (1 + dimension + share) / at))
+    squares = share * dimension / (at - dimension - 1) if at > dimension + 1 else Fraction(0)
+    return float(abs(linear - squares) + abs(length(dimension, float(noise)) - at))
+
+
+@claim(
+    "V9-bounds",
+    "Bayes lies between its bounds and below linear attention, least squares and ridge of twice the penalty: violations in standard errors",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=entry("V9-bounds", "lower"),
+    wrong={"bound for half the tokens": entry("V9-bounds", "lower", {N: N / 2})},
+)
+def bounds_of_bayes(lower) -> float:
+    violations = []
+    for which, task in (("long", LONG), ("short", SHORT)):
+        bayes = _sampled(which)["Bayes"]
+        above = [linear_attention_risk(task), *(_sampled(which)[name].mean for name in ("least squares", "double"))]
+        violations += [(float(lower(task).sum()) - bayes.mean) / bayes.error]
+        violations += [(bayes.mean - value) / bayes.error for value in above]
+    return max(0.0, *violations)
+
+
+@cache
+def _short_contexts() -> tuple[tuple[RegressionTask, float, float], ...]:
+    """Twelve tasks of three to six directions in at most as many tokens, with the risk of Bayes over 2,000 contexts and its error."""
+    rng, risk, found = np.random.default_rng(93), _ridge("Bayes"), []
+    for _ in range(12):
+        size = int(rng.integers(3, 7))
+        task = RegressionTask(
+            eigenvalues=30 ** -rng.uniform(0, 1, size) if rng.random() < 0.7 else np.full(size, 0.5),
+            context_length=int(rng.integers(1, size + 1)),
+            noise_variance=10 ** rng.uniform(-3, 0),
+        )
+        found.append((task, *_over_contexts(task, 2000, rng, risk)))
+    return tuple(found)
+
+
+def _over_contexts(task: RegressionTask, count: int, rng: np.random.Generator, risk) -> tuple[float, float]:
+    """The risk of Bayes given the context, averaged over sampled contexts, and its standard error."""
+    N, ridge = task.context_length, task.noise_variance / task.context_length
+    X = rng.standard_normal((count, N, task.dimension)) * np.sqrt(task.eigenvalues)
+    shifted = np.einsum("pnd,pne->pde", X, X) / N + ridge * np.eye(task.dimension)
+    given = [risk(task.covariance, one, N, np.sqrt(task.noise_variance), ridge) for one in shifted]
+    return float(np.mean(given)), float(np.std(given) / np.sqrt(count))
+
+
+def _unseen(change: dict | None = None) -> Callable[[RegressionTask], float]:
+    """The lower bound of (V9-unseen), by its own sum over the directions; ``change`` plants a fault in what is seen."""
+    seen = compiled("V9-unseen", (lambda_N, N, sigma, T), "seen", change)
+
+    def value(task: RegressionTask) -> float:
+        descending = sorted(task.eigenvalues, reverse=True)
+        outside, smallest = descending[task.context_length :], descending[task.context_length - 1]
+        return float(sum(outside) + seen(smallest, task.context_length, task.noise_variance**0.5, sum(descending)))
+
+    return value
+
+
+@claim(
+    "V9-unseen",
+    "for 12 spectra and N up to D, the risk of Bayes over 2,000 contexts is above what is not shown: violation in standard errors",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=_unseen(),
+    wrong={
+        "as if all that is shown were unknown": lambda task: float(task.eigenvalues.sum()),
+        "noise three times as large": _unseen({sigma: 3 * sigma}),
+        "the N smallest": lambda task: float(np.sort(task.eigenvalues)[: task.context_length].sum()),
+    },
+)
+def unseen_by_short_contexts(bound) -> float:
+    return max(0.0, *((bound(task) - risk) / error for task, risk, error in _short_contexts()))
+
+
+@cache
+def _high_dimensional(ratio: float, noise: float) -> float:
+    """The risk of Bayes over contexts, D = 40 and 80, extrapolated to 1/D = 0."""
+    rng, risk = np.random.default_rng(92), _ridge("Bayes")
+    means = []
+    for size, count in ((40, 1600), (80, 800)):
+        task = RegressionTask(
+            eigenvalues=np.full(size, 1 / size), context_length=round(size * ratio), noise_variance=noise
+        )
+        means.append(_over_contexts(task, count, rng, risk)[0])
+    return 2 * means[1] - means[0]
+
+
+@claim(
+    "V9-limit",
+    "the risk of Bayes, N/D from 1/2 to 2, over contexts in 40 and 80 dimensions and extrapolated in 1/D, against its limit",
+    method="Monte Carlo",
+    tolerance=HIGH_DIMENSION,
+    theory=lambda ratio, noise: risk_limits(ratio, noise)["Bayes"],
+    wrong={
+        "linear attention's": lambda ratio, noise: risk_limits(ratio, noise)["linear"],
+        "noise 2 % larger": lambda ratio, noise: risk_limits(ratio, 1.02 * noise)["Bayes"],
+        "N = c D + 1, at D = 80": lambda ratio, noise: risk_limits(ratio + 1 / 80, noise)["Bayes"],
+    },
+    slow=True,
+)
+def bayes_in_high_dimension(limit) -> float:
+    cases = [(ratio, noise) for ratio in (0.5, 1.0, 2.0) for noise in (0.1, 1.0)]
+    return max(abs(_high_dimensional(*case) / float(limit(*case)) - 1) for case in cases)
+
+
+TRAINED = tuple(
+    RegressionTask(eigenvalues=[0.8, 0.6, 0.4], context_length=12, noise_variance=noise) for noise in (0.0, 0.6)
+)
+
+
+@cache
+def _trained_risk(task: RegressionTask) -> float:
+    """The mean squared error in the noiseless target of attention (M), trained from random weights, on a million other sequences."""
+    network = ReducedMerged(MergedWeights.initialize(task, heads=3, scale=0.3, rng=np.random.default_rng(94)))
+    with one_thread():
+        run = train(
+            network,
+            fresh_batches(task, 1024, torch.Generator().manual_seed(95)),
+            steps=1500,
+            learning_rate=0.05,
+            record_every=100,
+            progress=False,
+        )
+        trained = {name: torch.tensor(values[-1]) for name, values in run.states.items()}
+        test = torch.Generator().manual_seed(96)
+        errors = []
+        for _ in range(20):
+            X, y = draw_sequences(task, 50_000, test)
+            errors.append(float(mean_squared_error(network, trained, (X, y))))
+    return float(np.mean(errors)) - task.noise_variance
+
+
+@claim(
+    "V9-linear",
+    "the error in the noiseless target of attention (M), trained without and with label noise, on a million sequences that it has not seen",
+    method="training",
+    tolerance=TRAINED_RISK,
+    theory=entry("V9-linear", "each"),
+    wrong={
+        "noise left out": entry("V9-linear", "each", {sigma: 0}),
+        "N + 1 for N": entry("V9-linear", "each", {N: N + 1}),
+        "the trace of Lambda left out": entry("V9-linear", "each", {T: 0}),
+    },
+    slow=True,
+)
+def risk_trained(each) -> float:
+    return max(abs(_trained_risk(task) / float(each(task).sum()) - 1) for task in TRAINED)

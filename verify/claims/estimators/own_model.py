@@ -1,0 +1,83 @@
+"""Claims about a model of one's own (V10): two steps of gradient descent in context, on real prompts and trained."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from ....numerics.own_model.flow import integrate
+from ....numerics.own_model.loss import model_loss
+from ....numerics.tasks.regression import RegressionTask
+from ....theory import SampleCovariance
+from ....theory.model import Model
+from ....theory.notation import Lambda, Lambda_hat, N
+from ....theory.results.own_model.two_steps import U, descend, two_steps
+from ...own_model.prompts import ModelNetwork
+from ...training.descent import fresh_batches, mean_squared_error, one_thread, train
+from ...training.sequences import draw_sequences
+from ..book import claim
+from ..tolerances import OWN_MODEL, SAMPLING
+
+TASK = RegressionTask(covariance=[[0.5, 0.2], [0.2, 0.4]], context_length=2)
+POINT = np.array([[0.9, 0.3], [-0.2, 0.7]])
+LONGER = Model(descend(2), (U,), laws=(SampleCovariance(Lambda_hat, Lambda, N + 1),))
+ONE_STEP = Model(descend(1), (U,))
+
+
+@cache
+def _on_prompts() -> np.ndarray:
+    """The loss and its velocity on each of 64 sets of 500 prompts, a row for each: by attention to X, without any derivation."""
+    network, generator = ModelNetwork(two_steps(), TASK, {U: POINT}), torch.Generator().manual_seed(10)
+    rows = []
+    for _ in range(64):
+        value = mean_squared_error(network, dict(network.named_parameters()), draw_sequences(TASK, 500, generator))
+        (gradient,) = torch.autograd.grad(value, list(network.parameters()))
+        rows.append([value.item(), *(-gradient / 2).flatten().tolist()])
+    return np.array(rows)
+
+
+@claim(
+    "V10-steps",
+    "the loss and the flow derived from the expression, degree four in U, against autograd on 32,000 prompts",
+    method="autograd",
+    tolerance=SAMPLING,
+    theory=two_steps(),
+    wrong={"N + 1 for N": LONGER, "one step": ONE_STEP},
+)
+def own_model_on_prompts(model: Model) -> float:
+    loss, point = model_loss(model, TASK, weights={U: POINT})
+    derived = np.array([loss.value(point), *loss.velocity(point)])
+    rows = _on_prompts()
+    return float((np.abs(rows.mean(0) - derived) / (rows.std(0, ddof=1) / len(rows) ** 0.5)).max())
+
+
+TRAINED = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
+END = 120.0
+
+
+@cache
+def trained_two_steps() -> Any:
+    """Two steps of descent in context, trained from U = 0 on fresh prompts."""
+    network = ModelNetwork(two_steps(), TRAINED, {U: np.zeros((4, 4))})
+    batches = fresh_batches(TRAINED, 512, torch.Generator().manual_seed(11))
+    with one_thread():
+        return train(network, batches, steps=1200, learning_rate=END / 2400, record_every=60, progress=False)
+
+
+@claim(
+    "V10-start",
+    "the loss of two steps of descent, trained from U = 0 on fresh prompts, against the flow of the expression",
+    method="training",
+    tolerance=OWN_MODEL,
+    theory=(two_steps(), 1.0),
+    wrong={"one step": (ONE_STEP, 1.0), "time twice as fast": (two_steps(), 0.5)},
+    slow=True,
+)
+def own_model_trained(theory) -> float:
+    model, unit = theory
+    flow = integrate(model, TRAINED, initial={U: np.zeros((4, 4))}, t_end=END, tau=unit)
+    loss, _ = model_loss(two_steps(), TRAINED, weights={U: np.zeros((4, 4))})
+    run = trained_two_steps()
+    trained = np.array([loss.value(state.ravel()) for state in run.states["U"]])
+    return float(np.abs(trained - flow.loss_at(run.times)).max() / trained[0])

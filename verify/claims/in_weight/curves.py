@@ -1,0 +1,152 @@
+"""Claims about whole curves where a portion of the task vectors is fixed (V6): descent and SGD against the flow."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from ....numerics.dynamics.flow import gradient_flow
+from ....numerics.parametrizations.attention import MergedWeights
+from ....numerics.tasks.losses import QuadraticLoss
+from ...experiments.in_weight import Curves, InWeightSetting, apart, descended, each_loss, expected, flowing, trained
+from ..book import claim
+from ..tolerances import IN_WEIGHT_CURVES, IN_WEIGHT_SGD
+
+
+def half_time(setting: InWeightSetting, curves: Callable[[InWeightSetting], Curves] = flowing) -> Curves:
+    """A mistake: t/tau = steps times step size."""
+    return curves(replace(setting, duration=setting.duration / 2, learning_rate=setting.learning_rate / 2))
+
+
+def reduced_maps(setting: InWeightSetting, times: np.ndarray) -> list[np.ndarray]:
+    """A mistake: the zero blocks of (M) held at zero."""
+    size, maps = setting.dimension, []
+    for seed in range(setting.seeds):
+        start, full = setting.start(seed), setting.problem(seed).training_loss
+        kept = np.ravel_multi_index(np.ix_([size], range(size), range(size)), full.A.shape).ravel()
+        loss = QuadraticLoss.from_moments(
+            second=full.C.matrix[np.ix_(kept, kept)],  # type: ignore[attr-defined]
+            cross=full.A[size, :size],
+            square=full.c,
+        )
+        weights = MergedWeights(start.value[:, size], start.key_query[:, :size])
+        run = gradient_flow(loss, weights, t_end=times[-1])
+        B_full = np.zeros((len(times), *full.A.shape))
+        B_full[:, size, :size] = run.effective_map_at(times)
+        maps.append(B_full)
+    return maps
+
+
+def reduced_flow(setting: InWeightSetting) -> Curves:
+    """The losses along those maps."""
+    return each_loss(setting, reduced_maps(setting, setting.times))
+
+
+CURVES_WRONG = {
+    "the portions exchanged": lambda setting: flowing(replace(setting, portion=1 - setting.portion)),
+    "N + 2 for N": lambda setting: flowing(replace(setting, context_length=setting.context_length + 2)),
+    "t/tau = steps times step size": half_time,
+}
+STATEMENT = (
+    "training loss, in-context and both in-weight test losses at every time, of 8 runs of descent on 250,000 sequences "
+    "each, against the flow from the same weights: "
+)
+
+
+@claim(
+    "V6",
+    f"{STATEMENT}20 % random tasks",
+    method="descent",
+    tolerance=IN_WEIGHT_CURVES,
+    theory=flowing,
+    wrong={**CURVES_WRONG, "the zero blocks of (M) held at zero": reduced_flow},
+    slow=True,
+)
+def curves_at_one_fifth(curves) -> float:
+    setting = InWeightSetting(0.2)
+    return apart(descended(setting), curves(setting), np.max)
+
+
+@claim(
+    "V6",
+    f"{STATEMENT}60 % random tasks",
+    method="descent",
+    tolerance=IN_WEIGHT_CURVES,
+    theory=flowing,
+    wrong={**CURVES_WRONG, "the zero blocks of (M) held at zero": reduced_flow},
+    slow=True,
+)
+def curves_at_three_fifths(curves) -> float:
+    setting = InWeightSetting(0.6)
+    return apart(descended(setting), curves(setting), np.max)
+
+
+@claim(
+    "V6",
+    f"{STATEMENT}all tasks random",
+    method="descent",
+    tolerance=IN_WEIGHT_CURVES,
+    theory=flowing,
+    wrong=CURVES_WRONG,
+    slow=True,
+)
+def curves_without_fixed_tasks(curves) -> float:
+    setting = InWeightSetting(1.0)
+    return apart(descended(setting), curves(setting), np.max)
+
+
+SGD_WRONG = {
+    "the portions exchanged": lambda setting: expected(replace(setting, portion=1 - setting.portion)),
+    "N + 2 for N": lambda setting: expected(replace(setting, context_length=setting.context_length + 2)),
+    "t/tau = steps times step size": partial(half_time, curves=expected),
+}
+SGD_STATEMENT = (
+    "loss on mini-batches, averaged over 64 steps, in-context and both in-weight losses on fresh prompts, at every time, of 8 PyTorch "
+    "networks trained by SGD, each with weights, fixed vector and batches of its own, against the flow: "
+)
+
+
+def trained_apart(curves: Callable[[InWeightSetting], Curves], portion: float, duration: float) -> float:
+    """Networks with two-dimensional tokens; their steps are so short that they cost less than the noise of the batches."""
+    setting = InWeightSetting(portion, dimension=2, context_length=8, duration=duration)
+    return apart(trained(setting), curves(setting), np.max)
+
+
+@claim(
+    "V6",
+    f"{SGD_STATEMENT}20 % random tasks",
+    method="training",
+    tolerance=IN_WEIGHT_SGD,
+    theory=expected,
+    wrong={**SGD_WRONG, "the zero blocks of (M) held at zero": partial(expected, maps_at=reduced_maps)},
+    slow=True,
+)
+def curves_trained_by_sgd_at_one_fifth(curves) -> float:
+    return trained_apart(curves, 0.2, 40.0)
+
+
+@claim(
+    "V6",
+    f"{SGD_STATEMENT}60 % random tasks",
+    method="training",
+    tolerance=IN_WEIGHT_SGD,
+    theory=expected,
+    wrong={**SGD_WRONG, "the zero blocks of (M) held at zero": partial(expected, maps_at=reduced_maps)},
+    slow=True,
+)
+def curves_trained_by_sgd(curves) -> float:
+    return trained_apart(curves, 0.6, 30.0)
+
+
+@claim(
+    "V6",
+    f"{SGD_STATEMENT}all tasks random",
+    method="training",
+    tolerance=IN_WEIGHT_SGD,
+    theory=expected,
+    wrong=SGD_WRONG,
+    slow=True,
+)
+def curves_trained_by_sgd_without_fixed_tasks(curves) -> float:
+    return trained_apart(curves, 1.0, 24.0)

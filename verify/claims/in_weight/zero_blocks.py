@@ -1,0 +1,185 @@
+"""Claims about what moves the zero blocks: task vectors that are fixed (V6-zero), and training sets that are finite (V6-leak)."""
+
+from functools import cache, partial
+
+import numpy as np
+
+from ....numerics.compilation.expressions import compile_expression
+from ....numerics.dynamics.flow import gradient_flow
+from ....numerics.parametrizations.attention import MergedWeights
+from ....numerics.parametrizations.full_attention import FullMergedWeights
+from ....numerics.tasks.regression import RegressionTask
+from ....numerics.tasks.sample_moments import SampleMoments, sequences
+from ....theory.equations import equation
+from ....theory.notation import B, D, Lambda, N, lambda_, v_i, w
+from ....theory.results.attention.blocks import U_i
+from ....theory.results.in_weight.moving_blocks import b
+from ..book import claim
+from ..tolerances import LEAK_EARLY, ROUNDOFF, SAMPLING
+from .loss import SMALL, VECTORS, problem
+
+# Fixed task vectors
+
+
+def block_velocity(weights: MergedWeights, vectors: np.ndarray, N_: int = SMALL.context_length) -> np.ndarray:
+    """The velocities (V6-zero) of all zero blocks, averaged over the task vectors; rows: v_1, ..., u_1, ..."""
+    parts = equation("V6-zero").derive().parts
+    row = compile_expression(parts["v"], (U_i, B, Lambda, N, w))
+    column = compile_expression(parts["u"], (v_i, B, Lambda, N, w))
+    effective = np.einsum("h,hij->ij", weights.v, weights.U)
+    given = [(effective, SMALL.covariance, N_, vector[:, None]) for vector in vectors]
+    rows = [np.mean([row(U, *one) for one in given], axis=0) for U in weights.U]
+    return np.hstack([*rows, *(np.mean([column(v, *one) for one in given], axis=0) for v in weights.v)]).T
+
+
+@claim(
+    "V6-zero",
+    "velocities of the zero blocks from two moments of the task's law, against the gradient of the unreduced loss",
+    method="linear algebra",
+    tolerance=ROUNDOFF,
+    theory=block_velocity,
+    wrong={
+        "N + 1 for N": partial(block_velocity, N_=SMALL.context_length + 1),
+        "zero, as where all task vectors are random": lambda weights, vectors: 0 * block_velocity(weights, vectors),
+        "an opposite pair of vectors": lambda weights, vectors: block_velocity(
+            weights, np.concatenate([vectors, -vectors])
+        ),
+    },
+)
+def zero_blocks_move(velocity) -> float:
+    rng = np.random.default_rng(64)
+    weights = MergedWeights(rng.normal(size=2), rng.normal(size=(2, 2, 2)))
+    full = FullMergedWeights.embed(weights)
+    pulled = full.pull_back(problem().in_weight_loss.force(full.effective_map()))
+    found = np.concatenate([pulled.value[:, :2], pulled.key_query[:, 2]])
+    return float(np.abs(velocity(weights, VECTORS) - found).max())
+
+
+def largest_entry(p: float, vectors: np.ndarray) -> float:
+    """The largest entry of the zero blocks along the flow, where they start at zero."""
+    weights = MergedWeights.initialize(SMALL, heads=3, scale=1.0, rng=np.random.default_rng(65))
+    run = gradient_flow(problem(p=p, vectors=vectors).training_loss, FullMergedWeights.embed(weights), t_end=50.0)
+    return max(np.abs(part).max() for part in (run.arrays["value"][:, :, :2], run.arrays["key_query"][:, :, 2]))
+
+
+@claim(
+    "V6-zero",
+    "the zero blocks stay zero along the flow where the fixed task vectors are an opposite pair, at p = 0.3",
+    method="flow",
+    tolerance=ROUNDOFF,
+    theory=lambda p: largest_entry(p, np.array([VECTORS[0], -VECTORS[0]])),
+    wrong={"one fixed vector": lambda p: largest_entry(p, VECTORS[:1])},
+)
+def opposite_vectors_keep_the_blocks(largest) -> float:
+    return largest(0.3)
+
+
+# Finite training sets
+
+
+def leak(N_: int) -> tuple[float, float]:
+    """P E|velocity|^2 of the zero blocks v_1 and u_1 of the head v = 1, U = I on the first plateau (V6-leak)."""
+    parts = equation("V6-leak").statement
+    both = compile_expression((parts["v"], parts["u"]), (Lambda, N, v_i))(SMALL.covariance, N_, 1.0)
+    return float(both[0]), float(both[1])
+
+
+@claim(
+    "V6-leak",
+    "squared velocity of the zero blocks on sets of 20 random sequences, at the origin, averaged over 8,000 sets",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=leak,
+    wrong={
+        "N + 1 for N": lambda N_: leak(N_ + 1),
+        "the velocity itself for its square": lambda N_: tuple(np.sqrt(leak(N_))),
+    },
+)
+def velocity_on_finite_sets(expected) -> float:
+    squares = squared_velocities(SMALL, 0.0)
+    error = squares.std(axis=0) / np.sqrt(len(squares))
+    return float((np.abs(squares.mean(axis=0) - expected(SMALL.context_length)) / error).max())
+
+
+def squared_velocities(task: RegressionTask, map_: float) -> np.ndarray:
+    """P |velocity|^2 of both zero blocks of the head v = 1, U = I where all heads make map_ I, on 8,000 sets of 20 sequences."""
+    P, sets, rng = 20, 8000, np.random.default_rng(66)
+    found = []
+    for tokens, target in sequences(task, P * sets, rng, batch_size=P * 100):
+        x, labels, x_q = tokens[:, :-1, :-1], tokens[:, :-1, -1], tokens[:, -1, :-1]
+        gram = np.einsum("pni,pnj->pij", x, x) / x.shape[1] + np.einsum("pi,pj->pij", x_q, x_q) / x.shape[1]
+        left = target - map_ * np.einsum("pni,pn,pi->p", x, labels, x_q) / x.shape[1]
+        row = np.einsum("pij,pj,p->pi", gram, x_q, left)
+        column = x_q * (left * (labels**2).mean(axis=1))[:, None]
+        means = [part.reshape(-1, P, part.shape[1]).mean(axis=1) for part in (row, column)]
+        found.append(np.stack([P * (mean**2).sum(axis=1) for mean in means], axis=1))
+    return np.concatenate(found)
+
+
+WHITE = RegressionTask(eigenvalues=[0.5] * 3, context_length=6)
+
+
+def white_leak(map_: float, N_: int = WHITE.context_length) -> tuple[float, float]:
+    """P E|velocity|^2 for white tokens and the map b I (V6-leak)."""
+    parts, lam = equation("V6-leak").parts, float(WHITE.eigenvalues[0])
+    both = compile_expression((parts["v white"], parts["u white"]), (D, N, lambda_, v_i, b))
+    row, column = both(WHITE.dimension, N_, lam, 1.0, map_)
+    return float(row), float(column)
+
+
+@claim(
+    "V6-leak",
+    "squared velocity of the zero blocks on sets of 20 random sequences, white tokens, on the plateau, in mid-drop and at the end",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=white_leak,
+    wrong={
+        "N + 1 for N": lambda map_: white_leak(map_, WHITE.context_length + 1),
+        "that of the plateau": lambda map_: white_leak(0.0),
+    },
+)
+def velocity_on_finite_sets_along_the_way(expected) -> float:
+    end = float(WHITE.eigenvalues[0] / WHITE.second_moment_eigenvalues[0])
+    worst = 0.0
+    for map_ in (0.0, end / 2, end):
+        squares = squared_velocities(WHITE, map_)
+        error = squares.std(axis=0) / np.sqrt(len(squares))
+        worst = max(worst, float((np.abs(squares.mean(axis=0) - expected(map_)) / error).max()))
+    return worst
+
+
+LEAK_TASK = RegressionTask(eigenvalues=[0.6, 0.4], context_length=8)
+LEAK_SIZES = (1_000, 4_000, 16_000, 64_000)
+
+
+@cache
+def leaked(seeds: int = 12, early: float = 60.0, end: float = 1e5) -> np.ndarray:
+    """The norm of all zero blocks of four heads after the drop and at the end: seeds, sizes of the set, and the two times."""
+    norms = np.empty((seeds, len(LEAK_SIZES), 2))
+    for seed in range(seeds):
+        start = FullMergedWeights.initialize(LEAK_TASK, heads=4, scale=3e-2, rng=np.random.default_rng([seed, 1]))
+        for i, P in enumerate(LEAK_SIZES):
+            loss = SampleMoments.sampled(LEAK_TASK, P, np.random.default_rng([seed, P])).loss()
+            run = gradient_flow(loss, start, t_end=end, rtol=1e-6)
+            for j, t in enumerate((early, end)):
+                value, key_query = (array[0] for array in start.split(run.states_at([t])))
+                norms[seed, i, j] = np.hypot(np.linalg.norm(value[:, :2]), np.linalg.norm(key_query[:, 2]))
+    return norms
+
+
+def leak_exponent(column: int) -> float:
+    """The slope of the logarithm of the norm, averaged over seeds, against that of P."""
+    return float(np.polyfit(np.log(LEAK_SIZES), np.log(leaked()[:, :, column]).mean(axis=0), 1)[0])
+
+
+@claim(
+    "V6-leak",
+    "zero blocks on P sequences soon after the drop: their size falls as P^(-1/2), as their velocity does",
+    method="flow",
+    tolerance=LEAK_EARLY,
+    theory=-1 / 2,
+    wrong={"P^(-1/4)": -1 / 4, "P^(-1)": -1.0},
+    slow=True,
+)
+def leak_after_the_drop(exponent) -> float:
+    return abs(leak_exponent(0) - exponent)

@@ -1,0 +1,266 @@
+"""Claims about the order of learning (V2-sequence, V2-oblique): which sets of directions are visited, and how long a head rests."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from itertools import islice, pairwise
+
+import numpy as np
+
+from ....numerics.dynamics.flow import gradient_flow
+from ....numerics.dynamics.plateaus import find_plateaus
+from ....numerics.landscape.learning_order import order_of_learning
+from ....numerics.parametrizations.attention import SeparateWeights
+from ....numerics.tasks.losses import QuadraticLoss
+from ....numerics.tasks.regression import RegressionTask
+from ....theory.notation import tau
+from ....theory.results.landscape.any_quadratic_loss import A_d, A_j, M_d, M_j, Q_d, Q_j, s_i, s_j, v
+from ....theory.results.variations.learning_order import lag_j, rho_j, w_init
+from ...experiments.random_tasks import Sets, commuting_tasks, oblique_tasks, visited
+from ...experiments.varied_tasks import (
+    RETURNING,
+    TURNING,
+    against,
+    inclined,
+    levels,
+    plateaus,
+    trained_plateaus,
+    turning_levels,
+)
+from ..book import claim
+from ..statements import compiled
+from ..tolerances import COUNT, LEADING_ORDER, ROUNDOFF, TRAINED_VARIATION, TURNING_LEVEL
+
+ONE_REST = (v, A_d, A_j, M_d, M_j, Q_d, Q_j)
+
+
+def sequence(task: RegressionTask) -> Sets:
+    return [visit.directions for visit in order_of_learning(task)]
+
+
+def one_by_one(values: np.ndarray) -> Sets:
+    """Directions by the size of their values, each kept."""
+    order = np.argsort(-values).tolist()
+    return [tuple(sorted(order[:m])) for m in range(len(order) + 1)]
+
+
+def by_growth(task: RegressionTask) -> Sets:
+    return one_by_one(np.diag(task.loss_moments.A))
+
+
+def only_the_first_turns(task: RegressionTask) -> Sets:
+    """After the first head has come to the largest drop, the others stay at what they learn."""
+    visits = order_of_learning(task)
+    best, growth = int(np.argmax(task.modes.drops)), np.diag(task.loss_moments.A)
+    first = [visit.directions for visit in visits if len(visit.directions) <= 1]
+    rest = [int(d) for d in np.argsort(-growth) if d != best]
+    return first + [tuple(sorted([best, *rest[: m + 1]])) for m in range(len(rest))]
+
+
+@cache
+def _commuting() -> list[RegressionTask]:
+    return list(islice(commuting_tasks(11), 24))
+
+
+@claim(
+    "V2-sequence",
+    "the sets of directions visited by the flow from weights of 1e-4, in order: 24 random commuting tasks of 2, 3 and 4 directions",
+    method="flow",
+    tolerance=COUNT,
+    theory=sequence,
+    wrong={
+        "no head turns": by_growth,
+        "the largest drop first": lambda task: one_by_one(task.modes.drops),
+        "only the first head turns": only_the_first_turns,
+    },
+    slow=True,
+)
+def sequences_of_the_flow(expected) -> float:
+    """The number of tasks whose flow goes another way."""
+    return float(sum(visited(task, seed) != expected(task) for seed, task in enumerate(_commuting())))
+
+
+@claim(
+    "V2-sequence",
+    "the plateaus of three directions where two heads turn, at a scale of 0.03 (flow)",
+    method="flow",
+    tolerance=TURNING_LEVEL,
+    theory=turning_levels,
+    wrong={
+        "no head turns": levels,
+        "the largest drop first": lambda task: (
+            task.loss_moments.c - np.append(0, np.cumsum(np.sort(task.modes.drops)[::-1]))
+        ),
+        "the second head stays": lambda task: np.delete(turning_levels(task), 4),
+    },
+)
+def two_heads_turn(expected) -> float:
+    return against(plateaus("returning").levels, expected(RETURNING))
+
+
+@claim(
+    "V2-sequence",
+    "the losses on the plateaus of training on three directions where two heads turn",
+    method="training",
+    tolerance=TRAINED_VARIATION,
+    theory=lambda: turning_levels(RETURNING),
+    wrong={
+        "no head turns": lambda: levels(RETURNING),
+        "the second head stays": lambda: np.delete(turning_levels(RETURNING), 4),
+        "turns between the wrong sets": lambda: turning_levels(RETURNING)[[0, 1, 2, 4, 3, 5]],
+    },
+    slow=True,
+)
+def trained_plateaus_returning(expected) -> float:
+    return against(trained_plateaus("returning").levels, expected())
+
+
+# How long a head rests
+
+
+def _rest_numbers(task: RegressionTask, d: int, j: int) -> tuple[float, ...]:
+    A, M, Q = (np.diag(one) for one in task.loss_moments[:3])
+    return (float(np.cbrt(task.modes.levels[d])), A[d], A[j], M[d], M[j], Q[d], Q[j])
+
+
+def rate(change: Mapping | None = None) -> Callable[[RegressionTask, int, int], float]:
+    """rho_j at the rest along d."""
+    formula = compiled("V2-sequence", ONE_REST, "growing", change)
+    return lambda task, d, j: float(formula(*_rest_numbers(task, d, j)))
+
+
+@claim(
+    "V2-sequence",
+    "the rates at which heads turn, in 12 random tasks of 2 to 4 directions, against Hessians with what other heads hold",
+    method="linear algebra",
+    tolerance=ROUNDOFF,
+    theory=rate(),
+    wrong={
+        "Q of the other": rate({Q_j: Q_d}),
+        "twice v": rate({v: 2 * v}),
+        "d and j exchanged": rate({A_d: A_j, A_j: A_d}),
+    },
+)
+def rates_of_turning(rate) -> float:
+    worst = 0.0
+    for task in islice(commuting_tasks(5), 12):
+        visits = order_of_learning(task)
+        for before, after in pairwise(visits):
+            if after.turned:
+                (d,), (j,) = (set(a.directions) - set(b.directions) for a, b in ((before, after), (after, before)))
+                worst = max(worst, abs(before.rate / rate(task, d, j) - 1))
+    return worst
+
+
+def rest(change: Mapping | None = None) -> Callable[[float], float]:
+    """The time of a rest of ``TURNING`` for weights of a size."""
+    lag = float(compiled("V2-sequence", (A_d, A_j), "lag", change)(*np.diag(TURNING.loss_moments.A)))
+    time = compiled("V2-sequence", (lag_j, rho_j, w_init, tau), "rest")
+    return lambda size: float(time(lag, rate(change)(TURNING, 0, 1), size, 1.0))
+
+
+@cache
+def _measured_rest(size: float) -> float:
+    weights = SeparateWeights(np.full(1, size), np.full((1, 1, 2), size), np.full((1, 1, 2), size))
+    run = gradient_flow(QuadraticLoss.population(TURNING), weights, t_end=8 / size, rtol=1e-10)
+    return float(np.diff(find_plateaus(run).drops)[0])
+
+
+@claim(
+    "V2-sequence",
+    "how much longer a head rests from weights of 1e-6 than from weights of 1e-3 (flow)",
+    method="flow",
+    tolerance=LEADING_ORDER,
+    theory=rest(),
+    wrong={
+        "no lag": lambda size: rest()(size) / (1 - 2 / 3),
+        "the rate of a waiting head": rest({M_d: 1e9, Q_d: 1e9}),
+        "a power of the size": lambda size: 1 / size,
+    },
+)
+def rests_of_two_sizes(time) -> float:
+    return abs((_measured_rest(1e-6) - _measured_rest(1e-3)) / (time(1e-6) - time(1e-3)) - 1)
+
+
+# When nothing commutes
+
+
+@cache
+def oblique_rest(angle: float) -> float:
+    """The time between the two drops of one head that starts along the leading singular vectors of A, at a scale of 1e-3."""
+    task = inclined(angle)
+    left, growth, right = np.linalg.svd(task.loss_moments.A)
+    weights = SeparateWeights(np.array([1e-3]), 1e-3 * left[None, None, :, 0], 1e-3 * right[None, None, 0])
+    run = gradient_flow(QuadraticLoss.population(task), weights, t_end=1e3 / growth[0] + 500, rtol=1e-10)
+    c, (large, small) = task.loss_moments.c, task.modes.drops
+    times = np.linspace(0, run.times[-1], 20_001)
+    losses = run.loss_at(times)
+    first, second = (times[np.argmax(losses < level)] for level in (c - small / 2, c - (small + large) / 2))
+    return float(second - first)
+
+
+@claim(
+    "V2-oblique",
+    "how much longer a head rests when the angle between token and task covariance shrinks tenfold (flow), from 0.001 and from 0.0001",
+    method="flow",
+    tolerance=LEADING_ORDER,
+    theory=lambda: np.log(10) / rate()(TURNING, 0, 1),
+    wrong={
+        "angles squared": lambda: np.log(100) / rate()(TURNING, 0, 1),
+        "the rate of a waiting head": lambda: (
+            np.log(10) / (np.cbrt(TURNING.modes.levels[0]) * TURNING.loss_moments.A[1, 1])
+        ),
+    },
+)
+def rests_of_small_angles(longer) -> float:
+    rests = [oblique_rest(angle) for angle in (1e-3, 1e-4, 1e-5)]
+    return float(np.abs(np.diff(rests) / longer() - 1).max())
+
+
+def stays(change: Mapping | None = None) -> Callable[[float, float], bool]:
+    """Whether a rest at s_i is stable against s_j."""
+    formula = compiled("V2-oblique", (s_i, s_j), "second", change)
+    return lambda one, other: bool(formula(one, other) > 0)
+
+
+@claim(
+    "V2-oblique",
+    "where one head alone comes to rest in 16 random tasks in which nothing commutes, from the growing direction: 2 or 3 directions",
+    method="flow",
+    tolerance=COUNT,
+    theory=stays(),
+    wrong={"the smallest drop is stable": stays({s_i: s_j, s_j: s_i}), "all are": stays({s_j: 0})},
+)
+def rests_of_one_head(stable) -> float:
+    """The number of tasks in which the head ends anywhere but at the one direction that is stable against all others."""
+    failed = 0
+    for task in islice(oblique_tasks(3), 16):
+        s = np.sqrt(task.modes.drops)
+        left = [d for d in range(len(s)) if all(stable(s[d], one) for j, one in enumerate(s) if j != d)]
+        ends = int(np.argmax(np.diag(task.modes.coordinates(_end_of_one_head(task)))))
+        failed += left != [ends]
+    return float(failed)
+
+
+def _end_of_one_head(task: RegressionTask) -> np.ndarray:
+    left, growth, right = np.linalg.svd(task.loss_moments.A)
+    weights = SeparateWeights(np.array([0.01]), 0.01 * left[None, None, :, 0], 0.01 * right[None, None, 0])
+    run = gradient_flow(QuadraticLoss.population(task), weights, t_end=2e3 / growth[0] / task.modes.drops.min())
+    return run.effective_map_at(run.times[-1])
+
+
+@claim(
+    "V2-oblique",
+    "the sets in which heads come to rest in 24 random tasks of 2 and 3 directions in which nothing commutes, weights of 1e-4 (flow)",
+    method="flow",
+    tolerance=COUNT,
+    theory=sequence,
+    wrong={
+        "the smallest drop first": lambda task: one_by_one(-task.modes.drops),
+        "the order of the levels": lambda task: one_by_one(task.modes.levels),
+    },
+    slow=True,
+)
+def sequences_of_oblique_flows(expected) -> float:
+    """The number of tasks whose flow lacks one of the sets. Some pass another saddle slowly on the way."""
+    found = ((visited(task, seed), expected(task)) for seed, task in enumerate(islice(oblique_tasks(3), 24)))
+    return float(sum([S for S in flow if S in sets] != sets for flow, sets in found))

@@ -1,0 +1,148 @@
+"""Claims about the fixed points of varied tasks and the order in which they are visited (V1, V2): root search, Hessians, flows."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from itertools import combinations
+
+import numpy as np
+
+from ....numerics.compilation.expressions import compile_expression
+from ....numerics.dynamics.flow import gradient_flow
+from ....numerics.dynamics.plateaus import find_plateaus
+from ....numerics.landscape.fixed_points import search_fixed_points, separate_fixed_point
+from ....numerics.tasks.modes import Modes
+from ....numerics.tasks.regression import RegressionTask
+from ....theory.equations import equation
+from ....theory.results.landscape import any_quadratic_loss
+from ...experiments.varied_tasks import NOISY, OBLIQUE, PLAIN, RUNS, TURNING, levels, plateaus, turning_levels
+from ..book import claim
+from ..tolerances import LEADING_ORDER, ROUNDOFF, TURNING_LEVEL
+
+
+def _root_distance(task: RegressionTask, modes: Modes, starts: int) -> float:
+    """How far, at most, a root of the flow of ``task`` lies from the maps B_S of ``modes``; infinite if not all sets are found.
+
+    The search says how far the roots are from the task's own maps, in their coordinates; to this comes the distance of those from
+    the maps of ``modes``.
+    """
+    D, rng = task.dimension, np.random.default_rng(5)
+    search = search_fixed_points(task, heads=D, starts=starts, rng=rng)
+    listed = [S for m in range(D + 1) for S in combinations(range(D), m)]
+    true = {S: task.modes.effective_map(S) for S in search.found}
+    nearest = [min(np.abs(B - modes.effective_map(S)).max() for S in listed) for B in true.values()]
+    return max(*nearest, search.distance) if len(search.found) == 2**D else np.inf
+
+
+def without_whitening(task: RegressionTask) -> Modes:
+    """The paper's answer taken over: eigenvectors of Lambda, and what pays along each."""
+    E = task.eigenvectors
+    A, M, Q = (E * np.diag(E.T @ one @ E) @ E.T for one in task.loss_moments[:3])
+    return Modes.of(A, M, Q, E)
+
+
+def of_growth(task: RegressionTask) -> Modes:
+    """Singular directions of A, in which small heads grow."""
+    u, s, vt = np.linalg.svd(task.loss_moments.A)
+    return Modes(u, vt.T, s, s**2, None)
+
+
+PLANAR = RegressionTask(
+    covariance=[[0.8, 0.3], [0.3, 0.5]],
+    task_covariance=[[0.4, -0.3], [-0.3, 1.2]],
+    context_length=6,
+    noise_variance=0.1,
+)
+
+
+@claim(
+    "V2-fixed",
+    "all roots of the flow from 40 starts, where token and task covariance do not commute: four maps, D = 2",
+    method="linear algebra",
+    tolerance=ROUNDOFF,
+    theory=lambda task: task.modes,
+    wrong={"eigenvectors of Lambda": without_whitening, "singular directions of A": of_growth},
+)
+def planar_fixed_points(modes) -> float:
+    return _root_distance(PLANAR, modes(PLANAR), 40)
+
+
+@claim(
+    "V2-fixed",
+    "all roots of the flow from 300 starts, with token, task and query covariance that do not commute: eight maps, D = 3",
+    method="linear algebra",
+    tolerance=ROUNDOFF,
+    theory=lambda task: task.modes,
+    wrong={"eigenvectors of Lambda": without_whitening, "singular directions of A": of_growth},
+    slow=True,
+)
+def spatial_fixed_points(modes) -> float:
+    return _root_distance(OBLIQUE, modes(OBLIQUE), 300)
+
+
+@claim(
+    "V2-rotation",
+    "four plateaus of two directions, where the first to grow pays less: the head turns (flow)",
+    method="flow",
+    tolerance=TURNING_LEVEL,
+    theory=turning_levels,
+    wrong={
+        "the head stays": levels,
+        "the larger drop first": lambda task: turning_levels(task)[[0, 2, 1, 3]],
+    },
+)
+def head_turns(expected) -> float:
+    run = replace(RUNS["turning"], scale=0.003, duration=9000.0)
+    flow = gradient_flow(run.loss, run.weights, t_end=run.duration)
+    found = find_plateaus(flow).levels
+    expected = expected(TURNING)
+    return float(np.abs(found / expected - 1).max()) if len(found) == len(expected) else np.inf
+
+
+@cache
+def _turning_rates() -> Callable[..., tuple]:
+    parts = equation("V2-rotation").derive().result
+    arguments = [getattr(any_quadratic_loss, name) for name in ("v", "A_d", "A_j", "M_d", "M_j", "Q_d", "Q_j")]
+    return compile_expression((parts["determinant"], parts["trace"]), arguments)
+
+
+def turning_rate(task: RegressionTask) -> float:
+    """The growing mode of the head that rests along the first direction."""
+    A, M, Q = (np.diag(one) for one in task.loss_moments[:3])
+    determinant, trace = _turning_rates()(np.cbrt(task.modes.levels[0]), *A, *M, *Q)
+    return float(trace / 2 + np.sqrt(trace**2 / 4 - determinant))
+
+
+@claim(
+    "V2-rotation",
+    "the rate at which a head turns from one direction to the other, against the Hessian's negative eigenvalue",
+    method="linear algebra",
+    tolerance=ROUNDOFF,
+    theory=turning_rate,
+    wrong={
+        "of the other direction": lambda task: turning_rate(
+            RegressionTask(eigenvalues=[0.5, 1.0], context_length=20, task_covariance=np.diag([0.8, 0.3]))
+        ),
+        "with N + 1": lambda task: turning_rate(
+            RegressionTask(eigenvalues=[1.0, 0.5], context_length=21, task_covariance=np.diag([0.3, 0.8]))
+        ),
+    },
+)
+def rate_of_turning(rate) -> float:
+    return float(abs(separate_fixed_point(TURNING, [0], heads=1).spectrum[0] + rate(TURNING)))
+
+
+@claim(
+    "V1-order",
+    "the escape times with label noise against those without: equal at leading order (flow, first two drops)",
+    method="flow",
+    tolerance=LEADING_ORDER,
+    theory=lambda: plateaus("plain").drops[:2],
+    wrong={"rates with a_d for lambda_d^2": lambda: plateaus("plain").drops[:2] * _a_ratio()},
+)
+def noise_delays_nothing(drops) -> float:
+    return float(np.abs(plateaus("noise").drops[:2] / drops() - 1).max())
+
+
+def _a_ratio() -> np.ndarray:
+    return PLAIN.second_moment_eigenvalues[:2] / NOISY.second_moment_eigenvalues[:2]

@@ -1,0 +1,3 @@
+"""Claims about merged key and query."""
+
+MODULES = ("flow", "drop")

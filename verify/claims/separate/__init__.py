@@ -1,0 +1,3 @@
+"""Claims about separate key and query."""
+
+MODULES = ("staircase", "drop", "starts", "durations", "trained")

@@ -1,0 +1,181 @@
+"""Claims about one drop: aligned heads, their scalar equation with its time integral, and the early dynamics before it."""
+
+from functools import cache
+
+import numpy as np
+from scipy.integrate import solve_ivp
+from scipy.optimize import brentq
+
+from ....numerics.dynamics.flow import gradient_flow
+from ....numerics.dynamics.trajectory import Trajectory
+from ....numerics.parametrizations.attention import SeparateWeights
+from ....numerics.reductions.scalar import formula
+from ....numerics.tasks.losses import QuadraticLoss
+from ....numerics.tasks.regression import RegressionTask
+from ...experiments.staircase import DEFAULT, weights_at
+from .. import formulas
+from ..book import claim
+from ..tolerances import LEADING_ORDER, SOLVER, SOLVER_TIGHT
+
+
+def aligned_weights(task: RegressionTask, v: np.ndarray) -> SeparateWeights:
+    """Head i at ``v_i (1, e_i, e_i)``: the invariant set (25), with as many heads as components."""
+    directions = (v[:, None] * task.eigenvectors.T)[:, None, :]
+    return SeparateWeights(v, directions, directions)
+
+
+@cache
+def _aligned_flow() -> Trajectory:
+    v = np.array([0.10, 0.12, 0.15, 0.2])
+    loss = QuadraticLoss.population(DEFAULT.task)
+    return gradient_flow(loss, aligned_weights(DEFAULT.task, v), t_end=2000.0, rtol=1e-10)
+
+
+@claim(
+    "25",
+    "value, key and query weights of four aligned heads at the end of the flow",
+    method="flow",
+    tolerance=SOLVER,
+    theory=formulas.learned_value_weights,
+    wrong={
+        "square root for cube root": lambda task: formulas.learned_value_weights(task) ** 1.5,
+        "N + 1 for N": formulas.longer_context(formulas.learned_value_weights),
+    },
+)
+def learned_heads_flow(value_weights) -> float:
+    expected = aligned_weights(DEFAULT.task, value_weights(DEFAULT.task))
+    return float(np.abs(_aligned_flow().states[-1] - expected.flatten()).max())
+
+
+@claim(
+    "26",
+    "the value weights of four aligned heads against four separate scalar equations",
+    method="flow",
+    tolerance=SOLVER,
+    theory=formulas.scalar_field,
+    wrong={
+        "N + 1 for N": formulas.longer_context(formulas.scalar_field),
+        "v^4 for v^5": lambda task, v: (
+            task.eigenvalues**2 * v**2 - task.eigenvalues * formulas.moment_eigenvalues(task) * v**4
+        ),
+    },
+)
+def scalar_equations(field) -> float:
+    whole = _aligned_flow()
+    times = np.linspace(0, whole.times[-1], 400)
+    scalar = solve_ivp(
+        lambda _, v: field(DEFAULT.task, v), (0, times[-1]), whole.arrays["v"][0], t_eval=times, rtol=1e-10, atol=1e-12
+    )
+    return float(np.abs(weights_at(whole, times)["v"] - scalar.y.T).max())
+
+
+def _without_square(lam: np.ndarray, a: np.ndarray, v: np.ndarray) -> np.ndarray:
+    u = np.cbrt(a / lam) * v
+    return formulas.time_integral(lam, a, v) + np.cbrt(a / lam) / (6 * lam**2) * np.log(np.abs(u - 1))
+
+
+@claim(
+    "67",
+    "the time at which each aligned head reaches 1, 10, 50, 90 and 99 % of its weight",
+    method="flow",
+    tolerance=SOLVER,
+    theory=formulas.time_integral,
+    wrong={
+        "u - 1 for its square": _without_square,
+        "1/v term left out": lambda lam, a, v: formulas.time_integral(lam, a, v) + 1 / (lam**2 * v),
+    },
+)
+def time_integral_flow(antiderivative) -> float:
+    lam, a = DEFAULT.task.eigenvalues, formulas.moment_eigenvalues(DEFAULT.task)
+    whole, worst = _aligned_flow(), 0.0
+    for d, goal in ((d, part * formulas.learned_value_weights(DEFAULT.task)[d]) for d in range(4) for part in _PARTS):
+        start = whole.arrays["v"][0, d]
+        if goal <= start:
+            continue
+        t = antiderivative(lam[d], a[d], goal) - antiderivative(lam[d], a[d], start)
+        if not 0 <= t <= whole.times[-1]:
+            return float("inf")
+        worst = max(worst, abs(weights_at(whole, t)["v"][d] / goal - 1))
+    return worst
+
+
+_PARTS = (0.2, 0.5, 0.9, 0.99)
+
+
+def plateau_correction(task: RegressionTask) -> np.ndarray:
+    """``lambda^2 t/tau - 1/v(0)`` at half the final weight as v(0) goes to zero, from the finite part of (67)."""
+    return -formula("plateau_constant")(0.5) / formulas.learned_value_weights(task)
+
+
+@claim(
+    "68",
+    "lambda^2 t/tau - 1/v(0) for half the final weight: by how much 1/(lambda^2 v(0)) overstates a plateau",
+    method="flow",
+    tolerance=LEADING_ORDER,
+    theory=plateau_correction,
+    wrong={"equation (68) without correction": lambda task: 0 * task.eigenvalues},
+)
+def plateau_length_correction(correction) -> float:
+    v0, lam = 1e-3, DEFAULT.task.eigenvalues
+    loss = QuadraticLoss.population(DEFAULT.task)
+    run = gradient_flow(
+        loss, aligned_weights(DEFAULT.task, np.full(4, v0)), t_end=1.2 / (v0 * lam[-1] ** 2), rtol=1e-10
+    )
+    half = 0.5 * formulas.learned_value_weights(DEFAULT.task)
+    reached = [brentq(lambda t, d=d: weights_at(run, t)["v"][d] - half[d], 0, run.times[-1]) for d in range(4)]
+    measured = lam**2 * np.array(reached) - 1 / v0
+    return float(np.abs(correction(DEFAULT.task) / measured - 1).max())
+
+
+def early_solution(task: RegressionTask, k: np.ndarray, q: np.ndarray, s: float) -> tuple[np.ndarray, np.ndarray]:
+    """Keys and queries of equation (63) with ``s`` the integral of v/tau: sums grow, differences decay."""
+    E, rate = task.eigenvectors, task.eigenvalues**2
+    plus, minus = 0.5 * np.exp(rate * s) * (E.T @ (k + q)), 0.5 * np.exp(-rate * s) * (E.T @ (k - q))
+    return E @ (plus + minus), E @ (plus - minus)
+
+
+@claim(
+    "63",
+    "keys and queries under an oscillating value weight against the exponentials of its integral",
+    method="flow",
+    tolerance=SOLVER_TIGHT,
+    theory=early_solution,
+    wrong={
+        "lambda for lambda^2": lambda task, k, q, s: early_solution(
+            RegressionTask(eigenvalues=np.sqrt(task.eigenvalues), context_length=task.context_length), k, q, s
+        ),
+        "sum and difference exchanged": lambda task, k, q, s: early_solution(task, k, -q, s),
+    },
+)
+def early_keys_and_queries(solution) -> float:
+    task, rng = DEFAULT.task, np.random.default_rng(63)
+    k, q = rng.standard_normal((2, 4))
+    square = task.covariance @ task.covariance
+
+    def field(t: float, y: np.ndarray) -> np.ndarray:
+        v = 0.3 + np.cos(3 * t)
+        return v * np.concatenate([square @ y[4:], square @ y[:4]])
+
+    end = 12.0
+    final = solve_ivp(field, (0, end), np.concatenate([k, q]), rtol=1e-10, atol=1e-12).y[:, -1]
+    return float(np.abs(final - np.concatenate(solution(task, k, q, 0.3 * end + np.sin(3 * end) / 3))).max())
+
+
+@claim(
+    "61",
+    "the remainder of the early dynamics falls as the fifth power of the scale: fitted power minus theory's",
+    method="linear algebra",
+    tolerance=LEADING_ORDER,
+    theory=5.0,
+    wrong={"fourth power": 4.0, "third power": 3.0},
+)
+def early_remainder(power) -> float:
+    task, loss = DEFAULT.task, QuadraticLoss.population(DEFAULT.task)
+    unit = DEFAULT.weights.flatten()
+    scales = np.array([1e-1, 3e-2, 1e-2])
+    remainders = []
+    for scale in scales:
+        w = DEFAULT.weights.unflatten(scale * unit)
+        early = w.pull_back(task.covariance @ task.covariance)
+        remainders.append(np.linalg.norm(w.pull_back(loss.force(w.effective_map())).flatten() - early.flatten()))
+    return abs(np.polyfit(np.log(scales), np.log(remainders), 1)[0] - power)

@@ -1,0 +1,212 @@
+"""Claims about small initial weights: their laws, alignment, and how long plateaus last."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from scipy.integrate import solve_ivp
+from scipy.optimize import brentq
+
+from ....numerics.dynamics.flow import gradient_flow
+from ....numerics.dynamics.trajectory import Trajectory
+from ....numerics.parametrizations.attention import MergedWeights, SeparateWeights
+from ....numerics.parametrizations.base import Parametrization
+from ....numerics.reductions.white import WhiteReduction
+from ....numerics.tasks.losses import QuadraticLoss
+from ....numerics.tasks.regression import RegressionTask
+from ...experiments.staircase import DEFAULT, SMALL, flow, plateaus, reached
+from .. import formulas
+from ..attention.moments import largest_score
+from ..book import claim
+from ..landscape.fixed_points import LOSS, TASK
+from ..merged.flow import effective_scale, white_flow_from_gaussian, white_task
+from ..tolerances import LEADING_ORDER, ROUNDOFF, SAMPLING, SECOND_ORDER, SOLVER, SOLVER_TIGHT
+from .drop import early_solution
+
+# Initial weights
+
+
+def _norms(draw: Callable[[np.random.Generator], Parametrization], count: int, seed: int) -> np.ndarray:
+    """The squared norms of each array of weights, draw by draw."""
+    rng = np.random.default_rng(seed)
+    return np.array([[np.sum(array**2) for array in draw(rng).arrays] for _ in range(count)])
+
+
+@claim(
+    "35",
+    "the mean squared norms of w_2 and W_1 over 2,000 draws, in units of w_init^2",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=(1.0, 1.0),
+    wrong={"W_1 of norm D^2": (1.0, 16.0), "norms for squares": (0.9, 0.9)},
+)
+def merged_initial_norms(means) -> float:
+    samples = _norms(lambda rng: MergedWeights.initialize(TASK, heads=8, scale=1.0, rng=rng), 2000, 35)
+    return largest_score(samples, np.array(means))
+
+
+@claim(
+    "37",
+    "the mean squared norms of v, k and q of rank two over 2,000 draws, in units of w_init^2",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=(1.0, 1.0, 1.0),
+    wrong={"k and q of norm R": (1.0, 2.0, 2.0)},
+)
+def separate_initial_norms(means) -> float:
+    samples = _norms(lambda rng: SeparateWeights.initialize(TASK, heads=5, rank=2, scale=1.0, rng=rng), 2000, 37)
+    return largest_score(samples, np.array(means))
+
+
+# White tokens
+
+
+def balanced_white(task: RegressionTask, t: np.ndarray, s: float, p: float) -> tuple[np.ndarray, np.ndarray]:
+    """s(t) and the alignment of m with E(y_q z), for a balanced start of any direction."""
+    white = WhiteReduction(task.dimension, task.context_length, float(task.eigenvalues[0]))
+    size, alignment = white.balanced(t, s, p)
+    return np.asarray(size), np.asarray(alignment)
+
+
+@claim(
+    "44",
+    "size and alignment of a balanced start whose direction is not E(y_q z): tanh of a shifted time",
+    method="flow",
+    tolerance=SOLVER,
+    theory=balanced_white,
+    wrong={"aligned from the start": lambda task, t, s, p: balanced_white(task, t, s, 0.999)},
+)
+def balanced_start_aligns(solution) -> float:
+    task, rng = white_task(), np.random.default_rng(44)
+    m = np.eye(4) / 2 + 0.6 * rng.standard_normal((4, 4))
+    m /= np.linalg.norm(m)
+    w2 = rng.standard_normal(6)
+    w2 *= 0.1 / np.linalg.norm(w2)
+    start = MergedWeights(w2, np.multiply.outer(w2, m))
+    run = gradient_flow(QuadraticLoss.population(task), start, t_end=8.0, rtol=1e-10)
+    t = np.linspace(0, 8.0, 100)
+    maps = run.effective_map_at(t)
+    s = np.linalg.norm(maps, axis=(1, 2))
+    p = np.trace(maps, axis1=1, axis2=2) / 2 / s
+    expected = solution(task, t, 0.01, float(np.trace(m) / 2))
+    return float(max(np.abs(s - expected[0]).max(), np.abs(p - expected[1]).max()))
+
+
+def half_time(task: RegressionTask, s: float) -> float:
+    """When sigma is half its final value: ``ln(gamma/(alpha s) - 1)/(2 gamma)``."""
+    lam, D, N = task.eigenvalues[0], task.dimension, task.context_length
+    alpha, gamma = lam**3 * (1 + (1 + D) / N), lam**2 * np.sqrt(D)
+    return float(np.log(gamma / (alpha * s) - 1) / (2 * gamma))
+
+
+@claim(
+    "49",
+    "the time of half the rise from Gaussian weights of scale 0.01, white tokens, with the effective scale",
+    method="flow",
+    tolerance=SECOND_ORDER,
+    theory=half_time,
+    wrong={"ln(1/s)/(2 gamma) alone": lambda task, s: np.log(1 / s) / (2 * np.sqrt(task.dimension))},
+)
+def white_half_time(formula) -> float:
+    run = white_flow_from_gaussian(1e-2)
+    final = 1 / (1 + 5 / 31)
+    measured = brentq(lambda t: np.trace(run.effective_map_at(t)) / 4 - final / 2, 0, run.times[-1])
+    return abs(measured - formula(white_task(), effective_scale(*run.initial.arrays)))
+
+
+# Plateaus of separate attention
+
+
+@claim(
+    "71",
+    "the force on the map along the invariant set with two components learned and the third growing",
+    method="linear algebra",
+    tolerance=ROUNDOFF,
+    theory=lambda task, v: np.diag([0, 0, task.eigenvalues[2] ** 2 - task.eigenvalues[2] * formulas.moment_eigenvalues(task)[2]
+                                    * v**3, task.eigenvalues[3] ** 2]),
+    wrong={"v^2 for v^3": lambda task, v: np.diag([0, 0, task.eigenvalues[2] ** 2 - task.eigenvalues[2]
+                                                   * formulas.moment_eigenvalues(task)[2] * v**2, task.eigenvalues[3] ** 2])},
+)  # fmt: skip
+def force_while_growing(force) -> float:
+    v = formulas.learned_value_weights(TASK) * np.array([1, 1, 0.4, 0])
+    B = np.diag(v**3)
+    return float(np.abs(LOSS.force(B) - force(TASK, v[2])).max())
+
+
+def later_solution(
+    task: RegressionTask, k: np.ndarray, q: np.ndarray, s: float, learned: int, *, constant: float = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Equation (70): exponentials in the unlearned directions, and the learned components as they were."""
+    still = task.eigenvectors[:, :learned] @ task.eigenvectors[:, :learned].T
+    moved = early_solution(task, k - still @ k, q - still @ q, s)
+    return moved[0] + constant * still @ k, moved[1] + constant * still @ q
+
+
+@claim(
+    "70",
+    "keys and queries of an idle head with two components learned, under an oscillating value weight",
+    method="flow",
+    tolerance=SOLVER_TIGHT,
+    theory=later_solution,
+    wrong={"learned components left out": lambda *a: later_solution(*a, constant=0.0),
+           "half of them": lambda *a: later_solution(*a, constant=0.5)},
+)  # fmt: skip
+def later_keys_and_queries(solution) -> float:
+    k, q = np.random.default_rng(70).standard_normal((2, 4))
+    omega = LOSS.force(formulas.saddle_map(TASK, 2))
+
+    def field(t: float, y: np.ndarray) -> np.ndarray:
+        return (0.3 + np.cos(3 * t)) * np.concatenate([omega @ y[4:], omega.T @ y[:4]])
+
+    end = 12.0
+    final = solve_ivp(field, (0, end), np.concatenate([k, q]), rtol=1e-10, atol=1e-12).y[:, -1]
+    expected = np.concatenate(solution(TASK, k, q, 0.3 * end + np.sin(3 * end) / 3, 2))
+    return float(np.abs(final - expected).max())
+
+
+@claim(
+    "73",
+    "all four drop times grow as 1/w_init: from scale 0.01 to 0.001, in units of theory's factor",
+    method="flow",
+    tolerance=LEADING_ORDER,
+    theory=lambda ratio: ratio,
+    wrong={"ln(1/w_init), as for merged attention": lambda ratio: np.log(1e3) / np.log(1e2)},
+)
+def plateaus_grow_inversely(growth) -> float:
+    smaller = flow(replace(SMALL, scale=SMALL.scale / 10, duration=10 * SMALL.duration))
+    return float(np.abs(plateaus(smaller).drops / plateaus(flow(SMALL)).drops / growth(10.0) - 1).max())
+
+
+def brief_plateau(task: RegressionTask) -> float:
+    """d(t_2 - t_1)/d ln(1/w_init) = (1 - (lambda_2/lambda_1)^2)/(v lambda_2^2), v = (lambda_1/a_1)^(1/3), at full rank."""
+    lam = task.eigenvalues
+    return (1 - (lam[1] / lam[0]) ** 2) / (formulas.learned_value_weights(task)[0] * lam[1] ** 2)
+
+
+@claim(
+    "T3",
+    "at rank four the second drop follows the first after a time that grows as ln(1/w_init), at theory's rate",
+    method="flow",
+    tolerance=LEADING_ORDER,
+    theory=brief_plateau,
+    wrong={
+        "without the growth before the first drop": lambda task: brief_plateau(task) / (1 - (0.3 / 0.4) ** 2),
+        "lambda_1 for lambda_2": lambda task: brief_plateau(task) * (0.3 / 0.4) ** 2,
+    },
+)
+def brief_plateaus_at_full_rank(rate) -> float:
+    levels, gaps, scales = formulas.plateau_losses(TASK), [], np.array([1e-4, 1e-5, 1e-6])
+    for scale in scales:
+        setting = replace(DEFAULT, rank=4, scale=float(scale), duration=10 / scale)
+        run = gradient_flow(
+            LOSS, setting.weights, t_end=40 * setting.duration, stop_loss=(levels[2] + levels[1]) / 2 - 0.02
+        )
+        first, second = (crossing(run, (levels[m] + levels[m + 1]) / 2) for m in (0, 1))
+        gaps.append(second - first)
+    slope = np.polyfit(np.log(1 / scales), gaps, 1)[0]
+    return float(abs(slope / rate(TASK) - 1))
+
+
+def crossing(run: Trajectory, level: float) -> float:
+    """When the loss falls below a level."""
+    return reached(run, run.objective.value, level)

@@ -1,0 +1,217 @@
+"""Claims about where the test loss blows up (V3-scale, V3-unseen): scaled contexts, and directions that training hardly showed."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+
+import numpy as np
+import torch
+
+from ....numerics.parametrizations.attention import SeparateWeights
+from ....numerics.tasks.losses import QuadraticLoss
+from ....numerics.tasks.regression import RegressionTask
+from ....theory.calculus.spectral import T
+from ....theory.notation import N, lambda_, sigma
+from ....theory.results.landscape.any_quadratic_loss import c_any
+from ....theory.results.variations.shift import E_learned, a_test, b, g, lambda_q, nu
+from ....theory.results.variations.unseen_directions import lambda_test
+from ...experiments.plateau_maps import measured, settled_network, trained_network
+from ...experiments.varied_tasks import LENGTH, NOISY, PLAIN
+from ...training.descent import fresh_batches, train
+from ...training.modules import ReducedSeparate
+from ..book import claim
+from ..statements import compiled
+from ..tolerances import RARE_DIRECTION, ROUNDOFF, TRAINED_PROMPTS
+
+# A scaled context
+
+SCALES = (0.4, 1.5, 3.0)
+
+
+def scale_formulas(change: Mapping | None = None) -> dict[str, Callable[..., float]]:
+    """(V3-scale) with the context scaled, the query too, and where that is no better than no answer; functions of c, E, nu, sigma, g."""
+    letters = (c_any, E_learned, nu, sigma, g)
+
+    def value(part: str) -> Callable[..., float]:
+        return lambda *values: float(compiled("V3-scale", letters, part, change)(*values))
+
+    return {part: value(part) for part in ("loss", "both", "break-even")}
+
+
+SCALE_FAULTS = {
+    "the noise of the labels left out": scale_formulas({nu: 0}),
+    "twice what was learned": scale_formulas({E_learned: 2 * E_learned}),
+    "g^2 for g": scale_formulas({g: g**2})
+    | {"break-even": lambda *values: scale_formulas()["break-even"](*values) ** 0.5},
+}
+
+
+def scaled(task: RegressionTask, scale: float, query: float = 1.0) -> RegressionTask:
+    """The task with its context's covariance scaled, and its query's."""
+    return RegressionTask(
+        covariance=scale * task.covariance, query_covariance=query * task.covariance,
+        context_length=task.context_length, noise_variance=task.noise_variance,
+    )  # fmt: skip
+
+
+def _at_rest(task: RegressionTask, map_: np.ndarray) -> tuple[float, float, float, float]:
+    """c, E, nu and sigma of a fixed point."""
+    A, _, Q, c = task.loss_moments
+    noise = task.noise_variance / task.context_length * np.trace(map_.T @ task.covariance @ map_ @ Q)
+    return c, float(np.vdot(A, map_)), float(noise), float(np.sqrt(task.noise_variance))
+
+
+@claim(
+    "V3-scale",
+    "the test loss at every saddle when context, or context and query, are scaled, and where it passes that of no answer",
+    method="linear algebra",
+    tolerance=ROUNDOFF,
+    theory=scale_formulas(),
+    wrong=SCALE_FAULTS,
+)
+def scaled_contexts(formulas) -> float:
+    worst = 0.0
+    for task in (PLAIN, NOISY, RegressionTask(covariance=[[0.8, 0.3], [0.3, 0.5]], context_length=5, noise_variance=1)):
+        for learned in range(1, task.dimension + 1):
+            map_ = task.modes.effective_map(range(learned))
+            at_rest = _at_rest(task, map_)
+            even = formulas["break-even"](*at_rest, 1.0)
+            losses = [(scaled(task, even), at_rest[0])]
+            losses += [(scaled(task, one), formulas["loss"](*at_rest, one)) for one in SCALES]
+            losses += [(scaled(task, one, one), formulas["both"](*at_rest, one)) for one in SCALES]
+            found = (abs(QuadraticLoss.population(test).value(map_) - expected) for test, expected in losses)
+            worst = max(worst, *found)
+    return worst
+
+
+@claim(
+    "V3-scale",
+    "errors of networks trained with and without noise, at their end and on a plateau, on scaled prompts; where they match no answer",
+    method="training",
+    tolerance=TRAINED_PROMPTS,
+    theory=scale_formulas(),
+    wrong=SCALE_FAULTS,
+    slow=True,
+)
+def trained_networks_on_scaled_contexts(formulas) -> float:
+    worst = 0.0
+    ends = [(PLAIN, 3, settled_network("plain")), (NOISY, 3, settled_network("noise"))]
+    for task, learned, network in [*ends, (NOISY, 1, trained_network("noise", 1))]:
+        at_rest = _at_rest(task, task.modes.effective_map(range(learned)))
+        even = formulas["break-even"](*at_rest, 1.0)
+        expected = [(scaled(task, one), formulas["loss"](*at_rest, one)) for one in SCALES]
+        expected += [(scaled(task, even), at_rest[0]), (scaled(task, 1.5, 1.5), formulas["both"](*at_rest, 1.5))]
+        for seed, (test, value) in enumerate(expected):
+            worst = max(worst, abs(measured(network, test, count=300_000, seed=seed).mean / value - 1))
+    return worst
+
+
+# A direction that training hardly showed
+
+RARE = RegressionTask(eigenvalues=[0.9, 0.1], context_length=LENGTH)
+COMMON = (lambda_, lambda_test, lambda_q, a_test, b, N, T, sigma)
+
+
+def unseen_formulas(change: Mapping | None = None) -> dict[str, Callable[..., float]]:
+    """The parts of (V3-unseen), functions of ``COMMON`` by name."""
+
+    def value(part: str) -> Callable[..., float]:
+        def of(**values: float) -> float:
+            given = [values.get(str(letter), np.nan) for letter in COMMON]
+            return float(compiled("V3-unseen", COMMON, part, change)(*given))
+
+        return of
+
+    return {part: value(part) for part in ("share", "break-even", "slope", "worst", "shown", "all")}
+
+
+UNSEEN_FAULTS = {
+    "N + 1 for N": unseen_formulas({N: N + 1}),
+    "half the variance of a label": unseen_formulas({T: T / 2}),
+    "twice the context": unseen_formulas({lambda_test: 2 * lambda_test}),
+}
+
+
+@claim(
+    "V3-unseen",
+    "maps and test losses of a direction with a share of 10^-7 in training, and break-even, from the moments of the tasks",
+    method="linear algebra",
+    tolerance=RARE_DIRECTION,
+    theory=unseen_formulas(),
+    wrong=UNSEEN_FAULTS,
+)
+def rare_direction(formulas) -> float:
+    noise, tiny = 0.7, 1e-7
+    tasks = [RegressionTask(eigenvalues=[1 - t, t], context_length=6, noise_variance=noise) for t in (tiny, 2 * tiny)]
+    common = {"N": 6, "T": 1.0, "sigma": noise**0.5, "lambda": tiny}
+    rare, next_ = (float(task.modes.levels[1]) for task in tasks)
+    B_rare = np.diag([0.0, rare])
+    shift = RegressionTask(
+        eigenvalues=[0.2, 0.5], query_covariance=np.diag([0.4, 0.3]), context_length=9, noise_variance=0.2
+    )
+    whole = RegressionTask(eigenvalues=[tiny, 1.0], context_length=6, noise_variance=noise)
+    test = {"lambda'": 0.5, "lambda_q": 0.3, "a'": shift.second_moment_eigenvalues[1]}
+
+    def of_direction(task: RegressionTask, map_: float) -> float:
+        """Its share: the rest, with no map, costs its variance and the noise."""
+        rest = task.query_covariance[0, 0] + task.noise_variance
+        return QuadraticLoss.population(task).value(np.diag([0.0, map_])) - rest
+
+    even = formulas["break-even"](**test)
+    pairs = [
+        (formulas["worst"](**common), rare),
+        (formulas["slope"](**common) * tiny, next_ - rare),
+        (formulas["share"](**test, b=1.3), of_direction(shift, 1.3)),
+        (0.3, of_direction(shift, even)),
+        (formulas["shown"](**common, **test), of_direction(shift, rare)),
+        (formulas["all"](**common), QuadraticLoss.population(whole).value(B_rare) - noise),
+    ]
+    return max(abs(found / expected - 1) for found, expected in pairs)
+
+
+@cache
+def rare_networks() -> list[ReducedSeparate]:
+    """Four networks trained together on ``RARE``, from weights so large that they soon learn the rare direction, averaged at the end."""
+    starts = [
+        SeparateWeights.initialize(RARE, heads=3, rank=1, scale=0.5, rng=np.random.default_rng(seed))
+        for seed in range(4)
+    ]
+    batches = fresh_batches(RARE, 512, torch.Generator().manual_seed(33))
+    run = train(
+        [ReducedSeparate(one) for one in starts], batches, steps=4000, learning_rate=0.2, record_every=5, progress=False
+    )
+    networks = []
+    for index, start in enumerate(starts):
+        network = ReducedSeparate(start)
+        network.load_state_dict({k: torch.tensor(v[-200:, index].mean(axis=0)) for k, v in run.states.items()})
+        networks.append(network)
+    return networks
+
+
+@claim(
+    "V3-unseen",
+    "errors of four networks, trained with a tenth of the variance in one direction, on prompts with half or all of it there",
+    method="training",
+    tolerance=TRAINED_PROMPTS,
+    theory=unseen_formulas(),
+    wrong={
+        "twice the context": UNSEEN_FAULTS["twice the context"],
+        "twice the second moment": unseen_formulas({a_test: 2 * a_test}),
+        "b for -b": unseen_formulas({b: -b}),
+    },
+    slow=True,
+)
+def networks_on_a_rare_direction(formulas) -> float:
+    worst = 0.0
+    for moved in (0.5, 1 - 1e-9):
+        test = RegressionTask(eigenvalues=[1 - moved, moved], context_length=LENGTH)
+        expected = sum(
+            formulas["share"](**{"lambda'": one, "lambda_q": one, "a'": moment, "b": level})
+            for one, moment, level in zip(
+                test.eigenvalues, test.second_moment_eigenvalues, RARE.modes.levels, strict=True
+            )
+        )
+        found = np.mean(
+            [measured(network, test, count=200_000, seed=90 + i).mean for i, network in enumerate(rare_networks())]
+        )
+        worst = max(worst, abs(found / expected - 1))
+    return float(worst)

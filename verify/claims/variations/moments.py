@@ -1,0 +1,197 @@
+"""Claims about variations of the task (V0 to V5, V4 apart): moments against sampled sequences, and by enumeration."""
+
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from itertools import product
+
+import numpy as np
+import torch
+
+from ....numerics.compilation.expressions import compile_expression
+from ....numerics.tasks.regression import RegressionTask
+from ....numerics.tasks.token_laws import RademacherTokens, SphereTokens, StudentTokens
+from ....theory import notation
+from ....theory.calculus.spectral import T
+from ....theory.equations import equation
+from ....theory.results.variations import token_laws
+from ...training.sequences import draw_sequences
+from ..book import claim
+from ..statements import compiled
+from ..tolerances import ROUNDOFF, SAMPLING
+
+TILTED = [[0.9, 0.3, -0.1], [0.3, 0.6, 0.2], [-0.1, 0.2, 0.4]]
+TASKS = [[0.5, -0.2, 0.0], [-0.2, 1.0, 0.3], [0.0, 0.3, 1.5]]
+QUERIES = [[0.3, 0.1, 0.0], [0.1, 0.7, -0.2], [0.0, -0.2, 0.8]]
+
+tilted = partial(RegressionTask, covariance=TILTED)
+
+
+# Moments: of beta and the query, over 100,000 sequences
+
+
+@cache
+def features(task: RegressionTask, count: int = 100_000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """beta, x_q and y_q of sampled sequences."""
+    X, y = draw_sequences(task, count, torch.Generator().manual_seed(71))
+    beta = torch.einsum("pdn,pn->pd", X[:, :-1, :-1], X[:, -1, :-1]) / (X.shape[-1] - 1)
+    return beta.numpy(), X[:, :-1, -1].numpy(), y.numpy()
+
+
+def deviation(drawn: RegressionTask, theory: RegressionTask) -> float:
+    """The largest difference of A, M, Q or c from the averages over sequences of ``drawn``, in standard errors."""
+    beta, x, y = features(drawn)
+    A, M, Q, c = theory.loss_moments
+    pairs = ((y[:, None, None] * beta[:, :, None] * x[:, None], A), (beta[:, :, None] * beta[:, None], M))
+    pairs += ((x[:, :, None] * x[:, None], Q), (y**2, np.array(c)))
+    worst = 0.0
+    for sampled, exact in pairs:
+        error = sampled.std(axis=0, ddof=1) / np.sqrt(len(sampled))
+        worst = max(worst, float((np.abs(sampled.mean(axis=0) - exact) / error).max()))
+    return worst
+
+
+NOISE = tilted(context_length=5, noise_variance=1.5)
+
+
+@claim(
+    "V1-beta",
+    "moments of sequences with label noise, against sampled sequences",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=NOISE,
+    wrong={
+        "no noise": tilted(context_length=5),
+        "the standard deviation for the variance": tilted(context_length=5, noise_variance=1.5**0.5),
+        "N + 1 for N": tilted(context_length=6, noise_variance=1.5),
+    },
+)
+def noisy_moments(task) -> float:
+    return deviation(NOISE, task)
+
+
+def noisy_order(change: Mapping | None = None) -> tuple[Callable, Callable]:
+    """The growth and the slope of (V1-order)."""
+    return (
+        lambda *values: compiled("V1-order", (notation.Lambda, notation.sigma, notation.N), "growth", change)(*values),
+        lambda *values: compiled("V1-order", (notation.lambda_, T, notation.sigma, notation.N), "slope", change)(
+            *values
+        ),
+    )
+
+
+@claim(
+    "V1-order",
+    "the force at zero weights on sequences with noisy labels; the slope of a drop, added up between two tasks of equal trace",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=noisy_order(),
+    wrong={
+        "the noise of beta in the growth": (lambda L, s, n: L @ L + s**2 / n * L, noisy_order()[1]),
+        "no noise in the slope": (noisy_order()[0], noisy_order({notation.sigma: 0})[1]),
+        "N + 1 for N": noisy_order({notation.N: notation.N + 1}),
+    },
+)
+def noise_and_order(formulas) -> float:
+    """In standard errors for the force, and in units of 1e-10 for the slope."""
+    growth, slope = formulas
+    beta, x, y = features(NOISE)
+    force = y[:, None, None] * beta[:, :, None] * x[:, None]
+    expected = growth(NOISE.covariance, np.sqrt(NOISE.noise_variance), NOISE.context_length)
+    score = np.abs(force.mean(axis=0) - expected) / (force.std(axis=0) / np.sqrt(len(y)))
+    low, high, total, noise, length = 0.3, 0.8, 1.0, 0.7, 5
+    nodes, weights = np.polynomial.legendre.leggauss(30)
+    at, width = low + (nodes + 1) / 2 * (high - low), (high - low) / 2
+    risen = width * (weights * slope(at, total, noise**0.5, length)).sum()
+    tasks = [
+        RegressionTask(eigenvalues=[one, total - one], context_length=length, noise_variance=noise)
+        for one in (low, high)
+    ]
+    drops = [task.modes.drops[0] for task in tasks]
+    return float(max(score.max(), abs(drops[1] - drops[0] - risen) / 1e-10))
+
+
+GENERAL = tilted(context_length=5, task_covariance=TASKS, query_covariance=QUERIES, noise_variance=0.5)
+
+
+@claim(
+    "V0",
+    "moments of sequences with noise, a task covariance and a query covariance that do not commute, against sampled sequences",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=GENERAL,
+    wrong={
+        "w ~ N(0, I)": tilted(context_length=5, query_covariance=QUERIES, noise_variance=0.5),
+        "the query like the context": tilted(context_length=5, task_covariance=TASKS, noise_variance=0.5),
+        "N + 1 for N": tilted(context_length=6, task_covariance=TASKS, query_covariance=QUERIES, noise_variance=0.5),
+    },
+)
+def general_moments(task) -> float:
+    return deviation(GENERAL, task)
+
+
+def _with(law) -> RegressionTask:
+    return tilted(context_length=3, task_covariance=TASKS, token_law=law)
+
+
+LAWS = (SphereTokens(), StudentTokens(12), RademacherTokens())
+
+
+@claim(
+    "V5-moment",
+    "moments of tokens on an ellipsoid, of Student's law and of signs, against sampled sequences",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=lambda law: _with(law),
+    wrong={
+        "the Gaussian fourth moment": lambda law: _with(None),
+        "N + 1 for N": lambda law: tilted(context_length=4, task_covariance=TASKS, token_law=law),
+    },
+)
+def token_law_moments(task: Callable) -> float:
+    return max(deviation(_with(law), task(law)) for law in LAWS)
+
+
+@claim(
+    "V5-independent",
+    "E(Lambda_hat S Lambda_hat) of signs, over all contexts of three tokens",
+    method="linear algebra",
+    tolerance=ROUNDOFF,
+    theory=lambda: _with(RademacherTokens()).second_moment,
+    wrong={"kurtosis 3": lambda: _with(None).second_moment, "on a sphere": lambda: _with(SphereTokens()).second_moment},
+)
+def all_contexts_of_signs(second_moment) -> float:
+    task = _with(RademacherTokens())
+    tokens = np.array(list(product((-1, 1), repeat=3))) @ (task.eigenvectors * np.sqrt(task.eigenvalues)).T
+    squares = np.einsum("pi,pj->pij", tokens, tokens)
+    total = np.zeros((3, 3))
+    for context in product(range(8), repeat=3):
+        sample = squares[list(context)].mean(axis=0)
+        total += sample @ task.task_covariance @ sample
+    return float(np.abs(total / 8**3 - second_moment()).max())
+
+
+@cache
+def _commutator() -> Callable:
+    part = equation("V5-independent").derive().result["commutator"]
+    return compile_expression(part, (token_laws.mixing, token_laws.D_R, token_laws.kurtosis))
+
+
+def commutator(R: np.ndarray, kurtosis: float) -> np.ndarray:
+    """[F, Lambda] between R and R', for x = R z."""
+    return R @ _commutator()(R, np.diag(np.diag(R.T @ R)), kurtosis) @ R.T
+
+
+@claim(
+    "V5-independent",
+    "what keeps M from commuting with Lambda where signs are mixed by R, over all signs of three components",
+    method="linear algebra",
+    tolerance=ROUNDOFF,
+    theory=lambda R: commutator(R, 1.0),
+    wrong={"it commutes": lambda R: commutator(R, 3.0), "R' for R": lambda R: commutator(R.T, 1.0)},
+)
+def mixed_signs(expected) -> float:
+    R = np.array([[1.0, 2.0, 0.0], [0.0, 1.0, -1.0], [2.0, 0.0, 1.0]])
+    tokens = np.array(list(product((-1, 1), repeat=3))) @ R.T
+    F = np.einsum("p,pi,pj->ij", (tokens**2).sum(axis=1), tokens, tokens) / len(tokens)
+    Lambda = tokens.T @ tokens / len(tokens)
+    return float(np.abs(F @ Lambda - Lambda @ F - expected(R)).max())

@@ -1,0 +1,237 @@
+"""Claims about contexts of random length (V4): moments and losses of sums written out, averages over n, and plateaus by training."""
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import torch
+
+from ....numerics.compilation.expressions import compile_expression
+from ....numerics.parametrizations.attention import SeparateWeights
+from ....numerics.tasks.losses import QuadraticLoss
+from ....numerics.tasks.regression import RegressionTask
+from ....theory import notation
+from ....theory.equations import equation
+from ....theory.results.task.population import Sigma_w
+from ....theory.results.variations.random_length import g_1, g_2, g_3
+from ...experiments.prefixes import PrefixAttention, labelled_batches, prefix_plateaus
+from ...experiments.varied_tasks import LENGTH, LONGEST, OFFICIAL, PLAIN, SHORT, SPECTRUM, levels, trained_plateaus
+from ...training.sequences import draw_sequences
+from ..attention.moments import largest_score
+from ..book import claim
+from ..tolerances import ROUNDOFF, SAMPLING, TRAINED_VARIATION
+from .moments import TASKS, TILTED, deviation, tilted
+
+LENGTHS = {1: 0.5, 2: 0.25, 8: 0.25}
+RANDOM = tilted(context_lengths=LENGTHS, noise_variance=0.3)
+# What the sum over n of at most 8 tokens is divided by.
+DIVISORS: Mapping[str, Callable[[int], int]] = {
+    "present": lambda n: n,
+    "longest": lambda n: 8,
+    "official": lambda n: n + 1,
+}
+
+
+@claim(
+    "V4-moments",
+    "moments of contexts of random length, against sampled sequences",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=RANDOM,
+    wrong={
+        "the mean of n for its harmonic mean": tilted(context_length=3, noise_variance=0.3),
+        "equal probabilities": tilted(context_lengths=list(LENGTHS), noise_variance=0.3),
+        "the longest context": tilted(context_length=8, noise_variance=0.3),
+    },
+)
+def random_length_moments(task) -> float:
+    return deviation(RANDOM, task)
+
+
+@cache
+def _summed(normalisation: str, count: int = 50_000) -> tuple[np.ndarray, np.ndarray]:
+    """y_q beta x_q' and beta beta' of contexts that are cut off after n tokens, summed and divided."""
+    generator = torch.Generator().manual_seed(72)
+    X, y = draw_sequences(tilted(context_length=8, task_covariance=TASKS, noise_variance=0.3), count, generator)
+    n = np.random.default_rng(73).choice(list(LENGTHS), size=count, p=list(LENGTHS.values()))
+    present = np.arange(8) < n[:, None]
+    divisor = np.array([DIVISORS[normalisation](one) for one in n])
+    beta = np.einsum("pin,pn,pn->pi", X[:, :-1, :-1].numpy(), X[:, -1, :-1].numpy(), present) / divisor[:, None]
+    query = X[:, :-1, -1].numpy()
+    return y.numpy()[:, None, None] * beta[:, :, None] * query[:, None], beta[:, :, None] * beta[:, None]
+
+
+def _gained(gain: object) -> RegressionTask:
+    return tilted(context_lengths=LENGTHS, task_covariance=TASKS, noise_variance=0.3, context_gain=gain)
+
+
+@claim(
+    "V4-moments",
+    "moments of sums over contexts of random length, divided by the tokens present, by the longest, and by all with the query",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=_gained,
+    wrong={
+        "the average, whatever they are divided by": lambda name: _gained("present"),
+        "the longest for the official code's": lambda name: _gained(name.replace("official", "longest")),
+        "n/(n + 2) for n/(n + 1)": lambda name: _gained((lambda n: n / (n + 2)) if name == "official" else name),
+        "E(g)^2 for E(g^2)": lambda name: _gained(lambda n: _gained(name).gain_moments.g_1),
+    },
+)
+def gained_moments(task: Callable) -> float:
+    return max(
+        largest_score(sampled, exact)
+        for name in DIVISORS
+        for sampled, exact in zip(_summed(name), task(name).loss_moments[:2], strict=True)
+    )
+
+
+@cache
+def _uniform(part: str) -> Callable[[int], float]:
+    return compile_expression(equation("V4-uniform").derive().result[part], (notation.N,), "mpmath")
+
+
+@claim(
+    "V4-uniform",
+    "E(1/n) for n uniform on 1 to 50, in rational numbers",
+    method="rational",
+    tolerance=ROUNDOFF,
+    theory=lambda longest: float(_uniform("present, g_3")(longest)),
+    wrong={
+        "one over the mean": lambda longest: 2 / (longest + 1),
+        "N + 1 for N": lambda longest: float(_uniform("present, g_3")(longest + 1)),
+    },
+)
+def mean_inverse_length(expected) -> float:
+    return abs(float(sum(Fraction(1, n) for n in range(1, 51)) / 50) - expected(50))
+
+
+def uniform_gain(name: str, i: int, longest: int) -> float:
+    return float(_uniform(f"{name}, g_{i}")(longest))
+
+
+@claim(
+    "V4-uniform",
+    "E(g), E(g^2) and E(g^2/n) for n/N and n/(n + 1), n uniform on 1 to 1, 2 and 50, in rational numbers",
+    method="rational",
+    tolerance=ROUNDOFF,
+    theory=uniform_gain,
+    wrong={
+        "N + 1 for N": lambda name, i, longest: uniform_gain(name, i, longest + 1),
+        "n/N for n/(n + 1)": lambda name, i, longest: uniform_gain("longest", i, longest),
+        "E(g)^2 for E(g^2)": lambda name, i, longest: (
+            uniform_gain(name, 1, longest) ** 2 if i == 2 else uniform_gain(name, i, longest)
+        ),
+    },
+)
+def uniform_gain_moments(expected) -> float:
+    worst = 0.0
+    for longest in (1, 2, 50):
+        gains = {"longest": lambda n, N=longest: Fraction(n, N), "official": lambda n: Fraction(n, n + 1)}
+        for name, gain in gains.items():
+            law = [(gain(n), n) for n in range(1, longest + 1)]
+            for i, terms in enumerate(([g for g, _ in law], [g**2 for g, _ in law], [g**2 / n for g, n in law]), 1):
+                worst = max(worst, abs(float(sum(terms) / longest) - expected(name, i, longest)))
+    return worst
+
+
+@cache
+def _rescaled() -> Callable:
+    letters = (notation.Lambda, Sigma_w, notation.Lambda_q, notation.sigma, notation.B, g_1, g_2, g_3)
+    return compile_expression(equation("V4-effective").derive().result["loss"], letters)
+
+
+def effective_loss(task: RegressionTask, B: np.ndarray, gains) -> float:
+    """The loss of g_1/g_2 B."""
+    laws = (task.covariance, task.task_covariance, task.query_covariance, np.sqrt(task.noise_variance))
+    return float(_rescaled()(*laws, B, *gains))
+
+
+@claim(
+    "V4-effective",
+    "the loss at a map in units of g_1/g_2, against the losses of single lengths with the gain in the map, averaged",
+    method="linear algebra",
+    tolerance=ROUNDOFF,
+    theory=effective_loss,
+    wrong={
+        "no error of the gains' own": lambda task, B, gains: effective_loss(task, B, (gains[1] ** 0.5, *gains[1:])),
+        "the harmonic mean of the lengths": lambda task, B, gains: effective_loss(
+            task, B, (*gains[:2], gains[1] * sum(p / n for n, p in LENGTHS.items()))
+        ),
+    },
+)
+def effective_length(formula) -> float:
+    B, worst = np.array([[1.0, -0.5, 0.2], [0.3, 0.8, 0.0], [-0.4, 0.1, 1.2]]), 0.0
+    for gain in ("longest", "official", {1: 2.0, 2: 0.3, 8: 1.1}):
+        task = _gained(gain)
+        g, unit = task.context_gains, task.gain_moments.g_1 / task.gain_moments.g_2
+        found = sum(
+            p * QuadraticLoss.population(tilted(context_length=n, task_covariance=TASKS, noise_variance=0.3)).value(g[n] * unit * B)
+            for n, p in LENGTHS.items()
+        )  # fmt: skip
+        worst = max(worst, abs(found - formula(task, B, task.gain_moments)))
+    return worst
+
+
+def _prefixes(gain: object) -> RegressionTask:
+    return RegressionTask(covariance=TILTED, context_lengths=range(1, 9), context_gain=gain)
+
+
+@claim(
+    "V4-uniform",
+    "the mean of the losses of all prefixes, as the official code adds them up with vary_len, on 100,000 sequences",
+    method="forward pass",
+    tolerance=SAMPLING,
+    theory=lambda: QuadraticLoss.population(_prefixes("official")),
+    wrong={
+        "the average over the context": lambda: QuadraticLoss.population(_prefixes("present")),
+        "divided by the longest context": lambda: QuadraticLoss.population(_prefixes("longest")),
+        "the longest context only": lambda: QuadraticLoss.population(tilted(context_length=8)),
+    },
+)
+def losses_of_prefixes(loss) -> float:
+    task = tilted(context_length=8)
+    weights = SeparateWeights.initialize(task, heads=3, rank=1, scale=1.5, rng=np.random.default_rng(75))
+    with torch.no_grad():
+        X, y = labelled_batches(task, 100_000, torch.Generator().manual_seed(74))()
+        errors = (PrefixAttention(weights)(X) - y).square().reshape(8, -1).mean(dim=0).numpy()
+    return largest_score(errors, np.array(loss().value(weights.effective_map())))
+
+
+MEAN_LENGTH = RegressionTask(eigenvalues=SPECTRUM, context_length=6)
+
+
+def _apart(found: np.ndarray, expected: np.ndarray) -> float:
+    """The largest relative error of the losses; infinite if there are not as many plateaus."""
+    return float(np.abs(found / expected - 1).max()) if len(found) == len(expected) else np.inf
+
+
+@claim(
+    "V4-levels",
+    f"the losses on the plateaus of training on contexts of 1 to {LENGTH} tokens",
+    method="training",
+    tolerance=TRAINED_VARIATION,
+    theory=lambda: levels(SHORT),
+    wrong={"the longest context": lambda: levels(PLAIN), "the mean length": lambda: levels(MEAN_LENGTH)},
+    slow=True,
+)
+def trained_plateaus_random_length(expected) -> float:
+    return _apart(trained_plateaus("random length").levels, expected())
+
+
+@claim(
+    "V4-levels",
+    f"the losses on the plateaus of training on all prefixes of {LENGTH + 1} tokens, divided as the official code does with vary_len",
+    method="training",
+    tolerance=TRAINED_VARIATION,
+    theory=lambda: levels(OFFICIAL),
+    wrong={
+        "the average over the context, g = 1": lambda: levels(SHORT),
+        "divided by the longest context, g = n/N": lambda: levels(LONGEST),
+        "the longest context only": lambda: levels(PLAIN),
+    },
+    slow=True,
+)
+def trained_plateaus_prefixes(expected) -> float:
+    return _apart(prefix_plateaus().levels, expected())

@@ -1,0 +1,165 @@
+"""Claims about tests unlike training (V3): statements of the registry against losses of trained networks on fresh prompts."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from ....numerics.parametrizations.attention import MergedWeights
+from ....numerics.tasks.losses import QuadraticLoss
+from ....numerics.tasks.regression import RegressionTask
+from ....theory.calculus.spectral import T
+from ....theory.notation import B, Lambda, Lambda_q, N, lambda_, sigma
+from ....theory.results.separate.reduction import a
+from ....theory.results.task.population import Sigma_w
+from ....theory.results.variations.label_noise import PLAIN as PLAIN_LAWS
+from ....theory.results.variations.shift import a_test
+from ...experiments.plateau_maps import effective_map, measured, settled_network, trained_network
+from ...experiments.varied_tasks import OBLIQUE, PLAIN, SPECTRUM
+from ...training.modules import ReducedMerged
+from ..book import claim
+from ..statements import compiled
+from ..tolerances import ROUNDOFF, SAMPLING, TRAINED_PROMPTS
+
+TILTED = [[0.9, 0.3, -0.1], [0.3, 0.6, 0.2], [-0.1, 0.2, 0.4]]
+TASKS = [[0.5, -0.2, 0.0], [-0.2, 1.0, 0.3], [0.0, 0.3, 1.5]]
+QUERIES = [[0.3, 0.1, 0.0], [0.1, 0.7, -0.2], [0.0, -0.2, 0.8]]
+
+# Other covariances, that do not commute, and another length; three times the variance; one token; much noise
+TESTS = (
+    RegressionTask(
+        covariance=TILTED, context_length=7, task_covariance=TASKS, query_covariance=QUERIES, noise_variance=0.5
+    ),
+    RegressionTask(eigenvalues=3 * PLAIN.eigenvalues, query_covariance=PLAIN.covariance, context_length=40),
+    RegressionTask(eigenvalues=SPECTRUM, context_length=1),
+    RegressionTask(eigenvalues=SPECTRUM, context_length=4, query_covariance=QUERIES, noise_variance=4.0),
+)
+
+
+def loss_at_test(change: Mapping | None = None) -> Callable[..., float]:
+    """(V3-test) as a function of the test and the map; ``change`` plants a fault."""
+
+    def value(test: RegressionTask, map_: np.ndarray) -> float:
+        formula = compiled("V3-test", (Lambda, Lambda_q, Sigma_w, sigma, N, B), change=change)
+        laws = test.covariance, test.query_covariance, test.task_covariance, np.sqrt(test.noise_variance)
+        return float(formula(*laws, test.context_length, map_))
+
+    return value
+
+
+@claim(
+    "V3-test",
+    "the mean squared error of two trained networks on 200,000 prompts of four tests: covariances, lengths and noise unlike training",
+    method="training",
+    tolerance=SAMPLING,
+    theory=loss_at_test(),
+    wrong={
+        "N + 1 for N": loss_at_test({N: N + 1}),
+        "no noise at test": loss_at_test({sigma: 0}),
+        "the query like the context": loss_at_test({Lambda_q: Lambda}),
+        "w ~ N(0, I) at test": loss_at_test({Sigma_w: PLAIN_LAWS[Sigma_w]}),
+        "the map twice as large": loss_at_test({B: 2 * B}),
+    },
+    slow=True,
+)
+def trained_networks_under_shift(loss) -> float:
+    scores = []
+    for network in (trained_network("plain"), trained_network("oblique")):
+        for test in TESTS:
+            found = measured(network, test)
+            scores.append(abs(found.mean - loss(test, effective_map(network))) / found.error)
+    return max(scores)
+
+
+@claim(
+    "V3-test",
+    "the loss of maps of any entries under two tests, by the statement and as a quadratic form in the moments of the test",
+    method="linear algebra",
+    tolerance=ROUNDOFF,
+    theory=loss_at_test(),
+    wrong={"N + 1 for N": loss_at_test({N: N + 1}), "B' for B": loss_at_test({B: B.T})},
+)
+def loss_of_any_map(loss) -> float:
+    maps = np.random.default_rng(12).standard_normal((4, 3, 3))
+    tests = TESTS[0], OBLIQUE
+    return max(abs(QuadraticLoss.population(test).value(one) - loss(test, one)) for test in tests for one in maps)
+
+
+@claim(
+    "V3-test",
+    "the mean squared error of attention with a map of any entries, on 50,000 prompts of two tests",
+    method="forward pass",
+    tolerance=SAMPLING,
+    theory=loss_at_test(),
+    wrong={
+        "N + 1 for N": loss_at_test({N: N + 1}),
+        "B' for B": loss_at_test({B: B.T}),
+        "no noise at test": loss_at_test({sigma: 0}),
+    },
+)
+def attention_on_prompts(loss) -> float:
+    map_ = np.random.default_rng(13).standard_normal((3, 3))
+    network = ReducedMerged(MergedWeights(v=np.ones(1), U=map_[None]))
+    found = [(measured(network, test, count=50_000), test) for test in (TESTS[0], TESTS[3])]
+    return max(abs(one.mean - loss(test, map_)) / one.error for one, test in found)
+
+
+# Another length
+
+
+def length_loss(change: Mapping | None = None, part: str = "share") -> Callable[..., float]:
+    """(V3-length) summed over the directions; for "limit" and "slope" the loss is the limit plus the slope over N'."""
+
+    def value(trained: RegressionTask, test: RegressionTask) -> float:
+        values = trained.eigenvalues, trained.second_moment_eigenvalues, test.second_moment_eigenvalues
+        if part == "share":
+            return float(np.sum(compiled("V3-length", (lambda_, a, a_test), "share", change)(*values)))
+        limit, slope = (compiled("V3-length", (lambda_, a, T), one, change) for one in ("limit", "slope"))
+        values = *values[:2], trained.eigenvalues.sum()
+        return float(np.sum(limit(*values) + slope(*values) / test.context_length))
+
+    return value
+
+
+LENGTH_FORMULAS = length_loss(), length_loss(part="limit and slope")
+LENGTH_FAULTS = {
+    "the best map for the test": (length_loss({a: a_test}), LENGTH_FORMULAS[1]),
+    "the loss of training": (length_loss({a_test: a}), LENGTH_FORMULAS[1]),
+    "the slope of a direction alone": (LENGTH_FORMULAS[0], length_loss({T: 0}, "limit and slope")),
+}
+
+
+def _of_length(length: int) -> RegressionTask:
+    return RegressionTask(eigenvalues=SPECTRUM, context_length=length)
+
+
+@claim(
+    "V3-length",
+    "the loss at test lengths 1, 40 and 10^6 of the map trained at 10, by share, and by limit and slope",
+    method="linear algebra",
+    tolerance=ROUNDOFF,
+    theory=LENGTH_FORMULAS,
+    wrong=LENGTH_FAULTS,
+)
+def test_lengths(formulas) -> float:
+    B_trained, worst = PLAIN.modes.effective_map(), 0.0
+    for length in (1, 40, 10**6):
+        exact = QuadraticLoss.population(_of_length(length)).value(B_trained)
+        worst = max(worst, *(abs(exact - formula(PLAIN, _of_length(length))) for formula in formulas))
+    return worst
+
+
+@claim(
+    "V3-length",
+    "the error of a network trained at length 10, on prompts of length 1, 3 and 50",
+    method="training",
+    tolerance=TRAINED_PROMPTS,
+    theory=LENGTH_FORMULAS,
+    wrong=LENGTH_FAULTS,
+    slow=True,
+)
+def trained_network_at_other_lengths(formulas) -> float:
+    network, worst = settled_network("plain"), 0.0
+    for length in (1, 3, 50):
+        found = measured(network, _of_length(length), count=400_000, seed=length).mean
+        worst = max(worst, *(abs(found / formula(PLAIN, _of_length(length)) - 1) for formula in formulas))
+    return worst

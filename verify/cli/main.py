@@ -1,0 +1,229 @@
+"""The command ``iclflow``. Each sub-command imports what it needs, so that the symbolic ones start as fast as SymPy."""
+
+import argparse
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .parser import build
+from .runs import flow, sweep, train
+
+if TYPE_CHECKING:
+    from ...numerics.replay.replay import ReplayResult
+    from ...theory import TracePolynomial
+    from ...theory.derivations.registry import Equation
+    from ..evidence.check import Evidence, Subject
+    from ..training.official import Retrained
+
+INTERRUPTED = 130
+UNREAD = 141  # as a shell calls a command whose output nobody reads
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; bad input is answered in one line."""
+    try:
+        options = build().parse_args(arguments)
+        with warnings.catch_warnings():
+            warnings.showwarning = _tell
+            code = COMMANDS[options.command](options)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # who read the output has read enough, as in iclflow derive 24 | head -1
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python still has to flush
+        return UNREAD
+    except (ValueError, OSError) as problem:
+        print(f"iclflow: error: {_one_line(problem)}", file=sys.stderr)
+        return 2
+    except ArithmeticError as problem:
+        print(f"iclflow: {_one_line(problem)}", file=sys.stderr)
+        return 1
+    except RuntimeError as problem:
+        if not _is_of_the_solver(problem):
+            raise
+        print(f"iclflow: {_one_line(problem)}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("iclflow: interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _is_of_the_solver(problem: RuntimeError) -> bool:
+    """Is it a FlowError? Only who has loaded SciPy can have raised one."""
+    integration = sys.modules.get("iclflow.numerics.dynamics.solver")
+    return integration is not None and isinstance(problem, integration.FlowError)
+
+
+def _tell(message: Warning | str, *_: object) -> None:
+    print(f"iclflow: warning: {message}", file=sys.stderr)
+
+
+def _one_line(problem: Exception) -> str:
+    if isinstance(problem, OSError) and problem.filename:
+        return f"{problem.filename}: {problem.strerror}"
+    return " ".join(str(problem).split())
+
+
+def check(options: argparse.Namespace) -> int:
+    from ..evidence.check import plan
+    from ..files import require_directory, require_writable
+
+    if options.json:
+        require_writable(Path(options.json))
+    if options.report:
+        require_directory(Path(options.report))
+    evidence, interrupted = _evidence(plan(options.equation, full=options.full))
+    from ..evidence.table import show
+
+    show(evidence, details=options.equation is not None)
+    if options.json:
+        from ..files import write_atomically
+
+        write_atomically(Path(options.json), json.dumps(evidence.to_json(), indent=1, allow_nan=False) + "\n")
+    if options.report:
+        from ..evidence.page import write_report
+
+        print(f"report: {write_report(evidence, Path(options.report))}")
+    if interrupted:
+        return INTERRUPTED
+    return 1 if evidence.summary["fails"] else 0
+
+
+def _evidence(subjects: "Sequence[Subject]") -> "tuple[Evidence, bool]":
+    """Run the checks behind a progress bar; an interrupt keeps what has been done."""
+    from tqdm import tqdm
+
+    from ..evidence.check import Evidence, run
+
+    evidence = Evidence(planned=len(subjects))
+    costs = [subject.expected_seconds for subject in subjects]
+    layout = "{desc}: {percentage:3.0f} % |{bar}| {elapsed} passed, {remaining} left {postfix}"
+    bar = tqdm(
+        total=sum(costs), desc="checking", bar_format=layout, smoothing=0, disable=not sys.stderr.isatty(), leave=False
+    )
+    try:
+        with bar:
+            for evidence, cost in zip(run(subjects), costs, strict=True):
+                bar.set_postfix_str(f"({evidence.entries[-1].equation})")
+                bar.update(cost)
+    except KeyboardInterrupt:
+        return evidence, True
+    return evidence, False
+
+
+def _equation(number: str) -> "Equation":
+    from ...theory.equations import equation
+
+    try:
+        return equation(number)
+    except KeyError as problem:
+        raise ValueError(problem.args[0]) from None
+
+
+def derive(options: argparse.Namespace) -> int:
+    from ...theory.derivations.documents import render
+
+    print(render(_equation(options.equation), options.format))
+    return 0
+
+
+def export(options: argparse.Namespace) -> int:
+    from ...theory.derivations.documents import export as document
+    from ...theory.equations import equations
+    from ..files import require_writable, write_atomically
+
+    path = Path(options.output)
+    formats = {".tex": "tex", ".md": "markdown", ".json": "json"}
+    if path.suffix not in formats:
+        raise ValueError(f"{path}: the file must end in .tex, .md or .json, got {path.suffix or 'no ending'!r}")
+    require_writable(path)
+    entries = [_equation(number) for number in options.equation] if options.equation else equations()
+    write_atomically(path, document(entries, formats[path.suffix]))
+    return 0
+
+
+def _print_formula(formula: "TracePolynomial", format: str) -> int:
+    from ...theory.typesetting.latex import formula_latex
+
+    latex = format == "latex"
+    where = rf",\quad {formula.stated_conditions(latex=True)}" if formula.conditions else ""
+    print(formula_latex(formula) + where if latex else repr(formula))
+    return 0
+
+
+def expect(options: argparse.Namespace) -> int:
+    from ...theory import expect as expectation
+    from ...theory.algebra.parsing import parse
+
+    return _print_formula(expectation(parse(options.expression)), options.format)
+
+
+def gradient(options: argparse.Namespace) -> int:
+    from ...theory import gradient as derivative
+    from ...theory.algebra.parsing import parse, symbol
+
+    expression, variable = parse(options.expression), symbol(options.variable)
+    result = derivative(expression, variable)
+    if variable not in expression.free_symbols:  # its derivative is 0, which nobody asks a shell for
+        held = ", ".join(sorted(map(str, expression.free_symbols))) or "no symbol"
+        raise ValueError(f"{options.variable} does not occur in {expression}, which holds {held}")
+    return _print_formula(result, options.format)
+
+
+def _replayed(options: argparse.Namespace) -> "ReplayResult | Retrained":
+    from ..training.official import retrain, settings
+
+    path = Path(options.file)
+    if options.training or settings(path).get("softmax"):
+        return retrain(path)
+    from ...numerics.replay.replay import replay as rerun
+
+    return rerun(path)
+
+
+def replay(options: argparse.Namespace) -> int:
+    from ..files import require_writable, write_atomically
+
+    if options.json:
+        require_writable(Path(options.json))
+    result = _replayed(options)
+    print(result.summary())
+    if options.json:
+        write_atomically(Path(options.json), json.dumps(result.report(), indent=1, allow_nan=False) + "\n")
+    return 0 if result.agrees else 1
+
+
+def figure(options: argparse.Namespace) -> int:
+    from ..figures.gallery import check_path, find, save
+    from ..files import require_writable
+
+    path = Path(options.output)
+    find(options.name)
+    check_path(path)
+    require_writable(path)
+    print(save(options.name, path))
+    return 0
+
+
+def explore(options: argparse.Namespace) -> int:
+    from ..explorer.server import serve
+
+    return serve(options.port, browser=not options.no_browser)
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "check": check,
+    "derive": derive,
+    "export": export,
+    "expect": expect,
+    "gradient": gradient,
+    "flow": flow,
+    "train": train,
+    "replay": replay,
+    "figure": figure,
+    "sweep": sweep,
+    "explore": explore,
+}

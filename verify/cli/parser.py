@@ -1,0 +1,155 @@
+"""The command line's grammar: sub-commands with examples, and suggestions for what was misspelt."""
+
+import argparse
+import re
+import sys
+from difflib import get_close_matches
+from itertools import takewhile
+from typing import NoReturn
+
+import shtab
+
+from ..figures.names import FIGURE_NAMES, listed_names
+from .options import add_setting
+
+EXIT_CODES = "exit codes: 0 all is well, 1 a check failed, 2 bad input, 130 interrupted"
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that takes no abbreviations, answers errors in one line and suggests the nearest word."""
+
+    def __init__(self, *args, **kwargs):
+        kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(*args, allow_abbrev=False, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+        if choice:
+            options = [option.strip().strip("'") for option in choice[2].split(",")]
+            near = get_close_matches(choice[1], options, n=1)
+            message = f"there is no {choice[1]!r}" + (
+                f"; did you mean {near[0]}?" if near else f" among {', '.join(options)}"
+            )
+        self.exit(2, f"{self.prog}: error: {message}\n")
+
+    def parse_args(self, args=None, namespace=None):  # type: ignore[override]
+        """As usual, but an unknown option is compared with those of the chosen sub-command."""
+        args = list(sys.argv[1:] if args is None else args)
+        if args[:1] in (["expect"], ["gradient"]):  # where -S^2 is no option: what begins with a blank never is
+            args = [f" {one}" if re.match(r"-(?!-|h$)", one) else one for one in args]
+        parsed, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            parser = self.chosen(parsed)
+            options = [option for action in parser._actions for option in action.option_strings]
+            name = unknown[0].split("=")[0]
+            near = get_close_matches(name, options, n=1)
+            if near:
+                parser.error(f"there is no option {name}; did you mean {near[0]}?")
+            if name[0] == "-":
+                parser.error(f"there is no option {name}")
+            more = " ".join(takewhile(lambda one: one[0] != "-", unknown))
+            hint = f"; did you mean --equation {more}?" if "--equation" in options else ""
+            parser.error(f"nothing more was expected, got {name!r}{hint}")
+        return parsed
+
+    def chosen(self, parsed: argparse.Namespace) -> "Parser":
+        """The parser of the sub-command that was given."""
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction) and getattr(parsed, action.dest, None):
+                return action.choices[getattr(parsed, action.dest)]
+        return self
+
+
+def build() -> Parser:
+    """The whole command line."""
+    parser = Parser(
+        prog="iclflow",
+        description="Derive, integrate and verify how in-context learning arises while linear attention is trained.",
+        epilog=EXIT_CODES,
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
+
+    def command(name: str, summary: str, example: str, more: str = "") -> Parser:
+        return commands.add_parser(
+            name, help=summary, description=summary, epilog=f"example:\n  {example}\n\n{more}{EXIT_CODES}"
+        )
+
+    check = command(
+        "check", "prove every equation and measure every claim", "iclflow check --equation 24 31 --json check.json"
+    )
+    check.add_argument("--full", action="store_true", help="the slow claims too (minutes instead of a minute)")
+    check.add_argument("--equation", nargs="+", metavar="N", help="only these equations, each claim in detail")
+    check.add_argument("--json", metavar="FILE", help="write the evidence as JSON")
+    check.add_argument("--report", metavar="DIR", help="write one self-contained page, DIR/index.html")
+
+    derive = command("derive", "the derivation of one equation, step by step", "iclflow derive 31 --format latex")
+    derive.add_argument("equation", metavar="N", help="the equation's number in the paper")
+    derive.add_argument("--format", choices=["text", "latex", "markdown"], default="text")
+
+    export = command("export", "equations and their derivations as a document", "iclflow export --output equations.tex")
+    export.add_argument("--output", metavar="FILE", required=True, help="ends in .tex, .md or .json")
+    export.add_argument("--equation", nargs="+", metavar="N", help="only these equations")
+
+    expect = command(
+        "expect",
+        "the exact Gaussian expectation of an expression in S = Lambda_hat, w, x_q, ...",
+        'iclflow expect "S A S + tr(S) S"',
+    )
+    expect.add_argument("expression", type=str.strip)
+    expect.add_argument("--format", choices=["text", "latex"], default="text")
+
+    gradient = command(
+        "gradient",
+        "the gradient of a scalar expression with respect to a matrix or vector",
+        'iclflow gradient "tr(A W S W\')" W',
+    )
+    gradient.add_argument("expression", type=str.strip)
+    gradient.add_argument("variable")
+    gradient.add_argument("--format", choices=["text", "latex"], default="text")
+
+    flow = command(
+        "flow", "integrate gradient flow of separate attention", "iclflow flow --scale 0.01 --duration 40000"
+    )
+    add_setting(flow, training=False)
+    train = command(
+        "train", "train separate attention by SGD, beside the flow", "iclflow train --batch-size 512 --output run.npz"
+    )
+    add_setting(train, training=True)
+
+    replay = command(
+        "replay", "replay a run of the paper's official code from its moments", "iclflow replay run.npz --json r.json"
+    )
+    replay.add_argument("file", metavar="FILE.npz")
+    replay.add_argument(
+        "--training", action="store_true", help="train again by PyTorch instead (softmax attention always is)"
+    )
+    replay.add_argument("--json", metavar="FILE", help="write the comparison as JSON")
+
+    figure = command(
+        "figure",
+        "draw a figure, theory over simulation",
+        "iclflow figure staircase --output s.png",
+        more=f"figures:\n{listed_names()}\n\n",
+    )
+    names = [name for group in FIGURE_NAMES.values() for name in group]
+    figure.add_argument("name", metavar="NAME", choices=names, help="one of those below")
+    figure.add_argument(
+        "--output",
+        metavar="FILE",
+        required=True,
+        help="ends in .png, .pdf, .svg, or .gif for weights; a caption goes beside it",
+    )
+
+    sweep = command("sweep", "many runs, resumable, on one machine or a cluster", "iclflow sweep s.toml --output runs")
+    sweep.add_argument("file", metavar="FILE.toml", help="method, setting, and what is varied")
+    sweep.add_argument("--output", metavar="DIR", required=True, help="a file for each run, results.nc and drops.png")
+    sweep.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask scheduler, such as tcp://host:8786")
+    sweep.add_argument("--workers", type=int, metavar="N", help="processes on this machine (default: one a core)")
+
+    explore = command(
+        "explore", "a local page with sliders: loss, plateaus, weights and algorithm", "iclflow explore --port 8000"
+    )
+    explore.add_argument("--port", type=int, default=0, metavar="N", help="of this machine; a free one by default")
+    explore.add_argument("--no-browser", action="store_true", help="print the address only")
+    shtab.add_argument_to(parser, "--completion", help="print a completion script for this shell")
+    return parser

@@ -1,0 +1,172 @@
+"""What ``iclflow check`` does: prove every equation, measure every claim, and keep the evidence together by equation."""
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from difflib import get_close_matches
+from importlib.metadata import version
+from typing import Any, Literal
+
+from ...theory.derivations.registry import Equation
+from ...theory.equations import equations
+from ..claims.book import Check, Claim, load
+
+# Titles of the claims about sections and figures of the paper, which have no number of their own in the registry.
+SECTIONS = {
+    "Sec. 3.3": "Training dynamics of merged attention",
+    "Sec. 4.3": "Training dynamics of separate attention",
+}
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Whether the computed and the typed side of an equation differ by exactly zero; "none" where nothing is derived."""
+
+    status: Literal["holds", "fails", "none"]
+    seconds: float
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An equation with its proof and its claims."""
+
+    equation: str
+    title: str
+    kind: str
+    proof: Proof
+    claims: tuple[Claim, ...]
+    source: Equation | None = None
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The entries done so far; ``planned`` is how many there were to do, so that a partial report says what it lacks."""
+
+    entries: tuple[Entry, ...] = ()
+    planned: int = 0
+    seconds: float = 0.0
+    version: str = field(default_factory=lambda: version("iclflow"))
+
+    @property
+    def verdicts(self) -> list[str]:
+        """Of every proof and every claim."""
+        found = [entry.proof.status for entry in self.entries] + [c.status for e in self.entries for c in e.claims]
+        return [verdict for verdict in found if verdict != "none"]
+
+    @property
+    def summary(self) -> dict[str, int]:
+        return {"holds": self.verdicts.count("holds"), "fails": self.verdicts.count("fails")}
+
+    @property
+    def complete(self) -> bool:
+        return len(self.entries) == self.planned
+
+    def to_json(self) -> dict[str, Any]:
+        """The document of ``--json``: plain strings, numbers and None."""
+        return {
+            "iclflow": self.version,
+            "entries": [
+                {
+                    "equation": entry.equation,
+                    "title": entry.title,
+                    "kind": entry.kind,
+                    "proof": {"status": entry.proof.status, "seconds": entry.proof.seconds},
+                    "claims": [
+                        {key: value for key, value in asdict(claim).items() if key not in ("equation", "error")}
+                        for claim in entry.claims
+                    ],
+                }
+                for entry in self.entries
+            ],
+            "summary": self.summary,
+        }
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What there is to do for one equation."""
+
+    number: str
+    title: str
+    kind: str
+    source: Equation | None
+    checks: tuple[Check, ...]
+
+    @property
+    def expected_seconds(self) -> float:
+        """Roughly, for the time left: slow claims cost about a hundred times as much as others."""
+        return 0.04 + sum(15.0 if check.slow else 0.15 for check in self.checks)
+
+
+def prove(source: Equation | None) -> Proof:
+    """Run the exact comparison; anything that goes wrong on the way makes it fail."""
+    if source is None or source.kind == "definition":
+        return Proof("none", 0.0)
+    start = time.perf_counter()
+    try:
+        holds, error = source.holds(), None
+    except Exception as problem:
+        holds, error = False, f"{type(problem).__name__}: {problem}"
+    return Proof("holds" if holds else "fails", time.perf_counter() - start, error)
+
+
+def plan(
+    numbers: Sequence[str] | None = None,
+    *,
+    full: bool = False,
+    registry: Callable[[], Iterable[Equation]] = equations,
+    checks: Callable[[], Iterable[Check]] | None = None,
+) -> list[Subject]:
+    """What to do, in the paper's order. ``ValueError`` names the nearest equations to one that does not exist."""
+    known = {entry.number: entry for entry in registry()}
+    available = list(checks()) if checks else load().select(full=True)
+    names = sorted({*known, *(c.equation for c in available)}, key=_order)
+    wanted = names if numbers is None else [_found(number, names) for number in dict.fromkeys(numbers)]
+    chosen = [c for c in available if full or not c.slow]
+    return [
+        Subject(
+            number,
+            known[number].title if number in known else _title(number, available),
+            known[number].kind if number in known else "statement",
+            known.get(number),
+            tuple(c for c in chosen if c.equation == number),
+        )
+        for number in wanted
+    ]
+
+
+def _order(number: str) -> tuple[bool, int, str]:
+    """Numbered equations in the paper's order, then what has a letter."""
+    digits = re.match(r"\d+", number)
+    return (digits is None, int(digits[0]) if digits else 0, number)
+
+
+def _title(number: str, checks: Iterable[Check]) -> str:
+    """For what the registry doesn't hold: the section's title, or the statement of its first claim."""
+    statements = (check.statement for check in checks if check.equation == number)
+    return SECTIONS.get(number) or next(statements)
+
+
+def _found(number: str, names: list[str]) -> str:
+    number = number.strip().strip("()")
+    if number in names:
+        return number
+    near = get_close_matches(number, names, n=3, cutoff=0.3)
+    hint = f"; the nearest are {', '.join(near)}" if near else ""
+    raise ValueError(f"there is no equation {number!r}{hint}")
+
+
+def run(subjects: Sequence[Subject]) -> Iterator[Evidence]:
+    """The evidence after each subject, so that whoever consumes it can stop at any time and keep what there is."""
+    from ..training.descent import one_thread
+
+    start = time.perf_counter()
+    entries: list[Entry] = []
+    for subject in subjects:
+        proof = prove(subject.source)
+        with one_thread():
+            claims = tuple(check.run() for check in subject.checks)
+        entries.append(Entry(subject.number, subject.title, subject.kind, proof, claims, subject.source))
+        yield Evidence(tuple(entries), len(subjects), time.perf_counter() - start)

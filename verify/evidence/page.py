@@ -1,0 +1,201 @@
+"""The evidence as one page: everything inside it, nothing from the network, no script."""
+
+import base64
+import os
+import platform
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from ...theory.derivations.registry import Equation
+from ...theory.typesetting.latex import formula_latex, formula_text
+from ..claims.book import Claim
+from ..figures.gallery import rendered
+from ..figures.style import DARK, LIGHT
+from ..files import write_atomically
+from .check import Entry, Evidence
+from .mathml import mathml
+from .report_style import STYLE
+from .table import TRAINING
+
+FIGURES = {"staircase": "Theory, gradient flow and trained attention from one start"}
+PACKAGES = ("numpy", "scipy", "sympy", "mpmath", "torch", "matplotlib")
+
+
+def write_report(evidence: Evidence, folder: Path) -> Path:
+    """Write ``index.html`` into the folder, completely or not at all, and return its path."""
+    path = folder / "index.html"
+    write_atomically(path, page(evidence))
+    return path
+
+
+def page(evidence: Evidence, figures: Iterable[str] | None = None) -> str:
+    """The HTML of the whole report."""
+    names = list(FIGURES) if figures is None else list(figures)
+    summary = evidence.summary
+    state = "fails" if summary["fails"] else "holds"
+    headline = "Every statement holds" if state == "holds" else f"{summary['fails']} of {sum(summary.values())} fail"
+    partial = (
+        ""
+        if evidence.complete
+        else (
+            f'<p class="partial">Interrupted: {len(evidence.entries)} of {evidence.planned} equations were checked.</p>'
+        )
+    )
+    proofs = sum(entry.proof.status == "holds" for entry in evidence.entries)
+    claims = [claim for entry in evidence.entries for claim in entry.claims]
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>iclflow check: {escape(headline)}</title>
+<link rel="icon" href="data:,">
+<style>
+{STYLE}</style>
+</head>
+<body>
+<header>
+<p class="eyebrow">iclflow {escape(evidence.version)} &middot; check</p>
+<h1 class="{state}">{escape(headline)}</h1>
+<p class="lead">Training dynamics of in-context learning in linear attention: {proofs} exact proofs and
+{sum(claim.status == "holds" for claim in claims)} numerical claims hold, {summary["fails"]} fail.</p>
+{partial}
+</header>
+<main>
+{"".join(_figure(name) for name in names)}
+<section>
+<h2>Equations</h2>
+<p class="note">A proof is an exact zero: the side that was derived minus the side that the paper prints. Open a row for its
+claims: what was measured, by which independent route, and why the tolerance is what it is.</p>
+<div class="rows">
+<div class="row head" aria-hidden="true"><span>eq.</span><span>statement</span><span>proof</span><span>numbers</span>
+<span>training</span></div>
+{"".join(_row(entry) for entry in evidence.entries)}
+</div>
+</section>
+<section>
+<h2>Environment</h2>
+<dl class="environment">
+{"".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in _environment(evidence))}
+</dl>
+</section>
+</main>
+</body>
+</html>
+"""
+
+
+def _environment(evidence: Evidence) -> list[tuple[str, str]]:
+    def installed(name: str) -> str:
+        try:
+            return version(name)
+        except PackageNotFoundError:
+            return "not installed"
+
+    return [
+        ("made", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
+        ("duration", f"{evidence.seconds:.0f} s"),
+        ("python", platform.python_version()),
+        ("system", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"),
+        *((name, installed(name)) for name in PACKAGES),
+        ("seeds", "fixed in the code of each claim"),
+    ]
+
+
+def _figure(name: str) -> str:
+    """The picture for light and for dark pages, and its caption."""
+    light, caption = rendered(name, ".svg", LIGHT)
+    dark, _ = rendered(name, ".svg", DARK)
+
+    def data(content: bytes) -> str:
+        return "data:image/svg+xml;base64," + base64.b64encode(content).decode()
+
+    return f"""<section>
+<figure>
+<picture><source media="(prefers-color-scheme: dark)" srcset="{data(dark)}">
+<img src="{data(light)}" alt="{escape(FIGURES.get(name, name))}"></picture>
+<figcaption>{"<br>".join(escape(line) for line in caption.splitlines())}</figcaption>
+</figure>
+</section>
+"""
+
+
+def _row(entry: Entry) -> str:
+    numbers = [claim for claim in entry.claims if claim.method not in TRAINING]
+    trained = [claim for claim in entry.claims if claim.method in TRAINING]
+    failing = entry.proof.status == "fails" or any(claim.status == "fails" for claim in entry.claims)
+    cells = [
+        _cell("proof", entry.proof.status, "exact" if entry.proof.status == "holds" else entry.proof.status),
+        _verdict("numbers", numbers),
+        _verdict("training", trained),
+    ]
+    return f"""<details class="entry"{" open" if failing else ""}>
+<summary class="row"><span class="number">{escape(entry.equation)}</span>
+<span class="title">{escape(entry.title)}</span>{"".join(cells)}</summary>
+<div class="body">
+{_statement(entry)}{"".join(_claim(claim) for claim in entry.claims)}
+</div>
+</details>
+"""
+
+
+def _cell(column: str, status: str, text: str) -> str:
+    if status == "none":
+        return f'<span class="cell none" data-column="{column}"><span aria-label="none">&ndash;</span></span>'
+    mark = "&#10003;" if status == "holds" else "&#10007;"
+    return f'<span class="cell {status}" data-column="{column}">{mark}&nbsp;{escape(text)}</span>'
+
+
+def _verdict(column: str, claims: list[Claim]) -> str:
+    if not claims:
+        return _cell(column, "none", "")
+    failing = sum(claim.status == "fails" for claim in claims)
+    if failing:
+        return _cell(column, "fails", f"{failing} of {len(claims)} fail")
+    return _cell(column, "holds", str(len(claims)))
+
+
+def _statement(entry: Entry) -> str:
+    if entry.source is None:
+        return ""
+    pieces = [formula(left, right) for left, right in _sides(entry.source)]
+    conditions = "; ".join(entry.source.conditions)
+    where = [entry.source.section, entry.kind, *([conditions] if conditions else [])]
+    pieces.append(f'<p class="where">{escape(" · ".join(where))}</p>')
+    if entry.source.erratum:
+        pieces.append(f'<p class="erratum"><strong>Remark.</strong> {escape(entry.source.erratum)}</p>')
+    if entry.proof.error:
+        pieces.append(f'<p class="error">{escape(entry.proof.error)}</p>')
+    return "".join(pieces)
+
+
+def _sides(source: Equation) -> Iterable[tuple[str, object]]:
+    for part, right in source.parts.items():
+        yield source.lefts.get(part, source.lefts.get("", "")), right
+
+
+def formula(left: str, right: object) -> str:
+    """A formula as MathML, or as text where it holds a command that MathML is not made for."""
+    try:
+        return (
+            f'<div class="formula">{mathml(" = ".join(filter(None, [left, formula_latex(right)])), display=True)}</div>'
+        )
+    except ValueError:
+        return f'<pre class="formula">{escape(formula_text(right))}</pre>'
+
+
+def _claim(claim: Claim) -> str:
+    measured = "no number" if claim.residual is None else f"{claim.residual:.2g}"
+    relation = "&le;" if claim.status == "holds" else "&gt;"
+    error = f'<p class="error">{escape(claim.error)}</p>' if claim.error else ""
+    return f"""<article class="claim {claim.status}">
+<h3>{escape(claim.name[0].upper() + claim.name[1:])}</h3>
+<p class="numbers"><span class="method">{escape(claim.method)}</span>
+<span>residual <b>{measured}</b> {relation} {claim.tolerance:.2g}</span><span>{claim.seconds:.2g} s</span></p>
+{error}<p class="reason">{escape(claim.tolerance_reason)}</p>
+</article>
+"""

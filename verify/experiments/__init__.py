@@ -1,0 +1,1 @@
+"""Settings, and the runs that claims and figures share, each computed once."""

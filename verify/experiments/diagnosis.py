@@ -1,0 +1,247 @@
+"""Why a training curve departs from theory: the mistakes that are usually made, each with the curve that it gives.
+
+Every suspect predicts the loss curve from the same setting: a loss with a factor 1/2, a sum over the context where the
+paper averages, a time axis in other units, steps too large to follow the flow, weights kept in float32, a training set of P
+sequences instead of fresh ones, initial weights of another law. The measured curve is compared with each.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from scipy.optimize import fminbound
+
+from ...numerics.dynamics.flow import gradient_flow
+from ...numerics.dynamics.large_weights import LargeWeightsWarning
+from ...numerics.dynamics.solver import FlowError
+from ...numerics.parametrizations.attention import SeparateWeights
+from ...numerics.parametrizations.base import vector_field
+from ...numerics.tasks.losses import QuadraticLoss, TwoSided
+from ..training.sequences import draw_sequences
+from .setting import DEFAULT, Setting
+from .staircase import descended, followed, sgd_noise, trained_loss, training
+
+Curve = Float[np.ndarray, " T"]
+WINDOW = 40.0  # time scales and initial scales are looked for within this factor
+ROUNDED = 1e-2  # further than this from its own curve rounding is no explanation
+FAR = 1e6  # a loss for a run that has none
+SETS = 4  # training sets drawn to learn how far apart they are
+AGREES = "agrees with theory"
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A cause, the root mean square distance of its curve from the measured one, and how far they may lie apart.
+
+    Both are in units of the initial loss. ``detail`` says what was found, such as the fitted factor.
+    """
+
+    cause: str
+    residual: float
+    allowed: float
+    detail: str = ""
+
+    @property
+    def fits(self) -> bool:
+        return self.residual <= self.allowed
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All suspects, the best first. None of them need fit."""
+
+    suspects: tuple[Suspect, ...]
+
+    @property
+    def cause(self) -> str | None:
+        """The best suspect that fits."""
+        return self.suspects[0].cause if self.suspects[0].fits else None
+
+    def __str__(self) -> str:
+        verdict = f"cause: {self.cause}" if self.cause else "no suspect fits"
+        lines = [
+            f"{s.cause}: {s.residual:.1e} of the initial loss away, up to {s.allowed:.1e} would fit"
+            + (f" ({s.detail})" if s.detail else "")
+            for s in self.suspects
+        ]
+        return "\n".join([verdict, *lines])
+
+
+def diagnose(times: Curve, loss: Curve, setting: Setting, *, noise: float = 5e-3) -> Diagnosis:
+    """Rank what may have gone wrong in a run that was meant to be ``setting``.
+
+    ``times`` are t/tau as the run's author counts them and ``loss`` the losses there; ``noise`` is how far a correct curve may
+    lie from theory, in units of the initial loss. Takes some seconds: each suspect is integrated, two are fitted.
+
+    Raises ``ValueError`` for curves that are not two increasing lists of one length.
+    """
+    t, y = np.asarray(times, dtype=float), np.asarray(loss, dtype=float)
+    if t.ndim != 1 or t.shape != y.shape or len(t) < 2 or not (np.diff(t) > 0).all() or t[0] < 0:
+        raise ValueError(
+            f"times and loss must be two lists of one length, times increasing, got {t.shape} and {y.shape}"
+        )
+    good = np.isfinite(y)
+    measured = _Measured(t[good], y[good], setting, noise)
+    found = list(measured.suspects())
+    if not good.all() or y[good].max() > 10 * measured.unit:
+        found.append(Suspect("steps too large", 0.0, noise, "the loss grows beyond its initial value"))
+    return Diagnosis(tuple(sorted(found, key=lambda s: (not s.fits, s.cause != AGREES, s.residual / s.allowed))))
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """A measured curve, and the suspects' curves at its times."""
+
+    t: Curve
+    y: Curve
+    setting: Setting
+    noise: float
+
+    @property
+    def unit(self) -> float:
+        """The initial loss, by theory."""
+        return QuadraticLoss.population(self.setting.task).c
+
+    @property
+    def steps(self) -> int:
+        """Of the setting's training until the last time."""
+        return max(1, replace(self.setting, duration=float(self.t[-1])).steps)
+
+    def distance(self, curve: Curve) -> float:
+        return float(np.sqrt(np.mean((curve - self.y) ** 2)) / self.unit)
+
+    def suspects(self) -> Iterator[Suspect]:
+        """In the order in which causes of equal merit are named."""
+        w, population = self.setting.weights, QuadraticLoss.population(self.setting.task)
+        theory = followed(population, w, self.setting, t_end=WINDOW * self.t[-1])  # for the fits of a time scale
+        slower = followed(population, w, self.setting, t_end=self.t[-1] / 2, pace=0.5)
+
+        def simple(cause: str, curve: Curve, detail: str = "") -> Suspect:
+            return Suspect(cause, self.distance(curve), self.noise, detail)
+
+        yield simple(AGREES, np.asarray(theory.loss_at(self.t)))
+        yield simple(
+            "factor 1/2 in the loss", 0.5 * np.asarray(slower.loss_at(self.t / 2)), "half the loss, half the speed"
+        )
+        yield simple("factor 1/2 in what is recorded", 0.5 * np.asarray(theory.loss_at(self.t)), "half the loss")
+        if self.setting.context_lengths is None:  # a sum over random lengths is no multiple of the mean
+            summed = followed(_summed(population, self.setting.context_length), w, self.setting, t_end=self.t[-1])
+            yield simple("sum over the context", np.asarray(summed.loss_at(self.t)), "instead of the mean: N times B")
+        yield from self._steps(population, w)
+        yield from self._finite_sets(w)
+        yield self._fit("time scale", "t multiplied by", lambda c: np.asarray(theory.loss_at(c * self.t)))
+        for cause, law in INITIAL_LAWS.items():
+            yield self._fit(cause, "multiplied by", self._from(population, lambda c, law=law: law(w, c)))
+
+    def _steps(self, population: QuadraticLoss, w: SeparateWeights) -> Iterator[Suspect]:
+        """Steps of the setting's size, with weights in float64 and float32."""
+        eta = self.setting.learning_rate
+        try:
+            descent = descended(population, w, self.setting, steps=self.steps)
+        except FlowError as problem:
+            yield Suspect("steps too large", np.inf, self.noise, f"descent diverges at t/tau = {problem.time:.3g}")
+            return
+        exact = np.interp(self.t, descent.times, descent.loss)
+        yield Suspect("steps too large", self.distance(exact), self.noise, f"descent by steps of {eta:g}")
+        rounded = np.interp(self.t, *_single_precision(population, w, self.setting, self.steps))
+        spread = float(np.sqrt(np.mean((rounded - exact) ** 2)) / self.unit)
+        detail = f"rounding moves descent by {spread:.1e}"
+        rounding = 3 * max(spread, float(np.finfo(np.float32).eps))  # two orders of one sum round differently
+        yield Suspect("float32", self.distance(rounded), min(rounding, max(self.noise, ROUNDED)), detail)
+
+    def _finite_sets(self, w: SeparateWeights) -> Iterator[Suspect]:
+        """Training on P fixed sequences: the loss on them, and over all sequences."""
+        P, population = self.setting.batch_size, QuadraticLoss.population(self.setting.task)
+        on_set, over_all = [], []
+        for seed in range(SETS):
+            loss = sample_loss(self.setting, P, seed)
+            run = followed(loss, w, self.setting, t_end=self.t[-1])
+            maps = run.effective_map_at(self.t)
+            on_set.append([loss.value(B) for B in maps])
+            over_all.append([population.value(B) for B in maps])
+        for what, curves in (("their own loss", on_set), ("the loss over all sequences", over_all)):
+            mean = np.mean(curves, axis=0)
+            spread = max(self.noise, 2 * max(float(np.sqrt(np.mean((c - mean) ** 2)) / self.unit) for c in curves))
+            yield Suspect("finite P", self.distance(mean), spread, f"{P} fixed sequences, {what}")
+
+    def _by_steps(self, population: QuadraticLoss, w: SeparateWeights) -> Curve:
+        try:
+            run = descended(population, w, self.setting, steps=self.steps)
+        except FlowError:
+            return np.full_like(self.t, FAR)
+        return np.interp(self.t, run.times, run.loss)
+
+    def _from(self, population: QuadraticLoss, start: Callable[[float], SeparateWeights]) -> Callable[[float], Curve]:
+        def curve(c: float) -> Curve:
+            with warnings.catch_warnings():
+                warnings.simplefilter(
+                    "ignore", LargeWeightsWarning
+                )  # a guess that is too large is told by its distance
+                if self.setting.momentum:  # a body with mass swings too often from weights that are too large
+                    return self._by_steps(population, start(c))
+                return np.asarray(gradient_flow(population, start(c), t_end=self.t[-1], rtol=1e-6).loss_at(self.t))
+
+        return curve
+
+    def _fit(self, cause: str, words: str, curve: Callable[[float], Curve]) -> Suspect:
+        """The factor for which the curve lies nearest: on a grid, then between the neighbours of the best."""
+
+        def distance(log_factor: float) -> float:
+            return self.distance(curve(float(np.exp(log_factor))))
+
+        grid = np.linspace(-np.log(WINDOW), np.log(WINDOW), 25)
+        best = int(np.argmin([distance(x) for x in grid]))
+        low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+        nearest = float(np.asarray(fminbound(distance, low, high, xtol=1e-3)))
+        return Suspect(cause, distance(nearest), self.noise, f"{words} {np.exp(nearest):.3g}")
+
+
+INITIAL_LAWS: dict[str, Callable[[SeparateWeights, float], SeparateWeights]] = {
+    "initial scale": lambda w, c: SeparateWeights(c * w.v, c * w.k, c * w.q),
+    "initial law of the value weights": lambda w, c: SeparateWeights(c * w.v, w.k, w.q),
+}
+
+
+def _summed(loss: QuadraticLoss, N: int) -> QuadraticLoss:
+    """The loss of predictions N times as large."""
+    C = loss.C
+    if not isinstance(C, TwoSided):
+        raise TypeError(f"loss must be the population's, got {loss!r}")
+    return replace(loss, A=N * loss.A, C=replace(C, M=N**2 * C.M))
+
+
+def sample_loss(setting: Setting, count: int, seed: int) -> QuadraticLoss:
+    """The loss on a fixed set of sequences."""
+    X, y = draw_sequences(setting.task, count, torch.Generator().manual_seed(seed))
+    X, y = X.numpy(), y.numpy()
+    beta = np.einsum("pin,pn->pi", X[:, :-1, :-1], X[:, -1, :-1]) / (X.shape[-1] - 1)
+    phi = np.einsum("pi,pj->pij", beta, X[:, :-1, -1])
+    flat = phi.reshape(count, -1)
+    second = flat.T @ flat / count
+    return QuadraticLoss.from_moments(
+        (second + second.T) / 2, np.einsum("p,pij->ij", y, phi) / count, float(np.mean(y**2))
+    )
+
+
+def _single_precision(loss: QuadraticLoss, w: SeparateWeights, setting: Setting, steps: int) -> tuple[Curve, Curve]:
+    """Descent whose weights and updates are rounded to float32 at every step."""
+    eta, mu = setting.learning_rate, np.float32(setting.momentum)
+    velocity, state = vector_field(loss, w), w.flatten().astype(np.float32)
+    moved = np.zeros_like(state)
+    kept = np.unique(np.linspace(0, steps, min(steps, 2000) + 1).astype(int))
+    values, done = [], 0
+    for step in kept:
+        for _ in range(step - done):
+            moved = mu * moved + (2 * eta * velocity(0.0, state.astype(float))).astype(np.float32)
+            state = state + moved
+        done = step
+        values.append(np.float32(loss.value(w.unflatten(state.astype(float)).effective_map())))
+    return 2 * eta / (1 - setting.momentum) * kept, np.array(values, dtype=float)
+
+
+def suspicion(setting: Setting = DEFAULT) -> Diagnosis:
+    """What may have gone wrong in the training, if its loss is not that of the flow."""
+    return diagnose(training(setting).times, trained_loss(setting), setting, noise=sgd_noise(setting))

@@ -1,0 +1,196 @@
+"""Runs in which a portion of the task vectors is fixed: what is trained, and the same from theory, for claims and figures.
+
+Each seed has a fixed task vector, initial weights and a training set of its own. Theory gets the vector and the weights, and
+nothing of the set: its losses are expectations (V6).
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from ...numerics.dynamics.flow import gradient_flow
+from ...numerics.parametrizations.full_attention import FullMergedWeights
+from ...numerics.replay.ensemble import Ensemble
+from ...numerics.tasks.losses import QuadraticLoss
+from ...numerics.tasks.mixed_task import MixedTask
+from ...numerics.tasks.regression import RegressionTask
+from ...numerics.tasks.sample_moments import Batch, SampleMoments
+from ..training.descent import Coefficients, fresh_batches, one_each, one_thread, train
+from ..training.modules import MergedAttention
+
+Curves = dict[str, Float[np.ndarray, "S T"]]  # by kind of loss, a row for each seed
+
+EVERY = 16  # steps between two recorded losses
+
+
+@dataclass(frozen=True)
+class InWeightSetting:
+    """Merged attention with all its blocks on white tokens Lambda = I/D, the setting of figures 5 and 10.
+
+    ``portion`` of the task vectors is random; the others are one vector of ``length``, sqrt(D) if None, another for each seed. All blocks
+    start by the laws (34). ``duration`` is in t/tau; a step of training advances time by ``2 learning_rate``.
+    """
+
+    portion: float
+    dimension: int = 4
+    context_length: int = 31
+    heads: int = 8
+    scale: float = 1e-2
+    duration: float = 160.0
+    learning_rate: float = 5e-3
+    sequences: int = 250_000
+    seeds: int = 8
+    length: float | None = None
+
+    @property
+    def task(self) -> RegressionTask:
+        D = self.dimension
+        return RegressionTask(eigenvalues=[1 / D] * D, context_length=self.context_length)
+
+    def problem(self, seed: int) -> MixedTask:
+        w = np.random.default_rng([seed, 1]).standard_normal(self.dimension)
+        return MixedTask(self.task, self.portion, (self.fixed_length * w / np.linalg.norm(w))[None])
+
+    @property
+    def fixed_length(self) -> float:
+        """The length of the fixed task vector."""
+        return float(np.sqrt(self.dimension)) if self.length is None else self.length
+
+    def start(self, seed: int) -> FullMergedWeights:
+        rng = np.random.default_rng([seed, 2])
+        return FullMergedWeights.initialize(
+            self.task, heads=self.heads, scale=self.scale, block_scale=self.scale, rng=rng
+        )
+
+    @property
+    def times(self) -> Float[np.ndarray, " T"]:
+        """The recorded times of training, in t/tau."""
+        return 2 * self.learning_rate * np.arange(0, round(self.duration / (2 * self.learning_rate)), EVERY)
+
+
+def apart(curves: Curves, expected: Curves, over_time: Callable[[np.ndarray], Any]) -> float:
+    """Of the curves averaged over the seeds: the relative difference, over time, of the worst kind of loss."""
+    return max(
+        float(over_time(np.abs(curves[kind].mean(axis=0) / expected[kind].mean(axis=0) - 1))) for kind in expected
+    )
+
+
+def values(loss: QuadraticLoss, maps: Float[np.ndarray, "T *shape"]) -> Float[np.ndarray, " T"]:
+    """The loss of each of many effective maps."""
+    flat = maps.reshape(len(maps), -1)
+    return loss.c - 2 * flat @ loss.A.ravel() + ((flat @ loss.C.matrix) * flat).sum(-1)  # type: ignore[attr-defined]
+
+
+def each_loss(setting: InWeightSetting, maps: list[np.ndarray]) -> Curves:
+    """Every kind of loss along the effective maps of each seed: exact, whatever set they were trained on."""
+    curves = [
+        {kind: values(loss, B) for kind, loss in setting.problem(seed).losses.items()} for seed, B in enumerate(maps)
+    ]
+    return {kind: np.stack([curve[kind] for curve in curves]) for kind in curves[0]}
+
+
+@cache
+def descended(setting: InWeightSetting) -> Curves:
+    """Full-batch gradient descent, each seed on ``sequences`` sequences drawn once."""
+    seeds = range(setting.seeds)
+    sets = [setting.problem(seed).sequences(setting.sequences, np.random.default_rng([seed, 3])) for seed in seeds]
+    ensemble = Ensemble([SampleMoments.from_batches(batches, context="mean") for batches in sets])
+    starts = [setting.start(seed).arrays for seed in seeds]
+    weights = tuple(np.stack(arrays)[:, None] for arrays in zip(*starts, strict=True))
+    steps = round(setting.duration / (2 * setting.learning_rate))
+    run = ensemble.descend(weights, setting.learning_rate, steps, block=EVERY)
+    maps = np.stack([block[0] for block, _ in run])  # the map before the first step of each block
+    return each_loss(setting, [maps[:, seed, 0] for seed in seeds])
+
+
+def population_maps(setting: InWeightSetting, times: Float[np.ndarray, " T"]) -> list[np.ndarray]:
+    """The effective maps of each seed at some times, by gradient flow on the population loss of the theory: no sequence is drawn."""
+    runs = [
+        gradient_flow(setting.problem(seed).training_loss, setting.start(seed), t_end=times[-1])
+        for seed in range(setting.seeds)
+    ]
+    return [run.effective_map_at(times) for run in runs]
+
+
+def flowing(setting: InWeightSetting) -> Curves:
+    """The losses along that flow."""
+    return each_loss(setting, population_maps(setting, setting.times))
+
+
+# Stochastic gradient descent
+
+# Steps over which the loss on the mini-batches is averaged; the test losses are those before the first of them.
+WINDOW = 64
+PROMPTS = 50_000  # of each kind and seed, to test trained networks on
+TESTS = ("in context", "in weight", "memory")
+
+
+def _step_times(setting: InWeightSetting) -> Float[np.ndarray, " T"]:
+    """The times of the steps, in whole windows."""
+    return (
+        2 * setting.learning_rate * np.arange(round(setting.duration / (2 * setting.learning_rate)) // WINDOW * WINDOW)
+    )
+
+
+@cache
+def trained(setting: InWeightSetting, batch_size: int = 512) -> Curves:
+    """PyTorch attention by SGD, each seed with a fixed task vector, initial weights and fresh mini-batches of its own.
+
+    No loss of the theory enters: "training" is the loss on the mini-batches, averaged over windows of 64 steps, the others are
+    mean squared errors on prompts that were never trained on.
+    """
+    D, seeds, steps = setting.dimension, range(setting.seeds), len(_step_times(setting))
+    networks, sources = [], []
+    for seed in seeds:
+        start = setting.start(seed)
+        value, key_query = np.zeros((2, setting.heads, D + 1, D + 1))
+        value[:, -1], key_query[:, :, :-1] = start.value, start.key_query
+        networks.append(MergedAttention(value, key_query))
+        vectors = torch.tensor(setting.problem(seed).fixed_tasks)
+        generator = torch.Generator().manual_seed(600 + seed)
+        sources.append(
+            fresh_batches(setting.task, batch_size, generator, fixed_tasks=vectors, fixed_fraction=1 - setting.portion)
+        )
+    run = train(
+        networks,
+        one_each(sources),
+        steps=steps - 1,
+        learning_rate=setting.learning_rate,
+        record_every=1,
+        progress=False,
+    )
+    curves = {"training": run.batch_loss.T.reshape(setting.seeds, -1, WINDOW).mean(axis=2)}
+    for i, kind in enumerate(TESTS):
+        rows = []
+        for seed in seeds:
+            states = {name: torch.tensor(state[::WINDOW, seed]) for name, state in run.states.items()}
+            rng = np.random.default_rng([seed, 4, i])
+            prompts = setting.problem(seed).sequences(PROMPTS, rng, kind=kind)  # type: ignore[arg-type]
+            rows.append(_tested(networks[seed], states, prompts))
+        curves[kind] = np.stack(rows)
+    return curves
+
+
+def _tested(network: MergedAttention, states: dict[str, torch.Tensor], batches: Iterable[Batch]) -> np.ndarray:
+    """The mean squared error of the network on the same prompts at each of its states."""
+    sums, count = 0.0, 0
+    coefficients = torch.func.vmap(lambda parameters: torch.func.functional_call(Coefficients(network), parameters, ()))
+    with one_thread(), torch.no_grad():
+        theta = coefficients({f"network.{name}": state for name, state in states.items()})
+        for tokens, target in batches:
+            errors = network.features(torch.tensor(tokens).mT) @ theta.mT - torch.tensor(target)[:, None]
+            sums, count = sums + errors.square().sum(dim=0).numpy(), count + len(target)
+    return np.asarray(sums / count)
+
+
+def expected(setting: InWeightSetting, maps_at: Callable[..., list[np.ndarray]] = population_maps) -> Curves:
+    """The same curves from theory: expected losses along a flow, at the times of the steps."""
+    maps = maps_at(setting, _step_times(setting))
+    curves = each_loss(setting, [B[::WINDOW] for B in maps])
+    losses = [values(setting.problem(seed).training_loss, B) for seed, B in enumerate(maps)]
+    return curves | {"training": np.stack(losses).reshape(len(maps), -1, WINDOW).mean(axis=2)}

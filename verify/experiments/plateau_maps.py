@@ -1,0 +1,100 @@
+"""What the runs of ``variations`` have learned on each plateau, without the noise of mini-batches, and its errors on fresh prompts.
+
+Mini-batches keep the weights, and with them the loss, some parts in a hundred from a plateau's. Weights averaged over the middle half of
+the plateau are ten times closer: what is measured with them is the plateau.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from ...numerics.tasks.regression import RegressionTask
+from ..training.descent import fresh_batches, one_thread, train
+from ..training.modules import Reduced, ReducedSeparate
+from ..training.sequences import draw_sequences
+from .varied_tasks import RUNS, trained_plateaus, training
+
+CHUNK = 50_000
+
+
+def _middle(name: str) -> list[Float[np.ndarray, " T"]]:
+    """For each plateau, which of the recorded times lie in its middle half."""
+    found, times = trained_plateaus(name), training(name).times
+    quarter = (found.ends - found.starts) / 4
+    spans = zip(found.starts + quarter, found.ends - quarter, strict=True)
+    return [(times >= start) & (times <= end) for start, end in spans]
+
+
+@cache
+def plateau_maps(name: str) -> Float[np.ndarray, "M D D"]:
+    """The effective map on each plateau of a trained run."""
+    maps = training(name).effective_maps()
+    return np.array([maps[inside].mean(axis=0) for inside in _middle(name)])
+
+
+def plateau_losses(name: str) -> Float[np.ndarray, " M"]:
+    """The population loss of each of these maps."""
+    return np.array([RUNS[name].loss.value(B) for B in plateau_maps(name)])
+
+
+@cache
+def trained_network(name: str, plateau: int = -1) -> ReducedSeparate:
+    """The network of a trained run with the weights of one of its plateaus, of the last by default."""
+    inside = _middle(name)[plateau]
+    network = ReducedSeparate(RUNS[name].weights)
+    network.load_state_dict({key: torch.tensor(v[inside].mean(axis=0)) for key, v in training(name).states.items()})
+    return network
+
+
+@cache
+def settled_network(name: str, steps: int = 2000) -> ReducedSeparate:
+    """The network trained on from the end of its run, with its weights averaged over these steps.
+
+    At a minimum the loss hardly notices the noise of the weights that is left on a short last plateau; other losses do.
+    """
+    run, network = RUNS[name], trained_network(name)
+    batches = fresh_batches(run.task, run.batch_size, torch.Generator().manual_seed(run.seed + 1))
+    more = train(
+        network, batches, steps=steps, learning_rate=run.learning_rate, record_every=5, progress=False
+    ).states  # fmt: skip
+    settled = ReducedSeparate(run.weights)
+    settled.load_state_dict({key: torch.tensor(values.mean(axis=0)) for key, values in more.items()})
+    return settled
+
+
+def effective_map(network: Reduced) -> Float[np.ndarray, "D D"]:
+    """B of a network, from its weights."""
+    with torch.no_grad():
+        return network.effective_map().numpy()
+
+
+@dataclass(frozen=True)
+class TestError:
+    """The mean squared error of a network on prompts, and that of answering 0 on the same prompts, with their standard errors."""
+
+    mean: float
+    error: float
+    zero: float
+    zero_error: float
+    difference_error: float  # of mean - zero, whose noise is partly the same
+
+    __test__ = False  # not a test of pytest's
+
+
+@cache
+def measured(network: Reduced, task: RegressionTask, count: int = 200_000, seed: int = 83) -> TestError:
+    """The errors of a network on fresh prompts of a task: it is shown each prompt, and what it answers is compared with the target."""
+    generator, squares = torch.Generator().manual_seed(seed), []
+    with torch.no_grad(), one_thread():
+        for start in range(0, count, CHUNK):
+            X, y = draw_sequences(task, min(CHUNK, count - start), generator)
+            squares.append(torch.stack([(network(X) - y).square(), y.square()]))
+    errors, zeros = torch.cat(squares, dim=1)
+
+    def spread(values: torch.Tensor) -> float:
+        return float(values.std()) / count**0.5
+
+    return TestError(float(errors.mean()), spread(errors), float(zeros.mean()), spread(zeros), spread(errors - zeros))

@@ -1,0 +1,80 @@
+r"""Training as the paper's official code does it with ``vary_len``: every prefix of a sequence is a context, the token after it the query.
+
+.. math::
+    \frac1N\sum_{n=1}^N\mathbb E\Bigl(y_{n+1} - \frac1{n+1}\sum_{m\le n} y_m x_m^\top B x_{n+1}\Bigr)^2
+
+The sum over a context is divided by all its tokens, the query among them. The official code adds the losses up where this takes
+their mean: a step of it is one of N times the size here. Nothing of
+:mod:`~iclflow.numerics.tasks.regression` enters: no weights, no law of lengths.
+"""
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ...numerics.dynamics.plateaus import Plateaus, find_plateaus
+from ...numerics.tasks.regression import RegressionTask
+from ..training.descent import TrainingRun, train
+from ..training.modules import ReducedSeparate
+from ..training.sequences import Batch, draw_sequences
+from .varied_tasks import PLAIN, RUNS
+
+
+class PrefixAttention(ReducedSeparate):
+    """Attention (S) that answers at every token but the first, from the labels of those before it."""
+
+    def _weigh(self, scores: Tensor, context_length: int, dim: int) -> Tensor:
+        return scores / (context_length + 1)
+
+    def forward(self, X: Float[Tensor, "P D+1 N+1"]) -> Float[Tensor, " N*P"]:
+        """The predictions of all P sequences from one token, then from two, up to N."""
+        return torch.cat([super(PrefixAttention, self).forward(prefix(X, n)) for n in range(1, X.shape[-1])])
+
+
+def prefix(X: Float[Tensor, "P D+1 N+1"], n: int) -> Float[Tensor, "P D+1 n+1"]:
+    """The prompts of the first n tokens with the next as the query, its label hidden."""
+    shown = X[:, :, : n + 1].clone()
+    shown[:, -1, -1] = 0
+    return shown
+
+
+def labelled_batches(task: RegressionTask, batch_size: int, generator: torch.Generator) -> Callable[[], Batch]:
+    """A source of fresh sequences with every label in its place, and the targets of :class:`PrefixAttention`.
+
+    Raises ``ValueError`` for a task with a query law or random lengths of its own: here each token is a query too.
+    """
+    refused = task.variations & {"query_covariance", "context_lengths", "context_gain"}
+    if refused:
+        raise ValueError(
+            f"task must not vary in {', '.join(sorted(refused))} where prefixes are contexts, got {task!r}"
+        )
+
+    def draw() -> Batch:
+        X, y = draw_sequences(task, batch_size, generator)
+        X[:, -1, -1] = y
+        return X, X[:, -1, 1:].T.flatten()
+
+    return draw
+
+
+@cache
+def prefix_training() -> TrainingRun:
+    """The run called "official" of ``variations`` in this way, from its weights: full sequences, of which all prefixes are contexts."""
+    run = RUNS["official"]
+    source = labelled_batches(PLAIN, run.batch_size, torch.Generator().manual_seed(run.seed))
+    steps = round(run.duration / (2 * run.learning_rate))
+    network = PrefixAttention(run.weights)
+    return train(network, source, steps=steps, learning_rate=run.learning_rate, record_every=5, progress=False)
+
+
+def prefix_loss() -> Float[np.ndarray, " T"]:
+    """The population loss of the trained network at its recorded times."""
+    return prefix_training().population_loss(RUNS["official"].loss)
+
+
+def prefix_plateaus() -> Plateaus:
+    return find_plateaus(prefix_training().times, prefix_loss())

@@ -1,0 +1,62 @@
+"""Random tasks on which the order of learning is held against gradient flow, and the sets of directions that the flow visits."""
+
+from collections.abc import Iterator
+from functools import cache
+
+import numpy as np
+
+from ...numerics.dynamics.flow import gradient_flow
+from ...numerics.dynamics.plateaus import find_plateaus
+from ...numerics.landscape.fixed_points import losses_of_sets
+from ...numerics.parametrizations.attention import SeparateWeights
+from ...numerics.tasks.losses import QuadraticLoss
+from ...numerics.tasks.regression import RegressionTask
+from .varied_tasks import turning_levels
+
+Sets = list[tuple[int, ...]]
+
+
+def commuting_tasks(seed: int) -> Iterator[RegressionTask]:
+    """Random tasks of two to four directions in which heads turn. Growths are apart by a factor of 0.6 and drops by 0.85, so that no rest
+    is short at a scale of 1e-4, and no step is below a fiftieth of what can be learned, so that each is seen."""
+    rng = np.random.default_rng(seed)
+    while True:
+        D = int(rng.integers(2, 5))
+        values, omega, queries = (np.exp(rng.uniform(*ends, D)) for ends in ((-1.2, 0.5), (-1.5, 1.0), (-1.0, 0.5)))
+        task = RegressionTask(
+            eigenvalues=values, task_covariance=np.diag(omega), query_covariance=np.diag(queries), context_length=10
+        )
+        if _ratio(np.diag(task.loss_moments.A)) < 0.6 and _ratio(task.modes.drops) < 0.85:
+            steps = -np.diff(turning_levels(task))
+            if len(steps) > D and steps.min() > 0.02 * task.modes.drops.sum():
+                yield task
+
+
+def _ratio(values: np.ndarray) -> float:
+    """The largest of two values next to each other in size, the smaller over the larger."""
+    ordered = np.sort(values)
+    return float((ordered[:-1] / ordered[1:]).max())
+
+
+def oblique_tasks(seed: int) -> Iterator[RegressionTask]:
+    """Random tasks of two or three directions in which nothing commutes, with growths, drops and steps as far apart."""
+    rng = np.random.default_rng(seed)
+    while True:
+        D = int(rng.integers(2, 4))
+        laws = [X @ X.T / D + 0.1 * np.eye(D) for X in rng.normal(size=(3, D, D))]
+        task = RegressionTask(covariance=laws[0], task_covariance=laws[1], query_covariance=laws[2], context_length=10)
+        growth, drops = np.linalg.svd(task.loss_moments.A)[1], task.modes.drops
+        if drops.min() > 0.02 * drops.sum() and _ratio(growth) < 0.6 and _ratio(drops) < 0.85:
+            yield task
+
+
+@cache
+def visited(task: RegressionTask, seed: int) -> Sets:
+    """The sets at whose losses the flow from weights of size 1e-4 rests, one head more than directions."""
+    weights = SeparateWeights.initialize(
+        task, heads=task.dimension + 1, rank=1, scale=1e-4, rng=np.random.default_rng(seed)
+    )
+    slowest = np.linalg.svd(task.loss_moments.A)[1].min()
+    found = find_plateaus(gradient_flow(QuadraticLoss.population(task), weights, t_end=4e5 / slowest))
+    losses = losses_of_sets(task)
+    return [min(losses, key=lambda S: abs(losses[S] - level)) for level in found.levels]

@@ -1,0 +1,168 @@
+"""The default setting, and the runs in it that several claims and figures share: each is computed once."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import torch
+
+from ...numerics.dynamics.descent import gradient_descent
+from ...numerics.dynamics.flow import gradient_flow
+from ...numerics.dynamics.momentum import heavy_ball, heavy_ball_flow
+from ...numerics.dynamics.plateaus import Plateaus, find_plateaus
+from ...numerics.dynamics.trajectory import Trajectory
+from ...numerics.parametrizations.attention import SeparateWeights
+from ...numerics.tasks.losses import QuadraticLoss
+from ..training.descent import TrainingRun, fresh_batches, train
+from ..training.modules import MergedAttention, ReducedSeparate, SeparateAttention
+from ..training.sequences import draw_sequences
+from .setting import DEFAULT, Setting
+
+# How far the loss of SGD may lie from the flow's, in units of the initial loss, root mean square over time: mini-batches shift
+# drops by some parts in a hundred of their time.
+SGD_NOISE = 2e-2
+
+
+def sgd_noise(setting: Setting) -> float:
+    """The same with the setting's momentum, which adds mini-batches up as a step 1/(1 - mu) times as large would."""
+    return SGD_NOISE / (1 - setting.momentum) ** 0.5
+
+
+# Initial weights small enough for the plateaus to be flat: for the flow alone, which is fast.
+SMALL = Setting(scale=1e-2, duration=40_000.0)
+
+
+def flow(setting: Setting = DEFAULT, rtol: float = 1e-8) -> Trajectory:
+    """Gradient flow from the setting's initial weights."""
+    return _flow(setting, rtol)
+
+
+@cache
+def _flow(setting: Setting, rtol: float) -> Trajectory:
+    loss = QuadraticLoss.population(setting.task)
+    return gradient_flow(loss, setting.weights, t_end=setting.duration, rtol=rtol)
+
+
+def theory(setting: Setting = DEFAULT) -> Trajectory:
+    """The flow that the setting's training follows, from the setting's initial weights."""
+    return _theory(setting) if setting.momentum else flow(setting)
+
+
+@cache
+def _theory(setting: Setting) -> Trajectory:
+    return followed(QuadraticLoss.population(setting.task), setting.weights, setting, t_end=setting.duration)
+
+
+def followed(
+    loss: QuadraticLoss,
+    weights: SeparateWeights,
+    setting: Setting,
+    *,
+    t_end: float,
+    pace: float = 1.0,
+    rtol: float = 1e-8,
+) -> Trajectory:
+    """The flow that training follows: gradient flow, with momentum the flow with mass (V8-ball) of steps ``pace`` times the setting's."""
+    if not setting.momentum:
+        return gradient_flow(loss, weights, t_end=t_end, rtol=rtol)
+    step = pace * setting.learning_rate
+    return heavy_ball_flow(loss, weights, learning_rate=step, momentum=setting.momentum, t_end=t_end, rtol=rtol)
+
+
+def descended(loss: QuadraticLoss, weights: SeparateWeights, setting: Setting, *, steps: int) -> Trajectory:
+    """Descent on the exact loss by the setting's steps, with its momentum."""
+    if not setting.momentum:
+        return gradient_descent(loss, weights, steps=steps, learning_rate=setting.learning_rate)
+    return heavy_ball(loss, weights, steps=steps, learning_rate=setting.learning_rate, momentum=setting.momentum)
+
+
+def plateaus(run: Trajectory) -> Plateaus:
+    """The plateaus and drops of a flow's loss, seen through its dense output."""
+    return find_plateaus(run)
+
+
+def reached(run: Trajectory, value: Callable[[np.ndarray], float], level: float) -> float:
+    """When a value of the effective map passes a level."""
+    time = run.first_time(value, level)
+    if time is None:
+        raise ArithmeticError(f"the run until {run.times[-1]:.4g} never passes {level:.4g}")
+    return time
+
+
+def weights_at(run: Trajectory, t: float | np.ndarray) -> dict[str, np.ndarray]:
+    """The weights by name at one or several times, time as the first axis."""
+    return dict(zip(run.initial.shape_letters, run.initial.split(run.states_at(t)), strict=True))
+
+
+def final_weights(run: Trajectory) -> dict[str, np.ndarray]:
+    return {name: array[-1] for name, array in run.arrays.items()}
+
+
+def training(setting: Setting = DEFAULT, device: str = "cpu") -> TrainingRun:
+    """Gradient descent on fresh mini-batches from the same initial weights, with the setting's momentum."""
+    return _training(setting, device)
+
+
+@cache
+def trained_together(setting: Setting, seeds: tuple[int, ...]) -> TrainingRun:
+    """Networks from several initial weights on the same mini-batches, each step one vectorised operation."""
+    networks = [ReducedSeparate(replace(setting, seed=seed).weights) for seed in seeds]
+    return train(
+        networks,
+        fresh_batches(setting.task, setting.batch_size, torch.Generator().manual_seed(setting.seed)),
+        steps=setting.steps,
+        learning_rate=setting.learning_rate,
+        momentum=setting.momentum,
+        record_every=5,
+    )
+
+
+@cache
+def _training(setting: Setting, device: str) -> TrainingRun:
+    return descend(setting, device)
+
+
+def descend(setting: Setting, device: str = "cpu", *, progress: bool | None = None) -> TrainingRun:
+    """The same, computed anew."""
+    generator = torch.Generator(device).manual_seed(setting.seed)
+    return train(
+        ReducedSeparate(setting.weights).to(device),
+        fresh_batches(setting.task, setting.batch_size, generator),
+        steps=setting.steps,
+        learning_rate=setting.learning_rate,
+        momentum=setting.momentum,
+        record_every=5,
+        progress=progress,
+    )
+
+
+def trained_loss(setting: Setting = DEFAULT, device: str = "cpu") -> np.ndarray:
+    """The population loss of the trained network at every recorded time: exact, without mini-batch noise."""
+    return training(setting, device).population_loss(QuadraticLoss.population(setting.task))
+
+
+def trained_plateaus(setting: Setting = DEFAULT, device: str = "cpu") -> Plateaus:
+    return find_plateaus(training(setting, device).times, trained_loss(setting, device))
+
+
+@cache
+def softmax_training(kind: str, steps: int = 4000) -> tuple[np.ndarray, np.ndarray]:
+    """Softmax attention of one kind trained on the tokens of the staircase: steps, and the loss on 4,000 fresh sequences."""
+    rng, D = np.random.default_rng(5), DEFAULT.task.dimension
+    if kind == "merged":
+        weights = 0.01 * rng.standard_normal((2, 8, D + 1, D + 1))
+        network, rate = MergedAttention(*weights, softmax=True), 0.1
+    else:
+        value = 0.05 * rng.standard_normal((4, D + 1, D + 1))
+        network = SeparateAttention(value, *0.05 * rng.standard_normal((2, 4, 1, D + 1)), softmax=True)
+        rate = 0.2
+    source = fresh_batches(DEFAULT.task, 512, torch.Generator().manual_seed(5))
+    run = train(network, source, steps=steps, learning_rate=rate, record_every=20)
+    X, y = draw_sequences(DEFAULT.task, 4000, torch.Generator().manual_seed(6))
+    losses = []
+    for index in range(len(run.times)):
+        network.load_state_dict({name: torch.tensor(values[index]) for name, values in run.states.items()})
+        with torch.no_grad():
+            losses.append(float((network(X) - y).square().mean()))
+    return run.times / (2 * rate), np.array(losses)

@@ -1,0 +1,152 @@
+"""The variations of the task that claims and figures share, with their runs: flow, and training on fresh sequences.
+
+Small problems, so that each is trained in seconds: two or three directions, a short context.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+from jaxtyping import Float
+
+from ...numerics.dynamics.flow import gradient_flow
+from ...numerics.dynamics.plateaus import Plateaus, find_plateaus
+from ...numerics.dynamics.trajectory import Trajectory
+from ...numerics.landscape.learning_order import order_of_learning
+from ...numerics.parametrizations.attention import SeparateWeights
+from ...numerics.tasks.losses import QuadraticLoss
+from ...numerics.tasks.regression import RegressionTask
+from ...numerics.tasks.token_laws import RademacherTokens, SphereTokens, StudentTokens
+from ..training.descent import TrainingRun, fresh_batches, train
+from ..training.modules import ReducedSeparate
+
+
+@dataclass(frozen=True, eq=False)
+class Variation:
+    """A task with initial weights and the length of its runs, in t/tau."""
+
+    task: RegressionTask
+    duration: float
+    heads: int = 4
+    scale: float = 0.1
+    seed: int = 1
+    learning_rate: float = 0.2
+    batch_size: int = 512
+
+    @property
+    def weights(self) -> SeparateWeights:
+        rng = np.random.default_rng(self.seed)
+        return SeparateWeights.initialize(self.task, heads=self.heads, rank=1, scale=self.scale, rng=rng)
+
+    @property
+    def loss(self) -> QuadraticLoss:
+        return QuadraticLoss.population(self.task)
+
+
+SPECTRUM, LENGTH = [0.6, 0.4, 0.25], 10
+PLAIN = RegressionTask(eigenvalues=SPECTRUM, context_length=LENGTH)
+NOISY = RegressionTask(eigenvalues=SPECTRUM, context_length=LENGTH, noise_variance=1.0)
+# Growth by lambda^2 omega begins with the first direction, the larger drop, by lambda omega, is the second's.
+TURNING = RegressionTask(eigenvalues=[1.0, 0.5], context_length=20, task_covariance=np.diag([0.3, 0.8]))
+# Growth begins with the first direction, which pays least: the first head turns from it to the second, the second head to the third.
+RETURNING = RegressionTask(eigenvalues=[1.2, 0.6, 0.3], context_length=20, task_covariance=np.diag([0.4, 1.1, 2.1]))
+
+
+def inclined(angle: float) -> RegressionTask:
+    """``TURNING`` with the task covariance turned by an angle, so that it does not commute with that of the tokens."""
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    covariance = turn @ TURNING.task_covariance @ turn.T
+    return RegressionTask(eigenvalues=[1.0, 0.5], context_length=20, task_covariance=(covariance + covariance.T) / 2)
+
+
+OBLIQUE = RegressionTask(
+    covariance=[[0.8, 0.2, 0.0], [0.2, 0.5, 0.1], [0.0, 0.1, 0.3]],
+    task_covariance=[[0.4, -0.3, 0.1], [-0.3, 1.2, 0.2], [0.1, 0.2, 2.0]],
+    query_covariance=[[0.5, 0.0, 0.2], [0.0, 0.6, -0.1], [0.2, -0.1, 0.9]],
+    context_length=8,
+    noise_variance=0.1,
+)
+ASKED = RegressionTask(eigenvalues=SPECTRUM, context_length=LENGTH, query_covariance=np.diag([0.15, 0.5, 1.2]))
+# Contexts of 1 to N tokens: averaged, divided by the longest, or as the official code does with vary_len.
+SHORT, LONGEST, OFFICIAL = (
+    RegressionTask(eigenvalues=SPECTRUM, context_lengths=range(1, LENGTH + 1), context_gain=gain)
+    for gain in ("present", "longest", "official")
+)
+SPHERE, STUDENT, SIGNS = (
+    RegressionTask(eigenvalues=SPECTRUM, context_length=LENGTH, token_law=law)
+    for law in (SphereTokens(), StudentTokens(8), RademacherTokens())
+)
+
+RUNS = {
+    "plain": Variation(PLAIN, 900.0),
+    "noise": Variation(NOISY, 900.0),
+    "turning": Variation(TURNING, 900.0, heads=3, scale=0.03),
+    "returning": Variation(RETURNING, 800.0, scale=0.03, batch_size=1024),
+    "nearly": Variation(inclined(0.02), 900.0, heads=3, scale=0.03),
+    "inclined": Variation(inclined(0.5), 2500.0, heads=3, scale=0.03),
+    "oblique": Variation(OBLIQUE, 700.0, learning_rate=0.1, batch_size=1024),
+    "query": Variation(ASKED, 900.0),
+    "random length": Variation(SHORT, 900.0, batch_size=1024),
+    "longest": Variation(LONGEST, 1700.0, learning_rate=0.3, batch_size=1024),
+    "official": Variation(OFFICIAL, 1250.0, learning_rate=0.4, batch_size=256),
+    "sphere": Variation(SPHERE, 900.0),
+    "Student": Variation(STUDENT, 900.0, batch_size=2048),
+    "signs": Variation(SIGNS, 900.0),
+}
+
+
+def levels(task: RegressionTask) -> Float[np.ndarray, " D+1"]:
+    """The losses of the plateaus of separate attention where no head turns: c less the drops of the directions, in the order in which
+    they grow, that of the drops where covariances do not commute; see ``turning_levels``."""
+    modes = task.modes
+    order = np.argsort(-(modes.drops if modes.growth is None else modes.growth))
+    return task.loss_moments.c - np.concatenate([[0.0], np.cumsum(modes.drops[order])])
+
+
+def turning_levels(task: RegressionTask) -> np.ndarray:
+    """The losses of the sets of directions that heads of rank one visit, those from which a head turns included (V2-sequence)."""
+    return np.array([visit.loss for visit in order_of_learning(task)])
+
+
+def against(found: np.ndarray, expected: np.ndarray) -> float:
+    """The largest relative error of the losses of plateaus; infinite if they are not as many."""
+    return float(np.abs(found / expected - 1).max()) if len(found) == len(expected) else np.inf
+
+
+@cache
+def flow(name: str) -> Trajectory:
+    """Gradient flow of one of ``RUNS``."""
+    run = RUNS[name]
+    return gradient_flow(run.loss, run.weights, t_end=run.duration)
+
+
+@cache
+def training(name: str) -> TrainingRun:
+    """Gradient descent on fresh sequences of one of ``RUNS``, from the same weights."""
+    run = RUNS[name]
+    source = fresh_batches(run.task, run.batch_size, torch.Generator().manual_seed(run.seed))
+    steps = round(run.duration / (2 * run.learning_rate))
+    return train(
+        ReducedSeparate(run.weights),
+        source,
+        steps=steps,
+        learning_rate=run.learning_rate,
+        record_every=5,
+        progress=False,
+    )
+
+
+def trained_loss(name: str) -> Float[np.ndarray, " T"]:
+    """The population loss of the trained network at its recorded times."""
+    return training(name).population_loss(RUNS[name].loss)
+
+
+def trained_plateaus(name: str) -> Plateaus:
+    return find_plateaus(training(name).times, trained_loss(name))
+
+
+@cache
+def plateaus(name: str) -> Plateaus:
+    """The plateaus of the flow."""
+    return find_plateaus(flow(name))

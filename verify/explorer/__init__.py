@@ -1,0 +1,1 @@
+"""``iclflow explore``: a local page with sliders."""

@@ -1,0 +1,142 @@
+"""``iclflow explore``: a page on this machine with a slider for each part of the setting, drawn anew as it moves.
+
+The server answers only on the loopback address, to requests that name it, and only GET; the page loads nothing from anywhere else.
+"""
+
+import json
+import webbrowser
+from functools import lru_cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BytesIO
+from pathlib import Path
+from threading import Lock
+from urllib.parse import parse_qsl, urlsplit
+
+from ...numerics.dynamics.solver import FlowError
+from ..figures.style import DARK, LIGHT
+from .picture import panels
+from .run import Exploration, explored
+
+__all__ = ["answer", "serve"]
+
+ADDRESS = "127.0.0.1"
+PAGE = Path(__file__).with_name("explorer.html")
+_one_at_a_time = Lock()  # matplotlib's settings are global
+
+
+def setting(query: str) -> tuple[Exploration, float, bool, bool]:
+    """Setting, moment, is the page dark, is it narrow, from the query of a request; ``ValueError`` names what is wrong."""
+    given = dict(parse_qsl(query, keep_blank_values=True))
+    known = {"eigenvalues", "N", "H", "R", "scale", "seed", "noise", "model", "moment", "dark", "narrow"}
+    if given.keys() != known:
+        raise ValueError(
+            f"the request must give {', '.join(sorted(known))}, got {', '.join(sorted(given)) or 'nothing'}"
+        )
+    if given["model"] not in ("merged", "separate"):
+        raise ValueError(f"model must be merged or separate, got {given['model']!r}")
+    chosen = Exploration(
+        eigenvalues=tuple(_number("eigenvalues", part) for part in given["eigenvalues"].split(",")),
+        context_length=_whole("N", given["N"], 10_000),
+        heads=_whole("H", given["H"], 16),
+        rank=_whole("R", given["R"], 8),
+        scale=_number("scale", given["scale"]),
+        seed=_whole("seed", given["seed"], 10**6),
+        noise=_number("noise", given["noise"]),
+        merged=given["model"] == "merged",
+    )
+    return chosen, _number("moment", given["moment"]), given["dark"] == "1", given["narrow"] == "1"
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{name} must be a number, got {text!r}") from None
+
+
+def _whole(name: str, text: str, largest: int) -> int:
+    if not text.isdecimal() or int(text) > largest:
+        raise ValueError(f"{name} must be a whole number up to {largest}, got {text!r}")
+    return int(text)
+
+
+@lru_cache(maxsize=32)
+def answer(query: str) -> bytes:
+    """The picture, the plateaus and the algorithm for a query, as JSON; {"error": ...} for a setting that cannot run."""
+    try:
+        chosen, moment, dark, narrow = setting(query)
+        run = explored(chosen)
+        buffer = BytesIO()
+        picture = panels(run, moment, DARK if dark else LIGHT, narrow=narrow)
+        picture.savefig(buffer, format="svg", metadata={"Date": None})
+        found = run.plateaus
+    except (ValueError, FlowError) as problem:
+        return json.dumps({"error": " ".join(str(problem).split())}).encode()
+    rows = [
+        {"level": f"{level:.4f}", "from": f"{start:.0f}", "to": f"{end:.0f}"}
+        for level, start, end in zip(found.levels, found.starts, found.ends, strict=True)
+    ]
+    svg = buffer.getvalue().decode()
+    result = {
+        "svg": svg[svg.index("<svg") :],
+        "plateaus": rows,
+        "algorithm": run.summary(moment * run.end),
+        "time": f"{moment * run.end:.0f}",
+    }
+    return json.dumps(result).encode()
+
+
+@lru_cache(maxsize=1)
+def page() -> bytes:
+    return PAGE.read_bytes()
+
+
+class Handler(BaseHTTPRequestHandler):
+    """GET / is the page, GET /run?... an answer."""
+
+    def do_GET(self) -> None:
+        host = self.headers.get("Host", "").rpartition(":")[0]
+        if host not in (ADDRESS, "localhost"):  # a page elsewhere that points its name at this address
+            self.send_error(403)
+            return
+        parts = urlsplit(self.path)
+        if parts.path == "/":
+            self._send(page(), "text/html; charset=utf-8")
+        elif parts.path == "/run":
+            with _one_at_a_time:
+                content = answer(parts.query)
+            self._send(content, "application/json")
+        else:
+            self.send_error(404)
+
+    def _send(self, content: bytes, kind: str) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Content-Security-Policy", "default-src 'self' 'unsafe-inline'; img-src data:")
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing of each request."""
+
+
+def server(port: int) -> ThreadingHTTPServer:
+    """The server, bound to the loopback address; port 0 takes a free one."""
+    if not 0 <= port <= 65535:
+        raise ValueError(f"port must lie between 0 and 65535, got {port}")
+    return ThreadingHTTPServer((ADDRESS, port), Handler)
+
+
+def serve(port: int = 0, *, browser: bool = True) -> int:
+    """Show the page until interrupted; returns the exit code."""
+    with server(port) as running:
+        address = f"http://{ADDRESS}:{running.server_address[1]}/"
+        print(f"exploring at {address} (stop with Ctrl-C)", flush=True)
+        if browser:
+            webbrowser.open(address)
+        try:
+            running.serve_forever()
+        except KeyboardInterrupt:
+            print()
+    return 0

@@ -1,0 +1,147 @@
+"""Figures of separate attention of rank one: the staircase, and the paper's figures 3a, 3b and 3c."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from ...numerics.dynamics.plateaus import find_plateaus
+from ...numerics.reductions.scalar import ScalarReduction
+from ..claims import formulas
+from ..experiments.staircase import DEFAULT, flow, plateaus, trained_loss, trained_plateaus, trained_together, training
+from .gallery import Drawing, canvas, figure, listed, theory_levels
+from .style import BLUES, LOSS, SERIES, TIME, Theme, diverging
+
+
+@figure("staircase")
+def staircase(theme: Theme) -> Drawing:
+    """Separate attention: the loss levels of theory over gradient flow over SGD."""
+    run, levels = training(), formulas.plateau_losses(DEFAULT.task)
+    expected, found = plateaus(flow()), trained_plateaus()
+    picture, axes = canvas(theme, 6.8, 3.7)
+    times = np.linspace(0, DEFAULT.duration, 3000)
+    theory_levels(axes, levels, theme, label="theory: loss at the saddles")
+    axes.plot(run.times, trained_loss(), color=theme.trained, lw=4.5, zorder=2, label="PyTorch, SGD on fresh sequences")
+    axes.plot(
+        times, flow().loss_at(times), color=theme.ink, lw=1.3, zorder=3, label="gradient flow, same initial weights"
+    )
+    axes.set(xlabel=TIME, ylabel=LOSS, xlim=(0, DEFAULT.duration), ylim=(0, 1.06))
+    handles, labels = axes.get_legend_handles_labels()
+    order = [0, 2, 1]  # theory, flow, training
+    axes.legend([handles[i] for i in order], [labels[i] for i in order], loc="upper right", bbox_to_anchor=(0.99, 0.93))
+    drops = np.abs(found.drops / expected.drops - 1)
+    heights = np.abs(found.levels / levels - 1)
+    caption = (
+        f"Linear attention with separate keys and queries (D = 4, N = {DEFAULT.context_length}, H = {DEFAULT.heads}, "
+        f"R = {DEFAULT.rank}, eigenvalues {listed(DEFAULT.eigenvalues, 'g')}, initial scale {DEFAULT.scale}).\n"
+        f"Theory, equation (24): {listed(levels)}.\n"
+        f"SGD (steps of {DEFAULT.learning_rate} on {DEFAULT.batch_size} fresh sequences each), plateau losses: "
+        f"{listed(found.levels)}; at most {heights.max():.2%} from theory.\n"
+        f"Drop times t/tau of SGD: {listed(found.drops, '.0f')}; of the flow: "
+        f"{listed(expected.drops, '.0f')}; apart by {listed(drops, '.1%')}."
+    )
+    return Drawing(picture, caption)
+
+
+@figure("3a")
+def six_starts(theme: Theme) -> Drawing:
+    """Six initial weights: trained networks, their flows, and the levels of theory."""
+    setting, seeds = replace(DEFAULT, scale=0.3, duration=2000.0), tuple(range(6))
+    run = trained_together(setting, seeds)
+    losses, levels = run.population_loss(flow().objective), formulas.plateau_losses(setting.task)
+    picture, axes = canvas(theme, 6.8, 3.7)
+    theory_levels(axes, levels, theme, label="theory: loss at the saddles")
+    times = np.linspace(0, setting.duration, 4000)
+    ends, found = [], []
+    for seed, color in zip(seeds, SERIES, strict=False):
+        run_flow = flow(replace(setting, seed=seed))
+        axes.plot(
+            run.times, losses[:, seed], color=color, lw=3.2, alpha=0.75, label="PyTorch, SGD" if seed == 0 else None
+        )
+        label = "gradient flow, same start" if seed == 0 else None
+        axes.plot(times, run_flow.loss_at(times), color=theme.ink, lw=0.9, label=label)
+        ends.append(losses[-10:, seed].mean() / run_flow.loss[-1] - 1)
+        found.append(len(find_plateaus(run.times, losses[:, seed]).drops))
+    axes.set(xlabel=TIME, ylabel=LOSS, xlim=(0, setting.duration), ylim=(0, 1.06))
+    axes.legend(loc="upper right", bbox_to_anchor=(0.99, 0.95))
+    caption = (
+        f"Separate attention of rank one from six initial weights (seeds 0 to 5, initial scale {setting.scale}), trained "
+        f"together on shared mini-batches of {setting.batch_size} sequences; D = 4, N = 31, H = 5.\n"
+        f"Theory, equation (24): {listed(levels)}.\n"
+        f"Drops by start: {listed(found, 'd')}. Loss at the end, SGD against flow: {listed(ends, '.2%')}."
+    )
+    return Drawing(picture, caption)
+
+
+@figure("3b")
+def value_weights(theme: Theme) -> Drawing:
+    """The value weights of a trained network over the scalar equation (26), each placed where it is half grown."""
+    run, task = training(), DEFAULT.task
+    v = np.abs(run.states["v"])
+    learned = np.argsort(-v[-1])[:4]
+    order = sorted(learned, key=lambda head: int(np.argmax(v[:, head] > v[-1, head] / 2)))
+    picture, axes = canvas(theme, 6.8, 3.4)
+    idle = [head for head in range(v.shape[1]) if head not in learned]
+    for head in idle:
+        axes.plot(run.times, v[:, head], color=theme.faint, lw=1.5, label="idle head, SGD")
+    errors = []
+    for d, (head, color) in enumerate(zip(order, BLUES, strict=False)):
+        reduction = ScalarReduction.of(task, d)
+        half = reduction.fixed_point / 2
+        start = 1e-2 * reduction.fixed_point
+        middle = float(np.interp(half, np.maximum.accumulate(v[:, head]), run.times))
+        shift = middle - float(reduction.time(half, start))
+        times = np.linspace(max(shift, 0), DEFAULT.duration, 2000)
+        curve = np.array([reduction.value(t - shift, start) for t in times])
+        axes.plot(run.times, v[:, head], color=color, lw=3.6, alpha=0.8, label=rf"$v_{{{d + 1}}}$, SGD")
+        axes.plot(times, curve, color=theme.theory, lw=1.3, ls=(0, (4, 2)), label="equation (26)" if d == 0 else None)
+        errors.append(abs(v[-1, head] / reduction.fixed_point - 1))
+    axes.set(xlabel=TIME, ylabel=r"value weight $|v_i|$", xlim=(0, DEFAULT.duration), ylim=(0, None))
+    handles, labels = axes.get_legend_handles_labels()
+    last = labels.index("equation (26)")
+    order = [*(i for i in range(1, len(labels)) if i != last), 0, last]
+    axes.legend([handles[i] for i in order], [labels[i] for i in order], loc="center left", bbox_to_anchor=(1.0, 0.5))
+    caption = (
+        "Value weights of the network of the staircase, and the solution of the scalar equation (26) for each component, "
+        "shifted in time to agree where the head is half grown.\n"
+        f"Learned weights against (lambda_d/a_d)^(1/3), relative difference: {listed(errors, '.2%')}."
+    )
+    return Drawing(picture, caption)
+
+
+@figure("3c")
+def key_weights(theme: Theme) -> Drawing:
+    """The keys on each plateau of a network trained on tilted tokens, beside the eigenvectors of their covariance."""
+    setting = replace(DEFAULT, tilt_seed=3)
+    run, found, task = training(setting), trained_plateaus(setting), setting.task
+    E = task.eigenvectors.T
+    k, v = run.states["k"][:, :, 0], run.states["v"]
+    final = [int(np.argmax(np.abs(k[-1] * v[-1][:, None] @ e))) for e in E]
+    order = [*final, *(head for head in range(setting.heads) if head not in final)]
+    signs = np.array([np.sign(k[-1, head] @ E[d]) if d < 4 else 1.0 for d, head in enumerate(order)])
+    picture, axes = canvas(theme, 7.6, 2.5, ncols=len(found.levels) + 1, width_ratios=[1] * len(found.levels) + [1])
+    limit = np.abs(k[-1]).max()
+    cosines = []
+    for m in range(len(found.levels)):
+        index = int(np.searchsorted(run.times, (found.starts[m] + found.ends[m]) / 2))
+        keys = k[index, order] * signs[:, None]
+        axes[m].imshow(keys, cmap=diverging(theme), vmin=-limit, vmax=limit)
+        axes[m].set_title(rf"on $\mathcal{{M}}_{m}$")
+        if m:
+            cosines.append(abs(keys[m - 1] @ E[m - 1]) / np.linalg.norm(keys[m - 1]))
+    axes[-1].imshow(np.vstack([E, np.full((1, 4), np.nan)]), cmap=diverging(theme), vmin=-1, vmax=1)
+    axes[-1].set_title("eigenvectors", color=theme.theory)
+    for m, panel in enumerate(axes):
+        panel.set_xticks([])
+        labels = (
+            [rf"$e_{d + 1}^\top$" for d in range(4)] if panel is axes[-1] else [rf"$k_{i + 1}^\top$" for i in range(5)]
+        )
+        panel.set_yticks(range(len(labels)), labels if m == 0 or panel is axes[-1] else [""] * len(labels))
+        panel.tick_params(length=0)
+        panel.spines[:].set(visible=panel is not axes[-1], color=theme.faint, linewidth=0.6)
+    picture.colorbar(axes[0].images[0], ax=list(axes), shrink=0.75, pad=0.02, label="weight")
+    caption = (
+        "Key weights of trained separate attention, one row a head, in the middle of each plateau; tokens with tilted "
+        "covariance, whose eigenvectors are the rows on the right. Heads are ordered, and signs chosen, by what they learn.\n"
+        f"Cosine of the newly aligned key with its eigenvector, plateau by plateau: {listed(cosines)}."
+    )
+    return Drawing(picture, caption)

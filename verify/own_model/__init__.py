@@ -1,0 +1,1 @@
+"""The user's own model against prompts drawn from its laws."""

@@ -1,0 +1,1 @@
+"""``iclflow sweep``: many settings from one file."""

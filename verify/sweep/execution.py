@@ -1,0 +1,253 @@
+"""Many runs, one file each: on the processes of one machine, or on a Dask cluster, through one ``Executor``.
+
+A run's file is named by a hash of its parameters and is written whole or not at all, as soon as the run is done. A
+sweep that was killed therefore goes on where it stopped: it loses the runs in flight, and repeats none that has a file.
+Runs are independent of each other, of their order and of where they are made.
+"""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from tqdm import tqdm
+
+from ...numerics.dynamics.flow import gradient_flow
+from ...numerics.dynamics.plateaus import find_plateaus
+from ...numerics.dynamics.storage import load_results, save_results
+from ...numerics.reductions.curve import predict_curve
+from ...numerics.tasks.losses import QuadraticLoss
+from ..experiments.setting import Setting
+from ..experiments.staircase import descend, descended, plateaus
+from ..files import require_directory
+from ..training.descent import one_thread
+from .description import Run, Sweep
+
+# Tensors here are small: threads of the linear algebra only wait for each other, and add numbers in another order.
+SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+ATTEMPTS = 3  # how often a pool may lose a process without finishing a run
+
+
+def make(run: Run) -> xr.Dataset:
+    """The loss at equally spaced times of one run, its plateaus and drops, and the drops that theory predicts.
+
+    Predicted drops are NaN where the initial weights are too large for a prediction.
+    """
+    setting, loss = run.setting, QuadraticLoss.population(run.setting.task)
+    times = np.linspace(0.0, setting.duration, run.points)
+    with one_thread():
+        if run.method == "flow":
+            flow = gradient_flow(loss, setting.weights, t_end=setting.duration)
+            curve, found = np.asarray(flow.loss_at(times)), plateaus(flow)
+        else:
+            at, values = _descended(run.method, setting, loss)
+            curve, found = np.interp(times, at, values), find_plateaus(at, values)
+    return xr.Dataset(
+        {
+            "loss": ("point", curve),
+            "drop_time": ("drop", found.drops),
+            "predicted_drop_time": ("predicted", _predicted(setting)),
+            "plateau_loss": ("plateau", found.levels),
+        },
+        coords={"time": ("point", times)},
+    )
+
+
+def _descended(method: str, setting: Setting, loss: QuadraticLoss) -> tuple[np.ndarray, np.ndarray]:
+    if method == "training":
+        run = descend(setting, progress=False)
+        return run.times, run.population_loss(loss)
+    descent = descended(loss, setting.weights, setting, steps=setting.steps)
+    return descent.times, descent.loss
+
+
+def _predicted(setting: Setting) -> np.ndarray:
+    try:
+        return predict_curve(setting.task, setting.weights).drops
+    except ValueError:
+        return np.empty(0)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a sweep has done: how many runs it found made, how many it made, and why the others failed."""
+
+    found: int
+    made: int
+    failures: Mapping[str, str]
+
+
+def run_sweep(
+    sweep: Sweep, directory: Path, executor: Callable[[], Executor], *, progress: bool | None = None
+) -> Outcome:
+    """Make the runs that ``directory`` doesn't hold yet, and write each to ``directory/runs`` when it is done.
+
+    ``executor`` opens a pool; another is opened if it loses a process. A run that raises is told in the outcome and
+    leaves no file. Raises ``BrokenExecutor`` if pools break again and again without finishing a run.
+    """
+    folder = directory / "runs"
+    require_directory(folder)
+    wanted = {run.name: run for _, run in sweep.runs()}
+    missing = {name: run for name, run in wanted.items() if not _file(directory, name).exists()}
+    found, failures, attempts = len(wanted) - len(missing), {}, 0
+    visible = sys.stderr.isatty() if progress is None else progress
+    with tqdm(total=len(wanted), initial=found, desc="sweep", unit="run", disable=not visible, leave=False) as bar:
+        while missing:
+            left = len(missing)
+            try:
+                for name, result in _results(missing, executor):
+                    if isinstance(result, Exception):
+                        failures[name] = f"{type(result).__name__}: {result}"
+                    else:
+                        save_results(result, _file(directory, name))
+                    del missing[name]
+                    bar.update()
+            except BrokenExecutor:
+                attempts = attempts + 1 if len(missing) == left else 0
+                if attempts == ATTEMPTS:
+                    raise
+    return Outcome(found, len(wanted) - found - len(failures), failures)
+
+
+def _results(
+    missing: Mapping[str, Run], executor: Callable[[], Executor]
+) -> Iterator[tuple[str, xr.Dataset | Exception]]:
+    """Each run's result as it is done, or what it raised."""
+    pool = executor()
+    futures: dict[Future, str] = {}
+    try:
+        futures |= {pool.submit(make, run): name for name, run in missing.items()}
+        for future in as_completed(futures):
+            try:
+                result: xr.Dataset | Exception = future.result()
+            except BrokenExecutor:
+                raise
+            except Exception as problem:  # of the run itself, whatever it is: the others go on
+                result = problem
+            yield futures.pop(future), result
+    finally:
+        for future in futures:
+            future.cancel()
+        pool.shutdown(wait=False)
+
+
+def _file(directory: Path, name: str) -> Path:
+    return directory / "runs" / f"{name}.nc"
+
+
+def processes(count: int) -> Executor:
+    """A pool of this many processes, each with one thread; for one run at a time this process itself is enough."""
+    if count == 1:
+        return ThreadPoolExecutor(1)
+    from multiprocessing import get_context
+
+    return ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_leave_with_parent)
+
+
+def _leave_with_parent() -> None:
+    """A process of the pool ends when the sweep is killed, since it would wait for work forever; Ctrl-C is the sweep's to answer."""
+    from multiprocessing import parent_process
+    from threading import Thread
+
+    def watch() -> None:
+        parent = parent_process()
+        if parent is not None:
+            parent.join()
+        os._exit(1)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Processes that are started meanwhile use one thread each."""
+    before = {name: os.environ.get(name) for name in SINGLE_THREADED}
+    os.environ.update(SINGLE_THREADED)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+@contextmanager
+def cluster(address: str) -> Iterator[Callable[[], Executor]]:
+    """The executor of a running Dask scheduler. Its workers need iclflow, and one thread each.
+
+    Raises ``ValueError`` if the package ``distributed`` is missing or no scheduler answers.
+    """
+    try:
+        from distributed import Client
+    except ImportError:
+        raise ValueError("a scheduler needs the package distributed: pip install 'iclflow[distributed]'") from None
+    try:
+        client = Client(address, timeout=10, set_as_default=False)
+    except (OSError, ValueError) as problem:
+        raise ValueError(f"--scheduler {address}: no Dask scheduler answers: {problem}") from None
+    with client:
+        yield lambda: client.get_executor(pure=False)
+
+
+def gather(sweep: Sweep, directory: Path) -> xr.Dataset:
+    """All runs as one dataset, with an axis for each varied parameter; runs that failed are NaN.
+
+    ``loss`` lies on these axes and ``point``, at the times of the coordinate ``time``; ``drop_time``,
+    ``predicted_drop_time`` and ``plateau_loss`` have as many places as the run with the most, the rest NaN. The attribute ``setting``
+    holds what all runs share, as JSON.
+    """
+    parts = {}
+    for place, run in sweep.runs():
+        path = _file(directory, run.name)
+        if path.exists():
+            parts[place] = load_results(path)
+    grid = tuple(axis.names[0] for axis in sweep.axes)
+    variables: dict[str, Any] = {}
+    for name, axis in (
+        ("loss", "point"),
+        ("drop_time", "drop"),
+        ("predicted_drop_time", "drop"),
+        ("plateau_loss", "plateau"),
+    ):
+        variables[name] = ((*grid, axis), _padded({p: part[name].values for p, part in parts.items()}, sweep.shape))
+    places = max(variables[name][1].shape[-1] for name in ("drop_time", "predicted_drop_time"))
+    for name in ("drop_time", "predicted_drop_time"):
+        dims, values = variables[name]
+        fill = np.full((*values.shape[:-1], places - values.shape[-1]), np.nan)
+        variables[name] = (dims, np.concatenate([values, fill], axis=-1))
+    varied = [axis for axis in sweep.axes if "duration" in axis.names]
+    if varied:
+        at = varied[0].names.index("duration")
+        times = np.stack([np.linspace(0, row[at], sweep.base.points) for row in varied[0].rows])
+        coordinates: dict[str, Any] = {"time": ((varied[0].names[0], "point"), times)}
+    else:
+        coordinates = {"time": ("point", np.linspace(0, sweep.base.setting.duration, sweep.base.points))}
+    for axis in sweep.axes:
+        for column, name in enumerate(axis.names):
+            coordinates[name] = (axis.names[0], [_label(row[column]) for row in axis.rows])
+    shared = json.dumps(sweep.base.setting.to_json())
+    return xr.Dataset(variables, coords=coordinates, attrs={"method": sweep.base.method, "setting": shared})
+
+
+def _padded(values: Mapping[tuple[int, ...], np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    whole = np.full((*shape, max((len(v) for v in values.values()), default=0)), np.nan)
+    for place, row in values.items():
+        whole[(*place, slice(len(row)))] = row
+    return whole
+
+
+def _label(value: Any) -> Any:
+    """A value as a coordinate: a list of numbers is named by its text."""
+    if not isinstance(value, tuple):
+        return "" if value is None else value
+    if value and isinstance(value[0], tuple):
+        return "; ".join(_label(row) for row in value)
+    return ", ".join(f"{number:g}" for number in value)

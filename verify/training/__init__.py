@@ -1,0 +1,1 @@
+"""PyTorch: sequences, modules, descent, and the official code's runs."""

@@ -1,0 +1,209 @@
+r"""Gradient descent on real sequences: fresh mini-batches at every step, or one fixed training set.
+
+.. math::
+    W \leftarrow W - \eta \frac{\partial}{\partial W} \frac1P \sum_\mu (y_{\mu,q} - \hat y_{\mu,q})^2
+
+No half. Gradient flow (10) is ``tau dW/dt = -1/2 dL/dW``, so a step advances time by ``2 eta tau``, with momentum mu by
+``2 eta tau/(1 - mu)``; every time here is ``t/tau``.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from tqdm import tqdm
+
+from ...numerics.dynamics.momentum import check_momentum
+from ...numerics.tasks.losses import QuadraticLoss
+from ...numerics.tasks.regression import RegressionTask
+from .sequences import Batch, draw_sequences
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """What was recorded while a network was trained, before the first step and then every so many steps.
+
+    ``times`` are in units of t/tau, ``batch_loss`` is the loss on the mini-batch used at that step, ``states`` holds
+    every parameter of the network by name, stacked over times (and over networks, if several trained together).
+    """
+
+    times: Float[np.ndarray, " T"]
+    batch_loss: Float[np.ndarray, "T *networks"]
+    states: dict[str, Float[np.ndarray, "T ..."]]
+    learning_rate: float
+    batch_size: int
+    seconds: float
+
+    def effective_maps(self) -> Float[np.ndarray, "T *networks D D"]:
+        """B at every recorded time, for the reduced attentions (M) and (S)."""
+        s = self.states
+        if s.keys() == {"v", "U"}:
+            return np.einsum("...h,...hij->...ij", s["v"], s["U"])
+        if s.keys() == {"v", "k", "q"}:
+            return np.einsum("...h,...hri,...hrj->...ij", s["v"], s["k"], s["q"])
+        raise ValueError(f"only attention (M) or (S) has an effective map D by D, got a network with {sorted(s)}")
+
+    def population_loss(self, loss: QuadraticLoss) -> Float[np.ndarray, "T *networks"]:
+        """The exact loss over all sequences at every recorded time, without the noise of the mini-batches."""
+        B = self.effective_maps()
+        values = [loss.value(b) for b in B.reshape(-1, *B.shape[-2:])]
+        return np.array(values).reshape(B.shape[:-2])
+
+
+def fresh_batches(task: RegressionTask, batch_size: int, generator: torch.Generator, **options) -> Callable[[], Batch]:
+    """A source of mini-batches that are never seen twice; ``options`` go to :func:`draw_sequences`."""
+    return lambda: draw_sequences(task, batch_size, generator, **options)
+
+
+def one_each(sources: Sequence[Callable[[], Batch]]) -> Callable[[], Batch]:
+    """A source of a mini-batch for each of several networks, from one source each. Raises ``ValueError`` for none."""
+    if not sources:
+        raise ValueError("sources must hold one source for each network, got an empty list")
+
+    def stacked() -> Batch:
+        prompts, targets = zip(*(source() for source in sources), strict=True)
+        return torch.stack(prompts), torch.stack(targets)
+
+    return stacked
+
+
+def fixed_set(batch: Batch) -> Callable[[], Batch]:
+    """A source that hands out the same training set at every step: full-batch gradient descent."""
+    return lambda: batch
+
+
+def mean_squared_error(network: nn.Module, parameters: dict[str, Tensor], batch: Batch) -> Tensor:
+    """The loss (9) on a batch, with the network's parameters given from outside."""
+    X, y = batch
+    return (torch.func.functional_call(network, parameters, (X,)) - y).square().mean()
+
+
+class Coefficients(nn.Module):
+    """The coefficients of a linear attention as what a module computes, so that parameters can be given from outside."""
+
+    def __init__(self, network: nn.Module):
+        super().__init__()
+        self.network = network
+
+    def forward(self) -> Tensor:
+        """Of its features."""
+        return self.network.coefficients()  # pyright: ignore[reportCallIssue]
+
+
+def _gradient_together(network: nn.Module) -> Callable[[dict[str, Tensor], Batch], tuple[dict[str, Tensor], Tensor]]:
+    """The gradient of each network's loss, and the loss, for parameters stacked over networks, and likewise batches if of their own.
+
+    Linear attentions share the features of the batch, and differ only in a vector of coefficients. Computing the scores of every
+    token for each network, as ``vmap`` would, moves so much memory that nothing is gained.
+    """
+    if not getattr(network, "linear", False):
+        one = torch.func.grad_and_value(lambda parameters, batch: mean_squared_error(network, parameters, batch))
+        shared, own = (torch.func.vmap(one, in_dims=(0, axis)) for axis in (None, 0))
+        return lambda parameters, batch: (shared if batch[1].ndim == 1 else own)(parameters, batch)
+    module = Coefficients(network)
+
+    def coefficients(parameters: dict[str, Tensor]) -> Tensor:
+        return torch.func.functional_call(module, {f"network.{name}": p for name, p in parameters.items()}, ())
+
+    def total(parameters: dict[str, Tensor], features: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        theta = torch.func.vmap(coefficients)(parameters)
+        predicted = theta @ features.mT if y.ndim == 1 else torch.einsum("spf,sf->sp", features, theta)
+        losses = (predicted - y).square().mean(dim=-1)
+        return losses.sum(), losses
+
+    def features(X: Tensor) -> Tensor:
+        return network.features(X.flatten(end_dim=-3)).unflatten(0, X.shape[:-2])  # pyright: ignore[reportCallIssue]
+
+    derivative = torch.func.grad(total, has_aux=True)
+    return lambda parameters, batch: derivative(parameters, features(batch[0]), batch[1])
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """These tensors are small: on more than one thread the threads only wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _progress(steps: int, show: bool | None) -> Iterable[int]:
+    visible = sys.stderr.isatty() if show is None else show
+    return tqdm(range(steps), desc="training", unit="step", disable=not visible, leave=False, mininterval=0.2)
+
+
+def train(
+    networks: nn.Module | Sequence[nn.Module],
+    batches: Callable[[], Batch],
+    *,
+    steps: int,
+    learning_rate: float,
+    momentum: float = 0.0,
+    record_every: int = 1,
+    progress: bool | None = None,
+) -> TrainingRun:
+    """Train one network, or several of one shape at once, by gradient descent or heavy ball.
+
+    Several networks share their mini-batches, or have one each where prompts and targets have an axis of networks before the others.
+
+    The networks themselves are left as they were; the trained parameters are ``run.states`` at the last time.
+    ``progress`` None shows a bar on a terminal only.
+
+    Raises ``ValueError`` for a step count, step size or recording interval that is not positive, a momentum outside [0, 1) or
+    batches that are not one for each network, and ``FloatingPointError`` as soon as a recorded loss is not finite.
+    """
+    for name, value in (("steps", steps), ("learning_rate", learning_rate), ("record_every", record_every)):
+        if not value > 0:
+            raise ValueError(f"{name} must be positive, got {value!r}")
+    momentum = check_momentum(momentum)
+    if not isinstance(networks, nn.Module) and not networks:
+        raise ValueError("networks must hold at least one network, got an empty list")
+    several = [] if isinstance(networks, nn.Module) else networks
+    network = networks if isinstance(networks, nn.Module) else networks[0]
+
+    def loss(parameters: dict[str, Tensor], batch: Batch) -> Tensor:
+        return mean_squared_error(network, parameters, batch)
+
+    gradient = torch.func.grad_and_value(loss)
+    parameters = {name: p.detach().clone() for name, p in network.named_parameters()}
+    if several:
+        parameters = {name: torch.stack([n.get_parameter(name).detach() for n in several]) for name in parameters}
+        gradient = _gradient_together(network)
+
+    moved = {name: torch.zeros_like(p) for name, p in parameters.items()}
+    times, losses, states, batch_size = [], [], {name: [] for name in parameters}, 0
+    start = time.perf_counter()
+    with one_thread():
+        for step in _progress(steps + 1, progress):
+            batch = batches()
+            batch_size = batch[1].shape[-1]
+            if batch[1].ndim == 2 and len(batch[1]) != len(several):
+                raise ValueError(f"batches must be one for each of {len(several)} networks, got {len(batch[1])}")
+            gradients, value = gradient(parameters, batch)
+            if step % record_every == 0 or step == steps:
+                if not torch.isfinite(value).all():
+                    raise FloatingPointError(
+                        f"the loss is {value.max().item()!r} at step {step}: learning_rate {learning_rate!r} is too large"
+                    )
+                times.append(2 * learning_rate / (1 - momentum) * step)
+                losses.append(value.cpu().numpy())
+                for name, p in parameters.items():
+                    states[name].append(p.cpu().numpy().copy())
+            moved = {name: momentum * moved[name] - learning_rate * gradients[name] for name in moved}
+            parameters = {name: p + moved[name] for name, p in parameters.items()}
+    return TrainingRun(
+        times=np.array(times),
+        batch_loss=np.array(losses),
+        states={name: np.stack(values) for name, values in states.items()},
+        learning_rate=learning_rate,
+        batch_size=batch_size,
+        seconds=time.perf_counter() - start,
+    )

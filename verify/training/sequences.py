@@ -1,0 +1,135 @@
+r"""Sequences of the in-context regression task, drawn afresh from an explicit generator.
+
+.. math::
+    X = \begin{bmatrix} x_1 & \cdots & x_N & x_q \\ y_1 & \cdots & y_N & 0 \end{bmatrix}, \qquad
+    x \sim \mathcal N(0, \Lambda), \quad w \sim \mathcal N(0, I), \quad y = w^\top x
+
+Equations (1) to (4). The zero is the query's place: the network has to fill in ``y_q``. The variations of the task are
+drawn too; a context shorter than N is filled up with zero tokens, and those it has are weighed by (g_n N/n)^(1/2), so that attention's
+average over N, of what is bilinear in tokens and labels, is the average over n, times the gain g_n of the task's normalisation.
+"""
+
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from ...numerics.tasks.regression import RegressionTask
+from ...numerics.tasks.sample_moments import context_weights
+from ...numerics.tasks.token_laws import GaussianTokens, TokenLaw
+
+Batch = tuple[Tensor, Tensor]  # prompt matrices and targets
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The square root of Lambda, ready to colour white noise on one device.
+
+    ``root`` is symmetric, so that the tokens do not depend on the order in which the eigenvalues are listed.
+    """
+
+    root: Float[Tensor, "D D"]
+    context_length: int
+    query_root: Float[Tensor, "D D"] | None = None  # where the query has its own covariance
+    law: TokenLaw = field(default_factory=GaussianTokens)
+
+    @classmethod
+    def of(cls, task: RegressionTask, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float64) -> Self:
+        """The tokens of a task, on a device and in a precision."""
+        E, spread = torch.tensor(task.eigenvectors), torch.tensor(task.eigenvalues).sqrt()
+        gaussian = isinstance(task.token_law, GaussianTokens)
+        root = (
+            E * spread @ E.T if gaussian else spread[:, None] * E.T
+        )  # other laws may be laws of the components along E
+        query = square_root(task.query_covariance) if "query_covariance" in task.variations else None
+        return cls(
+            root.to(device=device, dtype=dtype),
+            int(task.context_length),
+            None if query is None else query.to(device=device, dtype=dtype),
+            task.token_law,
+        )
+
+    def draw(self, count: int, generator: torch.Generator) -> Float[Tensor, "P D N+1"]:
+        """Context and query tokens of ``count`` sequences, equation (2).
+
+        The white noise is drawn in single precision, which is six times faster: it is the last digits of random numbers
+        that are lost, while everything computed from the tokens has the full precision.
+        """
+        shape = (count, self.context_length + 1, self.root.shape[0])
+
+        def normal(size: tuple[int, ...]) -> Tensor:
+            return torch.randn(size, generator=generator, device=self.root.device)
+
+        white = self.law.white(normal, shape).to(self.root.dtype)
+        x = white @ self.root
+        if self.query_root is not None:
+            x[:, -1] = white[:, -1] @ self.query_root
+        return x.mT
+
+
+def square_root(covariance: Float[np.ndarray, "D D"]) -> Float[Tensor, "D D"]:
+    """The symmetric square root."""
+    values, vectors = torch.linalg.eigh(torch.tensor(covariance))
+    return vectors * values.sqrt() @ vectors.T
+
+
+def assemble(
+    x: Float[Tensor, "P D N+1"], w: Float[Tensor, "P D"], noise: Float[Tensor, "P N+1"] | None = None
+) -> tuple[Float[Tensor, "P D+1 N+1"], Float[Tensor, " P"]]:
+    """The prompt matrices (1) and the targets ``y_q`` of tokens ``x`` and task vectors ``w``, equation (4), with label noise if given."""
+    y = torch.einsum("pd,pdn->pn", w, x)
+    y = y if noise is None else y + noise
+    X = torch.cat([x, y[:, None, :]], dim=1)
+    X[:, -1, -1] = 0
+    return X, y[:, -1]
+
+
+def draw_sequences(
+    task: RegressionTask,
+    count: int,
+    generator: torch.Generator,
+    *,
+    dtype: torch.dtype = torch.float64,
+    fixed_tasks: Float[Tensor, "K D"] | None = None,
+    fixed_fraction: float = 0.0,
+) -> tuple[Float[Tensor, "P D+1 N+1"], Float[Tensor, " P"]]:
+    """Draw ``count`` sequences: the prompt matrices X of equation (1) and the targets ``y_q``.
+
+    With ``fixed_tasks``, that ``fixed_fraction`` of the sequences takes its task vector from the list instead of
+    from N(0, I), so that the network can also learn in its weights (appendix F of the paper).
+
+    Raises ``ValueError`` for a count below one, a fraction outside [0, 1], or a fraction without a list.
+    """
+    if count < 1:
+        raise ValueError(f"count must be at least 1, got {count!r}")
+    if not 0 <= fixed_fraction <= 1:
+        raise ValueError(f"fixed_fraction must lie in [0, 1], got {fixed_fraction!r}")
+    if fixed_fraction > 0 and fixed_tasks is None:
+        raise ValueError(f"fixed_tasks must be given when fixed_fraction is {fixed_fraction!r}, got None")
+    tokens = Tokens.of(task, generator.device, dtype)
+    x = tokens.draw(count, generator)
+    w = torch.randn((count, x.shape[1]), generator=generator, device=x.device, dtype=dtype)
+    if "task_covariance" in task.variations:
+        w = w @ square_root(task.task_covariance).to(w)
+    fixed = round(count * fixed_fraction)
+    if fixed_tasks is not None and fixed:
+        chosen = torch.randint(len(fixed_tasks), (fixed,), generator=generator, device=x.device)
+        w[:fixed] = fixed_tasks.to(device=x.device, dtype=dtype)[chosen]
+    noise = None
+    if task.noise_variance:
+        noise = task.noise_variance**0.5 * torch.randn(x[:, 0].shape, generator=generator, device=x.device, dtype=dtype)
+    X, y = assemble(x, w, noise)
+    if task.variations & {"context_lengths", "context_gain"}:
+        X[:, :, :-1] *= _context_weights(task, count, generator).to(X)[:, None, :]
+    return X, y
+
+
+def _context_weights(task: RegressionTask, count: int, generator: torch.Generator) -> Float[Tensor, "P N"]:
+    """The factors of :func:`~iclflow.numerics.tasks.sample_moments.context_weights` for lengths drawn from the task's law."""
+    probabilities = torch.tensor(list(task.context_lengths.values()), device=generator.device)
+    chosen = torch.multinomial(probabilities, count, replacement=True, generator=generator)
+    lengths = np.array(list(task.context_lengths))[chosen.cpu().numpy()]
+    return torch.tensor(context_weights(lengths, task.context_length, task.context_gains))
