@@ -47,7 +47,7 @@ _U_column, _U_corner = vector("r_i", D), Symbol("r_i", real=True)
 VALUE = ((_V, _v_column), (value_row.T, v_i))
 KEY_QUERY = ((U_i, _U_column), (u_i.T, _U_corner))
 
-HEADS = "The output is the sum of this over the heads i = 1, ..., H"
+HEADS = "The output is the sum of this over the heads $i = 1$, ..., $H$"
 
 
 class _Formal(MatrixExpr):
@@ -97,7 +97,12 @@ define(
     section="Section 2.2",
     left=r"\mathrm{ATTN}(\boldsymbol{X})",
     typed=lambda: _X + HeadSum(_W_V * _X * _X.T * _W_K.T * _W_Q * _X / N),
-    conditions=("No softmax, and rho = N: N + 1 tokens are summed, but the query contributes nothing to beta",),
+    conditions=(
+        (
+            r"No softmax, and $\rho = N$: $N + 1$ tokens are summed, but the query contributes nothing to "
+            r"$\boldsymbol{\beta}$"
+        ),
+    ),
 )
 define(
     "6",
@@ -105,7 +110,7 @@ define(
     section="Section 2.2",
     left=r"\hat y_q",
     typed=lambda: Symbol(r"\mathrm{ATTN}(\boldsymbol{X})_{D+1,N+1}"),
-    conditions=("The residual X contributes its masked corner, which is 0",),
+    conditions=(r"The residual $\boldsymbol{X}$ contributes its masked corner, which is 0",),
 )
 
 
@@ -142,10 +147,16 @@ def attention_in_blocks() -> Derivation:
     """The full product of block matrices; the blocks of both weights that are starred in the paper drop out."""
     attended = block_product(PROMPT, block_transpose(PROMPT), KEY_QUERY, PROMPT)
     return Derivation.by(
-        Step("The last column of X X' W^KQ X, its first D entries", attended[0][1]),
+        Step(
+            (
+                r"The last column of $\boldsymbol{X} \boldsymbol{X}^{\top} \boldsymbol{W}^{\text{KQ}} "
+                r"\boldsymbol{X}$, its first $D$ entries"
+            ),
+            attended[0][1],
+        ),
         Step("Its last entry", attended[1][1]),
         Step(
-            "The last row of the value matrix times this column, over N",
+            "The last row of the value matrix times this column, over $N$",
             substitute(_multiplied_out(), {v_i: value_entry}),
         ),
     )
@@ -166,7 +177,12 @@ def attention_in_blocks() -> Derivation:
         "cross": beta,
         "targets": w.T * Lambda_hat * w,
     },
-    conditions=("The targets are y_n = w' x_n, and the query's target is masked",),
+    conditions=(
+        (
+            r"The targets are $y_{n} = \boldsymbol{w}^{\top} \boldsymbol{x}_{n}$, and the query's target is "
+            "masked"
+        ),
+    ),
 )
 def gram_matrix() -> Derivation:
     """Multiply the blocks of the prompt; the query meets the targets only through the masked corner."""
@@ -175,7 +191,7 @@ def gram_matrix() -> Derivation:
         Step("The tokens with themselves", name_context(tokens / N), part="tokens"),
         Step("The tokens with the targets", name_context(cross / N), part="cross"),
         Step(
-            "The targets with themselves, with $\\boldsymbol{y}$ = X_c' w",
+            r"The targets with themselves, with $\boldsymbol{y} = \boldsymbol{X}_{c}^{\top} \boldsymbol{w}$",
             in_context_letters(targets / N),
             part="targets",
         ),
@@ -201,7 +217,10 @@ def merged_expansion() -> TracePolynomial:
     section="Beside (1)",
     left=r"\hat y_q^{(i)}",
     typed=lambda: v_i * (beta.T + y_q * x_q.T / N) * U_i * x_q,
-    conditions=("The query's target stands in the corner instead of 0", "All blocks but v_i and U_i are zero"),
+    conditions=(
+        "The query's target stands in the corner instead of 0",
+        r"All blocks but $v_{i}$ and $\boldsymbol{U}_{i}$ are zero",
+    ),
 )
 def unmasked_attention() -> Derivation:
     """The target would leak into beta."""
@@ -212,5 +231,5 @@ def unmasked_attention() -> Derivation:
     leaking = forward_corner(value, key_query, prompt)
     return Derivation.by(
         Step("The product of blocks with the target in the corner", leaking, r"\hat y_q^{(i)}"),
-        Step("beta recognised, equation (8)", name_context(leaking), r"\hat y_q^{(i)}"),
+        Step(r"$\boldsymbol{\beta}$ recognised, equation (8)", name_context(leaking), r"\hat y_q^{(i)}"),
     )

@@ -25,7 +25,7 @@ __all__ = ["Lambda_N", "cross_moment", "feature_covariance", "ridge_like", "shru
 
 Lambda_N = symmetric_matrix("Lambda_N", D, latex=r"\boldsymbol{\Lambda}_N")
 QUERY_LAW = Gaussian(x_q, covariance=Lambda_q)
-QUERY = "The query has any covariance Lambda_q, which need not be Lambda"
+QUERY = r"The query has any covariance $\boldsymbol{\Lambda}_{q}$, which need not be $\boldsymbol{\Lambda}$"
 _MIDDLE = index("3", D, D)
 
 
@@ -69,7 +69,13 @@ def _inverse(at, other) -> TracePolynomial:
 def correlation_of_features() -> Derivation:
     """One entry, averaged over the task, the query and the context."""
     return Derivation.by(
-        Step("One entry of y_q z, with z = vec(beta x_q')", y_q * feature(AT)),
+        Step(
+            (
+                r"One entry of $y_{q} \boldsymbol{z}$, with $\boldsymbol{z} = \operatorname{vec}(\boldsymbol{\beta} "
+                r"\boldsymbol{x}_{q}^{\top})$"
+            ),
+            y_q * feature(AT),
+        ),
         Step(
             "With the targets (4) and the correlation (30)",
             substitute(y_q * feature(AT), {y_q: w.T * x_q, beta: Lambda_hat * w}),
@@ -98,7 +104,7 @@ def covariance_of_features() -> Derivation:
     """One entry, averaged over task and query, then over the context."""
     square = feature(AT) * feature(OTHER)
     return Derivation.by(
-        Step("One entry of z z'", square),
+        Step(r"One entry of $\boldsymbol{z} \boldsymbol{z}^{\top}$", square),
         Step("Averaged over the task vector and the query", expect(square, QUERY_LAW, given=Lambda_hat)),
         Step("Averaged over the context, equation (31)", feature_covariance(AT, OTHER)),
     )
@@ -121,9 +127,15 @@ def covariance_of_features() -> Derivation:
         "row": AT[1].T * (Lambda * Lambda_q - M * B * Lambda_q) * AT[0],
     },
     conditions=(
-        "B is the sum of v_j U_j over all heads, any number of them; M is E(Lambda_hat^2)",
-        r"The last is the same from the network (13), with vec(B) for W_1' w_2 and any query covariance; entry "
-        r"1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$",
+        (
+            r"$\boldsymbol{B}$ is the sum of $v_{j} \boldsymbol{U}_{j}$ over all heads, any number of them; "
+            r"$\boldsymbol{M}$ is $\mathbb{E}(\hat{\boldsymbol{\Lambda}}^{2})$"
+        ),
+        (
+            r"The last is the same from the network (13), with $\operatorname{vec}(\boldsymbol{B})$ for "
+            r"$\boldsymbol{W}_{1}^{\top} \boldsymbol{w}_{2}$ and any query covariance; entry 1 $=(\boldsymbol{c}_1, "
+            r"\boldsymbol{e}_1)$"
+        ),
     ),
 )
 def flow_of_heads() -> Derivation:
@@ -135,10 +147,16 @@ def flow_of_heads() -> Derivation:
     fitted = kron_times_vec(_covariance_in_M, vec_entry(B), OTHER)(AT)
     return Derivation.by(
         Step("The loss of one head beside the map of the others", loss, r"\mathcal{L}"),
-        Step("Minus half its gradient by U_i, in terms of the map of all heads", by_U, part="U"),
-        Step("Minus half its derivative by v_i", by_v, part="v"),
-        Step("An entry of E(z z') vec(B), summed over the index of vec(B)", fitted),
-        Step("An entry of E(y_q z) less that", cross_moment(AT) - fitted, part="row"),
+        Step(r"Minus half its gradient by $\boldsymbol{U}_{i}$, in terms of the map of all heads", by_U, part="U"),
+        Step("Minus half its derivative by $v_{i}$", by_v, part="v"),
+        Step(
+            (
+                r"An entry of $\mathbb{E}(\boldsymbol{z} \boldsymbol{z}^{\top}) \operatorname{vec}(\boldsymbol{B})$, "
+                r"summed over the index of $\operatorname{vec}(\boldsymbol{B})$"
+            ),
+            fitted,
+        ),
+        Step(r"An entry of $\mathbb{E}(y_{q} \boldsymbol{z})$ less that", cross_moment(AT) - fitted, part="row"),
     )
 
 
@@ -157,7 +175,7 @@ def flow_of_heads() -> Derivation:
         "inverse": (AT[0].T * Lambda_q.I * OTHER[0]) * (AT[1].T * Lambda_N.I * Lambda.I * OTHER[1]),
         "product": (AT[0].T * OTHER[0]) * (AT[1].T * OTHER[1]),
     },
-    conditions=("Lambda and Lambda_q positive definite", QUERY),
+    conditions=(r"$\boldsymbol{\Lambda}$ and $\boldsymbol{\Lambda}_{q}$ positive definite", QUERY),
 )
 def inverse_covariance() -> Derivation:
     """Factor the second moment; invert the Kronecker product factor by factor; multiply back."""
@@ -165,13 +183,28 @@ def inverse_covariance() -> Derivation:
     product = kron_product(_covariance_in_M, inverse, _MIDDLE)(AT, OTHER)
     identity = rewrite(product, {M * Lambda_N.I: Lambda})
     return Derivation.by(
-        Step("The second moment (31) without one factor Lambda", shrunk_covariance(), part="factor"),
-        Step("An entry of E(z z'), equation (42), with M for the second moment", _covariance_in_M(AT, OTHER)),
+        Step(r"The second moment (31) without one factor $\boldsymbol{\Lambda}$", shrunk_covariance(), part="factor"),
         Step(
-            "The inverse of the Kronecker product (38c), with M = Lambda Lambda_N", inverse(AT, OTHER), part="inverse"
+            (
+                r"An entry of $\mathbb{E}(\boldsymbol{z} \boldsymbol{z}^{\top})$, equation (42), with "
+                r"$\boldsymbol{M}$ for the second moment"
+            ),
+            _covariance_in_M(AT, OTHER),
+        ),
+        Step(
+            (
+                r"The inverse of the Kronecker product (38c), with $\boldsymbol{M} = \boldsymbol{\Lambda} "
+                r"\boldsymbol{\Lambda}_{N}$"
+            ),
+            inverse(AT, OTHER),
+            part="inverse",
         ),
         Step("The product of the two, summed over the index between", product),
-        Step("With M = Lambda_N Lambda, the identity", identity, part="product"),
+        Step(
+            r"With $\boldsymbol{M} = \boldsymbol{\Lambda}_{N} \boldsymbol{\Lambda}$, the identity",
+            identity,
+            part="product",
+        ),
     )
 
 
@@ -191,7 +224,7 @@ def inverse_covariance() -> Derivation:
         "force": ZeroMatrix(D, D),
     },
     conditions=(
-        "Lambda and Lambda_q positive definite; any N and D",
+        r"$\boldsymbol{\Lambda}$ and $\boldsymbol{\Lambda}_{q}$ positive definite; any $N$ and $D$",
         QUERY,
         r"$\boldsymbol{\Lambda}_N = \boldsymbol{\Lambda} + "
         r"\frac1N(\boldsymbol{\Lambda}+\operatorname{tr}(\boldsymbol{\Lambda})\boldsymbol{I})$",
@@ -203,11 +236,25 @@ def ridge_like() -> Derivation:
     output = vec_times_vec(cross_moment, row, AT)
     at_minimum = substitute(force(), {B: Lambda_N.I})
     return Derivation.by(
-        Step("The second moment (31) without one factor Lambda", shrunk_covariance(), part="factor"),
-        Step("An entry of E(y_q z), equation (41)", cross_moment(AT), r"\mathbb{E}(y_q\boldsymbol{z})_1"),
-        Step("An entry of E(z z')^-1 z, summed over the index 2", row(AT)),
+        Step(r"The second moment (31) without one factor $\boldsymbol{\Lambda}$", shrunk_covariance(), part="factor"),
+        Step(
+            r"An entry of $\mathbb{E}(y_{q} \boldsymbol{z})$, equation (41)",
+            cross_moment(AT),
+            r"\mathbb{E}(y_q\boldsymbol{z})_1",
+        ),
+        Step(
+            (
+                r"An entry of $\mathbb{E}(\boldsymbol{z} \boldsymbol{z}^{\top})^{-1} \boldsymbol{z}$, summed over "
+                "the index 2"
+            ),
+            row(AT),
+        ),
         Step("Summed over the index 1", output),
-        Step("M = Lambda Lambda_N, and the two commute", rewrite(output, {M.I * Lambda: Lambda_N.I}), part="output"),
+        Step(
+            r"$\boldsymbol{M} = \boldsymbol{\Lambda} \boldsymbol{\Lambda}_{N}$, and the two commute",
+            rewrite(output, {M.I * Lambda: Lambda_N.I}),
+            part="output",
+        ),
         Step("The force (53) at this map", at_minimum),
         Step("It vanishes, for the same reason", rewrite(at_minimum, {M * Lambda_N.I: Lambda}), part="force"),
     )

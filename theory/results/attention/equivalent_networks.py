@@ -54,8 +54,15 @@ define(
         "z": (AT[0].T * x_q) * (AT[1].T * beta),
     },
     conditions=(
-        "One entry v_i of w_2 and one row vec(U_i)' of W_1 for each head; the last head is shown beside the others",
-        r"z = vec(beta x_q') = x_q (x) beta, columns stacked; its entry at the index 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$",
+        (
+            r"One entry $v_{i}$ of $\boldsymbol{w}_{2}$ and one row $\operatorname{vec}(\boldsymbol{U}_{i})^{\top}$ "
+            r"of $\boldsymbol{W}_{1}$ for each head; the last head is shown beside the others"
+        ),
+        (
+            r"$\boldsymbol{z} = \operatorname{vec}(\boldsymbol{\beta} \boldsymbol{x}_{q}^{\top}) = \boldsymbol{x}_{q} "
+            r"\otimes \boldsymbol{\beta}$, columns stacked; its entry at the index 1 $=(\boldsymbol{c}_1, "
+            r"\boldsymbol{e}_1)$"
+        ),
         "With rows stacked, as flatten does, the factors of every Kronecker product are exchanged",
     ),
 )
@@ -74,16 +81,16 @@ define(
         "head": v_i * beta.T * U_i * x_q,
         "stack": _w_other.T * _W_other * z + v_i * _row.T * z,
     },
-    conditions=("Any number H of heads: the last is split off, then the next",),
+    conditions=("Any number $H$ of heads: the last is split off, then the next",),
 )
 def equivalent_network() -> Derivation:
     """The scalar product of two vecs, and one row of the stack after another."""
     outer = TracePolynomial(beta * x_q.T)
     stack = block_product(((_w_other.T, v_i),), ((_W_other,), (_row.T,)), ((z,),))[0][0]
     return Derivation.by(
-        Step("The entry of z", feature(AT), r"z_1"),
+        Step(r"The entry of $\boldsymbol{z}$", feature(AT), r"z_1"),
         Step(
-            "Summed with the entries of vec(U_i)",
+            r"Summed with the entries of $\operatorname{vec}(\boldsymbol{U}_{i})$",
             v_i * vec_times_vec(vec_entry(U_i), vec_entry(outer), AT),
             part="head",
         ),
@@ -117,12 +124,18 @@ def equal_gradients() -> Derivation:
     in_row = TracePolynomial(unit.T) * _error_slope(network, _row)
     by_value = _error_slope(network, v_i)
     return Derivation.by(
-        Step("The gradient by U_i, at one entry", vec_entry(_error_slope(attention, U_i))(AT), part="U"),
-        Step("The gradient by the row of W_1", _error_slope(network, _row)),
-        Step("Its entry, with the entry of z put in", rewrite(in_row, {unit.T * z: feature(AT)}), part="row"),
-        Step("The gradient of attention by v_i", _error_slope(attention, v_i), part="v attention"),
         Step(
-            "The gradient of the network by v_i, with equation (11)",
+            r"The gradient by $\boldsymbol{U}_{i}$, at one entry", vec_entry(_error_slope(attention, U_i))(AT), part="U"
+        ),
+        Step(r"The gradient by the row of $\boldsymbol{W}_{1}$", _error_slope(network, _row)),
+        Step(
+            r"Its entry, with the entry of $\boldsymbol{z}$ put in",
+            rewrite(in_row, {unit.T * z: feature(AT)}),
+            part="row",
+        ),
+        Step("The gradient of attention by $v_{i}$", _error_slope(attention, v_i), part="v attention"),
+        Step(
+            "The gradient of the network by $v_{i}$, with equation (11)",
             rewrite(by_value, {_row.T * z: vec_times_vec(vec_entry(U_i), feature, AT)}),
             part="v network",
         ),
@@ -153,16 +166,16 @@ def flow_of_layers() -> tuple[TracePolynomial, TracePolynomial]:
         "a": w_2 * (CROSS.T - w_2.T * W_1 * COVARIANCE),
         "b": W_1 * (CROSS.T - w_2.T * W_1 * COVARIANCE).T,
     },
-    conditions=("Any number H of heads; any law of the data with these moments of z and y_q",),
+    conditions=(r"Any number $H$ of heads; any law of the data with these moments of $\boldsymbol{z}$ and $y_{q}$",),
 )
 def flow_of_merged_attention() -> Derivation:
     """The gradient of one squared error is of second degree in (y_q, z): two moments are all that enters."""
     first, second = flow_of_layers()
     error = (y_q - w_2.T * W_1 * z) ** 2
     return Derivation.by(
-        Step("Minus half the gradient by W_1 for one sequence", -gradient(error, W_1) / 2),
+        Step(r"Minus half the gradient by $\boldsymbol{W}_{1}$ for one sequence", -gradient(error, W_1) / 2),
         Step("Averaged", first, part="a"),
-        Step("Minus half the gradient by w_2 for one sequence", -gradient(error, w_2) / 2),
+        Step(r"Minus half the gradient by $\boldsymbol{w}_{2}$ for one sequence", -gradient(error, w_2) / 2),
         Step("Averaged", second, part="b"),
     )
 
@@ -186,8 +199,11 @@ _slope = vector("g", FEATURES)  # the gradient of any loss in the row w_2' W_1
         "difference": ZeroMatrix(H, H),
     },
     conditions=(
-        r"Any differentiable loss of the network's row w_2' W_1, with gradient $\boldsymbol{g}$ there: not only the squared error",
-        "Any number H of heads",
+        (
+            r"Any differentiable loss of the network's row $\boldsymbol{w}_{2}^{\top} \boldsymbol{W}_{1}$, with "
+            r"gradient $\boldsymbol{g}$ there: not only the squared error"
+        ),
+        "Any number $H$ of heads",
     ),
 )
 def conserved_balance() -> Derivation:
@@ -197,10 +213,10 @@ def conserved_balance() -> Derivation:
     of_second = second * w_2.T + w_2 * second.T
     of_first = first * W_1.T + W_1 * first.T
     return Derivation.by(
-        Step("The flow of W_1", first, r"\dot{\boldsymbol{W}}_1"),
-        Step("The flow of w_2", second, r"\dot{\boldsymbol{w}}_2"),
-        Step("The change of w_2 w_2'", of_second, part="second"),
-        Step("The change of W_1 W_1'", of_first, part="first"),
+        Step(r"The flow of $\boldsymbol{W}_{1}$", first, r"\dot{\boldsymbol{W}}_1"),
+        Step(r"The flow of $\boldsymbol{w}_{2}$", second, r"\dot{\boldsymbol{w}}_2"),
+        Step(r"The change of $\boldsymbol{w}_{2} \boldsymbol{w}_{2}^{\top}$", of_second, part="second"),
+        Step(r"The change of $\boldsymbol{W}_{1} \boldsymbol{W}_{1}^{\top}$", of_first, part="first"),
         Step("Their difference", of_second - of_first, part="difference"),
     )
 
@@ -229,16 +245,19 @@ def _convolution(direction) -> TracePolynomial:
         "q": v_i * (y_q - prediction) * (beta.T * _k_i) * x_q,
     },
     conditions=(
-        "K_i = I_D (x) k_i' applies the filter k_i to each of the D blocks of z; a head of rank R adds R of them with one v_i",
+        (
+            r"$\boldsymbol{K}_{i} = I_{D} \otimes \boldsymbol{k}_{i}^{\top}$ applies the filter $\boldsymbol{k}_{i}$ "
+            r"to each of the $D$ blocks of $\boldsymbol{z}$; a head of rank $R$ adds $R$ of them with one $v_{i}$"
+        ),
         r"$\boldsymbol{c}_1$ is any unit vector",
     ),
-    erratum="K_i has D rows and D^2 columns.",
+    erratum=r"$\boldsymbol{K}_{i}$ has $D$ rows and $D^{2}$ columns.",
 )
 def convolutional_network() -> Derivation:
     """Sum over the index of z; then the gradients of the output."""
     output = v_i * _convolution(_q_i)
     return Derivation.by(
-        Step("One entry of K_i z", _convolution(AT[0]), part="filter"),
+        Step(r"One entry of $\boldsymbol{K}_{i} \boldsymbol{z}$", _convolution(AT[0]), part="filter"),
         Step("The output of the head", output, part="output"),
         Step("The gradient of one squared error by the filter", _error_slope(output, _k_i), part="k"),
         Step("The gradient by the second layer", _error_slope(output, _q_i), part="q"),
@@ -256,8 +275,10 @@ _e_1 = AT[0]
     left=r"\sum_{d=1}^{D}(\boldsymbol{B}\boldsymbol{c}_d)\,\boldsymbol{c}_d^\top",
     typed=lambda: B,
     conditions=(
-        r"D key-query pairs, k = B $\boldsymbol{c}_d$ and q = $\boldsymbol{c}_d$ with v = 1, for an orthonormal "
-        r"basis $\boldsymbol{c}_d$; it takes H R >= D",
+        (
+            r"$D$ key-query pairs, $\boldsymbol{k} = \boldsymbol{B} \boldsymbol{c}_d$ and $\boldsymbol{q} = "
+            r"\boldsymbol{c}_d$ with $v = 1$, for an orthonormal basis $\boldsymbol{c}_d$; it takes $H R \ge D$"
+        ),
     ),
 )
 def any_map() -> Derivation:

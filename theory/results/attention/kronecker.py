@@ -140,7 +140,10 @@ _Z = matrix("Z", _n, _q)
         "trace": Trace(_X.T * _Z),
     },
     conditions=(
-        r"Entry 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$ of $\boldsymbol{a}\otimes\boldsymbol{b}$; the trace is that of X' Z",
+        (
+            r"Entry 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$ of $\boldsymbol{a}\otimes\boldsymbol{b}$; the trace is "
+            r"that of $\boldsymbol{X}^{\top}$ Z"
+        ),
     ),
 )
 def vec_of_outer_product() -> Derivation:

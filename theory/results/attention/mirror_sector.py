@@ -71,7 +71,10 @@ def _linear_flow() -> dict:
     },
     conditions=(
         "To first order in all weights; the next terms are of third order",
-        "So the main weights grow at the rate of the Frobenius norm of Lambda^2, the zero blocks at most at lambda_1^2, over tau",
+        (
+            r"So the main weights grow at the rate of the Frobenius norm of $\boldsymbol{\Lambda}^{2}$, the zero "
+            r"blocks at most at $\lambda_{1}^{2}$, over $\tau$"
+        ),
     ),
 )
 def growth() -> Derivation:
@@ -107,10 +110,13 @@ _p, _n = vector("p", D), vector("n", D)
         "index": H * (1 + D),
     },
     conditions=(
-        "The second order of half the loss in the weights of one head; heads add. Lambda is positive definite",
+        (
+            r"The second order of half the loss in the weights of one head; heads add. $\boldsymbol{\Lambda}$ is "
+            "positive definite"
+        ),
         r"In the coordinates $\boldsymbol{v}_i=\boldsymbol{p}+\boldsymbol{n}$, "
         r"$\boldsymbol{u}_i=\boldsymbol{\Lambda}^{-2}(\boldsymbol{p}-\boldsymbol{n})$",
-        "Each head has one negative direction in its main weights (14-index) and D in its zero blocks",
+        "Each head has one negative direction in its main weights (14-index) and $D$ in its zero blocks",
     ),
 )
 def index_of_origin() -> Derivation:
@@ -134,8 +140,14 @@ def index_of_origin() -> Derivation:
     left=r"\|\boldsymbol{v}_i\|",
     typed=lambda: w_init ** (1 - _lambda_1**2 / _gamma),
     conditions=(
-        "gamma is the Frobenius norm of Lambda^2; the plateau (51) ends at tau/gamma ln(1/w_init) up to a time independent of w_init",
-        "So up to a factor that does not depend on w_init; for one dominant eigenvalue the blocks hardly shrink with w_init",
+        (
+            r"$\gamma$ is the Frobenius norm of $\boldsymbol{\Lambda}^{2}$; the plateau (51) ends at $\tau/\gamma "
+            r"\ln(1/w_{\rm init})$ up to a time independent of $w_{\rm init}$"
+        ),
+        (
+            r"So up to a factor that does not depend on $w_{\rm init}$; for one dominant eigenvalue the blocks hardly "
+            r"shrink with $w_{\rm init}$"
+        ),
     ),
 )
 def leak() -> Derivation:
@@ -144,8 +156,8 @@ def leak() -> Derivation:
     size = w_init * exp(_lambda_1**2 * plateau / tau)
     return Derivation.by(
         Step("Length of the plateau, equation (51)", plateau),
-        Step("The blocks grow from w_init at the rate lambda_1^2/tau", size),
-        Step("As a power of w_init", simplify(size)),
+        Step(r"The blocks grow from $w_{\rm init}$ at the rate $\lambda_{1}^{2}/\tau$", size),
+        Step(r"As a power of $w_{\rm init}$", simplify(size)),
     )
 
 
@@ -174,7 +186,12 @@ def _mirror_flow(weight) -> TracePolynomial:
         "row": (Lambda**2 - M * B * Lambda) * u_i,
         "u": (Lambda**2 - Lambda * B.T * M) * value_row,
     },
-    conditions=(r"v_j = 0 and U_j = 0 in every head, so that B is the sum of $\boldsymbol{v}_j$ u_j' over all heads",),
+    conditions=(
+        (
+            r"$v_{j} = 0$ and $\boldsymbol{U}_{j} = 0$ in every head, so that $\boldsymbol{B}$ is the sum of "
+            r"$\boldsymbol{v}_j \boldsymbol{u}_{j}^{\top}$ over all heads"
+        ),
+    ),
 )
 def mirror_flow() -> Derivation:
     """The flow of the unreduced model on the mirror sector, for all heads at once."""
@@ -195,9 +212,15 @@ def mirror_flow() -> Derivation:
     left={"force": r"\boldsymbol{G}\boldsymbol{e}_d", "level": "b_d"},
     typed=lambda: {"force": (lambda_**2 - _a * _b * lambda_) * e_d, "level": lambda_ / _a},
     conditions=(
-        "B e_d = b_d e_d; a_d is the eigenvalue (32)",
-        r"A head with both vectors equal to $\sqrt{b_d}\,\boldsymbol{e}_d$ rests where G e_d = 0",
-        "One head for each d in S, and the others zero: with H >= D all 2^D functions of the separate model are fixed",
+        r"$\boldsymbol{B} \boldsymbol{e}_{d} = b_{d} \boldsymbol{e}_{d}$; $a_{d}$ is the eigenvalue (32)",
+        (
+            r"A head with both vectors equal to $\sqrt{b_d}\,\boldsymbol{e}_d$ rests where $\boldsymbol{G} "
+            r"\boldsymbol{e}_{d} = 0$"
+        ),
+        (
+            r"One head for each $d$ in $S$, and the others zero: with $H \ge D$ all $2^{D}$ functions of the separate "
+            "model are fixed"
+        ),
     ),
     erratum=r"Two fixed points are a property of $(\mathrm{M})$: with all blocks, (7) has at least the fixed "
     r"functions of the separate model.",

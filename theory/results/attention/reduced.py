@@ -43,8 +43,12 @@ def separate_expansion() -> TracePolynomial:
     section="Section 2.2",
     left=r"\hat y_q^{(i)}",
     typed=lambda: v_i * beta.T * U_i * x_q,
-    conditions=(HEADS, r"The blocks $\boldsymbol{v}_i$ and u_i are zero in every head"),
-    erratum=r"Both blocks must vanish: with $\boldsymbol{v}_i=0$ alone, v_i (w' Lambda_hat w) u_i' x_q remains, equation (C.1).",
+    conditions=(HEADS, r"The blocks $\boldsymbol{v}_i$ and $\boldsymbol{u}_{i}$ are zero in every head"),
+    erratum=(
+        r"Both blocks must vanish: with $\boldsymbol{v}_i=0$ alone, $v_{i} (\boldsymbol{w}^{\top} "
+        r"\hat{\boldsymbol{\Lambda}} \boldsymbol{w}) \boldsymbol{u}_{i}^{\top} \boldsymbol{x}_{q}$ remains, "
+        "equation (C.1)."
+    ),
 )
 def merged_attention() -> Derivation:
     """Zero blocks in the expansion; it holds for every finite N, for the query token is in no remaining term."""
@@ -79,7 +83,10 @@ def _zero_blocks(expression) -> TracePolynomial:
     },
     conditions=(
         HEADS,
-        r"Any rank R: the columns of K_i and Q_i are k_{i,r} and q_{i,r}, $\boldsymbol{\kappa}_i$ holds the scalars of the key matrix",
+        (
+            r"Any rank $R$: the columns of $\boldsymbol{K}_{i}$ and $\boldsymbol{Q}_{i}$ are $\boldsymbol{k}_{i,r}$ "
+            r"and $\boldsymbol{q}_{i,r}$, $\boldsymbol{\kappa}_i$ holds the scalars of the key matrix"
+        ),
     ),
 )
 def separate_attention_in_blocks() -> Derivation:
@@ -105,8 +112,10 @@ def separate_attention_in_blocks() -> Derivation:
     conditions=(
         HEADS,
         r"The vector $\boldsymbol{v}_i$ and the scalars $\boldsymbol{\kappa}_i$ of the key are zero in every head",
-        r"$\boldsymbol{K}_{\rm other}$, $\boldsymbol{Q}_{\rm other}$ hold the other columns: rank R is R "
-        r"rank-one heads with one value weight",
+        (
+            r"$\boldsymbol{K}_{\rm other}$, $\boldsymbol{Q}_{\rm other}$ hold the other columns: rank $R$ is $R$ "
+            "rank-one heads with one value weight"
+        ),
     ),
 )
 def separate_attention() -> Derivation:

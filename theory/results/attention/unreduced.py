@@ -27,13 +27,20 @@ def _prediction(square):
     left=r"\hat y_q^{(i)}",
     typed=lambda: _prediction(y.T * y / N),
     conditions=(HEADS,),
-    erratum="The paper leaves out the trailing x_q, without which the right side is a row vector.",
+    erratum=(
+        r"The paper leaves out the trailing $\boldsymbol{x}_{q}$, without which the right side is a row "
+        "vector."
+    ),
 )
 def unreduced_attention() -> Derivation:
     """Equation (7) multiplied out."""
     return Derivation.by(
         Step("The product of blocks (7)", forward_corner(VALUE, KEY_QUERY), r"\hat y_q^{(i)}"),
-        Step("Lambda_hat and beta recognised, equations (28) and (8)", expansion(), r"\hat y_q^{(i)}"),
+        Step(
+            r"$\hat{\boldsymbol{\Lambda}}$ and $\boldsymbol{\beta}$ recognised, equations (28) and (8)",
+            expansion(),
+            r"\hat y_q^{(i)}",
+        ),
     )
 
 
@@ -46,7 +53,11 @@ def unreduced_attention() -> Derivation:
     typed=lambda: _prediction(y.T * y / N),
     conditions=(
         HEADS,
-        r"A linear map of three features: (Lambda_hat + x_q x_q'/N) (x) x_q, beta (x) x_q and $\frac1N\sum_n y_n^2\,\boldsymbol{x}_q$",
+        (
+            r"A linear map of three features: $(\hat{\boldsymbol{\Lambda}} + \boldsymbol{x}_{q} "
+            r"\boldsymbol{x}_{q}^{\top}/N) \otimes \boldsymbol{x}_{q}$, $\boldsymbol{\beta} \otimes "
+            r"\boldsymbol{x}_{q}$ and $\frac1N\sum_n y_n^2\,\boldsymbol{x}_q$"
+        ),
     ),
 )
 def features_of_unreduced_attention() -> Derivation:
@@ -86,5 +97,9 @@ def attention_in_the_task() -> Derivation:
     """Equation (87) with the targets put in."""
     return Derivation.by(
         Step("The expansion (87)", expansion(), r"\hat y_q^{(i)}"),
-        Step("The targets $\\boldsymbol{y}$ = X_c' w put in", merged_expansion(), r"\hat y_q^{(i)}"),
+        Step(
+            r"The targets $\boldsymbol{y} = \boldsymbol{X}_{c}^{\top} \boldsymbol{w}$ put in",
+            merged_expansion(),
+            r"\hat y_q^{(i)}",
+        ),
     )

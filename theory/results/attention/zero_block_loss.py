@@ -98,26 +98,32 @@ def _reduced_loss(map_):
         "loss": _reduced_loss(B_other + v_i * U_i + value_row * u_i.T),
     },
     conditions=(
-        "B is any map and i any head, so the cross term vanishes for any number of heads together",
-        r"For the loss: head i beside heads that add the odd map $\boldsymbol{B}_{\rm other}$; M is E(Lambda_hat^2)",
+        (
+            r"$\boldsymbol{B}$ is any map and $i$ any head, so the cross term vanishes for any number of heads "
+            "together"
+        ),
+        (
+            r"For the loss: head $i$ beside heads that add the odd map $\boldsymbol{B}_{\rm other}$; $\boldsymbol{M}$ "
+            r"is $\mathbb{E}(\hat{\boldsymbol{\Lambda}}^{2})$"
+        ),
     ),
 )
 def split_loss() -> Derivation:
     """Odd times even averages to zero over a symmetric law of w."""
     return Derivation.by(
-        Step("The part of the prediction that is odd in w", odd_part(), part="odd"),
+        Step(r"The part of the prediction that is odd in $\boldsymbol{w}$", odd_part(), part="odd"),
         Step(
             "The same for separate key and query of any rank, by (E.1)",
             substitute(odd_part(), {U_i: K_i * Q_i.T, u_i: Q_i * kappa_i}),
             part="odd, separate",
         ),
-        Step("The part that is even in w", even_part(), part="even"),
+        Step(r"The part that is even in $\boldsymbol{w}$", even_part(), part="even"),
         Step(
             "The error of any reduced model does not correlate with it",
             expect((y_q - beta.T * B * x_q) * even_part()),
             part="cross",
         ),
-        Step("The full loss of head i beside the others, less the even part", _without_even_part(), part="loss"),
+        Step("The full loss of head $i$ beside the others, less the even part", _without_even_part(), part="loss"),
     )
 
 
@@ -164,14 +170,14 @@ def overlap_formula(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j):
     section="Beside (7) and Section 2.3",
     left=r"\mathbb{E}[\hat y_{\rm even}^{(i)}\,\hat y_{\rm even}^{(j)}]",
     typed=lambda: overlap_formula(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j),
-    conditions=("Any two heads, or one head with itself: E(y_even^2) is the sum over all pairs",),
+    conditions=(r"Any two heads, or one head with itself: $\mathbb{E}(y_{\rm even}^{2})$ is the sum over all pairs",),
 )
 def even_overlap() -> Derivation:
     """Average over the task, the query (up to its sixth moment) and the context."""
     other = substitute(even_part(), {U_i: U_j, u_i: u_j, value_row: row_j, v_i: v_j})
     return Derivation.by(
-        Step("The even part of head i", even_part(), r"\hat y_{\rm even}^{(i)}"),
-        Step("Times that of head j, averaged", expect(even_part() * other)),
+        Step("The even part of head $i$", even_part(), r"\hat y_{\rm even}^{(i)}"),
+        Step("Times that of head $j$, averaged", expect(even_part() * other)),
     )
 
 
@@ -189,9 +195,15 @@ def even_overlap() -> Derivation:
         "second": -value_row.T * (Lambda**2 - M * (B_other + v_i * U_i) * Lambda) * u_i,
     },
     conditions=(
-        r"The terms of first and of second order in the vectors $\boldsymbol{v}_i$ and u_i together; heads add",
+        (
+            r"The terms of first and of second order in the vectors $\boldsymbol{v}_i$ and $\boldsymbol{u}_{i}$ "
+            "together; heads add"
+        ),
         "The even part is of first order in them, and its square is (T4-even)",
-        "The bracket is the force G of the reduced model with v_i U_i and the other heads: zero at the minimum, Lambda^2 on the plateau",
+        (
+            r"The bracket is the force $\boldsymbol{G}$ of the reduced model with $v_{i} \boldsymbol{U}_{i}$ and the "
+            r"other heads: zero at the minimum, $\boldsymbol{\Lambda}^{2}$ on the plateau"
+        ),
     ),
 )
 def transverse_form() -> Derivation:

@@ -25,7 +25,10 @@ prediction = MatrixLetter("yhat_q", 1, 1, r"\hat y_q")  # the output, of all hea
 _others = MatrixLetter("yhat_other", 1, 1, r"\hat y_{\rm other}")  # the output of the other heads
 zero_blocks = {value_row: ZeroMatrix(D, 1), u_i: ZeroMatrix(D, 1)}
 
-JOINT = r"The vectors $\boldsymbol{v}_j$ and u_j are zero in every head j; B is then the sum of v_j U_j over all heads"
+JOINT = (
+    r"The vectors $\boldsymbol{v}_j$ and $\boldsymbol{u}_{j}$ are zero in every head $j$; $\boldsymbol{B}$ is "
+    r"then the sum of $v_{j} \boldsymbol{U}_{j}$ over all heads"
+)
 
 
 def pull(head: TracePolynomial, weight) -> TracePolynomial:
@@ -48,7 +51,13 @@ def _derivation(head: TracePolynomial, weight) -> Derivation:
     here = pull_at_zero(head, weight)
     return Derivation.by(
         Step("Minus half the gradient of the squared error of one sequence", pull(head, weight), part="sequence"),
-        Step("The same with zero blocks in every head, so that the prediction is beta' B x_q", here),
+        Step(
+            (
+                r"The same with zero blocks in every head, so that the prediction is $\boldsymbol{\beta}^{\top} "
+                r"\boldsymbol{B} \boldsymbol{x}_{q}$"
+            ),
+            here,
+        ),
         Step("Average over the task vector, the query and the context", expect(here), part="average"),
     )
 
@@ -67,8 +76,11 @@ def _derivation(head: TracePolynomial, weight) -> Derivation:
         "average": ZeroMatrix(D, 1),
     },
     conditions=(f"For the average: t{JOINT[1:]}",),
-    erratum=r"The paper does not say that the condition is joint: one non-zero u_j moves $\boldsymbol{v}_i$ in every head (39-joint); "
-    "nor that it holds for the population only: a finite training set moves the blocks (V6-leak).",
+    erratum=(
+        r"The paper does not say that the condition is joint: one non-zero $\boldsymbol{u}_{j}$ moves "
+        r"$\boldsymbol{v}_i$ in every head (39-joint); nor that it holds for the population only: a finite "
+        "training set moves the blocks (V6-leak)."
+    ),
 )
 def value_block_stays() -> Derivation:
     """Gradient, zero blocks, average."""
@@ -89,7 +101,11 @@ def value_block_stays() -> Derivation:
         "average": ZeroMatrix(D, 1),
     },
     conditions=(f"For the average: t{JOINT[1:]}",),
-    erratum="The paper averages w' Lambda_hat w w' apart from the other Lambda_hat; the average over w is meant given the context.",
+    erratum=(
+        r"The paper averages $\boldsymbol{w}^{\top} \hat{\boldsymbol{\Lambda}} \boldsymbol{w} "
+        r"\boldsymbol{w}^{\top}$ apart from the other $\hat{\boldsymbol{\Lambda}}$; the average over "
+        r"$\boldsymbol{w}$ is meant given the context."
+    ),
 )
 def key_query_block_stays() -> Derivation:
     """Gradient, zero blocks, average."""
@@ -107,9 +123,15 @@ def key_query_block_stays() -> Derivation:
         "u": -v_i * (w.T * Lambda_hat * w) * (w.T * x_q - w.T * Lambda_hat * B * x_q) * x_q,
     },
     conditions=(
-        r"$\boldsymbol{g}_v$ and $\boldsymbol{g}_u$: minus half the gradients of one squared error by the two blocks of head i",
+        (
+            r"$\boldsymbol{g}_v$ and $\boldsymbol{g}_u$: minus half the gradients of one squared error by the two "
+            "blocks of head $i$"
+        ),
         JOINT,
-        "The law of w is symmetric, not necessarily Gaussian; tokens of any law. An odd function of w then averages to zero",
+        (
+            r"The law of $\boldsymbol{w}$ is symmetric, not necessarily Gaussian; tokens of any law. An odd function "
+            r"of $\boldsymbol{w}$ then averages to zero"
+        ),
     ),
 )
 def parity() -> Derivation:
@@ -154,7 +176,10 @@ def parity() -> Derivation:
         "kappa": ZeroMatrix(R, 1),
     },
     conditions=(
-        r"For the averages: $\boldsymbol{v}_j$ and $\boldsymbol{\kappa}_j$ are zero in every head j; any rank R, any number of heads",
+        (
+            r"For the averages: $\boldsymbol{v}_j$ and $\boldsymbol{\kappa}_j$ are zero in every head $j$; any rank "
+            "$R$, any number of heads"
+        ),
     ),
 )
 def separate_blocks_stay() -> Derivation:
@@ -190,8 +215,11 @@ _U_other = matrix("U_j", D)
         * u_i
     ),
     conditions=(
-        r"The vectors $\boldsymbol{v}_l$ are zero in every head and the vectors u_l in every head but i; j is another head",
-        "So the gradient of the zero block of head j does not vanish, although both its blocks are zero",
+        (
+            r"The vectors $\boldsymbol{v}_l$ are zero in every head and the vectors $\boldsymbol{u}_{l}$ in every "
+            "head but $i$; $j$ is another head"
+        ),
+        "So the gradient of the zero block of head $j$ does not vanish, although both its blocks are zero",
     ),
 )
 def joint_condition() -> Derivation:
@@ -201,7 +229,7 @@ def joint_condition() -> Derivation:
     slope = substitute(pull(other, value_row), zero_blocks)
     seen = substitute(slope, {prediction: here + beta.T * B * x_q})
     return Derivation.by(
-        Step("The prediction of head i", here, r"\hat y_q^{(i)}"),
+        Step("The prediction of head $i$", here, r"\hat y_q^{(i)}"),
         Step(r"Minus half the gradient of one squared error by $\boldsymbol{v}_j$", slope),
         Step("The prediction put in, and averaged", expect(seen)),
     )

@@ -53,7 +53,7 @@ V = Symbol("V", positive=True)  # variance of one sequence's force
 t = Symbol("t", positive=True)
 _W = Symbol("W", real=True)
 _f = Function("f")
-STEP = "A step advances t/tau by h = 2 eta, with momentum by h = 2 eta / (1 - mu)"
+STEP = r"A step advances $t/\tau$ by $h = 2 \eta$, with momentum by $h = 2 \eta / (1 - \mu)$"
 
 
 @cache
@@ -83,10 +83,18 @@ def modified_velocity() -> Any:
     },
     conditions=(
         STEP,
-        "Next order: h^2; for more weights the last factors are the Jacobian of f applied to f, minus the Hessian of L/2 on f",
-        "Heavy ball: started at rest it lags by h mu/(1 - mu) more, since its velocity builds up over 1/(1 - mu) steps",
-        "Bound: along an eigenvector of the Hessian of L/2 with eigenvalue kappa a fixed point is stable for kappa h below it, "
-        "so eta < 1/kappa, and eta < (1 + mu)/kappa with momentum",
+        (
+            "Next order: $h^{2}$; for more weights the last factors are the Jacobian of $f$ applied to $f$, minus "
+            "the Hessian of $L/2$ on $f$"
+        ),
+        (
+            r"Heavy ball: started at rest it lags by $h$ mu/(1 - $\mu)$ more, since its velocity builds up over 1/(1 "
+            r"- $\mu)$ steps"
+        ),
+        (
+            r"Bound: along an eigenvector of the Hessian of $L/2$ with eigenvalue $\kappa$ a fixed point is stable "
+            r"for $\kappa h$ below it, so $\eta < 1/\kappa$, and $\eta <$ (1 $+$ mu)/kappa with momentum"
+        ),
     ),
 )
 def modified_equation() -> Derivation:
@@ -101,8 +109,8 @@ def modified_equation() -> Derivation:
     return Derivation.by(
         Step("The velocity of heavy ball", velocity, part="heavy ball"),
         Step("Without momentum", expand(velocity.subs(mu, 0)), part="descent"),
-        Step("The recursion beside a fixed point, for z = 1 + growth a step", recursion),
-        Step("It loses stability at z = -1", factor(edge * kappa), part="ball bound"),
+        Step(r"The recursion beside a fixed point, for $\boldsymbol{z} = 1 +$ growth a step", recursion),
+        Step(r"It loses stability at $\boldsymbol{z} = -1$", factor(edge * kappa), part="ball bound"),
         Step("Without momentum", (edge * kappa).subs(mu, 0), part="bound"),
     )
 
@@ -116,8 +124,11 @@ def modified_equation() -> Derivation:
     r"{\partial\boldsymbol{B}}\Bigr|^2\right]",
     typed=lambda: G + eta * M * G * Lambda,
     conditions=(
-        "G = Lambda^2 - M B Lambda, the force (53); the map B itself descends",
-        "To first order in eta: (V8-modified) with h = 2 eta",
+        (
+            r"$\boldsymbol{G} = \boldsymbol{\Lambda}^{2} - \boldsymbol{M} \boldsymbol{B} \boldsymbol{\Lambda}$, the "
+            r"force (53); the map $\boldsymbol{B}$ itself descends"
+        ),
+        r"To first order in $\eta$: (V8-modified) with $h = 2 \eta$",
     ),
 )
 def modified_loss() -> Derivation:
@@ -158,8 +169,11 @@ def _delay(velocity: Expr, variable: Symbol, start: Symbol) -> Expr:
     },
     conditions=(
         STEP,
-        "In units of tau, from v_0 to half of B's final component (separate, the flow (26)) or of s = u^2 (merged, (44), white tokens)",
-        "Next order: h^2; with momentum (1 + mu)/(1 - mu) times as much and h mu/(1 - mu) more",
+        (
+            r"In units of $\tau$, from $v_{0}$ to half of B's final component (separate, the flow (26)) or of $s = "
+            "u^{2}$ (merged, (44), white tokens)"
+        ),
+        r"Next order: $h^{2}$; with momentum $(1 + \mu)/(1 - \mu)$ times as much and $h$ mu/(1 - $\mu)$ more",
     ),
 )
 def later_drop() -> Derivation:
@@ -171,9 +185,9 @@ def later_drop() -> Derivation:
     return Derivation.by(
         Step("A growing head of separate attention", separate, r"f(v)"),
         Step("The time that steps add", added),
-        Step("At v^3 = lambda/(2a)", _simplified(added.subs(v, _half)), part="separate"),
-        Step("Balanced merged attention, u the norm of the values", merged, r"f(u)"),
-        Step("At u^2 = gamma/(2 alpha)", _simplified(added_merged.subs(u, sqrt_half())), part="merged"),
+        Step("At $v^{3} =$ lambda/(2a)", _simplified(added.subs(v, _half)), part="separate"),
+        Step("Balanced merged attention, $u$ the norm of the values", merged, r"f(u)"),
+        Step(r"At $u^{2} =$ gamma/(2 $\alpha)$", _simplified(added_merged.subs(u, sqrt_half())), part="merged"),
     )
 
 
@@ -218,9 +232,18 @@ def force_variance() -> Any:
     },
     conditions=(
         STEP,
-        "V is the variance of one sequence's force along the eigendirection, P sequences in a fresh mini-batch for each step",
-        "A head that grows along that direction, v = k = q, before a v^3 nears lambda; noise in other directions is left out",
-        "Next order: h^{3/2} in the spread's standard deviation; batches of all sequences have V/P = 0, (V8-drop)",
+        (
+            r"$\boldsymbol{V}$ is the variance of one sequence's force along the eigendirection, $P$ sequences in a "
+            "fresh mini-batch for each step"
+        ),
+        (
+            r"A head that grows along that direction, $v = \boldsymbol{k} = \boldsymbol{q}$, before a $v^{3}$ nears "
+            r"$\lambda$; noise in other directions is left out"
+        ),
+        (
+            r"Next order: $h\hat{}\{3/2\}$ in the spread's standard deviation; batches of all sequences have "
+            r"$\boldsymbol{V}/P = 0$, (V8-drop)"
+        ),
     ),
 )
 def mini_batches() -> Derivation:
@@ -236,8 +259,12 @@ def mini_batches() -> Derivation:
     count, noise = t / h, h**2 * V / P
     return Derivation.by(
         Step("The variance of one sequence's force along an eigenvector", force_variance(), part="variance"),
-        Step("A step of 1/v with the force A of its mini-batch, of mean lambda^2", step, "1/v"),
+        Step(r"A step of $1/v$ with the force $A$ of its mini-batch, of mean $\lambda^{2}$", step, "1/v"),
         Step("Its mean", average),
-        Step("The time added on the way from v_0 to v", delay, part="delay"),
-        Step("The variance of 1/v after t/h steps, at the speed lambda^2", count * noise / lambda_**4, part="spread"),
+        Step("The time added on the way from $v_{0}$ to $v$", delay, part="delay"),
+        Step(
+            r"The variance of $1/v$ after $t/h$ steps, at the speed $\lambda^{2}$",
+            count * noise / lambda_**4,
+            part="spread",
+        ),
     )

@@ -49,7 +49,7 @@ def force_variance() -> TracePolynomial:
     conditions=(
         r"$\boldsymbol{F}=(y_q-\hat y_q)\boldsymbol{\beta}\boldsymbol{x}_q^\top$ of one sequence with its prediction "
         r"$\hat y_q=\boldsymbol{\beta}^\top\boldsymbol{B}\boldsymbol{x}_q$",
-        r"Any map B, any direction $\boldsymbol{Z}$",
+        r"Any map $\boldsymbol{B}$, any direction $\boldsymbol{Z}$",
         "Square: given the context; its average over contexts is exact as well, and makes the variance: 131 terms",
     ),
 )
@@ -63,7 +63,10 @@ def noise_of_the_force() -> Derivation:
             expect(pull() ** 2, given=Lambda_hat),
             part="square",
         ),
-        Step("The variance over all sequences, at B = 0", substitute(force_variance(), {B: ZeroMatrix(D, D)})),
+        Step(
+            r"The variance over all sequences, at $\boldsymbol{B} = 0$",
+            substitute(force_variance(), {B: ZeroMatrix(D, D)}),
+        ),
     )
 
 
@@ -97,10 +100,16 @@ def _square_given_the_context() -> Any:
         "variance": h * V / P,
     },
     conditions=(
-        r"T: the time that the flow $\dot x=f$, $\dot y=g$ takes to a level, of two weights that stand for all",
-        "On the way its derivatives T_x and T_y obey the adjoint of the linearised flow",
-        r"$V$ is the variance (V8-force) of the force for the change $\boldsymbol{Z}$ of the map along $(T_x,T_y)$; P fresh sequences each",
-        "Integrated along the flow up to the level; of first order in h/P, where the spread is small against the time in which T changes",
+        r"$T$: the time that the flow $\dot x=f$, $\dot y=g$ takes to a level, of two weights that stand for all",
+        "On the way its derivatives $T_{x}$ and $T_{y}$ obey the adjoint of the linearised flow",
+        (
+            r"$V$ is the variance (V8-force) of the force for the change $\boldsymbol{Z}$ of the map along "
+            "$(T_x,T_y)$; $P$ fresh sequences each"
+        ),
+        (
+            "Integrated along the flow up to the level; of first order in $h/P$, where the spread is small against "
+            "the time in which $T$ changes"
+        ),
     ),
 )
 def spread_of_a_drop() -> Derivation:
@@ -116,9 +125,9 @@ def spread_of_a_drop() -> Derivation:
     each = (moved**2).coeff(pulled, 2) * V / P
     return Derivation.by(
         Step("The time left falls at the rate 1 along the flow", fall, "0"),
-        Step("Its derivative in x gives the change of T_x along the flow", rates["x"], part="x"),
-        Step("Its derivative in y", rates["y"], part="y"),
-        Step("What the noise of a step adds to the time left, p along the slope of T", moved),
+        Step(r"Its derivative in $\boldsymbol{x}$ gives the change of $T_{x}$ along the flow", rates["x"], part="x"),
+        Step("Its derivative in $y$", rates["y"], part="y"),
+        Step("What the noise of a step adds to the time left, $p$ along the slope of $T$", moved),
         Step("The variance of that", each),
-        Step("In the time h of a step", each / h, part="variance"),
+        Step("In the time $h$ of a step", each / h, part="variance"),
     )

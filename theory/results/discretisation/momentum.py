@@ -51,7 +51,7 @@ g = Symbol("g", positive=True)  # the rate at which gradient flow leaves a saddl
 _t = Symbol("t", real=True)
 _W, _f = Symbol("W", real=True), Function("f")
 _path = Function("W")(_t)
-MASS = "m = eta (1 + mu)/(1 - mu)^2 = h (1 + mu)/(2 (1 - mu)), in units of tau like every time here"
+MASS = r"$m = \eta (1 + \mu)/(1 - \mu)^{2} = h (1 + \mu)/(2 (1 - \mu))$, in units of $\tau$ like every time here"
 
 
 @cache
@@ -121,10 +121,13 @@ def slow_velocity() -> Any:
     },
     conditions=(
         STEP,
-        r"$f=-\frac12\partial\mathcal{L}/\partial W$; a dot is a derivative in t",
-        "Of second order in h at fixed momentum, and in the square root of eta at fixed m, where 1 - mu shrinks with it",
+        r"$f=-\frac12\partial\mathcal{L}/\partial W$; a dot is a derivative in $t$",
+        (
+            r"Of second order in $h$ at fixed momentum, and in the square root of $\eta$ at fixed $m$, where $1 - "
+            r"\mu$ shrinks with it"
+        ),
         "Start: the velocity that makes the flow as late as heavy ball, which starts from rest",
-        "Slow: where the mass is small against the times on which f changes; this is (V8-modified)",
+        "Slow: where the mass is small against the times on which $f$ changes; this is (V8-modified)",
     ),
 )
 def heavy_ball_flow() -> Derivation:
@@ -136,7 +139,7 @@ def heavy_ball_flow() -> Derivation:
     return Derivation.by(
         Step(r"The weight of $W_{n+1}-2W_n+W_{n-1}$ in heavy ball", second),
         Step(r"The weight of $W_{n+1}-W_{n-1}$", first),
-        Step("Divided by (1 - mu) h, the coefficient of the second derivative", mass, "m"),
+        Step(r"Divided by $(1 - \mu) h$, the coefficient of the second derivative", mass, "m"),
         Step("In the step on the loss", factor(mass.subs(h, 2 * eta / (1 - mu))), part="mass"),
         Step("With that of the first derivative, which is 1", _f(_W) - m * diff(_path, _t, 2), part="flow"),
         Step("What is left out", rest, part="next"),
@@ -187,11 +190,20 @@ def time_by_inertia() -> tuple[Any, Any]:
     },
     conditions=(
         MASS,
-        r"Escape: from a saddle that gradient flow leaves at the rate g, $m\ddot W+\dot W=gW$; a rate of at most g",
-        "Rings: beside a minimum, along an eigenvector of the Hessian of L/2 with eigenvalue kappa, the weights swing about it for "
-        "larger m (the flow) or eta (heavy ball, up to the bound of (V8-modified))",
-        "Drop: the limit of a large mass, m v_0 lambda^2 far above 1, for a head v = k = q of separate attention from rest at a small v_0: "
-        "it goes as the inverse root of v_0, the drop of gradient flow as the inverse",
+        (
+            r"Escape: from a saddle that gradient flow leaves at the rate $g$, $m\ddot W+\dot W=gW$; a rate of at "
+            "most $g$"
+        ),
+        (
+            r"Rings: beside a minimum, along an eigenvector of the Hessian of $L/2$ with eigenvalue $\kappa$, the "
+            r"weights swing about it for larger $m$ (the flow) or $\eta$ (heavy ball, up to the bound of "
+            "(V8-modified))"
+        ),
+        (
+            r"Drop: the limit of a large mass, $m v_{0} \lambda^{2}$ far above 1, for a head $v = \boldsymbol{k} = "
+            r"\boldsymbol{q}$ of separate attention from rest at a small $v_{0}$: it goes as the inverse root of "
+            "$v_{0}$, the drop of gradient flow as the inverse"
+        ),
     ),
 )
 def what_mass_does() -> Derivation:
@@ -206,9 +218,9 @@ def what_mass_does() -> Derivation:
     return Derivation.by(
         Step("The positive root of $mz^2+z=g$", rate, part="escape"),
         Step("At a small mass", series(rate, m, 0, 2).removeO()),
-        Step("At a large mass, times the root of m", limit(rate * sqrt(m), m, oo)),
+        Step("At a large mass, times the root of $m$", limit(rate * sqrt(m), m, oo)),
         Step(r"The roots of $mz^2+z+\kappa$ are complex from", flow_edge, part="flow rings"),
-        Step(r"Heavy ball beside a minimum, for $z$ = 1 + growth a step and $x=\eta\kappa$", recursion),
+        Step(r"Heavy ball beside a minimum, for $z = 1 +$ growth a step and $x=\eta\kappa$", recursion),
         Step("Its roots are complex from", factor(ball_edge), part="ball rings"),
         Step(r"Without friction $m\dot v^2/2$ is", energy),
         Step(r"The integral of $dv/\dot v$ from $v_0$ to infinity", time, part="drop"),
@@ -259,7 +271,10 @@ def change_of_balance() -> dict[str, tuple[Any, Any]]:
     },
     conditions=(
         MASS,
-        "On the flow (V8-ball), t in units of tau; any loss, for balance one that depends on the weights through the effective map",
+        (
+            r"On the flow (V8-ball), $t$ in units of $\tau$; any loss, for balance one that depends on the weights "
+            "through the effective map"
+        ),
         "Balance: $C_q=\\boldsymbol{k}_i^\\top\\boldsymbol{k}_i-\\boldsymbol{q}_i^\\top\\boldsymbol{q}_i$ and "
         "$C_v=\\boldsymbol{k}_i^\\top\\boldsymbol{k}_i-v_i^2$, conserved by gradient flow (79), with momentum only at equal speeds",
     ),

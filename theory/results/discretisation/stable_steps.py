@@ -23,7 +23,8 @@ lambda_d, lambda_j, b_d, b_j = symbols("lambda_d lambda_j b_d b_j", positive=Tru
 _r_d, _r_j = symbols("r_d r_j", positive=True)  # the cube roots of b_d, b_j: a learned head has v = k = q = r
 _size = sqrt(b_d**2 + b_j**2)  # |B| at the global minimum
 STABLE = (
-    "Descent is stable for eta < 1/kappa for the largest of them, heavy ball for eta < (1 + mu)/kappa (V8-modified)"
+    r"Descent is stable for $\eta < 1/\kappa$ for the largest of them, heavy ball for $\eta <$ (1 $+$ mu)/kappa "
+    "(V8-modified)"
 )
 
 
@@ -103,10 +104,15 @@ def _largest_root(block: Any) -> Any:
         * (lambda_d * (1 + b_d / b_j) / 2 + sqrt(lambda_d**2 * (1 - b_d / b_j) ** 2 / 4 + lambda_j**2)),
     },
     conditions=(
-        r"$b_d=\lambda_d/a_d$, the component of the map that d has where it is learned; rank one, each learned direction in one head of "
-        "minimal norm, v = k = q, the other heads zero",
-        "Head: d learned; pair: d and j learned; unlearned: d learned and j not, the larger of two; the other is negative at a saddle",
-        "All other eigenvalues of the Hessian of L/2 are zero, at the origin every one",
+        (
+            r"$b_d=\lambda_d/a_d$, the component of the map that $d$ has where it is learned; rank one, each learned "
+            r"direction in one head of minimal norm, $v = \boldsymbol{k} = \boldsymbol{q}$, the other heads zero"
+        ),
+        (
+            "Head: $d$ learned; pair: $d$ and $j$ learned; unlearned: $d$ learned and $j$ not, the larger of two; "
+            "the other is negative at a saddle"
+        ),
+        "All other eigenvalues of the Hessian of $L/2$ are zero, at the origin every one",
         STABLE,
     ),
 )
@@ -114,11 +120,17 @@ def separate_curvatures() -> Derivation:
     """Two heads and two eigendirections stand for all: the Hessian couples no more at a time."""
     block = _towards_unlearned()
     return Derivation.by(
-        Step("The Hessian of L/2 in (v, k, q) of head d and of head j, both learned", _hessian(second=True)),
-        Step("Its eigenvalue along the gradient of entry (d, d) of the map", _along_entry(0), part="head"),
-        Step("Along the gradient of entry (d, j)", _along_entry(1), part="pair"),
         Step(
-            "Where j is not learned, its block on the components along j of the key and the query of head d",
+            (
+                r"The Hessian of $L/2$ in ($v, \boldsymbol{k}, \boldsymbol{q}$) of head $d$ and of head $j$, both "
+                "learned"
+            ),
+            _hessian(second=True),
+        ),
+        Step("Its eigenvalue along the gradient of entry ($d, d$) of the map", _along_entry(0), part="head"),
+        Step("Along the gradient of entry ($d, j$)", _along_entry(1), part="pair"),
+        Step(
+            "Where $j$ is not learned, its block on the components along $j$ of the key and the query of head $d$",
             _named(block),
         ),
         Step("The larger eigenvalue", _named(_largest_root(block)), part="unlearned"),
@@ -155,11 +167,16 @@ def _characteristic(matrix: Any) -> Any:
         + 2 * lambda_d**2 * lambda_j**2 * _size**2 / (b_d * b_j),
     },
     conditions=(
-        r"Two eigendirections d and j; in D of them the zero point has $\gamma=|\boldsymbol{\Lambda}^2|$, with $\pm\gamma$ the only "
-        "eigenvalues that are not zero",
+        (
+            r"Two eigendirections $d$ and $j$; in $D$ of them the zero point has $\gamma=|\boldsymbol{\Lambda}^2|$, "
+            r"with $\pm\gamma$ the only eigenvalues that are not zero"
+        ),
         r"Balanced weights, $\sum_iv_i^2=|\boldsymbol{B}_*|$: rotating the heads puts all weights into one",
-        "Entry: an entry (d, j) off the diagonal of the map; diagonal: the two along diagonal maps, in D dimensions the eigenvalues of "
-        r"$s(\boldsymbol{I}+\boldsymbol{n}\boldsymbol{n}^\top)\boldsymbol{K}$ of (V7-tail), at most $2s\kappa_{\max}$",
+        (
+            "Entry: an entry ($d, j$) off the diagonal of the map; diagonal: the two along diagonal maps, in $D$ "
+            r"dimensions the eigenvalues of $s(\boldsymbol{I}+\boldsymbol{n}\boldsymbol{n}^\top)\boldsymbol{K}$ of "
+            r"(V7-tail), at most $2s\kappa_{\max}$"
+        ),
         STABLE,
     ),
 )
@@ -175,9 +192,9 @@ def merged_curvatures() -> Derivation:
         key=lambda value: value.subs({lambda_d: 1, lambda_j: 1}),
     )
     return Derivation.by(
-        Step("The Hessian of L/2 at zero, in (v, U)", at_zero),
+        Step(r"The Hessian of $L/2$ at zero, in ($v, \boldsymbol{U}$)", at_zero),
         Step("Its largest eigenvalue", largest, part="zero"),
         Step("The Hessian at the global minimum", _named(at_minimum)),
         Step("Its eigenvalue along an entry off the diagonal", _named(entry), part="entry"),
-        Step("The characteristic polynomial on the rest, over kappa", polynomial, part="diagonal"),
+        Step(r"The characteristic polynomial on the rest, over $\kappa$", polynomial, part="diagonal"),
     )

@@ -46,8 +46,15 @@ A_w = matrix("A_w", D)
         "isotropic": Lambda + (Lambda + Trace(Lambda) * Identity(D)) / N,
     },
     conditions=(
-        r"w has covariance $\boldsymbol{\Sigma}_w$, which need not commute with Lambda, and x_q any invertible covariance Lambda_q",
-        "The map is the minimum of the loss: the force E(beta y_q x_q') - E(beta beta') B Lambda_q vanishes there",
+        (
+            r"$\boldsymbol{w}$ has covariance $\boldsymbol{\Sigma}_w$, which need not commute with "
+            r"$\boldsymbol{\Lambda}$, and $\boldsymbol{x}_{q}$ any invertible covariance $\boldsymbol{\Lambda}_{q}$"
+        ),
+        (
+            r"The map is the minimum of the loss: the force $\mathbb{E}(\boldsymbol{\beta} y_{q} "
+            r"\boldsymbol{x}_{q}^{\top}) - \mathbb{E}(\boldsymbol{\beta} \boldsymbol{\beta}^{\top}) \boldsymbol{B} "
+            r"\boldsymbol{\Lambda}_{q}$ vanishes there"
+        ),
     ),
 )
 def other_tasks() -> Derivation:
@@ -56,15 +63,22 @@ def other_tasks() -> Derivation:
     factor_ = Lambda.I * expect(beta * beta.T, laws)
     cross = expect(beta * y_q * x_q.T, laws)
     return Derivation.by(
-        Step("The covariance of beta, without its first factor Lambda", factor_, part="factor"),
-        Step("The correlation of beta with the target and the query", cross),
         Step(
-            "The minimum of the loss, with E(beta beta') = Lambda $\\boldsymbol{A}_w$",
+            r"The covariance of $\boldsymbol{\beta}$, without its first factor $\boldsymbol{\Lambda}$",
+            factor_,
+            part="factor",
+        ),
+        Step(r"The correlation of $\boldsymbol{\beta}$ with the target and the query", cross),
+        Step(
+            (
+                r"The minimum of the loss, with $\mathbb{E}(\boldsymbol{\beta} \boldsymbol{\beta}^{\top}) = "
+                r"\boldsymbol{\Lambda} \boldsymbol{A}_w$"
+            ),
             TracePolynomial(Lambda * A_w).reciprocal() * cross * Lambda_q.I,
             part="map",
         ),
         Step(
-            r"For isotropic tasks $\boldsymbol{A}_w$ is Lambda_N, equation (16)",
+            r"For isotropic tasks $\boldsymbol{A}_w$ is $\boldsymbol{\Lambda}_{N}$, equation (16)",
             substitute(factor_, {Sigma_w: Identity(D)}),
             part="isotropic",
         ),
@@ -88,9 +102,15 @@ def _excess() -> TracePolynomial:
         "each": lambda_ * (1 - 1 / (1 + (1 + T / lambda_) / N)),
     },
     conditions=(
-        r"$\boldsymbol{\Lambda}_N = \boldsymbol{\Lambda} + "
-        r"\frac1N(\boldsymbol{\Lambda}+\operatorname{tr}(\boldsymbol{\Lambda})\boldsymbol{I})$; T = tr(Lambda)",
-        "The loss is the sum of the second form over the eigendirections d, with lambda the eigenvalue lambda_d",
+        (
+            r"$\boldsymbol{\Lambda}_N = \boldsymbol{\Lambda} + "
+            r"\frac1N(\boldsymbol{\Lambda}+\operatorname{tr}(\boldsymbol{\Lambda})\boldsymbol{I})$; $T = "
+            r"\operatorname{tr}(\boldsymbol{\Lambda})$"
+        ),
+        (
+            r"The loss is the sum of the second form over the eigendirections $d$, with $\lambda$ the eigenvalue "
+            r"$\lambda_{d}$"
+        ),
     ),
 )
 def least_loss() -> Derivation:
@@ -98,8 +118,15 @@ def least_loss() -> Derivation:
     at_map = rewrite(substitute(closed_loss().result, {B: Lambda_N.I}), {M * Lambda_N.I: Lambda})
     eigenvalue = rewrite(on_eigenvector(e_d.T * shrunk_covariance() * e_d), {Trace(Lambda): T})
     return Derivation.by(
-        Step("The loss at B = Lambda_N^-1, with M Lambda_N^-1 = Lambda", at_map, part="map"),
-        Step("The eigenvalue of Lambda_N that belongs to lambda_d", eigenvalue),
+        Step(
+            (
+                r"The loss at $\boldsymbol{B} = \boldsymbol{\Lambda}_{N}^{-1}$, with $\boldsymbol{M} "
+                r"\boldsymbol{\Lambda}_{N}^{-1} = \boldsymbol{\Lambda}$"
+            ),
+            at_map,
+            part="map",
+        ),
+        Step(r"The eigenvalue of $\boldsymbol{\Lambda}_{N}$ that belongs to $\lambda_{d}$", eigenvalue),
         Step("The term of one eigendirection", lambda_ - lambda_**2 / eigenvalue, part="each"),
     )
 
@@ -122,7 +149,10 @@ def least_loss() -> Derivation:
     },
     conditions=(
         r"$\boldsymbol{E} = \boldsymbol{I} + \operatorname{tr}(\boldsymbol{\Lambda})\boldsymbol{\Lambda}^{-1}$",
-        "The least loss is tr(Lambda) - tr(Lambda_N^-1 Lambda^2), equation (16-loss)",
+        (
+            r"The least loss is $\operatorname{tr}(\boldsymbol{\Lambda}) - "
+            r"\operatorname{tr}(\boldsymbol{\Lambda}_{N}^{-1} \boldsymbol{\Lambda}^{2})$, equation (16-loss)"
+        ),
     ),
 )
 def long_context() -> Derivation:
@@ -132,16 +162,19 @@ def long_context() -> Derivation:
     loss = collect(Trace(Lambda) - (inverse * Lambda).trace(), N)
     return Derivation.by(
         Step(
-            r"$\boldsymbol{E}$, from Lambda^-1 Lambda_N $= \boldsymbol{I} + \boldsymbol{E}/N$",
+            (
+                r"$\boldsymbol{E}$, from $\boldsymbol{\Lambda}^{-1} \boldsymbol{\Lambda}_{N} = \boldsymbol{I} + "
+                r"\boldsymbol{E}/N$"
+            ),
             excess,
             r"\boldsymbol{E}",
         ),
         Step(
-            "The truncated inverse times Lambda^-1 Lambda_N, less the identity",
+            r"The truncated inverse times $\boldsymbol{\Lambda}^{-1} \boldsymbol{\Lambda}_{N}$, less the identity",
             (identity + excess / N) * inverse - identity,
             part="remainder",
         ),
-        Step("The loss to first order in 1/N", loss[-1] / N, part="first"),
+        Step("The loss to first order in $1/N$", loss[-1] / N, part="first"),
         Step("The term of second order", loss[-2] / N**2, part="second"),
     )
 
@@ -159,16 +192,19 @@ def long_context() -> Derivation:
         "limit": beta.T * Lambda.I * x_q,
         "next": -beta.T * (Lambda.I + Trace(Lambda) * Lambda.I**2) * x_q,
     },
-    conditions=("At a given beta",),
+    conditions=(r"At a given $\boldsymbol{\beta}$",),
 )
 def regression_in_long_context() -> Derivation:
     """The first two orders of Lambda_N^-1."""
     inverse = (TracePolynomial(Identity(D)) - _excess() / N) * Lambda.I
     orders = collect(TracePolynomial(beta).T * inverse * x_q, N)
     return Derivation.by(
-        Step("The inverse of Lambda_N to first order in 1/N, with the remainder of (16-limit)", inverse),
+        Step(
+            r"The inverse of $\boldsymbol{\Lambda}_{N}$ to first order in $1/N$, with the remainder of (16-limit)",
+            inverse,
+        ),
         Step("The limit", orders[0], part="limit"),
-        Step("N times the next order", orders[-1], part="next"),
+        Step("$N$ times the next order", orders[-1], part="next"),
     )
 
 
@@ -179,8 +215,16 @@ def regression_in_long_context() -> Derivation:
     section="Beside (16)",
     left=r"\boldsymbol{\beta}^\top\hat{\boldsymbol{\Lambda}}^{-1}\boldsymbol{x}_q",
     typed=lambda: w.T * x_q,
-    conditions=("N >= D, so that Lambda_hat is invertible; no label noise. The right side is the target y_q",),
-    erratum="The paper calls (16) approximately least squares: its loss is of order 1/N (16-limit), that of least squares is zero.",
+    conditions=(
+        (
+            r"$N \ge D$, so that $\hat{\boldsymbol{\Lambda}}$ is invertible; no label noise. The right side "
+            "is the target $y_{q}$"
+        ),
+    ),
+    erratum=(
+        "The paper calls (16) approximately least squares: its loss is of order $1/N$ (16-limit), that of "
+        "least squares is zero."
+    ),
 )
 def least_squares() -> Derivation:
     """Put in beta = Lambda_hat w."""
@@ -216,19 +260,34 @@ def level() -> Expr:
         "next": -(1 + T / lambda_) / lambda_,
     },
     conditions=(
-        "The prediction is the sum of this over the learned directions d = 1, ..., m; lambda is lambda_d, T = tr(Lambda)",
-        "In the limit beta = Lambda_hat w becomes Lambda w, for Lambda_hat has mean Lambda and a variance of order 1/N (31)",
+        (
+            r"The prediction is the sum of this over the learned directions $d = 1$, ..., $m$; $\lambda$ is "
+            r"$\lambda_{d}$, $T = \operatorname{tr}(\boldsymbol{\Lambda})$"
+        ),
+        (
+            r"In the limit $\boldsymbol{\beta} = \hat{\boldsymbol{\Lambda}} \boldsymbol{w}$ becomes "
+            r"$\boldsymbol{\Lambda} \boldsymbol{w}$, for $\hat{\boldsymbol{\Lambda}}$ has mean $\boldsymbol{\Lambda}$ "
+            "and a variance of order $1/N$ (31)"
+        ),
     ),
-    erratum="The components are those of the population covariance; they are those of the context only as N grows.",
+    erratum=("The components are those of the population covariance; they are those of the context only as $N$ grows."),
 )
 def principal_component() -> Derivation:
     """The level at which the force vanishes on an eigenvector; then its limit."""
     finite = TracePolynomial(level()) * (beta.T * e_d) * (e_d.T * x_q)
     infinite = limit(level(), N, oo) * TracePolynomial(w.T * Lambda * e_d) * (e_d.T * x_q)
     return Derivation.by(
-        Step("The eigenvalue of B at which the force (53) vanishes, with a_d from (32)", level(), r"\lambda_d/a_d"),
+        Step(
+            r"The eigenvalue of $\boldsymbol{B}$ at which the force (53) vanishes, with $a_{d}$ from (32)",
+            level(),
+            r"\lambda_d/a_d",
+        ),
         Step("The prediction from this direction", finite, part="finite"),
-        Step("Its limit, with Lambda w for beta", infinite),
-        Step("Lambda e_d = lambda_d e_d", on_eigenvector(infinite), part="limit"),
-        Step("N times the next order of the level", factor(limit(N * (level() - 1 / lambda_), N, oo)), part="next"),
+        Step(r"Its limit, with $\boldsymbol{\Lambda} \boldsymbol{w}$ for $\boldsymbol{\beta}$", infinite),
+        Step(
+            r"$\boldsymbol{\Lambda} \boldsymbol{e}_{d} = \lambda_{d} \boldsymbol{e}_{d}$",
+            on_eigenvector(infinite),
+            part="limit",
+        ),
+        Step("$N$ times the next order of the level", factor(limit(N * (level() - 1 / lambda_), N, oo)), part="next"),
     )

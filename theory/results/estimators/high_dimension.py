@@ -47,10 +47,16 @@ def _moment(k: int):
     },
     conditions=(
         TASK,
-        r"White tokens, $\sigma^2=\nu\operatorname{tr}(\boldsymbol{\Lambda})$, N = c D, D to infinity; least squares: c > 1",
-        r"$m_k=\lim\mathbb{E}\operatorname{tr}(\hat{\boldsymbol{\Lambda}}^k)/D$ with Lambda = I: six are derived and obey the equation "
-        r"$M=1+xM(1-1/c+M/c)$ of their generating function, which Marchenko and Pastur prove for all",
-        "Finite D: the risk differs by a relative O(1/D)",
+        (
+            r"White tokens, $\sigma^2=\nu\operatorname{tr}(\boldsymbol{\Lambda})$, $N = c D$, $D$ to infinity; least "
+            "squares: $c > 1$"
+        ),
+        (
+            r"$m_k=\lim\mathbb{E}\operatorname{tr}(\hat{\boldsymbol{\Lambda}}^k)/D$ with $\boldsymbol{\Lambda} = "
+            r"\boldsymbol{I}$: six are derived and obey the equation $M=1+xM(1-1/c+M/c)$ of their generating "
+            "function, which Marchenko and Pastur prove for all"
+        ),
+        "Finite $D$: the risk differs by a relative $O(1/D)$",
     ),
 )
 def high_dimension() -> Derivation:
@@ -66,7 +72,10 @@ def high_dimension() -> Derivation:
     return Derivation.by(
         Step("The first six moments of the spectrum, by the engine", moments, part="moments"),
         Step(
-            "Their generating function at x = -N/sigma^2 is the risk of Bayes; the equation there",
+            (
+                r"Their generating function at $\boldsymbol{x} = -N/\sigma^{2}$ is the risk of Bayes; the equation "
+                "there"
+            ),
             expand(nu * at_penalty),
         ),
         Step("Its positive root", root, part="Bayes"),

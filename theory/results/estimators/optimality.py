@@ -46,8 +46,11 @@ H = symmetric_matrix("H", D)
 u = vector("u", D)
 
 NOISY = (Fixed(beta, Lambda_hat * w + zeta), Gaussian(zeta, covariance=sigma**2 / N * Lambda_hat))
-TASK = "w ~ N(0, I), Gaussian tokens, labels with noise of variance sigma^2; the risk leaves out the noise of the query"
-WHITE = "White tokens, Lambda = lambda I"
+TASK = (
+    r"$\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens, labels with noise of variance "
+    r"$\sigma^{2}$; the risk leaves out the noise of the query"
+)
+WHITE = r"White tokens, $\boldsymbol{\Lambda} = \lambda \boldsymbol{I}$"
 
 
 @register(
@@ -61,7 +64,10 @@ WHITE = "White tokens, Lambda = lambda I"
     conditions=(
         TASK,
         "The bracket is minus twice the logarithm of the posterior density of the task vector, up to a constant",
-        "It vanishes at the mean, and y_hat = beta' (Lambda_hat + sigma^2/N I)^-1 x_q has the least risk of all predictors",
+        (
+            r"It vanishes at the mean, and $\hat{y} = \boldsymbol{\beta}^{\top} (\hat{\boldsymbol{\Lambda}} + "
+            r"\sigma^{2}/N \boldsymbol{I})^{-1} \boldsymbol{x}_{q}$ has the least risk of all predictors"
+        ),
     ),
 )
 def posterior_mean() -> Derivation:
@@ -71,7 +77,7 @@ def posterior_mean() -> Derivation:
     slope = -gradient(density, u) * sigma**2 / (2 * N)
     return Derivation.by(
         Step("Minus twice the logarithm of the posterior density", density),
-        Step("Its gradient, times -sigma^2/(2N)", slope),
+        Step(r"Its gradient, times $-\sigma^{2}/(2N)$", slope),
         Step("In the letters of the context", rewrite(slope, {X_c * X_c.T: N * Lambda_hat, X_c * y: N * beta})),
     )
 
@@ -106,9 +112,16 @@ def risk_of_ridge() -> Derivation:
     slope = derivative(risk, {C: Identity(D), rho: S.One})
     at_bayes = {rho: sigma**2 / N}
     return Derivation.by(
-        Step("Averaged over task, noise and query, with Lambda_hat = C - rho I", risk, part="any"),
-        Step("Its derivative in rho, through C as well", slope, r"r'(\rho)"),
-        Step("At rho = sigma^2/N", substitute(slope, at_bayes), part="slope"),
+        Step(
+            (
+                r"Averaged over task, noise and query, with $\hat{\boldsymbol{\Lambda}} = \boldsymbol{C} - \rho "
+                r"\boldsymbol{I}$"
+            ),
+            risk,
+            part="any",
+        ),
+        Step(r"Its derivative in $\rho$, through $\boldsymbol{C}$ as well", slope, r"r'(\rho)"),
+        Step(r"At $\rho = \sigma^{2}/N$", substitute(slope, at_bayes), part="slope"),
         Step("The risk there", substitute(risk, at_bayes), part="Bayes"),
     )
 
@@ -125,9 +138,12 @@ def risk_of_ridge() -> Derivation:
     },
     conditions=(
         TASK,
-        "Long: N > D + 1, any covariance, which drops out",
+        "Long: $N > D + 1$, any covariance, which drops out",
         f"Short: N < D - 1, the least-norm solution; {WHITE[0].lower()}{WHITE[1:]}",
-        "For N = D - 1, D and D + 1 the risk is infinite for any covariance, unless there is no noise; without, it is 0 for N >= D",
+        (
+            "For $N = D - 1$, $D$ and $D + 1$ the risk is infinite for any covariance, unless there is no noise; "
+            r"without, it is 0 for $N \ge D$"
+        ),
     ),
 )
 def risk_of_least_squares() -> Derivation:
@@ -148,7 +164,9 @@ def risk_of_least_squares() -> Derivation:
         Step("Short ones: the share of the task vector outside the span of the tokens", lost),
         Step("And the noise inside it", spread),
         Step(
-            "Averaged over the Gram matrix, a sample covariance of D tokens in N dimensions", _bare(short), part="short"
+            "Averaged over the Gram matrix, a sample covariance of $D$ tokens in $N$ dimensions",
+            _bare(short),
+            part="short",
         ),
     )
 
@@ -190,7 +208,7 @@ def white_risk() -> dict:
     },
     conditions=(
         TASK,
-        "The risk is the sum over the eigendirections d",
+        "The risk is the sum over the eigendirections $d$",
         r"White: $\sigma^2=\nu\operatorname{tr}(\boldsymbol{\Lambda})$",
     ),
 )
@@ -198,8 +216,10 @@ def risk_of_linear_attention() -> Derivation:
     """What is left of the loss once all directions are learned."""
     return Derivation.by(
         Step("The noisy moment (V1)", noisy_eigenvalue(), "a_d"),
-        Step("The loss left in one direction, lambda - lambda^3/a", linear_risk(), part="each"),
-        Step("White tokens, in units of tr(Lambda)", white_risk()["linear"], part="white"),
+        Step(r"The loss left in one direction, $\lambda - \lambda^{3}/a$", linear_risk(), part="each"),
+        Step(
+            r"White tokens, in units of $\operatorname{tr}(\boldsymbol{\Lambda})$", white_risk()["linear"], part="white"
+        ),
     )
 
 
@@ -210,7 +230,7 @@ def risk_of_linear_attention() -> Derivation:
     section="beyond the paper",
     left={"N": "N_*", "limit": r"\lim_{D\to\infty} N_*/D"},
     typed=lambda: {"N": (D + 1 + nu * D) ** 2 / (D + 1), "limit": (1 + nu) ** 2},
-    conditions=(TASK, WHITE, "N > D + 1; without noise least squares is exact, and N_* = D + 1"),
+    conditions=(TASK, WHITE, "$N > D + 1$; without noise least squares is exact, and $N_{*} = D + 1$"),
 )
 def crossover() -> Derivation:
     """Set the two risks equal; the equation is linear in N."""
@@ -240,10 +260,20 @@ def crossover() -> Derivation:
     },
     conditions=(
         TASK,
-        "The curvature is positive where C is, so tr(Lambda C^-1) is convex in Lambda_hat: its average is at least its value at the mean",
-        "Where N is less than D, (V9-unseen) says more",
-        "Bayes is best: the risks of linear attention and of least squares are upper bounds, and the second also tends to sigma^2 D/N",
-        "Linear attention keeps (1 + D) tr(Lambda)/N more, (16-limit), which no noise explains",
+        (
+            r"The curvature is positive where $\boldsymbol{C}$ is, so $\operatorname{tr}(\boldsymbol{\Lambda} "
+            r"\boldsymbol{C}^{-1})$ is convex in $\hat{\boldsymbol{\Lambda}}$: its average is at least its value at "
+            "the mean"
+        ),
+        "Where $N$ is less than $D$, (V9-unseen) says more",
+        (
+            "Bayes is best: the risks of linear attention and of least squares are upper bounds, and the second also "
+            r"tends to $\sigma^{2} D/N$"
+        ),
+        (
+            r"Linear attention keeps $(1 + D) \operatorname{tr}(\boldsymbol{\Lambda})/N$ more, (16-limit), which no "
+            "noise explains"
+        ),
     ),
 )
 def bounds() -> Derivation:
@@ -253,7 +283,14 @@ def bounds() -> Derivation:
     lower = cancel(along(sigma**2 / N * Lambda * C.I, {Lambda: lambda_, C: lambda_ + sigma**2 / N}))
     return Derivation.by(
         Step("The risk given the context", risk),
-        Step("The second derivative of its trace in C", bend, part="curvature"),
-        Step("The risk at the mean of the context, Lambda_hat = Lambda, along an eigendirection", lower, part="lower"),
+        Step(r"The second derivative of its trace in $\boldsymbol{C}$", bend, part="curvature"),
+        Step(
+            (
+                r"The risk at the mean of the context, $\hat{\boldsymbol{\Lambda}} = \boldsymbol{\Lambda}$, along an "
+                "eigendirection"
+            ),
+            lower,
+            part="lower",
+        ),
         Step("In a long context", limit(N * lower, N, oo), part="long"),
     )

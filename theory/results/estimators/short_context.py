@@ -47,8 +47,11 @@ _one, _two, _first, _second = symbols("lambda_1 lambda_2 m_1 m_2", positive=True
     conditions=(
         TASK,
         r"$N\le D$, $\lambda_1\ge\dots\ge\lambda_D$, $\boldsymbol{C}=\hat{\boldsymbol{\Lambda}}+\rho\boldsymbol{I}$, $\rho=\sigma^2/N$",
-        r"Outside: for $\hat{\boldsymbol{\Lambda}}\boldsymbol{u}=0$, so D - N eigenvalues of $\rho\boldsymbol{C}^{-1}$ are 1; the others "
-        r"are $m_n=\rho/(\mu_n+\rho)$, less than 1, with the eigenvalues $\mu_n$ of $\hat{\boldsymbol{\Lambda}}$",
+        (
+            r"Outside: for $\hat{\boldsymbol{\Lambda}}\boldsymbol{u}=0$, so $D - N$ eigenvalues of "
+            r"$\rho\boldsymbol{C}^{-1}$ are 1; the others are $m_n=\rho/(\mu_n+\rho)$, less than 1, with the "
+            r"eigenvalues $\mu_n$ of $\hat{\boldsymbol{\Lambda}}$"
+        ),
         r"Exchange: $\operatorname{tr}(\boldsymbol{\Lambda}\rho\boldsymbol{C}^{-1})$ is least where the larger eigenvalues of "
         r"$\rho\boldsymbol{C}^{-1}$ meet the smaller ones of $\boldsymbol{\Lambda}$, for it is an average over the ways to pair them",
         r"So the risk is at least the sum of the $D-N$ smallest $\lambda_d$, and $\lambda_N$ times the sum of the $m_n$",
@@ -66,8 +69,10 @@ def unseen() -> Derivation:
     inside = N * share.subs({_mu: T / N}).subs(rho, sigma**2 / N)
     best, worst = _one * _first + _two * _second, _one * _second + _two * _first
     return Derivation.by(
-        Step("C less Lambda_hat", spread, r"\boldsymbol{C}-\hat{\boldsymbol{\Lambda}}"),
-        Step("So rho C^-1 is", posterior, r"\rho\boldsymbol{C}^{-1}"),
+        Step(
+            r"$\boldsymbol{C}$ less $\hat{\boldsymbol{\Lambda}}$", spread, r"\boldsymbol{C}-\hat{\boldsymbol{\Lambda}}"
+        ),
+        Step(r"So $\rho \boldsymbol{C}^{-1}$ is", posterior, r"\rho\boldsymbol{C}^{-1}"),
         Step(r"Where $\hat{\boldsymbol{\Lambda}}\boldsymbol{u}=0$", moved, part="outside"),
         Step("Two ways to pair the eigenvalues differ by", factor(best - worst), part="exchange"),
         Step("What is inside the span bends upward", factor(diff(share, _mu, 2)), part="convex"),

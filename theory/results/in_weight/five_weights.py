@@ -126,15 +126,23 @@ def growth_products():
         **{part: lambda_**4 * square for part, square in zip(("11", "22", "12"), growth_products(), strict=True)},
     },
     conditions=(
-        r"White tokens, $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$; a portion p of the task vectors is random, the others are "
-        r"$r\boldsymbol{e}$ with $|\boldsymbol{e}|=1$",
-        r"Head i has $\boldsymbol{v}_i=a\boldsymbol{e}$, $\boldsymbol{u}_i=m\boldsymbol{e}$, "
-        r"$\boldsymbol{U}_i=U_1\boldsymbol{ee}^\top+U_2(\boldsymbol{I}-\boldsymbol{ee}^\top)$; nothing grows faster",
+        (
+            r"White tokens, $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$; a portion $p$ of the task vectors is "
+            r"random, the others are $r\boldsymbol{e}$ with $|\boldsymbol{e}|=1$"
+        ),
+        (
+            r"Head $i$ has $\boldsymbol{v}_i=a\boldsymbol{e}$, $\boldsymbol{u}_i=m\boldsymbol{e}$, "
+            r"$\boldsymbol{U}_i=U_1\boldsymbol{ee}^\top+U_2(\boldsymbol{I}-\boldsymbol{ee}^\top)$; nothing grows "
+            "faster"
+        ),
         r"$\boldsymbol{\Gamma}$ is the form as a matrix, rows $(a,v_i)$, columns $(U_1,\sqrt{D-1}\,U_2,m)$",
         r"Near the origin the weights grow as $e^{\gamma t/\tau}$ with the largest singular value $\gamma$ of $\boldsymbol{\Gamma}$",
-        r"Head j turns with $\boldsymbol{f}$ across $\boldsymbol{e}$: $\boldsymbol{v}_j=a\boldsymbol{f}$, "
-        r"$\boldsymbol{u}_j=m\boldsymbol{f}$, $v_j=0$, $\boldsymbol{U}_j=U_1\boldsymbol{fe}^\top+U_2\boldsymbol{ef}^\top$; "
-        r"its coefficients are a shorter row than $(\boldsymbol{\Gamma\Gamma}^\top)_{11}$",
+        (
+            r"Head $j$ turns with $\boldsymbol{f}$ across $\boldsymbol{e}$: $\boldsymbol{v}_j=a\boldsymbol{f}$, "
+            r"$\boldsymbol{u}_j=m\boldsymbol{f}$, $v_j=0$, "
+            r"$\boldsymbol{U}_j=U_1\boldsymbol{fe}^\top+U_2\boldsymbol{ef}^\top$; its coefficients are a shorter row "
+            r"than $(\boldsymbol{\Gamma\Gamma}^\top)_{11}$"
+        ),
     ),
 )
 def escape() -> Derivation:
@@ -145,7 +153,7 @@ def escape() -> Derivation:
     squares = {"11": (row, row), "22": (corner, corner), "12": (row, corner)}
     return Derivation.by(
         Step("The correlation of the target with one symmetric head", growth_form(symmetric=True), part="form"),
-        Step("The same for a head that turns with f", growth_form(symmetric=False), part="across"),
+        Step("The same for a head that turns with $f$", growth_form(symmetric=False), part="across"),
         *(
             Step(
                 "The product of two rows of its coefficients", sum(x * y for x, y in zip(*pair, strict=True)), part=part
@@ -205,9 +213,15 @@ def _odd():
         r"are unit vectors across $\boldsymbol{e}$ and each other",
         r"One head with $\boldsymbol{v}=a\boldsymbol{e}$, $\boldsymbol{u}=m\boldsymbol{e}$, "
         r"$\boldsymbol{U}=U_1\boldsymbol{ee}^\top+U_2(\boldsymbol{I}-\boldsymbol{ee}^\top)$; its correlation with $y_q$ is in (V6-escape)",
-        r"s moves the blocks along $\boldsymbol{f}$, $\boldsymbol{fe}^\top$, $\boldsymbol{ef}^\top$, $\boldsymbol{fg}^\top$ and "
-        r"$\boldsymbol{ff}^\top-\boldsymbol{gg}^\top$ by any amounts: no slope, so the flow stays symmetric",
-        "From small initial weights H heads follow one such head until the next rank grows, up to the error of (V6-error)",
+        (
+            r"$s$ moves the blocks along $\boldsymbol{f}$, $\boldsymbol{fe}^\top$, $\boldsymbol{ef}^\top$, "
+            r"$\boldsymbol{fg}^\top$ and $\boldsymbol{ff}^\top-\boldsymbol{gg}^\top$ by any amounts: no slope, so the "
+            "flow stays symmetric"
+        ),
+        (
+            "From small initial weights $H$ heads follow one such head until the next rank grows, up to the error of "
+            "(V6-error)"
+        ),
     ),
 )
 def five_weights() -> Derivation:
@@ -218,7 +232,7 @@ def five_weights() -> Derivation:
         Step("One symmetric head where the task is fixed", fixed, part="prediction"),
         *(Step(f"Squared and averaged with {name}", _squared_prediction(law), part=law) for law, name in names),
         Step(
-            "The slope of half the loss out of the symmetric form, with powers of epsilon for the amounts",
+            r"The slope of half the loss out of the symmetric form, with powers of $\epsilon$ for the amounts",
             slope_across(),
             part="leaving",
         ),

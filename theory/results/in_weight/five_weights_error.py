@@ -51,15 +51,24 @@ _POWER = SIGMA_K / SIGMA_1
         "loss across": w_init ** (2 * (1 - _POWER)),
     },
     conditions=(
-        "White tokens and one fixed task vector, as in (V6-escape); H heads, all weights of scale w_init at the start; the first three "
-        "to first order in all weights",
-        r"The symmetric pairs grow at the singular values $\sigma_1>\sigma_2$ of $\boldsymbol{\Gamma}$, the D - 1 that turn with "
-        r"$\boldsymbol{f}$ at $\sigma_\times$, the root of the factor of $a_\times$ in the third; all other weights rest",
-        r"The last three up to factors that do not depend on w_init, for a pair that grows at $\sigma_k$, when the first is of order "
-        r"one; $\boldsymbol{B}_5$ and $\mathcal{L}_5$: map and loss of the five weights",
-        r"So the map errs by w_init to the power $1-\max(\sigma_2,\sigma_\times)/\sigma_1$, the losses to the power "
-        r"$\min(1-\sigma_2/\sigma_1,\ 2(1-\sigma_\times/\sigma_1))$; more where a symmetry takes the slope along the second pair too, as "
-        "w to -w does at p = 1",
+        (
+            r"White tokens and one fixed task vector, as in (V6-escape); $H$ heads, all weights of scale $w_{\rm "
+            "init}$ at the start; the first three to first order in all weights"
+        ),
+        (
+            r"The symmetric pairs grow at the singular values $\sigma_1>\sigma_2$ of $\boldsymbol{\Gamma}$, the $D - "
+            r"1$ that turn with $\boldsymbol{f}$ at $\sigma_\times$, the root of the factor of $a_\times$ in the "
+            "third; all other weights rest"
+        ),
+        (
+            r"The last three up to factors that do not depend on $w_{\rm init}$, for a pair that grows at $\sigma_k$, "
+            r"when the first is of order one; $\boldsymbol{B}_5$ and $\mathcal{L}_5$: map and loss of the five weights"
+        ),
+        (
+            r"So the map errs by $w_{\rm init}$ to the power $1-\max(\sigma_2,\sigma_\times)/\sigma_1$, the losses to "
+            r"the power $\min(1-\sigma_2/\sigma_1,\ 2(1-\sigma_\times/\sigma_1))$; more where a symmetry takes the "
+            r"slope along the second pair too, as $\boldsymbol{w}$ to $-\boldsymbol{w}$ does at $p = 1$"
+        ),
     ),
 )
 def error_of_five_weights() -> Derivation:
@@ -76,10 +85,10 @@ def error_of_five_weights() -> Derivation:
     return Derivation.by(
         Step("The linear flow of a symmetric head, twice: its row", _grown_twice(symmetric, ROW, shared), part="row"),
         Step("Its corner", _grown_twice(symmetric, v_i, shared), part="corner"),
-        Step("The row of a head that turns with f", _grown_twice(turning, ROW, alone), part="across"),
-        Step("The first drop comes when the first pair has grown from w_init to order one", plateau, "t"),
+        Step("The row of a head that turns with $f$", _grown_twice(turning, ROW, alone), part="across"),
+        Step(r"The first drop comes when the first pair has grown from $w_{\rm init}$ to order one", plateau, "t"),
         Step("Then the other pair, beside the first", lead, "s"),
-        Step("The map is bilinear, so it has a term of first order in s", in_map * lead, part="map"),
+        Step("The map is bilinear, so it has a term of first order in $s$", in_map * lead, part="map"),
         Step("The loss has a slope along a symmetric pair", _slope * lead / _slope, part="loss"),
         Step("Half its slope out of the symmetric form", slope, r"\ell_1"),
         Step("There the next order is left", (slope * lead + _curvature * lead**2) / _curvature, part="loss across"),

@@ -77,19 +77,34 @@ def _flow() -> Expr:
         "size": sqrt(FORCE / CURVATURE) * SEQUENCES ** (-S(1) / 4),
     },
     conditions=(
-        "Merged attention on P sequences, to leading order in P^(-1/2); at least two heads, for one of them is active, and D at least 2",
-        "The active head has brought the force on its own pairs to zero: by the first two that on pairs with a column u_j too, to that "
-        r"order; what moves idle heads is the force on pairs of a row $\boldsymbol{v}_j$ and a matrix $\boldsymbol{U}_j$",
-        r"One direction: a head $(a,v,U,u)$ makes $\chi_{xx}$, $\chi_{xy}$, $\chi_{yy}$ of the three entries of the Gram matrix; so for "
-        "D = 1 one head fits any large set as well as all heads can, and nothing is left to move the others",
-        "At rest: the left side is zero on average over the set. Summed over idle heads with the prediction m that is E(rho m) = E(m^2), "
-        "where rho is what the active head leaves, so m is at most of the order of the force, P^(-1/2)",
+        (
+            "Merged attention on $P$ sequences, to leading order in $P^{-1/2}$; at least two heads, for one of them "
+            "is active, and $D$ at least 2"
+        ),
+        (
+            "The active head has brought the force on its own pairs to zero: by the first two that on pairs with a "
+            r"column $\boldsymbol{u}_{j}$ too, to that order; what moves idle heads is the force on pairs of a row "
+            r"$\boldsymbol{v}_j$ and a matrix $\boldsymbol{U}_j$"
+        ),
+        (
+            r"One direction: a head $(a,v,U,u)$ makes $\chi_{xx}$, $\chi_{xy}$, $\chi_{yy}$ of the three entries of "
+            "the Gram matrix; so for $D = 1$ one head fits any large set as well as all heads can, and nothing is "
+            "left to move the others"
+        ),
+        (
+            "At rest: the left side is zero on average over the set. Summed over idle heads with the prediction $m$ "
+            r"that is $\mathbb{E}(\rho m) = \mathbb{E}(m^{2})$, where $\rho$ is what the active head leaves, so $m$ "
+            "is at most of the order of the force, $P^{-1/2}$"
+        ),
         r"Flow: an idle head $\nu_j=\alpha\boldsymbol{l}$, $\boldsymbol{W}_j=\alpha\boldsymbol{R}$ with "
         r"$|\boldsymbol{l}|=|\boldsymbol{R}|=1$, balanced as by (17); $g P^{-1/2}=\mathbb{E}(\rho\phi)$, "
         r"$\kappa=\mathbb{E}(\phi^2)$ for the prediction $\phi$ of $\boldsymbol{l}$ and $\boldsymbol{R}$, less what the active head "
         "can make up for to first order",
-        r"So the rows $\boldsymbol{v}_j$ of idle heads end at P^(-1/4), after a time of P^(1/2) tau/g ln(1/alpha(0)), if they start "
-        "well below that; the columns u_j stay at P^(-1/2), and with one head or D = 1 so do all blocks",
+        (
+            r"So the rows $\boldsymbol{v}_j$ of idle heads end at $P^{-1/4}$, after a time of $P^{1/2} \tau/g "
+            r"\ln(1/\alpha(0))$, if they start well below that; the columns $\boldsymbol{u}_{j}$ stay at $P^{-1/2}$, "
+            "and with one head or $D = 1$ so do all blocks"
+        ),
     ),
 )
 def idle_heads() -> Derivation:
@@ -109,7 +124,7 @@ def idle_heads() -> Derivation:
         ),
         Step("Its discriminant", cross**2 - 4 * tokens * label, part="one direction"),
         Step("The value weights times the slopes: a head is linear in them", along, part="at rest"),
-        Step("Minus a quarter of the slope of the mean of (rho - alpha^2 phi)^2", flow, part="flow"),
-        Step("Its rate while alpha is small", (flow / _alpha).expand().subs(_alpha, 0), part="rate"),
+        Step(r"Minus a quarter of the slope of the mean of $(\rho - \alpha^{2} \phi)^{2}$", flow, part="flow"),
+        Step(r"Its rate while $\alpha$ is small", (flow / _alpha).expand().subs(_alpha, 0), part="rate"),
         Step("Where it rests", size, part="size"),
     )

@@ -47,11 +47,22 @@ def _pair_in(inner):
     },
     conditions=(
         JOINT,
-        "The first is a matrix times w and the second one times (w' Lambda w) w; where B = 0 both matrices are invertible",
-        "So the zero blocks stay zero from every start if and only if E(w) = 0 and E((w' Lambda w) w) = 0, whatever else the law is",
-        "One repeated vector breaks it at every p < 1, a pair of opposite vectors does not",
+        (
+            r"The first is a matrix times $\boldsymbol{w}$ and the second one times $(\boldsymbol{w}^{\top} "
+            r"\boldsymbol{\Lambda} \boldsymbol{w}) \boldsymbol{w}$; where $\boldsymbol{B} = 0$ both matrices are "
+            "invertible"
+        ),
+        (
+            r"So the zero blocks stay zero from every start if and only if $\mathbb{E}(\boldsymbol{w}) = 0$ and "
+            r"$\mathbb{E}((\boldsymbol{w}^{\top} \boldsymbol{\Lambda} \boldsymbol{w}) \boldsymbol{w}) = 0$, whatever "
+            "else the law is"
+        ),
+        "One repeated vector breaks it at every $p < 1$, a pair of opposite vectors does not",
     ),
-    erratum="The paper says that (39) and (40) break where task vectors are fixed; two moments of w decide.",
+    erratum=(
+        "The paper says that (39) and (40) break where task vectors are fixed; two moments of "
+        r"$\boldsymbol{w}$ decide."
+    ),
 )
 def moving_laws() -> Derivation:
     """The gradients at zero blocks, averaged over query and context only."""
@@ -81,12 +92,19 @@ def moving_laws() -> Derivation:
     },
     typed=lambda: _leaks(*(Trace(Lambda**k) for k in range(1, 5))) | _white_leaks(),
     conditions=(
-        "P independent sequences with w ~ N(0, I); the blocks are zero in every head",
+        (
+            r"$P$ independent sequences with $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$; the blocks are "
+            "zero in every head"
+        ),
         r"For $\boldsymbol{v}_i$: $\boldsymbol{U}_i=\boldsymbol{I}$, its direction where the tokens are white",
-        r"B = 0, as on the first plateau; or B = b I for white tokens, $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$, at any time from "
-        "there to the end",
-        "The mean over the set is P^(-1/2) times a variable of fixed variance, so while the blocks are near zero every one moves at this "
-        "rate; what becomes of them in idle heads at the end is (V6-idle)",
+        (
+            r"$\boldsymbol{B} = 0$, as on the first plateau; or $\boldsymbol{B} = b \boldsymbol{I}$ for white tokens, "
+            r"$\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$, at any time from there to the end"
+        ),
+        (
+            "The mean over the set is $P^{-1/2}$ times a variable of fixed variance, so while the blocks are near "
+            "zero every one moves at this rate; what becomes of them in idle heads at the end is (V6-idle)"
+        ),
     ),
 )
 def finite_set() -> Derivation:

@@ -118,7 +118,14 @@ def _overlap_in(task):
     section="beyond the paper",
     left={"target": _TARGET % r"\mid\boldsymbol{w}", "overlap": _OVERLAP % r"\mid\boldsymbol{w}"},
     typed=lambda: {"target": _target_in(w), "overlap": _overlap_in(w)},
-    conditions=(HEADS, f"For the overlap: {TWO_HEADS}", "The loss under any law of w is the average of these over it"),
+    conditions=(
+        HEADS,
+        f"For the overlap: {TWO_HEADS}",
+        (
+            r"The loss under any law of $\boldsymbol{w}$ is the average "
+            "of these over it"
+        ),
+    ),
 )
 def given_task() -> Derivation:
     """Average over the query, up to its sixth moment, and over the context."""
@@ -150,8 +157,11 @@ def given_task() -> Derivation:
     },
     conditions=(
         HEADS,
-        "A portion p of the task vectors is random, w ~ N(0, I), the others are w_0; several fixed vectors: average over w_0",
-        "p = 1 is the in-context test of the paper, p = 0 its in-weight test",
+        (
+            r"A portion $p$ of the task vectors is random, $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, the "
+            r"others are $\boldsymbol{w}_{0}$; several fixed vectors: average over $\boldsymbol{w}_{0}$"
+        ),
+        "$p = 1$ is the in-context test of the paper, $p = 0$ its in-weight test",
     ),
 )
 def mixture_loss() -> Derivation:
@@ -186,7 +196,10 @@ def _memory_corner(row, U, v_j, u_j):
     },
     conditions=(
         HEADS,
-        "The labels are y ~ N(0, I) independent of the tokens, and the target of the query is w_0' x_q",
+        (
+            r"The labels are $y \sim \mathcal{N}(0, \boldsymbol{I})$ independent of the tokens, and the target of the "
+            r"query is $\boldsymbol{w}_{0}^{\top} \boldsymbol{x}_{q}$"
+        ),
     ),
     erratum="The paper's in-weight test has the fixed task vector in its context too; its official code has noise there, as here.",
 )

@@ -37,7 +37,7 @@ A_d, A_j, M_d, M_j, Q_d, Q_j = symbols("A_d A_j M_d M_j Q_d Q_j", positive=True)
 x, y, r, v = symbols("x y r v", positive=True)
 
 WHITENED = {M: M_root**2, Q_any: Q_root**2, A_any: M_root * A_w * Q_root, B: M_root.I * B_w * Q_root.I}
-GENERAL = "M and Q are positive definite, A is any matrix; any H and R"
+GENERAL = r"$\boldsymbol{M}$ and $\boldsymbol{Q}$ are positive definite, $A$ is any matrix; any $H$ and $R$"
 
 
 @cache
@@ -79,7 +79,8 @@ def rest() -> tuple[TracePolynomial, TracePolynomial]:
         GENERAL,
         r"$\tilde{\boldsymbol{A}}=\boldsymbol{M}^{-1/2}\boldsymbol{AQ}^{-1/2}$ and "
         r"$\tilde{\boldsymbol{B}}=\boldsymbol{M}^{1/2}\boldsymbol{BQ}^{1/2}$",
-        "B' G and G B' vanish at every fixed point of separate attention (T1a)",
+        (r"$\boldsymbol{B}^{\top} \boldsymbol{G}$ and $\boldsymbol{G} \boldsymbol{B}^{\top}$ vanish at every fixed "
+        "point of separate attention (T1a)"),
     ),
 )  # fmt: skip
 def whitening() -> Derivation:
@@ -89,8 +90,8 @@ def whitening() -> Derivation:
         Step("The loss", any_loss()),
         Step("In whitened letters", substitute(any_loss(), WHITENED), part="loss"),
         Step("The force", any_force()),
-        Step("B' G in whitened letters", left, part="left"),
-        Step("G B' in whitened letters", right, part="right"),
+        Step(r"$\boldsymbol{B}^{\top} \boldsymbol{G}$ in whitened letters", left, part="left"),
+        Step(r"$\boldsymbol{G} \boldsymbol{B}^{\top}$ in whitened letters", right, part="right"),
     )
 
 
@@ -119,12 +120,15 @@ def entry_equations() -> tuple[Expr, Expr, Expr]:
     conditions=(
         GENERAL,
         r"In the singular bases of $\tilde{\boldsymbol{A}}$, for every pair of indices",
-        r"Distinct s_d leave $\tilde{\boldsymbol{B}}$ diagonal, with entries 0 or s_d",
-        "So there are 2^D fixed functions if R H >= D and the s_d are distinct and positive, whether or not covariances commute",
-        "Each is a fixed point: one slot per learned d with k along M^(-1/2) u_d and q along Q^(-1/2) v_d",
-        "The loss there is c minus the sum over S of s_d^2: the last line is the share of one direction",
+        r"Distinct $s_{d}$ leave $\tilde{\boldsymbol{B}}$ diagonal, with entries 0 or $s_{d}$",
+        (r"So there are $2^{D}$ fixed functions if $R H \ge D$ and the $s_{d}$ are distinct and positive, whether "
+        "or not covariances commute"),
+        (r"Each is a fixed point: one slot per learned $d$ with $\boldsymbol{k}$ along $\boldsymbol{M}^{-1/2} "
+        r"\boldsymbol{u}_{d}$ and $\boldsymbol{q}$ along $\boldsymbol{Q}^{-1/2} v_{d}$"),
+        "The loss there is $c$ minus the sum over $S$ of $s_{d}^{2}$: the last line is the share of one direction",
     ),
-    erratum="The paper has 2^D for w ~ N(0, I) and Gaussian tokens of one covariance; none of this is needed",
+    erratum=(r"The paper has $2^{D}$ for $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$ and Gaussian tokens "
+            "of one covariance; none of this is needed"),
 )  # fmt: skip
 def fixed_functions() -> Derivation:
     """B_w' (A_w - B_w) = 0 and (A_w - B_w) B_w' = 0, less their symmetric parts; two equations for two entries."""
@@ -132,8 +136,8 @@ def fixed_functions() -> Derivation:
     determinant = first.coeff(B_ji) * second - second.coeff(B_ji) * first
     share = explicit(substitute(any_loss(), WHITENED), {A_w: diag(s_i, s_j), B_w: diag(B_ii, 0)}, D=2)
     return Derivation.by(
-        Step("Entry (i, j) of the antisymmetric part of the first condition", first, part="first"),
-        Step("Entry (i, j) of the antisymmetric part of the second", second, part="second"),
+        Step("Entry ($i, j$) of the antisymmetric part of the first condition", first, part="first"),
+        Step("Entry ($i, j$) of the antisymmetric part of the second", second, part="second"),
         Step("Eliminate $B_{ji}$", determinant.expand().coeff(B_ij) * B_ij, part="entries"),
         Step("On the diagonal", factor(alone), part="diagonal"),
         Step("The loss with one direction on", factor(share - c_any) + c_any, part="loss"),
@@ -158,11 +162,20 @@ def fixed_functions() -> Derivation:
         "trace": -v * A_d * (M_j / M_d + Q_j / Q_d),
     },
     conditions=(
-        "A, M and Q are diagonal in one basis; the head rests at the saddle S = {d}, with small components x and y of k and q along j",
-        "v is its value weight there, v r^2 = A_d/(M_d Q_d)",
-        "Unstable if and only if s_j^2 > s_d^2: the head leaves d for j exponentially, before any idle head escapes",
-        "Where the largest A (first to grow) and the largest s (largest drop) name different directions, "
-        "training shows the extra plateau {d}",
+        (
+            r"$A$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ are diagonal in one basis; the head rests at the saddle $S "
+            r"=$ {d}, with small components $\boldsymbol{x}$ and $y$ of $\boldsymbol{k}$ and $\boldsymbol{q}$ along "
+            "$j$"
+        ),
+        r"$v$ is its value weight there, $v r^{2} = A_{d}/(M_{d} \boldsymbol{Q}_{d})$",
+        (
+            "Unstable if and only if $s_{j}^{2} > s_{d}^{2}$: the head leaves $d$ for $j$ exponentially, before any "
+            "idle head escapes"
+        ),
+        (
+            "Where the largest A (first to grow) and the largest $s$ (largest drop) name different directions, "
+            "training shows the extra plateau {d}"
+        ),
     ),
 )
 def rotation() -> Derivation:
@@ -182,8 +195,8 @@ def rotation() -> Derivation:
     moving = [one.subs(r, at_rest).expand() for one in moving]
     system = Matrix([[one.coeff(weight) for weight in (x, y)] for one in moving])
     return Derivation.by(
-        Step("The component of k along j, to first order", moving[0], part="x"),
-        Step("The component of q along j, to first order", moving[1], part="y"),
+        Step(r"The component of $\boldsymbol{k}$ along $j$, to first order", moving[0], part="x"),
+        Step(r"The component of $\boldsymbol{q}$ along $j$, to first order", moving[1], part="y"),
         Step("The determinant of the two equations: negative for a growing mode", system.det().expand(), part="determinant"),
         Step("Their trace", system.trace(), part="trace"),
     )  # fmt: skip

@@ -54,8 +54,11 @@ B_ii, B_ij, B_ji, B_jj = symbols("B_ii B_ij B_ji B_jj", real=True)
     },
     typed=lambda: {"keys": (v_i * K * Q.T).T * G, "queries": G * (v_i * K * Q.T).T},
     conditions=(
-        "summed over the heads: B' G = 0 and G B' = 0 where the keys and queries stand still",
-        "any H, R and loss",
+        (
+            r"summed over the heads: $\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ and $\boldsymbol{G} "
+            r"\boldsymbol{B}^{\top} = 0$ where the keys and queries stand still"
+        ),
+        "any $H$, $R$ and loss",
     ),
 )
 def annihilation() -> Derivation:
@@ -64,8 +67,18 @@ def annihilation() -> Derivation:
     return Derivation.by(
         Step("Velocity of the keys", rates[K], r"\tau\dot{\boldsymbol{K}}_i"),
         Step("Velocity of the queries", rates[Q], r"\tau\dot{\boldsymbol{Q}}_i"),
-        Step("The head's share of B' G is zero where its queries stand still", Q * rates[Q].T, "", "keys"),
-        Step("The head's share of G B' is zero where its keys stand still", rates[K] * K.T, "", "queries"),
+        Step(
+            r"The head's share of $\boldsymbol{B}^{\top} \boldsymbol{G}$ is zero where its queries stand still",
+            Q * rates[Q].T,
+            "",
+            "keys",
+        ),
+        Step(
+            r"The head's share of $\boldsymbol{G} \boldsymbol{B}^{\top}$ is zero where its keys stand still",
+            rates[K] * K.T,
+            "",
+            "queries",
+        ),
     )
 
 
@@ -86,16 +99,44 @@ def symmetry_conditions() -> tuple[TracePolynomial, TracePolynomial]:
         "first": B.T * Lambda - Lambda * B,
         "second": M.I * Lambda**2 * B.T - B * Lambda**2 * M.I,
     },
-    conditions=("B' G = 0 and G B' = 0", "Lambda is positive definite"),
+    conditions=(
+        r"$\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ and $\boldsymbol{G} \boldsymbol{B}^{\top} = 0$",
+        r"$\boldsymbol{\Lambda}$ is positive definite",
+    ),
 )
 def symmetries() -> Derivation:
     """B' G Lambda^-1 = B' Lambda - B' M B and M^-1 G B' = M^-1 Lambda^2 B' - B Lambda B', each zero, each less a symmetric matrix."""
     first, second = symmetry_conditions()
     return Derivation.by(
-        Step("B' G, with the force (53), times the inverse of Lambda", TracePolynomial(B.T) * force() * Lambda.I),
-        Step("B' M B is symmetric, so at a fixed point the other term is", first, "", "first"),
-        Step("The inverse of M times G B'", TracePolynomial(M.I) * force() * B.T),
-        Step("B Lambda B' is symmetric, so at a fixed point the other term is", second, "", "second"),
+        Step(
+            (
+                r"$\boldsymbol{B}^{\top} \boldsymbol{G}$, with the force (53), times the inverse of "
+                r"$\boldsymbol{\Lambda}$"
+            ),
+            TracePolynomial(B.T) * force() * Lambda.I,
+        ),
+        Step(
+            (
+                r"$\boldsymbol{B}^{\top} \boldsymbol{M} \boldsymbol{B}$ is symmetric, so at a fixed point the other "
+                "term is"
+            ),
+            first,
+            "",
+            "first",
+        ),
+        Step(
+            r"The inverse of $\boldsymbol{M}$ times $\boldsymbol{G} \boldsymbol{B}^{\top}$",
+            TracePolynomial(M.I) * force() * B.T,
+        ),
+        Step(
+            (
+                r"$\boldsymbol{B} \boldsymbol{\Lambda} \boldsymbol{B}^{\top}$ is symmetric, so at a fixed point the "
+                "other term is"
+            ),
+            second,
+            "",
+            "second",
+        ),
     )
 
 
@@ -126,7 +167,7 @@ def entry_equations() -> tuple[Expr, Expr]:
         / (((N + 1) * lambda_i + T) * ((N + 1) * lambda_j + T)),
         "slope": lambda_ * N * (2 * T + lambda_ * N + lambda_) / (T + lambda_ * N + lambda_) ** 2,
     },
-    conditions=("any two eigenvectors of Lambda", "c = lambda^2 / a"),
+    conditions=(r"any two eigenvectors of $\boldsymbol{\Lambda}$", r"$c = \lambda^{2} / a$"),
 )  # fmt: skip
 def off_diagonal() -> Derivation:
     """Two homogeneous equations for B_ij and B_ji, whose determinant has the sign of lambda_i - lambda_j."""
@@ -136,8 +177,8 @@ def off_diagonal() -> Derivation:
     written = second_moment_along()
     moments = {a_i: written.subs(lambda_, lambda_i), a_j: written.subs(lambda_, lambda_j)}
     return Derivation.by(
-        Step("Entry (i, j) of the first condition", first, "", "first"),
-        Step("Entry (i, j) of the second condition", second, "", "second"),
+        Step("Entry ($i, j$) of the first condition", first, "", "first"),
+        Step("Entry ($i, j$) of the second condition", second, "", "second"),
         Step("The determinant of the two equations", determinant.expand(), "", "determinant"),
         Step(
             "With the moments (32): zero for equal eigenvalues only, all other factors being positive",
@@ -146,7 +187,7 @@ def off_diagonal() -> Derivation:
             "gap",
         ),
         Step(
-            "Or: lambda c(lambda) rises strictly, for its derivative has positive coefficients",
+            r"Or: $\lambda c(\lambda)$ rises strictly, for its derivative has positive coefficients",
             factor(diff(lambda_**3 / written, lambda_)),
             "",
             "slope",
@@ -165,9 +206,15 @@ def off_diagonal() -> Derivation:
         "diagonal": b * (b - lambda_ / a),
     },
     conditions=(
-        "in the eigenbasis of Lambda, for every pair of indices; any H and R",
-        "for tokens of another law, as long as M commutes with Lambda and lambda^3 / a rises with lambda",
-        "so with distinct eigenvalues B_ij = 0, by (T1c), and B_dd is 0 or lambda_d / a_d: no fixed function is missing in (21), (81)",
+        r"in the eigenbasis of $\boldsymbol{\Lambda}$, for every pair of indices; any $H$ and $R$",
+        (
+            r"for tokens of another law, as long as $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ and "
+            r"$\lambda^{3} /$ a rises with $\lambda$"
+        ),
+        (
+            r"so with distinct eigenvalues $B_{ij} = 0$, by (T1c), and $B_{dd}$ is 0 or $\lambda_{d} / a_{d}$: no "
+            "fixed function is missing in (21), (81)"
+        ),
     ),
     erratum="The paper proves that these are fixed points, not that there are no others",
 )
@@ -176,10 +223,15 @@ def completeness() -> Derivation:
     first, second = entry_equations()
     eliminated = (first.coeff(B_ji) * second - second.coeff(B_ji) * first).expand()
     return Derivation.by(
-        Step("Entry (i, j) of the first condition (T1b)", first),
-        Step("Entry (i, j) of the second condition (T1b)", second),
+        Step("Entry ($i, j$) of the first condition (T1b)", first),
+        Step("Entry ($i, j$) of the second condition (T1b)", second),
         Step("Eliminate $B_{ji}$", eliminated.coeff(B_ij) * B_ij, "", "entries"),
-        Step("On the diagonal, B' G = 0", cancel(b * force_along() / (-lambda_ * a)), "", "diagonal"),
+        Step(
+            r"On the diagonal, $\boldsymbol{B}^{\top} \boldsymbol{G} = 0$",
+            cancel(b * force_along() / (-lambda_ * a)),
+            "",
+            "diagonal",
+        ),
     )
 
 
@@ -194,7 +246,10 @@ def eigenspace_conditions() -> tuple[TracePolynomial, TracePolynomial]:
 
 @register(
     "T1d",
-    "Completeness, equal eigenvalues: on an eigenspace the effective map is lambda/a times any orthogonal projector",
+    (
+        r"Completeness, equal eigenvalues: on an eigenspace the effective map is $\lambda/a$ times any orthogonal "
+        "projector"
+    ),
     kind="exact",
     section="beside (21), (81)",
     left={"left": "0", "right": "0", "components": r"\text{components}"},
@@ -204,20 +259,30 @@ def eigenspace_conditions() -> tuple[TracePolynomial, TracePolynomial]:
         "components": Product(g[j] + 1, (j, 1, J)),
     },
     conditions=(
-        "Pi = a B / lambda on an eigenspace, which (T1c) separates from the others",
-        "g_j are the multiplicities of the J eigenvalues; R H >= D for the count",
+        r"$\Pi =$ a $\boldsymbol{B} / \lambda$ on an eigenspace, which (T1c) separates from the others",
+        r"$g_{j}$ are the multiplicities of the J eigenvalues; $R H \ge D$ for the count",
     ),
-    erratum="2^D needs distinct eigenvalues: otherwise the fixed functions are a continuum, whose components are counted here",
+    erratum=(
+        "$2^{D}$ needs distinct eigenvalues: otherwise the fixed functions are a continuum, whose components "
+        "are counted here"
+    ),
 )
 def equal_eigenvalues() -> Derivation:
     """Pi' = Pi' Pi makes Pi symmetric, and then idempotent; its rank, 0 to g, tells the components apart."""
     left, right = eigenspace_conditions()
     rank = Symbol("r", integer=True)
     return Derivation.by(
-        Step("B' G = 0 on the eigenspace, times a / lambda^3", left, "", "left"),
-        Step("G B' = 0 likewise: so Pi is symmetric and equal to its square", right, "", "right"),
         Step(
-            "Projectors of one rank form a connected set; the ranks 0 to g_j can be chosen for each eigenspace",
+            r"$\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ on the eigenspace, times $a / \lambda^{3}$", left, "", "left"
+        ),
+        Step(
+            r"$\boldsymbol{G} \boldsymbol{B}^{\top} = 0$ likewise: so $\Pi$ is symmetric and equal to its square",
+            right,
+            "",
+            "right",
+        ),
+        Step(
+            ("Projectors of one rank form a connected set; the ranks 0 to $g_{j}$ can be chosen for each eigenspace"),
             Product(Sum(1, (rank, 0, g[j])).doit(), (j, 1, J)),
             "",
             "components",
@@ -238,9 +303,9 @@ j, J = symbols("j J", integer=True, positive=True)
     typed=lambda: {"few slots": Sum(binomial(D, m), (m, 0, R * H)), "enough slots": 2**D},
     conditions=(
         "the eigenvalues are distinct",
-        "a fixed function for every set of at most min(D, R H) eigenvectors, one slot each",
+        r"a fixed function for every set of at most $\min(D, R H)$ eigenvectors, one slot each",
     ),
-    erratum="The paper's 2^D needs R H >= D, and at rank one H >= D",
+    erratum=r"The paper's $2^{D}$ needs $R H \ge D$, and at rank one $H \ge D$",
 )
 def count() -> Derivation:
     """Sets of m eigenvectors, by the generating function (1 + x)^D: each eigenvector is learned (x) or not (1)."""
@@ -255,14 +320,17 @@ def count() -> Derivation:
     return Derivation.by(
         Step("Each eigenvector is learned or not", generating),
         Step("From $(1+x)f'(x)=D f(x)$, the ratio of one coefficient to the one before", ratio),
-        Step("So the number of sets of m eigenvectors", sets),
+        Step("So the number of sets of $m$ eigenvectors", sets),
         Step(
-            "The rank of the effective map is at most R H, the number of slots",
+            "The rank of the effective map is at most $R H$, the number of slots",
             Sum(sets, (m, 0, R * H)),
             "",
             "few slots",
         ),
         Step(
-            "With R H >= D all sets occur: the generating function at x = 1", generating.subs(x, 1), "", "enough slots"
+            r"With $R H \ge D$ all sets occur: the generating function at $\boldsymbol{x} = 1$",
+            generating.subs(x, 1),
+            "",
+            "enough slots",
         ),
     )

@@ -56,7 +56,12 @@ define(
     section="Appendix D.3",
     left={"a": r"\boldsymbol{k}_i", "b": r"\boldsymbol{q}_i"},
     typed=lambda: {"a": P * vector("b", D), "b": P * vector("c", D)},
-    conditions=("P projects onto the span of e_d, d in S; the coefficients are those of the vectors b and c",),
+    conditions=(
+        (
+            r"$P$ projects onto the span of $\boldsymbol{e}_{d}$, $d$ in $S$; the coefficients are those of "
+            "the vectors $b$ and $c$"
+        ),
+    ),
 )
 
 
@@ -67,7 +72,14 @@ define(
     section="Section 4.2",
     left={"query": "0", "key": "0"},
     typed=lambda: {"query": (1 - s) * q_d, "key": (1 - s) * k_d},
-    conditions=("v_i is not zero", "(C1)", "for every d; at rank R for every column of K_i and Q_i"),
+    conditions=(
+        "$v_{i}$ is not zero",
+        "(C1)",
+        (
+            r"for every $d$; at rank $R$ for every column of $\boldsymbol{K}_{i}$ "
+            r"and $\boldsymbol{Q}_{i}$"
+        ),
+    ),
     erratum="The paper proves that it suffices; given (C1), it is also necessary",
 )
 def second_condition() -> Derivation:
@@ -78,10 +90,12 @@ def second_condition() -> Derivation:
     scale = v_i * lambda_**2
     return Derivation.by(
         Step("The rate of the key along an eigenvector, equation (57b)", of_query),
-        Step("It is zero exactly if this is, for v_i and lambda are not", cancel(of_query / scale), "", "query"),
+        Step(
+            r"It is zero exactly if this is, for $v_{i}$ and $\lambda$ are not", cancel(of_query / scale), "", "query"
+        ),
         Step("Likewise the rate of the query, equation (57c)", cancel(of_key / scale), "", "key"),
         Step(
-            "In the span, with $q_d = s\\,c_d$, it vanishes since s^2 = s",
+            r"In the span, with $q_d = s\,c_d$, it vanishes since $s^{2} = s$",
             on_and_off(of_query.subs(q_d, s * Symbol("c_d"))),
         ),
     )
@@ -94,17 +108,19 @@ def second_condition() -> Derivation:
     section="Section 4.2",
     left="0",
     typed=lambda: over_directions((1 - s) * lambda_**2 * k_d * q_d, components=COMPONENTS),
-    conditions=("v_i = 0", "(C1)"),
-    erratum="The paper asks that the key or the query be in the span of the learned eigenvectors. That suffices and is not "
-    "necessary where "
-    "two or more directions are not learned: k = e_3, q = e_4 with $S=\\{1,2\\}$ is a fixed point",
+    conditions=("$v_{i} = 0$", "(C1)"),
+    erratum=(
+        "The paper asks that the key or the query be in the span of the learned eigenvectors. That suffices "
+        r"and is not necessary where two or more directions are not learned: $\boldsymbol{k} = "
+        r"\boldsymbol{e}_{3}$, $\boldsymbol{q} = \boldsymbol{e}_{4}$ with $S=\{1,2\}$ is a fixed point"
+    ),
 )
 def third_condition() -> Derivation:
     """The rate of the value weight; those of the key and the query vanish with v_i."""
     value_rate, key_rate, _ = flow_at_fixed_point(rank_one_head(), (v_i, k, q))
     part = summand(value_rate, {Lambda: lambda_, P: s, k: k_d, q: q_d})
     return Derivation.by(
-        Step("With v_i = 0 the key and the query stand still", substitute(key_rate, {v_i: 0})),
+        Step("With $v_{i} = 0$ the key and the query stand still", substitute(key_rate, {v_i: 0})),
         Step("The rate of the value weight, equation (57a)", value_rate),
         Step(
             "A query in the span, $q_d = s\\,c_d$, gives zero, as in the paper",
@@ -119,17 +135,17 @@ def third_condition() -> Derivation:
 
 @register(
     "84",
-    "Condition (C3) at rank R: what an idle head must satisfy",
+    "Condition (C3) at rank $R$: what an idle head must satisfy",
     kind="exact",
     section="Appendix E.3",
     left="0",
     typed=lambda: Trace(K.T * Lambda * (I_D - P) * Lambda * Q),
-    conditions=("v_i = 0", "(C1)", "necessary and sufficient"),
+    conditions=("$v_{i} = 0$", "(C1)", "necessary and sufficient"),
 )
 def third_condition_rank_R() -> Derivation:
     """The rate of the value weight, with the columns of K_i and Q_i summed in the trace."""
     value_rate, key_rate, _ = flow_at_fixed_point(rank_R_head(), (v_i, K, Q))
     return Derivation.by(
-        Step("With v_i = 0 the keys and the queries stand still", substitute(key_rate, {v_i: 0})),
+        Step("With $v_{i} = 0$ the keys and the queries stand still", substitute(key_rate, {v_i: 0})),
         Step("The rate of the value weight, zero at a fixed point", value_rate),
     )

@@ -37,7 +37,7 @@ b = Symbol("b", real=True)  # the effective map along an eigenvector
 v_positive = Symbol("v", positive=True)
 Gamma = symmetric_matrix("Gamma", D)  # the effective map at a fixed point
 I_D = Identity(D)
-SPECTRUM = "T = tr(Lambda), and Lambda is positive definite"
+SPECTRUM = r"$T = \operatorname{tr}(\boldsymbol{\Lambda})$, and $\boldsymbol{\Lambda}$ is positive definite"
 
 
 def ridge(eigenvalue_: Expr) -> Expr:
@@ -70,7 +70,7 @@ def force_at_fixed_point() -> TracePolynomial:
 def _sets(number: str, section: str) -> None:
     define(
         number,
-        "The set of fixed points that have learned the eigenvectors in S",
+        "The set of fixed points that have learned the eigenvectors in $S$",
         section=section,
         left=r"\mathcal{M}(S):\quad 0",
         typed=lambda: {
@@ -80,8 +80,11 @@ def _sets(number: str, section: str) -> None:
             "idle heads": TracePolynomial(Trace(K.T * Lambda * (I_D - P) * Lambda * Q)),
         },
         conditions=(
-            "for every head; the last only where v_i = 0",
-            "Gamma = M^-1 Lambda P, P projects onto the span of S",
+            "for every head; the last only where $v_{i} = 0$",
+            (
+                r"$\boldsymbol{\Gamma} = \boldsymbol{M}^{-1} \boldsymbol{\Lambda} P$, $P$ projects onto the span of "
+                "$S$"
+            ),
         ),
         erratum="The paper's (C3) asks more of idle heads than is needed" if number == "21" else None,
     )
@@ -92,7 +95,7 @@ _sets("81", "Appendix E.3")
 for _number, _section, _slots in (("22", "Section 4.2", "H"), ("82", "Appendix E.3", "R H")):
     define(
         _number,
-        "The learned eigenvectors: a subset of the D indices with m members",
+        "The learned eigenvectors: a subset of the $D$ indices with $m$ members",
         section=_section,
         left=r"\operatorname{tr}\boldsymbol{P} = |S|",
         typed=lambda: m,
@@ -102,9 +105,17 @@ for _number, _section, _slots in (("22", "Section 4.2", "H"), ("82", "Appendix E
 
 def _map_steps() -> tuple[Step, ...]:
     return (
-        Step("The force along an eigenvector of Lambda on which the effective map is b", force_along(), "G_d"),
-        Step("B' G = 0 at every fixed point, see T1", factor(b * force_along()), r"b\,G_d"),
-        Step("The root other than b = 0, for the learned eigenvectors", fixed_map_along(), "b"),
+        Step(
+            r"The force along an eigenvector of $\boldsymbol{\Lambda}$ on which the effective map is $b$",
+            force_along(),
+            "G_d",
+        ),
+        Step(
+            r"$\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ at every fixed point, see T1",
+            factor(b * force_along()),
+            r"b\,G_d",
+        ),
+        Step("The root other than $b = 0$, for the learned eigenvectors", fixed_map_along(), "b"),
     )
 
 
@@ -117,7 +128,7 @@ def _map_steps() -> tuple[Step, ...]:
     typed=lambda: s / lambda_ * ridge(lambda_),
     conditions=(
         SPECTRUM,
-        "s = 1 for d in S, 0 otherwise",
+        "$s = 1$ for $d$ in $S$, 0 otherwise",
         "the eigenvalues are distinct: then it is necessary too, see T1",
     ),
     erratum="The paper proves that it suffices; with distinct eigenvalues it is also necessary",
@@ -137,7 +148,7 @@ def fixed_map() -> Derivation:
     section="Appendix D.3",
     left=r"\boldsymbol{e}_d^\top\Bigl(\sum_i v_i\boldsymbol{k}_i\boldsymbol{q}_i^\top\Bigr)\boldsymbol{e}_d",
     typed=lambda: s * lambda_ / a,
-    conditions=("s = 1 for d in S, 0 otherwise", "a is the eigenvalue (32) of M"),
+    conditions=("$s = 1$ for $d$ in $S$, 0 otherwise", r"$a$ is the eigenvalue (32) of $\boldsymbol{M}$"),
 )
 def fixed_map_by_moment() -> Derivation:
     """As (23), before the moment is written out."""
@@ -157,13 +168,14 @@ def fixed_map_by_moment() -> Derivation:
 def first_condition() -> Derivation:
     """b G(b), divided by its leading coefficient."""
     return Derivation.by(
-        *_map_steps()[:2], Step("Divide by -lambda a, which is not zero", cancel(b * force_along() / (-lambda_ * a)))
+        *_map_steps()[:2],
+        Step(r"Divide by $-\lambda a$, which is not zero", cancel(b * force_along() / (-lambda_ * a))),
     )
 
 
 @register(
     "83",
-    "The effective map at a fixed point, rank R",
+    "The effective map at a fixed point, rank $R$",
     kind="exact",
     section="Appendix E.3",
     left={
@@ -171,9 +183,15 @@ def first_condition() -> Derivation:
         "slot": r"\boldsymbol{e}_d^\top\boldsymbol{k}_{i,r} = \boldsymbol{e}_d^\top\boldsymbol{q}_{i,r}",
     },
     typed=lambda: {"map": s / lambda_ * ridge(lambda_), "slot": sqrt(ridge(lambda_) / (lambda_ * v_positive))},
-    conditions=(SPECTRUM, "the slot (i, r) serves one learned eigenvector, in a head with v_i > 0", "m <= R H"),
-    erratum="With all weights but r = 1 set to zero, as in the paper, it takes m heads; filling the slots of a head one after the other, "
-    "m <= R H is enough",
+    conditions=(
+        SPECTRUM,
+        "the slot ($i, r$) serves one learned eigenvector, in a head with $v_{i} > 0$",
+        r"$m \le R H$",
+    ),
+    erratum=(
+        "With all weights but $r = 1$ set to zero, as in the paper, it takes $m$ heads; filling the slots of "
+        r"a head one after the other, $m \le R H$ is enough"
+    ),
 )
 def rank_R_map() -> Derivation:
     """As (23); any head with v_i > 0 can serve R eigenvectors, one in each slot."""
@@ -201,12 +219,17 @@ def rank_R_map() -> Derivation:
     section="Appendix D.3",
     left={"matrix": r"\boldsymbol{\Lambda}^2-\boldsymbol{M}\boldsymbol{\Gamma}\boldsymbol{\Lambda}", "along": "G_d"},
     typed=lambda: {"matrix": Lambda * (I_D - P) * Lambda, "along": (1 - s) * lambda_**2},
-    conditions=("Gamma = M^-1 Lambda P, P projects onto the span of the learned eigenvectors",),
+    conditions=(
+        (
+            r"$\boldsymbol{\Gamma} = \boldsymbol{M}^{-1} \boldsymbol{\Lambda} P$, $P$ projects onto the span "
+            "of the learned eigenvectors"
+        ),
+    ),
 )
 def fixed_force() -> Derivation:
     """Put the effective map into the force (53): only the directions not learned are left."""
     return Derivation.by(
-        Step("The force at Gamma, equation (53)", substitute(force(), {B: Gamma})),
-        Step("M Gamma = Lambda P", force_at_fixed_point(), "", "matrix"),
+        Step(r"The force at $\boldsymbol{\Gamma}$, equation (53)", substitute(force(), {B: Gamma})),
+        Step(r"$\boldsymbol{M} \boldsymbol{\Gamma} = \boldsymbol{\Lambda} P$", force_at_fixed_point(), "", "matrix"),
         Step("Along an eigenvector", along(force_at_fixed_point(), {Lambda: lambda_, P: s}), "", "along"),
     )

@@ -83,7 +83,10 @@ def direction_form() -> TracePolynomial:
         "$\\delta\\boldsymbol{Q}_a=\\boldsymbol{W\\nu}+\\boldsymbol{W}_\\perp\\boldsymbol{\\Psi}$: the columns of "
         "$\\boldsymbol{W}_\\perp$ are the "
         "eigenvectors not learned",
-        "one direction: a row of Xi and of Psi, along e_d; since the matrices of eigenvalues are diagonal, rows do not mix",
+        (
+            r"one direction: a row of $\Xi$ and of $\Psi$, along $\boldsymbol{e}_{d}$; since the matrices of "
+            "eigenvalues are diagonal, rows do not mix"
+        ),
     ),
 )
 def active_slots() -> Derivation:
@@ -139,18 +142,21 @@ def core_form() -> TracePolynomial:
     ),
     conditions=(
         *AT,
-        "$\\boldsymbol{\\theta V\\xi}_0=0$ and $\\boldsymbol{\\kappa V\\eta}_0=0$: n - m dimensions each",
+        r"$\boldsymbol{\theta V\xi}_0=0$ and $\boldsymbol{\kappa V\eta}_0=0$: $n - m$ dimensions each",
     ),
 )
 def split() -> Derivation:
     """Write the variation of the slots as one that moves the effective map, by x and y, and one that does not."""
     return Derivation.by(
         Step("The form (T2b)", direction_form(), HALF_LOSS),
-        Step("Write xi as a move of the effective map and a redundant move", moves()[xi], r"\boldsymbol{\xi}"),
-        Step("And eta", moves()[eta], r"\boldsymbol{\eta}"),
+        Step(r"Write $\xi$ as a move of the effective map and a redundant move", moves()[xi], r"\boldsymbol{\xi}"),
+        Step(r"And $\eta$", moves()[eta], r"\boldsymbol{\eta}"),
         Step("The mixed terms vanish", core_form(), HALF_LOSS),
         Step(
-            "V pairs all redundant moves: one left out would be xi_0 = kappa' x, and theta V xi_0, which must be zero, would be",
+            (
+                r"$\boldsymbol{V}$ pairs all redundant moves: one left out would be $\xi_{0} = \kappa^{\top} "
+                r"\boldsymbol{x}$, and $\theta \boldsymbol{V} \xi_{0}$, which must be zero, would be"
+            ),
             rewrite(theta * V * kappa.T * x, {kappa * V * theta.T: M_S.I * Lambda_S}),
         ),
         Step("So the form", core_form(), HALF_LOSS),
@@ -184,14 +190,14 @@ def pair_block() -> Matrix:
         ),
         "determinant": a_d * a_j**2 * lambda_d / lambda_j**2 * (lambda_j**3 / a_j - lambda_d**3 / a_d),
     },
-    conditions=("j in S, d not in S",),
+    conditions=("$j$ in $S$, $d$ not in $S$",),
 )
 def pair() -> Derivation:
     """The form (T2c) along e_j: its diagonal is positive, so one eigenvalue is negative exactly if the determinant is."""
     return Derivation.by(
-        Step("The block of the form (T2c) on (x_j, y_j)", pair_block(), "", "block"),
+        Step("The block of the form (T2c) on ($x_{j}, y_{j}$)", pair_block(), "", "block"),
         Step(
-            "Its determinant: by (T1c), negative exactly if lambda_d > lambda_j",
+            r"Its determinant: by (T1c), negative exactly if $\lambda_{d} > \lambda_{j}$",
             factor(pair_block().det()),
             "",
             "determinant",
@@ -221,14 +227,19 @@ def redundant_index(slots: Expr) -> Any:
     typed=lambda: (n - m) * (D - m) + Sum(inversions[index_d], (index_d, 1, D - m)),
     conditions=(
         *AT,
-        "n = R times the number of heads with v_i not 0; I_d is the number of learned j with lambda_j < lambda_d; distinct eigenvalues",
-        "zero exactly if n = m and the largest eigenvalues are learned, or m = D",
+        (
+            "$n = R$ times the number of heads with $v_{i}$ not 0; $I_{d}$ is the number of learned $j$ with "
+            r"$\lambda_{j} < \lambda_{d}$; distinct eigenvalues"
+        ),
+        "zero exactly if $n = m$ and the largest eigenvalues are learned, or $m = D$",
     ),
 )
 def index() -> Derivation:
     """From (T2c): for each d, every redundant slot is a pair (0, -c; -c, 0), and a learned j counts where its block is indefinite."""
     return Derivation.by(
-        Step("Redundant slots: one negative eigenvalue for each pair, in each of D - m directions", redundant_index(n)),
+        Step(
+            "Redundant slots: one negative eigenvalue for each pair, in each of $D - m$ directions", redundant_index(n)
+        ),
         Step(
             "Add the inverted pairs (T2d); variations within the span only add a square",
             redundant_index(n) + Sum(inversions[index_d], (index_d, 1, D - m)),
@@ -239,19 +250,23 @@ def index() -> Derivation:
 
 @register(
     "T3",
-    "Rank R: only levels m that R divides can be long plateaus",
+    "Rank $R$: only levels $m$ that $R$ divides can be long plateaus",
     kind="exact",
     section="Section 5",
     left={"index": r"\mathrm{index}(\mathcal{M}_m)", "rate": r"\text{rate}"},
     typed=lambda: {"index": empty * (D - R * H + empty), "rate": value * lambda_**2 / tau},
     conditions=(
-        "$S=\\{1,\\dots,m\\}$ in H active heads with r empty slots, m = R H - r",
-        "zero exactly if r = 0, which takes an m that R divides, or m = D",
-        "rate: at which an empty slot of a head with value weight v takes up an eigenvector, so that the plateau lasts "
-        "for a time that grows as ln(1/w_init)",
+        r"$S=\{1,\dots,m\}$ in $H$ active heads with $r$ empty slots, $m = R H - r$",
+        "zero exactly if $r = 0$, which takes an $m$ that $R$ divides, or $m = D$",
+        (
+            "rate: at which an empty slot of a head with value weight $v$ takes up an eigenvector, so that the "
+            r"plateau lasts for a time that grows as $\ln(1/w_{\rm init})$"
+        ),
     ),
-    erratum="The paper says that plateaus are at m that divides R; it is the other way round, as in its own list m = 0, 2, 4, "
-    "6 for R = 2",
+    erratum=(
+        "The paper says that plateaus are at $m$ that divides $R$; it is the other way round, as in its own "
+        "list $m = 0$, 2, 4, 6 for $R = 2$"
+    ),
 )
 def levels() -> Derivation:
     """The index (T2e) without inversions, with m written by the number of empty slots."""
@@ -259,9 +274,9 @@ def levels() -> Derivation:
     q_d = Symbol("q_d", positive=True)
     unlearned = along(substitute(rate, {G: Lambda**2}), {Lambda: lambda_, q: q_d}).subs(v_i, value) / (tau * q_d)
     return Derivation.by(
-        Step("The index (T2e) for n active slots, nothing inverted", redundant_index(n), r"\mathrm{index}"),
+        Step("The index (T2e) for $n$ active slots, nothing inverted", redundant_index(n), r"\mathrm{index}"),
         Step(
-            "With m = R H - r learned eigenvectors in n = R H slots",
+            "With $m = R H - r$ learned eigenvectors in $n = R H$ slots",
             redundant_index(R * H).subs(m, R * H - empty),
             "",
             "index",

@@ -45,13 +45,13 @@ def written_loss_along() -> Expr:
         "loss": over_directions(lambda_ - s * lambda_ * ridge(lambda_)),
         "limit": over_directions((1 - s) * lambda_),
     },
-    conditions=(SPECTRUM, "s_d = 1 for d in S, 0 otherwise"),
+    conditions=(SPECTRUM, "$s_{d} = 1$ for $d$ in $S$, 0 otherwise"),
 )
 def fixed_loss() -> Derivation:
     """The loss (9) as a sum over the eigenvectors, with the effective map (55)."""
     return Derivation.by(
         Step("The loss as a function of the effective map", closed_loss().result, r"\mathcal{L}"),
-        Step("The share of one eigenvector at a fixed point, with s^2 = s", loss_along(), r"\ell_d"),
+        Step("The share of one eigenvector at a fixed point, with $s^{2} = s$", loss_along(), r"\ell_d"),
         Step("The moment (32) written out, and summed", over_directions(written_loss_along()), "", "loss"),
         Step("A long context", over_directions(limit(written_loss_along(), N, oo)), "", "limit"),
     )
@@ -75,8 +75,10 @@ def fixed_loss() -> Derivation:
         "drop, first order": eigenvalue[m] - (eigenvalue[m] + T) / N,
     },
     conditions=(SPECTRUM, "$S=\\{1,\\dots,m\\}$"),
-    erratum="The drop is lambda_m only as N goes to infinity: its relative deficit is (1 + T / lambda_m) / N to first order, "
-    "10 to 42 % in the paper's figures",
+    erratum=(
+        r"The drop is $\lambda_{m}$ only as $N$ goes to infinity: its relative deficit is $(1 + T / "
+        r"\lambda_{m}) / N$ to first order, 10 to 42 % in the paper's figures"
+    ),
 )
 def plateau_loss() -> Derivation:
     """The loss (59) with the first m eigenvectors learned, the drop between two such levels, and its first order in 1/N."""
@@ -87,9 +89,9 @@ def plateau_loss() -> Derivation:
     first = series(cancel(drop.subs(N, 1 / inverse)), inverse, 0, 2).removeO().subs(inverse, 1 / N).expand()
     long = [limit(part, N, oo) for part in (off - gain, off)]
     return Derivation.by(
-        Step("The share of an eigenvector not learned, which sums to T", off),
+        Step("The share of an eigenvector not learned, which sums to $T$", off),
         Step("What one learned eigenvector takes from the loss", gain),
-        Step("The first m are learned", T - over_directions(gain, last=m), "", "loss"),
+        Step("The first $m$ are learned", T - over_directions(gain, last=m), "", "loss"),
         Step(
             "A long context: learned directions cost nothing, the others their eigenvalue",
             over_directions(long[0], last=m).doit() + over_directions(long[1], first=m + 1),
@@ -97,7 +99,7 @@ def plateau_loss() -> Derivation:
             "limit",
         ),
         Step("The drop", drop, "", "drop"),
-        Step("The drop to first order in 1/N", first, "", "drop, first order"),
+        Step("The drop to first order in $1/N$", first, "", "drop, first order"),
     )
 
 
@@ -118,9 +120,13 @@ def plateau_loss() -> Derivation:
         "other order": (1 + 1 / N) * (Trace(Lambda**3 * Gamma**2) - Trace(Lambda * Gamma * Lambda**2 * Gamma))
         + (Trace(Gamma**2 * Lambda) * Trace(Lambda**2) - Trace(Lambda) * Trace(Gamma * Lambda * Gamma * Lambda)) / N,
     },
-    conditions=("Gamma is symmetric",),
-    erratum="The quadratic term is (Lambda_hat Gamma)' (Lambda_hat Gamma), not the square of Lambda_hat Gamma: the paper evaluates it in "
-    "two different orders. The orders differ even in the mean; the final loss (59) is that of the right one",
+    conditions=(r"$\boldsymbol{\Gamma}$ is symmetric",),
+    erratum=(
+        r"The quadratic term is $(\hat{\boldsymbol{\Lambda}} \boldsymbol{\Gamma})^{\top} "
+        r"(\hat{\boldsymbol{\Lambda}} \boldsymbol{\Gamma})$, not the square of $\hat{\boldsymbol{\Lambda}} "
+        r"\boldsymbol{\Gamma}$: the paper evaluates it in two different orders. The orders differ even in the "
+        "mean; the final loss (59) is that of the right one"
+    ),
 )
 def loss_of_context() -> Derivation:
     """Average over the task with the context given, then the quadratic term over the context, in both orders."""

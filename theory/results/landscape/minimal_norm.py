@@ -58,9 +58,11 @@ def stationarity() -> dict:
         "c": q - v_i * Mu.T * k,
         "d": A - (B_rest + v_i * k * q.T),
     },
-    conditions=("zero at a stationary point", "any number of heads: the others enter through B_rest"),
-    erratum="The paper takes the multiplier symmetric; the constraint has D^2 equations, so it is a general matrix, and (74c) has its "
-    "transpose",
+    conditions=("zero at a stationary point", r"any number of heads: the others enter through $B_{\rm rest}$"),
+    erratum=(
+        "The paper takes the multiplier symmetric; the constraint has $D^{2}$ equations, so it is a general "
+        "matrix, and (74c) has its transpose"
+    ),
 )
 def stationary_weights() -> Derivation:
     """The gradient of the Lagrangian."""
@@ -79,7 +81,7 @@ def stationary_weights() -> Derivation:
     section="Appendix D.7",
     left={"key": r"\boldsymbol{k}_i", "query": r"\boldsymbol{q}_i"},
     typed=lambda: {"key": v_i * Mu * q, "query": v_i * Mu.T * k},
-    conditions=("so both are zero at v_i = 0",),
+    conditions=("so both are zero at $v_{i} = 0$",),
 )
 def zero_head() -> Derivation:
     """(74b) and (74c) solved for the key and the query."""
@@ -87,7 +89,7 @@ def zero_head() -> Derivation:
     return Derivation.by(
         Step("The key, from (74b)", k - gradients["b"], "", "key"),
         Step("The query, from (74c)", q - gradients["c"], "", "query"),
-        Step("At v_i = 0 the key is", substitute(k - gradients["b"], {v_i: 0})),
+        Step("At $v_{i} = 0$ the key is", substitute(k - gradients["b"], {v_i: 0})),
     )
 
 
@@ -103,10 +105,18 @@ def zero_head() -> Derivation:
         "value": "v_i",
     },
     typed=lambda: {"key norm": v_i**2, "query norm": v_i**2, "key": v_i**2 * Mu * Mu.T * k, "value": 1 / eta},
-    conditions=("eta is the singular value of the multiplier to which k_i and q_i belong; up to signs",),
-    erratum="The paper concludes from $\\boldsymbol{k}_i=v_i^2\\boldsymbol{\\mathsf{M}}^2\\boldsymbol{k}_i$ that k_i is an "
-    "eigenvector of the multiplier. "
-    "It is one of its square: where the multiplier has the eigenvalues eta and -eta, k_i need not be an eigenvector, see (77-gaps)",
+    conditions=(
+        (
+            r"$\eta$ is the singular value of the multiplier to which $\boldsymbol{k}_{i}$ and "
+            r"$\boldsymbol{q}_{i}$ belong; up to signs"
+        ),
+    ),
+    erratum=(
+        r"The paper concludes from $\boldsymbol{k}_i=v_i^2\boldsymbol{\mathsf{M}}^2\boldsymbol{k}_i$ that "
+        r"$\boldsymbol{k}_{i}$ is an eigenvector of the multiplier. It is one of its square: where the "
+        r"multiplier has the eigenvalues $\eta$ and $-\eta$, $\boldsymbol{k}_{i}$ need not be an eigenvector, "
+        "see (77-gaps)"
+    ),
 )
 def nonzero_head() -> Derivation:
     """Combine (74a) to (74c)."""
@@ -118,8 +128,8 @@ def nonzero_head() -> Derivation:
     (root,) = solve(1 - v**2 * eta**2, v)
     return Derivation.by(
         Step("The value weight, by (74a)", value, "v_i"),
-        Step("k' times (74b), with (74a)", rewrite(k.T * key, to_value), "", "key norm"),
-        Step("q' times (74c), with (74a)", rewrite(query.T * q, to_value), "", "query norm"),
+        Step(r"$\boldsymbol{k}^{\top}$ times (74b), with (74a)", rewrite(k.T * key, to_value), "", "key norm"),
+        Step(r"$\boldsymbol{q}^{\top}$ times (74c), with (74a)", rewrite(query.T * q, to_value), "", "query norm"),
         Step(
             "(74c) in (74b): the key is an eigenvector of $\\boldsymbol{\\mathsf{MM}}^\\top$, with eigenvalue $1/v_i^2 = \\eta^2$",
             again,
@@ -148,7 +158,7 @@ def sum_of_queries() -> Derivation:
     queries = Q_all - slope
     return Derivation.by(
         Step("The queries of all heads at a stationary point, (74c)", queries, "", "all"),
-        Step("Times Q'", queries * Q_all.T),
+        Step(r"Times $\boldsymbol{Q}^{\top}$", queries * Q_all.T),
         Step("With the constraint (74d)", rewrite(queries * Q_all.T, {K_all * V_all * Q_all.T: A}), "", "sum"),
     )
 
@@ -171,13 +181,16 @@ def sum_of_queries() -> Derivation:
         "landscape": lambda_ ** Rational(-1, 3) * ridge(lambda_) ** Rational(1, 3),
     },
     conditions=(
-        "$\\boldsymbol{k}_i=v_i\\boldsymbol{u}$ and $\\boldsymbol{q}_i=v_i\\boldsymbol{z}$ with the unit singular vectors u "
-        "and z of the matrix A for "
-        "the singular value xi; where A is positive "
-        "semi-definite, u = z is its eigenvector",
-        "landscape: A is the effective map (23) of a fixed point",
+        (
+            r"$\boldsymbol{k}_i=v_i\boldsymbol{u}$ and $\boldsymbol{q}_i=v_i\boldsymbol{z}$ with the unit singular "
+            r"vectors $u$ and $\boldsymbol{z}$ of the matrix A for the singular value $\xi$; where $A$ is positive "
+            r"semi-definite, $u = \boldsymbol{z}$ is its eigenvector"
+        ),
+        "landscape: $A$ is the effective map (23) of a fixed point",
     ),
-    erratum="True for every matrix A, with its singular values; the paper's argument does not prove it, see (77-gaps)",
+    erratum=(
+        "True for every matrix $A$, with its singular values; the paper's argument does not prove it, see (77-gaps)"
+    ),
 )
 def minimal_weights() -> Derivation:
     """A head with |k| = |q| = v, as (76) asks, that serves one singular value."""
@@ -186,7 +199,7 @@ def minimal_weights() -> Derivation:
     (value,) = solve(v**degree - xi, v)
     learned = fixed_map_along().subs(a, second_moment_along())
     return Derivation.by(
-        Step("The map of a head with key v u and query v z", made),
+        Step(r"The map of a head with key $v u$ and query $v \boldsymbol{z}$", made),
         Step("It is the singular value for", value, "", "value"),
         Step("Then the map is", value**degree * direction, "", "map"),
         Step("The cost of the head", 3 * value**2, "", "cost"),

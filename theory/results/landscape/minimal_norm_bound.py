@@ -44,12 +44,17 @@ p, g, c, sigma_j = symbols("p g c sigma_j", positive=True)
         "shared cost": 3 * n ** Rational(1, 3) * xi ** Rational(2, 3),
     },
     conditions=(
-        "map, image: one head with the multiplier diag(1, -1), v = 1, $\\boldsymbol{k}=(1,1)/\\sqrt2$, $\\boldsymbol{q}=(1,-1)/\\sqrt2$",
-        "shared: n heads with equal weights serve one eigenvector with eigenvalue xi",
+        (
+            r"map, image: one head with the multiplier $\operatorname{diag}(1, -1)$, $v = 1$, "
+            r"$\boldsymbol{k}=(1,1)/\sqrt2$, $\boldsymbol{q}=(1,-1)/\sqrt2$"
+        ),
+        r"shared: $n$ heads with equal weights serve one eigenvector with eigenvalue $\xi$",
     ),
-    erratum="k is an eigenvector of the square of the multiplier, but not of the multiplier; heads may share an eigenvector, "
-    "so that v^3 need not be an eigenvalue of A; "
-    "and such stationary weights are not minimal, for their cost exceeds 3 xi^(2/3) by the factor n^(1/3)",
+    erratum=(
+        r"$\boldsymbol{k}$ is an eigenvector of the square of the multiplier, but not of the multiplier; "
+        "heads may share an eigenvector, so that $v^{3}$ need not be an eigenvalue of $A$; and such "
+        r"stationary weights are not minimal, for their cost exceeds 3 $\xi^{2/3}$ by the factor $n^{1/3}$"
+    ),
 )
 def gaps() -> Derivation:
     """Exact counterexamples, checked in (74)."""
@@ -63,7 +68,15 @@ def gaps() -> Derivation:
         Step("The residuals of (74a) to (74c) for the first head", tuple(residuals)),
         Step("The map it makes", key * query.T, "", "map"),
         Step("The image of its key is no multiple of it", multiplier * key, "", "image"),
-        Step("n heads with v e as key and query make n v^3 e e'", shared, "", "shared value"),
+        Step(
+            (
+                r"$n$ heads with $v \boldsymbol{e}$ as key and query make $n v^{3} \boldsymbol{e} "
+                r"\boldsymbol{e}^{\top}$"
+            ),
+            shared,
+            "",
+            "shared value",
+        ),
         Step("Their cost", n * 3 * shared**2, "", "shared cost"),
     )
 
@@ -86,9 +99,15 @@ def gaps() -> Derivation:
         "cost": n / eta**2,
     },
     conditions=(
-        "one head: r_v, r_k, r_q are $|v|^{2/3}$, $\\|\\boldsymbol{k}\\|^{2/3}$, $\\|\\boldsymbol{q}\\|^{2/3}$, not negative",
-        "tangent: of the concave function $\\sigma^{2/3}$ at c, with $p^3=\\sigma$, $g^3=c$; not negative",
-        "group: of n heads with the singular value eta of the multiplier; at most n singular values, with the sum $n/\\eta^3$",
+        (
+            r"one head: $r_{v}$, $r_{k}$, $r_{q}$ are $|v|^{2/3}$, $\|\boldsymbol{k}\|^{2/3}$, "
+            r"$\|\boldsymbol{q}\|^{2/3}$, not negative"
+        ),
+        r"tangent: of the concave function $\sigma^{2/3}$ at $c$, with $p^3=\sigma$, $g^3=c$; not negative",
+        (
+            r"group: of $n$ heads with the singular value $\eta$ of the multiplier; at most $n$ singular values, with "
+            r"the sum $n/\eta^3$"
+        ),
     ),
 )
 def lower_bound() -> Derivation:
@@ -110,7 +129,7 @@ def lower_bound() -> Derivation:
 
 @register(
     "78-R",
-    "Weights of minimal norm at rank R",
+    "Weights of minimal norm at rank $R$",
     kind="exact",
     section="beside (78)",
     left={
@@ -126,7 +145,10 @@ def lower_bound() -> Derivation:
         "convex": 2 + 4 * xi_J / v**3,
     },
     conditions=(
-        "the head serves a set J of at most R singular values xi_d, whose sum is xi_J; for a fixed point xi_d = lambda_d / a_d",
+        (
+            r"the head serves a set J of at most $R$ singular values $\xi_{d}$, whose sum is $\xi_{J}$; for a fixed "
+            r"point $\xi_{d} = \lambda_{d} / a_{d}$"
+        ),
         "one slot each; the best value weight for a given set",
     ),
 )
@@ -139,8 +161,8 @@ def minimal_weights_rank_R() -> Derivation:
     cost = v**2 + least.subs(xi_d, xi_J)  # the slots add up, and each is linear in its xi_d
     (value,) = solve(diff(cost, v), v)
     return Derivation.by(
-        Step("The cost of one slot with |k| = x", slot),
-        Step("Its least value, where |q| = |k|", least),
+        Step(r"The cost of one slot with $|\boldsymbol{k}| = \boldsymbol{x}$", slot),
+        Step(r"Its least value, where $|\boldsymbol{q}| = |\boldsymbol{k}|$", least),
         Step("The cost of the head, with the slots summed", cost),
         Step("Its second derivative is positive", expand(diff(cost, v, 2)), "", "convex"),
         Step("So its minimum is at", value, "", "value"),

@@ -43,7 +43,7 @@ u = Symbol("u", positive=True)
         + epsilon**4 / 2 * Trace(effective_map(v_i * U).T * M * effective_map(v_i * U) * Lambda),
     },
     conditions=(
-        "all weights of all heads are scaled by epsilon",
+        r"all weights of all heads are scaled by $\epsilon$",
         "plateau: those of one idle head, the others making the map of a fixed point; its cubic term has both signs unless "
         "all is learned",
     ),
@@ -77,7 +77,10 @@ def escape_time(rate: Expr) -> Expr:
 
 @register(
     "T2i",
-    "Stability: the time to leave the origin: ln(1/w_init) for merged attention, 1/w_init for separate",
+    (
+        r"Stability: the time to leave the origin: $\ln(1/w_{\rm init})$ for merged attention, $1/w_{\rm init}$ for "
+        "separate"
+    ),
     kind="approximation",
     section="beside (51), (68)",
     left={
@@ -91,9 +94,11 @@ def escape_time(rate: Expr) -> Expr:
         "separate, next order": tau * a / (2 * lambda_**3) * (end**2 - start**2),
     },
     conditions=(
-        "from w_init to a small delta, along the direction that grows first: "
-        "$\\boldsymbol{U}_i=u\\boldsymbol{\\Lambda}^2/\\gamma$, $v_i = u$, $\\gamma = "
-        "\\|\\boldsymbol{\\Lambda}^2\\|$; and $\\boldsymbol{k}_i=\\boldsymbol{q}_i=u\\boldsymbol{e}$, $v_i = u$",
+        (
+            r"from $w_{\rm init}$ to a small $\delta$, along the direction that grows first: "
+            r"$\boldsymbol{U}_i=u\boldsymbol{\Lambda}^2/\gamma$, $v_i = u$, $\gamma = \|\boldsymbol{\Lambda}^2\|$; "
+            r"and $\boldsymbol{k}_i=\boldsymbol{q}_i=u\boldsymbol{e}$, $v_i = u$"
+        ),
     ),
 )
 def escape() -> Derivation:
@@ -110,9 +115,9 @@ def escape() -> Derivation:
     correction = series(1 / (exact / separate_rate).expand(), u, 0, 4).removeO() - 1
     return Derivation.by(
         Step("Merged: the rate of the growing direction", merged_rate, r"\tau\dot u"),
-        Step("Integrate from w_init to delta", escape_time(merged_rate).expand(force=True), "", "merged"),
+        Step(r"Integrate from $w_{\rm init}$ to $\delta$", escape_time(merged_rate).expand(force=True), "", "merged"),
         Step("Separate: the rate on the aligned set", separate_rate, r"\tau\dot u"),
-        Step("Integrate from w_init to delta", escape_time(separate_rate), "", "separate"),
+        Step(r"Integrate from $w_{\rm init}$ to $\delta$", escape_time(separate_rate), "", "separate"),
         Step("The whole rate there, equation (26)", exact, r"\tau\dot u"),
         Step(
             "The first term left out",
@@ -125,7 +130,7 @@ def escape() -> Derivation:
 
 @register(
     "T2j",
-    "Stability: the loss is a square around its minimum: the best map of rank r learns the first r eigenvectors",
+    ("Stability: the loss is a square around its minimum: the best map of rank $r$ learns the first $r$ eigenvectors"),
     kind="exact",
     section="beside (24)",
     left={
@@ -137,11 +142,15 @@ def escape() -> Derivation:
         "singular value": lambda_**3 / a,
     },
     conditions=(
-        "sigma_d are the singular values of "
-        "$\\boldsymbol{M}^{1/2}(\\boldsymbol{M}^{-1}\\boldsymbol{\\Lambda})\\boldsymbol{\\Lambda}^{1/2}$; by Eckart and Young "
-        "the best map of rank r "
-        "keeps the r largest",
-        "lambda^3 / a rises with lambda (T1c): so the least loss of R H slots is that of (24) at m = min(D, R H)",
+        (
+            r"$\sigma_{d}$ are the singular values of "
+            r"$\boldsymbol{M}^{1/2}(\boldsymbol{M}^{-1}\boldsymbol{\Lambda})\boldsymbol{\Lambda}^{1/2}$; by Eckart "
+            "and Young the best map of rank $r$ keeps the $r$ largest"
+        ),
+        (
+            r"$\lambda^{3} /$ a rises with $\lambda$ (T1c): so the least loss of $R H$ slots is that of (24) at $m = "
+            r"\min(D, R H)$"
+        ),
     ),
 )
 def global_minimum() -> Derivation:

@@ -72,9 +72,11 @@ def second_variation() -> Derivation:
         Step("Half the loss", half_loss(), "F"),
         Step("Differentiate twice", head_form(), HALF_LOSS, "anywhere"),
         Step(
-            "At a fixed point, where $\\boldsymbol{M\\Gamma}=\\boldsymbol{\\Lambda P}$ and P keeps the columns of Lambda K "
-            "and Lambda Q: a "
-            "square, and a term that only variations out of the span feel",
+            (
+                r"At a fixed point, where $\boldsymbol{M\Gamma}=\boldsymbol{\Lambda P}$ and $P$ keeps the columns of "
+                r"$\boldsymbol{\Lambda} \boldsymbol{K}$ and $\boldsymbol{\Lambda} \boldsymbol{Q}$: a square, and a "
+                "term that only variations out of the span feel"
+            ),
             rewrite(there, {M * Gamma: Lambda * P} | in_span),
             HALF_LOSS,
             "fixed point",
@@ -96,7 +98,10 @@ def force_of_head():
         delta_v**2 * Trace(Q * K.T * M * K * Q.T * Lambda) - 2 * c * delta_v * Trace(Q.T * omega() * omega() * Q)
     ),
     conditions=(
-        "v_i = 0 and $\\delta\\boldsymbol{K}_i=c\\,\\boldsymbol{GQ}_i$: negative for large c unless G Q_i = 0; likewise with G K_i",
+        (
+            r"$v_{i} = 0$ and $\delta\boldsymbol{K}_i=c\,\boldsymbol{GQ}_i$: negative for large $c$ unless "
+            r"$\boldsymbol{G} \boldsymbol{Q}_{i} = 0$; likewise with $\boldsymbol{G} \boldsymbol{K}_{i}$"
+        ),
     ),
 )
 def idle_head() -> Derivation:
@@ -104,7 +109,7 @@ def idle_head() -> Derivation:
     unlearned = rewrite(substitute(head_form(), {v_i: 0, B_rest: Gamma}), {M * Gamma: Lambda * P})
     alone = substitute(unlearned, {delta_B: 0 * delta_B, delta_Q: 0 * delta_Q})
     return Derivation.by(
-        Step("The form (T2a) at v_i = 0, when only the value weight and the keys move", alone, HALF_LOSS),
+        Step("The form (T2a) at $v_{i} = 0$, when only the value weight and the keys move", alone, HALF_LOSS),
         Step(
             "Move the keys along $c\\,\\boldsymbol{G}\\boldsymbol{Q}_i$",
             substitute(alone, {delta_K: c * omega() * Q}),
@@ -129,7 +134,10 @@ def omega():
         "eigenvalue": -value * lambda_**2,
         "other eigenvalue": value * lambda_**2,
     },
-    conditions=("K_i = Q_i = 0 in every head", "for every direction d and slot r, with |v_i| = v"),
+    conditions=(
+        r"$\boldsymbol{K}_{i} = \boldsymbol{Q}_{i} = 0$ in every head",
+        "for every direction $d$ and slot $r$, with $|v_{i}| = v$",
+    ),
 )
 def zero_maps() -> Derivation:
     """The form (T2a) where all keys and queries are zero."""

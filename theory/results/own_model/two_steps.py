@@ -58,16 +58,19 @@ def _context_error() -> TracePolynomial:
     left=r"\hat y_q",
     typed=lambda: beta.T * (2 * U - U * Lambda_hat * U) * x_q,
     conditions=(
-        "From zero, with the same preconditioner U' in both steps",
-        "One step is linear attention with one head, beta' U x_q",
+        r"From zero, with the same preconditioner $\boldsymbol{U}^{\top}$ in both steps",
+        (
+            r"One step is linear attention with one head, $\boldsymbol{\beta}^{\top} \boldsymbol{U} "
+            r"\boldsymbol{x}_{q}$"
+        ),
     ),
 )
 def two_step_prediction() -> Derivation:
     """Descend on the squared error of the context, twice."""
     residual = -gradient(_context_error(), _u) / 2
     return Derivation.by(
-        Step("The squared error of a task vector u in the context", _context_error()),
-        Step("Minus half its gradient in u", rewrite(residual, {Lambda_hat * w: beta})),
+        Step("The squared error of a task vector $u$ in the context", _context_error()),
+        Step("Minus half its gradient in $u$", rewrite(residual, {Lambda_hat * w: beta})),
         Step("The prediction after one step", descend(1)),
         Step("After two", descend(2)),
     )
@@ -80,7 +83,12 @@ def two_step_prediction() -> Derivation:
     section="beyond the paper",
     left=r"\mathbb{E}_{\boldsymbol{w},\boldsymbol{x}_q}(y_q-\hat y_q)^2",
     typed=lambda: Trace(_step**2 * Lambda * (_step.T) ** 2),
-    conditions=("Given the context; a step multiplies the error of the task vector by I - Lambda_hat U, transposed",),
+    conditions=(
+        (
+            r"Given the context; a step multiplies the error of the task vector by $\boldsymbol{I} - "
+            r"\hat{\boldsymbol{\Lambda}} \boldsymbol{U}$, transposed"
+        ),
+    ),
 )
 def two_step_error() -> Derivation:
     """Average the squared error over the task and the query."""
@@ -105,16 +113,22 @@ def two_step_error() -> Derivation:
         + z**4 * (1 + 6 * (D + 1) / N + (6 * D**2 + 17 * D + 21) / N**2 + (D**3 + 6 * D**2 + 21 * D + 20) / N**3)
     ),
     conditions=(
-        "Lambda = lambda I and U = z I / lambda",
-        "The powers of z carry the moments E tr(Lambda_hat^k) / (lambda^k D)",
+        (
+            r"$\boldsymbol{\Lambda} = \lambda \boldsymbol{I}$ and $\boldsymbol{U} = \boldsymbol{z} \boldsymbol{I} / "
+            r"\lambda$"
+        ),
+        (
+            r"The powers of $\boldsymbol{z}$ carry the moments E "
+            r"$\operatorname{tr}(\hat{\boldsymbol{\Lambda}}^{\boldsymbol{k}}) / (\lambda^{\boldsymbol{k}} D)$"
+        ),
     ),
 )
 def white_loss() -> Derivation:
     """Put the white covariance and the scalar weight into the loss."""
     scalar = substitute(two_steps().loss(), {Lambda: lambda_ * Identity(D), U: z / lambda_ * Identity(D)})
     return Derivation.by(
-        Step("The loss for every covariance and every U", two_steps().loss(), r"\mathcal{L}"),
-        Step("For white tokens and a scalar U", scalar, r"\mathcal{L}"),
+        Step(r"The loss for every covariance and every $\boldsymbol{U}$", two_steps().loss(), r"\mathcal{L}"),
+        Step(r"For white tokens and a scalar $\boldsymbol{U}$", scalar, r"\mathcal{L}"),
         Step("For each direction, in units of its variance", scalar / (lambda_ * D)),
     )
 

@@ -28,7 +28,12 @@ from ..task.regression import X_c, force, in_context_letters
 __all__ = ["noisy_eigenvalue", "noisy_moments"]
 
 PLAIN = {Sigma_w: Identity(D), Lambda_q: Lambda}
-CONDITIONS = ("w ~ N(0, I), Gaussian tokens, T = tr(Lambda)",)
+CONDITIONS = (
+    (
+        r"$\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens, $T = "
+        r"\operatorname{tr}(\boldsymbol{\Lambda})$"
+    ),
+)
 noise = vector("epsilon", N, latex=r"\boldsymbol{\epsilon}")
 
 
@@ -79,7 +84,7 @@ def noisy_correlation() -> Derivation:
         Step("The sample covariance recognised, the rest named", in_context_letters(correlation - share) + zeta, part="mean"),
         Step("The noise averages with its tokens", in_context_letters(spread), part="covariance"),
         Step("Averaged over task, noise and context", noisy_moments()[1], part="second"),
-        Step("Along an eigenvector of Lambda", noisy_eigenvalue(), part="a"),
+        Step(r"Along an eigenvector of $\boldsymbol{\Lambda}$", noisy_eigenvalue(), part="a"),
     )  # fmt: skip
 
 
@@ -100,8 +105,14 @@ def noisy_correlation() -> Derivation:
     },
     conditions=(
         *CONDITIONS,
-        "The loss includes the sigma^2 of the query's own label; with a noiseless query drop the first sigma^2",
-        "M still commutes with Lambda and lambda^3/a still rises with lambda: the fixed points are the same sets S",
+        (
+            r"The loss includes the $\sigma^{2}$ of the query's own label; with a noiseless query drop the first "
+            r"$\sigma^{2}$"
+        ),
+        (
+            r"$\boldsymbol{M}$ still commutes with $\boldsymbol{\Lambda}$ and $\lambda^{3}/a$ still rises with "
+            r"$\lambda$: the fixed points are the same sets $S$"
+        ),
     ),
 )
 def noisy_levels() -> Derivation:
@@ -139,7 +150,10 @@ def noisy_levels() -> Derivation:
     },
     conditions=(
         *CONDITIONS,
-        "The escape times of idle heads depend on Lambda^2 alone: to leading order the drops come when they come without noise",
+        (
+            r"The escape times of idle heads depend on $\boldsymbol{\Lambda}^{2}$ alone: to leading order the drops "
+            "come when they come without noise"
+        ),
         "The slope is positive: the largest eigenvalue is still learned first, and brings the largest drop",
     ),
 )
@@ -150,8 +164,8 @@ def noisy_order() -> Derivation:
     inverse = (1 / fixed_map_along()).subs(a, noisy_eigenvalue())
     return Derivation.by(
         Step("The force at zero weights is the correlation of target and feature", A, part="growth"),
-        Step("The cube of a learned value weight is lambda/a; its inverse", cancel(inverse), part="fixed"),
-        Step("How the drop of the loss rises with lambda", cancel(ratio.diff(lambda_)), part="slope"),
+        Step(r"The cube of a learned value weight is $\lambda/a$; its inverse", cancel(inverse), part="fixed"),
+        Step(r"How the drop of the loss rises with $\lambda$", cancel(ratio.diff(lambda_)), part="slope"),
     )  # fmt: skip
 
 
@@ -170,9 +184,15 @@ def noisy_order() -> Derivation:
     },
     conditions=(
         *CONDITIONS,
-        "B is the global minimum: y_hat = beta' (Lambda + (Lambda + (T + sigma^2) I)/N)^-1 x_q",
-        "Bayes' ridge for this prior is sigma^2/N, with Lambda_hat for Lambda",
-        "T is added to sigma^2 because Lambda_hat is not inverted",
+        (
+            r"$\boldsymbol{B}$ is the global minimum: $\hat{y} = \boldsymbol{\beta}^{\top} (\boldsymbol{\Lambda} + "
+            r"(\boldsymbol{\Lambda} + (T + \sigma^{2}) \boldsymbol{I})/N)^{-1} \boldsymbol{x}_{q}$"
+        ),
+        (
+            r"Bayes' ridge for this prior is $\sigma^{2}/N$, with $\hat{\boldsymbol{\Lambda}}$ for "
+            r"$\boldsymbol{\Lambda}$"
+        ),
+        r"$T$ is added to $\sigma^{2}$ because $\hat{\boldsymbol{\Lambda}}$ is not inverted",
     ),
 )
 def noisy_ridge_regression() -> Derivation:
@@ -183,5 +203,5 @@ def noisy_ridge_regression() -> Derivation:
         raise ArithmeticError(f"the force at M^-1 Lambda should vanish, not be {at_rest}")
     return Derivation.by(
         Step("The force (53) vanishes at $\\boldsymbol{B}=\\boldsymbol{M}^{-1}\\boldsymbol{\\Lambda}$, so this is", M_noisy, part="map"),
-        Step("The inverse less Lambda, times N", N * (TracePolynomial(Lambda.I) * M_noisy - Lambda), part="excess"),
+        Step(r"The inverse less $\boldsymbol{\Lambda}$, times $N$", N * (TracePolynomial(Lambda.I) * M_noisy - Lambda), part="excess"),
     )  # fmt: skip

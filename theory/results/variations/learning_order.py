@@ -125,14 +125,25 @@ def waiting_rate() -> Expr:
         "next": lag_i - lag_j * rho_i / rho_j,
     },
     conditions=(
-        "A, M and Q are diagonal in one basis, any D; heads of rank one; initial weights of size w, to leading order in w",
-        "lag: of the component along j when the head has learned d, the largest A among what no head holds",
-        r"At the rest the components along j grow at the rate $\rho_j/\tau$, positive if and only if s_j^2 > s_d^2 (sign); along a "
-        "direction e that another head holds they decay (held); neither moves the other (apart)",
-        r"rest: when $x_j = w^{\ell_j}e^{\rho_jt/\tau}$ is of order one: the head turns to the j with the least $\ell_j/\rho_j$, others "
-        "having come to (next), and so on; the loss falls, and in the plane of d and j only j is left to fall to",
-        "The next head escapes after a time of order 1/w only: each head ends in the largest drop that is left to it, and after m heads "
-        "the m largest are learned",
+        (
+            r"$A$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ are diagonal in one basis, any $D$; heads of rank one; "
+            r"initial weights of size $\boldsymbol{w}$, to leading order in $\boldsymbol{w}$"
+        ),
+        "lag: of the component along $j$ when the head has learned $d$, the largest A among what no head holds",
+        (
+            r"At the rest the components along $j$ grow at the rate $\rho_j/\tau$, positive if and only if $s_{j}^{2} "
+            r"> s_{d}^{2}$ (sign); along a direction $\boldsymbol{e}$ that another head holds they decay (held); "
+            "neither moves the other (apart)"
+        ),
+        (
+            r"rest: when $x_j = w^{\ell_j}e^{\rho_jt/\tau}$ is of order one: the head turns to the $j$ with the least "
+            r"$\ell_j/\rho_j$, others having come to (next), and so on; the loss falls, and in the plane of $d$ and "
+            "$j$ only $j$ is left to fall to"
+        ),
+        (
+            r"The next head escapes after a time of order $1/\boldsymbol{w}$ only: each head ends in the largest drop "
+            "that is left to it, and after $m$ heads the $m$ largest are learned"
+        ),
         "Growths that are equal have no lag: the head goes to the largest drop among them at once",
     ),
 )
@@ -145,14 +156,14 @@ def sequence() -> Derivation:
     rest = solve(lag_j * log(w_init) + rho_j * t / tau, t)[0]
     later = expand((lag_i * log(w_init) + rho_i * rest / tau) / log(w_init))
     return Derivation.by(
-        Step("The rate of a small component along j, over v", waiting_rate()),
-        Step("Its exponent when the component along d is of order one", lag, part="lag"),
-        Step("At the rest, the components along j", around["j"]),
+        Step("The rate of a small component along $j$, over $v$", waiting_rate()),
+        Step("Its exponent when the component along $d$ is of order one", lag, part="lag"),
+        Step("At the rest, the components along $j$", around["j"]),
         Step("Their growing mode", growing(around["j"]), part="growing"),
         Step("The determinant: negative for a growing mode", around["j"].det().expand(), part="sign"),
         Step("The determinant along a direction that another head holds", around["e"].det().expand(), part="held"),
         Step("What each pair of components does to the other", around["mixed"], part="apart"),
-        Step("When the component along j is of order one", expand_log(rest, force=True), part="rest"),
+        Step("When the component along $j$ is of order one", expand_log(rest, force=True), part="rest"),
         Step("The exponent of another component then", later, part="next"),
     )
 
@@ -181,11 +192,21 @@ def turned_loss() -> Expr:
         "queries": TracePolynomial(Q_root**2) * Q_root.I * A_w.T * u_d,
     },
     conditions=(
-        r"Positive definite M and Q, any A; k along $k_d + \alpha k_j$ and q along $q_d + \beta q_j$, with the modes of (V2-fixed), "
-        r"$k_d = \boldsymbol{M}^{-1/2}\boldsymbol{u}_d$ and $q_d = \boldsymbol{Q}^{-1/2}\boldsymbol{v}_d$; b is what is learned",
-        "second: at the rest b = s_d with s_i = s_d; negative, and the rest unstable, if and only if s_j^2 > s_d^2, in any metric",
-        r"keys: $\tilde{\boldsymbol{A}}\boldsymbol{v}_d = s_d\boldsymbol{u}_d$, so $\boldsymbol{A}q_d = s_d\boldsymbol{M}k_d$: "
-        "a waiting head grows along (k_d, q_d) alone if and only if k_d is an eigenvector of M and q_d of Q",
+        (
+            r"Positive definite $\boldsymbol{M}$ and $\boldsymbol{Q}$, any $A$; $\boldsymbol{k}$ along $k_d + \alpha "
+            r"k_j$ and $\boldsymbol{q}$ along $q_d + \beta q_j$, with the modes of (V2-fixed), $k_d = "
+            r"\boldsymbol{M}^{-1/2}\boldsymbol{u}_d$ and $q_d = \boldsymbol{Q}^{-1/2}\boldsymbol{v}_d$; $b$ is what "
+            "is learned"
+        ),
+        (
+            "second: at the rest $b = s_{d}$ with $s_{i} = s_{d}$; negative, and the rest unstable, if and only if "
+            "$s_{j}^{2} > s_{d}^{2}$, in any metric"
+        ),
+        (
+            r"keys: $\tilde{\boldsymbol{A}}\boldsymbol{v}_d = s_d\boldsymbol{u}_d$, so $\boldsymbol{A}q_d = "
+            r"s_d\boldsymbol{M}k_d$: a waiting head grows along ($k_{d}, q_{d}$) alone if and only if $k_{d}$ is an "
+            r"eigenvector of $\boldsymbol{M}$ and $q_{d}$ of $\boldsymbol{Q}$"
+        ),
         "If not, its components along the others are of order one when it drops: it has no lag (V2-sequence), turns while it drops, and "
         "learns the largest drop that is left, without a rest",
         r"Covariances that commute up to an angle $\theta$ leave components of order $\theta$: a rest of $\tau\ln(1/\theta)/\rho_j$",

@@ -31,8 +31,9 @@ nu = Symbol("nu", positive=True)  # E(1/n)
 g_1, g_2, g_3 = (Symbol(name, positive=True) for name in ("g_1", "g_2", "g_3"))  # E(g), E(g^2), E(g^2/n)
 g_n = Symbol("g_n", positive=True)
 NORMALISATIONS = (
-    "present: divided by the n tokens there are, g_n = 1; longest: by N, g_n = n/N; official: by n + 1, the query counted as a token, "
-    "g_n = n/(n + 1), as in the official code with vary_len"
+    "present: divided by the $n$ tokens there are, $g_{n} = 1$; longest: by $N$, $g_{n} = n/N$; official: by $n "
+    "+ 1$, the query counted as a token, $g_{n} =$ n/(n $+$ 1), as in the official code with "
+    r"$\mathrm{vary}_{len}$"
 )
 H, H_2 = harmonic(N + 1), harmonic(N + 1, 2)
 
@@ -77,9 +78,10 @@ def any_gain_moments() -> PopulationMoments:
         "present, M": Lambda * Sigma_w * Lambda + nu * (Lambda * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) * Lambda),
     },
     conditions=(
-        "g_1 = E(g_n), g_2 = E(g_n^2), g_3 = E(g_n^2/n), for any law of n, independent of the sequence, and any gains g_n > 0",
-        "present: the average over the tokens there are, g_n = 1, with nu = E(1/n)",
-        "So with g_n = 1 everything is as for one length, the harmonic mean 1/nu",
+        (r"$g_{1} = \mathbb{E}(g_{n})$, $g_{2} = \mathbb{E}(g_{n}^{2})$, $g_{3} = \mathbb{E}(g_{n}^{2}/n)$, for "
+        "any law of $n$, independent of the sequence, and any gains $g_{n} > 0$"),
+        r"present: the average over the tokens there are, $g_{n} = 1$, with $\nu = \mathbb{E}(1/n)$",
+        r"So with $g_{n} = 1$ everything is as for one length, the harmonic mean $1/\nu$",
     ),
 )  # fmt: skip
 def random_moments() -> Derivation:
@@ -87,9 +89,9 @@ def random_moments() -> Derivation:
     A, M, _, _ = gain_moments()
     plain = {g_1: 1, g_2: 1, g_3: nu}
     return Derivation.by(
-        Step("Given the length N = n, the second moment of beta", of_length(general_moments()).M),
-        Step("The correlation of target and feature, averaged over n", A, part="A"),
-        Step("The second moment of beta, averaged over n", M, part="M"),
+        Step(r"Given the length $N = n$, the second moment of $\boldsymbol{\beta}$", of_length(general_moments()).M),
+        Step("The correlation of target and feature, averaged over $n$", A, part="A"),
+        Step(r"The second moment of $\boldsymbol{\beta}$, averaged over $n$", M, part="M"),
         Step("The same for the average over the tokens there are", substitute(A, plain), part="present, A"),
         Step("Its second moment", substitute(M, plain), part="present, M"),
     )
@@ -113,7 +115,7 @@ def _uniform_mean(term: Expr) -> Expr:
 
 @register(
     "V4-uniform",
-    "The uniform law on 1, ..., N",
+    "The uniform law on 1, ..., $N$",
     kind="exact",
     section="beyond the paper",
     left={
@@ -137,8 +139,11 @@ def _uniform_mean(term: Expr) -> Expr:
     conditions=(
         NORMALISATIONS,
         r"$H_N=\sum_{n\le N}1/n$, $H_N^{(2)}=\sum_{n\le N}1/n^2$",
-        "The official code with vary_len adds up the losses of the prefixes of 1 to N tokens, each followed by its query: N times the "
-        "loss with the gains n/(n + 1), so that a step of lr is one of N lr on it and advances t/tau by 2 N lr",
+        (
+            r"The official code with $\mathrm{vary}_{len}$ adds up the losses of the prefixes of 1 to $N$ tokens, "
+            "each followed by its query: $N$ times the loss with the gains n/(n $+$ 1), so that a step of lr is one "
+            r"of $N$ lr on it and advances $t/\tau$ by 2 $N$ lr"
+        ),
     ),
 )
 def uniform_law() -> Derivation:
@@ -199,11 +204,11 @@ def _share(gains: tuple[Expr, Expr, Expr]) -> Expr:
         "longest, limit": Rational(3, 4),
     },
     conditions=(
-        r"$N_e=g_2/g_3$, $\varrho=g_1^2/g_2\le1$: with $\mathcal{L}_{N_e}$ of (V0) at N = N_e, the loss is "
-        r"$(1-\varrho)c+\varrho\mathcal{L}_{N_e}(\boldsymbol{B})$, at every effective map",
+        (r"$N_e=g_2/g_3$, $\varrho=g_1^2/g_2\le1$: with $\mathcal{L}_{N_e}$ of (V0) at $N = N_{e}$, the loss is "
+        r"$(1-\varrho)c+\varrho\mathcal{L}_{N_e}(\boldsymbol{B})$, at every effective map"),
         NORMALISATIONS + "; n uniform on 1, ..., N",
-        r"$(1-\varrho)c$ is the price of gains that differ, which no map avoids: none for g_n = 1, a quarter of c for long contexts "
-        "divided by the longest",
+        (r"$(1-\varrho)c$ is the price of gains that differ, which no map avoids: none for $g_{n} = 1$, a quarter "
+        "of $c$ for long contexts divided by the longest"),
     ),
 )  # fmt: skip
 def effective_length() -> Derivation:
@@ -212,7 +217,7 @@ def effective_length() -> Derivation:
     gains = uniform_gains()
     return Derivation.by(
         Step("The loss as a function of the effective map", gain_moments().loss(), r"\mathcal{L}(\boldsymbol{B})"),
-        Step("The map measured in units of g_1/g_2", scaled, part="loss"),
+        Step("The map measured in units of $g_{1}/g_{2}$", scaled, part="loss"),
         *(Step(f"The length for {name}", _length(gains[name]), part=f"{name}, length") for name in gains),
         *(
             Step(f"What is left of a drop for {name}", _share(gains[name]), part=f"{name}, share")
@@ -249,9 +254,12 @@ def written_drop(gains) -> Expr:
         ),
     },
     conditions=(
-        "w ~ N(0, I), Gaussian tokens, no noise",
+        r"$\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens, no noise",
         NORMALISATIONS + "; n uniform on 1, ..., N",
-        "rate: of a head along e_d with small weights, so that drops are later by a factor 1/g_1",
+        (
+            r"rate: of a head along $\boldsymbol{e}_{d}$ with small weights, so that drops are later by a factor "
+            "$1/g_{1}$"
+        ),
     ),
 )
 def random_levels() -> Derivation:
@@ -264,9 +272,9 @@ def random_levels() -> Derivation:
     share = lambda_ + s * cancel(M * lambda_ * b**2 - 2 * A * b)
     gains = uniform_gains()
     return Derivation.by(
-        Step("The correlation along e_d, and the rate at small weights", A, part="rate"),
-        Step("The second moment of beta along e_d", M),
-        Step("The level at which the force A - M b lambda vanishes", b),
+        Step(r"The correlation along $\boldsymbol{e}_{d}$, and the rate at small weights", A, part="rate"),
+        Step(r"The second moment of $\boldsymbol{\beta}$ along $\boldsymbol{e}_{d}$", M),
+        Step(r"The level at which the force $A - \boldsymbol{M} b \lambda$ vanishes", b),
         Step("The share of one direction", share),
         Step("Summed", over_directions(share), part="loss"),
         *(

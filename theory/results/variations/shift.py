@@ -57,9 +57,12 @@ def test_loss() -> TracePolynomial:
         + (Trace(Sigma_w * Lambda) + sigma**2) / N * Trace(B.T * Lambda * B * Lambda_q)
     ),
     conditions=(
-        "All letters but B are the test's: Lambda of the context, Lambda_q of the query, Sigma_w, sigma and N",
+        (
+            r"All letters but $\boldsymbol{B}$ are the test's: $\boldsymbol{\Lambda}$ of the context, "
+            r"$\boldsymbol{\Lambda}_{q}$ of the query, $\Sigma_{w}$, $\sigma$ and $N$"
+        ),
         "Gaussian tokens in the context; of the query only the covariance matters",
-        "It includes the sigma^2 of the query's own label",
+        r"It includes the $\sigma^{2}$ of the query's own label",
     ),
 )
 def shifted_loss() -> Derivation:
@@ -88,9 +91,16 @@ def shifted_loss() -> Derivation:
         "drop": lambda_**2 * lambda_q / a,
     },
     conditions=(
-        "minimum: any covariances, noise and length, if Lambda_q is positive definite",
-        "The rest: w ~ N(0, I), Lambda and Lambda_q commute, lambda_q is the eigenvalue of Lambda_q beside lambda",
-        "Largest rate first: lambda lambda_q; and a drop of lambda_q / ((1 + 1/N) + T/(N lambda)), which may order otherwise",
+        r"minimum: any covariances, noise and length, if $\boldsymbol{\Lambda}_{q}$ is positive definite",
+        (
+            r"The rest: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, $\boldsymbol{\Lambda}$ and "
+            r"$\boldsymbol{\Lambda}_{q}$ commute, $\lambda_{q}$ is the eigenvalue of $\boldsymbol{\Lambda}_{q}$ "
+            r"beside $\lambda$"
+        ),
+        (
+            r"Largest rate first: $\lambda \lambda_{q}$; and a drop of $\lambda_{q} /$ ((1 $+ 1/N) +$ T/(N "
+            r"$\lambda))$, which may order otherwise"
+        ),
     ),
 )
 def query_law() -> Derivation:
@@ -128,10 +138,12 @@ def length_share() -> Expr:
         "excess": lambda_**3 * (a_test - a) ** 2 / (a**2 * a_test),
     },
     conditions=(
-        "The share of a direction learned at length N in the loss at length N'; a' is the eigenvalue (32) for N'",
-        "The loss falls linearly in 1/N': longer test contexts always help, and more than N' = N promised",
-        "excess: over the share of the best map for N', which no map learned at another length reaches",
-        "At N' = infinity a bias is left, of the second order in 1/N",
+        (r"The share of a direction learned at length $N$ in the loss at length $N^{\top}$; a' is the eigenvalue "
+        r"(32) for $N^{\top}$"),
+        (r"The loss falls linearly in $1/N^{\top}$: longer test contexts always help, and more than $N^{\top} = N$ "
+        "promised"),
+        r"excess: over the share of the best map for $N^{\top}$, which no map learned at another length reaches",
+        r"At $N^{\top} = \infty$ a bias is left, of the second order in $1/N$",
     ),
 )  # fmt: skip
 def test_length() -> Derivation:
@@ -141,7 +153,7 @@ def test_length() -> Derivation:
     best = lambda_ + summand(any_loss() - c_any, {A_any: lambda_**2, M: a_test, Q_any: lambda_, B: lambda_ / a_test})
     return Derivation.by(
         Step("The share of a learned direction", length_share(), part="share"),
-        Step("With the moment (32), its slope in 1/N'", cancel(length_share().subs(a_test, longer).diff(y)), part="slope"),
+        Step(r"With the moment (32), its slope in $1/N^{\top}$", cancel(length_share().subs(a_test, longer).diff(y)), part="slope"),
         Step("A long test context", limit(length_share().subs(a_test, longer), y, 0), part="limit"),
         Step("Over the best map for the test's length", cancel(length_share() - best), part="excess"),
     )  # fmt: skip
@@ -185,12 +197,24 @@ def scaled_loss() -> tuple[Expr, Expr]:
         "break-even": (2 * E_learned - nu) / (E_learned - nu),
     },
     conditions=(
-        "The context's covariance is g Lambda at test; task vectors, label noise and length as in training",
-        "B is any fixed point of training, of separate or merged attention: E = tr(A' B) = tr(B' M B Q), c - E is its training loss",
-        "nu = sigma^2/N tr(B' Lambda B Q), what the noise of the context's labels adds to the training loss",
-        "both: the query's covariance is g Lambda_q too",
-        "Beyond break-even, g = 2 without noise and more with it, the network is worse than answering 0; "
-        "its loss grows as g^2, or g^3 with the query",
+        (
+            r"The context's covariance is $g \boldsymbol{\Lambda}$ at test; task vectors, label noise and length as "
+            "in training"
+        ),
+        (
+            r"$\boldsymbol{B}$ is any fixed point of training, of separate or merged attention: E $= "
+            r"\operatorname{tr}(A^{\top} \boldsymbol{B}) = \operatorname{tr}(\boldsymbol{B}^{\top} \boldsymbol{M} "
+            r"\boldsymbol{B} \boldsymbol{Q})$, $c -$ E is its training loss"
+        ),
+        (
+            r"$\nu = \sigma^{2}/N \operatorname{tr}(\boldsymbol{B}^{\top} \boldsymbol{\Lambda} \boldsymbol{B} "
+            r"\boldsymbol{Q})$, what the noise of the context's labels adds to the training loss"
+        ),
+        r"both: the query's covariance is $g \boldsymbol{\Lambda}_{q}$ too",
+        (
+            "Beyond break-even, $g = 2$ without noise and more with it, the network is worse than answering 0; its "
+            "loss grows as $g^{2}$, or $g^{3}$ with the query"
+        ),
     ),
 )
 def scaled_context() -> Derivation:
@@ -200,8 +224,15 @@ def scaled_context() -> Derivation:
     even = [root for root in solve(loss - c_any, g) if root != 0]
     return Derivation.by(
         Step("The correlation of target and feature", scaled[0], part="moments"),
-        Step("The second moment of beta", scaled[1], part="second"),
-        Step("So the loss, with E for tr(A' B) and for tr(B' M B Q)", loss, part="loss"),
-        Step("A query scaled as well multiplies all but its own noise by g", both, part="both"),
-        Step("It is c again, the loss of no answer, at", even[0], part="break-even"),
+        Step(r"The second moment of $\boldsymbol{\beta}$", scaled[1], part="second"),
+        Step(
+            (
+                r"So the loss, with E for $\operatorname{tr}(A^{\top} \boldsymbol{B})$ and for "
+                r"$\operatorname{tr}(\boldsymbol{B}^{\top} \boldsymbol{M} \boldsymbol{B} \boldsymbol{Q})$"
+            ),
+            loss,
+            part="loss",
+        ),
+        Step("A query scaled as well multiplies all but its own noise by $g$", both, part="both"),
+        Step("It is $c$ again, the loss of no answer, at", even[0], part="break-even"),
     )

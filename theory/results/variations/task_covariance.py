@@ -32,8 +32,11 @@ root = symmetric_matrix("L", D, latex=r"\boldsymbol{\Lambda}^{1/2}")
 S_w = symmetric_matrix("S", D)  # Lambda^(1/2) Sigma_w Lambda^(1/2)
 C = matrix("C", D)
 CONDITIONS = (
-    "w ~ N(0, Sigma_w), Gaussian tokens, no noise; omega is the eigenvalue of Sigma_w beside lambda",
-    "P = tr(Sigma_w Lambda) and p = lambda omega",
+    (
+        r"$\boldsymbol{w} \sim \mathcal{N}(0, \Sigma_{w})$, Gaussian tokens, no noise; $\omega$ is the eigenvalue of "
+        r"$\Sigma_{w}$ beside $\lambda$"
+    ),
+    r"$P = \operatorname{tr}(\Sigma_{w} \boldsymbol{\Lambda})$ and $p = \lambda \omega$",
 )
 
 
@@ -70,7 +73,7 @@ def moments() -> Derivation:
     A, M_, _, c = task_moments()
     return Derivation.by(
         Step("The correlation of target and feature", A, part="A"),
-        Step("The second moment of beta", M_, part="M"),
+        Step(r"The second moment of $\boldsymbol{\beta}$", M_, part="M"),
         Step("For the paper's task vectors this is (31)", substitute(M_, {Sigma_w: Identity(D)}), part="white"),
         Step("The variance of a label", c, part="c"),
     )
@@ -78,7 +81,7 @@ def moments() -> Derivation:
 
 @register(
     "V2-order",
-    "Task and token spectra that disagree: growth by lambda^2 omega, drops by lambda omega",
+    r"Task and token spectra that disagree: growth by $\lambda^{2} \omega$, drops by $\lambda \omega$",
     kind="exact",
     section="beyond the paper",
     left={
@@ -95,9 +98,12 @@ def moments() -> Derivation:
     },
     conditions=(
         *CONDITIONS,
-        "Lambda and Sigma_w commute",
-        r"Small heads grow as $\tau\dot v=A_dv^2$: the first drop is in the direction of the largest lambda^2 omega",
-        "The slope is positive at given P: the largest drop is in the direction of the largest lambda omega",
+        r"$\boldsymbol{\Lambda}$ and $\Sigma_{w}$ commute",
+        (
+            r"Small heads grow as $\tau\dot v=A_dv^2$: the first drop is in the direction of the largest $\lambda^{2} "
+            r"\omega$"
+        ),
+        r"The slope is positive at given $P$: the largest drop is in the direction of the largest $\lambda \omega$",
     ),
 )
 def order() -> Derivation:
@@ -108,7 +114,7 @@ def order() -> Derivation:
         Step("The force at zero weights along a common eigenvector", A, part="rate"),
         Step("Where the force vanishes", cancel(A / (M_ * Q)), part="map"),
         Step("The drop of the loss (V2-fixed)", drop, part="drop"),
-        Step("How it changes with p", cancel(diff(drop, p)), part="slope"),
+        Step("How it changes with $p$", cancel(diff(drop, p)), part="slope"),
     )
 
 
@@ -138,10 +144,19 @@ def in_roots(formula) -> TracePolynomial:
         *CONDITIONS[:1],
         r"$\boldsymbol{S}=\boldsymbol{\Lambda}^{1/2}\boldsymbol{\Sigma}_w\boldsymbol{\Lambda}^{1/2}$, "
         r"$\boldsymbol{B}=\boldsymbol{\Lambda}^{-1/2}\boldsymbol{C}\boldsymbol{\Lambda}^{-1/2}$",
-        "So C is diagonal in the eigenbasis of S, and the levels are those of (V2-order) with p the eigenvalues of S",
-        "There are 2^D fixed functions if and only if the eigenvalues of S are distinct (and R H >= D)",
-        "The learned k and q are Lambda^(-1/2) e, with e an eigenvector of S",
-        "Small heads grow along the leading eigenvector of A, in general none of those: the head turns while it drops",
+        (
+            r"So $\boldsymbol{C}$ is diagonal in the eigenbasis of $S$, and the levels are those of (V2-order) with "
+            "$p$ the eigenvalues of $S$"
+        ),
+        r"There are $2^{D}$ fixed functions if and only if the eigenvalues of $S$ are distinct (and $R H \ge D)$",
+        (
+            r"The learned $\boldsymbol{k}$ and $\boldsymbol{q}$ are $\boldsymbol{\Lambda}^{-1/2} \boldsymbol{e}$, "
+            r"with $\boldsymbol{e}$ an eigenvector of $S$"
+        ),
+        (
+            "Small heads grow along the leading eigenvector of $A$, in general none of those: the head turns while "
+            "it drops"
+        ),
     ),
 )
 def congruence() -> Derivation:
@@ -151,7 +166,7 @@ def congruence() -> Derivation:
     inside = TracePolynomial(root.I) * in_roots(force) * root.I
     return Derivation.by(
         Step("The correlation of target and feature", in_roots(A), part="A"),
-        Step("The second moment of beta", in_roots(M_), part="M"),
+        Step(r"The second moment of $\boldsymbol{\beta}$", in_roots(M_), part="M"),
         Step("The force", substitute(any_force(), {A_any: A, M: M_, Q_any: Q})),
         Step("Freed of its outer roots", inside, part="force"),
         Step("The global minimum", TracePolynomial(M.I) * A * Lambda.I, part="minimum"),

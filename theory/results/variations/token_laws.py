@@ -118,7 +118,8 @@ def independent_eigenvalue() -> Expr:
     },
     conditions=(
         r"$\boldsymbol{F}=\mathbb{E}(\boldsymbol{xx}^\top\boldsymbol{\Sigma}_w\boldsymbol{xx}^\top)$ of one token",
-        r"In the second line w ~ N(0, I) without noise, where it is $\mathbb{E}(|\boldsymbol{x}|^2\boldsymbol{xx}^\top)$",
+        (r"In the second line $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$ without noise, where it is "
+        r"$\mathbb{E}(|\boldsymbol{x}|^2\boldsymbol{xx}^\top)$"),
         "Independent tokens of mean zero with four moments",
     ),
 )  # fmt: skip
@@ -170,13 +171,16 @@ def _student() -> Expr:
         "length": N * (lambda_ + T) / ((2 * kappa - 1) * lambda_ + kappa * T),
     },
     conditions=(
-        "x = Lambda^(1/2) times a vector of uniform direction and independent random length; covariance Lambda",
-        "sphere: |Lambda^(-1/2) x|^2 = D; student: nu > 4 degrees of freedom",
-        "M commutes with Lambda, and lambda^3/a rises for every N and kappa",
+        (r"$\boldsymbol{x} = \boldsymbol{\Lambda}^{1/2}$ times a vector of uniform direction and independent "
+        r"random length; covariance $\boldsymbol{\Lambda}$"),
+        r"sphere: $|\boldsymbol{\Lambda}^{-1/2} \boldsymbol{x}|^{2} = D$; student: $\nu > 4$ degrees of freedom",
+        (r"$\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$, and $\lambda^{3}/a$ rises for every $N$ and "
+        r"$\kappa$"),
         "So directions, their order and the count of fixed points are as for Gaussian tokens",
-        "kappa = 1 for Gaussian tokens; heavy tails, kappa > 1, act as a shorter context, shorter by another factor for each direction",
-        "length: Gaussian contexts of N_d tokens have the same a_d; N_d/N goes from 1/kappa for the rarest direction "
-        "to 2/(3 kappa - 1) for one that holds all the variance",
+        (r"$\kappa = 1$ for Gaussian tokens; heavy tails, $\kappa > 1$, act as a shorter context, shorter by "
+        "another factor for each direction"),
+        (r"length: Gaussian contexts of $N_{d}$ tokens have the same $a_{d}$; $N_{d}/N$ goes from $1/\kappa$ for "
+        r"the rarest direction to 2/(3 $\kappa -$ 1) for one that holds all the variance"),
     ),
 )  # fmt: skip
 def elliptical() -> Derivation:
@@ -244,14 +248,19 @@ def _gaussian_entries() -> tuple[Matrix, Matrix]:
         / (((N + k_i - 2) * lambda_i + T) * ((N + k_j - 2) * lambda_j + T)),
     },
     conditions=(
-        "x = R z, R R' = Lambda, with independent z_d of variance 1, odd moments 0 and kurtosis k",
-        "The first line is for a generic pair, with kurtoses k_i and k_j",
-        "F = 2 Lambda Sigma_w Lambda + tr(Sigma_w Lambda) Lambda + (k - 3) R diag(R' Sigma_w R) R'",
-        "a and Rademacher (k = 1): R = Lambda^(1/2); there M commutes with Lambda, and for equal kurtoses lambda^3/a rises",
-        r"commutator: for w ~ N(0, I), with $\boldsymbol{D}$ = diag(R' R): "
-        "M commutes with Lambda if and only if R' R commutes with its diagonal",
-        "So columns of R of different lengths must be orthogonal; otherwise what is learned are not eigenvectors of Lambda, "
-        "but (V2-fixed) still counts 2^D",
+        (r"$\boldsymbol{x} = R \boldsymbol{z}$, $R R^{\top} = \boldsymbol{\Lambda}$, with independent "
+        r"$\boldsymbol{z}_{d}$ of variance 1, odd moments 0 and kurtosis $\boldsymbol{k}$"),
+        r"The first line is for a generic pair, with kurtoses $\boldsymbol{k}_{i}$ and $\boldsymbol{k}_{j}$",
+        (r"$F = 2 \boldsymbol{\Lambda} \Sigma_{w} \boldsymbol{\Lambda} + \operatorname{tr}(\Sigma_{w} "
+        r"\boldsymbol{\Lambda}) \boldsymbol{\Lambda} + (\boldsymbol{k} - 3) R \operatorname{diag}(R^{\top} "
+        r"\Sigma_{w} R) R^{\top}$"),
+        (r"$a$ and Rademacher $(\boldsymbol{k} =$ 1): $R = \boldsymbol{\Lambda}^{1/2}$; there $\boldsymbol{M}$ "
+        r"commutes with $\boldsymbol{\Lambda}$, and for equal kurtoses $\lambda^{3}/a$ rises"),
+        (r"commutator: for $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, with $\boldsymbol{D} = "
+        r"\operatorname{diag}(R^{\top} R)$: $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ if and only if "
+        r"$R^{\top} R$ commutes with its diagonal"),
+        ("So columns of $R$ of different lengths must be orthogonal; otherwise what is learned are not "
+        r"eigenvectors of $\boldsymbol{\Lambda}$, but (V2-fixed) still counts $2^{D}$"),
         "gap: unequal kurtoses can bring the directions into another order, or make the gap vanish",
     ),
 )  # fmt: skip
@@ -267,8 +276,8 @@ def independent() -> Derivation:
     commutator = TracePolynomial(mixing.I) * (TracePolynomial(F) * L - TracePolynomial(L) * F) * mixing.T.I
     return Derivation.by(
         Step("The fourth moment for two components", computed.applyfunc(lambda entry: entry.expand()), part="fourth"),
-        Step("Along an eigenvector, where R is diagonal", a, part="a"),
+        Step("Along an eigenvector, where $R$ is diagonal", a, part="a"),
         Step("Signs", cancel(a.subs(kurtosis, 1)), part="Rademacher"),
-        Step("What keeps the fourth moment from commuting with Lambda", commutator, part="commutator"),
+        Step(r"What keeps the fourth moment from commuting with $\boldsymbol{\Lambda}$", commutator, part="commutator"),
         Step("The determinant of (T1c)", cancel(ratios[0] - ratios[1]), part="gap"),
     )

@@ -61,16 +61,20 @@ def learned_map() -> Expr:
         "all": 1 + N * T * (N * T - sigma**2) / (T + sigma**2) ** 2,
     },
     conditions=(
-        "Training: w ~ N(0, I), Gaussian tokens of covariance Lambda, noise sigma^2, length N; b = B_d = lambda/a is learned",
-        "Test: w ~ N(0, I), covariances with the eigenvectors of Lambda; lambda' of the context, lambda_q of the query, "
-        "a' the eigenvalue of the test's second moment of beta (V1-beta)",
-        "c is the sum of the lambda_q and the noise: a direction is worse than no answer if and only if b exceeds twice lambda'/a', "
-        "the best map for the test; without a common basis, if and only if (V2-whitened) at test has |B - A| above |A|",
-        "slope: the rarer a direction, the larger its B_d, up to worst: the smallest eigenvalue is the worst direction of B",
-        "all: noise and length as in training, and all the variance T in a direction that training hardly showed: "
-        "without noise N^2 + 1 times the loss of no answer",
-        "A direction that is not learned costs lambda_q, no more: the loss at test blows up when the last drop comes, "
-        "at a time of order 1/lambda^2",
+        (r"Training: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens of covariance "
+        r"$\boldsymbol{\Lambda}$, noise $\sigma^{2}$, length $N$; $b = B_{d} = \lambda/a$ is learned"),
+        (r"Test: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, covariances with the eigenvectors of "
+        r"$\boldsymbol{\Lambda}$; $\lambda^{\top}$ of the context, $\lambda_{q}$ of the query, a' the eigenvalue "
+        r"of the test's second moment of $\boldsymbol{\beta}$ (V1-beta)"),
+        (r"$c$ is the sum of the $\lambda_{q}$ and the noise: a direction is worse than no answer if and only if "
+        "$b$ exceeds twice lambda'/a', the best map for the test; without a common basis, if and only if "
+        r"(V2-whitened) at test has $|\boldsymbol{B} - A|$ above $|A|$"),
+        ("slope: the rarer a direction, the larger its $B_{d}$, up to worst: the smallest eigenvalue is the worst "
+        r"direction of $\boldsymbol{B}$"),
+        ("all: noise and length as in training, and all the variance $T$ in a direction that training hardly "
+        "showed: without noise $N^{2} + 1$ times the loss of no answer"),
+        (r"A direction that is not learned costs $\lambda_{q}$, no more: the loss at test blows up when the last "
+        r"drop comes, at a time of order $1/\lambda^{2}$"),
         "A direction that the queries of training hardly show is learned late (V3-query), and not amplified",
     ),
 )  # fmt: skip
@@ -87,7 +91,7 @@ def unseen_direction() -> Derivation:
     return Derivation.by(
         Step("The share of the direction", share),
         Step("It is least at the map lambda'/a'", squared, part="share"),
-        Step("It is lambda_q again, that of no answer, at", even, part="break-even"),
+        Step(r"It is $\lambda_{q}$ again, that of no answer, at", even, part="break-even"),
         Step("The map of training", learned_map()),
         Step("How it changes with the variance of the direction", factor(learned_map().diff(lambda_)), part="slope"),
         Step("A direction of vanishing variance", worst, part="worst"),
