@@ -237,7 +237,7 @@ def force_variance() -> Any:
             "fresh mini-batch for each step"
         ),
         (
-            r"A head that grows along that direction, $v = \boldsymbol{k} = \boldsymbol{q}$, before a $v^{3}$ nears "
+            r"A head that grows along that direction, $v = k = q$, before $a v^{3}$ nears "
             r"$\lambda$; noise in other directions is left out"
         ),
         (

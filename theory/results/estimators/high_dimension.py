@@ -79,7 +79,7 @@ def high_dimension() -> Derivation:
             expand(nu * at_penalty),
         ),
         Step("Its positive root", root, part="Bayes"),
-        *(Step(f"{name} at N = c D", limit(risk.subs(N, c * D), D, oo), part=name) for name, risk in white.items()),
+        *(Step(f"{name} at $N = c D$", limit(risk.subs(N, c * D), D, oo), part=name) for name, risk in white.items()),
     )
 
 

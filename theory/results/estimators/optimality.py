@@ -139,7 +139,7 @@ def risk_of_ridge() -> Derivation:
     conditions=(
         TASK,
         "Long: $N > D + 1$, any covariance, which drops out",
-        f"Short: N < D - 1, the least-norm solution; {WHITE[0].lower()}{WHITE[1:]}",
+        f"Short: $N < D - 1$, the least-norm solution; {WHITE[0].lower()}{WHITE[1:]}",
         (
             "For $N = D - 1$, $D$ and $D + 1$ the risk is infinite for any covariance, unless there is no noise; "
             r"without, it is 0 for $N \ge D$"

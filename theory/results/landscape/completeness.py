@@ -259,7 +259,7 @@ def eigenspace_conditions() -> tuple[TracePolynomial, TracePolynomial]:
         "components": Product(g[j] + 1, (j, 1, J)),
     },
     conditions=(
-        r"$\Pi =$ a $\boldsymbol{B} / \lambda$ on an eigenspace, which (T1c) separates from the others",
+        r"$\boldsymbol{\Pi} = a \boldsymbol{B} / \lambda$ on an eigenspace, which (T1c) separates from the others",
         r"$g_{j}$ are the multiplicities of the J eigenvalues; $R H \ge D$ for the count",
     ),
     erratum=(

@@ -99,7 +99,7 @@ for _number, _section, _slots in (("22", "Section 4.2", "H"), ("82", "Appendix E
         section=_section,
         left=r"\operatorname{tr}\boldsymbol{P} = |S|",
         typed=lambda: m,
-        conditions=(f"m <= min(D, {_slots}), for the effective map has no higher rank",),
+        conditions=(rf"$m \le \min(D, {_slots})$, for the effective map has no higher rank",),
     )
 
 

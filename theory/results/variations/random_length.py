@@ -31,9 +31,8 @@ nu = Symbol("nu", positive=True)  # E(1/n)
 g_1, g_2, g_3 = (Symbol(name, positive=True) for name in ("g_1", "g_2", "g_3"))  # E(g), E(g^2), E(g^2/n)
 g_n = Symbol("g_n", positive=True)
 NORMALISATIONS = (
-    "present: divided by the $n$ tokens there are, $g_{n} = 1$; longest: by $N$, $g_{n} = n/N$; official: by $n "
-    "+ 1$, the query counted as a token, $g_{n} =$ n/(n $+$ 1), as in the official code with "
-    r"$\mathrm{vary}_{len}$"
+    "present: divided by the $n$ tokens there are, $g_n = 1$; longest: by $N$, $g_n = n/N$; official: by $n + 1$, "
+    "the query counted as a token, $g_n = n/(n + 1)$, as in the official code with vary-len"
 )
 H, H_2 = harmonic(N + 1), harmonic(N + 1, 2)
 
