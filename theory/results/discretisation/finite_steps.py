@@ -241,7 +241,7 @@ def force_variance() -> Any:
             r"$\lambda$; noise in other directions is left out"
         ),
         (
-            r"Next order: $h\hat{}\{3/2\}$ in the spread's standard deviation; batches of all sequences have "
+            r"Next order: $h^{3/2}$ in the spread's standard deviation; batches of all sequences have "
             r"$\boldsymbol{V}/P = 0$, (V8-drop)"
         ),
     ),
