@@ -11,20 +11,12 @@ Equations are registered where they are derived, by :func:`~iclflow.theory.deriv
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from importlib import import_module
 from re import escape, fullmatch
 
-from . import results
-from .derivations.registry import Equation, registry
+from .derivations.book import load
+from .derivations.registry import Equation
 
 __all__ = ["equation", "equations", "search"]
-
-
-def _load() -> dict[str, Equation]:
-    for folder in results.FOLDERS:
-        for module in import_module(f".{folder}", results.__name__).MODULES:
-            import_module(f".{folder}.{module}", results.__name__)
-    return registry
 
 
 def _order(number: str) -> tuple:
@@ -34,7 +26,7 @@ def _order(number: str) -> tuple:
 
 def equations() -> tuple[Equation, ...]:
     """All of them: the numbered ones in the paper's order, then the lettered ones."""
-    entries = _load()
+    entries = load()
     return tuple(entries[number] for number in sorted(entries, key=_order))
 
 
@@ -50,7 +42,7 @@ def equation(number: str | int) -> Equation:
     """The equation with this number; KeyError names the parts of one that has parts, or the nearest numbers."""
     if isinstance(number, bool) or not isinstance(number, str | int):
         raise TypeError(f"equation: number must be a string or an integer such as '31', got {number!r}")
-    entries = _load()
+    entries = load()
     key = str(number).strip().strip("()")
     if key not in entries:
         parts = [number for number in entries if fullmatch(rf"{escape(key)}[a-z]", number)]
@@ -70,6 +62,8 @@ def search(words: str) -> tuple[Equation, ...]:
         raise ValueError("search: needs at least one word")
 
     def text(entry: Equation) -> str:
-        return " ".join([entry.number, entry.title, entry.section, entry.erratum or "", *entry.conditions]).lower()
+        return " ".join(
+            [entry.number, entry.title, entry.section, entry.erratum or "", *map(str, entry.conditions)]
+        ).lower()
 
     return tuple(entry for entry in equations() if all(word in text(entry) for word in wanted))

@@ -9,8 +9,10 @@ from sympy import MatrixBase
 from ..typesetting.latex import formula_latex, formula_text
 from ..typesetting.line_breaks import LINE, display, width
 from ..typesetting.sentences import prose_latex, prose_markdown, prose_text
+from .conditions import Condition
+from .lines import Line
 
-__all__ = ["Derivation", "Step", "displayed", "tag"]
+__all__ = ["Derivation", "Step", "displayed", "left_latex", "tag"]
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,34 @@ class Derivation:
     ``result`` is the last expression, or {part: expression} where the steps name parts.
     """
 
-    steps: tuple[Step, ...]
+    steps: "tuple[Step | Line, ...]"
 
     @classmethod
-    def by(cls, *steps: "Step | tuple") -> "Derivation":
-        """From steps, or tuples (rule, expression[, left[, part]])."""
-        return cls(tuple(step if isinstance(step, Step) else Step(*step) for step in steps))
+    def by(cls, *steps: "Step | Line | tuple", conditions=()) -> "Derivation":
+        """From lines; each learns which lines stand before it, and uses them by index, from the end if negative.
+
+        Steps, or tuples (rule, expression[, left[, part]]), are lines without a left side that a machine could judge.
+        """
+        placed: list[Step | Line] = []
+        for step in steps:
+            if isinstance(step, Line):
+                place = len(placed)
+                uses = tuple(place + use if isinstance(use, int) and use < 0 else use for use in step.uses)
+                earlier = tuple(_line(one) for one in placed)
+                step = replace(step, uses=uses, earlier=earlier, conditions=(*conditions, *step.conditions))
+            elif not isinstance(step, Step):
+                step = Step(*step)
+            placed.append(step)
+        return cls(tuple(placed))
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """The lines, each of which can be judged: ``line.verify()``."""
+        return tuple(map(_line, self.steps))
+
+    def under(self, conditions: tuple[Condition, ...]) -> "Derivation":
+        """The same derivation, each of its lines under further conditions."""
+        return Derivation.by(*self.steps, conditions=conditions) if conditions else self
 
     @property
     def result(self) -> Any:
@@ -58,7 +82,9 @@ class Derivation:
         results = {i for part, i in last.items() if bool(part) == named}
         return Derivation(
             tuple(
-                replace(step, left=lefts.get(step.part, "")) if i in results and not step.left else step
+                replace(step, left=lefts.get(step.part, ""))
+                if isinstance(step, Step) and i in results and not step.left
+                else step
                 for i, step in enumerate(self.steps)
             )
         )
@@ -102,11 +128,25 @@ class Derivation:
         last = {step.part: i for i, step in enumerate(self.steps)} if number else {}
         for i, step in enumerate(self.steps):
             is_result = last.get(step.part) == i and (bool(step.part) or i == len(self.steps) - 1)
-            left = step.left.replace(r"\top", "T") if transpose == "T" else step.left
+            left = left_latex(step, transpose)
             yield step, left, tag(number, step.part) if is_result else ""
 
     def _repr_markdown_(self) -> str:
         return self.markdown()
+
+
+def _line(step: "Step | Line") -> Line:
+    """A step as a line; what it equals is a string, and so nothing that could be judged."""
+    return step if isinstance(step, Line) else Line(None, "=", step.expression, step.rule, part=step.part)
+
+
+def left_latex(step: "Step | Line", transpose: str = "top") -> str:
+    """The left side as LaTeX, with its relation unless that is an equality."""
+    if isinstance(step, Step):
+        return step.left.replace(r"\top", "T") if transpose == "T" else step.left
+    if step.left is None:
+        return ""
+    return formula_latex(step.left, transpose=transpose)
 
 
 def displayed(left: str, formula: Any, *, transpose: str, tag: str = "", **options) -> list[str]:

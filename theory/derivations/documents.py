@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..typesetting.latex import formula_latex, formula_text, superscript
 from ..typesetting.sentences import prose_latex, prose_markdown, prose_text
-from .derivation import displayed, tag
+from .derivation import displayed, left_latex, tag
 
 if TYPE_CHECKING:
     from .registry import Equation
@@ -137,7 +137,7 @@ def _latex(entry: "Equation", transpose: str) -> str:
     heading = prose_latex(f"{entry.title}", transpose=transpose)
     pieces = [rf"\subsection{{({entry.number}) {heading}}}"]
     pieces += _displays(entry, transpose, fit=True)
-    conditions = _sentences(prose_latex(condition, transpose=transpose) for condition in entry.conditions)
+    conditions = _sentences(prose_latex(condition.text, transpose=transpose) for condition in entry.conditions)
     pieces.append(rf"\remark{{{entry.kind.capitalize()}}}{{{conditions}}}")
     if entry.erratum:
         pieces.append(rf"\remark{{Remark}}{{{_sentences([prose_latex(entry.erratum, transpose=transpose)])}}}")
@@ -150,7 +150,7 @@ def _latex(entry: "Equation", transpose: str) -> str:
 def _markdown(entry: "Equation", transpose: str) -> str:
     pieces = [f"### ({entry.number}) {prose_markdown(entry.title, transpose=transpose)}\n"]
     pieces += [f"$$\n{one}\n$$\n" for one in _displays(entry, transpose, environment=False)]
-    conditions = _sentences(prose_markdown(condition, transpose=transpose) for condition in entry.conditions)
+    conditions = _sentences(prose_markdown(condition.text, transpose=transpose) for condition in entry.conditions)
     pieces.append(f"**{entry.kind.capitalize()}.** {conditions}".rstrip() + "\n")
     if entry.erratum:
         pieces.append(f"**Remark.** {_sentences([prose_markdown(entry.erratum, transpose=transpose)])}\n")
@@ -164,7 +164,7 @@ def _text(entry: "Equation", transpose: str) -> str:
     for part, right in entry.parts.items():
         name = f"({part}) " if part else ""
         lines.append(f"     {name}{formula_text(right)}")
-    lines += [f"Condition: {prose_text(condition)}" for condition in entry.conditions]
+    lines += [f"Condition: {prose_text(condition.text)}" for condition in entry.conditions]
     if entry.erratum:
         lines.append(f"Remark: {prose_text(entry.erratum)}")
     if entry.derivation is not None:
@@ -179,7 +179,7 @@ def _record(entry: "Equation", transpose: str) -> dict:
         "title": prose_markdown(entry.title, transpose=transpose),
         "kind": entry.kind,
         "section": entry.section,
-        "conditions": [prose_markdown(condition, transpose=transpose) for condition in entry.conditions],
+        "conditions": [prose_markdown(condition.text, transpose=transpose) for condition in entry.conditions],
         "erratum": prose_markdown(entry.erratum or "", transpose=transpose) or None,
         "statement": [
             {"tag": name, "left": left, "latex": formula_latex(right, transpose=transpose)}
@@ -189,7 +189,7 @@ def _record(entry: "Equation", transpose: str) -> dict:
             {
                 "rule": prose_markdown(step.rule, transpose=transpose),
                 "part": step.part,
-                "left": step.left.replace(r"\top", "T") if transpose == "T" else step.left,
+                "left": left_latex(step, transpose),
                 "latex": formula_latex(step.expression, transpose=transpose),
                 "text": formula_text(step.expression),
             }

@@ -10,15 +10,17 @@ from functools import cache
 from typing import Any, Literal
 
 from ..calculus.equality import equal
-from .derivation import Derivation
+from ..typesetting.latex import formula_latex
+from .book import entries
+from .conditions import Condition, conditions_of
+from .derivation import Derivation, left_latex
 from .documents import render
+from .lines import Line
 
-__all__ = ["KINDS", "Equation", "Kind", "define", "register", "registry"]
+__all__ = ["KINDS", "Equation", "Kind", "define", "register"]
 
 Kind = Literal["definition", "exact", "limit", "approximation", "ansatz"]
 KINDS = ("definition", "exact", "limit", "approximation", "ansatz")
-
-registry: dict[str, "Equation"] = {}
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,9 @@ class Equation:
     title: str
     kind: Kind
     section: str
-    left: str | Mapping[str, str]
+    left: Any
     typed: Callable[[], Any]
-    conditions: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
     erratum: str | None = None
     derivation: Callable[[], Derivation] | None = None
 
@@ -53,13 +55,33 @@ class Equation:
 
     @property
     def lefts(self) -> Mapping[str, str]:
-        return self.left if isinstance(self.left, Mapping) else {"": self.left}
+        """The left side of each part as LaTeX."""
+        return {line.part: left_latex(line) for line in self.stated()} if self.left is None else _latex(self.left)
 
     def derive(self) -> Derivation:
-        """Compute the equation from the definitions, step by step. ValueError for a definition, which has nothing to derive."""
+        """Compute the equation from the definitions, line by line. ValueError for a definition, which has nothing to derive."""
         if self.derivation is None:
             raise ValueError(f"equation ({self.number}) is a definition: {self.title}; there is nothing to derive")
-        return self.derivation().labelled(self.lefts)
+        derivation = self.derivation().under(self.conditions)
+        return derivation if self.left is None else derivation.labelled(self.lefts)
+
+    def stated(self) -> tuple[Line, ...]:
+        """What the entry states, as lines that others may use: its parts, and the letters that its derivation defines."""
+        if self.derivation is None:
+            lefts = self.left if isinstance(self.left, Mapping) else {"": self.left}
+            relation = ":=" if self.kind == "definition" else "="
+            return tuple(
+                Line(lefts.get(part), relation, right, self.title, part=part, conditions=self.conditions)
+                for part, right in self.parts.items()
+                if not isinstance(lefts.get(part), str | None)
+            )
+        lines = self.derive().lines
+        parts = any(line.part for line in lines)
+        return tuple(
+            line
+            for i, line in enumerate(lines)
+            if line.relation == ":=" or bool(line.part) or (not parts and i == len(lines) - 1)
+        )
 
     def holds(self) -> bool:
         """Is the computed side minus the typed side exactly zero? True of a definition."""
@@ -72,29 +94,43 @@ class Equation:
         return render(self, "markdown")
 
 
+def _latex(left: Any) -> dict[str, str]:
+    """{part: LaTeX} of left sides that are formulas, or LaTeX already."""
+    lefts = left if isinstance(left, Mapping) else {"": left}
+    return {part: one if isinstance(one, str) else formula_latex(one) for part, one in lefts.items()}
+
+
 def _add(entry: Equation) -> None:
-    if entry.number in registry:
+    if entry.number in entries:
         raise ValueError(f"equation ({entry.number}) is registered twice")
     if entry.kind not in KINDS:
         raise ValueError(f"equation ({entry.number}): kind must be one of {KINDS}, got {entry.kind!r}")
-    registry[entry.number] = entry
+    entries[entry.number] = entry
 
 
 def define(
     number: str, title: str, *, section: str, left, typed: Callable[[], Any], conditions=(), erratum=None
 ) -> None:
     """Register a definition."""
-    _add(Equation(number, title, "definition", section, left, typed, tuple(conditions), erratum))
+    _add(Equation(number, title, "definition", section, left, typed, conditions_of(conditions), erratum))
 
 
 def register(
-    number: str, title: str, *, kind: Kind, section: str, left, typed: Callable[[], Any], conditions=(), erratum=None
+    number: str,
+    title: str,
+    *,
+    kind: Kind,
+    section: str,
+    typed: Callable[[], Any],
+    left=None,
+    conditions=(),
+    erratum=None,
 ):
     """Register the decorated function as the derivation of an equation; it is called at most once."""
 
     def decorate(function: Callable[[], Derivation]) -> Callable[[], Derivation]:
         derivation = cache(function)
-        _add(Equation(number, title, kind, section, left, typed, tuple(conditions), erratum, derivation))
+        _add(Equation(number, title, kind, section, left, typed, conditions_of(conditions), erratum, derivation))
         return derivation
 
     return decorate

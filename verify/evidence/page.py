@@ -163,7 +163,7 @@ def _statement(entry: Entry) -> str:
     if entry.source is None:
         return ""
     pieces = [formula(left, right) for left, right in _sides(entry.source)]
-    conditions = "; ".join(entry.source.conditions)
+    conditions = "; ".join(map(str, entry.source.conditions))
     where = [entry.source.section, entry.kind, *([conditions] if conditions else [])]
     pieces.append(f'<p class="where">{escape(" · ".join(where))}</p>')
     if entry.source.erratum:

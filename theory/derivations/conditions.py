@@ -1,0 +1,50 @@
+r"""What a statement assumes: a sentence, a test of a point, and where it is needed a way to draw points that meet it.
+
+>>> from iclflow.theory.notation import N
+>>> short = Condition("$N > 3$", holds=lambda point: point[N] > 3)
+>>> short.text, short.holds({N: 5}), short.holds({N: 2})
+('$N > 3$', True, False)
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Condition"]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One condition of a statement.
+
+    ``text``: a sentence with its mathematics between dollars. ``test``: does a point meet it? ``draw``: changes the values of a random
+    point so that it does (commuting covariances, an eigenvector, balanced weights). A condition without a test says what no point can
+    show, such as a law of the data that the expectations themselves carry.
+    """
+
+    text: str
+    test: Callable[[Any], bool] | None = None
+    draw: Callable[[Any], None] | None = None
+
+    def __init__(
+        self, text: str, holds: Callable[[Any], bool] | None = None, draw: Callable[[Any], None] | None = None
+    ):
+        if not isinstance(text, str) or not text:
+            raise TypeError(f"Condition: text must be a sentence, got {text!r}")
+        for name, function in (("holds", holds), ("draw", draw)):
+            if function is not None and not callable(function):
+                raise TypeError(f"Condition: {name} must be a function of a point, got {function!r}")
+        for name, value in (("text", text), ("test", holds), ("draw", draw)):
+            object.__setattr__(self, name, value)
+
+    def holds(self, point: Any) -> bool:
+        """Does the point meet the condition? True where it has no test."""
+        return self.test is None or bool(self.test(point))
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def conditions_of(given: Any) -> tuple[Condition, ...]:
+    """Sentences and conditions as conditions."""
+    return tuple(one if isinstance(one, Condition) else Condition(one) for one in given)

@@ -1,0 +1,221 @@
+r"""Unevaluated operations: an expectation, a gradient, a velocity. They stand on the sides of a line, and know how to be carried out.
+
+>>> from iclflow.theory.notation import B, Lambda_hat
+>>> print(E(Lambda_hat**2))
+E[Lambda_hat^2]
+>>> print(carried_out(E(Lambda_hat**2)))
+(1 + 1/N) Lambda^2 + 1/N tr(Lambda) Lambda
+
+Integrals, limits, sums and derivatives of scalars are SymPy's own ``Integral``, ``Limit``, ``Sum`` and ``Derivative``.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import sympy
+from sympy import Atom, Basic, Expr, MatrixBase, Symbol, Tuple
+from sympy.matrices.expressions import MatrixExpr, MatrixSymbol
+
+from ..algebra.polynomial import TracePolynomial
+from ..calculus.derivatives import derivative, gradient
+from ..expectation.moments import expect
+from ..notation import matrix
+from ..typesetting.latex import formula_text
+
+__all__ = ["E", "Gradient", "Head", "Rate", "as_sympy", "carried_out", "heads_in"]
+
+
+class Held(Atom):
+    """Any hashable object as an argument of a SymPy node: the laws of an expectation, the flow of a velocity."""
+
+    __slots__ = ("value",)
+
+    def __new__(cls, value):
+        held = Atom.__new__(cls)
+        held.value = value
+        return held
+
+    def _hashable_content(self):
+        return (self.value,)
+
+    @property
+    def free_symbols(self):
+        return set()
+
+
+class Head:
+    """An operation that has not been carried out. ``apply()`` carries it out."""
+
+    def apply(self) -> Any:
+        raise NotImplementedError
+
+    def __str__(self):
+        return self._sympystr(None)
+
+    __repr__ = __str__
+
+
+class _ScalarHead(Head, Expr):
+    is_commutative = True
+
+
+class _MatrixHead(Head, MatrixExpr):
+    @property
+    def shape(self):
+        return tuple(self.args[-1])
+
+
+class _Expectation:
+    def apply(self):
+        body, laws, given = self.args[:3]
+        return expect(carried_out(body), laws.value or None, given=tuple(given))
+
+    def _given(self, write) -> str:
+        return " | " + ", ".join(map(write, self.args[2])) if self.args[2] else ""
+
+    def _sympystr(self, printer):
+        return f"E[{formula_text(self.args[0])}{self._given(formula_text)}]"
+
+    def _latex(self, printer, exp=None):
+        inner = printer._print(self.args[0]) + self._given(printer._print).replace("|", r"\,\middle|\,")
+        return rf"\mathbb{{E}}\left[{inner}\right]" + (f"^{{{exp}}}" if exp else "")
+
+
+class ScalarExpectation(_Expectation, _ScalarHead):
+    """The expectation of a scalar."""
+
+
+class MatrixExpectation(_Expectation, _MatrixHead):
+    """The expectation of a matrix."""
+
+
+def E(expression, laws=(), *, given=()) -> Any:
+    """The expectation E[expression], not carried out, under the paper's laws or the given ones (as ``expect`` takes them).
+
+    ``given``: symbols to condition on. Raises TypeError for what is not a formula.
+    """
+    body = as_sympy(expression, "E")
+    given = Tuple(*((given,) if isinstance(given, Basic) else given))
+    if isinstance(laws, Mapping):
+        laws = tuple(laws.values())
+    held = Held(tuple(laws) if isinstance(laws, tuple | list) else (laws,))
+    shape = _shape(body)
+    return (
+        ScalarExpectation(body, held, given) if shape is None else MatrixExpectation(body, held, given, Tuple(*shape))
+    )
+
+
+class _Gradient:
+    def apply(self):
+        return gradient(carried_out(self.args[0]), self.args[1])
+
+    def _sympystr(self, printer):
+        return f"d/d{formula_text(self.args[1])} [{formula_text(self.args[0])}]"
+
+    def _latex(self, printer, exp=None):
+        variable, inner = printer._print(self.args[1]), printer._print(self.args[0])
+        if isinstance(self.args[0], Symbol):
+            return rf"\frac{{\partial {inner}}}{{\partial {variable}}}"
+        return rf"\frac{{\partial}}{{\partial {variable}}}\left[{inner}\right]"
+
+
+class ScalarGradient(_Gradient, _ScalarHead):
+    """The derivative of a scalar with respect to a scalar."""
+
+
+class MatrixGradient(_Gradient, _MatrixHead):
+    """The gradient of a scalar with respect to a matrix or a vector; it has the matrix's shape."""
+
+
+def Gradient(scalar, variable) -> Any:
+    """The derivative of a scalar with respect to a symbol, or its gradient with respect to a matrix symbol, not carried out."""
+    if not isinstance(variable, Symbol | MatrixSymbol):
+        raise TypeError(f"Gradient: variable must be a symbol or a matrix symbol, got {variable!r}")
+    body = as_sympy(scalar, "Gradient")
+    if isinstance(variable, Symbol) or tuple(variable.shape) == (1, 1):
+        return ScalarGradient(body, variable)
+    return MatrixGradient(body, variable, Tuple(*variable.shape))
+
+
+class _Rate:
+    def apply(self):
+        body, rates = TracePolynomial(carried_out(self.args[0])), dict(self.args[1].value)
+        if body.shape is None:
+            return derivative(body, rates)
+        probe = matrix("any", *body.shape)  # the derivative of tr(probe' body) is linear in the probe
+        return gradient(derivative((TracePolynomial(probe).T * body).trace(), rates), probe)
+
+    def _sympystr(self, printer):
+        return f"tau d/dt [{formula_text(self.args[0])}]"
+
+    def _latex(self, printer, exp=None):
+        inner = printer._print(self.args[0])
+        if isinstance(self.args[0], Symbol | MatrixSymbol):
+            return rf"\tau\frac{{d {inner}}}{{dt}}"
+        return rf"\tau\frac{{d}}{{dt}}\left[{inner}\right]"
+
+
+class ScalarRate(_Rate, _ScalarHead):
+    """tau d/dt of a scalar."""
+
+
+class MatrixRate(_Rate, _MatrixHead):
+    """tau d/dt of a matrix."""
+
+
+def Rate(expression, rates: Mapping) -> Any:
+    """tau d/dt of an expression in the weights, not carried out; ``rates`` gives tau dW/dt for each weight W, equation (10)."""
+    if not isinstance(rates, Mapping):
+        raise TypeError(f"Rate: rates must map each weight to tau dW/dt, got {rates!r}")
+    body = as_sympy(expression, "Rate")
+    held = Held(tuple((weight, TracePolynomial(carried_out(rate))) for weight, rate in rates.items()))
+    shape = _shape(body)
+    return ScalarRate(body, held) if shape is None else MatrixRate(body, held, Tuple(*shape))
+
+
+def as_sympy(formula: Any, verb: str = "formula") -> Any:
+    """A formula as a SymPy object; a trace polynomial gives its SymPy form. TypeError names the verb for anything else."""
+    if isinstance(formula, TracePolynomial):
+        return formula.to_sympy()
+    try:
+        return sympy.sympify(formula, strict=True)
+    except sympy.SympifyError:
+        raise TypeError(f"{verb}: needs a formula, got {formula!r}") from None
+
+
+def _shape(body) -> tuple | None:
+    shape = getattr(body, "shape", None)
+    return None if shape in (None, (1, 1)) else tuple(shape)
+
+
+def heads_in(formula: Any) -> set:
+    """The outermost operations in a formula that have not been carried out."""
+    if isinstance(formula, Head):
+        return {formula}
+    if not isinstance(formula, Basic):
+        return set()
+    return set().union(*(heads_in(part) for part in formula.args)) if formula.args else set()
+
+
+def carried_out(formula: Any) -> Any:
+    """The formula with every operation carried out: a trace polynomial where it is one, else a SymPy expression.
+
+    Raises ValueError where an operation cannot be carried out exactly.
+    """
+    if isinstance(formula, TracePolynomial | MatrixBase):
+        return formula.applyfunc(carried_out_scalar) if isinstance(formula, MatrixBase) else formula
+    if isinstance(formula, Head):
+        return formula.apply()
+    formula = as_sympy(formula, "carried_out")
+    done = {head: as_sympy(head.apply()) for head in heads_in(formula)}
+    if done:
+        formula = formula.xreplace(done)
+    try:
+        return TracePolynomial(formula)
+    except ValueError:
+        return formula.doit() if isinstance(formula, Expr) else formula
+
+
+def carried_out_scalar(entry: Expr) -> Expr:
+    """The same for one entry of an explicit matrix, as a SymPy expression."""
+    return as_sympy(carried_out(entry))

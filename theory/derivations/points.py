@@ -1,0 +1,259 @@
+r"""Random points: sizes for D, N, H, R, values for letters; and the value of a formula there, to 30 digits.
+
+>>> from iclflow.theory.notation import D, Lambda, N
+>>> from sympy import Trace
+>>> point = Point.random(3, {Lambda, N}, sizes={D: 2})
+>>> point[Lambda].rows, point[N] >= 1
+(2, True)
+>>> difference = value_at(Trace(Lambda * Lambda), point) - value_at(Trace(Lambda**2), point)
+>>> bool(abs(difference) < 1e-25)
+True
+"""
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from functools import lru_cache, reduce
+from operator import mul
+from random import Random
+from typing import Any
+
+import mpmath
+import sympy
+from mpmath import mp
+from sympy import Basic, Expr, IndexedBase, MatrixBase, Symbol
+from sympy.matrices.expressions import MatrixExpr, MatrixSymbol
+from sympy.tensor.indexed import Indexed
+
+from ..algebra import words
+from ..algebra.coefficients import scalar_of
+from ..algebra.polynomial import TracePolynomial
+from ..notation import Lambda, Lambda_hat, Lambda_q, M
+from .heads import carried_out, heads_in
+
+__all__ = ["DIGITS", "Point", "symbols_of", "value_at"]
+
+DIGITS = 30
+POSITIVE_DEFINITE = {Lambda, Lambda_hat, Lambda_q, M}  # drawn so unless a condition says otherwise
+
+
+class Point:
+    """Sizes and values, by symbol: ``point[Lambda]`` is an mpmath matrix, ``point[N]`` an integer.
+
+    A letter is drawn when its value is first asked for.
+    """
+
+    def __init__(self, sizes: Mapping[Symbol, int], rng: Random):
+        self.sizes, self.rng = dict(sizes), rng
+        self.values: dict[Any, Any] = dict(sizes)
+
+    @classmethod
+    def random(cls, seed: int, letters: Iterable, sizes: Mapping | None = None) -> "Point":
+        """A point with values for these letters: positive where their assumptions say so, covariances positive definite."""
+        point = cls(sizes or {}, Random(seed))
+        for letter in sorted(letters, key=str):
+            if letter not in point.values:
+                point.values[letter] = point.drawn(letter)
+        return point
+
+    def __getitem__(self, letter):
+        """The value of a letter, drawn now if nothing has asked for it before."""
+        if letter not in self.values:
+            self.values[letter] = self.drawn(letter)
+        return self.values[letter]
+
+    def __setitem__(self, letter, value):
+        self.values[letter] = value
+
+    def __contains__(self, letter):
+        return letter in self.values
+
+    def size(self, dimension) -> int:
+        """The value of a dimension such as D or R - 1."""
+        dimension = sympy.sympify(dimension)
+        value = dimension.subs({symbol: self[symbol] for symbol in dimension.free_symbols})
+        if not value.is_Integer or value < 0:
+            raise ValueError(f"the size {dimension} is {value} at this point")
+        return int(value)
+
+    def drawn(self, letter) -> Any:
+        """A random value for a letter."""
+        if isinstance(letter, MatrixSymbol):
+            return self._matrix(letter)
+        if isinstance(letter, IndexedBase):
+            return _Family(self, letter)
+        if getattr(letter, "is_integer", False):
+            return self.rng.choice([1, 2, 3, 5, 8])
+        magnitude = mpmath.mpf(self.rng.uniform(-1, 1)).__rpow__(mpmath.mpf(3))
+        if getattr(letter, "is_positive", False) or getattr(letter, "is_nonnegative", False):
+            return magnitude
+        return magnitude * self.rng.choice([-1, 1])
+
+    def _matrix(self, letter) -> mpmath.matrix:
+        rows, columns = self.size(letter.shape[0]), self.size(letter.shape[1])
+        entries = mpmath.matrix(rows, columns)
+        for i in range(rows):
+            for j in range(columns):
+                entries[i, j] = mpmath.mpf(self.rng.gauss(0, 1))
+        if letter in POSITIVE_DEFINITE:
+            return entries * entries.T / rows + mpmath.mpf("0.1") * mpmath.eye(rows)
+        return (entries + entries.T) / 2 if getattr(letter, "is_symmetric_letter", False) else entries
+
+    def __repr__(self):
+        return "{" + ", ".join(f"{letter}: {_shown(value)}" for letter, value in self.values.items()) + "}"
+
+
+class _Family:
+    """The values of an indexed letter, drawn as they are asked for."""
+
+    def __init__(self, point: Point, base: IndexedBase):
+        self.point, self.positive, self.members = point, base.is_positive or base.is_nonnegative, {}
+
+    def __getitem__(self, index):
+        if index not in self.members:
+            magnitude = mpmath.mpf(3) ** mpmath.mpf(self.point.rng.uniform(-1, 1))
+            self.members[index] = magnitude if self.positive else magnitude * self.point.rng.choice([-1, 1])
+        return self.members[index]
+
+    def __repr__(self):
+        return _shown(self.members)
+
+
+def _shown(value) -> str:
+    if isinstance(value, mpmath.matrix):
+        return str([[float(mpmath.nstr(value[i, j], 4)) for j in range(value.cols)] for i in range(value.rows)])
+    if isinstance(value, dict):
+        return str({key: _shown(one) for key, one in value.items()})
+    return mpmath.nstr(value, 6) if isinstance(value, mpmath.mpf) else str(value)
+
+
+def symbols_of(formula: Any) -> set:
+    """Every letter and dimension that a formula needs a value for; of an unevaluated operation what is left when it is carried out."""
+    if isinstance(formula, Mapping):
+        formula = tuple(formula.values())
+    if isinstance(formula, tuple | list):
+        return set().union(*map(symbols_of, formula)) if formula else set()
+    if isinstance(formula, TracePolynomial):
+        matrices = {one for one in formula.free_symbols if isinstance(one, MatrixSymbol)}
+        sizes = {size for one in matrices for dimension in one.shape for size in sympy.sympify(dimension).free_symbols}
+        shape = {size for dimension in formula.shape or () for size in sympy.sympify(dimension).free_symbols}
+        return _without_indices(formula.free_symbols) | sizes | shape
+    if heads_in(formula):
+        return symbols_of(carried_out(formula))
+    if not isinstance(formula, Basic | MatrixBase):
+        return set()
+    found = _without_indices(formula.free_symbols)
+    sizes = {
+        size
+        for one in found
+        if isinstance(one, MatrixSymbol)
+        for d in one.shape
+        for size in sympy.sympify(d).free_symbols
+    }
+    return found | sizes
+
+
+def _without_indices(symbols: Iterable) -> set:
+    return {one.base if isinstance(one, Indexed) else one for one in symbols}
+
+
+def value_at(formula: Any, point: Point) -> Any:
+    """The value of a formula at a point: an mpf, an mpmath matrix, or a tuple of them for several formulas.
+
+    Raises ValueError for what has no number there (an undefined function, a letter without a value).
+    """
+    with mp.workdps(DIGITS):
+        return _value(formula, point)
+
+
+def _value(formula: Any, point: Point) -> Any:
+    if isinstance(formula, Mapping):
+        return tuple(_value(part, point) for part in formula.values())
+    if isinstance(formula, tuple | list):
+        return tuple(_value(part, point) for part in formula)
+    if heads_in(formula):
+        formula = carried_out(formula)
+    if isinstance(formula, MatrixExpr) or (isinstance(formula, Basic) and formula.has(MatrixSymbol)):
+        formula = _polynomial(formula)
+    if isinstance(formula, TracePolynomial):
+        return _polynomial_value(formula, point)
+    if isinstance(formula, MatrixBase):
+        entries = mpmath.matrix(formula.rows, formula.cols)
+        for i in range(formula.rows):
+            for j in range(formula.cols):
+                entries[i, j] = _scalar_value(formula[i, j], point)
+        return entries
+    return _scalar_value(sympy.sympify(formula), point)
+
+
+def _polynomial(formula) -> Any:
+    """A trace polynomial; where a scalar function stands round traces, the formula with each trace as it is."""
+    try:
+        return TracePolynomial(formula)
+    except ValueError:
+        if isinstance(formula, MatrixExpr):
+            raise
+        return formula
+
+
+def _polynomial_value(polynomial: TracePolynomial, point: Point) -> Any:
+    shape = polynomial.shape and tuple(point.size(dimension) for dimension in polynomial.shape)
+    total = mpmath.zeros(*shape) if shape else mpmath.mpf(0)
+
+    def letter(code):
+        matrix = point[words.symbol_of(code)]
+        matrix = matrix.T if words.is_transposed(code) else matrix
+        return matrix**-1 if words.is_inverse(code) else matrix
+
+    def product(word):
+        return reduce(mul, map(letter, word))
+
+    for coefficient, closed, word in polynomial.groups():
+        scalar = mpmath.mpf(0)
+        for scalars, number in coefficient.items():
+            fraction = Fraction(number)
+            term = mpmath.mpf(fraction.numerator) / fraction.denominator
+            for generator, exponent in scalars:
+                term *= _scalar_value(scalar_of(generator), point) ** exponent
+            scalar += term
+        for one in closed:
+            cut = words.cut_position(one) or 0
+            scalar *= _trace(product(one[cut:] + one[:cut]))
+        total += scalar * (1 if word is None else product(word) if word else mpmath.eye(shape[0]))
+    return total
+
+
+def _trace(matrix) -> Any:
+    return sum((matrix[i, i] for i in range(matrix.rows)), mpmath.mpf(0))
+
+
+@lru_cache(maxsize=1 << 12)
+def _function(arguments: tuple, explicit: Expr) -> Any:
+    return sympy.lambdify(arguments, explicit, "mpmath")
+
+
+def _scalar_value(expression: Expr, point: Point) -> Any:
+    if isinstance(expression, Symbol):
+        value = point[expression]
+        return mpmath.mpf(value) if isinstance(value, int) else value
+    sizes = {
+        one: point[one] for one in expression.free_symbols if isinstance(one, Symbol) and isinstance(point[one], int)
+    }
+    explicit = expression.subs(sizes)
+    if explicit.has(sympy.Sum, sympy.Product, sympy.Integral, sympy.Derivative, sympy.Limit):
+        explicit = explicit.doit()
+    values: dict[Any, Any] = {}
+    for trace in explicit.atoms(sympy.Trace):
+        values[trace] = _polynomial_value(TracePolynomial(trace), point)
+    for one in explicit.atoms(Indexed):
+        if len(one.indices) != 1 or not one.indices[0].is_Integer:
+            raise ValueError(f"{one} has no value at this point")
+        values[one] = point[one.base][int(one.indices[0])]
+    explicit = explicit.xreplace({one: Symbol(f"value_{i}") for i, one in enumerate(values)})
+    named = {f"value_{i}": value for i, value in enumerate(values.values())}
+    arguments = sorted(explicit.free_symbols, key=str)
+    numbers = [named[one.name] if one.name in named else point[one] for one in arguments]
+    try:
+        result = _function(tuple(arguments), explicit)(*numbers)
+        return result if isinstance(result, mpmath.mpc) else mpmath.mpf(result)
+    except (TypeError, NameError, AttributeError) as problem:
+        raise ValueError(f"{expression} has no number at this point: {problem}") from None
