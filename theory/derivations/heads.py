@@ -22,7 +22,7 @@ from ..expectation.moments import expect
 from ..notation import matrix
 from ..typesetting.latex import formula_text
 
-__all__ = ["E", "Gradient", "Head", "Rate", "as_sympy", "carried_out", "heads_in"]
+__all__ = ["E", "Gradient", "Head", "Rate", "as_sympy", "can_be_carried_out", "carried_out", "heads_in"]
 
 
 class Held(Atom):
@@ -66,6 +66,10 @@ class _MatrixHead(Head, MatrixExpr):
 
 
 class _Expectation:
+    @property
+    def given(self) -> Tuple:
+        return self.args[2]
+
     def apply(self):
         body, laws, given = self.args[:3]
         return expect(carried_out(body), laws.value or None, given=tuple(given))
@@ -219,3 +223,12 @@ def carried_out(formula: Any) -> Any:
 def carried_out_scalar(entry: Expr) -> Expr:
     """The same for one entry of an explicit matrix, as a SymPy expression."""
     return as_sympy(carried_out(entry))
+
+
+def can_be_carried_out(head: Head) -> bool:
+    """Does the engine know how? Not an expectation of what is no polynomial."""
+    try:
+        head.apply()
+    except ValueError:
+        return False
+    return True

@@ -23,7 +23,7 @@ from ..calculus.substitution import collect, substitute
 from ..notation import D, H, N, R
 from .book import lookup
 from .conditions import Condition
-from .heads import as_sympy, carried_out
+from .heads import Head, as_sympy, can_be_carried_out, carried_out
 from .points import DIGITS, Point, value_at
 
 __all__ = ["Status", "Verdict", "judge", "points_of"]
@@ -32,6 +32,8 @@ Line = Any  # defined above this module: see ``lines``
 Status = Literal["exact", "numeric", "sampled", "assumed", "fails"]
 
 POINTS = 20
+DRAWS = 100_000  # of an expectation that is sampled
+DEVIATIONS = 4.5  # standard errors
 TOLERANCE = 1e-15  # of numbers of 30 digits: what is left is rounding times a condition number far below 1e15
 # D = 1, N = 1, D > N and R H < D are among them.
 SIZES = (
@@ -158,7 +160,32 @@ def _judge_equality(line: Line, seed: int) -> Verdict:
         return Verdict("assumed", "it has no left side")
     if _exactly_equal(line.left, line.right, _rules(line)):
         return Verdict("exact", "both sides have one canonical form", 0.0)
+    if isinstance(line.left, Head) and not can_be_carried_out(line.left) and hasattr(line.left, "given"):
+        return _sampled(line, seed)
     return _numerically_equal(line, seed)
+
+
+def _sampled(line: Line, seed: int) -> Verdict:
+    """The verdict on E[...] = right, by sampling the left side; a large deviation is confirmed on a fresh, larger sample."""
+    from .sampling import standard_errors  # which loads NumPy
+
+    worst, count = 0.0, 0
+    for point in islice(points_of(line, seed), 3):
+        try:
+            value = value_at(line.right, point)
+            expected = [float(one) for one in _flat(value, value)]
+            errors = standard_errors(line.left, expected, point, seed, DRAWS)
+            if errors > DEVIATIONS:
+                errors = standard_errors(line.left, expected, point, seed + 1, 10 * DRAWS)
+        except (ValueError, ZeroDivisionError):
+            continue
+        count += 1
+        worst = max(worst, errors)
+        if errors > DEVIATIONS:
+            return Verdict("fails", f"by {10 * DRAWS} samples, in standard errors", errors, point)
+    if not count:
+        return Verdict("assumed", "not judged: the expectation can neither be integrated nor sampled")
+    return Verdict("sampled", f"{DRAWS} samples at {count} points, in standard errors", worst)
 
 
 def _numerically_equal(line: Line, seed: int) -> Verdict:

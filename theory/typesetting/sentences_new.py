@@ -17,9 +17,10 @@ __all__ = ["plain", "sentence_latex", "sentence_markdown", "sentence_text"]
 
 _ESCAPES = str.maketrans({"&": r"\&", "%": r"\%", "#": r"\#"})
 _TOKEN = pattern(r"\\[A-Za-z]+|\\.|[{}^_]|\s+|.")
-_FONTS = frozenset(
-    ["boldsymbol", "mathbf", "mathrm", "mathcal", "mathsf", "mathbb", "text", "operatorname", "rm", "displaystyle", "textstyle", "left", "right", "bigl", "bigr", "Bigl", "Bigr", "!"]
-)  # fmt: skip
+_FONTS = frozenset([
+    "boldsymbol", "mathbf", "mathrm", "mathcal", "mathsf", "mathbb", "text", "operatorname", "rm", "displaystyle", "textstyle",
+    "left", "right", "bigl", "bigr", "Bigl", "Bigr", "!",
+])  # fmt: skip
 _SPACED = {
     "le": "<=", "ge": ">=", "ne": "!=", "to": "->", "mapsto": "|->", "sim": "~", "simeq": "~=", "approx": "~=", "in": "in", "pm": "+-",
     "ll": "<<", "gg": ">>", "Rightarrow": "=>", "Leftrightarrow": "<=>", "times": "x", "otimes": "(x)", "propto": "~", "notin": "not in",
