@@ -65,6 +65,11 @@ class Equation:
         derivation = self.derivation().under(self.conditions)
         return derivation if self.left is None else derivation.labelled(self.lefts)
 
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """The lines of the derivation; of a definition, what it states."""
+        return self.stated() if self.derivation is None else self.derive().lines
+
     def stated(self) -> tuple[Line, ...]:
         """What the entry states, as lines that others may use: its parts, and the letters that its derivation defines."""
         if self.derivation is None:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from ...theory.derivations.judge import Status
 from ...theory.derivations.registry import Equation
 from ...theory.equations import equations
 from ..claims.book import Check, Claim, load
@@ -20,12 +21,22 @@ SECTIONS = {
 
 
 @dataclass(frozen=True)
+class LineVerdict:
+    """How one line of a derivation was judged."""
+
+    status: Status
+    relation: str
+    method: str
+
+
+@dataclass(frozen=True)
 class Proof:
-    """Whether the computed and the typed side of an equation differ by exactly zero; "none" where nothing is derived."""
+    """Whether every line holds, and the last ones are what is typed, exactly; "none" where nothing is derived."""
 
     status: Literal["holds", "fails", "none"]
     seconds: float
     error: str | None = None
+    lines: tuple[LineVerdict, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,6 +71,15 @@ class Evidence:
         return {"holds": self.verdicts.count("holds"), "fails": self.verdicts.count("fails")}
 
     @property
+    def lines(self) -> dict[str, int]:
+        """How many lines have each status; definitions are counted apart."""
+        found = [line for entry in self.entries for line in entry.proof.lines]
+        counts = {
+            status: sum(one.status == status and one.relation != ":=" for one in found) for status in get_args(Status)
+        }
+        return {"defined": sum(one.relation == ":=" for one in found), **counts}
+
+    @property
     def complete(self) -> bool:
         return len(self.entries) == self.planned
 
@@ -73,6 +93,7 @@ class Evidence:
                     "title": entry.title,
                     "kind": entry.kind,
                     "proof": {"status": entry.proof.status, "seconds": entry.proof.seconds},
+                    "lines": [{"status": line.status, "relation": line.relation} for line in entry.proof.lines],
                     "claims": [
                         {key: value for key, value in asdict(claim).items() if key not in ("equation", "error")}
                         for claim in entry.claims
@@ -81,6 +102,7 @@ class Evidence:
                 for entry in self.entries
             ],
             "summary": self.summary,
+            "lines": self.lines,
         }
 
 
@@ -100,16 +122,23 @@ class Subject:
         return 0.04 + sum(15.0 if check.slow else 0.15 for check in self.checks)
 
 
-def prove(source: Equation | None) -> Proof:
-    """Run the exact comparison; anything that goes wrong on the way makes it fail."""
-    if source is None or source.kind == "definition":
+def prove(source: Equation | None, seed: int = 0) -> Proof:
+    """Judge every line and run the exact comparison; anything that goes wrong on the way makes it fail."""
+    if source is None:
         return Proof("none", 0.0)
     start = time.perf_counter()
+    lines: list[LineVerdict] = []
     try:
-        holds, error = source.holds(), None
+        error = None if source.holds() else "the computed side is not the typed one"
+        for number, line in enumerate(source.lines, 1):
+            verdict = line.verify(seed=seed)
+            lines.append(LineVerdict(verdict.status, line.relation, verdict.method))
+            if verdict.status == "fails" and error is None:
+                error = f"line {number} ({line.reason}) fails {verdict.method}: {verdict.residual}, {verdict.point}"
     except Exception as problem:
-        holds, error = False, f"{type(problem).__name__}: {problem}"
-    return Proof("holds" if holds else "fails", time.perf_counter() - start, error)
+        error = f"{type(problem).__name__}: {problem}"
+    status = "fails" if error else "holds" if source.derivation is not None else "none"
+    return Proof(status, time.perf_counter() - start, error, tuple(lines))
 
 
 def plan(

@@ -60,6 +60,10 @@ def render(evidence: Evidence, *, colour: bool = False, width: int | None = None
         lines += [claim_lines(claim) for claim in entry.claims if details or claim.status == "fails"]
     total = evidence.summary
     lines.append(f"\n{total['holds']} hold, {total['fails']} fail, in {evidence.seconds:.0f} s")
+    counts = evidence.lines
+    judged = sum(counts.values()) - counts["defined"]
+    named = ", ".join(f"{count} {status}" for status, count in counts.items() if count and status != "defined")
+    lines.append(f"{judged} lines of derivations: {named or 'none'}; {counts['defined']} definitions")
     if not evidence.complete:
         lines.append(f"interrupted after {len(evidence.entries)} of {evidence.planned} equations")
     return "\n".join(lines)
