@@ -17,8 +17,9 @@ from sympy.core.symbol import Str
 from sympy.matrices.expressions import MatrixSymbol
 
 __all__ = [
-    "B", "D", "G", "H", "Lambda", "Lambda_hat", "Lambda_q", "M", "MatrixLetter", "N", "R", "beta", "lambda_", "matrix",
-    "sigma", "symmetric_matrix", "t", "tau", "v_i", "vector", "w", "w_init", "x_q", "y_q",
+    "B", "D", "G", "H", "Lambda", "Lambda_hat", "Lambda_q", "M", "MatrixLetter", "N", "P", "R", "T", "a", "alpha", "beta", "clock", "e",
+    "gamma", "lambda_", "learned", "matrix", "p", "p_0", "rho", "s", "s_0", "sigma", "sigma_level", "symmetric_matrix", "t", "tau", "v",
+    "v_0", "v_i", "vector", "w", "w_init", "x_q", "y_q",
 ]  # fmt: skip
 
 
@@ -91,9 +92,31 @@ M = symmetric_matrix("M", D)  # E(Lambda_hat^2)
 G = matrix("G", D)  # minus half the gradient of the loss in B
 v_i = Symbol("v_i", real=True)  # value weight of head i
 
-# Scalars
-lambda_ = Symbol("lambda", positive=True)
-sigma = Symbol("sigma", nonnegative=True)  # label-noise standard deviation
+# Along an eigenvector of Lambda
+lambda_ = Symbol("lambda", positive=True)  # its eigenvalue
+a = Symbol("a", positive=True)  # the eigenvalue of M that belongs to lambda, equation (32)
+T = Symbol("T", positive=True)  # tr(Lambda)
+P = symmetric_matrix("P", D)  # the projector onto the span of the learned directions, d in S
+learned = Symbol("chi", nonnegative=True)  # its eigenvalue: 1 for d in S, 0 for the other directions
+
+# Training
 tau = Symbol("tau", positive=True)  # time constant of the flow
 t = Symbol("t", nonnegative=True)
 w_init = Symbol("w_init", positive=True)  # initial scale
+sigma = Symbol("sigma", nonnegative=True)  # label-noise standard deviation
+rho = Symbol("rho", positive=True)  # a fraction of the final value
+
+# Separate attention: the head k = q = v e that grows, and those that wait
+e = vector("e", D)  # the unit eigenvector along which a head grows
+v = Symbol("v", real=True)  # the value weight of that head
+v_0 = Symbol("v_0", positive=True)  # v at t = 0
+clock = Symbol("s", real=True)  # the time of a waiting head: the integral of v dt / tau
+
+# Merged attention on balanced weights W_1 = w_2 n', with the unit vector n
+gamma = Symbol("gamma", positive=True)  # the norm of E(y_q z)
+alpha = Symbol("alpha", positive=True)  # white tokens: E(z z') = alpha I
+s = Symbol("s", positive=True)  # w_2' w_2
+s_0 = Symbol("s_0", positive=True)  # s at t = 0
+p = Symbol("p", real=True)  # cosine of the angle between n and E(y_q z)
+p_0 = Symbol("p_0", real=True)  # p at t = 0
+sigma_level = Symbol("sigma_t", nonnegative=True)  # the value of sigma(t) in (15)

@@ -40,5 +40,5 @@ def _letters(size: int) -> list[tuple[Any, int, Symbol]]:
 
 
 def directions(size: int) -> tuple[Symbol, ...]:
-    """The symbols of lambda_1, ..., lambda_D, s_1, ..., s_D in a statement written out."""
+    """The symbols of lambda_1, ..., lambda_D, chi_1, ..., chi_D in a statement written out."""
     return tuple(letter for *_, letter in _letters(size))

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from scipy.integrate import quad
 
-from ...theory.calculus.spectral import T
 from ...theory.equations import equation
-from ...theory.notation import Lambda, N, lambda_
-from ...theory.results.discretisation.finite_steps import P, V, h, t, u_0, v, v_0
-from ...theory.results.separate.reduction import a, alpha, gamma
+from ...theory.notation import Lambda, N, T, a, alpha, gamma, lambda_, v_0
+from ...theory.results.discretisation.finite_steps import V, h, t, u_0, v
+from ...theory.results.discretisation.finite_steps import batch as sequences
 from .._checks import positive_integer, positive_number
 from ..compilation.expressions import compile_expression
 from ..dynamics.momentum import heavy_ball_mass
@@ -109,6 +108,6 @@ def _noise() -> tuple[Any, Any, Any]:
     parts = equation("V8-noise").statement
     return (
         compile_expression(parts["variance"], (lambda_, T, Lambda, N)),
-        compile_expression(parts["delay"], (h, P, lambda_, v_0, v, V)),
-        compile_expression(parts["spread"], (h, P, lambda_, V, t)),
+        compile_expression(parts["delay"], (h, sequences, lambda_, v_0, v, V)),
+        compile_expression(parts["spread"], (h, sequences, lambda_, V, t)),
     )

@@ -15,9 +15,8 @@ from jaxtyping import Float
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
-from ...theory.notation import lambda_
+from ...theory.notation import a, lambda_, v
 from ...theory.results.separate import rank
-from ...theory.results.separate.reduction import a, v
 from ..compilation.expressions import compile_expression
 from .scalar import ScalarReduction, escaping_ratio, formula
 from .waiting_head import SilentHead

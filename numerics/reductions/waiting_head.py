@@ -14,7 +14,7 @@ from jaxtyping import Float
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
-from ...theory.notation import lambda_
+from ...theory.notation import clock, lambda_
 from ...theory.results.separate import silent_heads
 from .._checks import finite_array
 from ..compilation.expressions import compile_expression
@@ -27,7 +27,7 @@ TOLERANCE = (
 )
 
 
-MODE = (silent_heads.silent_time, silent_heads.A_d, silent_heads.B_d, lambda_)
+MODE = (clock, silent_heads.A_d, silent_heads.B_d, lambda_)
 
 
 @cache

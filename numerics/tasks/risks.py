@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ...theory.calculus.spectral import T
 from ...theory.equations import equation
-from ...theory.notation import D, N, lambda_, sigma
+from ...theory.notation import D, N, T, lambda_, sigma
 from ...theory.results.estimators.optimality import c, nu
 from ...theory.results.estimators.short_context import lambda_N
 from .._checks import generator, nonnegative_number, positive_integer, positive_number

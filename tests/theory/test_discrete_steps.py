@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from iclflow.theory.calculus.spectral import T
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import Lambda, M, N, lambda_
-from iclflow.theory.results.discretisation.finite_steps import P, force_variance, h, mu, u_0, v_0
-from iclflow.theory.results.separate.reduction import a
+from iclflow.theory.notation import Lambda, M, N, T, a, lambda_, v_0
+from iclflow.theory.results.discretisation.finite_steps import batch, force_variance, h, mu, u_0
 from sympy import Rational, Trace
 
 ENTRIES = ("V8-modified", "V8-loss", "V8-drop", "V8-noise")
@@ -30,7 +28,7 @@ def test_entry_holds(number):
         ("V8-drop", "separate", lambda x: x.subs(a, 2 * a)),
         ("V8-drop", "merged", lambda x: x.subs(u_0, 2 * u_0)),
         ("V8-noise", "variance", lambda x: x.subs(N, N + 1)),
-        ("V8-noise", "delay", lambda x: x.subs(P, 2 * P)),
+        ("V8-noise", "delay", lambda x: x.subs(batch, 2 * batch)),
         ("V8-noise", "spread", lambda x: x.subs(lambda_, 2 * lambda_)),
     ],
 )

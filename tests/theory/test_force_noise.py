@@ -5,11 +5,10 @@ from dataclasses import replace
 import pytest
 from iclflow.theory.calculus.entrywise import explicit
 from iclflow.theory.calculus.rewriting import rewrite
-from iclflow.theory.calculus.spectral import T
 from iclflow.theory.calculus.substitution import substitute
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import B, D, Lambda, Lambda_hat, N, lambda_, vector
-from iclflow.theory.results.discretisation.finite_steps import P
+from iclflow.theory.notation import B, D, Lambda, Lambda_hat, N, T, lambda_, vector
+from iclflow.theory.results.discretisation.finite_steps import batch
 from iclflow.theory.results.discretisation.finite_steps import force_variance as aligned_variance
 from iclflow.theory.results.discretisation.minibatch_noise import Z, force_variance
 from sympy import Integer, Rational, S, Trace, ZeroMatrix, simplify
@@ -28,7 +27,7 @@ def test_entry_holds(number):
         ("V8-force", "square", lambda x: x.subs(Z, Z.T)),
         ("V8-force", "square", lambda x: x + Trace(Lambda_hat * Z) ** 2),
         ("V8-spread", "x", lambda x: -x),
-        ("V8-spread", "variance", lambda x: x * P),
+        ("V8-spread", "variance", lambda x: x * batch),
     ],
 )
 def test_entry_catches_a_fault(number, part, change):

@@ -6,17 +6,9 @@ from itertools import product
 import numpy as np
 import pytest
 from iclflow.theory import explicit, substitute
-from iclflow.theory.calculus.spectral import (
-    P,
-    T,
-    eigenvalue,
-    indicator,
-    over_directions,
-    s,
-    second_moment_along,
-)
+from iclflow.theory.calculus.spectral import eigenvalue, indicator, over_directions, second_moment_along
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import B, D, G, H, Lambda, M, N, R, lambda_
+from iclflow.theory.notation import B, D, G, H, Lambda, M, N, P, R, T, a, lambda_, learned
 from iclflow.theory.results.landscape.completeness import (
     B_ij,
     B_ji,
@@ -30,7 +22,6 @@ from iclflow.theory.results.landscape.completeness import (
 )
 from iclflow.theory.results.landscape.fixed_points import Gamma, b, fixed_map_along, ridge
 from iclflow.theory.results.landscape.levels import loss_along
-from iclflow.theory.results.separate.reduction import a
 from iclflow.theory.results.task.regression import closed_loss, force
 from sympy import (
     Identity,
@@ -86,11 +77,11 @@ def test_it_holds(number):
 @pytest.mark.parametrize(
     ("number", "wrong"),
     [
-        ("23", s / lambda_ / (1 + (1 + T / lambda_) / (N + 1))),
-        ("23", s / lambda_ / (1 + (1 - T / lambda_) / N)),
-        ("55", s * lambda_**2 / a),
+        ("23", learned / lambda_ / (1 + (1 + T / lambda_) / (N + 1))),
+        ("23", learned / lambda_ / (1 + (1 - T / lambda_) / N)),
+        ("55", learned * lambda_**2 / a),
         ("C1", b * (b - lambda_**2 / a)),
-        ("C3", over_directions(s * lambda_**2)),
+        ("C3", over_directions(learned * lambda_**2)),
         ("T1b", {"first": B.T * Lambda - B * Lambda, "second": M.I * Lambda**2 * B.T - B * Lambda**2 * M.I}),
         ("84", Trace(Lambda * P * Lambda)),
         ("T1e", {"few slots": Sum(binomial(D, m), (m, 0, H)), "enough slots": 2**D}),
@@ -106,7 +97,7 @@ def test_planted_faults_are_refused(number, wrong):
     [
         ("24", "drop", eigenvalue[m]),
         ("24", "limit", over_directions(lambda_, first=m)),
-        ("59", "loss", over_directions(lambda_ - s * lambda_**2 * ridge(lambda_))),
+        ("59", "loss", over_directions(lambda_ - learned * lambda_**2 * ridge(lambda_))),
         ("56", "matrix", Lambda * P * Lambda),
         ("60", "square", Gamma * Lambda**2 * Gamma),
         ("60", "other order", 0 * Trace(Lambda)),
@@ -273,17 +264,15 @@ def test_the_levels_of_the_papers_figure():
 def test_the_loss_of_every_set_entry_by_entry():
     second = moments(EIGENVALUES, CONTEXT)
     typed = equation("59").statement["loss"].subs({D: 4, N: CONTEXT, T: 1}).doit()
-    for learned in product((0, 1), repeat=4):
-        made = diag(*(on * value / level for on, value, level in zip(learned, EIGENVALUES, second, strict=True)))
+    for subset in product((0, 1), repeat=4):
+        made = diag(*(on * value / level for on, value, level in zip(subset, EIGENVALUES, second, strict=True)))
         whole = explicit(closed_loss().result, {Lambda: diag(*EIGENVALUES), M: diag(*second), B: made}, D=4)
-        values = {eigenvalue[i + 1]: EIGENVALUES[i] for i in range(4)} | {
-            indicator[i + 1]: learned[i] for i in range(4)
-        }
+        values = {eigenvalue[i + 1]: EIGENVALUES[i] for i in range(4)} | {indicator[i + 1]: subset[i] for i in range(4)}
         assert typed.subs(values) - whole == 0
 
 
 def test_a_learned_direction_costs_nothing_in_a_long_context():
-    share = loss_along().subs(s, 1).subs(a, second_moment_along())
+    share = loss_along().subs(learned, 1).subs(a, second_moment_along())
     assert limit(share, N, oo) == 0
     assert fixed_map_along().subs(a, limit(second_moment_along(), N, oo)) == 1 / lambda_
 
@@ -324,8 +313,8 @@ def test_random_roots_have_one_of_the_listed_maps():
         made = weights[0] * weights[1:7].reshape(3, 2) @ weights[7:].reshape(3, 2).T
         scaled = (second / eigenvalues)[:, None] * made
         assert np.abs(scaled - np.diag(np.round(np.diag(scaled)))).max() < 1e-5
-        learned = np.round(np.diag(scaled))
-        assert set(learned) <= {0.0, 1.0}
-        assert learned.sum() <= 2
-        found.add(tuple(learned))
+        subset = np.round(np.diag(scaled))
+        assert set(subset) <= {0.0, 1.0}
+        assert subset.sum() <= 2
+        found.add(tuple(subset))
     assert len(found) >= 4

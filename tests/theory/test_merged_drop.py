@@ -5,12 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import lambda_
+from iclflow.theory.notation import gamma, lambda_, s, s_0
 from iclflow.theory.results.merged.drop import K, k, k_2, kappa_max, kappa_min, n
 from iclflow.theory.results.merged.drop_bounds import k_S, kappa_d, kappa_e, psi, q, r_d
-from iclflow.theory.results.merged.sigmoid import s_0
 from iclflow.theory.results.merged.turning import kappa, r, x
-from iclflow.theory.results.separate.reduction import gamma, s
 from scipy.integrate import solve_ivp
 from sympy import hyper, lambdify
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import lambda_
-from iclflow.theory.results.discretisation.finite_steps import eta, h, kappa, mu, v_0
+from iclflow.theory.notation import lambda_, v_0
+from iclflow.theory.results.discretisation.finite_steps import eta, h, kappa, mu
 from iclflow.theory.results.discretisation.momentum import escape_rate, flow_of_heavy_ball, g, k_dot, m, q_dot
 from sympy import Derivative, Function, Integral, Symbol, Trace, diff, exp, expand, limit, oo, series, simplify, sqrt
 

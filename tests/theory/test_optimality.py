@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from iclflow.theory.calculus.spectral import T
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import D, Lambda, N, lambda_, sigma
+from iclflow.theory.notation import D, Lambda, N, T, lambda_, sigma
 from iclflow.theory.results.estimators.optimality import C, c, nu, rho, u
 from iclflow.theory.results.estimators.short_context import lambda_N
 from sympy import Rational, simplify, sqrt

@@ -5,16 +5,37 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import D, G, Lambda, N, lambda_, t, tau, v_i, w_init
-from iclflow.theory.results.merged.sigmoid import rho, s_0, sigma_level
+from iclflow.theory.notation import (
+    D,
+    G,
+    Lambda,
+    N,
+    P,
+    T,
+    a,
+    alpha,
+    clock,
+    e,
+    gamma,
+    lambda_,
+    rho,
+    s,
+    s_0,
+    sigma_level,
+    t,
+    tau,
+    v,
+    v_0,
+    v_i,
+    w_init,
+)
 from iclflow.theory.results.merged.white import c as feature
 from iclflow.theory.results.merged.white import theta, theta_0, w_2
-from iclflow.theory.results.separate.aligned import P, c, e
+from iclflow.theory.results.separate.aligned import c
 from iclflow.theory.results.separate.durations import C_rho
 from iclflow.theory.results.separate.flow import k, q
-from iclflow.theory.results.separate.reduction import T, a, alpha, gamma, s, v
-from iclflow.theory.results.separate.silent_heads import A_d, B_d, k_0, q_0, silent_time
-from iclflow.theory.results.separate.time_integral import u, v_0
+from iclflow.theory.results.separate.silent_heads import A_d, B_d, k_0, q_0
+from iclflow.theory.results.separate.time_integral import u
 from scipy.integrate import quad, solve_ivp
 from sympy import Rational, Symbol, lambdify
 
@@ -149,10 +170,9 @@ def test_waiting_heads():
         return np.concatenate([[key @ (rates * query)], value * rates * query, value * rates * key, [value]])
 
     end = solve_ivp(field, (0, 3), start, method="DOP853", **TOLERANCE).y[:, -1]
-    clock = end[-1]
     energy = start[0] ** 2
     for d, eigenvalue in enumerate(EIGENVALUES):
-        known = {lambda_: eigenvalue, silent_time: clock, k_0: start[1 + d], q_0: start[4 + d]}
+        known = {lambda_: eigenvalue, clock: end[-1], k_0: start[1 + d], q_0: start[4 + d]}
         known |= {A_d: (known[k_0] + known[q_0]) / 2, B_d: (known[k_0] - known[q_0]) / 2}
         prefix = "learned " if d == 0 else ""
         for letter, index in (("k", 1 + d), ("q", 4 + d)):

@@ -7,9 +7,9 @@ import pytest
 import sympy
 from entries import Entries, isserlis
 from iclflow.theory import explicit, substitute
-from iclflow.theory.calculus.spectral import T, eigenvalue, indicator
+from iclflow.theory.calculus.spectral import eigenvalue, indicator
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import B, D, Lambda, Lambda_q, N, lambda_, sigma
+from iclflow.theory.notation import B, D, Lambda, Lambda_q, N, T, lambda_, sigma
 from iclflow.theory.results.task.population import PopulationMoments, Sigma_w, general_moments
 from iclflow.theory.results.variations.random_length import averaged, g_1, g_2, g_3, gain_moments, nu, uniform_gains
 from iclflow.theory.typesetting.latex import formula_latex

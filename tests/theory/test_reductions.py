@@ -4,13 +4,31 @@ import pytest
 import sympy
 from iclflow.theory.calculus.equality import equal, vanishes
 from iclflow.theory.calculus.residual import require_zero
-from iclflow.theory.notation import D, N, lambda_, t, tau, w_init
+from iclflow.theory.notation import (
+    D,
+    N,
+    T,
+    a,
+    alpha,
+    clock,
+    gamma,
+    lambda_,
+    p,
+    p_0,
+    rho,
+    s,
+    s_0,
+    sigma_level,
+    t,
+    tau,
+    v,
+    v_0,
+    w_init,
+)
 from iclflow.theory.results.merged import sigmoid
-from iclflow.theory.results.merged.sigmoid import p_0, rho, s_0, sigma_level
 from iclflow.theory.results.separate import rank, reduction, silent_heads, time_integral
-from iclflow.theory.results.separate.reduction import T, a, alpha, gamma, p, s, v
-from iclflow.theory.results.separate.silent_heads import A_d, B_d, k_0, q_0, silent_time
-from iclflow.theory.results.separate.time_integral import delta, gap, u, u_0, v_0
+from iclflow.theory.results.separate.silent_heads import A_d, B_d, k_0, q_0
+from iclflow.theory.results.separate.time_integral import delta, gap, u, u_0
 from sympy import Matrix, Rational, Symbol, atan, cosh, exp, integrate, limit, log, oo, simplify, sqrt, symbols, tanh
 
 
@@ -152,11 +170,11 @@ def test_plateau_durations():
 
 def test_silent_heads():
     k, q = silent_heads.mode_solution().result
-    assert vanishes(k + q - 2 * A_d * exp(lambda_**2 * silent_time)), "(63)"
-    assert vanishes(k - q - 2 * B_d * exp(-(lambda_**2) * silent_time)), "(63)"
+    assert vanishes(k + q - 2 * A_d * exp(lambda_**2 * clock)), "(63)"
+    assert vanishes(k - q - 2 * B_d * exp(-(lambda_**2) * clock)), "(63)"
     energy = silent_heads.mode_energy().result
-    assert energy.subs(silent_time, 0) == 0
-    expected = A_d**2 * (exp(2 * lambda_**2 * silent_time) - 1) + B_d**2 * (exp(-2 * lambda_**2 * silent_time) - 1)
+    assert energy.subs(clock, 0) == 0
+    expected = A_d**2 * (exp(2 * lambda_**2 * clock) - 1) + B_d**2 * (exp(-2 * lambda_**2 * clock) - 1)
     assert vanishes(energy - expected), "T5"
     assert silent_heads.escape_time().result == tau / (lambda_**2 * v_0), "T5 holds (68)"
     assert equal(silent_heads.deflated_force().result, sympy.diag(0, lambda_**2)), "(56), (69)"

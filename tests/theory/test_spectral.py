@@ -3,18 +3,15 @@
 import pytest
 from iclflow.theory import TracePolynomial, explicit
 from iclflow.theory.calculus.spectral import (
-    P,
-    T,
     along,
     diagonal_values,
     eigenvalue,
     indicator,
     on_and_off,
     over_directions,
-    s,
     summand,
 )
-from iclflow.theory.notation import B, D, Lambda, M, N, lambda_, vector, x_q
+from iclflow.theory.notation import B, D, Lambda, M, N, P, T, lambda_, learned, vector, x_q
 from sympy import Identity, Matrix, Rational, Trace, cancel, diag, expand, symbols
 
 EIGENVALUES = (Rational(3), Rational(5, 2), Rational(1, 3))
@@ -30,7 +27,7 @@ def explicit_values():
 
 
 def at(formula, position, **components):
-    names = {lambda_: EIGENVALUES[position], s: LEARNED[position], T: sum(EIGENVALUES)}
+    names = {lambda_: EIGENVALUES[position], learned: LEARNED[position], T: sum(EIGENVALUES)}
     return formula.subs(names | components)
 
 
@@ -47,7 +44,7 @@ def test_along_is_the_diagonal_of_the_explicit_matrix(formula):
 def test_a_vector_formula_has_components():
     key = Matrix([2, -3, 7])
     whole = explicit(Lambda * (Identity(D) - P) * k, explicit_values() | {k: key}, D=3)
-    read = along(Lambda * (Identity(D) - P) * k, {Lambda: lambda_, P: s, k: k_d})
+    read = along(Lambda * (Identity(D) - P) * k, {Lambda: lambda_, P: learned, k: k_d})
     assert [at(read, i).subs(k_d, key[i]) for i in range(3)] == list(whole)
 
 
@@ -61,14 +58,14 @@ def test_summands_add_up_to_traces_and_bilinear_forms():
 
 
 def test_on_and_off_agrees_on_both_values_of_the_indicator_and_is_linear():
-    formula = (1 - s) ** 3 * lambda_ + s**2 / (1 + s)
+    formula = (1 - learned) ** 3 * lambda_ + learned**2 / (1 + learned)
     linear = on_and_off(formula)
-    assert all(expand((formula - linear).subs(s, value)) == 0 for value in (0, 1))
-    assert linear.diff(s, 2) == 0
+    assert all(expand((formula - linear).subs(learned, value)) == 0 for value in (0, 1))
+    assert linear.diff(learned, 2) == 0
 
 
 def test_sums_over_directions_take_explicit_values():
-    total = over_directions(s * lambda_**2, last=3).doit()
+    total = over_directions(learned * lambda_**2, last=3).doit()
     values = {indicator[i + 1]: LEARNED[i] for i in range(3)} | {eigenvalue[i + 1]: EIGENVALUES[i] for i in range(3)}
     assert total.subs(values) == EIGENVALUES[0] ** 2 + EIGENVALUES[2] ** 2
     assert over_directions(lambda_, first=2, last=1).doit() == 0

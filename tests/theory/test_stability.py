@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from iclflow.theory import derivative, substitute
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import D, H, Lambda, R, lambda_, tau
+from iclflow.theory.notation import D, H, Lambda, R, a, lambda_, tau
+from iclflow.theory.notation import v as head_value
 from iclflow.theory.results.landscape.index_theorem import (
     Lambda_S,
     V,
@@ -33,8 +34,6 @@ from iclflow.theory.results.landscape.index_theorem import (
 from iclflow.theory.results.landscape.saddles import end, epsilon, norm, start
 from iclflow.theory.results.landscape.stability import c, delta_v, value
 from iclflow.theory.results.separate.rank import brief_plateau
-from iclflow.theory.results.separate.reduction import a
-from iclflow.theory.results.separate.reduction import v as head_value
 from sympy import Rational, Trace, factor, ln, symbols
 
 NUMBERS = ("T2a", "T2b", "T2c", "T2d", "T2e", "T2f", "T2g", "T2h", "T2i", "T2j", "T3")

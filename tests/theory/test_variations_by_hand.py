@@ -12,12 +12,11 @@ import pytest
 import sympy
 from entries import Entries, isserlis
 from iclflow.theory import explicit, substitute
-from iclflow.theory.calculus.spectral import T, eigenvalue, indicator
-from iclflow.theory.calculus.spectral import s as on_or_off
+from iclflow.theory.calculus.spectral import eigenvalue, indicator
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import D, Lambda, Lambda_q, M, N, lambda_, sigma
+from iclflow.theory.notation import D, Lambda, Lambda_q, M, N, T, a, lambda_, sigma
+from iclflow.theory.notation import learned as on_or_off
 from iclflow.theory.results.landscape.any_quadratic_loss import c_any
-from iclflow.theory.results.separate.reduction import a
 from iclflow.theory.results.task.population import Sigma_w
 from iclflow.theory.results.variations.label_noise import noisy_eigenvalue
 from iclflow.theory.results.variations.shift import E_learned, N_test, a_test, b, g, lambda_q, nu

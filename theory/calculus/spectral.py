@@ -12,7 +12,7 @@ lambda**2*(1 + 1/N) + T*lambda/N
 >>> summand(Trace(Lambda**3) - 2 * Trace(Lambda), {Lambda: lambda_})
 lambda**3 - 2*lambda
 
-The projector is the scalar s, 1 for d in S and 0 elsewhere; ``on_and_off`` uses s^2 = s.
+The projector is the scalar chi, 1 for d in S and 0 elsewhere; ``on_and_off`` uses chi^2 = chi.
 """
 
 from collections.abc import Mapping
@@ -25,26 +25,20 @@ from ..algebra import words
 from ..algebra.coefficients import coefficient_of
 from ..algebra.polynomial import TracePolynomial
 from ..expectation.moments import expect
-from ..notation import D, Lambda, Lambda_hat, M, lambda_, symmetric_matrix
-from ..results.separate.reduction import T  # tr(Lambda)
+from ..notation import D, Lambda, Lambda_hat, M, P, T, lambda_, learned
 
 __all__ = [
-    "P",
-    "T",
     "along",
     "diagonal_values",
     "eigenvalue",
     "on_and_off",
     "over_directions",
-    "s",
     "second_moment_along",
     "summand",
 ]
 
-s = Symbol("s", nonnegative=True)  # 1 for a learned direction, d in S; 0 for the others
-P = symmetric_matrix("P", D)  # the projector onto the span of the learned directions
 d = Symbol("d", integer=True, positive=True)
-eigenvalue, indicator = IndexedBase("lambda", positive=True), IndexedBase("s", nonnegative=True)
+eigenvalue, indicator = IndexedBase("lambda", positive=True), IndexedBase("chi", nonnegative=True)
 
 
 def along(polynomial, values: Mapping, *, traces: Mapping | None = None) -> Expr:
@@ -93,14 +87,14 @@ def _product(word: words.Word, values: Mapping) -> Expr:
 
 
 def on_and_off(formula: Expr) -> Expr:
-    """The same function of the indicator s in {0, 1}, written f(0) + s (f(1) - f(0))."""
-    off, on = formula.subs(s, 0), formula.subs(s, 1)
-    return off.expand() + s * (on - off).expand()
+    """The same function of the indicator chi in {0, 1}, written f(0) + chi (f(1) - f(0))."""
+    off, on = formula.subs(learned, 0), formula.subs(learned, 1)
+    return off.expand() + learned * (on - off).expand()
 
 
 def over_directions(formula: Expr, first: Any = 1, last: Any = D, components: Mapping | None = None) -> Any:
-    """The sum of a function of lambda, s and of components {symbol: IndexedBase} over the directions d = first, ..., last."""
-    bases = {lambda_: eigenvalue, s: indicator, **(components or {})}
+    """The sum of a function of lambda, chi and of components {symbol: IndexedBase} over the directions d = first, ..., last."""
+    bases = {lambda_: eigenvalue, learned: indicator, **(components or {})}
     return Sum(formula.subs({symbol: base[d] for symbol, base in bases.items()}), (d, first, last))
 
 
@@ -113,4 +107,4 @@ def second_moment_along() -> Expr:
 @cache
 def diagonal_values() -> dict:
     """The eigenvalues of Lambda, M = E(Lambda_hat^2) and P."""
-    return {Lambda: lambda_, M: second_moment_along(), P: s}
+    return {Lambda: lambda_, M: second_moment_along(), P: learned}

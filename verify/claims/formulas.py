@@ -18,9 +18,9 @@ from ...numerics.tasks.regression import RegressionTask
 from ...theory import notation
 from ...theory.equations import equation
 from ...theory.expectation.moments import expect
-from ...theory.notation import Lambda, Lambda_hat, N, lambda_
+from ...theory.notation import Lambda, Lambda_hat, N, T, a, lambda_, v
 from ...theory.results.estimators.algorithms import level
-from ...theory.results.separate.reduction import T, a, second_moment_eigenvalue, v
+from ...theory.results.separate.reduction import second_moment_eigenvalue
 from ...theory.results.separate.time_integral import u as scaled_weight
 
 Formula = Callable[..., Any]

@@ -10,8 +10,7 @@ from ...numerics.parametrizations.attention import SeparateWeights
 from ...numerics.tasks.losses import QuadraticLoss
 from ...numerics.tasks.regression import RegressionTask
 from ...theory.equations import equation
-from ...theory.notation import lambda_
-from ...theory.results.discretisation.finite_steps import v_0
+from ...theory.notation import lambda_, v_0
 from ...theory.results.discretisation.momentum import m
 from ..claims.discretisation.finite_steps import LOSS, random_start
 from ..claims.discretisation.momentum import of_mass

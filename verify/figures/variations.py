@@ -4,8 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from ...numerics.tasks.regression import RegressionTask
-from ...theory.calculus.spectral import T
-from ...theory.notation import N, lambda_
+from ...theory.notation import N, T, lambda_
 from ...theory.results.variations.token_laws import kappa
 from ..claims.statements import compiled
 from ..experiments.varied_tasks import (

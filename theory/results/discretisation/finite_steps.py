@@ -31,24 +31,22 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import gradient
 from ...calculus.residual import require_zero
 from ...calculus.rewriting import rewrite
-from ...calculus.spectral import T
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...expectation.moments import expect
-from ...notation import B, D, G, Lambda, M, N, beta, lambda_, vector, x_q, y_q
-from ..separate.reduction import a, alpha, gamma
+from ...notation import B, D, G, Lambda, M, N, T, a, alpha, beta, gamma, lambda_, v_0, vector, x_q, y_q
 from ..task.regression import closed_loss, force
 
-__all__ = ["P", "V", "eta", "h", "kappa", "mu", "t", "u_0", "v", "v_0"]
+__all__ = ["V", "batch", "eta", "h", "kappa", "mu", "t", "u_0", "v"]
 
 h = Symbol("h", positive=True)  # the time t/tau that a step advances
 eta = Symbol("eta", positive=True)  # step on L: h = 2 eta, and with momentum h = 2 eta / (1 - mu)
 mu = Symbol("mu", nonnegative=True)  # momentum
 kappa = Symbol("kappa", positive=True)  # eigenvalue of the Hessian of L/2
-v_0, u_0 = symbols("v_0 u_0", positive=True)
+u_0 = Symbol("u_0", positive=True)
 v, u = symbols("v u", positive=True)
-P = Symbol("P", integer=True, positive=True)  # sequences in a mini-batch
+batch = Symbol("P", integer=True, positive=True)  # sequences in a mini-batch
 V = Symbol("V", positive=True)  # variance of one sequence's force
 t = Symbol("t", positive=True)
 _W = Symbol("W", real=True)
@@ -227,8 +225,8 @@ def force_variance() -> Any:
     typed=lambda: {
         "variance": lambda_**2
         * (lambda_ * (7 * lambda_ + T) + (12 * lambda_**2 + 3 * lambda_ * T + T**2 + 2 * Trace(Lambda**2)) / N),
-        "delay": h * (1 + V / (P * lambda_**4)) * log(v / v_0),
-        "spread": h * t * V / (P * lambda_**4),
+        "delay": h * (1 + V / (batch * lambda_**4)) * log(v / v_0),
+        "spread": h * t * V / (batch * lambda_**4),
     },
     conditions=(
         STEP,
@@ -251,12 +249,12 @@ def mini_batches() -> Derivation:
     force_, start = symbols("A v", positive=True)
     step = expand(series(1 / (start + h * force_ * start**2), h, 0, 3).removeO())
     mean = step.coeff(h, 2).coeff(force_, 2)
-    average = 1 / start + h * step.coeff(h, 1).coeff(force_, 1) * lambda_**2 + h**2 * mean * (lambda_**4 + V / P)
+    average = 1 / start + h * step.coeff(h, 1).coeff(force_, 1) * lambda_**2 + h**2 * mean * (lambda_**4 + V / batch)
     # dv/dt = -v^2 d(1/v)/dt; the time that the second order adds for each unit of v
     velocity = expand(-(start**2) * (average - 1 / start) / h)
     added = series(1 / velocity, h, 0, 2).removeO().coeff(h, 1)
     delay = h * integrate(cancel(added).subs(start, v), (v, v_0, v))
-    count, noise = t / h, h**2 * V / P
+    count, noise = t / h, h**2 * V / batch
     return Derivation.by(
         Step("The variance of one sequence's force along an eigenvector", force_variance(), part="variance"),
         Step(r"A step of $1/v$ with the force $A$ of its mini-batch, of mean $\lambda^{2}$", step, "1/v"),

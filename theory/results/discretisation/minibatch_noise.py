@@ -15,7 +15,7 @@ from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...expectation.moments import expect
 from ...notation import B, D, Lambda, Lambda_hat, N, beta, matrix, x_q, y_q
-from .finite_steps import P, V, h
+from .finite_steps import V, batch, h
 
 __all__ = ["Z", "force_variance"]
 
@@ -97,7 +97,7 @@ def _square_given_the_context() -> Any:
     typed=lambda: {
         "x": -diff(_flow[0], _x) * _slopes[0] - diff(_flow[1], _x) * _slopes[1],
         "y": -diff(_flow[0], _y) * _slopes[0] - diff(_flow[1], _y) * _slopes[1],
-        "variance": h * V / P,
+        "variance": h * V / batch,
     },
     conditions=(
         r"$T$: the time that the flow $\dot x=f$, $\dot y=g$ takes to a level, of two weights that stand for all",
@@ -122,7 +122,7 @@ def spread_of_a_drop() -> Derivation:
         rates[name] = expand(along - diff(fall, weight))
     pulled = Symbol("p", real=True)  # T_x xi_x + T_y xi_y, the batch's noise along the slope of T, of variance V/P
     moved = h * pulled
-    each = (moved**2).coeff(pulled, 2) * V / P
+    each = (moved**2).coeff(pulled, 2) * V / batch
     return Derivation.by(
         Step("The time left falls at the rate 1 along the flow", fall, "0"),
         Step(r"Its derivative in $\boldsymbol{x}$ gives the change of $T_{x}$ along the flow", rates["x"], part="x"),

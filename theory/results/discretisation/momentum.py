@@ -40,9 +40,9 @@ from ...calculus.derivatives import derivative
 from ...calculus.residual import require_zero
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import D, lambda_, v_i, vector
+from ...notation import D, lambda_, v_0, v_i, vector
 from ..separate.flow import flow_in_force, k, q, rank_one_head
-from .finite_steps import STEP, eta, h, kappa, modified_velocity, mu, v_0
+from .finite_steps import STEP, eta, h, kappa, modified_velocity, mu
 
 __all__ = ["W_dot", "g", "k_dot", "m", "q_dot", "v_dot"]
 

@@ -24,13 +24,13 @@ from sympy import (
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import derivative, gradient, hessian_form
 from ...calculus.rewriting import rewrite
-from ...calculus.spectral import T, along
+from ...calculus.spectral import along
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...expectation.laws import Fixed, Gaussian, SampleCovariance
 from ...expectation.moments import expect
-from ...notation import D, Lambda, Lambda_hat, N, beta, lambda_, sigma, symmetric_matrix, vector, w, x_q
+from ...notation import D, Lambda, Lambda_hat, N, T, beta, lambda_, sigma, symmetric_matrix, vector, w, x_q
 from ..task.population import zeta
 from ..task.regression import X_c, y
 from ..variations.label_noise import noisy_eigenvalue

@@ -8,12 +8,12 @@ from sympy import Identity, Symbol, Trace, diff, factor, symbols
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import rewrite
-from ...calculus.spectral import T, eigenvalue, over_directions
+from ...calculus.spectral import eigenvalue, over_directions
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...expectation.moments import expect
-from ...notation import D, Lambda, Lambda_hat, N, lambda_, sigma
+from ...notation import D, Lambda, Lambda_hat, N, T, lambda_, sigma
 from .optimality import TASK, C, rho, u
 
 __all__ = ["lambda_N"]

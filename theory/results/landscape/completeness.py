@@ -26,13 +26,12 @@ from sympy import (
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.entrywise import explicit
-from ...calculus.spectral import T, second_moment_along
+from ...calculus.spectral import second_moment_along
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import B, D, G, H, Lambda, M, N, R, lambda_, matrix, v_i
+from ...notation import B, D, G, H, Lambda, M, N, R, T, a, lambda_, matrix, v_i
 from ..separate.flow import K, Q, flow_in_force, rank_R_head
-from ..separate.reduction import a
 from ..task.regression import force
 from .fixed_points import b, force_along, m
 

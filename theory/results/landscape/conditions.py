@@ -7,11 +7,11 @@ The force is then Lambda (I - P) Lambda, equation (56), which sees the direction
 from sympy import Identity, IndexedBase, Symbol, Trace, cancel, symbols
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.spectral import P, along, on_and_off, over_directions, s, summand
+from ...calculus.spectral import along, on_and_off, over_directions, summand
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import define, register
-from ...notation import D, G, Lambda, lambda_, v_i, vector
+from ...notation import D, G, Lambda, P, lambda_, learned, v_i, vector
 from ..separate.flow import K, Q, flow_in_force, k, q, rank_one_head, rank_R_head
 from .fixed_points import force_at_fixed_point
 
@@ -71,7 +71,7 @@ define(
     kind="exact",
     section="Section 4.2",
     left={"query": "0", "key": "0"},
-    typed=lambda: {"query": (1 - s) * q_d, "key": (1 - s) * k_d},
+    typed=lambda: {"query": (1 - learned) * q_d, "key": (1 - learned) * k_d},
     conditions=(
         "$v_{i}$ is not zero",
         "(C1)",
@@ -85,7 +85,7 @@ define(
 def second_condition() -> Derivation:
     """What the flow (57b), (57c) says along each eigenvector."""
     _, key_rate, query_rate = flow_at_fixed_point(rank_one_head(), (v_i, k, q))
-    values = {Lambda: lambda_, P: s, k: k_d, q: q_d}
+    values = {Lambda: lambda_, P: learned, k: k_d, q: q_d}
     of_query, of_key = along(key_rate, values), along(query_rate, values)
     scale = v_i * lambda_**2
     return Derivation.by(
@@ -95,8 +95,8 @@ def second_condition() -> Derivation:
         ),
         Step("Likewise the rate of the query, equation (57c)", cancel(of_key / scale), "", "key"),
         Step(
-            r"In the span, with $q_d = s\,c_d$, it vanishes since $s^{2} = s$",
-            on_and_off(of_query.subs(q_d, s * Symbol("c_d"))),
+            r"In the span, with $q_d = \chi\,c_d$, it vanishes since $\chi^{2} = \chi$",
+            on_and_off(of_query.subs(q_d, learned * Symbol("c_d"))),
         ),
     )
 
@@ -107,7 +107,7 @@ def second_condition() -> Derivation:
     kind="exact",
     section="Section 4.2",
     left="0",
-    typed=lambda: over_directions((1 - s) * lambda_**2 * k_d * q_d, components=COMPONENTS),
+    typed=lambda: over_directions((1 - learned) * lambda_**2 * k_d * q_d, components=COMPONENTS),
     conditions=("$v_{i} = 0$", "(C1)"),
     erratum=(
         "The paper asks that the key or the query be in the span of the learned eigenvectors. That suffices "
@@ -118,13 +118,13 @@ def second_condition() -> Derivation:
 def third_condition() -> Derivation:
     """The rate of the value weight; those of the key and the query vanish with v_i."""
     value_rate, key_rate, _ = flow_at_fixed_point(rank_one_head(), (v_i, k, q))
-    part = summand(value_rate, {Lambda: lambda_, P: s, k: k_d, q: q_d})
+    part = summand(value_rate, {Lambda: lambda_, P: learned, k: k_d, q: q_d})
     return Derivation.by(
         Step("With $v_{i} = 0$ the key and the query stand still", substitute(key_rate, {v_i: 0})),
         Step("The rate of the value weight, equation (57a)", value_rate),
         Step(
-            "A query in the span, $q_d = s\\,c_d$, gives zero, as in the paper",
-            on_and_off(part.subs(q_d, s * Symbol("c_d"))),
+            r"A query in the span, $q_d = \chi\,c_d$, gives zero, as in the paper",
+            on_and_off(part.subs(q_d, learned * Symbol("c_d"))),
         ),
         Step(
             "In general it is a sum over the directions, zero at a fixed point",

@@ -1,7 +1,7 @@
 r"""The fixed points of separate attention: their effective map and the force there, equations (21)-(23), (55), (56), (81)-(83) and (C1).
 
 At every fixed point the effective map is Gamma = M^-1 Lambda P, where P projects onto the span of the learned eigenvectors, d in S.
-Along an eigenvector of Lambda it is s lambda / a, with s = 1 for d in S and 0 otherwise. That is necessary by the theorem T1, see
+Along an eigenvector of Lambda it is chi lambda / a, with chi = 1 for d in S and 0 otherwise. That is necessary by the theorem T1, see
 :mod:`~iclflow.theory.results.landscape.completeness`, and sufficient with the conditions on the weights in
 :mod:`~iclflow.theory.results.landscape.conditions`.
 """
@@ -21,13 +21,12 @@ from sympy import (
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import rewrite
-from ...calculus.spectral import P, T, along, s, second_moment_along
+from ...calculus.spectral import along, second_moment_along
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import define, register
-from ...notation import B, D, Lambda, M, N, lambda_, symmetric_matrix, v_i
+from ...notation import B, D, Lambda, M, N, P, T, a, lambda_, learned, symmetric_matrix, v_i
 from ..separate.flow import K, Q
-from ..separate.reduction import a
 from ..task.regression import force
 
 __all__ = ["Gamma", "fixed_map_along", "force_at_fixed_point", "m"]
@@ -125,10 +124,10 @@ def _map_steps() -> tuple[Step, ...]:
     kind="exact",
     section="Section 4.2",
     left=r"\boldsymbol{e}_d^\top\Bigl(\sum_i v_i\boldsymbol{k}_i\boldsymbol{q}_i^\top\Bigr)\boldsymbol{e}_d",
-    typed=lambda: s / lambda_ * ridge(lambda_),
+    typed=lambda: learned / lambda_ * ridge(lambda_),
     conditions=(
         SPECTRUM,
-        "$s = 1$ for $d$ in $S$, 0 otherwise",
+        r"$\chi = 1$ for $d$ in $S$, 0 otherwise",
         "the eigenvalues are distinct: then it is necessary too, see T1",
     ),
     erratum="The paper proves that it suffices; with distinct eigenvalues it is also necessary",
@@ -137,7 +136,7 @@ def fixed_map() -> Derivation:
     """The roots of b G(b) = 0 along each eigenvector."""
     return Derivation.by(
         *_map_steps(),
-        Step("The moment (32) written out", s * cancel(fixed_map_along().subs(a, second_moment_along()))),
+        Step("The moment (32) written out", learned * cancel(fixed_map_along().subs(a, second_moment_along()))),
     )
 
 
@@ -147,12 +146,12 @@ def fixed_map() -> Derivation:
     kind="exact",
     section="Appendix D.3",
     left=r"\boldsymbol{e}_d^\top\Bigl(\sum_i v_i\boldsymbol{k}_i\boldsymbol{q}_i^\top\Bigr)\boldsymbol{e}_d",
-    typed=lambda: s * lambda_ / a,
-    conditions=("$s = 1$ for $d$ in $S$, 0 otherwise", r"$a$ is the eigenvalue (32) of $\boldsymbol{M}$"),
+    typed=lambda: learned * lambda_ / a,
+    conditions=(r"$\chi = 1$ for $d$ in $S$, 0 otherwise", r"$a$ is the eigenvalue (32) of $\boldsymbol{M}$"),
 )
 def fixed_map_by_moment() -> Derivation:
     """As (23), before the moment is written out."""
-    return Derivation.by(*_map_steps(), Step("Zero on the other eigenvectors", s * fixed_map_along()))
+    return Derivation.by(*_map_steps(), Step("Zero on the other eigenvectors", learned * fixed_map_along()))
 
 
 @register(
@@ -182,7 +181,7 @@ def first_condition() -> Derivation:
         "map": r"\boldsymbol{e}_d^\top\Bigl(\sum_{i,r} v_i\boldsymbol{k}_{i,r}\boldsymbol{q}_{i,r}^\top\Bigr)\boldsymbol{e}_d",
         "slot": r"\boldsymbol{e}_d^\top\boldsymbol{k}_{i,r} = \boldsymbol{e}_d^\top\boldsymbol{q}_{i,r}",
     },
-    typed=lambda: {"map": s / lambda_ * ridge(lambda_), "slot": sqrt(ridge(lambda_) / (lambda_ * v_positive))},
+    typed=lambda: {"map": learned / lambda_ * ridge(lambda_), "slot": sqrt(ridge(lambda_) / (lambda_ * v_positive))},
     conditions=(
         SPECTRUM,
         "the slot ($i, r$) serves one learned eigenvector, in a head with $v_{i} > 0$",
@@ -200,7 +199,7 @@ def rank_R_map() -> Derivation:
     (slot,) = solve(v_positive * amplitude**2 - written, amplitude)
     return Derivation.by(
         *_map_steps(),
-        Step("The moment (32) written out", s * written, "", "map"),
+        Step("The moment (32) written out", learned * written, "", "map"),
         Step(
             "A slot $\\boldsymbol{k}_{i,r}=\\boldsymbol{q}_{i,r}=x\\boldsymbol{e}_d$ gives $v_i x^2$ to it",
             v_positive * amplitude**2,
@@ -218,7 +217,7 @@ def rank_R_map() -> Derivation:
     kind="exact",
     section="Appendix D.3",
     left={"matrix": r"\boldsymbol{\Lambda}^2-\boldsymbol{M}\boldsymbol{\Gamma}\boldsymbol{\Lambda}", "along": "G_d"},
-    typed=lambda: {"matrix": Lambda * (I_D - P) * Lambda, "along": (1 - s) * lambda_**2},
+    typed=lambda: {"matrix": Lambda * (I_D - P) * Lambda, "along": (1 - learned) * lambda_**2},
     conditions=(
         (
             r"$\boldsymbol{\Gamma} = \boldsymbol{M}^{-1} \boldsymbol{\Lambda} P$, $P$ projects onto the span "
@@ -231,5 +230,5 @@ def fixed_force() -> Derivation:
     return Derivation.by(
         Step(r"The force at $\boldsymbol{\Gamma}$, equation (53)", substitute(force(), {B: Gamma})),
         Step(r"$\boldsymbol{M} \boldsymbol{\Gamma} = \boldsymbol{\Lambda} P$", force_at_fixed_point(), "", "matrix"),
-        Step("Along an eigenvector", along(force_at_fixed_point(), {Lambda: lambda_, P: s}), "", "along"),
+        Step("Along an eigenvector", along(force_at_fixed_point(), {Lambda: lambda_, P: learned}), "", "along"),
     )

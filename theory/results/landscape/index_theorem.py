@@ -18,9 +18,8 @@ from ...calculus.spectral import along, summand
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import B, D, G, H, Lambda, M, R, lambda_, matrix, symmetric_matrix, tau, v_i, vector
+from ...notation import B, D, G, H, Lambda, M, R, a, lambda_, matrix, symmetric_matrix, tau, v_i, vector
 from ..separate.flow import flow_in_force, k, q, rank_one_head
-from ..separate.reduction import a
 from .fixed_points import m
 from .stability import AT, HALF_LOSS, half_loss, value
 

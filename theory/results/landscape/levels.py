@@ -8,12 +8,11 @@ from functools import cache
 from sympy import Expr, Identity, Symbol, Trace, cancel, limit, oo, series
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.spectral import T, eigenvalue, on_and_off, over_directions, s, second_moment_along, summand
+from ...calculus.spectral import eigenvalue, on_and_off, over_directions, second_moment_along, summand
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...expectation.moments import expect
-from ...notation import B, D, Lambda, Lambda_hat, M, N, beta, lambda_, x_q, y_q
-from ..separate.reduction import a
+from ...notation import B, D, Lambda, Lambda_hat, M, N, T, a, beta, lambda_, learned, x_q, y_q
 from ..task.regression import closed_loss
 from .fixed_points import SPECTRUM, Gamma, fixed_map_along, m, ridge
 
@@ -25,14 +24,14 @@ I_D = Identity(D)
 @cache
 def loss_along() -> Expr:
     """The share of one direction in the loss at a fixed point."""
-    share = summand(closed_loss().result, {Lambda: lambda_, M: a, B: s * fixed_map_along()})
+    share = summand(closed_loss().result, {Lambda: lambda_, M: a, B: learned * fixed_map_along()})
     return on_and_off(share)
 
 
 @cache
 def written_loss_along() -> Expr:
-    off = loss_along().subs(s, 0)
-    return off - s * cancel((off - loss_along().subs(s, 1)).subs(a, second_moment_along()))
+    off = loss_along().subs(learned, 0)
+    return off - learned * cancel((off - loss_along().subs(learned, 1)).subs(a, second_moment_along()))
 
 
 @register(
@@ -42,16 +41,16 @@ def written_loss_along() -> Expr:
     section="Appendix D.4",
     left={"loss": r"\mathcal{L}(\mathcal{M}(S))", "limit": r"\lim_{N\to\infty}\mathcal{L}(\mathcal{M}(S))"},
     typed=lambda: {
-        "loss": over_directions(lambda_ - s * lambda_ * ridge(lambda_)),
-        "limit": over_directions((1 - s) * lambda_),
+        "loss": over_directions(lambda_ - learned * lambda_ * ridge(lambda_)),
+        "limit": over_directions((1 - learned) * lambda_),
     },
-    conditions=(SPECTRUM, "$s_{d} = 1$ for $d$ in $S$, 0 otherwise"),
+    conditions=(SPECTRUM, r"$\chi_{d} = 1$ for $d$ in $S$, 0 otherwise"),
 )
 def fixed_loss() -> Derivation:
     """The loss (9) as a sum over the eigenvectors, with the effective map (55)."""
     return Derivation.by(
         Step("The loss as a function of the effective map", closed_loss().result, r"\mathcal{L}"),
-        Step("The share of one eigenvector at a fixed point, with $s^{2} = s$", loss_along(), r"\ell_d"),
+        Step(r"The share of one eigenvector at a fixed point, with $\chi^{2} = \chi$", loss_along(), r"\ell_d"),
         Step("The moment (32) written out, and summed", over_directions(written_loss_along()), "", "loss"),
         Step("A long context", over_directions(limit(written_loss_along(), N, oo)), "", "limit"),
     )
@@ -82,8 +81,8 @@ def fixed_loss() -> Derivation:
 )
 def plateau_loss() -> Derivation:
     """The loss (59) with the first m eigenvectors learned, the drop between two such levels, and its first order in 1/N."""
-    off = written_loss_along().subs(s, 0)
-    gain = off - written_loss_along().subs(s, 1)
+    off = written_loss_along().subs(learned, 0)
+    gain = off - written_loss_along().subs(learned, 1)
     drop = gain.subs(lambda_, eigenvalue[m])
     inverse = Symbol("y", positive=True)
     first = series(cancel(drop.subs(N, 1 / inverse)), inverse, 0, 2).removeO().subs(inverse, 1 / N).expand()

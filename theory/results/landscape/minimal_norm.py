@@ -14,9 +14,8 @@ from ...calculus.spectral import second_moment_along
 from ...calculus.substitution import collect, substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import D, H, lambda_, matrix, symmetric_matrix, v_i, vector
+from ...notation import D, H, a, lambda_, matrix, symmetric_matrix, v_i, vector
 from ..separate.flow import B_rest, effective_map, k, q, rank_one_head
-from ..separate.reduction import a
 from .fixed_points import fixed_map_along, ridge
 
 __all__ = ["lagrangian", "stationarity"]

@@ -3,13 +3,13 @@ r"""T2, continued: strict and degenerate saddles, the time to leave them, and th
 from sympy import Expr, Identity, Symbol, Trace, integrate, ln, series
 
 from ...calculus.rewriting import rewrite
-from ...calculus.spectral import P, along
+from ...calculus.spectral import along
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import B, D, G, Lambda, M, lambda_, matrix, tau, v_i, vector
+from ...notation import B, D, G, Lambda, M, P, a, lambda_, matrix, tau, v, v_i, vector
 from ..separate.flow import B_rest, K, Q, effective_map, flow_in_force, k, q, rank_one_head, rank_R_head
-from ..separate.reduction import a, aligned_flow, v
+from ..separate.reduction import aligned_flow
 from ..task.regression import closed_loss
 from .fixed_points import Gamma
 from .stability import half_loss

@@ -11,11 +11,11 @@ from sympy import Identity, Matrix, Symbol, Trace, symbols
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import hessian_form
 from ...calculus.rewriting import rewrite
-from ...calculus.spectral import P, summand
+from ...calculus.spectral import summand
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import B, D, Lambda, M, R, lambda_, matrix, v_i
+from ...notation import B, D, Lambda, M, P, R, lambda_, matrix, v_i
 from ..separate.flow import B_rest, K, Q, effective_map, rank_R_head
 from ..task.regression import closed_loss
 from .fixed_points import Gamma

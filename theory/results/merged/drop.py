@@ -17,8 +17,7 @@ from ...calculus.spectral import along
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import B, D, H, Lambda, M, lambda_, matrix, symmetric_matrix, vector
-from ..separate.reduction import a, gamma, s
+from ...notation import B, D, H, Lambda, M, a, gamma, lambda_, matrix, s, symmetric_matrix, vector
 from ..task.regression import force
 
 __all__ = ["SETTING", "K", "c_vec", "k", "k_2", "kappa_max", "kappa_min", "n", "reduced_flow", "reduced_force"]

@@ -15,10 +15,9 @@ from ...calculus.rewriting import rewrite
 from ...calculus.spectral import along
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import tau
-from ..separate.reduction import alpha, gamma, s
+from ...notation import alpha, gamma, s, s_0, tau
 from .drop import SETTING, K, c_vec, k, n, reduced_flow
-from .sigmoid import s_0, time_to_norm
+from .sigmoid import time_to_norm
 
 __all__ = ["C", "directions", "k_S", "psi", "q", "r_d"]
 

@@ -7,9 +7,8 @@ from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
-from ...notation import D, Lambda, Lambda_q, beta, tau, w_init, x_q, y_q
-from ..separate.reduction import alpha, gamma, s
-from .sigmoid import effective_start, plateau_time, rho, s_0, time_to_norm, truncated_plateau_time
+from ...notation import D, Lambda, Lambda_q, alpha, beta, gamma, rho, s, s_0, tau, w_init, x_q, y_q
+from .sigmoid import effective_start, plateau_time, time_to_norm, truncated_plateau_time
 from .white import ON_THE_SET, W_1, c, merged_flow, norm_on_aligned_set, w_2
 
 __all__ = []

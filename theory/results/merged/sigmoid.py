@@ -34,19 +34,14 @@ from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
-from ...notation import B, D, H, Lambda, lambda_, t, tau, vector, w_init
-from ..separate.reduction import alignment_flow, alpha, cross_moment_norm, gamma, p, s, white_moments
+from ...notation import B, D, H, Lambda, alpha, gamma, lambda_, p, p_0, rho, s, s_0, sigma_level, t, tau, vector, w_init
+from ..separate.reduction import alignment_flow, cross_moment_norm, white_moments
 from ..task.regression import population_loss
 
 __all__ = [
-    "balanced_solution", "effective_start", "p_0", "plateau_time", "rho", "s_0", "sigma_level", "sigmoid", "sigmoid_loss",
+    "balanced_solution", "effective_start", "plateau_time", "sigmoid", "sigmoid_loss",
     "sigmoid_solution", "time_to_norm", "truncated_plateau_time",
 ]  # fmt: skip
-
-s_0 = Symbol("s_0", positive=True)  # s at t = 0
-p_0 = Symbol("p_0", real=True)  # p at t = 0
-rho = Symbol("rho", positive=True)  # a fraction of the final value
-sigma_level = Symbol("sigma_t", nonnegative=True)  # the value of sigma(t) in (15)
 
 
 def _aligned_flow() -> Expr:

@@ -15,7 +15,7 @@ from sympy import Expr, S, Symbol, atan, cancel, diff, factor, hyper, solve, sqr
 from ...calculus.residual import require_zero
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ..separate.reduction import gamma, s
+from ...notation import gamma, s
 from .drop import SETTING, k
 from .drop_bounds import C, directions, q, r_d
 

@@ -14,17 +14,26 @@ from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import D, H, N, lambda_, matrix, symmetric_matrix, t, tau, vector, w_init
-from ..separate.reduction import alpha, gamma, p, s, white_moments
-from .sigmoid import (
-    balanced_solution,
+from ...notation import (
+    D,
+    H,
+    N,
+    alpha,
+    gamma,
+    lambda_,
+    matrix,
+    p,
+    s,
     s_0,
     sigma_level,
-    sigmoid,
-    sigmoid_loss,
-    sigmoid_solution,
-    time_to_norm,
+    symmetric_matrix,
+    t,
+    tau,
+    vector,
+    w_init,
 )
+from ..separate.reduction import white_moments
+from .sigmoid import balanced_solution, sigmoid, sigmoid_loss, sigmoid_solution, time_to_norm
 
 __all__ = ["aligned_set", "merged_flow", "norm_on_aligned_set", "white_flow"]
 

@@ -14,16 +14,14 @@ from ...calculus.rewriting import rewrite
 from ...calculus.substitution import collect, substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import B, D, G, Lambda, M, N, lambda_, symmetric_matrix, v_i, vector, w_init
+from ...notation import B, G, Lambda, M, N, P, T, a, e, lambda_, v, v_i, w_init
 from ..task.regression import force
 from .flow import flow_in_force, k, q, rank_one_head
-from .reduction import T, a, aligned_flow, fixed_value, relaxation_rate, second_moment_eigenvalue, v
+from .reduction import aligned_flow, fixed_value, relaxation_rate, second_moment_eigenvalue
 
-__all__ = ["EIGENVECTOR", "LEARNED", "P", "aligned_force", "e"]
+__all__ = ["EIGENVECTOR", "LEARNED", "aligned_force"]
 
-e = vector("e", D)  # the unit eigenvector along which a head grows
 c, d = symbols("c d", real=True)  # the signs of a head: each 1 or -1
-P = symmetric_matrix("P", D)  # the projector onto the directions already learned
 EIGENVECTOR = {Lambda * e: lambda_ * e, M * e: a * e, e.T * e: 1}
 LEARNED = {P * e: 0 * e}
 

@@ -8,9 +8,8 @@ from sympy import Rational, Symbol, atan, expand, integrate, log, pi, sqrt, symb
 from ...calculus.residual import require_zero
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import lambda_, tau
-from ..merged.sigmoid import rho
-from .reduction import a, aligned_flow, drop_loss, fixed_value, v
+from ...notation import a, lambda_, rho, tau, v, v_0
+from .reduction import aligned_flow, drop_loss, fixed_value
 from .time_integral import (
     phi,
     plateau_constant,
@@ -21,7 +20,6 @@ from .time_integral import (
     truncated_duration,
     u,
     u_0,
-    v_0,
 )
 
 __all__ = []

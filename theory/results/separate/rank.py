@@ -5,8 +5,8 @@ from functools import cache
 from sympy import Matrix, Symbol, factor, log, solve, symbols
 
 from ...derivations.derivation import Derivation
-from ...notation import lambda_, tau, w_init
-from .reduction import a, on_eigenvectors, second_moment_eigenvalue, separate_force, v
+from ...notation import a, lambda_, tau, v, w_init
+from .reduction import on_eigenvectors, second_moment_eigenvalue, separate_force
 
 __all__ = ["aligned_mode_flow", "brief_plateau", "head_value", "x"]
 

@@ -4,9 +4,8 @@ from sympy import log, symbols
 
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import lambda_, tau, w_init
+from ...notation import a, lambda_, tau, v, w_init
 from .rank import aligned_mode_flow, brief_plateau, head_value, x
-from .reduction import a, v
 
 __all__ = []
 

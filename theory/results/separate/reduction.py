@@ -33,21 +33,32 @@ from ...calculus.entrywise import explicit
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation
 from ...expectation.moments import expect
-from ...notation import B, D, H, Lambda, Lambda_hat, beta, lambda_, matrix, vector, x_q, y_q
+from ...notation import (
+    B,
+    D,
+    H,
+    Lambda,
+    Lambda_hat,
+    T,
+    a,
+    alpha,
+    beta,
+    gamma,
+    lambda_,
+    matrix,
+    p,
+    s,
+    v,
+    vector,
+    x_q,
+    y_q,
+)
 from ..task.regression import population_loss
 
 __all__ = [
-    "T", "a", "aligned_flow", "alignment_flow", "alpha", "balanced_flow", "cross_moment_norm", "drop_loss", "fixed_value", "gamma",
-    "on_eigenvectors", "p", "relaxation_rate", "s", "second_moment_eigenvalue", "separate_force", "v", "white_moments",
+    "aligned_flow", "alignment_flow", "balanced_flow", "cross_moment_norm", "drop_loss", "fixed_value", "on_eigenvectors",
+    "relaxation_rate", "second_moment_eigenvalue", "separate_force", "white_moments",
 ]  # fmt: skip
-
-T = Symbol("T", positive=True)  # tr(Lambda)
-a = Symbol("a", positive=True)  # the eigenvalue a_d of E(Lambda_hat^2) that belongs to lambda
-v = Symbol("v", real=True)  # the value weight of the growing head
-gamma = Symbol("gamma", positive=True)  # the norm of E(y_q z), merged attention
-alpha = Symbol("alpha", positive=True)  # white tokens: E(zz') = alpha I
-s = Symbol("s", positive=True)  # w_2' w_2
-p = Symbol("p", real=True)  # cosine of the angle between vec(B) and E(y_q z)
 
 
 @cache

@@ -28,16 +28,13 @@ from sympy import (
 from ...calculus.residual import require_zero
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation
-from ...notation import B, D, lambda_, t, tau, w_init
+from ...notation import B, D, clock, lambda_, t, tau, v_0, w_init
 from .reduction import on_eigenvectors, second_moment_eigenvalue, separate_force
-from .time_integral import v_0
 
 __all__ = [
     "A_d", "B_d", "deflated_force", "direction_error", "escape_time", "k_0", "mode_energy", "mode_solution", "q_0", "silent_force",
-    "silent_time",
 ]  # fmt: skip
 
-silent_time = Symbol("s", real=True)  # s, the integral of v over t/tau
 k_0, q_0 = symbols("k_0 q_0", real=True)  # e_d' k and e_d' q at s = 0
 A_d, B_d = symbols("A_d B_d", real=True)  # (k_0 + q_0)/2 and (k_0 - q_0)/2
 
@@ -75,11 +72,11 @@ def mode_solution() -> Derivation:
     """
     generator = Matrix([[0, lambda_**2], [lambda_**2, 0]])
     start = Matrix([k_0, q_0])
-    propagated = ((generator * silent_time).exp() * start).applyfunc(lambda entry: entry.rewrite(exp).expand())
-    value, clock = Function("v")(t), Function("s")(t)
-    along = propagated.subs(silent_time, clock)
-    residual = tau * diff(along, t).subs(diff(clock, t), value / tau) - value * generator * along
-    require_zero(*residual, *(propagated.subs(silent_time, 0) - start))
+    propagated = ((generator * clock).exp() * start).applyfunc(lambda entry: entry.rewrite(exp).expand())
+    value, moving = Function("v")(t), Function("s")(t)
+    along = propagated.subs(clock, moving)
+    residual = tau * diff(along, t).subs(diff(moving, t), value / tau) - value * generator * along
+    require_zero(*residual, *(propagated.subs(clock, 0) - start))
     modes = Matrix([factor(part) for part in (propagated[0] + propagated[1], propagated[0] - propagated[1])])
     return Derivation.by(
         ("the matrix of (62) on (k_d, q_d), times v", generator),
@@ -102,9 +99,8 @@ def mode_energy() -> Derivation:
     """
     k, q = mode_solution().result
     rate = expand(2 * lambda_**2 * k * q)  # d(v^2)/ds = 2 v dv/ds, and v dv/ds = tau dv/dt = sum_d lambda_d^2 k_d q_d
-    clock = Symbol("s'", real=True)
-    energy = integrate(rate.subs(silent_time, clock), (clock, 0, silent_time)).expand()
-    require_zero(energy - (k**2 - k.subs(silent_time, 0) ** 2))
+    energy = integrate(rate, (clock, 0, clock)).expand()
+    require_zero(energy - (k**2 - k.subs(clock, 0) ** 2))
     grouped = energy.collect([A_d**2, B_d**2])
     return Derivation.by(
         ("d(v^2)/ds, from tau dv/dt = sum lambda_d^2 k_d q_d and ds = v dt/tau", rate),
@@ -121,10 +117,10 @@ def escape_time() -> Derivation:
     """
     one_mode = v_0**2 + mode_energy().result.subs({A_d: v_0, B_d: 0})
     root = sqrt(one_mode.expand())
-    aligned = integrate(tau / root, (silent_time, 0, oo))
+    aligned = integrate(tau / root, (clock, 0, oo))
     return Derivation.by(
         ("v^2(s), one term for each mode", v_0**2 + mode_energy().result),
-        ("its second derivative is positive", factor(diff(mode_energy().result, silent_time, 2))),
+        ("its second derivative is positive", factor(diff(mode_energy().result, clock, 2))),
         ("for one mode with k = q = v: v(s)", root),
         ("whose escape time is", aligned),
     )
@@ -138,7 +134,7 @@ def direction_error() -> Derivation:
     Modes grow as :math:`w_{\rm init}\,e^{\lambda_d^2s}`, and the drop is where the growing one is of order one. The result is the exponent.
     """
     growing, following = symbols("lambda_{m+1} lambda_{m+2}", positive=True)
-    reached = solve(log(w_init) + growing**2 * silent_time, silent_time)[0]
+    reached = solve(log(w_init) + growing**2 * clock, clock)[0]
     amplitude = log(w_init) + following**2 * reached
     return Derivation.by(
         ("s at which the growing mode is of order one", reached),

@@ -25,18 +25,16 @@ from sympy import (
 
 from ...calculus.residual import require_zero
 from ...derivations.derivation import Derivation
-from ...notation import lambda_, tau
-from ..merged.sigmoid import rho
-from .reduction import a, aligned_flow, fixed_value, v
+from ...notation import a, lambda_, rho, tau, v, v_0
+from .reduction import aligned_flow, fixed_value
 
 __all__ = [
     "delta", "difference_of_phi", "gap", "phi", "plateau_constant", "plateau_duration", "switch_off_time", "time_between",
-    "time_integral", "time_scale", "truncated_duration", "u", "u_0", "v_0",
+    "time_integral", "time_scale", "truncated_duration", "u", "u_0",
 ]  # fmt: skip
 
 u = Symbol("u", positive=True)  # v / v*
 u_0 = Symbol("u_0", positive=True)  # u at t = 0
-v_0 = Symbol("v_0", positive=True)  # v at t = 0
 delta = Symbol("delta", real=True)  # u - u_0
 gap = Symbol("g", real=True, nonzero=True)  # 1 - u
 

@@ -14,12 +14,10 @@ from ...calculus.rewriting import block_product, rewrite
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import B, D, G, Lambda, M, lambda_, tau, v_i
+from ...notation import B, D, G, Lambda, M, P, clock, e, lambda_, tau, v_0, v_i
 from ..task.regression import force
-from .aligned import P, e
 from .flow import flow_in_force, k, q, rank_one_head
-from .silent_heads import A_d, B_d, escape_time, k_0, mode_energy, mode_solution, q_0, silent_time
-from .time_integral import v_0
+from .silent_heads import A_d, B_d, escape_time, k_0, mode_energy, mode_solution, q_0
 
 __all__ = ["deflated_force"]
 
@@ -108,10 +106,10 @@ def coupled_keys_and_queries() -> Derivation:
     section="Appendix D.5",
     left={"k": K_D, "q": Q_D},
     typed=lambda: {
-        "k": Rational(1, 2) * (k_0 + q_0) * exp(lambda_**2 * silent_time)
-        + Rational(1, 2) * (k_0 - q_0) * exp(-(lambda_**2) * silent_time),
-        "q": Rational(1, 2) * (k_0 + q_0) * exp(lambda_**2 * silent_time)
-        - Rational(1, 2) * (k_0 - q_0) * exp(-(lambda_**2) * silent_time),
+        "k": Rational(1, 2) * (k_0 + q_0) * exp(lambda_**2 * clock)
+        + Rational(1, 2) * (k_0 - q_0) * exp(-(lambda_**2) * clock),
+        "q": Rational(1, 2) * (k_0 + q_0) * exp(lambda_**2 * clock)
+        - Rational(1, 2) * (k_0 - q_0) * exp(-(lambda_**2) * clock),
     },
     conditions=(
         "The equations (62), for any v_i(t)",
@@ -175,10 +173,10 @@ def idle_heads() -> Derivation:
     section="Appendix D.6",
     left={"k": K_D, "q": Q_D, "learned k": K_D, "learned q": Q_D},
     typed=lambda: {
-        "k": Rational(1, 2) * (k_0 + q_0) * exp(lambda_**2 * silent_time)
-        + Rational(1, 2) * (k_0 - q_0) * exp(-(lambda_**2) * silent_time),
-        "q": Rational(1, 2) * (k_0 + q_0) * exp(lambda_**2 * silent_time)
-        - Rational(1, 2) * (k_0 - q_0) * exp(-(lambda_**2) * silent_time),
+        "k": Rational(1, 2) * (k_0 + q_0) * exp(lambda_**2 * clock)
+        + Rational(1, 2) * (k_0 - q_0) * exp(-(lambda_**2) * clock),
+        "q": Rational(1, 2) * (k_0 + q_0) * exp(lambda_**2 * clock)
+        - Rational(1, 2) * (k_0 - q_0) * exp(-(lambda_**2) * clock),
         "learned k": k_0,
         "learned q": q_0,
     },
@@ -213,10 +211,8 @@ def idle_heads_solved() -> Derivation:
     section="beside (63)",
     left={"mode": r"v^2-v(0)^2", "curvature": r"\frac{d^2}{ds^2}v^2", "aligned": "t"},
     typed=lambda: {
-        "mode": A_d**2 * (exp(2 * lambda_**2 * silent_time) - 1) + B_d**2 * (exp(-2 * lambda_**2 * silent_time) - 1),
-        "curvature": 4
-        * lambda_**4
-        * (A_d**2 * exp(2 * lambda_**2 * silent_time) + B_d**2 * exp(-2 * lambda_**2 * silent_time)),
+        "mode": A_d**2 * (exp(2 * lambda_**2 * clock) - 1) + B_d**2 * (exp(-2 * lambda_**2 * clock) - 1),
+        "curvature": 4 * lambda_**4 * (A_d**2 * exp(2 * lambda_**2 * clock) + B_d**2 * exp(-2 * lambda_**2 * clock)),
         "aligned": tau / (lambda_**2 * v_0),
     },
     conditions=(
@@ -234,7 +230,7 @@ def waiting_head() -> Derivation:
     return Derivation.by(
         Step("d(v^2)/ds is the sum over d of 2 lambda_d^2 k_d q_d, by (61); one term", rate),
         Step("Integrated from 0 to s", energy, "", "mode"),
-        Step("Its second derivative, a sum of squares", diff(energy, silent_time, 2), "", "curvature"),
+        Step("Its second derivative, a sum of squares", diff(energy, clock, 2), "", "curvature"),
         Step("One mode with k = q = v has v(s)", root, "v(s)"),
         Step("The integral of tau ds / v(s) from 0 to infinity", time, "t", "aligned"),
     )

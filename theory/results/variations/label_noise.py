@@ -12,16 +12,15 @@ from functools import cache
 from sympy import Expr, Identity, Trace, cancel, limit, oo
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.spectral import T, along, over_directions, s
+from ...calculus.spectral import along, over_directions
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
-from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, lambda_, sigma, vector, w
+from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, T, a, lambda_, learned, sigma, vector, w
 from ..landscape.fixed_points import fixed_map_along
 from ..landscape.levels import loss_along
-from ..separate.reduction import a
 from ..task.population import Sigma_w, general_moments, zeta
 from ..task.regression import X_c, force, in_context_letters
 
@@ -99,9 +98,9 @@ def noisy_correlation() -> Derivation:
         "map": r"\boldsymbol{e}_d^\top\boldsymbol{B}\boldsymbol{e}_d",
     },
     typed=lambda: {
-        "loss": sigma**2 + over_directions(lambda_ - s * lambda_ * noisy_ridge(lambda_)),
-        "limit": sigma**2 + over_directions((1 - s) * lambda_),
-        "map": s / lambda_ * noisy_ridge(lambda_),
+        "loss": sigma**2 + over_directions(lambda_ - learned * lambda_ * noisy_ridge(lambda_)),
+        "limit": sigma**2 + over_directions((1 - learned) * lambda_),
+        "map": learned / lambda_ * noisy_ridge(lambda_),
     },
     conditions=(
         *CONDITIONS,
@@ -118,8 +117,8 @@ def noisy_correlation() -> Derivation:
 def noisy_levels() -> Derivation:
     """The fixed points of (23) and (59) with the noisy moment."""
     share = loss_along().subs(a, noisy_eigenvalue())
-    off, on = (cancel(share.subs(s, value)) for value in (0, 1))
-    written = off + s * (on - off)
+    off, on = (cancel(share.subs(learned, value)) for value in (0, 1))
+    written = off + learned * (on - off)
     constant = (noisy_moments()[3] - Trace(Lambda)).to_sympy()
     return Derivation.by(
         Step("The share of an eigenvector in the loss, with the noisy moment", written),
@@ -129,7 +128,7 @@ def noisy_levels() -> Derivation:
             constant + over_directions(limit(written, N, oo)),
             part="limit",
         ),
-        Step("The effective map", s * cancel(fixed_map_along().subs(a, noisy_eigenvalue())), part="map"),
+        Step("The effective map", learned * cancel(fixed_map_along().subs(a, noisy_eigenvalue())), part="map"),
     )
 
 

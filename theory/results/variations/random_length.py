@@ -17,11 +17,11 @@ from functools import cache
 from sympy import Expr, Identity, Rational, Sum, Symbol, Trace, apart, cancel, harmonic, limit, oo
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.spectral import T, along, over_directions, s
+from ...calculus.spectral import along, over_directions
 from ...calculus.substitution import collect, substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import B, D, Lambda, Lambda_q, N, lambda_, sigma
+from ...notation import B, D, Lambda, Lambda_q, N, T, lambda_, learned, sigma
 from ..task.population import PopulationMoments, Sigma_w, any_tokens, general_moments
 
 __all__ = ["averaged", "uniform_gains"]
@@ -245,11 +245,13 @@ def written_drop(gains) -> Expr:
     },
     typed=lambda: {
         "rate": g_1 * lambda_**2,
-        "loss": over_directions(lambda_ - s * written_drop((g_1, g_2, g_3))),
-        "present": over_directions(lambda_ - s * lambda_ / (1 + harmonic(N) / N * (1 + T / lambda_))),
-        "longest": over_directions(lambda_ - s * lambda_ * 3 * (N + 1) / (2 * (2 * N + 1 + 3 * (1 + T / lambda_)))),
+        "loss": over_directions(lambda_ - learned * written_drop((g_1, g_2, g_3))),
+        "present": over_directions(lambda_ - learned * lambda_ / (1 + harmonic(N) / N * (1 + T / lambda_))),
+        "longest": over_directions(
+            lambda_ - learned * lambda_ * 3 * (N + 1) / (2 * (2 * N + 1 + 3 * (1 + T / lambda_)))
+        ),
         "official": over_directions(
-            lambda_ - s * lambda_ * (N + 1 - H) ** 2 / (N * (N + 1 - 2 * H + H_2 + (H - H_2) * (1 + T / lambda_)))
+            lambda_ - learned * lambda_ * (N + 1 - H) ** 2 / (N * (N + 1 - 2 * H + H_2 + (H - H_2) * (1 + T / lambda_)))
         ),
     },
     conditions=(
@@ -268,7 +270,7 @@ def random_levels() -> Derivation:
         along(substitute(one, plain), {Lambda: lambda_}, traces={Trace(Lambda): T}) for one in gain_moments()[:2]
     )  # the loss along e_d is lambda - 2 A b + M lambda b^2
     b = cancel(A / (M * lambda_))
-    share = lambda_ + s * cancel(M * lambda_ * b**2 - 2 * A * b)
+    share = lambda_ + learned * cancel(M * lambda_ * b**2 - 2 * A * b)
     gains = uniform_gains()
     return Derivation.by(
         Step(r"The correlation along $\boldsymbol{e}_{d}$, and the rate at small weights", A, part="rate"),

@@ -15,15 +15,14 @@ from functools import cache
 from sympy import Expr, Identity, Symbol, Trace, cancel, limit, solve
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.spectral import T, along, second_moment_along, summand
+from ...calculus.spectral import along, second_moment_along, summand
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...expectation.moments import expect
-from ...notation import B, D, Lambda, Lambda_q, M, N, beta, lambda_, sigma, x_q, y_q
+from ...notation import B, D, Lambda, Lambda_q, M, N, T, a, beta, lambda_, sigma, x_q, y_q
 from ..landscape.any_quadratic_loss import A_any, Q_any, any_force, any_loss, c_any
 from ..landscape.fixed_points import fixed_map_along
-from ..separate.reduction import a
 from ..task.population import GENERAL_LAWS, Sigma_w, general_moments
 
 __all__ = ["test_loss"]

@@ -34,8 +34,7 @@ from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
-from ...notation import D, Lambda, N, lambda_, matrix, sigma, vector
-from ..separate.reduction import T
+from ...notation import D, Lambda, N, T, lambda_, matrix, sigma, vector
 from ..task.population import Sigma_w, any_tokens, fourth
 
 __all__ = [

@@ -11,13 +11,12 @@ from functools import cache
 
 from sympy import Expr, Symbol, cancel, factor, limit, solve
 
-from ...calculus.spectral import T, summand
+from ...calculus.spectral import summand
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import B, M, N, lambda_, sigma
+from ...notation import B, M, N, T, a, lambda_, sigma
 from ..landscape.any_quadratic_loss import A_any, Q_any, any_loss, c_any
 from ..landscape.fixed_points import fixed_map_along
-from ..separate.reduction import a
 from .label_noise import noisy_eigenvalue
 from .shift import a_test, b, lambda_q
 

@@ -10,10 +10,10 @@ from ....numerics.compilation.expressions import compile_expression
 from ....numerics.parametrizations.attention import SeparateWeights
 from ....numerics.reductions.drop_noise import spread_of_drops
 from ....numerics.tasks.regression import RegressionTask
-from ....theory.calculus.spectral import T
 from ....theory.equations import equation
-from ....theory.notation import B, Lambda, N, lambda_
-from ....theory.results.discretisation.finite_steps import P, V, h, t, v, v_0
+from ....theory.notation import B, Lambda, N, T, lambda_, v_0
+from ....theory.results.discretisation.finite_steps import V, h, t, v
+from ....theory.results.discretisation.finite_steps import batch as sequences
 from ....theory.results.discretisation.minibatch_noise import Z, force_variance
 from ..book import claim
 from ..tolerances import NOISE_OF_A_DROP, NOISE_OF_TIMES, SAMPLING
@@ -44,7 +44,7 @@ def times_to_level(batch: int) -> np.ndarray:
 
 
 _NOISE = equation("V8-noise").statement
-_ARGUMENTS = (h, P, lambda_, v_0, v, V, t)
+_ARGUMENTS = (h, sequences, lambda_, v_0, v, V, t)
 
 
 def derived_times(change: Callable[[dict], dict] = lambda parts: parts) -> Callable[[int, float], tuple[Any, Any]]:
@@ -78,7 +78,9 @@ def exact_time() -> float:
         "noise of an infinite context": derived_times(
             lambda parts: parts | {"variance": parts["variance"].subs(N, 10**9)}
         ),
-        "twice the batch": derived_times(lambda parts: parts | {"spread": parts["spread"].subs(P, 2 * P)}),
+        "twice the batch": derived_times(
+            lambda parts: parts | {"spread": parts["spread"].subs(sequences, 2 * sequences)}
+        ),
     },
     slow=True,
 )
@@ -94,8 +96,10 @@ def spread_of_times(noise) -> float:
     tolerance=SAMPLING,
     theory=derived_times(),
     wrong={
-        "noise left out": derived_times(lambda parts: parts | {"delay": parts["delay"].subs(P, 10**9)}),
-        "noise four times": derived_times(lambda parts: parts | {"delay": parts["delay"].subs(P, P / 4)}),
+        "noise left out": derived_times(lambda parts: parts | {"delay": parts["delay"].subs(sequences, 10**9)}),
+        "noise four times": derived_times(
+            lambda parts: parts | {"delay": parts["delay"].subs(sequences, sequences / 4)}
+        ),
     },
     slow=True,
 )
@@ -161,7 +165,7 @@ def aligned_spreads(batch: int) -> np.ndarray:
     drops = spread_of_drops(TWO, two_heads(), batch_size=batch, learning_rate=STEP / 2, t_end=TWO_END)
     variance, spread = (
         compile_expression(_NOISE["variance"], (lambda_, T, Lambda, N)),
-        compile_expression(_NOISE["spread"], (h, P, lambda_, V, t)),
+        compile_expression(_NOISE["spread"], (h, sequences, lambda_, V, t)),
     )
     values = TWO.eigenvalues[[drop.direction for drop in drops]]
     forces = [variance(value, TWO.eigenvalues.sum(), TWO.covariance, TWO.context_length) for value in values]

@@ -16,8 +16,8 @@ from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
 from ....numerics.tasks.sample_moments import SampleMoments
 from ....theory.equations import equation
-from ....theory.notation import lambda_
-from ....theory.results.discretisation.finite_steps import eta, mu, v_0
+from ....theory.notation import lambda_, v_0
+from ....theory.results.discretisation.finite_steps import eta, mu
 from ....theory.results.discretisation.momentum import W_dot, first_velocity, g, k_dot, m, q_dot, v_dot
 from ...training.descent import fixed_set, train
 from ...training.modules import ReducedSeparate

@@ -11,8 +11,7 @@ from ....numerics.parametrizations.attention import MergedWeights
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
 from ....numerics.tasks.risks import SampledRisk, crossover_length, linear_attention_risk, risk_limits, sampled_risks
-from ....theory.calculus.spectral import T
-from ....theory.notation import D, Lambda, N, lambda_, sigma
+from ....theory.notation import D, Lambda, N, T, lambda_, sigma
 from ....theory.results.estimators.optimality import C
 from ....theory.results.estimators.optimality import rho as penalty
 from ....theory.results.estimators.short_context import lambda_N

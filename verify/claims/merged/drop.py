@@ -17,12 +17,12 @@ from ....numerics.reductions.merged_drop import MergedDrop
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
 from ....theory.equations import equation
+from ....theory.notation import gamma, s
 from ....theory.results.merged.drop import K, c_vec, kappa_max, kappa_min, n
 from ....theory.results.merged.drop_bounds import C, kappa_d, kappa_e, q, r_d, r_e
 from ....theory.results.merged.drop_bounds import m as mean
 from ....theory.results.merged.drop_bounds import v as size_root
 from ....theory.results.merged.drop_bounds import z as along
-from ....theory.results.separate.reduction import gamma, s
 from ...training.descent import fresh_batches, one_thread, train
 from ...training.modules import ReducedMerged
 from ..book import claim

@@ -9,8 +9,7 @@ import torch
 from ....numerics.parametrizations.attention import SeparateWeights
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
-from ....theory.calculus.spectral import T
-from ....theory.notation import N, lambda_, sigma
+from ....theory.notation import N, T, lambda_, sigma
 from ....theory.results.landscape.any_quadratic_loss import c_any
 from ....theory.results.variations.shift import E_learned, a_test, b, g, lambda_q, nu
 from ....theory.results.variations.unseen_directions import lambda_test

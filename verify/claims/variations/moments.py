@@ -11,8 +11,8 @@ from ....numerics.compilation.expressions import compile_expression
 from ....numerics.tasks.regression import RegressionTask
 from ....numerics.tasks.token_laws import RademacherTokens, SphereTokens, StudentTokens
 from ....theory import notation
-from ....theory.calculus.spectral import T
 from ....theory.equations import equation
+from ....theory.notation import T
 from ....theory.results.variations import token_laws
 from ...training.sequences import draw_sequences
 from ..book import claim

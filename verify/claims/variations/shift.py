@@ -7,9 +7,7 @@ import numpy as np
 from ....numerics.parametrizations.attention import MergedWeights
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
-from ....theory.calculus.spectral import T
-from ....theory.notation import B, Lambda, Lambda_q, N, lambda_, sigma
-from ....theory.results.separate.reduction import a
+from ....theory.notation import B, Lambda, Lambda_q, N, T, a, lambda_, sigma
 from ....theory.results.task.population import Sigma_w
 from ....theory.results.variations.label_noise import PLAIN as PLAIN_LAWS
 from ....theory.results.variations.shift import a_test

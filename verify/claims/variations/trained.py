@@ -8,10 +8,8 @@ from jaxtyping import Float
 
 from ....numerics.parametrizations.attention import SeparateWeights
 from ....numerics.tasks.regression import RegressionTask
-from ....theory.calculus.spectral import T
-from ....theory.notation import D, Lambda, N, lambda_, sigma
+from ....theory.notation import D, Lambda, N, T, a, lambda_, sigma
 from ....theory.results.landscape import any_quadratic_loss
-from ....theory.results.separate.reduction import a
 from ....theory.results.variations.shift import lambda_q
 from ....theory.results.variations.token_laws import kappa, kurtosis, nu
 from ....theory.statements import directions
