@@ -67,6 +67,10 @@ class Point:
     def __contains__(self, letter):
         return letter in self.values
 
+    def family(self, base: IndexedBase, values: Iterable) -> None:
+        """Give an indexed letter its values, from index 1."""
+        self.values[base] = _Family(self, base, dict(enumerate(values, 1)))
+
     def size(self, dimension) -> int:
         """The value of a dimension such as D or R - 1."""
         dimension = sympy.sympify(dimension)
@@ -105,8 +109,8 @@ class Point:
 class _Family:
     """The values of an indexed letter, drawn as they are asked for."""
 
-    def __init__(self, point: Point, base: IndexedBase):
-        self.point, self.positive, self.members = point, base.is_positive or base.is_nonnegative, {}
+    def __init__(self, point: Point, base: IndexedBase, members: dict | None = None):
+        self.point, self.positive, self.members = point, base.is_positive or base.is_nonnegative, members or {}
 
     def __getitem__(self, index):
         if index not in self.members:
@@ -226,34 +230,36 @@ def _trace(matrix) -> Any:
     return sum((matrix[i, i] for i in range(matrix.rows)), mpmath.mpf(0))
 
 
-@lru_cache(maxsize=1 << 12)
-def _function(arguments: tuple, explicit: Expr) -> Any:
-    return sympy.lambdify(arguments, explicit, "mpmath")
-
-
 def _scalar_value(expression: Expr, point: Point) -> Any:
     if isinstance(expression, Symbol):
         value = point[expression]
         return mpmath.mpf(value) if isinstance(value, int) else value
-    sizes = {
-        one: point[one] for one in expression.free_symbols if isinstance(one, Symbol) and isinstance(point[one], int)
-    }
-    explicit = expression.subs(sizes)
-    if explicit.has(sympy.Sum, sympy.Product, sympy.Integral, sympy.Derivative, sympy.Limit):
-        explicit = explicit.doit()
-    values: dict[Any, Any] = {}
-    for trace in explicit.atoms(sympy.Trace):
-        values[trace] = _polynomial_value(TracePolynomial(trace), point)
-    for one in explicit.atoms(Indexed):
-        if len(one.indices) != 1 or not one.indices[0].is_Integer:
-            raise ValueError(f"{one} has no value at this point")
-        values[one] = point[one.base][int(one.indices[0])]
-    explicit = explicit.xreplace({one: Symbol(f"value_{i}") for i, one in enumerate(values)})
-    named = {f"value_{i}": value for i, value in enumerate(values.values())}
-    arguments = sorted(explicit.free_symbols, key=str)
-    numbers = [named[one.name] if one.name in named else point[one] for one in arguments]
+    letters = sorted((one for one in expression.free_symbols if isinstance(one, Symbol)), key=str)
+    sizes = tuple((one, point[one]) for one in letters if isinstance(point[one], int))
+    function, traces, indexed, arguments = _compiled(expression, sizes)
+    numbers = [_polynomial_value(trace, point) for trace in traces]
+    numbers += [point[one.base][int(one.indices[0])] for one in indexed]
+    numbers += [mpmath.mpf(point[one]) if isinstance(point[one], int) else point[one] for one in arguments]
     try:
-        result = _function(tuple(arguments), explicit)(*numbers)
+        result = function(*numbers)
         return result if isinstance(result, mpmath.mpc) else mpmath.mpf(result)
     except (TypeError, NameError, AttributeError) as problem:
         raise ValueError(f"{expression} has no number at this point: {problem}") from None
+
+
+@lru_cache(maxsize=1 << 12)
+def _compiled(expression: Expr, sizes: tuple) -> tuple:
+    """A function of the traces, the indexed letters and the other letters of an expression, with its integers put in."""
+    explicit = expression.subs(dict(sizes))
+    if explicit.has(sympy.Sum, sympy.Product, sympy.Integral, sympy.Derivative, sympy.Limit):
+        explicit = explicit.doit()
+    traces = sorted(explicit.atoms(sympy.Trace), key=str)
+    indexed = sorted(explicit.atoms(Indexed), key=str)
+    for one in indexed:
+        if len(one.indices) != 1 or not one.indices[0].is_Integer:
+            raise ValueError(f"{one} has no value at this point")
+    named = {one: sympy.Dummy() for one in (*traces, *indexed)}
+    explicit = explicit.xreplace(named)
+    arguments = sorted(explicit.free_symbols - set(named.values()), key=str)
+    function = sympy.lambdify([*named.values(), *arguments], explicit, "mpmath")
+    return function, [TracePolynomial(trace) for trace in traces], indexed, arguments

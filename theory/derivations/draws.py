@@ -1,0 +1,110 @@
+r"""Points that meet the conditions which many statements share: eigenvectors of Lambda, learned directions, commuting maps.
+
+A draw sets letters that belong together, so that what holds along an eigenvector can be put beside what holds for matrices:
+
+>>> from iclflow.theory.derivations.points import Point, value_at
+>>> from iclflow.theory.notation import D, Lambda, e, lambda_
+>>> point = Point.random(1, (), sizes={D: 3})
+>>> along_one_eigenvector(point)
+>>> residual = value_at(Lambda * e - lambda_ * e, point)
+>>> bool(max(abs(one) for one in residual) < 1e-12)
+True
+"""
+
+import mpmath
+
+from ..calculus.spectral import eigenvalue, indicator
+from ..notation import Lambda, M, N, P, T, a, e, lambda_, learned
+from .conditions import Condition
+from .points import Point
+
+__all__ = [
+    "ALONG", "ORTHONORMAL", "POSITIVE_DEFINITE", "PROJECTOR", "along_one_eigenvector", "commuting", "eigenbasis", "learned_directions",
+    "unit_vector",
+]  # fmt: skip
+
+
+def eigenbasis(point: Point, matrix=Lambda) -> tuple[list, mpmath.matrix]:
+    """The eigenvalues of a symmetric matrix, largest first, and its eigenvectors as columns; of Lambda, lambda_d and T are set."""
+    values, vectors = mpmath.eigsy(point[matrix])
+    order = sorted(range(len(values)), key=lambda d: -values[d])
+    values = [values[d] for d in order]
+    columns = mpmath.matrix(len(values), len(values))
+    for place, d in enumerate(order):
+        columns[:, place] = vectors[:, d]
+    if matrix == Lambda:
+        point.family(eigenvalue, values)
+        point[T] = sum(values, mpmath.mpf(0))
+    return values, columns
+
+
+def second_moment(point: Point) -> None:
+    """M = E(Lambda_hat^2), equation (31)."""
+    L = point[Lambda]
+    trace = sum((L[i, i] for i in range(L.rows)), mpmath.mpf(0))
+    point[M] = L * L + (L * L + trace * L) / point[N]
+
+
+def along_one_eigenvector(point: Point) -> None:
+    """e is a unit eigenvector of Lambda and of M = E(Lambda_hat^2), lambda and a are its eigenvalues, T = tr(Lambda)."""
+    values, vectors = eigenbasis(point)
+    second_moment(point)
+    d = point.rng.randrange(len(values))
+    point[lambda_], point[e] = values[d], vectors[:, d]
+    point[a] = (point[e].T * point[M] * point[e])[0, 0]
+
+
+def learned_directions(point: Point) -> list[int]:
+    """P projects onto the eigenvectors of a random subset S; chi_d is 1 for d in S, else 0; M = E(Lambda_hat^2). Returns S, from 0."""
+    values, vectors = eigenbasis(point)
+    second_moment(point)
+    chosen = [d for d in range(len(values)) if point.rng.random() < 0.5]
+    point[P] = commuting(vectors, [mpmath.mpf(d in chosen) for d in range(len(values))])
+    point.family(indicator, [mpmath.mpf(d in chosen) for d in range(len(values))])
+    point[learned] = mpmath.mpf(point.rng.randrange(2))
+    return chosen
+
+
+def commuting(vectors: mpmath.matrix, values: list) -> mpmath.matrix:
+    """The matrix with these eigenvectors and eigenvalues."""
+    return vectors * mpmath.diag(values) * vectors.T
+
+
+def unit_vector(size: int, point: Point) -> mpmath.matrix:
+    """A random unit vector."""
+    entries = mpmath.matrix([mpmath.mpf(point.rng.gauss(0, 1)) for _ in range(size)])
+    return entries / mpmath.norm(entries)
+
+
+def _positive_definite(point: Point) -> bool:
+    return min(mpmath.eigsy(point[Lambda], eigvals_only=True)) > 0
+
+
+def _along(point: Point) -> bool:
+    residual = point[Lambda] * point[e] - point[lambda_] * point[e]
+    return bool(mpmath.norm(residual) < mpmath.mpf("1e-20"))
+
+
+def _projects(point: Point) -> bool:
+    projector, L = point[P], point[Lambda]
+    return bool(
+        mpmath.norm(projector * projector - projector) + mpmath.norm(projector * L - L * projector)
+        < mpmath.mpf("1e-20")
+    )
+
+
+POSITIVE_DEFINITE = Condition(r"$\boldsymbol{\Lambda}$ is positive definite", _positive_definite)
+ALONG = Condition(
+    r"$\lambda$ is the eigenvalue of the unit eigenvector $\boldsymbol{e}$ of $\boldsymbol{\Lambda}$, $a$ that of $\mathbb{E}"
+    r"(\hat{\boldsymbol{\Lambda}}^2)$, $T = \operatorname{tr}(\boldsymbol{\Lambda})$",
+    _along,
+    along_one_eigenvector,
+)
+PROJECTOR = Condition(
+    r"$\boldsymbol{P}$ projects onto the span of the learned eigenvectors, $d \in S$; $\chi_d = 1$ for them, else 0",
+    _projects,
+    learned_directions,
+)
+ORTHONORMAL = Condition(
+    r"The $\boldsymbol{e}_d$ are orthonormal eigenvectors of $\boldsymbol{\Lambda}$", None, eigenbasis
+)
