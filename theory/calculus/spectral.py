@@ -25,12 +25,14 @@ from ..algebra import words
 from ..algebra.coefficients import coefficient_of
 from ..algebra.polynomial import TracePolynomial
 from ..expectation.moments import expect
-from ..notation import D, Lambda, Lambda_hat, M, P, T, lambda_, learned
+from ..notation import D, Lambda, Lambda_hat, M, P, T, a, lambda_, learned
 
 __all__ = [
     "along",
     "diagonal_values",
     "eigenvalue",
+    "indicator",
+    "moment",
     "on_and_off",
     "over_directions",
     "second_moment_along",
@@ -39,6 +41,7 @@ __all__ = [
 
 d = Symbol("d", integer=True, positive=True)
 eigenvalue, indicator = IndexedBase("lambda", positive=True), IndexedBase("chi", nonnegative=True)
+moment = IndexedBase("a", positive=True)  # the eigenvalues of M = E(Lambda_hat^2)
 
 
 def along(polynomial, values: Mapping, *, traces: Mapping | None = None) -> Expr:
@@ -94,7 +97,7 @@ def on_and_off(formula: Expr) -> Expr:
 
 def over_directions(formula: Expr, first: Any = 1, last: Any = D, components: Mapping | None = None) -> Any:
     """The sum of a function of lambda, chi and of components {symbol: IndexedBase} over the directions d = first, ..., last."""
-    bases = {lambda_: eigenvalue, learned: indicator, **(components or {})}
+    bases = {lambda_: eigenvalue, a: moment, learned: indicator, **(components or {})}
     return Sum(formula.subs({symbol: base[d] for symbol, base in bases.items()}), (d, first, last))
 
 

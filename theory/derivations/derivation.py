@@ -93,7 +93,7 @@ class Derivation:
         lines = []
         for number, step in enumerate(self.steps, 1):
             name = f"({step.part}) " if step.part else ""
-            text = formula_text(step.expression).replace("\n", "\n     ")
+            text = step_text(step).replace("\n", "\n     ")
             lines += [f"{number}. {_sentence(prose_text(step.rule))}", f"     {name}{text}"]
         return "\n".join(lines)
 
@@ -108,7 +108,7 @@ class Derivation:
             if step.rule != rule:
                 rule = step.rule
                 pieces.append(f"{_sentence(prose_latex(rule, transpose=transpose))}:")
-            pieces += displayed(left, step.expression, transpose=transpose, tag=name, fit=fit)
+            pieces += displayed(left, step.expression, transpose=transpose, tag=name, fit=fit, **_relation(step))
         return "\n".join(pieces)
 
     def markdown(self, *, transpose: str = "top", number: str = "") -> str:
@@ -116,7 +116,7 @@ class Derivation:
         lines = []
         for position, (step, left, name) in enumerate(self._displays(number, transpose), 1):
             shown = "\n$$\n\n$$\n".join(
-                displayed(left, step.expression, transpose=transpose, tag=name, environment=False)
+                displayed(left, step.expression, transpose=transpose, tag=name, environment=False, **_relation(step))
             ).replace("\n", "\n   ")
             lines.append(
                 f"{position}. {_sentence(prose_markdown(step.rule, transpose=transpose))}:\n\n   $$\n   {shown}\n   $$\n"
@@ -140,18 +140,61 @@ def _line(step: "Step | Line") -> Line:
     return step if isinstance(step, Line) else Line(None, "=", step.expression, step.rule, part=step.part)
 
 
+_RELATIONS = {
+    "=": "=", "!=": r"\ne", ":=": ":=", "=>": r"\Rightarrow", "<=>": r"\Leftrightarrow", "<": "<", "<=": r"\le", ">": ">", ">=": r"\ge",
+    "->": r"\to", "~": r"\sim",
+}  # fmt: skip
+
+
+def _relation(step: "Step | Line") -> dict[str, str]:
+    return {} if isinstance(step, Step) else {"relation": _RELATIONS[step.relation]}
+
+
+def side_latex(side: Any, transpose: str = "top") -> str:
+    """A side of a line as LaTeX: a formula, or statements for an implication."""
+    if isinstance(side, tuple):
+        return r",\quad ".join(side_latex(one, transpose) for one in side)
+    if isinstance(side, Condition):
+        return rf"\text{{{prose_latex(side.text, transpose=transpose)}}}"
+    if isinstance(side, Line):
+        return f"{side_latex(side.left, transpose)} {_RELATIONS[side.relation]} {side_latex(side.right, transpose)}"
+    return formula_latex(side, transpose=transpose)
+
+
+def side_text(side: Any) -> str:
+    """A side of a line as text."""
+    if isinstance(side, tuple):
+        return ", ".join(map(side_text, side))
+    if isinstance(side, Condition):
+        return prose_text(side.text)
+    if isinstance(side, Line):
+        return f"{side_text(side.left)} {side.relation} {side_text(side.right)}"
+    return formula_text(side)
+
+
+def step_text(step: "Step | Line") -> str:
+    """A line as text: left, relation, right, and the limit that an asymptotic one is about."""
+    if isinstance(step, Step) or step.left is None:
+        return formula_text(step.expression)
+    return side_text(step) + (f"   ({_limit_text(step)})" if step.parameter is not None else "")
+
+
+def _limit_text(line: Line) -> str:
+    letter, target = line.parameter if isinstance(line.parameter, tuple) else (line.parameter, "infinity")
+    order = "" if line.order is None else f", up to order {line.order}"
+    return f"{letter} -> {target}{order}"
+
+
 def left_latex(step: "Step | Line", transpose: str = "top") -> str:
     """The left side as LaTeX, with its relation unless that is an equality."""
     if isinstance(step, Step):
         return step.left.replace(r"\top", "T") if transpose == "T" else step.left
-    if step.left is None:
-        return ""
-    return formula_latex(step.left, transpose=transpose)
+    return "" if step.left is None else side_latex(step.left, transpose)
 
 
 def displayed(left: str, formula: Any, *, transpose: str, tag: str = "", **options) -> list[str]:
     """The displays of one formula: one, or one for each entry of an explicit matrix that is wider than the page."""
-    right = formula_latex(formula, transpose=transpose)
+    right = side_latex(formula, transpose)
     if not isinstance(formula, MatrixBase) or width(right) <= LINE:
         return [display(left, right, tag=tag, **options)]
     places = [(i, j) for i in range(formula.rows) for j in range(formula.cols)]

@@ -13,7 +13,7 @@ True
 
 import mpmath
 
-from ..calculus.spectral import eigenvalue, indicator
+from ..calculus.spectral import eigenvalue, indicator, moment
 from ..notation import Lambda, M, N, P, T, a, e, lambda_, learned
 from .conditions import Condition
 from .points import Point
@@ -39,10 +39,10 @@ def eigenbasis(point: Point, matrix=Lambda) -> tuple[list, mpmath.matrix]:
 
 
 def second_moment(point: Point) -> None:
-    """M = E(Lambda_hat^2), equation (31)."""
-    L = point[Lambda]
-    trace = sum((L[i, i] for i in range(L.rows)), mpmath.mpf(0))
-    point[M] = L * L + (L * L + trace * L) / point[N]
+    """M = E(Lambda_hat^2), equation (31), and its eigenvalues a_d beside lambda_d."""
+    L, (values, _) = point[Lambda], eigenbasis(point)
+    point[M] = L * L + (L * L + point[T] * L) / point[N]
+    point.family(moment, [one**2 + (one**2 + point[T] * one) / point[N] for one in values])
 
 
 def along_one_eigenvector(point: Point) -> None:
