@@ -41,7 +41,7 @@ def _first_learned(point) -> None:
 
 
 FIXED_MAP = Condition(
-    r"$\boldsymbol{\Gamma} = \boldsymbol{M}^{-1}\boldsymbol{\Lambda}\boldsymbol{P}$ is the map at a fixed point (55); $\chi_d = 1$ for $d \in S$, else 0",
+    r"$\boldsymbol{\Gamma} = \boldsymbol{M}^{-1}\boldsymbol{\Lambda}\boldsymbol{P}$ is the map (55); $\chi_d = 1$ for $d \in S$, else 0",
     lambda point: norm(point[M] * point[Gamma] - point[Lambda] * point[P]) < mpf("1e-20"),
     _fixed_map,
 )
