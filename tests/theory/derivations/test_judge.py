@@ -1,0 +1,171 @@
+"""The judge of lines: true lines hold by the right method, and every kind of false line fails with a point."""
+
+from dataclasses import replace
+
+import mpmath
+import pytest
+from iclflow.theory.derivations.conditions import Condition
+from iclflow.theory.derivations.derivation import Derivation
+from iclflow.theory.derivations.draws import ALONG
+from iclflow.theory.derivations.heads import E, Gradient, Rate
+from iclflow.theory.derivations.lines import Line, chain
+from iclflow.theory.notation import B, D, Lambda, Lambda_hat, M, N, T, a, beta, e, lambda_, tau, v, w, x_q, y_q
+from sympy import Derivative, Integral, Rational, Symbol, Trace, exp, log, oo, sqrt
+
+x = Symbol("x", real=True)
+eps = Symbol("epsilon", positive=True)
+LOSS = Trace(Lambda) - 2 * Trace(Lambda * B * Lambda) + Trace(B.T * E(Lambda_hat**2) * B * Lambda)
+RIDGE = lambda_ / (1 + (1 + T / lambda_) / N)
+
+TRUE = {
+    "expectation": (Line(E((y_q - beta.T * B * x_q) ** 2), "=", LOSS), "exact"),
+    "gradient": (Line(-Gradient(LOSS, B) / 2, "=", Lambda**2 - E(Lambda_hat**2) * B * Lambda), "exact"),
+    "velocity": (Line(Rate(v**2 * lambda_, {v: v**2}), "=", 2 * lambda_ * v**3), "exact"),
+    "integral": (Line(Integral(1 / eps**2, (eps, v**2 + 1, oo)), "=", 1 / (v**2 + 1)), "exact"),
+    "derivative": (Line(Derivative(log(eps), eps), "=", 1 / eps), "exact"),
+    "limit": (Line(RIDGE, "->", lambda_, parameter=N, order=1), "numeric"),
+    "limit of a polynomial": (Line(lambda_**2 + T / N, "->", lambda_**2, parameter=N, order=1), "exact"),
+    "next order": (Line(RIDGE, "~", lambda_ - (lambda_ + T) / N, parameter=N, order=2), "numeric"),
+    "at zero": (Line(exp(eps), "~", 1 + eps, parameter=(eps, 0), order=2), "numeric"),
+    "logarithm": (Line(log(1 / eps + 1), "~", log(1 / eps), parameter=(eps, 0), order=1), "numeric"),
+    "logarithmic order": (Line(1 + 1 / log(1 / eps), "->", 1 + 0 * eps, parameter=(eps, 0), order=1 / log(1 / eps)), "numeric"),
+    "below": (Line(RIDGE, "<", lambda_), "numeric"),
+    "square": (Line(2 * x, "<=", x**2 + 1), "numeric"),
+    "differ": (Line(Lambda * B, "!=", B * Lambda), "numeric"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRUE)
+def test_true_lines_hold(name):
+    line, status = TRUE[name]
+    verdict = line.verify()
+    assert verdict.status == status, verdict
+    assert line.verify(seed=1).status == status
+
+
+@pytest.mark.parametrize("name", [name for name, (line, _) in TRUE.items() if line.relation in ("=", "->", "~")])
+def test_a_changed_side_fails(name):
+    line, _ = TRUE[name]
+    changed = [replace(line, right=3 * line.right), replace(line, left=3 * line.left)]
+    if getattr(line.right, "shape", ()) and len(set(line.right.shape)) == 1:
+        changed.append(replace(line, right=line.right.T))
+    for wrong in changed:
+        verdict = wrong.verify()
+        assert verdict.status == "fails", (wrong, verdict)
+
+
+@pytest.mark.parametrize("name", ["below", "square", "expectation", "differ"])
+def test_another_relation_fails(name):
+    line, _ = TRUE[name]
+    other = {"<": ">", "<=": ">=", "=": "!=", "!=": "="}[line.relation]
+    assert replace(line, relation=other).verify().status == "fails"
+
+
+@pytest.mark.parametrize("name", ["limit", "limit of a polynomial", "next order", "at zero", "logarithm"])
+def test_another_order_fails(name):
+    line, _ = TRUE[name]
+    assert replace(line, order=line.order + 1).verify().status == "fails"
+
+
+def test_a_failing_line_names_its_point():
+    verdict = Line(Lambda**2, "=", Trace(Lambda) * Lambda).verify()
+    assert verdict.status == "fails"
+    assert verdict.residual > 1e-6
+    assert verdict.point[Lambda].rows == verdict.point[D]
+
+
+def test_a_context_longer_by_one_is_seen():
+    line = Line(E(Lambda_hat**2), "=", Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N)
+    assert line.verify().status == "exact"
+    assert replace(line, right=line.right.subs(N, N + 1)).verify().status == "fails"
+    assert replace(line, left=E(Lambda_hat**3)).verify().status == "fails"
+
+
+def test_definitions_and_earlier_lines_are_used():
+    derivation = Derivation.by(
+        Line(M, ":=", E(Lambda_hat**2), "the second moment"),
+        Line(
+            E((y_q - beta.T * B * x_q) ** 2),
+            "=",
+            Trace(Lambda) - 2 * Trace(Lambda * B * Lambda) + Trace(B.T * M * B * Lambda),
+        ),
+    )
+    assert [line.verify().status for line in derivation.lines] == ["assumed", "exact"]
+    wrong = Derivation.by(replace(derivation.lines[0], right=E(Lambda_hat) ** 2), derivation.lines[1])
+    assert wrong.lines[1].verify().status == "fails"
+
+
+def test_an_eigenvector_is_a_rule_with_points_that_meet_it():
+    rule = Line(Lambda * e, "=", lambda_ * e, "an eigenvector", conditions=(ALONG,))
+    by_rule = Line(e.T * Lambda**2 * e, "=", lambda_**2 * (e.T * e), uses=0, earlier=(rule,), conditions=(ALONG,))
+    assert rule.verify().status == "numeric"
+    assert by_rule.verify().status == "exact"
+    assert replace(by_rule, right=lambda_**3 * (e.T * e)).verify().status == "fails"
+    # without points that meet the rule nothing false is said of a line that needs it
+    assert replace(by_rule, conditions=(), right=lambda_**3 * (e.T * e)).verify().status == "assumed"
+
+
+def test_implications_are_tried_at_points_that_meet_the_premise():
+    def meets(point):
+        point[x] = mpmath.mpf(point.rng.choice([-1, 1]))
+
+    square, fourth, one = Line(x**2, "=", 1), Line(x**4, "=", 1), Line(x, "=", 1)
+    assert Line(square, "=>", fourth, meets=(meets,)).verify().status == "numeric"
+    assert Line(square, "<=>", fourth, meets=(meets, meets)).verify().status == "numeric"
+    assert Line(square, "=>", one, meets=(meets,)).verify().status == "fails"
+    assert Line(one, "=>", square).verify().status == "assumed"  # no point was found that meets the premise
+    positive = Condition("$x > 0$", lambda point: point[x] > 0)
+    assert Line(positive, "=>", Line(x, ">", 0)).verify().status == "numeric"
+    assert Line(positive, "<=>", Line(x + 1, ">", 0)).verify().status == "fails"  # -1 < x < 0
+
+
+def test_an_inequality_is_searched_for_a_counterexample():
+    narrow = Line(1 - eps / 50, "<=", sqrt(1 + eps**2) - Rational(1, 10**4))  # fails near eps = 0.02 only
+    assert narrow.verify().status == "fails"
+
+
+def test_what_the_engine_cannot_integrate_is_sampled():
+    line = Line(E(exp(-Trace(w.T * w) / 2)), "=", 2 ** (-Rational(1, 2) * D))
+    verdict = line.verify()
+    assert verdict.status == "sampled"
+    assert verdict.residual < 4.5
+    assert replace(line, right=2 ** (-Rational(52, 100) * D)).verify().status == "fails"
+
+
+def test_conditions_keep_the_points_inside():
+    short = Condition("$N = 1$", lambda point: point[N] == 1)
+    line = Line(RIDGE, "=", lambda_ / (2 + T / lambda_), conditions=(short,))
+    assert line.verify().status == "numeric"
+    assert replace(line, conditions=()).verify().status == "fails"
+
+
+def test_a_chain_continues_on_its_right_side():
+    first, second = chain(E(Lambda_hat), (Lambda, "the mean"), (2 * Lambda / 2, "the same"))
+    assert (first.left, second.left) == (E(Lambda_hat), Lambda)
+    assert first.verify().status == second.verify().status == "exact"
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: Line(x, "==", x), ValueError, "relation must be one of"),
+        (lambda: Line(x, "->", x), ValueError, "parameter: a line with -> needs"),
+        (lambda: Line(x, "=", x).verify(seed=1.5), TypeError, "seed must be an integer"),
+        (lambda: Line(x, "=", x, uses=3).verify(), ValueError, "there is no earlier line 3"),
+        (lambda: Line(x, "=", x, uses="no such").verify(), KeyError, "no such"),
+        (lambda: Condition(""), TypeError, "text must be a sentence"),
+        (lambda: Condition("x", holds=3), TypeError, "holds must be a function"),
+        (lambda: E("text"), TypeError, "E: needs a formula"),
+        (lambda: Gradient(x, x + 1), TypeError, "variable must be a symbol"),
+        (lambda: Rate(x, 3), TypeError, "rates must map each weight"),
+    ],
+)
+def test_bad_input_is_named(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_a_used_letter_takes_its_entry_s_meaning():
+    """tau and a are free unless something gives them a meaning."""
+    assert Line(tau * a, "=", a * tau).verify().status == "exact"
+    assert Line(a, "=", lambda_**2).verify().status == "fails"
