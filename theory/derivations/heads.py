@@ -20,7 +20,7 @@ from ..algebra.polynomial import TracePolynomial
 from ..calculus.derivatives import derivative, gradient
 from ..expectation.moments import expect
 from ..notation import matrix
-from ..typesetting.latex import formula_text
+from ..typesetting.text import written
 
 __all__ = ["E", "Gradient", "Head", "Rate", "as_sympy", "can_be_carried_out", "carried_out", "heads_in"]
 
@@ -49,8 +49,11 @@ class Head:
     def apply(self) -> Any:
         raise NotImplementedError
 
+    def _sympystr(self, printer):
+        return self._plain_text()
+
     def __str__(self):
-        return self._sympystr(None)
+        return self._plain_text()
 
     __repr__ = __str__
 
@@ -77,8 +80,8 @@ class _Expectation:
     def _given(self, write) -> str:
         return " | " + ", ".join(map(write, self.args[2])) if self.args[2] else ""
 
-    def _sympystr(self, printer):
-        return f"E[{formula_text(self.args[0])}{self._given(formula_text)}]"
+    def _plain_text(self, printer=None):
+        return f"E[{written(self.args[0])}{self._given(written)}]"
 
     def _latex(self, printer, exp=None):
         inner = printer._print(self.args[0]) + self._given(printer._print).replace("|", r"\,\middle|\,")
@@ -113,8 +116,8 @@ class _Gradient:
     def apply(self):
         return gradient(carried_out(self.args[0]), self.args[1])
 
-    def _sympystr(self, printer):
-        return f"d/d{formula_text(self.args[1])} [{formula_text(self.args[0])}]"
+    def _plain_text(self, printer=None):
+        return f"d/d{written(self.args[1])} [{written(self.args[0])}]"
 
     def _latex(self, printer, exp=None):
         variable, inner = printer._print(self.args[1]), printer._print(self.args[0])
@@ -149,8 +152,8 @@ class _Rate:
         probe = matrix("any", *body.shape)  # the derivative of tr(probe' body) is linear in the probe
         return gradient(derivative((TracePolynomial(probe).T * body).trace(), rates), probe)
 
-    def _sympystr(self, printer):
-        return f"tau d/dt [{formula_text(self.args[0])}]"
+    def _plain_text(self, printer=None):
+        return f"tau d/dt [{written(self.args[0])}]"
 
     def _latex(self, printer, exp=None):
         inner = printer._print(self.args[0])

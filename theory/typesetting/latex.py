@@ -23,6 +23,7 @@ from ..algebra import printing
 from ..algebra.polynomial import TracePolynomial
 from .line_breaks import LINE, width
 from .symbol_names import name_latex
+from .text import written
 
 __all__ = ["TRANSPOSES", "formula_latex", "formula_text", "superscript"]
 
@@ -175,7 +176,7 @@ def formula_text(formula: Any) -> str:
     if isinstance(formula, tuple | list | set | frozenset):
         return "; ".join(map(formula_text, formula))
     polynomial = _as_polynomial(formula)
-    return sympy.sstr(formula) if polynomial is None else printing.text(polynomial)
+    return written(formula) if polynomial is None else printing.text(polynomial)
 
 
 def _as_polynomial(formula: Any) -> TracePolynomial | None:

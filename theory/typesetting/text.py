@@ -1,0 +1,138 @@
+r"""Formulas as text: powers by ``^``, products by blanks, ``'`` for a transpose, indices by ``_``, matrices drawn.
+
+>>> from sympy import IndexedBase, Matrix, Sum, Symbol, log, sqrt, symbols
+>>> x, N, d = Symbol("x", positive=True), Symbol("N"), Symbol("d", integer=True)
+>>> print(written(x**2 * sqrt(x + 1) / (2 * N) - log(x) / N))
+x^2 sqrt(x + 1)/(2 N) - ln(x)/N
+>>> print(written(Sum(IndexedBase("lambda")[d] ** 2, (d, 1, N))))
+sum_(d=1..N) lambda_d^2
+>>> print(written(Matrix([[1, x + 1], [0, x**2]])))
+[ 1  x + 1 ]
+[ 0  x^2   ]
+"""
+
+from typing import Any
+
+import sympy
+from sympy import Add, MatrixBase, Mul, Pow, Rational
+from sympy.printing.precedence import PRECEDENCE
+from sympy.printing.str import StrPrinter
+
+__all__ = ["written"]
+
+
+class _TextPrinter(StrPrinter):
+    """SymPy's printer of strings in this project's style. Nodes of our own print themselves by ``_plain_text``."""
+
+    printmethod = "_plain_text"
+
+    def _print_Mul(self, expr):
+        negative = expr.as_coeff_Mul()[0].is_negative
+        sign = "-" if negative else ""
+        top, bottom = sympy.fraction(-expr if negative else expr)
+        above = self._factors(top)
+        if bottom == 1:
+            return sign + above
+        below = self._factors(bottom)
+        below = f"({below})" if isinstance(bottom, Mul | Add) else below
+        return f"{sign}({above})/{below}" if isinstance(top, Add) else f"{sign}{above}/{below}"
+
+    def _factors(self, product) -> str:
+        if not isinstance(product, Mul):
+            return self._print(product)
+        factors = product.as_ordered_factors()
+        factors.sort(key=lambda one: (not one.is_number, isinstance(one, Add), one.has(sympy.Function)))
+        return " ".join(self.parenthesize(one, PRECEDENCE["Mul"]) for one in factors)
+
+    def _print_Rational(self, expr):
+        return f"{expr.p}/{expr.q}" if expr.q != 1 else str(expr.p)
+
+    def _print_Pow(self, expr, rational=False):
+        base, exponent = expr.base, expr.exp
+        if exponent == Rational(1, 2):
+            return f"sqrt({self._print(base)})"
+        if exponent.is_Rational and exponent.is_negative:
+            below = self._print(Pow(base, -exponent))
+            return f"1/({below})" if isinstance(base, Add) and exponent == -1 else f"1/{below}"
+        power = self._print(exponent)
+        power = power if exponent.is_Integer or exponent.is_Symbol else f"({power})"
+        return f"{self.parenthesize(base, PRECEDENCE['Pow'])}^{power}"
+
+    def _print_exp(self, expr):
+        return f"exp({self._print(expr.args[0])})"
+
+    def _print_log(self, expr):
+        return f"ln({self._print(expr.args[0])})"
+
+    def _print_Indexed(self, expr):
+        index = ",".join(map(self._print, expr.indices))
+        return f"{expr.base.label}_{index if index.isalnum() else f'({index})'}"
+
+    def _print_Sum(self, expr):
+        limits = ", ".join(f"{self._print(d)}={self._print(low)}..{self._print(high)}" for d, low, high in expr.limits)
+        return f"sum_({limits}) {self.parenthesize(expr.function, PRECEDENCE['Mul'])}"
+
+    def _print_Integral(self, expr):
+        spans = [f"_({self._print(one[1])}..{self._print(one[2])})" if len(one) == 3 else "" for one in expr.limits]
+        variables = "".join(f" d{self._print(one[0])}" for one in expr.limits)
+        return f"int{''.join(spans)} {self.parenthesize(expr.function, PRECEDENCE['Mul'])}{variables}"
+
+    def _print_Derivative(self, expr):
+        variable, order = expr.variable_count[0]
+        power = "" if order == 1 else f"^{self._print(order)}"
+        return f"d{power}/d{self._print(variable)}{power} {self.parenthesize(expr.expr, PRECEDENCE['Mul'])}"
+
+    def _print_Limit(self, expr):
+        body, letter, target, _ = expr.args
+        return f"lim_({self._print(letter)} -> {self._print(target)}) {self.parenthesize(body, PRECEDENCE['Mul'])}"
+
+    def _print_Infinity(self, expr):
+        return "infinity"
+
+    # Matrices
+
+    def _print_MatMul(self, expr):
+        coefficient, matrices = expr.as_coeff_matrices()
+        product = " ".join(self.parenthesize(one, PRECEDENCE["Mul"]) for one in matrices)
+        if coefficient == 1:
+            return product
+        if coefficient == -1:
+            return f"-{product}"
+        return f"{self.parenthesize(coefficient, PRECEDENCE['Mul'])} {product}"
+
+    def _print_MatAdd(self, expr):
+        pieces = sorted(map(self._print, expr.args), key=lambda piece: piece.startswith("-"))
+        return pieces[0] + "".join(
+            f" - {piece[1:]}" if piece.startswith("-") else f" + {piece}" for piece in pieces[1:]
+        )
+
+    def _print_MatPow(self, expr):
+        return f"{self.parenthesize(expr.base, PRECEDENCE['Pow'])}^{self._print(expr.exp)}"
+
+    def _print_Inverse(self, expr):
+        return f"{self.parenthesize(expr.arg, PRECEDENCE['Pow'])}^-1"
+
+    def _print_Transpose(self, expr):
+        return f"{self.parenthesize(expr.arg, PRECEDENCE['Pow'])}'"
+
+    def _print_Trace(self, expr):
+        return f"tr({self._print(expr.arg)})"
+
+    def _print_Identity(self, expr):
+        return "I"
+
+    def _print_ZeroMatrix(self, expr):
+        return "0"
+
+    def _print_MatrixBase(self, expr: MatrixBase) -> str:
+        cells = [[self._print(entry) for entry in expr.row(i)] for i in range(expr.rows)]
+        widths = [max(len(row[j]) for row in cells) for j in range(expr.cols)]
+        rows = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in cells]
+        return "\n".join(f"[ {row} ]" for row in rows)
+
+    _print_ImmutableDenseMatrix = _print_MutableDenseMatrix = _print_ImmutableMatrix = _print_MatrixBase
+
+
+def written(formula: Any) -> str:
+    """A SymPy expression as text, in one line unless it is an explicit matrix."""
+    return _TextPrinter({"order": None}).doprint(sympy.sympify(formula))
