@@ -7,8 +7,6 @@ from difflib import get_close_matches
 from itertools import takewhile
 from typing import NoReturn
 
-import shtab
-
 from ..figures.names import FIGURE_NAMES, listed_names
 from .options import add_setting
 
@@ -58,6 +56,19 @@ class Parser(argparse.ArgumentParser):
             if isinstance(action, argparse._SubParsersAction) and getattr(parsed, action.dest, None):
                 return action.choices[getattr(parsed, action.dest)]
         return self
+
+
+class Completion(argparse.Action):
+    """Print the completion script of a shell; only this loads shtab, which doubles the time to start."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        import shtab
+
+        if values not in shtab.SUPPORTED_SHELLS:
+            names = ", ".join(map(repr, shtab.SUPPORTED_SHELLS))
+            parser.error(f"argument {option_string}: invalid choice: {values!r} (choose from {names})")
+        print(shtab.complete(parser, str(values)))
+        parser.exit(0)
 
 
 def build() -> Parser:
@@ -151,5 +162,5 @@ def build() -> Parser:
     )
     explore.add_argument("--port", type=int, default=0, metavar="N", help="of this machine; a free one by default")
     explore.add_argument("--no-browser", action="store_true", help="print the address only")
-    shtab.add_argument_to(parser, "--completion", help="print a completion script for this shell")
+    parser.add_argument("--completion", action=Completion, metavar="SHELL", help="print its script: bash, zsh, ...")
     return parser
