@@ -19,6 +19,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *args, **kwargs):
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(*args, allow_abbrev=False, **kwargs)
+        self._negative_number_matcher = re.compile(r"-(\.?\d|inf|nan)")  # -1,2 is a value too
 
     def error(self, message: str) -> NoReturn:
         choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
@@ -28,6 +29,7 @@ class Parser(argparse.ArgumentParser):
             message = f"there is no {choice[1]!r}" + (
                 f"; did you mean {near[0]}?" if near else f" among {', '.join(options)}"
             )
+        message = re.sub(r"^argument (--\S+): must ", r"\1 must ", message)
         self.exit(2, f"{self.prog}: error: {message}\n")
 
     def parse_args(self, args=None, namespace=None):  # type: ignore[override]

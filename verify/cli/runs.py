@@ -61,7 +61,13 @@ def train(options: argparse.Namespace) -> int:
     from .plateau_table import describe
 
     setting = _settled(options)
-    run, flow = training(setting, options.device), theory(setting)
+    _check_device(options.device)
+    try:
+        run = training(setting, options.device)
+    except FloatingPointError as problem:
+        found = str(problem).partition(":")[0]
+        raise ValueError(f"--learning-rate must be smaller, got {setting.learning_rate!r}: {found}") from None
+    flow = theory(setting)
     print(describe(setting, {"flow": plateaus(flow), "SGD": trained_plateaus(setting, options.device)}))
     print(f"{setting.steps} steps of SGD{_momentum(setting)} in {run.seconds:.1f} s")
     loss = trained_loss(setting, options.device)
@@ -72,6 +78,15 @@ def train(options: argparse.Namespace) -> int:
         print(diagnose(run.times, loss, setting, noise=sgd_noise(setting)))
     _save_arrays(options.output, setting, times=run.times, loss=loss, batch_loss=run.batch_loss, **run.states)
     return 0
+
+
+def _check_device(name: str) -> None:
+    import torch
+
+    try:
+        torch.Generator(name)
+    except RuntimeError:
+        raise ValueError(f"--device must be cpu, or cuda if PyTorch finds a GPU, got {name!r}") from None
 
 
 def _momentum(setting: "Setting") -> str:

@@ -1,64 +1,75 @@
 """One experiment on separate attention as a few numbers: what the command line, a sweep's file and the figures describe alike."""
 
-import re
-from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
-from ...numerics.dynamics.momentum import check_momentum
 from ...numerics.parametrizations.attention import SeparateWeights
-from ...numerics.tasks.regression import GAINS, RegressionTask
+from ...numerics.tasks.regression import RegressionTask
 from ...numerics.tasks.token_laws import GaussianTokens, RademacherTokens, SphereTokens, StudentTokens, TokenLaw
+from .parameters import PARAMETERS, TABLE
 
 # Eigenvalues along the tokens' eigenvectors, or the rows of a matrix in their coordinates.
 Covariance = tuple[float, ...] | tuple[tuple[float, ...], ...]
 
-TOKEN_LAWS: Mapping[str, Callable[[], TokenLaw]] = {
+TOKEN_LAWS: Mapping[str, Callable[..., TokenLaw]] = {
     "gaussian": GaussianTokens,
     "sphere": SphereTokens,
     "rademacher": RademacherTokens,
+    "student": StudentTokens,
 }
+MOST_WEIGHTS, MOST_STEPS, LARGEST_BATCH = 10**7, 10**8, 10**9  # the last in numbers
 
 
 @dataclass(frozen=True)
 class Setting:
-    """Task, initial weights, time, and how it is trained.
+    """Task, initial weights, time, and how it is trained: the parameters of :mod:`.parameters`, which says what each is and takes.
 
-    ``duration`` is in t/tau; a step of training advances time by ``2 learning_rate/(1 - momentum)``. ``noise_variance`` and what follows
-    vary the task, as the arguments of ``RegressionTask`` that are called alike; covariances are given in the coordinates of the tokens'
-    eigenvectors.
-    ``context_lengths`` holds lengths with their probabilities and takes the place of ``context_length``, which is then the longest of
-    those that occur; ``context_gain`` is present, longest or official.
+    ``duration`` is in t/tau; a step of training advances time by ``2 learning_rate/(1 - momentum)``. Those from ``noise_variance`` on
+    vary the task, as the arguments of ``RegressionTask`` of the same name. ``context_lengths`` holds lengths with their probabilities
+    and takes the place of ``context_length``, which is then the longest of those that occur.
 
-    Raises ``ValueError`` for a token law or a gain that is unknown and a momentum outside [0, 1).
+    Raises ``ValueError``, which begins with the name, for a value outside the limits of the table; :meth:`check` looks at them together.
     """
 
-    eigenvalues: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
-    context_length: int = 31
-    heads: int = 5
-    rank: int = 1
-    scale: float = 0.2
-    seed: int = 12
-    duration: float = 1300.0
-    learning_rate: float = 0.4
-    momentum: float = 0.0
-    batch_size: int = 1024
-    tilt_seed: int | None = None  # None: the eigenvectors are the coordinate axes
-    noise_variance: float = 0.0
-    task_covariance: Covariance | None = None
-    query_covariance: Covariance | None = None
-    context_lengths: tuple[tuple[int, float], ...] | None = None
-    context_gain: str = "present"
-    token_law: str = "gaussian"
+    eigenvalues: tuple[float, ...] = TABLE["eigenvalues"].default
+    context_length: int = TABLE["context_length"].default
+    heads: int = TABLE["heads"].default
+    rank: int = TABLE["rank"].default
+    scale: float = TABLE["scale"].default
+    seed: int = TABLE["seed"].default
+    duration: float = TABLE["duration"].default
+    learning_rate: float = TABLE["learning_rate"].default
+    momentum: float = TABLE["momentum"].default
+    batch_size: int = TABLE["batch_size"].default
+    tilt_seed: int | None = TABLE["tilt_seed"].default
+    noise_variance: float = TABLE["noise_variance"].default
+    task_covariance: Covariance | None = TABLE["task_covariance"].default
+    query_covariance: Covariance | None = TABLE["query_covariance"].default
+    context_lengths: tuple[tuple[int, float], ...] | None = TABLE["context_lengths"].default
+    context_gain: str = TABLE["context_gain"].default
+    token_law: str = TABLE["token_law"].default
 
     def __post_init__(self) -> None:
-        _ = self.tokens, check_momentum(self.momentum), context_gain(self.context_gain)
+        for parameter in PARAMETERS:
+            object.__setattr__(self, parameter.name, parameter.check(getattr(self, parameter.name)))
         if self.context_lengths is not None:
-            occur = [n for n, chance in self.context_lengths if chance > 0]
-            object.__setattr__(self, "context_length", max(occur, default=1))  # none: the task refuses them
+            longest = max(n for n, chance in self.context_lengths if chance > 0)
+            object.__setattr__(self, "context_length", longest)
+
+    def check(self, method: str = "flow") -> None:
+        """Raise ``ValueError``, which begins with a name, for values that no run by flow, descent or training can have together."""
+        _ = self.weights  # which makes the task too
+        whole = self.duration * (1 - self.momentum) / 2  # learning rate of a single step
+        if method != "flow" and not 0.5 < whole / self.learning_rate <= MOST_STEPS:
+            limits = f"{whole / MOST_STEPS:.3g} to below {2 * whole:.3g}, for 1 to {MOST_STEPS:,} steps until duration"
+            raise ValueError(f"learning_rate must be from {limits} {self.duration:g}, got {self.learning_rate:g}")
+        width = max(len(self.eigenvalues), getattr(self.tokens, "degrees_of_freedom", 0))
+        if method == "training" and self.batch_size * (self.context_length + 1) * width > LARGEST_BATCH:
+            got = f"{self.batch_size} sequences of {self.context_length + 1} tokens, drawn from {width} numbers each"
+            raise ValueError(f"batch_size must be small enough for {LARGEST_BATCH:,} numbers, got {got}")
 
     @property
     def _basis(self) -> np.ndarray:
@@ -76,14 +87,13 @@ class Setting:
         if len(value) != D or not (flat or all(len(row) == D for row in value)):
             what = "one eigenvalue" if flat else f"a row of {D} numbers"
             raise ValueError(f"{name} must have {what} for each of the tokens' {D} eigenvalues, got {value}")
-        if flat and not all(number > 0 for number in value):
-            raise ValueError(f"{name} must have positive eigenvalues, got {value}")
         matrix = np.diag(value) if flat else np.array(value)
         return matrix if self.tilt_seed is None else _symmetric(self._basis @ matrix @ self._basis.T)
 
     @property
     def tokens(self) -> TokenLaw:
-        return token_law(self.token_law)
+        name, _, degrees_of_freedom = self.token_law.partition(":")
+        return TOKEN_LAWS[name](*map(int, degrees_of_freedom.split()))
 
     @property
     def task(self) -> RegressionTask:
@@ -96,7 +106,7 @@ class Setting:
         length: dict[str, Any] = (
             {"context_length": self.context_length}
             if self.context_lengths is None
-            else {"context_lengths": probabilities(self.context_lengths)}
+            else {"context_lengths": dict(self.context_lengths)}
         )
         return RegressionTask(
             **where,
@@ -114,6 +124,15 @@ class Setting:
 
         They are drawn in the eigenvectors' coordinates, so that a tilt of the tokens changes no loss.
         """
+        R, D = self.rank, len(self.eigenvalues)
+        if R <= D and self.heads * R < D:
+            raise ValueError(
+                f"heads must be at least {-(-D // R)} of rank {R} to learn {D} directions, got {self.heads}"
+            )
+        if self.heads * (1 + 2 * R * D) > MOST_WEIGHTS:
+            raise ValueError(
+                f"heads must be few enough for {MOST_WEIGHTS:,} weights, got {self.heads} of rank {R} in dimension {D}"
+            )
         rng, task = np.random.default_rng(self.seed), self.task
         w = SeparateWeights.initialize(task, heads=self.heads, rank=self.rank, scale=self.scale, rng=rng)
         return SeparateWeights(w.v, w.k @ task.eigenvectors.T, w.q @ task.eigenvectors.T)
@@ -126,38 +145,12 @@ class Setting:
     @property
     def variations(self) -> dict[str, Any]:
         """What varies the task, by name."""
-        first = [field.name for field in fields(self)].index("noise_variance")
-        return {
-            field.name: getattr(self, field.name)
-            for field in fields(self)[first:]
-            if getattr(self, field.name) != field.default
-        }
+        values = {p.name: getattr(self, p.name) for p in PARAMETERS if p.group == "variations"}
+        return {name: value for name, value in values.items() if value != TABLE[name].default}
 
     def to_json(self) -> dict[str, Any]:
         """Every parameter, as JSON takes it."""
         return asdict(self)
-
-
-def token_law(name: str) -> TokenLaw:
-    """The law of a name: gaussian, sphere, rademacher, or student:NU with NU degrees of freedom; ``ValueError`` for another."""
-    student = re.fullmatch(r"student:(\d+)", name)
-    if name not in TOKEN_LAWS and not (student and int(student[1]) > 4):
-        raise ValueError(f"token_law must be {', '.join(TOKEN_LAWS)} or student:NU with NU above 4, got {name!r}")
-    return StudentTokens(int(student[1])) if student else TOKEN_LAWS[name]()
-
-
-def context_gain(name: str) -> str:
-    """The name of a normalisation, if there is one; ``ValueError`` for another."""
-    if name not in GAINS:
-        raise ValueError(f"context_gain must be {', '.join(GAINS)}, got {name!r}")
-    return name
-
-
-def probabilities(lengths: tuple[tuple[int, float], ...]) -> dict[int, float]:
-    """{length: probability}; ``ValueError`` for a length that is named twice."""
-    if len(dict(lengths)) < len(lengths):
-        raise ValueError(f"context_lengths must be different lengths, got {[n for n, _ in lengths]}")
-    return dict(lengths)
 
 
 def _symmetric(matrix: np.ndarray) -> np.ndarray:
@@ -166,8 +159,3 @@ def _symmetric(matrix: np.ndarray) -> np.ndarray:
 
 # Four plateaus of clearly different lengths, short enough to train in some seconds.
 DEFAULT = Setting()
-
-
-def equally_likely(lengths: list[int] | range) -> tuple[tuple[int, float], ...]:
-    """Each length with the same probability, as often as it is listed."""
-    return tuple((n, times / len(lengths)) for n, times in Counter(lengths).items())

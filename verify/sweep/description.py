@@ -20,21 +20,21 @@
 import hashlib
 import json
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from importlib.metadata import version
 from itertools import product
-from math import isfinite, prod
+from math import prod
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from ..experiments.kinds import SEED, Kind, choice, whole
+from ..experiments.parameters import PARAMETERS
+from ..experiments.setting import Setting
 
-from ...numerics.tasks.regression import GAINS
-from ..experiments.setting import DEFAULT, Covariance, Setting, equally_likely, token_law
-
-METHODS = ("flow", "descent", "training")
+METHOD, POINTS, COUNT = choice("flow", "descent", "training"), whole(2, 100_000), whole(1, 1_000_000)
+SETTING = {parameter.name: parameter.kind for parameter in PARAMETERS}
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,8 @@ def read_sweep(path: Path) -> Sweep:
 
 def _sweep(document: Mapping[str, Any]) -> Sweep:
     _known("", document, ("method", "points", "setting", "vary"))
-    method = _checked("method", document.get("method", "flow"), _method)
-    points = _checked("points", document.get("points", 200), _whole(2))
+    method = _checked("method", document.get("method", "flow"), METHOD)
+    points = _checked("points", document.get("points", 200), POINTS)
     given = _table("setting", document.get("setting", {}))
     _known("setting.", given, tuple(SETTING))
     checked = {name: _checked(f"setting.{name}", value, SETTING[name]) for name, value in given.items()}
@@ -114,33 +114,29 @@ def _sweep(document: Mapping[str, Any]) -> Sweep:
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"vary: {name} must be varied once, got {names.count(name)} times")
-    if {"context_length", "context_lengths"} <= {*checked, *names}:
-        raise ValueError("setting or vary: context_length or context_lengths must be given, and not both")
-    try:
-        setting = replace(DEFAULT, **checked)
-    except ValueError as problem:
-        raise ValueError(f"setting: {problem}") from None
-    sweep = Sweep(Run(method, setting, points), axes)
+    for parameter in PARAMETERS:
+        if {parameter.name, parameter.replaces} <= {*checked, *names}:
+            raise ValueError(f"setting or vary: {parameter.replaces} or {parameter.name} must be given, and not both")
+    sweep = Sweep(Run(method, Setting(**checked), points), axes)
+    _checked("vary: the number of runs", len(sweep), COUNT)
     for _, run in sweep.runs():  # what no single value can show, such as a rank above the dimension
         try:
-            initial = run.setting.weights
+            run.setting.check(run.method)
         except ValueError as problem:
             raise ValueError(f"setting or vary: {problem}") from None
-        if not np.isfinite(initial.flatten()).all():
-            raise ValueError(f"setting or vary: scale is too large or small for float64, got {run.setting.scale!r}")
     return sweep
 
 
 def _axis(key: str, value: Any) -> Axis:
     names = tuple(name.strip() for name in key.split(","))
-    path, checks = f"vary.{key}", {"method": _method, **SETTING}
-    _known("vary.", dict.fromkeys(names), tuple(checks))
+    path, kinds = f"vary.{key}", {"method": METHOD, **SETTING}
+    _known("vary.", dict.fromkeys(names), tuple(kinds))
     if isinstance(value, dict):
         _known(f"{path}.", value, ("first", "count"))
         if names != ("seed",) or len(value) != 2:
             raise ValueError(f"{path}: must be a list, or for seed alone {{ first = ..., count = ... }}, got {value}")
-        first = _checked(f"{path}.first", value["first"], _whole(0))
-        count = _checked(f"{path}.count", value["count"], _whole(1))
+        first = _checked(f"{path}.first", value["first"], SEED)
+        count = _checked(f"{path}.count", value["count"], COUNT)
         return Axis(names, tuple((seed,) for seed in range(first, first + count)))
     if not isinstance(value, list) or not value:
         raise ValueError(f"{path}: must be a list of at least one value, got {value!r}")
@@ -149,7 +145,7 @@ def _axis(key: str, value: Any) -> Axis:
         if not isinstance(row, list) or len(row) != len(names):
             raise ValueError(f"{path}: must list a value for each of {', '.join(names)}, got {row!r}")
     checked: list[tuple[Any, ...]] = [
-        tuple(_checked(path, item, checks[name]) for name, item in zip(names, row, strict=True)) for row in rows
+        tuple(_checked(path, item, kinds[name]) for name, item in zip(names, row, strict=True)) for row in rows
     ]
     if len({row[0] for row in checked}) < len(checked):
         raise ValueError(f"{path}: must have different values, got {value!r}")
@@ -170,107 +166,8 @@ def _table(key: str, value: Any) -> Mapping[str, Any]:
     return value
 
 
-def _checked(key: str, value: Any, check: Callable[[Any], Any]) -> Any:
+def _checked(key: str, value: Any, kind: Kind) -> Any:
     try:
-        return check(value)
+        return kind.value(value)
     except ValueError as problem:
-        raise ValueError(f"{key}: {problem}, got {value!r}") from None
-
-
-def _method(value: Any) -> str:
-    if value not in METHODS:
-        raise ValueError(f"must be one of {', '.join(METHODS)}")
-    return value
-
-
-def _whole(least: int) -> Callable[[Any], int]:
-    def check(value: Any) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise ValueError(f"must be a whole number of at least {least}")
-        return value
-
-    return check
-
-
-def _positive(value: Any) -> float:
-    if not _is_number(value) or value <= 0:
-        raise ValueError("must be a positive number")
-    return float(value)
-
-
-def _eigenvalues(value: Any) -> tuple[float, ...]:
-    if not isinstance(value, list) or not value:
-        raise ValueError("must be a list of positive numbers")
-    return tuple(_positive(number) for number in value)
-
-
-def _covariance(value: Any) -> Covariance:
-    """Eigenvalues along those of the tokens, or the rows of a matrix."""
-    if not isinstance(value, list) or not value or not isinstance(value[0], list):
-        return _eigenvalues(value)
-    for row in value:
-        if not isinstance(row, list) or not all(_is_number(entry) for entry in row):
-            raise ValueError("must be a list of positive numbers, or the rows of a matrix")
-    return tuple(tuple(float(entry) for entry in row) for row in value)
-
-
-def _lengths(value: Any) -> tuple[tuple[int, float], ...]:
-    """Lengths that are equally likely, or a table of their probabilities."""
-    if isinstance(value, dict) and value and all(key.isdigit() for key in value):
-        return tuple((_whole(1)(int(key)), _nonnegative(chance)) for key, chance in value.items())
-    if not isinstance(value, list) or not value:
-        raise ValueError("must be a list of lengths, or a table { 8 = 0.25, 16 = 0.75 } of their probabilities")
-    return equally_likely([_whole(1)(length) for length in value])
-
-
-def _nonnegative(value: Any) -> float:
-    if not _is_number(value) or value < 0:
-        raise ValueError("must be a number of at least 0")
-    return float(value)
-
-
-def _momentum(value: Any) -> float:
-    if not _is_number(value) or not 0 <= value < 1:
-        raise ValueError("must be a number of at least 0 and below 1")
-    return float(value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
-
-
-def _context_gain(value: Any) -> str:
-    if value not in tuple(GAINS):
-        raise ValueError(f"must be one of {', '.join(GAINS)}")
-    return value
-
-
-def _token_law(value: Any) -> str:
-    try:
-        token_law(str(value))
-    except ValueError as problem:
-        raise ValueError(str(problem).removeprefix("token_law ").partition(", got")[0]) from None
-    return value
-
-
-SETTING: dict[str, Callable[[Any], Any]] = {
-    "eigenvalues": _eigenvalues,
-    "context_length": _whole(1),
-    "heads": _whole(1),
-    "rank": _whole(1),
-    "scale": _positive,
-    "seed": _whole(0),
-    "duration": _positive,
-    "learning_rate": _positive,
-    "momentum": _momentum,
-    "batch_size": _whole(1),
-    "tilt_seed": _whole(0),
-    "noise_variance": _nonnegative,
-    "task_covariance": _covariance,
-    "query_covariance": _covariance,
-    "context_lengths": _lengths,
-    "context_gain": _context_gain,
-    "token_law": _token_law,
-}
-if SETTING.keys() != {field.name for field in fields(Setting)}:
-    raise TypeError("SETTING must check every field of Setting")
+        raise ValueError(f"{key}: {problem}") from None
