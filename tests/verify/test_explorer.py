@@ -12,7 +12,7 @@ from iclflow.numerics.landscape.fixed_points import separate_fixed_point
 from iclflow.verify.cli.main import main
 from iclflow.verify.explorer.picture import panels, panels_of
 from iclflow.verify.explorer.run import Exploration, explored
-from iclflow.verify.explorer.server import PAGE, answer, serve, server, setting
+from iclflow.verify.explorer.server import answer, page, serve, server, setting
 
 GIVEN = {
     "eigenvalues": "0.4,0.3,0.2,0.1", "N": "31", "H": "5", "R": "1", "scale": "0.05", "seed": "12", "noise": "0",
@@ -46,7 +46,7 @@ def test_what_is_learned_is_said_in_words():
     ("changes", "drops"),
     [
         ({"merged": True}, 1),
-        ({"noise": 0.5}, 4),
+        ({"noise_variance": 0.5}, 4),
         ({"heads": 2}, 2),
         ({"heads": 2, "rank": 2}, 4),
         ({"scale": 0.5}, None),
@@ -81,17 +81,18 @@ def test_an_answer_holds_the_picture_and_the_plateaus():
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("model", "both", "merged or separate"),
-        ("N", "0", "context_length"),
+        ("model", "both", "model must be one of merged, separate, got 'both'"),
+        ("N", "0", "N must be a whole number from 1 to 10,000, got '0'"),
         ("N", "1e9", "N must be"),
-        ("H", "99", "H must be"),
-        ("R", "5", "rank"),
+        ("H", "99", "H must be a whole number from 1 to 16, got '99'"),
+        ("R", "5", "rank must be at most the dimension 4, got 5"),
         ("scale", "nan", "scale"),
         ("scale", "x", "scale"),
         ("eigenvalues", "0.4,-1", "eigenvalues"),
         ("eigenvalues", ",".join(["0.1"] * 9), "eigenvalues"),
         ("noise", "-1", "noise"),
         ("moment", "2", "moment"),
+        ("dark", "yes", "dark must be one of 0, 1, got 'yes'"),
     ],
 )
 def test_a_bad_setting_is_answered_by_name(name, value, message):
@@ -119,7 +120,7 @@ def test_the_server_answers_this_machine_only():
                 with refusal:
                     return refusal.code, b""
 
-        assert get("/") == (200, PAGE.read_bytes())
+        assert get("/") == (200, page())
         assert get("/", name="elsewhere.example")[0] == 403
         assert get("/secrets")[0] == 404
         assert json.loads(get("/run?" + urlencode(GIVEN))[1]) == asked()
@@ -128,9 +129,9 @@ def test_the_server_answers_this_machine_only():
 
 
 def test_the_page_loads_nothing_from_elsewhere():
-    page = PAGE.read_text()
-    assert "http" not in page.replace("http-equiv", "")
-    assert all(f'"{name}"' in page for name in ("N", "H", "R", "scale", "seed", "noise", "moment"))
+    text = page().decode()
+    assert "http" not in text.replace("http-equiv", "")
+    assert all(f'"{name}"' in text for name in ("N", "H", "R", "scale", "seed", "noise", "moment"))
 
 
 def test_a_bad_port_is_refused():

@@ -1,11 +1,14 @@
 """The explorer's picture: loss, value weights, what is learned, and the effective map at one moment."""
 
+import re
+from typing import Any
+
 from matplotlib.figure import Figure
 
 from ...numerics.dynamics.solver import FlowError
 from ..figures.gallery import theory_levels
 from ..figures.style import LIGHT, LOSS, SERIES, TIME, Theme, diverging, themed
-from .run import Exploration, Run, explored
+from .run import SLIDERS, Exploration, Run, explored
 
 __all__ = ["panels", "panels_of"]
 
@@ -27,11 +30,12 @@ def panels(run: Run, moment: float = 1.0, theme: Theme = LIGHT, *, narrow: bool 
     return picture
 
 
-def panels_of(*, moment: float, N: int, H: int, R: int, **rest) -> Figure | str:
-    """The picture for the values of sliders, under the paper's letters (l1, l2, ... are the eigenvalues), or why there is none."""
-    eigenvalues = tuple(rest.pop(name) for name in sorted(rest) if name.startswith("l"))
+def panels_of(*, moment: float, merged: bool = False, **values: Any) -> Figure | str:
+    """The picture for the values of sliders, under their names in requests (l1, l2, ... are the eigenvalues), or why there is none."""
+    values["eigenvalues"] = tuple(values.pop(name) for name in sorted(values) if re.fullmatch("l[0-9]", name))
+    names = {slider.key: name for name, slider in SLIDERS.items()}
     try:
-        setting = Exploration(eigenvalues=eigenvalues, context_length=N, heads=H, rank=R, **rest)
+        setting = Exploration(merged=merged, **{names.get(key, key): value for key, value in values.items()})
         return panels(explored(setting), moment)
     except (ValueError, FlowError) as problem:
         return str(problem)

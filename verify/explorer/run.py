@@ -14,8 +14,11 @@ from ...numerics.parametrizations.attention import MergedWeights, SeparateWeight
 from ...numerics.reductions.curve import CurvePrediction, predict_curve
 from ...numerics.tasks.losses import QuadraticLoss
 from ...numerics.tasks.regression import RegressionTask
+from ..experiments.parameters import PARAMETERS, TABLE
 
-__all__ = ["Exploration", "Run", "explored"]
+__all__ = ["SLIDERS", "Exploration", "Run", "explored"]
+
+SLIDERS = {parameter.name: parameter.slider for parameter in PARAMETERS if parameter.slider}
 
 DONE = 1.001  # a run ends where its loss is within a thousandth of the last level
 BEYOND = 1.08  # and is drawn a little further
@@ -24,33 +27,30 @@ LONGEST = 1e10  # in t/tau
 
 @dataclass(frozen=True)
 class Exploration:
-    """The setting of one run. Raises ``ValueError`` for values that no run can have."""
+    """The setting of one run. Raises ``ValueError`` for values that no run can have, or only a long one."""
 
-    eigenvalues: tuple[float, ...] = (0.4, 0.3, 0.2, 0.1)
-    context_length: int = 31
-    heads: int = 5
-    rank: int = 1
-    scale: float = 0.02
-    seed: int = 12
-    noise: float = 0.0
+    eigenvalues: tuple[float, ...] = TABLE["eigenvalues"].default
+    context_length: int = TABLE["context_length"].default
+    heads: int = TABLE["heads"].default
+    rank: int = TABLE["rank"].default
+    scale: float = SLIDERS["scale"].start
+    seed: int = TABLE["seed"].default
+    noise_variance: float = TABLE["noise_variance"].default
     merged: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= len(self.eigenvalues) <= 8:
-            raise ValueError(f"eigenvalues must be 1 to 8 numbers, got {len(self.eigenvalues)}")
-        if not 1e-6 <= self.scale <= 0.5:
-            raise ValueError(f"scale must lie between 1e-6 and 0.5, got {self.scale!r}")
+        for name, slider in SLIDERS.items():
+            parameter = TABLE[name]._replace(kind=slider.kind)
+            object.__setattr__(self, name, parameter.check(getattr(self, name)))
         if not self.merged and self.rank > len(self.eigenvalues):
             raise ValueError(f"rank must be at most the dimension {len(self.eigenvalues)}, got {self.rank}")
-        if not 1 <= self.heads <= 16:
-            raise ValueError(f"heads must lie between 1 and 16, got {self.heads}")
 
     @property
     def task(self) -> RegressionTask:
         return RegressionTask(
             eigenvalues=sorted(self.eigenvalues, reverse=True),
             context_length=self.context_length,
-            noise_variance=self.noise,
+            noise_variance=self.noise_variance,
         )
 
     @property

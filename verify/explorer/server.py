@@ -8,56 +8,52 @@ import webbrowser
 from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
+from math import log10
 from pathlib import Path
 from threading import Lock
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from ...numerics.dynamics.solver import FlowError
+from ..experiments.kinds import Kind, choice, number
 from ..figures.style import DARK, LIGHT
 from .picture import panels
-from .run import Exploration, explored
+from .run import SLIDERS, Exploration, explored
 
 __all__ = ["answer", "serve"]
 
 ADDRESS = "127.0.0.1"
 PAGE = Path(__file__).with_name("explorer.html")
+# What a request gives beside a value for each slider.
+VIEW = {
+    "model": choice("merged", "separate"),
+    "moment": number("a number from 0 to 1", lambda x: 0 <= x <= 1),
+    "dark": choice("0", "1"),
+    "narrow": choice("0", "1"),
+}
 _one_at_a_time = Lock()  # matplotlib's settings are global
 
 
 def setting(query: str) -> tuple[Exploration, float, bool, bool]:
     """Setting, moment, is the page dark, is it narrow, from the query of a request; ``ValueError`` names what is wrong."""
     given = dict(parse_qsl(query, keep_blank_values=True))
-    known = {"eigenvalues", "N", "H", "R", "scale", "seed", "noise", "model", "moment", "dark", "narrow"}
-    if given.keys() != known:
+    kinds = {slider.key: slider.kind for slider in SLIDERS.values()} | VIEW
+    if given.keys() != kinds.keys():
         raise ValueError(
-            f"the request must give {', '.join(sorted(known))}, got {', '.join(sorted(given)) or 'nothing'}"
+            f"the request must give {', '.join(sorted(kinds))}, got {', '.join(sorted(given)) or 'nothing'}"
         )
-    if given["model"] not in ("merged", "separate"):
-        raise ValueError(f"model must be merged or separate, got {given['model']!r}")
+    values = {key: _parsed(key, given[key], kind) for key, kind in kinds.items()}
     chosen = Exploration(
-        eigenvalues=tuple(_number("eigenvalues", part) for part in given["eigenvalues"].split(",")),
-        context_length=_whole("N", given["N"], 10_000),
-        heads=_whole("H", given["H"], 16),
-        rank=_whole("R", given["R"], 8),
-        scale=_number("scale", given["scale"]),
-        seed=_whole("seed", given["seed"], 10**6),
-        noise=_number("noise", given["noise"]),
-        merged=given["model"] == "merged",
+        **{name: values[slider.key] for name, slider in SLIDERS.items()}, merged=values["model"] == "merged"
     )
-    return chosen, _number("moment", given["moment"]), given["dark"] == "1", given["narrow"] == "1"
+    return chosen, values["moment"], values["dark"] == "1", values["narrow"] == "1"
 
 
-def _number(name: str, text: str) -> float:
+def _parsed(key: str, text: str, kind: Kind) -> Any:
     try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"{name} must be a number, got {text!r}") from None
-
-
-def _whole(name: str, text: str, largest: int) -> int:
-    if not text.isdecimal() or int(text) > largest:
-        raise ValueError(f"{name} must be a whole number up to {largest}, got {text!r}")
-    return int(text)
+        return kind.parse(text)
+    except ValueError as problem:
+        raise ValueError(f"{key} {problem}") from None
 
 
 @lru_cache(maxsize=32)
@@ -88,7 +84,14 @@ def answer(query: str) -> bytes:
 
 @lru_cache(maxsize=1)
 def page() -> bytes:
-    return PAGE.read_bytes()
+    """The page, with a row of numbers for each slider; the eigenvalues have one each."""
+    rows: list[tuple[Any, ...]] = []
+    for slider in SLIDERS.values():
+        for d, start in enumerate(slider.start if isinstance(slider.start, tuple) else [slider.start], 1):
+            label = slider.label + (chr(ord("₀") + d) if isinstance(slider.start, tuple) else "")
+            value = round(log10(start), 2) if slider.power else start
+            rows.append((slider.key, label, slider.least, slider.most, slider.step, value, slider.power))
+    return PAGE.read_text(encoding="utf-8").replace("SLIDERS", json.dumps(rows)).encode()
 
 
 class Handler(BaseHTTPRequestHandler):
