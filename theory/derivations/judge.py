@@ -189,7 +189,7 @@ def _sampled(line: Line, seed: int) -> Verdict:
 
 
 def _numerically_equal(line: Line, seed: int) -> Verdict:
-    worst, where, count, reason = 0.0, None, 0, "no point meets the conditions"
+    worst, where, count, reason = 0.0, None, 0, ""
     for point in points_of(line, seed):
         try:
             difference = _distance(line.left, line.right, point)
@@ -203,6 +203,8 @@ def _numerically_equal(line: Line, seed: int) -> Verdict:
             if unmet := _unmet(line, point):
                 return Verdict("assumed", f"no point was found that meets what the line uses: {unmet}")
             return Verdict("fails", "at a random point inside the conditions", difference, point)
+    if not count and not reason:
+        return Verdict("fails", "no point meets the conditions and the definitions")
     if not count:
         return Verdict("assumed", f"not judged: {reason}")
     return Verdict("numeric", f"at {count} random points inside the conditions", worst, where)
