@@ -55,10 +55,10 @@ def along_one_eigenvector(point: Point) -> None:
 
 
 def learned_directions(point: Point) -> list[int]:
-    """P projects onto the eigenvectors of a random subset S; chi_d is 1 for d in S, else 0; M = E(Lambda_hat^2). Returns S, from 0."""
+    """P projects onto the eigenvectors of a random subset S, not empty; chi_d is 1 for d in S, else 0. Returns S, from 0."""
     values, vectors = eigenbasis(point)
     second_moment(point)
-    chosen = [d for d in range(len(values)) if point.rng.random() < 0.5]
+    chosen = sorted(point.rng.sample(range(len(values)), point.rng.randint(1, len(values))))
     point[P] = commuting(vectors, [mpmath.mpf(d in chosen) for d in range(len(values))])
     point.family(indicator, [mpmath.mpf(d in chosen) for d in range(len(values))])
     point[learned] = mpmath.mpf(point.rng.randrange(2))
