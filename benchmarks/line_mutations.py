@@ -93,6 +93,8 @@ def outcome(number: str, place: int, name: str, wrong: Line, lines: tuple[Line, 
     right = lines[place]
     if right.relation == ":=":  # the lines after it must contradict the changed definition
         later = Derivation.by(*(wrong if i == place else line for i, line in enumerate(lines))).lines[place + 1 :]
+        if _exactly_equal(wrong.right, right.right, _rules(right)):
+            return Outcome(number, place, name, "equal")
         caught = any(line.verify().status == "fails" for line in later)
         return Outcome(number, place, name, "caught" if caught else "survived")
     if wrong.verify().status == "fails":

@@ -448,7 +448,7 @@ def _exact_limit(line: Line, parameter: Symbol, target: Any) -> Verdict | None:
 def _fitted(line: Line, seed: int, parameter: Symbol, target: Any, order: Any) -> Verdict:
     steps = [10.0**k for k in (3, 4, 5, 6)]
     deviation, count, equal_at, where = 0.0, 0, 0, None
-    for point in islice(points_of(line, seed), 8):
+    for point in islice(points_of(line, seed), 12):
         errors = []
         try:
             _ = value_at(line.left, point), value_at(line.right, point)  # draws every letter once
