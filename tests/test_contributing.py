@@ -28,4 +28,4 @@ def test_the_examples_run():
         [sys.executable, "-c", "\n".join([*blocks, THEN])], capture_output=True, text=True, check=False
     )
     assert run.returncode == 0, run.stderr
-    assert 0.3 < float(run.stdout) < 0.6
+    assert 0.1 < float(run.stdout) < 0.2
