@@ -34,7 +34,7 @@ from .reductions.five_weights import FiveWeights
 from .reductions.merged_curve import BalancedCurve, balanced_curve, effective_start, predict_merged_curve
 from .reductions.merged_drop import MergedDrop
 from .reductions.scalar import ScalarReduction
-from .reductions.waiting_head import SilentHead
+from .reductions.waiting_head import WaitingHead
 from .reductions.white import WhiteReduction
 from .replay.ensemble import Ensemble
 from .tasks.losses import QuadraticLoss
@@ -94,7 +94,7 @@ __all__ = [
     "ScalarReduction",
     "WhiteReduction",
     "FiveWeights",
-    "SilentHead",
+    "WaitingHead",
     "predict_curve",
     "order_of_learning",
     "CurvePrediction",

@@ -144,7 +144,7 @@ class _Blocks:
         return QuadraticLoss(A - M @ self.task.modes.effective_map(learned) @ Q, TwoSided(M, Q), c)
 
     def growth(self, learned: tuple[int, ...]) -> dict[int, float]:
-        """The rate tau dv/dt = g v^2 of small heads along each block."""
+        """The rate tau dv/dt = g v^2 of waiting heads along each block."""
         G = self.force(learned).A
         return {b: float(np.linalg.norm(self.bases[b][0].T @ G @ self.bases[b][1], 2)) for b in self.left(learned)}
 

@@ -1,6 +1,6 @@
 r"""The whole loss curve from the initial weights alone, without integrating the full system.
 
-Separate attention (S) trained from small weights is, stage by stage: idle heads moving independently under the force of the directions
+Separate attention (S) trained from small weights is, stage by stage: waiting heads moving independently under the force of the directions
 not yet learned (69); the first of them to escape learns the leading direction by the scalar flow (26), started by its escape time; the
 others see that direction switched off when the drop is over. Leading errors are of the order of the initial scale.
 """
@@ -17,11 +17,11 @@ from ..parametrizations.attention import SeparateWeights
 from ..tasks.regression import SPECTRAL, RegressionTask, paper_task
 from .head_drops import Drop, filled_by, in_units_of
 from .scalar import ScalarReduction
-from .waiting_head import SilentHead
+from .waiting_head import WaitingHead
 
 __all__ = ["CurvePrediction", "predict_curve"]
 
-# The largest entry of the initial effective map, over its final value, for which heads still count as idle.
+# The largest entry of the initial effective map, over its final value, for which heads still count as waiting.
 SMALL = 0.1
 EQUAL = 1e-9  # rates of growth that agree to this fraction count as equal
 
@@ -74,7 +74,7 @@ def predict_curve(
 ) -> CurvePrediction:
     r"""Predict every drop of a run of separate attention from its initial weights.
 
-    ``route`` moves the idle heads from one stage to the next: by inverting the exact quadrature, or by integrating each head's own
+    ``route`` moves the waiting heads from one stage to the next: by inverting the exact quadrature, or by integrating each head's own
     cubic flow. Heads that are too few for all directions give as many drops as they have slots. For ranks above 1 a head is taken
     to fill its slots before the next one escapes, which holds for small weights: plateaus inside a head last as the logarithm of
     the initial scale, the others as its inverse.
@@ -100,28 +100,28 @@ def predict_curve(
         raise ValueError(
             f"weights must be small: their effective map has to be below {SMALL} of what is learned, and is {begun:.3g}"
         )
-    move: Callable[[SilentHead, float], SilentHead] = SilentHead.after if route == "quadrature" else SilentHead.flow
+    move: Callable[[WaitingHead, float], WaitingHead] = WaitingHead.after if route == "quadrature" else WaitingHead.flow
     reductions = [ScalarReduction.of(task, d) for d in range(D)]
     basis, frequencies = task.modes.keys, np.array([one.eigenvalue for one in reductions])
-    idle = {
-        i: SilentHead(v, k @ basis, q @ basis, frequencies)
+    waiting = {
+        i: WaitingHead(v, k @ basis, q @ basis, frequencies)
         for i, (v, k, q) in enumerate(zip(weights.v, weights.k, weights.q, strict=True))
     }
     now, steps = 0.0, []
-    while idle and frequencies.any():
-        waits = {i: head.escape_time() for i, head in idle.items()}
+    while waiting and frequencies.any():
+        waits = {i: head.escape_time() for i, head in waiting.items()}
         winner = min(waits, key=waits.__getitem__)
         if not np.isfinite(waits[winner]):
             break
-        head = idle.pop(winner)
+        head = waiting.pop(winner)
         rotation = _principal_axes(head)
         basis, head = basis @ rotation, head.rotated(rotation)
-        idle = {i: other.rotated(rotation) for i, other in idle.items()}
+        waiting = {i: other.rotated(rotation) for i, other in waiting.items()}
         made = filled_by(head, now, winner, basis, reductions)
         for drop in made:
             switch = max(drop.switch, now)
             frequencies = np.where(np.arange(D) == drop.component, 0.0, frequencies)
-            idle = {i: replace(move(head, switch - now), frequencies=frequencies) for i, head in idle.items()}
+            waiting = {i: replace(move(head, switch - now), frequencies=frequencies) for i, head in waiting.items()}
             now = switch
         steps += made
     return CurvePrediction(tuple(in_units_of(drop, tau) for drop in steps), task.loss_moments.c)
@@ -142,7 +142,7 @@ def _in_order(task: RegressionTask) -> None:
         raise ValueError(f"task must have growth rates and drops in one order, got {growth} and {drops}")
 
 
-def _principal_axes(head: SilentHead) -> np.ndarray:
+def _principal_axes(head: WaitingHead) -> np.ndarray:
     """A rotation inside each set of equal frequencies, after which the first direction of the set is the one that the head learns."""
     rotation = np.eye(len(head.frequencies))
     left = {int(d) for d in np.flatnonzero(head.frequencies)}

@@ -19,7 +19,7 @@ from ...theory.notation import a, lambda_, v
 from ...theory.results.separate import rank
 from ..compilation.expressions import compile_expression
 from .scalar import ScalarReduction, escaping_ratio, formula
-from .waiting_head import SilentHead
+from .waiting_head import WaitingHead
 
 __all__ = ["Drop", "filled_by"]
 
@@ -51,7 +51,7 @@ def _mode_flow() -> Any:
 
 
 def filled_by(
-    head: SilentHead, now: float, number: int, basis: np.ndarray, reductions: list[ScalarReduction]
+    head: WaitingHead, now: float, number: int, basis: np.ndarray, reductions: list[ScalarReduction]
 ) -> list[Drop]:
     """The drops that an escaping head makes, in order. ``reductions`` are those of the eigendirections, with tau = 1."""
     R = len(head.k)
@@ -68,14 +68,14 @@ def filled_by(
     return _slots(head, now, number, basis, reductions)
 
 
-def _leading(head: SilentHead) -> int:
+def _leading(head: WaitingHead) -> int:
     """The fastest growing direction that the head has a component of: the one that it will learn."""
     A, B = head.amplitudes()
     return int(np.argmax(np.where(A + B > 0, head.frequencies, 0.0)))
 
 
 def _slots(
-    head: SilentHead, now: float, number: int, basis: np.ndarray, reductions: list[ScalarReduction]
+    head: WaitingHead, now: float, number: int, basis: np.ndarray, reductions: list[ScalarReduction]
 ) -> list[Drop]:
     """The slots' amplitudes at a time when the head is far above its start and still far from saturation."""
     largest = reductions[_leading(head)].fixed_point

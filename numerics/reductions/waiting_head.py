@@ -19,7 +19,7 @@ from ...theory.results.separate import silent_heads
 from .._checks import finite_array
 from ..compilation.expressions import compile_expression
 
-__all__ = ["SilentHead"]
+__all__ = ["WaitingHead"]
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 TOLERANCE = (
@@ -41,7 +41,7 @@ def _mode_solution() -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class SilentHead:
+class WaitingHead:
     r"""One head under the force :math:`\Omega = \mathrm{diag}(\text{frequencies}^2)`, in the eigenbasis of the covariance.
 
     ``frequencies`` holds lambda_d, and 0 for directions already learned. ``k`` and ``q`` are R x D. Times are in units of tau.
@@ -85,7 +85,7 @@ class SilentHead:
         s = np.asarray(s, dtype=float)[..., None]
         return self.v**2 + np.sum(_mode_energy()(s, A, B, self.frequencies), axis=-1)
 
-    def at(self, s: float, v: float) -> "SilentHead":
+    def at(self, s: float, v: float) -> "WaitingHead":
         """The head at s, where its value weight is v (the square root of ``energy`` up to rounding)."""
         k, q = _mode_solution()(s, (self.k + self.q) / 2, (self.k - self.q) / 2, self.frequencies)
         return replace(self, v=v, k=k, q=q)
@@ -130,7 +130,7 @@ class SilentHead:
         """The amplitudes of the modes that grow on the way to the escape: A_d where v ends positive, B_d where it ends negative."""
         return (self.k + self._path[1].sign * self.q) / 2
 
-    def rotated(self, rotation: Float[np.ndarray, "D D"]) -> "SilentHead":
+    def rotated(self, rotation: Float[np.ndarray, "D D"]) -> "WaitingHead":
         """The head in the basis of the columns of ``rotation``, which may mix directions of equal frequency only."""
         return replace(self, k=self.k @ rotation, q=self.q @ rotation)
 
@@ -141,7 +141,7 @@ class SilentHead:
         before, leg = self._path
         return before + leg.total
 
-    def after(self, time: float) -> "SilentHead":
+    def after(self, time: float) -> "WaitingHead":
         """The head after a time below its escape time, by inverting the quadrature."""
         if not 0 <= time < self.escape_time():
             raise ValueError(f"time must lie between 0 and the escape time {self.escape_time():.6g}, got {time!r}")
@@ -155,7 +155,7 @@ class SilentHead:
         v = np.sqrt(max(float(anchor.energy(leg.sign * s)), 0.0))
         return anchor.at(leg.sign * s, leg.sign * v * (1 if time >= before else -1))
 
-    def before_escape(self, size: float) -> tuple[float, "SilentHead"]:
+    def before_escape(self, size: float) -> tuple[float, "WaitingHead"]:
         """The time at which \\|v\\| has grown to ``size`` on the way to the escape, and the head there.
 
         Raises ``ValueError`` if the head never escapes, or has always been that large.
@@ -172,7 +172,7 @@ class SilentHead:
         place: Any = brentq(lambda x: float(anchor.energy(leg.sign * x)) - size**2, 0, farthest, xtol=1e-14 / leg.rate)
         return before + leg.time(place), anchor.at(leg.sign * place, leg.sign * size)
 
-    def flow(self, time: float, *, rtol: float = 1e-10) -> "SilentHead":
+    def flow(self, time: float, *, rtol: float = 1e-10) -> "WaitingHead":
         """The head after a time below its escape time, by integrating its cubic flow (61), (69)."""
         R, D = self.k.shape
         squares, size = self.frequencies**2, self.size
@@ -185,7 +185,7 @@ class SilentHead:
         solution = solve_ivp(field, (0, time * size), start, method="DOP853", rtol=rtol, atol=rtol * 1e-3)
         if not solution.success:
             raise ArithmeticError(
-                f"the silent flow failed at {solution.t[-1] / size:.6g} of {time:.6g}: {solution.message}"
+                f"the flow of the waiting head failed at {solution.t[-1] / size:.6g} of {time:.6g}: {solution.message}"
             )
         end = solution.y[:, -1] * size
         return replace(self, v=end[0], k=end[1 : 1 + R * D].reshape(R, D), q=end[1 + R * D :].reshape(R, D))
@@ -199,7 +199,7 @@ class _Leg:
     Gauss-Legendre panels are halved until two halves agree with the whole.
     """
 
-    def __init__(self, head: SilentHead, sign: float) -> None:
+    def __init__(self, head: WaitingHead, sign: float) -> None:
         self.head, self.sign = head, sign
         growing = head.amplitudes()[0 if sign > 0 else 1] > 0
         rates = head.frequencies**2

@@ -1,10 +1,10 @@
-"""Silent heads and the prediction of whole curves: against their own cubic flow, and against the full flow."""
+"""Waiting heads and the prediction of whole curves: against their own cubic flow, and against the full flow."""
 
 import numpy as np
 import pytest
 from iclflow.numerics import QuadraticLoss, RegressionTask, SeparateWeights, gradient_flow
 from iclflow.numerics.reductions.curve import predict_curve
-from iclflow.numerics.reductions.waiting_head import SilentHead
+from iclflow.numerics.reductions.waiting_head import WaitingHead
 from scipy.optimize import brentq
 
 FREQUENCIES = np.array([0.4, 0.3, 0.2, 0.1])
@@ -18,7 +18,7 @@ def task():
 def random_head(rng, rank=1, frequencies=FREQUENCIES):
     scale = 10.0 ** rng.uniform(-14, 0)
     k, q = scale * rng.normal(size=(2, rank, len(frequencies))) / 2
-    return SilentHead(0.2 * scale * rng.normal(), k, q, frequencies)
+    return WaitingHead(0.2 * scale * rng.normal(), k, q, frequencies)
 
 
 @pytest.mark.parametrize("rank", [1, 2])
@@ -46,22 +46,22 @@ def test_quadrature_is_the_cubic_flow(rank, learned):
 
 def test_special_heads():
     e_1 = np.array([[0.1, 0, 0, 0]])
-    aligned = SilentHead(0.1, e_1, e_1, FREQUENCIES)
+    aligned = WaitingHead(0.1, e_1, e_1, FREQUENCIES)
     assert aligned.escape_time() == pytest.approx(1 / (0.4**2 * 0.1), rel=1e-12), "(68) on the ansatz"
-    against = SilentHead(-0.1, e_1, e_1, FREQUENCIES)
+    against = WaitingHead(-0.1, e_1, e_1, FREQUENCIES)
     assert against.escape_time() == np.inf, "v < 0 within the ansatz never escapes (67)"
     assert against.after(100.0).v == pytest.approx(-1 / (10 + 0.16 * 100), rel=1e-6)
-    mirrored = SilentHead(-0.1, -e_1, e_1, FREQUENCIES)
+    mirrored = WaitingHead(-0.1, -e_1, e_1, FREQUENCIES)
     assert mirrored.escape_time() == pytest.approx(aligned.escape_time(), rel=1e-12), "the sign orbit of (25)"
-    nothing = SilentHead(0.0, 0 * e_1, 0 * e_1, FREQUENCIES)
+    nothing = WaitingHead(0.0, 0 * e_1, 0 * e_1, FREQUENCIES)
     assert nothing.escape_time() == np.inf
     assert nothing.after(5.0) is nothing
-    at_rest = SilentHead(0.0, e_1, np.array([[0.1, 0, 0, 0.1]]), FREQUENCIES)  # v = 0 at the start, but not at rest
+    at_rest = WaitingHead(0.0, e_1, np.array([[0.1, 0, 0, 0.1]]), FREQUENCIES)  # v = 0 at the start, but not at rest
     assert at_rest.after(10.0).v == pytest.approx(at_rest.flow(10.0).v, rel=1e-8)
     with pytest.raises(ValueError, match="time must lie between"):
         aligned.after(1e6)
     with pytest.raises(ValueError, match="frequencies"):
-        SilentHead(0.1, e_1, e_1, -FREQUENCIES)
+        WaitingHead(0.1, e_1, e_1, -FREQUENCIES)
 
 
 def measured_drops(task, weights, until):
@@ -167,10 +167,10 @@ def test_tiny_weights(task, rank, scale):
     weights = SeparateWeights.initialize(task, heads=5, rank=rank, scale=1.0, rng=one)
     small = SeparateWeights(scale * weights.v, scale * weights.k, scale * weights.q)
     prediction = predict_curve(task, small)
-    silent = [
-        SilentHead(v, k, q, FREQUENCIES).escape_time() for v, k, q in zip(weights.v, weights.k, weights.q, strict=True)
+    waits = [
+        WaitingHead(v, k, q, FREQUENCIES).escape_time() for v, k, q in zip(weights.v, weights.k, weights.q, strict=True)
     ]
-    assert prediction.drops[0] * scale == pytest.approx(min(silent), rel=30 * scale + 1e-12)
+    assert prediction.drops[0] * scale == pytest.approx(min(waits), rel=30 * scale + 1e-12)
     assert np.all(np.diff(prediction.drops) > 0)
 
 
@@ -208,6 +208,6 @@ def test_the_direction_error_falls_with_its_exponent():
     k, q = np.random.default_rng(6).normal(size=(2, 1, 4))
     angles, scales = [], np.array([1e-6, 1e-8, 1e-10])
     for scale in scales:
-        _, grown = SilentHead(0.3 * scale, scale * k, scale * q, FREQUENCIES).before_escape(0.5)
+        _, grown = WaitingHead(0.3 * scale, scale * k, scale * q, FREQUENCIES).before_escape(0.5)
         angles.append(np.linalg.norm(grown.k[0, 1:]) / abs(grown.k[0, 0]))
     assert np.polyfit(np.log(scales), np.log(angles), 1)[0] == pytest.approx(0.4375, abs=0.005)

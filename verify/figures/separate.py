@@ -80,9 +80,9 @@ def value_weights(theme: Theme) -> Drawing:
     learned = np.argsort(-v[-1])[:4]
     order = sorted(learned, key=lambda head: int(np.argmax(v[:, head] > v[-1, head] / 2)))
     picture, axes = canvas(theme, 6.8, 3.4)
-    idle = [head for head in range(v.shape[1]) if head not in learned]
-    for head in idle:
-        axes.plot(run.times, v[:, head], color=theme.faint, lw=1.5, label="idle head, SGD")
+    waiting = [head for head in range(v.shape[1]) if head not in learned]
+    for head in waiting:
+        axes.plot(run.times, v[:, head], color=theme.faint, lw=1.5, label="waiting head, SGD")
     errors = []
     for d, (head, color) in enumerate(zip(order, BLUES, strict=False)):
         reduction = ScalarReduction.of(task, d)

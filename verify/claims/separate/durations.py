@@ -26,7 +26,7 @@ def drop_times(setting: Setting) -> np.ndarray:
 
 
 def predicted_drops(setting: Setting) -> np.ndarray:
-    """Drop times from the initial weights: idle heads by their exact quadrature, drops by the scalar flow."""
+    """Drop times from the initial weights: waiting heads by their exact quadrature, drops by the scalar flow."""
     return predict_curve(setting.task, setting.weights).drops
 
 
@@ -55,7 +55,7 @@ def time_of_largest_value(setting: Setting) -> np.ndarray:
 
 @claim(
     "68",
-    "the first drop from six Gaussian starts, from the exact motion of the idle heads; 1/(lambda^2 v(0)) is not that time",
+    "the first drop from six Gaussian starts, from the exact motion of the waiting heads; 1/(lambda^2 v(0)) is not that time",
     method="flow",
     tolerance=LEADING_ORDER,
     theory=predicted_drops,
@@ -73,7 +73,7 @@ def time_by_position(setting: Setting) -> np.ndarray:
 
 @claim(
     "73",
-    "all four drops from six Gaussian starts, from the exact motion of the idle heads; (73) does not give these times",
+    "all four drops from six Gaussian starts, from the exact motion of the waiting heads; (73) does not give these times",
     method="flow",
     tolerance=LEADING_ORDER,
     theory=predicted_drops,

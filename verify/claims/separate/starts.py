@@ -144,7 +144,7 @@ def later_solution(
 
 @claim(
     "70",
-    "keys and queries of an idle head with two components learned, under an oscillating value weight",
+    "keys and queries of a waiting head with two components learned, under an oscillating value weight",
     method="flow",
     tolerance=SOLVER_TIGHT,
     theory=later_solution,
