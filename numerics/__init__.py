@@ -4,6 +4,7 @@ Not imported here: ``iclflow.numerics.reductions.precision`` (50 digits and encl
 ``iclflow.numerics.dynamics.storage`` (xarray datasets).
 """
 
+from .compilation.equations import compiled
 from .compilation.expressions import compile_expression
 from .dynamics.descent import gradient_descent
 from .dynamics.flow import gradient_flow
@@ -90,6 +91,7 @@ __all__ = [
     "Plateaus",
     "read_curve",
     # Theory, evaluated
+    "compiled",
     "compile_expression",
     "ScalarReduction",
     "WhiteReduction",

@@ -31,7 +31,7 @@ from sympy.printing.pycode import AbstractPythonCodePrinter
 
 from .matrix_tape import compile_matrix_expression
 
-__all__ = ["BACKENDS", "compile_expression"]
+__all__ = ["BACKENDS", "as_sympy", "compile_expression"]
 
 
 class _ArbPrinter(AbstractPythonCodePrinter):
@@ -103,12 +103,13 @@ def compile_expression(expr: object, arguments: Sequence[Basic], backend: str = 
             raise TypeError(f"arguments must be symbols and matrix symbols, got {argument!r}")
     if len(set(names)) < len(names):
         raise ValueError(f"arguments must differ from each other, got {names}")
-    return _compiled(_as_sympy(expr), names, backend)
+    return _compiled(as_sympy(expr), names, backend)
 
 
-def _as_sympy(expr: object) -> Basic | tuple:
+def as_sympy(expr: object) -> Basic | tuple:
+    """``expr``, or each of a tuple, as an immutable SymPy expression. ``TypeError`` for anything that isn't one."""
     if isinstance(expr, (tuple, list)):
-        return tuple(_as_sympy(part) for part in expr)
+        return tuple(as_sympy(part) for part in expr)
     convert = getattr(expr, "to_sympy", None)
     try:
         symbolic = sympy.sympify(expr, strict=True) if convert is None else convert()

@@ -12,7 +12,10 @@ lambda**2*(1 + 1/N) + T*lambda/N
 >>> summand(Trace(Lambda**3) - 2 * Trace(Lambda), {Lambda: lambda_})
 lambda**3 - 2*lambda
 
-The projector is the scalar chi, 1 for d in S and 0 elsewhere; ``on_and_off`` uses chi^2 = chi.
+The projector is the scalar chi, 1 for d in S and 0 elsewhere; ``on_and_off`` uses chi^2 = chi. A sum over d is written out for a given D:
+
+>>> written_out(over_directions(lambda_ * learned), 2)
+chi_1*lambda_1 + chi_2*lambda_2
 """
 
 from collections.abc import Mapping
@@ -30,6 +33,7 @@ from ..notation import D, Lambda, Lambda_hat, M, P, T, a, lambda_, learned
 __all__ = [
     "along",
     "diagonal_values",
+    "directions",
     "eigenvalue",
     "indicator",
     "moment",
@@ -37,6 +41,7 @@ __all__ = [
     "over_directions",
     "second_moment_along",
     "summand",
+    "written_out",
 ]
 
 d = Symbol("d", integer=True, positive=True)
@@ -99,6 +104,21 @@ def over_directions(formula: Expr, first: Any = 1, last: Any = D, components: Ma
     """The sum of a function of lambda, chi and of components {symbol: IndexedBase} over the directions d = first, ..., last."""
     bases = {lambda_: eigenvalue, a: moment, learned: indicator, **(components or {})}
     return Sum(formula.subs({symbol: base[d] for symbol, base in bases.items()}), (d, first, last))
+
+
+def written_out(formula: Any, size: int) -> Any:
+    """The formula with its sums over directions written out for D = ``size``, in the symbols of :func:`directions`."""
+    return formula.subs(D, size).doit().subs(_named(size))
+
+
+def directions(size: int) -> tuple[Symbol, ...]:
+    """The symbols of lambda_1, ..., lambda_D, chi_1, ..., chi_D in a formula written out for D = ``size``."""
+    return tuple(_named(size).values())
+
+
+def _named(size: int) -> dict[Any, Symbol]:
+    kinds = ((eigenvalue, {"positive": True}), (indicator, {}))
+    return {base[d]: Symbol(f"{base.name}_{d}", **known) for base, known in kinds for d in range(1, size + 1)}
 
 
 @cache

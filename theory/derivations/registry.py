@@ -53,6 +53,16 @@ class Equation:
         statement = self.statement
         return statement if isinstance(statement, Mapping) else {"": statement}
 
+    def part(self, name: str | None = None) -> Any:
+        """The part of the statement with this name, or the statement of an equation without parts. KeyError names the parts."""
+        parts = self.parts
+        if (name or "") in parts:
+            return parts[name or ""]
+        if name is None:
+            raise KeyError(f"equation ({self.number}) has the parts {', '.join(parts)}; ask for one of them")
+        known = "no parts" if "" in parts else f"the parts {', '.join(parts)}"
+        raise KeyError(f"equation ({self.number}) has {known}, got {name!r}")
+
     @property
     def lefts(self) -> Mapping[str, str]:
         """The left side of each part as LaTeX."""

@@ -1,0 +1,103 @@
+r"""From an equation of the registry to numbers: its statement, which the proof holds equal to its derivation, as a function of its letters.
+
+>>> from iclflow.theory.notation import lambda_, tau
+>>> from iclflow.theory.results.separate.time_integral import v_0
+>>> duration = compiled("68", (v_0, lambda_, tau))  # tau/(lambda^2 v_0), the duration of the first plateau
+>>> duration(0.01, 0.5, 1.0)
+400.0
+>>> compiled("68", (v_0, lambda_, tau), change={v_0: 2 * v_0})(0.01, 0.5, 1.0)  # with a fault in it
+200.0
+
+Formulas that are no entry of the registry, a moment or a loss of the user's, go through
+:func:`~iclflow.numerics.compilation.expressions.compile_expression`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from sympy import Basic, Expr, Indexed, Symbol
+from sympy.matrices.expressions import MatrixSymbol
+
+from ...theory.calculus.spectral import written_out
+from ...theory.calculus.substitution import substitute
+from ...theory.equations import equation
+from .._checks import positive_integer
+from .expressions import BACKENDS, as_sympy, compile_expression
+
+__all__ = ["compiled"]
+
+
+def compiled(
+    number: str | int,
+    letters: Sequence[Basic],
+    *,
+    part: str | Sequence[str] | None = None,
+    change: Mapping[Any, Any] | None = None,
+    size: int | None = None,
+    backend: str = "numpy",
+) -> Callable[..., Any]:
+    """The statement of equation ``number`` as a function of ``letters``, in that order, compiled once, when it is first called.
+
+    ``part`` names the part of an equation that has parts, or several, whose function gives a tuple. ``change`` puts expressions in for
+    letters, as a fault to be found does. ``size`` writes sums over directions out for D = ``size``, in the letters of
+    :func:`~iclflow.theory.calculus.spectral.directions`. ``backend`` is that of ``compile_expression``: numpy, mpmath or arb.
+
+    Letters that the statement lacks are allowed. Raises ``KeyError`` for an unknown number or part, and ``ValueError`` for letters of the
+    statement that are not among ``letters``, a size that is not a positive integer, or an unknown backend.
+    """
+    if isinstance(letters, Basic | str):
+        raise TypeError(f"letters must be a sequence of symbols, got {letters!r}")
+    if change is not None and not isinstance(change, Mapping):
+        raise TypeError(f"change must be a mapping {{letter: expression}}, got {change!r}")
+    parts = part if part is None or isinstance(part, str) else tuple(part)
+    return _compiled(number, tuple(letters), parts, tuple(change.items()) if change else None, size, backend)
+
+
+@cache
+def _compiled(
+    number: str | int,
+    letters: tuple[Basic, ...],
+    parts: str | tuple[str, ...] | None,
+    change: tuple[tuple[Any, Any], ...] | None,
+    size: int | None,
+    backend: str,
+) -> Callable[..., Any]:
+    if backend not in BACKENDS:
+        raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
+    entry = equation(number)
+
+    def formula(part: str | None) -> Any:
+        statement = entry.part(part)
+        if size is not None:
+            statement = written_out(statement, positive_integer("size", size))
+        if change is None:
+            return statement
+        scalar = isinstance(statement, Expr) and statement.is_commutative
+        return statement.subs(dict(change)) if scalar else substitute(statement, dict(change))
+
+    whole = as_sympy(tuple(map(formula, parts)) if isinstance(parts, tuple) else formula(parts))
+    missing = _needed(whole) - _given(letters)
+    if missing:
+        names = sorted(map(str, missing))
+        hint = "; one of that name has other assumptions or another shape" if {*names} & {*map(str, letters)} else ""
+        raise ValueError(f"equation ({entry.number}): letters must contain {names}, got {letters}{hint}")
+
+    @cache
+    def function() -> Callable[..., Any]:
+        return compile_expression(whole, letters, backend)
+
+    return lambda *values: function()(*values)
+
+
+def _needed(formula: Basic | tuple) -> set[Basic]:
+    """The letters of a formula, lambda_d among them, but not the bare lambda of lambda_d."""
+    if isinstance(formula, tuple):
+        return set().union(*map(_needed, formula))
+    return formula.free_symbols - {indexed.base.label for indexed in formula.atoms(Indexed)}
+
+
+def _given(letters: tuple[Basic, ...]) -> set[Basic]:
+    """The letters, and the sizes that are read off the matrices among them."""
+    sizes = {size for letter in letters if isinstance(letter, MatrixSymbol) for size in letter.shape}
+    return {*letters, *(size for size in sizes if isinstance(size, Symbol))}
