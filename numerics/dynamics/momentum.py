@@ -11,17 +11,14 @@ the weights swing about their minimum.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
 
-from ...theory.equations import equation
 from ...theory.results.discretisation.finite_steps import eta, mu
-from ...theory.results.discretisation.momentum import first_velocity
 from .._checks import nonnegative_number, positive_integer, positive_number
-from ..compilation.expressions import compile_expression
+from ..compilation.equations import compiled
 from ..parametrizations.base import Parametrization, check_pair, field_jacobian, vector_field
 from ..tasks.losses import QuadraticLoss
 from .descent import take_steps
@@ -170,14 +167,16 @@ def heavy_ball_flow(
     descent without momentum, of the same order. Everything else as in :func:`flow_with_mass`.
     """
     check_pair(loss, weights)
-    mass, share = heavy_ball_mass(learning_rate, momentum), float(_start()(check_momentum(momentum)))
+    mass = heavy_ball_mass(learning_rate, momentum)
+    share = float(compiled("V8-ball", (mu,), part="start")(check_momentum(momentum)))
     velocity = weights.unflatten(share * vector_field(loss, weights)(0.0, weights.flatten()))
     return flow_with_mass(loss, weights, velocity, mass=mass, t_end=t_end, rtol=rtol)
 
 
 def heavy_ball_mass(learning_rate: float, momentum: float) -> float:
     """m = eta (1 + mu)/(1 - mu)^2 of (V8-ball), in units of tau, for the step eta on L."""
-    return float(_mass()(positive_number("learning_rate", learning_rate), check_momentum(momentum)))
+    mass = compiled("V8-ball", (eta, mu), part="mass")
+    return float(mass(positive_number("learning_rate", learning_rate), check_momentum(momentum)))
 
 
 def check_momentum(value: float) -> float:
@@ -214,13 +213,3 @@ def _jacobian(
         return np.block([[np.zeros_like(unit), unit], [slopes(clock, state[:count]) / mass, -unit / mass]])
 
     return jacobian
-
-
-@cache
-def _mass() -> Any:
-    return compile_expression(equation("V8-ball").statement["mass"], (eta, mu))
-
-
-@cache
-def _start() -> Any:
-    return compile_expression(first_velocity(), (mu,))

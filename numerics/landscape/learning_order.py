@@ -15,18 +15,16 @@ covariances commute each block is one direction; where they do not, the task in 
 """
 
 from dataclasses import dataclass
-from functools import cache, cached_property
-from typing import Any
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
 from scipy.sparse.csgraph import connected_components
 
-from ...theory.equations import equation
 from ...theory.results.landscape.any_quadratic_loss import A_d, A_j
 from ...theory.results.variations.learning_order import lag_i, lag_j, rho_i, rho_j
 from .._checks import positive_integer
-from ..compilation.expressions import compile_expression
+from ..compilation.equations import compiled
 from ..parametrizations.attention import SeparateWeights
 from ..tasks.losses import QuadraticLoss, TwoSided
 from ..tasks.regression import RegressionTask
@@ -85,7 +83,9 @@ def _one_head(blocks: "_Blocks", learned: tuple[int, ...]) -> tuple[list[Visit],
     """The rests of the head that escapes next, and what is learned when it rests for good."""
     growth = blocks.growth(learned)
     first = max(growth, key=growth.__getitem__)
-    arrival, later = _lags()
+    # The exponent with which a component arrives at a rest, and that which it has when another has ended the rest
+    arrival = compiled("V2-sequence", (A_j, A_d), part="lag")
+    later = compiled("V2-sequence", (lag_i, lag_j, rho_i, rho_j), part="next")
     lag = {b: max(0.0, float(arrival(rate, growth[first]))) for b, rate in growth.items()}
     at, turned, visits = blocks.best(first, learned), False, []
     while True:
@@ -98,13 +98,6 @@ def _one_head(blocks: "_Blocks", learned: tuple[int, ...]) -> tuple[list[Visit],
             visits.append(blocks.visit((*learned, at), turned, lag[onward], rates[onward]))
         lag = {b: max(0.0, float(later(lag[b], lag[onward], rates.get(b, 0.0), rates[onward]))) for b in lag}
         at, turned = blocks.best(onward, learned), bool(visits)
-
-
-@cache
-def _lags() -> tuple[Any, Any]:
-    """The exponent with which a component arrives at a rest, and that which it has when another has ended the rest (V2-sequence)."""
-    parts = equation("V2-sequence").statement
-    return compile_expression(parts["lag"], (A_j, A_d)), compile_expression(parts["next"], (lag_i, lag_j, rho_i, rho_j))
 
 
 @dataclass(frozen=True, eq=False)

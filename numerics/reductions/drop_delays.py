@@ -5,18 +5,17 @@ in h it follows the flow of f - m (f . grad) f, with f = -1/2 dL/dW and the mass
 """
 
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import numpy as np
 from scipy.integrate import quad
 
-from ...theory.equations import equation
-from ...theory.notation import Lambda, N, T, a, alpha, gamma, lambda_, v_0
+from ...theory.notation import Lambda, N, T, a, lambda_, v_0
+from ...theory.notation import alpha as alpha_
+from ...theory.notation import gamma as gamma_
 from ...theory.results.discretisation.finite_steps import V, h, t, u_0, v
 from ...theory.results.discretisation.finite_steps import batch as sequences
 from .._checks import positive_integer, positive_number
-from ..compilation.expressions import compile_expression
+from ..compilation.equations import compiled
 from ..dynamics.momentum import heavy_ball_mass
 from ..tasks.regression import RegressionTask, paper_task
 
@@ -33,7 +32,8 @@ def later_separate_drop(
 ) -> float:
     """The time t/tau by which steps delay a drop of separate attention to half (V8-drop), from v = k = q = ``start``."""
     given = {"eigenvalue": eigenvalue, "second_moment": second_moment, "start": start}
-    added = _drop("separate")(*_positive(given), _step(learning_rate, momentum))
+    later = compiled("V8-drop", (lambda_, a, v_0, h), part="separate")
+    added = later(*_positive(given), _step(learning_rate, momentum))
     return float(added) + _build_up(learning_rate, momentum)
 
 
@@ -41,9 +41,9 @@ def later_merged_drop(
     gamma: float, alpha: float, start: float, *, learning_rate: float, momentum: float = 0.0
 ) -> float:
     """The same for balanced merged attention on white tokens, with gamma and alpha of (44) and the values' norm u_0 = ``start``."""
-    added = _drop("merged")(
-        *_positive({"gamma": gamma, "alpha": alpha, "start": start}), _step(learning_rate, momentum)
-    )
+    later = compiled("V8-drop", (gamma_, alpha_, u_0, h), part="merged")
+    given = {"gamma": gamma, "alpha": alpha, "start": start}
+    added = later(*_positive(given), _step(learning_rate, momentum))
     return float(added) + _build_up(learning_rate, momentum)
 
 
@@ -77,7 +77,9 @@ def noisy_drop(
             f"level must lie between start = {start} and (lambda/a)^(1/3) = {(value / second) ** (1 / 3):.6g}, got {level}"
         )
     time = quad(lambda v: 1 / (value**2 * v**2 - value * second * v**5), start, level)[0]
-    variance, delay, spread = _noise()
+    variance = compiled("V8-noise", (lambda_, T, Lambda, N), part="variance")
+    delay = compiled("V8-noise", (h, sequences, lambda_, v_0, v, V), part="delay")
+    spread = compiled("V8-noise", (h, sequences, lambda_, V, t), part="spread")
     force = variance(value, task.eigenvalues.sum(), task.covariance, task.context_length)
     later = delay(size, batch, value, start, level, force)
     return NoisyDrop(time, float(later), float(np.sqrt(spread(size, batch, value, force, time))))
@@ -95,19 +97,3 @@ def _step(learning_rate: float, momentum: float) -> float:
 def _build_up(learning_rate: float, momentum: float) -> float:
     """The time lost while the velocity builds up from rest, h mu/(1 - mu)."""
     return 2 * learning_rate * momentum / (1 - momentum) ** 2
-
-
-@cache
-def _drop(part: str) -> Any:
-    arguments = {"separate": (lambda_, a, v_0, h), "merged": (gamma, alpha, u_0, h)}[part]
-    return compile_expression(equation("V8-drop").statement[part], arguments)
-
-
-@cache
-def _noise() -> tuple[Any, Any, Any]:
-    parts = equation("V8-noise").statement
-    return (
-        compile_expression(parts["variance"], (lambda_, T, Lambda, N)),
-        compile_expression(parts["delay"], (h, sequences, lambda_, v_0, v, V)),
-        compile_expression(parts["spread"], (h, sequences, lambda_, V, t)),
-    )

@@ -7,7 +7,6 @@ plateaus (T3), which is an equation in R + 1 unknowns.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,10 @@ from jaxtyping import Float
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
-from ...theory.notation import a, lambda_, v
-from ...theory.results.separate import rank
-from ..compilation.expressions import compile_expression
-from .scalar import ScalarReduction, escaping_ratio, formula
+from ...theory.notation import a, lambda_, rho, v
+from ...theory.results.separate.rank import x
+from ..compilation.equations import compiled
+from .scalar import ScalarReduction, escaping_ratio
 from .waiting_head import WaitingHead
 
 __all__ = ["Drop", "filled_by"]
@@ -45,11 +44,6 @@ class Drop:
     fraction: Callable[[np.ndarray], np.ndarray]
 
 
-@cache
-def _mode_flow() -> Any:
-    return compile_expression(tuple(rank.aligned_mode_flow().result), (v, rank.x, lambda_, a))
-
-
 def filled_by(
     head: WaitingHead, now: float, number: int, basis: np.ndarray, reductions: list[ScalarReduction]
 ) -> list[Drop]:
@@ -63,7 +57,7 @@ def filled_by(
         def fraction(times: np.ndarray) -> np.ndarray:
             return np.asarray(escaping_ratio((escape - times) / reduction.time_unit)[0]) ** 3
 
-        half = escape - reduction.time_unit * float(formula("plateau_constant")(HALF))
+        half = escape - reduction.time_unit * float(compiled("68-next", (rho,), part="constant")(HALF))
         return [Drop(component, basis[:, component], number, reduction, half, escape - reduction.time_unit, fraction)]
     return _slots(head, now, number, basis, reductions)
 
@@ -111,11 +105,12 @@ def _fill(
     eigenvalues = np.array([reduction.eigenvalue for reduction in chosen])
     moments = np.array([reduction.second_moment for reduction in chosen])
     n, levels = len(chosen), eigenvalues / moments
+    rates = compiled("T3-slots", (v, x, lambda_, a), part=("slot", "value"))
 
     def field(_t: float, state: np.ndarray) -> np.ndarray:
-        weight, x = state[0], np.exp(state[1 : n + 1])
-        x_rate, v_parts = _mode_flow()(weight, x, eigenvalues, moments)
-        return np.concatenate([[np.sum(v_parts)], x_rate / x, v_parts / (eigenvalues * x) ** 2])
+        weight, slots = state[0], np.exp(state[1 : n + 1])
+        slot_rates, v_parts = rates(weight, slots, eigenvalues, moments)
+        return np.concatenate([[np.sum(v_parts)], slot_rates / slots, v_parts / (eigenvalues * slots) ** 2])
 
     def unsettled(_t: float, state: np.ndarray) -> float:
         return float(np.max(np.abs(1 - state[0] * np.exp(2 * state[1 : n + 1]) / levels))) - SETTLED

@@ -7,14 +7,12 @@ The balanced flow starts from B = s_0 c/gamma with c = Lambda^2, as small initia
 """
 
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 from scipy.special import expit
 
-from ...theory.equations import equation
 from ...theory.notation import gamma as gamma_
 from ...theory.notation import s as s_
 from ...theory.notation import s_0
@@ -24,7 +22,7 @@ from ...theory.results.merged.drop_bounds import k_S, psi
 from ...theory.results.merged.turning import c_d, r, x
 from ...theory.results.merged.turning import kappa as kappa_d
 from .._checks import positive_number
-from ..compilation.expressions import compile_expression
+from ..compilation.equations import compiled
 from ..tasks.regression import SPECTRAL, RegressionTask, paper_task
 
 __all__ = ["MergedDrop"]
@@ -114,7 +112,8 @@ class MergedDrop:
 
     def _learned(self, part: float) -> float:
         """The fall of the loss in units of what the ray holds, where the sigmoid has the part given of its height."""
-        ratio, fall = _turn()
+        ratio = compiled("V7-turn", (kappa_d, k, x), part="r", backend="mpmath")
+        fall = compiled("V7-turn", (c_d, kappa_d, k, x, r), part="fall")
         at = (self.kappa, self.mean, part)
         ratios = np.array([float(ratio(value, self.mean, part)) for value in self.kappa])
         return float(fall(np.sqrt(self.weights), *at, ratios).sum()) * self.mean
@@ -136,7 +135,7 @@ class MergedDrop:
     @property
     def least_share(self) -> float:
         """The least share that any spectrum of this spread can have (V7-share)."""
-        ratio = compile_expression(equation("V7-share").statement["bound"], (kappa_min, kappa_max))
+        ratio = compiled("V7-share", (kappa_min, kappa_max), part="bound")
         return float(ratio(self.kappa.min(), self.kappa.max()))
 
     @property
@@ -150,16 +149,4 @@ class MergedDrop:
 
 
 def _number(number: str, part: str, values: dict[Any, float]) -> float:
-    formula = equation(number).statement[part]
-    return float(compile_expression(formula, tuple(values))(*values.values()))
-
-
-@cache
-def _turn() -> tuple[Any, Any]:
-    """r_d, and the fall in one direction."""
-    parts = equation("V7-turn").statement
-    arguments = (kappa_d, k, x)
-    return (
-        compile_expression(parts["r"], arguments, backend="mpmath"),
-        compile_expression(parts["fall"], (c_d, *arguments, r)),
-    )
+    return float(compiled(number, tuple(values), part=part)(*values.values()))

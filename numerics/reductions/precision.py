@@ -6,22 +6,26 @@ r"""The formulas at many digits, and in balls that enclose the exact value, so t
 >>> print(mpmath.nstr(plateau_loss(task, [0, 1, 2, 3], backend="mpmath"), 50))
 0.13599507159802483838578998546184764396413288948154
 
-Both come from the expressions of ``theory``: 50 digits by mpmath, balls by Arb (python-flint).
+Both evaluate the equations of the registry: 50 digits by mpmath, balls by Arb (python-flint).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal
 
 import mpmath
 from flint import arb, ctx, fmpq, fmpz
 
-from ...theory.notation import D, N, lambda_, t, tau
+from ...theory import notation
+from ...theory.calculus import spectral
+from ...theory.equations import equation
+from ...theory.notation import D, N, T, lambda_, t, tau
 from ...theory.results.merged import sigmoid
-from ...theory.results.separate import reduction, time_integral
+from ...theory.results.separate import time_integral
 from .._checks import positive_integer
+from ..compilation.equations import compiled
 from ..compilation.expressions import compile_expression
 
 __all__ = [
@@ -64,22 +68,23 @@ class ExactTask:
 
 
 def second_moment(task: ExactTask, component: int, *, backend: Backend = "arb") -> Any:
-    """a_d, equation (32)."""
-    return _evaluate("second_moment", task.of(component), backend)
+    """a_d, equation (32), as (V1-beta) gives it without noise."""
+    return _evaluate(_second_moment, (*task.of(component), 0), backend)
 
 
 def fixed_value(task: ExactTask, component: int, *, backend: Backend = "arb") -> Any:
     """v*, equation (25)."""
-    return _evaluate("fixed_value", task.of(component), backend)
+    return _evaluate(_fixed_value, task.of(component), backend)
 
 
 def plateau_loss(task: ExactTask, directions: Sequence[int], *, backend: Backend = "arb") -> Any:
     """The loss at the fixed points with these directions learned, equations (24), (59)."""
     if len(set(directions)) < len(directions):
         raise ValueError(f"directions must differ from each other, got {directions!r}")
-    steps = [_evaluate("step", task.of(component), backend, guard=10) for component in directions]
-    total = _evaluate("trace", task.of(0), backend, guard=10)
-    return _evaluate("sum", (total, *steps), backend)
+    for component in directions:
+        task.of(component)
+    learned = [int(component in directions) for component in range(len(task.eigenvalues))]
+    return _evaluate(partial(_loss, len(learned)), (*task.eigenvalues, *learned, *task.of(0)[1:]), backend)
 
 
 def time_between(
@@ -95,7 +100,7 @@ def time_between(
     above = [bool(_ball(value) > level) for value in (start, end)]
     if not (all(below) or all(above)):
         raise ValueError(f"v_0 and v must lie, provably, on the same side of v* = {level}, got {v_0!r} and {v!r}")
-    return _evaluate("time", (*task.of(component), start, end, _positive("unit", unit)), backend)
+    return _evaluate(_time, (*task.of(component), start, end, _positive("unit", unit)), backend)
 
 
 def sigma(task: ExactTask, time: Exact, s_0: Exact, *, unit: Exact = 1, backend: Backend = "arb") -> Any:
@@ -109,7 +114,7 @@ def sigma(task: ExactTask, time: Exact, s_0: Exact, *, unit: Exact = 1, backend:
         len(task.eigenvalues),
         task.context_length,
     )
-    return _evaluate("sigma", (*values, _positive("unit", unit)), backend)
+    return _evaluate(_sigma, (*values, _positive("unit", unit)), backend)
 
 
 def proven_digits(ball: arb, most: int = 60) -> str:
@@ -141,34 +146,48 @@ def contains(ball: arb, value: Any) -> bool:
     return bool(ball.contains(arb((fmpz(signed), fmpz(int(exponent))))))
 
 
+Formula = Callable[..., Any]
+
+
+def _second_moment(backend: str) -> Formula:
+    return compiled("V1-beta", (lambda_, T, N, notation.sigma), part="a", backend=backend)
+
+
+def _fixed_value(backend: str) -> Formula:
+    return compiled("25", (lambda_, T, N), part="written out", backend=backend)
+
+
+def _loss(size: int, backend: str) -> Formula:
+    return compiled("59", (*spectral.directions(size), T, N), part="loss", size=size, backend=backend)
+
+
 @cache
-def _compiled(name: str, backend: str) -> Any:
-    moment = reduction.second_moment_eigenvalue().result
-    task = (lambda_, reduction.T, N)
+def _time(backend: str) -> Formula:
+    """(67) without cancellation."""
     u, u_0, delta, gap = time_integral.u, time_integral.u_0, time_integral.delta, time_integral.gap
-    level = reduction.fixed_value().result
-    ends = {u: reduction.v / level, u_0: time_integral.v_0 / level, delta: (reduction.v - time_integral.v_0) / level}
-    duration = time_integral.time_scale().result * time_integral.time_between().result.subs(gap, 1 - u).subs(ends)
-    expression, arguments = {
-        "second_moment": (moment, task),
-        "fixed_value": (level.subs(reduction.a, moment), task),
-        "step": (reduction.drop_loss().result.subs(u, 1).subs(reduction.a, moment), task),
-        "trace": (reduction.T, task),
-        "time": (duration.subs(reduction.a, moment), (*task, time_integral.v_0, reduction.v, tau)),
-        "sigma": (sigmoid.sigmoid().result, (t, sigmoid.s_0, lambda_, D, N, tau)),
-    }[name]
-    return compile_expression(expression, arguments, backend)
+    v, v_0, level = notation.v, notation.v_0, equation("25").part("written out")
+    scaled = time_integral.time_between().result.subs(gap, 1 - u)
+    duration = equation("68").part().subs(v_0, level) * scaled.subs(
+        {u: v / level, u_0: v_0 / level, delta: (v - v_0) / level}
+    )
+    return compile_expression(duration, (lambda_, T, N, v_0, v, tau), backend)
 
 
-def _evaluate(name: str, arguments: tuple, backend: str, guard: int = 0) -> Any:
+@cache
+def _sigma(backend: str) -> Formula:
+    """(15) for Lambda = lambda I."""
+    return compile_expression(sigmoid.sigmoid().result, (t, notation.s_0, lambda_, D, N, tau), backend)
+
+
+def _evaluate(formula: Callable[[str], Formula], values: tuple, backend: str) -> Any:
     if backend not in DIGITS:
         raise ValueError(f"backend must be 'arb' or 'mpmath', got {backend!r}")
-    digits = DIGITS[backend] + guard
+    function, digits = formula(backend), DIGITS[backend]
     if backend == "arb":
         with ctx.workprec(int((digits + 2) * 3.33)):
-            return sum(arguments, arb(0)) if name == "sum" else _compiled(name, backend)(*arguments)
+            return function(*values)
     with mpmath.workdps(digits + 20):  # cancellation in the formulas is far below twenty digits
-        value = mpmath.fsum(arguments) if name == "sum" else _compiled(name, backend)(*arguments)
+        value = function(*values)
     with mpmath.workdps(digits):
         return +value
 

@@ -1,6 +1,6 @@
 r"""Reduced dynamics: the scalar flow (26) with its exact time integral and inverse, and the sigmoid (15) with its loss (48).
 
-Formulas come from ``theory`` through ``compile_expression``; here they are only evaluated, in the variables that keep their digits.
+Formulas are those of the registry; here they are only evaluated, in the variables that keep their digits.
 """
 
 from collections.abc import Callable
@@ -13,10 +13,12 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import brentq
 
-from ...theory.notation import D, N, lambda_, t, tau
-from ...theory.results.merged import sigmoid
-from ...theory.results.separate import reduction, time_integral
+from ...theory import notation
+from ...theory.equations import equation
+from ...theory.notation import lambda_
+from ...theory.results.separate import time_integral
 from .._checks import positive_number
+from ..compilation.equations import compiled
 from ..compilation.expressions import compile_expression
 from ..tasks.regression import RegressionTask
 
@@ -26,38 +28,25 @@ Array = Float[np.ndarray, "..."] | float
 
 
 @cache
-def formula(name: str) -> Callable[..., Any]:
-    """The compiled theory expression of that name."""
-    scalar = (lambda_, reduction.a, tau)
-    white = (t, sigmoid.s_0, lambda_, D, N, tau)
-    u, u_0, delta, gap = time_integral.u, time_integral.u_0, time_integral.delta, time_integral.gap
-    gamma, alpha = reduction.gamma, reduction.alpha
-    expression, arguments = {
-        "fixed_value": lambda: (reduction.fixed_value().result, scalar[:2]),
-        "flow": lambda: (reduction.aligned_flow().result, (reduction.v, *scalar[:2])),
-        "slope": lambda: (reduction.aligned_flow().result.diff(reduction.v), (reduction.v, *scalar[:2])),
-        "time_scale": lambda: (time_integral.time_scale().result, scalar),
-        "time_between": lambda: (time_integral.time_between().result, (u_0, u, delta, gap)),
-        "phi": lambda: (time_integral.difference_of_phi().result.subs(u_0, 0).subs(delta, u), (u, gap)),
-        "plateau_constant": lambda: (time_integral.plateau_constant().result, (sigmoid.rho,)),
-        "truncated": lambda: (time_integral.truncated_duration().result, (time_integral.v_0, lambda_, tau)),
-        "drop_loss": lambda: (reduction.drop_loss().result, (time_integral.u, *scalar[:2])),
-        "sigma": lambda: (sigmoid.sigmoid().result, white),
-        "white_loss": lambda: (sigmoid.sigmoid_loss().result, (sigmoid.sigma_level, lambda_, D, N)),
-        "white_moments": lambda: (tuple(reduction.white_moments().result), (lambda_, D, N)),
-        "balanced": lambda: (
-            tuple(sigmoid.balanced_solution().result),
-            (t, sigmoid.s_0, sigmoid.p_0, gamma, alpha, tau),
-        ),
-        "norm": lambda: (sigmoid.sigmoid_solution().result, (t, sigmoid.s_0, gamma, alpha, tau)),
-        "half_time": lambda: (sigmoid.plateau_time().result, (sigmoid.rho, sigmoid.s_0, gamma, alpha, tau)),
-    }[name]()
-    return compile_expression(expression, arguments)
+def _phi() -> Callable[..., Any]:
+    """Phi(u) - Phi(0) of (67) for 0 <= u < 1 and u + gap = 1."""
+    u, difference = time_integral.u, time_integral.difference_of_phi().result
+    return compile_expression(
+        difference.subs(time_integral.u_0, 0).subs(time_integral.delta, u), (u, time_integral.gap)
+    )
 
 
-def _phi_from_zero(u: Array, gap: Array) -> Array:
-    """Phi(u) - Phi(0) for 0 <= u < 1, u + gap = 1."""
-    return formula("phi")(u, gap)
+@cache
+def _time_between() -> Callable[..., Any]:
+    """(67) from u_0 to u, u + gap = 1, in the unit ``time_unit``, without cancellation."""
+    letters = (time_integral.u_0, time_integral.u, time_integral.delta, time_integral.gap)
+    return compile_expression(time_integral.time_between().result, letters)
+
+
+@cache
+def _slope() -> Callable[..., Any]:
+    """The derivative of (26) in v."""
+    return compile_expression(equation("26").part("short").diff(notation.v), (notation.v, lambda_, notation.a))
 
 
 def escaping_ratio(remaining: Array) -> tuple[Array, Array]:
@@ -70,13 +59,13 @@ def escaping_ratio(remaining: Array) -> tuple[Array, Array]:
     remaining = np.asarray(remaining, dtype=float)
     held = np.maximum(remaining, -200.0)  # from there on ln(1 - u) is linear to the last digit
     switch = 0.7
-    phi_switch = _phi_from_zero(switch, 1 - switch)
+    phi_switch = _phi()(switch, 1 - switch)
     early = held >= 1 / switch - phi_switch
     u = np.where(early, 1 / np.where(early, held + phi_switch, 1.0), switch)
     y = np.full_like(u, np.log(1 - switch))
     for _ in range(100):
         gap = np.where(early, 1 - u, np.exp(y))
-        excess = 1 / u - _phi_from_zero(u, gap) - held
+        excess = 1 / u - _phi()(u, gap) - held
         step_u = np.where(early, excess * u**2 * (1 - u**3), 0.0)
         step_y = np.where(early, 0.0, -excess * u**2 * (1 + u + u**2))
         u, y = np.where(early, u + step_u, -np.expm1(y + step_y)), y + step_y
@@ -129,20 +118,21 @@ class ScalarReduction:
     @property
     def fixed_point(self) -> float:
         """v*, equation (25)."""
-        return float(formula("fixed_value")(self.eigenvalue, self.second_moment))
+        return float(compiled("25", (lambda_, notation.a), part="cube")(self.eigenvalue, self.second_moment))
 
     @property
     def time_unit(self) -> float:
-        r""":math:`\tau/(\lambda^2 v_*)`."""
-        return float(formula("time_scale")(self.eigenvalue, self.second_moment, self.tau))
+        r""":math:`\tau/(\lambda^2 v_*)`, equation (68) at :math:`v_*`."""
+        return float(self.escape_time(self.fixed_point))
 
     def velocity(self, v: Array) -> Array:
         """dv/dt, equation (26)."""
-        return formula("flow")(np.asarray(v, dtype=float), self.eigenvalue, self.second_moment) / self.tau
+        flow = compiled("26", (notation.v, lambda_, notation.a), part="short")
+        return flow(np.asarray(v, dtype=float), self.eigenvalue, self.second_moment) / self.tau
 
     def slope(self, v: Array) -> Array:
         """The derivative of dv/dt with respect to v."""
-        return formula("slope")(np.asarray(v, dtype=float), self.eigenvalue, self.second_moment) / self.tau
+        return _slope()(np.asarray(v, dtype=float), self.eigenvalue, self.second_moment) / self.tau
 
     def gap(self, v: Array) -> Array:
         """1 - v/v*, to full relative precision for the v that is given, also where v is a rounding away from v*."""
@@ -161,7 +151,7 @@ class ScalarReduction:
         onward = np.abs(gap) < np.abs(gap_0)  # the end next to v* is taken for u, where the formula keeps its digits
         start, end = np.where(onward, (v_0, v), (v, v_0)) / self.fixed_point
         delta = np.where(onward, v - v_0, v_0 - v) / self.fixed_point
-        duration = formula("time_between")(start, end, delta, np.where(onward, gap, gap_0))
+        duration = _time_between()(start, end, delta, np.where(onward, gap, gap_0))
         return self.time_unit * np.where(onward, duration, -duration)
 
     def value(self, t: Array, v_0: float) -> Array:
@@ -179,7 +169,7 @@ class ScalarReduction:
         rate = Fraction(self.eigenvalue) ** 2 / Fraction(self.tau)
         pole = np.vectorize(lambda time: float(1 / Fraction(v_0) - rate * Fraction(float(time))), otypes=[float])(t)
         u_0 = v_0 / self.fixed_point
-        return escaping_ratio(self.fixed_point * pole - _phi_from_zero(u_0, gap_0))
+        return escaping_ratio(self.fixed_point * pole - _phi()(u_0, gap_0))
 
     def _ratio_from_above(self, t: Array, v_0: float, gap_0: float) -> tuple[Array, Array]:
         u_0, start = v_0 / self.fixed_point, np.log(-gap_0)
@@ -189,7 +179,7 @@ class ScalarReduction:
         def height(theta: float) -> float:  # ln(u - 1), which falls at a rate between 1/3 and 1/(u^2 (1 + u + u^2))
             def excess(y: float) -> float:
                 u, above = 1 + np.exp(y), np.exp(y)
-                return formula("time_between")(u_0, u, above + gap_0, -above) - theta
+                return _time_between()(u_0, u, above + gap_0, -above) - theta
 
             lowest = start - theta * u_0**2 * (1 + u_0 + u_0**2) - 1
             if theta == 0:
@@ -203,7 +193,8 @@ class ScalarReduction:
 
     def escape_time(self, v_0: Array) -> Array:
         """Equations (68), (73): when the flow without its saturation would reach infinity."""
-        return formula("truncated")(_positive_array("v_0", v_0), self.eigenvalue, self.tau)
+        duration = compiled("68", (notation.v_0, lambda_, notation.tau))
+        return duration(_positive_array("v_0", v_0), self.eigenvalue, self.tau)
 
     def plateau_duration(self, v_0: Array, *, fraction: float = 0.5) -> Array:
         """The exact time from v_0 to the fraction of v* given, which (68) approximates."""
@@ -212,7 +203,8 @@ class ScalarReduction:
 
     def loss_drop(self, u: Array) -> Array:
         """What the direction adds to the loss at v = u v*: 0 at u = 0 and the (negative) step of (24) at u = 1."""
-        return formula("drop_loss")(np.asarray(u, dtype=float), self.eigenvalue, self.second_moment)
+        change = compiled("26-loss", (time_integral.u, lambda_, notation.a))
+        return change(np.asarray(u, dtype=float), self.eigenvalue, self.second_moment)
 
 
 def finite_values(name: str, value: Any) -> np.ndarray:

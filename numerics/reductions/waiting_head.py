@@ -6,7 +6,7 @@ convergent integral to infinite s.
 """
 
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,9 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 from ...theory.notation import clock, lambda_
-from ...theory.results.separate import silent_heads
+from ...theory.results.separate.silent_heads import A_d, B_d, k_0, q_0
 from .._checks import finite_array
-from ..compilation.expressions import compile_expression
+from ..compilation.equations import compiled
 
 __all__ = ["WaitingHead"]
 
@@ -25,19 +25,6 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 TOLERANCE = (
     1e-13  # of a quadrature panel, relative to the whole integral: near rounding, since panels converge geometrically
 )
-
-
-MODE = (clock, silent_heads.A_d, silent_heads.B_d, lambda_)
-
-
-@cache
-def _mode_energy() -> Any:
-    return compile_expression(silent_heads.mode_energy().result, MODE)
-
-
-@cache
-def _mode_solution() -> Any:
-    return compile_expression(tuple(silent_heads.mode_solution().result), MODE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,11 +70,13 @@ class WaitingHead:
         """v^2 at s."""
         A, B = self.amplitudes()
         s = np.asarray(s, dtype=float)[..., None]
-        return self.v**2 + np.sum(_mode_energy()(s, A, B, self.frequencies), axis=-1)
+        modes = compiled("T5", (clock, A_d, B_d, lambda_), part="mode")(s, A, B, self.frequencies)
+        return self.v**2 + np.sum(modes, axis=-1)
 
     def at(self, s: float, v: float) -> "WaitingHead":
         """The head at s, where its value weight is v (the square root of ``energy`` up to rounding)."""
-        k, q = _mode_solution()(s, (self.k + self.q) / 2, (self.k - self.q) / 2, self.frequencies)
+        modes = compiled("63", (clock, k_0, q_0, lambda_), part=("k", "q"))
+        k, q = modes(s, self.k, self.q, self.frequencies)
         return replace(self, v=v, k=k, q=q)
 
     @cached_property

@@ -1,11 +1,32 @@
 """The closed forms of merged attention on white tokens, evaluated."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
+from ...theory import notation
+from ...theory.notation import D, N, lambda_
+from ...theory.results.merged import sigmoid
 from .._checks import positive_integer, positive_number
-from .scalar import Array, finite_values, formula
+from ..compilation.equations import compiled
+from ..compilation.expressions import compile_expression
+from .scalar import Array, finite_values
 
 __all__ = ["WhiteReduction"]
+
+
+@cache
+def _sigmoid() -> Callable[..., Any]:
+    """(15) for Lambda = lambda I, in exponentials that do not overflow."""
+    return compile_expression(sigmoid.sigmoid().result, (notation.t, notation.s_0, lambda_, D, N, notation.tau))
+
+
+@cache
+def _balanced() -> Callable[..., Any]:
+    """s and p of (T6-white), in exponentials that do not overflow."""
+    letters = (notation.t, notation.s_0, notation.p_0, notation.gamma, notation.alpha, notation.tau)
+    return compile_expression(tuple(sigmoid.balanced_solution().result), letters)
 
 
 @dataclass(frozen=True)
@@ -29,27 +50,31 @@ class WhiteReduction:
     @property
     def moments(self) -> tuple[float, float]:
         """gamma and alpha, equation (47)."""
-        gamma, alpha = formula("white_moments")(self.eigenvalue, self.dimension, self.context_length)
+        constants = compiled("47", (lambda_, D, N), part=("scaled gamma", "scaled alpha"))
+        gamma, alpha = constants(self.eigenvalue, self.dimension, self.context_length)
         return float(gamma), float(alpha)
 
     def sigma(self, t: Array, s_0: float) -> Array:
         r"""Equation (15) at times t from :math:`s_0 = w_2^\top w_2` at time 0."""
         t, s_0 = finite_values("t", t), positive_number("s_0", s_0)
-        return formula("sigma")(t, s_0, self.eigenvalue, self.dimension, self.context_length, self.tau)
+        return _sigmoid()(t, s_0, self.eigenvalue, self.dimension, self.context_length, self.tau)
 
     def loss(self, t: Array, s_0: float) -> Array:
         """Equation (48)."""
-        return formula("white_loss")(self.sigma(t, s_0), self.eigenvalue, self.dimension, self.context_length)
+        loss = compiled("48", (notation.sigma_level, lambda_, D, N), part="scaled")
+        return loss(self.sigma(t, s_0), self.eigenvalue, self.dimension, self.context_length)
 
     def balanced(self, t: Array, s_0: float, p_0: float) -> tuple[Array, Array]:
         """s(t) and the cosine p(t) between vec(B) and vec(I), from any balanced start with -1 < p_0 < 1."""
         t, s_0 = finite_values("t", t), positive_number("s_0", s_0)
         if not -1 < p_0 < 1:
             raise ValueError(f"p_0 must lie strictly between -1 and 1, got {p_0!r}")
-        return formula("balanced")(t, s_0, float(p_0), *self.moments, self.tau)
+        return _balanced()(t, s_0, float(p_0), *self.moments, self.tau)
 
     def time_to(self, fraction: float, s_0: float) -> float:
         """The exact time at which sigma is the fraction given of its final value; (49) is its leading logarithm."""
         if not 0 < fraction < 1:
             raise ValueError(f"fraction must lie strictly between 0 and 1, got {fraction!r}")
-        return float(formula("half_time")(float(fraction), positive_number("s_0", s_0), *self.moments, self.tau))
+        letters = (notation.rho, notation.s_0, notation.gamma, notation.alpha, notation.tau)
+        time = compiled("49-exact", letters, part="fraction")
+        return float(time(float(fraction), positive_number("s_0", s_0), *self.moments, self.tau))

@@ -7,18 +7,17 @@ Tokens :math:`x \sim N(0, \Lambda)`, a task vector :math:`w \sim N(0, I)` per se
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from math import fsum
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
-from ...theory.notation import Lambda, Lambda_q, sigma
+from ...theory.notation import Lambda, Lambda_q, N, sigma
 from ...theory.results.task.population import Sigma_w, fourth
-from ...theory.results.variations.random_length import any_gain_moments, g_1, g_2, g_3
 from .._checks import finite_array, nonnegative_number, positive_integer, positive_number, symmetric_positive_definite
-from ..compilation.expressions import compile_expression
+from ..compilation.equations import compiled
 from .modes import Modes
 from .token_laws import GaussianTokens, TokenLaw
 
@@ -192,9 +191,12 @@ class RegressionTask:
         task, (V0) and (V5-moment) in general."""
         root = self.eigenvectors * np.sqrt(self.eigenvalues)
         F = self.token_law.fourth_moment(root, self.task_covariance)
-        laws = (self.covariance, self.task_covariance, self.query_covariance, F)
-        A, M, Q, c = _moments()(*laws, np.sqrt(self.noise_variance), *self.gain_moments)
-        return LossMoments(A, M, Q, float(c))
+        noise, (g_1, g_2, _) = np.sqrt(self.noise_variance), self.gain_moments
+        first = compiled("V0", (Lambda, Sigma_w, Lambda_q, sigma), part=("A", "Q", "c"))
+        A, Q, c = first(self.covariance, self.task_covariance, self.query_covariance, noise)
+        second = compiled("V5-moment", (Lambda, Sigma_w, fourth, sigma, N), part="general")
+        M = second(self.covariance, self.task_covariance, F, noise, self.effective_context_length)
+        return LossMoments(g_1 * A, g_2 * M, Q, float(c))  # over lengths: (V4-moments)
 
     @cached_property
     def modes(self) -> Modes:
@@ -292,9 +294,3 @@ def _gains(given: object, lengths: Mapping[int, float]) -> Mapping[int, float]:
             f"context_gain must be one of {', '.join(GAINS)}, or {{length: gain}}, or a function of the length, got {given!r}"
         )
     return {n: positive_number("context_gain", given(n)) for n in lengths}
-
-
-@cache
-def _moments() -> Callable[..., tuple]:
-    """The moments of ``LossMoments``, derived from the laws of the data, as functions of their parameters."""
-    return compile_expression(tuple(any_gain_moments()), (Lambda, Sigma_w, Lambda_q, fourth, sigma, g_1, g_2, g_3))

@@ -6,17 +6,15 @@ The risk is the error in the noiseless target, E(w'x_q - y_hat)^2: the loss less
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
 
-from ...theory.equations import equation
 from ...theory.notation import D, N, T, lambda_, sigma
 from ...theory.results.estimators.optimality import c, nu
 from ...theory.results.estimators.short_context import lambda_N
 from .._checks import generator, nonnegative_number, positive_integer, positive_number
-from ..compilation.expressions import compile_expression
+from ..compilation.equations import compiled
 from .regression import RegressionTask, paper_task
 
 __all__ = [
@@ -82,15 +80,14 @@ def bayes_bounds(task: RegressionTask) -> tuple[float, float]:
 def _unseen(task: RegressionTask) -> float:
     """The sum of the D - N smallest eigenvalues, and the least that is left of the others."""
     descending, length = np.sort(task.eigenvalues)[::-1], task.context_length
-    seen = compile_expression(equation("V9-unseen").statement["seen"], (lambda_N, N, sigma, T))
+    seen = compiled("V9-unseen", (lambda_N, N, sigma, T), part="seen")
     inside = seen(descending[length - 1], length, np.sqrt(task.noise_variance), descending.sum())
     return float(descending[length:].sum() + inside)
 
 
 def crossover_length(dimension: int, noise: float) -> float:
     """N below which trained linear attention beats least squares (V9-crossover), white tokens, ``noise`` in units of tr(Lambda)."""
-    statement = equation("V9-crossover").statement["N"]
-    function = compile_expression(statement, (D, nu))
+    function = compiled("V9-crossover", (D, nu), part="N")
     return float(function(positive_integer("dimension", dimension), nonnegative_number("noise", noise)))
 
 
@@ -99,8 +96,7 @@ def risk_limits(ratio: object, noise: float) -> dict[str, np.ndarray]:
     ratios, noise = np.asarray(ratio, dtype=np.float64), positive_number("noise", noise)
     if not (ratios > 0).all():
         raise ValueError(f"ratio must be positive, got {ratio!r}")
-    parts = {name: part for name, part in equation("V9-limit").statement.items() if name != "moments"}
-    limits = {name: compile_expression(part, (c, nu)) for name, part in parts.items()}
+    limits = {name: compiled("V9-limit", (c, nu), part=name) for name in ("Bayes", "linear", "least squares")}
     with np.errstate(divide="ignore"):
         values = {name: np.asarray(function(ratios, noise)) for name, function in limits.items()}
     return values | {"least squares": np.where(ratios > 1, values["least squares"], np.nan)}
@@ -144,9 +140,8 @@ def sampled_risks(
     }
 
 
-@cache
 def _along(number: str, part: str) -> Any:
-    return compile_expression(equation(number).statement[part], (lambda_, D, N, sigma, T))
+    return compiled(number, (lambda_, D, N, sigma, T), part=part)
 
 
 def _common(task: RegressionTask) -> tuple:

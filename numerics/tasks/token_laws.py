@@ -6,18 +6,16 @@ and what :math:`F = E(xx^\top Sxx^\top)` is.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
 
-from ...theory import notation
-from ...theory.notation import Lambda
+from ...theory.notation import D, Lambda
 from ...theory.results.task.population import Sigma_w
-from ...theory.results.variations import token_laws
+from ...theory.results.variations.token_laws import kappa, nu
 from .._checks import positive_integer
-from ..compilation.expressions import compile_expression
+from ..compilation.equations import compiled
 
 __all__ = ["EllipticalTokens", "GaussianTokens", "RademacherTokens", "SphereTokens", "StudentTokens", "TokenLaw"]
 
@@ -37,15 +35,8 @@ class TokenLaw(Protocol):
         ...
 
 
-@cache
 def _elliptical() -> Callable[..., np.ndarray]:
-    return compile_expression(token_laws.elliptical_fourth(), (Lambda, Sigma_w, token_laws.kappa))
-
-
-@cache
-def _kappa(name: str) -> Callable[[float], float]:
-    argument = {"sphere": notation.D, "student": token_laws.nu}[name]
-    return compile_expression(token_laws.elliptical().result[name], (argument,))
+    return compiled("V5-elliptical", (Lambda, Sigma_w, kappa), part="fourth")
 
 
 class EllipticalTokens:
@@ -74,7 +65,7 @@ class SphereTokens(EllipticalTokens):
     """z uniform on the sphere of radius sqrt(D): kappa = D/(D + 2)."""
 
     def kappa(self, dimension: int) -> float:
-        return float(_kappa("sphere")(dimension))
+        return float(compiled("V5-elliptical", (D,), part="sphere")(dimension))
 
     def white(self, normal: Normal, shape: tuple[int, ...]) -> Any:
         g = normal(shape)
@@ -97,7 +88,7 @@ class StudentTokens(EllipticalTokens):
             )
 
     def kappa(self, dimension: int) -> float:
-        return float(_kappa("student")(self.degrees_of_freedom))
+        return float(compiled("V5-elliptical", (nu,), part="student")(self.degrees_of_freedom))
 
     def white(self, normal: Normal, shape: tuple[int, ...]) -> Any:
         nu, g, chi = self.degrees_of_freedom, normal(shape), normal((*shape[:-1], self.degrees_of_freedom))

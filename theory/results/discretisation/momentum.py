@@ -108,14 +108,14 @@ def slow_velocity() -> Any:
     left={
         "flow": r"\tau\dot W",
         "mass": r"m",
-        "start": r"\tau\dot W(0)",
+        "start": r"\tau\dot W(0)/f(W(0))",
         "next": r"m\tau^2\ddot W+\tau\dot W-f",
         "slow": r"\tau\dot W",
     },
     typed=lambda: {
         "flow": _f(_W) - m * Derivative(_path, (_t, 2)),
         "mass": eta * (1 + mu) / (1 - mu) ** 2,
-        "start": (1 - mu) / (1 + mu) * _f(_W),
+        "start": (1 - mu) / (1 + mu),
         "next": -(h**2) / 6 * Derivative(_path, (_t, 3)) - m * h**2 / 12 * Derivative(_path, (_t, 4)),
         "slow": _f(_W) - m * _f(_W) * Derivative(_f(_W), _W),
     },
@@ -143,7 +143,7 @@ def heavy_ball_flow() -> Derivation:
         Step("In the step on the loss", factor(mass.subs(h, 2 * eta / (1 - mu))), part="mass"),
         Step("With that of the first derivative, which is 1", _f(_W) - m * diff(_path, _t, 2), part="flow"),
         Step("What is left out", rest, part="next"),
-        Step("The velocity at the start", first_velocity() * _f(_W), part="start"),
+        Step("The velocity at the start, over the force", first_velocity(), part="start"),
         Step("The slow solutions", slow, part="slow"),
     )
 
