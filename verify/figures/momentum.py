@@ -2,14 +2,13 @@
 
 import numpy as np
 
-from ...numerics.compilation.expressions import compile_expression
+from ...numerics.compilation.equations import compiled
 from ...numerics.dynamics.flow import gradient_flow
 from ...numerics.dynamics.modified_flow import modified_flow
 from ...numerics.dynamics.momentum import flow_with_mass, heavy_ball, heavy_ball_flow
 from ...numerics.parametrizations.attention import SeparateWeights
 from ...numerics.tasks.losses import QuadraticLoss
 from ...numerics.tasks.regression import RegressionTask
-from ...theory.equations import equation
 from ...theory.notation import lambda_, v_0
 from ...theory.results.discretisation.momentum import m
 from ..claims.discretisation.finite_steps import LOSS, random_start
@@ -83,7 +82,7 @@ def _orders(axes) -> list[float]:
 
 def _drops(axes, theme: Theme) -> float:
     loss, starts = QuadraticLoss.population(ONE), np.geomspace(1e-4, 1e-1, 10)
-    law = compile_expression(equation("V8-mass").statement["drop"], (lambda_, m, v_0))
+    law = compiled("V8-mass", (lambda_, m, v_0), part="drop")
 
     def grown(run) -> float:
         return float(run.times[np.argmax(run.states[:, 0] > 0.5)])

@@ -3,10 +3,10 @@
 import numpy as np
 from matplotlib.axes import Axes
 
+from ...numerics.compilation.equations import compiled
 from ...numerics.tasks.regression import RegressionTask
 from ...theory.notation import N, T, lambda_
 from ...theory.results.variations.token_laws import kappa
-from ..claims.statements import compiled
 from ..experiments.varied_tasks import (
     LENGTH,
     NOISY,
@@ -97,7 +97,7 @@ def tokens(theme: Theme) -> Drawing:
         _curve(axes, name, color, label, theme)
     axes.set(ylim=ROOM)
     axes.legend(loc="upper right", ncols=4, columnspacing=1.2)
-    alike = compiled("V5-elliptical", (lambda_, T, kappa, N), "length")
+    alike = compiled("V5-elliptical", (lambda_, T, kappa, N), part="length")
     lengths = alike(PLAIN.eigenvalues, sum(SPECTRUM), STUDENT.token_law.kappa(3), LENGTH)  # pyright: ignore[reportAttributeAccessIssue]
     caption = (
         f"Tokens of other laws with the same covariance (V5). {SETTING} Heavy tails act like a shorter context, of another length for each "

@@ -1,11 +1,11 @@
 """Claims about finite steps and momentum (V8): stable steps, the order of the modified flow, drop times."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
 import numpy as np
 
-from ....numerics.compilation.expressions import compile_expression
+from ....numerics.compilation.equations import compiled
 from ....numerics.dynamics.descent import gradient_descent
 from ....numerics.dynamics.flow import gradient_flow
 from ....numerics.dynamics.modified_flow import modified_flow
@@ -18,11 +18,11 @@ from ....numerics.parametrizations.attention import MergedWeights, SeparateWeigh
 from ....numerics.reductions.drop_delays import later_merged_drop, later_separate_drop
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
-from ....theory.equations import equation
 from ....theory.results.discretisation.finite_steps import kappa
 from ....theory.results.discretisation.stable_steps import b_d, b_j, lambda_d, lambda_j
 from ...experiments.staircase import reached
 from ..book import claim
+from ..formulas import times
 from ..tolerances import NEXT_STEP_ORDER, ORDER, ROUNDOFF, STABLE
 
 TASK = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
@@ -35,14 +35,13 @@ def head(start: float, d: int = 0) -> SeparateWeights:
     return SeparateWeights(np.array([start]), direction, direction)
 
 
-_STABLE, _STABLE_MERGED = equation("V8-stable").statement, equation("V8-stable-merged").statement
 _ARGUMENTS = (lambda_d, b_d, lambda_j, b_j)
+_STABLE = {part: compiled("V8-stable", _ARGUMENTS, part=part) for part in ("head", "pair", "unlearned")}
 
 
-def curvatures(formulas: dict, learned: Sequence[int]) -> np.ndarray:
+def curvatures(curvature: Mapping[str, Callable], learned: Sequence[int]) -> np.ndarray:
     """The curvatures (V8-stable) where some directions are learned, a row for each of them and a column for every direction."""
     values, levels = TASK.eigenvalues, TASK.eigenvalues / TASK.second_moment_eigenvalues
-    curvature = {part: compile_expression(formulas[part], _ARGUMENTS) for part in ("head", "pair", "unlearned")}
 
     def part_of(d: int, j: int) -> str:
         return "unlearned" if j not in learned else "head" if d == j else "pair"
@@ -62,19 +61,25 @@ def curvatures(formulas: dict, learned: Sequence[int]) -> np.ndarray:
     tolerance=ROUNDOFF,
     theory=_STABLE,
     wrong={
-        "a head's doubled for tripled": _STABLE | {"head": _STABLE["head"] * 2 / 3},
-        "unlearned directions left out": _STABLE | {"unlearned": 0 * b_d},
-        "half of a pair's": _STABLE | {"pair": _STABLE["pair"] / 2},
+        "a head's doubled for tripled": _STABLE | {"head": times(2 / 3, _STABLE["head"])},
+        "unlearned directions left out": _STABLE | {"unlearned": times(0, _STABLE["unlearned"])},
+        "half of a pair's": _STABLE | {"pair": times(1 / 2, _STABLE["pair"])},
     },
 )
-def curvature_at_fixed_points(formulas) -> float:
+def curvature_at_fixed_points(curvature) -> float:
     errors = []
     for learned in list(fixed_point_sets(TASK, heads=4))[1:]:
         spectrum = separate_fixed_point(TASK, learned, heads=4).spectrum
-        derived = curvatures(formulas, learned)
+        derived = curvatures(curvature, learned)
         errors.append(abs(derived.max() - spectrum[-1]))
         errors.extend(np.abs(derived.ravel()[:, None] - spectrum).min(axis=1))
     return float(max(errors))
+
+
+def _merged(change: Mapping | None = None) -> dict[str, Callable]:
+    """The parts of (V8-stable-merged)."""
+    letters = {"zero": _ARGUMENTS, "entry": _ARGUMENTS, "diagonal": (kappa, *_ARGUMENTS)}
+    return {part: compiled("V8-stable-merged", of, part=part, change=change) for part, of in letters.items()}
 
 
 @claim(
@@ -82,24 +87,21 @@ def curvature_at_fixed_points(formulas) -> float:
     "all curvatures of merged attention at zero and at its global minimum, two directions, against the spectrum of the Hessian",
     method="linear algebra",
     tolerance=ROUNDOFF,
-    theory=_STABLE_MERGED,
+    theory=_merged(),
     wrong={
-        "lambda for its square": _STABLE_MERGED | {"zero": (lambda_d**2 + lambda_j**2) ** (1 / 2)},
-        "white tokens": {part: formula.subs(lambda_j, lambda_d) for part, formula in _STABLE_MERGED.items()},
-        "half of an entry's": _STABLE_MERGED | {"entry": _STABLE_MERGED["entry"] / 2},
+        "lambda for its square": _merged() | {"zero": lambda one, _b, other, _c: (one**2 + other**2) ** (1 / 2)},
+        "white tokens": _merged({lambda_j: lambda_d}),
+        "half of an entry's": _merged() | {"entry": times(1 / 2, _merged()["entry"])},
     },
 )
-def curvature_of_merged_attention(formulas) -> float:
+def curvature_of_merged_attention(curvature) -> float:
     task = RegressionTask(eigenvalues=[0.5, 0.2], context_length=10)
     at_zero, at_minimum = (point.spectrum for point in merged_fixed_points(task, heads=1))
     values, levels = task.eigenvalues, task.eigenvalues / task.second_moment_eigenvalues
     given, turned = (*np.stack([values, levels], 1).ravel(),), (*np.stack([values, levels], 1)[::-1].ravel(),)
-    largest, entry = (compile_expression(formulas[part], _ARGUMENTS) for part in ("zero", "entry"))
-    polynomial = compile_expression(formulas["diagonal"], (kappa, *_ARGUMENTS))
-    points = np.arange(3.0)
-    roots = np.roots(np.polyfit(points, [float(polynomial(point, *given)) for point in points], 2))
-    derived = np.sort([0.0, entry(*given), entry(*turned), *roots.real])
-    zero = float(largest(*given))
+    points, zero = np.arange(3.0), float(curvature["zero"](*given))
+    roots = np.roots(np.polyfit(points, [float(curvature["diagonal"](point, *given)) for point in points], 2))
+    derived = np.sort([0.0, curvature["entry"](*given), curvature["entry"](*turned), *roots.real])
     return float(max(np.abs(at_minimum - derived).max(), np.abs(at_zero - [-zero, 0, 0, 0, zero]).max()))
 
 

@@ -1,16 +1,16 @@
 """Claims about mini-batches: how they move and spread the time of a drop, aligned (V8-noise) and from any weights (V8-force, V8-spread)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from ....numerics.compilation.equations import compiled
 from ....numerics.compilation.expressions import compile_expression
 from ....numerics.parametrizations.attention import SeparateWeights
 from ....numerics.reductions.drop_noise import spread_of_drops
 from ....numerics.tasks.regression import RegressionTask
-from ....theory.equations import equation
 from ....theory.notation import B, Lambda, N, T, lambda_, v_0
 from ....theory.results.discretisation.finite_steps import V, h, t, v
 from ....theory.results.discretisation.finite_steps import batch as sequences
@@ -43,19 +43,14 @@ def times_to_level(batch: int) -> np.ndarray:
     raise ArithmeticError(f"{int(np.isnan(times).sum())} of {RUNS} runs did not reach v = {LEVEL}")
 
 
-_NOISE = equation("V8-noise").statement
-_ARGUMENTS = (h, sequences, lambda_, v_0, v, V, t)
-
-
-def derived_times(change: Callable[[dict], dict] = lambda parts: parts) -> Callable[[int, float], tuple[Any, Any]]:
+def derived_times(change: Mapping | None = None) -> Callable[[int, float], tuple[Any, Any]]:
     """The mean delay and the standard deviation of the time to LEVEL, for a batch size and the time without noise."""
-    parts = change(dict(_NOISE))
-    variance = compile_expression(parts["variance"], (lambda_, T, Lambda, N))(1.0, 1.0, np.eye(1), 8)
-    delay, spread = (compile_expression(parts[name], _ARGUMENTS) for name in ("delay", "spread"))
 
     def value(batch: int, time: float) -> tuple[Any, Any]:
-        at = (STEP, batch, 1.0, START, LEVEL, variance, time)
-        return delay(*at), np.sqrt(spread(*at))
+        variance = compiled("V8-noise", (lambda_, T, Lambda, N), part="variance", change=change)
+        laws = compiled("V8-noise", (h, sequences, lambda_, v_0, v, V, t), part=("delay", "spread"), change=change)
+        delay, spread = laws(STEP, batch, 1.0, START, LEVEL, variance(1.0, 1.0, np.eye(1), 8), time)
+        return delay, np.sqrt(spread)
 
     return value
 
@@ -75,12 +70,8 @@ def exact_time() -> float:
     tolerance=NOISE_OF_TIMES,
     theory=derived_times(),
     wrong={
-        "noise of an infinite context": derived_times(
-            lambda parts: parts | {"variance": parts["variance"].subs(N, 10**9)}
-        ),
-        "twice the batch": derived_times(
-            lambda parts: parts | {"spread": parts["spread"].subs(sequences, 2 * sequences)}
-        ),
+        "noise of an infinite context": derived_times({N: 10**9}),
+        "twice the batch": derived_times({sequences: 2 * sequences}),
     },
     slow=True,
 )
@@ -96,10 +87,8 @@ def spread_of_times(noise) -> float:
     tolerance=SAMPLING,
     theory=derived_times(),
     wrong={
-        "noise left out": derived_times(lambda parts: parts | {"delay": parts["delay"].subs(sequences, 10**9)}),
-        "noise four times": derived_times(
-            lambda parts: parts | {"delay": parts["delay"].subs(sequences, sequences / 4)}
-        ),
+        "noise left out": derived_times({sequences: 10**9}),
+        "noise four times": derived_times({sequences: sequences / 4}),
     },
     slow=True,
 )
@@ -163,10 +152,8 @@ def derived_spreads(batch: int) -> np.ndarray:
 def aligned_spreads(batch: int) -> np.ndarray:
     """The same by the law of aligned heads (V8-noise), which these heads are not."""
     drops = spread_of_drops(TWO, two_heads(), batch_size=batch, learning_rate=STEP / 2, t_end=TWO_END)
-    variance, spread = (
-        compile_expression(_NOISE["variance"], (lambda_, T, Lambda, N)),
-        compile_expression(_NOISE["spread"], (h, sequences, lambda_, V, t)),
-    )
+    variance = compiled("V8-noise", (lambda_, T, Lambda, N), part="variance")
+    spread = compiled("V8-noise", (h, sequences, lambda_, V, t), part="spread")
     values = TWO.eigenvalues[[drop.direction for drop in drops]]
     forces = [variance(value, TWO.eigenvalues.sum(), TWO.covariance, TWO.context_length) for value in values]
     return np.sqrt(

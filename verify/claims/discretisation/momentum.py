@@ -1,13 +1,13 @@
 """Claims about momentum (V8-ball, V8-mass, V8-energy): the flow with mass against heavy ball, in NumPy and in PyTorch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from scipy.integrate import simpson
 
-from ....numerics.compilation.expressions import compile_expression
+from ....numerics.compilation.equations import compiled
 from ....numerics.dynamics.momentum import MassiveTrajectory, flow_with_mass, heavy_ball
 from ....numerics.landscape.fixed_points import merged_fixed_points, separate_fixed_point
 from ....numerics.parametrizations.attention import SeparateWeights
@@ -15,39 +15,38 @@ from ....numerics.parametrizations.base import Parametrization, vector_field
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
 from ....numerics.tasks.sample_moments import SampleMoments
-from ....theory.equations import equation
 from ....theory.notation import lambda_, v_0
 from ....theory.results.discretisation.finite_steps import eta, mu
-from ....theory.results.discretisation.momentum import W_dot, first_velocity, g, k_dot, m, q_dot, v_dot
+from ....theory.results.discretisation.momentum import W_dot, g, k_dot, m, q_dot, v_dot
 from ...training.descent import fixed_set, train
 from ...training.modules import ReducedSeparate
 from ...training.sequences import draw_sequences
+from .. import formulas
 from ..book import claim
 from ..tolerances import INERTIA, ORDER, ROOTS, SECOND_ORDER_OF_STEP, SOLVER, TRAINED_MOMENTUM
 from .finite_steps import LOSS, TASK, random_start
 
-_BALL = equation("V8-ball").statement
-_START = first_velocity()
+Rule = Callable[[float, float], float]  # of the step and the momentum
+_BALL_MASS, _BALL_START = (compiled("V8-ball", (eta, mu), part=part) for part in ("mass", "start"))
 
 
 def follow(
-    mass: Any = _BALL["mass"], start: Any = _START
+    mass: Rule = _BALL_MASS, start: Rule = _BALL_START
 ) -> Callable[[QuadraticLoss, Parametrization, float, float, float], MassiveTrajectory]:
     """The flow for a step, a momentum and a time, with the mass and the share of the force in the first velocity as derived."""
-    mass_of, share_of = (compile_expression(formula, (eta, mu)) for formula in (mass, start))
 
     def run(loss, weights, step: float, momentum: float, t_end: float) -> MassiveTrajectory:
-        velocity = float(share_of(step, momentum)) * vector_field(loss, weights)(0.0, weights.flatten())
+        velocity = start(step, momentum) * vector_field(loss, weights)(0.0, weights.flatten())
         moving = weights.unflatten(velocity)
-        return flow_with_mass(loss, weights, moving, mass=float(mass_of(step, momentum)), t_end=t_end, rtol=1e-10)
+        return flow_with_mass(loss, weights, moving, mass=mass(step, momentum), t_end=t_end, rtol=1e-10)
 
     return run
 
 
 WRONG = {
-    "the first-order mass 2 eta/(1 - mu)^2": follow(mass=2 * eta / (1 - mu) ** 2),
-    "no more mass than a step": follow(mass=eta / (1 - mu)),
-    "from rest": follow(start=0 * mu),
+    "the first-order mass 2 eta/(1 - mu)^2": follow(mass=lambda step, momentum: 2 * step / (1 - momentum) ** 2),
+    "no more mass than a step": follow(mass=lambda step, momentum: step / (1 - momentum)),
+    "from rest": follow(start=lambda step, momentum: 0.0),
 }
 
 
@@ -97,7 +96,10 @@ def order_at_fixed_mass(flow) -> float:
     tolerance=TRAINED_MOMENTUM,
     theory=follow(),
     wrong={name: WRONG[name] for name in ("no more mass than a step",)}
-    | {"half the mass": follow(mass=_BALL["mass"] / 2), "twice the mass": follow(mass=2 * _BALL["mass"])},
+    | {
+        "half the mass": follow(formulas.times(1 / 2, _BALL_MASS)),
+        "twice the mass": follow(formulas.times(2, _BALL_MASS)),
+    },
 )
 def trained_with_momentum(flow) -> float:
     X, y = draw_sequences(TASK, 200, torch.Generator().manual_seed(12))
@@ -121,7 +123,9 @@ def trained_with_momentum(flow) -> float:
     return worst
 
 
-_MASS = equation("V8-mass").statement
+def _massive(part: str, *letters: Any, change: Mapping | None = None) -> Callable[..., float]:
+    """A part of (V8-mass)."""
+    return compiled("V8-mass", letters, part=part, change=change)
 
 
 @claim(
@@ -129,20 +133,20 @@ _MASS = equation("V8-mass").statement
     "the rate at which heavy ball leaves the saddle of merged attention at the origin, at masses of 0.5, 5 and 50",
     method="descent",
     tolerance=SECOND_ORDER_OF_STEP,
-    theory=_MASS["escape"],
+    theory=_massive("escape", g, m),
     wrong={
-        "the rate of gradient flow": g + 0 * m,
-        "half the mass": _MASS["escape"].subs(m, m / 2),
-        "the limit of a large mass": (g / m) ** (1 / 2),
+        "the rate of gradient flow": lambda force, mass: force,
+        "half the mass": _massive("escape", g, m, change={m: m / 2}),
+        "the limit of a large mass": lambda force, mass: (force / mass) ** (1 / 2),
     },
 )
 def rate_of_escape(rate) -> float:
-    saddle, derived, errors = merged_fixed_points(TASK, heads=2)[0], compile_expression(rate, (g, m)), []
+    saddle, errors = merged_fixed_points(TASK, heads=2)[0], []
     values, vectors = np.linalg.eigh(saddle.weights.hessian(LOSS))
     start = saddle.weights.unflatten(saddle.weights.flatten() + 1e-9 * vectors[:, 0])
     for mass in (0.5, 5.0, 50.0):
         step, momentum = of_mass(mass, 0.2)
-        expected = float(derived(-values[0], mass))
+        expected = rate(-values[0], mass)
         run = heavy_ball(LOSS, start, steps=round(60 / expected), learning_rate=step, momentum=momentum)
         sizes = np.log(np.linalg.norm(run.states - saddle.weights.flatten(), axis=1))
         late = run.times > 0.75 * run.times[-1]
@@ -155,26 +159,28 @@ def rate_of_escape(rate) -> float:
     "where the fastest mode beside the global minimum starts to swing, from eigenvalues of heavy ball and of the flow, bisected",
     method="linear algebra",
     tolerance=ROOTS,
-    theory=_MASS,
+    theory=(_massive("ball rings", mu), _massive("flow rings")),
     wrong={
-        "swings from twice the mass": _MASS | {"flow rings": _MASS["flow rings"] * 2},
-        "swings from the limit of momentum near 1": _MASS | {"ball rings": (1 - mu) ** 2 / 8},
+        "swings from twice the mass": (_massive("ball rings", mu), formulas.times(2, _massive("flow rings"))),
+        "swings from the limit of momentum near 1": (
+            lambda momentum: (1 - momentum) ** 2 / 8,
+            _massive("flow rings"),
+        ),
     },
 )
-def where_weights_swing(formulas) -> float:
+def where_weights_swing(bounds) -> float:
     point = separate_fixed_point(TASK, range(4), heads=4)
     hessian = point.weights.hessian(LOSS)
     curvature, unit, zero = float(point.spectrum[-1]), np.eye(len(hessian)), np.zeros_like(hessian)
-    bound = compile_expression(formulas["ball rings"], (mu,))
-    errors = []
+    (bound_of_ball, bound_of_flow), errors = bounds, []
     for momentum in (0.3, 0.9):
 
         def ball(step: float, momentum: float = momentum) -> np.ndarray:
             return np.block([[(1 + momentum) * unit - 2 * step * hessian, -momentum * unit], [unit, zero]])
 
-        errors.append(_edge(ball, 1e-4, 1.0) * curvature / float(bound(momentum)) - 1)
+        errors.append(_edge(ball, 1e-4, 1.0) * curvature / bound_of_ball(momentum) - 1)
     edge = _edge(lambda mass: np.block([[zero, unit], [-hessian / mass, -unit / mass]]), 1e-2, 10.0)
-    errors.append(edge * curvature / float(formulas["flow rings"]) - 1)
+    errors.append(edge * curvature / bound_of_flow() - 1)
     return float(np.abs(errors).max())
 
 
@@ -183,16 +189,16 @@ def where_weights_swing(formulas) -> float:
     "the time in which a head grows from 1e-5 at a mass of 1e10, from heavy ball, whose momentum is 1 - 4e-6",
     method="descent",
     tolerance=INERTIA,
-    theory=_MASS["drop"],
+    theory=_massive("drop", lambda_, m, v_0),
     wrong={
-        "inverse in the start, like gradient flow": _MASS["drop"] / v_0 ** (1 / 2),
-        "linear from rest": (m / v_0) ** (1 / 2) / lambda_ * 2,
-        "half the mass": _MASS["drop"].subs(m, m / 2),
+        "inverse in the start, like gradient flow": _massive("drop", lambda_, m, v_0, change={v_0: v_0**2}),
+        "linear from rest": lambda lam, mass, start: (mass / start) ** (1 / 2) / lam * 2,
+        "half the mass": _massive("drop", lambda_, m, v_0, change={m: m / 2}),
     },
 )
 def drop_by_inertia(time) -> float:
     task, mass, start = RegressionTask(eigenvalues=[0.8], context_length=20), 1e10, 1e-5
-    expected = float(compile_expression(time, (lambda_, m, v_0))(0.8, mass, start))
+    expected = time(0.8, mass, start)
     step, momentum = of_mass(mass, 2.5e4)
     weights = SeparateWeights(np.array([start]), np.full((1, 1, 1), start), np.full((1, 1, 1), start))
     run = heavy_ball(QuadraticLoss.population(task), weights, steps=5000, learning_rate=step, momentum=momentum)
@@ -200,7 +206,10 @@ def drop_by_inertia(time) -> float:
     return abs(float(run.times[grown]) / expected - 1)
 
 
-_ENERGY = equation("V8-energy").statement
+_ENERGY = {
+    "energy": compiled("V8-energy", (W_dot,), part="energy"),
+    **{part: compiled("V8-energy", (m, k_dot, q_dot, v_dot), part=part) for part in ("query", "value")},
+}
 
 
 @claim(
@@ -210,21 +219,19 @@ _ENERGY = equation("V8-energy").statement
     tolerance=SOLVER,
     theory=_ENERGY,
     wrong={
-        "energy lost at half the rate": _ENERGY | {"energy": _ENERGY["energy"] / 2},
-        "balance conserved": _ENERGY | {"query": 0 * m, "value": 0 * m},
+        "energy lost at half the rate": _ENERGY | {"energy": formulas.times(1 / 2, _ENERGY["energy"])},
+        "balance conserved": _ENERGY | dict.fromkeys(("query", "value"), lambda *values: 0.0),
         "value for query": _ENERGY | {"query": _ENERGY["value"]},
     },
 )
-def energy_and_balance(formulas) -> float:
+def energy_and_balance(rates) -> float:
     mass, times, start = 20.0, np.linspace(0, 100, 401), random_start()
     flow = flow_with_mass(LOSS, start, mass=mass, t_end=times[-1], rtol=1e-10)
     speeds = flow.velocities_at(times)
-    rate_of_energy = compile_expression(formulas["energy"], (W_dot,))
-    lost = simpson([float(rate_of_energy(speed[:, None])) for speed in speeds], x=times)
+    lost = simpson([float(rates["energy"](speed[:, None])) for speed in speeds], x=times)
     errors = [lost - (flow.energy[-1] - flow.energy[0])]
     places, moving = (dict(zip("vkq", start.split(states), strict=True)) for states in (flow.states_at(times), speeds))
     for part, other in (("query", "q"), ("value", "v")):
-        law = compile_expression(formulas[part], (m, k_dot, q_dot, v_dot))
         for i in range(len(start.v)):
             (key, partner), (key_speed, speed) = (
                 [of[name][:, i].reshape(len(times), -1) for name in ("k", other)] for of in (places, moving)
@@ -232,7 +239,7 @@ def energy_and_balance(formulas) -> float:
             balance = np.sum(key**2, axis=1) - np.sum(partner**2, axis=1)
             rate = 2 * np.sum(key * key_speed, axis=1) - 2 * np.sum(partner * speed, axis=1)
             given = (moving["k"][:, i, 0], moving["q"][:, i, 0], moving["v"][:, i])
-            pulled = [float(law(mass, k[:, None], q[:, None], v)) for k, q, v in zip(*given, strict=True)]
+            pulled = [float(rates[part](mass, k[:, None], q[:, None], v)) for k, q, v in zip(*given, strict=True)]
             errors.append(simpson(pulled, x=times) - (mass * rate + balance)[[0, -1]] @ [-1, 1])
     return float(np.abs(errors).max())
 

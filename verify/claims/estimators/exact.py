@@ -1,13 +1,12 @@
 """Claims that put numbers into statements proved by algebra alone: (V7-flow), (V8-loss), (V9-posterior), (V10-error), (V10-white)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from ....numerics.compilation.expressions import compile_expression
+from ....numerics.compilation.equations import compiled
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
-from ....theory.equations import equation
 from ....theory.notation import D, G, Lambda, Lambda_hat, M, N, beta, sigma
 from ....theory.results.discretisation.finite_steps import eta
 from ....theory.results.estimators.optimality import u
@@ -25,7 +24,9 @@ def _slope(function: Callable[[np.ndarray], float], point: np.ndarray) -> np.nda
     return np.array([(function(point + e) - function(point - e)) / 2 for e in units]).reshape(point.shape)
 
 
-_LOSS = equation("V8-loss").statement
+def modified_force(change: Mapping | None = None) -> Callable:
+    """The force (V8-loss) of the loss that descent follows, of G, M, Lambda and eta."""
+    return compiled("V8-loss", (G, M, Lambda, eta), change=change)
 
 
 @claim(
@@ -33,18 +34,20 @@ _LOSS = equation("V8-loss").statement
     "minus half the gradient of the loss with eta/4 of its squared gradient, by central differences at one map",
     method="linear algebra",
     tolerance=ROUNDOFF,
-    theory=_LOSS,
-    wrong={"eta doubled": _LOSS.subs(eta, 2 * eta), "sign of M": _LOSS.subs(M, -M)},
+    theory=modified_force(),
+    wrong={"eta doubled": modified_force({eta: 2 * eta}), "sign of M": modified_force({M: -M})},
 )
-def modified_loss_by_differences(formula) -> float:
+def modified_loss_by_differences(expected) -> float:
     loss, step, moment = QuadraticLoss.population(TASK), 0.3, TASK.second_moment
     force = TASK.covariance @ TASK.covariance - moment @ POINT @ TASK.covariance
-    derived = compile_expression(formula, (G, M, Lambda, eta))(force, moment, TASK.covariance, step)
+    derived = expected(force, moment, TASK.covariance, step)
     slope = _slope(lambda map_: loss.value(map_) + step / 4 * float(np.sum(loss.gradient(map_) ** 2)), POINT)
     return float(np.abs(derived + slope / 2).max())
 
 
-_POSTERIOR = equation("V9-posterior").statement
+def posterior_slope(change: Mapping | None = None) -> Callable:
+    """The slope of the log posterior (V9-posterior), of beta, Lambda_hat, u, N and sigma."""
+    return compiled("V9-posterior", (beta, Lambda_hat, u, N, sigma), change=change)
 
 
 @claim(
@@ -52,19 +55,21 @@ _POSTERIOR = equation("V9-posterior").statement
     "the slope of the log posterior on a drawn context, by central differences at a drawn task vector",
     method="linear algebra",
     tolerance=ROUNDOFF,
-    theory=_POSTERIOR,
-    wrong={"twice the noise": _POSTERIOR.subs(sigma, 2 * sigma), "N + 1 for N": _POSTERIOR.subs(N, N + 1)},
+    theory=posterior_slope(),
+    wrong={"twice the noise": posterior_slope({sigma: 2 * sigma}), "N + 1 for N": posterior_slope({N: N + 1})},
 )
-def posterior_by_differences(formula) -> float:
+def posterior_by_differences(expected) -> float:
     rng, noise, length = np.random.default_rng(94), 0.7, 6
     X, labels, at = rng.standard_normal((length, 3)), rng.standard_normal(length), rng.standard_normal((3, 1))
     context = (X.T @ labels)[:, None] / length, X.T @ X / length
-    derived = compile_expression(formula, (beta, Lambda_hat, u, N, sigma))(*context, at, length, noise)
+    derived = expected(*context, at, length, noise)
     slope = _slope(lambda v: float(np.sum((labels - X @ v[:, 0]) ** 2) / noise**2 + np.sum(v**2)), at)
     return float(np.abs(derived + noise**2 / (2 * length) * slope).max())
 
 
-_ERROR = equation("V10-error").statement
+def two_step_error(change: Mapping | None = None) -> Callable:
+    """The error of two steps in a context (V10-error), of Lambda, Lambda_hat and U."""
+    return compiled("V10-error", (Lambda, Lambda_hat, U), change=change)
 
 
 @claim(
@@ -72,10 +77,10 @@ _ERROR = equation("V10-error").statement
     "the error of two steps of descent, taken one after the other for each unit task vector in a drawn context",
     method="linear algebra",
     tolerance=ROUNDOFF,
-    theory=_ERROR,
-    wrong={"Lambda for Lambda_hat": _ERROR.subs(Lambda_hat, Lambda), "weight doubled": _ERROR.subs(U, 2 * U)},
+    theory=two_step_error(),
+    wrong={"Lambda for Lambda_hat": two_step_error({Lambda_hat: Lambda}), "weight doubled": two_step_error({U: 2 * U})},
 )
-def error_of_two_steps(formula) -> float:
+def error_of_two_steps(expected) -> float:
     X = np.random.default_rng(95).standard_normal((5, 2))
     error = 0.0
     for task in np.eye(2):
@@ -83,11 +88,13 @@ def error_of_two_steps(formula) -> float:
         for _ in range(2):
             reached = reached + POINT.T @ (X.T @ (X @ (task - reached)) / 5)
         error += (task - reached) @ TASK.covariance @ (task - reached)
-    derived = compile_expression(formula, (Lambda, Lambda_hat, U))(TASK.covariance, X.T @ X / 5, POINT)
+    derived = expected(TASK.covariance, X.T @ X / 5, POINT)
     return abs(float(derived) / float(error) - 1)
 
 
-_WHITE = equation("V10-white").statement
+def white_loss(change: Mapping | None = None) -> Callable:
+    """The loss of two steps for white tokens (V10-white), of z, D and N."""
+    return compiled("V10-white", (z, D, N), change=change)
 
 
 @claim(
@@ -95,13 +102,12 @@ _WHITE = equation("V10-white").statement
     "the loss of two steps for white tokens, averaged over 50,000 contexts of five tokens in three dimensions",
     method="Monte Carlo",
     tolerance=SAMPLING,
-    theory=_WHITE,
-    wrong={"N + 1 for N": _WHITE.subs(N, N + 1), "D + 1 for D": _WHITE.subs(D, D + 1)},
+    theory=white_loss(),
+    wrong={"N + 1 for N": white_loss({N: N + 1}), "D + 1 for D": white_loss({D: D + 1})},
 )
-def white_loss_on_contexts(formula) -> float:
+def white_loss_on_contexts(expected) -> float:
     X, scale = np.random.default_rng(96).standard_normal((50_000, 5, 3)), 0.4
     left = np.eye(3) - scale * np.einsum("pnd,pne->pde", X, X) / 5
     twice = left @ left
     each = np.einsum("pde,pde->p", twice, twice) / 3
-    derived = float(compile_expression(formula, (z, D, N))(scale, 3, 5))
-    return float(abs(each.mean() - derived) / (each.std() / len(each) ** 0.5))
+    return float(abs(each.mean() - expected(scale, 3, 5)) / (each.std() / len(each) ** 0.5))

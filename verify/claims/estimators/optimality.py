@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import torch
 
+from ....numerics.compilation.equations import compiled
 from ....numerics.parametrizations.attention import MergedWeights
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
@@ -19,7 +20,6 @@ from ...training.descent import fresh_batches, mean_squared_error, one_thread, t
 from ...training.modules import ReducedMerged
 from ...training.sequences import draw_sequences
 from ..book import claim
-from ..statements import compiled
 from ..tolerances import HIGH_DIMENSION, ROUNDOFF, SAMPLING, TRAINED_RISK
 
 LONG = RegressionTask(
@@ -31,7 +31,7 @@ ARGUMENTS = (lambda_, D, N, sigma, T)
 
 def entry(number: str, part: str, change: dict | None = None) -> Callable[[RegressionTask], np.ndarray]:
     """One statement of (V9) for each eigenvalue of a task; ``change`` plants a fault in it."""
-    formula = compiled(number, ARGUMENTS, part, change)
+    formula = compiled(number, ARGUMENTS, part=part, change=change)
 
     def value(task: RegressionTask) -> np.ndarray:
         common = task.dimension, task.context_length, np.sqrt(task.noise_variance), task.eigenvalues.sum()
@@ -94,7 +94,7 @@ def risk_of_least_squares(formulas) -> float:
 
 
 def _ridge(part: str, change: dict | None = None) -> Callable[..., float]:
-    return compiled("V9-ridge", (Lambda, C, N, sigma, penalty), part, change)
+    return compiled("V9-ridge", (Lambda, C, N, sigma, penalty), part=part, change=change)
 
 
 @claim(
@@ -187,7 +187,7 @@ def _over_contexts(task: RegressionTask, count: int, rng: np.random.Generator, r
 
 def _unseen(change: dict | None = None) -> Callable[[RegressionTask], float]:
     """The lower bound of (V9-unseen), by its own sum over the directions; ``change`` plants a fault in what is seen."""
-    seen = compiled("V9-unseen", (lambda_N, N, sigma, T), "seen", change)
+    seen = compiled("V9-unseen", (lambda_N, N, sigma, T), part="seen", change=change)
 
     def value(task: RegressionTask) -> float:
         descending = sorted(task.eigenvalues, reverse=True)

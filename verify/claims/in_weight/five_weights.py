@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ....numerics.compilation.expressions import compile_expression
+from ....numerics.compilation.equations import compiled
 from ....numerics.dynamics.flow import gradient_flow
 from ....numerics.reductions.five_weights import FiveWeights
-from ....theory.equations import equation
 from ....theory.notation import N, lambda_, w_init
 from ....theory.results.in_weight.five_weights import LENGTH, ROW
 from ....theory.results.in_weight.five_weights_error import SIGMA_1, SIGMA_K
@@ -80,7 +79,7 @@ ERROR_SETTINGS = (
 
 def across_rate(setting: InWeightSetting) -> float:
     """The rate sigma_x of heads that turn (V6-error): tau^2 d^2a/dt^2 = sigma_x^2 a."""
-    square = compile_expression(equation("V6-error").parts["across"], (lambda_, portion, LENGTH, N, ROW))
+    square = compiled("V6-error", (lambda_, portion, LENGTH, N, ROW), part="across")
     size = setting.dimension
     return float(np.sqrt(square(1 / size, setting.portion, setting.fixed_length, setting.context_length, 1.0)))
 
@@ -88,13 +87,11 @@ def across_rate(setting: InWeightSetting) -> float:
 def powers(setting: InWeightSetting) -> tuple[float, float]:
     """The powers of w_init with which the errors of the map and of the losses fall (V6-error)."""
     first, second = growth_rates(setting)
-    across, parts = across_rate(setting), equation("V6-error").parts
-    power = {
-        part: compile_expression(parts[part], (w_init, SIGMA_1, SIGMA_K)) for part in ("map", "loss", "loss across")
-    }
+    across = across_rate(setting)
 
     def of(part: str, rate: float) -> float:
-        return -float(np.log(power[part](np.exp(-1.0), first, rate)))
+        power = compiled("V6-error", (w_init, SIGMA_1, SIGMA_K), part=part)
+        return -float(np.log(power(np.exp(-1.0), first, rate)))
 
     return min(of("map", second), of("map", across)), min(of("loss", second), of("loss across", across))
 

@@ -4,14 +4,13 @@ from functools import cache
 
 import numpy as np
 
-from ....numerics.compilation.expressions import compile_expression
+from ....numerics.compilation.equations import compiled
 from ....numerics.dynamics.flow import gradient_flow
 from ....numerics.parametrizations.full_attention import FullMergedWeights
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.mixed_task import MixedTask
 from ....numerics.tasks.regression import RegressionTask
 from ....numerics.tasks.sample_moments import SampleMoments
-from ....theory.equations import equation
 from ....theory.results.in_weight.idle_heads import CURVATURE, FORCE, SEQUENCES
 from ..book import claim
 from ..tolerances import IDLE_POWERS, IDLE_SIZE, LEAK_AT_END, NOTHING_GROWS
@@ -47,7 +46,7 @@ def ended(seed: int, part: float, heads: int) -> FullMergedWeights:
 
 def size(force: float, left: np.ndarray, pair: np.ndarray, C: np.ndarray) -> float:
     """alpha, where an idle head rests (V6-idle): ``left`` is what the active head cannot make up for of the map of ``pair``."""
-    alpha = compile_expression(equation("V6-idle").parts["size"], (FORCE, CURVATURE, SEQUENCES))
+    alpha = compiled("V6-idle", (FORCE, CURVATURE, SEQUENCES), part="size")
     return float(alpha(force, left @ C @ left, 1.0))
 
 
@@ -80,9 +79,8 @@ def idle_head_at_rest(expected) -> float:
 
 def powers() -> tuple[float, float]:
     """The powers of P of the rows of idle heads, and of the force, which the columns follow (V6-idle)."""
-    parts = equation("V6-idle").parts
-    both = compile_expression((parts["size"], parts["rate"]), (FORCE, CURVATURE, SEQUENCES))(1.0, 1.0, np.e)
-    row, column = np.log(both)
+    both = compiled("V6-idle", (FORCE, CURVATURE, SEQUENCES), part=("size", "rate"))
+    row, column = np.log(both(1.0, 1.0, np.e))
     return float(row), float(column)
 
 

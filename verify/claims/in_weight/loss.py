@@ -6,14 +6,13 @@ from functools import cache
 import numpy as np
 import torch
 
-from ....numerics.compilation.expressions import compile_expression
+from ....numerics.compilation.equations import compiled
 from ....numerics.dynamics.flow import gradient_flow
 from ....numerics.parametrizations.full_attention import FullMergedWeights
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.mixed_task import MixedTask
 from ....numerics.tasks.regression import RegressionTask
 from ....numerics.tasks.sample_moments import SampleMoments
-from ....theory.equations import equation
 from ....theory.notation import D, N, lambda_
 from ....theory.results.in_weight.five_weights import LENGTH
 from ....theory.results.in_weight.population_loss import portion
@@ -129,8 +128,7 @@ def main_sector(loss) -> float:
 
 def growth_rates(setting: InWeightSetting, dimension: int | None = None) -> tuple[float, float]:
     """The singular values of Gamma, from the products of its rows (V6-escape)."""
-    parts = equation("V6-escape").statement
-    entries = compile_expression(tuple(parts[part] for part in ("11", "22", "12")), (lambda_, portion, LENGTH, N, D))
+    entries = compiled("V6-escape", (lambda_, portion, LENGTH, N, D), part=("11", "22", "12"))
     size = setting.dimension
     row, corner, both = entries(
         1 / size, setting.portion, setting.fixed_length, setting.context_length, dimension or size

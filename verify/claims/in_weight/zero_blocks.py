@@ -4,13 +4,12 @@ from functools import cache, partial
 
 import numpy as np
 
-from ....numerics.compilation.expressions import compile_expression
+from ....numerics.compilation.equations import compiled
 from ....numerics.dynamics.flow import gradient_flow
 from ....numerics.parametrizations.attention import MergedWeights
 from ....numerics.parametrizations.full_attention import FullMergedWeights
 from ....numerics.tasks.regression import RegressionTask
 from ....numerics.tasks.sample_moments import SampleMoments, sequences
-from ....theory.equations import equation
 from ....theory.notation import B, D, Lambda, N, lambda_, v_i, w
 from ....theory.results.attention.blocks import U_i
 from ....theory.results.in_weight.moving_blocks import b
@@ -23,9 +22,8 @@ from .loss import SMALL, VECTORS, problem
 
 def block_velocity(weights: MergedWeights, vectors: np.ndarray, N_: int = SMALL.context_length) -> np.ndarray:
     """The velocities (V6-zero) of all zero blocks, averaged over the task vectors; rows: v_1, ..., u_1, ..."""
-    parts = equation("V6-zero").derive().parts
-    row = compile_expression(parts["v"], (U_i, B, Lambda, N, w))
-    column = compile_expression(parts["u"], (v_i, B, Lambda, N, w))
+    row = compiled("V6-zero", (U_i, B, Lambda, N, w), part="v")
+    column = compiled("V6-zero", (v_i, B, Lambda, N, w), part="u")
     effective = np.einsum("h,hij->ij", weights.v, weights.U)
     given = [(effective, SMALL.covariance, N_, vector[:, None]) for vector in vectors]
     rows = [np.mean([row(U, *one) for one in given], axis=0) for U in weights.U]
@@ -79,9 +77,8 @@ def opposite_vectors_keep_the_blocks(largest) -> float:
 
 def leak(N_: int) -> tuple[float, float]:
     """P E|velocity|^2 of the zero blocks v_1 and u_1 of the head v = 1, U = I on the first plateau (V6-leak)."""
-    parts = equation("V6-leak").statement
-    both = compile_expression((parts["v"], parts["u"]), (Lambda, N, v_i))(SMALL.covariance, N_, 1.0)
-    return float(both[0]), float(both[1])
+    row, column = compiled("V6-leak", (Lambda, N, v_i), part=("v", "u"))(SMALL.covariance, N_, 1.0)
+    return float(row), float(column)
 
 
 @claim(
@@ -121,9 +118,8 @@ WHITE = RegressionTask(eigenvalues=[0.5] * 3, context_length=6)
 
 def white_leak(map_: float, N_: int = WHITE.context_length) -> tuple[float, float]:
     """P E|velocity|^2 for white tokens and the map b I (V6-leak)."""
-    parts, lam = equation("V6-leak").parts, float(WHITE.eigenvalues[0])
-    both = compile_expression((parts["v white"], parts["u white"]), (D, N, lambda_, v_i, b))
-    row, column = both(WHITE.dimension, N_, lam, 1.0, map_)
+    both = compiled("V6-leak", (D, N, lambda_, v_i, b), part=("v white", "u white"))
+    row, column = both(WHITE.dimension, N_, float(WHITE.eigenvalues[0]), 1.0, map_)
     return float(row), float(column)
 
 

@@ -6,6 +6,7 @@ from itertools import islice, pairwise
 
 import numpy as np
 
+from ....numerics.compilation.equations import compiled
 from ....numerics.dynamics.flow import gradient_flow
 from ....numerics.dynamics.plateaus import find_plateaus
 from ....numerics.landscape.learning_order import order_of_learning
@@ -27,7 +28,6 @@ from ...experiments.varied_tasks import (
     turning_levels,
 )
 from ..book import claim
-from ..statements import compiled
 from ..tolerances import COUNT, LEADING_ORDER, ROUNDOFF, TRAINED_VARIATION, TURNING_LEVEL
 
 ONE_REST = (v, A_d, A_j, M_d, M_j, Q_d, Q_j)
@@ -124,7 +124,7 @@ def _rest_numbers(task: RegressionTask, d: int, j: int) -> tuple[float, ...]:
 
 def rate(change: Mapping | None = None) -> Callable[[RegressionTask, int, int], float]:
     """rho_j at the rest along d."""
-    formula = compiled("V2-sequence", ONE_REST, "growing", change)
+    formula = compiled("V2-sequence", ONE_REST, part="growing", change=change)
     return lambda task, d, j: float(formula(*_rest_numbers(task, d, j)))
 
 
@@ -153,8 +153,8 @@ def rates_of_turning(rate) -> float:
 
 def rest(change: Mapping | None = None) -> Callable[[float], float]:
     """The time of a rest of ``TURNING`` for weights of a size."""
-    lag = float(compiled("V2-sequence", (A_d, A_j), "lag", change)(*np.diag(TURNING.loss_moments.A)))
-    time = compiled("V2-sequence", (lag_j, rho_j, w_init, tau), "rest")
+    lag = float(compiled("V2-sequence", (A_d, A_j), part="lag", change=change)(*np.diag(TURNING.loss_moments.A)))
+    time = compiled("V2-sequence", (lag_j, rho_j, w_init, tau), part="rest")
     return lambda size: float(time(lag, rate(change)(TURNING, 0, 1), size, 1.0))
 
 
@@ -218,7 +218,7 @@ def rests_of_small_angles(longer) -> float:
 
 def stays(change: Mapping | None = None) -> Callable[[float, float], bool]:
     """Whether a rest at s_i is stable against s_j."""
-    formula = compiled("V2-oblique", (s_i, s_j), "second", change)
+    formula = compiled("V2-oblique", (s_i, s_j), part="second", change=change)
     return lambda one, other: bool(formula(one, other) > 0)
 
 

@@ -1,20 +1,17 @@
 """Claims about the fixed points of varied tasks and the order in which they are visited (V1, V2): root search, Hessians, flows."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from itertools import combinations
 
 import numpy as np
 
-from ....numerics.compilation.expressions import compile_expression
+from ....numerics.compilation.equations import compiled
 from ....numerics.dynamics.flow import gradient_flow
 from ....numerics.dynamics.plateaus import find_plateaus
 from ....numerics.landscape.fixed_points import search_fixed_points, separate_fixed_point
 from ....numerics.tasks.modes import Modes
 from ....numerics.tasks.regression import RegressionTask
-from ....theory.equations import equation
-from ....theory.results.landscape import any_quadratic_loss
+from ....theory.results.landscape.any_quadratic_loss import A_d, A_j, M_d, M_j, Q_d, Q_j, v
 from ...experiments.varied_tasks import NOISY, OBLIQUE, PLAIN, RUNS, TURNING, levels, plateaus, turning_levels
 from ..book import claim
 from ..tolerances import LEADING_ORDER, ROUNDOFF, TURNING_LEVEL
@@ -99,17 +96,11 @@ def head_turns(expected) -> float:
     return float(np.abs(found / expected - 1).max()) if len(found) == len(expected) else np.inf
 
 
-@cache
-def _turning_rates() -> Callable[..., tuple]:
-    parts = equation("V2-rotation").derive().result
-    arguments = [getattr(any_quadratic_loss, name) for name in ("v", "A_d", "A_j", "M_d", "M_j", "Q_d", "Q_j")]
-    return compile_expression((parts["determinant"], parts["trace"]), arguments)
-
-
 def turning_rate(task: RegressionTask) -> float:
     """The growing mode of the head that rests along the first direction."""
     A, M, Q = (np.diag(one) for one in task.loss_moments[:3])
-    determinant, trace = _turning_rates()(np.cbrt(task.modes.levels[0]), *A, *M, *Q)
+    rates = compiled("V2-rotation", (v, A_d, A_j, M_d, M_j, Q_d, Q_j), part=("determinant", "trace"))
+    determinant, trace = rates(np.cbrt(task.modes.levels[0]), *A, *M, *Q)
     return float(trace / 2 + np.sqrt(trace**2 / 4 - determinant))
 
 

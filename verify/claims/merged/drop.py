@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from scipy.optimize import brentq
 
-from ....numerics.compilation.expressions import compile_expression
+from ....numerics.compilation.equations import compiled
 from ....numerics.dynamics.flow import gradient_flow
 from ....numerics.landscape.fixed_points import merged_fixed_points
 from ....numerics.parametrizations.attention import MergedWeights
@@ -16,7 +16,6 @@ from ....numerics.reductions.merged_curve import balanced_curve, effective_start
 from ....numerics.reductions.merged_drop import MergedDrop
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
-from ....theory.equations import equation
 from ....theory.notation import gamma, s
 from ....theory.results.merged.drop import K, c_vec, kappa_max, kappa_min, n
 from ....theory.results.merged.drop_bounds import C, kappa_d, kappa_e, q, r_d, r_e
@@ -25,8 +24,8 @@ from ....theory.results.merged.drop_bounds import v as size_root
 from ....theory.results.merged.drop_bounds import z as along
 from ...training.descent import fresh_batches, one_thread, train
 from ...training.modules import ReducedMerged
+from .. import formulas
 from ..book import claim
-from ..statements import compiled
 from ..tolerances import ORDER, ROUNDOFF, SHARE, SOLVER, TRAINED_HALF, TRAINED_SHARE, TURNING
 
 START = 1e-3  # of the size in the middle of the drop
@@ -120,24 +119,22 @@ def _share(drop: MergedDrop) -> float:
     return drop.share
 
 
+_BOUND = compiled("V7-share", (kappa_min, kappa_max), part="bound")
+
+
 @claim(
     "V7-share",
     "the least loss along the ray of Lambda^2 against the formula, and Kantorovich's bound over 12 spectra and their tightest pair",
     method="linear algebra",
     tolerance=ROUNDOFF,
-    theory=(_share, equation("V7-share").statement["bound"]),
+    theory=(_share, _BOUND),
     wrong={
-        "kappa without weights": (
-            lambda drop: 1 / (drop.kappa.mean() * (1 / drop.kappa).mean()),
-            equation("V7-share").statement["bound"],
-        ),
-        "bound without its square": (_share, 4 * kappa_min * kappa_max / (kappa_min + kappa_max)),
+        "kappa without weights": (lambda drop: 1 / (drop.kappa.mean() * (1 / drop.kappa).mean()), _BOUND),
+        "bound without its square": (_share, lambda low, high: _BOUND(low, high) * (low + high)),
     },
 )
 def share_of_the_drop(statements) -> float:
-    share, formula = statements
-    bound = compile_expression(formula, (kappa_min, kappa_max))
-    errors = []
+    (share, bound), errors = statements, []
     for task in spectra():
         drop, loss, direction = MergedDrop.of(task), QuadraticLoss.population(task), ray(task)
         size = np.vdot(loss.A, direction) / np.vdot(direction, loss.apply(direction))
@@ -321,7 +318,9 @@ def half_trained(bounds) -> float:
     return abs(2 * _trained()[1] / (earliest + latest) - 1)
 
 
-_FLOW = equation("V7-flow").statement
+def _velocity(part: str, change: dict | None = None) -> Callable[..., np.ndarray]:
+    """The rate of the size or of the direction of (V7-flow)."""
+    return compiled("V7-flow", (s, n, c_vec, K), part=part, change=change)
 
 
 @claim(
@@ -329,23 +328,18 @@ _FLOW = equation("V7-flow").statement
     "the velocities of s and n beside those of all weights of three balanced heads in three directions",
     method="linear algebra",
     tolerance=ROUNDOFF,
-    theory=_FLOW,
+    theory=(_velocity("size"), _velocity("direction")),
     wrong={
-        "s half as fast": _FLOW | {"size": _FLOW["size"] / 2},
-        "curvature doubled": _FLOW | {"direction": _FLOW["direction"].subs(K, 2 * K)},
+        "s half as fast": (formulas.times(1 / 2, _velocity("size")), _velocity("direction")),
+        "curvature doubled": (_velocity("size"), _velocity("direction", {K: 2 * K})),
     },
 )
-def reduced_merged_flow(formulas) -> float:
+def reduced_merged_flow(velocities) -> float:
     task, speed, map_speed = _moving_heads()
-    given = (
-        SIZE,
-        UNIT[:, None],
-        task.eigenvalues[:, None] ** 2,
-        np.diag(task.eigenvalues * task.second_moment_eigenvalues),
-    )
-    derived = {part: compile_expression(formulas[part], (s, n, c_vec, K))(*given) for part in ("size", "direction")}
+    force, curvature = task.eigenvalues[:, None] ** 2, np.diag(task.eigenvalues * task.second_moment_eigenvalues)
+    size, direction = (velocity(SIZE, UNIT[:, None], force, curvature) for velocity in velocities)
     turned = (map_speed - speed * UNIT)[:, None]
-    return max(abs(float(np.squeeze(derived["size"])) - speed), float(np.abs(derived["direction"] - turned).max()))
+    return max(abs(float(np.squeeze(size)) - speed), float(np.abs(direction - turned).max()))
 
 
 VALUES, UNIT = np.array([0.5, -0.3, 0.4]), np.array([2.0, 1.0, 2.0]) / 3
@@ -371,7 +365,7 @@ def _behind(change: dict | None = None) -> dict[str, Callable[..., float]]:
         "v": (size_root, along, q, gamma),
         "z": (size_root, mean, gamma),
     }
-    return {part: compiled("V7-behind", of, part, change) for part, of in letters.items()}
+    return {part: compiled("V7-behind", of, part=part, change=change) for part, of in letters.items()}
 
 
 @claim(

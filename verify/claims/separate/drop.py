@@ -6,12 +6,13 @@ import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
+from ....numerics.compilation.equations import compiled
 from ....numerics.dynamics.flow import gradient_flow
 from ....numerics.dynamics.trajectory import Trajectory
 from ....numerics.parametrizations.attention import SeparateWeights
-from ....numerics.reductions.scalar import formula
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
+from ....theory.notation import rho
 from ...experiments.staircase import DEFAULT, weights_at
 from .. import formulas
 from ..book import claim
@@ -104,7 +105,7 @@ _PARTS = (0.2, 0.5, 0.9, 0.99)
 
 def plateau_correction(task: RegressionTask) -> np.ndarray:
     """``lambda^2 t/tau - 1/v(0)`` at half the final weight as v(0) goes to zero, from the finite part of (67)."""
-    return -formula("plateau_constant")(0.5) / formulas.learned_value_weights(task)
+    return -compiled("68-next", (rho,), part="constant")(0.5) / formulas.learned_value_weights(task)
 
 
 @claim(

@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 import torch
 
+from ....numerics.compilation.equations import compiled
 from ....numerics.parametrizations.attention import SeparateWeights
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
@@ -18,7 +19,6 @@ from ...experiments.varied_tasks import LENGTH, NOISY, PLAIN
 from ...training.descent import fresh_batches, train
 from ...training.modules import ReducedSeparate
 from ..book import claim
-from ..statements import compiled
 from ..tolerances import RARE_DIRECTION, ROUNDOFF, TRAINED_PROMPTS
 
 # A scaled context
@@ -31,7 +31,7 @@ def scale_formulas(change: Mapping | None = None) -> dict[str, Callable[..., flo
     letters = (c_any, E_learned, nu, sigma, g)
 
     def value(part: str) -> Callable[..., float]:
-        return lambda *values: float(compiled("V3-scale", letters, part, change)(*values))
+        return lambda *values: float(compiled("V3-scale", letters, part=part, change=change)(*values))
 
     return {part: value(part) for part in ("loss", "both", "break-even")}
 
@@ -116,7 +116,7 @@ def unseen_formulas(change: Mapping | None = None) -> dict[str, Callable[..., fl
     def value(part: str) -> Callable[..., float]:
         def of(**values: float) -> float:
             given = [values.get(str(letter), np.nan) for letter in COMMON]
-            return float(compiled("V3-unseen", COMMON, part, change)(*given))
+            return float(compiled("V3-unseen", COMMON, part=part, change=change)(*given))
 
         return of
 

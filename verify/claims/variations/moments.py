@@ -7,16 +7,14 @@ from itertools import product
 import numpy as np
 import torch
 
-from ....numerics.compilation.expressions import compile_expression
+from ....numerics.compilation.equations import compiled
 from ....numerics.tasks.regression import RegressionTask
 from ....numerics.tasks.token_laws import RademacherTokens, SphereTokens, StudentTokens
 from ....theory import notation
-from ....theory.equations import equation
 from ....theory.notation import T
 from ....theory.results.variations import token_laws
 from ...training.sequences import draw_sequences
 from ..book import claim
-from ..statements import compiled
 from ..tolerances import ROUNDOFF, SAMPLING
 
 TILTED = [[0.9, 0.3, -0.1], [0.3, 0.6, 0.2], [-0.1, 0.2, 0.4]]
@@ -72,10 +70,8 @@ def noisy_moments(task) -> float:
 def noisy_order(change: Mapping | None = None) -> tuple[Callable, Callable]:
     """The growth and the slope of (V1-order)."""
     return (
-        lambda *values: compiled("V1-order", (notation.Lambda, notation.sigma, notation.N), "growth", change)(*values),
-        lambda *values: compiled("V1-order", (notation.lambda_, T, notation.sigma, notation.N), "slope", change)(
-            *values
-        ),
+        compiled("V1-order", (notation.Lambda, notation.sigma, notation.N), part="growth", change=change),
+        compiled("V1-order", (notation.lambda_, T, notation.sigma, notation.N), part="slope", change=change),
     )
 
 
@@ -170,15 +166,11 @@ def all_contexts_of_signs(second_moment) -> float:
     return float(np.abs(total / 8**3 - second_moment()).max())
 
 
-@cache
-def _commutator() -> Callable:
-    part = equation("V5-independent").derive().result["commutator"]
-    return compile_expression(part, (token_laws.mixing, token_laws.D_R, token_laws.kurtosis))
-
-
 def commutator(R: np.ndarray, kurtosis: float) -> np.ndarray:
     """[F, Lambda] between R and R', for x = R z."""
-    return R @ _commutator()(R, np.diag(np.diag(R.T @ R)), kurtosis) @ R.T
+    letters = (token_laws.mixing, token_laws.D_R, token_laws.kurtosis)
+    middle = compiled("V5-independent", letters, part="commutator")(R, np.diag(np.diag(R.T @ R)), kurtosis)
+    return R @ middle @ R.T
 
 
 @claim(

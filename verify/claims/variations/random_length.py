@@ -7,12 +7,11 @@ from functools import cache
 import numpy as np
 import torch
 
-from ....numerics.compilation.expressions import compile_expression
+from ....numerics.compilation.equations import compiled
 from ....numerics.parametrizations.attention import SeparateWeights
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
 from ....theory import notation
-from ....theory.equations import equation
 from ....theory.results.task.population import Sigma_w
 from ....theory.results.variations.random_length import g_1, g_2, g_3
 from ...experiments.prefixes import PrefixAttention, labelled_batches, prefix_plateaus
@@ -87,9 +86,8 @@ def gained_moments(task: Callable) -> float:
     )
 
 
-@cache
-def _uniform(part: str) -> Callable[[int], float]:
-    return compile_expression(equation("V4-uniform").derive().result[part], (notation.N,), "mpmath")
+def _uniform(part: str, longest: int) -> float:
+    return float(compiled("V4-uniform", (notation.N,), part=part, backend="mpmath")(longest))
 
 
 @claim(
@@ -97,10 +95,10 @@ def _uniform(part: str) -> Callable[[int], float]:
     "E(1/n) for n uniform on 1 to 50, in rational numbers",
     method="rational",
     tolerance=ROUNDOFF,
-    theory=lambda longest: float(_uniform("present, g_3")(longest)),
+    theory=lambda longest: _uniform("present, g_3", longest),
     wrong={
         "one over the mean": lambda longest: 2 / (longest + 1),
-        "N + 1 for N": lambda longest: float(_uniform("present, g_3")(longest + 1)),
+        "N + 1 for N": lambda longest: _uniform("present, g_3", longest + 1),
     },
 )
 def mean_inverse_length(expected) -> float:
@@ -108,7 +106,7 @@ def mean_inverse_length(expected) -> float:
 
 
 def uniform_gain(name: str, i: int, longest: int) -> float:
-    return float(_uniform(f"{name}, g_{i}")(longest))
+    return _uniform(f"{name}, g_{i}", longest)
 
 
 @claim(
@@ -136,16 +134,11 @@ def uniform_gain_moments(expected) -> float:
     return worst
 
 
-@cache
-def _rescaled() -> Callable:
-    letters = (notation.Lambda, Sigma_w, notation.Lambda_q, notation.sigma, notation.B, g_1, g_2, g_3)
-    return compile_expression(equation("V4-effective").derive().result["loss"], letters)
-
-
 def effective_loss(task: RegressionTask, B: np.ndarray, gains) -> float:
     """The loss of g_1/g_2 B."""
+    letters = (notation.Lambda, Sigma_w, notation.Lambda_q, notation.sigma, notation.B, g_1, g_2, g_3)
     laws = (task.covariance, task.task_covariance, task.query_covariance, np.sqrt(task.noise_variance))
-    return float(_rescaled()(*laws, B, *gains))
+    return float(compiled("V4-effective", letters, part="loss")(*laws, B, *gains))
 
 
 @claim(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from ....numerics.compilation.equations import compiled
 from ....numerics.parametrizations.attention import MergedWeights
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
@@ -15,7 +16,6 @@ from ...experiments.plateau_maps import effective_map, measured, settled_network
 from ...experiments.varied_tasks import OBLIQUE, PLAIN, SPECTRUM
 from ...training.modules import ReducedMerged
 from ..book import claim
-from ..statements import compiled
 from ..tolerances import ROUNDOFF, SAMPLING, TRAINED_PROMPTS
 
 TILTED = [[0.9, 0.3, -0.1], [0.3, 0.6, 0.2], [-0.1, 0.2, 0.4]]
@@ -110,8 +110,8 @@ def length_loss(change: Mapping | None = None, part: str = "share") -> Callable[
     def value(trained: RegressionTask, test: RegressionTask) -> float:
         values = trained.eigenvalues, trained.second_moment_eigenvalues, test.second_moment_eigenvalues
         if part == "share":
-            return float(np.sum(compiled("V3-length", (lambda_, a, a_test), "share", change)(*values)))
-        limit, slope = (compiled("V3-length", (lambda_, a, T), one, change) for one in ("limit", "slope"))
+            return float(np.sum(compiled("V3-length", (lambda_, a, a_test), part="share", change=change)(*values)))
+        limit, slope = (compiled("V3-length", (lambda_, a, T), part=one, change=change) for one in ("limit", "slope"))
         values = *values[:2], trained.eigenvalues.sum()
         return float(np.sum(limit(*values) + slope(*values) / test.context_length))
 

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
+from ....numerics.compilation.equations import compiled
 from ....numerics.parametrizations.attention import SeparateWeights
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
@@ -19,7 +20,6 @@ from ...experiments.varied_tasks import OBLIQUE
 from ...training.descent import fresh_batches, train
 from ...training.modules import ReducedSeparate
 from ..book import claim
-from ..statements import compiled
 from ..tolerances import DIFFERENCES, ROUNDOFF, SAMPLING, TRAINED_END, TRAINED_REST
 from .moments import features
 
@@ -49,7 +49,9 @@ def whitening(change: Mapping | None = None) -> dict[str, Callable]:
 
     def value(part: str) -> Callable:
         letters = (A_w, B_w, c_any)
-        return lambda task, map_: compiled("V2-whitened", letters, part, change)(*whitened_letters(task, map_))
+        return lambda task, map_: compiled("V2-whitened", letters, part=part, change=change)(
+            *whitened_letters(task, map_)
+        )
 
     return {part: value(part) for part in ("loss", "left", "right")}
 
@@ -132,7 +134,7 @@ def moments(change: Mapping | None = None) -> dict[str, Callable]:
 
     def value(part: str) -> Callable:
         letters = (Lambda, Sigma_w, N)
-        return lambda task: compiled("V2-moments", letters, part, change)(
+        return lambda task: compiled("V2-moments", letters, part=part, change=change)(
             task.covariance, task.task_covariance, task.context_length
         )
 
@@ -173,7 +175,7 @@ def congruence(change: Mapping | None = None) -> dict[str, Callable]:
 
     def value(part: str) -> Callable:
         letters = (root, S_w, C, N, Lambda, Sigma_w, M)
-        formula = compiled("V2-congruence", letters, part, change)
+        formula = compiled("V2-congruence", letters, part=part, change=change)
 
         def of(task: RegressionTask, map_: np.ndarray) -> np.ndarray:
             L, W = power(task.covariance, 0.5), task.task_covariance
@@ -185,7 +187,7 @@ def congruence(change: Mapping | None = None) -> dict[str, Callable]:
     def drops(task: RegressionTask) -> np.ndarray:
         L = power(task.covariance, 0.5)
         shares = np.linalg.eigvalsh(L @ task.task_covariance @ L)[::-1]
-        return compiled("V2-order", (p, P_w, N), "drop", change)(shares, shares.sum(), task.context_length)
+        return compiled("V2-order", (p, P_w, N), part="drop", change=change)(shares, shares.sum(), task.context_length)
 
     return {
         **{part: lambda *values, part=part: value(part)(*values) for part in ("A", "M", "force", "minimum")},
@@ -291,7 +293,7 @@ def networks_rest_on_a_congruence(formulas) -> float:
 def _order(change: dict | None = None) -> dict[str, Callable[..., float]]:
     """The parts of (V2-order)."""
     letters = {"rate": (lambda_, omega), "map": (lambda_, omega, P_w, N), "drop": (p, P_w, N), "slope": (p, P_w, N)}
-    return {part: compiled("V2-order", of, part, change) for part, of in letters.items()}
+    return {part: compiled("V2-order", of, part=part, change=change) for part, of in letters.items()}
 
 
 @claim(

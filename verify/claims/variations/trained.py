@@ -6,13 +6,14 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
+from ....numerics.compilation.equations import compiled
 from ....numerics.parametrizations.attention import SeparateWeights
 from ....numerics.tasks.regression import RegressionTask
+from ....theory.calculus.spectral import directions
 from ....theory.notation import D, Lambda, N, T, a, lambda_, sigma
 from ....theory.results.landscape import any_quadratic_loss
 from ....theory.results.variations.shift import lambda_q
 from ....theory.results.variations.token_laws import kappa, kurtosis, nu
-from ....theory.statements import directions
 from ...experiments.plateau_maps import plateau_losses, settled_network
 from ...experiments.varied_tasks import (
     ASKED,
@@ -31,7 +32,6 @@ from ...experiments.varied_tasks import (
 )
 from ...training.sequences import draw_sequences
 from ..book import claim
-from ..statements import compiled
 from ..tolerances import (
     LEADING_ORDER,
     TRAINED_ALGORITHM,
@@ -62,7 +62,7 @@ def noisy_levels(change: Mapping | None = None) -> Callable[[], Levels]:
     """(V1-levels) with the first m directions learned, m = 0, 1, 2, 3."""
 
     def value() -> Levels:
-        loss = compiled("V1-levels", (*directions(3), T, sigma, N), "loss", change, size=3)
+        loss = compiled("V1-levels", (*directions(3), T, sigma, N), part="loss", change=change, size=3)
         return np.array([loss(*SPECTRUM, *(np.arange(3) < m), TOTAL, NOISE, LENGTH) for m in range(4)])
 
     return value
@@ -75,7 +75,10 @@ def fixed_levels(change: Mapping | None = None) -> Callable[[], Levels]:
         target, _, c = whitened_letters(OBLIQUE, np.zeros((3, 3)))
         values = np.linalg.svd(target, compute_uv=False)
         share = compiled(
-            "V2-fixed", (any_quadratic_loss.c_any, any_quadratic_loss.s_i, any_quadratic_loss.B_ii), "loss", change
+            "V2-fixed",
+            (any_quadratic_loss.c_any, any_quadratic_loss.s_i, any_quadratic_loss.B_ii),
+            part="loss",
+            change=change,
         )
         losses = [c]
         for one in values:
@@ -91,7 +94,9 @@ def query_levels(change: Mapping | None = None, first: str = "rate") -> Callable
     def value() -> Levels:
         asked, moments = np.diag(ASKED.query_covariance), PLAIN.second_moment_eigenvalues
         parts = {
-            part: compiled("V3-query", (lambda_, lambda_q, a), part, change)(ASKED.eigenvalues, asked, moments)
+            part: compiled("V3-query", (lambda_, lambda_q, a), part=part, change=change)(
+                ASKED.eigenvalues, asked, moments
+            )
             for part in ("rate", "drop")
         }
         parts["lambda"] = ASKED.eigenvalues
@@ -111,8 +116,10 @@ def elliptical(law: str, change: Mapping | None = None) -> Callable[[], Levels]:
     def second() -> np.ndarray:
         of_law = {"sphere": ((D,), len(SPECTRUM)), "student": ((nu,), 8)}
         letters, number = of_law[law]
-        value = float(compiled("V5-elliptical", letters, law)(number))
-        return compiled("V5-elliptical", (lambda_, T, kappa, N), "a", change)(PLAIN.eigenvalues, TOTAL, value, LENGTH)
+        value = float(compiled("V5-elliptical", letters, part=law)(number))
+        return compiled("V5-elliptical", (lambda_, T, kappa, N), part="a", change=change)(
+            PLAIN.eigenvalues, TOTAL, value, LENGTH
+        )
 
     return token_levels(second)
 
@@ -122,7 +129,9 @@ def independent(part: str, kurtosis_: float = 1.0, change: Mapping | None = None
 
     def second() -> np.ndarray:
         letters = (lambda_, T, N, kurtosis)
-        return compiled("V5-independent", letters, part, change)(PLAIN.eigenvalues, TOTAL, LENGTH, kurtosis_)
+        return compiled("V5-independent", letters, part=part, change=change)(
+            PLAIN.eigenvalues, TOTAL, LENGTH, kurtosis_
+        )
 
     return token_levels(second)
 
@@ -189,7 +198,7 @@ def ridge(change: Mapping | None = None) -> Callable[[torch.Tensor], torch.Tenso
     """beta' B x_q on prompts, with Lambda B^-1 of (V1-ridge)."""
 
     def algorithm(X: torch.Tensor) -> torch.Tensor:
-        quotient = compiled("V1-ridge", (Lambda, sigma, N), "map", change)(PLAIN.covariance, NOISE, LENGTH)
+        quotient = compiled("V1-ridge", (Lambda, sigma, N), part="map", change=change)(PLAIN.covariance, NOISE, LENGTH)
         B = torch.tensor(np.linalg.solve(quotient, PLAIN.covariance))
         beta = torch.einsum("pdn,pn->pd", X[:, :-1, :-1], X[:, -1, :-1]) / (X.shape[-1] - 1)
         return torch.einsum("pi,ij,pj->p", beta, B, X[:, :-1, -1])
@@ -221,7 +230,7 @@ def noisy_rates(change: Mapping | None = None) -> Callable[[], np.ndarray]:
     """The growth along the first two eigenvectors of (V1-order)."""
 
     def value() -> np.ndarray:
-        growth = compiled("V1-order", (Lambda, sigma, N), "growth", change)
+        growth = compiled("V1-order", (Lambda, sigma, N), part="growth", change=change)
         return np.diag(growth(PLAIN.covariance, NOISE, LENGTH))[:2]
 
     return value
@@ -252,7 +261,7 @@ def fixed_values(change: Mapping | None = None) -> Callable[[], np.ndarray]:
     """The cubes of the value weights of the learned heads, from (V1-order)."""
 
     def value() -> np.ndarray:
-        inverse = compiled("V1-order", (lambda_, T, sigma, N), "fixed", change)
+        inverse = compiled("V1-order", (lambda_, T, sigma, N), part="fixed", change=change)
         return 1 / inverse(PLAIN.eigenvalues, TOTAL, NOISE, LENGTH)
 
     return value
