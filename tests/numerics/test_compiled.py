@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from flint import arb
 from iclflow.numerics import QuadraticLoss, RegressionTask, compile_expression, compiled
-from iclflow.theory import equation
-from iclflow.theory.calculus.spectral import T, directions, eigenvalue
-from iclflow.theory.notation import B, Lambda, Lambda_q, N, lambda_, sigma, t, tau
+from iclflow.theory import equation, notation
+from iclflow.theory.calculus.spectral import directions, eigenvalue
+from iclflow.theory.notation import B, Lambda, Lambda_q, N, T, a, lambda_, sigma, t, tau, v, v_0
 from iclflow.theory.results.landscape.fixed_points import m
-from iclflow.theory.results.separate.reduction import a, alpha, gamma, s, v
-from iclflow.theory.results.separate.time_integral import u, v_0
+from iclflow.theory.results.separate.time_integral import u
 from iclflow.theory.results.task.population import Sigma_w
 from iclflow.theory.results.variations.random_length import g_1, g_2, g_3
 from sympy import Symbol
@@ -43,9 +42,8 @@ def test_it_is_the_statement(number, part, letters, values):
 
 
 def test_several_parts_give_a_tuple():
-    rate, time = compiled("45", (s, Symbol("s_0", positive=True), gamma, alpha, tau), part=["rate", "integral"])(
-        0.2, 0.1, 0.7, 0.5, 1.0
-    )
+    letters = (notation.s, notation.s_0, notation.gamma, notation.alpha, tau)
+    rate, time = compiled("45", letters, part=["rate", "integral"])(0.2, 0.1, 0.7, 0.5, 1.0)
     assert rate == pytest.approx(2 * 0.2 * (0.7 - 0.5 * 0.2))
     assert time == pytest.approx(np.log(0.2 * 0.65 / (0.1 * 0.6)) / 1.4)
 
@@ -104,7 +102,7 @@ LETTERS = (v_0, lambda_, tau)
         (lambda: compiled("68", (lambda_, tau, Symbol("v_0"))), ValueError, "'v_0'.*has other assumptions"),
         (lambda: compiled("31", (N,), part="second"), ValueError, r"letters must contain \['Lambda'\]"),
         (lambda: compiled("16", (N, lambda_), part="factor"), ValueError, r"letters must contain \['D', 'Lambda'\]"),
-        (lambda: compiled("59", (T, N), part="loss"), ValueError, r"letters must contain \['D', 'lambda\[d\]', 's\[d\]'\]"),
+        (lambda: compiled("59", (T, N), part="loss"), ValueError, r"letters must contain \['D', 'chi\[d\]', 'lambda\[d\]'\]"),
         (lambda: compiled("59", (T, N), part="loss", size=0), ValueError, "size must be an integer of at least 1, got 0"),
         (lambda: compiled("68", LETTERS, backend="torch"), ValueError, "backend must be one of numpy, mpmath, arb"),
         (lambda: compiled("68", v_0), TypeError, "letters must be a sequence of symbols, got v_0"),
@@ -121,8 +119,8 @@ def test_importing_numerics_loads_no_registry():
     script = (
         "import iclflow.numerics\n"
         "from iclflow.numerics.compilation.equations import _compiled\n"
-        "from iclflow.theory.derivations.registry import registry\n"
-        "before = len(registry), _compiled.cache_info().currsize\n"
+        "from iclflow.theory.derivations.book import entries\n"
+        "before = len(entries), _compiled.cache_info().currsize\n"
         "from iclflow.theory.equations import equations\n"
         "print(before[0] < len(equations()), before[1])"
     )

@@ -10,11 +10,10 @@ from iclflow.numerics import (
     SampleMoments,
     gradient_flow,
 )
-from iclflow.numerics.compilation.expressions import compile_expression
+from iclflow.numerics.compilation.equations import compiled
 from iclflow.numerics.compilation.tensors import multilinear_tensor
 from iclflow.numerics.tasks.mixed_task import KINDS, MixedTask
 from iclflow.theory import expect
-from iclflow.theory.equations import equation
 from iclflow.theory.notation import D, Lambda, N, v_i, vector, x_q
 from iclflow.theory.results.attention.blocks import U_i, u_i, value_row
 from iclflow.theory.results.in_weight.population_loss import _J, portion, w_0
@@ -51,14 +50,13 @@ def test_tensor_refuses_what_is_not_multilinear():
 
 
 @pytest.mark.parametrize(("number", "loss"), [("V6", "training_loss"), ("V6-memory", "memory_loss")])
-def test_value_is_that_of_the_derived_formula_in_the_weights(number, loss):
+def test_value_is_that_of_the_formula_in_the_weights(number, loss):
     heads = weights(np.random.default_rng(1))
-    parts = equation(number).derive().parts
     letters = (value_row, v_i, U_i, u_i)
     others = (_J[1], _J[0], _J[2], _J[3])
     constants = (w_0, Lambda, N, portion)
-    target = compile_expression(parts["target"], (*letters, *constants))
-    overlap = compile_expression(parts["overlap"], (*letters, *others, *constants))
+    target = compiled(number, (*letters, *constants), part="target")
+    overlap = compiled(number, (*letters, *others, *constants), part="overlap")
     given = (VECTOR[:, None], COVARIANCE, 5, 0.3)
 
     def split(i):

@@ -45,8 +45,9 @@ __all__ = [
 ]
 
 d = Symbol("d", integer=True, positive=True)
-eigenvalue, indicator = IndexedBase("lambda", positive=True), IndexedBase("chi", nonnegative=True)
-moment = IndexedBase("a", positive=True)  # the eigenvalues of M = E(Lambda_hat^2)
+eigenvalue: Any = IndexedBase("lambda", positive=True)
+indicator: Any = IndexedBase("chi", nonnegative=True)
+moment: Any = IndexedBase("a", positive=True)  # the eigenvalues of M = E(Lambda_hat^2)
 
 
 def along(polynomial, values: Mapping, *, traces: Mapping | None = None) -> Expr:
