@@ -94,7 +94,8 @@ def _needed(formula: Basic | tuple) -> set[Basic]:
     """The letters of a formula, lambda_d among them, but not the bare lambda of lambda_d."""
     if isinstance(formula, tuple):
         return set().union(*map(_needed, formula))
-    return formula.free_symbols - {indexed.base.label for indexed in formula.atoms(Indexed)}
+    bases: list[Any] = [indexed.base for indexed in formula.atoms(Indexed)]
+    return formula.free_symbols - {base.label for base in bases}
 
 
 def _given(letters: tuple[Basic, ...]) -> set[Basic]:
