@@ -22,7 +22,8 @@ from sympy.matrices import MatrixBase
 from sympy.matrices.expressions import MatrixSymbol
 
 from .algebra import words
-from .algebra.polynomial import SUPPORTED, TracePolynomial
+from .algebra.arithmetic import SUPPORTED
+from .algebra.polynomial import TracePolynomial
 from .calculus.derivatives import gradient
 from .expectation.laws import PAPER_LAWS, Law, Mixture, SampleCovariance
 from .expectation.moments import expect

@@ -191,6 +191,7 @@ def test_identities_and_dimensions():
     assert P((N * Identity(D)).I) == Identity(D) / N
     assert P(Trace(Identity(R + 1))) == R + 1
     assert P(Trace(Identity(R + 1)) / (R + 1)) == 1
+    assert P(Identity(R + 1) / (R + 1)).trace() == 1 == P(Trace(Identity(R + 1) / (R + 1)))
 
 
 def test_one_by_one_matrices_are_scalars():

@@ -1,4 +1,4 @@
-"""A matrix-valued term l' P r, closed by a constant vector at each end, is a scalar term: what is done to closed words serves open ones."""
+"""A matrix-valued term P as the scalar l' P r, with a constant vector at each end: what works on closed words works on open ones too."""
 
 from functools import cache
 
@@ -6,39 +6,39 @@ from sympy.matrices.expressions import MatrixSymbol
 
 from . import words
 from .polynomial import TracePolynomial
-from .terms import Terms, accumulate, trace
+from .terms import Terms, accumulate, trace_terms
 
-__all__ = ["close_ports", "open_ports"]
+__all__ = ["close_ends", "open_ends"]
 
 
-class _Port(MatrixSymbol):
-    """A constant vector that no user's symbol can be equal to, whatever its name."""
+class _End(MatrixSymbol):
+    """A constant vector that differs from every symbol of a user, whatever its name."""
 
 
 @cache
-def _ports(rows, columns) -> tuple[words.Word, words.Word]:
-    """The letters l' and r that close an open word; none where the dimension is 1 already."""
-    left = () if rows == 1 else words.transpose((words.letter(_Port("<left>", rows, 1)),))
-    right = () if columns == 1 else (words.letter(_Port("<right>", columns, 1)),)
+def _ends(rows, columns) -> tuple[words.Word, words.Word]:
+    """The letters l' and r that close an open word; none at an end whose dimension is already 1."""
+    left = () if rows == 1 else words.transpose((words.letter(_End("<left>", rows, 1)),))
+    right = () if columns == 1 else (words.letter(_End("<right>", columns, 1)),)
     return left, right
 
 
-def close_ports(polynomial: TracePolynomial) -> Terms:
-    """The terms of l' P r for a matrix-valued P (its shape says how to open them again); of P itself for a scalar."""
+def close_ends(polynomial: TracePolynomial) -> Terms:
+    """The terms of l' P r for a matrix P, or of P itself for a scalar."""
     if polynomial.shape is None:
         return polynomial.terms
-    left, right = _ports(*polynomial.shape)
+    left, right = _ends(*polynomial.shape)
     terms: Terms = {
         (scalars, traces, left + word + right): n for (scalars, traces, word), n in polynomial.terms.items()
     }
-    return trace(terms, 1)  # l' P r is 1 x 1
+    return trace_terms(terms, 1)  # l' P r is 1 x 1
 
 
-def open_ports(terms: Terms, shape: tuple | None, conditions: frozenset = frozenset()) -> TracePolynomial:
-    """The polynomial P of the given shape whose closed form l' P r has these terms."""
+def open_ends(terms: Terms, shape: tuple | None, conditions: frozenset = frozenset()) -> TracePolynomial:
+    """The inverse: the polynomial P of the given shape whose closed form l' P r has these terms."""
     if shape is None:
         return TracePolynomial.from_terms(terms, None, conditions)
-    left, right = _ports(*shape)
+    left, right = _ends(*shape)
     opened: Terms = {}
     for (scalars, traces, _), number in terms.items():
         head, tail, others = (), (), []

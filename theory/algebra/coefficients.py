@@ -82,8 +82,9 @@ def reciprocal(coefficient: Coefficient) -> Coefficient:
     return rational(1 / coefficient_of(coefficient))
 
 
+@lru_cache(maxsize=1 << 12)
 def rational(expression: Expr) -> Coefficient:
-    """A rational function, its denominator factored into irreducible polynomials."""
+    """A rational function, its denominator factored into irreducible polynomials. The result is cached: it must not be changed."""
     numerator, denominator = sympy.fraction(sympy.cancel(sympy.together(expression)))
     if numerator == 0:
         return {}

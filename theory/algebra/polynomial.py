@@ -21,16 +21,12 @@ from typing import Any
 import sympy
 from sympy import Expr
 
-from . import words
-from .coefficients import Coefficient, reciprocal, scalar_of
-from .terms import Terms, accumulate, groups, in_lowest_terms, letters, multiply, trace
+from . import arithmetic, printing, sympy_conversion, words
+from .arithmetic import Form, Shape
+from .coefficients import Coefficient, scalar_of
+from .terms import Terms, groups, in_lowest_terms, matrix_symbols
 
-__all__ = ["TracePolynomial"]
-
-SUPPORTED = (
-    "sums, products, integer powers, transposes, inverses of products and traces of matrix symbols, with coefficients that are "
-    "rational in scalar symbols"
-)
+__all__ = ["TracePolynomial", "polynomial_of_word", "total", "zero"]
 
 
 def _operator(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -69,17 +65,24 @@ class TracePolynomial:
     def __new__(cls, expression) -> "TracePolynomial":
         if isinstance(expression, TracePolynomial):
             return expression
-        from .sympy_conversion import read  # which builds on this class
-
-        return read(expression)
+        return cls._of(sympy_conversion.read(expression))
 
     @classmethod
-    def from_terms(cls, terms: Terms, shape: tuple | None, conditions: frozenset = frozenset()) -> "TracePolynomial":
+    def from_terms(cls, terms: Terms, shape: Shape, conditions: frozenset = frozenset()) -> "TracePolynomial":
         """Wrap terms that are canonical already, but for sums in denominators, which are reduced here."""
+        return cls._of((in_lowest_terms(terms), shape), conditions)
+
+    @classmethod
+    def _of(cls, form: Form, conditions: frozenset = frozenset()) -> "TracePolynomial":
+        """Wrap a canonical form."""
         self = object.__new__(cls)
-        for name, value in (("terms", in_lowest_terms(terms)), ("shape", shape), ("conditions", conditions)):
+        for name, value in (("terms", form[0]), ("shape", form[1]), ("conditions", conditions)):
             object.__setattr__(self, name, value)
         return self
+
+    @property
+    def _form(self) -> Form:
+        return self.terms, self.shape
 
     def __setattr__(self, name, value):
         raise AttributeError(f"a TracePolynomial is immutable: {name} cannot be set")
@@ -96,7 +99,7 @@ class TracePolynomial:
     __radd__ = __add__
 
     def __neg__(self):
-        return TracePolynomial.from_terms({term: -n for term, n in self.terms.items()}, self.shape, self.conditions)
+        return self._of(arithmetic.negate(self._form), self.conditions)
 
     @_operator
     def __sub__(self, other):
@@ -108,16 +111,7 @@ class TracePolynomial:
 
     @_operator
     def __mul__(self, other):
-        matrices = None not in (self.shape, other.shape)
-        if matrices and self.shape[1] != other.shape[0]:
-            raise ValueError(
-                f"shape mismatch in a product: ({self}) has shape {self.shape}, ({other}) has shape {other.shape}"
-            )
-        shape = (self.shape[0], other.shape[1]) if matrices else self.shape or other.shape
-        if shape == (1, 1):
-            shape = None
-        terms = multiply(self.terms, other.terms)
-        return TracePolynomial.from_terms(terms, shape, self.conditions | other.conditions)
+        return self._of(arithmetic.multiply(self._form, other._form), self.conditions | other.conditions)
 
     @_operator
     def __rmul__(self, other):
@@ -134,61 +128,20 @@ class TracePolynomial:
         return other * self.reciprocal()
 
     def __pow__(self, exponent):
-        if isinstance(exponent, bool) or not (isinstance(exponent, int) or getattr(exponent, "is_Integer", False)):
-            raise ValueError(
-                f"power: ({self})^({exponent}) has an exponent that is not an integer; supported: {SUPPORTED}"
-            )
-        if self.shape is not None and self.shape[0] != self.shape[1]:
-            raise ValueError(f"power: ({self}) has shape {self.shape}; a power needs a square matrix")
-        base, exponent = self, int(exponent)
-        if exponent < 0:
-            base, exponent = base.reciprocal(), -exponent
-        result = one(base.shape)
-        while exponent:
-            if exponent & 1:
-                result = result * base
-            exponent >>= 1
-            base = base * base if exponent else base
-        return result
+        return self._of(arithmetic.power(self._form, exponent), self.conditions if exponent else frozenset())
 
     def reciprocal(self) -> "TracePolynomial":
         """1 / self, for a scalar free of traces, or the inverse of a single product of square letters."""
-        if self.shape is None:
-            if not self.terms:
-                raise ZeroDivisionError("division by a trace polynomial that is zero")
-            if any(traces for _, traces, _ in self.terms):
-                raise ValueError(
-                    f"cannot divide by {self}: a denominator may hold scalar symbols only, no traces; supported: {SUPPORTED}"
-                )
-            inverse = None
-            coefficient = {scalars: number for (scalars, _, _), number in self.terms.items()}
-        else:
-            codes = [code for _, _, word in self.terms for code in word]
-            sizes = {*self.shape, *map(words.rows, codes), *map(words.columns, codes)}
-            if len(self.terms) != 1 or len(sizes) != 1 or any(traces for _, traces, _ in self.terms):
-                raise ValueError(
-                    f"cannot invert ({self}): only a product of square matrix symbols has an inverse here; supported: {SUPPORTED}"
-                )
-            (((scalars, _, word), number),) = self.terms.items()
-            inverse, coefficient = words.inverse(word), {scalars: number}
-        terms: Terms = {(scalars, (), inverse): number for scalars, number in reciprocal(coefficient).items()}
-        return TracePolynomial.from_terms(terms, self.shape, self.conditions)
+        return self._of(arithmetic.reciprocal(self._form), self.conditions)
 
     @property
     def T(self) -> "TracePolynomial":
         """The transpose."""
-        if self.shape is None:
-            return self
-        terms = {(scalars, traces, words.transpose(word)): n for (scalars, traces, word), n in self.terms.items()}
-        return TracePolynomial.from_terms(terms, self.shape[::-1], self.conditions)
+        return self._of(arithmetic.transpose(self._form), self.conditions)
 
     def trace(self) -> "TracePolynomial":
-        """The trace; a scalar is its own."""
-        if self.shape is None:
-            return self
-        if self.shape[0] != self.shape[1]:
-            raise ValueError(f"trace: needs a square matrix, got shape {self.shape} in {self}")
-        return TracePolynomial.from_terms(trace(self.terms, self.shape[0]), None, self.conditions)
+        """The trace; a scalar is its own trace."""
+        return self._of(arithmetic.trace(self._form), self.conditions)
 
     # Comparison
 
@@ -207,7 +160,7 @@ class TracePolynomial:
     def free_symbols(self) -> set:
         """Every matrix and scalar symbol in it."""
         generators = {generator for scalars, _, _ in self.terms for generator, _ in scalars}
-        return letters(self.terms).union(*(scalar_of(generator).free_symbols for generator in generators))
+        return matrix_symbols(self.terms).union(*(scalar_of(generator).free_symbols for generator in generators))
 
     # To SymPy, and to the reader
 
@@ -217,22 +170,16 @@ class TracePolynomial:
 
     def to_sympy(self) -> Expr:
         """The SymPy expression: a MatrixExpr, or a scalar with Trace factors. ``TracePolynomial(p.to_sympy()) == p``."""
-        from .sympy_conversion import write
-
-        return write(self)
+        return sympy_conversion.write(self.terms, self.shape)
 
     def __str__(self):
-        from .printing import text
-
-        return text(self)
+        return printing.text(self.terms)
 
     def __repr__(self):
         return f"{self}, for {self.stated_conditions()}" if self.conditions else str(self)
 
     def _latex(self, printer=None):
-        from .printing import latex
-
-        return latex(self)
+        return printing.latex(self.terms)
 
     def _repr_latex_(self):
         where = rf",\quad {self.stated_conditions(latex=True)}" if self.conditions else ""
@@ -248,35 +195,18 @@ def _rebuild(expression, conditions):
     return TracePolynomial.from_terms(plain.terms, plain.shape, conditions)
 
 
-def total(polynomials: Iterable[TracePolynomial], shape: tuple | None = None) -> TracePolynomial:
+def total(polynomials: Iterable[TracePolynomial], shape: Shape = None) -> TracePolynomial:
     """The sum of polynomials of one shape, in one pass; ``shape`` is that of an empty sum."""
-    terms: Terms = {}
-    first, conditions = zero(shape), frozenset()
-    for one in polynomials:
-        if not first.terms and first.shape is None:  # 0 + matrix, as sum() starts
-            first = one
-        elif one.shape != first.shape and (one.terms or one.shape is not None):
-            raise ValueError(
-                f"shape mismatch in a sum: {first} has shape {first.shape or 'scalar'}, {one} {one.shape or 'scalar'}"
-            )
-        conditions |= one.conditions
-        for term, number in one.terms.items():
-            accumulate(terms, term, number)
-    return TracePolynomial.from_terms(terms, first.shape, conditions)
+    polynomials = list(polynomials)
+    conditions = frozenset().union(*(one.conditions for one in polynomials))
+    return TracePolynomial._of(arithmetic.add((one._form for one in polynomials), shape), conditions)
 
 
-def one(shape: tuple | None) -> TracePolynomial:
-    """The number 1, or the identity of a square shape."""
-    return TracePolynomial.from_terms({((), (), None if shape is None else ()): 1}, shape)
+def zero(shape: Shape) -> TracePolynomial:
+    """The number 0, or the zero matrix of a shape."""
+    return TracePolynomial._of(arithmetic.zero(shape))
 
 
-def zero(shape: tuple | None) -> TracePolynomial:
-    return TracePolynomial.from_terms({}, None if shape in (None, (1, 1)) else shape)
-
-
-def polynomial_of_word(word: words.Word, shape: tuple | None) -> TracePolynomial:
+def polynomial_of_word(word: words.Word, shape: Shape) -> TracePolynomial:
     """An open word as a polynomial."""
-    if not word and shape == (1, 1):
-        return one(None)
-    kept, cut = words.open_(word) if word else (word, [])
-    return TracePolynomial.from_terms({((), tuple(sorted(cut)), kept): 1}, None if kept is None else shape)
+    return TracePolynomial._of(arithmetic.product_of_letters(word, shape))

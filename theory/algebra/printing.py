@@ -6,7 +6,7 @@ Text is the grammar that :mod:`iclflow.theory.algebra.parsing` reads, so that pr
 >>> from iclflow.theory.notation import Lambda_hat
 >>> print(expect(Lambda_hat**2))
 (1 + 1/N) Lambda^2 + 1/N tr(Lambda) Lambda
->>> print(latex(expect(Lambda_hat**2)))
+>>> print(latex(expect(Lambda_hat**2).terms))
 \left(1 + \frac{1}{N}\right) \boldsymbol{\Lambda}^{2} + \frac{1}{N} \operatorname{tr}\left(\boldsymbol{\Lambda}\right) \boldsymbol{\Lambda}
 """
 
@@ -17,8 +17,8 @@ import sympy
 from sympy.core.function import AppliedUndef
 
 from . import words
-from .coefficients import scalar_of
-from .polynomial import TracePolynomial
+from .coefficients import rational, scalar_of
+from .terms import Terms, groups
 
 __all__ = ["LATEX", "TEXT", "Style", "latex", "text", "write"]
 
@@ -61,22 +61,22 @@ LATEX = Style(
 )
 
 
-def text(polynomial: TracePolynomial) -> str:
-    """The polynomial as a line of text, in the grammar of ``iclflow expect``."""
-    return write(polynomial, TEXT)
+def text(terms: Terms) -> str:
+    """A polynomial as a line of text, in the grammar of ``iclflow expect``."""
+    return write(terms, TEXT)
 
 
-def latex(polynomial: TracePolynomial) -> str:
-    """The polynomial as LaTeX, without delimiters."""
-    return write(polynomial, LATEX)
+def latex(terms: Terms) -> str:
+    """A polynomial as LaTeX, without delimiters."""
+    return write(terms, LATEX)
 
 
-def write(polynomial: TracePolynomial, style: Style) -> str:
-    """The polynomial in a style of one's own: ``TEXT``, ``LATEX``, or a copy of one of them with another name or transpose."""
+def write(terms: Terms, style: Style) -> str:
+    """A polynomial in the given style: ``TEXT``, ``LATEX``, or a copy of one of them with some attributes changed."""
     pieces = []
-    for coefficient, traces, word in polynomial.groups():
+    for coefficient, traces, word in groups(terms):
         factors = [_closed(run, style) for run in _runs(traces)]
-        if word is not None and (word or polynomial.shape):
+        if word is not None:
             factors.append(_word(word, style) if word else style.identity)
         pieces.append(_summand(coefficient, factors, style))
     return _join(pieces) if pieces else "0"
@@ -134,11 +134,8 @@ def _monomial(scalars, number, style: Style) -> str:
 
 def _scalar_power(generator: int, exponent: int, style: Style) -> str:
     base = scalar_of(generator)
-    if isinstance(base, sympy.Add):
-        polynomial = TracePolynomial(base)
-        name = style.brackets(write(polynomial, style))
-    else:
-        name = style.name(base)
+    is_sum = isinstance(base, sympy.Add)  # in a denominator
+    name = style.brackets(_summand(rational(base), [], style)) if is_sum else style.name(base)
     return name if exponent == 1 else style.power(name, exponent)
 
 

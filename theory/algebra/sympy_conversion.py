@@ -1,12 +1,12 @@
-"""Trace polynomials from SymPy expressions and back.
+"""Terms and shape from a SymPy expression, and back.
 
-``write(read(expression))`` equals the expression; ``read(write(p)) == p``. What is not a trace polynomial is refused by name.
+``write(*read(expression))`` equals the expression; ``read(write(*form)) == form``. A sub-expression that is not a trace polynomial is
+refused by name.
 """
 
 from fractions import Fraction
 from functools import cache, reduce
 from itertools import groupby
-from operator import mul
 from typing import Any
 
 import sympy
@@ -17,14 +17,15 @@ from sympy.matrices.expressions.matexpr import MatrixElement
 from sympy.tensor.indexed import Indexed
 
 from . import words
+from .arithmetic import SUPPORTED, Form, Shape, add, multiply, one, power, reciprocal, trace, transpose, zero
 from .coefficients import coefficient_of, exact, generator
-from .polynomial import SUPPORTED, TracePolynomial, one, total, zero
+from .terms import Terms, groups
 
 __all__ = ["read", "write"]
 
 
-def read(expression) -> TracePolynomial:
-    """The trace polynomial of a SymPy expression; ValueError names the sub-expression that is not one."""
+def read(expression) -> Form:
+    """The terms and the shape of a SymPy expression; ValueError names the sub-expression that is not one."""
     if isinstance(expression, str):
         raise ValueError(
             f"{expression!r} is text; read it with iclflow.theory.algebra.parsing, or write it in SymPy's matrix symbols"
@@ -48,36 +49,36 @@ def _unsupported(expression) -> ValueError:
     return ValueError(f"{expression} ({kind}) is not a trace polynomial{hint}; supported: {SUPPORTED}")
 
 
-def _read_number(number) -> TracePolynomial:
+def _read_number(number) -> Form:
     if not isinstance(number, Rational) or not number.is_finite:
         raise ValueError(f"the coefficient {number} is not a rational number; write it as one, e.g. Rational('0.1')")
     value = exact(Fraction(int(number.p), int(number.q)))
-    return TracePolynomial.from_terms({((), (), None): value} if value else {}, None)
+    return {((), (), None): value} if value else {}, None
 
 
-def _read_scalar(symbol) -> TracePolynomial:
+def _read_scalar(symbol) -> Form:
     if not symbol.is_commutative:
         raise ValueError(f"the scalar {symbol} is not commutative; use a MatrixSymbol for a matrix")
-    return TracePolynomial.from_terms({(((generator(symbol), 1),), (), None): 1}, None)
+    return {(((generator(symbol), 1),), (), None): 1}, None
 
 
-def _read_letter(symbol) -> TracePolynomial:
+def _read_letter(symbol) -> Form:
     if symbol.shape == (1, 1):
-        return TracePolynomial.from_terms({((), ((words.letter(symbol),),), None): 1}, None)
-    return TracePolynomial.from_terms({((), (), (words.letter(symbol),)): 1}, symbol.shape)
+        return {((), ((words.letter(symbol),),), None): 1}, None
+    return {((), (), (words.letter(symbol),)): 1}, symbol.shape
 
 
-def _read_sum(expression) -> TracePolynomial:
-    return total([read(argument) for argument in expression.args])
+def _read_sum(expression) -> Form:
+    return add(map(read, expression.args))
 
 
-def _read_product(expression) -> TracePolynomial:
+def _read_product(expression) -> Form:
     if any(isinstance(argument, BlockMatrix) for argument in expression.args):
         return _read_block_product(expression)
-    return reduce(mul, map(read, expression.args))
+    return reduce(multiply, map(read, expression.args))
 
 
-def _read_block_product(expression) -> TracePolynomial:
+def _read_block_product(expression) -> Form:
     """A product of block matrices that is one block."""
     grids = [
         [[read(argument.blocks[i, j]) for j in range(argument.blocks.cols)] for i in range(argument.blocks.rows)]
@@ -93,17 +94,17 @@ def _read_block_product(expression) -> TracePolynomial:
 
 def _multiply_grids(left: list, right: list) -> list:
     for scalar, grid in ((left, right), (right, left)):
-        if len(scalar) == len(scalar[0]) == 1 and scalar[0][0].shape is None:
-            return [[scalar[0][0] * block for block in row] for row in grid]
+        if len(scalar) == len(scalar[0]) == 1 and scalar[0][0][1] is None:
+            return [[multiply(scalar[0][0], block) for block in row] for row in grid]
     if len(left[0]) != len(right):
         raise ValueError(
             f"shape mismatch in a product: {len(left[0])} columns of blocks meet {len(right)} rows of blocks"
         )
     columns = list(zip(*right, strict=True))
-    return [[total(map(mul, row, column)) for column in columns] for row in left]
+    return [[add(map(multiply, row, column)) for column in columns] for row in left]
 
 
-def _read_element(expression) -> TracePolynomial:
+def _read_element(expression) -> Form:
     if expression.parent.shape != (1, 1):
         raise ValueError(
             f"{expression} is one entry of a matrix; write a scalar as a trace or as a 1 x 1 product, x.T*A*y"
@@ -117,28 +118,28 @@ _READERS = (
     ((AppliedUndef, Indexed), _read_scalar),
     (MatrixSymbol, _read_letter),
     (MatrixElement, _read_element),
-    (Identity, lambda expression: one(None if expression.shape == (1, 1) else expression.shape)),
+    (Identity, lambda expression: one(expression.shape)),
     (ZeroMatrix, lambda expression: zero(expression.shape)),
     ((Add, MatAdd), _read_sum),
     ((Mul, MatMul), _read_product),
-    (Inverse, lambda expression: read(expression.arg).reciprocal()),
-    ((Pow, MatPow), lambda expression: read(expression.base) ** expression.exp),
-    (Transpose, lambda expression: read(expression.arg).T),
-    (Trace, lambda expression: read(expression.arg).trace()),
+    (Inverse, lambda expression: reciprocal(read(expression.arg))),
+    ((Pow, MatPow), lambda expression: power(read(expression.base), expression.exp)),
+    (Transpose, lambda expression: transpose(read(expression.arg))),
+    (Trace, lambda expression: trace(read(expression.arg))),
 )
 
 
-def write(polynomial: TracePolynomial) -> Expr:
+def write(terms: Terms, shape: Shape) -> Expr:
     """The SymPy expression: a MatrixExpr, or a scalar with Trace factors."""
     summands = []
-    for coefficient, traces, word in polynomial.groups():
-        factors = [Trace(_word(words.readable_rotation(one))) for one in traces]
+    for coefficient, traces, word in groups(terms):
+        factors = [Trace(_word(words.readable_rotation(closed))) for closed in traces]
         scalar = Mul(coefficient_of(coefficient), *factors)
-        summands.append(scalar if word is None else _word(word, polynomial.shape, scalar))
-    if polynomial.shape is None:
+        summands.append(scalar if word is None else _word(word, shape, scalar))
+    if shape is None:
         return Add(*summands)
     if not summands:
-        return ZeroMatrix(*polynomial.shape)
+        return ZeroMatrix(*shape)
     return MatAdd(*summands) if len(summands) > 1 else summands[0]
 
 

@@ -23,10 +23,10 @@ __all__ = [
     "accumulate",
     "groups",
     "in_lowest_terms",
-    "letters",
-    "multiply",
+    "matrix_symbols",
+    "multiply_terms",
     "multiply_traces",
-    "trace",
+    "trace_terms",
 ]
 
 Term = tuple[Scalars, tuple[words.Word, ...], Any]  # the last is a word, or None where the polynomial is scalar
@@ -46,7 +46,7 @@ def multiply_traces(left: tuple[words.Word, ...], right: Iterable[words.Word]) -
     return tuple(sorted([*left, *right]))
 
 
-def multiply(left: Terms, right: Terms) -> Terms:
+def multiply_terms(left: Terms, right: Terms) -> Terms:
     """The product of two sums: scalars commute, the words of two matrices are joined."""
     terms: Terms = {}
     for (scalars_l, traces_l, word_l), number_l in left.items():
@@ -60,7 +60,7 @@ def multiply(left: Terms, right: Terms) -> Terms:
     return terms
 
 
-def trace(terms: Terms, size: Any) -> Terms:
+def trace_terms(terms: Terms, size: Any) -> Terms:
     """The trace of a sum of square matrices of this size; the words need not be canonical."""
     result: Terms = {}
     for (scalars, traces, word), number in terms.items():
@@ -77,7 +77,7 @@ def _trace_of_word(word: words.Word) -> Terms:
     traces, sizes = words.close(word)
     terms: Terms = {((), tuple(sorted(traces)), None): 1}
     for size in sizes:
-        terms = multiply(terms, _trace_of_identity(size))
+        terms = multiply_terms(terms, _trace_of_identity(size))
     return terms
 
 
@@ -86,7 +86,7 @@ def _trace_of_identity(size: Any) -> Terms:
     return {(scalars, (), None): number for scalars, number in rational(size).items()}
 
 
-def letters(terms: Terms) -> set:
+def matrix_symbols(terms: Terms) -> set:
     """The matrix symbols of the words."""
     codes = {code for _, traces, word in terms for one in (*traces, word or ()) for code in one}
     return {words.symbol_of(code) for code in codes}

@@ -16,7 +16,7 @@ index, finally, is the rule sum_k e_k e_k' = I: :func:`sum_over`.
 from collections.abc import Mapping
 
 from ..algebra import words
-from ..algebra.closing import close_ports, open_ports
+from ..algebra.closing import close_ends, open_ends
 from ..algebra.polynomial import TracePolynomial, polynomial_of_word, total, zero
 
 __all__ = ["block_product", "block_transpose", "rewrite"]
@@ -57,12 +57,12 @@ def _read_rule(product, value) -> list[tuple[words.Word, TracePolynomial, bool]]
 
 def _one_pass(polynomial: TracePolynomial, patterns) -> TracePolynomial:
     pieces = []
-    for (scalars, traces, _), number in close_ports(polynomial).items():
+    for (scalars, traces, _), number in close_ends(polynomial).items():
         piece = TracePolynomial.from_terms({(scalars, (), None): number}, None)
         for closed in traces:
             piece = piece * _rewrite_closed(closed, patterns)
         pieces.append(piece)
-    return open_ports(total(pieces).terms, polynomial.shape, polynomial.conditions)
+    return open_ends(total(pieces).terms, polynomial.shape, polynomial.conditions)
 
 
 def _rewrite_closed(closed: words.Word, patterns) -> TracePolynomial:

@@ -16,10 +16,10 @@ from sympy.matrices.expressions import MatrixSymbol
 from sympy.tensor.indexed import Indexed
 
 from ..algebra import words
-from ..algebra.closing import close_ports, open_ports
+from ..algebra.closing import close_ends, open_ends
 from ..algebra.coefficients import scalar_of
 from ..algebra.polynomial import TracePolynomial, polynomial_of_word, zero
-from ..algebra.terms import Terms, accumulate, letters
+from ..algebra.terms import Terms, accumulate, matrix_symbols
 
 __all__ = ["collect", "substitute"]
 
@@ -73,14 +73,14 @@ def substitute(expression, replacements: Mapping) -> TracePolynomial:
             raise TypeError(f"substitute: {symbol!r} is not a symbol; replace matrix, vector or scalar symbols")
     conditions = substitute_conditions(polynomial.conditions, scalars)
     terms: Terms = {}
-    for (powers, traces, _), number in close_ports(polynomial).items():
+    for (powers, traces, _), number in close_ends(polynomial).items():
         result = _substitute_scalars(powers, number, scalars)
         for closed in traces:
             result = result * _substitute_word(closed, matrices)
         for term, value in result.terms.items():
             accumulate(terms, term, value)
     conditions = conditions.union(*(value.conditions for value in (*matrices.values(), *scalars.values())))
-    return open_ports(terms, polynomial.shape, conditions)
+    return open_ends(terms, polynomial.shape, conditions)
 
 
 def substitute_conditions(conditions: frozenset, scalars: Mapping) -> frozenset:
@@ -176,5 +176,7 @@ def collect(expression, by) -> dict:
 
 def dimensions(polynomial: TracePolynomial) -> set:
     """The symbols in the shapes of the polynomial and of its letters."""
-    shapes = [size for letter in letters(polynomial.terms) for size in letter.shape] + list(polynomial.shape or ())
+    shapes = [size for letter in matrix_symbols(polynomial.terms) for size in letter.shape] + list(
+        polynomial.shape or ()
+    )
     return set().union(*(dimension.free_symbols for dimension in shapes))

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from sympy import Symbol
 from sympy.matrices.expressions import MatrixSymbol
 
-from ..algebra.closing import close_ports, open_ports
+from ..algebra.closing import close_ends, open_ends
 from ..algebra.polynomial import TracePolynomial, zero
 from ..calculus.substitution import refuse_namesake, substitute
 from .laws import PAPER_LAWS, Fixed, Law, Mixture, ancestors, laws_by_symbol, outermost_first
@@ -76,5 +76,5 @@ def _integrate(polynomial: TracePolynomial, law) -> TracePolynomial:
     if isinstance(law, Mixture):
         return sum((weight * _integrate(polynomial, part) for weight, part in law.parts), start=zero(polynomial.shape))
     moments = moments_under(law)
-    terms = moments.average(close_ports(polynomial))
-    return open_ports(terms, polynomial.shape, polynomial.conditions | moments.conditions)
+    terms = moments.average(close_ends(polynomial))
+    return open_ends(terms, polynomial.shape, polynomial.conditions | moments.conditions)

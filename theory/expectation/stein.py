@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from ..algebra import words
 from ..algebra.coefficients import multiply_scalars
 from ..algebra.polynomial import TracePolynomial, polynomial_of_word
-from ..algebra.terms import Terms, accumulate, multiply, multiply_traces, trace
+from ..algebra.terms import Terms, accumulate, multiply_terms, multiply_traces, trace_terms
 from .laws import Gaussian, SampleCovariance
 
 __all__ = ["FourthMoments", "GaussianMoments", "Moments", "WishartMoments", "moments_under"]
@@ -25,7 +25,7 @@ ONE: Terms = {((), (), None): 1}
 class Moments:
     """The expectation of sums of products of closed words, memoised; a subclass says how to make one step.
 
-    A matrix-valued term is closed by constant vectors at its ends (see ``close_ports``), so that here every word is closed.
+    A matrix-valued term is closed by constant vectors at its ends (see ``close_ends``), so that here every word is closed.
     """
 
     def __init__(self, law):
@@ -68,7 +68,7 @@ class Moments:
         simpler: Terms = {}  # many pieces are equal: gather them before the next step
         for product, factors in self.step(traces):
             for factor in factors:
-                product = multiply(product, self._close(factor))
+                product = multiply_terms(product, self._close(factor))
             for term, number in product.items():
                 accumulate(simpler, term, number)
         return simpler
@@ -83,7 +83,7 @@ class Moments:
                 for (s2, t2, w2), n2 in right.items():  # w2 is None for a 1 x 1 matrix
                     accumulate(longer, (multiply_scalars(s1, s2), multiply_traces(t1, t2), w1 + (w2 or ())), n1 * n2)
             product = longer
-        return trace(product, self.size)
+        return trace_terms(product, self.size)
 
 
 class GaussianMoments(Moments):

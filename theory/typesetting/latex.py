@@ -145,7 +145,7 @@ def formula_latex(formula: Any, *, transpose: str = "top") -> str:
     if isinstance(formula, tuple | list | set | frozenset):
         return r",\quad ".join(formula_latex(part, transpose=transpose) for part in formula)
     if isinstance(formula, TracePolynomial):
-        return printing.write(formula, _polynomial_style(transposed))
+        return printing.write(formula.terms, _polynomial_style(transposed))
     expression = sympy.sympify(formula)
     printed = _PaperPrinter(transposed).doprint(expression)
     if width(printed) > LINE:  # a long numerator is set beside its fraction, where it can be broken
@@ -176,7 +176,7 @@ def formula_text(formula: Any) -> str:
     if isinstance(formula, tuple | list | set | frozenset):
         return "; ".join(map(formula_text, formula))
     polynomial = _as_polynomial(formula)
-    return written(formula) if polynomial is None else printing.text(polynomial)
+    return written(formula) if polynomial is None else printing.text(polynomial.terms)
 
 
 def _as_polynomial(formula: Any) -> TracePolynomial | None:
