@@ -23,6 +23,10 @@ from ...theory.results.task.second_moments import A as A_
 
 Formula = Callable[..., Any]
 
+# A task whose covariance is not diagonal, and an effective map that is not symmetric: a transpose or a factor in the wrong place shows.
+OBLIQUE_TASK = RegressionTask(covariance=[[0.5, 0.2], [0.2, 0.4]], context_length=5)
+OBLIQUE_MAP = np.array([[0.9, 0.3], [-0.2, 0.7]])
+
 
 def second_moment(task: RegressionTask) -> Float[np.ndarray, "D D"]:
     """E(Lambda_hat^2), equation (31)."""
@@ -133,3 +137,9 @@ def times(factor: float, formula: Formula) -> Formula:
         return factor * formula(*arguments)
 
     return mistaken
+
+
+def gradient_by_differences(function: Callable[[np.ndarray], float], point: np.ndarray) -> np.ndarray:
+    """The gradient of a quadratic function, by central differences, which are exact for it but for rounding."""
+    units = np.eye(point.size).reshape(-1, *point.shape)
+    return np.array([(function(point + e) - function(point - e)) / 2 for e in units]).reshape(point.shape)

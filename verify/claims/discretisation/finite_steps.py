@@ -18,11 +18,13 @@ from ....numerics.parametrizations.attention import MergedWeights, SeparateWeigh
 from ....numerics.reductions.drop_delays import later_merged_drop, later_separate_drop
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
+from ....theory.notation import G, Lambda, M
+from ....theory.results.discretisation.finite_steps import eta as step_size
 from ....theory.results.discretisation.finite_steps import kappa
 from ....theory.results.discretisation.stable_steps import b_d, b_j, lambda_d, lambda_j
 from ...experiments.staircase import reached
 from ..book import claim
-from ..formulas import times
+from ..formulas import OBLIQUE_MAP, OBLIQUE_TASK, gradient_by_differences, times
 from ..tolerances import NEXT_STEP_ORDER, ORDER, ROUNDOFF, STABLE
 
 TASK = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
@@ -233,3 +235,24 @@ def delay_of_a_merged_drop(delay) -> float:
             added = delay(gamma, alpha, u, learning_rate=float(eta), momentum=momentum)
             errors.append(abs((half(run) - exact) / added - 1))
     return max(errors)
+
+
+def modified_force(change: Mapping | None = None) -> Callable:
+    """The force (V8-loss) of the loss that descent follows, of G, M, Lambda and eta."""
+    return compiled("V8-loss", (G, M, Lambda, step_size), change=change)
+
+
+@claim(
+    "V8-loss",
+    "minus half the gradient of the loss with eta/4 of its squared gradient, by central differences at one map",
+    method="linear algebra",
+    tolerance=ROUNDOFF,
+    theory=modified_force(),
+    wrong={"eta doubled": modified_force({step_size: 2 * step_size}), "sign of M": modified_force({M: -M})},
+)
+def modified_loss_by_differences(expected) -> float:
+    loss, step, moment = QuadraticLoss.population(OBLIQUE_TASK), 0.3, OBLIQUE_TASK.second_moment
+    force = OBLIQUE_TASK.covariance @ OBLIQUE_TASK.covariance - moment @ OBLIQUE_MAP @ OBLIQUE_TASK.covariance
+    derived = expected(force, moment, OBLIQUE_TASK.covariance, step)
+    slope = gradient_by_differences(lambda map_: loss.value(map_) + step / 4 * float(np.sum(loss.gradient(map_) ** 2)), OBLIQUE_MAP)
+    return float(np.abs(derived + slope / 2).max())

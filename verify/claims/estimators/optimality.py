@@ -1,6 +1,6 @@
 """Claims about how far trained linear attention is from optimal (V9): risks on sampled sequences, limits, bounds."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cache
 
@@ -12,14 +12,15 @@ from ....numerics.parametrizations.attention import MergedWeights
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
 from ....numerics.tasks.risks import SampledRisk, crossover_length, linear_attention_risk, risk_limits, sampled_risks
-from ....theory.notation import D, Lambda, N, T, lambda_, sigma
-from ....theory.results.estimators.optimality import C
+from ....theory.notation import D, Lambda, Lambda_hat, N, T, beta, lambda_, sigma
+from ....theory.results.estimators.optimality import C, u
 from ....theory.results.estimators.optimality import rho as penalty
 from ....theory.results.estimators.short_context import lambda_N
 from ...training.descent import fresh_batches, mean_squared_error, one_thread, train
 from ...training.modules import ReducedMerged
 from ...training.sequences import draw_sequences
 from ..book import claim
+from ..formulas import gradient_by_differences
 from ..tolerances import HIGH_DIMENSION, ROUNDOFF, SAMPLING, TRAINED_RISK
 
 LONG = RegressionTask(
@@ -286,3 +287,25 @@ def _trained_risk(task: RegressionTask) -> float:
 )
 def risk_trained(each) -> float:
     return max(abs(_trained_risk(task) / float(each(task).sum()) - 1) for task in TRAINED)
+
+
+def posterior_slope(change: Mapping | None = None) -> Callable:
+    """The slope of the log posterior (V9-posterior), of beta, Lambda_hat, u, N and sigma."""
+    return compiled("V9-posterior", (beta, Lambda_hat, u, N, sigma), change=change)
+
+
+@claim(
+    "V9-posterior",
+    "the slope of the log posterior on a drawn context, by central differences at a drawn task vector",
+    method="linear algebra",
+    tolerance=ROUNDOFF,
+    theory=posterior_slope(),
+    wrong={"twice the noise": posterior_slope({sigma: 2 * sigma}), "N + 1 for N": posterior_slope({N: N + 1})},
+)
+def posterior_by_differences(expected) -> float:
+    rng, noise, length = np.random.default_rng(94), 0.7, 6
+    X, labels, at = rng.standard_normal((length, 3)), rng.standard_normal(length), rng.standard_normal((3, 1))
+    context = (X.T @ labels)[:, None] / length, X.T @ X / length
+    derived = expected(*context, at, length, noise)
+    slope = gradient_by_differences(lambda v: float(np.sum((labels - X @ v[:, 0]) ** 2) / noise**2 + np.sum(v**2)), at)
+    return float(np.abs(derived + noise**2 / (2 * length) * slope).max())

@@ -1,26 +1,28 @@
-"""Claims about a model of one's own (V10): two steps of gradient descent in context, on real prompts and trained."""
+"""Claims about your own model (V10): two steps of gradient descent in context, on real prompts and trained."""
 
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 
+from ....numerics.compilation.equations import compiled
 from ....numerics.own_model.flow import integrate
 from ....numerics.own_model.loss import model_loss
 from ....numerics.tasks.regression import RegressionTask
 from ....theory import SampleCovariance
 from ....theory.model import Model
-from ....theory.notation import Lambda, Lambda_hat, N
-from ....theory.results.own_model.two_steps import U, descend, two_steps
+from ....theory.notation import D, Lambda, Lambda_hat, N
+from ....theory.results.own_model.two_steps import U, descend, two_steps, z
 from ...own_model.prompts import ModelNetwork
 from ...training.descent import fresh_batches, mean_squared_error, one_thread, train
 from ...training.sequences import draw_sequences
 from ..book import claim
-from ..tolerances import OWN_MODEL, SAMPLING
+from ..formulas import OBLIQUE_MAP, OBLIQUE_TASK
+from ..tolerances import OWN_MODEL, ROUNDOFF, SAMPLING
 
-TASK = RegressionTask(covariance=[[0.5, 0.2], [0.2, 0.4]], context_length=2)
-POINT = np.array([[0.9, 0.3], [-0.2, 0.7]])
+TASK = RegressionTask(covariance=OBLIQUE_TASK.covariance, context_length=2)
 LONGER = Model(descend(2), (U,), laws=(SampleCovariance(Lambda_hat, Lambda, N + 1),))
 ONE_STEP = Model(descend(1), (U,))
 
@@ -28,7 +30,7 @@ ONE_STEP = Model(descend(1), (U,))
 @cache
 def _on_prompts() -> np.ndarray:
     """The loss and its velocity on each of 64 sets of 500 prompts, a row for each: by attention to X, without any derivation."""
-    network, generator = ModelNetwork(two_steps(), TASK, {U: POINT}), torch.Generator().manual_seed(10)
+    network, generator = ModelNetwork(two_steps(), TASK, {U: OBLIQUE_MAP}), torch.Generator().manual_seed(10)
     rows = []
     for _ in range(64):
         value = mean_squared_error(network, dict(network.named_parameters()), draw_sequences(TASK, 500, generator))
@@ -46,7 +48,7 @@ def _on_prompts() -> np.ndarray:
     wrong={"N + 1 for N": LONGER, "one step": ONE_STEP},
 )
 def own_model_on_prompts(model: Model) -> float:
-    loss, point = model_loss(model, TASK, weights={U: POINT})
+    loss, point = model_loss(model, TASK, weights={U: OBLIQUE_MAP})
     derived = np.array([loss.value(point), *loss.velocity(point)])
     rows = _on_prompts()
     return float((np.abs(rows.mean(0) - derived) / (rows.std(0, ddof=1) / len(rows) ** 0.5)).max())
@@ -81,3 +83,49 @@ def own_model_trained(theory) -> float:
     run = trained_two_steps()
     trained = np.array([loss.value(state.ravel()) for state in run.states["U"]])
     return float(np.abs(trained - flow.loss_at(run.times)).max() / trained[0])
+
+
+def two_step_error(change: Mapping | None = None) -> Callable:
+    """The error of two steps in a context (V10-error), of Lambda, Lambda_hat and U."""
+    return compiled("V10-error", (Lambda, Lambda_hat, U), change=change)
+
+
+@claim(
+    "V10-error",
+    "the error of two steps of descent, taken one after the other for each unit task vector in a drawn context",
+    method="linear algebra",
+    tolerance=ROUNDOFF,
+    theory=two_step_error(),
+    wrong={"Lambda for Lambda_hat": two_step_error({Lambda_hat: Lambda}), "weight doubled": two_step_error({U: 2 * U})},
+)
+def error_of_two_steps(expected) -> float:
+    X = np.random.default_rng(95).standard_normal((5, 2))
+    error = 0.0
+    for task in np.eye(2):
+        reached = np.zeros(2)
+        for _ in range(2):
+            reached = reached + OBLIQUE_MAP.T @ (X.T @ (X @ (task - reached)) / 5)
+        error += (task - reached) @ OBLIQUE_TASK.covariance @ (task - reached)
+    derived = expected(OBLIQUE_TASK.covariance, X.T @ X / 5, OBLIQUE_MAP)
+    return abs(float(derived) / float(error) - 1)
+
+
+def white_loss(change: Mapping | None = None) -> Callable:
+    """The loss of two steps for white tokens (V10-white), of z, D and N."""
+    return compiled("V10-white", (z, D, N), change=change)
+
+
+@claim(
+    "V10-white",
+    "the loss of two steps for white tokens, averaged over 50,000 contexts of five tokens in three dimensions",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=white_loss(),
+    wrong={"N + 1 for N": white_loss({N: N + 1}), "D + 1 for D": white_loss({D: D + 1})},
+)
+def white_loss_on_contexts(expected) -> float:
+    X, scale = np.random.default_rng(96).standard_normal((50_000, 5, 3)), 0.4
+    left = np.eye(3) - scale * np.einsum("pnd,pne->pde", X, X) / 5
+    twice = left @ left
+    each = np.einsum("pde,pde->p", twice, twice) / 3
+    return float(abs(each.mean() - expected(scale, 3, 5)) / (each.std() / len(each) ** 0.5))
