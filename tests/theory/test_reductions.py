@@ -2,8 +2,7 @@
 
 import pytest
 import sympy
-from iclflow.theory.calculus.equality import equal, vanishes
-from iclflow.theory.calculus.residual import require_zero
+from iclflow.theory.calculus.equality import equal, require_zero, vanishes
 from iclflow.theory.notation import (
     D,
     N,

@@ -1,4 +1,10 @@
-"""Exact equality of formulas: the difference is zero as an algebraic object, never numerically."""
+"""Exact equality of formulas: their difference reduces to zero by algebra; no numerical comparison makes two formulas equal.
+
+>>> from sympy import exp, symbols
+>>> x = symbols("x", positive=True)
+>>> vanishes((x + 1) ** 2 - x**2 - 2 * x - 1), vanishes(exp(2 * x) - exp(x))
+(True, False)
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,11 +14,11 @@ from sympy import MatrixBase, MatrixExpr, Trace
 
 from ..algebra.polynomial import TracePolynomial
 
-__all__ = ["equal", "vanishes"]
+__all__ = ["equal", "require_zero", "vanishes"]
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Is left - right exactly zero? Tuples and mappings are equal part by part; formulas of different shapes are not equal."""
+    """Is left - right exactly zero? Tuples and mappings are compared part by part; formulas of different shapes are not equal."""
     if isinstance(left, Mapping) or isinstance(right, Mapping):
         both = isinstance(left, Mapping) and isinstance(right, Mapping) and left.keys() == right.keys()
         return both and all(equal(left[part], right[part]) for part in left)
@@ -25,7 +31,7 @@ def equal(left: Any, right: Any) -> bool:
         if isinstance(left, MatrixBase) or isinstance(right, MatrixBase):
             return False
         left, right = TracePolynomial(left), TracePolynomial(right)
-        return left == right and left.shape == right.shape  # the algebra has one zero, statements one for each shape
+        return left == right and left.shape == right.shape  # the zeros of two shapes are equal polynomials
     left, right = sympy.sympify(left), sympy.sympify(right)
     if not isinstance(left, sympy.Expr) or not isinstance(right, sympy.Expr):
         return left == right
@@ -33,7 +39,7 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def vanishes(expression: Any) -> bool:
-    """Is a scalar SymPy expression identically zero? Decided by normal forms; what they cannot bring to zero counts as not zero."""
+    """Is a scalar SymPy expression identically zero? Decided by normal forms: if none of them gives 0, the answer is False."""
     expression = sympy.sympify(expression)
     if expression.is_zero or expression == 0:
         return True
@@ -46,8 +52,15 @@ def vanishes(expression: Any) -> bool:
     return not _is_nonzero_somewhere(expression) and sympy.simplify(expression) == 0
 
 
+def require_zero(*residuals: sympy.Expr) -> None:
+    """For derivations: put a claimed solution into its equation and pass what is left. ArithmeticError unless it is identically zero."""
+    for residual in residuals:
+        if not vanishes(residual):
+            raise ArithmeticError(f"a residual should be exactly 0, and is {residual}")
+
+
 def _is_nonzero_somewhere(expression: sympy.Expr) -> bool:
-    """Is it certainly not zero at one point, to 30 digits? This spares the slow attempts to simplify what cannot be zero."""
+    """Is the value at one point, to 30 digits, clearly not zero? Then no time is spent on simplifying the expression."""
     symbols = sorted(expression.free_symbols, key=str)
     plain = [one for one in symbols if not isinstance(one, sympy.Indexed | sympy.IndexedBase)]
     sizes = {one: sympy.Integer(2 + i % 3) for i, one in enumerate(plain) if one.is_integer}
@@ -59,7 +72,7 @@ def _is_nonzero_somewhere(expression: sympy.Expr) -> bool:
 
 
 def _rational_normal(expression):
-    """Lowest terms over the rational functions of the roots, exponentials and logarithms that occur."""
+    """The expression in lowest terms, as a rational function of its symbols, roots, exponentials and logarithms."""
     expression = sympy.expand_power_base(sympy.powdenest(sympy.expand_power_exp(expression)))
     return sympy.cancel(sympy.together(sympy.expand(expression)))
 

@@ -29,7 +29,7 @@ from sympy import (
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import gradient
-from ...calculus.residual import require_zero
+from ...calculus.equality import require_zero
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step

@@ -37,7 +37,7 @@ from sympy import (
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import derivative
-from ...calculus.residual import require_zero
+from ...calculus.equality import require_zero
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...notation import D, lambda_, v_0, v_i, vector

@@ -10,7 +10,7 @@ from typing import Any
 from sympy import Matrix, Rational, cancel, diff, expand, factor, hessian, simplify, sqrt, symbols
 
 from ...calculus.entrywise import explicit
-from ...calculus.residual import require_zero
+from ...calculus.equality import require_zero
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...notation import B, Lambda, M

@@ -7,7 +7,7 @@ r"""The risks of (V9) in high dimension, N = c D: Bayes in closed form, beside l
 
 from sympy import Identity, Poly, Rational, S, Symbol, Trace, binomial, expand, limit, oo, solve, sqrt
 
-from ...calculus.residual import require_zero
+from ...calculus.equality import require_zero
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register

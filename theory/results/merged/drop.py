@@ -11,7 +11,7 @@ from functools import cache
 from sympy import Expr, Identity, Symbol, cancel, diff, factor, solve, symbols
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.residual import require_zero
+from ...calculus.equality import require_zero
 from ...calculus.rewriting import rewrite
 from ...calculus.spectral import along
 from ...calculus.substitution import substitute

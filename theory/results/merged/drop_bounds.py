@@ -10,7 +10,7 @@ from typing import Any
 
 from sympy import Expr, Rational, Symbol, cancel, diff, exp, factor, integrate, log, radsimp, solve, sqrt, symbols
 
-from ...calculus.residual import require_zero
+from ...calculus.equality import require_zero
 from ...calculus.rewriting import rewrite
 from ...calculus.spectral import along
 from ...derivations.derivation import Derivation, Step

@@ -29,7 +29,7 @@ from sympy import (
 )  # fmt: skip
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.residual import require_zero
+from ...calculus.equality import require_zero
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation
 from ...expectation.laws import Gaussian

@@ -12,7 +12,7 @@ from typing import Any
 
 from sympy import Expr, S, Symbol, atan, cancel, diff, factor, hyper, solve, sqrt, symbols
 
-from ...calculus.residual import require_zero
+from ...calculus.equality import require_zero
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...notation import gamma, s

@@ -5,7 +5,7 @@ In u = v / v_* with v_*^3 = lambda / a the flow (26) is u^2 (1 - u^3) in the uni
 
 from sympy import Rational, Symbol, atan, expand, integrate, log, pi, sqrt, symbols
 
-from ...calculus.residual import require_zero
+from ...calculus.equality import require_zero
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...notation import a, lambda_, rho, tau, v, v_0

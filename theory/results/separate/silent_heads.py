@@ -25,7 +25,7 @@ from sympy import (
     symbols,
 )
 
-from ...calculus.residual import require_zero
+from ...calculus.equality import require_zero
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation
 from ...notation import B, D, clock, lambda_, t, tau, v_0, w_init

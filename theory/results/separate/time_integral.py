@@ -23,7 +23,7 @@ from sympy import (
     together,
 )  # fmt: skip
 
-from ...calculus.residual import require_zero
+from ...calculus.equality import require_zero
 from ...derivations.derivation import Derivation
 from ...notation import a, lambda_, rho, tau, v, v_0
 from .reduction import aligned_flow, fixed_value
