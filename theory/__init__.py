@@ -1,5 +1,6 @@
 """Symbols and derivations: the paper's formulas, computed from its definitions."""
 
+from .algebra.letters import letters
 from .algebra.polynomial import TracePolynomial
 from .calculus.derivatives import derivative, gradient, hessian_form
 from .calculus.entrywise import explicit
@@ -23,6 +24,7 @@ __all__ = [
     "substitute",
     "collect",
     "explicit",
+    "letters",
     "Model",
     "Equation",
     "equation",

@@ -80,7 +80,7 @@ class Model:
             raise ValueError("weights must name at least one symbol to learn, got none")
         self._check_use()
         self._check_names()
-        self._check_letters()
+        self._check_symbols()
 
     def _check_own(self, name: str, symbols: tuple) -> None:
         """Each is a symbol of the model's own, once."""
@@ -110,7 +110,7 @@ class Model:
                     "use it there (the same symbol, of the same shape), or take it out of weights"
                 )
         for constant in self.constants:
-            if constant not in self.letters:
+            if constant not in self.symbols:
                 raise ValueError(
                     f"constants holds {constant}, on which neither the prediction {self.prediction} nor the target and their laws depend: "
                     "use it there (the same symbol, of the same shape), or take it out of constants"
@@ -119,7 +119,7 @@ class Model:
     def _check_names(self) -> None:
         """No two symbols share a name, by which a formula tells them apart."""
         named: dict[str, Any] = {}
-        for symbol in (*KNOWN, *self.random, *self.weights, *self.constants, *self.letters):
+        for symbol in (*KNOWN, *self.random, *self.weights, *self.constants, *self.symbols):
             other = named.setdefault(str(symbol), symbol)
             if other != symbol:
                 raise ValueError(
@@ -127,8 +127,8 @@ class Model:
                     "the task or the data, import it from iclflow.theory.notation; if not, call it by another name"
                 )
 
-    def _check_letters(self) -> None:
-        unknown = self.letters - set(self.weights) - self.random.keys() - KNOWN - set(self.constants)
+    def _check_symbols(self) -> None:
+        unknown = self.symbols - set(self.weights) - self.random.keys() - KNOWN - set(self.constants)
         if unknown:
             one = min(unknown, key=str)
             law = ""
@@ -142,9 +142,9 @@ class Model:
             )
 
     @cached_property
-    def letters(self) -> frozenset:
+    def symbols(self) -> frozenset:
         """The symbols on which the loss depends."""
-        return letters_of(self, self.random)
+        return symbols_of(self, self.random)
 
     @cached_property
     def random(self) -> Mapping[Any, Any]:
@@ -188,7 +188,7 @@ def _kind(symbol) -> str:
     return f"matrix of shape {shape}" if shape else "number"
 
 
-def letters_of(model: Model, laws: Mapping[Any, Any]) -> frozenset:
+def symbols_of(model: Model, laws: Mapping[Any, Any]) -> frozenset:
     """The symbols on which the loss of a model depends under these laws."""
     used = set(model.prediction.free_symbols | model.target.free_symbols)
     for _ in laws:  # each pass reaches laws one level further in

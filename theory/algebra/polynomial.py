@@ -24,6 +24,7 @@ from sympy import Expr
 from . import arithmetic, printing, sympy_conversion, words
 from .arithmetic import Form, Shape
 from .coefficients import Coefficient, scalar_of
+from .letters import Letters, symbols_in
 from .terms import Terms, groups, in_lowest_terms, matrix_symbols
 
 __all__ = ["TracePolynomial", "polynomial_of_word", "total", "zero"]
@@ -159,8 +160,16 @@ class TracePolynomial:
     @property
     def free_symbols(self) -> set:
         """Every matrix and scalar symbol in it."""
-        generators = {generator for scalars, _, _ in self.terms for generator, _ in scalars}
-        return matrix_symbols(self.terms).union(*(scalar_of(generator).free_symbols for generator in generators))
+        return matrix_symbols(self.terms).union(*(scalar.free_symbols for scalar in self._scalars()))
+
+    @property
+    def letters(self) -> Letters:
+        """The symbols in it by their printed names: ``expect(Lambda_hat**2).letters["Lambda"]``. See :func:`.letters.letters`."""
+        return Letters(matrix_symbols(self.terms).union(*map(symbols_in, self._scalars())))
+
+    def _scalars(self) -> list[Expr]:
+        """The scalars of the coefficients, and the sums in their denominators."""
+        return [scalar_of(g) for g in {g for scalars, _, _ in self.terms for g, _ in scalars}]
 
     # To SymPy, and to the reader
 

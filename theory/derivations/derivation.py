@@ -6,6 +6,7 @@ from typing import Any
 
 from sympy import MatrixBase
 
+from ..algebra.letters import Letters, letters
 from ..typesetting.latex import formula_latex, formula_text
 from ..typesetting.line_breaks import LINE, display, width
 from ..typesetting.sentences import prose_latex, prose_markdown, prose_text
@@ -74,6 +75,11 @@ class Derivation:
         """{part: expression}; one nameless part where the equation has only one."""
         result = self.result
         return result if any(step.part for step in self.steps) else {"": result}
+
+    @property
+    def letters(self) -> Letters:
+        """{printed name: symbol} of all steps, left sides excluded."""
+        return letters([step.expression for step in self.steps])
 
     def labelled(self, lefts: Mapping[str, str]) -> "Derivation":
         """The same, with the left side of the equation, {part: LaTeX}, on each result that has none of its own."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
+from ..algebra.letters import Letters, letters
 from ..calculus.equality import equal
 from ..typesetting.latex import formula_latex
 from .book import entries
@@ -62,6 +63,11 @@ class Equation:
             raise KeyError(f"equation ({self.number}) has the parts {', '.join(parts)}; ask for one of them")
         known = "no parts" if "" in parts else f"the parts {', '.join(parts)}"
         raise KeyError(f"equation ({self.number}) has {known}, got {name!r}")
+
+    @property
+    def letters(self) -> Letters:
+        """{printed name: symbol} of the right sides of all parts."""
+        return letters(self.parts)
 
     @property
     def lefts(self) -> Mapping[str, str]:

@@ -32,7 +32,7 @@ from ...algebra.terms import accumulate
 from ...calculus.substitution import substitute
 from ...expectation.laws import Fixed, Gaussian, Law, SampleCovariance
 from ...expectation.moments import expect
-from ...model import Model, letters_of
+from ...model import Model, symbols_of
 from ...notation import D, Lambda, Lambda_hat, Lambda_q, N, beta, sigma, symmetric_matrix, w, x_q, y_q
 from ..task.population import Sigma_w, noise_q, zeta
 from ..variations.random_length import g_n
@@ -147,7 +147,7 @@ def _fourth_moment(cumulants: int | None):
 
 def _constants(model: Model, laws: Iterable[Law], parameters: Iterable) -> tuple:
     """Those of the model, and the task's parameters on which its loss depends."""
-    used = letters_of(model, {**model.random, **{law.symbol: law for law in laws}})
+    used = symbols_of(model, {**model.random, **{law.symbol: law for law in laws}})
     return tuple(dict.fromkeys((*model.constants, *(one for one in parameters if one in used))))
 
 
