@@ -1,4 +1,4 @@
-r"""Your own model: one expression for the prediction gives its loss and its gradient flow; the other layers add numbers and a check.
+r"""Your own model: one expression, its prediction, gives its loss and its gradient flow; other packages add numbers and a check.
 
 >>> from iclflow.theory.notation import D, Lambda_hat, beta, matrix, x_q
 >>> U = matrix("U", D)
@@ -31,7 +31,7 @@ from .notation import D, Lambda, N, matrix, y_q
 
 __all__ = ["KNOWN", "Model"]
 
-# What every task gives a value to.
+# Every task gives these symbols a value.
 KNOWN = frozenset((Lambda, N, D))
 INSTEAD = (
     "expand it in powers, such as exp(z) to 1 + z + z**2/2 with z = TracePolynomial(beta.T * U * x_q), or train a PyTorch module of your "
@@ -45,12 +45,12 @@ class Model:
 
     ``prediction``: a scalar expression, polynomial in the data, in ``beta``, ``Lambda_hat``, ``x_q``, the weights and any symbols of
     ``laws`` or ``constants``. ``weights``: the matrix symbols (or scalar symbols) that are learned, of any shape. ``laws``: laws of
-    further random symbols, or other laws than the paper's (2)-(4), (28), (30). ``constants``: fixed symbols, given a value when numbers
-    are computed. ``target``: what is predicted, y_q = w' x_q unless told otherwise.
+    further random symbols, or laws that replace the paper's (2)-(4), (28), (30). ``constants``: fixed symbols, given a value when numbers
+    are computed. ``target``: what the model is to predict, by default y_q = w' x_q.
 
-    Raises ValueError for a prediction that is not a polynomial or not a scalar, for a weight that is not in the prediction, for a
-    constant that is nowhere, for a symbol that is none of the above, and for a weight or constant that is, or is called as, a letter of
-    the task, the data or a law; TypeError for what is no expression and no symbol.
+    Raises ValueError for a prediction that is not a polynomial or not a scalar, for a weight or constant that is not used, for a symbol
+    that is neither a weight, a constant nor random, and for a weight or constant that is a symbol of the task, the data or a law, or has
+    the name of one. Raises TypeError for a prediction that is not an expression and a weight that is not a symbol.
     """
 
     prediction: Any
@@ -83,7 +83,7 @@ class Model:
         self._check_symbols()
 
     def _check_own(self, name: str, symbols: tuple) -> None:
-        """Each is a symbol of the model's own, once."""
+        """Each is a symbol, listed once, to which neither the task nor a law gives a value."""
         for symbol in symbols:
             if not isinstance(symbol, (Symbol, MatrixSymbol)):
                 raise TypeError(f"{name} must be symbols, e.g. matrix('U', D) of theory.notation, got {symbol!r}")
@@ -117,7 +117,7 @@ class Model:
                 )
 
     def _check_names(self) -> None:
-        """No two symbols share a name, by which a formula tells them apart."""
+        """No two symbols share a name, since a printed formula could not tell them apart."""
         named: dict[str, Any] = {}
         for symbol in (*KNOWN, *self.random, *self.weights, *self.constants, *self.symbols):
             other = named.setdefault(str(symbol), symbol)
@@ -148,7 +148,7 @@ class Model:
 
     @cached_property
     def random(self) -> Mapping[Any, Any]:
-        """The law of each random symbol: the paper's, with those of ``laws`` in their place."""
+        """The law of each random symbol: those of ``laws``, and the paper's for all other symbols."""
         return MappingProxyType({law.symbol: law for law in (*PAPER_LAWS, *self.laws)})
 
     @cached_property
@@ -165,7 +165,7 @@ class Model:
 
     @cached_property
     def conditions(self) -> frozenset:
-        """The inequalities under which the loss exists: those of its inverse moments, and N >= D where Lambda_hat is inverted at all."""
+        """The inequalities under which the loss exists: those of its inverse moments, and N >= D if Lambda_hat is inverted."""
         inverted = {
             words.symbol_of(code)
             for formula in (self.prediction, self.target)
@@ -191,7 +191,7 @@ def _kind(symbol) -> str:
 def symbols_of(model: Model, laws: Mapping[Any, Any]) -> frozenset:
     """The symbols on which the loss of a model depends under these laws."""
     used = set(model.prediction.free_symbols | model.target.free_symbols)
-    for _ in laws:  # each pass reaches laws one level further in
+    for _ in laws:  # each pass reaches one more level of laws
         used |= set().union(*(_stated_with(laws[symbol]) for symbol in used & laws.keys()))
     return frozenset(used)
 
@@ -226,7 +226,7 @@ def _scalar(name: str, expression) -> TracePolynomial:
 
 
 def _unread(expression, problem: str) -> str:
-    """What an expression must be that is no trace polynomial."""
+    """The error message for an expression that is not a trace polynomial, after "must"."""
     if problem.endswith(SUPPORTED):
         remedy = f"; {INSTEAD}"
         if expression.atoms(MatrixBase) or any(power.is_number for power in expression.atoms(Pow)):

@@ -1,1 +1,1 @@
-"""Trace polynomials as a data type: canonical form, reading, printing."""
+"""Trace polynomials as a data type: canonical form, arithmetic, reading, printing."""

@@ -1,8 +1,8 @@
-"""Coefficients: rational functions of scalar symbols, as sums of powers of generators.
+"""Coefficients: rational functions of scalar symbols, as sums of products of powers of generators.
 
-A generator is a scalar symbol (or f(t), or v[i]), or a sum that stands in a denominator, held as an integer. ``Scalars`` is a product of
+A generator is a scalar symbol (or f(t), or v[i]), or a sum that occurs in a denominator, held as an integer. ``Scalars`` is a product of
 powers, positive or negative, as sorted pairs (generator, exponent); a coefficient is a dictionary {scalars: rational number}. Denominators
-that are sums, as in N / (N - D - 1), are powers of their irreducible factors, and the coefficient is in lowest terms: so equal functions
+that are sums, as in N / (N - D - 1), are kept as powers of their irreducible factors, and coefficients in lowest terms: equal functions
 are equal dictionaries.
 """
 
@@ -16,13 +16,13 @@ Scalars = tuple[tuple[int, int], ...]
 Number = int | Fraction
 Coefficient = dict[Scalars, Number]
 
-_generators: list[Expr] = []  # symbols, and the irreducible sums that stand in denominators
+_generators: list[Expr] = []  # symbols, and the irreducible sums in denominators
 _generator_index: dict[Expr, int] = {}
-_sums: set[int] = set()  # the generators that are sums: they occur with negative exponents only
+_sums: set[int] = set()  # the generators that are sums; their exponents are negative
 
 
 def generator(expression: Expr) -> int:
-    """The integer that stands for a scalar symbol, or for a sum in a denominator."""
+    """The integer that represents a scalar symbol, or a sum in a denominator."""
     index = _generator_index.get(expression)
     if index is None:
         index = _generator_index[expression] = len(_generators)
@@ -33,7 +33,7 @@ def generator(expression: Expr) -> int:
 
 
 def has_sum(scalars: Scalars) -> bool:
-    """Does a sum stand in the denominator?"""
+    """Is there a sum in the denominator?"""
     return bool(_sums) and any(index in _sums for index, _ in scalars)
 
 
@@ -48,7 +48,7 @@ def multiply_scalars(left: Scalars, right: Scalars) -> Scalars:
 
 
 def exact(number: Fraction) -> Number:
-    """An integer where it is one: integer arithmetic is several times faster."""
+    """The number as an int if it is an integer: integer arithmetic is several times faster."""
     return number.numerator if number.denominator == 1 else number
 
 
@@ -70,7 +70,7 @@ def _sympy_number(number) -> Expr:
 
 @lru_cache(maxsize=1 << 12)
 def lowest_terms(coefficient: frozenset) -> Coefficient:
-    """A coefficient, as its items, in lowest terms; many terms share theirs, and SymPy takes milliseconds for each."""
+    """A coefficient, given by its items, in lowest terms. Cached, as many terms share one and SymPy takes milliseconds for each."""
     return rational(coefficient_of(dict(coefficient)))
 
 

@@ -1,4 +1,4 @@
-r"""A small, safe grammar for trace polynomials, the one that they print in: nothing that is typed is ever evaluated as code.
+r"""A small, safe grammar for trace polynomials, the one in which they print. Input is never evaluated as code.
 
     sum      :=  ['-'] product { ('+' | '-') product }
     product  :=  power { ['*' | '/'] power }                 side by side is a product
@@ -28,10 +28,11 @@ from .polynomial import TracePolynomial
 
 __all__ = ["parse", "symbol"]
 
-MAX_LENGTH = 2_000  # characters, and
-MAX_EXPONENT = 40  # and
-MAX_TERMS = 20_000  # far beyond what anyone reads; they bound the work that a line of text can ask for
-MAX_DEPTH = 50
+# Limits on the work that a line of text can ask for, far beyond what anyone reads.
+MAX_LENGTH = 2_000  # characters
+MAX_EXPONENT = 40
+MAX_TERMS = 20_000
+MAX_DEPTH = 50  # of brackets
 
 _TOKEN = re.compile(r"\s*(?:(?P<number>\d+(?:\.\d+)?)|(?P<name>[A-Za-z][A-Za-z0-9_]*)|(?P<sign>[-+*/^()']))")
 _NAMES = {"S": notation.Lambda_hat, "I": Identity(notation.D)} | {
@@ -48,7 +49,7 @@ class Token(NamedTuple):
 
 
 def parse(text: str) -> TracePolynomial:
-    """Read a trace polynomial. ValueError says at which character it could not be read, and what was expected there."""
+    """Read a trace polynomial. ValueError says at which character reading failed and what was expected there."""
     if not isinstance(text, str):
         raise TypeError(f"parse: needs a string, got {text!r}")
     if len(text) > MAX_LENGTH:
@@ -99,7 +100,7 @@ class _Parser:
         return self.tokens[self.at]
 
     def _combine(self, position: int, operation, *operands) -> TracePolynomial:
-        """An operation of the algebra, whose complaint (a shape, an inverse) gains the place it came from."""
+        """Apply an operation; the message of its error (a shape, an inverse) gains the position in the text."""
         try:
             result = operation(*operands)
         except (ValueError, ZeroDivisionError) as error:

@@ -31,7 +31,7 @@ __all__ = ["TracePolynomial", "polynomial_of_word", "total", "zero"]
 
 
 def _operator(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """A binary operator that takes on its other side whatever is a number or a SymPy expression."""
+    """A binary operator whose other side may also be a number or a SymPy expression."""
 
     def operator(self, other):
         if isinstance(other, int | Fraction | Expr):
@@ -46,14 +46,14 @@ def _operator(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 class TracePolynomial:
     """A scalar or matrix-valued polynomial in matrix letters and their traces, in canonical form. Immutable.
 
-    ``TracePolynomial(expression)`` reads a SymPy expression; ``+ - * / **``, ``.T`` and ``.trace()`` work with SymPy expressions on
-    either side; ``==`` is exact equality of canonical forms; ``to_sympy()`` goes back. It shows itself as text and, in Jupyter, as LaTeX,
-    with its conditions; ``str`` is the formula alone, in the grammar of ``iclflow expect``.
+    ``TracePolynomial(expression)`` reads a SymPy expression. ``+ - * / **`` take SymPy expressions on either side; ``.T`` and ``.trace()``
+    are the transpose and the trace; ``==`` is exact equality of canonical forms. It prints as text and, in Jupyter, as LaTeX, with its
+    conditions; ``str`` is the formula alone, in the grammar of ``iclflow expect``.
 
-    It is no SymPy object itself (SymPy would convert it before its own operators, and lose the conditions): convert with ``to_sympy()``.
+    It is not a SymPy object: SymPy's operators would convert it and lose the conditions. ``to_sympy()`` gives the SymPy expression.
 
     ``shape`` is None for a scalar (a 1 x 1 matrix is its scalar). ``conditions`` are the inequalities under which it holds.
-    Raises ValueError, naming the sub-expression, where an expression is not a trace polynomial.
+    Raises ValueError, naming the sub-expression, if the expression is not a trace polynomial.
     """
 
     __slots__ = ("conditions", "shape", "terms")
@@ -70,7 +70,7 @@ class TracePolynomial:
 
     @classmethod
     def from_terms(cls, terms: Terms, shape: Shape, conditions: frozenset = frozenset()) -> "TracePolynomial":
-        """Wrap terms that are canonical already, but for sums in denominators, which are reduced here."""
+        """Wrap canonical terms; coefficients with sums in denominators are brought to lowest terms here."""
         return cls._of((in_lowest_terms(terms), shape), conditions)
 
     @classmethod
@@ -132,7 +132,7 @@ class TracePolynomial:
         return self._of(arithmetic.power(self._form, exponent), self.conditions if exponent else frozenset())
 
     def reciprocal(self) -> "TracePolynomial":
-        """1 / self, for a scalar free of traces, or the inverse of a single product of square letters."""
+        """1 / self for a scalar without traces, or the inverse of a single product of square letters."""
         return self._of(arithmetic.reciprocal(self._form), self.conditions)
 
     @property
@@ -159,7 +159,7 @@ class TracePolynomial:
 
     @property
     def free_symbols(self) -> set:
-        """Every matrix and scalar symbol in it."""
+        """The matrix and scalar symbols in it."""
         return matrix_symbols(self.terms).union(*(scalar.free_symbols for scalar in self._scalars()))
 
     @property
@@ -171,10 +171,10 @@ class TracePolynomial:
         """The scalars of the coefficients, and the sums in their denominators."""
         return [scalar_of(g) for g in {g for scalars, _, _ in self.terms for g, _ in scalars}]
 
-    # To SymPy, and to the reader
+    # Conversion and printing
 
     def groups(self) -> list[tuple[Coefficient, tuple[words.Word, ...], words.Word | None]]:
-        """The terms gathered by their traces and word, each with its coefficient {scalars: number}, in the order of print."""
+        """The terms gathered by their traces and word, each with its coefficient {scalars: number}, in printing order."""
         return groups(self.terms)
 
     def to_sympy(self) -> Expr:
@@ -195,7 +195,7 @@ class TracePolynomial:
         return rf"$\displaystyle {self._latex()}{where}$"
 
     def stated_conditions(self, *, latex: bool = False) -> str:
-        """The conditions as text or as LaTeX, in one order; empty where there are none."""
+        """The conditions as text or as LaTeX, sorted; empty if there are none."""
         return ", ".join(sorted(map(sympy.latex if latex else sympy.sstr, self.conditions)))
 
 
@@ -217,5 +217,5 @@ def zero(shape: Shape) -> TracePolynomial:
 
 
 def polynomial_of_word(word: words.Word, shape: Shape) -> TracePolynomial:
-    """An open word as a polynomial."""
+    """A product of letters as a polynomial; its shape tells the size of an empty product."""
     return TracePolynomial._of(arithmetic.product_of_letters(word, shape))

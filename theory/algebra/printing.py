@@ -1,6 +1,6 @@
-r"""Trace polynomials as text and as LaTeX, with the terms and the factors of each term in one stable order.
+r"""Trace polynomials as text and as LaTeX, with terms and factors in a stable order.
 
-Text is the grammar that :mod:`iclflow.theory.algebra.parsing` reads, so that printing and reading are inverse:
+Text is in the grammar that :mod:`iclflow.theory.algebra.parsing` reads, so reading is the inverse of printing:
 
 >>> from iclflow.theory import expect
 >>> from iclflow.theory.notation import Lambda_hat
@@ -90,7 +90,7 @@ def _join(pieces: list[str]) -> str:
 
 
 def _summand(coefficient, factors: list[str], style: Style) -> str:
-    """coefficient x factors, without a coefficient of 1 and with brackets round a sum."""
+    """coefficient x factors, without a coefficient of 1 and with brackets around a sum."""
     monomials = sorted(coefficient.items(), key=_scalar_order)
     positive = next((i for i, (_, number) in enumerate(monomials) if number > 0), 0)
     monomials.insert(0, monomials.pop(positive))  # 1 - p, not -p + 1
@@ -108,7 +108,7 @@ def _summand(coefficient, factors: list[str], style: Style) -> str:
 
 
 def _scalar_order(item):
-    """By falling degree (N before 1 before 1/N), what is positive first, then by name."""
+    """By falling degree (N before 1 before 1/N), positive terms first, then by name."""
     scalars, number = item
     named = sorted((sympy.default_sort_key(scalar_of(g)), e) for g, e in scalars)
     return -sum(e for _, e in scalars), number < 0, [(key, -e) for key, e in named]
@@ -127,7 +127,7 @@ def _monomial(scalars, number, style: Style) -> str:
     if not bottom:
         return sign + " ".join(top)
     below = " ".join(bottom)
-    if style.latex and len(bottom) == 1 and below.endswith(r"\right)"):  # \frac needs no brackets round a sum
+    if style.latex and len(bottom) == 1 and below.endswith(r"\right)"):  # \frac needs no brackets around a sum
         below = below.removeprefix(r"\left(").removesuffix(r"\right)")
     return sign + style.fraction(" ".join(top), below, len(bottom) > 1)
 

@@ -79,7 +79,7 @@ def _read_product(expression) -> Form:
 
 
 def _read_block_product(expression) -> Form:
-    """A product of block matrices that is one block."""
+    """A product of block matrices whose result is a single block."""
     grids = [
         [[read(argument.blocks[i, j]) for j in range(argument.blocks.cols)] for i in range(argument.blocks.rows)]
         if isinstance(argument, BlockMatrix)

@@ -29,7 +29,7 @@ __all__ = [
     "trace_terms",
 ]
 
-Term = tuple[Scalars, tuple[words.Word, ...], Any]  # the last is a word, or None where the polynomial is scalar
+Term = tuple[Scalars, tuple[words.Word, ...], Any]  # the last is a word, or None for a scalar
 Terms = dict[Term, Number]
 
 
@@ -73,7 +73,7 @@ def trace_terms(terms: Terms, size: Any) -> Terms:
 
 @lru_cache(maxsize=1 << 16)
 def _trace_of_word(word: words.Word) -> Terms:
-    """One product of closed words, times the dimension where the word cancels to an identity."""
+    """A product of closed words, or the dimension if the word cancels to an identity."""
     traces, sizes = words.close(word)
     terms: Terms = {((), tuple(sorted(traces)), None): 1}
     for size in sizes:
@@ -93,7 +93,7 @@ def matrix_symbols(terms: Terms) -> set:
 
 
 def groups(terms: Terms) -> list[tuple[Coefficient, tuple[words.Word, ...], words.Word | None]]:
-    """The terms gathered by their traces and word, each with its coefficient {scalars: number}, in the order of print."""
+    """The terms gathered by their traces and word, each with its coefficient {scalars: number}, in printing order."""
     gathered = _gathered(terms)
     return [(gathered[key], *key) for key in sorted(gathered, key=lambda key: _print_order(*key))]
 

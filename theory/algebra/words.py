@@ -5,10 +5,10 @@ A word is a tuple of letters: their matrix product. Three rules bring words to a
 
 * a letter beside its inverse cancels; a symmetric letter is its own transpose;
 * a closed word (a trace) is the least of its rotations and of the rotations of its transpose;
-* where two neighbours meet in a dimension of 1, as in x y', the word is cut: what lies between two cuts is a scalar and becomes a
-  closed word of its own. So x' A y is the closed word with one cut, and an open word has at most one cut inside, as P x y' Q.
+* if two neighbours meet in a dimension of 1, as in x y', the word is cut there: the part between two cuts is a scalar and becomes a
+  closed word. So x' A y is a closed word with one cut, and an open word has at most one cut inside, as in P x y' Q.
 
-The integers depend on the order in which symbols were first seen; nothing that is printed does.
+The integers depend on the order in which symbols were first seen; printed formulas do not.
 """
 
 from functools import cache, lru_cache
@@ -20,8 +20,8 @@ Word = tuple[int, ...]
 _indices: dict = {}
 _symbols: list = []
 _transposed: list[int] = []  # letter -> the letter of its transpose
-_starts_cut: list[bool] = []  # letter -> has it one row
-_ends_cut: list[bool] = []  # letter -> has it one column
+_starts_cut: list[bool] = []  # letter -> does it have one row?
+_ends_cut: list[bool] = []  # letter -> does it have one column?
 
 
 def letter(symbol) -> int:
@@ -69,7 +69,7 @@ def inverse(word: Word) -> Word:
 
 
 def cancel(word: Word) -> Word:
-    """Strike every letter that stands beside its inverse."""
+    """Remove neighbours that are a letter and its inverse."""
     if not any(code & 2 for code in word):
         return word
     kept: list[int] = []
@@ -83,7 +83,7 @@ def cancel(word: Word) -> Word:
 
 @lru_cache(maxsize=1 << 17)
 def least_rotation(word: Word) -> Word:
-    """The least among the rotations of a closed word and of its transpose."""
+    """The least of the rotations of a closed word and of its transpose."""
     n = len(word)
     best = word
     for ring in (word + word, transpose(word) * 2):
@@ -95,7 +95,7 @@ def least_rotation(word: Word) -> Word:
 
 
 def close(word: Word) -> tuple[list[Word], list]:
-    """The trace of a word: its canonical closed words, and the dimensions tr(I) of those that cancelled away."""
+    """The trace of a word: its canonical closed words, and the dimension tr(I) if it cancels to an identity."""
     size = rows(word[0])
     word = cancel(word)
     while len(word) > 1 and word[0] == word[-1] ^ 2:  # the ends meet in a trace
@@ -111,7 +111,7 @@ def close(word: Word) -> tuple[list[Word], list]:
 
 
 def open_(word: Word) -> tuple[Word | None, list[Word]]:
-    """A product left open: the canonical open word (None if it is a scalar), and the closed words cut out of it."""
+    """A product in canonical form: its open word (None if it is a scalar), and the closed words cut out of it."""
     word = cancel(word)
     if not word:
         return word, []
@@ -136,13 +136,8 @@ def _segments(word: Word, ends: list[int]) -> list[Word]:
 
 
 def cut_position(word: Word) -> int | None:
-    """Where a closed word meets itself in a dimension of 1 (it is then a bilinear form), else None."""
+    """The first cut of a closed word, which is then a bilinear form; None for a trace."""
     return next((i for i, code in enumerate(word) if _starts_cut[code]), None)
-
-
-def interior_cut(word: Word) -> int | None:
-    """Where an open word is an outer product, as P x | y' Q, else None."""
-    return next((i for i in range(1, len(word)) if _starts_cut[word[i]]), None)
 
 
 def name_key(word: Word) -> tuple:
@@ -157,7 +152,7 @@ def _name_key(code: int) -> tuple:
 
 
 def readable_rotation(word: Word) -> Word:
-    """The rotation of a closed word to print: bilinear forms from their cut, traces from the least name."""
+    """The rotation of a closed word to print, with the fewest transposes and the least names; a bilinear form starts at its cut."""
     cut = cut_position(word)
     if cut is not None:
         turned = word[cut:] + word[:cut]

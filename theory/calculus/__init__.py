@@ -1,1 +1,1 @@
-"""What is done to a trace polynomial: derivatives, substitution, rules, eigenvectors, entries, exact equality."""
+"""Operations on trace polynomials: derivatives, substitution, rewriting, eigenvectors, entries, exact equality."""

@@ -57,7 +57,7 @@ def gradient(scalar, symbol) -> TracePolynomial:
 
 
 def _cyclic_derivative(code: int, rest: words.Word, shape) -> TracePolynomial:
-    """The gradient of tr(letter rest) with respect to the symbol of the letter, at that one occurrence."""
+    """The gradient of tr(letter rest) with respect to the symbol of the letter, for this one occurrence."""
     if words.is_inverse(code):
         rest = (code, *rest, code)  # d tr(W^-1 P) = -tr(W^-1 P W^-1 dW)
     matrix = polynomial_of_word(rest, (shape[1], shape[0]) if not words.is_transposed(code) else tuple(shape))
@@ -79,7 +79,7 @@ def _scalar_gradient(polynomial: TracePolynomial, symbol: Symbol) -> TracePolyno
 def derivative(scalar, directions: Mapping) -> TracePolynomial:
     """The derivative of a scalar along {symbol: direction, ...}, all at once: sum of tr(gradient' direction).
 
-    Raises ValueError if a direction has not its symbol's shape, or is not symmetric where the symbol is.
+    Raises ValueError if a direction differs in shape from its symbol, or is not symmetric although the symbol is.
     """
     require_mapping("derivative", directions, "direction")
     slopes = []

@@ -26,8 +26,8 @@ def explicit(expression, values: Mapping | None = None, **sizes: int):
     """The formula at small sizes, entry by entry: an explicit SymPy matrix, or a SymPy expression for a scalar.
 
     ``sizes`` gives each symbolic dimension, ``explicit(p, D=2, N=3)``; ``values`` may give explicit matrices for some symbols. A symmetric
-    symbol becomes a symmetric matrix of entries. Raises ValueError for a dimension left symbolic, a value of the wrong shape or symmetry or
-    without an inverse that is needed, and sizes at which the formula's conditions fail or a denominator is zero.
+    symbol becomes a symmetric matrix of entries. Raises ValueError for a dimension without a size, for a value of the wrong shape or
+    symmetry, for a singular value of an inverted symbol, and for sizes at which a condition of the formula fails or a denominator is zero.
     """
     polynomial = TracePolynomial(expression)
     if not isinstance(values, Mapping | None):

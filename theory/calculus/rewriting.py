@@ -1,6 +1,6 @@
-r"""Rewriting by rules: the inverse of substitution, for what is named after it was multiplied out.
+r"""Rewriting by rules, the inverse of substitution: products in a formula that was multiplied out are replaced by their names.
 
-A rule replaces a product of neighbouring letters wherever it stands, transposed too:
+A rule replaces a product of neighbouring letters wherever it occurs, and its transpose:
 
 >>> from iclflow.theory.notation import D, Lambda, lambda_, vector, matrix
 >>> e, A = vector("e", D), matrix("A", D)
@@ -9,8 +9,8 @@ lambda^2 (e' A e)
 >>> rewrite(e.T * Lambda * e * A, {Lambda * e: lambda_ * e, e.T * e: 1})
 lambda A
 
-So an eigenvector is the rule Lambda e = lambda e, a unit vector is e' e = 1, the projector on a known subspace is P P = P. A sum over an
-index, finally, is the rule sum_k e_k e_k' = I: :func:`sum_over`.
+An eigenvector is the rule Lambda e = lambda e, a unit vector is e' e = 1, a projector is P P = P. For a sum over an index, the rule
+sum_k e_k e_k' = I, see :func:`sum_over`.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ def rewrite(expression, rules: Mapping) -> TracePolynomial:
     """Apply the rules {product: value} until none applies.
 
     A product is letters multiplied, of coefficient 1, or a bilinear form such as e' e, whose value is a scalar.
-    Raises ValueError for a product that is neither, a value of another shape, and rules that never come to an end.
+    Raises ValueError for any other product, for a value of another shape, and for rules that still apply after 100 passes.
     """
     polynomial = TracePolynomial(expression)
     patterns = [rule for product, value in rules.items() for rule in _read_rule(product, value)]
@@ -40,7 +40,7 @@ def rewrite(expression, rules: Mapping) -> TracePolynomial:
 
 
 def _read_rule(product, value) -> list[tuple[words.Word, TracePolynomial, bool]]:
-    """(letters, value, is it a whole bilinear form), for the product and for its transpose."""
+    """(letters, value, is the product a bilinear form?), for the product and for its transpose."""
     product, value = TracePolynomial(product), TracePolynomial(value)
     ((scalars, traces, word), number), *others = [*product.terms.items()] or [(((), (), None), 0)]
     if others or scalars or number != 1 or (bool(traces) == bool(word)) or len(traces) > 1:

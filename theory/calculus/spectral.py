@@ -1,4 +1,4 @@
-r"""Spectral calculus: formulas in matrices that are functions of Lambda, read off along one eigenvector of Lambda.
+r"""Spectral calculus: formulas in matrices that are functions of Lambda, evaluated along one eigenvector of Lambda.
 
 Lambda, M = E(Lambda_hat^2), the projector P onto the span of {e_d : d in S} and the effective map at a fixed point are all diagonal in
 the eigenbasis of Lambda. So a product of them acts along e_d as the product of scalars, a vector is its component, and a trace or a
@@ -12,7 +12,7 @@ lambda**2*(1 + 1/N) + T*lambda/N
 >>> summand(Trace(Lambda**3) - 2 * Trace(Lambda), {Lambda: lambda_})
 lambda**3 - 2*lambda
 
-The projector is the scalar chi, 1 for d in S and 0 elsewhere; ``on_and_off`` uses chi^2 = chi. A sum over d is written out for a given D:
+The projector becomes the scalar chi, 1 for d in S and 0 otherwise; ``on_and_off`` uses chi^2 = chi. Sums over d are written out for a given D:
 
 >>> written_out(over_directions(lambda_ * learned), 2)
 chi_1*lambda_1 + chi_2*lambda_2

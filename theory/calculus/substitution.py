@@ -30,7 +30,7 @@ def require_mapping(verb: str, value, what: str) -> None:
 
 
 def refuse_namesake(polynomial: TracePolynomial, symbol, verb: str) -> None:
-    """ValueError if the polynomial is free of the symbol, but holds another of its name: 0 would be right, and surely not meant."""
+    """Raise ValueError if the polynomial contains, in place of the symbol, another one of its name: surely a mistake."""
     present = polynomial.free_symbols
     if symbol not in present and any(getattr(other, "name", None) == symbol.name for other in present):
         raise ValueError(
@@ -42,7 +42,7 @@ def substitute(expression, replacements: Mapping) -> TracePolynomial:
     """Replace symbols by expressions of the same shape, all at once: an ansatz, a definition, a fixed point.
 
     A symmetric symbol takes a symmetric expression; an inverted one takes an expression with an inverse (a product of square symbols).
-    Raises ValueError naming the symbol where that fails.
+    Otherwise raises ValueError, naming the symbol.
     """
     polynomial = TracePolynomial(expression)
     require_mapping("substitute", replacements, "expression")
@@ -84,7 +84,7 @@ def substitute(expression, replacements: Mapping) -> TracePolynomial:
 
 
 def substitute_conditions(conditions: frozenset, scalars: Mapping) -> frozenset:
-    """The conditions after the substitution, without those that became true; ValueError for one that became false."""
+    """The conditions after the substitution, without those that became true. ValueError if one became false."""
     values = {symbol: getattr(value, "to_sympy", lambda value=value: value)() for symbol, value in scalars.items()}
     kept = set()
     for condition in conditions:
@@ -175,7 +175,7 @@ def collect(expression, by) -> dict:
 
 
 def dimensions(polynomial: TracePolynomial) -> set:
-    """The symbols in the shapes of the polynomial and of its letters."""
+    """The symbols in the shapes of the polynomial and of its matrix symbols."""
     shapes = [size for letter in matrix_symbols(polynomial.terms) for size in letter.shape] + list(
         polynomial.shape or ()
     )

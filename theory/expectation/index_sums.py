@@ -9,10 +9,10 @@ __all__ = ["sum_over"]
 
 
 def sum_over(expression, *indices) -> TracePolynomial:
-    """Sum over the values of indices: vectors e that run through an orthonormal basis and stand in every term as a pair, e ... e.
+    """Sum over indices: vectors e that run through an orthonormal basis and occur exactly twice in every term.
 
     Computed as the average over a standard Gaussian vector, which has the same second moment, sum_k e_k e_k' = I = E(e e').
-    Raises ValueError if an index stands in a term other than twice.
+    Raises ValueError if an index does not occur exactly twice in a term.
     """
     polynomial = TracePolynomial(expression)
     for index in indices:

@@ -1,4 +1,4 @@
-"""Laws of random symbols: Gaussian vectors, sample covariances, definitions, mixtures; and the order in which they are integrated."""
+"""Laws of random symbols (Gaussian vectors, sample covariances, definitions, mixtures) and the order in which they are integrated."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ __all__ = ["PAPER_LAWS", "Fixed", "Gaussian", "Law", "Mixture", "SampleCovarianc
 class Gaussian:
     """``symbol ~ N(mean, covariance)``, a column vector; mean and covariance may contain other random symbols.
 
-    Label noise, for one, is ``Gaussian(zeta, covariance=sigma**2 / N * Lambda_hat)``: given the context, (1/N) sum_n eps_n x_n is Gaussian
-    with that covariance. The mean defaults to zero, the covariance to the identity.
+    The mean defaults to zero, the covariance to the identity. Label noise, for example, is
+    ``Gaussian(zeta, covariance=sigma**2 / N * Lambda_hat)``: given the context, (1/N) sum_n eps_n x_n is Gaussian with that covariance.
     """
 
     symbol: MatrixSymbol
@@ -62,7 +62,7 @@ class Fixed:
 class Mixture:
     """``symbol`` follows one of several laws, with the given probabilities: ``Mixture(((p, law), (1 - p, law)))``.
 
-    The laws are all for the same symbol, and the probabilities (rational in scalar symbols) add up to exactly 1.
+    All laws are for the same symbol, and the probabilities, rational in scalar symbols, add up to exactly 1.
     """
 
     parts: tuple
@@ -97,10 +97,10 @@ class Mixture:
 
 @dataclass(frozen=True)
 class SampleCovariance:
-    """``symbol = (1/N) sum_n x_n x_n'`` of N independent tokens with mean zero and the given covariance; Gaussian unless told otherwise.
+    """``symbol = (1/N) sum_n x_n x_n'`` of N independent tokens with mean zero and the given covariance, Gaussian by default.
 
-    ``fourth_moment``: for tokens of another law, the linear map A -> E[x x' A x x'], a function of a TracePolynomial; expectations are then
-    exact up to second order in the symbol. For Gaussian tokens the map is A -> C A C + C A' C + tr(A C) C.
+    ``fourth_moment``: for tokens of another law, the linear map A -> E[x x' A x x'], a function of a TracePolynomial; only expectations up
+    to second order in the symbol are then known. For Gaussian tokens the map is A -> C A C + C A' C + tr(A C) C.
     """
 
     symbol: MatrixSymbol
@@ -160,7 +160,7 @@ PAPER_LAWS: tuple = (
 
 
 def laws_by_symbol(law) -> dict:
-    """The laws that hold: the paper's, with those of the ``law`` argument of ``expect`` in their place."""
+    """{symbol: law}: the laws of the ``law`` argument of ``expect``, and the paper's for all other symbols."""
     if law is None:
         given = ()
     elif isinstance(law, Law):
@@ -189,7 +189,7 @@ def laws_by_symbol(law) -> dict:
 
 
 def ancestors(symbol, laws: dict) -> set:
-    """The symbols that a law depends on, directly or not."""
+    """The symbols that a law depends on, directly or through other laws."""
     parents = laws[symbol].parents if symbol in laws else set()
     return parents.union(*(ancestors(parent, laws) for parent in parents))
 

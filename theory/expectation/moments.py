@@ -4,7 +4,7 @@ r"""Exact Gaussian expectations of trace polynomials, by integration by parts (S
 >>> expect(Lambda_hat**2)                                                          # equation (31)
 (1 + 1/N) Lambda^2 + 1/N tr(Lambda) Lambda
 
-The laws of the random symbols are integrated one after the other, each by the recursion in ``stein``.
+The laws of the random symbols are integrated one after another, each by the recursion in ``stein``.
 """
 
 import re
@@ -26,16 +26,16 @@ def expect(expression, law: "Law | Iterable[Law] | Mapping | None" = None, *, gi
     """The exact expectation of a matrix expression, with symbolic dimensions.
 
     ``expression``: any polynomial in matrix symbols and traces (a SymPy expression or a TracePolynomial). ``law``: one law or several, or a
-    mapping {symbol: law}; where it is silent the paper's laws hold: x_q ~ N(0, Lambda), w ~ N(0, I), beta = Lambda_hat w, y_q = w' x_q,
-    Lambda_hat the sample covariance of N tokens. Laws may depend on each other's symbols; they are integrated from the outermost in.
+    mapping {symbol: law}; all other symbols follow the paper: x_q ~ N(0, Lambda), w ~ N(0, I), beta = Lambda_hat w, y_q = w' x_q,
+    Lambda_hat the sample covariance of N tokens. Laws may depend on symbols of other laws; each is integrated before those it depends on.
 
     ``given``: symbols to condition on, left as they are; ``expect(e, given=(Lambda_hat,))`` averages over the task and the query only.
 
-    One inverse of a sample covariance, beside any powers of it, is integrated too: E[Lambda_hat^-1] = N/(N - D - 1) Lambda^-1, and the
+    A term may contain one inverse of a sample covariance, and any powers of it: E[Lambda_hat^-1] = N/(N - D - 1) Lambda^-1, and the
     result carries the condition N > D + 1.
 
     Raises ValueError for a symbol that looks random (a hat in its name) and has no law, for laws that depend on each other in a circle,
-    for a second inverse, for a symbol integrated while one that depends on it is given, and for anything that is not a polynomial.
+    for a second inverse, for a symbol to integrate on which a given symbol depends, and for anything that is not a polynomial.
     """
     result = TracePolynomial(expression)
     given = _symbols(given)

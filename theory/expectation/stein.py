@@ -1,12 +1,12 @@
-"""Integration by parts (Stein's lemma): the expectation of a product of traces under one law, one random letter struck at a time.
+"""Integration by parts (Stein's lemma): the expectation of a product of traces under one law, one random letter at a time.
 
 For a sample covariance S = (1/N) sum_n x_n x_n' of x_n ~ N(0, Lambda), integration by parts on one factor of one S gives
 
     E[S_ij f(S)] = Lambda_ij E[f] + (1/N) sum_ab E[(Lambda_ia S_bj + Lambda_ib S_aj) df/dS_ab],
 
-so one struck S becomes Lambda, and joins in turn every other S in two windings. Each step leaves one S fewer, and a memo on canonical
-terms makes high powers cheap: a term is met once, however many pairings lead to it. For a vector x ~ N(m, C), likewise,
-E[x f(x)] = m E[f] + C E[grad f].
+so the struck S is replaced by Lambda, or joined with each other S in two windings of weight 1/N. Each step leaves one S fewer. Results
+are stored by canonical term, which makes high powers cheap: a term is computed once, however many pairings lead to it.
+For a vector x ~ N(m, C) the step is E[x f(x)] = m E[f] + C E[grad f].
 """
 
 from collections.abc import Iterable
@@ -23,9 +23,9 @@ ONE: Terms = {((), (), None): 1}
 
 
 class Moments:
-    """The expectation of sums of products of closed words, memoised; a subclass says how to make one step.
+    """The expectation of sums of products of closed words, memoised; a subclass defines one step.
 
-    A matrix-valued term is closed by constant vectors at its ends (see ``close_ends``), so that here every word is closed.
+    A matrix-valued term is closed by constant vectors at its ends (see ``close_ends``), so every word is closed here.
     """
 
     def __init__(self, law):
@@ -60,12 +60,12 @@ class Moments:
     def step(self, traces) -> Iterable[tuple[Terms, list]]:
         """Pieces (coefficient, factors) with E[product of the traces] = sum of coefficient x E[product of the factors].
 
-        Each factor is a word to be closed, as a list of ingredients: words, and polynomials to be multiplied in.
+        Each factor is a list of words and polynomials: the trace of their product.
         """
         raise NotImplementedError
 
     def _after_one_step(self, traces) -> Terms:
-        simpler: Terms = {}  # many pieces are equal: gather them before the next step
+        simpler: Terms = {}  # many pieces are equal; collect them before the next step
         for product, factors in self.step(traces):
             for factor in factors:
                 product = multiply_terms(product, self._close(factor))
@@ -110,7 +110,7 @@ class GaussianMoments(Moments):
 
 
 class WishartMoments(Moments):
-    """One struck S becomes the covariance, or joins another S in two windings with weight 1/N."""
+    """The struck S is replaced by the covariance, or joined with another S in two windings of weight 1/N."""
 
     def __init__(self, law):
         super().__init__(law)
@@ -139,7 +139,7 @@ class WishartMoments(Moments):
                 yield weight, [[covariance, loop, s, rest], *unchanged]
 
     def _strike(self, traces) -> tuple[int | None, int]:
-        """Which S to strike. Any will do; the start of a run in the word with most other letters keeps the number of distinct terms low."""
+        """Choose the S to strike. Any would do; the start of a run, in the word with most other letters, gives few distinct terms."""
         candidates = [i for i, one in enumerate(traces) if self.code in one]
         if not candidates:
             return None, 0
@@ -209,7 +209,7 @@ class FourthMoments(Moments):
 
 
 def moments_under(law: Gaussian | SampleCovariance) -> Moments:
-    """The rule that integrates the symbol of a law."""
+    """The recursion that integrates the symbol of a law."""
     if isinstance(law, Gaussian):
         return GaussianMoments(law)
     return WishartMoments(law) if law.fourth_moment is None else FourthMoments(law)
