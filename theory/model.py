@@ -137,7 +137,7 @@ class Model:
             elif isinstance(one, MatrixSymbol) and one.shape[1] == 1:
                 law = f"give its law, e.g. laws=(Gaussian({one}),), or "
             raise ValueError(
-                f"{one} has no law, is no weight and no constant, but the loss depends on it: "
+                f"{one} has no law, and is neither a weight nor a constant, but the loss depends on it: "
                 f"{law}add it to weights (to learn it) or to constants (to give its value later)"
             )
 

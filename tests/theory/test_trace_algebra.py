@@ -254,9 +254,9 @@ def test_coefficients_are_exact_rational_functions():
     assert P(Fraction(1, 3)) * A * 3 == A
     v, index = IndexedBase("v"), Symbol("i", integer=True)
     f, s = Function("f"), Symbol("s")
-    for scalar in (v[index], f(s), sigma):
+    for scalar, name in ((v[index], "v_i"), (f(s), "f(s)"), (sigma, "sigma")):
         assert P(A / (1 + scalar)) * (1 + scalar) == A
-        assert str(P(scalar * A)) == f"{scalar} A"
+        assert str(P(scalar * A)) == f"{name} A"
 
 
 def test_equality_and_hash():

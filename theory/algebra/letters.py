@@ -3,7 +3,7 @@
 >>> from sympy import Function, IndexedBase, Symbol
 >>> t, lam = Symbol("t"), IndexedBase("lambda")
 >>> letters([Function("v")(t) + lam[1], {"speed": 2 * t}])
-{'lambda[1]': lambda[1], 't': t, 'v(t)': v(t)}
+{'lambda_1': lambda[1], 't': t, 'v(t)': v(t)}
 >>> letters(Symbol("x", real=True) + Symbol("x", positive=True))["x"]
 Traceback (most recent call last):
 ValueError: letters: x names 2 symbols here: Symbol('x', positive=True), Symbol('x', real=True); take one of letters.symbols
@@ -17,7 +17,7 @@ from sympy import Basic, Dummy, Indexed, MatrixBase
 from sympy.core.function import AppliedUndef
 from sympy.matrices.expressions import MatrixSymbol
 
-__all__ = ["Letters", "letters", "symbols_in"]
+__all__ = ["Letters", "letters", "printed_name", "symbols_in"]
 
 
 class Letters(Mapping[str, Any]):
@@ -29,8 +29,8 @@ class Letters(Mapping[str, Any]):
     def __init__(self, symbols: Iterable = ()):
         self.symbols = frozenset(symbols)
         self._named: dict[str, list] = {}
-        for symbol in sorted(self.symbols, key=lambda symbol: (str(symbol), _described(symbol))):
-            self._named.setdefault(str(symbol), []).append(symbol)
+        for symbol in sorted(self.symbols, key=lambda symbol: (printed_name(symbol), _described(symbol))):
+            self._named.setdefault(printed_name(symbol), []).append(symbol)
 
     def __getitem__(self, name: str) -> Any:
         found = self._named.get(name)
@@ -56,7 +56,7 @@ class Letters(Mapping[str, Any]):
 
 
 def letters(formula: Any) -> Letters:
-    """The free symbols of a formula as {printed name: symbol}, with its applied functions, v(t), and indexed symbols, lambda[d].
+    """The free symbols of a formula as {printed name: symbol}, with its applied functions, v(t), and indexed symbols, lambda_d.
 
     ``formula``: a SymPy expression or matrix, a trace polynomial, an equation, a derivation, or a tuple, list or mapping of these.
     Raises TypeError for anything else.
@@ -83,6 +83,14 @@ def symbols_in(expression: Basic | MatrixBase) -> frozenset:
     indexed = {one: Dummy() for one in expression.atoms(Indexed)}
     bases = {one.base.label for one in indexed} - expression.xreplace(indexed).free_symbols
     return frozenset(expression.free_symbols - bases | indexed.keys() | expression.atoms(AppliedUndef))
+
+
+def printed_name(symbol: Any) -> str:
+    """The name of a symbol in text: lambda_d for lambda[d], lambda_(m + 1) for lambda[m + 1]."""
+    if not isinstance(symbol, Indexed):
+        return str(symbol)
+    index = ",".join(map(str, symbol.indices))
+    return f"{symbol.base.label}_{index if index.isalnum() else f'({index})'}"
 
 
 def _described(symbol: Any) -> str:

@@ -14,10 +14,10 @@ from fractions import Fraction
 from itertools import groupby
 
 import sympy
-from sympy.core.function import AppliedUndef
 
 from . import words
 from .coefficients import rational, scalar_of
+from .letters import printed_name
 from .terms import Terms, groups
 
 __all__ = ["LATEX", "TEXT", "Style", "latex", "text", "write"]
@@ -38,7 +38,7 @@ def _plain_fraction(top: str, bottom: str, products: bool) -> str:
 
 
 TEXT = Style(
-    name=lambda symbol: sympy.sstr(symbol) if isinstance(symbol, AppliedUndef) else symbol.name,
+    name=printed_name,
     fraction=_plain_fraction,
     power=lambda base, exponent: f"{base}^{exponent}",
     transposed="'",

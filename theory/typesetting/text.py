@@ -18,6 +18,8 @@ from sympy import Add, MatrixBase, Mul, Pow, Rational
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.str import StrPrinter
 
+from ..algebra.letters import printed_name
+
 __all__ = ["written"]
 
 
@@ -65,8 +67,7 @@ class _TextPrinter(StrPrinter):
         return f"ln({self._print(expr.args[0])})"
 
     def _print_Indexed(self, expr):
-        index = ",".join(map(self._print, expr.indices))
-        return f"{expr.base.label}_{index if index.isalnum() else f'({index})'}"
+        return printed_name(expr)
 
     def _print_Sum(self, expr):
         limits = ", ".join(f"{self._print(d)}={self._print(low)}..{self._print(high)}" for d, low, high in expr.limits)

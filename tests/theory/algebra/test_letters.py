@@ -1,11 +1,13 @@
 """The symbols of every printed result, by the names that it prints."""
 
 import pytest
-from iclflow.theory import Equation, collect, expect, explicit, gradient, letters, substitute
+from iclflow.theory import Equation, TracePolynomial, collect, expect, explicit, gradient, letters, substitute
+from iclflow.theory.algebra.letters import printed_name
 from iclflow.theory.algebra.parsing import parse
 from iclflow.theory.derivations.derivation import Derivation
 from iclflow.theory.equations import equation, equations
 from iclflow.theory.notation import B, D, Lambda, Lambda_hat, N, beta, lambda_, matrix, t, tau, x_q, y_q
+from iclflow.theory.typesetting.latex import formula_text
 from sympy import Function, IndexedBase, Integer, Matrix, MatrixSymbol, Sum, Symbol, Trace, log
 
 LOSS = expect((y_q - beta.T * B * x_q) ** 2)
@@ -32,9 +34,10 @@ def test_the_symbols_of_a_polynomial_are_the_very_symbols():
         (lambda_**2 / tau + log(N), "N lambda tau"),
         (Trace(Lambda) * B, "B Lambda"),
         (v(t) * B.T, "B t v(t)"),
-        (Sum(rates[d], (d, 1, D)) + lambda_, "D lambda lambda[d]"),  # d is bound
-        (rates[1] + rates[d], "d lambda[1] lambda[d]"),
-        (Matrix([[lambda_, v(t)], [0, rates[2]]]), "lambda lambda[2] t v(t)"),
+        (Sum(rates[d], (d, 1, D)) + lambda_, "D lambda lambda_d"),  # d is bound
+        (rates[1] + rates[d], "d lambda_1 lambda_d"),
+        (rates[1, 2] * rates[d], "d lambda_(1,2) lambda_d"),
+        (Matrix([[lambda_, v(t)], [0, rates[2]]]), "lambda lambda_2 t v(t)"),
         (explicit(B * Lambda, D=2), "B Lambda"),
         ((lambda_, [N, {"part": tau}], LOSS), "B Lambda N lambda tau"),
         (collect(LOSS, N), "B Lambda"),
@@ -45,13 +48,24 @@ def test_the_symbols_of_a_polynomial_are_the_very_symbols():
 def test_the_symbols_of_a_formula(formula, names):
     found = letters(formula)
     assert list(found) == sorted(found) == names.split()
-    assert all(str(found[name]) == name for name in names.split())
+    assert all(printed_name(found[name]) == name for name in found)
     assert repr(found) == repr(dict(found))
 
 
 def test_a_polynomial_and_its_sympy_form_have_the_same_letters():
     for polynomial in (LOSS, v(t) * LOSS / (rates[1] - tau), expect(Lambda_hat.I)):
         assert letters(polynomial) == polynomial.letters == letters(polynomial.to_sympy())
+
+
+def test_each_name_is_the_one_that_is_printed():
+    for formula in (
+        LOSS,
+        TracePolynomial(rates[d] * rates[d + 1] * v(t)),
+        lambda_ * rates[1] + tau**2,
+        equation("24").parts,
+    ):
+        text = formula_text(formula)
+        assert all(name in text for name in letters(formula))
 
 
 def test_symbols_that_print_alike_are_refused_by_that_name_only():
@@ -90,4 +104,4 @@ def test_letters_of_an_equation_leave_out_its_left_sides():
     entry = Equation("test", "test", "definition", "", "B", lambda: {"one": Lambda * N, "two": tau})
     assert entry.letters == {"Lambda": Lambda, "N": N, "tau": tau}
     assert Derivation.by(("first", lambda_, "B"), ("second", tau)).letters == {"lambda": lambda_, "tau": tau}
-    assert equation("24").letters["lambda[m]"].base.name == "lambda"
+    assert equation("24").letters["lambda_m"].base.name == "lambda"
