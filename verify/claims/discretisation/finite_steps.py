@@ -254,5 +254,7 @@ def modified_loss_by_differences(expected) -> float:
     loss, step, moment = QuadraticLoss.population(OBLIQUE_TASK), 0.3, OBLIQUE_TASK.second_moment
     force = OBLIQUE_TASK.covariance @ OBLIQUE_TASK.covariance - moment @ OBLIQUE_MAP @ OBLIQUE_TASK.covariance
     derived = expected(force, moment, OBLIQUE_TASK.covariance, step)
-    slope = gradient_by_differences(lambda map_: loss.value(map_) + step / 4 * float(np.sum(loss.gradient(map_) ** 2)), OBLIQUE_MAP)
+    slope = gradient_by_differences(
+        lambda map_: loss.value(map_) + step / 4 * float(np.sum(loss.gradient(map_) ** 2)), OBLIQUE_MAP
+    )
     return float(np.abs(derived + slope / 2).max())
