@@ -12,7 +12,8 @@ lambda**2*(1 + 1/N) + T*lambda/N
 >>> summand(Trace(Lambda**3) - 2 * Trace(Lambda), {Lambda: lambda_})
 lambda**3 - 2*lambda
 
-The projector becomes the scalar chi, 1 for d in S and 0 otherwise; ``on_and_off`` uses chi^2 = chi. Sums over d are written out for a given D:
+The projector becomes the scalar chi, 1 for d in S and 0 otherwise; ``on_and_off`` uses chi^2 = chi.
+Sums over d are written out for a given D:
 
 >>> written_out(over_directions(lambda_ * learned), 2)
 chi_1*lambda_1 + chi_2*lambda_2
