@@ -26,11 +26,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = [
-    "test_moments",
-    "test_trace_algebra",
-    "test_printing",
-    "test_moments_oracle",
-    "test_calculus",
+    "expectation/test_moments",
+    "algebra/test_polynomial",
+    "algebra/test_printing",
+    "expectation/test_moments_oracle",
+    "calculus/test_derivatives",
 ]  # the quick ones first
 
 
@@ -220,7 +220,7 @@ def outcome(mutation: Mutation | None) -> tuple[Mutation | None, str, float]:
         ]
         output, code = io.StringIO(), 0
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-            nearest = f"test_{mutation.module}" if mutation else ""
+            nearest = "{}/test_{}".format(*mutation.module.split("/")) if mutation else ""
             for name in sorted(
                 TESTS, key=lambda name: name != nearest
             ):  # one after the other: most faults need no more than the first

@@ -22,8 +22,8 @@ HEAD = f"""# Every equation, where it is derived, and what checks it
 
 {{derived}} of {{count}} entries are derived, the others are definitions. The statement of each is typed once, and compared exactly with
 what the derivation computes; it is mutated by [{GENERAL}](../tests/theory/{GENERAL}), which also derives
-everything with garbage for statements, and [test_export.py](../tests/theory/test_export.py) compiles every printed string. The last
-two columns name what checks an equation beyond that. This page is written by `python docs/equations_table.py`.
+everything with garbage for statements, and [test_documents.py](../tests/theory/derivations/test_documents.py) compiles every printed
+string. The last two columns name what checks an equation beyond that. This page is written by `python docs/equations_table.py`.
 
 | | title | kind | derived in | tests | claims |
 | --- | --- | --- | --- | --- | --- |
@@ -46,7 +46,7 @@ def table() -> str:
             prose_markdown(entry.title),
             entry.kind,
             f"[{module}](../theory/{module}.py): `{entry.derivation.__name__}`" if entry.derivation else "",
-            ", ".join(f"[{Path(test).stem.removeprefix('test_')}](../{test})" for test in found),
+            ", ".join(f"[{_subject(test)}](../{test})" for test in found),
             ", ".join(f"`{name}`" for name in by_equation[entry.number]),
         ]
         rows.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
@@ -59,10 +59,15 @@ def _module(entry: Equation) -> str:
     return (entry.derivation or entry.typed).__module__.removeprefix("iclflow.theory.").replace(".", "/")
 
 
+def _subject(test: str) -> str:
+    """What a test file is about: its path without tests/ and test_, which is the path of the module that it tests."""
+    return test.removeprefix("tests/").replace("test_", "").removesuffix(".py")
+
+
 def _tests() -> dict[str, str]:
     """{path: source} of the tests, without those that go through everything."""
-    paths = sorted((ROOT / "tests").glob("*/test_*.py"))
-    general = {GENERAL, "test_export.py", "test_equations_table.py"}
+    paths = sorted((ROOT / "tests").glob("*/**/test_*.py"))
+    general = {GENERAL, "test_documents.py"}
     return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in paths if path.name not in general}
 
 

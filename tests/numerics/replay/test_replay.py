@@ -14,7 +14,7 @@ from iclflow.numerics.replay.replay import AGREEMENT, first_unstable_step, repla
 from iclflow.numerics.tasks.regression import RegressionTask
 from iclflow.numerics.tasks.sample_moments import SampleMoments, gram_index, sequences
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 OFFICIAL = ("separate_rank1_D4", "separate_rank2_D4", "merged_D4", "inweight60_D4")
 D, N, H = 2, 4, 3
 TASK = RegressionTask(eigenvalues=[0.7, 0.4], context_length=N)

@@ -173,7 +173,7 @@ def test_a_count_is_an_integer(count):
 
 def test_the_documented_example_runs(capsys):
     """The code of docs/own_model.md, as it stands there; its last line prints how many standard errors it is off."""
-    page = (Path(__file__).parents[2] / "docs" / "own_model.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "own_model.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     exec(compile(code, "own_model.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()

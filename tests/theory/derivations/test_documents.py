@@ -19,7 +19,7 @@ from iclflow.theory.typesetting.line_breaks import display, lines_of, split_sum,
 from iclflow.theory.typesetting.sentences import prose_latex, prose_markdown
 from sympy import Matrix, Symbol, Trace, log, symbols
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 KATEX = """
 const katex = require('katex');

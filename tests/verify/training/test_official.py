@@ -1,4 +1,4 @@
-"""Recorded runs trained again: bad files are named, and a run that differs is told. (test_cli.py has whole replays.)"""
+"""Recorded runs trained again: bad files are named, and a run that differs is told. (cli/test_main.py has whole replays.)"""
 
 import numpy as np
 import pytest

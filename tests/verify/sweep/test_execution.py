@@ -58,7 +58,7 @@ def test_the_grid_is_every_combination(tmp_path):
 
 
 def test_the_example_of_the_documentation_is_read():
-    sweep = read_sweep(Path(__file__).parents[2] / "docs" / "sweep.toml")
+    sweep = read_sweep(Path(__file__).parents[3] / "docs" / "sweep.toml")
     assert len(sweep) == 200
     assert [axis.names for axis in sweep.axes] == [("seed",), ("scale", "duration"), ("rank",)]
 

@@ -12,7 +12,7 @@ from iclflow.numerics.parametrizations.attention import SeparateWeights
 from iclflow.numerics.tasks.losses import QuadraticLoss
 from iclflow.numerics.tasks.regression import RegressionTask
 
-DATA = Path(__file__).parents[1] / "data"
+DATA = Path(__file__).parents[2] / "data"
 SIZES, DROPS, WIDTHS = np.array([0.4, 0.25, 0.15]), np.array([200.0, 450.0, 1300.0]), np.array([8.0, 10.0, 12.0])
 LEVELS = 0.2 + np.append(np.cumsum(SIZES[::-1])[::-1], 0.0)
 TIMES = np.linspace(0.0, 2000.0, 4001)

@@ -120,7 +120,7 @@ def test_bad_input_is_refused_with_its_name() -> None:
 
 def test_the_benchmark_of_figures_4_and_9_runs(tmp_path: Path) -> None:
     """At a hundredth of its size: every rank, a table line for each, curves that start at tr Lambda and fall."""
-    script = Path(__file__).parents[2] / "benchmarks" / "figures_4_9.py"
+    script = Path(__file__).parents[3] / "benchmarks" / "figures_4_9.py"
     sizes = [
         "--seeds",
         "2",
