@@ -23,7 +23,7 @@ from iclflow.verify.experiments.in_weight import (
     flowing,
     trained,
 )
-from iclflow.verify.figures import in_weight_theory
+from iclflow.verify.figures import in_weight
 from iclflow.verify.figures.gallery import draw
 
 SMALL = InWeightSetting(
@@ -86,7 +86,7 @@ def test_heads_that_turn_rule_the_error_where_their_rate_is_high():
 
 def test_figure_names_each_curve_and_its_difference(monkeypatch):
     small = partial(InWeightSetting, dimension=2, heads=3, duration=4.0, learning_rate=0.02, sequences=2_000, seeds=2)
-    monkeypatch.setattr(in_weight_theory, "InWeightSetting", small)
+    monkeypatch.setattr(in_weight, "InWeightSetting", small)
     drawing = draw("in-weight")
     panels = drawing.figure.axes
     assert [panel.get_title() for panel in panels] == ["80% of tasks fixed", "40% of tasks fixed", "0% of tasks fixed"]
