@@ -90,12 +90,12 @@ def stable_steps(theme: Theme) -> Drawing:
     """The step over the number of learned directions, and losses just below and above the last of them."""
     picture, (left, right) = canvas(theme, 7.6, 3.2, ncols=2)
     largest = _steps(left, theme)
-    _beyond(right, theme)
+    bound = _beyond(right, theme)
     caption = (
         "Left: the step on L above which descent leaves each fixed point of separate attention (D = 4; the 15 that have learned something) "
         "and the minimum of merged attention (square), over its loss: derived (bars) and by bisecting heavy ball (dots), at most "
         f"{largest:.1%} apart. Right: the loss above the global minimum for steps a little below "
-        "and above the bound, from a kick of 1e-3 along the steepest direction: it dies away, or the weights keep swinging."
+        f"and above the bound of {bound:.3f}, from a kick of 1e-3 along the steepest direction: it dies away, or the weights keep swinging."
     )
     return Drawing(picture, caption)
 
@@ -116,7 +116,7 @@ def _steps(axes, theme: Theme) -> float:
     return worst
 
 
-def _beyond(axes, theme: Theme) -> None:
+def _beyond(axes, theme: Theme) -> float:
     point = separate_fixed_point(TASK, range(4), heads=4)
     bound = largest_stable_step(point)
     kick = 1e-3 * np.linalg.eigh(point.weights.hessian(LOSS))[1][:, -1]
@@ -129,6 +129,7 @@ def _beyond(axes, theme: Theme) -> None:
         axes.semilogy(np.arange(201), run.loss - point.loss, color=color, lw=1.2, label=rf"{share:g} $\eta_{{\max}}$")
     axes.set(xlabel="step of descent", ylabel=rf"{LOSS_LABEL} above its minimum", ylim=(1e-12, None))
     axes.legend()
+    return bound
 
 
 ALIGNED = (8, 16, 32, 64)
