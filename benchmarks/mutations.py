@@ -27,6 +27,9 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = [
     "expectation/test_moments",
+    "expectation/test_laws",
+    "calculus/test_substitution",
+    "calculus/test_entrywise",
     "algebra/test_polynomial",
     "algebra/test_printing",
     "expectation/test_moments_oracle",
@@ -221,9 +224,8 @@ def outcome(mutation: Mutation | None) -> tuple[Mutation | None, str, float]:
         output, code = io.StringIO(), 0
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             nearest = "{}/test_{}".format(*mutation.module.split("/")) if mutation else ""
-            for name in sorted(
-                TESTS, key=lambda name: name != nearest
-            ):  # one after the other: most faults need no more than the first
+            # one after the other: most faults need no more than the first
+            for name in sorted(TESTS, key=lambda name: name != nearest):
                 code = code or pytest.main([*options, f"tests/{name}.py"], plugins=[first])
         imported = sys.modules.get("iclflow.theory.algebra.words")
         if imported and not str(imported.__file__).startswith(folder):

@@ -1,15 +1,10 @@
-"""The registry: complete, ordered, searchable, careful with its input; and exact equality, which tells shapes apart."""
+"""The catalogue of equations: complete, ordered, searchable, careful with its input."""
 
-from dataclasses import replace
 from re import match
 
 import pytest
-from iclflow.theory.calculus.equality import equal
-from iclflow.theory.derivations.derivation import Derivation, Step
-from iclflow.theory.derivations.registry import KINDS, define
+from iclflow.theory.derivations.registry import KINDS
 from iclflow.theory.equations import equation, equations, search
-from iclflow.theory.notation import D, H, Lambda, M, N, lambda_
-from sympy import Symbol, ZeroMatrix, sqrt
 
 
 def test_every_number_of_the_paper_is_there():
@@ -68,50 +63,6 @@ def test_search_wants_every_word():
     assert search("zero block nonsense") == ()
     with pytest.raises(ValueError, match="at least one word"):
         search("  ")
-
-
-def test_a_number_is_given_once():
-    with pytest.raises(ValueError, match="registered twice"):
-        define("31", "again", section="", left="", typed=lambda: 0)
-
-
-def test_a_definition_has_nothing_to_derive():
-    with pytest.raises(ValueError, match=r"\(8\) is a definition"):
-        equation("8").derive()
-
-
-def test_results_carry_the_left_side_of_the_equation():
-    steps = Derivation.by(Step("first", M, "own"), Step("second", Lambda), Step("third", Lambda)).labelled({"": "L"})
-    assert [step.left for step in steps.steps] == ["own", "", "L"]
-    parts = Derivation.by(Step("a", M, part="a"), Step("between", M), Step("b", Lambda, "own", "b")).labelled(
-        {"a": "A", "b": "B"}
-    )
-    assert [step.left for step in parts.steps] == ["A", "", "own"]
-    assert parts.result == {"a": M, "b": Lambda}
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        (ZeroMatrix(D, D), Lambda - Lambda, True),
-        (ZeroMatrix(D, D), ZeroMatrix(H, H), False),
-        (ZeroMatrix(D, 1), 0, False),
-        ({"a": Lambda}, {"a": Lambda, "b": Lambda}, False),
-        ((Lambda, M), (M, Lambda), False),
-        (sqrt(lambda_**2), lambda_, True),
-        (sqrt(lambda_**2), -lambda_, False),
-        (1 / (1 + 1 / N), N / (N + 1), True),
-        (Symbol("x"), Symbol("x", positive=True), False),
-    ],
-)
-def test_equality_is_exact_and_tells_shapes_apart(one, other, same):
-    assert equal(one, other) is same
-
-
-def test_a_statement_with_a_missing_part_does_not_hold():
-    entry = equation("31")
-    assert entry.holds()
-    assert not replace(entry, typed=lambda: {"first": entry.statement["first"]}).holds()
 
 
 def test_parts_are_asked_for_by_name():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from iclflow.numerics import (
+    FlowError,
     MergedWeights,
     QuadraticLoss,
     RegressionTask,
@@ -129,3 +130,17 @@ def test_refusals():
         flow_with_mass(LOSS, start(), one_head(0.1), mass=1.0, t_end=1.0)
     with pytest.raises(ValueError, match="t must lie between 0"):
         flow_with_mass(LOSS, start(), mass=1.0, t_end=1.0).velocities_at(2.0)
+    with pytest.raises(ValueError, match="momentum must be below 1"):
+        heavy_ball(LOSS, start(), steps=3, learning_rate=0.1, momentum=1.0)
+
+
+def test_without_momentum_heavy_ball_is_descent():
+    ball = heavy_ball(LOSS, start(), steps=50, learning_rate=0.1, momentum=0.0)
+    descent = gradient_descent(LOSS, start(), steps=50, learning_rate=0.1)
+    np.testing.assert_array_equal(ball.states, descent.states)
+    np.testing.assert_allclose(ball.times, descent.times, rtol=1e-14)
+
+
+def test_too_large_steps_say_so():
+    with pytest.raises(FlowError, match="learning_rate is too large"):
+        heavy_ball(LOSS, start(), steps=2000, learning_rate=50.0, momentum=0.5)

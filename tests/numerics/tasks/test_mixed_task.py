@@ -1,4 +1,4 @@
-"""The loss of the unreduced model under mixed tasks: tensors from the theory's polynomials, against heads, samples and (9)."""
+"""The loss of the unreduced model under mixed tasks, against heads, samples and (9)."""
 
 import numpy as np
 import pytest
@@ -11,10 +11,8 @@ from iclflow.numerics import (
     gradient_flow,
 )
 from iclflow.numerics.compilation.equations import compiled
-from iclflow.numerics.compilation.tensors import multilinear_tensor
 from iclflow.numerics.tasks.mixed_task import KINDS, MixedTask
-from iclflow.theory import expect
-from iclflow.theory.notation import D, Lambda, N, v_i, vector, x_q
+from iclflow.theory.notation import Lambda, N, v_i
 from iclflow.theory.results.attention.blocks import U_i, u_i, value_row
 from iclflow.theory.results.in_weight.population_loss import _J, portion, w_0
 
@@ -29,24 +27,6 @@ def mixed(p=0.3, vectors=VECTOR[None], task=TASK):
 
 def weights(rng, D=3, heads=2):
     return FullMergedWeights(rng.normal(size=(heads, D + 1)), rng.normal(size=(heads, D + 1, D)))
-
-
-def test_wick_tensor():
-    a, b, c, d = letters = tuple(vector(name, D) for name in "abcd")
-    polynomial = expect(a.T * x_q * b.T * x_q * c.T * x_q * d.T * x_q)
-    L = COVARIANCE
-    pairs = [np.einsum(f"{one},{two}->abcd", L, L) for one, two in (("ab", "cd"), ("ac", "bd"), ("ad", "bc"))]
-    np.testing.assert_allclose(multilinear_tensor(polynomial, letters, {Lambda: L}), np.sum(pairs, axis=0), rtol=1e-14)
-
-
-def test_tensor_refuses_what_is_not_multilinear():
-    a, b = vector("a", D), vector("b", D)
-    with pytest.raises(ValueError, match="must be linear in each"):
-        multilinear_tensor(expect(a.T * x_q * a.T * x_q), (a, b), {Lambda: np.eye(2)})
-    with pytest.raises(ValueError, match="must contain Lambda"):
-        multilinear_tensor(expect(a.T * x_q * b.T * x_q), (a, b), {w_0: np.ones(2)})
-    with pytest.raises(ValueError, match="must be a scalar"):
-        multilinear_tensor(expect(x_q * x_q.T), (a,), {Lambda: np.eye(2)})
 
 
 @pytest.mark.parametrize(("number", "loss"), [("V6", "training_loss"), ("V6-memory", "memory_loss")])

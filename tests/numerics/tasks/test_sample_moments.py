@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from iclflow.numerics.tasks.losses import QuadraticLoss
 from iclflow.numerics.tasks.regression import RegressionTask
-from iclflow.numerics.tasks.sample_moments import BATCH, SampleMoments, gram_index, sequences
+from iclflow.numerics.tasks.sample_moments import BATCH, SampleMoments, context_weights, gram_index, sequences
 
 TASK = RegressionTask(covariance=[[0.6, 0.2, 0.0], [0.2, 0.5, 0.1], [0.0, 0.1, 0.3]], context_length=5)
 
@@ -120,3 +120,11 @@ def test_bad_input_is_refused_with_its_name() -> None:
         SampleMoments.sampled(TASK, 5, np.random)
     with pytest.raises(ValueError, match="unreduced"):
         SampleMoments.from_arrays(tokens, target, context="mean").reduced().reduced()
+
+
+def test_weights_make_an_average_over_fewer_tokens():
+    pairs = np.random.default_rng(0).standard_normal((2, 6))
+    weights = context_weights(np.array([2, 6]), 6)
+    doubled = context_weights(np.array([2, 6]), 6, {2: 2.0, 6: 0.5})
+    assert (doubled**2 * pairs).mean(axis=1) == pytest.approx([2 * pairs[0, :2].mean(), pairs[1].mean() / 2])
+    assert (weights**2 * pairs).mean(axis=1) == pytest.approx([pairs[0, :2].mean(), pairs[1].mean()])

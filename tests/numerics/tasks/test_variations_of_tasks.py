@@ -14,7 +14,6 @@ from iclflow.numerics.parametrizations.attention import MergedWeights
 from iclflow.numerics.reductions.merged_curve import effective_start
 from iclflow.numerics.reductions.scalar import ScalarReduction
 from iclflow.numerics.tasks.mixed_task import MixedTask
-from iclflow.numerics.tasks.sample_moments import context_weights
 from iclflow.numerics.tasks.token_laws import GaussianTokens, RademacherTokens, SphereTokens, StudentTokens
 
 COVARIANCE = [[0.8, 0.3], [0.3, 0.5]]
@@ -46,29 +45,6 @@ def test_moments_of_sampled_sequences(task):
         error = sampled.std(axis=0) / np.sqrt(len(sampled))
         assert (np.abs(sampled.mean(axis=0) - exact) < 5 * error).all()
         assert (error < 0.05 * np.abs(exact).max()).all()  # a band that can fail
-
-
-@pytest.mark.parametrize("law", [GaussianTokens(), *LAWS])
-def test_white_vectors_have_covariance_one_and_the_fourth_moment_they_claim(law):
-    z = law.white(np.random.default_rng(4).standard_normal, (200_000, 3))
-    S = np.array([[1.0, 0.5, 0.0], [0.5, 2.0, -1.0], [0.0, -1.0, 0.5]])
-    for sampled, exact in (
-        (z[:, :, None] * z[:, None], np.eye(3)),
-        (
-            z[:, :, None] * z[:, None] * np.einsum("pi,ij,pj->p", z, S, z)[:, None, None],
-            law.fourth_moment(np.eye(3), S),
-        ),
-    ):
-        error = sampled.std(axis=0) / np.sqrt(len(z)) + 1e-12
-        assert (np.abs(sampled.mean(axis=0) - exact) < 5 * error).all()
-
-
-def test_weights_make_an_average_over_fewer_tokens():
-    pairs = np.random.default_rng(0).standard_normal((2, 6))
-    weights = context_weights(np.array([2, 6]), 6)
-    doubled = context_weights(np.array([2, 6]), 6, {2: 2.0, 6: 0.5})
-    assert (doubled**2 * pairs).mean(axis=1) == pytest.approx([2 * pairs[0, :2].mean(), pairs[1].mean() / 2])
-    assert (weights**2 * pairs).mean(axis=1) == pytest.approx([pairs[0, :2].mean(), pairs[1].mean()])
 
 
 def test_a_random_length_is_its_harmonic_mean():
@@ -261,19 +237,6 @@ def test_what_speaks_of_the_plain_task_only_refuses_the_others():
 def test_bad_variations_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         RegressionTask(**{"eigenvalues": [0.6, 0.4], "context_length": 3, **options})
-
-
-def test_laws_of_tokens_are_checked():
-    with pytest.raises(ValueError, match="degrees_of_freedom must be above 4"):
-        StudentTokens(4)
-    with pytest.raises(TypeError, match="token_law must be a TokenLaw"):
-        RegressionTask(eigenvalues=[0.6], context_length=3, token_law="sphere")  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="token_law must be a TokenLaw, such as SphereTokens"):
-        RegressionTask(eigenvalues=[0.6], context_length=3, token_law=SphereTokens)
-    with pytest.raises(TypeError, match="context_gain must be one of present, longest, official, or"):
-        RegressionTask(eigenvalues=[0.6], context_length=3, context_gain=0.5)
-    with pytest.raises(TypeError, match="context_lengths must be several lengths"):
-        RegressionTask(eigenvalues=[0.6], context_lengths=3)
 
 
 def test_tasks_in_a_subspace_by_a_small_variance_elsewhere():

@@ -1,13 +1,15 @@
-"""What cannot be zero is refused at one point, without an attempt to simplify it; what is zero is not refused there."""
+"""Exact equality: what is not zero is refused at one point, without simplifying; what is zero is not; shapes are told apart."""
 
 import iclflow.theory.calculus.equality as exact
 import pytest
 import sympy
-from sympy import IndexedBase, Rational, Sum, Symbol, binomial, cos, log, oo, sin, sqrt, symbols
+from iclflow.theory.calculus.equality import equal
+from iclflow.theory.notation import D, H, Lambda, M, N, lambda_
+from sympy import IndexedBase, Rational, Sum, Symbol, ZeroMatrix, binomial, cos, log, oo, sin, sqrt, symbols
 
 x, y = symbols("x y", positive=True)
 z = Symbol("z", real=True)
-D, m, d = symbols("D m d", integer=True, positive=True)
+m, d = symbols("m d", integer=True, positive=True)
 level = IndexedBase("lambda", positive=True)
 
 ZEROS = (
@@ -41,3 +43,21 @@ def test_what_is_not_zero_is_refused_without_simplifying(expression, monkeypatch
 def test_a_point_where_the_expression_is_infinite_decides_nothing():
     assert not exact._is_nonzero_somewhere(1 / (x - Rational(3, 7)))  # the point that is tried first
     assert not exact._is_nonzero_somewhere(oo)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (ZeroMatrix(D, D), Lambda - Lambda, True),
+        (ZeroMatrix(D, D), ZeroMatrix(H, H), False),
+        (ZeroMatrix(D, 1), 0, False),
+        ({"a": Lambda}, {"a": Lambda, "b": Lambda}, False),
+        ((Lambda, M), (M, Lambda), False),
+        (sqrt(lambda_**2), lambda_, True),
+        (sqrt(lambda_**2), -lambda_, False),
+        (1 / (1 + 1 / N), N / (N + 1), True),
+        (Symbol("x"), Symbol("x", positive=True), False),
+    ],
+)
+def test_equality_is_exact_and_tells_shapes_apart(one, other, same):
+    assert equal(one, other) is same

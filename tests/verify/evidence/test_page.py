@@ -1,6 +1,5 @@
 """The report is one well-formed page without a link to anywhere, and its formulas are MathML."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -14,7 +13,6 @@ from iclflow.theory.typesetting.latex import formula_latex
 from iclflow.verify.evidence.check import plan, run
 from iclflow.verify.evidence.mathml import mathml
 from iclflow.verify.evidence.page import page, write_report
-from iclflow.verify.files import write_atomically
 
 EMPTY = {"meta", "link", "img", "source", "br", "mspace"}
 
@@ -91,22 +89,6 @@ def test_mathml(latex, expected):
 def test_mathml_refuses_what_it_cannot_set(latex):
     with pytest.raises(ValueError, match=r"MathML|lacks|ends"):
         mathml(latex)
-
-
-def test_files_are_whole_or_absent(tmp_path, monkeypatch):
-    target = tmp_path / "a.txt"
-    write_atomically(target, "first")
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(OSError, match="No space"):
-        write_atomically(target, "second")
-    assert target.read_text() == "first"
-    assert list(tmp_path.iterdir()) == [target]
-    with pytest.raises(ValueError, match="is a directory"):
-        write_atomically(tmp_path, "x")
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -13,7 +13,6 @@ from iclflow.theory.model import Model
 from iclflow.theory.notation import D, Lambda, Lambda_hat, N, beta, matrix, sigma, vector, w, x_q
 from iclflow.theory.results.own_model.two_steps import U, two_steps
 from iclflow.verify.own_model.prompts import ModelNetwork, check_model
-from iclflow.verify.own_model.sampling import draw
 from iclflow.verify.training.modules import ReducedMerged
 from iclflow.verify.training.sequences import draw_sequences
 from sympy import Rational
@@ -105,19 +104,6 @@ def test_network_reads_prompts_of_any_task(name):
     ModelNetwork(two_steps(), VARIED["sphere"], {U: START})
 
 
-def test_the_query_is_drawn_by_the_law_of_the_tokens():
-    """On the sphere x_q' Lambda^-1 x_q is D, for every query; a law of the model's own takes its place."""
-    task = RegressionTask(eigenvalues=[0.5, 0.3], context_length=3, token_law=SphereTokens())
-
-    def lengths(model):
-        loss, _ = model_loss(model, task, weights={U: START})
-        query = draw(loss, {}, 100, generator())[x_q][..., 0]
-        return (query**2 / torch.tensor(task.eigenvalues)).sum(-1)
-
-    torch.testing.assert_close(lengths(LINEAR), torch.full((100,), 2.0, dtype=torch.float64))
-    assert lengths(Model(LINEAR.prediction, (U,), laws=(Gaussian(x_q, covariance=Lambda),))).std() > 1
-
-
 def test_network_counts_the_tokens_that_there_are():
     """A prediction that holds N, on prompts filled up with zeros."""
     own = ModelNetwork(Model(beta.T * U * x_q / (N + 1), (U,)), VARIED["everything"], {U: START})
@@ -157,18 +143,6 @@ def test_network_refuses_what_a_prompt_hides():
     model = Model(beta.T * U * x_q, (U,), laws=(odd,), constants=(A,))
     with pytest.raises(ValueError, match="fourth moment of its own"):
         check_model(model, TASK, weights={U: START}, constants={A: np.eye(2)}, count=200, generator=generator())
-
-
-@pytest.mark.parametrize("given", [None, 0, np.random.default_rng(0)])
-def test_a_generator_of_its_own_is_needed(given):
-    with pytest.raises(TypeError, match=r"generator must be a torch\.Generator, such as"):
-        check_model(LINEAR, TASK, weights={U: START}, count=128, generator=given)
-
-
-@pytest.mark.parametrize("count", [1e4, "128", True, None, 0])
-def test_a_count_is_an_integer(count):
-    with pytest.raises(ValueError, match="count must be an integer of at least 128, got"):
-        check_model(LINEAR, TASK, weights={U: START}, count=count, generator=generator())
 
 
 def test_the_documented_example_runs(capsys):

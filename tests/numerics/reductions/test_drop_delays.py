@@ -1,55 +1,17 @@
-"""Stable steps, the modified flow and heavy ball: limits, orders, refusals; the claims measure drops and noise."""
+"""Delays and noise of drops, against descent on the population loss and on fresh sequences; refusals."""
 
 import numpy as np
 import pytest
 from iclflow.numerics import (
-    FlowError,
     MergedWeights,
     QuadraticLoss,
     RegressionTask,
-    SeparateWeights,
     gradient_descent,
     gradient_flow,
-    merged_fixed_points,
-    separate_fixed_point,
 )
-from iclflow.numerics.dynamics.modified_flow import modified_flow
-from iclflow.numerics.dynamics.momentum import heavy_ball
-from iclflow.numerics.landscape.stable_steps import largest_stable_step
 from iclflow.numerics.reductions.drop_delays import later_merged_drop, later_separate_drop, noisy_drop
 
 TASK = RegressionTask(eigenvalues=[0.5, 0.3], context_length=10)
-LOSS = QuadraticLoss.population(TASK)
-
-
-def start() -> SeparateWeights:
-    return SeparateWeights.initialize(TASK, heads=2, rank=1, scale=0.5, rng=np.random.default_rng(0))
-
-
-def test_without_momentum_heavy_ball_is_descent():
-    ball = heavy_ball(LOSS, start(), steps=50, learning_rate=0.1, momentum=0.0)
-    descent = gradient_descent(LOSS, start(), steps=50, learning_rate=0.1)
-    np.testing.assert_array_equal(ball.states, descent.states)
-    np.testing.assert_allclose(ball.times, descent.times, rtol=1e-14)
-
-
-def test_heavy_ball_follows_its_modified_flow_late_by_the_build_up():
-    """Order two in the step, once the time lost at the start is taken off."""
-    errors, sizes, momentum = [], np.array([0.02, 0.01, 0.005]), 0.6
-    for eta in sizes:
-        step = 2 * eta / (1 - momentum)
-        run = heavy_ball(LOSS, start(), steps=round(40 / step), learning_rate=float(eta), momentum=momentum)
-        flow = modified_flow(LOSS, start(), learning_rate=float(eta), momentum=momentum, t_end=40.0)
-        late = step * momentum / (1 - momentum)
-        errors.append(np.linalg.norm(run.states[-1] - flow.states_at(run.times[-1] - late)))
-    assert np.polyfit(np.log(sizes), np.log(errors), 1)[0] == pytest.approx(2, abs=0.2)
-
-
-def test_small_steps_are_the_flow():
-    flow = gradient_flow(LOSS, start(), t_end=30.0, rtol=1e-10)
-    np.testing.assert_allclose(
-        modified_flow(LOSS, start(), learning_rate=1e-9, t_end=30.0).states[-1], flow.states[-1], atol=1e-7
-    )
 
 
 def test_merged_drop_comes_later_by_the_formula():
@@ -69,30 +31,6 @@ def test_merged_drop_comes_later_by_the_formula():
     for eta, tolerance in ((0.02, 0.02), (0.005, 0.006)):
         delay = half(gradient_descent(loss, weights, steps=round(20 / eta), learning_rate=eta)) - exact
         assert delay == pytest.approx(later_merged_drop(gamma, alpha, u, learning_rate=eta), rel=tolerance, abs=2e-4)
-
-
-def test_stable_step_at_saddles_and_minimum():
-    """White merged attention has the largest curvature 2 gamma; the origin of separate attention curves nowhere."""
-    white = RegressionTask(eigenvalues=[0.5, 0.5], context_length=10)
-    _, minimum = merged_fixed_points(white, heads=2)
-    assert largest_stable_step(minimum) == pytest.approx(1 / (2 * 0.25 * np.sqrt(2)))
-    assert largest_stable_step(minimum, momentum=0.5) == pytest.approx(1.5 * largest_stable_step(minimum))
-    assert largest_stable_step(separate_fixed_point(TASK, (), heads=2)) == np.inf
-    assert largest_stable_step(separate_fixed_point(TASK, (0,), heads=2)) > 0
-
-
-def test_too_large_steps_say_so():
-    with pytest.raises(FlowError, match="learning_rate is too large"):
-        heavy_ball(LOSS, start(), steps=2000, learning_rate=50.0, momentum=0.5)
-
-
-def test_refusals():
-    with pytest.raises(ValueError, match="momentum must be below 1"):
-        heavy_ball(LOSS, start(), steps=3, learning_rate=0.1, momentum=1.0)
-    with pytest.raises(ValueError, match="learning_rate"):
-        later_separate_drop(0.5, 0.3, 0.1, learning_rate=0.0)
-    with pytest.raises(TypeError, match="point"):
-        largest_stable_step(start())
 
 
 def test_noise_of_a_drop_on_sampled_descent():
@@ -123,7 +61,7 @@ def test_noise_shrinks_with_the_batch():
     assert small.time == large.time
 
 
-def test_refusals_of_a_noisy_drop():
+def test_refusals():
     given = {"start": 0.1, "level": 0.3, "batch_size": 16, "learning_rate": 0.1}
     with pytest.raises(ValueError, match="level must lie between"):
         noisy_drop(TASK, 0, **{**given, "level": 2.0})
@@ -133,3 +71,5 @@ def test_refusals_of_a_noisy_drop():
         noisy_drop(RegressionTask(eigenvalues=[0.5], context_length=4, noise_variance=0.1), 0, **given)
     with pytest.raises(ValueError, match="eigenvalue must be a positive finite number"):
         later_separate_drop(-0.5, 0.3, 0.1, learning_rate=0.1)
+    with pytest.raises(ValueError, match="learning_rate"):
+        later_separate_drop(0.5, 0.3, 0.1, learning_rate=0.0)
