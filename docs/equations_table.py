@@ -1,8 +1,8 @@
 """The table of docs/equations.md: each equation, where it is derived, which tests and which claims check it.
 
-Run it as ``python docs/equations_table.py`` to write the table anew. Tests are found by what they name: ``equation("31")``, (31) in
-a sentence, or the function that derives it. Every derived equation is checked by the tests of
-all statements too, which are named above the table.
+Run it as ``python docs/equations_table.py`` to write the table anew. Tests are found by what they name: ``equation("31")``,
+"31-limit", (31) in a sentence, or a call of the function that derives it. Every derived equation is checked by the tests of all
+statements too, which are named above the table.
 """
 
 import re
@@ -73,8 +73,17 @@ def _tests() -> dict[str, str]:
 
 def _names(source: str, entry: Equation) -> bool:
     number = re.escape(entry.number)
-    function = rf"|\b{entry.derivation.__name__}\(" if entry.derivation else ""
-    return re.search(rf"""equation\(["']{number}["']|(?<![\w\])])\({number}[a-e]?\){function}""", source) is not None
+    plain = entry.number.isdigit() or entry.number.isalpha()  # "8" or "M" alone may be anything
+    typed = rf"""equation\(["']{number}["']""" if plain else rf"""["']{number}["']"""
+    if re.search(rf"{typed}|(?<![\w\])])\({number}[a-e]?\)", source):
+        return True
+    derived = entry.derivation
+    return derived is not None and f"{derived.__name__}(" in source and _imports(source, derived.__module__)
+
+
+def _imports(source: str, module: str) -> bool:
+    package, _, name = module.rpartition(".")
+    return bool(re.search(rf"from {re.escape(module)} import|from {re.escape(package)} import .*\b{name}\b", source))
 
 
 if __name__ == "__main__":
