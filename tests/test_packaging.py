@@ -1,10 +1,13 @@
 """What is installed: one version everywhere, every module, the command, and metadata that are complete."""
 
+import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tomllib
+import venv
 import zipfile
 from importlib.metadata import entry_points, metadata, version
 from pathlib import Path
@@ -13,17 +16,17 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-PACKAGES = {"theory", "numerics", "verify"}
+PACKAGES = ("theory", "numerics", "verify")
+BESIDE = ("tests", "benchmarks", "docs", "notebooks", ".ci")
+FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE")
 
 
-def shipped() -> set[str]:
-    kinds = ("*.py", "*.html", "py.typed")
-    return {
-        f"iclflow/{path.relative_to(ROOT).as_posix()}"
-        for name in PACKAGES
-        for kind in kinds
-        for path in (ROOT / name).rglob(kind)
-    }
+def shipped(*folders: str) -> set[str]:
+    """The files of these folders, without what is made: bytecode, and the pages and notebooks that the site copies."""
+    made = ("docs/api/", "docs/notebooks/")
+    found = (path for name in folders for path in (ROOT / name).rglob("*") if path.is_file())
+    names = {path.relative_to(ROOT).as_posix() for path in found if "__pycache__" not in path.parts}
+    return {name for name in names if not name.startswith(made)}
 
 
 def test_the_version_is_the_same_everywhere():
@@ -51,18 +54,69 @@ def test_the_metadata_are_complete():
     assert command.load().__module__ == "iclflow.verify.cli.main"
 
 
-@pytest.mark.slow  # builds in an environment of its own, which takes some ten seconds and needs a package index
-def test_the_wheel_holds_every_module_and_nothing_else(tmp_path):
-    source = tmp_path / "source"
-    source.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
-        shutil.copy(ROOT / name, source)
-    for name in PACKAGES:
-        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(tmp_path), str(source)]
-    subprocess.run(build, check=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    names = set(zipfile.ZipFile(wheel).namelist())
-    files = {name for name in names if ".dist-info/" not in name}
-    assert files == shipped()
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> tuple[Path, Path]:
+    """The source distribution of a copy of this tree, and the wheel built from what it holds; neither needs a network."""
+    folder = tmp_path_factory.mktemp("distributions")
+    copy, unpacked = folder / "source", folder / "unpacked"
+    for name in (*PACKAGES, *BESIDE):
+        made = {"api", "notebooks"} if name == "docs" else set()
+        shutil.copytree(ROOT / name, copy / name, ignore=lambda _, found, made=made: {"__pycache__", *made} & {*found})
+    for name in FILES:
+        shutil.copy(ROOT / name, copy)
+    sdist = _build("build_sdist", copy, folder)
+    with tarfile.open(sdist) as archive:
+        archive.extractall(unpacked, filter="data")
+    return sdist, _build("build_wheel", next(unpacked.iterdir()), folder)
+
+
+def _build(hook: str, source: Path, folder: Path) -> Path:
+    script = f"from setuptools.build_meta import {hook}; print({hook}({str(folder)!r}))"
+    run = subprocess.run([sys.executable, "-c", script], cwd=source, check=True, capture_output=True, text=True)
+    return folder / run.stdout.split()[-1]
+
+
+@pytest.mark.slow
+def test_the_wheel_holds_every_file_of_the_packages_and_nothing_else(built):
+    names = set(zipfile.ZipFile(built[1]).namelist())
+    assert {name for name in names if ".dist-info/" not in name} == {f"iclflow/{name}" for name in shipped(*PACKAGES)}
     assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+@pytest.mark.slow
+def test_the_source_distribution_holds_what_tests_and_documentation_need(built):
+    with tarfile.open(built[0]) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert shipped(*PACKAGES, *BESIDE) | set(FILES) <= names
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_in_an_environment_of_its_own(built, tmp_path):
+    """Only the dependencies are seen from outside; the command runs in an empty folder, and finds its data files."""
+    environment, empty = tmp_path / "environment", tmp_path / "empty"
+    empty.mkdir()
+    venv.create(environment, symlinks=True)
+    binaries = environment / ("Scripts" if sys.platform == "win32" else "bin")
+    python = str(binaries / "python")
+    (site,) = (path for path in environment.rglob("site-packages") if path.is_dir())
+    # Folders named in a .pth file are not searched for further ones, so that an editable install beside them stays unseen.
+    dependencies = [path for path in sys.path if Path(path).name == "site-packages"]
+    (site / "dependencies.pth").write_text("\n".join(dependencies), encoding="utf-8")
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-index", "--no-deps"]
+    subprocess.run([*pip, str(built[1])], check=True)
+
+    def run(*command: str) -> str:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        done = subprocess.run(command, cwd=empty, env=clean, check=True, capture_output=True, text=True)
+        assert done.stderr == ""
+        return done.stdout
+
+    places = "import iclflow.theory, iclflow.verify.explorer.server as s; print(iclflow.theory.__file__, s.PAGE, s.PAGE.is_file())"
+    theory, page, there = run(python, "-c", places).split()
+    assert Path(theory).is_relative_to(site)
+    assert Path(page).is_relative_to(site)
+    assert there == "True"
+    iclflow = str(binaries / "iclflow")
+    assert run(iclflow, "expect", "S S") == "(1 + 1/N) Lambda^2 + 1/N tr(Lambda) Lambda\n"
+    assert run(iclflow, "derive", "24").startswith("(24) The loss levels of the plateaus [exact; Section 4.3]\n")
+    assert list(empty.iterdir()) == []
