@@ -1,5 +1,6 @@
 """The documentation: ``sphinx-build -W -b html docs build/docs``. Notebooks are shown with the outputs committed beside them."""
 
+import inspect
 import re
 import shutil
 import sys
@@ -65,6 +66,11 @@ def gather(*_) -> None:
         shutil.copy(notebook, target)
 
 
+def skip_methods(_app, what: str, _name, member, _skip, _options) -> bool | None:
+    """A method of an object, imported by a module (``claim`` of the book), is not the module's own."""
+    return True if what == "module" and inspect.ismethod(member) else None
+
+
 def plain_prose(_app, _what, _name, _object, _options, lines: list[str]) -> None:
     """Docstrings are prose with formulas: in them * is a product and | an absolute value, neither of them markup; nor is v_."""
     literal = False
@@ -106,4 +112,5 @@ def block(translator, node: nodes.math_block) -> None:
 def setup(app) -> None:
     app.add_html_math_renderer("mathml", inline_renderers=(inline, None), block_renderers=(block, None))
     app.connect("config-inited", gather)
+    app.connect("autodoc-skip-member", skip_methods)
     app.connect("autodoc-process-docstring", plain_prose)
