@@ -22,7 +22,7 @@ from iclflow.verify.explorer.run import SLIDERS, Exploration
 from iclflow.verify.explorer.server import page, setting
 from iclflow.verify.sweep.description import read_sweep
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 MATRIX = [[1, 0.5, 0, 0], [0.5, 1.5, 0, 0], [0, 0, 2, 0], [0, 0, 0, 1]]
 COVARIANCE = {
     "eigenvalues": {"1,2.5,3,4": [1, 2.5, 3, 4], "1e-3,1,1,1": [1e-3, 1, 1, 1]},
