@@ -1,16 +1,19 @@
 """What ``iclflow check`` does: prove every equation, measure every claim, and keep the evidence together by equation."""
 
 import re
+import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from importlib.metadata import version
+from multiprocessing import get_context
 from typing import Any, Literal, get_args
 
 from ...theory.derivations.judge import Status
 from ...theory.derivations.registry import Equation
-from ...theory.equations import equations
+from ...theory.equations import equation, equations
 from ..claims.book import Check, Claim, load
 
 # Titles of the claims about sections and figures of the paper, which have no number of their own in the registry.
@@ -188,14 +191,54 @@ def _found(number: str, names: list[str]) -> str:
 
 
 def run(subjects: Sequence[Subject]) -> Iterator[Evidence]:
-    """The evidence after each subject, so that whoever consumes it can stop at any time and keep what there is."""
+    """The evidence after each subject, so that whoever consumes it can stop at any time and keep what there is.
+
+    Where there are several equations, a second process proves them while this one measures the claims.
+    """
     from ..training.descent import one_thread
 
     start = time.perf_counter()
     entries: list[Entry] = []
-    for subject in subjects:
-        proof = prove(subject.source)
-        with one_thread():
-            claims = tuple(check.run() for check in subject.checks)
-        entries.append(Entry(subject.number, subject.title, subject.kind, proof, claims, subject.source))
-        yield Evidence(tuple(entries), len(subjects), time.perf_counter() - start)
+    with _Prover(subjects) as proof_of:
+        for subject in subjects:
+            with one_thread():
+                claims = tuple(check.run() for check in subject.checks)
+            entries.append(
+                Entry(subject.number, subject.title, subject.kind, proof_of(subject), claims, subject.source)
+            )
+            yield Evidence(tuple(entries), len(subjects), time.perf_counter() - start)
+
+
+class _Prover:
+    """Proofs from a second process; this one proves what the other does not know, or all where there are few."""
+
+    def __init__(self, subjects: Sequence[Subject], few: int = 12):
+        registry = {entry.number: entry for entry in equations()} if len(subjects) > few else {}
+        self.numbers = [
+            one.number for one in subjects if one.source is not None and registry.get(one.number) is one.source
+        ]
+        self.pool: ProcessPoolExecutor | None = None
+        self.proofs: dict[str, Future[Proof]] = {}
+
+    def __enter__(self) -> Callable[[Subject], Proof]:
+        if self.numbers:
+            self.pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_ignore_interrupts)
+            self.proofs = {number: self.pool.submit(_prove_number, number) for number in self.numbers}
+        return self.proof
+
+    def __exit__(self, *_: object) -> None:
+        if self.pool is not None:
+            self.pool.shutdown(wait=False, cancel_futures=True)
+
+    def proof(self, subject: Subject) -> Proof:
+        found = self.proofs.get(subject.number)
+        return prove(subject.source) if found is None else found.result()
+
+
+def _prove_number(number: str) -> Proof:
+    return prove(equation(number))
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C is for the process that prints what there is."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
