@@ -29,7 +29,6 @@ FLOORS = {
         "derivations",
         "results",
         "equations",
-        "statements",
         "__init__",
     ],
     "theory/results": [
@@ -75,7 +74,6 @@ FLOORS = {
         "tolerances",
         "book",
         "formulas",
-        "statements",
         "attention",
         "merged",
         "landscape",
@@ -106,7 +104,6 @@ ALLOWED = {
     "theory/results/merged/sigmoid.py imports theory/results/separate/reduction.py from a higher floor",
     "theory/results/merged/white.py imports theory/results/separate/reduction.py from a higher floor",
     "theory: calculus, expectation import in a circle",
-    "theory/algebra: polynomial, printing, sympy_conversion import in a circle",
 }
 
 

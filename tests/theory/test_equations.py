@@ -63,15 +63,3 @@ def test_search_wants_every_word():
     assert search("zero block nonsense") == ()
     with pytest.raises(ValueError, match="at least one word"):
         search("  ")
-
-
-def test_parts_are_asked_for_by_name():
-    assert equation("31").part("second") == equation("31").statement["second"]
-    assert equation("67").part() == equation("67").part("") == equation("67").statement
-    for number, part, says in (
-        ("31", None, "ask for one"),
-        ("31", "third", "first, second"),
-        ("67", "first", "no parts"),
-    ):
-        with pytest.raises(KeyError, match=says):
-            equation(number).part(part)
