@@ -160,10 +160,11 @@ def _markdown(entry: "Equation", transpose: str) -> str:
 
 
 def _text(entry: "Equation", transpose: str) -> str:
-    lines = [f"({entry.number}) {entry.title} [{entry.kind}; {entry.section}]"]
+    lines = [f"({entry.number}) {prose_text(entry.title)} [{entry.kind}; {entry.section}]"]
+    formulas = {line.part: line.left for line in entry.stated()} if entry.derivation is None else {}
     for part, right in entry.parts.items():
-        name = f"({part}) " if part else ""
-        lines.append(f"     {name}{formula_text(right)}")
+        name, left = f"({part}) " if part else "", formulas.get(part)
+        lines.append(f"     {name}{formula_text(left) + ' = ' if left is not None else ''}{formula_text(right)}")
     lines += [f"Condition: {prose_text(condition.text)}" for condition in entry.conditions]
     if entry.erratum:
         lines.append(f"Remark: {prose_text(entry.erratum)}")

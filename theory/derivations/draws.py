@@ -19,8 +19,8 @@ from .conditions import Condition
 from .points import Point
 
 __all__ = [
-    "ALONG", "ORTHONORMAL", "POSITIVE_DEFINITE", "PROJECTOR", "along_one_eigenvector", "commuting", "eigenbasis", "learned_directions",
-    "unit_vector",
+    "ALONG", "DIRECTION", "ORTHONORMAL", "POSITIVE_DEFINITE", "PROJECTOR", "along_one_eigenvector", "commuting", "eigenbasis",
+    "learned_directions", "one_direction", "unit_vector",
 ]  # fmt: skip
 
 
@@ -65,6 +65,15 @@ def learned_directions(point: Point) -> list[int]:
     return chosen
 
 
+def one_direction(point: Point) -> None:
+    """As learned_directions; e is one of the eigenvectors, with lambda, a and chi its eigenvalues under Lambda, M and P."""
+    chosen = learned_directions(point)
+    values, vectors = eigenbasis(point)
+    d = point.rng.randrange(len(values))
+    point[lambda_], point[e], point[learned] = values[d], vectors[:, d], mpmath.mpf(d in chosen)
+    point[a] = (point[e].T * point[M] * point[e])[0, 0]
+
+
 def commuting(vectors: mpmath.matrix, values: list) -> mpmath.matrix:
     """The matrix with these eigenvectors and eigenvalues."""
     return vectors * mpmath.diag(values) * vectors.T
@@ -74,6 +83,11 @@ def unit_vector(size: int, point: Point) -> mpmath.matrix:
     """A random unit vector."""
     entries = mpmath.matrix([mpmath.mpf(point.rng.gauss(0, 1)) for _ in range(size)])
     return entries / mpmath.norm(entries)
+
+
+def _direction(point: Point) -> bool:
+    residuals = (point[one] * point[e] - point[value] * point[e] for one, value in ((M, a), (P, learned)))
+    return _along(point) and _projects(point) and all(mpmath.norm(one) < mpmath.mpf("1e-20") for one in residuals)
 
 
 def _positive_definite(point: Point) -> bool:
@@ -104,6 +118,13 @@ PROJECTOR = Condition(
     r"$\boldsymbol{P}$ projects onto the span of the learned eigenvectors, $d \in S$; $\chi_d = 1$ for them, else 0",
     _projects,
     learned_directions,
+)
+DIRECTION = Condition(
+    r"$\boldsymbol{P}$ projects onto the span of the learned eigenvectors, $d \in S$; $\boldsymbol{e}$ is a unit eigenvector of "
+    r"$\boldsymbol{\Lambda}$, and $\lambda$, $a$, $\chi$ are its eigenvalues under $\boldsymbol{\Lambda}$, $\boldsymbol{M} = "
+    r"\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$, $\boldsymbol{P}$: $\chi = 1$ for $d \in S$, else 0",
+    _direction,
+    one_direction,
 )
 ORTHONORMAL = Condition(
     r"The $\boldsymbol{e}_d$ are orthonormal eigenvectors of $\boldsymbol{\Lambda}$", None, eigenbasis

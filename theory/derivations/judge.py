@@ -77,15 +77,14 @@ def judge(line: Line, seed: int = 0) -> Verdict:
 
 
 def used_lines(line: Line) -> list[Line]:
-    """The equalities that a line may use: earlier definitions, the earlier lines and the entries that it names."""
-    found = [one for one in line.earlier if one.relation == ":="]
+    """The equalities that a line may use: of the entries that it names, which come first, earlier definitions, the lines that it names."""
+    found = [stated for use in line.uses if not isinstance(use, int) for stated in lookup(use).stated()]
+    found += [one for one in line.earlier if one.relation == ":="]
     for use in line.uses:
         if isinstance(use, int):
             if not 0 <= use < len(line.earlier):
                 raise ValueError(f"uses: there is no earlier line {use} in {line}")
             found.append(line.earlier[use])
-        else:
-            found += lookup(use).stated()
     return [one for one in found if one.relation in ("=", ":=") and one.left is not None]
 
 

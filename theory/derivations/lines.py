@@ -39,7 +39,7 @@ class Line:
     relation: str
     right: Any
     reason: str = ""
-    uses: tuple = ()
+    uses: Any = ()
     part: str = field(default="", compare=False, repr=False)
     conditions: tuple[Condition, ...] = field(default=(), compare=False, repr=False)
     parameter: Any = field(default=None, compare=False, repr=False)

@@ -6,11 +6,31 @@ import mpmath
 import pytest
 from iclflow.theory.derivations.conditions import Condition
 from iclflow.theory.derivations.derivation import Derivation
-from iclflow.theory.derivations.draws import ALONG
+from iclflow.theory.derivations.draws import ALONG, DIRECTION, PROJECTOR
 from iclflow.theory.derivations.heads import E, Gradient, Rate
 from iclflow.theory.derivations.lines import Line, chain
-from iclflow.theory.notation import B, D, Lambda, Lambda_hat, M, N, T, a, beta, e, lambda_, tau, v, w, x_q, y_q
-from sympy import Derivative, Integral, Rational, Symbol, Trace, exp, log, oo, sqrt
+from iclflow.theory.notation import (
+    B,
+    D,
+    G,
+    Lambda,
+    Lambda_hat,
+    M,
+    N,
+    P,
+    T,
+    a,
+    beta,
+    e,
+    lambda_,
+    learned,
+    tau,
+    v,
+    w,
+    x_q,
+    y_q,
+)
+from sympy import Derivative, Identity, Integral, Rational, Symbol, Trace, exp, log, oo, sqrt
 
 x = Symbol("x", real=True)
 eps = Symbol("epsilon", positive=True)
@@ -93,6 +113,23 @@ def test_definitions_and_earlier_lines_are_used():
     assert [line.verify().status for line in derivation.lines] == ["assumed", "exact"]
     wrong = Derivation.by(replace(derivation.lines[0], right=E(Lambda_hat) ** 2), derivation.lines[1])
     assert wrong.lines[1].verify().status == "fails"
+
+
+def test_one_direction_is_an_eigenvector_of_all_three():
+    for matrix, value in ((Lambda, lambda_), (M, a), (P, learned)):
+        line = Line(matrix * e, "=", value * e, conditions=(DIRECTION,))
+        assert line.verify().status == "numeric"
+        assert replace(line, right=(1 - value) * e).verify().status == "fails"
+
+
+def test_what_a_used_entry_defines_holds_in_earlier_definitions_too():
+    derivation = Derivation.by(
+        Line(G, ":=", B * Lambda, "a letter that holds the map (21)"),
+        Line(M * G, "=", Lambda**2 * P, "since P commutes with Lambda", uses="21", conditions=(PROJECTOR,)),
+    )
+    line = derivation.lines[1]
+    assert line.verify().status == "numeric"
+    assert replace(line, right=Lambda**2 * (Identity(D) - P)).verify().status == "fails"
 
 
 def test_an_eigenvector_is_a_rule_with_points_that_meet_it():
