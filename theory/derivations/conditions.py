@@ -26,9 +26,7 @@ class Condition:
     test: Callable[[Any], bool] | None = None
     draw: Callable[[Any], Any] | None = None
 
-    def __init__(
-        self, text: str, holds: Callable[[Any], bool] | None = None, draw: Callable[[Any], Any] | None = None
-    ):
+    def __init__(self, text: str, holds: Callable[[Any], bool] | None = None, draw: Callable[[Any], Any] | None = None):
         if not isinstance(text, str) or not text:
             raise TypeError(f"Condition: text must be a sentence, got {text!r}")
         for name, function in (("holds", holds), ("draw", draw)):

@@ -149,9 +149,17 @@ def _exactly_equal(left: Any, right: Any, rules) -> bool:
         left, right = reduced(left, rules), reduced(right, rules)
         if isinstance(left, TracePolynomial) != isinstance(right, TracePolynomial):
             left, right = as_sympy(left), as_sympy(right)
-        return equal(left, right)
+        return _both_zero(left, right) or equal(left, right)
     except (ValueError, TypeError, NotImplementedError):
         return False
+
+
+def _both_zero(left: Any, right: Any) -> bool:
+    """Two zeros, of which one may be the number 0 that stands for a matrix of zeros."""
+    both = (left, right)
+    return all(isinstance(one, TracePolynomial) and not one.terms for one in both) and any(
+        one.shape is None for one in both
+    )
 
 
 def _judge_equality(line: Line, seed: int) -> Verdict:

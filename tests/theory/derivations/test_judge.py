@@ -115,6 +115,14 @@ def test_definitions_and_earlier_lines_are_used():
     assert wrong.lines[1].verify().status == "fails"
 
 
+def test_the_number_zero_stands_for_a_matrix_of_zeros():
+    derivation = Derivation.by(
+        Line(P * e, "=", e, "e is learned"), Line(Lambda * (e - P * e), "=", 0, "so this vanishes", uses=0)
+    )
+    assert derivation.lines[1].verify().status == "exact"
+    assert replace(derivation.lines[1], left=Lambda * (e + P * e)).verify().status != "exact"
+
+
 def test_one_direction_is_an_eigenvector_of_all_three():
     for matrix, value in ((Lambda, lambda_), (M, a), (P, learned)):
         line = Line(matrix * e, "=", value * e, conditions=(DIRECTION,))
