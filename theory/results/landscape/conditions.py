@@ -4,25 +4,90 @@ The conditions here are necessary and sufficient: they are what is left of the f
 The force is then Lambda (I - P) Lambda, equation (56), which sees the directions that are not learned. D, N, H and R stay symbols.
 """
 
-from sympy import Identity, IndexedBase, Symbol, Trace, cancel, symbols
+from typing import Any
+
+from mpmath import eye, mpf
+from sympy import Identity, IndexedBase, Trace, cancel, symbols
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.spectral import along, on_and_off, over_directions, summand
+from ...calculus.spectral import along, over_directions, summand
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.draws import DIRECTION, PROJECTOR, commuting, eigenbasis
+from ...derivations.heads import Gradient, Rate
+from ...derivations.lines import Line
 from ...derivations.registry import define, register
-from ...notation import D, G, Lambda, P, lambda_, learned, v_i, vector
-from ..separate.flow import K, Q, flow_in_force, k, q, rank_one_head, rank_R_head
-from .fixed_points import force_at_fixed_point
+from ...notation import B, D, G, Lambda, P, e, lambda_, learned, v_i, vector
+from ..separate.flow import B_rest, K, Q, flow_in_force, head_flow, k, q, rank_one_head, rank_R_head
+from ..task.regression import closed_loss
+from .fixed_points import MAP, force_at_fixed_point, population_error
 
-__all__ = ["flow_at_fixed_point"]
+__all__ = ["IDLE", "at_fixed_map", "flow", "flow_at_fixed_point", "flow_lines"]
 
 k_d, q_d = symbols("k_d q_d", real=True)  # components of a key and of a query
 COMPONENTS = {k_d: IndexedBase("k", real=True), q_d: IndexedBase("q", real=True)}
 I_D = Identity(D)
 
 
-def flow_at_fixed_point(head, weights) -> list[TracePolynomial]:
+def _components(point) -> None:
+    _, vectors = eigenbasis(point)
+    for weight, component in ((k, k_d), (q, q_d)):
+        point.family(COMPONENTS[component], list(vectors.T * point[weight]))
+
+
+def _idle(point) -> None:
+    point[v_i] = mpf(0)
+
+
+def _apart(point) -> None:
+    """The last two directions are not learned; the key has one of them, the query the other."""
+    values, vectors = eigenbasis(point)
+    if len(values) < 2:
+        raise ValueError("the key and the query need two directions that are not learned")
+    point[P] = commuting(vectors, [mpf(d < len(values) - 2) for d in range(len(values))])
+    point[k], point[q] = vectors[:, len(values) - 2], vectors[:, len(values) - 1]
+
+
+def _at_rest(point) -> bool:
+    unlearned = eye(point[P].rows) - point[P]
+    rate = point[k].T * point[Lambda] * unlearned * point[Lambda] * point[q]
+    return abs(rate[0, 0]) < mpf("1e-20")
+
+
+IDLE = Condition("$v_i = 0$", lambda point: point[v_i] == 0, _idle)
+ACTIVE = Condition(r"$v_i \ne 0$", lambda point: point[v_i] != 0)
+IN_COMPONENTS = Condition(
+    r"$k_d$ and $q_d$ are the components of $\boldsymbol{k}_i$ and $\boldsymbol{q}_i$ along the eigenvectors",
+    None,
+    _components,
+)
+APART = Condition(r"Two directions or more are not learned, and the value weight stands still", _at_rest, _apart)
+
+
+def flow(head: Any, weights: tuple) -> dict:
+    """tau dW/dt for the weights W of one head, equation (10), as functions of the head and of the sum of the others."""
+    return dict(zip(weights, head_flow(closed_loss().result, head, weights), strict=True))
+
+
+def flow_lines(head: Any, weights: tuple, moving: tuple | None = None) -> tuple[Line, ...]:
+    """The lines that give Rate its meaning: the flow (10), for the weights in ``moving`` (all by default)."""
+    rates, error = flow(head, weights), population_error(B_rest + head)
+    return tuple(
+        Line(Rate(weight, rates), "=", -Gradient(error, weight) / 2, "The flow (10), with all other heads in one sum")
+        for weight in moving or weights
+    )
+
+
+def at_fixed_map(head: Any) -> tuple[Line, Line]:
+    """The two lines that put the flow where (C1) holds."""
+    return (
+        Line(B, ":=", MAP, "The effective map of a fixed point (21)"),
+        Line(B_rest, ":=", B - head, "The other heads make up the rest of it"),
+    )
+
+
+def flow_at_fixed_point(head: Any, weights: tuple) -> list[TracePolynomial]:
     """tau dW/dt for the weights of a head, where the effective map is that of a fixed point."""
     return [substitute(rate, {G: force_at_fixed_point()}) for rate in flow_in_force(head, weights).values()]
 
@@ -32,21 +97,26 @@ def flow_at_fixed_point(head, weights) -> list[TracePolynomial]:
     "The flow where the effective map is that of a fixed point",
     kind="exact",
     section="Appendix D.3",
-    left={"a": r"\tau\dot v_i", "b": r"\tau\dot{\boldsymbol{k}}_i", "c": r"\tau\dot{\boldsymbol{q}}_i"},
     typed=lambda: {
         "a": k.T * Lambda * (I_D - P) * Lambda * q,
         "b": v_i * Lambda * (I_D - P) * Lambda * q,
         "c": v_i * Lambda * (I_D - P) * Lambda * k,
     },
-    conditions=("where (C1) holds",),
+    conditions=(PROJECTOR, "(C1) holds"),
 )
 def flow_at_fixed_map() -> Derivation:
     """The flow (19) with the force (56), which is symmetric."""
-    rates = flow_at_fixed_point(rank_one_head(), (v_i, k, q))
-    rules = ("The value weight sees what is not learned", "so does the key", "and the query")
+    head, weights = rank_one_head(), (v_i, k, q)
+    reasons = ("The value weight sees what is not learned", "so does the key", "and the query")
     return Derivation.by(
-        Step("The force at a fixed point, equation (56)", force_at_fixed_point(), r"\boldsymbol{G}"),
-        *(Step(rule, rate, "", part) for rule, rate, part in zip(rules, rates, "abc", strict=True)),
+        *flow_lines(head, weights),
+        *at_fixed_map(head),
+        *(
+            Line(Rate(weight, flow(head, weights)), "=", right, reason, part=part)
+            for weight, right, reason, part in zip(
+                weights, flow_at_fixed_point(head, weights), reasons, "abc", strict=True
+            )
+        ),
     )
 
 
@@ -54,15 +124,10 @@ define(
     "58",
     "Key and query in the span of the learned eigenvectors",
     section="Appendix D.3",
-    left={"a": r"\boldsymbol{k}_i", "b": r"\boldsymbol{q}_i"},
+    left={"a": k, "b": q},
     typed=lambda: {"a": P * vector("b", D), "b": P * vector("c", D)},
-    conditions=(
-        (
-            r"$P$ projects onto the span of $\boldsymbol{e}_{d}$, $d$ in $S$; the coefficients are those of "
-            "the vectors $b$ and $c$"
-        ),
-    ),
-)
+    conditions=(PROJECTOR, r"The coefficients are the components of any two vectors $\boldsymbol{b}$ and $\boldsymbol{c}$"),
+)  # fmt: skip
 
 
 @register(
@@ -70,35 +135,43 @@ define(
     "Condition (C2): the keys and queries of an active head are in the span of the learned eigenvectors",
     kind="exact",
     section="Section 4.2",
-    left={"query": "0", "key": "0"},
     typed=lambda: {"query": (1 - learned) * q_d, "key": (1 - learned) * k_d},
     conditions=(
-        "$v_{i}$ is not zero",
-        "(C1)",
+        DIRECTION,
+        ACTIVE,
+        "(C1) holds",
         (
-            r"for every $d$; at rank $R$ for every column of $\boldsymbol{K}_{i}$ "
+            r"both are zero at a fixed point, for every $d$; at rank $R$ for every column of $\boldsymbol{K}_{i}$ "
             r"and $\boldsymbol{Q}_{i}$"
         ),
     ),
     erratum="The paper proves that it suffices; given (C1), it is also necessary",
 )
 def second_condition() -> Derivation:
-    """What the flow (57b), (57c) says along each eigenvector."""
-    _, key_rate, query_rate = flow_at_fixed_point(rank_one_head(), (v_i, k, q))
-    values = {Lambda: lambda_, P: learned, k: k_d, q: q_d}
-    of_query, of_key = along(key_rate, values), along(query_rate, values)
-    scale = v_i * lambda_**2
-    return Derivation.by(
-        Step("The rate of the key along an eigenvector, equation (57b)", of_query),
-        Step(
-            r"It is zero exactly if this is, for $v_{i}$ and $\lambda$ are not", cancel(of_query / scale), "", "query"
-        ),
-        Step("Likewise the rate of the query, equation (57c)", cancel(of_key / scale), "", "key"),
-        Step(
-            r"In the span, with $q_d = \chi\,c_d$, it vanishes since $\chi^{2} = \chi$",
-            on_and_off(of_query.subs(q_d, learned * Symbol("c_d"))),
-        ),
+    """What the flow (57b), (57c) says along each eigenvector, and in the span of the learned ones."""
+    head, weights = rank_one_head(), (v_i, k, q)
+    rates = flow(head, weights)
+    values, scale = {Lambda: lambda_, P: learned, k: k_d, q: q_d}, v_i * lambda_**2
+    _, of_query, of_key = (
+        rate if rate.shape is None else along(rate, values) for rate in flow_at_fixed_point(head, weights)
     )
+    return Derivation.by(
+        *flow_lines(head, weights, (k, q)),
+        *at_fixed_map(head),
+        Line(k_d, ":=", e.T * k, "The component of the key along an eigenvector"),
+        Line(q_d, ":=", e.T * q, "and that of the query"),
+        Line(e.T * Rate(k, rates), "=", of_query, "The velocity of the key along the eigenvector, equation (57b)"),
+        Line(e.T * Rate(k, rates) / scale, "=", cancel(of_query / scale),
+             r"It is zero exactly if this is, for $v_{i}$ and $\lambda$ are not", part="query"),
+        Line(e.T * Rate(q, rates) / scale, "=", cancel(of_key / scale),
+             "The same for the velocity of the query, equation (57c)", part="key"),
+        Line(P * Lambda * q, "=", Lambda * P * q, r"$\boldsymbol{P}$ commutes with $\boldsymbol{\Lambda}$"),
+        Line(P * Lambda * k, "=", Lambda * P * k, "For the key too"),
+        Line(Rate(k, rates), "=", 0, "So a query in the span lets the key stand still", uses=("21", -2)),
+        Line(Rate(q, rates), "=", 0, "and a key in the span the query", uses=("21", -2)),
+        Line(Rate(k, rates), "=", 0, "With the coefficients (58), as in the paper", uses="58"),
+        Line(Rate(q, rates), "=", 0, "and for the query", uses="58"),
+    )  # fmt: skip
 
 
 @register(
@@ -106,9 +179,8 @@ def second_condition() -> Derivation:
     "Condition (C3), necessary and sufficient: what an idle head must satisfy",
     kind="exact",
     section="Section 4.2",
-    left="0",
     typed=lambda: over_directions((1 - learned) * lambda_**2 * k_d * q_d, components=COMPONENTS),
-    conditions=("$v_{i} = 0$", "(C1)"),
+    conditions=(PROJECTOR, IDLE, "(C1) holds", IN_COMPONENTS, "It is zero at a fixed point"),
     erratum=(
         "The paper asks that the key or the query be in the span of the learned eigenvectors. That suffices "
         r"and is not necessary where two or more directions are not learned: $\boldsymbol{k} = "
@@ -116,21 +188,22 @@ def second_condition() -> Derivation:
     ),
 )
 def third_condition() -> Derivation:
-    """The rate of the value weight; those of the key and the query vanish with v_i."""
-    value_rate, key_rate, _ = flow_at_fixed_point(rank_one_head(), (v_i, k, q))
-    part = summand(value_rate, {Lambda: lambda_, P: learned, k: k_d, q: q_d})
+    """The velocity of the value weight; those of the key and the query vanish with v_i."""
+    head, weights = rank_one_head(), (v_i, k, q)
+    rates, (value_rate, *_) = flow(head, weights), flow_at_fixed_point(head, weights)
+    share = summand(value_rate, {Lambda: lambda_, P: learned, k: k_d, q: q_d})
+    out_of_span = (k.T * (I_D - P) * k) * (q.T * (I_D - P) * q)
     return Derivation.by(
-        Step("With $v_{i} = 0$ the key and the query stand still", substitute(key_rate, {v_i: 0})),
-        Step("The rate of the value weight, equation (57a)", value_rate),
-        Step(
-            r"A query in the span, $q_d = \chi\,c_d$, gives zero, as in the paper",
-            on_and_off(part.subs(q_d, learned * Symbol("c_d"))),
-        ),
-        Step(
-            "In general it is a sum over the directions, zero at a fixed point",
-            over_directions(part, components=COMPONENTS),
-        ),
-    )
+        *flow_lines(head, weights, (v_i,)),
+        *at_fixed_map(head),
+        Line(Rate(k, rates), "=", 0, "With $v_{i} = 0$ the key stands still"),
+        Line(Rate(q, rates), "=", 0, "and the query"),
+        Line(Rate(v_i, rates), "=", value_rate, "The velocity of the value weight, equation (57a)"),
+        Line(Rate(v_i, rates), "=", 0, "It is zero on the set (21)", uses="21"),
+        Line(Rate(v_i, rates), "=", 0, "in particular for a key and a query in the span (58), as in the paper", uses="58"),
+        Line(out_of_span, "!=", 0, "As printed in the paper, (C3) asks that this be zero: it need not be", conditions=(APART,)),
+        Line(Rate(v_i, rates), "=", over_directions(share, components=COMPONENTS), "In general it is a sum over the directions"),
+    )  # fmt: skip
 
 
 @register(
@@ -138,14 +211,18 @@ def third_condition() -> Derivation:
     "Condition (C3) at rank $R$: what an idle head must satisfy",
     kind="exact",
     section="Appendix E.3",
-    left="0",
     typed=lambda: Trace(K.T * Lambda * (I_D - P) * Lambda * Q),
-    conditions=("$v_{i} = 0$", "(C1)", "necessary and sufficient"),
+    conditions=(PROJECTOR, IDLE, "(C1) holds", "It is zero at a fixed point: necessary and sufficient"),
 )
 def third_condition_rank_R() -> Derivation:
-    """The rate of the value weight, with the columns of K_i and Q_i summed in the trace."""
-    value_rate, key_rate, _ = flow_at_fixed_point(rank_R_head(), (v_i, K, Q))
+    """The velocity of the value weight, with the columns of K_i and Q_i summed in the trace."""
+    head, weights = rank_R_head(), (v_i, K, Q)
+    rates, (value_rate, *_) = flow(head, weights), flow_at_fixed_point(head, weights)
     return Derivation.by(
-        Step("With $v_{i} = 0$ the keys and the queries stand still", substitute(key_rate, {v_i: 0})),
-        Step("The rate of the value weight, zero at a fixed point", value_rate),
+        *flow_lines(head, weights, (v_i,)),
+        *at_fixed_map(head),
+        Line(Rate(K, rates), "=", 0, "With $v_{i} = 0$ the keys stand still"),
+        Line(Rate(Q, rates), "=", 0, "and the queries"),
+        Line(Rate(v_i, rates), "=", 0, "The value weight stands still on the set (81)", uses="81"),
+        Line(Rate(v_i, rates), "=", value_rate, "In general this is its velocity"),
     )

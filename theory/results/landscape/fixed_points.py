@@ -26,13 +26,14 @@ from ...notation import B, D, G, Lambda, M, N, P, T, a, beta, e, lambda_, learne
 from ..separate.flow import K, Q, k, q
 from ..task.regression import closed_loss, force
 
-__all__ = ["Gamma", "fixed_map_along", "force_at_fixed_point", "loss_and_force", "m", "population_error"]
+__all__ = ["MAP", "Gamma", "fixed_map_along", "force_at_fixed_point", "loss_and_force", "m", "population_error"]
 
 m = Symbol("m", integer=True, nonnegative=True)  # how many eigenvectors are learned
 b = Symbol("b", real=True)  # the effective map along an eigenvector
 v_positive = Symbol("v", positive=True)
 Gamma = symmetric_matrix("Gamma", D)  # the effective map at a fixed point
 I_D = Identity(D)
+MAP = M.I * Lambda * P  # the effective map at a fixed point
 
 
 def _spectrum(point) -> bool:
@@ -122,7 +123,7 @@ def _sets(number: str, section: str, key: Any, query: Any) -> None:
             "idle head": Trace(key.T * Lambda**2 * query),
         },
         typed=lambda: {
-            "map": M.I * Lambda * P,
+            "map": MAP,
             "active query": query,
             "active key": key,
             "idle head": Trace(key.T * Lambda * P * Lambda * query),
