@@ -6,11 +6,16 @@ does not vanish (T1c), so that B is diagonal where the eigenvalues are distinct,
 eigenspace a B / lambda is any orthogonal projector (T1d). The rank of B is at most R H, which gives the count (T1e).
 """
 
+from mpmath import findroot, mpf, norm, zeros
+from mpmath import matrix as numbers
 from sympy import (
+    Derivative,
+    Determinant,
     Expr,
     Identity,
     IndexedBase,
     Matrix,
+    Min,
     Product,
     Sum,
     Symbol,
@@ -28,18 +33,112 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus.entrywise import explicit
 from ...calculus.spectral import second_moment_along
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.draws import (
+    DIRECTION,
+    POSITIVE_DEFINITE,
+    PROJECTOR,
+    eigenbasis,
+    second_moment,
+    unit_vector,
+)
+from ...derivations.heads import Gradient, Rate
+from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...notation import B, D, G, H, Lambda, M, N, R, T, a, lambda_, matrix, v_i
-from ..separate.flow import K, Q, flow_in_force, rank_R_head
-from ..task.regression import force
-from .fixed_points import b, force_along, m
+from ...notation import B, D, G, H, Lambda, M, N, P, R, T, a, e, lambda_, matrix, v_i, vector
+from ..separate.flow import B_rest, K, Q, flow_in_force, rank_R_head
+from ..task.regression import closed_loss, force
+from .conditions import flow, flow_lines
+from .fixed_points import KEEPS_DIRECTION, b, force_along, loss_and_force, m
 
 __all__ = ["eigenspace_conditions", "entry_equations", "symmetry_conditions"]
 
 Pi = matrix("Pi", D, latex=r"\boldsymbol{\Pi}")  # a B / lambda on an eigenspace
+e_i, e_j = vector("e_i", D), vector("e_j", D)
 lambda_i, lambda_j, a_i, a_j = symbols("lambda_i lambda_j a_i a_j", positive=True)
 B_ii, B_ij, B_ji, B_jj = symbols("B_ii B_ij B_ji B_jj", real=True)
+g = IndexedBase("g", integer=True, positive=True)  # multiplicities of the eigenvalues
+j, J = symbols("j J", integer=True, positive=True)
+
+
+def _pair(point) -> None:
+    values, vectors = eigenbasis(point)
+    if len(values) < 2:
+        raise ValueError("a pair needs two directions")
+    second_moment(point)
+    for d, (direction, value, level) in zip(
+        point.rng.sample(range(len(values)), 2), ((e_i, lambda_i, a_i), (e_j, lambda_j, a_j)), strict=True
+    ):
+        point[direction], point[value] = vectors[:, d], values[d]
+        point[level] = (vectors[:, d].T * point[M] * vectors[:, d])[0, 0]
+
+
+def _is_pair(point) -> bool:
+    residuals = [
+        point[one] * point[direction] - point[value] * point[direction]
+        for direction, pairs in ((e_i, ((Lambda, lambda_i), (M, a_i))), (e_j, ((Lambda, lambda_j), (M, a_j))))
+        for one, value in pairs
+    ]
+    return sum(map(norm, residuals), norm(point[e_i].T * point[e_j])) < mpf("1e-20")
+
+
+def _at_rest(point) -> None:
+    """A root of B' G = 0 and G B' = 0, by Newton's method from a random start."""
+    size, second, covariance = point[Lambda].rows, point[M], point[Lambda]
+
+    def residuals(*entries):
+        map_ = numbers(size, size)
+        for place, entry in enumerate(entries):
+            map_[place // size, place % size] = entry
+        force_there = covariance**2 - second * map_ * covariance
+        return [*(map_.T * force_there), *(force_there * map_.T)]
+
+    start = [mpf(point.rng.gauss(0, 1)) for _ in range(size * size)]
+    point[B] = zeros(size)
+    for place, entry in enumerate(findroot(residuals, start, maxsteps=40)):
+        point[B][place // size, place % size] = entry
+
+
+def _listed(point) -> None:
+    point[B] = point[M] ** -1 * point[Lambda] * point[P]
+
+
+def _orthogonal_projector(point) -> None:
+    size = point.size(D)
+    point[Pi] = zeros(size)
+    for _ in range(point.rng.randint(0, size)):
+        rest = unit_vector(size, point)
+        rest = rest - point[Pi] * rest
+        if norm(rest) > mpf("1e-3"):
+            point[Pi] = point[Pi] + rest * rest.T / norm(rest) ** 2
+
+
+def _multiplicities(point) -> None:
+    point[J] = point.rng.randint(1, 3)
+    point.family(g, [mpf(point.rng.randint(1, 4)) for _ in range(point[J])])
+
+
+PAIR = Condition(
+    r"$\boldsymbol{e}_i$, $\boldsymbol{e}_j$ are two orthonormal eigenvectors of $\boldsymbol{\Lambda}$, $\lambda_i$, $\lambda_j$ their "
+    r"eigenvalues, $a_i$, $a_j$ those of $\boldsymbol{M} = \mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$, $T = \operatorname{tr}"
+    r"(\boldsymbol{\Lambda})$",
+    _is_pair,
+    _pair,
+)
+DIFFERENT = Condition(r"$\lambda_i \ne \lambda_j$", lambda point: point[lambda_i] != point[lambda_j])
+MULTIPLICITIES = Condition(
+    r"$g_j$ are the multiplicities of the $J$ eigenvalues, $\sum_j g_j = D$, and some eigenvalue is repeated",
+    lambda point: any(point[g][one] > 1 for one in range(1, point[J] + 1)),
+    _multiplicities,
+)
+ENOUGH_SLOTS = Condition(r"$R H \ge D$", lambda point: point[R] * point[H] >= point[D])
+FEW_SLOTS = Condition("$R H < D$", lambda point: point[R] * point[H] < point[D])
+
+
+def annihilated() -> tuple[Line, Line]:
+    """What every fixed point satisfies, by (T1a)."""
+    return Line(B.T * G, "=", 0), Line(G * B.T, "=", 0)
 
 
 @register(
@@ -47,38 +146,31 @@ B_ii, B_ij, B_ji, B_jj = symbols("B_ii B_ij B_ji B_jj", real=True)
     "Completeness: at a fixed point the effective map and the force annihilate each other",
     kind="exact",
     section="beside (21), (81)",
-    left={
-        "keys": r"\boldsymbol{Q}_i(\tau\dot{\boldsymbol{Q}}_i)^\top",
-        "queries": r"(\tau\dot{\boldsymbol{K}}_i)\boldsymbol{K}_i^\top",
-    },
     typed=lambda: {"keys": (v_i * K * Q.T).T * G, "queries": G * (v_i * K * Q.T).T},
     conditions=(
+        PROJECTOR,
         (
-            r"summed over the heads: $\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ and $\boldsymbol{G} "
-            r"\boldsymbol{B}^{\top} = 0$ where the keys and queries stand still"
+            r"argued, not computed: summed over the heads, $\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ and $\boldsymbol{G} "
+            r"\boldsymbol{B}^{\top} = 0$ if the keys and queries stand still"
         ),
-        "any $H$, $R$ and loss",
+        r"any $H$ and $R$; any loss, if $\boldsymbol{G}$ is minus half its gradient in $\boldsymbol{B}$",
     ),
 )
 def annihilation() -> Derivation:
     """The share of one head in B' G and in G B' is a product of its weights and their velocities."""
-    rates = flow_in_force(rank_R_head(), (K, Q))
+    head = rank_R_head()
+    rates, in_force = flow(head, (K, Q)), flow_in_force(head, (K, Q))
     return Derivation.by(
-        Step("Velocity of the keys", rates[K], r"\tau\dot{\boldsymbol{K}}_i"),
-        Step("Velocity of the queries", rates[Q], r"\tau\dot{\boldsymbol{Q}}_i"),
-        Step(
-            r"The head's share of $\boldsymbol{B}^{\top} \boldsymbol{G}$ is zero where its queries stand still",
-            Q * rates[Q].T,
-            "",
-            "keys",
-        ),
-        Step(
-            r"The head's share of $\boldsymbol{G} \boldsymbol{B}^{\top}$ is zero where its keys stand still",
-            rates[K] * K.T,
-            "",
-            "queries",
-        ),
-    )
+        *flow_lines(head, (K, Q)),
+        Line(B, ":=", B_rest + head, "The effective map"),
+        Line(G, ":=", -Gradient(closed_loss().result, B) / 2, "The force on it"),
+        Line(Rate(K, rates), "=", in_force[K], "The velocity of the keys, by the chain rule"),
+        Line(Rate(Q, rates), "=", in_force[Q], "The velocity of the queries"),
+        Line(Q * Rate(Q, rates).T, "=", Q * in_force[Q].T,
+             r"The head's share of $\boldsymbol{B}^{\top} \boldsymbol{G}$ is zero if its queries stand still", part="keys"),
+        Line(Rate(K, rates) * K.T, "=", in_force[K] * K.T,
+             r"The head's share of $\boldsymbol{G} \boldsymbol{B}^{\top}$ is zero if its keys stand still", part="queries"),
+    )  # fmt: skip
 
 
 def symmetry_conditions() -> tuple[TracePolynomial, TracePolynomial]:
@@ -93,50 +185,34 @@ def symmetry_conditions() -> tuple[TracePolynomial, TracePolynomial]:
     "Completeness: two matrices that are symmetric at every fixed point",
     kind="exact",
     section="beside (21), (81)",
-    left={"first": "0", "second": "0"},
     typed=lambda: {
         "first": B.T * Lambda - Lambda * B,
         "second": M.I * Lambda**2 * B.T - B * Lambda**2 * M.I,
     },
     conditions=(
-        r"$\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ and $\boldsymbol{G} \boldsymbol{B}^{\top} = 0$",
-        r"$\boldsymbol{\Lambda}$ is positive definite",
+        PROJECTOR,
+        POSITIVE_DEFINITE,
+        r"Both are zero if $\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ and $\boldsymbol{G} \boldsymbol{B}^{\top} = 0$",
     ),
 )
 def symmetries() -> Derivation:
     """B' G Lambda^-1 = B' Lambda - B' M B and M^-1 G B' = M^-1 Lambda^2 B' - B Lambda B', each zero, each less a symmetric matrix."""
-    first, second = symmetry_conditions()
+    (first, second), force_times = symmetry_conditions(), TracePolynomial(B.T) * force() * Lambda.I
+    left, right = B.T * G * Lambda.I, M.I * G * B.T
     return Derivation.by(
-        Step(
-            (
-                r"$\boldsymbol{B}^{\top} \boldsymbol{G}$, with the force (53), times the inverse of "
-                r"$\boldsymbol{\Lambda}$"
-            ),
-            TracePolynomial(B.T) * force() * Lambda.I,
-        ),
-        Step(
-            (
-                r"$\boldsymbol{B}^{\top} \boldsymbol{M} \boldsymbol{B}$ is symmetric, so at a fixed point the other "
-                "term is"
-            ),
-            first,
-            "",
-            "first",
-        ),
-        Step(
-            r"The inverse of $\boldsymbol{M}$ times $\boldsymbol{G} \boldsymbol{B}^{\top}$",
-            TracePolynomial(M.I) * force() * B.T,
-        ),
-        Step(
-            (
-                r"$\boldsymbol{B} \boldsymbol{\Lambda} \boldsymbol{B}^{\top}$ is symmetric, so at a fixed point the "
-                "other term is"
-            ),
-            second,
-            "",
-            "second",
-        ),
-    )
+        *loss_and_force(),
+        Line(left, "=", force_times,
+             r"$\boldsymbol{B}^{\top} \boldsymbol{G}$, with the force (53), times the inverse of $\boldsymbol{\Lambda}$"),
+        Line(left - left.T, "=", first,
+             r"$\boldsymbol{B}^{\top} \boldsymbol{M} \boldsymbol{B}$ is symmetric, so its antisymmetric part is that of the other term",
+             part="first"),
+        Line(right, "=", TracePolynomial(M.I) * force() * B.T,
+             r"The inverse of $\boldsymbol{M}$ times $\boldsymbol{G} \boldsymbol{B}^{\top}$"),
+        Line(right - right.T, "=", second,
+             r"$\boldsymbol{B} \boldsymbol{\Lambda} \boldsymbol{B}^{\top}$ is symmetric, so its antisymmetric part is that of the "
+             "other term", part="second"),
+        Line(annihilated(), "=>", (Line(first, "=", 0), Line(second, "=", 0)), "So both are zero at a fixed point", meets=(_listed,)),
+    )  # fmt: skip
 
 
 def entry_equations() -> tuple[Expr, Expr]:
@@ -146,18 +222,22 @@ def entry_equations() -> tuple[Expr, Expr]:
     return first, second
 
 
+def _entries() -> tuple[tuple[Line, ...], tuple[TracePolynomial, TracePolynomial]]:
+    """The two definitions of the entries of B, and the entries (i, j) of (T1b) as bilinear forms."""
+    row, column = TracePolynomial(e_i.T), TracePolynomial(e_j)
+    first, second = (row * condition * column for condition in symmetry_conditions())
+    definitions = (
+        Line(B_ij, ":=", e_i.T * B * e_j, "Off the diagonal the effective map has the entries"),
+        Line(B_ji, ":=", e_j.T * B * e_i, "and"),
+    )
+    return definitions, (first, second)
+
+
 @register(
     "T1c",
     "Completeness: off the diagonal the effective map is zero between different eigenvalues",
     kind="exact",
     section="beside (21), (81)",
-    left={
-        "first": "0",
-        "second": "0",
-        "determinant": r"\det",
-        "gap": r"\det",
-        "slope": r"\tfrac{d}{d\lambda}\,\lambda c(\lambda)",
-    },
     typed=lambda: {
         "first": lambda_j * B_ji - lambda_i * B_ij,
         "second": lambda_i**2 / a_i * B_ji - lambda_j**2 / a_j * B_ij,
@@ -166,32 +246,26 @@ def entry_equations() -> tuple[Expr, Expr]:
         / (((N + 1) * lambda_i + T) * ((N + 1) * lambda_j + T)),
         "slope": lambda_ * N * (2 * T + lambda_ * N + lambda_) / (T + lambda_ * N + lambda_) ** 2,
     },
-    conditions=(r"any two eigenvectors of $\boldsymbol{\Lambda}$", r"$c = \lambda^{2} / a$"),
+    conditions=(PAIR, r"The first two are zero at a fixed point"),
 )  # fmt: skip
 def off_diagonal() -> Derivation:
     """Two homogeneous equations for B_ij and B_ji, whose determinant has the sign of lambda_i - lambda_j."""
-    first, second = entry_equations()
+    (first, second), (definitions, (in_first, in_second)) = entry_equations(), _entries()
     system = Matrix([[equation.coeff(entry) for entry in (B_ji, B_ij)] for equation in (first, second)])
-    determinant = system.det()
+    determinant = system.det().expand()
     written = second_moment_along()
-    moments = {a_i: written.subs(lambda_, lambda_i), a_j: written.subs(lambda_, lambda_j)}
+    gap = factor(cancel(determinant.subs({a_i: written.subs(lambda_, lambda_i), a_j: written.subs(lambda_, lambda_j)})))
+    slope = factor(diff(lambda_**3 / written, lambda_))
     return Derivation.by(
-        Step("Entry ($i, j$) of the first condition", first, "", "first"),
-        Step("Entry ($i, j$) of the second condition", second, "", "second"),
-        Step("The determinant of the two equations", determinant.expand(), "", "determinant"),
-        Step(
-            "With the moments (32): zero for equal eigenvalues only, all other factors being positive",
-            factor(cancel(determinant.subs(moments))),
-            "",
-            "gap",
-        ),
-        Step(
-            r"Or: $\lambda c(\lambda)$ rises strictly, for its derivative has positive coefficients",
-            factor(diff(lambda_**3 / written, lambda_)),
-            "",
-            "slope",
-        ),
-    )
+        *definitions,
+        Line(in_first, "=", first, "Entry ($i, j$) of the first matrix (T1b)", part="first"),
+        Line(in_second, "=", second, "Entry ($i, j$) of the second matrix (T1b)", part="second"),
+        Line(Determinant(system), "=", determinant, "The determinant of the two equations", part="determinant"),
+        Line(determinant, "=", gap, "With the moments (32)", part="gap"),
+        Line(cancel(gap / (lambda_i - lambda_j)), ">", 0, "It is zero for equal eigenvalues only"),
+        Line(Derivative(lambda_**3 / written, lambda_), "=", slope, r"The same from the slope of $\lambda^3 / a$", part="slope"),
+        Line(slope, ">", 0, r"$\lambda^3 / a$ rises strictly"),
+    )  # fmt: skip
 
 
 @register(
@@ -199,39 +273,47 @@ def off_diagonal() -> Derivation:
     "Completeness: what the effective map of every fixed point satisfies",
     kind="exact",
     section="beside (21), (81)",
-    left={"entries": "0", "diagonal": "0"},
     typed=lambda: {
         "entries": (lambda_i**3 / a_i - lambda_j**3 / a_j) * B_ij,
         "diagonal": b * (b - lambda_ / a),
     },
     conditions=(
-        r"in the eigenbasis of $\boldsymbol{\Lambda}$, for every pair of indices; any $H$ and $R$",
+        PAIR,
+        DIFFERENT,
+        DIRECTION,
+        r"Both are zero at a fixed point, for every pair of eigenvectors; any $H$ and $R$",
         (
             r"for tokens of another law, as long as $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ and "
-            r"$\lambda^{3} /$ a rises with $\lambda$"
+            r"$\lambda^{3} / a$ rises with $\lambda$"
         ),
         (
-            r"so with distinct eigenvalues $B_{ij} = 0$, by (T1c), and $B_{dd}$ is 0 or $\lambda_{d} / a_{d}$: no "
-            "fixed function is missing in (21), (81)"
+            r"so with distinct eigenvalues $B_{ij} = 0$, by (T1c), and $\boldsymbol{e}_d^{\top}\boldsymbol{B}\boldsymbol{e}_d$ is 0 or "
+            r"$\lambda_{d} / a_{d}$: no fixed function is missing in (21), (81)"
         ),
     ),
     erratum="The paper proves that these are fixed points, not that there are no others",
 )
 def completeness() -> Derivation:
     """Eliminate B_ji from the two equations of a pair; the diagonal is (C1)."""
-    first, second = entry_equations()
+    (first, second), (definitions, (in_first, in_second)) = entry_equations(), _entries()
     eliminated = (first.coeff(B_ji) * second - second.coeff(B_ji) * first).expand()
+    idempotent = Line(M * B * M * B, "=", Lambda * M * B)
     return Derivation.by(
-        Step("Entry ($i, j$) of the first condition (T1b)", first),
-        Step("Entry ($i, j$) of the second condition (T1b)", second),
-        Step("Eliminate $B_{ji}$", eliminated.coeff(B_ij) * B_ij, "", "entries"),
-        Step(
-            r"On the diagonal, $\boldsymbol{B}^{\top} \boldsymbol{G} = 0$",
-            cancel(b * force_along() / (-lambda_ * a)),
-            "",
-            "diagonal",
-        ),
-    )
+        *loss_and_force(),
+        *definitions,
+        Line(in_first, "=", first, "Entry ($i, j$) of the first matrix (T1b)"),
+        Line(in_second, "=", second, "Entry ($i, j$) of the second matrix (T1b)"),
+        Line(first.coeff(B_ji) * in_second - second.coeff(B_ji) * in_first, "=", eliminated.coeff(B_ij) * B_ij,
+             "Eliminate $B_{ji}$", part="entries"),
+        Line(b, ":=", e.T * B * e, "On the diagonal the map has the entries"),
+        Line(e.T * B.T * G * e / (-lambda_ * a), "=", cancel(b * force_along() / (-lambda_ * a)),
+             r"There $\boldsymbol{B}^{\top} \boldsymbol{G}$ is", part="diagonal", conditions=(KEEPS_DIRECTION,)),
+        Line(B.T * G, "=", 0, "The maps (21) satisfy both conditions (T1a)", uses="21"),
+        Line(G * B.T, "=", 0, "and so do those of (81)", uses="81"),
+        Line(annihilated(), "<=>", (Line(Lambda * B, "=", B * Lambda), idempotent),
+             r"No others do: $\boldsymbol{M}\boldsymbol{B}\boldsymbol{\Lambda}^{-1}$ projects onto eigenvectors of $\boldsymbol{\Lambda}$",
+             meets=(_at_rest, _listed)),
+    )  # fmt: skip
 
 
 def eigenspace_conditions() -> tuple[TracePolynomial, TracePolynomial]:
@@ -251,15 +333,16 @@ def eigenspace_conditions() -> tuple[TracePolynomial, TracePolynomial]:
     ),
     kind="exact",
     section="beside (21), (81)",
-    left={"left": "0", "right": "0", "components": r"\text{components}"},
     typed=lambda: {
         "left": Pi.T - Pi.T * Pi,
         "right": Pi.T - Pi * Pi.T,
         "components": Product(g[j] + 1, (j, 1, J)),
     },
     conditions=(
-        r"$\boldsymbol{\Pi} = a \boldsymbol{B} / \lambda$ on an eigenspace, which (T1c) separates from the others",
-        r"$g_{j}$ are the multiplicities of the J eigenvalues; $R H \ge D$ for the count",
+        r"The first two are zero on an eigenspace, whose dimension is written $D$ here and which (T1c) separates from the others",
+        MULTIPLICITIES,
+        r"Argued, not computed: orthogonal projectors of one rank form a connected set, those of different rank different ones",
+        r"$R H$ is at least the dimension of the whole space",
     ),
     erratum=(
         "$2^{D}$ needs distinct eigenvalues: otherwise the fixed functions are a continuum, whose components "
@@ -269,28 +352,20 @@ def eigenspace_conditions() -> tuple[TracePolynomial, TracePolynomial]:
 def equal_eigenvalues() -> Derivation:
     """Pi' = Pi' Pi makes Pi symmetric, and then idempotent; its rank, 0 to g, tells the components apart."""
     left, right = eigenspace_conditions()
+    loss = substitute(closed_loss().result, {Lambda: lambda_ * Identity(D), M: a * Identity(D)})
     rank = Symbol("r", integer=True)
+    ranks = Sum(1, (rank, 0, g[j]))
+    components = Product(ranks.doit(), (j, 1, J))
     return Derivation.by(
-        Step(
-            r"$\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ on the eigenspace, times $a / \lambda^{3}$", left, "", "left"
-        ),
-        Step(
-            r"$\boldsymbol{G} \boldsymbol{B}^{\top} = 0$ likewise: so $\Pi$ is symmetric and equal to its square",
-            right,
-            "",
-            "right",
-        ),
-        Step(
-            ("Projectors of one rank form a connected set; the ranks 0 to $g_{j}$ can be chosen for each eigenspace"),
-            Product(Sum(1, (rank, 0, g[j])).doit(), (j, 1, J)),
-            "",
-            "components",
-        ),
-    )
-
-
-g = IndexedBase("g", integer=True, positive=True)
-j, J = symbols("j J", integer=True, positive=True)
+        Line(B, ":=", lambda_ / a * Pi, "Let the effective map on the eigenspace be"),
+        Line(G, ":=", -Gradient(loss, B) / 2, "and the force, minus half the gradient of the loss there"),
+        Line(a / lambda_**3 * B.T * G, "=", left, r"$\boldsymbol{B}^{\top} \boldsymbol{G}$, times $a / \lambda^{3}$", part="left"),
+        Line(a / lambda_**3 * G * B.T, "=", right, r"$\boldsymbol{G} \boldsymbol{B}^{\top}$, times the same", part="right"),
+        Line((Line(left, "=", 0), Line(right, "=", 0)), "<=>", (Line(Pi.T, "=", Pi), Line(Pi * Pi, "=", Pi)),
+             r"Both are zero for orthogonal projectors only", meets=(_orthogonal_projector, _orthogonal_projector)),
+        Line(Product(ranks, (j, 1, J)), "=", components, "The ranks 0 to $g_{j}$ can be chosen for each eigenspace", part="components"),
+        Line(components, "!=", 2 ** Sum(g[j], (j, 1, J)), "As printed in the paper there are $2^D$ fixed functions"),
+    )  # fmt: skip
 
 
 @register(
@@ -298,11 +373,11 @@ j, J = symbols("j J", integer=True, positive=True)
     "Completeness: the number of fixed functions",
     kind="exact",
     section="Section 4.2",
-    left={"few slots": r"\#\,(RH<D)", "enough slots": r"\#\,(RH\ge D)"},
     typed=lambda: {"few slots": Sum(binomial(D, m), (m, 0, R * H)), "enough slots": 2**D},
     conditions=(
         "the eigenvalues are distinct",
         r"a fixed function for every set of at most $\min(D, R H)$ eigenvectors, one slot each",
+        r"the second if $R H$ is at least $D$",
     ),
     erratum=r"The paper's $2^{D}$ needs $R H \ge D$, and at rank one $H \ge D$",
 )
@@ -310,26 +385,20 @@ def count() -> Derivation:
     """Sets of m eigenvectors, by the generating function (1 + x)^D: each eigenvector is learned (x) or not (1)."""
     x, step = Symbol("x", positive=True), Symbol("j", integer=True)
     generating = (1 + x) ** D
-    if cancel((1 + x) * diff(generating, x) / generating) != D:
-        raise ArithmeticError("(1 + x) f' = D f should hold for f = (1 + x)^D")
     now, following = symbols("c_m c_{m+1}")
     recursion = (m + 1) * following + m * now - D * now  # the coefficient of x^m in (1 + x) f' - D f
     (ratio,) = (solution / now for solution in solve(recursion, following))
-    sets = combsimp(Product(ratio.subs(m, step), (step, 0, m - 1)).doit())
+    steps = Product(ratio.subs(m, step), (step, 0, m - 1))
+    sets = combsimp(steps.doit())
+    slots = Sum(sets, (m, 0, R * H))
     return Derivation.by(
-        Step("Each eigenvector is learned or not", generating),
-        Step("From $(1+x)f'(x)=D f(x)$, the ratio of one coefficient to the one before", ratio),
-        Step("So the number of sets of $m$ eigenvectors", sets),
-        Step(
-            "The rank of the effective map is at most $R H$, the number of slots",
-            Sum(sets, (m, 0, R * H)),
-            "",
-            "few slots",
-        ),
-        Step(
-            r"With $R H \ge D$ all sets occur: the generating function at $\boldsymbol{x} = 1$",
-            generating.subs(x, 1),
-            "",
-            "enough slots",
-        ),
-    )
+        Line((1 + x) * Derivative(generating, x), "=", D * generating, "Each eigenvector is learned or not: a generating function"),
+        Line(steps, "=", sets, "The product of the ratios of its neighbouring coefficients: the number of sets of $m$ eigenvectors"),
+        Line(generating, "=", Sum(sets * x**m, (m, 0, D)), "These are its coefficients"),
+        Line(Sum(sets, (m, 0, Min(D, R * H))), "=", slots,
+             "The rank of the effective map is at most $R H$, the number of slots", part="few slots"),
+        Line(slots, "=", generating.subs(x, 1), r"With enough slots all sets occur: the generating function at $x = 1$",
+             part="enough slots", conditions=(ENOUGH_SLOTS,)),
+        Line(slots, "!=", 2**D, "As printed in the paper, $2^D$ for any number of heads: with fewer slots there are fewer",
+             conditions=(FEW_SLOTS,)),
+    )  # fmt: skip
