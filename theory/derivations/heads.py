@@ -1,4 +1,4 @@
-r"""Unevaluated operations: an expectation, a gradient, a velocity. They stand on the sides of a line, and know how to be carried out.
+r"""Unevaluated operations: an expectation, a gradient, a velocity, a second variation. They stand on the sides of a line, and know how to be carried out.
 
 >>> from iclflow.theory.notation import B, Lambda_hat
 >>> print(E(Lambda_hat**2))
@@ -17,12 +17,12 @@ from sympy import Atom, Basic, Expr, MatrixBase, Symbol, Tuple
 from sympy.matrices.expressions import MatrixExpr, MatrixSymbol
 
 from ..algebra.polynomial import TracePolynomial
-from ..calculus.derivatives import derivative, gradient
+from ..calculus.derivatives import derivative, gradient, hessian_form
 from ..expectation.moments import expect
 from ..notation import matrix
 from ..typesetting.text import written
 
-__all__ = ["E", "Gradient", "Head", "Rate", "as_sympy", "can_be_carried_out", "carried_out", "heads_in"]
+__all__ = ["E", "Gradient", "Head", "Rate", "SecondVariation", "as_sympy", "can_be_carried_out", "carried_out", "heads_in"]
 
 
 class Held(Atom):
@@ -178,6 +178,28 @@ def Rate(expression, rates: Mapping) -> Any:
     held = Held(tuple((weight, TracePolynomial(carried_out(rate))) for weight, rate in rates.items()))
     shape = _shape(body)
     return ScalarRate(body, held) if shape is None else MatrixRate(body, held, Tuple(*shape))
+
+
+class _SecondVariation(_ScalarHead):
+    """The quadratic form d^2/dx^2 F(W + x dW) at x = 0."""
+
+    def apply(self):
+        return hessian_form(carried_out(self.args[0]), dict(self.args[1].value))
+
+    def _sympystr(self, printer):
+        return f"delta^2 [{formula_text(self.args[0])}]"
+
+    def _latex(self, printer, exp=None):
+        inner = printer._print(self.args[0])
+        return rf"\delta^2 {inner}" if isinstance(self.args[0], Symbol) else rf"\delta^2\left[{inner}\right]"
+
+
+def SecondVariation(scalar, directions: Mapping) -> Any:
+    """The second variation of a scalar in the weights W that move by dW, not carried out; ``directions`` gives {W: dW}."""
+    if not isinstance(directions, Mapping):
+        raise TypeError(f"SecondVariation: directions must map each weight to its variation, got {directions!r}")
+    held = Held(tuple((weight, TracePolynomial(carried_out(one))) for weight, one in directions.items()))
+    return _SecondVariation(as_sympy(scalar, "SecondVariation"), held)
 
 
 def as_sympy(formula: Any, verb: str = "formula") -> Any:

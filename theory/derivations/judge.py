@@ -4,7 +4,7 @@ A ``fails`` always comes with the point where the line fails. What cannot be dec
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from random import Random
 from typing import Any, Literal
@@ -23,7 +23,7 @@ from ..calculus.substitution import collect, substitute
 from ..notation import D, H, N, R
 from .book import lookup
 from .conditions import Condition
-from .heads import Head, as_sympy, can_be_carried_out, carried_out
+from .heads import Head, as_sympy, can_be_carried_out, carried_out, heads_in
 from .points import DIGITS, Point, value_at
 
 __all__ = ["Status", "Verdict", "judge", "points_of"]
@@ -70,7 +70,31 @@ def judge(line: Line, seed: int = 0) -> Verdict:
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise TypeError(f"verify: seed must be an integer, got {seed!r}")
     with mp.workdps(DIGITS):
-        return _JUDGES[line.relation](line, seed)
+        return _JUDGES[line.relation](_opened(line), seed)
+
+
+def _opened(line: Line) -> Line:
+    """The line with the definition of each scalar letter in place of it where an operation acts on it: F in the gradient of F."""
+    letters = {one.left: one.right for one in used_lines(line) if isinstance(one.left, Symbol)}
+    sides = {name: _open(getattr(line, name), letters) for name in ("left", "right")} if letters else {}
+    return replace(line, **sides) if any(sides[name] is not getattr(line, name) for name in sides) else line
+
+
+def _open(side: Any, letters: dict) -> Any:
+    if not isinstance(side, Basic) or isinstance(side, sympy.MatrixBase):
+        return side
+    for _ in range(PASSES):
+        acting = heads_in(side) | side.atoms(sympy.Derivative, sympy.Integral, sympy.Limit)
+        inside = {one: one.args[0].free_symbols & set(letters) for one in acting}
+        opened = {
+            one: one.func(one.args[0].xreplace({letter: as_sympy(letters[letter]) for letter in found}), *one.args[1:])
+            for one, found in inside.items()
+            if found and not found & one.args[1].free_symbols
+        }
+        if not opened:
+            return side
+        side = side.xreplace(opened)
+    return side
 
 
 # What a line may use

@@ -7,7 +7,7 @@ import pytest
 from iclflow.theory.derivations.conditions import Condition
 from iclflow.theory.derivations.derivation import Derivation
 from iclflow.theory.derivations.draws import ALONG, DIRECTION, PROJECTOR
-from iclflow.theory.derivations.heads import E, Gradient, Rate
+from iclflow.theory.derivations.heads import E, Gradient, Rate, SecondVariation
 from iclflow.theory.derivations.lines import Line, chain
 from iclflow.theory.notation import (
     B,
@@ -121,6 +121,21 @@ def test_the_number_zero_stands_for_a_matrix_of_zeros():
     )
     assert derivation.lines[1].verify().status == "exact"
     assert replace(derivation.lines[1], left=Lambda * (e + P * e)).verify().status != "exact"
+
+
+def test_a_letter_is_opened_where_an_operation_acts_on_it():
+    loss = Symbol("F", real=True)
+    define = Line(loss, ":=", LOSS.subs(E(Lambda_hat**2), M), "the loss")
+    slope, form = -Gradient(loss, B) / 2, SecondVariation(loss, {B: Lambda})
+    for left, right in (
+        (slope, Lambda**2 - M * B * Lambda),
+        (form, 2 * Trace(Lambda * M * Lambda**2)),
+        (Derivative(loss * x**2, x), 2 * x * loss),
+    ):
+        line = Derivation.by(define, Line(left, "=", right)).lines[1]
+        assert line.verify().status in ("exact", "numeric")
+        assert replace(line, right=0 * right).verify().status == "fails"
+        assert replace(line, right=2 * right).verify().status == "fails"
 
 
 def test_one_direction_is_an_eigenvector_of_all_three():
