@@ -1,4 +1,6 @@
-r"""Unevaluated operations: an expectation, a gradient, a velocity, a second variation. They stand on the sides of a line, and know how to be carried out.
+r"""Unevaluated operations: an expectation, a gradient, a velocity, a second variation.
+
+They stand on the sides of a line, and know how to be carried out:
 
 >>> from iclflow.theory.notation import B, Lambda_hat
 >>> print(E(Lambda_hat**2))
@@ -22,7 +24,17 @@ from ..expectation.moments import expect
 from ..notation import matrix
 from ..typesetting.text import written
 
-__all__ = ["E", "Gradient", "Head", "Rate", "SecondVariation", "as_sympy", "can_be_carried_out", "carried_out", "heads_in"]
+__all__ = [
+    "E",
+    "Gradient",
+    "Head",
+    "Rate",
+    "SecondVariation",
+    "as_sympy",
+    "can_be_carried_out",
+    "carried_out",
+    "heads_in",
+]
 
 
 class Held(Atom):
@@ -186,11 +198,25 @@ class _SecondVariation(_ScalarHead):
     def apply(self):
         return hessian_form(carried_out(self.args[0]), dict(self.args[1].value))
 
-    def _sympystr(self, printer):
-        return f"delta^2 [{formula_text(self.args[0])}]"
+    def _named(self) -> list[tuple]:
+        """The directions that are products, with the weights that move along them."""
+        return [
+            (weight, one.to_sympy())
+            for weight, one in self.args[1].value
+            if not isinstance(one.to_sympy(), Symbol | MatrixSymbol)
+        ]
+
+    def _plain_text(self, printer=None):
+        along = ", ".join(f"delta {written(weight)} = {written(one)}" for weight, one in self._named())
+        return f"delta^2 [{written(self.args[0])}{' | ' if along else ''}{along}]"
 
     def _latex(self, printer, exp=None):
         inner = printer._print(self.args[0])
+        along = r",\ ".join(
+            rf"\delta {printer._print(weight)} = {printer._print(one)}" for weight, one in self._named()
+        )
+        if along:
+            return rf"\delta^2\left[{inner}\,\middle|\,{along}\right]"
         return rf"\delta^2 {inner}" if isinstance(self.args[0], Symbol) else rf"\delta^2\left[{inner}\right]"
 
 

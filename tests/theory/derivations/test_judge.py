@@ -30,7 +30,7 @@ from iclflow.theory.notation import (
     x_q,
     y_q,
 )
-from sympy import Derivative, Identity, Integral, Rational, Symbol, Trace, exp, log, oo, sqrt
+from sympy import Derivative, Identity, Integral, Rational, Symbol, Trace, exp, latex, log, oo, sqrt
 
 x = Symbol("x", real=True)
 eps = Symbol("epsilon", positive=True)
@@ -136,6 +136,14 @@ def test_a_letter_is_opened_where_an_operation_acts_on_it():
         assert line.verify().status in ("exact", "numeric")
         assert replace(line, right=0 * right).verify().status == "fails"
         assert replace(line, right=2 * right).verify().status == "fails"
+
+
+def test_a_second_variation_says_along_what():
+    form = SecondVariation(Trace(B * B.T), {B: Lambda * P})
+    assert str(form) == "delta^2 [tr(B B') | delta B = Lambda P]"
+    assert latex(form).endswith(r"\delta \boldsymbol{B} = \boldsymbol{\Lambda} \boldsymbol{P}\right]")
+    with pytest.raises(TypeError, match="directions must map"):
+        SecondVariation(Trace(B), Lambda)
 
 
 def test_one_direction_is_an_eigenvector_of_all_three():
