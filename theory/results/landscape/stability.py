@@ -6,32 +6,55 @@ fixed point the effective map is Gamma, with M Gamma = Lambda P, see :mod:`~iclf
 
 from functools import cache
 
-from sympy import Identity, Matrix, Symbol, Trace, symbols
+from mpmath import zeros
+from sympy import Determinant, Identity, Matrix, Symbol, Trace, symbols
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import hessian_form
 from ...calculus.rewriting import rewrite
 from ...calculus.spectral import summand
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.draws import DIRECTION, PROJECTOR, unit_vector
+from ...derivations.heads import Gradient, SecondVariation
+from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...notation import B, D, Lambda, M, P, R, lambda_, matrix, v_i
+from ...notation import B, D, G, Lambda, M, P, R, e, lambda_, matrix, v_i, vector
 from ..separate.flow import B_rest, K, Q, effective_map, rank_R_head
 from ..task.regression import closed_loss
-from .fixed_points import Gamma
+from .conditions import IDLE, at_fixed_map
+from .fixed_points import Gamma, population_error
+from .fixed_points import v_positive as value
 
 __all__ = ["half_loss", "head_form"]
 
+F = Symbol("F", real=True)  # half the loss
 delta_v = Symbol("delta_v", real=True)
 delta_K = matrix("delta_K", D, R, latex=r"\delta\boldsymbol{K}_i")
 delta_Q = matrix("delta_Q", D, R, latex=r"\delta\boldsymbol{Q}_i")
 delta_B = matrix("delta_B", D, latex=r"\delta\boldsymbol{B}_{\neq i}")
+slot = vector("u", R)  # a unit vector of slots
 I_D = Identity(D)
-c = Symbol("c", real=True)
-value = Symbol("v", positive=True)  # |v_i|
+c, x = symbols("c x", real=True)
 
 HALF_LOSS = r"\delta^2F"
 AT = ("(C1) and (C2) hold", "the keys and queries of idle heads are in the span of the learned eigenvectors")
+EVERY_WEIGHT = {v_i: delta_v, K: delta_K, Q: delta_Q, B_rest: delta_B}
+
+
+def _zero_maps(point) -> None:
+    size, rank = point.size(D), point.size(R)
+    point[K], point[Q], point[B_rest] = zeros(size, rank), zeros(size, rank), zeros(size)
+    point[v_i], point[slot] = point[value], unit_vector(rank, point)
+
+
+ZERO_MAPS = Condition(
+    r"$\boldsymbol{K}_{i} = \boldsymbol{Q}_{i} = 0$ in every head, $v_i = v > 0$ in one of them, and $\boldsymbol{u}$ is a unit vector of "
+    r"its slots; for $v_i = -v$ the two eigenvalues change places",
+    lambda point: point[v_i] == point[value],
+    _zero_maps,
+)
 
 
 def half_loss() -> TracePolynomial:
@@ -42,7 +65,17 @@ def half_loss() -> TracePolynomial:
 def head_form() -> TracePolynomial:
     """The second variation of F in the weights of one head, jointly with the first variation of the others' effective map."""
     whole = substitute(half_loss(), {B: effective_map(rank_R_head())})
-    return hessian_form(whole, {v_i: delta_v, K: delta_K, Q: delta_Q, B_rest: delta_B})
+    return hessian_form(whole, EVERY_WEIGHT)
+
+
+def half_loss_lines() -> tuple[Line, Line]:
+    """F is half the population loss; with the moment M it is a polynomial in the weights of a head and the map of the others."""
+    whole = effective_map(rank_R_head())
+    closed = Trace(Lambda) / 2 - Trace(Lambda * whole * Lambda) + Trace(whole.T * M * whole * Lambda) / 2
+    return (
+        Line(population_error(whole) / 2, "=", closed, "Half the loss (9-closed), one head written out"),
+        Line(F, ":=", closed, "Call it"),
+    )
 
 
 def first_variation():
@@ -54,7 +87,6 @@ def first_variation():
     "Stability: the second variation of the loss in the weights of a head",
     kind="exact",
     section="beside (21), (81)",
-    left={"anywhere": HALF_LOSS, "fixed point": HALF_LOSS},
     typed=lambda: {
         "anywhere": Trace(first_variation().T * M * first_variation() * Lambda)
         - 2 * delta_v * Trace(force_of_head().T * (delta_K * Q.T + K * delta_Q.T))
@@ -62,26 +94,28 @@ def first_variation():
         "fixed point": Trace(first_variation().T * M * first_variation() * Lambda)
         - 2 * v_i * Trace(delta_K.T * Lambda * (I_D - P) * Lambda * delta_Q),
     },
-    conditions=(*AT, "any number of other heads, through the first variation of their sum"),
+    conditions=(
+        PROJECTOR,
+        r"The first anywhere; the second where (C1) and (C2) hold and the keys and queries of idle heads are in the span of the learned "
+        "eigenvectors",
+        "any number of other heads, through the first variation of their sum",
+    ),
 )
 def second_variation() -> Derivation:
     """Differentiate twice; at a fixed point the force does not see the span of the learned eigenvectors, where K and Q are."""
     there = substitute(head_form(), {B_rest: Gamma - v_i * K * Q.T})
     in_span = {P * Lambda * K: Lambda * K, P * Lambda * Q: Lambda * Q}
+    form = SecondVariation(F, EVERY_WEIGHT)
     return Derivation.by(
-        Step("Half the loss", half_loss(), "F"),
-        Step("Differentiate twice", head_form(), HALF_LOSS, "anywhere"),
-        Step(
-            (
-                r"At a fixed point, where $\boldsymbol{M\Gamma}=\boldsymbol{\Lambda P}$ and $P$ keeps the columns of "
-                r"$\boldsymbol{\Lambda} \boldsymbol{K}$ and $\boldsymbol{\Lambda} \boldsymbol{Q}$: a square, and a "
-                "term that only variations out of the span feel"
-            ),
-            rewrite(there, {M * Gamma: Lambda * P} | in_span),
-            HALF_LOSS,
-            "fixed point",
-        ),
-    )
+        *half_loss_lines(),
+        Line(form, "=", head_form(), "Differentiate twice", part="anywhere"),
+        *at_fixed_map(rank_R_head()),
+        Line(P * Lambda * K, "=", Lambda * P * K, r"$\boldsymbol{P}$ commutes with $\boldsymbol{\Lambda}$"),
+        Line(P * Lambda * Q, "=", Lambda * P * Q, "For the queries too"),
+        Line(form, "=", rewrite(there, {M * Gamma: Lambda * P} | in_span),
+             r"At a fixed point (81) $\boldsymbol{P}$ keeps the columns of $\boldsymbol{K}_i$ and $\boldsymbol{Q}_i$: a square, and a term "
+             "that only variations out of the span feel", uses=("81", -2, -1), part="fixed point"),
+    )  # fmt: skip
 
 
 def force_of_head():
@@ -93,14 +127,15 @@ def force_of_head():
     "Stability: an idle head that is not in the span makes a strict saddle",
     kind="exact",
     section="beside (21), (81)",
-    left=HALF_LOSS,
     typed=lambda: (
         delta_v**2 * Trace(Q * K.T * M * K * Q.T * Lambda) - 2 * c * delta_v * Trace(Q.T * omega() * omega() * Q)
     ),
     conditions=(
+        PROJECTOR,
+        IDLE,
         (
-            r"$v_{i} = 0$ and $\delta\boldsymbol{K}_i=c\,\boldsymbol{GQ}_i$: negative for large $c$ unless "
-            r"$\boldsymbol{G} \boldsymbol{Q}_{i} = 0$; likewise with $\boldsymbol{G} \boldsymbol{K}_{i}$"
+            r"$\delta\boldsymbol{K}_i=c\,\boldsymbol{GQ}_i$: negative for large $c \, \delta v$ unless "
+            r"$\boldsymbol{G} \boldsymbol{Q}_{i} = 0$; the same with $\boldsymbol{G} \boldsymbol{K}_{i}$ and the queries"
         ),
     ),
 )
@@ -108,14 +143,18 @@ def idle_head() -> Derivation:
     """The form (T2a) at v_i = 0 along a variation of the value weight and of the keys, along G Q."""
     unlearned = rewrite(substitute(head_form(), {v_i: 0, B_rest: Gamma}), {M * Gamma: Lambda * P})
     alone = substitute(unlearned, {delta_B: 0 * delta_B, delta_Q: 0 * delta_Q})
+    along_force = substitute(alone, {delta_K: c * omega() * Q})
     return Derivation.by(
-        Step("The form (T2a) at $v_{i} = 0$, when only the value weight and the keys move", alone, HALF_LOSS),
-        Step(
-            "Move the keys along $c\\,\\boldsymbol{G}\\boldsymbol{Q}_i$",
-            substitute(alone, {delta_K: c * omega() * Q}),
-            HALF_LOSS,
-        ),
-    )
+        *half_loss_lines(),
+        *at_fixed_map(rank_R_head()),
+        Line(G, ":=", -Gradient(closed_loss().result, B) / 2, "The force, minus half the gradient of the loss"),
+        Line(SecondVariation(F, {v_i: delta_v, K: delta_K}), "=", alone,
+             "The second variation at $v_{i} = 0$, if only the value weight and the keys move"),
+        Line(Gradient(along_force, c), "=", -2 * delta_v * Trace(Q.T * G**2 * Q),
+             r"If the keys move along $c\,\boldsymbol{G}\boldsymbol{Q}_i$ it is linear in $c$, with this slope: negative for large "
+             r"$c \, \delta v$"),
+        Line(SecondVariation(F, {v_i: delta_v, K: c * G * Q}), "=", along_force, "For it is then"),
+    )  # fmt: skip
 
 
 def omega():
@@ -128,16 +167,12 @@ def omega():
     "Stability: zero maps with a nonzero value weight are strict saddles",
     kind="exact",
     section="beside (21), (81)",
-    left={"form": HALF_LOSS, "eigenvalue": r"\mu_d^-", "other eigenvalue": r"\mu_d^+"},
     typed=lambda: {
         "form": -2 * v_i * Trace(delta_K.T * Lambda**2 * delta_Q),
         "eigenvalue": -value * lambda_**2,
         "other eigenvalue": value * lambda_**2,
     },
-    conditions=(
-        r"$\boldsymbol{K}_{i} = \boldsymbol{Q}_{i} = 0$ in every head",
-        "for every direction $d$ and slot $r$, with $|v_{i}| = v$",
-    ),
+    conditions=(DIRECTION, ZERO_MAPS, "for every direction and slot"),
 )
 def zero_maps() -> Derivation:
     """The form (T2a) where all keys and queries are zero."""
@@ -146,9 +181,14 @@ def zero_maps() -> Derivation:
     share = summand(zero, {delta_K: k_d, delta_Q: q_d, Lambda: lambda_}).subs(v_i, value)
     block = Matrix(2, 2, lambda row, column: share.diff((k_d, q_d)[row], (k_d, q_d)[column]) / 2)
     low, high = sorted(block.eigenvals(), key=lambda eigenvalue: eigenvalue.is_positive)
+    moved = e * slot.T
     return Derivation.by(
-        Step("The form (T2a) with all keys and queries zero", zero, "", "form"),
-        Step("Its matrix along one eigenvector, in one slot", block),
-        Step("Its negative eigenvalue", low, "", "eigenvalue"),
-        Step("Its positive eigenvalue", high, "", "other eigenvalue"),
-    )
+        *half_loss_lines(),
+        Line(SecondVariation(F, {v_i: delta_v, K: delta_K, Q: delta_Q}), "=", zero,
+             "The second variation with all keys and queries zero", part="form"),
+        Line(Determinant(block - x * Matrix.eye(2)), "=", (low - x) * (high - x),
+             "The characteristic polynomial of its matrix for the key and the query of one slot along one eigenvector"),
+        Line(SecondVariation(F, {K: moved, Q: moved}) / 2, "=", low, "They move alike: the negative eigenvalue", part="eigenvalue"),
+        Line(SecondVariation(F, {K: moved, Q: -moved}) / 2, "=", high, "They move against each other: the positive one",
+             part="other eigenvalue"),
+    )  # fmt: skip
