@@ -16,9 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from sympy import Basic, Expr, Indexed, Symbol
+from sympy import Basic, Expr, Symbol
 from sympy.matrices.expressions import MatrixSymbol
 
+from ...theory.algebra.letters import letters as letters_of
 from ...theory.calculus.spectral import written_out
 from ...theory.calculus.substitution import substitute
 from ...theory.equations import equation
@@ -39,12 +40,13 @@ def compiled(
 ) -> Callable[..., Any]:
     """The statement of equation ``number`` as a function of ``letters``, in that order, compiled once, when it is first called.
 
+    ``equation(number).letters`` holds the letters of an equation by name; a size such as D is read off the matrices among those given.
     ``part`` names the part of an equation that has parts, or several, whose function gives a tuple. ``change`` puts expressions in for
     letters, as a fault to be found does. ``size`` writes sums over directions out for D = ``size``, in the letters of
     :func:`~iclflow.theory.calculus.spectral.directions`. ``backend`` is that of ``compile_expression``: numpy, mpmath or arb.
 
     Letters that the statement lacks are allowed. Raises ``KeyError`` for an unknown number or part, and ``ValueError`` for letters of the
-    statement that are not among ``letters``, a size that is not a positive integer, or an unknown backend.
+    statement that are not among ``letters``, a letter given twice, a size that is not a positive integer, or an unknown backend.
     """
     if isinstance(letters, Basic | str):
         raise TypeError(f"letters must be a sequence of symbols, got {letters!r}")
@@ -65,6 +67,11 @@ def _compiled(
 ) -> Callable[..., Any]:
     if backend not in BACKENDS:
         raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
+    for letter in letters:
+        if not isinstance(letter, Symbol | MatrixSymbol):
+            raise TypeError(f"letters must be symbols and matrix symbols, got {letter!r}")
+    if len(set(letters)) < len(letters):
+        raise ValueError(f"letters must differ from each other, got {letters}")
     entry = equation(number)
 
     def formula(part: str | None) -> Any:
@@ -77,7 +84,7 @@ def _compiled(
         return statement.subs(dict(change)) if scalar else substitute(statement, dict(change))
 
     whole = as_sympy(tuple(map(formula, parts)) if isinstance(parts, tuple) else formula(parts))
-    missing = _needed(whole) - _given(letters)
+    missing = letters_of(whole).symbols - _given(letters)
     if missing:
         names = sorted(map(str, missing))
         hint = "; one of that name has other assumptions or another shape" if {*names} & {*map(str, letters)} else ""
@@ -88,14 +95,6 @@ def _compiled(
         return compile_expression(whole, letters, backend)
 
     return lambda *values: function()(*values)
-
-
-def _needed(formula: Basic | tuple) -> set[Basic]:
-    """The letters of a formula, lambda_d among them, but not the bare lambda of lambda_d."""
-    if isinstance(formula, tuple):
-        return set().union(*map(_needed, formula))
-    bases: list[Any] = [indexed.base for indexed in formula.atoms(Indexed)]
-    return formula.free_symbols - {base.label for base in bases}
 
 
 def _given(letters: tuple[Basic, ...]) -> set[Basic]:

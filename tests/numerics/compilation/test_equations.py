@@ -106,6 +106,8 @@ LETTERS = (v_0, lambda_, tau)
         (lambda: compiled("59", (T, N), part="loss", size=0), ValueError, "size must be an integer of at least 1, got 0"),
         (lambda: compiled("68", LETTERS, backend="torch"), ValueError, "backend must be one of numpy, mpmath, arb"),
         (lambda: compiled("68", v_0), TypeError, "letters must be a sequence of symbols, got v_0"),
+        (lambda: compiled("68", (*LETTERS, 2 * t)), TypeError, r"letters must be symbols and matrix symbols, got 2\*t"),
+        (lambda: compiled("68", (*LETTERS, v_0)), ValueError, "letters must differ from each other"),
         (lambda: compiled("68", LETTERS, change=[v_0]), TypeError, "change must be a mapping"),
         (lambda: compiled(True, LETTERS), TypeError, "number must be a string or an integer"),
     ],
