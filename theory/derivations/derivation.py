@@ -13,7 +13,7 @@ from ..typesetting.sentences import prose_latex, prose_markdown, prose_text
 from .conditions import Condition
 from .lines import Line
 
-__all__ = ["Derivation", "Step", "displayed", "left_latex", "tag"]
+__all__ = ["RELATIONS_LATEX", "Derivation", "Step", "displayed", "left_latex", "side_latex", "side_text", "tag"]
 
 
 @dataclass(frozen=True)
@@ -146,14 +146,14 @@ def _line(step: "Step | Line") -> Line:
     return step if isinstance(step, Line) else Line(None, "=", step.expression, step.rule, part=step.part)
 
 
-_RELATIONS = {
+RELATIONS_LATEX = {
     "=": "=", "!=": r"\ne", ":=": ":=", "=>": r"\Rightarrow", "<=>": r"\Leftrightarrow", "<": "<", "<=": r"\le", ">": ">", ">=": r"\ge",
     "->": r"\to", "~": r"\sim",
 }  # fmt: skip
 
 
 def _relation(step: "Step | Line") -> dict[str, str]:
-    return {} if isinstance(step, Step) else {"relation": _RELATIONS[step.relation]}
+    return {} if isinstance(step, Step) else {"relation": RELATIONS_LATEX[step.relation]}
 
 
 def side_latex(side: Any, transpose: str = "top") -> str:
@@ -163,7 +163,9 @@ def side_latex(side: Any, transpose: str = "top") -> str:
     if isinstance(side, Condition):
         return rf"\text{{{prose_latex(side.text, transpose=transpose)}}}"
     if isinstance(side, Line):
-        return f"{side_latex(side.left, transpose)} {_RELATIONS[side.relation]} {side_latex(side.right, transpose)}"
+        return (
+            f"{side_latex(side.left, transpose)} {RELATIONS_LATEX[side.relation]} {side_latex(side.right, transpose)}"
+        )
     return formula_latex(side, transpose=transpose)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..typesetting.latex import formula_latex, formula_text, superscript
 from ..typesetting.sentences import prose_latex, prose_markdown, prose_text
-from .derivation import displayed, left_latex, tag
+from .derivation import RELATIONS_LATEX, displayed, left_latex, side_latex, side_text, tag
 
 if TYPE_CHECKING:
     from .registry import Equation
@@ -115,20 +115,21 @@ def _sentences(texts: Iterable[str]) -> str:
     )
 
 
-def _statement(entry: "Equation", transpose: str) -> Iterable[tuple[str, str, Any]]:
-    """(tag, left, formula) of each part of the paper's statement."""
+def _statement(entry: "Equation", transpose: str) -> Iterable[tuple[str, str, str, Any]]:
+    """(tag, left, relation, formula) of each part of the paper's statement."""
     lefts = entry.lefts
+    limits = {line.part: line.relation for line in entry.stated() if line.relation in ("->", "~")}
+    equal = r"\approx" if entry.kind == "approximation" else "="
     for part, right in entry.parts.items():
         left = lefts.get(part, lefts.get("", ""))
         left = left.replace(r"\top", "T") if transpose == "T" else left
-        yield tag(entry.number, part), left, right
+        yield tag(entry.number, part), left, RELATIONS_LATEX[limits[part]] if part in limits else equal, right
 
 
 def _displays(entry: "Equation", transpose: str, **options) -> list[str]:
-    relation = r"\approx" if entry.kind == "approximation" else "="
     return [
         one
-        for name, left, right in _statement(entry, transpose)
+        for name, left, relation, right in _statement(entry, transpose)
         for one in displayed(left, right, transpose=transpose, tag=name, relation=relation, **options)
     ]
 
@@ -183,16 +184,16 @@ def _record(entry: "Equation", transpose: str) -> dict:
         "conditions": [prose_markdown(condition.text, transpose=transpose) for condition in entry.conditions],
         "erratum": prose_markdown(entry.erratum or "", transpose=transpose) or None,
         "statement": [
-            {"tag": name, "left": left, "latex": formula_latex(right, transpose=transpose)}
-            for name, left, right in _statement(entry, transpose)
+            {"tag": name, "left": left, "relation": relation, "latex": formula_latex(right, transpose=transpose)}
+            for name, left, relation, right in _statement(entry, transpose)
         ],
         "steps": [
             {
                 "rule": prose_markdown(step.rule, transpose=transpose),
                 "part": step.part,
                 "left": left_latex(step, transpose),
-                "latex": formula_latex(step.expression, transpose=transpose),
-                "text": formula_text(step.expression),
+                "latex": side_latex(step.expression, transpose),
+                "text": side_text(step.expression),
             }
             for step in derived
         ],

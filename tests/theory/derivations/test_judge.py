@@ -1,14 +1,17 @@
 """The judge of lines: true lines hold by the right method, and every kind of false line fails with a point."""
 
+import json
 from dataclasses import replace
 
 import mpmath
 import pytest
 from iclflow.theory.derivations.conditions import Condition
 from iclflow.theory.derivations.derivation import Derivation
+from iclflow.theory.derivations.documents import export
 from iclflow.theory.derivations.draws import ALONG, DIRECTION, PROJECTOR
 from iclflow.theory.derivations.heads import E, Gradient, Rate, SecondVariation
 from iclflow.theory.derivations.lines import Line, chain
+from iclflow.theory.equations import equation
 from iclflow.theory.notation import (
     B,
     D,
@@ -237,3 +240,8 @@ def test_a_used_letter_takes_its_entry_s_meaning():
     """tau and a are free unless something gives them a meaning."""
     assert Line(tau * a, "=", a * tau).verify().status == "exact"
     assert Line(a, "=", lambda_**2).verify().status == "fails"
+
+
+def test_a_statement_that_is_a_limit_prints_as_one():
+    (record,) = json.loads(export([equation("24")], "json"))
+    assert {part["tag"]: part["relation"] for part in record["statement"]}["24, limit"] == r"\to"
