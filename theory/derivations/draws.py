@@ -19,8 +19,18 @@ from .conditions import Condition
 from .points import Point
 
 __all__ = [
-    "ALONG", "DIRECTION", "ORTHONORMAL", "POSITIVE_DEFINITE", "PROJECTOR", "along_one_eigenvector", "commuting", "eigenbasis",
-    "learned_directions", "one_direction", "unit_vector",
+    "ALONG",
+    "DIRECTION",
+    "EIGENVECTOR",
+    "ORTHONORMAL",
+    "POSITIVE_DEFINITE",
+    "PROJECTOR",
+    "along_one_eigenvector",
+    "commuting",
+    "eigenbasis",
+    "learned_directions",
+    "one_direction",
+    "unit_vector",
 ]  # fmt: skip
 
 
@@ -111,6 +121,12 @@ POSITIVE_DEFINITE = Condition(r"$\boldsymbol{\Lambda}$ is positive definite", _p
 ALONG = Condition(
     r"$\lambda$ is the eigenvalue of the unit eigenvector $\boldsymbol{e}$ of $\boldsymbol{\Lambda}$, $a$ that of $\mathbb{E}"
     r"(\hat{\boldsymbol{\Lambda}}^2)$, $T = \operatorname{tr}(\boldsymbol{\Lambda})$",
+    _along,
+    along_one_eigenvector,
+)
+EIGENVECTOR = Condition(
+    r"$\lambda$ is the eigenvalue of the unit eigenvector $\boldsymbol{e}$ of $\boldsymbol{\Lambda}$, "
+    r"$T = \operatorname{tr}(\boldsymbol{\Lambda})$",
     _along,
     along_one_eigenvector,
 )

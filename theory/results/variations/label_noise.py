@@ -4,36 +4,71 @@ r"""Label noise, y = w' x + eps with E(eps^2) = sigma^2 (V1): it enters everythi
     a_d = \lambda_d^2\Bigl(1 + \frac{1 + (T + \sigma^2)/\lambda_d}{N}\Bigr), \qquad
     \mathcal L(S) = \sigma^2 + T - \sum_{d\in S}\frac{\lambda_d}{1 + (1 + (T + \sigma^2)/\lambda_d)/N}
 
-T = tr(Lambda) is the variance of a noiseless label: so a token's own sampling error acts like label noise of variance T.
+T = tr(Lambda) is the variance of a noiseless label: so the sampling error of a context acts like label noise of variance T.
 """
 
 from functools import cache
 
-from sympy import Expr, Identity, Trace, cancel, limit, oo
+from mpmath import cbrt, mpf, norm
+from sympy import Derivative, Expr, Identity, Trace, ZeroMatrix, cancel, limit, oo
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.spectral import along, over_directions
+from ...calculus.spectral import along, moment, over_directions
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.draws import EIGENVECTOR, eigenbasis, learned_directions
+from ...derivations.heads import E, Gradient
+from ...derivations.lines import Line
+from ...derivations.points import value_at
 from ...derivations.registry import register
-from ...expectation.laws import Gaussian
-from ...expectation.moments import expect
-from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, T, a, lambda_, learned, sigma, vector, w
-from ..landscape.fixed_points import fixed_map_along
+from ...expectation.laws import Fixed, Gaussian
+from ...notation import (
+    B,
+    D,
+    G,
+    Lambda,
+    Lambda_hat,
+    Lambda_q,
+    M,
+    N,
+    P,
+    T,
+    a,
+    beta,
+    e,
+    lambda_,
+    learned,
+    sigma,
+    v,
+    vector,
+    w,
+    x_q,
+    y_q,
+)  # fmt: skip
+from ..landscape.fixed_points import Gamma, fixed_map_along
 from ..landscape.levels import loss_along
-from ..task.population import Sigma_w, general_moments, zeta
-from ..task.regression import X_c, force, in_context_letters
+from ..task.population import Sigma_w, general_moments, noise_q, zeta
+from ..task.regression import X_c
 
-__all__ = ["noisy_eigenvalue", "noisy_moments"]
+__all__ = ["NOISY_LAWS", "noisy_eigenvalue", "noisy_moments"]
 
 PLAIN = {Sigma_w: Identity(D), Lambda_q: Lambda}
-CONDITIONS = (
-    (
-        r"$\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens, $T = "
-        r"\operatorname{tr}(\boldsymbol{\Lambda})$"
-    ),
+NOISY_LAWS = (
+    Fixed(y_q, w.T * x_q + noise_q),
+    Fixed(beta, Lambda_hat * w + zeta),
+    Gaussian(zeta, covariance=sigma**2 / N * Lambda_hat),
+    Gaussian(noise_q, covariance=sigma**2),
 )
 noise = vector("epsilon", N, latex=r"\boldsymbol{\epsilon}")
+LAWS = (
+    r"$\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens, independent label noise of variance $\sigma^2$, on the "
+    r"query too"
+)
+ERROR = (y_q - beta.T * B * x_q) ** 2
+ALONG_e = E((e.T * beta) ** 2, NOISY_LAWS)
+SECOND_MOMENT = Line(M, ":=", E(beta * beta.T, NOISY_LAWS), r"The second moment of $\boldsymbol{\beta}$")
+EIGENVALUE = Line(a, ":=", ALONG_e, r"Its eigenvalue along an eigenvector of $\boldsymbol{\Lambda}$")
 
 
 @cache
@@ -53,38 +88,80 @@ def noisy_ridge(eigenvalue) -> Expr:
     return 1 / (1 + (1 + (T + sigma**2) / eigenvalue) / N)
 
 
+def _fixed_map(point) -> None:
+    chosen = learned_directions(point)
+    values, vectors = eigenbasis(point)
+    point[M] = value_at(noisy_moments()[1], point)
+    point[Gamma] = point[M] ** -1 * point[Lambda] * point[P]
+    d = point.rng.randrange(len(values))
+    point[lambda_], point[e], point[learned] = values[d], vectors[:, d], mpf(d in chosen)
+    point.family(moment, [(vectors[:, i].T * point[M] * vectors[:, i])[0, 0] for i in range(len(values))])
+
+
+FIXED_MAP = Condition(
+    r"$\boldsymbol{\Gamma} = \boldsymbol{M}^{-1}\boldsymbol{\Lambda}\boldsymbol{P}$ is the map at the fixed points that have learned the "
+    r"eigenvectors in $S$; $\chi_d = 1$ for $d \in S$, else 0",
+    lambda point: norm(point[M] * point[Gamma] - point[Lambda] * point[P]) < mpf("1e-20"),
+    _fixed_map,
+)
+
+
+def _at_rest(point) -> None:
+    EIGENVECTOR.draw(point)
+    point[v] = cbrt(point[lambda_] / value_at(ALONG_e, point))
+
+
+REST = Condition(
+    r"A head $\boldsymbol{k} = \boldsymbol{q} = v\boldsymbol{e}$, which adds $v^3\boldsymbol{e}\boldsymbol{e}^\top$ to the map, rests at "
+    r"$v^3 = \lambda/a$",
+    lambda point: abs(point[v] ** 3 * value_at(ALONG_e, point) - point[lambda_]) < mpf("1e-20"),
+    _at_rest,
+)
+
+
 @register(
     "V1-beta",
     "The correlation of a context with noisy labels",
     kind="exact",
     section="beyond the paper",
-    left={
-        "mean": r"\boldsymbol{\beta}",
-        "covariance": r"\mathbb{E}(\boldsymbol{\zeta\zeta}^\top\mid\boldsymbol{X}_c)",
-        "second": r"\mathbb{E}(\boldsymbol{\beta\beta}^\top)",
-        "a": "a_d",
-    },
     typed=lambda: {
         "mean": Lambda_hat * w + zeta,
         "covariance": sigma**2 / N * Lambda_hat,
-        "second": expect(Lambda_hat**2) + sigma**2 / N * Lambda,
+        "second": (1 + 1 / N) * Lambda**2 + (Trace(Lambda) + sigma**2) / N * Lambda,
         "a": lambda_**2 * (1 + (1 + (T + sigma**2) / lambda_) / N),
     },
-    conditions=(*CONDITIONS, r"$\boldsymbol{\zeta}=\frac1N\boldsymbol{X}_c\boldsymbol{\epsilon}$"),
-)  # fmt: skip
+    conditions=(LAWS, EIGENVECTOR),
+)
 def noisy_correlation() -> Derivation:
-    """Put y = X_c' w + eps into (8), then average over the noise, the task and the context."""
-    labels = TracePolynomial(X_c.T * w + noise)
-    correlation = TracePolynomial(X_c) * labels / N
-    share = TracePolynomial(X_c * noise) / N
-    spread = expect(share * share.T, Gaussian(noise, covariance=sigma**2 * Identity(N)), given=X_c)
+    """The noise in (8); then averages over the noise, the task and the context."""
+    of_context = (Fixed(zeta, X_c * noise / N), Gaussian(noise, covariance=sigma**2 * Identity(N)))
     return Derivation.by(
-        Step("The labels put into (8)", correlation),
-        Step("The sample covariance recognised, the rest named", in_context_letters(correlation - share) + zeta, part="mean"),
-        Step("The noise averages with its tokens", in_context_letters(spread), part="covariance"),
-        Step("Averaged over task, noise and context", noisy_moments()[1], part="second"),
-        Step(r"Along an eigenvector of $\boldsymbol{\Lambda}$", noisy_eigenvalue(), part="a"),
-    )  # fmt: skip
+        Line(Lambda_hat, ":=", X_c * X_c.T / N, "The sample covariance"),
+        Line(zeta, ":=", X_c * noise / N, r"What the noise adds to $\boldsymbol{\beta}$"),
+        Line(
+            beta,
+            ":=",
+            X_c * (X_c.T * w + noise) / N,
+            "The labels $y_n = \\boldsymbol{w}^\\top\\boldsymbol{x}_n + \\epsilon_n$ in (8)",
+        ),
+        Line(beta, "=", Lambda_hat * w + zeta, "The sample covariance and the noise", part="mean"),
+        Line(
+            E(zeta * zeta.T, of_context, given=X_c),
+            "=",
+            sigma**2 / N * Lambda_hat,
+            "The average over the noise, given the tokens",
+            part="covariance",
+        ),
+        Line(
+            E(beta * beta.T, NOISY_LAWS),
+            "=",
+            noisy_moments()[1],
+            "The average over task, noise and context",
+            part="second",
+        ),
+        EIGENVALUE,
+        Line(a, "=", noisy_eigenvalue(), r"Along an eigenvector of $\boldsymbol{\Lambda}$", part="a"),
+    )
 
 
 @register(
@@ -92,43 +169,55 @@ def noisy_correlation() -> Derivation:
     "The loss at the fixed points with label noise",
     kind="exact",
     section="beyond the paper",
-    left={
-        "loss": r"\mathcal{L}(\mathcal{M}(S))",
-        "limit": r"\lim_{N\to\infty}\mathcal{L}(\mathcal{M}(S))",
-        "map": r"\boldsymbol{e}_d^\top\boldsymbol{B}\boldsymbol{e}_d",
-    },
     typed=lambda: {
         "loss": sigma**2 + over_directions(lambda_ - learned * lambda_ * noisy_ridge(lambda_)),
         "limit": sigma**2 + over_directions((1 - learned) * lambda_),
         "map": learned / lambda_ * noisy_ridge(lambda_),
     },
     conditions=(
-        *CONDITIONS,
-        (
-            r"The loss includes the $\sigma^{2}$ of the query's own label; with a noiseless query drop the first "
-            r"$\sigma^{2}$"
-        ),
-        (
-            r"$\boldsymbol{M}$ still commutes with $\boldsymbol{\Lambda}$ and $\lambda^{3}/a$ still rises with "
-            r"$\lambda$: the fixed points are the same sets $S$"
-        ),
+        LAWS,
+        FIXED_MAP,
+        r"map: $\boldsymbol{e}$ is the unit eigenvector with eigenvalue $\lambda$, and $\chi$ its $\chi_d$",
+        r"With a noiseless query the loss has no term $\sigma^2$",
+        r"The fixed points are those of the paper, for $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ and $\lambda^3/a$ rises "
+        r"with $\lambda$ (V1-order)",
     ),
 )
 def noisy_levels() -> Derivation:
     """The fixed points of (23) and (59) with the noisy moment."""
+    error = (y_q - beta.T * Gamma * x_q) ** 2
+    quadratic = sigma**2 + Trace(Lambda) - 2 * Trace(Lambda * Gamma * Lambda) + Trace(Gamma * M * Gamma * Lambda)
     share = loss_along().subs(a, noisy_eigenvalue())
     off, on = (cancel(share.subs(learned, value)) for value in (0, 1))
     written = off + learned * (on - off)
-    constant = (noisy_moments()[3] - Trace(Lambda)).to_sympy()
+    whole = sigma**2 + over_directions(written)
     return Derivation.by(
-        Step("The share of an eigenvector in the loss, with the noisy moment", written),
-        Step("Summed, and the noise of the target added", constant + over_directions(written), part="loss"),
-        Step(
-            "A long context averages the noise of its labels away",
-            constant + over_directions(limit(written, N, oo)),
-            part="limit",
+        SECOND_MOMENT,
+        Line(M * Lambda - Lambda * M, "=", ZeroMatrix(D, D), r"It commutes with $\boldsymbol{\Lambda}$"),
+        Line(E(error, NOISY_LAWS), "=", quadratic, "The loss of the map at a fixed point"),
+        Line(
+            quadratic,
+            "=",
+            sigma**2 + over_directions(loss_along()),
+            r"Along the eigenvectors, with $\chi_d^2 = \chi_d$ and $a_d$ those of $\boldsymbol{M}$",
         ),
-        Step("The effective map", learned * cancel(fixed_map_along().subs(a, noisy_eigenvalue())), part="map"),
+        Line(E(error, NOISY_LAWS), "=", whole, "The eigenvalues (V1-beta) written out", part="loss"),
+        Line(
+            whole,
+            "->",
+            sigma**2 + over_directions(limit(written, N, oo)),
+            "A long context averages the noise of its labels away",
+            part="limit",
+            parameter=N,
+            order=1,
+        ),
+        Line(
+            e.T * Gamma * e,
+            "=",
+            learned * cancel(fixed_map_along().subs(a, noisy_eigenvalue())),
+            "The effective map along an eigenvector",
+            part="map",
+        ),
     )
 
 
@@ -137,35 +226,64 @@ def noisy_levels() -> Derivation:
     "Label noise changes no rate near the origin, only how far a direction is learned",
     kind="exact",
     section="beyond the paper",
-    left={
-        "growth": r"\boldsymbol{G}\,|_{\boldsymbol{B}=0}",
-        "fixed": r"\bigl(v^*\bigr)^{-3}",
-        "slope": r"\tfrac{d}{d\lambda}\,\lambda^3/a",
-    },
     typed=lambda: {
         "growth": Lambda**2,
         "fixed": lambda_ * (1 + (1 + (T + sigma**2) / lambda_) / N),
         "slope": N * lambda_ * ((N + 1) * lambda_ + 2 * (T + sigma**2)) / ((N + 1) * lambda_ + T + sigma**2) ** 2,
     },
     conditions=(
-        *CONDITIONS,
-        (
-            r"The escape times of idle heads depend on $\boldsymbol{\Lambda}^{2}$ alone: to leading order the drops "
-            "come when they come without noise"
-        ),
-        "The slope is positive: the largest eigenvalue is still learned first, and brings the largest drop",
+        LAWS,
+        EIGENVECTOR,
+        REST,
+        r"The heads of small weights grow by $\boldsymbol{\Lambda}^2$ alone: to leading order the drops come when they come without noise",
+        r"The slope is positive: the largest eigenvalue is still learned first, and brings the largest drop",
     ),
 )
 def noisy_order() -> Derivation:
-    """The force at B = 0 is A, which holds no noise; the fixed value follows from the noisy moment."""
+    """The force at B = 0 holds no noise; the fixed value follows from the noisy moment."""
     A = noisy_moments()[0]
     ratio = cancel(lambda_**3 / noisy_eigenvalue())
-    inverse = (1 / fixed_map_along()).subs(a, noisy_eigenvalue())
+    slope = cancel(ratio.diff(lambda_))
+    correlation = E(beta * y_q * x_q.T, NOISY_LAWS)
+
+    def untrained(point) -> None:
+        point[B] = 0 * point[Lambda]
+
     return Derivation.by(
-        Step("The force at zero weights is the correlation of target and feature", A, part="growth"),
-        Step(r"The cube of a learned value weight is $\lambda/a$; its inverse", cancel(inverse), part="fixed"),
-        Step(r"How the drop of the loss rises with $\lambda$", cancel(ratio.diff(lambda_)), part="slope"),
-    )  # fmt: skip
+        Line(G, ":=", -Gradient(E(ERROR, NOISY_LAWS), B) / 2, "The force is minus half the gradient of the loss"),
+        Line(G, "=", A - noisy_moments()[1] * B * Lambda, "The gradient of the averaged error"),
+        Line(
+            Line(B, "=", ZeroMatrix(D, D)),
+            "=>",
+            Line(G, "=", correlation),
+            "At zero weights it is the correlation of target and feature",
+            meets=(untrained,),
+        ),
+        Line(correlation, "=", A, "The noise is independent of the query: it adds nothing", part="growth"),
+        EIGENVALUE,
+        Line(
+            E(y_q * beta.T * e * e.T * x_q, NOISY_LAWS),
+            "=",
+            v**3 * E((beta.T * e * e.T * x_q) ** 2, NOISY_LAWS),
+            r"The force along $\boldsymbol{e}$ vanishes at a head that rests",
+        ),
+        Line(v**-3, "=", a / lambda_, r"So the value weight there is the cube root of $\lambda/a$"),
+        Line(
+            v**-3,
+            "=",
+            cancel((1 / fixed_map_along()).subs(a, noisy_eigenvalue())),
+            "The eigenvalue (V1-beta) written out",
+            part="fixed",
+        ),
+        Line(
+            Derivative(ratio, lambda_),
+            "=",
+            slope,
+            r"How the drop of the loss, $\lambda^3/a$, rises with $\lambda$",
+            part="slope",
+        ),
+        Line(slope, ">", 0, "It rises"),
+    )
 
 
 @register(
@@ -173,34 +291,38 @@ def noisy_order() -> Derivation:
     "The algorithm learned under label noise is a ridge regression with the tokens' covariance known",
     kind="exact",
     section="beyond the paper",
-    left={
-        "map": r"\boldsymbol{\Lambda}\boldsymbol{B}^{-1}",
-        "excess": r"N\,(\boldsymbol{B}^{-1}-\boldsymbol{\Lambda})",
-    },
     typed=lambda: {
         "map": (1 + 1 / N) * Lambda**2 + (Trace(Lambda) + sigma**2) / N * Lambda,
         "excess": Lambda + (Trace(Lambda) + sigma**2) * Identity(D),
     },
     conditions=(
-        *CONDITIONS,
-        (
-            r"$\boldsymbol{B}$ is the global minimum: $\hat{y} = \boldsymbol{\beta}^{\top} (\boldsymbol{\Lambda} + "
-            r"(\boldsymbol{\Lambda} + (T + \sigma^{2}) \boldsymbol{I})/N)^{-1} \boldsymbol{x}_{q}$"
-        ),
-        (
-            r"Bayes' ridge for this prior is $\sigma^{2}/N$, with $\hat{\boldsymbol{\Lambda}}$ for "
-            r"$\boldsymbol{\Lambda}$"
-        ),
-        r"$T$ is added to $\sigma^{2}$ because $\hat{\boldsymbol{\Lambda}}$ is not inverted",
+        LAWS,
+        r"So $\hat{y} = \boldsymbol{\beta}^{\top} (\boldsymbol{\Lambda} + "
+        r"(\boldsymbol{\Lambda} + (T + \sigma^{2}) \boldsymbol{I})/N)^{-1} \boldsymbol{x}_{q}$ with $T = \operatorname{tr}"
+        r"(\boldsymbol{\Lambda})$",
+        r"The posterior mean is the ridge regression with $\sigma^{2}/N$, and $\hat{\boldsymbol{\Lambda}}$ for $\boldsymbol{\Lambda}$; "
+        r"here $T$ is added to $\sigma^{2}$ because $\hat{\boldsymbol{\Lambda}}$ is not inverted",
     ),
 )
 def noisy_ridge_regression() -> Derivation:
-    """G = 0 is M B = Lambda; so Lambda B^-1 = M, and the penalty is what is left of it beside Lambda."""
+    """The gradient vanishes at M B = Lambda; so Lambda B^-1 = M, and the penalty is the rest of it beside Lambda."""
     M_noisy = noisy_moments()[1]
-    at_rest = substitute(force(), {B: M.I * Lambda})
-    if at_rest != 0 * at_rest:
-        raise ArithmeticError(f"the force at M^-1 Lambda should vanish, not be {at_rest}")
     return Derivation.by(
-        Step("The force (53) vanishes at $\\boldsymbol{B}=\\boldsymbol{M}^{-1}\\boldsymbol{\\Lambda}$, so this is", M_noisy, part="map"),
-        Step(r"The inverse less $\boldsymbol{\Lambda}$, times $N$", N * (TracePolynomial(Lambda.I) * M_noisy - Lambda), part="excess"),
-    )  # fmt: skip
+        Line(
+            Gradient(E(ERROR, NOISY_LAWS), B),
+            "=",
+            2 * (M_noisy * B * Lambda - Lambda**2),
+            "The gradient of the loss",
+        ),
+        SECOND_MOMENT,
+        Line(B, ":=", M.I * Lambda, "The global minimum"),
+        Line(M * B * Lambda, "=", Lambda**2, "The gradient vanishes there"),
+        Line(Lambda * B.I, "=", M_noisy, r"The inverse map is $\boldsymbol{\Lambda}^{-1}\boldsymbol{M}$", part="map"),
+        Line(
+            N * (B.I - Lambda),
+            "=",
+            N * (TracePolynomial(Lambda.I) * M_noisy - Lambda),
+            r"The inverse less $\boldsymbol{\Lambda}$, times $N$",
+            part="excess",
+        ),
+    )
