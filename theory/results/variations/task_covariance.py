@@ -12,18 +12,43 @@ Without a common eigenbasis p_d are the eigenvalues of Lambda^(1/2) Sigma_w Lamb
 
 from functools import cache
 
-from sympy import Expr, Identity, Symbol, Trace, cancel, diff
+from mpmath import eigsy, mpf, norm, sqrt
+from sympy import Derivative, Expr, Identity, Symbol, Trace, cancel, diff
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.spectral import along
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.draws import along_one_eigenvector, commuting, eigenbasis
+from ...derivations.heads import E, Gradient
+from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...notation import B, D, Lambda, Lambda_q, M, N, lambda_, matrix, sigma, symmetric_matrix
+from ...expectation.laws import Gaussian
+from ...notation import (
+    B,
+    D,
+    G,
+    Lambda,
+    Lambda_hat,
+    Lambda_q,
+    M,
+    N,
+    beta,
+    e,
+    lambda_,
+    matrix,
+    sigma,
+    symmetric_matrix,
+    w,
+    x_q,
+    y_q,
+)  # fmt: skip
 from ..landscape.any_quadratic_loss import A_any, Q_any, any_force
+from ..landscape.fixed_points import b
 from ..task.population import Sigma_w, general_moments
 
-__all__ = ["commuting_levels", "task_moments"]
+__all__ = ["TASK_LAWS", "commuting_levels", "task_moments"]
 
 omega = Symbol("omega", positive=True)  # the eigenvalue of Sigma_w that belongs to lambda
 P_w = Symbol("P", positive=True)  # tr(Sigma_w Lambda), the variance of a label
@@ -31,12 +56,47 @@ p = Symbol("p", positive=True)  # lambda omega, the share of one direction in it
 root = symmetric_matrix("L", D, latex=r"\boldsymbol{\Lambda}^{1/2}")
 S_w = symmetric_matrix("S", D)  # Lambda^(1/2) Sigma_w Lambda^(1/2)
 C = matrix("C", D)
-CONDITIONS = (
-    (
-        r"$\boldsymbol{w} \sim \mathcal{N}(0, \Sigma_{w})$, Gaussian tokens, no noise; $\omega$ is the eigenvalue of "
-        r"$\Sigma_{w}$ beside $\lambda$"
-    ),
-    r"$P = \operatorname{tr}(\Sigma_{w} \boldsymbol{\Lambda})$ and $p = \lambda \omega$",
+TASK_LAWS = (Gaussian(w, covariance=Sigma_w),)
+LAWS = r"$\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{\Sigma}_{w})$, Gaussian tokens, no noise"
+ERROR = (y_q - beta.T * B * x_q) ** 2
+CORRELATION, SECOND_MOMENT = E(beta * y_q * x_q.T, TASK_LAWS), E(beta * beta.T, TASK_LAWS)
+
+
+def _common_eigenvector(point) -> None:
+    along_one_eigenvector(point)
+    values, vectors = eigenbasis(point)
+    sizes = [mpf(3) ** mpf(point.rng.uniform(-1, 1)) for _ in values]
+    point[Sigma_w] = commuting(vectors, sizes)
+    point[omega] = (point[e].T * point[Sigma_w] * point[e])[0, 0]
+
+
+def _is_common(point) -> bool:
+    pairs = ((Lambda, lambda_), (Sigma_w, omega))
+    return sum(norm(point[matrix_] * point[e] - point[value] * point[e]) for matrix_, value in pairs) < mpf("1e-20")
+
+
+COMMON = Condition(
+    r"$\boldsymbol{\Lambda}$ and $\boldsymbol{\Sigma}_w$ commute; $\boldsymbol{e}$ is a common unit eigenvector, of eigenvalues $\lambda$ "
+    r"and $\omega$",
+    _is_common,
+    _common_eigenvector,
+)
+
+
+def square_root(matrix_):
+    """The positive root of a positive definite matrix of numbers."""
+    values, vectors = eigsy(matrix_)
+    return commuting(vectors, [sqrt(value) for value in values])
+
+
+def _root(point) -> None:
+    point[root] = square_root(point[Lambda])
+
+
+ROOT = Condition(
+    r"$\boldsymbol{\Lambda}$ is positive definite, and $\boldsymbol{\Lambda}^{1/2}$ its positive root",
+    lambda point: norm(point[root] ** 2 - point[Lambda]) < mpf("1e-20"),
+    _root,
 )
 
 
@@ -59,23 +119,23 @@ def commuting_levels() -> tuple[Expr, ...]:
     "The moments of a task with a covariance",
     kind="exact",
     section="beyond the paper",
-    left={"A": r"\boldsymbol{A}", "M": r"\boldsymbol{M}", "white": r"\boldsymbol{M}\,|_{\boldsymbol{\Sigma}_w=\boldsymbol{I}}", "c": "c"},
     typed=lambda: {
         "A": Lambda * Sigma_w * Lambda,
         "M": (1 + 1 / N) * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Lambda,
         "white": Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N,
         "c": Trace(Sigma_w * Lambda),
     },
-    conditions=CONDITIONS[:1],
-)  # fmt: skip
+    conditions=(LAWS,),
+)
 def moments() -> Derivation:
     """The general moments without noise, for a query with the tokens' covariance."""
     A, M_, _, c = task_moments()
+    white = substitute(M_, {Sigma_w: Identity(D)})
     return Derivation.by(
-        Step("The correlation of target and feature", A, part="A"),
-        Step(r"The second moment of $\boldsymbol{\beta}$", M_, part="M"),
-        Step("For the paper's task vectors this is (31)", substitute(M_, {Sigma_w: Identity(D)}), part="white"),
-        Step("The variance of a label", c, part="c"),
+        Line(CORRELATION, "=", A, "The correlation of target and feature", part="A"),
+        Line(SECOND_MOMENT, "=", M_, r"The second moment of $\boldsymbol{\beta}$", part="M"),
+        Line(E(Lambda_hat**2), "=", white, r"With $\boldsymbol{\Sigma}_w = \boldsymbol{I}$ it is (31)", part="white"),
+        Line(E(y_q**2, TASK_LAWS), "=", c, "The variance of a label", part="c"),
     )
 
 
@@ -84,12 +144,6 @@ def moments() -> Derivation:
     r"Task and token spectra that disagree: growth by $\lambda^{2} \omega$, drops by $\lambda \omega$",
     kind="exact",
     section="beyond the paper",
-    left={
-        "rate": r"A_d",
-        "map": r"B_d",
-        "drop": r"s_d^2",
-        "slope": r"\tfrac{d}{dp}\,s_d^2",
-    },
     typed=lambda: {
         "rate": lambda_**2 * omega,
         "map": omega / ((1 + 1 / N) * lambda_ * omega + P_w / N),
@@ -97,24 +151,54 @@ def moments() -> Derivation:
         "slope": p * ((1 + 1 / N) * p + 2 * P_w / N) / ((1 + 1 / N) * p + P_w / N) ** 2,
     },
     conditions=(
-        *CONDITIONS,
-        r"$\boldsymbol{\Lambda}$ and $\Sigma_{w}$ commute",
-        (
-            r"Small heads grow as $\tau\dot v=A_dv^2$: the first drop is in the direction of the largest $\lambda^{2} "
-            r"\omega$"
-        ),
-        r"The slope is positive at given $P$: the largest drop is in the direction of the largest $\lambda \omega$",
+        LAWS,
+        COMMON,
+        r"Small heads grow as $\tau\dot v=A_dv^2$ with $A_d = \lambda^2\omega$: the first drop is in the direction of the largest "
+        r"$\lambda^{2} \omega$",
+        r"The slope, at given $P$, is positive: the largest drop is in the direction of the largest $p = \lambda \omega$",
     ),
 )
 def order() -> Derivation:
     """A, A/(M Q) and A^2/(M Q) along a common eigenvector."""
     A, M_, Q = commuting_levels()
     drop = cancel((A**2 / (M_ * Q)).subs(omega, p / lambda_))
+    slope = cancel(diff(drop, p))
     return Derivation.by(
-        Step("The force at zero weights along a common eigenvector", A, part="rate"),
-        Step("Where the force vanishes", cancel(A / (M_ * Q)), part="map"),
-        Step("The drop of the loss (V2-fixed)", drop, part="drop"),
-        Step("How it changes with $p$", cancel(diff(drop, p)), part="slope"),
+        Line(
+            Derivative(drop, p),
+            "=",
+            slope,
+            "How the drop of the loss, computed below, changes with $p$ at given $P$",
+            part="slope",
+        ),
+        Line(slope, ">", 0, "It rises"),
+        Line(
+            E(e.T * beta * y_q * x_q.T * e, TASK_LAWS),
+            "=",
+            A,
+            "The force at zero weights along a common eigenvector",
+            part="rate",
+        ),
+        Line(M, ":=", SECOND_MOMENT, r"The second moment of $\boldsymbol{\beta}$"),
+        Line(A_any, ":=", CORRELATION, "The correlation of target and feature"),
+        Line(-Gradient(E(ERROR, TASK_LAWS), B) / 2, "=", A_any - M * B * Lambda, "The force"),
+        Line(P_w, ":=", Trace(Sigma_w * Lambda), "The variance of a label"),
+        Line(p, ":=", lambda_ * omega, "The share of the direction in it"),
+        Line(
+            e.T * M.I * A_any * Lambda.I * e,
+            "=",
+            cancel(A / (M_ * Q)),
+            "The map with which the force vanishes",
+            part="map",
+        ),
+        Line(b, ":=", e.T * M.I * A_any * Lambda.I * e, "This map in one direction only"),
+        Line(
+            E(y_q**2 - (y_q - b * beta.T * e * e.T * x_q) ** 2, TASK_LAWS),
+            "=",
+            drop,
+            "What it takes from the loss",
+            part="drop",
+        ),
     )
 
 
@@ -128,12 +212,6 @@ def in_roots(formula) -> TracePolynomial:
     "When nothing commutes: the levels are those of commuting covariances, the directions are not orthogonal",
     kind="exact",
     section="beyond the paper",
-    left={
-        "A": r"\boldsymbol{A}",
-        "M": r"\boldsymbol{M}",
-        "force": r"\boldsymbol{\Lambda}^{-1/2}\boldsymbol{G}\boldsymbol{\Lambda}^{-1/2}",
-        "minimum": r"\boldsymbol{M}^{-1}\boldsymbol{A}\boldsymbol{Q}^{-1}",
-    },
     typed=lambda: {
         "A": root * S_w * root,
         "M": root * ((1 + 1 / N) * S_w + Trace(S_w) / N * Identity(D)) * root,
@@ -141,33 +219,36 @@ def in_roots(formula) -> TracePolynomial:
         "minimum": M.I * Lambda * Sigma_w,
     },
     conditions=(
-        *CONDITIONS[:1],
-        r"$\boldsymbol{S}=\boldsymbol{\Lambda}^{1/2}\boldsymbol{\Sigma}_w\boldsymbol{\Lambda}^{1/2}$, "
-        r"$\boldsymbol{B}=\boldsymbol{\Lambda}^{-1/2}\boldsymbol{C}\boldsymbol{\Lambda}^{-1/2}$",
-        (
-            r"So $\boldsymbol{C}$ is diagonal in the eigenbasis of $S$, and the levels are those of (V2-order) with "
-            "$p$ the eigenvalues of $S$"
-        ),
-        r"There are $2^{D}$ fixed functions if and only if the eigenvalues of $S$ are distinct (and $R H \ge D)$",
-        (
-            r"The learned $\boldsymbol{k}$ and $\boldsymbol{q}$ are $\boldsymbol{\Lambda}^{-1/2} \boldsymbol{e}$, "
-            r"with $\boldsymbol{e}$ an eigenvector of $S$"
-        ),
-        (
-            "Small heads grow along the leading eigenvector of $A$, in general none of those: the head turns while "
-            "it drops"
-        ),
+        LAWS,
+        ROOT,
+        r"So $\boldsymbol{C}$ is diagonal in the eigenbasis of $\boldsymbol{S}$ at every fixed point (V2-fixed), and the levels are those "
+        r"of (V2-order) with $p$ the eigenvalues of $\boldsymbol{S}$",
+        r"There are $2^{D}$ fixed functions if the eigenvalues of $\boldsymbol{S}$ are distinct and positive and $R H \ge D$",
+        r"The learned $\boldsymbol{k}$ and $\boldsymbol{q}$ are along $\boldsymbol{\Lambda}^{-1/2} \boldsymbol{u}$, with "
+        r"$\boldsymbol{u}$ an eigenvector of $\boldsymbol{S}$",
+        r"Small heads grow along the leading eigenvector of $\boldsymbol{A}$, in general none of those: the head turns while it drops",
     ),
 )
 def congruence() -> Derivation:
     """Put the root of Lambda and the whitened task covariance into the moments and the force."""
     A, M_, Q, _ = task_moments()
-    force = substitute(any_force(), {A_any: A, M: M_, Q_any: Q, B: root.I * C * root.I})
-    inside = TracePolynomial(root.I) * in_roots(force) * root.I
+    force = substitute(any_force(), {A_any: A, M: M_, Q_any: Q})
+    inside = TracePolynomial(root.I) * in_roots(substitute(force, {B: root.I * C * root.I})) * root.I
     return Derivation.by(
-        Step("The correlation of target and feature", in_roots(A), part="A"),
-        Step(r"The second moment of $\boldsymbol{\beta}$", in_roots(M_), part="M"),
-        Step("The force", substitute(any_force(), {A_any: A, M: M_, Q_any: Q})),
-        Step("Freed of its outer roots", inside, part="force"),
-        Step("The global minimum", TracePolynomial(M.I) * A * Lambda.I, part="minimum"),
+        Line(G, ":=", -Gradient(E(ERROR, TASK_LAWS), B) / 2, "The force is minus half the gradient of the loss"),
+        Line(G, "=", force, "The gradient of the averaged error"),
+        Line(Lambda, ":=", root**2, r"The root of $\boldsymbol{\Lambda}$"),
+        Line(S_w, ":=", root * Sigma_w * root, "The task covariance in whitened tokens"),
+        Line(C, ":=", root * B * root, "The effective map in whitened tokens"),
+        Line(CORRELATION, "=", in_roots(A), "The correlation of target and feature", part="A"),
+        Line(SECOND_MOMENT, "=", in_roots(M_), r"The second moment of $\boldsymbol{\beta}$", part="M"),
+        Line(root.I * G * root.I, "=", inside, "The force in whitened tokens", part="force"),
+        Line(
+            M.I * CORRELATION * E(x_q * x_q.T).I,
+            "=",
+            TracePolynomial(M.I) * A * Lambda.I,
+            r"The global minimum, with the letter $\boldsymbol{M}$ for the second moment",
+            part="minimum",
+        ),
+        Line(CORRELATION, "=", M * (M.I * Lambda * Sigma_w) * Lambda, "The force vanishes there"),
     )
