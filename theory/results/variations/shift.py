@@ -6,23 +6,30 @@ The loss of an effective map B is a quadratic form in the moments of the test la
     \mathcal L_{\rm test}(B) = \operatorname{tr}(\Sigma\Lambda_q) + \sigma^2 - 2\operatorname{tr}(\Lambda_q\Sigma\Lambda B)
         + \operatorname{tr}(B^\top MB\Lambda_q)
 
-with the test's own Lambda, Lambda_q, Sigma_w, sigma and N. Training on another query law moves neither the minimum nor, where the
+with the Lambda, Lambda_q, Sigma_w, sigma and N of the test. Training on another query law moves neither the minimum nor, where the
 covariances commute, any fixed point: it reorders them.
 """
 
 from functools import cache
 
-from sympy import Expr, Identity, Symbol, Trace, cancel, limit, solve
+from mpmath import mpf, norm
+from sympy import Derivative, Expr, Identity, Symbol, Trace, cancel, limit, solve
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.spectral import along, second_moment_along, summand
+from ...calculus.spectral import along, over_directions, second_moment_along, summand
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.draws import along_one_eigenvector, commuting, eigenbasis
+from ...derivations.heads import E, Gradient
+from ...derivations.lines import Line
+from ...derivations.points import value_at
 from ...derivations.registry import register
+from ...expectation.laws import Gaussian, SampleCovariance
 from ...expectation.moments import expect
-from ...notation import B, D, Lambda, Lambda_q, M, N, T, a, beta, lambda_, sigma, x_q, y_q
+from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, T, a, beta, e, lambda_, sigma, x_q, y_q
 from ..landscape.any_quadratic_loss import A_any, Q_any, any_force, any_loss, c_any
-from ..landscape.fixed_points import fixed_map_along
+from ..landscape.fixed_points import b, fixed_map_along
 from ..task.population import GENERAL_LAWS, Sigma_w, general_moments
 
 __all__ = ["test_loss"]
@@ -33,13 +40,26 @@ a_test = Symbol("a'", positive=True)  # the eigenvalue of the test's E(Lambda_ha
 g = Symbol("g", positive=True)
 E_learned = Symbol("E", positive=True)  # tr(A' B) = tr(B' M B Q), what B has taken from the loss
 nu = Symbol("nu", nonnegative=True)  # the part of tr(B' M B Q) that label noise makes
-b = Symbol("b", real=True)
+ERROR = (y_q - beta.T * B * x_q) ** 2
+QUERY_LAWS = (Gaussian(x_q, covariance=Lambda_q),)
+LONGER = (SampleCovariance(Lambda_hat, Lambda, N_test),)
+CORRELATION = E(beta * y_q * x_q.T, GENERAL_LAWS)
+
+
+def varied(*changed) -> tuple:
+    """The general laws with some of them changed."""
+    symbols = {law.symbol for law in changed}
+    return (*(law for law in GENERAL_LAWS if law.symbol not in symbols), *changed)
+
+
+SCALED = varied(SampleCovariance(Lambda_hat, g * Lambda, N))
+SCALED_TOO = varied(SampleCovariance(Lambda_hat, g * Lambda, N), Gaussian(x_q, covariance=g * Lambda_q))
 
 
 @cache
 def test_loss() -> TracePolynomial:
     """The loss of B under the general laws, which are those of the test."""
-    return expect((y_q - beta.T * B * x_q) ** 2, GENERAL_LAWS)
+    return expect(ERROR, GENERAL_LAWS)
 
 
 @register(
@@ -47,7 +67,6 @@ def test_loss() -> TracePolynomial:
     "The test loss of any trained effective map",
     kind="exact",
     section="beyond the paper",
-    left=r"\mathcal{L}_{\mathrm{test}}",
     typed=lambda: (
         Trace(Sigma_w * Lambda_q)
         + sigma**2
@@ -56,33 +75,48 @@ def test_loss() -> TracePolynomial:
         + (Trace(Sigma_w * Lambda) + sigma**2) / N * Trace(B.T * Lambda * B * Lambda_q)
     ),
     conditions=(
-        (
-            r"All letters but $\boldsymbol{B}$ are the test's: $\boldsymbol{\Lambda}$ of the context, "
-            r"$\boldsymbol{\Lambda}_{q}$ of the query, $\Sigma_{w}$, $\sigma$ and $N$"
-        ),
-        "Gaussian tokens in the context; of the query only the covariance matters",
-        r"It includes the $\sigma^{2}$ of the query's own label",
+        r"All letters but $\boldsymbol{B}$ are those of the test: $\boldsymbol{\Lambda}$ of the context, "
+        r"$\boldsymbol{\Lambda}_{q}$ of the query, $\boldsymbol{\Sigma}_{w}$, $\sigma$ and $N$",
+        "Gaussian tokens in the context; of the law of the query only the covariance enters",
+        r"It includes the $\sigma^{2}$ of the noise on the label of the query",
     ),
 )
 def shifted_loss() -> Derivation:
-    """The squared error averaged under the test's laws."""
+    """The squared error averaged under the laws of the test."""
+    moments = substitute(any_loss(), {A_any: general_moments().A, Q_any: Lambda_q})
     return Derivation.by(
-        Step("The squared error", (y_q - beta.T * B * x_q) ** 2),
-        Step("Averaged over query, task, noise and context", test_loss()),
+        Line(M, ":=", E(beta * beta.T, GENERAL_LAWS), r"The second moment of $\boldsymbol{\beta}$"),
+        Line(c_any, ":=", E(y_q**2, GENERAL_LAWS), "The mean square of the target"),
+        Line(E(ERROR, GENERAL_LAWS), "=", moments, "The query is independent of the context"),
+        Line(E(ERROR, GENERAL_LAWS), "=", test_loss(), "The average over query, task, noise and context"),
     )
+
+
+def _common_eigenvector(point) -> None:
+    along_one_eigenvector(point)
+    values, vectors = eigenbasis(point)
+    point[Lambda_q] = commuting(vectors, [mpf(3) ** mpf(point.rng.uniform(-1, 1)) for _ in values])
+    point[lambda_q] = (point[e].T * point[Lambda_q] * point[e])[0, 0]
+
+
+def _is_common(point) -> bool:
+    pairs = ((Lambda, lambda_), (Lambda_q, lambda_q))
+    return sum(norm(point[matrix] * point[e] - point[value] * point[e]) for matrix, value in pairs) < mpf("1e-20")
+
+
+COMMON = Condition(
+    r"$\boldsymbol{\Lambda}$ and $\boldsymbol{\Lambda}_{q}$ commute; $\boldsymbol{e}$ is a common unit eigenvector, of eigenvalues "
+    r"$\lambda$ and $\lambda_{q}$",
+    _is_common,
+    _common_eigenvector,
+)
 
 
 @register(
     "V3-query",
-    "A query law of its own changes the order of learning, not what is learned",
+    "Another covariance of the query changes the order of learning, not what is learned",
     kind="exact",
     section="beyond the paper",
-    left={
-        "minimum": r"\boldsymbol{M}^{-1}\boldsymbol{A}\boldsymbol{Q}^{-1}",
-        "map": "B_d",
-        "rate": "A_d",
-        "drop": "s_d^2",
-    },
     typed=lambda: {
         "minimum": M.I * Lambda * Sigma_w,
         "map": lambda_ / a,
@@ -91,15 +125,9 @@ def shifted_loss() -> Derivation:
     },
     conditions=(
         r"minimum: any covariances, noise and length, if $\boldsymbol{\Lambda}_{q}$ is positive definite",
-        (
-            r"The rest: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, $\boldsymbol{\Lambda}$ and "
-            r"$\boldsymbol{\Lambda}_{q}$ commute, $\lambda_{q}$ is the eigenvalue of $\boldsymbol{\Lambda}_{q}$ "
-            r"beside $\lambda$"
-        ),
-        (
-            r"Largest rate first: $\lambda \lambda_{q}$; and a drop of $\lambda_{q} /$ ((1 $+ 1/N) +$ T/(N "
-            r"$\lambda))$, which may order otherwise"
-        ),
+        r"Else: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, no noise, $a$ is the eigenvalue of $\boldsymbol{M}$",
+        COMMON,
+        r"The largest rate $\lambda \lambda_{q}$ is learned first; the drop, $\lambda_{q}/(1 + (1 + T/\lambda)/N)$, may have another order",
     ),
 )
 def query_law() -> Derivation:
@@ -109,11 +137,39 @@ def query_law() -> Derivation:
     rate = along(plain, {Lambda: lambda_, Lambda_q: lambda_q})
     force = along(substitute(any_force(), {A_any: plain, Q_any: Q}), {Lambda: lambda_, Lambda_q: lambda_q, M: a, B: b})
     (map_,) = solve(force, b)
+    minimum = TracePolynomial(M.I) * A * Q.reciprocal()
     return Derivation.by(
-        Step("The minimum: the query's covariance cancels", TracePolynomial(M.I) * A * Q.reciprocal(), part="minimum"),
-        Step("Along a common eigenvector", map_, part="map"),
-        Step("The force at zero weights", rate, part="rate"),
-        Step("What the direction takes from the loss", cancel(rate * map_), part="drop"),
+        Line(
+            M.I * CORRELATION * E(x_q * x_q.T, GENERAL_LAWS).I,
+            "=",
+            minimum,
+            r"The minimum, with $\boldsymbol{M}$ the second moment of $\boldsymbol{\beta}$: the covariance of the query cancels",
+            part="minimum",
+        ),
+        Line(
+            M,
+            ":=",
+            E(beta * beta.T),
+            r"The second moment of $\boldsymbol{\beta}$ for $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$",
+        ),
+        Line(
+            -Gradient(E(ERROR, QUERY_LAWS), B) / 2,
+            "=",
+            substitute(any_force(), {A_any: plain, Q_any: Q}),
+            "The force",
+        ),
+        Line(B, ":=", substitute(minimum, {Sigma_w: Identity(D)}).to_sympy(), "The minimum"),
+        Line(plain, "=", M * B * Lambda_q, "The force vanishes there"),
+        Line(a, ":=", e.T * M * e, r"The eigenvalue of $\boldsymbol{M}$"),
+        Line(e.T * B * e, "=", map_, "Along a common eigenvector", part="map"),
+        Line(E(e.T * beta * y_q * x_q.T * e, QUERY_LAWS), "=", rate, "The force at zero weights", part="rate"),
+        Line(
+            E(y_q**2 - (y_q - lambda_ / a * beta.T * e * e.T * x_q) ** 2, QUERY_LAWS),
+            "=",
+            cancel(rate * map_),
+            "What the direction takes from the loss",
+            part="drop",
+        ),
     )
 
 
@@ -124,12 +180,26 @@ def length_share() -> Expr:
     return lambda_ + share
 
 
+def _moments_along(point) -> None:
+    along_one_eigenvector(point)
+    point[a_test] = value_at(second_moment_along().subs(N, N_test), point)
+
+
+MOMENTS = Condition(
+    r"$\lambda$ is the eigenvalue of the unit eigenvector $\boldsymbol{e}$ of $\boldsymbol{\Lambda}$, $a$ that of $\mathbb{E}"
+    r"(\hat{\boldsymbol{\Lambda}}^2)$ at length $N$ (32) and $a'$ at length $N'$",
+    lambda point: (
+        abs((point[e].T * value_at(E(Lambda_hat**2, LONGER), point) * point[e])[0, 0] - point[a_test]) < mpf("1e-20")
+    ),
+    _moments_along,
+)
+
+
 @register(
     "V3-length",
     "A test context of another length",
     kind="exact",
     section="beyond the paper",
-    left={"share": r"\ell_d", "slope": r"\tfrac{d\ell_d}{d(1/N')}", "limit": r"\lim_{N'\to\infty}\ell_d", "excess": r"\ell_d-\ell_d^*"},
     typed=lambda: {
         "share": lambda_ - 2 * lambda_**3 / a + lambda_**3 * a_test / a**2,
         "slope": lambda_**4 * (lambda_ + T) / a**2,
@@ -137,42 +207,99 @@ def length_share() -> Expr:
         "excess": lambda_**3 * (a_test - a) ** 2 / (a**2 * a_test),
     },
     conditions=(
-        (r"The share of a direction learned at length $N$ in the loss at length $N^{\top}$; a' is the eigenvalue "
-        r"(32) for $N^{\top}$"),
-        (r"The loss falls linearly in $1/N^{\top}$: longer test contexts always help, and more than $N^{\top} = N$ "
-        "promised"),
-        r"excess: over the share of the best map for $N^{\top}$, which no map learned at another length reaches",
-        r"At $N^{\top} = \infty$ a bias is left, of the second order in $1/N$",
+        r"The share of a direction learned at length $N$ in the loss at length $N'$",
+        MOMENTS,
+        r"The loss falls linearly in $1/N'$: longer test contexts always help, and at $N' > N$ the loss is below that of training",
+        r"excess: over the share of the best map for $N'$, which no map learned at another length reaches",
+        r"At $N' = \infty$ a bias is left, of the second order in $1/N$",
     ),
-)  # fmt: skip
+)
 def test_length() -> Derivation:
     """The loss (V3-test) along an eigenvector with the map of training and the moments of the test."""
     y = Symbol("y", positive=True)
-    longer = second_moment_along().subs(N, 1 / y)
+    longer = second_moment_along().subs(N, N_test)
+    inverse = second_moment_along().subs(N, 1 / y)
     best = lambda_ + summand(any_loss() - c_any, {A_any: lambda_**2, M: a_test, Q_any: lambda_, B: lambda_ / a_test})
+    map_ = fixed_map_along()
+    share = length_share().subs(a_test, longer)
+    at_infinity = limit(length_share().subs(a_test, inverse), y, 0)
+    excess = cancel(length_share() - best)
+    slope = cancel(length_share().subs(a_test, inverse).diff(y))
     return Derivation.by(
-        Step("The share of a learned direction", length_share(), part="share"),
-        Step(r"With the moment (32), its slope in $1/N^{\top}$", cancel(length_share().subs(a_test, longer).diff(y)), part="slope"),
-        Step("A long test context", limit(length_share().subs(a_test, longer), y, 0), part="limit"),
-        Step("Over the best map for the test's length", cancel(length_share() - best), part="excess"),
-    )  # fmt: skip
+        Line(M, ":=", E(beta * beta.T), "The second moment (31) in training"),
+        Line(B, ":=", M.I * Lambda, "The map that has learned all directions, (23)"),
+        Line(
+            E(ERROR, LONGER),
+            "=",
+            over_directions(share.subs(a, second_moment_along())),
+            "The loss at the test is the sum of the shares",
+        ),
+        Line(
+            E((e.T * x_q) ** 2)
+            - 2 * map_ * E(e.T * beta * y_q * x_q.T * e, LONGER)
+            + map_**2 * E((e.T * beta) ** 2, LONGER) * E((e.T * x_q) ** 2),
+            "=",
+            length_share(),
+            "The share of a learned direction",
+            part="share",
+        ),
+        Line(
+            Derivative(length_share().subs(a_test, inverse), y),
+            "=",
+            slope,
+            r"With the moment (32), its slope in $y = 1/N'$",
+            part="slope",
+        ),
+        Line(share, "->", at_infinity, "A long test context", part="limit", parameter=N_test, order=1),
+        Line(at_infinity.subs(a, second_moment_along()), "->", 0, "The bias is of second order", parameter=N, order=2),
+        Line(
+            length_share() - best,
+            "=",
+            excess,
+            "Over the share of the best map for the length of the test",
+            part="excess",
+        ),
+        Line(excess, ">=", 0, "No map does better"),
+    )
 
 
 @cache
 def scaled_loss() -> tuple[Expr, Expr]:
     """The loss with the context scaled by g, and with the query scaled too, at a map with tr(A' B) = tr(B' M B Q) = E."""
-    A, M_, _, _ = general_moments()
-    scaled_A, scaled_M = (substitute(part, {Lambda: g * Lambda}) for part in (A, M_))
-    noise = scaled_M - g**2 * M_  # the noise of the context grows as g, the rest of M as g^2
-    if scaled_A != g * A or noise != g * (1 - g) * sigma**2 / N * Lambda:
-        raise ArithmeticError(f"{scaled_A} and {scaled_M} do not scale as expected")
-    noisy = g * (1 - g) * Trace(B.T * Lambda * B * Q_any) * sigma**2 / N
-    scaled = substitute(any_loss(), {A_any: g * A_any, M: g**2 * M}) + noisy
-    cross, square = TracePolynomial(Trace(A_any.T * B)), TracePolynomial(Trace(B.T * M * B * Q_any))
-    if scaled != c_any - 2 * g * cross + g**2 * square + noisy:
-        raise ArithmeticError(f"the scaled loss {scaled} is not of the form expected")
     gain = -2 * g * E_learned + g**2 * E_learned + g * (1 - g) * nu
     return c_any + gain, g * (c_any - sigma**2 + gain) + sigma**2
+
+
+def _rest(point) -> None:
+    for letter in (Sigma_w, Lambda, Lambda_q):
+        root = point.drawn(letter)
+        point[letter] = root * root.T
+    taken, square = (value_at(one, point) for one in TAKEN)
+    point[B] = point[B] * taken / square
+
+
+TAKEN = (E(y_q * beta.T * B * x_q, GENERAL_LAWS), E((beta.T * B * x_q) ** 2, GENERAL_LAWS))
+REST = Condition(
+    r"$\boldsymbol{B}$ is any fixed point of training, of separate or merged attention: $\operatorname{tr}(\boldsymbol{A}^{\top} "
+    r"\boldsymbol{B}) = \operatorname{tr}(\boldsymbol{B}^{\top} \boldsymbol{M} \boldsymbol{B} \boldsymbol{Q}) = E$, and $c - E$ is the "
+    r"training loss",
+    lambda point: abs(value_at(TAKEN[0] - TAKEN[1], point)) < mpf("1e-20") * (1 + abs(value_at(TAKEN[0], point))),
+    _rest,
+)
+
+
+def _even(point) -> None:
+    REST.draw(point)
+    taken, noisy = value_at(TAKEN[0], point), value_at(NOISY, point)
+    point[g] = (2 * taken - noisy) / (taken - noisy)
+
+
+NOISY = sigma**2 / N * Trace(B.T * Lambda * B * Lambda_q)
+EVEN = Condition(
+    "The loss is that of no answer",
+    lambda point: abs(value_at(E(ERROR, SCALED) - E(y_q**2, GENERAL_LAWS), point)) < mpf("1e-18") * (1 + point[g]) ** 2,
+    _even,
+)
 
 
 @register(
@@ -180,13 +307,6 @@ def scaled_loss() -> tuple[Expr, Expr]:
     "Covariance shift: context tokens scaled at test",
     kind="exact",
     section="beyond the paper",
-    left={
-        "moments": r"\boldsymbol{A}",
-        "second": r"\boldsymbol{M}",
-        "loss": r"\mathcal{L}_{\mathrm{test}}",
-        "both": r"\mathcal{L}_{\mathrm{test}}",
-        "break-even": "g",
-    },
     typed=lambda: {
         "moments": g * Lambda * Sigma_w * Lambda_q,
         "second": g**2 * ((1 + 1 / N) * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Lambda)
@@ -196,42 +316,33 @@ def scaled_loss() -> tuple[Expr, Expr]:
         "break-even": (2 * E_learned - nu) / (E_learned - nu),
     },
     conditions=(
-        (
-            r"The context's covariance is $g \boldsymbol{\Lambda}$ at test; task vectors, label noise and length as "
-            "in training"
-        ),
-        (
-            r"$\boldsymbol{B}$ is any fixed point of training, of separate or merged attention: E $= "
-            r"\operatorname{tr}(A^{\top} \boldsymbol{B}) = \operatorname{tr}(\boldsymbol{B}^{\top} \boldsymbol{M} "
-            r"\boldsymbol{B} \boldsymbol{Q})$, $c -$ E is its training loss"
-        ),
-        (
-            r"$\nu = \sigma^{2}/N \operatorname{tr}(\boldsymbol{B}^{\top} \boldsymbol{\Lambda} \boldsymbol{B} "
-            r"\boldsymbol{Q})$, what the noise of the context's labels adds to the training loss"
-        ),
-        r"both: the query's covariance is $g \boldsymbol{\Lambda}_{q}$ too",
-        (
-            "Beyond break-even, $g = 2$ without noise and more with it, the network is worse than answering 0; its "
-            "loss grows as $g^{2}$, or $g^{3}$ with the query"
-        ),
+        r"The covariance of the context is $g \boldsymbol{\Lambda}$ at test; task vectors, label noise and length as in training",
+        REST,
+        r"$\nu$ is what the noise of the labels in the context adds to the training loss",
+        r"both: the covariance of the query is $g \boldsymbol{\Lambda}_{q}$ too",
+        r"Beyond break-even, $g = 2$ without noise and more with it, the network is worse than answering 0; its "
+        r"loss grows as $g^{2}$, or $g^{3}$ with the query",
     ),
 )
 def scaled_context() -> Derivation:
-    """Scale Lambda in the moments, and use that B' G = 0 at a fixed point."""
-    scaled = [substitute(part, {Lambda: g * Lambda}) for part in general_moments()[:2]]
+    """Scale Lambda in the moments, and use that tr(A' B) = tr(B' M B Q) at a fixed point."""
+    A, M_ = (substitute(part, {Lambda: g * Lambda}) for part in general_moments()[:2])
     loss, both = scaled_loss()
-    even = [root for root in solve(loss - c_any, g) if root != 0]
+    (even,) = (root for root in solve(loss - c_any, g) if root != 0)
     return Derivation.by(
-        Step("The correlation of target and feature", scaled[0], part="moments"),
-        Step(r"The second moment of $\boldsymbol{\beta}$", scaled[1], part="second"),
-        Step(
-            (
-                r"So the loss, with E for $\operatorname{tr}(A^{\top} \boldsymbol{B})$ and for "
-                r"$\operatorname{tr}(\boldsymbol{B}^{\top} \boldsymbol{M} \boldsymbol{B} \boldsymbol{Q})$"
-            ),
-            loss,
-            part="loss",
+        Line(E(beta * y_q * x_q.T, SCALED), "=", A, "The correlation of target and feature", part="moments"),
+        Line(E(beta * beta.T, SCALED), "=", M_, r"The second moment of $\boldsymbol{\beta}$", part="second"),
+        Line(c_any, ":=", E(y_q**2, GENERAL_LAWS), "The loss of no answer"),
+        Line(E_learned, ":=", TAKEN[0], "What the map has taken from the loss in training"),
+        Line(nu, ":=", NOISY, "What the noise of the labels adds to it"),
+        Line(E(ERROR, GENERAL_LAWS), "=", c_any - E_learned, "The training loss"),
+        Line(E(ERROR, SCALED), "=", loss, "The loss at test", part="loss"),
+        Line(
+            E(ERROR, SCALED_TOO),
+            "=",
+            both,
+            "A query scaled as well multiplies all but the noise on its label by $g$",
+            part="both",
         ),
-        Step("A query scaled as well multiplies all but its own noise by $g$", both, part="both"),
-        Step("It is $c$ again, the loss of no answer, at", even[0], part="break-even"),
+        Line(g, "=", even, "The loss is $c$ again, that of no answer, at", part="break-even", conditions=(EVEN,)),
     )
