@@ -1,7 +1,7 @@
 r"""How a name is typeset: Greek stems, subscripts, hats and stars, for symbols of SymPy and for names that stand in sentences.
 
->>> name_latex("lambda_{m+1}"), name_latex("w_init"), name_latex("v_*")
-('\\lambda_{m+1}', 'w_{\\rm init}', 'v_{*}')
+>>> name_latex("lambda_{m+1}"), name_latex("w_init"), name_latex("v_*"), name_latex("lambda'")
+('\\lambda_{m+1}', 'w_{\\rm init}', 'v_{*}', "\\lambda'")
 """
 
 __all__ = ["GREEK", "name_latex"]
@@ -20,6 +20,7 @@ def name_latex(name: str, *, bold: bool = False) -> str:
     if name.startswith("|") and name.endswith("|"):
         return rf"\|{name_latex(name[1:-1].removesuffix('^2'), bold=True)}^{{2}}\|"
     stem, _, rest = name.partition("_")
+    stem, primes = stem.rstrip("'"), stem[len(stem.rstrip("'")) :]
     if not rest and (digits := stem.lstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")).isdigit():
         stem, rest = stem[: -len(digits)], digits
     accent = None
@@ -28,7 +29,7 @@ def name_latex(name: str, *, bold: bool = False) -> str:
         accent = _ACCENTS[subscripts.pop(0)]
     letter = rf"\{stem}" if stem in GREEK else stem if len(stem) <= 1 or not stem.isalpha() else rf"\mathrm{{{stem}}}"
     letter = rf"\boldsymbol{{{letter}}}" if bold else letter
-    letter = rf"\{accent}{{{letter}}}" if accent else letter
+    letter = (rf"\{accent}{{{letter}}}" if accent else letter) + primes
     return letter + (f"_{{{','.join(map(_subscript, subscripts))}}}" if subscripts else "")
 
 
