@@ -4,25 +4,58 @@ r"""Where the test loss blows up (V3): directions that training hardly showed ar
     \ell_d = \lambda_{q}\Bigl(1 - \frac{\lambda'^2}{a'}\Bigr) + \lambda_qa'\Bigl(b - \frac{\lambda'}{a'}\Bigr)^2, \qquad
     b = \frac{\lambda}{a} \to \frac{N}{T + \sigma^2}
 
-Primes and lambda_q are of the test. A map of twice the test's best is worth no answer; and b rises as its direction gets rarer.
+Primes and lambda_q are of the test. A map of twice the best one for the test is worth no answer; b rises as its direction gets rarer.
 """
 
 from functools import cache
 
-from sympy import Expr, Symbol, cancel, factor, limit, solve
+from mpmath import mpf, norm
+from sympy import Derivative, Expr, Symbol, cancel, factor, limit, solve
 
 from ...calculus.spectral import summand
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.draws import along_one_eigenvector, commuting, eigenbasis
+from ...derivations.heads import E
+from ...derivations.lines import Line
+from ...derivations.points import value_at
 from ...derivations.registry import register
-from ...notation import B, M, N, T, a, lambda_, sigma
+from ...expectation.laws import Gaussian, SampleCovariance
+from ...notation import (
+    B,
+    D,
+    Lambda,
+    Lambda_hat,
+    Lambda_q,
+    M,
+    N,
+    T,
+    a,
+    beta,
+    e,
+    lambda_,
+    sigma,
+    symmetric_matrix,
+    w,
+    x_q,
+    y_q,
+)
 from ..landscape.any_quadratic_loss import A_any, Q_any, any_loss, c_any
-from ..landscape.fixed_points import fixed_map_along
-from .label_noise import noisy_eigenvalue
-from .shift import a_test, b, lambda_q
+from ..landscape.fixed_points import b, fixed_map_along
+from .label_noise import NOISY_LAWS, noisy_eigenvalue
+from .shift import N_test, a_test, lambda_q, varied
 
 __all__ = ["learned_map", "share_at_test"]
 
-lambda_test = Symbol("lambda'", positive=True)  # the variance of the context along the direction, at test
+Lambda_test = symmetric_matrix("Lambda'", D, latex=r"\boldsymbol{\Lambda}'")  # the covariance of the context at test
+lambda_test = Symbol("lambda'", positive=True)  # its eigenvalue along the direction
+TEST_LAWS = varied(Gaussian(w), SampleCovariance(Lambda_hat, Lambda_test, N_test))
+MOMENT = E((e.T * beta) ** 2, TEST_LAWS)
+SHARE = (
+    E((e.T * x_q) ** 2, TEST_LAWS)
+    - 2 * b * E(e.T * beta * w.T * x_q * x_q.T * e, TEST_LAWS)
+    + b**2 * MOMENT * E((e.T * x_q) ** 2, TEST_LAWS)
+)
 
 
 @cache
@@ -38,19 +71,45 @@ def learned_map() -> Expr:
     return cancel(fixed_map_along().subs(a, noisy_eigenvalue()))
 
 
+def _common_eigenvector(point) -> None:
+    along_one_eigenvector(point)
+    values, vectors = eigenbasis(point)
+    for matrix, value in ((Lambda_test, lambda_test), (Lambda_q, lambda_q)):
+        point[matrix] = commuting(vectors, [mpf(3) ** mpf(point.rng.uniform(-1, 1)) for _ in values])
+        point[value] = (point[e].T * point[matrix] * point[e])[0, 0]
+    point[a_test] = value_at(MOMENT, point)
+
+
+def _is_common(point) -> bool:
+    pairs = ((Lambda, lambda_), (Lambda_test, lambda_test), (Lambda_q, lambda_q))
+    return sum(norm(point[matrix] * point[e] - point[value] * point[e]) for matrix, value in pairs) < mpf("1e-20")
+
+
+COMMON = Condition(
+    r"Test: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, covariances with the eigenvectors $\boldsymbol{e}$ of "
+    r"$\boldsymbol{\Lambda}$: $\lambda'$ is the eigenvalue of that of the context, $\lambda_{q}$ of that of the query, $a'$ of the second "
+    r"moment of $\boldsymbol{\beta}$ (V1-beta)",
+    _is_common,
+    _common_eigenvector,
+)
+
+
+def _even(point) -> None:
+    point[b] = 2 * point[lambda_test] / point[a_test]
+
+
+EVEN = Condition(
+    r"$\ell_d = \lambda_q$ at $b \ne 0$",
+    lambda point: point[b] != 0 and abs(value_at(SHARE, point) - point[lambda_q]) < mpf("1e-20"),
+    _even,
+)
+
+
 @register(
     "V3-unseen",
     "Where the test loss blows up: directions that training hardly showed",
     kind="exact",
     section="beyond the paper",
-    left={
-        "share": r"\ell_d",
-        "break-even": "b",
-        "slope": r"\tfrac{d}{d\lambda}B_d",
-        "worst": r"\lim_{\lambda\to0}B_d",
-        "shown": r"\lim_{\lambda\to0}\ell_d",
-        "all": r"\lim_{\lambda\to0}\frac{1}{T}(\mathcal{L}_{\mathrm{test}}-\sigma^2)",
-    },
     typed=lambda: {
         "share": lambda_q * (1 - lambda_test**2 / a_test) + lambda_q * a_test * (b - lambda_test / a_test) ** 2,
         "break-even": 2 * lambda_test / a_test,
@@ -60,40 +119,52 @@ def learned_map() -> Expr:
         "all": 1 + N * T * (N * T - sigma**2) / (T + sigma**2) ** 2,
     },
     conditions=(
-        (r"Training: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens of covariance "
-        r"$\boldsymbol{\Lambda}$, noise $\sigma^{2}$, length $N$; $b = B_{d} = \lambda/a$ is learned"),
-        (r"Test: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, covariances with the eigenvectors of "
-        r"$\boldsymbol{\Lambda}$; $\lambda^{\top}$ of the context, $\lambda_{q}$ of the query, a' the eigenvalue "
-        r"of the test's second moment of $\boldsymbol{\beta}$ (V1-beta)"),
-        (r"$c$ is the sum of the $\lambda_{q}$ and the noise: a direction is worse than no answer if and only if "
-        "$b$ exceeds twice lambda'/a', the best map for the test; without a common basis, if and only if "
-        r"(V2-whitened) at test has $|\boldsymbol{B} - A|$ above $|A|$"),
-        ("slope: the rarer a direction, the larger its $B_{d}$, up to worst: the smallest eigenvalue is the worst "
-        r"direction of $\boldsymbol{B}$"),
-        ("all: noise and length as in training, and all the variance $T$ in a direction that training hardly "
-        "showed: without noise $N^{2} + 1$ times the loss of no answer"),
-        (r"A direction that is not learned costs $\lambda_{q}$, no more: the loss at test blows up when the last "
-        r"drop comes, at a time of order $1/\lambda^{2}$"),
+        r"Training: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens of covariance "
+        r"$\boldsymbol{\Lambda}$, noise $\sigma^{2}$, length $N$; $b = \lambda/a$ is learned",
+        COMMON,
+        r"$c$ is the sum of the $\lambda_{q}$ and the noise: a direction is worse than no answer if and only if "
+        r"$b$ exceeds $2\lambda'/a'$, twice the best map for the test; without a common basis, if and only if "
+        r"(V2-whitened) at test has $|\tilde{\boldsymbol{B}} - \tilde{\boldsymbol{A}}|$ above $|\tilde{\boldsymbol{A}}|$",
+        r"slope: the rarer a direction, the larger its map, up to worst: the rarest one is the worst",
+        r"all: noise and length as in training, and all the variance $T$ in a direction that training hardly "
+        r"showed: without noise $N^{2} + 1$ times the loss of no answer",
+        r"A direction that is not learned costs $\lambda_{q}$, no more: the loss at test blows up when the last "
+        r"drop comes, at a time of order $1/\lambda^{2}$",
         "A direction that the queries of training hardly show is learned late (V3-query), and not amplified",
     ),
-)  # fmt: skip
+)
 def unseen_direction() -> Derivation:
     """The loss of one direction at test, as a function of the map, and the map as a function of the variance in training."""
     share = share_at_test()
     best = solve(share.diff(b), b)[0]
     squared = share.subs(b, best) + share.diff(b, 2) / 2 * (b - best) ** 2
     (even,) = (root for root in solve(share - lambda_q, b) if root != 0)
-    worst = limit(learned_map(), lambda_, 0)
-    shown = share.subs(b, worst)
+    map_, slope = learned_map(), factor(learned_map().diff(lambda_))
+    worst = limit(map_, lambda_, 0)
     alone = noisy_eigenvalue().subs(lambda_, T)  # all the variance in one direction
-    whole = shown.subs(a_test, alone).subs({lambda_test: T, lambda_q: T}) / T
+    whole = {a_test: alone, lambda_test: T, lambda_q: T}
+    vanishing = {"parameter": (lambda_, 0), "order": 1}
     return Derivation.by(
-        Step("The share of the direction", share),
-        Step("It is least at the map lambda'/a'", squared, part="share"),
-        Step(r"It is $\lambda_{q}$ again, that of no answer, at", even, part="break-even"),
-        Step("The map of training", learned_map()),
-        Step("How it changes with the variance of the direction", factor(learned_map().diff(lambda_)), part="slope"),
-        Step("A direction of vanishing variance", worst, part="worst"),
-        Step("Its share at test", shown, part="shown"),
-        Step("With all the variance of the test, over that of no answer", cancel(whole), part="all"),
+        Line(SHARE, "=", share, "The share of the direction in the loss"),
+        Line(share, "=", squared, r"It is least at the map $\lambda'/a'$"),
+        Line(SHARE, "=", squared, "Together", part="share"),
+        Line(b, "=", even, r"It is $\lambda_{q}$ again, that of no answer, at", part="break-even", conditions=(EVEN,)),
+        Line(
+            E(e.T * beta * y_q * x_q.T * e) / (E((e.T * beta) ** 2, NOISY_LAWS) * E((e.T * x_q) ** 2)),
+            "=",
+            map_,
+            "The map of training, (23) with label noise",
+        ),
+        Line(Derivative(map_, lambda_), "=", slope, "How it changes with the variance of the direction", part="slope"),
+        Line(slope, "<", 0, "It falls"),
+        Line(map_, "->", worst, "A direction of vanishing variance", part="worst", **vanishing),
+        Line(share.subs(b, map_), "->", share.subs(b, worst), "Its share at test", part="shown", **vanishing),
+        Line(
+            (share.subs(b, map_) / lambda_q).subs(whole),
+            "->",
+            cancel((share.subs(b, worst) / lambda_q).subs(whole)),
+            "With all the variance of the test in it, over that of no answer",
+            part="all",
+            **vanishing,
+        ),
     )
