@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import sympy
-from sympy import MatrixBase, MatrixExpr, Trace
+from sympy import BlockMatrix, MatrixBase, MatrixExpr, Trace
 
 from ..algebra.polynomial import TracePolynomial
 
@@ -25,6 +25,8 @@ def equal(left: Any, right: Any) -> bool:
     if isinstance(left, tuple | list) or isinstance(right, tuple | list):
         both = isinstance(left, tuple | list) and isinstance(right, tuple | list) and len(left) == len(right)
         return both and all(equal(one, other) for one, other in zip(left, right, strict=True))
+    if isinstance(left, BlockMatrix) and isinstance(right, BlockMatrix):
+        return equal(left.blocks.tolist(), right.blocks.tolist())
     if isinstance(left, MatrixBase) and isinstance(right, MatrixBase):
         return left.shape == right.shape and all(vanishes(one - other) for one, other in zip(left, right, strict=True))
     if _is_matrix_formula(left) or _is_matrix_formula(right):

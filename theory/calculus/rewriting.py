@@ -14,12 +14,16 @@ sum_k e_k e_k' = I, see :func:`sum_over`.
 """
 
 from collections.abc import Mapping
+from functools import reduce
+
+import sympy
+from sympy import BlockMatrix, MatAdd, MatMul, MatPow, Trace, Transpose
 
 from ..algebra import words
 from ..algebra.closing import close_ends, open_ends
 from ..algebra.polynomial import TracePolynomial, polynomial_of_word, total, zero
 
-__all__ = ["block_product", "block_transpose", "rewrite"]
+__all__ = ["block_product", "block_transpose", "multiplied_out", "rewrite"]
 
 _PASSES = 100
 
@@ -105,3 +109,60 @@ def block_product(*factors) -> Blocks:
 def block_transpose(blocks) -> Blocks:
     """The transpose of a block matrix."""
     return tuple(tuple(TracePolynomial(block).T for block in column) for column in zip(*blocks, strict=True))
+
+
+def multiplied_out(expression) -> TracePolynomial | BlockMatrix:
+    """A formula with block matrices, its products, sums and transposes carried out: a trace polynomial if one block is left.
+
+    >>> from iclflow.theory.notation import Lambda, beta
+    >>> print(multiplied_out(BlockMatrix([[Lambda, beta]]) * BlockMatrix([[Lambda], [beta.T]])))
+    Lambda^2 + beta beta'
+
+    Raises ValueError for blocks whose shapes do not fit.
+    """
+    blocks = _blocks(expression)
+    if len(blocks) == len(blocks[0]) == 1:
+        return blocks[0][0]
+    return BlockMatrix([[_as_block(block) for block in row] for row in blocks])
+
+
+def _blocks(expression) -> Blocks:
+    if isinstance(expression, BlockMatrix):
+        return tuple(tuple(map(TracePolynomial, row)) for row in expression.blocks.tolist())
+    if not isinstance(expression, sympy.Basic) or not expression.has(BlockMatrix):
+        return ((TracePolynomial(expression),),)
+    if isinstance(expression, Transpose):
+        return block_transpose(_blocks(expression.arg))
+    if isinstance(expression, MatAdd | sympy.Add):
+        return reduce(_block_sum, map(_blocks, expression.args))
+    if isinstance(expression, MatMul | sympy.Mul):
+        return reduce(_block_times, map(_blocks, expression.args))
+    if isinstance(expression, MatPow) and expression.exp.is_Integer and expression.exp > 0:
+        return reduce(_block_times, [_blocks(expression.base)] * int(expression.exp))
+    if isinstance(expression, Trace):
+        blocks = _blocks(expression.arg)
+        return ((total(blocks[i][i].trace() for i in range(len(blocks))),),)
+    raise ValueError(f"{expression} is no sum of products of block matrices")
+
+
+def _block_sum(left: Blocks, right: Blocks) -> Blocks:
+    if (len(left), len(left[0])) != (len(right), len(right[0])):
+        raise ValueError("a sum of block matrices with different numbers of blocks")
+    return tuple(tuple(map(_plus, *rows)) for rows in zip(left, right, strict=True))
+
+
+def _plus(one: TracePolynomial, other: TracePolynomial) -> TracePolynomial:
+    return one + other
+
+
+def _block_times(left: Blocks, right: Blocks) -> Blocks:
+    for factor, blocks in ((left, right), (right, left)):
+        if len(factor) == len(factor[0]) == 1 and factor[0][0].shape is None:
+            return tuple(tuple(factor[0][0] * block for block in row) for row in blocks)
+    return block_product(left, right)
+
+
+def _as_block(block: TracePolynomial):
+    """A block as SymPy has it, where a scalar is a 1 x 1 matrix."""
+    formula = block.to_sympy()
+    return formula if getattr(formula, "shape", None) else formula * sympy.Identity(1)

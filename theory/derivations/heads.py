@@ -15,11 +15,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import sympy
-from sympy import Atom, Basic, Expr, MatrixBase, Symbol, Tuple
+from sympy import Atom, Basic, BlockMatrix, Expr, MatrixBase, Symbol, Tuple
 from sympy.matrices.expressions import MatrixExpr, MatrixSymbol
 
 from ..algebra.polynomial import TracePolynomial
 from ..calculus.derivatives import derivative, gradient, hessian_form
+from ..calculus.rewriting import multiplied_out
 from ..expectation.moments import expect
 from ..notation import matrix
 from ..typesetting.text import written
@@ -268,7 +269,13 @@ def carried_out(formula: Any) -> Any:
     try:
         return TracePolynomial(formula)
     except ValueError:
-        return formula.doit() if isinstance(formula, Expr) else formula
+        pass
+    if isinstance(formula, MatrixExpr | Expr) and formula.has(BlockMatrix):
+        try:
+            return multiplied_out(formula)
+        except ValueError:
+            return formula
+    return formula.doit() if isinstance(formula, Expr) else formula
 
 
 def carried_out_scalar(entry: Expr) -> Expr:

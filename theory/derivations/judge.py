@@ -12,7 +12,7 @@ from typing import Any, Literal
 import mpmath
 import sympy
 from mpmath import mp
-from sympy import Basic, Symbol
+from sympy import Basic, BlockMatrix, Symbol
 from sympy.matrices.expressions import MatrixSymbol
 from sympy.tensor.indexed import Indexed
 
@@ -125,6 +125,8 @@ def reduced(side: Any, rules: list[tuple[Any, Any]]) -> Any:
         if _same(side, before):
             break
     side = carried_out(side)
+    if isinstance(side, BlockMatrix):
+        return tuple(tuple(reduced(block, rules) for block in row) for row in side.blocks.tolist())
     letters = {left: right for left, right in rules if isinstance(left, Symbol | MatrixSymbol)}
     products = [(left, right) for left, right in rules if not isinstance(left, Symbol | MatrixSymbol | Indexed)]
     for _ in range(PASSES):
@@ -142,7 +144,10 @@ def reduced(side: Any, rules: list[tuple[Any, Any]]) -> Any:
 
 
 def _replaced(side: Any, left: Any, right: Any) -> Any:
-    """The side with every copy of ``left`` replaced, as it stands."""
+    """The side with every copy of ``left`` replaced, as it stands; of a matrix letter only if blocks are put in."""
+    if isinstance(left, MatrixSymbol) and isinstance(right, BlockMatrix):
+        side = as_sympy(side)
+        return side.xreplace({left: right}) if side.has(left) else side
     if not isinstance(side, Basic) or not isinstance(left, Basic) or isinstance(left, MatrixSymbol):
         return side
     if isinstance(side, sympy.MatrixBase) or not side.has(left):

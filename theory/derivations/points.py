@@ -29,6 +29,7 @@ from ..algebra.coefficients import scalar_of
 from ..algebra.polynomial import TracePolynomial
 from ..notation import Lambda, Lambda_hat, Lambda_q, M
 from .heads import carried_out, heads_in
+from .matrix_forms import assembled, has_forms
 
 __all__ = ["DIGITS", "Point", "symbols_of", "value_at"]
 
@@ -42,8 +43,8 @@ class Point:
     A letter is drawn when its value is first asked for.
     """
 
-    def __init__(self, sizes: Mapping[Symbol, int], rng: Random):
-        self.sizes, self.rng = dict(sizes), rng
+    def __init__(self, sizes: Mapping[Symbol, int], rng: Random, parent: "Point | None" = None):
+        self.sizes, self.rng, self.parent = dict(sizes), rng, parent
         self.values: dict[Any, Any] = dict(sizes)
 
     @classmethod
@@ -58,11 +59,23 @@ class Point:
     def __getitem__(self, letter):
         """The value of a letter, drawn now if nothing has asked for it before."""
         if letter not in self.values:
-            self.values[letter] = self.drawn(letter)
+            self.values[letter] = self.drawn(letter) if self.parent is None else self.parent[letter]
         return self.values[letter]
 
     def __setitem__(self, letter, value):
+        if isinstance(letter, MatrixSymbol) and not isinstance(value, mpmath.matrix):
+            value = mpmath.matrix([[value]])
         self.values[letter] = value
+
+    def of_head(self, head: int, letters: Iterable) -> "Point":
+        """The same point with the values that the letters have in a head: in head 0 their own, in each other head further ones."""
+        point = Point(self.sizes, self.rng, self)
+        for letter in letters:
+            key = (letter, head) if head else letter
+            if key not in self.values:
+                self.values[key] = self.drawn(letter)
+            point.values[letter] = self.values[key]
+        return point
 
     def __contains__(self, letter):
         return letter in self.values
@@ -176,6 +189,8 @@ def _value(formula: Any, point: Point) -> Any:
         return tuple(_value(part, point) for part in formula)
     if heads_in(formula):
         formula = carried_out(formula)
+    if has_forms(formula):
+        return assembled(formula, point, _value)
     if isinstance(formula, MatrixExpr) or (isinstance(formula, Basic) and formula.has(MatrixSymbol)):
         formula = _polynomial(formula)
     if isinstance(formula, TracePolynomial):

@@ -1,0 +1,166 @@
+r"""Matrices that are no trace polynomials: block matrices, vec, Kronecker products, sums over heads; and their values at a point.
+
+>>> from iclflow.theory.derivations.points import Point, value_at
+>>> from iclflow.theory.notation import B, D, H, Lambda, v_i
+>>> from sympy import BlockMatrix, Identity
+>>> point = Point.random(1, (), sizes={D: 2, H: 3})
+>>> value_at(BlockMatrix([[Lambda, Identity(D)]]), point).cols
+4
+>>> value_at(Vec(B), point).rows
+4
+>>> print(SumOverHeads(v_i * B, v_i, B))
+sum_i v_i B
+"""
+
+from collections.abc import Callable
+from functools import reduce
+from operator import add
+from typing import Any
+
+import mpmath
+from sympy import (
+    Add,
+    Basic,
+    BlockMatrix,
+    Expr,
+    Inverse,
+    MatAdd,
+    MatMul,
+    MatPow,
+    MatrixExpr,
+    Mul,
+    Symbol,
+    Trace,
+    Transpose,
+    Tuple,
+)
+from sympy.matrices.expressions import MatrixSymbol
+from sympy.matrices.expressions.kronecker import KroneckerProduct
+
+from ..notation import H
+from ..typesetting.latex import formula_text
+from .heads import as_sympy
+
+__all__ = ["Form", "SumOverHeads", "Vec", "assembled", "has_forms"]
+
+Evaluate = Callable[[Any, Any], Any]  # a formula, a point -> its value there
+
+
+class Form(Basic):
+    """A function of matrices that a point gives a value: ``at(point, evaluate)``."""
+
+    def at(self, point: Any, evaluate: Evaluate) -> Any:
+        raise NotImplementedError
+
+    def __str__(self):
+        return self._sympystr(None)
+
+    __repr__ = __str__
+
+
+class Vec(Form, MatrixExpr):
+    """vec(A): the columns of A, stacked."""
+
+    @property
+    def shape(self):
+        rows, columns = self.args[0].shape
+        return rows * columns, 1
+
+    def at(self, point, evaluate):
+        value = _matrix(evaluate(self.args[0], point))
+        return mpmath.matrix([value[i, j] for j in range(value.cols) for i in range(value.rows)])
+
+    def _sympystr(self, printer):
+        return f"vec({formula_text(self.args[0])})"
+
+    def _latex(self, printer, exp=None):
+        return rf"\operatorname{{vec}}\left({printer._print(self.args[0])}\right)"
+
+
+class _SumOverHeads(Form):
+    def at(self, point, evaluate):
+        body, letters = self.args[:2]
+        return reduce(add, (evaluate(body, point.of_head(head, letters)) for head in range(point[H])))
+
+    def _sympystr(self, printer):
+        return f"sum_i {formula_text(self.args[0])}"
+
+    def _latex(self, printer, exp=None):
+        return rf"\sum_{{i=1}}^{{H}} {printer._print(self.args[0])}"
+
+
+class ScalarSumOverHeads(_SumOverHeads, Expr):
+    """The sum of a scalar over the heads."""
+
+    is_commutative = True
+
+
+class MatrixSumOverHeads(_SumOverHeads, MatrixExpr):
+    """The sum of a matrix over the heads."""
+
+    @property
+    def shape(self):
+        return self.args[0].shape
+
+
+def SumOverHeads(body: Any, *letters: Any) -> Any:
+    """The sum of a formula over the heads i = 1, ..., H: each head has its own values of the letters that are named."""
+    if not letters or not all(isinstance(one, Symbol | MatrixSymbol) for one in letters):
+        raise TypeError(f"SumOverHeads: letters must be the symbols that differ from head to head, got {letters!r}")
+    body = as_sympy(body, "SumOverHeads")
+    kind = ScalarSumOverHeads if getattr(body, "shape", (1, 1)) == (1, 1) else MatrixSumOverHeads
+    return kind(body, Tuple(*letters))
+
+
+def has_forms(formula: Any) -> bool:
+    """Does a formula hold a matrix that is no trace polynomial?"""
+    return isinstance(formula, Basic) and formula.has(BlockMatrix, KroneckerProduct, Form)
+
+
+def assembled(formula: Any, point: Any, evaluate: Evaluate) -> Any:
+    """The value of a formula from those of its parts; a number for a 1 x 1 matrix."""
+
+    def value(part):
+        return _number(assembled(part, point, evaluate) if has_forms(part) else evaluate(part, point))
+
+    if isinstance(formula, BlockMatrix):
+        return _number(_stacked([[_matrix(value(block)) for block in row] for row in formula.blocks.tolist()]))
+    if isinstance(formula, Form):
+        return _number(formula.at(point, evaluate))
+    if isinstance(formula, KroneckerProduct):
+        return reduce(_kronecker, map(value, formula.args))
+    if isinstance(formula, Add | MatAdd):
+        return reduce(add, map(value, formula.args))
+    if isinstance(formula, Mul | MatMul):
+        return _number(reduce(lambda one, other: _number(one * other), map(value, formula.args)))
+    if isinstance(formula, MatPow) and formula.exp.is_Integer:
+        return _number(_matrix(value(formula.base)) ** int(formula.exp))
+    if isinstance(formula, Transpose | Inverse | Trace):
+        inner = _matrix(value(formula.arg))
+        if isinstance(formula, Trace):
+            return sum((inner[i, i] for i in range(inner.rows)), mpmath.mpf(0))
+        return _number(inner.T if isinstance(formula, Transpose) else inner**-1)
+    raise ValueError(f"{formula} has no value at a point")
+
+
+def _number(value: Any) -> Any:
+    return value[0, 0] if isinstance(value, mpmath.matrix) and (value.rows, value.cols) == (1, 1) else value
+
+
+def _matrix(value: Any) -> Any:
+    return value if isinstance(value, mpmath.matrix) else mpmath.matrix([[value]])
+
+
+def _stacked(blocks: list) -> Any:
+    return mpmath.matrix(
+        [[block[i, j] for block in row for j in range(block.cols)] for row in blocks for i in range(row[0].rows)]
+    )
+
+
+def _kronecker(left: Any, right: Any) -> Any:
+    left, right = _matrix(left), _matrix(right)
+    result = mpmath.matrix(left.rows * right.rows, left.cols * right.cols)
+    for i in range(result.rows):
+        for j in range(result.cols):
+            result[i, j] = left[i // right.rows, j // right.cols] * right[i % right.rows, j % right.cols]
+    return _number(result)
