@@ -112,6 +112,21 @@ def used_lines(line: Line) -> list[Line]:
     return [one for one in found if one.relation in ("=", ":=") and one.left is not None]
 
 
+def _definitions(line: Line) -> list[Line]:
+    """The used lines that give a letter its value, each after those that give values to the letters on its right."""
+    waiting = [one for one in used_lines(line) if isinstance(one.left, Symbol | MatrixSymbol)]
+    ordered = []
+    while waiting:
+        missing = {one.left for one in waiting}
+        ready = (i for i, one in enumerate(waiting) if not (_letters(one.right) & missing) - {one.left})
+        ordered.append(waiting.pop(next(ready, 0)))
+    return ordered
+
+
+def _letters(side: Any) -> set:
+    return side.free_symbols if isinstance(side, Basic | sympy.MatrixBase | TracePolynomial) else set()
+
+
 def _rules(line: Line) -> list[tuple[Any, Any]]:
     return [(one.left, one.right) for one in used_lines(line)]
 
@@ -144,8 +159,8 @@ def reduced(side: Any, rules: list[tuple[Any, Any]]) -> Any:
 
 
 def _replaced(side: Any, left: Any, right: Any) -> Any:
-    """The side with every copy of ``left`` replaced, as it stands; of a matrix letter only if blocks are put in."""
-    if isinstance(left, MatrixSymbol) and isinstance(right, BlockMatrix):
+    """The side with every copy of ``left`` replaced, as it stands; of a matrix letter only if it has blocks."""
+    if isinstance(left, MatrixSymbol) and isinstance(right, Basic) and right.has(BlockMatrix):
         side = as_sympy(side)
         return side.xreplace({left: right}) if side.has(left) else side
     if not isinstance(side, Basic) or not isinstance(left, Basic) or isinstance(left, MatrixSymbol):
@@ -284,7 +299,7 @@ def _unmet(line: Line, point: Point) -> str:
 
 def points_of(line: Line, seed: int, count: int = POINTS, meets: Callable | None = None) -> Iterator[Point]:
     """Random points inside the conditions of a line, with values for what its definitions introduce."""
-    definitions = [one for one in used_lines(line) if isinstance(one.left, Symbol | MatrixSymbol)]
+    definitions = _definitions(line)
     rng = Random(f"{seed} {line.relation} {line.reason}")
     for sizes in islice(cycle(SIZES), count):
         for _ in range(40):
@@ -420,9 +435,8 @@ def _descended(line: Line, slack: Any, point: Point, rng: Random) -> tuple[Any, 
             for condition in line.conditions:
                 if condition.draw is not None and condition.test is None:
                     condition.draw(trial)
-            for one in used_lines(line):
-                if isinstance(one.left, Symbol | MatrixSymbol):
-                    trial[one.left] = value_at(one.right, trial)
+            for one in _definitions(line):
+                trial[one.left] = value_at(one.right, trial)
             value = _slack(line, trial) if all(one.holds(trial) for one in line.conditions) else slack
         except (ValueError, ZeroDivisionError):
             value = slack
@@ -492,8 +506,8 @@ def _fitted(line: Line, seed: int, parameter: Symbol, target: Any, order: Any) -
                 trial = Point(point.sizes, point.rng)
                 trial.values = dict(point.values)
                 trial[parameter] = mpmath.mpf(step) if target == sympy.oo else as_number(target) + 1 / mpmath.mpf(step)
-                for one in used_lines(line):
-                    if isinstance(one.left, Symbol | MatrixSymbol) and one.left != parameter:
+                for one in _definitions(line):
+                    if one.left != parameter:
                         trial[one.left] = value_at(one.right, trial)
                 one, other = value_at(line.left, trial), value_at(line.right, trial)
                 errors.append(

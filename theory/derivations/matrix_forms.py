@@ -41,7 +41,7 @@ from ..notation import H
 from ..typesetting.latex import formula_text
 from .heads import as_sympy
 
-__all__ = ["Form", "SumOverHeads", "Vec", "assembled", "has_forms"]
+__all__ = ["ColumnSoftmax", "Form", "SumOverHeads", "Vec", "assembled", "has_forms"]
 
 Evaluate = Callable[[Any, Any], Any]  # a formula, a point -> its value there
 
@@ -75,6 +75,25 @@ class Vec(Form, MatrixExpr):
 
     def _latex(self, printer, exp=None):
         return rf"\operatorname{{vec}}\left({printer._print(self.args[0])}\right)"
+
+
+class ColumnSoftmax(Form, MatrixExpr):
+    """softmax of each column of a matrix."""
+
+    @property
+    def shape(self):
+        return self.args[0].shape
+
+    def at(self, point, evaluate):
+        value = _matrix(evaluate(self.args[0], point)).apply(mpmath.exp)
+        totals = [sum(value[:, j]) for j in range(value.cols)]
+        return value * mpmath.diag([1 / one for one in totals])
+
+    def _sympystr(self, printer):
+        return f"softmax({formula_text(self.args[0])})"
+
+    def _latex(self, printer, exp=None):
+        return rf"\mathrm{{softmax}}\left({printer._print(self.args[0])}\right)"
 
 
 class _SumOverHeads(Form):

@@ -242,6 +242,20 @@ def test_a_used_letter_takes_its_entry_s_meaning():
     assert Line(a, "=", lambda_**2).verify().status == "fails"
 
 
+<<<<<<< HEAD
 def test_a_statement_that_is_a_limit_prints_as_one():
     (record,) = json.loads(export([equation("24")], "json"))
     assert {part["tag"]: part["relation"] for part in record["statement"]}["24, limit"] == r"\to"
+
+
+def test_a_definition_waits_for_the_letters_on_its_right():
+    """The line that defines T stands after the one that defines v with it."""
+    lines = Derivation.by(
+        Line(v, ":=", T**2, "With a later letter"),
+        Line(T, ":=", Trace(Lambda), "That letter"),
+        Line(sqrt(v), "=", Trace(Lambda), "Both"),
+    ).lines
+    assert lines[-1].verify().status == "exact"
+    point = replace(lines[-1], right=2 * Trace(Lambda)).verify().point
+    assert abs(point[v] - point[T] ** 2) < 1e-14
+>>>>>>> 5cc7f38 (Order the definitions of a line by the letters on their right)
