@@ -12,91 +12,87 @@ name what the context enters through. All blocks multiplied out, (87) and C.1, a
 from functools import cache
 from typing import Any
 
-from sympy import BlockMatrix, MatrixExpr, Symbol, ZeroMatrix
+from sympy import BlockMatrix, Identity, Symbol, ZeroMatrix
 
 from ...algebra.polynomial import TracePolynomial, zero
 from ...calculus.rewriting import block_product, block_transpose, rewrite
-from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.derivation import Derivation
+from ...derivations.lines import Line
+from ...derivations.matrix_forms import ColumnSoftmax, SumOverHeads
 from ...derivations.registry import define, register
-from ...notation import D, Lambda_hat, MatrixLetter, N, R, beta, matrix, v_i, vector, w, x_q, y_q
-from ..task.regression import PROMPT, X_c, in_context_letters, y
+from ...notation import D, Lambda_hat, N, R, beta, matrix, prediction, prediction_i, v_i, vector, w, x_q, y_q
+from ..task.regression import PROMPT, X, X_c, in_context_letters, y
 
 __all__ = [
+    "FIRST",
     "HEADS",
+    "HEAD_OUTPUT",
     "KEY_QUERY",
+    "LAST",
+    "LAST_TOKEN",
     "VALUE",
+    "W_K",
+    "W_KQ",
+    "W_Q",
     "U_i",
     "expansion",
     "forward_corner",
     "merged_expansion",
     "u_i",
-    "value_entry",
     "value_row",
-]
+]  # fmt: skip
 
 U_i = matrix("U_i", D)
 u_i = vector("u_i", D)
-value_entry = MatrixLetter("v_i", 1, 1, "v_i")  # the scalar v_i, where it stands as a block
 value_row = vector("vv_i", D, latex=r"\boldsymbol{v}_i")  # the row of the value matrix that reads the tokens
 
 # Blocks that do not reach the output
 _V, _v_column = matrix("V_i", D), vector("s_i", D)
-_U_column, _U_corner = vector("r_i", D), Symbol("r_i", real=True)
+_U_column, _U_corner = vector("r_i", D), Symbol("t_i", real=True)
 
 VALUE = ((_V, _v_column), (value_row.T, v_i))
 KEY_QUERY = ((U_i, _U_column), (u_i.T, _U_corner))
 
 HEADS = "The output is the sum of this over the heads $i = 1$, ..., $H$"
 
-
-class _Formal(MatrixExpr):
-    """A matrix of the shape of its argument that stands in definitions only."""
-
-    @property
-    def shape(self):
-        return self.args[0].shape
-
-
-class ColumnSoftmax(_Formal):
-    """softmax of each column: one column for each query token."""
-
-    def _latex(self, printer):
-        return rf"\mathrm{{softmax}}\left({printer.doprint(self.args[0])}\right)"
-
-    def _sympystr(self, printer):
-        return f"softmax({printer.doprint(self.args[0])})"
-
-
-class HeadSum(_Formal):
-    """The sum over the heads."""
-
-    def _latex(self, printer):
-        return rf"\sum_{{i=1}}^{{H}} {printer.doprint(self.args[0])}"
-
-    def _sympystr(self, printer):
-        return f"sum_i {printer.doprint(self.args[0])}"
-
-
-_X = matrix("X", D + 1, N + 1)
+_ATTN = matrix("ATTN", D + 1, N + 1, latex=r"\mathrm{ATTN}(\boldsymbol{X})")
 _W_V = matrix("W_i^V", D + 1, latex=r"{\boldsymbol{W}_i^V}")
-_W_K = matrix("W_i^K", R, D + 1, latex=r"{\boldsymbol{W}_i^K}")
-_W_Q = matrix("W_i^Q", R, D + 1, latex=r"{\boldsymbol{W}_i^Q}")
+W_K = matrix("W_i^K", R, D + 1, latex=r"{\boldsymbol{W}_i^K}")
+W_Q = matrix("W_i^Q", R, D + 1, latex=r"{\boldsymbol{W}_i^Q}")
+W_KQ = matrix("W_i^KQ", D + 1, latex=r"{\boldsymbol{W}_i^{KQ}}")
+
+# The first D rows, the last row, and the last column
+FIRST, LAST = BlockMatrix([[Identity(D), ZeroMatrix(D, 1)]]), BlockMatrix([[ZeroMatrix(1, D), Identity(1)]])
+LAST_TOKEN = BlockMatrix([[ZeroMatrix(N, 1)], [Identity(1)]])
+
+HEAD_OUTPUT = LAST * _W_V * X * X.T * W_KQ * X * LAST_TOKEN / N
+
+
+def as_matrix(blocks) -> BlockMatrix:
+    """Rows of blocks as SymPy's block matrix."""
+    return BlockMatrix([[_block(TracePolynomial(block)) for block in row] for row in blocks])
+
+
+def _block(block: TracePolynomial):
+    return block.to_sympy() if block.shape else block.to_sympy() * Identity(1)
+
 
 define(
     "5",
     "Multi-head softmax attention",
     section="Section 2.2",
-    left=r"\mathrm{ATTN}(\boldsymbol{X})",
-    typed=lambda: _X + HeadSum(_W_V * _X * ColumnSoftmax(_X.T * _W_K.T * _W_Q * _X / Symbol("rho", positive=True))),
+    left=_ATTN,
+    typed=lambda: (
+        X + SumOverHeads(_W_V * X * ColumnSoftmax(X.T * W_K.T * W_Q * X / Symbol("rho", positive=True)), _W_V, W_K, W_Q)
+    ),
     conditions=("Softmax acts on each column, which belongs to one query token",),
 )
 define(
     "5-linear",
     "Multi-head linear attention",
     section="Section 2.2",
-    left=r"\mathrm{ATTN}(\boldsymbol{X})",
-    typed=lambda: _X + HeadSum(_W_V * _X * _X.T * _W_K.T * _W_Q * _X / N),
+    left=_ATTN,
+    typed=lambda: X + SumOverHeads(_W_V * X * X.T * W_K.T * W_Q * X / N, _W_V, W_K, W_Q),
     conditions=(
         (
             r"No softmax, and $\rho = N$: $N + 1$ tokens are summed, but the query contributes nothing to "
@@ -108,9 +104,9 @@ define(
     "6",
     "Prediction",
     section="Section 2.2",
-    left=r"\hat y_q",
-    typed=lambda: Symbol(r"\mathrm{ATTN}(\boldsymbol{X})_{D+1,N+1}"),
-    conditions=(r"The residual $\boldsymbol{X}$ contributes its masked corner, which is 0",),
+    left=prediction,
+    typed=lambda: LAST * _ATTN * LAST_TOKEN,
+    conditions=(r"The entry in row $D + 1$ and column $N + 1$; there $\boldsymbol{X}$ has the masked corner, 0",),
 )
 
 
@@ -134,9 +130,8 @@ def name_context(expression) -> TracePolynomial:
     "Linear attention in blocks",
     kind="exact",
     section="Section 2.2",
-    left=r"\hat y_q^{(i)}",
     typed=lambda: (
-        BlockMatrix([[value_row.T, value_entry]])
+        BlockMatrix([[value_row.T, v_i * Identity(1)]])
         * BlockMatrix([[x_q * x_q.T / N + X_c * X_c.T / N, X_c * y / N], [y.T * X_c.T / N, y.T * y / N]])
         * BlockMatrix([[U_i], [u_i.T]])
         * x_q
@@ -147,17 +142,30 @@ def attention_in_blocks() -> Derivation:
     """The full product of block matrices; the blocks of both weights that are starred in the paper drop out."""
     attended = block_product(PROMPT, block_transpose(PROMPT), KEY_QUERY, PROMPT)
     return Derivation.by(
-        Step(
-            (
-                r"The last column of $\boldsymbol{X} \boldsymbol{X}^{\top} \boldsymbol{W}^{\text{KQ}} "
-                r"\boldsymbol{X}$, its first $D$ entries"
-            ),
-            attended[0][1],
+        Line(
+            prediction,
+            "=",
+            SumOverHeads(LAST * _W_V * X * X.T * W_K.T * W_Q * X * LAST_TOKEN / N, _W_V, W_K, W_Q),
+            r"The residual $\boldsymbol{X}$ contributes its masked corner, which is 0",
+            ("1", "5-linear", "6"),
         ),
-        Step("Its last entry", attended[1][1]),
-        Step(
-            "The last row of the value matrix times this column, over $N$",
-            substitute(_multiplied_out(), {v_i: value_entry}),
+        Line(_W_V, ":=", as_matrix(VALUE), "The blocks of the value matrix"),
+        Line(
+            W_KQ,
+            ":=",
+            as_matrix(KEY_QUERY),
+            r"The blocks of the merged matrix, $\boldsymbol{W}_i^{K\top} \boldsymbol{W}_i^Q$ in one",
+        ),
+        Line(prediction_i, ":=", HEAD_OUTPUT, "What head $i$ adds"),
+        Line(
+            X * X.T * W_KQ * X * LAST_TOKEN,
+            "=",
+            as_matrix((attended[0][1:], attended[1][1:])),
+            r"The last column of $\boldsymbol{X} \boldsymbol{X}^{\top} \boldsymbol{W}_i^{KQ} \boldsymbol{X}$",
+            ("1",),
+        ),
+        Line(
+            prediction_i, "=", _multiplied_out(), "The last row of the value matrix times this column, over $N$", ("1",)
         ),
     )
 
@@ -167,33 +175,43 @@ def attention_in_blocks() -> Derivation:
     "Gram matrix of the prompt",
     kind="exact",
     section="Appendix B.1",
-    left={
-        "tokens": r"\left(\tfrac1N\boldsymbol{X}\boldsymbol{X}^\top\right)_{1:D,\,1:D}",
-        "cross": r"\left(\tfrac1N\boldsymbol{X}\boldsymbol{X}^\top\right)_{1:D,\,D+1}",
-        "targets": r"\left(\tfrac1N\boldsymbol{X}\boldsymbol{X}^\top\right)_{D+1,\,D+1}",
-    },
     typed=lambda: {
         "tokens": x_q * x_q.T / N + Lambda_hat,
         "cross": beta,
         "targets": w.T * Lambda_hat * w,
     },
-    conditions=(
-        (
-            r"The targets are $y_{n} = \boldsymbol{w}^{\top} \boldsymbol{x}_{n}$, and the query's target is "
-            "masked"
-        ),
-    ),
+    conditions=(r"The target of the query is masked",),
 )
 def gram_matrix() -> Derivation:
     """Multiply the blocks of the prompt; the query meets the targets only through the masked corner."""
-    (tokens, cross), (_, targets) = block_product(PROMPT, block_transpose(PROMPT))
+    blocks = block_product(PROMPT, block_transpose(PROMPT))
+    (tokens, cross), (_, targets) = [[block / N for block in row] for row in blocks]
+    gram = X * X.T / N
     return Derivation.by(
-        Step("The tokens with themselves", name_context(tokens / N), part="tokens"),
-        Step("The tokens with the targets", name_context(cross / N), part="cross"),
-        Step(
+        Line(X * X.T, "=", as_matrix(blocks), "The blocks multiplied out", ("1",)),
+        Line(
+            FIRST * gram * FIRST.T,
+            "=",
+            name_context(tokens),
+            r"The tokens with themselves, $\hat{\boldsymbol{\Lambda}}$ recognised",
+            ("1", "28"),
+            "tokens",
+        ),
+        Line(
+            FIRST * gram * LAST.T,
+            "=",
+            name_context(cross),
+            r"The tokens with the targets, $\boldsymbol{\beta}$ recognised",
+            ("1", "8"),
+            "cross",
+        ),
+        Line(
+            LAST * gram * LAST.T,
+            "=",
+            in_context_letters(targets),
             r"The targets with themselves, with $\boldsymbol{y} = \boldsymbol{X}_{c}^{\top} \boldsymbol{w}$",
-            in_context_letters(targets / N),
-            part="targets",
+            ("1", "4", "28"),
+            "targets",
         ),
     )
 
@@ -215,7 +233,6 @@ def merged_expansion() -> TracePolynomial:
     "What the masked corner prevents",
     kind="exact",
     section="Beside (1)",
-    left=r"\hat y_q^{(i)}",
     typed=lambda: v_i * (beta.T + y_q * x_q.T / N) * U_i * x_q,
     conditions=(
         "The query's target stands in the corner instead of 0",
@@ -223,13 +240,20 @@ def merged_expansion() -> TracePolynomial:
     ),
 )
 def unmasked_attention() -> Derivation:
-    """The target would leak into beta."""
+    r"""The target would leak into $\boldsymbol{\beta}$."""
     prompt = ((X_c, x_q), (y.T, y_q))
     none = zero((D, 1))
     value = ((TracePolynomial(ZeroMatrix(D, D)), none), (none.T, v_i))
     key_query = ((U_i, none), (none.T, zero(None)))
     leaking = forward_corner(value, key_query, prompt)
     return Derivation.by(
-        Step("The product of blocks with the target in the corner", leaking, r"\hat y_q^{(i)}"),
-        Step(r"$\boldsymbol{\beta}$ recognised, equation (8)", name_context(leaking), r"\hat y_q^{(i)}"),
+        Line(X, ":=", as_matrix(prompt), "The prompt with the target in its corner"),
+        Line(_W_V, ":=", as_matrix(value), "Only $v_i$ reads"),
+        Line(W_KQ, ":=", as_matrix(key_query), r"Only $\boldsymbol{U}_i$ compares"),
+        Line(prediction_i, ":=", HEAD_OUTPUT, "What head $i$ adds"),
+        Line(prediction_i, "=", leaking, "The product of the blocks"),
+        Line(
+            prediction_i, "!=", v_i * beta.T * U_i * x_q, "With the masked corner, (M), the target is not there", ("8",)
+        ),
+        Line(prediction_i, "=", name_context(leaking), r"$\boldsymbol{\beta}$ recognised, equation (8)", ("8",)),
     )

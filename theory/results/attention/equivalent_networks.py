@@ -16,10 +16,9 @@ from ...derivations.registry import define, register
 from ...expectation.index_sums import sum_over
 from ...expectation.laws import Fixed, Gaussian
 from ...expectation.moments import expect
-from ...notation import B, D, H, MatrixLetter, beta, matrix, symmetric_matrix, tau, v_i, vector, x_q, y_q
+from ...notation import B, D, H, MatrixLetter, beta, matrix, prediction, symmetric_matrix, tau, v_i, vector, x_q, y_q
 from .blocks import U_i
 from .kronecker import index, vec_entry, vec_times_vec
-from .zero_blocks import prediction
 
 __all__ = ["COVARIANCE", "CROSS", "FEATURES", "W_1", "feature", "flow_of_layers", "w_2", "z"]
 

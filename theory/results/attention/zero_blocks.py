@@ -15,13 +15,12 @@ from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...expectation.moments import expect
-from ...notation import B, D, Lambda, Lambda_hat, MatrixLetter, N, R, beta, matrix, v_i, w, x_q, y_q
+from ...notation import B, D, Lambda, Lambda_hat, MatrixLetter, N, R, beta, matrix, prediction, v_i, w, x_q, y_q
 from .blocks import U_i, merged_expansion, u_i, value_row
 from .reduced import K_i, Q_i, kappa_i, separate_expansion
 
 __all__ = ["JOINT", "prediction", "pull", "pull_at_zero", "zero_blocks"]
 
-prediction = MatrixLetter("yhat_q", 1, 1, r"\hat y_q")  # the output, of all heads together
 _others = MatrixLetter("yhat_other", 1, 1, r"\hat y_{\rm other}")  # the output of the other heads
 zero_blocks = {value_row: ZeroMatrix(D, 1), u_i: ZeroMatrix(D, 1)}
 

@@ -18,9 +18,10 @@ from ...expectation.moments import expect
 from ...notation import B, D, Lambda, Lambda_hat, M, N, beta, matrix, vector, w, x_q, y_q
 
 __all__ = [
-    "PROMPT", "X_c", "average_context", "closed_loss", "correlation_with_error", "force", "in_context_letters", "population_loss", "y",
+    "PROMPT", "X", "X_c", "average_context", "closed_loss", "correlation_with_error", "force", "in_context_letters", "population_loss", "y",
 ]  # fmt: skip
 
+X = matrix("X", D + 1, N + 1)  # the prompt
 X_c = matrix("X_c", D, N)  # the context tokens, as columns
 y = vector("y", N)  # their targets
 
@@ -30,7 +31,7 @@ define(
     "1",
     "Prompt matrix",
     section="Section 2.1",
-    left=r"\boldsymbol{X}",
+    left=X,
     typed=lambda: BlockMatrix([[X_c, x_q], [y.T, ZeroMatrix(1, 1)]]),
     conditions=(
         r"$\boldsymbol{X}_c=[\boldsymbol{x}_1\cdots\boldsymbol{x}_N]$ holds the context tokens, "
@@ -60,7 +61,7 @@ define(
     "4",
     "Targets",
     section="Section 2.1",
-    left={"context": r"\boldsymbol{y}", "query": "y_q"},
+    left={"context": y, "query": y_q},
     typed=lambda: {"context": X_c.T * w, "query": w.T * x_q},
     conditions=(r"y_n = w' x_n is the entry n of $\boldsymbol{y}$; there is no label noise",),
 )
@@ -68,7 +69,7 @@ define(
     "8",
     "Input-output correlation of the context",
     section="Section 2.2",
-    left=r"\boldsymbol{\beta}",
+    left=beta,
     typed=lambda: X_c * y / N,
     conditions=("The average is over the N context tokens; the query is not among them",),
 )
@@ -76,7 +77,7 @@ define(
     "28",
     "Sample covariance of the context",
     section="Appendix B.1",
-    left=r"\hat{\boldsymbol{\Lambda}}",
+    left=Lambda_hat,
     typed=lambda: X_c * X_c.T / N,
     conditions=("The average of x_n x_n' over the N context tokens",),
 )

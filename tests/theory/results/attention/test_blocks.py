@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from iclflow.theory.equations import equation
 from iclflow.theory.notation import Lambda_hat, beta, v_i, w, x_q, y_q
-from iclflow.theory.results.attention.blocks import U_i, expansion, merged_expansion, u_i, value_entry, value_row
+from iclflow.theory.results.attention.blocks import U_i, expansion, merged_expansion, u_i, value_row
 from iclflow.theory.results.attention.reduced import K_i, Q_i, kappa_i, separate_expansion
 from iclflow.theory.results.task.regression import X_c, y
 from quadrature import numbers
@@ -45,7 +45,6 @@ def test_merged_head_with_all_blocks_is_the_product_of_whole_matrices(draw):
     known |= {
         value_row: value[-1, :-1],
         v_i: value[-1, -1],
-        value_entry: value[-1:, -1:],
         U_i: key_query[:-1, :-1],
         u_i: key_query[-1, :-1],
     }
