@@ -11,16 +11,17 @@ E[Lambda_hat^2]
 Integrals, limits, sums and derivatives of scalars are SymPy's own ``Integral``, ``Limit``, ``Sum`` and ``Derivative``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import sympy
-from sympy import Atom, Basic, BlockMatrix, Expr, MatrixBase, Symbol, Tuple
+from sympy import Add, Atom, Basic, BlockMatrix, Expr, MatAdd, MatrixBase, Symbol, Tuple
 from sympy.matrices.expressions import MatrixExpr, MatrixSymbol
 
 from ..algebra.polynomial import TracePolynomial
 from ..calculus.derivatives import derivative, gradient, hessian_form
 from ..calculus.rewriting import multiplied_out
+from ..expectation.index_sums import sum_over
 from ..expectation.moments import expect
 from ..notation import matrix
 from ..typesetting.text import written
@@ -31,6 +32,7 @@ __all__ = [
     "Head",
     "Rate",
     "SecondVariation",
+    "SumOver",
     "as_sympy",
     "can_be_carried_out",
     "carried_out",
@@ -227,6 +229,40 @@ def SecondVariation(scalar, directions: Mapping) -> Any:
         raise TypeError(f"SecondVariation: directions must map each weight to its variation, got {directions!r}")
     held = Held(tuple((weight, TracePolynomial(carried_out(one))) for weight, one in directions.items()))
     return _SecondVariation(as_sympy(scalar, "SecondVariation"), held)
+
+
+def summand(body: Any, write: Callable[[Any], str]) -> str:
+    """What stands behind a sign for a sum: a sum in brackets."""
+    brackets = r"\left({}\right)" if write is not formula_text else "({})"
+    return brackets.format(write(body)) if isinstance(body, Add | MatAdd) else write(body)
+
+
+class _SumOver:
+    def apply(self):
+        return sum_over(carried_out(self.args[0]), *self.args[1])
+
+    def _sympystr(self, printer):
+        return f"sum_{{{', '.join(map(formula_text, self.args[1]))}}} {summand(self.args[0], formula_text)}"
+
+    def _latex(self, printer, exp=None):
+        return rf"\sum_{{{', '.join(map(printer._print, self.args[1]))}}} {summand(self.args[0], printer._print)}"
+
+
+class ScalarSumOver(_SumOver, _ScalarHead):
+    """The sum of a scalar over bases."""
+
+
+class MatrixSumOver(_SumOver, _MatrixHead):
+    """The sum of a matrix over bases."""
+
+
+def SumOver(expression, *indices) -> Any:
+    """The sum over indices, not carried out: vectors that run through orthonormal bases, as ``sum_over`` takes them."""
+    if not indices or not all(isinstance(one, MatrixSymbol) for one in indices):
+        raise TypeError(f"SumOver: indices must be vectors, got {indices!r}")
+    body = as_sympy(expression, "SumOver")
+    shape, indices = _shape(body), Tuple(*indices)
+    return ScalarSumOver(body, indices) if shape is None else MatrixSumOver(body, indices, Tuple(*shape))
 
 
 def as_sympy(formula: Any, verb: str = "formula") -> Any:

@@ -112,9 +112,20 @@ def used_lines(line: Line) -> list[Line]:
     return [one for one in found if one.relation in ("=", ":=") and one.left is not None]
 
 
+def _latest(line: Line) -> list[Line]:
+    """The used lines; of those that give one letter a value, only the last."""
+    found = used_lines(line)
+    last = {one.left: i for i, one in enumerate(found) if _letter(one.left) is not None}
+    return [one for i, one in enumerate(found) if last.get(_letter(one.left), i) == i]
+
+
+def _letter(side: Any) -> Any:
+    return side if isinstance(side, Symbol | MatrixSymbol) else None
+
+
 def _definitions(line: Line) -> list[Line]:
     """The used lines that give a letter its value, each after those that give values to the letters on its right."""
-    waiting = [one for one in used_lines(line) if isinstance(one.left, Symbol | MatrixSymbol)]
+    waiting = [one for one in _latest(line) if _letter(one.left) is not None]
     ordered = []
     while waiting:
         missing = {one.left for one in waiting}
@@ -128,7 +139,7 @@ def _letters(side: Any) -> set:
 
 
 def _rules(line: Line) -> list[tuple[Any, Any]]:
-    return [(one.left, one.right) for one in used_lines(line)]
+    return [(one.left, one.right) for one in _latest(line)]
 
 
 def reduced(side: Any, rules: list[tuple[Any, Any]]) -> Any:
@@ -147,6 +158,8 @@ def reduced(side: Any, rules: list[tuple[Any, Any]]) -> Any:
     for _ in range(PASSES):
         if not isinstance(side, TracePolynomial):
             return side
+        if any(_has_blocks(right) for left, right in letters.items() if left in side.free_symbols):
+            return reduced(side, rules)
         before = side
         present = {left: carried_out(right) for left, right in letters.items() if left in side.free_symbols}
         present = {left: right for left, right in present.items() if isinstance(right, TracePolynomial)}
@@ -158,11 +171,14 @@ def reduced(side: Any, rules: list[tuple[Any, Any]]) -> Any:
     return side
 
 
+def _has_blocks(side: Any) -> bool:
+    return isinstance(side, Basic) and side.has(BlockMatrix)
+
+
 def _replaced(side: Any, left: Any, right: Any) -> Any:
     """The side with every copy of ``left`` replaced, as it stands; of a matrix letter only if it has blocks."""
-    if isinstance(left, MatrixSymbol) and isinstance(right, Basic) and right.has(BlockMatrix):
-        side = as_sympy(side)
-        return side.xreplace({left: right}) if side.has(left) else side
+    if isinstance(left, MatrixSymbol) and _has_blocks(right) and isinstance(side, Basic | TracePolynomial):
+        return as_sympy(side).xreplace({left: right}) if left in side.free_symbols else side
     if not isinstance(side, Basic) or not isinstance(left, Basic) or isinstance(left, MatrixSymbol):
         return side
     if isinstance(side, sympy.MatrixBase) or not side.has(left):
@@ -182,7 +198,7 @@ def _rewritten(side: TracePolynomial, left: Any, right: Any) -> TracePolynomial:
 
 
 def _same(one: Any, other: Any) -> bool:
-    return one is other or (isinstance(one, Basic) and one == other)
+    return one is other or (isinstance(one, Basic) and isinstance(other, Basic) and one == other)
 
 
 # Equality

@@ -39,7 +39,7 @@ from sympy.matrices.expressions.kronecker import KroneckerProduct
 
 from ..notation import H
 from ..typesetting.latex import formula_text
-from .heads import as_sympy
+from .heads import as_sympy, summand
 
 __all__ = ["ColumnSoftmax", "Form", "SumOverHeads", "Vec", "assembled", "has_forms"]
 
@@ -102,10 +102,10 @@ class _SumOverHeads(Form):
         return reduce(add, (evaluate(body, point.of_head(head, letters)) for head in range(point[H])))
 
     def _sympystr(self, printer):
-        return f"sum_i {formula_text(self.args[0])}"
+        return f"sum_i {summand(self.args[0], formula_text)}"
 
     def _latex(self, printer, exp=None):
-        return rf"\sum_{{i=1}}^{{H}} {printer._print(self.args[0])}"
+        return rf"\sum_{{i=1}}^{{H}} {summand(self.args[0], printer._print)}"
 
 
 class ScalarSumOverHeads(_SumOverHeads, Expr):

@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
+import mpmath
 import pytest
 from iclflow.theory.calculus.rewriting import multiplied_out
 from iclflow.theory.derivations.derivation import Derivation
 from iclflow.theory.derivations.lines import Line
-from iclflow.theory.derivations.matrix_forms import SumOverHeads, Vec
+from iclflow.theory.derivations.matrix_forms import ColumnSoftmax, SumOverHeads, Vec
 from iclflow.theory.derivations.points import Point, value_at
 from iclflow.theory.notation import B, D, H, Lambda, M, N, R, beta, matrix, v_i, w, x_q
 from iclflow.theory.typesetting.latex import formula_latex, formula_text
@@ -88,3 +89,30 @@ def test_they_print():
     assert formula_text(KroneckerProduct(A.T, B) * Vec(M)) == "(A' (x) B) vec(M)"
     assert formula_latex(BlockMatrix([[v_i * Identity(1)]])) == r"\left[\begin{matrix}v_{i}\end{matrix}\right]"
     assert formula_latex(SumOverHeads(v_i * A, v_i, A)).startswith(r"\sum_{i=1}^{H} v_{i}")
+
+
+def test_a_letter_that_a_rule_brings_in_is_multiplied_out():
+    """The left side becomes v_i beta' X beta, and X is a row of blocks."""
+    row, column = matrix("Y", D, R + 1), BlockMatrix([[K, beta]])
+    lines = Derivation.by(
+        Line(x_q, "=", row * row.T * beta, "A rule"),
+        Line(row, ":=", column, "Blocks"),
+        Line(v_i * w.T * x_q, "=", v_i * w.T * (K * K.T + beta * beta.T) * beta, "Both", (0,)),
+    ).lines
+    assert lines[-1].verify().status == "exact"
+
+
+def test_the_last_value_of_a_letter_counts():
+    lines = Derivation.by(
+        Line(x_q, ":=", w, "Once"), Line(x_q, "=", beta, "Then"), Line(x_q, "=", beta, "The second", (1,))
+    ).lines
+    assert lines[-1].verify().status == "exact"
+    assert replace(lines[-1], right=w).verify().status == "fails"
+
+
+def test_softmax_acts_on_columns():
+    point = Point.random(1, (), sizes={D: 2})
+    value = value_at(ColumnSoftmax(A), point)
+    assert all(abs(value[0, j] + value[1, j] - 1) < 1e-14 for j in range(2))
+    entries = point[A]
+    assert abs(value[0, 1] / value[1, 1] - mpmath.exp(entries[0, 1] - entries[1, 1])) < 1e-14
