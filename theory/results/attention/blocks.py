@@ -116,7 +116,8 @@ def forward_corner(value: Any, key_query: Any, prompt: Any = PROMPT) -> TracePol
 
 
 @cache
-def _multiplied_out() -> TracePolynomial:
+def multiplied_head() -> TracePolynomial:
+    """What one head with all its blocks adds to the prediction, in the tokens and targets."""
     return forward_corner(VALUE, KEY_QUERY)
 
 
@@ -165,7 +166,7 @@ def attention_in_blocks() -> Derivation:
             ("1",),
         ),
         Line(
-            prediction_i, "=", _multiplied_out(), "The last row of the value matrix times this column, over $N$", ("1",)
+            prediction_i, "=", multiplied_head(), "The last row of the value matrix times this column, over $N$", ("1",)
         ),
     )
 
@@ -219,7 +220,7 @@ def gram_matrix() -> Derivation:
 @cache
 def expansion() -> TracePolynomial:
     """The output of one head with all its blocks, in Lambda_hat, beta and y'y."""
-    return name_context(_multiplied_out())
+    return name_context(multiplied_head())
 
 
 @cache

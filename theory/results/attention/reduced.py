@@ -6,15 +6,18 @@ kappa_i holds the scalars k_{i,r} of the key matrix.
 
 from functools import cache
 
-from sympy import ZeroMatrix
+from mpmath import mnorm
+from sympy import BlockMatrix, ZeroMatrix
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import block_product, block_transpose
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...notation import D, Lambda_hat, N, R, beta, matrix, v_i, vector, w, x_q
-from .blocks import HEADS, U_i, merged_expansion, u_i, value_row
+from ...notation import D, Lambda_hat, N, R, beta, matrix, prediction_i, v_i, vector, w, x_q
+from .blocks import FIRST, HEADS, LAST, W_K, W_Q, U_i, as_matrix, merged_expansion, u_i, value_row
 
 __all__ = ["KEY", "QUERY", "K_i", "Q_i", "kappa_i", "separate_expansion"]
 
@@ -29,6 +32,20 @@ _Q_rest = matrix("Q_other", D, R - 1, latex=r"\boldsymbol{Q}_{\rm other}")
 _k, _q = vector("k_{i,r}", D, latex=r"\boldsymbol{k}_{i,r}"), vector("q_{i,r}", D, latex=r"\boldsymbol{q}_{i,r}")
 
 
+def vanishing(letter, text: str) -> Condition:
+    """The condition that a block is zero, here and in every other head."""
+
+    def draw(point) -> None:
+        point[letter] = 0 * point[letter]
+
+    return Condition(text, lambda point: mnorm(point[letter]) == 0, draw)
+
+
+VALUE_ZERO = vanishing(value_row, r"$\boldsymbol{v}_i = 0$ in every head")
+KEY_QUERY_ZERO = vanishing(u_i, r"$\boldsymbol{u}_i = 0$ in every head")
+KEY_ZERO = vanishing(kappa_i, r"$\boldsymbol{\kappa}_i = 0$ in every head")
+
+
 @cache
 def separate_expansion() -> TracePolynomial:
     """The same for a head with separate key and query of rank R."""
@@ -41,26 +58,38 @@ def separate_expansion() -> TracePolynomial:
     "Linear attention with merged key and query",
     kind="exact",
     section="Section 2.2",
-    left=r"\hat y_q^{(i)}",
     typed=lambda: v_i * beta.T * U_i * x_q,
     conditions=(HEADS, r"The blocks $\boldsymbol{v}_i$ and $\boldsymbol{u}_{i}$ are zero in every head"),
     erratum=(
         r"Both blocks must vanish: with $\boldsymbol{v}_i=0$ alone, $v_{i} (\boldsymbol{w}^{\top} "
         r"\hat{\boldsymbol{\Lambda}} \boldsymbol{w}) \boldsymbol{u}_{i}^{\top} \boldsymbol{x}_{q}$ remains, "
-        "equation (C.1)."
+        "equation (C.1)"
     ),
 )
 def merged_attention() -> Derivation:
     """Zero blocks in the expansion; it holds for every finite N, for the query token is in no remaining term."""
     half = substitute(merged_expansion(), {value_row: ZeroMatrix(D, 1)})
+    merged = substitute(half, {u_i: ZeroMatrix(D, 1)})
     return Derivation.by(
-        Step("The vector block of the value zero", half, r"\hat y_q^{(i)}"),
-        Step("The vector block of the key-query matrix zero, too", _zero_blocks(half), r"\hat y_q^{(i)}"),
+        Line(value_row, "=", ZeroMatrix(D, 1), "The vector block of the value is zero", conditions=(VALUE_ZERO,)),
+        Line(prediction_i, "=", half, "What is left of the expansion (C.1)", (-1, "C.1")),
+        Line(
+            prediction_i,
+            "!=",
+            merged,
+            r"As printed in the paper: $\boldsymbol{v}_i = 0$ alone is not enough",
+            (-2, "C.1"),
+            conditions=(VALUE_ZERO,),
+        ),
+        Line(
+            u_i,
+            "=",
+            ZeroMatrix(D, 1),
+            "The vector block of the key-query matrix is zero, too",
+            conditions=(KEY_QUERY_ZERO,),
+        ),
+        Line(prediction_i, "=", merged, "One term is left", (-1, -3)),
     )
-
-
-def _zero_blocks(expression) -> TracePolynomial:
-    return substitute(expression, {value_row: ZeroMatrix(D, 1), u_i: ZeroMatrix(D, 1)})
 
 
 @register(
@@ -68,7 +97,6 @@ def _zero_blocks(expression) -> TracePolynomial:
     "Linear attention with separate key and query, all blocks",
     kind="exact",
     section="Appendix E.1",
-    left={"U": r"\boldsymbol{U}_i", "u": r"\boldsymbol{u}_i", "y": r"\hat y_q^{(i)}"},
     typed=lambda: {
         "U": K_i * Q_i.T,
         "u": Q_i * kappa_i,
@@ -93,9 +121,14 @@ def separate_attention_in_blocks() -> Derivation:
     """The merged key-query matrix is the product of the key and the query matrix."""
     merged = block_product(block_transpose(KEY), QUERY)
     return Derivation.by(
-        Step("The first block of the product of key and query", merged[0][0], part="U"),
-        Step("Its second block", merged[1][0].T, part="u"),
-        Step("Both put into the expansion (C.1)", separate_expansion(), part="y"),
+        Line(W_K, ":=", as_matrix(KEY), r"The key matrix: its rows are $[\boldsymbol{k}_{i,r}^{\top}\ k_{i,r}]$"),
+        Line(W_Q, ":=", as_matrix(QUERY), "The query matrix; its last column meets only the masked corner"),
+        Line(W_K.T * W_Q, "=", as_matrix(merged), "The merged matrix"),
+        Line(U_i, ":=", FIRST * W_K.T * W_Q * FIRST.T, r"Its blocks, as in (7)"),
+        Line(u_i, ":=", FIRST * W_Q.T * W_K * LAST.T, r"The same for the last row"),
+        Line(U_i, "=", merged[0][0], "The first block", part="U"),
+        Line(u_i, "=", merged[1][0].T, "The block below it", part="u"),
+        Line(prediction_i, "=", separate_expansion(), "Both put into the expansion (C.1)", (-1, -2, "C.1"), "y"),
     )
 
 
@@ -104,7 +137,6 @@ def separate_attention_in_blocks() -> Derivation:
     "Linear attention with separate key and query",
     kind="exact",
     section="Section 2.2",
-    left={"matrix": r"\hat y_q^{(i)}", "sum": r"\hat y_q^{(i)}"},
     typed=lambda: {
         "matrix": v_i * beta.T * K_i * Q_i.T * x_q,
         "sum": v_i * beta.T * _K_rest * _Q_rest.T * x_q + v_i * (beta.T * _k) * (_q.T * x_q),
@@ -120,11 +152,23 @@ def separate_attention_in_blocks() -> Derivation:
 )
 def separate_attention() -> Derivation:
     """Zero blocks, then one column split off after another."""
-    zero_blocks = {value_row: ZeroMatrix(D, 1), kappa_i: ZeroMatrix(R, 1)}
-    reduced = substitute(separate_expansion(), zero_blocks)
+    half = substitute(separate_expansion(), {value_row: ZeroMatrix(D, 1)})
+    reduced = substitute(half, {kappa_i: ZeroMatrix(R, 1)})
     split = block_product(((_K_rest, _k),), block_transpose(((_Q_rest, _q),)))[0][0]
     return Derivation.by(
-        Step("Zero blocks in the expansion (E.1)", reduced, part="matrix"),
-        Step("One column of key and query split off", split, r"\boldsymbol{K}_i\boldsymbol{Q}_i^\top"),
-        Step("Each column adds a rank-one head with the same value weight", v_i * beta.T * split * x_q, part="sum"),
+        Line(value_row, "=", ZeroMatrix(D, 1), "The vector block of the value is zero", conditions=(VALUE_ZERO,)),
+        Line(kappa_i, "=", ZeroMatrix(R, 1), "The scalars of the key are zero", conditions=(KEY_ZERO,)),
+        Line(prediction_i, "=", reduced, "One term is left of the expansion (E.1)", (-1, -2, "E.1"), "matrix"),
+        Line(prediction_i, "!=", reduced, "With only the scalars of the key zero, more is left", (-2, "E.1")),
+        Line(K_i, ":=", BlockMatrix([[_K_rest, _k]]), "One column of the key matrix split off"),
+        Line(Q_i, ":=", BlockMatrix([[_Q_rest, _q]]), "One column of the query matrix split off"),
+        Line(K_i * Q_i.T, "=", split, "Each column adds a matrix of rank one"),
+        Line(
+            prediction_i,
+            "=",
+            v_i * beta.T * split * x_q,
+            "Each column adds a rank-one head with the same value weight",
+            (2,),
+            "sum",
+        ),
     )

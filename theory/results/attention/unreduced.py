@@ -1,22 +1,23 @@
 r"""Linear attention with all its blocks, multiplied out: (87), its cubic features, and C.1 in the task vector."""
 
-from ...algebra.polynomial import TracePolynomial
-from ...derivations.derivation import Derivation, Step
+from ...algebra.polynomial import TracePolynomial, total
+from ...derivations.derivation import Derivation
+from ...derivations.heads import SumOver
+from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...expectation.index_sums import sum_over
-from ...notation import D, Lambda_hat, N, beta, v_i, vector, w, x_q
+from ...notation import D, Lambda_hat, N, beta, prediction_i, v_i, vector, w, x_q
 from ..task.regression import y
-from .blocks import HEADS, KEY_QUERY, VALUE, U_i, expansion, forward_corner, merged_expansion, u_i, value_row
+from .blocks import HEADS, U_i, expansion, merged_expansion, multiplied_head, u_i, value_row
 
 
-def _prediction(square):
-    """The paper's side, with the average of the squared targets in its letters."""
+def _row(square):
+    """The row that the paper multiplies the query token with, with the average of the squared targets in its letters."""
     return (
         value_row.T * (Lambda_hat + x_q * x_q.T / N) * U_i
         + v_i * beta.T * U_i
         + value_row.T * beta * u_i.T
         + v_i * square * u_i.T
-    ) * x_q
+    )
 
 
 @register(
@@ -24,8 +25,7 @@ def _prediction(square):
     "Linear attention without the zero blocks",
     kind="exact",
     section="Appendix F",
-    left=r"\hat y_q^{(i)}",
-    typed=lambda: _prediction(y.T * y / N),
+    typed=lambda: _row(y.T * y / N) * x_q,
     conditions=(HEADS,),
     erratum=(
         r"The paper leaves out the trailing $\boldsymbol{x}_{q}$, without which the right side is a row "
@@ -33,13 +33,22 @@ def _prediction(square):
     ),
 )
 def unreduced_attention() -> Derivation:
-    """Equation (7) multiplied out."""
+    """Equation (7) in the letters of the context."""
     return Derivation.by(
-        Step("The product of blocks (7)", forward_corner(VALUE, KEY_QUERY), r"\hat y_q^{(i)}"),
-        Step(
-            r"$\hat{\boldsymbol{\Lambda}}$ and $\boldsymbol{\beta}$ recognised, equations (28) and (8)",
+        Line(prediction_i, "=", multiplied_head(), "The blocks (7) multiplied out", ("7",)),
+        Line(
+            prediction_i,
+            "!=",
+            _row(y.T * y / N),
+            r"As printed in the paper, without the trailing $\boldsymbol{x}_q$: a row vector",
+            ("7", "28", "8"),
+        ),
+        Line(
+            prediction_i,
+            "=",
             expansion(),
-            r"\hat y_q^{(i)}",
+            r"$\hat{\boldsymbol{\Lambda}}$ and $\boldsymbol{\beta}$ recognised, equations (28) and (8)",
+            ("7", "28", "8"),
         ),
     )
 
@@ -49,8 +58,7 @@ def unreduced_attention() -> Derivation:
     "The cubic features of linear attention without the zero blocks",
     kind="exact",
     section="Appendix F",
-    left=r"\hat y_q^{(i)}",
-    typed=lambda: _prediction(y.T * y / N),
+    typed=lambda: _row(y.T * y / N) * x_q,
     conditions=(
         HEADS,
         (
@@ -71,16 +79,20 @@ def features_of_unreduced_attention() -> Derivation:
         a.T * (v_i * TracePolynomial(U_i) + value_row * u_i.T) * c,
         v_i * u_i.T * c,
     )
-    parts = (
-        sum_over(weights[0] * gram, a, b, c),
-        sum_over(weights[1] * cubic, a, c),
-        sum_over(TracePolynomial(weights[2]) * square, c),
+    sums = (
+        SumOver(weights[0] * gram, a, b, c),
+        SumOver(weights[1] * cubic, a, c),
+        SumOver(TracePolynomial(weights[2]) * square, c),
+    )
+    parts = [one.apply() for one in sums]
+    reasons = (
+        "The coefficient of the first feature, summed with its entries",
+        "That of the second",
+        "That of the third",
     )
     return Derivation.by(
-        Step("The coefficient of the first feature, summed with its entries", parts[0]),
-        Step("That of the second", parts[1]),
-        Step("That of the third", parts[2]),
-        Step("Together: the prediction of the head (87)", parts[0] + parts[1] + parts[2]),
+        *(Line(one, "=", part, reason) for one, part, reason in zip(sums, parts, reasons, strict=True)),
+        Line(prediction_i, "=", total(parts), "The three together are the prediction of the head (87)", ("87",)),
     )
 
 
@@ -89,17 +101,18 @@ def features_of_unreduced_attention() -> Derivation:
     "Linear attention in the task vector",
     kind="exact",
     section="Appendix C.1",
-    left=r"\hat y_q^{(i)}",
-    typed=lambda: _prediction(w.T * Lambda_hat * w),
+    typed=lambda: _row(w.T * Lambda_hat * w) * x_q,
     conditions=(HEADS,),
 )
 def attention_in_the_task() -> Derivation:
     """Equation (87) with the targets put in."""
     return Derivation.by(
-        Step("The expansion (87)", expansion(), r"\hat y_q^{(i)}"),
-        Step(
-            r"The targets $\boldsymbol{y} = \boldsymbol{X}_{c}^{\top} \boldsymbol{w}$ put in",
+        Line(prediction_i, "=", expansion(), "The expansion (87)", ("87",)),
+        Line(
+            prediction_i,
+            "=",
             merged_expansion(),
-            r"\hat y_q^{(i)}",
+            r"The targets $\boldsymbol{y} = \boldsymbol{X}_{c}^{\top} \boldsymbol{w}$ put in",
+            ("87", "4", "28", "8"),
         ),
     )
