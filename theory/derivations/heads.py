@@ -64,7 +64,7 @@ class Head:
     def apply(self) -> Any:
         raise NotImplementedError
 
-    def _sympystr(self, printer):
+    def _plain_text(self, printer=None):
         return self._plain_text()
 
     def __str__(self):
@@ -233,7 +233,7 @@ def SecondVariation(scalar, directions: Mapping) -> Any:
 
 def summand(body: Any, write: Callable[[Any], str]) -> str:
     """What stands behind a sign for a sum: a sum in brackets."""
-    brackets = r"\left({}\right)" if write is not formula_text else "({})"
+    brackets = r"\left({}\right)" if write is not written else "({})"
     return brackets.format(write(body)) if isinstance(body, Add | MatAdd) else write(body)
 
 
@@ -241,8 +241,8 @@ class _SumOver:
     def apply(self):
         return sum_over(carried_out(self.args[0]), *self.args[1])
 
-    def _sympystr(self, printer):
-        return f"sum_{{{', '.join(map(formula_text, self.args[1]))}}} {summand(self.args[0], formula_text)}"
+    def _plain_text(self, printer=None):
+        return f"sum_({', '.join(map(written, self.args[1]))}) {summand(self.args[0], written)}"
 
     def _latex(self, printer, exp=None):
         return rf"\sum_{{{', '.join(map(printer._print, self.args[1]))}}} {summand(self.args[0], printer._print)}"

@@ -38,7 +38,7 @@ from sympy.matrices.expressions import MatrixSymbol
 from sympy.matrices.expressions.kronecker import KroneckerProduct
 
 from ..notation import H
-from ..typesetting.latex import formula_text
+from ..typesetting.text import written
 from .heads import as_sympy, summand
 
 __all__ = ["ColumnSoftmax", "Form", "SumOverHeads", "Vec", "assembled", "has_forms"]
@@ -53,7 +53,7 @@ class Form(Basic):
         raise NotImplementedError
 
     def __str__(self):
-        return self._sympystr(None)
+        return self._plain_text()
 
     __repr__ = __str__
 
@@ -70,8 +70,8 @@ class Vec(Form, MatrixExpr):
         value = _matrix(evaluate(self.args[0], point))
         return mpmath.matrix([value[i, j] for j in range(value.cols) for i in range(value.rows)])
 
-    def _sympystr(self, printer):
-        return f"vec({formula_text(self.args[0])})"
+    def _plain_text(self, printer=None):
+        return f"vec({written(self.args[0])})"
 
     def _latex(self, printer, exp=None):
         return rf"\operatorname{{vec}}\left({printer._print(self.args[0])}\right)"
@@ -89,8 +89,8 @@ class ColumnSoftmax(Form, MatrixExpr):
         totals = [sum(value[:, j]) for j in range(value.cols)]
         return value * mpmath.diag([1 / one for one in totals])
 
-    def _sympystr(self, printer):
-        return f"softmax({formula_text(self.args[0])})"
+    def _plain_text(self, printer=None):
+        return f"softmax({written(self.args[0])})"
 
     def _latex(self, printer, exp=None):
         return rf"\mathrm{{softmax}}\left({printer._print(self.args[0])}\right)"
@@ -101,8 +101,8 @@ class _SumOverHeads(Form):
         body, letters = self.args[:2]
         return reduce(add, (evaluate(body, point.of_head(head, letters)) for head in range(point[H])))
 
-    def _sympystr(self, printer):
-        return f"sum_i {summand(self.args[0], formula_text)}"
+    def _plain_text(self, printer=None):
+        return f"sum_i {summand(self.args[0], written)}"
 
     def _latex(self, printer, exp=None):
         return rf"\sum_{{i=1}}^{{H}} {summand(self.args[0], printer._print)}"

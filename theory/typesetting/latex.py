@@ -18,14 +18,12 @@ from typing import Any
 import sympy
 from sympy import MatrixBase, MatrixExpr, Trace
 from sympy.printing.latex import LatexPrinter
-from sympy.printing.precedence import PRECEDENCE, precedence
-from sympy.printing.str import StrPrinter
 
 from ..algebra import printing
 from ..algebra.polynomial import TracePolynomial
 from .line_breaks import LINE, width
 from .symbol_names import name_latex
-from .text import written
+from .text import without_units, written
 
 __all__ = ["TRANSPOSES", "formula_latex", "formula_text", "superscript"]
 
@@ -107,7 +105,7 @@ class _PaperPrinter(LatexPrinter):
         return number + (f"^{{{exp}}}" if exp else "")
 
     def _print_MatMul(self, expr):
-        return super()._print_MatMul(expr) if (plain := _without_units(expr)) is expr else self._print(plain)
+        return super()._print_MatMul(expr) if (plain := without_units(expr)) is expr else self._print(plain)
 
     def _print_Identity(self, expr):
         return "1" if expr.shape == (1, 1) else r"\boldsymbol{I}"
@@ -122,42 +120,6 @@ class _PaperPrinter(LatexPrinter):
     @staticmethod
     def _brackets(inner: str) -> str:
         return rf"\left({inner}\right)"
-
-
-class _TextPrinter(StrPrinter):
-    """SymPy's text for matrices that are no trace polynomials, in the notation of the polynomials."""
-
-    def _print_BlockMatrix(self, expr):
-        return "[" + ", ".join(f"[{', '.join(map(formula_text, row))}]" for row in expr.blocks.tolist()) + "]"
-
-    def _print_KroneckerProduct(self, expr):
-        return " (x) ".join(map(formula_text, expr.args))
-
-    def _print_Transpose(self, expr):
-        return f"{self.parenthesize(expr.arg, PRECEDENCE['Pow'])}'"
-
-    def _print_MatAdd(self, expr):
-        return " + ".join(map(self._print, sorted(expr.args, key=_trace_order))).replace("+ -", "- ")
-
-    def _print_MatMul(self, expr):
-        plain = _without_units(expr)
-        if not isinstance(plain, sympy.MatMul):
-            return self._print(plain)
-        return " ".join(self.parenthesize(factor, precedence(expr)) for factor in plain.args)
-
-    def _print_Identity(self, expr):
-        return "1" if expr.shape == (1, 1) else "I"
-
-    def _print_ZeroMatrix(self, expr):
-        return "0"
-
-
-def _without_units(product: Any) -> Any:
-    """A product without its factors 1, the 1 x 1 identity."""
-    rest = [factor for factor in product.args if not (isinstance(factor, sympy.Identity) and factor.shape == (1, 1))]
-    if len(rest) == len(product.args):
-        return product
-    return rest[0] if len(rest) == 1 else type(product)(*rest) if rest else sympy.Identity(1)
 
 
 def _is_negative(term) -> bool:
@@ -217,9 +179,7 @@ def formula_text(formula: Any) -> str:
     if isinstance(formula, tuple | list | set | frozenset):
         return "; ".join(map(formula_text, formula))
     polynomial = _as_polynomial(formula)
-    if polynomial is not None:
-        return printing.text(polynomial.terms)
-    return _TextPrinter().doprint(formula) if isinstance(formula, MatrixExpr) else written(formula)
+    return written(formula) if polynomial is None else printing.text(polynomial.terms)
 
 
 def _as_polynomial(formula: Any) -> TracePolynomial | None:

@@ -20,7 +20,7 @@ from sympy.printing.str import StrPrinter
 
 from ..algebra.letters import printed_name
 
-__all__ = ["written"]
+__all__ = ["without_units", "written"]
 
 
 class _TextPrinter(StrPrinter):
@@ -93,6 +93,9 @@ class _TextPrinter(StrPrinter):
     # Matrices
 
     def _print_MatMul(self, expr):
+        expr = without_units(expr)
+        if not isinstance(expr, sympy.MatMul):
+            return self._print(expr)
         coefficient, matrices = expr.as_coeff_matrices()
         product = " ".join(self.parenthesize(one, PRECEDENCE["Mul"]) for one in matrices)
         if coefficient == 1:
@@ -102,7 +105,7 @@ class _TextPrinter(StrPrinter):
         return f"{self.parenthesize(coefficient, PRECEDENCE['Mul'])} {product}"
 
     def _print_MatAdd(self, expr):
-        pieces = sorted(map(self._print, expr.args), key=lambda piece: piece.startswith("-"))
+        pieces = sorted(map(self._print, expr.args), key=lambda piece: piece.startswith(("-", "sum_")))
         return pieces[0] + "".join(
             f" - {piece[1:]}" if piece.startswith("-") else f" + {piece}" for piece in pieces[1:]
         )
@@ -117,13 +120,19 @@ class _TextPrinter(StrPrinter):
         return f"{self.parenthesize(expr.arg, PRECEDENCE['Pow'])}'"
 
     def _print_Trace(self, expr):
-        return f"tr({self._print(expr.arg)})"
+        return f"{'' if expr.arg.shape == (1, 1) else 'tr'}({self._print(expr.arg)})"
 
     def _print_Identity(self, expr):
-        return "I"
+        return "1" if expr.shape == (1, 1) else "I"
 
     def _print_ZeroMatrix(self, expr):
         return "0"
+
+    def _print_BlockMatrix(self, expr):
+        return "[" + ", ".join(f"[{', '.join(map(self._print, row))}]" for row in expr.blocks.tolist()) + "]"
+
+    def _print_KroneckerProduct(self, expr):
+        return " (x) ".join(self.parenthesize(one, PRECEDENCE["Mul"]) for one in expr.args)
 
     def _print_MatrixBase(self, expr: MatrixBase) -> str:
         cells = [[self._print(entry) for entry in expr.row(i)] for i in range(expr.rows)]
@@ -137,3 +146,11 @@ class _TextPrinter(StrPrinter):
 def written(formula: Any) -> str:
     """A SymPy expression as text, in one line unless it is an explicit matrix."""
     return _TextPrinter({"order": None}).doprint(sympy.sympify(formula))
+
+
+def without_units(product: Any) -> Any:
+    """A product without its factors 1, the 1 x 1 identity."""
+    rest = [factor for factor in product.args if not (isinstance(factor, sympy.Identity) and factor.shape == (1, 1))]
+    if len(rest) == len(product.args):
+        return product
+    return rest[0] if len(rest) == 1 else type(product)(*rest) if rest else sympy.Identity(1)
