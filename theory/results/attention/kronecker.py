@@ -9,18 +9,22 @@ so that every identity is one between trace polynomials, with symbolic sizes. A 
 
 from collections.abc import Callable
 
-from sympy import MatrixExpr, Symbol, Trace
+from sympy import Inverse, MatMul, MatrixExpr, Symbol, Trace, Transpose
+from sympy.matrices.expressions.kronecker import KroneckerProduct
 
 from ...algebra.polynomial import TracePolynomial
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.lines import Line
+from ...derivations.matrix_forms import Vec
 from ...derivations.registry import register
 from ...expectation.index_sums import sum_over
 from ...notation import matrix, vector
 
-__all__ = ["Index", "index", "kron_entry", "kron_product", "kron_times_vec", "vec_entry", "vec_times_vec"]
+__all__ = ["Index", "index", "kron_entry", "kron_product", "kron_times_vec", "unit", "vec_entry", "vec_times_vec"]
 
 Index = tuple[MatrixExpr, MatrixExpr]  # (column, row)
-Vec = Callable[[Index], TracePolynomial]
+Entries = Callable[[Index], TracePolynomial]
 Kron = Callable[[Index, Index], TracePolynomial]
 
 
@@ -30,7 +34,7 @@ def index(name: str, columns, rows) -> Index:
     return vector(f"c_{name}", columns, latex=column), vector(f"e_{name}", rows, latex=row)
 
 
-def vec_entry(A) -> Vec:
+def vec_entry(A) -> Entries:
     """vec(A), by its entries."""
     return lambda at: TracePolynomial(at[1]).T * A * at[0]
 
@@ -46,12 +50,12 @@ def kron_product(first: Kron, second: Kron, over: Index) -> Kron:
     return lambda at, other: sum_over(first(at, over) * second(over, other), *over)
 
 
-def kron_times_vec(first: Kron, second: Vec, over: Index) -> Vec:
+def kron_times_vec(first: Kron, second: Entries, over: Index) -> Entries:
     """A Kronecker product times a vec."""
     return lambda at: sum_over(first(at, over) * second(over), *over)
 
 
-def vec_times_vec(first: Vec, second: Vec, over: Index) -> TracePolynomial:
+def vec_times_vec(first: Entries, second: Entries, over: Index) -> TracePolynomial:
     """The scalar product of two vecs."""
     return sum_over(first(over) * second(over), *over)
 
@@ -66,8 +70,27 @@ _ROWS, _COLUMNS = index("1", _p, _m), index("2", _q, _n)
 _FAR, _SQUARE, _IMAGE = index("2", _r, _s), index("2", _p, _m), index("1", _p, _m)
 
 
-def _entry(latex: str) -> str:
-    return rf"\left({latex}\right)_{{12}}"
+def _small(point) -> None:
+    for size in (_p, _q, _r, _m, _n, _s):
+        point[size] = point.rng.randint(1, 3)
+
+
+RECTANGULAR = Condition(
+    r"Any sizes: $\boldsymbol{A}$ is $p \times q$, $\boldsymbol{B}$ $m \times n$, $\boldsymbol{C}$ $q \times r$, $\boldsymbol{F}$ "
+    r"$n \times s$, $\boldsymbol{X}$ and $\boldsymbol{Z}$ $n \times q$",
+    None,
+    _small,
+)
+
+
+def unit(at: Index) -> MatrixExpr:
+    """The unit vector of an entry of a vec."""
+    return KroneckerProduct(*at)
+
+
+def _between(at: Index, other: Index, *factors: MatrixExpr) -> MatrixExpr:
+    """The entry of a product between two indices, not carried out."""
+    return MatMul(unit(at).T, *factors, unit(other))
 
 
 @register(
@@ -75,14 +98,6 @@ def _entry(latex: str) -> str:
     "Properties of the Kronecker product",
     kind="exact",
     section="Appendix B.3",
-    left={
-        "a left": _entry(r"(c\boldsymbol{A})\otimes\boldsymbol{B}"),
-        "a right": _entry(r"\boldsymbol{A}\otimes(c\boldsymbol{B})"),
-        "b": r"\left((\boldsymbol{A}\otimes\boldsymbol{B})^\top\right)_{21}",
-        "c": _entry(r"(\boldsymbol{A}\otimes\boldsymbol{B})(\boldsymbol{A}^{-1}\otimes\boldsymbol{B}^{-1})"),
-        "d": _entry(r"(\boldsymbol{A}\otimes\boldsymbol{B})(\boldsymbol{C}\otimes\boldsymbol{F})"),
-        "e": r"\left((\boldsymbol{A}\otimes\boldsymbol{B})\operatorname{vec}(\boldsymbol{X})\right)_1",
-    },
     typed=lambda: {
         "a left": _c * (_ROWS[0].T * _A * _COLUMNS[0]) * (_ROWS[1].T * _B * _COLUMNS[1]),
         "a right": _c * (_ROWS[0].T * _A * _COLUMNS[0]) * (_ROWS[1].T * _B * _COLUMNS[1]),
@@ -93,32 +108,72 @@ def _entry(latex: str) -> str:
     },
     conditions=(
         r"Entries between the indices 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$ and 2 $=(\boldsymbol{c}_2, "
-        r"\boldsymbol{e}_2)$; rectangular where the products allow it",
+        r"\boldsymbol{e}_2)$, any vectors $\boldsymbol{c} \otimes \boldsymbol{e}$",
+        RECTANGULAR,
         r"The last is (38e) with $\boldsymbol{A}$ for the paper's $\boldsymbol{B}$ transposed, $\boldsymbol{B}$ for its $\boldsymbol{A}$",
     ),
 )
 def kronecker_properties() -> Derivation:
     """Entry by entry, with a sum over the index where there is a product."""
-    product = kron_entry(_A, _B)
-    transposed = product(_ROWS, _COLUMNS)  # the entry (2, 1) of the transpose is the entry (1, 2)
-    between = index("3", _p, _m)
-    inverse = kron_product(kron_entry(_G, _K), kron_entry(_G.I, _K.I), between)
-    middle = index("3", _q, _n)
+    product, entry = KroneckerProduct(_A, _B), kron_entry(_A, _B)
+    transposed = entry(_ROWS, _COLUMNS)  # the entry (2, 1) of the transpose is the entry (1, 2)
+    over, middle, square = index("3", _q, _n), index("3", _p, _m), KroneckerProduct(_G, _K)
+    inverse = kron_product(kron_entry(_G, _K), kron_entry(_G.I, _K.I), middle)(_ROWS, _SQUARE)
+    longer = kron_product(entry, kron_entry(_C, _F), over)(_ROWS, _FAR)
+    image = kron_times_vec(entry, vec_entry(_X), over)(_IMAGE)
     return Derivation.by(
-        Step("A scalar factor on the left", kron_entry(_c * _A, _B)(_ROWS, _COLUMNS), part="a left"),
-        Step("A scalar factor on the right", kron_entry(_A, _c * _B)(_ROWS, _COLUMNS), part="a right"),
-        Step("The transpose exchanges the indices", transposed, part="b"),
-        Step(
+        Line(
+            _between(_ROWS, _COLUMNS, product),
+            "=",
+            entry(_ROWS, _COLUMNS),
+            r"An entry of $\boldsymbol{A} \otimes \boldsymbol{B}$",
+        ),
+        Line(unit(_COLUMNS).T * Vec(_X), "=", vec_entry(_X)(_COLUMNS), "An entry of vec, which stacks columns"),
+        Line(
+            _between(_ROWS, _COLUMNS, KroneckerProduct(_c * _A, _B)),
+            "=",
+            kron_entry(_c * _A, _B)(_ROWS, _COLUMNS),
+            "A scalar factor on the left",
+            part="a left",
+        ),
+        Line(
+            _between(_ROWS, _COLUMNS, KroneckerProduct(_A, _c * _B)),
+            "=",
+            kron_entry(_A, _c * _B)(_ROWS, _COLUMNS),
+            "A scalar factor on the right",
+            part="a right",
+        ),
+        Line(
+            _between(_COLUMNS, _ROWS, Transpose(product)),
+            "=",
+            transposed,
+            "The transpose exchanges the indices",
+            part="b",
+        ),
+        Line(Transpose(product), "=", KroneckerProduct(_A.T, _B.T), "So it is the product of the transposes"),
+        Line(
+            _between(_ROWS, _SQUARE, square, KroneckerProduct(_G.I, _K.I)),
+            "=",
+            inverse,
             "The product with the inverses, summed over the index between: the identity",
-            inverse(_ROWS, _SQUARE),
             part="c",
         ),
-        Step(
+        Line(Inverse(square), "=", KroneckerProduct(_G**-1, _K**-1), "So it has the inverse of each factor"),
+        Line(
+            _between(_ROWS, _FAR, product, KroneckerProduct(_C, _F)),
+            "=",
+            longer,
             "The product of two Kronecker products",
-            kron_product(product, kron_entry(_C, _F), middle)(_ROWS, _FAR),
             part="d",
         ),
-        Step("On a vec", kron_times_vec(product, vec_entry(_X), middle)(_IMAGE), part="e"),
+        Line(
+            MatMul(product, KroneckerProduct(_C, _F)),
+            "=",
+            KroneckerProduct(_A * _C, _B * _F),
+            "So each factor has its own product",
+        ),
+        Line(unit(_IMAGE).T * product * Vec(_X), "=", image, "On a vec", part="e"),
+        Line(product * Vec(_X), "=", Vec(_B * _X * _A.T), "So it is a product with a matrix on each side"),
     )
 
 
@@ -131,28 +186,27 @@ _Z = matrix("Z", _n, _q)
     "The Kronecker product of vectors, and scalar products, as vec",
     kind="exact",
     section="Appendix B.3",
-    left={
-        "vectors": r"\operatorname{vec}(\boldsymbol{b}\boldsymbol{a}^\top)_1",
-        "trace": r"\operatorname{vec}(\boldsymbol{X})^\top\operatorname{vec}(\boldsymbol{Z})",
-    },
     typed=lambda: {
         "vectors": (_ROWS[0].T * _a) * (_ROWS[1].T * _b),
         "trace": Trace(_X.T * _Z),
     },
     conditions=(
-        (
-            r"Entry 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$ of $\boldsymbol{a}\otimes\boldsymbol{b}$; the trace is "
-            r"that of $\boldsymbol{X}^{\top}$ Z"
-        ),
+        r"The index is 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$, any vector $\boldsymbol{c}_1 \otimes \boldsymbol{e}_1$",
+        RECTANGULAR,
     ),
 )
 def vec_of_outer_product() -> Derivation:
     """The entries of vec."""
+    outer = Vec(_b * _a.T)
     return Derivation.by(
-        Step("The entry of the vec of an outer product", vec_entry(_b * _a.T)(_ROWS), part="vectors"),
-        Step(
-            "The scalar product of two vecs, summed over the index",
+        Line(outer, "=", KroneckerProduct(_a, _b), "The columns are multiples of $\\boldsymbol{b}$"),
+        Line(outer, "!=", KroneckerProduct(_b, _a), "With rows stacked, as flatten does, the factors are exchanged"),
+        Line(unit(_ROWS).T * outer, "=", vec_entry(_b * _a.T)(_ROWS), "The entry of the vec", part="vectors"),
+        Line(
+            Vec(_X).T * Vec(_Z),
+            "=",
             vec_times_vec(vec_entry(_X), vec_entry(_Z), _COLUMNS),
+            "The scalar product of two vecs, summed over the index",
             part="trace",
         ),
     )
