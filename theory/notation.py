@@ -18,9 +18,9 @@ from sympy.matrices.expressions import MatrixSymbol
 
 __all__ = [
     "B", "D", "G", "H", "Lambda", "Lambda_hat", "Lambda_q", "M", "MatrixLetter", "N", "P", "R", "T", "a", "alpha",
-    "beta", "clock", "e", "gamma", "lambda_", "learned", "matrix", "p", "p_0", "prediction", "prediction_i", "rho",
-    "s", "s_0", "sigma", "sigma_level", "symmetric_matrix", "t", "tau", "v", "v_0", "v_i", "vector", "w", "w_init",
-    "x_q", "y_q",
+    "beta", "clock", "e", "gamma", "lambda_", "learned", "matrix", "p", "p_0", "prediction", "prediction_i",
+    "prediction_other", "rho", "s", "s_0", "sigma", "sigma_level", "symmetric_matrix", "t", "tau", "v", "v_0",
+    "v_i", "vector", "w", "w_init", "x_q", "y_q",
 ]  # fmt: skip
 
 
@@ -93,6 +93,7 @@ M = symmetric_matrix("M", D)  # E(Lambda_hat^2)
 G = matrix("G", D)  # minus half the gradient of the loss in B
 v_i = Symbol("v_i", real=True)  # value weight of head i
 prediction = MatrixLetter("yhat_q", 1, 1, r"\hat y_q")  # the output, of all heads together
+prediction_other = MatrixLetter("yhat_other", 1, 1, r"\hat y_{\rm other}")  # what the other heads add
 prediction_i = MatrixLetter("yhat_q^(i)", 1, 1, r"\hat y_q^{(i)}")  # what head i adds to it
 
 # Along an eigenvector of Lambda

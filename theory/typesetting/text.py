@@ -98,11 +98,11 @@ class _TextPrinter(StrPrinter):
             return self._print(expr)
         coefficient, matrices = expr.as_coeff_matrices()
         product = " ".join(self.parenthesize(one, PRECEDENCE["Mul"]) for one in matrices)
+        sign = "-" if coefficient.could_extract_minus_sign() else ""
+        coefficient = -coefficient if sign else coefficient
         if coefficient == 1:
-            return product
-        if coefficient == -1:
-            return f"-{product}"
-        return f"{self.parenthesize(coefficient, PRECEDENCE['Mul'])} {product}"
+            return f"{sign}{product}"
+        return f"{sign}{self.parenthesize(coefficient, PRECEDENCE['Mul'])} {product}"
 
     def _print_MatAdd(self, expr):
         pieces = sorted(map(self._print, expr.args), key=lambda piece: piece.startswith(("-", "sum_")))

@@ -6,19 +6,23 @@ of width H and of D^2 columns are symbols; a head is split off the stack as its 
 
 from functools import cache
 
-from sympy import BlockMatrix, ZeroMatrix
+from sympy import BlockMatrix, Identity, Trace, ZeroMatrix
+from sympy.matrices.expressions.kronecker import KroneckerProduct
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import gradient
-from ...calculus.rewriting import block_product, rewrite
-from ...derivations.derivation import Derivation, Step
+from ...calculus.rewriting import block_product
+from ...derivations.derivation import Derivation
+from ...derivations.heads import E, Gradient, Rate, SumOver
+from ...derivations.lines import Line
+from ...derivations.matrix_forms import Vec
 from ...derivations.registry import define, register
 from ...expectation.index_sums import sum_over
 from ...expectation.laws import Fixed, Gaussian
 from ...expectation.moments import expect
-from ...notation import B, D, H, MatrixLetter, beta, matrix, prediction, symmetric_matrix, tau, v_i, vector, x_q, y_q
+from ...notation import B, D, H, beta, matrix, prediction, prediction_other, symmetric_matrix, v_i, vector, x_q, y_q
 from .blocks import U_i
-from .kronecker import index, vec_entry, vec_times_vec
+from .kronecker import index, unit, vec_entry, vec_times_vec
 
 __all__ = ["COVARIANCE", "CROSS", "FEATURES", "W_1", "feature", "flow_of_layers", "w_2", "z"]
 
@@ -46,11 +50,12 @@ define(
     "12",
     "The equivalent network and its cubic feature",
     section="Section 3.1",
-    left={"w": r"\boldsymbol{w}_2", "W": r"\boldsymbol{W}_1", "z": "z_1"},
+    left={"w": w_2, "W": W_1, "row": _row, "z": z},
     typed=lambda: {
-        "w": BlockMatrix([[_w_other], [MatrixLetter("v_i", 1, 1, "v_i")]]),
+        "w": BlockMatrix([[_w_other], [v_i * Identity(1)]]),
         "W": BlockMatrix([[_W_other], [_row.T]]),
-        "z": (AT[0].T * x_q) * (AT[1].T * beta),
+        "row": Vec(U_i),
+        "z": Vec(beta * x_q.T),
     },
     conditions=(
         (
@@ -72,10 +77,6 @@ define(
     "Merged attention is a two-layer linear network on cubic features",
     kind="exact",
     section="Section 3.1",
-    left={
-        "head": r"v_i\operatorname{vec}(\boldsymbol{U}_i)^\top\operatorname{vec}(\boldsymbol{\beta}\boldsymbol{x}_q^\top)",
-        "stack": r"\boldsymbol{w}_2^\top\boldsymbol{W}_1\boldsymbol{z}",
-    },
     typed=lambda: {
         "head": v_i * beta.T * U_i * x_q,
         "stack": _w_other.T * _W_other * z + v_i * _row.T * z,
@@ -85,15 +86,27 @@ define(
 def equivalent_network() -> Derivation:
     """The scalar product of two vecs, and one row of the stack after another."""
     outer = TracePolynomial(beta * x_q.T)
+    head = v_i * vec_times_vec(vec_entry(U_i), vec_entry(outer), AT)
     stack = block_product(((_w_other.T, v_i),), ((_W_other,), (_row.T,)), ((z,),))[0][0]
     return Derivation.by(
-        Step(r"The entry of $\boldsymbol{z}$", feature(AT), r"z_1"),
-        Step(
+        Line(unit(AT).T * z, "=", feature(AT), r"The entry of $\boldsymbol{z}$", ("12",)),
+        Line(z, "=", KroneckerProduct(x_q, beta), "So it is a Kronecker product", ("12",)),
+        Line(
+            v_i * Vec(U_i).T * Vec(beta * x_q.T),
+            "=",
+            head,
             r"Summed with the entries of $\operatorname{vec}(\boldsymbol{U}_{i})$",
-            v_i * vec_times_vec(vec_entry(U_i), vec_entry(outer), AT),
             part="head",
         ),
-        Step("The output of the network, with the last head split off", stack, part="stack"),
+        Line(v_i * _row.T * z, "=", head, "In the letters of the network", ("12",)),
+        Line(
+            w_2.T * W_1 * z,
+            "=",
+            stack,
+            "The output of the network, with the last head split off",
+            ("12",),
+            part="stack",
+        ),
     )
 
 
@@ -102,12 +115,6 @@ def equivalent_network() -> Derivation:
     "The network and merged attention have the same gradient",
     kind="exact",
     section="Section 3.1",
-    left={
-        "U": r"\operatorname{vec}\left(-\tfrac12\partial_{\boldsymbol{U}_i}(y_q-\hat y_q)^2\right)_1",
-        "row": r"\left(-\tfrac12\partial_{\operatorname{vec}(\boldsymbol{U}_i)}(y_q-\hat y_q)^2\right)_1",
-        "v attention": r"-\tfrac12\partial_{v_i}(y_q-\hat y_q)^2",
-        "v network": r"-\tfrac12\partial_{v_i}(y_q-\hat y_q)^2",
-    },
     typed=lambda: {
         "U": v_i * (y_q - prediction) * (AT[0].T * x_q) * (AT[1].T * beta),
         "row": v_i * (y_q - prediction) * (AT[0].T * x_q) * (AT[1].T * beta),
@@ -119,26 +126,45 @@ def equivalent_network() -> Derivation:
 def equal_gradients() -> Derivation:
     """The gradient of each model in its own weights; the same entries."""
     attention, network = v_i * beta.T * U_i * x_q, v_i * _row.T * z
-    unit = vector("f_1", FEATURES)  # reads the entry 1 of a vector of features
-    in_row = TracePolynomial(unit.T) * _error_slope(network, _row)
-    by_value = _error_slope(network, v_i)
+    entry = vec_entry(_error_slope(attention, U_i))(AT)
     return Derivation.by(
-        Step(
-            r"The gradient by $\boldsymbol{U}_{i}$, at one entry", vec_entry(_error_slope(attention, U_i))(AT), part="U"
+        Line(prediction, ":=", attention + prediction_other, "One head of attention beside the others"),
+        Line(
+            unit(AT).T * Vec(-Gradient(_squared_error(attention), U_i) / 2),
+            "=",
+            entry,
+            r"The gradient by $\boldsymbol{U}_{i}$, at one entry of its vec",
+            part="U",
         ),
-        Step(r"The gradient by the row of $\boldsymbol{W}_{1}$", _error_slope(network, _row)),
-        Step(
-            r"Its entry, with the entry of $\boldsymbol{z}$ put in",
-            rewrite(in_row, {unit.T * z: feature(AT)}),
+        Line(
+            -unit(AT).T * Gradient(_squared_error(network), _row) / 2,
+            "=",
+            entry,
+            r"The gradient by the row of $\boldsymbol{W}_{1}$, at the same entry",
+            ("12",),
             part="row",
         ),
-        Step("The gradient of attention by $v_{i}$", _error_slope(attention, v_i), part="v attention"),
-        Step(
-            "The gradient of the network by $v_{i}$, with equation (11)",
-            rewrite(by_value, {_row.T * z: vec_times_vec(vec_entry(U_i), feature, AT)}),
+        Line(
+            -Gradient(_squared_error(attention), v_i) / 2,
+            "=",
+            _error_slope(attention, v_i),
+            "The gradient of attention by $v_{i}$",
+            part="v attention",
+        ),
+        Line(
+            -Gradient(_squared_error(network), v_i) / 2,
+            "=",
+            _error_slope(attention, v_i),
+            "The gradient of the network by $v_{i}$",
+            ("12",),
             part="v network",
         ),
     )
+
+
+def _squared_error(head):
+    """The squared error of one sequence, with the output of one head beside that of the others."""
+    return (y_q - head - prediction_other) ** 2
 
 
 def _error_slope(head, weight) -> TracePolynomial:
@@ -146,12 +172,14 @@ def _error_slope(head, weight) -> TracePolynomial:
     return (TracePolynomial(y_q) - prediction) * gradient(head, weight)
 
 
+_ERROR = (y_q - w_2.T * W_1 * z) ** 2
+_MOMENTS = (Gaussian(z, covariance=COVARIANCE), Fixed(y_q, CROSS.T * COVARIANCE.I * z))  # a law with these two moments
+
+
 @cache
 def flow_of_layers() -> tuple[TracePolynomial, TracePolynomial]:
     """tau dW_1/dt and tau dw_2/dt of w_2' W_1 z, with E(y_q z) and E(zz') as letters: only these two moments enter."""
-    laws = (Gaussian(z, covariance=COVARIANCE), Fixed(y_q, CROSS.T * COVARIANCE.I * z))
-    error = (y_q - w_2.T * W_1 * z) ** 2
-    first, second = (expect(-gradient(error, weight) / 2, laws) for weight in (W_1, w_2))
+    first, second = (expect(-gradient(_ERROR, weight) / 2, _MOMENTS) for weight in (W_1, w_2))
     return first, second
 
 
@@ -160,7 +188,6 @@ def flow_of_layers() -> tuple[TracePolynomial, TracePolynomial]:
     "Gradient flow of merged attention",
     kind="exact",
     section="Section 3.2",
-    left={"a": r"\tau\dot{\boldsymbol{W}}_1", "b": r"\tau\dot{\boldsymbol{w}}_2"},
     typed=lambda: {
         "a": w_2 * (CROSS.T - w_2.T * W_1 * COVARIANCE),
         "b": W_1 * (CROSS.T - w_2.T * W_1 * COVARIANCE).T,
@@ -170,12 +197,36 @@ def flow_of_layers() -> tuple[TracePolynomial, TracePolynomial]:
 def flow_of_merged_attention() -> Derivation:
     """The gradient of one squared error is of second degree in (y_q, z): two moments are all that enters."""
     first, second = flow_of_layers()
-    error = (y_q - w_2.T * W_1 * z) ** 2
+    by_first, by_second = (-Gradient(_ERROR, weight) / 2 for weight in (W_1, w_2))
     return Derivation.by(
-        Step(r"Minus half the gradient by $\boldsymbol{W}_{1}$ for one sequence", -gradient(error, W_1) / 2),
-        Step("Averaged", first, part="a"),
-        Step(r"Minus half the gradient by $\boldsymbol{w}_{2}$ for one sequence", -gradient(error, w_2) / 2),
-        Step("Averaged", second, part="b"),
+        Line(E(y_q * z, _MOMENTS), "=", CROSS, "One law with the two moments that enter"),
+        Line(E(z * z.T, _MOMENTS), "=", COVARIANCE, "The other moment"),
+        Line(
+            by_first,
+            "=",
+            -gradient(_ERROR, W_1) / 2,
+            r"Minus half the gradient by $\boldsymbol{W}_{1}$ for one sequence",
+        ),
+        Line(
+            E(by_first, _MOMENTS),
+            "=",
+            first,
+            r"Its average, $\tau \dot{\boldsymbol{W}}_1$ by (10)",
+            part="a",
+        ),
+        Line(
+            by_second,
+            "=",
+            -gradient(_ERROR, w_2) / 2,
+            r"Minus half the gradient by $\boldsymbol{w}_{2}$ for one sequence",
+        ),
+        Line(
+            E(by_second, _MOMENTS),
+            "=",
+            second,
+            r"Its average, $\tau \dot{\boldsymbol{w}}_2$ by (10)",
+            part="b",
+        ),
     )
 
 
@@ -187,14 +238,9 @@ _slope = vector("g", FEATURES)  # the gradient of any loss in the row w_2' W_1
     "Conservation law of merged attention",
     kind="exact",
     section="Section 3.5",
-    left={
-        "second": r"\tfrac{d}{dt}\,\boldsymbol{w}_2\boldsymbol{w}_2^\top",
-        "first": r"\tfrac{d}{dt}\,\boldsymbol{W}_1\boldsymbol{W}_1^\top",
-        "difference": r"\tfrac{d}{dt}\left(\boldsymbol{w}_2\boldsymbol{w}_2^\top-\boldsymbol{W}_1\boldsymbol{W}_1^\top\right)",
-    },
     typed=lambda: {
-        "second": -(W_1 * _slope * w_2.T + w_2 * _slope.T * W_1.T) / (2 * tau),
-        "first": -(W_1 * _slope * w_2.T + w_2 * _slope.T * W_1.T) / (2 * tau),
+        "second": -(W_1 * _slope * w_2.T + w_2 * _slope.T * W_1.T) / 2,
+        "first": -(W_1 * _slope * w_2.T + w_2 * _slope.T * W_1.T) / 2,
         "difference": ZeroMatrix(H, H),
     },
     conditions=(
@@ -207,16 +253,31 @@ _slope = vector("g", FEATURES)  # the gradient of any loss in the row w_2' W_1
 )
 def conserved_balance() -> Derivation:
     """The chain rule through w_2' W_1, whatever the loss."""
-    change = TracePolynomial(w_2.T * W_1 * _slope)  # dL = d(w_2' W_1) g
-    first, second = (-gradient(change, weight) / (2 * TracePolynomial(tau)) for weight in (W_1, w_2))
-    of_second = second * w_2.T + w_2 * second.T
-    of_first = first * W_1.T + W_1 * first.T
+    change = w_2.T * W_1 * _slope  # dL = d(w_2' W_1) g
+    first, second = (-gradient(change, weight) / 2 for weight in (W_1, w_2))
+    flow = {W_1: first, w_2: second}
+    of_second, of_first = second * w_2.T + w_2 * second.T, first * W_1.T + W_1 * first.T
     return Derivation.by(
-        Step(r"The flow of $\boldsymbol{W}_{1}$", first, r"\dot{\boldsymbol{W}}_1"),
-        Step(r"The flow of $\boldsymbol{w}_{2}$", second, r"\dot{\boldsymbol{w}}_2"),
-        Step(r"The change of $\boldsymbol{w}_{2} \boldsymbol{w}_{2}^{\top}$", of_second, part="second"),
-        Step(r"The change of $\boldsymbol{W}_{1} \boldsymbol{W}_{1}^{\top}$", of_first, part="first"),
-        Step("Their difference", of_second - of_first, part="difference"),
+        Line(-Gradient(Trace(change), W_1) / 2, "=", first, r"The flow of $\boldsymbol{W}_{1}$, by the chain rule"),
+        Line(-Gradient(Trace(change), w_2) / 2, "=", second, r"The flow of $\boldsymbol{w}_{2}$"),
+        Line(
+            Rate(w_2 * w_2.T, flow),
+            "=",
+            of_second,
+            r"The change of $\boldsymbol{w}_{2} \boldsymbol{w}_{2}^{\top}$",
+            part="second",
+        ),
+        Line(
+            Rate(W_1 * W_1.T, flow),
+            "=",
+            of_first,
+            r"The change of $\boldsymbol{W}_{1} \boldsymbol{W}_{1}^{\top}$",
+            part="first",
+        ),
+        Line(Rate(w_2 * w_2.T - W_1 * W_1.T, flow), "=", of_second - of_first, "Their difference", part="difference"),
+        Line(_slope, ":=", 2 * (COVARIANCE * W_1.T * w_2 - CROSS), "For the squared error"),
+        Line(first, "=", flow_of_layers()[0], r"It is then the flow (13) of $\boldsymbol{W}_{1}$"),
+        Line(second, "=", flow_of_layers()[1], r"It is then the flow (13) of $\boldsymbol{w}_{2}$"),
     )
 
 
@@ -231,12 +292,6 @@ def _convolution(direction) -> TracePolynomial:
     "Separate attention is a convolutional linear network",
     kind="exact",
     section="Section 4.1",
-    left={
-        "filter": r"\boldsymbol{c}_1^\top\boldsymbol{K}_i\boldsymbol{z}",
-        "output": r"v_i\boldsymbol{q}_i^\top\boldsymbol{K}_i\boldsymbol{z}",
-        "k": r"-\tfrac12\partial_{\boldsymbol{k}_i}(y_q-\hat y_q)^2",
-        "q": r"-\tfrac12\partial_{\boldsymbol{q}_i}(y_q-\hat y_q)^2",
-    },
     typed=lambda: {
         "filter": (AT[0].T * x_q) * (_k_i.T * beta),
         "output": v_i * (beta.T * _k_i) * (_q_i.T * x_q),
@@ -245,25 +300,42 @@ def _convolution(direction) -> TracePolynomial:
     },
     conditions=(
         (
-            r"$\boldsymbol{K}_{i} = I_{D} \otimes \boldsymbol{k}_{i}^{\top}$ applies the filter $\boldsymbol{k}_{i}$ "
+            r"$\boldsymbol{I} \otimes \boldsymbol{k}_{i}^{\top}$ applies the filter $\boldsymbol{k}_{i}$ "
             r"to each of the $D$ blocks of $\boldsymbol{z}$; a head of rank $R$ adds $R$ of them with one $v_{i}$"
         ),
-        r"$\boldsymbol{c}_1$ is any unit vector",
     ),
-    erratum=r"$\boldsymbol{K}_{i}$ has $D$ rows and $D^{2}$ columns.",
+    erratum=r"$\boldsymbol{K}_{i} = \boldsymbol{I} \otimes \boldsymbol{k}_{i}^{\top}$ has $D$ rows and $D^{2}$ columns",
 )
 def convolutional_network() -> Derivation:
     """Sum over the index of z; then the gradients of the output."""
     output = v_i * _convolution(_q_i)
+    layer = KroneckerProduct(Identity(D), _k_i.T)
     return Derivation.by(
-        Step(r"One entry of $\boldsymbol{K}_{i} \boldsymbol{z}$", _convolution(AT[0]), part="filter"),
-        Step("The output of the head", output, part="output"),
-        Step("The gradient of one squared error by the filter", _error_slope(output, _k_i), part="k"),
-        Step("The gradient by the second layer", _error_slope(output, _q_i), part="q"),
+        Line(
+            AT[0].T * layer * z,
+            "=",
+            _convolution(AT[0]),
+            r"One entry of the filtered $\boldsymbol{z}$",
+            ("12",),
+            "filter",
+        ),
+        Line(v_i * _q_i.T * layer * z, "=", output, "The output of the head", ("12",), "output"),
+        Line(prediction, ":=", output + prediction_other, "One head beside the others"),
+        Line(
+            -Gradient(_squared_error(output), _k_i) / 2,
+            "=",
+            _error_slope(output, _k_i),
+            "The gradient of one squared error by the filter",
+            part="k",
+        ),
+        Line(
+            -Gradient(_squared_error(output), _q_i) / 2,
+            "=",
+            _error_slope(output, _q_i),
+            "The gradient by the second layer",
+            part="q",
+        ),
     )
-
-
-_e_1 = AT[0]
 
 
 @register(
@@ -271,19 +343,19 @@ _e_1 = AT[0]
     "Enough heads make any linear map of the feature",
     kind="exact",
     section="Section 4.1",
-    left=r"\sum_{d=1}^{D}(\boldsymbol{B}\boldsymbol{c}_d)\,\boldsymbol{c}_d^\top",
     typed=lambda: B,
     conditions=(
         (
-            r"$D$ key-query pairs, $\boldsymbol{k} = \boldsymbol{B} \boldsymbol{c}_d$ and $\boldsymbol{q} = "
-            r"\boldsymbol{c}_d$ with $v = 1$, for an orthonormal basis $\boldsymbol{c}_d$; it takes $H R \ge D$"
+            r"$D$ key-query pairs, $\boldsymbol{k} = \boldsymbol{B} \boldsymbol{c}_1$ and $\boldsymbol{q} = "
+            r"\boldsymbol{c}_1$ with $v = 1$, one for each vector of an orthonormal basis; it takes $H R \ge D$"
         ),
     ),
 )
 def any_map() -> Derivation:
     """The sum over an orthonormal basis."""
-    pair = TracePolynomial(B * _e_1 * _e_1.T)
+    pair = TracePolynomial(B * AT[0] * AT[0].T)
+    output = beta.T * pair * x_q
     return Derivation.by(
-        Step("One key-query pair", pair, r"(\boldsymbol{B}\boldsymbol{c}_1)\,\boldsymbol{c}_1^\top"),
-        Step("Summed over the basis", sum_over(pair, _e_1)),
+        Line(SumOver(output, AT[0]), "=", sum_over(output, AT[0]), "What all pairs add to the output"),
+        Line(SumOver(pair, AT[0]), "=", sum_over(pair, AT[0]), "The map of all pairs"),
     )

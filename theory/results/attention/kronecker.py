@@ -8,6 +8,7 @@ so that every identity is one between trace polynomials, with symbolic sizes. A 
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from sympy import Inverse, MatMul, MatrixExpr, Symbol, Trace, Transpose
 from sympy.matrices.expressions.kronecker import KroneckerProduct
@@ -88,7 +89,7 @@ def unit(at: Index) -> MatrixExpr:
     return KroneckerProduct(*at)
 
 
-def _between(at: Index, other: Index, *factors: MatrixExpr) -> MatrixExpr:
+def _between(at: Index, other: Index, *factors: MatrixExpr) -> Any:
     """The entry of a product between two indices, not carried out."""
     return MatMul(unit(at).T, *factors, unit(other))
 
