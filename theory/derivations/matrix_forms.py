@@ -34,7 +34,7 @@ from sympy import (
     Transpose,
     Tuple,
 )
-from sympy.matrices.expressions import MatrixSymbol
+from sympy.matrices.expressions import MatrixSymbol, OneMatrix
 from sympy.matrices.expressions.kronecker import KroneckerProduct
 
 from ..notation import H
@@ -133,7 +133,7 @@ def SumOverHeads(body: Any, *letters: Any) -> Any:
 
 def has_forms(formula: Any) -> bool:
     """Does a formula hold a matrix that is no trace polynomial?"""
-    return isinstance(formula, Basic) and formula.has(BlockMatrix, KroneckerProduct, Form)
+    return isinstance(formula, Basic) and formula.has(BlockMatrix, KroneckerProduct, OneMatrix, Form)
 
 
 def assembled(formula: Any, point: Any, evaluate: Evaluate) -> Any:
@@ -146,6 +146,8 @@ def assembled(formula: Any, point: Any, evaluate: Evaluate) -> Any:
         return _number(_stacked([[_matrix(value(block)) for block in row] for row in formula.blocks.tolist()]))
     if isinstance(formula, Form):
         return _number(formula.at(point, evaluate))
+    if isinstance(formula, OneMatrix):
+        return _number(mpmath.ones(*map(point.size, formula.shape)))
     if isinstance(formula, KroneckerProduct):
         return reduce(_kronecker, map(value, formula.args))
     if isinstance(formula, Add | MatAdd):

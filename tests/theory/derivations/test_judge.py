@@ -242,7 +242,6 @@ def test_a_used_letter_takes_its_entry_s_meaning():
     assert Line(a, "=", lambda_**2).verify().status == "fails"
 
 
-<<<<<<< HEAD
 def test_a_statement_that_is_a_limit_prints_as_one():
     (record,) = json.loads(export([equation("24")], "json"))
     assert {part["tag"]: part["relation"] for part in record["statement"]}["24, limit"] == r"\to"
@@ -258,4 +257,3 @@ def test_a_definition_waits_for_the_letters_on_its_right():
     assert lines[-1].verify().status == "exact"
     point = replace(lines[-1], right=2 * Trace(Lambda)).verify().point
     assert abs(point[v] - point[T] ** 2) < 1e-14
->>>>>>> 5cc7f38 (Order the definitions of a line by the letters on their right)

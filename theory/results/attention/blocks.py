@@ -12,10 +12,11 @@ name what the context enters through. All blocks multiplied out, (87) and C.1, a
 from functools import cache
 from typing import Any
 
-from sympy import BlockMatrix, Identity, Symbol, ZeroMatrix
+from sympy import BlockMatrix, Identity, IndexedBase, OneMatrix, Sum, Symbol, ZeroMatrix, diff, exp
 
 from ...algebra.polynomial import TracePolynomial, zero
 from ...calculus.rewriting import block_product, block_transpose, rewrite
+from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.lines import Line
 from ...derivations.matrix_forms import ColumnSoftmax, SumOverHeads
@@ -77,14 +78,14 @@ def _block(block: TracePolynomial):
     return block.to_sympy() if block.shape else block.to_sympy() * Identity(1)
 
 
+_SCORES, _rho = X.T * W_K.T * W_Q * X, Symbol("rho", positive=True)
+
 define(
     "5",
     "Multi-head softmax attention",
     section="Section 2.2",
     left=_ATTN,
-    typed=lambda: (
-        X + SumOverHeads(_W_V * X * ColumnSoftmax(X.T * W_K.T * W_Q * X / Symbol("rho", positive=True)), _W_V, W_K, W_Q)
-    ),
+    typed=lambda: X + SumOverHeads(_W_V * X * ColumnSoftmax(_SCORES / _rho), _W_V, W_K, W_Q),
     conditions=("Softmax acts on each column, which belongs to one query token",),
 )
 define(
@@ -100,6 +101,51 @@ define(
         ),
     ),
 )
+_score, _token = IndexedBase("s", real=True), Symbol("n", integer=True, positive=True)
+
+
+@register(
+    "5-softmax",
+    r"Softmax attention for a large $\rho$",
+    kind="approximation",
+    section="Beside (5)",
+    typed=lambda: 1 / (N + 1) + (_score[1] - Sum(_score[_token], (_token, 1, N + 1)) / (N + 1)) / ((N + 1) * _rho),
+    conditions=(
+        r"The weight of the first of the $N + 1$ tokens, with the scores $s_n$ of one column",
+        Condition(r"$N \ge 2$; with two tokens the next order vanishes, too", lambda point: point[N] > 1),
+        "Linear attention (5-linear) leaves out the averages over the tokens: it is not this limit",
+    ),
+)
+def softmax_for_large_scale() -> Derivation:
+    r"""Expand the weight of one token in $1/\rho$; then the same for all tokens at once."""
+    inverse = Symbol("x", positive=True)
+    exponential = exp(_score[_token] * inverse)
+    weight = exponential.subs(_token, 1) / Sum(exponential, (_token, 1, N + 1))
+    constant, slope = (diff(weight, inverse, order).subs(inverse, 0).doit() for order in (0, 1))
+    tokens = Identity(N + 1)
+    average = OneMatrix(N + 1, N + 1) / (N + 1)
+    weights = average + (tokens - average) * _SCORES / ((N + 1) * _rho)
+    return Derivation.by(
+        Line(
+            _ATTN,
+            "~",
+            X + SumOverHeads(_W_V * X * weights, _W_V, W_K, W_Q),
+            r"Each column of scores loses its average, beside equal weights for all $N + 1$ tokens",
+            ("5",),
+            parameter=_rho,
+            order=2,
+        ),
+        Line(
+            weight.subs(inverse, 1 / _rho),
+            "~",
+            constant + slope / _rho,
+            "The weight of one token",
+            parameter=_rho,
+            order=2,
+        ),
+    )
+
+
 define(
     "6",
     "Prediction",
