@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from iclflow.theory.algebra.letters import letters, printed_name
 from iclflow.theory.algebra.polynomial import TracePolynomial
 from iclflow.theory.derivations.derivation import displayed
 from iclflow.theory.derivations.documents import export, render
@@ -107,6 +108,16 @@ def test_documents_hold_every_equation_once_in_order():
     assert [record["number"] for record in records] == [entry.number for entry in equations()]
     assert all(record["steps"] or record["kind"] == "definition" for record in records)
     assert all(record["text"] for entry in records for record in entry["steps"])
+
+
+def test_everything_exported_has_letters():
+    exported("json")
+    for entry in equations():
+        stated = entry.letters
+        assert {printed_name(symbol) for symbol in stated.symbols} == set(stated)
+        if entry.derivation is not None:
+            derived = entry.derive()
+            assert set(derived.letters) >= set(letters(derived.result))
 
 
 def test_export_of_some_equations_leaves_out_the_others():
