@@ -3,25 +3,36 @@ r"""The fixed points of separate attention under any quadratic loss: singular di
 For :math:`\mathcal L = c - 2\operatorname{tr}(A^\top B) + \operatorname{tr}(B^\top MBQ)` with positive definite M and Q let
 
 .. math::
-    \tilde B = M^{1/2}BQ^{1/2}, \qquad \tilde A = M^{-1/2}AQ^{-1/2} = \sum_d s_d u_d v_d^\top .
+    \tilde B = M^{1/2}BQ^{1/2}, \qquad \tilde A = M^{-1/2}AQ^{-1/2} = \sum_d s_d u_d r_d^\top .
 
 Then the loss is :math:`c - |\tilde A|^2 + |\tilde B - \tilde A|^2`, and the fixed functions are
-:math:`\tilde B = \sum_{d\in S}s_du_dv_d^\top`, at :math:`\mathcal L = c - \sum_{d\in S}s_d^2`: 2^D of them if the s_d are distinct and
+:math:`\tilde B = \sum_{d\in S}s_du_dr_d^\top`, at :math:`\mathcal L = c - \sum_{d\in S}s_d^2`: 2^D of them if the s_d are distinct and
 positive and R H >= D. Nothing need commute. For the paper's task :math:`s_d^2 = \lambda_d^3/a_d`, whose distinctness is (T1c).
 """
 
 from functools import cache
+from typing import Any
 
-from sympy import Expr, Matrix, Symbol, Trace, diag, factor, solve, symbols
+from mpmath import eigsy, eye, mpf, norm
+from sympy import Determinant, Expr, Matrix, Symbol, Trace, diag, factor, solve, symbols
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import gradient
 from ...calculus.entrywise import explicit
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.draws import second_moment
+from ...derivations.heads import Gradient
+from ...derivations.lines import Line
+from ...derivations.points import Point
 from ...derivations.registry import register
-from ...notation import B, D, G, M, matrix, symmetric_matrix, v_i
+from ...notation import B, D, G, Lambda, M, matrix, symmetric_matrix, v_i, vector
 from ..separate.flow import flow_in_force, k, q, rank_one_head
+from .completeness import B_ii, B_ij, B_ji, B_jj, map_at_rest
+from .fixed_points import population_error
+from .fixed_points import v_positive as v
+from .stability import F
 
 __all__ = ["A_any", "Q_any", "any_force", "any_loss"]
 
@@ -32,12 +43,79 @@ M_root, Q_root = (symmetric_matrix(f"{name}_h", D, latex=rf"\boldsymbol{{{name}}
 A_w = matrix("A_w", D, latex=r"\tilde{\boldsymbol{A}}")
 B_w = matrix("B_w", D, latex=r"\tilde{\boldsymbol{B}}")
 s_i, s_j = symbols("s_i s_j", positive=True)
-B_ii, B_ij, B_ji, B_jj = symbols("B_ii B_ij B_ji B_jj", real=True)
+u_i, u_j, r_i, r_j = (
+    vector(name, D) for name in ("u_i", "u_j", "r_i", "r_j")
+)  # singular vectors of A_w, left and right
 A_d, A_j, M_d, M_j, Q_d, Q_j = symbols("A_d A_j M_d M_j Q_d Q_j", positive=True)
-x, y, r, v = symbols("x y r v", positive=True)
+x, y, r = symbols("x y r", positive=True)
+epsilon = Symbol("epsilon", positive=True)
 
 WHITENED = {M: M_root**2, Q_any: Q_root**2, A_any: M_root * A_w * Q_root, B: M_root.I * B_w * Q_root.I}
-GENERAL = r"$\boldsymbol{M}$ and $\boldsymbol{Q}$ are positive definite, $A$ is any matrix; any $H$ and $R$"
+
+
+def _positive(point: Point) -> None:
+    for root in (M_root, Q_root):
+        point[root] = point[root] * point[root].T + eye(point[root].rows) / 10
+
+
+def _singular(point: Point) -> None:
+    """A_w with distinct singular values; two of its pairs of singular vectors."""
+    size = point.size(D)
+    if size < 2:
+        raise ValueError("a pair needs two singular directions")
+    left, right = (eigsy(one + one.T)[1] for one in (point[A_w], point[B_w]))
+    values = [mpf(point.rng.uniform(0.2, 1)) + d for d in range(size)]
+    point[A_w] = sum((values[d] * left[:, d] * right[:, d].T for d in range(size)), 0 * point[A_w])
+    for d, letters in zip(point.rng.sample(range(size), 2), ((s_i, u_i, r_i), (s_j, u_j, r_j)), strict=True):
+        for letter, value in zip(letters, (values[d], left[:, d], right[:, d]), strict=True):
+            point[letter] = value
+
+
+def _is_singular(point: Point) -> bool:
+    residuals = (
+        one - other
+        for value, left, right in ((s_i, u_i, r_i), (s_j, u_j, r_j))
+        for one, other in (
+            (point[A_w] * point[right], point[value] * point[left]),
+            (point[A_w].T * point[left], point[value] * point[right]),
+        )
+    )
+    return all(norm(one) < mpf("1e-20") for one in residuals)
+
+
+def _diagonal(point: Point) -> None:
+    image = point[B_w] * point[r_i]
+    point[B_w] = point[B_w] - (image - point[u_i] * (point[u_i].T * image)[0, 0]) * point[r_i].T
+
+
+def _is_diagonal(point: Point) -> bool:
+    image = point[B_w] * point[r_i]
+    return norm(image - point[u_i] * (point[u_i].T * image)[0, 0]) < mpf("1e-20")
+
+
+def _at_rest(point: Point) -> None:
+    one = eye(point.size(D))
+    point[B_w] = map_at_rest(point, point[A_w], one, one)
+
+
+POSITIVE = Condition(
+    r"$\boldsymbol{M}$ and $\boldsymbol{Q}$ are positive definite, with the roots $\boldsymbol{M}^{1/2}$ and $\boldsymbol{Q}^{1/2}$; "
+    r"$\boldsymbol{A}$ is any matrix; any $H$ and $R$",
+    None,
+    _positive,
+)
+PAPERS_TASK = Condition(r"$\boldsymbol{M} = \mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$", None, second_moment)
+SINGULAR = Condition(
+    r"$\boldsymbol{u}_i$, $\boldsymbol{r}_i$ and $\boldsymbol{u}_j$, $\boldsymbol{r}_j$ are left and right singular vectors of "
+    r"$\tilde{\boldsymbol{A}}$ for the singular values $s_i \ne s_j$",
+    _is_singular,
+    _singular,
+)
+DIAGONAL = Condition(
+    r"$\tilde{\boldsymbol{B}} \boldsymbol{r}_i = B_{ii} \boldsymbol{u}_i$, as at every fixed point",
+    _is_diagonal,
+    _diagonal,
+)
 
 
 @cache
@@ -65,34 +143,30 @@ def rest() -> tuple[TracePolynomial, TracePolynomial]:
     "Whitening turns every population loss into a distance, and the conditions at fixed points into those of a linear network",
     kind="exact",
     section="beyond the paper",
-    left={
-        "loss": r"\mathcal{L}",
-        "left": r"\boldsymbol{Q}^{1/2}\boldsymbol{B}^\top\boldsymbol{G}\boldsymbol{Q}^{-1/2}",
-        "right": r"\boldsymbol{M}^{-1/2}\boldsymbol{G}\boldsymbol{B}^\top\boldsymbol{M}^{1/2}",
-    },
     typed=lambda: {
         "loss": c_any - Trace(A_w.T * A_w) + Trace((B_w - A_w).T * (B_w - A_w)),
         "left": B_w.T * (A_w - B_w),
         "right": (A_w - B_w) * B_w.T,
     },
     conditions=(
-        GENERAL,
-        r"$\tilde{\boldsymbol{A}}=\boldsymbol{M}^{-1/2}\boldsymbol{AQ}^{-1/2}$ and "
-        r"$\tilde{\boldsymbol{B}}=\boldsymbol{M}^{1/2}\boldsymbol{BQ}^{1/2}$",
-        (r"$\boldsymbol{B}^{\top} \boldsymbol{G}$ and $\boldsymbol{G} \boldsymbol{B}^{\top}$ vanish at every fixed "
-        "point of separate attention (T1a)"),
+        POSITIVE,
+        r"$\boldsymbol{B}^{\top} \boldsymbol{G}$ and $\boldsymbol{G} \boldsymbol{B}^{\top}$ vanish at every fixed "
+        "point of separate attention (T1a)",
     ),
-)  # fmt: skip
+)
 def whitening() -> Derivation:
     """Put the whitened letters into the loss and into B' G and G B'."""
     left, right = rest()
+    papers = substitute(any_loss(), {c_any: Trace(Lambda), A_any: Lambda**2, Q_any: Lambda})
     return Derivation.by(
-        Step("The loss", any_loss()),
-        Step("In whitened letters", substitute(any_loss(), WHITENED), part="loss"),
-        Step("The force", any_force()),
-        Step(r"$\boldsymbol{B}^{\top} \boldsymbol{G}$ in whitened letters", left, part="left"),
-        Step(r"$\boldsymbol{G} \boldsymbol{B}^{\top}$ in whitened letters", right, part="right"),
-    )
+        Line(population_error(B), "=", papers, r"The paper's loss: $\boldsymbol{A} = \boldsymbol{\Lambda}^2$, $\boldsymbol{Q} = "
+             r"\boldsymbol{\Lambda}$, $c = \operatorname{tr}(\boldsymbol{\Lambda})$", conditions=(PAPERS_TASK,)),
+        *(Line(letter, ":=", value, "In whitened letters") for letter, value in WHITENED.items()),
+        Line(any_loss(), "=", substitute(any_loss(), WHITENED), "any such loss is a distance", part="loss"),
+        Line(G, ":=", -Gradient(any_loss(), B) / 2, "The force is minus half its gradient"),
+        Line(Q_root * B.T * G * Q_root.I, "=", left, r"$\boldsymbol{B}^{\top} \boldsymbol{G}$ in whitened letters", part="left"),
+        Line(M_root.I * G * B.T * M_root, "=", right, r"$\boldsymbol{G} \boldsymbol{B}^{\top}$ in whitened letters", part="right"),
+    )  # fmt: skip
 
 
 def entry_equations() -> tuple[Expr, Expr, Expr]:
@@ -109,7 +183,6 @@ def entry_equations() -> tuple[Expr, Expr, Expr]:
     "The fixed functions of separate attention under any task: subsets of the whitened singular directions",
     kind="exact",
     section="beyond the paper",
-    left={"first": "0", "second": "0", "entries": "0", "diagonal": "0", "loss": r"\mathcal{L}"},
     typed=lambda: {
         "first": s_j * B_ji - s_i * B_ij,
         "second": s_i * B_ji - s_j * B_ij,
@@ -118,13 +191,13 @@ def entry_equations() -> tuple[Expr, Expr, Expr]:
         "loss": c_any - B_ii * (2 * s_i - B_ii),
     },
     conditions=(
-        GENERAL,
-        r"In the singular bases of $\tilde{\boldsymbol{A}}$, for every pair of indices",
+        SINGULAR,
+        r"The first four are zero at a fixed point, for every pair of indices",
         r"Distinct $s_{d}$ leave $\tilde{\boldsymbol{B}}$ diagonal, with entries 0 or $s_{d}$",
         (r"So there are $2^{D}$ fixed functions if $R H \ge D$ and the $s_{d}$ are distinct and positive, whether "
         "or not covariances commute"),
-        (r"Each is a fixed point: one slot per learned $d$ with $\boldsymbol{k}$ along $\boldsymbol{M}^{-1/2} "
-        r"\boldsymbol{u}_{d}$ and $\boldsymbol{q}$ along $\boldsymbol{Q}^{-1/2} v_{d}$"),
+        (r"Each is a fixed point, with one slot for each learned $d$, $\boldsymbol{k}$ along "
+        r"$\boldsymbol{M}^{-1/2} \boldsymbol{u}_{d}$ and $\boldsymbol{q}$ along $\boldsymbol{Q}^{-1/2} \boldsymbol{r}_{d}$"),
         "The loss there is $c$ minus the sum over $S$ of $s_{d}^{2}$: the last line is the share of one direction",
     ),
     erratum=(r"The paper has $2^{D}$ for $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$ and Gaussian tokens "
@@ -132,16 +205,28 @@ def entry_equations() -> tuple[Expr, Expr, Expr]:
 )  # fmt: skip
 def fixed_functions() -> Derivation:
     """B_w' (A_w - B_w) = 0 and (A_w - B_w) B_w' = 0, less their symmetric parts; two equations for two entries."""
-    first, second, alone = entry_equations()
+    (first, second, alone), (left, right) = entry_equations(), rest()
+    in_first = TracePolynomial(r_i.T) * (left - left.T) * r_j
+    in_second = TracePolynomial(u_i.T) * (right - right.T) * u_j
     determinant = first.coeff(B_ji) * second - second.coeff(B_ji) * first
     share = explicit(substitute(any_loss(), WHITENED), {A_w: diag(s_i, s_j), B_w: diag(B_ii, 0)}, D=2)
+    one_on = {B_w: s_i * u_i * r_i.T}
+    alone_on = substitute(substitute(any_loss(), WHITENED), {B_w: B_ii * u_i * r_i.T})
     return Derivation.by(
-        Step("Entry ($i, j$) of the antisymmetric part of the first condition", first, part="first"),
-        Step("Entry ($i, j$) of the antisymmetric part of the second", second, part="second"),
-        Step("Eliminate $B_{ji}$", determinant.expand().coeff(B_ij) * B_ij, part="entries"),
-        Step("On the diagonal", factor(alone), part="diagonal"),
-        Step("The loss with one direction on", factor(share - c_any) + c_any, part="loss"),
-    )
+        Line(B_ij, ":=", u_i.T * B_w * r_j, "The entries of the whitened map in the singular bases"),
+        Line(B_ji, ":=", u_j.T * B_w * r_i, "off the diagonal"),
+        Line(B_ii, ":=", u_i.T * B_w * r_i, "and on it"),
+        Line(in_first, "=", first, "Entry ($i, j$) of the antisymmetric part of the first matrix (V2-whitened)", part="first"),
+        Line(in_second, "=", second, "Entry ($i, j$) of the antisymmetric part of the second", part="second"),
+        Line(first.coeff(B_ji) * in_second - second.coeff(B_ji) * in_first, "=", determinant.expand().coeff(B_ij) * B_ij,
+             "Eliminate $B_{ji}$", part="entries"),
+        Line(TracePolynomial(r_i.T) * left * r_i, "=", factor(alone), "On the diagonal", part="diagonal", conditions=(DIAGONAL,)),
+        Line((Line(left, "=", 0), Line(right, "=", 0)), "=>", (Line(B_ij, "=", 0), Line(B_ji, "=", 0), Line(factor(alone), "=", 0)),
+             "So the fixed functions are diagonal, with two values of each entry", meets=(_at_rest,)),
+        Line(substitute(left, one_on), "=", 0, "One direction alone satisfies both conditions"),
+        Line(substitute(right, one_on), "=", 0, "The second too"),
+        Line(alone_on, "=", factor(share - c_any) + c_any, "The loss with one direction on", part="loss"),
+    )  # fmt: skip
 
 
 @register(
@@ -149,12 +234,6 @@ def fixed_functions() -> Derivation:
     "A head that has learned one direction turns to another that pays more",
     kind="exact",
     section="beyond the paper",
-    left={
-        "x": r"\tau\dot x",
-        "y": r"\tau\dot y",
-        "determinant": r"\det",
-        "trace": r"\operatorname{tr}",
-    },
     typed=lambda: {
         "x": v * (A_j * y - A_d * M_j / M_d * x),
         "y": v * (A_j * x - A_d * Q_j / Q_d * y),
@@ -163,18 +242,18 @@ def fixed_functions() -> Derivation:
     },
     conditions=(
         (
-            r"$A$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ are diagonal in one basis; the head rests at the saddle $S "
-            r"=$ {d}, with small components $\boldsymbol{x}$ and $y$ of $\boldsymbol{k}$ and $\boldsymbol{q}$ along "
-            "$j$"
+            r"$\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ are diagonal in one basis; the head rests at the saddle $S = \{d\}$, "
+            r"with components $r$ along $d$ and small components $\varepsilon x$ and $\varepsilon y$ of $\boldsymbol{k}$ and "
+            r"$\boldsymbol{q}$ along $j$"
         ),
-        r"$v$ is its value weight there, $v r^{2} = A_{d}/(M_{d} \boldsymbol{Q}_{d})$",
+        r"$v$ is its value weight there, $v r^{2} = A_{d}/(M_{d} Q_{d})$",
         (
             "Unstable if and only if $s_{j}^{2} > s_{d}^{2}$: the head leaves $d$ for $j$ exponentially, before any "
             "idle head escapes"
         ),
         (
-            "Where the largest A (first to grow) and the largest $s$ (largest drop) name different directions, "
-            "training shows the extra plateau {d}"
+            "If the largest $A_d$ (first to grow) and the largest $s_d$ (largest drop) name different directions, "
+            r"training shows the extra plateau $\{d\}$"
         ),
     ),
 )
@@ -185,18 +264,27 @@ def rotation() -> Derivation:
     values = {
         k: Matrix([r, x]), q: Matrix([r, y]), A_any: diag(A_d, A_j), M: diag(M_d, M_j), Q_any: diag(Q_d, Q_j),
     }  # fmt: skip
-    moving = []
+    (at_rest,) = solve(A_d - M_d * Q_d * v * r**2, r)
+    half_loss = explicit(substitute(any_loss() / 2, {B: v * k * q.T}), values, D=2)
+    velocities, moving = [], []
     for weight in (k, q):
         rate = substitute(substitute(rates[weight], {G: any_force()}), one_head)
-        along_j = explicit(substitute(rate, {v_i: v}), values, D=2)[1, 0].expand()
-        linear = sum(along_j.diff(one).subs({x: 0, y: 0}) * one for one in (x, y))
-        moving.append(linear)
-    at_rest = solve(A_d - M_d * Q_d * v * r**2, r)[0]
-    moving = [one.subs(r, at_rest).expand() for one in moving]
+        velocity = explicit(substitute(rate, {v_i: v}), values, D=2)[1, 0].expand()
+        linear: Any = sum(velocity.diff(one).subs({x: 0, y: 0}) * one for one in (x, y))
+        velocities.append(velocity)
+        moving.append(linear.subs(r, at_rest).expand())
     system = Matrix([[one.coeff(weight) for weight in (x, y)] for one in moving])
+    small = [(one.subs({x: epsilon * x, y: epsilon * y}) / epsilon).expand() for one in velocities]
+    determinant = system.det().expand()
     return Derivation.by(
-        Step(r"The component of $\boldsymbol{k}$ along $j$, to first order", moving[0], part="x"),
-        Step(r"The component of $\boldsymbol{q}$ along $j$, to first order", moving[1], part="y"),
-        Step("The determinant of the two equations: negative for a growing mode", system.det().expand(), part="determinant"),
-        Step("Their trace", system.trace(), part="trace"),
+        Line(F, ":=", half_loss, "Half the loss of one head with components $r$ along $d$ and $x$, $y$ along $j$"),
+        Line(r, ":=", at_rest, "At rest along $d$"),
+        Line(-Gradient(F, x), "=", velocities[0], r"The velocity of the component of $\boldsymbol{k}$ along $j$"),
+        Line(-Gradient(F, y), "=", velocities[1], r"and of $\boldsymbol{q}$"),
+        Line(small[0], "->", moving[0], r"For small components, of $\boldsymbol{k}$", part="x", parameter=(epsilon, 0), order=2),
+        Line(small[1], "->", moving[1], r"and of $\boldsymbol{q}$", part="y", parameter=(epsilon, 0), order=2),
+        Line(Determinant(system), "=", determinant, "The determinant of the two equations", part="determinant"),
+        Line(Line(A_j**2 / (M_j * Q_j), ">", A_d**2 / (M_d * Q_d)), "<=>", Line(determinant, "<", 0),
+             "It is negative, one mode grows, exactly if $s_j > s_d$"),
+        Line(Trace(system), "=", system.trace(), "Their trace", part="trace"),
     )  # fmt: skip

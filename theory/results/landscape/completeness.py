@@ -6,6 +6,8 @@ does not vanish (T1c), so that B is diagonal where the eigenvalues are distinct,
 eigenspace a B / lambda is any orthogonal projector (T1d). The rank of B is at most R H, which gives the count (T1e).
 """
 
+from typing import Any
+
 from mpmath import findroot, mpf, norm, zeros
 from mpmath import matrix as numbers
 from sympy import (
@@ -45,6 +47,7 @@ from ...derivations.draws import (
 )
 from ...derivations.heads import Gradient, Rate
 from ...derivations.lines import Line
+from ...derivations.points import Point
 from ...derivations.registry import register
 from ...notation import B, D, G, H, Lambda, M, N, P, R, T, a, e, lambda_, matrix, v_i, vector
 from ..separate.flow import B_rest, K, Q, flow_in_force, rank_R_head
@@ -52,7 +55,7 @@ from ..task.regression import closed_loss, force
 from .conditions import flow, flow_lines
 from .fixed_points import KEEPS_DIRECTION, b, force_along, loss_and_force, m
 
-__all__ = ["eigenspace_conditions", "entry_equations", "symmetry_conditions"]
+__all__ = ["eigenspace_conditions", "entry_equations", "map_at_rest", "symmetry_conditions"]
 
 Pi = matrix("Pi", D, latex=r"\boldsymbol{\Pi}")  # a B / lambda on an eigenspace
 e_i, e_j = vector("e_i", D), vector("e_j", D)
@@ -83,21 +86,24 @@ def _is_pair(point) -> bool:
     return sum(map(norm, residuals), norm(point[e_i].T * point[e_j])) < mpf("1e-20")
 
 
-def _at_rest(point) -> None:
-    """A root of B' G = 0 and G B' = 0, by Newton's method from a random start."""
-    size, second, covariance = point[Lambda].rows, point[M], point[Lambda]
+def map_at_rest(point: Point, cross: Any, second: Any, covariance: Any) -> Any:
+    """A root of B' G = 0 and G B' = 0 for the force G = cross - second B covariance, by Newton's method from a random start."""
+    size = cross.rows
+
+    def as_map(entries):
+        rows = [list(entries[size * row : size * (row + 1)]) for row in range(size)]
+        return numbers(rows)
 
     def residuals(*entries):
-        map_ = numbers(size, size)
-        for place, entry in enumerate(entries):
-            map_[place // size, place % size] = entry
-        force_there = covariance**2 - second * map_ * covariance
+        map_ = as_map(entries)
+        force_there = cross - second * map_ * covariance
         return [*(map_.T * force_there), *(force_there * map_.T)]
 
-    start = [mpf(point.rng.gauss(0, 1)) for _ in range(size * size)]
-    point[B] = zeros(size)
-    for place, entry in enumerate(findroot(residuals, start, maxsteps=40)):
-        point[B][place // size, place % size] = entry
+    return as_map(list(findroot(residuals, [mpf(point.rng.gauss(0, 1)) for _ in range(size * size)], maxsteps=40)))
+
+
+def _at_rest(point: Point) -> None:
+    point[B] = map_at_rest(point, point[Lambda] ** 2, point[M], point[Lambda])
 
 
 def _listed(point) -> None:
