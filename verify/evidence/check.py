@@ -105,7 +105,6 @@ class Evidence:
                 for entry in self.entries
             ],
             "summary": self.summary,
-            "lines": self.lines,
         }
 
 
@@ -132,7 +131,7 @@ def prove(source: Equation | None, seed: int = 0) -> Proof:
     start = time.perf_counter()
     lines: list[LineVerdict] = []
     try:
-        error = None if source.holds() else "the computed side is not the typed one"
+        error = None if source.holds() else "the two sides differ"
         for number, line in enumerate(source.lines, 1):
             verdict = line.verify(seed=seed)
             lines.append(LineVerdict(verdict.status, line.relation, verdict.method))

@@ -13,6 +13,18 @@ from iclflow.verify.evidence.page import page
 from iclflow.verify.evidence.table import render
 
 
+@dataclass(frozen=True)
+class StandInLine:
+    """A line with the verdict that it is told to give."""
+
+    status: str = "exact"
+    relation: str = "="
+    reason: str = "by assertion"
+
+    def verify(self, *, seed):
+        return SimpleNamespace(status=self.status, method="by assertion", residual=0.5, point={"N": 3})
+
+
 @dataclass
 class StandIn:
     number: str
@@ -22,9 +34,14 @@ class StandIn:
     section: str = "Section 1"
     conditions: tuple[str, ...] = ("small & large",)
     erratum: str | None = None
+    lines: tuple[StandInLine, ...] = (StandInLine(), StandInLine("assumed", ":="))
 
     parts = {"": "1"}  # noqa: RUF012
     lefts = {"": "x"}  # noqa: RUF012
+
+    @property
+    def derivation(self):
+        return None if self.kind == "definition" else self.holds
 
     def holds(self):
         if isinstance(self.outcome, BaseException):
@@ -87,6 +104,10 @@ def test_proofs(book):
     assert [prove(entry).status for entry in registry()] == ["holds", "fails", "none", "fails"]
     assert prove(StandIn("3", ValueError("no way"))).error == "ValueError: no way"
     assert prove(None).status == "none"
+    wrong = prove(StandIn("4", lines=(StandInLine(), StandInLine("fails"))))
+    assert wrong.status == "fails"
+    assert wrong.error == "line 2 (by assertion) fails by assertion: 0.5, {'N': 3}"
+    assert [line.status for line in wrong.lines] == ["exact", "fails"]
 
 
 def test_json_has_exactly_the_agreed_keys(book):
@@ -94,7 +115,8 @@ def test_json_has_exactly_the_agreed_keys(book):
     assert set(document) == {"iclflow", "entries", "summary"}
     assert document["summary"] == {"holds": 3, "fails": 3}
     for entry in document["entries"]:
-        assert set(entry) == {"equation", "title", "kind", "proof", "claims"}
+        assert set(entry) == {"equation", "title", "kind", "proof", "lines", "claims"}
+        assert all(set(line) == {"status", "relation"} for line in entry["lines"])
         assert set(entry["proof"]) == {"status", "seconds"}
         for claim in entry["claims"]:
             assert set(claim) == {
