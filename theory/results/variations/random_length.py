@@ -14,27 +14,73 @@ mean. Gains that differ add an error that no map avoids: with n/N and n uniform 
 
 from functools import cache
 
+from mpmath import mpf, norm
 from sympy import Expr, Identity, Rational, Sum, Symbol, Trace, apart, cancel, harmonic, limit, oo
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.spectral import along, over_directions
 from ...calculus.substitution import collect, substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.draws import EIGENVECTOR, learned_directions
+from ...derivations.heads import E
+from ...derivations.lines import Line
+from ...derivations.points import value_at
 from ...derivations.registry import register
-from ...notation import B, D, Lambda, Lambda_q, N, T, lambda_, learned, sigma
-from ..task.population import PopulationMoments, Sigma_w, any_tokens, general_moments
+from ...expectation.laws import Gaussian, SampleCovariance
+from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, P, T, beta, e, lambda_, learned, sigma, w, x_q, y_q
+from ..landscape.any_quadratic_loss import c_any
+from ..landscape.fixed_points import Gamma
+from ..task.population import PopulationMoments, Sigma_w, any_tokens, general_moments, zeta
+from .shift import varied
 
 __all__ = ["averaged", "uniform_gains"]
 
-n = Symbol("n", integer=True, positive=True)
+n, m = (Symbol(name, integer=True, positive=True) for name in "nm")  # two lengths
+p_n = Symbol("p_n", positive=True)  # the probability of the first
 nu = Symbol("nu", positive=True)  # E(1/n)
 g_1, g_2, g_3 = (Symbol(name, positive=True) for name in ("g_1", "g_2", "g_3"))  # E(g), E(g^2), E(g^2/n)
-g_n = Symbol("g_n", positive=True)
+g_n, g_m = (Symbol(name, positive=True) for name in ("g_n", "g_m"))
+N_e, share_e = Symbol("N_e", positive=True), Symbol("varrho", positive=True)
 NORMALISATIONS = (
-    "present: divided by the $n$ tokens there are, $g_n = 1$; longest: by $N$, $g_n = n/N$; official: by $n + 1$, "
-    "the query counted as a token, $g_n = n/(n + 1)$, as in the official code with vary-len"
+    r"present: divided by the $n$ tokens there are, $g_n = 1$; longest: by $N$, $g_n = n/N$; official: by $n + 1$, "
+    r"the query counted as a token, $g_n = n/(n + 1)$, as in the official code with $\mathtt{vary\_len}$"
 )
+UNIFORM = r"$n$ is uniform on $1, \dots, N$"
 H, H_2 = harmonic(N + 1), harmonic(N + 1, 2)
+
+
+def _two_lengths(point) -> None:
+    point[p_n] = mpf(point.rng.uniform(0.05, 0.95))
+
+
+TWO_LENGTHS = Condition(
+    r"Any law of the length, independent of the sequence, and any gains $g_{n} > 0$; both sides are linear in the law, so two lengths, "
+    r"$n$ with probability $p_n$ and $m$ with $1 - p_n$, show it",
+    lambda point: 0 < point[p_n] < 1,
+    _two_lengths,
+)
+
+
+def mean(expression, laws=(), *, gain: bool = True):
+    """The average over the two lengths of an expectation given the length; the expression is a function of the gain."""
+    first, other = (
+        E(expression(one if gain else 1), laws_at(length, laws), given=length) for length, one in ((n, g_n), (m, g_m))
+    )
+    return p_n * first + (1 - p_n) * other
+
+
+def laws_at(length, laws=()) -> tuple:
+    """The general laws at a length, with some of them changed."""
+    noise = Gaussian(zeta, covariance=sigma**2 / length * Lambda_hat)
+    return varied(SampleCovariance(Lambda_hat, Lambda, length), noise, *laws)
+
+
+GAINS = (
+    Line(g_1, ":=", p_n * g_n + (1 - p_n) * g_m, r"The mean gain, $\mathbb{E}(g_n)$"),
+    Line(g_2, ":=", p_n * g_n**2 + (1 - p_n) * g_m**2, r"Its mean square, $\mathbb{E}(g_n^2)$"),
+    Line(g_3, ":=", p_n * g_n**2 / n + (1 - p_n) * g_m**2 / m, r"The same over the length, $\mathbb{E}(g_n^2/n)$"),
+)
 
 
 def of_length(moments: PopulationMoments) -> PopulationMoments:
@@ -64,12 +110,21 @@ def any_gain_moments() -> PopulationMoments:
     return averaged(any_tokens())
 
 
+def correlation(gain):
+    """beta y_q x_q' with the gain of the normalisation."""
+    return gain * beta * y_q * x_q.T
+
+
+def second_moment(gain):
+    """The same of beta beta'."""
+    return gain**2 * beta * beta.T
+
+
 @register(
     "V4-moments",
     "The moments for contexts of random length",
     kind="exact",
     section="beyond the paper",
-    left={"A": r"\boldsymbol{A}", "M": r"\boldsymbol{M}", "present, A": r"\boldsymbol{A}", "present, M": r"\boldsymbol{M}"},
     typed=lambda: {
         "A": g_1 * Lambda * Sigma_w * Lambda_q,
         "M": g_2 * Lambda * Sigma_w * Lambda + g_3 * (Lambda * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) * Lambda),
@@ -77,55 +132,75 @@ def any_gain_moments() -> PopulationMoments:
         "present, M": Lambda * Sigma_w * Lambda + nu * (Lambda * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) * Lambda),
     },
     conditions=(
-        (r"$g_{1} = \mathbb{E}(g_{n})$, $g_{2} = \mathbb{E}(g_{n}^{2})$, $g_{3} = \mathbb{E}(g_{n}^{2}/n)$, for "
-        "any law of $n$, independent of the sequence, and any gains $g_{n} > 0$"),
-        r"present: the average over the tokens there are, $g_{n} = 1$, with $\nu = \mathbb{E}(1/n)$",
+        TWO_LENGTHS,
+        r"present: the average over the tokens there are, $g_{n} = 1$",
         r"So with $g_{n} = 1$ everything is as for one length, the harmonic mean $1/\nu$",
     ),
 )  # fmt: skip
 def random_moments() -> Derivation:
     """The moments given the length are linear in g_n, g_n^2 and g_n^2/n."""
-    A, M, _, _ = gain_moments()
+    A, M_, _, _ = gain_moments()
     plain = {g_1: 1, g_2: 1, g_3: nu}
     return Derivation.by(
-        Step(r"Given the length $N = n$, the second moment of $\boldsymbol{\beta}$", of_length(general_moments()).M),
-        Step("The correlation of target and feature, averaged over $n$", A, part="A"),
-        Step(r"The second moment of $\boldsymbol{\beta}$, averaged over $n$", M, part="M"),
-        Step("The same for the average over the tokens there are", substitute(A, plain), part="present, A"),
-        Step("Its second moment", substitute(M, plain), part="present, M"),
+        Line(
+            E(second_moment(g_n), laws_at(n), given=n),
+            "=",
+            substitute(of_length(general_moments()).M, {N: n}),
+            r"Given the length, the second moment of $\boldsymbol{\beta}$",
+        ),
+        *GAINS,
+        Line(mean(correlation), "=", A, "The correlation of target and feature, averaged over the length", part="A"),
+        Line(
+            mean(second_moment),
+            "=",
+            M_,
+            r"The second moment of $\boldsymbol{\beta}$, averaged over the length",
+            part="M",
+        ),
+        Line(nu, ":=", p_n / n + (1 - p_n) / m, r"The mean of $1/n$"),
+        Line(
+            mean(correlation, gain=False),
+            "=",
+            substitute(A, plain),
+            "The correlation for the average over the tokens there are",
+            part="present, A",
+        ),
+        Line(mean(second_moment, gain=False), "=", substitute(M_, plain), "Its second moment", part="present, M"),
     )
+
+
+GAIN = {"present": n / n, "longest": n / N, "official": n / (n + 1)}
+
+
+def gain_terms(name: str) -> tuple[Expr, Expr, Expr]:
+    """g, g^2, g^2/n for one normalisation."""
+    gain = GAIN[name]
+    return gain, gain**2, gain**2 / n
+
+
+def counted(term: Expr) -> Expr:
+    """The term for n tokens, the query among them."""
+    return apart(term.subs(n, n - 1), n)
+
+
+def uniform_sums(name: str) -> tuple[Expr, Expr, Expr]:
+    """g_1, g_2, g_3 for n uniform on 1, ..., N, as sums; the official ones count the query, from n = 1, at which they vanish."""
+    if name == "official":
+        return tuple(Sum(counted(term), (n, 1, N + 1)) / N for term in gain_terms(name))
+    return tuple(Sum(term, (n, 1, N)) / N for term in gain_terms(name))
 
 
 @cache
 def uniform_gains() -> dict[str, tuple[Expr, Expr, Expr]]:
     """g_1, g_2, g_3 for n uniform on 1, ..., N, by normalisation."""
-    gains = {"present": n / n, "longest": n / N, "official": n / (n + 1)}
-    return {name: (_uniform_mean(g), _uniform_mean(g**2), _uniform_mean(g**2 / n)) for name, g in gains.items()}
-
-
-def _uniform_mean(term: Expr) -> Expr:
-    """The mean over n = 1, ..., N; terms in 1/(n + 1) are counted from m = n + 1, which begins at m = 1 where they vanish at n = 0."""
-    counted = apart(term.subs(n, n - 1), n) if term.has(n + 1) else term
-    last = N + 1 if term.has(n + 1) else N
-    if term.has(n + 1) and term.subs(n, 0) != 0:
-        raise ArithmeticError(f"_uniform_mean: {term} should vanish at n = 0")
-    return cancel(Sum(counted, (n, 1, last)).doit() / N)
+    return {name: tuple(cancel(one.doit()) for one in uniform_sums(name)) for name in GAIN}
 
 
 @register(
     "V4-uniform",
-    "The uniform law on 1, ..., $N$",
+    "The uniform law on $1, \\dots, N$",
     kind="exact",
     section="beyond the paper",
-    left={
-        "present, g_3": r"\mathbb{E}(1/n)",
-        "longest, g_1": r"\mathbb{E}(g_n)",
-        "longest, g_2": r"\mathbb{E}(g_n^2)",
-        "longest, g_3": r"\mathbb{E}(g_n^2/n)",
-        "official, g_1": r"\mathbb{E}(g_n)",
-        "official, g_2": r"\mathbb{E}(g_n^2)",
-        "official, g_3": r"\mathbb{E}(g_n^2/n)",
-    },
     typed=lambda: {
         "present, g_3": harmonic(N) / N,
         "longest, g_1": (N + 1) / (2 * N),
@@ -138,11 +213,9 @@ def _uniform_mean(term: Expr) -> Expr:
     conditions=(
         NORMALISATIONS,
         r"$H_N=\sum_{n\le N}1/n$, $H_N^{(2)}=\sum_{n\le N}1/n^2$",
-        (
-            r"The official code with $\mathrm{vary}_{len}$ adds up the losses of the prefixes of 1 to $N$ tokens, "
-            "each followed by its query: $N$ times the loss with the gains n/(n $+$ 1), so that a step of lr is one "
-            r"of $N$ lr on it and advances $t/\tau$ by 2 $N$ lr"
-        ),
+        r"The official code with $\mathtt{vary\_len}$ adds up the losses of the prefixes of 1 to $N$ tokens, "
+        r"each followed by its query: $N$ times the loss with the gains $n/(n + 1)$, so that a step of size $\eta$ is one "
+        r"of $N\eta$ on it and advances $t/\tau$ by $2 N\eta$",
     ),
 )
 def uniform_law() -> Derivation:
@@ -151,24 +224,46 @@ def uniform_law() -> Derivation:
         "longest": "The sum divided by the longest context",
         "official": "The sum divided by all tokens, the query counted",
     }
+    mean_of = ("the gain", "its square", "its square over the length")
     return Derivation.by(
-        Step("The average over the tokens there are", uniform_gains()["present"][2], part="present, g_3"),
+        Line(
+            uniform_sums("present")[2],
+            "=",
+            uniform_gains()["present"][2],
+            "The average over the tokens there are",
+            part="present, g_3",
+        ),
         *(
-            Step(f"{words}, moment {i}", uniform_gains()[name][i - 1], part=f"{name}, g_{i}")
+            Line(
+                gain_terms("official")[i].subs(n, n - 1),
+                "=",
+                counted(gain_terms("official")[i]),
+                f"Of $n$ tokens, the query counted, {mean_of[i]}: 0 at $n = 1$, so that the sum may begin there",
+            )
+            for i in range(3)
+        ),
+        *(
+            Line(
+                uniform_sums(name)[i],
+                "=",
+                uniform_gains()[name][i],
+                f"{words}: the mean of {mean_of[i]}",
+                part=f"{name}, g_{i + 1}",
+            )
             for name, words in names.items()
-            for i in (1, 2, 3)
+            for i in range(3)
         ),
     )
 
 
 def _length(gains: tuple[Expr, Expr, Expr]) -> Expr:
     """N_e."""
-    return cancel(gains[1] / gains[2])
+    return gains[1] / gains[2]
 
 
 def _share(gains: tuple[Expr, Expr, Expr]) -> Expr:
     """rho."""
-    return cancel(gains[0] ** 2 / gains[1])
+    return gains[0] ** 2 / gains[1]
 
 
 @register(
@@ -176,15 +271,6 @@ def _share(gains: tuple[Expr, Expr, Expr]) -> Expr:
     "The fixed length that a random one acts like",
     kind="exact",
     section="beyond the paper",
-    left={
-        "loss": r"\mathcal{L}\bigl(\tfrac{g_1}{g_2}\boldsymbol{B}\bigr)",
-        "present, length": "N_e",
-        "longest, length": "N_e",
-        "official, length": "N_e",
-        "longest, share": r"\varrho",
-        "official, share": r"\varrho",
-        "longest, limit": r"\lim_{N\to\infty}\varrho",
-    },
     typed=lambda: {
         "loss": Trace(Sigma_w * Lambda_q)
         + sigma**2
@@ -203,26 +289,60 @@ def _share(gains: tuple[Expr, Expr, Expr]) -> Expr:
         "longest, limit": Rational(3, 4),
     },
     conditions=(
-        (r"$N_e=g_2/g_3$, $\varrho=g_1^2/g_2\le1$: with $\mathcal{L}_{N_e}$ of (V0) at $N = N_{e}$, the loss is "
-        r"$(1-\varrho)c+\varrho\mathcal{L}_{N_e}(\boldsymbol{B})$, at every effective map"),
-        NORMALISATIONS + "; n uniform on 1, ..., N",
-        (r"$(1-\varrho)c$ is the price of gains that differ, which no map avoids: none for $g_{n} = 1$, a quarter "
-        "of $c$ for long contexts divided by the longest"),
+        TWO_LENGTHS,
+        NORMALISATIONS,
+        rf"length, share, limit: {UNIFORM}",
+        r"$(1-\varrho)c$ is the price of gains that differ, which no map avoids: none for $g_{n} = 1$, a quarter "
+        r"of $c$ for long contexts divided by the longest",
     ),
-)  # fmt: skip
+)
 def effective_length() -> Derivation:
     """Measure the map in units of g_1/g_2."""
     scaled = substitute(gain_moments().loss(), {B: g_1 / g_2 * TracePolynomial(B)})
     gains = uniform_gains()
+    left = mean(lambda gain: (y_q - gain * (g_1 / g_2) * beta.T * B * x_q) ** 2)
+    fixed = E((y_q - beta.T * B * x_q) ** 2, laws_at(N_e))
+    longest = cancel(_share(gains["longest"]))
     return Derivation.by(
-        Step("The loss as a function of the effective map", gain_moments().loss(), r"\mathcal{L}(\boldsymbol{B})"),
-        Step("The map measured in units of $g_{1}/g_{2}$", scaled, part="loss"),
-        *(Step(f"The length for {name}", _length(gains[name]), part=f"{name}, length") for name in gains),
+        *GAINS,
+        Line(
+            mean(lambda gain: (y_q - gain * beta.T * B * x_q) ** 2),
+            "=",
+            gain_moments().loss(),
+            "The loss as a function of the effective map",
+        ),
+        Line(left, "=", scaled, "The map measured in units of $g_{1}/g_{2}$", part="loss"),
+        Line(N_e, ":=", g_2 / g_3, "The fixed length"),
+        Line(share_e, ":=", g_1**2 / g_2, "What is left of a drop"),
+        Line(c_any, ":=", E(y_q**2, laws_at(N_e)), "The loss of no answer"),
+        Line(
+            left,
+            "=",
+            (1 - share_e) * c_any + share_e * fixed,
+            "The loss at the fixed length, with drops smaller by a factor",
+        ),
+        Line(share_e, "<=", 1, "The variance of the gain is not negative"),
         *(
-            Step(f"What is left of a drop for {name}", _share(gains[name]), part=f"{name}, share")
+            Line(
+                _length(uniform_sums(name)),
+                "=",
+                cancel(_length(gains[name])),
+                f"The length for {name}",
+                part=f"{name}, length",
+            )
+            for name in gains
+        ),
+        *(
+            Line(
+                _share(uniform_sums(name)),
+                "=",
+                cancel(_share(gains[name])),
+                f"What is left of a drop for {name}",
+                part=f"{name}, share",
+            )
             for name in ("longest", "official")
         ),
-        Step("Long contexts", limit(_share(gains["longest"]), N, oo), part="longest, limit"),
+        Line(longest, "->", limit(longest, N, oo), "Long contexts", part="longest, limit", parameter=N, order=1),
     )
 
 
@@ -231,18 +351,33 @@ def written_drop(gains) -> Expr:
     return lambda_ * gains[0] ** 2 / (gains[1] + gains[2] * (1 + T / lambda_))
 
 
+PLAIN = (Gaussian(w), Gaussian(x_q, covariance=Lambda))
+
+
+def _fixed_map(point) -> None:
+    learned_directions(point)
+    point[sigma] = mpf(0)
+    gains = {line.left: value_at(line.right, point) for line in GAINS}
+    L = point[Lambda]
+    point[M] = gains[g_2] * L**2 + gains[g_3] * (L**2 + point[T] * L)
+    point[Gamma] = gains[g_1] * point[M] ** -1 * L * point[P]
+
+
+FIXED_MAP = Condition(
+    r"$\boldsymbol{\Gamma} = g_1\boldsymbol{M}^{-1}\boldsymbol{\Lambda}\boldsymbol{P}$ is the map at the fixed points that have learned "
+    r"the eigenvectors in $S$; $\chi_d = 1$ for $d \in S$, else 0",
+    lambda point: (
+        norm(point[M] * point[Gamma] - value_at(GAINS[0].right, point) * point[Lambda] * point[P]) < mpf("1e-20")
+    ),
+    _fixed_map,
+)
+
+
 @register(
     "V4-levels",
     "The loss at the fixed points for contexts of random length",
     kind="exact",
     section="beyond the paper",
-    left={
-        "rate": r"\tau\dot v_d/v_d^2",
-        "loss": r"\mathcal{L}(\mathcal{M}(S))",
-        "present": r"\mathcal{L}(\mathcal{M}(S))",
-        "longest": r"\mathcal{L}(\mathcal{M}(S))",
-        "official": r"\mathcal{L}(\mathcal{M}(S))",
-    },
     typed=lambda: {
         "rate": g_1 * lambda_**2,
         "loss": over_directions(lambda_ - learned * written_drop((g_1, g_2, g_3))),
@@ -256,32 +391,53 @@ def written_drop(gains) -> Expr:
     },
     conditions=(
         r"$\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens, no noise",
-        NORMALISATIONS + "; n uniform on 1, ..., N",
-        (
-            r"rate: of a head along $\boldsymbol{e}_{d}$ with small weights, so that drops are later by a factor "
-            "$1/g_{1}$"
-        ),
+        TWO_LENGTHS,
+        EIGENVECTOR,
+        FIXED_MAP,
+        NORMALISATIONS,
+        rf"present, longest, official: {UNIFORM}",
+        r"rate: of a head along $\boldsymbol{e}$ with small weights; so the drops are later by a factor $1/g_{1}$",
     ),
 )
 def random_levels() -> Derivation:
     """The loss along one direction is least where its force vanishes."""
     plain = {Sigma_w: Identity(D), Lambda_q: Lambda, sigma: 0}
-    A, M = (
+    A, M_ = (
         along(substitute(one, plain), {Lambda: lambda_}, traces={Trace(Lambda): T}) for one in gain_moments()[:2]
     )  # the loss along e_d is lambda - 2 A b + M lambda b^2
-    b = cancel(A / (M * lambda_))
-    share = lambda_ + learned * cancel(M * lambda_ * b**2 - 2 * A * b)
+    b = cancel(A / (M_ * lambda_))
+    share = lambda_ + learned * cancel(M_ * lambda_ * b**2 - 2 * A * b)
     gains = uniform_gains()
+    letters = (g_1, g_2, g_3)
+    loss = mean(lambda gain: (y_q - gain * beta.T * Gamma * x_q) ** 2, PLAIN)
     return Derivation.by(
-        Step(r"The correlation along $\boldsymbol{e}_{d}$, and the rate at small weights", A, part="rate"),
-        Step(r"The second moment of $\boldsymbol{\beta}$ along $\boldsymbol{e}_{d}$", M),
-        Step(r"The level at which the force $A - \boldsymbol{M} b \lambda$ vanishes", b),
-        Step("The share of one direction", share),
-        Step("Summed", over_directions(share), part="loss"),
+        *GAINS,
+        Line(
+            mean(lambda gain: gain * e.T * beta * y_q * x_q.T * e, PLAIN),
+            "=",
+            A,
+            r"The force along $\boldsymbol{e}$ at small weights",
+            part="rate",
+        ),
+        Line(
+            mean(lambda gain: gain**2 * (e.T * beta) ** 2, PLAIN),
+            "=",
+            M_,
+            r"The second moment of $\boldsymbol{\beta}$ along $\boldsymbol{e}$",
+        ),
+        Line(
+            loss,
+            "=",
+            over_directions(share),
+            "The loss of the map at a fixed point, along the eigenvectors",
+            part="loss",
+        ),
         *(
-            Step(
+            Line(
+                over_directions(share.subs(dict(zip(letters, uniform_sums(name), strict=True)))),
+                "=",
+                over_directions(share.subs(dict(zip(letters, gains[name], strict=True)))),
                 f"The uniform law, {name}",
-                over_directions(share.subs(dict(zip((g_1, g_2, g_3), gains[name], strict=True)))),
                 part=name,
             )
             for name in gains
