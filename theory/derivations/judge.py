@@ -179,9 +179,11 @@ def _replaced(side: Any, left: Any, right: Any) -> Any:
     """The side with every copy of ``left`` replaced, as it stands; of a matrix letter only if it has blocks."""
     if isinstance(left, MatrixSymbol) and _has_blocks(right) and isinstance(side, Basic | TracePolynomial):
         return as_sympy(side).xreplace({left: right}) if left in side.free_symbols else side
-    if not isinstance(side, Basic) or not isinstance(left, Basic) or isinstance(left, MatrixSymbol):
+    if not isinstance(side, Basic | sympy.MatrixBase) or not isinstance(left, Basic) or isinstance(left, MatrixSymbol):
         return side
-    if isinstance(side, sympy.MatrixBase) or not side.has(left):
+    if isinstance(side, sympy.MatrixBase):
+        return side.applyfunc(lambda entry: _replaced(entry, left, right))
+    if not side.has(left):
         return side
     try:
         return side.xreplace({left: as_sympy(right)})

@@ -199,7 +199,7 @@ def _value(formula: Any, point: Point) -> Any:
         entries = mpmath.matrix(formula.rows, formula.cols)
         for i in range(formula.rows):
             for j in range(formula.cols):
-                entries[i, j] = _scalar_value(formula[i, j], point)
+                entries[i, j] = _value(formula[i, j], point)
         return entries
     return _scalar_value(sympy.sympify(formula), point)
 

@@ -33,7 +33,7 @@ from iclflow.theory.notation import (
     x_q,
     y_q,
 )
-from sympy import Derivative, Identity, Integral, Rational, Symbol, Trace, exp, latex, log, oo, sqrt
+from sympy import Derivative, Identity, Integral, Matrix, Rational, Symbol, Trace, exp, latex, log, oo, sqrt
 
 x = Symbol("x", real=True)
 eps = Symbol("epsilon", positive=True)
@@ -257,3 +257,11 @@ def test_a_definition_waits_for_the_letters_on_its_right():
     assert lines[-1].verify().status == "exact"
     point = replace(lines[-1], right=2 * Trace(Lambda)).verify().point
     assert abs(point[v] - point[T] ** 2) < 1e-14
+
+
+def test_entries_of_an_explicit_matrix_are_carried_out_and_rewritten():
+    left = Matrix([[E(w.T * w), eps]])
+    first = Line(eps, ":=", x**2, "a definition")
+    lines = Derivation.by(first, Line(left, "=", Matrix([[D, x**2]]), "entry by entry")).lines
+    assert lines[1].verify().status == "exact"
+    assert replace(lines[1], right=Matrix([[D, x**2 + 1]])).verify().status == "fails"
