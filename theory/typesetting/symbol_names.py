@@ -8,7 +8,7 @@ __all__ = ["GREEK", "name_latex"]
 
 GREEK = frozenset(
     ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "kappa", "lambda", "mu",
-     "nu", "xi", "pi", "rho", "sigma", "tau", "phi", "chi", "psi", "omega",
+     "nu", "xi", "pi", "rho", "varrho", "sigma", "tau", "phi", "chi", "psi", "omega",
      "Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Phi", "Psi", "Omega"]
 )  # fmt: skip
 _UPRIGHT = frozenset(["init", "eff", "plateau", "full", "even", "rest", "min", "max", "white", "in", "out", "other"])

@@ -10,9 +10,12 @@ add (k - 3) R diag(R' Sigma_w R) R'.
 
 from functools import cache
 
+from mpmath import diag as diagonal
+from mpmath import mpf, norm
 from sympy import (
     Expr,
     Identity,
+    Integral,
     Matrix,
     Symbol,
     Trace,
@@ -20,22 +23,26 @@ from sympy import (
     diag,
     exp,
     factor,
-    gamma,
-    integrate,
     oo,
     solve,
     symbols,
-)
+)  # fmt: skip
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.spectral import along
 from ...calculus.substitution import collect, substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.draws import EIGENVECTOR, eigenbasis
+from ...derivations.heads import E
+from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...expectation.laws import Gaussian
+from ...expectation.laws import Fixed, Gaussian, Mixture, SampleCovariance
 from ...expectation.moments import expect
-from ...notation import D, Lambda, N, T, lambda_, matrix, sigma, vector
+from ...notation import D, Lambda, Lambda_hat, MatrixLetter, N, T, beta, e, lambda_, matrix, sigma, vector
 from ..task.population import Sigma_w, any_tokens, fourth
+from .shift import varied
+from .task_covariance import ROOT, root
 
 __all__ = [
     "any_second_moment",
@@ -47,14 +54,25 @@ __all__ = [
 
 kappa = Symbol(
     "kappa", positive=True
-)  # E(rho^4) D / ((D + 2) E(rho^2)^2) of an elliptical law, rho the length of the whitened token
+)  # E(rho^4)/(D (D + 2)) of an elliptical law, rho the length of the whitened token, E(rho^2) = D
+rho_4 = Symbol("rho_4", positive=True)  # E(rho^4)
 kurtosis = Symbol("k", positive=True)  # E(z^4) of an independent component of unit variance
 nu = Symbol("nu", positive=True)  # degrees of freedom
 N_d = Symbol("N_d", positive=True)  # the length at which Gaussian tokens have the same a_d
-x = vector("x", D)
+x, g = vector("x", D), vector("g", D)
 mixing = matrix("R", D)  # x = R z
 D_R = matrix("D_R", D, latex=r"\boldsymbol{D}")  # the diagonal part of R' R
 lambda_i, lambda_j, k_i, k_j = symbols("lambda_i lambda_j k_i k_j", positive=True)
+
+
+def tokens(fourth_moment) -> tuple:
+    """The general laws, with tokens of this fourth moment E(x x' A x x') as a function of A."""
+    return varied(SampleCovariance(Lambda_hat, Lambda, N, fourth_moment=fourth_moment))
+
+
+def one_token(inner) -> TracePolynomial:
+    """x x' A x x' of one token; the expectation is a sum of such terms."""
+    return TracePolynomial(x * x.T) * inner * x * x.T
 
 
 @cache
@@ -98,17 +116,33 @@ def independent_eigenvalue() -> Expr:
     return _along(gaussian_fourth() + (kurtosis - 3) * Lambda * Sigma_w * Lambda)
 
 
+def gaussian_of(inner) -> TracePolynomial:
+    """E(x x' A x x') of a Gaussian token, for symmetric A."""
+    return substitute(gaussian_fourth(), {Sigma_w: inner})
+
+
+def elliptical_of(inner) -> TracePolynomial:
+    """The same of an elliptical token."""
+    return kappa * gaussian_of(inner)
+
+
+def independent_of(inner) -> TracePolynomial:
+    """The same for R = Lambda^(1/2) and A = I, with kurtosis k in the eigenbasis of Lambda."""
+    if inner != TracePolynomial(Identity(D)):
+        raise ValueError(f"independent_of: needs I, got {inner}")
+    return gaussian_of(inner) + (kurtosis - 3) * TracePolynomial(Lambda**2)
+
+
+def signs_of(inner) -> TracePolynomial:
+    """The same with k = 1."""
+    return substitute(independent_of(inner), {kurtosis: 1})
+
+
 @register(
     "V5-moment",
     "Second moment of the sample covariance for tokens of any law",
     kind="exact",
     section="beyond the paper",
-    left={
-        "general": r"\mathbb{E}(\boldsymbol{\beta\beta}^\top)",
-        "second": r"\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)",
-        "Gaussian": r"\boldsymbol{F}",
-        "check": r"\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)",
-    },
     typed=lambda: {
         "general": (1 - 1 / N) * Lambda * Sigma_w * Lambda + fourth / N + sigma**2 / N * Lambda,
         "second": (1 - 1 / N) * Lambda**2 + fourth / N,
@@ -117,34 +151,60 @@ def independent_eigenvalue() -> Expr:
     },
     conditions=(
         r"$\boldsymbol{F}=\mathbb{E}(\boldsymbol{xx}^\top\boldsymbol{\Sigma}_w\boldsymbol{xx}^\top)$ of one token",
-        (r"In the second line $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$ without noise, where it is "
-        r"$\mathbb{E}(|\boldsymbol{x}|^2\boldsymbol{xx}^\top)$"),
+        r"second, check: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$ without noise, where it is "
+        r"$\mathbb{E}(|\boldsymbol{x}|^2\boldsymbol{xx}^\top)$",
         "Independent tokens of mean zero with four moments",
     ),
 )  # fmt: skip
 def any_law() -> Derivation:
     """Pairs of different tokens need the covariance only; a token with itself its fourth moment."""
     gaussian = substitute(gaussian_fourth(), {Sigma_w: Identity(D)})
+    one = r": both sides are linear in it, so that one token shows it"
     return Derivation.by(
-        Step("Pairs of different tokens, and of a token with itself", any_tokens().M, part="general"),
-        Step("The paper's task vectors, no noise", any_second_moment(), part="second"),
-        Step("The fourth moment of a Gaussian token", gaussian_fourth(), part="Gaussian"),
-        Step("It gives back (31)", substitute(any_second_moment(), {fourth: gaussian}), part="check"),
+        Line(fourth, ":=", x * x.T * Sigma_w * x * x.T, f"The fourth moment{one}"),
+        Line(
+            E(beta * beta.T, tokens(one_token)),
+            "=",
+            any_tokens().M,
+            "Pairs of different tokens, and of a token with itself",
+            part="general",
+        ),
+        Line(fourth, ":=", x * x.T * x * x.T, r"The same for $\boldsymbol{\Sigma}_w = \boldsymbol{I}$"),
+        Line(E(Lambda_hat**2, tokens(one_token)), "=", any_second_moment(), "Then without noise", part="second"),
+        Line(
+            E(x * x.T * Sigma_w * x * x.T, Gaussian(x, covariance=Lambda)),
+            "=",
+            gaussian_fourth(),
+            "The fourth moment of a Gaussian token",
+            part="Gaussian",
+        ),
+        Line(
+            E(Lambda_hat**2),
+            "=",
+            substitute(any_second_moment(), {fourth: gaussian}),
+            r"With $\boldsymbol{\Sigma}_w = \boldsymbol{I}$ in (second) it gives (31)",
+            part="check",
+        ),
     )
 
 
-def _sphere() -> Expr:
-    """E|g|^4 of a standard Gaussian g is kappa^-1 times D^2, for g is a point on the sphere times an independent length."""
-    g = vector("g", D)
-    return cancel(D**2 / expect((g.T * g) ** 2, Gaussian(g)).to_sympy())
+EXCESS = Symbol("m", positive=True)  # nu - 4
+CHI = Symbol("c", positive=True)
+
+
+def _student_moment(power: int) -> Integral:
+    """The integral of c^-power over the density of chi^2 with nu = m + 4 degrees of freedom, but for its norm."""
+    return Integral(CHI ** (EXCESS / 2 + 1 - power) * exp(-CHI / 2), (CHI, 0, oo))
 
 
 def _student() -> Expr:
     """E(s^2)/E(s)^2 for s = 1/chi^2 with nu degrees of freedom: a Student vector is a Gaussian one times s^(1/2)."""
-    c, excess = Symbol("c", positive=True), Symbol("m", positive=True)  # nu = excess + 4, where the moments exist
-    density = c ** (excess / 2 + 1) * exp(-c / 2)
-    norm, first, second = (integrate(density * c**-power, (c, 0, oo)) for power in (0, 1, 2))
-    return cancel((second * norm / first**2).rewrite(gamma).gammasimp().subs(excess, nu - 4))
+    density, first, second = (_student_moment(power).doit() for power in range(3))
+    return cancel((second * density / first**2).gammasimp().subs(EXCESS, nu - 4))
+
+
+def _below(point) -> None:
+    point[lambda_i] = point[lambda_j] * (1 + point[lambda_i])
 
 
 @register(
@@ -152,14 +212,6 @@ def _student() -> Expr:
     "Elliptical tokens: everything survives, with one number",
     kind="exact",
     section="beyond the paper",
-    left={
-        "fourth": r"\boldsymbol{F}",
-        "a": "a_d",
-        "sphere": r"\kappa",
-        "student": r"\kappa",
-        "gap": r"\frac{\lambda_i^3}{a_i}-\frac{\lambda_j^3}{a_j}",
-        "length": "N_d",
-    },
     typed=lambda: {
         "fourth": kappa * (2 * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) * Lambda),
         "a": lambda_**2 * (1 + (2 * kappa - 1 + kappa * T / lambda_) / N),
@@ -170,40 +222,114 @@ def _student() -> Expr:
         "length": N * (lambda_ + T) / ((2 * kappa - 1) * lambda_ + kappa * T),
     },
     conditions=(
-        (r"$\boldsymbol{x} = \boldsymbol{\Lambda}^{1/2}$ times a vector of uniform direction and independent "
-        r"random length; covariance $\boldsymbol{\Lambda}$"),
-        r"sphere: $|\boldsymbol{\Lambda}^{-1/2} \boldsymbol{x}|^{2} = D$; student: $\nu > 4$ degrees of freedom",
-        (r"$\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$, and $\lambda^{3}/a$ rises for every $N$ and "
-        r"$\kappa$"),
-        "So directions, their order and the count of fixed points are as for Gaussian tokens",
-        (r"$\kappa = 1$ for Gaussian tokens; heavy tails, $\kappa > 1$, act as a shorter context, shorter by "
-        "another factor for each direction"),
-        (r"length: Gaussian contexts of $N_{d}$ tokens have the same $a_{d}$; $N_{d}/N$ goes from $1/\kappa$ for "
-        r"the rarest direction to 2/(3 $\kappa -$ 1) for one that holds all the variance"),
+        r"$\boldsymbol{x} = \rho\boldsymbol{\Lambda}^{1/2}\boldsymbol{u}$ with $\boldsymbol{u}$ uniform on the unit sphere, an independent "
+        r"length $\rho$ and $\mathbb{E}(\rho^2) = D$; $\rho_4 = \mathbb{E}(\rho^4)$",
+        ROOT,
+        EIGENVECTOR,
+        r"sphere: $\rho^{2} = D$; student: $\nu > 4$ degrees of freedom",
+        r"$\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$, and $\lambda^{3}/a$ rises for every $N$ and $\kappa$; "
+        r"so directions, their order and the count of fixed points are as for Gaussian tokens",
+        r"$\kappa = 1$ for Gaussian tokens; heavy tails, $\kappa > 1$, act as a shorter context, shorter by "
+        r"another factor for each direction",
+        r"length: Gaussian contexts of $N_{d}$ tokens have the same $a_{d}$; $N_{d}/N$ goes from $1/\kappa$ for "
+        r"the rarest direction to $2/(3\kappa - 1)$ for one that holds all the variance",
     ),
 )  # fmt: skip
 def elliptical() -> Derivation:
-    """Average the Gaussian fourth moment over the scale of the token."""
-    ratio = cancel(lambda_**3 / elliptical_eigenvalue())
-    gaussian = elliptical_eigenvalue().subs(kappa, 1).subs(N, N_d)
+    """Average the Gaussian fourth moment over the length of the token."""
+    a = elliptical_eigenvalue()
+    ratio = cancel(lambda_**3 / a)
+    gaussian = a.subs(kappa, 1).subs(N, N_d)
+    length = solve(gaussian - a, N_d)[0]
+    gap = ratio.subs(lambda_, lambda_i) - ratio.subs(lambda_, lambda_j)
+    direction = root * g * (g.T * root * Sigma_w * root * g) * g.T * root / (g.T * g) ** 2
+    square = _student_moment(2) * _student_moment(0) / _student_moment(1) ** 2
     return Derivation.by(
-        Step("The fourth moment of one token, averaged over its scale", elliptical_fourth(), part="fourth"),
-        Step("The eigenvalue of the second moment", elliptical_eigenvalue(), part="a"),
-        Step("On the sphere", _sphere(), part="sphere"),
-        Step("Student's law", _student(), part="student"),
-        Step("The determinant of (T1c)", factor(cancel(ratio.subs(lambda_, lambda_i) - ratio.subs(lambda_, lambda_j))), part="gap"),
-        Step("The length at which Gaussian tokens have it", factor(solve(gaussian - elliptical_eigenvalue(), N_d)[0]), part="length"),
-    )  # fmt: skip
+        Line(
+            square,
+            "=",
+            _student().subs(nu, EXCESS + 4),
+            r"Student's law with $m + 4$ degrees of freedom, $1/\chi^2$ times a Gaussian token squared",
+        ),
+        Line(nu, ":=", EXCESS + 4, "The degrees of freedom"),
+        Line(square, "=", _student(), "So for $\\nu$ of them", part="student"),
+        Line(
+            D**2 / E((g.T * g) ** 2, Gaussian(g)),
+            "=",
+            cancel(D**2 / expect((g.T * g) ** 2, Gaussian(g)).to_sympy()),
+            r"On the sphere $\rho^4 = D^2$; a Gaussian token has $\kappa = 1$",
+            part="sphere",
+        ),
+        Line(
+            ratio.subs(lambda_, lambda_i) - ratio.subs(lambda_, lambda_j),
+            "=",
+            factor(cancel(gap)),
+            "The determinant of (T1c)",
+            part="gap",
+        ),
+        Line(
+            Line(lambda_i, ">", lambda_j),
+            "=>",
+            Line(factor(cancel(gap)), ">", 0),
+            r"$\lambda^3/a$ rises with $\lambda$",
+            meets=(_below,),
+        ),
+        Line(gaussian.subs(N_d, length), "=", a, "Gaussian tokens have it at another length"),
+        Line(N_d, ":=", length, "This length"),
+        Line(N_d, "=", factor(length), "In factors", part="length"),
+        Line(length / N, "->", 1 / kappa, "The rarest direction", parameter=(lambda_, 0), order=1),
+        Line(
+            (length / N).subs(T, lambda_),
+            "=",
+            cancel((length / N).subs(T, lambda_)),
+            "A direction that holds all the variance",
+        ),
+        Line(kappa, ":=", rho_4 / (D * (D + 2)), "The number"),
+        Line(
+            E(rho_4 * direction, Gaussian(g)),
+            "=",
+            elliptical_fourth(),
+            r"The fourth moment of one token, in a direction $\boldsymbol{g}/|\boldsymbol{g}|$ independent of its length",
+            part="fourth",
+        ),
+        Line(
+            E(e.T * Lambda_hat**2 * e, tokens(elliptical_of)), "=", a, "The eigenvalue of the second moment", part="a"
+        ),
+    )
+
+
+R_entries = Matrix(2, 2, symbols("R_11 R_12 R_21 R_22"))
+S_entries = Matrix([[Symbol("S_11"), Symbol("S_12")], [Symbol("S_12"), Symbol("S_22")]])
+h_1, h_2 = symbols("h_1 h_2", positive=True)  # the roots of the kurtoses
+COMPONENTS = tuple(MatrixLetter(f"z_{i}", 1, 1, f"z_{i}") for i in (1, 2))
+
+
+def three_points(letter, point) -> Mixture:
+    """A law on 0 and +- a point, of variance 1 and so of kurtosis point^2; of another law no more than these enters."""
+    probability = 1 / (2 * point**2)
+    return Mixture(
+        (
+            (probability, Fixed(letter, point)),
+            (probability, Fixed(letter, -point)),
+            (1 - 2 * probability, Fixed(letter, 0)),
+        )
+    )
+
+
+def expected_entries() -> Matrix:
+    """E(x x' S x x') entry by entry, not carried out, for x = R z in D = 2 with independent components z."""
+    laws = tuple(map(three_points, COMPONENTS, (h_1, h_2)))
+    token = [sum((R_entries[i, j] * TracePolynomial(COMPONENTS[j]) for j in (0, 1)), start=0) for i in (0, 1)]
+    inner = sum((S_entries[i, j] * token[i] * token[j] for i in (0, 1) for j in (0, 1)), start=0)
+    return Matrix(2, 2, lambda i, j: E(token[i] * inner * token[j], laws))
 
 
 def independent_entries() -> Matrix:
-    """E(x x' S x x') for x = R z in D = 2; the components of z are independent, of variance 1 and kurtosis k_i and k_j."""
-    R = Matrix(2, 2, symbols("R_11 R_12 R_21 R_22"))
-    S = Matrix([[Symbol("S_11"), Symbol("S_12")], [Symbol("S_12"), Symbol("S_22")]])
+    """The same by the moments of the components: of variance 1, odd moments 0 and kurtosis k_i and k_j."""
     z = Matrix(symbols("z_1 z_2"))
     moments = {0: 1, 1: 0, 2: 1, 3: 0}
-    token = R * z
-    return (token * token.T * S * token * token.T).applyfunc(
+    token = R_entries * z
+    return (token * token.T * S_entries * token * token.T).applyfunc(
         lambda entry: sum(
             coefficient
             * moments.get(powers[0], k_i if powers[0] == 4 else None)
@@ -215,11 +341,33 @@ def independent_entries() -> Matrix:
 
 def _gaussian_entries() -> tuple[Matrix, Matrix]:
     """The Gaussian value of the same, and what the kurtoses add."""
-    R = Matrix(2, 2, symbols("R_11 R_12 R_21 R_22"))
-    S = Matrix([[Symbol("S_11"), Symbol("S_12")], [Symbol("S_12"), Symbol("S_22")]])
-    L = R * R.T
-    inner = R.T * S * R
-    return 2 * L * S * L + (S * L).trace() * L, R * diag((k_i - 3) * inner[0, 0], (k_j - 3) * inner[1, 1]) * R.T
+    L = R_entries * R_entries.T
+    inner = R_entries.T * S_entries * R_entries
+    return (
+        2 * L * S_entries * L + (S_entries * L).trace() * L,
+        R_entries * diag((k_i - 3) * inner[0, 0], (k_j - 3) * inner[1, 1]) * R_entries.T,
+    )
+
+
+def _mixed(point) -> None:
+    square = point[mixing].T * point[mixing]
+    point[Lambda] = point[mixing] * point[mixing].T
+    point[D_R] = diagonal([square[d, d] for d in range(square.rows)])
+
+
+MIXING = Condition(
+    r"$\boldsymbol{R}\boldsymbol{R}^\top = \boldsymbol{\Lambda}$, and $\boldsymbol{D}$ is the diagonal of $\boldsymbol{R}^\top\boldsymbol{R}$",
+    lambda point: norm(point[mixing] * point[mixing].T - point[Lambda]) < mpf("1e-20"),
+    _mixed,
+)
+NOT_GAUSSIAN = Condition("$k \\ne 3$", lambda point: abs(point[kurtosis] - 3) > 0.01)
+
+
+def _orthogonal_columns(point) -> None:
+    _, vectors = eigenbasis(point)
+    point[mixing] = vectors * diagonal([1 + mpf(point.rng.random()) for _ in range(vectors.rows)])
+    _mixed(point)
+    EIGENVECTOR.draw(point)
 
 
 @register(
@@ -227,13 +375,6 @@ def _gaussian_entries() -> tuple[Matrix, Matrix]:
     "Tokens with independent components: what survives depends on the mixing and on the kurtoses",
     kind="exact",
     section="beyond the paper",
-    left={
-        "fourth": r"\boldsymbol{F}",
-        "a": "a_d",
-        "Rademacher": "a_d",
-        "commutator": r"\boldsymbol{R}^{-1}[\boldsymbol{F},\boldsymbol{\Lambda}]\boldsymbol{R}^{-\top}",
-        "gap": r"\frac{\lambda_i^3}{a_i}-\frac{\lambda_j^3}{a_j}",
-    },
     typed=lambda: {
         "fourth": sum(_gaussian_entries(), Matrix.zeros(2, 2)).applyfunc(lambda entry: entry.expand()),
         "a": lambda_**2 * (1 + (kurtosis - 2 + T / lambda_) / N),
@@ -247,36 +388,69 @@ def _gaussian_entries() -> tuple[Matrix, Matrix]:
         / (((N + k_i - 2) * lambda_i + T) * ((N + k_j - 2) * lambda_j + T)),
     },
     conditions=(
-        (r"$\boldsymbol{x} = R \boldsymbol{z}$, $R R^{\top} = \boldsymbol{\Lambda}$, with independent "
-        r"$\boldsymbol{z}_{d}$ of variance 1, odd moments 0 and kurtosis $\boldsymbol{k}$"),
-        r"The first line is for a generic pair, with kurtoses $\boldsymbol{k}_{i}$ and $\boldsymbol{k}_{j}$",
-        (r"$F = 2 \boldsymbol{\Lambda} \Sigma_{w} \boldsymbol{\Lambda} + \operatorname{tr}(\Sigma_{w} "
-        r"\boldsymbol{\Lambda}) \boldsymbol{\Lambda} + (\boldsymbol{k} - 3) R \operatorname{diag}(R^{\top} "
-        r"\Sigma_{w} R) R^{\top}$"),
-        (r"$a$ and Rademacher $(\boldsymbol{k} =$ 1): $R = \boldsymbol{\Lambda}^{1/2}$; there $\boldsymbol{M}$ "
-        r"commutes with $\boldsymbol{\Lambda}$, and for equal kurtoses $\lambda^{3}/a$ rises"),
-        (r"commutator: for $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, with $\boldsymbol{D} = "
-        r"\operatorname{diag}(R^{\top} R)$: $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ if and only if "
-        r"$R^{\top} R$ commutes with its diagonal"),
-        ("So columns of $R$ of different lengths must be orthogonal; otherwise what is learned are not "
-        r"eigenvectors of $\boldsymbol{\Lambda}$, but (V2-fixed) still counts $2^{D}$"),
+        r"$\boldsymbol{x} = \boldsymbol{R} \boldsymbol{z}$ with independent $z_{d}$ of variance 1, odd moments 0 and kurtosis $k$",
+        MIXING,
+        EIGENVECTOR,
+        r"fourth: $D = 2$, with kurtoses $k_{i}$ and $k_{j}$",
+        r"a, Rademacher ($k = 1$): $\boldsymbol{R} = \boldsymbol{\Lambda}^{1/2}$; there $\boldsymbol{M}$ "
+        r"commutes with $\boldsymbol{\Lambda}$, and for equal kurtoses $\lambda^{3}/a$ rises",
+        r"commutator: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$; $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ if and "
+        r"only if $\boldsymbol{R}^{\top} \boldsymbol{R}$ commutes with its diagonal",
+        r"So columns of $\boldsymbol{R}$ of different lengths must be orthogonal; otherwise the learned directions are not "
+        r"eigenvectors of $\boldsymbol{\Lambda}$, but (V2-fixed) still counts $2^{D}$",
         "gap: unequal kurtoses can bring the directions into another order, or make the gap vanish",
     ),
 )  # fmt: skip
 def independent() -> Derivation:
     """The fourth moment entry by entry; then along an eigenvector."""
-    computed = independent_entries()
     a = independent_eigenvalue()
-    ratios = [
-        cancel((lambda_**3 / a).subs({lambda_: one, kurtosis: k})) for one, k in ((lambda_i, k_i), (lambda_j, k_j))
-    ]
+    ratios = [(lambda_**3 / a).subs({lambda_: one, kurtosis: k}) for one, k in ((lambda_i, k_i), (lambda_j, k_j))]
+    square = mixing.T * mixing
+    moment = 2 * Lambda**2 + Trace(Lambda) * Lambda + (kurtosis - 3) * mixing * D_R * mixing.T
     L = mixing * mixing.T
     F = 2 * L * L + Trace(L) * L + (kurtosis - 3) * mixing * D_R * mixing.T
     commutator = TracePolynomial(mixing.I) * (TracePolynomial(F) * L - TracePolynomial(L) * F) * mixing.T.I
+    along_e = e.T * Lambda_hat**2 * e
     return Derivation.by(
-        Step("The fourth moment for two components", computed.applyfunc(lambda entry: entry.expand()), part="fourth"),
-        Step("Along an eigenvector, where $R$ is diagonal", a, part="a"),
-        Step("Signs", cancel(a.subs(kurtosis, 1)), part="Rademacher"),
-        Step(r"What keeps the fourth moment from commuting with $\boldsymbol{\Lambda}$", commutator, part="commutator"),
-        Step("The determinant of (T1c)", cancel(ratios[0] - ratios[1]), part="gap"),
+        Line(k_i, ":=", h_1**2, r"The components are $\pm h$ or 0; of their law only variance and kurtosis enter"),
+        Line(k_j, ":=", h_2**2, "The same for the other"),
+        Line(
+            expected_entries(),
+            "=",
+            independent_entries().applyfunc(lambda entry: entry.expand()),
+            "The fourth moment for two components",
+            part="fourth",
+        ),
+        Line(
+            E(along_e, tokens(independent_of)),
+            "=",
+            a,
+            r"Along an eigenvector, for $\boldsymbol{R} = \boldsymbol{\Lambda}^{1/2}$",
+            part="a",
+        ),
+        Line(E(along_e, tokens(signs_of)), "=", cancel(a.subs(kurtosis, 1)), "Signs", part="Rademacher"),
+        Line(ratios[0] - ratios[1], "=", cancel(ratios[0] - ratios[1]), "The determinant of (T1c)", part="gap"),
+        Line(Lambda, "=", L, "The covariance of the tokens"),
+        Line(
+            fourth,
+            ":=",
+            moment,
+            r"The fourth moment for any $D$ and equal kurtoses, with $\boldsymbol{\Sigma}_w = \boldsymbol{I}$",
+        ),
+        Line(
+            mixing.I * (fourth * Lambda - Lambda * fourth) * mixing.T.I,
+            "=",
+            commutator,
+            r"What keeps it from commuting with $\boldsymbol{\Lambda}$",
+            uses=(-2,),
+            part="commutator",
+        ),
+        Line(
+            Line(fourth * Lambda, "=", Lambda * fourth),
+            "<=>",
+            Line(square * D_R, "=", D_R * square),
+            r"So $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ only for such mixings",
+            meets=(_orthogonal_columns, _orthogonal_columns),
+            conditions=(NOT_GAUSSIAN,),
+        ),
     )
