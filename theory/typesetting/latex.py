@@ -113,6 +113,9 @@ class _PaperPrinter(LatexPrinter):
     def _print_ZeroMatrix(self, expr):
         return r"\boldsymbol{0}"
 
+    def _print_OneMatrix(self, expr):
+        return r"\boldsymbol{1} \boldsymbol{1}^{\top}".replace(r"\top", self.transposed)
+
     @staticmethod
     def _is_letter(expression) -> bool:
         return isinstance(expression, sympy.MatrixSymbol | sympy.Identity)

@@ -102,7 +102,8 @@ class _TextPrinter(StrPrinter):
         coefficient = -coefficient if sign else coefficient
         if coefficient == 1:
             return f"{sign}{product}"
-        return f"{sign}{self.parenthesize(coefficient, PRECEDENCE['Mul'])} {product}"
+        scale = self._print(coefficient) if coefficient.is_Number else self.parenthesize(coefficient, PRECEDENCE["Mul"])
+        return f"{sign}{scale} {product}"
 
     def _print_MatAdd(self, expr):
         pieces = sorted(map(self._print, expr.args), key=lambda piece: piece.startswith(("-", "sum_")))
@@ -127,6 +128,9 @@ class _TextPrinter(StrPrinter):
 
     def _print_ZeroMatrix(self, expr):
         return "0"
+
+    def _print_OneMatrix(self, expr):
+        return "1 1'"
 
     def _print_BlockMatrix(self, expr):
         return "[" + ", ".join(f"[{', '.join(map(self._print, row))}]" for row in expr.blocks.tolist()) + "]"
