@@ -39,7 +39,7 @@ __all__ = ["A_any", "Q_any", "any_force", "any_loss"]
 A_any = matrix("A", D)  # E(y_q beta x_q')
 Q_any = symmetric_matrix("Q", D)  # E(x_q x_q')
 c_any = Symbol("c", real=True)
-M_root, Q_root = (symmetric_matrix(f"{name}_h", D, latex=rf"\boldsymbol{{{name}}}^{{1/2}}") for name in "MQ")
+M_root, Q_root = (symmetric_matrix(f"{name}_h", D, latex=rf"{{\boldsymbol{{{name}}}^{{1/2}}}}") for name in "MQ")
 A_w = matrix("A_w", D, latex=r"\tilde{\boldsymbol{A}}")
 B_w = matrix("B_w", D, latex=r"\tilde{\boldsymbol{B}}")
 s_i, s_j = symbols("s_i s_j", positive=True)

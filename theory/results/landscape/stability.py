@@ -144,16 +144,17 @@ def idle_head() -> Derivation:
     unlearned = rewrite(substitute(head_form(), {v_i: 0, B_rest: Gamma}), {M * Gamma: Lambda * P})
     alone = substitute(unlearned, {delta_B: 0 * delta_B, delta_Q: 0 * delta_Q})
     along_force = substitute(alone, {delta_K: c * omega() * Q})
+    moved = SecondVariation(F, {v_i: delta_v, K: c * G * Q})
     return Derivation.by(
         *half_loss_lines(),
         *at_fixed_map(rank_R_head()),
         Line(G, ":=", -Gradient(closed_loss().result, B) / 2, "The force, minus half the gradient of the loss"),
         Line(SecondVariation(F, {v_i: delta_v, K: delta_K}), "=", alone,
              "The second variation at $v_{i} = 0$, if only the value weight and the keys move"),
-        Line(Gradient(along_force, c), "=", -2 * delta_v * Trace(Q.T * G**2 * Q),
+        Line(Gradient(moved, c), "=", -2 * delta_v * Trace(Q.T * G**2 * Q),
              r"If the keys move along $c\,\boldsymbol{G}\boldsymbol{Q}_i$ it is linear in $c$, with this slope: negative for large "
              r"$c \, \delta v$"),
-        Line(SecondVariation(F, {v_i: delta_v, K: c * G * Q}), "=", along_force, "For it is then"),
+        Line(moved, "=", along_force, "For it is then"),
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from iclflow.theory import explicit, substitute
 from iclflow.theory.calculus.spectral import eigenvalue, indicator, over_directions, second_moment_along
+from iclflow.theory.derivations.book import entries
 from iclflow.theory.equations import equation
 from iclflow.theory.notation import B, D, G, H, Lambda, M, N, P, R, T, a, lambda_, learned
 from iclflow.theory.results.landscape.completeness import (
@@ -112,6 +113,42 @@ def test_planted_faults_are_refused(number, wrong):
 def test_planted_faults_in_parts_are_refused(number, part, wrong):
     entry = equation(number)
     assert not replace(entry, typed=lambda: entry.statement | {part: wrong}).holds()
+
+
+# The definitions (21), (22), (58), (81), (82) are what the lines that use them need
+
+HELD = {
+    ("21", "map", "unlearned"): ("23", "56"),
+    ("21", "active query", "threefold"): ("C2",),
+    ("21", "active key", "threefold"): ("C2",),
+    ("21", "idle head", "unlearned"): ("C3",),
+    ("22", "", "one more"): ("55",),
+    ("58", "a", "unlearned"): ("C2",),
+    ("58", "b", "unlearned"): ("C2",),
+    ("81", "map", "threefold"): ("83", "T1"),
+    ("81", "active query", "threefold"): ("T2a",),
+    ("81", "active key", "threefold"): ("T2a",),
+    ("81", "idle head", "unlearned"): ("84",),
+    ("82", "", "one more"): ("83",),
+}
+FAULTS = {
+    "unlearned": lambda side: side.xreplace({P: Identity(D) - P}),
+    "threefold": lambda side: 3 * side,
+    "one more": lambda side: side + 1,
+}
+
+
+@pytest.mark.parametrize("fault", HELD, ids=" ".join)
+def test_a_fault_in_a_definition_fails_the_lines_that_use_it(fault, monkeypatch):
+    number, part, name = fault
+    entry = equation(number)
+    changed = dict(entry.parts) | {part: FAULTS[name](entry.parts[part])}
+    lines = [line for user in HELD[fault] for line in equation(user).lines if number in line.uses]
+    assert all(line.verify() for line in lines)
+    monkeypatch.setitem(entries, number, replace(entry, typed=lambda: changed if part else changed[""]))
+    failing = [line for line in lines if not line.verify()]
+    assert failing
+    assert len({line.reason for line in failing}) >= len(HELD[fault])
 
 
 # Members of M(S), entry by entry in exact arithmetic: D = 4, S = {1, 2}
