@@ -12,15 +12,61 @@ The letters are the paper's (Zhang, Singh, Latham, Saxe, arXiv 2501.16265), with
 map of the model, y_hat = beta' B x_q; M = E(Lambda_hat^2); G = Lambda^2 - M B Lambda is minus half the gradient of the loss in B.
 """
 
-from sympy import S, Symbol, sympify
+from sympy import S, Symbol, symbols, sympify
 from sympy.core.symbol import Str
 from sympy.matrices.expressions import MatrixSymbol
 
 __all__ = [
-    "B", "D", "G", "H", "Lambda", "Lambda_hat", "Lambda_q", "M", "MatrixLetter", "N", "P", "R", "T", "a", "alpha",
-    "beta", "clock", "e", "gamma", "lambda_", "learned", "matrix", "p", "p_0", "prediction", "prediction_i",
-    "prediction_other", "rho", "s", "s_0", "sigma", "sigma_level", "symmetric_matrix", "t", "tau", "v", "v_0",
-    "v_i", "vector", "w", "w_init", "x_q", "y_q",
+    "W_1",
+    "B",
+    "D",
+    "G",
+    "H",
+    "Lambda",
+    "Lambda_hat",
+    "Lambda_q",
+    "M",
+    "MatrixLetter",
+    "N",
+    "P",
+    "R",
+    "T",
+    "a",
+    "alpha",
+    "beta",
+    "c_hat",
+    "clock",
+    "e",
+    "gamma",
+    "lambda_",
+    "lambda_after",
+    "lambda_m",
+    "lambda_next",
+    "learned",
+    "matrix",
+    "p",
+    "p_0",
+    "prediction",
+    "prediction_i",
+    "prediction_other",
+    "rho",
+    "s",
+    "s_0",
+    "sigma",
+    "sigma_level",
+    "symmetric_matrix",
+    "t",
+    "tau",
+    "v",
+    "v_0",
+    "v_i",
+    "v_star",
+    "vector",
+    "w",
+    "w_2",
+    "w_init",
+    "x_q",
+    "y_q",
 ]  # fmt: skip
 
 
@@ -102,6 +148,8 @@ a = Symbol("a", positive=True)  # the eigenvalue of M that belongs to lambda, eq
 T = Symbol("T", positive=True)  # tr(Lambda)
 P = symmetric_matrix("P", D)  # the projector onto the span of the learned directions, d in S
 learned = Symbol("chi", nonnegative=True)  # its eigenvalue: 1 for d in S, 0 for the other directions
+# The last one learned, the one that grows and the next
+lambda_m, lambda_next, lambda_after = symbols("lambda_m lambda_{m+1} lambda_{m+2}", positive=True)
 
 # Training
 tau = Symbol("tau", positive=True)  # time constant of the flow
@@ -114,9 +162,12 @@ rho = Symbol("rho", positive=True)  # a fraction of the final value
 e = vector("e", D)  # the unit eigenvector along which a head grows
 v = Symbol("v", real=True)  # the value weight of that head
 v_0 = Symbol("v_0", positive=True)  # v at t = 0
+v_star = Symbol("v_*", positive=True)  # v at rest, equation (25)
 clock = Symbol("s", real=True)  # the time of a waiting head: the integral of v dt / tau
 
-# Merged attention on balanced weights W_1 = w_2 n', with the unit vector n
+# Merged attention
+W_1, w_2 = matrix("W_1", H, D**2), vector("w_2", H)  # the layers of the equivalent network
+c_hat = vector("c_hat", D**2)  # the direction of E(y_q z)
 gamma = Symbol("gamma", positive=True)  # the norm of E(y_q z)
 alpha = Symbol("alpha", positive=True)  # white tokens: E(z z') = alpha I
 s = Symbol("s", positive=True)  # w_2' w_2

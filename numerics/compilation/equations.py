@@ -1,7 +1,6 @@
 r"""From an equation of the registry to numbers: its statement, which the proof holds equal to its derivation, as a function of its letters.
 
->>> from iclflow.theory.notation import lambda_, tau
->>> from iclflow.theory.results.separate.time_integral import v_0
+>>> from iclflow.theory.notation import lambda_, tau, v_0
 >>> duration = compiled("68", (v_0, lambda_, tau))  # tau/(lambda^2 v_0), the duration of the first plateau
 >>> duration(0.01, 0.5, 1.0)
 400.0

@@ -15,7 +15,7 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 from ...theory.notation import a, lambda_, rho, v
-from ...theory.results.separate.rank import x
+from ...theory.results.separate.rank_plateaus import x
 from ..compilation.equations import compiled
 from .scalar import ScalarReduction, escaping_ratio
 from .waiting_head import WaitingHead

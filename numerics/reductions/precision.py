@@ -23,7 +23,7 @@ from ...theory.calculus import spectral
 from ...theory.equations import equation
 from ...theory.notation import D, N, T, lambda_, t, tau
 from ...theory.results.merged import sigmoid
-from ...theory.results.separate import time_integral
+from ...theory.results.separate import durations
 from .._checks import positive_integer
 from ..compilation.equations import compiled
 from ..compilation.expressions import compile_expression
@@ -164,9 +164,9 @@ def _loss(size: int, backend: str) -> Formula:
 @cache
 def _time(backend: str) -> Formula:
     """(67) without cancellation."""
-    u, u_0, delta, gap = time_integral.u, time_integral.u_0, time_integral.delta, time_integral.gap
+    u, u_0, delta, gap = durations.u, durations.u_0, durations.delta, durations.gap
     v, v_0, level = notation.v, notation.v_0, equation("25").part("written out")
-    scaled = time_integral.time_between().result.subs(gap, 1 - u)
+    scaled = durations.time_between().subs(gap, 1 - u)
     duration = equation("68").part().subs(v_0, level) * scaled.subs(
         {u: v / level, u_0: v_0 / level, delta: (v - v_0) / level}
     )
@@ -176,7 +176,7 @@ def _time(backend: str) -> Formula:
 @cache
 def _sigma(backend: str) -> Formula:
     """(15) for Lambda = lambda I."""
-    return compile_expression(sigmoid.sigmoid().result, (t, notation.s_0, lambda_, D, N, tau), backend)
+    return compile_expression(sigmoid.sigmoid(), (t, notation.s_0, lambda_, D, N, tau), backend)
 
 
 def _evaluate(formula: Callable[[str], Formula], values: tuple, backend: str) -> Any:

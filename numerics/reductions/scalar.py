@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from ...theory import notation
 from ...theory.equations import equation
 from ...theory.notation import lambda_
-from ...theory.results.separate import time_integral
+from ...theory.results.separate import durations
 from .._checks import positive_number
 from ..compilation.equations import compiled
 from ..compilation.expressions import compile_expression
@@ -30,17 +30,17 @@ Array = Float[np.ndarray, "..."] | float
 @cache
 def _phi() -> Callable[..., Any]:
     """Phi(u) - Phi(0) of (67) for 0 <= u < 1 and u + gap = 1."""
-    u, difference = time_integral.u, time_integral.difference_of_phi().result
+    letters = (durations.u, durations.gap)
     return compile_expression(
-        difference.subs(time_integral.u_0, 0).subs(time_integral.delta, u), (u, time_integral.gap)
+        durations.difference_of_phi().subs(durations.u_0, 0).subs(durations.delta, durations.u), letters
     )
 
 
 @cache
 def _time_between() -> Callable[..., Any]:
     """(67) from u_0 to u, u + gap = 1, in the unit ``time_unit``, without cancellation."""
-    letters = (time_integral.u_0, time_integral.u, time_integral.delta, time_integral.gap)
-    return compile_expression(time_integral.time_between().result, letters)
+    letters = (durations.u_0, durations.u, durations.delta, durations.gap)
+    return compile_expression(durations.time_between(), letters)
 
 
 @cache
@@ -203,7 +203,7 @@ class ScalarReduction:
 
     def loss_drop(self, u: Array) -> Array:
         """What the direction adds to the loss at v = u v*: 0 at u = 0 and the (negative) step of (24) at u = 1."""
-        change = compiled("26-loss", (time_integral.u, lambda_, notation.a))
+        change = compiled("26-loss", (durations.u, lambda_, notation.a))
         return change(np.asarray(u, dtype=float), self.eigenvalue, self.second_moment)
 
 

@@ -15,7 +15,7 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 from ...theory.notation import clock, lambda_
-from ...theory.results.separate.silent_heads import A_d, B_d, k_0, q_0
+from ...theory.results.separate.waiting import A_d, B_d, k_0, q_0
 from .._checks import finite_array
 from ..compilation.equations import compiled
 

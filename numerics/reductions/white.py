@@ -19,14 +19,14 @@ __all__ = ["WhiteReduction"]
 @cache
 def _sigmoid() -> Callable[..., Any]:
     """(15) for Lambda = lambda I, in exponentials that do not overflow."""
-    return compile_expression(sigmoid.sigmoid().result, (notation.t, notation.s_0, lambda_, D, N, notation.tau))
+    return compile_expression(sigmoid.sigmoid(), (notation.t, notation.s_0, lambda_, D, N, notation.tau))
 
 
 @cache
 def _balanced() -> Callable[..., Any]:
     """s and p of (T6-white), in exponentials that do not overflow."""
     letters = (notation.t, notation.s_0, notation.p_0, notation.gamma, notation.alpha, notation.tau)
-    return compile_expression(tuple(sigmoid.balanced_solution().result), letters)
+    return compile_expression(sigmoid.balanced_solution(), letters)
 
 
 @dataclass(frozen=True)

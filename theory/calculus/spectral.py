@@ -20,27 +20,23 @@ chi_1*lambda_1 + chi_2*lambda_2
 """
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
-from sympy import Add, Expr, IndexedBase, Mul, S, Sum, Symbol, Trace
+from sympy import Add, Expr, IndexedBase, Mul, S, Sum, Symbol
 
 from ..algebra import words
 from ..algebra.coefficients import coefficient_of
 from ..algebra.polynomial import TracePolynomial
-from ..expectation.moments import expect
-from ..notation import D, Lambda, Lambda_hat, M, P, T, a, lambda_, learned
+from ..notation import D, a, lambda_, learned
 
 __all__ = [
     "along",
-    "diagonal_values",
     "directions",
     "eigenvalue",
     "indicator",
     "moment",
     "on_and_off",
     "over_directions",
-    "second_moment_along",
     "summand",
     "written_out",
 ]
@@ -121,15 +117,3 @@ def directions(size: int) -> tuple[Symbol, ...]:
 def _named(size: int) -> dict[Any, Symbol]:
     kinds = ((eigenvalue, {"positive": True}), (indicator, {}))
     return {base[d]: Symbol(f"{base.name}_{d}", **known) for base, known in kinds for d in range(1, size + 1)}
-
-
-@cache
-def second_moment_along() -> Expr:
-    """a as a function of lambda, equation (32)."""
-    return along(expect(Lambda_hat**2), {Lambda: lambda_}, traces={Trace(Lambda): T})
-
-
-@cache
-def diagonal_values() -> dict:
-    """The eigenvalues of Lambda, M = E(Lambda_hat^2) and P."""
-    return {Lambda: lambda_, M: second_moment_along(), P: learned}

@@ -18,7 +18,7 @@ from ...theory import notation
 from ...theory.calculus.spectral import eigenvalue
 from ...theory.notation import D, Lambda, N, T, a, lambda_, sigma_level, tau, v
 from ...theory.results.landscape.fixed_points import m
-from ...theory.results.separate.time_integral import u
+from ...theory.results.separate.durations import u
 from ...theory.results.task.second_moments import A as A_
 
 Formula = Callable[..., Any]

@@ -6,7 +6,8 @@ from iclflow.numerics import MergedWeights, QuadraticLoss, RegressionTask, gradi
 from iclflow.numerics.compilation.expressions import compile_expression
 from iclflow.numerics.reductions.merged_curve import balanced_curve, effective_start, predict_merged_curve
 from iclflow.numerics.reductions.white import WhiteReduction
-from iclflow.theory.results.separate import reduction
+from iclflow.theory.notation import D, s, vector
+from iclflow.theory.results.merged.balanced_flow import balanced_flow
 
 TASK = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
 
@@ -34,11 +35,10 @@ def test_the_rate_is_the_derived_one():
     weights = balanced_weights(rng.normal(size=(4, 4)), 0.3)
     start, step = weights.effective_map(), 1e-4
     curve = balanced_curve(TASK, start, t_end=1.0, rtol=1e-12)
-    flow = reduction.balanced_flow().result
-    letters = {symbol.name: symbol for symbol in flow.free_symbols if hasattr(symbol, "shape")}
-    g = QuadraticLoss.population(TASK).force(start).reshape(-1, 1)
-    rate = compile_expression(flow, [letters[name] for name in ("w_2", "g", "m")])(
-        weights.v[:, None], g, start.reshape(-1, 1) / np.linalg.norm(start)
+    m, g = vector("m", D**2), vector("g", D**2)
+    force = QuadraticLoss.population(TASK).force(start).reshape(-1, 1)
+    rate = compile_expression(balanced_flow(m, g).map, (s, g, m))(
+        weights.v @ weights.v, force, start.reshape(-1, 1) / np.linalg.norm(start)
     )
     forward, ahead = curve.effective_map(np.array([step, 2 * step]))
     np.testing.assert_allclose(rate.reshape(4, 4), (4 * forward - ahead - 3 * start) / (2 * step), atol=1e-6)

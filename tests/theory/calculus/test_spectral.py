@@ -2,16 +2,9 @@
 
 import pytest
 from iclflow.theory import TracePolynomial, explicit
-from iclflow.theory.calculus.spectral import (
-    along,
-    diagonal_values,
-    eigenvalue,
-    indicator,
-    on_and_off,
-    over_directions,
-    summand,
-)
+from iclflow.theory.calculus.spectral import along, eigenvalue, indicator, on_and_off, over_directions, summand
 from iclflow.theory.notation import B, D, Lambda, M, N, P, T, lambda_, learned, vector, x_q
+from iclflow.theory.results.task.second_moments import diagonal_values
 from sympy import Identity, Matrix, Rational, Trace, cancel, diag, expand, symbols
 
 EIGENVALUES = (Rational(3), Rational(5, 2), Rational(1, 3))

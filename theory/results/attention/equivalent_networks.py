@@ -20,14 +20,28 @@ from ...derivations.registry import define, register
 from ...expectation.index_sums import sum_over
 from ...expectation.laws import Fixed, Gaussian
 from ...expectation.moments import expect
-from ...notation import B, D, H, beta, matrix, prediction, prediction_other, symmetric_matrix, v_i, vector, x_q, y_q
+from ...notation import (
+    W_1,
+    B,
+    D,
+    H,
+    beta,
+    matrix,
+    prediction,
+    prediction_other,
+    symmetric_matrix,
+    v_i,
+    vector,
+    w_2,
+    x_q,
+    y_q,
+)
 from .blocks import U_i
 from .kronecker import index, unit, vec_entry, vec_times_vec
 
-__all__ = ["COVARIANCE", "CROSS", "FEATURES", "W_1", "feature", "flow_of_layers", "w_2", "z"]
+__all__ = ["COVARIANCE", "CROSS", "FEATURES", "feature", "flow_of_layers", "z"]
 
 FEATURES = D**2
-W_1, w_2 = matrix("W_1", H, FEATURES), vector("w_2", H)
 z = vector("z", FEATURES)
 CROSS = vector("E(y_q z)", FEATURES, latex=r"\mathbb{E}(y_q\boldsymbol{z})")
 COVARIANCE = symmetric_matrix("E(zz')", FEATURES, latex=r"\mathbb{E}(\boldsymbol{z}\boldsymbol{z}^\top)")

@@ -16,7 +16,7 @@ from ...calculus.substitution import collect, substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...expectation.moments import expect
-from ...notation import B, D, H, Lambda, Lambda_hat, M, beta, lambda_, tau, v_i, vector, w_init, x_q, y_q
+from ...notation import B, D, H, Lambda, Lambda_hat, M, beta, gamma, lambda_, tau, v_i, vector, w_init, x_q, y_q
 from ..task.regression import average_context, force
 from ..task.second_moments import e_d
 from .blocks import U_i, merged_expansion, u_i, value_row
@@ -27,7 +27,6 @@ __all__ = ["exchanged_channels", "growth", "leak", "mirror_flow", "mirror_functi
 
 _scale = Symbol("epsilon", positive=True)
 _lambda_1 = Symbol("lambda_1", positive=True)
-_gamma = Symbol("gamma", positive=True)  # the Frobenius norm of Lambda^2
 _b = Symbol("b_d", real=True)  # the eigenvalue of B that belongs to e_d
 _a = Symbol("a_d", positive=True)
 _k_i, _q_i, _kappa = vector("k_i", D), vector("q_i", D), Symbol("kappa_i", real=True)
@@ -138,7 +137,7 @@ def index_of_origin() -> Derivation:
     kind="approximation",
     section="Beside (51)",
     left=r"\|\boldsymbol{v}_i\|",
-    typed=lambda: w_init ** (1 - _lambda_1**2 / _gamma),
+    typed=lambda: w_init ** (1 - _lambda_1**2 / gamma),
     conditions=(
         (
             r"$\gamma$ is the Frobenius norm of $\boldsymbol{\Lambda}^{2}$; the plateau (51) ends at $\tau/\gamma "
@@ -152,7 +151,7 @@ def index_of_origin() -> Derivation:
 )
 def leak() -> Derivation:
     """Growth at the rate lambda_1^2/tau for the length of the plateau."""
-    plateau = tau / _gamma * log(1 / w_init)
+    plateau = tau / gamma * log(1 / w_init)
     size = w_init * exp(_lambda_1**2 * plateau / tau)
     return Derivation.by(
         Step("Length of the plateau, equation (51)", plateau),

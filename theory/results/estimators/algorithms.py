@@ -15,14 +15,29 @@ from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
-from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, beta, lambda_, matrix, symmetric_matrix, w, x_q, y_q
+from ...notation import (
+    B,
+    D,
+    Lambda,
+    Lambda_hat,
+    Lambda_q,
+    M,
+    N,
+    T,
+    beta,
+    lambda_,
+    matrix,
+    symmetric_matrix,
+    w,
+    x_q,
+    y_q,
+)
 from ..attention.cubic_features import QUERY_LAW, Lambda_N, shrunk_covariance
 from ..task.regression import closed_loss, force
 from ..task.second_moments import e_d, on_eigenvector
 
 __all__ = ["least_loss", "level", "long_context", "principal_component"]
 
-T = Symbol("T", positive=True)  # tr(Lambda)
 _a = Symbol("a_d", positive=True)
 _b = Symbol("b", positive=True)
 Sigma_w = symmetric_matrix("Sigma_w", D, latex=r"\boldsymbol{\Sigma}_w")

@@ -33,7 +33,6 @@ from sympy import (
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.entrywise import explicit
-from ...calculus.spectral import second_moment_along
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
@@ -51,9 +50,10 @@ from ...derivations.points import Point
 from ...derivations.registry import register
 from ...notation import B, D, G, H, Lambda, M, N, P, R, T, a, e, lambda_, matrix, v_i, vector
 from ..separate.flow import B_rest, K, Q, flow_in_force, rank_R_head
-from ..task.regression import closed_loss, force
+from ..task.regression import closed_loss, force, force_along
+from ..task.second_moments import second_moment_along
 from .conditions import flow, flow_lines
-from .fixed_points import KEEPS_DIRECTION, b, force_along, loss_and_force, m
+from .fixed_points import KEEPS_DIRECTION, b, loss_and_force, m
 
 __all__ = ["eigenspace_conditions", "entry_equations", "map_at_rest", "symmetry_conditions"]
 
@@ -312,7 +312,7 @@ def completeness() -> Derivation:
         Line(first.coeff(B_ji) * in_second - second.coeff(B_ji) * in_first, "=", eliminated.coeff(B_ij) * B_ij,
              "Eliminate $B_{ji}$", part="entries"),
         Line(b, ":=", e.T * B * e, "On the diagonal the map has the entries"),
-        Line(e.T * B.T * G * e / (-lambda_ * a), "=", cancel(b * force_along() / (-lambda_ * a)),
+        Line(e.T * B.T * G * e / (-lambda_ * a), "=", cancel(b * force_along(b) / (-lambda_ * a)),
              r"There $\boldsymbol{B}^{\top} \boldsymbol{G}$ is", part="diagonal", conditions=(KEEPS_DIRECTION,)),
         Line(B.T * G, "=", 0, "The maps (21) satisfy both conditions (T1a)", uses="21"),
         Line(G * B.T, "=", 0, "and so do those of (81)", uses="81"),

@@ -14,7 +14,7 @@ from sympy import Expr, Identity, Symbol, Trace, cancel, factor, solve, sqrt
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import rewrite
-from ...calculus.spectral import along, second_moment_along
+from ...calculus.spectral import along
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
@@ -24,7 +24,8 @@ from ...derivations.lines import Line
 from ...derivations.registry import define, register
 from ...notation import B, D, G, Lambda, M, N, P, T, a, beta, e, lambda_, learned, symmetric_matrix, x_q, y_q
 from ..separate.flow import K, Q, k, q
-from ..task.regression import closed_loss, force
+from ..task.regression import closed_loss, force, force_along
+from ..task.second_moments import second_moment_along
 
 __all__ = ["MAP", "Gamma", "fixed_map_along", "force_at_fixed_point", "loss_and_force", "m", "population_error"]
 
@@ -84,15 +85,9 @@ def loss_and_force() -> tuple[Line, Line]:
 
 
 @cache
-def force_along() -> Expr:
-    """The force G along an eigenvector, for an effective map that is b there."""
-    return along(force(), {Lambda: lambda_, M: a, B: b})
-
-
-@cache
 def fixed_map_along() -> Expr:
     """The nonzero root of b G = 0 along an eigenvector: lambda / a."""
-    (root,) = (root for root in solve(b * force_along(), b) if root != 0)
+    (root,) = (root for root in solve(b * force_along(b), b) if root != 0)
     return root
 
 
@@ -158,11 +153,11 @@ def _roots() -> tuple[Line, ...]:
     return (
         *loss_and_force(),
         Line(b, ":=", e.T * B * e, "Along an eigenvector the effective map is"),
-        Line(e.T * G * e, "=", force_along(), "and the force"),
+        Line(e.T * G * e, "=", force_along(b), "and the force"),
         Line(
             e.T * B.T * G * e,
             "=",
-            factor(b * force_along()),
+            factor(b * force_along(b)),
             r"$\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ at every fixed point, see T1: along the eigenvector it has two roots",
             conditions=(KEEPS_DIRECTION,),
         ),
@@ -228,7 +223,7 @@ def first_condition() -> Derivation:
         Line(
             product / (-lambda_ * a),
             "=",
-            cancel(b * force_along() / (-lambda_ * a)),
+            cancel(b * force_along(b) / (-lambda_ * a)),
             r"Divide by $-\lambda a$, which is not zero",
             conditions=(KEEPS_DIRECTION,),
         ),

@@ -9,7 +9,7 @@ from mpmath import mpf, norm
 from sympy import Expr, Identity, Symbol, Trace, cancel, limit, oo, series
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.spectral import eigenvalue, indicator, on_and_off, over_directions, second_moment_along, summand
+from ...calculus.spectral import eigenvalue, indicator, on_and_off, over_directions, summand
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.draws import commuting, eigenbasis, learned_directions, second_moment
@@ -19,6 +19,7 @@ from ...derivations.registry import register
 from ...expectation.moments import expect
 from ...notation import B, D, Lambda, Lambda_hat, M, N, P, T, a, beta, lambda_, learned, x_q, y_q
 from ..task.regression import closed_loss
+from ..task.second_moments import second_moment_along
 from .fixed_points import SPECTRUM, Gamma, fixed_map_along, m, ridge
 
 __all__ = ["loss_along"]

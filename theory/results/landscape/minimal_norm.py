@@ -10,12 +10,12 @@ from sympy import Rational, Symbol, Trace, solve
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import gradient
 from ...calculus.rewriting import rewrite
-from ...calculus.spectral import second_moment_along
 from ...calculus.substitution import collect, substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...notation import D, H, a, lambda_, matrix, symmetric_matrix, v_i, vector
 from ..separate.flow import B_rest, effective_map, k, q, rank_one_head
+from ..task.second_moments import second_moment_along
 from .fixed_points import fixed_map_along, ridge
 
 __all__ = ["lagrangian", "stationarity"]

@@ -7,9 +7,9 @@ from ...calculus.spectral import along
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import B, D, G, Lambda, M, P, a, lambda_, matrix, tau, v, v_i, vector
+from ...notation import B, D, G, Lambda, M, P, a, gamma, lambda_, matrix, tau, v, v_i, vector, w_init
+from ..separate.aligned import aligned_flow
 from ..separate.flow import B_rest, K, Q, effective_map, flow_in_force, k, q, rank_one_head, rank_R_head
-from ..separate.reduction import aligned_flow
 from ..task.regression import closed_loss
 from .fixed_points import Gamma
 from .stability import half_loss
@@ -18,8 +18,7 @@ __all__ = ["escape_time"]
 
 epsilon = Symbol("epsilon", positive=True)
 U = matrix("U_i", D)
-start, end = Symbol("w_init", positive=True), Symbol("delta", positive=True)
-norm = Symbol("gamma", positive=True)  # the Frobenius norm of Lambda^2
+end = Symbol("delta", positive=True)
 u = Symbol("u", positive=True)
 
 
@@ -72,7 +71,7 @@ def origin() -> Derivation:
 
 def escape_time(rate: Expr) -> Expr:
     """The time to grow from w_init to delta, for tau du/dt = rate(u)."""
-    return integrate(tau / rate, (u, start, end))
+    return integrate(tau / rate, (u, w_init, end))
 
 
 @register(
@@ -89,9 +88,9 @@ def escape_time(rate: Expr) -> Expr:
         "separate, next order": r"t-\frac{\tau}{\lambda^2}\Bigl(\frac1{w_{\rm init}}-\frac1\delta\Bigr)",
     },
     typed=lambda: {
-        "merged": tau / norm * ln(end / start),
-        "separate": tau / lambda_**2 * (1 / start - 1 / end),
-        "separate, next order": tau * a / (2 * lambda_**3) * (end**2 - start**2),
+        "merged": tau / gamma * ln(end / w_init),
+        "separate": tau / lambda_**2 * (1 / w_init - 1 / end),
+        "separate, next order": tau * a / (2 * lambda_**3) * (end**2 - w_init**2),
     },
     conditions=(
         (
@@ -105,13 +104,13 @@ def escape() -> Derivation:
     """The flow with the force at B = 0, and the first term that this leaves out on the aligned set (26)."""
     merged = flow_in_force(v_i * U, (v_i, U))[v_i]
     merged = rewrite(
-        substitute(substitute(merged, {G: Lambda**2}), {U: u / norm * Lambda**2}), {Trace(Lambda**4): norm**2}
+        substitute(substitute(merged, {G: Lambda**2}), {U: u / gamma * Lambda**2}), {Trace(Lambda**4): gamma**2}
     )
     e = vector("e", D)
     separate = substitute(flow_in_force(rank_one_head(), (v_i, k, q))[v_i], {G: Lambda**2})
     separate = rewrite(substitute(separate, {k: u * e, q: u * e}), {Lambda * e: lambda_ * e, e.T * e: 1})
     merged_rate, separate_rate = merged.to_sympy(), separate.to_sympy()
-    exact = aligned_flow().result.subs(v, u)
+    exact = aligned_flow().result["short"].subs(v, u)
     correction = series(1 / (exact / separate_rate).expand(), u, 0, 4).removeO() - 1
     return Derivation.by(
         Step("Merged: the rate of the growing direction", merged_rate, r"\tau\dot u"),
@@ -121,7 +120,7 @@ def escape() -> Derivation:
         Step("The whole rate there, equation (26)", exact, r"\tau\dot u"),
         Step(
             "The first term left out",
-            integrate(tau * correction / separate_rate, (u, start, end)),
+            integrate(tau * correction / separate_rate, (u, w_init, end)),
             "",
             "separate, next order",
         ),

@@ -6,39 +6,30 @@ towards c; white tokens, where all kappa_d are equal, stop there (15), others tu
 :mod:`~iclflow.theory.results.merged.drop_bounds`, how they turn in :mod:`~iclflow.theory.results.merged.turning`.
 """
 
-from functools import cache
-
-from sympy import Expr, Identity, Symbol, cancel, diff, factor, solve, symbols
+from sympy import Identity, Symbol, cancel, diff, factor, solve, symbols
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.equality import require_zero
 from ...calculus.rewriting import rewrite
-from ...calculus.spectral import along
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import B, D, H, Lambda, M, a, gamma, lambda_, matrix, s, symmetric_matrix, vector
-from ..task.regression import force
+from ...notation import D, a, gamma, lambda_, s, symmetric_matrix, vector
+from ..task.regression import force_along
+from .balanced_flow import balanced_flow
 
-__all__ = ["SETTING", "K", "c_vec", "k", "k_2", "kappa_max", "kappa_min", "n", "reduced_flow", "reduced_force"]
+__all__ = ["SETTING", "K", "c_vec", "k", "k_2", "kappa_max", "kappa_min", "n", "reduced_flow"]
 
 kappa_min, kappa_max = symbols("kappa_min kappa_max", positive=True)
 # Means of kappa_d, 1/kappa_d and kappa_d^2, weighted with c_d^2
 k, _inverse_mean, k_2 = symbols("k k_- k_2", positive=True)
 K = symmetric_matrix("K", D)  # diag(kappa_d)
 n, c_vec = vector("n", D), vector("c", D)
-_w_2, _W_1 = vector("w_2", H), matrix("W_1", H, D)
 _g = vector("g", D)
 SETTING = (
     "Balanced weights, B and Lambda with the same eigenvectors",
     r"$c_d=\lambda_d^2$, $\kappa_d=\lambda_da_d$, $\gamma=\|\boldsymbol{c}\|=\|\boldsymbol{\Lambda}^2\|_F$",
 )
-
-
-@cache
-def reduced_force() -> Expr:
-    """The force along an eigendirection, where B has the component b."""
-    return along(force(), {Lambda: lambda_, M: a, B: Symbol("b")})
 
 
 @register(
@@ -60,20 +51,14 @@ def reduced_force() -> Expr:
 )
 def reduced_flow() -> Derivation:
     """The flow (13) on W_1 = w_2 n', with the force along the eigendirections."""
-    on_balanced = {_W_1: _w_2 * n.T}
-    rules = {_w_2.T * _w_2: s, n.T * n: 1}
-    # tau dw_2/dt = W_1 g, tau dW_1/dt = w_2 g'
-    rate = 2 * TracePolynomial(_w_2.T * _W_1 * _g)
-    map_rate = TracePolynomial((_w_2 * _g.T).T * _w_2 + _W_1.T * _W_1 * _g)  # of W_1' w_2 = s n
-    size = rewrite(substitute(rate, on_balanced), rules)
-    whole = rewrite(substitute(map_rate, on_balanced), rules)
+    size, map_ = balanced_flow(n, _g)
     in_map = {_g: c_vec - s * K * n}
-    turned = whole - size * TracePolynomial(n)
+    turned = map_ - size * TracePolynomial(n)
     return Derivation.by(
-        Step("Along an eigendirection the force (53) is", reduced_force(), part="force"),
+        Step("Along an eigendirection the force (53) is", force_along(Symbol("b")), part="force"),
         Step("The flow of s = w_2' w_2", size, r"\tau\dot s"),
         Step("And with the force", substitute(size, in_map), part="size"),
-        Step("The flow of s n = W_1' w_2", whole, r"\tau\,d(s\boldsymbol{n})/dt"),
+        Step("The flow of s n = W_1' w_2", map_, r"\tau\,d(s\boldsymbol{n})/dt"),
         Step("Less that of its length", substitute(turned, in_map), part="direction"),
     )
 
@@ -130,7 +115,7 @@ def share_of_one_drop() -> Derivation:
     proved = 4 * kappa_min * kappa_max / (kappa_min + kappa_max) ** 2
     require_zero(cancel(pair.subs(weight, even) - proved))
     # dL = -2 g' d(s n)
-    falling = substitute(2 * _g.T * reduced_flow().steps[3].expression, {_g: c_vec - s * K * n})
+    falling = substitute(2 * _g.T * balanced_flow(n, _g).map, {_g: c_vec - s * K * n})
     on_ray = substitute(falling, {n: c_vec / gamma, s: best})
     means = {
         c_vec.T * c_vec: gamma**2,
@@ -173,7 +158,7 @@ _delta = vector("delta", D)
 )
 def tail() -> Derivation:
     """Linearise the flow at the global minimum, where the force vanishes."""
-    moving = reduced_flow().steps[3].expression  # the flow of s n, in the force g
+    moving = balanced_flow(n, _g).map  # the flow of s n, in the force g
     rate = substitute(moving, {_g: -K * _delta})  # only the force varies where it is zero
     least = gamma / kappa_max  # |K^-1 c| >= |c| / kappa_max
     return Derivation.by(

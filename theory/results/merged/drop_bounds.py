@@ -17,7 +17,7 @@ from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...notation import alpha, gamma, s, s_0, tau
 from .drop import SETTING, K, c_vec, k, n, reduced_flow
-from .sigmoid import time_to_norm
+from .sigmoid import norm_on_aligned_set
 
 __all__ = ["C", "directions", "k_S", "psi", "q", "r_d"]
 
@@ -111,7 +111,7 @@ def _travelled(size: Any) -> Any:
     """S by the latest time at which s is ``size``: s is at most s_0 exp(2 gamma t/tau)."""
     t = Symbol("t", positive=True)
     path = integrate(s_0 * exp(2 * gamma * t / tau) / tau, (t, 0, t))
-    latest = time_to_norm().result.subs({alpha: k, s: size})
+    latest = norm_on_aligned_set().result["integral"].subs({alpha: k, s: size})
     return factor(path.subs(exp(2 * gamma * t / tau), _odds(latest)))
 
 
@@ -138,7 +138,7 @@ def _travelled(size: Any) -> Any:
 )
 def time_of_drop() -> Derivation:
     """The time of (45) at the two curvatures."""
-    white = time_to_norm().result
+    white = norm_on_aligned_set().result["integral"]
     early, late = white.subs(alpha, k_S), white.subs(alpha, k)
     ratio = cancel(_odds(late) / _odds(early)).subs(s, gamma / (2 * k)).subs({k_S: 0, s_0: 0})
     return Derivation.by(
@@ -195,7 +195,7 @@ def time_of_drop() -> Derivation:
 )
 def half_of_the_drop() -> Derivation:
     """The sizes that half of the fall needs and that the sigmoid has by then; the fall of the flow at that time."""
-    white = time_to_norm().result
+    white = norm_on_aligned_set().result["integral"]
     half = gamma**2 / (2 * k)
     floor = 2 * k * (1 - psi**2)  # k_S
     roots = solve((2 * gamma * s - floor * s**2 - half) / gamma**2, s)

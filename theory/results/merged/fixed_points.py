@@ -14,9 +14,9 @@ from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import D, H, Lambda, Lambda_q, matrix, vector
+from ...notation import W_1, D, H, Lambda, Lambda_q, c_hat, gamma, matrix, vector, w_2
 from ..attention.blocks import U_i
-from ..attention.equivalent_networks import AT, COVARIANCE, CROSS, FEATURES, W_1, flow_of_layers, w_2
+from ..attention.equivalent_networks import AT, COVARIANCE, CROSS, FEATURES, flow_of_layers
 from ..attention.kronecker import vec_entry, vec_times_vec
 
 __all__ = ["half_loss"]
@@ -28,10 +28,8 @@ _dw, _dW = (
     vector("dw_2", H, latex=r"\delta\boldsymbol{w}_2"),
     matrix("dW_1", H, FEATURES, latex=r"\delta\boldsymbol{W}_1"),
 )
-_silent = matrix("W_0", H, FEATURES)  # the part of delta W_1 that vanishes on E(y_q z)
+_unseen = matrix("W_0", H, FEATURES)  # the part of delta W_1 that vanishes on E(y_q z)
 _plus, _minus = vector("p", H), vector("n", H)
-_gamma = Symbol("gamma", positive=True)  # the norm of E(y_q z)
-_unit = vector("c", FEATURES, latex=r"\hat{\boldsymbol{c}}")  # its direction
 
 
 def _by_error(flow) -> TracePolynomial:
@@ -155,12 +153,12 @@ def _length() -> TracePolynomial:
     typed=lambda: {
         "form": _dw.T * W_1 * COVARIANCE * W_1.T * _dw - 2 * (_dw.T * _dW * CROSS),
         "diagonal": (_plus.T * _plus - _minus.T * _minus) / 2,
-        "origin": -_gamma,
-        "bound": _gamma
+        "origin": -gamma,
+        "bound": gamma
         * (
-            Trace((_dw - _dW * _unit) * (_dw - _dW * _unit).T)
+            Trace((_dw - _dW * c_hat) * (_dw - _dW * c_hat).T)
             + Trace(_dW * _dW.T)
-            - Trace(_dW * _unit * _unit.T * _dW.T)
+            - Trace(_dW * c_hat * c_hat.T * _dW.T)
         ),
         "dimension": H * (D**2 - 1),
     },
@@ -177,24 +175,24 @@ def _length() -> TracePolynomial:
 def index_of_saddle() -> Derivation:
     """The second variation; a linear change of coordinates makes it a difference of squares."""
     form = substitute(hessian_form(half_loss(), {w_2: _dw, W_1: _dW}), {w_2: ZeroMatrix(H, 1)})
-    along = substitute(form, {CROSS: _gamma * _unit})
-    rules = {_unit.T * _unit: 1, _silent * _unit: ZeroMatrix(H, 1)}
+    along = substitute(form, {CROSS: gamma * c_hat})
+    rules = {c_hat.T * c_hat: 1, _unseen * c_hat: ZeroMatrix(H, 1)}
     a = TracePolynomial(_plus + _minus) / 2
-    coupling = (W_1 * COVARIANCE * W_1.T * a + TracePolynomial(_minus - _plus)) / (2 * TracePolynomial(_gamma))
-    diagonal = rewrite(substitute(along, {_dw: a, _dW: _silent + coupling * _unit.T}), rules)
-    origin = substitute(along, {W_1: ZeroMatrix(H, FEATURES), _dw: _minus, _dW: _minus * _unit.T})
+    coupling = (W_1 * COVARIANCE * W_1.T * a + TracePolynomial(_minus - _plus)) / (2 * TracePolynomial(gamma))
+    diagonal = rewrite(substitute(along, {_dw: a, _dW: _unseen + coupling * c_hat.T}), rules)
+    origin = substitute(along, {W_1: ZeroMatrix(H, FEATURES), _dw: _minus, _dW: _minus * c_hat.T})
     square = Symbol("s", positive=True)  # n'n
-    length = substitute(_length(), {_dw: _minus, _dW: _minus * _unit.T})
+    length = substitute(_length(), {_dw: _minus, _dW: _minus * c_hat.T})
     ratio = rewrite(origin, {**rules, _minus.T * _minus: square}) / rewrite(
         length, {**rules, _minus.T * _minus: square}
     )
-    above = substitute(along, {W_1: ZeroMatrix(H, FEATURES)}) + _gamma * _length()
+    above = substitute(along, {W_1: ZeroMatrix(H, FEATURES)}) + gamma * _length()
     negative = positive = H
     free = H * FEATURES + H - positive - negative
     return Derivation.by(
         Step("The second variation at w_2 = 0", form, part="form"),
         Step("delta w_2 in the new coordinates", a),
-        Step("delta W_1 in the new coordinates", _silent + coupling * _unit.T),
+        Step("delta W_1 in the new coordinates", _unseen + coupling * c_hat.T),
         Step("The form in the new coordinates", diagonal, part="diagonal"),
         Step("At the origin along the steepest descent, over the squared length", ratio, part="origin"),
         Step(

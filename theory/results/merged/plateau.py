@@ -1,17 +1,19 @@
-r"""The plateau of merged attention: its duration (49)-(51), exact and to leading order, and the effective start of the sigmoid (15)."""
+r"""The plateau of merged attention: its duration (49), (51), exact and to leading order, and the effective start of the sigmoid (15)."""
 
-from sympy import Rational, Symbol, Trace, exp, log, sqrt
+from sympy import Expr, Identity, Rational, Symbol, exp, expand_log, factor, log, sqrt
 
+from ...algebra.polynomial import TracePolynomial
 from ...calculus.substitution import collect, substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
-from ...notation import D, Lambda, Lambda_q, alpha, beta, gamma, rho, s, s_0, tau, w_init, x_q, y_q
-from .sigmoid import effective_start, plateau_time, time_to_norm, truncated_plateau_time
-from .white import ON_THE_SET, W_1, c, merged_flow, norm_on_aligned_set, w_2
+from ...notation import W_1, D, H, alpha, gamma, rho, s, s_0, tau, vector, w_2, w_init
+from ..attention.equivalent_networks import CROSS, flow_of_layers
+from .balanced_flow import ON_THE_SET, cross_moment_norm, white_moments
+from .sigmoid import norm_on_aligned_set
 
-__all__ = []
+__all__ = ["exact_plateau_of_merged_attention"]
 
 size = Symbol("|Lambda^2|", positive=True)  # the Frobenius norm of Lambda^2
 scale = Symbol("epsilon", positive=True)  # counts powers of the weights
@@ -28,26 +30,33 @@ scale = Symbol("epsilon", positive=True)  # counts powers of the weights
         "delay": tau / (2 * sqrt(D)) * log(4 / (1 + D**-2)),
     },
     conditions=(
-        "Gaussian weights (34), Lambda = I",
-        "s_eff = |w_2(0) + W_1(0) c_hat|^2 / 4 is the norm of the growing mode; (15) with it has an error O(w_init^2)",
-        "The delay is that of the mean of s_eff behind the nominal w_init^2, to leading order in w_init",
+        r"Gaussian weights (34), $\boldsymbol{\Lambda}=\boldsymbol{I}$",
+        r"$s_{\rm eff}=|\boldsymbol{w}_2(0)+\boldsymbol{W}_1(0)\hat{\boldsymbol{c}}|^2/4$ is the norm of the growing mode; (15) with it "
+        r"has an error $O(w_{\rm init}^2)$",
+        r"The delay is that of the mean of $s_{\rm eff}$ behind the nominal $w_{\rm init}^2$, to leading order in $w_{\rm init}$",
     ),
 )
 def effective_start_of_sigmoid() -> Derivation:
-    """The growing mode of the linearised flow; the exact time (45) with both starts."""
-    amplitude, mean = effective_start().steps
-    ratio = (mean.expression / w_init**2).expand()
-    white = {gamma: sqrt(D)}
-    delay = (truncated_plateau_time().steps[2].expression).subs(white)
-    difference = tau / (2 * sqrt(D)) * log(exp((delay.subs(s_0, ratio) - delay.subs(s_0, 1)) * 2 * sqrt(D) / tau))
+    """The growing mode of the linearised flow; the time (49) with both starts."""
+    along = vector("u", H)  # W_1 c_hat
+    mode = TracePolynomial(w_2 + along) / 2
+    norm = mode.T * mode
+    laws = [Gaussian(part, covariance=w_init**2 / (H * n) * Identity(H)) for part, n in ((w_2, 1), (along, D**2))]
+    mean = factor(expect(norm, laws).to_sympy())
+    time = plateau_of_merged_attention().result.subs(gamma, white_moments().result["gamma"])
+    starts = (time.subs(s_0, start) for start in ((mean / w_init**2).expand(), 1))
+    unit = tau / (2 * sqrt(D))
+    late, nominal = (exp(start / unit) for start in starts)
     return Derivation.by(
         Step(
-            "The growing mode of tau dw_2/dt = gamma W_1 c_hat, tau d(W_1 c_hat)/dt = gamma w_2 is their mean",
-            amplitude.expression,
+            r"The growing mode of $\tau\dot{\boldsymbol{w}}_2=\gamma\boldsymbol{u}$, $\tau\dot{\boldsymbol{u}}=\gamma\boldsymbol{w}_2$ "
+            r"with $\boldsymbol{u}=\boldsymbol{W}_1\hat{\boldsymbol{c}}$ is their mean",
+            norm,
+            r"s_{\rm eff}",
         ),
-        Step("Average over (34)", mean.expression, r"\mathbb{E}(s_{\rm eff})", "mean"),
-        Step("The logarithm of the time (49)", delay),
-        Step("Its change with the start", difference, r"\Delta t", "delay"),
+        Step("Average over (34)", mean, r"\mathbb{E}(s_{\rm eff})", "mean"),
+        Step("The time (49)", time),
+        Step("Its change with the start", unit * log(late / nominal), r"\Delta t", "delay"),
     )
 
 
@@ -57,23 +66,29 @@ def effective_start_of_sigmoid() -> Derivation:
     kind="approximation",
     section="Appendix C.6.1",
     left={"W": r"\tau\dot{\boldsymbol{W}}_1", "w": r"\tau\dot{\boldsymbol{w}}_2", "s": r"\tau\dot s"},
-    typed=lambda: {"W": w_2 * c.T, "w": W_1 * c, "s": 2 * gamma * s},
+    typed=lambda: {"W": w_2 * CROSS.T, "w": W_1 * CROSS, "s": 2 * gamma * s},
     conditions=(
-        "Weights of order w_init; what is left out is of order w_init^3, and of order s^2 in the rate of s",
-        "c = E(y_q z), Z = E(z z'); s = w_2' w_2, for which the aligned set (44) is assumed",
+        r"Weights of order $w_{\rm init}$; what is left out is of order $w_{\rm init}^3$, and of order $s^2$ in the rate of $s$",
+        r"$s=\boldsymbol{w}_2^\top\boldsymbol{w}_2$, for which the aligned set (44) is assumed",
     ),
 )
 def small_merged_weights() -> Derivation:
     """The flow (13), ordered by powers of the weights; the rate (45), by powers of s."""
     steps = []
-    for part, weight in (("W", W_1), ("w", w_2)):
-        orders = collect(substitute(merged_flow()[weight], {W_1: scale * W_1, w_2: scale * w_2}), scale)
+    for part, rate in zip(("W", "w"), flow_of_layers(), strict=True):
+        orders = collect(substitute(rate, {W_1: scale * W_1, w_2: scale * w_2}), scale)
         first, *rest = orders.values()
         steps += [Step("The flow (13): its terms of third order in the weights, left out", sum(rest))]
         steps += [Step("Those of first order", first, part=part)]
-    orders = collect(norm_on_aligned_set().result["rate"], s)
-    steps += [Step("The rate (45): its term of second order, left out", s**2 * orders[2].to_sympy())]
-    return Derivation.by(*steps, Step("That of first order", s * orders[1].to_sympy(), part="s"))
+    rate = norm_on_aligned_set().result["rate"].expand()
+    first = rate.coeff(s, 1) * s
+    steps += [Step("The rate (45): its term of second order, left out", rate - first)]
+    return Derivation.by(*steps, Step("That of first order", first, part="s"))
+
+
+def _inside(time: Expr) -> Expr:
+    """The argument of the logarithm in a time tau/(2 gamma) ln(...)."""
+    return exp(2 * gamma * time / tau)
 
 
 @register(
@@ -83,16 +98,18 @@ def small_merged_weights() -> Derivation:
     section="Appendix C.6",
     left=r"t_{\rm plateau}",
     typed=lambda: tau / (2 * gamma) * log(1 / s_0),
-    conditions=("s_0 -> 0; what is left out is a constant, the second step, and O(s_0)",),
-    erratum="The leading logarithm only. The exact time to a fraction of the final value adds a constant that does not vanish with s_0",
+    conditions=("$s_0\\to0$; what is left out is a constant, the second step, and $O(s_0)$",),
+    erratum="The leading logarithm only. The exact time to a fraction of the final value adds a constant that does not vanish with $s_0$",
 )
 def plateau_of_merged_attention() -> Derivation:
-    """The exact time (45) to the fraction rho of the final value, split into what grows and what does not."""
-    exact, constant, leading = (step.expression for step in truncated_plateau_time().steps[:3])
+    """The exact time (49-exact), split into what grows as s_0 -> 0 and what does not."""
+    exact = exact_plateau_of_merged_attention().result["fraction"]
+    constant, power = _inside(exact).as_leading_term(s_0).as_coeff_exponent(s_0)
+    unit = tau / (2 * gamma)
     return Derivation.by(
-        Step("The exact time to the fraction rho of the final value, by (45)", exact, r"t_\rho"),
-        Step("Its part that stays as s_0 -> 0", constant),
-        Step("Its part that grows", leading),
+        Step(r"The exact time to the fraction $\rho$ of the final value, by (45)", exact, r"t_\rho"),
+        Step(r"Its part that stays as $s_0\to0$", unit * log(constant)),
+        Step("Its part that grows", unit * log(s_0**power)),
     )
 
 
@@ -110,31 +127,12 @@ def plateau_of_merged_attention() -> Derivation:
 )
 def exact_plateau_of_merged_attention() -> Derivation:
     """The integral of (45) at s = rho gamma / alpha."""
-    exact = plateau_time().result
+    time = norm_on_aligned_set().result["integral"]
+    exact = tau / (2 * gamma) * log(_inside(time.subs(s, rho * gamma / alpha)))
     return Derivation.by(
-        Step("The time (45) between s_0 and s", time_to_norm().result, "t"),
-        Step("At s = rho gamma / alpha", exact, r"t_\rho", "fraction"),
-        Step("At rho = 1/2", exact.subs(rho, Rational(1, 2)), r"t_{1/2}", "half"),
-    )
-
-
-@register(
-    "50",
-    "The rate of the plateau",
-    kind="exact",
-    section="Appendix C.6",
-    left={"query": r"\gamma^2", "same": r"\gamma^2"},
-    typed=lambda: {"query": Trace((Lambda * Lambda_q).T * (Lambda * Lambda_q)), "same": Trace(Lambda**2 * Lambda**2)},
-    conditions=("The squared Frobenius norm of Lambda Lambda_q; with queries like the tokens, of Lambda^2",),
-)
-def rate_of_plateau() -> Derivation:
-    """The norm of E(y_q z) = vec E(beta y_q x_q')."""
-    moment = expect(y_q * beta * x_q.T, Gaussian(x_q, covariance=Lambda_q))
-    square = (moment.T * moment).trace()
-    return Derivation.by(
-        Step("E(y_q z) as a matrix", moment, r"\mathbb{E}(y_q\boldsymbol{\beta}\boldsymbol{x}_q^\top)"),
-        Step("Its squared Frobenius norm", square, r"\gamma^2", "query"),
-        Step("With Lambda_q = Lambda", substitute(square, {Lambda_q: Lambda}), r"\gamma^2", "same"),
+        Step("The time (45) between $s_0$ and $s$", time, "t"),
+        Step(r"At $s=\rho\gamma/\alpha$", exact, r"t_\rho", "fraction"),
+        Step(r"At $\rho=1/2$", exact.subs(rho, Rational(1, 2)), r"t_{1/2}", "half"),
     )
 
 
@@ -149,15 +147,17 @@ def rate_of_plateau() -> Derivation:
         "scale": tau / size * log(1 / w_init),
     },
     conditions=(
-        "s_0 = w_init^2 -> 0; the Frobenius norm of Lambda^2 is the root of tr(Lambda^4); exact up to a constant, see (49)",
+        r"$s_0=w_{\rm init}^2\to0$; the Frobenius norm of $\boldsymbol{\Lambda}^2$ is the root of "
+        r"$\operatorname{tr}(\boldsymbol{\Lambda}^4)$; exact up to a constant, see (49)",
     ),
 )
 def plateau_in_initial_scale() -> Derivation:
     """(49) with (50)."""
     leading = plateau_of_merged_attention().result
-    norm = sqrt(rate_of_plateau().result["same"].to_sympy())
+    norm = sqrt(cross_moment_norm().result["same"].to_sympy())
+    named = leading.subs(gamma, norm).subs(norm, size)
     return Derivation.by(
         Step("The leading time (49)", leading),
-        Step("With the rate (50)", leading.subs(gamma, norm).subs(norm, size), r"t_{\rm plateau}", "norm"),
-        Step("With s_0 = w_init^2", truncated_plateau_time().result.subs(norm, size), r"t_{\rm plateau}", "scale"),
+        Step("With the rate (50)", named, r"t_{\rm plateau}", "norm"),
+        Step(r"With $s_0=w_{\rm init}^2$", expand_log(named.subs(s_0, w_init**2)), r"t_{\rm plateau}", "scale"),
     )

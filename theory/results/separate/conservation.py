@@ -1,14 +1,14 @@
-r"""What the flow of one head conserves, for any loss: equations (79), (85), (86) and, stronger, T6.
+r"""What the flow of one head conserves, for any loss: equations (79), (85), (86), stronger T6, and the signs it may change.
 
 The force G = -1/2 dL/dB is an arbitrary matrix here, so nothing is assumed of the loss but that it depends on the weights through the
 effective map B. Every quadratic invariant is found, not only those of the paper.
 """
 
-from sympy import Identity, Matrix, Symbol, Trace
+from sympy import Identity, Matrix, Symbol, Trace, symbols
 
-from ...algebra.polynomial import TracePolynomial
+from ...algebra.polynomial import TracePolynomial, total
 from ...calculus.derivatives import derivative, gradient
-from ...calculus.substitution import substitute
+from ...calculus.substitution import collect, substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...notation import D, G, R, beta, matrix, symmetric_matrix, v_i, vector, x_q
@@ -19,6 +19,7 @@ __all__ = ["conserved"]
 k_r, q_r = vector("k_ir", D, latex=r"\boldsymbol{k}_{i,r}"), vector("q_ir", D, latex=r"\boldsymbol{q}_{i,r}")
 K_rest = matrix("K_rest", D, R - 1, latex=r"\boldsymbol{K}_{i,\neq r}")  # the other columns
 Q_rest = matrix("Q_rest", D, R - 1, latex=r"\boldsymbol{Q}_{i,\neq r}")
+c, d = symbols("c d", real=True)  # the signs of a head: each 1 or -1
 loss_slope = Symbol("g", real=True)  # the derivative of the loss of one sequence in its prediction
 
 
@@ -146,14 +147,14 @@ def norm_rates() -> Derivation:
 def matrix_conservation() -> Derivation:
     """Every quadratic invariant of the form tr(S_k K' K) + tr(S_q Q' Q) + c v^2 with constant symmetric S_k, S_q."""
     S_k, S_q = symmetric_matrix("S_k", R), symmetric_matrix("S_q", R)
-    c = Symbol("c", real=True)
+    weight = Symbol("c", real=True)
     rates = flow_in_force(rank_R_head(), (v_i, K, Q))
-    quadratic = TracePolynomial(Trace(S_k * K.T * K) + Trace(S_q * Q.T * Q) + c * v_i**2)
+    quadratic = TracePolynomial(Trace(S_k * K.T * K) + Trace(S_q * Q.T * Q) + weight * v_i**2)
     drift = derivative(quadratic, rates)  # 2 v tr((S_k + S_q + c I) K' G Q)
-    silent = substitute(drift, {S_q: -S_k - c * Identity(R)})
-    if silent:
-        raise ArithmeticError(f"S_k + S_q + c I = 0 should stop the drift, which is {silent}")
-    invariant = substitute(quadratic, {S_q: -S_k - c * Identity(R)})
+    left = substitute(drift, {S_q: -S_k - weight * Identity(R)})
+    if left:
+        raise ArithmeticError(f"S_k + S_q + c I = 0 should stop the drift, which is {left}")
+    invariant = substitute(quadratic, {S_q: -S_k - weight * Identity(R)})
     column = v_i * (k_r * q_r.T + K_rest * Q_rest.T)
     split = flow_in_force(column, (v_i, k_r, q_r, K_rest, Q_rest))
     drive = TracePolynomial(rates[K])
@@ -162,8 +163,8 @@ def matrix_conservation() -> Derivation:
         Step(
             "It vanishes for every G exactly if S_k + S_q + c I = 0; what is left is conserved for every S_k", invariant
         ),
-        Step("The coefficient of S_k", gradient(substitute(invariant, {c: 0}), S_k), "", "matrix"),
-        Step("The coefficient of -c", -gradient(invariant, c), "", "scalar"),
+        Step("The coefficient of S_k", gradient(substitute(invariant, {weight: 0}), S_k), "", "matrix"),
+        Step("The coefficient of -c", -gradient(invariant, weight), "", "scalar"),
         Step("The common rate of K' K and Q' Q", drive.T * K + K.T * drive, "", "keys"),
         Step(
             "One key against the value weight",
@@ -172,3 +173,54 @@ def matrix_conservation() -> Derivation:
             "one key",
         ),
     )
+
+
+@register(
+    "25-signs",
+    "The signs that a head may change",
+    kind="exact",
+    section="beside (25)",
+    left={
+        "map": r"v_i\boldsymbol{k}_i\boldsymbol{q}_i^\top",
+        "v": r"\tau\dot v_i",
+        "k": r"\tau\dot{\boldsymbol{k}}_i",
+        "q": r"\tau\dot{\boldsymbol{q}}_i",
+    },
+    typed=lambda: {
+        "map": v_i * k * q.T,
+        "v": c * (k.T * G * q),
+        "k": d * v_i * G * q,
+        "q": c * d * v_i * G.T * k,
+    },
+    conditions=(
+        r"$(v,\boldsymbol{k},\boldsymbol{q})$ becomes $(cv,d\boldsymbol{k},cd\boldsymbol{q})$, $c$ and $d$ each 1 or -1: the velocities "
+        "change sign with the weights",
+    ),
+)
+def signs_of_a_head() -> Derivation:
+    """Put into one head's part of the effective map and into (19)."""
+    turned = {v_i: c * v_i, k: d * k, q: c * d * q}
+    rates = flow_in_force(rank_one_head(), (v_i, k, q))
+    steps = []
+    for part, formula, rule in (
+        ("map", rank_one_head(), "Put into what the head adds to the effective map"),
+        *(
+            (
+                part,
+                rates[weight],
+                r"Put into the flow (19) under the force $\boldsymbol{G}$, which depends on the map alone",
+            )
+            for part, weight in (("v", v_i), ("k", k), ("q", q))
+        ),
+    ):
+        changed = substitute(formula, turned)
+        steps += [Step(rule, changed), Step("The squares of the signs are 1", _signs_squared(changed), part=part)]
+    return Derivation.by(*steps)
+
+
+def _signs_squared(expression) -> TracePolynomial:
+    """c^2 = d^2 = 1."""
+    result = TracePolynomial(expression)
+    for sign in (c, d):
+        result = total(rest * sign ** (power % 2) for power, rest in collect(result, sign).items())
+    return result

@@ -1,35 +1,83 @@
 r"""How long plateaus of separate attention last inside the ansatz: the time integral (67), the durations (68), (73) and their next order.
 
-In u = v / v_* with v_*^3 = lambda / a the flow (26) is u^2 (1 - u^3) in the unit tau / (lambda^2 v_*).
+In u = v / v_* with v_*^3 = lambda / a the flow (26) is u^2 (1 - u^3) in the unit tau / (lambda^2 v_*) of time. The rational function is
+integrated in this form, and every integral is differentiated back. The flow crosses neither u = 0 nor u = 1, so each formula holds for a
+start and an end on the same side of both.
 """
 
-from sympy import Rational, Symbol, atan, expand, integrate, log, pi, sqrt, symbols
+from functools import cache
+from typing import Any, NamedTuple
 
-from ...calculus.equality import require_zero
-from ...derivations.derivation import Derivation, Step
-from ...derivations.registry import register
-from ...notation import a, lambda_, rho, tau, v, v_0
-from .reduction import aligned_flow, drop_loss, fixed_value
-from .time_integral import (
-    phi,
-    plateau_constant,
-    plateau_duration,
-    switch_off_time,
-    time_integral,
-    time_scale,
-    truncated_duration,
-    u,
-    u_0,
+from sympy import (
+    Add,
+    Expr,
+    Rational,
+    Symbol,
+    apart,
+    atan,
+    cancel,
+    diff,
+    expand,
+    factor,
+    integrate,
+    limit,
+    log,
+    oo,
+    pi,
+    series,
+    sqrt,
+    symbols,
+    together,
 )
 
-__all__ = []
+from ...calculus.equality import require_zero
+from ...calculus.spectral import summand
+from ...derivations.derivation import Derivation, Step
+from ...derivations.registry import register
+from ...notation import B, Lambda, M, a, lambda_, lambda_next, rho, tau, v, v_0, v_star
+from ..task.regression import closed_loss
+from .aligned import aligned_flow, fixed_value
 
-BRANCHES = "On each of v < 0, 0 < v < v_* and v > v_*, with v_*^3 = lambda / a; the flow crosses neither 0 nor v_*"
+__all__ = ["C_rho", "delta", "difference_of_phi", "gap", "phi", "time_between", "time_unit", "u", "u_0"]
+
+u, u_0 = symbols("u u_0", positive=True)  # v / v_*, and at t = 0
+delta = Symbol("delta", real=True)  # u - u_0
+gap = Symbol("g", real=True, nonzero=True)  # 1 - u
 C_rho = Symbol("C_rho", real=True)  # 1/rho - Phi(rho) + Phi(0)
-LATER = dict(zip((lambda_, v_0), symbols("lambda_{m+1} v_{m+1}", positive=True), strict=True))
+_v = Symbol("v", positive=True)
 
-
+BRANCHES = r"On each of $v<0$, $0<v<v_*$ and $v>v_*$, with $v_*^3=\lambda/a$; the flow crosses neither 0 nor $v_*$"
 _CUBE_ROOT = (a / lambda_) ** Rational(1, 3)  # 1 / v_*
+
+
+class ScaledFlow(NamedTuple):
+    """The flow (26) of u = v / v_*: its rate u^2 (1 - u^3), and the unit of time tau / (lambda^2 v_*) in which it has this rate."""
+
+    rate: Any
+    unit: Any
+
+
+@cache
+def _scaled() -> ScaledFlow:
+    rate = (aligned_flow().result["short"].subs(v, v_star * u) / v_star).subs(a, lambda_ / v_star**3).expand()
+    unit = tau / rate.coeff(u, 2)
+    return ScaledFlow(factor(rate * unit / tau), unit.subs(v_star, fixed_value().result["cube"]))
+
+
+def time_unit() -> Expr:
+    """The time tau / (lambda^2 v_*)."""
+    return _scaled().unit
+
+
+@cache
+def phi() -> Any:
+    r""":math:`\Phi(u) = \frac16\ln\frac{u^2 + u + 1}{(u - 1)^2} - \frac1{\sqrt3}\arctan\frac{2u + 1}{\sqrt3}`, an antiderivative of
+    :math:`u/(1 - u^3)`, real on both sides of u = 1; the time integral is :math:`\Phi(u) - 1/u`."""
+    reciprocal = 1 / _scaled().rate
+    integral = integrate(together(apart(reciprocal, u) - u**-2), u)
+    real = integral.subs(log(u - 1), log((u - 1) ** 2) / 2).replace(atan, lambda angle: atan(factor(angle)))
+    require_zero(diff(real - 1 / u, u) - reciprocal)
+    return real
 
 
 @register(
@@ -48,24 +96,66 @@ _CUBE_ROOT = (a / lambda_) ** Rational(1, 3)  # 1 / v_*
             - 1 / (lambda_**2 * v)
         )
     ),
-    conditions=("Between v(0) and v(t): t is the difference of the values there; u^3 = a v^3 / lambda", BRANCHES),
-    erratum="The factor tau is missing in the paper's display",
+    conditions=("Between $v(0)$ and $v(t)$: $t$ is the difference of the values there; $u^3=av^3/\\lambda$", BRANCHES),
+    erratum=r"The factor $\tau$ is missing in the paper's display",
 )
 def time_of_a_drop() -> Derivation:
     """The reciprocal of the flow in u, integrated by partial fractions, in the units of t and v; differentiated back."""
-    time_integral()  # differentiates the whole back, and fails if dt/dv is not tau over (26)
-    scaled, unit = (step.expression for step in time_scale().steps)
-    pole = (unit / u).subs(u, v / fixed_value().result)
+    flow, fixed = aligned_flow().result["short"], fixed_value().result["cube"]
+    rate, unit = _scaled()
+    partial = apart(1 / rate, u)
+    whole = unit * _joined(phi()) - (unit / u).subs(u, v / fixed)
+    require_zero(diff(whole.subs({u: _v / fixed, v: _v}), _v) * flow.subs(v, _v) / tau - 1)
     return Derivation.by(
-        Step("The flow (26)", aligned_flow().result, r"\tau\dot v"),
-        Step("With u = v / v_*, in the unit tau / (lambda^2 v_*)", scaled, r"\dot u"),
-        *[Step(step.rule, step.expression) for step in phi().steps],
-        Step(
-            "Less 1/u, in the units of t and v; dt/dv is exactly tau over the flow (26)",
-            unit * _joined(phi().result) - pole,
-            "t",
-        ),
+        Step("The flow (26)", flow, r"\tau\dot v"),
+        Step(r"With $u=v/v_*$, in the unit $\tau/(\lambda^2v_*)$", rate, r"\dot u"),
+        Step("Its reciprocal, in partial fractions", partial),
+        Step("$1/u^2$ integrates to $-1/u$; what remains is", factor(partial - u**-2)),
+        Step("Its antiderivative, made real on both sides of 1 and differentiated back", phi(), r"\Phi(u)"),
+        Step(r"Less $1/u$, in the units of $t$ and $v$; $dt/dv$ is exactly $\tau$ over the flow (26)", whole, "t"),
     )
+
+
+def _joined(formula):
+    """One logarithm for the two of Phi, whose arguments are positive."""
+    one, other = sorted(formula.atoms(log), key=lambda logarithm: not logarithm.args[0].is_Pow)  # ln (u - 1)^2 first
+    x, y = symbols("x y")
+    linear = formula.subs({one: x, other: y})
+    require_zero(linear.diff(x) + linear.diff(y))
+    return linear.subs({x: 0, y: 0}) + linear.diff(y) * log(other.args[0] / one.args[0])
+
+
+@cache
+def difference_of_phi() -> Expr:
+    r""":math:`\Phi(u) - \Phi(u_0)` in :math:`\delta = u - u_0` and :math:`g = 1 - u`, for positive u and :math:`u_0`; no digits cancel in
+
+    .. math:: \tfrac16\ln\Bigl(1 + \delta\frac{1 + u + u_0}{1 + u_0 + u_0^2}\Bigr) + \tfrac13\ln\Bigl(1 + \frac\delta g\Bigr)
+        - \tfrac1{\sqrt3}\arctan\frac{\sqrt3\,\delta}{2 + u + u_0 + 2uu_0}.
+    """
+    pieces = []
+    for term in Add.make_args(phi()):
+        (function,) = term.atoms(log) or term.atoms(atan)
+        weight, argument = term / function, function.args[0]
+        if isinstance(function, atan):  # tan(x - y) = (tan x - tan y)/(1 + tan x tan y)
+            other = argument.subs(u, u_0)
+            sine, cosine = (argument - other).factor(), 1 + argument * other
+            tangent = delta * cancel(sine / (u - u_0)) / cosine.expand()
+            pieces.append(weight * atan(tangent))
+        elif argument == (u - 1) ** 2:  # ln(1 - u) - ln(1 - u_0) = -ln(1 + delta/(1 - u))
+            pieces.append(-2 * weight * log(1 + delta / gap))
+        else:  # ln A(u) - ln A(u_0) = ln(1 + (A(u) - A(u_0))/A(u_0))
+            start = argument.subs(u, u_0)
+            pieces.append(weight * log(1 + delta * cancel((argument - start) / (u - u_0)) / start))
+    result = Add(*pieces)
+    plain = result.subs(gap, 1 - u).subs(delta, u - u_0)
+    require_zero(diff(plain - phi(), u), plain.subs(u, u_0))
+    return result
+
+
+@cache
+def time_between() -> Expr:
+    """The time (67) from u_0 to u in the unit ``time_unit``, without cancellation: delta / (u u_0) + Phi(u) - Phi(u_0)."""
+    return cancel((1 / u_0 - 1 / u) / (u - u_0)) * delta + difference_of_phi()
 
 
 @register(
@@ -74,22 +164,19 @@ def time_of_a_drop() -> Derivation:
     kind="approximation",
     section="beside (67)",
     left="t",
-    typed=lambda: tau / lambda_**2 * (1 / v_0 - 1 / _END),
-    conditions=("While v^3 is small beside lambda / a: the term of fifth order in (26) is left out",),
+    typed=lambda: tau / lambda_**2 * (1 / v_0 - 1 / _v),
+    conditions=(r"While $v^3$ is small beside $\lambda/a$: the term of fifth order in (26) is left out",),
 )
 def time_of_quadratic_flow() -> Derivation:
     """The quadratic term of (26), separated and integrated."""
-    quadratic, _ = (step.expression for step in truncated_duration().steps)
-    inverse = tau / quadratic.subs(v, _END)
-    primitive = integrate(inverse, _END)
+    flow = aligned_flow().result["short"]
+    quadratic = flow.coeff(v, 2) * v**2
+    primitive = integrate(tau / quadratic.subs(v, _v), _v)
     return Derivation.by(
-        Step("The flow (26)", aligned_flow().result, r"\tau\dot v"),
+        Step("The flow (26)", flow, r"\tau\dot v"),
         Step("Its quadratic term", quadratic, r"\tau\dot v"),
-        Step("The integral of tau over it, from v_0 to v", primitive - primitive.subs(_END, v_0), "t"),
+        Step(r"The integral of $\tau$ over it, from $v_0$ to $v$", primitive - primitive.subs(_v, v_0), "t"),
     )
-
-
-_END = Symbol("v", positive=True)
 
 
 @register(
@@ -100,20 +187,24 @@ _END = Symbol("v", positive=True)
     left="t_1",
     typed=lambda: tau / (lambda_**2 * v_0),
     conditions=(
-        "Inside the ansatz (64), v_0 -> 0; lambda is the largest eigenvalue",
+        r"Inside the ansatz (64), $v_0\to0$; $\lambda$ is the largest eigenvalue",
         "The second step is the exact time with its next orders",
     ),
-    erratum="The relative error is of order v_0 inside the ansatz. For Gaussian weights (36) it is an order of magnitude only, which does "
-    "not improve as w_init -> 0; the escape time (T5) does",
+    erratum="The relative error is of order $v_0$ inside the ansatz. For Gaussian weights (36) it is an order of magnitude only, which "
+    r"does not improve as $w_{\rm init}\to0$; the escape time (T5) does",
 )
 def first_plateau() -> Derivation:
     """The time in which the quadratic flow reaches infinity."""
-    quadratic, duration = (step.expression for step in truncated_duration().steps)
+    quadratic = time_of_quadratic_flow().result
     return Derivation.by(
-        Step("The flow (26)", aligned_flow().result, r"\tau\dot v_1"),
-        Step("The exact time to rho v_*, up to order v_0^5", plateau_duration().result, "t"),
-        Step("The flow without its term of fifth order", quadratic, r"\tau\dot v_1"),
-        Step("The time from v_0 to infinity, which is the first term of the exact time", duration, "t_1"),
+        Step("The flow (26)", aligned_flow().result["short"], r"\tau\dot v_1"),
+        Step(
+            r"The exact time to $\rho v_*$, up to order $v_0^5$, equation (68-next)",
+            plateau_with_next_orders().result["t"],
+            "t",
+        ),
+        Step("The time (67-truncated) of the flow without its term of fifth order", quadratic, "t"),
+        Step(r"From $v_0$ to $v=\infty$, which is the first term of the exact time", limit(quadratic, _v, oo), "t_1"),
     )
 
 
@@ -123,21 +214,30 @@ def first_plateau() -> Derivation:
     kind="approximation",
     section="Appendix D.6",
     left="t_{m+1}-t_m",
-    typed=lambda: tau / (LATER[lambda_] ** 2 * LATER[v_0]),
-    conditions=("Inside the ansatz (25); v_{m+1} stands for its value at t_m, when the plateau begins",),
-    erratum="That later plateaus last longer is no general law: idle heads already grow on earlier plateaus, so v_{m+1}(t_m) grows with m. "
-    "The duration falls as the inverse square of the eigenvalue where Lambda is scaled as a whole, not from one direction to the next",
+    typed=lambda: tau / (lambda_next**2 * _v_next),
+    conditions=("Inside the ansatz (25); $v_{m+1}$ stands for its value at $t_m$, when the plateau begins",),
+    erratum="That later plateaus last longer is not a general law: waiting heads already grow on earlier plateaus, so $v_{m+1}(t_m)$ grows "
+    r"with $m$. The duration falls as the inverse square of the eigenvalue if $\boldsymbol{\Lambda}$ is scaled as a whole, not from one "
+    "direction to the next",
 )
 def later_plateau() -> Derivation:
     """(68) for the flow (72)."""
+    later = {lambda_: lambda_next, v_0: _v_next}
     return Derivation.by(
-        Step("The flow (72)", aligned_flow().result.subs(LATER), r"\tau\dot v_{m+1}"),
-        Step("The exact time to rho v_*, up to order v_0^5", plateau_duration().result.subs(LATER), "t"),
+        Step("The flow (72)", aligned_flow().result["short"].subs(later), r"\tau\dot v_{m+1}"),
         Step(
-            "Its leading term, the time in which the quadratic flow reaches infinity",
-            truncated_duration().result.subs(LATER),
+            r"The exact time to $\rho v_*$, up to order $v_0^5$, equation (68-next)",
+            plateau_with_next_orders().result["t"].subs(later),
+            "t",
+        ),
+        Step(
+            "Its leading term, the time (68) in which the quadratic flow reaches infinity",
+            first_plateau().result.subs(later),
         ),
     )
+
+
+_v_next = Symbol("v_{m+1}", positive=True)
 
 
 @register(
@@ -156,37 +256,35 @@ def later_plateau() -> Derivation:
         "switch": -tau / lambda_**2 * _CUBE_ROOT,
     },
     conditions=(
-        "Inside the ansatz: the time from v_0 to rho v_*, up to order v_0^5; the constant is exact",
-        "The last is how much later than 1/v_0 suggests a drop switches its direction off for the other heads",
+        r"Inside the ansatz: the time from $v_0$ to $\rho v_*$, up to order $v_0^5$; the constant is exact",
+        "The last is how much later than $1/v_0$ suggests a drop switches its direction off for the other heads, which feel "
+        r"$\lambda^2(1-u^3)$",
     ),
 )
 def plateau_with_next_orders() -> Derivation:
     """(67) between v_0 and rho v_*, expanded at v_0 = 0."""
-    scaled = plateau_duration().steps[0].expression
-    total, shift = (step.expression for step in switch_off_time().steps)
-    unit, constant = time_scale().result, plateau_constant().result
-    in_units = (unit * (expand(scaled + constant) - C_rho)).subs(u_0, v_0 / fixed_value().result)
+    rate, unit = _scaled()
+    zero = phi().subs(u, 0)
+    constant = 1 / rho - phi().subs(u, rho) + zero
+    scaled = 1 / u_0 - C_rho - series(phi() - zero, u, 0, 5).removeO().subs(u, u_0)
+    switched = integrate(cancel((1 - u**3) / rate), (u, u_0, 1))
     return Derivation.by(
         Step(
-            "The constant of the time (67) between 0 and rho, in the units of u",
+            r"The constant of the time (67) between 0 and $\rho$, in the units of $u$",
             _joined(constant),
             r"C_\rho",
             "constant",
         ),
-        Step("The time from u_0 to rho in the units of u, expanded at u_0 = 0", expand(scaled + constant) - C_rho),
-        Step("In the units of t and v", in_units, r"t_\rho", "t"),
-        Step("The integral of 1 - u^3 over the whole drop, in the units of u", total),
-        Step("Beyond the escape time", shift, r"\Delta t", "switch"),
+        Step(r"The time from $u_0$ to $\rho$ in the units of $u$, expanded at $u_0=0$", expand(scaled)),
+        Step(
+            "In the units of $t$ and $v$",
+            (unit * scaled).subs(u_0, v_0 / fixed_value().result["cube"]),
+            r"t_\rho",
+            "t",
+        ),
+        Step("The integral of $1-u^3$ over the whole drop, in the units of $u$", switched),
+        Step("Beyond the escape time", unit * cancel(switched - 1 / u_0), r"\Delta t", "switch"),
     )
-
-
-def _joined(formula):
-    """One logarithm for the two of Phi, whose arguments are positive."""
-    one, other = sorted(formula.atoms(log), key=lambda logarithm: not logarithm.args[0].is_Pow)  # ln (u - 1)^2 first
-    x, y = symbols("x y")
-    linear = formula.subs({one: x, other: y})
-    require_zero(linear.diff(x) + linear.diff(y))
-    return linear.subs({x: 0, y: 0}) + linear.diff(y) * log(other.args[0] / one.args[0])
 
 
 @register(
@@ -196,8 +294,15 @@ def _joined(formula):
     section="beside (26)",
     left=r"\mathcal{L}-\mathcal{L}(\mathcal{M}_m)",
     typed=lambda: -(lambda_**3) / a * (2 * u**3 - u**6),
-    conditions=("The set (25), u = v / v_*; at u = 1 it is the step of (24)",),
+    conditions=("The set (25), $u=v/v_*$; at $u=1$ it is the step of (24)",),
 )
-def loss_along_a_drop() -> Derivation:
+def drop_loss() -> Derivation:
     """What the component v^3 of B along an eigenvector adds to the loss."""
-    return drop_loss()
+    b = Symbol("b", real=True)
+    share = summand(closed_loss().result, {Lambda: lambda_, M: a, B: b})
+    added = share - share.subs(b, 0)
+    return Derivation.by(
+        Step("The loss as a function of the effective map", closed_loss().result, r"\mathcal{L}"),
+        Step(r"What the component $b$ of $\boldsymbol{B}$ along an eigenvector adds to it", added),
+        Step(r"With $b=v^3=u^3\lambda/a$", factor(added.subs(b, (u * fixed_value().result["cube"]) ** 3))),
+    )

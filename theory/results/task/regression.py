@@ -5,20 +5,23 @@ corner 0. Everything below is computed from the laws of the data; only the paper
 """
 
 from functools import cache
+from typing import Any
 
-from sympy import BlockMatrix, Function, Identity, IndexedBase, Limit, Sum, Symbol, Trace, ZeroMatrix, diff, oo
+from sympy import BlockMatrix, Expr, Function, Identity, IndexedBase, Limit, Sum, Symbol, Trace, ZeroMatrix, diff, oo
 
 from ...algebra.polynomial import TracePolynomial, zero
 from ...calculus.derivatives import gradient
 from ...calculus.rewriting import rewrite
+from ...calculus.spectral import along
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import define, register
 from ...expectation.moments import expect
-from ...notation import B, D, Lambda, Lambda_hat, M, N, beta, matrix, vector, w, x_q, y_q
+from ...notation import B, D, Lambda, Lambda_hat, M, N, a, beta, lambda_, matrix, vector, w, x_q, y_q
 
 __all__ = [
-    "PROMPT", "X", "X_c", "average_context", "closed_loss", "correlation_with_error", "force", "in_context_letters", "population_loss", "y",
+    "PROMPT", "X", "X_c", "average_context", "closed_loss", "correlation_with_error", "force", "force_along",
+    "in_context_letters", "y",
 ]  # fmt: skip
 
 X = matrix("X", D + 1, N + 1)  # the prompt
@@ -148,12 +151,6 @@ def correlation_from_task() -> Derivation:
     )
 
 
-@cache
-def population_loss() -> TracePolynomial:
-    r"""L(B) = E(y_q - beta' B x_q)^2, equation (9) on the effective map, with E(Lambda_hat^2) written out. Derived by ``expect``."""
-    return expect((y_q - beta.T * B * x_q) ** 2)
-
-
 def average_context(polynomial: TracePolynomial) -> TracePolynomial:
     """Average over the context what holds Lambda_hat once, or twice side by side: Lambda, or the letter M for E(Lambda_hat^2).
 
@@ -193,6 +190,11 @@ def closed_loss() -> Derivation:
 def force() -> TracePolynomial:
     """G = -1/2 dL/dB, with E(Lambda_hat^2) written as M."""
     return -gradient(closed_loss().result, B) / 2
+
+
+def force_along(component: Any) -> Expr:
+    """The force along an eigenvector of Lambda on which the effective map is ``component``."""
+    return along(force(), {Lambda: lambda_, M: a, B: component})
 
 
 @register(

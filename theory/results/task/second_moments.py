@@ -4,7 +4,9 @@ With T = tr(Lambda), E(Lambda_hat^2) = Lambda^2 + (Lambda + T I) Lambda / N has 
 a_d = lambda_d^2 (1 + (1 + T / lambda_d) / N). D and N stay symbols throughout; the tokens are Gaussian.
 """
 
-from sympy import Trace
+from functools import cache
+
+from sympy import Expr, Trace
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import rewrite
@@ -13,9 +15,9 @@ from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
-from ...notation import D, Lambda, Lambda_hat, N, lambda_, matrix, vector
+from ...notation import D, Lambda, Lambda_hat, M, N, P, T, lambda_, learned, matrix, vector
 
-__all__ = ["A", "e_d", "on_eigenvector", "second_moment"]
+__all__ = ["A", "diagonal_values", "e_d", "on_eigenvector", "second_moment", "second_moment_along"]
 
 A = matrix("A", D)  # any constant matrix
 e_d = vector("e_d", D)  # a unit eigenvector of Lambda, with eigenvalue lambda
@@ -109,6 +111,17 @@ def eigenvalue() -> Derivation:
         Step("Lambda e_d = lambda_d e_d, and e_d has unit length", value, "a_d", "sum"),
         Step("Factored", lambda_**2 * (value / lambda_**2), "a_d", "product"),
     )
+
+
+@cache
+def second_moment_along() -> Expr:
+    """a as a function of lambda, N and T = tr(Lambda), equation (32)."""
+    return eigenvalue().result["sum"].to_sympy().subs(Trace(Lambda), T)
+
+
+def diagonal_values() -> dict:
+    """The eigenvalues of Lambda, M = E(Lambda_hat^2) and P."""
+    return {Lambda: lambda_, M: second_moment_along(), P: learned}
 
 
 @register(

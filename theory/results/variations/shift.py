@@ -16,7 +16,7 @@ from mpmath import mpf, norm
 from sympy import Derivative, Expr, Identity, Symbol, Trace, cancel, limit, solve
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.spectral import along, over_directions, second_moment_along, summand
+from ...calculus.spectral import along, over_directions, summand
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
@@ -31,6 +31,7 @@ from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, T, a, beta, e,
 from ..landscape.any_quadratic_loss import A_any, Q_any, any_force, any_loss, c_any
 from ..landscape.fixed_points import b, fixed_map_along
 from ..task.population import GENERAL_LAWS, Sigma_w, general_moments
+from ..task.second_moments import second_moment_along
 
 __all__ = ["test_loss"]
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import B, D, Lambda, Lambda_q, M, beta, matrix, v_i, x_q
+from iclflow.theory.notation import W_1, B, D, Lambda, Lambda_q, M, beta, matrix, v_i, w_2, x_q
 from iclflow.theory.results.attention.blocks import U_i
 from iclflow.theory.results.attention.cubic_features import QUERY_LAW
-from iclflow.theory.results.attention.equivalent_networks import AT, COVARIANCE, CROSS, OTHER, W_1, w_2
+from iclflow.theory.results.attention.equivalent_networks import AT, COVARIANCE, CROSS, OTHER
 from iclflow.theory.results.attention.kronecker import index, kron_entry, kron_product, kron_times_vec, vec_entry
 from iclflow.theory.results.estimators.algorithms import Sigma_w
 from quadrature import Sequences, numbers

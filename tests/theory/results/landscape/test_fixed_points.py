@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 from iclflow.theory import explicit, substitute
-from iclflow.theory.calculus.spectral import eigenvalue, indicator, over_directions, second_moment_along
+from iclflow.theory.calculus.spectral import eigenvalue, indicator, over_directions
 from iclflow.theory.derivations.book import entries
 from iclflow.theory.equations import equation
 from iclflow.theory.notation import B, D, G, H, Lambda, M, N, P, R, T, a, lambda_, learned
@@ -24,6 +24,7 @@ from iclflow.theory.results.landscape.completeness import (
 from iclflow.theory.results.landscape.fixed_points import Gamma, b, fixed_map_along, ridge
 from iclflow.theory.results.landscape.levels import loss_along
 from iclflow.theory.results.task.regression import closed_loss, force
+from iclflow.theory.results.task.second_moments import second_moment_along
 from sympy import (
     Identity,
     Matrix,

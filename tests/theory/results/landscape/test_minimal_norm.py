@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from iclflow.theory.calculus.spectral import second_moment_along
 from iclflow.theory.equations import equation
 from iclflow.theory.notation import lambda_, v_i
 from iclflow.theory.results.landscape.fixed_points import ridge
 from iclflow.theory.results.landscape.minimal_norm import A, Mu, eta, n, u, xi, z
 from iclflow.theory.results.landscape.minimal_norm_bound import g, p, r_k, r_q, r_v, xi_J
+from iclflow.theory.results.separate.aligned import fixed_value
 from iclflow.theory.results.separate.flow import k, q
-from iclflow.theory.results.separate.rank import head_value
-from iclflow.theory.results.separate.reduction import fixed_value
+from iclflow.theory.results.separate.rank_plateaus import slots_of_a_head
+from iclflow.theory.results.task.second_moments import second_moment_along
 from scipy.optimize import minimize
 from sympy import Matrix, Rational, Symbol, Trace, simplify
 
@@ -144,10 +144,10 @@ def test_heads_that_share_an_eigenvector_are_stationary_and_dearer():
 
 
 def test_the_landscape_value_is_the_fixed_point_of_the_scalar_flow():
-    from_flow = fixed_value().result.subs(Symbol("a", positive=True), second_moment_along())
+    from_flow = fixed_value().result["cube"].subs(Symbol("a", positive=True), second_moment_along())
     assert simplify(from_flow**3 - equation("78").statement["landscape"] ** 3) == 0
 
 
 def test_the_rank_r_value_is_that_of_the_aligned_flow():
     assert simplify(equation("78-R").statement["value"] ** 3 - xi_J) == 0
-    assert head_value().result == lambda_ / Symbol("a", positive=True)
+    assert slots_of_a_head().result["level"] == lambda_ / Symbol("a", positive=True)

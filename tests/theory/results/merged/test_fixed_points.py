@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from iclflow.theory.calculus.entrywise import explicit
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import D, H, N
-from iclflow.theory.results.attention.equivalent_networks import COVARIANCE, CROSS, W_1, w_2
+from iclflow.theory.notation import W_1, D, H, N, w_2
+from iclflow.theory.results.attention.equivalent_networks import COVARIANCE, CROSS
 from iclflow.theory.results.merged.fixed_points import half_loss
 from sympy import Matrix, ZeroMatrix, hessian, lambdify, symbols
 

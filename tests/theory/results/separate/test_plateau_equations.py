@@ -27,15 +27,15 @@ from iclflow.theory.notation import (
     v,
     v_0,
     v_i,
+    w_2,
     w_init,
 )
-from iclflow.theory.results.merged.white import c as feature
-from iclflow.theory.results.merged.white import theta, theta_0, w_2
-from iclflow.theory.results.separate.aligned import c
-from iclflow.theory.results.separate.durations import C_rho
+from iclflow.theory.results.attention.equivalent_networks import CROSS
+from iclflow.theory.results.merged.sigmoid import theta, theta_0
+from iclflow.theory.results.separate.conservation import c
+from iclflow.theory.results.separate.durations import C_rho, u
 from iclflow.theory.results.separate.flow import k, q
-from iclflow.theory.results.separate.silent_heads import A_d, B_d, k_0, q_0
-from iclflow.theory.results.separate.time_integral import u
+from iclflow.theory.results.separate.waiting import A_d, B_d, k_0, q_0
 from scipy.integrate import quad, solve_ivp
 from sympy import Rational, Symbol, lambdify
 
@@ -235,7 +235,7 @@ def test_plateau_duration_and_its_next_orders():
         ("45", "rate", 2 * s * (gamma - alpha * s**2)),
         ("25-signs", "q", c * v_i * G.T * k),
         ("25-signs", "map", -v_i * k * q.T),
-        ("49-start", "W", w_2 * feature.T / 2),
+        ("49-start", "W", w_2 * CROSS.T / 2),
         ("49-start", "s", gamma * s),
     ],
 )
