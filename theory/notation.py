@@ -19,9 +19,11 @@ from sympy.matrices.expressions import MatrixSymbol
 __all__ = [
     "W_1",
     "B",
+    "B_rest",
     "D",
     "G",
     "H",
+    "K_i",
     "Lambda",
     "Lambda_hat",
     "Lambda_q",
@@ -29,6 +31,7 @@ __all__ = [
     "MatrixLetter",
     "N",
     "P",
+    "Q_i",
     "R",
     "T",
     "a",
@@ -37,7 +40,9 @@ __all__ = [
     "c_hat",
     "clock",
     "e",
+    "e_d",
     "gamma",
+    "k_i",
     "lambda_",
     "lambda_after",
     "lambda_m",
@@ -49,6 +54,7 @@ __all__ = [
     "prediction",
     "prediction_i",
     "prediction_other",
+    "q_i",
     "rho",
     "s",
     "s_0",
@@ -143,6 +149,7 @@ prediction_other = MatrixLetter("yhat_other", 1, 1, r"\hat y_{\rm other}")  # wh
 prediction_i = MatrixLetter("yhat_q^(i)", 1, 1, r"\hat y_q^{(i)}")  # what head i adds to it
 
 # Along an eigenvector of Lambda
+e_d = vector("e_d", D)  # of unit length
 lambda_ = Symbol("lambda", positive=True)  # its eigenvalue
 a = Symbol("a", positive=True)  # the eigenvalue of M that belongs to lambda, equation (32)
 T = Symbol("T", positive=True)  # tr(Lambda)
@@ -158,7 +165,12 @@ w_init = Symbol("w_init", positive=True)  # initial scale
 sigma = Symbol("sigma", nonnegative=True)  # label-noise standard deviation
 rho = Symbol("rho", positive=True)  # a fraction of the final value
 
-# Separate attention: the head k = q = v e that grows, and those that wait
+# Separate attention
+k_i, q_i = vector("k_i", D), vector("q_i", D)  # a head of rank one
+K_i, Q_i = matrix("K_i", D, R), matrix("Q_i", D, R)  # a head of rank R, a column for each r
+B_rest = matrix("B_rest", D, latex=r"\boldsymbol{B}_{\neq i}")  # what the other heads add to B
+
+# The head k = q = v e that grows, and those that wait
 e = vector("e", D)  # the unit eigenvector along which a head grows
 v = Symbol("v", real=True)  # the value weight of that head
 v_0 = Symbol("v_0", positive=True)  # v at t = 0
@@ -172,6 +184,6 @@ gamma = Symbol("gamma", positive=True)  # the norm of E(y_q z)
 alpha = Symbol("alpha", positive=True)  # white tokens: E(z z') = alpha I
 s = Symbol("s", positive=True)  # w_2' w_2
 s_0 = Symbol("s_0", positive=True)  # s at t = 0
-p = Symbol("p", real=True)  # cosine of the angle between n and E(y_q z)
+p = Symbol("p", real=True)  # cosine of the angle between vec(B) and E(y_q z)
 p_0 = Symbol("p_0", real=True)  # p at t = 0
 sigma_level = Symbol("sigma_t", nonnegative=True)  # the value of sigma(t) in (15)

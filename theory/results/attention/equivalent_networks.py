@@ -26,9 +26,11 @@ from ...notation import (
     D,
     H,
     beta,
+    k_i,
     matrix,
     prediction,
     prediction_other,
+    q_i,
     symmetric_matrix,
     v_i,
     vector,
@@ -47,7 +49,6 @@ CROSS = vector("E(y_q z)", FEATURES, latex=r"\mathbb{E}(y_q\boldsymbol{z})")
 COVARIANCE = symmetric_matrix("E(zz')", FEATURES, latex=r"\mathbb{E}(\boldsymbol{z}\boldsymbol{z}^\top)")
 
 AT, OTHER = index("1", D, D), index("2", D, D)
-_k_i, _q_i = vector("k_i", D), vector("q_i", D)
 
 # A stack of heads, and the last one of them
 _row = vector("vec(U_i)", FEATURES, latex=r"\operatorname{vec}(\boldsymbol{U}_i)")
@@ -297,7 +298,7 @@ def conserved_balance() -> Derivation:
 
 def _convolution(direction) -> TracePolynomial:
     """direction' (I_D (x) k_i') z: the filter k_i on each block of z, summed over the index of z."""
-    filtered = (TracePolynomial(direction).T * OTHER[0]) * (_k_i.T * OTHER[1]) * feature(OTHER)
+    filtered = (TracePolynomial(direction).T * OTHER[0]) * (k_i.T * OTHER[1]) * feature(OTHER)
     return sum_over(filtered, *OTHER)
 
 
@@ -307,10 +308,10 @@ def _convolution(direction) -> TracePolynomial:
     kind="exact",
     section="Section 4.1",
     typed=lambda: {
-        "filter": (AT[0].T * x_q) * (_k_i.T * beta),
-        "output": v_i * (beta.T * _k_i) * (_q_i.T * x_q),
-        "k": v_i * (y_q - prediction) * (_q_i.T * x_q) * beta,
-        "q": v_i * (y_q - prediction) * (beta.T * _k_i) * x_q,
+        "filter": (AT[0].T * x_q) * (k_i.T * beta),
+        "output": v_i * (beta.T * k_i) * (q_i.T * x_q),
+        "k": v_i * (y_q - prediction) * (q_i.T * x_q) * beta,
+        "q": v_i * (y_q - prediction) * (beta.T * k_i) * x_q,
     },
     conditions=(
         (
@@ -322,8 +323,8 @@ def _convolution(direction) -> TracePolynomial:
 )
 def convolutional_network() -> Derivation:
     """Sum over the index of z; then the gradients of the output."""
-    output = v_i * _convolution(_q_i)
-    layer = KroneckerProduct(Identity(D), _k_i.T)
+    output = v_i * _convolution(q_i)
+    layer = KroneckerProduct(Identity(D), k_i.T)
     return Derivation.by(
         Line(
             AT[0].T * layer * z,
@@ -333,19 +334,19 @@ def convolutional_network() -> Derivation:
             ("12",),
             "filter",
         ),
-        Line(v_i * _q_i.T * layer * z, "=", output, "The output of the head", ("12",), "output"),
+        Line(v_i * q_i.T * layer * z, "=", output, "The output of the head", ("12",), "output"),
         Line(prediction, ":=", output + prediction_other, "One head beside the others"),
         Line(
-            -Gradient(_squared_error(output), _k_i) / 2,
+            -Gradient(_squared_error(output), k_i) / 2,
             "=",
-            _error_slope(output, _k_i),
+            _error_slope(output, k_i),
             "The gradient of one squared error by the filter",
             part="k",
         ),
         Line(
-            -Gradient(_squared_error(output), _q_i) / 2,
+            -Gradient(_squared_error(output), q_i) / 2,
             "=",
-            _error_slope(output, _q_i),
+            _error_slope(output, q_i),
             "The gradient by the second layer",
             part="q",
         ),

@@ -16,9 +16,27 @@ from ...calculus.substitution import collect, substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...expectation.moments import expect
-from ...notation import B, D, H, Lambda, Lambda_hat, M, beta, gamma, lambda_, tau, v_i, vector, w_init, x_q, y_q
+from ...notation import (
+    B,
+    D,
+    H,
+    Lambda,
+    Lambda_hat,
+    M,
+    beta,
+    e_d,
+    gamma,
+    k_i,
+    lambda_,
+    q_i,
+    tau,
+    v_i,
+    vector,
+    w_init,
+    x_q,
+    y_q,
+)
 from ..task.regression import average_context, force
-from ..task.second_moments import e_d
 from .blocks import U_i, merged_expansion, u_i, value_row
 from .zero_block_loss import B_other, full_loss
 from .zero_blocks import prediction, pull
@@ -29,7 +47,7 @@ _scale = Symbol("epsilon", positive=True)
 _lambda_1 = Symbol("lambda_1", positive=True)
 _b = Symbol("b_d", real=True)  # the eigenvalue of B that belongs to e_d
 _a = Symbol("a_d", positive=True)
-_k_i, _q_i, _kappa = vector("k_i", D), vector("q_i", D), Symbol("kappa_i", real=True)
+_kappa = Symbol("kappa_i", real=True)
 
 
 _WEIGHTS = (value_row, u_i, v_i, U_i)
@@ -247,8 +265,8 @@ def mirror_functions() -> Derivation:
         "exchanged": r"\left[\mathcal{L}_{\rm full}\right]_3\big|_{(v_i,\boldsymbol{k}_i)\leftrightarrow(\kappa_i,\boldsymbol{v}_i)}",
     },
     typed=lambda: {
-        "third": -2 * (v_i * _k_i.T + _kappa * value_row.T) * Lambda**2 * _q_i,
-        "exchanged": -2 * (v_i * _k_i.T + _kappa * value_row.T) * Lambda**2 * _q_i,
+        "third": -2 * (v_i * k_i.T + _kappa * value_row.T) * Lambda**2 * q_i,
+        "exchanged": -2 * (v_i * k_i.T + _kappa * value_row.T) * Lambda**2 * q_i,
     },
     conditions=(
         r"Rank one, $\kappa_i$ the scalar of the key; lowest order in the weights, the next is the sixth; heads add",
@@ -256,13 +274,13 @@ def mirror_functions() -> Derivation:
 )
 def exchanged_channels() -> Derivation:
     """The lowest order of the loss in all weights of a head, and the same with the two channels exchanged."""
-    head = substitute(merged_expansion(), {U_i: _k_i * _q_i.T, u_i: _kappa * _q_i})
-    weights = (v_i, _k_i, _q_i, _kappa, value_row)
+    head = substitute(merged_expansion(), {U_i: k_i * q_i.T, u_i: _kappa * q_i})
+    weights = (v_i, k_i, q_i, _kappa, value_row)
     loss = substitute(expect((y_q - head) ** 2), {weight: _scale * weight for weight in weights})
     orders = collect(loss, _scale)
     if list(orders) != [0, 3, 6]:
         raise ArithmeticError(f"the loss has the orders {list(orders)} in the weights")
-    exchanged = substitute(orders[3], {v_i: _kappa, _kappa: v_i, _k_i: value_row, value_row: _k_i})
+    exchanged = substitute(orders[3], {v_i: _kappa, _kappa: v_i, k_i: value_row, value_row: k_i})
     return Derivation.by(
         Step("The terms of third order in the weights of one head", orders[3], part="third"),
         Step(

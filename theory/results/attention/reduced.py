@@ -14,12 +14,11 @@ from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation
 from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...notation import D, Lambda_hat, N, R, beta, matrix, prediction_i, v_i, vector, w, x_q
+from ...notation import D, K_i, Lambda_hat, N, Q_i, R, beta, matrix, prediction_i, v_i, vector, w, x_q
 from .blocks import FIRST, HEADS, LAST, W_K, W_Q, U_i, as_matrix, merged_expansion, u_i, value_row
 
-__all__ = ["KEY", "QUERY", "K_i", "Q_i", "kappa_i", "separate_expansion"]
+__all__ = ["KEY", "QUERY", "kappa_i", "separate_expansion"]
 
-K_i, Q_i = matrix("K_i", D, R), matrix("Q_i", D, R)
 kappa_i = vector("kappa_i", R)
 KEY = ((K_i.T, kappa_i),)  # the R rows [k_ir' kappa_ir]
 QUERY = ((Q_i.T, vector("g_i", R)),)  # the last column meets the masked corner only

@@ -17,10 +17,10 @@ from ...calculus.substitution import collect, substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...expectation.moments import expect
-from ...notation import B, D, Lambda, Lambda_hat, M, N, beta, matrix, v_i, vector, w, x_q, y_q
+from ...notation import B, D, K_i, Lambda, Lambda_hat, M, N, Q_i, beta, matrix, v_i, vector, w, x_q, y_q
 from ..task.regression import average_context
 from .blocks import U_i, merged_expansion, u_i, value_row
-from .reduced import K_i, Q_i, kappa_i
+from .reduced import kappa_i
 
 __all__ = [
     "B_other",

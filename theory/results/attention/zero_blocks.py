@@ -15,9 +15,26 @@ from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...expectation.moments import expect
-from ...notation import B, D, Lambda, Lambda_hat, MatrixLetter, N, R, beta, matrix, prediction, v_i, w, x_q, y_q
+from ...notation import (
+    B,
+    D,
+    K_i,
+    Lambda,
+    Lambda_hat,
+    MatrixLetter,
+    N,
+    Q_i,
+    R,
+    beta,
+    matrix,
+    prediction,
+    v_i,
+    w,
+    x_q,
+    y_q,
+)
 from .blocks import U_i, merged_expansion, u_i, value_row
-from .reduced import K_i, Q_i, kappa_i, separate_expansion
+from .reduced import kappa_i, separate_expansion
 
 __all__ = ["JOINT", "prediction", "pull", "pull_at_zero", "zero_blocks"]
 

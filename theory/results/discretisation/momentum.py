@@ -40,8 +40,8 @@ from ...calculus.derivatives import derivative
 from ...calculus.equality import require_zero
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import D, lambda_, v_0, v_i, vector
-from ..separate.flow import flow_in_force, k, q, rank_one_head
+from ...notation import D, k_i, lambda_, q_i, v_0, v_i, vector
+from ..separate.flow import flow_in_force, rank_one_head
 from .finite_steps import STEP, eta, h, kappa, modified_velocity, mu
 
 __all__ = ["W_dot", "g", "k_dot", "m", "q_dot", "v_dot"]
@@ -245,12 +245,12 @@ def energy_loss() -> Any:
 @cache
 def change_of_balance() -> dict[str, tuple[Any, Any]]:
     """C' and m C'' + C' for the two quantities (79) that gradient flow conserves, under any force G."""
-    forces = flow_in_force(rank_one_head(), (v_i, k, q))
+    forces = flow_in_force(rank_one_head(), (v_i, k_i, q_i))
     rates: dict[Any, Any] = {}
-    for weight, velocity in ((v_i, v_dot), (k, k_dot), (q, q_dot)):
+    for weight, velocity in ((v_i, v_dot), (k_i, k_dot), (q_i, q_dot)):
         rates |= {weight: velocity, velocity: acceleration(forces[weight], velocity)}
-    squared_key = TracePolynomial(k.T * k)
-    rate = {part: derivative(squared_key - other, rates) for part, other in (("query", q.T * q), ("value", v_i**2))}
+    squared_key = TracePolynomial(k_i.T * k_i)
+    rate = {part: derivative(squared_key - other, rates) for part, other in (("query", q_i.T * q_i), ("value", v_i**2))}
     return {part: (first, m * derivative(first, rates) + first) for part, first in rate.items()}
 
 

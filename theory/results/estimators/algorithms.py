@@ -25,22 +25,22 @@ from ...notation import (
     N,
     T,
     beta,
+    e_d,
     lambda_,
     matrix,
-    symmetric_matrix,
     w,
     x_q,
     y_q,
 )
 from ..attention.cubic_features import QUERY_LAW, Lambda_N, shrunk_covariance
+from ..task.population import Sigma_w
 from ..task.regression import closed_loss, force
-from ..task.second_moments import e_d, on_eigenvector
+from ..task.second_moments import on_eigenvector
 
 __all__ = ["least_loss", "level", "long_context", "principal_component"]
 
 _a = Symbol("a_d", positive=True)
 _b = Symbol("b", positive=True)
-Sigma_w = symmetric_matrix("Sigma_w", D, latex=r"\boldsymbol{\Sigma}_w")
 A_w = matrix("A_w", D)
 
 

@@ -28,7 +28,9 @@ from ...derivations.lines import Line
 from ...derivations.points import Point
 from ...derivations.registry import register
 from ...notation import B, D, G, Lambda, M, matrix, symmetric_matrix, v_i, vector
-from ..separate.flow import flow_in_force, k, q, rank_one_head
+from ...notation import k_i as k
+from ...notation import q_i as q
+from ..separate.flow import flow_in_force, rank_one_head
 from .completeness import B_ii, B_ij, B_ji, B_jj, map_at_rest
 from .fixed_points import population_error
 from .fixed_points import v_positive as v
@@ -249,7 +251,7 @@ def fixed_functions() -> Derivation:
         r"$v$ is its value weight there, $v r^{2} = A_{d}/(M_{d} Q_{d})$",
         (
             "Unstable if and only if $s_{j}^{2} > s_{d}^{2}$: the head leaves $d$ for $j$ exponentially, before any "
-            "idle head escapes"
+            "waiting head escapes"
         ),
         (
             "If the largest $A_d$ (first to grow) and the largest $s_d$ (largest drop) name different directions, "

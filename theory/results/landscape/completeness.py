@@ -48,8 +48,10 @@ from ...derivations.heads import Gradient, Rate
 from ...derivations.lines import Line
 from ...derivations.points import Point
 from ...derivations.registry import register
-from ...notation import B, D, G, H, Lambda, M, N, P, R, T, a, e, lambda_, matrix, v_i, vector
-from ..separate.flow import B_rest, K, Q, flow_in_force, rank_R_head
+from ...notation import B, B_rest, D, G, H, Lambda, M, N, P, R, T, a, e, lambda_, matrix, v_i, vector
+from ...notation import K_i as K
+from ...notation import Q_i as Q
+from ..separate.flow import flow_in_force, rank_R_head
 from ..task.regression import closed_loss, force, force_along
 from ..task.second_moments import second_moment_along
 from .conditions import flow, flow_lines

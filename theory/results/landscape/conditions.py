@@ -18,8 +18,12 @@ from ...derivations.draws import DIRECTION, PROJECTOR, commuting, eigenbasis
 from ...derivations.heads import Gradient, Rate
 from ...derivations.lines import Line
 from ...derivations.registry import define, register
-from ...notation import B, D, G, Lambda, P, e, lambda_, learned, v_i, vector
-from ..separate.flow import B_rest, K, Q, flow_in_force, head_flow, k, q, rank_one_head, rank_R_head
+from ...notation import B, B_rest, D, G, Lambda, P, e, lambda_, learned, v_i, vector
+from ...notation import K_i as K
+from ...notation import Q_i as Q
+from ...notation import k_i as k
+from ...notation import q_i as q
+from ..separate.flow import flow_in_force, head_flow, rank_one_head, rank_R_head
 from ..task.regression import closed_loss
 from .fixed_points import MAP, force_at_fixed_point, population_error
 
@@ -176,7 +180,7 @@ def second_condition() -> Derivation:
 
 @register(
     "C3",
-    "Condition (C3), necessary and sufficient: what an idle head must satisfy",
+    "Condition (C3), necessary and sufficient: what a waiting head must satisfy",
     kind="exact",
     section="Section 4.2",
     typed=lambda: over_directions((1 - learned) * lambda_**2 * k_d * q_d, components=COMPONENTS),
@@ -208,7 +212,7 @@ def third_condition() -> Derivation:
 
 @register(
     "84",
-    "Condition (C3) at rank $R$: what an idle head must satisfy",
+    "Condition (C3) at rank $R$: what a waiting head must satisfy",
     kind="exact",
     section="Appendix E.3",
     typed=lambda: Trace(K.T * Lambda * (I_D - P) * Lambda * Q),

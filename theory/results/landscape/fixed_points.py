@@ -23,7 +23,10 @@ from ...derivations.heads import E, Gradient
 from ...derivations.lines import Line
 from ...derivations.registry import define, register
 from ...notation import B, D, G, Lambda, M, N, P, T, a, beta, e, lambda_, learned, symmetric_matrix, x_q, y_q
-from ..separate.flow import K, Q, k, q
+from ...notation import K_i as K
+from ...notation import Q_i as Q
+from ...notation import k_i as k
+from ...notation import q_i as q
 from ..task.regression import closed_loss, force, force_along
 from ..task.second_moments import second_moment_along
 
@@ -115,20 +118,20 @@ def _sets(number: str, section: str, key: Any, query: Any) -> None:
             "map": B,
             "active query": P * query,
             "active key": P * key,
-            "idle head": Trace(key.T * Lambda**2 * query),
+            "waiting head": Trace(key.T * Lambda**2 * query),
         },
         typed=lambda: {
             "map": MAP,
             "active query": query,
             "active key": key,
-            "idle head": Trace(key.T * Lambda * P * Lambda * query),
+            "waiting head": Trace(key.T * Lambda * P * Lambda * query),
         },
         conditions=(
             PROJECTOR,
             r"The second and third for every head with $v_i \ne 0$, the last for those with $v_i = 0$",
             r"$\lambda_d > 0$ for $d \in S$: at $\lambda = (1, 0)$ and $S = \{2\}$ there is no such map, for $a_2 = 0$",
         ),
-        erratum="The paper's (C3) asks more of idle heads than is needed" if number == "21" else None,
+        erratum="The paper's (C3) asks more of waiting heads than is needed" if number == "21" else None,
     )
 
 

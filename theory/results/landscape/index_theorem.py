@@ -19,7 +19,9 @@ from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...notation import B, D, G, H, Lambda, M, R, a, lambda_, matrix, symmetric_matrix, tau, v_i, vector
-from ..separate.flow import flow_in_force, k, q, rank_one_head
+from ...notation import k_i as k
+from ...notation import q_i as q
+from ..separate.flow import flow_in_force, rank_one_head
 from .fixed_points import m
 from .stability import AT, HALF_LOSS, half_loss, value
 

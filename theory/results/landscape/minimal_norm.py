@@ -13,8 +13,10 @@ from ...calculus.rewriting import rewrite
 from ...calculus.substitution import collect, substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import D, H, a, lambda_, matrix, symmetric_matrix, v_i, vector
-from ..separate.flow import B_rest, effective_map, k, q, rank_one_head
+from ...notation import B_rest, D, H, a, lambda_, matrix, symmetric_matrix, v_i, vector
+from ...notation import k_i as k
+from ...notation import q_i as q
+from ..separate.flow import effective_map, rank_one_head
 from ..task.second_moments import second_moment_along
 from .fixed_points import fixed_map_along, ridge
 

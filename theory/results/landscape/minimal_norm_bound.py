@@ -15,8 +15,9 @@ from ...calculus.entrywise import explicit
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
+from ...notation import k_i as k
+from ...notation import q_i as q
 from ...notation import v_i
-from ..separate.flow import k, q
 from .minimal_norm import Mu, eta, n, stationarity, v, xi
 
 __all__: list[str] = []

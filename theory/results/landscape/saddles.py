@@ -7,9 +7,14 @@ from ...calculus.spectral import along
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import B, D, G, Lambda, M, P, a, gamma, lambda_, matrix, tau, v, v_i, vector, w_init
+from ...notation import B, B_rest, D, G, Lambda, M, P, a, gamma, lambda_, matrix, tau, v, v_i, vector, w_init
+from ...notation import K_i as K
+from ...notation import Q_i as Q
+from ...notation import k_i as k
+from ...notation import q_i as q
+from ..attention.blocks import U_i
 from ..separate.aligned import aligned_flow
-from ..separate.flow import B_rest, K, Q, effective_map, flow_in_force, k, q, rank_one_head, rank_R_head
+from ..separate.flow import effective_map, flow_in_force, rank_one_head, rank_R_head
 from ..task.regression import closed_loss
 from .fixed_points import Gamma
 from .stability import half_loss
@@ -17,7 +22,6 @@ from .stability import half_loss
 __all__ = ["escape_time"]
 
 epsilon = Symbol("epsilon", positive=True)
-U = matrix("U_i", D)
 end = Symbol("delta", positive=True)
 u = Symbol("u", positive=True)
 
@@ -38,30 +42,30 @@ u = Symbol("u", positive=True)
         - epsilon**3 * v_i * Trace(K.T * Lambda * (Identity(D) - P) * Lambda * Q)
         + epsilon**6 / 2 * v_i**2 * Trace(Q * K.T * M * K * Q.T * Lambda),
         "merged": Trace(Lambda) / 2
-        - epsilon**2 * Trace(Lambda * effective_map(v_i * U) * Lambda)
-        + epsilon**4 / 2 * Trace(effective_map(v_i * U).T * M * effective_map(v_i * U) * Lambda),
+        - epsilon**2 * Trace(Lambda * effective_map(v_i * U_i) * Lambda)
+        + epsilon**4 / 2 * Trace(effective_map(v_i * U_i).T * M * effective_map(v_i * U_i) * Lambda),
     },
     conditions=(
         r"all weights of all heads are scaled by $\epsilon$",
-        "plateau: those of one idle head, the others making the map of a fixed point; its cubic term has both signs unless "
+        "plateau: those of one waiting head, the others making the map of a fixed point; its cubic term has both signs unless "
         "all is learned",
     ),
 )
 def origin() -> Derivation:
     """All weights times epsilon: without a term in epsilon^2 the Hessian at the origin is identically zero."""
     cubic = {v_i: epsilon * v_i, K: epsilon * K, Q: epsilon * Q, B_rest: epsilon**3 * B_rest}
-    bilinear = {v_i: epsilon * v_i, U: epsilon * U, B_rest: epsilon**2 * B_rest}
+    bilinear = {v_i: epsilon * v_i, U_i: epsilon * U_i, B_rest: epsilon**2 * B_rest}
     scaled = [
         substitute(substitute(half_loss(), {B: effective_map(head)}), scaling)
-        for head, scaling in ((rank_R_head(), cubic), (v_i * U, bilinear))
+        for head, scaling in ((rank_R_head(), cubic), (v_i * U_i, bilinear))
     ]
-    idle = substitute(substitute(half_loss(), {B: effective_map(rank_R_head())}), cubic | {B_rest: Gamma})
+    waiting = substitute(substitute(half_loss(), {B: effective_map(rank_R_head())}), cubic | {B_rest: Gamma})
     return Derivation.by(
         Step("Half the loss", half_loss(), "F"),
         Step("Three weights in a product: the Hessian at the origin is identically zero", scaled[0], "", "separate"),
         Step(
-            "The same for a head that is still idle at a later plateau",
-            rewrite(idle, {M * Gamma: Lambda * P}),
+            "The same for a head that still waits at a later plateau",
+            rewrite(waiting, {M * Gamma: Lambda * P}),
             "",
             "plateau",
         ),
@@ -102,9 +106,9 @@ def escape_time(rate: Expr) -> Expr:
 )
 def escape() -> Derivation:
     """The flow with the force at B = 0, and the first term that this leaves out on the aligned set (26)."""
-    merged = flow_in_force(v_i * U, (v_i, U))[v_i]
+    merged = flow_in_force(v_i * U_i, (v_i, U_i))[v_i]
     merged = rewrite(
-        substitute(substitute(merged, {G: Lambda**2}), {U: u / gamma * Lambda**2}), {Trace(Lambda**4): gamma**2}
+        substitute(substitute(merged, {G: Lambda**2}), {U_i: u / gamma * Lambda**2}), {Trace(Lambda**4): gamma**2}
     )
     e = vector("e", D)
     separate = substitute(flow_in_force(rank_one_head(), (v_i, k, q))[v_i], {G: Lambda**2})

@@ -1,4 +1,4 @@
-r"""T2: the Hessian at a fixed point in the weights of one head, idle or active.
+r"""T2: the Hessian at a fixed point in the weights of one head, waiting or active.
 
 F is half the loss, so that the flow (10) is tau dW/dt = -dF/dW. All other heads enter through the first variation of their sum. At a
 fixed point the effective map is Gamma, with M Gamma = Lambda P, see :mod:`~iclflow.theory.results.landscape.fixed_points`.
@@ -20,8 +20,10 @@ from ...derivations.draws import DIRECTION, PROJECTOR, unit_vector
 from ...derivations.heads import Gradient, SecondVariation
 from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...notation import B, D, G, Lambda, M, P, R, e, lambda_, matrix, v_i, vector
-from ..separate.flow import B_rest, K, Q, effective_map, rank_R_head
+from ...notation import B, B_rest, D, G, Lambda, M, P, R, e, lambda_, matrix, v_i, vector
+from ...notation import K_i as K
+from ...notation import Q_i as Q
+from ..separate.flow import effective_map, rank_R_head
 from ..task.regression import closed_loss
 from .conditions import IDLE, at_fixed_map
 from .fixed_points import Gamma, population_error
@@ -39,7 +41,7 @@ I_D = Identity(D)
 c, x = symbols("c x", real=True)
 
 HALF_LOSS = r"\delta^2F"
-AT = ("(C1) and (C2) hold", "the keys and queries of idle heads are in the span of the learned eigenvectors")
+AT = ("(C1) and (C2) hold", "the keys and queries of waiting heads are in the span of the learned eigenvectors")
 EVERY_WEIGHT = {v_i: delta_v, K: delta_K, Q: delta_Q, B_rest: delta_B}
 
 
@@ -96,7 +98,7 @@ def first_variation():
     },
     conditions=(
         PROJECTOR,
-        r"The first anywhere; the second where (C1) and (C2) hold and the keys and queries of idle heads are in the span of the learned "
+        r"The first anywhere; the second where (C1) and (C2) hold and the keys and queries of waiting heads are in the span of the learned "
         "eigenvectors",
         "any number of other heads, through the first variation of their sum",
     ),
@@ -124,7 +126,7 @@ def force_of_head():
 
 @register(
     "T2f",
-    "Stability: an idle head that is not in the span makes a strict saddle",
+    "Stability: a waiting head that is not in the span makes a strict saddle",
     kind="exact",
     section="beside (21), (81)",
     typed=lambda: (
@@ -139,7 +141,7 @@ def force_of_head():
         ),
     ),
 )
-def idle_head() -> Derivation:
+def waiting_head() -> Derivation:
     """The form (T2a) at v_i = 0 along a variation of the value weight and of the keys, along G Q."""
     unlearned = rewrite(substitute(head_form(), {v_i: 0, B_rest: Gamma}), {M * Gamma: Lambda * P})
     alone = substitute(unlearned, {delta_B: 0 * delta_B, delta_Q: 0 * delta_Q})

@@ -28,9 +28,11 @@ from ...notation import (
     a,
     clock,
     e,
+    k_i,
     lambda_,
     lambda_after,
     lambda_next,
+    q_i,
     v,
     v_i,
     v_star,
@@ -39,7 +41,7 @@ from ...notation import (
 )
 from ..task.regression import force
 from ..task.second_moments import second_moment_along
-from .flow import flow_in_force, k, q, rank_one_head
+from .flow import flow_in_force, rank_one_head
 
 __all__ = ["aligned_flow", "fixed_value", "force_on_later_ansatz", "time_to_order_one"]
 
@@ -59,8 +61,8 @@ def _force_with(learned) -> TracePolynomial:
 
 def _flow_of_head(of_force) -> dict:
     """{weight: its rate} of the head k = q = v e, equation (19)."""
-    head = {v_i: v, k: v * e, q: v * e, G: of_force}
-    rates = flow_in_force(rank_one_head(), (v_i, k, q))
+    head = {v_i: v, k_i: v * e, q_i: v * e, G: of_force}
+    rates = flow_in_force(rank_one_head(), (v_i, k_i, q_i))
     return {weight: rewrite(substitute(rate, head), EIGENVECTOR) for weight, rate in rates.items()}
 
 
@@ -96,8 +98,8 @@ def first_ansatz() -> Derivation:
     rates = _flow_of_head(of_force)
     return Derivation.by(
         Step("The force on the ansatz, equation (65)", of_force, FORCE),
-        Step("(19b) on it", rates[k], r"\tau\dot{\boldsymbol{k}}_1", "k"),
-        Step("(19c) on it", rates[q], r"\tau\dot{\boldsymbol{q}}_1", "q"),
+        Step("(19b) on it", rates[k_i], r"\tau\dot{\boldsymbol{k}}_1", "k"),
+        Step("(19c) on it", rates[q_i], r"\tau\dot{\boldsymbol{q}}_1", "q"),
         Step("(19a) on it", rates[v_i], r"\tau\dot v_1", "v"),
     )
 
@@ -217,7 +219,7 @@ def aligned_flow() -> Derivation:
     short = rates[v_i].to_sympy()
     u, of_u = vector("u", D), symbols("lambda_d", positive=True)  # a learned eigenvector
     on_learned = rewrite(of_force * u, {Lambda * u: of_u * u, P * u: u, e.T * u: 0})
-    if on_learned.terms or any(rates[weight] != short * TracePolynomial(e) for weight in (k, q)):
+    if on_learned.terms or any(rates[weight] != short * TracePolynomial(e) for weight in (k_i, q_i)):
         raise ArithmeticError(f"the set (25) is not kept: {rates}, {on_learned}")
     return Derivation.by(
         Step("The force on the set, equation (71)", of_force, FORCE),
@@ -227,7 +229,7 @@ def aligned_flow() -> Derivation:
             on_learned,
             r"\boldsymbol{G}\boldsymbol{u}",
         ),
-        Step("(19b) for the growing head, whose key and query stay along $\\boldsymbol{e}$", rates[k]),
+        Step("(19b) for the growing head, whose key and query stay along $\\boldsymbol{e}$", rates[k_i]),
         Step("(19a) for the growing head", short, r"\tau\dot v_{m+1}", "short"),
         Step("With $a$ written out, equation (32)", _written_out(short), r"\tau\dot v_{m+1}", "main"),
     )

@@ -11,8 +11,8 @@ from ...calculus.derivatives import derivative, gradient
 from ...calculus.substitution import collect, substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import D, G, R, beta, matrix, symmetric_matrix, v_i, vector, x_q
-from .flow import B_rest, K, Q, flow_in_force, k, q, rank_one_head, rank_R_head
+from ...notation import B_rest, D, G, K_i, Q_i, R, beta, k_i, matrix, q_i, symmetric_matrix, v_i, vector, x_q
+from .flow import flow_in_force, rank_one_head, rank_R_head
 
 __all__ = ["conserved"]
 
@@ -43,14 +43,14 @@ def conserved(quantities: tuple, rates: dict) -> tuple[TracePolynomial, ...]:
         "a": r"\mathrm{const}",
         "b": r"\mathrm{const}",
     },
-    typed=lambda: {"a": Trace(k.T * k) - Trace(q.T * q), "b": Trace(k.T * k) - v_i**2},
+    typed=lambda: {"a": Trace(k_i.T * k_i) - Trace(q_i.T * q_i), "b": Trace(k_i.T * k_i) - v_i**2},
     conditions=("any loss that depends on the weights through the effective map",),
     erratum="The norms of a head are nearly equal, as the paper concludes, only once v_i^2 is large against w_init^2: not during a plateau",
 )
 def rank_one_conservation() -> Derivation:
     """All combinations of the three squared norms that an arbitrary force G conserves."""
-    rates = flow_in_force(rank_one_head(), (v_i, k, q))
-    norms = (k.T * k, v_i**2, q.T * q)
+    rates = flow_in_force(rank_one_head(), (v_i, k_i, q_i))
+    norms = (k_i.T * k_i, v_i**2, q_i.T * q_i)
     with_value, with_query = conserved(norms, rates)
     return Derivation.by(
         Step("Rate of the squared key, where G is minus half the gradient in B", derivative(norms[0], rates)),
@@ -135,9 +135,9 @@ def norm_rates() -> Derivation:
         "one key": r"\tau\tfrac{d}{dt}(\boldsymbol{k}_{i,r}^\top\boldsymbol{k}_{i,r}-v_i^2)",
     },
     typed=lambda: {
-        "matrix": K.T * K - Q.T * Q,
-        "scalar": Trace(Q.T * Q) - v_i**2,
-        "keys": v_i * (K.T * G * Q + Q.T * G.T * K),
+        "matrix": K_i.T * K_i - Q_i.T * Q_i,
+        "scalar": Trace(Q_i.T * Q_i) - v_i**2,
+        "keys": v_i * (K_i.T * G * Q_i + Q_i.T * G.T * K_i),
         "one key": -2 * v_i * Trace(K_rest.T * G * Q_rest),
     },
     conditions=("any loss that depends on the weights through the effective map, G = -1/2 dL/dB",),
@@ -148,8 +148,8 @@ def matrix_conservation() -> Derivation:
     """Every quadratic invariant of the form tr(S_k K' K) + tr(S_q Q' Q) + c v^2 with constant symmetric S_k, S_q."""
     S_k, S_q = symmetric_matrix("S_k", R), symmetric_matrix("S_q", R)
     weight = Symbol("c", real=True)
-    rates = flow_in_force(rank_R_head(), (v_i, K, Q))
-    quadratic = TracePolynomial(Trace(S_k * K.T * K) + Trace(S_q * Q.T * Q) + weight * v_i**2)
+    rates = flow_in_force(rank_R_head(), (v_i, K_i, Q_i))
+    quadratic = TracePolynomial(Trace(S_k * K_i.T * K_i) + Trace(S_q * Q_i.T * Q_i) + weight * v_i**2)
     drift = derivative(quadratic, rates)  # 2 v tr((S_k + S_q + c I) K' G Q)
     left = substitute(drift, {S_q: -S_k - weight * Identity(R)})
     if left:
@@ -157,7 +157,7 @@ def matrix_conservation() -> Derivation:
     invariant = substitute(quadratic, {S_q: -S_k - weight * Identity(R)})
     column = v_i * (k_r * q_r.T + K_rest * Q_rest.T)
     split = flow_in_force(column, (v_i, k_r, q_r, K_rest, Q_rest))
-    drive = TracePolynomial(rates[K])
+    drive = TracePolynomial(rates[K_i])
     return Derivation.by(
         Step("Drift of a general quadratic invariant under an arbitrary force G", drift),
         Step(
@@ -165,7 +165,7 @@ def matrix_conservation() -> Derivation:
         ),
         Step("The coefficient of S_k", gradient(substitute(invariant, {weight: 0}), S_k), "", "matrix"),
         Step("The coefficient of -c", -gradient(invariant, weight), "", "scalar"),
-        Step("The common rate of K' K and Q' Q", drive.T * K + K.T * drive, "", "keys"),
+        Step("The common rate of K' K and Q' Q", drive.T * K_i + K_i.T * drive, "", "keys"),
         Step(
             "One key against the value weight",
             derivative(k_r.T * k_r, split) - derivative(v_i**2, split),
@@ -187,10 +187,10 @@ def matrix_conservation() -> Derivation:
         "q": r"\tau\dot{\boldsymbol{q}}_i",
     },
     typed=lambda: {
-        "map": v_i * k * q.T,
-        "v": c * (k.T * G * q),
-        "k": d * v_i * G * q,
-        "q": c * d * v_i * G.T * k,
+        "map": v_i * k_i * q_i.T,
+        "v": c * (k_i.T * G * q_i),
+        "k": d * v_i * G * q_i,
+        "q": c * d * v_i * G.T * k_i,
     },
     conditions=(
         r"$(v,\boldsymbol{k},\boldsymbol{q})$ becomes $(cv,d\boldsymbol{k},cd\boldsymbol{q})$, $c$ and $d$ each 1 or -1: the velocities "
@@ -199,8 +199,8 @@ def matrix_conservation() -> Derivation:
 )
 def signs_of_a_head() -> Derivation:
     """Put into one head's part of the effective map and into (19)."""
-    turned = {v_i: c * v_i, k: d * k, q: c * d * q}
-    rates = flow_in_force(rank_one_head(), (v_i, k, q))
+    turned = {v_i: c * v_i, k_i: d * k_i, q_i: c * d * q_i}
+    rates = flow_in_force(rank_one_head(), (v_i, k_i, q_i))
     steps = []
     for part, formula, rule in (
         ("map", rank_one_head(), "Put into what the head adds to the effective map"),
@@ -210,7 +210,7 @@ def signs_of_a_head() -> Derivation:
                 rates[weight],
                 r"Put into the flow (19) under the force $\boldsymbol{G}$, which depends on the map alone",
             )
-            for part, weight in (("v", v_i), ("k", k), ("q", q))
+            for part, weight in (("v", v_i), ("k", k_i), ("q", q_i))
         ),
     ):
         changed = substitute(formula, turned)

@@ -15,17 +15,12 @@ from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...expectation.moments import expect
-from ...notation import B, D, G, Lambda, Lambda_hat, M, N, R, beta, matrix, v_i, vector, w, x_q, y_q
+from ...notation import B, B_rest, D, G, K_i, Lambda, Lambda_hat, M, N, Q_i, beta, k_i, q_i, v_i, vector, w, x_q, y_q
 from ..task.regression import closed_loss
 
 __all__ = [
-    "B_rest", "K", "Q", "effective_map", "flow_in_force", "head_flow", "k", "q", "rank_R_flow", "rank_R_head", "rank_one_flow",
-    "rank_one_head",
+    "effective_map", "flow_in_force", "head_flow", "rank_R_flow", "rank_R_head", "rank_one_flow", "rank_one_head",
 ]  # fmt: skip
-
-k, q = vector("k_i", D), vector("q_i", D)  # a head of rank one
-K, Q = matrix("K_i", D, R), matrix("Q_i", D, R)  # a head of rank R, a column for each r
-B_rest = matrix("B_rest", D, latex=r"\boldsymbol{B}_{\neq i}")  # all other heads
 
 RATES = {"v": r"\tau\dot v_i", "k": r"\tau\dot{\boldsymbol{k}}_i", "q": r"\tau\dot{\boldsymbol{q}}_i"}
 RANK_R_RATES = {"v": r"\tau\dot v_i", "k": r"\tau\dot{\boldsymbol{K}}_i", "q": r"\tau\dot{\boldsymbol{Q}}_i"}
@@ -38,12 +33,12 @@ TRANSPOSE = (
 
 def rank_one_head() -> Any:
     """What a head of rank one adds to the effective map."""
-    return v_i * k * q.T
+    return v_i * k_i * q_i.T
 
 
 def rank_R_head() -> Any:
     """What a head of rank R adds to the effective map."""
-    return v_i * K * Q.T
+    return v_i * K_i * Q_i.T
 
 
 def head_flow(loss, head: Any, weights: tuple) -> tuple[TracePolynomial, ...]:
@@ -87,7 +82,7 @@ def _lefts(lefts) -> dict:
     kind="exact",
     section="Section 4.1",
     left=r"\hat y_q",
-    typed=lambda: v_i * beta.T * k * q.T * x_q + beta.T * B_rest * x_q,
+    typed=lambda: v_i * beta.T * k_i * q_i.T * x_q + beta.T * B_rest * x_q,
     conditions=("the vectors in the value blocks and the last components of the keys are zero", "R = 1"),
 )
 def output() -> Derivation:
@@ -95,7 +90,7 @@ def output() -> Derivation:
     value, kappa = vector("u_i", D, latex=r"\boldsymbol{v}_i"), Symbol("kappa_i", real=True)
     gram = TracePolynomial(Lambda_hat + x_q * x_q.T / N)
     upper, lower = value.T * gram + v_i * beta.T, value.T * beta + v_i * w.T * Lambda_hat * w
-    head = (upper * k + kappa * lower) * q.T * x_q
+    head = (upper * k_i + kappa * lower) * q_i.T * x_q
     kept = substitute(head, {value: 0 * value, kappa: 0})
     return Derivation.by(
         Step("One head, with all blocks that reach the prediction", head),
@@ -127,16 +122,16 @@ def _flow(loss, head, weights, lefts) -> Derivation:
     section="Section 4.2",
     left=_lefts(RATES),
     typed=lambda: {
-        "a": k.T * paper_force(v_i * k * q.T) * q,
-        "b": v_i * paper_force(v_i * k * q.T) * q,
-        "c": v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * q * k.T) * M) * k,
+        "a": k_i.T * paper_force(v_i * k_i * q_i.T) * q_i,
+        "b": v_i * paper_force(v_i * k_i * q_i.T) * q_i,
+        "c": v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * q_i * k_i.T) * M) * k_i,
     },
     conditions=("any number of heads: the others enter through their sum", "M is E(Lambda_hat^2), equation (31)"),
     erratum=TRANSPOSE,
 )
 def rank_one_flow() -> Derivation:
     """The gradient of the averaged loss."""
-    return _flow(closed_loss().result, rank_one_head(), (v_i, k, q), RATES)
+    return _flow(closed_loss().result, rank_one_head(), (v_i, k_i, q_i), RATES)
 
 
 @register(
@@ -146,16 +141,16 @@ def rank_one_flow() -> Derivation:
     section="Appendix E.2",
     left=_lefts(RANK_R_RATES),
     typed=lambda: {
-        "a": Trace(K.T * paper_force(v_i * K * Q.T) * Q),
-        "b": v_i * paper_force(v_i * K * Q.T) * Q,
-        "c": v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * Q * K.T) * M) * K,
+        "a": Trace(K_i.T * paper_force(v_i * K_i * Q_i.T) * Q_i),
+        "b": v_i * paper_force(v_i * K_i * Q_i.T) * Q_i,
+        "c": v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * Q_i * K_i.T) * M) * K_i,
     },
     conditions=("any number of heads, any rank", "M is E(Lambda_hat^2), equation (31)"),
     erratum=TRANSPOSE,
 )
 def rank_R_flow() -> Derivation:
     """As (19); the columns of K_i and Q_i are the keys and queries of the head."""
-    return _flow(closed_loss().result, rank_R_head(), (v_i, K, Q), RANK_R_RATES)
+    return _flow(closed_loss().result, rank_R_head(), (v_i, K_i, Q_i), RANK_R_RATES)
 
 
 def _error():
@@ -172,9 +167,9 @@ def _error():
         for part, letter in (("a", "v_i"), ("b", r"\boldsymbol{k}_i"), ("c", r"\boldsymbol{q}_i"))
     },
     typed=lambda: {
-        "a": k.T * (beta * _error() * x_q.T) * q,
-        "b": v_i * (beta * _error() * x_q.T) * q,
-        "c": v_i * (x_q * _error() * beta.T) * k,
+        "a": k_i.T * (beta * _error() * x_q.T) * q_i,
+        "b": v_i * (beta * _error() * x_q.T) * q_i,
+        "c": v_i * (x_q * _error() * beta.T) * k_i,
     },
     conditions=("the flow is the average of these over the sequences, equation (10)",),
     erratum="In (c) beta and x_q must change places: the matrix is the transpose of that in (a) and (b)",
@@ -185,7 +180,7 @@ def sequence_flow() -> Derivation:
     rules = [f"Minus half its gradient in the {name}" for name in ("value weight", "key", "query")]
     return Derivation.by(
         Step("The squared error of one sequence", error, r"(y_q-\hat y_q)^2"),
-        *_three(rules, head_flow(error, rank_one_head(), (v_i, k, q)), dict.fromkeys("vkq", "")),
+        *_three(rules, head_flow(error, rank_one_head(), (v_i, k_i, q_i)), dict.fromkeys("vkq", "")),
     )
 
 
@@ -196,9 +191,9 @@ def sequence_flow() -> Derivation:
     section="Appendix D.2",
     left=_lefts(RATES),
     typed=lambda: {
-        "a": k.T * paper_force(v_i * k * q.T) * q,
-        "b": v_i * paper_force(v_i * k * q.T) * q,
-        "c": v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * q * k.T) * M) * k,
+        "a": k_i.T * paper_force(v_i * k_i * q_i.T) * q_i,
+        "b": v_i * paper_force(v_i * k_i * q_i.T) * q_i,
+        "c": v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * q_i * k_i.T) * M) * k_i,
     },
     conditions=("M is E(Lambda_hat^2), equation (31)",),
     erratum=TRANSPOSE,
@@ -211,9 +206,9 @@ def averaged_flow() -> Derivation:
     in_moment = TracePolynomial(-M * effective_map(head) * Lambda)
     excess = in_moment - substitute(in_moment, {M: expect(Lambda_hat**2)})  # M for what it abbreviates
     named = (
-        averaged[0] + k.T * excess * q,
-        averaged[1] + v_i * excess * q,
-        averaged[2] + v_i * excess.T * k,
+        averaged[0] + k_i.T * excess * q_i,
+        averaged[1] + v_i * excess * q_i,
+        averaged[2] + v_i * excess.T * k_i,
     )
     rules = [f"Average the rate of the {name}, and write M for (31)" for name in ("value weight", "key", "query")]
     return Derivation.by(

@@ -15,10 +15,10 @@ from ...calculus.rewriting import block_product, rewrite
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import B, D, G, Lambda, P, clock, e, lambda_, t, tau, v, v_0, v_i
+from ...notation import B, D, G, Lambda, P, clock, e, k_i, lambda_, q_i, t, tau, v, v_0, v_i
 from ..task.regression import force
 from .aligned import force_on_later_ansatz
-from .flow import flow_in_force, k, q, rank_one_head
+from .flow import flow_in_force, rank_one_head
 
 __all__ = ["A_d", "B_d", "deflated_force", "k_0", "mode_solution", "q_0", "waiting_head"]
 
@@ -38,7 +38,7 @@ def deflated_force() -> TracePolynomial:
 
 def _rates() -> dict:
     """{part: tau dW/dt} of one head in the force G, equation (19)."""
-    rates = flow_in_force(rank_one_head(), (v_i, k, q))
+    rates = flow_in_force(rank_one_head(), (v_i, k_i, q_i))
     return dict(zip(RATES, rates.values(), strict=True))
 
 
@@ -52,7 +52,7 @@ def _rates_in(of_force, rule: str) -> list[Step]:
     kind="approximation",
     section="Appendix D.5",
     left=RATES,
-    typed=lambda: {"a": k.T * Lambda**2 * q, "b": v_i * Lambda**2 * q, "c": v_i * Lambda**2 * k},
+    typed=lambda: {"a": k_i.T * Lambda**2 * q_i, "b": v_i * Lambda**2 * q_i, "c": v_i * Lambda**2 * k_i},
     conditions=(
         r"Weights of order $w_{\rm init}$; what is left out is of order $w_{\rm init}^5$, for $\boldsymbol{B}$ is of third order",
     ),
@@ -87,8 +87,8 @@ def _coupled(block, upper, lower) -> tuple:
         "minus": r"[\boldsymbol{0}\ \boldsymbol{\Lambda}^2;\boldsymbol{\Lambda}^2\ \boldsymbol{0}][\boldsymbol{e}_d;-\boldsymbol{e}_d]",
     },
     typed=lambda: {
-        "k": v_i * Lambda**2 * q,
-        "q": v_i * Lambda**2 * k,
+        "k": v_i * Lambda**2 * q_i,
+        "q": v_i * Lambda**2 * k_i,
         "plus": (lambda_**2 * e, lambda_**2 * e),
         "minus": (-(lambda_**2) * e, lambda_**2 * e),
     },
@@ -99,7 +99,7 @@ def _coupled(block, upper, lower) -> tuple:
 )
 def coupled_keys_and_queries() -> Derivation:
     """v_i times the block matrix, on (k, q) and on its eigenvectors (e, e) and (e, -e)."""
-    top, bottom = _coupled(v_i * Lambda**2, k, q)
+    top, bottom = _coupled(v_i * Lambda**2, k_i, q_i)
     eigen = [
         tuple(rewrite(block, {Lambda * e: lambda_ * e}) for block in _coupled(Lambda**2, e, sign * e))
         for sign in (1, -1)
@@ -160,9 +160,9 @@ def keys_and_queries_solved() -> Derivation:
     section="Appendix D.6",
     left=RATES,
     typed=lambda: {
-        "a": k.T * (Lambda**2 - Lambda * P * Lambda) * q,
-        "b": v_i * (Lambda**2 - Lambda * P * Lambda) * q,
-        "c": v_i * (Lambda**2 - Lambda * P * Lambda) * k,
+        "a": k_i.T * (Lambda**2 - Lambda * P * Lambda) * q_i,
+        "b": v_i * (Lambda**2 - Lambda * P * Lambda) * q_i,
+        "c": v_i * (Lambda**2 - Lambda * P * Lambda) * k_i,
     },
     conditions=(
         r"$\boldsymbol{\Lambda}^2-\boldsymbol{\Lambda}\boldsymbol{P}\boldsymbol{\Lambda}=\boldsymbol{\Omega}$, the sum of "

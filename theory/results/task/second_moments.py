@@ -15,12 +15,11 @@ from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
-from ...notation import D, Lambda, Lambda_hat, M, N, P, T, lambda_, learned, matrix, vector
+from ...notation import D, Lambda, Lambda_hat, M, N, P, T, e_d, lambda_, learned, matrix, vector
 
-__all__ = ["A", "diagonal_values", "e_d", "on_eigenvector", "second_moment", "second_moment_along"]
+__all__ = ["A", "diagonal_values", "on_eigenvector", "second_moment", "second_moment_along"]
 
 A = matrix("A", D)  # any constant matrix
-e_d = vector("e_d", D)  # a unit eigenvector of Lambda, with eigenvalue lambda
 
 TOKENS = ("The tokens are Gaussian, independent, with covariance Lambda",)
 

@@ -18,7 +18,7 @@ from ...calculus.entrywise import explicit
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
-from ...notation import B, D, G, M, tau, v_i, vector
+from ...notation import B, B_rest, D, G, M, k_i, q_i, tau, v_i, vector
 from ..landscape.any_quadratic_loss import (
     WHITENED,
     A_any,
@@ -43,7 +43,7 @@ from ..landscape.any_quadratic_loss import (
     x,
     y,
 )
-from ..separate.flow import B_rest, flow_in_force, k, q, rank_one_head
+from ..separate.flow import flow_in_force, rank_one_head
 
 __all__: list[str] = []
 
@@ -60,8 +60,8 @@ u_d, v_d = vector("u_d", D), vector("v_d", D)
 
 def one_head() -> dict:
     """tau dW/dt for k and q of one head, in what it learns and what others hold."""
-    rates = flow_in_force(rank_one_head(), (k, q))
-    whole = {B: B_rest + v_i * k * q.T}
+    rates = flow_in_force(rank_one_head(), (k_i, q_i))
+    whole = {B: B_rest + v_i * k_i * q_i.T}
     return {weight: substitute(substitute(rate, {G: any_force()}), whole) for weight, rate in rates.items()}
 
 
@@ -69,7 +69,7 @@ def one_head() -> dict:
 def around_a_rest() -> dict[str, Matrix]:
     """The flow of a head that has learned d, while another holds e: linear in its components along e and along j."""
     values = {
-        k: Matrix([r, x_e, x]), q: Matrix([r, y_e, y]), B_rest: diag(0, A_e / (M_e * Q_e), 0),
+        k_i: Matrix([r, x_e, x]), q_i: Matrix([r, y_e, y]), B_rest: diag(0, A_e / (M_e * Q_e), 0),
         A_any: diag(A_d, A_e, A_j), M: diag(M_d, M_e, M_j), Q_any: diag(Q_d, Q_e, Q_j),
     }  # fmt: skip
     components = [x_e, y_e, x, y]
@@ -90,14 +90,14 @@ def growing(system: Matrix) -> Expr:
 def waiting_rate() -> Expr:
     """tau dx/dt over v x along j, for a head so small that the force is that at B = 0, with k_j = q_j = x."""
     values = {
-        k: Matrix([r, x]),
-        q: Matrix([r, x]),
+        k_i: Matrix([r, x]),
+        q_i: Matrix([r, x]),
         B_rest: zeros(2),
         A_any: diag(A_d, A_j),
         M: diag(M_d, M_j),
         Q_any: diag(Q_d, Q_j),
     }
-    along = explicit(substitute(one_head()[k], {v_i: v}), values, D=2)[1, 0].expand()
+    along = explicit(substitute(one_head()[k_i], {v_i: v}), values, D=2)[1, 0].expand()
     return cancel(along.coeff(v, 1) / x)  # what is left out has v^2 and the cube of the weights
 
 

@@ -356,7 +356,7 @@ def _mixed(point) -> None:
 
 
 MIXING = Condition(
-    r"$\boldsymbol{R}\boldsymbol{R}^\top = \boldsymbol{\Lambda}$, and $\boldsymbol{D}$ is the diagonal of $\boldsymbol{R}^\top\boldsymbol{R}$",
+    r"$\boldsymbol{R}\boldsymbol{R}^\top = \boldsymbol{\Lambda}$, and $\boldsymbol{D}$ the diagonal of $\boldsymbol{R}^\top\boldsymbol{R}$",
     lambda point: norm(point[mixing] * point[mixing].T - point[Lambda]) < mpf("1e-20"),
     _mixed,
 )

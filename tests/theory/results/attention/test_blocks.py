@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import Lambda_hat, beta, v_i, w, x_q, y_q
+from iclflow.theory.notation import K_i, Lambda_hat, Q_i, beta, v_i, w, x_q, y_q
 from iclflow.theory.results.attention.blocks import U_i, expansion, merged_expansion, u_i, value_row
-from iclflow.theory.results.attention.reduced import K_i, Q_i, kappa_i, separate_expansion
+from iclflow.theory.results.attention.reduced import kappa_i, separate_expansion
 from iclflow.theory.results.task.regression import X_c, y
 from quadrature import numbers
 

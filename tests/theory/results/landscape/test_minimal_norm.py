@@ -5,12 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import lambda_, v_i
+from iclflow.theory.notation import k_i, lambda_, q_i, v_i
 from iclflow.theory.results.landscape.fixed_points import ridge
 from iclflow.theory.results.landscape.minimal_norm import A, Mu, eta, n, u, xi, z
 from iclflow.theory.results.landscape.minimal_norm_bound import g, p, r_k, r_q, r_v, xi_J
 from iclflow.theory.results.separate.aligned import fixed_value
-from iclflow.theory.results.separate.flow import k, q
 from iclflow.theory.results.separate.rank_plateaus import slots_of_a_head
 from iclflow.theory.results.task.second_moments import second_moment_along
 from scipy.optimize import minimize
@@ -27,9 +26,9 @@ def test_it_holds(number):
 @pytest.mark.parametrize(
     ("number", "part", "wrong"),
     [
-        ("74", "c", q - v_i * Mu * k),
-        ("74", "a", v_i - Trace(q.T * Mu * k)),
-        ("76", "key", v_i**2 * Mu * Mu * k),
+        ("74", "c", q_i - v_i * Mu * k_i),
+        ("74", "a", v_i - Trace(q_i.T * Mu * k_i)),
+        ("76", "key", v_i**2 * Mu * Mu * k_i),
         ("76", "value", 1 / Symbol("eta", positive=True) ** 2),
         ("77", "sum", Mu * A),
         ("77-gaps", "shared cost", 3 * xi ** Rational(2, 3)),

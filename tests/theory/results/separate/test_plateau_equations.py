@@ -17,7 +17,9 @@ from iclflow.theory.notation import (
     clock,
     e,
     gamma,
+    k_i,
     lambda_,
+    q_i,
     rho,
     s,
     s_0,
@@ -34,7 +36,6 @@ from iclflow.theory.results.attention.equivalent_networks import CROSS
 from iclflow.theory.results.merged.sigmoid import theta, theta_0
 from iclflow.theory.results.separate.conservation import c
 from iclflow.theory.results.separate.durations import C_rho, u
-from iclflow.theory.results.separate.flow import k, q
 from iclflow.theory.results.separate.waiting import A_d, B_d, k_0, q_0
 from scipy.integrate import quad, solve_ivp
 from sympy import Rational, Symbol, lambdify
@@ -229,12 +230,12 @@ def test_plateau_duration_and_its_next_orders():
         ("26", "short", lambda_**2 * v**2 - lambda_ * a * v**4),
         ("47", "alpha", 1 + D / N),
         ("48", "end", D * (1 + D) / (N + D)),
-        ("69", "b", v_i * Lambda**2 * q),
-        ("61", "c", v_i * Lambda * k),
+        ("69", "b", v_i * Lambda**2 * q_i),
+        ("61", "c", v_i * Lambda * k_i),
         ("T5", "mode", A_d**2 - B_d**2),
         ("45", "rate", 2 * s * (gamma - alpha * s**2)),
-        ("25-signs", "q", c * v_i * G.T * k),
-        ("25-signs", "map", -v_i * k * q.T),
+        ("25-signs", "q", c * v_i * G.T * k_i),
+        ("25-signs", "map", -v_i * k_i * q_i.T),
         ("49-start", "W", w_2 * CROSS.T / 2),
         ("49-start", "s", gamma * s),
     ],

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import Lambda, N, lambda_
-from iclflow.theory.results.task.second_moments import A, e_d
+from iclflow.theory.notation import Lambda, N, e_d, lambda_
+from iclflow.theory.results.task.second_moments import A
 from quadrature import Sequences, numbers
 from sympy import Trace
 
