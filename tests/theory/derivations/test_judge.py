@@ -33,7 +33,21 @@ from iclflow.theory.notation import (
     x_q,
     y_q,
 )
-from sympy import Derivative, Identity, Integral, Matrix, Rational, Symbol, Trace, exp, latex, log, oo, sqrt
+from sympy import (
+    Derivative,
+    Determinant,
+    Identity,
+    Integral,
+    Matrix,
+    Rational,
+    Symbol,
+    Trace,
+    exp,
+    latex,
+    log,
+    oo,
+    sqrt,
+)
 
 x = Symbol("x", real=True)
 eps = Symbol("epsilon", positive=True)
@@ -139,6 +153,13 @@ def test_a_letter_is_opened_where_an_operation_acts_on_it():
         assert line.verify().status in ("exact", "numeric")
         assert replace(line, right=0 * right).verify().status == "fails"
         assert replace(line, right=2 * right).verify().status == "fails"
+
+
+def test_determinants_and_traces_of_explicit_matrices_are_evaluated():
+    block = Matrix([[x, eps], [eps, 1 - x]])
+    for left, right in ((Determinant(block), x - x**2 - eps**2), (Trace(block), Rational(1))):
+        assert Line(left, "=", right).verify().status == "exact"
+        assert Line(left, "=", 3 * right).verify().status == "fails"
 
 
 def test_a_second_variation_says_along_what():
