@@ -32,18 +32,19 @@ def nonnegative_number(name: str, value: object) -> float:
 
 
 def _plain(value: object) -> object:
-    """10.0 for np.float64(10.0)."""
+    """``value`` as a Python number: an error prints 10.0, not np.float64(10.0)."""
     return value.item() if isinstance(value, np.generic) else value
 
 
 def _real(value: object) -> float | None:
+    """``value`` as a float, None unless it is a finite real number."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return None
     return float(value) if np.isfinite(value) else None
 
 
 def finite_array(name: str, value: object, shape: Sequence[int | str]) -> np.ndarray:
-    """A read-only float64 copy of ``value``; in ``shape`` an integer is required, a letter is any one size above 0."""
+    """A read-only float64 copy of ``value``. A letter in ``shape`` is any size from 1, the same wherever the letter recurs."""
     try:
         given = np.asarray(value)
         if given.dtype.kind in "bcSUmM":  # NumPy would take True, the real part, "0.4" and dates for numbers
@@ -66,7 +67,7 @@ def finite_array(name: str, value: object, shape: Sequence[int | str]) -> np.nda
 
 
 def symmetric_positive_definite(name: str, value: object, size: int | str = "D") -> Float[np.ndarray, "D D"]:
-    """A covariance as given: asymmetry is tolerated up to rounding (1e-12 of the largest entry), never repaired."""
+    """``value`` as a covariance matrix. Asymmetry up to 1e-12 of the largest entry is accepted and kept."""
     matrix = finite_array(name, value, (size, size))
     asymmetry = np.abs(matrix - matrix.T).max()
     if asymmetry > 1e-12 * np.abs(matrix).max():

@@ -1,1 +1,1 @@
-"""The one crossing from symbols to numbers."""
+"""From symbols to numbers: equations, expressions and tensors as NumPy, mpmath or Arb functions."""

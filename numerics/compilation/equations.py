@@ -1,4 +1,6 @@
-r"""From an equation of the registry to numbers: its statement, which the proof holds equal to its derivation, as a function of its letters.
+r"""Equations of the registry as numeric functions of their letters.
+
+``compiled`` evaluates the statement of an equation, which its proof shows equal to the derivation.
 
 >>> from iclflow.theory.notation import lambda_, tau, v_0
 >>> duration = compiled("68", (v_0, lambda_, tau))  # tau/(lambda^2 v_0), the duration of the first plateau
@@ -7,7 +9,7 @@ r"""From an equation of the registry to numbers: its statement, which the proof 
 >>> compiled("68", (v_0, lambda_, tau), change={v_0: 2 * v_0})(0.01, 0.5, 1.0)  # with a fault in it
 200.0
 
-Formulas that are no entry of the registry, a moment or a loss of the user's, go through
+Other formulas, such as a user's moment or loss, go through
 :func:`~iclflow.numerics.compilation.expressions.compile_expression`.
 """
 
@@ -37,15 +39,15 @@ def compiled(
     size: int | None = None,
     backend: str = "numpy",
 ) -> Callable[..., Any]:
-    """The statement of equation ``number`` as a function of ``letters``, in that order, compiled once, when it is first called.
+    """The statement of equation ``number`` as a function of ``letters``, in that order. The first call compiles it, once.
 
-    ``equation(number).letters`` holds the letters of an equation by name; a size such as D is read off the matrices among those given.
-    ``part`` names the part of an equation that has parts, or several, whose function gives a tuple. ``change`` puts expressions in for
-    letters, as a fault to be found does. ``size`` writes sums over directions out for D = ``size``, in the letters of
-    :func:`~iclflow.theory.calculus.spectral.directions`. ``backend`` is that of ``compile_expression``: numpy, mpmath or arb.
+    ``equation(number).letters`` holds the letters by name; sizes such as D are read off the matrices. ``part`` names one part of the
+    equation, or several, for which the function returns a tuple. ``change`` replaces letters by expressions, for example to plant a
+    fault. ``size`` writes sums over directions out for D = ``size``, in the letters of
+    :func:`~iclflow.theory.calculus.spectral.directions`. ``backend`` is numpy, mpmath or arb, as in ``compile_expression``.
 
-    Letters that the statement lacks are allowed. Raises ``KeyError`` for an unknown number or part, and ``ValueError`` for letters of the
-    statement that are not among ``letters``, a letter given twice, a size that is not a positive integer, or an unknown backend.
+    ``letters`` may hold letters that the statement lacks. Raises ``KeyError`` for an unknown number or part, and ``ValueError`` for
+    letters of the statement that ``letters`` lacks, a letter given twice, a size that is not a positive integer, or an unknown backend.
     """
     if isinstance(letters, Basic | str):
         raise TypeError(f"letters must be a sequence of symbols, got {letters!r}")

@@ -1,4 +1,4 @@
-r"""The one crossing from symbols to numbers: a SymPy expression becomes a callable, once, and is cached.
+r"""SymPy expressions compiled to callables, and cached.
 
 >>> from sympy import log, symbols
 >>> x, y = symbols("x y")
@@ -11,8 +11,8 @@ r"""The one crossing from symbols to numbers: a SymPy expression becomes a calla
 [[0.325, 0.0], [0.0, 0.1]]
 
 Three backends: ``numpy`` (float64, arrays in, arrays out), ``mpmath`` (as many digits as ``mpmath.mp`` says) and
-``arb`` (balls of python-flint that enclose the exact value). The last two take numbers as they are: a float stands for
-itself, digit for digit; give a ``fractions.Fraction`` for 2/5. Common subexpressions are computed once in each.
+``arb`` (balls of python-flint that enclose the exact value). The last two take a float at its exact binary value; give a
+``fractions.Fraction`` for 2/5. All three compute common subexpressions once.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ __all__ = ["BACKENDS", "as_sympy", "compile_expression"]
 
 
 class _ArbPrinter(AbstractPythonCodePrinter):
-    """Python source in which every number is a ball and every function a method of one."""
+    """Prints Python source in which every number is a ball and every function a method of ``arb``."""
 
     def _print_Rational(self, expr: Rational) -> str:
         return f"(arb({expr.p})/{expr.q})"
@@ -73,7 +73,7 @@ class _ArbPrinter(AbstractPythonCodePrinter):
 
 
 def _harmonic(n: Any, order: Any = 1) -> Any:
-    """sum_{m <= n} m^-order, of which mpmath has the first order only."""
+    """sum_{m <= n} m^-order; mpmath.harmonic has order 1 only."""
     return mpmath.harmonic(n) if order == 1 else mpmath.zeta(order) - mpmath.zeta(order, n + 1)
 
 
@@ -85,15 +85,15 @@ BACKENDS: dict[str, dict[str, Any]] = {
 
 
 def compile_expression(expr: object, arguments: Sequence[Basic], backend: str = "numpy") -> Callable[..., Any]:
-    """The callable that computes ``expr`` from values of ``arguments``, in that order.
+    """A function that computes ``expr`` from values of ``arguments``, in that order.
 
-    ``expr`` is a SymPy scalar, an explicit matrix, a matrix expression, anything with a method ``to_sympy`` that gives
-    one of these (a trace polynomial), or a tuple of them (the callable then returns a tuple). ``arguments`` are symbols
-    and matrix symbols that cover all that ``expr`` depends on; sizes such as D are read off the matrices. A matrix is
-    given as a 2-d array, a vector as a column.
+    ``expr`` is a SymPy scalar, an explicit matrix, a matrix expression, an object whose method ``to_sympy`` returns one
+    of these (a trace polynomial), or a tuple of them (the function then returns a tuple). ``arguments`` are the symbols
+    and matrix symbols of ``expr``; sizes such as D are read off the matrices. A matrix is given as a 2-d array, a vector
+    as a column.
 
     Raises ``ValueError`` for an unknown backend, for a symbol of ``expr`` that isn't an argument, and for a function
-    without an implementation; the callable raises ``ValueError`` for arrays whose shapes don't agree.
+    without an implementation. The compiled function raises ``ValueError`` for arrays whose shapes don't agree.
     """
     if backend not in BACKENDS:
         raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
@@ -107,7 +107,7 @@ def compile_expression(expr: object, arguments: Sequence[Basic], backend: str = 
 
 
 def as_sympy(expr: object) -> Basic | tuple:
-    """``expr``, or each of a tuple, as an immutable SymPy expression. ``TypeError`` for anything that isn't one."""
+    """``expr`` as an immutable SymPy expression, a tuple item by item. Raises ``TypeError`` for anything else."""
     if isinstance(expr, (tuple, list)):
         return tuple(as_sympy(part) for part in expr)
     convert = getattr(expr, "to_sympy", None)
@@ -154,7 +154,7 @@ def _to_mpmath(value: Any) -> Any:
     return mpmath.mpmathify(value)
 
 
-# Without these a whole number would reach the formula as a Python int, and 1/N would be a float.
+# Without these an integer would reach the formula as a Python int, and 1/N would be a float.
 _CONVERSIONS: dict[str, Callable[[Any], Any]] = {"mpmath": _to_mpmath, "arb": _to_arb}
 
 

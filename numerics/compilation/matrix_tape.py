@@ -76,7 +76,7 @@ _MPMATH: dict[str, Callable] = {
 def compile_matrix_expression(
     expr: Basic, arguments: tuple[Basic, ...], backend: str, compile_scalar: Callable
 ) -> Callable[..., Any]:
-    """The callable for an expression in matrix symbols; the scalars inside it are left to ``compile_scalar``."""
+    """A function that computes ``expr``, an expression in matrix symbols; ``compile_scalar`` compiles its scalar parts."""
     tape = _Tape(arguments, _NUMPY if backend == "numpy" else _MPMATH, lambda e, a: compile_scalar(e, a, backend))
     answer = tape.index(expr)
     steps = tape.steps
@@ -91,7 +91,7 @@ def compile_matrix_expression(
 
 
 class _Tape:
-    """Steps, each a function of the registers before it; the first hold the arguments and the sizes read off them."""
+    """Steps, each of which computes a register from those before it. The first registers hold the arguments and their sizes."""
 
     def __init__(self, arguments: tuple[Basic, ...], operations: dict[str, Callable], compile_scalar: Callable) -> None:
         self.arguments, self.operations, self.compile_scalar = arguments, operations, compile_scalar

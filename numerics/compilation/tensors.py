@@ -1,7 +1,6 @@
-r"""From a trace polynomial that is linear in some vectors to the tensor of its values on unit vectors.
+r"""The tensor of a trace polynomial that is linear in several vectors: its values on unit vectors.
 
-Each term is a product of bilinear forms :math:`a^\top M b`, numbers and forms with known vectors, so that the tensor is a
-sum of outer products, all made by ``einsum``:
+Each term is a product of numbers and bilinear forms :math:`a^\top M b`, so the tensor is a sum of outer products:
 
 >>> from iclflow.theory import expect
 >>> from iclflow.theory.notation import D, Lambda, N, vector, x_q
@@ -26,11 +25,11 @@ __all__ = ["multilinear_tensor"]
 
 
 def multilinear_tensor(polynomial: TracePolynomial, slots: Sequence[Any], values: Mapping[Any, Any]) -> np.ndarray:
-    """The tensor T with ``polynomial`` = sum T_abc... slot_a slot_b slot_c ..., one axis for each of ``slots``.
+    """The tensor T with ``polynomial`` = sum T_abc... slot_a slot_b slot_c ..., one axis for each vector of ``slots``.
 
-    ``values`` gives a number or an array for every other symbol; the dimension of the slots is read off the arrays.
+    ``values`` holds a number or an array for every other symbol; the arrays give the dimension of the slots.
 
-    Raises ``ValueError`` where the polynomial is not a scalar or not linear in each slot, and for a symbol without a value.
+    Raises ``ValueError`` if the polynomial is not a scalar or not linear in each slot, and for a symbol without a value.
     """
     if polynomial.shape is not None:
         raise ValueError(f"polynomial must be a scalar, got shape {polynomial.shape}")

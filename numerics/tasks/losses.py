@@ -1,7 +1,7 @@
 r"""The loss as a quadratic function of the effective map, :math:`L(B) = c - 2\langle A, B\rangle + \langle B, C[B]\rangle`.
 
-Everything that a task, or a finite training set, means to the dynamics is in A, C and c. B has any shape: a D x D matrix for
-the reduced models, a (D+1) x (D+1) x D tensor for the unreduced blocks.
+The dynamics depend on a task, or a finite training set, through A, C and c alone. B has any shape: a D x D matrix for the
+reduced models, a (D+1) x (D+1) x D tensor for the unreduced ones.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class LinearOperator(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class TwoSided:
-    """C[B] = M B Q: the second moment of beta x_q' where beta and x_q are independent, equation (42)."""
+    """C[B] = M B Q: the second moment of beta x_q' if beta and x_q are independent, equation (42)."""
 
     M: Float[np.ndarray, "D D"]
     Q: Float[np.ndarray, "D D"]
@@ -33,7 +33,7 @@ class TwoSided:
 
 @dataclass(frozen=True, eq=False)
 class Dense:
-    """C[B] = the symmetric ``matrix`` on B flattened row by row."""
+    """C[B] = ``matrix`` b, a symmetric matrix times B flattened row by row."""
 
     matrix: Float[np.ndarray, "n n"]
 
@@ -43,9 +43,9 @@ class Dense:
 
 @dataclass(frozen=True, eq=False)
 class QuadraticLoss:
-    r"""A mean squared error of :math:`\hat y = \langle B, \phi\rangle` with features :math:`\phi` shaped like B.
+    r"""The mean squared error :math:`L(B) = E(y - \langle B, \phi\rangle)^2`, with features :math:`\phi` shaped like B.
 
-    ``A`` is E(y phi), ``C`` the operator B -> E(phi <phi, B>), ``c`` is E(y^2): the loss is E(y - <B, phi>)^2.
+    ``A`` is E(y phi), ``C`` the operator B -> E(phi <phi, B>), ``c`` is E(y^2).
     """
 
     A: Float[np.ndarray, "*shape"]
@@ -55,8 +55,7 @@ class QuadraticLoss:
     @classmethod
     def population(cls, task: RegressionTask) -> "QuadraticLoss":
         r"""The population loss, equation (9): :math:`A = \Lambda^2`, :math:`C[B] = E(\hat\Lambda^2) B \Lambda`,
-        :math:`c = \mathrm{tr}\Lambda`; (V0) for variations of the task. Its value at the map trained on another task is the test
-        loss under this one (V3)."""
+        :math:`c = \mathrm{tr}\Lambda`; (V0) for variations of the task. At a map trained on another task it is the test loss (V3)."""
         if not isinstance(task, RegressionTask):
             raise TypeError(f"task must be a RegressionTask, got {task!r}")
         moments = task.loss_moments
@@ -74,11 +73,11 @@ class QuadraticLoss:
         return cls(A=A, C=Dense(matrix), c=float(finite_array("square", square, ())))
 
     def apply(self, B: np.ndarray) -> np.ndarray:
-        """C[B]; like the others, it raises ``ValueError`` for a B of another shape than ``A``."""
+        """C[B]. Raises ``ValueError``, as the methods below do, unless B has the shape of ``A``."""
         return self.C(self._fitting(B))
 
     def value(self, B: np.ndarray) -> float:
-        """L(B); it also raises ``ValueError`` for a B that holds nan, which no comparison would notice."""
+        """L(B). Raises ``ValueError`` for a B with nan, which comparisons would let pass."""
         B = self._fitting(B)
         value = float(self.c - 2.0 * np.vdot(self.A, B) + np.vdot(B, self.C(B)))
         if np.isnan(value) and np.isnan(B).any():

@@ -1,12 +1,12 @@
-r"""In-context regression in which some task vectors repeat, so that a model can learn in its weights too (Appendix F).
+r"""In-context regression with some task vectors that repeat, which a model can also learn in its weights (Appendix F).
 
 A portion p of the sequences draws :math:`w \sim N(0, I)`, the others take w from a list. The zero blocks of (M) and (S)
-then move, and the loss is that of the unreduced model, a quadratic form of the effective tensor :math:`B_{abc}`:
+then move, and the loss is that of the unreduced model, quadratic in the effective tensor :math:`B_{abc}`:
 
 .. math:: L(B) = E y_q^2 - 2 \langle A, B\rangle + \langle B, C[B]\rangle, \qquad
           A = E(y_q \phi),\ C = E(\phi\phi^\top),\ \phi = \mathcal G \otimes x_q.
 
-A and C are expectations that the theory derives (V6), not averages of samples, so flow and descent need no simulation.
+The theory derives A and C exactly (V6), so flow and descent need no samples.
 """
 
 from collections.abc import Iterator
@@ -34,9 +34,9 @@ KINDS = ("training", "in context", "in weight", "memory")
 
 @dataclass(frozen=True, eq=False)
 class MixedTask:
-    """Regression where a portion ``random_portion`` of the task vectors is random and the others are rows of ``fixed_tasks``.
+    """Regression with a portion ``random_portion`` of random task vectors; the others are rows of ``fixed_tasks``.
 
-    Raises ``ValueError`` for a portion outside [0, 1] and for fixed task vectors that are not (K, D) with K at least 1.
+    Raises ``ValueError`` for a portion outside [0, 1] and for ``fixed_tasks`` that are not (K, D) with K at least 1.
     """
 
     task: RegressionTask
@@ -59,17 +59,17 @@ class MixedTask:
 
     @cached_property
     def in_context_loss(self) -> QuadraticLoss:
-        """The test loss where every task vector is random: the unreduced loss of the paper's own task."""
+        """The test loss with random task vectors only: the unreduced loss of the paper's own task."""
         return _loss(self.task, "random", None)
 
     @cached_property
     def in_weight_loss(self) -> QuadraticLoss:
-        """The test loss where every task vector is fixed, in the context and for the query."""
+        """The test loss with fixed task vectors only, in the context and for the query."""
         return self._over_fixed("fixed")
 
     @cached_property
     def memory_loss(self) -> QuadraticLoss:
-        """The test loss where the query's task vector is fixed and the context's labels are N(0, 1) noise.
+        """The test loss with a fixed task vector for the query and N(0, 1) noise for the context's labels.
 
         This is the in-weight test of the paper's official code: nothing in the context helps.
         """
@@ -77,7 +77,7 @@ class MixedTask:
 
     @property
     def losses(self) -> dict[str, QuadraticLoss]:
-        """Each kind of loss by its name."""
+        """The four losses by name."""
         return dict(
             zip(KINDS, (self.training_loss, self.in_context_loss, self.in_weight_loss, self.memory_loss), strict=True)
         )
@@ -89,8 +89,8 @@ class MixedTask:
     def sequences(self, count: int, rng: np.random.Generator, *, kind: Kind = "training") -> Iterator[Batch]:
         """``count`` sequences in batches (tokens, target), as ``SampleMoments.from_batches`` reads them.
 
-        In "training" the random task vectors are a share ``random_portion`` of each batch, rounded to whole sequences; fixed
-        vectors are drawn from the list with equal probability. The other kinds are those of the test losses.
+        In "training" a share ``random_portion`` of all sequences, rounded, has random task vectors; the others draw theirs
+        from the list with equal probability. The other kinds are those of the test losses.
         """
         if kind not in KINDS:
             raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
@@ -146,5 +146,5 @@ def _loss(task: RegressionTask, law: str, vector: np.ndarray | None) -> Quadrati
 
 @cache
 def _moments(law: str) -> tuple:
-    """The theory's polynomials for one law of the task: they hold for every covariance, dimension and context length."""
+    """The theory's polynomials for one law of the task, for every covariance, dimension and context length."""
     return target_square(law), cross_moments(law), feature_moments(law)

@@ -1,4 +1,4 @@
-r"""What separate attention can learn of a task: the whitened singular directions (V2-fixed), in the basis of the weights.
+r"""The directions of a task that separate attention can learn (V2-fixed).
 
 .. math::
     M^{-1/2}AQ^{-1/2} = \sum_d s_du_dv_d^\top, \qquad B_S = \sum_{d\in S} b_d\hat k_d\hat q_d^\top, \qquad
@@ -19,18 +19,20 @@ from .._checks import finite_array
 
 __all__ = ["Modes"]
 
-# Off-diagonal entries below this fraction of the largest entry are rounding, and the matrices count as commuting.
+# Matrices count as commuting if their off-diagonal entries are below this fraction of the largest entry ...
 COMMUTING = 1e-12
-TURNED = 10  # as many times more is rounding after a turn to a common eigenbasis
+TURN_ROUNDING = 10  # ... or below this many times more after a turn to a common eigenbasis
 
 
 @dataclass(frozen=True, eq=False)
 class Modes:
-    """The directions that can be learned: in the order of the eigenvalues of Lambda where A, M and Q are diagonal in an eigenbasis of
-    it (largest growth first among equal eigenvalues that they tell apart), largest drop first where they are not.
+    """The unit vectors k_d (columns of ``keys``) and q_d (of ``queries``), the levels b_d and the drops s_d^2 of the loss.
 
-    ``growth`` is the rate of each at small weights, tau dv/dt = growth v^2, and None where nothing commutes: heads then grow along the
-    singular vectors of A, which are not the directions they end in.
+    They are in the order of the eigenvalues of Lambda if A, M and Q are diagonal in one of its eigenbases (those that a degenerate
+    eigenvalue leaves to A, M and Q by growth, largest first), otherwise by drop, largest first.
+
+    ``growth`` holds the rates at small weights, tau dv/dt = growth v^2. It is None without a common eigenbasis: heads then grow
+    along the singular vectors of A, which are not the directions they end in.
     """
 
     keys: Float[np.ndarray, "D D"]
@@ -41,9 +43,9 @@ class Modes:
 
     @classmethod
     def of(cls, A: np.ndarray, M: np.ndarray, Q: np.ndarray, basis: np.ndarray) -> "Modes":
-        """The modes of the loss c - 2<A, B> + <B, M B Q>; ``basis`` holds the eigenvectors of Lambda.
+        """The modes of the loss c - 2<A, B> + <B, M B Q>; ``basis`` holds eigenvectors of Lambda.
 
-        Where equal eigenvalues leave these a choice, that in which A, M and Q are diagonal is found.
+        For equal eigenvalues it chooses those in which A, M and Q are diagonal, if there are any.
         """
         common = _common_basis((A, M, Q), basis)
         if common is not None:
@@ -56,9 +58,9 @@ class Modes:
         return cls(keys / lengths[0], queries / lengths[1], s * lengths[0] * lengths[1], s**2, None)
 
     def effective_map(self, directions: object = slice(None)) -> Float[np.ndarray, "D D"]:
-        """B_S for the indices S, all of them by default: the global minimum.
+        """B_S for the indices S; for all of them, the default, the global minimum.
 
-        Raises ``ValueError`` for directions that are not different integers from 0 to D - 1.
+        Raises ``ValueError`` unless ``directions`` are different integers from 0 to D - 1.
         """
         chosen = directions if isinstance(directions, slice) else self._indices(directions)
         return (self.keys[:, chosen] * self.levels[chosen]) @ self.queries[:, chosen].T
@@ -74,13 +76,13 @@ class Modes:
         return [int(d) for d in listed]
 
     def coordinates(self, B: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D D"]:
-        """B in units of what is learned: diag(1 on S) for B_S. Raises ``ValueError`` for a B that is not D x D."""
+        """B in the modes, in units of their levels: for B_S the diagonal matrix with 1 on S. Raises ``ValueError`` unless B is D x D."""
         B = finite_array("B", B, self.keys.shape)
         return np.linalg.solve(self.keys, B) @ np.linalg.inv(self.queries).T / self.levels
 
 
 def _common_basis(matrices: tuple[np.ndarray, ...], basis: np.ndarray) -> np.ndarray | None:
-    """``basis``, turned inside sets of columns that the matrices couple, so that all of them are diagonal; None where nothing does that."""
+    """``basis``, turned within sets of columns that the matrices couple, so that all are diagonal; None if no turn does that."""
     scales = [np.abs(one).max() for one in matrices]
     turned = [basis.T @ one @ basis / scale for one, scale in zip(matrices, scales, strict=True)]
     coupled = np.max([np.maximum(np.abs(one), np.abs(one.T)) for one in turned], axis=0) > COMMUTING
@@ -92,20 +94,23 @@ def _common_basis(matrices: tuple[np.ndarray, ...], basis: np.ndarray) -> np.nda
         if len(group) > 1:
             parts = [one[np.ix_(group, group)] for one in turned]
             common[:, group] = basis[:, group] @ min(
-                (_mixed(parts, i) for i in range(1, 6)), key=lambda V: _left(parts, V)
+                (_eigenvectors(parts, i) for i in range(1, 6)), key=lambda V: _off_diagonal(parts, V)
             )
-    return common if _left(turned, basis.T @ common) <= TURNED * COMMUTING else None
+    return common if _off_diagonal(turned, basis.T @ common) <= TURN_ROUNDING * COMMUTING else None
 
 
-def _mixed(parts: list[np.ndarray], number: int) -> np.ndarray:
-    """The eigenvectors of one combination of matrices, those of the largest first matrix first: common ones unless eigenvalues meet."""
+def _eigenvectors(parts: list[np.ndarray], number: int) -> np.ndarray:
+    """The eigenvectors of a linear combination of matrices, in descending order of the first matrix.
+
+    Matrices that commute share them, unless eigenvalues of the combination coincide: hence several tries, by ``number``.
+    """
     mixture = sum(np.cos(number * (i + 1)) * (part + part.T) for i, part in enumerate(parts))
     vectors = np.linalg.eigh(mixture)[1]
     return vectors[:, np.argsort(-np.einsum("ia,ij,ja->a", vectors, parts[0], vectors), kind="stable")]
 
 
-def _left(parts: list[np.ndarray], V: np.ndarray) -> float:
-    """The largest entry off the diagonal in the basis V, in units of the matrices."""
+def _off_diagonal(parts: list[np.ndarray], V: np.ndarray) -> float:
+    """The largest off-diagonal entry of the matrices in the basis V."""
     inside = [V.T @ part @ V for part in parts]
     return float(max(np.abs(one - np.diag(np.diag(one))).max() for one in inside))
 

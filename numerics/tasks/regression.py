@@ -21,10 +21,10 @@ from ..compilation.equations import compiled
 from .modes import Modes
 from .token_laws import GaussianTokens, TokenLaw
 
-# They change M = E(beta beta') and nothing else in the flow: a_d, and with a law of one's own perhaps the eigenvectors and the order.
+# Variations that change only M = E(beta beta') in the flow: its eigenvalues a_d and, under some token laws, its eigenvectors.
 SPECTRAL = frozenset({"noise_variance", "context_lengths", "token_law"})
 SMALLEST = 1e-100  # eigenvalue; the largest is its inverse
-# What the sum over a context of n tokens, of at most N, is multiplied by, in units of 1/n (V4).
+# g_n: attention multiplies the sum over a context of n tokens, at most N, by g_n/n (V4).
 GAINS: Mapping[str, Callable[[int, int], float]] = {
     "present": lambda n, N: 1.0,
     "longest": lambda n, N: n / N,
@@ -33,7 +33,7 @@ GAINS: Mapping[str, Callable[[int, int], float]] = {
 
 
 class GainMoments(NamedTuple):
-    """The averages over context lengths that the loss depends on (V4-moments)."""
+    """The averages over context lengths in the loss (V4-moments)."""
 
     g_1: float  # E(g_n)
     g_2: float  # E(g_n^2)
@@ -41,7 +41,7 @@ class GainMoments(NamedTuple):
 
 
 class LossMoments(NamedTuple):
-    """The moments that make the loss of a task: L(B) = c - 2<A, B> + <B, M B Q>."""
+    """The moments in the loss of a task, L(B) = c - 2<A, B> + <B, M B Q>."""
 
     A: Float[np.ndarray, "D D"]  # E(y_q beta x_q')
     M: Float[np.ndarray, "D D"]  # E(beta beta')
@@ -60,11 +60,11 @@ class RegressionTask:
     - ``noise_variance``: labels y = w'x + noise, on the query as well, so that the loss includes this variance;
     - ``task_covariance``: that of w, the identity by default;
     - ``query_covariance``: that of the query token, :math:`\Lambda` by default;
-    - ``context_lengths``: lengths, each as probable as it is often listed, or {length: probability}; ``context_length`` is then the
-      longest of those that occur, so not one of probability 0;
+    - ``context_lengths``: a list of lengths (a length listed twice is twice as likely) or {length: probability};
+      ``context_length`` is then the longest of positive probability;
     - ``context_gain``: what attention divides the sum over a context of n tokens by: ``"present"``, n (the default); ``"longest"``,
-      the longest length N; ``"official"``, n + 1, the query counted as a token, as the official code does with ``vary_len``. Or gains
-      of your own, which multiply the average over n, as {length: gain} or a function of the length (V4);
+      the longest length N; ``"official"``, n + 1, the query counted as a token, as the official code does with ``vary_len``. Or
+      factors of the average over n, as {length: gain} or a function of the length (V4);
     - ``token_law``: one of :mod:`~iclflow.numerics.tasks.token_laws`, Gaussian by default.
 
     Raises ``ValueError`` for a covariance that isn't symmetric positive definite, for eigenvalues that aren't positive
@@ -89,7 +89,7 @@ class RegressionTask:
     context_lengths: Mapping[int, float]
     context_gains: Mapping[int, float]  # g_n of each length
     token_law: TokenLaw
-    variations: frozenset[str]  # the arguments by which it differs from the paper's task
+    variations: frozenset[str]  # names of the arguments that depart from the paper's task
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class RegressionTask:
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
-        """The arguments: covariance and length, and what varies the paper's task with its value."""
+        """The covariance, the length, and every argument that departs from the paper's task."""
         shown = ["covariance", "context_lengths" if "context_lengths" in self.variations else "context_length"]
         names = {"context_gain": "context_gains"}
         shown += sorted(names.get(name, name) for name in self.variations if name not in shown)
@@ -171,7 +171,7 @@ class RegressionTask:
 
     @property
     def gain_moments(self) -> GainMoments:
-        """E(g), E(g^2) and E(g^2/n): 1, 1 and 1/N where the length is fixed and no gain is given."""
+        """E(g), E(g^2) and E(g^2/n): 1, 1 and 1/N for a fixed length without a gain."""
         law = [(p, self.context_gains[n], n) for n, p in self.context_lengths.items()]
         return GainMoments(
             fsum(p * g for p, g, _ in law), fsum(p * g**2 for p, g, _ in law), fsum(p * g**2 / n for p, g, n in law)
@@ -179,9 +179,9 @@ class RegressionTask:
 
     @property
     def effective_context_length(self) -> float:
-        """The fixed length with the same loss (V4-effective): N itself where the length is fixed, 1/E(1/n) without gains.
+        """The fixed length with the same loss, E(g^2)/E(g^2/n) (V4-effective): N if the length is fixed, 1/E(1/n) without gains.
 
-        With gains it is E(g^2)/E(g^2/n), the map is in units of E(g)/E(g^2), and every drop E(g)^2/E(g^2) times as large.
+        Gains also scale the learned map by E(g)/E(g^2) and every drop by E(g)^2/E(g^2).
         """
         return self.gain_moments.g_2 / self.gain_moments.g_3
 
@@ -213,8 +213,7 @@ class RegressionTask:
     def second_moment_eigenvalues(self) -> Float[np.ndarray, " D"]:
         r""":math:`a_d`, equation (32), in the order of ``eigenvalues``.
 
-        Raises ``ValueError`` where M does not share the eigenvectors of :math:`\Lambda`, as a task covariance or a token law may have
-        it.
+        Raises ``ValueError`` if M and :math:`\Lambda` do not share eigenvectors, as under some task covariances and token laws.
         """
         E = self.eigenvectors if self.modes.growth is None else self.modes.keys
         if not (_diagonal(self.second_moment, E) and _diagonal(self.covariance, E)):
@@ -226,7 +225,7 @@ class RegressionTask:
 
 
 def _diagonal(matrix: np.ndarray, E: np.ndarray) -> bool:
-    """Whether the columns of E are eigenvectors, up to rounding."""
+    """Whether the columns of E are eigenvectors of ``matrix``, up to rounding."""
     turned = E.T @ matrix @ E
     return bool(np.abs(turned - np.diag(np.diag(turned))).max() <= 1e-11 * np.abs(turned).max())
 
@@ -236,20 +235,20 @@ def _shown(value: object) -> str:
 
 
 def _full_rank(name: str, value: object, size: int) -> Float[np.ndarray, "D D"]:
-    """A covariance of tasks or queries: the directions that are learned are counted by whitening, which needs its inverse."""
+    """A covariance of tasks or queries. It must be invertible: whitening by it finds the directions that can be learned."""
     try:
         return symmetric_positive_definite(name, value, size)
     except ValueError as error:
         if "positive definite" not in str(error):
             raise
         raise ValueError(
-            f"{error}; for a subspace give the other directions a small variance, some 1e-6 of the largest: what is never asked "
-            "for costs next to nothing and is not learned"
+            f"{error}; for a subspace give the other directions a small variance, such as 1e-6 of the largest: they hardly change "
+            "the loss and are not learned"
         ) from None
 
 
 def paper_task(task: object, *, allow: Collection[str] = ()) -> RegressionTask:
-    """The task, checked: ``TypeError`` if it is none, ``ValueError`` if it varies the paper's in a way that isn't allowed."""
+    """``task`` itself. Raises ``TypeError`` unless it is a RegressionTask, ``ValueError`` for variations other than ``allow``."""
     if not isinstance(task, RegressionTask):
         raise TypeError(f"task must be a RegressionTask, got {task!r}")
     if task.variations - set(allow):
@@ -258,7 +257,7 @@ def paper_task(task: object, *, allow: Collection[str] = ()) -> RegressionTask:
 
 
 def _lengths(fixed: object, law: object) -> Mapping[int, float]:
-    """{length: probability} of the lengths that occur."""
+    """{length: probability}, without lengths of probability 0."""
     if law is None:
         return {positive_integer("context_length", fixed): 1.0}
     if fixed is not None:

@@ -1,7 +1,7 @@
-r"""How far trained linear attention is from optimal: its risk beside least squares, Bayes and their bounds (V9).
+r"""The risk E(w'x_q - y_hat)^2 of trained linear attention, of least squares and of the Bayes predictor (V9).
 
-The risk is the error in the noiseless target, E(w'x_q - y_hat)^2: the loss less the noise of the query. ``*_risk`` are exact,
-``bayes_bounds`` hold for every N and D, ``*_limit`` are those of N = c D in high dimension, ``sampled_risks`` draws sequences.
+The risk is the loss less the noise of the query's label. ``*_risk`` are exact, ``bayes_bounds`` hold for every N and D,
+``risk_limits`` are for N = c D in high dimension, ``sampled_risks`` draws sequences.
 """
 
 from collections.abc import Mapping
@@ -34,15 +34,15 @@ class SampledRisk:
 
 def linear_attention_risk(task: RegressionTask) -> float:
     """The risk of linear attention at its global minimum (V9-linear), exact for any covariance."""
-    return float(_along("V9-linear", "each")(_noisy(task).eigenvalues, *_common(task)).sum())
+    return float(_formula("V9-linear", "each")(_checked(task).eigenvalues, *_common(task)).sum())
 
 
 def least_squares_risk(task: RegressionTask) -> float:
     """The risk of least squares in context (V9-ols): infinite for D - 1 <= N <= D + 1 with noise, whatever the covariance.
 
-    Raises ``ValueError`` where there is no closed form: tokens that are not white in a context of N < D - 1, or N < D without noise.
+    Raises ``ValueError`` without a closed form: for tokens that are not white and N < D - 1, or N < D without noise.
     """
-    dimension, length, variance = _noisy(task).dimension, task.context_length, task.noise_variance
+    dimension, length, variance = _checked(task).dimension, task.context_length, task.noise_variance
     if not _has_closed_form(task):
         raise ValueError(
             f"task must have white tokens for a closed form of least squares on N = {length} tokens in D = {dimension} dimensions, "
@@ -53,32 +53,33 @@ def least_squares_risk(task: RegressionTask) -> float:
     if dimension - 1 <= length <= dimension + 1:
         return float("inf")
     part = "long" if length > dimension else "short"
-    return float(_along("V9-ols", part)(task.eigenvalues[0], dimension, length, np.sqrt(variance), 0.0))
+    return float(_formula("V9-ols", part)(task.eigenvalues[0], dimension, length, np.sqrt(variance), 0.0))
 
 
 def _has_closed_form(task: RegressionTask) -> bool:
-    """Is the risk of least squares known? The covariance drops out of it in a long context, and where it is infinite."""
+    """Whether the risk of least squares is known. It does not depend on the covariance in a long context, or if it is infinite."""
     known = task.context_length >= task.dimension - (task.noise_variance > 0)
     return bool(known or np.ptp(task.eigenvalues) <= 1e-12 * task.eigenvalues.max())
 
 
 def bayes_bounds(task: RegressionTask) -> tuple[float, float]:
-    """A lower and an upper bound for the risk of the Bayes predictor (V9-bounds, V9-unseen): it has no elementary form for D > 1.
+    """A lower and an upper bound for the risk of the Bayes predictor (V9-bounds, V9-unseen).
 
-    Below, Jensen's inequality and, for N <= D, what the context cannot show; above, the better of linear attention and, where its
-    risk is known, least squares, which Bayes equals without noise.
+    The lower bound comes from Jensen's inequality and, for N <= D, from directions that the context does not span. The upper one is
+    the risk of linear attention or, if known and smaller, of least squares. Without noise Bayes is least squares, and both bounds
+    are its risk if that is known.
     """
-    squares = [least_squares_risk(task)] if _has_closed_form(_noisy(task)) else []
+    squares = [least_squares_risk(task)] if _has_closed_form(_checked(task)) else []
     if task.noise_variance == 0 and squares:  # then least squares is the posterior mean
         return squares[0], squares[0]
-    lower = float(_along("V9-bounds", "lower")(task.eigenvalues, *_common(task)).sum())
+    lower = float(_formula("V9-bounds", "lower")(task.eigenvalues, *_common(task)).sum())
     if task.context_length <= task.dimension:
         lower = max(lower, _unseen(task))
     return lower, min([linear_attention_risk(task), *squares])
 
 
 def _unseen(task: RegressionTask) -> float:
-    """The sum of the D - N smallest eigenvalues, and the least that is left of the others."""
+    """The bound (V9-unseen): the sum of the D - N smallest eigenvalues, and the least risk along the others."""
     descending, length = np.sort(task.eigenvalues)[::-1], task.context_length
     seen = compiled("V9-unseen", (lambda_N, N, sigma, T), part="seen")
     inside = seen(descending[length - 1], length, np.sqrt(task.noise_variance), descending.sum())
@@ -86,7 +87,7 @@ def _unseen(task: RegressionTask) -> float:
 
 
 def crossover_length(dimension: int, noise: float) -> float:
-    """N below which trained linear attention beats least squares (V9-crossover), white tokens, ``noise`` in units of tr(Lambda)."""
+    """The N below which trained linear attention beats least squares on white tokens (V9-crossover); ``noise`` is sigma^2/tr(Lambda)."""
     function = compiled("V9-crossover", (D, nu), part="N")
     return float(function(positive_integer("dimension", dimension), nonnegative_number("noise", noise)))
 
@@ -105,12 +106,12 @@ def risk_limits(ratio: object, noise: float) -> dict[str, np.ndarray]:
 def sampled_risks(
     task: RegressionTask, *, count: int, rng: np.random.Generator, penalties: Mapping[str, float] | None = None
 ) -> dict[str, SampledRisk]:
-    """The mean squared errors of predictors on ``count`` sampled sequences, all on the same ones.
+    """The risks of several predictors, measured on the same ``count`` sampled sequences.
 
     ``linear`` is linear attention at its global minimum, ``least squares`` the least-norm solution, ``Bayes`` ridge with the penalty
-    sigma^2/N (least squares without noise), and ridge with each penalty of ``penalties``.
+    sigma^2/N (least squares without noise); ``penalties`` adds ridge with other penalties, by name.
     """
-    count, rng, task = positive_integer("count", count), generator("rng", rng), _noisy(task)
+    count, rng, task = positive_integer("count", count), generator("rng", rng), _checked(task)
     moments = task.loss_moments
     best = np.linalg.solve(moments.M, moments.A) @ np.linalg.inv(moments.Q)  # where the force A - M B Q is zero
     ridges = {"Bayes": task.noise_variance / task.context_length, **(penalties or {})}
@@ -140,7 +141,7 @@ def sampled_risks(
     }
 
 
-def _along(number: str, part: str) -> Any:
+def _formula(number: str, part: str) -> Any:
     return compiled(number, (lambda_, D, N, sigma, T), part=part)
 
 
@@ -148,5 +149,5 @@ def _common(task: RegressionTask) -> tuple:
     return task.dimension, task.context_length, np.sqrt(task.noise_variance), task.eigenvalues.sum()
 
 
-def _noisy(task: RegressionTask) -> RegressionTask:
+def _checked(task: RegressionTask) -> RegressionTask:
     return paper_task(task, allow=("noise_variance",))

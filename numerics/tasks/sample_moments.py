@@ -1,4 +1,4 @@
-r"""Sample moments of a training set: everything that full-batch training on it depends on.
+r"""Sample moments of a training set: full-batch training depends on nothing else.
 
 One sequence is a matrix of tokens, rows :math:`\tilde x_m = (x_m, y_m)` and last the query :math:`(x_q, 0)`, equation
 (1). At the query position linear attention is linear in the feature :math:`\phi = \mathcal G \otimes x_q`, with the
@@ -48,12 +48,12 @@ class SampleMoments:
 
     @classmethod
     def from_batches(cls, batches: Iterable[Batch], *, context: Context) -> "SampleMoments":
-        """Moments of all sequences of ``batches``, read once: memory does not grow with their number.
+        """Moments of all sequences of ``batches``, which are read once and not kept.
 
         A batch is ``(tokens, target)``, of shapes (P, N+1, D+1) and (P,). Sums are accumulated in float64.
 
-        Raises ``ValueError`` for no sequence at all, for a batch whose shapes do not agree with the first or that is
-        not finite, for a query token whose label is not 0, and for an unknown ``context``.
+        Raises ``ValueError`` without any sequence, for a batch that is not finite or differs in shape from the first, for a
+        query token whose label is not 0, and for an unknown ``context``.
         """
         if context not in ("mean", "sum"):
             raise ValueError(f"context must be 'mean' or 'sum', got {context!r}")
@@ -85,7 +85,7 @@ class SampleMoments:
     def sampled(
         cls, task: RegressionTask, count: int, rng: np.random.Generator, *, context: Context = "mean"
     ) -> "SampleMoments":
-        """Moments of ``count`` sequences drawn from ``task``, never held together."""
+        """Moments of ``count`` sequences drawn from ``task`` in batches."""
         return cls.from_batches(sequences(task, count, rng), context=context)
 
     def union(self, other: "SampleMoments") -> "SampleMoments":
@@ -103,7 +103,7 @@ class SampleMoments:
         )
 
     def reduced(self) -> "SampleMoments":
-        r"""Moments of the reduced feature :math:`z = \beta x_q^\top` (D, D) alone: the zero blocks held at zero."""
+        r"""Moments of the reduced feature :math:`z = \beta x_q^\top` (D, D) alone: the loss with the zero blocks held at zero."""
         if self.index.ndim != 3:
             raise ValueError(f"moments must be of the unreduced feature, got features of shape {self.index.shape}")
         keep = self.index[:-1, -1]
@@ -121,7 +121,7 @@ class SampleMoments:
         return float(self.constant - 2 * (self.linear @ b) + b @ self.quadratic @ b)
 
     def loss(self) -> QuadraticLoss:
-        """The same loss as a ``QuadraticLoss`` of the whole effective map."""
+        """This loss as a ``QuadraticLoss`` of the whole effective map."""
         entries = self.index.ravel()
         return QuadraticLoss.from_moments(
             second=self.quadratic[np.ix_(entries, entries)], cross=self.linear[self.index], square=self.constant
@@ -180,10 +180,9 @@ def _root(covariance: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D D"]:
 def context_weights(
     lengths: Int[np.ndarray, " P"], N: int, gains: Mapping[int, float] | None = None
 ) -> Float[np.ndarray, "P N"]:
-    """Factors that make contexts of length N stand for shorter ones: (g_n N/n)^(1/2) on the first n tokens and their labels, 0 on the
-    rest.
+    """Factors on the tokens and labels of a context of length N that shorten it to n: (g_n N/n)^(1/2) for the first n, 0 for the rest.
 
-    The average over N of what is bilinear in a token and its label is then that over n, times the gain g_n (1 without ``gains``).
+    An average over N of products of a token and a label is then the average over n times the gain g_n (1 without ``gains``).
     """
     gain = np.array([1.0 if gains is None else gains[int(n)] for n in lengths])
     return np.where(np.arange(N) < lengths[:, None], np.sqrt(gain * N / lengths)[:, None], 0.0)

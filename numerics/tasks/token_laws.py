@@ -1,7 +1,7 @@
 r"""Laws of the tokens other than Gaussian (V5): the fourth moment that the loss needs, and how to draw them.
 
-A token is :math:`x = Rz` with :math:`RR^\top = \Lambda` and z of covariance I; a law says how z is drawn, from standard normal numbers,
-and what :math:`F = E(xx^\top Sxx^\top)` is.
+A token is :math:`x = Rz` with :math:`RR^\top = \Lambda` and z of covariance I. A law draws z from standard normal numbers and gives
+:math:`F = E(xx^\top Sxx^\top)`.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ Normal = Callable[[tuple[int, ...]], Any]  # standard normal numbers of a shape,
 
 @runtime_checkable
 class TokenLaw(Protocol):
-    """A law of z."""
+    """The law of z."""
 
     def white(self, normal: Normal, shape: tuple[int, ...]) -> Any:
         """Vectors z of covariance I along the last axis, made from standard normal numbers."""
@@ -40,7 +40,7 @@ def _elliptical() -> Callable[..., np.ndarray]:
 
 
 class EllipticalTokens:
-    """Laws of uniform direction: one number, kappa, multiplies the Gaussian fourth moment (V5-elliptical)."""
+    """Laws of uniform direction: the fourth moment is kappa times the Gaussian one (V5-elliptical)."""
 
     def kappa(self, dimension: int) -> float:
         raise NotImplementedError
@@ -76,7 +76,7 @@ class SphereTokens(EllipticalTokens):
 class StudentTokens(EllipticalTokens):
     """A multivariate Student law, scaled to covariance I: kappa = (nu - 2)/(nu - 4).
 
-    Raises ``ValueError`` unless ``degrees_of_freedom`` is an integer above 4, below which there is no fourth moment.
+    Raises ``ValueError`` unless ``degrees_of_freedom`` is an integer above 4: otherwise there is no fourth moment.
     """
 
     degrees_of_freedom: int
@@ -103,14 +103,14 @@ class RademacherTokens:
         return 2.0 * (normal(shape) > 0) - 1.0
 
     def fourth_moment(self, root: np.ndarray, S: np.ndarray) -> np.ndarray:
-        # (V5-independent) with k = 1: what the kurtosis adds is -2 root diag(root' S root) root'
+        # (V5-independent) with kurtosis 1: it adds -2 root diag(root' S root) root' to the Gaussian moment
         return _elliptical()(root @ root.T, S, 1.0) - 2 * (root * np.diag(root.T @ S @ root)) @ root.T
 
 
 def cumulants(law: TokenLaw, root: Float[np.ndarray, "D D"]) -> list[tuple[float, Float[np.ndarray, "D D"]]]:
-    """c_m and V_m of E(x x' A x x') = its Gaussian value + sum of c_m tr(V_m A) V_m for x = root z, of any law.
+    """The pairs (c_m, V_m) with E(x x' A x x') = its Gaussian value + sum_m c_m tr(V_m A) V_m for x = root z, under any law.
 
-    The sum is a symmetric form on symmetric matrices: its eigenvalues and eigenvectors, but for the vanishing ones.
+    They are the nonzero eigenvalues, and the eigenvectors, of a symmetric form on symmetric matrices.
     """
     basis = _symmetric_basis(len(root))
     form = np.empty((len(basis), len(basis)))
