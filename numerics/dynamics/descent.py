@@ -22,9 +22,9 @@ def gradient_descent(
     tau: float = 1.0,
     record_every: int = 1,
 ) -> Trajectory:
-    """Descend ``steps`` times on L; a step of size eta advances the time of the flow (10) by 2 eta tau.
+    """Take ``steps`` steps on L; a step of size eta advances the time of the flow (10) by 2 eta tau.
 
-    ``learning_rate`` is a constant, one size for each step (an array of shape (steps,)), or a function of the step's number
+    ``learning_rate`` is a constant, one size for each step (an array of shape (steps,)), or a function of the step's number,
     from 0. States are kept every ``record_every`` steps and at the end; between them ``Trajectory.at`` is piecewise linear.
 
     Raises ``ValueError`` or ``TypeError`` for bad arguments, and ``FlowError``, with the last good time, if the weights
@@ -53,7 +53,7 @@ def take_steps(
     method: str,
     tau: float = 1.0,
 ) -> Trajectory:
-    """The run in which ``after(step, state)`` is the state after a step; ``times`` in t/tau, before the first step and after each.
+    """The run whose step number ``step`` leads from ``state`` to ``after(step, state)``; ``times`` (steps + 1,) are in t/tau.
 
     Raises ``FlowError`` if the weights overflow.
     """

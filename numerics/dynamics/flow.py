@@ -1,8 +1,8 @@
 r"""Gradient flow, equation (10): :math:`\tau \dot W = -\frac12 \partial L/\partial W`, for any loss and parametrization.
 
-Time is integrated as t/tau, so tau is only a unit. The absolute tolerance scales with the initial weights: with a fixed
-one, initial weights of 1e-12 would never be seen to grow. The default solver switches between stiff and non-stiff
-methods by itself: plateaus are long and quiet, drops are short.
+Time is integrated as t/tau, so tau is only a unit. The absolute tolerance scales with the initial weights: under a fixed
+one, the growth of initial weights of 1e-12 would go unnoticed. The default solver switches between stiff and non-stiff
+methods, for plateaus are long and quiet and drops short.
 """
 
 import time
@@ -21,7 +21,7 @@ from .trajectory import Statistics, Trajectory
 SMALLEST_RTOL = 100 * float(np.finfo(float).eps)
 # Above this many weights the factorisations of an implicit method cost more than the short steps of an explicit one.
 IMPLICIT_SIZE = 1000
-# Rounding of the velocity may move the weights by this multiple of rtol until t_end; beyond it the velocity is computed in long double.
+# If rounding of the velocity may move the weights by more than this multiple of rtol, the velocity is computed in long double.
 WIDE_DRIFT = 1e3
 # A plateau is reached when the loss has fallen by this fraction since the last one ...
 PLATEAU_FALL = 0.01
@@ -50,11 +50,11 @@ def gradient_flow(
     run when the loss has fallen to that value, ``stop_plateau=m`` when it settles on the plateau after m drops.
     ``dense=False`` keeps only the states at the solver's steps, with straight lines in between: the solver's interpolant
     takes about ten times the memory. A run of more than ``max_steps`` steps fails. Over very long times, as from initial weights
-    of 1e-10 and below, the velocity is computed in NumPy's long double, where the platform has a wider one. From weights of size S >> 1
-    learning takes a time of order S^2: a run that ends before warns (``LargeWeightsWarning``).
+    of 1e-10 and below, the velocity is computed in NumPy's long double, if the platform has a wider one. From weights of size S >> 1
+    learning takes a time of order S^2; a shorter run warns (``LargeWeightsWarning``).
 
     Raises ``ValueError`` or ``TypeError`` for bad arguments, and ``FlowError``, with the cause and the last good time, if
-    the solver fails, or loses the loss of weights too large for float64.
+    the solver fails, or if the loss rises because the weights are too large for float64.
     """
     check_pair(loss, weights)
     t_end, tau, rtol = positive_number("t_end", t_end), positive_number("tau", tau), positive_number("rtol", rtol)
@@ -111,7 +111,9 @@ def integrate_field(
     dense: bool = True,
     max_steps: int = 100_000,
 ) -> tuple[np.ndarray, np.ndarray, Statistics, Interpolant | Linear]:
-    """The times, states, statistics and interpolant of one run from 0 to ``t_end``; ``watch`` may cut a step short and say why to stop.
+    """The times, states, statistics and interpolant of one run from 0 to ``t_end``.
+
+    ``watch(step)`` returns the step, perhaps cut short, and the reason to stop after it or None.
 
     Raises ``FlowError`` if the solver fails or takes more than ``max_steps`` steps.
     """
@@ -144,10 +146,10 @@ def integrate_field(
 
 
 def _resolved(field: Field, loss: QuadraticLoss, t_end: float, rtol: float) -> Field:
-    """The velocity, in long double if in double its rounding would add up to more than the solver may overlook.
+    """``field``, computed in long double if rounding in float64 could move the weights by more than ``WIDE_DRIFT`` rtol.
 
-    Where equal eigenvalues leave the learned direction free, nothing pulls the weights back along it: what remains of the
-    velocity there is rounding, which the solver would follow in steps of at most rtol over it.
+    Equal eigenvalues leave the learned direction free: nothing pulls the weights back along it, so the velocity there is
+    pure rounding, which the solver would follow in steps of at most rtol over it.
     """
     drift = float(np.finfo(float).eps) * float(np.abs(loss.A).max()) * t_end
     if drift <= WIDE_DRIFT * rtol:
@@ -156,10 +158,10 @@ def _resolved(field: Field, loss: QuadraticLoss, t_end: float, rtol: float) -> F
 
 
 def above_rounding(atol: float, weights: Parametrization) -> Callable[[np.ndarray], np.ndarray]:
-    """The absolute tolerance, raised to the rounding error of the velocity where that is larger.
+    """The absolute tolerance, or the rounding error of the velocity if that is larger.
 
-    At a fixed point the force G is a difference of equal terms, known to about machine precision: asking more of the
-    components that it drives would cut the steps to nothing.
+    At a fixed point the force G is a difference of equal terms, known to about machine precision: a smaller tolerance on
+    the components that it drives would cut the steps to nothing.
     """
     noise = np.full(weights.effective_map().shape, 10 * np.finfo(float).eps)
 
@@ -171,7 +173,7 @@ def above_rounding(atol: float, weights: Parametrization) -> Callable[[np.ndarra
 
 
 class _Watch:
-    """Looks at each step for a reason to stop: the loss has fallen to a level, or has settled on the m-th plateau."""
+    """Stops a run when the loss has fallen to ``level``, or has settled on the plateau after ``plateau`` drops."""
 
     def __init__(self, loss: QuadraticLoss, weights: Parametrization, level: float | None, plateau: int | None) -> None:
         self.loss, self.weights, self.level, self.plateau = loss, weights, level, plateau
@@ -182,7 +184,7 @@ class _Watch:
         return self.loss.value(type(self.weights).combine(*self.weights.split(state)))
 
     def __call__(self, step: Step) -> tuple[Step, str | None]:
-        """The step, cut short where the loss passes the level, and why to stop, if at all."""
+        """The step, cut short when the loss passes the level, and the reason to stop or None."""
         if self.level is None and self.plateau is None:
             return step, None
         value = self.value(step.state)

@@ -1,14 +1,14 @@
 r"""Runs from large initial weights: they may end before anything is learned, or need more digits than float64 has.
 
-Along the flow (10) the loss falls at the rate :math:`2\tau|\dot W|^2`. So between two times, t apart, the weights move by at most
+Along the flow (10) the loss falls at the rate :math:`2\tau|\dot W|^2`. So within a time t the weights move by at most
 
 .. math::
     \int|\dot W|\,dt \le \sqrt{\frac t{\tau}\int\tau|\dot W|^2\,dt} = \sqrt{\frac t{2\tau}\,\bigl(L_\text{before} - L_\text{after}\bigr)}.
 
-From weights of size S the loss first falls to less than that of zero weights, c, while the weights keep their size (it is conserved but for
-terms of order 1). From there they cannot turn before t/tau is of order S^2/c: what was fitted until then is the least squares of small
-changes, not a minimum of the loss. And B, of order 1, is then a product of numbers of order S and 1/S^2, whose rates lie powers of S
-apart: beyond S of about 10^5 a solver may lose B, and the loss rises, which it cannot do along the flow.
+From weights of size S the loss first falls below c, the loss of zero weights, while the weights keep their size (up to terms of order 1).
+They cannot turn before t/tau is of order S^2/c: until then small changes of the weights are fitted by least squares, and the loss is not at
+a minimum. B, of order 1, is then a product of numbers of order S and 1/S^2, whose rates lie powers of S apart: beyond S of about 10^5 a
+solver may lose B, and the loss rises, which it cannot do along the flow.
 """
 
 import warnings
@@ -19,17 +19,17 @@ from .solver import FlowError
 from .trajectory import Trajectory
 
 LARGE = 1e3  # initial loss, in units of c
-TURNED = 0.5  # weights that could move by this fraction of their size may have turned
+TURNED = 0.5  # weights may have turned if they could move by this fraction of their size
 AT_REST = 1e-6  # force G on the effective map, in units of A
 RISE = 1e-2  # of the loss, in units of c
 
 
 class LargeWeightsWarning(UserWarning):
-    """A run from large weights ended before they could turn, or is inexact on its way."""
+    """A run from large weights ended before they could turn, or is inexact."""
 
 
 def check_large_weights(run: Trajectory) -> None:
-    """``LargeWeightsWarning`` or ``FlowError`` where a run from large weights does not say what it seems to say."""
+    """Raise ``FlowError`` if a run from large weights ends with a loss that has risen; warn if it is inexact or ended too early."""
     loss = run.objective
     if not loss.value(run.initial.effective_map()) > LARGE * loss.c:
         return
@@ -46,7 +46,7 @@ def check_large_weights(run: Trajectory) -> None:
         )
     problems = []
     if rise.max() > RISE * loss.c:
-        problems.append(f"the loss is known to {rise.max():.1g} only on its way")
+        problems.append(f"on the way the loss is known only to {rise.max():.1g}")
     if (problem := _frozen(run)) is not None:
         problems.append(problem)
     if problems:
@@ -58,7 +58,7 @@ def check_large_weights(run: Trajectory) -> None:
 
 
 def _frozen(run: Trajectory) -> str | None:
-    """What to say of a run that has fallen below c and is neither at rest nor able to have turned."""
+    """The warning for a run that ends below c before the weights could turn, and not at rest; None for another run."""
     loss, value = run.objective, float(run.loss[-1])
     size, elapsed = float(np.linalg.norm(run.states[-1])), float(run.times[-1] / run.tau)
     share = float(np.sqrt(elapsed * loss.c / 2)) / size

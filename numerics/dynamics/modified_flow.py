@@ -1,4 +1,4 @@
-"""The flow that descent with finite steps follows to second order in the step (V8-modified)."""
+"""The modified flow f - m (f . grad) f (V8-modified), which descent with finite steps follows to second order in the step."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def modified_flow(
     momentum: float = 0.0,
     rtol: float = 1e-9,
 ) -> Trajectory:
-    """The flow that descent of step ``learning_rate`` follows with an error of second order (V8-modified), in t/tau."""
+    """The flow (V8-modified) in t/tau, which descent of step ``learning_rate`` follows with an error of second order."""
     check_pair(loss, weights)
     mass, t_end = heavy_ball_mass(learning_rate, momentum), positive_number("t_end", t_end)
     velocity, jacobian = vector_field(loss, weights), field_jacobian(loss, weights)

@@ -1,12 +1,12 @@
-r"""Descent with momentum, and the flow of a body with mass that it follows (V8-ball).
+r"""Descent with momentum (heavy ball), and the flow with mass that it follows (V8-ball).
 
 .. math::
     W_{n+1} = W_n + \mu (W_n - W_{n-1}) - \eta \frac{\partial L}{\partial W}, \qquad
     m \tau^2 \ddot W + \tau \dot W = -\frac12 \frac{\partial L}{\partial W}, \qquad m = \frac{\eta (1 + \mu)}{(1 - \mu)^2}
 
-A step counts as 2 eta/(1 - mu) of t/tau, so that small steps approach gradient flow (10) at every momentum. The mass is a time, in units
-of tau: a drop that takes longer is that of gradient flow, a shorter one is slowed by it, and where m times a curvature of L/2 exceeds 1/4
-the weights swing about their minimum.
+A step counts as 2 eta/(1 - mu) of t/tau, so that small steps approach gradient flow (10) at every momentum. The mass is a time in units
+of tau: longer drops follow gradient flow, shorter ones are slowed down. If m times a curvature of L/2 exceeds 1/4, the weights oscillate
+about their minimum.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ from .trajectory import Trajectory
 
 __all__ = ["MassiveTrajectory", "check_momentum", "flow_with_mass", "heavy_ball", "heavy_ball_flow", "heavy_ball_mass"]
 
-# Above this mass, in units of the inverse of the largest entry of -1/2 dL/dB at B = 0, weights swing many times before they rest.
+# Above this mass, in units of the inverse of the largest entry of -1/2 dL/dB at B = 0, weights oscillate many times before they rest.
 SWINGING = 10.0
 
 
@@ -64,8 +64,8 @@ def heavy_ball(
 class MassiveTrajectory(Trajectory):
     """Weights and velocities of one run of the flow with mass; everything else as in :class:`Trajectory`.
 
-    ``velocities`` are dW/dt at ``times``, flat like ``states``, for t in units of tau. ``conserved`` are the quantities that gradient
-    flow conserves: mass lets them drift (V8-energy).
+    ``velocities`` holds dW/dt at ``times``, flat like ``states``, for t in units of tau. ``conserved`` holds the quantities that
+    gradient flow conserves; with mass they drift (V8-energy).
     """
 
     velocities: Float[np.ndarray, "T P"]
@@ -83,8 +83,8 @@ class MassiveTrajectory(Trajectory):
 
 
 @dataclass(frozen=True, eq=False)
-class _Half:
-    """Weights or velocities out of an interpolated state of both."""
+class _Columns:
+    """The weights, or the velocities, in an interpolated state of both."""
 
     whole: Interpolant | Linear
     columns: slice
@@ -105,8 +105,8 @@ def flow_with_mass(
 ) -> MassiveTrajectory:
     """Integrate m W'' + W' = -1/2 dL/dW, t and m in units of tau, from ``weights`` and dW/dt = ``velocity``, by default at rest.
 
-    ``method`` names a solver of ``scipy.integrate``: by default LSODA with the analytic Jacobian, and DOP853 where the mass is large
-    enough for many swings, on which implicit methods waste their steps, or above 500 weights.
+    ``method`` names a solver of ``scipy.integrate``: by default LSODA with the analytic Jacobian, and DOP853 above 500 weights or for
+    a mass large enough for many oscillations, on which implicit methods waste steps.
 
     Raises ``ValueError`` or ``TypeError`` for bad arguments, and ``FlowError`` if the solver fails.
     """
@@ -145,9 +145,9 @@ def flow_with_mass(
         weights,
         1.0,
         statistics,
-        _Half(interpolant, first),
+        _Columns(interpolant, first),
         states[:, second],
-        _Half(interpolant, second),
+        _Columns(interpolant, second),
         mass,
     )
 
@@ -161,10 +161,10 @@ def heavy_ball_flow(
     t_end: float,
     rtol: float = 1e-8,
 ) -> MassiveTrajectory:
-    """The flow (V8-ball) that heavy ball of step ``learning_rate`` on L follows with an error of second order, in t/tau.
+    """The flow (V8-ball) in t/tau, which heavy ball of step ``learning_rate`` on L follows with an error of second order.
 
-    It starts with the velocity (1 - mu)/(1 + mu) f, which makes it as late as heavy ball from rest. ``momentum=0`` gives the flow of
-    descent without momentum, of the same order. Everything else as in :func:`flow_with_mass`.
+    It starts with the velocity (1 - mu)/(1 + mu) f, which delays it as much as heavy ball from rest. ``momentum=0`` gives the flow of
+    descent without momentum, of the same order. Everything else is as in :func:`flow_with_mass`.
     """
     check_pair(loss, weights)
     mass = heavy_ball_mass(learning_rate, momentum)
@@ -180,7 +180,7 @@ def heavy_ball_mass(learning_rate: float, momentum: float) -> float:
 
 
 def check_momentum(value: float) -> float:
-    """``value``, if it is a momentum: at least 0 and below 1."""
+    """``value`` as a float. Raises ``ValueError`` unless it is at least 0 and below 1."""
     momentum = nonnegative_number("momentum", value)
     if momentum >= 1:
         raise ValueError(f"momentum must be below 1, got {momentum!r}")
@@ -196,9 +196,9 @@ def _like(weights: Parametrization, velocity: Parametrization) -> Float[np.ndarr
 
 
 def _rounding(loss: QuadraticLoss, mass: float) -> float:
-    """How far velocities of weights of order one are known beside a minimum, where the force is a difference of equal terms.
+    """The rounding error of velocities near a minimum, where the force is a difference of equal terms, for weights of order one.
 
-    A mass above 1 averages the force over the time of a swing, of the order of its root.
+    A mass above 1 averages the force over an oscillation, whose time is of order mass^(1/2).
     """
     return 10 * float(np.finfo(float).eps) * float(np.abs(loss.A).max()) / max(1.0, mass**0.5)
 

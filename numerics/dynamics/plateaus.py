@@ -1,13 +1,13 @@
-r"""Plateaus and drops of a loss curve, from any source: flow, descent, noisy training, a text file.
+r"""Plateaus and drops of a loss curve, from flow, descent, noisy training or a text file.
 
-The curve is made monotone by isotonic regression (least squares among non-increasing curves). Then only one function
-matters, the dwell time of the loss at each level,
+The curve is made monotone by isotonic regression (least squares among non-increasing curves). All else follows from
+the dwell time of the loss at each level,
 
 .. math:: \rho(\ell)\, d\ell = \text{time spent between } \ell \text{ and } \ell + d\ell.
 
 A plateau is a peak of log rho: the curve lingers there, and passes the levels on either side at least ``contrast``
-times faster. A drop lies between two consecutive plateaus. Units cannot matter: scaling or shifting time or loss only
-shifts log rho, and the sampling (log-spaced, adaptive) only has to resolve the drops.
+times faster. A drop lies between two consecutive plateaus. Units do not matter: scaling time or loss adds a constant to
+log rho. Samples may be spaced in any way that resolves the drops.
 """
 
 from dataclasses import dataclass, replace
@@ -48,9 +48,9 @@ class DenseLoss(Protocol):
 class Plateaus:
     """M plateaus and the M - 1 drops between them, in order of time (M = 0 for a curve that lingers nowhere).
 
-    ``levels``: the loss where the curve lingers longest. ``starts``, ``ends``: when the loss comes within, and falls
-    by, 10 % of the neighbouring drop; the first starts and the last ends with the curve. ``drops``: the time at which
-    each drop is half done, midway between the two levels. ``widths``: the time from 10 % to 90 % of each drop.
+    ``levels``: the loss at which the curve lingers longest. ``starts``: when 90 % of the drop before is done; ``ends``: when
+    10 % of the next is; the first starts and the last ends with the curve. ``drops``: the time at which each drop is half
+    done, midway between the two levels. ``widths``: the time from 10 % to 90 % of each drop.
     """
 
     levels: Float[np.ndarray, " M"]
@@ -81,11 +81,10 @@ def find_plateaus(times: object, loss: object, *, contrast: float = ..., min_dro
 def find_plateaus(times: object, loss: object = None, *, contrast: float = 3.0, min_drop: float = 0.01) -> Plateaus:
     """The plateaus and drops of ``loss`` (T,) at increasing ``times`` (T,), or of a trajectory.
 
-    A trajectory with ``loss_at`` is evaluated between its steps too: a solver's own steps are few on a plateau, and the
-    drop times then carry the solver's accuracy. ``contrast`` is how many times slower the loss must move on a plateau
-    than beside it; ``min_drop`` the smallest drop, as a fraction of the range of the loss. White noise is estimated
-    from the curve and averaged over up to a sixtieth of the samples; structure within it is not looked for. A curve
-    that does not move beyond its noise is one plateau.
+    A trajectory with ``loss_at`` is evaluated between its steps too, so that drop times have the solver's accuracy.
+    ``contrast`` is how many times slower the loss must move on a plateau than beside it; ``min_drop`` the smallest drop,
+    as a fraction of the range of the loss. White noise is estimated from the curve and averaged over up to a sixtieth of
+    the samples; structure shorter than that is lost. A curve that does not move beyond its noise is one plateau.
 
     Raises ``ValueError`` for times that do not increase, unequal lengths, fewer than 3 points, and numbers that are not
     finite.
@@ -112,7 +111,7 @@ def find_plateaus(times: object, loss: object = None, *, contrast: float = 3.0, 
 def read_curve(path: str | PathLike[str]) -> tuple[Float[np.ndarray, " T"], Float[np.ndarray, " T"]]:
     """Times and losses from a text file of two columns, separated by blanks or a comma; # starts a comment.
 
-    A first line that holds no number is taken as the columns' names. Raises ``ValueError`` naming file and line.
+    A first line without a number is taken as the columns' names. Raises ``ValueError`` naming file and line.
     """
     rows: list[tuple[float, float]] = []
     named = False
@@ -169,9 +168,9 @@ def _find(t: np.ndarray, values: np.ndarray, contrast: float, min_drop: float) -
 def _monotone(values: Float[np.ndarray, " T"]) -> tuple[Float[np.ndarray, " T"], Float[np.ndarray, " T"]]:
     """A non-increasing curve through ``values``, and the standard deviation of the noise left in it along the curve.
 
-    The noise is read off second differences, which a slope does not enter, and is at most what isotonic regression
-    takes away: from a monotone curve, however coarse, that is exactly zero. In a slow drop isotonic regression leaves
-    steps as high as the noise, so a running mean lowers it first, over no more samples than that needs.
+    The noise is read off second differences, which a slope does not enter, and bounded by what isotonic regression
+    removes, which is exactly zero for a monotone curve, however coarse. In a slow drop isotonic regression leaves
+    steps as high as the noise, so a running mean lowers the noise first, over as few samples as suffice.
     """
     monotone = np.asarray(isotonic_regression(values, increasing=False).x)
     span = max(2 * (len(values) // 40) + 1, 21)
@@ -190,7 +189,7 @@ def _monotone(values: Float[np.ndarray, " T"]) -> tuple[Float[np.ndarray, " T"],
 
 
 def _cells(smooth: np.ndarray, noise: np.ndarray, height: float) -> Float[np.ndarray, " n"]:
-    """Levels from the top of the curve to its bottom, closer than neither the resolution nor the noise there."""
+    """Levels from the top of the curve to its bottom, spaced by the resolution or the local noise, whichever is larger."""
     edges = [smooth[0]]
     while edges[-1] > smooth[-1]:
         local = noise[np.searchsorted(-smooth, -edges[-1])]
@@ -199,7 +198,7 @@ def _cells(smooth: np.ndarray, noise: np.ndarray, height: float) -> Float[np.nda
 
 
 def _passage(t: np.ndarray, smooth: np.ndarray, levels: np.ndarray) -> Float[np.ndarray, " n"]:
-    """When the non-increasing curve, a straight line between samples, falls below each level: its last time there."""
+    """The last time at which the non-increasing curve, linear between samples, is at each level."""
     after = np.searchsorted(-smooth, -np.asarray(levels), side="right")
     before = np.clip(after - 1, 0, len(t) - 1)
     after = np.clip(after, 0, len(t) - 1)
@@ -211,7 +210,7 @@ def _passage(t: np.ndarray, smooth: np.ndarray, levels: np.ndarray) -> Float[np.
 def _merged(
     t: np.ndarray, smooth: np.ndarray, least: np.ndarray, spans: Float[np.ndarray, "M two"]
 ) -> Float[np.ndarray, "M two"]:
-    """Neighbours whose levels differ by less than ``least`` are one plateau, the longer; the smallest drop goes first."""
+    """Merge neighbours whose levels differ by less than ``least``, smallest drop first; the longer plateau stays."""
     while len(spans) > 1:
         middle = spans.mean(axis=1)
         levels, needed = np.interp(middle, t, smooth), np.interp(middle, t, least)
@@ -238,7 +237,7 @@ def _assembled(t: np.ndarray, smooth: np.ndarray, spans: Float[np.ndarray, "M tw
 
 
 def _refined(curve: DenseLoss) -> tuple[np.ndarray, np.ndarray]:
-    """Times and losses with up to ``SUBSTEPS`` points in each of the curve's own steps, fewer where those are many."""
+    """Times and losses with up to ``SUBSTEPS`` points in each of the curve's own steps, fewer if those are many."""
     steps = np.asarray(curve.times)
     parts = int(np.clip(ENOUGH // len(steps), 1, SUBSTEPS))
     inner = steps[:-1, None] + np.diff(steps)[:, None] * (np.arange(parts) / parts)
@@ -247,7 +246,7 @@ def _refined(curve: DenseLoss) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _polished(curve: DenseLoss, found: Plateaus, t: np.ndarray, loss: np.ndarray) -> Plateaus:
-    """Drop times found on the curve itself, not on straight lines between samples."""
+    """The same plateaus, with drop times found on the curve itself instead of on lines between samples."""
     drops = []
     for drop, above, below in zip(found.drops, found.levels[:-1], found.levels[1:], strict=True):
         half = (above + below) / 2

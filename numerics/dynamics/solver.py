@@ -1,7 +1,7 @@
 """Step-by-step integration of an autonomous system over times of any size, on SciPy's solvers.
 
-Two things are added to them. The clock starts afresh where steps come near the resolution of the time elapsed (a drop of
-length 10 after a plateau of length 1e15 still resolves), and where a solver gives up after having made progress.
+Two things are added to them. The clock restarts at 0 when steps come near the resolution of the time elapsed (a drop of
+length 10 after a plateau of length 1e15 still resolves), and when a solver fails, for a few times without progress.
 """
 
 import warnings
@@ -26,12 +26,12 @@ IMPLICIT = ("LSODA", "Radau", "BDF")
 
 # A step below this fraction of the elapsed time would lose its leading digits in t + h.
 CLOCK_RESOLUTION = 1e-8
-# A solver that gave up starts afresh with this fraction of its last good step, this many times without progress.
+# A solver that failed restarts with this fraction of its last good step, at most this many times without progress.
 RETRY_STEP, RETRIES = 1e-6, 2
 
 
 class FlowError(RuntimeError):
-    """The solver failed: ``cause`` says why, ``time`` is the last time at which the weights can be trusted."""
+    """The solver failed for the reason ``cause``; ``time`` is the last time at which the weights can be trusted."""
 
     def __init__(self, cause: str, time: float) -> None:
         super().__init__(f"the integration failed after t = {time:.6g}: {cause}")
@@ -40,7 +40,7 @@ class FlowError(RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One accepted step: from ``clock + start`` to ``clock + end``, where the state is ``state``."""
+    """One accepted step from ``clock + start`` to ``clock + end``; ``state`` is the state at its end."""
 
     clock: float
     start: float
@@ -51,7 +51,7 @@ class Step:
 
 @dataclass
 class Work:
-    """What an integration has cost so far."""
+    """The cost of an integration so far."""
 
     evaluations: int = 0
     jacobians: int = 0
@@ -109,7 +109,7 @@ def steps(
 
 
 def _advance(solver: OdeSolver) -> str | None:
-    """One step of the solver, or why it failed: LSODA says so only in a warning."""
+    """Take one step of the solver; return the reason if it fails (LSODA gives it only in a warning), otherwise None."""
     with warnings.catch_warnings(record=True) as caught, np.errstate(over="ignore", invalid="ignore"):
         warnings.simplefilter("always")
         try:
@@ -123,7 +123,7 @@ def _advance(solver: OdeSolver) -> str | None:
 
 @dataclass(frozen=True, eq=False)
 class Interpolant:
-    """The solvers' own dense output over all steps, one piece for each start of the clock."""
+    """The solver's own dense output over all steps, one piece for each start of the clock."""
 
     clocks: Float[np.ndarray, " S"]
     pieces: tuple[OdeSolution, ...]

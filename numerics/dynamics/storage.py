@@ -1,8 +1,8 @@
 """Results of runs as xarray datasets, with dimensions time, seed, head, rank, component, saved without pickle.
 
 A dataset holds ``loss`` (seed, time) and the weights of each run by their names, such as ``v`` (seed, time, head) and
-``k`` (seed, time, head, rank, component). Files are netCDF 3, which SciPy writes, so no other
-package is needed to read them; they are written whole or not at all.
+``k`` (seed, time, head, rank, component). Files are netCDF 3, which SciPy reads and writes; they are written whole or not
+at all.
 """
 
 import json
@@ -30,12 +30,12 @@ def to_dataset(
 ) -> xr.Dataset:
     """The loss and the weights of runs that differ in their seed, at common ``times``.
 
-    ``times`` defaults to the recorded times, which must then be the same for all runs, as they are for descent; solvers
-    choose their own, so runs of gradient flow need ``times``. ``seeds`` labels the runs, by default 0, 1, 2, ...
+    ``times`` defaults to the recorded times if they are the same for all runs, as for descent; several runs of gradient
+    flow need ``times``, since the solver chooses its own. ``seeds`` labels the runs, by default 0, 1, 2, ...
     ``attributes`` (numbers, text, lists of them) are kept with the dataset.
 
-    Raises ``ValueError`` for runs of different parametrizations or sizes, for recorded times that differ, for seeds that
-    are not one for each run, and for attributes that JSON cannot hold.
+    Raises ``ValueError`` for runs of different parametrizations or sizes, for recorded times that differ, for ``seeds``
+    that are not one different number for each run, and for attributes that JSON cannot hold.
     """
     runs = [trajectories] if isinstance(trajectories, Trajectory) else list(trajectories)
     if not runs or not all(isinstance(run, Trajectory) for run in runs):
@@ -73,9 +73,9 @@ def to_dataset(
 def save_results(dataset: xr.Dataset, path: str | PathLike[str]) -> None:
     """Write ``dataset`` to ``path`` as netCDF: to a temporary file beside it, which then takes its name.
 
-    A write that fails or is interrupted leaves an older file as it was, and nothing else. Raises ``ValueError`` for a
-    variable of Python objects (they would need pickle) or of integers beyond 32 bits (the format has none), and
-    whatever the file system raises.
+    A write that fails or is interrupted leaves an older file as it was, and no other. Raises ``ValueError`` for a variable
+    of Python objects (they would need pickle) or of integers beyond 32 bits (the format has none), and the errors of the
+    file system.
     """
     if not isinstance(dataset, xr.Dataset):
         raise TypeError(f"dataset must be an xarray.Dataset, got {dataset!r}")
@@ -99,7 +99,7 @@ def save_results(dataset: xr.Dataset, path: str | PathLike[str]) -> None:
 def load_results(path: str | PathLike[str]) -> xr.Dataset:
     """The dataset that ``save_results`` wrote, in memory.
 
-    Raises ``FileNotFoundError`` for a missing file and ``ValueError`` naming the file for one that is not a dataset.
+    Raises ``FileNotFoundError`` for a missing file and ``ValueError``, naming the file, for one that is not a dataset.
     """
     if not Path(path).exists():
         raise FileNotFoundError(f"{path}: no such file")

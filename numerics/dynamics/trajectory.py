@@ -1,4 +1,4 @@
-"""What gradient flow and gradient descent return: weights over time, evaluable between the recorded times."""
+"""Trajectories of gradient flow and descent: weights over time, also between the recorded times."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -16,7 +16,7 @@ from ..tasks.losses import QuadraticLoss
 
 @dataclass(frozen=True)
 class Statistics:
-    """What the integration took: ``stopped`` says why it ended, ``restarts`` counts fresh starts of the solver's clock."""
+    """The cost of an integration; ``stopped`` says why it ended, ``restarts`` counts restarts of the solver's clock."""
 
     method: str
     steps: int
@@ -28,7 +28,7 @@ class Statistics:
 
 
 class Path:
-    """Flat states over time: recorded at ``times``, in between by ``interpolant``, a function of t/tau."""
+    """Flat states over time: ``states`` at ``times``, in between ``interpolant``, a function of t/tau."""
 
     times: Float[np.ndarray, " T"]
     states: Float[np.ndarray, "T P"]
@@ -58,8 +58,8 @@ class Path:
 class Trajectory(Path):
     """Weights W(t) of one run, from ``times[0]`` = 0 to ``times[-1]``, in the time units of ``tau``.
 
-    ``states`` holds the flat weights at ``times``, the solver's own steps. Call ``at(t)`` for the weights at any time in
-    between: for gradient flow the solver's own interpolant, for gradient descent a straight line between steps.
+    ``states`` holds the flat weights at ``times``, the solver's own steps. ``at(t)`` gives the weights at any time, between
+    steps by the solver's interpolant for gradient flow, by a straight line for gradient descent.
     """
 
     times: Float[np.ndarray, " T"]
@@ -71,7 +71,7 @@ class Trajectory(Path):
     interpolant: Callable[[Float[np.ndarray, " n"]], Float[np.ndarray, "n P"]]
 
     def __getstate__(self) -> dict[str, object]:
-        return {entry.name: getattr(self, entry.name) for entry in fields(self)}  # what is derived is derived again
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}  # without cached properties
 
     @cached_property
     def weights(self) -> tuple[Parametrization, ...]:
@@ -93,7 +93,7 @@ class Trajectory(Path):
 
     @cached_property
     def conserved(self) -> Mapping[str, np.ndarray]:
-        """What the flow of any loss conserves, equations (17), (79), (85), at each of ``times``."""
+        """The quantities that the flow of any loss conserves, equations (17), (79), (85), at each of ``times``."""
         rows = [weights.conserved() for weights in self.weights]
         return MappingProxyType({name: np.stack([row[name] for row in rows]) for name in rows[0]})
 

@@ -1,1 +1,1 @@
-"""Loss and flow of the user's own model."""
+"""Loss and flow of a model that the user defines."""

@@ -1,4 +1,4 @@
-r"""Gradient flow of your own model: the loss and the vector field are compiled from the expression, for any number of weights of any shape.
+r"""Gradient flow of a ``Model``, with any number of weights of any shape.
 
 >>> import numpy as np
 >>> from iclflow.numerics.tasks.regression import RegressionTask
@@ -36,7 +36,7 @@ __all__ = ["ModelTrajectory", "integrate"]
 class ModelTrajectory(Path):
     """The weights of one model over time, from ``times[0]`` = 0 to ``times[-1]``, in the time units of ``tau``.
 
-    ``states`` holds the flat weights at ``times``, the solver's own steps; in between is the solver's interpolant.
+    ``states`` holds the flat weights at ``times``, the solver's own steps; ``interpolant`` gives them in between.
     """
 
     times: Float[np.ndarray, " T"]
@@ -48,7 +48,7 @@ class ModelTrajectory(Path):
 
     @cached_property
     def arrays(self) -> Mapping[Any, np.ndarray]:
-        """Each weight over time, by its symbol: time is the first axis."""
+        """Each weight over time, by its symbol, with time as its first axis."""
         return MappingProxyType(dict(zip(self.objective.model.weights, self.objective.split(self.states), strict=True)))
 
     @cached_property
@@ -84,7 +84,7 @@ def integrate(
     ``atol=None`` is ``rtol`` times the root mean square of the initial weights (of 1 if they are all zero). ``method`` names a solver of
     ``scipy.integrate``, LSODA by default (DOP853 above 1000 weights).
 
-    Raises ``ValueError`` or ``TypeError`` for bad arguments (an initial array that is missing or of another shape than its symbol says, a
+    Raises ``ValueError`` or ``TypeError`` for bad arguments (an initial array that is missing or has another shape than its symbol, a
     constant without a value, weights whose loss is not finite) and ``FlowError`` if the solver fails.
     """
     t_end, tau, rtol = positive_number("t_end", t_end), positive_number("tau", tau), positive_number("rtol", rtol)
@@ -95,7 +95,7 @@ def integrate(
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     largest = float(np.abs(state).max()) or 1.0
-    scale = largest * float(np.sqrt(np.mean((state / largest) ** 2)))  # whose square may overflow
+    scale = largest * float(np.sqrt(np.mean((state / largest) ** 2)))  # state**2 may overflow
     smallest = rtol * (scale or 1.0) if atol is None else positive_number("atol", atol)
     rounding = 10 * float(np.finfo(float).eps)  # the velocity is known to about this fraction of its terms
 

@@ -1,7 +1,7 @@
-r"""The loss of your own model on a task, and its flow, compiled from the expression: the bridge from a ``Model`` to numbers.
+r"""The loss of a ``Model`` on a task, and its flow, compiled from the model's expression.
 
-A varied task states its laws to the model (see :mod:`~iclflow.theory.results.own_model.on_task`) and gives their parameters a value;
-the mean over random context lengths is taken of the functions of N in the coefficients.
+A varied task changes the laws of the model (see :mod:`~iclflow.theory.results.own_model.on_task`) and sets their parameters.
+For random context lengths, functions of N in the coefficients are averaged.
 
 >>> import numpy as np
 >>> from iclflow.numerics.tasks.regression import RegressionTask
@@ -43,9 +43,9 @@ __all__ = ["ModelLoss", "model_loss"]
 class ModelLoss:
     """The population loss of a model on one task, as functions of flat weights.
 
-    ``shapes`` gives the shape of each weight, () for a scalar one; ``constants`` the value of each symbol of ``model.constants``.
-    Raises ``ValueError`` for a shape or a constant that does not fit, for a variation of the task that cannot be stated for this model, and
-    where the loss does not exist (N > D + 1, say).
+    ``shapes`` holds the shape of each weight, () for a scalar; ``constants`` the value of each symbol of ``model.constants``.
+    Raises ``ValueError`` for a shape or a constant that does not fit, for a variation of the task that this model cannot take, and
+    if the loss does not exist (some losses need N > D + 1).
     """
 
     model: Model
@@ -61,7 +61,7 @@ class ModelLoss:
             if symbol in self.constants and not np.allclose(self.constants[symbol], value, rtol=1e-12, atol=0):
                 raise ValueError(
                     f"constants must give {symbol} the value that it has on the task, {value!r}, got {self.constants[symbol]!r}: "
-                    "or call the constant by another name"
+                    "or give the constant another name"
                 )
         for condition in self.stated.conditions:
             for length in self.task.context_lengths:
@@ -69,11 +69,11 @@ class ModelLoss:
                     raise ValueError(
                         f"task must satisfy {condition} for the loss of this model to exist, got {sizes | {N: length}}"
                     )
-        _ = self.fixed  # which asks for the mean over lengths
+        _ = self.fixed  # raises if the mean over lengths cannot be taken
 
     @cached_property
     def _cumulants(self) -> list | None:
-        """What the tokens' fourth moment has beyond the Gaussian one; None where kappa says it."""
+        """The terms of the tokens' fourth moment beyond the Gaussian one; None for elliptical tokens, for which kappa suffices."""
         task = self.task
         if isinstance(task.token_law, EllipticalTokens):
             return None
@@ -81,7 +81,7 @@ class ModelLoss:
 
     @cached_property
     def stated(self) -> Model:
-        """The model with the laws of the task; what the task's parameters are called is in its constants."""
+        """The model under the laws of the task, whose parameters are among its constants."""
         terms = None if self._cumulants is None else len(self._cumulants)
         return on_task(self.model, self.task.variations, terms)
 
@@ -114,7 +114,7 @@ class ModelLoss:
 
     @cached_property
     def fixed(self) -> Mapping[Any, Any]:
-        """The value of every symbol of ``polynomial`` that is no weight."""
+        """The value of every symbol of ``polynomial`` that is not a weight."""
         lengths, gains, means = self.task.context_lengths, self.task.context_gains, {}
         for letter, function in self._averaged[1].items():
             of_length = compile_expression(function, (N, D, g_n))
@@ -137,7 +137,7 @@ class ModelLoss:
         return compile_expression(self._averaged[0][1:], self._arguments)
 
     def split(self, vector: Float[np.ndarray, "*batch P"]) -> tuple[np.ndarray, ...]:
-        """Views of the weights inside flat ones, in the order of ``model.weights``, with any leading axes kept."""
+        """Views of the arrays inside flat weights, in the order of ``model.weights``; leading axes are kept."""
         parts, start = [], 0
         for weight in self.model.weights:
             shape = self.shapes[weight]
@@ -164,7 +164,7 @@ def model_loss(
     constants: Mapping[Any, object] | None = None,
     name: str = "weights",
 ) -> tuple[ModelLoss, Float[np.ndarray, " P"]]:
-    """The loss of ``model`` on ``task`` for weights shaped like these, and these weights flat; ``ValueError`` where it is not finite."""
+    """The loss of ``model`` on ``task``, and the given ``weights`` as a flat vector. Raises ``ValueError`` if their loss is not finite."""
     arrays = weight_arrays(model, task, weights, name)
     shapes = {weight: array.shape for weight, array in arrays.items()}
     loss = ModelLoss(model, task, shapes, {} if constants is None else constants)
@@ -203,7 +203,7 @@ def _require_model(model: object, task: object) -> None:
 
 
 def array_for(symbol: Any, value: object, sizes: dict[Any, int]) -> np.ndarray:
-    """The value of a matrix or scalar symbol as an array of its shape; a size met for the first time is noted in ``sizes``."""
+    """The value of a matrix or scalar symbol as an array of its shape. Adds new sizes to ``sizes``."""
     shape = getattr(symbol, "shape", ())
     wanted = [sizes.get(size, int(size) if size.is_Integer else str(size)) for size in shape]
     array = finite_array(str(symbol), value, wanted)

@@ -1,1 +1,1 @@
-"""How weights make the effective map."""
+"""Parametrizations: the effective map as a function of the weights."""

@@ -55,7 +55,7 @@ class MergedWeights(Parametrization):
 class SeparateWeights(Parametrization):
     r"""Attention with separate keys and queries of rank R, (S): :math:`B = \sum_i v_i \sum_r k_{i,r} q_{i,r}^\top`.
 
-    Raises ``ValueError`` for a rank above the dimension: a key of rank R is an R x D matrix of full rank at most D.
+    Raises ``ValueError`` for a rank R above D.
     """
 
     v: Float[np.ndarray, " H"]
@@ -77,7 +77,7 @@ class SeparateWeights(Parametrization):
     ) -> Self:
         """Gaussian weights by equation (36): v_i of variance scale^2/H, entries of k, q of variance scale^2/(H R D).
 
-        Raises ``ValueError`` for heads * rank < D, where the model can't learn the whole map, unless ``allow_deficient``.
+        Raises ``ValueError`` for heads * rank < D, with which the model can't learn the whole map, unless ``allow_deficient``.
         """
         D, H, R = _dimension(task), positive_integer("heads", heads), positive_integer("rank", rank)
         if D < R:

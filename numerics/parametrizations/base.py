@@ -1,4 +1,4 @@
-"""What every parametrization shares: frozen arrays, one flat vector, and first and second derivatives by multilinearity."""
+"""The base class of parametrizations: frozen arrays, one flat vector, first and second derivatives by multilinearity."""
 
 from collections.abc import Callable
 from typing import ClassVar, Self
@@ -13,12 +13,11 @@ Arrays = tuple[np.ndarray, ...]
 
 
 class Parametrization:
-    """Weights W that make an effective map B(W), linear in each array of weights.
+    """Weights W with an effective map B(W) that is linear in each array of weights.
 
-    A subclass is a frozen dataclass of arrays with two static methods on its arrays, in the order of its fields:
-    ``combine(*arrays)`` gives B, ``spread(G, *arrays)`` the arrays of (dB/dW)' G. B must be linear in each array with
-    the others held, which gives all other derivatives. Two more give them as matrices on flat weights: ``jacobian(*arrays)``
-    is dB/dW, a row for each weight, and ``curvature(G, *arrays)`` the second derivatives of <G, B>.
+    A subclass is a frozen dataclass of arrays with four static methods on them, in the order of its fields:
+    ``combine(*arrays)`` is B, ``spread(G, *arrays)`` the arrays of (dB/dW)' G. On flat weights, ``jacobian(*arrays)`` is the
+    matrix dB/dW, a row for each weight, and ``curvature(G, *arrays)`` the matrix of second derivatives of <G, B>.
     """
 
     shape_letters: ClassVar[dict[str, tuple[str, ...]]]
@@ -36,7 +35,7 @@ class Parametrization:
         self.check_sizes(sizes)
 
     def check_sizes(self, sizes: dict[str, int]) -> None:
-        """Requirements between the sizes beyond that equal letters agree."""
+        """Raise ``ValueError`` for sizes that do not fit together. A subclass may override it; equal letters agree already."""
 
     @property
     def arrays(self) -> Arrays:
@@ -51,7 +50,7 @@ class Parametrization:
         return np.concatenate([array.ravel() for array in self.arrays])
 
     def split(self, vector: Float[np.ndarray, "*batch P"]) -> Arrays:
-        """Views of the arrays inside flat weights, with any leading axes kept."""
+        """Views of the arrays inside flat weights; leading axes are kept."""
         parts, start = [], 0
         for array in self.arrays:
             stop = start + array.size
@@ -71,7 +70,7 @@ class Parametrization:
         return type(self)(*type(self).spread(self._like_effective_map("G", G), *self.arrays))
 
     def push_forward(self, direction: Self) -> np.ndarray:
-        """The derivative of B along ``direction``: B is linear in each array, so one array is replaced at a time."""
+        """The derivative of B along ``direction``, by replacing one array at a time: B is linear in each."""
         if [a.shape for a in direction.arrays] != [a.shape for a in self.arrays]:
             raise ValueError(f"direction must be shaped like the weights, got {direction!r}")
         return sum(type(self).combine(*self._replaced(i, direction)) for i in range(len(self.arrays)))  # type: ignore[return-value]
@@ -131,7 +130,7 @@ def field_jacobian(loss: QuadraticLoss, weights: Parametrization) -> Callable[[f
 
 
 def check_pair(loss: QuadraticLoss, weights: Parametrization) -> None:
-    """Raise unless ``weights`` make an effective map on which ``loss`` is defined and finite."""
+    """Raise ``TypeError`` or ``ValueError`` unless ``loss`` is defined and finite at the effective map of ``weights``."""
     if not isinstance(loss, QuadraticLoss):
         raise TypeError(f"loss must be a QuadraticLoss, got {loss!r}")
     if not isinstance(weights, Parametrization):

@@ -1,4 +1,4 @@
-r"""Linear attention with all its blocks, equation (7): the blocks that (M) and (S) leave out are free to move.
+r"""Linear attention with all its blocks, equation (7): those that (M) and (S) hold at zero are trained too.
 
 The effective map is a tensor on the feature :math:`\mathcal G \otimes x_q`, where :math:`\mathcal G` is the (D+1) x (D+1) Gram
 matrix (29) of the sequence, query included: :math:`\hat y_q = \sum_{abc} B_{abc}\, \mathcal G_{ab}\, x_{q,c}`. The slice
@@ -32,7 +32,7 @@ class FullMergedWeights(Parametrization):
     def initialize(
         cls, task: RegressionTask, *, heads: int, scale: float, rng: np.random.Generator, block_scale: float = 0.0
     ) -> Self:
-        r"""Gaussian :math:`v_i, U_i` by equation (34), and the other blocks by the same laws with ``block_scale`` for w_init."""
+        r"""Gaussian :math:`v_i, U_i` by equation (34), the other blocks by the same laws with ``block_scale`` for w_init."""
         reduced = MergedWeights.initialize(task, heads=heads, scale=scale, rng=rng)
         (H, D), w_block = reduced.U.shape[:2], nonnegative_number("block_scale", block_scale)
         value = generator("rng", rng).normal(size=(H, D + 1)) * (w_block / np.sqrt(H))
@@ -42,7 +42,7 @@ class FullMergedWeights(Parametrization):
 
     @classmethod
     def embed(cls, reduced: MergedWeights) -> Self:
-        """The reduced model as a member of the unreduced family: the other blocks are zero."""
+        """The weights ``reduced``, with zeros in the other blocks."""
         value = np.pad(reduced.v[:, None], ((0, 0), (reduced.U.shape[1], 0)))
         return cls(value, np.pad(reduced.U, ((0, 0), (0, 1), (0, 0))))
 
@@ -77,7 +77,7 @@ class FullMergedWeights(Parametrization):
 @dataclass(frozen=True, eq=False)
 class FullSeparateWeights(Parametrization):
     r"""Separate attention, unreduced: :math:`B_{abc} = \sum_i \nu_{i,a} \sum_r \kappa_{i,r,b} q_{i,r,c}`, with
-    :math:`\nu_i = (\mathbf v_i, v_i)` and the whole key vectors :math:`\kappa_{i,r} = (k_{i,r}, k_{i,r})`, a vector and a scalar."""
+    :math:`\nu_i = (\mathbf v_i, v_i)` and the whole key vectors :math:`\kappa_{i,r} = (k_{i,r}, k_{i,r,D+1})`."""
 
     value: Float[np.ndarray, "H n"]
     key: Float[np.ndarray, "H R n"]
@@ -97,7 +97,7 @@ class FullSeparateWeights(Parametrization):
         block_scale: float = 0.0,
         allow_deficient: bool = False,
     ) -> Self:
-        r"""Gaussian :math:`v_i, k_{i,r}, q_{i,r}` by equation (36), the other blocks likewise with ``block_scale`` for w_init."""
+        r"""Gaussian :math:`v_i, k_{i,r}, q_{i,r}` by equation (36), the other blocks by the same laws with ``block_scale`` for w_init."""
         reduced = SeparateWeights.initialize(
             task, heads=heads, rank=rank, scale=scale, rng=rng, allow_deficient=allow_deficient
         )
@@ -109,7 +109,7 @@ class FullSeparateWeights(Parametrization):
 
     @classmethod
     def embed(cls, reduced: SeparateWeights) -> Self:
-        """The reduced model as a member of the unreduced family: the other blocks are zero."""
+        """The weights ``reduced``, with zeros in the other blocks."""
         value = np.pad(reduced.v[:, None], ((0, 0), (reduced.k.shape[2], 0)))
         return cls(value, np.pad(reduced.k, ((0, 0), (0, 0), (0, 1))), reduced.q)
 
@@ -152,5 +152,5 @@ class FullSeparateWeights(Parametrization):
 def _check_extended(name: str, shape: tuple[int, ...], sizes: dict[str, int]) -> None:
     if sizes["D+1"] != sizes["D"] + 1:
         raise ValueError(
-            f"{name} must have D + 1 = {sizes['D'] + 1} components for each of D + 1 tokens, got shape {shape}"
+            f"{name} must have D + 1 = {sizes['D'] + 1} components, those of a token and its label, got shape {shape}"
         )

@@ -4,8 +4,8 @@ Every effective map here is one of
 
 .. math:: B_{an} = \sum_h V_{ha} W_{hn}, \qquad B_{abc} = \sum_{hr} V_{ha} K_{hrb} Q_{hrc},
 
-where a takes one value for the reduced models. ``*_jacobian`` is dB/dW with a row for each weight, ``*_curvature`` the
-matrix of second derivatives of <G, B>: what the Hessian of a quadratic loss consists of. Weights are flat, array by array.
+and a takes one value for the reduced models. ``*_jacobian`` is dB/dW with a row for each weight, ``*_curvature`` the
+matrix of second derivatives of <G, B>; the Hessian of a quadratic loss consists of these. Weights are flat, array by array.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 r"""The linear networks on the feature :math:`z = \mathrm{vec}(\beta x_q^\top)` that linear attention is equivalent to.
 
 vec stacks columns, as in the paper: :math:`z = x_q \otimes \beta`. The effective map is the D x D matrix B of the attention models,
-so that every loss of theirs serves here.
+so their losses apply.
 """
 
 from dataclasses import dataclass
@@ -104,7 +104,7 @@ class ConvolutionalNetwork(Parametrization):
         return cls(weights.v, weights.k[:, 0], weights.q[:, 0])
 
     def output(self, z: Float[np.ndarray, "P DD"]) -> Float[np.ndarray, " P"]:
-        """The network's output on features z, one in each row: convolve with each kernel, weight by q, then by v."""
+        """The network's output on features z, one in each row: convolved with each kernel, weighted by q, then by v."""
         D = self.k.shape[1]
         patches = finite_array("z", z, ("P", D * D)).reshape(-1, D, D)
         return np.einsum("h,hc,hb,pcb->p", self.v, self.q, self.k, patches, optimize=True)

@@ -77,5 +77,5 @@ def test_a_loss_that_rises_is_an_error():
 
 
 def test_a_loss_that_is_lost_on_the_way_is_told():
-    with pytest.warns(LargeWeightsWarning, match=r"the loss is known to 0\.3 only on its way"):
+    with pytest.warns(LargeWeightsWarning, match=r"on the way the loss is known only to 0\.3"):
         run(1e4, 1300.0, seed=0)
