@@ -27,7 +27,7 @@ from .sequences import Batch, draw_sequences
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """What was recorded while a network was trained, before the first step and then every so many steps.
+    """The record of a network's training: before the first step, then every ``record_every`` steps.
 
     ``times`` are in units of t/tau, ``batch_loss`` is the loss on the mini-batch used at that step, ``states`` holds
     every parameter of the network by name, stacked over times (and over networks, if several trained together).
@@ -62,7 +62,7 @@ def fresh_batches(task: RegressionTask, batch_size: int, generator: torch.Genera
 
 
 def one_each(sources: Sequence[Callable[[], Batch]]) -> Callable[[], Batch]:
-    """A source of a mini-batch for each of several networks, from one source each. Raises ``ValueError`` for none."""
+    """Stack the mini-batches of one source per network. Raises ``ValueError`` for an empty list."""
     if not sources:
         raise ValueError("sources must hold one source for each network, got an empty list")
 
@@ -74,7 +74,7 @@ def one_each(sources: Sequence[Callable[[], Batch]]) -> Callable[[], Batch]:
 
 
 def fixed_set(batch: Batch) -> Callable[[], Batch]:
-    """A source that hands out the same training set at every step: full-batch gradient descent."""
+    """A source that returns the same training set at every step: full-batch gradient descent."""
     return lambda: batch
 
 
@@ -85,22 +85,22 @@ def mean_squared_error(network: nn.Module, parameters: dict[str, Tensor], batch:
 
 
 class Coefficients(nn.Module):
-    """The coefficients of a linear attention as what a module computes, so that parameters can be given from outside."""
+    """A module that returns the coefficients of a linear attention, so that ``functional_call`` can replace its parameters."""
 
     def __init__(self, network: nn.Module):
         super().__init__()
         self.network = network
 
     def forward(self) -> Tensor:
-        """Of its features."""
+        """The coefficients of the network's features."""
         return self.network.coefficients()  # pyright: ignore[reportCallIssue]
 
 
 def _gradient_together(network: nn.Module) -> Callable[[dict[str, Tensor], Batch], tuple[dict[str, Tensor], Tensor]]:
-    """The gradient of each network's loss, and the loss, for parameters stacked over networks, and likewise batches if of their own.
+    """The gradient of each network's loss, and the loss, for parameters stacked over networks; batches may be stacked too.
 
-    Linear attentions share the features of the batch, and differ only in a vector of coefficients. Computing the scores of every
-    token for each network, as ``vmap`` would, moves so much memory that nothing is gained.
+    Linear attentions share the features of a batch and differ only in their coefficients. ``vmap`` would compute the scores of every
+    token for each network, and moving that much memory takes all the time it saves.
     """
     if not getattr(network, "linear", False):
         one = torch.func.grad_and_value(lambda parameters, batch: mean_squared_error(network, parameters, batch))
@@ -126,7 +126,7 @@ def _gradient_together(network: nn.Module) -> Callable[[dict[str, Tensor], Batch
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """These tensors are small: on more than one thread the threads only wait for each other."""
+    """Run PyTorch on one thread: on tensors this small, more threads only wait for each other."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -152,9 +152,9 @@ def train(
 ) -> TrainingRun:
     """Train one network, or several of one shape at once, by gradient descent or heavy ball.
 
-    Several networks share their mini-batches, or have one each where prompts and targets have an axis of networks before the others.
+    Several networks share their mini-batches; if prompts and targets have a leading axis of networks, each network has its own.
 
-    The networks themselves are left as they were; the trained parameters are ``run.states`` at the last time.
+    The networks themselves do not change; the trained parameters are ``run.states`` at the last time.
     ``progress`` None shows a bar on a terminal only.
 
     Raises ``ValueError`` for a step count, step size or recording interval that is not positive, a momentum outside [0, 1) or

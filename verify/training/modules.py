@@ -26,9 +26,9 @@ def _parameter(array: object) -> nn.Parameter:
 
 
 class Attention(nn.Module):
-    """Multi-head attention; a subclass says how its parameters fill the value and key-query matrices.
+    """Multi-head attention; a subclass builds the value and key-query matrices from its parameters.
 
-    ``softmax`` chooses equation (5) as it stands, or linear attention. ``rho`` divides the scores; None means N for
+    With ``softmax`` this is equation (5), otherwise linear attention. ``rho`` divides the scores; None means N for
     linear attention (the paper's average over the context) and 1 for softmax.
     """
 
@@ -39,11 +39,11 @@ class Attention(nn.Module):
 
     def values(self) -> Float[Tensor, "H D+1 D+1"]:
         """The matrices W^V."""
-        raise NotImplementedError(f"{type(self).__name__} has to build its value matrices")
+        raise NotImplementedError(f"{type(self).__name__} must build its value matrices")
 
     def key_queries(self) -> Float[Tensor, "H D+1 D+1"]:
         """The matrices W^{KQ}."""
-        raise NotImplementedError(f"{type(self).__name__} has to build its key-query matrices")
+        raise NotImplementedError(f"{type(self).__name__} must build its key-query matrices")
 
     def _weigh(self, scores: Tensor, context_length: int, dim: int) -> Tensor:
         if self.softmax:
@@ -58,17 +58,17 @@ class Attention(nn.Module):
 
     def forward(self, X: Float[Tensor, "P D+1 N+1"]) -> Float[Tensor, " P"]:
         """The prediction (6): the last entry of :meth:`attend`, without computing the others."""
-        asked = torch.einsum("hij,pj->phi", self.key_queries(), X[:, :, -1])
-        attention = self._weigh(asked @ X, X.shape[-1] - 1, dim=-1)
+        query = torch.einsum("hij,pj->phi", self.key_queries(), X[:, :, -1])
+        attention = self._weigh(query @ X, X.shape[-1] - 1, dim=-1)
         return torch.einsum("phi,hi->p", attention @ X.mT, self.values()[:, -1])
 
     @property
     def linear(self) -> bool:
-        """Whether the prediction is ``features(X) @ coefficients()``, as it is without a softmax."""
+        """True without a softmax: the prediction is ``features(X) @ coefficients()``."""
         return not self.softmax
 
     def features(self, X: Float[Tensor, "P D+1 N+1"]) -> Float[Tensor, "P F"]:
-        """What linear attention is linear in: the Gram matrix of the sequence times the query, all products of entries."""
+        """The features of linear attention: all products of an entry of the Gram matrix X X'/rho and one of the query."""
         gram = X @ X.mT / (self.rho or X.shape[-1] - 1)
         return torch.einsum("pji,pk->pjik", gram, X[:, :, -1]).flatten(start_dim=1)
 
@@ -82,10 +82,10 @@ class Reduced(Attention):
 
     def effective_map(self) -> Float[Tensor, "D D"]:
         """B of ``yhat = beta' B x_q``."""
-        raise NotImplementedError(f"{type(self).__name__} has to build its effective map")
+        raise NotImplementedError(f"{type(self).__name__} must build its effective map")
 
     def features(self, X: Float[Tensor, "P D+1 N+1"]) -> Float[Tensor, "P D*D"]:
-        """z, in units of rho for N."""
+        """z, divided by rho instead of N."""
         N = X.shape[-1] - 1
         return cubic_features(X) * (N / (self.rho or N))
 
@@ -123,7 +123,7 @@ class SeparateAttention(Attention):
 
 
 def _value_blocks(v: Float[Tensor, " H"], D: int) -> Float[Tensor, "H D+1 D+1"]:
-    """W^V with v_i in its corner and zeros elsewhere."""
+    """W^V, zero except for v_i in its corner."""
     return nn.functional.pad(v[:, None, None], (D, 0, D, 0))
 
 

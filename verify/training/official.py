@@ -1,7 +1,7 @@
 """Runs of the paper's official code, trained again from their data and initial weights by the PyTorch modules here.
 
-This is the route for softmax attention, which no moments of the data can replay; it serves linear attention as well. Each
-step is a full-batch step in the recording's own precision.
+Softmax attention cannot be replayed from moments of the data; this works for both softmax and linear attention. Each step is a
+full-batch step in the recording's precision.
 """
 
 import ast
@@ -23,7 +23,7 @@ AGREEMENT = 1e-4
 
 @dataclass(frozen=True)
 class Retrained:
-    """A recorded loss curve beside the one that training gives."""
+    """A comparison of a recorded loss curve with the one that training gives."""
 
     file: str
     steps: int
@@ -49,15 +49,15 @@ class Retrained:
 def settings(path: Path) -> dict[str, Any]:
     """The command-line settings of a recorded run; ``ValueError`` names file and key if there are none."""
     if path.is_file() and not zipfile.is_zipfile(path):
-        raise ValueError(f"{path}: is no readable npz file: it is not a zip archive")
+        raise ValueError(f"{path}: must be a readable npz file: it is not a zip archive")
     try:
-        # numpy leaves a file that it opened itself open where it is no archive
+        # np.load does not close a file that is not an archive; open it here
         with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
             text = str(file["args"])
     except KeyError:
         raise ValueError(f"{path}: args: the key is missing") from None
     except (ValueError, EOFError, zipfile.BadZipFile) as problem:
-        raise ValueError(f"{path}: is no readable npz file: {' '.join(str(problem).split())}") from None
+        raise ValueError(f"{path}: must be a readable npz file: {' '.join(str(problem).split())}") from None
     try:
         found = ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -68,7 +68,7 @@ def settings(path: Path) -> dict[str, Any]:
 
 
 def _network(path: Path, arrays: dict[str, np.ndarray], given: dict[str, Any]) -> Attention:
-    """The module with the recorded initial weights: scores are not divided, the context is summed over."""
+    """The module with the recorded initial weights; as in the official code, scores are summed, not averaged."""
 
     def array(key: str, *shape: int) -> torch.Tensor:
         if key not in arrays:
@@ -98,7 +98,7 @@ def _network(path: Path, arrays: dict[str, np.ndarray], given: dict[str, Any]) -
 
 
 def retrain(path: Path, *, steps: int | None = None, progress: bool | None = None) -> Retrained:
-    """Train again, for the recorded number of steps or the first ``steps`` of them, and compare the losses."""
+    """Train again for the recorded number of steps, or the first ``steps``, and compare the losses."""
     given = settings(path)
     with np.load(path, allow_pickle=False) as file:
         arrays = {key: file[key] for key in file.files}

@@ -4,9 +4,9 @@ r"""Sequences of the in-context regression task, drawn afresh from an explicit g
     X = \begin{bmatrix} x_1 & \cdots & x_N & x_q \\ y_1 & \cdots & y_N & 0 \end{bmatrix}, \qquad
     x \sim \mathcal N(0, \Lambda), \quad w \sim \mathcal N(0, I), \quad y = w^\top x
 
-Equations (1) to (4). The zero is the query's place: the network has to fill in ``y_q``. The variations of the task are
-drawn too; a context shorter than N is filled up with zero tokens, and those it has are weighed by (g_n N/n)^(1/2), so that attention's
-average over N, of what is bilinear in tokens and labels, is the average over n, times the gain g_n of the task's normalisation.
+Equations (1) to (4). The zero marks the place of ``y_q``, which the network predicts. Variations of the task are drawn too. A context
+of n < N tokens is padded with zeros, and its tokens and labels are multiplied by (g_n N/n)^(1/2): attention's average over N, bilinear
+in tokens and labels, then becomes the average over n times the gain g_n of the task's normalisation.
 """
 
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ class Tokens:
 
     root: Float[Tensor, "D D"]
     context_length: int
-    query_root: Float[Tensor, "D D"] | None = None  # where the query has its own covariance
+    query_root: Float[Tensor, "D D"] | None = None  # if the query has its own covariance
     law: TokenLaw = field(default_factory=GaussianTokens)
 
     @classmethod
@@ -55,8 +55,8 @@ class Tokens:
     def draw(self, count: int, generator: torch.Generator) -> Float[Tensor, "P D N+1"]:
         """Context and query tokens of ``count`` sequences, equation (2).
 
-        The white noise is drawn in single precision, which is six times faster: it is the last digits of random numbers
-        that are lost, while everything computed from the tokens has the full precision.
+        The white noise is drawn in single precision, which is six times faster. Only the random numbers lose digits:
+        everything computed from the tokens has full precision.
         """
         shape = (count, self.context_length + 1, self.root.shape[0])
 

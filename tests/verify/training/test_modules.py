@@ -94,7 +94,7 @@ def test_single_precision_stays_single(prompts):
 
 
 def test_base_class_says_what_is_missing(prompts):
-    with pytest.raises(NotImplementedError, match="Attention has to build its key-query matrices"):
+    with pytest.raises(NotImplementedError, match="Attention must build its key-query matrices"):
         Attention()(prompts)
 
 

@@ -67,7 +67,7 @@ def test_bad_files_are_named(tmp_path, changes, message):
 
 def test_what_is_no_archive_is_named(tmp_path):
     (tmp_path / "a.npz").write_text("no archive")
-    with pytest.raises(ValueError, match=r"a.npz: is no readable npz file"):
+    with pytest.raises(ValueError, match=r"a.npz: must be a readable npz file"):
         settings(tmp_path / "a.npz")
 
 
