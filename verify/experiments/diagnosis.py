@@ -1,4 +1,4 @@
-"""Why a training curve departs from theory: the mistakes that are usually made, each with the curve that it gives.
+"""Why a training curve departs from theory: the common mistakes, each with the curve that it gives.
 
 Every suspect predicts the loss curve from the same setting: a loss with a factor 1/2, a sum over the context where the
 paper averages, a time axis in other units, steps too large to follow the flow, weights kept in float32, a training set of P
@@ -25,18 +25,18 @@ from .setting import DEFAULT, Setting
 from .staircase import descended, followed, sgd_noise, trained_loss, training
 
 Curve = Float[np.ndarray, " T"]
-WINDOW = 40.0  # time scales and initial scales are looked for within this factor
-ROUNDED = 1e-2  # further than this from its own curve rounding is no explanation
-FAR = 1e6  # a loss for a run that has none
-SETS = 4  # training sets drawn to learn how far apart they are
+WINDOW = 40.0  # time scales and initial scales are searched within this factor
+ROUNDED = 1e-2  # the most that rounding may explain, in units of the initial loss
+FAR = 1e6  # stands for the loss of a run that diverged
+SETS = 4  # training sets drawn to measure their spread
 AGREES = "agrees with theory"
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """A cause, the root mean square distance of its curve from the measured one, and how far they may lie apart.
+    """A cause, the root mean square distance of its curve from the measured one, and the largest distance that fits.
 
-    Both are in units of the initial loss. ``detail`` says what was found, such as the fitted factor.
+    Both are in units of the initial loss. ``detail`` is the finding, such as the fitted factor.
     """
 
     cause: str
@@ -51,7 +51,7 @@ class Suspect:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All suspects, the best first. None of them need fit."""
+    """All suspects, the best first; possibly none fits."""
 
     suspects: tuple[Suspect, ...]
 
@@ -74,7 +74,7 @@ def diagnose(times: Curve, loss: Curve, setting: Setting, *, noise: float = 5e-3
     """Rank what may have gone wrong in a run that was meant to be ``setting``.
 
     ``times`` are t/tau as the run's author counts them and ``loss`` the losses there; ``noise`` is how far a correct curve may
-    lie from theory, in units of the initial loss. Takes some seconds: each suspect is integrated, two are fitted.
+    lie from theory, in units of the initial loss. Takes some seconds: each suspect is integrated, three are fitted.
 
     Raises ``ValueError`` for curves that are not two increasing lists of one length.
     """
@@ -107,14 +107,14 @@ class _Measured:
 
     @property
     def steps(self) -> int:
-        """Of the setting's training until the last time."""
+        """The number of training steps until the last time."""
         return max(1, replace(self.setting, duration=float(self.t[-1])).steps)
 
     def distance(self, curve: Curve) -> float:
         return float(np.sqrt(np.mean((curve - self.y) ** 2)) / self.unit)
 
     def suspects(self) -> Iterator[Suspect]:
-        """In the order in which causes of equal merit are named."""
+        """All suspects; of two that fit equally well, the first is named."""
         w, population = self.setting.weights, QuadraticLoss.population(self.setting.task)
         theory = followed(population, w, self.setting, t_end=WINDOW * self.t[-1])  # for the fits of a time scale
         slower = followed(population, w, self.setting, t_end=self.t[-1] / 2, pace=0.5)
@@ -127,7 +127,7 @@ class _Measured:
             "factor 1/2 in the loss", 0.5 * np.asarray(slower.loss_at(self.t / 2)), "half the loss, half the speed"
         )
         yield simple("factor 1/2 in what is recorded", 0.5 * np.asarray(theory.loss_at(self.t)), "half the loss")
-        if self.setting.context_lengths is None:  # a sum over random lengths is no multiple of the mean
+        if self.setting.context_lengths is None:  # with random lengths the sum is not a multiple of the mean
             summed = followed(_summed(population, self.setting.context_length), w, self.setting, t_end=self.t[-1])
             yield simple("sum over the context", np.asarray(summed.loss_at(self.t)), "instead of the mean: N times B")
         yield from self._steps(population, w)
@@ -149,7 +149,7 @@ class _Measured:
         rounded = np.interp(self.t, *_single_precision(population, w, self.setting, self.steps))
         spread = float(np.sqrt(np.mean((rounded - exact) ** 2)) / self.unit)
         detail = f"rounding moves descent by {spread:.1e}"
-        rounding = 3 * max(spread, float(np.finfo(np.float32).eps))  # two orders of one sum round differently
+        rounding = 3 * max(spread, float(np.finfo(np.float32).eps))  # sums in another order round differently
         yield Suspect("float32", self.distance(rounded), min(rounding, max(self.noise, ROUNDED)), detail)
 
     def _finite_sets(self, w: SeparateWeights) -> Iterator[Suspect]:
@@ -177,17 +177,15 @@ class _Measured:
     def _from(self, population: QuadraticLoss, start: Callable[[float], SeparateWeights]) -> Callable[[float], Curve]:
         def curve(c: float) -> Curve:
             with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore", LargeWeightsWarning
-                )  # a guess that is too large is told by its distance
-                if self.setting.momentum:  # a body with mass swings too often from weights that are too large
+                warnings.simplefilter("ignore", LargeWeightsWarning)  # a guess that is too large shows in its distance
+                if self.setting.momentum:  # from large weights, the flow with mass oscillates too fast to integrate
                     return self._by_steps(population, start(c))
                 return np.asarray(gradient_flow(population, start(c), t_end=self.t[-1], rtol=1e-6).loss_at(self.t))
 
         return curve
 
     def _fit(self, cause: str, words: str, curve: Callable[[float], Curve]) -> Suspect:
-        """The factor for which the curve lies nearest: on a grid, then between the neighbours of the best."""
+        """The factor whose curve lies nearest: the best on a grid, refined between its neighbours."""
 
         def distance(log_factor: float) -> float:
             return self.distance(curve(float(np.exp(log_factor))))
@@ -214,7 +212,7 @@ def _summed(loss: QuadraticLoss, N: int) -> QuadraticLoss:
 
 
 def sample_loss(setting: Setting, count: int, seed: int) -> QuadraticLoss:
-    """The loss on a fixed set of sequences."""
+    """The loss on a fixed set of ``count`` sequences."""
     X, y = draw_sequences(setting.task, count, torch.Generator().manual_seed(seed))
     X, y = X.numpy(), y.numpy()
     beta = np.einsum("pin,pn->pi", X[:, :-1, :-1], X[:, -1, :-1]) / (X.shape[-1] - 1)
@@ -243,5 +241,5 @@ def _single_precision(loss: QuadraticLoss, w: SeparateWeights, setting: Setting,
 
 
 def suspicion(setting: Setting = DEFAULT) -> Diagnosis:
-    """What may have gone wrong in the training, if its loss is not that of the flow."""
+    """The diagnosis of the setting's training run, which explains a loss that is not the flow's."""
     return diagnose(training(setting).times, trained_loss(setting), setting, noise=sgd_noise(setting))

@@ -1,7 +1,7 @@
-"""Runs in which a portion of the task vectors is fixed: what is trained, and the same from theory, for claims and figures.
+"""Runs in which a portion of the task vectors is fixed, trained and from theory, for claims and figures.
 
-Each seed has a fixed task vector, initial weights and a training set of its own. Theory gets the vector and the weights, and
-nothing of the set: its losses are expectations (V6).
+Each seed has its own fixed task vector, initial weights and training set. Theory gets the vector and the weights, but not the
+set: its losses are expectations (V6).
 """
 
 from collections.abc import Callable, Iterable
@@ -32,8 +32,8 @@ EVERY = 16  # steps between two recorded losses
 class InWeightSetting:
     """Merged attention with all its blocks on white tokens Lambda = I/D, the setting of figures 5 and 10.
 
-    ``portion`` of the task vectors is random; the others are one vector of ``length``, sqrt(D) if None, another for each seed. All blocks
-    start by the laws (34). ``duration`` is in t/tau; a step of training advances time by ``2 learning_rate``.
+    A ``portion`` of the task vectors is random; the others equal one vector per seed, of ``length`` (None: sqrt(D)). All blocks start
+    by the laws (34). ``duration`` is in t/tau; a step of training advances time by ``2 learning_rate``.
     """
 
     portion: float
@@ -74,7 +74,7 @@ class InWeightSetting:
 
 
 def apart(curves: Curves, expected: Curves, over_time: Callable[[np.ndarray], Any]) -> float:
-    """Of the curves averaged over the seeds: the relative difference, over time, of the worst kind of loss."""
+    """The relative difference of the curves averaged over seeds, reduced by ``over_time``, for the worst kind of loss."""
     return max(
         float(over_time(np.abs(curves[kind].mean(axis=0) / expected[kind].mean(axis=0) - 1))) for kind in expected
     )
@@ -87,7 +87,7 @@ def values(loss: QuadraticLoss, maps: Float[np.ndarray, "T *shape"]) -> Float[np
 
 
 def each_loss(setting: InWeightSetting, maps: list[np.ndarray]) -> Curves:
-    """Every kind of loss along the effective maps of each seed: exact, whatever set they were trained on."""
+    """The exact losses of every kind along the effective maps of each seed."""
     curves = [
         {kind: values(loss, B) for kind, loss in setting.problem(seed).losses.items()} for seed, B in enumerate(maps)
     ]
@@ -109,7 +109,7 @@ def descended(setting: InWeightSetting) -> Curves:
 
 
 def population_maps(setting: InWeightSetting, times: Float[np.ndarray, " T"]) -> list[np.ndarray]:
-    """The effective maps of each seed at some times, by gradient flow on the population loss of the theory: no sequence is drawn."""
+    """The effective maps of each seed at ``times``, by gradient flow on theory's population loss; no sequence is drawn."""
     runs = [
         gradient_flow(setting.problem(seed).training_loss, setting.start(seed), t_end=times[-1])
         for seed in range(setting.seeds)
@@ -118,20 +118,20 @@ def population_maps(setting: InWeightSetting, times: Float[np.ndarray, " T"]) ->
 
 
 def flowing(setting: InWeightSetting) -> Curves:
-    """The losses along that flow."""
+    """The losses along the flow of :func:`population_maps`."""
     return each_loss(setting, population_maps(setting, setting.times))
 
 
 # Stochastic gradient descent
 
-# Steps over which the loss on the mini-batches is averaged; the test losses are those before the first of them.
+# Steps over which the mini-batch loss is averaged; test losses are taken before the first of them.
 WINDOW = 64
 PROMPTS = 50_000  # of each kind and seed, to test trained networks on
 TESTS = ("in context", "in weight", "memory")
 
 
 def _step_times(setting: InWeightSetting) -> Float[np.ndarray, " T"]:
-    """The times of the steps, in whole windows."""
+    """The times of the steps that fill whole windows."""
     return (
         2 * setting.learning_rate * np.arange(round(setting.duration / (2 * setting.learning_rate)) // WINDOW * WINDOW)
     )
@@ -139,10 +139,10 @@ def _step_times(setting: InWeightSetting) -> Float[np.ndarray, " T"]:
 
 @cache
 def trained(setting: InWeightSetting, batch_size: int = 512) -> Curves:
-    """PyTorch attention by SGD, each seed with a fixed task vector, initial weights and fresh mini-batches of its own.
+    """PyTorch attention trained by SGD, each seed with its own fixed task vector, initial weights and fresh mini-batches.
 
-    No loss of the theory enters: "training" is the loss on the mini-batches, averaged over windows of 64 steps, the others are
-    mean squared errors on prompts that were never trained on.
+    Theory's losses are not used: "training" is the mini-batch loss averaged over windows of 64 steps, the others are mean squared
+    errors on fresh prompts.
     """
     D, seeds, steps = setting.dimension, range(setting.seeds), len(_step_times(setting))
     networks, sources = [], []

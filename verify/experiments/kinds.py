@@ -1,7 +1,7 @@
 """The kinds of values that parameters of a run take: how each is checked, and read from and written as text.
 
-Limits on sizes are far above sensible values: they stop a slip of the keyboard before memory is allocated. Imports are light, so that
-the command line starts fast: NumPy, or even ``dataclasses``, would slow it down.
+Limits on sizes are far above sensible values: they stop a typing error before memory is allocated. Imports are light, so that the
+command line starts fast: NumPy, or even ``dataclasses``, would slow it down.
 """
 
 import re
@@ -18,11 +18,11 @@ Lengths = tuple[tuple[int, float], ...]
 MOST_EIGENVALUES, MOST_LENGTHS, LONGEST = 1000, 10_000, 10**9
 CONTEXT_GAINS = ("present", "longest", "official")
 TOKEN_LAWS = ("gaussian", "sphere", "rademacher")
-STUDENT = range(5, 1001)  # degrees of freedom; up to four there is no fourth moment
+STUDENT = range(5, 1001)  # degrees of freedom; with four or fewer the fourth moment is infinite
 
 
 class RefusedError(ValueError):
-    """What a value must be, if the general description of its kind does not say why it was refused."""
+    """States the requirement that a value breaks, if the description of its kind does not."""
 
 
 class Kind(NamedTuple):
@@ -94,7 +94,7 @@ def choice(*names: str) -> Kind:
 
 
 def numbers(most: int) -> Kind:
-    """Eigenvalues."""
+    """A list of at most ``most`` eigenvalues."""
     each = number("", lambda x: 1e-100 <= x <= 1e100)
     return Kind(
         f"1 to {most:,} positive numbers, each from 1e-100 to 1e+100",
@@ -137,7 +137,7 @@ def _lengths(value: Any) -> Lengths:
 
 
 def _read_lengths(text: str) -> Any:
-    """8,16 or 1-31, each as likely as it is often listed, or 8:0.25,16:0.75."""
+    """Context lengths: 8,16 or 1-31, where a length listed twice is twice as likely, or 8:0.25,16:0.75."""
     parts = [re.fullmatch(r"([0-9]+)(?:-([0-9]+)|:([^:]+))?", part.strip()) for part in text.split(",")]
     named = [part for part in parts if part]
     chances = [part[3] for part in named if part[3]]

@@ -69,7 +69,7 @@ def _covariance(which: str, of: str, symbol: str) -> Parameter:
         f"--{which}-eigenvalues",
         kinds.EIGENVALUES,
         "S1,S2,...",
-        f"of the covariance of {of}, one beside each of --eigenvalues",
+        f"of the covariance of {of}, one for each of --eigenvalues",
     )
     matrix = Option(f"--{which}-covariance", kinds.ROWS, "'A,B;B,C'", "the whole matrix, row by row")
     return Parameter(

@@ -1,7 +1,7 @@
-"""What the runs of ``variations`` have learned on each plateau, without the noise of mini-batches, and its errors on fresh prompts.
+"""The effective map that the runs of :mod:`.varied_tasks` have on each plateau, and its errors on fresh prompts.
 
-Mini-batches keep the weights, and with them the loss, some parts in a hundred from a plateau's. Weights averaged over the middle half of
-the plateau are ten times closer: what is measured with them is the plateau.
+Mini-batch noise keeps the weights, and so the loss, a few per cent from a plateau's. Weights averaged over the middle half of the
+plateau come ten times closer.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ CHUNK = 50_000
 
 
 def _middle(name: str) -> list[Float[np.ndarray, " T"]]:
-    """For each plateau, which of the recorded times lie in its middle half."""
+    """For each plateau, a mask of the recorded times in its middle half."""
     found, times = trained_plateaus(name), training(name).times
     quarter = (found.ends - found.starts) / 4
     spans = zip(found.starts + quarter, found.ends - quarter, strict=True)
@@ -51,9 +51,9 @@ def trained_network(name: str, plateau: int = -1) -> ReducedSeparate:
 
 @cache
 def settled_network(name: str, steps: int = 2000) -> ReducedSeparate:
-    """The network trained on from the end of its run, with its weights averaged over these steps.
+    """The network after ``steps`` more steps of training, with its weights averaged over them.
 
-    At a minimum the loss hardly notices the noise of the weights that is left on a short last plateau; other losses do.
+    On a short last plateau some noise is left in the weights: the training loss, at its minimum, hardly feels it, other losses do.
     """
     run, network = RUNS[name], trained_network(name)
     batches = fresh_batches(run.task, run.batch_size, torch.Generator().manual_seed(run.seed + 1))
@@ -79,14 +79,14 @@ class TestError:
     error: float
     zero: float
     zero_error: float
-    difference_error: float  # of mean - zero, whose noise is partly the same
+    difference_error: float  # standard error of mean - zero, which share some noise
 
-    __test__ = False  # not a test of pytest's
+    __test__ = False  # pytest would collect it by its name
 
 
 @cache
 def measured(network: Reduced, task: RegressionTask, count: int = 200_000, seed: int = 83) -> TestError:
-    """The errors of a network on fresh prompts of a task: it is shown each prompt, and what it answers is compared with the target."""
+    """The errors of a network's answers on ``count`` fresh prompts of a task."""
     generator, squares = torch.Generator().manual_seed(seed), []
     with torch.no_grad(), one_thread():
         for start in range(0, count, CHUNK):

@@ -3,9 +3,8 @@ r"""Training as the paper's official code does it with ``vary_len``: every prefi
 .. math::
     \frac1N\sum_{n=1}^N\mathbb E\Bigl(y_{n+1} - \frac1{n+1}\sum_{m\le n} y_m x_m^\top B x_{n+1}\Bigr)^2
 
-The sum over a context is divided by all its tokens, the query among them. The official code adds the losses up where this takes
-their mean: a step of it is one of N times the size here. Nothing of
-:mod:`~iclflow.numerics.tasks.regression` enters: no weights, no law of lengths.
+The sum over a context is divided by n + 1: the query counts. The official code sums the N losses and this takes their mean, so a
+step there is N times as large as here. The random lengths of :mod:`~iclflow.numerics.tasks.regression` are not used.
 """
 
 from collections.abc import Callable
@@ -25,7 +24,7 @@ from .varied_tasks import PLAIN, RUNS
 
 
 class PrefixAttention(ReducedSeparate):
-    """Attention (S) that answers at every token but the first, from the labels of those before it."""
+    """Attention (S) that predicts at every token but the first, from the labels of the tokens before it."""
 
     def _weigh(self, scores: Tensor, context_length: int, dim: int) -> Tensor:
         return scores / (context_length + 1)
@@ -45,13 +44,11 @@ def prefix(X: Float[Tensor, "P D+1 N+1"], n: int) -> Float[Tensor, "P D+1 n+1"]:
 def labelled_batches(task: RegressionTask, batch_size: int, generator: torch.Generator) -> Callable[[], Batch]:
     """A source of fresh sequences with every label in its place, and the targets of :class:`PrefixAttention`.
 
-    Raises ``ValueError`` for a task with a query law or random lengths of its own: here each token is a query too.
+    Raises ``ValueError`` for a task with its own query law or random lengths: here every token but the first is a query.
     """
     refused = task.variations & {"query_covariance", "context_lengths", "context_gain"}
     if refused:
-        raise ValueError(
-            f"task must not vary in {', '.join(sorted(refused))} where prefixes are contexts, got {task!r}"
-        )
+        raise ValueError(f"task must not vary in {', '.join(sorted(refused))} if prefixes are contexts, got {task!r}")
 
     def draw() -> Batch:
         X, y = draw_sequences(task, batch_size, generator)
@@ -63,7 +60,7 @@ def labelled_batches(task: RegressionTask, batch_size: int, generator: torch.Gen
 
 @cache
 def prefix_training() -> TrainingRun:
-    """The run called "official" of ``variations`` in this way, from its weights: full sequences, of which all prefixes are contexts."""
+    """The run "official" of :mod:`.varied_tasks`, trained from the same weights on all prefixes of full sequences."""
     run = RUNS["official"]
     source = labelled_batches(PLAIN, run.batch_size, torch.Generator().manual_seed(run.seed))
     steps = round(run.duration / (2 * run.learning_rate))

@@ -1,4 +1,4 @@
-"""Random tasks on which the order of learning is held against gradient flow, and the sets of directions that the flow visits."""
+"""Random tasks that compare the order of learning with gradient flow, and the sets of directions that the flow visits."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -17,8 +17,8 @@ Sets = list[tuple[int, ...]]
 
 
 def commuting_tasks(seed: int) -> Iterator[RegressionTask]:
-    """Random tasks of two to four directions in which heads turn. Growths are apart by a factor of 0.6 and drops by 0.85, so that no rest
-    is short at a scale of 1e-4, and no step is below a fiftieth of what can be learned, so that each is seen."""
+    """Random tasks of two to four directions in which heads turn. Each growth is below 0.6 times the next larger and each drop below
+    0.85 times, so that every rest is long at a scale of 1e-4. Each step is at least a fiftieth of what can be learned, so that it shows."""
     rng = np.random.default_rng(seed)
     while True:
         D = int(rng.integers(2, 5))
@@ -33,13 +33,13 @@ def commuting_tasks(seed: int) -> Iterator[RegressionTask]:
 
 
 def _ratio(values: np.ndarray) -> float:
-    """The largest of two values next to each other in size, the smaller over the larger."""
+    """The largest ratio of a value to the next larger one."""
     ordered = np.sort(values)
     return float((ordered[:-1] / ordered[1:]).max())
 
 
 def oblique_tasks(seed: int) -> Iterator[RegressionTask]:
-    """Random tasks of two or three directions in which nothing commutes, with growths, drops and steps as far apart."""
+    """Random tasks of two or three directions with covariances that do not commute; growths and drops as far apart as above."""
     rng = np.random.default_rng(seed)
     while True:
         D = int(rng.integers(2, 4))
@@ -52,7 +52,7 @@ def oblique_tasks(seed: int) -> Iterator[RegressionTask]:
 
 @cache
 def visited(task: RegressionTask, seed: int) -> Sets:
-    """The sets at whose losses the flow from weights of size 1e-4 rests, one head more than directions."""
+    """The sets at whose losses the flow rests, from weights of size 1e-4 and with one head more than directions."""
     weights = SeparateWeights.initialize(
         task, heads=task.dimension + 1, rank=1, scale=1e-4, rng=np.random.default_rng(seed)
     )

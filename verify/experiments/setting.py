@@ -1,4 +1,4 @@
-"""One experiment on separate attention as a few numbers: what the command line, a sweep's file and the figures describe alike."""
+"""One experiment on separate attention: the command line, sweep files and figures all describe it as a :class:`Setting`."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -25,13 +25,13 @@ MOST_WEIGHTS, MOST_STEPS, LARGEST_BATCH = 10**7, 10**8, 10**9  # the last in num
 
 @dataclass(frozen=True)
 class Setting:
-    """Task, initial weights, time, and how it is trained: the parameters of :mod:`.parameters`, which says what each is and takes.
+    """Task, initial weights, time and training; :mod:`.parameters` describes each field and its limits.
 
-    ``duration`` is in t/tau; a step of training advances time by ``2 learning_rate/(1 - momentum)``. Those from ``noise_variance`` on
-    vary the task, as the arguments of ``RegressionTask`` of the same name. ``context_lengths`` holds lengths with their probabilities
-    and takes the place of ``context_length``, which is then the longest of those that occur.
+    ``duration`` is in t/tau; a training step advances time by ``2 learning_rate/(1 - momentum)``. The fields from ``noise_variance`` on
+    vary the task, as the arguments of ``RegressionTask`` of the same name. ``context_lengths``, lengths with their probabilities,
+    replaces ``context_length``, which becomes the longest of them.
 
-    Raises ``ValueError``, which begins with the name, for a value outside the limits of the table; :meth:`check` looks at them together.
+    Raises a ``ValueError`` that begins with the name for a value outside its limits; :meth:`check` tests the fields together.
     """
 
     eigenvalues: tuple[float, ...] = TABLE["eigenvalues"].default
@@ -60,8 +60,8 @@ class Setting:
             object.__setattr__(self, "context_length", longest)
 
     def check(self, method: str = "flow") -> None:
-        """Raise ``ValueError``, which begins with a name, for values that no run by flow, descent or training can have together."""
-        _ = self.weights  # which makes the task too
+        """Raise a ``ValueError`` that begins with a name, for values that a run by ``method`` cannot have together."""
+        _ = self.weights  # makes the task too
         whole = self.duration * (1 - self.momentum) / 2  # learning rate of a single step
         if method != "flow" and not 0.5 < whole / self.learning_rate <= MOST_STEPS:
             limits = f"{whole / MOST_STEPS:.3g} to below {2 * whole:.3g}, for 1 to {MOST_STEPS:,} steps until duration"
@@ -139,22 +139,22 @@ class Setting:
 
     @property
     def steps(self) -> int:
-        """Of training until ``duration``."""
+        """The number of training steps until ``duration``."""
         return round(self.duration * (1 - self.momentum) / (2 * self.learning_rate))
 
     @property
     def variations(self) -> dict[str, Any]:
-        """What varies the task, by name."""
+        """The fields that vary the task, by name."""
         values = {p.name: getattr(self, p.name) for p in PARAMETERS if p.group == "variations"}
         return {name: value for name, value in values.items() if value != TABLE[name].default}
 
     def to_json(self) -> dict[str, Any]:
-        """Every parameter, as JSON takes it."""
+        """Every parameter, ready for JSON."""
         return asdict(self)
 
 
 def _symmetric(matrix: np.ndarray) -> np.ndarray:
-    return (matrix + matrix.T) / 2  # of rounding only
+    return (matrix + matrix.T) / 2  # removes rounding
 
 
 # Four plateaus of clearly different lengths, short enough to train in some seconds.

@@ -19,17 +19,17 @@ from ..training.modules import MergedAttention, ReducedSeparate, SeparateAttenti
 from ..training.sequences import draw_sequences
 from .setting import DEFAULT, Setting
 
-# How far the loss of SGD may lie from the flow's, in units of the initial loss, root mean square over time: mini-batches shift
-# drops by some parts in a hundred of their time.
+# The root mean square distance over time that SGD's loss may have from the flow's, in units of the initial loss: mini-batches
+# shift drops by a few per cent of their time.
 SGD_NOISE = 2e-2
 
 
 def sgd_noise(setting: Setting) -> float:
-    """The same with the setting's momentum, which adds mini-batches up as a step 1/(1 - mu) times as large would."""
+    """``SGD_NOISE`` with the setting's momentum, which adds noise as a step 1/(1 - mu) times as large would."""
     return SGD_NOISE / (1 - setting.momentum) ** 0.5
 
 
-# Initial weights small enough for the plateaus to be flat: for the flow alone, which is fast.
+# Initial weights small enough for flat plateaus; only the flow is fast enough for this duration.
 SMALL = Setting(scale=1e-2, duration=40_000.0)
 
 
@@ -63,7 +63,7 @@ def followed(
     pace: float = 1.0,
     rtol: float = 1e-8,
 ) -> Trajectory:
-    """The flow that training follows: gradient flow, with momentum the flow with mass (V8-ball) of steps ``pace`` times the setting's."""
+    """The flow that training follows: gradient flow or, with momentum, that with mass (V8-ball) for ``pace`` times the setting's steps."""
     if not setting.momentum:
         return gradient_flow(loss, weights, t_end=t_end, rtol=rtol)
     step = pace * setting.learning_rate
@@ -71,19 +71,19 @@ def followed(
 
 
 def descended(loss: QuadraticLoss, weights: SeparateWeights, setting: Setting, *, steps: int) -> Trajectory:
-    """Descent on the exact loss by the setting's steps, with its momentum."""
+    """Descent on the exact loss with the setting's step size and momentum."""
     if not setting.momentum:
         return gradient_descent(loss, weights, steps=steps, learning_rate=setting.learning_rate)
     return heavy_ball(loss, weights, steps=steps, learning_rate=setting.learning_rate, momentum=setting.momentum)
 
 
 def plateaus(run: Trajectory) -> Plateaus:
-    """The plateaus and drops of a flow's loss, seen through its dense output."""
+    """The plateaus and drops of a flow's loss, found on its dense output."""
     return find_plateaus(run)
 
 
 def reached(run: Trajectory, value: Callable[[np.ndarray], float], level: float) -> float:
-    """When a value of the effective map passes a level."""
+    """The time at which a value of the effective map passes a level."""
     time = run.first_time(value, level)
     if time is None:
         raise ArithmeticError(f"the run until {run.times[-1]:.4g} never passes {level:.4g}")
@@ -100,7 +100,7 @@ def final_weights(run: Trajectory) -> dict[str, np.ndarray]:
 
 
 def training(setting: Setting = DEFAULT, device: str = "cpu") -> TrainingRun:
-    """Gradient descent on fresh mini-batches from the same initial weights, with the setting's momentum."""
+    """Gradient descent on fresh mini-batches from the setting's initial weights, with its momentum."""
     return _training(setting, device)
 
 
@@ -124,7 +124,7 @@ def _training(setting: Setting, device: str) -> TrainingRun:
 
 
 def descend(setting: Setting, device: str = "cpu", *, progress: bool | None = None) -> TrainingRun:
-    """The same, computed anew."""
+    """:func:`training`, computed anew."""
     generator = torch.Generator(device).manual_seed(setting.seed)
     return train(
         ReducedSeparate(setting.weights).to(device),

@@ -47,9 +47,9 @@ class Variation:
 SPECTRUM, LENGTH = [0.6, 0.4, 0.25], 10
 PLAIN = RegressionTask(eigenvalues=SPECTRUM, context_length=LENGTH)
 NOISY = RegressionTask(eigenvalues=SPECTRUM, context_length=LENGTH, noise_variance=1.0)
-# Growth by lambda^2 omega begins with the first direction, the larger drop, by lambda omega, is the second's.
+# The first direction grows faster (lambda^2 omega), the second drops more (lambda omega).
 TURNING = RegressionTask(eigenvalues=[1.0, 0.5], context_length=20, task_covariance=np.diag([0.3, 0.8]))
-# Growth begins with the first direction, which pays least: the first head turns from it to the second, the second head to the third.
+# The first direction grows fastest and drops least: the first head turns from it to the second, the second head to the third.
 RETURNING = RegressionTask(eigenvalues=[1.2, 0.6, 0.3], context_length=20, task_covariance=np.diag([0.4, 1.1, 2.1]))
 
 
@@ -97,20 +97,20 @@ RUNS = {
 
 
 def levels(task: RegressionTask) -> Float[np.ndarray, " D+1"]:
-    """The losses of the plateaus of separate attention where no head turns: c less the drops of the directions, in the order in which
-    they grow, that of the drops where covariances do not commute; see ``turning_levels``."""
+    """The plateau losses of separate attention if no head turns (otherwise ``turning_levels``): c minus the drops of the directions, in
+    the order of growth, or of the drops if covariances do not commute."""
     modes = task.modes
     order = np.argsort(-(modes.drops if modes.growth is None else modes.growth))
     return task.loss_moments.c - np.concatenate([[0.0], np.cumsum(modes.drops[order])])
 
 
 def turning_levels(task: RegressionTask) -> np.ndarray:
-    """The losses of the sets of directions that heads of rank one visit, those from which a head turns included (V2-sequence)."""
+    """The losses of the sets of directions that heads of rank one visit, including those from which a head turns (V2-sequence)."""
     return np.array([visit.loss for visit in order_of_learning(task)])
 
 
 def against(found: np.ndarray, expected: np.ndarray) -> float:
-    """The largest relative error of the losses of plateaus; infinite if they are not as many."""
+    """The largest relative error of plateau losses; infinite if their numbers differ."""
     return float(np.abs(found / expected - 1).max()) if len(found) == len(expected) else np.inf
 
 

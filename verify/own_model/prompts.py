@@ -1,4 +1,4 @@
-r"""Your own model in PyTorch: its prediction on sampled sequences, and on prompts, against the loss and the flow derived from it.
+r"""Your own model in PyTorch: its prediction on sampled sequences and prompts, against the loss and flow derived from it.
 
 >>> import numpy as np, torch
 >>> from iclflow.numerics.tasks.regression import RegressionTask
@@ -29,8 +29,8 @@ from .sampling import Values, as_tensors, draw, evaluate
 
 __all__ = ["ModelCheck", "ModelNetwork", "check_model"]
 
-BATCHES = 64  # as many independent averages give the standard error of each entry of the gradient
-# What a network can read off its prompt; the task vector and the target it cannot.
+BATCHES = 64  # independent averages, for the standard error of each entry of the gradient
+# What a network can read off its prompt, unlike the task vector and the target.
 VISIBLE = (beta, Lambda_hat, x_q)
 
 
@@ -116,8 +116,8 @@ def _score(batches: Tensor, exact: Tensor) -> float:
 class ModelNetwork(nn.Module):
     """The model as a network that reads the prompt matrix X of equation (1), ready for ``verify.training.train``.
 
-    Its parameters are called as the weights' symbols are. Any task will do, and any tokens: no law is needed to read a prompt. Raises
-    ``ValueError`` for a prediction that needs more than X shows.
+    Its parameters have the names of the weights' symbols. It reads prompts of any task and token law. Raises ``ValueError`` for a
+    prediction that needs more than X shows.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class ModelNetwork(nn.Module):
         x, y, query = X[:, :-1, :-1], X[:, -1:, :-1], X[:, :-1, -1:]
         length = x.shape[-1]
         values = {**self._fixed, beta: x @ y.mT / length, Lambda_hat: x @ x.mT / length, x_q: query}
-        if self._any_length:  # what fills a shorter context up is zero
+        if self._any_length:  # shorter contexts are padded with zeros
             values[N] = (x != 0).any(1).sum(-1).to(x)
         values |= {weight: getattr(self, str(weight)) for weight in self._model.weights}
         return evaluate(self._model.prediction, values)

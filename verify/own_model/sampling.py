@@ -69,7 +69,7 @@ def as_tensors(values: Mapping[Any, Any], task: RegressionTask) -> Values:
 def draw(loss: ModelLoss, weights: Values, count: int, generator: torch.Generator) -> Values:
     """``count`` sequences: a value for each random symbol that the error of the model depends on, drawn from the laws.
 
-    Where the task's tokens are not Gaussian they are drawn by their law, the query too, unless the model has a law of its own for it.
+    Tokens that are not Gaussian are drawn by the task's law; so is the query, unless the model has another law for it.
     """
     model, task = loss.stated, loss.task
     values: Values = as_tensors(loss.fixed, task) | weights
@@ -98,7 +98,7 @@ def draw(loss: ModelLoss, weights: Values, count: int, generator: torch.Generato
 
     def sample(law: Any) -> Tensor:
         for parent in sorted(law.parents & model.random.keys(), key=str):
-            know(parent)
+            draw_once(parent)
         if isinstance(law, Fixed):
             return matrix_of(law.value)
         if isinstance(law, Mixture):
@@ -113,7 +113,7 @@ def draw(loss: ModelLoss, weights: Values, count: int, generator: torch.Generato
                 return of_task(tokens, 1, tokens.root if tokens.query_root is None else tokens.query_root)
             covariance = matrix_of(law.covariance)
             return matrix_of(law.mean) + coloured(normal((count, covariance.shape[-1], 1)), covariance)
-        samples = evaluate(law.samples, values)[..., None, None]  # of all sequences, or of each
+        samples = evaluate(law.samples, values)[..., None, None]  # one number for all sequences, or one each
         longest = int(samples.max())
         if law.fourth_moment is None:
             covariance = matrix_of(law.covariance)
@@ -121,15 +121,15 @@ def draw(loss: ModelLoss, weights: Values, count: int, generator: torch.Generato
         elif tokens is not None and law.symbol == Lambda_hat:
             columns = of_task(tokens, longest, tokens.root)
         else:
-            raise ValueError(f"laws must be Gaussian to be sampled, got a fourth moment of its own for {law.symbol}")
+            raise ValueError(f"laws must be Gaussian to be sampled, got another fourth moment for {law.symbol}")
         columns = torch.where(torch.arange(longest) < samples, columns, 0)
         return columns @ columns.mT / samples
 
-    def know(symbol: Any) -> None:
+    def draw_once(symbol: Any) -> None:
         if symbol not in values:
             values[symbol] = sample(model.random[symbol])
 
     used = model.prediction.free_symbols | model.target.free_symbols
     for symbol in sorted(used & model.random.keys(), key=str):
-        know(symbol)
+        draw_once(symbol)
     return values

@@ -77,5 +77,5 @@ def test_tasks_with_lengths_or_queries_of_their_own_are_refused(name):
     options = {"query_covariance": np.eye(2), "context_length": 3} if name == "query_covariance" else {}
     options |= {"context_lengths": [2, 3]} if name == "context_lengths" else {}
     options |= {"context_length": 3, "context_gain": "official"} if name == "context_gain" else {}
-    with pytest.raises(ValueError, match=f"must not vary in {name} where prefixes are contexts"):
+    with pytest.raises(ValueError, match=f"must not vary in {name} if prefixes are contexts"):
         labelled_batches(RegressionTask(eigenvalues=[0.6, 0.3], **options), 2, torch.Generator())
