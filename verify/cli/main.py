@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..training.official import Retrained
 
 INTERRUPTED = 130
-UNREAD = 141  # as a shell calls a command whose output nobody reads
+UNREAD = 141  # a shell's exit code for a command whose output is not read
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -28,12 +28,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = build().parse_args(arguments)
         with warnings.catch_warnings():
-            warnings.showwarning = _tell
+            warnings.showwarning = _print_warning
             code = COMMANDS[options.command](options)
         sys.stdout.flush()
         return code
-    except BrokenPipeError:  # who read the output has read enough, as in iclflow derive 24 | head -1
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python still has to flush
+    except BrokenPipeError:  # the reader has stopped, as in iclflow derive 24 | head -1
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # takes what Python still has to flush
         return UNREAD
     except (ValueError, OSError) as problem:
         print(f"iclflow: error: {_one_line(problem)}", file=sys.stderr)
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"iclflow: {_one_line(problem)}", file=sys.stderr)
         return 1
     except RuntimeError as problem:
-        if not _is_of_the_solver(problem):
+        if not _is_flow_error(problem):
             raise
         print(f"iclflow: {_one_line(problem)}", file=sys.stderr)
         return 1
@@ -51,13 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def _is_of_the_solver(problem: RuntimeError) -> bool:
-    """Is it a FlowError? Only who has loaded SciPy can have raised one."""
+def _is_flow_error(problem: RuntimeError) -> bool:
+    """True for a FlowError, without importing SciPy."""
     integration = sys.modules.get("iclflow.numerics.dynamics.solver")
     return integration is not None and isinstance(problem, integration.FlowError)
 
 
-def _tell(message: Warning | str, *_: object) -> None:
+def _print_warning(message: Warning | str, *_: object) -> None:
     print(f"iclflow: warning: {message}", file=sys.stderr)
 
 
@@ -167,7 +167,7 @@ def gradient(options: argparse.Namespace) -> int:
 
     expression, variable = parse(options.expression), symbol(options.variable)
     result = derivative(expression, variable)
-    if variable not in expression.free_symbols:  # its derivative is 0, which nobody asks a shell for
+    if variable not in expression.free_symbols:  # its derivative is 0: surely a mistake
         held = ", ".join(sorted(map(str, expression.free_symbols))) or "no symbol"
         raise ValueError(f"{options.variable} does not occur in {expression}, which holds {held}")
     return _print_formula(result, options.format)

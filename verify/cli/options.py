@@ -1,4 +1,4 @@
-"""The options of one run, made from the table of parameters, and the setting that they describe; an error names the option to blame."""
+"""The options of one run, made from the table of parameters, and the setting that they describe; errors name the option."""
 
 import argparse
 from collections.abc import Callable, Mapping
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 class Offered(tuple):
-    """Names for completion alone: the kind has refused what is wrong before argparse looks here."""
+    """Names for completion only: the kind refuses wrong values before argparse looks here."""
 
     def __contains__(self, name: object) -> bool:
         return True
 
 
 def add_setting(parser: argparse.ArgumentParser, *, training: bool) -> None:
-    """The options of one run. Their defaults are the settings' own: None stands for them here."""
+    """The options of one run; None stands for the setting's default."""
     setting = parser.add_argument_group("the setting (defaults: the README's staircase)")
     groups = {
         "setting": setting,
@@ -56,9 +56,9 @@ def _reader(kind: Kind) -> Callable[[str], Any]:
 
 
 def setting_of(options: argparse.Namespace) -> "Setting":
-    """The default setting with what the options replace in it.
+    """The default setting, changed by the options.
 
-    Raises ``ValueError`` that begins with the option to blame, for values that are wrong together.
+    Raises a ``ValueError`` that begins with the option to blame for values that are wrong together.
     """
     from ..experiments.setting import Setting
 
@@ -73,7 +73,7 @@ def setting_of(options: argparse.Namespace) -> "Setting":
 
 
 def as_options(chosen: Mapping[str, Any]) -> str:
-    """Parameters of a setting as the options that give them."""
+    """Parameters of a setting as command-line options."""
     written = []
     for name, value in chosen.items():
         option = next(option for option in TABLE[name].written_as if option.kind.takes(value))
@@ -82,7 +82,7 @@ def as_options(chosen: Mapping[str, Any]) -> str:
 
 
 def _with_option(problem: str, chosen: Mapping[str, Any]) -> str:
-    """The problem with the option for the parameter that it begins with."""
+    """The message, with the option instead of the parameter at its beginning."""
     name = problem.split(" ")[0]
     if name not in TABLE:
         return problem

@@ -1,4 +1,4 @@
-"""The command line's grammar: sub-commands with examples, and suggestions for what was misspelt."""
+"""The command line's grammar: sub-commands with examples, and suggestions for misspelt words."""
 
 import argparse
 import re
@@ -35,7 +35,10 @@ class Parser(argparse.ArgumentParser):
     def parse_args(self, args=None, namespace=None):  # type: ignore[override]
         """As usual, but an unknown option is compared with those of the chosen sub-command."""
         args = list(sys.argv[1:] if args is None else args)
-        if args[:1] in (["expect"], ["gradient"]):  # where -S^2 is no option: what begins with a blank never is
+        if args[:1] in (
+            ["expect"],
+            ["gradient"],
+        ):  # argparse would take -S^2 for an option; a leading blank prevents it
             args = [f" {one}" if re.match(r"-(?!-|h$)", one) else one for one in args]
         parsed, unknown = self.parse_known_args(args, namespace)
         if unknown:

@@ -11,18 +11,17 @@ from ..claims.formulas import plateau_losses
 from ..experiments.setting import Setting
 from .options import as_options
 
-NEAR = 0.02  # a plateau this near to a level, over all that can be learned, lies on it; steps of SGD raise the last by 1.4 %
-MOST = 10  # directions, whose sets can be listed
+NEAR = 0.02  # a plateau this close to a level, relative to all that can be learned, lies on it; SGD raises the last by 1.4 %
+MOST = 10  # directions whose sets are still listed
 
 
 def describe(setting: Setting, runs: Mapping[str, Plateaus]) -> str:
-    """A row for each plateau: theory's loss (24), then each run's loss there and when the drop after it is half done.
+    """A row for each plateau: theory's loss (24), then each run's loss there and the time at which the drop after it is half done.
 
-    On a varied task, which the first line then describes, theory's rows are the sets of directions that heads of rank one visit in the
-    limit of small weights, heads that turn included (V2-sequence); each row ends with its set, in the order of ``task.modes``, from 1.
-    A run that rests elsewhere, since its weights are not small, its rank is above one, or its covariances nearly commute, has that set
-    as a row too, marked by a star.
-    Plateaus are matched to theory by their loss, since a run may skip some (rank above one) or not have finished.
+    On a varied task, described in the first line, theory's rows are the sets of directions that heads of rank one visit in the limit
+    of small weights, including heads that turn (V2-sequence). Each row ends with its set, numbered from 1 as in ``task.modes``.
+    A run may rest at other sets if its weights are not small, its rank is above one or its covariances nearly commute: a star marks
+    their rows. Plateaus are matched to theory by their loss, since a run may skip some (rank above one) or not have finished.
     """
     names = [""] * (len(setting.eigenvalues) + 1)
     if setting.variations:
@@ -43,12 +42,12 @@ def describe(setting: Setting, runs: Mapping[str, Plateaus]) -> str:
             row += f"  {loss:>10}  {drop:>10}"
         lines.append(f"{row}  {name}" if name else row)
     if any(name.endswith("*") for name in names):
-        lines.append("* a rest of these weights, not of the limit of small ones")
+        lines.append("* a plateau from these weights, not in the limit of small ones")
     return "\n".join(lines)
 
 
 def _visited(setting: Setting, found: Iterable[float]) -> tuple[np.ndarray, list[str]]:
-    """The losses of the sets visited, and of others at which ``found`` lie, largest first; with the names of the sets."""
+    """The losses of the sets visited and of other sets on which ``found`` lies, largest first, and the names of the sets."""
     task = setting.task
     rows = {visit.directions: (visit.loss, "") for visit in order_of_learning(task)}
     others = losses_of_sets(task) if task.dimension <= MOST else {}

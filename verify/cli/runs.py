@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _settled(options: argparse.Namespace) -> "Setting":
-    """The setting that the options describe, and a file for the results that can be written."""
+    """The setting that the options describe, after a check that the output file can be written."""
     from ..files import require_writable
     from .options import setting_of
 
@@ -27,7 +27,7 @@ def _settled(options: argparse.Namespace) -> "Setting":
 
 
 def _save_arrays(path: str | None, setting: "Setting", **arrays: object) -> None:
-    """The arrays, and the setting as JSON text."""
+    """Save the arrays, and the setting as JSON text."""
     from io import BytesIO
 
     import numpy as np
@@ -71,7 +71,7 @@ def train(options: argparse.Namespace) -> int:
     print(describe(setting, {"flow": plateaus(flow), "SGD": trained_plateaus(setting, options.device)}))
     print(f"{setting.steps} steps of SGD{_momentum(setting)} in {run.seconds:.1f} s")
     loss = trained_loss(setting, options.device)
-    expected = flow.loss_at(np.minimum(run.times, flow.times[-1]))  # the last step may lead beyond
+    expected = flow.loss_at(np.minimum(run.times, flow.times[-1]))  # the last step may end after the flow
     distance = float(np.sqrt(np.mean((loss - expected) ** 2)) / loss[0])
     print(f"the two losses differ by {distance:.1e} of the initial loss, root mean square over time")
     if not distance < sgd_noise(setting):
@@ -122,7 +122,7 @@ def sweep(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _executor(options: argparse.Namespace) -> "Iterator[Callable[[], Executor]]":
-    """Where the runs of a sweep are made."""
+    """The executor that makes the runs of a sweep."""
     import os
 
     from ..sweep.execution import cluster, processes, single_threaded
