@@ -1,8 +1,7 @@
 """Claims: statements of the paper checked outside the algebra, each with its evidence.
 
-A claim holds a number of the theory against the same number reached by an independent route. What it measures is a
-function of the *theory's side*, so that a wrong formula can be handed to it, and each claim names wrong formulas that
-must make it fail:
+A claim compares a number from theory with the same number reached by an independent route. It measures a function of
+*theory's side*, so that it can also be run with a wrong formula; each claim names wrong formulas that must make it fail:
 
 >>> from fractions import Fraction
 >>> from iclflow.verify.claims.tolerances import EXACT
@@ -54,8 +53,8 @@ class Claim:
 class Check:
     """How a claim is measured: ``measure(theory)`` is its residual.
 
-    ``wrong`` maps a description of a mistake to the theory's side with that mistake in it. A ``slow`` check runs only
-    in the full set. ``explain`` says why the claim fails, if it does.
+    ``wrong`` maps the description of a mistake to theory's side with that mistake. A ``slow`` check runs only in the
+    full set. ``explain`` says why a failing claim fails.
     """
 
     name: str
@@ -72,7 +71,7 @@ class Check:
     def run(self, mistake: str | None = None) -> Claim:
         """Measure the claim, or the claim with one of its mistakes planted.
 
-        Anything that goes wrong on the way makes the claim fail; only an interrupt passes through.
+        An exception makes the claim fail; only an interrupt passes through.
         """
         theory = self.theory if mistake is None else self.wrong[mistake]
         start = time.perf_counter()
@@ -81,7 +80,7 @@ class Check:
             residual = float(self.measure(theory))
         except Exception as problem:
             error = f"{type(problem).__name__}: {problem}"
-        holds = residual is not None and residual <= self.tolerance.value  # not so for nan
+        holds = residual is not None and residual <= self.tolerance.value  # False for nan
         if not holds and mistake is None and error is None and self.explain is not None:
             error = self._explanation()
         return Claim(
@@ -97,7 +96,7 @@ class Check:
         )
 
     def _explanation(self) -> str | None:
-        """Why the claim fails, where somebody can tell."""
+        """Why the claim fails, if ``explain`` is given."""
         if self.explain is None:
             return None
         try:
@@ -130,9 +129,9 @@ class ClaimBook:
     ) -> Callable[[Callable[[Any], float]], Callable[[Any], float]]:
         """Register the decorated function, which gives the residual of ``theory``, under its own name.
 
-        ``explain`` is asked when the claim fails, and what it says becomes the claim's error.
+        ``explain`` is called if the claim fails, and its answer becomes the claim's error.
 
-        Raises ``ValueError`` for an unknown method, a claim without a planted mistake, or a name taken before.
+        Raises ``ValueError`` for an unknown method, a claim without a planted mistake, or a name already taken.
         """
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
@@ -142,7 +141,7 @@ class ClaimBook:
         def register(measure: Callable[[Any], float]) -> Callable[[Any], float]:
             name = measure.__name__
             if name in self._checks:
-                raise ValueError(f"a claim needs a name of its own, got {name!r} again")
+                raise ValueError(f"a claim's name must be new, got {name!r} again")
             self._checks[name] = Check(
                 name,
                 statement,

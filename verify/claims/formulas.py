@@ -1,7 +1,7 @@
-"""The theory's side of the claims, as numbers: each function is one formula of the paper, of a task.
+"""Theory's side of the claims as numbers: each function evaluates one formula of the paper for a task.
 
-No formula is typed here. Each is an equation of the registry, compiled. Mistakes for the claims to catch are made by
-:func:`longer_context` and the like.
+No formula is typed here: each is an equation of the registry, compiled. :func:`longer_context`, :func:`infinite_context`
+and :func:`times` make mistakes for the claims to catch.
 """
 
 from collections.abc import Callable
@@ -140,6 +140,6 @@ def times(factor: float, formula: Formula) -> Formula:
 
 
 def gradient_by_differences(function: Callable[[np.ndarray], float], point: np.ndarray) -> np.ndarray:
-    """The gradient of a quadratic function, by central differences, which are exact for it but for rounding."""
+    """The gradient of a quadratic function by central differences, exact up to rounding."""
     units = np.eye(point.size).reshape(-1, *point.shape)
     return np.array([(function(point + e) - function(point - e)) / 2 for e in units]).reshape(point.shape)

@@ -45,17 +45,15 @@ COUNT = Tolerance(0.0, "exact", "a count is right or wrong")
 CONVERGED = Tolerance(
     1e-6, "solver", "the flow has a relative tolerance of 1e-8 a step, and approaches its end exponentially"
 )
-DROP_TIME = Tolerance(
-    1e-4, "solver", "a drop is as late as the start was small: solver errors of the start's growth add up"
-)
+DROP_TIME = Tolerance(1e-4, "solver", "solver errors add up while a small start grows, and move the drop")
 
 LEADING_ORDER = Tolerance(
-    3e-2, "asymptotic", "the next order in the initial scale is left out: some times 1e-2 or less"
+    3e-2, "asymptotic", "the next order in the initial scale is left out: a few times 1e-2 or less"
 )
 CONVERGED_RATE = Tolerance(
     5e-2,
     "asymptotic",
-    "over three decades of the excess loss the next slowest mode adds some parts in a hundred to the slope",
+    "over three decades of the excess loss the next slowest mode adds a few per cent to the slope",
 )
 SECOND_ORDER = Tolerance(
     1e-3, "asymptotic", "the error is the square of the initial scale 1e-2, times a number of order one"
@@ -82,10 +80,10 @@ SAME_COMPUTATION = Tolerance(
     1e-9, "roundoff", "the same arithmetic in another order, its rounding amplified along the run"
 )
 TRAINED_SIGMOID = Tolerance(
-    3e-2, "sampling", "steps of 0.01 and batches of 512 move the rise by a few parts in a hundred of its height"
+    3e-2, "sampling", "steps of 0.01 and batches of 512 move the rise by a few per cent of its height"
 )
 TRAINED_ALGORITHM = Tolerance(
-    1e-2, "sampling", "squared error over squared prediction; idle heads and mini-batch noise leave some thousandths"
+    1e-2, "sampling", "squared error over squared prediction; waiting heads and mini-batch noise leave some thousandths"
 )
 TRAINED_VARIATION = Tolerance(
     2e-2,
@@ -98,7 +96,7 @@ TRAINED_LEVEL = Tolerance(
 TRAINED_PROMPTS = Tolerance(
     3e-2,
     "sampling",
-    "400,000 squared errors with heavy tails know their mean to 0.3 to 0.9 %; averaged maps leave up to 1.1 % at three times the scale",
+    "the mean of 400,000 squared errors with heavy tails is known to 0.3 to 0.9 %; averaged maps leave up to 1.1 % at thrice the scale",
 )
 TRAINED_VALUES = Tolerance(
     1e-2,
@@ -124,8 +122,8 @@ IN_WEIGHT_CURVES = Tolerance(
 IN_WEIGHT_SGD = Tolerance(
     3e-2,
     "sampling",
-    "64 steps of 8 batches of 512 know the training loss to 0.6 %, three times that in the worst window; batches and steps move "
-    "drops by 0.05 of t/tau; measured at most 2.1 %",
+    "64 steps of 8 batches of 512 give the training loss to 0.6 %, in the worst window to three times that; batches and steps "
+    "move drops by 0.05 of t/tau; measured at most 2.1 %",
 )
 FIVE_WEIGHTS = Tolerance(
     1e-3,
@@ -152,7 +150,7 @@ IDLE_POWERS = Tolerance(
 NOTHING_GROWS = Tolerance(
     1e-3,
     "solver",
-    "relative: integrated to 1e-8 a step over a time of 1e5; the drop is over to 1e-5 when they are first read",
+    "relative: integrated to 1e-8 a step over a time of 1e5; at the first reading the drop is over up to 1e-5",
 )
 OWN_MODEL = Tolerance(
     1e-2, "sampling", "of the initial loss: steps of 0.05 on batches of 512 leave some thousandths of mini-batch noise"
@@ -163,11 +161,15 @@ HIGH_DIMENSION = Tolerance(
     "averages over 1,600 and 800 contexts leave some parts in ten thousand, extrapolation from 40 and 80 dimensions as much",
 )
 TRAINED_RISK = Tolerance(
-    1.5e-2, "sampling", "a million squared errors know their mean to 0.3 %, steps of 0.05 on batches of 1024 add 0.1 %"
+    1.5e-2,
+    "sampling",
+    "the mean of a million squared errors is known to 0.3 %, steps of 0.05 on batches of 1024 add 0.1 %",
 )
 STABLE = Tolerance(1e-2, "solver", "bisected fourteen times between 0.2 and 40, over 100 steps of growth or decay")
 ORDER = Tolerance(
-    0.2, "discretisation", "a slope fitted to three steps, each half the last, carries the next order of the largest"
+    0.2,
+    "discretisation",
+    "a slope fitted to three steps, each half the one before, contains the next order of the largest",
 )
 NEXT_STEP_ORDER = Tolerance(
     3e-2, "discretisation", "the next order in the step: a fiftieth of the delay, halved with each halving"
@@ -179,34 +181,36 @@ SECOND_ORDER_OF_STEP = Tolerance(
 )
 ROOTS = Tolerance(1e-6, "roundoff", "two roots that meet are known to half the digits of float64")
 INERTIA = Tolerance(
-    2e-2, "asymptotic", "the head is stopped at half its final size, where a hundredth of the time is left to go"
+    2e-2, "asymptotic", "the head is stopped at half its final size, with a hundredth of the time left to go"
 )
 TRAINED_MOMENTUM = Tolerance(
     5e-3,
     "discretisation",
-    "of the initial loss: the square of a step's time over that of a drop, and measured thereabouts",
+    "in units of the initial loss: the square of a step's time over a drop's, and measured of that size",
 )
 NOISE_OF_TIMES = Tolerance(
     0.05,
     "sampling",
-    "4,000 runs know a standard deviation to 1.1 %; the next order in the noise takes 1 to 2 % at a batch of 16",
+    "4,000 runs give a standard deviation to 1.1 %; the next order in the noise takes 1 to 2 % at a batch of 16",
 )
 SHARE = Tolerance(
-    5e-3, "asymptotic", "the drop along the ray is over and the tail 400 times slower: about a thousandth of each shows"
+    5e-3,
+    "asymptotic",
+    "the drop along the ray is over and the tail is 400 times slower: about a thousandth of each shows",
 )
 TRAINED_SHARE = Tolerance(
     1e-2, "sampling", "mini-batches of 512 keep the loss some thousandths of its fall above the plateau"
 )
 TRAINED_HALF = Tolerance(
-    3e-2, "sampling", "the bounds are one there, and steps and mini-batches move the drop by some parts in a hundred"
+    3e-2, "sampling", "the bounds agree to 1e-5 there; steps and mini-batches move the drop by a few per cent"
 )
 TURNING = Tolerance(
     6e-2,
     "asymptotic",
-    "of the whole fall: the square of the angle between the flow and the ray; 4.6 % at 3/gamma for four eigenvalues between 0.2 and 0.8",
+    "of the whole fall: the square of the angle between flow and ray; 4.6 % at 3/gamma for four eigenvalues between 0.2 and 0.8",
 )
 NOISE_OF_A_DROP = Tolerance(
     0.1,
     "sampling",
-    "800 runs know the width of their middle to 3.5 %, and the second order of the noise takes some 2 % at a batch of 16",
+    "800 runs give the width of their middle to 3.5 %; the second order of the noise takes some 2 % at a batch of 16",
 )

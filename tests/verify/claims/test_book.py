@@ -88,7 +88,7 @@ def test_the_book_refuses_what_proves_nothing():
     with pytest.raises(ValueError, match="method must be one of"):
         book.claim("0", "a claim", wrong={"a": 1}, **(options | {"method": "guessing"}))
     book.claim("0", "a claim", wrong={"a": 1}, **options)(abs)
-    with pytest.raises(ValueError, match="name of its own"):
+    with pytest.raises(ValueError, match="name must be new"):
         book.claim("0", "a claim", wrong={"a": 1}, **options)(abs)
 
 

@@ -124,7 +124,7 @@ def fixed_point_loss_sampled(losses) -> float:
 
 @claim(
     "60",
-    "the mean square of the prediction where all components are learned: tr(Lambda Gamma M Gamma)",
+    "the mean square of the prediction with all components learned: tr(Lambda Gamma M Gamma)",
     method="Monte Carlo",
     tolerance=SAMPLING,
     theory=lambda L, M, G: np.trace(L @ G @ M @ G),

@@ -26,7 +26,7 @@ def population_loss(network: ReducedMerged | ReducedSeparate) -> Tensor:
 
 
 def separate_field(task: RegressionTask, weights: SeparateWeights, *, transpose: bool = True) -> SeparateWeights:
-    """The right-hand sides of (19) and (80); ``transpose`` False is (19c) as the scan reads, with k q' for q k'."""
+    """The right-hand sides of (19) and (80); with ``transpose`` False, (19c) has k q' for q k'."""
     v, k, q = weights.arrays
     L, M = task.covariance, task.second_moment
     B = np.einsum("h,hri,hrj->ij", v, k, q)
@@ -115,7 +115,7 @@ def separate_field_sampled(field) -> float:
 
 
 def _blocks(v_bold: float, u: float) -> MergedAttention:
-    """Merged attention whose zero blocks are multiplied by the two numbers: 0 puts them at zero."""
+    """Merged attention with its zero blocks multiplied by the two numbers: 0 for zero blocks."""
     value, key_query = 0.5 * random(H, D + 1, D + 1, seed=1), 0.5 * random(H, D + 1, D + 1, seed=2)
     value[:, -1, :-1] *= v_bold
     key_query[:, -1, :-1] *= u
@@ -132,7 +132,7 @@ def _block_gradients(v_bold: float, u: float) -> tuple[np.ndarray, np.ndarray]:
 
 @claim(
     "39",
-    "the bold v_i have no velocity where all of them and all u_i are zero",
+    "the bold v_i have no velocity if all of them and all u_i are zero",
     method="Monte Carlo",
     tolerance=SAMPLING,
     theory=(0.0, 0.0),
@@ -144,7 +144,7 @@ def vector_blocks_stay_zero(blocks) -> float:
 
 @claim(
     "40",
-    "the u_i have no velocity where all of them and all bold v_i are zero",
+    "the u_i have no velocity if all of them and all bold v_i are zero",
     method="Monte Carlo",
     tolerance=SAMPLING,
     theory=(0.0, 0.0),
@@ -158,7 +158,7 @@ def key_blocks_stay_zero(blocks) -> float:
 
 
 def _drift(network: ReducedMerged | ReducedSeparate, conserved: Callable[..., Tensor]) -> float:
-    """The rate of change of a quantity along the flow of a loss that is no mean square, |error|^3 + error^4."""
+    """The rate of change of a quantity along the flow of a loss other than the mean square, |error|^3 + error^4."""
     X, y = prompts()
     error = network(X) - y
     velocity = _half_gradient((error.abs() ** 3 + error**4).mean(), network)
@@ -170,7 +170,7 @@ def _drift(network: ReducedMerged | ReducedSeparate, conserved: Callable[..., Te
 
 @claim(
     "17",
-    "w_2 w_2' - W_1 W_1' under the flow of a loss that is no mean square",
+    "w_2 w_2' - W_1 W_1' under the flow of a loss other than the mean square",
     method="autograd",
     tolerance=ROUNDOFF,
     theory=lambda v, U: torch.outer(v, v) - U.flatten(1) @ U.flatten(1).T,
@@ -182,7 +182,7 @@ def merged_conservation(conserved) -> float:
 
 @claim(
     "79",
-    "k'k - q'q and k'k - v^2 of rank-one heads under the flow of a loss that is no mean square",
+    "k'k - q'q and k'k - v^2 of rank-one heads under the flow of a loss other than the mean square",
     method="autograd",
     tolerance=ROUNDOFF,
     theory=lambda v, k, q: torch.cat([k.square().sum((1, 2)) - q.square().sum((1, 2)), k.square().sum((1, 2)) - v**2]),
@@ -200,7 +200,7 @@ def rank_two_conserved(v: Tensor, k: Tensor, q: Tensor) -> Tensor:
 
 @claim(
     "85",
-    "all of K K' - Q Q' and tr K K' - v^2 of rank-two heads under the flow of a loss that is no mean square",
+    "all of K K' - Q Q' and tr K K' - v^2 of rank-two heads under the flow of a loss other than the mean square",
     method="autograd",
     tolerance=ROUNDOFF,
     theory=rank_two_conserved,

@@ -1,6 +1,6 @@
 """Claims about what attention computes, on PyTorch modules that read X.
 
-Every block of every weight matrix is random here unless the statement says that it is zero.
+Every block of every weight matrix is random unless the statement says that it is zero.
 """
 
 from functools import cache

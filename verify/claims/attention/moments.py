@@ -1,7 +1,7 @@
 """Claims about the moments of the data: rational arithmetic at small sizes, Monte Carlo with its standard error.
 
-The exact route is Isserlis' theorem entry by entry: a sum over pairings, in fractions, which shares nothing with the
-integration by parts of the theory layer.
+The exact route is Isserlis' theorem entry by entry: a sum over pairings, in fractions, which shares nothing with
+theory's integration by parts.
 """
 
 from collections.abc import Callable
@@ -83,7 +83,7 @@ def cubed_formula(L: Matrix, N: Fraction) -> Matrix:
 
 
 def _largest_difference(exact: Callable[[int, int, int], Fraction], formula: Callable[[Fraction], Matrix]) -> Fraction:
-    """Over N = 1, 2, 3 and every entry."""
+    """The largest difference over N = 1, 2, 3 and all entries."""
     return max(abs(exact(N, a, d) - formula(Fraction(N))[a][d]) for N in (1, 2, 3) for a in range(2) for d in range(2))
 
 
@@ -196,7 +196,7 @@ def moment_eigenvalues_precise(a) -> float:
     with mpmath.workdps(50):
         lam, N = [mpmath.mpf(n) / 10 for n in (1, 2, 3, 4)], mpmath.mpf(31)
         T = mpmath.fsum(lam)
-        # A basis that is not the coordinates': a Householder reflection.
+        # A basis other than the coordinate axes: a Householder reflection.
         u = mpmath.matrix([1, 2, -1, 3])
         E = mpmath.eye(4) - 2 * u * u.T / (u.T * u)[0]
         L = E * mpmath.diag(lam) * E.T

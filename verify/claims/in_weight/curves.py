@@ -1,4 +1,4 @@
-"""Claims about whole curves where a portion of the task vectors is fixed (V6): descent and SGD against the flow."""
+"""Claims about whole curves with a portion of the task vectors fixed (V6): descent and SGD against the flow."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -39,7 +39,7 @@ def reduced_maps(setting: InWeightSetting, times: np.ndarray) -> list[np.ndarray
 
 
 def reduced_flow(setting: InWeightSetting) -> Curves:
-    """The losses along those maps."""
+    """The losses along :func:`reduced_maps`."""
     return each_loss(setting, reduced_maps(setting, setting.times))
 
 
@@ -103,12 +103,12 @@ SGD_WRONG = {
 }
 SGD_STATEMENT = (
     "loss on mini-batches, averaged over 64 steps, in-context and both in-weight losses on fresh prompts, at every time, of 8 PyTorch "
-    "networks trained by SGD, each with weights, fixed vector and batches of its own, against the flow: "
+    "networks trained by SGD, each with its own weights, fixed vector and batches, against the flow: "
 )
 
 
 def trained_apart(curves: Callable[[InWeightSetting], Curves], portion: float, duration: float) -> float:
-    """Networks with two-dimensional tokens; their steps are so short that they cost less than the noise of the batches."""
+    """Tokens are two-dimensional, and steps so short that their error is below the noise of the batches."""
     setting = InWeightSetting(portion, dimension=2, context_length=8, duration=duration)
     return apart(trained(setting), curves(setting), np.max)
 

@@ -70,7 +70,7 @@ def five_weights_against_training(curves) -> float:
 
 # The error
 
-# The sector across is the slower to die out in the map of both, and in the losses of the second one only.
+# Heads that turn set the power of the map's error in both settings, and that of the losses in the second only.
 ERROR_SETTINGS = (
     InWeightSetting(0.6, seeds=3),
     InWeightSetting(0.1, dimension=2, context_length=32, heads=4, length=0.5, seeds=3),
@@ -97,13 +97,13 @@ def powers(setting: InWeightSetting) -> tuple[float, float]:
 
 
 def symmetric_only(setting: InWeightSetting) -> tuple[float, float]:
-    """A mistake: nothing but symmetric heads, so that sigma_2 of Gamma rules."""
+    """A mistake: symmetric heads only, so that sigma_2 of Gamma sets both powers."""
     first, second = growth_rates(setting)
     return 1 - second / first, 1 - second / first
 
 
 def measured_powers(setting: InWeightSetting) -> np.ndarray:
-    """How the errors of the map, over its norm, and of the losses fall between initial scales of 1e-5 and 1e-7, from seed to seed."""
+    """The powers with which the errors of the map, over its norm, and of the losses fall from scales of 1e-5 to 1e-7, for each seed."""
     errors = []
     for scale in (1e-5, 1e-7):
         small, one = replace(setting, scale=scale), []

@@ -1,4 +1,4 @@
-"""Claims about idle heads on finite training sets (V6-idle): how large their weights end, and where nothing grows after the drop."""
+"""Claims about idle heads on finite training sets (V6-idle): their final weights, and settings in which nothing grows after the drop."""
 
 from functools import cache
 
@@ -22,7 +22,7 @@ SEEDS = 3
 
 @cache
 def near_population(seed: int, part: float) -> QuadraticLoss:
-    """The population loss plus a part of what a set's loss differs by: as a set of 16,000/part^2 sequences differs."""
+    """The population loss plus ``part`` of a set's deviation from it, which makes it that of a set of 16,000/part^2 sequences."""
     exact = MixedTask(LEAK_TASK, 1.0, np.ones((1, LEAK_TASK.dimension))).in_context_loss
     found = SampleMoments.sampled(LEAK_TASK, SET, np.random.default_rng([seed, SET])).loss()
     return QuadraticLoss.from_moments(
@@ -45,15 +45,15 @@ def ended(seed: int, part: float, heads: int) -> FullMergedWeights:
 
 
 def size(force: float, left: np.ndarray, pair: np.ndarray, C: np.ndarray) -> float:
-    """alpha, where an idle head rests (V6-idle): ``left`` is what the active head cannot make up for of the map of ``pair``."""
+    """alpha, the size at which an idle head rests (V6-idle); ``left`` is the part of the map of ``pair`` not undone by the active head."""
     alpha = compiled("V6-idle", (FORCE, CURVATURE, SEQUENCES), part="size")
     return float(alpha(force, left @ C @ left, 1.0))
 
 
 @claim(
     "V6-idle",
-    "weights of an idle head at the end, from the force that the active head leaves and its own curvature, on sets as of 160 "
-    "million sequences",
+    "weights of an idle head at the end, from the force that the active head leaves and its own curvature, at the deviation "
+    "of sets of 160 million sequences",
     method="flow",
     tolerance=IDLE_SIZE,
     theory=size,
@@ -86,8 +86,8 @@ def powers() -> tuple[float, float]:
 
 @claim(
     "V6-idle",
-    "powers of P with which the rows and the columns of the zero blocks fall at the end, from sets as of 160 million to 16 billion "
-    "sequences, two and four heads",
+    "powers of P with which the rows and the columns of the zero blocks fall at the end, at the deviation of sets of 160 million "
+    "and 16 billion sequences, two and four heads",
     method="flow",
     tolerance=IDLE_POWERS,
     theory=powers,
@@ -127,7 +127,7 @@ ONE_DIRECTION = RegressionTask(eigenvalues=[1.0], context_length=8)
 
 @claim(
     "V6-idle",
-    "zero blocks on 4,000 sequences do not grow between the drop and the end with one head, nor with four heads where D = 1",
+    "zero blocks on 4,000 sequences do not grow between the drop and the end with one head, nor with four heads and D = 1",
     method="flow",
     tolerance=NOTHING_GROWS,
     theory=((LEAK_TASK, 1), (ONE_DIRECTION, 4)),

@@ -1,4 +1,4 @@
-"""Claims about the unreduced model where a portion of the task vectors is fixed (V6): its moments, and its escape from the origin."""
+"""Claims about the unreduced model with a portion of the task vectors fixed (V6): its moments, and its escape from the origin."""
 
 from dataclasses import replace
 from functools import cache
@@ -51,7 +51,7 @@ def deviation(kind: str, loss: QuadraticLoss) -> float:
 
 @claim(
     "V6",
-    "moments of the unreduced model where 60 % of the task vectors are fixed, against sampled sequences",
+    "moments of the unreduced model with 60 % of the task vectors fixed, against sampled sequences",
     method="Monte Carlo",
     tolerance=SAMPLING,
     theory=lambda: problem().training_loss,
@@ -67,7 +67,7 @@ def mixture_moments(loss) -> float:
 
 @claim(
     "V6-memory",
-    "moments of the unreduced model where the context's labels are noise, against sampled sequences",
+    "moments of the unreduced model with noise for the context's labels, against sampled sequences",
     method="Monte Carlo",
     tolerance=SAMPLING,
     theory=lambda: problem().memory_loss,
@@ -138,7 +138,7 @@ def growth_rates(setting: InWeightSetting, dimension: int | None = None) -> tupl
 
 
 def growth_rate(setting: InWeightSetting, dimension: int | None = None) -> float:
-    """The larger one, at which the weights grow."""
+    """The larger singular value, the rate at which the weights grow."""
     return growth_rates(setting, dimension)[0]
 
 

@@ -1,4 +1,4 @@
-"""Claims about what moves the zero blocks: task vectors that are fixed (V6-zero), and training sets that are finite (V6-leak)."""
+"""Claims that fixed task vectors (V6-zero) and finite training sets (V6-leak) move the zero blocks."""
 
 from functools import cache, partial
 
@@ -38,7 +38,7 @@ def block_velocity(weights: MergedWeights, vectors: np.ndarray, N_: int = SMALL.
     theory=block_velocity,
     wrong={
         "N + 1 for N": partial(block_velocity, N_=SMALL.context_length + 1),
-        "zero, as where all task vectors are random": lambda weights, vectors: 0 * block_velocity(weights, vectors),
+        "zero, as for random task vectors": lambda weights, vectors: 0 * block_velocity(weights, vectors),
         "an opposite pair of vectors": lambda weights, vectors: block_velocity(
             weights, np.concatenate([vectors, -vectors])
         ),
@@ -54,7 +54,7 @@ def zero_blocks_move(velocity) -> float:
 
 
 def largest_entry(p: float, vectors: np.ndarray) -> float:
-    """The largest entry of the zero blocks along the flow, where they start at zero."""
+    """The largest entry of the zero blocks along the flow from zero blocks."""
     weights = MergedWeights.initialize(SMALL, heads=3, scale=1.0, rng=np.random.default_rng(65))
     run = gradient_flow(problem(p=p, vectors=vectors).training_loss, FullMergedWeights.embed(weights), t_end=50.0)
     return max(np.abs(part).max() for part in (run.arrays["value"][:, :, :2], run.arrays["key_query"][:, :, 2]))
@@ -62,7 +62,7 @@ def largest_entry(p: float, vectors: np.ndarray) -> float:
 
 @claim(
     "V6-zero",
-    "the zero blocks stay zero along the flow where the fixed task vectors are an opposite pair, at p = 0.3",
+    "the zero blocks stay zero along the flow if the fixed task vectors are an opposite pair, at p = 0.3",
     method="flow",
     tolerance=ROUNDOFF,
     theory=lambda p: largest_entry(p, np.array([VECTORS[0], -VECTORS[0]])),
@@ -99,7 +99,7 @@ def velocity_on_finite_sets(expected) -> float:
 
 
 def squared_velocities(task: RegressionTask, map_: float) -> np.ndarray:
-    """P |velocity|^2 of both zero blocks of the head v = 1, U = I where all heads make map_ I, on 8,000 sets of 20 sequences."""
+    """P |velocity|^2 of both zero blocks of the head v = 1, U = I if all heads together make map_ I, on 8,000 sets of 20 sequences."""
     P, sets, rng = 20, 8000, np.random.default_rng(66)
     found = []
     for tokens, target in sequences(task, P * sets, rng, batch_size=P * 100):

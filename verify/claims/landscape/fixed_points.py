@@ -26,7 +26,7 @@ def speed(weights: Parametrization) -> float:
 
 
 def without_correlation(U: np.ndarray) -> np.ndarray:
-    """U_i less their component along Lambda^2: then W_1 E(y_q z) = 0."""
+    """U_i minus their component along Lambda^2, so that W_1 E(y_q z) = 0."""
     square = TASK.covariance @ TASK.covariance
     along = np.einsum("hij,ij->h", U, square) / np.sum(square**2)
     return U - np.multiply.outer(along, square)
@@ -47,7 +47,7 @@ def zero_function_fixed_points(condition) -> float:
 
 @claim(
     "14-index",
-    "the number of negative Hessian eigenvalues at five such points with three heads",
+    "the number of negative Hessian eigenvalues at five points with w_2 = 0 and W_1 E(y_q z) = 0, three heads",
     method="linear algebra",
     tolerance=COUNT,
     theory=3,
@@ -140,7 +140,7 @@ def idle_heads_outside_the_span(head) -> float:
 
 
 def index_without_order(task: RegressionTask, S: tuple[int, ...], rank: int) -> int:
-    """The index with the pairs left out: as if any set of eigenvectors were learned in order."""
+    """A mistake: the index without the pairs, as if any set of eigenvectors were learned in order."""
     slots = rank * -(-len(S) // rank)
     return (slots - len(S)) * (task.dimension - len(S))
 

@@ -48,7 +48,7 @@ def by_growth(task: RegressionTask) -> Sets:
 
 
 def only_the_first_turns(task: RegressionTask) -> Sets:
-    """After the first head has come to the largest drop, the others stay at what they learn."""
+    """A mistake: the first head turns until it reaches the largest drop, the others keep what they learn first."""
     visits = order_of_learning(task)
     best, growth = int(np.argmax(task.modes.drops)), np.diag(task.loss_moments.A)
     first = [visit.directions for visit in visits if len(visit.directions) <= 1]
@@ -75,13 +75,13 @@ def _commuting() -> list[RegressionTask]:
     slow=True,
 )
 def sequences_of_the_flow(expected) -> float:
-    """The number of tasks whose flow goes another way."""
+    """The number of tasks whose flow visits other sets."""
     return float(sum(visited(task, seed) != expected(task) for seed, task in enumerate(_commuting())))
 
 
 @claim(
     "V2-sequence",
-    "the plateaus of three directions where two heads turn, at a scale of 0.03 (flow)",
+    "the plateaus of three directions with two heads that turn, at a scale of 0.03 (flow)",
     method="flow",
     tolerance=TURNING_LEVEL,
     theory=turning_levels,
@@ -99,7 +99,7 @@ def two_heads_turn(expected) -> float:
 
 @claim(
     "V2-sequence",
-    "the losses on the plateaus of training on three directions where two heads turn",
+    "the losses on the plateaus of training on three directions with two heads that turn",
     method="training",
     tolerance=TRAINED_VARIATION,
     theory=lambda: turning_levels(RETURNING),
@@ -130,7 +130,7 @@ def rate(change: Mapping | None = None) -> Callable[[RegressionTask, int, int], 
 
 @claim(
     "V2-sequence",
-    "the rates at which heads turn, in 12 random tasks of 2 to 4 directions, against Hessians with what other heads hold",
+    "the rates at which heads turn, in 12 random tasks of 2 to 4 directions, against Hessians that include what other heads hold",
     method="linear algebra",
     tolerance=ROUNDOFF,
     theory=rate(),
@@ -152,7 +152,7 @@ def rates_of_turning(rate) -> float:
 
 
 def rest(change: Mapping | None = None) -> Callable[[float], float]:
-    """The time of a rest of ``TURNING`` for weights of a size."""
+    """The duration of a rest of ``TURNING`` as a function of the size of the weights."""
     lag = float(compiled("V2-sequence", (A_d, A_j), part="lag", change=change)(*np.diag(TURNING.loss_moments.A)))
     time = compiled("V2-sequence", (lag_j, rho_j, w_init, tau), part="rest")
     return lambda size: float(time(lag, rate(change)(TURNING, 0, 1), size, 1.0))
@@ -181,7 +181,7 @@ def rests_of_two_sizes(time) -> float:
     return abs((_measured_rest(1e-6) - _measured_rest(1e-3)) / (time(1e-6) - time(1e-3)) - 1)
 
 
-# When nothing commutes
+# Covariances that do not commute
 
 
 @cache
@@ -224,14 +224,14 @@ def stays(change: Mapping | None = None) -> Callable[[float, float], bool]:
 
 @claim(
     "V2-oblique",
-    "where one head alone comes to rest in 16 random tasks in which nothing commutes, from the growing direction: 2 or 3 directions",
+    "the direction at which one head alone comes to rest, in 16 random tasks of 2 or 3 directions whose covariances do not commute",
     method="flow",
     tolerance=COUNT,
     theory=stays(),
     wrong={"the smallest drop is stable": stays({s_i: s_j, s_j: s_i}), "all are": stays({s_j: 0})},
 )
 def rests_of_one_head(stable) -> float:
-    """The number of tasks in which the head ends anywhere but at the one direction that is stable against all others."""
+    """The number of tasks in which the head does not end at the one direction that is stable against all others."""
     failed = 0
     for task in islice(oblique_tasks(3), 16):
         s = np.sqrt(task.modes.drops)
@@ -250,7 +250,7 @@ def _end_of_one_head(task: RegressionTask) -> np.ndarray:
 
 @claim(
     "V2-oblique",
-    "the sets in which heads come to rest in 24 random tasks of 2 and 3 directions in which nothing commutes, weights of 1e-4 (flow)",
+    "the sets in which heads come to rest, in 24 random tasks of 2 or 3 directions whose covariances do not commute, from 1e-4 (flow)",
     method="flow",
     tolerance=COUNT,
     theory=sequence,
@@ -261,6 +261,6 @@ def _end_of_one_head(task: RegressionTask) -> np.ndarray:
     slow=True,
 )
 def sequences_of_oblique_flows(expected) -> float:
-    """The number of tasks whose flow lacks one of the sets. Some pass another saddle slowly on the way."""
+    """The number of tasks whose flow lacks one of the sets; it may also pass another saddle slowly."""
     found = ((visited(task, seed), expected(task)) for seed, task in enumerate(islice(oblique_tasks(3), 24)))
     return float(sum([S for S in flow if S in sets] != sets for flow, sets in found))

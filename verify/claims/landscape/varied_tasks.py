@@ -18,10 +18,10 @@ from ..tolerances import LEADING_ORDER, ROUNDOFF, TURNING_LEVEL
 
 
 def _root_distance(task: RegressionTask, modes: Modes, starts: int) -> float:
-    """How far, at most, a root of the flow of ``task`` lies from the maps B_S of ``modes``; infinite if not all sets are found.
+    """A bound on the distance of a root of the flow of ``task`` from the maps B_S of ``modes``; infinite if a set is not found.
 
-    The search says how far the roots are from the task's own maps, in their coordinates; to this comes the distance of those from
-    the maps of ``modes``.
+    It adds the distance of the roots from the task's own maps, in their coordinates, and the distance of those from the maps of
+    ``modes``.
     """
     D, rng = task.dimension, np.random.default_rng(5)
     search = search_fixed_points(task, heads=D, starts=starts, rng=rng)
@@ -32,14 +32,14 @@ def _root_distance(task: RegressionTask, modes: Modes, starts: int) -> float:
 
 
 def without_whitening(task: RegressionTask) -> Modes:
-    """The paper's answer taken over: eigenvectors of Lambda, and what pays along each."""
+    """A mistake: the paper's answer, eigenvectors of Lambda, with the drop along each."""
     E = task.eigenvectors
     A, M, Q = (E * np.diag(E.T @ one @ E) @ E.T for one in task.loss_moments[:3])
     return Modes.of(A, M, Q, E)
 
 
 def of_growth(task: RegressionTask) -> Modes:
-    """Singular directions of A, in which small heads grow."""
+    """A mistake: the singular directions of A, along which small heads grow."""
     u, s, vt = np.linalg.svd(task.loss_moments.A)
     return Modes(u, vt.T, s, s**2, None)
 
@@ -54,7 +54,7 @@ PLANAR = RegressionTask(
 
 @claim(
     "V2-fixed",
-    "all roots of the flow from 40 starts, where token and task covariance do not commute: four maps, D = 2",
+    "all roots of the flow from 40 starts, with token and task covariance that do not commute: four maps, D = 2",
     method="linear algebra",
     tolerance=ROUNDOFF,
     theory=lambda task: task.modes,
@@ -79,7 +79,7 @@ def spatial_fixed_points(modes) -> float:
 
 @claim(
     "V2-rotation",
-    "four plateaus of two directions, where the first to grow pays less: the head turns (flow)",
+    "four plateaus of two directions, the first to grow with the smaller drop: the head turns (flow)",
     method="flow",
     tolerance=TURNING_LEVEL,
     theory=turning_levels,

@@ -47,7 +47,7 @@ def ray(task: RegressionTask) -> np.ndarray:
 
 @cache
 def _times() -> tuple[tuple[float, float], ...]:
-    """When s is in its middle and when half of the drop is over, in the flow of all weights, one balanced head on the ray."""
+    """The times at which s is in its middle and half of the drop is over, in the flow of all weights of one balanced head on the ray."""
     times = []
     for task in spectra():
         drop, direction, loss = MergedDrop.of(task), ray(task), QuadraticLoss.population(task)
@@ -152,7 +152,7 @@ def share_of_the_drop(statements) -> float:
 
 @claim(
     "V7-share",
-    "how fast the loss falls on at the end of the ray, for 12 spectra, against the squared velocity of all weights there",
+    "how fast the loss still falls at the end of the ray, for 12 spectra, against the squared velocity of all weights there",
     method="linear algebra",
     tolerance=ROUNDOFF,
     theory=lambda drop: drop.further * drop.gamma**3 / drop.mean,
@@ -222,7 +222,7 @@ OVER = np.array([4.0])
 
 @claim(
     "V7-turn",
-    "once the drop is over, this leading order errs by the cube of the spectrum's spread or less: what is missing of the exponent 3",
+    "after the drop, the leading order errs by the cube of the spectrum's spread or less: how far the fitted exponent is below 3",
     method="flow",
     tolerance=ORDER,
     theory=lambda drop: drop.learned(OVER),
@@ -235,7 +235,7 @@ def order_of_the_turning(learned) -> float:
 
 
 def _without_growth(drop: MergedDrop) -> np.ndarray:
-    """Rates in which s does not move: s K."""
+    """A mistake: the rates s K, as if s did not move."""
     omega = drop.gamma * np.sqrt(drop.weights) / drop.kappa
     return np.sort(np.linalg.norm(omega) * drop.kappa)
 
@@ -265,7 +265,7 @@ WIDE = RegressionTask(eigenvalues=[1.0, 0.1], context_length=31)
 
 @cache
 def _trained() -> tuple[float, float]:
-    """The fall of the exact loss, of the whole, after the drop of a trained network, and when half of the drop was over."""
+    """The share of its whole fall that a trained network's exact loss has fallen after the drop, and the time of half the drop."""
     weights = MergedWeights.initialize(WIDE, heads=3, scale=0.01, rng=np.random.default_rng(73))
     drop, loss = MergedDrop.of(WIDE), QuadraticLoss.population(WIDE)
     rate, until = 0.01, drop.half_bounds(float(np.linalg.norm(effective_start(WIDE, weights))))[1] + 5 / drop.gamma
@@ -302,7 +302,7 @@ def share_trained(share) -> float:
 
 @claim(
     "V7-half",
-    "the time to half of the drop in this run, from the middle of its bounds at the start that the random weights lead to",
+    "the time to half of the drop of trained attention (M), against the middle of its bounds for the start that its weights lead to",
     method="training",
     tolerance=TRAINED_HALF,
     theory=lambda drop, start: drop.half_bounds(start),
@@ -325,7 +325,7 @@ def _velocity(part: str, change: dict | None = None) -> Callable[..., np.ndarray
 
 @claim(
     "V7-flow",
-    "the velocities of s and n beside those of all weights of three balanced heads in three directions",
+    "the velocities of s and n against those of all weights of three balanced heads in three directions",
     method="linear algebra",
     tolerance=ROUNDOFF,
     theory=(_velocity("size"), _velocity("direction")),
@@ -370,7 +370,7 @@ def _behind(change: dict | None = None) -> dict[str, Callable[..., float]]:
 
 @claim(
     "V7-behind",
-    "how each direction falls behind and how the size and its part along c grow, beside the velocities of all weights of three heads",
+    "how each direction falls behind and how the size and its part along c grow, against the velocities of all weights of three heads",
     method="linear algebra",
     tolerance=ROUNDOFF,
     theory=_behind(),

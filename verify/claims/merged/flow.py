@@ -20,7 +20,7 @@ def white_task(eigenvalue: float = 1.0, dimension: int = 4, context_length: int 
 
 
 def balanced_white_weights(task: RegressionTask, w_init: float, heads: int = 8) -> MergedWeights:
-    """``W_1 = w_2 vec(I)'/sqrt(D)`` with ``|w_2| = w_init``: where (15) is exact."""
+    """``W_1 = w_2 vec(I)'/sqrt(D)`` with ``|w_2| = w_init``, for which (15) is exact."""
     rng = np.random.default_rng(15)
     v = rng.standard_normal(heads)
     v *= w_init / np.linalg.norm(v)
@@ -65,7 +65,7 @@ def white_sigmoid_flow(sigmoid) -> float:
 
 @claim(
     "47",
-    "the same for Lambda = I/4: alpha = lambda^3 (1 + (1 + D)/N), gamma = lambda^2 sqrt(D)",
+    "the effective map for Lambda = I/4, with alpha = lambda^3 (1 + (1 + D)/N) and gamma = lambda^2 sqrt(D)",
     method="flow",
     tolerance=SOLVER,
     theory=formulas.white_sigmoid,
@@ -103,7 +103,7 @@ def effective_scale(v: np.ndarray, U: np.ndarray) -> float:
 
 @claim(
     "15",
-    "from Gaussian weights, with the effective scale |w_2 + W_1 m|^2/4 in place of w_init^2",
+    "the effective map from Gaussian weights against the sigmoid, with the effective scale |w_2 + W_1 m|^2/4 for w_init^2",
     method="flow",
     tolerance=SECOND_ORDER,
     theory=effective_scale,

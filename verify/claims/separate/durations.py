@@ -1,4 +1,4 @@
-"""Claims where the paper's statement is not generally true, or only the leading order: by how much, and what holds instead."""
+"""Claims about statements of the paper that are not true in general, or only to leading order: their error, and what holds instead."""
 
 from dataclasses import replace
 from functools import cache
@@ -20,7 +20,7 @@ STARTS = tuple(replace(SMALL, seed=seed, duration=10 * SMALL.duration) for seed 
 
 @cache
 def drop_times(setting: Setting) -> np.ndarray:
-    """When the loss of the flow is midway between two of the plateaus of (24)."""
+    """The times at which the flow's loss is midway between two plateaus of (24)."""
     run, levels = flow(setting), formulas.plateau_losses(setting.task)
     return np.array([reached(run, run.objective.value, level) for level in (levels[1:] + levels[:-1]) / 2])
 
@@ -31,7 +31,7 @@ def predicted_drops(setting: Setting) -> np.ndarray:
 
 
 def longer_than_before(setting: Setting) -> np.ndarray:
-    """Whether the second, third and fourth plateau last longer than the one before each."""
+    """Whether the second, third and fourth plateau each last longer than the one before."""
     return np.diff(np.diff(predicted_drops(setting), prepend=0.0)) > 0
 
 
@@ -55,7 +55,7 @@ def time_of_largest_value(setting: Setting) -> np.ndarray:
 
 @claim(
     "68",
-    "the first drop from six Gaussian starts, from the exact motion of the waiting heads; 1/(lambda^2 v(0)) is not that time",
+    "the time of the first drop from six Gaussian starts, by the exact motion of the waiting heads; 1/(lambda^2 v(0)) is not that time",
     method="flow",
     tolerance=LEADING_ORDER,
     theory=predicted_drops,
@@ -73,7 +73,7 @@ def time_by_position(setting: Setting) -> np.ndarray:
 
 @claim(
     "73",
-    "all four drops from six Gaussian starts, from the exact motion of the waiting heads; (73) does not give these times",
+    "the times of all four drops from six Gaussian starts, by the exact motion of the waiting heads; (73) does not give them",
     method="flow",
     tolerance=LEADING_ORDER,
     theory=predicted_drops,
@@ -84,7 +84,7 @@ def all_drops_from_gaussian_weights(drops) -> float:
 
 
 def shortfall(task: RegressionTask) -> np.ndarray:
-    """By how much the drops of (24) fall short of lambda_m, in their order."""
+    """By how much each drop of (24) falls short of lambda_m."""
     return np.sort(task.eigenvalues)[::-1] + np.diff(formulas.plateau_losses(task))
 
 
@@ -109,7 +109,7 @@ def drops_fall_short(expected) -> float:
 
 @claim(
     "73",
-    "the power of the eigenvalues with which the four drop times fall, the shape of Lambda and the initial weights kept",
+    "the power of the eigenvalues with which the four drop times fall, for a fixed shape of Lambda and fixed initial weights",
     method="flow",
     tolerance=LEADING_ORDER,
     theory=-2.0,
@@ -142,9 +142,9 @@ def large_weights_have_no_plateau(number) -> float:
 
 
 def slowest_rate(setting: Setting) -> float:
-    """Twice the smallest eigenvalue, other than zero, of the Hessian of L/2 where the flow ends: excess loss is a square.
+    """Twice the smallest nonzero eigenvalue of the Hessian of L/2 at the end of the flow: the excess loss is quadratic.
 
-    As many as B has entries are not zero: weights at a global minimum can move B in every direction.
+    D^2 eigenvalues are nonzero: weights at a global minimum can move B in every direction.
     """
     run = flow(setting)
     end = run.initial.unflatten(run.states[-1])
@@ -176,7 +176,7 @@ def large_weights_decay_exponentially(rate) -> float:
 
 @claim(
     "Sec. 4.3",
-    "softmax attention with all its blocks, trained by SGD: one drop where key and query are merged, at least three where separate",
+    "softmax attention with all its blocks, trained by SGD: one drop with merged key and query, at least three with separate ones",
     method="training",
     tolerance=COUNT,
     theory={"merged": (1, 1), "separate": (3, 8)},

@@ -64,7 +64,7 @@ def plateau_maps_flow(saddle_map) -> float:
 
 @claim(
     "25",
-    "the value weights that Gaussian initial weights learn, one head a component",
+    "the value weights learned from Gaussian initial weights, one head a component",
     method="flow",
     tolerance=PLATEAU,
     theory=formulas.learned_value_weights,
@@ -78,7 +78,7 @@ def learned_value_weights_flow(value_weights) -> float:
 
 @claim(
     "Sec. 4.3",
-    "the largest cosine between a learned key and its eigenvector falls short of one",
+    "how far the cosine between a learned key and its eigenvector falls short of one",
     method="flow",
     tolerance=ALIGNMENT,
     theory=lambda task: task.eigenvectors,

@@ -93,7 +93,7 @@ def balanced_start_aligns(solution) -> float:
 
 
 def half_time(task: RegressionTask, s: float) -> float:
-    """When sigma is half its final value: ``ln(gamma/(alpha s) - 1)/(2 gamma)``."""
+    """The time at which sigma is half its final value: ``ln(gamma/(alpha s) - 1)/(2 gamma)``."""
     lam, D, N = task.eigenvalues[0], task.dimension, task.context_length
     alpha, gamma = lam**3 * (1 + (1 + D) / N), lam**2 * np.sqrt(D)
     return float(np.log(gamma / (alpha * s) - 1) / (2 * gamma))
@@ -136,7 +136,7 @@ def force_while_growing(force) -> float:
 def later_solution(
     task: RegressionTask, k: np.ndarray, q: np.ndarray, s: float, learned: int, *, constant: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Equation (70): exponentials in the unlearned directions, and the learned components as they were."""
+    """Equation (70): exponentials in the unlearned directions, constants in the learned ones."""
     still = task.eigenvectors[:, :learned] @ task.eigenvectors[:, :learned].T
     moved = early_solution(task, k - still @ k, q - still @ q, s)
     return moved[0] + constant * still @ k, moved[1] + constant * still @ q
@@ -208,5 +208,5 @@ def brief_plateaus_at_full_rank(rate) -> float:
 
 
 def crossing(run: Trajectory, level: float) -> float:
-    """When the loss falls below a level."""
+    """The time at which the loss falls below a level."""
     return reached(run, run.objective.value, level)

@@ -31,7 +31,7 @@ from ..tolerances import (
 
 
 def expected_plateaus(task: RegressionTask) -> Plateaus:
-    """What the flow from the same initial weights predicts for the staircase of training."""
+    """The plateaus of the flow from the same initial weights."""
     if task.context_length == DEFAULT.context_length:
         return plateaus(flow())
     return plateaus(flow(replace(DEFAULT, context_length=task.context_length)))
