@@ -1,12 +1,17 @@
 """From the blocks to (7), (29), (M), (S), (87), against the product of whole matrices at random integers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from iclflow.theory.derivations.book import entries
+from iclflow.theory.derivations.matrix_forms import Vec
 from iclflow.theory.equations import equation
 from iclflow.theory.notation import K_i, Lambda_hat, Q_i, beta, v_i, w, x_q, y_q
+from iclflow.theory.notation import N as CONTEXT_LENGTH
 from iclflow.theory.results.attention.blocks import U_i, expansion, merged_expansion, u_i, value_row
 from iclflow.theory.results.attention.reduced import kappa_i, separate_expansion
-from iclflow.theory.results.task.regression import X_c, y
+from iclflow.theory.results.task.regression import X, X_c, y
 from quadrature import numbers
 
 SIZE, CONTEXT, RANK = 3, 4, 2
@@ -112,3 +117,24 @@ def test_unmasked_target_leaks(draw):
     added = whole_attention(prompt, value, key_query, CONTEXT) - prompt[-1, -1]
     assert numbers(equation("1-mask").statement, known, np.eye(SIZE), CONTEXT) == pytest.approx(added, rel=1e-12)
     assert numbers(equation("M").statement, known, np.eye(SIZE), CONTEXT) != pytest.approx(added, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("number", "change", "held_by"),
+    [
+        ("1", lambda typed: 2 * typed, "7"),
+        ("4", lambda typed: {**typed, "context": 2 * typed["context"]}, "29"),
+        ("5", lambda typed: X + (typed - X) * CONTEXT_LENGTH / (CONTEXT_LENGTH + 1), "5-softmax"),
+        ("5-linear", lambda typed: X + (typed - X) * CONTEXT_LENGTH / (CONTEXT_LENGTH + 1), "7"),
+        ("6", lambda typed: -typed, "7"),
+        ("8", lambda typed: typed * CONTEXT_LENGTH / (CONTEXT_LENGTH + 1), "87"),
+        ("28", lambda typed: typed * CONTEXT_LENGTH / (CONTEXT_LENGTH + 1), "29"),
+        ("12", lambda typed: {**typed, "z": Vec(x_q * beta.T)}, "11"),
+        ("12", lambda typed: {**typed, "W": -typed["W"]}, "11"),
+    ],
+)
+def test_a_changed_definition_breaks_a_line(number, change, held_by, monkeypatch):
+    assert all(line.verify() for line in equation(held_by).lines)
+    entry = equation(number)
+    monkeypatch.setitem(entries, number, replace(entry, typed=lambda: change(entry.statement)))
+    assert not all(line.verify() for line in equation(held_by).lines)
