@@ -7,7 +7,7 @@ from typing import Any
 from sympy import MatrixBase
 
 from ..algebra.letters import Letters, letters
-from ..typesetting.latex import formula_latex, formula_text
+from ..typesetting.latex import formula_latex, formula_text, superscript
 from ..typesetting.line_breaks import LINE, display, width
 from ..typesetting.sentences import prose_latex, prose_markdown, prose_text
 from .conditions import Condition
@@ -110,32 +110,28 @@ class Derivation:
         broken into the ``\fit`` of :func:`~iclflow.theory.derivations.documents.export`'s document.
         """
         pieces, rule = [], ""
-        for step, left, name in self._displays(number, transpose):
+        for step, name in self._tagged(number):
             if step.rule != rule:
                 rule = step.rule
-                pieces.append(f"{_sentence(prose_latex(rule, transpose=transpose))}:")
-            pieces += displayed(left, step.expression, transpose=transpose, tag=name, fit=fit, **_relation(step))
-        return "\n".join(pieces)
+                pieces.append(f"{_sentence(prose_latex(rule))}:")
+            pieces += displayed(left_latex(step), step.expression, tag=name, fit=fit, **_relation(step))
+        return "\n".join(pieces).replace(r"\top", superscript(transpose))
 
     def markdown(self, *, transpose: str = "top", number: str = "") -> str:
         """A numbered list of the rules, each with its display between double dollars."""
         lines = []
-        for position, (step, left, name) in enumerate(self._displays(number, transpose), 1):
-            shown = "\n$$\n\n$$\n".join(
-                displayed(left, step.expression, transpose=transpose, tag=name, environment=False, **_relation(step))
-            ).replace("\n", "\n   ")
-            lines.append(
-                f"{position}. {_sentence(prose_markdown(step.rule, transpose=transpose))}:\n\n   $$\n   {shown}\n   $$\n"
-            )
-        return "\n".join(lines)
+        for position, (step, name) in enumerate(self._tagged(number), 1):
+            displays = displayed(left_latex(step), step.expression, tag=name, environment=False, **_relation(step))
+            shown = "\n$$\n\n$$\n".join(displays).replace("\n", "\n   ")
+            lines.append(f"{position}. {_sentence(prose_markdown(step.rule))}:\n\n   $$\n   {shown}\n   $$\n")
+        return "\n".join(lines).replace(r"\top", superscript(transpose))
 
-    def _displays(self, number: str, transpose: str):
-        """Each step with its left side and, where it is a part's result, its tag."""
+    def _tagged(self, number: str):
+        """Each step with its tag, which is empty unless it is a part's result."""
         last = {step.part: i for i, step in enumerate(self.steps)} if number else {}
         for i, step in enumerate(self.steps):
             is_result = last.get(step.part) == i and (bool(step.part) or i == len(self.steps) - 1)
-            left = left_latex(step, transpose)
-            yield step, left, tag(number, step.part) if is_result else ""
+            yield step, tag(number, step.part) if is_result else ""
 
     def _repr_markdown_(self) -> str:
         return self.markdown()
@@ -156,17 +152,15 @@ def _relation(step: "Step | Line") -> dict[str, str]:
     return {} if isinstance(step, Step) else {"relation": RELATIONS_LATEX[step.relation]}
 
 
-def side_latex(side: Any, transpose: str = "top") -> str:
+def side_latex(side: Any) -> str:
     """A side of a line as LaTeX: a formula, or statements for an implication."""
     if isinstance(side, tuple):
-        return r",\quad ".join(side_latex(one, transpose) for one in side)
+        return r",\quad ".join(map(side_latex, side))
     if isinstance(side, Condition):
-        return rf"\text{{{prose_latex(side.text, transpose=transpose)}}}"
+        return rf"\text{{{prose_latex(side.text)}}}"
     if isinstance(side, Line):
-        return (
-            f"{side_latex(side.left, transpose)} {RELATIONS_LATEX[side.relation]} {side_latex(side.right, transpose)}"
-        )
-    return formula_latex(side, transpose=transpose)
+        return f"{side_latex(side.left)} {RELATIONS_LATEX[side.relation]} {side_latex(side.right)}"
+    return formula_latex(side)
 
 
 def side_text(side: Any) -> str:
@@ -193,23 +187,23 @@ def _limit_text(line: Line) -> str:
     return f"{letter} -> {target}{order}"
 
 
-def left_latex(step: "Step | Line", transpose: str = "top") -> str:
+def left_latex(step: "Step | Line") -> str:
     """The left side as LaTeX, with its relation unless that is an equality."""
     if isinstance(step, Step):
-        return step.left.replace(r"\top", "T") if transpose == "T" else step.left
-    return "" if step.left is None else side_latex(step.left, transpose)
+        return step.left
+    return "" if step.left is None else side_latex(step.left)
 
 
-def displayed(left: str, formula: Any, *, transpose: str, tag: str = "", **options) -> list[str]:
+def displayed(left: str, formula: Any, *, tag: str = "", **options) -> list[str]:
     """The displays of one formula: one, or one for each entry of an explicit matrix that is wider than the page."""
-    right = side_latex(formula, transpose)
+    right = side_latex(formula)
     if not isinstance(formula, MatrixBase) or width(right) <= LINE:
         return [display(left, right, tag=tag, **options)]
     places = [(i, j) for i in range(formula.rows) for j in range(formula.cols)]
     return [
         display(
             rf"\left[{left or '.'}\right]_{{{i + 1}{j + 1}}}",
-            formula_latex(formula[i, j], transpose=transpose),
+            formula_latex(formula[i, j]),
             tag=tag if (i, j) == places[-1] else "",
             **options,
         )

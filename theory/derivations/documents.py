@@ -61,8 +61,8 @@ def render(equation: "Equation", format: str = "text", *, transpose: str = "top"
     forms = {"text": _text, "latex": _latex, "markdown": _markdown}
     if format not in forms:
         raise ValueError(f"format must be one of {tuple(forms)}, got {format!r}")
-    superscript(transpose)
-    return forms[format](equation, transpose)
+    transposed = superscript(transpose)
+    return forms[format](equation).replace(r"\top", transposed)
 
 
 def export(equations: Iterable["Equation"], format: str = "tex", *, transpose: str = "top") -> str:
@@ -76,9 +76,10 @@ def export(equations: Iterable["Equation"], format: str = "tex", *, transpose: s
         raise ValueError("equations: needs at least one equation, got none")
     if format not in FORMATS:
         raise ValueError(f"format must be one of {FORMATS}, got {format!r}")
-    superscript(transpose)
+    transposed = superscript(transpose)
     if format == "json":
-        return json.dumps([_record(entry, transpose) for entry in entries], indent=1, ensure_ascii=False) + "\n"
+        records = json.dumps([_record(entry) for entry in entries], indent=1, ensure_ascii=False)
+        return records.replace(json.dumps(r"\top")[1:-1], json.dumps(transposed)[1:-1]) + "\n"
     pieces = [
         PREAMBLE
         if format == "tex"
@@ -86,10 +87,10 @@ def export(equations: Iterable["Equation"], format: str = "tex", *, transpose: s
     ]
     for chapter, members in _chapters(entries):
         pieces.append(f"\\section{{{chapter}}}\n" if format == "tex" else f"## {chapter}\n")
-        pieces += [(_latex if format == "tex" else _markdown)(entry, transpose) for entry in members]
+        pieces += [(_latex if format == "tex" else _markdown)(entry) for entry in members]
     if format == "tex":
         pieces.append("\\end{document}\n")
-    return "\n".join(pieces)
+    return "\n".join(pieces).replace(r"\top", transposed)
 
 
 def _chapters(entries: tuple["Equation", ...]):
@@ -115,52 +116,51 @@ def _sentences(texts: Iterable[str]) -> str:
     )
 
 
-def _statement(entry: "Equation", transpose: str) -> Iterable[tuple[str, str, str, Any]]:
+def _statement(entry: "Equation") -> Iterable[tuple[str, str, str, Any]]:
     """(tag, left, relation, formula) of each part of the paper's statement."""
     lefts = entry.lefts
     limits = {line.part: line.relation for line in entry.stated() if line.relation in ("->", "~")}
     equal = r"\approx" if entry.kind == "approximation" else "="
     for part, right in entry.parts.items():
         left = lefts.get(part, lefts.get("", ""))
-        left = left.replace(r"\top", "T") if transpose == "T" else left
         yield tag(entry.number, part), left, RELATIONS_LATEX[limits[part]] if part in limits else equal, right
 
 
-def _displays(entry: "Equation", transpose: str, **options) -> list[str]:
+def _displays(entry: "Equation", **options) -> list[str]:
     return [
         one
-        for name, left, relation, right in _statement(entry, transpose)
-        for one in displayed(left, right, transpose=transpose, tag=name, relation=relation, **options)
+        for name, left, relation, right in _statement(entry)
+        for one in displayed(left, right, tag=name, relation=relation, **options)
     ]
 
 
-def _latex(entry: "Equation", transpose: str) -> str:
-    heading = prose_latex(f"{entry.title}", transpose=transpose)
+def _latex(entry: "Equation") -> str:
+    heading = prose_latex(f"{entry.title}")
     pieces = [rf"\subsection{{({entry.number}) {heading}}}"]
-    pieces += _displays(entry, transpose, fit=True)
-    conditions = _sentences(prose_latex(condition.text, transpose=transpose) for condition in entry.conditions)
+    pieces += _displays(entry, fit=True)
+    conditions = _sentences(prose_latex(condition.text) for condition in entry.conditions)
     pieces.append(rf"\remark{{{entry.kind.capitalize()}}}{{{conditions}}}")
     if entry.erratum:
-        pieces.append(rf"\remark{{Remark}}{{{_sentences([prose_latex(entry.erratum, transpose=transpose)])}}}")
+        pieces.append(rf"\remark{{Remark}}{{{_sentences([prose_latex(entry.erratum)])}}}")
     if entry.derivation is not None:
-        steps = entry.derive().latex(transpose=transpose, fit=True)
+        steps = entry.derive().latex(fit=True)
         pieces.append(f"\\begin{{derivation}}\n{steps}\n\\end{{derivation}}")
     return "\n".join(pieces) + "\n"
 
 
-def _markdown(entry: "Equation", transpose: str) -> str:
-    pieces = [f"### ({entry.number}) {prose_markdown(entry.title, transpose=transpose)}\n"]
-    pieces += [f"$$\n{one}\n$$\n" for one in _displays(entry, transpose, environment=False)]
-    conditions = _sentences(prose_markdown(condition.text, transpose=transpose) for condition in entry.conditions)
+def _markdown(entry: "Equation") -> str:
+    pieces = [f"### ({entry.number}) {prose_markdown(entry.title)}\n"]
+    pieces += [f"$$\n{one}\n$$\n" for one in _displays(entry, environment=False)]
+    conditions = _sentences(prose_markdown(condition.text) for condition in entry.conditions)
     pieces.append(f"**{entry.kind.capitalize()}.** {conditions}".rstrip() + "\n")
     if entry.erratum:
-        pieces.append(f"**Remark.** {_sentences([prose_markdown(entry.erratum, transpose=transpose)])}\n")
+        pieces.append(f"**Remark.** {_sentences([prose_markdown(entry.erratum)])}\n")
     if entry.derivation is not None:
-        pieces.append("**Derivation.**\n\n" + entry.derive().markdown(transpose=transpose))
+        pieces.append("**Derivation.**\n\n" + entry.derive().markdown())
     return "\n".join(pieces)
 
 
-def _text(entry: "Equation", transpose: str) -> str:
+def _text(entry: "Equation") -> str:
     lines = [f"({entry.number}) {prose_text(entry.title)} [{entry.kind}; {entry.section}]"]
     formulas = {line.part: line.left for line in entry.stated()} if entry.derivation is None else {}
     for part, right in entry.parts.items():
@@ -174,25 +174,25 @@ def _text(entry: "Equation", transpose: str) -> str:
     return "\n".join(lines)
 
 
-def _record(entry: "Equation", transpose: str) -> dict:
+def _record(entry: "Equation") -> dict:
     derived = entry.derive().steps if entry.derivation is not None else ()
     return {
         "number": entry.number,
-        "title": prose_markdown(entry.title, transpose=transpose),
+        "title": prose_markdown(entry.title),
         "kind": entry.kind,
         "section": entry.section,
-        "conditions": [prose_markdown(condition.text, transpose=transpose) for condition in entry.conditions],
-        "erratum": prose_markdown(entry.erratum or "", transpose=transpose) or None,
+        "conditions": [prose_markdown(condition.text) for condition in entry.conditions],
+        "erratum": prose_markdown(entry.erratum or "") or None,
         "statement": [
-            {"tag": name, "left": left, "relation": relation, "latex": formula_latex(right, transpose=transpose)}
-            for name, left, relation, right in _statement(entry, transpose)
+            {"tag": name, "left": left, "relation": relation, "latex": formula_latex(right)}
+            for name, left, relation, right in _statement(entry)
         ],
         "steps": [
             {
-                "rule": prose_markdown(step.rule, transpose=transpose),
+                "rule": prose_markdown(step.rule),
                 "part": step.part,
-                "left": left_latex(step, transpose),
-                "latex": side_latex(step.expression, transpose),
+                "left": left_latex(step),
+                "latex": side_latex(step.expression),
                 "text": side_text(step.expression),
             }
             for step in derived

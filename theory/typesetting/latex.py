@@ -35,10 +35,9 @@ SETTINGS = {"ln_notation": True, "inv_trig_style": "full", "mul_symbol": None, "
 class _PaperPrinter(LatexPrinter):
     """SymPy's printer with this package's names, and with the paper's transposes and traces."""
 
-    def __init__(self, transposed: str, **settings):
+    def __init__(self, **settings):
         super().__init__(SETTINGS | settings)
         self._folds = self._settings["fold_short_frac"]
-        self.transposed = transposed
 
     def _print_Symbol(self, expr, style="plain"):
         return name_latex(expr.name)
@@ -48,7 +47,7 @@ class _PaperPrinter(LatexPrinter):
 
     def _print_Transpose(self, expr):
         inner = self._print(expr.arg)
-        return f"{inner if self._is_letter(expr.arg) else self._brackets(inner)}^{{{self.transposed}}}"
+        return rf"{inner if self._is_letter(expr.arg) else self._brackets(inner)}^{{\top}}"
 
     def _print_Inverse(self, expr):
         inner = self._print(expr.arg)
@@ -80,7 +79,7 @@ class _PaperPrinter(LatexPrinter):
         return terms
 
     def _print_ExpBase(self, expr, exp=None):
-        exponent = _PaperPrinter(self.transposed, fold_short_frac=True).doprint(expr.exp)
+        exponent = _PaperPrinter(fold_short_frac=True).doprint(expr.exp)
         return self._do_exponent(f"e^{{{exponent}}}", exp)
 
     def _helper_print_standard_power(self, expr, template):
@@ -145,32 +144,32 @@ def superscript(transpose: str) -> str:
 
 def formula_latex(formula: Any, *, transpose: str = "top") -> str:
     r"""LaTeX without delimiters; ``transpose`` is ``"top"`` or ``"T"``, the superscript of a transposed matrix."""
-    transposed = superscript(transpose)
+    return _formula_latex(formula).replace(r"\top", superscript(transpose))
+
+
+def _formula_latex(formula: Any) -> str:
     if isinstance(formula, Mapping):
         formula = tuple(formula.values())
     if isinstance(formula, tuple | list | set | frozenset):
-        return r",\quad ".join(formula_latex(part, transpose=transpose) for part in formula)
+        return r",\quad ".join(map(_formula_latex, formula))
     if isinstance(formula, TracePolynomial):
-        return printing.write(formula.terms, _polynomial_style(transposed))
+        return printing.write(formula.terms, _POLYNOMIAL_STYLE)
     expression = sympy.sympify(formula)
-    printed = _PaperPrinter(transposed).doprint(expression)
+    printed = _PaperPrinter().doprint(expression)
     if width(printed) > LINE:  # a long numerator is set beside its fraction, where it can be broken
-        return _PaperPrinter(transposed, long_frac_ratio=2).doprint(expression)
+        return _PaperPrinter(long_frac_ratio=2).doprint(expression)
     return printed
-
-
-def _polynomial_style(transposed: str) -> printing.Style:
-    style = copy(printing.LATEX)
-    printer = _PaperPrinter(transposed)
-    style.name, style.transposed = printer.doprint, f"^{{{transposed}}}"
-    style.power = _power
-    return style
 
 
 def _power(base: str, exponent) -> str:
     """A power; a letter that has a superscript already goes into brackets."""
     grouped = base.startswith((r"\left(", r"\operatorname"))
     return rf"\left({base}\right)^{{{exponent}}}" if "^" in base and not grouped else f"{base}^{{{exponent}}}"
+
+
+_POLYNOMIAL_STYLE = copy(printing.LATEX)
+_POLYNOMIAL_STYLE.name, _POLYNOMIAL_STYLE.power = _PaperPrinter().doprint, _power
+_POLYNOMIAL_STYLE.transposed = r"^{\top}"
 
 
 def formula_text(formula: Any) -> str:

@@ -210,10 +210,10 @@ def test_prose_escapes_for_latex_only():
 def test_a_wide_matrix_is_given_entry_by_entry_and_a_long_fraction_flat():
     entries = symbols("a:30")
     wide = Matrix([[sum(entries), 0], [1, 2]])
-    shown = displayed("F", wide, transpose="top", tag="9")
+    shown = displayed("F", wide, tag="9")
     assert [one.count(r"\tag{9}") for one in shown] == [0, 0, 0, 1]
     assert r"\left[F\right]_{21} = 1" in shown[2]
-    assert len(displayed("F", Matrix([[1, 0], [1, 2]]), transpose="top")) == 1
+    assert len(displayed("F", Matrix([[1, 0], [1, 2]]))) == 1
     letters = " + ".join(f"a_{{{i}}}" for i in range(40))
     flat = lines_of(rf"\frac{{{letters}}}{{{letters}}}", 40)
     assert all(width(line) <= 44 for line in flat)
