@@ -4,6 +4,8 @@ r"""How a name is typeset: Greek stems, subscripts, hats and stars, for symbols 
 ('\\lambda_{m+1}', 'w_{\\rm init}', 'v_{*}', "\\lambda'")
 """
 
+from re import fullmatch
+
 __all__ = ["GREEK", "name_latex"]
 
 GREEK = frozenset(
@@ -12,7 +14,7 @@ GREEK = frozenset(
      "Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Phi", "Psi", "Omega"]
 )  # fmt: skip
 _UPRIGHT = frozenset(["init", "eff", "plateau", "full", "even", "rest", "min", "max", "white", "in", "out", "other"])
-_ACCENTS = {"hat": "hat", "bar": "bar", "tilde": "tilde", "dot": "dot"}
+_ACCENTS = frozenset(["hat", "bar", "tilde", "dot"])
 
 
 def name_latex(name: str, *, bold: bool = False) -> str:
@@ -20,17 +22,15 @@ def name_latex(name: str, *, bold: bool = False) -> str:
     if name.startswith("|") and name.endswith("|"):
         return rf"\|{name_latex(name[1:-1].removesuffix('^2'), bold=True)}^{{2}}\|"
     stem, _, rest = name.partition("_")
-    stem, primes = stem.rstrip("'"), stem[len(stem.rstrip("'")) :]
-    if not rest and (digits := stem.lstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")).isdigit():
-        stem, rest = stem[: -len(digits)], digits
-    accent = None
+    stem, primes = stem.rstrip("'"), "'" * stem.count("'")
+    if not rest and (numbered := fullmatch(r"([A-Za-z]+)(\d+)", stem)):
+        stem, rest = numbered.groups()
     subscripts = [rest] if rest.startswith("{") else [part for part in rest.split("_") if part]
-    if subscripts and subscripts[0] in _ACCENTS:
-        accent = _ACCENTS[subscripts.pop(0)]
+    accent = subscripts.pop(0) if subscripts and subscripts[0] in _ACCENTS else ""
     letter = rf"\{stem}" if stem in GREEK else stem if len(stem) <= 1 or not stem.isalpha() else rf"\mathrm{{{stem}}}"
     letter = rf"\boldsymbol{{{letter}}}" if bold else letter
-    letter = (rf"\{accent}{{{letter}}}" if accent else letter) + primes
-    return letter + (f"_{{{','.join(map(_subscript, subscripts))}}}" if subscripts else "")
+    letter = rf"\{accent}{{{letter}}}" if accent else letter
+    return letter + primes + (f"_{{{','.join(map(_subscript, subscripts))}}}" if subscripts else "")
 
 
 def _subscript(part: str) -> str:
