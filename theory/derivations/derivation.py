@@ -103,18 +103,17 @@ class Derivation:
             lines += [f"{number}. {_sentence(prose_text(step.rule))}", f"     {name}{text}"]
         return "\n".join(lines)
 
-    def latex(self, *, transpose: str = "top", number: str = "", fit: bool = False) -> str:
-        r"""LaTeX paragraphs: each rule as a sentence, followed by what it gave as a display broken to fit the page.
+    def latex(self, *, transpose: str = "top", number: str = "") -> str:
+        """LaTeX paragraphs: each rule as a sentence, followed by what it gave as a display broken to fit the page.
 
-        ``transpose``: ``"top"`` or ``"T"``. ``number``: tag the last step of each part with it. ``fit``: put lines that cannot be
-        broken into the ``\fit`` of :func:`~iclflow.theory.derivations.documents.export`'s document.
+        ``transpose``: ``"top"`` or ``"T"``. ``number``: tag the last step of each part with it.
         """
         pieces, rule = [], ""
         for step, name in self._tagged(number):
             if step.rule != rule:
                 rule = step.rule
                 pieces.append(f"{_sentence(prose_latex(rule))}:")
-            pieces += displayed(left_latex(step), step.expression, tag=name, fit=fit, **_relation(step))
+            pieces += displayed(left_latex(step), step.expression, tag=name, **_relation(step))
         return "\n".join(pieces).replace(r"\top", superscript(transpose))
 
     def markdown(self, *, transpose: str = "top", number: str = "") -> str:

@@ -37,17 +37,10 @@ CHAPTERS = {
 
 PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
 \usepackage[margin=25mm]{geometry}
-\usepackage{amsmath,amssymb,amsthm,graphicx}
+\usepackage{amsmath,amssymb}
 \allowdisplaybreaks
 \setlength{\parindent}{0pt}
 \setlength{\parskip}{0.5\baselineskip}
-\setcounter{secnumdepth}{0}
-\newsavebox{\fitbox}
-% a formula that cannot be broken is shrunk to the width of the page
-\newcommand{\fit}[1]{\sbox{\fitbox}{$\displaystyle #1$}%
-  \ifdim\wd\fitbox>0.85\linewidth\resizebox{0.85\linewidth}{!}{\usebox{\fitbox}}\else\usebox{\fitbox}\fi}
-\newenvironment{derivation}{\begin{proof}[Derivation]}{\end{proof}}
-\newcommand{\remark}[2]{\par\textit{#1.} #2\par}
 \title{The equations of training dynamics of in-context learning\\in linear attention, derived}
 \author{iclflow}
 \date{}
@@ -57,7 +50,10 @@ PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
 
 
 def render(equation: "Equation", format: str = "text", *, transpose: str = "top") -> str:
-    """One equation with its conditions, erratum and derivation, as ``"text"``, ``"latex"`` (a fragment) or ``"markdown"``."""
+    """One equation with its conditions, erratum and derivation, as ``"text"``, ``"latex"`` or ``"markdown"``.
+
+    The LaTeX is a fragment that any document with the packages amsmath and amssymb can hold.
+    """
     forms = {"text": _text, "latex": _latex, "markdown": _markdown}
     if format not in forms:
         raise ValueError(f"format must be one of {tuple(forms)}, got {format!r}")
@@ -86,7 +82,7 @@ def export(equations: Iterable["Equation"], format: str = "tex", *, transpose: s
         else "# The equations of training dynamics of in-context learning in linear attention\n"
     ]
     for chapter, members in _chapters(entries):
-        pieces.append(f"\\section{{{chapter}}}\n" if format == "tex" else f"## {chapter}\n")
+        pieces.append(f"\\section*{{{chapter}}}\n" if format == "tex" else f"## {chapter}\n")
         pieces += [(_latex if format == "tex" else _markdown)(entry) for entry in members]
     if format == "tex":
         pieces.append("\\end{document}\n")
@@ -135,17 +131,14 @@ def _displays(entry: "Equation", **options) -> list[str]:
 
 
 def _latex(entry: "Equation") -> str:
-    heading = prose_latex(f"{entry.title}")
-    pieces = [rf"\subsection{{({entry.number}) {heading}}}"]
-    pieces += _displays(entry, fit=True)
+    heading = rf"\subsection*{{({entry.number}) {prose_latex(entry.title)}}}"
     conditions = _sentences(prose_latex(condition.text) for condition in entry.conditions)
-    pieces.append(rf"\remark{{{entry.kind.capitalize()}}}{{{conditions}}}")
+    pieces = ["\n".join([heading, *_displays(entry)]), rf"\textit{{{entry.kind.capitalize()}.}} {conditions}".rstrip()]
     if entry.erratum:
-        pieces.append(rf"\remark{{Remark}}{{{_sentences([prose_latex(entry.erratum)])}}}")
+        pieces.append(rf"\textit{{Remark.}} {_sentences([prose_latex(entry.erratum)])}")
     if entry.derivation is not None:
-        steps = entry.derive().latex(fit=True)
-        pieces.append(f"\\begin{{derivation}}\n{steps}\n\\end{{derivation}}")
-    return "\n".join(pieces) + "\n"
+        pieces.append(rf"\textit{{Derivation.}} {entry.derive().latex()}")
+    return "\n\n".join(pieces) + "\n"
 
 
 def _markdown(entry: "Equation") -> str:

@@ -18,6 +18,7 @@ from typing import Any
 import sympy
 from sympy import MatrixBase, MatrixExpr, Trace
 from sympy.printing.latex import LatexPrinter
+from sympy.printing.precedence import PRECEDENCE
 
 from ..algebra import printing
 from ..algebra.polynomial import TracePolynomial
@@ -37,7 +38,6 @@ class _PaperPrinter(LatexPrinter):
 
     def __init__(self, **settings):
         super().__init__(SETTINGS | settings)
-        self._folds = self._settings["fold_short_frac"]
 
     def _print_Symbol(self, expr, style="plain"):
         return name_latex(expr.name)
@@ -46,14 +46,21 @@ class _PaperPrinter(LatexPrinter):
         return name_latex(expr.name, bold=True)
 
     def _print_Transpose(self, expr):
-        inner = self._print(expr.arg)
-        return rf"{inner if self._is_letter(expr.arg) else self._brackets(inner)}^{{\top}}"
+        return rf"{self._factor(expr.arg)}^{{\top}}"
 
     def _print_Inverse(self, expr):
-        inner = self._print(expr.arg)
-        return f"{inner if self._is_letter(expr.arg) else self._brackets(inner)}^{{-1}}"
+        return f"{self._factor(expr.arg)}^{{-1}}"
+
+    def _factor(self, expr) -> str:
+        inner = self._print(expr)
+        return inner if isinstance(expr, sympy.MatrixSymbol | sympy.Identity) else self._brackets(inner)
 
     def _print_Mul(self, expr):
+        top, bottom = sympy.fraction(expr)
+        if self._settings["long_frac_ratio"] and width(self._print(bottom)) > LINE:
+            sign, top = ("- ", -top) if _is_negative(top) else ("", top)
+            top = self.parenthesize(top, PRECEDENCE["Mul"], strict=True)
+            return f"{sign}{top} {self._brackets(self._print(bottom))}^{{-1}}"
         functions = [factor for factor in expr.args if isinstance(factor, FUNCTIONS)]
         others = expr.func(*(factor for factor in expr.args if factor not in functions))
         if not functions or sympy.fraction(others)[1] == 1:
@@ -79,14 +86,11 @@ class _PaperPrinter(LatexPrinter):
         return terms
 
     def _print_ExpBase(self, expr, exp=None):
-        exponent = _PaperPrinter(fold_short_frac=True).doprint(expr.exp)
-        return self._do_exponent(f"e^{{{exponent}}}", exp)
+        return self._do_exponent(f"e^{{{_exponent(expr.exp)}}}", exp)
 
     def _helper_print_standard_power(self, expr, template):
-        self._settings["fold_short_frac"] = True  # no fractions in an exponent
-        printed = super()._helper_print_standard_power(expr, template)
-        self._settings["fold_short_frac"] = self._folds
-        return printed
+        template = template.replace("{%s}", f"{{{_exponent(expr.exp)}}}%.0s")  # in place of SymPy's own exponent
+        return super()._helper_print_standard_power(expr, template)
 
     def _print_MatAdd(self, expr):
         terms = [self._print(term) for term in sorted(expr.args, key=_trace_order)]
@@ -116,12 +120,13 @@ class _PaperPrinter(LatexPrinter):
         return r"\boldsymbol{1} \boldsymbol{1}^{\top}".replace(r"\top", self.transposed)
 
     @staticmethod
-    def _is_letter(expression) -> bool:
-        return isinstance(expression, sympy.MatrixSymbol | sympy.Identity)
-
-    @staticmethod
     def _brackets(inner: str) -> str:
         return rf"\left({inner}\right)"
+
+
+def _exponent(expr) -> str:
+    """An exponent holds T / N in a line."""
+    return _PaperPrinter(fold_short_frac=True).doprint(expr)
 
 
 def _is_negative(term) -> bool:
