@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
 from pathlib import Path
 
 from ...theory.derivations.registry import Equation
@@ -17,7 +18,6 @@ from ..figures.style import DARK, LIGHT
 from ..files import write_atomically
 from .check import Entry, Evidence
 from .mathml import mathml
-from .report_style import STYLE
 from .table import TRAINING
 
 FIGURES = {"staircase": "Theory, gradient flow and trained attention from one start"}
@@ -55,7 +55,7 @@ def page(evidence: Evidence, figures: Iterable[str] | None = None) -> str:
 <title>iclflow check: {escape(headline)}</title>
 <link rel="icon" href="data:,">
 <style>
-{STYLE}</style>
+{files("iclflow.verify.evidence").joinpath("page.css").read_text(encoding="utf-8")}</style>
 </head>
 <body>
 <header>
