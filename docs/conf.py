@@ -4,13 +4,11 @@ import inspect
 import re
 import shutil
 import sys
-from html import escape
 from importlib.metadata import version as installed
 from pathlib import Path
 
 from docutils import nodes
-from iclflow.verify.evidence.mathml import mathml
-from sphinx.util import logging
+from iclflow.verify.evidence.page import mathml
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -86,15 +84,11 @@ def plain_prose(_app, _what, _name, _object, _options, lines: list[str]) -> None
 
 
 def formula(node: nodes.Element, *, display: bool) -> str:
-    """A formula as MathML; one that it cannot set is a warning, and shown as it was typed."""
-    text = re.sub(r"\\tag\{([^}]*)\}", r"\\qquad\\text{(\1)}", node.astext())
+    """A formula as MathML; ValueError if it holds a command without MathML."""
+    text = node.astext().replace(r"\tag{", r"\qquad\tag{")
     if display and ("\\\\" in text or "&" in text) and "\\begin" not in text:
         text = rf"\begin{{aligned}}{text}\end{{aligned}}"
-    try:
-        return mathml(text, display=display).replace('<mo fence="true">', '<mo fence="true" lspace="0" rspace="0">')
-    except ValueError as problem:
-        logging.getLogger(__name__).warning("%s: %s", problem, text, location=node)
-        return f"<code>{escape(text)}</code>"
+    return mathml(text, display=display)
 
 
 def inline(translator, node: nodes.math) -> None:

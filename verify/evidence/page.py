@@ -9,17 +9,21 @@ from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from pathlib import Path
+from xml.etree.ElementTree import fromstring
+
+from latex2mathml.converter import convert
 
 from ...theory.derivations.registry import Equation
-from ...theory.typesetting.latex import formula_latex, formula_text
+from ...theory.typesetting.latex import formula_latex
 from ..claims.book import Claim
 from ..figures.gallery import rendered
 from ..figures.style import DARK, LIGHT
 from ..files import write_atomically
 from .check import Entry, Evidence
-from .mathml import mathml
 from .table import TRAINING
 
+# What the converter does not know, sets as a sign between spaces, or sets with its limit beside it.
+REWRITTEN = {"{aligned}": "{split}", r"\operatorname": r"\,\mathrm", r"\lim_": r"\lim\limits_"}
 FIGURES = {"staircase": "Theory, gradient flow and trained attention from one start"}
 PACKAGES = ("numpy", "scipy", "sympy", "mpmath", "torch", "matplotlib")
 
@@ -179,13 +183,32 @@ def _sides(source: Equation) -> Iterable[tuple[str, object]]:
 
 
 def formula(left: str, right: object) -> str:
-    """A formula as MathML, or as text where it holds a command that MathML is not made for."""
-    try:
-        return (
-            f'<div class="formula">{mathml(" = ".join(filter(None, [left, formula_latex(right)])), display=True)}</div>'
-        )
-    except ValueError:
-        return f'<pre class="formula">{escape(formula_text(right))}</pre>'
+    """A displayed formula."""
+    latex = " = ".join(filter(None, [left, formula_latex(right)]))
+    return f'<div class="formula">{mathml(latex, display=True)}</div>'
+
+
+def mathml(latex: str, *, display: bool = False) -> str:
+    r"""LaTeX without dollar signs as MathML, which browsers set without scripts or fonts from the network.
+
+    ValueError for a command or an environment that has no MathML, and for half a formula.
+
+    >>> mathml(r"\alpha x")
+    '<math xmlns="http://www.w3.org/1998/Math/MathML" display="inline"><mrow><mi>&#x003B1;</mi><mi>x</mi></mrow></math>'
+    """
+    for written, known in REWRITTEN.items():
+        latex = latex.replace(written, known)
+    converted = convert(latex, display="block" if display else "inline")
+    # The converter hands on commands that it does not know, and drops environments, missing braces and halves of fractions.
+    root, braces = fromstring(converted), latex.replace(r"\{", "").replace(r"\}", "")
+    if (
+        "\\" in converted
+        or latex.count(r"\begin") != len(root.findall(".//{*}mtable"))
+        or any(len(fraction) != 2 for fraction in root.iterfind(".//{*}mfrac"))
+        or braces.count("{") != braces.count("}")
+    ):
+        raise ValueError(f"no MathML for {latex}")
+    return converted
 
 
 def _claim(claim: Claim) -> str:
