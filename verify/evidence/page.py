@@ -15,6 +15,7 @@ from latex2mathml.converter import convert
 
 from ...theory.derivations.registry import Equation
 from ...theory.typesetting.latex import formula_latex
+from ...theory.typesetting.sentences import prose_markdown
 from ..claims.book import Claim
 from ..figures.gallery import rendered
 from ..figures.style import DARK, LIGHT
@@ -169,9 +170,9 @@ def _statement(entry: Entry) -> str:
     pieces = [formula(left, right) for left, right in _sides(entry.source)]
     conditions = "; ".join(map(str, entry.source.conditions))
     where = [entry.source.section, entry.kind, *([conditions] if conditions else [])]
-    pieces.append(f'<p class="where">{escape(" · ".join(where))}</p>')
+    pieces.append(f'<p class="where">{sentence(" · ".join(where))}</p>')
     if entry.source.erratum:
-        pieces.append(f'<p class="erratum"><strong>Remark.</strong> {escape(entry.source.erratum)}</p>')
+        pieces.append(f'<p class="erratum"><strong>Remark.</strong> {sentence(entry.source.erratum)}</p>')
     if entry.proof.error:
         pieces.append(f'<p class="error">{escape(entry.proof.error)}</p>')
     return "".join(pieces)
@@ -180,6 +181,12 @@ def _statement(entry: Entry) -> str:
 def _sides(source: Equation) -> Iterable[tuple[str, object]]:
     for part, right in source.parts.items():
         yield source.lefts.get(part, source.lefts.get("", "")), right
+
+
+def sentence(text: str) -> str:
+    """A sentence with its formulas."""
+    pieces = prose_markdown(text).split("$")
+    return "".join(mathml(piece) if i % 2 else escape(piece) for i, piece in enumerate(pieces))
 
 
 def formula(left: str, right: object) -> str:

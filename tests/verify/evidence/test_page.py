@@ -14,7 +14,7 @@ from iclflow.theory.derivations.derivation import left_latex, side_latex
 from iclflow.theory.equations import equations
 from iclflow.theory.typesetting.symbol_names import GREEK
 from iclflow.verify.evidence.check import plan, run
-from iclflow.verify.evidence.page import mathml, page, write_report
+from iclflow.verify.evidence.page import mathml, page, sentence, write_report
 from latex2mathml.exceptions import ExtraLeftOrMissingRightError
 
 EMPTY = {"meta", "link", "img", "source", "br", "mspace"}
@@ -92,6 +92,13 @@ def test_every_formula_of_the_registry_is_mathml_and_loses_no_letter():
                 assert len(element) == CHILDREN.get(kind, len(element)), latex
             count += 1
     assert count > 1000
+
+
+def test_every_formula_in_a_sentence_of_the_registry_is_mathml():
+    sentences = [text for entry in equations() for text in (*map(str, entry.conditions), entry.erratum or "")]
+    assert sum("<math" in sentence(text) for text in sentences) > 100
+    assert not any("$" in sentence(text) for text in sentences)
+    assert sentence(r"small & $\alpha < 1$").startswith("small &amp; <math")
 
 
 def test_the_comparison_of_letters_finds_what_is_lost():
