@@ -13,6 +13,7 @@ A SymPy expression keeps the shape in which it was typed; a :class:`~iclflow.the
 
 from collections.abc import Mapping
 from copy import copy
+from re import search
 from typing import Any
 
 import sympy
@@ -53,7 +54,8 @@ class _PaperPrinter(LatexPrinter):
 
     def _factor(self, expr) -> str:
         inner = self._print(expr)
-        return inner if isinstance(expr, sympy.MatrixSymbol | sympy.Identity) else self._brackets(inner)
+        is_letter = isinstance(expr, sympy.MatrixSymbol | sympy.Identity) and not search(r"\^(\w|\{[^{}]*\})$", inner)
+        return inner if is_letter else self._brackets(inner)
 
     def _print_Mul(self, expr):
         top, bottom = sympy.fraction(expr)
