@@ -95,7 +95,7 @@ class MatrixLetter(MatrixSymbol):
         return self if self.is_symmetric_letter else super()._eval_transpose()
 
     def _latex(self, printer):
-        return self.args[3].name.replace(r"\top", getattr(printer, "transposed", r"\top"))
+        return self.args[3].name
 
 
 def matrix(name, rows, columns=None, *, latex=None):

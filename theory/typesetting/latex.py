@@ -119,7 +119,7 @@ class _PaperPrinter(LatexPrinter):
         return r"\boldsymbol{0}"
 
     def _print_OneMatrix(self, expr):
-        return r"\boldsymbol{1} \boldsymbol{1}^{\top}".replace(r"\top", self.transposed)
+        return r"\boldsymbol{1} \boldsymbol{1}^{\top}"
 
     @staticmethod
     def _brackets(inner: str) -> str:
