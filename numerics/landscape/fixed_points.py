@@ -1,4 +1,4 @@
-r"""The landscape of the loss: every fixed point, what the Hessian is there, and a search for others.
+r"""The landscape of the loss: every fixed point, its Hessian, and a search for others.
 
 For distinct eigenvalues the fixed points of separate attention are, as functions, the sets S of learned eigendirections with at most
 R H members, :math:`B = \sum_{d\in S}\frac{\lambda_d}{a_d}e_de_d^\top` (23), (83): 2^D of them when R H >= D. Merged attention has two (14).
@@ -69,8 +69,8 @@ class FixedPoint:
 
 
 def has_equal_eigenvalues(task: RegressionTask) -> bool:
-    """Whether two drops agree to rounding, as those of equal eigenvalues do: the fixed points then form continua, and the lists here
-    show one member of each."""
+    """Whether two drops agree to rounding, as for equal eigenvalues. The fixed points then form continua, and the lists here hold one
+    member of each."""
     ordered = np.sort(task.modes.drops)
     return bool(np.any(np.diff(ordered) <= 1e-12 * ordered[-1]))
 
@@ -84,7 +84,7 @@ def fixed_point_sets(task: RegressionTask, *, heads: int, rank: int = 1) -> Iter
 
 
 def losses_of_sets(task: RegressionTask) -> dict[tuple[int, ...], float]:
-    """The loss at every fixed function of separate attention with heads for all directions (V2-fixed): c less the drops of the set."""
+    """The loss at every fixed function of separate attention with enough heads (V2-fixed): c less the drops of the set S."""
     c, drops = _task(task).loss_moments.c, task.modes.drops
     return {S: float(c - drops[list(S)].sum()) for S in fixed_point_sets(task, heads=task.dimension)}
 
@@ -125,7 +125,7 @@ def index_at_minimal_norm(task: RegressionTask, directions: Sequence[int], *, ra
     :math:`j \in S, d \notin S` with :math:`\lambda_d > \lambda_j` (in a varied task, with the larger drop); n slots belong to heads
     with v != 0.
 
-    Raises ``ValueError`` for equal eigenvalues, in a varied task equal drops, for which the theorem does not speak.
+    Raises ``ValueError`` for equal eigenvalues, in a varied task equal drops, which the theorem excludes.
     """
     if has_equal_eigenvalues(_task(task)):
         what = f"drops, got {task.modes.drops}" if task.variations else f"eigenvalues, got {task.eigenvalues}"
@@ -150,7 +150,7 @@ def merged_fixed_points(task: RegressionTask, *, heads: int) -> tuple[FixedPoint
 
 @dataclass(frozen=True)
 class Search:
-    """What a search found: how many starts converged, how often each set S, and the largest distance of a root from the list.
+    """The result of a search: how many starts converged, how many to each set S, and the largest distance of a root from the list.
 
     The distance is that of :math:`(a_d/\\lambda_d)B` (``task.modes.coordinates``) from the nearest diagonal matrix of zeros and ones,
     entry by entry.
@@ -172,7 +172,7 @@ def search_fixed_points(
     scale: float = 2.0,
     tolerance: float = 1e-12,
 ) -> Search:
-    """Solve for zero velocity from Gaussian weights of norm about ``scale`` and compare every root with the list.
+    """Solve for zero velocity from Gaussian weights of scale ``scale`` (36) and compare every root with the list.
 
     A start counts as converged when the largest velocity is below ``tolerance``.
     """

@@ -1,17 +1,17 @@
-r"""The order in which separate attention of rank one learns the directions of any task, from weights that vanish (V2-sequence).
+r"""The order in which rank-one separate attention learns the directions of any task, for vanishing initial weights (V2-sequence).
 
-One head after the other escapes, each along the unlearned direction with the largest growth. It rests at a saddle as long as another
-unlearned direction pays more: components along that one are left over from the wait, :math:`w^{1 - g_j/g_d}` for initial weights of
-size w and growths g, and grow at the rate :math:`\rho` of the saddle's unstable mode (V2-rotation), so that the head turns after
+Heads escape one after the other, each along the unlearned direction of largest growth. If another unlearned direction has a larger
+drop, the head rests at a saddle: its component along that one, :math:`w^{1 - g_j/g_d}` after the wait for initial weights of size w
+and growths g, grows at the rate :math:`\rho` of the saddle's unstable mode (V2-rotation), and the head turns after
 
 .. math:: \frac{1 - g_j/g_d}{\rho}\,\tau\ln\frac1w,
 
-before the next head escapes, which takes a time of order 1/w. So every head ends in the largest drop that is left, whatever it began with.
+before the next head escapes, which takes a time of order 1/w. So every head ends in the largest drop that is left.
 
-In the modes of the task the loss is a sum over directions; what couples them is the metric alone, where :math:`\hat k_d` or
-:math:`\hat q_d` are not orthogonal. Directions coupled in this way form a block. A head has components of order one along all of its block,
-and of these only the largest drop is a stable rest: inside a block it turns while it drops, between blocks it rests first. Where
-covariances commute each block is one direction; where they do not, the task in general is one block.
+In the modes of the task the loss is a sum over directions, which are coupled only if :math:`\hat k_d` or :math:`\hat q_d` are not
+orthogonal. Coupled directions form a block. A head has components of order one along all of its block, and only the largest drop of a
+block is a stable rest: within a block the head turns while it drops, between blocks it rests first. If covariances commute, each block
+is one direction; otherwise the task is in general one block.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ from ..tasks.regression import RegressionTask
 
 __all__ = ["Visit", "order_of_learning"]
 
-COUPLED = 1e-9  # cosine of the angle between directions; below they count as orthogonal
+COUPLED = 1e-9  # directions with a smaller cosine of their angle count as orthogonal
 EQUAL = 1e-9  # rates and growths that agree to this fraction count as equal
 
 
@@ -39,9 +39,9 @@ EQUAL = 1e-9  # rates and growths that agree to this fraction count as equal
 class Visit:
     """A set of learned directions at which the loss rests, as indices into ``task.modes``, and its loss.
 
-    ``turned`` tells whether it was reached by a head that turned. Where a head will turn away, ``rate`` (in units of 1/tau) is that of
-    the growing component, and ``lag`` its exponent on arrival: it is of the order w^lag for initial weights of size w. Where none
-    will, the rate is 0 and the lag infinite: the next head is waited for, or nothing is left.
+    ``turned`` tells whether a turning head led to it. If a head will turn away, ``rate`` (in units of 1/tau) is that of its growing
+    component, which on arrival is of order w^``lag`` for initial weights of size w. Otherwise the rate is 0 and the lag infinite: the
+    next head is still waiting, or nothing is left.
     """
 
     directions: tuple[int, ...]
@@ -52,18 +52,18 @@ class Visit:
 
     @property
     def rest(self) -> float:
-        """The time until the head turns, over tau ln(1/w); infinite where it does not."""
+        """The time until the head turns, in units of tau ln(1/w); infinite if it does not."""
         return self.lag / self.rate if self.rate else np.inf
 
 
 def order_of_learning(task: RegressionTask, *, heads: int | None = None) -> tuple[Visit, ...]:
-    """The sets of directions that are visited one after the other, by ``heads`` heads of rank one, by default one for each direction.
+    """The sets of directions visited one after the other by ``heads`` heads of rank one, by default one for each direction.
 
-    This is the limit of small initial weights. At a finite scale a rest is short, or missed, where its ``lag`` times ln(1/w) is not well
-    above 1, as for growths that are close; initial weights may also choose among these. Covariances that nearly
-    commute are one block, in which a head rests nevertheless, for a time that grows as the logarithm of the commutator.
+    This is the limit of small initial weights. At a finite scale a rest is short, or missed, if its ``lag`` times ln(1/w) is not well
+    above 1, as for growths that are close; the initial weights may then also change the order. Covariances that nearly commute are one
+    block, in which a head still rests, for a time that grows as the logarithm of the inverse commutator.
 
-    Raises ``ValueError`` for a number of heads below 1, ``TypeError`` for what is not a ``RegressionTask``.
+    Raises ``ValueError`` for a number of heads below 1, ``TypeError`` unless ``task`` is a ``RegressionTask``.
 
     >>> task = RegressionTask(eigenvalues=[1.0, 0.5], task_covariance=np.diag([0.3, 0.8]), context_length=20)
     >>> [(visit.directions, visit.turned) for visit in order_of_learning(task)]  # learn the first, turn, and learn it again
@@ -80,10 +80,10 @@ def order_of_learning(task: RegressionTask, *, heads: int | None = None) -> tupl
 
 
 def _one_head(blocks: "_Blocks", learned: tuple[int, ...]) -> tuple[list[Visit], tuple[int, ...]]:
-    """The rests of the head that escapes next, and what is learned when it rests for good."""
+    """The rests of the head that escapes next, and the directions learned at its last one."""
     growth = blocks.growth(learned)
     first = max(growth, key=growth.__getitem__)
-    # The exponent with which a component arrives at a rest, and that which it has when another has ended the rest
+    # The exponent of a component on arrival at a rest, and its exponent when another component has ended the rest
     arrival = compiled("V2-sequence", (A_j, A_d), part="lag")
     later = compiled("V2-sequence", (lag_i, lag_j, rho_i, rho_j), part="next")
     lag = {b: max(0.0, float(arrival(rate, growth[first]))) for b, rate in growth.items()}
@@ -120,7 +120,7 @@ class _Blocks:
         return [(np.linalg.qr(modes.keys[:, i])[0], np.linalg.qr(modes.queries[:, i])[0]) for i in inside]
 
     def left(self, learned: tuple[int, ...]) -> dict[int, list[int]]:
-        """The unlearned directions of each block that has any."""
+        """The unlearned directions of each block, without empty blocks."""
         rest = [d for d in range(self.task.dimension) if d not in learned]
         return {int(b): [d for d in rest if self.of[d] == b] for b in sorted({self.of[d] for d in rest})}
 
@@ -132,7 +132,7 @@ class _Blocks:
         return Visit(tuple(sorted(learned)), float(self.task.loss_moments.c - drops.sum()), turned, lag, rate)
 
     def force(self, learned: tuple[int, ...]) -> QuadraticLoss:
-        """The loss of one head where others hold what is learned: A less M B_S Q for A."""
+        """The loss of one head beside others that hold the learned B_S: A - M B_S Q takes the place of A."""
         A, M, Q, c = self.task.loss_moments
         return QuadraticLoss(A - M @ self.task.modes.effective_map(learned) @ Q, TwoSided(M, Q), c)
 

@@ -7,9 +7,9 @@ __all__ = ["largest_stable_step"]
 
 
 def largest_stable_step(point: FixedPoint, *, momentum: float = 0.0) -> float:
-    """The step on L above which weights near a fixed point oscillate away, (1 + mu)/kappa for the largest curvature kappa of L/2.
+    """The step on L above which weights near a fixed point oscillate away: (1 + mu)/kappa, with kappa the largest curvature of L/2.
 
-    At a saddle it concerns the directions that descent would come back from. Infinite where nothing curves upward.
+    At a saddle it concerns the directions along which the loss curves upward; it is infinite if there are none.
     """
     if not isinstance(point, FixedPoint):
         raise TypeError(f"point must be a FixedPoint of iclflow.numerics, got {point!r}")

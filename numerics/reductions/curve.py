@@ -1,8 +1,8 @@
 r"""The whole loss curve from the initial weights alone, without integrating the full system.
 
-Separate attention (S) trained from small weights is, stage by stage: waiting heads moving independently under the force of the directions
-not yet learned (69); the first of them to escape learns the leading direction by the scalar flow (26), started by its escape time; the
-others see that direction switched off when the drop is over. Leading errors are of the order of the initial scale.
+From small weights separate attention (S) learns in stages. Waiting heads move independently under the force of the directions not yet
+learned (69). The first to escape learns the leading direction by the scalar flow (26), started by its escape time; after this drop the
+others no longer feel that direction. Leading errors are of the order of the initial scale.
 """
 
 from collections.abc import Callable
@@ -21,21 +21,21 @@ from .waiting_head import WaitingHead
 
 __all__ = ["CurvePrediction", "predict_curve"]
 
-# The largest entry of the initial effective map, over its final value, for which heads still count as waiting.
+# Heads count as waiting up to this largest entry of the initial effective map, over its final value.
 SMALL = 0.1
 EQUAL = 1e-9  # rates of growth that agree to this fraction count as equal
 
 
 @dataclass(frozen=True, eq=False)
 class CurvePrediction:
-    """The drops of a run, in the order in which they are made, and the loss curve they make."""
+    """The drops of a run, in the order in which heads make them, and its loss curve."""
 
     steps: tuple[Drop, ...]
     initial_loss: float
 
     @property
     def drops(self) -> Float[np.ndarray, " n"]:
-        """The time of each drop: when the component of B along its direction is at half of its final value."""
+        """The time of each drop, at which the component of B along its direction is half of its final value."""
         return np.array([drop.time for drop in self.steps])
 
     @property
@@ -45,7 +45,7 @@ class CurvePrediction:
 
     @property
     def heads(self) -> tuple[int, ...]:
-        """The head that learns each."""
+        """The head that learns each direction."""
         return tuple(drop.head for drop in self.steps)
 
     def fractions(self, times: Float[np.ndarray, " T"]) -> Float[np.ndarray, "T n"]:
@@ -74,17 +74,17 @@ def predict_curve(
 ) -> CurvePrediction:
     r"""Predict every drop of a run of separate attention from its initial weights.
 
-    ``route`` moves the waiting heads from one stage to the next: by inverting the exact quadrature, or by integrating each head's own
-    cubic flow. Heads that are too few for all directions give as many drops as they have slots. For ranks above 1 a head is taken
-    to fill its slots before the next one escapes, which holds for small weights: plateaus inside a head last as the logarithm of
-    the initial scale, the others as its inverse.
+    ``route`` is how waiting heads move from one stage to the next: ``"quadrature"`` inverts the exact time integral (T5), ``"flow"``
+    integrates each head's cubic flow. With fewer slots than directions there are as many drops as slots. For ranks above 1 a head is
+    taken to fill its slots before the next one escapes; this holds for small weights, whose plateaus inside a head last as the
+    logarithm of the inverse scale, the others as the inverse scale.
 
-    Raises ``ValueError`` for weights so large that their effective map is of the order of what is to be learned, and for a varied task
-    in which no direction flows alone, or whose directions grow in another order than that of their drops, equal ones included: heads
-    then turn (V2-rotation), see :func:`~iclflow.numerics.landscape.learning_order.order_of_learning`.
+    Raises ``ValueError`` for weights whose effective map is not small against its final value, and for a varied task in which no
+    direction flows alone, or whose growths and drops are not in one order (ties included): heads then turn (V2-rotation), see
+    :func:`~iclflow.numerics.landscape.learning_order.order_of_learning`.
 
-    Eigenvalues that agree to 1e-9 are taken as equal: the head then learns the direction of its own weights in their eigenspace.
-    Eigenvalues that nearly agree are told apart where :math:`(\lambda_i^2 - \lambda_j^2)/\lambda_i^2 \cdot \ln(1/w_{\rm init})` is large.
+    Eigenvalues that agree to 1e-9 count as equal: the head then learns the direction of its own weights in their eigenspace. Close
+    eigenvalues are told apart if :math:`(\lambda_i^2 - \lambda_j^2)/\lambda_i^2 \cdot \ln(1/w_{\rm init})` is large.
     """
     _in_order(paper_task(task, allow=SPECTRAL | {"task_covariance", "query_covariance", "context_gain"}))
     if not isinstance(weights, SeparateWeights):
@@ -98,7 +98,7 @@ def predict_curve(
     begun = float(np.max(np.abs(task.modes.coordinates(weights.effective_map()))))
     if begun > SMALL:
         raise ValueError(
-            f"weights must be small: their effective map has to be below {SMALL} of what is learned, and is {begun:.3g}"
+            f"weights must be small: their effective map must be below {SMALL} of its final value, got {begun:.3g}"
         )
     move: Callable[[WaitingHead, float], WaitingHead] = WaitingHead.after if route == "quadrature" else WaitingHead.flow
     reductions = [ScalarReduction.of(task, d) for d in range(D)]
@@ -128,7 +128,7 @@ def predict_curve(
 
 
 def _in_order(task: RegressionTask) -> None:
-    """``ValueError`` unless what grows faster also pays more, and what grows alike pays alike."""
+    """Raise ``ValueError`` unless larger growth comes with a larger drop, and equal growth with equal drops."""
     growth, drops = task.modes.growth, task.modes.drops
     if growth is None:
         raise ValueError(
@@ -143,7 +143,7 @@ def _in_order(task: RegressionTask) -> None:
 
 
 def _principal_axes(head: WaitingHead) -> np.ndarray:
-    """A rotation inside each set of equal frequencies, after which the first direction of the set is the one that the head learns."""
+    """A rotation within each set of equal frequencies that makes the direction learned by the head the first of the set."""
     rotation = np.eye(len(head.frequencies))
     left = {int(d) for d in np.flatnonzero(head.frequencies)}
     while left:

@@ -1,4 +1,4 @@
-r"""Descent with finite steps beside the flow (V8): stable steps, the modified flow, how much later a drop comes.
+r"""How much finite steps delay a drop (V8-drop), and how mini-batches delay and spread it (V8-noise).
 
 A step of size eta on L advances t/tau by h = 2 eta, with momentum mu by h = 2 eta/(1 - mu) once the velocity has built up. To second order
 in h it follows the flow of f - m (f . grad) f, with f = -1/2 dL/dW and the mass m = h/2 (1 + mu)/(1 - mu) of (V8-ball).
@@ -30,7 +30,7 @@ __all__ = [
 def later_separate_drop(
     eigenvalue: float, second_moment: float, start: float, *, learning_rate: float, momentum: float = 0.0
 ) -> float:
-    """The time t/tau by which steps delay a drop of separate attention to half (V8-drop), from v = k = q = ``start``."""
+    """The delay in t/tau, by finite steps, of half a drop of separate attention from v = k = q = ``start`` (V8-drop)."""
     given = {"eigenvalue": eigenvalue, "second_moment": second_moment, "start": start}
     later = compiled("V8-drop", (lambda_, a, v_0, h), part="separate")
     added = later(*_positive(given), _step(learning_rate, momentum))
@@ -40,7 +40,7 @@ def later_separate_drop(
 def later_merged_drop(
     gamma: float, alpha: float, start: float, *, learning_rate: float, momentum: float = 0.0
 ) -> float:
-    """The same for balanced merged attention on white tokens, with gamma and alpha of (44) and the values' norm u_0 = ``start``."""
+    """The same for balanced merged attention on white tokens, with gamma and alpha of (44) and values of norm u_0 = ``start``."""
     later = compiled("V8-drop", (gamma_, alpha_, u_0, h), part="merged")
     given = {"gamma": gamma, "alpha": alpha, "start": start}
     added = later(*_positive(given), _step(learning_rate, momentum))
@@ -49,7 +49,7 @@ def later_merged_drop(
 
 @dataclass(frozen=True)
 class NoisyDrop:
-    """When SGD brings a head from one size to another, in t/tau: as gradient flow does, on average later, with a standard deviation."""
+    """The time in t/tau that a head takes to grow under SGD: ``time`` of gradient flow, mean ``delay``, standard deviation ``spread``."""
 
     time: float
     delay: float
@@ -59,10 +59,10 @@ class NoisyDrop:
 def noisy_drop(
     task: RegressionTask, direction: int, *, start: float, level: float, batch_size: int, learning_rate: float
 ) -> NoisyDrop:
-    """How mini-batches move and spread the time in which a separate head v = k = q grows from ``start`` to ``level`` (V8-noise).
+    """How mini-batches delay and spread the time in which a separate head v = k = q grows from ``start`` to ``level`` (V8-noise).
 
     The head is aligned with the eigendirection of ``task.eigenvalues[direction]``; every step draws ``batch_size`` fresh sequences. The
-    laws are for growth, before the cube of ``level`` nears lambda/a.
+    laws hold during growth, for ``level``^3 well below lambda/a.
 
     Raises ``ValueError`` for bad arguments and for a varied task, whose noise these laws do not describe.
     """

@@ -1,7 +1,7 @@
 r"""How mini-batches spread the time of any drop, from any initial weights (V8-force, V8-spread).
 
-The time left until a drop, T(W), has a slope that obeys the adjoint of the linearised flow. A mini-batch moves the weights by noise whose
-variance along that slope is known for every map; integrated along the flow it is the variance of the drop's time:
+The gradient of the time left until a drop, T(W), obeys the adjoint of the linearised flow. The noise of a mini-batch has a known variance
+along that gradient for every map; integrated along the flow it is the variance of the drop's time:
 
 .. math::
     \operatorname{Var} t = \frac{h}{P} \int_0^t \operatorname{Var}\operatorname{tr}(Z' F)\, ds, \qquad
@@ -46,13 +46,13 @@ def spread_of_drops(
     t_end: float,
     share: float = 0.5,
 ) -> tuple[DropSpread, ...]:
-    """The times at which the map's components reach ``share`` of lambda/a until ``t_end``, and how SGD scatters them, in order of time.
+    """The drops before ``t_end`` in order of time: when a component of the map reaches ``share`` of lambda/a, and its spread under SGD.
 
     Each step of SGD takes ``learning_rate`` on L with ``batch_size`` fresh sequences. The law is of first order in the noise: it holds
-    while a spread is small against its drop's time.
+    for a spread that is small against the drop's time.
 
-    Raises ``ValueError`` or ``TypeError`` for bad arguments, for a varied task, whose noise (V8-force) does not describe, and for weights
-    that reach no such level before ``t_end``; ``FlowError`` if the flow fails.
+    Raises ``ValueError`` or ``TypeError`` for bad arguments, for a varied task (whose noise (V8-force) does not describe), and if no
+    component reaches its level before ``t_end``; ``FlowError`` if the flow fails.
     """
     paper_task(task)
     loss = QuadraticLoss.population(task)
@@ -72,14 +72,14 @@ def spread_of_drops(
 
 
 def _crossing(task: RegressionTask, flow: Trajectory, d: int, share: float) -> float | None:
-    """When the component of the map along eigendirection d first reaches its level, if it starts below and does."""
+    """When the component of the map along eigendirection d first reaches its level; None if it never does, or starts above."""
     e = task.eigenvectors[:, d]
     goal = share * task.eigenvalues[d] / task.second_moment_eigenvalues[d]
     return flow.first_time(lambda B: float(e @ B @ e), goal) if e @ flow.effective_maps[0] @ e <= goal else None
 
 
 def _variance(task: RegressionTask, flow: Trajectory, d: int, time: float) -> float:
-    """The integral of the variance of one sequence's pull on the time left, back from the drop."""
+    """The integral of Var tr(Z' F) over the time until the drop, for one sequence (V8-spread)."""
     weights, loss, kind = flow.initial, flow.objective, type(flow.initial)
     slopes, e = field_jacobian(loss, weights), task.eigenvectors[:, d]
     there = flow.states_at(time)

@@ -2,8 +2,7 @@ r"""In-weight and in-context learning as five ordinary differential equations (V
 
 With :math:`w_0 = r e` a head :math:`\mathbf v = a e`, :math:`U = U_1 e e^\top + U_2 (I - e e^\top)`, :math:`u = m e` stays of
 this form, and from small initial weights all heads follow one: near the origin the weights grow along the leading singular
-pair of :math:`A = E(y_q \phi)`, so that the projections of the initial weights on that pair say when, and nothing else is
-remembered.
+pair of :math:`A = E(y_q \phi)`, so the projections of the initial weights on that pair alone set the time.
 """
 
 from dataclasses import dataclass
@@ -24,17 +23,17 @@ from ..tasks.mixed_task import MixedTask
 
 __all__ = ["FiveWeights", "leading_head"]
 
-# Above this ratio of the first two singular values two directions leave the origin together, and one head cannot stand for both.
+# If the second singular value is above this fraction of the first, two directions leave the origin together and one head is not enough.
 CLOSE = 0.99
 
 
 def leading_head(loss: QuadraticLoss, weights: FullMergedWeights) -> FullMergedWeights:
-    r"""The one head that grows as all of ``weights`` do from the origin: each head's part along the leading singular pair of A.
+    r"""The one head that grows from the origin as all of ``weights`` do: their part along the leading singular pair of A.
 
     With the pair :math:`(l, R)` of A as a (D+1) x (D+1)D matrix, head i has the amplitude :math:`s_i = (\nu_i^\top l +
     \langle W_i, R\rangle)/2` in the growing mode; the one head is :math:`\nu = s\,l, W = s R` with :math:`s^2 = \sum_i s_i^2`.
 
-    Raises ``ValueError`` where the second singular value is nearly the first.
+    Raises ``ValueError`` if the second singular value is nearly as large as the first.
     """
     A = loss.A
     left, singular, right = np.linalg.svd(A.reshape(len(A), -1), full_matrices=False)
@@ -71,7 +70,7 @@ class FiveWeights:
         return length, float(task.eigenvalues[0]), task.dimension, task.context_length, self.problem.random_portion
 
     def start(self, weights: FullMergedWeights) -> Float[np.ndarray, "5"]:
-        """The five weights of the head that stands for ``weights``, all of whose blocks are small."""
+        """The five weights of the one head that replaces ``weights``, if all their blocks are small."""
         head = leading_head(self.problem.training_loss, weights)
         e = self.problem.fixed_tasks[0] / np.linalg.norm(self.problem.fixed_tasks)
         row, key_query = head.value[0], head.key_query[0]
@@ -111,7 +110,7 @@ class FiveWeights:
         return np.einsum("ta,tbc->tabc", value, np.concatenate([U, np.outer(column, e)[:, None]], axis=1))
 
     def losses(self, states: Float[np.ndarray, "T 5"]) -> dict[str, Float[np.ndarray, " T"]]:
-        """Each kind of loss of ``MixedTask`` along the states."""
+        """The four losses of ``MixedTask``, by name, along the states."""
         columns, p = tuple(np.asarray(states, dtype=float).T), self.problem.random_portion
         random, fixed, noise = (_compiled(law)(*columns, *self._constants) for law in ("random", "fixed", "noise"))
         return {"training": p * random + (1 - p) * fixed, "in context": random, "in weight": fixed, "memory": noise}

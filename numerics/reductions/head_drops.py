@@ -1,8 +1,8 @@
 r"""A head that learns: from its escape to the fixed point, slot by slot.
 
-A rank-one head follows the scalar flow (26), whose exact solution needs only the escape time. A head of rank R is aligned: its slots
-follow :math:`\tau\dot x_d = v\,G_d\,x_d` with :math:`G_d = \lambda_d^2 - \lambda_d a_d v x_d^2` (80), one after the other in brief
-plateaus (T3), which is an equation in R + 1 unknowns.
+A rank-one head follows the scalar flow (26), whose exact solution needs only the escape time. A head of rank R is aligned: it follows
+:math:`\tau\dot x_d = v\,G_d\,x_d` with :math:`G_d = \lambda_d^2 - \lambda_d a_d v x_d^2` (80), R + 1 equations, and fills its slots one
+after the other, with brief plateaus in between (T3).
 """
 
 from collections.abc import Callable
@@ -29,10 +29,10 @@ SETTLED = 1e-8  # relative distance from the fixed point at which a head counts 
 
 @dataclass(frozen=True, eq=False)
 class Drop:
-    """One direction that is learned: the index of its eigenvalue, the unit vector, the head, and how B_dd rises.
+    """One learned direction: the index of its eigenvalue, the unit vector, the head, and the rise of the component B_dd.
 
-    ``time`` is when the component of B is at half of its final value, ``switch`` when the other heads, in effect, cease to feel the
-    direction, and ``fraction(times)`` the component over its final value.
+    At ``time`` B_dd is half of its final value, from ``switch`` on the other heads count as not feeling the direction, and
+    ``fraction(times)`` is B_dd over its final value.
     """
 
     component: int
@@ -63,7 +63,7 @@ def filled_by(
 
 
 def _leading(head: WaitingHead) -> int:
-    """The fastest growing direction that the head has a component of: the one that it will learn."""
+    """The direction that a head will learn: the fastest growing one of its components."""
     A, B = head.amplitudes()
     return int(np.argmax(np.where(A + B > 0, head.frequencies, 0.0)))
 
@@ -71,7 +71,7 @@ def _leading(head: WaitingHead) -> int:
 def _slots(
     head: WaitingHead, now: float, number: int, basis: np.ndarray, reductions: list[ScalarReduction]
 ) -> list[Drop]:
-    """The slots' amplitudes at a time when the head is far above its start and still far from saturation."""
+    """The drops of a head of rank above 1, from the amplitudes of its slots far above its start and far below saturation."""
     largest = reductions[_leading(head)].fixed_point
     waited, grown = head.before_escape(np.sqrt(head.size * largest))
     amplitudes = (grown.k + np.sign(grown.v) * grown.q) / 2
@@ -142,7 +142,7 @@ def _fill(
 
 
 def in_units_of(drop: Drop, tau: float) -> Drop:
-    """The same drop with its times in other units."""
+    """``drop``, whose tau is 1, for the given tau."""
     inner = drop.fraction
     return replace(
         drop,

@@ -1,8 +1,8 @@
 r"""Merged attention with any covariance: the exact reduction of its balanced flow, and the whole curve from the initial weights.
 
 On balanced weights :math:`W_1 = w_2 n^\top` the flow closes in :math:`\omega = \mathrm{vec}\,B = s\,n`,
-:math:`\tau\dot\omega = \|\omega\|(g + (n^\top g)n)` with g minus half the gradient in B: D^2 unknowns, and D of them where B and
-Lambda have the same eigenvectors. It is integrated in ln s and n, so that a start of 1e-28 is as easy as one of 1e-2:
+:math:`\tau\dot\omega = \|\omega\|(g + (n^\top g)n)` with g minus half the gradient in B: D^2 unknowns, or D if B, Lambda and
+E(Lambda_hat^2) share eigenvectors. It is integrated in ln s and n, so that a start of 1e-28 is as easy as one of 1e-2:
 :math:`\tau\frac d{dt}\ln s = 2\,n^\top g`, :math:`\tau\dot n = g - (n^\top g)n`.
 """
 
@@ -29,10 +29,10 @@ class BalancedCurve:
     t_end: float
     tau: float
     solution: Any
-    basis: Float[np.ndarray, "n D D"]  # what the unknowns multiply
+    basis: Float[np.ndarray, "n D D"]  # B = sum_i omega_i basis[i]
 
     def effective_map(self, times: Float[np.ndarray, "*T"]) -> Float[np.ndarray, "*T D D"]:
-        """B at the times given; ``ValueError`` outside the run."""
+        """B at ``times``. Raises ``ValueError`` for times outside the run."""
         times = np.asarray(times, dtype=float)
         if times.size and not (times.min() >= 0 and times.max() <= self.t_end):
             raise ValueError(
@@ -53,8 +53,8 @@ def balanced_curve(
 ) -> BalancedCurve:
     """Integrate the balanced flow from the effective map ``start``, which must not be zero.
 
-    Where ``start`` has the eigenvectors of the covariance, and E(Lambda_hat^2) has them too, as it may not under a law of one's own, the
-    unknowns are its D eigenvalues; else the D^2 entries.
+    If ``start``, the covariance and E(Lambda_hat^2) share eigenvectors, integrates D eigenvalues, otherwise D^2 entries.
+    Raises ``ArithmeticError`` if the solver fails.
     """
     D = paper_task(task, allow=SPECTRAL).dimension
     B = finite_array("start", start, (D, D))
@@ -95,8 +95,8 @@ def effective_start(task: RegressionTask, weights: MergedWeights) -> Float[np.nd
     r"""The balanced map that Gaussian weights lead to: :math:`s_{\rm eff}\,\Lambda^2/\|\Lambda^2\|_F`.
 
     :math:`s_{\rm eff} = \frac14\|w_2(0) + W_1(0)\hat c\|^2` with :math:`\hat c = \mathrm{vec}\,\Lambda^2/\|\Lambda^2\|_F` is the
-    size of the growing mode of the linear flow (beside (15)). What it leaves out is of the order of the initial scale, and of its
-    square for white tokens.
+    size of the growing mode of the linear flow (see (15)). It leaves out terms of the order of the initial scale, for white tokens
+    of its square.
     """
     paper_task(task, allow=SPECTRAL)
     if not isinstance(weights, MergedWeights):

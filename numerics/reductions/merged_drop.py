@@ -1,9 +1,8 @@
-r"""The drop of merged attention for any covariance (V7): bounds for its time, how much it learns, and how slow the rest is.
+r"""The drop of merged attention for any covariance (V7): bounds on its time, how much it learns, and how slow the rest is.
 
-s is the size of B = s n; half of the drop is half of the loss's fall along the ray of Lambda^2, from its start to its least loss.
-
-The balanced flow starts from B = s_0 c/gamma with c = Lambda^2, as small initial weights lead to it: see ``effective_start`` of
-:mod:`~iclflow.numerics.reductions.merged_curve`. Its curve is ``balanced_curve``; here are the formulas.
+The balanced flow starts from B = s_0 c/gamma with c = Lambda^2, to which small initial weights lead (``effective_start`` of
+:mod:`~iclflow.numerics.reductions.merged_curve`); s is the size of B = s n. Half of the drop is half of the loss's fall along the ray
+of c, from the start to the least loss on it. ``balanced_curve`` integrates the flow; here are the formulas.
 """
 
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ __all__ = ["MergedDrop"]
 
 @dataclass(frozen=True, eq=False)
 class MergedDrop:
-    r"""What the spectrum says of the drop: ``gamma`` is the norm of :math:`\Lambda^2`, ``kappa`` holds :math:`\lambda_da_d`.
+    r"""The drop as the spectrum determines it: ``gamma`` is the norm of :math:`\Lambda^2`, ``kappa`` holds :math:`\lambda_da_d`.
 
     >>> drop = MergedDrop.of(RegressionTask(eigenvalues=[1.0, 0.1], context_length=31))
     >>> round(drop.share, 3), drop.rates.round(2).tolist()  # nine tenths in one drop, the rest 400 times more slowly
@@ -43,7 +42,8 @@ class MergedDrop:
 
     @classmethod
     def of(cls, task: RegressionTask) -> "MergedDrop":
-        """Raises ``ValueError`` for a task whose covariances do not all commute with Lambda."""
+        """The drop of a task. Raises ``ValueError`` for variations beyond noise, context lengths and token laws, and for a token law
+        whose fourth moment does not commute with Lambda."""
         paper_task(task, allow=SPECTRAL)
         squares = task.eigenvalues**4
         return cls(
@@ -54,7 +54,7 @@ class MergedDrop:
 
     @property
     def spread(self) -> float:
-        """The largest kappa over the smallest: 1 for white tokens, about the cube of the spectrum's own ratio else."""
+        """The largest kappa over the smallest: 1 for white tokens, in long contexts about the cube of the ratio of eigenvalues."""
         return float(self.kappa.max() / self.kappa.min())
 
     @property
@@ -64,7 +64,7 @@ class MergedDrop:
 
     @property
     def middle(self) -> float:
-        """gamma/(2k), half the size at which the loss on the ray is least: as far as that the bounds of ``time_bounds`` hold."""
+        """gamma/(2k), half the size at which the loss on the ray is least; the bounds of ``time_bounds`` hold up to it."""
         return self.gamma / (2 * self.mean)
 
     def time_bounds(self, start: float, size: float | None = None, *, tau: float = 1.0) -> tuple[float, float]:
@@ -101,8 +101,8 @@ class MergedDrop:
     def learned(self, times: Float[np.ndarray, "*T"] | float) -> Float[np.ndarray, "*T"]:
         """The share of the loss's whole fall that is learned by ``times``, from the middle of the drop in tau/gamma (V7-turn).
 
-        To leading order: on the ray the sigmoid says when, and each direction turns in its growth. Where the spectrum is wide the curve
-        comes to rest at ``share``, where it is narrow it goes on to 1 within the drop.
+        To leading order the size follows the sigmoid of the ray while the direction turns. For a wide spectrum the curve rests at
+        ``share``, for a narrow one it goes on to 1 within the drop.
         """
         moments = np.asarray(times, dtype=float)
         if not np.isfinite(moments).all():
@@ -111,7 +111,7 @@ class MergedDrop:
         return np.reshape(fall, moments.shape) * self.share
 
     def _learned(self, part: float) -> float:
-        """The fall of the loss in units of what the ray holds, where the sigmoid has the part given of its height."""
+        """The fall of the loss, over that of the whole ray, when the sigmoid is at ``part`` of its height."""
         ratio = compiled("V7-turn", (kappa_d, k, x), part="r", backend="mpmath")
         fall = compiled("V7-turn", (c_d, kappa_d, k, x, r), part="fall")
         at = (self.kappa, self.mean, part)
@@ -120,21 +120,21 @@ class MergedDrop:
 
     @property
     def share(self) -> float:
-        """The share of the loss's whole fall that the ray of c holds (V7-share): where the drop of a wide spectrum comes to rest."""
+        """The fall of the loss along the ray of c over its whole fall (V7-share): the drop of a wide spectrum comes to rest there."""
         return 1.0 / float(self.mean * (self.weights @ (1 / self.kappa)))
 
     @property
     def further(self) -> float:
-        """The fall of the loss that goes on at the end of the ray, in tau/gamma and of what the ray holds (V7-share).
+        """The rate at which the loss still falls at the end of the ray, over its fall along the ray, in units of gamma/tau (V7-share).
 
-        Where it is small, as for eigenvalues 10 : 1 (0.0002), the drop comes to rest at ``share``; for 3 : 2 : 1 (0.2) it does not.
+        If it is small, as for eigenvalues 10 : 1 (0.0002), the drop comes to rest at ``share``; for 3 : 2 : 1 (0.2) it does not.
         """
         values = {gamma_: 1.0, k: self.mean, k_2: float(self.weights @ self.kappa**2)}
         return _number("V7-share", "on", values) / _number("V7-share", "fall", values)
 
     @property
     def least_share(self) -> float:
-        """The least share that any spectrum of this spread can have (V7-share)."""
+        """The least ``share`` of any spectrum with this ``spread`` (V7-share)."""
         ratio = compiled("V7-share", (kappa_min, kappa_max), part="bound")
         return float(ratio(self.kappa.min(), self.kappa.max()))
 

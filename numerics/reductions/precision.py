@@ -48,7 +48,7 @@ DIGITS = {"mpmath": 50, "arb": 40}
 
 @dataclass(frozen=True)
 class ExactTask:
-    """A task whose numbers are exact: eigenvalues as fractions, whole numbers or decimal strings (a float stands for itself)."""
+    """A task with exact numbers: eigenvalues as fractions, integers or decimal strings (a float counts as its exact binary value)."""
 
     eigenvalues: tuple[Fraction, ...]
     context_length: int
@@ -92,7 +92,7 @@ def time_between(
 ) -> Any:
     """The time from v_0 to v, equation (67), with tau = ``unit``; both below v*, or both above.
 
-    Raises ``ValueError`` where they are on different sides, or so near v* that the side is not proven.
+    Raises ``ValueError`` if they are on different sides, or so near v* that the side is not proven.
     """
     start, end = _positive("v_0", v_0), _positive("v", v)
     level = fixed_value(task, component)
@@ -118,9 +118,9 @@ def sigma(task: ExactTask, time: Exact, s_0: Exact, *, unit: Exact = 1, backend:
 
 
 def proven_digits(ball: arb, most: int = 60) -> str:
-    """The digits that every number in the ball begins with, truncated, not rounded; an exponent where it is below 1e-4 or above 1e15.
+    """The leading digits that all numbers in the ball share, not rounded; with an exponent below 1e-4 and above 1e15.
 
-    Raises ``ValueError`` for a ball without one certain digit.
+    Raises ``ValueError`` for a ball without a certain digit.
     """
     with ctx.workprec(4000):  # the ends are rounded to the working precision
         low, high = _rational(ball.lower()), _rational(ball.upper())
@@ -140,7 +140,7 @@ def proven_digits(ball: arb, most: int = 60) -> str:
 
 
 def contains(ball: arb, value: Any) -> bool:
-    """Whether the ball holds the number of mpmath, which is compared exactly."""
+    """Whether the ball contains the mpmath number ``value``, compared exactly."""
     mantissa, exponent = value.man_exp  # as it is: mpf(value) would round to the working precision
     signed = -int(mantissa) if value < 0 else int(mantissa)
     return bool(ball.contains(arb((fmpz(signed), fmpz(int(exponent))))))

@@ -1,6 +1,6 @@
-r"""Reduced dynamics: the scalar flow (26) with its exact time integral and inverse, and the sigmoid (15) with its loss (48).
+r"""The scalar flow (26) of one direction, with its exact time integral (67) and inverse.
 
-Formulas are those of the registry; here they are only evaluated, in the variables that keep their digits.
+The formulas are those of the registry, evaluated in variables that keep their digits.
 """
 
 from collections.abc import Callable
@@ -52,9 +52,9 @@ def _slope() -> Callable[..., Any]:
 def escaping_ratio(remaining: Array) -> tuple[Array, Array]:
     r"""u and 1 - u, each to full relative precision, where :math:`1/u - \Phi(u) + \Phi(0) =` ``remaining``, 0 < u < 1.
 
-    ``remaining`` is the time until the truncated flow of (68) would escape, in the unit ``time_scale``, negative afterwards: along (26) it
-    falls at unit rate. Newton's iteration in u while u < 0.7 and in ln(1 - u) beyond: both are convex problems, started on the side from
-    which the iteration is monotone.
+    ``remaining`` is the time until the truncated flow of (68) would escape, in the unit ``time_unit``, negative afterwards: along (26) it
+    falls at unit rate. Newton's iteration runs in u for u < 0.7 and in ln(1 - u) beyond: both problems are convex, and it starts on the
+    side from which it is monotone.
     """
     remaining = np.asarray(remaining, dtype=float)
     held = np.maximum(remaining, -200.0)  # from there on ln(1 - u) is linear to the last digit
@@ -135,14 +135,14 @@ class ScalarReduction:
         return _slope()(np.asarray(v, dtype=float), self.eigenvalue, self.second_moment) / self.tau
 
     def gap(self, v: Array) -> Array:
-        """1 - v/v*, to full relative precision for the v that is given, also where v is a rounding away from v*."""
+        """1 - v/v*, to full relative precision even for a v next to v*."""
         ratio = Fraction(self.second_moment) / Fraction(self.eigenvalue)
         cubes = np.vectorize(lambda value: float(1 - ratio * Fraction(float(value)) ** 3), otypes=[float])(v)
         u = np.asarray(v, dtype=float) / self.fixed_point
         return cubes / (1 + u + u**2)
 
     def time(self, v: Array, v_0: Array) -> Array:
-        """The time from v_0 to v, equation (67); both in (0, v*) or both above v*. Negative where v comes before v_0."""
+        """The time from v_0 to v, equation (67); both in (0, v*) or both above v*. Negative if v comes before v_0."""
         v, v_0 = _positive_array("v", v), _positive_array("v_0", v_0)
         gap, gap_0 = self.gap(v), self.gap(v_0)
         if not np.all(gap * gap_0 > 0):
@@ -192,17 +192,17 @@ class ScalarReduction:
         return 1 + np.exp(y), -np.exp(y)
 
     def escape_time(self, v_0: Array) -> Array:
-        """Equations (68), (73): when the flow without its saturation would reach infinity."""
+        """The time at which the flow without its saturation would reach infinity, equations (68), (73)."""
         duration = compiled("68", (notation.v_0, lambda_, notation.tau))
         return duration(_positive_array("v_0", v_0), self.eigenvalue, self.tau)
 
     def plateau_duration(self, v_0: Array, *, fraction: float = 0.5) -> Array:
-        """The exact time from v_0 to the fraction of v* given, which (68) approximates."""
+        """The exact time from v_0 to ``fraction`` of v*; (68) approximates it."""
         fraction = positive_number("fraction", fraction)
         return self.time(fraction * self.fixed_point, v_0)
 
     def loss_drop(self, u: Array) -> Array:
-        """What the direction adds to the loss at v = u v*: 0 at u = 0 and the (negative) step of (24) at u = 1."""
+        """The change of the loss by this direction at v = u v*: 0 at u = 0 and the (negative) step of (24) at u = 1."""
         change = compiled("26-loss", (durations.u, lambda_, notation.a))
         return change(np.asarray(u, dtype=float), self.eigenvalue, self.second_moment)
 

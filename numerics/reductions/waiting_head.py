@@ -1,8 +1,8 @@
 r"""A head that waits: its exact motion under a constant force (61), (69), by one quadrature (T5).
 
-With :math:`s = \int v\,dt/\tau` the modes of the head are exponentials of s (63) and :math:`v^2(s)` is a sum of them, so that
-:math:`t = \tau\int ds/v(s)`. The path in s is monotone or has one turning point; the head escapes in the finite time of the
-convergent integral to infinite s.
+With :math:`s = \int v\,dt/\tau` the modes of the head are exponentials of s (63), :math:`v^2(s)` is a sum of exponentials, and
+:math:`t = \tau\int ds/v(s)`. The path in s is monotone or has one turning point. The head escapes when s reaches infinity, if that
+integral converges.
 """
 
 from dataclasses import dataclass, replace
@@ -22,9 +22,8 @@ from ..compilation.equations import compiled
 __all__ = ["WaitingHead"]
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
-TOLERANCE = (
-    1e-13  # of a quadrature panel, relative to the whole integral: near rounding, since panels converge geometrically
-)
+# Error of a quadrature panel over the whole integral: near rounding, since panels converge geometrically.
+TOLERANCE = 1e-13
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +58,7 @@ class WaitingHead:
 
     @cached_property
     def sign(self) -> float:
-        """The direction in which s moves at first."""
+        """The sign of ds/dt at first."""
         return float(np.sign(self.v) or np.sign(self.acceleration))
 
     def amplitudes(self) -> tuple[np.ndarray, np.ndarray]:
@@ -74,14 +73,14 @@ class WaitingHead:
         return self.v**2 + np.sum(modes, axis=-1)
 
     def at(self, s: float, v: float) -> "WaitingHead":
-        """The head at s, where its value weight is v (the square root of ``energy`` up to rounding)."""
+        """The head at s, with the value weight v = +-``energy(s)``^(1/2), up to rounding."""
         modes = compiled("63", (clock, k_0, q_0, lambda_), part=("k", "q"))
         k, q = modes(s, self.k, self.q, self.frequencies)
         return replace(self, v=v, k=k, q=q)
 
     @cached_property
     def turning_point(self) -> float | None:
-        """Where v changes sign, ahead of the head; None if nowhere."""
+        """The s ahead of the head at which v changes sign, or None."""
         if self.v == 0:
             return 0.0 if self.acceleration else None
         if self.sign * self.acceleration >= 0 or not self.frequencies.any():
@@ -107,7 +106,7 @@ class WaitingHead:
 
     @cached_property
     def _path(self) -> tuple[float, "_Leg"]:
-        """The time of the turning point, and the leg that leads away from it; without one, the leg from here."""
+        """The time of the turning point and the leg from there; without a turning point, 0 and the leg from here."""
         if self.turning_point is None:
             return 0.0, _Leg(self, self.sign)
         anchor = self.at(self.turning_point, 0.0)
@@ -116,7 +115,7 @@ class WaitingHead:
 
     @property
     def growing(self) -> Float[np.ndarray, "R D"]:
-        """The amplitudes of the modes that grow on the way to the escape: A_d where v ends positive, B_d where it ends negative."""
+        """The amplitudes of the modes that grow on the way to the escape: A_d if v ends positive, B_d if it ends negative."""
         return (self.k + self._path[1].sign * self.q) / 2
 
     def rotated(self, rotation: Float[np.ndarray, "D D"]) -> "WaitingHead":
@@ -147,7 +146,7 @@ class WaitingHead:
     def before_escape(self, size: float) -> tuple[float, "WaitingHead"]:
         """The time at which \\|v\\| has grown to ``size`` on the way to the escape, and the head there.
 
-        Raises ``ValueError`` if the head never escapes, or has always been that large.
+        Raises ``ValueError`` if the head never escapes, or if \\|v\\| is never below ``size`` on the way.
         """
         before, leg = self._path
         if not leg.escapes:
@@ -181,10 +180,10 @@ class WaitingHead:
 
 
 class _Leg:
-    r"""The time along a path in which v does not change sign, from a head that may be at its turning point.
+    r"""The time along a path on which v does not change sign, from a head that may be at its turning point.
 
-    In the variable :math:`\xi`, :math:`|s| = -\ln(1 - \xi^2)/\lambda^2` with the fastest growing mode's lambda, the integrand of
-    :math:`\int ds/v` is bounded at both ends: where v vanishes as the root of s, and where it grows as :math:`e^{\lambda^2 s}`.
+    In the variable :math:`\xi`, :math:`|s| = -\ln(1 - \xi^2)/\lambda^2` with lambda of the fastest growing mode, the integrand of
+    :math:`\int ds/v` is bounded at both ends, where v vanishes as the root of s and where it grows as :math:`e^{\lambda^2 s}`.
     Gauss-Legendre panels are halved until two halves agree with the whole.
     """
 
@@ -204,6 +203,7 @@ class _Leg:
         return -(np.log1p(-xi) + np.log1p(xi)) / self.rate
 
     def _across(self, left: Any, right: Any) -> Any:
+        """The time from ``left`` to ``right`` in xi, by one Gauss-Legendre panel."""
         left, width = np.asarray(left)[..., None], np.asarray(right - left)[..., None]
         return np.sum(self._integrand(left + width * (NODES + 1) / 2) * WEIGHTS * width / 2, axis=-1)
 

@@ -1,4 +1,4 @@
-"""The closed forms of merged attention on white tokens, evaluated."""
+"""Merged attention on white tokens: the sigmoid (15) and its loss (48), and any balanced start (T6-white)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ def _balanced() -> Callable[..., Any]:
 class WhiteReduction:
     r"""Merged attention on white tokens, :math:`\Lambda = \lambda I`: equations (45)-(48), and any balanced start.
 
-    Raises ``ValueError`` for arguments that aren't positive, and integers where sizes are meant.
+    Raises ``ValueError`` unless ``dimension`` and ``context_length`` are positive integers, ``eigenvalue`` and ``tau`` positive.
     """
 
     dimension: int
@@ -72,7 +72,7 @@ class WhiteReduction:
         return _balanced()(t, s_0, float(p_0), *self.moments, self.tau)
 
     def time_to(self, fraction: float, s_0: float) -> float:
-        """The exact time at which sigma is the fraction given of its final value; (49) is its leading logarithm."""
+        """The exact time at which sigma is ``fraction`` of its final value; (49) is its leading logarithm."""
         if not 0 < fraction < 1:
             raise ValueError(f"fraction must lie strictly between 0 and 1, got {fraction!r}")
         letters = (notation.rho, notation.s_0, notation.gamma, notation.alpha, notation.tau)

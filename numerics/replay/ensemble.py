@@ -26,7 +26,7 @@ Weights = tuple[np.ndarray, ...]  # (value, key_query), merged; (value, key, que
 
 BLOCK = 64  # steps between two evaluations of the loss, and between two snapshots of the weights
 UNTHREADED_VECTOR = 9_000  # multiplications of a matrix-vector product that OpenBLAS does in one thread
-UNTHREADED_MATRIX = 250_000  # likewise of a matrix product
+UNTHREADED_MATRIX = 250_000  # multiplications of a matrix-matrix product that it does in one thread
 WHOLE = 200  # up to this many entries of B a product with all of them is faster than gathering the distinct features
 
 
@@ -142,7 +142,7 @@ class Ensemble:
 
     @cached_property
     def _pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """For each pair a <= b where ab and ba lie among the n^2 pairs, and for each of those its pair a <= b."""
+        """The places of ab and of ba among the n^2 pairs, for each pair a <= b; and the number of its pair a <= b, for each place."""
         n, _, D = self.moments[0].index.shape
         a, b = np.triu_indices(n)
         return a * n + b, b * n + a, self.moments[0].index[:, :, 0].ravel() // D
@@ -156,8 +156,8 @@ class Ensemble:
     def _columns(self, whole: bool, J: int) -> tuple[np.ndarray, np.ndarray]:
         """E(y phi) and E(phi phi') of all entries of B or of the distinct features, in blocks of columns.
 
-        The blocks are small enough for OpenBLAS not to start its threads, which cost more than a product of this size and,
-        on a machine that is busy, a hundred times more.
+        The blocks are so small that OpenBLAS starts no threads, which would cost more than the product, a hundred times
+        more on a busy machine.
         """
         F = self.moments[0].index.size if whole else len(self.moments[0].linear)
         most = UNTHREADED_VECTOR / F if J == 1 else UNTHREADED_MATRIX / (F * J)
@@ -175,11 +175,10 @@ class Ensemble:
         return {}
 
     def sharpness(self, weights: Weights, *, iterations: int = 30) -> Float[np.ndarray, "S J"]:
-        """A lower bound on the largest eigenvalue of the Hessian of L, tight as ``iterations`` of the power method
-        grow.
+        """A lower bound on the largest eigenvalue of the Hessian of L, by ``iterations`` of the power method.
 
-        A Rayleigh quotient never exceeds the largest eigenvalue, so a value above 2/eta proves that the step eta is
-        past the edge of stability. Hessian times direction is the central difference of the gradient, exact to 1e-9.
+        A Rayleigh quotient never exceeds the largest eigenvalue, so a value above 2/eta proves that the step eta is past the
+        edge of stability. Hessian times direction is a central difference of the gradient, accurate to about 1e-9.
         """
         weights = self._checked(weights)
         rng = np.random.default_rng(0)  # a fixed start: the result must not depend on the caller's generator

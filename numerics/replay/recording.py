@@ -1,5 +1,4 @@
-"""A run of the paper's official code, recorded in an ``.npz`` file: read, and checked before anything is computed from
-it.
+"""A run of the paper's official code, recorded in an ``.npz`` file: read and checked.
 
 The file holds ``data.x`` and ``data.y`` (P, L, D+1), the sequences as the network sees them (last row: the query, its
 label 0) and the targets; ``init.*``, the weights before the first step in PyTorch layout (out, in); ``loss`` (steps,),

@@ -3,15 +3,16 @@
 A recorded run is an ``.npz`` file of the paper's official code: ``data.x`` (P, L, D+1) and ``data.y`` (P, L, D+1) in
 float32, the weights before the first step, the mean squared error before each step, the settings as text and the
 seconds that the training loop took. Linear attention needs the data only through its moments
-(``moments.SampleMoments``), so a step costs the same for a thousand sequences as for a billion.
+(:class:`~iclflow.numerics.tasks.sample_moments.SampleMoments`), so a step costs the same for a thousand sequences as for
+a billion.
 
-What a replay can promise ends at the edge of stability. While the step times the largest Hessian eigenvalue stays below
-2, gradient descent contracts a rounding error in every stiff direction, and float32 and float64 agree. Past it such
-errors grow from step to step, and two correct runs part company. The replay finds the first such step in two ways, both
-proofs and neither dependent on the recorded curve: a Rayleigh quotient of the Hessian above 2/eta (looked for every 64
-steps, then step by step before the first hit), and a loss that rises, since L(W - eta g) = L(W) - eta |g|^2 + eta^2/2
-g'Hg with H between the two points. When it finds one, it runs a twin whose weights are rounded to float32 after each
-step, as the recorded run's were, and reports where the twin parts from it.
+A replay agrees with its recording up to the edge of stability. While the step times the largest Hessian eigenvalue stays
+below 2, gradient descent contracts rounding errors in every stiff direction, and float32 and float64 agree. Past it such
+errors grow from step to step, and two correct runs separate. The replay finds the first such step by two proofs that do
+not use the recorded curve: a Rayleigh quotient of the Hessian above 2/eta (tested every 64 steps, then step by step
+before the first hit), and a loss that rises, since L(W - eta g) = L(W) - eta |g|^2 + eta^2/2 g'Hg with H between the two
+points. It then runs a twin whose weights are rounded to float32 after each step, as the recorded ones were, and reports
+the step at which the twin parts from the replay.
 """
 
 import time
@@ -33,9 +34,9 @@ _RISE = 1e-9  # relative rise of the loss taken as real: far above float64 round
 class ReplayResult:
     """A replay beside its recording; ``losses`` and ``errors`` have the file's keys: loss, loss_iwl, loss_icl.
 
-    ``unstable_step`` is the first step past the edge of stability and ``parted_step`` the first where a float32 twin
-    differs by more than ``AGREEMENT``; both are None for a run that is stable throughout. ``seconds`` is the time of
-    everything but reading the file: moments, descent, losses and the stability checks.
+    ``unstable_step`` is the first step past the edge of stability and ``parted_step`` the first at which a float32 twin
+    differs by more than ``AGREEMENT``; both are None for a run that is stable throughout. ``seconds`` counts moments,
+    descent, losses and stability checks, but not reading the file.
     """
 
     path: str
@@ -93,8 +94,8 @@ def replay(path: str | PathLike[str]) -> ReplayResult:
     """Replay the recorded run in ``path`` in float64.
 
     Raises ``FileNotFoundError`` for a missing file; ``ValueError``, naming file and key, for a file that is damaged,
-    lacks a key, holds other shapes than its settings say or numbers that are not finite, and for a run that moments
-    cannot replay (softmax attention, another model); ``FloatingPointError`` when the replayed run overflows.
+    lacks a key, has shapes other than its settings say or numbers that are not finite, and for a run that moments
+    cannot replay (softmax attention, another model); ``FloatingPointError`` if the replayed run overflows.
     """
     file = Recording(Path(path))
     began = time.perf_counter()

@@ -1,1 +1,1 @@
-"""The problem: tasks, laws of tokens, losses, sample moments, risks."""
+"""Tasks, token laws, losses, sample moments, risks."""
