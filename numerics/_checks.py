@@ -13,7 +13,7 @@ def positive_integer(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise ValueError(f"{name} must be an integer of at least 1, got {_plain(value)!r}")
     if int(value) > LARGEST:
-        raise ValueError(f"{name} must be at most {LARGEST}, up to which float64 holds every integer")
+        raise ValueError(f"{name} must be at most {LARGEST}, up to which float64 holds every integer, got {value!r}")
     return int(value)
 
 

@@ -134,7 +134,7 @@ def _compiled(expr: Basic | tuple, arguments: tuple[Basic, ...], backend: str) -
             f"arguments must contain {sorted(map(str, missing))}, which are in the expression: got {arguments}"
         )
     if backend == "arb" and any(part.has(Max, Min, Piecewise) for part in parts):
-        raise ValueError(f"expression must not choose between branches, since balls may not compare: got {expr}")
+        raise ValueError(f"expression must not choose between branches, which a ball may not decide, got {expr}")
     function = lambdify(arguments, _keep_digits(expr), cse=True, **BACKENDS[backend])
     convert = _CONVERSIONS.get(backend)
     if convert is None:

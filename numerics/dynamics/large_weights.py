@@ -40,8 +40,8 @@ def check_large_weights(run: Trajectory) -> None:
     rise = (values - np.minimum.accumulate(values))[fallen[0] :]
     if rise[-1] > RISE * loss.c:
         raise FlowError(
-            f"the loss rises by {rise[-1]:.2g}, which it cannot along the flow: initial weights of norm {size:.2g} are beyond what "
-            "float64 resolves; take smaller ones",
+            f"the loss rises by {rise[-1]:.2g}, which it cannot along the flow: initial weights of norm {size:.2g} are too large for "
+            "float64; take smaller ones",
             float(run.times[values.argmin()]),
         )
     problems = []
@@ -67,6 +67,6 @@ def _frozen(run: Trajectory) -> str | None:
     if run.statistics.stopped != "t_end" or share > TURNED or value > loss.c or at_rest:
         return None
     return (
-        f"until t/tau = {elapsed:.3g} the flow moves them by less than {share:.1g} of their norm, so that the loss there, {value:.6g}, "
+        f"until t/tau = {elapsed:.3g} the flow moves them by less than {share:.1g} of their norm, so the loss, {value:.6g}, "
         f"is not yet a minimum; learning takes t/tau of about {2 * size**2 / loss.c:.0e}"
     )

@@ -94,8 +94,9 @@ def separate_fixed_point(task: RegressionTask, directions: Sequence[int], *, hea
 
     The directions, sorted by :math:`b_d = \lambda_d/a_d`, fill the slots of one head after the other, and a head with the set J has
     :math:`v = (\sum_{d\in J}b_d)^{1/3}` and :math:`k_d = q_d = \sqrt{b_d/v}\,e_d`. For a varied task the directions and levels are
-    those of ``task.modes``. Raises ``ValueError`` for directions that repeat, lie
-    outside the task's, or are more than heads * rank.
+    those of ``task.modes``.
+
+    Raises ``ValueError`` unless ``directions`` are at most heads * rank different integers from 0 to D - 1.
     """
     D, H, R = _task(task).dimension, positive_integer("heads", heads), positive_integer("rank", rank)
     learned = tuple(sorted(int(d) for d in directions))

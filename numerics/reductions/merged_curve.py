@@ -61,7 +61,7 @@ def balanced_curve(
     t_end, tau, rtol = positive_number("t_end", t_end), positive_number("tau", tau), positive_number("rtol", rtol)
     size = float(np.linalg.norm(B))
     if size == 0:
-        raise ValueError("start must not be zero, where the flow rests")
+        raise ValueError("start must not be zero, a rest point of the flow")
     loss, E, growth = QuadraticLoss.population(task), task.modes.keys, task.modes.growth
     inside = E.T @ B @ E
     if growth is not None and np.abs(inside - np.diag(np.diag(inside))).max() <= 1e-14 * size:

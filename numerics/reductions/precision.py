@@ -1,4 +1,4 @@
-r"""The formulas at many digits, and in balls that enclose the exact value, so that a printed digit is a proven digit.
+r"""The formulas to 50 digits, and in balls that enclose the exact value, whose printed digits are proven.
 
 >>> task = ExactTask(["0.4", "0.3", "0.2", "0.1"], 31)
 >>> proven_digits(plateau_loss(task, [0, 1, 2, 3]))
@@ -6,7 +6,7 @@ r"""The formulas at many digits, and in balls that enclose the exact value, so t
 >>> print(mpmath.nstr(plateau_loss(task, [0, 1, 2, 3], backend="mpmath"), 50))
 0.13599507159802483838578998546184764396413288948154
 
-Both evaluate the equations of the registry: 50 digits by mpmath, balls by Arb (python-flint).
+Both evaluate equations of the registry, the first by mpmath, the second by Arb (python-flint).
 """
 
 from collections.abc import Callable, Sequence
@@ -125,7 +125,7 @@ def proven_digits(ball: arb, most: int = 60) -> str:
     with ctx.workprec(4000):  # the ends are rounded to the working precision
         low, high = _rational(ball.lower()), _rational(ball.upper())
     if low * high <= 0:
-        raise ValueError(f"ball must not hold zero, for no digit of it is certain: got {ball}")
+        raise ValueError(f"ball must not contain zero, or no digit is certain, got {ball}")
     sign, low, high = ("-", -high, -low) if low < 0 else ("", low, high)
     exponent = 0  # of the leading digit
     while high >= fmpq(10) ** (exponent + 1):

@@ -148,7 +148,7 @@ class ScalarReduction:
         if not np.all(gap * gap_0 > 0):
             raise ValueError(f"v and v_0 must lie on the same side of v* = {self.fixed_point:.17g}, got {v} and {v_0}")
         v, v_0 = np.broadcast_arrays(v, v_0)
-        onward = np.abs(gap) < np.abs(gap_0)  # the end next to v* is taken for u, where the formula keeps its digits
+        onward = np.abs(gap) < np.abs(gap_0)  # the end next to v* becomes u, for which the formula keeps its digits
         start, end = np.where(onward, (v_0, v), (v, v_0)) / self.fixed_point
         delta = np.where(onward, v - v_0, v_0 - v) / self.fixed_point
         duration = _time_between()(start, end, delta, np.where(onward, gap, gap_0))
@@ -174,7 +174,7 @@ class ScalarReduction:
     def _ratio_from_above(self, t: Array, v_0: float, gap_0: float) -> tuple[Array, Array]:
         u_0, start = v_0 / self.fixed_point, np.log(-gap_0)
         if np.any(t < 0):
-            raise ValueError(f"t must not be negative for v_0 above v*, where the past is short, got {t}")
+            raise ValueError(f"t must not be negative for v_0 above v*, got {t}")
 
         def height(theta: float) -> float:  # ln(u - 1), which falls at a rate between 1/3 and 1/(u^2 (1 + u + u^2))
             def excess(y: float) -> float:

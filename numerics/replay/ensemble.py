@@ -99,7 +99,7 @@ class Ensemble:
             finite = np.isfinite(maps).all(axis=(1, 2, 3, 4))
             if not finite.all():
                 step, eta = start + int(np.argmin(finite)), np.max(rate) / 2
-                raise FloatingPointError(f"gradient descent overflows at step {step}: learning_rate={eta} is too long")
+                raise FloatingPointError(f"gradient descent overflows at step {step}: learning_rate={eta} is too large")
             yield maps, before
 
     def _velocity(self, weights: Weights, out: Weights) -> Float[np.ndarray, "S J n nD"]:

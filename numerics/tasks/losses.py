@@ -81,7 +81,7 @@ class QuadraticLoss:
         B = self._fitting(B)
         value = float(self.c - 2.0 * np.vdot(self.A, B) + np.vdot(B, self.C(B)))
         if np.isnan(value) and np.isnan(B).any():
-            raise ValueError(f"B must be made of numbers, got {B!r}")
+            raise ValueError(f"B must not hold nan, got {B!r}")
         return value
 
     def gradient(self, B: np.ndarray) -> np.ndarray:

@@ -28,8 +28,8 @@ TURN_ROUNDING = 10  # ... or below this many times more after a turn to a common
 class Modes:
     """The unit vectors k_d (columns of ``keys``) and q_d (of ``queries``), the levels b_d and the drops s_d^2 of the loss.
 
-    They are in the order of the eigenvalues of Lambda if A, M and Q are diagonal in one of its eigenbases (those that a degenerate
-    eigenvalue leaves to A, M and Q by growth, largest first), otherwise by drop, largest first.
+    They are in the order of the eigenvalues of Lambda if A, M and Q are diagonal in one of its eigenbases, with the largest growth
+    first where A, M and Q split a degenerate eigenvalue; otherwise the largest drop comes first.
 
     ``growth`` holds the rates at small weights, tau dv/dt = growth v^2. It is None without a common eigenbasis: heads then grow
     along the singular vectors of A, which are not the directions they end in.

@@ -62,8 +62,8 @@ class RegressionTask:
     - ``query_covariance``: that of the query token, :math:`\Lambda` by default;
     - ``context_lengths``: a list of lengths (a length listed twice is twice as likely) or {length: probability};
       ``context_length`` is then the longest of positive probability;
-    - ``context_gain``: what attention divides the sum over a context of n tokens by: ``"present"``, n (the default); ``"longest"``,
-      the longest length N; ``"official"``, n + 1, the query counted as a token, as the official code does with ``vary_len``. Or
+    - ``context_gain``: attention divides the sum over a context of n tokens by n (``"present"``, the default), by the longest length N
+      (``"longest"``), or by n + 1, counting the query, as the official code does with ``vary_len`` (``"official"``). Or
       factors of the average over n, as {length: gain} or a function of the length (V4);
     - ``token_law``: one of :mod:`~iclflow.numerics.tasks.token_laws`, Gaussian by default.
 
@@ -106,7 +106,7 @@ class RegressionTask:
     ) -> None:
         if (eigenvalues is None) == (covariance is None):
             both = "neither" if eigenvalues is None else "both"
-            raise ValueError(f"eigenvalues or covariance must be given, and not both: got {both}")
+            raise ValueError(f"exactly one of eigenvalues and covariance must be given, got {both}")
         if covariance is not None:
             matrix = symmetric_positive_definite("covariance", covariance)
             ascending, columns = np.linalg.eigh(matrix)
@@ -252,7 +252,7 @@ def paper_task(task: object, *, allow: Collection[str] = ()) -> RegressionTask:
     if not isinstance(task, RegressionTask):
         raise TypeError(f"task must be a RegressionTask, got {task!r}")
     if task.variations - set(allow):
-        raise ValueError(f"task must be the paper's in {', '.join(sorted(task.variations - set(allow)))}, got {task!r}")
+        raise ValueError(f"task must not vary {', '.join(sorted(task.variations - set(allow)))}, got {task!r}")
     return task
 
 
@@ -261,7 +261,7 @@ def _lengths(fixed: object, law: object) -> Mapping[int, float]:
     if law is None:
         return {positive_integer("context_length", fixed): 1.0}
     if fixed is not None:
-        raise ValueError("context_length or context_lengths must be given, and not both: got both")
+        raise ValueError("exactly one of context_length and context_lengths must be given, got both")
     if not isinstance(law, Iterable):
         raise TypeError(f"context_lengths must be several lengths, or {{length: probability}}, got {law!r}")
     listed = list(law)

@@ -36,8 +36,8 @@ BATCH = 4096  # sequences a batch: at D = 8 the features of a batch take 12 MB
 class SampleMoments:
     r"""Moments of F distinct features and the target over ``count`` sequences.
 
-    ``index`` has the shape of the effective map B and says which feature multiplies each of its entries: entries that
-    multiply the same feature, as B_abc and B_bac do, share an index.
+    ``index`` has the shape of the effective map B and holds the number of the feature that multiplies each of its entries:
+    B_abc and B_bac multiply the same feature and share it.
     """
 
     quadratic: Float[np.ndarray, "F F"]  # E(phi phi')
@@ -211,5 +211,5 @@ def _checked(batch: Batch, shape: tuple[int, ...] | None) -> Batch:
     if not (np.isfinite(tokens).all() and np.isfinite(target).all()):
         raise ValueError("tokens and target must be finite, got nan or inf")
     if tokens[:, -1, -1].any():
-        raise ValueError("tokens must have label 0 in the last row, the query: it would be in its own context")
+        raise ValueError(f"tokens must have label 0 in the last row, the query, got {tokens[:, -1, -1]!r}")
     return tokens, target

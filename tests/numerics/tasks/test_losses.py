@@ -131,5 +131,5 @@ def test_a_map_of_another_shape_is_refused_not_broadcast(verb, shape):
 
 def test_the_value_of_a_map_with_nan_is_refused():
     loss = QuadraticLoss.population(RegressionTask(eigenvalues=[0.4, 0.3], context_length=3))
-    with pytest.raises(ValueError, match="B must be made of numbers, got array"):
+    with pytest.raises(ValueError, match="B must not hold nan, got array"):
         loss.value(np.array([[1.0, np.nan], [0.0, 1.0]]))

@@ -73,8 +73,11 @@ def test_a_task_cannot_be_changed():
         ({"eigenvalues": [1.0], "context_length": np.nan}, "context_length must be an integer of at least 1, got nan"),
         ({"eigenvalues": []}, r"eigenvalues must have shape \(D,\), got shape \(0,\)"),
         ({"eigenvalues": [[0.4]]}, r"eigenvalues must have shape \(D,\), got shape \(1, 1\)"),
-        ({}, "eigenvalues or covariance must be given, and not both: got neither"),
-        ({"eigenvalues": [1.0], "covariance": [[1.0]]}, "not both: got both"),
+        ({}, "exactly one of eigenvalues and covariance must be given, got neither"),
+        (
+            {"eigenvalues": [1.0], "covariance": [[1.0]]},
+            "exactly one of eigenvalues and covariance must be given, got both",
+        ),
         ({"eigenvalues": [1.0], "context_length": 0}, "context_length must be an integer of at least 1, got 0"),
         ({"eigenvalues": [1.0], "context_length": -3}, "context_length must be .*, got -3"),
         ({"eigenvalues": [1.0], "context_length": 31.0}, r"context_length must be an integer .*, got 31\.0"),

@@ -116,7 +116,7 @@ def test_refusals():
         least_squares_risk(RegressionTask(eigenvalues=[0.5, 0.3, 0.2], context_length=1, noise_variance=0.1))
     with pytest.raises(ValueError, match="white tokens for a closed form"):
         least_squares_risk(RegressionTask(eigenvalues=[0.5, 0.3], context_length=1))
-    with pytest.raises(ValueError, match="must be the paper's in query_covariance"):
+    with pytest.raises(ValueError, match="must not vary query_covariance"):
         linear_attention_risk(RegressionTask(eigenvalues=[0.5], context_length=3, query_covariance=[[2.0]]))
     with pytest.raises(TypeError, match="task"):
         bayes_bounds(3)

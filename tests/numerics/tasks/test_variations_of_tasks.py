@@ -195,9 +195,9 @@ def test_one_direction_flows_by_its_own_rate():
 
 def test_what_speaks_of_the_plain_task_only_refuses_the_others():
     noisy, weights = VARIED[0], MergedWeights(np.ones(1), np.ones((1, 2, 2)))
-    with pytest.raises(ValueError, match="paper's in noise_variance"):
+    with pytest.raises(ValueError, match="must not vary noise_variance"):
         MixedTask(noisy, 0.5, np.ones((1, 2)))
-    with pytest.raises(ValueError, match="paper's in query_covariance, task_covariance"):
+    with pytest.raises(ValueError, match="must not vary query_covariance, task_covariance"):
         effective_start(VARIED[1], weights)
     assert effective_start(noisy, weights).shape == (2, 2)
     with pytest.raises(ValueError, match="must commute with covariance"):
@@ -214,7 +214,7 @@ def test_what_speaks_of_the_plain_task_only_refuses_the_others():
             {"task_covariance": np.diag([1.0, 0.0])},
             "(?s)must be positive definite, .* for a subspace give the other directions",
         ),
-        ({"context_lengths": [2, 3]}, "context_length or context_lengths must be given, and not both: got both"),
+        ({"context_lengths": [2, 3]}, "exactly one of context_length and context_lengths must be given, got both"),
         ({"context_length": None}, "context_length must be an integer of at least 1, got None"),
         ({"context_length": None, "context_lengths": []}, "must name at least one length"),
         (
