@@ -18,10 +18,10 @@ import numpy as np
 from .solver import FlowError
 from .trajectory import Trajectory
 
-LARGE = 1e3  # initial loss, in units of c
+LARGE = 1e3  # weights are large if their initial loss exceeds this, in units of c
 TURNED = 0.5  # weights may have turned if they could move by this fraction of their size
-AT_REST = 1e-6  # force G on the effective map, in units of A
-RISE = 1e-2  # of the loss, in units of c
+AT_REST = 1e-6  # largest force G at rest, in units of A
+RISE = 1e-2  # tolerated rise of the loss, in units of c
 
 
 class LargeWeightsWarning(UserWarning):

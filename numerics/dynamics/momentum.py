@@ -62,7 +62,7 @@ def heavy_ball(
 
 @dataclass(frozen=True, eq=False)
 class MassiveTrajectory(Trajectory):
-    """Weights and velocities of one run of the flow with mass; everything else as in :class:`Trajectory`.
+    """Weights and velocities of one run of the flow with mass; everything else is as in :class:`Trajectory`.
 
     ``velocities`` holds dW/dt at ``times``, flat like ``states``, for t in units of tau. ``conserved`` holds the quantities that
     gradient flow conserves; with mass they drift (V8-energy).

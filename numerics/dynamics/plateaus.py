@@ -26,9 +26,9 @@ from .trajectory import Trajectory
 
 LEVELS = 400  # cells of the loss range; noise makes them wider
 QUIET = 0.001  # noise below this fraction of the range needs no running mean
-WINDOWS = 60  # the running mean spans at most the curve over this
-NOISE_CELL = 7.0  # a cell is at least this many standard deviations of the remaining noise high ...
-NOISE_DROP = 6.0  # ... and a drop at least this many
+WINDOWS = 60  # the running mean spans at most one in this many parts of the curve
+NOISE_CELL = 7.0  # the least height of a cell, in standard deviations of the remaining noise ...
+NOISE_DROP = 6.0  # ... and of a drop
 SUBSTEPS = 8  # points in each step of a dense curve ...
 ENOUGH = 20_000  # ... up to about this many in all
 

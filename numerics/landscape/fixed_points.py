@@ -32,7 +32,7 @@ ZERO = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class FixedPoint:
-    """Weights at rest, with the set S of learned directions (indices into ``task.eigenvalues``), or None for merged attention."""
+    """Weights at rest, with the set S of learned directions (indices into ``task.modes``), or None for merged attention."""
 
     task: RegressionTask
     weights: Parametrization

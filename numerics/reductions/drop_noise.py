@@ -85,7 +85,7 @@ def _variance(task: RegressionTask, flow: Trajectory, d: int, time: float) -> fl
     there = flow.states_at(time)
     gradient = np.concatenate([part.ravel() for part in kind.spread(np.outer(e, e), *weights.split(there))])
     speed = float(gradient @ vector_field(loss, weights)(0.0, there))
-    slope = -gradient / speed  # T is the level's distance over its speed
+    slope = -gradient / speed  # near the drop T is the distance to the level over its speed
     shape, covariance, length = loss.A.shape, task.covariance, task.context_length
 
     def backwards(s: float, state: np.ndarray) -> np.ndarray:

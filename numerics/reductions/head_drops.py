@@ -79,7 +79,7 @@ def _slots(
     starts: list[float] = []
     taken = np.zeros((0, len(head.k)))  # orthonormal directions in the space of slots
     for component in np.argsort(-head.frequencies, kind="stable"):
-        rest = amplitudes[:, component] - taken.T @ (taken @ amplitudes[:, component])  # what faster modes leave to it
+        rest = amplitudes[:, component] - taken.T @ (taken @ amplitudes[:, component])  # orthogonal to faster modes
         size = float(np.linalg.norm(rest))
         if head.frequencies[component] > 0 and size > ABSENT * np.linalg.norm(amplitudes) and len(taken) < len(head.k):
             taken = np.vstack([taken, rest / size])

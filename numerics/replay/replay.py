@@ -26,7 +26,7 @@ from jaxtyping import Float
 from .ensemble import BLOCK, Ensemble, Weights
 from .recording import TESTS, Recording
 
-AGREEMENT = 5e-5  # relative; float32 rounding along the official runs comes to 1.4e-5 at most
+AGREEMENT = 5e-5  # relative difference; float32 rounding in the official runs comes to 1.4e-5 at most
 _RISE = 1e-9  # relative rise of the loss taken as real: far above float64 rounding, far below any spike
 
 

@@ -23,7 +23,7 @@ from .token_laws import GaussianTokens, TokenLaw
 
 # Variations that change only M = E(beta beta') in the flow: its eigenvalues a_d and, under some token laws, its eigenvectors.
 SPECTRAL = frozenset({"noise_variance", "context_lengths", "token_law"})
-SMALLEST = 1e-100  # eigenvalue; the largest is its inverse
+SMALLEST = 1e-100  # the smallest eigenvalue allowed; the largest is its inverse
 # g_n: attention multiplies the sum over a context of n tokens, at most N, by g_n/n (V4).
 GAINS: Mapping[str, Callable[[int, int], float]] = {
     "present": lambda n, N: 1.0,

@@ -29,7 +29,7 @@ from .regression import RegressionTask
 Context = Literal["mean", "sum"]
 Batch = tuple[np.ndarray, np.ndarray]
 
-BATCH = 4096  # sequences a batch: at D = 8 the features of a batch take 12 MB
+BATCH = 4096  # sequences in a batch: at D = 8 its features take 12 MB
 
 
 @dataclass(frozen=True, eq=False)
