@@ -42,7 +42,7 @@ _STABLE = {part: compiled("V8-stable", _ARGUMENTS, part=part) for part in ("head
 
 
 def curvatures(curvature: Mapping[str, Callable], learned: Sequence[int]) -> np.ndarray:
-    """The curvatures (V8-stable) where some directions are learned, a row for each of them and a column for every direction."""
+    """The curvatures (V8-stable) at a fixed point: a row for each learned direction, a column for every direction."""
     values, levels = TASK.eigenvalues, TASK.eigenvalues / TASK.second_moment_eigenvalues
 
     def part_of(d: int, j: int) -> str:
@@ -58,7 +58,7 @@ def curvatures(curvature: Mapping[str, Callable], learned: Sequence[int]) -> np.
 
 @claim(
     "V8-stable",
-    "the curvatures at each of the 15 fixed points of separate attention but zero, in the spectrum of the Hessian, the largest at its end",
+    "the curvatures at each of the 15 nonzero fixed points of separate attention, in the spectrum of the Hessian, the largest at its end",
     method="linear algebra",
     tolerance=ROUNDOFF,
     theory=_STABLE,
@@ -109,7 +109,7 @@ def curvature_of_merged_attention(curvature) -> float:
 
 @claim(
     "V8-modified",
-    "the step at which perturbed weights are no longer found again, by bisection, at the minimum, a saddle and merged attention's minimum",
+    "the step above which perturbed weights no longer return, by bisection, at the minimum, a saddle and merged attention's minimum",
     method="descent",
     tolerance=STABLE,
     theory=lambda point, momentum: largest_stable_step(point, momentum=momentum),
@@ -126,7 +126,7 @@ def stable_step(bound) -> float:
 
 
 def measured_stable_step(point: FixedPoint, momentum: float, *, steps: int = 100) -> float:
-    """The step at which a kick along the steepest direction no longer dies away, bisected; where there are ways out, in few steps."""
+    """The step, bisected, above which a kick along the steepest direction no longer dies away; at a saddle take few ``steps``."""
     steepest = point.weights.hessian(LOSS)
     kick = 1e-8 * np.linalg.eigh(steepest)[1][:, -1]
     rest = point.weights.flatten()
@@ -177,7 +177,7 @@ def order_of_the_modified_flow(reference) -> float:
 
 
 def half_time(run: Trajectory) -> float:
-    """When B_11 reaches half of its final value."""
+    """The time at which B_11 reaches half of its final value."""
     return reached(run, lambda B: B[0, 0], TASK.eigenvalues[0] / TASK.second_moment_eigenvalues[0] / 2)
 
 
@@ -209,7 +209,7 @@ def delay_of_a_drop(delay) -> float:
 
 @claim(
     "V8-drop",
-    "the same for the one drop of balanced merged attention on white tokens",
+    "the time by which steps and momentum delay the drop of balanced merged attention on white tokens: relative error of the delay",
     method="descent",
     tolerance=NEXT_STEP_ORDER,
     theory=later_merged_drop,

@@ -1,4 +1,4 @@
-"""Claims about mini-batches: how they move and spread the time of a drop, aligned (V8-noise) and from any weights (V8-force, V8-spread)."""
+"""Claims about mini-batches: how they move and spread drop times, aligned (V8-noise) and from any weights (V8-force, V8-spread)."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -27,7 +27,7 @@ BATCHES = (16, 32, 64)
 
 @cache
 def times_to_level(batch: int) -> np.ndarray:
-    """When v reaches LEVEL in each of RUNS independent runs of SGD, linear between steps."""
+    """The times at which v reaches LEVEL in RUNS independent runs of SGD, interpolated between steps."""
     rng = np.random.default_rng((80, batch))
     v, times = np.full(RUNS, START), np.full(RUNS, np.nan)
     for step in range(1000):
@@ -56,7 +56,7 @@ def derived_times(change: Mapping | None = None) -> Callable[[int, float], tuple
 
 
 def exact_time() -> float:
-    """Gradient flow from START to LEVEL."""
+    """The time of gradient flow from START to LEVEL."""
     a = ONE.second_moment_eigenvalues[0]
     v = np.linspace(1 / LEVEL, 1 / START, 20_001)  # dt = d(1/v) / (lambda^2 - lambda a v^3), up to the sign
     values = 1 / (1 - a / v**3)
@@ -82,7 +82,7 @@ def spread_of_times(noise) -> float:
 
 @claim(
     "V8-noise",
-    "the mean delay of these times, which small batches enlarge: in standard errors beside a tenth of the delay",
+    "the mean delay of the time in which a head grows threefold: in standard errors, with a tenth of the delay allowed",
     method="descent",
     tolerance=SAMPLING,
     theory=derived_times(),
@@ -117,7 +117,7 @@ def two_heads() -> SeparateWeights:
 
 @cache
 def drop_times(batch: int, runs: int = TWO_RUNS) -> np.ndarray:
-    """When each of independent runs of SGD learns half of either direction, each step of every run on fresh sequences."""
+    """The times at which independent runs of SGD have learned half of each direction, every step on fresh sequences."""
     rng, goal = np.random.default_rng((81, batch)), TWO.eigenvalues / TWO.second_moment_eigenvalues / 2
     start, root = two_heads(), np.sqrt(TWO.eigenvalues)
     v, k, q = (np.repeat(part[None], runs, axis=0) for part in (start.v, start.k[:, 0], start.q[:, 0]))
@@ -137,7 +137,7 @@ def drop_times(batch: int, runs: int = TWO_RUNS) -> np.ndarray:
 
 
 def measured_spreads(batch: int, runs: int = TWO_RUNS) -> np.ndarray:
-    """Half the width of the middle of the times, for each drop; a run that never reaches one is late."""
+    """Half the width of the middle of each drop's times; a run that never reaches the drop counts as late."""
     times = np.nan_to_num(drop_times(batch, runs), nan=np.inf)
     low, high = np.quantile(times, MIDDLE, axis=0)
     return (high - low) / 2
@@ -150,7 +150,7 @@ def derived_spreads(batch: int) -> np.ndarray:
 
 
 def aligned_spreads(batch: int) -> np.ndarray:
-    """The same by the law of aligned heads (V8-noise), which these heads are not."""
+    """A mistake: the same by the law of aligned heads (V8-noise), which these heads are not."""
     drops = spread_of_drops(TWO, two_heads(), batch_size=batch, learning_rate=STEP / 2, t_end=TWO_END)
     variance = compiled("V8-noise", (lambda_, T, Lambda, N), part="variance")
     spread = compiled("V8-noise", (h, sequences, lambda_, V, t), part="spread")
@@ -184,7 +184,7 @@ def derived_variance(pulled: np.ndarray, map_: np.ndarray, length: int = TWO.con
 
 @claim(
     "V8-force",
-    "the variance of one sequence's force along a direction, at a map that is no fixed point, over 400,000 sequences",
+    "the variance of one sequence's force along a direction, at a map that is not a fixed point, over 400,000 sequences",
     method="Monte Carlo",
     tolerance=SAMPLING,
     theory=derived_variance,

@@ -72,7 +72,7 @@ def order_at_fixed_momentum(flow) -> float:
 
 @claim(
     "V8-ball",
-    "at a mass of 20, where the weights swing, heavy ball approaches the flow in proportion to eta: the fitted order in its root",
+    "at a mass of 20, at which the weights swing, heavy ball approaches the flow in proportion to eta: the fitted order in its root",
     method="descent",
     tolerance=ORDER,
     theory=follow(),
@@ -156,7 +156,7 @@ def rate_of_escape(rate) -> float:
 
 @claim(
     "V8-mass",
-    "where the fastest mode beside the global minimum starts to swing, from eigenvalues of heavy ball and of the flow, bisected",
+    "the step and the mass at which the fastest mode near the global minimum starts to swing, bisected from eigenvalues",
     method="linear algebra",
     tolerance=ROOTS,
     theory=(_massive("ball rings", mu), _massive("flow rings")),
@@ -251,7 +251,7 @@ def of_mass(mass: float, advance: float) -> tuple[float, float]:
 
 
 def _edge(matrix: Callable[[float], np.ndarray], low: float, high: float) -> float:
-    """Where the eigenvalues of a matrix become complex, bisected on a logarithmic scale."""
+    """The parameter at which eigenvalues of a matrix become complex, bisected on a logarithmic scale."""
     for _ in range(40):
         middle = (low * high) ** 0.5
         swings = np.abs(np.linalg.eigvals(matrix(middle)).imag).max() > 1e-6

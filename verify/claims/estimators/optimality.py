@@ -126,7 +126,7 @@ def risk_of_ridge(formulas) -> float:
 
 @claim(
     "V9-crossover",
-    "where linear attention and least squares draw level, in exact arithmetic: D = 3, noise of 4/3 tr(Lambda), N = 16",
+    "the length at which linear attention and least squares have equal risk, in exact arithmetic: D = 3, noise of 4/3 tr(Lambda), N = 16",
     method="rational",
     tolerance=ROUNDOFF,
     theory=crossover_length,
@@ -187,7 +187,7 @@ def _over_contexts(task: RegressionTask, count: int, rng: np.random.Generator, r
 
 
 def _unseen(change: dict | None = None) -> Callable[[RegressionTask], float]:
-    """The lower bound of (V9-unseen), by its own sum over the directions; ``change`` plants a fault in what is seen."""
+    """The lower bound of (V9-unseen), a sum over the directions; ``change`` plants a fault in what the context shows."""
     seen = compiled("V9-unseen", (lambda_N, N, sigma, T), part="seen", change=change)
 
     def value(task: RegressionTask) -> float:
@@ -200,7 +200,7 @@ def _unseen(change: dict | None = None) -> Callable[[RegressionTask], float]:
 
 @claim(
     "V9-unseen",
-    "for 12 spectra and N up to D, the risk of Bayes over 2,000 contexts is above what is not shown: violation in standard errors",
+    "for 12 spectra and N up to D, the risk of Bayes over 2,000 contexts is above its lower bound: violation in standard errors",
     method="Monte Carlo",
     tolerance=SAMPLING,
     theory=_unseen(),

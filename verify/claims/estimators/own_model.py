@@ -29,7 +29,7 @@ ONE_STEP = Model(descend(1), (U,))
 
 @cache
 def _on_prompts() -> np.ndarray:
-    """The loss and its velocity on each of 64 sets of 500 prompts, a row for each: by attention to X, without any derivation."""
+    """The loss and its velocity on each of 64 sets of 500 prompts, a row for each: computed on X by autograd, without the derivation."""
     network, generator = ModelNetwork(two_steps(), TASK, {U: OBLIQUE_MAP}), torch.Generator().manual_seed(10)
     rows = []
     for _ in range(64):

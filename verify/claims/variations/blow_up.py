@@ -1,4 +1,4 @@
-"""Claims about where the test loss blows up (V3-scale, V3-unseen): scaled contexts, and directions that training hardly showed."""
+"""Claims about test losses that blow up (V3-scale, V3-unseen): on scaled contexts, and along directions rare in training."""
 
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -27,7 +27,7 @@ SCALES = (0.4, 1.5, 3.0)
 
 
 def scale_formulas(change: Mapping | None = None) -> dict[str, Callable[..., float]]:
-    """(V3-scale) with the context scaled, the query too, and where that is no better than no answer; functions of c, E, nu, sigma, g."""
+    """The three parts of (V3-scale) as functions of c, E, nu, sigma, g."""
     letters = (c_any, E_learned, nu, sigma, g)
 
     def value(part: str) -> Callable[..., float]:
@@ -45,7 +45,7 @@ SCALE_FAULTS = {
 
 
 def scaled(task: RegressionTask, scale: float, query: float = 1.0) -> RegressionTask:
-    """The task with its context's covariance scaled, and its query's."""
+    """The task with the covariances of its context and of its query scaled."""
     return RegressionTask(
         covariance=scale * task.covariance, query_covariance=query * task.covariance,
         context_length=task.context_length, noise_variance=task.noise_variance,
@@ -61,7 +61,7 @@ def _at_rest(task: RegressionTask, map_: np.ndarray) -> tuple[float, float, floa
 
 @claim(
     "V3-scale",
-    "the test loss at every saddle when context, or context and query, are scaled, and where it passes that of no answer",
+    "the test loss at every saddle with the context, or context and query, scaled, and the scale at which it passes that of no answer",
     method="linear algebra",
     tolerance=ROUNDOFF,
     theory=scale_formulas(),
@@ -84,7 +84,7 @@ def scaled_contexts(formulas) -> float:
 
 @claim(
     "V3-scale",
-    "errors of networks trained with and without noise, at their end and on a plateau, on scaled prompts; where they match no answer",
+    "errors on scaled prompts of networks trained with and without noise, at the end and on a plateau; the scale of no answer's error",
     method="training",
     tolerance=TRAINED_PROMPTS,
     theory=scale_formulas(),
@@ -104,7 +104,7 @@ def trained_networks_on_scaled_contexts(formulas) -> float:
     return worst
 
 
-# A direction that training hardly showed
+# A direction rare in training
 
 RARE = RegressionTask(eigenvalues=[0.9, 0.1], context_length=LENGTH)
 COMMON = (lambda_, lambda_test, lambda_q, a_test, b, N, T, sigma)
@@ -151,7 +151,7 @@ def rare_direction(formulas) -> float:
     test = {"lambda'": 0.5, "lambda_q": 0.3, "a'": shift.second_moment_eigenvalues[1]}
 
     def of_direction(task: RegressionTask, map_: float) -> float:
-        """Its share: the rest, with no map, costs its variance and the noise."""
+        """The share of the second direction: the loss less the variance of the first and the noise."""
         rest = task.query_covariance[0, 0] + task.noise_variance
         return QuadraticLoss.population(task).value(np.diag([0.0, map_])) - rest
 
@@ -169,7 +169,7 @@ def rare_direction(formulas) -> float:
 
 @cache
 def rare_networks() -> list[ReducedSeparate]:
-    """Four networks trained together on ``RARE``, from weights so large that they soon learn the rare direction, averaged at the end."""
+    """Four networks trained together on ``RARE``, from weights large enough to learn the rare direction soon, averaged at the end."""
     starts = [
         SeparateWeights.initialize(RARE, heads=3, rank=1, scale=0.5, rng=np.random.default_rng(seed))
         for seed in range(4)

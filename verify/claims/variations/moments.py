@@ -1,4 +1,4 @@
-"""Claims about variations of the task (V0 to V5, V4 apart): moments against sampled sequences, and by enumeration."""
+"""Claims about variations of the task (V0 to V5 except V4): moments against sampled sequences, and by enumeration."""
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
@@ -77,7 +77,7 @@ def noisy_order(change: Mapping | None = None) -> tuple[Callable, Callable]:
 
 @claim(
     "V1-order",
-    "the force at zero weights on sequences with noisy labels; the slope of a drop, added up between two tasks of equal trace",
+    "the force at zero weights on sequences with noisy labels; the slope of a drop, integrated between two tasks of equal trace",
     method="Monte Carlo",
     tolerance=SAMPLING,
     theory=noisy_order(),
@@ -88,7 +88,7 @@ def noisy_order(change: Mapping | None = None) -> tuple[Callable, Callable]:
     },
 )
 def noise_and_order(formulas) -> float:
-    """In standard errors for the force, and in units of 1e-10 for the slope."""
+    """The larger of two errors: the force's in standard errors, the slope's in units of 1e-10."""
     growth, slope = formulas
     beta, x, y = features(NOISE)
     force = y[:, None, None] * beta[:, :, None] * x[:, None]
@@ -175,7 +175,7 @@ def commutator(R: np.ndarray, kurtosis: float) -> np.ndarray:
 
 @claim(
     "V5-independent",
-    "what keeps M from commuting with Lambda where signs are mixed by R, over all signs of three components",
+    "the commutator of M and Lambda for signs mixed by R, over all signs of three components",
     method="linear algebra",
     tolerance=ROUNDOFF,
     theory=lambda R: commutator(R, 1.0),

@@ -15,7 +15,17 @@ from ....theory import notation
 from ....theory.results.task.population import Sigma_w
 from ....theory.results.variations.random_length import g_1, g_2, g_3
 from ...experiments.prefixes import PrefixAttention, labelled_batches, prefix_plateaus
-from ...experiments.varied_tasks import LENGTH, LONGEST, OFFICIAL, PLAIN, SHORT, SPECTRUM, levels, trained_plateaus
+from ...experiments.varied_tasks import (
+    LENGTH,
+    LONGEST,
+    OFFICIAL,
+    PLAIN,
+    SHORT,
+    SPECTRUM,
+    against,
+    levels,
+    trained_plateaus,
+)
 from ...training.sequences import draw_sequences
 from ..attention.moments import largest_score
 from ..book import claim
@@ -143,12 +153,12 @@ def effective_loss(task: RegressionTask, B: np.ndarray, gains) -> float:
 
 @claim(
     "V4-effective",
-    "the loss at a map in units of g_1/g_2, against the losses of single lengths with the gain in the map, averaged",
+    "the loss at a map in units of g_1/g_2, against the average over lengths of the loss with the gain in the map",
     method="linear algebra",
     tolerance=ROUNDOFF,
     theory=effective_loss,
     wrong={
-        "no error of the gains' own": lambda task, B, gains: effective_loss(task, B, (gains[1] ** 0.5, *gains[1:])),
+        "no error from the gains": lambda task, B, gains: effective_loss(task, B, (gains[1] ** 0.5, *gains[1:])),
         "the harmonic mean of the lengths": lambda task, B, gains: effective_loss(
             task, B, (*gains[:2], gains[1] * sum(p / n for n, p in LENGTHS.items()))
         ),
@@ -195,11 +205,6 @@ def losses_of_prefixes(loss) -> float:
 MEAN_LENGTH = RegressionTask(eigenvalues=SPECTRUM, context_length=6)
 
 
-def _apart(found: np.ndarray, expected: np.ndarray) -> float:
-    """The largest relative error of the losses; infinite if there are not as many plateaus."""
-    return float(np.abs(found / expected - 1).max()) if len(found) == len(expected) else np.inf
-
-
 @claim(
     "V4-levels",
     f"the losses on the plateaus of training on contexts of 1 to {LENGTH} tokens",
@@ -210,7 +215,7 @@ def _apart(found: np.ndarray, expected: np.ndarray) -> float:
     slow=True,
 )
 def trained_plateaus_random_length(expected) -> float:
-    return _apart(trained_plateaus("random length").levels, expected())
+    return against(trained_plateaus("random length").levels, expected())
 
 
 @claim(
@@ -227,4 +232,4 @@ def trained_plateaus_random_length(expected) -> float:
     slow=True,
 )
 def trained_plateaus_prefixes(expected) -> float:
-    return _apart(prefix_plateaus().levels, expected())
+    return against(prefix_plateaus().levels, expected())

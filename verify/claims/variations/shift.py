@@ -22,7 +22,7 @@ TILTED = [[0.9, 0.3, -0.1], [0.3, 0.6, 0.2], [-0.1, 0.2, 0.4]]
 TASKS = [[0.5, -0.2, 0.0], [-0.2, 1.0, 0.3], [0.0, 0.3, 1.5]]
 QUERIES = [[0.3, 0.1, 0.0], [0.1, 0.7, -0.2], [0.0, -0.2, 0.8]]
 
-# Other covariances, that do not commute, and another length; three times the variance; one token; much noise
+# Other covariances that do not commute, and another length; three times the variance; one token; much noise
 TESTS = (
     RegressionTask(
         covariance=TILTED, context_length=7, task_covariance=TASKS, query_covariance=QUERIES, noise_variance=0.5

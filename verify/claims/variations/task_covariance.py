@@ -31,7 +31,7 @@ CROSSED = RegressionTask(
 
 
 def power(matrix: Float[np.ndarray, "D D"], exponent: float) -> Float[np.ndarray, "D D"]:
-    """Of a covariance."""
+    """A power of a covariance matrix."""
     values, vectors = np.linalg.eigh(matrix)
     return (vectors * values**exponent) @ vectors.T
 
@@ -65,7 +65,7 @@ WHITENING_FAULTS = {
 
 @claim(
     "V2-whitened",
-    "the loss of maps of any entries as a distance, and the two conditions at fixed points, where nothing commutes",
+    "the loss of any map as a distance, and the two conditions at fixed points, for covariances that do not commute",
     method="linear algebra",
     tolerance=ROUNDOFF,
     theory=whitening(),
@@ -87,7 +87,7 @@ def whitened_loss(formulas) -> float:
 
 @claim(
     "V2-whitened",
-    "the error on prompts of a network on each plateau of training where nothing commutes, as a distance",
+    "the error on prompts of a network on each plateau of training, as a distance, for covariances that do not commute",
     method="training",
     tolerance=SAMPLING,
     theory=whitening()["loss"],
@@ -109,7 +109,7 @@ def distances_of_trained_networks(loss) -> float:
 
 @claim(
     "V2-whitened",
-    "both conditions at fixed points, of the maps on the plateaus of training where nothing commutes",
+    "both conditions at fixed points, of the maps on the plateaus of training, for covariances that do not commute",
     method="training",
     tolerance=TRAINED_REST,
     theory=whitening(),
@@ -196,7 +196,7 @@ def congruence(change: Mapping | None = None) -> dict[str, Callable]:
 
 
 def _of_eigenvalues(task: RegressionTask) -> np.ndarray:
-    """The drops if Lambda and Sigma_w had the same eigenvectors."""
+    """A mistake: the drops as if Lambda and Sigma_w had the same eigenvectors."""
     return congruence()["drops"](
         RegressionTask(
             eigenvalues=task.eigenvalues, task_covariance=np.diag(np.linalg.eigvalsh(task.task_covariance)),
@@ -214,7 +214,7 @@ CONGRUENCE_FAULTS = {
 
 @claim(
     "V2-congruence",
-    "moments, force, minimum and drops where Lambda and Sigma_w do not commute, by roots and from the moments of the task",
+    "moments, force, minimum and drops for Lambda and Sigma_w that do not commute, by roots and from the moments of the task",
     method="linear algebra",
     tolerance=ROUNDOFF,
     theory=congruence(),
@@ -248,7 +248,7 @@ def crossed_maps(heads: int) -> Float[np.ndarray, "networks D D"]:
 
 @claim(
     "V2-congruence",
-    "the losses where four networks of one head and four of two come to rest, Lambda and Sigma_w not commuting",
+    "the losses at which four networks of one head and four of two come to rest, for Lambda and Sigma_w that do not commute",
     method="training",
     tolerance=TRAINED_END,
     theory=congruence(),
@@ -264,7 +264,7 @@ def networks_on_a_congruence(formulas) -> float:
 
 @claim(
     "V2-congruence",
-    "the whitened map that eight trained networks rest at: along an eigenvector of S with one head, the minimum with two",
+    "the whitened map at which eight trained networks rest: along an eigenvector of S with one head, the minimum with two",
     method="training",
     tolerance=TRAINED_REST,
     theory=congruence(),
@@ -298,7 +298,7 @@ def _order(change: dict | None = None) -> dict[str, Callable[..., float]]:
 
 @claim(
     "V2-order",
-    "growth of small heads, what is learned and what it pays for three directions: velocities and losses of weights; slopes by differences",
+    "growth of small heads, their final map and its drop, for three directions: velocities and losses of weights, slopes by differences",
     method="linear algebra",
     tolerance=DIFFERENCES,
     theory=_order(),

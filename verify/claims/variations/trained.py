@@ -106,12 +106,12 @@ def query_levels(change: Mapping | None = None, first: str = "rate") -> Callable
 
 
 def token_levels(second: Callable[[], np.ndarray]) -> Callable[[], Levels]:
-    """T less the sum of lambda^3/a."""
+    """T minus the sum of lambda^3/a over the learned directions."""
     return lambda: TOTAL - np.append(0, np.cumsum(PLAIN.eigenvalues**3 / second()))
 
 
 def elliptical(law: str, change: Mapping | None = None) -> Callable[[], Levels]:
-    """With a of (V5-elliptical) and its kappa of the sphere or of Student's law."""
+    """The levels with a of (V5-elliptical) and kappa of the sphere or of Student's law."""
 
     def second() -> np.ndarray:
         of_law = {"sphere": ((D,), len(SPECTRUM)), "student": ((nu,), 8)}
@@ -125,7 +125,7 @@ def elliptical(law: str, change: Mapping | None = None) -> Callable[[], Levels]:
 
 
 def independent(part: str, kurtosis_: float = 1.0, change: Mapping | None = None) -> Callable[[], Levels]:
-    """With a of (V5-independent), of signs."""
+    """The levels with a of (V5-independent) for signs."""
 
     def second() -> np.ndarray:
         letters = (lambda_, T, N, kurtosis)
@@ -145,14 +145,14 @@ _plateaus(
     },
 )  # fmt: skip
 _plateaus(
-    "V2-fixed", "oblique", "where token, task and query covariance do not commute", fixed_levels(),
+    "V2-fixed", "oblique", "with token, task and query covariance that do not commute", fixed_levels(),
     {
         "eigenvectors of Lambda": lambda: _along_eigenvectors(OBLIQUE),
         "singular values a tenth too large": fixed_levels({any_quadratic_loss.s_i: 1.1 * any_quadratic_loss.s_i}),
     },
 )  # fmt: skip
 _plateaus(
-    "V3-query", "query", "with a query law that turns the order around", query_levels(),
+    "V3-query", "query", "with a query law that reverses the order", query_levels(),
     {
         "the order of the tokens": query_levels(first="lambda"),
         "lambda^2 for a": query_levels({a: lambda_**2}),
@@ -178,7 +178,7 @@ _plateaus(
 
 @claim(
     "V2-rotation",
-    "the losses on the plateaus of training where growth and drops order two directions otherwise",
+    "the losses on the plateaus of training with two directions that growth and drops order differently",
     method="training",
     tolerance=TRAINED_VARIATION,
     theory=lambda: turning_levels(TURNING),
@@ -189,7 +189,7 @@ _plateaus(
     slow=True,
 )
 def trained_plateaus_turning(expected) -> float:
-    """The plateau that a head turns away from is not flat: averaging over it would not come closer."""
+    """A plateau from which a head turns away is not flat, so that averaging over it would not come closer."""
     found, levels_ = trained_plateaus("turning").levels, expected()
     return float(np.abs(found / levels_ - 1).max()) if len(found) == len(levels_) else np.inf
 
@@ -297,7 +297,7 @@ def values_with_noise(cubes) -> float:
 
 @claim(
     "V1-order",
-    "value times key times query of the three heads that training with label noise leaves, one for each direction",
+    "value times key times query of the three heads that training with label noise has learned, one for each direction",
     method="training",
     tolerance=TRAINED_VALUES,
     theory=fixed_values(),
@@ -305,7 +305,7 @@ def values_with_noise(cubes) -> float:
     slow=True,
 )
 def trained_values_with_noise(cubes) -> float:
-    """Steps and mini-batches move the balance of value, key and query, which the flow keeps; their product is what the loss sees."""
+    """Steps and mini-batches break the balance of value, key and query that the flow conserves; the loss depends on their product."""
     weights = settled_network("noise").weights()
     heads = heads_of(weights)
     lengths = np.linalg.norm(weights.k[heads, 0], axis=1) * np.linalg.norm(weights.q[heads, 0], axis=1)
@@ -314,7 +314,7 @@ def trained_values_with_noise(cubes) -> float:
 
 
 def _along_eigenvectors(task: RegressionTask) -> np.ndarray:
-    """The levels if directions were eigenvectors of Lambda."""
+    """A mistake: the levels as if directions were eigenvectors of Lambda."""
     A, M, Q, c = task.loss_moments
     E = task.eigenvectors
     along, m, q = (np.diag(E.T @ one @ E) for one in (A, M, Q))
