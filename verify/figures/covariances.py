@@ -64,7 +64,7 @@ def _components(axes: Axes, name: str) -> None:
 
 
 def _angles(axes: Axes, theme: Theme) -> None:
-    """The losses of tasks that commute up to an angle, after the first drop, and the level at which the one that commutes rests."""
+    """The losses after the first drop for covariances turned by an angle, and the level at which commuting covariances rest."""
     for (name, angle), color in zip(ANGLES.items(), SERIES, strict=False):
         start = plateaus(name).drops[0]
         times = np.linspace(start - 100, start + 160, 2500)
@@ -83,7 +83,7 @@ def _angles(axes: Axes, theme: Theme) -> None:
 
 @figure("task-covariance")
 def task_covariance(theme: Theme) -> Drawing:
-    """Where growth and drops disagree, heads learn one direction and turn to another; where nothing commutes, they turn while they drop."""
+    """If growth and drops disagree, heads learn one direction and turn to another; if covariances do not commute, they turn sooner."""
     picture, panels = canvas(theme, 9.6, 6.4, nrows=2, ncols=2)
     _losses(panels[0, 0], "turning", theme)
     _losses(panels[0, 1], "returning", theme)
@@ -92,13 +92,13 @@ def task_covariance(theme: Theme) -> Drawing:
     growth = [np.diag(task.loss_moments.A) for task in (TURNING, RETURNING)]
     caption = (
         "Task vectors with a covariance (V2), N = 20, initial scale 0.03. Above left: tokens of covariance diag(1, 0.5), task vectors of "
-        f"diag(0.3, 0.8), H = 3. Growth by lambda^2 omega ({listed(growth[0], '.2f')}) begins with direction 1, the larger drop "
-        f"({listed(TURNING.modes.drops)}) is that of 2: the first head learns 1 and turns to 2, a second head learns 1. Right: "
+        f"diag(0.3, 0.8), H = 3. Direction 1 grows faster (lambda^2 omega: {listed(growth[0], '.2f')}), direction 2 drops more "
+        f"({listed(TURNING.modes.drops)}): the first head learns 1 and turns to 2, a second head learns 1. Right: "
         f"diag(1.2, 0.6, 0.3) and diag(0.4, 1.1, 2.1), H = 4, growth {listed(growth[1], '.2f')}, drops {listed(RETURNING.modes.drops)}: "
         "the second head learns 1 and turns to 3, so that 1 is learned three times; dashed: the sets visited (V2-sequence). Below left: "
         "the task covariance of the first panel turned, so that it does not commute with that of the tokens (V2-oblique), time from each "
-        "first drop: a head rests in the smaller drop for a time that grows as the logarithm of the angle, none at 0.5; dashed: {1} of "
-        "the first panel, and where one head comes to rest for good.\n"
+        "first drop: a head rests in the smaller drop for a time that grows as the logarithm of the inverse angle, and not at all at 0.5; "
+        "dashed: {1} of the first panel, and the final rest of one head.\n"
         + "\n".join(_compared(name) for name in ("returning", *ANGLES))
     )
     return Drawing(picture, caption)
@@ -129,7 +129,7 @@ def _scaled(g: float, trained: RegressionTask) -> RegressionTask:
 
 
 def _moved(share: float, length: int) -> RegressionTask:
-    """This share of the variance in the last direction, the rest in proportion."""
+    """The task with this share of the variance in the last direction, the rest in proportion."""
     rest = np.array(SPECTRUM[:2]) * (1 - share) * TOTAL / sum(SPECTRUM[:2])
     return RegressionTask(eigenvalues=[*rest, share * TOTAL], context_length=length)
 
@@ -198,8 +198,9 @@ def _shift_caption() -> str:
     return (
         f"Shift at test (V3). Trained on eigenvalues {listed(SPECTRUM, 'g')}, w ~ N(0, I). Left: contexts of N' tokens. Middle: "
         "contexts of covariance g Lambda with queries of covariance Lambda: worse than no answer beyond g = 2 without noise, later with "
-        "it. Right: the same variance, moved to the rarest direction of training (V3-unseen), up to N^2 + 1 times that of no answer had "
-        "training hardly shown it. Lines: closed forms; points: errors of PyTorch networks on 50,000 prompts, two standard errors.\n"
+        "it. Right: the same variance, moved to the direction rarest in training (V3-unseen); for a direction that training hardly "
+        "showed, up to N^2 + 1 times the loss of no answer. Lines: closed forms; points: errors of PyTorch networks on 50,000 prompts, "
+        "two standard errors.\n"
         f"Trained at 10, tested at 1, 10, 1000: {over(_of_length(n) for n in few)}; "
         f"best: {listed((levels(_of_length(n))[-1] for n in few), '.3f')}. "
         f"All the variance in the rarest direction: {over([_moved(1 - 1e-9, LENGTH)])}, no answer {TOTAL:g}."

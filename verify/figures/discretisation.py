@@ -1,4 +1,4 @@
-"""Figures of discretisation (V8): what steps and momentum delay, the largest stable steps, and what mini-batches spread."""
+"""Figures of discretisation (V8): delays by steps and momentum, the largest stable steps, and drop times spread by mini-batches."""
 
 import numpy as np
 
@@ -82,7 +82,7 @@ def _orders(axes) -> tuple[float, float]:
     return float(first), float(second)
 
 
-STEPS = 40  # beyond which momentum carries weights out of saddles
+STEPS = 40  # after more, momentum carries weights out of saddles
 
 
 @figure("stable-steps")

@@ -70,7 +70,7 @@ def optimality(theme: Theme) -> Drawing:
     panels[0].set(ylabel=r"risk / tr$\,\Lambda$")
     panels[1].legend(loc="lower left", fontsize=8)
     caption = (
-        f"Error in the noiseless target (white tokens, D = {DIMENSION}), in units of tr(Lambda). Lines: exact, but for Bayes, whose "
+        f"Error in the noiseless target (white tokens, D = {DIMENSION}), in units of tr(Lambda). Lines: exact, except for Bayes, whose "
         f"line is the limit N = c D of high dimension. Dots: {COUNT:,} sampled sequences, bars of two standard errors; least squares "
         "has a finite mean only for N < D - 1 and N > D + 1, and squared errors of finite variance only further off. Dashed: "
         "N_* = (D + 1 + s)^2/(D + 1) with s = sigma^2/lambda, below which linear attention beats least squares.\n"

@@ -24,7 +24,7 @@ FORMATS = (".png", ".pdf", ".svg", ".gif")
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure and what it shows, in words and numbers. One that moves has frames, and ``show`` draws one of them."""
+    """A figure and its caption. A moving figure has frames; ``show`` draws one of them."""
 
     figure: Figure
     caption: str
@@ -74,7 +74,7 @@ def load() -> dict[str, Callable[[Theme], Drawing]]:
 
 
 def find(name: str) -> str:
-    """The name if there is such a figure; ``ValueError`` with the nearest if not."""
+    """Return the name of a figure; ``ValueError`` suggests the nearest name for an unknown one."""
     if name not in load():
         near = get_close_matches(name, FIGURES, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
@@ -104,7 +104,7 @@ def rendered(name: str, extension: str, theme: Theme = LIGHT) -> tuple[bytes, st
 
 
 def check_path(path: Path) -> None:
-    """``ValueError`` for a file name whose ending is no format of a picture."""
+    """Raise ``ValueError`` for a file name that does not end in the name of a picture format."""
     if path.suffix not in FORMATS:
         raise ValueError(
             f"{path}: the file must end in one of {', '.join(FORMATS)}, got {path.suffix or 'no ending'!r}"

@@ -1,4 +1,4 @@
-"""Figures of learning in weight beside learning in context: 5 and 10, the curves from theory, and how sets move the zero blocks."""
+"""Figures of learning in weight beside learning in context: 5 and 10, the curves from theory, and zero blocks moved by finite sets."""
 
 from functools import cache
 

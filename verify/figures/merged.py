@@ -192,16 +192,16 @@ def merged_drop(theme: Theme) -> Drawing:
     """The fall of the loss for three spectra, the time of half the drop between its bounds, and the share of the ray."""
     picture, (left, middle, right) = canvas(theme, 10.0, 3.4, ncols=3)
     lines = _falls(left, theme)
-    inside, widest = _times(middle, theme)
+    count, widest = _times(middle, theme)
     least = _shares(right, theme)
     caption = (
         "Merged attention, N = 31, balanced flow from s_0 = 0.001 gamma/(2k) on the ray of Lambda^2. Left: the fall of the loss as a share "
         "of the whole, against the time since the middle of the sigmoid with the mean kappa; dotted: what each direction learns to leading "
         "order (V7-turn); dashed: phi, what the ray holds (V7-share), where the drop rests if the spectrum is wide. "
-        f"{' '.join(lines)} Middle: the time to half of the drop, for {inside} random spectra of two to six directions, between its "
-        f"bounds (V7-half), which are at most {widest:.3f} tau/gamma apart, against the time at the latest. Right: phi of 2,000 random "
-        "spectra over the ratio of the largest kappa_d = lambda_d a_d to the smallest, and Kantorovich's bound; nearest to it by the "
-        f"factor {least:.2f}."
+        f"{' '.join(lines)} Middle: the time to half of the drop for {count} random spectra of two to six directions (dots), and its "
+        f"bounds (V7-half), at most {widest:.3f} tau/gamma apart, both minus the upper bound. Right: phi of 2,000 random spectra over the "
+        "ratio of the largest kappa_d = lambda_d a_d to the smallest, and Kantorovich's bound; the nearest spectrum lies a factor "
+        f"{least:.2f} above it."
     )
     return Drawing(picture, caption)
 

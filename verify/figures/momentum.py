@@ -1,4 +1,4 @@
-"""The figure of momentum (V8): heavy ball rolls like a body with mass; how it approaches that flow; what mass does to a drop."""
+"""The figure of momentum (V8): heavy ball against the flow with mass, in losses, orders of convergence and drop times."""
 
 import numpy as np
 
@@ -34,8 +34,8 @@ def momentum(theme: Theme) -> Drawing:
         f"flow with mass (lines; at most {largest:.2%} of the initial loss apart) and by gradient flow (dashed). Middle: the distance of "
         "heavy ball with mu = 0.8 from gradient flow, from the first-order modified flow and from the flow with mass at t = 120: fitted "
         f"orders {slopes[0]:.2f}, {slopes[1]:.2f}, {slopes[2]:.2f}. Right: the time in which one head grows from v_0 to v = 0.5, by heavy "
-        "ball (dots) and by the flow with mass (lines): inverse in v_0 without mass, and with much of it the derived law, inverse in the "
-        f"root of v_0 (dotted, for the largest mass; {worst:.1%} apart at the smallest v_0)."
+        "ball (dots) and by the flow with mass (lines): inverse in v_0 without mass, inverse in its square root by the derived law of a "
+        f"large mass (dotted, for the largest; {worst:.1%} apart at the smallest v_0)."
     )
     return Drawing(picture, caption)
 

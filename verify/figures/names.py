@@ -1,4 +1,4 @@
-"""What ``iclflow figure`` draws, by subject: the names alone, for help and completion, which load no figure."""
+"""The names of the figures that ``iclflow figure`` draws, by subject, for help and completion, which load no figure."""
 
 from collections.abc import Mapping
 

@@ -17,9 +17,9 @@ EIGHT = Setting(eigenvalues=HARMONIC, heads=9, scale=0.05, seed=0, duration=2e5)
 
 
 def _loss(setting: Setting, times: np.ndarray) -> np.ndarray:
-    """The loss along a flow that nobody keeps, up to a thousandth above the least possible, where it then stays.
+    """The loss at ``times``. The flow stops within 0.1 % of its minimum; later values are constant.
 
-    At rank 8 the dense output of one run fills hundreds of megabytes.
+    The flow is not kept: at rank 8 its dense output fills hundreds of megabytes.
     """
     least = 1.001 * formulas.plateau_losses(setting.task)[-1]
     loss = QuadraticLoss.population(setting.task)
@@ -53,7 +53,7 @@ def _ranks(theme: Theme, ranks: tuple[int, ...]) -> Drawing:
         "Loss of separate attention of rank R along gradient flow from six initial weights; dashed: equation (24) for "
         "m = 0 to 8. D = 8, N = 31, H = 9, trace 1, eigenvalues proportional to 1/d, initial scale 0.05.\n"
         f"Theory: {listed(levels)}.\n"
-        f"Levels m where some run stays longer than it took to get there: {'; '.join(lines)}. R divides m at long plateaus."
+        f"Levels m at which some run stays longer than it took to get there: {'; '.join(lines)}. R divides m at long plateaus."
     )
     return Drawing(picture, caption)
 
@@ -72,7 +72,7 @@ def ranks_3_5_6_7(theme: Theme) -> Drawing:
 
 @figure("8")
 def values_by_rank(theme: Theme) -> Drawing:
-    """Loss and value weights for ranks 2, 3 and 4: a new value weight grows where R divides m."""
+    """Loss and value weights for ranks 2, 3 and 4: a new value weight grows when R divides m."""
     picture, panels = canvas(theme, 8.0, 4.4, nrows=2, ncols=3, sharex="col", sharey="row")
     levels, heads = formulas.plateau_losses(DEFAULT.task), []
     for column, rank in enumerate((2, 3, 4)):
@@ -105,6 +105,6 @@ def values_by_rank(theme: Theme) -> Drawing:
 
 
 def _final_values(setting: Setting, rank: int) -> np.ndarray:
-    """``(sum lambda_d/a_d)^(1/3)`` over R consecutive components a head: where heads are filled in order."""
+    """``(sum lambda_d/a_d)^(1/3)`` over R consecutive components a head, as heads fill in order."""
     shares = formulas.learned_value_weights(setting.task) ** 3
     return np.sort(np.cbrt([shares[start : start + rank].sum() for start in range(0, len(shares), rank)]))[::-1]

@@ -1,4 +1,4 @@
-"""Figures of separate attention of rank one: the staircase, figures 3a to 3c, whole curves predicted, and the weights that move."""
+"""Figures of separate attention of rank one: the staircase, figures 3a to 3c, whole curves predicted, and the moving weights."""
 
 from dataclasses import replace
 
@@ -91,7 +91,7 @@ def six_starts(theme: Theme) -> Drawing:
 
 @figure("3b")
 def value_weights(theme: Theme) -> Drawing:
-    """The value weights of a trained network over the scalar equation (26), each placed where it is half grown."""
+    """The value weights of a trained network over the scalar equation (26), shifted to agree where it is half grown."""
     run, task = training(), DEFAULT.task
     v = np.abs(run.states["v"])
     learned = np.argsort(-v[-1])[:4]
@@ -178,7 +178,7 @@ def predicted_and_flow(rank: int, scale: float, seed: int) -> tuple[CurvePredict
 
 
 def drop_times(flow: Trajectory) -> np.ndarray:
-    """When each component B_dd reaches half of its final value."""
+    """The time at which each component B_dd reaches half of its final value."""
     components = np.diagonal(flow.effective_maps, axis1=1, axis2=2)
     times = []
     for d, half in enumerate(TASK.eigenvalues / TASK.second_moment_eigenvalues / 2):
@@ -239,7 +239,7 @@ def frame_times(run: Trajectory, count: int) -> np.ndarray:
 
 @figure("weights")
 def weights(theme: Theme) -> Drawing:
-    """The loss with the present moment on it; value, key and query weights of each head; the effective map."""
+    """The loss with the current time marked; value, key and query weights of each head; the effective map."""
     setting, run = SMALL, flow(SMALL)
     picture, panels = canvas(theme, 7.6, 3.0, ncols=4, width_ratios=[2.6, 2.0, 2.0, 1.4])
     curve: Axes = panels[0]

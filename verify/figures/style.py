@@ -1,4 +1,4 @@
-"""How every figure looks: one palette that colour-blind readers can tell apart, for light and for dark pages."""
+"""The style of all figures: one palette that colour-blind readers can tell apart, for light and for dark pages."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

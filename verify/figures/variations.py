@@ -81,7 +81,7 @@ def noise(theme: Theme) -> Drawing:
     right.set(xlabel=r"label noise $\sigma^2$", ylabel=r"final loss $-\,\sigma^2$", xlim=(-0.05, 4.05), ylim=ROOM)
     right.legend(loc="upper right", ncols=3, columnspacing=1.0, handlelength=1.4)
     caption = (
-        f"Label noise (V1). {SETTING} The loss less the variance of the target's own noise. Noise adds to tr(Lambda) in a_d: it moves "
+        f"Label noise (V1). {SETTING} Shown is the loss minus the noise of the target. Noise adds to tr(Lambda) in a_d: it moves "
         f"the plateaus, not the first drops.\n{_compared('plain', 'noise')}"
     )
     return Drawing(picture, caption)
@@ -106,7 +106,7 @@ def tokens(theme: Theme) -> Drawing:
     caption = (
         f"Tokens of other laws with the same covariance (V5). {SETTING} Heavy tails act like a shorter context, of another length for each "
         f"direction: with kappa = 1.5, Student's {LENGTH} tokens are worth {listed(lengths, '.2f')} Gaussian ones; "
-        f"the drops come at the same times. The spikes of trained curves are steps on rare, large sequences.\n{_compared(*laws)}"
+        f"the drops come at almost the same times. The spikes of trained curves are steps on rare, large sequences.\n{_compared(*laws)}"
     )
     return Drawing(picture, caption)
 
@@ -164,8 +164,8 @@ def random_length(theme: Theme) -> Drawing:
     caption = (
         f"Contexts of n tokens, n uniform on 1 to N (V4), with sums over a context divided in three ways. Left: separate attention, D = 3, "
         f"N = {LENGTH}, H = 4, eigenvalues {listed(SPECTRUM, 'g')}, initial scale 0.1; thin: gradient flow; thick, pale: PyTorch, its "
-        "population loss, for the official code's way on all prefixes of plain sequences, each divided by all its tokens; dashed: theory. "
-        "Drops are later by 1/E(g); the spikes of training are steps on rare, large sequences. "
+        "population loss, in the official code's way on all prefixes of plain sequences, each divided by all its tokens; dashed: theory. "
+        "Drops come later by the factor 1/E(g); the spikes of training are steps on rare, large sequences. "
         "Right: the final loss by the longest context; points: trained; divided by N, a quarter stays.\n"
         + "\n".join(lines)
     )
