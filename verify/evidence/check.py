@@ -34,7 +34,7 @@ class LineVerdict:
 
 @dataclass(frozen=True)
 class Proof:
-    """Whether every line holds, and the last ones are what is typed, exactly; "none" where nothing is derived."""
+    """Whether every line holds and the last lines equal the typed sides exactly; "none" without a derivation."""
 
     status: Literal["holds", "fails", "none"]
     seconds: float
@@ -56,7 +56,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The entries done so far; ``planned`` is how many there were to do, so that a partial report says what it lacks."""
+    """The entries done so far; ``planned`` is the number of all, so that a partial report says how many it lacks."""
 
     entries: tuple[Entry, ...] = ()
     planned: int = 0
@@ -65,7 +65,7 @@ class Evidence:
 
     @property
     def verdicts(self) -> list[str]:
-        """Of every proof and every claim."""
+        """The statuses of all proofs and claims."""
         found = [entry.proof.status for entry in self.entries] + [c.status for e in self.entries for c in e.claims]
         return [verdict for verdict in found if verdict != "none"]
 
@@ -110,7 +110,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Subject:
-    """What there is to do for one equation."""
+    """The work for one equation."""
 
     number: str
     title: str
@@ -120,12 +120,12 @@ class Subject:
 
     @property
     def expected_seconds(self) -> float:
-        """Roughly, for the time left: slow claims cost about a hundred times as much as others."""
+        """A rough estimate for the time left: slow claims cost about a hundred times as much as others."""
         return 0.04 + sum(15.0 if check.slow else 0.15 for check in self.checks)
 
 
 def prove(source: Equation | None, seed: int = 0) -> Proof:
-    """Judge every line and run the exact comparison; anything that goes wrong on the way makes it fail."""
+    """Judge every line and run the exact comparison; an exception makes it fail."""
     if source is None:
         return Proof("none", 0.0)
     start = time.perf_counter()
@@ -150,7 +150,7 @@ def plan(
     registry: Callable[[], Iterable[Equation]] = equations,
     checks: Callable[[], Iterable[Check]] | None = None,
 ) -> list[Subject]:
-    """What to do, in the paper's order. ``ValueError`` names the nearest equations to one that does not exist."""
+    """The work in the paper's order. For an unknown equation ``ValueError`` names the nearest ones."""
     known = {entry.number: entry for entry in registry()}
     available = list(checks()) if checks else load().select(full=True)
     names = sorted({*known, *(c.equation for c in available)}, key=_order)
@@ -169,13 +169,13 @@ def plan(
 
 
 def _order(number: str) -> tuple[bool, int, str]:
-    """Numbered equations in the paper's order, then what has a letter."""
+    """A key that sorts numbered equations in the paper's order, then those with a letter."""
     digits = re.match(r"\d+", number)
     return (digits is None, int(digits[0]) if digits else 0, number)
 
 
 def _title(number: str, checks: Iterable[Check]) -> str:
-    """For what the registry doesn't hold: the section's title, or the statement of its first claim."""
+    """The title of a number outside the registry: the section's, or the statement of its first claim."""
     statements = (check.statement for check in checks if check.equation == number)
     return SECTIONS.get(number) or next(statements)
 
@@ -190,9 +190,9 @@ def _found(number: str, names: list[str]) -> str:
 
 
 def run(subjects: Sequence[Subject]) -> Iterator[Evidence]:
-    """The evidence after each subject, so that whoever consumes it can stop at any time and keep what there is.
+    """The evidence after each subject, so that the caller can stop at any time and keep it.
 
-    Where there are several equations, a second process proves them while this one measures the claims.
+    If there are several equations, a second process proves them while this one measures the claims.
     """
     from ..training.descent import one_thread
 
@@ -209,7 +209,7 @@ def run(subjects: Sequence[Subject]) -> Iterator[Evidence]:
 
 
 class _Prover:
-    """Proofs from a second process; this one proves what the other does not know, or all where there are few."""
+    """Proofs from a second process; this one proves what the other does not know, or everything if there is little."""
 
     def __init__(self, subjects: Sequence[Subject], few: int = 12):
         registry = {entry.number: entry for entry in equations()} if len(subjects) > few else {}
@@ -239,5 +239,5 @@ def _prove_number(number: str) -> Proof:
 
 
 def _ignore_interrupts() -> None:
-    """Ctrl-C is for the process that prints what there is."""
+    """Leave Ctrl-C to the process that prints the evidence."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""The evidence as one page: everything inside it, nothing from the network, no script."""
+"""The evidence as one self-contained page, without network or script."""
 
 import base64
 import os
@@ -75,7 +75,7 @@ def page(evidence: Evidence, figures: Iterable[str] | None = None) -> str:
 <section>
 <h2>Equations</h2>
 <p class="note">A proof is an exact zero: the side that was derived minus the side that the paper prints. Open a row for its
-claims: what was measured, by which independent route, and why the tolerance is what it is.</p>
+claims: what was measured, by which independent route, and the reason for the tolerance.</p>
 <div class="rows">
 <div class="row head" aria-hidden="true"><span>eq.</span><span>statement</span><span>proof</span><span>numbers</span>
 <span>training</span></div>

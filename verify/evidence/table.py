@@ -14,12 +14,12 @@ _COLOURS = {"holds": "\x1b[32m", "fails": "\x1b[31;1m", "": "\x1b[2m"}
 
 
 def colours(stream: TextIO) -> bool:
-    """Colour only on a terminal, and not where NO_COLOR is set (https://no-color.org)."""
+    """True on a terminal, unless NO_COLOR is set (https://no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR")
 
 
 def _verdict(claims: Sequence[Claim]) -> tuple[str, str]:
-    """What a cell says, and the colour it says it in."""
+    """The text of a cell and its colour."""
     if not claims:
         return "-", ""
     failing = sum(claim.status == "fails" for claim in claims)

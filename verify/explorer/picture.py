@@ -31,7 +31,7 @@ def panels(run: Run, moment: float = 1.0, theme: Theme = LIGHT, *, narrow: bool 
 
 
 def panels_of(*, moment: float, merged: bool = False, **values: Any) -> Figure | str:
-    """The picture for the values of sliders, under their names in requests (l1, l2, ... are the eigenvalues), or why there is none."""
+    """The picture for values of the sliders, by their names in requests (l1, l2, ... are eigenvalues), or the error message."""
     values["eigenvalues"] = tuple(values.pop(name) for name in sorted(values) if re.fullmatch("l[0-9]", name))
     names = {slider.key: name for name, slider in SLIDERS.items()}
     try:

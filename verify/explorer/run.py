@@ -1,4 +1,4 @@
-"""What the explorer shows for one setting: the flow, its plateaus, what theory predicts, and the algorithm in context at one moment."""
+"""One run of the explorer: the flow, its plateaus, theory's prediction, and the algorithm in context at one moment."""
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -20,7 +20,7 @@ __all__ = ["SLIDERS", "Exploration", "Run", "explored"]
 
 SLIDERS = {parameter.name: parameter.slider for parameter in PARAMETERS if parameter.slider}
 
-DONE = 1.001  # a run ends where its loss is within a thousandth of the last level
+DONE = 1.001  # a run ends when its loss is within a thousandth of the last level
 BEYOND = 1.08  # and is drawn a little further
 LONGEST = 1e10  # in t/tau
 
@@ -55,7 +55,7 @@ class Exploration:
 
     @property
     def weights(self) -> MergedWeights | SeparateWeights:
-        """Drawn by (34) or (36)."""
+        """The initial weights, drawn by (34) or (36)."""
         rng = np.random.default_rng(self.seed)
         if self.merged:
             return MergedWeights.initialize(self.task, heads=self.heads, scale=self.scale, rng=rng)
@@ -72,7 +72,7 @@ class Exploration:
 
 @dataclass(frozen=True)
 class Run:
-    """One run, with what theory says of it."""
+    """One run beside theory."""
 
     setting: Exploration
     task: RegressionTask
@@ -90,7 +90,7 @@ class Run:
 
     @cached_property
     def times(self) -> Float[np.ndarray, " T"]:
-        """Evenly spaced, and closer where the loss drops."""
+        """Times that are evenly spaced, and closer where the loss drops."""
         inside = [
             np.linspace(drop - 2 * width, drop + 2 * width, 60)
             for drop, width in zip(self.plateaus.drops, self.plateaus.widths, strict=True)

@@ -1,4 +1,4 @@
-"""``iclflow explore``: a page on this machine with a slider for each part of the setting, drawn anew as it moves.
+"""``iclflow explore``: a page on this machine with a slider for each part of the setting, redrawn as it moves.
 
 The server answers only on the loopback address, to requests that name it, and only GET; the page loads nothing from anywhere else.
 """
@@ -24,7 +24,7 @@ __all__ = ["answer", "serve"]
 
 ADDRESS = "127.0.0.1"
 PAGE = Path(__file__).with_name("explorer.html")
-# What a request gives beside a value for each slider.
+# The values in a request besides those of the sliders.
 VIEW = {
     "model": choice("merged", "separate"),
     "moment": number("a number from 0 to 1", lambda x: 0 <= x <= 1),
@@ -35,7 +35,7 @@ _one_at_a_time = Lock()  # matplotlib's settings are global
 
 
 def setting(query: str) -> tuple[Exploration, float, bool, bool]:
-    """Setting, moment, is the page dark, is it narrow, from the query of a request; ``ValueError`` names what is wrong."""
+    """Setting, moment, and whether the page is dark and narrow, from a request's query; ``ValueError`` names the wrong value."""
     given = dict(parse_qsl(query, keep_blank_values=True))
     kinds = {slider.key: slider.kind for slider in SLIDERS.values()} | VIEW
     if given.keys() != kinds.keys():
@@ -99,7 +99,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         host = self.headers.get("Host", "").rpartition(":")[0]
-        if host not in (ADDRESS, "localhost"):  # a page elsewhere that points its name at this address
+        if host not in (ADDRESS, "localhost"):  # a foreign page whose host name points to this address
             self.send_error(403)
             return
         parts = urlsplit(self.path)
@@ -121,7 +121,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing of each request."""
+        """Do not log requests."""
 
 
 def server(port: int) -> ThreadingHTTPServer:

@@ -1,4 +1,4 @@
-"""The file that describes a sweep, in TOML, and the runs that it asks for.
+"""The TOML file that describes a sweep, and its runs.
 
 .. code-block:: toml
 
@@ -14,7 +14,7 @@
     rank = [1, 2]
     "scale, duration" = [[0.2, 1300], [0.1, 2600]]   # these two change together
 
-``method`` may be varied too. Whatever is wrong with the file is told with its name and the key.
+``method`` may be varied too. Errors name the file and the key.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ SETTING = {parameter.name: parameter.kind for parameter in PARAMETERS}
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a sweep: what is integrated or trained, and at how many times its loss is kept."""
+    """One run of a sweep; its loss is kept at ``points`` times."""
 
     method: str
     setting: Setting
@@ -47,7 +47,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """A hash of all that the result depends on: a run that has this name need not be made again."""
+        """A hash of everything that the result depends on: a finished run of this name is not made again."""
         parameters = {**asdict(self), "version": version("iclflow")}
         return hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()[:24]
 
@@ -89,7 +89,7 @@ class Sweep:
 def read_sweep(path: Path) -> Sweep:
     """The sweep that a TOML file describes.
 
-    Raises ``ValueError`` in one line, naming the file and the key, for a file that is no TOML, an unknown key, and a
+    Raises ``ValueError`` in one line, naming the file and the key, for a file that is not TOML, an unknown key, and a
     value of the wrong type or size.
     """
     try:
@@ -119,7 +119,7 @@ def _sweep(document: Mapping[str, Any]) -> Sweep:
             raise ValueError(f"setting or vary: {parameter.replaces} or {parameter.name} must be given, and not both")
     sweep = Sweep(Run(method, Setting(**checked), points), axes)
     _checked("vary: the number of runs", len(sweep), COUNT)
-    for _, run in sweep.runs():  # what no single value can show, such as a rank above the dimension
+    for _, run in sweep.runs():  # finds values that are wrong together, such as a rank above the dimension
         try:
             run.setting.check(run.method)
         except ValueError as problem:

@@ -1,8 +1,8 @@
 """Many runs, one file each: on the processes of one machine, or on a Dask cluster, through one ``Executor``.
 
 A run's file is named by a hash of its parameters and is written whole or not at all, as soon as the run is done. A
-sweep that was killed therefore goes on where it stopped: it loses the runs in flight, and repeats none that has a file.
-Runs are independent of each other, of their order and of where they are made.
+sweep that was killed therefore goes on where it stopped: it repeats the runs in flight, but none that has a file. Runs
+depend neither on each other nor on their order or place.
 """
 
 import json
@@ -31,7 +31,7 @@ from ..files import require_directory
 from ..training.descent import one_thread
 from .description import Run, Sweep
 
-# Tensors here are small: threads of the linear algebra only wait for each other, and add numbers in another order.
+# On small arrays, threads of the linear algebra only wait for each other, and change the order of summation.
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 ATTEMPTS = 3  # how often a pool may lose a process without finishing a run
 
@@ -39,7 +39,7 @@ ATTEMPTS = 3  # how often a pool may lose a process without finishing a run
 def make(run: Run) -> xr.Dataset:
     """The loss at equally spaced times of one run, its plateaus and drops, and the drops that theory predicts.
 
-    Predicted drops are NaN where the initial weights are too large for a prediction.
+    Predicted drops are NaN if the initial weights are too large for a prediction.
     """
     setting, loss = run.setting, QuadraticLoss.population(run.setting.task)
     times = np.linspace(0.0, setting.duration, run.points)
@@ -78,7 +78,7 @@ def _predicted(setting: Setting) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a sweep has done: how many runs it found made, how many it made, and why the others failed."""
+    """The result of a sweep: the numbers of runs found and made, and the causes of the failures."""
 
     found: int
     made: int
@@ -90,7 +90,7 @@ def run_sweep(
 ) -> Outcome:
     """Make the runs that ``directory`` doesn't hold yet, and write each to ``directory/runs`` when it is done.
 
-    ``executor`` opens a pool; another is opened if it loses a process. A run that raises is told in the outcome and
+    ``executor`` opens a pool; another is opened if it loses a process. A run that raises is listed in the outcome and
     leaves no file. Raises ``BrokenExecutor`` if pools break again and again without finishing a run.
     """
     folder = directory / "runs"
@@ -120,7 +120,7 @@ def run_sweep(
 def _results(
     missing: Mapping[str, Run], executor: Callable[[], Executor]
 ) -> Iterator[tuple[str, xr.Dataset | Exception]]:
-    """Each run's result as it is done, or what it raised."""
+    """Each run's result, or its exception, as it is done."""
     pool = executor()
     futures: dict[Future, str] = {}
     try:
@@ -130,7 +130,7 @@ def _results(
                 result: xr.Dataset | Exception = future.result()
             except BrokenExecutor:
                 raise
-            except Exception as problem:  # of the run itself, whatever it is: the others go on
+            except Exception as problem:  # any error of this run: the others go on
                 result = problem
             yield futures.pop(future), result
     finally:
@@ -153,7 +153,7 @@ def processes(count: int) -> Executor:
 
 
 def _leave_with_parent() -> None:
-    """A process of the pool ends when the sweep is killed, since it would wait for work forever; Ctrl-C is the sweep's to answer."""
+    """End a process of the pool when the sweep is killed, or it would wait for work forever; leave Ctrl-C to the sweep."""
     from multiprocessing import parent_process
     from threading import Thread
 
@@ -169,7 +169,7 @@ def _leave_with_parent() -> None:
 
 @contextmanager
 def single_threaded() -> Iterator[None]:
-    """Processes that are started meanwhile use one thread each."""
+    """Processes started inside the ``with`` block use one thread each."""
     before = {name: os.environ.get(name) for name in SINGLE_THREADED}
     os.environ.update(SINGLE_THREADED)
     try:

@@ -1,4 +1,4 @@
-"""The figure of a sweep: when each drop comes, against the parameter that was varied."""
+"""The figure of a sweep: the time of each drop against the varied parameter."""
 
 from io import BytesIO
 from pathlib import Path
@@ -74,7 +74,7 @@ def _by_parameter(values: xr.DataArray, axis: str) -> np.ndarray:
 
 
 def _median(values: np.ndarray) -> np.ndarray:
-    """Over runs; NaN where fewer than half of them have the drop, whose median would be that of the early ones."""
+    """The median over runs; NaN if fewer than half have the drop, since it would be the median of the early ones."""
     return np.median(np.where(np.isnan(values), np.inf, values), axis=1, keepdims=False) * np.where(
         np.isnan(values).sum(axis=1) * 2 < values.shape[1], 1.0, np.nan
     )
