@@ -35,7 +35,7 @@ Status = Literal["holds", "fails"]
 class Claim:
     """One statement and its evidence: it holds if ``residual <= tolerance``.
 
-    ``residual`` is None where the measurement itself failed; ``error`` then says how.
+    ``residual`` is None if the measurement itself failed; ``error`` then says how.
     """
 
     name: str

@@ -149,8 +149,8 @@ def _print_formula(formula: "TracePolynomial", format: str) -> int:
     from ...theory.typesetting.latex import formula_latex
 
     latex = format == "latex"
-    where = rf",\quad {formula.stated_conditions(latex=True)}" if formula.conditions else ""
-    print(formula_latex(formula) + where if latex else repr(formula))
+    conditions = rf",\quad {formula.stated_conditions(latex=True)}" if formula.conditions else ""
+    print(formula_latex(formula) + conditions if latex else repr(formula))
     return 0
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..experiments.setting import Setting
 
 
-def _settled(options: argparse.Namespace) -> "Setting":
+def _checked_setting(options: argparse.Namespace) -> "Setting":
     """The setting that the options describe, after a check that the output file can be written."""
     from ..files import require_writable
     from .options import setting_of
@@ -45,7 +45,7 @@ def flow(options: argparse.Namespace) -> int:
     from ..experiments.staircase import plateaus
     from .plateau_table import describe
 
-    setting = _settled(options)
+    setting = _checked_setting(options)
     run = integrate(setting)
     print(describe(setting, {"flow": plateaus(run)}))
     print(f"{run.statistics.steps} steps of {run.statistics.method} in {run.statistics.seconds:.2f} s")
@@ -60,7 +60,7 @@ def train(options: argparse.Namespace) -> int:
     from ..experiments.staircase import plateaus, sgd_noise, theory, trained_loss, trained_plateaus, training
     from .plateau_table import describe
 
-    setting = _settled(options)
+    setting = _checked_setting(options)
     _check_device(options.device)
     try:
         run = training(setting, options.device)

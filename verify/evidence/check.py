@@ -16,7 +16,7 @@ from ...theory.derivations.registry import Equation
 from ...theory.equations import equation, equations
 from ..claims.book import Check, Claim, load
 
-# Titles of the claims about sections and figures of the paper, which have no number of their own in the registry.
+# Titles of the claims about sections and figures of the paper, which have no number in the registry.
 SECTIONS = {
     "Sec. 3.3": "Training dynamics of merged attention",
     "Sec. 4.3": "Training dynamics of separate attention",
@@ -154,7 +154,7 @@ def plan(
     known = {entry.number: entry for entry in registry()}
     available = list(checks()) if checks else load().select(full=True)
     names = sorted({*known, *(c.equation for c in available)}, key=_order)
-    wanted = names if numbers is None else [_found(number, names) for number in dict.fromkeys(numbers)]
+    wanted = names if numbers is None else [_checked_number(number, names) for number in dict.fromkeys(numbers)]
     chosen = [c for c in available if full or not c.slow]
     return [
         Subject(
@@ -180,7 +180,7 @@ def _title(number: str, checks: Iterable[Check]) -> str:
     return SECTIONS.get(number) or next(statements)
 
 
-def _found(number: str, names: list[str]) -> str:
+def _checked_number(number: str, names: list[str]) -> str:
     number = number.strip().strip("()")
     if number in names:
         return number

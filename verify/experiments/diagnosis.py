@@ -1,7 +1,7 @@
 """Why a training curve departs from theory: the common mistakes, each with the curve that it gives.
 
-Every suspect predicts the loss curve from the same setting: a loss with a factor 1/2, a sum over the context where the
-paper averages, a time axis in other units, steps too large to follow the flow, weights kept in float32, a training set of P
+Every suspect predicts the loss curve from the same setting: a loss with a factor 1/2, a sum over the context instead of
+the mean, a time axis in other units, steps too large to follow the flow, weights kept in float32, a training set of P
 sequences instead of fresh ones, initial weights of another law. The measured curve is compared with each.
 """
 
@@ -134,7 +134,7 @@ class _Measured:
         yield from self._finite_sets(w)
         yield self._fit("time scale", "t multiplied by", lambda c: np.asarray(theory.loss_at(c * self.t)))
         for cause, law in INITIAL_LAWS.items():
-            yield self._fit(cause, "multiplied by", self._from(population, lambda c, law=law: law(w, c)))
+            yield self._fit(cause, "multiplied by", self._curves_from(population, lambda c, law=law: law(w, c)))
 
     def _steps(self, population: QuadraticLoss, w: SeparateWeights) -> Iterator[Suspect]:
         """Steps of the setting's size, with weights in float64 and float32."""
@@ -174,7 +174,9 @@ class _Measured:
             return np.full_like(self.t, FAR)
         return np.interp(self.t, run.times, run.loss)
 
-    def _from(self, population: QuadraticLoss, start: Callable[[float], SeparateWeights]) -> Callable[[float], Curve]:
+    def _curves_from(
+        self, population: QuadraticLoss, start: Callable[[float], SeparateWeights]
+    ) -> Callable[[float], Curve]:
         def curve(c: float) -> Curve:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", LargeWeightsWarning)  # a guess that is too large shows in its distance

@@ -171,12 +171,12 @@ def trained(setting: InWeightSetting, batch_size: int = 512) -> Curves:
             states = {name: torch.tensor(state[::WINDOW, seed]) for name, state in run.states.items()}
             rng = np.random.default_rng([seed, 4, i])
             prompts = setting.problem(seed).sequences(PROMPTS, rng, kind=kind)  # type: ignore[arg-type]
-            rows.append(_tested(networks[seed], states, prompts))
+            rows.append(_test_losses(networks[seed], states, prompts))
         curves[kind] = np.stack(rows)
     return curves
 
 
-def _tested(network: MergedAttention, states: dict[str, torch.Tensor], batches: Iterable[Batch]) -> np.ndarray:
+def _test_losses(network: MergedAttention, states: dict[str, torch.Tensor], batches: Iterable[Batch]) -> np.ndarray:
     """The mean squared error of the network on the same prompts at each of its states."""
     sums, count = 0.0, 0
     coefficients = torch.func.vmap(lambda parameters: torch.func.functional_call(Coefficients(network), parameters, ()))

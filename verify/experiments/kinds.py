@@ -137,7 +137,7 @@ def _lengths(value: Any) -> Lengths:
 
 
 def _read_lengths(text: str) -> Any:
-    """Context lengths: 8,16 or 1-31, where a length listed twice is twice as likely, or 8:0.25,16:0.75."""
+    """Context lengths such as 8,16 or 1-31 (a length listed twice is twice as likely) or 8:0.25,16:0.75."""
     parts = [re.fullmatch(r"([0-9]+)(?:-([0-9]+)|:([^:]+))?", part.strip()) for part in text.split(",")]
     named = [part for part in parts if part]
     chances = [part[3] for part in named if part[3]]

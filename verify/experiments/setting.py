@@ -98,7 +98,7 @@ class Setting:
     @property
     def task(self) -> RegressionTask:
         E = self._basis
-        where: dict[str, Any] = (
+        spectrum: dict[str, Any] = (
             {"eigenvalues": list(self.eigenvalues)}
             if self.tilt_seed is None
             else {"covariance": _symmetric(E * np.array(self.eigenvalues) @ E.T)}
@@ -109,7 +109,7 @@ class Setting:
             else {"context_lengths": dict(self.context_lengths)}
         )
         return RegressionTask(
-            **where,
+            **spectrum,
             **length,
             noise_variance=self.noise_variance,
             task_covariance=self._in_basis("task_covariance"),

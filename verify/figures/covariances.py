@@ -31,7 +31,7 @@ from .style import LOSS, SERIES, TIME, Theme
 ANGLES = {"turning": "0, commutes", "nearly": "0.02", "inclined": "0.5"}
 
 
-def _set(directions: tuple[int, ...]) -> str:
+def _set_name(directions: tuple[int, ...]) -> str:
     inside = ", ".join(str(d + 1) for d in directions)
     return rf"$\{{{inside}\}}$" if directions else r"$\varnothing$"
 
@@ -42,7 +42,7 @@ def _losses(axes: Axes, name: str, theme: Theme) -> None:
     theory_levels(axes, turning_levels(run.task), theme, names=False)
     for visit in order_of_learning(run.task):
         axes.annotate(
-            _set(visit.directions), (1.0, visit.loss), xytext=(5, 0), xycoords=("axes fraction", "data"),
+            _set_name(visit.directions), (1.0, visit.loss), xytext=(5, 0), xycoords=("axes fraction", "data"),
             textcoords="offset points", va="center", color=theme.theory,
         )  # fmt: skip
     axes.plot(training(name).times, trained_loss(name), color=theme.trained, lw=4, alpha=0.6, label="trained")
@@ -128,7 +128,7 @@ def _scaled(g: float, trained: RegressionTask) -> RegressionTask:
     )  # fmt: skip
 
 
-def _moved(share: float, length: int) -> RegressionTask:
+def _with_share(share: float, length: int) -> RegressionTask:
     """The task with this share of the variance in the last direction, the rest in proportion."""
     rest = np.array(SPECTRUM[:2]) * (1 - share) * TOTAL / sum(SPECTRUM[:2])
     return RegressionTask(eigenvalues=[*rest, share * TOTAL], context_length=length)
@@ -159,7 +159,7 @@ def shift(theme: Theme) -> Drawing:
         trained = _of_length(length)
         left.plot(lengths, [_loss(trained, _of_length(int(n))) for n in lengths], color=color, label=f"N = {length}")
         middle.plot(scales, [_loss(trained, _scaled(g, trained)) / TOTAL for g in scales], color=color)
-        right.plot(shares, [_loss(trained, _moved(f, length)) / TOTAL for f in shares], color=color)
+        right.plot(shares, [_loss(trained, _with_share(f, length)) / TOTAL for f in shares], color=color)
     left.plot(
         lengths, [levels(_of_length(int(n)))[-1] for n in lengths], color=theme.ink, lw=1, ls=DOTTED, label="best map"
     )
@@ -172,7 +172,13 @@ def shift(theme: Theme) -> Drawing:
     _points(middle, "plain", {g: _scaled(g, PLAIN) for g in (0.5, 1, 1.5, 2, 2.5)}, TOTAL, SERIES[1], theme, label)
     _points(middle, "noise", {g: _scaled(g, NOISY) for g in (1, 1.75, 2.5)}, c, SERIES[3], theme, "PyTorch, with noise")
     _points(
-        right, "plain", {f: _moved(f, LENGTH) for f in (0.2, 0.4, 0.6, 0.8, 1 - 1e-9)}, TOTAL, SERIES[1], theme, label
+        right,
+        "plain",
+        {f: _with_share(f, LENGTH) for f in (0.2, 0.4, 0.6, 0.8, 1 - 1e-9)},
+        TOTAL,
+        SERIES[1],
+        theme,
+        label,
     )
     for axes in (middle, right):
         axes.axhline(1, color=theme.faint, lw=1, ls=DOTTED)
@@ -203,5 +209,5 @@ def _shift_caption() -> str:
         "two standard errors.\n"
         f"Trained at 10, tested at 1, 10, 1000: {over(_of_length(n) for n in few)}; "
         f"best: {listed((levels(_of_length(n))[-1] for n in few), '.3f')}. "
-        f"All the variance in the rarest direction: {over([_moved(1 - 1e-9, LENGTH)])}, no answer {TOTAL:g}."
+        f"All the variance in the rarest direction: {over([_with_share(1 - 1e-9, LENGTH)])}, no answer {TOTAL:g}."
     )

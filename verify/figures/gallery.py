@@ -130,7 +130,7 @@ def canvas(theme: Theme, width: float = 6.4, height: float = 3.6, **grid) -> tup
 def theory_levels(
     axes: Axes, levels: Iterable[float], theme: Theme, *, names: bool = True, label: str | None = None
 ) -> None:
-    """A dashed line at each loss of theory, named L(M_m) in the right margin where there is room for the name."""
+    """A dashed line at each loss of theory, named L(M_m) in the right margin if there is room for the name."""
     heights = list(levels)
     room, last, above = 0.055 * heights[0], heights[-1], float("inf")
     for m, level in enumerate(heights):

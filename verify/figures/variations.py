@@ -81,7 +81,7 @@ def noise(theme: Theme) -> Drawing:
     right.set(xlabel=r"label noise $\sigma^2$", ylabel=r"final loss $-\,\sigma^2$", xlim=(-0.05, 4.05), ylim=ROOM)
     right.legend(loc="upper right", ncols=3, columnspacing=1.0, handlelength=1.4)
     caption = (
-        f"Label noise (V1). {SETTING} Shown is the loss minus the noise of the target. Noise adds to tr(Lambda) in a_d: it moves "
+        f"Label noise (V1). {SETTING} The loss is drawn minus the noise of the target. Noise adds to tr(Lambda) in a_d: it moves "
         f"the plateaus, not the first drops.\n{_compared('plain', 'noise')}"
     )
     return Drawing(picture, caption)

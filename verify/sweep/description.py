@@ -103,11 +103,11 @@ def read_sweep(path: Path) -> Sweep:
 
 
 def _sweep(document: Mapping[str, Any]) -> Sweep:
-    _known("", document, ("method", "points", "setting", "vary"))
+    _refuse_unknown("", document, ("method", "points", "setting", "vary"))
     method = _checked("method", document.get("method", "flow"), METHOD)
     points = _checked("points", document.get("points", 200), POINTS)
     given = _table("setting", document.get("setting", {}))
-    _known("setting.", given, tuple(SETTING))
+    _refuse_unknown("setting.", given, tuple(SETTING))
     checked = {name: _checked(f"setting.{name}", value, SETTING[name]) for name, value in given.items()}
     axes = tuple(_axis(key, value) for key, value in _table("vary", document.get("vary", {})).items())
     names = [name for axis in axes for name in axis.names]
@@ -130,9 +130,9 @@ def _sweep(document: Mapping[str, Any]) -> Sweep:
 def _axis(key: str, value: Any) -> Axis:
     names = tuple(name.strip() for name in key.split(","))
     path, kinds = f"vary.{key}", {"method": METHOD, **SETTING}
-    _known("vary.", dict.fromkeys(names), tuple(kinds))
+    _refuse_unknown("vary.", dict.fromkeys(names), tuple(kinds))
     if isinstance(value, dict):
-        _known(f"{path}.", value, ("first", "count"))
+        _refuse_unknown(f"{path}.", value, ("first", "count"))
         if names != ("seed",) or len(value) != 2:
             raise ValueError(f"{path}: must be a list, or for seed alone {{ first = ..., count = ... }}, got {value}")
         first = _checked(f"{path}.first", value["first"], SEED)
@@ -152,7 +152,7 @@ def _axis(key: str, value: Any) -> Axis:
     return Axis(names, tuple(checked))
 
 
-def _known(prefix: str, table: Mapping[str, Any], names: Sequence[str]) -> None:
+def _refuse_unknown(prefix: str, table: Mapping[str, Any], names: Sequence[str]) -> None:
     for key in table:
         if key not in names:
             near = get_close_matches(key, names, n=1)

@@ -149,10 +149,10 @@ def processes(count: int) -> Executor:
         return ThreadPoolExecutor(1)
     from multiprocessing import get_context
 
-    return ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_leave_with_parent)
+    return ProcessPoolExecutor(count, mp_context=get_context("spawn"), initializer=_end_with_parent)
 
 
-def _leave_with_parent() -> None:
+def _end_with_parent() -> None:
     """End a process of the pool when the sweep is killed, or it would wait for work forever; leave Ctrl-C to the sweep."""
     from multiprocessing import parent_process
     from threading import Thread

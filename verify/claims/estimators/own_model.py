@@ -28,7 +28,7 @@ ONE_STEP = Model(descend(1), (U,))
 
 
 @cache
-def _on_prompts() -> np.ndarray:
+def _prompt_averages() -> np.ndarray:
     """The loss and its velocity on each of 64 sets of 500 prompts, a row for each: computed on X by autograd, without the derivation."""
     network, generator = ModelNetwork(two_steps(), TASK, {U: OBLIQUE_MAP}), torch.Generator().manual_seed(10)
     rows = []
@@ -50,7 +50,7 @@ def _on_prompts() -> np.ndarray:
 def own_model_on_prompts(model: Model) -> float:
     loss, point = model_loss(model, TASK, weights={U: OBLIQUE_MAP})
     derived = np.array([loss.value(point), *loss.velocity(point)])
-    rows = _on_prompts()
+    rows = _prompt_averages()
     return float((np.abs(rows.mean(0) - derived) / (rows.std(0, ddof=1) / len(rows) ** 0.5)).max())
 
 

@@ -133,7 +133,7 @@ ONE_DIRECTION = RegressionTask(eigenvalues=[1.0], context_length=8)
     theory=((LEAK_TASK, 1), (ONE_DIRECTION, 4)),
     wrong={
         "two heads": ((LEAK_TASK, 2),),
-        "four heads where D = 2": ((LEAK_TASK, 4),),
+        "four heads and D = 2": ((LEAK_TASK, 4),),
     },
 )
 def nothing_grows_without_idle_heads_or_directions(settings) -> float:

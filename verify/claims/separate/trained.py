@@ -56,7 +56,7 @@ def plateau_losses_trained(losses) -> float:
 def _five_levels() -> np.ndarray:
     levels = trained_plateaus().levels
     if len(levels) != 5:
-        raise ArithmeticError(f"training shows {len(levels)} plateaus where theory has 5")
+        raise ArithmeticError(f"training shows {len(levels)} plateaus, theory has 5")
     return levels
 
 

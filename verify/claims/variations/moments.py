@@ -125,7 +125,7 @@ def general_moments(task) -> float:
     return deviation(GENERAL, task)
 
 
-def _with(law) -> RegressionTask:
+def _with_token_law(law) -> RegressionTask:
     return tilted(context_length=3, task_covariance=TASKS, token_law=law)
 
 
@@ -137,14 +137,14 @@ LAWS = (SphereTokens(), StudentTokens(12), RademacherTokens())
     "moments of tokens on an ellipsoid, of Student's law and of signs, against sampled sequences",
     method="Monte Carlo",
     tolerance=SAMPLING,
-    theory=lambda law: _with(law),
+    theory=lambda law: _with_token_law(law),
     wrong={
-        "the Gaussian fourth moment": lambda law: _with(None),
+        "the Gaussian fourth moment": lambda law: _with_token_law(None),
         "N + 1 for N": lambda law: tilted(context_length=4, task_covariance=TASKS, token_law=law),
     },
 )
 def token_law_moments(task: Callable) -> float:
-    return max(deviation(_with(law), task(law)) for law in LAWS)
+    return max(deviation(_with_token_law(law), task(law)) for law in LAWS)
 
 
 @claim(
@@ -152,11 +152,14 @@ def token_law_moments(task: Callable) -> float:
     "E(Lambda_hat S Lambda_hat) of signs, over all contexts of three tokens",
     method="linear algebra",
     tolerance=ROUNDOFF,
-    theory=lambda: _with(RademacherTokens()).second_moment,
-    wrong={"kurtosis 3": lambda: _with(None).second_moment, "on a sphere": lambda: _with(SphereTokens()).second_moment},
+    theory=lambda: _with_token_law(RademacherTokens()).second_moment,
+    wrong={
+        "kurtosis 3": lambda: _with_token_law(None).second_moment,
+        "on a sphere": lambda: _with_token_law(SphereTokens()).second_moment,
+    },
 )
 def all_contexts_of_signs(second_moment) -> float:
-    task = _with(RademacherTokens())
+    task = _with_token_law(RademacherTokens())
     tokens = np.array(list(product((-1, 1), repeat=3))) @ (task.eigenvectors * np.sqrt(task.eigenvalues)).T
     squares = np.einsum("pi,pj->pij", tokens, tokens)
     total = np.zeros((3, 3))

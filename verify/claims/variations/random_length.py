@@ -59,7 +59,7 @@ def random_length_moments(task) -> float:
 
 
 @cache
-def _summed(normalisation: str, count: int = 50_000) -> tuple[np.ndarray, np.ndarray]:
+def _summed_contexts(normalisation: str, count: int = 50_000) -> tuple[np.ndarray, np.ndarray]:
     """y_q beta x_q' and beta beta' of contexts that are cut off after n tokens, summed and divided."""
     generator = torch.Generator().manual_seed(72)
     X, y = draw_sequences(tilted(context_length=8, task_covariance=TASKS, noise_variance=0.3), count, generator)
@@ -71,7 +71,7 @@ def _summed(normalisation: str, count: int = 50_000) -> tuple[np.ndarray, np.nda
     return y.numpy()[:, None, None] * beta[:, :, None] * query[:, None], beta[:, :, None] * beta[:, None]
 
 
-def _gained(gain: object) -> RegressionTask:
+def _with_gain(gain: object) -> RegressionTask:
     return tilted(context_lengths=LENGTHS, task_covariance=TASKS, noise_variance=0.3, context_gain=gain)
 
 
@@ -80,19 +80,19 @@ def _gained(gain: object) -> RegressionTask:
     "moments of sums over contexts of random length, divided by the tokens present, by the longest, and by all with the query",
     method="Monte Carlo",
     tolerance=SAMPLING,
-    theory=_gained,
+    theory=_with_gain,
     wrong={
-        "the average, whatever they are divided by": lambda name: _gained("present"),
-        "the longest for the official code's": lambda name: _gained(name.replace("official", "longest")),
-        "n/(n + 2) for n/(n + 1)": lambda name: _gained((lambda n: n / (n + 2)) if name == "official" else name),
-        "E(g)^2 for E(g^2)": lambda name: _gained(lambda n: _gained(name).gain_moments.g_1),
+        "the average, whatever they are divided by": lambda name: _with_gain("present"),
+        "the longest for the official code's": lambda name: _with_gain(name.replace("official", "longest")),
+        "n/(n + 2) for n/(n + 1)": lambda name: _with_gain((lambda n: n / (n + 2)) if name == "official" else name),
+        "E(g)^2 for E(g^2)": lambda name: _with_gain(lambda n: _with_gain(name).gain_moments.g_1),
     },
 )
 def gained_moments(task: Callable) -> float:
     return max(
         largest_score(sampled, exact)
         for name in DIVISORS
-        for sampled, exact in zip(_summed(name), task(name).loss_moments[:2], strict=True)
+        for sampled, exact in zip(_summed_contexts(name), task(name).loss_moments[:2], strict=True)
     )
 
 
@@ -167,7 +167,7 @@ def effective_loss(task: RegressionTask, B: np.ndarray, gains) -> float:
 def effective_length(formula) -> float:
     B, worst = np.array([[1.0, -0.5, 0.2], [0.3, 0.8, 0.0], [-0.4, 0.1, 1.2]]), 0.0
     for gain in ("longest", "official", {1: 2.0, 2: 0.3, 8: 1.1}):
-        task = _gained(gain)
+        task = _with_gain(gain)
         g, unit = task.context_gains, task.gain_moments.g_1 / task.gain_moments.g_2
         found = sum(
             p * QuadraticLoss.population(tilted(context_length=n, task_covariance=TASKS, noise_variance=0.3)).value(g[n] * unit * B)
