@@ -96,7 +96,7 @@ TRAINED_LEVEL = Tolerance(
 TRAINED_PROMPTS = Tolerance(
     3e-2,
     "sampling",
-    "the mean of 400,000 squared errors with heavy tails is known to 0.3 to 0.9 %; averaged maps leave up to 1.1 % at thrice the scale",
+    "400,000 squared errors with heavy tails give their mean to 0.3 to 0.9 %; averaged maps leave up to 1.1 % at three times the scale",
 )
 TRAINED_VALUES = Tolerance(
     1e-2,

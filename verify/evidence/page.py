@@ -23,7 +23,7 @@ from ..files import write_atomically
 from .check import Entry, Evidence
 from .table import TRAINING
 
-# What the converter does not know, sets as a sign between spaces, or sets with its limit beside it.
+# LaTeX that the converter does not know or sets badly, and its replacement.
 REWRITTEN = {"{aligned}": "{split}", r"\operatorname": r"\,\mathrm", r"\lim_": r"\lim\limits_"}
 FIGURES = {"staircase": "Theory, gradient flow and trained attention from one start"}
 PACKAGES = ("numpy", "scipy", "sympy", "mpmath", "torch", "matplotlib")
@@ -206,7 +206,7 @@ def mathml(latex: str, *, display: bool = False) -> str:
     for written, known in REWRITTEN.items():
         latex = latex.replace(written, known)
     converted = convert(latex, display="block" if display else "inline")
-    # The converter hands on commands that it does not know, and drops environments, missing braces and halves of fractions.
+    # The converter passes on unknown commands, and drops unknown environments, missing braces and halves of fractions.
     root, braces = fromstring(converted), latex.replace(r"\{", "").replace(r"\}", "")
     if (
         "\\" in converted

@@ -200,8 +200,8 @@ def merged_drop(theme: Theme) -> Drawing:
         "order (V7-turn); dashed: phi, what the ray holds (V7-share), where the drop rests if the spectrum is wide. "
         f"{' '.join(lines)} Middle: the time to half of the drop for {count} random spectra of two to six directions (dots), and its "
         f"bounds (V7-half), at most {widest:.3f} tau/gamma apart, both minus the upper bound. Right: phi of 2,000 random spectra over the "
-        "ratio of the largest kappa_d = lambda_d a_d to the smallest, and Kantorovich's bound; the nearest spectrum lies a factor "
-        f"{least:.2f} above it."
+        "ratio of the largest kappa_d = lambda_d a_d to the smallest, and Kantorovich's bound, to which the nearest comes within "
+        f"{least - 1:.1%}."
     )
     return Drawing(picture, caption)
 
