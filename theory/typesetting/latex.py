@@ -63,9 +63,12 @@ class _PaperPrinter(LatexPrinter):
             sign, top = ("- ", -top) if _is_negative(top) else ("", top)
             top = self.parenthesize(top, PRECEDENCE["Mul"], strict=True)
             return f"{sign}{top} {self._brackets(self._print(bottom))}^{{-1}}"
+        if isinstance(expr, sympy.Pow):  # a power with a negative exponent comes here too
+            return super()._print_Mul(expr)
         functions = [factor for factor in expr.args if isinstance(factor, FUNCTIONS)]
         others = expr.func(*(factor for factor in expr.args if factor not in functions))
-        if not functions or sympy.fraction(others)[1] == 1:
+        denominator = sympy.fraction(others)[1]
+        if not functions or denominator == 1 or denominator.has(*FUNCTIONS):
             return super()._print_Mul(expr)
         return " ".join(map(self._print, [others, *functions]))  # a small fraction before ln, not a large one round it
 
