@@ -191,16 +191,16 @@ def _value(formula: Any, point: Point) -> Any:
         formula = carried_out(formula)
     if has_forms(formula):
         return assembled(formula, point, _value)
-    if isinstance(formula, MatrixExpr) or (isinstance(formula, Basic) and formula.has(MatrixSymbol)):
-        formula = _polynomial(formula)
-    if isinstance(formula, TracePolynomial):
-        return _polynomial_value(formula, point)
-    if isinstance(formula, MatrixBase):
+    if isinstance(formula, MatrixBase):  # an immutable one is a MatrixExpr as well
         entries = mpmath.matrix(formula.rows, formula.cols)
         for i in range(formula.rows):
             for j in range(formula.cols):
                 entries[i, j] = _value(formula[i, j], point)
         return entries
+    if isinstance(formula, MatrixExpr) or (isinstance(formula, Basic) and formula.has(MatrixSymbol)):
+        formula = _polynomial(formula)
+    if isinstance(formula, TracePolynomial):
+        return _polynomial_value(formula, point)
     return _scalar_value(sympy.sympify(formula), point)
 
 

@@ -37,6 +37,7 @@ from sympy import (
     Derivative,
     Determinant,
     Identity,
+    ImmutableMatrix,
     Integral,
     Matrix,
     Rational,
@@ -285,4 +286,5 @@ def test_entries_of_an_explicit_matrix_are_carried_out_and_rewritten():
     first = Line(eps, ":=", x**2, "a definition")
     lines = Derivation.by(first, Line(left, "=", Matrix([[D, x**2]]), "entry by entry")).lines
     assert lines[1].verify().status == "exact"
-    assert replace(lines[1], right=Matrix([[D, x**2 + 1]])).verify().status == "fails"
+    for wrong in (Matrix([[D, x**2 + 1]]), ImmutableMatrix([[D + 1, x**2]])):
+        assert replace(lines[1], right=wrong).verify().status == "fails"
