@@ -97,8 +97,8 @@ def one_head() -> dict:
 
 
 def half_loss(values: dict, size: int) -> Expr:
-    """Half the loss with one head beside what others hold, entry by entry."""
-    return explicit(substitute(any_loss() / 2, {B: B_rest + v * k_i * q_i.T}), values, D=size)
+    """Half the loss, less its constant, with one head beside what others hold, entry by entry."""
+    return explicit(substitute((any_loss() - c_any) / 2, {B: B_rest + v * k_i * q_i.T}), values, D=size)
 
 
 def velocities(values: dict, size: int) -> list[Matrix]:
@@ -195,7 +195,8 @@ def sequence() -> Derivation:
     small = waiting_velocity().subs({one: w_init * one for one in (v, r, x)}, simultaneous=True)
     half_trace = J_j.trace() / 2
     return Derivation.by(
-        Line(F, ":=", half_loss({k_i: Matrix([r, x]), q_i: Matrix([r, y]), **PLANE}, 2), "Half the loss of a head that waits, in one plane"),
+        Line(F, ":=", half_loss({k_i: Matrix([r, x]), q_i: Matrix([r, y]), **PLANE}, 2),
+             "Half the loss, less its constant, of a head that waits, in one plane"),
         Line(-Gradient(F, x), "=", velocities({k_i: Matrix([r, x]), q_i: Matrix([r, y]), **PLANE}, 2)[0][1, 0],
              r"The velocity of its component along $j$"),
         Line((small / (w_init**2 * v * x)).expand(), "->", waiting_rate(),
@@ -203,7 +204,7 @@ def sequence() -> Derivation:
         Line(clock, ":=", arrival, "When the component along $d$ is of order one"),
         Line(grown.subs(A_j, A_d), "=", 1, "For it has grown to"),
         Line(log(grown) / log(w_init), "=", lag, "The exponent of the component along $j$ then", part="lag"),
-        Line(F, ":=", half_loss({**HEAD, **SPACE}, 3), "Half the loss of a head along $d$ beside one that holds $e$"),
+        Line(F, ":=", half_loss({**HEAD, **SPACE}, 3), "The same for a head along $d$ beside one that holds $e$"),
         *(Line(-Gradient(F, one), "=", velocity, f"The velocity of its component ${one}$")
           for one, velocity in zip(COMPONENTS, moving(), strict=True)),
         Line(r, ":=", at_rest(), "It rests"),
