@@ -1,29 +1,80 @@
 r"""T2, continued: strict and degenerate saddles, the time to leave them, and the global minimum."""
 
-from sympy import Expr, Identity, Symbol, Trace, integrate, ln, series
+from typing import Any
 
+from mpmath import eye, mpf, norm, sqrt
+from sympy import Derivative, Expr, Identity, Integral, Symbol, Trace, diff, factor, ln, series
+
+from ...calculus.derivatives import gradient
 from ...calculus.rewriting import rewrite
-from ...calculus.spectral import along
+from ...calculus.spectral import along, over_directions
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.draws import ALONG, PROJECTOR, commuting, eigenbasis
+from ...derivations.heads import E, Gradient, Rate
+from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...notation import B, B_rest, D, G, Lambda, M, P, a, gamma, lambda_, matrix, tau, v, v_i, vector, w_init
+from ...notation import (
+    B,
+    D,
+    Lambda,
+    Lambda_hat,
+    M,
+    P,
+    R,
+    T,
+    a,
+    e,
+    gamma,
+    lambda_,
+    matrix,
+    symmetric_matrix,
+    t,
+    tau,
+    v_i,
+    w_init,
+)
 from ...notation import K_i as K
 from ...notation import Q_i as Q
 from ...notation import k_i as k
 from ...notation import q_i as q
-from ..attention.blocks import U_i
-from ..separate.aligned import aligned_flow
-from ..separate.flow import effective_map, flow_in_force, rank_one_head, rank_R_head
+from ..attention.blocks import U_i as U
+from ..separate.flow import effective_map, rank_R_head
 from ..task.regression import closed_loss
-from .fixed_points import Gamma
+from ..task.second_moments import second_moment_along
+from .any_quadratic_loss import M_root
+from .fixed_points import Gamma, population_error
+from .levels import FIXED_MAP
 from .stability import half_loss
 
-__all__ = ["escape_time"]
+__all__: list[str] = []
 
 epsilon = Symbol("epsilon", positive=True)
 end = Symbol("delta", positive=True)
 u = Symbol("u", positive=True)
+deviation = matrix("E", D)  # of the effective map from the best one
+Lambda_root = symmetric_matrix("Lambda_h", D, latex=r"{\boldsymbol{\Lambda}^{1/2}}")
+
+
+def _norm(point) -> None:
+    point[gamma] = norm(point[Lambda] ** 2)
+
+
+def _roots(point) -> None:
+    for root, whole in ((M_root, M), (Lambda_root, Lambda)):
+        values, vectors = eigenbasis(point, whole)
+        point[root] = commuting(vectors, [sqrt(one) for one in values])
+
+
+def _are_roots(point) -> bool:
+    return norm(point[M_root] ** 2 - point[M]) + norm(point[Lambda_root] ** 2 - point[Lambda]) < mpf("1e-20")
+
+
+NORM = Condition(r"$\gamma = \|\boldsymbol{\Lambda}^2\|$", None, _norm)
+ROOTS = Condition(r"$\boldsymbol{M}^{1/2}$ and $\boldsymbol{\Lambda}^{1/2}$ are positive roots", _are_roots, _roots)
+NOT_ALL = Condition("Not all is learned", lambda point: norm(point[P] - eye(point[P].rows)) > 1e-3)
+LOW_RANK = Condition(r"$R \le D$", lambda point: point[R] <= point[D])
 
 
 @register(
@@ -31,7 +82,6 @@ u = Symbol("u", positive=True)
     "Stability: the origin: a degenerate saddle for separate attention, a strict one for merged",
     kind="exact",
     section="beside (14a), (21)",
-    left={"separate": r"F(\varepsilon W)", "plateau": "F", "merged": r"F(\varepsilon W)"},
     typed=lambda: {
         "separate": Trace(Lambda) / 2
         - epsilon**3 * Trace(Lambda * effective_map(rank_R_head()) * Lambda)
@@ -42,40 +92,55 @@ u = Symbol("u", positive=True)
         - epsilon**3 * v_i * Trace(K.T * Lambda * (Identity(D) - P) * Lambda * Q)
         + epsilon**6 / 2 * v_i**2 * Trace(Q * K.T * M * K * Q.T * Lambda),
         "merged": Trace(Lambda) / 2
-        - epsilon**2 * Trace(Lambda * effective_map(v_i * U_i) * Lambda)
-        + epsilon**4 / 2 * Trace(effective_map(v_i * U_i).T * M * effective_map(v_i * U_i) * Lambda),
+        - epsilon**2 * Trace(Lambda * effective_map(v_i * U) * Lambda)
+        + epsilon**4 / 2 * Trace(effective_map(v_i * U).T * M * effective_map(v_i * U) * Lambda),
     },
     conditions=(
-        r"all weights of all heads are scaled by $\epsilon$",
-        "plateau: those of one waiting head, the others making the map of a fixed point; its cubic term has both signs unless "
-        "all is learned",
+        PROJECTOR,
+        FIXED_MAP,
+        r"All weights of all heads are multiplied by $\epsilon$; at a later plateau those of one waiting head, the others making the map "
+        r"$\boldsymbol{\Gamma}$",
     ),
 )
 def origin() -> Derivation:
-    """All weights times epsilon: without a term in epsilon^2 the Hessian at the origin is identically zero."""
-    cubic = {v_i: epsilon * v_i, K: epsilon * K, Q: epsilon * Q, B_rest: epsilon**3 * B_rest}
-    bilinear = {v_i: epsilon * v_i, U_i: epsilon * U_i, B_rest: epsilon**2 * B_rest}
-    scaled = [
-        substitute(substitute(half_loss(), {B: effective_map(head)}), scaling)
-        for head, scaling in ((rank_R_head(), cubic), (v_i * U_i, bilinear))
-    ]
-    waiting = substitute(substitute(half_loss(), {B: effective_map(rank_R_head())}), cubic | {B_rest: Gamma})
+    """All weights times epsilon: without a term in epsilon^2 the Hessian at the origin is zero."""
+    separate, merged = rank_R_head(), v_i * U
+    maps = (epsilon**3 * effective_map(separate), Gamma + epsilon**3 * separate, epsilon**2 * effective_map(merged))
+    whole, waiting, strict = (substitute(half_loss(), {B: map_}) for map_ in maps)
+    waiting = rewrite(waiting, {M * Gamma: Lambda * P})
+    at_zero = Trace(Lambda) / 2
+    at_plateau = substitute(waiting, {v_i: 0})
+    errors = [population_error(map_) / 2 for map_ in maps]
     return Derivation.by(
-        Step("Half the loss", half_loss(), "F"),
-        Step("Three weights in a product: the Hessian at the origin is identically zero", scaled[0], "", "separate"),
-        Step(
-            "The same for a head that still waits at a later plateau",
-            rewrite(waiting, {M * Gamma: Lambda * P}),
-            "",
-            "plateau",
-        ),
-        Step("Two weights in a product: the Hessian is not zero, with both signs", scaled[1], "", "merged"),
+        Line(M, ":=", E(Lambda_hat**2), "The second moment of the sample covariance, equation (31)"),
+        Line(errors[0], "=", whole, "Separate attention has three weights in a product: half the loss", part="separate"),
+        Line(errors[0], "~", at_zero, r"It begins to change at the third order: the Hessian at the origin is zero",
+             parameter=(epsilon, 0), order=3),
+        Line(M * Gamma, "=", Lambda * P, "At a later plateau, with the map (55)"),
+        Line(errors[1], "=", waiting, r"Half the loss, if the weights of one waiting head are multiplied by $\epsilon$", uses=-1,
+             part="plateau"),
+        Line(errors[1], "~", at_plateau,
+             r"The third order again; it changes its sign with $v_i$", uses=-2, parameter=(epsilon, 0), order=3,
+             conditions=(NOT_ALL,)),
+        Line(errors[2], "=", strict, "Merged attention has two weights in a product", part="merged"),
+        Line(errors[2], "~", at_zero, r"It changes at the second order, which changes its sign with $v_i$: the Hessian has both signs",
+             parameter=(epsilon, 0), order=2),
+    )  # fmt: skip
+
+
+def escape_time(slowness: Expr) -> Integral:
+    """The time to grow from w_init to delta, not carried out, for dt/du = slowness(u)."""
+    return Integral(slowness, (u, w_init, end))
+
+
+def flow_alone(head: Any, weights: tuple) -> tuple[dict, tuple[Line, ...]]:
+    """tau dW/dt for the weights W of a head, all others being zero; and the lines that say so."""
+    half = substitute(half_loss(), {B: head})
+    rates = {weight: -gradient(half, weight) for weight in weights}
+    reason = "The flow (10) of one head, the others being zero"
+    return rates, tuple(
+        Line(Rate(weight, rates), "=", -Gradient(population_error(head), weight) / 2, reason) for weight in weights
     )
-
-
-def escape_time(rate: Expr) -> Expr:
-    """The time to grow from w_init to delta, for tau du/dt = rate(u)."""
-    return integrate(tau / rate, (u, w_init, end))
 
 
 @register(
@@ -86,85 +151,86 @@ def escape_time(rate: Expr) -> Expr:
     ),
     kind="approximation",
     section="beside (51), (68)",
-    left={
-        "merged": r"t",
-        "separate": r"t",
-        "separate, next order": r"t-\frac{\tau}{\lambda^2}\Bigl(\frac1{w_{\rm init}}-\frac1\delta\Bigr)",
-    },
     typed=lambda: {
         "merged": tau / gamma * ln(end / w_init),
         "separate": tau / lambda_**2 * (1 / w_init - 1 / end),
         "separate, next order": tau * a / (2 * lambda_**3) * (end**2 - w_init**2),
     },
     conditions=(
-        (
-            r"from $w_{\rm init}$ to a small $\delta$, along the direction that grows first: "
-            r"$\boldsymbol{U}_i=u\boldsymbol{\Lambda}^2/\gamma$, $v_i = u$, $\gamma = \|\boldsymbol{\Lambda}^2\|$; "
-            r"and $\boldsymbol{k}_i=\boldsymbol{q}_i=u\boldsymbol{e}$, $v_i = u$"
-        ),
+        ALONG,
+        NORM,
+        r"From $w_{\rm init}$ to a small $\delta$, along the direction that grows first; $u$ is the value weight",
     ),
 )
 def escape() -> Derivation:
-    """The flow with the force at B = 0, and the first term that this leaves out on the aligned set (26)."""
-    merged = flow_in_force(v_i * U_i, (v_i, U_i))[v_i]
-    merged = rewrite(
-        substitute(substitute(merged, {G: Lambda**2}), {U_i: u / gamma * Lambda**2}), {Trace(Lambda**4): gamma**2}
-    )
-    e = vector("e", D)
-    separate = substitute(flow_in_force(rank_one_head(), (v_i, k, q))[v_i], {G: Lambda**2})
-    separate = rewrite(substitute(separate, {k: u * e, q: u * e}), {Lambda * e: lambda_ * e, e.T * e: 1})
-    merged_rate, separate_rate = merged.to_sympy(), separate.to_sympy()
-    exact = aligned_flow().result["short"].subs(v, u)
-    correction = series(1 / (exact / separate_rate).expand(), u, 0, 4).removeO() - 1
+    """The flow of one head along the direction that grows first, for small weights, and the first term that this leaves out."""
+    growing = u / gamma * Lambda**2
+    merged, merged_lines = flow_alone(u * U, (u, U))
+    separate, separate_lines = flow_alone(u * k * q.T, (u, k, q))
+    along_e = {Lambda * e: lambda_ * e, M * e: a * e, e.T * e: 1}
+    exact = rewrite(substitute(separate[u], {k: u * e, q: u * e}), along_e).to_sympy()
+    leading = lambda_**2 * u**2
+    slowness = series(1 / (exact / leading).expand(), u, 0, 4).removeO().expand()
+    correction = tau * (slowness - 1) / leading
+    rest = factor(tau / exact - tau / leading - correction)
+    merged_time, separate_time = escape_time(tau / (gamma * u)), escape_time(tau / leading)
     return Derivation.by(
-        Step("Merged: the rate of the growing direction", merged_rate, r"\tau\dot u"),
-        Step(r"Integrate from $w_{\rm init}$ to $\delta$", escape_time(merged_rate).expand(force=True), "", "merged"),
-        Step("Separate: the rate on the aligned set", separate_rate, r"\tau\dot u"),
-        Step(r"Integrate from $w_{\rm init}$ to $\delta$", escape_time(separate_rate), "", "separate"),
-        Step("The whole rate there, equation (26)", exact, r"\tau\dot u"),
-        Step(
-            "The first term left out",
-            integrate(tau * correction / separate_rate, (u, w_init, end)),
-            "",
-            "separate, next order",
-        ),
-    )
+        *merged_lines,
+        Line(U, ":=", growing, "Merged attention along the direction that grows first, with value weight $u$"),
+        Line(Trace(Lambda**4), "=", gamma**2, "The square of the norm"),
+        Line(Rate(u, merged), "~", gamma * u, "For small weights the value weight grows at this rate", uses=-1,
+             parameter=(u, 0), order=3),
+        Line(Rate(U, merged), "~", gamma * U, "and so do the other weights, which keep their direction", parameter=(u, 0), order=3),
+        Line(t, ":=", merged_time, r"The time that this takes from $w_{\rm init}$ to $\delta$"),
+        Line(t, "=", merged_time.doit().expand(force=True), "Carried out", part="merged"),
+        *separate_lines,
+        Line(k, ":=", u * e, "Separate attention on the aligned set (25): the key"),
+        Line(q, ":=", u * e, "and the query"),
+        Line(Rate(u, separate), "=", exact, "The rate of the value weight, equation (26)"),
+        Line(Rate(k, separate), "=", exact * e, "The key keeps its direction"),
+        Line(Rate(q, separate), "=", exact * e, "and the query"),
+        Line(exact, "~", leading, "For small weights", parameter=(u, 0), order=5),
+        Line(t, ":=", separate_time, r"The time that this takes from $w_{\rm init}$ to $\delta$"),
+        Line(t, "=", separate_time.doit(), "Carried out", part="separate"),
+        Line(tau / exact, "=", tau / leading + correction + rest, "The slowness at the whole rate has one more term and a rest"),
+        Line(rest, "~", 0, "The rest is of a higher order", parameter=(u, 0), order=4),
+        Line(t, ":=", escape_time(tau / leading + correction), "The time with both"),
+        Line(t - separate_time.doit(), "=", escape_time(correction).doit(), "What the second adds", part="separate, next order"),
+    )  # fmt: skip
 
 
 @register(
     "T2j",
-    ("Stability: the loss is a square around its minimum: the best map of rank $r$ learns the first $r$ eigenvectors"),
+    "Stability: the loss is a square around its minimum: the best map of rank $r$ learns the first $r$ eigenvectors",
     kind="exact",
     section="beside (24)",
-    left={
-        "square": r"\mathcal{L}(\boldsymbol{M}^{-1}\boldsymbol{\Lambda}+\boldsymbol{E})",
-        "singular value": r"\sigma_d^2",
-    },
     typed=lambda: {
-        "square": Trace(Lambda) - Trace(Lambda**3 * M.I) + Trace(E.T * M * E * Lambda),
+        "square": Trace(Lambda) - Trace(Lambda**3 * M.I) + Trace(deviation.T * M * deviation * Lambda),
         "singular value": lambda_**3 / a,
     },
     conditions=(
-        (
-            r"$\sigma_{d}$ are the singular values of "
-            r"$\boldsymbol{M}^{1/2}(\boldsymbol{M}^{-1}\boldsymbol{\Lambda})\boldsymbol{\Lambda}^{1/2}$; by Eckart "
-            "and Young the best map of rank $r$ keeps the $r$ largest"
-        ),
-        (
-            r"$\lambda^{3} /$ a rises with $\lambda$ (T1c): so the least loss of $R H$ slots is that of (24) at $m = "
-            r"\min(D, R H)$"
-        ),
+        ALONG,
+        ROOTS,
+        r"Argued, not computed: by Eckart and Young the map of rank $r$ nearest to $\boldsymbol{M}^{1/2}(\boldsymbol{M}^{-1}"
+        r"\boldsymbol{\Lambda})\boldsymbol{\Lambda}^{1/2}$ keeps its $r$ largest singular values",
+        r"So the least loss of $R H$ slots is that of (24) at $m = \min(D, R H)$",
     ),
 )
 def global_minimum() -> Derivation:
-    """Complete the square."""
-    shifted = substitute(closed_loss().result, {B: M.I * Lambda + E})
-    target = along(M * (M.I * Lambda) * (M.I * Lambda) * Lambda, {M: a, Lambda: lambda_})
+    """Complete the square; the distance that is left is that of a map of low rank."""
+    shifted = substitute(closed_loss().result, {B: M.I * Lambda + deviation})
+    whitened, scaled = M_root * deviation * Lambda_root, M_root * M.I * Lambda * Lambda_root
+    squared = along(M * (M.I * Lambda) * (M.I * Lambda) * Lambda, {M: a, Lambda: lambda_})
+    written = lambda_**3 / second_moment_along()
+    slope = factor(diff(written, lambda_))
+    best = T - over_directions(squared, last=R)
     return Derivation.by(
-        Step("The loss", closed_loss().result, r"\mathcal{L}"),
-        Step("Around the unrestricted minimum", shifted, "", "square"),
-        Step("The squared singular values that a map of low rank has to keep", target, "", "singular value"),
-    )
-
-
-E = matrix("E", D)
+        Line(population_error(M.I * Lambda + deviation), "=", shifted, "The loss around its minimum over all maps", part="square"),
+        Line(Trace(deviation.T * M * deviation * Lambda), "=", Trace(whitened.T * whitened), "Its last term is a squared norm"),
+        Line(scaled.T * scaled * e, "=", squared * e, r"In that norm the best map has the eigenvectors of $\boldsymbol{\Lambda}$ as its "
+             "right singular vectors"),
+        Line(e.T * scaled.T * scaled * e, "=", squared, "The squared singular value that belongs to it", part="singular value"),
+        Line(Derivative(written, lambda_), "=", slope, "It rises with the eigenvalue, for its slope is, as in (T1c)"),
+        Line(slope, ">", 0, "This is positive: the largest singular values are those of the first eigenvectors"),
+        Line(population_error(K * Q.T), ">=", best, r"So a map of rank $R$ has at least the loss (24) at $m = R$", conditions=(LOW_RANK,)),
+    )  # fmt: skip
