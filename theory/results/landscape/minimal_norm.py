@@ -5,13 +5,17 @@ constraint has D^2 equations; the paper takes a symmetric one, which is one case
 :mod:`~iclflow.theory.results.landscape.minimal_norm_bound`.
 """
 
-from sympy import Rational, Symbol, Trace, solve
+from mpmath import diag, mpf, norm, svd_r
+from sympy import Abs, Rational, Symbol, Trace, solve, symbols
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import gradient
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import collect, substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.heads import Gradient
+from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...notation import B_rest, D, H, a, lambda_, matrix, symmetric_matrix, v_i, vector
 from ...notation import k_i as k
@@ -19,8 +23,9 @@ from ...notation import q_i as q
 from ..separate.flow import effective_map, rank_one_head
 from ..task.second_moments import second_moment_along
 from .fixed_points import fixed_map_along, ridge
+from .fixed_points import v_positive as v
 
-__all__ = ["lagrangian", "stationarity"]
+__all__ = ["ACTIVE_HEAD", "COST", "lagrangian", "stationarity"]
 
 A = matrix("A", D)  # the effective map to be made
 Mu = matrix("Mu", D, latex=r"\boldsymbol{\mathsf{M}}")  # the multiplier
@@ -30,10 +35,95 @@ K_all, Q_all = (
 )  # all heads, side by side
 V_all = symmetric_matrix("V_all", H, latex=r"\boldsymbol{V}")  # their value weights, diagonal
 u, z = vector("u", D), vector("z", D)  # a pair of singular vectors of A
-v, eta, xi, n = (Symbol(name, positive=True) for name in ("v", "eta", "xi", "n"))
+eta, xi = symbols("eta xi", positive=True)
+n = Symbol("n", integer=True, positive=True)  # how many heads share a singular value
 others = Symbol("c", real=True)  # the cost of the other heads
-PARTS = {"a": r"\partial L/\partial v_i", "b": r"\partial L/\partial\boldsymbol{k}_i", "c": r"\partial L/\partial\boldsymbol{q}_i",
-         "d": r"\partial L/\partial\boldsymbol{\mathsf{M}}"}  # fmt: skip
+L = Symbol("L", real=True)  # the Lagrangian
+COST = v_i**2 + Trace(k.T * k) + Trace(q.T * q)  # of one head
+
+
+def _served(point) -> tuple:
+    """v, k and q of an active head at a stationary point, and its singular value of the multiplier."""
+    left, values, right = svd_r(point[Mu])
+    d = point.rng.randrange(len(values))
+    value = point.rng.choice([-1, 1]) / values[d]
+    return value, abs(value) * left[:, d], value * right[d, :].T, values[d]
+
+
+def _active(point) -> None:
+    point[v_i], point[k], point[q], point[eta] = _served(point)
+
+
+def _stationary(point) -> None:
+    _active(point)
+    if point.rng.random() < 0.3:
+        _idle(point)
+
+
+def _idle(point) -> None:
+    point[v_i], point[k], point[q] = mpf(0), 0 * point[k], 0 * point[q]
+
+
+def _is_stationary(point) -> bool:
+    multiplier, key, query, value = (point[one] for one in (Mu, k, q, v_i))
+    residuals = (
+        value - (key.T * multiplier * query)[0, 0], key - value * multiplier * query, query - value * multiplier.T * key,
+    )  # fmt: skip
+    return sum(map(norm, residuals)) < mpf("1e-20")
+
+
+def _is_active(point) -> bool:
+    belongs = point[Mu] * point[Mu].T * point[k] - point[eta] ** 2 * point[k]
+    return _is_stationary(point) and point[v_i] != 0 and norm(belongs) < mpf("1e-20")
+
+
+def _all_stationary(point) -> None:
+    values = []
+    for head in range(point.size(H)):
+        value, point[K_all][:, head], point[Q_all][:, head], _ = _served(point)
+        values.append(value)
+    point[V_all] = diag(values)
+    point[A] = point[K_all] * point[V_all] * point[Q_all].T
+
+
+def _are_stationary(point) -> bool:
+    return norm(point[Q_all] - point[Mu].T * point[K_all] * point[V_all]) < mpf("1e-20")
+
+
+def _singular(point) -> None:
+    left, values, right = svd_r(point[A])
+    d = point.rng.randrange(len(values))
+    point[u], point[z], point[xi] = left[:, d], right[d, :].T, values[d]
+
+
+def _is_singular(point) -> bool:
+    residuals = (point[A] * point[z] - point[xi] * point[u], point[A].T * point[u] - point[xi] * point[z])
+    return sum(map(norm, residuals)) < mpf("1e-20")
+
+
+STATIONARY = Condition(
+    "At a stationary point: the gradients (74) are zero; other heads enter through their map",
+    _is_stationary,
+    _stationary,
+)
+ACTIVE_HEAD = Condition(
+    r"At a stationary point, for a head that is not zero; $\eta$ is the singular value of the multiplier to which it belongs, "
+    r"$\boldsymbol{\mathsf{M}}\boldsymbol{\mathsf{M}}^{\top} \boldsymbol{k}_i = \eta^2 \boldsymbol{k}_i$",
+    _is_active,
+    _active,
+)
+ALL_STATIONARY = Condition(
+    r"At a stationary point; $\boldsymbol{K}$ and $\boldsymbol{Q}$ have the keys and queries of all heads as columns, $\boldsymbol{V}$ "
+    "has their value weights on its diagonal",
+    _are_stationary,
+    _all_stationary,
+)
+SINGULAR = Condition(
+    r"$\boldsymbol{u}$ and $\boldsymbol{z}$ are unit singular vectors of $\boldsymbol{A}$ for the singular value $\xi$; if "
+    r"$\boldsymbol{A}$ is positive semi-definite, $\boldsymbol{u} = \boldsymbol{z}$ is its eigenvector",
+    _is_singular,
+    _singular,
+)
 
 
 def lagrangian() -> TracePolynomial:
@@ -47,19 +137,32 @@ def stationarity() -> dict:
     return {part: gradient(lagrangian(), symbol) for part, symbol in zip("abcd", (v_i, k, q, Mu), strict=True)}
 
 
+def lagrangian_line() -> Line:
+    return Line(L, ":=", lagrangian(), "Half the cost, and the multiplier times the constraint")
+
+
+def stationary_lines() -> tuple[Line, Line, Line]:
+    """What (74a) to (74c) say at a stationary point."""
+    gradients = stationarity()
+    return (
+        Line(k.T * Mu * q, "=", v_i, "By (74a)"),
+        Line(k, "=", k - gradients["b"], "By (74b) the key is"),
+        Line(q, "=", q - gradients["c"], "By (74c) the query is"),
+    )
+
+
 @register(
     "74",
-    "Stationary weights for a given effective map",
+    "The gradient that vanishes for stationary weights with a given effective map",
     kind="exact",
     section="Appendix D.7",
-    left=PARTS,
     typed=lambda: {
         "a": v_i - Trace(k.T * Mu * q),
         "b": k - v_i * Mu * q,
         "c": q - v_i * Mu.T * k,
         "d": A - (B_rest + v_i * k * q.T),
     },
-    conditions=("zero at a stationary point", r"any number of heads: the others enter through $B_{\rm rest}$"),
+    conditions=(r"Any number of heads: the others enter through $\boldsymbol{B}_{\neq i}$ and their cost $c$",),
     erratum=(
         "The paper takes the multiplier symmetric; the constraint has $D^{2}$ equations, so it is a general "
         "matrix, and (74c) has its transpose"
@@ -68,10 +171,14 @@ def stationarity() -> dict:
 def stationary_weights() -> Derivation:
     """The gradient of the Lagrangian."""
     gradients = stationarity()
-    rules = ("Its gradient in the value weight", "in the key", "in the query", "in the multiplier")
+    reasons = ("Its gradient in the value weight", "in the key", "in the query", "in the multiplier")
     return Derivation.by(
-        Step("Half the cost, and the multiplier times the constraint", lagrangian(), "L"),
-        *(Step(rule, gradients[part], "", part) for rule, part in zip(rules, "abcd", strict=True)),
+        lagrangian_line(),
+        *(
+            Line(Gradient(L, symbol), "=", gradients[part], reason, part=part)
+            for symbol, reason, part in zip((v_i, k, q, Mu), reasons, "abcd", strict=True)
+        ),
+        Line(Gradient(L, q), "!=", q - v_i * Mu * k, "As printed in the paper, (74c) is without the transpose"),
     )
 
 
@@ -80,18 +187,20 @@ def stationary_weights() -> Derivation:
     "A head without a value weight is zero",
     kind="exact",
     section="Appendix D.7",
-    left={"key": r"\boldsymbol{k}_i", "query": r"\boldsymbol{q}_i"},
     typed=lambda: {"key": v_i * Mu * q, "query": v_i * Mu.T * k},
-    conditions=("so both are zero at $v_{i} = 0$",),
+    conditions=(STATIONARY,),
 )
 def zero_head() -> Derivation:
     """(74b) and (74c) solved for the key and the query."""
     gradients = stationarity()
     return Derivation.by(
-        Step("The key, from (74b)", k - gradients["b"], "", "key"),
-        Step("The query, from (74c)", q - gradients["c"], "", "query"),
-        Step("At $v_{i} = 0$ the key is", substitute(k - gradients["b"], {v_i: 0})),
-    )
+        lagrangian_line(),
+        Line(k - Gradient(L, k), "=", k - gradients["b"], "The key less the gradient (74b)"),
+        Line(q - Gradient(L, q), "=", q - gradients["c"], "The query less the gradient (74c)"),
+        Line(k, "=", k - gradients["b"], "The gradient is zero, so the key is", part="key"),
+        Line(q, "=", q - gradients["c"], "and the query", part="query"),
+        Line(Line(v_i, "=", 0), "=>", (Line(k, "=", 0), Line(q, "=", 0)), "Both are zero if the value weight is", meets=(_idle,)),
+    )  # fmt: skip
 
 
 @register(
@@ -99,46 +208,34 @@ def zero_head() -> Derivation:
     "A head that is not zero",
     kind="exact",
     section="Appendix D.7",
-    left={
-        "key norm": r"\boldsymbol{k}_i^\top\boldsymbol{k}_i",
-        "query norm": r"\boldsymbol{q}_i^\top\boldsymbol{q}_i",
-        "key": r"\boldsymbol{k}_i",
-        "value": "v_i",
-    },
     typed=lambda: {"key norm": v_i**2, "query norm": v_i**2, "key": v_i**2 * Mu * Mu.T * k, "value": 1 / eta},
-    conditions=(
-        (
-            r"$\eta$ is the singular value of the multiplier to which $\boldsymbol{k}_{i}$ and "
-            r"$\boldsymbol{q}_{i}$ belong; up to signs"
-        ),
-    ),
+    conditions=(ACTIVE_HEAD,),
     erratum=(
         r"The paper concludes from $\boldsymbol{k}_i=v_i^2\boldsymbol{\mathsf{M}}^2\boldsymbol{k}_i$ that "
-        r"$\boldsymbol{k}_{i}$ is an eigenvector of the multiplier. It is one of its square: where the "
+        r"$\boldsymbol{k}_{i}$ is an eigenvector of the multiplier. It is one of its square: if the "
         r"multiplier has the eigenvalues $\eta$ and $-\eta$, $\boldsymbol{k}_{i}$ need not be an eigenvector, "
         "see (77-gaps)"
     ),
 )
 def nonzero_head() -> Derivation:
     """Combine (74a) to (74c)."""
-    gradients = stationarity()
-    value = TracePolynomial(v_i) - gradients["a"]  # k' Mu q
-    key, query = k - gradients["b"], q - gradients["c"]
-    to_value = {k.T * Mu * q: v_i}  # (74a)
+    by_a, by_b, by_c = stationary_lines()
+    key, query = by_b.right, by_c.right
+    to_value = {k.T * Mu * q: v_i}
     again = substitute(key, {q: query})
     (root,) = solve(1 - v**2 * eta**2, v)
+    key_norm, query_norm = rewrite(k.T * key, to_value), rewrite(query.T * q, to_value)
     return Derivation.by(
-        Step("The value weight, by (74a)", value, "v_i"),
-        Step(r"$\boldsymbol{k}^{\top}$ times (74b), with (74a)", rewrite(k.T * key, to_value), "", "key norm"),
-        Step(r"$\boldsymbol{q}^{\top}$ times (74c), with (74a)", rewrite(query.T * q, to_value), "", "query norm"),
-        Step(
-            "(74c) in (74b): the key is an eigenvector of $\\boldsymbol{\\mathsf{MM}}^\\top$, with eigenvalue $1/v_i^2 = \\eta^2$",
-            again,
-            "",
-            "key",
-        ),
-        Step("So the value weight, up to its sign", root, "", "value"),
-    )
+        by_a, by_b, by_c,
+        Line(k.T * k, "=", k.T * key, r"$\boldsymbol{k}_i^{\top}$ times (74b)"),
+        Line(k.T * k, "=", key_norm, "With (74a) it is", part="key norm"),
+        Line(q.T * q, "=", query.T * q, r"(74c) times $\boldsymbol{q}_i$"),
+        Line(q.T * q, "=", query_norm, "With (74a) it is the same", part="query norm"),
+        Line(key, "=", again, "(74c) in (74b)", uses=2),
+        Line(k, "=", again, r"So the key is an eigenvector of $\boldsymbol{\mathsf{M}}\boldsymbol{\mathsf{M}}^{\top}$", part="key"),
+        Line(v_i**2 * eta**2 * k, "=", k, r"Its eigenvalue is $\eta^2$"),
+        Line(Abs(v_i), "=", root, "This gives the value weight, up to its sign", part="value"),
+    )  # fmt: skip
 
 
 @register(
@@ -146,21 +243,26 @@ def nonzero_head() -> Derivation:
     "The queries and the multiplier",
     kind="exact",
     section="Appendix D.7",
-    left={"all": r"\boldsymbol{Q}", "sum": r"\textstyle\sum_i\boldsymbol{q}_i\boldsymbol{q}_i^\top"},
     typed=lambda: {"all": Mu.T * K_all * V_all, "sum": Mu.T * A},
-    conditions=("at a stationary point",),
+    conditions=(ALL_STATIONARY,),
     erratum="With a general multiplier it is the transpose",
 )
 def sum_of_queries() -> Derivation:
     """All heads side by side: the gradient of the Lagrangian in the queries, times Q', with the constraint."""
     whole = Trace(V_all * V_all) + Trace(K_all.T * K_all) + Trace(Q_all.T * Q_all)
-    constraint = A - K_all * V_all * Q_all.T
-    slope = gradient(TracePolynomial(whole) / 2 + (TracePolynomial(Mu.T) * constraint).trace(), Q_all)
-    queries = Q_all - slope
+    made = K_all * V_all * Q_all.T
+    of_all = TracePolynomial(whole) / 2 + (TracePolynomial(Mu.T) * (A - made)).trace()
+    queries = Q_all - gradient(of_all, Q_all)
+    times = queries * Q_all.T
     return Derivation.by(
-        Step("The queries of all heads at a stationary point, (74c)", queries, "", "all"),
-        Step(r"Times $\boldsymbol{Q}^{\top}$", queries * Q_all.T),
-        Step("With the constraint (74d)", rewrite(queries * Q_all.T, {K_all * V_all * Q_all.T: A}), "", "sum"),
+        Line(L, ":=", of_all, "Half the cost of all heads, and the multiplier times the constraint"),
+        Line(Q_all - Gradient(L, Q_all), "=", queries, "The queries less the gradient in them, (74c) for all heads"),
+        Line(Q_all, "=", queries, "The gradient is zero, so the queries are", part="all"),
+        Line(made, "=", A, "The constraint (74d)"),
+        Line(Q_all * Q_all.T, "=", times, r"The sum of $\boldsymbol{q}_i\boldsymbol{q}_i^{\top}$"),
+        Line(times, "=", rewrite(times, {made: A}), "With the constraint", uses=-2),
+        Line(Q_all * Q_all.T, "=", rewrite(times, {made: A}), "So the sum is", part="sum"),
+        Line(Q_all * Q_all.T, "!=", Mu * A, "As printed in the paper, it is without the transpose"),
     )
 
 
@@ -169,12 +271,6 @@ def sum_of_queries() -> Derivation:
     "Weights of minimal norm",
     kind="exact",
     section="Appendix D.7",
-    left={
-        "value": "v_i",
-        "map": r"v_i\boldsymbol{k}_i\boldsymbol{q}_i^\top",
-        "cost": r"v_i^2+\|\boldsymbol{k}_i\|^2+\|\boldsymbol{q}_i\|^2",
-        "landscape": "v_i",
-    },
     typed=lambda: {
         "value": xi ** Rational(1, 3),
         "map": xi * u * z.T,
@@ -182,27 +278,28 @@ def sum_of_queries() -> Derivation:
         "landscape": lambda_ ** Rational(-1, 3) * ridge(lambda_) ** Rational(1, 3),
     },
     conditions=(
-        (
-            r"$\boldsymbol{k}_i=v_i\boldsymbol{u}$ and $\boldsymbol{q}_i=v_i\boldsymbol{z}$ with the unit singular "
-            r"vectors $u$ and $\boldsymbol{z}$ of the matrix A for the singular value $\xi$; where $A$ is positive "
-            r"semi-definite, $u = \boldsymbol{z}$ is its eigenvector"
-        ),
-        "landscape: $A$ is the effective map (23) of a fixed point",
+        SINGULAR,
+        r"The key is $v_i\boldsymbol{u}$ and the query $v_i\boldsymbol{z}$, one head for each singular value; the last part is for the "
+        r"effective map (23) of a fixed point, $T = \operatorname{tr}(\boldsymbol{\Lambda})$",
     ),
     erratum=(
-        "True for every matrix $A$, with its singular values; the paper's argument does not prove it, see (77-gaps)"
+        r"True for every matrix $\boldsymbol{A}$, with its singular values; the paper's argument does not prove it, see (77-gaps)"
     ),
 )
 def minimal_weights() -> Derivation:
-    """A head with |k| = |q| = v, as (76) asks, that serves one singular value."""
+    """A head with |k| = |q| = |v|, as (76) asks, that serves one singular value."""
     made = substitute(v_i * k * q.T, {k: v_i * u, q: v_i * z})
     ((degree, direction),) = collect(made, v_i).items()
     (value,) = solve(v**degree - xi, v)
     learned = fixed_map_along().subs(a, second_moment_along())
     return Derivation.by(
-        Step(r"The map of a head with key $v u$ and query $v \boldsymbol{z}$", made),
-        Step("It is the singular value for", value, "", "value"),
-        Step("Then the map is", value**degree * direction, "", "map"),
-        Step("The cost of the head", 3 * value**2, "", "cost"),
-        Step("For the effective map (23), with the moment (32)", value.subs(xi, learned), "", "landscape"),
+        Line(k, ":=", v_i * u, "Let the key be a multiple of the left singular vector"),
+        Line(q, ":=", v_i * z, "and the query of the right one"),
+        Line(v_i * k * q.T, "=", made, "The map of the head"),
+        Line(v_i, ":=", value, "It has the singular value for", part="value"),
+        Line(v_i * k * q.T, "=", value**degree * direction, "Then the map is", part="map"),
+        Line(v_i * k * q.T * z, "=", A * z, r"It does to $\boldsymbol{z}$ what $\boldsymbol{A}$ does"),
+        Line(COST, "=", 3 * value**2, "The cost of the head", part="cost"),
+        Line(xi, ":=", learned, "For the effective map (23), with the moment (32)"),
+        Line(v_i, "=", value.subs(xi, learned), "the value weight is", part="landscape"),
     )
