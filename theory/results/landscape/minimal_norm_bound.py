@@ -9,22 +9,76 @@ an isometry: at most n singular values, with the sum n / eta^3. (78-bound) bound
 the group. So no stationary point is cheaper, and (78) is as cheap.
 """
 
-from sympy import Matrix, Rational, Symbol, diag, diff, expand, factor, powdenest, simplify, solve, sqrt, symbols
+from mpmath import diag, mpf, svd_r
+from sympy import (
+    Abs,
+    Derivative,
+    Expr,
+    Identity,
+    IndexedBase,
+    Matrix,
+    Rational,
+    Sum,
+    Symbol,
+    Trace,
+    diff,
+    expand,
+    factor,
+    powdenest,
+    simplify,
+    solve,
+    sqrt,
+    symbols,
+)
+from sympy import diag as diagonal
 
-from ...calculus.entrywise import explicit
-from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.draws import EIGENVECTOR
+from ...derivations.heads import Gradient
+from ...derivations.lines import Line
 from ...derivations.registry import register
+from ...notation import D, R, e, v_i
 from ...notation import k_i as k
 from ...notation import q_i as q
-from ...notation import v_i
-from .minimal_norm import Mu, eta, n, stationarity, v, xi
+from .fixed_points import v_positive as v
+from .minimal_norm import ACTIVE_HEAD, COST, K_all, L, Mu, Q_all, V_all, eta, lagrangian_line, n, stationarity, xi
 
 __all__: list[str] = []
 
 xi_J, xi_d = Symbol("xi_J", positive=True), Symbol("xi_d", positive=True)
+served = IndexedBase("xi", positive=True)  # the singular values that a head serves
+sigma = IndexedBase("sigma", nonnegative=True)  # the singular values that a group of heads makes, or those of A
 r_v, r_k, r_q = symbols("r_v r_k r_q", nonnegative=True)
-p, g, c, sigma_j = symbols("p g c sigma_j", positive=True)
+p, g, c, sigma_j, x = symbols("p g c sigma_j x", positive=True)
+j, r = symbols("j r", integer=True, positive=True)
+
+
+def _group(point) -> None:
+    count = point[n] = point.rng.randint(1, 4)
+    shares = [mpf(point.rng.random()) for _ in range(count)]
+    point.family(sigma, [count / point[eta] ** 3 * one / sum(shares) for one in shares])
+
+
+def _factors(point) -> None:
+    values = point[V_all]
+    point[V_all] = diag([values[i, i] for i in range(values.rows)])
+    point.family(sigma, svd_r(point[K_all] * point[V_all] * point[Q_all].T, compute_uv=False))
+
+
+TWO = Condition("$D = 2$", lambda point: point[D] == 2)
+GROUP = Condition(
+    r"$\sigma_j$ are the singular values of the map of $n$ heads with the singular value $\eta$ of the multiplier: at most $n$, whose sum "
+    r"is $n / \eta^3$ (argued, not computed)",
+    None,
+    _group,
+)
+FACTORS = Condition(
+    r"$\boldsymbol{V}$ is diagonal, and $\sigma_j$ are the singular values of $\boldsymbol{A} = \boldsymbol{K}\boldsymbol{V}"
+    r"\boldsymbol{Q}^{\top}$, the map of all heads",
+    None,
+    _factors,
+)
 
 
 @register(
@@ -32,12 +86,6 @@ p, g, c, sigma_j = symbols("p g c sigma_j", positive=True)
     "Stationary weights that the paper's argument excludes",
     kind="exact",
     section="beside (76), (77)",
-    left={
-        "map": r"v\boldsymbol{k}\boldsymbol{q}^\top",
-        "image": r"\boldsymbol{\mathsf{M}}\boldsymbol{k}",
-        "shared value": "v_i",
-        "shared cost": r"\textstyle\sum_i v_i^2+\|\boldsymbol{k}_i\|^2+\|\boldsymbol{q}_i\|^2",
-    },
     typed=lambda: {
         "map": Matrix([[1, -1], [1, -1]]) / 2,
         "image": Matrix([1, -1]) / sqrt(2),
@@ -45,41 +93,44 @@ p, g, c, sigma_j = symbols("p g c sigma_j", positive=True)
         "shared cost": 3 * n ** Rational(1, 3) * xi ** Rational(2, 3),
     },
     conditions=(
-        (
-            r"map, image: one head with the multiplier $\operatorname{diag}(1, -1)$, $v = 1$, "
-            r"$\boldsymbol{k}=(1,1)/\sqrt2$, $\boldsymbol{q}=(1,-1)/\sqrt2$"
-        ),
-        r"shared: $n$ heads with equal weights serve one eigenvector with eigenvalue $\xi$",
+        r"The first two parts: one head, $D = 2$",
+        r"The last two: $n$ heads with equal weights serve one unit eigenvector $\boldsymbol{e}$ with eigenvalue $\xi$",
     ),
     erratum=(
-        r"$\boldsymbol{k}$ is an eigenvector of the square of the multiplier, but not of the multiplier; "
-        "heads may share an eigenvector, so that $v^{3}$ need not be an eigenvalue of $A$; and such "
-        r"stationary weights are not minimal, for their cost exceeds 3 $\xi^{2/3}$ by the factor $n^{1/3}$"
+        r"$\boldsymbol{k}_i$ is an eigenvector of the square of the multiplier, but not of the multiplier; heads may share an "
+        r"eigenvector, so that $v_i^{3}$ need not be an eigenvalue of $\boldsymbol{A}$; and such stationary weights are not minimal, for "
+        r"their cost exceeds $3 \xi^{2/3}$ by the factor $n^{1/3}$"
     ),
 )
 def gaps() -> Derivation:
     """Exact counterexamples, checked in (74)."""
-    key, query, multiplier = Matrix([1, 1]) / sqrt(2), Matrix([1, -1]) / sqrt(2), diag(1, -1)
-    values = {k: key, q: query, Mu: multiplier}
-    residuals = [explicit(substitute(stationarity()[part], {v_i: 1}), values, D=2) for part in "abc"]
-    if any(entry != 0 for residual in residuals for entry in Matrix([residual])):
-        raise ArithmeticError(f"the head should be stationary, its residuals are {residuals}")
+    key, query, multiplier = Matrix([1, 1]) / sqrt(2), Matrix([1, -1]) / sqrt(2), diagonal(1, -1)
     (shared,) = solve(n * v**3 - xi, v)
+    two = {"conditions": (TWO,)}
+    unit = {"conditions": (EIGENVECTOR,)}
+    reasons = ("The gradient (74a) is zero", "and so is (74b)", "and (74c): the head is stationary")
+    again = ("These heads are stationary: (74a) is zero", "(74b) is zero", "(74c) is zero")
     return Derivation.by(
-        Step("The residuals of (74a) to (74c) for the first head", tuple(residuals)),
-        Step("The map it makes", key * query.T, "", "map"),
-        Step("The image of its key is no multiple of it", multiplier * key, "", "image"),
-        Step(
-            (
-                r"$n$ heads with $v \boldsymbol{e}$ as key and query make $n v^{3} \boldsymbol{e} "
-                r"\boldsymbol{e}^{\top}$"
-            ),
-            shared,
-            "",
-            "shared value",
-        ),
-        Step("Their cost", n * 3 * shared**2, "", "shared cost"),
-    )
+        lagrangian_line(),
+        Line(v_i, ":=", 1, "One head with this value weight"),
+        Line(Mu, ":=", multiplier, "and this multiplier"),
+        Line(k, ":=", key, "with this key"),
+        Line(q, ":=", query, "and this query"),
+        *(Line(Gradient(L, one), "=", 0, reason, **two) for one, reason in zip((v_i, k, q), reasons, strict=True)),
+        Line(v_i * k * q.T, "=", key * query.T, "The map it makes", part="map", **two),
+        Line(Mu * Mu * k, "=", k, "The key is an eigenvector of the square of the multiplier", **two),
+        Line(Mu * k, "=", multiplier * key, "Its image under the multiplier", part="image", **two),
+        Line(k.T * Mu * k, "=", 0, "The image is perpendicular to it: it is no eigenvector of the multiplier", **two),
+        Line(v, ":=", shared, r"$n$ heads with this value weight, and $v \boldsymbol{e}$ as key and query", part="shared value"),
+        Line(n * v * (v * e) * (v * e).T, "=", xi * e * e.T, "Together they make this map", **unit),
+        Line(v_i, ":=", v, "With the weights of one of them"),
+        Line(k, ":=", v * e, "its key"),
+        Line(q, ":=", v * e, "its query"),
+        Line(Mu, ":=", Identity(D) / v, "and this multiplier"),
+        *(Line(stationarity()[part], "=", 0, reason, **unit) for part, reason in zip("abc", again, strict=True)),
+        Line(n * COST, "=", n * 3 * shared**2, "Their cost", part="shared cost", **unit),
+        Line(n * 3 * shared**2, ">=", 3 * xi ** Rational(2, 3), "It is more than that of one head if $n > 1$"),
+    )  # fmt: skip
 
 
 @register(
@@ -87,12 +138,6 @@ def gaps() -> Derivation:
     "No weights do it for less",
     kind="exact",
     section="beside (78)",
-    left={
-        "one head": r"v^2+\|\boldsymbol{k}\|^2+\|\boldsymbol{q}\|^2-3\,(|v|\,\|\boldsymbol{k}\|\,\|\boldsymbol{q}\|)^{2/3}",
-        "tangent": r"\tfrac23c^{-1/3}\sigma+\tfrac13c^{2/3}-\sigma^{2/3}",
-        "group": r"\textstyle\sum_j\sigma_j^{2/3}\;\le",
-        "cost": r"\textstyle\tfrac13\sum_i v_i^2+\|\boldsymbol{k}_i\|^2+\|\boldsymbol{q}_i\|^2",
-    },
     typed=lambda: {
         "one head": (r_v + r_k + r_q) / 2 * ((r_v - r_k) ** 2 + (r_k - r_q) ** 2 + (r_q - r_v) ** 2),
         "tangent": (g - p) ** 2 * (g + 2 * p) / (3 * g),
@@ -100,32 +145,48 @@ def gaps() -> Derivation:
         "cost": n / eta**2,
     },
     conditions=(
-        (
-            r"one head: $r_{v}$, $r_{k}$, $r_{q}$ are $|v|^{2/3}$, $\|\boldsymbol{k}\|^{2/3}$, "
-            r"$\|\boldsymbol{q}\|^{2/3}$, not negative"
-        ),
-        r"tangent: of the concave function $\sigma^{2/3}$ at $c$, with $p^3=\sigma$, $g^3=c$; not negative",
-        (
-            r"group: of $n$ heads with the singular value $\eta$ of the multiplier; at most $n$ singular values, with "
-            r"the sum $n/\eta^3$"
-        ),
+        r"The first two parts: any head, any $\sigma_j$ and $c$",
+        f"The last two parts: {ACTIVE_HEAD.text[0].lower()}{ACTIVE_HEAD.text[1:]}; {GROUP.text}",
+        r"Argued, not computed: a minimum exists, it is a stationary point (74), and its heads fall into such groups, whose keys are "
+        "orthogonal to one another, and whose queries are",
     ),
 )
 def lower_bound() -> Derivation:
     """The inequality of the means for one head; for a group of stationary heads, the tangent at the cube of their norm."""
-    means = r_v**3 + r_k**3 + r_q**3 - 3 * r_v * r_k * r_q
-    slope, offset = diff(c ** Rational(2, 3), c), c ** Rational(2, 3) - c * diff(c ** Rational(2, 3), c)
-    gap = (slope * sigma_j + offset - sigma_j ** Rational(2, 3)).subs({sigma_j: p**3, c: g**3})
+    third, power = Rational(1, 3), Rational(2, 3)
+    means = factor(r_v**3 + r_k**3 + r_q**3 - 3 * r_v * r_k * r_q)
+    slope, offset = diff(c**power, c), c**power - c * diff(c**power, c)
+    tangent = slope * sigma_j + offset
+    gap = factor(powdenest((tangent - sigma_j**power).subs({sigma_j: p**3, c: g**3}), force=True))
     (norm,) = solve(1 - v**2 * eta**2, v)  # (76)
-    group = (slope * n * norm**3 + offset * n).subs(c, norm**3)
+    total = Sum(sigma[j] ** power, (j, 1, n))
+    tangents = Sum(tangent.subs(sigma_j, sigma[j]).subs(c, norm**3), (j, 1, n))
+    grouped = {"conditions": (ACTIVE_HEAD, GROUP)}
+    group = simplify((slope * n * norm**3 + offset * n).subs(c, norm**3))
     return Derivation.by(
-        Step("The gap in the inequality of the means", means),
-        Step("Factored", factor(means), "", "one head"),
-        Step("How far the tangent lies above the function", factor(powdenest(gap, force=True)), "", "tangent"),
-        Step("In a group all norms are equal, by (76)", norm),
-        Step("The tangent at their cube, summed over the singular values", simplify(group), "", "group"),
-        Step("A third of the cost of the group", n * norm**2, "", "cost"),
-    )
+        Line(r_v, ":=", Abs(v_i) ** power, "Take this power of the value weight"),
+        Line(r_k, ":=", Trace(k.T * k) ** third, "The same power of the norm of the key"),
+        Line(r_q, ":=", Trace(q.T * q) ** third, "and of the query"),
+        Line(COST - 3 * r_v * r_k * r_q, "=", means, "The gap in the inequality of the means", part="one head"),
+        Line(means, ">=", 0, "It is not negative"),
+        Line(p, ":=", sigma_j**third, "For the tangent of this power at $c$, write"),
+        Line(g, ":=", c**third, "and at the point of contact"),
+        Line(tangent - sigma_j**power, "=", gap, "It lies above the function by", part="tangent"),
+        Line(sigma_j**power, "<=", tangent, "so that it is a bound"),
+        Line(total, "<=", tangents,
+             r"In a group all norms are equal, by (76): take the tangent at their cube, $c = 1 / \eta^3$", **grouped),
+        Line(tangents, "=", group, r"With the sum of the $\sigma_j$", **grouped),
+        Line(total, "<=", group, "So the sum of the powers is at most", part="group", **grouped),
+        Line(n * COST / 3, "=", n * norm**2, "A third of the cost of the group is as large", part="cost", **grouped),
+        Line(Trace(V_all**2) + Trace(K_all.T * K_all) + Trace(Q_all.T * Q_all), ">=", 3 * Sum(sigma[j] ** power, (j, 1, D)),
+             r"So no weights make $\boldsymbol{A}$ for less", conditions=(FACTORS,)),
+    )  # fmt: skip
+
+
+def _least(cost: Expr, variable: Symbol) -> tuple[Expr, Expr]:
+    """Where the cost is least, and its value there."""
+    (best,) = solve(diff(cost, variable), variable)
+    return best, cost.subs(variable, best)
 
 
 @register(
@@ -133,12 +194,6 @@ def lower_bound() -> Derivation:
     "Weights of minimal norm at rank $R$",
     kind="exact",
     section="beside (78)",
-    left={
-        "value": "v_i",
-        "key": r"\|\boldsymbol{k}_{i,r}\|=\|\boldsymbol{q}_{i,r}\|",
-        "cost": r"v_i^2+\|\boldsymbol{K}_i\|^2+\|\boldsymbol{Q}_i\|^2",
-        "convex": r"\tfrac{d^2}{dv^2}\,\mathrm{cost}",
-    },
     typed=lambda: {
         "value": xi_J ** Rational(1, 3),
         "key": sqrt(xi_d) / xi_J ** Rational(1, 6),
@@ -146,27 +201,29 @@ def lower_bound() -> Derivation:
         "convex": 2 + 4 * xi_J / v**3,
     },
     conditions=(
-        (
-            r"the head serves a set J of at most $R$ singular values $\xi_{d}$, whose sum is $\xi_{J}$; for a fixed "
-            r"point $\xi_{d} = \lambda_{d} / a_{d}$"
-        ),
-        "one slot each; the best value weight for a given set",
+        r"The head serves a set $J$ of at most $R$ singular values $\xi_{d}$, one slot each, whose sum is $\xi_{J}$; for a fixed "
+        r"point $\xi_{d} = \lambda_{d} / a_{d}$",
+        r"The value weight is the best one for the given set",
     ),
 )
 def minimal_weights_rank_R() -> Derivation:
     """Each slot costs at least 2 xi_d / v; then the best v, the cost being convex in it."""
-    length = Symbol("x", positive=True)
-    slot = length**2 + (xi_d / (v * length)) ** 2  # |k|^2 + |q|^2 with v |k| |q| = xi_d
-    (best,) = solve(diff(slot, length), length)
-    least = slot.subs(length, best)
-    cost = v**2 + least.subs(xi_d, xi_J)  # the slots add up, and each is linear in its xi_d
-    (value,) = solve(diff(cost, v), v)
+    slot = x**2 + (xi_d / (v * x)) ** 2  # |k|^2 + |q|^2 with v |k| |q| = xi_d
+    best, least = _least(slot, x)
+    of_all = v**2 + Sum(least.subs(xi_d, served[r]), (r, 1, R))
+    cost = v**2 + least.subs(xi_d, xi_J)  # each slot is linear in its xi_d
+    value, lowest = _least(cost, v)
+    convex = expand(diff(cost, v, 2))
     return Derivation.by(
-        Step(r"The cost of one slot with $|\boldsymbol{k}| = \boldsymbol{x}$", slot),
-        Step(r"Its least value, where $|\boldsymbol{q}| = |\boldsymbol{k}|$", least),
-        Step("The cost of the head, with the slots summed", cost),
-        Step("Its second derivative is positive", expand(diff(cost, v, 2)), "", "convex"),
-        Step("So its minimum is at", value, "", "value"),
-        Step("There the keys and queries are", best.subs(v, value), "", "key"),
-        Step("And the cost is", cost.subs(v, value), "", "cost"),
+        Line(slot, ">=", least, r"The cost of one slot, if its key has the norm $x$ and its query $\xi_d / (v x)$"),
+        Line(x, ":=", best, "It is least if both have the norm"),
+        Line(slot, "=", least, "There it is"),
+        Line(xi_J, ":=", Sum(served[r], (r, 1, R)), "The singular values of the head have the sum"),
+        Line(of_all, "=", cost, "The cost of the head with all its slots"),
+        Line(Derivative(cost, (v, 2)), "=", convex, "Its second derivative", part="convex"),
+        Line(convex, ">", 0, "It is positive: the cost is convex"),
+        Line(cost, ">=", lowest, "So the cost has one minimum"),
+        Line(v, ":=", value, "The minimum is at", part="value"),
+        Line(x, "=", best.subs(v, value), "There the keys and queries have the norm", part="key"),
+        Line(cost, "=", lowest, "and the cost is", part="cost"),
     )
