@@ -20,6 +20,7 @@ k_r, q_r = vector("k_ir", D, latex=r"\boldsymbol{k}_{i,r}"), vector("q_ir", D, l
 K_rest = matrix("K_rest", D, R - 1, latex=r"\boldsymbol{K}_{i,\neq r}")  # the other columns
 Q_rest = matrix("Q_rest", D, R - 1, latex=r"\boldsymbol{Q}_{i,\neq r}")
 c, d = symbols("c d", real=True)  # the signs of a head: each 1 or -1
+ANY_LOSS = r"Any loss that depends on the weights through the effective map, with $\boldsymbol{G}=-\frac12\,\partial\mathcal{L}/\partial\boldsymbol{B}$"
 loss_slope = Symbol("g", real=True)  # the derivative of the loss of one sequence in its prediction
 
 
@@ -44,8 +45,11 @@ def conserved(quantities: tuple, rates: dict) -> tuple[TracePolynomial, ...]:
         "b": r"\mathrm{const}",
     },
     typed=lambda: {"a": Trace(k_i.T * k_i) - Trace(q_i.T * q_i), "b": Trace(k_i.T * k_i) - v_i**2},
-    conditions=("any loss that depends on the weights through the effective map",),
-    erratum="The norms of a head are nearly equal, as the paper concludes, only once v_i^2 is large against w_init^2: not during a plateau",
+    conditions=(ANY_LOSS,),
+    erratum=(
+        "The norms of a head are nearly equal, as the paper concludes, only once $v_{i}^{2}$ is large "
+        r"against $w_{\rm init}^{2}$: not during a plateau"
+    ),
 )
 def rank_one_conservation() -> Derivation:
     """All combinations of the three squared norms that an arbitrary force G conserves."""
@@ -53,11 +57,19 @@ def rank_one_conservation() -> Derivation:
     norms = (k_i.T * k_i, v_i**2, q_i.T * q_i)
     with_value, with_query = conserved(norms, rates)
     return Derivation.by(
-        Step("Rate of the squared key, where G is minus half the gradient in B", derivative(norms[0], rates)),
+        Step(
+            r"Rate of the squared key, where $\boldsymbol{G}$ is minus half the gradient in $\boldsymbol{B}$",
+            derivative(norms[0], rates),
+        ),
         Step("Rate of the squared value weight", derivative(norms[1], rates)),
         Step("Rate of the squared query", derivative(norms[2], rates)),
         Step("The rates are equal, so the differences are conserved", with_query, "", "a"),
-        Step("The combinations conserved under every G form a plane; the second that spans it", with_value, "", "b"),
+        Step(
+            r"The combinations conserved under every $\boldsymbol{G}$ form a plane; the second that spans it",
+            with_value,
+            "",
+            "b",
+        ),
     )
 
 
@@ -74,7 +86,7 @@ def rank_one_conservation() -> Derivation:
         "a": Trace(k_r.T * k_r) - Trace(q_r.T * q_r),
         "b": Trace(k_r.T * k_r) + Trace(K_rest.T * K_rest) - v_i**2,
     },
-    conditions=("any loss that depends on the weights through the effective map", "r is any of the R columns"),
+    conditions=(ANY_LOSS, "$r$ is any of the $R$ columns"),
 )
 def rank_R_conservation() -> Derivation:
     """One column r and all the others together; the value weight is shared, so it balances their sum, not one of them."""
@@ -84,8 +96,13 @@ def rank_R_conservation() -> Derivation:
     with_value, with_query, _ = conserved(norms, rates)
     return Derivation.by(
         Step("Rate of the squared value weight", derivative(v_i**2, rates)),
-        Step("Rate of the squared key r", derivative(norms[0], rates)),
-        Step("Of the combinations conserved under every G, that of one key and its query", with_query, "", "a"),
+        Step("Rate of the squared key $r$", derivative(norms[0], rates)),
+        Step(
+            r"Of the combinations conserved under every $\boldsymbol{G}$, that of one key and its query",
+            with_query,
+            "",
+            "a",
+        ),
         Step("And that of all keys with the value weight", with_value, "", "b"),
     )
 
@@ -105,9 +122,11 @@ def rank_R_conservation() -> Derivation:
         "b": -loss_slope * v_i * k_r.T * beta * q_r.T * x_q,
         "c": -loss_slope * v_i * beta.T * (k_r * q_r.T + K_rest * Q_rest.T) * x_q,
     },
-    conditions=("g is the derivative of the loss of the sequence in its prediction; average over the sequences",),
-    erratum="The printed prefactor 2, without tau, belongs to a flow along minus the whole gradient; the rule (10) has half of it. "
-    "The conservation laws do not depend on it",
+    conditions=("$g$ is the derivative of the loss of the sequence in its prediction; average over the sequences",),
+    erratum=(
+        r"The printed prefactor 2, without $\tau$, belongs to a flow along minus the whole gradient; the rule "
+        "(10) has half of it. The conservation laws do not depend on it"
+    ),
 )
 def norm_rates() -> Derivation:
     """The chain rule through the prediction."""
@@ -119,13 +138,16 @@ def norm_rates() -> Derivation:
         Step("The prediction", prediction, r"\hat y_q"),
         Step("Rate of the squared key", derivative(k_r.T * k_r, rates), "", "a"),
         Step("Rate of the squared query", derivative(q_r.T * q_r, rates), "", "b"),
-        Step("Rate of the squared value weight, which sums over the R columns", derivative(v_i**2, rates), "", "c"),
+        Step("Rate of the squared value weight, which sums over the $R$ columns", derivative(v_i**2, rates), "", "c"),
     )
 
 
 @register(
     "T6",
-    "The whole matrix K' K - Q' Q of a head is conserved, for any loss",
+    (
+        r"The whole matrix $\boldsymbol{K}^{\top} \boldsymbol{K} - \boldsymbol{Q}^{\top} \boldsymbol{Q}$ of a head is "
+        "conserved, for any loss"
+    ),
     kind="exact",
     section="beside (85)",
     left={
@@ -140,9 +162,11 @@ def norm_rates() -> Derivation:
         "keys": v_i * (K_i.T * G * Q_i + Q_i.T * G.T * K_i),
         "one key": -2 * v_i * Trace(K_rest.T * G * Q_rest),
     },
-    conditions=("any loss that depends on the weights through the effective map, G = -1/2 dL/dB",),
-    erratum="The paper has the R diagonal entries of this matrix only. For R > 1 the difference of one key and the value weight is "
-    "not conserved",
+    conditions=(ANY_LOSS,),
+    erratum=(
+        "The paper has the $R$ diagonal entries of this matrix only. For $R > 1$ the difference of one key "
+        "and the value weight is not conserved"
+    ),
 )
 def matrix_conservation() -> Derivation:
     """Every quadratic invariant of the form tr(S_k K' K) + tr(S_q Q' Q) + c v^2 with constant symmetric S_k, S_q."""
@@ -159,13 +183,27 @@ def matrix_conservation() -> Derivation:
     split = flow_in_force(column, (v_i, k_r, q_r, K_rest, Q_rest))
     drive = TracePolynomial(rates[K_i])
     return Derivation.by(
-        Step("Drift of a general quadratic invariant under an arbitrary force G", drift),
+        Step(r"Drift of a general quadratic invariant under an arbitrary force $\boldsymbol{G}$", drift),
         Step(
-            "It vanishes for every G exactly if S_k + S_q + c I = 0; what is left is conserved for every S_k", invariant
+            (
+                r"It vanishes for every $\boldsymbol{G}$ exactly if $\boldsymbol{S}_{k} + \boldsymbol{S}_{q} + c \boldsymbol{I} = 0$; what is "
+                r"left is conserved for every $\boldsymbol{S}_{k}$"
+            ),
+            invariant,
         ),
-        Step("The coefficient of S_k", gradient(substitute(invariant, {weight: 0}), S_k), "", "matrix"),
-        Step("The coefficient of -c", -gradient(invariant, weight), "", "scalar"),
-        Step("The common rate of K' K and Q' Q", drive.T * K_i + K_i.T * drive, "", "keys"),
+        Step(
+            r"The coefficient of $\boldsymbol{S}_{k}$", gradient(substitute(invariant, {weight: 0}), S_k), "", "matrix"
+        ),
+        Step("The coefficient of $-c$", -gradient(invariant, weight), "", "scalar"),
+        Step(
+            (
+                r"The common rate of $\boldsymbol{K}^{\top} \boldsymbol{K}$ and $\boldsymbol{Q}^{\top} "
+                r"\boldsymbol{Q}$"
+            ),
+            drive.T * K_i + K_i.T * drive,
+            "",
+            "keys",
+        ),
         Step(
             "One key against the value weight",
             derivative(k_r.T * k_r, split) - derivative(v_i**2, split),
@@ -193,7 +231,7 @@ def matrix_conservation() -> Derivation:
         "q": c * d * v_i * G.T * k_i,
     },
     conditions=(
-        r"$(v,\boldsymbol{k},\boldsymbol{q})$ becomes $(cv,d\boldsymbol{k},cd\boldsymbol{q})$, $c$ and $d$ each 1 or -1: the velocities "
+        r"$(v,\boldsymbol{k},\boldsymbol{q})$ becomes $(cv,d\boldsymbol{k},cd\boldsymbol{q})$, $c$ and $d$ each $1$ or $-1$: the velocities "
         "change sign with the weights",
     ),
 )

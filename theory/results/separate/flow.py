@@ -24,10 +24,12 @@ __all__ = [
 
 RATES = {"v": r"\tau\dot v_i", "k": r"\tau\dot{\boldsymbol{k}}_i", "q": r"\tau\dot{\boldsymbol{q}}_i"}
 RANK_R_RATES = {"v": r"\tau\dot v_i", "k": r"\tau\dot{\boldsymbol{K}}_i", "q": r"\tau\dot{\boldsymbol{Q}}_i"}
+MOMENT = r"$\boldsymbol{M} = \mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$, equation (31)"
 ABC = {"a": "v", "b": "k", "c": "q"}
 TRANSPOSE = (
-    "As scanned, (c) has sum v k q'; the gradient needs its transpose, sum v q k'. The two agree where the effective map is symmetric: "
-    "at the fixed points and on the ansatz (25), but not along a generic trajectory"
+    r"As scanned, (c) has the sum of $v \boldsymbol{k} \boldsymbol{q}^{\top}$; the gradient needs its transpose, that of $v "
+    r"\boldsymbol{q} \boldsymbol{k}^{\top}$. The two agree where the effective map is symmetric: at the fixed "
+    "points and on the ansatz (25), but not along a generic trajectory"
 )
 
 
@@ -83,7 +85,7 @@ def _lefts(lefts) -> dict:
     section="Section 4.1",
     left=r"\hat y_q",
     typed=lambda: v_i * beta.T * k_i * q_i.T * x_q + beta.T * B_rest * x_q,
-    conditions=("the vectors in the value blocks and the last components of the keys are zero", "R = 1"),
+    conditions=("The vectors in the value blocks and the last components of the keys are zero", "$R = 1$"),
 )
 def output() -> Derivation:
     """The last row of the value block times the Gram matrix (29) times the key and query columns, at R = 1."""
@@ -94,7 +96,7 @@ def output() -> Derivation:
     kept = substitute(head, {value: 0 * value, kappa: 0})
     return Derivation.by(
         Step("One head, with all blocks that reach the prediction", head),
-        Step("Leave out the blocks that stay zero, equations (39) and (40) at rank R", kept),
+        Step("Leave out the blocks that stay zero, equations (39) and (40) at rank $R$", kept),
         Step("Add the other heads, which are of the same form", kept + beta.T * B_rest * x_q, r"\hat y_q"),
     )
 
@@ -126,7 +128,7 @@ def _flow(loss, head, weights, lefts) -> Derivation:
         "b": v_i * paper_force(v_i * k_i * q_i.T) * q_i,
         "c": v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * q_i * k_i.T) * M) * k_i,
     },
-    conditions=("any number of heads: the others enter through their sum", "M is E(Lambda_hat^2), equation (31)"),
+    conditions=("Any number of heads: the others enter through their sum", MOMENT),
     erratum=TRANSPOSE,
 )
 def rank_one_flow() -> Derivation:
@@ -145,7 +147,7 @@ def rank_one_flow() -> Derivation:
         "b": v_i * paper_force(v_i * K_i * Q_i.T) * Q_i,
         "c": v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * Q_i * K_i.T) * M) * K_i,
     },
-    conditions=("any number of heads, any rank", "M is E(Lambda_hat^2), equation (31)"),
+    conditions=("Any number of heads, any rank", MOMENT),
     erratum=TRANSPOSE,
 )
 def rank_R_flow() -> Derivation:
@@ -171,8 +173,11 @@ def _error():
         "b": v_i * (beta * _error() * x_q.T) * q_i,
         "c": v_i * (x_q * _error() * beta.T) * k_i,
     },
-    conditions=("the flow is the average of these over the sequences, equation (10)",),
-    erratum="In (c) beta and x_q must change places: the matrix is the transpose of that in (a) and (b)",
+    conditions=("The flow is the average of these over the sequences, equation (10)",),
+    erratum=(
+        r"In (c) $\boldsymbol{\beta}$ and $\boldsymbol{x}_{q}$ must change places: the matrix is the "
+        "transpose of that in (a) and (b)"
+    ),
 )
 def sequence_flow() -> Derivation:
     """Minus half the gradient of the squared error, for every single sequence, hence for their average over any law."""
@@ -195,7 +200,7 @@ def sequence_flow() -> Derivation:
         "b": v_i * paper_force(v_i * k_i * q_i.T) * q_i,
         "c": v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * q_i * k_i.T) * M) * k_i,
     },
-    conditions=("M is E(Lambda_hat^2), equation (31)",),
+    conditions=(MOMENT,),
     erratum=TRANSPOSE,
 )
 def averaged_flow() -> Derivation:
