@@ -30,9 +30,8 @@ from ...derivations.registry import register
 from ...notation import B, D, G, Lambda, M, matrix, symmetric_matrix, v_i, vector
 from ...notation import k_i as k
 from ...notation import q_i as q
-from ..separate.flow import flow_in_force, rank_one_head
+from ..separate.flow import flow_in_force, population_error, rank_one_head
 from .completeness import B_ii, B_ij, B_ji, B_jj, map_at_rest
-from .fixed_points import population_error
 from .fixed_points import v_positive as v
 from .stability import F
 

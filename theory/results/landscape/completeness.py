@@ -51,11 +51,10 @@ from ...derivations.registry import register
 from ...notation import B, B_rest, D, G, H, Lambda, M, N, P, R, T, a, e, lambda_, matrix, v_i, vector
 from ...notation import K_i as K
 from ...notation import Q_i as Q
-from ..separate.flow import flow_in_force, rank_R_head
+from ..separate.flow import flow, flow_in_force, flow_lines, loss_and_force, rank_R_head
 from ..task.regression import closed_loss, force, force_along
 from ..task.second_moments import second_moment_along
-from .conditions import flow, flow_lines
-from .fixed_points import KEEPS_DIRECTION, b, loss_and_force, m
+from .fixed_points import KEEPS_DIRECTION, b, m
 
 __all__ = ["eigenspace_conditions", "entry_equations", "map_at_rest", "symmetry_conditions"]
 

@@ -15,7 +15,7 @@ from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.draws import DIRECTION, PROJECTOR, commuting, eigenbasis
-from ...derivations.heads import Gradient, Rate
+from ...derivations.heads import Rate
 from ...derivations.lines import Line
 from ...derivations.registry import define, register
 from ...notation import B, B_rest, D, G, Lambda, P, e, lambda_, learned, v_i, vector
@@ -23,11 +23,10 @@ from ...notation import K_i as K
 from ...notation import Q_i as Q
 from ...notation import k_i as k
 from ...notation import q_i as q
-from ..separate.flow import flow_in_force, head_flow, rank_one_head, rank_R_head
-from ..task.regression import closed_loss
-from .fixed_points import MAP, force_at_fixed_point, population_error
+from ..separate.flow import flow, flow_in_force, flow_lines, rank_one_head, rank_R_head
+from .fixed_points import MAP, force_at_fixed_point
 
-__all__ = ["IDLE", "at_fixed_map", "flow", "flow_at_fixed_point", "flow_lines"]
+__all__ = ["IDLE", "at_fixed_map", "flow_at_fixed_point"]
 
 k_d, q_d = symbols("k_d q_d", real=True)  # components of a key and of a query
 COMPONENTS = {k_d: IndexedBase("k", real=True), q_d: IndexedBase("q", real=True)}
@@ -67,20 +66,6 @@ IN_COMPONENTS = Condition(
     _components,
 )
 APART = Condition(r"Two directions or more are not learned, and the value weight stands still", _at_rest, _apart)
-
-
-def flow(head: Any, weights: tuple) -> dict:
-    """tau dW/dt for the weights W of one head, equation (10), as functions of the head and of the sum of the others."""
-    return dict(zip(weights, head_flow(closed_loss().result, head, weights), strict=True))
-
-
-def flow_lines(head: Any, weights: tuple, moving: tuple | None = None) -> tuple[Line, ...]:
-    """The lines that give Rate its meaning: the flow (10), for the weights in ``moving`` (all by default)."""
-    rates, error = flow(head, weights), population_error(B_rest + head)
-    return tuple(
-        Line(Rate(weight, rates), "=", -Gradient(error, weight) / 2, "The flow (10), with all other heads in one sum")
-        for weight in moving or weights
-    )
 
 
 def at_fixed_map(head: Any) -> tuple[Line, Line]:

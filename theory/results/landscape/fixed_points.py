@@ -19,18 +19,18 @@ from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.draws import DIRECTION, PROJECTOR, eigenbasis
-from ...derivations.heads import E, Gradient
 from ...derivations.lines import Line
 from ...derivations.registry import define, register
-from ...notation import B, D, G, Lambda, M, N, P, T, a, beta, e, lambda_, learned, symmetric_matrix, x_q, y_q
+from ...notation import B, D, G, Lambda, M, N, P, T, a, e, lambda_, learned, symmetric_matrix
 from ...notation import K_i as K
 from ...notation import Q_i as Q
 from ...notation import k_i as k
 from ...notation import q_i as q
-from ..task.regression import closed_loss, force, force_along
+from ..separate.flow import loss_and_force
+from ..task.regression import force, force_along
 from ..task.second_moments import second_moment_along
 
-__all__ = ["MAP", "Gamma", "fixed_map_along", "force_at_fixed_point", "loss_and_force", "m", "population_error"]
+__all__ = ["MAP", "Gamma", "fixed_map_along", "force_at_fixed_point", "m"]
 
 m = Symbol("m", integer=True, nonnegative=True)  # how many eigenvectors are learned
 b = Symbol("b", real=True)  # the effective map along an eigenvector
@@ -71,20 +71,6 @@ DISTINCT = Condition(r"the eigenvalues are distinct: then the map is also necess
 def ridge(eigenvalue_: Expr) -> Expr:
     """The paper's shrinkage 1 / (1 + (1 + T / lambda) / N)."""
     return 1 / (1 + (1 + T / eigenvalue_) / N)
-
-
-def population_error(map_: Any) -> Any:
-    """E(y_q - beta' map x_q)^2, not carried out."""
-    return E((y_q - beta.T * map_ * x_q) ** 2)
-
-
-def loss_and_force() -> tuple[Line, Line]:
-    """The two lines that begin a derivation about the flow: the loss (9-closed) and, from it, the force (53)."""
-    loss = closed_loss().result
-    return (
-        Line(population_error(B), "=", loss, r"The loss (9-closed), with $\boldsymbol{M} = \mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$"),
-        Line(G, ":=", -Gradient(loss, B) / 2, "The force (53) is minus half its gradient"),
-    )  # fmt: skip
 
 
 @cache

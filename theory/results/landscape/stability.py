@@ -23,10 +23,10 @@ from ...derivations.registry import register
 from ...notation import B, B_rest, D, G, Lambda, M, P, R, e, lambda_, matrix, v_i, vector
 from ...notation import K_i as K
 from ...notation import Q_i as Q
-from ..separate.flow import effective_map, rank_R_head
+from ..separate.flow import effective_map, population_error, rank_R_head
 from ..task.regression import closed_loss
 from .conditions import IDLE, at_fixed_map
-from .fixed_points import Gamma, population_error
+from .fixed_points import Gamma
 from .fixed_points import v_positive as value
 
 __all__ = ["half_loss", "head_form"]

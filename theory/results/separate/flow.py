@@ -7,29 +7,52 @@ made. M stands for E(Lambda_hat^2), equation (31).
 
 from typing import Any
 
-from sympy import Symbol, Trace
+from sympy import Symbol, Trace, ZeroMatrix
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import gradient
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.derivation import Derivation
+from ...derivations.heads import E, Gradient, Rate
+from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.moments import expect
-from ...notation import B, B_rest, D, G, K_i, Lambda, Lambda_hat, M, N, Q_i, beta, k_i, q_i, v_i, vector, w, x_q, y_q
+from ...notation import (
+    B,
+    B_rest,
+    D,
+    G,
+    K_i,
+    Lambda,
+    Lambda_hat,
+    M,
+    Q_i,
+    beta,
+    k_i,
+    prediction,
+    prediction_i,
+    prediction_other,
+    q_i,
+    v_i,
+    x_q,
+    y_q,
+)
+from ..attention.blocks import U_i, merged_expansion, u_i, value_row
 from ..task.regression import closed_loss
 
 __all__ = [
-    "effective_map", "flow_in_force", "head_flow", "rank_R_flow", "rank_R_head", "rank_one_flow", "rank_one_head",
+    "RANK_ONE", "RANK_R", "effective_map", "flow", "flow_in_force", "flow_lines", "head_flow", "loss_and_force", "population_error",
+    "rank_R_flow", "rank_R_head", "rank_one_flow", "rank_one_head",
 ]  # fmt: skip
 
-RATES = {"v": r"\tau\dot v_i", "k": r"\tau\dot{\boldsymbol{k}}_i", "q": r"\tau\dot{\boldsymbol{q}}_i"}
-RANK_R_RATES = {"v": r"\tau\dot v_i", "k": r"\tau\dot{\boldsymbol{K}}_i", "q": r"\tau\dot{\boldsymbol{Q}}_i"}
+RANK_ONE, RANK_R = (v_i, k_i, q_i), (v_i, K_i, Q_i)  # the weights of one head
 MOMENT = r"$\boldsymbol{M} = \mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$, equation (31)"
-ABC = {"a": "v", "b": "k", "c": "q"}
+SECOND_MOMENT = Line(M, ":=", E(Lambda_hat**2), "The second moment of the sample covariance, equation (31)")
+NAMES = ("value weight", "keys", "queries")
 TRANSPOSE = (
-    r"As scanned, (c) has the sum of $v \boldsymbol{k} \boldsymbol{q}^{\top}$; the gradient needs its transpose, that of $v "
-    r"\boldsymbol{q} \boldsymbol{k}^{\top}$. The two agree where the effective map is symmetric: at the fixed "
-    "points and on the ansatz (25), but not along a generic trajectory"
+    r"As scanned, (c) has the sum of $v \boldsymbol{k} \boldsymbol{q}^{\top}$; the gradient needs its transpose, that of "
+    r"$v \boldsymbol{q} \boldsymbol{k}^{\top}$. The two agree where the effective map is symmetric: at the fixed points and on the "
+    "ansatz (25), but not along a generic trajectory"
 )
 
 
@@ -49,6 +72,11 @@ def head_flow(loss, head: Any, weights: tuple) -> tuple[TracePolynomial, ...]:
     return tuple(-gradient(whole, weight) / 2 for weight in weights)
 
 
+def flow(head: Any, weights: tuple) -> dict:
+    """tau dW/dt for the weights W of one head, equation (10), as functions of the head and of the sum of the others."""
+    return dict(zip(weights, head_flow(closed_loss().result, head, weights), strict=True))
+
+
 def flow_in_force(head: Any, weights: tuple) -> dict:
     """{W: tau dW/dt} for any loss: by the chain rule the gradient of tr(G' B) with G = -1/2 dL/dB held fixed."""
     return {weight: gradient(Trace(G.T * head), weight) for weight in weights}
@@ -64,15 +92,32 @@ def paper_force(head: Any) -> Any:
     return Lambda**2 - M * effective_map(head) * Lambda
 
 
-def _three(rules, expressions, lefts) -> tuple[Step, ...]:
+def squared_error(map_: Any) -> Any:
+    """(y_q - beta' map x_q)^2, of one sequence."""
+    return (y_q - beta.T * map_ * x_q) ** 2
+
+
+def population_error(map_: Any) -> Any:
+    """E(y_q - beta' map x_q)^2, not carried out."""
+    return E(squared_error(map_))
+
+
+def loss_and_force() -> tuple[Line, Line]:
+    """The two lines that begin a derivation about the flow: the loss (9-closed) and, from it, the force (53)."""
+    loss = closed_loss().result
+    return (
+        Line(population_error(B), "=", loss, r"The loss (9-closed), with $\boldsymbol{M} = \mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$"),
+        Line(G, ":=", -Gradient(loss, B) / 2, "The force (53) is minus half its gradient"),
+    )  # fmt: skip
+
+
+def flow_lines(head: Any, weights: tuple, moving: tuple | None = None) -> tuple[Line, ...]:
+    """The lines that give Rate its meaning: the flow (10), for the weights in ``moving`` (all by default)."""
+    rates, error = flow(head, weights), population_error(effective_map(head))
     return tuple(
-        Step(rule, expression, lefts[ABC[part]], part)
-        for part, rule, expression in zip("abc", rules, expressions, strict=True)
+        Line(Rate(weight, rates), "=", -Gradient(error, weight) / 2, "The flow (10), with all other heads in one sum")
+        for weight in moving or weights
     )
-
-
-def _lefts(lefts) -> dict:
-    return {part: lefts[name] for part, name in ABC.items()}
 
 
 # The model
@@ -83,37 +128,53 @@ def _lefts(lefts) -> dict:
     "Separate rank-one attention",
     kind="exact",
     section="Section 4.1",
-    left=r"\hat y_q",
     typed=lambda: v_i * beta.T * k_i * q_i.T * x_q + beta.T * B_rest * x_q,
     conditions=("The vectors in the value blocks and the last components of the keys are zero", "$R = 1$"),
 )
 def output() -> Derivation:
-    """The last row of the value block times the Gram matrix (29) times the key and query columns, at R = 1."""
-    value, kappa = vector("u_i", D, latex=r"\boldsymbol{v}_i"), Symbol("kappa_i", real=True)
-    gram = TracePolynomial(Lambda_hat + x_q * x_q.T / N)
-    upper, lower = value.T * gram + v_i * beta.T, value.T * beta + v_i * w.T * Lambda_hat * w
-    head = (upper * k_i + kappa * lower) * q_i.T * x_q
-    kept = substitute(head, {value: 0 * value, kappa: 0})
+    """The head (C.1) with a key-query matrix of rank one, without the blocks that stay zero; then all the others."""
+    kappa = Symbol("kappa_i", real=True)
+    head = substitute(merged_expansion(), {U_i: k_i * q_i.T, u_i: kappa * q_i})
+    kept = substitute(head, {value_row: ZeroMatrix(D, 1), kappa: 0})
     return Derivation.by(
-        Step("One head, with all blocks that reach the prediction", head),
-        Step("Leave out the blocks that stay zero, equations (39) and (40) at rank $R$", kept),
-        Step("Add the other heads, which are of the same form", kept + beta.T * B_rest * x_q, r"\hat y_q"),
+        Line(kappa, ":=", 0, "The last component of the key stays zero, equation (40)"),
+        Line(value_row, ":=", ZeroMatrix(D, 1), "So does the vector in the value block, equation (39)"),
+        Line(U_i, ":=", k_i * q_i.T, "One key and one query: the merged matrix has rank one"),
+        Line(u_i, ":=", kappa * q_i, "and this is its last row"),
+        Line(prediction_i, "=", kept, "What is left of the head (C.1)", "C.1"),
+        Line(prediction_other, ":=", beta.T * B_rest * x_q, "The other heads are of the same form"),
+        Line(prediction, ":=", prediction_i + prediction_other, "Heads add up"),
+        Line(prediction, "=", kept + beta.T * B_rest * x_q, "The prediction", "C.1"),
     )
 
 
 # The flow
 
 
-def _flow(loss, head, weights, lefts) -> Derivation:
-    whole = substitute(loss, {B: effective_map(head)})
-    rules = [f"Minus half its gradient in the {name}" for name in ("value weight", "key weights", "query weights")]
-    return Derivation.by(
-        Step(
-            "The population loss, as a function of the weights of one head and of the sum of the others",
-            whole,
-            r"\mathcal{L}",
-        ),
-        *_three(rules, head_flow(loss, head, weights), lefts),
+def _force_on_head(rates: dict, weights: tuple) -> tuple[Line, ...]:
+    return tuple(
+        Line(Rate(weight, rates), "=", rates[weight], f"Average, and carry out the gradient in the {name}", part=part)
+        for part, weight, name in zip("abc", weights, NAMES, strict=True)
+    )
+
+
+def _symmetric(point) -> None:
+    head = point[v_i] * point[k_i] * point[q_i].T
+    point[B_rest] = point[B_rest] + point[B_rest].T - head
+
+
+def _untransposed(head: Any, weight: Any) -> Any:
+    """(c) as scanned."""
+    return v_i * (Lambda**2 - Lambda * effective_map(head) * M) * weight
+
+
+def _flow(head: Any, weights: tuple) -> tuple[Line, ...]:
+    rates = flow(head, weights)
+    return (
+        SECOND_MOMENT,
+        *flow_lines(head, weights),
+        *_force_on_head(rates, weights),
+        Line(Rate(weights[2], rates), "!=", _untransposed(head, weights[1]), "As scanned, (c) lacks a transpose"),
     )
 
 
@@ -122,10 +183,9 @@ def _flow(loss, head, weights, lefts) -> Derivation:
     "Gradient flow of separate rank-one attention",
     kind="exact",
     section="Section 4.2",
-    left=_lefts(RATES),
     typed=lambda: {
-        "a": k_i.T * paper_force(v_i * k_i * q_i.T) * q_i,
-        "b": v_i * paper_force(v_i * k_i * q_i.T) * q_i,
+        "a": k_i.T * paper_force(rank_one_head()) * q_i,
+        "b": v_i * paper_force(rank_one_head()) * q_i,
         "c": v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * q_i * k_i.T) * M) * k_i,
     },
     conditions=("Any number of heads: the others enter through their sum", MOMENT),
@@ -133,18 +193,23 @@ def _flow(loss, head, weights, lefts) -> Derivation:
 )
 def rank_one_flow() -> Derivation:
     """The gradient of the averaged loss."""
-    return _flow(closed_loss().result, rank_one_head(), (v_i, k_i, q_i), RATES)
+    head = rank_one_head()
+    symmetric = Line(effective_map(head), "=", effective_map(head).T, "The effective map is symmetric")
+    printed = Line(Rate(q_i, flow(head, RANK_ONE)), "=", _untransposed(head, k_i))
+    return Derivation.by(
+        *_flow(head, RANK_ONE),
+        Line(symmetric, "=>", printed, "It may be left out where the effective map is symmetric", meets=(_symmetric,)),
+    )
 
 
 @register(
     "80",
-    "Gradient flow of separate rank-R attention",
+    "Gradient flow of separate rank-$R$ attention",
     kind="exact",
     section="Appendix E.2",
-    left=_lefts(RANK_R_RATES),
     typed=lambda: {
-        "a": Trace(K_i.T * paper_force(v_i * K_i * Q_i.T) * Q_i),
-        "b": v_i * paper_force(v_i * K_i * Q_i.T) * Q_i,
+        "a": Trace(K_i.T * paper_force(rank_R_head()) * Q_i),
+        "b": v_i * paper_force(rank_R_head()) * Q_i,
         "c": v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * Q_i * K_i.T) * M) * K_i,
     },
     conditions=("Any number of heads, any rank", MOMENT),
@@ -152,11 +217,16 @@ def rank_one_flow() -> Derivation:
 )
 def rank_R_flow() -> Derivation:
     """As (19); the columns of K_i and Q_i are the keys and queries of the head."""
-    return _flow(closed_loss().result, rank_R_head(), (v_i, K_i, Q_i), RANK_R_RATES)
+    return Derivation.by(*_flow(rank_R_head(), RANK_R))
 
 
 def _error():
     return y_q - beta.T * effective_map(rank_one_head()) * x_q
+
+
+def _sequence_rates() -> tuple:
+    """Minus half the gradient of the squared error of one sequence in each weight, not carried out."""
+    return tuple(-Gradient(squared_error(effective_map(rank_one_head())), weight) / 2 for weight in RANK_ONE)
 
 
 @register(
@@ -164,10 +234,6 @@ def _error():
     "Gradient flow of one sequence, before the average",
     kind="exact",
     section="Appendix D.2",
-    left={
-        part: rf"(y_q-\hat y_q)\,\partial\hat y_q/\partial {letter}"
-        for part, letter in (("a", "v_i"), ("b", r"\boldsymbol{k}_i"), ("c", r"\boldsymbol{q}_i"))
-    },
     typed=lambda: {
         "a": k_i.T * (beta * _error() * x_q.T) * q_i,
         "b": v_i * (beta * _error() * x_q.T) * q_i,
@@ -175,17 +241,24 @@ def _error():
     },
     conditions=("The flow is the average of these over the sequences, equation (10)",),
     erratum=(
-        r"In (c) $\boldsymbol{\beta}$ and $\boldsymbol{x}_{q}$ must change places: the matrix is the "
-        "transpose of that in (a) and (b)"
+        r"In (c) $\boldsymbol{\beta}$ and $\boldsymbol{x}_q$ must change places: the matrix is the transpose of that in (a) and (b)"
     ),
 )
 def sequence_flow() -> Derivation:
     """Minus half the gradient of the squared error, for every single sequence, hence for their average over any law."""
-    error = TracePolynomial(y_q - beta.T * B * x_q) ** 2
-    rules = [f"Minus half its gradient in the {name}" for name in ("value weight", "key", "query")]
+    output_ = beta.T * effective_map(rank_one_head()) * x_q
+    rates = _sequence_rates()
+    carried = head_flow(squared_error(B), rank_one_head(), RANK_ONE)
     return Derivation.by(
-        Step("The squared error of one sequence", error, r"(y_q-\hat y_q)^2"),
-        *_three(rules, head_flow(error, rank_one_head(), (v_i, k_i, q_i)), dict.fromkeys("vkq", "")),
+        *(
+            Line(rate, "=", Gradient(output_, weight) * (y_q - output_), f"The chain rule for the {name}")
+            for rate, weight, name in zip(rates, RANK_ONE, NAMES, strict=True)
+        ),
+        *(
+            Line(rate, "=", result, f"Its gradient in the {name}", part=part)
+            for rate, result, name, part in zip(rates, carried, NAMES, "abc", strict=True)
+        ),
+        Line(rates[2], "!=", v_i * beta * _error() * x_q.T * k_i, "As printed in the paper, (c) lacks a transpose"),
     )
 
 
@@ -194,10 +267,9 @@ def sequence_flow() -> Derivation:
     "Gradient flow of separate rank-one attention, averaged",
     kind="exact",
     section="Appendix D.2",
-    left=_lefts(RATES),
     typed=lambda: {
-        "a": k_i.T * paper_force(v_i * k_i * q_i.T) * q_i,
-        "b": v_i * paper_force(v_i * k_i * q_i.T) * q_i,
+        "a": k_i.T * paper_force(rank_one_head()) * q_i,
+        "b": v_i * paper_force(rank_one_head()) * q_i,
         "c": v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * q_i * k_i.T) * M) * k_i,
     },
     conditions=(MOMENT,),
@@ -206,17 +278,22 @@ def sequence_flow() -> Derivation:
 def averaged_flow() -> Derivation:
     """The other way round from (19): first the gradient for one sequence, equation (52), then the average; M is written last."""
     head = rank_one_head()
-    sequence = sequence_flow().result
-    averaged = [expect(sequence[part]) for part in "abc"]
+    rates, sequence = flow(head, RANK_ONE), sequence_flow().result
     in_moment = TracePolynomial(-M * effective_map(head) * Lambda)
     excess = in_moment - substitute(in_moment, {M: expect(Lambda_hat**2)})  # M for what it abbreviates
-    named = (
-        averaged[0] + k_i.T * excess * q_i,
-        averaged[1] + v_i * excess * q_i,
-        averaged[2] + v_i * excess.T * k_i,
+    averaged = (
+        expect(sequence["a"]) + k_i.T * excess * q_i,
+        expect(sequence["b"]) + v_i * excess * q_i,
+        expect(sequence["c"]) + v_i * excess.T * k_i,
     )
-    rules = [f"Average the rate of the {name}, and write M for (31)" for name in ("value weight", "key", "query")]
     return Derivation.by(
-        Step("The rate of the value weight from one sequence, equation (52a)", sequence["a"]),
-        *_three(rules, named, RATES),
+        SECOND_MOMENT,
+        *(
+            Line(Rate(weight, rates), "=", E(rate), f"The average of (52) for the {name}")
+            for weight, rate, name in zip(RANK_ONE, _sequence_rates(), NAMES, strict=True)
+        ),
+        *(
+            Line(Rate(weight, rates), "=", result, f"The rate of the {name}, in $\\boldsymbol{{M}}$", part=part)
+            for weight, result, name, part in zip(RANK_ONE, averaged, NAMES, "abc", strict=True)
+        ),
     )
