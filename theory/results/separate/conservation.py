@@ -4,24 +4,34 @@ The force G = -1/2 dL/dB is an arbitrary matrix here, so nothing is assumed of t
 effective map B. Every quadratic invariant is found, not only those of the paper.
 """
 
+from mpmath import mpf
 from sympy import Identity, Matrix, Symbol, Trace, symbols
 
 from ...algebra.polynomial import TracePolynomial, total
 from ...calculus.derivatives import derivative, gradient
 from ...calculus.substitution import collect, substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.heads import Gradient, Rate
+from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...notation import B_rest, D, G, K_i, Q_i, R, beta, k_i, matrix, q_i, symmetric_matrix, v_i, vector, x_q
-from .flow import flow_in_force, rank_one_head, rank_R_head
+from .flow import RANK_ONE, RANK_R, effective_map, flow_in_force, rank_one_head, rank_R_head
 
-__all__ = ["conserved"]
+__all__ = ["conserved", "signs_of_a_head"]
 
 k_r, q_r = vector("k_ir", D, latex=r"\boldsymbol{k}_{i,r}"), vector("q_ir", D, latex=r"\boldsymbol{q}_{i,r}")
 K_rest = matrix("K_rest", D, R - 1, latex=r"\boldsymbol{K}_{i,\neq r}")  # the other columns
 Q_rest = matrix("Q_rest", D, R - 1, latex=r"\boldsymbol{Q}_{i,\neq r}")
+COLUMN_AND_REST = (v_i, k_r, q_r, K_rest, Q_rest)
 c, d = symbols("c d", real=True)  # the signs of a head: each 1 or -1
-ANY_LOSS = r"Any loss that depends on the weights through the effective map, with $\boldsymbol{G}=-\frac12\,\partial\mathcal{L}/\partial\boldsymbol{B}$"
 loss_slope = Symbol("g", real=True)  # the derivative of the loss of one sequence in its prediction
+first, second = symbols("C_1 C_2", real=True)  # constants of the flow
+weight_v, weight_k, weight_q = symbols("s_v s_k s_q", real=True)  # of the squared norms in a combination
+ANY_LOSS = (
+    r"Any loss that depends on the weights through the effective map, with $\boldsymbol{G}=-\frac12\,"
+    r"\partial\mathcal{L}/\partial\boldsymbol{B}$"
+)
 
 
 def conserved(quantities: tuple, rates: dict) -> tuple[TracePolynomial, ...]:
@@ -35,53 +45,67 @@ def conserved(quantities: tuple, rates: dict) -> tuple[TracePolynomial, ...]:
     return tuple(basis)
 
 
+def _split_head():
+    """A head of rank R with one column written out."""
+    return v_i * (k_r * q_r.T + K_rest * Q_rest.T)
+
+
+def _chain_rule(head, weights: tuple) -> tuple[Line, ...]:
+    """The flow (10) in the force G, which does not move in the gradient."""
+    rates, loss = flow_in_force(head, weights), Trace(G.T * effective_map(head))
+    return tuple(
+        Line(
+            Rate(weight, rates),
+            "=",
+            Gradient(loss, weight),
+            r"The flow (10) by the chain rule, $\boldsymbol{G}$ held fixed",
+        )
+        for weight in weights
+    )
+
+
+def _drift(quantity, rates: dict, reason: str, **options) -> Line:
+    return Line(Rate(quantity, rates), "=", derivative(quantity, rates), reason, **options)
+
+
 @register(
     "79",
     "Conservation laws of a rank-one head, for any loss",
     kind="exact",
     section="Appendix D.8",
-    left={
-        "a": r"\mathrm{const}",
-        "b": r"\mathrm{const}",
-    },
     typed=lambda: {"a": Trace(k_i.T * k_i) - Trace(q_i.T * q_i), "b": Trace(k_i.T * k_i) - v_i**2},
     conditions=(ANY_LOSS,),
     erratum=(
-        "The norms of a head are nearly equal, as the paper concludes, only once $v_{i}^{2}$ is large "
-        r"against $w_{\rm init}^{2}$: not during a plateau"
+        r"The norms of a head are nearly equal, as the paper concludes, only once $v_i^2$ is large against $w_{\rm init}^2$: not during "
+        "a plateau"
     ),
 )
 def rank_one_conservation() -> Derivation:
     """All combinations of the three squared norms that an arbitrary force G conserves."""
-    rates = flow_in_force(rank_one_head(), (v_i, k_i, q_i))
-    norms = (k_i.T * k_i, v_i**2, q_i.T * q_i)
+    rates = flow_in_force(rank_one_head(), RANK_ONE)
+    norms = (Trace(k_i.T * k_i), v_i**2, Trace(q_i.T * q_i))
     with_value, with_query = conserved(norms, rates)
+    combination = weight_k * norms[0] + weight_v * norms[1] + weight_q * norms[2]
     return Derivation.by(
-        Step(
-            r"Rate of the squared key, where $\boldsymbol{G}$ is minus half the gradient in $\boldsymbol{B}$",
-            derivative(norms[0], rates),
+        *_chain_rule(rank_one_head(), RANK_ONE),
+        _drift(norms[0], rates, "The rate of the squared key"),
+        _drift(norms[1], rates, "The rate of the squared value weight"),
+        _drift(norms[2], rates, "The rate of the squared query: the three are equal"),
+        _drift(
+            combination, rates, "So a combination is conserved under every force exactly if its coefficients sum to $0$"
         ),
-        Step("Rate of the squared value weight", derivative(norms[1], rates)),
-        Step("Rate of the squared query", derivative(norms[2], rates)),
-        Step("The rates are equal, so the differences are conserved", with_query, "", "a"),
-        Step(
-            r"The combinations conserved under every $\boldsymbol{G}$ form a plane; the second that spans it",
-            with_value,
-            "",
-            "b",
-        ),
+        Line(first, ":=", with_query, "One such combination", part="a"),
+        Line(second, ":=", with_value, "The second, which spans the others with the first", part="b"),
+        Line(Rate(first, rates), "=", 0, "The first is constant"),
+        Line(Rate(second, rates), "=", 0, "The second is constant"),
     )
 
 
 @register(
     "85",
-    "Conservation laws of a rank-R head, for any loss",
+    "Conservation laws of a rank-$R$ head, for any loss",
     kind="exact",
     section="Appendix E.5",
-    left={
-        "a": r"\mathrm{const}",
-        "b": r"\mathrm{const}",
-    },
     typed=lambda: {
         "a": Trace(k_r.T * k_r) - Trace(q_r.T * q_r),
         "b": Trace(k_r.T * k_r) + Trace(K_rest.T * K_rest) - v_i**2,
@@ -90,20 +114,20 @@ def rank_one_conservation() -> Derivation:
 )
 def rank_R_conservation() -> Derivation:
     """One column r and all the others together; the value weight is shared, so it balances their sum, not one of them."""
-    head = v_i * (k_r * q_r.T + K_rest * Q_rest.T)
-    rates = flow_in_force(head, (v_i, k_r, q_r, K_rest, Q_rest))
+    head = _split_head()
+    rates = flow_in_force(head, COLUMN_AND_REST)
     norms = (Trace(k_r * k_r.T), Trace(K_rest * K_rest.T), v_i**2, Trace(q_r * q_r.T), Trace(Q_rest * Q_rest.T))
     with_value, with_query, _ = conserved(norms, rates)
     return Derivation.by(
-        Step("Rate of the squared value weight", derivative(v_i**2, rates)),
-        Step("Rate of the squared key $r$", derivative(norms[0], rates)),
-        Step(
-            r"Of the combinations conserved under every $\boldsymbol{G}$, that of one key and its query",
-            with_query,
-            "",
-            "a",
-        ),
-        Step("And that of all keys with the value weight", with_value, "", "b"),
+        *_chain_rule(head, COLUMN_AND_REST),
+        _drift(norms[0], rates, "The rate of the squared key $r$"),
+        _drift(norms[3], rates, "That of its query is the same"),
+        _drift(norms[1], rates, "The other keys together"),
+        _drift(norms[2], rates, "The squared value weight moves as all keys together"),
+        Line(first, ":=", with_query, "One key and its query", part="a"),
+        Line(second, ":=", with_value, "All keys and the value weight", part="b"),
+        Line(Rate(first, rates), "=", 0, "The first is constant under every force"),
+        Line(Rate(second, rates), "=", 0, "The second is constant under every force"),
     )
 
 
@@ -112,11 +136,6 @@ def rank_R_conservation() -> Derivation:
     "Rates of the squared norms under any loss, for one sequence",
     kind="exact",
     section="Appendix E.5",
-    left={
-        "a": r"\tau\tfrac{d}{dt}\boldsymbol{k}_{i,r}^\top\boldsymbol{k}_{i,r}",
-        "b": r"\tau\tfrac{d}{dt}\boldsymbol{q}_{i,r}^\top\boldsymbol{q}_{i,r}",
-        "c": r"\tau\tfrac{d}{dt}v_i^2",
-    },
     typed=lambda: {
         "a": -loss_slope * v_i * k_r.T * beta * q_r.T * x_q,
         "b": -loss_slope * v_i * k_r.T * beta * q_r.T * x_q,
@@ -124,38 +143,34 @@ def rank_R_conservation() -> Derivation:
     },
     conditions=("$g$ is the derivative of the loss of the sequence in its prediction; average over the sequences",),
     erratum=(
-        r"The printed prefactor 2, without $\tau$, belongs to a flow along minus the whole gradient; the rule "
-        "(10) has half of it. The conservation laws do not depend on it"
+        r"The printed prefactor 2, without $\tau$, belongs to a flow along minus the whole gradient; the rule (10) has half of it. The "
+        "conservation laws do not depend on it"
     ),
 )
 def norm_rates() -> Derivation:
     """The chain rule through the prediction."""
-    head = v_i * (k_r * q_r.T + K_rest * Q_rest.T)
-    prediction = TracePolynomial(beta.T * (B_rest + head) * x_q)
-    weights = (v_i, k_r, q_r, K_rest, Q_rest)
-    rates = {weight: -loss_slope * gradient(prediction, weight) / 2 for weight in weights}
+    output = beta.T * (B_rest + _split_head()) * x_q
+    rates = {weight: -loss_slope * gradient(output, weight) / 2 for weight in COLUMN_AND_REST}
+    squared_key = derivative(k_r.T * k_r, rates)
     return Derivation.by(
-        Step("The prediction", prediction, r"\hat y_q"),
-        Step("Rate of the squared key", derivative(k_r.T * k_r, rates), "", "a"),
-        Step("Rate of the squared query", derivative(q_r.T * q_r, rates), "", "b"),
-        Step("Rate of the squared value weight, which sums over the $R$ columns", derivative(v_i**2, rates), "", "c"),
+        *(
+            Line(
+                Rate(weight, rates), "=", -loss_slope * Gradient(output, weight) / 2, "The flow (10) by the chain rule"
+            )
+            for weight in COLUMN_AND_REST
+        ),
+        _drift(k_r.T * k_r, rates, "The squared key", part="a"),
+        _drift(q_r.T * q_r, rates, "The squared query", part="b"),
+        _drift(v_i**2, rates, "The squared value weight, which sums over the $R$ columns", part="c"),
+        Line(Rate(k_r.T * k_r, rates), "!=", 2 * squared_key, "With the prefactor as printed in the paper"),
     )
 
 
 @register(
     "T6",
-    (
-        r"The whole matrix $\boldsymbol{K}^{\top} \boldsymbol{K} - \boldsymbol{Q}^{\top} \boldsymbol{Q}$ of a head is "
-        "conserved, for any loss"
-    ),
+    r"The whole matrix $\boldsymbol{K}^\top\boldsymbol{K}-\boldsymbol{Q}^\top\boldsymbol{Q}$ of a head is conserved, for any loss",
     kind="exact",
-    section="beside (85)",
-    left={
-        "matrix": r"\mathrm{const}",
-        "scalar": r"\mathrm{const}",
-        "keys": r"\tau\tfrac{d}{dt}\boldsymbol{K}_i^\top\boldsymbol{K}_i",
-        "one key": r"\tau\tfrac{d}{dt}(\boldsymbol{k}_{i,r}^\top\boldsymbol{k}_{i,r}-v_i^2)",
-    },
+    section="Beside (85)",
     typed=lambda: {
         "matrix": K_i.T * K_i - Q_i.T * Q_i,
         "scalar": Trace(Q_i.T * Q_i) - v_i**2,
@@ -164,96 +179,91 @@ def norm_rates() -> Derivation:
     },
     conditions=(ANY_LOSS,),
     erratum=(
-        "The paper has the $R$ diagonal entries of this matrix only. For $R > 1$ the difference of one key "
-        "and the value weight is not conserved"
+        "The paper has the $R$ diagonal entries of this matrix only. For $R > 1$ the difference of one key and the value weight is not "
+        "conserved"
     ),
 )
 def matrix_conservation() -> Derivation:
-    """Every quadratic invariant of the form tr(S_k K' K) + tr(S_q Q' Q) + c v^2 with constant symmetric S_k, S_q."""
+    """Every quadratic invariant of the form tr(S_k K' K) + tr(S_q Q' Q) + s_v v^2 with constant symmetric S_k, S_q."""
     S_k, S_q = symmetric_matrix("S_k", R), symmetric_matrix("S_q", R)
-    weight = Symbol("c", real=True)
-    rates = flow_in_force(rank_R_head(), (v_i, K_i, Q_i))
-    quadratic = TracePolynomial(Trace(S_k * K_i.T * K_i) + Trace(S_q * Q_i.T * Q_i) + weight * v_i**2)
-    drift = derivative(quadratic, rates)  # 2 v tr((S_k + S_q + c I) K' G Q)
-    left = substitute(drift, {S_q: -S_k - weight * Identity(R)})
-    if left:
-        raise ArithmeticError(f"S_k + S_q + c I = 0 should stop the drift, which is {left}")
-    invariant = substitute(quadratic, {S_q: -S_k - weight * Identity(R)})
-    column = v_i * (k_r * q_r.T + K_rest * Q_rest.T)
-    split = flow_in_force(column, (v_i, k_r, q_r, K_rest, Q_rest))
+    rates = flow_in_force(rank_R_head(), RANK_R)
+    quadratic = TracePolynomial(Trace(S_k * K_i.T * K_i) + Trace(S_q * Q_i.T * Q_i) + weight_v * v_i**2)
+    balanced = -S_k - weight_v * Identity(R)
+    invariant = substitute(quadratic, {S_q: balanced})
+    split = flow_in_force(_split_head(), COLUMN_AND_REST)
     drive = TracePolynomial(rates[K_i])
+    keys = drive.T * K_i + K_i.T * drive
     return Derivation.by(
-        Step(r"Drift of a general quadratic invariant under an arbitrary force $\boldsymbol{G}$", drift),
-        Step(
-            (
-                r"It vanishes for every $\boldsymbol{G}$ exactly if $\boldsymbol{S}_{k} + \boldsymbol{S}_{q} + c \boldsymbol{I} = 0$; what is "
-                r"left is conserved for every $\boldsymbol{S}_{k}$"
-            ),
-            invariant,
+        *_chain_rule(rank_R_head(), RANK_R),
+        _drift(quadratic, rates, "The drift of a general quadratic invariant"),
+        Line(
+            S_q, ":=", balanced, "It vanishes under every force exactly if the coefficients of the three norms cancel"
         ),
-        Step(
-            r"The coefficient of $\boldsymbol{S}_{k}$", gradient(substitute(invariant, {weight: 0}), S_k), "", "matrix"
+        Line(first, ":=", invariant, "What is left, with two free coefficients"),
+        Line(Rate(first, rates), "=", 0, "It is conserved for all of them"),
+        Line(
+            Gradient(first, S_k),
+            "=",
+            gradient(invariant, S_k),
+            r"So is the coefficient of $\boldsymbol{S}_k$",
+            part="matrix",
         ),
-        Step("The coefficient of $-c$", -gradient(invariant, weight), "", "scalar"),
-        Step(
-            (
-                r"The common rate of $\boldsymbol{K}^{\top} \boldsymbol{K}$ and $\boldsymbol{Q}^{\top} "
-                r"\boldsymbol{Q}$"
-            ),
-            drive.T * K_i + K_i.T * drive,
-            "",
-            "keys",
-        ),
-        Step(
-            "One key against the value weight",
+        Line(-Gradient(first, weight_v), "=", -gradient(invariant, weight_v), "and that of $-s_v$", part="scalar"),
+        Line(Rate(K_i.T * K_i, rates), "=", keys, "The rate of the keys", part="keys"),
+        Line(Rate(Q_i.T * Q_i, rates), "=", keys, "is that of the queries"),
+        Line(
+            Rate(Trace(k_r.T * k_r) - v_i**2, split),
+            "=",
             derivative(k_r.T * k_r, split) - derivative(v_i**2, split),
-            "",
-            "one key",
+            "One key against the value weight is not conserved",
+            part="one key",
         ),
     )
+
+
+def _signs(point) -> None:
+    point[c], point[d] = (mpf(point.rng.choice([-1, 1])) for _ in range(2))
+
+
+SIGNS = Condition("$c$ and $d$ are each $1$ or $-1$", lambda point: point[c] ** 2 == 1 and point[d] ** 2 == 1, _signs)
 
 
 @register(
     "25-signs",
     "The signs that a head may change",
     kind="exact",
-    section="beside (25)",
-    left={
-        "map": r"v_i\boldsymbol{k}_i\boldsymbol{q}_i^\top",
-        "v": r"\tau\dot v_i",
-        "k": r"\tau\dot{\boldsymbol{k}}_i",
-        "q": r"\tau\dot{\boldsymbol{q}}_i",
-    },
+    section="Beside (25)",
     typed=lambda: {
         "map": v_i * k_i * q_i.T,
         "v": c * (k_i.T * G * q_i),
         "k": d * v_i * G * q_i,
         "q": c * d * v_i * G.T * k_i,
     },
-    conditions=(
-        r"$(v,\boldsymbol{k},\boldsymbol{q})$ becomes $(cv,d\boldsymbol{k},cd\boldsymbol{q})$, $c$ and $d$ each $1$ or $-1$: the velocities "
-        "change sign with the weights",
-    ),
+    conditions=(SIGNS, ANY_LOSS),
 )
 def signs_of_a_head() -> Derivation:
-    """Put into one head's part of the effective map and into (19)."""
-    turned = {v_i: c * v_i, k_i: d * k_i, q_i: c * d * q_i}
-    rates = flow_in_force(rank_one_head(), (v_i, k_i, q_i))
-    steps = []
-    for part, formula, rule in (
-        ("map", rank_one_head(), "Put into what the head adds to the effective map"),
-        *(
-            (
-                part,
-                rates[weight],
-                r"Put into the flow (19) under the force $\boldsymbol{G}$, which depends on the map alone",
-            )
-            for part, weight in (("v", v_i), ("k", k_i), ("q", q_i))
-        ),
-    ):
-        changed = substitute(formula, turned)
-        steps += [Step(rule, changed), Step("The squares of the signs are 1", _signs_squared(changed), part=part)]
-    return Derivation.by(*steps)
+    """Put into one head's part of the effective map and into (19): the velocities change sign with the weights."""
+    turned = (
+        Symbol("v_i'", real=True),
+        vector("k_i'", D, latex=r"\boldsymbol{k}_i'"),
+        vector("q_i'", D, latex=r"\boldsymbol{q}_i'"),
+    )
+    signs = (c, d, c * d)
+    value, key, query = turned
+    head = value * key * query.T
+    rates, of_turned = flow_in_force(rank_one_head(), RANK_ONE), flow_in_force(head, turned)
+    changed = {one: sign * weight for one, sign, weight in zip(turned, signs, RANK_ONE, strict=True)}
+    lines = [Line(one, ":=", of, "The head with changed signs") for one, of in changed.items()]
+    lines.append(
+        Line(head, "=", _signs_squared(substitute(head, changed)), "It adds the same to the effective map", part="map")
+    )
+    for part, one, sign, weight in zip("vkq", turned, signs, RANK_ONE, strict=True):
+        velocity = _signs_squared(substitute(of_turned[one], changed))
+        lines += [
+            Line(Gradient(Trace(G.T * head), one), "=", velocity, "Its flow (19), in the same force", part=part),
+            Line(velocity, "=", Rate(sign * weight, rates), "is the velocity of the weight with its sign"),
+        ]
+    return Derivation.by(*lines)
 
 
 def _signs_squared(expression) -> TracePolynomial:
