@@ -40,11 +40,11 @@ from ...notation import Q_i as Q
 from ...notation import k_i as k
 from ...notation import q_i as q
 from ..attention.blocks import U_i as U
-from ..separate.flow import effective_map, rank_R_head
+from ..separate.flow import effective_map, population_error, rank_R_head
 from ..task.regression import closed_loss
 from ..task.second_moments import second_moment_along
 from .any_quadratic_loss import M_root
-from .fixed_points import Gamma, population_error
+from .fixed_points import Gamma
 from .levels import FIXED_MAP
 from .stability import half_loss
 
