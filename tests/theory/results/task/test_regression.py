@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from iclflow.theory import expect, substitute
 from iclflow.theory.equations import equation
 from iclflow.theory.notation import B, Lambda, Lambda_hat, M, w
-from iclflow.theory.results.task.regression import closed_loss, force, population_loss
+from iclflow.theory.results.task.regression import closed_loss, force
 from quadrature import Sequences, numbers
 from sympy import Trace
 
@@ -29,7 +30,8 @@ def test_loss_and_force_by_quadrature(sequences, known):
     error = sequences.y_q - np.einsum("pi,ij,pj->p", sequences.beta, MAP, sequences.x_q)
     loss = sequences.mean(error**2)
     assert numbers(equation("9-closed").statement, known, COVARIANCE, CONTEXT) == pytest.approx(loss, rel=1e-12)
-    assert numbers(population_loss(), known, COVARIANCE, CONTEXT) == pytest.approx(loss, rel=1e-12)
+    averaged = substitute(closed_loss().result, {M: expect(Lambda_hat**2)})
+    assert numbers(averaged, known, COVARIANCE, CONTEXT) == pytest.approx(loss, rel=1e-12)
     pull = sequences.mean(np.einsum("p,pi,pj->pij", error, sequences.beta, sequences.x_q))
     np.testing.assert_allclose(numbers(equation("53").statement, known, COVARIANCE, CONTEXT), pull, rtol=1e-12)
 
