@@ -27,14 +27,14 @@ K = symmetric_matrix("K", D)  # diag(kappa_d)
 n, c_vec = vector("n", D), vector("c", D)
 _g = vector("g", D)
 SETTING = (
-    "Balanced weights, B and Lambda with the same eigenvectors",
+    r"Balanced weights, $\boldsymbol{B}$ and $\boldsymbol{\Lambda}$ with the same eigenvectors",
     r"$c_d=\lambda_d^2$, $\kappa_d=\lambda_da_d$, $\gamma=\|\boldsymbol{c}\|=\|\boldsymbol{\Lambda}^2\|_F$",
 )
 
 
 @register(
     "V7-flow",
-    "Merged attention in D + 1 unknowns",
+    "Merged attention in $D + 1$ unknowns",
     kind="exact",
     section="beyond the paper",
     left={
@@ -47,7 +47,13 @@ SETTING = (
         "size": 2 * s * n.T * (c_vec - s * K * n),
         "direction": s * (Identity(D) - n * n.T) * (c_vec - s * K * n),
     },
-    conditions=(*SETTING, "b = s n_d; a force diagonal in the eigenbasis of Lambda keeps B so"),
+    conditions=(
+        *SETTING,
+        (
+            r"$b = s n_{d}$; a force diagonal in the eigenbasis of $\boldsymbol{\Lambda}$ keeps "
+            r"$\boldsymbol{B}$ so"
+        ),
+    ),
 )
 def reduced_flow() -> Derivation:
     """The flow (13) on W_1 = w_2 n', with the force along the eigendirections."""
@@ -56,16 +62,20 @@ def reduced_flow() -> Derivation:
     turned = map_ - size * TracePolynomial(n)
     return Derivation.by(
         Step("Along an eigendirection the force (53) is", force_along(Symbol("b")), part="force"),
-        Step("The flow of s = w_2' w_2", size, r"\tau\dot s"),
+        Step(r"The flow of $s = \boldsymbol{w}_{2}^{\top} \boldsymbol{w}_{2}$", size, r"\tau\dot s"),
         Step("And with the force", substitute(size, in_map), part="size"),
-        Step("The flow of s n = W_1' w_2", map_, r"\tau\,d(s\boldsymbol{n})/dt"),
+        Step(
+            r"The flow of $s\boldsymbol{n} = \boldsymbol{W}_{1}^{\top} \boldsymbol{w}_{2}$",
+            map_,
+            r"\tau\,d(s\boldsymbol{n})/dt",
+        ),
         Step("Less that of its length", substitute(turned, in_map), part="direction"),
     )
 
 
 @register(
     "V7-share",
-    "How much of the learning the ray of Lambda squared holds",
+    r"How much of the learning the ray of $\boldsymbol{\Lambda}^2$ holds",
     kind="exact",
     section="beyond the paper",
     left={
@@ -93,7 +103,10 @@ def reduced_flow() -> Derivation:
         r"How much more: at $s_r$ the loss falls on, in a time $\tau/\gamma$ by $2(k_2/k^2-1)$ of what the ray holds: by 0.0002 for "
         "eigenvalues 10 : 1, whose drop ends at the share, but by 0.2 for 3 : 2 : 1, whose drop learns much more",
         "(V7-turn) is the next order, for both",
-        "The bound (Kantorovich's) is met by two values of kappa of equal weight; the gap, nowhere negative, proves it for all",
+        (
+            r"The bound (Kantorovich's) is met by two values of $\kappa$ of equal weight; the gap, nowhere negative, "
+            "proves it for all"
+        ),
     ),
 )
 def share_of_one_drop() -> Derivation:
@@ -126,7 +139,7 @@ def share_of_one_drop() -> Derivation:
         Step("Half the loss along the ray, less its start", half),
         Step("It is least at", best, part="size"),
         Step("The fall of the loss there", fall, part="fall"),
-        Step("Over the whole fall, the sum of c_d^2/kappa_d", cancel(fall / whole), part="share"),
+        Step(r"Over the whole fall, the sum of $c_{d}^{2}/\kappa_{d}$", cancel(fall / whole), part="share"),
         Step(r"For two values of $\kappa$, the larger of weight $x$", pair),
         Step(r"It is least for $x=1/2$", factor(pair.subs(weight, even)), part="bound"),
         Step("What proves the bound for more values", factor(gap), part="gap"),
@@ -152,8 +165,15 @@ _delta = vector("delta", D)
     conditions=(
         *SETTING,
         r"$\boldsymbol{\delta}$: the distance from the global minimum $s\boldsymbol{n}=\boldsymbol{K}^{-1}\boldsymbol{c}$, to first order",
-        "The rates are the eigenvalues of s K^(1/2) (I + n n') K^(1/2): between s kappa_min and 2 s kappa_max; white tokens decay at once",
-        "Ratio: how many times longer the slowest rate s_* kappa_min takes than the drop at 2 gamma; s_* is at least gamma/kappa_max",
+        (
+            r"The rates are the eigenvalues of $s \boldsymbol{K}^{1/2} (\boldsymbol{I} + \boldsymbol{n} \boldsymbol{n}^{\top}) "
+            r"\boldsymbol{K}^{1/2}$: between $s \kappa_{\min}$ and $2 s \kappa_{\max}$; white tokens decay at "
+            "once"
+        ),
+        (
+            r"Ratio: how many times longer the slowest rate $s_{*} \kappa_{\min}$ takes than the drop at "
+            r"$2\gamma$; $s_{*}$ is at least $\gamma/\kappa_{\max}$"
+        ),
     ),
 )
 def tail() -> Derivation:
@@ -162,7 +182,14 @@ def tail() -> Derivation:
     rate = substitute(moving, {_g: -K * _delta})  # only the force varies where it is zero
     least = gamma / kappa_max  # |K^-1 c| >= |c| / kappa_max
     return Derivation.by(
-        Step("The flow of omega = s n is |omega| (I + n n') g, and g vanishes at the minimum", rate, part="rate"),
+        Step(
+            (
+                r"The flow of $\boldsymbol{\omega} = s\boldsymbol{n}$ is $|\boldsymbol{\omega}| (\boldsymbol{I} + \boldsymbol{n} "
+                r"\boldsymbol{n}^{\top}) \boldsymbol{g}$, and $\boldsymbol{g}$ vanishes at the minimum"
+            ),
+            rate,
+            part="rate",
+        ),
         Step("The slowest rate at least", least * kappa_min),
         Step("The rate of the drop over it", cancel(2 * gamma / (least * kappa_min)), part="ratio"),
     )

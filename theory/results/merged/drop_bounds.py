@@ -43,7 +43,7 @@ def directions(ratio: Expr, kappa: Expr) -> Expr:
 
 @register(
     "V7-behind",
-    "Directions of larger kappa fall behind, and the mean kappa bounds the rest from below",
+    r"Directions of larger $\kappa$ fall behind, and the mean $\kappa$ bounds the rest from below",
     kind="exact",
     section="beyond the paper",
     left={
@@ -97,7 +97,7 @@ def falling_behind() -> Derivation:
         Step("And in proportion", cancel(first / r_d - second / r_e), part="kept"),
         Step("The square root of the size", cancel(size), part="v"),
         Step(r"Its part along $\boldsymbol{c}$", part, part="z"),
-        Step("Their slopes in each other: gamma, and", diff(part.subs(largest), v), part="monotone"),
+        Step(r"Their slopes in each other: $\gamma$, and", diff(part.subs(largest), v), part="monotone"),
     )
 
 
@@ -144,7 +144,7 @@ def time_of_drop() -> Derivation:
     return Derivation.by(
         Step("The time of (45) with the smallest curvature", early, part="earliest"),
         Step("With the largest", late, part="latest"),
-        Step("S at that time", _travelled(s), part="S"),
+        Step("$S$ at that time", _travelled(s), part="S"),
         Step(
             r"The bounds at $\gamma/(2k)$ for $k_S=0$ and the smallest start",
             tau / (2 * gamma) * log(ratio),
@@ -183,13 +183,19 @@ def time_of_drop() -> Derivation:
     conditions=(
         *SETTING,
         FROM_THE_RAY,
-        r"$t_{1/2}$: when the loss has fallen by half of $\gamma^2/k$, what the ray of c holds (V7-share); $\psi=\sqrt{1-k_S/(2k)}$",
+        (
+            r"$t_{1/2}$: when the loss has fallen by half of $\gamma^2/k$, what the ray of $\boldsymbol{c}$ holds (V7-share); "
+            r"$\psi=\sqrt{1-k_S/(2k)}$"
+        ),
         r"Earliest: with $q\ge k_S$ the fall $2s\,\boldsymbol{c}^\top\boldsymbol{n}-qs^2$ needs the size least, which (V7-time) dates",
         r"Latest: when the sigmoid (45) with $k$ for $\alpha$ has fallen by half; the flow's fall is at least $f(v,z)=2\gamma vz-kv^4$, "
         r"where $z$ is at least the sigmoid's and $v$ lies between that and the growth with $k_S$, $v^2<\gamma/(2k)$; $f$ bends down in "
         r"$v$, so that its ends decide",
-        r"Slow: the lower end, 1/2; at the upper one $f$ bends down in $y=(1+(\sqrt2-1)k_S/k)^{-1/2}$, from 1/2 at $k_S=k$ to fast, 0.525, "
-        r"at $k_S=0$: nowhere less than 1/2; a larger $s_0$ brings the upper end down",
+        (
+            r"Slow: the lower end, $1/2$; at the upper one $f$ bends down in $y=(1+(\sqrt2-1)k_S/k)^{-1/2}$, from "
+            "$1/2$ at $k_S=k$ to fast, 0.525, at $k_S=0$: nowhere less than $1/2$; a larger $s_0$ brings the upper "
+            "end down"
+        ),
         r"Apart: for the widest spectrum, $0.25\,\tau/\gamma$; equal for white tokens",
     ),
 )
@@ -215,7 +221,7 @@ def half_of_the_drop() -> Derivation:
         Step(r"With $q=k_S$ the fall is half of $\gamma^2/k$ at", least, part="least"),
         Step("The time of (45) there", tau / (2 * gamma) * log(early), part="earliest"),
         Step(r"And with $k$", tau / (2 * gamma) * log(late), part="latest"),
-        Step("S at that time", _travelled(last), part="S"),
+        Step("$S$ at that time", _travelled(last), part="S"),
         Step(r"The bounds for $k_S=0$ and the smallest start", tau / (2 * gamma) * log(ratio), part="apart"),
         Step(r"The fall is at least, since $q\le k$", fall),
         Step(r"It bends down in $v$", diff(fall, v, 2), part="bend"),

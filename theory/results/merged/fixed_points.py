@@ -57,10 +57,21 @@ def _by_error(flow) -> TracePolynomial:
         "head": Trace(U_i.T * Lambda * Lambda_q),
     },
     conditions=(
-        "e = E(y_q z) - E(z z') W_1' w_2; the flow of W_1 vanishes only if e = 0 or w_2 = 0, as its product with e shows",
-        "So the zero-function set is w_2 = 0 and W_1 E(y_q z) = 0: v_i = 0 and tr(U_i' Lambda Lambda_q) = 0 in every head",
+        (
+            r"$\boldsymbol{e} = \mathbb{E}(y_{q} \boldsymbol{z}) - \mathbb{E}(\boldsymbol{z} \boldsymbol{z}^{\top}) "
+            r"\boldsymbol{W}_{1}^{\top} \boldsymbol{w}_{2}$; the flow of $\boldsymbol{W}_{1}$ vanishes only if "
+            r"$\boldsymbol{e} = 0$ or $\boldsymbol{w}_{2} = 0$, as its product with $\boldsymbol{e}$ shows"
+        ),
+        (
+            r"So the zero-function set is $\boldsymbol{w}_{2} = 0$ and $\boldsymbol{W}_{1} \mathbb{E}(y_{q} "
+            r"\boldsymbol{z}) = 0$: $v_{i} = 0$ and $\operatorname{tr}(\boldsymbol{U}_{i}^{\top} \boldsymbol{\Lambda} "
+            r"\boldsymbol{\Lambda}_{q}) = 0$ in every head"
+        ),
     ),
-    erratum="The paper has w_2 = 0 and W_1 = 0, which is one point of this set of dimension $H(D^2-1)$.",
+    erratum=(
+        r"The paper has $\boldsymbol{w}_{2} = 0$ and $\boldsymbol{W}_{1} = 0$, which is one point of this set "
+        "of dimension $H(D^2-1)$"
+    ),
 )
 def zero_function_set() -> Derivation:
     """The flow in terms of the error; the case e != 0."""
@@ -70,9 +81,23 @@ def zero_function_set() -> Derivation:
     return Derivation.by(
         Step("The flow (13a)", first, part="a"),
         Step("The flow (13b)", second, part="b"),
-        Step("If the first vanishes, so does its product with e: w_2 = 0 unless e = 0", first * _e, part="w"),
-        Step("The flow of w_2 where w_2 = 0", at_zero, part="W"),
-        Step("Its entry for one head, with E(y_q z) = vec(Lambda Lambda_q), equation (41)", head, part="head"),
+        Step(
+            (
+                r"If the first vanishes, so does its product with $\boldsymbol{e}$: $\boldsymbol{w}_{2} = 0$ unless "
+                r"$\boldsymbol{e} = 0$"
+            ),
+            first * _e,
+            part="w",
+        ),
+        Step(r"The flow of $\boldsymbol{w}_{2}$ where $\boldsymbol{w}_{2} = 0$", at_zero, part="W"),
+        Step(
+            (
+                r"Its entry for one head, with $\mathbb{E}(y_{q} \boldsymbol{z}) = "
+                r"\operatorname{vec}(\boldsymbol{\Lambda} \boldsymbol{\Lambda}_{q})$, equation (41)"
+            ),
+            head,
+            part="head",
+        ),
     )
 
 
@@ -96,9 +121,15 @@ def zero_function_set() -> Derivation:
         "stable": (W_1.T * _dw + _dW.T * w_2).T * COVARIANCE * (W_1.T * _dw + _dW.T * w_2),
     },
     conditions=(
-        "E(z z') is invertible: Lambda and Lambda_q positive definite",
-        r"The loss with $\boldsymbol{m}$ = W_1' w_2: E(z z') is positive definite, so this is the global "
-        r"minimum, also of (7) by the split (T4)",
+        (
+            r"$\mathbb{E}(\boldsymbol{z} \boldsymbol{z}^{\top})$ is invertible: $\boldsymbol{\Lambda}$ and "
+            r"$\boldsymbol{\Lambda}_{q}$ positive definite"
+        ),
+        (
+            r"The loss with $\boldsymbol{m} = \boldsymbol{W}_{1}^{\top} \boldsymbol{w}_{2}$: "
+            r"$\mathbb{E}(\boldsymbol{z} \boldsymbol{z}^{\top})$ is positive definite, so this is the global minimum, "
+            "also of (7) by the split (T4)"
+        ),
     ),
 )
 def global_minimum() -> Derivation:
@@ -111,17 +142,25 @@ def global_minimum() -> Derivation:
     form = substitute(hessian_form(half_loss(), {w_2: _dw, W_1: _dW}), {CROSS: COVARIANCE * W_1.T * w_2})
     return Derivation.by(
         Step(
-            r"The row $\boldsymbol{m}$ of the network, from e = E(y_q z) - E(z z') $\boldsymbol{m}$",
+            (
+                r"The row $\boldsymbol{m}$ of the network, from $\boldsymbol{e} = \mathbb{E}(y_{q} \boldsymbol{z}) - "
+                r"\mathbb{E}(\boldsymbol{z} \boldsymbol{z}^{\top}) \boldsymbol{m}$"
+            ),
             solution,
             r"\boldsymbol{m}",
         ),
-        Step("With e = 0", row, part="row"),
+        Step(r"With $\boldsymbol{e} = 0$", row, part="row"),
         Step("There the flow (13a) vanishes", at_row[0], part="a"),
         Step("And the flow (13b)", at_row[1], part="b"),
-        Step("The loss less E(y_q^2)", loss),
+        Step(r"The loss less $\mathbb{E}(y_{q}^{2})$", loss),
         Step("Less its value at the solution", loss - minimum, part="loss"),
         Step(
-            "The second variation there, where E(y_q z) = E(z z') W_1' w_2: it is never negative", form, part="stable"
+            (
+                r"The second variation there, where $\mathbb{E}(y_{q} \boldsymbol{z}) = \mathbb{E}(\boldsymbol{z} "
+                r"\boldsymbol{z}^{\top}) \boldsymbol{W}_{1}^{\top} \boldsymbol{w}_{2}$: it is never negative"
+            ),
+            form,
+            part="stable",
         ),
     )
 
@@ -140,7 +179,7 @@ def _length() -> TracePolynomial:
 
 @register(
     "14-index",
-    "Every zero-function fixed point is a strict saddle of index H",
+    "Every zero-function fixed point is a strict saddle of index $H$",
     kind="exact",
     section="Beside (14a)",
     left={
@@ -163,11 +202,15 @@ def _length() -> TracePolynomial:
         "dimension": H * (D**2 - 1),
     },
     conditions=(
-        r"At w_2 = 0, W_1 E(y_q z) = 0, any number H of heads; E(y_q z) = $\gamma\hat{\boldsymbol{c}}$ with a "
-        r"unit vector $\hat{\boldsymbol{c}}$",
-        r"Diagonal in the coordinates $\boldsymbol{p}$, $\boldsymbol{n}$ of size H and $\boldsymbol{W}_0$ with "
-        r"$\boldsymbol{W}_0\hat{\boldsymbol{c}}=0$:"
-        " exactly H negative and H positive directions",
+        (
+            r"At $\boldsymbol{w}_{2} = 0$, $\boldsymbol{W}_{1} \mathbb{E}(y_{q} \boldsymbol{z}) = 0$, any number $H$ "
+            r"of heads; $\mathbb{E}(y_{q} \boldsymbol{z}) = \gamma\hat{\boldsymbol{c}}$ with a unit vector "
+            r"$\hat{\boldsymbol{c}}$"
+        ),
+        (
+            r"Diagonal in the coordinates $\boldsymbol{p}$, $\boldsymbol{n}$ of size $H$ and $\boldsymbol{W}_0$ with "
+            r"$\boldsymbol{W}_0\hat{\boldsymbol{c}}=0$: exactly $H$ negative and $H$ positive directions"
+        ),
         r"Steepest at the origin: $\delta\boldsymbol{w}_2=\boldsymbol{n}$, "
         r"$\delta\boldsymbol{W}_1=\boldsymbol{n}$ times the row of $\hat{\boldsymbol{c}}$, in units of the length",
     ),
@@ -190,13 +233,16 @@ def index_of_saddle() -> Derivation:
     negative = positive = H
     free = H * FEATURES + H - positive - negative
     return Derivation.by(
-        Step("The second variation at w_2 = 0", form, part="form"),
-        Step("delta w_2 in the new coordinates", a),
-        Step("delta W_1 in the new coordinates", _unseen + coupling * c_hat.T),
+        Step(r"The second variation at $\boldsymbol{w}_{2} = 0$", form, part="form"),
+        Step(r"$\delta \boldsymbol{w}_{2}$ in the new coordinates", a),
+        Step(r"$\delta \boldsymbol{W}_{1}$ in the new coordinates", _unseen + coupling * c_hat.T),
         Step("The form in the new coordinates", diagonal, part="diagonal"),
         Step("At the origin along the steepest descent, over the squared length", ratio, part="origin"),
         Step(
-            "No direction is worse: the form at the origin plus gamma times the squared length, a sum of squares",
+            (
+                r"No direction is worse: the form at the origin plus $\gamma$ times the squared length, a sum of "
+                "squares"
+            ),
             above,
             part="bound",
         ),

@@ -90,8 +90,8 @@ def _lefts(**norms: str) -> dict[str, str]:
         "U mean": w_init**2,
         "U variance": 2 * w_init**4 / (H * D**2),
     },
-    conditions=("The law (34); any number H of heads",),
-    erratum="The paper gives the order O(w_init^2) only; the norms are squared.",
+    conditions=("The law (34); any number $H$ of heads",),
+    erratum=r"The paper gives the order $O(w_{\rm init}^2)$ only; the norms are squared",
 )
 def norms_of_merged() -> Derivation:
     """All entries of a layer in one vector."""
@@ -111,7 +111,7 @@ def norms_of_merged() -> Derivation:
         "k variance": 2 * w_init**4 / (H * R * D),
     },
     conditions=("The law (36); the queries have the law of the keys",),
-    erratum="The paper gives the order O(w_init^2) only; the norms are squared.",
+    erratum=r"The paper gives the order $O(w_{\rm init}^2)$ only; the norms are squared",
 )
 def norms_of_separate() -> Derivation:
     """All entries of a layer in one vector."""
@@ -135,8 +135,11 @@ _gram = symmetric_matrix("S", H)  # W_1 W_1' / D^2
         "square": w_init**4 * (H + 1) / H * (1 + 1 / D**2),
     },
     conditions=(
-        "The law (34), the Frobenius norm, any number H of heads",
-        "The difference is conserved (17): throughout, all heads are parallel up to a matrix of the order of w_init^2",
+        "The law (34), the Frobenius norm, any number $H$ of heads",
+        (
+            "The difference is conserved (17): throughout, all heads are parallel up to a matrix of the order of "
+            r"$w_{\rm init}^2$"
+        ),
     ),
 )
 def initial_balance() -> Derivation:
@@ -147,7 +150,7 @@ def initial_balance() -> Derivation:
     ]
     difference = TracePolynomial(_v * _v.T) - D**2 * TracePolynomial(_gram)
     return Derivation.by(
-        Step("The conserved difference, with the columns of W_1 as D^2 samples", difference),
+        Step(r"The conserved difference, with the columns of $\boldsymbol{W}_{1}$ as $D^{2}$ samples", difference),
         Step("Its mean", expect(difference, laws), part="mean"),
         Step("The mean of its squared norm", expect((difference * difference).trace(), laws), part="square"),
     )
@@ -167,7 +170,10 @@ _value, _keys = MatrixLetter("v_i", 1, 1, "v_i"), vector("k_i", R * D)  # one he
     },
     typed=lambda: {"mean": 0, "variance": 2 * w_init**4 / H**2 * (1 + 1 / (R * D))},
     conditions=(
-        "The law (36). The conserved difference (85) is of the size of v_i^2 itself, w_init^2/H: balance holds in the mean",
+        (
+            r"The law (36). The conserved difference (85) is of the size of $v_{i}^{2}$ itself, $w_{\rm init}^2/H$: "
+            "balance holds in the mean"
+        ),
     ),
 )
 def key_difference() -> Derivation:

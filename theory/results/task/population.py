@@ -138,16 +138,22 @@ def pair_of_tokens() -> tuple[TracePolynomial, TracePolynomial]:
     conditions=(
         r"$\mathcal{L}=c-2\operatorname{tr}(\boldsymbol{A}^\top\boldsymbol{B})+\operatorname{tr}(\boldsymbol{B}^\top\boldsymbol{MBQ})$ "
         "for every law under which the query is independent of the context",
-        "Gaussian tokens of covariance Lambda in the context, a query of covariance Lambda_q, task vectors of covariance Sigma_w",
-        "Labels w' x + noise of variance sigma^2, on the query as well: the loss includes that sigma^2, which no model can avoid",
+        (
+            r"Gaussian tokens of covariance $\boldsymbol{\Lambda}$ in the context, a query of covariance "
+            r"$\boldsymbol{\Lambda}_{q}$, task vectors of covariance $\boldsymbol{\Sigma}_w$"
+        ),
+        (
+            r"Labels $\boldsymbol{w}^{\top} \boldsymbol{x}$ plus noise of variance $\sigma^{2}$, on the query as well: "
+            r"the loss includes that $\sigma^{2}$, which no model can avoid"
+        ),
     ),
 )
 def general_loss() -> Derivation:
     """The four moments by the engine, which checks that the loss given the context has this form."""
     A, M, Q, c = general_moments()
     return Derivation.by(
-        Step("The correlation of the target with beta and the query", A, part="A"),
-        Step("The second moment of beta", M, part="M"),
+        Step(r"The correlation of the target with $\boldsymbol{\beta}$ and the query", A, part="A"),
+        Step(r"The second moment of $\boldsymbol{\beta}$", M, part="M"),
         Step("The second moment of the query", Q, part="Q"),
         Step("The mean square of the target", c, part="c"),
     )

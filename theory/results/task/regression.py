@@ -50,7 +50,7 @@ define(
         "covariance": r"\mathbb{E}(\boldsymbol{x}_n\boldsymbol{x}_n^\top) = \mathbb{E}(\boldsymbol{x}_q\boldsymbol{x}_q^\top)",
     },
     typed=lambda: {"mean": ZeroMatrix(D, 1), "covariance": Lambda},
-    conditions=("x_n and x_q are Gaussian and independent",),
+    conditions=(r"$\boldsymbol{x}_{n}$ and $\boldsymbol{x}_{q}$ are Gaussian and independent",),
 )
 define(
     "3",
@@ -58,7 +58,7 @@ define(
     section="Section 2.1",
     left={"mean": r"\mathbb{E}(\boldsymbol{w})", "covariance": r"\mathbb{E}(\boldsymbol{w}\boldsymbol{w}^\top)"},
     typed=lambda: {"mean": ZeroMatrix(D, 1), "covariance": Identity(D)},
-    conditions=("w is Gaussian, independent of the tokens, and drawn anew for every sequence",),
+    conditions=(r"$\boldsymbol{w}$ is Gaussian, independent of the tokens, and drawn anew for every sequence",),
 )
 define(
     "4",
@@ -66,7 +66,12 @@ define(
     section="Section 2.1",
     left={"context": y, "query": y_q},
     typed=lambda: {"context": X_c.T * w, "query": w.T * x_q},
-    conditions=(r"y_n = w' x_n is the entry n of $\boldsymbol{y}$; there is no label noise",),
+    conditions=(
+        (
+            r"$y_{n} = \boldsymbol{w}^{\top} \boldsymbol{x}_{n}$ is the entry $n$ of $\boldsymbol{y}$; there "
+            "is no label noise"
+        ),
+    ),
 )
 define(
     "8",
@@ -74,7 +79,7 @@ define(
     section="Section 2.2",
     left=beta,
     typed=lambda: X_c * y / N,
-    conditions=("The average is over the N context tokens; the query is not among them",),
+    conditions=("The average is over the $N$ context tokens; the query is not among them",),
 )
 define(
     "28",
@@ -82,7 +87,7 @@ define(
     section="Appendix B.1",
     left=Lambda_hat,
     typed=lambda: X_c * X_c.T / N,
-    conditions=("The average of x_n x_n' over the N context tokens",),
+    conditions=(r"The average of $\boldsymbol{x}_{n} \boldsymbol{x}_{n}^{\top}$ over the $N$ context tokens",),
 )
 
 
@@ -98,7 +103,7 @@ define(
     section="Section 2.3",
     left=r"\mathcal{L} = \mathbb{E}(y_q-\hat y_q)^2",
     typed=_average_of_errors,
-    conditions=("P training sequences, each with its own task vector and tokens",),
+    conditions=("$P$ training sequences, each with its own task vector and tokens",),
 )
 
 _weight = Symbol("W", real=True)
@@ -169,14 +174,18 @@ def average_context(polynomial: TracePolynomial) -> TracePolynomial:
     section="Beside (9)",
     left=r"\mathcal{L}(\boldsymbol{B})",
     typed=lambda: Trace(Lambda) - 2 * Trace(Lambda * B * Lambda) + Trace(B.T * M * B * Lambda),
-    conditions=("M is E(Lambda_hat^2), equation (31)",),
+    conditions=(r"$\boldsymbol{M}$ is $\mathbb{E}(\hat{\boldsymbol{\Lambda}}^{2})$, equation (31)",),
 )
 def closed_loss() -> Derivation:
     """Average over the task and the query, then over the context, where Lambda_hat stands at most twice."""
     error = TracePolynomial(y_q - beta.T * B * x_q) ** 2
     given_context = expect(error, given=Lambda_hat)
     return Derivation.by(
-        Step("The squared error of the prediction beta' B x_q", error, r"(y_q-\hat y_q)^2"),
+        Step(
+            r"The squared error of the prediction $\boldsymbol{\beta}^{\top} \boldsymbol{B} \boldsymbol{x}_{q}$",
+            error,
+            r"(y_q-\hat y_q)^2",
+        ),
         Step(
             "Average over the task vector and the query",
             given_context,
@@ -204,7 +213,13 @@ def force_along(component: Any) -> Expr:
     section="Appendix D.2",
     left=r"\mathbb{E}\left(\boldsymbol{\beta}(y_q-\hat y_q)\boldsymbol{x}_q^\top\right)",
     typed=lambda: Lambda**2 - M * B * Lambda,
-    conditions=("M is E(Lambda_hat^2), equation (31)", "B is the effective map, sum_i v_i k_i q_i' for rank one"),
+    conditions=(
+        r"$\boldsymbol{M}$ is $\mathbb{E}(\hat{\boldsymbol{\Lambda}}^{2})$, equation (31)",
+        (
+            r"$\boldsymbol{B}$ is the effective map, $\sum_{i} v_{i} "
+            r"\boldsymbol{k}_{i} \boldsymbol{q}_{i}^{\top}$ for rank one"
+        ),
+    ),
 )
 def correlation_with_error() -> Derivation:
     """The correlation of the error with beta and x_q, averaged; it is minus half the gradient of the loss in B."""

@@ -21,7 +21,7 @@ __all__ = ["A", "diagonal_values", "on_eigenvector", "second_moment", "second_mo
 
 A = matrix("A", D)  # any constant matrix
 
-TOKENS = ("The tokens are Gaussian, independent, with covariance Lambda",)
+TOKENS = (r"The tokens are Gaussian, independent, with covariance $\boldsymbol{\Lambda}$",)
 
 
 def on_eigenvector(polynomial) -> TracePolynomial:
@@ -45,11 +45,14 @@ def second_moment() -> Derivation:
     """Pairs of different tokens, and pairs of a token with itself; then the same by Stein's lemma in one step."""
     different, same = _pair_of_tokens()
     return Derivation.by(
-        Step("Two different tokens are independent, and there are N(N-1) ordered pairs of them", different),
-        Step("A token with itself, N times", same),
+        Step("Two different tokens are independent, and there are $N(N-1)$ ordered pairs of them", different),
+        Step("A token with itself, $N$ times", same),
         Step("The two together", different + same, r"\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)", "first"),
         Step(
-            "The same by Stein's lemma: one sample covariance becomes its mean, and joins the other in two windings of weight 1/N",
+            (
+                "The same by Stein's lemma: one sample covariance becomes its mean, and joins the other in two "
+                "windings of weight $1/N$"
+            ),
             expect(Lambda_hat**2),
             r"\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)",
             "second",
@@ -97,7 +100,12 @@ def second_moment_main_text() -> Derivation:
         "sum": (1 + 1 / N) * lambda_**2 + Trace(Lambda) / N * lambda_,
         "product": lambda_**2 * (1 + (1 + Trace(Lambda) / lambda_) / N),
     },
-    conditions=("lambda is the eigenvalue lambda_d of Lambda that belongs to e_d",),
+    conditions=(
+        (
+            r"$\lambda$ is the eigenvalue $\lambda_{d}$ of $\boldsymbol{\Lambda}$ that belongs to "
+            r"$\boldsymbol{e}_{d}$"
+        ),
+    ),
 )
 def eigenvalue() -> Derivation:
     """The quadratic form of E(Lambda_hat^2) on an eigenvector of Lambda."""
@@ -107,7 +115,15 @@ def eigenvalue() -> Derivation:
         Step(
             "The second moment (31) between eigenvectors", form, r"\boldsymbol{e}_d^\top\boldsymbol{M}\boldsymbol{e}_d"
         ),
-        Step("Lambda e_d = lambda_d e_d, and e_d has unit length", value, "a_d", "sum"),
+        Step(
+            (
+                r"$\boldsymbol{\Lambda} \boldsymbol{e}_{d} = \lambda_{d} \boldsymbol{e}_{d}$, and "
+                r"$\boldsymbol{e}_{d}$ has unit length"
+            ),
+            value,
+            "a_d",
+            "sum",
+        ),
         Step("Factored", lambda_**2 * (value / lambda_**2), "a_d", "product"),
     )
 
@@ -130,14 +146,20 @@ def diagonal_values() -> dict:
     section="Appendix B.1",
     left=r"\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)\,\boldsymbol{e}_d",
     typed=lambda: lambda_**2 * (1 + (1 + Trace(Lambda) / lambda_) / N) * e_d,
-    conditions=("For every d: the e_d are a basis, so that E(Lambda_hat^2) is the sum of a_d e_d e_d'",),
+    conditions=(
+        (
+            r"For every $d$: the $\boldsymbol{e}_{d}$ are a basis, so that "
+            r"$\mathbb{E}(\hat{\boldsymbol{\Lambda}}^{2})$ is the sum of $a_{d} \boldsymbol{e}_{d} "
+            r"\boldsymbol{e}_{d}^{\top}$"
+        ),
+    ),
 )
 def eigenvectors() -> Derivation:
     """E(Lambda_hat^2) is a polynomial in Lambda."""
     acted = expect(Lambda_hat**2) * e_d
     return Derivation.by(
-        Step("The second moment (31) on an eigenvector of Lambda", acted),
-        Step("Lambda e_d = lambda_d e_d", on_eigenvector(acted)),
+        Step(r"The second moment (31) on an eigenvector of $\boldsymbol{\Lambda}$", acted),
+        Step(r"$\boldsymbol{\Lambda} \boldsymbol{e}_{d} = \lambda_{d} \boldsymbol{e}_{d}$", on_eigenvector(acted)),
     )
 
 
@@ -153,7 +175,10 @@ def eigenvectors() -> Derivation:
     typed=lambda: {"limit": Lambda**2, "next": Lambda**2 + Trace(Lambda) * Lambda},
     conditions=(
         *TOKENS,
-        "The second is exact for every N: E(Lambda_hat^2) - Lambda^2 is the mean squared deviation of Lambda_hat",
+        (
+            r"The second is exact for every $N$: $\mathbb{E}(\hat{\boldsymbol{\Lambda}}^{2}) - "
+            r"\boldsymbol{\Lambda}^{2}$ is the mean squared deviation of $\hat{\boldsymbol{\Lambda}}$"
+        ),
     ),
 )
 def long_context_moment() -> Derivation:
@@ -164,8 +189,8 @@ def long_context_moment() -> Derivation:
         raise ArithmeticError(f"the second moment has the orders {sorted(orders)} in N")
     return Derivation.by(
         Step("The second moment (31)", expect(Lambda_hat**2)),
-        Step("Its part without 1/N", orders[0], part="limit"),
-        Step("What is multiplied by 1/N", orders[-1], part="next"),
+        Step("Its part without $1/N$", orders[0], part="limit"),
+        Step("What is multiplied by $1/N$", orders[-1], part="next"),
     )
 
 
