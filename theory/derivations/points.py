@@ -21,6 +21,7 @@ import mpmath
 import sympy
 from mpmath import mp
 from sympy import Basic, Expr, IndexedBase, MatrixBase, Symbol
+from sympy.core.function import AppliedUndef
 from sympy.matrices.expressions import MatrixExpr, MatrixSymbol
 from sympy.tensor.indexed import Indexed
 
@@ -176,7 +177,7 @@ def _without_indices(symbols: Iterable) -> set:
 def value_at(formula: Any, point: Point) -> Any:
     """The value of a formula at a point: an mpf, an mpmath matrix, or a tuple of them for several formulas.
 
-    Raises ValueError for what has no number there (an undefined function, a letter without a value).
+    Raises ValueError for what has no number there (a letter without a value).
     """
     with mp.workdps(DIGITS):
         return _value(formula, point)
@@ -249,6 +250,7 @@ def _scalar_value(expression: Expr, point: Point) -> Any:
     if isinstance(expression, Symbol):
         value = point[expression]
         return mpmath.mpf(value) if isinstance(value, int) else value
+    expression = expression.xreplace({one: _any_function(one) for one in expression.atoms(AppliedUndef)})
     letters = sorted((one for one in expression.free_symbols if isinstance(one, Symbol)), key=str)
     sizes = tuple((one, point[one]) for one in letters if isinstance(point[one], int))
     function, traces, indexed, arguments = _compiled(expression, sizes)
@@ -260,6 +262,13 @@ def _scalar_value(expression: Expr, point: Point) -> Any:
         return result if isinstance(result, mpmath.mpc) else mpmath.mpf(result)
     except (TypeError, NameError, AttributeError) as problem:
         raise ValueError(f"{expression} has no number at this point: {problem}") from None
+
+
+def _any_function(applied: AppliedUndef) -> Expr:
+    """A cubic with random coefficients, which stands for an undefined function of one argument."""
+    if len(applied.args) != 1:
+        raise ValueError(f"{applied} has no number at this point")
+    return sum(Symbol(f"{applied.func}_{power}", real=True) * applied.args[0] ** power for power in range(4))
 
 
 @lru_cache(maxsize=1 << 12)

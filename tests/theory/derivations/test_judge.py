@@ -36,6 +36,7 @@ from iclflow.theory.notation import (
 from sympy import (
     Derivative,
     Determinant,
+    Function,
     Identity,
     ImmutableMatrix,
     Integral,
@@ -288,3 +289,12 @@ def test_entries_of_an_explicit_matrix_are_carried_out_and_rewritten():
     assert lines[1].verify().status == "exact"
     for wrong in (Matrix([[D, x**2 + 1]]), ImmutableMatrix([[D + 1, x**2]])):
         assert replace(lines[1], right=wrong).verify().status == "fails"
+
+
+
+def test_an_undefined_function_is_any_smooth_one():
+    f = Function("f", real=True)(x)
+    line = Line(Derivative(f**2, x), "=", 2 * f * Derivative(f, x))
+    assert line.verify().status == "exact"
+    assert replace(line, right=3 * f * Derivative(f, x)).verify().status == "fails"
+    assert replace(line, right=2 * f).verify().status == "fails"
