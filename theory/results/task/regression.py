@@ -7,17 +7,33 @@ corner 0. Everything below is computed from the laws of the data; only the paper
 from functools import cache
 from typing import Any
 
-from sympy import BlockMatrix, Expr, Function, Identity, IndexedBase, Limit, Sum, Symbol, Trace, ZeroMatrix, diff, oo
+from sympy import (
+    BlockMatrix,
+    Derivative,
+    Expr,
+    Function,
+    Identity,
+    IndexedBase,
+    Limit,
+    Sum,
+    Symbol,
+    Trace,
+    ZeroMatrix,
+    diff,
+    oo,
+)
 
 from ...algebra.polynomial import TracePolynomial, zero
 from ...calculus.derivatives import gradient
 from ...calculus.rewriting import rewrite
 from ...calculus.spectral import along
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.derivation import Derivation
+from ...derivations.heads import E, Gradient
+from ...derivations.lines import Line
 from ...derivations.registry import define, register
 from ...expectation.moments import expect
-from ...notation import B, D, Lambda, Lambda_hat, M, N, a, beta, lambda_, matrix, vector, w, x_q, y_q
+from ...notation import B, D, G, Lambda, Lambda_hat, M, N, a, beta, lambda_, matrix, prediction, vector, w, x_q, y_q
 
 __all__ = [
     "PROMPT", "X", "X_c", "average_context", "closed_loss", "correlation_with_error", "force", "force_along",
@@ -41,25 +57,43 @@ define(
         r"$\boldsymbol{y}$ their targets; that of the query is masked by 0",
     ),
 )
-define(
+
+
+@register(
     "2",
     "Law of the tokens",
+    kind="definition",
     section="Section 2.1",
-    left={
-        "mean": r"\mathbb{E}(\boldsymbol{x}_n) = \mathbb{E}(\boldsymbol{x}_q)",
-        "covariance": r"\mathbb{E}(\boldsymbol{x}_n\boldsymbol{x}_n^\top) = \mathbb{E}(\boldsymbol{x}_q\boldsymbol{x}_q^\top)",
-    },
     typed=lambda: {"mean": ZeroMatrix(D, 1), "covariance": Lambda},
     conditions=(r"$\boldsymbol{x}_{n}$ and $\boldsymbol{x}_{q}$ are Gaussian and independent",),
 )
-define(
+def law_of_tokens() -> Derivation:
+    """The moments of the laws that every expectation here uses."""
+    second = x_q * x_q.T
+    return Derivation.by(
+        Line(E(Lambda_hat), "=", expect(Lambda_hat), "The mean square of the context tokens"),
+        Line(E(x_q), "=", expect(x_q), "The query, as every token, has mean zero", part="mean"),
+        Line(E(second), "=", expect(second), "and the covariance of the context tokens", part="covariance"),
+    )
+
+
+@register(
     "3",
     "Law of the task vector",
+    kind="definition",
     section="Section 2.1",
-    left={"mean": r"\mathbb{E}(\boldsymbol{w})", "covariance": r"\mathbb{E}(\boldsymbol{w}\boldsymbol{w}^\top)"},
     typed=lambda: {"mean": ZeroMatrix(D, 1), "covariance": Identity(D)},
     conditions=(r"$\boldsymbol{w}$ is Gaussian, independent of the tokens, and drawn anew for every sequence",),
 )
+def law_of_task() -> Derivation:
+    """The moments of the law that every expectation here uses."""
+    return Derivation.by(
+        Line(E(w), "=", expect(w), "The mean", part="mean"),
+        Line(E(w * w.T), "=", expect(w * w.T), "The covariance", part="covariance"),
+        Line(E(w.T * Lambda_hat * x_q), "=", 0, "Task and tokens are independent"),
+    )
+
+
 define(
     "4",
     "Targets",
@@ -101,7 +135,7 @@ define(
     "9",
     "Population loss",
     section="Section 2.3",
-    left=r"\mathcal{L} = \mathbb{E}(y_q-\hat y_q)^2",
+    left=E((y_q - prediction) ** 2),
     typed=_average_of_errors,
     conditions=("$P$ training sequences, each with its own task vector and tokens",),
 )
@@ -116,7 +150,6 @@ _prediction = Function(r"\hat{y}_q", real=True)(_weight)
     "Gradient flow",
     kind="definition",
     section="Section 2.3",
-    left=r"-\frac12\frac{\partial}{\partial W}(y_q-\hat y_q)^2",
     typed=lambda: (_target - _prediction) * diff(_prediction, _weight),
     conditions=(
         r"$\tau\,dW/dt = -\frac12\,d\mathcal{L}/dW$ is the average of this over the sequences, for each weight $W$",
@@ -125,10 +158,8 @@ _prediction = Function(r"\hat{y}_q", real=True)(_weight)
 def flow_of_one_weight() -> Derivation:
     """The chain rule for one sequence; the average over sequences is linear."""
     error = (_target - _prediction) ** 2
-    return Derivation.by(
-        Step("The squared error of one sequence", error, r"(y_q-\hat y_q)^2"),
-        Step("Minus half its derivative with respect to a weight", -diff(error, _weight) / 2),
-    )
+    slope = -Derivative(error, _weight) / 2
+    return Derivation.by(Line(slope, "=", slope.doit(), "The chain rule"))
 
 
 def in_context_letters(expression) -> TracePolynomial:
@@ -142,7 +173,6 @@ def in_context_letters(expression) -> TracePolynomial:
     "The correlation is the sample covariance times the task vector",
     kind="exact",
     section="Appendix B.1",
-    left=r"\boldsymbol{\beta}",
     typed=lambda: Lambda_hat * w,
     conditions=("There is no label noise",),
 )
@@ -150,9 +180,9 @@ def correlation_from_task() -> Derivation:
     """Put the targets (4) into (8) and recognise (28)."""
     correlation = TracePolynomial(X_c * y / N)
     return Derivation.by(
-        Step("The correlation (8)", correlation, r"\boldsymbol{\beta}"),
-        Step("The targets (4) put in", substitute(correlation, {y: X_c.T * w}), r"\boldsymbol{\beta}"),
-        Step("The sample covariance (28) recognised", in_context_letters(correlation), r"\boldsymbol{\beta}"),
+        Line(beta, "=", correlation, "The correlation (8)", "8"),
+        Line(beta, "=", substitute(correlation, {y: X_c.T * w}), "The targets (4) put in", ("4", "8")),
+        Line(beta, "=", in_context_letters(correlation), "The sample covariance (28) recognised", ("4", "8", "28")),
     )
 
 
@@ -172,26 +202,28 @@ def average_context(polynomial: TracePolynomial) -> TracePolynomial:
     "The population loss as a function of the effective map",
     kind="exact",
     section="Beside (9)",
-    left=r"\mathcal{L}(\boldsymbol{B})",
     typed=lambda: Trace(Lambda) - 2 * Trace(Lambda * B * Lambda) + Trace(B.T * M * B * Lambda),
     conditions=(r"$\boldsymbol{M}$ is $\mathbb{E}(\hat{\boldsymbol{\Lambda}}^{2})$, equation (31)",),
 )
 def closed_loss() -> Derivation:
     """Average over the task and the query, then over the context, where Lambda_hat stands at most twice."""
-    error = TracePolynomial(y_q - beta.T * B * x_q) ** 2
+    error = (y_q - beta.T * B * x_q) ** 2
     given_context = expect(error, given=Lambda_hat)
     return Derivation.by(
-        Step(
-            r"The squared error of the prediction $\boldsymbol{\beta}^{\top} \boldsymbol{B} \boldsymbol{x}_{q}$",
-            error,
-            r"(y_q-\hat y_q)^2",
-        ),
-        Step(
-            "Average over the task vector and the query",
+        Line(
+            E(error, given=Lambda_hat),
+            "=",
             given_context,
-            r"\mathbb{E}_{\boldsymbol{w},\boldsymbol{x}_q}(y_q-\hat y_q)^2",
+            "Average over the task vector and the query",
         ),
-        Step("Average over the context", average_context(given_context), r"\mathcal{L}(\boldsymbol{B})"),
+        Line(E(error), "=", E(given_context), "Then over the context"),
+        Line(
+            E(error),
+            "=",
+            average_context(given_context),
+            r"$\hat{\boldsymbol{\Lambda}}$ stands at most twice, side by side",
+            "31",
+        ),
     )
 
 
@@ -211,7 +243,6 @@ def force_along(component: Any) -> Expr:
     "The force on the effective map",
     kind="exact",
     section="Appendix D.2",
-    left=r"\mathbb{E}\left(\boldsymbol{\beta}(y_q-\hat y_q)\boldsymbol{x}_q^\top\right)",
     typed=lambda: Lambda**2 - M * B * Lambda,
     conditions=(
         r"$\boldsymbol{M}$ is $\mathbb{E}(\hat{\boldsymbol{\Lambda}}^{2})$, equation (31)",
@@ -223,9 +254,18 @@ def force_along(component: Any) -> Expr:
 )
 def correlation_with_error() -> Derivation:
     """The correlation of the error with beta and x_q, averaged; it is minus half the gradient of the loss in B."""
-    correlation = TracePolynomial(beta * (y_q - x_q.T * B.T * beta) * x_q.T)
+    correlation = beta * (y_q - x_q.T * B.T * beta) * x_q.T
     given_context = expect(correlation, given=Lambda_hat)
     return Derivation.by(
-        Step("Average over the task vector and the query", given_context),
-        Step("Average over the context", average_context(given_context)),
+        Line(G, ":=", -Gradient(E((y_q - beta.T * B * x_q) ** 2), B) / 2, "Minus half the gradient of the loss (9)"),
+        Line(G, "=", E(correlation), r"is the correlation of the error with $\boldsymbol{\beta}$ and the query"),
+        Line(E(correlation, given=Lambda_hat), "=", given_context, "Average over the task vector and the query"),
+        Line(E(correlation), "=", E(given_context), "Then over the context"),
+        Line(
+            E(correlation),
+            "=",
+            average_context(given_context),
+            r"$\hat{\boldsymbol{\Lambda}}$ stands at most twice, side by side",
+            "31",
+        ),
     )

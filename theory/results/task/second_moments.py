@@ -16,7 +16,7 @@ from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.draws import along_one_eigenvector
 from ...derivations.heads import E
-from ...derivations.lines import Line, chain
+from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
@@ -111,14 +111,13 @@ def second_moment_main_text() -> Derivation:
     """Equation (31) by Stein's lemma."""
     windings = expect(Lambda_hat**2) - TracePolynomial(Lambda) ** 2
     return Derivation.by(
-        *chain(
+        Line(
             SQUARE,
-            (
-                Lambda * E(Lambda_hat) + windings.to_sympy(),
-                "One sample covariance becomes its mean; two windings in which it shares a token with the other are added",
-            ),
-            (expect(Lambda_hat**2), "The mean put in"),
-        )
+            "=",
+            Lambda * E(Lambda_hat) + windings.to_sympy(),
+            "One sample covariance becomes its mean; two windings in which it shares a token with the other are added",
+        ),
+        Line(SQUARE, "=", expect(Lambda_hat**2), "The mean put in"),
     )
 
 
