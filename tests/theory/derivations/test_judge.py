@@ -291,7 +291,6 @@ def test_entries_of_an_explicit_matrix_are_carried_out_and_rewritten():
         assert replace(lines[1], right=wrong).verify().status == "fails"
 
 
-
 def test_an_undefined_function_is_any_smooth_one():
     f = Function("f", real=True)(x)
     line = Line(Derivative(f**2, x), "=", 2 * f * Derivative(f, x))
