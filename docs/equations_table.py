@@ -11,7 +11,7 @@ from pathlib import Path
 
 from iclflow.theory.derivations.registry import Equation
 from iclflow.theory.equations import equations
-from iclflow.theory.typesetting.sentences import prose_markdown
+from iclflow.theory.typesetting.sentences import sentence_markdown
 from iclflow.verify.claims import book
 
 ROOT = Path(__file__).parents[1]
@@ -43,7 +43,7 @@ def table() -> str:
         found = [name for name, source in tests.items() if _names(source, entry)]
         cells = [
             f"({entry.number})",
-            prose_markdown(entry.title),
+            sentence_markdown(entry.title),
             entry.kind,
             f"[{module}](../theory/{module}.py): `{entry.derivation.__name__}`" if entry.derivation else "",
             ", ".join(f"[{_subject(test)}](../{test})" for test in found),

@@ -9,7 +9,7 @@ from sympy import MatrixBase
 from ..algebra.letters import Letters, letters
 from ..typesetting.latex import formula_latex, formula_text, superscript
 from ..typesetting.line_breaks import LINE, display, width
-from ..typesetting.sentences import prose_latex, prose_markdown, prose_text
+from ..typesetting.sentences import sentence_latex, sentence_markdown, sentence_text
 from .conditions import Condition
 from .lines import Line
 
@@ -100,7 +100,7 @@ class Derivation:
         for number, step in enumerate(self.steps, 1):
             name = f"({step.part}) " if step.part else ""
             text = step_text(step).replace("\n", "\n     ")
-            lines += [f"{number}. {_sentence(prose_text(step.rule))}", f"     {name}{text}"]
+            lines += [f"{number}. {_sentence(sentence_text(step.rule))}", f"     {name}{text}"]
         return "\n".join(lines)
 
     def latex(self, *, transpose: str = "top", number: str = "") -> str:
@@ -112,7 +112,7 @@ class Derivation:
         for step, name in self._tagged(number):
             if step.rule != rule:
                 rule = step.rule
-                pieces.append(f"{_sentence(prose_latex(rule))}:")
+                pieces.append(f"{_sentence(sentence_latex(rule))}:")
             pieces += displayed(left_latex(step), step.expression, tag=name, **_relation(step))
         return "\n".join(pieces).replace(r"\top", superscript(transpose))
 
@@ -122,7 +122,7 @@ class Derivation:
         for position, (step, name) in enumerate(self._tagged(number), 1):
             displays = displayed(left_latex(step), step.expression, tag=name, environment=False, **_relation(step))
             shown = "\n$$\n\n$$\n".join(displays).replace("\n", "\n   ")
-            lines.append(f"{position}. {_sentence(prose_markdown(step.rule))}:\n\n   $$\n   {shown}\n   $$\n")
+            lines.append(f"{position}. {_sentence(sentence_markdown(step.rule))}:\n\n   $$\n   {shown}\n   $$\n")
         return "\n".join(lines).replace(r"\top", superscript(transpose))
 
     def _tagged(self, number: str):
@@ -165,7 +165,7 @@ def side_latex(side: Any) -> str:
     if isinstance(side, tuple):
         return r",\quad ".join(map(side_latex, side))
     if isinstance(side, Condition):
-        return rf"\text{{{prose_latex(side.text)}}}"
+        return rf"\text{{{sentence_latex(side.text)}}}"
     if isinstance(side, Line):
         return f"{side_latex(side.left)} {RELATIONS_LATEX[side.relation]} {side_latex(side.right)}"
     return formula_latex(side)
@@ -176,7 +176,7 @@ def side_text(side: Any) -> str:
     if isinstance(side, tuple):
         return ", ".join(map(side_text, side))
     if isinstance(side, Condition):
-        return prose_text(side.text)
+        return sentence_text(side.text)
     if isinstance(side, Line):
         return f"{side_text(side.left)} {side.relation} {side_text(side.right)}"
     return formula_text(side)

@@ -12,7 +12,7 @@ from re import fullmatch, match
 from typing import TYPE_CHECKING, Any
 
 from ..typesetting.latex import formula_latex, formula_text, superscript
-from ..typesetting.sentences import prose_latex, prose_markdown, prose_text
+from ..typesetting.sentences import sentence_latex, sentence_markdown, sentence_text
 from .derivation import RELATIONS_LATEX, displayed, left_latex, side_latex, side_text, tag
 
 if TYPE_CHECKING:
@@ -131,37 +131,37 @@ def _displays(entry: "Equation", **options) -> list[str]:
 
 
 def _latex(entry: "Equation") -> str:
-    heading = rf"\subsection*{{({entry.number}) {prose_latex(entry.title)}}}"
-    conditions = _sentences(prose_latex(condition.text) for condition in entry.conditions)
+    heading = rf"\subsection*{{({entry.number}) {sentence_latex(entry.title)}}}"
+    conditions = _sentences(sentence_latex(condition.text) for condition in entry.conditions)
     pieces = ["\n".join([heading, *_displays(entry)]), rf"\textit{{{entry.kind.capitalize()}.}} {conditions}".rstrip()]
     if entry.erratum:
-        pieces.append(rf"\textit{{Remark.}} {_sentences([prose_latex(entry.erratum)])}")
+        pieces.append(rf"\textit{{Remark.}} {_sentences([sentence_latex(entry.erratum)])}")
     if entry.derivation is not None:
         pieces.append(rf"\textit{{Derivation.}} {entry.derive().latex()}")
     return "\n\n".join(pieces) + "\n"
 
 
 def _markdown(entry: "Equation") -> str:
-    pieces = [f"### ({entry.number}) {prose_markdown(entry.title)}\n"]
+    pieces = [f"### ({entry.number}) {sentence_markdown(entry.title)}\n"]
     pieces += [f"$$\n{one}\n$$\n" for one in _displays(entry, environment=False)]
-    conditions = _sentences(prose_markdown(condition.text) for condition in entry.conditions)
+    conditions = _sentences(sentence_markdown(condition.text) for condition in entry.conditions)
     pieces.append(f"**{entry.kind.capitalize()}.** {conditions}".rstrip() + "\n")
     if entry.erratum:
-        pieces.append(f"**Remark.** {_sentences([prose_markdown(entry.erratum)])}\n")
+        pieces.append(f"**Remark.** {_sentences([sentence_markdown(entry.erratum)])}\n")
     if entry.derivation is not None:
         pieces.append("**Derivation.**\n\n" + entry.derive().markdown())
     return "\n".join(pieces)
 
 
 def _text(entry: "Equation") -> str:
-    lines = [f"({entry.number}) {prose_text(entry.title)} [{entry.kind}; {entry.section}]"]
+    lines = [f"({entry.number}) {sentence_text(entry.title)} [{entry.kind}; {entry.section}]"]
     formulas = {line.part: line.left for line in entry.stated()} if entry.derivation is None else {}
     for part, right in entry.parts.items():
         name, left = f"({part}) " if part else "", formulas.get(part)
         lines.append(f"     {name}{formula_text(left) + ' = ' if left is not None else ''}{formula_text(right)}")
-    lines += [f"Condition: {prose_text(condition.text)}" for condition in entry.conditions]
+    lines += [f"Condition: {sentence_text(condition.text)}" for condition in entry.conditions]
     if entry.erratum:
-        lines.append(f"Remark: {prose_text(entry.erratum)}")
+        lines.append(f"Remark: {sentence_text(entry.erratum)}")
     if entry.derivation is not None:
         lines += ["Derivation", str(entry.derive())]
     return "\n".join(lines)
@@ -171,18 +171,18 @@ def _record(entry: "Equation") -> dict:
     derived = entry.derive().steps if entry.derivation is not None else ()
     return {
         "number": entry.number,
-        "title": prose_markdown(entry.title),
+        "title": sentence_markdown(entry.title),
         "kind": entry.kind,
         "section": entry.section,
-        "conditions": [prose_markdown(condition.text) for condition in entry.conditions],
-        "erratum": prose_markdown(entry.erratum or "") or None,
+        "conditions": [sentence_markdown(condition.text) for condition in entry.conditions],
+        "erratum": sentence_markdown(entry.erratum or "") or None,
         "statement": [
             {"tag": name, "left": left, "relation": relation, "latex": formula_latex(right)}
             for name, left, relation, right in _statement(entry)
         ],
         "steps": [
             {
-                "rule": prose_markdown(step.rule),
+                "rule": sentence_markdown(step.rule),
                 "part": step.part,
                 "left": left_latex(step),
                 "latex": side_latex(step.expression),

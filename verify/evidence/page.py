@@ -15,7 +15,7 @@ from latex2mathml.converter import convert
 
 from ...theory.derivations.registry import Equation
 from ...theory.typesetting.latex import formula_latex
-from ...theory.typesetting.sentences import prose_markdown
+from ...theory.typesetting.sentences import sentence_markdown
 from ..claims.book import Claim
 from ..figures.gallery import rendered
 from ..figures.style import DARK, LIGHT
@@ -185,7 +185,7 @@ def _sides(source: Equation) -> Iterable[tuple[str, object]]:
 
 def sentence(text: str) -> str:
     """A sentence with its formulas."""
-    pieces = prose_markdown(text).split("$")
+    pieces = sentence_markdown(text).split("$")
     return "".join(mathml(piece) if i % 2 else escape(piece) for i, piece in enumerate(pieces))
 
 

@@ -17,7 +17,7 @@ from iclflow.theory.equations import equation, equations
 from iclflow.theory.notation import B, D, Lambda, N, symmetric_matrix, x_q
 from iclflow.theory.typesetting.latex import formula_latex, formula_text
 from iclflow.theory.typesetting.line_breaks import LINE, display, split_sum, width
-from iclflow.theory.typesetting.sentences import prose_latex, prose_markdown
+from iclflow.theory.typesetting.sentences import sentence_latex, sentence_markdown, sentence_text
 from iclflow.theory.typesetting.symbol_names import name_latex
 from sympy import Matrix, Symbol, Trace, log, symbols
 
@@ -206,25 +206,38 @@ def test_a_sum_is_split_only_at_its_outermost_signs():
 
 
 @pytest.mark.parametrize(
-    ("sentence", "expected"),
+    ("sentence", "text"),
     [
-        ("A constant between the two", "A constant between the two"),
         ("Stein's lemma, applied twice (31)", "Stein's lemma, applied twice (31)"),
-        ("The paper's (C3) is sufficient, not necessary", "The paper's (C3) is sufficient, not necessary"),
-        ("a head of rank R", "a head of rank $R$"),
-        ("k' Lambda^2 q", r"$\boldsymbol{k}^{\top} \boldsymbol{\Lambda}^{2} \boldsymbol{q}$"),
-        ("the reciprocal of u^2 (1 - u^3)", "the reciprocal of $u^{2} (1 - u^{3})$"),
-        ("N(N - 1) pairs", "$N(N - 1)$ pairs"),
-        (r"kept: $\dot v_i$ is", r"kept: $\dot v_i$ is"),
+        (r"$\boldsymbol{k}^{\top} \boldsymbol{\Lambda}^{2} \boldsymbol{q}$ is 0", "k' Lambda^2 q is 0"),
+        (r"the reciprocal of $u^{2} (1 - u^{3})$", "the reciprocal of u^2 (1 - u^3)"),
+        (r"$\hat{\boldsymbol{\Lambda}}^{2} \ge \tfrac1N \boldsymbol{I}$", "Lambda_hat^2 >= 1/N I"),
+        (r"$\sum_{d \le m} \lambda_d / a_{m+1} \to \infty$", "sum_(d <= m) lambda_d/a_(m+1) -> infinity"),
+        (r"$\mathbb{E}(y_q\boldsymbol{z}) \ne \sqrt{D}$", "E(y_qz) != sqrt(D)"),
     ],
 )
-def test_prose(sentence, expected):
-    assert prose_latex(sentence) == expected
+def test_sentences(sentence, text):
+    """In a terminal a formula is text; in LaTeX and Markdown it stays as it is."""
+    assert sentence_text(sentence) == text
+    assert sentence_latex(sentence) == sentence_markdown(sentence) == sentence
 
 
-def test_prose_escapes_for_latex_only():
-    assert prose_latex("10 % of it") == r"10 \% of it"
-    assert prose_markdown("10 % of it") == "10 % of it"
+def test_mathematics_stands_between_dollars():
+    for entry in equations():
+        rules = [step.rule for step in entry.derive().steps] if entry.derivation else []
+        for sentence in (entry.title, entry.erratum or "", *(condition.text for condition in entry.conditions), *rules):
+            outside = "".join(sentence.split("$")[::2])
+            assert sentence.count("$") % 2 == 0, (entry.number, sentence)
+            assert not re.search(r"[_^<>|~\\]|(?<![-a-z(])=", outside), (entry.number, sentence)
+
+
+def test_a_transpose_may_be_written_with_a_letter():
+    assert sentence_latex(r"$\boldsymbol{k}^{\top}$", transpose="T") == r"$\boldsymbol{k}^{T}$"
+
+
+def test_percent_signs_are_escaped_for_latex_only():
+    assert sentence_latex("10 % of it") == r"10 \% of it"
+    assert sentence_markdown("10 % of it") == "10 % of it"
 
 
 def test_a_wide_matrix_is_given_entry_by_entry():
