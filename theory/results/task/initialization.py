@@ -4,78 +4,96 @@ The squared norms of a layer have mean exactly w_init^2, and fluctuate around it
 squared norm of its key differ by as much as they are.
 """
 
-from sympy import Identity, ZeroMatrix
+from collections.abc import Mapping
+
+from sympy import Identity, Trace, ZeroMatrix
 
 from ...algebra.polynomial import TracePolynomial
-from ...derivations.derivation import Derivation, Step
-from ...derivations.registry import define, register
+from ...derivations.derivation import Derivation
+from ...derivations.heads import E
+from ...derivations.lines import Line
+from ...derivations.registry import register
 from ...expectation.laws import Gaussian, SampleCovariance
 from ...expectation.moments import expect
-from ...notation import D, H, MatrixLetter, R, symmetric_matrix, vector, w_init
+from ...notation import D, H, MatrixLetter, R, symmetric_matrix, vector, w_2, w_init
 
 __all__ = ["initial_balance", "key_difference", "norms_of_merged", "norms_of_separate"]
 
-
-def _variance_of(size):
-    """w_init^2 shared evenly by so many entries."""
-    return w_init**2 / size
-
-
-_VALUE_VARIANCE = _variance_of(H)
-_MERGED_VARIANCE = _variance_of(H * D**2)
-_SEPARATE_VARIANCE = _variance_of(H * R * D)
+# One entry, and all entries of all heads, stacked
+_value, _merged = MatrixLetter("v_i", 1, 1, "v_i"), MatrixLetter("u_i", 1, 1, r"(\boldsymbol{U}_i)_{dd'}")
+_key, _query = (
+    MatrixLetter("k_i", 1, 1, r"(\boldsymbol{k}_{i,r})_d"),
+    MatrixLetter("q_i", 1, 1, r"(\boldsymbol{q}_{i,r})_d"),
+)
+_U, _K = vector("U", H * D**2), vector("k", H * R * D)
 
 INDEPENDENT = "All entries are independent and Gaussian with mean zero"
 
-define(
+
+def _law(stack, size) -> Gaussian:
+    """Independent entries, whose variance is w_init^2 shared evenly by ``size`` of them."""
+    return Gaussian(stack, covariance=w_init**2 / size * Identity(stack.shape[0]))
+
+
+def _variances(entries: Mapping) -> Derivation:
+    """The variance of one entry, {part: (entry, entries in the layer)}."""
+    return Derivation.by(
+        *(
+            Line(
+                E(one**2, _law(one, size)), "=", expect(one**2, _law(one, size)), "The variance of an entry", part=part
+            )
+            for part, (one, size) in entries.items()
+        )
+    )
+
+
+@register(
     "34",
     "Initialization of merged attention",
+    kind="definition",
     section="Appendix B.2",
-    left={"v": r"\operatorname{Var}(v_i)", "U": r"\operatorname{Var}\left((\boldsymbol{U}_i)_{dd'}\right)"},
-    typed=lambda: {"v": _VALUE_VARIANCE, "U": _MERGED_VARIANCE},
+    typed=lambda: {"v": w_init**2 / H, "U": w_init**2 / (H * D**2)},
     conditions=(INDEPENDENT,),
 )
-define(
+def law_of_merged_weights() -> Derivation:
+    """All entries of a layer share w_init^2 evenly."""
+    return _variances({"v": (_value, H), "U": (_merged, H * D**2)})
+
+
+@register(
     "36",
     "Initialization of separate attention",
+    kind="definition",
     section="Appendix B.2",
-    left={
-        "v": r"\operatorname{Var}(v_i)",
-        "k": r"\operatorname{Var}\left((\boldsymbol{k}_{i,r})_d\right)",
-        "q": r"\operatorname{Var}\left((\boldsymbol{q}_{i,r})_d\right)",
-    },
-    typed=lambda: {"v": _VALUE_VARIANCE, "k": _SEPARATE_VARIANCE, "q": _SEPARATE_VARIANCE},
+    typed=lambda: {"v": w_init**2 / H, "k": w_init**2 / (H * R * D), "q": w_init**2 / (H * R * D)},
     conditions=(INDEPENDENT,),
 )
-
-_v, _U, _K = vector("v", H), vector("U", H * D**2), vector("k", H * R * D)  # all entries of all heads, stacked
-
-
-def _norm(stack, variance) -> tuple[TracePolynomial, TracePolynomial]:
-    """Mean and variance of the squared norm of independent Gaussian entries."""
-    law = Gaussian(stack, covariance=variance * Identity(stack.shape[0]))
-    square = TracePolynomial(stack.T * stack)
-    mean = expect(square, law)
-    return mean, expect(square**2, law) - mean**2
+def law_of_separate_weights() -> Derivation:
+    """All entries of a layer share w_init^2 evenly."""
+    return _variances({"v": (_value, H), "k": (_key, H * R * D), "q": (_query, H * R * D)})
 
 
-def _norms(*stacks) -> Derivation:
-    steps = []
-    for part, stack, variance in stacks:
-        mean, spread = _norm(stack, variance)
-        steps += [
-            Step("Mean of the squared norm", mean, part=f"{part} mean"),
-            Step("Its variance, by the fourth moment", spread, part=f"{part} variance"),
+def _norms(law: str, stacks: Mapping) -> Derivation:
+    """Mean and variance of the squared norms of layers, {part: (entry, stack)}, whose entries have the variances of ``law``."""
+    lines = []
+    for part, (one, stack) in stacks.items():
+        size = stack.shape[0]
+        whole, square = _law(stack, size), stack.T * stack
+        mean, second = expect(square, whole), expect((stack.T * stack) ** 2, whole)
+        lines += [
+            Line(
+                E(square, whole), "=", size * E(one**2, _law(one, size)), "As many entries, each of the same variance"
+            ),
+            Line(E(square, whole), "=", mean, f"Their variance ({law}) put in", (law, -1), f"{part} mean"),
+            Line(
+                E((stack.T * stack) ** 2, whole) - E(square, whole) ** 2,
+                "=",
+                second - mean**2,
+                "The variance of the squared norm, by the fourth moment",
+                part=f"{part} variance",
+            ),
         ]
-    return Derivation.by(*steps)
-
-
-def _lefts(**norms: str) -> dict[str, str]:
-    return {
-        f"{part} {kind}": rf"{symbol}\left({norm}\right)"
-        for part, norm in norms.items()
-        for kind, symbol in (("mean", r"\mathbb{E}"), ("variance", r"\operatorname{Var}"))
-    }
+    return Derivation.by(*lines)
 
 
 @register(
@@ -83,19 +101,20 @@ def _lefts(**norms: str) -> dict[str, str]:
     "Initial size of merged attention",
     kind="exact",
     section="Appendix B.2",
-    left=_lefts(v=r"\textstyle\sum_iv_i^2", U=r"\textstyle\sum_i\|\boldsymbol{U}_i\|^2"),
     typed=lambda: {
         "v mean": w_init**2,
         "v variance": 2 * w_init**4 / H,
         "U mean": w_init**2,
         "U variance": 2 * w_init**4 / (H * D**2),
     },
-    conditions=("The law (34); any number $H$ of heads",),
+    conditions=(
+        r"The law (34); any number $H$ of heads; $\boldsymbol{U}$ holds the entries of all $\boldsymbol{U}_i$",
+    ),
     erratum=r"The paper gives the order $O(w_{\rm init}^2)$ only; the norms are squared",
 )
 def norms_of_merged() -> Derivation:
     """All entries of a layer in one vector."""
-    return _norms(("v", _v, _VALUE_VARIANCE), ("U", _U, _MERGED_VARIANCE))
+    return _norms("34", {"v": (_value, w_2), "U": (_merged, _U)})
 
 
 @register(
@@ -103,19 +122,18 @@ def norms_of_merged() -> Derivation:
     "Initial size of separate attention",
     kind="exact",
     section="Appendix B.2",
-    left=_lefts(v=r"\textstyle\sum_iv_i^2", k=r"\textstyle\sum_{i,r}\|\boldsymbol{k}_{i,r}\|^2"),
     typed=lambda: {
         "v mean": w_init**2,
         "v variance": 2 * w_init**4 / H,
         "k mean": w_init**2,
         "k variance": 2 * w_init**4 / (H * R * D),
     },
-    conditions=("The law (36); the queries have the law of the keys",),
+    conditions=(r"The law (36); $\boldsymbol{k}$ holds the entries of all keys; the queries have the law of the keys",),
     erratum=r"The paper gives the order $O(w_{\rm init}^2)$ only; the norms are squared",
 )
 def norms_of_separate() -> Derivation:
     """All entries of a layer in one vector."""
-    return _norms(("v", _v, _VALUE_VARIANCE), ("k", _K, _SEPARATE_VARIANCE))
+    return _norms("36", {"v": (_value, w_2), "k": (_key, _K)})
 
 
 _gram = symmetric_matrix("S", H)  # W_1 W_1' / D^2
@@ -126,37 +144,35 @@ _gram = symmetric_matrix("S", H)  # W_1 W_1' / D^2
     "Balance of merged attention at initialization",
     kind="exact",
     section="Beside (35) and (17)",
-    left={
-        "mean": r"\mathbb{E}(\boldsymbol{w}_2\boldsymbol{w}_2^\top-\boldsymbol{W}_1\boldsymbol{W}_1^\top)",
-        "square": r"\mathbb{E}\,\|\boldsymbol{w}_2\boldsymbol{w}_2^\top-\boldsymbol{W}_1\boldsymbol{W}_1^\top\|^2",
-    },
     typed=lambda: {
         "mean": ZeroMatrix(H, H),
         "square": w_init**4 * (H + 1) / H * (1 + 1 / D**2),
     },
     conditions=(
         "The law (34), the Frobenius norm, any number $H$ of heads",
-        (
-            "The difference is conserved (17): throughout, all heads are parallel up to a matrix of the order of "
-            r"$w_{\rm init}^2$"
-        ),
+        r"$\boldsymbol{S} = \boldsymbol{W}_1\boldsymbol{W}_1^{\top} / D^2$ is the sample covariance of the columns of $\boldsymbol{W}_1$",
+        "The difference is conserved (17): throughout, all heads are parallel up to a matrix of the order of "
+        r"$w_{\rm init}^2$",
     ),
 )
 def initial_balance() -> Derivation:
     """W_1 W_1' is D^2 times a sample covariance: that of the D^2 columns of W_1."""
-    laws = [
-        Gaussian(_v, covariance=_VALUE_VARIANCE * Identity(H)),
-        SampleCovariance(_gram, _MERGED_VARIANCE * Identity(H), D**2),
-    ]
-    difference = TracePolynomial(_v * _v.T) - D**2 * TracePolynomial(_gram)
+    laws = (_law(w_2, H), SampleCovariance(_gram, w_init**2 / (H * D**2) * Identity(H), D**2))
+    difference = w_2 * w_2.T - D**2 * _gram
+    square = Trace(difference * difference)
     return Derivation.by(
-        Step(r"The conserved difference, with the columns of $\boldsymbol{W}_{1}$ as $D^{2}$ samples", difference),
-        Step("Its mean", expect(difference, laws), part="mean"),
-        Step("The mean of its squared norm", expect((difference * difference).trace(), laws), part="square"),
+        Line(
+            E(difference, laws),
+            "=",
+            expect(difference, laws),
+            "The conserved difference vanishes in the mean",
+            part="mean",
+        ),
+        Line(E(square, laws), "=", expect(square, laws), "The mean of its squared norm", part="square"),
     )
 
 
-_value, _keys = MatrixLetter("v_i", 1, 1, "v_i"), vector("k_i", R * D)  # one head
+_keys = vector("k_i", R * D)  # of one head
 
 
 @register(
@@ -164,28 +180,24 @@ _value, _keys = MatrixLetter("v_i", 1, 1, "v_i"), vector("k_i", R * D)  # one he
     "Balance of one head at initialization",
     kind="exact",
     section="Beside (37) and (85)",
-    left={
-        "mean": r"\mathbb{E}\left(v_i^2-\textstyle\sum_r\|\boldsymbol{k}_{i,r}\|^2\right)",
-        "variance": r"\operatorname{Var}\left(v_i^2-\textstyle\sum_r\|\boldsymbol{k}_{i,r}\|^2\right)",
-    },
     typed=lambda: {"mean": 0, "variance": 2 * w_init**4 / H**2 * (1 + 1 / (R * D))},
     conditions=(
-        (
-            r"The law (36). The conserved difference (85) is of the size of $v_{i}^{2}$ itself, $w_{\rm init}^2/H$: "
-            "balance holds in the mean"
-        ),
+        r"The law (36); $\boldsymbol{k}_i$ holds the keys of one head. The conserved difference (85) is of the size of $v_i^2$ itself, "
+        r"$w_{\rm init}^2/H$: balance holds in the mean",
     ),
 )
 def key_difference() -> Derivation:
     """Mean and variance of the conserved quantity of one head."""
-    laws = [
-        Gaussian(_value, covariance=_VALUE_VARIANCE),
-        Gaussian(_keys, covariance=_SEPARATE_VARIANCE * Identity(R * D)),
-    ]
-    difference = TracePolynomial(_value.T * _value) - TracePolynomial(_keys.T * _keys)
-    mean = expect(difference, laws)
+    laws = (_law(_value, H), _law(_keys, H * R * D))
+    difference = _value.T * _value - _keys.T * _keys
+    mean, second = (expect(TracePolynomial(difference) ** power, laws) for power in (1, 2))
     return Derivation.by(
-        Step("The conserved difference", difference),
-        Step("Its mean", mean, part="mean"),
-        Step("Its variance", expect(difference**2, laws) - mean**2, part="variance"),
+        Line(E(difference, laws), "=", mean, "The conserved difference vanishes in the mean", part="mean"),
+        Line(
+            E(difference**2, laws) - E(difference, laws) ** 2,
+            "=",
+            second - mean**2,
+            "Its variance, by the fourth moments",
+            part="variance",
+        ),
     )
