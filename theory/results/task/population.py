@@ -15,7 +15,9 @@ from sympy import Trace
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.derivation import Derivation
+from ...derivations.heads import E
+from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.laws import Fixed, Gaussian, SampleCovariance
 from ...expectation.moments import expect
@@ -128,7 +130,6 @@ def pair_of_tokens() -> tuple[TracePolynomial, TracePolynomial]:
     "The population loss under general laws",
     kind="exact",
     section="beyond the paper",
-    left={"A": r"\boldsymbol{A}", "M": r"\boldsymbol{M}", "Q": r"\boldsymbol{Q}", "c": "c"},
     typed=lambda: {
         "A": Lambda * Sigma_w * Lambda_q,
         "M": (1 + 1 / N) * Lambda * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) / N * Lambda,
@@ -150,10 +151,26 @@ def pair_of_tokens() -> tuple[TracePolynomial, TracePolynomial]:
 )
 def general_loss() -> Derivation:
     """The four moments by the engine, which checks that the loss given the context has this form."""
-    A, M, Q, c = general_moments()
+    A, M, Q, c = moments = general_moments()
+    formulas = {
+        "A": (
+            beta * y_q * x_q.T,
+            A,
+            r"The correlation of the target with $\boldsymbol{\beta}$ and the query, $\boldsymbol{A}$",
+        ),
+        "M": (beta * beta.T, M, r"The second moment of $\boldsymbol{\beta}$, $\boldsymbol{M}$"),
+        "Q": (x_q * x_q.T, Q, r"The second moment of the query, $\boldsymbol{Q}$"),
+        "c": (y_q**2, c, "The mean square of the target, $c$"),
+    }
     return Derivation.by(
-        Step(r"The correlation of the target with $\boldsymbol{\beta}$ and the query", A, part="A"),
-        Step(r"The second moment of $\boldsymbol{\beta}$", M, part="M"),
-        Step("The second moment of the query", Q, part="Q"),
-        Step("The mean square of the target", c, part="c"),
+        Line(
+            E((y_q - beta.T * B * x_q) ** 2, GENERAL_LAWS),
+            "=",
+            moments.loss(),
+            r"The loss $c-2\operatorname{tr}(\boldsymbol{A}^\top\boldsymbol{B})+\operatorname{tr}(\boldsymbol{B}^\top\boldsymbol{MBQ})$",
+        ),
+        *(
+            Line(E(body, GENERAL_LAWS), "=", value, reason, part=part)
+            for part, (body, value, reason) in formulas.items()
+        ),
     )
