@@ -251,7 +251,8 @@ def _scalar_value(expression: Expr, point: Point) -> Any:
         value = point[expression]
         return mpmath.mpf(value) if isinstance(value, int) else value
     expression = expression.xreplace({one: _any_function(one) for one in expression.atoms(AppliedUndef)})
-    letters = sorted((one for one in expression.free_symbols if isinstance(one, Symbol)), key=str)
+    labels = {one.base.label for one in expression.atoms(Indexed)}
+    letters = sorted((one for one in expression.free_symbols - labels if isinstance(one, Symbol)), key=str)
     sizes = tuple((one, point[one]) for one in letters if isinstance(point[one], int))
     function, traces, indexed, arguments = _compiled(expression, sizes)
     numbers = [_polynomial_value(trace, point) for trace in traces]

@@ -39,9 +39,11 @@ from sympy import (
     Function,
     Identity,
     ImmutableMatrix,
+    IndexedBase,
     Integral,
     Matrix,
     Rational,
+    Sum,
     Symbol,
     Trace,
     exp,
@@ -297,3 +299,19 @@ def test_an_undefined_function_is_any_smooth_one():
     assert line.verify().status == "exact"
     assert replace(line, right=3 * f * Derivative(f, x)).verify().status == "fails"
     assert replace(line, right=2 * f).verify().status == "fails"
+
+
+def test_a_family_of_whole_numbers_keeps_its_values_in_a_sum():
+    counts, one, size = (
+        IndexedBase("I", integer=True),
+        Symbol("d", integer=True),
+        Symbol("m", integer=True, positive=True),
+    )
+
+    def draw(point):
+        point[size] = 2
+        point.family(counts, [4, 7])
+
+    line = Line(Sum(counts[one], (one, 1, size)), "=", 11, "", conditions=(Condition("$I = (4, 7)$", None, draw),))
+    assert line.verify().status == "numeric"
+    assert not replace(line, right=12).verify()
