@@ -9,21 +9,30 @@ learned, plus a square; along each it splits into pairs of two dimensions.
 from functools import cache
 from typing import Any
 
-from sympy import Expr, Identity, IndexedBase, Matrix, Sum, Symbol, Trace, factor, symbols
+from mpmath import diag, eigsy, eye, mpf, norm, zeros
+from mpmath import matrix as numbers
+from sympy import Determinant, Expr, Identity, IndexedBase, Matrix, Sum, Symbol, Trace, factor, symbols
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import hessian_form
 from ...calculus.rewriting import rewrite
 from ...calculus.spectral import along, summand
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.draws import eigenbasis, second_moment
+from ...derivations.heads import Rate, SecondVariation
+from ...derivations.lines import Line
+from ...derivations.points import Point
 from ...derivations.registry import register
-from ...notation import B, D, G, H, Lambda, M, R, a, lambda_, matrix, symmetric_matrix, tau, v_i, vector
+from ...notation import B, D, G, H, Lambda, M, P, R, a, lambda_, matrix, symmetric_matrix, tau, v_i, vector
+from ...notation import e_d as e
 from ...notation import k_i as k
 from ...notation import q_i as q
 from ..separate.flow import flow_in_force, rank_one_head
-from .fixed_points import m
-from .stability import AT, HALF_LOSS, half_loss, value
+from .conditions import at_fixed_map, flow, flow_lines, q_d
+from .fixed_points import m, population_error
+from .stability import F, half_loss, value
 
 __all__ = ["core_form", "direction_form", "learned_rules", "pair_block", "redundant_index"]
 
@@ -41,10 +50,125 @@ M_perp = symmetric_matrix("M_perp", D - m, latex=r"\boldsymbol{M}_\perp")
 mu, nu = matrix("mu", m, n, latex=r"\boldsymbol{\mu}"), matrix("nu", m, n, latex=r"\boldsymbol{\nu}")
 Xi, Psi = matrix("Xi", D - m, n), matrix("Psi", D - m, n)
 delta_V = symmetric_matrix("delta_V", n, latex=r"\delta\boldsymbol{V}")
-e = vector("e_d", D)  # an eigenvector that is not learned
 xi, eta = vector("xi", n, latex=r"\boldsymbol{\xi}"), vector("eta", n, latex=r"\boldsymbol{\eta}")
 xi_0, eta_0 = vector("xi_0", n, latex=r"\boldsymbol{\xi}_0"), vector("eta_0", n, latex=r"\boldsymbol{\eta}_0")
 x, y = vector("x", m), vector("y", m)
+unit = vector("u", m)  # the components of a learned eigenvector
+H_jd, pair_move = matrix("H_jd", 2), vector("z", 2)
+lambda_j, lambda_d, a_j, a_d = symbols("lambda_j lambda_d a_j a_d", positive=True)
+x_j, y_j = symbols("x_j y_j", real=True)
+empty = Symbol("r", integer=True, nonnegative=True)  # slots of the active heads that serve no eigenvector
+inversions = IndexedBase("I", integer=True, nonnegative=True)
+negative = Symbol("index", integer=True, nonnegative=True)  # how many eigenvalues of the Hessian are negative
+coupling = Symbol("c", positive=True)
+index_d = Symbol("d", integer=True, positive=True)
+
+
+def _at_fixed_point(point: Point, learned: list[int], slots: int) -> None:
+    """The letters of a fixed point with these learned eigenvectors and this number of active slots, and one pair of eigenvectors."""
+    values, vectors = eigenbasis(point)
+    second_moment(point)
+    levels = [(vectors[:, d].T * point[M] * vectors[:, d])[0, 0] for d in range(len(values))]
+    others = [d for d in range(len(values)) if d not in learned]
+    if not learned or not others:
+        raise ValueError("a learned eigenvector and another one are needed")
+    point[m], point[n] = len(learned), slots
+    for frame, spectrum, moments, chosen in ((W, Lambda_S, M_S, learned), (W_perp, Lambda_perp, M_perp, others)):
+        point[frame] = numbers([[vectors[row, d] for d in chosen] for row in range(len(values))])
+        point[spectrum], point[moments] = (diag([one[d] for d in chosen]) for one in (values, levels))
+    point[P] = point[W] * point[W].T
+    point[V] = diag([point.rng.choice([-1, 1]) * mpf(point.rng.uniform(0.5, 2)) for _ in range(slots)])
+    weighted = point[kappa] * point[V]
+    point[theta] = (_inverse(weighted) * point[M_S] ** -1 * point[Lambda_S] + _null(weighted) * point[theta].T).T
+    place, d = point.rng.randrange(len(learned)), point.rng.choice(others)
+    point[unit] = zeros(len(learned), 1)
+    point[unit][place] = mpf(1)
+    point[e], point[lambda_], point[a] = vectors[:, d], values[d], levels[d]
+    point[lambda_d], point[a_d], point[lambda_j], point[a_j] = (
+        values[d],
+        levels[d],
+        values[learned[place]],
+        levels[learned[place]],
+    )
+    point.family(inversions, [sum(values[j] < values[one] for j in learned) for one in others])
+    point[negative] = sum(_negative(point, values[one], levels[one]) for one in others)
+
+
+def _inverse(wide):
+    return wide.T * (wide * wide.T) ** -1
+
+
+def _null(wide):
+    """The projector onto the vectors that a wide matrix maps to zero."""
+    return eye(wide.cols) - _inverse(wide) * wide
+
+
+def _negative(point: Point, level, moment) -> int:
+    """How many eigenvalues of the form (T2b) along one eigenvector are negative."""
+    slots = point[V]
+    by_query, by_key = point[theta] * slots, point[kappa] * slots
+    keys, queries = moment * by_query.T * point[Lambda_S] * by_query, level * by_key.T * point[M_S] * by_key
+    size = slots.rows
+    whole = zeros(2 * size)
+    for row in range(size):
+        for column in range(size):
+            whole[row, column], whole[size + row, size + column] = keys[row, column], queries[row, column]
+            whole[row, size + column] = whole[size + row, column] = -(level**2) * slots[row, column]
+    return sum(one < -mpf("1e-20") for one in eigsy(whole, eigvals_only=True))
+
+
+def _fixed_point(point: Point) -> None:
+    size = point.size(D)
+    learned = sorted(point.rng.sample(range(size), point.rng.randint(1, max(size - 1, 1))))
+    _at_fixed_point(point, learned, len(learned) + point.rng.randint(0, 2))
+
+
+def _first_learned(point: Point) -> None:
+    size, slots = point.size(D), point.size(R) * point.size(H)
+    count = point.rng.randint(1, min(size, slots))
+    _at_fixed_point(point, list(range(count)), slots)
+    point[empty] = slots - count
+
+
+def _redundant(point: Point) -> None:
+    for move, served in ((xi_0, theta), (eta_0, kappa)):
+        point[move] = _null(point[served] * point[V]) * point[move]
+
+
+def _is_redundant(point: Point) -> bool:
+    return norm(point[theta] * point[V] * point[xi_0]) + norm(point[kappa] * point[V] * point[eta_0]) < mpf("1e-20")
+
+
+def _is_fixed_point(point: Point) -> bool:
+    made = point[kappa] * point[V] * point[theta].T - point[M_S] ** -1 * point[Lambda_S]
+    rows = point[Lambda] * point[W] - point[W] * point[Lambda_S]
+    return norm(made) + norm(rows) < mpf("1e-20")
+
+
+FIXED_POINT = Condition(
+    r"At a fixed point, (C1) and (C2), with the keys and queries of waiting heads in the span of the learned eigenvectors: the columns of "
+    r"$\boldsymbol{W}$ are those, with the eigenvalues $\boldsymbol{\Lambda}_S$ and $\boldsymbol{M}_S$ of $\boldsymbol{\Lambda}$ and "
+    r"$\boldsymbol{M} = \mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$; the active slots are $\boldsymbol{K}_a = \boldsymbol{W\kappa}$ and "
+    r"$\boldsymbol{Q}_a = \boldsymbol{W\theta}$ with $\boldsymbol{\kappa V\theta}^\top=\boldsymbol{M}_S^{-1}\boldsymbol{\Lambda}_S$; "
+    r"$\boldsymbol{e}_d$ is an eigenvector that is not learned",
+    _is_fixed_point,
+    _fixed_point,
+)
+REDUNDANT = Condition(
+    r"$\boldsymbol{\theta V\xi}_0=0$ and $\boldsymbol{\kappa V\eta}_0=0$: $n - m$ dimensions each",
+    _is_redundant,
+    _redundant,
+)
+COUNTED = (
+    r"$\mathrm{index}$ is the number of negative eigenvalues of the form (T2b), over all eigenvectors that are not learned; what stays "
+    "within the span of the learned ones adds a square, which has none"
+)
+FIRST_LEARNED = Condition(
+    r"At a fixed point as in (T2b), $S=\{1,\dots,m\}$, in $H$ active heads with $r$ empty slots, $m = R H - r$; $\boldsymbol{e}_d$ is an "
+    "eigenvector that is not learned",
+    _is_fixed_point,
+    _first_learned,
+)
 
 
 @cache
@@ -63,12 +187,25 @@ def direction_form() -> TracePolynomial:
     return rewrite(there, learned_rules() | orthogonal | {kappa * V * theta.T: M_S.I * Lambda_S})
 
 
+def fixed_point_lines() -> tuple[Line, ...]:
+    """Half the loss as a function of the active slots, and their values at a fixed point."""
+    whole = substitute(half_loss(), {B: K_a * V * Q_a.T})
+    return (
+        Line(population_error(K_a * V * Q_a.T) / 2, "=", whole, "Half the loss (9-closed) in the active slots"),
+        Line(F, ":=", whole, "Call it"),
+        Line(K_a, ":=", W * kappa, "At a fixed point the keys are combinations of the learned eigenvectors"),
+        Line(Q_a, ":=", W * theta, "and so are the queries"),
+    )
+
+
+VARIED = SecondVariation(F, {K_a: e * xi.T, Q_a: e * eta.T})  # the active slots move along one eigenvector
+
+
 @register(
     "T2b",
     "Stability: the Hessian at a fixed point, in the active slots of all heads",
     kind="exact",
     section="beside (21), (81)",
-    left={"all": HALF_LOSS, "one direction": HALF_LOSS},
     typed=lambda: {
         "all": Trace(M_perp * Xi * V * theta.T * Lambda_S * theta * V * Xi.T)
         + Trace(Lambda_perp * Psi * V * kappa.T * M_S * kappa * V * Psi.T)
@@ -79,36 +216,27 @@ def direction_form() -> TracePolynomial:
         - 2 * lambda_**2 * xi.T * V * eta,
     },
     conditions=(
-        *AT,
-        "$\\delta\\boldsymbol{K}_a=\\boldsymbol{W\\mu}+\\boldsymbol{W}_\\perp\\boldsymbol{\\Xi}$ and "
-        "$\\delta\\boldsymbol{Q}_a=\\boldsymbol{W\\nu}+\\boldsymbol{W}_\\perp\\boldsymbol{\\Psi}$: the columns of "
-        "$\\boldsymbol{W}_\\perp$ are the "
-        "eigenvectors not learned",
-        (
-            r"one direction: a row of $\Xi$ and of $\Psi$, along $\boldsymbol{e}_{d}$; since the matrices of "
-            "eigenvalues are diagonal, rows do not mix"
-        ),
+        FIXED_POINT,
+        r"$\delta\boldsymbol{K}_a=\boldsymbol{W\mu}+\boldsymbol{W}_\perp\boldsymbol{\Xi}$ and $\delta\boldsymbol{Q}_a=\boldsymbol{W\nu}+"
+        r"\boldsymbol{W}_\perp\boldsymbol{\Psi}$: the columns of $\boldsymbol{W}_\perp$ are the eigenvectors not learned",
+        r"One direction is a row of $\boldsymbol{\Xi}$ and of $\boldsymbol{\Psi}$; since the matrices of eigenvalues are diagonal, rows "
+        "do not mix",
     ),
 )
 def active_slots() -> Derivation:
     """Every variation of the active weights, within the span of the learned eigenvectors and out of it."""
     whole = substitute(half_loss(), {B: K_a * V * Q_a.T})
-    moves = {K_a: W * mu + W_perp * Xi, Q_a: W * nu + W_perp * Psi, V: delta_V}
-    there = substitute(hessian_form(whole, moves), {K_a: W * kappa, Q_a: W * theta})
+    varied = {K_a: W * mu + W_perp * Xi, Q_a: W * nu + W_perp * Psi, V: delta_V}
+    there = substitute(hessian_form(whole, varied), {K_a: W * kappa, Q_a: W * theta})
     outside = {W.T * W_perp: 0 * W.T * W_perp, W_perp.T * W_perp: Identity(D - m)}
     outside |= {Lambda * W_perp: W_perp * Lambda_perp, M * W_perp: W_perp * M_perp}
+    form = rewrite(there, learned_rules() | outside | {kappa * V * theta.T: M_S.I * Lambda_S})
     return Derivation.by(
-        Step("Half the loss in the active slots", whole, "F"),
-        Step(
-            "Differentiate twice and put the fixed point in, with $\\boldsymbol{\\kappa "
-            "V\\theta}^\\top=\\boldsymbol{M}_S^{-1}\\boldsymbol{\\Lambda}_S$; what stays within the "
-            "span only adds a square",
-            rewrite(there, learned_rules() | outside | {kappa * V * theta.T: M_S.I * Lambda_S}),
-            HALF_LOSS,
-            "all",
-        ),
-        Step("The same for one eigenvector that is not learned", direction_form(), HALF_LOSS, "one direction"),
-    )
+        *fixed_point_lines(),
+        Line(SecondVariation(F, varied), "=", form,
+             "Differentiate twice; what stays within the span of the learned eigenvectors only adds a square", part="all"),
+        Line(VARIED, "=", direction_form(), "The same for one eigenvector that is not learned", part="one direction"),
+    )  # fmt: skip
 
 
 def within():
@@ -134,38 +262,26 @@ def core_form() -> TracePolynomial:
     "Stability: the Hessian along an eigenvector that is not learned, split into learned directions and redundant slots",
     kind="exact",
     section="beside (21), (81)",
-    left=HALF_LOSS,
     typed=lambda: (
         a * x.T * Lambda_S * x
         + lambda_ * y.T * M_S * y
         - 2 * lambda_**2 * x.T * Lambda_S.I * M_S * y
         - 2 * lambda_**2 * xi_0.T * V * eta_0
     ),
-    conditions=(
-        *AT,
-        r"$\boldsymbol{\theta V\xi}_0=0$ and $\boldsymbol{\kappa V\eta}_0=0$: $n - m$ dimensions each",
-    ),
+    conditions=(FIXED_POINT, REDUNDANT),
 )
 def split() -> Derivation:
     """Write the variation of the slots as one that moves the effective map, by x and y, and one that does not."""
     return Derivation.by(
-        Step("The form (T2b)", direction_form(), HALF_LOSS),
-        Step(r"Write $\xi$ as a move of the effective map and a redundant move", moves()[xi], r"\boldsymbol{\xi}"),
-        Step(r"And $\eta$", moves()[eta], r"\boldsymbol{\eta}"),
-        Step("The mixed terms vanish", core_form(), HALF_LOSS),
-        Step(
-            (
-                r"$\boldsymbol{V}$ pairs all redundant moves: one left out would be $\xi_{0} = \kappa^{\top} "
-                r"\boldsymbol{x}$, and $\theta \boldsymbol{V} \xi_{0}$, which must be zero, would be"
-            ),
-            rewrite(theta * V * kappa.T * x, {kappa * V * theta.T: M_S.I * Lambda_S}),
-        ),
-        Step("So the form", core_form(), HALF_LOSS),
-    )
-
-
-lambda_j, lambda_d, a_j, a_d = symbols("lambda_j lambda_d a_j a_d", positive=True)
-x_j, y_j = symbols("x_j y_j", real=True)
+        *fixed_point_lines(),
+        Line(VARIED, "=", direction_form(), "The form (T2b)"),
+        Line(xi, ":=", moves()[xi], "Write the move of the keys as a move of the effective map and a redundant move"),
+        Line(eta, ":=", moves()[eta], "and that of the queries"),
+        Line(theta * V * kappa.T * x, "=", rewrite(theta * V * kappa.T * x, {kappa * V * theta.T: M_S.I * Lambda_S}),
+             r"$\boldsymbol{V}$ pairs all redundant moves: one left out would be $\boldsymbol{\xi}_{0} = \boldsymbol{\kappa}^{\top} "
+             r"\boldsymbol{x}$, for which this is zero; so $\boldsymbol{x} = 0$"),
+        Line(VARIED, "=", core_form(), "The mixed terms vanish"),
+    )  # fmt: skip
 
 
 @cache
@@ -181,7 +297,6 @@ def pair_block() -> Matrix:
     "Stability: a learned and an unlearned eigenvector: the sign of the Hessian on the pair",
     kind="exact",
     section="beside (21), (81)",
-    left={"block": r"\boldsymbol{H}_{jd}", "determinant": r"\det\boldsymbol{H}_{jd}"},
     typed=lambda: {
         "block": Matrix(
             [
@@ -191,32 +306,38 @@ def pair_block() -> Matrix:
         ),
         "determinant": a_d * a_j**2 * lambda_d / lambda_j**2 * (lambda_j**3 / a_j - lambda_d**3 / a_d),
     },
-    conditions=("$j$ in $S$, $d$ not in $S$",),
+    conditions=(
+        FIXED_POINT,
+        r"$\boldsymbol{u}$ has the component of $\boldsymbol{e}_j$ alone, $j \in S$; $d \notin S$; $\lambda_j$, $a_j$ and "
+        r"$\lambda_d$, $a_d$ are the eigenvalues that belong to $\boldsymbol{e}_j$ and $\boldsymbol{e}_d$",
+    ),
 )
 def pair() -> Derivation:
     """The form (T2c) along e_j: its diagonal is positive, so one eigenvalue is negative exactly if the determinant is."""
+    alone = {x: x_j * unit, y: y_j * unit, xi_0: 0 * xi_0, eta_0: 0 * eta_0}
+    determinant = factor(pair_block().det())
     return Derivation.by(
-        Step("The block of the form (T2c) on ($x_{j}, y_{j}$)", pair_block(), "", "block"),
-        Step(
-            r"Its determinant: by (T1c), negative exactly if $\lambda_{d} > \lambda_{j}$",
-            factor(pair_block().det()),
-            "",
-            "determinant",
-        ),
-    )
-
-
-empty = Symbol("r", integer=True, nonnegative=True)  # slots of the active heads that serve no eigenvector
-inversions = IndexedBase("I", integer=True, nonnegative=True)
-index_d = Symbol("d", integer=True, positive=True)
+        *fixed_point_lines(),
+        *(Line(one, ":=", substitute(moves()[one], alone), reason)
+          for one, reason in ((xi, "Let the keys move the effective map along one learned eigenvector"), (eta, "and the queries"))),
+        Line(pair_move, ":=", Matrix([x_j, y_j]), "by these amounts"),
+        Line(H_jd, ":=", pair_block(), "The matrix of the form on ($x_j, y_j$)", part="block"),
+        Line(VARIED, "=", pair_move.T * H_jd * pair_move, "The form (T2c) on this pair"),
+        Line(Determinant(pair_block()), "=", determinant, "Its determinant", part="determinant"),
+        Line(Line(lambda_d, ">", lambda_j), "<=>", Line(determinant, "<", 0),
+             "One eigenvalue is negative exactly if the eigenvector that is not learned has the larger eigenvalue, by (T1c)"),
+    )  # fmt: skip
 
 
 def redundant_index(slots: Expr) -> Any:
     """Negative eigenvalues from the redundant slots, slots - m of them in each of the D - m directions not learned."""
-    coupling = Symbol("c", positive=True)
-    hyperbolic = Matrix([[0, -coupling], [-coupling, 0]])  # the last term of (T2c), on one pair
-    negative = sum(count for eigenvalue, count in hyperbolic.eigenvals().items() if eigenvalue.is_negative)
-    return Sum((slots - m) * negative, (index_d, 1, D - m)).doit()
+    count = sum(times for eigenvalue, times in hyperbolic().eigenvals().items() if eigenvalue.is_negative)
+    return Sum((slots - m) * count, (index_d, 1, D - m)).doit()
+
+
+def hyperbolic() -> Matrix:
+    """The last term of (T2c), on one pair of redundant moves."""
+    return Matrix([[0, -coupling], [-coupling, 0]])
 
 
 @register(
@@ -224,28 +345,29 @@ def redundant_index(slots: Expr) -> Any:
     "Stability: the number of negative Hessian eigenvalues at a fixed point",
     kind="exact",
     section="beside (21), (81)",
-    left=r"\mathrm{index}",
     typed=lambda: (n - m) * (D - m) + Sum(inversions[index_d], (index_d, 1, D - m)),
     conditions=(
-        *AT,
-        (
-            "$n = R$ times the number of heads with $v_{i}$ not 0; $I_{d}$ is the number of learned $j$ with "
-            r"$\lambda_{j} < \lambda_{d}$; distinct eigenvalues"
-        ),
-        "zero exactly if $n = m$ and the largest eigenvalues are learned, or $m = D$",
+        FIXED_POINT,
+        COUNTED,
+        r"$n$ is $R$ times the number of heads with $v_{i} \ne 0$; $I_{d}$ is the number of learned $j$ with $\lambda_{j} < \lambda_{d}$; "
+        "distinct eigenvalues",
+        r"It is zero exactly if $n = m$ and the largest eigenvalues are learned, or $m = D$",
     ),
 )
 def index() -> Derivation:
     """From (T2c): for each d, every redundant slot is a pair (0, -c; -c, 0), and a learned j counts where its block is indefinite."""
+    determinant = hyperbolic().det()
+    redundant = redundant_index(n)
     return Derivation.by(
-        Step(
-            "Redundant slots: one negative eigenvalue for each pair, in each of $D - m$ directions", redundant_index(n)
+        Line(
+            Determinant(hyperbolic()),
+            "=",
+            determinant,
+            "The determinant of (T2c) on a pair of redundant moves, with its coupling $c$",
         ),
-        Step(
-            "Add the inverted pairs (T2d); variations within the span only add a square",
-            redundant_index(n) + Sum(inversions[index_d], (index_d, 1, D - m)),
-            r"\mathrm{index}",
-        ),
+        Line(determinant, "<", 0, "One eigenvalue of the two is negative"),
+        Line(Sum(n - m, (index_d, 1, D - m)), "=", redundant, "There are $n - m$ pairs in each of $D - m$ directions"),
+        Line(negative, "=", redundant + Sum(inversions[index_d], (index_d, 1, D - m)), "Add the inverted pairs (T2d)"),
     )
 
 
@@ -254,15 +376,13 @@ def index() -> Derivation:
     "Rank $R$: only levels $m$ that $R$ divides can be long plateaus",
     kind="exact",
     section="Section 5",
-    left={"index": r"\mathrm{index}(\mathcal{M}_m)", "rate": r"\text{rate}"},
     typed=lambda: {"index": empty * (D - R * H + empty), "rate": value * lambda_**2 / tau},
     conditions=(
-        r"$S=\{1,\dots,m\}$ in $H$ active heads with $r$ empty slots, $m = R H - r$",
-        "zero exactly if $r = 0$, which takes an $m$ that $R$ divides, or $m = D$",
-        (
-            "rate: at which an empty slot of a head with value weight $v$ takes up an eigenvector, so that the "
-            r"plateau lasts for a time that grows as $\ln(1/w_{\rm init})$"
-        ),
+        FIRST_LEARNED,
+        COUNTED,
+        "The index is zero exactly if $r = 0$, which takes an $m$ that $R$ divides, or $m = D$",
+        r"The last part is the rate at which an empty slot of a head with value weight $v$ takes up an eigenvector, so that the "
+        r"plateau lasts for a time that grows as $\ln(1/w_{\rm init})$",
     ),
     erratum=(
         "The paper says that plateaus are at $m$ that divides $R$; it is the other way round, as in its own "
@@ -271,16 +391,19 @@ def index() -> Derivation:
 )
 def levels() -> Derivation:
     """The index (T2e) without inversions, with m written by the number of empty slots."""
-    rate = flow_in_force(rank_one_head(), (v_i, k, q))[k]
-    q_d = Symbol("q_d", positive=True)
-    unlearned = along(substitute(rate, {G: Lambda**2}), {Lambda: lambda_, q: q_d}).subs(v_i, value) / (tau * q_d)
+    head, weights = rank_one_head(), (v_i, k, q)
+    rates = flow(head, weights)
+    component = Symbol("q_d", positive=True)
+    rate = along(substitute(flow_in_force(head, weights)[k], {G: Lambda**2}), {Lambda: lambda_, q: component})
     return Derivation.by(
-        Step("The index (T2e) for $n$ active slots, nothing inverted", redundant_index(n), r"\mathrm{index}"),
-        Step(
-            "With $m = R H - r$ learned eigenvectors in $n = R H$ slots",
-            redundant_index(R * H).subs(m, R * H - empty),
-            "",
-            "index",
-        ),
-        Step("An empty slot grows, with key and query equal, at the rate", unlearned, "", "rate"),
-    )
+        Line(negative, "=", redundant_index(n), "The index (T2e), with nothing inverted"),
+        Line(n, "=", R * H, "All slots are active"),
+        Line(m, "=", R * H - empty, "and all but $r$ serve an eigenvector"),
+        Line(negative, "=", redundant_index(R * H).subs(m, R * H - empty), "So the index is", part="index"),
+        *flow_lines(head, weights, (k,)),
+        *at_fixed_map(head),
+        Line(q, ":=", q_d * e, "An empty slot has a small query along an eigenvector that is not learned"),
+        Line(k, ":=", q, "and the same key"),
+        Line(v_i, ":=", value, "in a head with this value weight"),
+        Line(e.T * Rate(k, rates) / (tau * q_d), "=", rate.subs(v_i, value) / (tau * component), "It grows at the rate", part="rate"),
+    )  # fmt: skip

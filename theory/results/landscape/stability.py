@@ -40,8 +40,6 @@ slot = vector("u", R)  # a unit vector of slots
 I_D = Identity(D)
 c, x = symbols("c x", real=True)
 
-HALF_LOSS = r"\delta^2F"
-AT = ("(C1) and (C2) hold", "the keys and queries of waiting heads are in the span of the learned eigenvectors")
 EVERY_WEIGHT = {v_i: delta_v, K: delta_K, Q: delta_Q, B_rest: delta_B}
 
 
