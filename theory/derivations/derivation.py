@@ -113,14 +113,14 @@ class Derivation:
             if step.rule != rule:
                 rule = step.rule
                 pieces.append(f"{_sentence(sentence_latex(rule))}:")
-            pieces += displayed(left_latex(step), step.expression, tag=name, **_relation(step))
+            pieces += displayed(step.left, step.expression, tag=name, **_relation(step))
         return "\n".join(pieces).replace(r"\top", superscript(transpose))
 
     def markdown(self, *, transpose: str = "top", number: str = "") -> str:
         """A numbered list of the rules, each with its display between double dollars."""
         lines = []
         for position, (step, name) in enumerate(self._tagged(number), 1):
-            displays = displayed(left_latex(step), step.expression, tag=name, environment=False, **_relation(step))
+            displays = displayed(step.left, step.expression, tag=name, environment=False, **_relation(step))
             shown = "\n$$\n\n$$\n".join(displays).replace("\n", "\n   ")
             lines.append(f"{position}. {_sentence(sentence_markdown(step.rule))}:\n\n   $$\n   {shown}\n   $$\n")
         return "\n".join(lines).replace(r"\top", superscript(transpose))
@@ -162,6 +162,8 @@ def _relation(step: "Step | Line") -> dict[str, str]:
 
 def side_latex(side: Any) -> str:
     """A side of a line as LaTeX: a formula, or statements for an implication."""
+    if side is None or isinstance(side, str):
+        return side or ""
     if isinstance(side, tuple):
         return r",\quad ".join(map(side_latex, side))
     if isinstance(side, Condition):
@@ -202,15 +204,16 @@ def left_latex(step: "Step | Line") -> str:
     return "" if step.left is None else side_latex(step.left)
 
 
-def displayed(left: str, formula: Any, *, tag: str = "", **options) -> list[str]:
-    """The displays of one formula: one, or one for each entry of an explicit matrix that is wider than the page."""
-    right = side_latex(formula)
-    if not isinstance(formula, MatrixBase) or width(right) <= LINE:
-        return [display(left, right, tag=tag, **options)]
+def displayed(left: Any, formula: Any, *, tag: str = "", **options) -> list[str]:
+    """The displays of one formula: one, or one for each entry of explicit matrices that are wider than the page."""
+    whole, right = side_latex(left), side_latex(formula)
+    if not isinstance(formula, MatrixBase) or max(width(whole), width(right)) <= LINE:
+        return [display(whole, right, tag=tag, **options)]
     places = [(i, j) for i in range(formula.rows) for j in range(formula.cols)]
+    entries = isinstance(left, MatrixBase) and left.shape == formula.shape
     return [
         display(
-            rf"\left[{left or '.'}\right]_{{{i + 1}{j + 1}}}",
+            formula_latex(left[i, j]) if entries else rf"\left[{whole or '.'}\right]_{{{i + 1}{j + 1}}}",
             formula_latex(formula[i, j]),
             tag=tag if (i, j) == places[-1] else "",
             **options,

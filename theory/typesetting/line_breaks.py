@@ -67,7 +67,8 @@ def display(left: str, right: str, *, tag: str = "", relation: str = "=", enviro
     """
     number = rf" \tag{{{tag}}}".replace("_", r"\_") if tag else ""  # a tag is text
     head = left if not left or left.rstrip().endswith(_RELATIONS) else f"{left} {relation}"
-    lines = _lines(head, right)
+    before = _lines("", head) if width(head) > LINE else [head]
+    lines = [*before[:-1], *_lines(before[-1], right)]
     body = lines[0] if len(lines) == 1 else "& " + " \\\\\n& \\quad ".join(lines)
     if environment:
         name = "equation*" if len(lines) == 1 else "align*"
