@@ -10,12 +10,17 @@ have E(z z') = alpha I. With E(y_q z) = gamma c_hat the flow then closes in s an
 from functools import cache
 from typing import NamedTuple
 
-from sympy import Expr, Identity, Trace, sqrt
+from mpmath import mpf, norm
+from sympy import Expr, Identity, Trace, ZeroMatrix, sqrt
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.draws import unit_vector
+from ...derivations.heads import E, Rate
+from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
@@ -41,7 +46,15 @@ from ...notation import (
 )
 from ..attention.equivalent_networks import COVARIANCE, CROSS, FEATURES, flow_of_layers
 
-__all__ = ["ON_THE_SET", "aligned_set", "alignment_flow", "balanced_flow", "cross_moment_norm", "white_moments"]
+__all__ = [
+    "ON_THE_SET",
+    "aligned_set",
+    "alignment_flow",
+    "balanced_flow",
+    "cross_moment_norm",
+    "on_aligned_set",
+    "white_moments",
+]
 
 ON_THE_SET = (
     "White tokens",
@@ -82,17 +95,50 @@ def alignment_flow() -> AlignmentFlow:
     return AlignmentFlow(*(rewrite(rate, letters).to_sympy().factor() for rate in (size, cosine)))
 
 
+def _draw_unit(point) -> None:
+    point[c_hat] = unit_vector(point.size(FEATURES), point)
+
+
+UNIT = Condition(
+    r"$\hat{\boldsymbol{c}}$ is a unit vector, the direction of $\mathbb{E}(y_q\boldsymbol{z})$",
+    lambda point: abs(norm(point[c_hat]) - 1) < mpf("1e-20"),
+    _draw_unit,
+)
+
+
+def rates() -> dict:
+    """The flow (13), {weight: tau d/dt of it}."""
+    return dict(zip((W_1, w_2), flow_of_layers(), strict=True))
+
+
+def white_tokens() -> tuple[Line, Line]:
+    """The two moments of white tokens."""
+    return (
+        Line(CROSS, ":=", gamma * c_hat, "The correlation of the target with the features"),
+        Line(COVARIANCE, ":=", alpha * Identity(FEATURES), "White tokens"),
+    )
+
+
+def on_aligned_set() -> tuple[Line, ...]:
+    """White tokens, and weights on the set (44)."""
+    return (
+        *white_tokens(),
+        Line(W_1, ":=", w_2 * c_hat.T, "On the set"),
+        Line(c_hat.T * c_hat, "=", 1, r"$\hat{\boldsymbol{c}}$ has unit length"),
+    )
+
+
 @register(
     "44",
     "The aligned set of merged attention",
     kind="ansatz",
     section="Appendix C.5",
-    left={"w": r"\tau\dot{\boldsymbol{w}}_2", "W": r"\tau\dot{\boldsymbol{W}}_1"},
     typed=lambda: {
         "w": gamma * w_2 - alpha * w_2 * w_2.T * w_2,
         "W": gamma * w_2 * c_hat.T - alpha * w_2 * w_2.T * w_2 * c_hat.T,
     },
     conditions=(
+        UNIT,
         "White tokens",
         r"$\boldsymbol{W}_1=\boldsymbol{w}_2\boldsymbol{m}^\top$ with $\boldsymbol{m}=\hat{\boldsymbol{c}}$, the direction of "
         r"$\mathbb{E}(y_q\boldsymbol{z})$, so that the set is kept: $\boldsymbol{W}_1$ moves as $\boldsymbol{w}_2\boldsymbol{m}^\top$ does",
@@ -104,18 +150,23 @@ def alignment_flow() -> AlignmentFlow:
 )
 def aligned_set() -> Derivation:
     """The flow (13) on W_1 = w_2 c_hat'."""
-    white = {CROSS: gamma * c_hat, COVARIANCE: alpha * Identity(FEATURES)}
-    of_layer, of_value = (substitute(rate, white) for rate in flow_of_layers())
-    on_set = [rewrite(substitute(rate, {W_1: w_2 * c_hat.T}), {c_hat.T * c_hat: 1}) for rate in (of_value, of_layer)]
+    on_set = dict(zip(("W", "w"), flow_of_layers(), strict=True))
+    for part, rate in on_set.items():
+        white = substitute(rate, {CROSS: gamma * c_hat, COVARIANCE: alpha * Identity(FEATURES), W_1: w_2 * c_hat.T})
+        on_set[part] = rewrite(white, {c_hat.T * c_hat: 1})
+    flow = rates()
     return Derivation.by(
-        Step(r"The flow (13) of $\boldsymbol{w}_2$ for white tokens", of_value, r"\tau\dot{\boldsymbol{w}}_2"),
-        Step("On the set", on_set[0], r"\tau\dot{\boldsymbol{w}}_2", "w"),
-        Step(r"The flow (13) of $\boldsymbol{W}_1$ for white tokens", of_layer, r"\tau\dot{\boldsymbol{W}}_1"),
-        Step(
-            r"On the set; it is the flow of $\boldsymbol{w}_2$ times $\boldsymbol{m}^\top$",
-            on_set[1],
-            r"\tau\dot{\boldsymbol{W}}_1",
-            "W",
+        Line(Rate(w_2, flow), "=", flow[w_2], r"The flow (13) of $\boldsymbol{w}_2$"),
+        Line(Rate(W_1, flow), "=", flow[W_1], r"The flow (13) of $\boldsymbol{W}_1$"),
+        *on_aligned_set(),
+        Line(Rate(w_2, flow), "=", on_set["w"], r"So $\boldsymbol{w}_2$ moves by", -1, "w"),
+        Line(Rate(W_1, flow), "=", on_set["W"], r"and $\boldsymbol{W}_1$ by", -2, "W"),
+        Line(
+            Rate(W_1 - w_2 * c_hat.T, flow),
+            "=",
+            ZeroMatrix(H, FEATURES),
+            "The set is kept",
+            -3,
         ),
     )
 
@@ -125,7 +176,6 @@ def aligned_set() -> Derivation:
     "The effective map on the aligned set",
     kind="exact",
     section="Appendix C.5",
-    left=r"\boldsymbol{w}_2^\top\boldsymbol{W}_1",
     typed=lambda: s * c_hat.T,
     conditions=ON_THE_SET,
 )
@@ -133,8 +183,10 @@ def map_on_aligned_set() -> Derivation:
     """W_1 = w_2 c_hat' under w_2'."""
     product = TracePolynomial(w_2.T * (w_2 * c_hat.T))
     return Derivation.by(
-        Step("The set (44) put in", product),
-        Step(r"In $s=\boldsymbol{w}_2^\top\boldsymbol{w}_2$", rewrite(product, {w_2.T * w_2: s})),
+        Line(W_1, ":=", w_2 * c_hat.T, "The set (44)"),
+        Line(w_2.T * W_1, "=", product, "put in"),
+        Line(s, ":=", w_2.T * w_2, "The squared norm"),
+        Line(w_2.T * W_1, "=", rewrite(product, {w_2.T * w_2: s}), r"In $s=\boldsymbol{w}_2^\top\boldsymbol{w}_2$"),
     )
 
 
@@ -143,7 +195,6 @@ def map_on_aligned_set() -> Derivation:
     "The rate of the plateau",
     kind="exact",
     section="Appendix C.6",
-    left={"query": r"\gamma^2", "same": r"\gamma^2"},
     typed=lambda: {"query": Trace((Lambda * Lambda_q).T * (Lambda * Lambda_q)), "same": Trace(Lambda**2 * Lambda**2)},
     conditions=(
         r"The squared Frobenius norm of $\boldsymbol{\Lambda}\boldsymbol{\Lambda}_q$; with queries like the tokens, of "
@@ -152,21 +203,17 @@ def map_on_aligned_set() -> Derivation:
 )
 def cross_moment_norm() -> Derivation:
     """The norm of E(y_q z) = vec E(beta y_q x_q')."""
-    moment = expect(y_q * beta * x_q.T, Gaussian(x_q, covariance=Lambda_q))
+    law = Gaussian(x_q, covariance=Lambda_q)
+    correlation = y_q * beta * x_q.T
+    moment = expect(correlation, law)
     square = (moment.T * moment).trace()
+    whole = E(correlation, law)
     return Derivation.by(
-        Step(
-            r"$\mathbb{E}(y_q\boldsymbol{z})$ as a matrix",
-            moment,
-            r"\mathbb{E}(y_q\boldsymbol{\beta}\boldsymbol{x}_q^\top)",
-        ),
-        Step("Its squared Frobenius norm", square, r"\gamma^2", "query"),
-        Step(
-            r"With $\boldsymbol{\Lambda}_q=\boldsymbol{\Lambda}$",
-            substitute(square, {Lambda_q: Lambda}),
-            r"\gamma^2",
-            "same",
-        ),
+        Line(whole, "=", moment, r"$\mathbb{E}(y_q\boldsymbol{z})$ as a matrix"),
+        Line(gamma, ":=", sqrt(square.to_sympy()), "Its Frobenius norm"),
+        Line(gamma**2, "=", square, "squared", part="query"),
+        Line(Lambda_q, ":=", Lambda, "Queries like the tokens"),
+        Line(gamma**2, "=", substitute(square, {Lambda_q: Lambda}), r"Then", part="same"),
     )
 
 
@@ -175,7 +222,6 @@ def cross_moment_norm() -> Derivation:
     "The two constants of white tokens",
     kind="exact",
     section="Appendix C.5",
-    left={"alpha": r"\alpha", "gamma": r"\gamma", "scaled alpha": r"\alpha_\lambda", "scaled gamma": r"\gamma_\lambda"},
     typed=lambda: {
         "alpha": 1 + (1 + D) / N,
         "gamma": sqrt(D),
@@ -190,22 +236,23 @@ def cross_moment_norm() -> Derivation:
 def white_moments() -> Derivation:
     """The norm of E(y_q z), and E(z z') = alpha I as the Kronecker product (42) of E(x_q x_q') and E(beta beta')."""
     white = {Lambda: lambda_ * Identity(D)}
-    norm = sqrt(substitute(cross_moment_norm().result["same"], white).to_sympy())
-    second, query = (substitute(expect(moment), white).trace() / D for moment in (beta * beta.T, x_q * x_q.T))
-    product = (second * query).to_sympy().factor()
+    norm_ = sqrt(substitute(cross_moment_norm().result["same"], white).to_sympy())
+    second, query = (E(moment) for moment in (beta * beta.T, x_q * x_q.T))
+    values = [substitute(expect(moment), white) for moment in (beta * beta.T, x_q * x_q.T)]
+    product = (values[0].trace() * values[1].trace() / D**2).to_sympy().factor()
     return Derivation.by(
-        Step(
-            r"The norm (50) of $\mathbb{E}(y_q\boldsymbol{z})$ for $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$",
-            norm,
-            r"\gamma_\lambda",
-            "scaled gamma",
+        Line(Lambda, ":=", lambda_ * Identity(D), "White tokens"),
+        Line(gamma, "=", norm_, r"The norm (50) of $\mathbb{E}(y_q\boldsymbol{z})$", "50", "scaled gamma"),
+        Line(
+            second,
+            "=",
+            values[0],
+            r"$\mathbb{E}(\boldsymbol{z}\boldsymbol{z}^\top)$ is the Kronecker product (42) of this",
         ),
-        Step(
-            r"$\mathbb{E}(\boldsymbol{z}\boldsymbol{z}^\top)$ of (42), a multiple of the identity",
-            product,
-            r"\alpha_\lambda",
-            "scaled alpha",
-        ),
-        Step(r"At $\lambda=1$", norm.subs(lambda_, 1), r"\gamma", "gamma"),
-        Step(r"At $\lambda=1$", product.subs(lambda_, 1), r"\alpha", "alpha"),
+        Line(query, "=", values[1], "and this, two multiples of the identity"),
+        Line(alpha, ":=", Trace(second) * Trace(query) / D**2, "so it is a multiple of the identity"),
+        Line(alpha, "=", product, "by this factor", part="scaled alpha"),
+        Line(lambda_, ":=", 1, "Unit covariance"),
+        Line(gamma, "=", norm_.subs(lambda_, 1), "The norm", "50", "gamma"),
+        Line(alpha, "=", product.subs(lambda_, 1), "and the factor", part="alpha"),
     )
