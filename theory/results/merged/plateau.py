@@ -4,11 +4,13 @@ from sympy import Expr, Identity, Rational, Symbol, exp, expand_log, factor, log
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.substitution import collect, substitute
+from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation, Step
+from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
-from ...notation import W_1, D, H, alpha, gamma, rho, s, s_0, tau, vector, w_2, w_init
+from ...notation import W_1, D, H, alpha, gamma, rho, s, s_0, t, tau, vector, w_2, w_init
 from ..attention.equivalent_networks import CROSS, flow_of_layers
 from .balanced_flow import ON_THE_SET, cross_moment_norm, white_moments
 from .sigmoid import norm_on_aligned_set
@@ -17,6 +19,11 @@ __all__ = ["exact_plateau_of_merged_attention"]
 
 size = Symbol("|Lambda^2|", positive=True)  # the Frobenius norm of Lambda^2
 scale = Symbol("epsilon", positive=True)  # counts powers of the weights
+
+
+BELOW = Condition(
+    r"$s_0<\gamma/\alpha$ and $\rho<1$", lambda point: point[s_0] * point[alpha] < point[gamma] and point[rho] < 1
+)
 
 
 @register(
@@ -118,21 +125,22 @@ def plateau_of_merged_attention() -> Derivation:
     "The exact time to a fraction of the final value",
     kind="exact",
     section="beside (49)",
-    left={"fraction": r"t_\rho", "half": r"t_{1/2}"},
     typed=lambda: {
         "fraction": tau / (2 * gamma) * log(rho / (1 - rho) * (gamma / (alpha * s_0) - 1)),
         "half": tau / (2 * gamma) * log(gamma / (alpha * s_0) - 1),
     },
-    conditions=ON_THE_SET,
+    conditions=(*ON_THE_SET, BELOW),
 )
 def exact_plateau_of_merged_attention() -> Derivation:
     """The integral of (45) at s = rho gamma / alpha."""
     time = norm_on_aligned_set().result["integral"]
     exact = tau / (2 * gamma) * log(_inside(time.subs(s, rho * gamma / alpha)))
     return Derivation.by(
-        Step("The time (45) between $s_0$ and $s$", time, "t"),
-        Step(r"At $s=\rho\gamma/\alpha$", exact, r"t_\rho", "fraction"),
-        Step(r"At $\rho=1/2$", exact.subs(rho, Rational(1, 2)), r"t_{1/2}", "half"),
+        Line(t, ":=", time, "The time (45) between $s_0$ and $s$"),
+        Line(s, ":=", rho * gamma / alpha, r"A fraction $\rho$ of the final value"),
+        Line(t, "=", exact, "The time to it", part="fraction"),
+        Line(rho, ":=", Rational(1, 2), "Half of it"),
+        Line(t, "=", exact.subs(rho, Rational(1, 2)), "The time to half", part="half"),
     )
 
 
