@@ -32,6 +32,8 @@ from ...calculus.equality import require_zero
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
+from ...derivations.heads import E
+from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.moments import expect
 from ...notation import (
@@ -42,6 +44,7 @@ from ...notation import (
     M,
     N,
     alpha,
+    beta,
     gamma,
     lambda_,
     p,
@@ -53,6 +56,8 @@ from ...notation import (
     tau,
     w_2,
     w_init,
+    x_q,
+    y_q,
 )
 from ..task.regression import closed_loss
 from .balanced_flow import ON_THE_SET, aligned_set, alignment_flow, white_moments
@@ -151,7 +156,6 @@ def sigmoid_of_white_tokens() -> Derivation:
     "The loss along the sigmoid",
     kind="exact",
     section="Appendix C.5",
-    left={"loss": r"\mathcal{L}(t)", "end": r"\mathcal{L}(\infty)", "scaled": r"\mathcal{L}_\lambda(t)"},
     typed=lambda: {
         "loss": (1 - 2 * sigma_level + (1 + (1 + D) / N) * sigma_level**2) * D,
         "end": D * (1 + D) / (N + 1 + D),
@@ -167,18 +171,19 @@ def loss_along_sigmoid() -> Derivation:
     loss = substitute(closed_loss().result, {M: expect(Lambda_hat**2)})
     scaled = substitute(loss, {B: sigma_level * Identity(D), Lambda: lambda_ * Identity(D)}).to_sympy().factor()
     white, time = scaled.subs(lambda_, 1), Symbol("theta", positive=True)
-    last = limit(sigmoid().subs({lambda_: 1, t: tau * time / sqrt(D)}), time, oo)
+    unit_sigmoid = sigmoid().subs(lambda_, 1)
+    last = limit(unit_sigmoid.subs(t, tau * time / sqrt(D)), time, oo)
+    error = E((y_q - beta.T * B * x_q) ** 2)
     return Derivation.by(
-        Step("The loss as a function of the effective map", loss, r"\mathcal{L}(\boldsymbol{B})"),
-        Step(
-            r"At $\boldsymbol{B}=\sigma\boldsymbol{I}$ and $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$",
-            scaled,
-            r"\mathcal{L}_\lambda(t)",
-            "scaled",
-        ),
-        Step(r"At $\lambda=1$", white, r"\mathcal{L}(t)", "loss"),
-        Step("The end of the sigmoid (15)", last, r"\sigma(\infty)"),
-        Step("Its loss", white.subs(sigma_level, last).factor(), r"\mathcal{L}(\infty)", "end"),
+        Line(error, "=", loss, "The loss as a function of the effective map"),
+        Line(B, ":=", sigma_level * Identity(D), r"The map $\sigma\boldsymbol{I}$"),
+        Line(Lambda, ":=", lambda_ * Identity(D), "White tokens"),
+        Line(error, "=", scaled, "The loss of this map", -3, "scaled"),
+        Line(lambda_, ":=", 1, "Unit covariance"),
+        Line(error, "=", white, "The loss", -5, "loss"),
+        Line(unit_sigmoid, "->", last, "The end of the sigmoid (15)", parameter=t),
+        Line(sigma_level, ":=", last, "There"),
+        Line(error, "=", white.subs(sigma_level, last).factor(), "The loss is", -8, "end"),
     )
 
 
