@@ -9,6 +9,7 @@ from functools import cache
 from sympy import (
     Expr,
     Identity,
+    Integral,
     Symbol,
     Trace,
     atanh,
@@ -31,8 +32,9 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus.equality import require_zero
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
+from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation, Step
-from ...derivations.heads import E
+from ...derivations.heads import E, Rate
 from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.moments import expect
@@ -60,11 +62,17 @@ from ...notation import (
     y_q,
 )
 from ..task.regression import closed_loss
-from .balanced_flow import ON_THE_SET, aligned_set, alignment_flow, white_moments
+from .balanced_flow import ON_THE_SET, UNIT, aligned_set, alignment_flow, on_aligned_set, rates, white_moments
 
 __all__ = ["balanced_solution", "f", "f_0", "norm_on_aligned_set", "sigmoid", "theta", "theta_0"]
 
 SIGMA = r"\sigma(t)"
+
+
+SAME_SIDE = Condition(
+    r"$s=\boldsymbol{w}_2^\top\boldsymbol{w}_2$; $s$ and $s_0$ on the same side of $\gamma/\alpha$",
+    lambda point: (point[gamma] - point[alpha] * point[s]) * (point[gamma] - point[alpha] * point[s_0]) > 0,
+)
 
 
 @register(
@@ -72,7 +80,6 @@ SIGMA = r"\sigma(t)"
     "The norm on the aligned set, and its sigmoid",
     kind="exact",
     section="Appendix C.5",
-    left={"rate": r"\tau\dot s", "integral": "t", "solution": "s(t)"},
     typed=lambda: {
         "rate": 2 * s * (gamma - alpha * s),
         "integral": tau / 2 * (1 / gamma) * log(s * (gamma - alpha * s_0) / (s_0 * (gamma - alpha * s))),
@@ -80,7 +87,8 @@ SIGMA = r"\sigma(t)"
     },
     conditions=(
         *ON_THE_SET,
-        r"$s=\boldsymbol{w}_2^\top\boldsymbol{w}_2$; $s$ and $s_0$ on the same side of $\gamma/\alpha$",
+        UNIT,
+        SAME_SIDE,
     ),
 )
 def norm_on_aligned_set() -> Derivation:
@@ -98,12 +106,12 @@ def norm_on_aligned_set() -> Derivation:
     solved = gamma / expand(gamma * solution).collect(alpha).subs(decay, exp(-2 * gamma * t / tau))
     require_zero(tau * diff(solved, t) - rate.subs(s, solved), solved.subs(t, 0) - s_0)
     return Derivation.by(
-        Step("The product rule with (44)", product, r"\tau\frac{d}{dt}\boldsymbol{w}_2^\top\boldsymbol{w}_2"),
-        Step(r"In $s=\boldsymbol{w}_2^\top\boldsymbol{w}_2$", rate, r"\tau\dot s", "rate"),
-        Step(r"With $x=\alpha s/\gamma$ and $\theta=\gamma t/\tau$ it is", scaled, r"dx/d\theta"),
-        Step("The integral of its reciprocal; differentiated back, the difference is zero", theta_of_x, r"\theta"),
-        Step("In the units of $t$ and $s$, from $s_0$", time, "t", "integral"),
-        Step("Solved for $s$; put back into the rate, the difference is zero", solved, "s(t)", "solution"),
+        *on_aligned_set(),
+        Line(s, ":=", w_2.T * w_2, "The squared norm"),
+        Line(Rate(s, rates()), "=", rate, "The product rule with the flow (13)", -2, "rate"),
+        Line(t, ":=", Integral(tau / rate.subs(s, x), (x, s_0, s)), "The time from $s_0$ to $s$"),
+        Line(t, "=", time, "The integral", part="integral"),
+        Line(s, "=", solved, "Solved for $s$", part="solution"),
     )
 
 
