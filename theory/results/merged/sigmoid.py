@@ -66,8 +66,6 @@ from .balanced_flow import ON_THE_SET, UNIT, aligned_set, alignment_flow, on_ali
 
 __all__ = ["balanced_solution", "f", "f_0", "norm_on_aligned_set", "sigmoid", "theta", "theta_0"]
 
-SIGMA = r"\sigma(t)"
-
 
 SAME_SIDE = Condition(
     r"$s=\boldsymbol{w}_2^\top\boldsymbol{w}_2$; $s$ and $s_0$ on the same side of $\gamma/\alpha$",
@@ -128,7 +126,6 @@ def sigmoid() -> Expr:
     "The sigmoid of merged attention on white tokens",
     kind="exact",
     section="Section 3.3",
-    left=SIGMA,
     typed=lambda: (
         exp(2 * sqrt(D) * t / tau) / ((1 + (1 + D) / N) * (exp(2 * sqrt(D) * t / tau) - 1) + sqrt(D) / w_init**2)
     ),
@@ -143,19 +140,26 @@ def sigmoid() -> Expr:
 )
 def sigmoid_of_white_tokens() -> Derivation:
     """s(t) / sqrt(D) with the constants (47)."""
+    solution, constants = norm_on_aligned_set().result["solution"], white_moments().result
     return Derivation.by(
-        Step("The norm on the aligned set, equation (45)", norm_on_aligned_set().result["solution"], "s(t)"),
-        Step(
-            r"The map is $s\operatorname{vec}(\boldsymbol{I})^\top/\sqrt D$, equation (46), with the constants (47) of "
-            r"$\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$",
-            sigmoid(),
-            SIGMA,
+        Line(s, ":=", solution, "The norm on the aligned set, equation (45)"),
+        Line(
+            sigma_level,
+            ":=",
+            s / sqrt(D),
+            r"The map (46) is $s\operatorname{vec}(\boldsymbol{I})^\top/\sqrt D$, so that",
         ),
-        Step(
-            r"$\boldsymbol{\Lambda}=\boldsymbol{I}$ and $s_0=w_{\rm init}^2$",
-            sigmoid().subs({lambda_: 1, s_0: w_init**2}),
-            SIGMA,
+        Line(
+            gamma,
+            ":=",
+            constants["scaled gamma"],
+            r"The constants (47) of $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$",
         ),
+        Line(alpha, ":=", constants["scaled alpha"], "and"),
+        Line(sigma_level, "=", sigmoid(), "With them"),
+        Line(lambda_, ":=", 1, "Unit covariance"),
+        Line(s_0, ":=", w_init**2, "The initial norm"),
+        Line(sigma_level, "=", sigmoid().subs({lambda_: 1, s_0: w_init**2}), "The sigmoid"),
     )
 
 
