@@ -122,14 +122,14 @@ HELD = {
     ("21", "map", "unlearned"): ("23", "56"),
     ("21", "active query", "threefold"): ("C2",),
     ("21", "active key", "threefold"): ("C2",),
-    ("21", "idle head", "unlearned"): ("C3",),
+    ("21", "waiting head", "unlearned"): ("C3",),
     ("22", "", "one more"): ("55",),
     ("58", "a", "unlearned"): ("C2",),
     ("58", "b", "unlearned"): ("C2",),
     ("81", "map", "threefold"): ("83", "T1"),
     ("81", "active query", "threefold"): ("T2a",),
     ("81", "active key", "threefold"): ("T2a",),
-    ("81", "idle head", "unlearned"): ("84",),
+    ("81", "waiting head", "unlearned"): ("84",),
     ("82", "", "one more"): ("83",),
 }
 FAULTS = {
