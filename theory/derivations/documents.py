@@ -112,9 +112,9 @@ def _sentences(texts: Iterable[str]) -> str:
     )
 
 
-def _statement(entry: "Equation") -> Iterable[tuple[str, str, str, Any]]:
-    """(tag, left, relation, formula) of each part of the paper's statement."""
-    lefts = entry.lefts
+def _statement(entry: "Equation") -> Iterable[tuple[str, Any, str, Any]]:
+    """(tag, left, relation, formula) of each part of the paper's statement; left is a formula, or LaTeX."""
+    lefts = {line.part: line.left for line in entry.stated()} if entry.left is None else entry.lefts
     limits = {line.part: line.relation for line in entry.stated() if line.relation in ("->", "~")}
     equal = r"\approx" if entry.kind == "approximation" else "="
     for part, right in entry.parts.items():
@@ -177,7 +177,7 @@ def _record(entry: "Equation") -> dict:
         "conditions": [sentence_markdown(condition.text) for condition in entry.conditions],
         "erratum": sentence_markdown(entry.erratum or "") or None,
         "statement": [
-            {"tag": name, "left": left, "relation": relation, "latex": formula_latex(right)}
+            {"tag": name, "left": side_latex(left), "relation": relation, "latex": formula_latex(right)}
             for name, left, relation, right in _statement(entry)
         ],
         "steps": [
