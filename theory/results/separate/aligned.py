@@ -9,16 +9,20 @@ effective map is M^-1 Lambda P + v^3 e e', where k = q = v e is the growing head
 
 from functools import cache
 
-from sympy import Expr, Rational, cancel, diff, log, solve, symbols
+from mpmath import mpf, norm
+from sympy import Expr, Rational, Symbol, cancel, diff, exp, log, solve
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.draws import ALONG, one_direction
+from ...derivations.heads import Rate
+from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...notation import (
     B,
-    D,
     G,
     Lambda,
     M,
@@ -36,22 +40,52 @@ from ...notation import (
     v,
     v_i,
     v_star,
-    vector,
     w_init,
 )
 from ..task.regression import force
 from ..task.second_moments import second_moment_along
-from .flow import flow_in_force, rank_one_head
+from .flow import RANK_ONE, flow_in_force, loss_and_force, rank_one_head
 
-__all__ = ["aligned_flow", "fixed_value", "force_on_later_ansatz", "time_to_order_one"]
+__all__ = [
+    "GROWING", "aligned_flow", "along_lines", "fixed_value", "flow_along", "force_on_later_ansatz", "on_ansatz", "time_to_order_one",
+]  # fmt: skip
 
 EIGENVECTOR = {Lambda * e: lambda_ * e, M * e: a * e, e.T * e: 1, P * e: 0 * e}
 
-NAMES = (
-    r"$\lambda$ is the eigenvalue of the growing direction $\boldsymbol{e}$, $a$ that of $\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$, "
-    r"equation (32), $T=\operatorname{tr}(\boldsymbol{\Lambda})$",
+
+def _not_learned(point) -> None:
+    """As one_direction, with e taken from P."""
+    one_direction(point)
+    point[P] = point[P] - point[P] * point[e] * point[e].T
+
+
+def _growing(point) -> bool:
+    projector, L, direction = point[P], point[Lambda], point[e]
+    residuals = (
+        projector * projector - projector,
+        projector * L - L * projector,
+        projector * direction,
+        L * direction - point[lambda_] * direction,
+        point[M] * direction - point[a] * direction,
+    )
+    return all(norm(one) < mpf("1e-20") for one in residuals)
+
+
+GROWING = Condition(
+    r"$\lambda$ is the eigenvalue of the growing direction $\boldsymbol{e}$, $a$ that of $\boldsymbol{M} = "
+    r"\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$, $T=\operatorname{tr}(\boldsymbol{\Lambda})$; $\boldsymbol{P}$ projects onto the "
+    r"directions already learned, to which $\boldsymbol{e}$ does not belong",
+    _growing,
+    _not_learned,
 )
-FORCE = r"\boldsymbol{\Lambda}^2-\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)\sum_iv_i\boldsymbol{k}_i\boldsymbol{q}_i^\top\boldsymbol{\Lambda}"
+FIRST_SET = "All other weights are zero"
+LATER_SET = (
+    r"The learned heads $\boldsymbol{k}_i=\boldsymbol{q}_i=v_i\boldsymbol{e}_i$, $i\le m$, rest at the values (25); all weights but those "
+    "of head $m+1$ are zero otherwise"
+)
+ALONG_E, LATER = (0, 1, 2), (0, 1, 2, 3)  # where the lines about e stand in a derivation that begins with them
+FIRST_MAP, LATER_MAP = rank_one_head(), M.I * Lambda * P + rank_one_head()
+RATES = flow_in_force(rank_one_head(), RANK_ONE)
 
 
 def _force_with(learned) -> TracePolynomial:
@@ -59,19 +93,61 @@ def _force_with(learned) -> TracePolynomial:
     return rewrite(substitute(force(), {B: TracePolynomial(learned) + v**3 * e * e.T}), EIGENVECTOR)
 
 
-def _flow_of_head(of_force) -> dict:
-    """{weight: its rate} of the head k = q = v e, equation (19)."""
-    head = {v_i: v, k_i: v * e, q_i: v * e, G: of_force}
-    rates = flow_in_force(rank_one_head(), (v_i, k_i, q_i))
-    return {weight: rewrite(substitute(rate, head), EIGENVECTOR) for weight, rate in rates.items()}
+def force_on_first_ansatz() -> TracePolynomial:
+    """The force (65), with the growing head alone."""
+    return _force_with(0 * e * e.T)
 
 
-def _growth(of_force) -> Expr:
-    return _flow_of_head(of_force)[v_i].to_sympy()
+def force_on_later_ansatz() -> TracePolynomial:
+    """The force (71), with the learned heads at rest and one more growing."""
+    return _force_with(M.inverse() * Lambda * P)
+
+
+@cache
+def _flow_of_head() -> dict:
+    """{weight: its rate} of the head k = q = v e in the force (71), equation (19)."""
+    head = {v_i: v, k_i: v * e, q_i: v * e, G: force_on_later_ansatz()}
+    return {weight: rewrite(substitute(rate, head), EIGENVECTOR) for weight, rate in RATES.items()}
+
+
+def flow_along() -> Expr:
+    """The flow (26) of the value weight: lambda^2 v^2 - lambda a v^5."""
+    return _flow_of_head()[v_i].to_sympy()
 
 
 def _written_out(formula: Expr) -> Expr:
     return formula.subs(a, second_moment_along())
+
+
+def along_lines(*, learned: bool) -> tuple[Line, ...]:
+    """How Lambda and M act on e, and P if directions are ``learned`` already."""
+    reason = r"$\boldsymbol{e}$ is an eigenvector"
+    return (
+        Line(Lambda * e, "=", lambda_ * e, reason),
+        Line(M * e, "=", a * e, reason),
+        Line(e.T * e, "=", 1, "It has unit length"),
+        *((Line(P * e, "=", 0 * e, "It is not learned"),) if learned else ()),
+    )
+
+
+def on_ansatz(map_) -> tuple[Line, ...]:
+    """The lines that put the flow on an aligned set: the eigenvector, the head, the map, and the force (53) there."""
+    return (
+        *along_lines(learned=map_.has(P)),
+        Line(v, ":=", v_i, "The value weight of the growing head"),
+        Line(k_i, ":=", v * e, "Its key is aligned with the eigenvector"),
+        Line(q_i, ":=", v * e, "and so is its query"),
+        Line(B, ":=", map_, "The effective map of the set"),
+        *loss_and_force(),
+    )
+
+
+def _in_force(weight, right, reason: str, part: str = "", uses=ALONG_E) -> Line:
+    return Line(Rate(weight, RATES), "=", right, reason, uses, part)
+
+
+def _moment() -> Line:
+    return Line(a, "=", second_moment_along(), "The moment (32)")
 
 
 @register(
@@ -79,28 +155,29 @@ def _written_out(formula: Expr) -> Expr:
     "The ansatz of the first drop",
     kind="ansatz",
     section="Appendix D.6",
-    left={"k": r"\tau\dot{\boldsymbol{k}}_1", "q": r"\tau\dot{\boldsymbol{q}}_1", "v": r"\tau\dot v_1"},
     typed=lambda: {
         "k": (lambda_**2 * v**2 - lambda_ * a * v**5) * e,
         "q": (lambda_**2 * v**2 - lambda_ * a * v**5) * e,
         "v": lambda_**2 * v**2 - lambda_ * a * v**5,
     },
     conditions=(
-        r"$\boldsymbol{k}_1=\boldsymbol{q}_1=v_1\boldsymbol{e}_1$ and all other weights are zero: the set is kept, $\boldsymbol{k}_1$ and "
-        r"$\boldsymbol{q}_1$ move as $v_1\boldsymbol{e}_1$ does",
-        *NAMES,
+        ALONG,
+        FIRST_SET,
+        r"The set is kept: $\boldsymbol{k}_1$ and $\boldsymbol{q}_1$ move as $v_1\boldsymbol{e}_1$ does, and a head at zero stays there, "
+        "for (19) has two of its weights in each term",
     ),
     erratum="An exact invariant set, and an approximation of training from (36); see (25-direction)",
 )
 def first_ansatz() -> Derivation:
-    """The flow (19) of the head in the force (65); a head at zero stays there, for (19) has two of its weights in each term."""
-    of_force = force_on_first_ansatz().result
-    rates = _flow_of_head(of_force)
+    """The flow (19) of the head in the force (65)."""
+    rates = _flow_of_head()
     return Derivation.by(
-        Step("The force on the ansatz, equation (65)", of_force, FORCE),
-        Step("(19b) on it", rates[k_i], r"\tau\dot{\boldsymbol{k}}_1", "k"),
-        Step("(19c) on it", rates[q_i], r"\tau\dot{\boldsymbol{q}}_1", "q"),
-        Step("(19a) on it", rates[v_i], r"\tau\dot v_1", "v"),
+        *on_ansatz(FIRST_MAP),
+        Line(G, "=", force_on_first_ansatz(), "The force on the set, equation (65)", ALONG_E),
+        _in_force(k_i, rates[k_i], "The velocity (19b) of the key", "k"),
+        _in_force(q_i, rates[q_i], "The velocity (19c) of the query", "q"),
+        _in_force(v_i, rates[v_i], "The velocity (19a) of the value weight", "v"),
+        Line(Rate(k_i, RATES), "=", Rate(v_i, RATES) * e, "The key moves as $v\\boldsymbol{e}$ does", ALONG_E),
     )
 
 
@@ -109,20 +186,37 @@ def first_ansatz() -> Derivation:
     "The force on the ansatz of the first drop",
     kind="exact",
     section="Appendix D.6",
-    left=FORCE,
     typed=lambda: Lambda**2 - lambda_ * a * v**3 * e * e.T,
-    conditions=("The set (64)", *NAMES),
+    conditions=(ALONG, "The set (64)"),
 )
-def force_on_first_ansatz() -> Derivation:
+def first_force() -> Derivation:
     """The force (53) at B = v^3 e e'."""
     return Derivation.by(
-        Step("The force on any effective map, equation (53)", force()),
-        Step(r"At $\boldsymbol{B}=v^3\boldsymbol{e}\boldsymbol{e}^\top$", substitute(force(), {B: v**3 * e * e.T})),
-        Step(
-            r"$\boldsymbol{e}$ is an eigenvector of $\boldsymbol{\Lambda}$ and of $\boldsymbol{M}$",
-            _force_with(0 * e * e.T),
-            FORCE,
+        *on_ansatz(FIRST_MAP),
+        Line(B, "=", v**3 * e * e.T, "The head makes this map"),
+        Line(G, "=", substitute(force(), {B: v**3 * e * e.T}), "The force there"),
+        Line(
+            G,
+            "=",
+            force_on_first_ansatz(),
+            r"$\boldsymbol{e}$ is an eigenvector of $\boldsymbol{\Lambda}$ and $\boldsymbol{M}$",
+            ALONG_E,
         ),
+    )
+
+
+def _scalar_flow(map_, uses: tuple) -> Derivation:
+    growth = flow_along()
+    return Derivation.by(
+        *on_ansatz(map_),
+        _in_force(
+            v_i,
+            growth,
+            r"The velocity (19a), with $\boldsymbol{e}^\top\boldsymbol{\Lambda}^2\boldsymbol{e}=\lambda^2$",
+            uses=uses,
+        ),
+        _moment(),
+        _in_force(v_i, _written_out(growth), "The moment written out", uses=(*uses, -1)),
     )
 
 
@@ -131,13 +225,17 @@ def force_on_first_ansatz() -> Derivation:
     "The first drop",
     kind="exact",
     section="Appendix D.6",
-    left=r"\tau\dot v_1",
     typed=lambda: lambda_**2 * v**2 - lambda_**3 * (1 + (1 + T / lambda_) / N) * v**5,
-    conditions=("The set (64)", *NAMES),
+    conditions=(ALONG, "The set (64)"),
 )
 def first_drop() -> Derivation:
     """(19a) in the force (65)."""
-    return _scalar_flow(force_on_first_ansatz().result)
+    return _scalar_flow(FIRST_MAP, ALONG_E)
+
+
+def _at_rest(point) -> None:
+    _not_learned(point)
+    point[v_i] = (point[lambda_] / point[a]) ** (mpf(1) / 3)
 
 
 @register(
@@ -145,31 +243,34 @@ def first_drop() -> Derivation:
     "The ansatz of the later drops",
     kind="ansatz",
     section="Section 4.4",
-    left={"cube": "v_i", "written out": "v_i", "rest": r"\tau\dot v_i"},
     typed=lambda: {
         "cube": (lambda_ / a) ** Rational(1, 3),
         "written out": lambda_ ** Rational(-1, 3) * (1 + (1 + T / lambda_) / N) ** Rational(-1, 3),
         "rest": 0 * lambda_,
     },
     conditions=(
+        GROWING,
         r"$\boldsymbol{k}_i=\boldsymbol{q}_i=v_i\boldsymbol{e}_i$ for $i\le m$ at these values, "
         r"$\boldsymbol{k}_{m+1}=\boldsymbol{q}_{m+1}=v_{m+1}(t)\boldsymbol{e}_{m+1}$, all other weights zero",
         "The signs of a head may be changed in pairs, see (25-signs)",
-        *NAMES,
     ),
     erratum="An exact invariant set of (19), and an approximation of training from (36); see (25-direction)",
 )
 def fixed_value() -> Derivation:
     """Where (26) vanishes; put back, the learned heads rest."""
-    flow = aligned_flow().result["short"]
+    flow = flow_along()
     (cube,) = solve((flow / v**2).expand().subs(v**3, v_star), v_star)
     value = cube ** Rational(1, 3)
+    positive, rests = Line(v, ">", 0), Line(Rate(v_i, RATES), "=", 0)
     return Derivation.by(
-        Step("The flow (26) of an aligned head", flow, r"\tau\dot v_i"),
-        Step("It rests where the cube is", cube, "v_i^3"),
-        Step("The positive root", value, "v_i", "cube"),
-        Step("With $a$ written out, equation (32)", cancel(_written_out(cube)) ** Rational(1, 3), "v_i", "written out"),
-        Step("The flow there", cancel(flow.subs(v, value)), r"\tau\dot v_i", "rest"),
+        *on_ansatz(FIRST_MAP),
+        _in_force(v_i, flow, "The flow (26) of an aligned head"),
+        Line(v_star, ":=", value, "It vanishes at this root", part="cube"),
+        Line(
+            v_star, "=", cancel(_written_out(cube)) ** Rational(1, 3), "The moment (32) written out", part="written out"
+        ),
+        Line(flow.subs(v, v_star), "=", cancel(flow.subs(v, value)), "The flow there", part="rest"),
+        Line((positive, rests), "=>", Line(v, "=", v_star), "There is no other positive root", meets=(_at_rest,)),
     )
 
 
@@ -178,24 +279,20 @@ def fixed_value() -> Derivation:
     "The force on the ansatz of the later drops",
     kind="exact",
     section="Appendix D.6",
-    left=FORCE,
     typed=lambda: Lambda**2 - Lambda * P * Lambda - lambda_ * a * v**3 * e * e.T,
-    conditions=(
-        r"The set (25); $\boldsymbol{P}$ is the sum of $\boldsymbol{e}_d\boldsymbol{e}_d^\top$ over the learned directions, so that "
-        r"$\boldsymbol{\Lambda}\boldsymbol{P}\boldsymbol{\Lambda}$ is that of $\lambda_d^2\boldsymbol{e}_d\boldsymbol{e}_d^\top$",
-        *NAMES,
-    ),
+    conditions=(GROWING, LATER_SET),
 )
-def force_on_later_ansatz() -> Derivation:
+def later_force() -> Derivation:
     """The force (53) at B = M^-1 Lambda P + v^3 e e'."""
     return Derivation.by(
-        Step("The force on any effective map, equation (53)", force()),
-        Step(
-            r"At the map of (25), the sum of $(\lambda_d/a_d)\boldsymbol{e}_d\boldsymbol{e}_d^\top$ and "
-            r"$v^3\boldsymbol{e}\boldsymbol{e}^\top$",
-            _force_with(M.inverse() * Lambda * P),
-            FORCE,
+        *on_ansatz(LATER_MAP),
+        Line(
+            B,
+            "=",
+            M.I * Lambda * P + v**3 * e * e.T,
+            r"The learned heads make the map (21), the sum of $(\lambda_d/a_d)\,\boldsymbol{e}_d\boldsymbol{e}_d^\top$",
         ),
+        Line(G, "=", force_on_later_ansatz(), "The force there", LATER),
     )
 
 
@@ -204,34 +301,29 @@ def force_on_later_ansatz() -> Derivation:
     "The growth of one head, in the main text",
     kind="exact",
     section="Section 4.4",
-    left={"main": r"\tau\dot v_{m+1}", "short": r"\tau\dot v_{m+1}"},
     typed=lambda: {
         "main": lambda_**2 * v**2 - lambda_**3 * (1 + (1 + T / lambda_) / N) * v**5,
         "short": lambda_**2 * v**2 - lambda_ * a * v**5,
     },
-    conditions=("The set (25)", *NAMES),
+    conditions=(
+        GROWING,
+        LATER_SET,
+        "Heads at zero stay there, for (19) has two of their weights in each term",
+    ),
     erratum="Stronger: with heads aligned to different eigenvectors and any $v_d(0)$ all these equations hold at once",
 )
 def aligned_flow() -> Derivation:
     """(19) on the set (25), which the growing, the learned and the waiting heads keep."""
-    of_force = force_on_later_ansatz().result
-    rates = _flow_of_head(of_force)
-    short = rates[v_i].to_sympy()
-    u, of_u = vector("u", D), symbols("lambda_d", positive=True)  # a learned eigenvector
-    on_learned = rewrite(of_force * u, {Lambda * u: of_u * u, P * u: u, e.T * u: 0})
-    if on_learned.terms or any(rates[weight] != short * TracePolynomial(e) for weight in (k_i, q_i)):
-        raise ArithmeticError(f"the set (25) is not kept: {rates}, {on_learned}")
+    rates, short = _flow_of_head(), flow_along()
     return Derivation.by(
-        Step("The force on the set, equation (71)", of_force, FORCE),
-        Step(
-            r"A learned direction $\boldsymbol{u}$ feels none of it: the heads with $\boldsymbol{k}=\boldsymbol{q}=v\boldsymbol{u}$ rest; "
-            "those that wait at zero stay there, for (19) has two of their weights in each term",
-            on_learned,
-            r"\boldsymbol{G}\boldsymbol{u}",
-        ),
-        Step("(19b) for the growing head, whose key and query stay along $\\boldsymbol{e}$", rates[k_i]),
-        Step("(19a) for the growing head", short, r"\tau\dot v_{m+1}", "short"),
-        Step("With $a$ written out, equation (32)", _written_out(short), r"\tau\dot v_{m+1}", "main"),
+        *on_ansatz(LATER_MAP),
+        Line(G, "=", force_on_later_ansatz(), "The force on the set, equation (71)", LATER),
+        Line(G * P, "=", 0, "No learned direction feels it, so that the learned heads rest"),
+        _in_force(k_i, rates[k_i], r"The growing key stays along $\boldsymbol{e}$", uses=LATER),
+        _in_force(q_i, rates[q_i], "So does the query", uses=LATER),
+        _in_force(v_i, short, "The velocity (19a) of the value weight", "short", LATER),
+        _moment(),
+        _in_force(v_i, _written_out(short), "The moment written out", "main", (*LATER, -1)),
     )
 
 
@@ -240,43 +332,42 @@ def aligned_flow() -> Derivation:
     "The later drops",
     kind="exact",
     section="Appendix D.6",
-    left=r"\tau\dot v_{m+1}",
     typed=lambda: lambda_**2 * v**2 - lambda_**3 * (1 + (1 + T / lambda_) / N) * v**5,
-    conditions=("The set (25)", *NAMES),
+    conditions=(GROWING, LATER_SET),
 )
 def later_drop() -> Derivation:
     """(19a) in the force (71)."""
-    return _scalar_flow(force_on_later_ansatz().result)
+    return _scalar_flow(LATER_MAP, LATER)
 
 
-def _scalar_flow(of_force) -> Derivation:
-    growth = _growth(of_force)
-    return Derivation.by(
-        Step("The force on the ansatz", of_force, FORCE),
-        Step(
-            r"(19a) for $\boldsymbol{k}=\boldsymbol{q}=v\boldsymbol{e}$: "
-            r"$\boldsymbol{e}^\top\boldsymbol{\Lambda}^2\boldsymbol{e}=\lambda^2$",
-            growth,
-        ),
-        Step("With $a$ written out, equation (32)", _written_out(growth)),
-    )
+distance = Symbol("epsilon", positive=True)  # from rest
 
 
 @register(
     "26-relaxation",
     "The end of a drop",
     kind="exact",
-    section="beside (26)",
-    left="r",
+    section="Beside (26)",
     typed=lambda: 3 * lambda_**2 * v_star,
-    conditions=(r"$v$ approaches $v_*$ as $\exp(-rt/\tau)$; $v_*^3=\lambda/a$",),
+    conditions=(r"$v$ approaches $v_*$ as $\exp(-rt/\tau)$",),
 )
 def relaxation_rate() -> Derivation:
     """Minus the slope of (26) at its fixed point."""
-    slope = -diff(aligned_flow().result["short"], v).subs(v, v_star)
+    flow, rate = flow_along(), Symbol("r", positive=True)
+    slope = -diff(flow, v).subs(v, v_star)
+    short = cancel(slope.subs(a, lambda_ / v_star**3))
     return Derivation.by(
-        Step("Minus the slope of (26) at its fixed point", slope),
-        Step(r"With $a=\lambda/v_*^3$", cancel(slope.subs(a, lambda_ / v_star**3))),
+        Line(v_star, ":=", (lambda_ / a) ** Rational(1, 3), "The head rests here, (25)"),
+        Line(rate, ":=", slope, "Minus the slope of (26) there"),
+        Line(
+            flow.subs(v, v_star + distance),
+            "~",
+            -rate * distance,
+            "A small distance shrinks at this rate",
+            parameter=(distance, 0),
+            order=2,
+        ),
+        Line(rate, "=", short, r"With $a=\lambda/v_*^3$"),
     )
 
 
@@ -287,16 +378,21 @@ def time_to_order_one(eigenvalue) -> Expr:
     return reached
 
 
+def component(eigenvalue) -> Expr:
+    """A component that starts at w_init and grows by (63)."""
+    return w_init * exp(eigenvalue**2 * clock)
+
+
 @register(
     "25-direction",
     "The direction error of the ansatz",
     kind="approximation",
-    section="beside (25)",
-    left=r"\tan\angle(\boldsymbol{k},\boldsymbol{e}_{m+1})",
+    section="Beside (25)",
     typed=lambda: w_init ** (1 - (lambda_after / lambda_next) ** 2),
     conditions=(
         r"Heads that start at the scale $w_{\rm init}$; up to a factor of order one, in the middle of the drop of direction $m+1$",
         r"$\lambda_{m+2}$ is the largest of the eigenvalues not yet learned but $\lambda_{m+1}$",
+        r"The ratio is the tangent of the angle between $\boldsymbol{k}$ and $\boldsymbol{e}_{m+1}$",
     ),
 )
 def direction_error() -> Derivation:
@@ -304,7 +400,9 @@ def direction_error() -> Derivation:
     reached = time_to_order_one(lambda_next)
     exponent = cancel((log(w_init) + lambda_after**2 * reached) / log(w_init))
     return Derivation.by(
-        Step(r"The first component is of order one when $w_{\rm init}\exp(\lambda_{m+1}^2s)=1$, by (63)", reached, "s"),
-        Step(r"The logarithm of the second over that of $w_{\rm init}$ is then", exponent),
-        Step("So the second is", w_init**exponent),
+        Line(clock, ":=", reached, "The middle of the drop"),
+        Line(component(lambda_next), "=", 1, "There the growing component (63) is of order one"),
+        Line(
+            component(lambda_after) / component(lambda_next), "=", w_init**exponent, "The next one, in proportion to it"
+        ),
     )

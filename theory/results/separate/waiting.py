@@ -33,7 +33,7 @@ TIME = r"$s$ is the integral of $v_i\,dt/\tau$; $k_0$ and $q_0$ are the componen
 @cache
 def deflated_force() -> TracePolynomial:
     """Omega, the force (71) on the learned heads alone."""
-    return substitute(force_on_later_ansatz().result, {v: 0})
+    return substitute(force_on_later_ansatz(), {v: 0})
 
 
 def _rates() -> dict:
@@ -174,7 +174,7 @@ def later_waiting_heads() -> Derivation:
     """(19) in the force at the fixed point with the directions of P learned."""
     return Derivation.by(
         Step(r"The flow (19) of $v_i$ in the force $\boldsymbol{G}$", _rates()["a"], RATES["a"]),
-        Step("The force (71), with one more head growing", force_on_later_ansatz().result, r"\boldsymbol{G}"),
+        Step("The force (71), with one more head growing", force_on_later_ansatz(), r"\boldsymbol{G}"),
         Step("Before it grows", deflated_force(), r"\boldsymbol{\Omega}"),
         *_rates_in(deflated_force(), "(19) in this force"),
     )
