@@ -240,7 +240,9 @@ def mode_solution() -> tuple[Expr, Expr]:
         "The equations (62), or (69) with the sum over $d>m$; $A_d=(k_0+q_0)/2$, $B_d=(k_0-q_0)/2$; at rank $R$ the sum runs over $r$ too",
         r"The mode shown is one direction's part of $v^2(s)-v(0)^2$; the sum over $d$ gives $v(s)$, and $t$ is the integral of "
         r"$\tau\,ds/v(s)$",
-        r"The escape time is its value at $s=\infty$; $v^2(s)$ is convex, so $v(0)<0$ has one turning point, at negative $s$",
+        r"The escape time is its value at $s=\infty$; $v^2(s)$ is convex, so a head with $v(0)<0$ turns at most once, at negative $s$. It "
+        r"need not turn: from $v(0)=-1$ with $\boldsymbol{k}=\boldsymbol{q}=(0.1,0.05)$ and $\lambda=(1,0.5)$ it tends to "
+        r"$-(1-0.0125)^{1/2}$",
         r"Aligned: one mode with $\boldsymbol{k}=\boldsymbol{q}=v\boldsymbol{e}$, which has the time of (68)",
     ),
     erratum=r"The paper stops at (63). For Gaussian weights (36) the time (68) is only an order of magnitude, whatever $w_{\rm init}$",
