@@ -14,11 +14,14 @@ from ...calculus.equality import require_zero
 from ...calculus.rewriting import block_product, rewrite
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
+from ...derivations.draws import PROJECTOR
+from ...derivations.heads import Rate
+from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...notation import B, D, G, Lambda, P, clock, e, k_i, lambda_, q_i, t, tau, v, v_0, v_i
+from ...notation import B, D, G, Lambda, M, P, clock, e, k_i, lambda_, matrix, q_i, t, tau, v, v_0, v_i, w_init
 from ..task.regression import force
 from .aligned import force_on_later_ansatz
-from .flow import flow_in_force, rank_one_head
+from .flow import RANK_ONE, SECOND_MOMENT, flow_in_force, loss_and_force, rank_one_head
 
 __all__ = ["A_d", "B_d", "deflated_force", "k_0", "mode_solution", "q_0", "waiting_head"]
 
@@ -36,14 +39,19 @@ def deflated_force() -> TracePolynomial:
     return substitute(force_on_later_ansatz(), {v: 0})
 
 
-def _rates() -> dict:
-    """{part: tau dW/dt} of one head in the force G, equation (19)."""
-    rates = flow_in_force(rank_one_head(), (v_i, k_i, q_i))
-    return dict(zip(RATES, rates.values(), strict=True))
-
-
-def _rates_in(of_force, rule: str) -> list[Step]:
-    return [Step(rule, substitute(rate, {G: of_force}), RATES[part], part) for part, rate in _rates().items()]
+def _rates_in(of_force) -> tuple[Line, ...]:
+    """tau dW/dt of one head in the force that G stands for, equation (19)."""
+    rates = flow_in_force(rank_one_head(), RANK_ONE)
+    return tuple(
+        Line(
+            Rate(weight, rates),
+            "=",
+            substitute(rates[weight], {G: of_force}),
+            f"The velocity (19) of the {name}",
+            part=part,
+        )
+        for part, weight, name in zip("abc", RANK_ONE, ("value weight", "key", "query"), strict=True)
+    )
 
 
 @register(
@@ -51,7 +59,6 @@ def _rates_in(of_force, rule: str) -> list[Step]:
     "Waiting heads before the first drop",
     kind="approximation",
     section="Appendix D.5",
-    left=RATES,
     typed=lambda: {"a": k_i.T * Lambda**2 * q_i, "b": v_i * Lambda**2 * q_i, "c": v_i * Lambda**2 * k_i},
     conditions=(
         r"Weights of order $w_{\rm init}$; what is left out is of order $w_{\rm init}^5$, for $\boldsymbol{B}$ is of third order",
@@ -59,12 +66,15 @@ def _rates_in(of_force, rule: str) -> list[Step]:
 )
 def first_waiting_heads() -> Derivation:
     """(19) where B is neglected beside Lambda^2 in the force."""
-    first = substitute(force(), {B: ZeroMatrix(D, D)})
+    first, map_ = substitute(force(), {B: ZeroMatrix(D, D)}), matrix("B_1", D)
     return Derivation.by(
-        Step(r"The flow (19) of $v_i$ in the force $\boldsymbol{G}$", _rates()["a"], RATES["a"]),
-        Step("The force (53)", force(), r"\boldsymbol{G}"),
-        Step("Its part of third order in the weights, left out below", force() - first),
-        *_rates_in(first, "What remains of (19)"),
+        SECOND_MOMENT,
+        *loss_and_force(),
+        Line(G, "=", force(), "The force (53)"),
+        Line(B, ":=", w_init**3 * map_, "The map is of third order in the weights"),
+        Line(G, "~", first, "Without the map, the force is", parameter=(w_init, 0), order=3),
+        Line(G, ":=", first, "This part is kept"),
+        *_rates_in(first),
     )
 
 
@@ -158,13 +168,13 @@ def keys_and_queries_solved() -> Derivation:
     "Waiting heads on a later plateau",
     kind="approximation",
     section="Appendix D.6",
-    left=RATES,
     typed=lambda: {
         "a": k_i.T * (Lambda**2 - Lambda * P * Lambda) * q_i,
         "b": v_i * (Lambda**2 - Lambda * P * Lambda) * q_i,
         "c": v_i * (Lambda**2 - Lambda * P * Lambda) * k_i,
     },
     conditions=(
+        PROJECTOR,
         r"$\boldsymbol{\Lambda}^2-\boldsymbol{\Lambda}\boldsymbol{P}\boldsymbol{\Lambda}=\boldsymbol{\Omega}$, the sum of "
         r"$\lambda_d^2\boldsymbol{e}_d\boldsymbol{e}_d^\top$ over the directions $d>m$ not yet learned",
         r"The learned heads rest; what is left out is of order $w_{\rm init}^5$",
@@ -173,10 +183,10 @@ def keys_and_queries_solved() -> Derivation:
 def later_waiting_heads() -> Derivation:
     """(19) in the force at the fixed point with the directions of P learned."""
     return Derivation.by(
-        Step(r"The flow (19) of $v_i$ in the force $\boldsymbol{G}$", _rates()["a"], RATES["a"]),
-        Step("The force (71), with one more head growing", force_on_later_ansatz(), r"\boldsymbol{G}"),
-        Step("Before it grows", deflated_force(), r"\boldsymbol{\Omega}"),
-        *_rates_in(deflated_force(), "(19) in this force"),
+        *loss_and_force(),
+        Line(B, ":=", M.I * Lambda * P, "The map (21) of the learned heads"),
+        Line(G, "=", deflated_force(), "The force before one more head grows"),
+        *_rates_in(deflated_force()),
     )
 
 
