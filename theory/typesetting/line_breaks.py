@@ -47,10 +47,10 @@ def split_sum(latex: str, inside: int = 0) -> list[str]:
     return [piece.strip() for piece in pieces]
 
 
-def _lines(head: str, latex: str) -> list[str]:
-    """``head`` and the summands in lines; a summand too long for one is split inside its brackets, as deep as that helps."""
-    lines = [head]
-    for summand in split_sum(latex):
+def _lines(*sides: str) -> list[str]:
+    """The summands of the sides in lines; one that is too long for a line is split inside its brackets, as deep as that helps."""
+    lines = [""]
+    for summand in [one for side in sides for one in split_sum(side)]:
         depth = min(range(4), key=lambda inside: max(LINE, *map(width, split_sum(summand, inside))))
         for piece in split_sum(summand, depth):
             if lines[-1] and width(lines[-1] + piece) > LINE:
@@ -67,8 +67,7 @@ def display(left: str, right: str, *, tag: str = "", relation: str = "=", enviro
     """
     number = rf" \tag{{{tag}}}".replace("_", r"\_") if tag else ""  # a tag is text
     head = left if not left or left.rstrip().endswith(_RELATIONS) else f"{left} {relation}"
-    before = _lines("", head) if width(head) > LINE else [head]
-    lines = [*before[:-1], *_lines(before[-1], right)]
+    lines = _lines(head, right)
     body = lines[0] if len(lines) == 1 else "& " + " \\\\\n& \\quad ".join(lines)
     if environment:
         name = "equation*" if len(lines) == 1 else "align*"

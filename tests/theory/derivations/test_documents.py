@@ -176,6 +176,7 @@ def test_long_formulas_are_broken_at_signs_and_inside_brackets():
     assert len(lines) > 3
     assert all(width(line) <= LINE for line in lines)
     assert " ".join(lines) == terms
+    assert " ".join(shown_lines(terms, "x")) == f"{terms} = x"
     inside = shown_lines("x", rf"\frac{{1}}{{N}} \left({terms}\right) c")
     assert all(width(line) <= LINE for line in inside)
     assert inside[0].startswith(r"x = \frac{1}{N} \Bigl(")
