@@ -19,7 +19,7 @@ from iclflow.theory.typesetting.latex import formula_latex, formula_text
 from iclflow.theory.typesetting.line_breaks import LINE, display, split_sum, width
 from iclflow.theory.typesetting.sentences import sentence_latex, sentence_markdown, sentence_text
 from iclflow.theory.typesetting.symbol_names import name_latex
-from sympy import Matrix, Symbol, Trace, log, symbols
+from sympy import Inverse, Matrix, Symbol, Trace, log, symbols
 
 ROOT = Path(__file__).parents[3]
 
@@ -280,6 +280,8 @@ def test_a_letter_with_a_superscript_is_squared_in_brackets():
     expected = r"\left(\boldsymbol{\Lambda}^{1/2}\right)^{2}"
     assert formula_latex(TracePolynomial(root**2)) == formula_latex(root**2) == expected
     assert formula_latex(TracePolynomial(Trace(root) ** 2)).endswith(r"\right)^{2}")
+    assert formula_latex(Inverse(root)) == r"\left(\boldsymbol{\Lambda}^{1/2}\right)^{-1}"
+    assert formula_latex(Inverse(Lambda)) == r"\boldsymbol{\Lambda}^{-1}"
 
 
 def test_a_fraction_stands_before_a_logarithm_and_a_scalar_has_no_trace():
