@@ -6,7 +6,7 @@ bilinear form is a sum over d, with D a symbol:
 
 >>> from sympy import Trace
 >>> from iclflow.theory import expect
->>> from iclflow.theory.notation import Lambda, Lambda_hat, lambda_
+>>> from iclflow.theory.notation import Lambda, Lambda_hat, T, lambda_
 >>> along(expect(Lambda_hat**2), {Lambda: lambda_}, traces={Trace(Lambda): T})          # equation (32)
 lambda**2*(1 + 1/N) + T*lambda/N
 >>> summand(Trace(Lambda**3) - 2 * Trace(Lambda), {Lambda: lambda_})

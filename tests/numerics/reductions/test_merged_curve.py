@@ -35,7 +35,7 @@ def test_the_rate_is_the_derived_one():
     weights = balanced_weights(rng.normal(size=(4, 4)), 0.3)
     start, step = weights.effective_map(), 1e-4
     curve = balanced_curve(TASK, start, t_end=1.0, rtol=1e-12)
-    m, g = vector("m", D**2), vector("g", D**2)
+    m, g = vector("m", D), vector("g", D)  # vectorized maps: their size is one letter
     force = QuadraticLoss.population(TASK).force(start).reshape(-1, 1)
     rate = compile_expression(balanced_flow(m, g).map, (s, g, m))(
         weights.v @ weights.v, force, start.reshape(-1, 1) / np.linalg.norm(start)
