@@ -27,9 +27,7 @@ from ...derivations.heads import Gradient
 from ...derivations.lines import Line
 from ...derivations.points import Point
 from ...derivations.registry import register
-from ...notation import B, D, G, Lambda, M, matrix, symmetric_matrix, v_i, vector
-from ...notation import k_i as k
-from ...notation import q_i as q
+from ...notation import B, D, G, Lambda, M, k_i, matrix, q_i, symmetric_matrix, v_i, vector
 from ..separate.flow import flow_in_force, population_error, rank_one_head
 from .completeness import B_ii, B_ij, B_ji, B_jj, map_at_rest
 from .fixed_points import v_positive as v
@@ -260,15 +258,15 @@ def fixed_functions() -> Derivation:
 )
 def rotation() -> Derivation:
     """The flow of one head, linear in its components along another direction."""
-    rates = flow_in_force(rank_one_head(), (k, q))
-    one_head = {B: v_i * k * q.T}
+    rates = flow_in_force(rank_one_head(), (k_i, q_i))
+    one_head = {B: v_i * k_i * q_i.T}
     values = {
-        k: Matrix([r, x]), q: Matrix([r, y]), A_any: diag(A_d, A_j), M: diag(M_d, M_j), Q_any: diag(Q_d, Q_j),
+        k_i: Matrix([r, x]), q_i: Matrix([r, y]), A_any: diag(A_d, A_j), M: diag(M_d, M_j), Q_any: diag(Q_d, Q_j),
     }  # fmt: skip
     (at_rest,) = solve(A_d - M_d * Q_d * v * r**2, r)
-    half_loss = explicit(substitute(any_loss() / 2, {B: v * k * q.T}), values, D=2)
+    half_loss = explicit(substitute(any_loss() / 2, {B: v * k_i * q_i.T}), values, D=2)
     velocities, moving = [], []
-    for weight in (k, q):
+    for weight in (k_i, q_i):
         rate = substitute(substitute(rates[weight], {G: any_force()}), one_head)
         velocity = explicit(substitute(rate, {v_i: v}), values, D=2)[1, 0].expand()
         linear: Any = sum(velocity.diff(one).subs({x: 0, y: 0}) * one for one in (x, y))

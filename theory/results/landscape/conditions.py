@@ -26,7 +26,7 @@ from ...notation import q_i as q
 from ..separate.flow import flow, flow_in_force, flow_lines, rank_one_head, rank_R_head
 from .fixed_points import MAP, force_at_fixed_point
 
-__all__ = ["IDLE", "at_fixed_map", "flow_at_fixed_point"]
+__all__ = ["WAITING", "at_fixed_map", "flow_at_fixed_point"]
 
 k_d, q_d = symbols("k_d q_d", real=True)  # components of a key and of a query
 COMPONENTS = {k_d: IndexedBase("k", real=True), q_d: IndexedBase("q", real=True)}
@@ -39,7 +39,7 @@ def _components(point) -> None:
         point.family(COMPONENTS[component], list(vectors.T * point[weight]))
 
 
-def _idle(point) -> None:
+def _waiting(point) -> None:
     point[v_i] = mpf(0)
 
 
@@ -58,7 +58,7 @@ def _at_rest(point) -> bool:
     return abs(rate[0, 0]) < mpf("1e-20")
 
 
-IDLE = Condition("$v_i = 0$", lambda point: point[v_i] == 0, _idle)
+WAITING = Condition("$v_i = 0$", lambda point: point[v_i] == 0, _waiting)
 ACTIVE = Condition(r"$v_i \ne 0$", lambda point: point[v_i] != 0)
 IN_COMPONENTS = Condition(
     r"$k_d$ and $q_d$ are the components of $\boldsymbol{k}_i$ and $\boldsymbol{q}_i$ along the eigenvectors",
@@ -169,7 +169,7 @@ def second_condition() -> Derivation:
     kind="exact",
     section="Section 4.2",
     typed=lambda: over_directions((1 - learned) * lambda_**2 * k_d * q_d, components=COMPONENTS),
-    conditions=(PROJECTOR, IDLE, "(C1) holds", IN_COMPONENTS, "It is zero at a fixed point"),
+    conditions=(PROJECTOR, WAITING, "(C1) holds", IN_COMPONENTS, "It is zero at a fixed point"),
     erratum=(
         "The paper asks that the key or the query be in the span of the learned eigenvectors. That suffices "
         r"and is not necessary where two or more directions are not learned: $\boldsymbol{k} = "
@@ -201,7 +201,7 @@ def third_condition() -> Derivation:
     kind="exact",
     section="Appendix E.3",
     typed=lambda: Trace(K.T * Lambda * (I_D - P) * Lambda * Q),
-    conditions=(PROJECTOR, IDLE, "(C1) holds", "It is zero at a fixed point: necessary and sufficient"),
+    conditions=(PROJECTOR, WAITING, "(C1) holds", "It is zero at a fixed point: necessary and sufficient"),
 )
 def third_condition_rank_R() -> Derivation:
     """The velocity of the value weight, with the columns of K_i and Q_i summed in the trace."""

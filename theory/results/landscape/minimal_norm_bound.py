@@ -38,9 +38,7 @@ from ...derivations.draws import EIGENVECTOR
 from ...derivations.heads import Gradient
 from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...notation import D, R, e, v_i
-from ...notation import k_i as k
-from ...notation import q_i as q
+from ...notation import D, R, e, k_i, q_i, v_i
 from .fixed_points import v_positive as v
 from .minimal_norm import ACTIVE_HEAD, COST, K_all, L, Mu, Q_all, V_all, eta, lagrangian_line, n, stationarity, xi
 
@@ -114,18 +112,18 @@ def gaps() -> Derivation:
         lagrangian_line(),
         Line(v_i, ":=", 1, "One head with this value weight"),
         Line(Mu, ":=", multiplier, "and this multiplier"),
-        Line(k, ":=", key, "with this key"),
-        Line(q, ":=", query, "and this query"),
-        *(Line(Gradient(L, one), "=", 0, reason, **two) for one, reason in zip((v_i, k, q), reasons, strict=True)),
-        Line(v_i * k * q.T, "=", key * query.T, "The map it makes", part="map", **two),
-        Line(Mu * Mu * k, "=", k, "The key is an eigenvector of the square of the multiplier", **two),
-        Line(Mu * k, "=", multiplier * key, "Its image under the multiplier", part="image", **two),
-        Line(k.T * Mu * k, "=", 0, "The image is perpendicular to it: it is no eigenvector of the multiplier", **two),
+        Line(k_i, ":=", key, "with this key"),
+        Line(q_i, ":=", query, "and this query"),
+        *(Line(Gradient(L, one), "=", 0, reason, **two) for one, reason in zip((v_i, k_i, q_i), reasons, strict=True)),
+        Line(v_i * k_i * q_i.T, "=", key * query.T, "The map it makes", part="map", **two),
+        Line(Mu * Mu * k_i, "=", k_i, "The key is an eigenvector of the square of the multiplier", **two),
+        Line(Mu * k_i, "=", multiplier * key, "Its image under the multiplier", part="image", **two),
+        Line(k_i.T * Mu * k_i, "=", 0, "The image is perpendicular to it: it is no eigenvector of the multiplier", **two),
         Line(v, ":=", shared, r"$n$ heads with this value weight, and $v \boldsymbol{e}$ as key and query", part="shared value"),
         Line(n * v * (v * e) * (v * e).T, "=", xi * e * e.T, "Together they make this map", **unit),
         Line(v_i, ":=", v, "With the weights of one of them"),
-        Line(k, ":=", v * e, "its key"),
-        Line(q, ":=", v * e, "its query"),
+        Line(k_i, ":=", v * e, "its key"),
+        Line(q_i, ":=", v * e, "its query"),
         Line(Mu, ":=", Identity(D) / v, "and this multiplier"),
         *(Line(stationarity()[part], "=", 0, reason, **unit) for part, reason in zip("abc", again, strict=True)),
         Line(n * COST, "=", n * 3 * shared**2, "Their cost", part="shared cost", **unit),
@@ -165,8 +163,8 @@ def lower_bound() -> Derivation:
     group = simplify((slope * n * norm**3 + offset * n).subs(c, norm**3))
     return Derivation.by(
         Line(r_v, ":=", Abs(v_i) ** power, "Take this power of the value weight"),
-        Line(r_k, ":=", Trace(k.T * k) ** third, "The same power of the norm of the key"),
-        Line(r_q, ":=", Trace(q.T * q) ** third, "and of the query"),
+        Line(r_k, ":=", Trace(k_i.T * k_i) ** third, "The same power of the norm of the key"),
+        Line(r_q, ":=", Trace(q_i.T * q_i) ** third, "and of the query"),
         Line(COST - 3 * r_v * r_k * r_q, "=", means, "The gap in the inequality of the means", part="one head"),
         Line(means, ">=", 0, "It is not negative"),
         Line(p, ":=", sigma_j**third, "For the tangent of this power at $c$, write"),

@@ -18,27 +18,27 @@ from ...derivations.registry import register
 from ...notation import (
     B,
     D,
+    K_i,
     Lambda,
     Lambda_hat,
     M,
     P,
+    Q_i,
     R,
     T,
     a,
     e,
     gamma,
+    k_i,
     lambda_,
     matrix,
+    q_i,
     symmetric_matrix,
     t,
     tau,
     v_i,
     w_init,
 )
-from ...notation import K_i as K
-from ...notation import Q_i as Q
-from ...notation import k_i as k
-from ...notation import q_i as q
 from ..attention.blocks import U_i as U
 from ..separate.flow import effective_map, population_error, rank_R_head
 from ..task.regression import closed_loss
@@ -89,8 +89,8 @@ LOW_RANK = Condition(r"$R \le D$", lambda point: point[R] <= point[D])
         "plateau": Trace(Lambda) / 2
         - Trace(Lambda * Gamma * Lambda)
         + Trace(Gamma * Lambda * P * Lambda) / 2
-        - epsilon**3 * v_i * Trace(K.T * Lambda * (Identity(D) - P) * Lambda * Q)
-        + epsilon**6 / 2 * v_i**2 * Trace(Q * K.T * M * K * Q.T * Lambda),
+        - epsilon**3 * v_i * Trace(K_i.T * Lambda * (Identity(D) - P) * Lambda * Q_i)
+        + epsilon**6 / 2 * v_i**2 * Trace(Q_i * K_i.T * M * K_i * Q_i.T * Lambda),
         "merged": Trace(Lambda) / 2
         - epsilon**2 * Trace(Lambda * effective_map(v_i * U) * Lambda)
         + epsilon**4 / 2 * Trace(effective_map(v_i * U).T * M * effective_map(v_i * U) * Lambda),
@@ -166,9 +166,9 @@ def escape() -> Derivation:
     """The flow of one head along the direction that grows first, for small weights, and the first term that this leaves out."""
     growing = u / gamma * Lambda**2
     merged, merged_lines = flow_alone(u * U, (u, U))
-    separate, separate_lines = flow_alone(u * k * q.T, (u, k, q))
+    separate, separate_lines = flow_alone(u * k_i * q_i.T, (u, k_i, q_i))
     along_e = {Lambda * e: lambda_ * e, M * e: a * e, e.T * e: 1}
-    exact = rewrite(substitute(separate[u], {k: u * e, q: u * e}), along_e).to_sympy()
+    exact = rewrite(substitute(separate[u], {k_i: u * e, q_i: u * e}), along_e).to_sympy()
     leading = lambda_**2 * u**2
     slowness = series(1 / (exact / leading).expand(), u, 0, 4).removeO().expand()
     correction = tau * (slowness - 1) / leading
@@ -184,11 +184,11 @@ def escape() -> Derivation:
         Line(t, ":=", merged_time, r"The time that this takes from $w_{\rm init}$ to $\delta$"),
         Line(t, "=", merged_time.doit().expand(force=True), "Carried out", part="merged"),
         *separate_lines,
-        Line(k, ":=", u * e, "Separate attention on the aligned set (25): the key"),
-        Line(q, ":=", u * e, "and the query"),
+        Line(k_i, ":=", u * e, "Separate attention on the aligned set (25): the key"),
+        Line(q_i, ":=", u * e, "and the query"),
         Line(Rate(u, separate), "=", exact, "The rate of the value weight, equation (26)"),
-        Line(Rate(k, separate), "=", exact * e, "The key keeps its direction"),
-        Line(Rate(q, separate), "=", exact * e, "and the query"),
+        Line(Rate(k_i, separate), "=", exact * e, "The key keeps its direction"),
+        Line(Rate(q_i, separate), "=", exact * e, "and the query"),
         Line(exact, "~", leading, "For small weights", parameter=(u, 0), order=5),
         Line(t, ":=", separate_time, r"The time that this takes from $w_{\rm init}$ to $\delta$"),
         Line(t, "=", separate_time.doit(), "Carried out", part="separate"),
@@ -232,5 +232,6 @@ def global_minimum() -> Derivation:
         Line(e.T * scaled.T * scaled * e, "=", squared, "The squared singular value that belongs to it", part="singular value"),
         Line(Derivative(written, lambda_), "=", slope, "It rises with the eigenvalue, for its slope is, as in (T1c)"),
         Line(slope, ">", 0, "This is positive: the largest singular values are those of the first eigenvectors"),
-        Line(population_error(K * Q.T), ">=", best, r"So a map of rank $R$ has at least the loss (24) at $m = R$", conditions=(LOW_RANK,)),
+        Line(population_error(K_i * Q_i.T), ">=", best, r"So a map of rank $R$ has at least the loss (24) at $m = R$",
+             conditions=(LOW_RANK,)),
     )  # fmt: skip

@@ -20,12 +20,10 @@ from ...derivations.draws import DIRECTION, PROJECTOR, unit_vector
 from ...derivations.heads import Gradient, SecondVariation
 from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...notation import B, B_rest, D, G, Lambda, M, P, R, e, lambda_, matrix, v_i, vector
-from ...notation import K_i as K
-from ...notation import Q_i as Q
+from ...notation import B, B_rest, D, G, K_i, Lambda, M, P, Q_i, R, e, lambda_, matrix, v_i, vector
 from ..separate.flow import effective_map, population_error, rank_R_head
 from ..task.regression import closed_loss
-from .conditions import IDLE, at_fixed_map
+from .conditions import WAITING, at_fixed_map
 from .fixed_points import Gamma
 from .fixed_points import v_positive as value
 
@@ -40,12 +38,12 @@ slot = vector("u", R)  # a unit vector of slots
 I_D = Identity(D)
 c, x = symbols("c x", real=True)
 
-EVERY_WEIGHT = {v_i: delta_v, K: delta_K, Q: delta_Q, B_rest: delta_B}
+EVERY_WEIGHT = {v_i: delta_v, K_i: delta_K, Q_i: delta_Q, B_rest: delta_B}
 
 
 def _zero_maps(point) -> None:
     size, rank = point.size(D), point.size(R)
-    point[K], point[Q], point[B_rest] = zeros(size, rank), zeros(size, rank), zeros(size)
+    point[K_i], point[Q_i], point[B_rest] = zeros(size, rank), zeros(size, rank), zeros(size)
     point[v_i], point[slot] = point[value], unit_vector(rank, point)
 
 
@@ -79,7 +77,7 @@ def half_loss_lines() -> tuple[Line, Line]:
 
 
 def first_variation():
-    return delta_B + delta_v * K * Q.T + v_i * delta_K * Q.T + v_i * K * delta_Q.T
+    return delta_B + delta_v * K_i * Q_i.T + v_i * delta_K * Q_i.T + v_i * K_i * delta_Q.T
 
 
 @register(
@@ -89,7 +87,7 @@ def first_variation():
     section="beside (21), (81)",
     typed=lambda: {
         "anywhere": Trace(first_variation().T * M * first_variation() * Lambda)
-        - 2 * delta_v * Trace(force_of_head().T * (delta_K * Q.T + K * delta_Q.T))
+        - 2 * delta_v * Trace(force_of_head().T * (delta_K * Q_i.T + K_i * delta_Q.T))
         - 2 * v_i * Trace(force_of_head().T * delta_K * delta_Q.T),
         "fixed point": Trace(first_variation().T * M * first_variation() * Lambda)
         - 2 * v_i * Trace(delta_K.T * Lambda * (I_D - P) * Lambda * delta_Q),
@@ -103,15 +101,15 @@ def first_variation():
 )
 def second_variation() -> Derivation:
     """Differentiate twice; at a fixed point the force does not see the span of the learned eigenvectors, where K and Q are."""
-    there = substitute(head_form(), {B_rest: Gamma - v_i * K * Q.T})
-    in_span = {P * Lambda * K: Lambda * K, P * Lambda * Q: Lambda * Q}
+    there = substitute(head_form(), {B_rest: Gamma - v_i * K_i * Q_i.T})
+    in_span = {P * Lambda * K_i: Lambda * K_i, P * Lambda * Q_i: Lambda * Q_i}
     form = SecondVariation(F, EVERY_WEIGHT)
     return Derivation.by(
         *half_loss_lines(),
         Line(form, "=", head_form(), "Differentiate twice", part="anywhere"),
         *at_fixed_map(rank_R_head()),
-        Line(P * Lambda * K, "=", Lambda * P * K, r"$\boldsymbol{P}$ commutes with $\boldsymbol{\Lambda}$"),
-        Line(P * Lambda * Q, "=", Lambda * P * Q, "For the queries too"),
+        Line(P * Lambda * K_i, "=", Lambda * P * K_i, r"$\boldsymbol{P}$ commutes with $\boldsymbol{\Lambda}$"),
+        Line(P * Lambda * Q_i, "=", Lambda * P * Q_i, "For the queries too"),
         Line(form, "=", rewrite(there, {M * Gamma: Lambda * P} | in_span),
              r"At a fixed point (81) $\boldsymbol{P}$ keeps the columns of $\boldsymbol{K}_i$ and $\boldsymbol{Q}_i$: a square, and a term "
              "that only variations out of the span feel", uses=("81", -2, -1), part="fixed point"),
@@ -128,11 +126,12 @@ def force_of_head():
     kind="exact",
     section="beside (21), (81)",
     typed=lambda: (
-        delta_v**2 * Trace(Q * K.T * M * K * Q.T * Lambda) - 2 * c * delta_v * Trace(Q.T * omega() * omega() * Q)
+        delta_v**2 * Trace(Q_i * K_i.T * M * K_i * Q_i.T * Lambda)
+        - 2 * c * delta_v * Trace(Q_i.T * omega() * omega() * Q_i)
     ),
     conditions=(
         PROJECTOR,
-        IDLE,
+        WAITING,
         (
             r"$\delta\boldsymbol{K}_i=c\,\boldsymbol{GQ}_i$: negative for large $c \, \delta v$ unless "
             r"$\boldsymbol{G} \boldsymbol{Q}_{i} = 0$; the same with $\boldsymbol{G} \boldsymbol{K}_{i}$ and the queries"
@@ -143,15 +142,15 @@ def waiting_head() -> Derivation:
     """The form (T2a) at v_i = 0 along a variation of the value weight and of the keys, along G Q."""
     unlearned = rewrite(substitute(head_form(), {v_i: 0, B_rest: Gamma}), {M * Gamma: Lambda * P})
     alone = substitute(unlearned, {delta_B: 0 * delta_B, delta_Q: 0 * delta_Q})
-    along_force = substitute(alone, {delta_K: c * omega() * Q})
-    moved = SecondVariation(F, {v_i: delta_v, K: c * G * Q})
+    along_force = substitute(alone, {delta_K: c * omega() * Q_i})
+    moved = SecondVariation(F, {v_i: delta_v, K_i: c * G * Q_i})
     return Derivation.by(
         *half_loss_lines(),
         *at_fixed_map(rank_R_head()),
         Line(G, ":=", -Gradient(closed_loss().result, B) / 2, "The force, minus half the gradient of the loss"),
-        Line(SecondVariation(F, {v_i: delta_v, K: delta_K}), "=", alone,
+        Line(SecondVariation(F, {v_i: delta_v, K_i: delta_K}), "=", alone,
              "The second variation at $v_{i} = 0$, if only the value weight and the keys move"),
-        Line(Gradient(moved, c), "=", -2 * delta_v * Trace(Q.T * G**2 * Q),
+        Line(Gradient(moved, c), "=", -2 * delta_v * Trace(Q_i.T * G**2 * Q_i),
              r"If the keys move along $c\,\boldsymbol{G}\boldsymbol{Q}_i$ it is linear in $c$, with this slope: negative for large "
              r"$c \, \delta v$"),
         Line(moved, "=", along_force, "For it is then"),
@@ -177,7 +176,7 @@ def omega():
 )
 def zero_maps() -> Derivation:
     """The form (T2a) where all keys and queries are zero."""
-    zero = substitute(head_form(), {K: 0 * K, Q: 0 * Q, B_rest: 0 * B_rest, delta_B: 0 * delta_B})
+    zero = substitute(head_form(), {K_i: 0 * K_i, Q_i: 0 * Q_i, B_rest: 0 * B_rest, delta_B: 0 * delta_B})
     k_d, q_d = symbols("k_d q_d", real=True)
     share = summand(zero, {delta_K: k_d, delta_Q: q_d, Lambda: lambda_}).subs(v_i, value)
     block = Matrix(2, 2, lambda row, column: share.diff((k_d, q_d)[row], (k_d, q_d)[column]) / 2)
@@ -185,11 +184,11 @@ def zero_maps() -> Derivation:
     moved = e * slot.T
     return Derivation.by(
         *half_loss_lines(),
-        Line(SecondVariation(F, {v_i: delta_v, K: delta_K, Q: delta_Q}), "=", zero,
+        Line(SecondVariation(F, {v_i: delta_v, K_i: delta_K, Q_i: delta_Q}), "=", zero,
              "The second variation with all keys and queries zero", part="form"),
         Line(Determinant(block - x * Matrix.eye(2)), "=", (low - x) * (high - x),
              "The characteristic polynomial of its matrix for the key and the query of one slot along one eigenvector"),
-        Line(SecondVariation(F, {K: moved, Q: moved}) / 2, "=", low, "They move alike: the negative eigenvalue", part="eigenvalue"),
-        Line(SecondVariation(F, {K: moved, Q: -moved}) / 2, "=", high, "They move against each other: the positive one",
+        Line(SecondVariation(F, {K_i: moved, Q_i: moved}) / 2, "=", low, "They move alike: the negative eigenvalue", part="eigenvalue"),
+        Line(SecondVariation(F, {K_i: moved, Q_i: -moved}) / 2, "=", high, "They move against each other: the positive one",
              part="other eigenvalue"),
     )  # fmt: skip

@@ -153,7 +153,7 @@ def moments() -> Derivation:
     conditions=(
         LAWS,
         COMMON,
-        r"Small heads grow as $\tau\dot v=A_dv^2$ with $A_d = \lambda^2\omega$: the first drop is in the direction of the largest "
+        r"Waiting heads grow as $\tau\dot v=A_dv^2$ with $A_d = \lambda^2\omega$: the first drop is in the direction of the largest "
         r"$\lambda^{2} \omega$",
         r"The slope, at given $P$, is positive: the largest drop is in the direction of the largest $p = \lambda \omega$",
     ),
@@ -226,7 +226,7 @@ def in_roots(formula) -> TracePolynomial:
         r"There are $2^{D}$ fixed functions if the eigenvalues of $\boldsymbol{S}$ are distinct and positive and $R H \ge D$",
         r"The learned $\boldsymbol{k}$ and $\boldsymbol{q}$ are along $\boldsymbol{\Lambda}^{-1/2} \boldsymbol{u}$, with "
         r"$\boldsymbol{u}$ an eigenvector of $\boldsymbol{S}$",
-        r"Small heads grow along the leading eigenvector of $\boldsymbol{A}$, in general none of those: the head turns while it drops",
+        r"Waiting heads grow along the leading eigenvector of $\boldsymbol{A}$, in general none of those: the head turns while it drops",
     ),
 )
 def congruence() -> Derivation:
