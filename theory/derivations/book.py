@@ -6,7 +6,7 @@ from typing import Any
 __all__ = ["entries", "load", "lookup"]
 
 entries: dict[str, Any] = {}  # filled by the modules of theory/results as they are imported
-RESULTS = __package__.rpartition(".")[0] + ".results"
+RESULTS = __name__.rsplit(".", 2)[0] + ".results"
 
 
 def load() -> dict[str, Any]:

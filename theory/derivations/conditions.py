@@ -39,6 +39,11 @@ class Condition:
         """Does the point meet the condition? True where it has no test."""
         return self.test is None or bool(self.test(point))
 
+    def meet(self, point: Any) -> None:
+        """Change the point so that it meets the condition, if there is a way to draw such points."""
+        if self.draw is not None:
+            self.draw(point)
+
     def __str__(self) -> str:
         return self.text
 

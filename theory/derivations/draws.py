@@ -11,6 +11,8 @@ A draw sets letters that belong together, so that what holds along an eigenvecto
 True
 """
 
+from typing import Any
+
 import mpmath
 
 from ..calculus.spectral import eigenvalue, indicator, moment
@@ -34,7 +36,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def eigenbasis(point: Point, matrix=Lambda) -> tuple[list, mpmath.matrix]:
+def eigenbasis(point: Point, matrix=Lambda) -> tuple[list, Any]:
     """The eigenvalues of a symmetric matrix, largest first, and its eigenvectors as columns; of Lambda, lambda_d and T are set."""
     values, vectors = mpmath.eigsy(point[matrix])
     order = sorted(range(len(values)), key=lambda d: -values[d])
@@ -84,12 +86,12 @@ def one_direction(point: Point) -> None:
     point[a] = (point[e].T * point[M] * point[e])[0, 0]
 
 
-def commuting(vectors: mpmath.matrix, values: list) -> mpmath.matrix:
+def commuting(vectors: Any, values: list) -> Any:
     """The matrix with these eigenvectors and eigenvalues."""
     return vectors * mpmath.diag(values) * vectors.T
 
 
-def unit_vector(size: int, point: Point) -> mpmath.matrix:
+def unit_vector(size: int, point: Point) -> Any:
     """A random unit vector."""
     entries = mpmath.matrix([mpmath.mpf(point.rng.gauss(0, 1)) for _ in range(size)])
     return entries / mpmath.norm(entries)

@@ -106,7 +106,7 @@ class Point:
             return magnitude
         return magnitude * self.rng.choice([-1, 1])
 
-    def _matrix(self, letter) -> mpmath.matrix:
+    def _matrix(self, letter) -> Any:
         rows, columns = self.size(letter.shape[0]), self.size(letter.shape[1])
         entries = mpmath.matrix(rows, columns)
         for i in range(rows):
@@ -141,7 +141,7 @@ def _shown(value) -> str:
         return str([[float(mpmath.nstr(value[i, j], 4)) for j in range(value.cols)] for i in range(value.rows)])
     if isinstance(value, dict):
         return str({key: _shown(one) for key, one in value.items()})
-    return mpmath.nstr(value, 6) if isinstance(value, mpmath.mpf) else str(value)
+    return str(mpmath.nstr(value, 6)) if isinstance(value, mpmath.mpf) else str(value)
 
 
 def symbols_of(formula: Any) -> set:
@@ -246,7 +246,7 @@ def _trace(matrix) -> Any:
     return sum((matrix[i, i] for i in range(matrix.rows)), mpmath.mpf(0))
 
 
-def _scalar_value(expression: Expr, point: Point) -> Any:
+def _scalar_value(expression: Any, point: Point) -> Any:
     if isinstance(expression, Symbol):
         value = point[expression]
         return mpmath.mpf(value) if isinstance(value, int) else value
@@ -269,7 +269,7 @@ def _any_function(applied: AppliedUndef) -> Expr:
     """A cubic with random coefficients, which stands for an undefined function of one argument."""
     if len(applied.args) != 1:
         raise ValueError(f"{applied} has no number at this point")
-    return sum(Symbol(f"{applied.func}_{power}", real=True) * applied.args[0] ** power for power in range(4))
+    return sympy.Add(*(Symbol(f"{applied.func}_{power}", real=True) * applied.args[0] ** power for power in range(4)))
 
 
 @lru_cache(maxsize=1 << 12)

@@ -47,7 +47,7 @@ class _Draws:
         if symbol not in self.values:
             law = self.laws.get(symbol)
             free = law is None or symbol in self.given
-            if not free and ancestors(symbol, self.laws) & self.given - law.parents:
+            if law is not None and not free and ancestors(symbol, self.laws) & self.given - law.parents:
                 raise ValueError(f"{symbol} depends on what is given")
             self.values[symbol] = _array(self.point[symbol]) if free else self.drawn(law)
         return self.values[symbol]
@@ -96,7 +96,7 @@ class _Draws:
         if node.is_number:
             return np.asarray(float(node))
         if isinstance(node, sympy.MatAdd | sympy.Add):
-            return sum(self.of(part) for part in node.args)
+            return np.asarray(sum(self.of(part) for part in node.args))
         if isinstance(node, sympy.MatMul | sympy.Mul):
             return self._product(node)
         if isinstance(node, sympy.Transpose):

@@ -9,6 +9,8 @@ an isometry: at most n singular values, with the sum n / eta^3. (78-bound) bound
 the group. So no stationary point is cheaper, and (78) is as cheap.
 """
 
+from typing import Any
+
 from mpmath import diag, mpf, svd_r
 from sympy import (
     Abs,
@@ -181,7 +183,7 @@ def lower_bound() -> Derivation:
     )  # fmt: skip
 
 
-def _least(cost: Expr, variable: Symbol) -> tuple[Expr, Expr]:
+def _least(cost: Expr, variable: Symbol) -> tuple[Any, Any]:
     """Where the cost is least, and its value there."""
     (best,) = solve(diff(cost, variable), variable)
     return best, cost.subs(variable, best)

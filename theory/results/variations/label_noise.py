@@ -107,7 +107,7 @@ FIXED_MAP = Condition(
 
 
 def _at_rest(point) -> None:
-    EIGENVECTOR.draw(point)
+    EIGENVECTOR.meet(point)
     point[v] = cbrt(point[lambda_] / value_at(ALONG_e, point))
 
 

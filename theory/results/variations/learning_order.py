@@ -10,6 +10,7 @@ a logarithm, while the next head takes a time of order 1/w to escape. So every h
 """
 
 from functools import cache
+from typing import Any
 
 from sympy import (
     Derivative,
@@ -107,7 +108,7 @@ def velocities(values: dict, size: int) -> list[Matrix]:
 
 
 @cache
-def moving() -> list[Expr]:
+def moving() -> list[Any]:
     """The velocities of the components along e and along j, of a head beside one that holds e."""
     rates = velocities({**HEAD, **SPACE}, 3)
     return [rates[0][1, 0], rates[1][1, 0], rates[0][2, 0], rates[1][2, 0]]

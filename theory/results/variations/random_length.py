@@ -13,6 +13,7 @@ mean. Gains that differ add an error that no map avoids: with n/N and n uniform 
 """
 
 from functools import cache
+from typing import Any
 
 from mpmath import mpf, norm
 from sympy import Expr, Identity, Rational, Sum, Symbol, Trace, apart, cancel, harmonic, limit, oo
@@ -178,12 +179,12 @@ def gain_terms(name: str) -> tuple[Expr, Expr, Expr]:
     return gain, gain**2, gain**2 / n
 
 
-def counted(term: Expr) -> Expr:
+def counted(term: Expr) -> Any:
     """The term for n tokens, the query among them."""
     return apart(term.subs(n, n - 1), n)
 
 
-def uniform_sums(name: str) -> tuple[Expr, Expr, Expr]:
+def uniform_sums(name: str) -> tuple[Any, ...]:
     """g_1, g_2, g_3 for n uniform on 1, ..., N, as sums; the official ones count the query, from n = 1, at which they vanish."""
     if name == "official":
         return tuple(Sum(counted(term), (n, 1, N + 1)) / N for term in gain_terms(name))

@@ -290,7 +290,7 @@ REST = Condition(
 
 
 def _even(point) -> None:
-    REST.draw(point)
+    REST.meet(point)
     taken, noisy = value_at(TAKEN[0], point), value_at(NOISY, point)
     point[g] = (2 * taken - noisy) / (taken - noisy)
 

@@ -9,6 +9,7 @@ add (k - 3) R diag(R' Sigma_w R) R'.
 """
 
 from functools import cache
+from typing import Any
 
 from mpmath import diag as diagonal
 from mpmath import mpf, norm
@@ -121,7 +122,7 @@ def gaussian_of(inner) -> TracePolynomial:
     return substitute(gaussian_fourth(), {Sigma_w: inner})
 
 
-def elliptical_of(inner) -> TracePolynomial:
+def elliptical_of(inner) -> Any:
     """The same of an elliptical token."""
     return kappa * gaussian_of(inner)
 
@@ -367,7 +368,7 @@ def _orthogonal_columns(point) -> None:
     _, vectors = eigenbasis(point)
     point[mixing] = vectors * diagonal([1 + mpf(point.rng.random()) for _ in range(vectors.rows)])
     _mixed(point)
-    EIGENVECTOR.draw(point)
+    EIGENVECTOR.meet(point)
 
 
 @register(
