@@ -25,6 +25,8 @@ def test_every_wrong_statement_is_refused_and_every_right_one_accepted():
 
 def test_there_are_five_ways_to_be_wrong():
     for entry in mutations.derived_equations():
+        if entry.kind == "definition":  # the law of a token has fewer: a mean of 0 and a covariance
+            continue
         ways = {change for change, *_ in mutations.mutants(entry, 5, np.random.default_rng(3))}
         assert len(ways) == 5, entry.number
 

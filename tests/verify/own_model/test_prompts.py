@@ -141,7 +141,7 @@ def test_network_refuses_what_a_prompt_hides():
     A = matrix("A", D)
     odd = SampleCovariance(Lambda_hat, A * A.T, N, fourth_moment=lambda inner: inner)
     model = Model(beta.T * U * x_q, (U,), laws=(odd,), constants=(A,))
-    with pytest.raises(ValueError, match="fourth moment of its own"):
+    with pytest.raises(ValueError, match="another fourth moment"):
         check_model(model, TASK, weights={U: START}, constants={A: np.eye(2)}, count=200, generator=generator())
 
 
