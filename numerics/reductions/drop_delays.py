@@ -62,7 +62,7 @@ def noisy_drop(
     """How mini-batches delay and spread the time in which a separate head v = k = q grows from ``start`` to ``level`` (V8-noise).
 
     The head is aligned with the eigendirection of ``task.eigenvalues[direction]``; every step draws ``batch_size`` fresh sequences. The
-    laws hold during growth, for ``level``^3 well below lambda/a.
+    laws hold during growth, while the cube of ``level`` is well below lambda/a.
 
     Raises ``ValueError`` for bad arguments and for a varied task, whose noise these laws do not describe.
     """

@@ -73,7 +73,7 @@ class WaitingHead:
         return self.v**2 + np.sum(modes, axis=-1)
 
     def at(self, s: float, v: float) -> "WaitingHead":
-        """The head at s, with the value weight v = +-``energy(s)``^(1/2), up to rounding."""
+        """The head at s, with the value weight ``v``, plus or minus the root of ``energy(s)`` up to rounding."""
         modes = compiled("63", (clock, k_0, q_0, lambda_), part=("k", "q"))
         k, q = modes(s, self.k, self.q, self.frequencies)
         return replace(self, v=v, k=k, q=q)

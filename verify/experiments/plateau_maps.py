@@ -1,4 +1,4 @@
-"""The effective map that the runs of :mod:`.varied_tasks` have on each plateau, and its errors on fresh prompts.
+"""The effective map that the runs of :mod:`~iclflow.verify.experiments.varied_tasks` have on each plateau, and its errors on fresh prompts.
 
 Mini-batch noise keeps the weights, and so the loss, a few per cent from a plateau's. Weights averaged over the middle half of the
 plateau come ten times closer.
