@@ -60,7 +60,7 @@ def labelled_batches(task: RegressionTask, batch_size: int, generator: torch.Gen
 
 @cache
 def prefix_training() -> TrainingRun:
-    """The run "official" of :mod:`~iclflow.verify.experiments.varied_tasks`, trained from the same weights on all prefixes of full sequences."""
+    """The run "official" of :mod:`~iclflow.verify.experiments.varied_tasks`, trained from the same weights on all prefixes."""
     run = RUNS["official"]
     source = labelled_batches(PLAIN, run.batch_size, torch.Generator().manual_seed(run.seed))
     steps = round(run.duration / (2 * run.learning_rate))
