@@ -63,7 +63,7 @@ def noisy_levels(change: Mapping | None = None) -> Callable[[], Levels]:
 
     def value() -> Levels:
         loss = compiled("V1-levels", (*directions(3), T, sigma, N), part="loss", change=change, size=3)
-        return np.array([loss(*SPECTRUM, *(np.arange(3) < m), TOTAL, NOISE, LENGTH) for m in range(4)])
+        return np.array([loss(*SPECTRUM, *(np.arange(3) < m).astype(float), TOTAL, NOISE, LENGTH) for m in range(4)])
 
     return value
 
