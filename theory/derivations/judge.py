@@ -3,7 +3,7 @@
 A ``fails`` always comes with the point where the line fails. What cannot be decided is ``assumed``, and says why.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from random import Random
@@ -587,11 +587,3 @@ _JUDGES: dict[str, Callable[[Line, int], Verdict]] = {
     "->": _judge_limit,
     "~": _judge_limit,
 }
-
-
-def summary(verdicts: Iterable[Verdict]) -> dict[str, int]:
-    """How many lines have each status."""
-    counts: dict[str, int] = {}
-    for verdict in verdicts:
-        counts[verdict.status] = counts.get(verdict.status, 0) + 1
-    return counts
