@@ -24,7 +24,6 @@ __all__ = [
     "ALONG",
     "DIRECTION",
     "EIGENVECTOR",
-    "ORTHONORMAL",
     "POSITIVE_DEFINITE",
     "PROJECTOR",
     "along_one_eigenvector",
@@ -143,7 +142,4 @@ DIRECTION = Condition(
     r"\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$, $\boldsymbol{P}$: $\chi = 1$ for $d \in S$, else 0",
     _direction,
     one_direction,
-)
-ORTHONORMAL = Condition(
-    r"The $\boldsymbol{e}_d$ are orthonormal eigenvectors of $\boldsymbol{\Lambda}$", None, eigenbasis
 )

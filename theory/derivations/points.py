@@ -32,7 +32,7 @@ from ..notation import Lambda, Lambda_hat, Lambda_q, M
 from .heads import carried_out, heads_in
 from .matrix_forms import assembled, has_forms
 
-__all__ = ["DIGITS", "Point", "symbols_of", "value_at"]
+__all__ = ["DIGITS", "Point", "value_at"]
 
 DIGITS = 30
 POSITIVE_DEFINITE = {Lambda, Lambda_hat, Lambda_q, M}  # drawn so unless a condition says otherwise
@@ -142,36 +142,6 @@ def _shown(value) -> str:
     if isinstance(value, dict):
         return str({key: _shown(one) for key, one in value.items()})
     return str(mpmath.nstr(value, 6)) if isinstance(value, mpmath.mpf) else str(value)
-
-
-def symbols_of(formula: Any) -> set:
-    """Every letter and dimension that a formula needs a value for; of an unevaluated operation what is left when it is carried out."""
-    if isinstance(formula, Mapping):
-        formula = tuple(formula.values())
-    if isinstance(formula, tuple | list):
-        return set().union(*map(symbols_of, formula)) if formula else set()
-    if isinstance(formula, TracePolynomial):
-        matrices = {one for one in formula.free_symbols if isinstance(one, MatrixSymbol)}
-        sizes = {size for one in matrices for dimension in one.shape for size in sympy.sympify(dimension).free_symbols}
-        shape = {size for dimension in formula.shape or () for size in sympy.sympify(dimension).free_symbols}
-        return _without_indices(formula.free_symbols) | sizes | shape
-    if heads_in(formula):
-        return symbols_of(carried_out(formula))
-    if not isinstance(formula, Basic | MatrixBase):
-        return set()
-    found = _without_indices(formula.free_symbols)
-    sizes = {
-        size
-        for one in found
-        if isinstance(one, MatrixSymbol)
-        for d in one.shape
-        for size in sympy.sympify(d).free_symbols
-    }
-    return found | sizes
-
-
-def _without_indices(symbols: Iterable) -> set:
-    return {one.base if isinstance(one, Indexed) else one for one in symbols}
 
 
 def value_at(formula: Any, point: Point) -> Any:
