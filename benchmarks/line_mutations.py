@@ -26,19 +26,7 @@ from iclflow.theory.notation import N
 from sympy import Add, Basic, MatAdd, MatrixBase, Sum
 from sympy.matrices.expressions import MatrixExpr
 
-TURNED = {
-    "<": ">",
-    "<=": ">=",
-    ">": "<",
-    ">=": "<=",
-    "=": "!=",
-    "!=": "=",
-    "<=>": None,
-    "=>": None,
-    "->": None,
-    "~": None,
-    ":=": None,
-}
+TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "!=", "!=": "=", "<=>": None, "=>": None, "->": None, "~": None, ":=": None}
 
 
 class Outcome(NamedTuple):
@@ -66,18 +54,13 @@ def changed_sides(side: Any) -> Iterator[tuple[str, Any]]:
         yield "one sign", formula.func(-first, *rest)
     for total in sorted(formula.atoms(Sum), key=str)[:1] if not isinstance(formula, MatrixExpr) else ():
         index, low, high = total.limits[0]
-        yield (
-            "a sum that starts later",
-            formula.xreplace({total: Sum(total.function, (index, low + 1, high), *total.limits[1:])}),
-        )
+        yield ("a sum that starts later", formula.xreplace({total: Sum(total.function, (index, low + 1, high), *total.limits[1:])}))
 
 
 def faults(line: Line) -> Iterator[tuple[str, Line]]:
     if line.relation != "!=":  # what differs differs from most other things too
         for name, side in changed_sides(line.right):
-            if not (
-                line.relation in ("->", "~") and name == "N + 1 for N"
-            ):  # which keeps a limit, and the order of most errors
+            if not (line.relation in ("->", "~") and name == "N + 1 for N"):  # which keeps a limit, and the order of most errors
                 yield f"right: {name}", replace(line, right=side)
     if line.relation in ("=", "<", "<=", ">", ">=", "->", "~"):
         for name, side in changed_sides(line.left):

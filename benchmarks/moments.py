@@ -43,9 +43,7 @@ def in_a_fresh_process(expression: str, call: str = "expect(expression)") -> tup
     for _ in range(3):
         before = os.times()
         script = ENGINE.format(expression=expression, call=call)
-        output = subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, text=True, check=True
-        ).stdout.split()
+        output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
         after = os.times()
         spent = after.children_user + after.children_system - before.children_user - before.children_system
         runs.append((spent, float(output[0]), int(output[1])))
@@ -114,10 +112,7 @@ def _walk(slot: int, pairing, constants, unseen) -> list[str]:
 
 
 def _least(word: list[str]) -> tuple[str, ...]:
-    flipped = [
-        letter if letter in ("L", "I") else letter[:-1] if letter.endswith("'") else letter + "'"
-        for letter in word[::-1]
-    ]
+    flipped = [letter if letter in ("L", "I") else letter[:-1] if letter.endswith("'") else letter + "'" for letter in word[::-1]]
     return min(tuple(ring[i:] + ring[:i]) for ring in (word, flipped) for i in range(len(word)))
 
 
@@ -180,9 +175,7 @@ def main() -> None:
     parser.add_argument("--largest", type=int, default=12, help="the largest power of the sample covariance")
     arguments = parser.parse_args()
 
-    print(
-        f"{'expectation':34} {'terms':>6} {'process':>9} {'call':>9} {'pairings':>9} {'times':>8} {'tensorgrad':>10} {'times':>8}"
-    )
+    print(f"{'expectation':34} {'terms':>6} {'process':>9} {'call':>9} {'pairings':>9} {'times':>8} {'tensorgrad':>10} {'times':>8}")
 
     def row(name, engine, enumeration=None, tensorgrad=None):
         process, call, terms = engine

@@ -42,9 +42,7 @@ def scipy_with(method: str) -> Solver:
     field = vector_field(LOSS, START)
 
     def solve(rtol: float) -> tuple[np.ndarray, float]:
-        solution = solve_ivp(
-            field, (0, T_END), START.flatten(), method=method, t_eval=TIMES, rtol=rtol, atol=rtol * SCALE
-        )
+        solution = solve_ivp(field, (0, T_END), START.flatten(), method=method, t_eval=TIMES, rtol=rtol, atol=rtol * SCALE)
         return solution.y.T, 0.0
 
     return solve
@@ -126,9 +124,7 @@ def heyoka_taylor() -> Solver:
     y = np.array(heyoka.make_vars(*names), dtype=object)
     v, k, q = y[:5], y[5:25].reshape(5, 4), y[25:].reshape(5, 4)
     # The covariance is diagonal: written with its eigenvalues, as one would by hand.
-    B = [
-        [sum((v[i] * k[i, b] * q[i, c] for i in range(5)), heyoka.expression(0.0)) for c in range(4)] for b in range(4)
-    ]
+    B = [[sum((v[i] * k[i, b] * q[i, c] for i in range(5)), heyoka.expression(0.0)) for c in range(4)] for b in range(4)]
     A, M, Q = moments.A, np.diag(moments.M), np.diag(moments.Q)
     G = [[float(A[b, c]) - float(M[b] * Q[c]) * B[b][c] for c in range(4)] for b in range(4)]
     zero = heyoka.expression(0.0)

@@ -37,9 +37,7 @@ def main() -> int:
             for miss in misses(check):
                 missed += 1
                 print(f"({check.equation}) {check.name} {miss}")
-    print(
-        f"{len(checks)} claims, {planted - missed} of {planted} planted mistakes caught, in {time.perf_counter() - start:.0f} s"
-    )
+    print(f"{len(checks)} claims, {planted - missed} of {planted} planted mistakes caught, in {time.perf_counter() - start:.0f} s")
     return 1 if missed else 0
 
 

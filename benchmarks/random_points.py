@@ -64,9 +64,7 @@ def _value(node, values: dict, rng: np.random.Generator):
         return sum(_value(node.function.subs(index, step), values, rng) for step in steps)
     if isinstance(node, BlockMatrix):
         rows, columns = node.blocks.shape
-        return np.block(
-            [[np.atleast_2d(_value(node.blocks[i, j], values, rng)) for j in range(columns)] for i in range(rows)]
-        )
+        return np.block([[np.atleast_2d(_value(node.blocks[i, j], values, rng)) for j in range(columns)] for i in range(rows)])
     if isinstance(node, MatrixElement):
         matrix, row, column = node.args
         return np.atleast_2d(_value(matrix, values, rng))[int(row), int(column)]

@@ -37,9 +37,7 @@ def main() -> None:
         product = seconds(lambda left=left, right=right: left @ right)
         taken = seconds(lambda field=field, state=state: field(0.0, state))
         bound = (6 * D + 4 * D) * D**2 / (2 * D**3 / product)
-        print(
-            f"{D:>6} {taken * 1e6:>13.1f} us {2 * D**3 / product / 1e9:>17.2f} {bound * 1e6:>7.1f} us {taken / bound:>6.2f}"
-        )
+        print(f"{D:>6} {taken * 1e6:>13.1f} us {2 * D**3 / product / 1e9:>17.2f} {bound * 1e6:>7.1f} us {taken / bound:>6.2f}")
 
 
 if __name__ == "__main__":

@@ -247,9 +247,7 @@ def main() -> int:
         for mutant in found:
             if mutant.accepted or mutant.fault:
                 verdict = "FAULT" if mutant.fault else "equal"
-                print(
-                    f"    {verdict}: {mutant.change}; equal by {mutant.ground}: {mutant.equals}, accepted: {mutant.accepted}"
-                )
+                print(f"    {verdict}: {mutant.change}; equal by {mutant.ground}: {mutant.equals}, accepted: {mutant.accepted}")
     faults = [mutant for mutant in total if mutant.fault]
     equals = sum(mutant.equals for mutant in total)
     by_numbers = sum(mutant.ground == "numbers" for mutant in total)

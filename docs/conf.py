@@ -78,8 +78,7 @@ def plain_prose(_app, _what, _name, _object, _options, lines: list[str]) -> None
         if not literal:
             parts = re.split(r"(``.*?``|:\w+:`.*?`|`.*?`)", line)
             lines[number] = "".join(
-                part if i % 2 else re.sub(r"(?<!\\)((?!^\* )[*|]|(?<=\w)_(?!\w))", r"\\\1", part)
-                for i, part in enumerate(parts)
+                part if i % 2 else re.sub(r"(?<!\\)((?!^\* )[*|]|(?<=\w)_(?!\w))", r"\\\1", part) for i, part in enumerate(parts)
             )
 
 

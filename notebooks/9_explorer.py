@@ -26,13 +26,7 @@ import numpy as np
 from iclflow.theory.equations import equation
 from iclflow.verify.explorer.picture import panels, panels_of
 from iclflow.verify.explorer.run import Exploration, explored
-from ipywidgets import (
-    Checkbox,
-    FloatLogSlider,
-    FloatSlider,
-    IntSlider,
-    interact,
-)
+from ipywidgets import Checkbox, FloatLogSlider, FloatSlider, IntSlider, interact
 
 # %% [markdown]
 # ## One picture

@@ -41,15 +41,7 @@ from .replay.ensemble import Ensemble
 from .tasks.losses import QuadraticLoss
 from .tasks.mixed_task import MixedTask
 from .tasks.regression import RegressionTask
-from .tasks.risks import (
-    SampledRisk,
-    bayes_bounds,
-    crossover_length,
-    least_squares_risk,
-    linear_attention_risk,
-    risk_limits,
-    sampled_risks,
-)
+from .tasks.risks import SampledRisk, bayes_bounds, crossover_length, least_squares_risk, linear_attention_risk, risk_limits, sampled_risks
 from .tasks.sample_moments import SampleMoments, sequences
 from .tasks.token_laws import GaussianTokens, RademacherTokens, SphereTokens, StudentTokens
 

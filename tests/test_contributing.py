@@ -24,8 +24,6 @@ def test_the_examples_run():
     blocks = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
     assert len(blocks) == 4
     assert max(len([line for line in block.splitlines() if line and "import" not in line]) for block in blocks) <= 10
-    run = subprocess.run(
-        [sys.executable, "-c", "\n".join([*blocks, THEN])], capture_output=True, text=True, check=False
-    )
+    run = subprocess.run([sys.executable, "-c", "\n".join([*blocks, THEN])], capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert 0.1 < float(run.stdout) < 0.2

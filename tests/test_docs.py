@@ -32,9 +32,7 @@ def named(paths):
 
 
 def test_the_guide_is_there():
-    assert {"index.md", "install.md", "tour.md", "concepts.md", "conventions.md", "errors.md"} <= {
-        p.name for p in PAGES
-    }
+    assert {"index.md", "install.md", "tour.md", "concepts.md", "conventions.md", "errors.md"} <= {p.name for p in PAGES}
 
 
 def test_no_block_goes_unrun():

@@ -26,13 +26,6 @@ def test_the_examples_of(name):
 
 
 def test_the_engine_has_examples():
-    for name in (
-        "algebra.polynomial",
-        "expectation.moments",
-        "calculus.derivatives",
-        "algebra.printing",
-        "algebra.parsing",
-        "notation",
-    ):
+    for name in ("algebra.polynomial", "expectation.moments", "calculus.derivatives", "algebra.printing", "algebra.parsing", "notation"):
         module = importlib.import_module(f"iclflow.theory.{name}")
         assert sum(len(test.examples) for test in doctest.DocTestFinder().find(module)) > 0, name

@@ -19,18 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # The floors of each folder, lowest first: a module imports from its own floor and from lower ones.
 FLOORS = {
     "": ["theory", "numerics", "verify"],
-    "theory": [
-        "notation",
-        "algebra",
-        "calculus",
-        "expectation",
-        "model",
-        "typesetting",
-        "derivations",
-        "results",
-        "equations",
-        "__init__",
-    ],
+    "theory": ["notation", "algebra", "calculus", "expectation", "model", "typesetting", "derivations", "results", "equations", "__init__"],
     "theory/results": [
         "__init__",
         "task",
@@ -56,19 +45,7 @@ FLOORS = {
         "own_model",
         "__init__",
     ],
-    "verify": [
-        "__init__",
-        "files",
-        "training",
-        "experiments",
-        "own_model",
-        "claims",
-        "figures",
-        "evidence",
-        "explorer",
-        "sweep",
-        "cli",
-    ],
+    "verify": ["__init__", "files", "training", "experiments", "own_model", "claims", "figures", "evidence", "explorer", "sweep", "cli"],
     "verify/claims": [
         "__init__",
         "tolerances",
@@ -86,10 +63,7 @@ FLOORS = {
 }
 MOST = 12  # modules and folders in a folder, __init__ apart
 DEEPEST = 2  # folders below a package
-CLAIMED_ELSEWHERE = {
-    "task": "attention",
-    "own_model": "estimators",
-}  # the folder that has the claims about these results
+CLAIMED_ELSEWHERE = {"task": "attention", "own_model": "estimators"}  # the folder that has the claims about these results
 # What registers, and the folder of the modules that do.
 VERBS = {
     "iclflow.theory.derivations.registry.register": "theory/results",
@@ -104,9 +78,7 @@ def sources() -> Mapping[str, str]:
     """{path: source} of every module of the three packages and of their tests."""
     folders = [ROOT / name for name in (*FLOORS[""], "tests")]
     return {
-        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
-        for folder in folders
-        for path in sorted(folder.rglob("*.py"))
+        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for folder in folders for path in sorted(folder.rglob("*.py"))
     }
 
 
@@ -232,11 +204,7 @@ def misnamed(files: Mapping[str, str]) -> Iterator[str]:
             yield f"{counterpart}/{folder} and theory/results/{folder}: one is there, the other is not"
     for path in files:
         folder = PurePosixPath(path).parent.as_posix().removeprefix("tests/")
-        if (
-            path.startswith("tests/")
-            and PurePosixPath(path).name.startswith("test_")
-            and folder not in {"tests", *found}
-        ):
+        if path.startswith("tests/") and PurePosixPath(path).name.startswith("test_") and folder not in {"tests", *found}:
             yield f"{path} lies in a folder that no package has"
 
 
@@ -363,13 +331,7 @@ def test_every_form_of_import_is_seen():
         "def late():\n    import torch\n"
     )
     names = imported("theory/imagined.py", source)
-    assert names == {
-        "numpy.linalg",
-        "scipy.optimize",
-        "iclflow.numerics.dynamics.flow.gradient_flow",
-        "iclflow.verify",
-        "torch",
-    }
+    assert names == {"numpy.linalg", "scipy.optimize", "iclflow.numerics.dynamics.flow.gradient_flow", "iclflow.verify", "torch"}
     assert all(starts(name, *forbidden("theory/imagined.py")) for name in names)
 
 

@@ -35,9 +35,7 @@ def test_the_notebooks_are_numbered_from_one():
 def test_the_notebook_has_the_cells_of_its_text(source):
     written = nbformat.read(source.with_suffix(".ipynb"), as_version=4)
     expected = notebooks.read(source)
-    assert [(cell.cell_type, cell.source) for cell in written.cells] == [
-        (cell.cell_type, cell.source) for cell in expected.cells
-    ]
+    assert [(cell.cell_type, cell.source) for cell in written.cells] == [(cell.cell_type, cell.source) for cell in expected.cells]
 
 
 @each

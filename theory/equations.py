@@ -62,8 +62,6 @@ def search(words: str) -> tuple[Equation, ...]:
         raise ValueError("search: needs at least one word")
 
     def text(entry: Equation) -> str:
-        return " ".join(
-            [entry.number, entry.title, entry.section, entry.erratum or "", *map(str, entry.conditions)]
-        ).lower()
+        return " ".join([entry.number, entry.title, entry.section, entry.erratum or "", *map(str, entry.conditions)]).lower()
 
     return tuple(entry for entry in equations() if all(word in text(entry) for word in wanted))

@@ -71,9 +71,7 @@ class Model:
         ruled = [law.symbol for law in self.laws]
         for symbol in ruled:
             if ruled.count(symbol) > 1:
-                raise ValueError(
-                    f"laws must hold one law of each symbol, got two of {symbol}: combine them in a Mixture"
-                )
+                raise ValueError(f"laws must hold one law of each symbol, got two of {symbol}: combine them in a Mixture")
         for name in ("weights", "constants"):
             self._check_own(name, getattr(self, name))
         if not self.weights:
@@ -101,9 +99,7 @@ class Model:
     def _check_use(self) -> None:
         for weight in self.weights:
             if weight in self.constants:
-                raise ValueError(
-                    f"weights must not hold {weight}, which constants hold too: leave it out of one of them"
-                )
+                raise ValueError(f"weights must not hold {weight}, which constants hold too: leave it out of one of them")
             if weight not in self.prediction.free_symbols:
                 raise ValueError(
                     f"weights holds {weight}, on which the prediction {self.prediction} does not depend: "

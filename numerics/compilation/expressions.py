@@ -130,9 +130,7 @@ def _compiled(expr: Basic | tuple, arguments: tuple[Basic, ...], backend: str) -
         return lambda *values: tuple(function(*values) for function in functions)
     missing = set().union(*(part.free_symbols for part in parts)) - set(arguments)
     if missing:
-        raise ValueError(
-            f"arguments must contain {sorted(map(str, missing))}, which are in the expression: got {arguments}"
-        )
+        raise ValueError(f"arguments must contain {sorted(map(str, missing))}, which are in the expression: got {arguments}")
     if backend == "arb" and any(part.has(Max, Min, Piecewise) for part in parts):
         raise ValueError(f"expression must not choose between branches, which a ball may not decide, got {expr}")
     function = lambdify(arguments, _keep_digits(expr), cse=True, **BACKENDS[backend])
@@ -163,8 +161,7 @@ def _keep_digits(expr: Basic | tuple) -> Basic | tuple:
     if isinstance(expr, tuple):
         return tuple(_keep_digits(part) for part in expr)
     expr = expr.replace(
-        lambda node: isinstance(node, log) and node.args[0].is_Add and S.One in node.args[0].args,
-        lambda node: log1p(node.args[0] - 1),
+        lambda node: isinstance(node, log) and node.args[0].is_Add and S.One in node.args[0].args, lambda node: log1p(node.args[0] - 1)
     )
 
     def is_exp_minus_one(node: Basic) -> bool:

@@ -73,9 +73,7 @@ _MPMATH: dict[str, Callable] = {
 }
 
 
-def compile_matrix_expression(
-    expr: Basic, arguments: tuple[Basic, ...], backend: str, compile_scalar: Callable
-) -> Callable[..., Any]:
+def compile_matrix_expression(expr: Basic, arguments: tuple[Basic, ...], backend: str, compile_scalar: Callable) -> Callable[..., Any]:
     """A function that computes ``expr``, an expression in matrix symbols; ``compile_scalar`` compiles its scalar parts."""
     tape = _Tape(arguments, _NUMPY if backend == "numpy" else _MPMATH, lambda e, a: compile_scalar(e, a, backend))
     answer = tape.index(expr)
@@ -159,9 +157,7 @@ class _Tape:
             case KroneckerProduct() if len(expr.args) == 2:
                 return self._call("kron", *expr.args)
             case MatrixSymbol():
-                raise ValueError(
-                    f"arguments must contain {expr}, on which the expression depends: got {self.arguments}"
-                )
+                raise ValueError(f"arguments must contain {expr}, on which the expression depends: got {self.arguments}")
         raise ValueError(f"expr must be made of sums, products, powers, transposes, inverses and traces, got {expr!r}")
 
     def _scalar(self, expr: Basic) -> Step:
@@ -192,9 +188,7 @@ class _Tape:
             if scalar != 1:
                 left, right = self.index(scalar), self.index(Trace(MatMul(*factors)))
                 return lambda registers: registers[left] * registers[right]
-            return self._call(
-                "trace_of_product", MatMul(*factors[:-1]) if len(factors) > 2 else factors[0], factors[-1]
-            )
+            return self._call("trace_of_product", MatMul(*factors[:-1]) if len(factors) > 2 else factors[0], factors[-1])
         match inside:
             case MatPow(base=base, exp=Integer(p=power)) if power > 1:
                 return self._call("trace_of_product", MatPow(base, power - 1).doit(), base)

@@ -44,9 +44,7 @@ def multilinear_tensor(polynomial: TracePolynomial, slots: Sequence[Any], values
         if sorted("".join(subscripts)) != sorted(axes.values()):
             raise ValueError(f"polynomial must be linear in each of {list(slots)}, got {polynomial}")
         number = compile_expression(coefficient_of(coefficient), numbers)(*(float(arrays[name]) for name in numbers))
-        total += number * np.einsum(
-            f"{','.join(subscripts)}->{''.join(axes.values())}", *(array for _, array in factors)
-        )
+        total += number * np.einsum(f"{','.join(subscripts)}->{''.join(axes.values())}", *(array for _, array in factors))
     return total
 
 

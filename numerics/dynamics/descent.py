@@ -73,13 +73,7 @@ def take_steps(
         last_good = float(recorded[np.argmin(finite) - 1] * tau)
         raise FlowError("the weights overflowed: learning_rate is too large for the curvature of the loss", last_good)
     statistics = Statistics(
-        method=method,
-        steps=steps,
-        evaluations=steps,
-        jacobians=0,
-        restarts=0,
-        seconds=time.perf_counter() - started,
-        stopped="steps",
+        method=method, steps=steps, evaluations=steps, jacobians=0, restarts=0, seconds=time.perf_counter() - started, stopped="steps"
     )
     return Trajectory(recorded * tau, states, loss, weights, tau, statistics, Linear(recorded, states))
 

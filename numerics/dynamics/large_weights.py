@@ -51,9 +51,7 @@ def check_large_weights(run: Trajectory) -> None:
         problems.append(problem)
     if problems:
         warnings.warn(
-            f"initial weights of norm {size:.2g} are large: {'; '.join(problems)}. Take smaller ones",
-            LargeWeightsWarning,
-            stacklevel=3,
+            f"initial weights of norm {size:.2g} are large: {'; '.join(problems)}. Take smaller ones", LargeWeightsWarning, stacklevel=3
         )
 
 

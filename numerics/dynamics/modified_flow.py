@@ -13,13 +13,7 @@ __all__ = ["modified_flow"]
 
 
 def modified_flow(
-    loss: QuadraticLoss,
-    weights: Parametrization,
-    *,
-    learning_rate: float,
-    t_end: float,
-    momentum: float = 0.0,
-    rtol: float = 1e-9,
+    loss: QuadraticLoss, weights: Parametrization, *, learning_rate: float, t_end: float, momentum: float = 0.0, rtol: float = 1e-9
 ) -> Trajectory:
     """The flow (V8-modified) in t/tau, which descent of step ``learning_rate`` follows with an error of second order."""
     check_pair(loss, weights)

@@ -33,13 +33,7 @@ SWINGING = 10.0
 
 
 def heavy_ball(
-    loss: QuadraticLoss,
-    weights: Parametrization,
-    *,
-    steps: int,
-    learning_rate: float,
-    momentum: float,
-    record_every: int = 1,
+    loss: QuadraticLoss, weights: Parametrization, *, steps: int, learning_rate: float, momentum: float, record_every: int = 1
 ) -> Trajectory:
     """W <- W + mu (W - W_before) - eta dL/dW from rest; each step counts as 2 eta/(1 - mu) of t/tau.
 
@@ -122,9 +116,7 @@ def flow_with_mass(
         return np.concatenate([state[count:], (force(clock, state[:count]) - state[count:]) / mass])
 
     slow = rtol * (float(np.sqrt(np.mean(place**2))) or 1.0)
-    fast = max(
-        rtol * float(np.sqrt(np.mean(np.maximum(np.abs(force(0.0, place)), np.abs(speed)) ** 2))), _rounding(loss, mass)
-    )
+    fast = max(rtol * float(np.sqrt(np.mean(np.maximum(np.abs(force(0.0, place)), np.abs(speed)) ** 2))), _rounding(loss, mass))
     of_places = above_rounding(slow, weights)
     if method is None:
         method = "LSODA" if 2 * count <= IMPLICIT_SIZE and mass * np.abs(loss.A).max() < SWINGING else "DOP853"
@@ -153,13 +145,7 @@ def flow_with_mass(
 
 
 def heavy_ball_flow(
-    loss: QuadraticLoss,
-    weights: Parametrization,
-    *,
-    learning_rate: float,
-    momentum: float,
-    t_end: float,
-    rtol: float = 1e-8,
+    loss: QuadraticLoss, weights: Parametrization, *, learning_rate: float, momentum: float, t_end: float, rtol: float = 1e-8
 ) -> MassiveTrajectory:
     """The flow (V8-ball) in t/tau, which heavy ball of step ``learning_rate`` on L follows with an error of second order.
 
@@ -203,9 +189,7 @@ def _rounding(loss: QuadraticLoss, mass: float) -> float:
     return 10 * float(np.finfo(float).eps) * float(np.abs(loss.A).max()) / max(1.0, mass**0.5)
 
 
-def _jacobian(
-    loss: QuadraticLoss, weights: Parametrization, mass: float
-) -> Callable[[float, np.ndarray], Float[np.ndarray, "2*P 2*P"]]:
+def _jacobian(loss: QuadraticLoss, weights: Parametrization, mass: float) -> Callable[[float, np.ndarray], Float[np.ndarray, "2*P 2*P"]]:
     slopes, count = field_jacobian(loss, weights), weights.size
     unit = np.eye(count)
 

@@ -154,9 +154,7 @@ def _find(t: np.ndarray, values: np.ndarray, contrast: float, min_drop: float) -
     edges = _cells(smooth, noise, height)
     passed = _passage(t, smooth, edges)
     cells, spacing = -np.diff(edges), np.interp(passed[:-1], t[1:], np.diff(t))
-    blurred = np.minimum(
-        NOISE_CELL * np.interp(passed[:-1], t, noise) / cells, 1.0
-    )  # 1 for a cell as high as the noise
+    blurred = np.minimum(NOISE_CELL * np.interp(passed[:-1], t, noise) / cells, 1.0)  # 1 for a cell as high as the noise
     dwell = np.maximum(np.maximum(np.diff(passed), blurred * spacing), 1e-12 * (t[-1] - t[0]))
     density = np.log(dwell / cells)
     around = [density.min()]
@@ -207,9 +205,7 @@ def _passage(t: np.ndarray, smooth: np.ndarray, levels: np.ndarray) -> Float[np.
     return t[before] + np.clip(part, 0.0, 1.0) * (t[after] - t[before])
 
 
-def _merged(
-    t: np.ndarray, smooth: np.ndarray, least: np.ndarray, spans: Float[np.ndarray, "M two"]
-) -> Float[np.ndarray, "M two"]:
+def _merged(t: np.ndarray, smooth: np.ndarray, least: np.ndarray, spans: Float[np.ndarray, "M two"]) -> Float[np.ndarray, "M two"]:
     """Merge neighbours whose levels differ by less than ``least``, smallest drop first; the longer plateau stays."""
     while len(spans) > 1:
         middle = spans.mean(axis=1)
@@ -227,13 +223,7 @@ def _assembled(t: np.ndarray, smooth: np.ndarray, spans: Float[np.ndarray, "M tw
     drop = -np.diff(levels)
     near, half, far = (_passage(t, smooth, levels[:-1] - part * drop) for part in (0.1, 0.5, 0.9))
     first, last = (t[:1], t[-1:]) if len(spans) else (t[:0], t[:0])
-    return Plateaus(
-        levels=levels,
-        starts=np.concatenate([first, far]),
-        ends=np.concatenate([near, last]),
-        drops=half,
-        widths=far - near,
-    )
+    return Plateaus(levels=levels, starts=np.concatenate([first, far]), ends=np.concatenate([near, last]), drops=half, widths=far - near)
 
 
 def _refined(curve: DenseLoss) -> tuple[np.ndarray, np.ndarray]:

@@ -15,13 +15,7 @@ from scipy.integrate import BDF, DOP853, LSODA, RK45, DenseOutput, OdeSolution, 
 
 Field = Callable[[float, np.ndarray], np.ndarray]
 
-METHODS: dict[str, Callable[..., OdeSolver]] = {
-    "LSODA": LSODA,
-    "DOP853": DOP853,
-    "RK45": RK45,
-    "Radau": Radau,
-    "BDF": BDF,
-}
+METHODS: dict[str, Callable[..., OdeSolver]] = {"LSODA": LSODA, "DOP853": DOP853, "RK45": RK45, "Radau": Radau, "BDF": BDF}
 IMPLICIT = ("LSODA", "Radau", "BDF")
 
 # A step below this fraction of the elapsed time would lose its leading digits in t + h.

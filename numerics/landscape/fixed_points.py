@@ -164,14 +164,7 @@ class Search:
 
 
 def search_fixed_points(
-    task: RegressionTask,
-    *,
-    heads: int,
-    rank: int = 1,
-    starts: int,
-    rng: np.random.Generator,
-    scale: float = 2.0,
-    tolerance: float = 1e-12,
+    task: RegressionTask, *, heads: int, rank: int = 1, starts: int, rng: np.random.Generator, scale: float = 2.0, tolerance: float = 1e-12
 ) -> Search:
     """Solve for zero velocity from Gaussian weights of scale ``scale`` (36) and compare every root with the list.
 

@@ -66,9 +66,7 @@ class ModelLoss:
         for condition in self.stated.conditions:
             for length in self.task.context_lengths:
                 if not condition.subs(sizes | {N: length}):
-                    raise ValueError(
-                        f"task must satisfy {condition} for the loss of this model to exist, got {sizes | {N: length}}"
-                    )
+                    raise ValueError(f"task must satisfy {condition} for the loss of this model to exist, got {sizes | {N: length}}")
         _ = self.fixed  # raises if the mean over lengths cannot be taken
 
     @cached_property
@@ -118,9 +116,7 @@ class ModelLoss:
         lengths, gains, means = self.task.context_lengths, self.task.context_gains, {}
         for letter, function in self._averaged[1].items():
             of_length = compile_expression(function, (N, D, g_n))
-            means[letter] = sum(
-                p * of_length(float(n), float(self.task.dimension), gains[n]) for n, p in lengths.items()
-            )
+            means[letter] = sum(p * of_length(float(n), float(self.task.dimension), gains[n]) for n, p in lengths.items())
         known = {Lambda: self.task.covariance, N: self.task.context_length}
         return MappingProxyType({**known, **self.constants, **self._parameters, **means})
 
@@ -179,9 +175,7 @@ def model_loss(
     return loss, flat
 
 
-def weight_arrays(
-    model: Model, task: RegressionTask, weights: Mapping[Any, object], name: str = "weights"
-) -> dict[Any, np.ndarray]:
+def weight_arrays(model: Model, task: RegressionTask, weights: Mapping[Any, object], name: str = "weights") -> dict[Any, np.ndarray]:
     """The value of each weight as an array of its shape on this task."""
     _require_model(model, task)
     _require_keys(name, weights, model.weights)
@@ -219,9 +213,7 @@ def _require_keys(name: str, given: object, wanted: tuple) -> None:
     missing, unknown = [s for s in wanted if s not in given], [s for s in given if s not in wanted]
     for key in unknown:
         if str(key) in map(str, missing):
-            raise ValueError(
-                f"{name} must have the model's own symbols for keys, got another {key!r}: the same name is not enough"
-            )
+            raise ValueError(f"{name} must have the model's own symbols for keys, got another {key!r}: the same name is not enough")
     if missing:
         raise ValueError(f"{name} must give a value to each of {wanted}, got none for {missing[0]}")
     if unknown:

@@ -66,14 +66,7 @@ class SeparateWeights(Parametrization):
 
     @classmethod
     def initialize(
-        cls,
-        task: RegressionTask,
-        *,
-        heads: int,
-        scale: float,
-        rng: np.random.Generator,
-        rank: int = 1,
-        allow_deficient: bool = False,
+        cls, task: RegressionTask, *, heads: int, scale: float, rng: np.random.Generator, rank: int = 1, allow_deficient: bool = False
     ) -> Self:
         """Gaussian weights by equation (36): v_i of variance scale^2/H, entries of k, q of variance scale^2/(H R D).
 

@@ -29,9 +29,7 @@ class FullMergedWeights(Parametrization):
     shape_letters: ClassVar = {"value": ("H", "D+1"), "key_query": ("H", "D+1", "D")}
 
     @classmethod
-    def initialize(
-        cls, task: RegressionTask, *, heads: int, scale: float, rng: np.random.Generator, block_scale: float = 0.0
-    ) -> Self:
+    def initialize(cls, task: RegressionTask, *, heads: int, scale: float, rng: np.random.Generator, block_scale: float = 0.0) -> Self:
         r"""Gaussian :math:`v_i, U_i` by equation (34), the other blocks by the same laws with ``block_scale`` for w_init."""
         reduced = MergedWeights.initialize(task, heads=heads, scale=scale, rng=rng)
         (H, D), w_block = reduced.U.shape[:2], nonnegative_number("block_scale", block_scale)
@@ -98,9 +96,7 @@ class FullSeparateWeights(Parametrization):
         allow_deficient: bool = False,
     ) -> Self:
         r"""Gaussian :math:`v_i, k_{i,r}, q_{i,r}` by equation (36), the other blocks by the same laws with ``block_scale`` for w_init."""
-        reduced = SeparateWeights.initialize(
-            task, heads=heads, rank=rank, scale=scale, rng=rng, allow_deficient=allow_deficient
-        )
+        reduced = SeparateWeights.initialize(task, heads=heads, rank=rank, scale=scale, rng=rng, allow_deficient=allow_deficient)
         (H, R, D), w_block = reduced.k.shape, nonnegative_number("block_scale", block_scale)
         value = rng.normal(size=(H, D + 1)) * (w_block / np.sqrt(H))
         key = rng.normal(size=(H, R, D + 1)) * (w_block / np.sqrt(H * R * D))
@@ -151,6 +147,4 @@ class FullSeparateWeights(Parametrization):
 
 def _check_extended(name: str, shape: tuple[int, ...], sizes: dict[str, int]) -> None:
     if sizes["D+1"] != sizes["D"] + 1:
-        raise ValueError(
-            f"{name} must have D + 1 = {sizes['D'] + 1} components, those of a token and its label, got shape {shape}"
-        )
+        raise ValueError(f"{name} must have D + 1 = {sizes['D'] + 1} components, those of a token and its label, got shape {shape}")

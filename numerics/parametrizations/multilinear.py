@@ -47,10 +47,7 @@ def trilinear_jacobian(
 
 
 def trilinear_curvature(
-    G: Float[np.ndarray, "a b c"],
-    V: Float[np.ndarray, "H a"],
-    K: Float[np.ndarray, "H R b"],
-    Q: Float[np.ndarray, "H R c"],
+    G: Float[np.ndarray, "a b c"], V: Float[np.ndarray, "H a"], K: Float[np.ndarray, "H R b"], Q: Float[np.ndarray, "H R c"]
 ) -> Float[np.ndarray, "P P"]:
     (H, a), (_, R, b), c = V.shape, K.shape, Q.shape[2]
     first, second, size = H * a, H * (a + R * b), H * (a + R * (b + c))

@@ -82,19 +82,9 @@ class ConvolutionalNetwork(Parametrization):
     shape_letters: ClassVar = {"v": ("H",), "k": ("H", "D"), "q": ("H", "D")}
 
     @classmethod
-    def initialize(
-        cls,
-        task: RegressionTask,
-        *,
-        heads: int,
-        scale: float,
-        rng: np.random.Generator,
-        allow_deficient: bool = False,
-    ) -> Self:
+    def initialize(cls, task: RegressionTask, *, heads: int, scale: float, rng: np.random.Generator, allow_deficient: bool = False) -> Self:
         """The weights of rank-one separate attention drawn by equation (36)."""
-        attention = SeparateWeights.initialize(
-            task, heads=heads, scale=scale, rng=rng, rank=1, allow_deficient=allow_deficient
-        )
+        attention = SeparateWeights.initialize(task, heads=heads, scale=scale, rng=rng, rank=1, allow_deficient=allow_deficient)
         return cls.from_attention(attention)
 
     @classmethod

@@ -66,11 +66,7 @@ class CurvePrediction:
 
 
 def predict_curve(
-    task: RegressionTask,
-    weights: SeparateWeights,
-    *,
-    tau: float = 1.0,
-    route: Literal["quadrature", "flow"] = "quadrature",
+    task: RegressionTask, weights: SeparateWeights, *, tau: float = 1.0, route: Literal["quadrature", "flow"] = "quadrature"
 ) -> CurvePrediction:
     r"""Predict every drop of a run of separate attention from its initial weights.
 
@@ -97,9 +93,7 @@ def predict_curve(
         raise ValueError(f"weights must have the task's dimension {task.dimension}, got {D}")
     begun = float(np.max(np.abs(task.modes.coordinates(weights.effective_map()))))
     if begun > SMALL:
-        raise ValueError(
-            f"weights must be small: their effective map must be below {SMALL} of its final value, got {begun:.3g}"
-        )
+        raise ValueError(f"weights must be small: their effective map must be below {SMALL} of its final value, got {begun:.3g}")
     move: Callable[[WaitingHead, float], WaitingHead] = WaitingHead.after if route == "quadrature" else WaitingHead.flow
     reductions = [ScalarReduction.of(task, d) for d in range(D)]
     basis, frequencies = task.modes.keys, np.array([one.eigenvalue for one in reductions])
@@ -131,9 +125,7 @@ def _in_order(task: RegressionTask) -> None:
     """Raise ``ValueError`` unless larger growth comes with a larger drop, and equal growth with equal drops."""
     growth, drops = task.modes.growth, task.modes.drops
     if growth is None:
-        raise ValueError(
-            f"task must have covariances that commute, and a token law whose fourth moment commutes with them, got {task!r}"
-        )
+        raise ValueError(f"task must have covariances that commute, and a token law whose fourth moment commutes with them, got {task!r}")
     rates = np.sqrt(growth)
     apart = rates[:, None] - rates
     alike = np.abs(apart) <= EQUAL * rates
@@ -148,9 +140,7 @@ def _principal_axes(head: WaitingHead) -> np.ndarray:
     left = {int(d) for d in np.flatnonzero(head.frequencies)}
     while left:
         first = min(left)
-        alike = sorted(
-            d for d in left if abs(head.frequencies[d] - head.frequencies[first]) <= EQUAL * head.frequencies[first]
-        )
+        alike = sorted(d for d in left if abs(head.frequencies[d] - head.frequencies[first]) <= EQUAL * head.frequencies[first])
         left -= set(alike)
         if len(alike) > 1:
             rotation[np.ix_(alike, alike)] = np.linalg.svd(head.growing[:, alike])[2].T

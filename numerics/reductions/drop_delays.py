@@ -19,17 +19,10 @@ from ..compilation.equations import compiled
 from ..dynamics.momentum import heavy_ball_mass
 from ..tasks.regression import RegressionTask, paper_task
 
-__all__ = [
-    "NoisyDrop",
-    "later_merged_drop",
-    "later_separate_drop",
-    "noisy_drop",
-]
+__all__ = ["NoisyDrop", "later_merged_drop", "later_separate_drop", "noisy_drop"]
 
 
-def later_separate_drop(
-    eigenvalue: float, second_moment: float, start: float, *, learning_rate: float, momentum: float = 0.0
-) -> float:
+def later_separate_drop(eigenvalue: float, second_moment: float, start: float, *, learning_rate: float, momentum: float = 0.0) -> float:
     """The delay in t/tau, by finite steps, of half a drop of separate attention from v = k = q = ``start`` (V8-drop)."""
     given = {"eigenvalue": eigenvalue, "second_moment": second_moment, "start": start}
     later = compiled("V8-drop", (lambda_, a, v_0, h), part="separate")
@@ -37,9 +30,7 @@ def later_separate_drop(
     return float(added) + _build_up(learning_rate, momentum)
 
 
-def later_merged_drop(
-    gamma: float, alpha: float, start: float, *, learning_rate: float, momentum: float = 0.0
-) -> float:
+def later_merged_drop(gamma: float, alpha: float, start: float, *, learning_rate: float, momentum: float = 0.0) -> float:
     """The same for balanced merged attention on white tokens, with gamma and alpha of (44) and values of norm u_0 = ``start``."""
     later = compiled("V8-drop", (gamma_, alpha_, u_0, h), part="merged")
     given = {"gamma": gamma, "alpha": alpha, "start": start}
@@ -56,9 +47,7 @@ class NoisyDrop:
     spread: float
 
 
-def noisy_drop(
-    task: RegressionTask, direction: int, *, start: float, level: float, batch_size: int, learning_rate: float
-) -> NoisyDrop:
+def noisy_drop(task: RegressionTask, direction: int, *, start: float, level: float, batch_size: int, learning_rate: float) -> NoisyDrop:
     """How mini-batches delay and spread the time in which a separate head v = k = q grows from ``start`` to ``level`` (V8-noise).
 
     The head is aligned with the eigendirection of ``task.eigenvalues[direction]``; every step draws ``batch_size`` fresh sequences. The
@@ -73,9 +62,7 @@ def noisy_drop(
     start, level = positive_number("start", start), positive_number("level", level)
     value, second = float(task.eigenvalues[direction]), float(task.second_moment_eigenvalues[direction])
     if not start < level < (value / second) ** (1 / 3):
-        raise ValueError(
-            f"level must lie between start = {start} and (lambda/a)^(1/3) = {(value / second) ** (1 / 3):.6g}, got {level}"
-        )
+        raise ValueError(f"level must lie between start = {start} and (lambda/a)^(1/3) = {(value / second) ** (1 / 3):.6g}, got {level}")
     time = quad(lambda v: 1 / (value**2 * v**2 - value * second * v**5), start, level)[0]
     variance = compiled("V8-noise", (lambda_, T, Lambda, N), part="variance")
     delay = compiled("V8-noise", (h, sequences, lambda_, v_0, v, V), part="delay")

@@ -38,13 +38,7 @@ class DropSpread:
 
 
 def spread_of_drops(
-    task: RegressionTask,
-    weights: Parametrization,
-    *,
-    batch_size: int,
-    learning_rate: float,
-    t_end: float,
-    share: float = 0.5,
+    task: RegressionTask, weights: Parametrization, *, batch_size: int, learning_rate: float, t_end: float, share: float = 0.5
 ) -> tuple[DropSpread, ...]:
     """The drops before ``t_end`` in order of time: when a component of the map reaches ``share`` of lambda/a, and its spread under SGD.
 

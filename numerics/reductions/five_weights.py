@@ -57,9 +57,7 @@ class FiveWeights:
     def __post_init__(self) -> None:
         covariance, fixed = self.problem.task.covariance, self.problem.fixed_tasks
         if len(covariance) < 2 or not np.array_equal(covariance, covariance[0, 0] * np.eye(len(covariance))):
-            raise ValueError(
-                f"problem must have white tokens in at least two dimensions, got the covariance {covariance}"
-            )
+            raise ValueError(f"problem must have white tokens in at least two dimensions, got the covariance {covariance}")
         if len(fixed) != 1 or not fixed.any():
             raise ValueError(f"problem must have one fixed task vector other than zero, got {fixed}")
 
@@ -78,9 +76,7 @@ class FiveWeights:
         along = e @ U @ e
         return np.array([e @ row[:-1], row[-1], along, (np.trace(U) - along) / (len(e) - 1), e @ u])
 
-    def states(
-        self, times: Float[np.ndarray, " T"], start: Float[np.ndarray, "5"], *, rtol: float = 1e-9
-    ) -> Float[np.ndarray, "T 5"]:
+    def states(self, times: Float[np.ndarray, " T"], start: Float[np.ndarray, "5"], *, rtol: float = 1e-9) -> Float[np.ndarray, "T 5"]:
         """The five weights at increasing times t/tau, from ``start`` at 0.
 
         Raises ``ArithmeticError`` if the solver fails.

@@ -44,9 +44,7 @@ class Drop:
     fraction: Callable[[np.ndarray], np.ndarray]
 
 
-def filled_by(
-    head: WaitingHead, now: float, number: int, basis: np.ndarray, reductions: list[ScalarReduction]
-) -> list[Drop]:
+def filled_by(head: WaitingHead, now: float, number: int, basis: np.ndarray, reductions: list[ScalarReduction]) -> list[Drop]:
     """The drops that an escaping head makes, in order. ``reductions`` are those of the eigendirections, with tau = 1."""
     R = len(head.k)
     escape = now + head.escape_time()
@@ -68,9 +66,7 @@ def _leading(head: WaitingHead) -> int:
     return int(np.argmax(np.where(A + B > 0, head.frequencies, 0.0)))
 
 
-def _slots(
-    head: WaitingHead, now: float, number: int, basis: np.ndarray, reductions: list[ScalarReduction]
-) -> list[Drop]:
+def _slots(head: WaitingHead, now: float, number: int, basis: np.ndarray, reductions: list[ScalarReduction]) -> list[Drop]:
     """The drops of a head of rank above 1, from the amplitudes of its slots far above its start and far below saturation."""
     largest = reductions[_leading(head)].fixed_point
     waited, grown = head.before_escape(np.sqrt(head.size * largest))
@@ -85,9 +81,7 @@ def _slots(
             taken = np.vstack([taken, rest / size])
             components.append(int(component))
             starts.append(size)
-    return _fill(
-        (now + waited, now + head.escape_time()), abs(grown.v), np.array(starts), components, number, basis, reductions
-    )
+    return _fill((now + waited, now + head.escape_time()), abs(grown.v), np.array(starts), components, number, basis, reductions)
 
 
 def _fill(
@@ -130,9 +124,7 @@ def _fill(
         def fraction(times: np.ndarray, j: int = j, power: float = power) -> np.ndarray:
             times = np.asarray(times, dtype=float)
             state = solution.sol(np.clip(times - start, 0, solution.t[-1]))
-            before = (
-                (escape - start) / (escape - np.minimum(times, start))
-            ) ** power  # v is 1/(lambda^2 (escape - t)) there
+            before = ((escape - start) / (escape - np.minimum(times, start))) ** power  # v is 1/(lambda^2 (escape - t)) there
             return state[0] * np.exp(2 * state[1 + j]) / levels[j] * before
 
         half: Any = brentq(lambda t, f=fraction: float(f(start + t)) - 0.5, 0, solution.t[-1])

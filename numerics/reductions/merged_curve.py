@@ -35,9 +35,7 @@ class BalancedCurve:
         """B at ``times``. Raises ``ValueError`` for times outside the run."""
         times = np.asarray(times, dtype=float)
         if times.size and not (times.min() >= 0 and times.max() <= self.t_end):
-            raise ValueError(
-                f"times must lie between 0 and {self.t_end:.6g}, got {times.min():.6g} to {times.max():.6g}"
-            )
+            raise ValueError(f"times must lie between 0 and {self.t_end:.6g}, got {times.min():.6g} to {times.max():.6g}")
         state = self.solution(times.ravel() / self.tau)
         omega = np.exp(state[0]) * state[1:] / np.linalg.norm(state[1:], axis=0)
         return np.einsum("nt,nij->tij", omega, self.basis).reshape(*times.shape, *self.basis.shape[1:])

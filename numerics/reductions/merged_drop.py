@@ -47,9 +47,7 @@ class MergedDrop:
         paper_task(task, allow=SPECTRAL)
         squares = task.eigenvalues**4
         return cls(
-            gamma=float(np.sqrt(squares.sum())),
-            kappa=task.eigenvalues * task.second_moment_eigenvalues,
-            weights=squares / squares.sum(),
+            gamma=float(np.sqrt(squares.sum())), kappa=task.eigenvalues * task.second_moment_eigenvalues, weights=squares / squares.sum()
         )
 
     @property

@@ -28,16 +28,7 @@ from .._checks import positive_integer
 from ..compilation.equations import compiled
 from ..compilation.expressions import compile_expression
 
-__all__ = [
-    "ExactTask",
-    "contains",
-    "fixed_value",
-    "plateau_loss",
-    "proven_digits",
-    "second_moment",
-    "sigma",
-    "time_between",
-]
+__all__ = ["ExactTask", "contains", "fixed_value", "plateau_loss", "proven_digits", "second_moment", "sigma", "time_between"]
 
 Backend = Literal["arb", "mpmath"]
 Exact = Fraction | int | float | str
@@ -87,9 +78,7 @@ def plateau_loss(task: ExactTask, directions: Sequence[int], *, backend: Backend
     return _evaluate(partial(_loss, len(learned)), (*task.eigenvalues, *learned, *task.of(0)[1:]), backend)
 
 
-def time_between(
-    task: ExactTask, component: int, v_0: Exact, v: Exact, *, unit: Exact = 1, backend: Backend = "arb"
-) -> Any:
+def time_between(task: ExactTask, component: int, v_0: Exact, v: Exact, *, unit: Exact = 1, backend: Backend = "arb") -> Any:
     """The time from v_0 to v, equation (67), with tau = ``unit``; both below v*, or both above.
 
     Raises ``ValueError`` if they are on different sides, or so near v* that the side is not proven.
@@ -107,13 +96,7 @@ def sigma(task: ExactTask, time: Exact, s_0: Exact, *, unit: Exact = 1, backend:
     """Equation (15) at a time, for a task of equal eigenvalues, with tau = ``unit``."""
     if len(set(task.eigenvalues)) > 1:
         raise ValueError(f"task must have equal eigenvalues, got {task.eigenvalues}")
-    values = (
-        _exact("time", time, positive=False),
-        _positive("s_0", s_0),
-        task.eigenvalues[0],
-        len(task.eigenvalues),
-        task.context_length,
-    )
+    values = (_exact("time", time, positive=False), _positive("s_0", s_0), task.eigenvalues[0], len(task.eigenvalues), task.context_length)
     return _evaluate(_sigma, (*values, _positive("unit", unit)), backend)
 
 
@@ -167,9 +150,7 @@ def _time(backend: str) -> Formula:
     u, u_0, delta, gap = durations.u, durations.u_0, durations.delta, durations.gap
     v, v_0, level = notation.v, notation.v_0, equation("25").part("written out")
     scaled = durations.time_between().subs(gap, 1 - u)
-    duration = equation("68").part().subs(v_0, level) * scaled.subs(
-        {u: v / level, u_0: v_0 / level, delta: (v - v_0) / level}
-    )
+    duration = equation("68").part().subs(v_0, level) * scaled.subs({u: v / level, u_0: v_0 / level, delta: (v - v_0) / level})
     return compile_expression(duration, (lambda_, T, N, v_0, v, tau), backend)
 
 
@@ -196,9 +177,7 @@ def _exact(name: str, value: Any, *, positive: bool = True) -> Fraction:
     try:
         number = Fraction(value)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(
-            f"{name} must be made of fractions, whole numbers or decimal strings, got {value!r}"
-        ) from error
+        raise ValueError(f"{name} must be made of fractions, whole numbers or decimal strings, got {value!r}") from error
     if positive and number <= 0:
         raise ValueError(f"{name} must be positive, got {value!r}")
     return number

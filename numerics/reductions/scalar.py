@@ -31,9 +31,7 @@ Array = Float[np.ndarray, "..."] | float
 def _phi() -> Callable[..., Any]:
     """Phi(u) - Phi(0) of (67) for 0 <= u < 1 and u + gap = 1."""
     letters = (durations.u, durations.gap)
-    return compile_expression(
-        durations.difference_of_phi().subs(durations.u_0, 0).subs(durations.delta, durations.u), letters
-    )
+    return compile_expression(durations.difference_of_phi().subs(durations.u_0, 0).subs(durations.delta, durations.u), letters)
 
 
 @cache
@@ -98,11 +96,7 @@ class ScalarReduction:
         """
         if not isinstance(task, RegressionTask):
             raise TypeError(f"task must be a RegressionTask, got {task!r}")
-        if (
-            isinstance(component, bool)
-            or not isinstance(component, (int, np.integer))
-            or not 0 <= component < task.dimension
-        ):
+        if isinstance(component, bool) or not isinstance(component, (int, np.integer)) or not 0 <= component < task.dimension:
             raise ValueError(f"component must be an integer from 0 to {task.dimension - 1}, got {component!r}")
         if not task.variations & {"task_covariance", "query_covariance", "context_gain"}:
             return cls(float(task.eigenvalues[component]), float(task.second_moment_eigenvalues[component]), tau)

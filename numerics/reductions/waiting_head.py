@@ -172,9 +172,7 @@ class WaitingHead:
         start = np.concatenate([[self.v], self.k.ravel(), self.q.ravel()]) / size
         solution = solve_ivp(field, (0, time * size), start, method="DOP853", rtol=rtol, atol=rtol * 1e-3)
         if not solution.success:
-            raise ArithmeticError(
-                f"the flow of the waiting head failed at {solution.t[-1] / size:.6g} of {time:.6g}: {solution.message}"
-            )
+            raise ArithmeticError(f"the flow of the waiting head failed at {solution.t[-1] / size:.6g} of {time:.6g}: {solution.message}")
         end = solution.y[:, -1] * size
         return replace(self, v=end[0], k=end[1 : 1 + R * D].reshape(R, D), q=end[1 + R * D :].reshape(R, D))
 

@@ -44,9 +44,7 @@ class Ensemble:
             raise ValueError("moments must be one or more moments of the unreduced feature, all of the same dimension")
         object.__setattr__(self, "moments", tuple(moments))
 
-    def losses(
-        self, maps: Float[np.ndarray, "T S J n nD"], moments: Sequence[SampleMoments] | None = None
-    ) -> Float[np.ndarray, "T S J"]:
+    def losses(self, maps: Float[np.ndarray, "T S J n nD"], moments: Sequence[SampleMoments] | None = None) -> Float[np.ndarray, "T S J"]:
         """The mean squared error on ``moments`` (default: the training sets) at recorded effective maps."""
         b = self._fold(maps) * self._once
         out = np.empty(b.shape[:-1])

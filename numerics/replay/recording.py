@@ -100,9 +100,7 @@ class Recording:
 
     def _array(self, key: str, shape: tuple[int | str, ...]) -> np.ndarray:
         array = self._any(key)
-        fits = array.ndim == len(shape) and all(
-            isinstance(w, str) or h == w for h, w in zip(array.shape, shape, strict=True)
-        )
+        fits = array.ndim == len(shape) and all(isinstance(w, str) or h == w for h, w in zip(array.shape, shape, strict=True))
         if not fits:
             raise self.fault(key, f"must have shape ({', '.join(map(str, shape))}), got {array.shape}")
         if array.dtype.kind not in "fiu":
@@ -113,10 +111,7 @@ class Recording:
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:
-    damage = (
-        *(ValueError, TypeError, OSError, EOFError, KeyError, AttributeError, NotImplementedError),
-        *(zipfile.BadZipFile, zlib.error),
-    )
+    damage = (*(ValueError, TypeError, OSError, EOFError, KeyError, AttributeError, NotImplementedError), *(zipfile.BadZipFile, zlib.error))
     reading, arrays = "file", {}
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:

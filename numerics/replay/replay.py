@@ -78,9 +78,7 @@ class ReplayResult:
             f"largest relative difference of the loss {self.max_relative_error:.2e}"
         ]
         if self.unstable_step is not None:
-            parted = (
-                "stays together with it" if self.parted_step is None else f"parts from it at step {self.parted_step}"
-            )
+            parted = "stays together with it" if self.parted_step is None else f"parts from it at step {self.parted_step}"
             lines.append(
                 f"past the edge of stability from step {self.unstable_step} (step times largest Hessian eigenvalue "
                 f"reaches {self.step_times_sharpness:.3g}, the limit is 2): rounding grows there, a float32 twin "
@@ -125,9 +123,7 @@ def replay(path: str | PathLike[str]) -> ReplayResult:
         seconds=seconds,
         speedup=float(file.arrays["seconds"]) / seconds,
         max_relative_error=max(float(d.max()) for d in difference.values()),
-        max_relative_error_while_stable=max(
-            float(d[: None if unstable is None else unstable + 1].max()) for d in difference.values()
-        ),
+        max_relative_error_while_stable=max(float(d[: None if unstable is None else unstable + 1].max()) for d in difference.values()),
         step_times_sharpness=sharpness,
         unstable_step=unstable,
         parted_step=parted,

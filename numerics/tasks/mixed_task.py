@@ -78,9 +78,7 @@ class MixedTask:
     @property
     def losses(self) -> dict[str, QuadraticLoss]:
         """The four losses by name."""
-        return dict(
-            zip(KINDS, (self.training_loss, self.in_context_loss, self.in_weight_loss, self.memory_loss), strict=True)
-        )
+        return dict(zip(KINDS, (self.training_loss, self.in_context_loss, self.in_weight_loss, self.memory_loss), strict=True))
 
     def _over_fixed(self, law: str) -> QuadraticLoss:
         K = len(self.fixed_tasks)

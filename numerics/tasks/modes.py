@@ -68,9 +68,7 @@ class Modes:
     def _indices(self, directions: object) -> list[int]:
         D = len(self.levels)
         listed = list(directions) if isinstance(directions, Iterable) and not isinstance(directions, str) else None
-        whole = listed is not None and all(
-            isinstance(d, int | np.integer) and not isinstance(d, bool) and 0 <= d < D for d in listed
-        )
+        whole = listed is not None and all(isinstance(d, int | np.integer) and not isinstance(d, bool) and 0 <= d < D for d in listed)
         if listed is None or not whole or len(set(listed)) < len(listed):
             raise ValueError(f"directions must be different integers from 0 to {D - 1}, got {directions!r}")
         return [int(d) for d in listed]
@@ -93,9 +91,7 @@ def _common_basis(matrices: tuple[np.ndarray, ...], basis: np.ndarray) -> np.nda
     for group in (np.flatnonzero(groups == g) for g in sorted(set(groups))):
         if len(group) > 1:
             parts = [one[np.ix_(group, group)] for one in turned]
-            common[:, group] = basis[:, group] @ min(
-                (_eigenvectors(parts, i) for i in range(1, 6)), key=lambda V: _off_diagonal(parts, V)
-            )
+            common[:, group] = basis[:, group] @ min((_eigenvectors(parts, i) for i in range(1, 6)), key=lambda V: _off_diagonal(parts, V))
     return common if _off_diagonal(turned, basis.T @ common) <= TURN_ROUNDING * COMMUTING else None
 
 

@@ -118,9 +118,7 @@ class RegressionTask:
             matrix, vectors = np.diag(values), np.eye(len(values))
         if not (values.min() >= SMALLEST and values.max() <= 1 / SMALLEST):
             what = "eigenvalues must lie" if covariance is None else "covariance must have eigenvalues"
-            raise ValueError(
-                f"{what} between {SMALLEST:g} and {1 / SMALLEST:g}, whose cubes float64 can hold, got {values!r}"
-            )
+            raise ValueError(f"{what} between {SMALLEST:g} and {1 / SMALLEST:g}, whose cubes float64 can hold, got {values!r}")
         lengths = _lengths(context_length, context_lengths)
         gains = _gains(context_gain, lengths)
         D, given = len(values), {"task_covariance": task_covariance, "query_covariance": query_covariance}
@@ -173,9 +171,7 @@ class RegressionTask:
     def gain_moments(self) -> GainMoments:
         """E(g), E(g^2) and E(g^2/n): 1, 1 and 1/N for a fixed length without a gain."""
         law = [(p, self.context_gains[n], n) for n, p in self.context_lengths.items()]
-        return GainMoments(
-            fsum(p * g for p, g, _ in law), fsum(p * g**2 for p, g, _ in law), fsum(p * g**2 / n for p, g, n in law)
-        )
+        return GainMoments(fsum(p * g for p, g, _ in law), fsum(p * g**2 for p, g, _ in law), fsum(p * g**2 / n for p, g, n in law))
 
     @property
     def effective_context_length(self) -> float:
@@ -289,7 +285,5 @@ def _gains(given: object, lengths: Mapping[int, float]) -> Mapping[int, float]:
             raise ValueError(f"context_gain must give every length a gain, got none for {missing[0]} in {given!r}")
         return {n: positive_number("context_gain", given[n]) for n in lengths}
     if not callable(given):
-        raise TypeError(
-            f"context_gain must be one of {', '.join(GAINS)}, or {{length: gain}}, or a function of the length, got {given!r}"
-        )
+        raise TypeError(f"context_gain must be one of {', '.join(GAINS)}, or {{length: gain}}, or a function of the length, got {given!r}")
     return {n: positive_number("context_gain", given(n)) for n in lengths}

@@ -135,10 +135,7 @@ def sampled_risks(
         for name, estimate in estimates.items():
             errors[name].append(np.einsum("pd,pd->p", w - estimate, x_q) ** 2)
     gathered = {name: np.concatenate(parts) for name, parts in errors.items()}
-    return {
-        name: SampledRisk(float(values.mean()), float(values.std(ddof=1) / np.sqrt(count)))
-        for name, values in gathered.items()
-    }
+    return {name: SampledRisk(float(values.mean()), float(values.std(ddof=1) / np.sqrt(count))) for name, values in gathered.items()}
 
 
 def _formula(number: str, part: str) -> Any:

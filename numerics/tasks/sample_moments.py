@@ -82,9 +82,7 @@ class SampleMoments:
         return cls.from_batches([(tokens, target)], context=context)
 
     @classmethod
-    def sampled(
-        cls, task: RegressionTask, count: int, rng: np.random.Generator, *, context: Context = "mean"
-    ) -> "SampleMoments":
+    def sampled(cls, task: RegressionTask, count: int, rng: np.random.Generator, *, context: Context = "mean") -> "SampleMoments":
         """Moments of ``count`` sequences drawn from ``task`` in batches."""
         return cls.from_batches(sequences(task, count, rng), context=context)
 
@@ -177,9 +175,7 @@ def _root(covariance: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D D"]:
     return (vectors * np.sqrt(values)) @ vectors.T
 
 
-def context_weights(
-    lengths: Int[np.ndarray, " P"], N: int, gains: Mapping[int, float] | None = None
-) -> Float[np.ndarray, "P N"]:
+def context_weights(lengths: Int[np.ndarray, " P"], N: int, gains: Mapping[int, float] | None = None) -> Float[np.ndarray, "P N"]:
     """Factors on the tokens and labels of a context of length N that shorten it to n: (g_n N/n)^(1/2) for the first n, 0 for the rest.
 
     An average over N of products of a token and a label is then the average over n times the gain g_n (1 without ``gains``).
@@ -203,9 +199,7 @@ def _checked(batch: Batch, shape: tuple[int, ...] | None) -> Batch:
     if tokens.ndim != 3 or tokens.shape[1] < 2 or tokens.shape[2] < 2:
         raise ValueError(f"tokens must have shape (P, N+1, D+1) with N, D >= 1, got {tokens.shape}")
     if shape is not None and tokens.shape[1:] != shape:
-        raise ValueError(
-            f"tokens must have shape (P, {shape[0]}, {shape[1]}) as in the first batch, got {tokens.shape}"
-        )
+        raise ValueError(f"tokens must have shape (P, {shape[0]}, {shape[1]}) as in the first batch, got {tokens.shape}")
     if target.shape != tokens.shape[:1]:
         raise ValueError(f"target must have shape ({len(tokens)},), got {target.shape}")
     if not (np.isfinite(tokens).all() and np.isfinite(target).all()):

@@ -83,9 +83,7 @@ class StudentTokens(EllipticalTokens):
 
     def __post_init__(self) -> None:
         if positive_integer("degrees_of_freedom", self.degrees_of_freedom) <= 4:
-            raise ValueError(
-                f"degrees_of_freedom must be above 4, for a fourth moment to exist, got {self.degrees_of_freedom}"
-            )
+            raise ValueError(f"degrees_of_freedom must be above 4, for a fourth moment to exist, got {self.degrees_of_freedom}")
 
     def kappa(self, dimension: int) -> float:
         return float(compiled("V5-elliptical", (nu,), part="student")(self.degrees_of_freedom))

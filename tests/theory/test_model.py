@@ -74,64 +74,31 @@ def test_inverse_needs_full_rank():
         ({"prediction": beta.T * U * x_q, "weights": ()}, "at least one symbol"),
         ({"prediction": beta.T * U * x_q, "weights": (U, w)}, "weights must not hold w"),
         ({"prediction": beta.T * U * x_q, "weights": (U, matrix("U", D, D))}, "names of their own"),
-        (
-            {"prediction": beta.T * U * x_q, "weights": (U,), "constants": (Lambda,)},
-            "must not hold Lambda, to which the task",
-        ),
-        (
-            {"prediction": beta.T * U * x_q / N, "weights": (U,), "constants": (N,)},
-            "constants must not hold N, to which the task",
-        ),
-        (
-            {"prediction": beta.T * U * x_q, "weights": (U,), "constants": (w,)},
-            r"must not hold w.*laws=\(Fixed\(w, other\),\)",
-        ),
+        ({"prediction": beta.T * U * x_q, "weights": (U,), "constants": (Lambda,)}, "must not hold Lambda, to which the task"),
+        ({"prediction": beta.T * U * x_q / N, "weights": (U,), "constants": (N,)}, "constants must not hold N, to which the task"),
+        ({"prediction": beta.T * U * x_q, "weights": (U,), "constants": (w,)}, r"must not hold w.*laws=\(Fixed\(w, other\),\)"),
         ({"prediction": beta.T * U * x_q, "weights": (U,), "constants": (V,)}, "constants holds V, on which neither"),
         ({"prediction": beta.T * U * x_q, "weights": (U,), "constants": (U,)}, "U, which constants hold too"),
-        (
-            {"prediction": beta.T * U * V * x_q, "weights": (U,), "constants": (V, V)},
-            "constants must have names of their own",
-        ),
+        ({"prediction": beta.T * U * V * x_q, "weights": (U,), "constants": (V, V)}, "constants must have names of their own"),
         (
             {"prediction": beta.T * matrix("w", D) * x_q, "weights": (matrix("w", D),)},
             r"w must be the name of one symbol.*\(D, 1\).*\(D, D\)",
         ),
-        (
-            {"prediction": Symbol("N") * beta.T * U * x_q, "weights": (U,), "constants": (Symbol("N"),)},
-            "N must be the name of one",
-        ),
-        (
-            {"prediction": beta.T * U * MatrixSymbol("x_q", D, 1), "weights": (U,)},
-            "import it from iclflow.theory.notation",
-        ),
-        (
-            {"prediction": beta.T * U * x_q + v * beta.T * x_q, "weights": (U,)},
-            "v has no law, .*depends on it: add it to weights",
-        ),
+        ({"prediction": Symbol("N") * beta.T * U * x_q, "weights": (U,), "constants": (Symbol("N"),)}, "N must be the name of one"),
+        ({"prediction": beta.T * U * MatrixSymbol("x_q", D, 1), "weights": (U,)}, "import it from iclflow.theory.notation"),
+        ({"prediction": beta.T * U * x_q + v * beta.T * x_q, "weights": (U,)}, "v has no law, .*depends on it: add it to weights"),
         ({"prediction": beta.T * U * x_q, "weights": (U,), "laws": (LONGER,)}, "P has no law"),
         ({"prediction": beta.T * U * x_q, "weights": (U,), "laws": (SOMETIMES,)}, "v has no law"),
-        (
-            {"prediction": 0.5 * beta.T * U * x_q, "weights": (U,)},
-            "^prediction must have rational coefficients.*symbol of constants",
-        ),
+        ({"prediction": 0.5 * beta.T * U * x_q, "weights": (U,)}, "^prediction must have rational coefficients.*symbol of constants"),
         ({"prediction": 0.5, "weights": (U,)}, "^prediction must have rational coefficients"),
         ({"prediction": sqrt(2) * beta.T * U * x_q, "weights": (U,)}, "polynomial.*a symbol of constants, whose value"),
-        (
-            {"prediction": beta.T * U * Matrix(1, 1, [2]), "weights": (U,)},
-            "polynomial.*a symbol of constants, whose value",
-        ),
-        (
-            {"prediction": beta.T * U * x_q, "weights": (U,), "laws": (Gaussian(w), Fixed(w, zeta))},
-            "^laws must .* two of w",
-        ),
+        ({"prediction": beta.T * U * Matrix(1, 1, [2]), "weights": (U,)}, "polynomial.*a symbol of constants, whose value"),
+        ({"prediction": beta.T * U * x_q, "weights": (U,), "laws": (Gaussian(w), Fixed(w, zeta))}, "^laws must .* two of w"),
         (
             {"prediction": exp(v) * beta.T * U * x_q, "weights": (U, v)},
             "polynomial.*expand it in powers.*train of iclflow.verify.training.descent",
         ),
-        (
-            {"prediction": beta.T * (U + Lambda_hat).I * x_q, "weights": (U,)},
-            "polynomial.*cannot invert.*expand it in powers",
-        ),
+        ({"prediction": beta.T * (U + Lambda_hat).I * x_q, "weights": (U,)}, "polynomial.*cannot invert.*expand it in powers"),
         ({"prediction": (beta.T * U * x_q)[0, 0], "weights": (U,)}, r"as a 1 x 1 product, x.T\*A\*y; supported[^;]*$"),
     ],
 )
@@ -152,10 +119,7 @@ def test_constants_may_stand_in_laws_alone():
     """In a number of samples, a share of a mixture, a fourth moment."""
     kappa = Symbol("kappa", positive=True)
     tokens = SampleCovariance(
-        Lambda_hat,
-        Lambda,
-        N,
-        fourth_moment=lambda A: kappa * (Lambda * (A + A.T) * Lambda + (A * Lambda).trace() * Lambda),
+        Lambda_hat, Lambda, N, fourth_moment=lambda A: kappa * (Lambda * (A + A.T) * Lambda + (A * Lambda).trace() * Lambda)
     )
     for law, constant in ((LONGER, P), (SOMETIMES, v), (tokens, kappa)):
         assert constant in Model(beta.T * U * x_q, (U,), laws=(law,), constants=(constant,)).loss().free_symbols
@@ -165,11 +129,7 @@ def test_an_offset_is_a_number_times_the_identity():
     """Three ways to write it, and the trace of a weight."""
     losses = [
         Model(prediction, (U, v)).loss()
-        for prediction in (
-            beta.T * U * x_q + v * Identity(1),
-            TracePolynomial(beta.T * U * x_q) + v,
-            Trace(beta.T * U * x_q) + v,
-        )
+        for prediction in (beta.T * U * x_q + v * Identity(1), TracePolynomial(beta.T * U * x_q) + v, Trace(beta.T * U * x_q) + v)
     ]
     assert losses == 3 * [Model(beta.T * U * x_q, (U,)).loss() + v**2]
 

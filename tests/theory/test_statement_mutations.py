@@ -74,9 +74,7 @@ print("\\n".join(printed))
 def test_derivations_do_not_look_at_the_statements():
     """All derivations in a new process with other hashes, where every statement is garbage: the same lines."""
     environment = os.environ | {"PYTHONHASHSEED": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", DERIVE_ALL], capture_output=True, text=True, env=environment, timeout=200
-    )
+    done = subprocess.run([sys.executable, "-c", DERIVE_ALL], capture_output=True, text=True, env=environment, timeout=200)
     assert done.returncode == 0, done.stderr
     here = [f"{entry.number} {entry.derive()}" for entry in mutations.derived_equations()]
     assert done.stdout.rstrip("\n") == "\n".join(here)

@@ -65,8 +65,7 @@ def add(forms: Iterable[Form], shape: Shape = None) -> Form:
             first = form
         elif form[1] != first[1] and (form[0] or form[1] is not None):
             raise ValueError(
-                f"shape mismatch in a sum: {text(first[0])} has shape {first[1] or 'scalar'}, "
-                f"{text(form[0])} {form[1] or 'scalar'}"
+                f"shape mismatch in a sum: {text(first[0])} has shape {first[1] or 'scalar'}, {text(form[0])} {form[1] or 'scalar'}"
             )
         for term, number in form[0].items():
             accumulate(terms, term, number)
@@ -84,9 +83,7 @@ def multiply(left: Form, right: Form) -> Form:
     if shape_l is None or shape_r is None:
         shape = shape_r if shape_l is None else shape_l
     elif shape_l[1] != shape_r[0]:
-        raise ValueError(
-            f"shape mismatch in a product: ({text(terms_l)}) has shape {shape_l}, ({text(terms_r)}) has shape {shape_r}"
-        )
+        raise ValueError(f"shape mismatch in a product: ({text(terms_l)}) has shape {shape_l}, ({text(terms_r)}) has shape {shape_r}")
     else:
         shape = _scalar_if_1_by_1((shape_l[0], shape_r[1]))
     return in_lowest_terms(multiply_terms(terms_l, terms_r)), shape
@@ -96,9 +93,7 @@ def power(form: Form, exponent: Any) -> Form:
     """An integer power of a scalar or of a square matrix, by repeated squaring."""
     terms, shape = form
     if isinstance(exponent, bool) or not (isinstance(exponent, int) or getattr(exponent, "is_Integer", False)):
-        raise ValueError(
-            f"power: ({text(terms)})^({exponent}) has an exponent that is not an integer; supported: {SUPPORTED}"
-        )
+        raise ValueError(f"power: ({text(terms)})^({exponent}) has an exponent that is not an integer; supported: {SUPPORTED}")
     if shape is not None and shape[0] != shape[1]:
         raise ValueError(f"power: ({text(terms)}) has shape {shape}; a power needs a square matrix")
     base, exponent = form, int(exponent)

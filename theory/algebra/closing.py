@@ -28,9 +28,7 @@ def close_ends(polynomial: TracePolynomial) -> Terms:
     if polynomial.shape is None:
         return polynomial.terms
     left, right = _ends(*polynomial.shape)
-    terms: Terms = {
-        (scalars, traces, left + word + right): n for (scalars, traces, word), n in polynomial.terms.items()
-    }
+    terms: Terms = {(scalars, traces, left + word + right): n for (scalars, traces, word), n in polynomial.terms.items()}
     return trace_terms(terms, 1)  # l' P r is 1 x 1
 
 

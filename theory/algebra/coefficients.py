@@ -98,8 +98,6 @@ def rational(expression: Expr) -> Coefficient:
     result: Coefficient = {}
     for summand in Add.make_args(sympy.expand(numerator / constant)):
         number, powers = summand.as_coeff_mul()
-        bases = tuple(
-            sorted((generator(base), int(exponent)) for base, exponent in (one.as_base_exp() for one in powers))
-        )
+        bases = tuple(sorted((generator(base), int(exponent)) for base, exponent in (one.as_base_exp() for one in powers)))
         result[multiply_scalars(bases, scalars)] = exact(Fraction(int(number.p), int(number.q)))
     return result

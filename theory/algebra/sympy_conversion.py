@@ -27,16 +27,12 @@ __all__ = ["read", "write"]
 def read(expression) -> Form:
     """The terms and the shape of a SymPy expression; ValueError names the sub-expression that is not one."""
     if isinstance(expression, str):
-        raise ValueError(
-            f"{expression!r} is text; read it with iclflow.theory.algebra.parsing, or write it in SymPy's matrix symbols"
-        )
+        raise ValueError(f"{expression!r} is text; read it with iclflow.theory.algebra.parsing, or write it in SymPy's matrix symbols")
     if not isinstance(expression, Expr):
         try:
             expression = sympy.sympify(expression, strict=True)
         except sympy.SympifyError:
-            raise ValueError(
-                f"{expression!r} ({type(expression).__name__}) is not a SymPy expression; supported: {SUPPORTED}"
-            ) from None
+            raise ValueError(f"{expression!r} ({type(expression).__name__}) is not a SymPy expression; supported: {SUPPORTED}") from None
     for kinds, reader in _READERS:
         if isinstance(expression, kinds):
             return reader(expression)
@@ -97,18 +93,14 @@ def _multiply_grids(left: list, right: list) -> list:
         if len(scalar) == len(scalar[0]) == 1 and scalar[0][0][1] is None:
             return [[multiply(scalar[0][0], block) for block in row] for row in grid]
     if len(left[0]) != len(right):
-        raise ValueError(
-            f"shape mismatch in a product: {len(left[0])} columns of blocks meet {len(right)} rows of blocks"
-        )
+        raise ValueError(f"shape mismatch in a product: {len(left[0])} columns of blocks meet {len(right)} rows of blocks")
     columns = list(zip(*right, strict=True))
     return [[add(map(multiply, row, column)) for column in columns] for row in left]
 
 
 def _read_element(expression) -> Form:
     if expression.parent.shape != (1, 1):
-        raise ValueError(
-            f"{expression} is one entry of a matrix; write a scalar as a trace or as a 1 x 1 product, x.T*A*y"
-        )
+        raise ValueError(f"{expression} is one entry of a matrix; write a scalar as a trace or as a 1 x 1 product, x.T*A*y")
     return read(expression.parent)
 
 

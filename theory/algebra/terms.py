@@ -17,17 +17,7 @@ from typing import Any
 from . import words
 from .coefficients import Coefficient, Number, Scalars, has_sum, lowest_terms, multiply_scalars, rational
 
-__all__ = [
-    "Term",
-    "Terms",
-    "accumulate",
-    "groups",
-    "in_lowest_terms",
-    "matrix_symbols",
-    "multiply_terms",
-    "multiply_traces",
-    "trace_terms",
-]
+__all__ = ["Term", "Terms", "accumulate", "groups", "in_lowest_terms", "matrix_symbols", "multiply_terms", "multiply_traces", "trace_terms"]
 
 Term = tuple[Scalars, tuple[words.Word, ...], Any]  # the last is a word, or None for a scalar
 Terms = dict[Term, Number]
@@ -65,9 +55,7 @@ def trace_terms(terms: Terms, size: Any) -> Terms:
     result: Terms = {}
     for (scalars, traces, word), number in terms.items():
         for (inner, closed, _), factor in (_trace_of_word(word) if word else _trace_of_identity(size)).items():
-            accumulate(
-                result, (multiply_scalars(scalars, inner), multiply_traces(traces, closed), None), number * factor
-            )
+            accumulate(result, (multiply_scalars(scalars, inner), multiply_traces(traces, closed), None), number * factor)
     return result
 
 

@@ -158,7 +158,5 @@ def readable_rotation(word: Word) -> Word:
         turned = word[cut:] + word[:cut]
         choices = [turned, transpose(turned)]
     else:
-        choices = [
-            ring[start : start + len(word)] for ring in (word * 2, transpose(word) * 2) for start in range(len(word))
-        ]
+        choices = [ring[start : start + len(word)] for ring in (word * 2, transpose(word) * 2) for start in range(len(word))]
     return min(choices, key=lambda choice: (sum(code & 1 for code in choice), name_key(choice)))

@@ -62,9 +62,7 @@ def explicit(expression, values: Mapping | None = None, **sizes: int):
                     raise ValueError(f"explicit: two symbols are called {symbol.name}, and so would be their entries")
                 symmetric = getattr(symbol, "is_symmetric_letter", False)
                 plain = MatrixSymbol(symbol.name, *shape)
-                entries[symbol] = sympy.Matrix(
-                    *shape, lambda i, j: plain[min(i, j), max(i, j)] if symmetric else plain[i, j]
-                )
+                entries[symbol] = sympy.Matrix(*shape, lambda i, j: plain[min(i, j), max(i, j)] if symmetric else plain[i, j])
         matrix = entries[symbol]
         matrix = matrix.T if words.is_transposed(code) else matrix
         return _inverse(symbol, matrix) if words.is_inverse(code) else matrix

@@ -80,6 +80,4 @@ def _rational_normal(expression):
 
 
 def _is_matrix_formula(formula: Any) -> bool:
-    return isinstance(formula, TracePolynomial | MatrixExpr) or (
-        isinstance(formula, sympy.Basic) and formula.has(Trace)
-    )
+    return isinstance(formula, TracePolynomial | MatrixExpr) or (isinstance(formula, sympy.Basic) and formula.has(Trace))

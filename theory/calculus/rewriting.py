@@ -100,9 +100,7 @@ def block_product(*factors) -> Blocks:
         if any(len(row) != len(factor) for row in first):
             raise ValueError(f"block_product: {len(first[0])} columns of blocks meet {len(factor)} rows of blocks")
         columns = tuple(zip(*factor, strict=True))
-        first = tuple(
-            tuple(total(a * b for a, b in zip(row, column, strict=True)) for column in columns) for row in first
-        )
+        first = tuple(tuple(total(a * b for a, b in zip(row, column, strict=True)) for column in columns) for row in first)
     return first
 
 

@@ -33,9 +33,7 @@ def refuse_namesake(polynomial: TracePolynomial, symbol, verb: str) -> None:
     """Raise ValueError if the polynomial contains, in place of the symbol, another one of its name: surely a mistake."""
     present = polynomial.free_symbols
     if symbol not in present and any(getattr(other, "name", None) == symbol.name for other in present):
-        raise ValueError(
-            f"{verb}: the {symbol} in {polynomial} is another symbol of that name (its shape, symmetry or assumptions differ)"
-        )
+        raise ValueError(f"{verb}: the {symbol} in {polynomial} is another symbol of that name (its shape, symmetry or assumptions differ)")
 
 
 def substitute(expression, replacements: Mapping) -> TracePolynomial:
@@ -63,9 +61,7 @@ def substitute(expression, replacements: Mapping) -> TracePolynomial:
             matrices[words.letter(symbol) >> 2] = value
         elif isinstance(symbol, Symbol | AppliedUndef | Indexed):
             if symbol in dimensions(polynomial):
-                raise ValueError(
-                    f"substitute: {symbol} is the dimension of a matrix; explicit(..., {symbol}=2) sets sizes"
-                )
+                raise ValueError(f"substitute: {symbol} is the dimension of a matrix; explicit(..., {symbol}=2) sets sizes")
             if value.shape is not None:
                 raise ValueError(f"substitute: {symbol} is a scalar, its replacement {value} has shape {value.shape}")
             scalars[symbol] = value
@@ -118,9 +114,7 @@ def _reciprocal(value: TracePolynomial, symbol) -> TracePolynomial:
     try:
         return value.reciprocal()
     except (ValueError, ZeroDivisionError) as error:
-        raise ValueError(
-            f"substitute: {symbol} is inverted, and its replacement is not invertible here: {error}"
-        ) from None
+        raise ValueError(f"substitute: {symbol} is inverted, and its replacement is not invertible here: {error}") from None
 
 
 def _substitute_scalars(powers, number, scalars: Mapping) -> TracePolynomial:
@@ -130,15 +124,11 @@ def _substitute_scalars(powers, number, scalars: Mapping) -> TracePolynomial:
         if base in scalars:
             base = scalars[base]
         elif base.free_symbols & scalars.keys():
-            base = TracePolynomial(
-                base.subs({symbol: value.to_sympy() for symbol, value in scalars.items()}, simultaneous=True)
-            )
+            base = TracePolynomial(base.subs({symbol: value.to_sympy() for symbol, value in scalars.items()}, simultaneous=True))
         try:
             result = result * TracePolynomial(base) ** exponent
         except ZeroDivisionError:
-            raise ZeroDivisionError(
-                f"substitute: the denominator {scalar_of(generator)} becomes zero at {scalars}"
-            ) from None
+            raise ZeroDivisionError(f"substitute: the denominator {scalar_of(generator)} becomes zero at {scalars}") from None
     return result
 
 
@@ -152,31 +142,21 @@ def collect(expression, by) -> dict:
     if isinstance(by, Symbol):
         for (scalars, traces, word), number in polynomial.terms.items():
             if any(by in scalar_of(g).free_symbols and scalar_of(g) != by for g, _ in scalars):
-                raise ValueError(
-                    f"collect: {by} stands in a denominator that is a sum, in {polynomial}; multiply it out first"
-                )
+                raise ValueError(f"collect: {by} stands in a denominator that is a sum, in {polynomial}; multiply it out first")
             exponent = next((e for g, e in scalars if scalar_of(g) == by), 0)
             rest = tuple((g, e) for g, e in scalars if scalar_of(g) != by)
             gathered.setdefault(exponent, {})[rest, traces, word] = number
-        return {
-            e: TracePolynomial.from_terms(gathered[e], polynomial.shape, polynomial.conditions)
-            for e in sorted(gathered)
-        }
+        return {e: TracePolynomial.from_terms(gathered[e], polynomial.shape, polynomial.conditions) for e in sorted(gathered)}
     if by != "traces":
         raise ValueError(f"collect: by must be a scalar symbol or 'traces', got {by!r}")
     for coefficient, traces, word in polynomial.groups():
         key = TracePolynomial.from_terms({((), traces, None): 1}, None)
         inner = gathered.setdefault(key, {})
         inner.update({(scalars, (), word): number for scalars, number in coefficient.items()})
-    return {
-        key: TracePolynomial.from_terms(terms, polynomial.shape, polynomial.conditions)
-        for key, terms in gathered.items()
-    }
+    return {key: TracePolynomial.from_terms(terms, polynomial.shape, polynomial.conditions) for key, terms in gathered.items()}
 
 
 def dimensions(polynomial: TracePolynomial) -> set:
     """The symbols in the shapes of the polynomial and of its matrix symbols."""
-    shapes = [size for letter in matrix_symbols(polynomial.terms) for size in letter.shape] + list(
-        polynomial.shape or ()
-    )
+    shapes = [size for letter in matrix_symbols(polynomial.terms) for size in letter.shape] + list(polynomial.shape or ())
     return set().union(*(dimension.free_symbols for dimension in shapes))

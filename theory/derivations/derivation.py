@@ -88,9 +88,7 @@ class Derivation:
         results = {i for part, i in last.items() if bool(part) == named}
         return Derivation(
             tuple(
-                replace(step, left=lefts.get(step.part, ""))
-                if isinstance(step, Step) and i in results and not step.left
-                else step
+                replace(step, left=lefts.get(step.part, "")) if isinstance(step, Step) and i in results and not step.left else step
                 for i, step in enumerate(self.steps)
             )
         )

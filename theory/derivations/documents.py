@@ -76,11 +76,7 @@ def export(equations: Iterable["Equation"], format: str = "tex", *, transpose: s
     if format == "json":
         records = json.dumps([_record(entry) for entry in entries], indent=1, ensure_ascii=False)
         return records.replace(json.dumps(r"\top")[1:-1], json.dumps(transposed)[1:-1]) + "\n"
-    pieces = [
-        PREAMBLE
-        if format == "tex"
-        else "# The equations of training dynamics of in-context learning in linear attention\n"
-    ]
+    pieces = [PREAMBLE if format == "tex" else "# The equations of training dynamics of in-context learning in linear attention\n"]
     for chapter, members in _chapters(entries):
         pieces.append(f"\\section*{{{chapter}}}\n" if format == "tex" else f"## {chapter}\n")
         pieces += [(_latex if format == "tex" else _markdown)(entry) for entry in members]
@@ -107,9 +103,7 @@ def _chapters(entries: tuple["Equation", ...]):
 
 def _sentences(texts: Iterable[str]) -> str:
     """Each text as a sentence."""
-    return " ".join(
-        f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "$$")) else ".") for text in texts if text
-    )
+    return " ".join(f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "$$")) else ".") for text in texts if text)
 
 
 def _statement(entry: "Equation") -> Iterable[tuple[str, Any, str, Any]]:
@@ -124,9 +118,7 @@ def _statement(entry: "Equation") -> Iterable[tuple[str, Any, str, Any]]:
 
 def _displays(entry: "Equation", **options) -> list[str]:
     return [
-        one
-        for name, left, relation, right in _statement(entry)
-        for one in displayed(left, right, tag=name, relation=relation, **options)
+        one for name, left, relation, right in _statement(entry) for one in displayed(left, right, tag=name, relation=relation, **options)
     ]
 
 

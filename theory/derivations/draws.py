@@ -112,10 +112,7 @@ def _along(point: Point) -> bool:
 
 def _projects(point: Point) -> bool:
     projector, L = point[P], point[Lambda]
-    return bool(
-        mpmath.norm(projector * projector - projector) + mpmath.norm(projector * L - L * projector)
-        < mpmath.mpf("1e-20")
-    )
+    return bool(mpmath.norm(projector * projector - projector) + mpmath.norm(projector * L - L * projector) < mpmath.mpf("1e-20"))
 
 
 POSITIVE_DEFINITE = Condition(r"$\boldsymbol{\Lambda}$ is positive definite", _positive_definite)

@@ -26,18 +26,7 @@ from ..expectation.moments import expect
 from ..notation import matrix
 from ..typesetting.text import written
 
-__all__ = [
-    "E",
-    "Gradient",
-    "Head",
-    "Rate",
-    "SecondVariation",
-    "SumOver",
-    "as_sympy",
-    "can_be_carried_out",
-    "carried_out",
-    "heads_in",
-]
+__all__ = ["E", "Gradient", "Head", "Rate", "SecondVariation", "SumOver", "as_sympy", "can_be_carried_out", "carried_out", "heads_in"]
 
 
 class Held(Atom):
@@ -122,9 +111,7 @@ def E(expression, laws=(), *, given=()) -> Any:
         laws = tuple(laws.values())
     held = Held(tuple(laws) if isinstance(laws, tuple | list) else (laws,))
     shape = _shape(body)
-    return (
-        ScalarExpectation(body, held, given) if shape is None else MatrixExpectation(body, held, given, Tuple(*shape))
-    )
+    return ScalarExpectation(body, held, given) if shape is None else MatrixExpectation(body, held, given, Tuple(*shape))
 
 
 class _Gradient:
@@ -203,11 +190,7 @@ class _SecondVariation(_ScalarHead):
 
     def _named(self) -> list[tuple]:
         """The directions that are products, with the weights that move along them."""
-        return [
-            (weight, one.to_sympy())
-            for weight, one in self.args[1].value
-            if not isinstance(one.to_sympy(), Symbol | MatrixSymbol)
-        ]
+        return [(weight, one.to_sympy()) for weight, one in self.args[1].value if not isinstance(one.to_sympy(), Symbol | MatrixSymbol)]
 
     def _plain_text(self, printer=None):
         along = ", ".join(f"delta {written(weight)} = {written(one)}" for weight, one in self._named())
@@ -215,9 +198,7 @@ class _SecondVariation(_ScalarHead):
 
     def _latex(self, printer, exp=None):
         inner = printer._print(self.args[0])
-        along = r",\ ".join(
-            rf"\delta {printer._print(weight)} = {printer._print(one)}" for weight, one in self._named()
-        )
+        along = r",\ ".join(rf"\delta {printer._print(weight)} = {printer._print(one)}" for weight, one in self._named())
         if along:
             return rf"\delta^2\left[{inner}\,\middle|\,{along}\right]"
         return rf"\delta^2 {inner}" if isinstance(self.args[0], Symbol) else rf"\delta^2\left[{inner}\right]"

@@ -36,13 +36,7 @@ DRAWS = 100_000  # of an expectation that is sampled
 DEVIATIONS = 4.5  # standard errors
 TOLERANCE = 1e-15  # of numbers of 30 digits: what is left is rounding times a condition number far below 1e15
 # D = 1, N = 1, D > N and R H < D are among them.
-SIZES = (
-    {D: 2, N: 5, H: 2, R: 1},
-    {D: 3, N: 2, H: 3, R: 2},
-    {D: 1, N: 1, H: 1, R: 1},
-    {D: 3, N: 8, H: 2, R: 1},
-    {D: 2, N: 1, H: 3, R: 2},
-)
+SIZES = ({D: 2, N: 5, H: 2, R: 1}, {D: 3, N: 2, H: 3, R: 2}, {D: 1, N: 1, H: 1, R: 1}, {D: 3, N: 8, H: 2, R: 1}, {D: 2, N: 1, H: 3, R: 2})
 PASSES = 20
 
 
@@ -219,9 +213,7 @@ def _exactly_equal(left: Any, right: Any, rules) -> bool:
 def _both_zero(left: Any, right: Any) -> bool:
     """Two zeros, of which one may be the number 0 that stands for a matrix of zeros."""
     both = (left, right)
-    return all(isinstance(one, TracePolynomial) and not one.terms for one in both) and any(
-        one.shape is None for one in both
-    )
+    return all(isinstance(one, TracePolynomial) and not one.terms for one in both) and any(one.shape is None for one in both)
 
 
 def _judge_equality(line: Line, seed: int) -> Verdict:
@@ -375,9 +367,7 @@ def _holds_at(statement: Any, point: Point) -> bool:
     return slack > 0 if statement.relation in ("<", ">") else slack >= -TOLERANCE
 
 
-def _judge_implication(
-    line: Line, seed: int, premise: Any = None, conclusion: Any = None, meets: Any = None
-) -> Verdict:
+def _judge_implication(line: Line, seed: int, premise: Any = None, conclusion: Any = None, meets: Any = None) -> Verdict:
     premise, conclusion = (line.left, line.right) if premise is None else (premise, conclusion)
     meets = line.meets[0] if meets is None and line.meets else meets
     count = 0
@@ -495,10 +485,7 @@ def _exact_limit(line: Line, parameter: Symbol, target: Any) -> Verdict | None:
     try:
         rules = _rules(line)
         left, right = reduced(line.left, rules), reduced(line.right, rules)
-        if not (isinstance(left, TracePolynomial) and isinstance(right, TracePolynomial)) or target not in (
-            0,
-            sympy.oo,
-        ):
+        if not (isinstance(left, TracePolynomial) and isinstance(right, TracePolynomial)) or target not in (0, sympy.oo):
             return None
         orders = collect(left - right, parameter)
     except (ValueError, TypeError):
@@ -528,12 +515,7 @@ def _fitted(line: Line, seed: int, parameter: Symbol, target: Any, order: Any) -
                     if one.left != parameter:
                         trial[one.left] = value_at(one.right, trial)
                 one, other = value_at(line.left, trial), value_at(line.right, trial)
-                errors.append(
-                    max(
-                        (abs(a - b) for a, b in zip(_flat(one, other), _flat(other, one), strict=True)),
-                        default=mpmath.mpf(0),
-                    )
-                )
+                errors.append(max((abs(a - b) for a, b in zip(_flat(one, other), _flat(other, one), strict=True)), default=mpmath.mpf(0)))
         except (ValueError, ZeroDivisionError, OverflowError):
             continue
         count += 1
@@ -545,28 +527,18 @@ def _fitted(line: Line, seed: int, parameter: Symbol, target: Any, order: Any) -
             off = 0.0 if order is None and slope > 0.05 else abs(slope - float(order)) if order is not None else 1.0
         else:
             scales = [
-                value_at(
-                    order.subs(parameter, sympy.Float(s, DIGITS) if target == sympy.oo else sympy.Float(1 / s, DIGITS)),
-                    point,
-                )
+                value_at(order.subs(parameter, sympy.Float(s, DIGITS) if target == sympy.oo else sympy.Float(1 / s, DIGITS)), point)
                 for s in steps
             ]
             ratios = [error / scale for error, scale in zip(errors, scales, strict=True)]
             off = float(abs(ratios[-1] / ratios[-2] - 1))
         if off > 0.1:
-            return Verdict(
-                "fails",
-                "the fitted order is another one" if order is not None else "the two sides do not meet",
-                off,
-                point,
-            )
+            return Verdict("fails", "the fitted order is another one" if order is not None else "the two sides do not meet", off, point)
         if off >= deviation:
             deviation, where = off, point
     if not count:
         return Verdict("assumed", "not judged: no point meets the conditions")
-    return Verdict(
-        "numeric", f"order fitted at {count} points over {len(steps)} values of the parameter", deviation, where
-    )
+    return Verdict("numeric", f"order fitted at {count} points over {len(steps)} values of the parameter", deviation, where)
 
 
 def as_number(value: Any) -> Any:

@@ -18,22 +18,7 @@ from operator import add
 from typing import Any
 
 import mpmath
-from sympy import (
-    Add,
-    Basic,
-    BlockMatrix,
-    Expr,
-    Inverse,
-    MatAdd,
-    MatMul,
-    MatPow,
-    MatrixExpr,
-    Mul,
-    Symbol,
-    Trace,
-    Transpose,
-    Tuple,
-)
+from sympy import Add, Basic, BlockMatrix, Expr, Inverse, MatAdd, MatMul, MatPow, MatrixExpr, Mul, Symbol, Trace, Transpose, Tuple
 from sympy.matrices.expressions import MatrixSymbol, OneMatrix
 from sympy.matrices.expressions.kronecker import KroneckerProduct
 
@@ -173,9 +158,7 @@ def _matrix(value: Any) -> Any:
 
 
 def _stacked(blocks: list) -> Any:
-    return mpmath.matrix(
-        [[block[i, j] for block in row for j in range(block.cols)] for row in blocks for i in range(row[0].rows)]
-    )
+    return mpmath.matrix([[block[i, j] for block in row for j in range(block.cols)] for row in blocks for i in range(row[0].rows)])
 
 
 def _kronecker(left: Any, right: Any) -> Any:

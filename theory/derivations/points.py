@@ -246,15 +246,7 @@ def _any_function(applied: AppliedUndef) -> Expr:
 def _compiled(expression: Expr, sizes: tuple) -> tuple:
     """A function of the traces, the indexed letters and the other letters of an expression, with its integers put in."""
     explicit = expression.subs(dict(sizes))
-    if explicit.has(
-        sympy.Sum,
-        sympy.Product,
-        sympy.Integral,
-        sympy.Derivative,
-        sympy.Limit,
-        sympy.Determinant,
-        sympy.ImmutableMatrix,
-    ):
+    if explicit.has(sympy.Sum, sympy.Product, sympy.Integral, sympy.Derivative, sympy.Limit, sympy.Determinant, sympy.ImmutableMatrix):
         explicit = explicit.doit()
     traces = sorted(explicit.atoms(sympy.Trace), key=str)
     indexed = sorted(explicit.atoms(Indexed), key=str)

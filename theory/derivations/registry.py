@@ -99,9 +99,7 @@ class Equation:
         lines = self.derive().lines
         parts = any(line.part for line in lines)
         return tuple(
-            line
-            for i, line in enumerate(lines)
-            if line.relation == ":=" or bool(line.part) or (not parts and i == len(lines) - 1)
+            line for i, line in enumerate(lines) if line.relation == ":=" or bool(line.part) or (not parts and i == len(lines) - 1)
         )
 
     def holds(self) -> bool:
@@ -129,24 +127,12 @@ def _add(entry: Equation) -> None:
     entries[entry.number] = entry
 
 
-def define(
-    number: str, title: str, *, section: str, left, typed: Callable[[], Any], conditions=(), erratum=None
-) -> None:
+def define(number: str, title: str, *, section: str, left, typed: Callable[[], Any], conditions=(), erratum=None) -> None:
     """Register a definition."""
     _add(Equation(number, title, "definition", section, left, typed, conditions_of(conditions), erratum))
 
 
-def register(
-    number: str,
-    title: str,
-    *,
-    kind: Kind,
-    section: str,
-    typed: Callable[[], Any],
-    left=None,
-    conditions=(),
-    erratum=None,
-):
+def register(number: str, title: str, *, kind: Kind, section: str, typed: Callable[[], Any], left=None, conditions=(), erratum=None):
     """Register the decorated function as the derivation of an equation; it is called at most once."""
 
     def decorate(function: Callable[[], Derivation]) -> Callable[[], Derivation]:

@@ -58,21 +58,14 @@ class _Draws:
         if isinstance(law, Mixture):
             shares = [float(np.mean(self.of(as_sympy(share)))) for share, _ in law.parts]
             chosen = self.rng.choice(len(shares), size=self.count, p=shares)
-            parts = np.stack(
-                [
-                    np.broadcast_to(self.drawn(part), (self.count, *np.shape(self.drawn(part))[-2:]))
-                    for _, part in law.parts
-                ]
-            )
+            parts = np.stack([np.broadcast_to(self.drawn(part), (self.count, *np.shape(self.drawn(part))[-2:])) for _, part in law.parts])
             return parts[chosen, np.arange(self.count)]
         if isinstance(law, Gaussian):
             covariance = self.matrix(law.covariance)
             return self.matrix(law.mean) + _root(covariance) @ self.normal(covariance.shape[-1], 1)
         if isinstance(law, SampleCovariance) and law.fourth_moment is None:
             samples = round(float(np.mean(self.of(as_sympy(law.samples)))))
-            columns = _root(self.matrix(law.covariance)) @ self.normal(
-                int(law.symbol.shape[0].subs(self.point.sizes)), samples
-            )
+            columns = _root(self.matrix(law.covariance)) @ self.normal(int(law.symbol.shape[0].subs(self.point.sizes)), samples)
             return columns @ np.swapaxes(columns, -1, -2) / samples
         raise ValueError(f"no samples of {law} can be drawn")
 
@@ -108,9 +101,7 @@ class _Draws:
             return value if self._is_scalar(node.arg) else np.trace(value, axis1=-2, axis2=-1)
         if isinstance(node, sympy.MatPow | sympy.Pow):
             base = self.of(node.base)
-            return (
-                base ** float(node.exp) if self._is_scalar(node.base) else np.linalg.matrix_power(base, int(node.exp))
-            )
+            return base ** float(node.exp) if self._is_scalar(node.base) else np.linalg.matrix_power(base, int(node.exp))
         if type(node) in FUNCTIONS:
             return FUNCTIONS[type(node)](self.of(node.args[0]))
         raise ValueError(f"{node} ({type(node).__name__}) cannot be sampled")

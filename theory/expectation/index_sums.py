@@ -20,7 +20,5 @@ def sum_over(expression, *indices) -> TracePolynomial:
         for _, traces, word in polynomial.terms:
             count = sum(letter >> 2 == code for one in (*traces, word or ()) for letter in one)
             if count != 2:
-                raise ValueError(
-                    f"sum_over: {index} must stand twice in every term, not {count} times, in {polynomial}"
-                )
+                raise ValueError(f"sum_over: {index} must stand twice in every term, not {count} times, in {polynomial}")
     return expect(polynomial, [Gaussian(index) for index in indices], given=polynomial.free_symbols - set(indices))

@@ -27,10 +27,7 @@ class Gaussian:
 
     def __post_init__(self):
         size = _column(self.symbol, "Gaussian")
-        for name, default, shape in (
-            ("mean", ZeroMatrix(size, 1), (size, 1)),
-            ("covariance", Identity(size), (size, size)),
-        ):
+        for name, default, shape in (("mean", ZeroMatrix(size, 1), (size, 1)), ("covariance", Identity(size), (size, size))):
             _store(self, name, default, None if shape == (1, 1) else shape)
         if self.covariance != self.covariance.T:
             raise ValueError(f"Gaussian: covariance must be symmetric, got {self.covariance}")
@@ -132,9 +129,7 @@ Law = Gaussian | Fixed | Mixture | SampleCovariance
 
 def _column(symbol, law: str):
     if not isinstance(symbol, MatrixSymbol) or symbol.shape[1] != 1:
-        raise ValueError(
-            f"{law}: the symbol must be a column vector, got {symbol} of shape {getattr(symbol, 'shape', None)}"
-        )
+        raise ValueError(f"{law}: the symbol must be a column vector, got {symbol} of shape {getattr(symbol, 'shape', None)}")
     return symbol.shape[0]
 
 
@@ -144,9 +139,7 @@ def _store(law, name: str, default, shape):
         raise ValueError(f"{type(law).__name__}: {name} of {law.symbol} must be given")
     value = TracePolynomial(default if given is None else given)
     if value.shape != shape and value.terms:
-        raise ValueError(
-            f"{type(law).__name__}: {name} of {law.symbol} must have shape {shape or 'scalar'}, got {value} of {value.shape}"
-        )
+        raise ValueError(f"{type(law).__name__}: {name} of {law.symbol} must have shape {shape or 'scalar'}, got {value} of {value.shape}")
     object.__setattr__(law, name, value if value.terms else zero(shape))
 
 
@@ -175,9 +168,7 @@ def laws_by_symbol(law) -> dict:
         given = (law,)
     for one in given:
         if not isinstance(one, Law):
-            raise TypeError(
-                f"expect: law must be a law or several of them (Gaussian, SampleCovariance, Fixed, Mixture), got {one!r}"
-            )
+            raise TypeError(f"expect: law must be a law or several of them (Gaussian, SampleCovariance, Fixed, Mixture), got {one!r}")
     laws = {one.symbol: one for one in PAPER_LAWS}
     seen = set()
     for one in given:

@@ -47,9 +47,7 @@ def expect(expression, law: "Law | Iterable[Law] | Mapping | None" = None, *, gi
         if one.symbol in result.free_symbols - given:
             for symbol in given & laws.keys():
                 if one.symbol in ancestors(symbol, laws):
-                    raise ValueError(
-                        f"expect: {symbol} depends on {one.symbol}, whose law given {symbol} is another one"
-                    )
+                    raise ValueError(f"expect: {symbol} depends on {one.symbol}, whose law given {symbol} is another one")
             result = _integrate(result, one)
     for symbol in result.free_symbols - given:
         if re.search(r"_hat(?![a-z])", str(getattr(symbol, "name", ""))):

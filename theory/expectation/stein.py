@@ -53,9 +53,7 @@ class Moments:
         constant = [one for one in traces if one not in random]
         if not constant:
             return expectation
-        return {
-            (scalars, multiply_traces(closed, constant), None): n for (scalars, closed, _), n in expectation.items()
-        }
+        return {(scalars, multiply_traces(closed, constant), None): n for (scalars, closed, _), n in expectation.items()}
 
     def step(self, traces) -> Iterable[tuple[Terms, list]]:
         """Pieces (coefficient, factors) with E[product of the traces] = sum of coefficient x E[product of the factors].
@@ -167,8 +165,7 @@ class WishartMoments(Moments):
         condition = samples.to_sympy() > self.size + 1
         if condition == False:  # noqa: E712  (SymPy's own false)
             raise ValueError(
-                f"expect: {self.law.symbol}^-1 has an expectation for samples > size + 1 only, "
-                f"got {samples} samples of size {self.size}"
+                f"expect: {self.law.symbol}^-1 has an expectation for samples > size + 1 only, got {samples} samples of size {self.size}"
             )
         self.conditions = frozenset() if condition == True else frozenset({condition})  # noqa: E712
         weight = samples / (samples - TracePolynomial(self.size) - 1)
@@ -182,9 +179,7 @@ class FourthMoments(Moments):
         law = self.law
         found = [(i, j) for i, one in enumerate(traces) for j, code in enumerate(one) if code == self.code]
         if len(found) > 2 or any(self.code ^ 2 in one for one in traces):
-            raise ValueError(
-                f"expect: with a fourth-moment map, {law.symbol} may occur at most twice in a term, not inverted"
-            )
+            raise ValueError(f"expect: with a fourth-moment map, {law.symbol} may occur at most twice in a term, not inverted")
         if len(found) == 1:
             yield ONE, [[law.covariance, self._rest(traces[0], found[0][1])]]
             return

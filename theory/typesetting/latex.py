@@ -101,9 +101,7 @@ class _PaperPrinter(LatexPrinter):
         terms = [self._print(term) for term in sorted(expr.args, key=_trace_order)]
         if terms[0].startswith("-"):
             terms.sort(key=lambda term: term.startswith("-"))
-        return " ".join(
-            [terms[0], *(f"- {term[1:].lstrip()}" if term.startswith("-") else f"+ {term}" for term in terms[1:])]
-        )
+        return " ".join([terms[0], *(f"- {term[1:].lstrip()}" if term.startswith("-") else f"+ {term}" for term in terms[1:])])
 
     def _print_harmonic(self, expr, exp=None):
         number = f"H_{{{self._print(expr.args[0])}}}"
@@ -185,9 +183,7 @@ _POLYNOMIAL_STYLE.transposed = r"^{\top}"
 def formula_text(formula: Any) -> str:
     """A line of text (several, for explicit matrices)."""
     if isinstance(formula, Mapping):
-        return "; ".join(
-            f"{name}: {formula_text(part)}" if name else formula_text(part) for name, part in formula.items()
-        )
+        return "; ".join(f"{name}: {formula_text(part)}" if name else formula_text(part) for name, part in formula.items())
     if isinstance(formula, tuple | list | set | frozenset):
         return "; ".join(map(formula_text, formula))
     polynomial = _as_polynomial(formula)

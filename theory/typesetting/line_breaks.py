@@ -18,9 +18,7 @@ LINE = 60  # letters that fit in a line
 
 _RELATIONS = ("=", r"\approx", r"\sim", r"\simeq", r"\propto", r"\le", r"\ge", ":", r"\quad")
 _TOKEN = pattern(r"(?s)\\(?:left|right)\\?[^A-Za-z\s\\]|\\(?:begin|end)\{\w+\}|\\[A-Za-z]+|\\.|.")
-_INVISIBLE = pattern(
-    r"[\s&{}^_]|\\(?:(?:begin|end).+|t?frac|boldsymbol|operatorname|math\w+|text|rm|d?dot|hat|tilde|[Bb]igg?[lr]|\W)"
-)
+_INVISIBLE = pattern(r"[\s&{}^_]|\\(?:(?:begin|end).+|t?frac|boldsymbol|operatorname|math\w+|text|rm|d?dot|hat|tilde|[Bb]igg?[lr]|\W)")
 
 
 def width(latex: str) -> int:

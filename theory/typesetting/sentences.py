@@ -26,17 +26,7 @@ _SPACED = {
     "ll": "<<", "gg": ">>", "Rightarrow": "=>", "Leftrightarrow": "<=>", "times": "x", "otimes": "(x)", "propto": "~", "notin": "not in",
     "quad": "", "qquad": "", ",": "", ";": "", " ": "", "cdot": "", "subset": "in", "cup": "or", "mid": "|",
 }  # fmt: skip
-_CLOSE = {
-    "|": "||",
-    "dots": "...",
-    "cdots": "...",
-    "ldots": "...",
-    "infty": "infinity",
-    "partial": "d",
-    "{": "{",
-    "}": "}",
-    "top": "'",
-}
+_CLOSE = {"|": "||", "dots": "...", "cdots": "...", "ldots": "...", "infty": "infinity", "partial": "d", "{": "{", "}": "}", "top": "'"}
 _ACCENTS = {"hat": "_hat", "tilde": "_tilde", "bar": "_bar", "dot": "'"}
 
 

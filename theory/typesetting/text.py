@@ -107,9 +107,7 @@ class _TextPrinter(StrPrinter):
 
     def _print_MatAdd(self, expr):
         pieces = sorted(map(self._print, expr.args), key=lambda piece: piece.startswith(("-", "sum_")))
-        return pieces[0] + "".join(
-            f" - {piece[1:]}" if piece.startswith("-") else f" + {piece}" for piece in pieces[1:]
-        )
+        return pieces[0] + "".join(f" - {piece[1:]}" if piece.startswith("-") else f" + {piece}" for piece in pieces[1:])
 
     def _print_MatPow(self, expr):
         return f"{self.parenthesize(expr.base, PRECEDENCE['Pow'])}^{self._print(expr.exp)}"

@@ -24,9 +24,7 @@ from typing import Any, Literal, get_args
 from .. import claims
 from .tolerances import Tolerance
 
-Method = Literal[
-    "rational", "50 digits", "linear algebra", "flow", "Monte Carlo", "forward pass", "autograd", "descent", "training"
-]
+Method = Literal["rational", "50 digits", "linear algebra", "flow", "Monte Carlo", "forward pass", "autograd", "descent", "training"]
 METHODS: tuple[str, ...] = get_args(Method)
 Status = Literal["holds", "fails"]
 
@@ -143,16 +141,7 @@ class ClaimBook:
             if name in self._checks:
                 raise ValueError(f"a claim's name must be new, got {name!r} again")
             self._checks[name] = Check(
-                name,
-                statement,
-                equation,
-                method,
-                tolerance,
-                theory,
-                MappingProxyType(dict(wrong)),
-                measure,
-                slow,
-                explain,
+                name, statement, equation, method, tolerance, theory, MappingProxyType(dict(wrong)), measure, slow, explain
             )
             return measure
 
@@ -161,11 +150,7 @@ class ClaimBook:
     def select(self, equations: Iterable[str] | None = None, *, full: bool = False) -> list[Check]:
         """The checks of some equations (all of them if None), without the slow ones unless ``full``."""
         wanted = None if equations is None else set(equations)
-        return [
-            check
-            for check in self._checks.values()
-            if (wanted is None or check.equation in wanted) and (full or not check.slow)
-        ]
+        return [check for check in self._checks.values() if (wanted is None or check.equation in wanted) and (full or not check.slow)]
 
 
 BOOK = ClaimBook()

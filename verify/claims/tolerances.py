@@ -26,93 +26,57 @@ EXACT = Tolerance(0.0, "exact", "rational arithmetic does not round")
 ROUNDOFF = Tolerance(1e-11, "roundoff", "float64 carries 16 digits, and sums of some thousand terms lose up to five")
 HIGH_PRECISION = Tolerance(1e-40, "roundoff", "50 digits, of which a few sums and roots lose less than ten")
 
-DIFFERENCES = Tolerance(
-    1e-9, "roundoff", "central differences of steps 1e-5, and a force known to 1e-16 over weights of 1e-4 squared"
-)
+DIFFERENCES = Tolerance(1e-9, "roundoff", "central differences of steps 1e-5, and a force known to 1e-16 over weights of 1e-4 squared")
 
 SOLVER = Tolerance(1e-6, "solver", "the flow is integrated to a relative tolerance of 1e-8 a step, some hundred steps")
 SOLVER_TIGHT = Tolerance(1e-7, "solver", "integrated to a relative tolerance of 1e-10 a step, some hundred steps")
 
-PLATEAU = Tolerance(
-    1e-3, "asymptotic", "a plateau has its saddle's loss only as the initial weights go to zero: at 0.01 within 1e-4"
-)
+PLATEAU = Tolerance(1e-3, "asymptotic", "a plateau has its saddle's loss only as the initial weights go to zero: at 0.01 within 1e-4")
 
-SAMPLING = Tolerance(
-    4.5, "sampling", "in standard errors: among 16 averages chance exceeds 4.5 once in ten thousand seeds"
-)
+SAMPLING = Tolerance(4.5, "sampling", "in standard errors: among 16 averages chance exceeds 4.5 once in ten thousand seeds")
 
 COUNT = Tolerance(0.0, "exact", "a count is right or wrong")
-CONVERGED = Tolerance(
-    1e-6, "solver", "the flow has a relative tolerance of 1e-8 a step, and approaches its end exponentially"
-)
+CONVERGED = Tolerance(1e-6, "solver", "the flow has a relative tolerance of 1e-8 a step, and approaches its end exponentially")
 DROP_TIME = Tolerance(1e-4, "solver", "solver errors add up while a small start grows, and move the drop")
 
-LEADING_ORDER = Tolerance(
-    3e-2, "asymptotic", "the next order in the initial scale is left out: a few times 1e-2 or less"
-)
+LEADING_ORDER = Tolerance(3e-2, "asymptotic", "the next order in the initial scale is left out: a few times 1e-2 or less")
 CONVERGED_RATE = Tolerance(
-    5e-2,
-    "asymptotic",
-    "over three decades of the excess loss the next slowest mode adds a few per cent to the slope",
+    5e-2, "asymptotic", "over three decades of the excess loss the next slowest mode adds a few per cent to the slope"
 )
-SECOND_ORDER = Tolerance(
-    1e-3, "asymptotic", "the error is the square of the initial scale 1e-2, times a number of order one"
-)
-ALIGNMENT = Tolerance(
-    1e-3, "asymptotic", "one minus a cosine is second order in an angle that shrinks with the initial scale"
-)
+SECOND_ORDER = Tolerance(1e-3, "asymptotic", "the error is the square of the initial scale 1e-2, times a number of order one")
+ALIGNMENT = Tolerance(1e-3, "asymptotic", "one minus a cosine is second order in an angle that shrinks with the initial scale")
 
 TRAINED_PLATEAU = Tolerance(
     1e-2, "sampling", "steps of 0.4 on batches of 1024 add 0.4 % to the last plateau, in proportion to step over batch"
 )
 TRAINED_END = Tolerance(2e-3, "sampling", "averaging the map over the last tenth of the run leaves 1e-4 of the noise")
 TRAINED_EARLY_DROPS = Tolerance(
-    5e-2,
-    "sampling",
-    "over mini-batch seeds they scatter by 1 % (standard deviation), and a step of 0.4 delays the first by 1.6 %",
+    5e-2, "sampling", "over mini-batch seeds they scatter by 1 % (standard deviation), and a step of 0.4 delays the first by 1.6 %"
 )
 TRAINED_LAST_DROP = Tolerance(
-    13e-2,
-    "sampling",
-    "over mini-batch seeds it scatters by 3.1 % (standard deviation): its signal, lambda_4^2, is the weakest",
+    13e-2, "sampling", "over mini-batch seeds it scatters by 3.1 % (standard deviation): its signal, lambda_4^2, is the weakest"
 )
-SAME_COMPUTATION = Tolerance(
-    1e-9, "roundoff", "the same arithmetic in another order, its rounding amplified along the run"
-)
-TRAINED_SIGMOID = Tolerance(
-    3e-2, "sampling", "steps of 0.01 and batches of 512 move the rise by a few per cent of its height"
-)
+SAME_COMPUTATION = Tolerance(1e-9, "roundoff", "the same arithmetic in another order, its rounding amplified along the run")
+TRAINED_SIGMOID = Tolerance(3e-2, "sampling", "steps of 0.01 and batches of 512 move the rise by a few per cent of its height")
 TRAINED_ALGORITHM = Tolerance(
     1e-2, "sampling", "squared error over squared prediction; waiting heads and mini-batch noise leave some thousandths"
 )
 TRAINED_VARIATION = Tolerance(
-    2e-2,
-    "sampling",
-    "steps of 0.2 on batches of 512 to 2048 add up to 1.4 % to the last plateau, with noise or heavy tails",
+    2e-2, "sampling", "steps of 0.2 on batches of 512 to 2048 add up to 1.4 % to the last plateau, with noise or heavy tails"
 )
-TRAINED_LEVEL = Tolerance(
-    3e-3, "sampling", "the map averaged over the middle half of a plateau; measured at most 1.1e-3, with heavy tails"
-)
+TRAINED_LEVEL = Tolerance(3e-3, "sampling", "the map averaged over the middle half of a plateau; measured at most 1.1e-3, with heavy tails")
 TRAINED_PROMPTS = Tolerance(
     3e-2,
     "sampling",
     "400,000 squared errors with heavy tails give their mean to 0.3 to 0.9 %; averaged maps leave up to 1.1 % at three times the scale",
 )
 TRAINED_VALUES = Tolerance(
-    1e-2,
-    "sampling",
-    "averaged over 2,000 steps; a head keeps some thousandths along other directions, and of its start",
+    1e-2, "sampling", "averaged over 2,000 steps; a head keeps some thousandths along other directions, and of its start"
 )
-TRAINED_REST = Tolerance(
-    2e-2, "sampling", "averaged maps of trained networks; what is left of a force is of first order in their error"
-)
-RARE_DIRECTION = Tolerance(
-    1e-5, "asymptotic", "a share of 1e-7 of the variance, times the length and a number of order one"
-)
+TRAINED_REST = Tolerance(2e-2, "sampling", "averaged maps of trained networks; what is left of a force is of first order in their error")
+RARE_DIRECTION = Tolerance(1e-5, "asymptotic", "a share of 1e-7 of the variance, times the length and a number of order one")
 TURNING_LEVEL = Tolerance(
-    5e-3,
-    "asymptotic",
-    "a head turns away exponentially, so that its plateau is not quite flat: 0.24 % at a scale of 0.003",
+    5e-3, "asymptotic", "a head turns away exponentially, so that its plateau is not quite flat: 0.24 % at a scale of 0.003"
 )
 MINIMISER = Tolerance(1e-5, "solver", "the constrained minimiser stops at changes of 1e-6 of the objective")
 
@@ -126,91 +90,53 @@ IN_WEIGHT_SGD = Tolerance(
     "move drops by 0.05 of t/tau; measured at most 2.1 %",
 )
 FIVE_WEIGHTS = Tolerance(
-    1e-3,
-    "asymptotic",
-    "of the order of the initial scale 1e-3 to the power 0.86, which is 2.7e-3, by (V6-error); measured 2.5e-4",
+    1e-3, "asymptotic", "of the order of the initial scale 1e-3 to the power 0.86, which is 2.7e-3, by (V6-error); measured 2.5e-4"
 )
 ERROR_EXPONENT = Tolerance(
-    6e-2,
-    "asymptotic",
-    "between scales of 1e-5 and 1e-7 faster terms still count: measured at most 0.023 above the limit",
+    6e-2, "asymptotic", "between scales of 1e-5 and 1e-7 faster terms still count: measured at most 0.023 above the limit"
 )
 LEAK_EARLY = Tolerance(8e-2, "sampling", "the slope over 12 sets of each size has a standard error of 0.03")
-LEAK_AT_END = Tolerance(
-    6e-2, "sampling", "the slope over 12 sets of each size has a standard error of 0.02, and corrections of P^(-1/4)"
-)
+LEAK_AT_END = Tolerance(6e-2, "sampling", "the slope over 12 sets of each size has a standard error of 0.02, and corrections of P^(-1/4)")
 IDLE_SIZE = Tolerance(
     1e-2,
     "asymptotic",
     "the flow conserves |W|^2 - |nu|^2, the square of the initial scale 1e-3, beside weights of 0.017 to 0.036; measured 0.1 %",
 )
-IDLE_POWERS = Tolerance(
-    1e-2, "asymptotic", "the square of the initial scale is 1 % of that of the smallest weights; measured 0.002"
-)
+IDLE_POWERS = Tolerance(1e-2, "asymptotic", "the square of the initial scale is 1 % of that of the smallest weights; measured 0.002")
 NOTHING_GROWS = Tolerance(
-    1e-3,
-    "solver",
-    "relative: integrated to 1e-8 a step over a time of 1e5; at the first reading the drop is over up to 1e-5",
+    1e-3, "solver", "relative: integrated to 1e-8 a step over a time of 1e5; at the first reading the drop is over up to 1e-5"
 )
-OWN_MODEL = Tolerance(
-    1e-2, "sampling", "of the initial loss: steps of 0.05 on batches of 512 leave some thousandths of mini-batch noise"
-)
+OWN_MODEL = Tolerance(1e-2, "sampling", "of the initial loss: steps of 0.05 on batches of 512 leave some thousandths of mini-batch noise")
 HIGH_DIMENSION = Tolerance(
     3e-3,
     "sampling",
     "averages over 1,600 and 800 contexts leave some parts in ten thousand, extrapolation from 40 and 80 dimensions as much",
 )
 TRAINED_RISK = Tolerance(
-    1.5e-2,
-    "sampling",
-    "the mean of a million squared errors is known to 0.3 %, steps of 0.05 on batches of 1024 add 0.1 %",
+    1.5e-2, "sampling", "the mean of a million squared errors is known to 0.3 %, steps of 0.05 on batches of 1024 add 0.1 %"
 )
 STABLE = Tolerance(1e-2, "solver", "bisected fourteen times between 0.2 and 40, over 100 steps of growth or decay")
-ORDER = Tolerance(
-    0.2,
-    "discretisation",
-    "a slope fitted to three steps, each half the one before, contains the next order of the largest",
-)
-NEXT_STEP_ORDER = Tolerance(
-    3e-2, "discretisation", "the next order in the step: a fiftieth of the delay, halved with each halving"
-)
+ORDER = Tolerance(0.2, "discretisation", "a slope fitted to three steps, each half the one before, contains the next order of the largest")
+NEXT_STEP_ORDER = Tolerance(3e-2, "discretisation", "the next order in the step: a fiftieth of the delay, halved with each halving")
 SECOND_ORDER_OF_STEP = Tolerance(
-    1e-3,
-    "discretisation",
-    "h^2 times the square of the rate, over 12: some 1e-4 for steps of a tenth of the time scale",
+    1e-3, "discretisation", "h^2 times the square of the rate, over 12: some 1e-4 for steps of a tenth of the time scale"
 )
 ROOTS = Tolerance(1e-6, "roundoff", "two roots that meet are known to half the digits of float64")
-INERTIA = Tolerance(
-    2e-2, "asymptotic", "the head is stopped at half its final size, with a hundredth of the time left to go"
-)
+INERTIA = Tolerance(2e-2, "asymptotic", "the head is stopped at half its final size, with a hundredth of the time left to go")
 TRAINED_MOMENTUM = Tolerance(
-    5e-3,
-    "discretisation",
-    "in units of the initial loss: the square of a step's time over a drop's, and measured of that size",
+    5e-3, "discretisation", "in units of the initial loss: the square of a step's time over a drop's, and measured of that size"
 )
 NOISE_OF_TIMES = Tolerance(
-    0.05,
-    "sampling",
-    "4,000 runs give a standard deviation to 1.1 %; the next order in the noise takes 1 to 2 % at a batch of 16",
+    0.05, "sampling", "4,000 runs give a standard deviation to 1.1 %; the next order in the noise takes 1 to 2 % at a batch of 16"
 )
-SHARE = Tolerance(
-    5e-3,
-    "asymptotic",
-    "the drop along the ray is over and the tail is 400 times slower: about a thousandth of each shows",
-)
-TRAINED_SHARE = Tolerance(
-    1e-2, "sampling", "mini-batches of 512 keep the loss some thousandths of its fall above the plateau"
-)
-TRAINED_HALF = Tolerance(
-    3e-2, "sampling", "the bounds agree to 1e-5 there; steps and mini-batches move the drop by a few per cent"
-)
+SHARE = Tolerance(5e-3, "asymptotic", "the drop along the ray is over and the tail is 400 times slower: about a thousandth of each shows")
+TRAINED_SHARE = Tolerance(1e-2, "sampling", "mini-batches of 512 keep the loss some thousandths of its fall above the plateau")
+TRAINED_HALF = Tolerance(3e-2, "sampling", "the bounds agree to 1e-5 there; steps and mini-batches move the drop by a few per cent")
 TURNING = Tolerance(
     6e-2,
     "asymptotic",
     "of the whole fall: the square of the angle between flow and ray; 4.6 % at 3/gamma for four eigenvalues between 0.2 and 0.8",
 )
 NOISE_OF_A_DROP = Tolerance(
-    0.1,
-    "sampling",
-    "800 runs give the width of their middle to 3.5 %; the second order of the noise takes some 2 % at a batch of 16",
+    0.1, "sampling", "800 runs give the width of their middle to 3.5 %; the second order of the noise takes some 2 % at a batch of 16"
 )

@@ -101,9 +101,7 @@ def _evidence(subjects: "Sequence[Subject]") -> "tuple[Evidence, bool]":
     evidence = Evidence(planned=len(subjects))
     costs = [subject.expected_seconds for subject in subjects]
     layout = "{desc}: {percentage:3.0f} % |{bar}| {elapsed} passed, {remaining} left {postfix}"
-    bar = tqdm(
-        total=sum(costs), desc="checking", bar_format=layout, smoothing=0, disable=not sys.stderr.isatty(), leave=False
-    )
+    bar = tqdm(total=sum(costs), desc="checking", bar_format=layout, smoothing=0, disable=not sys.stderr.isatty(), leave=False)
     try:
         with bar:
             for evidence, cost in zip(run(subjects), costs, strict=True):

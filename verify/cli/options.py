@@ -20,10 +20,7 @@ class Offered(tuple):
 def add_setting(parser: argparse.ArgumentParser, *, training: bool) -> None:
     """The options of one run; None stands for the setting's default."""
     setting = parser.add_argument_group("the setting (defaults: the README's staircase)")
-    groups = {
-        "setting": setting,
-        "variations": parser.add_argument_group("variations of the task (defaults: the paper's)"),
-    }
+    groups = {"setting": setting, "variations": parser.add_argument_group("variations of the task (defaults: the paper's)")}
     if training:
         groups["training"] = setting
     for first in PARAMETERS:
@@ -86,7 +83,5 @@ def _with_option(problem: str, chosen: Mapping[str, Any]) -> str:
     name = problem.split(" ")[0]
     if name not in TABLE:
         return problem
-    options = [
-        option.name for option in TABLE[name].written_as if name not in chosen or option.kind.takes(chosen[name])
-    ]
+    options = [option.name for option in TABLE[name].written_as if name not in chosen or option.kind.takes(chosen[name])]
     return options[0] + problem[len(name) :]

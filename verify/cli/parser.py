@@ -26,19 +26,14 @@ class Parser(argparse.ArgumentParser):
         if choice:
             options = [option.strip().strip("'") for option in choice[2].split(",")]
             near = get_close_matches(choice[1], options, n=1)
-            message = f"there is no {choice[1]!r}" + (
-                f"; did you mean {near[0]}?" if near else f" among {', '.join(options)}"
-            )
+            message = f"there is no {choice[1]!r}" + (f"; did you mean {near[0]}?" if near else f" among {', '.join(options)}")
         message = re.sub(r"^argument (--\S+): must ", r"\1 must ", message)
         self.exit(2, f"{self.prog}: error: {message}\n")
 
     def parse_args(self, args=None, namespace=None):  # type: ignore[override]
         """As usual, but an unknown option is compared with those of the chosen sub-command."""
         args = list(sys.argv[1:] if args is None else args)
-        if args[:1] in (
-            ["expect"],
-            ["gradient"],
-        ):  # argparse would take -S^2 for an option; a leading blank prevents it
+        if args[:1] in (["expect"], ["gradient"]):  # argparse would take -S^2 for an option; a leading blank prevents it
             args = [f" {one}" if re.match(r"-(?!-|h$)", one) else one for one in args]
         parsed, unknown = self.parse_known_args(args, namespace)
         if unknown:
@@ -86,13 +81,9 @@ def build() -> Parser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
 
     def command(name: str, summary: str, example: str, more: str = "") -> Parser:
-        return commands.add_parser(
-            name, help=summary, description=summary, epilog=f"example:\n  {example}\n\n{more}{EXIT_CODES}"
-        )
+        return commands.add_parser(name, help=summary, description=summary, epilog=f"example:\n  {example}\n\n{more}{EXIT_CODES}")
 
-    check = command(
-        "check", "prove every equation and measure every claim", "iclflow check --equation 24 31 --json check.json"
-    )
+    check = command("check", "prove every equation and measure every claim", "iclflow check --equation 24 31 --json check.json")
     check.add_argument("--full", action="store_true", help="the slow claims too (minutes instead of a minute)")
     check.add_argument("--equation", nargs="+", metavar="N", help="only these equations, each claim in detail")
     check.add_argument("--json", metavar="FILE", help="write the evidence as JSON")
@@ -107,53 +98,35 @@ def build() -> Parser:
     export.add_argument("--equation", nargs="+", metavar="N", help="only these equations")
 
     expect = command(
-        "expect",
-        "the exact Gaussian expectation of an expression in S = Lambda_hat, w, x_q, ...",
-        'iclflow expect "S A S + tr(S) S"',
+        "expect", "the exact Gaussian expectation of an expression in S = Lambda_hat, w, x_q, ...", 'iclflow expect "S A S + tr(S) S"'
     )
     expect.add_argument("expression", type=str.strip)
     expect.add_argument("--format", choices=["text", "latex"], default="text")
 
     gradient = command(
-        "gradient",
-        "the gradient of a scalar expression with respect to a matrix or vector",
-        'iclflow gradient "tr(A W S W\')" W',
+        "gradient", "the gradient of a scalar expression with respect to a matrix or vector", 'iclflow gradient "tr(A W S W\')" W'
     )
     gradient.add_argument("expression", type=str.strip)
     gradient.add_argument("variable")
     gradient.add_argument("--format", choices=["text", "latex"], default="text")
 
-    flow = command(
-        "flow", "integrate gradient flow of separate attention", "iclflow flow --scale 0.01 --duration 40000"
-    )
+    flow = command("flow", "integrate gradient flow of separate attention", "iclflow flow --scale 0.01 --duration 40000")
     add_setting(flow, training=False)
-    train = command(
-        "train", "train separate attention by SGD, beside the flow", "iclflow train --batch-size 512 --output run.npz"
-    )
+    train = command("train", "train separate attention by SGD, beside the flow", "iclflow train --batch-size 512 --output run.npz")
     add_setting(train, training=True)
 
-    replay = command(
-        "replay", "replay a run of the paper's official code from its moments", "iclflow replay run.npz --json r.json"
-    )
+    replay = command("replay", "replay a run of the paper's official code from its moments", "iclflow replay run.npz --json r.json")
     replay.add_argument("file", metavar="FILE.npz")
-    replay.add_argument(
-        "--training", action="store_true", help="train again by PyTorch instead (softmax attention always is)"
-    )
+    replay.add_argument("--training", action="store_true", help="train again by PyTorch instead (softmax attention always is)")
     replay.add_argument("--json", metavar="FILE", help="write the comparison as JSON")
 
     figure = command(
-        "figure",
-        "draw a figure, theory over simulation",
-        "iclflow figure staircase --output s.png",
-        more=f"figures:\n{listed_names()}\n\n",
+        "figure", "draw a figure, theory over simulation", "iclflow figure staircase --output s.png", more=f"figures:\n{listed_names()}\n\n"
     )
     names = [name for group in FIGURE_NAMES.values() for name in group]
     figure.add_argument("name", metavar="NAME", choices=names, help="one of those below")
     figure.add_argument(
-        "--output",
-        metavar="FILE",
-        required=True,
-        help="ends in .png, .pdf, .svg, or .gif for weights; a caption goes beside it",
+        "--output", metavar="FILE", required=True, help="ends in .png, .pdf, .svg, or .gif for weights; a caption goes beside it"
     )
 
     sweep = command("sweep", "many runs, resumable, on one machine or a cluster", "iclflow sweep s.toml --output runs")
@@ -162,9 +135,7 @@ def build() -> Parser:
     sweep.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask scheduler, such as tcp://host:8786")
     sweep.add_argument("--workers", type=int, metavar="N", help="processes on this machine (default: one a core)")
 
-    explore = command(
-        "explore", "a local page with sliders: loss, plateaus, weights and algorithm", "iclflow explore --port 8000"
-    )
+    explore = command("explore", "a local page with sliders: loss, plateaus, weights and algorithm", "iclflow explore --port 8000")
     explore.add_argument("--port", type=int, default=0, metavar="N", help="of this machine; a free one by default")
     explore.add_argument("--no-browser", action="store_true", help="print the address only")
     parser.add_argument("--completion", action=Completion, metavar="SHELL", help="print its script: bash, zsh, ...")

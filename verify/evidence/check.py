@@ -17,10 +17,7 @@ from ...theory.equations import equation, equations
 from ..claims.book import Check, Claim, load
 
 # Titles of the claims about sections and figures of the paper, which have no number in the registry.
-SECTIONS = {
-    "Sec. 3.3": "Training dynamics of merged attention",
-    "Sec. 4.3": "Training dynamics of separate attention",
-}
+SECTIONS = {"Sec. 3.3": "Training dynamics of merged attention", "Sec. 4.3": "Training dynamics of separate attention"}
 
 
 @dataclass(frozen=True)
@@ -77,9 +74,7 @@ class Evidence:
     def lines(self) -> dict[str, int]:
         """How many lines have each status; definitions are counted apart."""
         found = [line for entry in self.entries for line in entry.proof.lines]
-        counts = {
-            status: sum(one.status == status and one.relation != ":=" for one in found) for status in get_args(Status)
-        }
+        counts = {status: sum(one.status == status and one.relation != ":=" for one in found) for status in get_args(Status)}
         return {"defined": sum(one.relation == ":=" for one in found), **counts}
 
     @property
@@ -98,8 +93,7 @@ class Evidence:
                     "proof": {"status": entry.proof.status, "seconds": entry.proof.seconds},
                     "lines": [{"status": line.status, "relation": line.relation} for line in entry.proof.lines],
                     "claims": [
-                        {key: value for key, value in asdict(claim).items() if key not in ("equation", "error")}
-                        for claim in entry.claims
+                        {key: value for key, value in asdict(claim).items() if key not in ("equation", "error")} for claim in entry.claims
                     ],
                 }
                 for entry in self.entries
@@ -202,9 +196,7 @@ def run(subjects: Sequence[Subject]) -> Iterator[Evidence]:
         for subject in subjects:
             with one_thread():
                 claims = tuple(check.run() for check in subject.checks)
-            entries.append(
-                Entry(subject.number, subject.title, subject.kind, proof_of(subject), claims, subject.source)
-            )
+            entries.append(Entry(subject.number, subject.title, subject.kind, proof_of(subject), claims, subject.source))
             yield Evidence(tuple(entries), len(subjects), time.perf_counter() - start)
 
 
@@ -213,9 +205,7 @@ class _Prover:
 
     def __init__(self, subjects: Sequence[Subject], few: int = 12):
         registry = {entry.number: entry for entry in equations()} if len(subjects) > few else {}
-        self.numbers = [
-            one.number for one in subjects if one.source is not None and registry.get(one.number) is one.source
-        ]
+        self.numbers = [one.number for one in subjects if one.source is not None and registry.get(one.number) is one.source]
         self.pool: ProcessPoolExecutor | None = None
         self.proofs: dict[str, Future[Proof]] = {}
 

@@ -45,9 +45,7 @@ def page(evidence: Evidence, figures: Iterable[str] | None = None) -> str:
     partial = (
         ""
         if evidence.complete
-        else (
-            f'<p class="partial">Interrupted: {len(evidence.entries)} of {evidence.planned} equations were checked.</p>'
-        )
+        else (f'<p class="partial">Interrupted: {len(evidence.entries)} of {evidence.planned} equations were checked.</p>')
     )
     proofs = sum(entry.proof.status == "holds" for entry in evidence.entries)
     claims = [claim for entry in evidence.entries for claim in entry.claims]

@@ -80,9 +80,7 @@ def diagnose(times: Curve, loss: Curve, setting: Setting, *, noise: float = 5e-3
     """
     t, y = np.asarray(times, dtype=float), np.asarray(loss, dtype=float)
     if t.ndim != 1 or t.shape != y.shape or len(t) < 2 or not (np.diff(t) > 0).all() or t[0] < 0:
-        raise ValueError(
-            f"times and loss must be two lists of one length, times increasing, got {t.shape} and {y.shape}"
-        )
+        raise ValueError(f"times and loss must be two lists of one length, times increasing, got {t.shape} and {y.shape}")
     good = np.isfinite(y)
     measured = _Measured(t[good], y[good], setting, noise)
     found = list(measured.suspects())
@@ -123,9 +121,7 @@ class _Measured:
             return Suspect(cause, self.distance(curve), self.noise, detail)
 
         yield simple(AGREES, np.asarray(theory.loss_at(self.t)))
-        yield simple(
-            "factor 1/2 in the loss", 0.5 * np.asarray(slower.loss_at(self.t / 2)), "half the loss, half the speed"
-        )
+        yield simple("factor 1/2 in the loss", 0.5 * np.asarray(slower.loss_at(self.t / 2)), "half the loss, half the speed")
         yield simple("factor 1/2 in what is recorded", 0.5 * np.asarray(theory.loss_at(self.t)), "half the loss")
         if self.setting.context_lengths is None:  # with random lengths the sum is not a multiple of the mean
             summed = followed(_summed(population, self.setting.context_length), w, self.setting, t_end=self.t[-1])
@@ -174,9 +170,7 @@ class _Measured:
             return np.full_like(self.t, FAR)
         return np.interp(self.t, run.times, run.loss)
 
-    def _curves_from(
-        self, population: QuadraticLoss, start: Callable[[float], SeparateWeights]
-    ) -> Callable[[float], Curve]:
+    def _curves_from(self, population: QuadraticLoss, start: Callable[[float], SeparateWeights]) -> Callable[[float], Curve]:
         def curve(c: float) -> Curve:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", LargeWeightsWarning)  # a guess that is too large shows in its distance
@@ -221,9 +215,7 @@ def sample_loss(setting: Setting, count: int, seed: int) -> QuadraticLoss:
     phi = np.einsum("pi,pj->pij", beta, X[:, :-1, -1])
     flat = phi.reshape(count, -1)
     second = flat.T @ flat / count
-    return QuadraticLoss.from_moments(
-        (second + second.T) / 2, np.einsum("p,pij->ij", y, phi) / count, float(np.mean(y**2))
-    )
+    return QuadraticLoss.from_moments((second + second.T) / 2, np.einsum("p,pij->ij", y, phi) / count, float(np.mean(y**2)))
 
 
 def _single_precision(loss: QuadraticLoss, w: SeparateWeights, setting: Setting, steps: int) -> tuple[Curve, Curve]:

@@ -63,9 +63,7 @@ class InWeightSetting:
 
     def start(self, seed: int) -> FullMergedWeights:
         rng = np.random.default_rng([seed, 2])
-        return FullMergedWeights.initialize(
-            self.task, heads=self.heads, scale=self.scale, block_scale=self.scale, rng=rng
-        )
+        return FullMergedWeights.initialize(self.task, heads=self.heads, scale=self.scale, block_scale=self.scale, rng=rng)
 
     @property
     def times(self) -> Float[np.ndarray, " T"]:
@@ -75,9 +73,7 @@ class InWeightSetting:
 
 def apart(curves: Curves, expected: Curves, over_time: Callable[[np.ndarray], Any]) -> float:
     """The relative difference of the curves averaged over seeds, reduced by ``over_time``, for the worst kind of loss."""
-    return max(
-        float(over_time(np.abs(curves[kind].mean(axis=0) / expected[kind].mean(axis=0) - 1))) for kind in expected
-    )
+    return max(float(over_time(np.abs(curves[kind].mean(axis=0) / expected[kind].mean(axis=0) - 1))) for kind in expected)
 
 
 def values(loss: QuadraticLoss, maps: Float[np.ndarray, "T *shape"]) -> Float[np.ndarray, " T"]:
@@ -88,9 +84,7 @@ def values(loss: QuadraticLoss, maps: Float[np.ndarray, "T *shape"]) -> Float[np
 
 def each_loss(setting: InWeightSetting, maps: list[np.ndarray]) -> Curves:
     """The exact losses of every kind along the effective maps of each seed."""
-    curves = [
-        {kind: values(loss, B) for kind, loss in setting.problem(seed).losses.items()} for seed, B in enumerate(maps)
-    ]
+    curves = [{kind: values(loss, B) for kind, loss in setting.problem(seed).losses.items()} for seed, B in enumerate(maps)]
     return {kind: np.stack([curve[kind] for curve in curves]) for kind in curves[0]}
 
 
@@ -110,10 +104,7 @@ def descended(setting: InWeightSetting) -> Curves:
 
 def population_maps(setting: InWeightSetting, times: Float[np.ndarray, " T"]) -> list[np.ndarray]:
     """The effective maps of each seed at ``times``, by gradient flow on theory's population loss; no sequence is drawn."""
-    runs = [
-        gradient_flow(setting.problem(seed).training_loss, setting.start(seed), t_end=times[-1])
-        for seed in range(setting.seeds)
-    ]
+    runs = [gradient_flow(setting.problem(seed).training_loss, setting.start(seed), t_end=times[-1]) for seed in range(setting.seeds)]
     return [run.effective_map_at(times) for run in runs]
 
 
@@ -132,9 +123,7 @@ TESTS = ("in context", "in weight", "memory")
 
 def _step_times(setting: InWeightSetting) -> Float[np.ndarray, " T"]:
     """The times of the steps that fill whole windows."""
-    return (
-        2 * setting.learning_rate * np.arange(round(setting.duration / (2 * setting.learning_rate)) // WINDOW * WINDOW)
-    )
+    return 2 * setting.learning_rate * np.arange(round(setting.duration / (2 * setting.learning_rate)) // WINDOW * WINDOW)
 
 
 @cache
@@ -153,17 +142,8 @@ def trained(setting: InWeightSetting, batch_size: int = 512) -> Curves:
         networks.append(MergedAttention(value, key_query))
         vectors = torch.tensor(setting.problem(seed).fixed_tasks)
         generator = torch.Generator().manual_seed(600 + seed)
-        sources.append(
-            fresh_batches(setting.task, batch_size, generator, fixed_tasks=vectors, fixed_fraction=1 - setting.portion)
-        )
-    run = train(
-        networks,
-        one_each(sources),
-        steps=steps - 1,
-        learning_rate=setting.learning_rate,
-        record_every=1,
-        progress=False,
-    )
+        sources.append(fresh_batches(setting.task, batch_size, generator, fixed_tasks=vectors, fixed_fraction=1 - setting.portion))
+    run = train(networks, one_each(sources), steps=steps - 1, learning_rate=setting.learning_rate, record_every=1, progress=False)
     curves = {"training": run.batch_loss.T.reshape(setting.seeds, -1, WINDOW).mean(axis=2)}
     for i, kind in enumerate(TESTS):
         rows = []

@@ -194,7 +194,5 @@ LENGTHS = Kind(
     f"lengths such as 8,16 or 1-31 or 8:0.25,16:0.75, at most {MOST_LENGTHS:,}, from 1 to {LONGEST:,}",
 )
 TOKEN_LAW = Kind(
-    f"{', '.join(TOKEN_LAWS)} or student:NU with a whole NU above 4, up to {STUDENT[-1]:,}",
-    _token_law,
-    names=(*TOKEN_LAWS, "student:8"),
+    f"{', '.join(TOKEN_LAWS)} or student:NU with a whole NU above 4, up to {STUDENT[-1]:,}", _token_law, names=(*TOKEN_LAWS, "student:8")
 )

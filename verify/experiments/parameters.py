@@ -66,10 +66,7 @@ class Parameter(NamedTuple):
 
 def _covariance(which: str, of: str, symbol: str) -> Parameter:
     eigenvalues = Option(
-        f"--{which}-eigenvalues",
-        kinds.EIGENVALUES,
-        "S1,S2,...",
-        f"of the covariance of {of}, one for each of --eigenvalues",
+        f"--{which}-eigenvalues", kinds.EIGENVALUES, "S1,S2,...", f"of the covariance of {of}, one for each of --eigenvalues"
     )
     matrix = Option(f"--{which}-covariance", kinds.ROWS, "'A,B;B,C'", "the whole matrix, row by row")
     return Parameter(

@@ -23,9 +23,7 @@ def commuting_tasks(seed: int) -> Iterator[RegressionTask]:
     while True:
         D = int(rng.integers(2, 5))
         values, omega, queries = (np.exp(rng.uniform(*ends, D)) for ends in ((-1.2, 0.5), (-1.5, 1.0), (-1.0, 0.5)))
-        task = RegressionTask(
-            eigenvalues=values, task_covariance=np.diag(omega), query_covariance=np.diag(queries), context_length=10
-        )
+        task = RegressionTask(eigenvalues=values, task_covariance=np.diag(omega), query_covariance=np.diag(queries), context_length=10)
         if _ratio(np.diag(task.loss_moments.A)) < 0.6 and _ratio(task.modes.drops) < 0.85:
             steps = -np.diff(turning_levels(task))
             if len(steps) > D and steps.min() > 0.02 * task.modes.drops.sum():
@@ -53,9 +51,7 @@ def oblique_tasks(seed: int) -> Iterator[RegressionTask]:
 @cache
 def visited(task: RegressionTask, seed: int) -> Sets:
     """The sets at whose losses the flow rests, from weights of size 1e-4 and with one head more than directions."""
-    weights = SeparateWeights.initialize(
-        task, heads=task.dimension + 1, rank=1, scale=1e-4, rng=np.random.default_rng(seed)
-    )
+    weights = SeparateWeights.initialize(task, heads=task.dimension + 1, rank=1, scale=1e-4, rng=np.random.default_rng(seed))
     slowest = np.linalg.svd(task.loss_moments.A)[1].min()
     found = find_plateaus(gradient_flow(QuadraticLoss.population(task), weights, t_end=4e5 / slowest))
     losses = losses_of_sets(task)

@@ -104,9 +104,7 @@ class Setting:
             else {"covariance": _symmetric(E * np.array(self.eigenvalues) @ E.T)}
         )
         length: dict[str, Any] = (
-            {"context_length": self.context_length}
-            if self.context_lengths is None
-            else {"context_lengths": dict(self.context_lengths)}
+            {"context_length": self.context_length} if self.context_lengths is None else {"context_lengths": dict(self.context_lengths)}
         )
         return RegressionTask(
             **spectrum,
@@ -126,13 +124,9 @@ class Setting:
         """
         R, D = self.rank, len(self.eigenvalues)
         if R <= D and self.heads * R < D:
-            raise ValueError(
-                f"heads must be at least {-(-D // R)} of rank {R} to learn {D} directions, got {self.heads}"
-            )
+            raise ValueError(f"heads must be at least {-(-D // R)} of rank {R} to learn {D} directions, got {self.heads}")
         if self.heads * (1 + 2 * R * D) > MOST_WEIGHTS:
-            raise ValueError(
-                f"heads must be few enough for {MOST_WEIGHTS:,} weights, got {self.heads} of rank {R} in dimension {D}"
-            )
+            raise ValueError(f"heads must be few enough for {MOST_WEIGHTS:,} weights, got {self.heads} of rank {R} in dimension {D}")
         rng, task = np.random.default_rng(self.seed), self.task
         w = SeparateWeights.initialize(task, heads=self.heads, rank=self.rank, scale=self.scale, rng=rng)
         return SeparateWeights(w.v, w.k @ task.eigenvectors.T, w.q @ task.eigenvectors.T)

@@ -55,13 +55,7 @@ def _theory(setting: Setting) -> Trajectory:
 
 
 def followed(
-    loss: QuadraticLoss,
-    weights: SeparateWeights,
-    setting: Setting,
-    *,
-    t_end: float,
-    pace: float = 1.0,
-    rtol: float = 1e-8,
+    loss: QuadraticLoss, weights: SeparateWeights, setting: Setting, *, t_end: float, pace: float = 1.0, rtol: float = 1e-8
 ) -> Trajectory:
     """The flow that training follows: gradient flow or, with momentum, that with mass (V8-ball) for ``pace`` times the setting's steps."""
     if not setting.momentum:

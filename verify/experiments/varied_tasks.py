@@ -127,14 +127,7 @@ def training(name: str) -> TrainingRun:
     run = RUNS[name]
     source = fresh_batches(run.task, run.batch_size, torch.Generator().manual_seed(run.seed))
     steps = round(run.duration / (2 * run.learning_rate))
-    return train(
-        ReducedSeparate(run.weights),
-        source,
-        steps=steps,
-        learning_rate=run.learning_rate,
-        record_every=5,
-        progress=False,
-    )
+    return train(ReducedSeparate(run.weights), source, steps=steps, learning_rate=run.learning_rate, record_every=5, progress=False)
 
 
 def trained_loss(name: str) -> Float[np.ndarray, " T"]:

@@ -48,9 +48,7 @@ class Exploration:
     @property
     def task(self) -> RegressionTask:
         return RegressionTask(
-            eigenvalues=sorted(self.eigenvalues, reverse=True),
-            context_length=self.context_length,
-            noise_variance=self.noise_variance,
+            eigenvalues=sorted(self.eigenvalues, reverse=True), context_length=self.context_length, noise_variance=self.noise_variance
         )
 
     @property
@@ -59,9 +57,7 @@ class Exploration:
         rng = np.random.default_rng(self.seed)
         if self.merged:
             return MergedWeights.initialize(self.task, heads=self.heads, scale=self.scale, rng=rng)
-        return SeparateWeights.initialize(
-            self.task, heads=self.heads, rank=self.rank, scale=self.scale, rng=rng, allow_deficient=True
-        )
+        return SeparateWeights.initialize(self.task, heads=self.heads, rank=self.rank, scale=self.scale, rng=rng, allow_deficient=True)
 
     @property
     def learned(self) -> int:

@@ -39,13 +39,9 @@ def setting(query: str) -> tuple[Exploration, float, bool, bool]:
     given = dict(parse_qsl(query, keep_blank_values=True))
     kinds = {slider.key: slider.kind for slider in SLIDERS.values()} | VIEW
     if given.keys() != kinds.keys():
-        raise ValueError(
-            f"the request must give {', '.join(sorted(kinds))}, got {', '.join(sorted(given)) or 'nothing'}"
-        )
+        raise ValueError(f"the request must give {', '.join(sorted(kinds))}, got {', '.join(sorted(given)) or 'nothing'}")
     values = {key: _parsed(key, given[key], kind) for key, kind in kinds.items()}
-    chosen = Exploration(
-        **{name: values[slider.key] for name, slider in SLIDERS.items()}, merged=values["model"] == "merged"
-    )
+    chosen = Exploration(**{name: values[slider.key] for name, slider in SLIDERS.items()}, merged=values["model"] == "merged")
     return chosen, values["moment"], values["dark"] == "1", values["narrow"] == "1"
 
 

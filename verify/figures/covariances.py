@@ -74,9 +74,7 @@ def _angles(axes: Axes, theme: Theme) -> None:
         axes.plot(times - start, flow(name).loss_at(times) / c, color=color, label=angle)
         one = turning_levels(RUNS[name].task)[-2]
         axes.plot([60, 160], [one / c] * 2, color=color, lw=1.0, ls=(0, (4, 3)), zorder=1)
-    axes.axhline(
-        turning_levels(TURNING)[1] / TURNING.loss_moments.c, color=theme.theory, lw=1.0, ls=(0, (4, 3)), zorder=1
-    )
+    axes.axhline(turning_levels(TURNING)[1] / TURNING.loss_moments.c, color=theme.theory, lw=1.0, ls=(0, (4, 3)), zorder=1)
     axes.set(xlabel=r"$t/\tau$ after the first drop", ylabel=r"$\mathcal{L}/c$", xlim=(-60, 160), ylim=(0.3, 1.05))
     axes.legend(loc="upper right", title="angle between the covariances")
 
@@ -98,8 +96,7 @@ def task_covariance(theme: Theme) -> Drawing:
         "the second head learns 1 and turns to 3, so that 1 is learned three times; dashed: the sets visited (V2-sequence). Below left: "
         "the task covariance of the first panel turned, so that it does not commute with that of the tokens (V2-oblique), time from each "
         "first drop: a head rests in the smaller drop for a time that grows as the logarithm of the inverse angle, and not at all at 0.5; "
-        "dashed: {1} of the first panel, and the final rest of one head.\n"
-        + "\n".join(_compared(name) for name in ("returning", *ANGLES))
+        "dashed: {1} of the first panel, and the final rest of one head.\n" + "\n".join(_compared(name) for name in ("returning", *ANGLES))
     )
     return Drawing(picture, caption)
 
@@ -138,9 +135,7 @@ def _loss(trained: RegressionTask, test: RegressionTask) -> float:
     return QuadraticLoss.population(test).value(trained.modes.effective_map())
 
 
-def _points(
-    axes: Axes, name: str, tests: dict[float, RegressionTask], unit: float, color: str, theme: Theme, label: str
-) -> None:
+def _points(axes: Axes, name: str, tests: dict[float, RegressionTask], unit: float, color: str, theme: Theme, label: str) -> None:
     """Errors of a trained network on prompts of these tests, with two standard errors."""
     found = [measured(settled_network(name), test, count=50_000, seed=seed) for seed, test in enumerate(tests.values())]
     axes.errorbar(
@@ -160,36 +155,19 @@ def shift(theme: Theme) -> Drawing:
         left.plot(lengths, [_loss(trained, _of_length(int(n))) for n in lengths], color=color, label=f"N = {length}")
         middle.plot(scales, [_loss(trained, _scaled(g, trained)) / TOTAL for g in scales], color=color)
         right.plot(shares, [_loss(trained, _with_share(f, length)) / TOTAL for f in shares], color=color)
-    left.plot(
-        lengths, [levels(_of_length(int(n)))[-1] for n in lengths], color=theme.ink, lw=1, ls=DOTTED, label="best map"
-    )
+    left.plot(lengths, [levels(_of_length(int(n)))[-1] for n in lengths], color=theme.ink, lw=1, ls=DOTTED, label="best map")
     c = NOISY.loss_moments.c
-    middle.plot(
-        scales, [_loss(NOISY, _scaled(g, NOISY)) / c for g in scales], color=SERIES[3], label=r"N = 10, $\sigma^2 = 1$"
-    )
+    middle.plot(scales, [_loss(NOISY, _scaled(g, NOISY)) / c for g in scales], color=SERIES[3], label=r"N = 10, $\sigma^2 = 1$")
     label = "PyTorch, N = 10"
     _points(left, "plain", {n: _of_length(n) for n in (1, 3, 10, 40, 200)}, 1.0, SERIES[1], theme, label)
     _points(middle, "plain", {g: _scaled(g, PLAIN) for g in (0.5, 1, 1.5, 2, 2.5)}, TOTAL, SERIES[1], theme, label)
     _points(middle, "noise", {g: _scaled(g, NOISY) for g in (1, 1.75, 2.5)}, c, SERIES[3], theme, "PyTorch, with noise")
-    _points(
-        right,
-        "plain",
-        {f: _with_share(f, LENGTH) for f in (0.2, 0.4, 0.6, 0.8, 1 - 1e-9)},
-        TOTAL,
-        SERIES[1],
-        theme,
-        label,
-    )
+    _points(right, "plain", {f: _with_share(f, LENGTH) for f in (0.2, 0.4, 0.6, 0.8, 1 - 1e-9)}, TOTAL, SERIES[1], theme, label)
     for axes in (middle, right):
         axes.axhline(1, color=theme.faint, lw=1, ls=DOTTED)
     middle.annotate("no answer", (0.03, 1), va="bottom", color=theme.ink, fontsize=9)
     left.set(xscale="log", xlabel="test length $N'$", ylabel="test loss", ylim=(0, 3.0), xlim=(0.9, 1000))
-    middle.set(
-        xlabel="scale $g$ of the context's covariance",
-        ylabel="test loss over that of no answer",
-        xlim=(0, 3),
-        ylim=(0, 3.2),
-    )
+    middle.set(xlabel="scale $g$ of the context's covariance", ylabel="test loss over that of no answer", xlim=(0, 3), ylim=(0, 3.2))
     right.set(xlabel="share of the variance in the rarest direction", xlim=(0.18, 1.02), yscale="log")
     left.legend(loc="upper right")
     middle.legend(loc="upper left", bbox_to_anchor=(0.0, 1.0))

@@ -11,14 +11,7 @@ from ...numerics.landscape.fixed_points import merged_fixed_points, separate_fix
 from ...numerics.landscape.stable_steps import largest_stable_step
 from ...numerics.reductions.drop_delays import later_separate_drop
 from ..claims.discretisation.finite_steps import LOSS, TASK, half_time, head, measured_stable_step, random_start
-from ..claims.discretisation.minibatch import (
-    RUNS,
-    derived_spreads,
-    derived_times,
-    exact_time,
-    measured_spreads,
-    times_to_level,
-)
+from ..claims.discretisation.minibatch import RUNS, derived_spreads, derived_times, exact_time, measured_spreads, times_to_level
 from .gallery import Drawing, canvas, figure
 from .style import BLUE, GREEN, ORANGE, PURPLE, Theme
 from .style import LOSS as LOSS_LABEL
@@ -66,9 +59,7 @@ def _orders(axes) -> tuple[float, float]:
     flow = gradient_flow(LOSS, random_start(), t_end=120.0, rtol=1e-10).states[-1]
     for eta in etas:
         steps = round(60 / eta)
-        end = gradient_descent(LOSS, random_start(), steps=steps, learning_rate=float(eta), record_every=steps).states[
-            -1
-        ]
+        end = gradient_descent(LOSS, random_start(), steps=steps, learning_rate=float(eta), record_every=steps).states[-1]
         plain.append(np.linalg.norm(end - flow))
         followed = modified_flow(LOSS, random_start(), learning_rate=float(eta), t_end=120.0).states[-1]
         modified.append(np.linalg.norm(end - followed))

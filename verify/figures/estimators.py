@@ -5,14 +5,7 @@ import torch
 
 from ...numerics.own_model.flow import integrate
 from ...numerics.tasks.regression import RegressionTask
-from ...numerics.tasks.risks import (
-    bayes_bounds,
-    crossover_length,
-    least_squares_risk,
-    linear_attention_risk,
-    risk_limits,
-    sampled_risks,
-)
+from ...numerics.tasks.risks import bayes_bounds, crossover_length, least_squares_risk, linear_attention_risk, risk_limits, sampled_risks
 from ...theory.model import Model
 from ...theory.results.own_model.two_steps import U, descend
 from ..own_model.prompts import ModelNetwork
@@ -60,13 +53,7 @@ def optimality(theme: Theme) -> Drawing:
         crossing = crossover_length(DIMENSION, noise) / DIMENSION
         axes.axvline(crossing, color=theme.faint, lw=1, ls=(0, (2, 2)), zorder=0)
         axes.annotate("$N_*$", (crossing, 2.0), xytext=(4, 0), textcoords="offset points", color=theme.ink)
-        axes.set(
-            xlabel="$N/D$",
-            yscale="log",
-            ylim=(0.01, 3),
-            xlim=(0, 6.1),
-            title=rf"label noise $\sigma^2 = {noise:g}\,$tr$\,\Lambda$",
-        )
+        axes.set(xlabel="$N/D$", yscale="log", ylim=(0.01, 3), xlim=(0, 6.1), title=rf"label noise $\sigma^2 = {noise:g}\,$tr$\,\Lambda$")
     panels[0].set(ylabel=r"risk / tr$\,\Lambda$")
     panels[1].legend(loc="lower left", fontsize=8)
     caption = (
@@ -127,7 +114,5 @@ def _trained(model: Model) -> tuple[np.ndarray, np.ndarray]:
         run = train(network, batches, steps=steps, learning_rate=RATE, record_every=steps // 20, progress=False)
         prompts = draw_sequences(TASK, 20_000, torch.Generator().manual_seed(13))
         with torch.no_grad():
-            losses = [
-                mean_squared_error(network, {"U": torch.tensor(state)}, prompts).item() for state in run.states["U"]
-            ]
+            losses = [mean_squared_error(network, {"U": torch.tensor(state)}, prompts).item() for state in run.states["U"]]
     return run.times, np.array(losses)

@@ -43,9 +43,7 @@ class Drawing:
         for frame in range(self.frames):
             self.show(frame)
             canvas.draw()
-            self.figure.set_layout_engine(
-                "none"
-            )  # laid out once: the frames must not shift, and layout is most of the time
+            self.figure.set_layout_engine("none")  # laid out once: the frames must not shift, and layout is most of the time
             images.append(Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB").quantize(64))
         buffer = BytesIO()
         durations = [80] * (self.frames - 1) + [2000]
@@ -106,9 +104,7 @@ def rendered(name: str, extension: str, theme: Theme = LIGHT) -> tuple[bytes, st
 def check_path(path: Path) -> None:
     """Raise ``ValueError`` for a file name that does not end in the name of a picture format."""
     if path.suffix not in FORMATS:
-        raise ValueError(
-            f"{path}: the file must end in one of {', '.join(FORMATS)}, got {path.suffix or 'no ending'!r}"
-        )
+        raise ValueError(f"{path}: the file must end in one of {', '.join(FORMATS)}, got {path.suffix or 'no ending'!r}")
 
 
 def save(name: str, path: Path, theme: Theme = LIGHT) -> str:
@@ -127,9 +123,7 @@ def canvas(theme: Theme, width: float = 6.4, height: float = 3.6, **grid) -> tup
     return picture, picture.subplots(**grid)
 
 
-def theory_levels(
-    axes: Axes, levels: Iterable[float], theme: Theme, *, names: bool = True, label: str | None = None
-) -> None:
+def theory_levels(axes: Axes, levels: Iterable[float], theme: Theme, *, names: bool = True, label: str | None = None) -> None:
     """A dashed line at each loss of theory, named L(M_m) in the right margin if there is room for the name."""
     heights = list(levels)
     room, last, above = 0.055 * heights[0], heights[-1], float("inf")

@@ -38,9 +38,7 @@ def curves(portion: float) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
     In-weight tests have the fixed task at the query and noise for labels in the context, as in the paper's official code.
     """
-    start = FullMergedWeights.initialize(
-        TASK, heads=HEADS, scale=SCALE, block_scale=SCALE, rng=np.random.default_rng(0)
-    )
+    start = FullMergedWeights.initialize(TASK, heads=HEADS, scale=SCALE, block_scale=SCALE, rng=np.random.default_rng(0))
     D = TASK.dimension
     value, key_query = np.zeros((2, HEADS, D + 1, D + 1))
     value[:, -1], key_query[:, :, :-1] = start.value, start.key_query
@@ -69,8 +67,7 @@ def least_in_context() -> float:
 def _caption(portions: tuple[float, ...]) -> str:
     ends = [f"{portion:.0%}: {listed((curves(portion)[kind][1][-1] for kind in KINDS), '.3f')}" for portion in portions]
     apart = max(
-        np.abs(np.interp(curves(p)["training"][0], *curves(p)["training, flow"]) - curves(p)["training"][1]).max()
-        for p in portions
+        np.abs(np.interp(curves(p)["training"][0], *curves(p)["training, flow"]) - curves(p)["training"][1]).max() for p in portions
     )
     return (
         f"Merged attention with all its blocks, a portion of the task vectors fixed; D = 4, N = 31, H = {HEADS}, "
@@ -91,9 +88,7 @@ def in_weight_then_in_context(theme: Theme) -> Drawing:
     """60 % fixed task vectors: learning in weight comes first; and the training loss for other portions."""
     picture, (left, right) = canvas(theme, 8.0, 3.2, ncols=2, sharey=True)
     for kind, color in zip(KINDS, SERIES, strict=False):
-        left.plot(
-            *curves(0.6)[kind], color=color, lw=2.6, alpha=0.8, label=kind if kind == "training" else f"{kind}, test"
-        )
+        left.plot(*curves(0.6)[kind], color=color, lw=2.6, alpha=0.8, label=kind if kind == "training" else f"{kind}, test")
         left.plot(*curves(0.6)[f"{kind}, flow"], color=theme.ink, lw=0.8)
     for portion, color in zip(FIXED_PORTIONS, SERIES, strict=False):
         right.plot(*curves(portion)["training"], color=color, lw=2.6, alpha=0.8, label=f"{portion:.0%}")
@@ -123,12 +118,7 @@ def test_losses_by_portion(theme: Theme) -> Drawing:
 
 
 RANDOM_PORTIONS = (0.2, 0.6, 1.0)
-LABELS = {
-    "training": "training",
-    "in context": "in-context test",
-    "in weight": "in-weight test",
-    "memory": "in-weight, noise in context",
-}
+LABELS = {"training": "training", "in context": "in-context test", "in weight": "in-weight test", "memory": "in-weight, noise in context"}
 
 
 @figure("in-weight")
@@ -142,9 +132,7 @@ def in_weight(theme: Theme) -> Drawing:
         for (kind, label), color in zip(LABELS.items(), SERIES, strict=False):
             found, theory = runs[kind].mean(axis=0), expected[kind].mean(axis=0)
             axes.plot(setting.times, found, color=color, lw=4.0, alpha=0.55, label=label)
-            axes.plot(
-                setting.times, theory, color=theme.ink, lw=0.9, label="theory: flow" if kind == "memory" else None
-            )
+            axes.plot(setting.times, theory, color=theme.ink, lw=0.9, label="theory: flow" if kind == "memory" else None)
             differences.append((portion, label, float(np.abs(found / theory - 1).max())))
             reduced.append(float(np.abs(found / five[kind].mean(axis=0) - 1).max()))
             axes.plot(
@@ -160,8 +148,7 @@ def in_weight(theme: Theme) -> Drawing:
     picture.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=8)
     setting = InWeightSetting(RANDOM_PORTIONS[0])
     lines = [
-        f"{1 - p:.0%} fixed: "
-        + ", ".join(f"{label} {difference:.2%}" for q, label, difference in differences if q == p)
+        f"{1 - p:.0%} fixed: " + ", ".join(f"{label} {difference:.2%}" for q, label, difference in differences if q == p)
         for p in RANDOM_PORTIONS
     ]
     caption = (

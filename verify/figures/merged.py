@@ -73,9 +73,7 @@ def one_drop(theme: Theme) -> Drawing:
     theory_levels(axes, [levels[0], levels[-1]], theme, names=False, label="theory: the two fixed points")
     for level, name in ((levels[0], "0"), (levels[-1], "*")):
         text = rf"$\mathcal{{L}}(\mathcal{{M}}_{name})$"
-        axes.annotate(
-            text, (1, level), (5, 0), ("axes fraction", "data"), "offset points", va="center", color=theme.theory
-        )
+        axes.annotate(text, (1, level), (5, 0), ("axes fraction", "data"), "offset points", va="center", color=theme.theory)
     times = np.linspace(0, MERGED.duration, 2000)
     axes.plot(attention.times, above, color=theme.trained, lw=6, label="attention on $X$, SGD")
     axes.plot(network.times, below, color=SERIES[1], lw=2.8, label="two-layer network on $z$, SGD")
@@ -104,10 +102,7 @@ def merged_weights(theme: Theme) -> Drawing:
     picture, axes = canvas(theme, 8.0, 4.6, nrows=3, ncols=3, height_ratios=[2, 2, 1.1])
     cosines = []
     for row, (index, direction, name) in enumerate(
-        (
-            (early, square, r"$w_2\,\mathbb{E}(y_q z^\top)$"),
-            (late, best, r"$w_2\,\mathbb{E}(y_q z^\top)\mathbb{E}(zz^\top)^{-1}$"),
-        )
+        ((early, square, r"$w_2\,\mathbb{E}(y_q z^\top)$"), (late, best, r"$w_2\,\mathbb{E}(y_q z^\top)\mathbb{E}(zz^\top)^{-1}$"))
     ):
         U, w2 = attention.states["U"][index], attention.states["v"][index]
         rows = U.swapaxes(1, 2).reshape(len(U), -1)
@@ -224,8 +219,7 @@ def _falls(axes, theme: Theme) -> list[str]:
         axes.plot(times, drop.learned(times), color=theme.ink, lw=1.2, ls=(0, (1, 1.5)))
         axes.axhline(drop.share, color=color, lw=1, ls=(0, (4, 3)), zorder=0)
         lines.append(
-            f"{name}: phi = {drop.share:.3f}, learned by 3/gamma {float(drop.learned(3.0)):.3f}, "
-            f"measured {float(fall(np.array(3.0))):.3f}."
+            f"{name}: phi = {drop.share:.3f}, learned by 3/gamma {float(drop.learned(3.0)):.3f}, measured {float(fall(np.array(3.0))):.3f}."
         )
     axes.set(xlabel=r"$\gamma\,(t - t_m)/\tau$", ylabel="fall of the loss, of the whole", ylim=(0, 1.04))
     axes.legend(loc="lower right", title="eigenvalues")

@@ -96,19 +96,12 @@ def _drops(axes, theme: Theme) -> float:
     plain = [grown(gradient_flow(loss, head(start), t_end=longest(start, 0.0), rtol=1e-10)) for start in starts]
     axes.loglog(starts, plain, color=theme.ink, lw=1.0, ls="--", label="$m = 0$")
     for mass, color in zip(HEAVY, (BLUE, ORANGE, GREEN), strict=True):
-        times = [
-            grown(flow_with_mass(loss, head(start), mass=mass, t_end=longest(start, mass), rtol=1e-10))
-            for start in starts
-        ]
+        times = [grown(flow_with_mass(loss, head(start), mass=mass, t_end=longest(start, mass), rtol=1e-10)) for start in starts]
         balls = []
         for start, time in zip(starts[::3], times[::3], strict=True):
             advance = min(time / 2000, (0.1 * mass) ** 0.5)  # a step of 0.05 on L, which is stable beyond the minimum
             step, mu = of_mass(mass, advance)
-            balls.append(
-                grown(
-                    heavy_ball(loss, head(start), steps=round(1.05 * time / advance), learning_rate=step, momentum=mu)
-                )
-            )
+            balls.append(grown(heavy_ball(loss, head(start), steps=round(1.05 * time / advance), learning_rate=step, momentum=mu)))
         axes.loglog(starts, times, color=color, lw=1.2)
         axes.loglog(starts[::3], balls, "o", color=color, ms=4, label=f"$m = 10^{round(np.log10(mass))}$")
     derived = [float(law(0.8, HEAVY[-1], start)) for start in starts]

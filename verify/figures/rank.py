@@ -45,10 +45,7 @@ def _ranks(theme: Theme, ranks: tuple[int, ...]) -> Drawing:
         visited.append([m for m in range(8) if counts[m] >= 1])
         axes.set(xscale="log", xlabel=TIME, title=rf"$R = {rank}$", xlim=(30, EIGHT.duration), ylim=(0.15, 1.04))
     panels[0].set_ylabel(LOSS)
-    lines = [
-        f"R = {rank}: {', '.join(map(str, levels_seen)) or 'none'}"
-        for rank, levels_seen in zip(ranks, visited, strict=True)
-    ]
+    lines = [f"R = {rank}: {', '.join(map(str, levels_seen)) or 'none'}" for rank, levels_seen in zip(ranks, visited, strict=True)]
     caption = (
         "Loss of separate attention of rank R along gradient flow from six initial weights; dashed: equation (24) for "
         "m = 0 to 8. D = 8, N = 31, H = 9, trace 1, eigenvalues proportional to 1/d, initial scale 0.05.\n"
@@ -93,9 +90,7 @@ def values_by_rank(theme: Theme) -> Drawing:
         below.set(xlabel=TIME, ylim=(0, 2.75))
     panels[0, 0].set_ylabel(LOSS)
     panels[1, 0].set_ylabel(r"value weight $|v_i|$")
-    lines = [
-        f"R = {rank}: {listed(found, '.3f')} (theory {listed(expected, '.3f')})" for rank, found, expected in heads
-    ]
+    lines = [f"R = {rank}: {listed(found, '.3f')} (theory {listed(expected, '.3f')})" for rank, found, expected in heads]
     caption = (
         "Loss (above) and value weights (below) of separate attention of rank R along gradient flow, D = 4, N = 31, H = 5. "
         "Dashed: equation (24); the value weight (sum of lambda_d/a_d over the components of a head)^(1/3).\n"

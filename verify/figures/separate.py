@@ -15,16 +15,7 @@ from ...numerics.reductions.scalar import ScalarReduction
 from ...numerics.tasks.losses import QuadraticLoss
 from ...numerics.tasks.regression import RegressionTask
 from ..claims import formulas
-from ..experiments.staircase import (
-    DEFAULT,
-    SMALL,
-    flow,
-    plateaus,
-    trained_loss,
-    trained_plateaus,
-    trained_together,
-    training,
-)
+from ..experiments.staircase import DEFAULT, SMALL, flow, plateaus, trained_loss, trained_plateaus, trained_together, training
 from .gallery import Drawing, canvas, figure, listed, theory_levels
 from .style import BLUES, LOSS, SERIES, TIME, Theme, diverging
 
@@ -38,9 +29,7 @@ def staircase(theme: Theme) -> Drawing:
     times = np.linspace(0, DEFAULT.duration, 3000)
     theory_levels(axes, levels, theme, label="theory: loss at the saddles")
     axes.plot(run.times, trained_loss(), color=theme.trained, lw=4.5, zorder=2, label="PyTorch, SGD on fresh sequences")
-    axes.plot(
-        times, flow().loss_at(times), color=theme.ink, lw=1.3, zorder=3, label="gradient flow, same initial weights"
-    )
+    axes.plot(times, flow().loss_at(times), color=theme.ink, lw=1.3, zorder=3, label="gradient flow, same initial weights")
     axes.set(xlabel=TIME, ylabel=LOSS, xlim=(0, DEFAULT.duration), ylim=(0, 1.06))
     handles, labels = axes.get_legend_handles_labels()
     order = [0, 2, 1]  # theory, flow, training
@@ -71,9 +60,7 @@ def six_starts(theme: Theme) -> Drawing:
     ends, found = [], []
     for seed, color in zip(seeds, SERIES, strict=False):
         run_flow = flow(replace(setting, seed=seed))
-        axes.plot(
-            run.times, losses[:, seed], color=color, lw=3.2, alpha=0.75, label="PyTorch, SGD" if seed == 0 else None
-        )
+        axes.plot(run.times, losses[:, seed], color=color, lw=3.2, alpha=0.75, label="PyTorch, SGD" if seed == 0 else None)
         label = "gradient flow, same start" if seed == 0 else None
         axes.plot(times, run_flow.loss_at(times), color=theme.ink, lw=0.9, label=label)
         ends.append(losses[-10:, seed].mean() / run_flow.loss[-1] - 1)
@@ -149,9 +136,7 @@ def key_weights(theme: Theme) -> Drawing:
     axes[-1].set_title("eigenvectors", color=theme.theory)
     for m, panel in enumerate(axes):
         panel.set_xticks([])
-        labels = (
-            [rf"$e_{d + 1}^\top$" for d in range(4)] if panel is axes[-1] else [rf"$k_{i + 1}^\top$" for i in range(5)]
-        )
+        labels = [rf"$e_{d + 1}^\top$" for d in range(4)] if panel is axes[-1] else [rf"$k_{i + 1}^\top$" for i in range(5)]
         panel.set_yticks(range(len(labels)), labels if m == 0 or panel is axes[-1] else [""] * len(labels))
         panel.tick_params(length=0)
         panel.spines[:].set(visible=panel is not axes[-1], color=theme.faint, linewidth=0.6)
@@ -221,9 +206,7 @@ def prediction(theme: Theme) -> Drawing:
     for rank in (1, 2):
         for scale in (1e-2, 1e-3):
             errors = listed(median_errors(rank, scale, MEASURED), ".4%")
-            lines.append(
-                f"Rank {rank}, scale {scale:g}, {MEASURED} seeds: median relative error of the four drop times {errors}."
-            )
+            lines.append(f"Rank {rank}, scale {scale:g}, {MEASURED} seeds: median relative error of the four drop times {errors}.")
     return Drawing(picture, "\n".join(lines))
 
 

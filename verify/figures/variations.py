@@ -64,12 +64,8 @@ def noise(theme: Theme) -> Drawing:
     left.legend(loc="upper right", ncols=2)
     variances = np.linspace(0, 4, 81)
     for length, color in zip((5, 10, 40, 160), SERIES[2:], strict=False):
-        tasks = [
-            RegressionTask(eigenvalues=SPECTRUM, context_length=length, noise_variance=float(one)) for one in variances
-        ]
-        right.plot(
-            variances, [levels(task)[-1] - task.noise_variance for task in tasks], color=color, label=f"N = {length}"
-        )
+        tasks = [RegressionTask(eigenvalues=SPECTRUM, context_length=length, noise_variance=float(one)) for one in variances]
+        right.plot(variances, [levels(task)[-1] - task.noise_variance for task in tasks], color=color, label=f"N = {length}")
     right.axhline(sum(SPECTRUM), color=theme.faint, lw=1, ls=(0, (4, 3)))
     right.annotate(
         "nothing learned", (4, sum(SPECTRUM)), xytext=(0, -4), textcoords="offset points", va="top", ha="right",
@@ -91,12 +87,7 @@ def noise(theme: Theme) -> Drawing:
 def tokens(theme: Theme) -> Drawing:
     """Tokens of other laws: the same steps at other levels."""
     picture, axes = canvas(theme, 6.8, 3.8)
-    laws = {
-        "Student": "Student, 8 degrees of freedom",
-        "plain": "Gaussian",
-        "sphere": "on an ellipsoid",
-        "signs": "signs",
-    }
+    laws = {"Student": "Student, 8 degrees of freedom", "plain": "Gaussian", "sphere": "on an ellipsoid", "signs": "signs"}
     for (name, label), color in zip(laws.items(), SERIES, strict=False):
         _curve(axes, name, color, label, theme)
     axes.set(ylim=ROOM)
@@ -112,11 +103,7 @@ def tokens(theme: Theme) -> Drawing:
 
 
 # The name of the run, its task, and what the sum over n tokens is divided by.
-NORMALISATIONS = {
-    "random length": (SHORT, "by $n$"),
-    "longest": (LONGEST, "by $N$"),
-    "official": (OFFICIAL, "by $n + 1$ (official)"),
-}
+NORMALISATIONS = {"random length": (SHORT, "by $n$"), "longest": (LONGEST, "by $N$"), "official": (OFFICIAL, "by $n + 1$ (official)")}
 
 
 def _trained(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -141,15 +128,10 @@ def random_length(theme: Theme) -> Drawing:
         for level in levels(task):
             left.axhline(level, color=color, lw=0.9, ls=(0, (4, 3)), zorder=1)
         gain = {"random length": "present"}.get(name, name)
-        ends = [
-            levels(RegressionTask(eigenvalues=SPECTRUM, context_lengths=range(1, int(n) + 1), context_gain=gain))[-1]
-            for n in lengths
-        ]
+        ends = [levels(RegressionTask(eigenvalues=SPECTRUM, context_lengths=range(1, int(n) + 1), context_gain=gain))[-1] for n in lengths]
         right.plot(lengths, ends, color=color, label=f"divided {label}")
         right.plot([LENGTH], reached[-1:], "o", color=color, mec=theme.ink, ms=6)
-        lines.append(
-            f"{name}: theory {listed(levels(task))}; trained {listed(reached)}; N_e = {task.effective_context_length:.3f}."
-        )
+        lines.append(f"{name}: theory {listed(levels(task))}; trained {listed(reached)}; N_e = {task.effective_context_length:.3f}.")
     left.set(xscale="log", xlabel=TIME, ylabel=LOSS, xlim=(20, longest), ylim=(0.5, 1.62))
     left.legend(loc="upper right")
     fixed = [levels(RegressionTask(eigenvalues=SPECTRUM, context_length=int(n)))[-1] for n in lengths]
@@ -166,7 +148,6 @@ def random_length(theme: Theme) -> Drawing:
         f"N = {LENGTH}, H = 4, eigenvalues {listed(SPECTRUM, 'g')}, initial scale 0.1; thin: gradient flow; thick, pale: PyTorch, its "
         "population loss, in the official code's way on all prefixes of plain sequences, each divided by all its tokens; dashed: theory. "
         "Drops come later by the factor 1/E(g); the spikes of training are steps on rare, large sequences. "
-        "Right: the final loss by the longest context; points: trained; divided by N, a quarter stays.\n"
-        + "\n".join(lines)
+        "Right: the final loss by the longest context; points: trained; divided by N, a quarter stays.\n" + "\n".join(lines)
     )
     return Drawing(picture, caption)

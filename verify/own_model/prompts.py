@@ -67,9 +67,7 @@ def check_model(
     if isinstance(count, bool) or not isinstance(count, Integral) or count < 2 * BATCHES:
         raise ValueError(f"count must be an integer of at least {2 * BATCHES}, got {count!r}")
     if not isinstance(generator, torch.Generator):
-        raise TypeError(
-            f"generator must be a torch.Generator, such as torch.Generator().manual_seed(0), got {generator!r}"
-        )
+        raise TypeError(f"generator must be a torch.Generator, such as torch.Generator().manual_seed(0), got {generator!r}")
     loss, flat = model_loss(model, task, weights=weights, constants=constants)
     parameters = {
         weight: torch.tensor(part, dtype=torch.float64, requires_grad=True)
@@ -120,13 +118,7 @@ class ModelNetwork(nn.Module):
     prediction that needs more than X shows.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        task: RegressionTask,
-        weights: Mapping[Any, object],
-        constants: Mapping[Any, object] | None = None,
-    ):
+    def __init__(self, model: Model, task: RegressionTask, weights: Mapping[Any, object], constants: Mapping[Any, object] | None = None):
         super().__init__()
         arrays = weight_arrays(model, task, weights)
         sizes = {D: task.dimension, N: task.context_length}

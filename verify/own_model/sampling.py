@@ -104,9 +104,7 @@ def draw(loss: ModelLoss, weights: Values, count: int, generator: torch.Generato
         if isinstance(law, Mixture):
             shares = torch.stack([evaluate(share, values) for share, _ in law.parts])
             chosen = torch.multinomial(shares, count, replacement=True, generator=generator)
-            drawn = torch.stack(
-                torch.broadcast_tensors(*(sample(part) for _, part in law.parts), normal((count, 1, 1)))[:-1]
-            )
+            drawn = torch.stack(torch.broadcast_tensors(*(sample(part) for _, part in law.parts), normal((count, 1, 1)))[:-1])
             return drawn[chosen, torch.arange(count)]
         if isinstance(law, Gaussian):
             if law.symbol == x_q and tokens is not None and x_q not in own:

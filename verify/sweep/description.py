@@ -78,9 +78,7 @@ class Sweep:
         """Each run with its place in the grid."""
         for place in product(*(range(n) for n in self.shape)):
             changed = {
-                name: value
-                for axis, i in zip(self.axes, place, strict=True)
-                for name, value in zip(axis.names, axis.rows[i], strict=True)
+                name: value for axis, i in zip(self.axes, place, strict=True) for name, value in zip(axis.names, axis.rows[i], strict=True)
             }
             method = changed.pop("method", self.base.method)
             yield place, replace(self.base, method=method, setting=replace(self.base.setting, **changed))

@@ -85,9 +85,7 @@ class Outcome:
     failures: Mapping[str, str]
 
 
-def run_sweep(
-    sweep: Sweep, directory: Path, executor: Callable[[], Executor], *, progress: bool | None = None
-) -> Outcome:
+def run_sweep(sweep: Sweep, directory: Path, executor: Callable[[], Executor], *, progress: bool | None = None) -> Outcome:
     """Make the runs that ``directory`` doesn't hold yet, and write each to ``directory/runs`` when it is done.
 
     ``executor`` opens a pool; another is opened if it loses a process. A run that raises is listed in the outcome and
@@ -117,9 +115,7 @@ def run_sweep(
     return Outcome(found, len(wanted) - found - len(failures), failures)
 
 
-def _results(
-    missing: Mapping[str, Run], executor: Callable[[], Executor]
-) -> Iterator[tuple[str, xr.Dataset | Exception]]:
+def _results(missing: Mapping[str, Run], executor: Callable[[], Executor]) -> Iterator[tuple[str, xr.Dataset | Exception]]:
     """Each run's result, or its exception, as it is done."""
     pool = executor()
     futures: dict[Future, str] = {}
@@ -211,12 +207,7 @@ def gather(sweep: Sweep, directory: Path) -> xr.Dataset:
             parts[place] = load_results(path)
     grid = tuple(axis.names[0] for axis in sweep.axes)
     variables: dict[str, Any] = {}
-    for name, axis in (
-        ("loss", "point"),
-        ("drop_time", "drop"),
-        ("predicted_drop_time", "drop"),
-        ("plateau_loss", "plateau"),
-    ):
+    for name, axis in (("loss", "point"), ("drop_time", "drop"), ("predicted_drop_time", "drop"), ("plateau_loss", "plateau")):
         variables[name] = ((*grid, axis), _padded({p: part[name].values for p, part in parts.items()}, sweep.shape))
     places = max(variables[name][1].shape[-1] for name in ("drop_time", "predicted_drop_time"))
     for name in ("drop_time", "predicted_drop_time"):

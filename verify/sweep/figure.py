@@ -45,14 +45,7 @@ def drop_times(results: xr.Dataset, theme: Theme):
         axes.plot(spread, runs.ravel(), "o", ms=3, alpha=0.35, color=color, mew=0)
         axes.plot(x[order], _median(runs)[order], color=color, label=f"drop {drop + 1}")
         last = drop == measured.shape[-1] - 1
-        axes.plot(
-            x[order],
-            _median(theory)[order],
-            color=theme.theory,
-            ls=(0, (4, 3)),
-            lw=1.0,
-            label="predicted" if last else None,
-        )
+        axes.plot(x[order], _median(theory)[order], color=theme.theory, ls=(0, (4, 3)), lw=1.0, label="predicted" if last else None)
         lines.append(f"Drop {drop + 1}: median {', '.join(f'{t:.4g}' for t in _median(runs)[order])}.")
     if numeric and x.min() > 0 and x.max() >= 4 * x.min():
         axes.set(xscale="log")

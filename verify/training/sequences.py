@@ -41,9 +41,7 @@ class Tokens:
         """The tokens of a task, on a device and in a precision."""
         E, spread = torch.tensor(task.eigenvectors), torch.tensor(task.eigenvalues).sqrt()
         gaussian = isinstance(task.token_law, GaussianTokens)
-        root = (
-            E * spread @ E.T if gaussian else spread[:, None] * E.T
-        )  # other laws may be laws of the components along E
+        root = E * spread @ E.T if gaussian else spread[:, None] * E.T  # other laws may be laws of the components along E
         query = square_root(task.query_covariance) if "query_covariance" in task.variations else None
         return cls(
             root.to(device=device, dtype=dtype),

@@ -50,9 +50,7 @@ def test_several_parts_give_a_tuple():
 
 def test_it_is_compiled_once():
     assert compiled("31", (Lambda, N), part="second") is compiled("31", [Lambda, N], part="second", change={})
-    assert compiled("31", (Lambda, N), part="second", change={N: N + 1}) is compiled(
-        "31", (Lambda, N), part="second", change={N: N + 1}
-    )
+    assert compiled("31", (Lambda, N), part="second", change={N: N + 1}) is compiled("31", (Lambda, N), part="second", change={N: N + 1})
 
 
 def test_a_planted_change():

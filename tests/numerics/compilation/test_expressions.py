@@ -101,23 +101,7 @@ def test_balls_contain_the_exact_value():
 
 
 def test_balls_never_pass_through_floats():
-    names = (
-        "exp",
-        "log",
-        "sqrt",
-        "atan",
-        "sin",
-        "cos",
-        "tan",
-        "sinh",
-        "cosh",
-        "tanh",
-        "asinh",
-        "atanh",
-        "erf",
-        "acos",
-        "gamma",
-    )
+    names = ("exp", "log", "sqrt", "atan", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asinh", "atanh", "erf", "acos", "gamma")
     with ctx.workprec(300):
         for function in (getattr(sympy, name) for name in names):
             ball = compile_expression(function(x / 3) + function(x), (x,), "arb")(Fraction(2, 7))

@@ -37,8 +37,7 @@ def test_steps_follow_the_definition():
 
 def test_constant_listed_and_computed_steps_agree():
     states = [
-        gradient_descent(LOSS, separate(), steps=7, learning_rate=rate).states
-        for rate in (0.25, np.full(7, 0.25), lambda step: 0.25)
+        gradient_descent(LOSS, separate(), steps=7, learning_rate=rate).states for rate in (0.25, np.full(7, 0.25), lambda step: 0.25)
     ]
     np.testing.assert_array_equal(states[0], states[1])
     np.testing.assert_array_equal(states[0], states[2])

@@ -135,9 +135,7 @@ def test_every_family_flows_and_conserves(name):
         assert conserved.shape == (len(trajectory.times), *weights.conserved()[name_].shape)
 
 
-@pytest.mark.parametrize(
-    ("plain", "network"), [(merged(scale=0.3), TwoLayerNetwork), (separate(scale=0.3), ConvolutionalNetwork)]
-)
+@pytest.mark.parametrize(("plain", "network"), [(merged(scale=0.3), TwoLayerNetwork), (separate(scale=0.3), ConvolutionalNetwork)])
 def test_equivalent_networks_have_the_same_flow(plain, network):
     times = np.linspace(0, 300, 40)
     first = gradient_flow(LOSS, plain, t_end=300.0).effective_map_at(times)
@@ -249,9 +247,7 @@ def test_separate_drops_at_vanishing_scale_take_times_in_proportion_to_its_inver
     assert runs[1].statistics.restarts > 0
 
 
-@pytest.mark.skipif(
-    np.finfo(np.longdouble).eps == np.finfo(float).eps, reason="this platform's long double is a double"
-)
+@pytest.mark.skipif(np.finfo(np.longdouble).eps == np.finfo(float).eps, reason="this platform's long double is a double")
 @pytest.mark.parametrize("eigenvalues", [(0.5, 0.5, 0.2), (0.5, 0.5, 0.5)])
 def test_equal_eigenvalues_at_vanishing_scale(eigenvalues):
     """The learned direction of an eigenspace is free, and may not drift by rounding: B on the first plateau has a limit as w_init falls."""

@@ -31,9 +31,7 @@ def test_learning_takes_a_time_that_grows_as_the_square_of_the_scale():
 
 def test_the_reported_run_says_what_happens():
     """Scale 1e6 and t_end = 1e5 end 0.39 above the least loss; the time it names suffices."""
-    with pytest.warns(
-        LargeWeightsWarning, match=r"less than 0.0002 of their norm.*learning takes t/tau of about 3e\+12"
-    ):
+    with pytest.warns(LargeWeightsWarning, match=r"less than 0.0002 of their norm.*learning takes t/tau of about 3e\+12"):
         ended = run(1e6, 1e5)
     assert ended.loss[-1] - LEAST == pytest.approx(0.3939, abs=1e-4)
     assert run(1e6, 3e12).loss[-1] == pytest.approx(LEAST, abs=2e-3)

@@ -2,12 +2,7 @@
 
 import numpy as np
 import pytest
-from iclflow.numerics import (
-    QuadraticLoss,
-    RegressionTask,
-    SeparateWeights,
-    gradient_flow,
-)
+from iclflow.numerics import QuadraticLoss, RegressionTask, SeparateWeights, gradient_flow
 from iclflow.numerics.dynamics.modified_flow import modified_flow
 from iclflow.numerics.dynamics.momentum import heavy_ball
 
@@ -33,6 +28,4 @@ def test_heavy_ball_follows_its_modified_flow_late_by_the_build_up():
 
 def test_small_steps_are_the_flow():
     flow = gradient_flow(LOSS, start(), t_end=30.0, rtol=1e-10)
-    np.testing.assert_allclose(
-        modified_flow(LOSS, start(), learning_rate=1e-9, t_end=30.0).states[-1], flow.states[-1], atol=1e-7
-    )
+    np.testing.assert_allclose(modified_flow(LOSS, start(), learning_rate=1e-9, t_end=30.0).states[-1], flow.states[-1], atol=1e-7)

@@ -2,15 +2,7 @@
 
 import numpy as np
 import pytest
-from iclflow.numerics import (
-    FlowError,
-    MergedWeights,
-    QuadraticLoss,
-    RegressionTask,
-    SeparateWeights,
-    gradient_descent,
-    gradient_flow,
-)
+from iclflow.numerics import FlowError, MergedWeights, QuadraticLoss, RegressionTask, SeparateWeights, gradient_descent, gradient_flow
 from iclflow.numerics.dynamics.momentum import flow_with_mass, heavy_ball, heavy_ball_flow, heavy_ball_mass
 from scipy.integrate import solve_ivp
 
@@ -47,8 +39,7 @@ def test_one_head_by_itself():
 
 def test_all_methods_agree():
     ends = [
-        flow_with_mass(LOSS, start(), mass=2.0, t_end=50.0, rtol=1e-9, method=method).states[-1]
-        for method in ("LSODA", "DOP853", "Radau")
+        flow_with_mass(LOSS, start(), mass=2.0, t_end=50.0, rtol=1e-9, method=method).states[-1] for method in ("LSODA", "DOP853", "Radau")
     ]
     np.testing.assert_allclose(ends[1:], ends[:1] * 2, atol=2e-6)
 
@@ -57,8 +48,7 @@ def test_a_small_mass_is_gradient_flow():
     flow = gradient_flow(LOSS, start(), t_end=30.0, rtol=1e-10)
     times = np.linspace(1, 30, 30)
     errors = [
-        np.abs(flow_with_mass(LOSS, start(), mass=mass, t_end=30.0).states_at(times) - flow.states_at(times)).max()
-        for mass in (1e-2, 1e-3)
+        np.abs(flow_with_mass(LOSS, start(), mass=mass, t_end=30.0).states_at(times) - flow.states_at(times)).max() for mass in (1e-2, 1e-3)
     ]
     assert errors[0] / errors[1] == pytest.approx(10, rel=0.1)
     assert errors[1] < 1e-3
@@ -88,10 +78,7 @@ def test_energy_falls_and_balance_drifts():
     assert np.diff(flow.loss).max() > 1e-3  # while the loss swings
     assert max(flow.conservation_drift.values()) > 1e-2
     aligned = flow_with_mass(
-        QuadraticLoss.population(RegressionTask(eigenvalues=[0.7], context_length=9)),
-        one_head(0.3),
-        mass=5.0,
-        t_end=20.0,
+        QuadraticLoss.population(RegressionTask(eigenvalues=[0.7], context_length=9)), one_head(0.3), mass=5.0, t_end=20.0
     )
     assert max(aligned.conservation_drift.values()) < 1e-8
 
@@ -99,8 +86,7 @@ def test_energy_falls_and_balance_drifts():
 def test_a_start_in_motion_and_a_start_at_rest():
     rest = start().unflatten(np.zeros(start().size))
     np.testing.assert_array_equal(
-        flow_with_mass(LOSS, start(), rest, mass=1.0, t_end=5.0).states,
-        flow_with_mass(LOSS, start(), mass=1.0, t_end=5.0).states,
+        flow_with_mass(LOSS, start(), rest, mass=1.0, t_end=5.0).states, flow_with_mass(LOSS, start(), mass=1.0, t_end=5.0).states
     )
     moving = flow_with_mass(LOSS, start(), start(), mass=1.0, t_end=5.0)
     np.testing.assert_array_equal(moving.velocities[0], start().flatten())

@@ -19,10 +19,7 @@ LOSS = QuadraticLoss.population(TASK)
 
 
 def runs(count: int = 2) -> list:
-    starts = [
-        SeparateWeights.initialize(TASK, heads=4, rank=2, scale=0.5, rng=np.random.default_rng(seed))
-        for seed in range(count)
-    ]
+    starts = [SeparateWeights.initialize(TASK, heads=4, rank=2, scale=0.5, rng=np.random.default_rng(seed)) for seed in range(count)]
     return [gradient_descent(LOSS, start, steps=12, learning_rate=0.1) for start in starts]
 
 
@@ -43,9 +40,7 @@ def test_dimensions_and_values_are_those_of_the_runs() -> None:
 
 def test_flows_are_brought_to_common_times() -> None:
     flows = [
-        gradient_flow(
-            LOSS, MergedWeights.initialize(TASK, heads=2, scale=0.1, rng=np.random.default_rng(seed)), t_end=30.0
-        )
+        gradient_flow(LOSS, MergedWeights.initialize(TASK, heads=2, scale=0.1, rng=np.random.default_rng(seed)), t_end=30.0)
         for seed in range(2)
     ]
     with pytest.raises(ValueError, match="times must be given"):
@@ -134,10 +129,7 @@ def test_bad_input_is_refused_with_its_name() -> None:
     with pytest.raises(ValueError, match="increasing"):
         to_dataset(two, times=[1.0, 0.0])
     other = gradient_descent(
-        LOSS,
-        MergedWeights.initialize(TASK, heads=4, scale=0.5, rng=np.random.default_rng(0)),
-        steps=12,
-        learning_rate=0.1,
+        LOSS, MergedWeights.initialize(TASK, heads=4, scale=0.5, rng=np.random.default_rng(0)), steps=12, learning_rate=0.1
     )
     with pytest.raises(ValueError, match="one parametrization"):
         to_dataset([two[0], other])

@@ -4,14 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from iclflow.numerics import (
-    MergedWeights,
-    QuadraticLoss,
-    RegressionTask,
-    SeparateWeights,
-    gradient_descent,
-    gradient_flow,
-)
+from iclflow.numerics import MergedWeights, QuadraticLoss, RegressionTask, SeparateWeights, gradient_descent, gradient_flow
 
 TASK = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
 LOSS = QuadraticLoss.population(TASK)
@@ -54,9 +47,7 @@ def test_many_times_at_once_equal_one_at_a_time(run):
 
 def test_the_interpolant_meets_the_recorded_states_from_both_sides(run):
     picked = slice(1, -1, 7)
-    resolution = (
-        np.spacing(run.times[-1]) / run.tau
-    )  # neighbouring times are this far apart, and the loss falls at 0.1 / tau
+    resolution = np.spacing(run.times[-1]) / run.tau  # neighbouring times are this far apart, and the loss falls at 0.1 / tau
     for edge in (0, np.inf):
         side = run.loss_at(np.nextafter(run.times[picked], edge))
         np.testing.assert_allclose(side, run.loss[picked], atol=1e-6 + 0.1 * resolution)
@@ -73,11 +64,7 @@ def test_it_survives_a_process_boundary(run):
 
 def test_named_arrays_have_time_in_front(run):
     T = len(run.times)
-    assert {name: array.shape for name, array in run.arrays.items()} == {
-        "v": (T, 5),
-        "k": (T, 5, 1, 4),
-        "q": (T, 5, 1, 4),
-    }
+    assert {name: array.shape for name, array in run.arrays.items()} == {"v": (T, 5), "k": (T, 5, 1, 4), "q": (T, 5, 1, 4)}
     np.testing.assert_array_equal(run.arrays["k"][-1], run.weights[-1].arrays[1])
     np.testing.assert_array_equal(run.effective_maps[-1], run.weights[-1].effective_map())
     np.testing.assert_allclose(run.loss, [LOSS.value(B) for B in run.effective_maps])

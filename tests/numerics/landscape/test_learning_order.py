@@ -22,9 +22,7 @@ def sets(task, **options):
 def visited(task, scale, seed=0, heads=None):
     """The sets at whose losses the flow rests."""
     D, c, drops = task.dimension, task.loss_moments.c, task.modes.drops
-    weights = SeparateWeights.initialize(
-        task, heads=heads or D + 1, rank=1, scale=scale, rng=np.random.default_rng(seed)
-    )
+    weights = SeparateWeights.initialize(task, heads=heads or D + 1, rank=1, scale=scale, rng=np.random.default_rng(seed))
     slowest = np.linalg.svd(task.loss_moments.A)[1].min()
     run = gradient_flow(QuadraticLoss.population(task), weights, t_end=40 / scale / slowest)
     losses = {S: c - drops[list(S)].sum() for m in range(D + 1) for S in combinations(range(D), m)}
@@ -112,10 +110,7 @@ def test_where_nothing_commutes_a_head_ends_in_the_largest_drop_without_a_rest()
     assert sets(task) == [(), (0,), (0, 1)] == visited(task, 1e-3)
 
 
-@pytest.mark.parametrize(
-    ("omega", "expected"),
-    [(0.1, [(), (1,), (0,), (0, 1), (0, 1, 2)]), (0.05, [(), (0,), (0, 2), (0, 1), (0, 1, 2)])],
-)
+@pytest.mark.parametrize(("omega", "expected"), [(0.1, [(), (1,), (0,), (0, 1), (0, 1, 2)]), (0.05, [(), (0,), (0, 2), (0, 1), (0, 1, 2)])])
 def test_between_blocks_that_do_not_commute_inside_a_head_rests(omega, expected):
     """The plane does not commute, the third direction is its own: it pays second (0.1) or least (0.05), and grows first of what it may."""
     covariance = np.zeros((3, 3))

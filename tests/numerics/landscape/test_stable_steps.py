@@ -2,11 +2,7 @@
 
 import numpy as np
 import pytest
-from iclflow.numerics import (
-    RegressionTask,
-    merged_fixed_points,
-    separate_fixed_point,
-)
+from iclflow.numerics import RegressionTask, merged_fixed_points, separate_fixed_point
 from iclflow.numerics.landscape.stable_steps import largest_stable_step
 
 TASK = RegressionTask(eigenvalues=[0.5, 0.3], context_length=10)

@@ -19,9 +19,7 @@ S = symmetric_matrix("S", D)
 
 def test_separate_attention_of_rank_two():
     """A scalar and two rectangular weights: the same run as that of the head they make."""
-    weights = SeparateWeights.initialize(
-        TASK, heads=1, rank=2, scale=0.1, rng=np.random.default_rng(0), allow_deficient=True
-    )
+    weights = SeparateWeights.initialize(TASK, heads=1, rank=2, scale=0.1, rng=np.random.default_rng(0), allow_deficient=True)
     reference = gradient_flow(QuadraticLoss.population(TASK), weights, t_end=300.0)
     start = {v: float(weights.v[0]), K: weights.k[0].T, Q: weights.q[0]}
     run = integrate(RANK_TWO, TASK, initial=start, t_end=300.0)
@@ -104,11 +102,7 @@ def test_initial_weights_that_do_not_fit(initial, words):
     ("prediction", "start", "words"),
     [
         (beta.T * U * x_q, {U: 1e200 * np.eye(3)}, "initial must be small enough for a finite loss, got the loss inf"),
-        (
-            beta.T * U.inv() * x_q,
-            {U: np.zeros((3, 3))},
-            "initial must have a finite loss, got an error in it: Singular",
-        ),
+        (beta.T * U.inv() * x_q, {U: np.zeros((3, 3))}, "initial must have a finite loss, got an error in it: Singular"),
         (beta.T * x_q / (1 + v), {v: -1.0}, "initial must .*finite loss"),
     ],
 )

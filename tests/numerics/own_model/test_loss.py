@@ -4,15 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from iclflow.numerics import (
-    QuadraticLoss,
-    RademacherTokens,
-    RegressionTask,
-    SeparateWeights,
-    SphereTokens,
-    StudentTokens,
-    gradient_flow,
-)
+from iclflow.numerics import QuadraticLoss, RademacherTokens, RegressionTask, SeparateWeights, SphereTokens, StudentTokens, gradient_flow
 from iclflow.numerics.own_model.flow import integrate
 from iclflow.numerics.own_model.loss import model_loss
 from iclflow.numerics.tasks.sample_moments import sequences
@@ -114,18 +106,14 @@ def test_loss_and_flow_are_those_of_the_quadratic_loss(name):
     loss, point = model_loss(LINEAR, task, weights={U: POINT})
     quadratic = QuadraticLoss.population(task)
     assert loss.value(point) == pytest.approx(quadratic.value(POINT), rel=1e-12)
-    np.testing.assert_allclose(
-        loss.velocity(point).reshape(3, 3), -quadratic.gradient(POINT) / 2, rtol=1e-11, atol=1e-13
-    )
+    np.testing.assert_allclose(loss.velocity(point).reshape(3, 3), -quadratic.gradient(POINT) / 2, rtol=1e-11, atol=1e-13)
 
 
 def test_integration_on_a_varied_task():
     """A head of rank two by its own expression, against separate attention, on everything at once."""
     task = task_of("all of these")
     v, K, Q = Symbol("v", real=True), matrix("K", D, 2), matrix("Q", 2, D)
-    weights = SeparateWeights.initialize(
-        task, heads=1, rank=2, scale=0.3, rng=np.random.default_rng(0), allow_deficient=True
-    )
+    weights = SeparateWeights.initialize(task, heads=1, rank=2, scale=0.3, rng=np.random.default_rng(0), allow_deficient=True)
     reference = gradient_flow(QuadraticLoss.population(task), weights, t_end=100.0)
     start = {v: float(weights.v[0]), K: weights.k[0].T, Q: weights.q[0]}
     run = integrate(Model(v * beta.T * K * Q * x_q, (v, K, Q)), task, initial=start, t_end=100.0)
@@ -162,9 +150,7 @@ def test_laws_of_the_model_and_of_the_task_together():
     task = RegressionTask(covariance=LAMBDA, context_length=5, noise_variance=0.4)
     loss, point = model_loss(model, task, weights={U: POINT}, constants={m: mean})
     # the same second moment of w without a mean
-    shifted = RegressionTask(
-        covariance=LAMBDA, context_length=5, noise_variance=0.4, task_covariance=np.eye(3) + mean @ mean.T
-    )
+    shifted = RegressionTask(covariance=LAMBDA, context_length=5, noise_variance=0.4, task_covariance=np.eye(3) + mean @ mean.T)
     assert loss.value(point) == pytest.approx(QuadraticLoss.population(shifted).value(POINT), rel=1e-12)
 
 
@@ -194,13 +180,7 @@ def test_a_token_law_of_ones_own():
     task = RegressionTask(covariance=LAMBDA, context_length=4, token_law=UniformTokens())
     loss, point = model_loss(LINEAR, task, weights={U: POINT})
     assert loss.value(point) == pytest.approx(QuadraticLoss.population(task).value(POINT), rel=1e-12)
-    assert (
-        abs(
-            loss.value(point)
-            - QuadraticLoss.population(RegressionTask(covariance=LAMBDA, context_length=4)).value(POINT)
-        )
-        > 1e-2
-    )
+    assert abs(loss.value(point) - QuadraticLoss.population(RegressionTask(covariance=LAMBDA, context_length=4)).value(POINT)) > 1e-2
 
 
 def test_cumulants_of_independent_components_are_as_many_as_there_are():

@@ -1,13 +1,7 @@
 """The flow's hand-vectorised right-hand side against the formula that the theory layer generates, compiled."""
 
 import numpy as np
-from iclflow.numerics import (
-    MergedWeights,
-    QuadraticLoss,
-    RegressionTask,
-    SeparateWeights,
-    compile_expression,
-)
+from iclflow.numerics import MergedWeights, QuadraticLoss, RegressionTask, SeparateWeights, compile_expression
 from iclflow.numerics.parametrizations.base import vector_field
 from iclflow.theory import expect, gradient
 from iclflow.theory.notation import D, Lambda, N, beta, matrix, vector, x_q, y_q

@@ -31,9 +31,7 @@ MAKERS = {
     "two-layer": lambda rng: TwoLayerNetwork.initialize(TASK, heads=2, scale=1.5, rng=rng),
     "convolutional": lambda rng: ConvolutionalNetwork.initialize(TASK, heads=4, scale=1.5, rng=rng),
     "full merged": lambda rng: FullMergedWeights.initialize(TASK, heads=2, scale=1.5, block_scale=1.0, rng=rng),
-    "full separate": lambda rng: FullSeparateWeights.initialize(
-        TASK, heads=3, rank=2, scale=1.5, block_scale=1.0, rng=rng
-    ),
+    "full separate": lambda rng: FullSeparateWeights.initialize(TASK, heads=3, rank=2, scale=1.5, block_scale=1.0, rng=rng),
 }
 each = pytest.mark.parametrize("name", MAKERS)
 
@@ -202,9 +200,7 @@ def test_networks_are_the_attention_models_on_z():
         np.testing.assert_array_equal(network.effective_map(), attention_model.effective_map())
 
 
-@pytest.mark.parametrize(
-    ("reduced", "family"), [("merged", FullMergedWeights), ("separate, rank 2", FullSeparateWeights)]
-)
+@pytest.mark.parametrize(("reduced", "family"), [("merged", FullMergedWeights), ("separate, rank 2", FullSeparateWeights)])
 def test_embedding_keeps_the_function_and_the_reduced_velocity(reduced, family):
     weights = make(reduced)
     full = family.embed(weights)
@@ -222,11 +218,7 @@ LAWS = {
     "merged": (MergedWeights, {}, lambda H, R: {"v": 1 / H, "U": 1 / (H * D**2)}),
     "two-layer": (TwoLayerNetwork, {}, lambda H, R: {"w_2": 1 / H, "W_1": 1 / (H * D**2)}),
     "convolutional": (ConvolutionalNetwork, {}, lambda H, R: {"v": 1 / H, "k": 1 / (H * D), "q": 1 / (H * D)}),
-    "separate": (
-        SeparateWeights,
-        {"rank": 2},
-        lambda H, R: {"v": 1 / H, "k": 1 / (H * R * D), "q": 1 / (H * R * D)},
-    ),
+    "separate": (SeparateWeights, {"rank": 2}, lambda H, R: {"v": 1 / H, "k": 1 / (H * R * D), "q": 1 / (H * R * D)}),
 }
 
 
@@ -277,21 +269,13 @@ def rng():
             ValueError,
             "heads must be an integer of at least 1, got 0",
         ),
-        (
-            lambda: MergedWeights.initialize(TASK, heads=2, scale=0.0, rng=rng()),
-            ValueError,
-            "scale must be .*, got 0.0",
-        ),
+        (lambda: MergedWeights.initialize(TASK, heads=2, scale=0.0, rng=rng()), ValueError, "scale must be .*, got 0.0"),
         (
             lambda: MergedWeights.initialize(TASK, heads=2, scale=float("nan"), rng=rng()),
             ValueError,
             "scale must be a positive finite number, got nan",
         ),
-        (
-            lambda: MergedWeights.initialize(TASK, heads=2, scale=0.1, rng=0),
-            TypeError,
-            "rng must be a .*Generator, got 0",
-        ),
+        (lambda: MergedWeights.initialize(TASK, heads=2, scale=0.1, rng=0), TypeError, "rng must be a .*Generator, got 0"),
         (lambda: MergedWeights.initialize("task", heads=2, scale=0.1, rng=rng()), TypeError, "task must be a Regr"),
         (
             lambda: FullMergedWeights.initialize(TASK, heads=2, scale=0.1, block_scale=-1.0, rng=rng()),
@@ -326,26 +310,10 @@ def rng():
             ValueError,
             r"W_1 must have a square number D\*D of columns, got shape \(2, 5\)",
         ),
-        (
-            lambda: ConvolutionalNetwork.from_attention(make("separate, rank 2")),
-            ValueError,
-            "weights must be of rank 1, got rank 2",
-        ),
-        (
-            lambda: make("merged").pull_back(np.ones((2, 2))),
-            ValueError,
-            r"G must have shape \(3, 3\), got shape \(2, 2\)",
-        ),
-        (
-            lambda: make("merged").push_forward(make("two-layer")),
-            ValueError,
-            "direction must be shaped like the weights",
-        ),
-        (
-            lambda: make("two-layer").output(np.ones((4, 3))),
-            ValueError,
-            r"z must have shape \(P, 9\), got shape \(4, 3\)",
-        ),
+        (lambda: ConvolutionalNetwork.from_attention(make("separate, rank 2")), ValueError, "weights must be of rank 1, got rank 2"),
+        (lambda: make("merged").pull_back(np.ones((2, 2))), ValueError, r"G must have shape \(3, 3\), got shape \(2, 2\)"),
+        (lambda: make("merged").push_forward(make("two-layer")), ValueError, "direction must be shaped like the weights"),
+        (lambda: make("two-layer").output(np.ones((4, 3))), ValueError, r"z must have shape \(P, 9\), got shape \(4, 3\)"),
     ],
 )
 def test_bad_weights_are_named(call, error, message):

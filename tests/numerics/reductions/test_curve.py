@@ -66,9 +66,7 @@ def test_the_predicted_curve_is_the_loss(task):
     start, end = prediction.loss(np.array([0.0, 1e9]))
     assert start == pytest.approx(1.0, abs=1e-6)
     assert end == pytest.approx(trajectory.loss[-1], rel=1e-4), "(24) at m = D"
-    np.testing.assert_allclose(
-        prediction.effective_map(np.array([1e9]))[0], trajectory.at(trajectory.times[-1]).effective_map(), atol=2e-3
-    )
+    np.testing.assert_allclose(prediction.effective_map(np.array([1e9]))[0], trajectory.at(trajectory.times[-1]).effective_map(), atol=2e-3)
 
 
 def test_tau_and_rotated_covariance_do_not_matter(task):
@@ -97,9 +95,7 @@ def test_higher_ranks_fill_their_slots(task, rank, heads):
     """Brief plateaus inside a head and long ones between heads: every drop within 1 % at scale 1e-2 and 0.1 % at 1e-3."""
     for scale, bound in ((1e-2, 1e-2), (1e-3, 1e-3)):
         for seed in range(3):
-            weights = SeparateWeights.initialize(
-                task, heads=heads, rank=rank, scale=scale, rng=np.random.default_rng(seed)
-            )
+            weights = SeparateWeights.initialize(task, heads=heads, rank=rank, scale=scale, rng=np.random.default_rng(seed))
             prediction = predict_curve(task, weights)
             assert [drop.component for drop in prediction.steps] == [0, 1, 2, 3]
             assert prediction.heads[0] == prediction.heads[rank - 1]
@@ -118,9 +114,7 @@ def test_tiny_weights(task, rank, scale):
     weights = SeparateWeights.initialize(task, heads=5, rank=rank, scale=1.0, rng=one)
     small = SeparateWeights(scale * weights.v, scale * weights.k, scale * weights.q)
     prediction = predict_curve(task, small)
-    waits = [
-        WaitingHead(v, k, q, FREQUENCIES).escape_time() for v, k, q in zip(weights.v, weights.k, weights.q, strict=True)
-    ]
+    waits = [WaitingHead(v, k, q, FREQUENCIES).escape_time() for v, k, q in zip(weights.v, weights.k, weights.q, strict=True)]
     assert prediction.drops[0] * scale == pytest.approx(min(waits), rel=30 * scale + 1e-12)
     assert np.all(np.diff(prediction.drops) > 0)
 

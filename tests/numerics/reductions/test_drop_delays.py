@@ -2,13 +2,7 @@
 
 import numpy as np
 import pytest
-from iclflow.numerics import (
-    MergedWeights,
-    QuadraticLoss,
-    RegressionTask,
-    gradient_descent,
-    gradient_flow,
-)
+from iclflow.numerics import MergedWeights, QuadraticLoss, RegressionTask, gradient_descent, gradient_flow
 from iclflow.numerics.reductions.drop_delays import later_merged_drop, later_separate_drop, noisy_drop
 
 TASK = RegressionTask(eigenvalues=[0.5, 0.3], context_length=10)
@@ -47,15 +41,11 @@ def test_noise_of_a_drop_on_sampled_descent():
         passed = np.isnan(times) & (v >= level)
         times[passed] = 2 * step * (count - 1 + (level - before[passed]) / (v - before)[passed])
     assert times.std() == pytest.approx(derived.spread, rel=0.06)
-    assert times.mean() - derived.time == pytest.approx(
-        derived.delay, abs=4.5 * derived.spread / runs**0.5 + 0.1 * derived.delay
-    )
+    assert times.mean() - derived.time == pytest.approx(derived.delay, abs=4.5 * derived.spread / runs**0.5 + 0.1 * derived.delay)
 
 
 def test_noise_shrinks_with_the_batch():
-    small, large = (
-        noisy_drop(TASK, 1, start=0.01, level=0.3, batch_size=size, learning_rate=0.05) for size in (10, 1000)
-    )
+    small, large = (noisy_drop(TASK, 1, start=0.01, level=0.3, batch_size=size, learning_rate=0.05) for size in (10, 1000))
     assert small.spread / large.spread == pytest.approx(10)
     assert small.delay > large.delay > 0
     assert small.time == large.time

@@ -29,13 +29,9 @@ def test_one_dimension_of_merged_attention_by_hand():
     task, u = RegressionTask(eigenvalues=[0.7], context_length=5), 0.05
     a, lam, length = float(task.second_moment_eigenvalues[0]), 0.7, 5
     (drop,) = spread_of_drops(task, MergedWeights(np.array([u]), np.array([[[u]]])), t_end=60.0, **GIVEN)
-    b = np.linspace(
-        u**2, lam / a / 2, 200_001
-    )  # db/dt = 2 u du/dt = 2 b (l^2 - l a b), and one sequence pulls u by u F
+    b = np.linspace(u**2, lam / a / 2, 200_001)  # db/dt = 2 u du/dt = 2 b (l^2 - l a b), and one sequence pulls u by u F
     powers = [np.prod([lam * (length + 2 * j) / length for j in range(k)]) for k in range(5)]
-    variance = (
-        9 * lam**2 * (powers[2] - 2 * b * powers[3] + b**2 * powers[4]) - lam**2 * (powers[1] - b * powers[2]) ** 2
-    )
+    variance = 9 * lam**2 * (powers[2] - 2 * b * powers[3] + b**2 * powers[4]) - lam**2 * (powers[1] - b * powers[2]) ** 2
     rate = lam**2 - lam * a * b
     integral = np.trapezoid(variance / rate**2 / (2 * b * rate), b)
     assert drop.spread == pytest.approx(float(np.sqrt(0.04 / 32 * integral)), rel=1e-3)
@@ -54,9 +50,7 @@ def test_refusals():
     with pytest.raises(ValueError, match="t_end must be after a drop"):
         spread_of_drops(TASK, start(), t_end=0.1, **GIVEN)
     with pytest.raises(ValueError, match="noise_variance"):
-        spread_of_drops(
-            RegressionTask(eigenvalues=[1.0, 0.5], context_length=8, noise_variance=0.1), start(), t_end=9.0, **GIVEN
-        )
+        spread_of_drops(RegressionTask(eigenvalues=[1.0, 0.5], context_length=8, noise_variance=0.1), start(), t_end=9.0, **GIVEN)
     with pytest.raises(ValueError, match="share must lie between 0 and 1"):
         spread_of_drops(TASK, start(), t_end=9.0, share=1.5, **GIVEN)
     with pytest.raises(ValueError, match="batch_size"):

@@ -59,9 +59,7 @@ def test_error_falls_linearly_with_the_initial_scale():
         for seed in range(4):
             weights = MergedWeights.initialize(TASK, heads=8, scale=scale, rng=np.random.default_rng(seed))
             flow = gradient_flow(QuadraticLoss.population(TASK), weights, t_end=150.0, rtol=1e-9)
-            worst.append(
-                np.abs(predict_merged_curve(TASK, weights, t_end=150.0).loss(times) - flow.loss_at(times)).max()
-            )
+            worst.append(np.abs(predict_merged_curve(TASK, weights, t_end=150.0).loss(times) - flow.loss_at(times)).max())
         errors.append(np.median(worst))
     order = np.polyfit(np.log(scales), np.log(errors), 1)[0]
     assert 0.85 < order < 1.3

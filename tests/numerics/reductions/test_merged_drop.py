@@ -47,9 +47,7 @@ def test_no_bound_is_violated_by_the_flow():
         drop = MergedDrop(1.0, kappa / (weights @ kappa), weights)
         start = 0.25 * 10 ** -rng.uniform(0.05, 5)
         measured = _flow_times(drop, start)
-        for which, (bounds, time) in enumerate(
-            zip((drop.time_bounds(start), drop.half_bounds(start)), measured, strict=True)
-        ):
+        for which, (bounds, time) in enumerate(zip((drop.time_bounds(start), drop.half_bounds(start)), measured, strict=True)):
             assert bounds[0] - 1e-7 <= time <= bounds[1] + 1e-7, (drop, start, which)
             widest[which] = max(widest[which], bounds[1] - bounds[0])
     assert (widest <= np.array([np.log(2), np.log(4 * (np.sqrt(2) - 1))]) / 2).all()

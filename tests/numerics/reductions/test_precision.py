@@ -56,9 +56,7 @@ def test_fixed_values_and_times():
             assert float(value) == pytest.approx(getattr(ScalarReduction.of(FLOATS, d), name), rel=1e-15)
 
 
-@pytest.mark.parametrize(
-    ("v_0", "v"), [("1e-14", "0.5"), ("1e-14", "1.3"), ("0.1", "1.3096669533"), ("3", "2"), ("0.7", "0.2")]
-)
+@pytest.mark.parametrize(("v_0", "v"), [("1e-14", "0.5"), ("1e-14", "1.3"), ("0.1", "1.3096669533"), ("3", "2"), ("0.7", "0.2")])
 def test_times(v_0, v):
     ball, value = both(time_between, TASK, 0, v_0, v)
     assert contains(ball, value), "(67)"

@@ -28,16 +28,12 @@ def antiderivative(scalar, v):
     lam, a = mpmath.mpf(scalar.eigenvalue), mpmath.mpf(scalar.second_moment)
     root = mpmath.cbrt(a / lam)
     u = root * mpmath.mpf(v)
-    bracket = mpmath.log((u * u + u + 1) / (u - 1) ** 2) - 2 * mpmath.sqrt(3) * mpmath.atan(
-        (2 * u + 1) / mpmath.sqrt(3)
-    )
+    bracket = mpmath.log((u * u + u + 1) / (u - 1) ** 2) - 2 * mpmath.sqrt(3) * mpmath.atan((2 * u + 1) / mpmath.sqrt(3))
     return root / (6 * lam**2) * bracket - 1 / (lam**2 * mpmath.mpf(v))
 
 
 def test_time_has_full_precision_over_the_whole_range(scalar):
-    ratios = (
-        [10.0**-k for k in (1, 2, 5, 9, 14)] + [1 - 10.0**-k for k in (1, 2, 5, 10, 13, 15)] + [0.3, 0.5, 0.69, 0.71]
-    )
+    ratios = [10.0**-k for k in (1, 2, 5, 9, 14)] + [1 - 10.0**-k for k in (1, 2, 5, 10, 13, 15)] + [0.3, 0.5, 0.69, 0.71]
     worst = 0.0
     with mpmath.workdps(60):
         for start in ratios:
@@ -54,21 +50,10 @@ def test_time_has_full_precision_over_the_whole_range(scalar):
 def test_inverse_has_full_precision(scalar):
     worst_u = worst_gap = 0.0
     with mpmath.workdps(150):
-        lam, level = (
-            mpmath.mpf(scalar.eigenvalue),
-            mpmath.cbrt(mpmath.mpf(scalar.eigenvalue) / mpmath.mpf(scalar.second_moment)),
-        )
+        lam, level = (mpmath.mpf(scalar.eigenvalue), mpmath.cbrt(mpmath.mpf(scalar.eigenvalue) / mpmath.mpf(scalar.second_moment)))
         for v_0 in (1e-14, 1e-6, 0.01, 0.5, 1.2):
             start = float(scalar.time(0.9 * scalar.fixed_point, v_0)) if v_0 < 0.9 else 1.0
-            for time in (
-                0.0,
-                1e-3 * start,
-                0.5 * start,
-                start - 3 if start > 4 else start,
-                start,
-                start + 20,
-                start + 300,
-            ):
+            for time in (0.0, 1e-3 * start, 0.5 * start, start - 3 if start > 4 else start, start, start + 20, start + 300):
                 u, gap = (mpmath.mpf(float(part)) for part in scalar.ratio(time, v_0))
                 rate = lam**2 * level * u**2 * (1 - u**3 if gap > 0.3 else 3 * gap)
                 if gap > 0.3:
@@ -88,12 +73,8 @@ def test_value_is_the_solution_of_the_flow(scalar, v_0):
         lambda t, v: scalar.velocity(v), (0, times[-1]), [v_0], t_eval=times, rtol=1e-11, atol=1e-14, method="LSODA",
         jac=lambda t, v: np.atleast_2d(scalar.slope(v)),
     )  # fmt: skip
-    np.testing.assert_allclose(
-        scalar.value(times, v_0), solution.y[0], rtol=1e-7
-    )  # solver: 1e-11 a step over 1e4 steps
-    gaps = scalar.ratio(np.array([900.0, 1050.0]), 0.1)[
-        1
-    ]  # around where the approach becomes exponential to the last digit
+    np.testing.assert_allclose(scalar.value(times, v_0), solution.y[0], rtol=1e-7)  # solver: 1e-11 a step over 1e4 steps
+    gaps = scalar.ratio(np.array([900.0, 1050.0]), 0.1)[1]  # around where the approach becomes exponential to the last digit
     assert np.log(gaps[1] / gaps[0]) == pytest.approx(-3 * 150 / scalar.time_unit, rel=1e-12), "the rate 3 lambda^2 v*"
     later = scalar.value(times[3:] - times[2], float(scalar.value(times[2], v_0)))
     np.testing.assert_allclose(later, scalar.value(times[3:], v_0), rtol=1e-9)  # a restart midway changes nothing

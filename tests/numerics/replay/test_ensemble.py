@@ -60,9 +60,7 @@ def test_missing_ranks_stay_exactly_zero_and_change_nothing() -> None:
     padded = value, np.pad(key, [(0, 0)] * 3 + [(0, 1), (0, 0)]), np.pad(query, [(0, 0)] * 3 + [(0, 1), (0, 0)])
     plain = losses(Ensemble(SAMPLES[:1]), (value, key, query), 0.05, 100)
     blocks = list(Ensemble(SAMPLES[:1]).descend(padded, 0.05, 100))
-    np.testing.assert_allclose(
-        np.concatenate([Ensemble(SAMPLES[:1]).losses(maps) for maps, _ in blocks]), plain, rtol=1e-12
-    )
+    np.testing.assert_allclose(np.concatenate([Ensemble(SAMPLES[:1]).losses(maps) for maps, _ in blocks]), plain, rtol=1e-12)
     last = blocks[-1][1]
     assert not last[1][..., 2, :].any()
     assert not last[2][..., 2, :].any()
@@ -121,18 +119,7 @@ def test_bad_input_is_refused_with_its_name() -> None:
 def test_the_benchmark_of_figures_4_and_9_runs(tmp_path: Path) -> None:
     """At a hundredth of its size: every rank, a table line for each, curves that start at tr Lambda and fall."""
     script = Path(__file__).parents[3] / "benchmarks" / "figures_4_9.py"
-    sizes = [
-        "--seeds",
-        "2",
-        "--sequences",
-        "2000",
-        "--steps",
-        "300",
-        "--processes",
-        "1",
-        "--save",
-        str(tmp_path / "f.npz"),
-    ]
+    sizes = ["--seeds", "2", "--sequences", "2000", "--steps", "300", "--processes", "1", "--save", str(tmp_path / "f.npz")]
     done = subprocess.run([sys.executable, script, *sizes], capture_output=True, text=True, check=True, timeout=60)
     assert [line.split()[0] for line in done.stdout.splitlines()[3:11]] == [str(rank) for rank in range(1, 9)]
     curves = np.load(tmp_path / "f.npz")["losses"]

@@ -28,9 +28,7 @@ def fixture_moments(file: dict[str, np.ndarray], suffix: str) -> SampleMoments:
     quadratic = np.zeros((len(linear), len(linear)))
     quadratic[np.triu_indices(len(linear))] = upper
     quadratic += np.triu(quadratic, 1).T
-    return SampleMoments(
-        quadratic, linear, float(file[f"constant{suffix}"]), int(file[f"count{suffix}"]), gram_index(4)
-    )
+    return SampleMoments(quadratic, linear, float(file[f"constant{suffix}"]), int(file[f"count{suffix}"]), gram_index(4))
 
 
 def official_errors(name: str, rate_factor: float = 1.0) -> dict[str, float]:
@@ -63,9 +61,7 @@ def test_a_step_size_wrong_by_a_thousandth_is_seen(name: str) -> None:
 # Recordings made here, in the file format of the official code, by attention on each sequence.
 
 
-def attention_loss_and_gradients(
-    x: np.ndarray, y: np.ndarray, value: np.ndarray, W: np.ndarray
-) -> tuple[float, np.ndarray, np.ndarray]:
+def attention_loss_and_gradients(x: np.ndarray, y: np.ndarray, value: np.ndarray, W: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
     """Equation (7) summed over the context, and the gradients in nu_i and W_i, from every sequence one by one."""
     loss, d_value, d_W = 0.0, np.zeros_like(value), np.zeros_like(W)
     for tokens, target in zip(x, y, strict=True):
@@ -79,9 +75,7 @@ def attention_loss_and_gradients(
     return loss, d_value, d_W
 
 
-def recording(
-    model: str, *, rate: float = 0.002, steps: int = 40, rank: int = 1, tests: bool = False, scale: float = 1.0
-) -> dict:
+def recording(model: str, *, rate: float = 0.002, steps: int = 40, rank: int = 1, tests: bool = False, scale: float = 1.0) -> dict:
     rng = np.random.default_rng(5)
     x, y = next(sequences(TASK, 12, rng))
     x_iwl, y_iwl = next(sequences(TASK, 5, rng))

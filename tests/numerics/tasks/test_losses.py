@@ -94,11 +94,7 @@ def test_gradient_force_and_value_agree(kind):
     ("call", "error", "message"),
     [
         (lambda: QuadraticLoss.population(3), TypeError, "task must be a RegressionTask, got 3"),
-        (
-            lambda: SampleMoments.from_batches([], context="mean").reduced().loss(),
-            ValueError,
-            "at least one sequence, got none",
-        ),
+        (lambda: SampleMoments.from_batches([], context="mean").reduced().loss(), ValueError, "at least one sequence, got none"),
         (
             lambda: QuadraticLoss.from_moments(second=np.eye(3), cross=np.ones((2, 2)), square=1.0),
             ValueError,
@@ -109,11 +105,7 @@ def test_gradient_force_and_value_agree(kind):
             ValueError,
             "second must be symmetric",
         ),
-        (
-            lambda: QuadraticLoss.from_moments(second=np.eye(2), cross=[1.0, np.nan], square=1.0),
-            ValueError,
-            "cross must be finite",
-        ),
+        (lambda: QuadraticLoss.from_moments(second=np.eye(2), cross=[1.0, np.nan], square=1.0), ValueError, "cross must be finite"),
     ],
 )
 def test_bad_input_to_losses_is_named(call, error, message):

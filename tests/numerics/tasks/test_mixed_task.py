@@ -2,14 +2,7 @@
 
 import numpy as np
 import pytest
-from iclflow.numerics import (
-    FullMergedWeights,
-    MergedWeights,
-    QuadraticLoss,
-    RegressionTask,
-    SampleMoments,
-    gradient_flow,
-)
+from iclflow.numerics import FullMergedWeights, MergedWeights, QuadraticLoss, RegressionTask, SampleMoments, gradient_flow
 from iclflow.numerics.compilation.equations import compiled
 from iclflow.numerics.tasks.mixed_task import KINDS, MixedTask
 from iclflow.theory.notation import Lambda, N, v_i
@@ -108,9 +101,7 @@ def test_first_in_weight_then_in_context():
     start = FullMergedWeights.initialize(task, heads=8, scale=1e-3, block_scale=1e-3, rng=np.random.default_rng(6))
     run = gradient_flow(problem.training_loss, start, t_end=200.0)
     times = np.linspace(0, 200, 401)
-    curves = {
-        kind: np.array([loss.value(B) for B in run.effective_map_at(times)]) for kind, loss in problem.losses.items()
-    }
+    curves = {kind: np.array([loss.value(B) for B in run.effective_map_at(times)]) for kind, loss in problem.losses.items()}
     memory, in_context = curves["memory"], curves["in context"]
     learned = times[np.argmax(memory < 0.5)], times[np.argmax(in_context < 0.5)]
     assert 0 < learned[0] < learned[1]

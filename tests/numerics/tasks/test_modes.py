@@ -53,12 +53,8 @@ def test_a_common_basis_is_found_where_eigenvalues_repeat(D, gap):
     assert task.modes.growth is not None
     order = np.argsort(task.modes.growth)
     np.testing.assert_allclose(task.modes.growth[order], np.sort(values * omega * queries), rtol=1e-11)
-    np.testing.assert_allclose(
-        np.abs(task.modes.keys[:, order].T @ X[:, np.argsort(values * omega * queries)]), np.eye(D), atol=1e-9
-    )
-    np.testing.assert_allclose(
-        np.sort(task.second_moment_eigenvalues), np.linalg.eigvalsh(task.second_moment), rtol=1e-11
-    )
+    np.testing.assert_allclose(np.abs(task.modes.keys[:, order].T @ X[:, np.argsort(values * omega * queries)]), np.eye(D), atol=1e-9)
+    np.testing.assert_allclose(np.sort(task.second_moment_eigenvalues), np.linalg.eigvalsh(task.second_moment), rtol=1e-11)
     assert all(point.residual < 1e-12 for point in separate_fixed_points(task, heads=D))
 
 
@@ -94,9 +90,7 @@ def test_a_law_that_reorders_the_drops_is_refused():
     task = RegressionTask(eigenvalues=[1.0, 0.8], context_length=2, token_law=Independent([20, 1]))
     with pytest.raises(ValueError, match="growth rates and drops in one order"):
         predict_curve(task, weights_for(task))
-    assert predict_curve(
-        RegressionTask(eigenvalues=[1.0, 0.8], context_length=2, token_law=Independent([2, 1])), weights_for(task)
-    )
+    assert predict_curve(RegressionTask(eigenvalues=[1.0, 0.8], context_length=2, token_law=Independent([2, 1])), weights_for(task))
     with pytest.raises(ValueError, match="token law whose fourth moment commutes"):
         predict_curve(MIXED, weights_for(MIXED))
 
@@ -121,9 +115,7 @@ def test_merged_curves_of_repeated_eigenvalues_under_a_law_of_ones_own():
     start = turned(TURN, [0.2, 0.1])
     curve = balanced_curve(task, start, t_end=30.0)
     tilted = balanced_curve(task, start + np.array([[0.0, 1e-9], [0.0, 0.0]]), t_end=30.0)  # by all D^2 entries
-    np.testing.assert_allclose(
-        curve.effective_map(np.array([3.0, 30.0])), tilted.effective_map(np.array([3.0, 30.0])), atol=1e-7
-    )
+    np.testing.assert_allclose(curve.effective_map(np.array([3.0, 30.0])), tilted.effective_map(np.array([3.0, 30.0])), atol=1e-7)
 
 
 def test_merged_curves_under_a_law_that_turns_the_second_moment():

@@ -53,10 +53,7 @@ def test_a_task_cannot_be_changed():
         ({"covariance": [[1.0, 2.0], [2.0, 1.0]]}, "covariance must be positive definite, got .*-1"),
         ({"covariance": [[1.0, 1.0], [1.0, 1.0]]}, "covariance must be positive definite"),
         ({"covariance": [[1.0, np.nan], [np.nan, 1.0]]}, "covariance must be finite, got .*nan"),
-        (
-            {"covariance": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]},
-            r"covariance must have shape \(D, D\), got shape \(2, 3\)",
-        ),
+        ({"covariance": [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]}, r"covariance must have shape \(D, D\), got shape \(2, 3\)"),
         ({"covariance": [1.0, 2.0]}, r"covariance must have shape \(D, D\), got shape \(2,\)"),
         ({"covariance": "white"}, "covariance must be an array of real numbers, got 'white'"),
         ({"eigenvalues": [0.4, 0.0]}, r"eigenvalues must be positive, got \[0\.4, 0\.0\]"),
@@ -74,10 +71,7 @@ def test_a_task_cannot_be_changed():
         ({"eigenvalues": []}, r"eigenvalues must have shape \(D,\), got shape \(0,\)"),
         ({"eigenvalues": [[0.4]]}, r"eigenvalues must have shape \(D,\), got shape \(1, 1\)"),
         ({}, "exactly one of eigenvalues and covariance must be given, got neither"),
-        (
-            {"eigenvalues": [1.0], "covariance": [[1.0]]},
-            "exactly one of eigenvalues and covariance must be given, got both",
-        ),
+        ({"eigenvalues": [1.0], "covariance": [[1.0]]}, "exactly one of eigenvalues and covariance must be given, got both"),
         ({"eigenvalues": [1.0], "context_length": 0}, "context_length must be an integer of at least 1, got 0"),
         ({"eigenvalues": [1.0], "context_length": -3}, "context_length must be .*, got -3"),
         ({"eigenvalues": [1.0], "context_length": 31.0}, r"context_length must be an integer .*, got 31\.0"),

@@ -30,9 +30,7 @@ def test_least_squares_is_infinite_near_the_dimension_for_any_covariance():
         task = RegressionTask(eigenvalues=[0.5, 0.3], context_length=length, noise_variance=0.6)
         assert least_squares_risk(task) == np.inf
         assert bayes_bounds(task)[1] == linear_attention_risk(task)
-    assert least_squares_risk(
-        RegressionTask(eigenvalues=[0.5, 0.3], context_length=4, noise_variance=0.6)
-    ) == pytest.approx(1.2)
+    assert least_squares_risk(RegressionTask(eigenvalues=[0.5, 0.3], context_length=4, noise_variance=0.6)) == pytest.approx(1.2)
     assert least_squares_risk(RegressionTask(eigenvalues=[0.5, 0.3], context_length=2)) == 0.0
 
 
@@ -48,9 +46,7 @@ def test_short_contexts_leave_what_they_do_not_show():
     for _ in range(40):
         size = int(rng.integers(2, 7))
         task = RegressionTask(
-            eigenvalues=rng.uniform(0.02, 1, size),
-            context_length=int(rng.integers(1, size + 3)),
-            noise_variance=10 ** rng.uniform(-4, 1),
+            eigenvalues=rng.uniform(0.02, 1, size), context_length=int(rng.integers(1, size + 3)), noise_variance=10 ** rng.uniform(-4, 1)
         )
         lower, upper = bayes_bounds(task)
         mean, error = bayes_over_contexts(task, rng)

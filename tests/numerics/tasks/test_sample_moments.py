@@ -42,9 +42,7 @@ def test_reduced_moments_are_those_of_beta_times_query() -> None:
     z = np.einsum("pn,pni,pj->pij", y, x, tokens[:, -1, :3]) / 5
     B = np.random.default_rng(2).normal(size=(3, 3))
     expected = np.mean((target - np.einsum("pij,ij->p", z, B)) ** 2)
-    assert SampleMoments.from_arrays(tokens, target, context="mean").reduced().value(B) == pytest.approx(
-        expected, rel=1e-12
-    )
+    assert SampleMoments.from_arrays(tokens, target, context="mean").reduced().value(B) == pytest.approx(expected, rel=1e-12)
 
 
 @given(cuts=st.lists(st.integers(1, 59), unique=True, max_size=5), split=st.integers(1, 59))
@@ -54,10 +52,7 @@ def test_batches_and_unions_do_not_change_the_moments(cuts: list[int], split: in
     whole = SampleMoments.from_arrays(tokens, target, context="mean")
     pieces = zip(np.split(tokens, sorted(cuts)), np.split(target, sorted(cuts)), strict=True)
     streamed = SampleMoments.from_batches(pieces, context="mean")
-    halves = [
-        SampleMoments.from_arrays(tokens[part], target[part], context="mean")
-        for part in (slice(None, split), slice(split, None))
-    ]
+    halves = [SampleMoments.from_arrays(tokens[part], target[part], context="mean") for part in (slice(None, split), slice(split, None))]
     for other in (streamed, halves[0].union(halves[1])):
         np.testing.assert_allclose(other.quadratic, whole.quadratic, rtol=1e-12, atol=1e-13)
         np.testing.assert_allclose(other.linear, whole.linear, rtol=1e-12, atol=1e-13)

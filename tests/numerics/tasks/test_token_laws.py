@@ -14,10 +14,7 @@ def test_white_vectors_have_covariance_one_and_the_fourth_moment_they_claim(law)
     S = np.array([[1.0, 0.5, 0.0], [0.5, 2.0, -1.0], [0.0, -1.0, 0.5]])
     for sampled, exact in (
         (z[:, :, None] * z[:, None], np.eye(3)),
-        (
-            z[:, :, None] * z[:, None] * np.einsum("pi,ij,pj->p", z, S, z)[:, None, None],
-            law.fourth_moment(np.eye(3), S),
-        ),
+        (z[:, :, None] * z[:, None] * np.einsum("pi,ij,pj->p", z, S, z)[:, None, None], law.fourth_moment(np.eye(3), S)),
     ):
         error = sampled.std(axis=0) / np.sqrt(len(z)) + 1e-12
         assert (np.abs(sampled.mean(axis=0) - exact) < 5 * error).all()

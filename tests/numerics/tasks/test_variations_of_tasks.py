@@ -57,9 +57,7 @@ def test_a_random_length_is_its_harmonic_mean():
 
 @pytest.mark.parametrize("gain", ["present", "longest", "official", lambda n: 0.3 + 1 / n])
 def test_the_loss_is_the_mean_over_lengths_with_the_gain_in_the_map(gain):
-    task = RegressionTask(
-        covariance=COVARIANCE, context_lengths=[2, 3, 6], context_gain=gain, noise_variance=0.3, **OTHERS
-    )
+    task = RegressionTask(covariance=COVARIANCE, context_lengths=[2, 3, 6], context_gain=gain, noise_variance=0.3, **OTHERS)
     B = np.array([[1.0, -0.4], [0.2, 0.7]])
     divisor = {"present": lambda n: n, "longest": lambda n: 6, "official": lambda n: n + 1}.get(str(gain))
     assert list(task.context_gains.values()) == [n / divisor(n) if divisor else 0.3 + 1 / n for n in (2, 3, 6)]
@@ -111,13 +109,7 @@ def test_all_defaults_written_out_are_the_plain_task():
 def test_fixed_points_of_covariances_that_do_not_commute(rank, heads):
     rng = np.random.default_rng(1)
     random = [(lambda X: X @ X.T / 3 + 0.1 * np.eye(3))(rng.normal(size=(3, 3))) for _ in range(3)]
-    task = RegressionTask(
-        covariance=random[0],
-        task_covariance=random[1],
-        query_covariance=random[2],
-        context_length=5,
-        noise_variance=0.3,
-    )
+    task = RegressionTask(covariance=random[0], task_covariance=random[1], query_covariance=random[2], context_length=5, noise_variance=0.3)
     points = list(separate_fixed_points(task, heads=heads, rank=rank))
     assert len(points) == 8
     for point in points:
@@ -210,23 +202,14 @@ def test_what_speaks_of_the_plain_task_only_refuses_the_others():
         ({"noise_variance": -1.0}, "noise_variance must be a finite number of at least 0, got -1"),
         ({"task_covariance": np.eye(3)}, r"task_covariance must have shape \(2, 2\), got shape \(3, 3\)"),
         ({"query_covariance": -np.eye(2)}, "query_covariance must be positive definite"),
-        (
-            {"task_covariance": np.diag([1.0, 0.0])},
-            "(?s)must be positive definite, .* for a subspace give the other directions",
-        ),
+        ({"task_covariance": np.diag([1.0, 0.0])}, "(?s)must be positive definite, .* for a subspace give the other directions"),
         ({"context_lengths": [2, 3]}, "exactly one of context_length and context_lengths must be given, got both"),
         ({"context_length": None}, "context_length must be an integer of at least 1, got None"),
         ({"context_length": None, "context_lengths": []}, "must name at least one length"),
-        (
-            {"context_length": None, "context_lengths": [2, 0]},
-            "context_lengths must be an integer of at least 1, got 0",
-        ),
+        ({"context_length": None, "context_lengths": [2, 0]}, "context_lengths must be an integer of at least 1, got 0"),
         ({"context_length": None, "context_lengths": {2: 0.5}}, "add up to 1"),
         ({"context_length": None, "context_lengths": {2: 1.5, 3: -0.5}}, "context_lengths must be .* at least 0"),
-        (
-            {"context_length": None, "context_lengths": {0: 1.0}},
-            "context_lengths must be an integer of at least 1, got 0",
-        ),
+        ({"context_length": None, "context_lengths": {0: 1.0}}, "context_lengths must be an integer of at least 1, got 0"),
         ({"context_gain": "mean"}, "context_gain must be one of present, longest, official, or gains, got 'mean'"),
         ({"context_gain": {2: 1.0}}, "context_gain must give every length a gain, got none for 3"),
         ({"context_gain": {3: 0.0}}, "context_gain must be a positive finite number, got 0.0"),

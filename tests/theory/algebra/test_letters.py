@@ -60,12 +60,7 @@ def test_a_polynomial_and_its_sympy_form_have_the_same_letters():
 
 
 def test_each_name_is_the_one_that_is_printed():
-    for formula in (
-        LOSS,
-        TracePolynomial(rates[d] * rates[d + 1] * v(t)),
-        lambda_ * rates[1] + tau**2,
-        equation("24").parts,
-    ):
+    for formula in (LOSS, TracePolynomial(rates[d] * rates[d + 1] * v(t)), lambda_ * rates[1] + tau**2, equation("24").parts):
         text = formula_text(formula)
         assert all(name in text for name in letters(formula))
 
@@ -77,9 +72,7 @@ def test_symbols_that_print_alike_are_refused_by_that_name_only():
     assert found["N"] is N
     assert len(found) == 2
     assert "v" in found
-    with pytest.raises(
-        ValueError, match=r"v names 3 symbols here: Symbol\('v', positive=True\).*real=True.*shape \(3, 1\)"
-    ):
+    with pytest.raises(ValueError, match=r"v names 3 symbols here: Symbol\('v', positive=True\).*real=True.*shape \(3, 1\)"):
         found["v"]
     assert repr(found) == "{'N': N, 'v': [v, v, v]}"
 

@@ -34,9 +34,7 @@ F = MatrixSymbol("F", D, R)
 x, y = vector("x", D), vector("y", D)
 LETTERS = {"A": A, "B": B, "S": S, "K": K, "x": x, "y": y}
 
-QUICK = settings(
-    derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck), max_examples=150
-)
+QUICK = settings(derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck), max_examples=150)
 MATRICES = dict.fromkeys(["A", "A'", "B", "B'", "S", "S^-1", "A^-1"], 0)
 TREES = expressions(MATRICES, {"x": 0, "y": 0}, degree=9)
 
@@ -299,26 +297,13 @@ def test_immutable():
 def test_conditions_travel():
     inverse = expect(Lambda_hat.I)
     condition = {N > D + 1}
-    for p in (
-        inverse,
-        -inverse,
-        inverse.T,
-        inverse.trace(),
-        inverse * A,
-        A * inverse,
-        inverse + A,
-        A - inverse,
-        inverse**2,
-        inverse / N,
-    ):
+    for p in (inverse, -inverse, inverse.T, inverse.trace(), inverse * A, A * inverse, inverse + A, A - inverse, inverse**2, inverse / N):
         assert p.conditions == condition
     for p in (P(A) + inverse, P(A) - inverse, P(A) * inverse, inverse + inverse, sum([inverse, inverse])):
         assert p.conditions == condition
     assert pickle.loads(pickle.dumps(inverse)).conditions == condition
     assert P(A).conditions == frozenset()
-    assert (
-        1 / expect(Lambda_hat.I / D, law=SampleCovariance(Lambda_hat, Identity(D), N)).trace()
-    ).conditions == condition
+    assert (1 / expect(Lambda_hat.I / D, law=SampleCovariance(Lambda_hat, Identity(D), N)).trace()).conditions == condition
 
 
 # A stable order
@@ -398,16 +383,12 @@ def test_what_is_not_a_trace_polynomial_is_named(expression, message):
 
 def test_refusals_say_what_is_supported():
     for expression in (HadamardProduct(A, B), sympy.sqrt(N), A / Trace(A), e):
-        with pytest.raises(
-            ValueError, match="supported: sums, products, integer powers, transposes, inverses of products and traces"
-        ):
+        with pytest.raises(ValueError, match="supported: sums, products, integer powers, transposes, inverses of products and traces"):
             P(expression)
 
 
 def test_shapes_must_fit():
-    with pytest.raises(
-        ValueError, match=r"shape mismatch in a product: \(F\) has shape \(D, R\), \(A\) has shape \(D, D\)"
-    ):
+    with pytest.raises(ValueError, match=r"shape mismatch in a product: \(F\) has shape \(D, R\), \(A\) has shape \(D, D\)"):
         P(F) * A
     with pytest.raises(ValueError, match=r"shape mismatch in a sum: A has shape \(D, D\), x \(D, 1\)"):
         P(A) + x
@@ -431,12 +412,7 @@ def test_shapes_must_fit():
 
 def test_floats_are_told_how_to_be_written():
     polynomial = TracePolynomial(A)
-    for combine in (
-        lambda: polynomial * 0.5,
-        lambda: 0.5 + polynomial,
-        lambda: polynomial / 0.5,
-        lambda: 1.5 - polynomial,
-    ):
+    for combine in (lambda: polynomial * 0.5, lambda: 0.5 + polynomial, lambda: polynomial / 0.5, lambda: 1.5 - polynomial):
         with pytest.raises(TypeError, match=r"must be rational, got the float .*; write it as one, e\.g\. Rational"):
             combine()
     assert polynomial != 0.5

@@ -9,33 +9,8 @@ import torch
 from expressions import evaluate, expressions, letter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from iclflow.theory import (
-    Fixed,
-    TracePolynomial,
-    collect,
-    derivative,
-    expect,
-    gradient,
-    hessian_form,
-    substitute,
-)
-from iclflow.theory.notation import (
-    B,
-    D,
-    H,
-    Lambda,
-    Lambda_hat,
-    N,
-    R,
-    matrix,
-    sigma,
-    symmetric_matrix,
-    v_i,
-    vector,
-    w,
-    x_q,
-    y_q,
-)
+from iclflow.theory import Fixed, TracePolynomial, collect, derivative, expect, gradient, hessian_form, substitute
+from iclflow.theory.notation import B, D, H, Lambda, Lambda_hat, N, R, matrix, sigma, symmetric_matrix, v_i, vector, w, x_q, y_q
 from sympy import Identity, MatrixSymbol, Rational, Symbol, Trace, ZeroMatrix
 
 P = TracePolynomial
@@ -47,9 +22,7 @@ v, n = Symbol("v"), Symbol("n")
 
 SIZES = {D: 3, R: 2}
 LETTERS = {"A": A, "W": W, "K": K, "F": F, "k": k, "c": c, "v": v, "n": n}
-DERANDOMIZED = settings(
-    derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck), max_examples=260
-)
+DERANDOMIZED = settings(derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck), max_examples=260)
 
 
 def random_values(rng) -> dict:
@@ -93,14 +66,7 @@ def numeric(expression, values: dict):
 
 
 def value_in_torch(tree, values):
-    return evaluate(
-        tree,
-        values,
-        trace=torch.trace,
-        product=lambda a, b: a @ b,
-        inverse=torch.linalg.inv,
-        number=float,
-    )
+    return evaluate(tree, values, trace=torch.trace, product=lambda a, b: a @ b, inverse=torch.linalg.inv, number=float)
 
 
 @st.composite
@@ -111,10 +77,7 @@ def scalars(draw):
     terms = []
     for coefficient, term in tree[1]:
         if draw(st.booleans()):
-            rectangular = (
-                "trace",
-                ("product", (letter("F'"), letter(draw(st.sampled_from(["W", "K", "A'"]))), letter("F"))),
-            )
+            rectangular = ("trace", ("product", (letter("F'"), letter(draw(st.sampled_from(["W", "K", "A'"]))), letter("F"))))
             term = ("scale", (rectangular,), term)
         powers = tuple(letter("v") for _ in range(draw(st.integers(0, 2))))
         terms.append((coefficient, ("scale", powers, term)))
@@ -154,10 +117,7 @@ def test_gradients_equal_autograd_and_central_differences():
             assert error < 1e-9 * (scale + np.abs(by_autograd).max()), (name, str(scalar))
             assert bool(slope) == (symbol in scalar.free_symbols), (name, str(scalar))  # never 0 by mistake
             step = 1e-5
-            moved = [
-                numeric(ours_in_sympy, values | {name: values[name] + sign * step * directions[name]})
-                for sign in (1, -1)
-            ]
+            moved = [numeric(ours_in_sympy, values | {name: values[name] + sign * step * directions[name]}) for sign in (1, -1)]
             difference = (moved[0] - moved[1]) / (2 * step)
             along = np.sum(ours * directions[name])
             assert abs(difference - along) < 1e-6 * (scale + np.abs(by_autograd).max()) * 30, (name, str(scalar))
@@ -175,25 +135,17 @@ def test_hessians_equal_second_differences_and_autograd(tree):
     scalar = P(evaluate(tree, LETTERS, trace=Trace, number=lambda x: Rational(x.numerator, x.denominator)))
     directions = {W: V, K: E, F: Q, k: q, v: sigma}
     form = hessian_form(scalar, directions)
-    named = {
-        name: rng.standard_normal(np.shape(values[at]))
-        for at, name in zip("WKFkv", ["V", "E", "Q", "q", "sigma"], strict=True)
-    }
+    named = {name: rng.standard_normal(np.shape(values[at])) for at, name in zip("WKFkv", ["V", "E", "Q", "q", "sigma"], strict=True)}
     named["E"] = named["E"] + named["E"].T
 
     def along(step):
-        moved = {
-            symbol.name: torch.tensor(values[symbol.name]) + step * torch.tensor(named[to.name])
-            for symbol, to in directions.items()
-        }
+        moved = {symbol.name: torch.tensor(values[symbol.name]) + step * torch.tensor(named[to.name]) for symbol, to in directions.items()}
         return value_in_torch(tree, {name: torch.tensor(value) for name, value in values.items()} | moved)
 
     step = torch.zeros((), dtype=torch.float64, requires_grad=True)
     value = along(step)
     first = torch.autograd.grad(value, step, create_graph=True, allow_unused=True)[0] if value.requires_grad else None
-    second = (
-        torch.autograd.grad(first, step, allow_unused=True)[0] if first is not None and first.requires_grad else None
-    )
+    second = torch.autograd.grad(first, step, allow_unused=True)[0] if first is not None and first.requires_grad else None
     expected = 0.0 if second is None else second.item()
     ours = numeric(form.to_sympy(), values | named)
     assert abs(ours - expected) < 1e-9 * (1 + abs(expected) + abs(value.item()))
@@ -263,12 +215,7 @@ def test_the_gradient_of_the_population_loss():
 
 def test_conditions_survive_derivatives():
     inverse = expect(Trace(W * Lambda_hat.I * W.T) * v)
-    for result in (
-        gradient(inverse, W),
-        gradient(inverse, v),
-        derivative(inverse, {W: V}),
-        hessian_form(inverse, {W: V}),
-    ):
+    for result in (gradient(inverse, W), gradient(inverse, v), derivative(inverse, {W: V}), hessian_form(inverse, {W: V})):
         assert result.conditions == {N > D + 1}
     assert collect(inverse, v)[1].conditions == {N > D + 1}
     assert substitute(inverse, {W: A}).conditions == {N > D + 1}

@@ -3,19 +3,8 @@
 import numpy as np
 import pytest
 import sympy
-from iclflow.theory import (
-    TracePolynomial,
-    explicit,
-)
-from iclflow.theory.notation import (
-    D,
-    N,
-    R,
-    matrix,
-    sigma,
-    symmetric_matrix,
-    vector,
-)
+from iclflow.theory import TracePolynomial, explicit
+from iclflow.theory.notation import D, N, R, matrix, sigma, symmetric_matrix, vector
 from sympy import Identity, MatrixSymbol, Trace
 
 P = TracePolynomial
@@ -35,10 +24,7 @@ def test_explicit():
     assert explicit(Identity(D), D=2) == sympy.eye(2)
     assert explicit(F * F.T, D=3, R=1).rank() == 1
     assert explicit(P(A) - A, D=2) == sympy.zeros(2, 2)
-    assert (
-        explicit(k.T * W * c, D=1)
-        == MatrixSymbol("k", 1, 1)[0, 0] * MatrixSymbol("W", 1, 1)[0, 0] * MatrixSymbol("c", 1, 1)[0, 0]
-    )
+    assert explicit(k.T * W * c, D=1) == MatrixSymbol("k", 1, 1)[0, 0] * MatrixSymbol("W", 1, 1)[0, 0] * MatrixSymbol("c", 1, 1)[0, 0]
     assert explicit(W.I * A, values={W: [[2, 1], [1, 1]], A: [[1, 0], [0, 1]]}, D=2) == sympy.Matrix([[1, -1], [-1, 2]])
     assert explicit(W.T.I, values={W: [[1, 2], [0, 1]]}, D=2) == sympy.Matrix([[1, 0], [-2, 1]])
     assert explicit(matrix("three", 3)).shape == (3, 3)

@@ -90,15 +90,9 @@ def test_block_products_are_products_of_the_whole_matrices():
 
 
 def test_products_of_block_matrices_that_are_one_block_are_read():
-    row, square, column = (
-        BlockMatrix([[A, e]]),
-        BlockMatrix([[A, e], [f.T, ZeroMatrix(1, 1)]]),
-        BlockMatrix([[P], [e.T]]),
-    )
+    row, square, column = (BlockMatrix([[A, e]]), BlockMatrix([[A, e], [f.T, ZeroMatrix(1, 1)]]), BlockMatrix([[P], [e.T]]))
     assert TracePolynomial(row * column) == A * P + e * e.T
-    assert TracePolynomial(2 * row * square * column * f) == TracePolynomial(
-        2 * (A * A * P + e * f.T * P + A * e * e.T) * f
-    )
+    assert TracePolynomial(2 * row * square * column * f) == TracePolynomial(2 * (A * A * P + e * f.T * P + A * e * e.T) * f)
     with pytest.raises(ValueError, match="is not a trace polynomial"):
         TracePolynomial(square * square)
 

@@ -24,9 +24,7 @@ def at(formula, position, **components):
     return formula.subs(names | components)
 
 
-@pytest.mark.parametrize(
-    "formula", [M * Lambda**2 * M.I * P, Lambda - 2 * M * P * Lambda.I / N, Identity(D) - P * Lambda]
-)
+@pytest.mark.parametrize("formula", [M * Lambda**2 * M.I * P, Lambda - 2 * M * P * Lambda.I / N, Identity(D) - P * Lambda])
 def test_along_is_the_diagonal_of_the_explicit_matrix(formula):
     whole = explicit(formula, explicit_values(), D=3)
     read = along(formula, diagonal_values())

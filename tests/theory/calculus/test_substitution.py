@@ -1,25 +1,8 @@
 """Substitution and collection by known results; what they refuse."""
 
 import pytest
-from iclflow.theory import (
-    TracePolynomial,
-    collect,
-    expect,
-    substitute,
-)
-from iclflow.theory.notation import (
-    D,
-    Lambda,
-    Lambda_hat,
-    N,
-    R,
-    matrix,
-    sigma,
-    symmetric_matrix,
-    vector,
-    x_q,
-    y_q,
-)
+from iclflow.theory import TracePolynomial, collect, expect, substitute
+from iclflow.theory.notation import D, Lambda, Lambda_hat, N, R, matrix, sigma, symmetric_matrix, vector, x_q, y_q
 from sympy import Function, Identity, IndexedBase, MatrixSymbol, Symbol, Trace
 
 P = TracePolynomial
@@ -71,9 +54,7 @@ def test_substitute_refuses():
         substitute(v * W, {v: A})
     with pytest.raises(ValueError, match="substitute: D is the dimension of a matrix"):
         substitute(D * Trace(A), {D: 2})
-    with pytest.raises(
-        ValueError, match=r"substitute: W is inverted, .* cannot invert \(A \+ V\): only a product of square"
-    ):
+    with pytest.raises(ValueError, match=r"substitute: W is inverted, .* cannot invert \(A \+ V\): only a product of square"):
         substitute(W.I, {W: A + V})
     with pytest.raises(ValueError, match=r"A has shape .*, its replacement 3 has none \(a scalar\)"):
         substitute(A, {A: 3})
@@ -94,10 +75,7 @@ def test_collect_by_a_scalar():
     by_size = collect(moment, N)
     assert list(by_size) == [-2, -1, 0]
     assert by_size[0] == Lambda**3
-    assert (
-        by_size[-2]
-        == 4 * P(Lambda**3) + 2 * Trace(Lambda) * Lambda**2 + Trace(Lambda**2) * Lambda + Trace(Lambda) ** 2 * Lambda
-    )
+    assert by_size[-2] == 4 * P(Lambda**3) + 2 * Trace(Lambda) * Lambda**2 + Trace(Lambda**2) * Lambda + Trace(Lambda) ** 2 * Lambda
     assert sum((N**power * part for power, part in by_size.items()), start=P(0) * A) == moment
     assert collect(A, N) == {0: P(A)}
 

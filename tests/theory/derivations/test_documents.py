@@ -53,13 +53,7 @@ def katex_failures(strings):
     available = shutil.which("node") is not None and (ROOT / "node_modules" / "katex").is_dir()
     need("KaTeX (npm install --no-save katex)", available)
     done = subprocess.run(
-        ["node", "-e", KATEX],
-        input=json.dumps(strings),
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-        timeout=120,
+        ["node", "-e", KATEX], input=json.dumps(strings), capture_output=True, text=True, check=True, cwd=ROOT, timeout=120
     )
     return json.loads(done.stdout)
 
@@ -288,10 +282,7 @@ def test_a_fraction_stands_before_a_logarithm_and_a_scalar_has_no_trace():
     x, gamma = Symbol("x", positive=True), Symbol("gamma", positive=True)
     assert formula_latex(N * log(x) / (2 * gamma)).startswith(r"\frac{N}{2 \gamma} \ln")
     assert formula_latex(N * log(x)).startswith(r"N \ln")
-    assert (
-        formula_latex(Trace(x_q.T * Lambda * x_q))
-        == r"\boldsymbol{x}_{q}^{\top} \boldsymbol{\Lambda} \boldsymbol{x}_{q}"
-    )
+    assert formula_latex(Trace(x_q.T * Lambda * x_q)) == r"\boldsymbol{x}_{q}^{\top} \boldsymbol{\Lambda} \boldsymbol{x}_{q}"
     both = formula_latex(Trace(x_q.T * x_q + x_q.T * Lambda * x_q) * N)
     assert r"\left(" in both
     assert "operatorname" not in both

@@ -12,27 +12,7 @@ from iclflow.theory.derivations.draws import ALONG, DIRECTION, PROJECTOR
 from iclflow.theory.derivations.heads import E, Gradient, Rate, SecondVariation
 from iclflow.theory.derivations.lines import Line, chain
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import (
-    B,
-    D,
-    G,
-    Lambda,
-    Lambda_hat,
-    M,
-    N,
-    P,
-    T,
-    a,
-    beta,
-    e,
-    lambda_,
-    learned,
-    tau,
-    v,
-    w,
-    x_q,
-    y_q,
-)
+from iclflow.theory.notation import B, D, G, Lambda, Lambda_hat, M, N, P, T, a, beta, e, lambda_, learned, tau, v, w, x_q, y_q
 from sympy import (
     Derivative,
     Determinant,
@@ -125,11 +105,7 @@ def test_a_context_longer_by_one_is_seen():
 def test_definitions_and_earlier_lines_are_used():
     derivation = Derivation.by(
         Line(M, ":=", E(Lambda_hat**2), "the second moment"),
-        Line(
-            E((y_q - beta.T * B * x_q) ** 2),
-            "=",
-            Trace(Lambda) - 2 * Trace(Lambda * B * Lambda) + Trace(B.T * M * B * Lambda),
-        ),
+        Line(E((y_q - beta.T * B * x_q) ** 2), "=", Trace(Lambda) - 2 * Trace(Lambda * B * Lambda) + Trace(B.T * M * B * Lambda)),
     )
     assert [line.verify().status for line in derivation.lines] == ["assumed", "exact"]
     wrong = Derivation.by(replace(derivation.lines[0], right=E(Lambda_hat) ** 2), derivation.lines[1])
@@ -137,9 +113,7 @@ def test_definitions_and_earlier_lines_are_used():
 
 
 def test_the_number_zero_stands_for_a_matrix_of_zeros():
-    derivation = Derivation.by(
-        Line(P * e, "=", e, "e is learned"), Line(Lambda * (e - P * e), "=", 0, "so this vanishes", uses=0)
-    )
+    derivation = Derivation.by(Line(P * e, "=", e, "e is learned"), Line(Lambda * (e - P * e), "=", 0, "so this vanishes", uses=0))
     assert derivation.lines[1].verify().status == "exact"
     assert replace(derivation.lines[1], left=Lambda * (e + P * e)).verify().status != "exact"
 
@@ -275,9 +249,7 @@ def test_a_statement_that_is_a_limit_prints_as_one():
 def test_a_definition_waits_for_the_letters_on_its_right():
     """The line that defines T stands after the one that defines v with it."""
     lines = Derivation.by(
-        Line(v, ":=", T**2, "With a later letter"),
-        Line(T, ":=", Trace(Lambda), "That letter"),
-        Line(sqrt(v), "=", Trace(Lambda), "Both"),
+        Line(v, ":=", T**2, "With a later letter"), Line(T, ":=", Trace(Lambda), "That letter"), Line(sqrt(v), "=", Trace(Lambda), "Both")
     ).lines
     assert lines[-1].verify().status == "exact"
     point = replace(lines[-1], right=2 * Trace(Lambda)).verify().point
@@ -302,11 +274,7 @@ def test_an_undefined_function_is_any_smooth_one():
 
 
 def test_a_family_of_whole_numbers_keeps_its_values_in_a_sum():
-    counts, one, size = (
-        IndexedBase("I", integer=True),
-        Symbol("d", integer=True),
-        Symbol("m", integer=True, positive=True),
-    )
+    counts, one, size = (IndexedBase("I", integer=True), Symbol("d", integer=True), Symbol("m", integer=True, positive=True))
 
     def draw(point):
         point[size] = 2

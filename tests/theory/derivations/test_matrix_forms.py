@@ -17,9 +17,7 @@ from sympy.matrices.expressions.kronecker import KroneckerProduct
 X, A, K = matrix("X", D + 1, D + 1), matrix("A", D), matrix("K", D, R)
 BLOCKS = BlockMatrix([[A, beta], [w.T, v_i * Identity(1)]])
 LAST = BlockMatrix([[ZeroMatrix(D, 1)], [Identity(1)]])
-SQUARE = BlockMatrix(
-    [[A**2 + beta * w.T, A * beta + v_i * beta], [w.T * A + v_i * w.T, w.T * beta + v_i**2 * Identity(1)]]
-)
+SQUARE = BlockMatrix([[A**2 + beta * w.T, A * beta + v_i * beta], [w.T * A + v_i * w.T, w.T * beta + v_i**2 * Identity(1)]])
 
 
 def derived(*lines):
@@ -50,11 +48,7 @@ def test_one_wrong_block_is_seen():
 def test_vec_stacks_columns_and_the_kronecker_product_has_its_order():
     line = Line(Vec(B * M * A), "=", KroneckerProduct(A.T, B) * Vec(M))
     assert line.verify().status == "numeric"
-    for wrong in (
-        KroneckerProduct(B, A.T) * Vec(M),
-        KroneckerProduct(A, B) * Vec(M),
-        KroneckerProduct(A.T, B) * Vec(B),
-    ):
+    for wrong in (KroneckerProduct(B, A.T) * Vec(M), KroneckerProduct(A, B) * Vec(M), KroneckerProduct(A.T, B) * Vec(B)):
         assert replace(line, right=wrong).verify().status == "fails"
 
 
@@ -103,9 +97,7 @@ def test_a_letter_that_a_rule_brings_in_is_multiplied_out():
 
 
 def test_the_last_value_of_a_letter_counts():
-    lines = Derivation.by(
-        Line(x_q, ":=", w, "Once"), Line(x_q, "=", beta, "Then"), Line(x_q, "=", beta, "The second", (1,))
-    ).lines
+    lines = Derivation.by(Line(x_q, ":=", w, "Once"), Line(x_q, "=", beta, "Then"), Line(x_q, "=", beta, "The second", (1,))).lines
     assert lines[-1].verify().status == "exact"
     assert replace(lines[-1], right=w).verify().status == "fails"
 

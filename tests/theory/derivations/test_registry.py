@@ -27,10 +27,6 @@ def test_a_statement_with_a_missing_part_does_not_hold():
 def test_parts_are_asked_for_by_name():
     assert equation("31").part("second") == equation("31").statement["second"]
     assert equation("67").part() == equation("67").part("") == equation("67").statement
-    for number, part, says in (
-        ("31", None, "ask for one"),
-        ("31", "third", "first, second"),
-        ("67", "first", "no parts"),
-    ):
+    for number, part, says in (("31", None, "ask for one"), ("31", "third", "first, second"), ("67", "first", "no parts")):
         with pytest.raises(KeyError, match=says):
             equation(number).part(part)

@@ -2,17 +2,7 @@
 
 import pytest
 from iclflow.theory import Fixed, Gaussian, Mixture, SampleCovariance
-from iclflow.theory.notation import (
-    D,
-    Lambda,
-    Lambda_hat,
-    N,
-    matrix,
-    sigma,
-    symmetric_matrix,
-    vector,
-    w,
-)  # fmt: skip
+from iclflow.theory.notation import D, Lambda, Lambda_hat, N, matrix, sigma, symmetric_matrix, vector, w  # fmt: skip
 from sympy import MatrixSymbol, Rational, S, Trace
 
 A, B, C = (matrix(name, D) for name in "ABC")

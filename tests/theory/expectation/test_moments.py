@@ -52,8 +52,7 @@ def test_wishart_moments():
     known = P(8 * N * L**3) + 4 * N**2 * Trace(L) * L**2 + (N**3 * Trace(L) ** 2 + 2 * N**2 * Trace(L**2)) * P(L)
     assert expect(Trace(N * L_hat) ** 2 * N * L_hat) == known
     assert (
-        expect(Trace(L_hat * A) * Trace(L_hat * B))
-        == Trace(L * A) * Trace(L * B) + (P(Trace(L * A * L * B)) + Trace(L * A * L * B.T)) / N
+        expect(Trace(L_hat * A) * Trace(L_hat * B)) == Trace(L * A) * Trace(L * B) + (P(Trace(L * A * L * B)) + Trace(L * A * L * B.T)) / N
     )
 
 
@@ -101,9 +100,7 @@ def test_inverse_with_given_sizes():
     assert expect(Trace(covariance * small.I), law=SampleCovariance(small, covariance, 9)) == Rational(27, 5)
     assert expect(Trace(L * L_hat.I)) == N * D / (N - D - 1)
     for samples in (2, 3, 4):
-        with pytest.raises(
-            ValueError, match=rf"small\^-1 has an expectation for samples > size \+ 1 only, got {samples}"
-        ):
+        with pytest.raises(ValueError, match=rf"small\^-1 has an expectation for samples > size \+ 1 only, got {samples}"):
             expect(small.I, law=SampleCovariance(small, covariance, samples))
     assert expect(L_hat.I, law=SampleCovariance(L_hat, L, 5)).conditions == {sympy.Gt(5, D + 1)}
 
@@ -125,9 +122,7 @@ def test_vectors():
     assert expect(w.T * A * w) == Trace(A)
     assert expect(w) == 0
     assert expect(w).shape == (D, 1)
-    assert expect((x_q.T * A * x_q) * P(x_q.T * B * x_q)) == Trace(A * L) * Trace(B * L) + P(
-        Trace(A * L * B * L)
-    ) + Trace(A * L * B.T * L)
+    assert expect((x_q.T * A * x_q) * P(x_q.T * B * x_q)) == Trace(A * L) * Trace(B * L) + P(Trace(A * L * B * L)) + Trace(A * L * B.T * L)
     assert expect((w.T * w) ** 2) == D**2 + 2 * D
     assert expect((w.T * w) ** 3) == D * (D + 2) * (D + 4)
     assert expect(x, law=Gaussian(x, mean=m)) == m
@@ -164,9 +159,7 @@ def test_conditional_expectations():
     assert expect(P(y_q) * beta, given=(Lambda_hat, x_q)) == P(L_hat * x_q)
     assert expect(P(y_q) * beta, given=(Lambda_hat, x_q, w)) == P(L_hat * w) * (w.T * x_q)
     assert expect(OTHER_HAT * A, given=OTHER_HAT) == OTHER_HAT * A
-    assert expect(expect((P(y_q) - beta.T * B * x_q) ** 2, given=Lambda_hat)) == expect(
-        (P(y_q) - beta.T * B * x_q) ** 2
-    )
+    assert expect(expect((P(y_q) - beta.T * B * x_q) ** 2, given=Lambda_hat)) == expect((P(y_q) - beta.T * B * x_q) ** 2)
     for hidden in (beta, y_q):  # the law of w given beta is not N(0, I)
         with pytest.raises(ValueError, match=f"{hidden} depends on w, whose law given {hidden} is another one"):
             expect(w * beta.T * x, given=hidden)
@@ -194,9 +187,7 @@ def test_mixtures():
     assert expect(w, law=law) == p * P(u)
     nested = Mixture(((Rational(1, 4), law), (Rational(3, 4), Fixed(w, 2 * u))))
     assert expect(w, law=nested) == (p / 4 + Rational(3, 2)) * P(u)
-    assert expect(L_hat, law=Mixture(((p, SampleCovariance(L_hat, K, N)), (1 - p, Fixed(L_hat, L))))) == p * P(K) + (
-        1 - p
-    ) * P(L)
+    assert expect(L_hat, law=Mixture(((p, SampleCovariance(L_hat, K, N)), (1 - p, Fixed(L_hat, L))))) == p * P(K) + (1 - p) * P(L)
 
 
 def test_fixed_symbols_are_replaced():
@@ -315,9 +306,7 @@ def test_hats_inside_a_word_do_not_look_random():
 
 @pytest.mark.parametrize("law", [3, [3], "w", A])
 def test_a_law_must_be_one(law):
-    with pytest.raises(
-        TypeError, match=r"law must be a law or several of them \(Gaussian, SampleCovariance, Fixed, Mixture\)"
-    ):
+    with pytest.raises(TypeError, match=r"law must be a law or several of them \(Gaussian, SampleCovariance, Fixed, Mixture\)"):
         expect(A, law=law)
 
 

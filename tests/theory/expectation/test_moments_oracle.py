@@ -14,9 +14,7 @@ from iclflow.theory import Fixed, Gaussian, Mixture, SampleCovariance, TracePoly
 from iclflow.theory.notation import D, Lambda, Lambda_hat, N, beta, matrix, sigma, symmetric_matrix, vector, w, x_q
 from sympy import Rational, Symbol, Trace
 
-DERANDOMIZED = settings(
-    derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck), max_examples=420
-)
+DERANDOMIZED = settings(derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck), max_examples=420)
 
 # Letters. Random: S and T two sample covariances, w, x, beta = S w, zeta the label noise, g with a random mean, h a mixture.
 N2 = Symbol("N2", integer=True, positive=True)
@@ -62,9 +60,7 @@ def oracle_letters(size, samples, fixed_task):
     """Every letter entry by entry. Tokens are scaled by 1/sqrt(N), so that S = sum of y y' with y ~ N(0, Lambda / N)."""
     tokens = Entries.variables([[("y", n, i) for n in range(samples)] for i in range(size)])
     others = Entries.variables([[("z", n, i) for n in range(2)] for i in range(size)])  # N2 = 2
-    noise = Entries.variables(
-        [[("e", n, 0)] for n in range(samples)]
-    )  # eps_n / sqrt(N), so that zeta = sum of eps y / N
+    noise = Entries.variables([[("e", n, 0)] for n in range(samples)])  # eps_n / sqrt(N), so that zeta = sum of eps y / N
     column = {name: Entries.variables([[(name, 0, i)] for i in range(size)]) for name in ("w", "x", "g", "h")}
     constants = {name: Entries.constant(block(name, size)) for name in SPD}
     s = tokens * tokens.T
@@ -135,15 +131,11 @@ def test_expectations_equal_isserlis_entry_by_entry():
         actual, result = engine_value(tree, size, samples)
         moment = moments(size, samples)
         branches = [
-            evaluate(tree, oracle_letters(size, samples, fixed), trace=Entries.trace).expectation(moment)
-            for fixed in (True, False)
+            evaluate(tree, oracle_letters(size, samples, fixed), trace=Entries.trace).expectation(moment) for fixed in (True, False)
         ]
         weights = (Fraction(1, 3), Fraction(2, 3))
         expected = [
-            [
-                sum(weight * branch[i][j] for weight, branch in zip(weights, branches, strict=True))
-                for j in range(len(branches[0][0]))
-            ]
+            [sum(weight * branch[i][j] for weight, branch in zip(weights, branches, strict=True)) for j in range(len(branches[0][0]))]
             for i in range(len(branches[0]))
         ]
         assert actual == expected if result.terms else not any(map(any, expected)), (case, str(result))

@@ -36,9 +36,7 @@ class Entries:
 
     def __add__(self, other):
         assert self.shape == other.shape
-        return Entries(
-            [[_add(a, b) for a, b in zip(*rows, strict=True)] for rows in zip(self.rows, other.rows, strict=True)]
-        )
+        return Entries([[_add(a, b) for a, b in zip(*rows, strict=True)] for rows in zip(self.rows, other.rows, strict=True)])
 
     def __mul__(self, other):
         if not isinstance(other, Entries):
@@ -60,9 +58,7 @@ class Entries:
         return Entries([[total]])
 
     def expectation(self, moment: Callable) -> list[list[Fraction]]:
-        return [
-            [sum((n * moment(m) for m, n in entry.items()), start=Fraction(0)) for entry in row] for row in self.rows
-        ]
+        return [[sum((n * moment(m) for m, n in entry.items()), start=Fraction(0)) for entry in row] for row in self.rows]
 
 
 def _add(a: dict, b: dict) -> dict:

@@ -11,16 +11,7 @@ from operator import add, mul
 from hypothesis import strategies as st
 
 
-def evaluate(
-    tree,
-    letters,
-    *,
-    trace,
-    product=mul,
-    transpose=lambda value: value.T,
-    inverse=lambda value: value.I,
-    number=lambda x: x,
-):
+def evaluate(tree, letters, *, trace, product=mul, transpose=lambda value: value.T, inverse=lambda value: value.I, number=lambda x: x):
     """The value of a tree. ``letters`` maps names to values; the other arguments are the operations of the algebra."""
 
     def value(node):

@@ -50,9 +50,7 @@ def test_large_weights_are_told_in_one_line(capsys):
         code, out, err = answer(capsys, "flow", "--scale", "100")
         assert code == 0
         assert out.splitlines()[0].split() == ["m", "theory", "flow", "loss", "flow", "drop"]
-        assert err.startswith(
-            "iclflow: warning: initial weights of norm 1.5e+02 are large: until t/tau = 1.3e+03 the flow moves them"
-        )
+        assert err.startswith("iclflow: warning: initial weights of norm 1.5e+02 are large: until t/tau = 1.3e+03 the flow moves them")
         assert err.count("\n") == 1
     code, out, err = answer(capsys, "flow", "--scale", "1e6", "--seed", "2")
     assert (code, out, err.count("\n")) == (1, "", 1)
@@ -99,10 +97,7 @@ def test_derive_and_export(capsys, tmp_path):
         (["derive", "31", "32"], "nothing more was expected, got '32'"),
         (["expect", "S A ("], "cannot read"),
         (["gradient", "S", "W W"], "W W"),
-        (
-            ["gradient", "tr(A W S W')", "Q"],
-            "error: Q does not occur in tr(A W Lambda_hat W'), which holds A, Lambda_hat, W",
-        ),
+        (["gradient", "tr(A W S W')", "Q"], "error: Q does not occur in tr(A W Lambda_hat W'), which holds A, Lambda_hat, W"),
         (["gradient", "tr(A W S W')", "N"], "error: N does not occur in"),
         (["gradient", "tr(A W S W')", "D"], "D is the dimension of a matrix"),
         (["flow", "--context-length", "0"], "--context-length must be"),
@@ -115,16 +110,10 @@ def test_derive_and_export(capsys, tmp_path):
         (["flow", "--rank", "9"], "--rank must be at most the dimension 4, got 9"),
         (["flow", "--noise-variance", "-1"], "error: --noise-variance must be a number from 0 to 1e+100, got '-1'"),
         (["flow", "--noise-varance", "1"], "did you mean --noise-variance?"),
-        (
-            ["flow", "--task-eigenvalues", "1,2"],
-            "--task-eigenvalues must have one eigenvalue for each of the tokens' 4",
-        ),
+        (["flow", "--task-eigenvalues", "1,2"], "--task-eigenvalues must have one eigenvalue for each of the tokens' 4"),
         (["train", "--query-eigenvalues", "1,2,0,1"], "--query-eigenvalues must be 1 to 1,000 positive numbers"),
         (["flow", "--task-covariance", "1,2;2,1"], "--task-covariance must have a row of 4 numbers for each"),
-        (
-            ["flow", "--eigenvalues", "1,2", "--task-covariance", "1,2;2,1"],
-            "--task-covariance must be positive definite",
-        ),
+        (["flow", "--eigenvalues", "1,2", "--task-covariance", "1,2;2,1"], "--task-covariance must be positive definite"),
         (
             ["flow", "--task-covariance", "1,2;x,1"],
             "--task-covariance must be the rows of a matrix, numbers up to 1e+100 separated by commas and rows by semicolons, got",
@@ -132,14 +121,8 @@ def test_derive_and_export(capsys, tmp_path):
         (["flow", "--task-covariance", "1", "--task-eigenvalues", "1"], "not allowed with argument --task-covariance"),
         (["flow", "--context-lengths", "5-"], "--context-lengths must be lengths such as 8,16 or 1-31"),
         (["flow", "--context-lengths", "8:0.2,9"], "--context-lengths must be lengths such as 8,16 or 1-31"),
-        (
-            ["flow", "--context-lengths", "9-8"],
-            "--context-lengths must be lengths in ranges that rise, such as 1-31, got '9-8'",
-        ),
-        (
-            ["flow", "--context-lengths", "8:0.5,8:0.5"],
-            "--context-lengths must be different lengths, got '8:0.5,8:0.5'",
-        ),
+        (["flow", "--context-lengths", "9-8"], "--context-lengths must be lengths in ranges that rise, such as 1-31, got '9-8'"),
+        (["flow", "--context-lengths", "8:0.5,8:0.5"], "--context-lengths must be different lengths, got '8:0.5,8:0.5'"),
         (["flow", "--context-lengths", "0-8"], "at most 10,000, from 1 to 1,000,000,000, got '0-8'"),
         (["flow", "--context-lengths", "1-1000000000"], "--context-lengths must be at most 10,000 lengths"),
         (["flow", "--context-lengths", "8,1-9999,5-6"], "--context-lengths must be at most 10,000 lengths"),
@@ -157,22 +140,13 @@ def test_derive_and_export(capsys, tmp_path):
         ),
         (["train", "--momentum", "1"], "error: --momentum must be a number of at least 0 and below 1, got '1'"),
         (["train", "--momentum", "-0.1"], "error: --momentum must be a number of at least 0 and below 1, got '-0.1'"),
-        (
-            ["flow", "--seed", "-1"],
-            "error: --seed must be a whole number from 0 to 9,223,372,036,854,775,807, got '-1'",
-        ),
+        (["flow", "--seed", "-1"], "error: --seed must be a whole number from 0 to 9,223,372,036,854,775,807, got '-1'"),
         (["train", "--batch-size", "0"], "error: --batch-size must be a whole number from 1 to 10,000,000, got '0'"),
         (["flow", "--heads", "0"], "error: --heads must be a whole number from 1 to 10,000, got '0'"),
         (["flow", "--heads", "2"], "error: --heads must be at least 4 of rank 1 to learn 4 directions, got 2"),
-        (
-            ["train", "--learning-rate", "100"],
-            "error: --learning-rate must be smaller, got 100.0: the loss is nan at step",
-        ),
+        (["train", "--learning-rate", "100"], "error: --learning-rate must be smaller, got 100.0: the loss is nan at step"),
         (["train", "--learning-rate", "1e5"], "error: --learning-rate must be from 6.5e-06 to below 1.3e+03, for 1 to"),
-        (
-            ["train", "--duration", "0.1"],
-            "error: --learning-rate must be from 5e-10 to below 0.1, for 1 to 100,000,000 steps",
-        ),
+        (["train", "--duration", "0.1"], "error: --learning-rate must be from 5e-10 to below 0.1, for 1 to 100,000,000 steps"),
         (["train", "--learning-rate", "1e-9"], "100,000,000 steps until duration 1300, got 1e-09"),
         (["flow", "--duration", "nan"], "error: --duration must be a positive number of at most 1e+20, got 'nan'"),
         (
@@ -311,18 +285,12 @@ def test_a_varied_task_is_recorded_beside_its_plateaus(capsys, tmp_path):
     head = "task: --noise-variance 0.5 --context-lengths 8-31 --token-law sphere; theory: directions in the order in which heads visit them"
     assert out.splitlines()[0] == head
     theory, flow = (float(x) for x in out.splitlines()[6].split()[1:3])
-    task = RegressionTask(
-        eigenvalues=[0.4, 0.3, 0.2, 0.1], context_lengths=range(8, 32), token_law=SphereTokens(), noise_variance=0.5
-    )
+    task = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_lengths=range(8, 32), token_law=SphereTokens(), noise_variance=0.5)
     assert theory == pytest.approx(task.loss_moments.c - task.modes.drops.sum(), abs=1e-6)
     assert flow == pytest.approx(theory, abs=1e-5)
     with np.load(target) as arrays:
         recorded = json.loads(str(arrays["setting"]))
-    assert (recorded["noise_variance"], recorded["token_law"], recorded["context_lengths"][-1]) == (
-        0.5,
-        "sphere",
-        [31, 1 / 24],
-    )
+    assert (recorded["noise_variance"], recorded["token_law"], recorded["context_lengths"][-1]) == (0.5, "sphere", [31, 1 / 24])
     code, out, _ = answer(capsys, "train", *options.split()[:-1], "20", "--batch-size", "16")
     assert (code, out.splitlines()[0]) == (0, head)
 
@@ -436,13 +404,5 @@ def test_the_completion_knows_every_command(shell, capsys):
     assert left.value.code in (0, None)
     assert all(
         name in script
-        for name in (
-            *command_line.COMMANDS,
-            "--equation",
-            "--report",
-            "--noise-variance",
-            "rademacher",
-            "--momentum",
-            "merged-drop",
-        )
+        for name in (*command_line.COMMANDS, "--equation", "--report", "--noise-variance", "rademacher", "--momentum", "merged-drop")
     )

@@ -53,11 +53,7 @@ class StandIn:
 def book():
     book = ClaimBook()
     reason = Tolerance(0.5, "roundoff", "half is enough")
-    for name, equation, method, residual in (
-        ("a", "2", "flow", 0.25),
-        ("b", "10", "training", 0.75),
-        ("c", "X", "flow", 0),
-    ):
+    for name, equation, method, residual in (("a", "2", "flow", 0.25), ("b", "10", "training", 0.75), ("c", "X", "flow", 0)):
         measure = eval(f"lambda theory: theory + {residual}")  # a function of its own for each claim
         measure.__name__ = name
         book.claim(equation, f"claim {name} <b>", method=method, tolerance=reason, theory=0, wrong={"one": 1})(measure)
@@ -67,12 +63,7 @@ def book():
 
 
 def registry():
-    return [
-        StandIn("10"),
-        StandIn("2", outcome=False),
-        StandIn("1", kind="definition"),
-        StandIn("3", ValueError("no\nway")),
-    ]
+    return [StandIn("10"), StandIn("2", outcome=False), StandIn("1", kind="definition"), StandIn("3", ValueError("no\nway"))]
 
 
 def made(book, numbers=None, **options):
@@ -178,9 +169,7 @@ def test_command_fails_if_anything_fails_and_writes_its_files(book, monkeypatch,
 
 def test_an_interrupt_leaves_a_valid_partial_report(book, monkeypatch, tmp_path):
     interrupted = [StandIn("1", kind="definition"), StandIn("2"), StandIn("3", KeyboardInterrupt())]
-    monkeypatch.setattr(
-        "iclflow.verify.evidence.check.plan", lambda numbers, full: plan(registry=lambda: interrupted, checks=list)
-    )
+    monkeypatch.setattr("iclflow.verify.evidence.check.plan", lambda numbers, full: plan(registry=lambda: interrupted, checks=list))
     monkeypatch.setattr("iclflow.verify.evidence.page.FIGURES", {})
     target = tmp_path / "check.json"
     assert command_line.check(options(json=str(target), report=str(tmp_path))) == command_line.INTERRUPTED

@@ -12,9 +12,7 @@ from iclflow.numerics.tasks.losses import QuadraticLoss
 from iclflow.verify.experiments.diagnosis import AGREES, diagnose, sample_loss
 from iclflow.verify.experiments.staircase import Setting
 
-SETTING = Setting(
-    eigenvalues=(0.6, 0.3), heads=2, scale=0.5, seed=3, duration=100.0, learning_rate=0.05, batch_size=100
-)
+SETTING = Setting(eigenvalues=(0.6, 0.3), heads=2, scale=0.5, seed=3, duration=100.0, learning_rate=0.05, batch_size=100)
 POPULATION = QuadraticLoss.population(SETTING.task)
 TIMES = np.linspace(0, SETTING.duration, 101)
 

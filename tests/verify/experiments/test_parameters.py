@@ -156,9 +156,7 @@ def test_the_faces_refuse_the_same_values(tmp_path, capsys, name, text):
 
 
 def test_numpy_values_become_those_of_python():
-    given = Setting(
-        eigenvalues=np.array([0.4, 0.3]), seed=np.int64(3), scale=np.float32(0.5), context_lengths=range(8, 10)
-    )
+    given = Setting(eigenvalues=np.array([0.4, 0.3]), seed=np.int64(3), scale=np.float32(0.5), context_lengths=range(8, 10))
     assert given == Setting(eigenvalues=(0.4, 0.3), seed=3, scale=0.5, context_lengths=((8, 0.5), (9, 0.5)))
     assert json.loads(json.dumps(given.to_json()))["seed"] == 3
 

@@ -10,9 +10,7 @@ from iclflow.verify.training.descent import mean_squared_error
 from iclflow.verify.training.modules import ReducedSeparate
 
 TASK = RegressionTask(eigenvalues=[0.6, 0.3], context_length=4, noise_variance=0.1)
-VARIED = RegressionTask(
-    eigenvalues=[0.6, 0.3], context_lengths=range(1, 5), context_gain="official", noise_variance=0.1
-)
+VARIED = RegressionTask(eigenvalues=[0.6, 0.3], context_lengths=range(1, 5), context_gain="official", noise_variance=0.1)
 DRAWN = 0.2 * np.random.default_rng(0).standard_normal((2, 2, 2, 2))
 # Heads of rank two, somewhere near a solution.
 WEIGHTS = SeparateWeights(np.array([0.5, 0.4]), np.eye(2) + DRAWN[0], np.eye(2) + DRAWN[1])
@@ -65,9 +63,7 @@ def test_loss_and_gradient_are_those_of_the_law():
     error = np.std(found, axis=0, ddof=1) / count**0.5
     assert (np.abs(np.mean(found, axis=0) - exact) < 4.5 * error).all()
     for gain in ("present", "longest"):
-        other = RegressionTask(
-            eigenvalues=[0.6, 0.3], context_lengths=range(1, 5), context_gain=gain, noise_variance=0.1
-        )
+        other = RegressionTask(eigenvalues=[0.6, 0.3], context_lengths=range(1, 5), context_gain=gain, noise_variance=0.1)
         value = QuadraticLoss.population(other).value(WEIGHTS.effective_map())
         assert abs(np.mean(found, axis=0)[0] - value) > 5 * error[0]
 

@@ -26,13 +26,7 @@ def test_what_is_learned_is_said_in_words():
 
 @pytest.mark.parametrize(
     ("changes", "drops"),
-    [
-        ({"merged": True}, 1),
-        ({"noise_variance": 0.5}, 4),
-        ({"heads": 2}, 2),
-        ({"heads": 2, "rank": 2}, 4),
-        ({"scale": 0.5}, None),
-    ],
+    [({"merged": True}, 1), ({"noise_variance": 0.5}, 4), ({"heads": 2}, 2), ({"heads": 2, "rank": 2}, 4), ({"scale": 0.5}, None)],
 )
 def test_other_settings_run(changes, drops):
     run = explored(Exploration(**{"scale": 0.02} | changes))

@@ -3,12 +3,8 @@
 from functools import partial
 
 import pytest
-from iclflow.verify.claims.in_weight.five_weights import (
-    five_weights,
-)
-from iclflow.verify.experiments.in_weight import (
-    InWeightSetting,
-)
+from iclflow.verify.claims.in_weight.five_weights import five_weights
+from iclflow.verify.experiments.in_weight import InWeightSetting
 from iclflow.verify.figures import in_weight
 from iclflow.verify.figures.gallery import draw
 

@@ -58,9 +58,7 @@ VARIED = {
         context_lengths={2: 0.5, 5: 0.5},
         context_gain="official",
     ),
-    "sphere": RegressionTask(
-        eigenvalues=[0.5, 0.3], context_lengths=[2, 4], token_law=SphereTokens(), noise_variance=0.1
-    ),
+    "sphere": RegressionTask(eigenvalues=[0.5, 0.3], context_lengths=[2, 4], token_law=SphereTokens(), noise_variance=0.1),
     "signs": RegressionTask(
         covariance=[[0.5, 0.2], [0.2, 0.4]], context_length=3, token_law=RademacherTokens(), query_covariance=np.eye(2)
     ),
@@ -80,11 +78,7 @@ def test_varied_tasks_agree(name, model):
 def test_another_task_than_was_sampled_is_caught(name, monkeypatch):
     """The loss and flow of the paper's task with these tokens, on sequences of the varied one."""
     task = VARIED[name]
-    plain, _ = model_loss(
-        LINEAR,
-        RegressionTask(covariance=task.covariance, context_length=task.context_length),
-        weights={U: START},
-    )
+    plain, _ = model_loss(LINEAR, RegressionTask(covariance=task.covariance, context_length=task.context_length), weights={U: START})
     loss, _ = model_loss(LINEAR, task, weights={U: START})
     monkeypatch.setattr(type(loss), "value", lambda self, vector: plain._value(START, *plain.fixed.values()))
     check = check_model(LINEAR, task, weights={U: START}, count=64_000, generator=generator())

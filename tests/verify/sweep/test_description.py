@@ -118,10 +118,7 @@ def test_a_name_depends_on_every_parameter(tmp_path):
         ("setting = 3", "setting: must be a table"),
         ("[setting]\nnoise_variance = -1", "setting.noise_variance: must be a number from 0 to 1e+100, got -1"),
         ('[setting]\ntoken_law = "student:3"', "setting.token_law: must be gaussian, sphere, rademacher or student:NU"),
-        (
-            '[setting]\ncontext_gain = "mean"',
-            "setting.context_gain: must be one of present, longest, official, got 'mean'",
-        ),
+        ('[setting]\ncontext_gain = "mean"', "setting.context_gain: must be one of present, longest, official, got 'mean'"),
         ("[setting]\ncontext_lengths = { a = 1 }", "setting.context_lengths: must be a list of lengths, or a table"),
         (
             "[setting]\ntask_covariance = [[1, 2], 3]",
@@ -140,10 +137,7 @@ def test_a_name_depends_on_every_parameter(tmp_path):
         ("[vary]\nmomentum = [0.5, -0.1]", "vary.momentum: must be a number of at least 0 and below 1, got -0.1"),
         ("[setting]\nheads = true", "setting.heads: must be a whole number"),
         ("[setting]\neigenvalues = [0.4, 'x']", "setting.eigenvalues: must be 1 to 1,000 positive numbers"),
-        (
-            "[vary]\nseed = { first = 0, count = 1_000_000_000 }",
-            "vary.seed.count: must be a whole number from 1 to 1,000,000",
-        ),
+        ("[vary]\nseed = { first = 0, count = 1_000_000_000 }", "vary.seed.count: must be a whole number from 1 to 1,000,000"),
         (
             "[vary]\nseed = { first = 0, count = 9_999 }\nrank = [1, 2, 3]\nheads = [4, 5, 6, 7]\nscale = [1, 2, 3, 4, 5, 6, 7, 8, 9]",
             "vary: the number of runs: must be a whole number from 1 to 1,000,000, got 1079892",

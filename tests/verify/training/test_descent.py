@@ -172,9 +172,7 @@ def test_no_network_is_told():
 
 
 def test_only_reduced_attention_has_an_effective_map():
-    run = train(
-        MergedAttention(np.ones((1, 4, 4)), np.ones((1, 4, 4))), fixed_set(batch()), steps=1, learning_rate=0.01
-    )
+    run = train(MergedAttention(np.ones((1, 4, 4)), np.ones((1, 4, 4))), fixed_set(batch()), steps=1, learning_rate=0.01)
     with pytest.raises(ValueError, match="only attention"):
         run.effective_maps()
 
@@ -203,10 +201,4 @@ def test_momentum_is_that_of_torch():
 
 def test_momentum_must_be_below_one():
     with pytest.raises(ValueError, match="momentum must be below 1"):
-        train(
-            ReducedSeparate(start()),
-            fresh_batches(TASK, 4, torch.Generator()),
-            steps=1,
-            learning_rate=0.1,
-            momentum=1.0,
-        )
+        train(ReducedSeparate(start()), fresh_batches(TASK, 4, torch.Generator()), steps=1, learning_rate=0.1, momentum=1.0)

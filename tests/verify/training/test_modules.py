@@ -100,11 +100,7 @@ def test_base_class_says_what_is_missing(prompts):
 
 def networks(rho):
     rng = np.random.default_rng(8)
-    full = (
-        rng.standard_normal((H, D + 1, D + 1)),
-        rng.standard_normal((H, R, D + 1)),
-        rng.standard_normal((H, R, D + 1)),
-    )
+    full = (rng.standard_normal((H, D + 1, D + 1)), rng.standard_normal((H, R, D + 1)), rng.standard_normal((H, R, D + 1)))
     merged = MergedWeights(rng.standard_normal(H), rng.standard_normal((H, D, D)))
     separate = SeparateWeights(rng.standard_normal(H), *rng.standard_normal((2, H, R, D)))
     yield MergedAttention(full[0], full[0][::-1].copy(), rho=rho)

@@ -46,11 +46,7 @@ def test_a_curve_that_differs_is_told(tmp_path):
         ({"args": np.array("{'model': 'attnS', 'in_dim': 2, 'head_num': 1}")}, "run.npz: args: lacks lr"),
         ({"args": np.array(str({"model": "mlp", "in_dim": D, "head_num": H, "lr": 0.1}))}, "args: model must be attnM"),
         (
-            {
-                "args": np.array(
-                    str({"model": "attnS", "in_dim": D, "head_num": H, "rank": 1, "lr": 0.1, "vary_len": True})
-                )
-            },
+            {"args": np.array(str({"model": "attnS", "in_dim": D, "head_num": H, "rank": 1, "lr": 0.1, "vary_len": True}))},
             "args: vary_len must be False, got True",
         ),
         ({"data.x": None}, "run.npz: data.x: the key is missing"),

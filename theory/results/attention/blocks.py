@@ -135,14 +135,7 @@ def softmax_for_large_scale() -> Derivation:
             parameter=_rho,
             order=2,
         ),
-        Line(
-            weight.subs(inverse, 1 / _rho),
-            "~",
-            constant + slope / _rho,
-            "The weight of one token",
-            parameter=_rho,
-            order=2,
-        ),
+        Line(weight.subs(inverse, 1 / _rho), "~", constant + slope / _rho, "The weight of one token", parameter=_rho, order=2),
     )
 
 
@@ -197,12 +190,7 @@ def attention_in_blocks() -> Derivation:
             ("1", "5-linear", "6"),
         ),
         Line(_W_V, ":=", as_matrix(VALUE), "The blocks of the value matrix"),
-        Line(
-            W_KQ,
-            ":=",
-            as_matrix(KEY_QUERY),
-            r"The blocks of the merged matrix, $\boldsymbol{W}_i^{K\top} \boldsymbol{W}_i^Q$ in one",
-        ),
+        Line(W_KQ, ":=", as_matrix(KEY_QUERY), r"The blocks of the merged matrix, $\boldsymbol{W}_i^{K\top} \boldsymbol{W}_i^Q$ in one"),
         Line(prediction_i, ":=", HEAD_OUTPUT, "What head $i$ adds"),
         Line(
             X * X.T * W_KQ * X * LAST_TOKEN,
@@ -211,9 +199,7 @@ def attention_in_blocks() -> Derivation:
             r"The last column of $\boldsymbol{X} \boldsymbol{X}^{\top} \boldsymbol{W}_i^{KQ} \boldsymbol{X}$",
             ("1",),
         ),
-        Line(
-            prediction_i, "=", multiplied_head(), "The last row of the value matrix times this column, over $N$", ("1",)
-        ),
+        Line(prediction_i, "=", multiplied_head(), "The last row of the value matrix times this column, over $N$", ("1",)),
     )
 
 
@@ -222,11 +208,7 @@ def attention_in_blocks() -> Derivation:
     "Gram matrix of the prompt",
     kind="exact",
     section="Appendix B.1",
-    typed=lambda: {
-        "tokens": x_q * x_q.T / N + Lambda_hat,
-        "cross": beta,
-        "targets": w.T * Lambda_hat * w,
-    },
+    typed=lambda: {"tokens": x_q * x_q.T / N + Lambda_hat, "cross": beta, "targets": w.T * Lambda_hat * w},
     conditions=(r"The target of the query is masked",),
 )
 def gram_matrix() -> Derivation:
@@ -281,10 +263,7 @@ def merged_expansion() -> TracePolynomial:
     kind="exact",
     section="Beside (1)",
     typed=lambda: v_i * (beta.T + y_q * x_q.T / N) * U_i * x_q,
-    conditions=(
-        "The query's target stands in the corner instead of 0",
-        r"All blocks but $v_{i}$ and $\boldsymbol{U}_{i}$ are zero",
-    ),
+    conditions=("The query's target stands in the corner instead of 0", r"All blocks but $v_{i}$ and $\boldsymbol{U}_{i}$ are zero"),
 )
 def unmasked_attention() -> Derivation:
     r"""The target would leak into $\boldsymbol{\beta}$."""
@@ -299,8 +278,6 @@ def unmasked_attention() -> Derivation:
         Line(W_KQ, ":=", as_matrix(key_query), r"Only $\boldsymbol{U}_i$ compares"),
         Line(prediction_i, ":=", HEAD_OUTPUT, "What head $i$ adds"),
         Line(prediction_i, "=", leaking, "The product of the blocks"),
-        Line(
-            prediction_i, "!=", v_i * beta.T * U_i * x_q, "With the masked corner, (M), the target is not there", ("8",)
-        ),
+        Line(prediction_i, "!=", v_i * beta.T * U_i * x_q, "With the masked corner, (M), the target is not there", ("8",)),
         Line(prediction_i, "=", name_context(leaking), r"$\boldsymbol{\beta}$ recognised, equation (8)", ("8",)),
     )

@@ -76,10 +76,7 @@ def correlation_of_features() -> Derivation:
             ),
             y_q * feature(AT),
         ),
-        Step(
-            "With the targets (4) and the correlation (30)",
-            substitute(y_q * feature(AT), {y_q: w.T * x_q, beta: Lambda_hat * w}),
-        ),
+        Step("With the targets (4) and the correlation (30)", substitute(y_q * feature(AT), {y_q: w.T * x_q, beta: Lambda_hat * w})),
         Step("Averaged", cross_moment(AT)),
     )
 
@@ -92,8 +89,7 @@ def correlation_of_features() -> Derivation:
     left=r"\mathbb{E}(\boldsymbol{z}\boldsymbol{z}^\top)_{12}"
     r" = \left(\boldsymbol{\Lambda}_q\otimes\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)\right)_{12}",
     typed=lambda: (
-        (AT[0].T * Lambda_q * OTHER[0])
-        * (AT[1].T * (Lambda**2 + (Lambda + Trace(Lambda) * Identity(D)) * Lambda / N) * OTHER[1])
+        (AT[0].T * Lambda_q * OTHER[0]) * (AT[1].T * (Lambda**2 + (Lambda + Trace(Lambda) * Identity(D)) * Lambda / N) * OTHER[1])
     ),
     conditions=(
         r"Entries between the indices 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$ and 2 $=(\boldsymbol{c}_2, \boldsymbol{e}_2)$",
@@ -200,11 +196,7 @@ def inverse_covariance() -> Derivation:
             part="inverse",
         ),
         Step("The product of the two, summed over the index between", product),
-        Step(
-            r"With $\boldsymbol{M} = \boldsymbol{\Lambda}_{N} \boldsymbol{\Lambda}$, the identity",
-            identity,
-            part="product",
-        ),
+        Step(r"With $\boldsymbol{M} = \boldsymbol{\Lambda}_{N} \boldsymbol{\Lambda}$, the identity", identity, part="product"),
     )
 
 
@@ -237,11 +229,7 @@ def ridge_like() -> Derivation:
     at_minimum = substitute(force(), {B: Lambda_N.I})
     return Derivation.by(
         Step(r"The second moment (31) without one factor $\boldsymbol{\Lambda}$", shrunk_covariance(), part="factor"),
-        Step(
-            r"An entry of $\mathbb{E}(y_{q} \boldsymbol{z})$, equation (41)",
-            cross_moment(AT),
-            r"\mathbb{E}(y_q\boldsymbol{z})_1",
-        ),
+        Step(r"An entry of $\mathbb{E}(y_{q} \boldsymbol{z})$, equation (41)", cross_moment(AT), r"\mathbb{E}(y_q\boldsymbol{z})_1"),
         Step(
             (
                 r"An entry of $\mathbb{E}(\boldsymbol{z} \boldsymbol{z}^{\top})^{-1} \boldsymbol{z}$, summed over "

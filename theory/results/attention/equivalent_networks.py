@@ -20,24 +20,7 @@ from ...derivations.registry import define, register
 from ...expectation.index_sums import sum_over
 from ...expectation.laws import Fixed, Gaussian
 from ...expectation.moments import expect
-from ...notation import (
-    W_1,
-    B,
-    D,
-    H,
-    beta,
-    k_i,
-    matrix,
-    prediction,
-    prediction_other,
-    q_i,
-    symmetric_matrix,
-    v_i,
-    vector,
-    w_2,
-    x_q,
-    y_q,
-)
+from ...notation import W_1, B, D, H, beta, k_i, matrix, prediction, prediction_other, q_i, symmetric_matrix, v_i, vector, w_2, x_q, y_q
 from .blocks import U_i
 from .kronecker import index, unit, vec_entry, vec_times_vec
 
@@ -92,10 +75,7 @@ define(
     "Merged attention is a two-layer linear network on cubic features",
     kind="exact",
     section="Section 3.1",
-    typed=lambda: {
-        "head": v_i * beta.T * U_i * x_q,
-        "stack": _w_other.T * _W_other * z + v_i * _row.T * z,
-    },
+    typed=lambda: {"head": v_i * beta.T * U_i * x_q, "stack": _w_other.T * _W_other * z + v_i * _row.T * z},
     conditions=("Any number $H$ of heads: the last is split off, then the next",),
 )
 def equivalent_network() -> Derivation:
@@ -114,14 +94,7 @@ def equivalent_network() -> Derivation:
             part="head",
         ),
         Line(v_i * _row.T * z, "=", head, "In the letters of the network", ("12",)),
-        Line(
-            w_2.T * W_1 * z,
-            "=",
-            stack,
-            "The output of the network, with the last head split off",
-            ("12",),
-            part="stack",
-        ),
+        Line(w_2.T * W_1 * z, "=", stack, "The output of the network, with the last head split off", ("12",), part="stack"),
     )
 
 
@@ -203,10 +176,7 @@ def flow_of_layers() -> tuple[TracePolynomial, TracePolynomial]:
     "Gradient flow of merged attention",
     kind="exact",
     section="Section 3.2",
-    typed=lambda: {
-        "a": w_2 * (CROSS.T - w_2.T * W_1 * COVARIANCE),
-        "b": W_1 * (CROSS.T - w_2.T * W_1 * COVARIANCE).T,
-    },
+    typed=lambda: {"a": w_2 * (CROSS.T - w_2.T * W_1 * COVARIANCE), "b": W_1 * (CROSS.T - w_2.T * W_1 * COVARIANCE).T},
     conditions=(r"Any number $H$ of heads; any law of the data with these moments of $\boldsymbol{z}$ and $y_{q}$",),
 )
 def flow_of_merged_attention() -> Derivation:
@@ -216,32 +186,10 @@ def flow_of_merged_attention() -> Derivation:
     return Derivation.by(
         Line(E(y_q * z, _MOMENTS), "=", CROSS, "One law with the two moments that enter"),
         Line(E(z * z.T, _MOMENTS), "=", COVARIANCE, "The other moment"),
-        Line(
-            by_first,
-            "=",
-            -gradient(_ERROR, W_1) / 2,
-            r"Minus half the gradient by $\boldsymbol{W}_{1}$ for one sequence",
-        ),
-        Line(
-            E(by_first, _MOMENTS),
-            "=",
-            first,
-            r"Its average, $\tau \dot{\boldsymbol{W}}_1$ by (10)",
-            part="a",
-        ),
-        Line(
-            by_second,
-            "=",
-            -gradient(_ERROR, w_2) / 2,
-            r"Minus half the gradient by $\boldsymbol{w}_{2}$ for one sequence",
-        ),
-        Line(
-            E(by_second, _MOMENTS),
-            "=",
-            second,
-            r"Its average, $\tau \dot{\boldsymbol{w}}_2$ by (10)",
-            part="b",
-        ),
+        Line(by_first, "=", -gradient(_ERROR, W_1) / 2, r"Minus half the gradient by $\boldsymbol{W}_{1}$ for one sequence"),
+        Line(E(by_first, _MOMENTS), "=", first, r"Its average, $\tau \dot{\boldsymbol{W}}_1$ by (10)", part="a"),
+        Line(by_second, "=", -gradient(_ERROR, w_2) / 2, r"Minus half the gradient by $\boldsymbol{w}_{2}$ for one sequence"),
+        Line(E(by_second, _MOMENTS), "=", second, r"Its average, $\tau \dot{\boldsymbol{w}}_2$ by (10)", part="b"),
     )
 
 
@@ -275,20 +223,8 @@ def conserved_balance() -> Derivation:
     return Derivation.by(
         Line(-Gradient(Trace(change), W_1) / 2, "=", first, r"The flow of $\boldsymbol{W}_{1}$, by the chain rule"),
         Line(-Gradient(Trace(change), w_2) / 2, "=", second, r"The flow of $\boldsymbol{w}_{2}$"),
-        Line(
-            Rate(w_2 * w_2.T, flow),
-            "=",
-            of_second,
-            r"The change of $\boldsymbol{w}_{2} \boldsymbol{w}_{2}^{\top}$",
-            part="second",
-        ),
-        Line(
-            Rate(W_1 * W_1.T, flow),
-            "=",
-            of_first,
-            r"The change of $\boldsymbol{W}_{1} \boldsymbol{W}_{1}^{\top}$",
-            part="first",
-        ),
+        Line(Rate(w_2 * w_2.T, flow), "=", of_second, r"The change of $\boldsymbol{w}_{2} \boldsymbol{w}_{2}^{\top}$", part="second"),
+        Line(Rate(W_1 * W_1.T, flow), "=", of_first, r"The change of $\boldsymbol{W}_{1} \boldsymbol{W}_{1}^{\top}$", part="first"),
         Line(Rate(w_2 * w_2.T - W_1 * W_1.T, flow), "=", of_second - of_first, "Their difference", part="difference"),
         Line(_slope, ":=", 2 * (COVARIANCE * W_1.T * w_2 - CROSS), "For the squared error"),
         Line(first, "=", flow_of_layers()[0], r"It is then the flow (13) of $\boldsymbol{W}_{1}$"),
@@ -326,14 +262,7 @@ def convolutional_network() -> Derivation:
     output = v_i * _convolution(q_i)
     layer = KroneckerProduct(Identity(D), k_i.T)
     return Derivation.by(
-        Line(
-            AT[0].T * layer * z,
-            "=",
-            _convolution(AT[0]),
-            r"One entry of the filtered $\boldsymbol{z}$",
-            ("12",),
-            "filter",
-        ),
+        Line(AT[0].T * layer * z, "=", _convolution(AT[0]), r"One entry of the filtered $\boldsymbol{z}$", ("12",), "filter"),
         Line(v_i * q_i.T * layer * z, "=", output, "The output of the head", ("12",), "output"),
         Line(prediction, ":=", output + prediction_other, "One head beside the others"),
         Line(
@@ -343,13 +272,7 @@ def convolutional_network() -> Derivation:
             "The gradient of one squared error by the filter",
             part="k",
         ),
-        Line(
-            -Gradient(_squared_error(output), q_i) / 2,
-            "=",
-            _error_slope(output, q_i),
-            "The gradient by the second layer",
-            part="q",
-        ),
+        Line(-Gradient(_squared_error(output), q_i) / 2, "=", _error_slope(output, q_i), "The gradient by the second layer", part="q"),
     )
 
 

@@ -123,12 +123,7 @@ def kronecker_properties() -> Derivation:
     longer = kron_product(entry, kron_entry(_C, _F), over)(_ROWS, _FAR)
     image = kron_times_vec(entry, vec_entry(_X), over)(_IMAGE)
     return Derivation.by(
-        Line(
-            _between(_ROWS, _COLUMNS, product),
-            "=",
-            entry(_ROWS, _COLUMNS),
-            r"An entry of $\boldsymbol{A} \otimes \boldsymbol{B}$",
-        ),
+        Line(_between(_ROWS, _COLUMNS, product), "=", entry(_ROWS, _COLUMNS), r"An entry of $\boldsymbol{A} \otimes \boldsymbol{B}$"),
         Line(unit(_COLUMNS).T * Vec(_X), "=", vec_entry(_X)(_COLUMNS), "An entry of vec, which stacks columns"),
         Line(
             _between(_ROWS, _COLUMNS, KroneckerProduct(_c * _A, _B)),
@@ -144,13 +139,7 @@ def kronecker_properties() -> Derivation:
             "A scalar factor on the right",
             part="a right",
         ),
-        Line(
-            _between(_COLUMNS, _ROWS, Transpose(product)),
-            "=",
-            transposed,
-            "The transpose exchanges the indices",
-            part="b",
-        ),
+        Line(_between(_COLUMNS, _ROWS, Transpose(product)), "=", transposed, "The transpose exchanges the indices", part="b"),
         Line(Transpose(product), "=", KroneckerProduct(_A.T, _B.T), "So it is the product of the transposes"),
         Line(
             _between(_ROWS, _SQUARE, square, KroneckerProduct(_G.I, _K.I)),
@@ -160,19 +149,8 @@ def kronecker_properties() -> Derivation:
             part="c",
         ),
         Line(Inverse(square), "=", KroneckerProduct(_G**-1, _K**-1), "So it has the inverse of each factor"),
-        Line(
-            _between(_ROWS, _FAR, product, KroneckerProduct(_C, _F)),
-            "=",
-            longer,
-            "The product of two Kronecker products",
-            part="d",
-        ),
-        Line(
-            MatMul(product, KroneckerProduct(_C, _F)),
-            "=",
-            KroneckerProduct(_A * _C, _B * _F),
-            "So each factor has its own product",
-        ),
+        Line(_between(_ROWS, _FAR, product, KroneckerProduct(_C, _F)), "=", longer, "The product of two Kronecker products", part="d"),
+        Line(MatMul(product, KroneckerProduct(_C, _F)), "=", KroneckerProduct(_A * _C, _B * _F), "So each factor has its own product"),
         Line(unit(_IMAGE).T * product * Vec(_X), "=", image, "On a vec", part="e"),
         Line(product * Vec(_X), "=", Vec(_B * _X * _A.T), "So it is a product with a matrix on each side"),
     )
@@ -187,10 +165,7 @@ _Z = matrix("Z", _n, _q)
     "The Kronecker product of vectors, and scalar products, as vec",
     kind="exact",
     section="Appendix B.3",
-    typed=lambda: {
-        "vectors": (_ROWS[0].T * _a) * (_ROWS[1].T * _b),
-        "trace": Trace(_X.T * _Z),
-    },
+    typed=lambda: {"vectors": (_ROWS[0].T * _a) * (_ROWS[1].T * _b), "trace": Trace(_X.T * _Z)},
     conditions=(
         r"The index is 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$, any vector $\boldsymbol{c}_1 \otimes \boldsymbol{e}_1$",
         RECTANGULAR,

@@ -16,26 +16,7 @@ from ...calculus.substitution import collect, substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...expectation.moments import expect
-from ...notation import (
-    B,
-    D,
-    H,
-    Lambda,
-    Lambda_hat,
-    M,
-    beta,
-    e_d,
-    gamma,
-    k_i,
-    lambda_,
-    q_i,
-    tau,
-    v_i,
-    vector,
-    w_init,
-    x_q,
-    y_q,
-)
+from ...notation import B, D, H, Lambda, Lambda_hat, M, beta, e_d, gamma, k_i, lambda_, q_i, tau, v_i, vector, w_init, x_q, y_q
 from ..task.regression import average_context, force
 from .blocks import U_i, merged_expansion, u_i, value_row
 from .zero_block_loss import B_other, full_loss
@@ -268,9 +249,7 @@ def mirror_functions() -> Derivation:
         "third": -2 * (v_i * k_i.T + _kappa * value_row.T) * Lambda**2 * q_i,
         "exchanged": -2 * (v_i * k_i.T + _kappa * value_row.T) * Lambda**2 * q_i,
     },
-    conditions=(
-        r"Rank one, $\kappa_i$ the scalar of the key; lowest order in the weights, the next is the sixth; heads add",
-    ),
+    conditions=(r"Rank one, $\kappa_i$ the scalar of the key; lowest order in the weights, the next is the sixth; heads add",),
 )
 def exchanged_channels() -> Derivation:
     """The lowest order of the loss in all weights of a head, and the same with the two channels exchanged."""
@@ -283,9 +262,5 @@ def exchanged_channels() -> Derivation:
     exchanged = substitute(orders[3], {v_i: _kappa, _kappa: v_i, k_i: value_row, value_row: k_i})
     return Derivation.by(
         Step("The terms of third order in the weights of one head", orders[3], part="third"),
-        Step(
-            r"The same with ($v_i$, $\boldsymbol{k}_i$) and ($\kappa_i$, $\boldsymbol{v}_i$) exchanged",
-            exchanged,
-            part="exchanged",
-        ),
+        Step(r"The same with ($v_i$, $\boldsymbol{k}_i$) and ($\kappa_i$, $\boldsymbol{v}_i$) exchanged", exchanged, part="exchanged"),
     )

@@ -56,13 +56,7 @@ def merged_attention() -> Derivation:
     return Derivation.by(
         Line(value_row, ":=", ZeroMatrix(D, 1), "The vector block of the value set to zero"),
         Line(prediction_i, "=", half, "What is left of the expansion (C.1)", ("C.1",)),
-        Line(
-            prediction_i,
-            "!=",
-            merged,
-            r"As printed in the paper: $\boldsymbol{v}_i = 0$ alone is not enough",
-            ("C.1",),
-        ),
+        Line(prediction_i, "!=", merged, r"As printed in the paper: $\boldsymbol{v}_i = 0$ alone is not enough", ("C.1",)),
         Line(u_i, ":=", ZeroMatrix(D, 1), "The vector block of the key-query matrix set to zero, too"),
         Line(prediction_i, "=", merged, "One term is left", (1,)),
     )
@@ -139,12 +133,5 @@ def separate_attention() -> Derivation:
         Line(K_i, ":=", BlockMatrix([[_K_rest, _k]]), "One column of the key matrix split off"),
         Line(Q_i, ":=", BlockMatrix([[_Q_rest, _q]]), "One column of the query matrix split off"),
         Line(K_i * Q_i.T, "=", split, "Each column adds a matrix of rank one"),
-        Line(
-            prediction_i,
-            "=",
-            v_i * beta.T * split * x_q,
-            "Each column adds a rank-one head with the same value weight",
-            (3,),
-            "sum",
-        ),
+        Line(prediction_i, "=", v_i * beta.T * split * x_q, "Each column adds a rank-one head with the same value weight", (3,), "sum"),
     )

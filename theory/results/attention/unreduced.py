@@ -12,12 +12,7 @@ from .blocks import HEADS, U_i, expansion, merged_expansion, multiplied_head, u_
 
 def _row(square):
     """The row that the paper multiplies the query token with, with the average of the squared targets in its letters."""
-    return (
-        value_row.T * (Lambda_hat + x_q * x_q.T / N) * U_i
-        + v_i * beta.T * U_i
-        + value_row.T * beta * u_i.T
-        + v_i * square * u_i.T
-    )
+    return value_row.T * (Lambda_hat + x_q * x_q.T / N) * U_i + v_i * beta.T * U_i + value_row.T * beta * u_i.T + v_i * square * u_i.T
 
 
 @register(
@@ -74,22 +69,10 @@ def features_of_unreduced_attention() -> Derivation:
     gram = (a.T * TracePolynomial(Lambda_hat + x_q * x_q.T / N) * b) * (c.T * x_q)
     cubic = (a.T * beta) * (c.T * x_q)
     square = (y.T * y / N) * (c.T * x_q)
-    weights = (
-        (value_row.T * a) * (b.T * U_i * c),
-        a.T * (v_i * TracePolynomial(U_i) + value_row * u_i.T) * c,
-        v_i * u_i.T * c,
-    )
-    sums = (
-        SumOver(weights[0] * gram, a, b, c),
-        SumOver(weights[1] * cubic, a, c),
-        SumOver(TracePolynomial(weights[2]) * square, c),
-    )
+    weights = ((value_row.T * a) * (b.T * U_i * c), a.T * (v_i * TracePolynomial(U_i) + value_row * u_i.T) * c, v_i * u_i.T * c)
+    sums = (SumOver(weights[0] * gram, a, b, c), SumOver(weights[1] * cubic, a, c), SumOver(TracePolynomial(weights[2]) * square, c))
     parts = [one.apply() for one in sums]
-    reasons = (
-        "The coefficient of the first feature, summed with its entries",
-        "That of the second",
-        "That of the third",
-    )
+    reasons = ("The coefficient of the first feature, summed with its entries", "That of the second", "That of the third")
     return Derivation.by(
         *(Line(one, "=", part, reason) for one, part, reason in zip(sums, parts, reasons, strict=True)),
         Line(prediction_i, "=", total(parts), "The three together are the prediction of the head (87)", ("87",)),

@@ -22,18 +22,7 @@ from ..task.regression import average_context
 from .blocks import U_i, merged_expansion, u_i, value_row
 from .reduced import kappa_i
 
-__all__ = [
-    "B_other",
-    "U_j",
-    "even_part",
-    "fourth_moment",
-    "full_loss",
-    "odd_part",
-    "overlap_formula",
-    "row_j",
-    "u_j",
-    "v_j",
-]
+__all__ = ["B_other", "U_j", "even_part", "fourth_moment", "full_loss", "odd_part", "overlap_formula", "row_j", "u_j", "v_j"]
 
 B_other = matrix("B_other", D, latex=r"\boldsymbol{B}_{\rm other}")  # the odd map of all other heads
 # A second head
@@ -118,11 +107,7 @@ def split_loss() -> Derivation:
             part="odd, separate",
         ),
         Step(r"The part that is even in $\boldsymbol{w}$", even_part(), part="even"),
-        Step(
-            "The error of any reduced model does not correlate with it",
-            expect((y_q - beta.T * B * x_q) * even_part()),
-            part="cross",
-        ),
+        Step("The error of any reduced model does not correlate with it", expect((y_q - beta.T * B * x_q) * even_part()), part="cross"),
         Step("The full loss of head $i$ beside the others, less the even part", _without_even_part(), part="loss"),
     )
 
@@ -190,10 +175,7 @@ def even_overlap() -> Derivation:
         "first": r"\left[\tfrac12\mathcal{L}_{\rm full}\right]_1",
         "second": r"\left[\tfrac12\mathcal{L}_{\rm full}\right]_2-\tfrac12\mathbb{E}(\hat y_{\rm even}^2)",
     },
-    typed=lambda: {
-        "first": 0,
-        "second": -value_row.T * (Lambda**2 - M * (B_other + v_i * U_i) * Lambda) * u_i,
-    },
+    typed=lambda: {"first": 0, "second": -value_row.T * (Lambda**2 - M * (B_other + v_i * U_i) * Lambda) * u_i},
     conditions=(
         (
             r"The terms of first and of second order in the vectors $\boldsymbol{v}_i$ and $\boldsymbol{u}_{i}$ "

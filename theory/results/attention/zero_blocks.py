@@ -15,24 +15,7 @@ from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...expectation.moments import expect
-from ...notation import (
-    B,
-    D,
-    K_i,
-    Lambda,
-    Lambda_hat,
-    MatrixLetter,
-    N,
-    Q_i,
-    R,
-    beta,
-    matrix,
-    prediction,
-    v_i,
-    w,
-    x_q,
-    y_q,
-)
+from ...notation import B, D, K_i, Lambda, Lambda_hat, MatrixLetter, N, Q_i, R, beta, matrix, prediction, v_i, w, x_q, y_q
 from .blocks import U_i, merged_expansion, u_i, value_row
 from .reduced import kappa_i, separate_expansion
 
@@ -83,10 +66,7 @@ def _derivation(head: TracePolynomial, weight) -> Derivation:
     "The vector block of the value matrix stays zero",
     kind="exact",
     section="Appendix C.1",
-    left={
-        "sequence": r"-\tfrac12\partial_{\boldsymbol{v}_i}(y_q-\hat y_q)^2",
-        "average": r"\tau\dot{\boldsymbol{v}}_i",
-    },
+    left={"sequence": r"-\tfrac12\partial_{\boldsymbol{v}_i}(y_q-\hat y_q)^2", "average": r"\tau\dot{\boldsymbol{v}}_i"},
     typed=lambda: {
         "sequence": ((Lambda_hat + x_q * x_q.T / N) * U_i + beta * u_i.T) * x_q * (y_q - prediction),
         "average": ZeroMatrix(D, 1),
@@ -108,14 +88,8 @@ def value_block_stays() -> Derivation:
     "The vector block of the key-query matrix stays zero",
     kind="exact",
     section="Appendix C.1",
-    left={
-        "sequence": r"-\tfrac12\partial_{\boldsymbol{u}_i}(y_q-\hat y_q)^2",
-        "average": r"\tau\dot{\boldsymbol{u}}_i",
-    },
-    typed=lambda: {
-        "sequence": (value_row.T * beta + v_i * w.T * Lambda_hat * w) * (y_q - prediction) * x_q,
-        "average": ZeroMatrix(D, 1),
-    },
+    left={"sequence": r"-\tfrac12\partial_{\boldsymbol{u}_i}(y_q-\hat y_q)^2", "average": r"\tau\dot{\boldsymbol{u}}_i"},
+    typed=lambda: {"sequence": (value_row.T * beta + v_i * w.T * Lambda_hat * w) * (y_q - prediction) * x_q, "average": ZeroMatrix(D, 1)},
     conditions=(f"For the average: t{JOINT[1:]}",),
     erratum=(
         r"The paper averages $\boldsymbol{w}^{\top} \hat{\boldsymbol{\Lambda}} \boldsymbol{w} "
@@ -159,17 +133,8 @@ def parity() -> Derivation:
         if flipped != -here:
             raise ArithmeticError(f"the gradient of the {rule} is not odd in w: {here}")
         steps += [
-            Step(
-                f"The gradient of the {rule} for one sequence, with zero blocks",
-                here,
-                rf"\boldsymbol{{g}}_{part}(\boldsymbol{{w}})",
-            ),
-            Step(
-                "For the opposite task vector: minus the same",
-                flipped,
-                rf"\boldsymbol{{g}}_{part}(-\boldsymbol{{w}})",
-                part,
-            ),
+            Step(f"The gradient of the {rule} for one sequence, with zero blocks", here, rf"\boldsymbol{{g}}_{part}(\boldsymbol{{w}})"),
+            Step("For the opposite task vector: minus the same", flipped, rf"\boldsymbol{{g}}_{part}(-\boldsymbol{{w}})", part),
         ]
     return Derivation.by(*steps)
 
@@ -224,9 +189,7 @@ _U_other = matrix("U_j", D)
         -v_i
         * (
             (Trace(Lambda) * Lambda + 2 * Lambda**2 / N) * _U_other * Lambda
-            + Trace(Lambda)
-            / N
-            * (Lambda * _U_other * Lambda + Lambda * _U_other.T * Lambda + Trace(Lambda * _U_other) * Lambda)
+            + Trace(Lambda) / N * (Lambda * _U_other * Lambda + Lambda * _U_other.T * Lambda + Trace(Lambda * _U_other) * Lambda)
         )
         * u_i
     ),

@@ -223,8 +223,7 @@ def force_variance() -> Any:
         "spread": r"\operatorname{Var}\,t^{\rm SGD}(v)",
     },
     typed=lambda: {
-        "variance": lambda_**2
-        * (lambda_ * (7 * lambda_ + T) + (12 * lambda_**2 + 3 * lambda_ * T + T**2 + 2 * Trace(Lambda**2)) / N),
+        "variance": lambda_**2 * (lambda_ * (7 * lambda_ + T) + (12 * lambda_**2 + 3 * lambda_ * T + T**2 + 2 * Trace(Lambda**2)) / N),
         "delay": h * (1 + V / (batch * lambda_**4)) * log(v / v_0),
         "spread": h * t * V / (batch * lambda_**4),
     },
@@ -260,9 +259,5 @@ def mini_batches() -> Derivation:
         Step(r"A step of $1/v$ with the force $A$ of its mini-batch, of mean $\lambda^{2}$", step, "1/v"),
         Step("Its mean", average),
         Step("The time added on the way from $v_{0}$ to $v$", delay, part="delay"),
-        Step(
-            r"The variance of $1/v$ after $t/h$ steps, at the speed $\lambda^{2}$",
-            count * noise / lambda_**4,
-            part="spread",
-        ),
+        Step(r"The variance of $1/v$ after $t/h$ steps, at the speed $\lambda^{2}$", count * noise / lambda_**4, part="spread"),
     )

@@ -58,15 +58,8 @@ def noise_of_the_force() -> Derivation:
     return Derivation.by(
         Step("The pull of one sequence", pull()),
         Step("Its mean", expect(pull()), part="mean"),
-        Step(
-            "Its square, averaged over the task vector and the query",
-            expect(pull() ** 2, given=Lambda_hat),
-            part="square",
-        ),
-        Step(
-            r"The variance over all sequences, at $\boldsymbol{B} = 0$",
-            substitute(force_variance(), {B: ZeroMatrix(D, D)}),
-        ),
+        Step("Its square, averaged over the task vector and the query", expect(pull() ** 2, given=Lambda_hat), part="square"),
+        Step(r"The variance over all sequences, at $\boldsymbol{B} = 0$", substitute(force_variance(), {B: ZeroMatrix(D, D)})),
     )
 
 

@@ -129,10 +129,7 @@ def separate_curvatures() -> Derivation:
         ),
         Step("Its eigenvalue along the gradient of entry ($d, d$) of the map", _along_entry(0), part="head"),
         Step("Along the gradient of entry ($d, j$)", _along_entry(1), part="pair"),
-        Step(
-            "Where $j$ is not learned, its block on the components along $j$ of the key and the query of head $d$",
-            _named(block),
-        ),
+        Step("Where $j$ is not learned, its block on the components along $j$ of the key and the query of head $d$", _named(block)),
         Step("The larger eigenvalue", _named(_largest_root(block)), part="unlearned"),
     )
 
@@ -187,10 +184,7 @@ def merged_curvatures() -> Derivation:
     diagonal, entry = [0, 1, 4], at_minimum[2, 2]
     require_zero(*at_minimum.extract(diagonal, [2, 3]), at_minimum[2, 3])
     polynomial = _named(cancel(_characteristic(at_minimum.extract(diagonal, diagonal)) / kappa))
-    largest = max(
-        (value for value in at_zero.eigenvals() if not value.is_zero),
-        key=lambda value: value.subs({lambda_d: 1, lambda_j: 1}),
-    )
+    largest = max((value for value in at_zero.eigenvals() if not value.is_zero), key=lambda value: value.subs({lambda_d: 1, lambda_j: 1}))
     return Derivation.by(
         Step(r"The Hessian of $L/2$ at zero, in ($v, \boldsymbol{U}$)", at_zero),
         Step("Its largest eigenvalue", largest, part="zero"),

@@ -15,23 +15,7 @@ from ...derivations.derivation import Derivation, Step
 from ...derivations.registry import register
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
-from ...notation import (
-    B,
-    D,
-    Lambda,
-    Lambda_hat,
-    Lambda_q,
-    M,
-    N,
-    T,
-    beta,
-    e_d,
-    lambda_,
-    matrix,
-    w,
-    x_q,
-    y_q,
-)
+from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, T, beta, e_d, lambda_, matrix, w, x_q, y_q
 from ..attention.cubic_features import QUERY_LAW, Lambda_N, shrunk_covariance
 from ..task.population import Sigma_w
 from ..task.regression import closed_loss, force
@@ -78,11 +62,7 @@ def other_tasks() -> Derivation:
     factor_ = Lambda.I * expect(beta * beta.T, laws)
     cross = expect(beta * y_q * x_q.T, laws)
     return Derivation.by(
-        Step(
-            r"The covariance of $\boldsymbol{\beta}$, without its first factor $\boldsymbol{\Lambda}$",
-            factor_,
-            part="factor",
-        ),
+        Step(r"The covariance of $\boldsymbol{\beta}$, without its first factor $\boldsymbol{\Lambda}$", factor_, part="factor"),
         Step(r"The correlation of $\boldsymbol{\beta}$ with the target and the query", cross),
         Step(
             (
@@ -112,10 +92,7 @@ def _excess() -> TracePolynomial:
     kind="exact",
     section="Beside (16)",
     left={"map": r"\mathcal{L}(\mathcal{M}_*)", "each": r"\left[\mathcal{L}(\mathcal{M}_*)\right]_d"},
-    typed=lambda: {
-        "map": Trace(Lambda) - Trace(Lambda * Lambda_N.I * Lambda),
-        "each": lambda_ * (1 - 1 / (1 + (1 + T / lambda_) / N)),
-    },
+    typed=lambda: {"map": Trace(Lambda) - Trace(Lambda * Lambda_N.I * Lambda), "each": lambda_ * (1 - 1 / (1 + (1 + T / lambda_) / N))},
     conditions=(
         (
             r"$\boldsymbol{\Lambda}_N = \boldsymbol{\Lambda} + "
@@ -203,10 +180,7 @@ def long_context() -> Derivation:
         "limit": r"\lim_{N\to\infty}\boldsymbol{\beta}^\top\boldsymbol{\Lambda}_N^{-1}\boldsymbol{x}_q",
         "next": r"\lim_{N\to\infty}N\,\boldsymbol{\beta}^\top(\boldsymbol{\Lambda}_N^{-1}-\boldsymbol{\Lambda}^{-1})\,\boldsymbol{x}_q",
     },
-    typed=lambda: {
-        "limit": beta.T * Lambda.I * x_q,
-        "next": -beta.T * (Lambda.I + Trace(Lambda) * Lambda.I**2) * x_q,
-    },
+    typed=lambda: {"limit": beta.T * Lambda.I * x_q, "next": -beta.T * (Lambda.I + Trace(Lambda) * Lambda.I**2) * x_q},
     conditions=(r"At a given $\boldsymbol{\beta}$",),
 )
 def regression_in_long_context() -> Derivation:
@@ -214,10 +188,7 @@ def regression_in_long_context() -> Derivation:
     inverse = (TracePolynomial(Identity(D)) - _excess() / N) * Lambda.I
     orders = collect(TracePolynomial(beta).T * inverse * x_q, N)
     return Derivation.by(
-        Step(
-            r"The inverse of $\boldsymbol{\Lambda}_{N}$ to first order in $1/N$, with the remainder of (16-limit)",
-            inverse,
-        ),
+        Step(r"The inverse of $\boldsymbol{\Lambda}_{N}$ to first order in $1/N$, with the remainder of (16-limit)", inverse),
         Step("The limit", orders[0], part="limit"),
         Step("$N$ times the next order", orders[-1], part="next"),
     )
@@ -236,17 +207,13 @@ def regression_in_long_context() -> Derivation:
             "is the target $y_{q}$"
         ),
     ),
-    erratum=(
-        "The paper calls (16) approximately least squares: its loss is of order $1/N$ (16-limit), that of "
-        "least squares is zero."
-    ),
+    erratum=("The paper calls (16) approximately least squares: its loss is of order $1/N$ (16-limit), that of least squares is zero."),
 )
 def least_squares() -> Derivation:
     """Put in beta = Lambda_hat w."""
     output = TracePolynomial(beta.T * Lambda_hat.I * x_q)
     return Derivation.by(
-        Step("Least squares in the context", output),
-        Step("With the correlation (30)", substitute(output, {beta: Lambda_hat * w})),
+        Step("Least squares in the context", output), Step("With the correlation (30)", substitute(output, {beta: Lambda_hat * w}))
     )
 
 
@@ -292,17 +259,9 @@ def principal_component() -> Derivation:
     finite = TracePolynomial(level()) * (beta.T * e_d) * (e_d.T * x_q)
     infinite = limit(level(), N, oo) * TracePolynomial(w.T * Lambda * e_d) * (e_d.T * x_q)
     return Derivation.by(
-        Step(
-            r"The eigenvalue of $\boldsymbol{B}$ at which the force (53) vanishes, with $a_{d}$ from (32)",
-            level(),
-            r"\lambda_d/a_d",
-        ),
+        Step(r"The eigenvalue of $\boldsymbol{B}$ at which the force (53) vanishes, with $a_{d}$ from (32)", level(), r"\lambda_d/a_d"),
         Step("The prediction from this direction", finite, part="finite"),
         Step(r"Its limit, with $\boldsymbol{\Lambda} \boldsymbol{w}$ for $\boldsymbol{\beta}$", infinite),
-        Step(
-            r"$\boldsymbol{\Lambda} \boldsymbol{e}_{d} = \lambda_{d} \boldsymbol{e}_{d}$",
-            on_eigenvector(infinite),
-            part="limit",
-        ),
+        Step(r"$\boldsymbol{\Lambda} \boldsymbol{e}_{d} = \lambda_{d} \boldsymbol{e}_{d}$", on_eigenvector(infinite), part="limit"),
         Step("$N$ times the next order of the level", factor(limit(N * (level() - 1 / lambda_), N, oo)), part="next"),
     )

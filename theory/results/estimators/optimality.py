@@ -8,18 +8,7 @@ risk, sigma^2/N E tr(Lambda C^-1), has no elementary closed form for finite N an
 
 from functools import cache
 
-from sympy import (
-    Identity,
-    S,
-    Symbol,
-    Trace,
-    cancel,
-    factor,
-    limit,
-    oo,
-    solve,
-    sqrt,
-)
+from sympy import Identity, S, Symbol, Trace, cancel, factor, limit, oo, solve, sqrt
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import derivative, gradient, hessian_form
@@ -101,10 +90,7 @@ def ridge_risk() -> TracePolynomial:
         "slope": S.Zero,
         "Bayes": sigma**2 / N * Trace(Lambda * C.I),
     },
-    conditions=(
-        TASK,
-        r"$\boldsymbol{C}=\hat{\boldsymbol{\Lambda}}+\rho\boldsymbol{I}$; the slope is zero for each context",
-    ),
+    conditions=(TASK, r"$\boldsymbol{C}=\hat{\boldsymbol{\Lambda}}+\rho\boldsymbol{I}$; the slope is zero for each context"),
 )
 def risk_of_ridge() -> Derivation:
     """Average over the task, the noise and the query; then rho = sigma^2 / N."""
@@ -132,10 +118,7 @@ def risk_of_ridge() -> Derivation:
     kind="exact",
     section="beyond the paper",
     left={"long": r"\mathcal{R}_{\mathrm{OLS}}", "short": r"\mathcal{R}_{\mathrm{OLS}}"},
-    typed=lambda: {
-        "long": sigma**2 * D / (N - D - 1),
-        "short": lambda_ * (D - N) + sigma**2 * N / (D - N - 1),
-    },
+    typed=lambda: {"long": sigma**2 * D / (N - D - 1), "short": lambda_ * (D - N) + sigma**2 * N / (D - N - 1)},
     conditions=(
         TASK,
         "Long: $N > D + 1$, any covariance, which drops out",
@@ -163,11 +146,7 @@ def risk_of_least_squares() -> Derivation:
         Step("Averaged over the context", _bare(expect(given)), part="long"),
         Step("Short ones: the share of the task vector outside the span of the tokens", lost),
         Step("And the noise inside it", spread),
-        Step(
-            "Averaged over the Gram matrix, a sample covariance of $D$ tokens in $N$ dimensions",
-            _bare(short),
-            part="short",
-        ),
+        Step("Averaged over the Gram matrix, a sample covariance of $D$ tokens in $N$ dimensions", _bare(short), part="short"),
     )
 
 
@@ -202,24 +181,15 @@ def white_risk() -> dict:
         "each": r"\left[\mathcal{R}_{\mathrm{lin}}\right]_d",
         "white": r"\mathcal{R}_{\mathrm{lin}}/\operatorname{tr}(\boldsymbol{\Lambda})",
     },
-    typed=lambda: {
-        "each": lambda_ * (1 - 1 / (1 + (1 + (T + sigma**2) / lambda_) / N)),
-        "white": (1 + D + nu * D) / (N + 1 + D + nu * D),
-    },
-    conditions=(
-        TASK,
-        "The risk is the sum over the eigendirections $d$",
-        r"White: $\sigma^2=\nu\operatorname{tr}(\boldsymbol{\Lambda})$",
-    ),
+    typed=lambda: {"each": lambda_ * (1 - 1 / (1 + (1 + (T + sigma**2) / lambda_) / N)), "white": (1 + D + nu * D) / (N + 1 + D + nu * D)},
+    conditions=(TASK, "The risk is the sum over the eigendirections $d$", r"White: $\sigma^2=\nu\operatorname{tr}(\boldsymbol{\Lambda})$"),
 )
 def risk_of_linear_attention() -> Derivation:
     """What is left of the loss once all directions are learned."""
     return Derivation.by(
         Step("The noisy moment (V1)", noisy_eigenvalue(), "a_d"),
         Step(r"The loss left in one direction, $\lambda - \lambda^{3}/a$", linear_risk(), part="each"),
-        Step(
-            r"White tokens, in units of $\operatorname{tr}(\boldsymbol{\Lambda})$", white_risk()["linear"], part="white"
-        ),
+        Step(r"White tokens, in units of $\operatorname{tr}(\boldsymbol{\Lambda})$", white_risk()["linear"], part="white"),
     )
 
 

@@ -69,18 +69,12 @@ def unseen() -> Derivation:
     inside = N * share.subs({_mu: T / N}).subs(rho, sigma**2 / N)
     best, worst = _one * _first + _two * _second, _one * _second + _two * _first
     return Derivation.by(
-        Step(
-            r"$\boldsymbol{C}$ less $\hat{\boldsymbol{\Lambda}}$", spread, r"\boldsymbol{C}-\hat{\boldsymbol{\Lambda}}"
-        ),
+        Step(r"$\boldsymbol{C}$ less $\hat{\boldsymbol{\Lambda}}$", spread, r"\boldsymbol{C}-\hat{\boldsymbol{\Lambda}}"),
         Step(r"So $\rho \boldsymbol{C}^{-1}$ is", posterior, r"\rho\boldsymbol{C}^{-1}"),
         Step(r"Where $\hat{\boldsymbol{\Lambda}}\boldsymbol{u}=0$", moved, part="outside"),
         Step("Two ways to pair the eigenvalues differ by", factor(best - worst), part="exchange"),
         Step("What is inside the span bends upward", factor(diff(share, _mu, 2)), part="convex"),
         Step(r"The mean of $\mu$, of which $N$ are not zero", mean, part="mean"),
         Step(r"$N$ times the value there, and $\lambda_N$", lambda_N * inside, part="seen"),
-        Step(
-            "With what is outside",
-            over_directions(lambda_, N + 1) + (lambda_N * inside).subs(lambda_N, eigenvalue[N]),
-            part="lower",
-        ),
+        Step("With what is outside", over_directions(lambda_, N + 1) + (lambda_N * inside).subs(lambda_N, eigenvalue[N]), part="lower"),
     )

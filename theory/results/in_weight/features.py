@@ -20,22 +20,14 @@ __all__ = ["cross_moments", "feature_moments", "target_square"]
 
 SLOTS = tuple(vector(name, D) for name in ("a", "b", "c"))
 _OTHER_SLOTS = tuple(vector(f"{name}_j", D) for name in ("a", "b", "c"))
-_KINDS = (
-    "tokens",
-    "cross",
-    "label",
-)  # the entries of the Gram matrix: two tokens, a token and the label, the label twice
+_KINDS = ("tokens", "cross", "label")  # the entries of the Gram matrix: two tokens, a token and the label, the label twice
 
 
 def _basis_head(kind: str, expand, slots) -> TracePolynomial:
     """The feature (Gram_ab) (c' x_q), as the prediction of a head with unit weights: a, b and c stand for indices."""
     a, b, c = slots
     none, square = ZeroMatrix(D, 1), ZeroMatrix(D, D)
-    row, v, U, u = {
-        "tokens": (a, 0, b * c.T, none),
-        "cross": (none, 1, b * c.T, none),
-        "label": (none, 1, square, c),
-    }[kind]
+    row, v, U, u = {"tokens": (a, 0, b * c.T, none), "cross": (none, 1, b * c.T, none), "label": (none, 1, square, c)}[kind]
     return substitute(expand(), {value_row: row, v_i: v, U_i: U, u_i: u})
 
 
@@ -70,8 +62,4 @@ def _used(kind: str, slots: tuple) -> tuple:
     return slots[("tokens", "cross", "label").index(kind) :]
 
 
-_LAWS = {
-    "random": (merged_expansion, expect),
-    "fixed": (merged_expansion, average),
-    "noise": (expansion, noise_average),
-}
+_LAWS = {"random": (merged_expansion, expect), "fixed": (merged_expansion, average), "noise": (expansion, noise_average)}

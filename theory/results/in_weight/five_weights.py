@@ -61,11 +61,7 @@ def growth_form(*, symmetric: bool) -> TracePolynomial:
     return _in_white(substitute(mean, SYMMETRIC if symmetric else _TURNING))
 
 
-_LAWS = {
-    "random": (merged_expansion, expect),
-    "fixed": (merged_expansion, average),
-    "noise": (expansion, noise_average),
-}
+_LAWS = {"random": (merged_expansion, expect), "fixed": (merged_expansion, average), "noise": (expansion, noise_average)}
 
 
 @cache
@@ -155,9 +151,7 @@ def escape() -> Derivation:
         Step("The correlation of the target with one symmetric head", growth_form(symmetric=True), part="form"),
         Step("The same for a head that turns with $f$", growth_form(symmetric=False), part="across"),
         *(
-            Step(
-                "The product of two rows of its coefficients", sum(x * y for x, y in zip(*pair, strict=True)), part=part
-            )
+            Step("The product of two rows of its coefficients", sum(x * y for x, y in zip(*pair, strict=True)), part=part)
             for part, pair in squares.items()
         ),
     )
@@ -218,10 +212,7 @@ def _odd():
             r"$\boldsymbol{fg}^\top$ and $\boldsymbol{ff}^\top-\boldsymbol{gg}^\top$ by any amounts: no slope, so the "
             "flow stays symmetric"
         ),
-        (
-            "From small initial weights $H$ heads follow one such head until the next rank grows, up to the error of "
-            "(V6-error)"
-        ),
+        ("From small initial weights $H$ heads follow one such head until the next rank grows, up to the error of (V6-error)"),
     ),
 )
 def five_weights() -> Derivation:

@@ -37,10 +37,7 @@ def _pair_in(inner):
         "u at the origin": r"\mathbb{E}[\tau\dot{\boldsymbol{u}}_i\mid\boldsymbol{w}]_{\boldsymbol{B}=0}",
     },
     typed=lambda: {
-        "v": (
-            Lambda * U_i * Lambda - _pair_in(U_i * Lambda * B.T) + fourth_moment(U_i) * (Identity(D) - B.T * Lambda) / N
-        )
-        * w,
+        "v": (Lambda * U_i * Lambda - _pair_in(U_i * Lambda * B.T) + fourth_moment(U_i) * (Identity(D) - B.T * Lambda) / N) * w,
         "u": v_i * Trace(w * w.T * Lambda) * Lambda * (Identity(D) - (1 + 2 / N) * B.T * Lambda) * w,
         "v at the origin": ((1 + 2 / N) * Lambda**2 + Trace(Lambda) * Lambda / N) * w,
         "u at the origin": v_i * Trace(w * w.T * Lambda) * Lambda * w,
@@ -115,10 +112,7 @@ def finite_set() -> Derivation:
         slope = pull_at_zero(merged_expansion(), weight)
         for name, B_here in ((part, ZeroMatrix(D, D)), (f"{part} white", b * Identity(D))):
             one = substitute(slope, {B: B_here, **head})
-            steps += [
-                Step("Minus half the gradient of one squared error", one),
-                Step("Its mean vanishes", expect(one)),
-            ]
+            steps += [Step("Minus half the gradient of one squared error", one), Step("Its mean vanishes", expect(one))]
             square = expect((one.T * one).trace())
             if name != part:
                 square = substitute(square, {Lambda: lambda_ * Identity(D)})

@@ -84,9 +84,7 @@ def _odd_even(task, v, row, U, u, v_e, row_e, U_e, u_e):
 def _corner(task, v, row, U, u, v_j, u_j):
     """E(e_i e_j) given the task vector: the term with the vector row of head i and the corner w' Lambda_hat w of head j, for statements."""
     size = TracePolynomial(task.T * Lambda * task)
-    with_size = (
-        size * (Lambda * U * Lambda + fourth_moment(U) / N) + 2 * Lambda * task * task.T * Lambda * U * Lambda / N
-    )
+    with_size = size * (Lambda * U * Lambda + fourth_moment(U) / N) + 2 * Lambda * task * task.T * Lambda * U * Lambda / N
     return v_j * row.T * with_size * u_j
 
 
@@ -148,9 +146,7 @@ def given_task() -> Derivation:
         "target": portion * Trace(Lambda * _map(*_I) * Lambda) + (1 - portion) * _target_in(w_0),
         "overlap": portion
         * (
-            TracePolynomial(
-                Trace(_map(*_I).T * (Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N) * _map(*_J) * Lambda)
-            )
+            TracePolynomial(Trace(_map(*_I).T * (Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N) * _map(*_J) * Lambda))
             + TracePolynomial(overlap_formula(*_I, *_J))
         )
         + (1 - portion) * _overlap_in(w_0),

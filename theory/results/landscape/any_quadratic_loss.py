@@ -42,9 +42,7 @@ M_root, Q_root = (symmetric_matrix(f"{name}_h", D, latex=rf"{{\boldsymbol{{{name
 A_w = matrix("A_w", D, latex=r"\tilde{\boldsymbol{A}}")
 B_w = matrix("B_w", D, latex=r"\tilde{\boldsymbol{B}}")
 s_i, s_j = symbols("s_i s_j", positive=True)
-u_i, u_j, r_i, r_j = (
-    vector(name, D) for name in ("u_i", "u_j", "r_i", "r_j")
-)  # singular vectors of A_w, left and right
+u_i, u_j, r_i, r_j = (vector(name, D) for name in ("u_i", "u_j", "r_i", "r_j"))  # singular vectors of A_w, left and right
 A_d, A_j, M_d, M_j, Q_d, Q_j = symbols("A_d A_j M_d M_j Q_d Q_j", positive=True)
 x, y, r = symbols("x y r", positive=True)
 epsilon = Symbol("epsilon", positive=True)
@@ -111,9 +109,7 @@ SINGULAR = Condition(
     _singular,
 )
 DIAGONAL = Condition(
-    r"$\tilde{\boldsymbol{B}} \boldsymbol{r}_i = B_{ii} \boldsymbol{u}_i$, as at every fixed point",
-    _is_diagonal,
-    _diagonal,
+    r"$\tilde{\boldsymbol{B}} \boldsymbol{r}_i = B_{ii} \boldsymbol{u}_i$, as at every fixed point", _is_diagonal, _diagonal
 )
 
 
@@ -246,10 +242,7 @@ def fixed_functions() -> Derivation:
             r"$\boldsymbol{q}$ along $j$"
         ),
         r"$v$ is its value weight there, $v r^{2} = A_{d}/(M_{d} Q_{d})$",
-        (
-            "Unstable if and only if $s_{j}^{2} > s_{d}^{2}$: the head leaves $d$ for $j$ exponentially, before any "
-            "waiting head escapes"
-        ),
+        ("Unstable if and only if $s_{j}^{2} > s_{d}^{2}$: the head leaves $d$ for $j$ exponentially, before any waiting head escapes"),
         (
             "If the largest $A_d$ (first to grow) and the largest $s_d$ (largest drop) name different directions, "
             r"training shows the extra plateau $\{d\}$"

@@ -36,14 +36,7 @@ from ...calculus.entrywise import explicit
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import (
-    DIRECTION,
-    POSITIVE_DEFINITE,
-    PROJECTOR,
-    eigenbasis,
-    second_moment,
-    unit_vector,
-)
+from ...derivations.draws import DIRECTION, POSITIVE_DEFINITE, PROJECTOR, eigenbasis, second_moment, unit_vector
 from ...derivations.heads import Gradient, Rate
 from ...derivations.lines import Line
 from ...derivations.points import Point
@@ -192,10 +185,7 @@ def symmetry_conditions() -> tuple[TracePolynomial, TracePolynomial]:
     "Completeness: two matrices that are symmetric at every fixed point",
     kind="exact",
     section="beside (21), (81)",
-    typed=lambda: {
-        "first": B.T * Lambda - Lambda * B,
-        "second": M.I * Lambda**2 * B.T - B * Lambda**2 * M.I,
-    },
+    typed=lambda: {"first": B.T * Lambda - Lambda * B, "second": M.I * Lambda**2 * B.T - B * Lambda**2 * M.I},
     conditions=(
         PROJECTOR,
         POSITIVE_DEFINITE,
@@ -280,10 +270,7 @@ def off_diagonal() -> Derivation:
     "Completeness: what the effective map of every fixed point satisfies",
     kind="exact",
     section="beside (21), (81)",
-    typed=lambda: {
-        "entries": (lambda_i**3 / a_i - lambda_j**3 / a_j) * B_ij,
-        "diagonal": b * (b - lambda_ / a),
-    },
+    typed=lambda: {"entries": (lambda_i**3 / a_i - lambda_j**3 / a_j) * B_ij, "diagonal": b * (b - lambda_ / a)},
     conditions=(
         PAIR,
         DIFFERENT,
@@ -340,21 +327,14 @@ def eigenspace_conditions() -> tuple[TracePolynomial, TracePolynomial]:
     ),
     kind="exact",
     section="beside (21), (81)",
-    typed=lambda: {
-        "left": Pi.T - Pi.T * Pi,
-        "right": Pi.T - Pi * Pi.T,
-        "components": Product(g[j] + 1, (j, 1, J)),
-    },
+    typed=lambda: {"left": Pi.T - Pi.T * Pi, "right": Pi.T - Pi * Pi.T, "components": Product(g[j] + 1, (j, 1, J))},
     conditions=(
         r"The first two are zero on an eigenspace, whose dimension is written $D$ here and which (T1c) separates from the others",
         MULTIPLICITIES,
         r"Argued, not computed: orthogonal projectors of one rank form a connected set, those of different rank different ones",
         r"$R H$ is at least the dimension of the whole space",
     ),
-    erratum=(
-        "$2^{D}$ needs distinct eigenvalues: otherwise the fixed functions are a continuum, whose components "
-        "are counted here"
-    ),
+    erratum=("$2^{D}$ needs distinct eigenvalues: otherwise the fixed functions are a continuum, whose components are counted here"),
 )
 def equal_eigenvalues() -> Derivation:
     """Pi' = Pi' Pi makes Pi symmetric, and then idempotent; its rank, 0 to g, tells the components apart."""

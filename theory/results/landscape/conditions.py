@@ -61,9 +61,7 @@ def _at_rest(point) -> bool:
 WAITING = Condition("$v_i = 0$", lambda point: point[v_i] == 0, _waiting)
 ACTIVE = Condition(r"$v_i \ne 0$", lambda point: point[v_i] != 0)
 IN_COMPONENTS = Condition(
-    r"$k_d$ and $q_d$ are the components of $\boldsymbol{k}_i$ and $\boldsymbol{q}_i$ along the eigenvectors",
-    None,
-    _components,
+    r"$k_d$ and $q_d$ are the components of $\boldsymbol{k}_i$ and $\boldsymbol{q}_i$ along the eigenvectors", None, _components
 )
 APART = Condition(r"Two directions or more are not learned, and the value weight stands still", _at_rest, _apart)
 
@@ -102,9 +100,7 @@ def flow_at_fixed_map() -> Derivation:
         *at_fixed_map(head),
         *(
             Line(Rate(weight, flow(head, weights)), "=", right, reason, part=part)
-            for weight, right, reason, part in zip(
-                weights, flow_at_fixed_point(head, weights), reasons, "abc", strict=True
-            )
+            for weight, right, reason, part in zip(weights, flow_at_fixed_point(head, weights), reasons, "abc", strict=True)
         ),
     )
 
@@ -141,9 +137,7 @@ def second_condition() -> Derivation:
     head, weights = rank_one_head(), (v_i, k, q)
     rates = flow(head, weights)
     values, scale = {Lambda: lambda_, P: learned, k: k_d, q: q_d}, v_i * lambda_**2
-    _, of_query, of_key = (
-        rate if rate.shape is None else along(rate, values) for rate in flow_at_fixed_point(head, weights)
-    )
+    _, of_query, of_key = (rate if rate.shape is None else along(rate, values) for rate in flow_at_fixed_point(head, weights))
     return Derivation.by(
         *flow_lines(head, weights, (k, q)),
         *at_fixed_map(head),

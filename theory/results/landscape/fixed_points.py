@@ -56,9 +56,7 @@ def _keeps_direction(point) -> bool:
 
 
 SPECTRUM = Condition(
-    r"$T = \operatorname{tr}(\boldsymbol{\Lambda})$, and $\boldsymbol{\Lambda}$ is positive definite",
-    _spectrum,
-    eigenbasis,
+    r"$T = \operatorname{tr}(\boldsymbol{\Lambda})$, and $\boldsymbol{\Lambda}$ is positive definite", _spectrum, eigenbasis
 )
 KEEPS_DIRECTION = Condition(
     r"$\boldsymbol{B}$ maps $\boldsymbol{e}$ onto a multiple of itself, as it does at every fixed point by T1",
@@ -100,18 +98,8 @@ def _sets(number: str, section: str, key: Any, query: Any) -> None:
         number,
         "The set of fixed points that have learned the eigenvectors in $S$",
         section=section,
-        left={
-            "map": B,
-            "active query": P * query,
-            "active key": P * key,
-            "waiting head": Trace(key.T * Lambda**2 * query),
-        },
-        typed=lambda: {
-            "map": MAP,
-            "active query": query,
-            "active key": key,
-            "waiting head": Trace(key.T * Lambda * P * Lambda * query),
-        },
+        left={"map": B, "active query": P * query, "active key": P * key, "waiting head": Trace(key.T * Lambda**2 * query)},
+        typed=lambda: {"map": MAP, "active query": query, "active key": key, "waiting head": Trace(key.T * Lambda * P * Lambda * query)},
         conditions=(
             PROJECTOR,
             r"The second and third for every head with $v_i \ne 0$, the last for those with $v_i = 0$",
@@ -166,13 +154,7 @@ def fixed_map() -> Derivation:
     """The roots of b G(b) = 0 along each eigenvector."""
     return Derivation.by(
         *_roots(),
-        Line(
-            e.T * B * e,
-            "=",
-            learned * fixed_map_along(),
-            "The root that is not zero, for the learned eigenvectors",
-            uses="21",
-        ),
+        Line(e.T * B * e, "=", learned * fixed_map_along(), "The root that is not zero, for the learned eigenvectors", uses="21"),
         Line(e.T * B * e, "=", learned * written_map_along(), "The moment (32) written out", uses="21"),
     )
 

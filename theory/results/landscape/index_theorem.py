@@ -84,12 +84,7 @@ def _at_fixed_point(point: Point, learned: list[int], slots: int) -> None:
     point[unit] = zeros(len(learned), 1)
     point[unit][place] = mpf(1)
     point[e], point[lambda_], point[a] = vectors[:, d], values[d], levels[d]
-    point[lambda_d], point[a_d], point[lambda_j], point[a_j] = (
-        values[d],
-        levels[d],
-        values[learned[place]],
-        levels[learned[place]],
-    )
+    point[lambda_d], point[a_d], point[lambda_j], point[a_j] = (values[d], levels[d], values[learned[place]], levels[learned[place]])
     point.family(inversions, [sum(values[j] < values[one] for j in learned) for one in others])
     point[negative] = sum(_negative(point, values[one], levels[one]) for one in others)
 
@@ -155,9 +150,7 @@ FIXED_POINT = Condition(
     _fixed_point,
 )
 REDUNDANT = Condition(
-    r"$\boldsymbol{\theta V\xi}_0=0$ and $\boldsymbol{\kappa V\eta}_0=0$: $n - m$ dimensions each",
-    _is_redundant,
-    _redundant,
+    r"$\boldsymbol{\theta V\xi}_0=0$ and $\boldsymbol{\kappa V\eta}_0=0$: $n - m$ dimensions each", _is_redundant, _redundant
 )
 COUNTED = (
     r"$\mathrm{index}$ is the number of negative eigenvalues of the form (T2b), over all eigenvectors that are not learned; what stays "
@@ -263,10 +256,7 @@ def core_form() -> TracePolynomial:
     kind="exact",
     section="beside (21), (81)",
     typed=lambda: (
-        a * x.T * Lambda_S * x
-        + lambda_ * y.T * M_S * y
-        - 2 * lambda_**2 * x.T * Lambda_S.I * M_S * y
-        - 2 * lambda_**2 * xi_0.T * V * eta_0
+        a * x.T * Lambda_S * x + lambda_ * y.T * M_S * y - 2 * lambda_**2 * x.T * Lambda_S.I * M_S * y - 2 * lambda_**2 * xi_0.T * V * eta_0
     ),
     conditions=(FIXED_POINT, REDUNDANT),
 )
@@ -298,12 +288,7 @@ def pair_block() -> Matrix:
     kind="exact",
     section="beside (21), (81)",
     typed=lambda: {
-        "block": Matrix(
-            [
-                [a_d * lambda_j, -(lambda_d**2) * a_j / lambda_j],
-                [-(lambda_d**2) * a_j / lambda_j, lambda_d * a_j],
-            ]
-        ),
+        "block": Matrix([[a_d * lambda_j, -(lambda_d**2) * a_j / lambda_j], [-(lambda_d**2) * a_j / lambda_j, lambda_d * a_j]]),
         "determinant": a_d * a_j**2 * lambda_d / lambda_j**2 * (lambda_j**3 / a_j - lambda_d**3 / a_d),
     },
     conditions=(
@@ -359,12 +344,7 @@ def index() -> Derivation:
     determinant = hyperbolic().det()
     redundant = redundant_index(n)
     return Derivation.by(
-        Line(
-            Determinant(hyperbolic()),
-            "=",
-            determinant,
-            "The determinant of (T2c) on a pair of redundant moves, with its coupling $c$",
-        ),
+        Line(Determinant(hyperbolic()), "=", determinant, "The determinant of (T2c) on a pair of redundant moves, with its coupling $c$"),
         Line(determinant, "<", 0, "One eigenvalue of the two is negative"),
         Line(Sum(n - m, (index_d, 1, D - m)), "=", redundant, "There are $n - m$ pairs in each of $D - m$ directions"),
         Line(negative, "=", redundant + Sum(inversions[index_d], (index_d, 1, D - m)), "Add the inverted pairs (T2d)"),

@@ -88,15 +88,7 @@ def fixed_loss() -> Derivation:
             "Along the eigenvectors, with $\\chi_d^2 = \\chi_d$ and $a_d$ those of $\\boldsymbol{M}$",
         ),
         Line(E(error), "=", whole, "The moment (32) written out", part="loss"),
-        Line(
-            whole,
-            "->",
-            over_directions(limit(written_loss_along(), N, oo)),
-            "A long context",
-            part="limit",
-            parameter=N,
-            order=1,
-        ),
+        Line(whole, "->", over_directions(limit(written_loss_along(), N, oo)), "A long context", part="limit", parameter=N, order=1),
     )
 
 
@@ -175,13 +167,7 @@ def loss_of_context() -> Derivation:
     square, swapped = Gamma * Lambda_hat**2 * Gamma, Lambda_hat * Gamma**2 * Lambda_hat
     other = Trace(E(Lambda * (swapped - square)))
     return Derivation.by(
-        Line(
-            E(error, given=(x_q, Lambda_hat)),
-            "=",
-            expect(error, given=(x_q, Lambda_hat)),
-            "Average over the task",
-            part="sequence",
-        ),
+        Line(E(error, given=(x_q, Lambda_hat)), "=", expect(error, given=(x_q, Lambda_hat)), "Average over the task", part="sequence"),
         Line(E(square), "=", expect(square), "The quadratic term, averaged over the context", part="square"),
         Line(
             other,
@@ -190,7 +176,5 @@ def loss_of_context() -> Derivation:
             "What the other order adds",
             part="other order",
         ),
-        Line(
-            E(swapped), "!=", E(square), "The paper evaluates the square in both orders, which differ even in the mean"
-        ),
+        Line(E(swapped), "!=", E(square), "The paper evaluates the square in both orders, which differ even in the mean"),
     )

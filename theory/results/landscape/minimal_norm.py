@@ -29,10 +29,7 @@ __all__ = ["ACTIVE_HEAD", "COST", "lagrangian", "stationarity"]
 
 A = matrix("A", D)  # the effective map to be made
 Mu = matrix("Mu", D, latex=r"\boldsymbol{\mathsf{M}}")  # the multiplier
-K_all, Q_all = (
-    matrix("K_all", D, H, latex=r"\boldsymbol{K}"),
-    matrix("Q_all", D, H, latex=r"\boldsymbol{Q}"),
-)  # all heads, side by side
+K_all, Q_all = (matrix("K_all", D, H, latex=r"\boldsymbol{K}"), matrix("Q_all", D, H, latex=r"\boldsymbol{Q}"))  # all heads, side by side
 V_all = symmetric_matrix("V_all", H, latex=r"\boldsymbol{V}")  # their value weights, diagonal
 u, z = vector("u", D), vector("z", D)  # a pair of singular vectors of A
 eta, xi = symbols("eta xi", positive=True)
@@ -102,9 +99,7 @@ def _is_singular(point) -> bool:
 
 
 STATIONARY = Condition(
-    "At a stationary point: the gradients (74) are zero; other heads enter through their map",
-    _is_stationary,
-    _stationary,
+    "At a stationary point: the gradients (74) are zero; other heads enter through their map", _is_stationary, _stationary
 )
 ACTIVE_HEAD = Condition(
     r"At a stationary point, for a head that is not zero; $\eta$ is the singular value of the multiplier to which it belongs, "
@@ -156,12 +151,7 @@ def stationary_lines() -> tuple[Line, Line, Line]:
     "The gradient that vanishes for stationary weights with a given effective map",
     kind="exact",
     section="Appendix D.7",
-    typed=lambda: {
-        "a": v_i - Trace(k.T * Mu * q),
-        "b": k - v_i * Mu * q,
-        "c": q - v_i * Mu.T * k,
-        "d": A - (B_rest + v_i * k * q.T),
-    },
+    typed=lambda: {"a": v_i - Trace(k.T * Mu * q), "b": k - v_i * Mu * q, "c": q - v_i * Mu.T * k, "d": A - (B_rest + v_i * k * q.T)},
     conditions=(r"Any number of heads: the others enter through $\boldsymbol{B}_{\neq i}$ and their cost $c$",),
     erratum=(
         "The paper takes the multiplier symmetric; the constraint has $D^{2}$ equations, so it is a general "
@@ -282,9 +272,7 @@ def sum_of_queries() -> Derivation:
         r"The key is $v_i\boldsymbol{u}$ and the query $v_i\boldsymbol{z}$, one head for each singular value; the last part is for the "
         r"effective map (23) of a fixed point, $T = \operatorname{tr}(\boldsymbol{\Lambda})$",
     ),
-    erratum=(
-        r"True for every matrix $\boldsymbol{A}$, with its singular values; the paper's argument does not prove it, see (77-gaps)"
-    ),
+    erratum=(r"True for every matrix $\boldsymbol{A}$, with its singular values; the paper's argument does not prove it, see (77-gaps)"),
 )
 def minimal_weights() -> Derivation:
     """A head with |k| = |q| = |v|, as (76) asks, that serves one singular value."""

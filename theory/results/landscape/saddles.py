@@ -138,9 +138,7 @@ def flow_alone(head: Any, weights: tuple) -> tuple[dict, tuple[Line, ...]]:
     half = substitute(half_loss(), {B: head})
     rates = {weight: -gradient(half, weight) for weight in weights}
     reason = "The flow (10) of one head, the others being zero"
-    return rates, tuple(
-        Line(Rate(weight, rates), "=", -Gradient(population_error(head), weight) / 2, reason) for weight in weights
-    )
+    return rates, tuple(Line(Rate(weight, rates), "=", -Gradient(population_error(head), weight) / 2, reason) for weight in weights)
 
 
 @register(
@@ -156,11 +154,7 @@ def flow_alone(head: Any, weights: tuple) -> tuple[dict, tuple[Line, ...]]:
         "separate": tau / lambda_**2 * (1 / w_init - 1 / end),
         "separate, next order": tau * a / (2 * lambda_**3) * (end**2 - w_init**2),
     },
-    conditions=(
-        ALONG,
-        NORM,
-        r"From $w_{\rm init}$ to a small $\delta$, along the direction that grows first; $u$ is the value weight",
-    ),
+    conditions=(ALONG, NORM, r"From $w_{\rm init}$ to a small $\delta$, along the direction that grows first; $u$ is the value weight"),
 )
 def escape() -> Derivation:
     """The flow of one head along the direction that grows first, for small weights, and the first term that this leaves out."""

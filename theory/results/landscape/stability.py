@@ -125,10 +125,7 @@ def force_of_head():
     "Stability: a waiting head that is not in the span makes a strict saddle",
     kind="exact",
     section="beside (21), (81)",
-    typed=lambda: (
-        delta_v**2 * Trace(Q_i * K_i.T * M * K_i * Q_i.T * Lambda)
-        - 2 * c * delta_v * Trace(Q_i.T * omega() * omega() * Q_i)
-    ),
+    typed=lambda: delta_v**2 * Trace(Q_i * K_i.T * M * K_i * Q_i.T * Lambda) - 2 * c * delta_v * Trace(Q_i.T * omega() * omega() * Q_i),
     conditions=(
         PROJECTOR,
         WAITING,

@@ -24,37 +24,10 @@ from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
-from ...notation import (
-    W_1,
-    D,
-    H,
-    Lambda,
-    Lambda_q,
-    N,
-    alpha,
-    beta,
-    c_hat,
-    gamma,
-    lambda_,
-    matrix,
-    p,
-    s,
-    vector,
-    w_2,
-    x_q,
-    y_q,
-)
+from ...notation import W_1, D, H, Lambda, Lambda_q, N, alpha, beta, c_hat, gamma, lambda_, matrix, p, s, vector, w_2, x_q, y_q
 from ..attention.equivalent_networks import COVARIANCE, CROSS, FEATURES, flow_of_layers
 
-__all__ = [
-    "ON_THE_SET",
-    "aligned_set",
-    "alignment_flow",
-    "balanced_flow",
-    "cross_moment_norm",
-    "on_aligned_set",
-    "white_moments",
-]
+__all__ = ["ON_THE_SET", "aligned_set", "alignment_flow", "balanced_flow", "cross_moment_norm", "on_aligned_set", "white_moments"]
 
 ON_THE_SET = (
     "White tokens",
@@ -133,10 +106,7 @@ def on_aligned_set() -> tuple[Line, ...]:
     "The aligned set of merged attention",
     kind="ansatz",
     section="Appendix C.5",
-    typed=lambda: {
-        "w": gamma * w_2 - alpha * w_2 * w_2.T * w_2,
-        "W": gamma * w_2 * c_hat.T - alpha * w_2 * w_2.T * w_2 * c_hat.T,
-    },
+    typed=lambda: {"w": gamma * w_2 - alpha * w_2 * w_2.T * w_2, "W": gamma * w_2 * c_hat.T - alpha * w_2 * w_2.T * w_2 * c_hat.T},
     conditions=(
         UNIT,
         "White tokens",
@@ -161,23 +131,12 @@ def aligned_set() -> Derivation:
         *on_aligned_set(),
         Line(Rate(w_2, flow), "=", on_set["w"], r"So $\boldsymbol{w}_2$ moves by", -1, "w"),
         Line(Rate(W_1, flow), "=", on_set["W"], r"and $\boldsymbol{W}_1$ by", -2, "W"),
-        Line(
-            Rate(W_1 - w_2 * c_hat.T, flow),
-            "=",
-            ZeroMatrix(H, FEATURES),
-            "The set is kept",
-            -3,
-        ),
+        Line(Rate(W_1 - w_2 * c_hat.T, flow), "=", ZeroMatrix(H, FEATURES), "The set is kept", -3),
     )
 
 
 @register(
-    "46",
-    "The effective map on the aligned set",
-    kind="exact",
-    section="Appendix C.5",
-    typed=lambda: s * c_hat.T,
-    conditions=ON_THE_SET,
+    "46", "The effective map on the aligned set", kind="exact", section="Appendix C.5", typed=lambda: s * c_hat.T, conditions=ON_THE_SET
 )
 def map_on_aligned_set() -> Derivation:
     """W_1 = w_2 c_hat' under w_2'."""
@@ -243,12 +202,7 @@ def white_moments() -> Derivation:
     return Derivation.by(
         Line(Lambda, ":=", lambda_ * Identity(D), "White tokens"),
         Line(gamma, "=", norm_, r"The norm (50) of $\mathbb{E}(y_q\boldsymbol{z})$", "50", "scaled gamma"),
-        Line(
-            second,
-            "=",
-            values[0],
-            r"$\mathbb{E}(\boldsymbol{z}\boldsymbol{z}^\top)$ is the Kronecker product (42) of this",
-        ),
+        Line(second, "=", values[0], r"$\mathbb{E}(\boldsymbol{z}\boldsymbol{z}^\top)$ is the Kronecker product (42) of this"),
         Line(query, "=", values[1], "and this, two multiples of the identity"),
         Line(alpha, ":=", Trace(second) * Trace(query) / D**2, "so it is a multiple of the identity"),
         Line(alpha, "=", product, "by this factor", part="scaled alpha"),

@@ -37,11 +37,7 @@ SETTING = (
     "Merged attention in $D + 1$ unknowns",
     kind="exact",
     section="beyond the paper",
-    left={
-        "force": r"g_d",
-        "size": r"\tau\dot s",
-        "direction": r"\tau s\,\dot{\boldsymbol{n}}",
-    },
+    left={"force": r"g_d", "size": r"\tau\dot s", "direction": r"\tau s\,\dot{\boldsymbol{n}}"},
     typed=lambda: {
         "force": lambda_**2 - lambda_ * a * Symbol("b"),
         "size": 2 * s * n.T * (c_vec - s * K * n),
@@ -64,11 +60,7 @@ def reduced_flow() -> Derivation:
         Step("Along an eigendirection the force (53) is", force_along(Symbol("b")), part="force"),
         Step(r"The flow of $s = \boldsymbol{w}_{2}^{\top} \boldsymbol{w}_{2}$", size, r"\tau\dot s"),
         Step("And with the force", substitute(size, in_map), part="size"),
-        Step(
-            r"The flow of $s\boldsymbol{n} = \boldsymbol{W}_{1}^{\top} \boldsymbol{w}_{2}$",
-            map_,
-            r"\tau\,d(s\boldsymbol{n})/dt",
-        ),
+        Step(r"The flow of $s\boldsymbol{n} = \boldsymbol{W}_{1}^{\top} \boldsymbol{w}_{2}$", map_, r"\tau\,d(s\boldsymbol{n})/dt"),
         Step("Less that of its length", substitute(turned, in_map), part="direction"),
     )
 
@@ -117,10 +109,7 @@ def share_of_one_drop() -> Derivation:
     fall = -2 * half.subs(s, best)
     whole = gamma**2 * _inverse_mean  # sum of c_d^2 / kappa_d
     weight = Symbol("x", positive=True)
-    two_values = {
-        k: weight * kappa_max + (1 - weight) * kappa_min,
-        _inverse_mean: weight / kappa_max + (1 - weight) / kappa_min,
-    }
+    two_values = {k: weight * kappa_max + (1 - weight) * kappa_min, _inverse_mean: weight / kappa_max + (1 - weight) / kappa_min}
     pair = cancel((fall / whole).subs(two_values))
     (even,) = solve(cancel(diff(1 / pair, weight)), weight)
     gap = kappa_min + kappa_max - _kappa - kappa_min * kappa_max / _kappa
@@ -130,11 +119,7 @@ def share_of_one_drop() -> Derivation:
     # dL = -2 g' d(s n)
     falling = substitute(2 * _g.T * balanced_flow(n, _g).map, {_g: c_vec - s * K * n})
     on_ray = substitute(falling, {n: c_vec / gamma, s: best})
-    means = {
-        c_vec.T * c_vec: gamma**2,
-        c_vec.T * K * c_vec: gamma**2 * k,
-        c_vec.T * K**2 * c_vec: gamma**2 * k_2,
-    }
+    means = {c_vec.T * c_vec: gamma**2, c_vec.T * K * c_vec: gamma**2 * k, c_vec.T * K**2 * c_vec: gamma**2 * k_2}
     return Derivation.by(
         Step("Half the loss along the ray, less its start", half),
         Step("It is least at", best, part="size"),
@@ -158,10 +143,7 @@ _delta = vector("delta", D)
     kind="exact",
     section="beyond the paper",
     left={"rate": r"\tau\frac{d\boldsymbol{\delta}}{dt}", "ratio": r"\frac{2\gamma}{s_*\kappa_{\min}}\le"},
-    typed=lambda: {
-        "rate": -s * (Identity(D) + n * n.T) * K * _delta,
-        "ratio": 2 * kappa_max / kappa_min,
-    },
+    typed=lambda: {"rate": -s * (Identity(D) + n * n.T) * K * _delta, "ratio": 2 * kappa_max / kappa_min},
     conditions=(
         *SETTING,
         r"$\boldsymbol{\delta}$: the distance from the global minimum $s\boldsymbol{n}=\boldsymbol{K}^{-1}\boldsymbol{c}$, to first order",

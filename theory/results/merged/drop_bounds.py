@@ -35,9 +35,7 @@ def directions(ratio: Expr, kappa: Expr) -> Expr:
     """The flow of r = gamma n_d/c_d, which starts at 1, with C = c'n/gamma and q = n'Kn."""
     component = Symbol("c_d", positive=True)
     values = {c_vec: component, K: kappa, n: ratio * component / gamma}
-    turning = along(
-        reduced_flow().result["direction"], values, traces={n.T * c_vec: gamma * C, n.T * K * n: q}
-    )  # tau s dn_d/dt
+    turning = along(reduced_flow().result["direction"], values, traces={n.T * c_vec: gamma * C, n.T * K * n: q})  # tau s dn_d/dt
     return cancel(turning * gamma / (component * s))
 
 
@@ -79,12 +77,7 @@ def falling_behind() -> Derivation:
     first, second = directions(r_d, kappa_d), directions(r_e, kappa_e)
     apart = factor(first - second)
     growth, turning = (reduced_flow().result[part] for part in ("size", "direction"))
-    letters = {
-        c_vec.T * c_vec: gamma**2,
-        n.T * c_vec: gamma * z / v,
-        c_vec.T * K * n: gamma * m / v,
-        n.T * K * n: q,
-    }
+    letters = {c_vec.T * c_vec: gamma**2, n.T * c_vec: gamma * z / v, c_vec.T * K * n: gamma * m / v, n.T * K * n: q}
     size = (rewrite(growth, letters).to_sympy() / (2 * v)).subs(s, v**2)
     turned = (rewrite(c_vec.T * turning, letters).to_sympy() / (gamma * s)).subs(s, v**2)
     part = cancel(size * z / v + v * turned)  # z = v C
@@ -145,11 +138,7 @@ def time_of_drop() -> Derivation:
         Step("The time of (45) with the smallest curvature", early, part="earliest"),
         Step("With the largest", late, part="latest"),
         Step("$S$ at that time", _travelled(s), part="S"),
-        Step(
-            r"The bounds at $\gamma/(2k)$ for $k_S=0$ and the smallest start",
-            tau / (2 * gamma) * log(ratio),
-            part="apart",
-        ),
+        Step(r"The bounds at $\gamma/(2k)$ for $k_S=0$ and the smallest start", tau / (2 * gamma) * log(ratio), part="apart"),
     )
 
 

@@ -24,10 +24,7 @@ __all__ = ["half_loss"]
 _e = vector("e", FEATURES)  # E[(y_q - y_hat) z]
 _m = vector("m", FEATURES)  # W_1' w_2
 
-_dw, _dW = (
-    vector("dw_2", H, latex=r"\delta\boldsymbol{w}_2"),
-    matrix("dW_1", H, FEATURES, latex=r"\delta\boldsymbol{W}_1"),
-)
+_dw, _dW = (vector("dw_2", H, latex=r"\delta\boldsymbol{w}_2"), matrix("dW_1", H, FEATURES, latex=r"\delta\boldsymbol{W}_1"))
 _unseen = matrix("W_0", H, FEATURES)  # the part of delta W_1 that vanishes on E(y_q z)
 _plus, _minus = vector("p", H), vector("n", H)
 
@@ -49,13 +46,7 @@ def _by_error(flow) -> TracePolynomial:
         "W": r"\tau\dot{\boldsymbol{w}}_2\big|_{\boldsymbol{w}_2=0}",
         "head": r"\tau\dot v_i\big|_{\boldsymbol{w}_2=0}",
     },
-    typed=lambda: {
-        "a": w_2 * _e.T,
-        "b": W_1 * _e,
-        "w": (_e.T * _e) * w_2,
-        "W": W_1 * CROSS,
-        "head": Trace(U_i.T * Lambda * Lambda_q),
-    },
+    typed=lambda: {"a": w_2 * _e.T, "b": W_1 * _e, "w": (_e.T * _e) * w_2, "W": W_1 * CROSS, "head": Trace(U_i.T * Lambda * Lambda_q)},
     conditions=(
         (
             r"$\boldsymbol{e} = \mathbb{E}(y_{q} \boldsymbol{z}) - \mathbb{E}(\boldsymbol{z} \boldsymbol{z}^{\top}) "
@@ -193,12 +184,7 @@ def _length() -> TracePolynomial:
         "form": _dw.T * W_1 * COVARIANCE * W_1.T * _dw - 2 * (_dw.T * _dW * CROSS),
         "diagonal": (_plus.T * _plus - _minus.T * _minus) / 2,
         "origin": -gamma,
-        "bound": gamma
-        * (
-            Trace((_dw - _dW * c_hat) * (_dw - _dW * c_hat).T)
-            + Trace(_dW * _dW.T)
-            - Trace(_dW * c_hat * c_hat.T * _dW.T)
-        ),
+        "bound": gamma * (Trace((_dw - _dW * c_hat) * (_dw - _dW * c_hat).T) + Trace(_dW * _dW.T) - Trace(_dW * c_hat * c_hat.T * _dW.T)),
         "dimension": H * (D**2 - 1),
     },
     conditions=(
@@ -226,9 +212,7 @@ def index_of_saddle() -> Derivation:
     origin = substitute(along, {W_1: ZeroMatrix(H, FEATURES), _dw: _minus, _dW: _minus * c_hat.T})
     square = Symbol("s", positive=True)  # n'n
     length = substitute(_length(), {_dw: _minus, _dW: _minus * c_hat.T})
-    ratio = rewrite(origin, {**rules, _minus.T * _minus: square}) / rewrite(
-        length, {**rules, _minus.T * _minus: square}
-    )
+    ratio = rewrite(origin, {**rules, _minus.T * _minus: square}) / rewrite(length, {**rules, _minus.T * _minus: square})
     above = substitute(along, {W_1: ZeroMatrix(H, FEATURES)}) + gamma * _length()
     negative = positive = H
     free = H * FEATURES + H - positive - negative
@@ -246,9 +230,5 @@ def index_of_saddle() -> Derivation:
             above,
             part="bound",
         ),
-        Step(
-            "Directions in which it is flat: all but $2H$, the dimension of the set itself",
-            expand(free),
-            part="dimension",
-        ),
+        Step("Directions in which it is flat: all but $2H$, the dimension of the set itself", expand(free), part="dimension"),
     )

@@ -21,9 +21,7 @@ size = Symbol("|Lambda^2|", positive=True)  # the Frobenius norm of Lambda^2
 scale = Symbol("epsilon", positive=True)  # counts powers of the weights
 
 
-BELOW = Condition(
-    r"$s_0<\gamma/\alpha$ and $\rho<1$", lambda point: point[s_0] * point[alpha] < point[gamma] and point[rho] < 1
-)
+BELOW = Condition(r"$s_0<\gamma/\alpha$ and $\rho<1$", lambda point: point[s_0] * point[alpha] < point[gamma] and point[rho] < 1)
 
 
 @register(
@@ -32,10 +30,7 @@ BELOW = Condition(
     kind="approximation",
     section="beside (15)",
     left={"mean": r"\mathbb{E}(s_{\rm eff})", "delay": r"\Delta t"},
-    typed=lambda: {
-        "mean": Rational(1, 4) * (1 + D**-2) * w_init**2,
-        "delay": tau / (2 * sqrt(D)) * log(4 / (1 + D**-2)),
-    },
+    typed=lambda: {"mean": Rational(1, 4) * (1 + D**-2) * w_init**2, "delay": tau / (2 * sqrt(D)) * log(4 / (1 + D**-2))},
     conditions=(
         r"Gaussian weights (34), $\boldsymbol{\Lambda}=\boldsymbol{I}$",
         r"$s_{\rm eff}=|\boldsymbol{w}_2(0)+\boldsymbol{W}_1(0)\hat{\boldsymbol{c}}|^2/4$ is the norm of the growing mode; (15) with it "
@@ -150,10 +145,7 @@ def exact_plateau_of_merged_attention() -> Derivation:
     kind="approximation",
     section="Appendix C.6",
     left={"norm": r"t_{\rm plateau}", "scale": r"t_{\rm plateau}"},
-    typed=lambda: {
-        "norm": tau / (2 * size) * log(1 / s_0),
-        "scale": tau / size * log(1 / w_init),
-    },
+    typed=lambda: {"norm": tau / (2 * size) * log(1 / s_0), "scale": tau / size * log(1 / w_init)},
     conditions=(
         r"$s_0=w_{\rm init}^2\to0$; the Frobenius norm of $\boldsymbol{\Lambda}^2$ is the root of "
         r"$\operatorname{tr}(\boldsymbol{\Lambda}^4)$; exact up to a constant, see (49)",

@@ -83,11 +83,7 @@ SAME_SIDE = Condition(
         "integral": tau / 2 * (1 / gamma) * log(s * (gamma - alpha * s_0) / (s_0 * (gamma - alpha * s))),
         "solution": gamma * exp(2 * gamma * t / tau) / (alpha * (exp(2 * gamma * t / tau) - 1) + gamma / s_0),
     },
-    conditions=(
-        *ON_THE_SET,
-        UNIT,
-        SAME_SIDE,
-    ),
+    conditions=(*ON_THE_SET, UNIT, SAME_SIDE),
 )
 def norm_on_aligned_set() -> Derivation:
     """Twice w_2 times its flow (44); then the separated equation. In exp(-2 gamma t/tau) the solution does not overflow."""
@@ -126,9 +122,7 @@ def sigmoid() -> Expr:
     "The sigmoid of merged attention on white tokens",
     kind="exact",
     section="Section 3.3",
-    typed=lambda: (
-        exp(2 * sqrt(D) * t / tau) / ((1 + (1 + D) / N) * (exp(2 * sqrt(D) * t / tau) - 1) + sqrt(D) / w_init**2)
-    ),
+    typed=lambda: exp(2 * sqrt(D) * t / tau) / ((1 + (1 + D) / N) * (exp(2 * sqrt(D) * t / tau) - 1) + sqrt(D) / w_init**2),
     conditions=(
         r"$\boldsymbol{\Lambda}=\boldsymbol{I}$",
         r"$\boldsymbol{W}_1(0)=\boldsymbol{w}_2(0)\operatorname{vec}(\boldsymbol{I})^\top/\sqrt D$, and "
@@ -143,18 +137,8 @@ def sigmoid_of_white_tokens() -> Derivation:
     solution, constants = norm_on_aligned_set().result["solution"], white_moments().result
     return Derivation.by(
         Line(s, ":=", solution, "The norm on the aligned set, equation (45)"),
-        Line(
-            sigma_level,
-            ":=",
-            s / sqrt(D),
-            r"The map (46) is $s\operatorname{vec}(\boldsymbol{I})^\top/\sqrt D$, so that",
-        ),
-        Line(
-            gamma,
-            ":=",
-            constants["scaled gamma"],
-            r"The constants (47) of $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$",
-        ),
+        Line(sigma_level, ":=", s / sqrt(D), r"The map (46) is $s\operatorname{vec}(\boldsymbol{I})^\top/\sqrt D$, so that"),
+        Line(gamma, ":=", constants["scaled gamma"], r"The constants (47) of $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$"),
         Line(alpha, ":=", constants["scaled alpha"], "and"),
         Line(sigma_level, "=", sigmoid(), "With them"),
         Line(lambda_, ":=", 1, "Unit covariance"),
@@ -254,9 +238,7 @@ def balanced_solution() -> tuple[Expr, Expr]:
     integral = {f: solution["f"], f_0: solution["f"].subs(theta, theta_0)}
     top = cosh(theta) ** 2
     bottom = (top / solution["s"]).subs(integral)
-    top, bottom = (
-        (exp(-2 * theta) * part.rewrite(exp)).expand().subs(exp(-2 * theta), decay) for part in (top, bottom)
-    )
+    top, bottom = ((exp(-2 * theta) * part.rewrite(exp)).expand().subs(exp(-2 * theta), decay) for part in (top, bottom))
     norm = (factor(top) / bottom.collect(decay)).subs(decay, exp(-2 * theta))
     in_time = {theta: gamma * t / tau + atanh(p_0), theta_0: atanh(p_0)}
     return norm.subs(in_time, simultaneous=True), solution["p"].subs(in_time)

@@ -75,9 +75,7 @@ def _on_task(model: Model, variations: frozenset[str], cumulants: int | None) ->
     for variation in sorted(variations):
         for symbol in STATED[variation]:
             if symbol in own:
-                raise ValueError(
-                    f"laws holds one for {symbol}, which {variation} of the task states too: leave one of the two out"
-                )
+                raise ValueError(f"laws holds one for {symbol}, which {variation} of the task states too: leave one of the two out")
         added, parameters, hidden = _laws(variation, model, cumulants)
         laws, letters = [*laws, *added], [*letters, *parameters]
         _refuse_taken(model, variation, parameters, hidden)
@@ -94,9 +92,7 @@ def _laws(variation: str, model: Model, cumulants: int | None) -> tuple[tuple[La
     if variation == "noise_variance":
         context = model.random[Lambda_hat]
         if not isinstance(context, SampleCovariance):
-            raise ValueError(
-                f"laws must make Lambda_hat a SampleCovariance for noise_variance of the task, got {context}"
-            )
+            raise ValueError(f"laws must make Lambda_hat a SampleCovariance for noise_variance of the task, got {context}")
         noise = (
             Fixed(y_q, w.T * x_q + noise_q),
             Fixed(beta, Lambda_hat * w + zeta),

@@ -138,10 +138,7 @@ def white_loss() -> Derivation:
     "Two steps start twice as fast",
     kind="exact",
     section="beyond the paper",
-    left={
-        "one": r"\tau\dot{\boldsymbol{U}}\,\big|_{\boldsymbol{U}=0}",
-        "two": r"\tau\dot{\boldsymbol{U}}\,\big|_{\boldsymbol{U}=0}",
-    },
+    left={"one": r"\tau\dot{\boldsymbol{U}}\,\big|_{\boldsymbol{U}=0}", "two": r"\tau\dot{\boldsymbol{U}}\,\big|_{\boldsymbol{U}=0}"},
     typed=lambda: {"one": Lambda**2, "two": 2 * Lambda**2},
     conditions=("For one step and for two; there is no plateau, since the weight is one matrix rather than a product",),
 )

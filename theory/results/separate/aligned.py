@@ -21,27 +21,7 @@ from ...derivations.draws import ALONG, one_direction
 from ...derivations.heads import Rate
 from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...notation import (
-    B,
-    G,
-    Lambda,
-    M,
-    N,
-    P,
-    T,
-    a,
-    clock,
-    e,
-    k_i,
-    lambda_,
-    lambda_after,
-    lambda_next,
-    q_i,
-    v,
-    v_i,
-    v_star,
-    w_init,
-)
+from ...notation import B, G, Lambda, M, N, P, T, a, clock, e, k_i, lambda_, lambda_after, lambda_next, q_i, v, v_i, v_star, w_init
 from ..task.regression import force
 from ..task.second_moments import second_moment_along
 from .flow import RANK_ONE, flow_in_force, loss_and_force, rank_one_head
@@ -196,11 +176,7 @@ def first_force() -> Derivation:
         Line(B, "=", v**3 * e * e.T, "The head makes this map"),
         Line(G, "=", substitute(force(), {B: v**3 * e * e.T}), "The force there"),
         Line(
-            G,
-            "=",
-            force_on_first_ansatz(),
-            r"$\boldsymbol{e}$ is an eigenvector of $\boldsymbol{\Lambda}$ and $\boldsymbol{M}$",
-            ALONG_E,
+            G, "=", force_on_first_ansatz(), r"$\boldsymbol{e}$ is an eigenvector of $\boldsymbol{\Lambda}$ and $\boldsymbol{M}$", ALONG_E
         ),
     )
 
@@ -209,12 +185,7 @@ def _scalar_flow(map_, uses: tuple) -> Derivation:
     growth = flow_along()
     return Derivation.by(
         *on_ansatz(map_),
-        _in_force(
-            v_i,
-            growth,
-            r"The velocity (19a), with $\boldsymbol{e}^\top\boldsymbol{\Lambda}^2\boldsymbol{e}=\lambda^2$",
-            uses=uses,
-        ),
+        _in_force(v_i, growth, r"The velocity (19a), with $\boldsymbol{e}^\top\boldsymbol{\Lambda}^2\boldsymbol{e}=\lambda^2$", uses=uses),
         _moment(),
         _in_force(v_i, _written_out(growth), "The moment written out", uses=(*uses, -1)),
     )
@@ -266,9 +237,7 @@ def fixed_value() -> Derivation:
         *on_ansatz(FIRST_MAP),
         _in_force(v_i, flow, "The flow (26) of an aligned head"),
         Line(v_star, ":=", value, "It vanishes at this root", part="cube"),
-        Line(
-            v_star, "=", cancel(_written_out(cube)) ** Rational(1, 3), "The moment (32) written out", part="written out"
-        ),
+        Line(v_star, "=", cancel(_written_out(cube)) ** Rational(1, 3), "The moment (32) written out", part="written out"),
         Line(flow.subs(v, v_star), "=", cancel(flow.subs(v, value)), "The flow there", part="rest"),
         Line((positive, rests), "=>", Line(v, "=", v_star), "There is no other positive root", meets=(_at_rest,)),
     )
@@ -305,11 +274,7 @@ def later_force() -> Derivation:
         "main": lambda_**2 * v**2 - lambda_**3 * (1 + (1 + T / lambda_) / N) * v**5,
         "short": lambda_**2 * v**2 - lambda_ * a * v**5,
     },
-    conditions=(
-        GROWING,
-        LATER_SET,
-        "Heads at zero stay there, for (19) has two of their weights in each term",
-    ),
+    conditions=(GROWING, LATER_SET, "Heads at zero stay there, for (19) has two of their weights in each term"),
     erratum="Stronger: with heads aligned to different eigenvectors and any $v_d(0)$ all these equations hold at once",
 )
 def aligned_flow() -> Derivation:
@@ -402,7 +367,5 @@ def direction_error() -> Derivation:
     return Derivation.by(
         Line(clock, ":=", reached, "The middle of the drop"),
         Line(component(lambda_next), "=", 1, "There the growing component (63) is of order one"),
-        Line(
-            component(lambda_after) / component(lambda_next), "=", w_init**exponent, "The next one, in proportion to it"
-        ),
+        Line(component(lambda_after) / component(lambda_next), "=", w_init**exponent, "The next one, in proportion to it"),
     )

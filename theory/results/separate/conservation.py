@@ -54,12 +54,7 @@ def _chain_rule(head, weights: tuple) -> tuple[Line, ...]:
     """The flow (10) in the force G, which does not move in the gradient."""
     rates, loss = flow_in_force(head, weights), Trace(G.T * effective_map(head))
     return tuple(
-        Line(
-            Rate(weight, rates),
-            "=",
-            Gradient(loss, weight),
-            r"The flow (10) by the chain rule, $\boldsymbol{G}$ held fixed",
-        )
+        Line(Rate(weight, rates), "=", Gradient(loss, weight), r"The flow (10) by the chain rule, $\boldsymbol{G}$ held fixed")
         for weight in weights
     )
 
@@ -91,9 +86,7 @@ def rank_one_conservation() -> Derivation:
         _drift(norms[0], rates, "The rate of the squared key"),
         _drift(norms[1], rates, "The rate of the squared value weight"),
         _drift(norms[2], rates, "The rate of the squared query: the three are equal"),
-        _drift(
-            combination, rates, "So a combination is conserved under every force exactly if its coefficients sum to $0$"
-        ),
+        _drift(combination, rates, "So a combination is conserved under every force exactly if its coefficients sum to $0$"),
         Line(first, ":=", with_query, "One such combination", part="a"),
         Line(second, ":=", with_value, "The second, which spans the others with the first", part="b"),
         Line(Rate(first, rates), "=", 0, "The first is constant"),
@@ -106,10 +99,7 @@ def rank_one_conservation() -> Derivation:
     "Conservation laws of a rank-$R$ head, for any loss",
     kind="exact",
     section="Appendix E.5",
-    typed=lambda: {
-        "a": Trace(k_r.T * k_r) - Trace(q_r.T * q_r),
-        "b": Trace(k_r.T * k_r) + Trace(K_rest.T * K_rest) - v_i**2,
-    },
+    typed=lambda: {"a": Trace(k_r.T * k_r) - Trace(q_r.T * q_r), "b": Trace(k_r.T * k_r) + Trace(K_rest.T * K_rest) - v_i**2},
     conditions=(ANY_LOSS, "$r$ is any of the $R$ columns"),
 )
 def rank_R_conservation() -> Derivation:
@@ -154,9 +144,7 @@ def norm_rates() -> Derivation:
     squared_key = derivative(k_r.T * k_r, rates)
     return Derivation.by(
         *(
-            Line(
-                Rate(weight, rates), "=", -loss_slope * Gradient(output, weight) / 2, "The flow (10) by the chain rule"
-            )
+            Line(Rate(weight, rates), "=", -loss_slope * Gradient(output, weight) / 2, "The flow (10) by the chain rule")
             for weight in COLUMN_AND_REST
         ),
         _drift(k_r.T * k_r, rates, "The squared key", part="a"),
@@ -196,18 +184,10 @@ def matrix_conservation() -> Derivation:
     return Derivation.by(
         *_chain_rule(rank_R_head(), RANK_R),
         _drift(quadratic, rates, "The drift of a general quadratic invariant"),
-        Line(
-            S_q, ":=", balanced, "It vanishes under every force exactly if the coefficients of the three norms cancel"
-        ),
+        Line(S_q, ":=", balanced, "It vanishes under every force exactly if the coefficients of the three norms cancel"),
         Line(first, ":=", invariant, "What is left, with two free coefficients"),
         Line(Rate(first, rates), "=", 0, "It is conserved for all of them"),
-        Line(
-            Gradient(first, S_k),
-            "=",
-            gradient(invariant, S_k),
-            r"So is the coefficient of $\boldsymbol{S}_k$",
-            part="matrix",
-        ),
+        Line(Gradient(first, S_k), "=", gradient(invariant, S_k), r"So is the coefficient of $\boldsymbol{S}_k$", part="matrix"),
         Line(-Gradient(first, weight_v), "=", -gradient(invariant, weight_v), "and that of $-s_v$", part="scalar"),
         Line(Rate(K_i.T * K_i, rates), "=", keys, "The rate of the keys", part="keys"),
         Line(Rate(Q_i.T * Q_i, rates), "=", keys, "is that of the queries"),
@@ -233,30 +213,19 @@ SIGNS = Condition("$c$ and $d$ are each $1$ or $-1$", lambda point: point[c] ** 
     "The signs that a head may change",
     kind="exact",
     section="Beside (25)",
-    typed=lambda: {
-        "map": v_i * k_i * q_i.T,
-        "v": c * (k_i.T * G * q_i),
-        "k": d * v_i * G * q_i,
-        "q": c * d * v_i * G.T * k_i,
-    },
+    typed=lambda: {"map": v_i * k_i * q_i.T, "v": c * (k_i.T * G * q_i), "k": d * v_i * G * q_i, "q": c * d * v_i * G.T * k_i},
     conditions=(SIGNS, ANY_LOSS),
 )
 def signs_of_a_head() -> Derivation:
     """Put into one head's part of the effective map and into (19): the velocities change sign with the weights."""
-    turned = (
-        Symbol("v_i'", real=True),
-        vector("k_i'", D, latex=r"\boldsymbol{k}_i'"),
-        vector("q_i'", D, latex=r"\boldsymbol{q}_i'"),
-    )
+    turned = (Symbol("v_i'", real=True), vector("k_i'", D, latex=r"\boldsymbol{k}_i'"), vector("q_i'", D, latex=r"\boldsymbol{q}_i'"))
     signs = (c, d, c * d)
     value, key, query = turned
     head = value * key * query.T
     rates, of_turned = flow_in_force(rank_one_head(), RANK_ONE), flow_in_force(head, turned)
     changed = {one: sign * weight for one, sign, weight in zip(turned, signs, RANK_ONE, strict=True)}
     lines = [Line(one, ":=", of, "The head with changed signs") for one, of in changed.items()]
-    lines.append(
-        Line(head, "=", _signs_squared(substitute(head, changed)), "It adds the same to the effective map", part="map")
-    )
+    lines.append(Line(head, "=", _signs_squared(substitute(head, changed)), "It adds the same to the effective map", part="map"))
     for part, one, sign, weight in zip("vkq", turned, signs, RANK_ONE, strict=True):
         velocity = _signs_squared(substitute(of_turned[one], changed))
         lines += [

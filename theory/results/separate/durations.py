@@ -89,10 +89,7 @@ def phi() -> Any:
     typed=lambda: (
         tau
         * (
-            1
-            / (6 * lambda_**2)
-            * _CUBE_ROOT
-            * (log((u**2 + u + 1) / (u - 1) ** 2) - 2 * sqrt(3) * atan((2 * u + 1) / sqrt(3)))
+            1 / (6 * lambda_**2) * _CUBE_ROOT * (log((u**2 + u + 1) / (u - 1) ** 2) - 2 * sqrt(3) * atan((2 * u + 1) / sqrt(3)))
             - 1 / (lambda_**2 * v)
         )
     ),
@@ -198,11 +195,7 @@ def first_plateau() -> Derivation:
     quadratic = time_of_quadratic_flow().result
     return Derivation.by(
         Step("The flow (26)", aligned_flow().result["short"], r"\tau\dot v_1"),
-        Step(
-            r"The exact time to $\rho v_*$, up to order $v_0^5$, equation (68-next)",
-            plateau_with_next_orders().result["t"],
-            "t",
-        ),
+        Step(r"The exact time to $\rho v_*$, up to order $v_0^5$, equation (68-next)", plateau_with_next_orders().result["t"], "t"),
         Step("The time (67-truncated) of the flow without its term of fifth order", quadratic, "t"),
         Step(r"From $v_0$ to $v=\infty$, which is the first term of the exact time", limit(quadratic, _v, oo), "t_1"),
     )
@@ -230,10 +223,7 @@ def later_plateau() -> Derivation:
             plateau_with_next_orders().result["t"].subs(later),
             "t",
         ),
-        Step(
-            "Its leading term, the time (68) in which the quadratic flow reaches infinity",
-            first_plateau().result.subs(later),
-        ),
+        Step("Its leading term, the time (68) in which the quadratic flow reaches infinity", first_plateau().result.subs(later)),
     )
 
 
@@ -269,19 +259,9 @@ def plateau_with_next_orders() -> Derivation:
     scaled = 1 / u_0 - C_rho - series(phi() - zero, u, 0, 5).removeO().subs(u, u_0)
     switched = integrate(cancel((1 - u**3) / rate), (u, u_0, 1))
     return Derivation.by(
-        Step(
-            r"The constant of the time (67) between 0 and $\rho$, in the units of $u$",
-            _joined(constant),
-            r"C_\rho",
-            "constant",
-        ),
+        Step(r"The constant of the time (67) between 0 and $\rho$, in the units of $u$", _joined(constant), r"C_\rho", "constant"),
         Step(r"The time from $u_0$ to $\rho$ in the units of $u$, expanded at $u_0=0$", expand(scaled)),
-        Step(
-            "In the units of $t$ and $v$",
-            (unit * scaled).subs(u_0, v_0 / fixed_value().result["cube"]),
-            r"t_\rho",
-            "t",
-        ),
+        Step("In the units of $t$ and $v$", (unit * scaled).subs(u_0, v_0 / fixed_value().result["cube"]), r"t_\rho", "t"),
         Step("The integral of $1-u^3$ over the whole drop, in the units of $u$", switched),
         Step("Beyond the escape time", unit * cancel(switched - 1 / u_0), r"\Delta t", "switch"),
     )

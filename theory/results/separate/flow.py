@@ -240,9 +240,7 @@ def _sequence_rates() -> tuple:
         "c": v_i * (x_q * _error() * beta.T) * k_i,
     },
     conditions=("The flow is the average of these over the sequences, equation (10)",),
-    erratum=(
-        r"In (c) $\boldsymbol{\beta}$ and $\boldsymbol{x}_q$ must change places: the matrix is the transpose of that in (a) and (b)"
-    ),
+    erratum=(r"In (c) $\boldsymbol{\beta}$ and $\boldsymbol{x}_q$ must change places: the matrix is the transpose of that in (a) and (b)"),
 )
 def sequence_flow() -> Derivation:
     """Minus half the gradient of the squared error, for every single sequence, hence for their average over any law."""

@@ -51,13 +51,7 @@ def slots_of_a_head() -> Derivation:
         Line(Gradient(feels, v), "=", along_e * x**2, "Its part of the flow of the value weight", part="value"),
         Line(square, ":=", level, "The force vanishes if $x^2$ has this value"),
         Line(along_e.subs(x**2, square), "=", 0, "The force there"),
-        Line(
-            v * square,
-            "=",
-            factor(v * level),
-            "So its part of $v^3$, which is $v$ times the sum of $x^2$, is",
-            part="level",
-        ),
+        Line(v * square, "=", factor(v * level), "So its part of $v^3$, which is $v$ times the sum of $x^2$, is", part="level"),
     )
 
 

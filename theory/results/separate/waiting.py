@@ -43,13 +43,7 @@ def _rates_in(of_force) -> tuple[Line, ...]:
     """tau dW/dt of one head in the force that G stands for, equation (19)."""
     rates = flow_in_force(rank_one_head(), RANK_ONE)
     return tuple(
-        Line(
-            Rate(weight, rates),
-            "=",
-            substitute(rates[weight], {G: of_force}),
-            f"The velocity (19) of the {name}",
-            part=part,
-        )
+        Line(Rate(weight, rates), "=", substitute(rates[weight], {G: of_force}), f"The velocity (19) of the {name}", part=part)
         for part, weight, name in zip("abc", RANK_ONE, ("value weight", "key", "query"), strict=True)
     )
 
@@ -60,9 +54,7 @@ def _rates_in(of_force) -> tuple[Line, ...]:
     kind="approximation",
     section="Appendix D.5",
     typed=lambda: {"a": k_i.T * Lambda**2 * q_i, "b": v_i * Lambda**2 * q_i, "c": v_i * Lambda**2 * k_i},
-    conditions=(
-        r"Weights of order $w_{\rm init}$; what is left out is of order $w_{\rm init}^5$, for $\boldsymbol{B}$ is of third order",
-    ),
+    conditions=(r"Weights of order $w_{\rm init}$; what is left out is of order $w_{\rm init}^5$, for $\boldsymbol{B}$ is of third order",),
 )
 def first_waiting_heads() -> Derivation:
     """(19) where B is neglected beside Lambda^2 in the force."""
@@ -102,18 +94,12 @@ def _coupled(block, upper, lower) -> tuple:
         "plus": (lambda_**2 * e, lambda_**2 * e),
         "minus": (-(lambda_**2) * e, lambda_**2 * e),
     },
-    conditions=(
-        "The equations (61)",
-        r"$\boldsymbol{e}$ is a unit eigenvector of $\boldsymbol{\Lambda}$ with eigenvalue $\lambda$",
-    ),
+    conditions=("The equations (61)", r"$\boldsymbol{e}$ is a unit eigenvector of $\boldsymbol{\Lambda}$ with eigenvalue $\lambda$"),
 )
 def coupled_keys_and_queries() -> Derivation:
     """v_i times the block matrix, on (k, q) and on its eigenvectors (e, e) and (e, -e)."""
     top, bottom = _coupled(v_i * Lambda**2, k_i, q_i)
-    eigen = [
-        tuple(rewrite(block, {Lambda * e: lambda_ * e}) for block in _coupled(Lambda**2, e, sign * e))
-        for sign in (1, -1)
-    ]
+    eigen = [tuple(rewrite(block, {Lambda * e: lambda_ * e}) for block in _coupled(Lambda**2, e, sign * e)) for sign in (1, -1)]
     return Derivation.by(
         Step("The first row of blocks", top, RATES["b"], "k"),
         Step("The second row of blocks", bottom, RATES["c"], "q"),
@@ -154,10 +140,7 @@ def keys_and_queries_solved() -> Derivation:
     require_zero(*residual, *(solution.subs(clock, 0) - start))
     rule = "Its exponential on the initial values; put back into the equation for any $v_i(t)$, the difference is zero"
     return Derivation.by(
-        Step(
-            r"The matrix on the components of $\boldsymbol{k}_i$ and $\boldsymbol{q}_i$ along $\boldsymbol{e}_d$, times $v_i$",
-            generator,
-        ),
+        Step(r"The matrix on the components of $\boldsymbol{k}_i$ and $\boldsymbol{q}_i$ along $\boldsymbol{e}_d$, times $v_i$", generator),
         Step(rule, solution[0], K_D, "k"),
         Step("The same for the query", solution[1], Q_D, "q"),
     )
@@ -269,7 +252,5 @@ def waiting_head() -> Derivation:
         Step("Integrated from 0 to $s$; it is what the square of the component of the key gains", energy, "", "mode"),
         Step("Its second derivative, a sum of squares", diff(energy, clock, 2), "", "curvature"),
         Step(r"One mode with $\boldsymbol{k}=\boldsymbol{q}=v\boldsymbol{e}$ has $v(s)$", root, "v(s)"),
-        Step(
-            r"The integral of $\tau\,ds/v(s)$ from 0 to $\infty$", integrate(tau / root, (clock, 0, oo)), "t", "aligned"
-        ),
+        Step(r"The integral of $\tau\,ds/v(s)$ from 0 to $\infty$", integrate(tau / root, (clock, 0, oo)), "t", "aligned"),
     )

@@ -21,10 +21,7 @@ __all__ = ["initial_balance", "key_difference", "norms_of_merged", "norms_of_sep
 
 # One entry, and all entries of all heads, stacked
 _value, _merged = MatrixLetter("v_i", 1, 1, "v_i"), MatrixLetter("u_i", 1, 1, r"(\boldsymbol{U}_i)_{dd'}")
-_key, _query = (
-    MatrixLetter("k_i", 1, 1, r"(\boldsymbol{k}_{i,r})_d"),
-    MatrixLetter("q_i", 1, 1, r"(\boldsymbol{q}_{i,r})_d"),
-)
+_key, _query = (MatrixLetter("k_i", 1, 1, r"(\boldsymbol{k}_{i,r})_d"), MatrixLetter("q_i", 1, 1, r"(\boldsymbol{q}_{i,r})_d"))
 _U, _K = vector("U", H * D**2), vector("k", H * R * D)
 
 INDEPENDENT = "All entries are independent and Gaussian with mean zero"
@@ -39,9 +36,7 @@ def _variances(entries: Mapping) -> Derivation:
     """The variance of one entry, {part: (entry, entries in the layer)}."""
     return Derivation.by(
         *(
-            Line(
-                E(one**2, _law(one, size)), "=", expect(one**2, _law(one, size)), "The variance of an entry", part=part
-            )
+            Line(E(one**2, _law(one, size)), "=", expect(one**2, _law(one, size)), "The variance of an entry", part=part)
             for part, (one, size) in entries.items()
         )
     )
@@ -81,9 +76,7 @@ def _norms(law: str, stacks: Mapping) -> Derivation:
         whole, square = _law(stack, size), stack.T * stack
         mean, second = expect(square, whole), expect((stack.T * stack) ** 2, whole)
         lines += [
-            Line(
-                E(square, whole), "=", size * E(one**2, _law(one, size)), "As many entries, each of the same variance"
-            ),
+            Line(E(square, whole), "=", size * E(one**2, _law(one, size)), "As many entries, each of the same variance"),
             Line(E(square, whole), "=", mean, f"Their variance ({law}) put in", (law, -1), f"{part} mean"),
             Line(
                 E((stack.T * stack) ** 2, whole) - E(square, whole) ** 2,
@@ -101,15 +94,8 @@ def _norms(law: str, stacks: Mapping) -> Derivation:
     "Initial size of merged attention",
     kind="exact",
     section="Appendix B.2",
-    typed=lambda: {
-        "v mean": w_init**2,
-        "v variance": 2 * w_init**4 / H,
-        "U mean": w_init**2,
-        "U variance": 2 * w_init**4 / (H * D**2),
-    },
-    conditions=(
-        r"The law (34); any number $H$ of heads; $\boldsymbol{U}$ holds the entries of all $\boldsymbol{U}_i$",
-    ),
+    typed=lambda: {"v mean": w_init**2, "v variance": 2 * w_init**4 / H, "U mean": w_init**2, "U variance": 2 * w_init**4 / (H * D**2)},
+    conditions=(r"The law (34); any number $H$ of heads; $\boldsymbol{U}$ holds the entries of all $\boldsymbol{U}_i$",),
     erratum=r"The paper gives the order $O(w_{\rm init}^2)$ only; the norms are squared",
 )
 def norms_of_merged() -> Derivation:
@@ -122,12 +108,7 @@ def norms_of_merged() -> Derivation:
     "Initial size of separate attention",
     kind="exact",
     section="Appendix B.2",
-    typed=lambda: {
-        "v mean": w_init**2,
-        "v variance": 2 * w_init**4 / H,
-        "k mean": w_init**2,
-        "k variance": 2 * w_init**4 / (H * R * D),
-    },
+    typed=lambda: {"v mean": w_init**2, "v variance": 2 * w_init**4 / H, "k mean": w_init**2, "k variance": 2 * w_init**4 / (H * R * D)},
     conditions=(r"The law (36); $\boldsymbol{k}$ holds the entries of all keys; the queries have the law of the keys",),
     erratum=r"The paper gives the order $O(w_{\rm init}^2)$ only; the norms are squared",
 )
@@ -144,10 +125,7 @@ _gram = symmetric_matrix("S", H)  # W_1 W_1' / D^2
     "Balance of merged attention at initialization",
     kind="exact",
     section="Beside (35) and (17)",
-    typed=lambda: {
-        "mean": ZeroMatrix(H, H),
-        "square": w_init**4 * (H + 1) / H * (1 + 1 / D**2),
-    },
+    typed=lambda: {"mean": ZeroMatrix(H, H), "square": w_init**4 * (H + 1) / H * (1 + 1 / D**2)},
     conditions=(
         "The law (34), the Frobenius norm, any number $H$ of heads",
         r"$\boldsymbol{S} = \boldsymbol{W}_1\boldsymbol{W}_1^{\top} / D^2$ is the sample covariance of the columns of $\boldsymbol{W}_1$",
@@ -161,13 +139,7 @@ def initial_balance() -> Derivation:
     difference = w_2 * w_2.T - D**2 * _gram
     square = Trace(difference * difference)
     return Derivation.by(
-        Line(
-            E(difference, laws),
-            "=",
-            expect(difference, laws),
-            "The conserved difference vanishes in the mean",
-            part="mean",
-        ),
+        Line(E(difference, laws), "=", expect(difference, laws), "The conserved difference vanishes in the mean", part="mean"),
         Line(E(square, laws), "=", expect(square, laws), "The mean of its squared norm", part="square"),
     )
 
@@ -194,10 +166,6 @@ def key_difference() -> Derivation:
     return Derivation.by(
         Line(E(difference, laws), "=", mean, "The conserved difference vanishes in the mean", part="mean"),
         Line(
-            E(difference**2, laws) - E(difference, laws) ** 2,
-            "=",
-            second - mean**2,
-            "Its variance, by the fourth moments",
-            part="variance",
+            E(difference**2, laws) - E(difference, laws) ** 2, "=", second - mean**2, "Its variance, by the fourth moments", part="variance"
         ),
     )

@@ -21,33 +21,9 @@ from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.laws import Fixed, Gaussian, SampleCovariance
 from ...expectation.moments import expect
-from ...notation import (
-    B,
-    D,
-    Lambda,
-    Lambda_hat,
-    Lambda_q,
-    MatrixLetter,
-    N,
-    beta,
-    sigma,
-    symmetric_matrix,
-    vector,
-    w,
-    x_q,
-    y_q,
-)
+from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, MatrixLetter, N, beta, sigma, symmetric_matrix, vector, w, x_q, y_q
 
-__all__ = [
-    "GENERAL_LAWS",
-    "PopulationMoments",
-    "Sigma_w",
-    "any_tokens",
-    "fourth",
-    "general_moments",
-    "population_moments",
-    "zeta",
-]
+__all__ = ["GENERAL_LAWS", "PopulationMoments", "Sigma_w", "any_tokens", "fourth", "general_moments", "population_moments", "zeta"]
 
 Sigma_w = symmetric_matrix("Sigma_w", D, latex=r"\boldsymbol{\Sigma}_w")  # covariance of the task vector
 zeta = vector("zeta", D)  # (1/N) sum_n eps_n x_n, what label noise adds to beta
@@ -85,13 +61,9 @@ def population_moments(laws=(), *, given=()) -> PopulationMoments:
 
     Raises ValueError where the loss is not of the form above, as it is not if the query depends on the context.
     """
-    moments = PopulationMoments(
-        *(expect(part, laws, given=given) for part in (beta * y_q * x_q.T, beta * beta.T, x_q * x_q.T, y_q**2))
-    )
+    moments = PopulationMoments(*(expect(part, laws, given=given) for part in (beta * y_q * x_q.T, beta * beta.T, x_q * x_q.T, y_q**2)))
     known = (*given, Lambda_hat)
-    conditional = PopulationMoments(
-        *(expect(part, laws, given=known) for part in (beta * y_q * x_q.T, beta * beta.T, x_q * x_q.T, y_q**2))
-    )
+    conditional = PopulationMoments(*(expect(part, laws, given=known) for part in (beta * y_q * x_q.T, beta * beta.T, x_q * x_q.T, y_q**2)))
     loss = expect((y_q - beta.T * B * x_q) ** 2, laws, given=known)
     if loss != conditional.loss():
         raise ValueError(f"population_moments: given the context, the loss {loss} is not c - 2<A, B> + <B, M B Q>")
@@ -153,11 +125,7 @@ def general_loss() -> Derivation:
     """The four moments by the engine, which checks that the loss given the context has this form."""
     A, M, Q, c = moments = general_moments()
     formulas = {
-        "A": (
-            beta * y_q * x_q.T,
-            A,
-            r"The correlation of the target with $\boldsymbol{\beta}$ and the query, $\boldsymbol{A}$",
-        ),
+        "A": (beta * y_q * x_q.T, A, r"The correlation of the target with $\boldsymbol{\beta}$ and the query, $\boldsymbol{A}$"),
         "M": (beta * beta.T, M, r"The second moment of $\boldsymbol{\beta}$, $\boldsymbol{M}$"),
         "Q": (x_q * x_q.T, Q, r"The second moment of the query, $\boldsymbol{Q}$"),
         "c": (y_q**2, c, "The mean square of the target, $c$"),
@@ -169,8 +137,5 @@ def general_loss() -> Derivation:
             moments.loss(),
             r"The loss $c-2\operatorname{tr}(\boldsymbol{A}^\top\boldsymbol{B})+\operatorname{tr}(\boldsymbol{B}^\top\boldsymbol{MBQ})$",
         ),
-        *(
-            Line(E(body, GENERAL_LAWS), "=", value, reason, part=part)
-            for part, (body, value, reason) in formulas.items()
-        ),
+        *(Line(E(body, GENERAL_LAWS), "=", value, reason, part=part) for part, (body, value, reason) in formulas.items()),
     )

@@ -7,21 +7,7 @@ corner 0. Everything below is computed from the laws of the data; only the paper
 from functools import cache
 from typing import Any
 
-from sympy import (
-    BlockMatrix,
-    Derivative,
-    Expr,
-    Function,
-    Identity,
-    IndexedBase,
-    Limit,
-    Sum,
-    Symbol,
-    Trace,
-    ZeroMatrix,
-    diff,
-    oo,
-)
+from sympy import BlockMatrix, Derivative, Expr, Function, Identity, IndexedBase, Limit, Sum, Symbol, Trace, ZeroMatrix, diff, oo
 
 from ...algebra.polynomial import TracePolynomial, zero
 from ...calculus.derivatives import gradient
@@ -151,9 +137,7 @@ _prediction = Function(r"\hat{y}_q", real=True)(_weight)
     kind="definition",
     section="Section 2.3",
     typed=lambda: (_target - _prediction) * diff(_prediction, _weight),
-    conditions=(
-        r"$\tau\,dW/dt = -\frac12\,d\mathcal{L}/dW$ is the average of this over the sequences, for each weight $W$",
-    ),
+    conditions=(r"$\tau\,dW/dt = -\frac12\,d\mathcal{L}/dW$ is the average of this over the sequences, for each weight $W$",),
 )
 def flow_of_one_weight() -> Derivation:
     """The chain rule for one sequence; the average over sequences is linear."""
@@ -210,20 +194,9 @@ def closed_loss() -> Derivation:
     error = (y_q - beta.T * B * x_q) ** 2
     given_context = expect(error, given=Lambda_hat)
     return Derivation.by(
-        Line(
-            E(error, given=Lambda_hat),
-            "=",
-            given_context,
-            "Average over the task vector and the query",
-        ),
+        Line(E(error, given=Lambda_hat), "=", given_context, "Average over the task vector and the query"),
         Line(E(error), "=", E(given_context), "Then over the context"),
-        Line(
-            E(error),
-            "=",
-            average_context(given_context),
-            r"$\hat{\boldsymbol{\Lambda}}$ stands at most twice, side by side",
-            "31",
-        ),
+        Line(E(error), "=", average_context(given_context), r"$\hat{\boldsymbol{\Lambda}}$ stands at most twice, side by side", "31"),
     )
 
 
@@ -261,11 +234,5 @@ def correlation_with_error() -> Derivation:
         Line(G, "=", E(correlation), r"is the correlation of the error with $\boldsymbol{\beta}$ and the query"),
         Line(E(correlation, given=Lambda_hat), "=", given_context, "Average over the task vector and the query"),
         Line(E(correlation), "=", E(given_context), "Then over the context"),
-        Line(
-            E(correlation),
-            "=",
-            average_context(given_context),
-            r"$\hat{\boldsymbol{\Lambda}}$ stands at most twice, side by side",
-            "31",
-        ),
+        Line(E(correlation), "=", average_context(given_context), r"$\hat{\boldsymbol{\Lambda}}$ stands at most twice, side by side", "31"),
     )

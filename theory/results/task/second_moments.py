@@ -48,10 +48,7 @@ def on_eigenvector(polynomial) -> TracePolynomial:
 
 
 def _eigenvector() -> tuple[Line, Line]:
-    return (
-        Line(Lambda * e_d, "=", lambda_ * e_d, "An eigenvector"),
-        Line(e_d.T * e_d, "=", 1, "of unit length"),
-    )
+    return (Line(Lambda * e_d, "=", lambda_ * e_d, "An eigenvector"), Line(e_d.T * e_d, "=", 1, "of unit length"))
 
 
 @register(
@@ -81,19 +78,12 @@ def second_moment() -> Derivation:
         ),
         Line(E(different, tokens), "=", expect(different, tokens), "Different tokens are independent"),
         Line(E(same, tokens), "=", expect(same, tokens), "A token with itself has a fourth moment"),
-        Line(
-            SQUARE,
-            "=",
-            pairs * expect(different, tokens) + expect(same, tokens) / N,
-            "The two together",
-            part="first",
-        ),
+        Line(SQUARE, "=", pairs * expect(different, tokens) + expect(same, tokens) / N, "The two together", part="first"),
         Line(
             SQUARE,
             "=",
             expect(Lambda_hat**2),
-            "The same by Stein's lemma: one sample covariance becomes its mean, and joins the other in two "
-            "windings of weight $1/N$",
+            "The same by Stein's lemma: one sample covariance becomes its mean, and joins the other in two windings of weight $1/N$",
             part="second",
         ),
     )
@@ -190,23 +180,9 @@ def long_context_moment() -> Derivation:
     """The powers of 1/N in the second moment."""
     orders = collect(expect(Lambda_hat**2), N)
     return Derivation.by(
-        Line(
-            SQUARE,
-            "->",
-            orders[0],
-            "The part without $1/N$",
-            "31",
-            "limit",
-            parameter=N,
-            order=1,
-        ),
+        Line(SQUARE, "->", orders[0], "The part without $1/N$", "31", "limit", parameter=N, order=1),
         Line(N * (SQUARE - Lambda**2), "=", orders[-1], "What is multiplied by $1/N$", "31", "next"),
-        Line(
-            N * E((Lambda_hat - Lambda) ** 2),
-            "=",
-            orders[-1],
-            r"It is the mean squared deviation of $\hat{\boldsymbol{\Lambda}}$",
-        ),
+        Line(N * E((Lambda_hat - Lambda) ** 2), "=", orders[-1], r"It is the mean squared deviation of $\hat{\boldsymbol{\Lambda}}$"),
     )
 
 
@@ -237,6 +213,4 @@ def further_moments() -> Derivation:
         "trace": (Trace(Lambda_hat) * Lambda_hat, "One of the two in a trace"),
         "trace-A": (Trace(A * Lambda_hat) * Lambda_hat, "The same beside a constant"),
     }
-    return Derivation.by(
-        *(Line(E(body), "=", expect(body), reason, part=part) for part, (body, reason) in formulas.items())
-    )
+    return Derivation.by(*(Line(E(body), "=", expect(body), reason, part=part) for part, (body, reason) in formulas.items()))

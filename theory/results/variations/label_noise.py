@@ -138,12 +138,7 @@ def noisy_correlation() -> Derivation:
     return Derivation.by(
         Line(Lambda_hat, ":=", X_c * X_c.T / N, "The sample covariance"),
         Line(zeta, ":=", X_c * noise / N, r"What the noise adds to $\boldsymbol{\beta}$"),
-        Line(
-            beta,
-            ":=",
-            X_c * (X_c.T * w + noise) / N,
-            "The labels $y_n = \\boldsymbol{w}^\\top\\boldsymbol{x}_n + \\epsilon_n$ in (8)",
-        ),
+        Line(beta, ":=", X_c * (X_c.T * w + noise) / N, "The labels $y_n = \\boldsymbol{w}^\\top\\boldsymbol{x}_n + \\epsilon_n$ in (8)"),
         Line(beta, "=", Lambda_hat * w + zeta, "The sample covariance and the noise", part="mean"),
         Line(
             E(zeta * zeta.T, of_context, given=X_c),
@@ -152,13 +147,7 @@ def noisy_correlation() -> Derivation:
             "The average over the noise, given the tokens",
             part="covariance",
         ),
-        Line(
-            E(beta * beta.T, NOISY_LAWS),
-            "=",
-            noisy_moments()[1],
-            "The average over task, noise and context",
-            part="second",
-        ),
+        Line(E(beta * beta.T, NOISY_LAWS), "=", noisy_moments()[1], "The average over task, noise and context", part="second"),
         EIGENVALUE,
         Line(a, "=", noisy_eigenvalue(), r"Along an eigenvector of $\boldsymbol{\Lambda}$", part="a"),
     )
@@ -268,20 +257,8 @@ def noisy_order() -> Derivation:
             r"The force along $\boldsymbol{e}$ vanishes at a head that rests",
         ),
         Line(v**-3, "=", a / lambda_, r"So the value weight there is the cube root of $\lambda/a$"),
-        Line(
-            v**-3,
-            "=",
-            cancel((1 / fixed_map_along()).subs(a, noisy_eigenvalue())),
-            "The eigenvalue (V1-beta) written out",
-            part="fixed",
-        ),
-        Line(
-            Derivative(ratio, lambda_),
-            "=",
-            slope,
-            r"How the drop of the loss, $\lambda^3/a$, rises with $\lambda$",
-            part="slope",
-        ),
+        Line(v**-3, "=", cancel((1 / fixed_map_along()).subs(a, noisy_eigenvalue())), "The eigenvalue (V1-beta) written out", part="fixed"),
+        Line(Derivative(ratio, lambda_), "=", slope, r"How the drop of the loss, $\lambda^3/a$, rises with $\lambda$", part="slope"),
         Line(slope, ">", 0, "It rises"),
     )
 
@@ -308,12 +285,7 @@ def noisy_ridge_regression() -> Derivation:
     """The gradient vanishes at M B = Lambda; so Lambda B^-1 = M, and the penalty is the rest of it beside Lambda."""
     M_noisy = noisy_moments()[1]
     return Derivation.by(
-        Line(
-            Gradient(E(ERROR, NOISY_LAWS), B),
-            "=",
-            2 * (M_noisy * B * Lambda - Lambda**2),
-            "The gradient of the loss",
-        ),
+        Line(Gradient(E(ERROR, NOISY_LAWS), B), "=", 2 * (M_noisy * B * Lambda - Lambda**2), "The gradient of the loss"),
         SECOND_MOMENT,
         Line(B, ":=", M.I * Lambda, "The global minimum"),
         Line(M * B * Lambda, "=", Lambda**2, "The gradient vanishes there"),

@@ -65,9 +65,7 @@ TWO_LENGTHS = Condition(
 
 def mean(expression, laws=(), *, gain: bool = True):
     """The average over the two lengths of an expectation given the length; the expression is a function of the gain."""
-    first, other = (
-        E(expression(one if gain else 1), laws_at(length, laws), given=length) for length, one in ((n, g_n), (m, g_m))
-    )
+    first, other = (E(expression(one if gain else 1), laws_at(length, laws), given=length) for length, one in ((n, g_n), (m, g_m)))
     return p_n * first + (1 - p_n) * other
 
 
@@ -151,13 +149,7 @@ def random_moments() -> Derivation:
         ),
         *GAINS,
         Line(mean(correlation), "=", A, "The correlation of target and feature, averaged over the length", part="A"),
-        Line(
-            mean(second_moment),
-            "=",
-            M_,
-            r"The second moment of $\boldsymbol{\beta}$, averaged over the length",
-            part="M",
-        ),
+        Line(mean(second_moment), "=", M_, r"The second moment of $\boldsymbol{\beta}$, averaged over the length", part="M"),
         Line(nu, ":=", p_n / n + (1 - p_n) / m, r"The mean of $1/n$"),
         Line(
             mean(correlation, gain=False),
@@ -221,19 +213,10 @@ def uniform_gains() -> dict[str, tuple[Expr, Expr, Expr]]:
 )
 def uniform_law() -> Derivation:
     """Sums over n."""
-    names = {
-        "longest": "The sum divided by the longest context",
-        "official": "The sum divided by all tokens, the query counted",
-    }
+    names = {"longest": "The sum divided by the longest context", "official": "The sum divided by all tokens, the query counted"}
     mean_of = ("the gain", "its square", "its square over the length")
     return Derivation.by(
-        Line(
-            uniform_sums("present")[2],
-            "=",
-            uniform_gains()["present"][2],
-            "The average over the tokens there are",
-            part="present, g_3",
-        ),
+        Line(uniform_sums("present")[2], "=", uniform_gains()["present"][2], "The average over the tokens there are", part="present, g_3"),
         *(
             Line(
                 gain_terms("official")[i].subs(n, n - 1),
@@ -244,13 +227,7 @@ def uniform_law() -> Derivation:
             for i in range(3)
         ),
         *(
-            Line(
-                uniform_sums(name)[i],
-                "=",
-                uniform_gains()[name][i],
-                f"{words}: the mean of {mean_of[i]}",
-                part=f"{name}, g_{i + 1}",
-            )
+            Line(uniform_sums(name)[i], "=", uniform_gains()[name][i], f"{words}: the mean of {mean_of[i]}", part=f"{name}, g_{i + 1}")
             for name, words in names.items()
             for i in range(3)
         ),
@@ -316,31 +293,14 @@ def effective_length() -> Derivation:
         Line(N_e, ":=", g_2 / g_3, "The fixed length"),
         Line(share_e, ":=", g_1**2 / g_2, "What is left of a drop"),
         Line(c_any, ":=", E(y_q**2, laws_at(N_e)), "The loss of no answer"),
-        Line(
-            left,
-            "=",
-            (1 - share_e) * c_any + share_e * fixed,
-            "The loss at the fixed length, with drops smaller by a factor",
-        ),
+        Line(left, "=", (1 - share_e) * c_any + share_e * fixed, "The loss at the fixed length, with drops smaller by a factor"),
         Line(share_e, "<=", 1, "The variance of the gain is not negative"),
         *(
-            Line(
-                _length(uniform_sums(name)),
-                "=",
-                cancel(_length(gains[name])),
-                f"The length for {name}",
-                part=f"{name}, length",
-            )
+            Line(_length(uniform_sums(name)), "=", cancel(_length(gains[name])), f"The length for {name}", part=f"{name}, length")
             for name in gains
         ),
         *(
-            Line(
-                _share(uniform_sums(name)),
-                "=",
-                cancel(_share(gains[name])),
-                f"What is left of a drop for {name}",
-                part=f"{name}, share",
-            )
+            Line(_share(uniform_sums(name)), "=", cancel(_share(gains[name])), f"What is left of a drop for {name}", part=f"{name}, share")
             for name in ("longest", "official")
         ),
         Line(longest, "->", limit(longest, N, oo), "Long contexts", part="longest, limit", parameter=N, order=1),
@@ -367,9 +327,7 @@ def _fixed_map(point) -> None:
 FIXED_MAP = Condition(
     r"$\boldsymbol{\Gamma} = g_1\boldsymbol{M}^{-1}\boldsymbol{\Lambda}\boldsymbol{P}$ is the map at the fixed points that have learned "
     r"the eigenvectors in $S$; $\chi_d = 1$ for $d \in S$, else 0",
-    lambda point: (
-        norm(point[M] * point[Gamma] - value_at(GAINS[0].right, point) * point[Lambda] * point[P]) < mpf("1e-20")
-    ),
+    lambda point: norm(point[M] * point[Gamma] - value_at(GAINS[0].right, point) * point[Lambda] * point[P]) < mpf("1e-20"),
     _fixed_map,
 )
 
@@ -383,9 +341,7 @@ FIXED_MAP = Condition(
         "rate": g_1 * lambda_**2,
         "loss": over_directions(lambda_ - learned * written_drop((g_1, g_2, g_3))),
         "present": over_directions(lambda_ - learned * lambda_ / (1 + harmonic(N) / N * (1 + T / lambda_))),
-        "longest": over_directions(
-            lambda_ - learned * lambda_ * 3 * (N + 1) / (2 * (2 * N + 1 + 3 * (1 + T / lambda_)))
-        ),
+        "longest": over_directions(lambda_ - learned * lambda_ * 3 * (N + 1) / (2 * (2 * N + 1 + 3 * (1 + T / lambda_)))),
         "official": over_directions(
             lambda_ - learned * lambda_ * (N + 1 - H) ** 2 / (N * (N + 1 - 2 * H + H_2 + (H - H_2) * (1 + T / lambda_)))
         ),
@@ -426,13 +382,7 @@ def random_levels() -> Derivation:
             M_,
             r"The second moment of $\boldsymbol{\beta}$ along $\boldsymbol{e}$",
         ),
-        Line(
-            loss,
-            "=",
-            over_directions(share),
-            "The loss of the map at a fixed point, along the eigenvectors",
-            part="loss",
-        ),
+        Line(loss, "=", over_directions(share), "The loss of the map at a fixed point, along the eigenvectors", part="loss"),
         *(
             Line(
                 over_directions(share.subs(dict(zip(letters, uniform_sums(name), strict=True)))),

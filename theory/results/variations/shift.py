@@ -118,12 +118,7 @@ COMMON = Condition(
     "Another covariance of the query changes the order of learning, not what is learned",
     kind="exact",
     section="beyond the paper",
-    typed=lambda: {
-        "minimum": M.I * Lambda * Sigma_w,
-        "map": lambda_ / a,
-        "rate": lambda_ * lambda_q,
-        "drop": lambda_**2 * lambda_q / a,
-    },
+    typed=lambda: {"minimum": M.I * Lambda * Sigma_w, "map": lambda_ / a, "rate": lambda_ * lambda_q, "drop": lambda_**2 * lambda_q / a},
     conditions=(
         r"minimum: any covariances, noise and length, if $\boldsymbol{\Lambda}_{q}$ is positive definite",
         r"Else: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, no noise, $a$ is the eigenvalue of $\boldsymbol{M}$",
@@ -148,17 +143,9 @@ def query_law() -> Derivation:
             part="minimum",
         ),
         Line(
-            M,
-            ":=",
-            E(beta * beta.T),
-            r"The second moment of $\boldsymbol{\beta}$ for $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$",
+            M, ":=", E(beta * beta.T), r"The second moment of $\boldsymbol{\beta}$ for $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$"
         ),
-        Line(
-            -Gradient(E(ERROR, QUERY_LAWS), B) / 2,
-            "=",
-            substitute(any_force(), {A_any: plain, Q_any: Q}),
-            "The force",
-        ),
+        Line(-Gradient(E(ERROR, QUERY_LAWS), B) / 2, "=", substitute(any_force(), {A_any: plain, Q_any: Q}), "The force"),
         Line(B, ":=", substitute(minimum, {Sigma_w: Identity(D)}).to_sympy(), "The minimum"),
         Line(plain, "=", M * B * Lambda_q, "The force vanishes there"),
         Line(a, ":=", e.T * M * e, r"The eigenvalue of $\boldsymbol{M}$"),
@@ -189,9 +176,7 @@ def _moments_along(point) -> None:
 MOMENTS = Condition(
     r"$\lambda$ is the eigenvalue of the unit eigenvector $\boldsymbol{e}$ of $\boldsymbol{\Lambda}$, $a$ that of $\mathbb{E}"
     r"(\hat{\boldsymbol{\Lambda}}^2)$ at length $N$ (32) and $a'$ at length $N'$",
-    lambda point: (
-        abs((point[e].T * value_at(E(Lambda_hat**2, LONGER), point) * point[e])[0, 0] - point[a_test]) < mpf("1e-20")
-    ),
+    lambda point: abs((point[e].T * value_at(E(Lambda_hat**2, LONGER), point) * point[e])[0, 0] - point[a_test]) < mpf("1e-20"),
     _moments_along,
 )
 
@@ -229,12 +214,7 @@ def test_length() -> Derivation:
     return Derivation.by(
         Line(M, ":=", E(beta * beta.T), "The second moment (31) in training"),
         Line(B, ":=", M.I * Lambda, "The map that has learned all directions, (23)"),
-        Line(
-            E(ERROR, LONGER),
-            "=",
-            over_directions(share.subs(a, second_moment_along())),
-            "The loss at the test is the sum of the shares",
-        ),
+        Line(E(ERROR, LONGER), "=", over_directions(share.subs(a, second_moment_along())), "The loss at the test is the sum of the shares"),
         Line(
             E((e.T * x_q) ** 2)
             - 2 * map_ * E(e.T * beta * y_q * x_q.T * e, LONGER)
@@ -245,21 +225,11 @@ def test_length() -> Derivation:
             part="share",
         ),
         Line(
-            Derivative(length_share().subs(a_test, inverse), y),
-            "=",
-            slope,
-            r"With the moment (32), its slope in $y = 1/N'$",
-            part="slope",
+            Derivative(length_share().subs(a_test, inverse), y), "=", slope, r"With the moment (32), its slope in $y = 1/N'$", part="slope"
         ),
         Line(share, "->", at_infinity, "A long test context", part="limit", parameter=N_test, order=1),
         Line(at_infinity.subs(a, second_moment_along()), "->", 0, "The bias is of second order", parameter=N, order=2),
-        Line(
-            length_share() - best,
-            "=",
-            excess,
-            "Over the share of the best map for the length of the test",
-            part="excess",
-        ),
+        Line(length_share() - best, "=", excess, "Over the share of the best map for the length of the test", part="excess"),
         Line(excess, ">=", 0, "No map does better"),
     )
 
@@ -310,8 +280,7 @@ EVEN = Condition(
     section="beyond the paper",
     typed=lambda: {
         "moments": g * Lambda * Sigma_w * Lambda_q,
-        "second": g**2 * ((1 + 1 / N) * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Lambda)
-        + g * sigma**2 / N * Lambda,
+        "second": g**2 * ((1 + 1 / N) * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Lambda) + g * sigma**2 / N * Lambda,
         "loss": c_any - g * (2 - g) * E_learned - g * (g - 1) * nu,
         "both": sigma**2 + g * (c_any - sigma**2 - g * (2 - g) * E_learned - g * (g - 1) * nu),
         "break-even": (2 * E_learned - nu) / (E_learned - nu),
@@ -338,12 +307,6 @@ def scaled_context() -> Derivation:
         Line(nu, ":=", NOISY, "What the noise of the labels adds to it"),
         Line(E(ERROR, GENERAL_LAWS), "=", c_any - E_learned, "The training loss"),
         Line(E(ERROR, SCALED), "=", loss, "The loss at test", part="loss"),
-        Line(
-            E(ERROR, SCALED_TOO),
-            "=",
-            both,
-            "A query scaled as well multiplies all but the noise on its label by $g$",
-            part="both",
-        ),
+        Line(E(ERROR, SCALED_TOO), "=", both, "A query scaled as well multiplies all but the noise on its label by $g$", part="both"),
         Line(g, "=", even, "The loss is $c$ again, that of no answer, at", part="break-even", conditions=(EVEN,)),
     )

@@ -164,41 +164,17 @@ def order() -> Derivation:
     drop = cancel((A**2 / (M_ * Q)).subs(omega, p / lambda_))
     slope = cancel(diff(drop, p))
     return Derivation.by(
-        Line(
-            Derivative(drop, p),
-            "=",
-            slope,
-            "How the drop of the loss, computed below, changes with $p$ at given $P$",
-            part="slope",
-        ),
+        Line(Derivative(drop, p), "=", slope, "How the drop of the loss, computed below, changes with $p$ at given $P$", part="slope"),
         Line(slope, ">", 0, "It rises"),
-        Line(
-            E(e.T * beta * y_q * x_q.T * e, TASK_LAWS),
-            "=",
-            A,
-            "The force at zero weights along a common eigenvector",
-            part="rate",
-        ),
+        Line(E(e.T * beta * y_q * x_q.T * e, TASK_LAWS), "=", A, "The force at zero weights along a common eigenvector", part="rate"),
         Line(M, ":=", SECOND_MOMENT, r"The second moment of $\boldsymbol{\beta}$"),
         Line(A_any, ":=", CORRELATION, "The correlation of target and feature"),
         Line(-Gradient(E(ERROR, TASK_LAWS), B) / 2, "=", A_any - M * B * Lambda, "The force"),
         Line(P_w, ":=", Trace(Sigma_w * Lambda), "The variance of a label"),
         Line(p, ":=", lambda_ * omega, "The share of the direction in it"),
-        Line(
-            e.T * M.I * A_any * Lambda.I * e,
-            "=",
-            cancel(A / (M_ * Q)),
-            "The map with which the force vanishes",
-            part="map",
-        ),
+        Line(e.T * M.I * A_any * Lambda.I * e, "=", cancel(A / (M_ * Q)), "The map with which the force vanishes", part="map"),
         Line(b, ":=", e.T * M.I * A_any * Lambda.I * e, "This map in one direction only"),
-        Line(
-            E(y_q**2 - (y_q - b * beta.T * e * e.T * x_q) ** 2, TASK_LAWS),
-            "=",
-            drop,
-            "What it takes from the loss",
-            part="drop",
-        ),
+        Line(E(y_q**2 - (y_q - b * beta.T * e * e.T * x_q) ** 2, TASK_LAWS), "=", drop, "What it takes from the loss", part="drop"),
     )
 
 

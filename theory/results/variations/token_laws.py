@@ -13,21 +13,7 @@ from typing import Any
 
 from mpmath import diag as diagonal
 from mpmath import mpf, norm
-from sympy import (
-    Expr,
-    Identity,
-    Integral,
-    Matrix,
-    Symbol,
-    Trace,
-    cancel,
-    diag,
-    exp,
-    factor,
-    oo,
-    solve,
-    symbols,
-)  # fmt: skip
+from sympy import Expr, Identity, Integral, Matrix, Symbol, Trace, cancel, diag, exp, factor, oo, solve, symbols  # fmt: skip
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.spectral import along
@@ -45,17 +31,9 @@ from ..task.population import Sigma_w, any_tokens, fourth
 from .shift import varied
 from .task_covariance import ROOT, root
 
-__all__ = [
-    "any_second_moment",
-    "elliptical_eigenvalue",
-    "elliptical_fourth",
-    "gaussian_fourth",
-    "independent_eigenvalue",
-]
+__all__ = ["any_second_moment", "elliptical_eigenvalue", "elliptical_fourth", "gaussian_fourth", "independent_eigenvalue"]
 
-kappa = Symbol(
-    "kappa", positive=True
-)  # E(rho^4)/(D (D + 2)) of an elliptical law, rho the length of the whitened token, E(rho^2) = D
+kappa = Symbol("kappa", positive=True)  # E(rho^4)/(D (D + 2)) of an elliptical law, rho the length of the whitened token, E(rho^2) = D
 rho_4 = Symbol("rho_4", positive=True)  # E(rho^4)
 kurtosis = Symbol("k", positive=True)  # E(z^4) of an independent component of unit variance
 nu = Symbol("nu", positive=True)  # degrees of freedom
@@ -262,29 +240,16 @@ def elliptical() -> Derivation:
             part="sphere",
         ),
         Line(
-            ratio.subs(lambda_, lambda_i) - ratio.subs(lambda_, lambda_j),
-            "=",
-            factor(cancel(gap)),
-            "The determinant of (T1c)",
-            part="gap",
+            ratio.subs(lambda_, lambda_i) - ratio.subs(lambda_, lambda_j), "=", factor(cancel(gap)), "The determinant of (T1c)", part="gap"
         ),
         Line(
-            Line(lambda_i, ">", lambda_j),
-            "=>",
-            Line(factor(cancel(gap)), ">", 0),
-            r"$\lambda^3/a$ rises with $\lambda$",
-            meets=(_below,),
+            Line(lambda_i, ">", lambda_j), "=>", Line(factor(cancel(gap)), ">", 0), r"$\lambda^3/a$ rises with $\lambda$", meets=(_below,)
         ),
         Line(gaussian.subs(N_d, length), "=", a, "Gaussian tokens have it at another length"),
         Line(N_d, ":=", length, "This length"),
         Line(N_d, "=", factor(length), "In factors", part="length"),
         Line(length / N, "->", 1 / kappa, "The rarest direction", parameter=(lambda_, 0), order=1),
-        Line(
-            (length / N).subs(T, lambda_),
-            "=",
-            cancel((length / N).subs(T, lambda_)),
-            "A direction that holds all the variance",
-        ),
+        Line((length / N).subs(T, lambda_), "=", cancel((length / N).subs(T, lambda_)), "A direction that holds all the variance"),
         Line(kappa, ":=", rho_4 / (D * (D + 2)), "The number"),
         Line(
             E(rho_4 * direction, Gaussian(g)),
@@ -293,9 +258,7 @@ def elliptical() -> Derivation:
             r"The fourth moment of one token, in a direction $\boldsymbol{g}/|\boldsymbol{g}|$ independent of its length",
             part="fourth",
         ),
-        Line(
-            E(e.T * Lambda_hat**2 * e, tokens(elliptical_of)), "=", a, "The eigenvalue of the second moment", part="a"
-        ),
+        Line(E(e.T * Lambda_hat**2 * e, tokens(elliptical_of)), "=", a, "The eigenvalue of the second moment", part="a"),
     )
 
 
@@ -308,13 +271,7 @@ COMPONENTS = tuple(MatrixLetter(f"z_{i}", 1, 1, f"z_{i}") for i in (1, 2))
 def three_points(letter, point) -> Mixture:
     """A law on 0 and +- a point, of variance 1 and so of kurtosis point^2; of another law no more than these enters."""
     probability = 1 / (2 * point**2)
-    return Mixture(
-        (
-            (probability, Fixed(letter, point)),
-            (probability, Fixed(letter, -point)),
-            (1 - 2 * probability, Fixed(letter, 0)),
-        )
-    )
+    return Mixture(((probability, Fixed(letter, point)), (probability, Fixed(letter, -point)), (1 - 2 * probability, Fixed(letter, 0))))
 
 
 def expected_entries() -> Matrix:
@@ -332,9 +289,7 @@ def independent_entries() -> Matrix:
     token = R_entries * z
     return (token * token.T * S_entries * token * token.T).applyfunc(
         lambda entry: sum(
-            coefficient
-            * moments.get(powers[0], k_i if powers[0] == 4 else None)
-            * moments.get(powers[1], k_j if powers[1] == 4 else None)
+            coefficient * moments.get(powers[0], k_i if powers[0] == 4 else None) * moments.get(powers[1], k_j if powers[1] == 4 else None)
             for powers, coefficient in entry.as_poly(*z).terms()
         )
     )
@@ -423,21 +378,12 @@ def independent() -> Derivation:
             part="fourth",
         ),
         Line(
-            E(along_e, tokens(independent_of)),
-            "=",
-            a,
-            r"Along an eigenvector, for $\boldsymbol{R} = \boldsymbol{\Lambda}^{1/2}$",
-            part="a",
+            E(along_e, tokens(independent_of)), "=", a, r"Along an eigenvector, for $\boldsymbol{R} = \boldsymbol{\Lambda}^{1/2}$", part="a"
         ),
         Line(E(along_e, tokens(signs_of)), "=", cancel(a.subs(kurtosis, 1)), "Signs", part="Rademacher"),
         Line(ratios[0] - ratios[1], "=", cancel(ratios[0] - ratios[1]), "The determinant of (T1c)", part="gap"),
         Line(Lambda, "=", L, "The covariance of the tokens"),
-        Line(
-            fourth,
-            ":=",
-            moment,
-            r"The fourth moment for any $D$ and equal kurtoses, with $\boldsymbol{\Sigma}_w = \boldsymbol{I}$",
-        ),
+        Line(fourth, ":=", moment, r"The fourth moment for any $D$ and equal kurtoses, with $\boldsymbol{\Sigma}_w = \boldsymbol{I}$"),
         Line(
             mixing.I * (fourth * Lambda - Lambda * fourth) * mixing.T.I,
             "=",

@@ -21,25 +21,7 @@ from ...derivations.lines import Line
 from ...derivations.points import value_at
 from ...derivations.registry import register
 from ...expectation.laws import Gaussian, SampleCovariance
-from ...notation import (
-    B,
-    D,
-    Lambda,
-    Lambda_hat,
-    Lambda_q,
-    M,
-    N,
-    T,
-    a,
-    beta,
-    e,
-    lambda_,
-    sigma,
-    symmetric_matrix,
-    w,
-    x_q,
-    y_q,
-)
+from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, T, a, beta, e, lambda_, sigma, symmetric_matrix, w, x_q, y_q
 from ..landscape.any_quadratic_loss import A_any, Q_any, any_loss, c_any
 from ..landscape.fixed_points import b, fixed_map_along
 from .label_noise import NOISY_LAWS, noisy_eigenvalue

@@ -87,10 +87,7 @@ def population_loss(task: RegressionTask, B: np.ndarray) -> float:
     method="Monte Carlo",
     tolerance=SAMPLING,
     theory=population_loss,
-    wrong={
-        "N + 1 for N": formulas.longer_context(population_loss),
-        "half of it": formulas.times(0.5, population_loss),
-    },
+    wrong={"N + 1 for N": formulas.longer_context(population_loss), "half of it": formulas.times(0.5, population_loss)},
 )
 def loss_sampled(loss) -> float:
     X, y = _sequences()

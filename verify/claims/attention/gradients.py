@@ -32,9 +32,7 @@ def separate_field(task: RegressionTask, weights: SeparateWeights, *, transpose:
     B = np.einsum("h,hri,hrj->ij", v, k, q)
     G = L @ L - M @ B @ L
     other = L @ L - L @ (B.T if transpose else B) @ M
-    return SeparateWeights(
-        np.einsum("hri,ij,hrj->h", k, G, q), v[:, None, None] * (q @ G.T), v[:, None, None] * (k @ other.T)
-    )
+    return SeparateWeights(np.einsum("hri,ij,hrj->h", k, G, q), v[:, None, None] * (q @ G.T), v[:, None, None] * (k @ other.T))
 
 
 def merged_field(task: RegressionTask, weights: MergedWeights, *, factor: float = 1.0) -> MergedWeights:

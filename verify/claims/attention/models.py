@@ -11,14 +11,7 @@ from torch import Tensor
 
 from ....numerics.parametrizations.attention import MergedWeights, SeparateWeights
 from ....numerics.tasks.regression import RegressionTask
-from ...training.modules import (
-    ConvolutionalNetwork,
-    MergedAttention,
-    ReducedMerged,
-    ReducedSeparate,
-    SeparateAttention,
-    TwoLayerNetwork,
-)
+from ...training.modules import ConvolutionalNetwork, MergedAttention, ReducedMerged, ReducedSeparate, SeparateAttention, TwoLayerNetwork
 from ...training.sequences import draw_sequences
 from ..book import claim
 from ..tolerances import ROUNDOFF
@@ -258,9 +251,7 @@ def two_layer_network(equivalent) -> float:
     method="forward pass",
     tolerance=ROUNDOFF,
     theory=ConvolutionalNetwork,
-    wrong={
-        "kernel and readout exchanged": lambda w: ConvolutionalNetwork(SeparateWeights(w.v, w.q, w.k)),
-    },
+    wrong={"kernel and readout exchanged": lambda w: ConvolutionalNetwork(SeparateWeights(w.v, w.q, w.k))},
 )
 def convolutional_network(equivalent) -> float:
     X, _ = prompts()

@@ -64,9 +64,7 @@ def squared_formula(L: Matrix, N: Fraction) -> Matrix:
 
 def sandwich_formula(L: Matrix, N: Fraction, A: Matrix) -> Matrix:
     transposed = tuple(zip(*A, strict=True))
-    return _plus(
-        (Fraction(1), _times(_times(L, A), L)), (1 / N, _times(_times(L, transposed), L)), (_trace(_times(A, L)) / N, L)
-    )
+    return _plus((Fraction(1), _times(_times(L, A), L)), (1 / N, _times(_times(L, transposed), L)), (_trace(_times(A, L)) / N, L))
 
 
 def _cube(L: Matrix) -> Matrix:
@@ -76,9 +74,7 @@ def _cube(L: Matrix) -> Matrix:
 def cubed_formula(L: Matrix, N: Fraction) -> Matrix:
     L2 = _times(L, L)
     return _plus(
-        (1 + 3 / N + 4 / N**2, _cube(L)),
-        ((2 / N + 2 / N**2) * _trace(L), L2),
-        ((1 / N + 1 / N**2) * _trace(L2) + _trace(L) ** 2 / N**2, L),
+        (1 + 3 / N + 4 / N**2, _cube(L)), ((2 / N + 2 / N**2) * _trace(L), L2), ((1 / N + 1 / N**2) * _trace(L2) + _trace(L) ** 2 / N**2, L)
     )
 
 
@@ -93,10 +89,7 @@ def _largest_difference(exact: Callable[[int, int, int], Fraction], formula: Cal
     method="rational",
     tolerance=EXACT,
     theory=squared_formula,
-    wrong={
-        "N + 1 for N": lambda L, N: squared_formula(L, N + 1),
-        "trace term left out": lambda L, N: _plus((1 + 1 / N, _times(L, L))),
-    },
+    wrong={"N + 1 for N": lambda L, N: squared_formula(L, N + 1), "trace term left out": lambda L, N: _plus((1 + 1 / N, _times(L, L)))},
 )
 def squared_sample_covariance_rational(formula) -> float:
     def exact(N: int, a: int, d: int) -> Fraction:
@@ -158,10 +151,7 @@ def _contexts(count: int = 200_000, seed: int = 31) -> np.ndarray:
     method="Monte Carlo",
     tolerance=SAMPLING,
     theory=formulas.second_moment,
-    wrong={
-        "N + 1 for N": formulas.longer_context(formulas.second_moment),
-        "no 1/N": formulas.infinite_context(formulas.second_moment),
-    },
+    wrong={"N + 1 for N": formulas.longer_context(formulas.second_moment), "no 1/N": formulas.infinite_context(formulas.second_moment)},
 )
 def squared_sample_covariance_sampled(second_moment) -> float:
     S = _contexts()

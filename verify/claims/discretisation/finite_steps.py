@@ -49,10 +49,7 @@ def curvatures(curvature: Mapping[str, Callable], learned: Sequence[int]) -> np.
         return "unlearned" if j not in learned else "head" if d == j else "pair"
 
     return np.array(
-        [
-            [float(curvature[part_of(d, j)](values[d], levels[d], values[j], levels[j])) for j in range(len(values))]
-            for d in learned
-        ]
+        [[float(curvature[part_of(d, j)](values[d], levels[d], values[j], levels[j])) for j in range(len(values))] for d in learned]
     )
 
 
@@ -254,7 +251,5 @@ def modified_loss_by_differences(expected) -> float:
     loss, step, moment = QuadraticLoss.population(OBLIQUE_TASK), 0.3, OBLIQUE_TASK.second_moment
     force = OBLIQUE_TASK.covariance @ OBLIQUE_TASK.covariance - moment @ OBLIQUE_MAP @ OBLIQUE_TASK.covariance
     derived = expected(force, moment, OBLIQUE_TASK.covariance, step)
-    slope = gradient_by_differences(
-        lambda map_: loss.value(map_) + step / 4 * float(np.sum(loss.gradient(map_) ** 2)), OBLIQUE_MAP
-    )
+    slope = gradient_by_differences(lambda map_: loss.value(map_) + step / 4 * float(np.sum(loss.gradient(map_) ** 2)), OBLIQUE_MAP)
     return float(np.abs(derived + slope / 2).max())

@@ -69,10 +69,7 @@ def exact_time() -> float:
     method="descent",
     tolerance=NOISE_OF_TIMES,
     theory=derived_times(),
-    wrong={
-        "noise of an infinite context": derived_times({N: 10**9}),
-        "twice the batch": derived_times({sequences: 2 * sequences}),
-    },
+    wrong={"noise of an infinite context": derived_times({N: 10**9}), "twice the batch": derived_times({sequences: 2 * sequences})},
     slow=True,
 )
 def spread_of_times(noise) -> float:
@@ -86,10 +83,7 @@ def spread_of_times(noise) -> float:
     method="descent",
     tolerance=SAMPLING,
     theory=derived_times(),
-    wrong={
-        "noise left out": derived_times({sequences: 10**9}),
-        "noise four times": derived_times({sequences: sequences / 4}),
-    },
+    wrong={"noise left out": derived_times({sequences: 10**9}), "noise four times": derived_times({sequences: sequences / 4})},
     slow=True,
 )
 def delay_by_noise(noise) -> float:
@@ -105,10 +99,7 @@ def delay_by_noise(noise) -> float:
 
 TWO = RegressionTask(eigenvalues=[1.0, 0.5], context_length=8)
 TWO_RUNS, TWO_END = 800, 95.0
-MIDDLE = (
-    0.1586553,
-    0.8413447,
-)  # one standard deviation to either side of a Gaussian; one run in a thousand lets its heads swap
+MIDDLE = (0.1586553, 0.8413447)  # one standard deviation to either side of a Gaussian; one run in a thousand lets its heads swap
 
 
 def two_heads() -> SeparateWeights:
@@ -156,9 +147,7 @@ def aligned_spreads(batch: int) -> np.ndarray:
     spread = compiled("V8-noise", (h, sequences, lambda_, V, t), part="spread")
     values = TWO.eigenvalues[[drop.direction for drop in drops]]
     forces = [variance(value, TWO.eigenvalues.sum(), TWO.covariance, TWO.context_length) for value in values]
-    return np.sqrt(
-        [spread(STEP, batch, value, force, drop.time) for value, force, drop in zip(values, forces, drops, strict=True)]
-    )
+    return np.sqrt([spread(STEP, batch, value, force, drop.time) for value, force, drop in zip(values, forces, drops, strict=True)])
 
 
 @claim(
@@ -167,10 +156,7 @@ def aligned_spreads(batch: int) -> np.ndarray:
     method="descent",
     tolerance=NOISE_OF_A_DROP,
     theory=derived_spreads,
-    wrong={
-        "twice the batch": lambda batch: derived_spreads(2 * batch),
-        "aligned heads": aligned_spreads,
-    },
+    wrong={"twice the batch": lambda batch: derived_spreads(2 * batch), "aligned heads": aligned_spreads},
     slow=True,
 )
 def spread_of_both_drops(spreads) -> float:

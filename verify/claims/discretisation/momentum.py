@@ -62,9 +62,7 @@ def order_at_fixed_momentum(flow) -> float:
     sizes, momentum, errors = np.array([0.1, 0.05, 0.025]), 0.5, []
     for step in sizes:
         count = round(120 * (1 - momentum) / (2 * step))
-        run = heavy_ball(
-            LOSS, random_start(), steps=count, learning_rate=float(step), momentum=momentum, record_every=count
-        )
+        run = heavy_ball(LOSS, random_start(), steps=count, learning_rate=float(step), momentum=momentum, record_every=count)
         end = flow(LOSS, random_start(), float(step), momentum, run.times[-1]).states[-1]
         errors.append(np.linalg.norm(run.states[-1] - end))
     return abs(float(np.polyfit(np.log(sizes), np.log(errors), 1)[0]) - 2)
@@ -96,28 +94,14 @@ def order_at_fixed_mass(flow) -> float:
     tolerance=TRAINED_MOMENTUM,
     theory=follow(),
     wrong={name: WRONG[name] for name in ("no more mass than a step",)}
-    | {
-        "half the mass": follow(formulas.times(1 / 2, _BALL_MASS)),
-        "twice the mass": follow(formulas.times(2, _BALL_MASS)),
-    },
+    | {"half the mass": follow(formulas.times(1 / 2, _BALL_MASS)), "twice the mass": follow(formulas.times(2, _BALL_MASS))},
 )
 def trained_with_momentum(flow) -> float:
     X, y = draw_sequences(TASK, 200, torch.Generator().manual_seed(12))
-    loss, weights, worst = (
-        SampleMoments.from_batches([(X.mT.numpy(), y.numpy())], context="mean").reduced().loss(),
-        random_start(),
-        0.0,
-    )
+    loss, weights, worst = (SampleMoments.from_batches([(X.mT.numpy(), y.numpy())], context="mean").reduced().loss(), random_start(), 0.0)
     for momentum, step in ((0.9, 0.05), (0.99, 0.002)):
         count = round(150 * (1 - momentum) / (2 * step))
-        run = train(
-            ReducedSeparate(weights),
-            fixed_set((X, y)),
-            steps=count,
-            learning_rate=step,
-            momentum=momentum,
-            progress=False,
-        )
+        run = train(ReducedSeparate(weights), fixed_set((X, y)), steps=count, learning_rate=step, momentum=momentum, progress=False)
         curve = flow(loss, weights, step, momentum, run.times[-1]).loss_at(run.times)
         worst = max(worst, float(np.abs(run.batch_loss - curve).max() / run.batch_loss[0]))
     return worst
@@ -162,10 +146,7 @@ def rate_of_escape(rate) -> float:
     theory=(_massive("ball rings", mu), _massive("flow rings")),
     wrong={
         "swings from twice the mass": (_massive("ball rings", mu), formulas.times(2, _massive("flow rings"))),
-        "swings from the limit of momentum near 1": (
-            lambda momentum: (1 - momentum) ** 2 / 8,
-            _massive("flow rings"),
-        ),
+        "swings from the limit of momentum near 1": (lambda momentum: (1 - momentum) ** 2 / 8, _massive("flow rings")),
     },
 )
 def where_weights_swing(bounds) -> float:

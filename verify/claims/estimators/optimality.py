@@ -23,9 +23,7 @@ from ..book import claim
 from ..formulas import gradient_by_differences
 from ..tolerances import HIGH_DIMENSION, ROUNDOFF, SAMPLING, TRAINED_RISK
 
-LONG = RegressionTask(
-    covariance=[[0.5, 0.2, 0.0], [0.2, 0.6, 0.1], [0.0, 0.1, 0.4]], context_length=12, noise_variance=0.6
-)
+LONG = RegressionTask(covariance=[[0.5, 0.2, 0.0], [0.2, 0.6, 0.1], [0.0, 0.1, 0.4]], context_length=12, noise_variance=0.6)
 SHORT = RegressionTask(eigenvalues=[0.5] * 8, context_length=3, noise_variance=0.6)
 ARGUMENTS = (lambda_, D, N, sigma, T)
 
@@ -44,9 +42,7 @@ def entry(number: str, part: str, change: dict | None = None) -> Callable[[Regre
 @cache
 def _sampled(which: str) -> dict[str, SampledRisk]:
     task = {"long": LONG, "short": SHORT}[which]
-    return sampled_risks(
-        task, count=100_000, rng=np.random.default_rng(90), penalties={"double": task.noise_variance / 6}
-    )
+    return sampled_risks(task, count=100_000, rng=np.random.default_rng(90), penalties={"double": task.noise_variance / 6})
 
 
 def _score(which: str, name: str, value: float) -> float:
@@ -60,10 +56,7 @@ def _score(which: str, name: str, value: float) -> float:
     method="Monte Carlo",
     tolerance=SAMPLING,
     theory=entry("V9-linear", "each"),
-    wrong={
-        "N + 1 for N": entry("V9-linear", "each", {N: N + 1}),
-        "noise left out": entry("V9-linear", "each", {sigma: 0}),
-    },
+    wrong={"N + 1 for N": entry("V9-linear", "each", {N: N + 1}), "noise left out": entry("V9-linear", "each", {sigma: 0})},
 )
 def risk_of_linear_attention(each) -> float:
     scores = []
@@ -88,10 +81,7 @@ def risk_of_linear_attention(each) -> float:
 )
 def risk_of_least_squares(formulas) -> float:
     long, short = formulas
-    return max(
-        _score("long", "least squares", long(LONG)[0]),
-        _score("short", "least squares", short(SHORT)[0]),
-    )
+    return max(_score("long", "least squares", long(LONG)[0]), _score("short", "least squares", short(SHORT)[0]))
 
 
 def _ridge(part: str, change: dict | None = None) -> Callable[..., float]:
@@ -115,9 +105,7 @@ def risk_of_ridge(formulas) -> float:
     X = rng.standard_normal((20_000, LONG.context_length, 3)) @ root.T
     second = np.einsum("pnd,pne->pde", X, X) / LONG.context_length
     scores = []
-    for formula, name, ridge in zip(
-        formulas, ("double", "Bayes"), (LONG.noise_variance / 6, LONG.noise_variance / 12), strict=True
-    ):
+    for formula, name, ridge in zip(formulas, ("double", "Bayes"), (LONG.noise_variance / 6, LONG.noise_variance / 12), strict=True):
         given = [formula(LONG.covariance, S + ridge * np.eye(3), LONG.context_length, noise, ridge) for S in second]
         sampled, error = _sampled("long")[name], np.std(given) / np.sqrt(len(given))
         scores.append(abs(sampled.mean - np.mean(given)) / np.hypot(sampled.error, error))
@@ -130,10 +118,7 @@ def risk_of_ridge(formulas) -> float:
     method="rational",
     tolerance=ROUNDOFF,
     theory=crossover_length,
-    wrong={
-        "noise halved": lambda D, nu: crossover_length(D, nu / 2),
-        "one dimension less": lambda D, nu: crossover_length(D - 1, nu),
-    },
+    wrong={"noise halved": lambda D, nu: crossover_length(D, nu / 2), "one dimension less": lambda D, nu: crossover_length(D - 1, nu)},
 )
 def level_risks(length) -> float:
     dimension, noise = 3, Fraction(4, 3)
@@ -220,9 +205,7 @@ def _high_dimensional(ratio: float, noise: float) -> float:
     rng, risk = np.random.default_rng(92), _ridge("Bayes")
     means = []
     for size, count in ((40, 1600), (80, 800)):
-        task = RegressionTask(
-            eigenvalues=np.full(size, 1 / size), context_length=round(size * ratio), noise_variance=noise
-        )
+        task = RegressionTask(eigenvalues=np.full(size, 1 / size), context_length=round(size * ratio), noise_variance=noise)
         means.append(_over_contexts(task, count, rng, risk)[0])
     return 2 * means[1] - means[0]
 
@@ -245,9 +228,7 @@ def bayes_in_high_dimension(limit) -> float:
     return max(abs(_high_dimensional(*case) / float(limit(*case)) - 1) for case in cases)
 
 
-TRAINED = tuple(
-    RegressionTask(eigenvalues=[0.8, 0.6, 0.4], context_length=12, noise_variance=noise) for noise in (0.0, 0.6)
-)
+TRAINED = tuple(RegressionTask(eigenvalues=[0.8, 0.6, 0.4], context_length=12, noise_variance=noise) for noise in (0.0, 0.6))
 
 
 @cache

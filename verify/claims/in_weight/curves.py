@@ -82,15 +82,7 @@ def curves_at_three_fifths(curves) -> float:
     return apart(descended(setting), curves(setting), np.max)
 
 
-@claim(
-    "V6",
-    f"{STATEMENT}all tasks random",
-    method="descent",
-    tolerance=IN_WEIGHT_CURVES,
-    theory=flowing,
-    wrong=CURVES_WRONG,
-    slow=True,
-)
+@claim("V6", f"{STATEMENT}all tasks random", method="descent", tolerance=IN_WEIGHT_CURVES, theory=flowing, wrong=CURVES_WRONG, slow=True)
 def curves_without_fixed_tasks(curves) -> float:
     setting = InWeightSetting(1.0)
     return apart(descended(setting), curves(setting), np.max)
@@ -139,14 +131,6 @@ def curves_trained_by_sgd(curves) -> float:
     return trained_apart(curves, 0.6, 30.0)
 
 
-@claim(
-    "V6",
-    f"{SGD_STATEMENT}all tasks random",
-    method="training",
-    tolerance=IN_WEIGHT_SGD,
-    theory=expected,
-    wrong=SGD_WRONG,
-    slow=True,
-)
+@claim("V6", f"{SGD_STATEMENT}all tasks random", method="training", tolerance=IN_WEIGHT_SGD, theory=expected, wrong=SGD_WRONG, slow=True)
 def curves_trained_by_sgd_without_fixed_tasks(curves) -> float:
     return trained_apart(curves, 1.0, 24.0)

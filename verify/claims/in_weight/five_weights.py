@@ -30,9 +30,7 @@ def five_weights(setting: InWeightSetting, factor: float = 1.0) -> Curves:
 
 def nominal_start(setting: InWeightSetting) -> Curves:
     """A mistake: w_init itself for the projection of the initial weights."""
-    size = np.mean(
-        [np.linalg.norm(FiveWeights(setting.problem(s)).start(setting.start(s))) for s in range(setting.seeds)]
-    )
+    size = np.mean([np.linalg.norm(FiveWeights(setting.problem(s)).start(setting.start(s))) for s in range(setting.seeds)])
     return five_weights(setting, factor=setting.scale / float(size))
 
 
@@ -71,10 +69,7 @@ def five_weights_against_training(curves) -> float:
 # The error
 
 # Heads that turn set the power of the map's error in both settings, and that of the losses in the second only.
-ERROR_SETTINGS = (
-    InWeightSetting(0.6, seeds=3),
-    InWeightSetting(0.1, dimension=2, context_length=32, heads=4, length=0.5, seeds=3),
-)
+ERROR_SETTINGS = (InWeightSetting(0.6, seeds=3), InWeightSetting(0.1, dimension=2, context_length=32, heads=4, length=0.5, seeds=3))
 
 
 def across_rate(setting: InWeightSetting) -> float:
@@ -114,15 +109,10 @@ def measured_powers(setting: InWeightSetting) -> np.ndarray:
             five = FiveWeights(problem)
             states = five.states(times, five.start(start), rtol=1e-11)
             maps = gradient_flow(problem.training_loss, start, t_end=end, rtol=1e-11).effective_map_at(times)
-            sizes, apart_by = (
-                np.linalg.norm(B.reshape(len(times), -1), axis=1) for B in (maps, five.effective_maps(states) - maps)
-            )
+            sizes, apart_by = (np.linalg.norm(B.reshape(len(times), -1), axis=1) for B in (maps, five.effective_maps(states) - maps))
             reduced = five.losses(states)
             one.append(
-                [
-                    apart_by.max() / sizes.max(),
-                    max(np.abs(reduced[k] / values(loss, maps) - 1).max() for k, loss in problem.losses.items()),
-                ]
+                [apart_by.max() / sizes.max(), max(np.abs(reduced[k] / values(loss, maps) - 1).max() for k, loss in problem.losses.items())]
             )
         errors.append(np.log(one).mean(axis=0))
     return (errors[0] - errors[1]) / np.log(100)

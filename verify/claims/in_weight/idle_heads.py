@@ -91,10 +91,7 @@ def powers() -> tuple[float, float]:
     method="flow",
     tolerance=IDLE_POWERS,
     theory=powers,
-    wrong={
-        "P^(-1/2) in rows as well": lambda: (powers()[1],) * 2,
-        "P^(-1/4) in columns as well": lambda: (powers()[0],) * 2,
-    },
+    wrong={"P^(-1/2) in rows as well": lambda: (powers()[1],) * 2, "P^(-1/4) in columns as well": lambda: (powers()[0],) * 2},
 )
 def powers_at_the_end(expected) -> float:
     measured = []
@@ -131,10 +128,7 @@ ONE_DIRECTION = RegressionTask(eigenvalues=[1.0], context_length=8)
     method="flow",
     tolerance=NOTHING_GROWS,
     theory=((LEAK_TASK, 1), (ONE_DIRECTION, 4)),
-    wrong={
-        "two heads": ((LEAK_TASK, 2),),
-        "four heads and D = 2": ((LEAK_TASK, 4),),
-    },
+    wrong={"two heads": ((LEAK_TASK, 2),), "four heads and D = 2": ((LEAK_TASK, 4),)},
 )
 def nothing_grows_without_idle_heads_or_directions(settings) -> float:
     worst = 0.0
@@ -145,9 +139,6 @@ def nothing_grows_without_idle_heads_or_directions(settings) -> float:
             states = gradient_flow(loss, start, t_end=1e5).states_at([100.0, 1e5])
             value, key_query = start.split(states)
             D = task.dimension
-            norms = [
-                np.hypot(np.linalg.norm(v[:, :D]), np.linalg.norm(W[:, D]))
-                for v, W in zip(value, key_query, strict=True)
-            ]
+            norms = [np.hypot(np.linalg.norm(v[:, :D]), np.linalg.norm(W[:, D])) for v, W in zip(value, key_query, strict=True)]
             worst = max(worst, abs(norms[1] / norms[0] - 1))
     return worst

@@ -130,9 +130,7 @@ def growth_rates(setting: InWeightSetting, dimension: int | None = None) -> tupl
     """The singular values of Gamma, from the products of its rows (V6-escape)."""
     entries = compiled("V6-escape", (lambda_, portion, LENGTH, N, D), part=("11", "22", "12"))
     size = setting.dimension
-    row, corner, both = entries(
-        1 / size, setting.portion, setting.fixed_length, setting.context_length, dimension or size
-    )
+    row, corner, both = entries(1 / size, setting.portion, setting.fixed_length, setting.context_length, dimension or size)
     smaller, larger = np.sqrt(np.linalg.eigvalsh([[row, both], [both, corner]]))
     return float(larger), float(smaller)
 

@@ -39,9 +39,7 @@ def block_velocity(weights: MergedWeights, vectors: np.ndarray, N_: int = SMALL.
     wrong={
         "N + 1 for N": partial(block_velocity, N_=SMALL.context_length + 1),
         "zero, as for random task vectors": lambda weights, vectors: 0 * block_velocity(weights, vectors),
-        "an opposite pair of vectors": lambda weights, vectors: block_velocity(
-            weights, np.concatenate([vectors, -vectors])
-        ),
+        "an opposite pair of vectors": lambda weights, vectors: block_velocity(weights, np.concatenate([vectors, -vectors])),
     },
 )
 def zero_blocks_move(velocity) -> float:
@@ -87,10 +85,7 @@ def leak(N_: int) -> tuple[float, float]:
     method="Monte Carlo",
     tolerance=SAMPLING,
     theory=leak,
-    wrong={
-        "N + 1 for N": lambda N_: leak(N_ + 1),
-        "the velocity itself for its square": lambda N_: tuple(np.sqrt(leak(N_))),
-    },
+    wrong={"N + 1 for N": lambda N_: leak(N_ + 1), "the velocity itself for its square": lambda N_: tuple(np.sqrt(leak(N_)))},
 )
 def velocity_on_finite_sets(expected) -> float:
     squares = squared_velocities(SMALL, 0.0)
@@ -129,10 +124,7 @@ def white_leak(map_: float, N_: int = WHITE.context_length) -> tuple[float, floa
     method="Monte Carlo",
     tolerance=SAMPLING,
     theory=white_leak,
-    wrong={
-        "N + 1 for N": lambda map_: white_leak(map_, WHITE.context_length + 1),
-        "that of the plateau": lambda map_: white_leak(0.0),
-    },
+    wrong={"N + 1 for N": lambda map_: white_leak(map_, WHITE.context_length + 1), "that of the plateau": lambda map_: white_leak(0.0)},
 )
 def velocity_on_finite_sets_along_the_way(expected) -> float:
     end = float(WHITE.eigenvalues[0] / WHITE.second_moment_eigenvalues[0])

@@ -17,16 +17,7 @@ from ....theory.notation import tau
 from ....theory.results.landscape.any_quadratic_loss import A_d, A_j, M_d, M_j, Q_d, Q_j, s_i, s_j, v
 from ....theory.results.variations.learning_order import lag_j, rho_j, w_init
 from ...experiments.random_tasks import Sets, commuting_tasks, oblique_tasks, visited
-from ...experiments.varied_tasks import (
-    RETURNING,
-    TURNING,
-    against,
-    inclined,
-    levels,
-    plateaus,
-    trained_plateaus,
-    turning_levels,
-)
+from ...experiments.varied_tasks import RETURNING, TURNING, against, inclined, levels, plateaus, trained_plateaus, turning_levels
 from ..book import claim
 from ..tolerances import COUNT, LEADING_ORDER, ROUNDOFF, TRAINED_VARIATION, TURNING_LEVEL
 
@@ -87,9 +78,7 @@ def sequences_of_the_flow(expected) -> float:
     theory=turning_levels,
     wrong={
         "no head turns": levels,
-        "the largest drop first": lambda task: (
-            task.loss_moments.c - np.append(0, np.cumsum(np.sort(task.modes.drops)[::-1]))
-        ),
+        "the largest drop first": lambda task: task.loss_moments.c - np.append(0, np.cumsum(np.sort(task.modes.drops)[::-1])),
         "the second head stays": lambda task: np.delete(turning_levels(task), 4),
     },
 )
@@ -134,11 +123,7 @@ def rate(change: Mapping | None = None) -> Callable[[RegressionTask, int, int], 
     method="linear algebra",
     tolerance=ROUNDOFF,
     theory=rate(),
-    wrong={
-        "Q of the other": rate({Q_j: Q_d}),
-        "twice v": rate({v: 2 * v}),
-        "d and j exchanged": rate({A_d: A_j, A_j: A_d}),
-    },
+    wrong={"Q of the other": rate({Q_j: Q_d}), "twice v": rate({v: 2 * v}), "d and j exchanged": rate({A_d: A_j, A_j: A_d})},
 )
 def rates_of_turning(rate) -> float:
     worst = 0.0
@@ -206,9 +191,7 @@ def oblique_rest(angle: float) -> float:
     theory=lambda: np.log(10) / rate()(TURNING, 0, 1),
     wrong={
         "angles squared": lambda: np.log(100) / rate()(TURNING, 0, 1),
-        "the rate of a waiting head": lambda: (
-            np.log(10) / (np.cbrt(TURNING.modes.levels[0]) * TURNING.loss_moments.A[1, 1])
-        ),
+        "the rate of a waiting head": lambda: np.log(10) / (np.cbrt(TURNING.modes.levels[0]) * TURNING.loss_moments.A[1, 1]),
     },
 )
 def rests_of_small_angles(longer) -> float:

@@ -45,10 +45,7 @@ def of_growth(task: RegressionTask) -> Modes:
 
 
 PLANAR = RegressionTask(
-    covariance=[[0.8, 0.3], [0.3, 0.5]],
-    task_covariance=[[0.4, -0.3], [-0.3, 1.2]],
-    context_length=6,
-    noise_variance=0.1,
+    covariance=[[0.8, 0.3], [0.3, 0.5]], task_covariance=[[0.4, -0.3], [-0.3, 1.2]], context_length=6, noise_variance=0.1
 )
 
 
@@ -83,10 +80,7 @@ def spatial_fixed_points(modes) -> float:
     method="flow",
     tolerance=TURNING_LEVEL,
     theory=turning_levels,
-    wrong={
-        "the head stays": levels,
-        "the larger drop first": lambda task: turning_levels(task)[[0, 2, 1, 3]],
-    },
+    wrong={"the head stays": levels, "the larger drop first": lambda task: turning_levels(task)[[0, 2, 1, 3]]},
 )
 def head_turns(expected) -> float:
     run = replace(RUNS["turning"], scale=0.003, duration=9000.0)

@@ -89,9 +89,7 @@ def _violation(bounds: Bounds, which: int) -> float:
     theory=lambda drop: drop.time_bounds(START * drop.middle),
     wrong={
         "the mean kappa in both": lambda drop: _white(drop, drop.mean).time_bounds(START * drop.middle),
-        "the smallest kappa in both": lambda drop: _white(drop, drop.kappa.min()).time_bounds(
-            START * drop.middle, drop.middle
-        ),
+        "the smallest kappa in both": lambda drop: _white(drop, drop.kappa.min()).time_bounds(START * drop.middle, drop.middle),
         "start doubled": lambda drop: drop.time_bounds(2 * START * drop.middle),
     },
 )
@@ -142,11 +140,7 @@ def share_of_the_drop(statements) -> float:
         measured = (loss.c - loss.value(size * direction)) / (loss.c - least)
         low, high = float(drop.kappa.min()), float(drop.kappa.max())
         tight = MergedDrop(1.0, np.array([low, high]), np.array([0.5, 0.5]))
-        errors += [
-            abs(measured - share(drop)),
-            max(0.0, bound(low, high) - measured),
-            abs(tight.share - bound(low, high)),
-        ]
+        errors += [abs(measured - share(drop)), max(0.0, bound(low, high) - measured), abs(tight.share - bound(low, high))]
     return float(max(errors))
 
 
@@ -156,10 +150,7 @@ def share_of_the_drop(statements) -> float:
     method="linear algebra",
     tolerance=ROUNDOFF,
     theory=lambda drop: drop.further * drop.gamma**3 / drop.mean,
-    wrong={
-        "at rest": lambda _drop: 0.0,
-        "half of it, as for s alone": lambda drop: drop.further / 2 * drop.gamma**3 / drop.mean,
-    },
+    wrong={"at rest": lambda _drop: 0.0, "half of it, as for s alone": lambda drop: drop.further / 2 * drop.gamma**3 / drop.mean},
 )
 def fall_at_the_end_of_the_ray(rate) -> float:
     errors = []
@@ -271,14 +262,7 @@ def _trained() -> tuple[float, float]:
     rate, until = 0.01, drop.half_bounds(float(np.linalg.norm(effective_start(WIDE, weights))))[1] + 5 / drop.gamma
     batches = fresh_batches(WIDE, 512, torch.Generator().manual_seed(74))
     with one_thread():
-        run = train(
-            ReducedMerged(weights),
-            batches,
-            steps=round(until / (2 * rate)),
-            learning_rate=rate,
-            record_every=4,
-            progress=False,
-        )
+        run = train(ReducedMerged(weights), batches, steps=round(until / (2 * rate)), learning_rate=rate, record_every=4, progress=False)
     falls = loss.c - run.population_loss(loss)
     whole = loss.c - loss.value(np.linalg.solve(WIDE.second_moment, WIDE.covariance))
     half = drop.gamma**2 / (2 * drop.mean)

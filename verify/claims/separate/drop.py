@@ -56,17 +56,13 @@ def learned_heads_flow(value_weights) -> float:
     theory=formulas.scalar_field,
     wrong={
         "N + 1 for N": formulas.longer_context(formulas.scalar_field),
-        "v^4 for v^5": lambda task, v: (
-            task.eigenvalues**2 * v**2 - task.eigenvalues * formulas.moment_eigenvalues(task) * v**4
-        ),
+        "v^4 for v^5": lambda task, v: task.eigenvalues**2 * v**2 - task.eigenvalues * formulas.moment_eigenvalues(task) * v**4,
     },
 )
 def scalar_equations(field) -> float:
     whole = _aligned_flow()
     times = np.linspace(0, whole.times[-1], 400)
-    scalar = solve_ivp(
-        lambda _, v: field(DEFAULT.task, v), (0, times[-1]), whole.arrays["v"][0], t_eval=times, rtol=1e-10, atol=1e-12
-    )
+    scalar = solve_ivp(lambda _, v: field(DEFAULT.task, v), (0, times[-1]), whole.arrays["v"][0], t_eval=times, rtol=1e-10, atol=1e-12)
     return float(np.abs(weights_at(whole, times)["v"] - scalar.y.T).max())
 
 
@@ -119,9 +115,7 @@ def plateau_correction(task: RegressionTask) -> np.ndarray:
 def plateau_length_correction(correction) -> float:
     v0, lam = 1e-3, DEFAULT.task.eigenvalues
     loss = QuadraticLoss.population(DEFAULT.task)
-    run = gradient_flow(
-        loss, aligned_weights(DEFAULT.task, np.full(4, v0)), t_end=1.2 / (v0 * lam[-1] ** 2), rtol=1e-10
-    )
+    run = gradient_flow(loss, aligned_weights(DEFAULT.task, np.full(4, v0)), t_end=1.2 / (v0 * lam[-1] ** 2), rtol=1e-10)
     half = 0.5 * formulas.learned_value_weights(DEFAULT.task)
     reached = [brentq(lambda t, d=d: weights_at(run, t)["v"][d] - half[d], 0, run.times[-1]) for d in range(4)]
     measured = lam**2 * np.array(reached) - 1 / v0

@@ -167,9 +167,7 @@ def large_weights_decay_exponentially(rate) -> float:
     run, least = flow(LARGE), formulas.plateau_losses(LARGE.task)[-1]
     times = np.linspace(0, LARGE.duration, 4000)
     excess = np.asarray(run.loss_at(times)) - least
-    last = (excess < 1e-5 * excess[0]) & (
-        excess > 1e-8 * excess[0]
-    )  # the slowest mode alone, above the solver's errors
+    last = (excess < 1e-5 * excess[0]) & (excess > 1e-8 * excess[0])  # the slowest mode alone, above the solver's errors
     slope = np.polyfit(times[last], np.log(excess[last]), 1)[0]
     return float(abs(-slope / rate(LARGE) - 1))
 
@@ -180,10 +178,7 @@ def large_weights_decay_exponentially(rate) -> float:
     method="training",
     tolerance=COUNT,
     theory={"merged": (1, 1), "separate": (3, 8)},
-    wrong={
-        "one drop whichever": {"merged": (1, 1), "separate": (1, 1)},
-        "several whichever": {"merged": (3, 8), "separate": (3, 8)},
-    },
+    wrong={"one drop whichever": {"merged": (1, 1), "separate": (1, 1)}, "several whichever": {"merged": (3, 8), "separate": (3, 8)}},
     slow=True,
 )
 def softmax_drops_alike(allowed) -> float:

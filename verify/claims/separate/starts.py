@@ -198,9 +198,7 @@ def brief_plateaus_at_full_rank(rate) -> float:
     levels, gaps, scales = formulas.plateau_losses(TASK), [], np.array([1e-4, 1e-5, 1e-6])
     for scale in scales:
         setting = replace(DEFAULT, rank=4, scale=float(scale), duration=10 / scale)
-        run = gradient_flow(
-            LOSS, setting.weights, t_end=40 * setting.duration, stop_loss=(levels[2] + levels[1]) / 2 - 0.02
-        )
+        run = gradient_flow(LOSS, setting.weights, t_end=40 * setting.duration, stop_loss=(levels[2] + levels[1]) / 2 - 0.02)
         first, second = (crossing(run, (levels[m] + levels[m + 1]) / 2) for m in (0, 1))
         gaps.append(second - first)
     slope = np.polyfit(np.log(1 / scales), gaps, 1)[0]

@@ -39,8 +39,7 @@ def scale_formulas(change: Mapping | None = None) -> dict[str, Callable[..., flo
 SCALE_FAULTS = {
     "the noise of the labels left out": scale_formulas({nu: 0}),
     "twice what was learned": scale_formulas({E_learned: 2 * E_learned}),
-    "g^2 for g": scale_formulas({g: g**2})
-    | {"break-even": lambda *values: scale_formulas()["break-even"](*values) ** 0.5},
+    "g^2 for g": scale_formulas({g: g**2}) | {"break-even": lambda *values: scale_formulas()["break-even"](*values) ** 0.5},
 }
 
 
@@ -144,9 +143,7 @@ def rare_direction(formulas) -> float:
     common = {"N": 6, "T": 1.0, "sigma": noise**0.5, "lambda": tiny}
     rare, next_ = (float(task.modes.levels[1]) for task in tasks)
     B_rare = np.diag([0.0, rare])
-    shift = RegressionTask(
-        eigenvalues=[0.2, 0.5], query_covariance=np.diag([0.4, 0.3]), context_length=9, noise_variance=0.2
-    )
+    shift = RegressionTask(eigenvalues=[0.2, 0.5], query_covariance=np.diag([0.4, 0.3]), context_length=9, noise_variance=0.2)
     whole = RegressionTask(eigenvalues=[tiny, 1.0], context_length=6, noise_variance=noise)
     test = {"lambda'": 0.5, "lambda_q": 0.3, "a'": shift.second_moment_eigenvalues[1]}
 
@@ -170,14 +167,9 @@ def rare_direction(formulas) -> float:
 @cache
 def rare_networks() -> list[ReducedSeparate]:
     """Four networks trained together on ``RARE``, from weights large enough to learn the rare direction soon, averaged at the end."""
-    starts = [
-        SeparateWeights.initialize(RARE, heads=3, rank=1, scale=0.5, rng=np.random.default_rng(seed))
-        for seed in range(4)
-    ]
+    starts = [SeparateWeights.initialize(RARE, heads=3, rank=1, scale=0.5, rng=np.random.default_rng(seed)) for seed in range(4)]
     batches = fresh_batches(RARE, 512, torch.Generator().manual_seed(33))
-    run = train(
-        [ReducedSeparate(one) for one in starts], batches, steps=4000, learning_rate=0.2, record_every=5, progress=False
-    )
+    run = train([ReducedSeparate(one) for one in starts], batches, steps=4000, learning_rate=0.2, record_every=5, progress=False)
     networks = []
     for index, start in enumerate(starts):
         network = ReducedSeparate(start)
@@ -205,12 +197,8 @@ def networks_on_a_rare_direction(formulas) -> float:
         test = RegressionTask(eigenvalues=[1 - moved, moved], context_length=LENGTH)
         expected = sum(
             formulas["share"](**{"lambda'": one, "lambda_q": one, "a'": moment, "b": level})
-            for one, moment, level in zip(
-                test.eigenvalues, test.second_moment_eigenvalues, RARE.modes.levels, strict=True
-            )
+            for one, moment, level in zip(test.eigenvalues, test.second_moment_eigenvalues, RARE.modes.levels, strict=True)
         )
-        found = np.mean(
-            [measured(network, test, count=200_000, seed=90 + i).mean for i, network in enumerate(rare_networks())]
-        )
+        found = np.mean([measured(network, test, count=200_000, seed=90 + i).mean for i, network in enumerate(rare_networks())])
         worst = max(worst, abs(found / expected - 1))
     return float(worst)

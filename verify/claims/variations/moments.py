@@ -98,10 +98,7 @@ def noise_and_order(formulas) -> float:
     nodes, weights = np.polynomial.legendre.leggauss(30)
     at, width = low + (nodes + 1) / 2 * (high - low), (high - low) / 2
     risen = width * (weights * slope(at, total, noise**0.5, length)).sum()
-    tasks = [
-        RegressionTask(eigenvalues=[one, total - one], context_length=length, noise_variance=noise)
-        for one in (low, high)
-    ]
+    tasks = [RegressionTask(eigenvalues=[one, total - one], context_length=length, noise_variance=noise) for one in (low, high)]
     drops = [task.modes.drops[0] for task in tasks]
     return float(max(score.max(), abs(drops[1] - drops[0] - risen) / 1e-10))
 
@@ -153,10 +150,7 @@ def token_law_moments(task: Callable) -> float:
     method="linear algebra",
     tolerance=ROUNDOFF,
     theory=lambda: _with_token_law(RademacherTokens()).second_moment,
-    wrong={
-        "kurtosis 3": lambda: _with_token_law(None).second_moment,
-        "on a sphere": lambda: _with_token_law(SphereTokens()).second_moment,
-    },
+    wrong={"kurtosis 3": lambda: _with_token_law(None).second_moment, "on a sphere": lambda: _with_token_law(SphereTokens()).second_moment},
 )
 def all_contexts_of_signs(second_moment) -> float:
     task = _with_token_law(RademacherTokens())

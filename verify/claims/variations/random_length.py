@@ -15,17 +15,7 @@ from ....theory import notation
 from ....theory.results.task.population import Sigma_w
 from ....theory.results.variations.random_length import g_1, g_2, g_3
 from ...experiments.prefixes import PrefixAttention, labelled_batches, prefix_plateaus
-from ...experiments.varied_tasks import (
-    LENGTH,
-    LONGEST,
-    OFFICIAL,
-    PLAIN,
-    SHORT,
-    SPECTRUM,
-    against,
-    levels,
-    trained_plateaus,
-)
+from ...experiments.varied_tasks import LENGTH, LONGEST, OFFICIAL, PLAIN, SHORT, SPECTRUM, against, levels, trained_plateaus
 from ...training.sequences import draw_sequences
 from ..attention.moments import largest_score
 from ..book import claim
@@ -35,11 +25,7 @@ from .moments import TASKS, TILTED, deviation, tilted
 LENGTHS = {1: 0.5, 2: 0.25, 8: 0.25}
 RANDOM = tilted(context_lengths=LENGTHS, noise_variance=0.3)
 # What the sum over n of at most 8 tokens is divided by.
-DIVISORS: Mapping[str, Callable[[int], int]] = {
-    "present": lambda n: n,
-    "longest": lambda n: 8,
-    "official": lambda n: n + 1,
-}
+DIVISORS: Mapping[str, Callable[[int], int]] = {"present": lambda n: n, "longest": lambda n: 8, "official": lambda n: n + 1}
 
 
 @claim(
@@ -106,10 +92,7 @@ def _uniform(part: str, longest: int) -> float:
     method="rational",
     tolerance=ROUNDOFF,
     theory=lambda longest: _uniform("present, g_3", longest),
-    wrong={
-        "one over the mean": lambda longest: 2 / (longest + 1),
-        "N + 1 for N": lambda longest: _uniform("present, g_3", longest + 1),
-    },
+    wrong={"one over the mean": lambda longest: 2 / (longest + 1), "N + 1 for N": lambda longest: _uniform("present, g_3", longest + 1)},
 )
 def mean_inverse_length(expected) -> float:
     return abs(float(sum(Fraction(1, n) for n in range(1, 51)) / 50) - expected(50))
@@ -128,9 +111,7 @@ def uniform_gain(name: str, i: int, longest: int) -> float:
     wrong={
         "N + 1 for N": lambda name, i, longest: uniform_gain(name, i, longest + 1),
         "n/N for n/(n + 1)": lambda name, i, longest: uniform_gain("longest", i, longest),
-        "E(g)^2 for E(g^2)": lambda name, i, longest: (
-            uniform_gain(name, 1, longest) ** 2 if i == 2 else uniform_gain(name, i, longest)
-        ),
+        "E(g)^2 for E(g^2)": lambda name, i, longest: uniform_gain(name, 1, longest) ** 2 if i == 2 else uniform_gain(name, i, longest),
     },
 )
 def uniform_gain_moments(expected) -> float:

@@ -24,9 +24,7 @@ QUERIES = [[0.3, 0.1, 0.0], [0.1, 0.7, -0.2], [0.0, -0.2, 0.8]]
 
 # Other covariances that do not commute, and another length; three times the variance; one token; much noise
 TESTS = (
-    RegressionTask(
-        covariance=TILTED, context_length=7, task_covariance=TASKS, query_covariance=QUERIES, noise_variance=0.5
-    ),
+    RegressionTask(covariance=TILTED, context_length=7, task_covariance=TASKS, query_covariance=QUERIES, noise_variance=0.5),
     RegressionTask(eigenvalues=3 * PLAIN.eigenvalues, query_covariance=PLAIN.covariance, context_length=40),
     RegressionTask(eigenvalues=SPECTRUM, context_length=1),
     RegressionTask(eigenvalues=SPECTRUM, context_length=4, query_covariance=QUERIES, noise_variance=4.0),
@@ -88,11 +86,7 @@ def loss_of_any_map(loss) -> float:
     method="forward pass",
     tolerance=SAMPLING,
     theory=loss_at_test(),
-    wrong={
-        "N + 1 for N": loss_at_test({N: N + 1}),
-        "B' for B": loss_at_test({B: B.T}),
-        "no noise at test": loss_at_test({sigma: 0}),
-    },
+    wrong={"N + 1 for N": loss_at_test({N: N + 1}), "B' for B": loss_at_test({B: B.T}), "no noise at test": loss_at_test({sigma: 0})},
 )
 def attention_on_prompts(loss) -> float:
     map_ = np.random.default_rng(13).standard_normal((3, 3))

@@ -25,9 +25,7 @@ from .moments import features
 
 Matrices = Callable[..., np.ndarray]
 
-CROSSED = RegressionTask(
-    covariance=[[0.8, 0.3], [0.3, 0.5]], task_covariance=[[0.4, -0.3], [-0.3, 1.2]], context_length=6
-)
+CROSSED = RegressionTask(covariance=[[0.8, 0.3], [0.3, 0.5]], task_covariance=[[0.4, -0.3], [-0.3, 1.2]], context_length=6)
 
 
 def power(matrix: Float[np.ndarray, "D D"], exponent: float) -> Float[np.ndarray, "D D"]:
@@ -49,9 +47,7 @@ def whitening(change: Mapping | None = None) -> dict[str, Callable]:
 
     def value(part: str) -> Callable:
         letters = (A_w, B_w, c_any)
-        return lambda task, map_: compiled("V2-whitened", letters, part=part, change=change)(
-            *whitened_letters(task, map_)
-        )
+        return lambda task, map_: compiled("V2-whitened", letters, part=part, change=change)(*whitened_letters(task, map_))
 
     return {part: value(part) for part in ("loss", "left", "right")}
 
@@ -189,10 +185,7 @@ def congruence(change: Mapping | None = None) -> dict[str, Callable]:
         shares = np.linalg.eigvalsh(L @ task.task_covariance @ L)[::-1]
         return compiled("V2-order", (p, P_w, N), part="drop", change=change)(shares, shares.sum(), task.context_length)
 
-    return {
-        **{part: lambda *values, part=part: value(part)(*values) for part in ("A", "M", "force", "minimum")},
-        "drops": drops,
-    }
+    return {**{part: lambda *values, part=part: value(part)(*values) for part in ("A", "M", "force", "minimum")}, "drops": drops}
 
 
 def _of_eigenvalues(task: RegressionTask) -> np.ndarray:
@@ -235,9 +228,7 @@ def congruent_task(formulas) -> float:
 def crossed_maps(heads: int) -> Float[np.ndarray, "networks D D"]:
     """The maps of four networks trained together on ``CROSSED``, averaged over the last half of the run."""
     starts = [
-        SeparateWeights.initialize(
-            CROSSED, heads=heads, rank=1, scale=0.4, rng=np.random.default_rng(seed), allow_deficient=True
-        )
+        SeparateWeights.initialize(CROSSED, heads=heads, rank=1, scale=0.4, rng=np.random.default_rng(seed), allow_deficient=True)
         for seed in range(4)
     ]
     batches = fresh_batches(CROSSED, 512, torch.Generator().manual_seed(heads))
@@ -257,9 +248,7 @@ def crossed_maps(heads: int) -> Float[np.ndarray, "networks D D"]:
 )
 def networks_on_a_congruence(formulas) -> float:
     loss, drops = QuadraticLoss.population(CROSSED), formulas["drops"](CROSSED)
-    return float(
-        max(abs(loss.value(B) / (loss.c - drops[:heads].sum()) - 1) for heads in (1, 2) for B in crossed_maps(heads))
-    )
+    return float(max(abs(loss.value(B) / (loss.c - drops[:heads].sum()) - 1) for heads in (1, 2) for B in crossed_maps(heads)))
 
 
 @claim(
@@ -268,10 +257,7 @@ def networks_on_a_congruence(formulas) -> float:
     method="training",
     tolerance=TRAINED_REST,
     theory=congruence(),
-    wrong={
-        "N + 1 for N": CONGRUENCE_FAULTS["N + 1 for N"],
-        "C turned": congruence({C: C.T * S_w}),
-    },
+    wrong={"N + 1 for N": CONGRUENCE_FAULTS["N + 1 for N"], "C turned": congruence({C: C.T * S_w})},
     slow=True,
 )
 def networks_rest_on_a_congruence(formulas) -> float:
@@ -305,8 +291,7 @@ def _order(change: dict | None = None) -> dict[str, Callable[..., float]]:
     wrong={
         "growth by lambda omega": _order() | {"rate": lambda value, size: value * size},
         "N + 1 for N": _order({N: N + 1}),
-        "omega left out of the map": _order()
-        | {"map": lambda value, size, *given: _order()["map"](value, 1.0, *given)},
+        "omega left out of the map": _order() | {"map": lambda value, size, *given: _order()["map"](value, 1.0, *given)},
     },
 )
 def growth_and_drops(parts) -> float:
@@ -320,9 +305,7 @@ def growth_and_drops(parts) -> float:
         level, product = parts["map"](value, size, total, 7), value * size
         errors.append(moved.v[0] / 1e-8 - parts["rate"](value, size))
         errors.append(float(e @ loss.force(level * np.outer(e, e)) @ e))
-        errors.append(
-            loss.value(np.zeros((3, 3))) - loss.value(level * np.outer(e, e)) - parts["drop"](product, total, 7)
-        )
+        errors.append(loss.value(np.zeros((3, 3))) - loss.value(level * np.outer(e, e)) - parts["drop"](product, total, 7))
         ahead, back = (parts["drop"](product + step, total, 7) for step in (1e-5, -1e-5))
         errors.append((ahead - back) / 2e-5 - parts["slope"](product, total, 7))
     return float(np.abs(errors).max())

@@ -32,14 +32,7 @@ from ...experiments.varied_tasks import (
 )
 from ...training.sequences import draw_sequences
 from ..book import claim
-from ..tolerances import (
-    LEADING_ORDER,
-    TRAINED_ALGORITHM,
-    TRAINED_EARLY_DROPS,
-    TRAINED_LEVEL,
-    TRAINED_VALUES,
-    TRAINED_VARIATION,
-)
+from ..tolerances import LEADING_ORDER, TRAINED_ALGORITHM, TRAINED_EARLY_DROPS, TRAINED_LEVEL, TRAINED_VALUES, TRAINED_VARIATION
 from .task_covariance import whitened_letters
 
 Levels = Float[np.ndarray, " D+1"]
@@ -75,10 +68,7 @@ def fixed_levels(change: Mapping | None = None) -> Callable[[], Levels]:
         target, _, c = whitened_letters(OBLIQUE, np.zeros((3, 3)))
         values = np.linalg.svd(target, compute_uv=False)
         share = compiled(
-            "V2-fixed",
-            (any_quadratic_loss.c_any, any_quadratic_loss.s_i, any_quadratic_loss.B_ii),
-            part="loss",
-            change=change,
+            "V2-fixed", (any_quadratic_loss.c_any, any_quadratic_loss.s_i, any_quadratic_loss.B_ii), part="loss", change=change
         )
         losses = [c]
         for one in values:
@@ -94,9 +84,7 @@ def query_levels(change: Mapping | None = None, first: str = "rate") -> Callable
     def value() -> Levels:
         asked, moments = np.diag(ASKED.query_covariance), PLAIN.second_moment_eigenvalues
         parts = {
-            part: compiled("V3-query", (lambda_, lambda_q, a), part=part, change=change)(
-                ASKED.eigenvalues, asked, moments
-            )
+            part: compiled("V3-query", (lambda_, lambda_q, a), part=part, change=change)(ASKED.eigenvalues, asked, moments)
             for part in ("rate", "drop")
         }
         parts["lambda"] = ASKED.eigenvalues
@@ -117,9 +105,7 @@ def elliptical(law: str, change: Mapping | None = None) -> Callable[[], Levels]:
         of_law = {"sphere": ((D,), len(SPECTRUM)), "student": ((nu,), 8)}
         letters, number = of_law[law]
         value = float(compiled("V5-elliptical", letters, part=law)(number))
-        return compiled("V5-elliptical", (lambda_, T, kappa, N), part="a", change=change)(
-            PLAIN.eigenvalues, TOTAL, value, LENGTH
-        )
+        return compiled("V5-elliptical", (lambda_, T, kappa, N), part="a", change=change)(PLAIN.eigenvalues, TOTAL, value, LENGTH)
 
     return token_levels(second)
 
@@ -129,9 +115,7 @@ def independent(part: str, kurtosis_: float = 1.0, change: Mapping | None = None
 
     def second() -> np.ndarray:
         letters = (lambda_, T, N, kurtosis)
-        return compiled("V5-independent", letters, part=part, change=change)(
-            PLAIN.eigenvalues, TOTAL, LENGTH, kurtosis_
-        )
+        return compiled("V5-independent", letters, part=part, change=change)(PLAIN.eigenvalues, TOTAL, LENGTH, kurtosis_)
 
     return token_levels(second)
 
@@ -182,10 +166,7 @@ _plateaus(
     method="training",
     tolerance=TRAINED_VARIATION,
     theory=lambda: turning_levels(TURNING),
-    wrong={
-        "the head stays": lambda: levels(TURNING),
-        "the larger drop first": lambda: turning_levels(TURNING)[[0, 2, 1, 3]],
-    },
+    wrong={"the head stays": lambda: levels(TURNING), "the larger drop first": lambda: turning_levels(TURNING)[[0, 2, 1, 3]]},
     slow=True,
 )
 def trained_plateaus_turning(expected) -> float:

@@ -47,21 +47,10 @@ def sequence(draw, corner=0.0):
 def test_merged_head_with_all_blocks_is_the_product_of_whole_matrices(draw):
     prompt, known = sequence(draw)
     value, key_query = draw(SIZE + 1, SIZE + 1), draw(SIZE + 1, SIZE + 1)
-    known |= {
-        value_row: value[-1, :-1],
-        v_i: value[-1, -1],
-        U_i: key_query[:-1, :-1],
-        u_i: key_query[-1, :-1],
-    }
+    known |= {value_row: value[-1, :-1], v_i: value[-1, -1], U_i: key_query[:-1, :-1], u_i: key_query[-1, :-1]}
     full = whole_attention(prompt, value, key_query, CONTEXT)
     assert abs(full) > 1
-    for formula in (
-        equation("7").statement,
-        expansion(),
-        merged_expansion(),
-        equation("87").statement,
-        equation("C.1").statement,
-    ):
+    for formula in (equation("7").statement, expansion(), merged_expansion(), equation("87").statement, equation("C.1").statement):
         assert numbers(formula, known, np.eye(SIZE), CONTEXT) == pytest.approx(full, rel=1e-12)
 
 
@@ -83,13 +72,7 @@ def test_query_token_enters_through_the_vector_block_only(draw):
 def test_separate_head_of_rank_two_with_all_blocks(draw):
     prompt, known = sequence(draw)
     value, key, query = draw(SIZE + 1, SIZE + 1), draw(RANK, SIZE + 1), draw(RANK, SIZE + 1)
-    known |= {
-        value_row: value[-1, :-1],
-        v_i: value[-1, -1],
-        K_i: key[:, :-1].T,
-        Q_i: query[:, :-1].T,
-        kappa_i: key[:, -1],
-    }
+    known |= {value_row: value[-1, :-1], v_i: value[-1, -1], K_i: key[:, :-1].T, Q_i: query[:, :-1].T, kappa_i: key[:, -1]}
     full = whole_attention(prompt, value, key.T @ query, CONTEXT)
     for formula in (separate_expansion(), equation("E.1").statement["y"]):
         assert numbers(formula, known, np.eye(SIZE), CONTEXT) == pytest.approx(full, rel=1e-12)

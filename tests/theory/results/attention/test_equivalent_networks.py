@@ -35,10 +35,7 @@ def whole_vector(entry, known):
 
 def whole_matrix(entry, known):
     return np.array(
-        [
-            [numbers(entry(AT, OTHER), {**known, **units(AT, one), **units(OTHER, two)}, TOKENS, 1) for two in PAIRS]
-            for one in PAIRS
-        ]
+        [[numbers(entry(AT, OTHER), {**known, **units(AT, one), **units(OTHER, two)}, TOKENS, 1) for two in PAIRS] for one in PAIRS]
     )
 
 
@@ -99,12 +96,7 @@ def test_network_of_stacked_heads_is_attention_and_has_its_flow():
     error = grid.y_q - output
     by_U = grid.mean(error[:, None, None, None] * np.einsum("h,pi,pj->phij", v, grid.beta, grid.x_q))
     by_v = grid.mean(error[:, None] * np.einsum("pi,hij,pj->ph", grid.beta, heads, grid.x_q))
-    known = {
-        W_1: first_layer,
-        w_2: v,
-        CROSS: grid.mean(grid.y_q[:, None] * z),
-        COVARIANCE: grid.mean(z[:, :, None] * z[:, None, :]),
-    }
+    known = {W_1: first_layer, w_2: v, CROSS: grid.mean(grid.y_q[:, None] * z), COVARIANCE: grid.mean(z[:, :, None] * z[:, None, :])}
     parts = {part: numbers(flow, known, TOKENS, 1) for part, flow in equation("13").statement.items()}
     assert parts["a"] == pytest.approx(np.array([U.ravel(order="F") for U in by_U]), rel=1e-10)
     assert parts["b"].ravel() == pytest.approx(by_v, rel=1e-10)
@@ -122,11 +114,7 @@ def test_network_of_stacked_heads_is_attention_and_has_its_flow():
     [
         ("38", "e", lambda _: OTHER[1].T * A * OTHER[0]),
         ("41", "", lambda _: AT[1].T * Lambda_q * Lambda * AT[0]),
-        (
-            "42",
-            "",
-            lambda typed: typed.xreplace({AT[0]: AT[1], AT[1]: AT[0], OTHER[0]: OTHER[1], OTHER[1]: OTHER[0]}),
-        ),  # M (x) Lambda_q
+        ("42", "", lambda typed: typed.xreplace({AT[0]: AT[1], AT[1]: AT[0], OTHER[0]: OTHER[1], OTHER[1]: OTHER[0]})),  # M (x) Lambda_q
         ("11", "head", lambda _: beta.T * matrix("U_i", D).T * x_q),
         ("18-conv", "filter", lambda typed: typed.xreplace({beta: x_q, x_q: beta})),
     ],

@@ -82,9 +82,7 @@ def test_loss_splits_into_reduced_and_even_part(sequences, heads):
     first, second = heads
     others = second[1] * second[2] + np.outer(second[0], second[3])  # the second head enters (T4) by its odd map
     typed = equation("T4").statement["loss"]
-    assert numbers(typed, {**first_head(first), B_other: others, M: second_moment(1)}, COVARIANCE, 1) == pytest.approx(
-        reduced, **ROUNDOFF
-    )
+    assert numbers(typed, {**first_head(first), B_other: others, M: second_moment(1)}, COVARIANCE, 1) == pytest.approx(reduced, **ROUNDOFF)
 
 
 def test_even_parts_of_two_heads(sequences, heads):
@@ -122,12 +120,8 @@ def test_mirror_sector_is_invariant_and_moves_as_stated(sequences, heads):
     effective = sum(np.outer(row, u) for row, _, _, u in mirror)
     by_row, by_u = slopes(sequences, mirror, 0)
     known = {**first_head(mirror[0]), B: effective, M: second_moment(1)}
-    assert by_row == pytest.approx(
-        numbers(equation("T4-mirror").statement["row"], known, COVARIANCE, 1).ravel(), **ROUNDOFF
-    )
-    assert by_u == pytest.approx(
-        numbers(equation("T4-mirror").statement["u"], known, COVARIANCE, 1).ravel(), **ROUNDOFF
-    )
+    assert by_row == pytest.approx(numbers(equation("T4-mirror").statement["row"], known, COVARIANCE, 1).ravel(), **ROUNDOFF)
+    assert by_u == pytest.approx(numbers(equation("T4-mirror").statement["u"], known, COVARIANCE, 1).ravel(), **ROUNDOFF)
 
 
 def test_index_of_the_origin_with_all_blocks(sequences):

@@ -49,8 +49,6 @@ def test_variance_of_the_force_on_samples():
     w, x_q = rng.standard_normal((len(X), 2)), rng.standard_normal((len(X), 2)) * np.sqrt(eigenvalues)
     beta = np.einsum("pnd,pne,pe->pd", X, X, w) / length
     values = np.einsum("pd,pd->p", w, x_q) * beta[:, 0] * x_q[:, 0]
-    exact = force_variance().subs(
-        {Trace(Lambda**2): Rational(34, 100), T: Rational(8, 10), N: length, lambda_: Rational(1, 2)}
-    )
+    exact = force_variance().subs({Trace(Lambda**2): Rational(34, 100), T: Rational(8, 10), N: length, lambda_: Rational(1, 2)})
     squares = (values - 0.25) ** 2
     assert abs(squares.mean() - float(exact)) < 4.5 * squares.std() / len(X) ** 0.5

@@ -42,13 +42,7 @@ def test_two_directions_stand_for_three():
 
     rest, units, step = np.array([r, 0, r, 0, 0, r, 0]), np.eye(7), 1e-4
     hessian = np.array(
-        [
-            [
-                sum(s * t * half(rest + step * (s * e + t * f)) for s in (1, -1) for t in (1, -1)) / (4 * step**2)
-                for f in units
-            ]
-            for e in units
-        ]
+        [[sum(s * t * half(rest + step * (s * e + t * f)) for s in (1, -1) for t in (1, -1)) / (4 * step**2) for f in units] for e in units]
     )
     parts = equation("V8-stable").parts
     derived = [parts["head"].subs({lambda_d: 0.3, b_d: 1.4})]

@@ -50,15 +50,11 @@ def test_components_and_their_limit():
     context = 7
     force = (
         COVARIANCE @ COVARIANCE
-        - second_moment(context)
-        @ np.diag([float(level().subs({lambda_: value, T: 1, N: context})) for value in EIGENVALUES])
-        @ COVARIANCE
+        - second_moment(context) @ np.diag([float(level().subs({lambda_: value, T: 1, N: context})) for value in EIGENVALUES]) @ COVARIANCE
     )
     assert force == pytest.approx(np.zeros((4, 4)), abs=1e-15)
     far = float(level().subs({lambda_: 0.3, T: 1, N: 10**6}))
-    assert 10**6 * (far - 1 / 0.3) == pytest.approx(
-        float(equation("27").statement["next"].subs({lambda_: 0.3, T: 1})), rel=1e-4
-    )
+    assert 10**6 * (far - 1 / 0.3) == pytest.approx(float(equation("27").statement["next"].subs({lambda_: 0.3, T: 1})), rel=1e-4)
 
 
 def test_least_squares_in_context_is_exact_with_enough_tokens():

@@ -94,9 +94,7 @@ def squared_velocities(Lambda_, B_):
     return tuple(sum((slope * slope).expectation(moment)[0][0] for slope in both) for both in slopes)
 
 
-@pytest.mark.parametrize(
-    ("Lambda_", "map_", "names"), [(LAMBDA, 0, ("v", "u")), ([[2, 0], [0, 2]], -3, ("v white", "u white"))]
-)
+@pytest.mark.parametrize(("Lambda_", "map_", "names"), [(LAMBDA, 0, ("v", "u")), ([[2, 0], [0, 2]], -3, ("v white", "u white"))])
 def test_velocities_on_finite_sets_equal_the_prompt_written_out(Lambda_, map_, names):
     derived, found = equation("V6-leak").derive().parts, []
     for name in names:
@@ -106,9 +104,7 @@ def test_velocities_on_finite_sets_equal_the_prompt_written_out(Lambda_, map_, n
     assert tuple(found) == squared_velocities(Lambda_, [[map_, 0], [0, map_]])
 
 
-@pytest.mark.parametrize(
-    "number", ["V6-task", "V6", "V6-memory", "V6-zero", "V6-leak", "V6-idle", "V6-escape", "V6-five", "V6-error"]
-)
+@pytest.mark.parametrize("number", ["V6-task", "V6", "V6-memory", "V6-zero", "V6-leak", "V6-idle", "V6-escape", "V6-five", "V6-error"])
 def test_entries_hold(number):
     assert equation(number).holds()
 

@@ -10,58 +10,14 @@ from iclflow.theory.calculus.spectral import eigenvalue, indicator, over_directi
 from iclflow.theory.derivations.book import entries
 from iclflow.theory.equations import equation
 from iclflow.theory.notation import B, D, G, H, Lambda, M, N, P, R, T, a, lambda_, learned
-from iclflow.theory.results.landscape.completeness import (
-    B_ij,
-    B_ji,
-    Pi,
-    a_i,
-    a_j,
-    eigenspace_conditions,
-    lambda_i,
-    lambda_j,
-    m,
-)
+from iclflow.theory.results.landscape.completeness import B_ij, B_ji, Pi, a_i, a_j, eigenspace_conditions, lambda_i, lambda_j, m
 from iclflow.theory.results.landscape.fixed_points import Gamma, b, fixed_map_along, ridge
 from iclflow.theory.results.landscape.levels import loss_along
 from iclflow.theory.results.task.regression import closed_loss, force
 from iclflow.theory.results.task.second_moments import second_moment_along
-from sympy import (
-    Identity,
-    Matrix,
-    Rational,
-    Sum,
-    Trace,
-    binomial,
-    cancel,
-    diag,
-    eye,
-    groebner,
-    limit,
-    oo,
-    symbols,
-    zeros,
-)
+from sympy import Identity, Matrix, Rational, Sum, Trace, binomial, cancel, diag, eye, groebner, limit, oo, symbols, zeros
 
-NUMBERS = (
-    "23",
-    "24",
-    "55",
-    "56",
-    "57",
-    "59",
-    "60",
-    "83",
-    "84",
-    "C1",
-    "C2",
-    "C3",
-    "T1",
-    "T1a",
-    "T1b",
-    "T1c",
-    "T1d",
-    "T1e",
-)
+NUMBERS = ("23", "24", "55", "56", "57", "59", "60", "83", "84", "C1", "C2", "C3", "T1", "T1a", "T1b", "T1c", "T1d", "T1e")
 EIGENVALUES = (Rational(4, 10), Rational(3, 10), Rational(2, 10), Rational(1, 10))
 CONTEXT = 31
 
@@ -183,11 +139,7 @@ IDLE = {
     "zero": (0, zeros(4, 1), zeros(4, 1)),
     "key in the span": (0, column(1, 2, 0, 0), column(3, 1, 4, 1)),
     "neither in the span, apart": (0, column(0, 0, Rational(17, 10), 0), column(0, 0, 0, -Rational(8, 10))),
-    "neither in the span, cancelling": (
-        0,
-        column(0, 0, 1, 2),
-        column(0, 0, 2 * EIGENVALUES[3] ** 2, -(EIGENVALUES[2] ** 2)),
-    ),
+    "neither in the span, cancelling": (0, column(0, 0, 1, 2), column(0, 0, 2 * EIGENVALUES[3] ** 2, -(EIGENVALUES[2] ** 2))),
 }
 
 
@@ -291,10 +243,7 @@ def test_the_count_with_few_slots(slots, expected):
 
 
 def test_the_levels_of_the_papers_figure():
-    drops = [
-        float(equation("24").derive().result["drop"].subs({eigenvalue[m]: value, T: 1, N: CONTEXT}))
-        for value in EIGENVALUES
-    ]
+    drops = [float(equation("24").derive().result["drop"].subs({eigenvalue[m]: value, T: 1, N: CONTEXT})) for value in EIGENVALUES]
     assert drops == pytest.approx([0.359, 0.263, 0.168, 0.074], abs=5e-4)
     assert 1 - sum(drops) == pytest.approx(0.1360, abs=5e-5)
 
@@ -339,9 +288,7 @@ def test_random_roots_have_one_of_the_listed_maps():
         weights = 2 * rng.standard_normal(13)
         for _ in range(200):
             step = 1e-6
-            jacobian = np.stack(
-                [(gradient(weights + step * e) - gradient(weights - step * e)) / (2 * step) for e in np.eye(13)], 1
-            )
+            jacobian = np.stack([(gradient(weights + step * e) - gradient(weights - step * e)) / (2 * step) for e in np.eye(13)], 1)
             change = np.linalg.lstsq(jacobian, -gradient(weights), rcond=1e-9)[0]
             weights = weights + change * min(1, 1 / np.linalg.norm(change))
             if np.abs(gradient(weights)).max() < 1e-12:

@@ -76,18 +76,13 @@ def gradient(weights, heads, rank):
     K, Q = K.reshape(heads, 4, rank), Q.reshape(heads, 4, rank)
     made = np.einsum("h,hir,hjr->ij", v, K, Q)
     G = np.diag(EIGENVALUES**2) - SECOND[:, None] * made * EIGENVALUES
-    parts = (
-        np.einsum("hir,ij,hjr->h", K, G, Q),
-        np.einsum("h,ij,hjr->hir", v, G, Q),
-        np.einsum("h,ji,hjr->hir", v, G, K),
-    )
+    parts = (np.einsum("hir,ij,hjr->h", K, G, Q), np.einsum("h,ij,hjr->hir", v, G, Q), np.einsum("h,ji,hjr->hir", v, G, K))
     return -np.concatenate([part.ravel() for part in parts])
 
 
 def hessian(weights, heads, rank, step=1e-5):
     columns = [
-        (gradient(weights + step * e, heads, rank) - gradient(weights - step * e, heads, rank)) / (2 * step)
-        for e in np.eye(weights.size)
+        (gradient(weights + step * e, heads, rank) - gradient(weights - step * e, heads, rank)) / (2 * step) for e in np.eye(weights.size)
     ]
     return np.stack(columns, 1)
 
@@ -152,10 +147,7 @@ def test_the_formula_for_an_idle_head_is_negative_for_large_c():
 def test_the_origin_has_a_zero_hessian_and_merged_attention_has_not():
     assert np.abs(hessian(np.zeros(2 + 2 * 4 * 2 * 2), 2, 2)).max() < 1e-9
     scaled = equation("T2h").derive().result
-    second = {
-        part: substitute(derivative(derivative(form, {epsilon: 1}), {epsilon: 1}), {epsilon: 0})
-        for part, form in scaled.items()
-    }
+    second = {part: substitute(derivative(derivative(form, {epsilon: 1}), {epsilon: 1}), {epsilon: 0}) for part, form in scaled.items()}
     assert not second["separate"]
     assert not second["plateau"]
     assert second["merged"]
@@ -165,21 +157,14 @@ def test_zero_maps_with_a_value_weight():
     weights = np.zeros(1 + 2 * 4)
     weights[0] = -1.5
     values = np.linalg.eigvalsh(hessian(weights, 1, 1))
-    expected = [
-        float(equation("T2g").statement["eigenvalue"].subs({value: 1.5, lambda_: level})) for level in EIGENVALUES
-    ]
+    expected = [float(equation("T2g").statement["eigenvalue"].subs({value: 1.5, lambda_: level})) for level in EIGENVALUES]
     assert np.sort(values)[:4] == pytest.approx(sorted(expected), abs=1e-8)
 
 
 def test_the_pair_has_one_negative_eigenvalue_exactly_when_the_unlearned_is_larger():
     for j, d in combinations(range(4), 2):
         for learned, other in ((j, d), (d, j)):
-            numbers = {
-                lambda_j: EIGENVALUES[learned],
-                a_j: SECOND[learned],
-                lambda_d: EIGENVALUES[other],
-                a_d: SECOND[other],
-            }
+            numbers = {lambda_j: EIGENVALUES[learned], a_j: SECOND[learned], lambda_d: EIGENVALUES[other], a_d: SECOND[other]}
             values = np.linalg.eigvalsh(np.array(pair_block().subs(numbers), dtype=float))
             assert int(np.sum(values < 0)) == (EIGENVALUES[other] > EIGENVALUES[learned])
 
@@ -209,8 +194,6 @@ def test_the_escape_time_with_its_correction_converges_at_the_next_order():
     total = statement["separate"] + statement["separate, next order"]
     errors = []
     for target in (Rational(1, 5), Rational(1, 10)):
-        exact = mpmath.quad(
-            lambda u: 1 / (mpmath.mpf(4) / 25 * u**2 - mpmath.mpf(1) / 10 * u**5), [mpmath.mpf(1) / 1000, 0.01, target]
-        )
+        exact = mpmath.quad(lambda u: 1 / (mpmath.mpf(4) / 25 * u**2 - mpmath.mpf(1) / 10 * u**5), [mpmath.mpf(1) / 1000, 0.01, target])
         errors.append(abs(exact - mpmath.mpf(str(total.subs(numbers | {end: target}).evalf(30)))))
     assert 4.6 < mpmath.log(errors[0] / errors[1], 2) < 5.4

@@ -3,20 +3,7 @@
 import pytest
 from iclflow.theory import Fixed, Gaussian, SampleCovariance, TracePolynomial, expect, explicit, substitute
 from iclflow.theory.model import Model
-from iclflow.theory.notation import (
-    D,
-    Lambda,
-    Lambda_hat,
-    Lambda_q,
-    N,
-    beta,
-    matrix,
-    sigma,
-    vector,
-    w,
-    x_q,
-    y_q,
-)
+from iclflow.theory.notation import D, Lambda, Lambda_hat, Lambda_q, N, beta, matrix, sigma, vector, w, x_q, y_q
 from iclflow.theory.results.own_model.on_task import cumulant, mean_over_lengths, on_task
 from iclflow.theory.results.own_model.two_steps import U, two_steps
 from iclflow.theory.results.task.population import Sigma_w, general_moments
@@ -53,9 +40,7 @@ def test_the_parameters_become_constants():
 def test_noise_is_averaged_over_the_tokens_that_there_are():
     """A model with N + 4 tokens of its own: its noise is divided by N + 4 too."""
     longer = Model(LINEAR.prediction, (U,), laws=(SampleCovariance(Lambda_hat, Lambda, N + 4),))
-    assert on_task(longer, {"noise_variance"}).loss() == substitute(
-        on_task(LINEAR, {"noise_variance"}).loss(), {N: N + 4}
-    )
+    assert on_task(longer, {"noise_variance"}).loss() == substitute(on_task(LINEAR, {"noise_variance"}).loss(), {N: N + 4})
     with pytest.raises(ValueError, match="make Lambda_hat a SampleCovariance for noise_variance"):
         on_task(Model(LINEAR.prediction, (U,), laws=(Fixed(Lambda_hat, Lambda),)), {"noise_variance"})
 
@@ -121,9 +106,7 @@ def test_what_cannot_be_stated_says_what_to_do(model, variation, words):
 
 def test_a_query_law_of_ones_own_is_kept():
     """It replaces the tokens' law for the query, so that its moments are known."""
-    model = Model(
-        beta.T * U * x_q * (x_q.T * A * x_q), (U, A), laws=(Gaussian(x_q, covariance=Lambda_q),), constants=(Lambda_q,)
-    )
+    model = Model(beta.T * U * x_q * (x_q.T * A * x_q), (U, A), laws=(Gaussian(x_q, covariance=Lambda_q),), constants=(Lambda_q,))
     assert on_task(model, {"token_law"}).loss().free_symbols >= {kappa, Lambda_q}
 
 
@@ -151,9 +134,7 @@ def test_gains_enter_the_prediction_with_every_sum_over_the_context():
     plain = {Sigma_w: Identity(D), Lambda_q: Lambda, sigma: 0}
     assert substitute(found, values) == substitute(general_loss(gain_moments()), plain)
     deep = on_task(two_steps(), {"context_gain"})
-    assert deep.prediction == 2 * g_n * TracePolynomial(beta.T * U * x_q) - g_n**2 * TracePolynomial(
-        beta.T * U * Lambda_hat * U * x_q
-    )
+    assert deep.prediction == 2 * g_n * TracePolynomial(beta.T * U * x_q) - g_n**2 * TracePolynomial(beta.T * U * Lambda_hat * U * x_q)
     least = Model(beta.T * U * Lambda_hat.I * x_q, (U,))
     assert on_task(least, {"context_gain"}).prediction == least.prediction
 

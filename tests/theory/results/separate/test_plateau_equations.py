@@ -77,10 +77,7 @@ def test_sigmoid_and_its_loss():
     expected = [number(equation("15").statement, sizes | {t: time}) for time in times]
     np.testing.assert_allclose(B_t, np.multiply.outer(expected, np.eye(SIZE)), atol=1e-8)
     moments = {alpha: number(equation("47").statement["alpha"], sizes), gamma: np.sqrt(SIZE)}
-    norm = [
-        number(equation("45").statement["solution"], {**moments, tau: 1, t: time, s_0: values @ values})
-        for time in times
-    ]
+    norm = [number(equation("45").statement["solution"], {**moments, tau: 1, t: time, s_0: values @ values}) for time in times]
     np.testing.assert_allclose(np.sum(v_t**2, axis=1), norm, rtol=1e-8)
     back = [number(equation("45").statement["integral"], {**moments, tau: 1, s_0: norm[0], s: one}) for one in norm]
     np.testing.assert_allclose(back, times, atol=1e-8)
@@ -116,9 +113,7 @@ def test_the_effective_start_is_an_average_over_gaussian_weights():
     """(15-start)"""
     rng, scale = np.random.default_rng(3), 0.02
     w_2 = rng.standard_normal((200_000, HEADS)) * scale / np.sqrt(HEADS)
-    along = (
-        rng.standard_normal((200_000, HEADS)) * scale / np.sqrt(HEADS * SIZE**2)
-    )  # W_1 c_hat, for a unit vector c_hat
+    along = rng.standard_normal((200_000, HEADS)) * scale / np.sqrt(HEADS * SIZE**2)  # W_1 c_hat, for a unit vector c_hat
     sampled = np.sum((w_2 + along) ** 2, axis=1) / 4
     expected = number(equation("15-start").statement["mean"], {D: SIZE, w_init: scale})
     assert abs(sampled.mean() - expected) < 4 * sampled.std() / np.sqrt(len(sampled))
@@ -190,14 +185,9 @@ def test_the_time_integral_on_each_branch(start, end):
     eigenvalue, moment = 0.4, 0.5
 
     def value(x):
-        return number(
-            equation("67").statement,
-            {u: (moment / eigenvalue) ** (1 / 3) * x, v: x, lambda_: eigenvalue, a: moment, tau: 1},
-        )
+        return number(equation("67").statement, {u: (moment / eigenvalue) ** (1 / 3) * x, v: x, lambda_: eigenvalue, a: moment, tau: 1})
 
-    elapsed, _ = quad(
-        lambda x: 1 / (eigenvalue**2 * x**2 - eigenvalue * moment * x**5), start, end, epsabs=0, epsrel=1e-11
-    )
+    elapsed, _ = quad(lambda x: 1 / (eigenvalue**2 * x**2 - eigenvalue * moment * x**5), start, end, epsabs=0, epsrel=1e-11)
     assert value(end) - value(start) == pytest.approx(elapsed, rel=1e-9)
     assert elapsed > 0
 
@@ -210,14 +200,10 @@ def test_plateau_duration_and_its_next_orders():
     known[C_rho] = number(equation("68-next").statement["constant"], {rho: fraction})
     errors = []
     for begin in (0.2, 0.1):
-        exact, _ = quad(
-            lambda x: 1 / (eigenvalue**2 * x**2 - eigenvalue * moment * x**5), begin, fraction * fixed, epsrel=1e-12
-        )
+        exact, _ = quad(lambda x: 1 / (eigenvalue**2 * x**2 - eigenvalue * moment * x**5), begin, fraction * fixed, epsrel=1e-12)
         errors.append(number(equation("68-next").statement["t"], known | {v_0: begin}) - exact)
         leading = number(equation("68").statement, known | {v_0: begin})
-        assert leading - exact == pytest.approx(
-            known[C_rho] * (moment / eigenvalue) ** (1 / 3) / eigenvalue**2, rel=0.05
-        )
+        assert leading - exact == pytest.approx(known[C_rho] * (moment / eigenvalue) ** (1 / 3) / eigenvalue**2, rel=0.05)
     assert np.log2(errors[0] / errors[1]) == pytest.approx(5, abs=0.2)
 
 

@@ -30,11 +30,7 @@ from iclflow.theory.notation import (
     w_init,
 )
 from iclflow.theory.results.merged.balanced_flow import alignment_flow, white_moments
-from iclflow.theory.results.merged.plateau import (
-    effective_start_of_sigmoid,
-    exact_plateau_of_merged_attention,
-    plateau_in_initial_scale,
-)
+from iclflow.theory.results.merged.plateau import effective_start_of_sigmoid, exact_plateau_of_merged_attention, plateau_in_initial_scale
 from iclflow.theory.results.merged.sigmoid import balanced_solution, loss_along_sigmoid, norm_on_aligned_set, sigmoid
 from iclflow.theory.results.separate.aligned import aligned_flow, direction_error, fixed_value, relaxation_rate
 from iclflow.theory.results.separate.durations import (
@@ -76,10 +72,7 @@ def test_the_ansatz_gives_the_scalar_flow():
 
 def test_three_heads_written_out_keep_the_set():
     """(25), (26): a learned, the growing and a waiting head in three dimensions, under (19) and the force (53) entry by entry."""
-    values, a_1, a_2, a_3 = (
-        symbols("lambda_1 lambda_2 lambda_3", positive=True),
-        *symbols("a_1 a_2 a_3", positive=True),
-    )
+    values, a_1, a_2, a_3 = (symbols("lambda_1 lambda_2 lambda_3", positive=True), *symbols("a_1 a_2 a_3", positive=True))
     weights = (values[0] / a_1) ** Rational(1, 3), v, sympy.S.Zero
     heads = [(weight, weight * sympy.eye(3)[:, i]) for i, weight in enumerate(weights)]
     map_ = sum((weight * vector * vector.T for weight, vector in heads), sympy.zeros(3))
@@ -147,14 +140,7 @@ def test_any_balanced_start():
     theta, theta_0 = gamma * t / tau + sympy.atanh(p_0), sympy.atanh(p_0)
     f = lambda x: x / 2 + sympy.sinh(2 * x) / 4  # noqa: E731
     catalogue = cosh(theta) ** 2 / (cosh(theta_0) ** 2 / s_0 + 2 * alpha / gamma * (f(theta) - f(theta_0)))
-    numbers = {
-        gamma: Rational(7, 5),
-        alpha: Rational(2, 3),
-        s_0: Rational(1, 9),
-        tau: 2,
-        p_0: Rational(-1, 3),
-        t: Rational(5, 4),
-    }
+    numbers = {gamma: Rational(7, 5), alpha: Rational(2, 3), s_0: Rational(1, 9), tau: 2, p_0: Rational(-1, 3), t: Rational(5, 4)}
     assert abs((norm - catalogue).subs(numbers).evalf(40)) < 1e-38, "the exact white solution beside (44)"
     assert vanishes(cosine - tanh(theta))
     aligned = limit(norm.subs({gamma: 1, alpha: 1, s_0: Rational(1, 9), tau: 1, t: 1}), p_0, 1, "-")
@@ -212,9 +198,7 @@ def test_plateau_durations():
     for start in (Rational(1, 10), Rational(1, 20)):
         duration = exact.subs(v, rho * fixed) - exact.subs(v, start)
         errors.append(((duration - three_terms.subs(v_0, start)).subs(numbers)).evalf(40))
-    assert abs(sympy.log(errors[0] / errors[1], 2).evalf() - 5) < 0.1, (
-        "what (68) with three terms leaves out is O(v_0^5)"
-    )
+    assert abs(sympy.log(errors[0] / errors[1], 2).evalf() - 5) < 0.1, "what (68) with three terms leaves out is O(v_0^5)"
     shift = integrate(1 / u**2, (u, u_0, 1)) - 1 / u_0
     assert vanishes(next_orders["switch"] - shift * time_unit())
 
@@ -251,9 +235,7 @@ def test_rank_R_heads():
     assert vanishes(slope - tau / v * (1 / after**2 - 1 / before**2)), "T3"
     numbers = {before: Rational(2, 5), after: Rational(3, 10), tau: 1}
     a_1 = second_moment_along().subs({lambda_: Rational(2, 5), N: 31, T: 1})
-    assert abs(slope.subs(numbers).subs(v, (Rational(2, 5) / a_1) ** Rational(1, 3)).evalf() - 3.712) < 5e-4, (
-        "T3, R = 4"
-    )
+    assert abs(slope.subs(numbers).subs(v, (Rational(2, 5) / a_1) ** Rational(1, 3)).evalf() - 3.712) < 5e-4, "T3, R = 4"
 
 
 @pytest.mark.parametrize(

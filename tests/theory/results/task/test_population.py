@@ -27,9 +27,7 @@ def test_a_query_from_the_context_is_refused():
 def test_any_tokens_agree_with_gaussian_ones_and_with_the_map_of_the_engine():
     assert substitute(any_tokens().M, {fourth: gaussian_fourth()}) == general_moments().M
     C = TracePolynomial(Lambda)
-    by_map = SampleCovariance(
-        Lambda_hat, Lambda, N, fourth_moment=lambda A: kappa * (C * A * C + C * A.T * C + (A * C).trace() * C)
-    )
+    by_map = SampleCovariance(Lambda_hat, Lambda, N, fourth_moment=lambda A: kappa * (C * A * C + C * A.T * C + (A * C).trace() * C))
     z = vector("z", D)
     found = expect(Lambda_hat * z * z.T * Lambda_hat, [by_map, Gaussian(z, covariance=Sigma_w)])
     assert found == substitute(any_tokens().M, {fourth: elliptical_fourth(), sigma: 0})
@@ -37,7 +35,4 @@ def test_any_tokens_agree_with_gaussian_ones_and_with_the_map_of_the_engine():
 
 def test_laws_of_the_paper_are_a_special_case():
     plain = population_moments()
-    assert (
-        tuple(substitute(one, {Sigma_w: sympy.Identity(D), Lambda_q: Lambda, sigma: 0}) for one in general_moments())
-        == plain
-    )
+    assert tuple(substitute(one, {Sigma_w: sympy.Identity(D), Lambda_q: Lambda, sigma: 0}) for one in general_moments()) == plain

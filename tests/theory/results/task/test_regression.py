@@ -42,9 +42,7 @@ def test_force_is_minus_half_the_slope_of_the_loss(known):
     for place in np.ndindex(2, 2):
         step = np.zeros((2, 2))
         step[place] = 0.5
-        above, below = (
-            numbers(closed_loss().result, {**known, B: MAP + sign * step}, COVARIANCE, CONTEXT) for sign in (1, -1)
-        )
+        above, below = (numbers(closed_loss().result, {**known, B: MAP + sign * step}, COVARIANCE, CONTEXT) for sign in (1, -1))
         slope[place] = above - below
     np.testing.assert_allclose(numbers(force(), known, COVARIANCE, CONTEXT), -slope / 2, rtol=1e-12)
 

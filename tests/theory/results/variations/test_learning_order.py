@@ -7,18 +7,7 @@ import pytest
 from iclflow.theory import substitute
 from iclflow.theory.equations import equation
 from iclflow.theory.results.landscape.any_quadratic_loss import A_d, A_j, M_d, M_j, M_root, Q_d, Q_j, s_i, s_j, v
-from iclflow.theory.results.variations.learning_order import (
-    A_e,
-    M_e,
-    Q_e,
-    alpha,
-    beta_,
-    lag_i,
-    lag_j,
-    rho_i,
-    rho_j,
-    waiting_rate,
-)
+from iclflow.theory.results.variations.learning_order import A_e, M_e, Q_e, alpha, beta_, lag_i, lag_j, rho_i, rho_j, waiting_rate
 from sympy import Matrix, lambdify
 
 
@@ -57,12 +46,7 @@ def velocity(heads, A, M, Q):
     """tau dW/dt of heads of rank one, rows (v, k, q), where A, M and Q are diagonal."""
     D = len(A)
     G = np.diag(A) - M[:, None] * sum(h[0] * np.outer(h[1 : 1 + D], h[1 + D :]) for h in heads) * Q
-    return np.array(
-        [
-            np.concatenate([[h[1 : 1 + D] @ G @ h[1 + D :]], h[0] * G @ h[1 + D :], h[0] * G.T @ h[1 : 1 + D]])
-            for h in heads
-        ]
-    )
+    return np.array([np.concatenate([[h[1 : 1 + D] @ G @ h[1 + D :]], h[0] * G @ h[1 + D :], h[0] * G.T @ h[1 : 1 + D]]) for h in heads])
 
 
 def test_rates_of_turning_by_differences_of_the_flow():
@@ -84,15 +68,11 @@ def test_rates_of_turning_by_differences_of_the_flow():
             there, back = heads.ravel().copy(), heads.ravel().copy()
             there[i] += step
             back[i] -= step
-            jacobian[:, i] = (
-                (velocity(there.reshape(2, 7), A, M, Q) - velocity(back.reshape(2, 7), A, M, Q)) / (2 * step)
-            ).ravel()
+            jacobian[:, i] = ((velocity(there.reshape(2, 7), A, M, Q) - velocity(back.reshape(2, 7), A, M, Q)) / (2 * step)).ravel()
         numbers = (sizes[0], A[0], M[0], Q[0], A[1], M[1], Q[1], A[2], M[2], Q[2])
         turning = jacobian[np.ix_([2, 5], [2, 5])]  # k_j and q_j of the first head
         assert np.linalg.eigvals(turning).real.max() == pytest.approx(rate(*numbers), abs=1e-8)
-        assert np.abs(np.delete(jacobian[[2, 5]], [2, 5], axis=1)).max() < 1e-8, (
-            "nothing else moves them, to first order"
-        )
+        assert np.abs(np.delete(jacobian[[2, 5]], [2, 5], axis=1)).max() < 1e-8, "nothing else moves them, to first order"
         assert np.linalg.det(jacobian[np.ix_([3, 6], [3, 6])]) == pytest.approx(held(*numbers), rel=1e-7)
         larger = A[1] ** 2 / (M[1] * Q[1]) > A[0] ** 2 / (M[0] * Q[0])
         assert (rate(*numbers) > 0) == larger

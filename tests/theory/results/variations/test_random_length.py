@@ -144,9 +144,7 @@ def test_uniform_gains_by_adding_up(longest, name):
     lengths = [Rational(n) for n in range(1, longest + 1)]
     gains = {"present": lambda n: n / n, "longest": lambda n: n / longest, "official": lambda n: n / (n + 1)}
     law = [(gains[name](n), n) for n in lengths]
-    expected = [
-        sum(f(g, n) for g, n in law) / longest for f in (lambda g, n: g, lambda g, n: g**2, lambda g, n: g**2 / n)
-    ]
+    expected = [sum(f(g, n) for g, n in law) / longest for f in (lambda g, n: g, lambda g, n: g**2, lambda g, n: g**2 / n)]
     statement, moments = equation("V4-uniform").statement, uniform_gains()[name]
     for i, value in enumerate(expected, 1):
         assert sympy.sympify(moments[i - 1]).subs(N, longest).doit() == value

@@ -14,9 +14,7 @@ def test_signs_by_enumeration():
     R, S = sympy.Matrix([[1, 2], [-1, 3]]), sympy.Matrix([[2, 1], [1, 5]])
     tokens = [R * sympy.Matrix(z) for z in ((1, 1), (1, -1), (-1, 1), (-1, -1))]
     mean = sum((x * x.T * S * x * x.T for x in tokens), sympy.zeros(2, 2)) / 4
-    values = {
-        Symbol(f"{name}_{i}{j}"): M[i - 1, j - 1] for name, M in (("R", R), ("S", S)) for i in (1, 2) for j in (1, 2)
-    }
+    values = {Symbol(f"{name}_{i}{j}"): M[i - 1, j - 1] for name, M in (("R", R), ("S", S)) for i in (1, 2) for j in (1, 2)}
     formula = equation("V5-independent").statement["fourth"]
     assert formula.subs({**values, k_i: 1, k_j: 1}) == mean
 

@@ -106,9 +106,7 @@ def test_levels_with_label_noise(samples):
             return
         for letters in SETS:
             on = {indicator[1]: int(X in letters), indicator[2]: int(Y in letters)}
-            written = (
-                statement[part].subs({D: 2, sigma: NOISE}).doit().subs({eigenvalue[1]: ONE, eigenvalue[2]: TWO, **on})
-            )
+            written = statement[part].subs({D: 2, sigma: NOISE}).doit().subs({eigenvalue[1]: ONE, eigenvalue[2]: TWO, **on})
             expected = loss.subs(least(loss, *letters)) if part == "loss" else long_context(letters)
             assert same(written.subs({T: ONE + TWO, N: samples}), expected)
 
@@ -287,14 +285,10 @@ def second_moment(values, variances):
 def circles(radii):
     """Six directions on circles of these squared radii: a law that is isotropic up to the fifth moments."""
     directions = [(sympy.cos(k * sympy.pi / 3), sympy.sin(k * sympy.pi / 3)) for k in range(6)]
-    return [
-        ((sympy.sqrt(r) * x, sympy.sqrt(r) * y), Rational(1, 6) * weight) for r, weight in radii for x, y in directions
-    ]
+    return [((sympy.sqrt(r) * x, sympy.sqrt(r) * y), Rational(1, 6) * weight) for r, weight in radii for x, y in directions]
 
 
-@pytest.mark.parametrize(
-    "radii", [[(1, Rational(1, 2)), (3, Rational(1, 2))], [(0, Rational(3, 4)), (8, Rational(1, 4))]]
-)
+@pytest.mark.parametrize("radii", [[(1, Rational(1, 2)), (3, Rational(1, 2))], [(0, Rational(3, 4)), (8, Rational(1, 4))]])
 def test_elliptical_tokens_by_enumeration(radii):
     assert sum(r * weight for r, weight in radii) == 2  # covariance I in two dimensions
     value = sum(r**2 * weight for r, weight in radii) * Rational(2, 16)  # E(r^4) D/((D + 2) E(r^2)^2)
@@ -303,11 +297,7 @@ def test_elliptical_tokens_by_enumeration(radii):
     gaussian = noisy_eigenvalue().subs({sigma: 0, lambda_: ONE, T: ONE + TWO})
     statement = equation("V5-elliptical").statement
     total = {T: ONE + TWO, kappa: value, N: 2}
-    for fault, right in (
-        (lambda x: x, True),
-        (lambda x: x.subs(kappa, kappa + 1), False),
-        (lambda x: x.subs(N, N + 1), False),
-    ):
+    for fault, right in ((lambda x: x, True), (lambda x: x.subs(kappa, kappa + 1), False), (lambda x: x.subs(N, N + 1), False)):
         along = fault(statement["a"]).subs({**total, lambda_: ONE})
         gap = fault(statement["gap"]).subs({**total, lambda_i: ONE, lambda_j: TWO})
         length = fault(statement["length"]).subs({**total, lambda_: ONE})
@@ -319,19 +309,12 @@ def test_elliptical_tokens_by_enumeration(radii):
 @pytest.mark.parametrize("values", [(1, 1), (2, 2), (1, 4)])
 def test_independent_components_by_enumeration(values):
     """Each component is 0 or plus or minus the root of its kurtosis."""
-    laws = [
-        [(0, 1 - Rational(1, k)), (sympy.sqrt(k), Rational(1, 2 * k)), (-sympy.sqrt(k), Rational(1, 2 * k))]
-        for k in values
-    ]
+    laws = [[(0, 1 - Rational(1, k)), (sympy.sqrt(k), Rational(1, 2 * k)), (-sympy.sqrt(k), Rational(1, 2 * k))] for k in values]
     tokens = [((x, y), u * v) for (x, u), (y, v) in product(*laws)]
     moment = second_moment(tokens, (ONE, TWO))
     assert moment[0, 1] == 0
     statement, total = equation("V5-independent").statement, {T: ONE + TWO, N: 2}
-    for fault, right in (
-        (lambda x: x, True),
-        (lambda x: x.subs(T, T + sigma), False),
-        (lambda x: x.subs(N, N + 1), False),
-    ):
+    for fault, right in ((lambda x: x, True), (lambda x: x.subs(T, T + sigma), False), (lambda x: x.subs(N, N + 1), False)):
         gap = fault(statement["gap"]).subs({**total, lambda_i: ONE, lambda_j: TWO, k_i: values[0], k_j: values[1]})
         along = fault(statement["a"]).subs({**total, lambda_: ONE, kurtosis: values[0]})
         assert same(gap, ONE**3 / moment[0, 0] - TWO**3 / moment[1, 1]) is right

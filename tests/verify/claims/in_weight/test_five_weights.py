@@ -2,12 +2,7 @@
 
 import numpy as np
 import pytest
-from iclflow.verify.claims.in_weight.five_weights import (
-    ERROR_SETTINGS,
-    across_rate,
-    powers,
-    symmetric_only,
-)
+from iclflow.verify.claims.in_weight.five_weights import ERROR_SETTINGS, across_rate, powers, symmetric_only
 
 
 def test_heads_that_turn_rule_the_error_where_their_rate_is_high():
