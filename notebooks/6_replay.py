@@ -15,10 +15,10 @@
 # # 6. Replaying the official code
 #
 # **Claim.** Linear attention needs its training set only through the moments of one feature, (7) and (87). So a recorded run of the
-# paper's official code is repeated step for step without its data, and agrees to the rounding of its float32.
+# paper's official code is repeated step for step, and agrees to the rounding of its float32. The data and initial weights
+# follow from its arguments, so that nothing else is needed; `iclflow official` does the same from the command line.
 #
-# The recordings are runs of the public repository yedizhang/linattn-icl (commit 9a481d5), cut down to their moments, initial
-# weights and every 25th loss.
+# The recordings are every 25th loss of runs of the public repository yedizhang/linattn-icl (commit 9a481d5).
 
 # %%
 # %matplotlib inline
@@ -26,12 +26,11 @@
 from pathlib import Path
 
 import numpy as np
-from iclflow.numerics import SampleMoments
-from iclflow.numerics.replay.ensemble import Ensemble
-from iclflow.numerics.tasks.sample_moments import gram_index
+from iclflow.numerics.replay.arguments import Arguments
 from iclflow.theory.equations import equation
 from iclflow.verify.figures.gallery import canvas
 from iclflow.verify.figures.style import LOSS, themed
+from iclflow.verify.training.official import official_run
 
 # %% [markdown]
 # ## Which feature
@@ -46,37 +45,29 @@ equation("87-features").derive()
 folder = next(
     path for path in (Path("../tests/data"), Path("tests/data")) if path.is_dir()
 )
-upper = np.triu_indices(60)  # the distinct features of D = 4
-runs = {}
-for name in ("merged_D4", "separate_rank1_D4", "separate_rank2_D4"):
-    file = dict(np.load(folder / f"{name}.npz"))
-    quadratic = np.zeros((60, 60))
-    quadratic[upper] = quadratic.T[upper] = file["quadratic"]
-    moments = SampleMoments(
-        quadratic,
-        file["linear"],
-        float(file["constant"]),
-        int(file["count"]),
-        gram_index(4),
+separate = {"model": "attnS", "head_num": 5, "lr": 0.02, "trainset_size": 1000}
+merged = {"model": "attnM", "head_num": 8, "lr": 0.001, "trainset_size": 1000}
+runs = {
+    "merged_D4": Arguments(**merged, epoch=4001, seed=2, init=1e-6),
+    "separate_rank1_D4": Arguments(**separate, epoch=10001, seed=0),
+    "separate_rank2_D4": Arguments(**separate, epoch=6001, seed=1, rank=2),
+}
+curves = {}
+for name, arguments in runs.items():
+    recorded = np.load(folder / f"{name}.npz")["loss"]
+    loss = official_run(arguments)[0]["loss"]
+    difference = np.abs(loss[::25] / recorded - 1).max()
+    print(
+        f"{name:18} {len(loss):6} steps, largest relative difference {difference:.1e}"
     )
-    parts = ("value", "key_query") if "merged" in name else ("value", "key", "query")
-    weights = tuple(file[f"init.{part}"][None, None] for part in parts)
-
-    ensemble, steps = Ensemble([moments]), int(file["steps"])
-    blocks = ensemble.descend(weights, float(file["learning_rate"]), steps)
-    loss = ensemble.losses(np.concatenate([maps for maps, _ in blocks]))[:, 0, 0]
-
-    recorded = np.arange(0, steps, -(-steps // len(file["loss"])))
-    difference = np.abs(loss[recorded] / file["loss"] - 1).max()
-    print(f"{name:18} {steps:6} steps, largest relative difference {difference:.1e}")
-    runs[name] = (loss, recorded, file["loss"])
+    curves[name] = (loss, np.arange(0, len(loss), 25), recorded)
     assert difference < 5e-5
 
 # %%
 with themed() as theme:
     picture, panels = canvas(theme, 8.4, 2.9, ncols=3, sharey=True)
     for axes, (name, (loss, recorded, official)) in zip(
-        panels, runs.items(), strict=True
+        panels, curves.items(), strict=True
     ):
         axes.plot(
             recorded,

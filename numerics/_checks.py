@@ -40,7 +40,11 @@ def _real(value: object) -> float | None:
     """``value`` as a float, None unless it is a finite real number."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         return None
-    return float(value) if np.isfinite(value) else None
+    try:
+        number = float(value)
+    except OverflowError:  # an integer beyond 1e308
+        return None
+    return number if np.isfinite(number) else None
 
 
 def finite_array(name: str, value: object, shape: Sequence[int | str]) -> np.ndarray:

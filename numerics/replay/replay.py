@@ -16,7 +16,7 @@ the step at which the twin parts from the replay.
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from os import PathLike
 from pathlib import Path
 
@@ -24,31 +24,65 @@ import numpy as np
 from jaxtyping import Float
 
 from .ensemble import BLOCK, Ensemble, Weights
-from .recording import TESTS, Recording
+from .recording import Recording, Run
 
 AGREEMENT = 5e-5  # relative difference; float32 rounding in the official runs comes to 1.4e-5 at most
 _RISE = 1e-9  # relative rise of the loss taken as real: far above float64 rounding, far below any spike
 
 
 @dataclass(frozen=True, eq=False)
-class ReplayResult:
+class Replayed:
+    """The losses before each step (loss, loss_iwl, loss_icl) of a run trained from its moments.
+
+    ``unstable_step`` is the first step past the edge of stability, None for a run that is stable throughout. ``seconds`` counts
+    moments, descent, losses and stability checks.
+    """
+
+    losses: dict[str, Float[np.ndarray, " steps"]]
+    step_times_sharpness: float
+    unstable_step: int | None
+    seconds: float
+
+
+def play(run: Run) -> Replayed:
+    """Full-batch descent of a run of linear attention or of the mlp, in float64.
+
+    Raises ``ValueError`` for softmax attention, which is not linear in moments of the data, and ``FloatingPointError`` if the
+    run overflows.
+    """
+    if not run.arguments.replayable:
+        raise run.fault("args", "softmax attention is not linear in moments of the data: it cannot be replayed from them")
+    began = time.perf_counter()
+    sets = {"loss": run.moments(""), **{f"loss_{test}": run.moments(f"_{test}") for test in run.tests}}
+    ensemble = Ensemble([sets["loss"]])
+    curves: dict[str, list[np.ndarray]] = {name: [] for name in sets}
+    snapshots: list[Weights] = []
+    try:
+        for maps, before in ensemble.descend(run.weights, run.learning_rate, run.steps):
+            snapshots.append(before)
+            for name, moments in sets.items():
+                curves[name].append(ensemble.losses(maps, [moments])[:, 0, 0])
+    except FloatingPointError as error:
+        raise FloatingPointError(f"{run.name}: {error}") from error
+    losses = {name: np.concatenate(curve) for name, curve in curves.items()}
+    unstable, sharpness = first_unstable_step(ensemble, snapshots, losses["loss"], run.learning_rate)
+    return Replayed(losses, sharpness, unstable, time.perf_counter() - began)
+
+
+@dataclass(frozen=True, eq=False)
+class ReplayResult(Replayed):
     """A replay beside its recording; ``losses`` and ``errors`` have the file's keys: loss, loss_iwl, loss_icl.
 
-    ``unstable_step`` is the first step past the edge of stability and ``parted_step`` the first at which a float32 twin
-    differs by more than ``AGREEMENT``; both are None for a run that is stable throughout. ``seconds`` counts moments,
-    descent, losses and stability checks, but not reading the file.
+    ``parted_step`` is the first step at which a float32 twin differs by more than ``AGREEMENT``, None for a run that is stable
+    throughout. ``speedup`` is None if the recording does not say how long it took.
     """
 
     path: str
     steps: int
-    seconds: float
-    speedup: float
+    speedup: float | None
     max_relative_error: float
     max_relative_error_while_stable: float
-    step_times_sharpness: float
-    unstable_step: int | None
     parted_step: int | None
-    losses: dict[str, Float[np.ndarray, " steps"]]
     errors: dict[str, float]
 
     @property
@@ -58,23 +92,13 @@ class ReplayResult:
 
     def report(self) -> dict[str, object]:
         """Everything but the curves, ready for JSON."""
-        return {
-            "file": self.path,
-            "max_relative_error": self.max_relative_error,
-            "speedup": self.speedup,
-            "steps": self.steps,
-            "seconds": self.seconds,
-            "agrees": self.agrees,
-            "max_relative_error_while_stable": self.max_relative_error_while_stable,
-            "errors": dict(self.errors),
-            "step_times_sharpness": self.step_times_sharpness,
-            "unstable_step": self.unstable_step,
-            "parted_step": self.parted_step,
-        }
+        kept = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("losses", "path")}
+        return {"file": self.path, "agrees": self.agrees} | kept
 
     def summary(self) -> str:
+        faster = "" if self.speedup is None else f", {self.speedup:.0f} times faster than recorded"
         lines = [
-            f"{self.path}: {self.steps} steps in {self.seconds:.3f} s, {self.speedup:.0f} times faster than recorded; "
+            f"{self.path}: {self.steps} steps in {self.seconds:.3f} s{faster}; "
             f"largest relative difference of the loss {self.max_relative_error:.2e}"
         ]
         if self.unstable_step is not None:
@@ -92,42 +116,21 @@ def replay(path: str | PathLike[str]) -> ReplayResult:
     """Replay the recorded run in ``path`` in float64.
 
     Raises ``FileNotFoundError`` for a missing file; ``ValueError``, naming file and key, for a file that is damaged,
-    lacks a key, has shapes other than its settings say or numbers that are not finite, and for a run that moments
-    cannot replay (softmax attention, another model); ``FloatingPointError`` if the replayed run overflows.
+    lacks a key, has shapes other than its settings say or numbers that are not finite, and for softmax attention;
+    ``FloatingPointError`` if the replayed run overflows.
     """
     file = Recording(Path(path))
-    began = time.perf_counter()
-    train = file.moments("")
-    tests = [name for name in TESTS if f"loss_{name}" in file.arrays]
-    test_moments = [file.moments(f"_{name}") for name in tests]
-    ensemble = Ensemble([train])
-    names = ["loss", *(f"loss_{name}" for name in tests)]
-    curves: list[list[np.ndarray]] = [[] for _ in names]
-    snapshots: list[Weights] = []
-    try:
-        for maps, before in ensemble.descend(file.weights, file.learning_rate, file.steps):
-            snapshots.append(before)
-            for curve, moments in zip(curves, [train, *test_moments], strict=True):
-                curve.append(ensemble.losses(maps, [moments])[:, 0, 0])
-    except FloatingPointError as error:
-        raise FloatingPointError(f"{path}: {error}") from error
-    losses = {name: np.concatenate(curve) for name, curve in zip(names, curves, strict=True)}
-    unstable, sharpness = first_unstable_step(ensemble, snapshots, losses["loss"], file.learning_rate)
-    seconds = time.perf_counter() - began
-    parted = None if unstable is None else _parted_step(ensemble, file, losses["loss"])
-
-    difference = {name: np.abs(losses[name] / file.arrays[name] - 1) for name in names}
+    played = play(file)
+    unstable = played.unstable_step
+    difference = {name: np.abs(loss / file.arrays[name] - 1) for name, loss in played.losses.items()}
     return ReplayResult(
+        **vars(played),
         path=str(path),
         steps=file.steps,
-        seconds=seconds,
-        speedup=float(file.arrays["seconds"]) / seconds,
+        speedup=None if file.seconds is None else file.seconds / played.seconds,
         max_relative_error=max(float(d.max()) for d in difference.values()),
         max_relative_error_while_stable=max(float(d[: None if unstable is None else unstable + 1].max()) for d in difference.values()),
-        step_times_sharpness=sharpness,
-        unstable_step=unstable,
-        parted_step=parted,
-        losses=losses,
+        parted_step=None if unstable is None else _parted_step(file, played.losses["loss"]),
         errors={name: float(d.max()) for name, d in difference.items()},
     )
 
@@ -155,8 +158,8 @@ def first_unstable_step(
     return (min(found) if found else None), largest
 
 
-def _parted_step(ensemble: Ensemble, file: Recording, loss: Float[np.ndarray, " steps"]) -> int | None:
-    start = 0
+def _parted_step(file: Recording, loss: Float[np.ndarray, " steps"]) -> int | None:
+    ensemble, start = Ensemble([file.moments("")]), 0
     try:
         for maps, _ in ensemble.descend(file.weights, file.learning_rate, file.steps, float32_runs=slice(None)):
             twin = ensemble.losses(maps)[:, 0, 0]

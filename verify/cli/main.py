@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .official import official
 from .parser import build
 from .runs import flow, sweep, train
 
@@ -172,13 +173,14 @@ def gradient(options: argparse.Namespace) -> int:
 
 
 def _replayed(options: argparse.Namespace) -> "ReplayResult | Retrained":
-    from ..training.official import retrain, settings
-
-    path = Path(options.file)
-    if options.training or settings(path).get("softmax"):
-        return retrain(path)
+    from ...numerics.replay.recording import Recording
     from ...numerics.replay.replay import replay as rerun
 
+    path = Path(options.file)
+    if options.training or not Recording(path).arguments.replayable:
+        from ..training.official import retrain
+
+        return retrain(path)
     return rerun(path)
 
 
@@ -221,6 +223,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "flow": flow,
     "train": train,
     "replay": replay,
+    "official": official,
     "figure": figure,
     "sweep": sweep,
     "explore": explore,

@@ -3,11 +3,13 @@
 import argparse
 import re
 import sys
+from collections.abc import Callable
 from difflib import get_close_matches
 from itertools import takewhile
 from typing import NoReturn
 
 from ..figures.names import FIGURE_NAMES, listed_names
+from .official import add_arguments
 from .options import add_setting
 
 EXIT_CODES = "exit codes: 0 all is well, 1 a check failed, 2 bad input, 130 interrupted"
@@ -18,8 +20,20 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args, **kwargs):
         kwargs.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
-        super().__init__(*args, allow_abbrev=False, **kwargs)
+        kwargs.setdefault("allow_abbrev", False)
+        super().__init__(*args, **kwargs)
         self._negative_number_matcher = re.compile(r"-(\.?\d|inf|nan)")  # -1,2 is a value too
+        self.later: Callable[[Parser], None] | None = None  # adds options when they are needed: it loads what other commands do without
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[override]
+        self.complete()
+        return super().parse_known_args(args, namespace)
+
+    def complete(self) -> None:
+        """Add the options left for later."""
+        later, self.later = self.later, None
+        if later is not None:
+            later(self)
 
     def error(self, message: str) -> NoReturn:
         choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
@@ -67,6 +81,10 @@ class Completion(argparse.Action):
         if values not in shtab.SUPPORTED_SHELLS:
             names = ", ".join(map(repr, shtab.SUPPORTED_SHELLS))
             parser.error(f"argument {option_string}: invalid choice: {values!r} (choose from {names})")
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for one in action.choices.values():
+                    one.complete()
         print(shtab.complete(parser, str(values)))
         parser.exit(0)
 
@@ -80,8 +98,9 @@ def build() -> Parser:
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
 
-    def command(name: str, summary: str, example: str, more: str = "") -> Parser:
-        return commands.add_parser(name, help=summary, description=summary, epilog=f"example:\n  {example}\n\n{more}{EXIT_CODES}")
+    def command(name: str, summary: str, example: str, more: str = "", **kwargs) -> Parser:
+        epilog = f"example:\n  {example}\n\n{more}{EXIT_CODES}"
+        return commands.add_parser(name, help=summary, description=summary, epilog=epilog, **kwargs)
 
     check = command("check", "prove every equation and measure every claim", "iclflow check --equation 24 31 --json check.json")
     check.add_argument("--full", action="store_true", help="the slow claims too (minutes instead of a minute)")
@@ -119,6 +138,10 @@ def build() -> Parser:
     replay.add_argument("file", metavar="FILE.npz")
     replay.add_argument("--training", action="store_true", help="train again by PyTorch instead (softmax attention always is)")
     replay.add_argument("--json", metavar="FILE", help="write the comparison as JSON")
+
+    example = "iclflow official --model attnS --head 5 --epoch 10001 --lr 0.02 --seed 0 --trainset 1000"
+    official = command("official", "a run of the paper's official code, from its own options, in seconds", example, allow_abbrev=True)
+    official.later = add_arguments
 
     figure = command(
         "figure", "draw a figure, theory over simulation", "iclflow figure staircase --output s.png", more=f"figures:\n{listed_names()}\n\n"

@@ -2,18 +2,20 @@
 
 import numpy as np
 import pytest
-from iclflow.verify.training.official import Retrained, retrain, settings
+from iclflow.verify.training.official import Retrained, retrain
 
 D, H, L, P = 2, 1, 4, 5
+SEQUENCES = np.ones((P, L, D + 1), np.float32)
+SEQUENCES[:, -1, -1] = 0
 GOOD = {
-    "data.x": np.ones((P, L, D + 1), np.float32),
+    "data.x": SEQUENCES,
     "data.y": np.ones((P, L, D + 1), np.float32),
     "init.value.weight": np.zeros((H * (D + 1), D + 1), np.float32),
     "init.key.weight": np.zeros((H, D + 1), np.float32),
     "init.query.weight": np.zeros((H, D + 1), np.float32),
     "loss": np.ones(4, np.float32),
     "seconds": np.array(2.0),
-    "args": np.array(str({"model": "attnS", "in_dim": D, "head_num": H, "rank": 1, "lr": 0.1, "softmax": False})),
+    "args": np.array(str({"model": "attnS", "in_dim": D, "head_num": H, "rank": 1, "seq_len": L, "lr": 0.1, "softmax": False})),
 }
 
 
@@ -41,19 +43,15 @@ def test_a_curve_that_differs_is_told(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"args": None}, "run.npz: args: the key is missing"),
+        ({"args": None}, "run.npz: args: is missing"),
         ({"args": np.array("nothing")}, "run.npz: args: must be the text of a dict"),
-        ({"args": np.array("{'model': 'attnS', 'in_dim': 2, 'head_num': 1}")}, "run.npz: args: lacks lr"),
-        ({"args": np.array(str({"model": "mlp", "in_dim": D, "head_num": H, "lr": 0.1}))}, "args: model must be attnM"),
-        (
-            {"args": np.array(str({"model": "attnS", "in_dim": D, "head_num": H, "rank": 1, "lr": 0.1, "vary_len": True}))},
-            "args: vary_len must be False, got True",
-        ),
-        ({"data.x": None}, "run.npz: data.x: the key is missing"),
+        ({"args": np.array("{'model': 'attnS', 'in_dim': 2, 'head_num': 1, 'seq_len': 4}")}, "run.npz: args: lacks lr"),
+        ({"args": np.array(str({"model": "mlp", "in_dim": D, "head_num": H, "seq_len": L, "lr": 0.1}))}, "args: cubic_feat must be given"),
+        ({"data.x": None}, "run.npz: data.x: is missing"),
         ({"loss": np.array([1, np.nan, 1])}, "run.npz: loss: must be finite"),
         ({"loss": np.ones(1)}, "run.npz: loss: must hold at least two steps"),
-        ({"init.key.weight": None}, "run.npz: init.key.weight: the key is missing"),
-        ({"init.value.weight": np.zeros(3)}, "init.value.weight: must hold 9 finite numbers"),
+        ({"init.key.weight": None}, "run.npz: init.key.weight: is missing"),
+        ({"init.value.weight": np.zeros(3)}, "init.value.weight: must have shape"),
     ],
 )
 def test_bad_files_are_named(tmp_path, changes, message):
@@ -63,8 +61,8 @@ def test_bad_files_are_named(tmp_path, changes, message):
 
 def test_what_is_no_archive_is_named(tmp_path):
     (tmp_path / "a.npz").write_text("no archive")
-    with pytest.raises(ValueError, match=r"a.npz: must be a readable npz file"):
-        settings(tmp_path / "a.npz")
+    with pytest.raises(ValueError, match=r"a.npz: file: cannot be read as npz"):
+        retrain(tmp_path / "a.npz")
 
 
 def test_agreement_is_a_bound():
