@@ -1,6 +1,7 @@
 """Files that are either written completely or not at all."""
 
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -27,15 +28,27 @@ def require_directory(path: Path) -> None:
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write beside the target, then rename: a reader, or an interrupt, never meets half a file."""
+    """Write beside the target, then rename: a reader, or an interrupt, never meets half a file.
+
+    A new file has the permissions that the umask leaves; an existing one keeps its own, and a link goes on pointing to it.
+    """
     require_writable(path)
-    data = content.encode() if isinstance(content, str) else content
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    target, data = path.resolve(), content.encode() if isinstance(content, str) else content
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.chmod(temporary, stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_umask())
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+    except OSError as problem:  # a full disk, which names no file, or the temporary one
+        raise OSError(problem.errno, problem.strerror, str(path)) from problem
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

@@ -7,6 +7,7 @@ at all.
 
 import json
 import os
+import stat
 import uuid
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -82,7 +83,7 @@ def save_results(dataset: xr.Dataset, path: str | PathLike[str]) -> None:
     for name, variable in dataset.variables.items():
         if variable.dtype == object:
             raise ValueError(f"dataset must hold numbers and text only: {name!r} holds Python objects")
-    target = Path(path)
+    target = Path(path).resolve()  # a link goes on pointing to its file
     if not target.parent.is_dir():
         raise FileNotFoundError(f"path must lie in a folder that exists, got {str(target)!r}")
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
@@ -90,6 +91,8 @@ def save_results(dataset: xr.Dataset, path: str | PathLike[str]) -> None:
         dataset.to_netcdf(temporary, engine="scipy", format="NETCDF3_64BIT")
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
+        if target.exists():
+            temporary.chmod(stat.S_IMODE(target.stat().st_mode))
         os.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
