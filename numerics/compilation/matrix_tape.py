@@ -1,10 +1,12 @@
 """Matrix expressions as a tape of NumPy or mpmath operations in which nothing is computed twice.
 
 SymPy's own code printers know neither symbolic identities nor traces, and evaluate every product afresh. Here each node
-of the expression becomes one entry of a tape; equal nodes share an entry, and so do equal beginnings of products.
+of the expression becomes one entry of a tape; equal nodes share an entry, and so do equal beginnings of products. NumPy arrays and
+PyTorch tensors may be stacked: matrices lie on the last two axes, and the axes in front of them broadcast against those of the scalars.
 """
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from operator import add, mul
 from typing import Any
 
@@ -32,17 +34,50 @@ Values = list[Any]
 Step = Callable[[Values], Any]
 
 _NUMPY: dict[str, Callable] = {
-    "matrix": lambda value: np.asarray(value),
     "product": np.matmul,
-    "transpose": np.transpose,
+    "scaled": lambda scalar, matrix: np.asarray(scalar)[..., None, None] * matrix,
+    "transpose": lambda matrix: np.swapaxes(matrix, -1, -2),
     "inverse": np.linalg.inv,
     "determinant": np.linalg.det,
-    "trace": np.trace,
-    "trace_of_product": lambda left, right: np.einsum("ij,ji->", left, right),
+    "trace": lambda matrix: np.trace(matrix, axis1=-2, axis2=-1),
+    "trace_of_product": lambda left, right: np.einsum("...ij,...ji->...", left, right),
     "identity": np.eye,
     "zero": lambda rows, columns: np.zeros((rows, columns)),
-    "kron": np.kron,
+    "kron": lambda left, right: _kron_of_stacks(np.einsum("...ij,...kl->...ikjl", left, right)),
+    "entry": lambda matrix, i, j: matrix[..., i, j],
 }
+
+
+def _torch_operations() -> dict[str, Callable]:
+    torch = sys.modules["torch"]
+    return {
+        "product": torch.matmul,
+        "scaled": lambda scalar, matrix: scalar[..., None, None] * matrix,
+        "transpose": lambda matrix: matrix.mT,
+        "inverse": torch.linalg.inv,
+        "determinant": torch.linalg.det,
+        "trace": lambda matrix: matrix.diagonal(dim1=-2, dim2=-1).sum(-1),
+        "trace_of_product": lambda left, right: torch.einsum("...ij,...ji->...", left, right),
+        "identity": lambda size: torch.eye(size, dtype=torch.float64),
+        "zero": lambda rows, columns: torch.zeros((rows, columns), dtype=torch.float64),
+        "kron": lambda left, right: _kron_of_stacks(torch.einsum("...ij,...kl->...ikjl", left, right)),
+        "entry": lambda matrix, i, j: matrix[..., i, j],
+    }
+
+
+def _kron_of_stacks(product: Any) -> Any:
+    *lead, i, k, j, m = product.shape
+    return product.reshape(*lead, i * k, j * m)
+
+
+def stacked(backend: str, entries: Sequence[Any], shape: tuple[int, int]) -> Any:
+    """The matrices whose entries are given, each an array of one shape or a number."""
+    if backend == "numpy":
+        return np.stack(np.broadcast_arrays(*entries), axis=-1).reshape(*np.broadcast_shapes(*map(np.shape, entries)), *shape)
+    torch = sys.modules["torch"]
+    like = next((one for one in entries if isinstance(one, torch.Tensor)), torch.zeros((), dtype=torch.float64))
+    tensors = torch.broadcast_tensors(*(torch.as_tensor(one, dtype=like.dtype, device=like.device) for one in entries))
+    return torch.stack(tensors, dim=-1).reshape(*tensors[0].shape, *shape)
 
 
 def _trace(matrix: Any) -> Any:
@@ -62,6 +97,7 @@ def _kron(left: Any, right: Any) -> Any:
 _MPMATH: dict[str, Callable] = {
     "matrix": lambda value: value if isinstance(value, mpmath.matrix) else mpmath.matrix(np.asarray(value).tolist()),
     "product": mul,
+    "scaled": mul,
     "transpose": lambda matrix: matrix.T,
     "inverse": lambda matrix: matrix**-1,
     "determinant": mpmath.det,
@@ -70,12 +106,19 @@ _MPMATH: dict[str, Callable] = {
     "identity": mpmath.eye,
     "zero": mpmath.zeros,
     "kron": _kron,
+    "entry": lambda matrix, i, j: matrix[i, j],
 }
 
 
-def compile_matrix_expression(expr: Basic, arguments: tuple[Basic, ...], backend: str, compile_scalar: Callable) -> Callable[..., Any]:
-    """A function that computes ``expr``, an expression in matrix symbols; ``compile_scalar`` compiles its scalar parts."""
-    tape = _Tape(arguments, _NUMPY if backend == "numpy" else _MPMATH, lambda e, a: compile_scalar(e, a, backend))
+def compile_matrix_expression(
+    expr: Basic, arguments: tuple[Basic, ...], backend: str, convert: Callable[[Any], Any], compile_scalar: Callable
+) -> Callable[..., Any]:
+    """A function that computes ``expr``, an expression in matrix symbols or their sizes.
+
+    ``convert`` makes a value one of the backend's numbers or arrays; ``compile_scalar`` compiles the scalar parts.
+    """
+    operations = {"numpy": lambda: _NUMPY, "torch": _torch_operations, "mpmath": lambda: _MPMATH}[backend]()
+    tape = _Tape(arguments, operations, convert, lambda e, a: compile_scalar(e, a, backend))
     answer = tape.index(expr)
     steps = tape.steps
 
@@ -91,8 +134,9 @@ def compile_matrix_expression(expr: Basic, arguments: tuple[Basic, ...], backend
 class _Tape:
     """Steps, each of which computes a register from those before it. The first registers hold the arguments and their sizes."""
 
-    def __init__(self, arguments: tuple[Basic, ...], operations: dict[str, Callable], compile_scalar: Callable) -> None:
+    def __init__(self, arguments: tuple[Basic, ...], operations: dict[str, Callable], convert: Callable, compile_scalar: Callable) -> None:
         self.arguments, self.operations, self.compile_scalar = arguments, operations, compile_scalar
+        self.convert, self.matrix = convert, operations.get("matrix", convert)
         given = set(arguments)
         matrices = [argument for argument in arguments if isinstance(argument, MatrixSymbol)]
         self.dimensions = dict.fromkeys(size for matrix in matrices for size in matrix.shape)
@@ -107,16 +151,18 @@ class _Tape:
         sizes: dict[Any, int] = {name: int(value) for name, value in given if name in self.dimensions}
         registers: Values = []
         for name, value in given:
-            if isinstance(name, MatrixSymbol):
-                value, symbolic = self.operations["matrix"](value), tuple[Any, ...](name.shape)
-                shape = (value.rows, value.cols) if isinstance(value, mpmath.matrix) else value.shape
-                wanted = tuple(
-                    sizes.setdefault(size, have) if isinstance(size, Symbol) else int(size.subs(sizes))
-                    for size, have in zip(symbolic, shape, strict=False)
-                )
-                if len(shape) != 2 or any(have != want for have, want in zip(shape, wanted, strict=True)):
-                    raise ValueError(f"{name} must have shape {wanted} to agree with the others, got {shape}")
-            registers.append(value)
+            if not isinstance(name, MatrixSymbol):
+                registers.append(sizes[name] if name in sizes else self.convert(value))
+                continue
+            matrix, symbolic = self.matrix(value), tuple[Any, ...](name.shape)
+            shape = (matrix.rows, matrix.cols) if isinstance(matrix, mpmath.matrix) else tuple(np.shape(matrix))
+            wanted = tuple(
+                sizes.setdefault(size, have) if isinstance(size, Symbol) else int(size.subs(sizes))
+                for size, have in zip(symbolic, shape[-2:], strict=False)
+            )
+            if len(shape) < 2 or any(have != want for have, want in zip(shape[-2:], wanted, strict=True)):
+                raise ValueError(f"{name} must have shape {wanted} to agree with the others, got {shape}")
+            registers.append(matrix)
         return registers + [sizes[size] for size in self.sizes]
 
     def index(self, expr: Basic) -> int:
@@ -139,8 +185,7 @@ class _Tape:
             case MatMul():
                 scalar, factors = expr.as_coeff_matrices()
                 if scalar != 1:
-                    left, right = self.index(scalar), self.index(MatMul(*factors) if len(factors) > 1 else factors[0])
-                    return lambda registers: registers[left] * registers[right]
+                    return self._call("scaled", scalar, MatMul(*factors) if len(factors) > 1 else factors[0])
                 return self._call("product", MatMul(*factors[:-1]) if len(factors) > 2 else factors[0], factors[-1])
             case MatPow(base=base, exp=Integer(p=power)) if power > 1:
                 return self._call("product", MatPow(base, power - 1).doit(), base)
@@ -167,14 +212,16 @@ class _Tape:
             case Determinant():
                 return self._call("determinant", expr.arg)
             case MatrixElement():
-                place, (i, j) = self.index(expr.parent), (int(expr.i), int(expr.j))
-                return lambda registers: registers[place][i, j]
+                place, i, j, entry = self.index(expr.parent), int(expr.i), int(expr.j), self.operations["entry"]
+                return lambda registers: entry(registers[place], i, j)
             case MatrixBase():
                 raise ValueError(f"expr must not mix explicit matrices with matrix symbols, got {expr!r}")
-        inner = [node for node in _outermost(expr) if node not in self.registers]
+        inner = _outermost(expr)
         names = {node: Dummy() for node in inner}
         bare = expr.xreplace(names)
         known = {symbol for symbol in bare.free_symbols if symbol in self.registers}
+        if missing := bare.free_symbols - known - set(names.values()):
+            raise ValueError(f"arguments must contain {sorted(map(str, missing))}, which are in the expression: got {self.arguments}")
         operands = [*sorted(known, key=str), *inner]
         places = [self.index(operand) for operand in operands]
         function = self.compile_scalar(bare, (*operands[: len(known)], *names.values()))

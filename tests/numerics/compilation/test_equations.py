@@ -102,7 +102,7 @@ LETTERS = (v_0, lambda_, tau)
         (lambda: compiled("16", (N, lambda_), part="factor"), ValueError, r"letters must contain \['D', 'Lambda'\]"),
         (lambda: compiled("59", (T, N), part="loss"), ValueError, r"letters must contain \['D', 'chi\[d\]', 'lambda\[d\]'\]"),
         (lambda: compiled("59", (T, N), part="loss", size=0), ValueError, "size must be an integer of at least 1, got 0"),
-        (lambda: compiled("68", LETTERS, backend="torch"), ValueError, "backend must be one of numpy, mpmath, arb"),
+        (lambda: compiled("68", LETTERS, backend="jax"), ValueError, "backend must be one of numpy, torch, mpmath, arb"),
         (lambda: compiled("68", v_0), TypeError, "letters must be a sequence of symbols, got v_0"),
         (lambda: compiled("68", (*LETTERS, 2 * t)), TypeError, r"letters must be symbols and matrix symbols, got 2\*t"),
         (lambda: compiled("68", (*LETTERS, v_0)), ValueError, "letters must differ from each other"),

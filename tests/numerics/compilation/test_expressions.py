@@ -8,8 +8,9 @@ import pytest
 import sympy
 from flint import arb, ctx
 from iclflow.numerics.compilation.expressions import compile_expression
+from iclflow.theory import expect
 from iclflow.theory.algebra.polynomial import TracePolynomial
-from iclflow.theory.notation import B, D, Lambda, M, N, w, x_q
+from iclflow.theory.notation import B, D, Lambda, Lambda_hat, M, N, w, x_q
 from sympy import (
     Determinant,
     HadamardProduct,
@@ -134,7 +135,7 @@ def test_explicit_matrices_and_caching():
         (x + 0.5, (x,), "arb", "must be exact"),
         (Max(x, 1), (x,), "arb", "must not choose between branches"),
         (LambertW(x), (x,), "arb", "functions that python-flint encloses"),
-        (Lambda, (Lambda,), "arb", "backend must be numpy or mpmath"),
+        (Lambda, (Lambda,), "arb", "backend must be numpy, torch or mpmath"),
     ],
 )
 def test_refusals_name_the_argument(expression, arguments, backend, says):
@@ -153,6 +154,54 @@ def test_shapes_must_agree(arrays):
     with pytest.raises(TypeError, match="expr must be"):
         compile_expression(lambda z: z, (x,))
     assert compile_expression(Integer(3), (x,))(1.0) == 3
+
+
+def test_stacks_broadcast_in_front(arrays):
+    """20 values of N and three of Lambda: each entry of the result is that of one N and one Lambda."""
+    stack = np.stack([arrays[0], arrays[0] @ arrays[0], np.eye(4)])
+    lengths = np.arange(1, 21)
+    formula = Lambda**2 + (Lambda.inverse() * Trace(B * Lambda) + B[0, 1] * Lambda.T) / N + Determinant(B) * B
+    whole = compile_expression(formula, (Lambda, B, N))
+    found = whole(stack[:, None], arrays[1], lengths)
+    assert found.shape == (3, 20, 4, 4)
+    for i, j in ((0, 0), (1, 7), (2, 19)):
+        np.testing.assert_allclose(found[i, j], whole(stack[i], arrays[1], int(lengths[j])), rtol=1e-12)
+    both = compile_expression(KroneckerProduct(Lambda, B), (Lambda, B))(stack, arrays[1])
+    np.testing.assert_allclose(both[1], np.kron(stack[1], arrays[1]))
+    explicit = compile_expression(Matrix([[x, 1], [x * y, 3]]), (x, y))(np.array([1.0, 2.0, 3.0]), 2.0)
+    np.testing.assert_array_equal(explicit, [[[1, 1], [2, 3]], [[2, 1], [4, 3]], [[3, 1], [6, 3]]])
+
+
+def test_integers_of_any_width_become_floats():
+    square = compile_expression(1 / x + x**2 / (x**2 + 1), (x,))
+    expected = 1 / 31 + 961 / 962
+    for kind in (np.uint8, np.int32, np.int64, int, np.float32):
+        assert square(kind(31)) == pytest.approx(expected, rel=1e-15), kind
+    assert square(np.array([31, 31], dtype=np.uint8)).tolist() == pytest.approx([expected] * 2)
+    assert compile_expression(Trace(Lambda) / N, (Lambda, N))(np.array([[200, 0], [0, 200]], dtype=np.uint8), np.uint8(8)) == 50.0
+    with pytest.raises(TypeError, match="must be numbers"):
+        square("31")
+
+
+def test_conditions_of_a_formula_are_enforced():
+    inverse = compile_expression(expect(Lambda_hat**-1), (Lambda, N))  # holds for N > D + 1
+    np.testing.assert_allclose(inverse(np.eye(2), [4, 5, 9]), np.array([4.0, 2.5, 1.5])[:, None, None] * np.eye(2))
+    for outside in (3, [4, 3, 9]):
+        with pytest.raises(ValueError, match="the formula holds for "):
+            inverse(np.eye(2), outside)
+
+
+def test_tensors_keep_their_precision_and_gradients_flow(arrays):
+    torch = pytest.importorskip("torch")
+    formula = Lambda**2 + Trace(Lambda) * Lambda.inverse() / N + Determinant(Lambda) * Identity(D) + exp(1 / N) * Lambda[0, 1] * Lambda
+    L = torch.tensor(np.stack([arrays[0], np.eye(4)]), requires_grad=True)
+    found = compile_expression(formula, (Lambda, N), "torch")(L, 7)
+    np.testing.assert_allclose(found.detach(), compile_expression(formula, (Lambda, N))(L.detach().numpy(), 7), rtol=1e-12)
+    assert found.dtype == torch.float64
+    compile_expression(Trace(Lambda**2), (Lambda,), "torch")(L).sum().backward()
+    np.testing.assert_allclose(L.grad, 2 * L.detach().mT)
+    assert compile_expression(x**2, (x,), "torch")(torch.tensor(3.0)).dtype == torch.float32
+    assert compile_expression(Matrix([[x, 1]]), (x,), "torch")(torch.ones(5)).shape == (5, 1, 2)
 
 
 def test_harmonic_numbers_of_both_orders():
