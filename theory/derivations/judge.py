@@ -221,13 +221,15 @@ def _judge_equality(line: Line, seed: int) -> Verdict:
         return Verdict("assumed", "it has no left side")
     if _exactly_equal(line.left, line.right, _rules(line)):
         return Verdict("exact", "both sides have one canonical form", 0.0)
-    if isinstance(line.left, Head) and not can_be_carried_out(line.left) and hasattr(line.left, "given"):
-        return _sampled(line, seed)
-    return _numerically_equal(line, seed)
+    return _sampled(line, seed) if _must_be_sampled(line.left) else _numerically_equal(line, seed)
+
+
+def _must_be_sampled(side: Any) -> bool:
+    return isinstance(side, Head) and hasattr(side, "given") and not can_be_carried_out(side)
 
 
 def _sampled(line: Line, seed: int) -> Verdict:
-    """The verdict on E[...] = right, by sampling the left side; a large deviation is confirmed on a fresh, larger sample."""
+    """The verdict on E[...] = right (or >=), by sampling the left side; a large deviation is confirmed on a fresh, larger sample."""
     from .sampling import standard_errors  # which loads NumPy
 
     worst, count = 0.0, 0
@@ -235,9 +237,9 @@ def _sampled(line: Line, seed: int) -> Verdict:
         try:
             value = value_at(line.right, point)
             expected = [float(one) for one in _flat(value, value)]
-            errors = standard_errors(line.left, expected, point, seed, DRAWS)
+            errors = standard_errors(line.left, expected, point, seed, DRAWS, line.relation)
             if errors > DEVIATIONS:
-                errors = standard_errors(line.left, expected, point, seed + 1, 10 * DRAWS)
+                errors = standard_errors(line.left, expected, point, seed + 1, 10 * DRAWS, line.relation)
         except (ValueError, ZeroDivisionError):
             continue
         count += 1
@@ -414,6 +416,8 @@ def _slack(line: Line, point: Point) -> float:
 
 
 def _judge_inequality(line: Line, seed: int) -> Verdict:
+    if line.relation in ("<=", ">=") and _must_be_sampled(line.left):
+        return _sampled(line, seed)
     strict = line.relation in ("<", ">")
     found: list[tuple[Any, Point]] = []
     for point in points_of(line, seed, count=100):

@@ -245,15 +245,16 @@ def _any_function(applied: AppliedUndef) -> Expr:
 @lru_cache(maxsize=1 << 12)
 def _compiled(expression: Expr, sizes: tuple) -> tuple:
     """A function of the traces, the indexed letters and the other letters of an expression, with its integers put in."""
-    explicit = expression.subs(dict(sizes))
+    traces = sorted((one for one in expression.atoms(sympy.Trace) if one.has(MatrixSymbol)), key=str)
+    named = {one: sympy.Dummy() for one in traces}
+    explicit = expression.xreplace(named).subs(dict(sizes))  # the traces keep their letters, whose sizes the point has
     if explicit.has(sympy.Sum, sympy.Product, sympy.Integral, sympy.Derivative, sympy.Limit, sympy.Determinant, sympy.ImmutableMatrix):
         explicit = explicit.doit()
-    traces = sorted(explicit.atoms(sympy.Trace), key=str)
     indexed = sorted(explicit.atoms(Indexed), key=str)
     for one in indexed:
         if len(one.indices) != 1 or not one.indices[0].is_Integer:
             raise ValueError(f"{one} has no value at this point")
-    named = {one: sympy.Dummy() for one in (*traces, *indexed)}
+    named |= {one: sympy.Dummy() for one in indexed}
     explicit = explicit.xreplace(named)
     arguments = sorted(explicit.free_symbols - set(named.values()), key=str)
     function = sympy.lambdify([*named.values(), *arguments], explicit, "mpmath")

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import mpmath
 import pytest
+from iclflow.theory.calculus.spectral import over_directions
 from iclflow.theory.derivations.conditions import Condition
 from iclflow.theory.derivations.derivation import Derivation
 from iclflow.theory.derivations.documents import export
@@ -200,6 +201,17 @@ def test_what_the_engine_cannot_integrate_is_sampled():
     assert verdict.status == "sampled"
     assert verdict.residual < 4.5
     assert replace(line, right=2 ** (-Rational(52, 100) * D)).verify().status == "fails"
+
+
+def test_a_bound_for_what_the_engine_cannot_integrate_is_sampled():
+    mean, at_mean = E(exp(-Trace(w.T * w))), exp(-D)
+    assert Line(mean, ">=", at_mean).verify().status == Line(mean, "<=", 1 + 0 * D).verify().status == "sampled"
+    assert Line(mean, "<=", at_mean).verify().status == Line(mean, ">=", 2 * at_mean).verify().status == "fails"
+
+
+def test_a_trace_beside_a_sum_over_directions_keeps_its_letters():
+    trace = Line(M, ":=", Lambda + T * Identity(D)), Line(Trace(M) - over_directions(lambda_), "=", T * D)
+    assert Derivation.by(*trace, conditions=(ALONG,)).lines[1].verify().status == "numeric"
 
 
 def test_conditions_keep_the_points_inside():
