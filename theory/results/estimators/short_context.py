@@ -4,16 +4,19 @@ The posterior covariance of the task vector is rho C^-1 with C = Lambda_hat + rh
 the N tokens, and rho/(mu + rho) along a direction in which Lambda_hat is mu. The risk given the context is tr(Lambda rho C^-1).
 """
 
-from sympy import Identity, Symbol, Trace, diff, factor, symbols
+from sympy import Derivative, Identity, Symbol, Trace, cancel, diff, factor, symbols
 
-from ...algebra.polynomial import TracePolynomial
-from ...calculus.rewriting import rewrite
 from ...calculus.spectral import eigenvalue, over_directions
-from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.draws import eigenbasis
+from ...derivations.heads import E
+from ...derivations.lines import Line
 from ...derivations.registry import register
+from ...expectation.laws import Fixed
 from ...expectation.moments import expect
 from ...notation import D, Lambda, Lambda_hat, N, T, lambda_, sigma
+from ..task.regression import X_c
 from .optimality import TASK, C, rho, u
 
 __all__ = ["lambda_N"]
@@ -23,19 +26,19 @@ _mu = Symbol("mu", positive=True)
 _one, _two, _first, _second = symbols("lambda_1 lambda_2 m_1 m_2", positive=True)
 
 
+def _short(point) -> None:
+    point[N] = min(point[N], point[D])
+    point[lambda_N] = eigenbasis(point)[0][point[N] - 1]
+    tokens = point.drawn(X_c)
+    point[Lambda_hat] = tokens * tokens.T / point[N]
+    point[u] = point[u] - tokens * (tokens.T * tokens) ** -1 * tokens.T * point[u]
+
+
 @register(
     "V9-unseen",
     "The risk of Bayes that a short context leaves",
     kind="exact",
     section="beyond the paper",
-    left={
-        "outside": r"\rho\boldsymbol{C}^{-1}\boldsymbol{u}",
-        "exchange": r"\lambda_1m_1+\lambda_2m_2-\lambda_1m_2-\lambda_2m_1",
-        "convex": r"\frac{d^2}{d\mu^2}\frac{\rho}{\mu+\rho}",
-        "mean": r"\mathbb{E}\operatorname{tr}(\hat{\boldsymbol{\Lambda}})/N",
-        "seen": r"\lambda_N\sum_{n\le N}\mathbb{E}\,m_n\ge",
-        "lower": r"\mathcal{R}_{\mathrm{Bayes}}\ge",
-    },
     typed=lambda: {
         "outside": u,
         "exchange": (_one - _two) * (_first - _second),
@@ -46,35 +49,27 @@ _one, _two, _first, _second = symbols("lambda_1 lambda_2 m_1 m_2", positive=True
     },
     conditions=(
         TASK,
-        r"$N\le D$, $\lambda_1\ge\dots\ge\lambda_D$, $\boldsymbol{C}=\hat{\boldsymbol{\Lambda}}+\rho\boldsymbol{I}$, $\rho=\sigma^2/N$",
-        (
-            r"Outside: for $\hat{\boldsymbol{\Lambda}}\boldsymbol{u}=0$, so $D - N$ eigenvalues of "
-            r"$\rho\boldsymbol{C}^{-1}$ are 1; the others are $m_n=\rho/(\mu_n+\rho)$, less than 1, with the "
-            r"eigenvalues $\mu_n$ of $\hat{\boldsymbol{\Lambda}}$"
-        ),
-        r"Exchange: $\operatorname{tr}(\boldsymbol{\Lambda}\rho\boldsymbol{C}^{-1})$ is least where the larger eigenvalues of "
-        r"$\rho\boldsymbol{C}^{-1}$ meet the smaller ones of $\boldsymbol{\Lambda}$, for it is an average over the ways to pair them",
-        r"So the risk is at least the sum of the $D-N$ smallest $\lambda_d$, and $\lambda_N$ times the sum of the $m_n$",
-        r"Convex: so the average of an $m_n$ is at least its value at the average of $\mu$, the mean over $n$ and contexts",
-        r"Without noise it is the sum of the $D-N$ smallest $\lambda_d$; for white tokens and $N=D$ it is the bound of (V9-bounds)",
+        Condition(r"$N\le D$; $\lambda_1\ge\dots\ge\lambda_D$ are the eigenvalues of $\boldsymbol{\Lambda}$", draw=_short),
+        r"Without noise the bound is the sum of the $D-N$ smallest $\lambda_d$; for white tokens and $N=D$ it is that of (V9-bounds)",
     ),
 )
 def unseen() -> Derivation:
-    """The posterior outside the span of the tokens and inside; the least trace; Jensen's inequality for what is inside."""
-    spread = substitute(TracePolynomial(C), {C: Lambda_hat + rho * Identity(D)}) - Lambda_hat  # rho I
-    posterior = TracePolynomial(C.I) * (TracePolynomial(C) - Lambda_hat)
-    moved = rewrite(posterior * u, {Lambda_hat * u: TracePolynomial(u) - u})
-    share = rho / (_mu + rho)
-    mean = expect(Trace(Lambda_hat)) / N
-    inside = N * share.subs({_mu: T / N}).subs(rho, sigma**2 / N)
-    best, worst = _one * _first + _two * _second, _one * _second + _two * _first
+    """The posterior covariance outside the span of the tokens and inside; the least trace; Jensen's inequality inside."""
+    share, mean = rho / (_mu + rho), E(Trace(Lambda_hat)) / N
+    posterior, total = rho * Trace(Lambda * C.I), rho * Trace(C.I) - (D - N)
+    inside = cancel(N * share.subs({_mu: T / N, rho: sigma**2 / N}))
+    paired = (_one - _two) * (_first - _second)
+    outside, law = over_directions(lambda_, N + 1), Fixed(C, Lambda_hat + rho * Identity(D))
     return Derivation.by(
-        Step(r"$\boldsymbol{C}$ less $\hat{\boldsymbol{\Lambda}}$", spread, r"\boldsymbol{C}-\hat{\boldsymbol{\Lambda}}"),
-        Step(r"So $\rho \boldsymbol{C}^{-1}$ is", posterior, r"\rho\boldsymbol{C}^{-1}"),
-        Step(r"Where $\hat{\boldsymbol{\Lambda}}\boldsymbol{u}=0$", moved, part="outside"),
-        Step("Two ways to pair the eigenvalues differ by", factor(best - worst), part="exchange"),
-        Step("What is inside the span bends upward", factor(diff(share, _mu, 2)), part="convex"),
-        Step(r"The mean of $\mu$, of which $N$ are not zero", mean, part="mean"),
-        Step(r"$N$ times the value there, and $\lambda_N$", lambda_N * inside, part="seen"),
-        Step("With what is outside", over_directions(lambda_, N + 1) + (lambda_N * inside).subs(lambda_N, eigenvalue[N]), part="lower"),
-    )
+        Line(rho, ":=", sigma**2 / N, "The penalty for which ridge is Bayes"),
+        Line(C, ":=", Lambda_hat + rho * Identity(D), r"The posterior covariance of the task vector is $\rho\boldsymbol{C}^{-1}$, with"),
+        Line(rho * C.I * u, "=", u, r"It is the identity outside the span of the tokens, on $D-N$ dimensions", (), "outside"),
+        Line(paired.expand(), "=", paired, r"Pairing eigenvalues $m$ of it with $\lambda$ in two ways, traces differ by", (), "exchange"),
+        Line(posterior, ">=", outside + lambda_N * total, r"So it is least if the $m$ that are 1 meet the smallest $\lambda$"),
+        Line(Derivative(share, (_mu, 2)), "=", factor(diff(share, _mu, 2)), r"The other $m$ are convex in eigenvalues of "
+             r"$\hat{\boldsymbol{\Lambda}}$", (), "convex"),
+        Line(total, ">=", N * share.subs(_mu, Trace(Lambda_hat) / N), "So their sum is at least $N$ times the value at the mean"),
+        Line(mean, "=", expect(Trace(Lambda_hat)) / N, "The mean over all contexts", (), "mean"),
+        Line(lambda_N * N * share.subs(_mu, mean), "=", lambda_N * inside, r"At this mean, times $\lambda_N$", (), "seen"),
+        Line(E(posterior, law), ">=", outside + eigenvalue[N] * inside, "The risk of Bayes, averaged over contexts", (), "lower"),
+    )  # fmt: skip
