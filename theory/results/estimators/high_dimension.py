@@ -5,27 +5,33 @@ r"""The risks of (V9) in high dimension, N = c D: Bayes in closed form, beside l
     \lim\mathcal R_{\mathrm{lin}}/\operatorname{tr}\Lambda = \frac{1 + \nu}{1 + \nu + c}
 """
 
-from sympy import Identity, Poly, Rational, S, Symbol, Trace, binomial, expand, limit, oo, solve, sqrt
+from sympy import Identity, Poly, Rational, Trace, binomial, expand, limit, oo, solve, sqrt, symbols
 
-from ...calculus.equality import require_zero
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.heads import E
+from ...derivations.lines import Line
 from ...derivations.registry import register
+from ...expectation.laws import SampleCovariance
 from ...expectation.moments import expect
-from ...notation import D, Lambda, Lambda_hat, N
+from ...notation import D, Lambda, Lambda_hat, N, sigma
 from .optimality import TASK, c, nu, white_risk
 
-MOMENTS = 6  # how many moments of the spectrum are derived
-_x = Symbol("x", positive=True)
+MOMENTS = range(1, 7)  # the moments of the spectrum that are derived
+_x, _series, _risk = symbols("x m R_Bayes", real=True)
+LONG = Condition("$c > 1$", lambda point: point[c] > 1, lambda point: point.__setitem__(c, 1 + point[c]))
 
 
 def _moment(k: int):
     """lim E tr(Lambda_hat^k) / D for Lambda = I, as N and D grow with N = c D."""
     trace = substitute(expect(Trace(Lambda_hat**k)), {Lambda: Identity(D)}).to_sympy()
-    powers = Poly(expand(trace * D ** (k - 1)).subs(N, c * D), D)  # times D^k: the limit is the highest coefficient
-    if powers.degree() != k:
-        raise ArithmeticError(f"E tr(Lambda_hat^{k}) should grow as D, got {trace}")
-    return expand(powers.LC())
+    return expand(Poly(expand(trace * D ** (k - 1)).subs(N, c * D), D).LC())  # times D^k: the limit is the highest coefficient
+
+
+def _continued(series):
+    """What the generating function of the moments is equal to."""
+    return 1 + _x * series * (1 - 1 / c + series / c)
 
 
 @register(
@@ -33,53 +39,41 @@ def _moment(k: int):
     "The risk of Bayes in high dimension",
     kind="limit",
     section="beyond the paper",
-    left={
-        "moments": r"\sum_{k\le 6} m_k x^k",
-        "Bayes": r"\lim\mathcal{R}_{\mathrm{Bayes}}/\operatorname{tr}(\boldsymbol{\Lambda})",
-        "linear": r"\lim\mathcal{R}_{\mathrm{lin}}/\operatorname{tr}(\boldsymbol{\Lambda})",
-        "least squares": r"\lim\mathcal{R}_{\mathrm{OLS}}/\operatorname{tr}(\boldsymbol{\Lambda})",
-    },
     typed=lambda: {
-        "moments": 1 + sum((_x**k * _narayana(k) for k in range(1, MOMENTS + 1)), S.Zero),
+        "moments": 1 + sum(_x**k * _narayana(k) for k in MOMENTS),
         "Bayes": (1 - c - nu + sqrt((1 - c - nu) ** 2 + 4 * nu)) / 2,
         "linear": (1 + nu) / (1 + nu + c),
         "least squares": nu / (c - 1),
     },
     conditions=(
         TASK,
-        (
-            r"White tokens, $\sigma^2=\nu\operatorname{tr}(\boldsymbol{\Lambda})$, $N = c D$, $D$ to infinity; least "
-            "squares: $c > 1$"
-        ),
-        (
-            r"$m_k=\lim\mathbb{E}\operatorname{tr}(\hat{\boldsymbol{\Lambda}}^k)/D$ with $\boldsymbol{\Lambda} = "
-            r"\boldsymbol{I}$: six are derived and obey the equation $M=1+xM(1-1/c+M/c)$ of their generating "
-            "function, which Marchenko and Pastur prove for all"
-        ),
-        "Finite $D$: the risk differs by a relative $O(1/D)$",
+        r"White tokens, $\sigma^2=\nu\operatorname{tr}(\boldsymbol{\Lambda})$, $N = c D$; the risks are in units of "
+        r"$\operatorname{tr}(\boldsymbol{\Lambda})$, as $D$ goes to infinity; least squares: $c > 1$",
+        r"Assumed: the generating function of all moments obeys what is derived to the sixth (Marchenko and Pastur)",
+        r"At fixed $c$ and $\nu$ the risk for a finite $D$ differs by a relative $O(1/D)$",
     ),
 )
 def high_dimension() -> Derivation:
     """Moments by the engine, the equation that they obey, and its root at rho = sigma^2/N."""
-    moments = 1 + sum((_x**k * _moment(k) for k in range(1, MOMENTS + 1)), S.Zero)
-    equation = moments - 1 - _x * moments * (1 - 1 / c + moments / c)
-    require_zero(*(expand(equation).coeff(_x, k) for k in range(MOMENTS + 1)))
-    share = Symbol("M", positive=True)
-    # rho E tr (Lambda_hat + rho I)^-1 / D = M at x = -1/rho, with rho = sigma^2/N = nu/c
-    at_penalty = (share - 1 - _x * share * (1 - 1 / c + share / c)).subs(_x, -c / nu)
-    root = max(solve(at_penalty, share), key=lambda value: value.subs({nu: 1, c: 1}))  # the other is negative
-    white = white_risk()
+    moments = 1 + sum(_x**k * _moment(k) for k in MOMENTS)
+    averages = 1 + sum(_x**k * E(Trace(Lambda_hat**k), SampleCovariance(Lambda_hat, Identity(D), N)) for k in MOMENTS) / D
+    # the other root goes to minus infinity with nu
+    root = max(solve((_continued(_risk) - _risk).subs(_x, -c / nu), _risk), key=lambda value: value.subs({nu: 1, c: 1}))
+    rho, white = sigma**2 / N, white_risk()
+    linear, squares = (limit(risk.subs(N, c * D), D, oo) for risk in white.values())
     return Derivation.by(
-        Step("The first six moments of the spectrum, by the engine", moments, part="moments"),
-        Step(
-            (
-                r"Their generating function at $\boldsymbol{x} = -N/\sigma^{2}$ is the risk of Bayes; the equation "
-                "there"
-            ),
-            expand(nu * at_penalty),
-        ),
-        Step("Its positive root", root, part="Bayes"),
-        *(Step(f"{name} at $N = c D$", limit(risk.subs(N, c * D), D, oo), part=name) for name, risk in white.items()),
+        Line(N, ":=", c * D, "A context in proportion to the dimension"),
+        Line(white["linear"], "->", linear, "The risk (V9-linear)", (), "linear", parameter=D, order=1),
+        Line(white["least squares"], "->", squares, "The risk (V9-ols)", (), "least squares", (LONG,), D, 1),
+        Line(averages, "->", moments, "The first six moments of the spectrum of white tokens", (), "moments", parameter=D, order=1),
+        Line(_series, ":=", moments, "Their generating function"),
+        Line(_series, "~", _continued(_series), "obeys one equation", parameter=(_x, 0), order=len(MOMENTS) + 1),
+        Line(sigma, ":=", sqrt(nu * D), "The noise"),
+        Line(_x, ":=", -N / sigma**2, "At this value it is the risk of Bayes, up to its last power"),
+        Line(Lambda_hat + rho * Identity(D), "=", rho * (Identity(D) - _x * Lambda_hat), "for the risk holds the inverse of this"),
+        Line(_risk, ":=", root, "So this is its limit", (), "Bayes"),
+        Line(_risk, "=", _continued(_risk), "It solves the equation"),
+        Line(_risk, "->", 1 + 0 * nu, "and is that root which noise brings to 1", parameter=nu, order=1),
     )
 
 
