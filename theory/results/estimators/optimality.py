@@ -8,21 +8,25 @@ risk, sigma^2/N E tr(Lambda C^-1), has no elementary closed form for finite N an
 
 from functools import cache
 
+from mpmath import eigsy
 from sympy import Identity, S, Symbol, Trace, cancel, factor, limit, oo, solve, sqrt
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.derivatives import derivative, gradient, hessian_form
+from ...calculus.derivatives import gradient, hessian_form
 from ...calculus.rewriting import rewrite
-from ...calculus.spectral import along
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.draws import EIGENVECTOR
+from ...derivations.heads import E, Gradient, SecondVariation
+from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.laws import Fixed, Gaussian, SampleCovariance
 from ...expectation.moments import expect
-from ...notation import D, Lambda, Lambda_hat, N, T, beta, lambda_, sigma, symmetric_matrix, vector, w, x_q
+from ...notation import B, D, Lambda, Lambda_hat, M, N, T, beta, e, lambda_, sigma, symmetric_matrix, vector, w, x_q
 from ..task.population import zeta
 from ..task.regression import X_c, y
-from ..variations.label_noise import noisy_eigenvalue
+from ..variations.label_noise import EIGENVALUE, SECOND_MOMENT, noisy_eigenvalue
 
 __all__ = ["TASK", "C", "c", "nu", "rho", "u", "white_risk"]
 
@@ -31,15 +35,24 @@ rho = Symbol("rho", positive=True)  # penalty of ridge
 nu = Symbol("nu", positive=True)  # variance of the noise in units of tr(Lambda), that of a noiseless label
 c = Symbol("c", positive=True)  # N / D
 K_hat = symmetric_matrix("K_hat", N)  # (1/D) X_c' X_c, the Gram matrix of the context
-H = symmetric_matrix("H", D)
+dC = symmetric_matrix("dC", D, latex=r"\delta\boldsymbol{C}")
 u = vector("u", D)
+crossing = Symbol("N_*", positive=True)
 
 NOISY = (Fixed(beta, Lambda_hat * w + zeta), Gaussian(zeta, covariance=sigma**2 / N * Lambda_hat))
 TASK = (
     r"$\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens, labels with noise of variance "
     r"$\sigma^{2}$; the risk leaves out the noise of the query"
 )
-WHITE = r"White tokens, $\boldsymbol{\Lambda} = \lambda \boldsymbol{I}$"
+WHITE = r"White tokens, $\boldsymbol{\Lambda} = \lambda \boldsymbol{I}$, and $\sigma^2=\nu\operatorname{tr}(\boldsymbol{\Lambda})$"
+LONG = Condition("Long: $N > D + 1$, any covariance, which drops out", lambda point: point[N] > point[D] + 1)
+
+
+def _more_dimensions(point) -> None:
+    point[D] = point[N] + point.rng.choice([2, 3])
+
+
+SHORT = Condition("Short: $N < D - 1$, the least-norm solution, for white tokens", lambda point: point[N] < point[D] - 1, _more_dimensions)
 
 
 @register(
@@ -47,36 +60,36 @@ WHITE = r"White tokens, $\boldsymbol{\Lambda} = \lambda \boldsymbol{I}$"
     "The Bayes predictor is ridge",
     kind="exact",
     section="beyond the paper",
-    left=r"-\frac{\sigma^2}{2N}\frac{\partial}{\partial\boldsymbol{u}}"
-    r"\left[\frac{1}{\sigma^2}\sum_n(y_n-\boldsymbol{u}^\top\boldsymbol{x}_n)^2+\boldsymbol{u}^\top\boldsymbol{u}\right]",
     typed=lambda: beta - (Lambda_hat + sigma**2 / N * Identity(D)) * u,
     conditions=(
         TASK,
-        "The bracket is minus twice the logarithm of the posterior density of the task vector, up to a constant",
-        (
-            r"It vanishes at the mean, and $\hat{y} = \boldsymbol{\beta}^{\top} (\hat{\boldsymbol{\Lambda}} + "
-            r"\sigma^{2}/N \boldsymbol{I})^{-1} \boldsymbol{x}_{q}$ has the least risk of all predictors"
-        ),
+        r"$\sigma > 0$; the bracket is minus twice the logarithm of the posterior density at the task vector $\boldsymbol{u}$, up to a "
+        "constant",
+        r"So the posterior mean, at which this vanishes, predicts $\hat{y} = \boldsymbol{\beta}^{\top} (\hat{\boldsymbol{\Lambda}} + "
+        r"\sigma^{2}/N \boldsymbol{I})^{-1} \boldsymbol{x}_{q}$, with the least risk of all predictors",
     ),
 )
 def posterior_mean() -> Derivation:
     """Differentiate the logarithm of the Gaussian posterior, which is quadratic, and name what the context enters through."""
-    residual = TracePolynomial(y - X_c.T * u)
+    residual = y - X_c.T * u
     density = residual.T * residual / sigma**2 + u.T * u
     slope = -gradient(density, u) * sigma**2 / (2 * N)
+    named = rewrite(slope, {X_c * X_c.T: N * Lambda_hat, X_c * y: N * beta})
+    head = -(sigma**2) / (2 * N) * Gradient(density, u)
     return Derivation.by(
-        Step("Minus twice the logarithm of the posterior density", density),
-        Step(r"Its gradient, times $-\sigma^{2}/(2N)$", slope),
-        Step("In the letters of the context", rewrite(slope, {X_c * X_c.T: N * Lambda_hat, X_c * y: N * beta})),
+        Line(head, "=", slope, "The slope of the logarithm of the posterior density"),
+        Line(head, "=", named, "In the letters of the context", ("8", "28")),
     )
 
 
 @cache
 def ridge_risk() -> TracePolynomial:
     """The risk of ridge given the context."""
-    error = TracePolynomial(w.T * x_q - beta.T * C.I * x_q)
-    risk = expect(error**2, NOISY, given=(Lambda_hat, C))
+    risk = expect(RIDGE_ERROR**2, NOISY, given=(Lambda_hat, C))
     return substitute(risk, {Lambda_hat: C - rho * Identity(D)})
+
+
+RIDGE_ERROR = w.T * x_q - beta.T * C.I * x_q
 
 
 @register(
@@ -84,31 +97,26 @@ def ridge_risk() -> TracePolynomial:
     "The risk of ridge given the context",
     kind="exact",
     section="beyond the paper",
-    left={"any": r"r(\rho)", "slope": r"r'(\sigma^2/N)", "Bayes": r"r(\sigma^2/N)"},
     typed=lambda: {
         "any": rho**2 * Trace(Lambda * C.I**2) + sigma**2 / N * (Trace(Lambda * C.I) - rho * Trace(Lambda * C.I**2)),
         "slope": S.Zero,
         "Bayes": sigma**2 / N * Trace(Lambda * C.I),
     },
-    conditions=(TASK, r"$\boldsymbol{C}=\hat{\boldsymbol{\Lambda}}+\rho\boldsymbol{I}$; the slope is zero for each context"),
+    conditions=(TASK, r"$\rho>0$; the slope at $\rho=\sigma^2/N$ is zero for each context"),
 )
 def risk_of_ridge() -> Derivation:
     """Average over the task, the noise and the query; then rho = sigma^2 / N."""
-    risk = ridge_risk()
-    slope = derivative(risk, {C: Identity(D), rho: S.One})
-    at_bayes = {rho: sigma**2 / N}
+    risk, at_bayes, r = ridge_risk(), {rho: sigma**2 / N}, Symbol("r", positive=True)
+    slope = substitute(gradient(expect(RIDGE_ERROR**2, NOISY, given=(Lambda_hat, C)), C).trace(), {Lambda_hat: C - rho * Identity(D)})
+    of_context = Trace(Gradient(r, C))
     return Derivation.by(
-        Step(
-            (
-                r"Averaged over task, noise and query, with $\hat{\boldsymbol{\Lambda}} = \boldsymbol{C} - \rho "
-                r"\boldsymbol{I}$"
-            ),
-            risk,
-            part="any",
-        ),
-        Step(r"Its derivative in $\rho$, through $\boldsymbol{C}$ as well", slope, r"r'(\rho)"),
-        Step(r"At $\rho = \sigma^{2}/N$", substitute(slope, at_bayes), part="slope"),
-        Step("The risk there", substitute(risk, at_bayes), part="Bayes"),
+        Line(Lambda_hat, ":=", C - rho * Identity(D), r"By the definition of $\boldsymbol{C}$"),
+        Line(r, ":=", E(RIDGE_ERROR**2, NOISY, given=(Lambda_hat, C)), "The risk, averaged over task, noise and query"),
+        Line(r, "=", risk, "Carried out", (), "any"),
+        Line(of_context, "=", slope, r"Its slope in $\rho$, through $\boldsymbol{C}$"),
+        Line(rho, ":=", sigma**2 / N, "The penalty of the posterior mean"),
+        Line(of_context, "=", substitute(slope, at_bayes), "There the slope vanishes", (), "slope"),
+        Line(r, "=", substitute(risk, at_bayes), "and the risk is", (), "Bayes"),
     )
 
 
@@ -117,42 +125,34 @@ def risk_of_ridge() -> Derivation:
     "The risk of least squares in context",
     kind="exact",
     section="beyond the paper",
-    left={"long": r"\mathcal{R}_{\mathrm{OLS}}", "short": r"\mathcal{R}_{\mathrm{OLS}}"},
     typed=lambda: {"long": sigma**2 * D / (N - D - 1), "short": lambda_ * (D - N) + sigma**2 * N / (D - N - 1)},
     conditions=(
         TASK,
-        "Long: $N > D + 1$, any covariance, which drops out",
-        f"Short: $N < D - 1$, the least-norm solution; {WHITE[0].lower()}{WHITE[1:]}",
-        (
-            "For $N = D - 1$, $D$ and $D + 1$ the risk is infinite for any covariance, unless there is no noise; "
-            r"without, it is 0 for $N \ge D$"
-        ),
+        LONG.text,
+        SHORT.text,
+        "For $N = D - 1$, $D$ and $D + 1$ the risk is infinite for any covariance, unless there is no noise; "
+        r"without, it is 0 for $N \ge D$",
     ),
 )
 def risk_of_least_squares() -> Derivation:
-    """An inverse Wishart moment: of Lambda_hat where the context is long, of its Gram matrix where it is short."""
-    error = TracePolynomial(w.T * x_q - beta.T * Lambda_hat.I * x_q)
+    """An inverse Wishart moment: of Lambda_hat if the context is long, of its Gram matrix if it is short."""
+    error = w.T * x_q - beta.T * Lambda_hat.I * x_q
     given = expect(error**2, NOISY, given=Lambda_hat)
     # y_hat = y' (X_c' X_c)^-1 X_c' x_q with X_c' X_c = D K_hat
-    gram = {X_c.T * X_c: D * K_hat}
-    task_error = TracePolynomial(Identity(D) - X_c * K_hat.I * X_c.T / D)
-    noise_share = TracePolynomial(X_c * K_hat.I / D)
-    lost = rewrite((task_error * task_error.T).trace(), gram)
-    spread = sigma**2 * rewrite((noise_share.T * noise_share).trace(), gram)
+    weights = X_c * K_hat.I / D
+    missed = Identity(D) - weights * X_c.T
+    lost, spread = (rewrite(one, {X_c.T * X_c: D * K_hat}) for one in (Trace(missed * missed.T), Trace(weights.T * weights)))
     law = SampleCovariance(K_hat, lambda_ * Identity(N), D)
-    short = lambda_ * (expect(lost, law) + expect(spread, law))
+    of_context = lambda_ * (lost + sigma**2 * spread).to_sympy()
+    long, short = (factor(expect(*one).to_sympy()) for one in ((given,), (of_context, law)))
     return Derivation.by(
-        Step("Long contexts: averaged over task, noise and query", given),
-        Step("Averaged over the context", _bare(expect(given)), part="long"),
-        Step("Short ones: the share of the task vector outside the span of the tokens", lost),
-        Step("And the noise inside it", spread),
-        Step("Averaged over the Gram matrix, a sample covariance of $D$ tokens in $N$ dimensions", _bare(short), part="short"),
+        Line(E(error**2, NOISY, given=Lambda_hat), "=", given, "Long contexts: averaged over task, noise and query"),
+        Line(E(error**2, NOISY), "=", long, "and over the context", (), "long", (LONG,)),
+        Line(K_hat, ":=", X_c.T * X_c / D, "Short ones: the Gram matrix"),
+        Line(Trace(missed * missed.T), "=", lost, "What is lost of the task outside the span of the tokens", conditions=(SHORT,)),
+        Line(Trace(weights.T * weights), "=", spread, "The noise inside it", conditions=(SHORT,)),
+        Line(E(of_context, law), "=", short, "Averaged: it is a sample covariance of $D$ tokens in $N$ dimensions", (), "short", (SHORT,)),
     )
-
-
-def _bare(polynomial: TracePolynomial):
-    """A scalar without its conditions, which the entry lists."""
-    return factor(polynomial.to_sympy())
 
 
 @cache
@@ -161,15 +161,14 @@ def linear_risk():
     return factor(cancel(lambda_ - lambda_**3 / noisy_eigenvalue()))
 
 
+IN_UNITS = {T: D * lambda_, sigma: sqrt(nu * D * lambda_)}
+
+
 @cache
 def white_risk() -> dict:
     """The risks for white tokens in units of tr(Lambda), with sigma^2 = nu tr(Lambda)."""
-    in_units = {T: D * lambda_, sigma: sqrt(nu * D * lambda_)}
-    long = risk_of_least_squares().parts["long"]
-    return {
-        "linear": factor(cancel(linear_risk().subs(in_units) / lambda_)),
-        "least squares": factor(cancel(long.subs(in_units) / (lambda_ * D))),
-    }
+    risks = {"linear": D * linear_risk(), "least squares": risk_of_least_squares().parts["long"]}
+    return {name: factor(cancel(risk.subs(IN_UNITS) / (lambda_ * D))) for name, risk in risks.items()}
 
 
 @register(
@@ -177,28 +176,35 @@ def white_risk() -> dict:
     "The risk of trained linear attention",
     kind="exact",
     section="beyond the paper",
-    left={
-        "each": r"\left[\mathcal{R}_{\mathrm{lin}}\right]_d",
-        "white": r"\mathcal{R}_{\mathrm{lin}}/\operatorname{tr}(\boldsymbol{\Lambda})",
-    },
     typed=lambda: {"each": lambda_ * (1 - 1 / (1 + (1 + (T + sigma**2) / lambda_) / N)), "white": (1 + D + nu * D) / (N + 1 + D + nu * D)},
-    conditions=(TASK, "The risk is the sum over the eigendirections $d$", r"White: $\sigma^2=\nu\operatorname{tr}(\boldsymbol{\Lambda})$"),
+    conditions=(
+        TASK,
+        EIGENVECTOR,
+        r"The risk is the sum over the eigendirections; white: $\sigma^2=\nu\operatorname{tr}(\boldsymbol{\Lambda})$",
+    ),
 )
 def risk_of_linear_attention() -> Derivation:
     """What is left of the loss once all directions are learned."""
+    left = Lambda - Lambda * M.I * Lambda**2
+    risk = E((w.T * x_q - beta.T * B * x_q) ** 2, NOISY)
     return Derivation.by(
-        Step("The noisy moment (V1)", noisy_eigenvalue(), "a_d"),
-        Step(r"The loss left in one direction, $\lambda - \lambda^{3}/a$", linear_risk(), part="each"),
-        Step(r"White tokens, in units of $\operatorname{tr}(\boldsymbol{\Lambda})$", white_risk()["linear"], part="white"),
+        SECOND_MOMENT,
+        EIGENVALUE,
+        Line(a := EIGENVALUE.left, "=", noisy_eigenvalue(), "The noisy moment (V1-beta)"),
+        Line(B, ":=", M.I * Lambda, "The global minimum"),
+        Line(risk, "=", Trace(left), "The risk there"),
+        Line(e.T * left * e, "=", lambda_ - lambda_**3 / a, "Its share of one direction"),
+        Line(e.T * left * e, "=", linear_risk(), "With the moment", (2,), "each"),
+        *(Line(letter, ":=", value, "White tokens") for letter, value in IN_UNITS.items()),
+        Line(linear_risk() / lambda_, "=", white_risk()["linear"], r"In units of $\operatorname{tr}(\boldsymbol{\Lambda})$", (), "white"),
     )
 
 
 @register(
     "V9-crossover",
-    "Below this context length linear attention beats least squares",
+    "From $D + 2$ tokens up to this context length linear attention beats least squares",
     kind="exact",
     section="beyond the paper",
-    left={"N": "N_*", "limit": r"\lim_{D\to\infty} N_*/D"},
     typed=lambda: {"N": (D + 1 + nu * D) ** 2 / (D + 1), "limit": (1 + nu) ** 2},
     conditions=(TASK, WHITE, "$N > D + 1$; without noise least squares is exact, and $N_{*} = D + 1$"),
 )
@@ -206,11 +212,18 @@ def crossover() -> Derivation:
     """Set the two risks equal; the equation is linear in N."""
     linear, squares = white_risk().values()
     (length,) = solve(cancel((linear - squares).as_numer_denom()[0]), N)
+    apart = factor(linear - squares)
     return Derivation.by(
-        Step("Linear attention less least squares", factor(linear - squares)),
-        Step("It vanishes at", factor(length), part="N"),
-        Step("In high dimension", limit(length / D, D, oo), part="limit"),
+        Line(linear - squares, "=", apart, "Linear attention less least squares"),
+        Line(crossing, ":=", factor(length), "It vanishes at", (), "N"),
+        Line(apart.subs(N, crossing), "=", 0 * nu, "for there"),
+        Line(Line(N, "<", crossing), "=>", Line(linear, "<", squares), "Below, linear attention is better", conditions=(LONG,)),
+        Line(crossing / D, "->", limit(length / D, D, oo), "In high dimension", (), "limit", parameter=D, order=1),
     )
+
+
+def _positive(point) -> None:
+    point[C] = point[C] * point[C] + point[Lambda_hat]
 
 
 @register(
@@ -218,49 +231,31 @@ def crossover() -> Derivation:
     "Bounds for the risk of Bayes",
     kind="exact",
     section="beyond the paper",
-    left={
-        "curvature": r"\frac{d^2}{d\epsilon^2}\operatorname{tr}(\boldsymbol{\Lambda}(\boldsymbol{C}+\epsilon\boldsymbol{H})^{-1})",
-        "lower": r"\left[\mathcal{R}_{\mathrm{Bayes}}\right]_d\ge",
-        "long": r"\lim_{N\to\infty}N\left[\mathcal{R}_{\mathrm{Bayes}}\right]_d\ge",
-    },
     typed=lambda: {
-        "curvature": 2 * Trace(Lambda * C.I * H * C.I * H * C.I),
+        "curvature": 2 * Trace(Lambda * C.I * dC * C.I * dC * C.I),
         "lower": sigma**2 / N * lambda_ / (lambda_ + sigma**2 / N),
         "long": sigma**2,
     },
     conditions=(
         TASK,
-        (
-            r"The curvature is positive where $\boldsymbol{C}$ is, so $\operatorname{tr}(\boldsymbol{\Lambda} "
-            r"\boldsymbol{C}^{-1})$ is convex in $\hat{\boldsymbol{\Lambda}}$: its average is at least its value at "
-            "the mean"
-        ),
-        "Where $N$ is less than $D$, (V9-unseen) says more",
-        (
-            "Bayes is best: the risks of linear attention and of least squares are upper bounds, and the second also "
-            r"tends to $\sigma^{2} D/N$"
-        ),
-        (
-            r"Linear attention keeps $(1 + D) \operatorname{tr}(\boldsymbol{\Lambda})/N$ more, (16-limit), which no "
-            "noise explains"
-        ),
+        EIGENVECTOR,
+        Condition(r"$\boldsymbol{C}$ is positive definite", lambda point: min(eigsy(point[C], eigvals_only=True)) > 0, _positive),
+        r"If $N<D$ and the noise is small, (V9-unseen) says more; under much noise it may say less",
+        "Bayes is best: the risks of linear attention and of least squares are upper bounds, and the second also "
+        r"tends to $\sigma^{2} D/N$",
+        r"To first order in $1/N$ linear attention keeps $(1 + D) \operatorname{tr}(\boldsymbol{\Lambda})/N$ more, (16-limit), "
+        "which no noise explains",
     ),
 )
 def bounds() -> Derivation:
     """Jensen's inequality for the risk given the context."""
-    risk = risk_of_ridge().parts["Bayes"]
-    bend = hessian_form(Trace(Lambda * C.I), {C: H})
-    lower = cancel(along(sigma**2 / N * Lambda * C.I, {Lambda: lambda_, C: lambda_ + sigma**2 / N}))
+    trace, penalty = Trace(Lambda * C.I), sigma**2 / N
+    bend = hessian_form(trace, {C: dC})
+    lower = cancel(penalty * lambda_ / (lambda_ + penalty))
+    law = Fixed(C, Lambda_hat + penalty * Identity(D))
     return Derivation.by(
-        Step("The risk given the context", risk),
-        Step(r"The second derivative of its trace in $\boldsymbol{C}$", bend, part="curvature"),
-        Step(
-            (
-                r"The risk at the mean of the context, $\hat{\boldsymbol{\Lambda}} = \boldsymbol{\Lambda}$, along an "
-                "eigendirection"
-            ),
-            lower,
-            part="lower",
-        ),
-        Step("In a long context", limit(N * lower, N, oo), part="long"),
+        Line(SecondVariation(trace, {C: dC}), "=", bend, r"How the risk given the context bends with $\boldsymbol{C}$", (), "curvature"),
+        Line(bend, ">=", 0 * nu, "It is convex"),
+        Line(E(penalty * e.T * Lambda * C.I * e, law), ">=", lower, "So its average is at least its value at the mean", (), "lower"),
+        Line(N * lower, "->", limit(N * lower, N, oo), "In a long context", (), "long", parameter=N, order=1),
     )
