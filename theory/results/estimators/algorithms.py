@@ -6,26 +6,47 @@ tokens costs (1 + D) tr(Lambda) / N of loss, to first order, where least squares
 
 from functools import cache
 
-from sympy import Expr, Identity, Symbol, Trace, factor, limit, oo, solve
+from mpmath import eigsy
+from sympy import Expr, Identity, Trace, cancel, limit, oo
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import collect, substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.draws import ALONG
+from ...derivations.heads import E, Gradient
+from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
-from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, T, beta, e_d, lambda_, matrix, w, x_q, y_q
+from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, T, a, beta, e, e_d, lambda_, matrix, w, x_q, y_q
 from ..attention.cubic_features import QUERY_LAW, Lambda_N, shrunk_covariance
+from ..landscape.fixed_points import fixed_map_along
 from ..task.population import Sigma_w
 from ..task.regression import closed_loss, force
-from ..task.second_moments import on_eigenvector
+from ..task.second_moments import EIGENVECTOR, second_moment_along
 
 __all__ = ["least_loss", "level", "long_context", "principal_component"]
 
-_a = Symbol("a_d", positive=True)
-_b = Symbol("b", positive=True)
 A_w = matrix("A_w", D)
+excess = matrix("E", D)  # Lambda^-1 Lambda_N = I + E / N
+ERROR = (y_q - beta.T * B * x_q) ** 2
+DEFINITION = Line(Lambda_N, ":=", Lambda + (Lambda + Trace(Lambda) * Identity(D)) / N, "The inverse of the map (16)")
+LEAST = Trace(Lambda) - Trace(Lambda * Lambda_N.I * Lambda)
+
+
+def _positive(point) -> None:
+    for letter in (Sigma_w, Lambda_q):
+        point[letter] = point[letter] * point[letter].T
+
+
+TASKS = Condition(
+    r"$\boldsymbol{w}$ has covariance $\boldsymbol{\Sigma}_w\ne0$, which need not commute with $\boldsymbol{\Lambda}$, and "
+    r"$\boldsymbol{x}_{q}$ any invertible covariance $\boldsymbol{\Lambda}_{q}$",
+    lambda point: min(eigsy(point[Sigma_w], eigvals_only=True)) >= 0,
+    _positive,
+)
 
 
 @register(
@@ -33,57 +54,28 @@ A_w = matrix("A_w", D)
     "Regression in context when the task vectors are not isotropic",
     kind="exact",
     section="Beside (16)",
-    left={
-        "factor": r"\boldsymbol{A}_w = \boldsymbol{\Lambda}^{-1}\mathbb{E}(\boldsymbol{\beta}\boldsymbol{\beta}^\top)",
-        "map": r"\mathbb{E}(\boldsymbol{\beta}\boldsymbol{\beta}^\top)^{-1}"
-        r"\,\mathbb{E}(\boldsymbol{\beta}y_q\boldsymbol{x}_q^\top)\,\boldsymbol{\Lambda}_q^{-1}",
-        "isotropic": r"\boldsymbol{A}_w\big|_{\boldsymbol{\Sigma}_w=\boldsymbol{I}}",
-    },
     typed=lambda: {
         "factor": (1 + 1 / N) * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Identity(D),
         "map": A_w.I * Sigma_w,
         "isotropic": Lambda + (Lambda + Trace(Lambda) * Identity(D)) / N,
     },
-    conditions=(
-        (
-            r"$\boldsymbol{w}$ has covariance $\boldsymbol{\Sigma}_w$, which need not commute with "
-            r"$\boldsymbol{\Lambda}$, and $\boldsymbol{x}_{q}$ any invertible covariance $\boldsymbol{\Lambda}_{q}$"
-        ),
-        (
-            r"The map is the minimum of the loss: the force $\mathbb{E}(\boldsymbol{\beta} y_{q} "
-            r"\boldsymbol{x}_{q}^{\top}) - \mathbb{E}(\boldsymbol{\beta} \boldsymbol{\beta}^{\top}) \boldsymbol{B} "
-            r"\boldsymbol{\Lambda}_{q}$ vanishes there"
-        ),
-    ),
+    conditions=(TASKS,),
 )
 def other_tasks() -> Derivation:
     """The normal equations for the effective map."""
     laws = [Gaussian(w, covariance=Sigma_w), QUERY_LAW]
-    factor_ = Lambda.I * expect(beta * beta.T, laws)
-    cross = expect(beta * y_q * x_q.T, laws)
+    second, cross = (expect(one, laws) for one in (beta * beta.T, beta * y_q * x_q.T))
+    factor_ = Lambda.I * second
     return Derivation.by(
-        Step(r"The covariance of $\boldsymbol{\beta}$, without its first factor $\boldsymbol{\Lambda}$", factor_, part="factor"),
-        Step(r"The correlation of $\boldsymbol{\beta}$ with the target and the query", cross),
-        Step(
-            (
-                r"The minimum of the loss, with $\mathbb{E}(\boldsymbol{\beta} \boldsymbol{\beta}^{\top}) = "
-                r"\boldsymbol{\Lambda} \boldsymbol{A}_w$"
-            ),
-            TracePolynomial(Lambda * A_w).reciprocal() * cross * Lambda_q.I,
-            part="map",
-        ),
-        Step(
-            r"For isotropic tasks $\boldsymbol{A}_w$ is $\boldsymbol{\Lambda}_{N}$, equation (16)",
-            substitute(factor_, {Sigma_w: Identity(D)}),
-            part="isotropic",
-        ),
+        Line(A_w, ":=", Lambda.I * E(beta * beta.T, laws), r"The second moment of $\boldsymbol{\beta}$ without its first factor"),
+        Line(A_w, "=", factor_, "Averaged", (), "factor"),
+        Line(E(beta * y_q * x_q.T, laws), "=", cross, r"The correlation of $\boldsymbol{\beta}$ with the target and the query"),
+        Line(-Gradient(E(ERROR, laws), B) / 2, "=", cross - second * B * Lambda_q, "The force on the effective map"),
+        Line(B, ":=", TracePolynomial(Lambda * A_w).reciprocal() * cross * Lambda_q.I, "The minimum of the loss", (), "map"),
+        Line(Lambda * A_w * B * Lambda_q, "=", cross, "for the two parts of the force cancel there"),
+        Line(Sigma_w, ":=", Identity(D), "For isotropic tasks"),
+        Line(A_w, "=", substitute(factor_, {Sigma_w: Identity(D)}), r"this is $\boldsymbol{\Lambda}_{N}$, equation (16)", (), "isotropic"),
     )
-
-
-@cache
-def _excess() -> TracePolynomial:
-    """E with Lambda^-1 Lambda_N = I + E / N."""
-    return (TracePolynomial(Lambda.I) * shrunk_covariance() - Identity(D)) * N
 
 
 @register(
@@ -91,35 +83,20 @@ def _excess() -> TracePolynomial:
     "Least loss of linear attention",
     kind="exact",
     section="Beside (16)",
-    left={"map": r"\mathcal{L}(\mathcal{M}_*)", "each": r"\left[\mathcal{L}(\mathcal{M}_*)\right]_d"},
     typed=lambda: {"map": Trace(Lambda) - Trace(Lambda * Lambda_N.I * Lambda), "each": lambda_ * (1 - 1 / (1 + (1 + T / lambda_) / N))},
-    conditions=(
-        (
-            r"$\boldsymbol{\Lambda}_N = \boldsymbol{\Lambda} + "
-            r"\frac1N(\boldsymbol{\Lambda}+\operatorname{tr}(\boldsymbol{\Lambda})\boldsymbol{I})$; $T = "
-            r"\operatorname{tr}(\boldsymbol{\Lambda})$"
-        ),
-        (
-            r"The loss is the sum of the second form over the eigendirections $d$, with $\lambda$ the eigenvalue "
-            r"$\lambda_{d}$"
-        ),
-    ),
+    conditions=(ALONG, r"The loss is the sum of the second form over the eigendirections"),
 )
 def least_loss() -> Derivation:
     """The loss (9-closed) at the map (16), then on an eigenvector of Lambda."""
     at_map = rewrite(substitute(closed_loss().result, {B: Lambda_N.I}), {M * Lambda_N.I: Lambda})
-    eigenvalue = rewrite(on_eigenvector(e_d.T * shrunk_covariance() * e_d), {Trace(Lambda): T})
+    each = lambda_ - lambda_**2 / cancel(second_moment_along() / lambda_)
+    share = Lambda - Lambda * Lambda_N.I * Lambda
     return Derivation.by(
-        Step(
-            (
-                r"The loss at $\boldsymbol{B} = \boldsymbol{\Lambda}_{N}^{-1}$, with $\boldsymbol{M} "
-                r"\boldsymbol{\Lambda}_{N}^{-1} = \boldsymbol{\Lambda}$"
-            ),
-            at_map,
-            part="map",
-        ),
-        Step(r"The eigenvalue of $\boldsymbol{\Lambda}_{N}$ that belongs to $\lambda_{d}$", eigenvalue),
-        Step("The term of one eigendirection", lambda_ - lambda_**2 / eigenvalue, part="each"),
+        DEFINITION,
+        Line(E(ERROR), ">=", at_map, "A bound for the loss of every map"),
+        Line(B, ":=", Lambda_N.I, "The map (16)"),
+        Line(E(ERROR), "=", at_map, "reaches it", (), "map"),
+        Line(e.T * share * e, "=", each, "The term of one eigendirection", (), "each"),
     )
 
 
@@ -128,46 +105,26 @@ def least_loss() -> Derivation:
     "Least loss in a long context",
     kind="exact",
     section="Beside (16)",
-    left={
-        "first": r"\left[\mathcal{L}(\mathcal{M}_*)\right]_{1/N}",
-        "second": r"\left[\mathcal{L}(\mathcal{M}_*)\right]_{1/N^2}",
-        "remainder": r"\boldsymbol{\Lambda}^{-1}\boldsymbol{\Lambda}_N"
-        r"\left(\boldsymbol{I}-\tfrac1N\boldsymbol{E}+\tfrac1{N^2}\boldsymbol{E}^2\right)-\boldsymbol{I}",
-    },
     typed=lambda: {
         "first": (1 + D) * Trace(Lambda) / N,
         "second": -((1 + 2 * D) * Trace(Lambda) + Trace(Lambda) ** 2 * Trace(Lambda.I)) / N**2,
         "remainder": (Identity(D) + Trace(Lambda) * Lambda.I) ** 3 / N**3,
     },
-    conditions=(
-        r"$\boldsymbol{E} = \boldsymbol{I} + \operatorname{tr}(\boldsymbol{\Lambda})\boldsymbol{\Lambda}^{-1}$",
-        (
-            r"The least loss is $\operatorname{tr}(\boldsymbol{\Lambda}) - "
-            r"\operatorname{tr}(\boldsymbol{\Lambda}_{N}^{-1} \boldsymbol{\Lambda}^{2})$, equation (16-loss)"
-        ),
-    ),
 )
 def long_context() -> Derivation:
     """The inverse of Lambda^-1 Lambda_N = I + E/N to second order in 1/N, with its exact remainder."""
-    identity, excess = TracePolynomial(Identity(D)), _excess()
-    inverse = identity - excess / N + excess**2 / N**2
-    loss = collect(Trace(Lambda) - (inverse * Lambda).trace(), N)
+    value = (TracePolynomial(Lambda.I) * shrunk_covariance() - Identity(D)) * N
+    inverse = Identity(D) - excess / N + excess**2 / N**2
+    truncated = Lambda.I * Lambda_N * inverse
+    loss = collect(substitute(Trace(Lambda) - Trace(inverse * Lambda), {excess: value}), N)
+    first, second = loss[-1] / N, loss[-2] / N**2
     return Derivation.by(
-        Step(
-            (
-                r"$\boldsymbol{E}$, from $\boldsymbol{\Lambda}^{-1} \boldsymbol{\Lambda}_{N} = \boldsymbol{I} + "
-                r"\boldsymbol{E}/N$"
-            ),
-            excess,
-            r"\boldsymbol{E}",
-        ),
-        Step(
-            r"The truncated inverse times $\boldsymbol{\Lambda}^{-1} \boldsymbol{\Lambda}_{N}$, less the identity",
-            (identity + excess / N) * inverse - identity,
-            part="remainder",
-        ),
-        Step("The loss to first order in $1/N$", loss[-1] / N, part="first"),
-        Step("The term of second order", loss[-2] / N**2, part="second"),
+        DEFINITION,
+        Line(excess, ":=", value, r"What a finite context adds to $\boldsymbol{\Lambda}$"),
+        Line(Lambda.I * Lambda_N, "=", Identity(D) + excess / N, "So that"),
+        Line(truncated - Identity(D), "=", (value / N) ** 3, "The inverse of this to second order leaves", (), "remainder"),
+        Line(LEAST, "~", first, "The loss (16-loss) to first order", (), "first", parameter=N, order=2),
+        Line(LEAST - first, "~", second, "Its term of second order", (), "second", parameter=N, order=3),
     )
 
 
@@ -176,21 +133,18 @@ def long_context() -> Derivation:
     "Regression in a long context",
     kind="limit",
     section="Section 3.4",
-    left={
-        "limit": r"\lim_{N\to\infty}\boldsymbol{\beta}^\top\boldsymbol{\Lambda}_N^{-1}\boldsymbol{x}_q",
-        "next": r"\lim_{N\to\infty}N\,\boldsymbol{\beta}^\top(\boldsymbol{\Lambda}_N^{-1}-\boldsymbol{\Lambda}^{-1})\,\boldsymbol{x}_q",
-    },
     typed=lambda: {"limit": beta.T * Lambda.I * x_q, "next": -beta.T * (Lambda.I + Trace(Lambda) * Lambda.I**2) * x_q},
     conditions=(r"At a given $\boldsymbol{\beta}$",),
 )
 def regression_in_long_context() -> Derivation:
     """The first two orders of Lambda_N^-1."""
-    inverse = (TracePolynomial(Identity(D)) - _excess() / N) * Lambda.I
-    orders = collect(TracePolynomial(beta).T * inverse * x_q, N)
+    first = 2 * Lambda.I - TracePolynomial(Lambda.I) * shrunk_covariance() * Lambda.I
+    orders = collect(TracePolynomial(beta).T * first * x_q, N)
+    output = beta.T * Lambda_N.I * x_q
     return Derivation.by(
-        Step(r"The inverse of $\boldsymbol{\Lambda}_{N}$ to first order in $1/N$, with the remainder of (16-limit)", inverse),
-        Step("The limit", orders[0], part="limit"),
-        Step("$N$ times the next order", orders[-1], part="next"),
+        DEFINITION,
+        Line(output, "->", orders[0], "The output tends to", (), "limit", parameter=N, order=1),
+        Line(N * (output - orders[0]), "->", orders[-1], "$N$ times what is left", (), "next", parameter=N, order=1),
     )
 
 
@@ -199,31 +153,25 @@ def regression_in_long_context() -> Derivation:
     "Least squares in context has no loss",
     kind="exact",
     section="Beside (16)",
-    left=r"\boldsymbol{\beta}^\top\hat{\boldsymbol{\Lambda}}^{-1}\boldsymbol{x}_q",
     typed=lambda: w.T * x_q,
     conditions=(
-        (
-            r"$N \ge D$, so that $\hat{\boldsymbol{\Lambda}}$ is invertible; no label noise. The right side "
-            "is the target $y_{q}$"
-        ),
+        Condition(r"$N \ge D$, so that $\hat{\boldsymbol{\Lambda}}$ is invertible; no label noise", lambda point: point[N] >= point[D]),
     ),
     erratum=("The paper calls (16) approximately least squares: its loss is of order $1/N$ (16-limit), that of least squares is zero."),
 )
 def least_squares() -> Derivation:
     """Put in beta = Lambda_hat w."""
-    output = TracePolynomial(beta.T * Lambda_hat.I * x_q)
+    output = beta.T * Lambda_hat.I * x_q
     return Derivation.by(
-        Step("Least squares in the context", output), Step("With the correlation (30)", substitute(output, {beta: Lambda_hat * w}))
+        Line(y_q - output, "=", 0 * w.T * x_q, "Least squares in the context misses nothing of the target", ("4", "30")),
+        Line(output, "=", substitute(output, {beta: Lambda_hat * w}), "With the correlation (30) it is", "30"),
     )
 
 
 @cache
 def level() -> Expr:
     """The eigenvalue of B in a learned eigendirection, lambda_d / a_d, in lambda_d, N and T = tr(Lambda)."""
-    rules = {Lambda * e_d: lambda_ * e_d, M * e_d: _a * e_d, B * e_d: _b * e_d, e_d.T * e_d: 1}
-    (value,) = solve(rewrite(e_d.T * force() * e_d, rules).to_sympy(), _b)
-    a_d = rewrite(on_eigenvector(e_d.T * expect(Lambda_hat**2) * e_d), {Trace(Lambda): T})
-    return value.subs(_a, a_d.to_sympy()).cancel()
+    return fixed_map_along().subs(a, second_moment_along()).cancel()
 
 
 @register(
@@ -231,37 +179,29 @@ def level() -> Expr:
     "Principal component regression at a fixed point",
     kind="limit",
     section="Section 4.3",
-    left={
-        "finite": r"\left[\hat y_q\right]_d",
-        "limit": r"\lim_{N\to\infty}\left[\hat y_q\right]_d",
-        "next": r"\lim_{N\to\infty}N\left(\tfrac{\lambda_d}{a_d}-\tfrac1{\lambda_d}\right)",
-    },
     typed=lambda: {
         "finite": 1 / (lambda_ * (1 + (1 + T / lambda_) / N)) * (beta.T * e_d) * (e_d.T * x_q),
         "limit": (w.T * e_d) * (e_d.T * x_q),
         "next": -(1 + T / lambda_) / lambda_,
     },
     conditions=(
-        (
-            r"The prediction is the sum of this over the learned directions $d = 1$, ..., $m$; $\lambda$ is "
-            r"$\lambda_{d}$, $T = \operatorname{tr}(\boldsymbol{\Lambda})$"
-        ),
-        (
-            r"In the limit $\boldsymbol{\beta} = \hat{\boldsymbol{\Lambda}} \boldsymbol{w}$ becomes "
-            r"$\boldsymbol{\Lambda} \boldsymbol{w}$, for $\hat{\boldsymbol{\Lambda}}$ has mean $\boldsymbol{\Lambda}$ "
-            "and a variance of order $1/N$ (31)"
-        ),
+        EIGENVECTOR,
+        r"The prediction is the sum of this over the learned directions $d = 1$, ..., $m$; $T = \operatorname{tr}(\boldsymbol{\Lambda})$",
+        r"In the limit $\boldsymbol{\beta} = \hat{\boldsymbol{\Lambda}} \boldsymbol{w}$ becomes $\boldsymbol{\Lambda} \boldsymbol{w}$, for "
+        r"$\hat{\boldsymbol{\Lambda}}$ has mean $\boldsymbol{\Lambda}$ and a variance of order $1/N$ (31-limit)",
     ),
     erratum=("The components are those of the population covariance; they are those of the context only as $N$ grows."),
 )
 def principal_component() -> Derivation:
     """The level at which the force vanishes on an eigenvector; then its limit."""
-    finite = TracePolynomial(level()) * (beta.T * e_d) * (e_d.T * x_q)
-    infinite = limit(level(), N, oo) * TracePolynomial(w.T * Lambda * e_d) * (e_d.T * x_q)
+    direction = e_d.T * x_q
+    finite, distance = level() * (beta.T * e_d) * direction, level() - 1 / lambda_
     return Derivation.by(
-        Step(r"The eigenvalue of $\boldsymbol{B}$ at which the force (53) vanishes, with $a_{d}$ from (32)", level(), r"\lambda_d/a_d"),
-        Step("The prediction from this direction", finite, part="finite"),
-        Step(r"Its limit, with $\boldsymbol{\Lambda} \boldsymbol{w}$ for $\boldsymbol{\beta}$", infinite),
-        Step(r"$\boldsymbol{\Lambda} \boldsymbol{e}_{d} = \lambda_{d} \boldsymbol{e}_{d}$", on_eigenvector(infinite), part="limit"),
-        Step("$N$ times the next order of the level", factor(limit(N * (level() - 1 / lambda_), N, oo)), part="next"),
+        Line(M, ":=", E(Lambda_hat**2), "The second moment (31)"),
+        Line(B, ":=", level() * e_d * e_d.T, "The effective map of a learned direction"),
+        Line(force() * e_d, "=", 0 * e_d, "The force (53) vanishes on it"),
+        Line(beta.T * B * x_q, "=", finite, "Its prediction", (), "finite"),
+        Line(beta, ":=", Lambda * w, "In a long context"),
+        Line(finite, "->", (w.T * e_d) * direction, "the prediction tends to", (), "limit", parameter=N, order=1),
+        Line(N * distance, "->", limit(N * distance, N, oo), "$N$ times the next order of the level", (), "next", parameter=N, order=1),
     )
