@@ -526,14 +526,13 @@ def _fitted(line: Line, seed: int, parameter: Symbol, target: Any, order: Any) -
         if all(error < mpmath.mpf("1e-26") for error in errors):
             equal_at += 1
             continue
-        if order is None or isinstance(order, int | float | sympy.Number):
+        if order is None or (isinstance(order, int | float | sympy.Number) and order != 0):
             slope = float(mpmath.log10(errors[-2] / errors[-1])) if errors[-1] else float("inf")
             off = 0.0 if order is None and slope > 0.05 else abs(slope - float(order)) if order is not None else 1.0
         else:
-            scales = [
-                value_at(order.subs(parameter, sympy.Float(s, DIGITS) if target == sympy.oo else sympy.Float(1 / s, DIGITS)), point)
-                for s in steps
-            ]
+            function = sympy.sympify(order or 1)
+            places = [sympy.Float(step if target == sympy.oo else 1 / step, DIGITS) for step in steps]
+            scales = [value_at(function.subs(parameter, place), point) for place in places]
             ratios = [error / scale for error, scale in zip(errors, scales, strict=True)]
             off = float(abs(ratios[-1] / ratios[-2] - 1))
         if off > 0.1:

@@ -89,6 +89,12 @@ def test_another_order_fails(name):
     assert replace(line, order=line.order + 1).verify().status == "fails"
 
 
+def test_a_logarithm_is_not_of_order_zero():
+    line = Line(log(1 / eps) + 2, "~", log(1 / eps), parameter=(eps, 0), order=0)
+    assert line.verify().status == "numeric"
+    assert replace(line, right=3 * log(1 / eps)).verify().status == "fails"
+
+
 def test_a_failing_line_names_its_point():
     verdict = Line(Lambda**2, "=", Trace(Lambda) * Lambda).verify()
     assert verdict.status == "fails"
