@@ -1,25 +1,26 @@
 r"""The plateau of merged attention: its duration (49), (51), exact and to leading order, and the effective start of the sigmoid (15)."""
 
-from sympy import Expr, Identity, Rational, Symbol, exp, expand_log, factor, log, sqrt
+from sympy import Expr, Identity, Rational, Symbol, Trace, exp, expand_log, factor, log, sqrt
 
-from ...algebra.polynomial import TracePolynomial
 from ...calculus.substitution import collect, substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation, Step
+from ...derivations.derivation import Derivation
+from ...derivations.heads import E, Rate
 from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
-from ...notation import W_1, D, H, alpha, gamma, rho, s, s_0, t, tau, vector, w_2, w_init
+from ...notation import W_1, D, H, Lambda, alpha, c_hat, gamma, rho, s, s_0, t, tau, vector, w_2, w_init
 from ..attention.equivalent_networks import CROSS, flow_of_layers
-from .balanced_flow import ON_THE_SET, cross_moment_norm, white_moments
+from .balanced_flow import ON_THE_SET, UNIT, on_aligned_set, rates, white_moments
 from .sigmoid import norm_on_aligned_set
 
 __all__ = ["exact_plateau_of_merged_attention"]
 
 size = Symbol("|Lambda^2|", positive=True)  # the Frobenius norm of Lambda^2
 scale = Symbol("epsilon", positive=True)  # counts powers of the weights
-
+along = vector("u", H)  # W_1 c_hat
+start = Symbol("s_eff", positive=True)
 
 BELOW = Condition(r"$s_0<\gamma/\alpha$ and $\rho<1$", lambda point: point[s_0] * point[alpha] < point[gamma] and point[rho] < 1)
 
@@ -29,37 +30,30 @@ BELOW = Condition(r"$s_0<\gamma/\alpha$ and $\rho<1$", lambda point: point[s_0] 
     "The effective start of the sigmoid for Gaussian weights",
     kind="approximation",
     section="beside (15)",
-    left={"mean": r"\mathbb{E}(s_{\rm eff})", "delay": r"\Delta t"},
     typed=lambda: {"mean": Rational(1, 4) * (1 + D**-2) * w_init**2, "delay": tau / (2 * sqrt(D)) * log(4 / (1 + D**-2))},
     conditions=(
+        UNIT,
         r"Gaussian weights (34), $\boldsymbol{\Lambda}=\boldsymbol{I}$",
-        r"$s_{\rm eff}=|\boldsymbol{w}_2(0)+\boldsymbol{W}_1(0)\hat{\boldsymbol{c}}|^2/4$ is the norm of the growing mode; (15) with it "
-        r"has an error $O(w_{\rm init}^2)$",
+        r"(15) with $s_{\rm eff}$ for $w_{\rm init}^2$ has an error $O(w_{\rm init}^2)$",
         r"The delay is that of the mean of $s_{\rm eff}$ behind the nominal $w_{\rm init}^2$, to leading order in $w_{\rm init}$",
     ),
 )
 def effective_start_of_sigmoid() -> Derivation:
     """The growing mode of the linearised flow; the time (49) with both starts."""
-    along = vector("u", H)  # W_1 c_hat
-    mode = TracePolynomial(w_2 + along) / 2
-    norm = mode.T * mode
     laws = [Gaussian(part, covariance=w_init**2 / (H * n) * Identity(H)) for part, n in ((w_2, 1), (along, D**2))]
-    mean = factor(expect(norm, laws).to_sympy())
-    time = plateau_of_merged_attention().result.subs(gamma, white_moments().result["gamma"])
-    starts = (time.subs(s_0, start) for start in ((mean / w_init**2).expand(), 1))
-    unit = tau / (2 * sqrt(D))
-    late, nominal = (exp(start / unit) for start in starts)
+    norm = (w_2 + along).T * (w_2 + along) / 4
+    mean, rate = factor(expect(norm, laws).to_sympy()), white_moments().result["gamma"]
+    mode, linear = (w_2 + W_1 * c_hat) / 2, {W_1: w_2 * CROSS.T, w_2: W_1 * CROSS}
+    time = plateau_of_merged_attention().result
     return Derivation.by(
-        Step(
-            r"The growing mode of $\tau\dot{\boldsymbol{w}}_2=\gamma\boldsymbol{u}$, $\tau\dot{\boldsymbol{u}}=\gamma\boldsymbol{w}_2$ "
-            r"with $\boldsymbol{u}=\boldsymbol{W}_1\hat{\boldsymbol{c}}$ is their mean",
-            norm,
-            r"s_{\rm eff}",
-        ),
-        Step("Average over (34)", mean, r"\mathbb{E}(s_{\rm eff})", "mean"),
-        Step("The time (49)", time),
-        Step("Its change with the start", unit * log(late / nominal), r"\Delta t", "delay"),
-    )
+        *on_aligned_set()[::3],
+        Line(Rate(mode, linear), "=", gamma * mode, r"Small weights (49-start): the mean of $\boldsymbol{w}_2$ and this grows", -1),
+        Line(start, ":=", E(norm, laws), r"The mean of its squared norm, with $\boldsymbol{u}=\boldsymbol{W}_1\hat{\boldsymbol{c}}$"),
+        Line(start, "=", mean, "Averaged over (34)", (), "mean"),
+        Line(gamma, ":=", rate, "The rate (47)"),
+        Line(time.subs(s_0, start) - time.subs(s_0, w_init**2), "=", tau / (2 * rate) * log((w_init**2 / mean).expand()),
+             r"The time (49) from it is longer than from $w_{\rm init}^2$ by", (), "delay"),
+    )  # fmt: skip
 
 
 @register(
@@ -67,25 +61,27 @@ def effective_start_of_sigmoid() -> Derivation:
     "Small weights of merged attention before the drop",
     kind="approximation",
     section="Appendix C.6.1",
-    left={"W": r"\tau\dot{\boldsymbol{W}}_1", "w": r"\tau\dot{\boldsymbol{w}}_2", "s": r"\tau\dot s"},
     typed=lambda: {"W": w_2 * CROSS.T, "w": W_1 * CROSS, "s": 2 * gamma * s},
     conditions=(
-        r"Weights of order $w_{\rm init}$; what is left out is of order $w_{\rm init}^3$, and of order $s^2$ in the rate of $s$",
-        r"$s=\boldsymbol{w}_2^\top\boldsymbol{w}_2$, for which the aligned set (44) is assumed",
+        UNIT,
+        r"Weights of order $\epsilon$, such as $w_{\rm init}$; $s=\boldsymbol{w}_2^\top\boldsymbol{w}_2$ on the aligned set (44)",
     ),
 )
 def small_merged_weights() -> Derivation:
     """The flow (13), ordered by powers of the weights; the rate (45), by powers of s."""
-    steps = []
-    for part, rate in zip(("W", "w"), flow_of_layers(), strict=True):
-        orders = collect(substitute(rate, {W_1: scale * W_1, w_2: scale * w_2}), scale)
-        first, *rest = orders.values()
-        steps += [Step("The flow (13): its terms of third order in the weights, left out", sum(rest))]
-        steps += [Step("Those of first order", first, part=part)]
-    rate = norm_on_aligned_set().result["rate"].expand()
-    first = rate.coeff(s, 1) * s
-    steps += [Step("The rate (45): its term of second order, left out", rate - first)]
-    return Derivation.by(*steps, Step("That of first order", first, part="s"))
+    small = [substitute(rate, {W_1: scale * W_1, w_2: scale * w_2}) / scale for rate in flow_of_layers()]
+    rate = norm_on_aligned_set().result["rate"]
+    reasons = {"W": r"The flow (13) of weights times $\epsilon$, over $\epsilon$", "w": "The same for the second layer"}
+    return Derivation.by(
+        *(
+            Line(flow, "->", collect(flow, scale)[0], reasons[part], (), part, parameter=(scale, 0), order=2)
+            for part, flow in zip(reasons, small, strict=True)
+        ),
+        *on_aligned_set(),
+        Line(s, ":=", w_2.T * w_2, "The squared norm"),
+        Line(Rate(s, rates()), "=", rate, "Its rate (45)", -2),
+        Line(rate, "~", rate.expand().coeff(s, 1) * s, "while it is small", (), "s", parameter=(s, 0), order=2),
+    )
 
 
 def _inside(time: Expr) -> Expr:
@@ -98,9 +94,8 @@ def _inside(time: Expr) -> Expr:
     "Duration of the plateau of merged attention",
     kind="approximation",
     section="Appendix C.6",
-    left=r"t_{\rm plateau}",
     typed=lambda: tau / (2 * gamma) * log(1 / s_0),
-    conditions=("$s_0\\to0$; what is left out is a constant, the second step, and $O(s_0)$",),
+    conditions=("On the aligned set (44) of white tokens, from $s_0\\to0$ to a fraction of the final value", BELOW),
     erratum="The leading logarithm only. The exact time to a fraction of the final value adds a constant that does not vanish with $s_0$",
 )
 def plateau_of_merged_attention() -> Derivation:
@@ -108,10 +103,11 @@ def plateau_of_merged_attention() -> Derivation:
     exact = exact_plateau_of_merged_attention().result["fraction"]
     constant, power = _inside(exact).as_leading_term(s_0).as_coeff_exponent(s_0)
     unit = tau / (2 * gamma)
+    leading = unit * log(s_0**power)
     return Derivation.by(
-        Step(r"The exact time to the fraction $\rho$ of the final value, by (45)", exact, r"t_\rho"),
-        Step(r"Its part that stays as $s_0\to0$", unit * log(constant)),
-        Step("Its part that grows", unit * log(s_0**power)),
+        Line(t, ":=", exact, r"The exact time to the fraction $\rho$ of the final value, by (45)"),
+        Line(t - leading, "->", unit * log(constant), "What the logarithm leaves out stays, as $s_0\\to0$", parameter=(s_0, 0), order=1),
+        Line(t, "~", leading, "Up to that constant", parameter=(s_0, 0), order=0),
     )
 
 
@@ -144,20 +140,19 @@ def exact_plateau_of_merged_attention() -> Derivation:
     "Duration of the plateau of merged attention, in the initial scale",
     kind="approximation",
     section="Appendix C.6",
-    left={"norm": r"t_{\rm plateau}", "scale": r"t_{\rm plateau}"},
     typed=lambda: {"norm": tau / (2 * size) * log(1 / s_0), "scale": tau / size * log(1 / w_init)},
-    conditions=(
-        r"$s_0=w_{\rm init}^2\to0$; the Frobenius norm of $\boldsymbol{\Lambda}^2$ is the root of "
-        r"$\operatorname{tr}(\boldsymbol{\Lambda}^4)$; exact up to a constant, see (49)",
-    ),
+    conditions=(r"$s_0=w_{\rm init}^2\to0$; exact up to a constant, see (49), and (V7-time) for tokens that are not white",),
 )
 def plateau_in_initial_scale() -> Derivation:
     """(49) with (50)."""
     leading = plateau_of_merged_attention().result
-    norm = sqrt(cross_moment_norm().result["same"].to_sympy())
-    named = leading.subs(gamma, norm).subs(norm, size)
+    named = leading.subs(gamma, size)
     return Derivation.by(
-        Step("The leading time (49)", leading),
-        Step("With the rate (50)", named, r"t_{\rm plateau}", "norm"),
-        Step(r"With $s_0=w_{\rm init}^2$", expand_log(named.subs(s_0, w_init**2)), r"t_{\rm plateau}", "scale"),
+        Line(size, ":=", sqrt(Trace(Lambda**4)), r"The Frobenius norm of $\boldsymbol{\Lambda}^2$"),
+        Line(gamma**2, "=", size**2, "The rate (50)", "50"),
+        Line(t, ":=", leading, "The leading time (49)"),
+        Line(gamma, ":=", size, "At that rate"),
+        Line(t, "=", named, "the time is", (), "norm"),
+        Line(s_0, ":=", w_init**2, "In the initial scale"),
+        Line(t, "=", expand_log(named.subs(s_0, w_init**2)), "it is", (), "scale"),
     )
