@@ -24,7 +24,7 @@ from ...notation import W_1, B, D, H, beta, k_i, matrix, prediction, prediction_
 from .blocks import U_i
 from .kronecker import index, unit, vec_entry, vec_times_vec
 
-__all__ = ["COVARIANCE", "CROSS", "FEATURES", "feature", "flow_of_layers", "z"]
+__all__ = ["COVARIANCE", "CROSS", "ERROR", "FEATURES", "MOMENTS", "feature", "flow_of_layers", "z"]
 
 FEATURES = D**2
 z = vector("z", FEATURES)
@@ -160,14 +160,14 @@ def _error_slope(head, weight) -> TracePolynomial:
     return (TracePolynomial(y_q) - prediction) * gradient(head, weight)
 
 
-_ERROR = (y_q - w_2.T * W_1 * z) ** 2
-_MOMENTS = (Gaussian(z, covariance=COVARIANCE), Fixed(y_q, CROSS.T * COVARIANCE.I * z))  # a law with these two moments
+ERROR = (y_q - w_2.T * W_1 * z) ** 2
+MOMENTS = (Gaussian(z, covariance=COVARIANCE), Fixed(y_q, CROSS.T * COVARIANCE.I * z))  # a law with these two moments
 
 
 @cache
 def flow_of_layers() -> tuple[TracePolynomial, TracePolynomial]:
     """tau dW_1/dt and tau dw_2/dt of w_2' W_1 z, with E(y_q z) and E(zz') as letters: only these two moments enter."""
-    first, second = (expect(-gradient(_ERROR, weight) / 2, _MOMENTS) for weight in (W_1, w_2))
+    first, second = (expect(-gradient(ERROR, weight) / 2, MOMENTS) for weight in (W_1, w_2))
     return first, second
 
 
@@ -182,14 +182,14 @@ def flow_of_layers() -> tuple[TracePolynomial, TracePolynomial]:
 def flow_of_merged_attention() -> Derivation:
     """The gradient of one squared error is of second degree in (y_q, z): two moments are all that enters."""
     first, second = flow_of_layers()
-    by_first, by_second = (-Gradient(_ERROR, weight) / 2 for weight in (W_1, w_2))
+    by_first, by_second = (-Gradient(ERROR, weight) / 2 for weight in (W_1, w_2))
     return Derivation.by(
-        Line(E(y_q * z, _MOMENTS), "=", CROSS, "One law with the two moments that enter"),
-        Line(E(z * z.T, _MOMENTS), "=", COVARIANCE, "The other moment"),
-        Line(by_first, "=", -gradient(_ERROR, W_1) / 2, r"Minus half the gradient by $\boldsymbol{W}_{1}$ for one sequence"),
-        Line(E(by_first, _MOMENTS), "=", first, r"Its average, $\tau \dot{\boldsymbol{W}}_1$ by (10)", part="a"),
-        Line(by_second, "=", -gradient(_ERROR, w_2) / 2, r"Minus half the gradient by $\boldsymbol{w}_{2}$ for one sequence"),
-        Line(E(by_second, _MOMENTS), "=", second, r"Its average, $\tau \dot{\boldsymbol{w}}_2$ by (10)", part="b"),
+        Line(E(y_q * z, MOMENTS), "=", CROSS, "One law with the two moments that enter"),
+        Line(E(z * z.T, MOMENTS), "=", COVARIANCE, "The other moment"),
+        Line(by_first, "=", -gradient(ERROR, W_1) / 2, r"Minus half the gradient by $\boldsymbol{W}_{1}$ for one sequence"),
+        Line(E(by_first, MOMENTS), "=", first, r"Its average, $\tau \dot{\boldsymbol{W}}_1$ by (10)", part="a"),
+        Line(by_second, "=", -gradient(ERROR, w_2) / 2, r"Minus half the gradient by $\boldsymbol{w}_{2}$ for one sequence"),
+        Line(E(by_second, MOMENTS), "=", second, r"Its average, $\tau \dot{\boldsymbol{w}}_2$ by (10)", part="b"),
     )
 
 

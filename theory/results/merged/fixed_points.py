@@ -6,18 +6,24 @@ then W_1 E(y_q z) = 0, which is more than the paper's w_2 = 0, W_1 = 0.
 
 from functools import cache
 
-from sympy import Symbol, Trace, ZeroMatrix, expand
+from mpmath import eye, mpf, norm
+from sympy import Trace, ZeroMatrix, factor
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import hessian_form
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.heads import E, Gradient, Rate, SecondVariation
+from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...notation import W_1, D, H, Lambda, Lambda_q, c_hat, gamma, matrix, vector, w_2
+from ...expectation.moments import expect
+from ...notation import W_1, D, H, Lambda, Lambda_q, beta, c_hat, gamma, matrix, v_i, vector, w_2, x_q, y_q
 from ..attention.blocks import U_i
-from ..attention.equivalent_networks import AT, COVARIANCE, CROSS, FEATURES, flow_of_layers
-from ..attention.kronecker import vec_entry, vec_times_vec
+from ..attention.cubic_features import QUERY_LAW
+from ..attention.equivalent_networks import COVARIANCE, CROSS, ERROR, FEATURES, MOMENTS, z
+from .balanced_flow import UNIT, rates
 
 __all__ = ["half_loss"]
 
@@ -27,11 +33,34 @@ _m = vector("m", FEATURES)  # W_1' w_2
 _dw, _dW = (vector("dw_2", H, latex=r"\delta\boldsymbol{w}_2"), matrix("dW_1", H, FEATURES, latex=r"\delta\boldsymbol{W}_1"))
 _unseen = matrix("W_0", H, FEATURES)  # the part of delta W_1 that vanishes on E(y_q z)
 _plus, _minus = vector("p", H), vector("n", H)
+HALF = E(ERROR, MOMENTS) / 2
+NO_OUTPUT = ZeroMatrix(H, 1)
+VARIATION = SecondVariation(HALF, {w_2: _dw, W_1: _dW})
 
 
-def _by_error(flow) -> TracePolynomial:
-    """The flow (13) in terms of e: E(y_q z) is e + E(zz') W_1' w_2."""
-    return substitute(flow, {CROSS: _e + COVARIANCE * W_1.T * w_2})
+def _draw_zero(point) -> None:
+    cross = point[CROSS]
+    point[w_2] = 0 * point[w_2]
+    point[W_1] = point[W_1] - point[W_1] * cross * cross.T / norm(cross) ** 2
+
+
+def _draw_minimum(point) -> None:
+    point[COVARIANCE] = point[COVARIANCE] ** 2 + eye(point[D] ** 2) / 10
+    best, value = point[COVARIANCE] ** -1 * point[CROSS], point[w_2]
+    point[W_1] = point[W_1] + value * (best - point[W_1].T * value).T / norm(value) ** 2
+
+
+def _draw_unseen(point) -> None:
+    point[_unseen] = point[_unseen] - point[_unseen] * point[c_hat] * point[c_hat].T
+
+
+def _at_minimum(point) -> bool:
+    return norm(point[COVARIANCE] * point[W_1].T * point[w_2] - point[CROSS]) < mpf("1e-20")
+
+
+ZERO_SET = Condition(r"$\boldsymbol{w}_2=0$ and $\boldsymbol{W}_1\mathbb{E}(y_q\boldsymbol{z})=0$", draw=_draw_zero)
+MINIMUM = Condition(r"$\boldsymbol{e}=0$", _at_minimum, _draw_minimum)
+ERROR_LEFT = Line(_e, ":=", CROSS - COVARIANCE * W_1.T * w_2, "The correlation of the error with the features")
 
 
 @register(
@@ -39,25 +68,11 @@ def _by_error(flow) -> TracePolynomial:
     "Fixed points with the zero function",
     kind="exact",
     section="Section 3.2",
-    left={
-        "a": r"\tau\dot{\boldsymbol{W}}_1",
-        "b": r"\tau\dot{\boldsymbol{w}}_2",
-        "w": r"\tau\dot{\boldsymbol{W}}_1\boldsymbol{e}",
-        "W": r"\tau\dot{\boldsymbol{w}}_2\big|_{\boldsymbol{w}_2=0}",
-        "head": r"\tau\dot v_i\big|_{\boldsymbol{w}_2=0}",
-    },
     typed=lambda: {"a": w_2 * _e.T, "b": W_1 * _e, "w": (_e.T * _e) * w_2, "W": W_1 * CROSS, "head": Trace(U_i.T * Lambda * Lambda_q)},
     conditions=(
-        (
-            r"$\boldsymbol{e} = \mathbb{E}(y_{q} \boldsymbol{z}) - \mathbb{E}(\boldsymbol{z} \boldsymbol{z}^{\top}) "
-            r"\boldsymbol{W}_{1}^{\top} \boldsymbol{w}_{2}$; the flow of $\boldsymbol{W}_{1}$ vanishes only if "
-            r"$\boldsymbol{e} = 0$ or $\boldsymbol{w}_{2} = 0$, as its product with $\boldsymbol{e}$ shows"
-        ),
-        (
-            r"So the zero-function set is $\boldsymbol{w}_{2} = 0$ and $\boldsymbol{W}_{1} \mathbb{E}(y_{q} "
-            r"\boldsymbol{z}) = 0$: $v_{i} = 0$ and $\operatorname{tr}(\boldsymbol{U}_{i}^{\top} \boldsymbol{\Lambda} "
-            r"\boldsymbol{\Lambda}_{q}) = 0$ in every head"
-        ),
+        r"Other fixed points than the global minimum, $\boldsymbol{e}=0$, of (14b)",
+        r"The set has $v_{i} = 0$ and $\operatorname{tr}(\boldsymbol{U}_{i}^{\top} \boldsymbol{\Lambda} \boldsymbol{\Lambda}_{q}) = 0$ "
+        "in each head",
     ),
     erratum=(
         r"The paper has $\boldsymbol{w}_{2} = 0$ and $\boldsymbol{W}_{1} = 0$, which is one point of this set "
@@ -66,28 +81,30 @@ def _by_error(flow) -> TracePolynomial:
 )
 def zero_function_set() -> Derivation:
     """The flow in terms of the error; the case e != 0."""
-    first, second = map(_by_error, flow_of_layers())
-    at_zero = substitute(flow_of_layers()[1], {w_2: ZeroMatrix(H, 1)})
-    head = vec_times_vec(vec_entry(U_i), vec_entry(Lambda * Lambda_q), AT)
+    flow = rates()
+    first, second = Rate(W_1, flow), Rate(w_2, flow)
+    by_error = [substitute(rate, {CROSS: _e + COVARIANCE * W_1.T * w_2}) for rate in (flow[W_1], flow[w_2])]
+    rests, zero = (Line(first, "=", 0), Line(second, "=", 0)), (Line(w_2, "=", 0), Line(W_1 * CROSS, "=", 0))
+    head = (y_q - v_i * beta.T * U_i * x_q) ** 2
     return Derivation.by(
-        Step("The flow (13a)", first, part="a"),
-        Step("The flow (13b)", second, part="b"),
-        Step(
-            (
-                r"If the first vanishes, so does its product with $\boldsymbol{e}$: $\boldsymbol{w}_{2} = 0$ unless "
-                r"$\boldsymbol{e} = 0$"
-            ),
-            first * _e,
-            part="w",
+        ERROR_LEFT,
+        Line(first, "=", by_error[0], "The flow (13a)", (), "a"),
+        Line(second, "=", by_error[1], "The flow (13b)", (), "b"),
+        Line(first * _e, "=", by_error[0] * _e, r"So $\boldsymbol{W}_1$ moves unless $\boldsymbol{w}_2=0$ or $\boldsymbol{e}=0$", (), "w"),
+        Line(rests, "<=>", zero, r"If $\boldsymbol{e}\ne0$, the fixed points are", meets=(_draw_zero, _draw_zero)),
+        Line(w_2, ":=", NO_OUTPUT, "There"),
+        Line(second, "=", substitute(flow[w_2], {w_2: NO_OUTPUT}), r"$\boldsymbol{w}_2$ moves by", (), "W"),
+        Line(v_i, ":=", 0, "One head of the set"),
+        Line(
+            -Gradient(E(head, QUERY_LAW), v_i) / 2,
+            "=",
+            expect(y_q * beta.T * U_i * x_q, QUERY_LAW),
+            "Its value weight moves by",
+            (),
+            "head",
         ),
-        Step(r"The flow of $\boldsymbol{w}_{2}$ where $\boldsymbol{w}_{2} = 0$", at_zero, part="W"),
-        Step(
-            (
-                r"Its entry for one head, with $\mathbb{E}(y_{q} \boldsymbol{z}) = "
-                r"\operatorname{vec}(\boldsymbol{\Lambda} \boldsymbol{\Lambda}_{q})$, equation (41)"
-            ),
-            head,
-            part="head",
+        Line(
+            W_1, "!=", ZeroMatrix(H, FEATURES), r"As printed in the paper $\boldsymbol{W}_1=0$, which is not needed", conditions=(ZERO_SET,)
         ),
     )
 
@@ -97,75 +114,44 @@ def zero_function_set() -> Derivation:
     "Global minimum",
     kind="exact",
     section="Section 3.2",
-    left={
-        "row": r"\boldsymbol{w}_2^\top\boldsymbol{W}_1",
-        "a": r"\tau\dot{\boldsymbol{W}}_1",
-        "b": r"\tau\dot{\boldsymbol{w}}_2",
-        "loss": r"\mathcal{L}-\mathcal{L}(\mathcal{M}_*)",
-        "stable": r"\delta^2\left(\tfrac12\mathcal{L}\right)",
-    },
     typed=lambda: {
         "row": CROSS.T * COVARIANCE.I,
         "a": ZeroMatrix(H, FEATURES),
-        "b": ZeroMatrix(H, 1),
+        "b": NO_OUTPUT,
         "loss": (_m - COVARIANCE.I * CROSS).T * COVARIANCE * (_m - COVARIANCE.I * CROSS),
         "stable": (W_1.T * _dw + _dW.T * w_2).T * COVARIANCE * (W_1.T * _dw + _dW.T * w_2),
     },
     conditions=(
-        (
-            r"$\mathbb{E}(\boldsymbol{z} \boldsymbol{z}^{\top})$ is invertible: $\boldsymbol{\Lambda}$ and "
-            r"$\boldsymbol{\Lambda}_{q}$ positive definite"
-        ),
-        (
-            r"The loss with $\boldsymbol{m} = \boldsymbol{W}_{1}^{\top} \boldsymbol{w}_{2}$: "
-            r"$\mathbb{E}(\boldsymbol{z} \boldsymbol{z}^{\top})$ is positive definite, so this is the global minimum, "
-            "also of (7) by the split (T4)"
-        ),
+        MINIMUM,
+        r"$\boldsymbol{\Lambda}$ and $\boldsymbol{\Lambda}_{q}$ are positive definite, so $\mathbb{E}(\boldsymbol{zz}^{\top})$ is",
+        "By the split (T4) this is the global minimum of (7), too",
     ),
 )
 def global_minimum() -> Derivation:
     """Solve e = 0 for the row of the network; the loss is a square around it."""
-    solution = COVARIANCE.I * TracePolynomial(CROSS - _e)  # of e = E(y_q z) - E(zz') m
-    row = substitute(solution.T, {_e: ZeroMatrix(FEATURES, 1)})
-    at_row = [rewrite(flow, {w_2.T * W_1: row}) for flow in flow_of_layers()]
-    loss = -2 * (CROSS.T * _m) + _m.T * COVARIANCE * _m  # E(y_q - m' z)^2 less E(y_q^2)
-    minimum = substitute(loss, {_m: row.T})
+    row, flow = CROSS.T * COVARIANCE.I, rates()
+    loss = -2 * (CROSS.T * _m) + TracePolynomial(_m.T * COVARIANCE * _m)  # E(y_q - m' z)^2 less E(y_q^2)
     form = substitute(hessian_form(half_loss(), {w_2: _dw, W_1: _dW}), {CROSS: COVARIANCE * W_1.T * w_2})
     return Derivation.by(
-        Step(
-            (
-                r"The row $\boldsymbol{m}$ of the network, from $\boldsymbol{e} = \mathbb{E}(y_{q} \boldsymbol{z}) - "
-                r"\mathbb{E}(\boldsymbol{z} \boldsymbol{z}^{\top}) \boldsymbol{m}$"
-            ),
-            solution,
-            r"\boldsymbol{m}",
+        ERROR_LEFT,
+        Line(_e, "=", ZeroMatrix(FEATURES, 1), "It vanishes"),
+        Line(w_2.T * W_1, "=", row, "So this is the row of the network", (), "row"),
+        *(
+            Line(Rate(weight, flow), "=", rewrite(flow[weight], {w_2.T * W_1: row}), "There the flow (13) vanishes", (2,), part)
+            for part, weight in (("a", W_1), ("b", w_2))
         ),
-        Step(r"With $\boldsymbol{e} = 0$", row, part="row"),
-        Step("There the flow (13a) vanishes", at_row[0], part="a"),
-        Step("And the flow (13b)", at_row[1], part="b"),
-        Step(r"The loss less $\mathbb{E}(y_{q}^{2})$", loss),
-        Step("Less its value at the solution", loss - minimum, part="loss"),
-        Step(
-            (
-                r"The second variation there, where $\mathbb{E}(y_{q} \boldsymbol{z}) = \mathbb{E}(\boldsymbol{z} "
-                r"\boldsymbol{z}^{\top}) \boldsymbol{W}_{1}^{\top} \boldsymbol{w}_{2}$: it is never negative"
-            ),
-            form,
-            part="stable",
-        ),
-    )
+        Line(E((y_q - _m.T * z) ** 2, MOMENTS) - E((y_q - row * z) ** 2, MOMENTS), "=", loss - substitute(loss, {_m: row.T}),
+             r"The loss of any row $\boldsymbol{m}^\top$, less that of this one, is a square", (), "loss"),
+        Line(CROSS, "=", COVARIANCE * W_1.T * w_2, r"By $\boldsymbol{e}=0$"),
+        Line(VARIATION, "=", form, "the second variation of half the loss is a square, too", -1, "stable"),
+        Line(form, ">=", 0 * gamma, "which is never negative"),
+    )  # fmt: skip
 
 
 @cache
 def half_loss() -> TracePolynomial:
-    """F = L/2 of w_2' W_1 z, less the constant E(y_q^2)/2."""
-    square = TracePolynomial(w_2.T * W_1 * COVARIANCE * W_1.T * w_2)
-    return square / 2 - TracePolynomial(w_2.T * W_1 * CROSS)
-
-
-def _length() -> TracePolynomial:
-    """The squared length of a displacement of all weights."""
-    return TracePolynomial(_dw.T * _dw) + TracePolynomial(Trace(_dW * _dW.T))
+    """F = L/2 of w_2' W_1 z."""
+    return TracePolynomial(expect(ERROR, MOMENTS) / 2)
 
 
 @register(
@@ -173,13 +159,6 @@ def _length() -> TracePolynomial:
     "Every zero-function fixed point is a strict saddle of index $H$",
     kind="exact",
     section="Beside (14a)",
-    left={
-        "form": r"\delta^2\left(\tfrac12\mathcal{L}\right)",
-        "diagonal": r"\delta^2\left(\tfrac12\mathcal{L}\right)",
-        "origin": r"\frac{\delta^2(\frac12\mathcal{L})}{\|\delta\boldsymbol{w}_2\|^2+\|\delta\boldsymbol{W}_1\|^2}",
-        "bound": r"\delta^2\left(\tfrac12\mathcal{L}\right)+\gamma\left(\|\delta\boldsymbol{w}_2\|^2+\|\delta\boldsymbol{W}_1\|^2\right)",
-        "dimension": r"\dim\mathcal{M}_0",
-    },
     typed=lambda: {
         "form": _dw.T * W_1 * COVARIANCE * W_1.T * _dw - 2 * (_dw.T * _dW * CROSS),
         "diagonal": (_plus.T * _plus - _minus.T * _minus) / 2,
@@ -188,47 +167,45 @@ def _length() -> TracePolynomial:
         "dimension": H * (D**2 - 1),
     },
     conditions=(
-        (
-            r"At $\boldsymbol{w}_{2} = 0$, $\boldsymbol{W}_{1} \mathbb{E}(y_{q} \boldsymbol{z}) = 0$, any number $H$ "
-            r"of heads; $\mathbb{E}(y_{q} \boldsymbol{z}) = \gamma\hat{\boldsymbol{c}}$ with a unit vector "
-            r"$\hat{\boldsymbol{c}}$"
+        UNIT,
+        Condition(
+            r"The coordinates are $\boldsymbol{p}$, $\boldsymbol{n}$ of size $H$ and $\boldsymbol{W}_0$ with "
+            r"$\boldsymbol{W}_0\hat{\boldsymbol{c}}=0$: exactly $H$ directions curve down, and $H$ up",
+            lambda point: norm(point[_unseen] * point[c_hat]) < mpf("1e-20"),
+            _draw_unseen,
         ),
-        (
-            r"Diagonal in the coordinates $\boldsymbol{p}$, $\boldsymbol{n}$ of size $H$ and $\boldsymbol{W}_0$ with "
-            r"$\boldsymbol{W}_0\hat{\boldsymbol{c}}=0$: exactly $H$ negative and $H$ positive directions"
-        ),
-        r"Steepest at the origin: $\delta\boldsymbol{w}_2=\boldsymbol{n}$, "
-        r"$\delta\boldsymbol{W}_1=\boldsymbol{n}$ times the row of $\hat{\boldsymbol{c}}$, in units of the length",
+        r"At $\boldsymbol{w}_{2} = 0$, $\boldsymbol{W}_{1} \mathbb{E}(y_{q} \boldsymbol{z}) = 0$, any number $H$ of heads",
     ),
 )
 def index_of_saddle() -> Derivation:
     """The second variation; a linear change of coordinates makes it a difference of squares."""
-    form = substitute(hessian_form(half_loss(), {w_2: _dw, W_1: _dW}), {w_2: ZeroMatrix(H, 1)})
+    form = substitute(hessian_form(half_loss(), {w_2: _dw, W_1: _dW}), {w_2: NO_OUTPUT})
     along = substitute(form, {CROSS: gamma * c_hat})
-    rules = {c_hat.T * c_hat: 1, _unseen * c_hat: ZeroMatrix(H, 1)}
     a = TracePolynomial(_plus + _minus) / 2
-    coupling = (W_1 * COVARIANCE * W_1.T * a + TracePolynomial(_minus - _plus)) / (2 * TracePolynomial(gamma))
-    diagonal = rewrite(substitute(along, {_dw: a, _dW: _unseen + coupling * c_hat.T}), rules)
-    origin = substitute(along, {W_1: ZeroMatrix(H, FEATURES), _dw: _minus, _dW: _minus * c_hat.T})
-    square = Symbol("s", positive=True)  # n'n
-    length = substitute(_length(), {_dw: _minus, _dW: _minus * c_hat.T})
-    ratio = rewrite(origin, {**rules, _minus.T * _minus: square}) / rewrite(length, {**rules, _minus.T * _minus: square})
-    above = substitute(along, {W_1: ZeroMatrix(H, FEATURES)}) + gamma * _length()
-    negative = positive = H
-    free = H * FEATURES + H - positive - negative
+    layer = _unseen + (W_1 * COVARIANCE * W_1.T * a + TracePolynomial(_minus - _plus)) * c_hat.T / (2 * TracePolynomial(gamma))
+    diagonal = rewrite(substitute(along, {_dw: a, _dW: layer}), {c_hat.T * c_hat: 1, _unseen * c_hat: NO_OUTPUT})
+    length, flat = Trace(_dw * _dw.T) + Trace(_dW * _dW.T), H * FEATURES + H - 2 * H
+    above = substitute(along, {W_1: ZeroMatrix(H, FEATURES)}) + gamma * length
+    steepest = SecondVariation(HALF, {w_2: _minus, W_1: _minus * c_hat.T})
     return Derivation.by(
-        Step(r"The second variation at $\boldsymbol{w}_{2} = 0$", form, part="form"),
-        Step(r"$\delta \boldsymbol{w}_{2}$ in the new coordinates", a),
-        Step(r"$\delta \boldsymbol{W}_{1}$ in the new coordinates", _unseen + coupling * c_hat.T),
-        Step("The form in the new coordinates", diagonal, part="diagonal"),
-        Step("At the origin along the steepest descent, over the squared length", ratio, part="origin"),
-        Step(
-            (
-                r"No direction is worse: the form at the origin plus $\gamma$ times the squared length, a sum of "
-                "squares"
-            ),
-            above,
-            part="bound",
+        Line(w_2, ":=", NO_OUTPUT, "The zero function"),
+        Line(VARIATION, "=", form, "The second variation of half the loss", (), "form"),
+        Line(CROSS, ":=", gamma * c_hat, "Length and direction of its vector"),
+        Line(c_hat.T * c_hat, "=", 1, r"$\hat{\boldsymbol{c}}$ has unit length"),
+        Line(_unseen * c_hat, "=", 0 * w_2, r"Rows perpendicular to $\hat{\boldsymbol{c}}$"),
+        Line(_dw, ":=", a, "New coordinates"),
+        Line(_dW, ":=", layer, "and"),
+        Line(VARIATION, "=", diagonal, "In them the form is a difference of squares", (3, 4), "diagonal"),
+        Line(flat, "=", factor(flat), "All directions but $2H$ are flat, those of the set itself", (), "dimension"),
+        Line(W_1, ":=", ZeroMatrix(H, FEATURES), "At the origin"),
+        Line(VARIATION + gamma * length, "=", above, r"no direction curves down by more than $\gamma$, for", (3,), "bound"),
+        Line(VARIATION + gamma * length, ">=", 0 * gamma, "this is a sum of squares"),
+        Line(
+            steepest / (2 * Trace(_minus * _minus.T)),
+            "=",
+            -gamma,
+            r"and $\delta\boldsymbol{w}_2=\boldsymbol{n}$ with this $\delta\boldsymbol{W}_1$ reaches it",
+            (3,),
+            "origin",
         ),
-        Step("Directions in which it is flat: all but $2H$, the dimension of the set itself", expand(free), part="dimension"),
     )
