@@ -472,9 +472,7 @@ def _moved(value: Any, width: float, rng: Random) -> Any:
 
 
 def _limit_of(line: Line) -> tuple[Any, Any]:
-    if isinstance(line.parameter, tuple):
-        return line.parameter
-    return line.parameter, sympy.oo
+    return line.parameter if isinstance(line.parameter, tuple) else (line.parameter, sympy.oo)
 
 
 def _judge_limit(line: Line, seed: int) -> Verdict:
@@ -494,8 +492,7 @@ def _exact_limit(line: Line, parameter: Symbol, target: Any) -> Verdict | None:
         orders = collect(left - right, parameter)
     except (ValueError, TypeError):
         return None
-    sign = 1 if target == 0 else -1
-    powers = [sign * power for power, rest in orders.items() if rest]
+    powers = [power if target == 0 else -power for power, rest in orders.items() if rest]
     lowest = min(powers, default=None)
     if lowest is None or (lowest > 0 and (line.order is None or lowest == line.order)):
         if lowest is None and line.order is not None:
@@ -506,7 +503,7 @@ def _exact_limit(line: Line, parameter: Symbol, target: Any) -> Verdict | None:
 
 def _fitted(line: Line, seed: int, parameter: Symbol, target: Any, order: Any) -> Verdict:
     steps = [10.0**k for k in (3, 4, 5, 6)]
-    deviation, count, equal_at, where = 0.0, 0, 0, None
+    deviation, count, where = 0.0, 0, None
     for point in islice(points_of(line, seed), 12):
         errors = []
         try:
@@ -524,7 +521,6 @@ def _fitted(line: Line, seed: int, parameter: Symbol, target: Any, order: Any) -
             continue
         count += 1
         if all(error < mpmath.mpf("1e-26") for error in errors):
-            equal_at += 1
             continue
         if order is None or (isinstance(order, int | float | sympy.Number) and order != 0):
             slope = float(mpmath.log10(errors[-2] / errors[-1])) if errors[-1] else float("inf")

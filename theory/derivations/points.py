@@ -218,8 +218,7 @@ def _trace(matrix) -> Any:
 
 def _scalar_value(expression: Any, point: Point) -> Any:
     if isinstance(expression, Symbol):
-        value = point[expression]
-        return mpmath.mpf(value) if isinstance(value, int) else value
+        return mpmath.mpf(1) * point[expression]
     expression = expression.xreplace({one: _any_function(one) for one in expression.atoms(AppliedUndef)})
     labels = {one.base.label for one in expression.atoms(Indexed)}
     letters = sorted((one for one in expression.free_symbols - labels if isinstance(one, Symbol)), key=str)

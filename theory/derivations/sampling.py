@@ -24,10 +24,7 @@ FUNCTIONS = {sympy.log: np.log, sympy.exp: np.exp, sympy.Abs: np.abs, sympy.tanh
 
 
 def standard_errors(head: Any, expected: Any, point: Point, seed: int, count: int, relation: str = "=") -> float:
-    """How many standard errors the mean of ``count`` draws lies from ``expected`` (numbers), in the worst entry.
-
-    With the relation ``">="`` or ``"<="`` only what lies on the wrong side counts.
-    """
+    """How many standard errors the mean of ``count`` draws lies from ``expected``, or on the wrong side of it, in the worst entry."""
     body, laws, given = head.args[:3]
     values = _Draws(laws_by_symbol(laws.value or None), set(given), point, np.random.default_rng(seed), count)
     each = values.of(body)
@@ -35,9 +32,8 @@ def standard_errors(head: Any, expected: Any, point: Point, seed: int, count: in
     wanted = np.asarray(expected, dtype=float).reshape(pairs.shape[1:])
     error = pairs.std(axis=0, ddof=1) / len(pairs) ** 0.5
     off = pairs.mean(axis=0) - wanted
-    deviation = np.abs(off) if relation == "=" else np.maximum(-off if relation == ">=" else off, 0)
-    floor = 1e-12 * (1 + np.abs(wanted))  # what has no noise at all must agree to rounding
-    return float(np.max(deviation / np.maximum(error, floor)))
+    deviation = {"=": np.abs(off), ">=": -off, "<=": off}[relation]
+    return float(np.max(deviation / np.maximum(error, 1e-12 * (1 + np.abs(wanted)))))  # without noise they agree to rounding
 
 
 class _Draws:
