@@ -92,7 +92,7 @@ def read_sweep(path: Path) -> Sweep:
     """
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+    except (ValueError, RecursionError) as problem:  # not TOML, not UTF-8, thousands of brackets or digits
         raise ValueError(f"{path}: is not TOML: {problem}") from None
     try:
         return _sweep(document)
