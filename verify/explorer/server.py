@@ -1,16 +1,21 @@
 """``iclflow explore``: a page on this machine with a slider for each part of the setting, redrawn as it moves.
 
 The server answers only on the loopback address, to requests that name it, and only GET; the page loads nothing from anywhere else.
+Pictures are computed in processes of their own, each with a deadline and a limit on its memory, and given up when their page no longer
+waits for them; whoever finds all of them busy for some seconds is told so.
 """
 
 import json
+import select
+import socket
+import sys
 import webbrowser
+from collections.abc import Callable
 from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from math import log10
 from pathlib import Path
-from threading import Lock
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -19,6 +24,7 @@ from ..experiments.kinds import Kind, choice, number
 from ..figures.style import DARK, LIGHT
 from .picture import panels
 from .run import SLIDERS, Exploration, explored
+from .workers import BusyError, TooLongError, Workers
 
 __all__ = ["answer", "serve"]
 
@@ -31,7 +37,7 @@ VIEW = {
     "dark": choice("0", "1"),
     "narrow": choice("0", "1"),
 }
-_one_at_a_time = Lock()  # matplotlib's settings are global
+PATIENCE, DEADLINE = 4.0, 20.0  # seconds to wait for a free process, and that a picture may take
 
 
 def setting(query: str) -> tuple[Exploration, float, bool, bool]:
@@ -63,7 +69,7 @@ def answer(query: str) -> bytes:
         picture.savefig(buffer, format="svg", metadata={"Date": None})
         found = run.plateaus
     except (ValueError, FlowError) as problem:
-        return json.dumps({"error": " ".join(str(problem).split())}).encode()
+        return _error(" ".join(str(problem).split()))
     rows = [
         {"level": f"{level:.4f}", "from": f"{start:.0f}", "to": f"{end:.0f}"}
         for level, start, end in zip(found.levels, found.starts, found.ends, strict=True)
@@ -76,6 +82,10 @@ def answer(query: str) -> bytes:
         "time": f"{moment * run.end:.0f}",
     }
     return json.dumps(result).encode()
+
+
+def _error(text: str) -> bytes:
+    return json.dumps({"error": text}).encode()
 
 
 @lru_cache(maxsize=1)
@@ -93,23 +103,55 @@ def page() -> bytes:
 class Handler(BaseHTTPRequestHandler):
     """GET / is the page, GET /run?... an answer."""
 
+    server: "Server"
+
     def do_GET(self) -> None:
-        host = self.headers.get("Host", "").rpartition(":")[0]
-        if host not in (ADDRESS, "localhost"):  # a foreign page whose host name points to this address
+        if not self._from_here():
             self.send_error(403)
             return
-        parts = urlsplit(self.path)
+        try:
+            parts = urlsplit(self.path)
+        except ValueError:
+            self.send_error(400)
+            return
         if parts.path == "/":
-            self._send(page(), "text/html; charset=utf-8")
+            self._send(200, page(), "text/html; charset=utf-8")
         elif parts.path == "/run":
-            with _one_at_a_time:
-                content = answer(parts.query)
-            self._send(content, "application/json")
+            self._run(parts.query)
         else:
             self.send_error(404)
 
-    def _send(self, content: bytes, kind: str) -> None:
-        self.send_response(200)
+    def _from_here(self) -> bool:
+        """False for a foreign page: one whose host name points to this address, or that asks from its own."""
+        here = (ADDRESS, "localhost")
+        host = self.headers.get("Host", "").rpartition(":")[0]
+        origin = self.headers.get("Origin")
+        site = self.headers.get("Sec-Fetch-Site", "none")
+        named = origin is None or origin.removeprefix("http://").rpartition(":")[0] in here
+        return host in here and named and (site in ("none", "same-origin") or self.path == "/")
+
+    def _run(self, query: str) -> None:
+        try:
+            content = self.server.workers.compute(query, patience=PATIENCE, deadline=DEADLINE, wanted=self._connected)
+        except BusyError:
+            self._send(503, _error("busy with other runs; try again"), "application/json")
+        except TooLongError:
+            self._send(200, _error(f"this run takes longer than {DEADLINE:g} s: choose larger weights or fewer heads"), "application/json")
+        except MemoryError:
+            self._send(200, _error("this run takes too much memory: choose larger weights or fewer heads"), "application/json")
+        else:
+            self._send(200, content, "application/json")
+
+    def _connected(self) -> bool:
+        """Whether the page still waits for its answer."""
+        try:
+            readable, _, _ = select.select([self.connection], [], [], 0)
+            return not readable or self.connection.recv(1, socket.MSG_PEEK) != b""
+        except OSError:
+            return False
+
+    def _send(self, status: int, content: bytes, kind: str) -> None:
+        self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
         self.send_header("Content-Security-Policy", "default-src 'self' 'unsafe-inline'; img-src data:")
@@ -120,11 +162,31 @@ class Handler(BaseHTTPRequestHandler):
         """Do not log requests."""
 
 
-def server(port: int) -> ThreadingHTTPServer:
+class Server(ThreadingHTTPServer):
+    """The server and the processes that compute for it."""
+
+    request_queue_size = 128
+    daemon_threads = True
+
+    def __init__(self, port: int, answering: Callable[[str], bytes]) -> None:
+        super().__init__((ADDRESS, port), Handler)
+        self.workers = Workers(answering)
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of a client that has left."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # pyright: ignore[reportArgumentType]
+
+    def server_close(self) -> None:
+        super().server_close()
+        self.workers.close()
+
+
+def server(port: int, answering: Callable[[str], bytes] = answer) -> Server:
     """The server, bound to the loopback address; port 0 takes a free one."""
     if not 0 <= port <= 65535:
         raise ValueError(f"port must lie between 0 and 65535, got {port}")
-    return ThreadingHTTPServer((ADDRESS, port), Handler)
+    return Server(port, answering)
 
 
 def serve(port: int = 0, *, browser: bool = True) -> int:

@@ -1,14 +1,20 @@
 """The page of the explorer: what it is told, and who may ask."""
 
+import http.client
 import json
+import os
+import socket
 import threading
+import time
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlencode
 
 import pytest
 from iclflow.verify.cli.main import main
-from iclflow.verify.explorer.server import answer, page, serve, server, setting
+from iclflow.verify.explorer.server import PATIENCE, answer, page, serve, server, setting
+from iclflow.verify.explorer.workers import MEMORY, BusyError, TooLongError, Workers
 
 GIVEN = {
     "eigenvalues": "0.4,0.3,0.2,0.1", "N": "31", "H": "5", "R": "1", "scale": "0.05", "seed": "12", "noise": "0",
@@ -61,10 +67,11 @@ def test_the_server_answers_this_machine_only():
         thread = threading.Thread(target=running.serve_forever, daemon=True)
         thread.start()
 
-        def get(path: str, name: str = "127.0.0.1") -> tuple[int, bytes]:
-            request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Host": f"{name}:{port}"})
+        def get(path: str, name: str = "127.0.0.1", **headers: str) -> tuple[int, bytes]:
+            given = {"Host": f"{name}:{port}"} | {key.replace("_", "-"): value for key, value in headers.items()}
+            request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=given)
             try:
-                with urllib.request.urlopen(request, timeout=30) as reply:
+                with urllib.request.urlopen(request, timeout=120) as reply:
                     return reply.status, reply.read()
             except urllib.error.HTTPError as refusal:
                 with refusal:
@@ -73,9 +80,83 @@ def test_the_server_answers_this_machine_only():
         assert get("/") == (200, page())
         assert get("/", name="elsewhere.example")[0] == 403
         assert get("/secrets")[0] == 404
-        assert json.loads(get("/run?" + urlencode(GIVEN))[1]) == asked()
+        path = "/run?" + urlencode(GIVEN)
+        found, expected = json.loads(get(path)[1]), asked()
+        assert found.pop("svg").startswith("<svg")
+        assert found.items() <= expected.items()
+        assert get(path, Origin="http://elsewhere.example")[0] == 403
+        assert get(path, Sec_Fetch_Site="cross-site")[0] == 403
+        assert get(path, Sec_Fetch_Site="same-origin", Origin=f"http://127.0.0.1:{port}")[0] == 200
+        assert get("/", Sec_Fetch_Site="cross-site")[0] == 200  # somebody followed a link
         running.shutdown()
         thread.join()
+
+
+def test_a_crowd_is_answered_or_told_and_departed_clients_leave_no_trace(capfd):
+    """50 clients at once, 10 of whom hang up, and two requests that are none: each other one has its answer within seconds."""
+    with server(0, quick) as running:
+        thread = threading.Thread(target=running.serve_forever, daemon=True)
+        thread.start()
+        address = running.server_address
+
+        def client(number: int) -> tuple[int, float]:
+            path, start = f"/run?{number}", time.perf_counter()
+            connection = http.client.HTTPConnection(*address, timeout=60)
+            connection.request("GET", path)
+            if number % 5 == 0:
+                connection.sock.close()
+                return 0, 0.0
+            return connection.getresponse().status, time.perf_counter() - start
+
+        for nonsense in (b"NONSENSE\r\n\r\n", b"GET http://[ HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\r\n"):
+            with socket.create_connection(address) as bare:
+                bare.sendall(nonsense)
+                assert b"400" in bare.recv(1000)
+        for _ in range(2):  # both processes have started
+            running.workers.compute("", patience=60, deadline=60)
+        with ThreadPoolExecutor(50) as pool:
+            found = list(pool.map(client, range(50)))
+        assert {status for status, _ in found} <= {0, 200, 503}
+        assert sum(status == 200 for status, _ in found) > 4
+        assert max(seconds for _, seconds in found) < 2 * PATIENCE
+        running.shutdown()
+        thread.join()
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def quick(argument: str) -> bytes:
+    time.sleep(0.2)
+    return argument.encode()
+
+
+def slow(argument: str) -> bytes:
+    if argument == "memory":
+        return bytes(2 * MEMORY)
+    if argument == "exit":
+        os._exit(1)
+    time.sleep(float(argument))
+    return argument.encode()
+
+
+def test_a_computation_is_given_up_and_the_next_is_not():
+    workers = Workers(slow, count=1)
+    try:
+        assert workers.compute("0", patience=30, deadline=60) == b"0"
+        with pytest.raises(TooLongError):
+            workers.compute("30", patience=1, deadline=0.5)
+        with pytest.raises(TooLongError):
+            workers.compute("30", patience=30, deadline=60, wanted=lambda: False)
+        for argument in ("memory", "exit"):
+            with pytest.raises(MemoryError):
+                workers.compute(argument, patience=30, deadline=60)
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(workers.compute, "3", patience=30, deadline=60)
+            time.sleep(0.2)
+            with pytest.raises(BusyError):
+                workers.compute("0", patience=0.1, deadline=60)
+            assert first.result() == b"3"
+    finally:
+        workers.close()
 
 
 def test_the_page_loads_nothing_from_elsewhere():
