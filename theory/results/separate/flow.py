@@ -38,7 +38,7 @@ from ...notation import (
     y_q,
 )
 from ..attention.blocks import U_i, merged_expansion, u_i, value_row
-from ..task.regression import closed_loss
+from ..task.regression import SECOND_MOMENT, closed_loss
 
 __all__ = [
     "RANK_ONE", "RANK_R", "effective_map", "flow", "flow_in_force", "flow_lines", "head_flow", "loss_and_force", "population_error",
@@ -47,7 +47,6 @@ __all__ = [
 
 RANK_ONE, RANK_R = (v_i, k_i, q_i), (v_i, K_i, Q_i)  # the weights of one head
 MOMENT = r"$\boldsymbol{M} = \mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$, equation (31)"
-SECOND_MOMENT = Line(M, ":=", E(Lambda_hat**2), "The second moment of the sample covariance, equation (31)")
 NAMES = ("value weight", "keys", "queries")
 TRANSPOSE = (
     r"As scanned, (c) has the sum of $v \boldsymbol{k} \boldsymbol{q}^{\top}$; the gradient needs its transpose, that of "

@@ -22,7 +22,7 @@ from ...expectation.moments import expect
 from ...notation import B, D, G, Lambda, Lambda_hat, M, N, a, beta, lambda_, matrix, prediction, vector, w, x_q, y_q
 
 __all__ = [
-    "PROMPT", "X", "X_c", "average_context", "closed_loss", "correlation_with_error", "force", "force_along",
+    "PROMPT", "SECOND_MOMENT", "X", "X_c", "average_context", "closed_loss", "correlation_with_error", "force", "force_along",
     "in_context_letters", "y",
 ]  # fmt: skip
 
@@ -30,6 +30,7 @@ X = matrix("X", D + 1, N + 1)  # the prompt
 X_c = matrix("X_c", D, N)  # the context tokens, as columns
 y = vector("y", N)  # their targets
 
+SECOND_MOMENT = Line(M, ":=", E(Lambda_hat**2), "The second moment of the sample covariance, equation (31)")
 PROMPT = ((X_c, x_q), (y.T, zero(None)))  # equation (1), in blocks
 
 define(
