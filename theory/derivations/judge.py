@@ -12,7 +12,7 @@ from typing import Any, Literal
 import mpmath
 import sympy
 from mpmath import mp
-from sympy import Basic, BlockMatrix, Symbol
+from sympy import Basic, BlockMatrix, Identity, Symbol
 from sympy.matrices.expressions import MatrixSymbol
 from sympy.tensor.indexed import Indexed
 
@@ -69,9 +69,19 @@ def judge(line: Line, seed: int = 0) -> Verdict:
 
 def _opened(line: Line) -> Line:
     """The line with the definition of each scalar letter in place of it where an operation acts on it: F in the gradient of F."""
-    letters = {one.left: one.right for one in used_lines(line) if isinstance(one.left, Symbol)}
+    letters = {one.left: _like(one.left, one.right) for one in used_lines(line) if _is_scalar(one.left) and not _has_blocks(one.right)}
     sides = {name: _open(getattr(line, name), letters) for name in ("left", "right")} if letters else {}
     return replace(line, **sides) if any(sides[name] is not getattr(line, name) for name in sides) else line
+
+
+def _is_scalar(side: Any) -> bool:
+    return isinstance(side, Symbol) or (isinstance(side, MatrixSymbol) and side.shape == (1, 1))
+
+
+def _like(letter: Any, value: Any) -> Any:
+    """The value of a letter as SymPy takes it in place of the letter: for a 1 x 1 matrix another one."""
+    value = as_sympy(value)
+    return value * Identity(1) if isinstance(letter, MatrixSymbol) and not getattr(value, "shape", ()) else value
 
 
 def _open(side: Any, letters: dict) -> Any:
@@ -81,7 +91,7 @@ def _open(side: Any, letters: dict) -> Any:
         acting = heads_in(side) | side.atoms(sympy.Derivative, sympy.Integral, sympy.Limit)
         inside = {one: one.args[0].free_symbols & set(letters) for one in acting}
         opened = {
-            one: one.func(one.args[0].xreplace({letter: as_sympy(letters[letter]) for letter in found}), *one.args[1:])
+            one: one.func(one.args[0].xreplace({letter: letters[letter] for letter in found}), *one.args[1:])
             for one, found in inside.items()
             if found and not found & one.args[1].free_symbols
         }

@@ -13,7 +13,7 @@ from iclflow.theory.derivations.draws import ALONG, DIRECTION, PROJECTOR
 from iclflow.theory.derivations.heads import E, Gradient, Rate, SecondVariation
 from iclflow.theory.derivations.lines import Line, chain
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import B, D, G, Lambda, Lambda_hat, M, N, P, T, a, beta, e, lambda_, learned, tau, v, w, x_q, y_q
+from iclflow.theory.notation import B, D, G, Lambda, Lambda_hat, M, MatrixLetter, N, P, T, a, beta, e, lambda_, learned, tau, v, w, x_q, y_q
 from sympy import (
     Derivative,
     Determinant,
@@ -138,6 +138,15 @@ def test_a_letter_is_opened_where_an_operation_acts_on_it():
         assert line.verify().status in ("exact", "numeric")
         assert replace(line, right=0 * right).verify().status == "fails"
         assert replace(line, right=2 * right).verify().status == "fails"
+
+
+def test_a_matrix_of_one_entry_is_opened_too():
+    prediction = MatrixLetter("yhat", 1, 1, r"\hat y")
+    define = Line(prediction, ":=", beta.T * B * x_q, "the prediction")
+    line = Derivation.by(define, Line(-Gradient((y_q - prediction) ** 2, B) / 2, "=", beta * (y_q - prediction) * x_q.T)).lines[1]
+    assert line.verify().status == "exact"
+    assert replace(line, right=2 * line.right).verify().status == "fails"
+    assert replace(line, earlier=(replace(define, right=2 * define.right),)).verify().status == "fails"
 
 
 def test_determinants_and_traces_of_explicit_matrices_are_evaluated():
