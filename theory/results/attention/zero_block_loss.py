@@ -28,6 +28,13 @@ B_other = matrix("B_other", D, latex=r"\boldsymbol{B}_{\rm other}")  # the odd m
 # A second head
 U_j, u_j, v_j = matrix("U_j", D), vector("u_j", D), Symbol("v_j", real=True)
 row_j = vector("vv_j", D, latex=r"\boldsymbol{v}_j")
+
+
+def second_head(formula) -> TracePolynomial:
+    """A formula for head i, written for head j."""
+    return substitute(formula, {U_i: U_j, u_i: u_j, value_row: row_j, v_i: v_j})
+
+
 _scale = Symbol("epsilon", positive=True)
 
 

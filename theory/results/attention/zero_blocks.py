@@ -5,59 +5,82 @@ and the gradients of all v_i, u_i vanish on average. Only the symmetry w -> -w o
 w, like the target, and the derivatives by v_i and u_i are even.
 """
 
+from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 from sympy import Trace, ZeroMatrix
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import gradient
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.derivation import Derivation
+from ...derivations.heads import E, Gradient
+from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.moments import expect
-from ...notation import B, D, K_i, Lambda, Lambda_hat, MatrixLetter, N, Q_i, R, beta, matrix, prediction, v_i, w, x_q, y_q
+from ...notation import B, D, K_i, Lambda, Lambda_hat, N, Q_i, R, beta, prediction, prediction_i, prediction_other, v_i, vector, w, x_q, y_q
+from ..task.regression import average_context
 from .blocks import U_i, merged_expansion, u_i, value_row
 from .reduced import kappa_i, separate_expansion
+from .zero_block_loss import U_j, row_j, second_head, u_j
 
-__all__ = ["JOINT", "prediction", "pull", "pull_at_zero", "zero_blocks"]
-
-_others = MatrixLetter("yhat_other", 1, 1, r"\hat y_{\rm other}")  # the output of the other heads
-zero_blocks = {value_row: ZeroMatrix(D, 1), u_i: ZeroMatrix(D, 1)}
+__all__ = ["JOINT", "flow_where_zero", "prediction", "pull", "pull_at_zero"]
 
 JOINT = (
     r"The vectors $\boldsymbol{v}_j$ and $\boldsymbol{u}_{j}$ are zero in every head $j$; $\boldsymbol{B}$ is "
     r"then the sum of $v_{j} \boldsymbol{U}_{j}$ over all heads"
 )
+ERROR = (y_q - prediction) ** 2
+ONE_SEQUENCE = "Minus half the gradient of the squared error of one sequence"
+_opposite = vector("w_-", D, latex=r"\boldsymbol{w}_{-}")
 
 
-def pull(head: TracePolynomial, weight) -> TracePolynomial:
-    """Minus half the gradient of one squared error (y_q - y_hat)^2 in a weight of one head, whose output is ``head``.
+def pull(head: Any, weight) -> TracePolynomial:
+    """Minus half the gradient of one squared error (y_q - y_hat)^2 in a weight of one head, whose output is ``head``."""
+    return (TracePolynomial(y_q) - prediction) * gradient(head, weight)
 
-    The other heads do not depend on the weight: they enter through the prediction only.
-    """
-    slope = -gradient((y_q - head - _others) ** 2, weight) / 2
-    return substitute(slope, {_others: prediction - head})
+
+def _zeros(letters: tuple) -> dict:
+    return {one: ZeroMatrix(*one.shape) if hasattr(one, "shape") else 0 for one in letters}
 
 
 @cache
-def pull_at_zero(head: TracePolynomial, weight) -> TracePolynomial:
-    """The same where the zero blocks are zero in all heads, in Lambda_hat, w and x_q."""
-    here = substitute(pull(head, weight), {**zero_blocks, kappa_i: ZeroMatrix(R, 1), prediction: beta.T * B * x_q})
+def pull_at_zero(head: TracePolynomial, weight, letters: tuple = (value_row, u_i, kappa_i)) -> TracePolynomial:
+    """The same where these letters are zero in all heads, which leave beta' B x_q, in Lambda_hat, w and x_q."""
+    here = substitute(pull(head, weight), {**_zeros(letters), prediction: beta.T * B * x_q})
     return substitute(here, {y_q: w.T * x_q, beta: Lambda_hat * w})
 
 
-def _derivation(head: TracePolynomial, weight) -> Derivation:
-    here = pull_at_zero(head, weight)
-    return Derivation.by(
-        Step("Minus half the gradient of the squared error of one sequence", pull(head, weight), part="sequence"),
-        Step(
-            (
-                r"The same with zero blocks in every head, so that the prediction is $\boldsymbol{\beta}^{\top} "
-                r"\boldsymbol{B} \boldsymbol{x}_{q}$"
-            ),
-            here,
+def _at_zero(head: TracePolynomial, letters: tuple, source: str) -> tuple[Line, ...]:
+    """What the prediction is where these letters are zero in all heads; ``source``: the equation of the output ``head``."""
+    zeros = _zeros(letters)
+    return (
+        *(Line(one, ":=", value, "Zero in every head") for one, value in zeros.items()),
+        Line(prediction_other, ":=", beta.T * B * x_q - substitute(head, zeros), r"$\boldsymbol{B}$ is then the map of all heads"),
+        Line(prediction, "=", beta.T * B * x_q, "So the prediction is", source),
+    )
+
+
+_ONE_HEAD = Line(prediction, ":=", prediction_i + prediction_other, "Head $i$ beside the others")
+
+
+def flow_where_zero(head: TracePolynomial, source: str, letters: tuple, parts: Mapping[Any, tuple[str, str]]) -> tuple[Line, ...]:
+    """tau dW/dt where these letters are zero in all heads; ``parts``: for each weight W the parts of one sequence and of the average."""
+    there = {weight: pull_at_zero(head, weight, letters) for weight in parts}
+    averages = {weight: average_context(expect(one, given=Lambda_hat)) for weight, one in there.items()}
+    return (
+        _ONE_HEAD,
+        *(Line(-Gradient(ERROR, weight) / 2, "=", pull(head, weight), ONE_SEQUENCE, source, part) for weight, (part, _) in parts.items()),
+        *_at_zero(head, letters, source),
+        *(
+            line
+            for weight, (_, part) in parts.items()
+            for line in (
+                Line(pull(head, weight), "=", there[weight], "There, with the targets (4) and the correlation (30)", (source, "4", "30")),
+                Line(E(there[weight]), "=", averages[weight], "Average over the task vector, the query and the context", part=part),
+            )
         ),
-        Step("Average over the task vector, the query and the context", expect(here), part="average"),
     )
 
 
@@ -66,7 +89,6 @@ def _derivation(head: TracePolynomial, weight) -> Derivation:
     "The vector block of the value matrix stays zero",
     kind="exact",
     section="Appendix C.1",
-    left={"sequence": r"-\tfrac12\partial_{\boldsymbol{v}_i}(y_q-\hat y_q)^2", "average": r"\tau\dot{\boldsymbol{v}}_i"},
     typed=lambda: {
         "sequence": ((Lambda_hat + x_q * x_q.T / N) * U_i + beta * u_i.T) * x_q * (y_q - prediction),
         "average": ZeroMatrix(D, 1),
@@ -80,7 +102,7 @@ def _derivation(head: TracePolynomial, weight) -> Derivation:
 )
 def value_block_stays() -> Derivation:
     """Gradient, zero blocks, average."""
-    return _derivation(merged_expansion(), value_row)
+    return Derivation.by(*flow_where_zero(merged_expansion(), "C.1", (value_row, u_i), {value_row: ("sequence", "average")}))
 
 
 @register(
@@ -88,7 +110,6 @@ def value_block_stays() -> Derivation:
     "The vector block of the key-query matrix stays zero",
     kind="exact",
     section="Appendix C.1",
-    left={"sequence": r"-\tfrac12\partial_{\boldsymbol{u}_i}(y_q-\hat y_q)^2", "average": r"\tau\dot{\boldsymbol{u}}_i"},
     typed=lambda: {"sequence": (value_row.T * beta + v_i * w.T * Lambda_hat * w) * (y_q - prediction) * x_q, "average": ZeroMatrix(D, 1)},
     conditions=(f"For the average: t{JOINT[1:]}",),
     erratum=(
@@ -99,7 +120,7 @@ def value_block_stays() -> Derivation:
 )
 def key_query_block_stays() -> Derivation:
     """Gradient, zero blocks, average."""
-    return _derivation(merged_expansion(), u_i)
+    return Derivation.by(*flow_where_zero(merged_expansion(), "C.1", (value_row, u_i), {u_i: ("sequence", "average")}))
 
 
 @register(
@@ -107,36 +128,27 @@ def key_query_block_stays() -> Derivation:
     "Only the symmetry of the task's law is needed",
     kind="exact",
     section="Beside (39) and (40)",
-    left={"v": r"\boldsymbol{g}_v(-\boldsymbol{w})", "u": r"\boldsymbol{g}_u(-\boldsymbol{w})"},
     typed=lambda: {
         "v": -(Lambda_hat + x_q * x_q.T / N) * U_i * x_q * (w.T * x_q - w.T * Lambda_hat * B * x_q),
         "u": -v_i * (w.T * Lambda_hat * w) * (w.T * x_q - w.T * Lambda_hat * B * x_q) * x_q,
     },
     conditions=(
-        (
-            r"$\boldsymbol{g}_v$ and $\boldsymbol{g}_u$: minus half the gradients of one squared error by the two "
-            "blocks of head $i$"
-        ),
         JOINT,
-        (
-            r"The law of $\boldsymbol{w}$ is symmetric, not necessarily Gaussian; tokens of any law. An odd function "
-            r"of $\boldsymbol{w}$ then averages to zero"
-        ),
+        r"The law of $\boldsymbol{w}$ is symmetric, not necessarily Gaussian; tokens of any law. An odd function "
+        r"of $\boldsymbol{w}$ then averages to zero",
     ),
 )
 def parity() -> Derivation:
     """The gradients of one sequence, at w and at -w."""
-    steps = []
-    for part, weight, rule in (("v", value_row, "value block"), ("u", u_i, "key-query block")):
-        here = pull_at_zero(merged_expansion(), weight)
-        flipped = substitute(here, {w: -TracePolynomial(w)})
-        if flipped != -here:
-            raise ArithmeticError(f"the gradient of the {rule} is not odd in w: {here}")
-        steps += [
-            Step(f"The gradient of the {rule} for one sequence, with zero blocks", here, rf"\boldsymbol{{g}}_{part}(\boldsymbol{{w}})"),
-            Step("For the opposite task vector: minus the same", flipped, rf"\boldsymbol{{g}}_{part}(-\boldsymbol{{w}})", part),
-        ]
-    return Derivation.by(*steps)
+    head, weights = merged_expansion(), {"v": value_row, "u": u_i}
+    there = {part: pull_at_zero(head, weight) for part, weight in weights.items()}
+    return Derivation.by(
+        _ONE_HEAD,
+        *_at_zero(head, (value_row, u_i), "C.1"),
+        *(Line(-Gradient(ERROR, weights[part]) / 2, "=", one, ONE_SEQUENCE, ("C.1", "4", "30")) for part, one in there.items()),
+        Line(_opposite, ":=", -w, "The opposite task vector"),
+        *(Line(substitute(one, {w: _opposite}), "=", -one, "For it: minus the same", part=part) for part, one in there.items()),
+    )
 
 
 @register(
@@ -144,12 +156,6 @@ def parity() -> Derivation:
     "The zero blocks of separate key and query stay zero",
     kind="exact",
     section="Appendix E.1",
-    left={
-        "v sequence": r"-\tfrac12\partial_{\boldsymbol{v}_i}(y_q-\hat y_q)^2",
-        "v": r"\tau\dot{\boldsymbol{v}}_i",
-        "kappa sequence": r"-\tfrac12\partial_{\boldsymbol{\kappa}_i}(y_q-\hat y_q)^2",
-        "kappa": r"\tau\dot{\boldsymbol{\kappa}}_i",
-    },
     typed=lambda: {
         "v sequence": ((Lambda_hat + x_q * x_q.T / N) * K_i + beta * kappa_i.T) * Q_i.T * x_q * (y_q - prediction),
         "v": ZeroMatrix(D, 1),
@@ -157,26 +163,13 @@ def parity() -> Derivation:
         "kappa": ZeroMatrix(R, 1),
     },
     conditions=(
-        (
-            r"For the averages: $\boldsymbol{v}_j$ and $\boldsymbol{\kappa}_j$ are zero in every head $j$; any rank "
-            "$R$, any number of heads"
-        ),
+        r"For the averages: $\boldsymbol{v}_j$ and $\boldsymbol{\kappa}_j$ are zero in every head $j$; any rank $R$, any number of heads",
     ),
 )
 def separate_blocks_stay() -> Derivation:
-    """The same with u_i = Q_i kappa_i."""
-    steps = []
-    for part, weight in (("v", value_row), ("kappa", kappa_i)):
-        sequence, here, average = _derivation(separate_expansion(), weight).steps
-        steps += [
-            Step(sequence.rule, sequence.expression, part=f"{part} sequence"),
-            here,
-            Step(average.rule, average.expression, part=part),
-        ]
-    return Derivation.by(*steps)
-
-
-_U_other = matrix("U_j", D)
+    r"""The same with $\boldsymbol{u}_i = \boldsymbol{Q}_i\boldsymbol{\kappa}_i$."""
+    parts = {value_row: ("v sequence", "v"), kappa_i: ("kappa sequence", "kappa")}
+    return Derivation.by(*flow_where_zero(separate_expansion(), "E.1", (value_row, kappa_i), parts))
 
 
 @register(
@@ -184,31 +177,32 @@ _U_other = matrix("U_j", D)
     "One head with a non-zero block moves the block of every other",
     kind="exact",
     section="Beside (39)",
-    left=r"\tau\dot{\boldsymbol{v}}_j",
     typed=lambda: (
         -v_i
         * (
-            (Trace(Lambda) * Lambda + 2 * Lambda**2 / N) * _U_other * Lambda
-            + Trace(Lambda) / N * (Lambda * _U_other * Lambda + Lambda * _U_other.T * Lambda + Trace(Lambda * _U_other) * Lambda)
+            (Trace(Lambda) * Lambda + 2 * Lambda**2 / N) * U_j * Lambda
+            + Trace(Lambda) / N * (Lambda * U_j * Lambda + Lambda * U_j.T * Lambda + Trace(Lambda * U_j) * Lambda)
         )
         * u_i
     ),
     conditions=(
-        (
-            r"The vectors $\boldsymbol{v}_l$ are zero in every head and the vectors $\boldsymbol{u}_{l}$ in every "
-            "head but $i$; $j$ is another head"
-        ),
+        r"The vectors $\boldsymbol{v}_l$ are zero in every head and the vectors $\boldsymbol{u}_{l}$ in every "
+        r"head but $i$; $j$ is another head, and $\boldsymbol{B}$ the map that heads other than $i$ add",
         "So the gradient of the zero block of head $j$ does not vanish, although both its blocks are zero",
     ),
 )
 def joint_condition() -> Derivation:
     """The block u_i of head i makes an even part of the prediction, which correlates with the even derivative by v_j."""
-    here = substitute(merged_expansion(), {value_row: ZeroMatrix(D, 1)})
-    other = substitute(merged_expansion(), {U_i: _U_other})
-    slope = substitute(pull(other, value_row), zero_blocks)
-    seen = substitute(slope, {prediction: here + beta.T * B * x_q})
+    first, second = merged_expansion(), second_head(merged_expansion())
+    own = substitute(second, _zeros((row_j, u_j)))
+    here = substitute(first, _zeros((value_row,)))
+    slope = substitute(pull(second, row_j), _zeros((row_j, u_j)))
+    seen = substitute(substitute(slope, {prediction: here + beta.T * B * x_q}), {y_q: w.T * x_q, beta: Lambda_hat * w})
     return Derivation.by(
-        Step("The prediction of head $i$", here, r"\hat y_q^{(i)}"),
-        Step(r"Minus half the gradient of one squared error by $\boldsymbol{v}_j$", slope),
-        Step("The prediction put in, and averaged", expect(seen)),
+        Line(prediction, ":=", second + prediction_other, "Head $j$, as in (C.1), beside the others"),
+        *(Line(one, ":=", value, "Zero") for one, value in _zeros((value_row, row_j, u_j)).items()),
+        Line(prediction_i, "=", here, "The output of head $i$ with its block", "C.1"),
+        Line(prediction_other, ":=", prediction_i + beta.T * B * x_q - own, "What the others and head $i$ add"),
+        Line(-Gradient(ERROR, row_j) / 2, "=", seen, ONE_SEQUENCE, ("C.1", "4", "30")),
+        Line(E(seen), "=", expect(seen), "Average over the task vector, the query and the context"),
     )
