@@ -89,11 +89,10 @@ def _open(side: Any, letters: dict) -> Any:
         return side
     for _ in range(PASSES):
         acting = heads_in(side) | side.atoms(sympy.Derivative, sympy.Integral, sympy.Limit)
-        inside = {one: one.args[0].free_symbols & set(letters) for one in acting}
         opened = {
             one: one.func(one.args[0].xreplace({letter: letters[letter] for letter in found}), *one.args[1:])
-            for one, found in inside.items()
-            if found and not found & one.args[1].free_symbols
+            for one in acting
+            if (found := one.args[0].free_symbols & set(letters) - one.args[1].free_symbols)
         }
         if not opened:
             return side
@@ -309,7 +308,7 @@ def _flat(value: Any, like: Any) -> list:
 
 def _unmet(line: Line, point: Point) -> str:
     """An equality that the line uses and that the point does not meet; empty if it meets all."""
-    for one in used_lines(line):
+    for one in map(_opened, used_lines(line)):
         if one.relation == "=" and not isinstance(one.left, Symbol | MatrixSymbol):
             try:
                 if _distance(one.left, one.right, point) > TOLERANCE:

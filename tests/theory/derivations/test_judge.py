@@ -140,6 +140,22 @@ def test_a_letter_is_opened_where_an_operation_acts_on_it():
         assert replace(line, right=2 * right).verify().status == "fails"
 
 
+def test_a_derivative_is_taken_before_its_variable_has_a_value():
+    square = Symbol("F", real=True)
+    define = (Line(square, ":=", x**2 + Trace(Lambda)), Line(x, ":=", 2))
+    line = Derivation.by(*define, Line(Gradient(square, x), "=", 4)).lines[2]
+    assert line.verify().status in ("exact", "numeric")
+    assert replace(line, right=2 * x**2).verify().status == "fails"
+
+
+def test_a_used_line_is_opened_before_it_is_tested():
+    random = Symbol("F", real=True)
+    define = Line(random, ":=", Trace(Lambda_hat))
+    used = Line(E(random**2), "=", Trace(Lambda) ** 2 + 2 * Trace(Lambda**2) / N)
+    line = Derivation.by(define, used, Line(Trace(Lambda), "=", 3 * Trace(Lambda), uses=1)).lines[2]
+    assert line.verify().status == "fails"
+
+
 def test_a_matrix_of_one_entry_is_opened_too():
     prediction = MatrixLetter("yhat", 1, 1, r"\hat y")
     define = Line(prediction, ":=", beta.T * B * x_q, "the prediction")
