@@ -116,8 +116,8 @@ def used_lines(line: Line) -> list[Line]:
 
 
 def _latest(line: Line) -> list[Line]:
-    """The used lines; of those that give one letter a value, only the last."""
-    found = used_lines(line)
+    """The used lines, opened; of those that give one letter a value, only the last."""
+    found = [_opened(one) for one in used_lines(line)]
     last = {one.left: i for i, one in enumerate(found) if _letter(one.left) is not None}
     return [one for i, one in enumerate(found) if last.get(_letter(one.left), i) == i]
 
@@ -179,14 +179,14 @@ def _has_blocks(side: Any) -> bool:
 
 
 def _replaced(side: Any, left: Any, right: Any) -> Any:
-    """The side with every copy of ``left`` replaced, as it stands; of a matrix letter only if it has blocks."""
+    """The side with every copy of ``left`` replaced, as it stands; of a matrix letter only if it has blocks, of no variable of a head."""
     if isinstance(left, MatrixSymbol) and _has_blocks(right) and isinstance(side, Basic | TracePolynomial):
         return as_sympy(side).xreplace({left: right}) if left in side.free_symbols else side
     if not isinstance(side, Basic | sympy.MatrixBase) or not isinstance(left, Basic) or isinstance(left, MatrixSymbol):
         return side
     if isinstance(side, sympy.MatrixBase):
         return side.applyfunc(lambda entry: _replaced(entry, left, right))
-    if not side.has(left):
+    if not side.has(left) or any(left in one.args[1].free_symbols for one in heads_in(side)):
         return side
     try:
         return side.xreplace({left: as_sympy(right)})
