@@ -9,25 +9,36 @@ E[e^2]/2 - sum_i v_i' G u_i, with the force G of the reduced model: neutral at t
 """
 
 from functools import cache
+from typing import Any
 
 from sympy import MatAdd, Symbol, Trace
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.substitution import collect, substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.derivation import Derivation
+from ...derivations.heads import E, Gradient
+from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.moments import expect
-from ...notation import B, D, K_i, Lambda, Lambda_hat, M, N, Q_i, beta, matrix, v_i, vector, w, x_q, y_q
-from ..task.regression import average_context
+from ...notation import B, B_rest, D, K_i, Lambda, Lambda_hat, M, N, Q_i, beta, matrix, prediction, prediction_i, v_i, vector, w, x_q, y_q
+from ..task.regression import SECOND_MOMENT, average_context
 from .blocks import U_i, merged_expansion, u_i, value_row
 from .reduced import kappa_i
 
-__all__ = ["B_other", "U_j", "even_part", "fourth_moment", "full_loss", "odd_part", "overlap_formula", "row_j", "u_j", "v_j"]
+__all__ = [
+    "HALF", "U_j", "even_part", "fourth_moment", "full_loss", "half_loss", "odd_part", "opposite", "overlap_formula", "row_j", "scale",
+    "second_head", "u_j", "v_j",
+]  # fmt: skip
 
-B_other = matrix("B_other", D, latex=r"\boldsymbol{B}_{\rm other}")  # the odd map of all other heads
 # A second head
 U_j, u_j, v_j = matrix("U_j", D), vector("u_j", D), Symbol("v_j", real=True)
 row_j = vector("vv_j", D, latex=r"\boldsymbol{v}_j")
+opposite = vector("w_-", D, latex=r"\boldsymbol{w}_{-}")  # the task vector -w
+_output = vector("yhat_-^(i)", 1, latex=r"\hat y_-^{(i)}")  # the output of head i for it
+_odd, _even = (vector(f"yhat_{name}^(i)", 1, latex=rf"\hat y_{{\rm {name}}}^{{(i)}}") for name in ("odd", "even"))
+_even_j = vector("yhat_even^(j)", 1, latex=r"\hat y_{\rm even}^{(j)}")
+half_loss, scale = Symbol("F", real=True), Symbol("epsilon", positive=True)
+HALF = Line(half_loss, ":=", E((y_q - prediction) ** 2) / 2, "Half the loss (9)")
 
 
 def second_head(formula) -> TracePolynomial:
@@ -35,37 +46,33 @@ def second_head(formula) -> TracePolynomial:
     return substitute(formula, {U_i: U_j, u_i: u_j, value_row: row_j, v_i: v_j})
 
 
-_scale = Symbol("epsilon", positive=True)
-
-
 @cache
-def _in_task(sign: int) -> TracePolynomial:
-    head = substitute(merged_expansion(), {beta: Lambda_hat * w})
-    return substitute(head, {w: sign * TracePolynomial(w)})
+def _for_task(task: Any) -> TracePolynomial:
+    return substitute(substitute(merged_expansion(), {beta: Lambda_hat * w}), {w: task})
 
 
 @cache
 def odd_part() -> TracePolynomial:
     """The part of the prediction of one head that changes sign with the task vector."""
-    return (_in_task(1) - _in_task(-1)) / 2
+    return (_for_task(w) - _for_task(-w)) / 2
 
 
 @cache
 def even_part() -> TracePolynomial:
     """The part that does not."""
-    return (_in_task(1) + _in_task(-1)) / 2
+    return (_for_task(w) + _for_task(-w)) / 2
 
 
 @cache
 def full_loss() -> TracePolynomial:
-    """E (y_q - y_hat)^2 for one head with all its blocks, beside heads that add the odd map ``B_other``."""
-    return expect((y_q - beta.T * B_other * x_q - merged_expansion()) ** 2)
+    """E (y_q - y_hat)^2 for one head with all its blocks, beside heads that add the odd map ``B_rest``."""
+    return expect((y_q - beta.T * B_rest * x_q - merged_expansion()) ** 2)
 
 
 @cache
 def _without_even_part() -> TracePolynomial:
     """The full loss less E(y_even^2), with M for E(Lambda_hat^2)."""
-    error = y_q - beta.T * B_other * x_q - merged_expansion()
+    error = y_q - beta.T * B_rest * x_q - merged_expansion()
     return average_context(expect(error**2, given=Lambda_hat) - expect(even_part() ** 2, given=Lambda_hat))
 
 
@@ -79,43 +86,40 @@ def _reduced_loss(map_):
     "The loss of the unreduced model splits into the reduced loss and an even part",
     kind="exact",
     section="Beside (7) and Section 2.3",
-    left={
-        "odd": r"\hat y_{\rm odd}^{(i)}",
-        "odd, separate": r"\hat y_{\rm odd}^{(i)}",
-        "even": r"\hat y_{\rm even}^{(i)}",
-        "cross": r"\mathbb{E}\left[(y_q-\boldsymbol{\beta}^\top\boldsymbol{B}\boldsymbol{x}_q)\,\hat y_{\rm even}^{(i)}\right]",
-        "loss": r"\mathcal{L}_{\rm full} - \mathbb{E}[\hat y_{\rm even}^2]",
-    },
     typed=lambda: {
         "odd": w.T * Lambda_hat * (v_i * U_i + value_row * u_i.T) * x_q,
         "odd, separate": w.T * Lambda_hat * (v_i * K_i + value_row * kappa_i.T) * Q_i.T * x_q,
         "even": (value_row.T * (Lambda_hat + x_q * x_q.T / N) * U_i + v_i * (w.T * Lambda_hat * w) * u_i.T) * x_q,
         "cross": 0,
-        "loss": _reduced_loss(B_other + v_i * U_i + value_row * u_i.T),
+        "loss": _reduced_loss(B_rest + v_i * U_i + value_row * u_i.T),
     },
     conditions=(
-        (
-            r"$\boldsymbol{B}$ is any map and $i$ any head, so the cross term vanishes for any number of heads "
-            "together"
-        ),
-        (
-            r"For the loss: head $i$ beside heads that add the odd map $\boldsymbol{B}_{\rm other}$; $\boldsymbol{M}$ "
-            r"is $\mathbb{E}(\hat{\boldsymbol{\Lambda}}^{2})$"
-        ),
+        r"$\boldsymbol{B}$ is any map and $i$ any head, so the cross term vanishes for any number of heads together",
+        r"For the loss: head $i$ beside heads that add the odd map $\boldsymbol{B}_{\neq i}$",
     ),
 )
 def split_loss() -> Derivation:
     """Odd times even averages to zero over a symmetric law of w."""
+    separate = substitute(odd_part(), {U_i: K_i * Q_i.T, u_i: Q_i * kappa_i})
     return Derivation.by(
-        Step(r"The part of the prediction that is odd in $\boldsymbol{w}$", odd_part(), part="odd"),
-        Step(
-            "The same for separate key and query of any rank, by (E.1)",
-            substitute(odd_part(), {U_i: K_i * Q_i.T, u_i: Q_i * kappa_i}),
-            part="odd, separate",
+        SECOND_MOMENT,
+        Line(opposite, ":=", -w, "The opposite task vector"),
+        Line(_output, ":=", _for_task(opposite), "The output of head $i$ for it, equation (C.1)"),
+        Line(_odd, ":=", (prediction_i - _output) / 2, r"The part of the output that is odd in $\boldsymbol{w}$"),
+        Line(_even, ":=", (prediction_i + _output) / 2, "and the part that is even"),
+        Line(_odd, "=", odd_part(), "The odd part, with (30)", ("C.1", "30"), "odd"),
+        Line(_odd, "=", separate, "The same for separate key and query of any rank, by (E.1)", ("C.1", "30", "E.1"), "odd, separate"),
+        Line(_even, "=", even_part(), "The even part", ("C.1", "30"), "even"),
+        Line(
+            E((y_q - beta.T * B * x_q) * _even),
+            "=",
+            expect((y_q - beta.T * B * x_q) * even_part()),
+            "The error of any reduced model does not correlate with it",
+            (-1,),
+            "cross",
         ),
-        Step(r"The part that is even in $\boldsymbol{w}$", even_part(), part="even"),
-        Step("The error of any reduced model does not correlate with it", expect((y_q - beta.T * B * x_q) * even_part()), part="cross"),
-        Step("The full loss of head $i$ beside the others, less the even part", _without_even_part(), part="loss"),
+        Line(prediction, ":=", prediction_i + beta.T * B_rest * x_q, "Head $i$ beside the others"),
+        Line(E((y_q - prediction) ** 2) - E(_even**2), "=", _without_even_part(), "The full loss less the even part", ("C.1", -3), "loss"),
     )
 
 
@@ -160,16 +164,16 @@ def overlap_formula(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j):
     "The even part of two heads",
     kind="exact",
     section="Beside (7) and Section 2.3",
-    left=r"\mathbb{E}[\hat y_{\rm even}^{(i)}\,\hat y_{\rm even}^{(j)}]",
     typed=lambda: overlap_formula(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j),
     conditions=(r"Any two heads, or one head with itself: $\mathbb{E}(y_{\rm even}^{2})$ is the sum over all pairs",),
 )
 def even_overlap() -> Derivation:
     """Average over the task, the query (up to its sixth moment) and the context."""
-    other = substitute(even_part(), {U_i: U_j, u_i: u_j, value_row: row_j, v_i: v_j})
+    other = second_head(even_part())
     return Derivation.by(
-        Step("The even part of head $i$", even_part(), r"\hat y_{\rm even}^{(i)}"),
-        Step("Times that of head $j$, averaged", expect(even_part() * other)),
+        Line(_even, "=", even_part(), "The even part of head $i$", "T4"),
+        Line(_even_j, ":=", other, "That of head $j$"),
+        Line(E(_even * _even_j), "=", expect(even_part() * other), "Their product, averaged", (0,)),
     )
 
 
@@ -178,33 +182,27 @@ def even_overlap() -> Derivation:
     "Quadratic form of half the loss across the zero blocks",
     kind="exact",
     section="Beside (39) and (40)",
-    left={
-        "first": r"\left[\tfrac12\mathcal{L}_{\rm full}\right]_1",
-        "second": r"\left[\tfrac12\mathcal{L}_{\rm full}\right]_2-\tfrac12\mathbb{E}(\hat y_{\rm even}^2)",
-    },
-    typed=lambda: {"first": 0, "second": -value_row.T * (Lambda**2 - M * (B_other + v_i * U_i) * Lambda) * u_i},
+    typed=lambda: {"first": 0, "second": -value_row.T * (Lambda**2 - M * (B_rest + v_i * U_i) * Lambda) * u_i},
     conditions=(
-        (
-            r"The terms of first and of second order in the vectors $\boldsymbol{v}_i$ and $\boldsymbol{u}_{i}$ "
-            "together; heads add"
-        ),
+        r"The terms of first and of second order in the vectors $\boldsymbol{v}_i$ and $\boldsymbol{u}_{i}$ together; heads add",
         "The even part is of first order in them, and its square is (T4-even)",
-        (
-            r"The bracket is the force $\boldsymbol{G}$ of the reduced model with $v_{i} \boldsymbol{U}_{i}$ and the "
-            r"other heads: zero at the minimum, $\boldsymbol{\Lambda}^{2}$ on the plateau"
-        ),
+        r"The bracket is the force $\boldsymbol{G}$ of the reduced model with $v_{i} \boldsymbol{U}_{i}$ and the "
+        r"other heads: zero at the minimum, $\boldsymbol{\Lambda}^{2}$ on the plateau",
     ),
 )
 def transverse_form() -> Derivation:
-    """Scale both blocks of one head by epsilon and gather."""
-    scale = {value_row: _scale * value_row, u_i: _scale * u_i}
-    orders = collect(substitute(full_loss() / 2, scale), _scale)
-    reduced = collect(substitute(_without_even_part() / 2, scale), _scale)
-    square = expect(even_part() ** 2) / 2
-    if orders[2] != substitute(reduced[2], {M: expect(Lambda_hat**2)}) + square:
-        raise ArithmeticError(f"the even part is not what is left of the second order: {orders[2]}")
+    r"""Scale both blocks of one head by $\epsilon$ and gather."""
+    blocks = {value_row: scale * value_row, u_i: scale * u_i}
+    scaled = substitute(merged_expansion(), blocks) + beta.T * B_rest * x_q
+    first = collect(substitute(full_loss() / 2, blocks), scale).get(1, TracePolynomial(0))
+    second = collect(substitute(_without_even_part() / 2, blocks), scale)[2]
+    slope = Gradient(half_loss, scale)
     return Derivation.by(
-        Step("Half the loss where the blocks are zero", reduced[0], r"\left[\tfrac12\mathcal{L}_{\rm full}\right]_0"),
-        Step("First order in the blocks", orders.get(1, TracePolynomial(0)), part="first"),
-        Step("Second order, less the even part", reduced[2], part="second"),
+        SECOND_MOMENT,
+        Line(prediction, ":=", scaled, r"Both vectors of head $i$ multiplied by $\epsilon$ in (C.1), beside the others"),
+        HALF,
+        Line(_even, "=", even_part(), "The even part", "T4"),
+        Line(scale, ":=", 0, "The derivatives at zero blocks"),
+        Line(slope, "=", first, "First order in the blocks", part="first"),
+        Line(Gradient(slope, scale) / 2 - E(_even**2) / 2, "=", second, "Second order, less the even part", (3,), "second"),
     )

@@ -19,11 +19,11 @@ from ...derivations.heads import E, Gradient
 from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.moments import expect
-from ...notation import B, D, K_i, Lambda, Lambda_hat, N, Q_i, R, beta, prediction, prediction_i, prediction_other, v_i, vector, w, x_q, y_q
+from ...notation import B, D, K_i, Lambda, Lambda_hat, N, Q_i, R, beta, prediction, prediction_i, prediction_other, v_i, w, x_q, y_q
 from ..task.regression import average_context
 from .blocks import U_i, merged_expansion, u_i, value_row
 from .reduced import kappa_i, separate_expansion
-from .zero_block_loss import U_j, row_j, second_head, u_j
+from .zero_block_loss import U_j, opposite, row_j, second_head, u_j
 
 __all__ = ["JOINT", "flow_where_zero", "prediction", "pull", "pull_at_zero"]
 
@@ -33,7 +33,6 @@ JOINT = (
 )
 ERROR = (y_q - prediction) ** 2
 ONE_SEQUENCE = "Minus half the gradient of the squared error of one sequence"
-_opposite = vector("w_-", D, latex=r"\boldsymbol{w}_{-}")
 
 
 def pull(head: Any, weight) -> TracePolynomial:
@@ -146,8 +145,8 @@ def parity() -> Derivation:
         _ONE_HEAD,
         *_at_zero(head, (value_row, u_i), "C.1"),
         *(Line(-Gradient(ERROR, weights[part]) / 2, "=", one, ONE_SEQUENCE, ("C.1", "4", "30")) for part, one in there.items()),
-        Line(_opposite, ":=", -w, "The opposite task vector"),
-        *(Line(substitute(one, {w: _opposite}), "=", -one, "For it: minus the same", part=part) for part, one in there.items()),
+        Line(opposite, ":=", -w, "The opposite task vector"),
+        *(Line(substitute(one, {w: opposite}), "=", -one, "For it: minus the same", part=part) for part, one in there.items()),
     )
 
 

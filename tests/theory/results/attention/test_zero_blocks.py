@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from iclflow.theory.calculus.entrywise import explicit
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import B, D, H, Lambda, M, N, v_i
+from iclflow.theory.notation import B, B_rest, D, H, Lambda, M, N, v_i
 from iclflow.theory.results.attention.blocks import U_i, u_i, value_row
-from iclflow.theory.results.attention.zero_block_loss import B_other, U_j, row_j, u_j, v_j
+from iclflow.theory.results.attention.zero_block_loss import U_j, row_j, u_j, v_j
 from quadrature import Sequences, head, numbers
 from sympy import MatrixSymbol, hessian
 from sympy.matrices.expressions.matexpr import MatrixElement
@@ -82,7 +82,7 @@ def test_loss_splits_into_reduced_and_even_part(sequences, heads):
     first, second = heads
     others = second[1] * second[2] + np.outer(second[0], second[3])  # the second head enters (T4) by its odd map
     typed = equation("T4").statement["loss"]
-    assert numbers(typed, {**first_head(first), B_other: others, M: second_moment(1)}, COVARIANCE, 1) == pytest.approx(reduced, **ROUNDOFF)
+    assert numbers(typed, {**first_head(first), B_rest: others, M: second_moment(1)}, COVARIANCE, 1) == pytest.approx(reduced, **ROUNDOFF)
 
 
 def test_even_parts_of_two_heads(sequences, heads):
@@ -102,7 +102,7 @@ def test_transverse_form_is_the_second_difference_of_half_the_loss(sequences, he
     second = (16 * even_1 - even_2) / 24
     opposite = replace(sequences, w=-sequences.w)
     even = (head(sequences, row, v, U, u) + head(opposite, row, v, U, u)) / 2
-    known = {**first_head(heads[0]), B_other: np.zeros((2, 2)), M: second_moment(1)}
+    known = {**first_head(heads[0]), B_rest: np.zeros((2, 2)), M: second_moment(1)}
     predicted = numbers(equation("T4-form").statement["second"], known, COVARIANCE, 1) + sequences.mean(even**2) / 2
     assert second == pytest.approx(predicted, rel=1e-9)
 
