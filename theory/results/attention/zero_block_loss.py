@@ -26,8 +26,7 @@ from .blocks import U_i, merged_expansion, u_i, value_row
 from .reduced import kappa_i
 
 __all__ = [
-    "HALF", "U_j", "even_part", "fourth_moment", "full_loss", "half_loss", "odd_part", "opposite", "overlap_formula", "row_j", "scale",
-    "second_head", "u_j", "v_j",
+    "HALF", "U_j", "fourth_moment", "full_loss", "half_loss", "opposite", "overlap_formula", "row_j", "scale", "second_head", "u_j", "v_j",
 ]  # fmt: skip
 
 # A second head
@@ -52,15 +51,9 @@ def _for_task(task: Any) -> TracePolynomial:
 
 
 @cache
-def odd_part() -> TracePolynomial:
-    """The part of the prediction of one head that changes sign with the task vector."""
-    return (_for_task(w) - _for_task(-w)) / 2
-
-
-@cache
-def even_part() -> TracePolynomial:
-    """The part that does not."""
-    return (_for_task(w) + _for_task(-w)) / 2
+def odd_and_even() -> tuple[TracePolynomial, TracePolynomial]:
+    """The parts of the output of one head that change sign with the task vector, and that do not."""
+    return (_for_task(w) - _for_task(-w)) / 2, (_for_task(w) + _for_task(-w)) / 2
 
 
 @cache
@@ -73,7 +66,7 @@ def full_loss() -> TracePolynomial:
 def _without_even_part() -> TracePolynomial:
     """The full loss less E(y_even^2), with M for E(Lambda_hat^2)."""
     error = y_q - beta.T * B_rest * x_q - merged_expansion()
-    return average_context(expect(error**2, given=Lambda_hat) - expect(even_part() ** 2, given=Lambda_hat))
+    return average_context(expect(error**2, given=Lambda_hat) - expect(odd_and_even()[1] ** 2, given=Lambda_hat))
 
 
 def _reduced_loss(map_):
@@ -100,24 +93,18 @@ def _reduced_loss(map_):
 )
 def split_loss() -> Derivation:
     """Odd times even averages to zero over a symmetric law of w."""
-    separate = substitute(odd_part(), {U_i: K_i * Q_i.T, u_i: Q_i * kappa_i})
+    (odd, even), error = odd_and_even(), y_q - beta.T * B * x_q
+    separate = substitute(odd, {U_i: K_i * Q_i.T, u_i: Q_i * kappa_i})
     return Derivation.by(
         SECOND_MOMENT,
         Line(opposite, ":=", -w, "The opposite task vector"),
         Line(_output, ":=", _for_task(opposite), "The output of head $i$ for it, equation (C.1)"),
         Line(_odd, ":=", (prediction_i - _output) / 2, r"The part of the output that is odd in $\boldsymbol{w}$"),
         Line(_even, ":=", (prediction_i + _output) / 2, "and the part that is even"),
-        Line(_odd, "=", odd_part(), "The odd part, with (30)", ("C.1", "30"), "odd"),
+        Line(_odd, "=", odd, "The odd part, with (30)", ("C.1", "30"), "odd"),
         Line(_odd, "=", separate, "The same for separate key and query of any rank, by (E.1)", ("C.1", "30", "E.1"), "odd, separate"),
-        Line(_even, "=", even_part(), "The even part", ("C.1", "30"), "even"),
-        Line(
-            E((y_q - beta.T * B * x_q) * _even),
-            "=",
-            expect((y_q - beta.T * B * x_q) * even_part()),
-            "The error of any reduced model does not correlate with it",
-            (-1,),
-            "cross",
-        ),
+        Line(_even, "=", even, "The even part", ("C.1", "30"), "even"),
+        Line(E(error * _even), "=", expect(error * even), "The error of any reduced model does not correlate with it", (-1,), "cross"),
         Line(prediction, ":=", prediction_i + beta.T * B_rest * x_q, "Head $i$ beside the others"),
         Line(E((y_q - prediction) ** 2) - E(_even**2), "=", _without_even_part(), "The full loss less the even part", ("C.1", -3), "loss"),
     )
@@ -169,11 +156,12 @@ def overlap_formula(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j):
 )
 def even_overlap() -> Derivation:
     """Average over the task, the query (up to its sixth moment) and the context."""
-    other = second_head(even_part())
+    _, even = odd_and_even()
+    other = second_head(even)
     return Derivation.by(
-        Line(_even, "=", even_part(), "The even part of head $i$", "T4"),
+        Line(_even, "=", even, "The even part of head $i$", "T4"),
         Line(_even_j, ":=", other, "That of head $j$"),
-        Line(E(_even * _even_j), "=", expect(even_part() * other), "Their product, averaged", (0,)),
+        Line(E(_even * _even_j), "=", expect(even * other), "Their product, averaged", (0,)),
     )
 
 
@@ -201,7 +189,7 @@ def transverse_form() -> Derivation:
         SECOND_MOMENT,
         Line(prediction, ":=", scaled, r"Both vectors of head $i$ multiplied by $\epsilon$ in (C.1), beside the others"),
         HALF,
-        Line(_even, "=", even_part(), "The even part", "T4"),
+        Line(_even, "=", odd_and_even()[1], "The even part", "T4"),
         Line(scale, ":=", 0, "The derivatives at zero blocks"),
         Line(slope, "=", first, "First order in the blocks", part="first"),
         Line(Gradient(slope, scale) / 2 - E(_even**2) / 2, "=", second, "Second order, less the even part", (3,), "second"),
