@@ -6,7 +6,7 @@ of width H and of D^2 columns are symbols; a head is split off the stack as its 
 
 from functools import cache
 
-from sympy import BlockMatrix, Identity, Trace, ZeroMatrix
+from sympy import BlockMatrix, Identity, Trace, ZeroMatrix, latex
 from sympy.matrices.expressions.kronecker import KroneckerProduct
 
 from ...algebra.polynomial import TracePolynomial
@@ -23,8 +23,9 @@ from ...expectation.moments import expect
 from ...notation import W_1, B, D, H, beta, k_i, matrix, prediction, prediction_other, q_i, symmetric_matrix, v_i, vector, w_2, x_q, y_q
 from .blocks import U_i
 from .kronecker import index, unit, vec_entry, vec_times_vec
+from .zero_blocks import ERROR, pull
 
-__all__ = ["COVARIANCE", "CROSS", "ERROR", "FEATURES", "MOMENTS", "feature", "flow_of_layers", "z"]
+__all__ = ["COVARIANCE", "CROSS", "FEATURES", "MOMENTS", "NETWORK_ERROR", "feature", "flow_of_layers", "z"]
 
 FEATURES = D**2
 z = vector("z", FEATURES)
@@ -56,16 +57,9 @@ define(
         "z": Vec(beta * x_q.T),
     },
     conditions=(
-        (
-            r"One entry $v_{i}$ of $\boldsymbol{w}_{2}$ and one row $\operatorname{vec}(\boldsymbol{U}_{i})^{\top}$ "
-            r"of $\boldsymbol{W}_{1}$ for each head; the last head is shown beside the others"
-        ),
-        (
-            r"$\boldsymbol{z} = \operatorname{vec}(\boldsymbol{\beta} \boldsymbol{x}_{q}^{\top}) = \boldsymbol{x}_{q} "
-            r"\otimes \boldsymbol{\beta}$, columns stacked; its entry at the index 1 $=(\boldsymbol{c}_1, "
-            r"\boldsymbol{e}_1)$"
-        ),
-        "With rows stacked, as flatten does, the factors of every Kronecker product are exchanged",
+        r"One entry $v_{i}$ of $\boldsymbol{w}_{2}$ and one row $\operatorname{vec}(\boldsymbol{U}_{i})^{\top}$ "
+        r"of $\boldsymbol{W}_{1}$ for each head; the last head is shown beside the others",
+        r"$\operatorname{vec}$ stacks columns; with rows stacked, as flatten does, the factors of every Kronecker product are exchanged",
     ),
 )
 
@@ -86,13 +80,7 @@ def equivalent_network() -> Derivation:
     return Derivation.by(
         Line(unit(AT).T * z, "=", feature(AT), r"The entry of $\boldsymbol{z}$", ("12",)),
         Line(z, "=", KroneckerProduct(x_q, beta), "So it is a Kronecker product", ("12",)),
-        Line(
-            v_i * Vec(U_i).T * Vec(beta * x_q.T),
-            "=",
-            head,
-            r"Summed with the entries of $\operatorname{vec}(\boldsymbol{U}_{i})$",
-            part="head",
-        ),
+        Line(v_i * Vec(U_i).T * Vec(beta * x_q.T), "=", head, r"Summed with $\operatorname{vec}(\boldsymbol{U}_{i})$", part="head"),
         Line(v_i * _row.T * z, "=", head, "In the letters of the network", ("12",)),
         Line(w_2.T * W_1 * z, "=", stack, "The output of the network, with the last head split off", ("12",), part="stack"),
     )
@@ -109,65 +97,34 @@ def equivalent_network() -> Derivation:
         "v attention": (y_q - prediction) * (beta.T * U_i * x_q),
         "v network": (y_q - prediction) * (beta.T * U_i * x_q),
     },
-    conditions=("For each sequence, so for any loss of the error, any initialization and any optimizer",),
+    conditions=(
+        "For each sequence, so for any loss of the error, any initialization and any optimizer",
+        r"The entry of a vec at the index 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$",
+    ),
 )
 def equal_gradients() -> Derivation:
     """The gradient of each model in its own weights; the same entries."""
     attention, network = v_i * beta.T * U_i * x_q, v_i * _row.T * z
-    entry = vec_entry(_error_slope(attention, U_i))(AT)
+    entry, slope = vec_entry(pull(attention, U_i))(AT), pull(attention, v_i)
+    vec = Vec(-Gradient(ERROR, U_i) / 2)
     return Derivation.by(
         Line(prediction, ":=", attention + prediction_other, "One head of attention beside the others"),
-        Line(
-            unit(AT).T * Vec(-Gradient(_squared_error(attention), U_i) / 2),
-            "=",
-            entry,
-            r"The gradient by $\boldsymbol{U}_{i}$, at one entry of its vec",
-            part="U",
-        ),
-        Line(
-            -unit(AT).T * Gradient(_squared_error(network), _row) / 2,
-            "=",
-            entry,
-            r"The gradient by the row of $\boldsymbol{W}_{1}$, at the same entry",
-            ("12",),
-            part="row",
-        ),
-        Line(
-            -Gradient(_squared_error(attention), v_i) / 2,
-            "=",
-            _error_slope(attention, v_i),
-            "The gradient of attention by $v_{i}$",
-            part="v attention",
-        ),
-        Line(
-            -Gradient(_squared_error(network), v_i) / 2,
-            "=",
-            _error_slope(attention, v_i),
-            "The gradient of the network by $v_{i}$",
-            ("12",),
-            part="v network",
-        ),
+        Line(unit(AT).T * vec, "=", entry, r"The gradient by $\boldsymbol{U}_{i}$, at one entry of its vec", part="U"),
+        Line(-Gradient(ERROR, v_i) / 2, "=", slope, "The gradient by $v_{i}$", part="v attention"),
+        Line(prediction, ":=", network + prediction_other, "One head of the network beside the same"),
+        Line(-unit(AT).T * Gradient(ERROR, _row) / 2, "=", entry, r"By the row of $\boldsymbol{W}_{1}$, the same entry", ("12",), "row"),
+        Line(-Gradient(ERROR, v_i) / 2, "=", slope, "By $v_{i}$, the same", ("12",), "v network"),
     )
 
 
-def _squared_error(head):
-    """The squared error of one sequence, with the output of one head beside that of the others."""
-    return (y_q - head - prediction_other) ** 2
-
-
-def _error_slope(head, weight) -> TracePolynomial:
-    """Minus half the gradient of (y_q - y_hat)^2 in a weight of one head, by the chain rule of (10)."""
-    return (TracePolynomial(y_q) - prediction) * gradient(head, weight)
-
-
-ERROR = (y_q - w_2.T * W_1 * z) ** 2
+NETWORK_ERROR = (y_q - w_2.T * W_1 * z) ** 2
 MOMENTS = (Gaussian(z, covariance=COVARIANCE), Fixed(y_q, CROSS.T * COVARIANCE.I * z))  # a law with these two moments
 
 
 @cache
 def flow_of_layers() -> tuple[TracePolynomial, TracePolynomial]:
     """tau dW_1/dt and tau dw_2/dt of w_2' W_1 z, with E(y_q z) and E(zz') as letters: only these two moments enter."""
-    first, second = (expect(-gradient(ERROR, weight) / 2, MOMENTS) for weight in (W_1, w_2))
+    first, second = (expect(-gradient(NETWORK_ERROR, weight) / 2, MOMENTS) for weight in (W_1, w_2))
     return first, second
 
 
@@ -181,15 +138,17 @@ def flow_of_layers() -> tuple[TracePolynomial, TracePolynomial]:
 )
 def flow_of_merged_attention() -> Derivation:
     """The gradient of one squared error is of second degree in (y_q, z): two moments are all that enters."""
-    first, second = flow_of_layers()
-    by_first, by_second = (-Gradient(ERROR, weight) / 2 for weight in (W_1, w_2))
+    lines = []
+    for part, weight, average in zip("ab", (W_1, w_2), flow_of_layers(), strict=True):
+        slope, name = -Gradient(NETWORK_ERROR, weight) / 2, f"${latex(weight)}$"
+        lines += [
+            Line(slope, "=", -gradient(NETWORK_ERROR, weight) / 2, f"Minus half the gradient by {name} for one sequence"),
+            Line(E(slope, MOMENTS), "=", average, f"Its average, the flow (10) of {name}", part=part),
+        ]
     return Derivation.by(
         Line(E(y_q * z, MOMENTS), "=", CROSS, "One law with the two moments that enter"),
         Line(E(z * z.T, MOMENTS), "=", COVARIANCE, "The other moment"),
-        Line(by_first, "=", -gradient(ERROR, W_1) / 2, r"Minus half the gradient by $\boldsymbol{W}_{1}$ for one sequence"),
-        Line(E(by_first, MOMENTS), "=", first, r"Its average, $\tau \dot{\boldsymbol{W}}_1$ by (10)", part="a"),
-        Line(by_second, "=", -gradient(ERROR, w_2) / 2, r"Minus half the gradient by $\boldsymbol{w}_{2}$ for one sequence"),
-        Line(E(by_second, MOMENTS), "=", second, r"Its average, $\tau \dot{\boldsymbol{w}}_2$ by (10)", part="b"),
+        *lines,
     )
 
 
@@ -207,10 +166,8 @@ _slope = vector("g", FEATURES)  # the gradient of any loss in the row w_2' W_1
         "difference": ZeroMatrix(H, H),
     },
     conditions=(
-        (
-            r"Any differentiable loss of the network's row $\boldsymbol{w}_{2}^{\top} \boldsymbol{W}_{1}$, with "
-            r"gradient $\boldsymbol{g}$ there: not only the squared error"
-        ),
+        r"Any differentiable loss of the network's row $\boldsymbol{w}_{2}^{\top} \boldsymbol{W}_{1}$, with "
+        r"gradient $\boldsymbol{g}$ there: not only the squared error",
         "Any number $H$ of heads",
     ),
 )
@@ -250,10 +207,8 @@ def _convolution(direction) -> TracePolynomial:
         "q": v_i * (y_q - prediction) * (beta.T * k_i) * x_q,
     },
     conditions=(
-        (
-            r"$\boldsymbol{I} \otimes \boldsymbol{k}_{i}^{\top}$ applies the filter $\boldsymbol{k}_{i}$ "
-            r"to each of the $D$ blocks of $\boldsymbol{z}$; a head of rank $R$ adds $R$ of them with one $v_{i}$"
-        ),
+        r"$\boldsymbol{I} \otimes \boldsymbol{k}_{i}^{\top}$ applies the filter $\boldsymbol{k}_{i}$ "
+        r"to each of the $D$ blocks of $\boldsymbol{z}$; a head of rank $R$ adds $R$ of them with one $v_{i}$",
     ),
     erratum=r"$\boldsymbol{K}_{i} = \boldsymbol{I} \otimes \boldsymbol{k}_{i}^{\top}$ has $D$ rows and $D^{2}$ columns",
 )
@@ -265,14 +220,8 @@ def convolutional_network() -> Derivation:
         Line(AT[0].T * layer * z, "=", _convolution(AT[0]), r"One entry of the filtered $\boldsymbol{z}$", ("12",), "filter"),
         Line(v_i * q_i.T * layer * z, "=", output, "The output of the head", ("12",), "output"),
         Line(prediction, ":=", output + prediction_other, "One head beside the others"),
-        Line(
-            -Gradient(_squared_error(output), k_i) / 2,
-            "=",
-            _error_slope(output, k_i),
-            "The gradient of one squared error by the filter",
-            part="k",
-        ),
-        Line(-Gradient(_squared_error(output), q_i) / 2, "=", _error_slope(output, q_i), "The gradient by the second layer", part="q"),
+        Line(-Gradient(ERROR, k_i) / 2, "=", pull(output, k_i), "The gradient of one squared error by the filter", part="k"),
+        Line(-Gradient(ERROR, q_i) / 2, "=", pull(output, q_i), "The gradient by the second layer", part="q"),
     )
 
 
@@ -283,10 +232,8 @@ def convolutional_network() -> Derivation:
     section="Section 4.1",
     typed=lambda: B,
     conditions=(
-        (
-            r"$D$ key-query pairs, $\boldsymbol{k} = \boldsymbol{B} \boldsymbol{c}_1$ and $\boldsymbol{q} = "
-            r"\boldsymbol{c}_1$ with $v = 1$, one for each vector of an orthonormal basis; it takes $H R \ge D$"
-        ),
+        r"$D$ key-query pairs, $\boldsymbol{k} = \boldsymbol{B} \boldsymbol{c}_1$ and $\boldsymbol{q} = "
+        r"\boldsymbol{c}_1$ with $v = 1$, one for each vector of an orthonormal basis; it takes $H R \ge D$",
     ),
 )
 def any_map() -> Derivation:

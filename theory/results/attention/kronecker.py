@@ -117,40 +117,23 @@ def _between(at: Index, other: Index, *factors: MatrixExpr) -> Any:
 def kronecker_properties() -> Derivation:
     """Entry by entry, with a sum over the index where there is a product."""
     product, entry = KroneckerProduct(_A, _B), kron_entry(_A, _B)
-    transposed = entry(_ROWS, _COLUMNS)  # the entry (2, 1) of the transpose is the entry (1, 2)
     over, middle, square = index("3", _q, _n), index("3", _p, _m), KroneckerProduct(_G, _K)
     inverse = kron_product(kron_entry(_G, _K), kron_entry(_G.I, _K.I), middle)(_ROWS, _SQUARE)
     longer = kron_product(entry, kron_entry(_C, _F), over)(_ROWS, _FAR)
     image = kron_times_vec(entry, vec_entry(_X), over)(_IMAGE)
+    left, right = (_between(_ROWS, _COLUMNS, KroneckerProduct(*factors)) for factors in ((_c * _A, _B), (_A, _c * _B)))
+    other, inverses = KroneckerProduct(_C, _F), KroneckerProduct(_G**-1, _K**-1)
     return Derivation.by(
         Line(_between(_ROWS, _COLUMNS, product), "=", entry(_ROWS, _COLUMNS), r"An entry of $\boldsymbol{A} \otimes \boldsymbol{B}$"),
         Line(unit(_COLUMNS).T * Vec(_X), "=", vec_entry(_X)(_COLUMNS), "An entry of vec, which stacks columns"),
-        Line(
-            _between(_ROWS, _COLUMNS, KroneckerProduct(_c * _A, _B)),
-            "=",
-            kron_entry(_c * _A, _B)(_ROWS, _COLUMNS),
-            "A scalar factor on the left",
-            part="a left",
-        ),
-        Line(
-            _between(_ROWS, _COLUMNS, KroneckerProduct(_A, _c * _B)),
-            "=",
-            kron_entry(_A, _c * _B)(_ROWS, _COLUMNS),
-            "A scalar factor on the right",
-            part="a right",
-        ),
-        Line(_between(_COLUMNS, _ROWS, Transpose(product)), "=", transposed, "The transpose exchanges the indices", part="b"),
+        Line(left, "=", kron_entry(_c * _A, _B)(_ROWS, _COLUMNS), "A scalar factor on the left", part="a left"),
+        Line(right, "=", kron_entry(_A, _c * _B)(_ROWS, _COLUMNS), "A scalar factor on the right", part="a right"),
+        Line(_between(_COLUMNS, _ROWS, Transpose(product)), "=", entry(_ROWS, _COLUMNS), "The transpose exchanges the indices", part="b"),
         Line(Transpose(product), "=", KroneckerProduct(_A.T, _B.T), "So it is the product of the transposes"),
-        Line(
-            _between(_ROWS, _SQUARE, square, KroneckerProduct(_G.I, _K.I)),
-            "=",
-            inverse,
-            "The product with the inverses, summed over the index between: the identity",
-            part="c",
-        ),
-        Line(Inverse(square), "=", KroneckerProduct(_G**-1, _K**-1), "So it has the inverse of each factor"),
-        Line(_between(_ROWS, _FAR, product, KroneckerProduct(_C, _F)), "=", longer, "The product of two Kronecker products", part="d"),
-        Line(MatMul(product, KroneckerProduct(_C, _F)), "=", KroneckerProduct(_A * _C, _B * _F), "So each factor has its own product"),
+        Line(_between(_ROWS, _SQUARE, square, inverses), "=", inverse, "The product with the inverses, summed, is the identity", part="c"),
+        Line(Inverse(square), "=", inverses, "So it has the inverse of each factor"),
+        Line(_between(_ROWS, _FAR, product, other), "=", longer, "The product of two Kronecker products", part="d"),
+        Line(MatMul(product, other), "=", KroneckerProduct(_A * _C, _B * _F), "So each factor has its own product"),
         Line(unit(_IMAGE).T * product * Vec(_X), "=", image, "On a vec", part="e"),
         Line(product * Vec(_X), "=", Vec(_B * _X * _A.T), "So it is a product with a matrix on each side"),
     )
@@ -173,16 +156,10 @@ _Z = matrix("Z", _n, _q)
 )
 def vec_of_outer_product() -> Derivation:
     """The entries of vec."""
-    outer = Vec(_b * _a.T)
+    outer, scalar = Vec(_b * _a.T), vec_times_vec(vec_entry(_X), vec_entry(_Z), _COLUMNS)
     return Derivation.by(
         Line(outer, "=", KroneckerProduct(_a, _b), "The columns are multiples of $\\boldsymbol{b}$"),
         Line(outer, "!=", KroneckerProduct(_b, _a), "With rows stacked, as flatten does, the factors are exchanged"),
         Line(unit(_ROWS).T * outer, "=", vec_entry(_b * _a.T)(_ROWS), "The entry of the vec", part="vectors"),
-        Line(
-            Vec(_X).T * Vec(_Z),
-            "=",
-            vec_times_vec(vec_entry(_X), vec_entry(_Z), _COLUMNS),
-            "The scalar product of two vecs, summed over the index",
-            part="trace",
-        ),
+        Line(Vec(_X).T * Vec(_Z), "=", scalar, "The scalar product of two vecs, summed over the index", part="trace"),
     )

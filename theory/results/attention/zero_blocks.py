@@ -25,7 +25,7 @@ from .blocks import U_i, merged_expansion, u_i, value_row
 from .reduced import kappa_i, separate_expansion
 from .zero_block_loss import U_j, opposite, row_j, second_head, u_j
 
-__all__ = ["JOINT", "flow_where_zero", "prediction", "pull", "pull_at_zero"]
+__all__ = ["ERROR", "JOINT", "flow_where_zero", "prediction", "pull", "pull_at_zero"]
 
 JOINT = (
     r"The vectors $\boldsymbol{v}_j$ and $\boldsymbol{u}_{j}$ are zero in every head $j$; $\boldsymbol{B}$ is "

@@ -22,7 +22,7 @@ from ...expectation.moments import expect
 from ...notation import W_1, D, H, Lambda, Lambda_q, beta, c_hat, gamma, matrix, v_i, vector, w_2, x_q, y_q
 from ..attention.blocks import U_i
 from ..attention.cubic_features import QUERY_LAW
-from ..attention.equivalent_networks import COVARIANCE, CROSS, ERROR, FEATURES, MOMENTS, z
+from ..attention.equivalent_networks import COVARIANCE, CROSS, FEATURES, MOMENTS, NETWORK_ERROR, z
 from .balanced_flow import UNIT, rates
 
 __all__ = ["half_loss"]
@@ -33,7 +33,7 @@ _m = vector("m", FEATURES)  # W_1' w_2
 _dw, _dW = (vector("dw_2", H, latex=r"\delta\boldsymbol{w}_2"), matrix("dW_1", H, FEATURES, latex=r"\delta\boldsymbol{W}_1"))
 _unseen = matrix("W_0", H, FEATURES)  # the part of delta W_1 that vanishes on E(y_q z)
 _plus, _minus = vector("p", H), vector("n", H)
-HALF = E(ERROR, MOMENTS) / 2
+HALF = E(NETWORK_ERROR, MOMENTS) / 2
 NO_OUTPUT = ZeroMatrix(H, 1)
 VARIATION = SecondVariation(HALF, {w_2: _dw, W_1: _dW})
 
@@ -151,7 +151,7 @@ def global_minimum() -> Derivation:
 @cache
 def half_loss() -> TracePolynomial:
     """F = L/2 of w_2' W_1 z."""
-    return TracePolynomial(expect(ERROR, MOMENTS) / 2)
+    return TracePolynomial(expect(NETWORK_ERROR, MOMENTS) / 2)
 
 
 @register(
