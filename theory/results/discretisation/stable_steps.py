@@ -1,93 +1,86 @@
 r"""How steeply the loss curves at each fixed point, so that a step is stable there (V8-stable).
 
-The curvatures are the eigenvalues of the Hessian of L/2. Descent on L is stable along one of them for eta kappa < 1, heavy ball for
+The curvatures are the eigenvalues of the Hessian of F = L/2. Descent on L is stable along one of them for eta kappa < 1, heavy ball for
 eta kappa < 1 + mu (V8-modified). At a saddle the negative ones are the ways out; the largest still bounds the step.
 """
 
-from functools import cache
 from typing import Any
 
-from sympy import Matrix, Rational, cancel, diff, expand, factor, hessian, simplify, sqrt, symbols
+from mpmath import cbrt, mpf, norm, zeros
+from mpmath import sqrt as root_of
+from sympy import Determinant, ImmutableMatrix, Rational, Symbol, Trace, ZeroMatrix, cancel, eye, factor, sqrt, symbols
 
-from ...calculus.entrywise import explicit
-from ...calculus.equality import require_zero
-from ...derivations.derivation import Derivation, Step
+from ...calculus.rewriting import rewrite
+from ...calculus.substitution import substitute
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.draws import commuting, eigenbasis, second_moment
+from ...derivations.heads import Gradient, Rate, SecondVariation, carried_out
+from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...notation import B, Lambda, M
-from ..task.regression import closed_loss
+from ...notation import B, B_rest, D, Lambda, M, e, gamma, k_i, matrix, q_i, s, v, v_i, vector
+from ..landscape.stability import F, half_loss
+from ..separate.flow import SECOND_MOMENT, population_error
 from .finite_steps import kappa
 
 __all__ = ["b_d", "b_j", "lambda_d", "lambda_j"]
 
-lambda_d, lambda_j, b_d, b_j = symbols("lambda_d lambda_j b_d b_j", positive=True)
-_r_d, _r_j = symbols("r_d r_j", positive=True)  # the cube roots of b_d, b_j: a learned head has v = k = q = r
-_size = sqrt(b_d**2 + b_j**2)  # |B| at the global minimum
-STABLE = (
-    r"Descent is stable for $\eta < 1/\kappa$ for the largest of them, heavy ball for $\eta <$ (1 $+$ mu)/kappa "
-    "(V8-modified)"
-)
+lambda_d, lambda_j, b_d, b_j, r_d, r_j = symbols("lambda_d lambda_j b_d b_j r_d r_j", positive=True)
+kappa_less = Symbol("kappa_-", real=True)
+e_j, v_j, k_j, q_j = vector("e_j", D), Symbol("v_j", real=True), vector("k_j", D), vector("q_j", D)
+U, X, x = matrix("U", D), matrix("X", D), Symbol("x", real=True)
+HEADS, MERGED = v_i * k_i * q_i.T + v_j * k_j * q_j.T + B_rest, v * U
+SIZE = sqrt(b_d**2 + b_j**2)  # of the map at the global minimum of merged attention
+AS_EIGENVECTORS = {
+    Lambda * e: lambda_d * e, M * e: lambda_d / b_d * e, e.T * e: 1,
+    Lambda * e_j: lambda_j * e_j, M * e_j: lambda_j / b_j * e_j, e_j.T * e_j: 1, e.T * e_j: 0,
+}  # fmt: skip
+STABLE = r"Descent is stable for $\eta < 1/\kappa$ with the largest of them, heavy ball for $\eta < (1 + \mu)/\kappa$ (V8-modified)"
 
 
-def _half_loss(map_: Any) -> Any:
-    """L/2 of a map of two eigendirections, d and j, where the eigenvalues of M are lambda/b."""
-    values = {Lambda: Matrix.diag(lambda_d, lambda_j), M: Matrix.diag(lambda_d / _r_d**3, lambda_j / _r_j**3), B: map_}
-    return expand(explicit(closed_loss().result, values, D=2) / 2)
+def _draw_heads(point, second) -> None:
+    """Directions d and j, the head of d, that of j if it is ``second``, and the map of some of the other directions."""
+    values, vectors = eigenbasis(point)
+    second_moment(point)
+    columns = [vectors[:, i] for i in range(len(values))]
+    levels = [value / (one.T * point[M] * one)[0, 0] for value, one in zip(values, columns, strict=True)]
+    pair = point.rng.sample(range(len(values)), 2)
+    heads = ((1, e, lambda_d, b_d, v_i, k_i, q_i), (second, e_j, lambda_j, b_j, v_j, k_j, q_j))
+    for i, (learned, direction, eigenvalue, level, value, key, query) in zip(pair, heads, strict=True):
+        point[direction], point[eigenvalue], point[level] = columns[i], values[i], levels[i]
+        point[value] = learned * cbrt(levels[i])
+        point[key] = point[query] = point[value] * columns[i]
+    point[B_rest] = commuting(vectors, [0 if i in pair else level * point.rng.randrange(2) for i, level in enumerate(levels)])
 
 
-@cache
-def _separate() -> tuple[Any, Any, Any]:
-    """The weights of a head for d and of one for j, (v, k, q) each, the map that they make, and L/2."""
-    names = symbols("v1 k11 k12 q11 q12 v2 k21 k22 q21 q22")
-    heads = [(names[i], Matrix(names[i + 1 : i + 3]), Matrix(names[i + 3 : i + 5])) for i in (0, 5)]
-    map_: Any = sum((value * k * q.T for value, k, q in heads), Matrix.zeros(2, 2))
-    return names, map_, _half_loss(map_)
+def _has_learned(point, second) -> bool:
+    heads = abs(point[v_i] ** 3 - point[b_d]) + abs(point[v_j] ** 3 - second * point[b_j])
+    return heads + norm(point[k_i] - point[v_i] * point[e]) + norm(point[B_rest] * point[e_j]) < mpf("1e-20")
 
 
-@cache
-def _learned(*, second: bool) -> dict:
-    """The fixed point at which head d has learned d, and head j has learned j or is still zero."""
-    other = (_r_j, 0, _r_j, 0, _r_j) if second else (0, 0, 0, 0, 0)
-    return dict(zip(_separate()[0], (_r_d, _r_d, 0, _r_d, 0, *other), strict=True))
+def _condition(text: str, second: int) -> dict:
+    return {"conditions": (Condition(text, lambda point: _has_learned(point, second), lambda point: _draw_heads(point, second)),)}
 
 
-@cache
-def _hessian(*, second: bool) -> Any:
-    names, _, half = _separate()
-    point = _learned(second=second)
-    require_zero(*(cancel(diff(half, name).subs(point)) for name in names))
-    return hessian(half, names).subs(point)
+TWO = _condition(r"Directions $d$ and $j$ are learned, with unit eigenvectors $\boldsymbol{e}$ and $\boldsymbol{e}_j$", 1)
+ONE = _condition(r"Direction $d$ is learned, $j$ is not: its head is zero", 0)
 
 
-def _along_entry(entry: int) -> Any:
-    """The eigenvalue of the Hessian, with both learned, whose eigenvector moves one entry of B and no other."""
-    names, map_, _ = _separate()
-    direction = Matrix([diff(map_[entry], name) for name in names]).subs(_learned(second=True))
-    moved = _hessian(second=True) * direction
-    value = cancel((direction.T * moved)[0] / (direction.T * direction)[0])
-    require_zero(*(cancel(part) for part in moved - value * direction))
-    return _named(expand(value))
+def change(weight: Any, moves: dict) -> Any:
+    return Rate(Gradient(F, weight), moves)
 
 
-@cache
-def _towards_unlearned() -> Any:
-    """The block of the Hessian, at the saddle, on the components along j of the key and query of head d; no other weight is coupled."""
-    matrix, block = _hessian(second=False), (2, 4)
-    rest = [i for i in range(matrix.rows) if i not in block]
-    require_zero(*matrix.extract(list(block), rest))
-    return matrix.extract(list(block), list(block)).applyfunc(factor)
+def _change(form: Any, weight: Any, moves: dict, at: dict, *along: Any) -> Any:
+    """How the gradient of F in a weight changes, along a row and a column, as the weights move from a fixed point."""
+    change = carried_out(Rate(Gradient(substitute(half_loss(), {B: form}), weight), moves))
+    row, column = (*along, 1, 1)[:2]
+    return factor(rewrite(row * substitute(change, at) * column, AS_EIGENVECTORS).to_sympy())
 
 
-def _named(formula: Any) -> Any:
-    """With b for the cube of its root."""
-    return formula.subs({_r_d: b_d ** Rational(1, 3), _r_j: b_j ** Rational(1, 3)})
-
-
-def _largest_root(block: Any) -> Any:
-    """Of the two eigenvalues of a symmetric 2 x 2 matrix."""
-    (x, g), (_, y) = block.tolist()
-    root = (x + y) / 2 + sqrt((x - y) ** 2 / 4 + g**2)
-    require_zero(simplify(expand((root - x) * (root - y) - g**2)))
-    return root
+def _loss_lines(form: Any) -> tuple[Line, ...]:
+    closed = substitute(half_loss(), {B: form})
+    half = Line(population_error(form) / 2, "=", closed, "Half the loss (9-closed)")
+    return SECOND_MOMENT, half, Line(F, ":=", closed.to_sympy(), "Call it")
 
 
 @register(
@@ -95,7 +88,6 @@ def _largest_root(block: Any) -> Any:
     "The curvatures of separate attention at each of its fixed points",
     kind="exact",
     section="beyond the paper",
-    left={"head": r"\kappa_{dd}", "pair": r"\kappa_{dj}", "unlearned": r"\kappa_{dj}"},
     typed=lambda: {
         "head": 3 * lambda_d**2 * b_d ** Rational(1, 3),
         "pair": lambda_d * lambda_j / b_d * (b_d ** Rational(4, 3) + b_j ** Rational(4, 3)),
@@ -104,50 +96,80 @@ def _largest_root(block: Any) -> Any:
         * (lambda_d * (1 + b_d / b_j) / 2 + sqrt(lambda_d**2 * (1 - b_d / b_j) ** 2 / 4 + lambda_j**2)),
     },
     conditions=(
-        (
-            r"$b_d=\lambda_d/a_d$, the component of the map that $d$ has where it is learned; rank one, each learned "
-            r"direction in one head of minimal norm, $v = \boldsymbol{k} = \boldsymbol{q}$, the other heads zero"
-        ),
-        (
-            "Head: $d$ learned; pair: $d$ and $j$ learned; unlearned: $d$ learned and $j$ not, the larger of two; "
-            "the other is negative at a saddle"
-        ),
-        "All other eigenvalues of the Hessian of $L/2$ are zero, at the origin every one",
+        r"$b_d=\lambda_d/a_d$, the component of the map that $d$ has if it is learned; rank one, each learned direction in one head of "
+        r"minimal norm, $v = \boldsymbol{k} = \boldsymbol{q}$, the other heads zero",
+        "Head: $d$ learned; pair: $d$ and $j$ learned; unlearned: $d$ learned and $j$ not, the larger of two eigenvalues",
+        r"All other eigenvalues of the Hessian of $L/2$ are zero, at the origin every one (argued, not derived)",
         STABLE,
     ),
 )
 def separate_curvatures() -> Derivation:
-    """Two heads and two eigendirections stand for all: the Hessian couples no more at a time."""
-    block = _towards_unlearned()
-    return Derivation.by(
-        Step(
-            (
-                r"The Hessian of $L/2$ in ($v, \boldsymbol{k}, \boldsymbol{q}$) of head $d$ and of head $j$, both "
-                "learned"
-            ),
-            _hessian(second=True),
-        ),
-        Step("Its eigenvalue along the gradient of entry ($d, d$) of the map", _along_entry(0), part="head"),
-        Step("Along the gradient of entry ($d, j$)", _along_entry(1), part="pair"),
-        Step("Where $j$ is not learned, its block on the components along $j$ of the key and the query of head $d$", _named(block)),
-        Step("The larger eigenvalue", _named(_largest_root(block)), part="unlearned"),
+    """The weights move along an eigenvector of the Hessian: the gradient of F changes by the eigenvalue times that vector."""
+    both = {B_rest: ZeroMatrix(D, D), v_i: r_d, k_i: r_d * e, q_i: r_d * e, v_j: r_j, k_j: r_j * e_j, q_j: r_j * e_j}
+    alone = both | {v_j: 0, k_j: ZeroMatrix(D, 1), q_j: ZeroMatrix(D, 1)}
+    grow, across = {v_i: 1, k_i: e, q_i: e}, {q_i: v_i**2 * e_j, k_j: v_j**2 * e}
+    cubes, roots = {b_d: r_d**3, b_j: r_j**3}, {r_d: b_d ** Rational(1, 3), r_j: b_j ** Rational(1, 3)}
+    head = _change(HEADS, v_i, grow, both).subs(cubes)
+    pair = _change(HEADS, k_j, {q_i: r_d**2 * e_j, k_j: r_j**2 * e}, both, e.T / r_j**2).subs(b_d, r_d**3)
+    of_key, of_query, coupled = (
+        _change(HEADS, weight, {moved: e_j}, alone, e_j.T).subs(cubes) for weight, moved in ((k_i, k_i), (q_i, q_i), (k_i, q_i))
     )
+    larger = (of_key + of_query) / 2 + sqrt((of_key - of_query) ** 2 / 4 + coupled**2)
+    rest = factor(of_key * of_query - coupled**2)
+    turn = {k_i: coupled * e_j, q_i: (kappa - of_key) * e_j}
+    return Derivation.by(
+        *_loss_lines(HEADS),
+        Line(r_d, ":=", roots[r_d], "The value of head $d$"),
+        Line(r_j, ":=", roots[r_j], "and that of head $j$ if it has learned"),
+        *(Line(Gradient(F, weight), "=", 0, "The gradient vanishes", **case) for case in (TWO, ONE) for weight in (k_i, k_j)),
+        Line(change(v_i, grow), "=", head.subs(roots),
+             r"Head $d$ grows, by $(1, \boldsymbol{e}, \boldsymbol{e})$: the gradient in its value changes by", (), "head", **TWO),
+        *(Line(change(weight, grow), "=", head * e, "and in its key and its query alike", **TWO) for weight in (k_i, q_i)),
+        Line(e.T * change(k_j, across) / v_j**2, "=", pair.subs(roots),
+             r"The weights move along the gradient of entry $(d, j)$ of the map, $v_i^2\boldsymbol{e}_j$ for the query of $d$ and "
+             r"$v_j^2\boldsymbol{e}$ for the key of $j$", (), "pair", **TWO),
+        Line(change(k_j, across), "=", pair * v_j**2 * e, "So the key of $j$ changes along itself", **TWO),
+        Line(change(q_i, across), "=", pair * v_i**2 * e_j, "and the query of $d$, at the same rate", **TWO),
+        Line(change(v_i, across), "=", 0, "The value does not", **TWO),
+        Line(change(k_i, {k_i: e_j}), "=", of_key * e_j,
+             r"If $j$ is not learned and the key of $d$ moves by $\boldsymbol{e}_j$, the gradient in the key changes by", **ONE),
+        Line(change(q_i, {k_i: e_j}), "=", coupled * e_j, "and the gradient in the query by", **ONE),
+        Line(change(q_i, {q_i: e_j}), "=", of_query * e_j, "If the query moves instead, its gradient changes by", **ONE),
+        Line(kappa, ":=", larger, "The larger eigenvalue of the matrix of these numbers"),
+        Line(change(k_i, turn), "=", kappa * coupled * e_j, "If both move along its eigenvector, that in the key changes by", **ONE),
+        Line(change(q_i, turn), "=", kappa * (kappa - of_key) * e_j, "and the query by", **ONE),
+        Line(change(v_i, turn), "=", 0, "The value does not change", **ONE),
+        Line(kappa, "=", factor(larger).subs(roots), "That is", part="unlearned"),
+        Line(kappa_less, ":=", of_key + of_query - kappa, "The smaller one"),
+        Line(kappa * kappa_less, "=", rest, "The product of the two has the sign of the last factor"),
+        Line(Line(kappa_less, "<", 0), "<=>", Line(b_d * lambda_d**2 / b_j, "<", lambda_j**2),
+             "So the smaller one is negative, a way out, only if", meets=(_way_out, _way_out)),
+    )  # fmt: skip
 
 
-@cache
-def _merged(*, learned: bool) -> tuple[Any, Any]:
-    """Weights (v, U) of one head at the global minimum or at zero, and the Hessian of L/2 there."""
-    names = symbols("v u11 u12 u21 u22")
-    half = _half_loss(names[0] * Matrix(2, 2, names[1:]))
-    size = sqrt(_r_d**6 + _r_j**6)  # s = |B|, balanced
-    at_minimum = (sqrt(size), _r_d**3 / sqrt(size), 0, 0, _r_j**3 / sqrt(size))
-    point = dict(zip(names, at_minimum if learned else (0,) * 5, strict=True))
-    require_zero(*(simplify(diff(half, name).subs(point)) for name in names))
-    return names, hessian(half, names).subs(point).applyfunc(simplify)
+def _way_out(point) -> None:
+    point[lambda_j] = point[lambda_d] * root_of(point[b_d] / point[b_j]) * (1 + mpf(point.rng.random()))
 
 
-def _characteristic(matrix: Any) -> Any:
-    return expand(simplify((kappa * Matrix.eye(matrix.rows) - matrix).det()))
+def _draw_minimum(point) -> None:
+    if point[D] != 2:
+        raise ValueError("two directions")
+    _draw_heads(point, 1)
+    point[v] = root_of(norm([point[b_d], point[b_j]]))
+    point[U] = (point[b_d] * point[e] * point[e].T + point[b_j] * point[e_j] * point[e_j].T) / point[v]
+
+
+def _draw_zero(point) -> None:
+    point[v], point[U] = mpf(0), zeros(point[D])
+
+
+ZERO = {"conditions": (Condition("All weights are zero", lambda point: point[v] == 0, _draw_zero),)}
+AT_MINIMUM = Condition(
+    r"Balanced weights at the global minimum, with unit eigenvectors $\boldsymbol{e}$ and $\boldsymbol{e}_j$; $D = 2$",
+    lambda point: point[D] == 2 and norm(point[M] * point[v] * point[U] - point[Lambda]) < mpf("1e-20"),
+    _draw_minimum,
+)
+MINIMUM = {"conditions": (AT_MINIMUM,)}
 
 
 @register(
@@ -155,40 +177,50 @@ def _characteristic(matrix: Any) -> Any:
     "The curvatures of merged attention at its two fixed points",
     kind="exact",
     section="beyond the paper",
-    left={"zero": r"\kappa_{\max}(\boldsymbol{0})", "entry": r"\kappa_{dj}", "diagonal": r"0"},
     typed=lambda: {
         "zero": sqrt(lambda_d**4 + lambda_j**4),
-        "entry": _size * lambda_d * lambda_j / b_d,
+        "entry": SIZE * lambda_d * lambda_j / b_d,
         "diagonal": kappa**2
-        - kappa * (_size * (lambda_d**2 / b_d + lambda_j**2 / b_j) + (lambda_d**2 * b_d + lambda_j**2 * b_j) / _size)
-        + 2 * lambda_d**2 * lambda_j**2 * _size**2 / (b_d * b_j),
+        - kappa * (SIZE * (lambda_d**2 / b_d + lambda_j**2 / b_j) + (lambda_d**2 * b_d + lambda_j**2 * b_j) / SIZE)
+        + 2 * lambda_d**2 * lambda_j**2 * SIZE**2 / (b_d * b_j),
     },
     conditions=(
-        (
-            r"Two eigendirections $d$ and $j$; in $D$ of them the zero point has $\gamma=|\boldsymbol{\Lambda}^2|$, "
-            r"with $\pm\gamma$ the only eigenvalues that are not zero"
-        ),
-        r"Balanced weights, $\sum_iv_i^2=|\boldsymbol{B}_*|$: rotating the heads puts all weights into one",
-        (
-            "Entry: an entry ($d, j$) off the diagonal of the map; diagonal: the two along diagonal maps, in $D$ "
-            r"dimensions the eigenvalues of $s(\boldsymbol{I}+\boldsymbol{n}\boldsymbol{n}^\top)\boldsymbol{K}$ of "
-            r"(V7-tail), at most $2s\kappa_{\max}$"
-        ),
+        r"Two eigendirections $d$ and $j$; in $D$ of them the zero point has $\gamma=\|\boldsymbol{\Lambda}^2\|_F$, and "
+        r"$\pm\gamma$ are its only eigenvalues that are not zero",
+        r"Balanced weights, $\sum_iv_i^2=\|\boldsymbol{B}_*\|_F$: rotating the heads puts all weights into one",
+        r"Entry: an entry $(d, j)$ off the diagonal of the map; diagonal: the two along diagonal maps, in $D$ dimensions the eigenvalues "
+        r"of $s(\boldsymbol{I}+\boldsymbol{n}\boldsymbol{n}^\top)\boldsymbol{K}$ of (V7-tail), at most $2s\kappa_{\max}$",
         STABLE,
     ),
 )
 def merged_curvatures() -> Derivation:
-    """The Hessian of one head in five weights; on diagonal maps, against the matrix of (V7-tail)."""
-    _, at_zero = _merged(learned=False)
-    _, at_minimum = _merged(learned=True)
-    diagonal, entry = [0, 1, 4], at_minimum[2, 2]
-    require_zero(*at_minimum.extract(diagonal, [2, 3]), at_minimum[2, 3])
-    polynomial = _named(cancel(_characteristic(at_minimum.extract(diagonal, diagonal)) / kappa))
-    largest = max((value for value in at_zero.eigenvals() if not value.is_zero), key=lambda value: value.subs({lambda_d: 1, lambda_j: 1}))
+    """The weights of one head move; at the minimum along an entry of the map, and along the diagonal maps."""
+    minimum = {U: (b_d * e * e.T + b_j * e_j * e_j.T) / v}
+    axes = ((v, {v: 1}, 1, 1), (U, {U: e * e.T}, e.T, e), (U, {U: e_j * e_j.T}, e_j.T, e_j))
+    entry = _change(MERGED, U, {U: e * e_j.T}, minimum, e.T, e_j).subs(v, sqrt(s))
+    block = ImmutableMatrix(3, 3, lambda i, j: _change(MERGED, axes[i][0], axes[j][1], minimum, *axes[i][2:]).subs(v, sqrt(s)))
+    polynomial = cancel((kappa * eye(3) - block).det() / kappa)
+    flat = carried_out(SecondVariation(substitute(half_loss(), {B: MERGED}), {v: x, U: X}))
+    flat = substitute(flat, {v: 0, U: ZeroMatrix(D, D)})
+    out = {v: 1, U: -(Lambda**2) / gamma}
     return Derivation.by(
-        Step(r"The Hessian of $L/2$ at zero, in ($v, \boldsymbol{U}$)", at_zero),
-        Step("Its largest eigenvalue", largest, part="zero"),
-        Step("The Hessian at the global minimum", _named(at_minimum)),
-        Step("Its eigenvalue along an entry off the diagonal", _named(entry), part="entry"),
-        Step(r"The characteristic polynomial on the rest, over $\kappa$", polynomial, part="diagonal"),
-    )
+        *_loss_lines(MERGED),
+        Line(gamma, ":=", sqrt(Trace(Lambda**4)), r"The norm of $\boldsymbol{\Lambda}^2$"),
+        Line(SecondVariation(F, {v: x, U: X}), "=", flat, "At zero, the second variation", **ZERO),
+        Line(flat, "<=", gamma * (x**2 + Trace(X.T * X)), "It is at most this multiple of the squares"),
+        Line(change(v, out), "=", gamma, "It is that much along an eigenvector: of the value weight, this is the change", **ZERO),
+        Line(change(U, out), "=", gamma * out[U], "and of the other weights, this", **ZERO),
+        Line(gamma, "=", sqrt(lambda_d**4 + lambda_j**4), "So the largest eigenvalue is, for two directions", (), "zero", **MINIMUM),
+        Line(s, ":=", SIZE, r"The norm of the map at the minimum, where $\boldsymbol{U}$ is the map over $\sqrt s$"),
+        Line(Gradient(F, v), "=", 0, "The gradient vanishes there", **MINIMUM),
+        Line(Gradient(F, U), "=", ZeroMatrix(D, D), "in all weights", **MINIMUM),
+        Line(e.T * change(U, {U: e * e_j.T}) * e_j, "=", entry.subs(s, SIZE), "An entry off the diagonal", (), "entry", **MINIMUM),
+        Line(change(U, {U: e * e_j.T}), "=", entry * e * e_j.T, "moves alone among the entries", **MINIMUM),
+        Line(change(v, {U: e * e_j.T}), "=", 0, "and without the value weight", **MINIMUM),
+        Line(change(v, {v: 1}), "=", block[0, 0], "On diagonal maps, the value weight alone", **MINIMUM),
+        Line(change(U, {v: 1}), "=", block[1, 0] * e * e.T + block[2, 0] * e_j * e_j.T, "and with the map", **MINIMUM),
+        Line(change(U, {U: e * e.T}), "=", block[1, 1] * e * e.T, "Each of the two entries", **MINIMUM),
+        Line(change(U, {U: e_j * e_j.T}), "=", block[2, 2] * e_j * e_j.T, "moves alone", **MINIMUM),
+        Line(Determinant(kappa * eye(3) - block) / kappa, "=", polynomial.subs(s, SIZE),
+             r"The characteristic polynomial of these numbers over $\kappa$, zero at the other two eigenvalues", part="diagonal"),
+    )  # fmt: skip
