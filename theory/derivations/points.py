@@ -13,6 +13,7 @@ True
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from functools import lru_cache, reduce
+from itertools import product
 from operator import mul
 from random import Random
 from typing import Any
@@ -235,10 +236,12 @@ def _scalar_value(expression: Any, point: Point) -> Any:
 
 
 def _any_function(applied: AppliedUndef) -> Expr:
-    """A cubic with random coefficients, which stands for an undefined function of one argument."""
-    if len(applied.args) != 1:
-        raise ValueError(f"{applied} has no number at this point")
-    return sympy.Add(*(Symbol(f"{applied.func}_{power}", real=True) * applied.args[0] ** power for power in range(4)))
+    """A polynomial with random coefficients, cubic in each argument, which stands for an undefined function."""
+    terms = product(range(4), repeat=len(applied.args))
+    name = applied.func.__name__
+    return sympy.Add(
+        *(Symbol(name + "".join(map(str, powers)), real=True) * sympy.Mul(*map(pow, applied.args, powers)) for powers in terms)
+    )
 
 
 @lru_cache(maxsize=1 << 12)

@@ -321,6 +321,9 @@ def test_an_undefined_function_is_any_smooth_one():
     assert line.verify().status == "exact"
     assert replace(line, right=3 * f * Derivative(f, x)).verify().status == "fails"
     assert replace(line, right=2 * f).verify().status == "fails"
+    y = Symbol("y", real=True)
+    of_two = Function("f")(x, y)
+    assert Line(Derivative(of_two, x, y), "=", Derivative(of_two, y)).verify().status == "fails"
 
 
 def test_a_family_of_whole_numbers_keeps_its_values_in_a_sum():
