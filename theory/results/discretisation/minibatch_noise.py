@@ -7,22 +7,26 @@ the mean over its batch; what a change of the map by Z makes of the noise is tha
 from functools import cache
 from typing import Any
 
-from sympy import Function, Identity, Symbol, Trace, ZeroMatrix, diff, expand, symbols
+from sympy import Function, Identity, Symbol, Trace, ZeroMatrix, diff, solve, symbols
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.derivation import Derivation
+from ...derivations.heads import E
+from ...derivations.lines import Line
 from ...derivations.registry import register
+from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
-from ...notation import B, D, Lambda, Lambda_hat, N, beta, matrix, x_q, y_q
+from ...notation import B, D, Lambda, Lambda_hat, MatrixLetter, N, beta, matrix, x_q, y_q
 from .finite_steps import V, batch, h
 
 __all__ = ["Z", "force_variance"]
 
 Z = matrix("Z", D)  # the change of the map
+pulled = Symbol("F_Z", real=True)  # tr(Z'F)
 _x, _y = symbols("x y", real=True)  # weights; two stand for all
-_T, _flow = Function("T")(_x, _y), (Function("f")(_x, _y), Function("g")(_x, _y))
-_slopes = (diff(_T, _x), diff(_T, _y))
+_T, _f, _g = (Function(name)(_x, _y) for name in "Tfg")
+_noise = MatrixLetter("xi", 1, 1, r"\xi")  # of a step's mini-batch, along the slope of T
 
 
 def pull() -> TracePolynomial:
@@ -41,10 +45,6 @@ def force_variance() -> TracePolynomial:
     "The noise of one sequence's force",
     kind="exact",
     section="beyond the paper",
-    left={
-        "mean": r"\mathbb{E}\operatorname{tr}(\boldsymbol{Z}^\top\boldsymbol{F})",
-        "square": r"\mathbb{E}_{\boldsymbol{w},\boldsymbol{x}_q}\operatorname{tr}(\boldsymbol{Z}^\top\boldsymbol{F})^2",
-    },
     typed=lambda: {"mean": _mean_pull(), "square": _square_given_the_context()},
     conditions=(
         r"$\boldsymbol{F}=(y_q-\hat y_q)\boldsymbol{\beta}\boldsymbol{x}_q^\top$ of one sequence with its prediction "
@@ -56,10 +56,17 @@ def force_variance() -> TracePolynomial:
 def noise_of_the_force() -> Derivation:
     """Average the pull of one sequence and its square; both are polynomials in Gaussian vectors."""
     return Derivation.by(
-        Step("The pull of one sequence", pull()),
-        Step("Its mean", expect(pull()), part="mean"),
-        Step("Its square, averaged over the task vector and the query", expect(pull() ** 2, given=Lambda_hat), part="square"),
-        Step(r"The variance over all sequences, at $\boldsymbol{B} = 0$", substitute(force_variance(), {B: ZeroMatrix(D, D)})),
+        Line(pulled, ":=", pull(), r"The force of one sequence along a direction, $\operatorname{tr}(\boldsymbol{Z}^\top\boldsymbol{F})$"),
+        Line(E(pulled), "=", expect(pull()), "Its mean", part="mean"),
+        Line(
+            E(pulled**2, given=Lambda_hat),
+            "=",
+            expect(pull() ** 2, given=Lambda_hat),
+            "Its square, averaged over the task vector and the query",
+            part="square",
+        ),
+        Line(B, ":=", ZeroMatrix(D, D), "At the map zero"),
+        Line(E(pulled**2) - E(pulled) ** 2, "=", substitute(force_variance(), {B: ZeroMatrix(D, D)}), "the variance over all sequences is"),
     )
 
 
@@ -86,41 +93,29 @@ def _square_given_the_context() -> Any:
     "How mini-batches spread the time of any drop",
     kind="approximation",
     section="beyond the paper",
-    left={"x": r"\dot T_x", "y": r"\dot T_y", "variance": r"\tfrac{d}{dt}\operatorname{Var}t^{\rm SGD}"},
     typed=lambda: {
-        "x": -diff(_flow[0], _x) * _slopes[0] - diff(_flow[1], _x) * _slopes[1],
-        "y": -diff(_flow[0], _y) * _slopes[0] - diff(_flow[1], _y) * _slopes[1],
+        "x": -diff(_f, _x) * diff(_T, _x) - diff(_g, _x) * diff(_T, _y),
+        "y": -diff(_f, _y) * diff(_T, _x) - diff(_g, _y) * diff(_T, _y),
         "variance": h * V / batch,
     },
     conditions=(
-        r"$T$: the time that the flow $\dot x=f$, $\dot y=g$ takes to a level, of two weights that stand for all",
+        r"$T(x, y)$: the time that the flow $\dot x=f$, $\dot y=g$ takes to a level, for two weights that stand for all",
         "On the way its derivatives $T_{x}$ and $T_{y}$ obey the adjoint of the linearised flow",
-        (
-            r"$V$ is the variance (V8-force) of the force for the change $\boldsymbol{Z}$ of the map along "
-            "$(T_x,T_y)$; $P$ fresh sequences each"
-        ),
-        (
-            "Integrated along the flow up to the level; of first order in $h/P$, where the spread is small against "
-            "the time in which $T$ changes"
-        ),
+        r"$V$ is the variance (V8-force) of the force for the change $\boldsymbol{Z}$ of the map along $(T_x,T_y)$; each step draws $P$ "
+        "fresh sequences",
+        "Integrated along the flow up to the level; of first order in $h/P$, if the spread is small against the time in which $T$ changes",
     ),
 )
 def spread_of_a_drop() -> Derivation:
     """Along the flow T falls at the rate 1; a step's noise moves it by its slope."""
-    fall = _flow[0] * _slopes[0] + _flow[1] * _slopes[1] + 1
-    rates = {}
-    for name, weight in (("x", _x), ("y", _y)):
-        slope = diff(_T, weight)
-        along = _flow[0] * diff(slope, _x) + _flow[1] * diff(slope, _y)
-        rates[name] = expand(along - diff(fall, weight))
-    pulled = Symbol("p", real=True)  # T_x xi_x + T_y xi_y, the batch's noise along the slope of T, of variance V/P
-    moved = h * pulled
-    each = (moved**2).coeff(pulled, 2) * V / batch
+    fall = _f * diff(_T, _x) + _g * diff(_T, _y) + 1
+    rates = {weight: _f * diff(_T, weight, _x) + _g * diff(_T, weight, _y) for weight in (_x, _y)}
+    law = Gaussian(_noise, covariance=V / batch)
+    each = expect((h * _noise) ** 2, law)
     return Derivation.by(
-        Step("The time left falls at the rate 1 along the flow", fall, "0"),
-        Step(r"Its derivative in $\boldsymbol{x}$ gives the change of $T_{x}$ along the flow", rates["x"], part="x"),
-        Step("Its derivative in $y$", rates["y"], part="y"),
-        Step("What the noise of a step adds to the time left, $p$ along the slope of $T$", moved),
-        Step("The variance of that", each),
-        Step("In the time $h$ of a step", each / h, part="variance"),
+        Line(_f, ":=", *solve(fall, _f), r"Along the flow the time left falls at the rate 1, $fT_x+gT_y=-1$, so that"),
+        Line(rates[_x], "=", (rates[_x] - diff(fall, _x)).expand(), "The rate of $T_x$ along the flow", part="x"),
+        Line(rates[_y], "=", (rates[_y] - diff(fall, _y)).expand(), "and that of $T_y$", part="y"),
+        Line(E((h * _noise) ** 2, law), "=", each, r"What the noise $\xi$ of a step adds to the time left has the variance"),
+        Line(E((h * _noise) ** 2, law) / h, "=", each / h, "and a step takes the time $h$", part="variance"),
     )
