@@ -5,6 +5,7 @@ A ``fails`` always comes with the point where the line fails. What cannot be dec
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import cycle, islice
 from random import Random
 from typing import Any, Literal
@@ -13,6 +14,7 @@ import mpmath
 import sympy
 from mpmath import mp
 from sympy import Basic, BlockMatrix, Identity, Symbol
+from sympy.core.function import AppliedUndef
 from sympy.matrices.expressions import MatrixSymbol
 from sympy.tensor.indexed import Indexed
 
@@ -68,10 +70,18 @@ def judge(line: Line, seed: int = 0) -> Verdict:
 
 
 def _opened(line: Line) -> Line:
-    """The line with the definition of each scalar letter in place of it where an operation acts on it: F in the gradient of F."""
-    letters = {one.left: _like(one.left, one.right) for one in used_lines(line) if _is_scalar(one.left) and not _has_blocks(one.right)}
-    sides = {name: _open(getattr(line, name), letters) for name in ("left", "right")} if letters else {}
+    """The line with each function that a line defines in place of it, and each scalar letter on which an operation acts: F in dF/dW."""
+    used = used_lines(line)
+    letters = {one.left: _like(one.left, one.right) for one in used if _is_scalar(one.left) and not _has_blocks(one.right)}
+    functions = {one.left: as_sympy(one.right) for one in used if isinstance(one.left, AppliedUndef)}
+    sides = {name: _open(_unfolded(getattr(line, name), functions), letters) for name in ("left", "right")}
     return replace(line, **sides) if any(sides[name] is not getattr(line, name) for name in sides) else line
+
+
+def _unfolded(side: Any, functions: dict) -> Any:
+    if not isinstance(side, Basic) or not side.has(*functions):
+        return side
+    return reduce(lambda formula, left: formula.xreplace({left: functions[left]}), reversed(functions), side)
 
 
 def _is_scalar(side: Any) -> bool:
@@ -87,7 +97,7 @@ def _like(letter: Any, value: Any) -> Any:
 def _open(side: Any, letters: dict) -> Any:
     if not isinstance(side, Basic) or isinstance(side, sympy.MatrixBase):
         return side
-    for _ in range(PASSES):
+    for _ in range(PASSES if letters else 0):
         acting = heads_in(side) | side.atoms(sympy.Derivative, sympy.Integral, sympy.Limit)
         opened = {
             one: one.func(one.args[0].xreplace({letter: letters[letter] for letter in found}), *one.args[1:])

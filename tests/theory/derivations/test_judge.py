@@ -326,6 +326,13 @@ def test_an_undefined_function_is_any_smooth_one():
     assert Line(Derivative(of_two, x, y), "=", Derivative(of_two, y)).verify().status == "fails"
 
 
+def test_a_function_that_is_defined_is_what_it_is_defined_as():
+    f, g = (Function(name)(x) for name in "fg")
+    lines = Derivation.by(Line(f, ":=", x**2), Line(g, ":=", x * f), Line(Derivative(g, x), "=", 3 * x**2)).lines
+    assert lines[2].verify().status == "exact"
+    assert replace(lines[2], right=2 * x**2).verify().status == "fails"
+
+
 def test_a_family_of_whole_numbers_keeps_its_values_in_a_sum():
     counts, one, size = (IndexedBase("I", integer=True), Symbol("d", integer=True), Symbol("m", integer=True, positive=True))
 
