@@ -7,36 +7,24 @@ gradient flow of the loss L + eta/4 |dL/dW|^2. Heavy ball, W <- W + mu (W - W_be
 from functools import cache
 from typing import Any
 
-from sympy import (
-    Derivative,
-    Expr,
-    Function,
-    Rational,
-    S,
-    Symbol,
-    Trace,
-    cancel,
-    diff,
-    expand,
-    factor,
-    integrate,
-    log,
-    series,
-    simplify,
-    solve,
-    symbols,
-)
+from mpmath import cbrt, mpf, polyroots
+from mpmath import sqrt as root_of
+from sympy import Derivative, Expr, Function, Integral, Rational, S, Symbol, Trace, expand, factor, log, series, simplify, solve, symbols
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import gradient
-from ...calculus.equality import require_zero
 from ...calculus.rewriting import rewrite
-from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.draws import EIGENVECTOR
+from ...derivations.heads import E, Gradient
+from ...derivations.lines import Line
 from ...derivations.registry import register
+from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
-from ...notation import B, D, G, Lambda, M, N, T, a, alpha, beta, gamma, lambda_, v_0, vector, x_q, y_q
-from ..task.regression import closed_loss, force
+from ...notation import B, G, Lambda, M, MatrixLetter, N, T, a, alpha, beta, e, gamma, lambda_, v_0, x_q, y_q
+from ..separate.flow import SECOND_MOMENT, loss_and_force, population_error
+from ..task.regression import force
 
 __all__ = ["V", "batch", "eta", "h", "kappa", "mu", "t", "u_0", "v"]
 
@@ -44,27 +32,42 @@ h = Symbol("h", positive=True)  # the time t/tau that a step advances
 eta = Symbol("eta", positive=True)  # step on L: h = 2 eta, and with momentum h = 2 eta / (1 - mu)
 mu = Symbol("mu", nonnegative=True)  # momentum
 kappa = Symbol("kappa", positive=True)  # eigenvalue of the Hessian of L/2
+edge = Symbol("c", positive=True)  # the largest stable kappa h
 u_0 = Symbol("u_0", positive=True)
-v, u = symbols("v u", positive=True)
+v, u, z = *symbols("v u", positive=True), Symbol("z")
 batch = Symbol("P", integer=True, positive=True)  # sequences in a mini-batch
 V = Symbol("V", positive=True)  # variance of one sequence's force
+A = MatrixLetter("A", 1, 1, "A")  # the force of a mini-batch
 t = Symbol("t", positive=True)
 _W = Symbol("W", real=True)
-_f = Function("f")
-STEP = r"A step advances $t/\tau$ by $h = 2 \eta$, with momentum by $h = 2 \eta / (1 - \mu)$"
+_f, _g, _velocity = (Function(name)(_W) for name in "fgF")
+STEP = Condition(
+    r"A step advances $t/\tau$ by $h = 2 \eta$, with momentum $0 \le \mu < 1$ by $h = 2 \eta / (1 - \mu)$",
+    lambda point: 0 <= point[mu] < 1,
+    lambda point: point.__setitem__(mu, mpf(point.rng.random())),
+)
+
+
+def defect(velocity: Any) -> Any:
+    """A step of heavy ball less what the flow with this velocity makes of it, to second order in h."""
+    second = h**2 * velocity * Derivative(velocity, _W) / 2
+    return (h * velocity + second) - mu * (h * velocity - second) - (1 - mu) * h * _f
 
 
 @cache
 def modified_velocity() -> Any:
     """The velocity whose flow meets every step of heavy ball to second order in h, once the first velocity is forgotten."""
-    g, velocity = Function("g"), _f(_W)
-    ansatz = velocity + h * g(_W)
-    second = diff(ansatz, _W) * ansatz  # W''
-    ahead, back = h * ansatz + h**2 * second / 2, h * ansatz - h**2 * second / 2
-    defect = expand((ahead - mu * back - (1 - mu) * h * velocity).doit())
-    require_zero(defect.coeff(h, 1))
-    (correction,) = solve(defect.coeff(h, 2), g(_W))
-    return factor(velocity + h * correction)
+    (correction,) = solve(expand(defect(_f + h * _g).doit()).coeff(h, 2), _g)
+    return _f + h * factor(correction)
+
+
+def _stable(point) -> bool:
+    step = point[kappa] * point[h] * (1 - point[mu])
+    return max(map(abs, polyroots([1, step - 1 - point[mu], point[mu]], maxsteps=200, extraprec=100))) < 1
+
+
+def _draw_stable(point) -> None:
+    point[h] = 2 * (1 + point[mu]) / (1 - point[mu]) * mpf(point.rng.random()) / point[kappa]
 
 
 @register(
@@ -72,45 +75,39 @@ def modified_velocity() -> Any:
     "The flow that descent and heavy ball follow",
     kind="approximation",
     section="beyond the paper",
-    left={"descent": r"\tau\dot W", "heavy ball": r"\tau\dot W", "bound": r"\kappa h", "ball bound": r"\kappa h"},
     typed=lambda: {
-        "descent": _f(_W) - h / 2 * _f(_W) * Derivative(_f(_W), _W),
-        "heavy ball": _f(_W) - h / 2 * (1 + mu) / (1 - mu) * _f(_W) * Derivative(_f(_W), _W),
+        "descent": _f - h / 2 * _f * Derivative(_f, _W),
+        "heavy ball": _f - h / 2 * (1 + mu) / (1 - mu) * _f * Derivative(_f, _W),
         "bound": S(2),
         "ball bound": 2 * (1 + mu) / (1 - mu),
     },
     conditions=(
         STEP,
-        (
-            "Next order: $h^{2}$; for more weights the last factors are the Jacobian of $f$ applied to $f$, minus "
-            "the Hessian of $L/2$ on $f$"
-        ),
-        (
-            r"Heavy ball: started at rest it lags by $h$ mu/(1 - $\mu)$ more, since its velocity builds up over 1/(1 "
-            r"- $\mu)$ steps"
-        ),
-        (
-            r"Bound: along an eigenvector of the Hessian of $L/2$ with eigenvalue $\kappa$ a fixed point is stable "
-            r"for $\kappa h$ below it, so $\eta < 1/\kappa$, and $\eta <$ (1 $+$ mu)/kappa with momentum"
-        ),
+        r"Next order: $h^{2}$; for more weights the last factors are the Jacobian of $f$ applied to $f$, minus the Hessian of $L/2$ on $f$",
+        r"Heavy ball: started at rest it lags by $h \mu/(1 - \mu)$ more, since its velocity builds up over $1/(1 - \mu)$ steps",
+        r"Bound: along an eigenvector of the Hessian of $L/2$ with eigenvalue $\kappa$ a fixed point is stable for $\kappa h$ below it, so "
+        r"$\eta < 1/\kappa$, and $\eta < (1 + \mu)/\kappa$ with momentum",
     ),
 )
 def modified_equation() -> Derivation:
     """Expand W(t + h) and W(t - h) in the step, and the quadratic of the linear recursion at its edge."""
-    velocity = modified_velocity()
-    z = Symbol("z")
-    # W - W* = z^k: z^2 - z = mu (z - 1) - (1 - mu) h kappa z, stable until z = -1
-    recursion = expand(z**2 - z - mu * (z - 1) + (1 - mu) * h * kappa * z)
-    (edge,) = solve(recursion.subs(z, -1), h)
-    # the product of its roots is mu < 1 and z = 1 is no root, so the only way out of the unit circle is z = -1
-    require_zero(recursion.coeff(z, 0) - mu, expand(recursion.subs(z, 1) - (1 - mu) * h * kappa))
+    recursion = z**2 - z - mu * (z - 1) + (1 - mu) * kappa * h * z  # W - W* = z^k
+    (bound,) = solve(recursion.subs(kappa, edge / h).subs(z, -1), edge)
+    stable = Condition(r"both solutions $z$ lie inside the unit circle", _stable)
     return Derivation.by(
-        Step("The velocity of heavy ball", velocity, part="heavy ball"),
-        Step("Without momentum", expand(velocity.subs(mu, 0)), part="descent"),
-        Step(r"The recursion beside a fixed point, for $\boldsymbol{z} = 1 +$ growth a step", recursion),
-        Step(r"It loses stability at $\boldsymbol{z} = -1$", factor(edge * kappa), part="ball bound"),
-        Step("Without momentum", (edge * kappa).subs(mu, 0), part="bound"),
-    )
+        Line(_velocity, ":=", modified_velocity(), "The flow with this velocity"),
+        Line(defect(_velocity), "~", 0, "meets a step of heavy ball to second order: the Taylor series of the flow leaves",
+             parameter=(h, 0), order=3),
+        Line(_velocity, "=", modified_velocity(), "So heavy ball follows the velocity", part="heavy ball"),
+        Line(edge, ":=", factor(bound), r"Write"),
+        Line(recursion.subs(kappa * h, edge).subs(z, -1), "=", 0,
+             r"Beside a fixed point $z^k$ solves heavy ball if $z^2-z=\mu(z-1)-(1-\mu)\kappa hz$; for $\kappa h=c$ one solution is $z=-1$"),
+        Line(stable, "<=>", Line(kappa * h, "<", edge), r"Both solutions decay only for smaller $\kappa h$", meets=(_draw_stable,) * 2),
+        Line(edge, "=", factor(bound), "The bound with momentum", part="ball bound"),
+        Line(mu, ":=", 0, "Without momentum"),
+        Line(_velocity, "=", expand(modified_velocity().subs(mu, 0)), "The velocity", part="descent"),
+        Line(edge, "=", bound.subs(mu, 0), "The bound", part="bound"),
+    )  # fmt: skip
 
 
 @register(
@@ -118,41 +115,38 @@ def modified_equation() -> Derivation:
     "The loss that descent descends",
     kind="exact",
     section="beyond the paper",
-    left=r"-\frac12\frac{\partial}{\partial\boldsymbol{B}}\left[\mathcal{L}+\frac{\eta}{4}\Bigl|\frac{\partial\mathcal{L}}"
-    r"{\partial\boldsymbol{B}}\Bigr|^2\right]",
     typed=lambda: G + eta * M * G * Lambda,
     conditions=(
-        (
-            r"$\boldsymbol{G} = \boldsymbol{\Lambda}^{2} - \boldsymbol{M} \boldsymbol{B} \boldsymbol{\Lambda}$, the "
-            r"force (53); the map $\boldsymbol{B}$ itself descends"
-        ),
+        r"$\boldsymbol{G} = \boldsymbol{\Lambda}^{2} - \boldsymbol{M} \boldsymbol{B} \boldsymbol{\Lambda}$, the force (53); the map "
+        r"$\boldsymbol{B}$ itself descends",
         r"To first order in $\eta$: (V8-modified) with $h = 2 \eta$",
     ),
 )
 def modified_loss() -> Derivation:
     """Differentiate the loss with the square of its gradient added."""
-    loss = closed_loss().result
-    slope = gradient(loss, B)
-    whole = loss + eta / 4 * (slope.T * slope).trace()
-    pulled = -gradient(whole, B) / 2
-    # name the force: what is left once G + eta M G Lambda is taken away must vanish
-    named = TracePolynomial(G + eta * M * G * Lambda)
-    if substitute(named, {G: force()}) != pulled:
-        raise ArithmeticError(f"{pulled} is not {named} in the force")
+    loss = population_error(B)
+    whole = loss + eta / 4 * Trace(Gradient(loss, B).T * Gradient(loss, B))
+    named = TracePolynomial(G) - eta * gradient((TracePolynomial(G).T * force()).trace(), B)
     return Derivation.by(
-        Step("The loss and its gradient", slope, r"\partial\mathcal{L}/\partial\boldsymbol{B}"),
-        Step("Minus half the gradient of the modified loss", pulled),
-        Step("With the force named", named),
+        SECOND_MOMENT,
+        *loss_and_force(),
+        Line(-Gradient(whole, B) / 2, "=", named, "Minus half the gradient of the loss that descent descends"),
     )
 
 
-def _delay(velocity: Expr, variable: Symbol, start: Symbol) -> Expr:
-    """What a step adds to the time from ``start`` to ``variable``, to first order: h/2 log(f/f_0)."""
-    modified = velocity - h / 2 * velocity * diff(velocity, variable)
-    rate = series(1 / modified, h, 0, 2).removeO() - 1 / velocity  # the added time for each unit of the variable
-    added = h / 2 * log(velocity / velocity.subs(variable, start))
-    require_zero(cancel(diff(added, variable) - rate), simplify(added.subs(variable, start)))
-    return added
+HALF, MERGED_HALF = (lambda_ / (2 * a)) ** Rational(1, 3), (gamma / (2 * alpha)) ** Rational(1, 2)
+
+
+def _starts_below(point) -> None:
+    point[v_0] = cbrt(point[lambda_] / point[a] / 2) * mpf(point.rng.random())
+    point[u_0] = root_of(point[gamma] / point[alpha] / 2) * mpf(point.rng.random())
+
+
+BELOW = Condition(
+    "The weights start below where they end",
+    lambda point: 2 * point[a] * point[v_0] ** 3 < point[lambda_] and 2 * point[alpha] * point[u_0] ** 2 < point[gamma],
+    _starts_below,
+)
 
 
 @register(
@@ -160,54 +154,43 @@ def _delay(velocity: Expr, variable: Symbol, start: Symbol) -> Expr:
     "How much later steps make a drop",
     kind="approximation",
     section="beyond the paper",
-    left={"separate": r"t_{1/2}^{\rm descent}-t_{1/2}", "merged": r"t_{1/2}^{\rm descent}-t_{1/2}"},
     typed=lambda: {
-        "separate": h / 2 * log(_half**2 * lambda_**2 / 2 / (lambda_**2 * v_0**2 - lambda_ * a * v_0**5)),
-        "merged": h / 2 * log(gamma / (2 * alpha) * gamma / 2 / (sqrt_half() * u_0 * (gamma - alpha * u_0**2))),
+        "separate": h / 2 * log(HALF**2 * lambda_**2 / 2 / (lambda_**2 * v_0**2 - lambda_ * a * v_0**5)),
+        "merged": h / 2 * log(gamma / (2 * alpha) * gamma / 2 / (MERGED_HALF * u_0 * (gamma - alpha * u_0**2))),
     },
     conditions=(
         STEP,
-        (
-            r"In units of $\tau$, from $v_{0}$ to half of B's final component (separate, the flow (26)) or of $s = "
-            "u^{2}$ (merged, (44), white tokens)"
-        ),
-        r"Next order: $h^{2}$; with momentum $(1 + \mu)/(1 - \mu)$ times as much and $h$ mu/(1 - $\mu)$ more",
+        BELOW,
+        r"In units of $\tau$, from $v_{0}$ to half of the final component of $\boldsymbol{B}$ (separate, the flow (26)) or of $s = u^{2}$ "
+        "(merged, (44), white tokens)",
+        r"Next order: $h^{2}$; with momentum $(1 + \mu)/(1 - \mu)$ times as much and $h \mu/(1 - \mu)$ more",
     ),
 )
 def later_drop() -> Derivation:
     """The added time is half a step times the logarithm of how much faster the weight grows at the end."""
-    separate = lambda_**2 * v**2 - lambda_ * a * v**5
-    merged = u * (gamma - alpha * u**2)
-    added = _delay(separate, v, v_0)
-    added_merged = _delay(merged, u, u_0)
+    slower = _f - h / 2 * _f * Derivative(_f, _W)
+    added = series(1 / (1 - h * z / 2), h, 0, 2).coeff(h, 1).subs(z, Derivative(_f, _W)) / _f
+
+    def delay(velocity: Expr, variable: Symbol, start: Symbol, end: Expr) -> tuple[Integral, str, Expr]:
+        ratio = simplify(velocity.subs(variable, end) / velocity.subs(variable, start))
+        return Integral(h * added.subs(_f, velocity.subs(variable, _W)), (_W, start, end)), "=", h / 2 * log(ratio)
+
     return Derivation.by(
-        Step("A growing head of separate attention", separate, r"f(v)"),
-        Step("The time that steps add", added),
-        Step("At $v^{3} =$ lambda/(2a)", _simplified(added.subs(v, _half)), part="separate"),
-        Step("Balanced merged attention, $u$ the norm of the values", merged, r"f(u)"),
-        Step(r"At $u^{2} =$ gamma/(2 $\alpha)$", _simplified(added_merged.subs(u, sqrt_half())), part="merged"),
-    )
-
-
-_half = (lambda_ / (2 * a)) ** Rational(1, 3)
-
-
-def sqrt_half() -> Any:
-    return (gamma / (2 * alpha)) ** Rational(1, 2)
-
-
-def _simplified(formula: Expr) -> Any:
-    return formula.replace(lambda node: isinstance(node, log), lambda node: log(simplify(node.args[0])))
-
-
-_e = vector("e", D)
+        Line(1 / slower - 1 / _f, "~", h * added, "The time that steps add for each unit of a weight, by (V8-modified)",
+             parameter=(h, 0), order=2),
+        Line(*delay(lambda_**2 * v**2 - lambda_ * a * v**5, v, v_0, HALF),
+             r"A growing head of separate attention, $f=\lambda^2v^2-\lambda av^5$, up to $v^{3} = \lambda/(2a)$", part="separate"),
+        Line(*delay(u * (gamma - alpha * u**2), u, u_0, MERGED_HALF),
+             r"Balanced merged attention, $f=u(\gamma-\alpha u^2)$ for the norm $u$ of the values, up to $u^{2} = \gamma/(2 \alpha)$",
+             part="merged"),
+    )  # fmt: skip
 
 
 @cache
 def force_variance() -> Any:
     """The variance of e'(y_q beta x_q')e over sequences, for an eigenvector e of Lambda."""
-    rules = {Lambda * _e: lambda_ * _e, _e.T * _e: S.One, Trace(Lambda): T}
-    force_of_one = TracePolynomial(y_q * _e.T * beta * x_q.T * _e)
+    rules = {Lambda * e: lambda_ * e, e.T * e: S.One, Trace(Lambda): T}
+    force_of_one = TracePolynomial(y_q * e.T * beta * x_q.T * e)
     second = rewrite(expect(force_of_one**2), rules) - rewrite(expect(force_of_one), rules) ** 2
     return factor(second.to_sympy())
 
@@ -217,11 +200,6 @@ def force_variance() -> Any:
     "How mini-batches move and spread the time of a drop",
     kind="approximation",
     section="beyond the paper",
-    left={
-        "variance": r"\operatorname{Var}(\boldsymbol{e}^\top y_q\boldsymbol{\beta}\boldsymbol{x}_q^\top\boldsymbol{e})",
-        "delay": r"\mathbb{E}\,t^{\rm SGD}(v)-t(v)",
-        "spread": r"\operatorname{Var}\,t^{\rm SGD}(v)",
-    },
     typed=lambda: {
         "variance": lambda_**2 * (lambda_ * (7 * lambda_ + T) + (12 * lambda_**2 + 3 * lambda_ * T + T**2 + 2 * Trace(Lambda**2)) / N),
         "delay": h * (1 + V / (batch * lambda_**4)) * log(v / v_0),
@@ -229,35 +207,31 @@ def force_variance() -> Any:
     },
     conditions=(
         STEP,
-        (
-            r"$\boldsymbol{V}$ is the variance of one sequence's force along the eigendirection, $P$ sequences in a "
-            "fresh mini-batch for each step"
-        ),
-        (
-            r"A head that grows along that direction, $v = k = q$, before $a v^{3}$ nears "
-            r"$\lambda$; noise in other directions is left out"
-        ),
-        (
-            r"Next order: $h^{3/2}$ in the spread's standard deviation; batches of all sequences have "
-            r"$\boldsymbol{V}/P = 0$, (V8-drop)"
-        ),
+        EIGENVECTOR,
+        r"$V$ is the variance of one sequence's force along the eigendirection, $P$ sequences in a fresh mini-batch for each step",
+        r"A head that grows along that direction, $v = k = q$, before $a v^{3}$ nears $\lambda$; noise in other directions is left out",
+        r"Next order: $h^{3/2}$ in the spread's standard deviation; batches of all sequences have $V/P = 0$, (V8-drop)",
     ),
 )
 def mini_batches() -> Derivation:
     """In 1/v a step is additive but for the second order, which noise enlarges."""
-    force_, start = symbols("A v", positive=True)
-    step = expand(series(1 / (start + h * force_ * start**2), h, 0, 3).removeO())
-    mean = step.coeff(h, 2).coeff(force_, 2)
-    average = 1 / start + h * step.coeff(h, 1).coeff(force_, 1) * lambda_**2 + h**2 * mean * (lambda_**4 + V / batch)
-    # dv/dt = -v^2 d(1/v)/dt; the time that the second order adds for each unit of v
-    velocity = expand(-(start**2) * (average - 1 / start) / h)
-    added = series(1 / velocity, h, 0, 2).removeO().coeff(h, 1)
-    delay = h * integrate(cancel(added).subs(start, v), (v, v_0, v))
-    count, noise = t / h, h**2 * V / batch
+    one = y_q * e.T * beta * x_q.T * e
+    law = Gaussian(A, mean=lambda_**2, covariance=V / batch)
+    drawn = Symbol("A", real=True)
+    step = expand(series(1 / (v + h * drawn * v**2), h, 0, 3).removeO())
+    averaged = step.subs(drawn**2, E(A**2, law)).subs(drawn, E(A, law))
+    mean = step.subs(drawn**2, expect(A**2, law).to_sympy()).subs(drawn, lambda_**2)
+    velocity = expand(-(v**2) * (mean - 1 / v) / h)
+    added = expand(series(1 / velocity, h, 0, 2).removeO().coeff(h, 1) * v)
+    spread = t / h * h**2 * (E(A**2, law) - E(A, law) ** 2) / lambda_**4
     return Derivation.by(
-        Step("The variance of one sequence's force along an eigenvector", force_variance(), part="variance"),
-        Step(r"A step of $1/v$ with the force $A$ of its mini-batch, of mean $\lambda^{2}$", step, "1/v"),
-        Step("Its mean", average),
-        Step("The time added on the way from $v_{0}$ to $v$", delay, part="delay"),
-        Step(r"The variance of $1/v$ after $t/h$ steps, at the speed $\lambda^{2}$", count * noise / lambda_**4, part="spread"),
-    )
+        Line(V, ":=", E(one**2) - E(one) ** 2, "The variance of one sequence's force along an eigenvector"),
+        Line(V, "=", force_variance(), "averaged", part="variance"),
+        Line(1 / (v + h * drawn * v**2), "~", step, "A step of $1/v$ with the force $A$ of its mini-batch", parameter=(h, 0), order=3),
+        Line(averaged, "=", mean, r"Its mean over mini-batches, whose force has the mean $\lambda^{2}$ and the variance $V/P$"),
+        Line(1 / velocity - 1 / (lambda_**2 * v**2), "~", h * added / v,
+             "As $dv/dt=-v^2\\,d(1/v)/dt$, steps and noise add to the time for each unit of $v$", parameter=(h, 0), order=2),
+        Line(h * added * Integral(1 / u, (u, v_0, v)), "=", h * added * log(v / v_0), "From $v_{0}$ to $v$", part="delay"),
+        Line(spread, "=", t * h * V / batch / lambda_**4,
+             r"The variance of $1/v$ after $t/h$ steps, over the square of its speed $\lambda^{2}$", part="spread"),
+    )  # fmt: skip
