@@ -236,8 +236,8 @@ def _scalar_value(expression: Any, point: Point) -> Any:
 
 
 def _any_function(applied: AppliedUndef) -> Expr:
-    """A polynomial with random coefficients, cubic in each argument, which stands for an undefined function."""
-    terms = product(range(4), repeat=len(applied.args))
+    """A polynomial with random coefficients, of degree five in each argument, which stands for an undefined function."""
+    terms = product(range(6), repeat=len(applied.args))
     name = applied.func.__name__
     return sympy.Add(
         *(Symbol(name + "".join(map(str, powers)), real=True) * sympy.Mul(*map(pow, applied.args, powers)) for powers in terms)
