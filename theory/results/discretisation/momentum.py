@@ -5,14 +5,14 @@ h = 2 eta/(1 - mu) of t/tau it follows m W'' + W' = f, with the mass m = eta (1 
 the first-order flow (V8-modified); at a large one the weights roll.
 """
 
-from functools import cache
 from typing import Any
 
+from mpmath import mpf, polyroots
 from sympy import (
     Derivative,
-    Dummy,
+    Expr,
     Function,
-    Poly,
+    Integral,
     Rational,
     Symbol,
     Trace,
@@ -25,6 +25,7 @@ from sympy import (
     factor,
     factorial,
     gamma,
+    integrate,
     limit,
     oo,
     pi,
@@ -37,67 +38,38 @@ from sympy import (
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import derivative
-from ...calculus.equality import require_zero
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.heads import Rate
+from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...notation import D, k_i, lambda_, q_i, v_0, v_i, vector
 from ..separate.flow import flow_in_force, rank_one_head
-from .finite_steps import STEP, eta, h, kappa, modified_velocity, mu
+from .finite_steps import STEP, eta, h, kappa, modified_velocity, mu, v
 
 __all__ = ["W_dot", "g", "k_dot", "m", "q_dot", "v_dot"]
 
 m = Symbol("m", positive=True)  # the mass of the weights, a time in units of tau
 g = Symbol("g", positive=True)  # the rate at which gradient flow leaves a saddle
-_t = Symbol("t", real=True)
-_W, _f = Symbol("W", real=True), Function("f")
-_path = Function("W")(_t)
+n = Symbol("n", integer=True, positive=True)  # steps
+r, x, y, z = symbols("r x y z", positive=True)
+_t, _W = symbols("t W", real=True)
+_f, _velocity, _path = Function("f")(_W), Function("F")(_W), Function("W")(_t)
 MASS = r"$m = \eta (1 + \mu)/(1 - \mu)^{2} = h (1 + \mu)/(2 (1 - \mu))$, in units of $\tau$ like every time here"
 
 
-@cache
-def central_differences() -> tuple[Any, Any]:
-    """The weights of W_{n+1} - 2 W_n + W_{n-1} and of W_{n+1} - W_{n-1} whose sum is W_{n+1} - W_n - mu (W_n - W_{n-1})."""
-    ahead, now, back, second, first = symbols("W_{n+1} W_n W_{n-1} c_2 c_1")
-    ball = ahead - now - mu * (now - back)
-    rest = Poly(ball - second * (ahead - 2 * now + back) - first * (ahead - back), ahead, now, back)
-    solution = solve(rest.coeffs(), (second, first))
-    return factor(solution[second]), factor(solution[first])
+def heavy_ball(ahead: Any, now: Any, back: Any) -> Any:
+    """What a step does beside the force, over (1 - mu) h."""
+    return (ahead - now - mu * (now - back)) / ((1 - mu) * h)
 
 
-@cache
 def flow_of_heavy_ball() -> tuple[Any, Any]:
-    """The mass, and what the flow leaves out: the next order of the differences. Both for each (1 - mu) h."""
+    """The mass, and what the flow leaves out: the next order in h."""
     ahead = sum(h**j / factorial(j) * diff(_path, _t, j) for j in range(5))
-    back = ahead.subs(h, -h)
-    second, first = (weight / (1 - mu) / h for weight in central_differences())
-    slopes = expand(first * (ahead - back))
-    curved = expand(second * (ahead - 2 * _path + back))
-    mass = factor(curved.coeff(diff(_path, _t, 2)))
-    slope, bend = slopes - diff(_path, _t), cancel(curved / mass) - diff(_path, _t, 2)
-    return mass, -simplify(slope) - m * expand(bend)
-
-
-@cache
-def first_velocity() -> Any:
-    """The W'(0)/f with which the flow comes as late as heavy ball from rest, where the force is still constant."""
-    n, late, decaying, start = symbols("n c A r")
-    place = n - late + decaying * mu**n  # in units of h f, from W_{-1} = W_0 = 0
-    require_zero(place.subs(n, n + 1) - place - mu * (place - place.subs(n, n - 1)) - (1 - mu))
-    steps_late = solve([place.subs(n, 0), place.subs(n, -1)], (late, decaying))[late]
-    path = _t - m * (1 - start) * (1 - exp(-_t / m))
-    require_zero(m * diff(path, _t, 2) + diff(path, _t) - 1, path.subs(_t, 0), diff(path, _t).subs(_t, 0) - start)
-    time_late = limit(_t - path, _t, oo).subs(m, flow_of_heavy_ball()[0])
-    (value,) = solve(time_late - h * steps_late, start)
-    return factor(value)
-
-
-@cache
-def slow_velocity() -> Any:
-    """The velocity on solutions of m W'' + W' = f without oscillation, to first order in the mass."""
-    correction = Dummy("g")
-    velocity = _f(_W) + m * correction
-    rest = expand(m * (diff(_f(_W), _W) * _f(_W)) + velocity - _f(_W))
-    return _f(_W) + m * solve(rest.coeff(m, 1), correction)[0]
+    series_ = expand(heavy_ball(ahead, _path, ahead.subs(h, -h)))
+    mass, *rest = (factor(series_.coeff(diff(_path, _t, j))) for j in (2, 3, 4))
+    left_out = rest[0] * diff(_path, _t, 3) + cancel(rest[1] / mass) * m * diff(_path, _t, 4)
+    return mass, -left_out
 
 
 @register(
@@ -105,70 +77,75 @@ def slow_velocity() -> Any:
     "The flow of heavy ball has mass",
     kind="approximation",
     section="beyond the paper",
-    left={
-        "flow": r"\tau\dot W",
-        "mass": r"m",
-        "start": r"\tau\dot W(0)/f(W(0))",
-        "next": r"m\tau^2\ddot W+\tau\dot W-f",
-        "slow": r"\tau\dot W",
-    },
     typed=lambda: {
-        "flow": _f(_W) - m * Derivative(_path, (_t, 2)),
+        "flow": _f - m * Derivative(_path, (_t, 2)),
         "mass": eta * (1 + mu) / (1 - mu) ** 2,
         "start": (1 - mu) / (1 + mu),
         "next": -(h**2) / 6 * Derivative(_path, (_t, 3)) - m * h**2 / 12 * Derivative(_path, (_t, 4)),
-        "slow": _f(_W) - m * _f(_W) * Derivative(_f(_W), _W),
+        "slow": _f - m * _f * Derivative(_f, _W),
     },
     conditions=(
         STEP,
         r"$f=-\frac12\partial\mathcal{L}/\partial W$; a dot is a derivative in $t$",
-        (
-            r"Of second order in $h$ at fixed momentum, and in the square root of $\eta$ at fixed $m$, where $1 - "
-            r"\mu$ shrinks with it"
-        ),
-        "Start: the velocity that makes the flow as late as heavy ball, which starts from rest",
-        "Slow: where the mass is small against the times on which $f$ changes; this is (V8-modified)",
+        r"Of second order in $h$ at fixed momentum, and in the square root of $\eta$ at fixed $m$, if $1 - \mu$ shrinks with it",
+        "Start: the velocity that makes the flow as late as heavy ball, which starts from rest, over $f$",
+        "Slow: the velocity if the mass is small against the times on which $f$ changes; this is (V8-modified)",
     ),
 )
 def heavy_ball_flow() -> Derivation:
-    """Write heavy ball as central differences, whose Taylor series have only every second order."""
-    second, first = central_differences()
+    """The Taylor series of a step on a path; the flow without oscillation; and both from rest, under a constant force."""
     mass, rest = flow_of_heavy_ball()
-    slow = slow_velocity()
-    require_zero(expand(slow.subs(m, mass) - modified_velocity()).doit())
+    (turn,) = solve((m * _f * Derivative(_f, _W) + z).subs(m, 1), z)  # m W'' + W' = f, to first order in m
+    slow = _f + m * turn
+    place = n - mu * (1 - mu**n) / (1 - mu)  # in units of h f
+    path = _t - m * (1 - r) * (1 - exp(-_t / m))  # under a force of 1
+    late, later = (limit(expand(n - place).subs(mu**n, x), x, 0) * h, limit(_t - path, _t, oo))
+    (start,) = solve(later - late, r)
     return Derivation.by(
-        Step(r"The weight of $W_{n+1}-2W_n+W_{n-1}$ in heavy ball", second),
-        Step(r"The weight of $W_{n+1}-W_{n-1}$", first),
-        Step(r"Divided by $(1 - \mu) h$, the coefficient of the second derivative", mass, "m"),
-        Step("In the step on the loss", factor(mass.subs(h, 2 * eta / (1 - mu))), part="mass"),
-        Step("With that of the first derivative, which is 1", _f(_W) - m * diff(_path, _t, 2), part="flow"),
-        Step("What is left out", rest, part="next"),
-        Step("The velocity at the start, over the force", first_velocity(), part="start"),
-        Step("The slow solutions", slow, part="slow"),
-    )
+        Line(_velocity, ":=", slow, "A flow with this velocity"),
+        Line(m * _velocity * Derivative(_velocity, _W) + _velocity, "~", _f, r"obeys $m\ddot W+\dot W=f$ to first order in the mass",
+             parameter=(m, 0), order=2),
+        Line(_velocity, "=", slow, "These are the slow solutions", part="slow"),
+        Line(m, ":=", mass, "Let the mass be"),
+        Line(_velocity, "=", modified_velocity(), "Then the slow solutions are those of (V8-modified)"),
+        Line(heavy_ball(*(place.subs(n, n + j) for j in (1, 0, -1))) * h, "=", 1,
+             r"Under a constant force $n$ steps of heavy ball from rest go, in units of $hf$, as far as $n-\mu(1-\mu^n)/(1-\mu)$"),
+        Line(h * (n - place), "->", late, r"In the end it is late by", parameter=n),
+        Line(m * Derivative(path, (_t, 2)) + Derivative(path, _t), "=", 1, "The flow that starts with $r$ times the force has this path"),
+        Line(_t - path, "->", later, "In the end it is late by", parameter=_t),
+        Line(r, ":=", start, "Both are as late if"),
+        Line(later, "=", late, "These are equal then"),
+        Line(r, "=", factor(start.subs(m, mass)), "With the mass", part="start"),
+        Line(_f, ":=", heavy_ball(_path.subs(_t, _t + h), _path, _path.subs(_t, _t - h)), "The force of heavy ball on a path"),
+        Line(Derivative(_path, _t), "~", _f - m * diff(_path, _t, 2), "The flow follows it", (), "flow", parameter=(h, 0), order=2),
+        Line(m * diff(_path, _t, 2) + diff(_path, _t) - _f, "~", rest, "What it leaves out", (), "next", parameter=(h, 0), order=4),
+        Line(h, ":=", 2 * eta / (1 - mu), "In the step on the loss"),
+        Line(m, "=", factor(mass.subs(h, 2 * eta / (1 - mu))), "the mass is", part="mass"),
+    )  # fmt: skip
 
 
-@cache
 def escape_rate() -> Any:
     """The positive z with m z^2 + z = g."""
-    z = Symbol("z", positive=True)
     (rate,) = solve(m * z**2 + z - g, z)
     return rate
 
 
-@cache
-def time_by_inertia() -> tuple[Any, Any]:
-    """m v'^2/2 on the way of a separate head from rest at v_0 without friction, and its time to grow without bound."""
-    x, y, v = symbols("x y v", positive=True)
-    energy = factor((lambda_**2 * (v**3 - v_0**3)) / 3)
-    require_zero(diff(energy, v) - lambda_**2 * v**2, energy.subs(v, v_0))
-    # dt = dv/v' and v = x v_0, x from 1 to infinity; x = y^(-1/3) makes a Beta integral of y from 0 to 1
-    scale = simplify(v_0 / sqrt(2 * energy.subs(v, x * v_0) / m) * sqrt(x**3 - 1))
-    at = y ** Rational(-1, 3)
-    powers = simplify(-diff(at, y) / sqrt(at**3 - 1)) * sqrt(1 - y)
-    exponent = simplify(y * diff(powers, y) / powers)
-    whole = simplify(powers / y**exponent) * beta(exponent + 1, Rational(1, 2))
-    return energy, scale * whole.rewrite(gamma)
+def _complex(*coefficients: Expr) -> Condition:
+    """Are the solutions z of a quadratic equation complex?"""
+
+    def holds(point) -> bool:
+        values = {m: point[m], kappa: point[kappa], mu: point[mu], eta: point[eta]}
+        roots = polyroots([mpf(1) * one.subs(values) for one in coefficients], maxsteps=500, extraprec=200)
+        return max(abs(root.imag) for root in roots) > mpf("1e-20")
+
+    return Condition("the solutions $z$ are complex", holds)
+
+
+def _inside(point) -> None:
+    point[y] = mpf(point.rng.random())
+
+
+BETWEEN = Condition("$0 < y < 1$", lambda point: 0 < point[y] < 1, _inside)
 
 
 @register(
@@ -176,12 +153,6 @@ def time_by_inertia() -> tuple[Any, Any]:
     "What mass does to a saddle, a minimum and a drop",
     kind="exact",
     section="beyond the paper",
-    left={
-        "escape": r"\tau\,\tfrac{d}{dt}\log|\delta W|",
-        "flow rings": r"m\kappa",
-        "ball rings": r"\eta\kappa",
-        "drop": r"t_{\rm drop}/\tau",
-    },
     typed=lambda: {
         "escape": (sqrt(1 + 4 * m * g) - 1) / (2 * m),
         "flow rings": Rational(1, 4),
@@ -189,47 +160,61 @@ def time_by_inertia() -> tuple[Any, Any]:
         "drop": sqrt(3 * m / (2 * v_0)) / lambda_ * sqrt(pi) * gamma(Rational(1, 6)) / (3 * gamma(Rational(2, 3))),
     },
     conditions=(
+        STEP,
         MASS,
-        (
-            r"Escape: from a saddle that gradient flow leaves at the rate $g$, $m\ddot W+\dot W=gW$; a rate of at "
-            "most $g$"
-        ),
-        (
-            r"Rings: beside a minimum, along an eigenvector of the Hessian of $L/2$ with eigenvalue $\kappa$, the "
-            r"weights swing about it for larger $m$ (the flow) or $\eta$ (heavy ball, up to the bound of "
-            "(V8-modified))"
-        ),
-        (
-            r"Drop: the limit of a large mass, $m v_{0} \lambda^{2}$ far above 1, for a head $v = \boldsymbol{k} = "
-            r"\boldsymbol{q}$ of separate attention from rest at a small $v_{0}$: it goes as the inverse root of "
-            "$v_{0}$, the drop of gradient flow as the inverse"
-        ),
+        r"Escape: from a saddle that gradient flow leaves at the rate $g$, $m\ddot W+\dot W=gW$",
+        r"Rings: beside a minimum, along an eigenvector of the Hessian of $L/2$ with eigenvalue $\kappa$, the weights swing about it for "
+        r"larger $m\kappa$ (the flow) or $\eta\kappa$ (heavy ball, up to the bound of (V8-modified))",
+        r"Drop: the limit of a large mass, $m v_{0} \lambda^{2}$ far above 1, for a head $v = \boldsymbol{k} = \boldsymbol{q}$ of separate "
+        r"attention from rest at a small $v_{0}$: it goes as the inverse root of $v_{0}$, the drop of gradient flow as the inverse",
     ),
 )
 def what_mass_does() -> Derivation:
     """Quadratics for what is linear, and conservation of energy for the drop."""
-    z, step = symbols("z x")
     rate = escape_rate()
-    flow_edge = solve(discriminant(m * z**2 + z + kappa, z), m)[0] * kappa
-    recursion = expand(z**2 - z - mu * (z - 1) + 2 * step * z)
-    edges = solve(discriminant(recursion, z), step)
-    ball_edge = min(edges, key=lambda edge: edge.subs(mu, Rational(1, 4)))
-    energy, time = time_by_inertia()
+    swinging, recursion = m * z**2 + z + kappa, expand(z**2 - z - mu * (z - 1) + 2 * x * z)
+    (flow_edge,) = solve(discriminant(swinging, z), m)
+    edges = sorted(solve(discriminant(recursion, z), x), key=lambda edge: edge.subs(mu, Rational(1, 4)))
+    energy = integrate(lambda_**2 * x**2, (x, v_0, v))
+    at, speed, each = v_0 / y**2, sqrt(2 * energy / m), 1 / sqrt(1 - y**6)
+    scale = simplify(-diff(at, y) / speed.subs(v, at) / each)
+    whole = scale * (beta(Rational(1, 6), Rational(1, 2)) / 6).rewrite(gamma)
     return Derivation.by(
-        Step("The positive root of $mz^2+z=g$", rate, part="escape"),
-        Step("At a small mass", series(rate, m, 0, 2).removeO()),
-        Step("At a large mass, times the root of $m$", limit(rate * sqrt(m), m, oo)),
-        Step(r"The roots of $mz^2+z+\kappa$ are complex from", flow_edge, part="flow rings"),
-        Step(r"Heavy ball beside a minimum, for $z = 1 +$ growth a step and $x=\eta\kappa$", recursion),
-        Step("Its roots are complex from", factor(ball_edge), part="ball rings"),
-        Step(r"Without friction $m\dot v^2/2$ is", energy),
-        Step(r"The integral of $dv/\dot v$ from $v_0$ to infinity", time, part="drop"),
-    )
+        Line(r, ":=", rate, "Let"),
+        Line(m * r**2 + r, "=", g, r"$e^{rt}$ leaves a saddle along the flow with mass if this is the rate of gradient flow"),
+        Line(r, "=", rate, "So the rate is", part="escape"),
+        Line(rate, "<", g, "slower than that of gradient flow"),
+        Line(rate, "~", series(rate, m, 0, 2).removeO(), "At a small mass", parameter=(m, 0), order=2),
+        Line(rate * sqrt(m), "->", limit(rate * sqrt(m), m, oo), "At a large mass", parameter=m, order=Rational(1, 2)),
+        Line(Integral(lambda_**2 * x**2, (x, v_0, v)), "=", energy,
+             r"Without friction, $m\ddot v=\lambda^2v^2$, the kinetic energy $m\dot v^2/2$ of a head from rest at $v_0$ is"),
+        Line(-Derivative(at, y) / speed.subs(v, at), "=", scale * each,
+             r"With $v=v_0/y^2$, the time $dv/\dot v$ for each unit of $-y$ is", conditions=(BETWEEN,)),
+        Line(scale * Integral(each, (y, 0, 1)), "=", whole, "The time to grow without bound, a Beta integral", part="drop"),
+        Line(_complex(m, 0 * m + 1, kappa), "<=>", Line(m * kappa, ">", flow_edge * kappa),
+             r"Beside a minimum, $e^{zt}$ with $mz^2+z+\kappa=0$ is a solution of the flow with mass", meets=(_heavy, _heavy)),
+        Line(_complex(0 * m + 1, 2 * eta * kappa - 1 - mu, mu), "<=>", tuple(
+             Line(eta * kappa, relation, edge) for relation, edge in zip((">", "<"), edges, strict=True)),
+             r"$z^n$ with $z^2-z=\mu(z-1)-2\eta\kappa z$ is one of heavy ball", meets=(_swings, _swings)),
+        Line(m, ":=", flow_edge, "Where the flow begins to swing"),
+        Line(m * kappa, "=", flow_edge * kappa, "this product is", part="flow rings"),
+        Line(eta, ":=", factor(edges[0]) / kappa, "Where heavy ball begins to swing"),
+        Line(eta * kappa, "=", factor(edges[0]), "this product is", part="ball rings"),
+    )  # fmt: skip
+
+
+def _heavy(point) -> None:
+    point[m] = (1 + mpf(point.rng.random())) / 4 / point[kappa]
+
+
+def _swings(point) -> None:
+    root = mpf(point[mu]) ** mpf(0.5)
+    point[eta] = ((1 + root) ** 2 - 4 * root * mpf(point.rng.random())) / 2 / point[kappa]
 
 
 k_dot, q_dot = vector("k_dot", D, latex=r"\dot{\boldsymbol{k}}_i"), vector("q_dot", D, latex=r"\dot{\boldsymbol{q}}_i")
 v_dot = Symbol("v_dot", real=True)
-W_dot, _force = vector("W_dot", D, latex=r"\dot{\boldsymbol{W}}"), vector("f", D)  # of all weights, however many
+W, W_dot, _force = vector("W", D), vector("W_dot", D, latex=r"\dot{\boldsymbol{W}}"), vector("f", D)  # of all weights, however many
 
 
 def acceleration(force: Any, velocity: Any) -> Any:
@@ -237,33 +222,11 @@ def acceleration(force: Any, velocity: Any) -> Any:
     return (TracePolynomial(force) - velocity) / m
 
 
-def energy_loss() -> Any:
-    """d/dt (L + m |W'|^2)/2 along the flow, where dL = -2 f'dW."""
-    return m * W_dot.T * acceleration(_force, W_dot) - _force.T * W_dot
-
-
-@cache
-def change_of_balance() -> dict[str, tuple[Any, Any]]:
-    """C' and m C'' + C' for the two quantities (79) that gradient flow conserves, under any force G."""
-    forces = flow_in_force(rank_one_head(), (v_i, k_i, q_i))
-    rates: dict[Any, Any] = {}
-    for weight, velocity in ((v_i, v_dot), (k_i, k_dot), (q_i, q_dot)):
-        rates |= {weight: velocity, velocity: acceleration(forces[weight], velocity)}
-    squared_key = TracePolynomial(k_i.T * k_i)
-    rate = {part: derivative(squared_key - other, rates) for part, other in (("query", q_i.T * q_i), ("value", v_i**2))}
-    return {part: (first, m * derivative(first, rates) + first) for part, first in rate.items()}
-
-
 @register(
     "V8-energy",
     "Energy and balance of heavy ball",
     kind="exact",
     section="beyond the paper",
-    left={
-        "energy": r"\tfrac{d}{dt}\tfrac12\left(\mathcal{L}+m\dot{\boldsymbol{W}}^\top\dot{\boldsymbol{W}}\right)",
-        "query": r"m\ddot C_q+\dot C_q",
-        "value": r"m\ddot C_v+\dot C_v",
-    },
     typed=lambda: {
         "energy": -Trace(W_dot.T * W_dot),
         "query": 2 * m * (Trace(k_dot.T * k_dot) - Trace(q_dot.T * q_dot)),
@@ -271,21 +234,31 @@ def change_of_balance() -> dict[str, tuple[Any, Any]]:
     },
     conditions=(
         MASS,
-        (
-            r"On the flow (V8-ball), $t$ in units of $\tau$; any loss, for balance one that depends on the weights "
-            "through the effective map"
-        ),
-        "Balance: $C_q=\\boldsymbol{k}_i^\\top\\boldsymbol{k}_i-\\boldsymbol{q}_i^\\top\\boldsymbol{q}_i$ and "
+        r"On the flow (V8-ball), $t$ in units of $\tau$; any loss, for balance one that depends on the weights through the effective map",
+        r"Energy: of $\frac12(\mathcal{L}+m\dot{\boldsymbol{W}}^\top\dot{\boldsymbol{W}})$; the loss changes as $-2\boldsymbol{f}^\top"
+        r"\boldsymbol{W}$ does with $\boldsymbol{f}$ held fixed",
+        "Balance: of $C_q=\\boldsymbol{k}_i^\\top\\boldsymbol{k}_i-\\boldsymbol{q}_i^\\top\\boldsymbol{q}_i$ and "
         "$C_v=\\boldsymbol{k}_i^\\top\\boldsymbol{k}_i-v_i^2$, conserved by gradient flow (79), with momentum only at equal speeds",
     ),
 )
 def energy_and_balance() -> Derivation:
     """The chain rule along the flow, with the accelerations put in."""
-    (query, query_law), (value, value_law) = change_of_balance()["query"], change_of_balance()["value"]
+    forces = flow_in_force(rank_one_head(), (v_i, k_i, q_i))
+    pairs = ((v_i, v_dot), (k_i, k_dot), (q_i, q_dot))
+    rates = dict(pairs) | {velocity: acceleration(forces[weight], velocity) for weight, velocity in pairs}
+    moving = {W: W_dot, W_dot: acceleration(_force, W_dot)}
+    energy = m * Trace(W_dot.T * W_dot) / 2 - Trace(_force.T * W)
+    balance = []
+    for part, other, name in (("query", Trace(q_i.T * q_i), "$C_q$"), ("value", v_i**2, "$C_v$")):
+        conserved = Trace(k_i.T * k_i) - other
+        first = derivative(TracePolynomial(conserved), rates)
+        law = m * derivative(first, rates) + first
+        once = Rate(conserved, rates)
+        balance += [
+            Line(once, "=", first, f"The rate of {name}"),
+            Line(m * Rate(once, rates) + once, "=", law, "In this combination with its second derivative the force drops out", part=part),
+        ]
     return Derivation.by(
-        Step("Half the loss and the kinetic energy, with the accelerations put in", energy_loss(), part="energy"),
-        Step("The rate of $C_q$, with velocities for letters", query, r"\dot C_q"),
-        Step("With the accelerations, the force drops out", query_law, part="query"),
-        Step("The rate of $C_v$", value, r"\dot C_v"),
-        Step("With the accelerations", value_law, part="value"),
+        Line(Rate(energy, moving), "=", derivative(TracePolynomial(energy), moving), "Half the loss and the kinetic energy", part="energy"),
+        *balance,
     )
