@@ -22,7 +22,6 @@ from ...theory import notation
 from ...theory.calculus import spectral
 from ...theory.equations import equation
 from ...theory.notation import D, N, T, lambda_, t, tau
-from ...theory.results.merged import sigmoid
 from ...theory.results.separate import durations
 from .._checks import positive_integer
 from ..compilation.equations import compiled
@@ -154,10 +153,8 @@ def _time(backend: str) -> Formula:
     return compile_expression(duration, (lambda_, T, N, v_0, v, tau), backend)
 
 
-@cache
 def _sigma(backend: str) -> Formula:
-    """(15) for Lambda = lambda I."""
-    return compile_expression(sigmoid.sigmoid(), (t, notation.s_0, lambda_, D, N, tau), backend)
+    return compiled("15", (t, notation.s_0, lambda_, D, N, tau), part="scaled", backend=backend)
 
 
 def _evaluate(formula: Callable[[str], Formula], values: tuple, backend: str) -> Any:

@@ -1,32 +1,14 @@
 """Merged attention on white tokens: the sigmoid (15) and its loss (48), and any balanced start (T6-white)."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 from ...theory import notation
 from ...theory.notation import D, N, lambda_
-from ...theory.results.merged import sigmoid
 from .._checks import positive_integer, positive_number
 from ..compilation.equations import compiled
-from ..compilation.expressions import compile_expression
 from .scalar import Array, finite_values
 
 __all__ = ["WhiteReduction"]
-
-
-@cache
-def _sigmoid() -> Callable[..., Any]:
-    """(15) for Lambda = lambda I, in exponentials that do not overflow."""
-    return compile_expression(sigmoid.sigmoid(), (notation.t, notation.s_0, lambda_, D, N, notation.tau))
-
-
-@cache
-def _balanced() -> Callable[..., Any]:
-    """s and p of (T6-white), in exponentials that do not overflow."""
-    letters = (notation.t, notation.s_0, notation.p_0, notation.gamma, notation.alpha, notation.tau)
-    return compile_expression(sigmoid.balanced_solution(), letters)
 
 
 @dataclass(frozen=True)
@@ -57,7 +39,8 @@ class WhiteReduction:
     def sigma(self, t: Array, s_0: float) -> Array:
         r"""Equation (15) at times t from :math:`s_0 = w_2^\top w_2` at time 0."""
         t, s_0 = finite_values("t", t), positive_number("s_0", s_0)
-        return _sigmoid()(t, s_0, self.eigenvalue, self.dimension, self.context_length, self.tau)
+        sigma = compiled("15", (notation.t, notation.s_0, lambda_, D, N, notation.tau), part="scaled")
+        return sigma(t, s_0, self.eigenvalue, self.dimension, self.context_length, self.tau)
 
     def loss(self, t: Array, s_0: float) -> Array:
         """Equation (48)."""
@@ -69,7 +52,8 @@ class WhiteReduction:
         t, s_0 = finite_values("t", t), positive_number("s_0", s_0)
         if not -1 < p_0 < 1:
             raise ValueError(f"p_0 must lie strictly between -1 and 1, got {p_0!r}")
-        return _balanced()(t, s_0, float(p_0), *self.moments, self.tau)
+        letters = (notation.t, notation.s_0, notation.p_0, notation.gamma, notation.alpha, notation.tau)
+        return compiled("T6-white", letters, part=("s in time", "p in time"))(t, s_0, float(p_0), *self.moments, self.tau)
 
     def time_to(self, fraction: float, s_0: float) -> float:
         """The exact time at which sigma is ``fraction`` of its final value; (49) is its leading logarithm."""

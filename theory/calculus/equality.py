@@ -11,6 +11,7 @@ from typing import Any
 
 import sympy
 from sympy import BlockMatrix, MatrixBase, MatrixExpr, Trace
+from sympy.functions.elementary.hyperbolic import HyperbolicFunction, InverseHyperbolicFunction
 
 from ..algebra.polynomial import TracePolynomial
 
@@ -51,6 +52,10 @@ def vanishes(expression: Any) -> bool:
         return bool(sympy.simplify(expression) == 0)
     if _rational_normal(expression) == 0:
         return True
+    if expression.has(HyperbolicFunction, InverseHyperbolicFunction):
+        expression = expression.rewrite(sympy.exp).rewrite(sympy.log)
+        if sympy.expand(sympy.fraction(sympy.together(_powers_apart(expression)))[0]) == 0:
+            return True
     return not _is_nonzero_somewhere(expression) and sympy.simplify(expression) == 0
 
 
@@ -75,8 +80,11 @@ def _is_nonzero_somewhere(expression: sympy.Expr) -> bool:
 
 def _rational_normal(expression):
     """The expression in lowest terms, as a rational function of its symbols, roots, exponentials and logarithms."""
-    expression = sympy.expand_power_base(sympy.powdenest(sympy.expand_power_exp(expression)))
-    return sympy.cancel(sympy.together(sympy.expand(expression)))
+    return sympy.cancel(sympy.together(sympy.expand(_powers_apart(expression))))
+
+
+def _powers_apart(expression):
+    return sympy.expand_power_base(sympy.powdenest(sympy.expand_power_exp(expression)))
 
 
 def _is_matrix_formula(formula: Any) -> bool:

@@ -5,7 +5,7 @@ import pytest
 import sympy
 from iclflow.theory.calculus.equality import equal
 from iclflow.theory.notation import D, H, Lambda, M, N, lambda_
-from sympy import IndexedBase, Rational, Sum, Symbol, ZeroMatrix, binomial, cos, log, oo, sin, sqrt, symbols
+from sympy import IndexedBase, Rational, Sum, Symbol, ZeroMatrix, atanh, binomial, cos, cosh, log, oo, sin, sinh, sqrt, symbols
 
 x, y = symbols("x y", positive=True)
 z = Symbol("z", real=True)
@@ -16,12 +16,14 @@ ZEROS = (
     sin(z) ** 2 + cos(z) ** 2 - 1,
     log(x * y) - log(x) - log(y),
     sqrt(x**2) - x,
+    cosh(atanh(z) + x) ** 2 * (1 - z**2) - (cosh(x) + z * sinh(x)) ** 2,
     Sum(binomial(D, m), (m, 0, D)) - 2**D,
     Sum(level[d] / (1 + level[d]), (d, 1, D)) - Sum(1 - 1 / (1 + level[d]), (d, 1, D)),
 )
 NOT_ZEROS = (
     sin(z) ** 2 + cos(z) ** 2 - Rational(999999, 1000000),
     log(x * y) - log(x),
+    cosh(atanh(z) + x) ** 2 * (1 - z**2) - (cosh(x) - z * sinh(x)) ** 2,
     Sum(binomial(D, m), (m, 1, D)) - 2**D,
     Sum(level[d] / (1 + level[d]), (d, 1, D)) - Sum(level[d], (d, 1, D)),
     x ** Rational(1, 3) - x ** Rational(1, 2),

@@ -1,20 +1,16 @@
 r"""Merged attention on white tokens: the sigmoid (15), (45) with its loss (48), and the exact solution from any balanced start (T6).
 
-While solving, time is :math:`\theta = \gamma t/\tau` and the norm is :math:`x = \alpha s/\gamma`. Every solution is put back into its
-equation, and returned only if the residual is exactly zero.
+Every solution is put back into its equation.
 """
 
-from functools import cache
-
+from mpmath import mpf, norm
 from sympy import (
-    Expr,
+    Derivative,
     Identity,
     Integral,
     Symbol,
-    Trace,
     atanh,
     cosh,
-    diff,
     exp,
     expand,
     factor,
@@ -29,16 +25,17 @@ from sympy import (
 )
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.equality import require_zero
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation, Step
+from ...derivations.derivation import Derivation
+from ...derivations.draws import unit_vector
 from ...derivations.heads import E, Rate
 from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.moments import expect
 from ...notation import (
+    W_1,
     B,
     D,
     Lambda,
@@ -47,6 +44,7 @@ from ...notation import (
     N,
     alpha,
     beta,
+    c_hat,
     gamma,
     lambda_,
     p,
@@ -56,15 +54,17 @@ from ...notation import (
     sigma_level,
     t,
     tau,
+    vector,
     w_2,
     w_init,
     x_q,
     y_q,
 )
+from ..attention.equivalent_networks import FEATURES
 from ..task.regression import closed_loss
-from .balanced_flow import ON_THE_SET, UNIT, aligned_set, alignment_flow, on_aligned_set, rates, white_moments
+from .balanced_flow import ON_THE_SET, UNIT, aligned_set, alignment_flow, on_aligned_set, rates, white_moments, white_tokens
 
-__all__ = ["balanced_solution", "f", "f_0", "norm_on_aligned_set", "sigmoid", "theta", "theta_0"]
+__all__ = ["f", "f_0", "norm_on_aligned_set", "theta", "theta_0"]
 
 
 SAME_SIDE = Condition(
@@ -89,32 +89,18 @@ def norm_on_aligned_set() -> Derivation:
     """Twice w_2 times its flow (44); then the separated equation. In exp(-2 gamma t/tau) the solution does not overflow."""
     product = 2 * TracePolynomial(w_2.T) * aligned_set().result["w"]
     rate = rewrite(product, {w_2.T * w_2: s}).to_sympy()
-    x, x_0 = symbols("x x_0", positive=True)
-    scaled = factor(rate.subs(s, gamma * x / alpha) * alpha / gamma**2)
-    theta_of_x = log(x / (1 - x)) / 2
-    require_zero(diff(theta_of_x, x) * scaled - 1)
-    odds = (x * (1 - x_0) / (x_0 * (1 - x))).subs({x: alpha * s / gamma, x_0: alpha * s_0 / gamma})
-    time = tau / (2 * gamma) * log(odds)
-    inverse, decay = symbols("r E", positive=True)  # 1/s and exp(-2 gamma t/tau)
+    odds = s / (gamma - alpha * s) / (s / (gamma - alpha * s)).subs(s, s_0)  # exp(2 gamma t/tau)
+    x, inverse, decay = symbols("x r E", positive=True)  # s, 1/s and exp(-2 gamma t/tau)
     (solution,) = solve(odds.subs(s, 1 / inverse) * decay - 1, inverse)
     solved = gamma / expand(gamma * solution).collect(alpha).subs(decay, exp(-2 * gamma * t / tau))
-    require_zero(tau * diff(solved, t) - rate.subs(s, solved), solved.subs(t, 0) - s_0)
     return Derivation.by(
         *on_aligned_set(),
         Line(s, ":=", w_2.T * w_2, "The squared norm"),
         Line(Rate(s, rates()), "=", rate, "The product rule with the flow (13)", -2, "rate"),
         Line(t, ":=", Integral(tau / rate.subs(s, x), (x, s_0, s)), "The time from $s_0$ to $s$"),
-        Line(t, "=", time, "The integral", part="integral"),
+        Line(t, "=", tau / (2 * gamma) * log(odds), "The integral", part="integral"),
         Line(s, "=", solved, "Solved for $s$", part="solution"),
     )
-
-
-@cache
-def sigmoid() -> Expr:
-    """sigma(t) for Lambda = lambda I from the norm s_0: the map s vec(I)' / sqrt(D) of (46), with the constants (47)."""
-    constants = white_moments().result
-    white = {gamma: constants["scaled gamma"], alpha: constants["scaled alpha"]}
-    return norm_on_aligned_set().result["solution"].subs(white) / sqrt(Trace(Identity(D)).doit())
 
 
 @register(
@@ -122,9 +108,17 @@ def sigmoid() -> Expr:
     "The sigmoid of merged attention on white tokens",
     kind="exact",
     section="Section 3.3",
-    typed=lambda: exp(2 * sqrt(D) * t / tau) / ((1 + (1 + D) / N) * (exp(2 * sqrt(D) * t / tau) - 1) + sqrt(D) / w_init**2),
+    typed=lambda: {
+        "sigmoid": exp(2 * sqrt(D) * t / tau) / ((1 + (1 + D) / N) * (exp(2 * sqrt(D) * t / tau) - 1) + sqrt(D) / w_init**2),
+        "scaled": 1
+        / (
+            lambda_ * (1 + (1 + D) / N) * (1 - exp(-2 * sqrt(D) * lambda_**2 * t / tau))
+            + sqrt(D) / s_0 * exp(-2 * sqrt(D) * lambda_**2 * t / tau)
+        ),
+    },
     conditions=(
-        r"$\boldsymbol{\Lambda}=\boldsymbol{I}$",
+        r"$\boldsymbol{\Lambda}=\boldsymbol{I}$; scaled: $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$ and $s_0$ for $w_{\rm init}^2$, in "
+        "exponentials that do not overflow",
         r"$\boldsymbol{W}_1(0)=\boldsymbol{w}_2(0)\operatorname{vec}(\boldsymbol{I})^\top/\sqrt D$, and "
         r"$w_{\rm init}^2=\boldsymbol{w}_2(0)^\top\boldsymbol{w}_2(0)$",
     ),
@@ -135,15 +129,16 @@ def sigmoid() -> Expr:
 def sigmoid_of_white_tokens() -> Derivation:
     """s(t) / sqrt(D) with the constants (47)."""
     solution, constants = norm_on_aligned_set().result["solution"], white_moments().result
+    scaled = solution.subs({gamma: constants["scaled gamma"], alpha: constants["scaled alpha"]}) / sqrt(D)
     return Derivation.by(
         Line(s, ":=", solution, "The norm on the aligned set, equation (45)"),
         Line(sigma_level, ":=", s / sqrt(D), r"The map (46) is $s\operatorname{vec}(\boldsymbol{I})^\top/\sqrt D$, so that"),
         Line(gamma, ":=", constants["scaled gamma"], r"The constants (47) of $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$"),
         Line(alpha, ":=", constants["scaled alpha"], "and"),
-        Line(sigma_level, "=", sigmoid(), "With them"),
+        Line(sigma_level, "=", scaled, "With them", part="scaled"),
         Line(lambda_, ":=", 1, "Unit covariance"),
         Line(s_0, ":=", w_init**2, "The initial norm"),
-        Line(sigma_level, "=", sigmoid().subs({lambda_: 1, s_0: w_init**2}), "The sigmoid"),
+        Line(sigma_level, "=", scaled.subs({lambda_: 1, s_0: w_init**2}), "The sigmoid", part="sigmoid"),
     )
 
 
@@ -167,7 +162,7 @@ def loss_along_sigmoid() -> Derivation:
     loss = substitute(closed_loss().result, {M: expect(Lambda_hat**2)})
     scaled = substitute(loss, {B: sigma_level * Identity(D), Lambda: lambda_ * Identity(D)}).to_sympy().factor()
     white, time = scaled.subs(lambda_, 1), Symbol("theta", positive=True)
-    unit_sigmoid = sigmoid().subs(lambda_, 1)
+    unit_sigmoid = sigmoid_of_white_tokens().result["scaled"].subs(lambda_, 1)
     last = limit(unit_sigmoid.subs(t, tau * time / sqrt(D)), time, oo)
     error = E((y_q - beta.T * B * x_q) ** 2)
     return Derivation.by(
@@ -185,6 +180,25 @@ def loss_along_sigmoid() -> Derivation:
 
 theta, theta_0 = symbols("theta theta_0", real=True)  # gamma t/tau + artanh(p_0), and its start
 f, f_0 = symbols("f f_0", real=True)  # the integral of cosh^2 to theta, and to theta_0
+m = vector("m", FEATURES)
+IN_TIME = gamma * t / tau + atanh(p_0)
+
+
+def _draw_direction(point) -> None:
+    UNIT.meet(point)
+    point[m], point[p_0] = unit_vector(point.size(FEATURES), point), mpf(point.rng.uniform(-1, 1))
+
+
+def _at_start(point) -> None:
+    point[theta_0] = point[theta]
+
+
+BALANCED = Condition(
+    r"White tokens, $\boldsymbol{W}_1=\boldsymbol{w}_2\boldsymbol{m}^\top$ with a unit vector $\boldsymbol{m}$, "
+    r"$p=\boldsymbol{m}^\top\hat{\boldsymbol{c}}$, $-1<p_0<1$",
+    lambda point: abs(norm(point[m]) - 1) + abs(norm(point[c_hat]) - 1) < mpf("1e-20") and abs(point[p_0]) < 1,
+    _draw_direction,
+)
 
 
 @register(
@@ -192,53 +206,61 @@ f, f_0 = symbols("f f_0", real=True)  # the integral of cosh^2 to theta, and to 
     "The white flow from any balanced start",
     kind="exact",
     section="beside (44)",
-    left={"p": "p", "f": "f", "s": "s"},
     typed=lambda: {
         "p": tanh(theta),
         "f": theta / 2 + (exp(2 * theta) - exp(-2 * theta)) / 8,
         "s": cosh(theta) ** 2 / (cosh(theta_0) ** 2 / s_0 + 2 * alpha / gamma * (f - f_0)),
+        "p in time": tanh(IN_TIME),
+        "s in time": (1 + exp(-2 * IN_TIME)) ** 2
+        / (
+            exp(-2 * IN_TIME) * (4 / (1 - p_0**2) / s_0 + 4 * alpha / gamma * (gamma * t / tau - p_0 / (1 - p_0**2)))
+            + alpha / gamma * (1 - exp(-4 * IN_TIME))
+        ),
     },
     conditions=(
-        r"White tokens, $\boldsymbol{W}_1=\boldsymbol{w}_2\boldsymbol{m}^\top$ with a unit vector $\boldsymbol{m}$, "
-        r"$p=\boldsymbol{m}^\top\hat{\boldsymbol{c}}$, $-1<p_0<1$",
-        r"$\theta=\gamma t/\tau+\operatorname{artanh}(p_0)$, $\theta_0=\operatorname{artanh}(p_0)$, and $f_0$ is $f$ at $\theta_0$",
+        BALANCED,
+        r"$\theta=\gamma t/\tau+\operatorname{artanh}(p_0)$, $\theta_0=\operatorname{artanh}(p_0)$, and $f_0$ is $f$ at $\theta_0$; in "
+        "time: in exponentials that do not overflow",
         "At $p_0=1$ it is (45), and at $p_0=-1$ the norm decays to zero",
     ),
 )
 def white_solution() -> Derivation:
     """The closed flow of (s, p): p is a hyperbolic tangent, and 1/s solves a linear equation."""
     size, cosine = alignment_flow()
-    inverse = Symbol("r", positive=True)  # 1/s
-    turned = tanh(theta)
-    require_zero(diff(turned, theta) - cosine.subs(p, turned) / gamma)
-    linear = (-size / s**2 / gamma).subs(p, turned).subs(s, 1 / inverse).expand()  # dr/dtheta
-    factor_ = cosh(theta) ** 2
-    require_zero(diff(factor_, theta) + linear.coeff(inverse, 1) * factor_)
-    integral = integrate(factor_.rewrite(exp).expand(), theta)
-    norm = factor_ / (factor_.subs(theta, theta_0) / s_0 + linear.coeff(inverse, 0) * (f - f_0))
-    along = diff(norm, theta) + diff(norm, f) * factor_
-    residual = along - (size / gamma).subs({s: norm, p: turned})
-    require_zero(residual.rewrite(exp), norm.subs({theta: theta_0, f: f_0}) - s_0)
+    square = cosh(theta) ** 2  # the integrating factor of 1/s
+    integral = integrate(square.rewrite(exp).expand(), theta)
+    start = square.subs(theta, theta_0)
+    of_start = {exp(2 * theta_0): (1 + p_0) / (1 - p_0), exp(-2 * theta_0): (1 - p_0) / (1 + p_0), theta_0: theta - gamma * t / tau}
+    solved = square / (start / s_0 + 2 * alpha / gamma * (f - f_0))
+    parts = square, (square / solved).subs({f: integral, f_0: integral.subs(theta, theta_0)})
+    top, bottom = ((exp(-2 * theta) * part.rewrite(exp)).expand().subs(of_start) for part in parts)
+    turning = w_2.T * W_1 * c_hat
+    flow = rates()
     return Derivation.by(
-        Step("The closed flow of the norm", size, r"\tau\dot s"),
-        Step("And of the direction", cosine, r"\tau\dot p"),
-        Step(r"The direction turns towards $\hat{\boldsymbol{c}}$", turned, "p", "p"),
-        Step(r"The inverse of $s$ obeys a linear equation in $\theta$", linear, r"\frac{d}{d\theta}\frac1s"),
-        Step("Its integrating factor", factor_),
-        Step("The integral of the factor, with a constant of no account", integral, "f", "f"),
-        Step("The norm; put back into its flow, the difference is zero", norm, "s", "s"),
-    )
-
-
-@cache
-def balanced_solution() -> tuple[Expr, Expr]:
-    """(s, p) of (T6-white) as functions of t, in exp(-2 theta), which does not overflow."""
-    solution = white_solution().result
-    decay = Symbol("E", positive=True)  # exp(-2 theta)
-    integral = {f: solution["f"], f_0: solution["f"].subs(theta, theta_0)}
-    top = cosh(theta) ** 2
-    bottom = (top / solution["s"]).subs(integral)
-    top, bottom = ((exp(-2 * theta) * part.rewrite(exp)).expand().subs(exp(-2 * theta), decay) for part in (top, bottom))
-    norm = (factor(top) / bottom.collect(decay)).subs(decay, exp(-2 * theta))
-    in_time = {theta: gamma * t / tau + atanh(p_0), theta_0: atanh(p_0)}
-    return norm.subs(in_time, simultaneous=True), solution["p"].subs(in_time)
+        *white_tokens(),
+        Line(W_1, ":=", w_2 * m.T, "Balanced weights"),
+        Line(m.T * m, "=", 1, r"$\boldsymbol{m}$ has unit length"),
+        Line(c_hat.T * c_hat, "=", 1, r"and $\hat{\boldsymbol{c}}$"),
+        Line(s, ":=", w_2.T * w_2, "The squared norm"),
+        Line(p, ":=", m.T * c_hat, "and the cosine"),
+        Line(Rate(w_2.T * w_2, flow), "=", size, "The norm moves by the flow (13)", (3, 4)),
+        Line(Rate(turning, flow) - p * Rate(w_2.T * w_2, flow), "=", s * cosine,
+             r"As $\boldsymbol{w}_2^\top\boldsymbol{W}_1\hat{\boldsymbol{c}}=sp$, the cosine moves, times $s$, by", (3, 4)),
+        Line(p, ":=", tanh(theta), r"The direction turns towards $\hat{\boldsymbol{c}}$, in the time $\theta$, as"),
+        Line(Derivative(p, theta), "=", cosine / gamma, "It solves the flow of the cosine"),
+        Line(p, "=", tanh(theta), "So the cosine is", part="p"),
+        Line(Derivative(square, theta) / s - square * size / gamma / s**2, "=", 2 * alpha / gamma * square,
+             r"So $\cosh^2(\theta)/s$ grows at the rate"),
+        Line(f, ":=", integral, "Let"),
+        Line(Derivative(f, theta), "=", square, r"an integral of $\cosh^2\theta$"),
+        Line(f, "=", integral, "So the integral is", part="f"),
+        Line(f_0, ":=", integral.subs(theta, theta_0), "At the start"),
+        Line(s, ":=", solved, "The norm"),
+        Line(Line(theta, "=", theta_0), "=>", Line(s, "=", s_0), "starts at $s_0$", meets=(_at_start,)),
+        Line(Derivative(square / s, theta), "=", 2 * alpha / gamma * square, r"and $\cosh^2(\theta)/s$ grows at that rate"),
+        Line(s, "=", solved, "So the norm is", part="s"),
+        Line(theta, ":=", IN_TIME, "In time"),
+        Line(theta_0, ":=", atanh(p_0), "from"),
+        Line(p, "=", tanh(IN_TIME), "the cosine is", part="p in time"),
+        Line(s, "=", (factor(4 * top) / expand(4 * bottom).collect(exp(-2 * theta))).subs(theta, IN_TIME), "and the norm", part="s in time"),
+    )  # fmt: skip

@@ -74,7 +74,7 @@ def test_sigmoid_and_its_loss():
     v_t, U_t = merged_flow(np.eye(SIZE), values, maps, times)
     B_t = np.einsum("th,thij->tij", v_t, U_t)
     sizes = {D: SIZE, N: CONTEXT, tau: 1, w_init: np.linalg.norm(values)}
-    expected = [number(equation("15").statement, sizes | {t: time}) for time in times]
+    expected = [number(equation("15").part("sigmoid"), sizes | {t: time}) for time in times]
     np.testing.assert_allclose(B_t, np.multiply.outer(expected, np.eye(SIZE)), atol=1e-8)
     moments = {alpha: number(equation("47").statement["alpha"], sizes), gamma: np.sqrt(SIZE)}
     norm = [number(equation("45").statement["solution"], {**moments, tau: 1, t: time, s_0: values @ values}) for time in times]

@@ -31,7 +31,7 @@ from iclflow.theory.notation import (
 )
 from iclflow.theory.results.merged.balanced_flow import alignment_flow, white_moments
 from iclflow.theory.results.merged.plateau import effective_start_of_sigmoid, exact_plateau_of_merged_attention, plateau_in_initial_scale
-from iclflow.theory.results.merged.sigmoid import balanced_solution, loss_along_sigmoid, norm_on_aligned_set, sigmoid
+from iclflow.theory.results.merged.sigmoid import loss_along_sigmoid, norm_on_aligned_set, sigmoid_of_white_tokens, white_solution
 from iclflow.theory.results.separate.aligned import aligned_flow, direction_error, fixed_value, relaxation_rate
 from iclflow.theory.results.separate.durations import (
     C_rho,
@@ -118,7 +118,7 @@ def test_the_sigmoid():
     growth = exp(2 * gamma * t / tau)
     assert simplify(result - gamma * growth / (alpha * (growth - 1) + gamma / s_0)) == 0, "(45)"
     paper = exp(2 * sqrt(D) * t / tau) / ((1 + (1 + D) / N) * (exp(2 * sqrt(D) * t / tau) - 1) + sqrt(D) / w_init**2)
-    assert simplify(sigmoid().subs({lambda_: 1, s_0: w_init**2}) - paper) == 0, "(15)"
+    assert simplify(sigmoid_of_white_tokens().result["scaled"].subs({lambda_: 1, s_0: w_init**2}) - paper) == 0, "(15)"
     time = norm_on_aligned_set().result["integral"]
     integral = log(s * (gamma - alpha * s_0) / (s_0 * (gamma - alpha * s))) / gamma
     numbers = {s: Rational(1, 3), s_0: Rational(1, 7), alpha: 2, gamma: 1, tau: 3}
@@ -131,12 +131,12 @@ def test_the_sigmoid():
 def test_the_sigmoid_loss():
     loss = loss_along_sigmoid().result["scaled"]
     assert vanishes(loss.subs(lambda_, 1) - D * (1 - 2 * sigma_level + (1 + (1 + D) / N) * sigma_level**2)), "(48)"
-    final = limit(sigmoid().subs({lambda_: 1, D: 4, N: 31, s_0: 1, tau: 1}), t, oo)
+    final = limit(sigmoid_of_white_tokens().result["scaled"].subs({lambda_: 1, D: 4, N: 31, s_0: 1, tau: 1}), t, oo)
     assert loss.subs({lambda_: 1, D: 4, N: 31, sigma_level: final}) == Rational(4 * 5, 31 + 5), "(48), t -> inf"
 
 
 def test_any_balanced_start():
-    norm, cosine = balanced_solution()
+    norm, cosine = (white_solution().result[part] for part in ("s in time", "p in time"))
     theta, theta_0 = gamma * t / tau + sympy.atanh(p_0), sympy.atanh(p_0)
     f = lambda x: x / 2 + sympy.sinh(2 * x) / 4  # noqa: E731
     catalogue = cosh(theta) ** 2 / (cosh(theta_0) ** 2 / s_0 + 2 * alpha / gamma * (f(theta) - f(theta_0)))
