@@ -234,6 +234,7 @@ def white_solution() -> Derivation:
     solved = square / (start / s_0 + 2 * alpha / gamma * (f - f_0))
     parts = square, (square / solved).subs({f: integral, f_0: integral.subs(theta, theta_0)})
     top, bottom = ((exp(-2 * theta) * part.rewrite(exp)).expand().subs(of_start) for part in parts)
+    bottom = expand(4 * bottom).collect(exp(-2 * theta), factor)
     turning = w_2.T * W_1 * c_hat
     flow = rates()
     return Derivation.by(
@@ -262,5 +263,5 @@ def white_solution() -> Derivation:
         Line(theta, ":=", IN_TIME, "In time"),
         Line(theta_0, ":=", atanh(p_0), "from"),
         Line(p, "=", tanh(IN_TIME), "the cosine is", part="p in time"),
-        Line(s, "=", (factor(4 * top) / expand(4 * bottom).collect(exp(-2 * theta))).subs(theta, IN_TIME), "and the norm", part="s in time"),
+        Line(s, "=", (factor(4 * top) / bottom).subs(theta, IN_TIME), "and the norm", part="s in time"),
     )  # fmt: skip

@@ -10,14 +10,17 @@ from r_d = 1 at the start towards k/kappa_d, the global minimum, in the time of 
 
 from typing import Any
 
-from sympy import Expr, S, Symbol, atan, cancel, diff, factor, hyper, solve, sqrt, symbols
+from mpmath import mpf
+from sympy import Derivative, Expr, S, Symbol, atan, cancel, factor, hyper, solve, sqrt, symbols
 
-from ...calculus.equality import require_zero
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...notation import gamma, s
+from ...notation import alpha, gamma, s
 from .drop import SETTING, k
 from .drop_bounds import C, directions, q, r_d
+from .sigmoid import norm_on_aligned_set
 
 __all__ = ["c_d", "kappa", "r", "x"]
 
@@ -25,7 +28,9 @@ kappa = Symbol("kappa", positive=True)  # kappa_d
 x = Symbol("x", positive=True)
 r = r_d
 c_d = Symbol("c_d", positive=True)
-_j, _deviation = symbols("j y")
+b, y, delta = Symbol("b", positive=True), Symbol("y", real=True), Symbol("delta", real=True)
+_u = sqrt(x / (1 - x))
+DURING = Condition("$0 < x < 1$", lambda point: 0 < point[x] < 1, lambda point: point.__setitem__(x, mpf(point.rng.random())))
 
 
 @register(
@@ -33,13 +38,6 @@ _j, _deviation = symbols("j y")
     "What each direction learns while the drop lasts",
     kind="approximation",
     section="beyond the paper",
-    left={
-        "leading": r"2x(1-x)\frac{dr_d}{dx}",
-        "r": r"r_d",
-        "end": r"r_d(1)",
-        "narrow": r"\partial r_d/\partial\kappa_d\,|_{\kappa_d=k}",
-        "fall": r"\left[\mathcal{L}(0)-\mathcal{L}\right]_d",
-    },
     typed=lambda: {
         "leading": 1 - r * (1 - x + x * kappa / k),
         "r": hyper((1, (1 - kappa / k) / 2), (S(3) / 2,), x),
@@ -53,54 +51,45 @@ _j, _deviation = symbols("j y")
         r"$x=ks/\gamma=1/(1+e^{-2\gamma(t-t_m)/\tau})$, $t_m$ the middle of the drop",
         r"Leading order replaces $\gamma C-sq$ in (V7-behind), the growth of $s$, by that on the ray, $\gamma-ks$: it leaves out the "
         r"square of the angle between $\boldsymbol{n}$ and $\boldsymbol{c}$, and $q-k$, of the order of the variance of $\kappa_d$",
-        r"Narrow: $u=\sqrt{x/(1-x)}=e^{\gamma(t-t_m)/\tau}$; the directions have turned by the end of the drop, but for $\arctan(u)/u$",
+        r"Narrow: the slope of $r_d$ in $\kappa_d$ at $k$, with $u=\sqrt{x/(1-x)}=e^{\gamma(t-t_m)/\tau}$; the directions have turned by "
+        r"the end of the drop, but for $\arctan(u)/u$",
         r"End: the global minimum; the sum over $d$ of the fall is the fall of the loss, on the ray ($r_d=1$) that of (V7-share)",
+        DURING,
     ),
 )
 def turning() -> Derivation:
     """The exact flow of one direction, in the growth of the ray; its power series; the fall of the loss in one direction."""
-    exact = directions(r, kappa)
-    # in gamma t/tau, in which x grows by 2 x (1 - x)
-    on_ray = exact.subs(q, k).subs(C, 1).subs(s, gamma * x / k) / gamma
-    leading = factor(on_ray)
-    narrow = _narrow(leading)
-    end = solve(leading.subs(x, 1), r)[0]
-    size = gamma * x / k
-    along = size * c_d / gamma * r
+    exact, growth = directions(r, kappa) / gamma, norm_on_aligned_set().result["rate"].subs(alpha, k)
+    leading = factor(exact.subs({q: k, C: 1}).subs(s, gamma * x / k))
+    series, slope = _series(leading), (atan(_u) / _u - 1) / k
+    apart = leading.subs({kappa: k + delta, r: 1 + delta * y})
+    (end,) = solve(leading.subs(x, 1), r)
+    share = cancel(2 * c_d * b - kappa * b**2).subs(b, c_d * x * r / k)
     return Derivation.by(
-        Step("Along one direction the flow is", exact, r"\tau\dot r_d"),
-        Step(r"With $C=1$ and $q=k$, in the time of $x$, $\dot x=2x(1-x)$", leading, part="leading"),
-        Step(r"Its power series in $x$ has the ratio of coefficients", _ratio(leading)),
-        Step("Which sums to", _series(leading), part="r"),
-        Step(r"At $x=1$ the flow rests at", end, part="end"),
-        Step(r"Its slope in $\kappa_d$ at $k$", narrow, part="narrow"),
-        Step(r"The fall $2c_db-\kappa_db^2$ at $b=sn_d$", cancel(2 * c_d * along - kappa * along**2), part="fall"),
-    )
-
-
-def _ratio(leading: Any) -> Any:
-    """The coefficient of x^j in r over that of x^(j-1), for j above 0, from that of x^j in the equation."""
-    before, here = symbols("b h")
-    terms = before / x + here  # times x^j
-    residual = 2 * (1 - x) * ((_j - 1) * before / x + _j * here) - (leading - 1).subs(r, terms)
-    (solution,) = solve(residual.expand().coeff(x, 0), here)
-    return factor(cancel(solution / before))
+        Line(s, ":=", gamma * x / k, "On the ray, the size"),
+        Line(k / gamma * growth / gamma, "=", 2 * x * (1 - x), r"By (45), with $k$ for $\alpha$, the rate of $x$ in the time $\gamma t/\tau$"),
+        Line(C, ":=", 1, r"With the part along $\boldsymbol{c}$"),
+        Line(q, ":=", k, "and the curvature of the ray, to leading order"),
+        Line(exact, "=", leading, "the flow (V7-behind) of one direction is, in the same time", part="leading"),
+        Line(r, ":=", series, "Its power series sums to"),
+        Line(2 * x * (1 - x) * Derivative(r, x), "=", leading, "It solves that flow"),
+        Line(r, "->", 1, "and starts on the ray", parameter=(x, 0), order=1),
+        Line(r, "=", series, "So each direction turns as", part="r"),
+        Line(series.subs(x, 1), "=", end, "At the end of the drop, by Gauss's theorem", part="end"),
+        Line(y, ":=", slope, r"If $\kappa_d$ is near $k$, let"),
+        Line(apart, "~", 2 * x * (1 - x) * delta * Derivative(y, x), r"$r_d=1+\delta y$ solves the flow for $\kappa_d=k+\delta$",
+             parameter=(delta, 0), order=2),
+        Line((series.subs(kappa, k + delta) - 1) / delta, "->", slope, "So the slope is", (), "narrow", parameter=(delta, 0), order=1),
+        Line(b, ":=", s * c_d * r / gamma, r"With the component $b=sn_d$ of the map"),
+        Line(2 * c_d * b - kappa * b**2, "=", share, "the loss falls by", part="fall"),
+    )  # fmt: skip
 
 
 def _series(leading: Any) -> Expr:
-    """The hypergeometric function with this ratio of coefficients, (j - 1 + A)(j - 1 + B)/((j - 1 + E) j) with A = 1."""
-    top, bottom = _ratio(leading).as_numer_denom()
-    (above,), (below,) = solve(top, _j), solve(bottom, _j)
-    require_zero(cancel(_ratio(leading) - (_j - above) / (_j - below)), leading.subs(x, 0).subs(r, 1))
+    """The power series in x that is 1 at 0, by the ratio of its coefficients, (j - 1 + A)(j - 1 + B)/((j - 1 + E) j) with A = 1."""
+    before, here, j = symbols("b h j")
+    terms = before / x + here  # times x^j
+    residual = 2 * (1 - x) * ((j - 1) * before / x + j * here) - (leading - 1).subs(r, terms)
+    (solution,) = solve(residual.expand().coeff(x, 0), here)
+    (above,), (below,) = (solve(part, j) for part in cancel(solution / before).as_numer_denom())
     return hyper((1, 1 - above), (1 - below,), x)
-
-
-def _narrow(leading: Any) -> Expr:
-    """The solution that is 0 at the start of the flow of a small deviation, put into its equation."""
-    rate = diff(leading, kappa).subs({kappa: k, r: 1}) + diff(leading, r).subs({kappa: k, r: 1}) * _deviation
-    solution = (atan(_u) / _u - 1) / k
-    require_zero(2 * x * (1 - x) * diff(solution, x) - rate.subs(_deviation, solution))
-    return solution
-
-
-_u = sqrt(x / (1 - x))
