@@ -6,15 +6,20 @@ towards c; white tokens, where all kappa_d are equal, stop there (15), others tu
 :mod:`~iclflow.theory.results.merged.drop_bounds`, how they turn in :mod:`~iclflow.theory.results.merged.turning`.
 """
 
-from sympy import Identity, Symbol, cancel, diff, factor, solve, symbols
+from mpmath import eigsy, eye, mpf, norm
+from sympy import Identity, Symbol, Trace, cancel, diff, factor, solve, sqrt, symbols
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.equality import require_zero
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.draws import ALONG, unit_vector
+from ...derivations.heads import Rate
+from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...notation import D, a, gamma, lambda_, s, symmetric_matrix, vector
+from ...notation import B, D, G, H, a, e, gamma, lambda_, matrix, s, symmetric_matrix, vector, w_2
+from ..separate.flow import SECOND_MOMENT, loss_and_force
 from ..task.regression import force_along
 from .balanced_flow import balanced_flow
 
@@ -24,12 +29,48 @@ kappa_min, kappa_max = symbols("kappa_min kappa_max", positive=True)
 # Means of kappa_d, 1/kappa_d and kappa_d^2, weighted with c_d^2
 k, _inverse_mean, k_2 = symbols("k k_- k_2", positive=True)
 K = symmetric_matrix("K", D)  # diag(kappa_d)
-n, c_vec = vector("n", D), vector("c", D)
-_g = vector("g", D)
+n, c_vec, g, omega, _delta = vector("n", D), vector("c", D), vector("g", D), vector("omega", D), vector("delta", D)
+layer = matrix("W_1", H, D)  # on maps that are diagonal in the eigenbasis of Lambda
+b, epsilon, size = Symbol("b", real=True), Symbol("epsilon", positive=True), Symbol("|omega|", positive=True)
+_kappa = Symbol("kappa", positive=True)
 SETTING = (
     r"Balanced weights, $\boldsymbol{B}$ and $\boldsymbol{\Lambda}$ with the same eigenvectors",
     r"$c_d=\lambda_d^2$, $\kappa_d=\lambda_da_d$, $\gamma=\|\boldsymbol{c}\|=\|\boldsymbol{\Lambda}^2\|_F$",
 )
+
+
+def _draw_component(point) -> None:
+    ALONG.meet(point)
+    rest = eye(point[D]) - point[e] * point[e].T
+    point[B] = point[b] * point[e] * point[e].T + rest * point[B] * rest
+
+
+def _draw_kappa(point) -> None:
+    point[K] = point[K] * point[K] + eye(point[D]) / 10
+    values = eigsy(point[K], eigvals_only=True)
+    point[kappa_min], point[kappa_max] = min(values), max(values)
+    point[_kappa] = min(values) + (max(values) - min(values)) * mpf(point.rng.random())
+    point[n] = unit_vector(point[D], point)
+
+
+def _meets_kappa(point) -> bool:
+    values = eigsy(point[K], eigvals_only=True)
+    ends = abs(min(values) - point[kappa_min]) + abs(max(values) - point[kappa_max]) + abs(norm(point[n]) - 1)
+    return ends < mpf("1e-20") and min(values) > 0 and point[kappa_min] <= point[_kappa] <= point[kappa_max]
+
+
+COMPONENT = Condition(
+    r"$\boldsymbol{e}$ is an eigenvector of $\boldsymbol{B}$ too, of eigenvalue $b = s n_{d}$",
+    lambda point: norm(point[B] * point[e] - point[b] * point[e]) + norm(point[B].T * point[e] - point[b] * point[e]) < mpf("1e-20"),
+    _draw_component,
+)
+SPECTRUM = Condition(
+    r"$\kappa_{\min}$ and $\kappa_{\max}$ are the least and the largest of the positive $\kappa_d$; $\boldsymbol{n}$ has unit length",
+    _meets_kappa,
+    _draw_kappa,
+)
+FLOW = {layer: w_2 * g.T, w_2: layer * g}  # (13) under the force g
+OF_K = c_vec - s * K * n
 
 
 @register(
@@ -37,32 +78,28 @@ SETTING = (
     "Merged attention in $D + 1$ unknowns",
     kind="exact",
     section="beyond the paper",
-    left={"force": r"g_d", "size": r"\tau\dot s", "direction": r"\tau s\,\dot{\boldsymbol{n}}"},
     typed=lambda: {
-        "force": lambda_**2 - lambda_ * a * Symbol("b"),
+        "force": lambda_**2 - lambda_ * a * b,
         "size": 2 * s * n.T * (c_vec - s * K * n),
         "direction": s * (Identity(D) - n * n.T) * (c_vec - s * K * n),
     },
-    conditions=(
-        *SETTING,
-        (
-            r"$b = s n_{d}$; a force diagonal in the eigenbasis of $\boldsymbol{\Lambda}$ keeps "
-            r"$\boldsymbol{B}$ so"
-        ),
-    ),
+    conditions=(*SETTING, ALONG, COMPONENT, r"A force diagonal in the eigenbasis of $\boldsymbol{\Lambda}$ keeps $\boldsymbol{B}$ so"),
 )
 def reduced_flow() -> Derivation:
     """The flow (13) on W_1 = w_2 n', with the force along the eigendirections."""
-    size, map_ = balanced_flow(n, _g)
-    in_map = {_g: c_vec - s * K * n}
-    turned = map_ - size * TracePolynomial(n)
+    size, map_ = (substitute(rate, {g: OF_K}) for rate in balanced_flow(n, g))
     return Derivation.by(
-        Step("Along an eigendirection the force (53) is", force_along(Symbol("b")), part="force"),
-        Step(r"The flow of $s = \boldsymbol{w}_{2}^{\top} \boldsymbol{w}_{2}$", size, r"\tau\dot s"),
-        Step("And with the force", substitute(size, in_map), part="size"),
-        Step(r"The flow of $s\boldsymbol{n} = \boldsymbol{W}_{1}^{\top} \boldsymbol{w}_{2}$", map_, r"\tau\,d(s\boldsymbol{n})/dt"),
-        Step("Less that of its length", substitute(turned, in_map), part="direction"),
-    )
+        SECOND_MOMENT,
+        *loss_and_force(),
+        Line(e.T * G * e, "=", force_along(b), "Along an eigendirection it is", part="force"),
+        Line(layer, ":=", w_2 * n.T, r"Balanced weights $\boldsymbol{W}_1=\boldsymbol{w}_2\boldsymbol{n}^\top$, on diagonal maps"),
+        Line(s, ":=", w_2.T * w_2, "with the size"),
+        Line(g, ":=", OF_K, r"In the eigenbasis of $\boldsymbol{\Lambda}$ the force on the map $s\boldsymbol{n}$ is"),
+        Line(Rate(w_2.T * w_2, FLOW), "=", size, "By the flow (13) the size moves as", part="size"),
+        Line(Rate(layer.T * w_2, FLOW), "=", map_, r"and $s\boldsymbol{n} = \boldsymbol{W}_{1}^{\top} \boldsymbol{w}_{2}$ as"),
+        Line(Rate(layer.T * w_2, FLOW) - n * Rate(w_2.T * w_2, FLOW), "=", map_ - size * TracePolynomial(n),
+             r"So $s\,d\boldsymbol{n}$ is what is left of it", part="direction"),
+    )  # fmt: skip
 
 
 @register(
@@ -70,14 +107,6 @@ def reduced_flow() -> Derivation:
     r"How much of the learning the ray of $\boldsymbol{\Lambda}^2$ holds",
     kind="exact",
     section="beyond the paper",
-    left={
-        "size": "s_r",
-        "fall": r"\mathcal{L}(0)-\mathcal{L}(s_r\boldsymbol{c}/\gamma)",
-        "share": r"\phi",
-        "bound": r"\phi\ge",
-        "gap": r"\kappa_{\min}+\kappa_{\max}-\kappa-\kappa_{\min}\kappa_{\max}/\kappa",
-        "on": r"-\tau\dot{\mathcal{L}}(s_r\boldsymbol{c}/\gamma)",
-    },
     typed=lambda: {
         "size": gamma / k,
         "fall": gamma**2 / k,
@@ -88,53 +117,53 @@ def reduced_flow() -> Derivation:
     },
     conditions=(
         *SETTING,
+        SPECTRUM,
         r"$k$, $k_-$, $k_2$: the means of $\kappa_d$, $1/\kappa_d$, $\kappa_d^2$, weighted with $c_d^2/\gamma^2=\lambda_d^4/\gamma^2$",
         r"The share is that of the least loss on the ray of $\boldsymbol{c}$, at $s_r$ where $\boldsymbol{n}^\top\boldsymbol{g}=0$, in the "
         "whole fall to the global minimum",
-        r"It is 1 only where all $\kappa_d$ are equal, for white tokens; other flows leave the ray while they run along it, and learn more",
+        r"It is 1 only if all $\kappa_d$ are equal, for white tokens; other flows leave the ray while they run along it, and learn more",
         r"How much more: at $s_r$ the loss falls on, in a time $\tau/\gamma$ by $2(k_2/k^2-1)$ of what the ray holds: by 0.0002 for "
         "eigenvalues 10 : 1, whose drop ends at the share, but by 0.2 for 3 : 2 : 1, whose drop learns much more",
         "(V7-turn) is the next order, for both",
-        (
-            r"The bound (Kantorovich's) is met by two values of $\kappa$ of equal weight; the gap, nowhere negative, "
-            "proves it for all"
-        ),
+        r"The bound is Kantorovich's; two values of $\kappa$ of equal weight meet it",
     ),
 )
 def share_of_one_drop() -> Derivation:
     """The loss along the ray of c against the global minimum; the least share for a given range of kappa; the fall that goes on."""
-    half = -s * gamma + s**2 * k / 2  # half the loss at B = s c/gamma, less its start
-    require_zero(diff(half, s) + gamma - s * k)
-    (best,) = solve(diff(half, s), s)
-    fall = -2 * half.subs(s, best)
-    whole = gamma**2 * _inverse_mean  # sum of c_d^2 / kappa_d
-    weight = Symbol("x", positive=True)
-    two_values = {k: weight * kappa_max + (1 - weight) * kappa_min, _inverse_mean: weight / kappa_max + (1 - weight) / kappa_min}
-    pair = cancel((fall / whole).subs(two_values))
-    (even,) = solve(cancel(diff(1 / pair, weight)), weight)
+    fallen = 2 * Trace(c_vec.T * omega) - Trace(omega.T * K * omega)
+    on_ray = 2 * s * gamma - s**2 * k
+    (best,) = solve(diff(on_ray, s), s)
+    fall, whole = on_ray.subs(s, best), gamma**2 * _inverse_mean
     gap = kappa_min + kappa_max - _kappa - kappa_min * kappa_max / _kappa
-    # averaged, the gap gives k + kappa_min kappa_max k_- <= kappa_min + kappa_max; a sum is at least twice the root of the product
-    proved = 4 * kappa_min * kappa_max / (kappa_min + kappa_max) ** 2
-    require_zero(cancel(pair.subs(weight, even) - proved))
-    # dL = -2 g' d(s n)
-    falling = substitute(2 * _g.T * balanced_flow(n, _g).map, {_g: c_vec - s * K * n})
-    on_ray = substitute(falling, {n: c_vec / gamma, s: best})
+    averaged = kappa_min + kappa_max - k - kappa_min * kappa_max * _inverse_mean
+    bound = 4 * kappa_min * kappa_max / (kappa_min + kappa_max) ** 2
+    falling = 2 * TracePolynomial(g.T) * balanced_flow(n, g).map  # dL = -2 g'd(s n)
     means = {c_vec.T * c_vec: gamma**2, c_vec.T * K * c_vec: gamma**2 * k, c_vec.T * K**2 * c_vec: gamma**2 * k_2}
+    on = rewrite(substitute(substitute(falling, {g: OF_K}), {n: c_vec / gamma, s: best}), means)
     return Derivation.by(
-        Step("Half the loss along the ray, less its start", half),
-        Step("It is least at", best, part="size"),
-        Step("The fall of the loss there", fall, part="fall"),
-        Step(r"Over the whole fall, the sum of $c_{d}^{2}/\kappa_{d}$", cancel(fall / whole), part="share"),
-        Step(r"For two values of $\kappa$, the larger of weight $x$", pair),
-        Step(r"It is least for $x=1/2$", factor(pair.subs(weight, even)), part="bound"),
-        Step("What proves the bound for more values", factor(gap), part="gap"),
-        Step("The fall of the loss along the flow", falling),
-        Step("At the end of the ray", factor(rewrite(on_ray, means).to_sympy()), part="on"),
-    )
-
-
-_kappa = Symbol("kappa", positive=True)
-_delta = vector("delta", D)
+        Line(gamma, ":=", sqrt(Trace(c_vec.T * c_vec)), r"The norm of $\boldsymbol{c}$"),
+        *(Line(mean, ":=", Trace(c_vec.T * power * c_vec) / gamma**2, reason) for mean, power, reason in (
+            (k, K, r"The mean of $\kappa_d$"), (_inverse_mean, K.I, r"that of $1/\kappa_d$"), (k_2, K**2, r"and that of $\kappa_d^2$"))),
+        Line(omega, ":=", s * c_vec / gamma, r"On the ray of $\boldsymbol{c}$ the map is"),
+        Line(fallen, "=", on_ray, "There the loss has fallen by"),
+        Line(fall - on_ray, "=", factor(fall - on_ray), r"It falls by no more than $\gamma^2/k$, from which it is a square away"),
+        Line(s, ":=", best, "The square is zero at the size"),
+        Line(s, "=", best, "of the map", part="size"),
+        Line(fallen, "=", fall, "There the fall is", part="fall"),
+        Line(n, ":=", c_vec / gamma, "The direction there"),
+        Line(g, ":=", OF_K, "and the force"),
+        Line(falling, "=", on, "By (V7-flow) the loss falls on at the rate", part="on"),
+        Line(omega, ":=", K.I * c_vec, "At the global minimum the map is"),
+        Line(fallen, "=", whole, "So the whole fall of the loss is"),
+        Line(fall / fallen, "=", cancel(fall / whole), "and the share of the ray in it", part="share"),
+        Line(gap, "=", factor(gap), r"For each $\kappa$ from $\kappa_{\min}$ to $\kappa_{\max}$", part="gap"),
+        Line(factor(gap), ">=", 0, "this is not negative"),
+        Line(averaged, ">=", 0, "nor is its mean"),
+        Line(cancel(fall / whole), ">=", bound, "As a sum is at least twice the root of the product of its terms, the share is at least", part="bound"),
+        Line(k, ":=", (kappa_min + kappa_max) / 2, r"Two values of $\kappa$ of equal weight have this mean"),
+        Line(_inverse_mean, ":=", (1 / kappa_min + 1 / kappa_max) / 2, "and this of the inverses"),
+        Line(cancel(fall / whole), "=", bound, "They meet the bound"),
+    )  # fmt: skip
 
 
 @register(
@@ -142,36 +171,31 @@ _delta = vector("delta", D)
     "What is left after the drop decays exponentially",
     kind="exact",
     section="beyond the paper",
-    left={"rate": r"\tau\frac{d\boldsymbol{\delta}}{dt}", "ratio": r"\frac{2\gamma}{s_*\kappa_{\min}}\le"},
     typed=lambda: {"rate": -s * (Identity(D) + n * n.T) * K * _delta, "ratio": 2 * kappa_max / kappa_min},
     conditions=(
         *SETTING,
+        SPECTRUM,
         r"$\boldsymbol{\delta}$: the distance from the global minimum $s\boldsymbol{n}=\boldsymbol{K}^{-1}\boldsymbol{c}$, to first order",
-        (
-            r"The rates are the eigenvalues of $s \boldsymbol{K}^{1/2} (\boldsymbol{I} + \boldsymbol{n} \boldsymbol{n}^{\top}) "
-            r"\boldsymbol{K}^{1/2}$: between $s \kappa_{\min}$ and $2 s \kappa_{\max}$; white tokens decay at "
-            "once"
-        ),
-        (
-            r"Ratio: how many times longer the slowest rate $s_{*} \kappa_{\min}$ takes than the drop at "
-            r"$2\gamma$; $s_{*}$ is at least $\gamma/\kappa_{\max}$"
-        ),
+        r"The rates are the eigenvalues of $s \boldsymbol{K}^{1/2} (\boldsymbol{I} + \boldsymbol{n} \boldsymbol{n}^{\top}) "
+        r"\boldsymbol{K}^{1/2}$; white tokens decay at once",
+        r"Ratio: how many times longer the slowest rate, at least $s_* \kappa_{\min}$, takes than the drop at $2\gamma$",
     ),
 )
 def tail() -> Derivation:
     """Linearise the flow at the global minimum, where the force vanishes."""
-    moving = balanced_flow(n, _g).map  # the flow of s n, in the force g
-    rate = substitute(moving, {_g: -K * _delta})  # only the force varies where it is zero
+    rate = substitute(balanced_flow(n, g).map, {g: -K * _delta})  # only the force varies where it is zero
+    moving = size * (Identity(D) + omega * omega.T / size**2) * (c_vec - K * omega)
+    stretched = s * Trace(_delta.T * K * (Identity(D) + n * n.T) * K * _delta)
+    square = Trace(_delta.T * K * _delta)
     least = gamma / kappa_max  # |K^-1 c| >= |c| / kappa_max
     return Derivation.by(
-        Step(
-            (
-                r"The flow of $\boldsymbol{\omega} = s\boldsymbol{n}$ is $|\boldsymbol{\omega}| (\boldsymbol{I} + \boldsymbol{n} "
-                r"\boldsymbol{n}^{\top}) \boldsymbol{g}$, and $\boldsymbol{g}$ vanishes at the minimum"
-            ),
-            rate,
-            part="rate",
-        ),
-        Step("The slowest rate at least", least * kappa_min),
-        Step("The rate of the drop over it", cancel(2 * gamma / (least * kappa_min)), part="ratio"),
-    )
+        Line(c_vec, ":=", s * K * n, r"At the minimum $s\boldsymbol{n}$ the force vanishes"),
+        Line(omega, ":=", s * n + epsilon * _delta, "Near it the map is"),
+        Line(size, ":=", sqrt(Trace(omega.T * omega)), "of the size"),
+        Line(moving / epsilon, "->", rate, "The flow (V7-flow) of the map is, to first order", (), "rate", parameter=(epsilon, 0), order=1),
+        Line(stretched, ">=", s * kappa_min * square, r"The rates are at least $s\kappa_{\min}$"),
+        Line(stretched, "<=", 2 * s * kappa_max * square, r"and at most $2s\kappa_{\max}$"),
+        Line(gamma, ":=", sqrt(Trace(c_vec.T * c_vec)), r"The norm of $\boldsymbol{c}$"),
+        Line(s, ">=", least, "bounds the size from below"),
+        Line(2 * gamma / (s * kappa_min), "<=", cancel(2 * gamma / (least * kappa_min)), "So the tail takes at most", part="ratio"),
+    )  # fmt: skip

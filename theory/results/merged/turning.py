@@ -67,7 +67,7 @@ def turning() -> Derivation:
     share = cancel(2 * c_d * b - kappa * b**2).subs(b, c_d * x * r / k)
     return Derivation.by(
         Line(s, ":=", gamma * x / k, "On the ray, the size"),
-        Line(k / gamma * growth / gamma, "=", 2 * x * (1 - x), r"By (45), with $k$ for $\alpha$, the rate of $x$ in the time $\gamma t/\tau$"),
+        Line(k / gamma * growth / gamma, "=", 2 * x * (1 - x), r"By (45), with $k$ for $\alpha$, the rate of $x$ in $\gamma t/\tau$"),
         Line(C, ":=", 1, r"With the part along $\boldsymbol{c}$"),
         Line(q, ":=", k, "and the curvature of the ray, to leading order"),
         Line(exact, "=", leading, "the flow (V7-behind) of one direction is, in the same time", part="leading"),
