@@ -159,7 +159,7 @@ def share_of_one_drop() -> Derivation:
         Line(gap, "=", factor(gap), r"For each $\kappa$ from $\kappa_{\min}$ to $\kappa_{\max}$", part="gap"),
         Line(factor(gap), ">=", 0, "this is not negative"),
         Line(averaged, ">=", 0, "nor is its mean"),
-        Line(cancel(fall / whole), ">=", bound, "As a sum is at least twice the root of the product of its terms, the share is at least", part="bound"),
+        Line(cancel(fall / whole), ">=", bound, r"As $x+y\ge2\sqrt{xy}$, the share is at least", part="bound"),
         Line(k, ":=", (kappa_min + kappa_max) / 2, r"Two values of $\kappa$ of equal weight have this mean"),
         Line(_inverse_mean, ":=", (1 / kappa_min + 1 / kappa_max) / 2, "and this of the inverses"),
         Line(cancel(fall / whole), "=", bound, "They meet the bound"),

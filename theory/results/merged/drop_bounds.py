@@ -6,17 +6,41 @@ s/tau. The size s is then between two solutions of the sigmoid's equation (45): 
 middle, s = gamma/(2k), never earlier than the one with k_S.
 """
 
+from itertools import pairwise
 from typing import Any
 
-from sympy import Expr, Rational, Symbol, cancel, diff, exp, factor, integrate, log, radsimp, solve, sqrt, symbols
+from mpmath import eigsy, mpf, norm
+from mpmath import exp as exp_of
+from sympy import (
+    Derivative,
+    Expr,
+    IndexedBase,
+    Integral,
+    Rational,
+    Sum,
+    Symbol,
+    Trace,
+    cancel,
+    diff,
+    exp,
+    factor,
+    log,
+    radsimp,
+    solve,
+    sqrt,
+    symbols,
+)  # fmt: skip
 
-from ...calculus.equality import require_zero
 from ...calculus.rewriting import rewrite
 from ...calculus.spectral import along
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.draws import unit_vector
+from ...derivations.heads import Rate
+from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...notation import alpha, gamma, s, s_0, tau
-from .drop import SETTING, K, c_vec, k, n, reduced_flow
+from ...notation import D, alpha, e, gamma, s, s_0, t, tau, w_2
+from .drop import FLOW, OF_K, SETTING, K, c_vec, g, k, layer, n, reduced_flow
 from .sigmoid import norm_on_aligned_set
 
 __all__ = ["C", "directions", "k_S", "psi", "q", "r_d"]
@@ -24,10 +48,47 @@ __all__ = ["C", "directions", "k_S", "psi", "q", "r_d"]
 C, q, k_S = symbols("C q k_S", positive=True)  # C = c'n/gamma
 psi = Symbol("psi", positive=True)  # the square root of 1 - k_S/(2k)
 r_d, r_e, kappa_d, kappa_e = symbols("r_d r_e kappa_d kappa_e", positive=True)
-v, z, m, y = symbols("v z m y", positive=True)
+v, z, m, y, x = symbols("v z m y x", positive=True)
+c_d = Symbol("c_d", real=True)
+d, S = Symbol("d", integer=True), Symbol("S", positive=True)
+c_of, r_of, kappa_of = (IndexedBase(name, positive=True) for name in ("c", "r", "kappa"))
 FROM_THE_RAY = (
     r"From $\boldsymbol{n}=\boldsymbol{c}/\gamma$ at $s_0$; $k$ is the mean of $\kappa_d$ weighted with $c_d^2$, $k_S$ that weighted with "
     r"$c_d^2e^{-2\kappa_dS}$, $S=\int s\,dt/\tau$"
+)
+
+
+def _draw_direction(point) -> None:
+    values, vectors = eigsy(point[K])
+    place = point.rng.randrange(len(values))
+    point[e], point[kappa_d], point[n] = vectors[:, place], values[place], unit_vector(point[D], point)
+
+
+def _draw_behind(point) -> None:
+    kappas = sorted(mpf(point.rng.random()) for _ in range(point[D]))
+    ratios = [mpf(1)]
+    for before, after in pairwise(kappas):
+        ratios.append(ratios[-1] * exp_of(-point[S] * (after - before) * mpf(point.rng.random())))
+    point.family(kappa_of, kappas)
+    point.family(r_of, ratios)
+
+
+def _draw_before_the_middle(point) -> None:
+    point[k_S] = point[k] * mpf(point.rng.random())
+    point[s] = point[gamma] / point[k] / 2 * mpf(point.rng.random())
+    point[s_0] = point[s] * mpf(point.rng.random()) / 2
+
+
+DIRECTION = Condition(
+    r"$\boldsymbol{e}$ is a unit vector with $\boldsymbol{K}\boldsymbol{e}=\kappa_d\boldsymbol{e}$, and $\boldsymbol{n}$ one too",
+    lambda point: norm(point[K] * point[e] - point[kappa_d] * point[e]) + abs(norm(point[n]) - 1) < mpf("1e-20"),
+    _draw_direction,
+)
+BEHIND = Condition(r"$r_d$ falls as $\kappa_d$ rises, and $r_de^{\kappa_dS}$ does not", None, _draw_behind)
+BEFORE_THE_MIDDLE = Condition(
+    r"$s_0 < s \le \gamma/(2k)$, and $k_S \le k$",
+    lambda point: 0 < point[s_0] < point[s] <= point[gamma] / point[k] / 2 and 0 < point[k_S] <= point[k],
+    _draw_before_the_middle,
 )
 
 
@@ -39,19 +100,16 @@ def directions(ratio: Expr, kappa: Expr) -> Expr:
     return cancel(turning * gamma / (component * s))
 
 
+def mean(weight: Any) -> Any:
+    """The mean of kappa_d."""
+    return Sum(weight * kappa_of[d], (d, 1, D)) / Sum(weight, (d, 1, D))
+
+
 @register(
     "V7-behind",
     r"Directions of larger $\kappa$ fall behind, and the mean $\kappa$ bounds the rest from below",
     kind="exact",
     section="beyond the paper",
-    left={
-        "flow": r"\tau\dot r_d",
-        "order": r"\tau\frac{d}{dt}(r_d-r_e)",
-        "kept": r"\tau\frac{d}{dt}\ln\frac{r_d}{r_e}",
-        "v": r"\tau\dot v",
-        "z": r"\tau\dot z",
-        "monotone": r"\partial(\tau\dot z)/\partial v\,|_{m=kz}",
-    },
     typed=lambda: {
         "flow": gamma - r_d * (s * kappa_d + gamma * C - s * q),
         "order": -(r_d - r_e) * (s * kappa_e + gamma * C - s * q) - s * r_d * (kappa_d - kappa_e),
@@ -63,49 +121,66 @@ def directions(ratio: Expr, kappa: Expr) -> Expr:
     conditions=(
         *SETTING,
         FROM_THE_RAY,
-        r"$r_d=\gamma n_d/c_d$, $C=\boldsymbol{c}^\top\boldsymbol{n}/\gamma$, $q=\boldsymbol{n}^\top\boldsymbol{Kn}$, $v=\sqrt{s}$, "
-        r"$z=vC$, $m=v\,\boldsymbol{c}^\top\boldsymbol{Kn}/\gamma$",
-        r"Order: $r_d=r_e$ at the start, so $r_d$ stays the smaller if $\kappa_d>\kappa_e$; then $n_d^2=c_d^2r_d^2/\gamma^2$ weighs large "
-        r"$\kappa_d$ less than $c_d^2$ does, so that $q\le k$ and $m\le kz$",
-        r"Kept: $r_d/r_e\ge e^{-(\kappa_d-\kappa_e)S}$ then, so that $q\ge k_S$",
+        DIRECTION,
+        r"Order: $r_d=r_e$ at the start, $r_d$ stays the smaller if $\kappa_d>\kappa_e$. Kept: $r_d\ge r_ee^{-(\kappa_d-\kappa_e)S}$ then",
         r"With $k$ for $q$ and $kz$ for $m$ both flows are (45) on $v=z$; up to $vz=\gamma/(2k)$ each grows with the other, so that "
-        "$v$ and $z$ stay above that solution",
+        "$v$ and $z$ stay above that solution (argued, not derived)",
     ),
 )
 def falling_behind() -> Derivation:
     """Component by component from the reduced flow; then the flow of the size and of its part along c."""
     first, second = directions(r_d, kappa_d), directions(r_e, kappa_e)
-    apart = factor(first - second)
     growth, turning = (reduced_flow().result[part] for part in ("size", "direction"))
     letters = {c_vec.T * c_vec: gamma**2, n.T * c_vec: gamma * z / v, c_vec.T * K * n: gamma * m / v, n.T * K * n: q}
-    size = (rewrite(growth, letters).to_sympy() / (2 * v)).subs(s, v**2)
+    size = cancel((rewrite(growth, letters).to_sympy() / (2 * v)).subs(s, v**2))
     turned = (rewrite(c_vec.T * turning, letters).to_sympy() / (gamma * s)).subs(s, v**2)
     part = cancel(size * z / v + v * turned)  # z = v C
     largest = {q: k, m: k * z}
-    sigmoid = gamma * v - k * v**3  # (45) for s = v^2
-    require_zero(*(rate.subs(largest).subs(z, v) - sigmoid for rate in (size, part)))
+    sigmoid = cancel((norm_on_aligned_set().result["rate"].subs(alpha, k) / (2 * v)).subs(s, v**2))  # (45) for s = v^2
+    grown = Rate(w_2.T * w_2, FLOW)
+    turns = Rate(layer.T * w_2, FLOW) - n * grown  # tau s dn/dt
+    behind = {"conditions": (BEHIND,)}
     return Derivation.by(
-        Step("The component of the flow along an eigendirection", first, part="flow"),
-        Step("Two directions apart", apart, part="order"),
-        Step("And in proportion", cancel(first / r_d - second / r_e), part="kept"),
-        Step("The square root of the size", cancel(size), part="v"),
-        Step(r"Its part along $\boldsymbol{c}$", part, part="z"),
-        Step(r"Their slopes in each other: $\gamma$, and", diff(part.subs(largest), v), part="monotone"),
-    )
+        Line(layer, ":=", w_2 * n.T, "Balanced weights"),
+        Line(s, ":=", Trace(w_2.T * w_2), "with the size"),
+        Line(g, ":=", OF_K, "under the force (V7-flow)"),
+        Line(gamma, ":=", sqrt(Trace(c_vec.T * c_vec)), r"Let $\gamma$ be the norm of $\boldsymbol{c}$"),
+        Line(C, ":=", Trace(c_vec.T * n) / gamma, r"the part of $\boldsymbol{n}$ along it"),
+        Line(q, ":=", Trace(n.T * K * n), "the curvature that the flow meets"),
+        Line(c_d, ":=", Trace(e.T * c_vec), "and, in one direction, the force at zero"),
+        Line(r_d, ":=", gamma * Trace(e.T * n) / c_d, "and the share of it that is learned, over that of the ray"),
+        Line(gamma / (s * c_d) * Trace(e.T * turns), "=", first, "The share moves as", part="flow"),
+        Line(first - second, "=", factor(first - second), "Two directions apart", part="order"),
+        Line(cancel(first / r_d - second / r_e), "=", -s * (kappa_d - kappa_e) + gamma * (1 / r_d - 1 / r_e), "In proportion", part="kept"),
+        Line(mean(c_of[d] ** 2 * r_of[d] ** 2), "<=", mean(c_of[d] ** 2),
+             r"So $n_d^2=c_d^2r_d^2/\gamma^2$ weighs large $\kappa_d$ less than $c_d^2$ does: $q\le k$", **behind),
+        Line(mean(c_of[d] ** 2 * r_of[d]), "<=", mean(c_of[d] ** 2), r"and $c_dn_d$ does: $m\le kz$", **behind),
+        Line(mean(c_of[d] ** 2 * r_of[d] ** 2), ">=", mean(c_of[d] ** 2 * exp(-2 * kappa_of[d] * S)), r"and $q\ge k_S$", **behind),
+        Line(v, ":=", sqrt(s), "The square root of the size"),
+        Line(z, ":=", v * C, r"its part along $\boldsymbol{c}$"),
+        Line(m, ":=", v * Trace(c_vec.T * K * n) / gamma, "and the curvature that this meets"),
+        Line(grown / (2 * v), "=", size, "The root moves as", part="v"),
+        Line(C * grown / (2 * v) + v / s * Trace(c_vec.T * turns) / gamma, "=", part, r"and $\dot z=\dot vC+v\dot C$ is", part="z"),
+        Line(Derivative(part.subs(largest), v), "=", diff(part.subs(largest), v),
+             r"With $k$ for $q$ and $kz$ for $m$, the slope of $\dot v$ in $z$ is $\gamma$, and that of $\dot z$ in $v$", part="monotone"),
+        Line(z, ":=", v, r"On $v=z$"),
+        *(Line(rate.subs(largest), "=", sigmoid, "both flows are the sigmoid's (45)") for rate in (size, part)),
+    )  # fmt: skip
 
 
-def _odds(time: Expr) -> Any:
-    """The argument of the logarithm."""
+def _time(curvature: Any, size: Any) -> tuple[Any, str, Any]:
+    """The time of (45) from s_0 to a size, as an integral and as a logarithm."""
+    rate, time = (norm_on_aligned_set().result[part].subs(alpha, curvature) for part in ("rate", "integral"))
     (logarithm,) = time.atoms(log)
-    return logarithm.args[0]
+    odds = factor(logarithm.args[0].subs(s, size).expand())
+    return Integral(tau / rate.subs(s, x), (x, s_0, size)), "=", tau / (2 * gamma) * log(odds)
 
 
-def _travelled(size: Any) -> Any:
+def _travelled(size: Any) -> tuple[Any, str, Any]:
     """S by the latest time at which s is ``size``: s is at most s_0 exp(2 gamma t/tau)."""
-    t = Symbol("t", positive=True)
-    path = integrate(s_0 * exp(2 * gamma * t / tau) / tau, (t, 0, t))
-    latest = norm_on_aligned_set().result["integral"].subs({alpha: k, s: size})
-    return factor(path.subs(exp(2 * gamma * t / tau), _odds(latest)))
+    latest = _time(k, size)[2]
+    path = Integral(s_0 * exp(2 * gamma * x / tau) / tau, (x, 0, t))
+    return path, "=", factor(path.doit().subs(exp(2 * gamma * t / tau), latest.args[-1].args[0]))
 
 
 @register(
@@ -113,7 +188,6 @@ def _travelled(size: Any) -> Any:
     "The time at which the drop reaches a size, between two bounds",
     kind="exact",
     section="beyond the paper",
-    left={"earliest": r"t(s)\ge", "latest": r"t(s)\le", "S": r"S\le", "apart": r"t_{\rm latest}-t_{\rm earliest}\le"},
     typed=lambda: {
         "earliest": tau / (2 * gamma) * log(s * (gamma - k_S * s_0) / (s_0 * (gamma - k_S * s))),
         "latest": tau / (2 * gamma) * log(s * (gamma - k * s_0) / (s_0 * (gamma - k * s))),
@@ -123,7 +197,8 @@ def _travelled(size: Any) -> Any:
     conditions=(
         *SETTING,
         FROM_THE_RAY,
-        r"For $s\le\gamma/(2k)$, the middle of the sigmoid; apart: there, for the widest spectrum, $0.35\,\tau/\gamma$",
+        BEFORE_THE_MIDDLE,
+        r"Apart: for the widest spectrum, $0.35\,\tau/\gamma$",
         r"Both are times of (45), of white tokens that have $k$ or $k_S$ for $\alpha$, by (V7-behind)",
         r"In both $\gamma$ alone sets the plateau (49)",
         r"$k_S$ is the smaller, the larger $S$ is: with this bound for $S$ it holds until $t(s)$; $k_S=\kappa_{\min}$ holds at all times",
@@ -131,15 +206,34 @@ def _travelled(size: Any) -> Any:
 )
 def time_of_drop() -> Derivation:
     """The time of (45) at the two curvatures."""
-    white = norm_on_aligned_set().result["integral"]
-    early, late = white.subs(alpha, k_S), white.subs(alpha, k)
-    ratio = cancel(_odds(late) / _odds(early)).subs(s, gamma / (2 * k)).subs({k_S: 0, s_0: 0})
+    early, late = _time(k_S, s), _time(k, s)
     return Derivation.by(
-        Step("The time of (45) with the smallest curvature", early, part="earliest"),
-        Step("With the largest", late, part="latest"),
-        Step("$S$ at that time", _travelled(s), part="S"),
-        Step(r"The bounds at $\gamma/(2k)$ for $k_S=0$ and the smallest start", tau / (2 * gamma) * log(ratio), part="apart"),
-    )
+        Line(*early, r"The drop comes no earlier than (45) with the smallest curvature, as $C\le1$ and $q\ge k_S$", part="earliest"),
+        Line(*late, "and no later than with the largest", part="latest"),
+        Line(t, ":=", late[2], "Until that time"),
+        Line(*_travelled(s), r"$s$ is at most $s_0e^{2\gamma t/\tau}$, so that $S$ is at most", part="S"),
+        Line(s, ":=", gamma / (2 * k), "In the middle of the sigmoid"),
+        Line(late[2] - early[2], "<=", tau / (2 * gamma) * log(_widest(late, early, gamma / (2 * k))), "they are apart by", part="apart"),
+    )  # fmt: skip
+
+
+def _widest(late: tuple, early: tuple, size: Any) -> Any:
+    """exp(2 gamma/tau) of the difference of two times, for k_S = 0 and the smallest start."""
+    ratio = cancel(late[2].args[-1].args[0] / early[2].args[-1].args[0])
+    return radsimp(cancel(ratio.subs(s, size)).subs({k_S: 0, psi: 1}).subs(s_0, 0))
+
+
+def _draw_half(point) -> None:
+    point[k_S] = point[k] * mpf(point.rng.random())
+    point[s_0] = point[gamma] / point[k] / 4 * mpf(point.rng.random())
+    point[y] = mpf(2) ** mpf(-point.rng.random() / 4)
+
+
+HALF = Condition(
+    r"$s_0$ is below $s(t_{1/2})$; $k_S\le k$, and $y$ lies between $2^{-1/4}$ and 1",
+    lambda point: 0 < point[k_S] <= point[k] and 0 < 4 * point[k] * point[s_0] < point[gamma] and mpf(2) ** mpf("-0.25") <= point[y] <= 1,
+    _draw_half,
+)
 
 
 @register(
@@ -147,17 +241,6 @@ def time_of_drop() -> Derivation:
     "The time to half of the drop, between two bounds",
     kind="exact",
     section="beyond the paper",
-    left={
-        "least": r"s(t_{1/2})\ge",
-        "earliest": r"t_{1/2}\ge",
-        "latest": r"t_{1/2}\le",
-        "S": r"S\le",
-        "apart": r"t_{\rm latest}-t_{\rm earliest}\le",
-        "bend": r"\partial^2 f/\partial v^2",
-        "slow": r"f(v,z)k/\gamma^2",
-        "fast": r"f(v,z)k/\gamma^2",
-        "arc": r"\frac{d^2}{dy^2}\,f(v,z)k/\gamma^2",
-    },
     typed=lambda: {
         "least": gamma / (2 * k * (1 + psi)),
         "earliest": tau / (2 * gamma) * log((gamma - 2 * k * (1 - psi**2) * s_0) / (2 * k * psi * (1 + psi) * s_0)),
@@ -172,50 +255,50 @@ def time_of_drop() -> Derivation:
     conditions=(
         *SETTING,
         FROM_THE_RAY,
-        (
-            r"$t_{1/2}$: when the loss has fallen by half of $\gamma^2/k$, what the ray of $\boldsymbol{c}$ holds (V7-share); "
-            r"$\psi=\sqrt{1-k_S/(2k)}$"
-        ),
+        HALF,
+        r"$t_{1/2}$: when the loss has fallen by half of $\gamma^2/k$, what the ray of $\boldsymbol{c}$ holds (V7-share)",
         r"Earliest: with $q\ge k_S$ the fall $2s\,\boldsymbol{c}^\top\boldsymbol{n}-qs^2$ needs the size least, which (V7-time) dates",
         r"Latest: when the sigmoid (45) with $k$ for $\alpha$ has fallen by half; the flow's fall is at least $f(v,z)=2\gamma vz-kv^4$, "
         r"where $z$ is at least the sigmoid's and $v$ lies between that and the growth with $k_S$, $v^2<\gamma/(2k)$; $f$ bends down in "
-        r"$v$, so that its ends decide",
-        (
-            r"Slow: the lower end, $1/2$; at the upper one $f$ bends down in $y=(1+(\sqrt2-1)k_S/k)^{-1/2}$, from "
-            "$1/2$ at $k_S=k$ to fast, 0.525, at $k_S=0$: nowhere less than $1/2$; a larger $s_0$ brings the upper "
-            "end down"
-        ),
+        r"$v$, so that its ends decide (argued, not derived)",
+        r"Slow: the lower end, $1/2$; at the upper one $f$ bends down in $y=(1+(\sqrt2-1)k_S/k)^{-1/2}$, from $1/2$ at $k_S=k$ to fast, "
+        "0.525, at $k_S=0$: nowhere less than $1/2$; a larger $s_0$ brings the upper end down",
         r"Apart: for the widest spectrum, $0.25\,\tau/\gamma$; equal for white tokens",
     ),
 )
 def half_of_the_drop() -> Derivation:
     """The sizes that half of the fall needs and that the sigmoid has by then; the fall of the flow at that time."""
-    white = norm_on_aligned_set().result["integral"]
-    half = gamma**2 / (2 * k)
     floor = 2 * k * (1 - psi**2)  # k_S
-    roots = solve((2 * gamma * s - floor * s**2 - half) / gamma**2, s)
-    least = cancel(min(roots, key=lambda root: root.subs({gamma: 1, k: 1, psi: Rational(3, 4)})))
+    ray = 2 * gamma * s - k_S * s**2
+    roots = solve((ray.subs(k_S, floor) - gamma**2 / (2 * k)) / gamma**2, s)
+    least = factor(cancel(min(roots, key=lambda root: root.subs({gamma: 1, k: 1, psi: Rational(3, 4)}))))
     last = radsimp(least.subs(psi, 1 / sqrt(2)))  # k_S = k
-    early = factor(_odds(white.subs({alpha: floor, s: least})))
-    late = factor(_odds(white).subs({alpha: k, s: last}).expand())
-    ratio = cancel(late / early).subs(s_0, 0).subs(psi, 1)
+    early, late = _time(floor, least), _time(k, last)
+    apart = tau / (2 * gamma) * log(_widest(late, early, s))
     # with k and for a small start: k s_0 exp(2 gamma t/tau)/gamma by then
-    e = factor(radsimp(last / (gamma / k - last)))
+    odds = factor(radsimp(last / (gamma / k - last)))
     fall = 2 * gamma * v * z - k * v**4
-    # in units gamma = k = 1
-    slowest, fastest = sqrt(e / (1 + e)), sqrt(e) * y  # v of the sigmoid, and v with k_S, 1 + e k_S = 1/y^2
-    at = {gamma: 1, k: 1, z: slowest}
-    upper = fall.subs(at).subs(v, fastest)
+    slowest, fastest = sqrt(odds / (1 + odds)), sqrt(odds) * y  # v of the sigmoid, and v with k_S, 1 + odds k_S = 1/y^2
+    upper = fall.subs({gamma: 1, k: 1, z: slowest}).subs(v, fastest)
     return Derivation.by(
-        Step(r"With $q=k_S$ the fall is half of $\gamma^2/k$ at", least, part="least"),
-        Step("The time of (45) there", tau / (2 * gamma) * log(early), part="earliest"),
-        Step(r"And with $k$", tau / (2 * gamma) * log(late), part="latest"),
-        Step("$S$ at that time", _travelled(last), part="S"),
-        Step(r"The bounds for $k_S=0$ and the smallest start", tau / (2 * gamma) * log(ratio), part="apart"),
-        Step(r"The fall is at least, since $q\le k$", fall),
-        Step(r"It bends down in $v$", diff(fall, v, 2), part="bend"),
-        Step(r"The lower end, $v=z$, of what the ray holds", fall.subs(at).subs(v, slowest), part="slow"),
-        Step("The upper end", upper),
-        Step(r"Which at $k_S=0$ is", upper.subs(y, 1), part="fast"),
-        Step(r"And bends down in $y$", diff(upper, y, 2), part="arc"),
-    )
+        Line(psi, ":=", sqrt(1 - k_S / (2 * k)), "With the root"),
+        Line(s, ":=", least, r"the fall with $q=k_S$ along the ray, $2\gamma s-k_Ss^2$, reaches at the size"),
+        Line(ray, "=", gamma**2 / (2 * k), r"half of $\gamma^2/k$"),
+        Line(s, "=", least, "So the least size is", part="least"),
+        Line(*early, "The time of (45) there", part="earliest"),
+        Line(*late, r"And with $k$", part="latest"),
+        Line(late[2] - early[2], "<=", apart, "They are apart by", part="apart"),
+        Line(t, ":=", late[2], "Until the latest time"),
+        Line(*_travelled(last), "$S$ is at most", part="S"),
+        Line(Derivative(fall, (v, 2)), "=", diff(fall, v, 2), r"The fall $2\gamma vz-kv^4$ bends down in $v$", part="bend"),
+        Line(gamma, ":=", 1, r"In units of $\gamma$"),
+        Line(k, ":=", 1, "and $k$"),
+        Line(z, ":=", slowest, "the sigmoid has this root of its size"),
+        Line(fall.subs(v, z), "=", fall.subs({gamma: 1, k: 1, z: slowest, v: slowest}), "The lower end, $v=z$", part="slow"),
+        Line(v, ":=", fastest, r"At the upper end, with $y=(1+(\sqrt2-1)k_S/k)^{-1/2}$"),
+        Line(fall, "=", upper, "The fall is"),
+        Line(Derivative(upper, (y, 2)), "=", diff(upper, y, 2), "It bends down in $y$", part="arc"),
+        Line(upper.subs(y, 2 ** Rational(-1, 4)), "=", Rational(1, 2), "and is for $k_S=k$"),
+        Line(upper.subs(y, 1), "=", upper.subs(y, 1).expand(), "for $k_S=0$", part="fast"),
+        Line(upper, ">=", Rational(1, 2), "So it is at least half"),
+    )  # fmt: skip
