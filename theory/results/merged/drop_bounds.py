@@ -156,14 +156,14 @@ def falling_behind() -> Derivation:
              r"So $n_d^2=c_d^2r_d^2/\gamma^2$ weighs large $\kappa_d$ less than $c_d^2$ does: $q\le k$", **behind),
         Line(mean(c_of[d] ** 2 * r_of[d]), "<=", mean(c_of[d] ** 2), r"and $c_dn_d$ does: $m\le kz$", **behind),
         Line(mean(c_of[d] ** 2 * r_of[d] ** 2), ">=", mean(c_of[d] ** 2 * exp(-2 * kappa_of[d] * S)), r"and $q\ge k_S$", **behind),
+        Line(Derivative(part.subs(largest), v), "=", diff(part.subs(largest), v),
+             r"Below, $\dot v=\gamma z-qv^3$ rises with $z$, and $\dot z=\gamma v-mv^2$ with $v$ if $m=kz$, at the slope", part="monotone"),
         Line(v, ":=", sqrt(s), "The square root of the size"),
         Line(z, ":=", v * C, r"its part along $\boldsymbol{c}$"),
         Line(m, ":=", v * Trace(c_vec.T * K * n) / gamma, "and the curvature that this meets"),
         Line(grown / (2 * v), "=", size, "The root moves as", part="v"),
         Line(C * grown / (2 * v) + v / s * Trace(c_vec.T * turns) / gamma, "=", part, r"and $\dot z=\dot vC+v\dot C$ is", part="z"),
-        Line(Derivative(part.subs(largest), v), "=", diff(part.subs(largest), v),
-             r"With $k$ for $q$ and $kz$ for $m$, the slope of $\dot v$ in $z$ is $\gamma$, and that of $\dot z$ in $v$", part="monotone"),
-        Line(z, ":=", v, r"On $v=z$"),
+        Line(z, ":=", v, r"On $v=z$, with $k$ for $q$ and $kz$ for $m$"),
         *(Line(rate.subs(largest), "=", sigmoid, "both flows are the sigmoid's (45)") for rate in (size, part)),
     )  # fmt: skip
 
