@@ -36,7 +36,6 @@ Status = Literal["exact", "numeric", "sampled", "assumed", "fails"]
 POINTS = 20
 DRAWS = 100_000  # of an expectation that is sampled
 DEVIATIONS = 4.5  # standard errors
-NOISE = 1e-20  # above it rounding does not change a fitted order
 TOLERANCE = 1e-15  # of numbers of 30 digits: what is left is rounding times a condition number far below 1e15
 # D = 1, N = 1, D > N and R H < D are among them.
 SIZES = ({D: 2, N: 5, H: 2, R: 1}, {D: 3, N: 2, H: 3, R: 2}, {D: 1, N: 1, H: 1, R: 1}, {D: 3, N: 8, H: 2, R: 1}, {D: 2, N: 1, H: 3, R: 2})
@@ -522,7 +521,9 @@ def _exact_limit(line: Line, parameter: Symbol, target: Any) -> Verdict | None:
 
 
 def _fitted(line: Line, seed: int, parameter: Symbol, target: Any, order: Any) -> Verdict:
-    steps = [10.0**k for k in (3, 4, 5, 6)]
+    power = isinstance(order, int | float | sympy.Number) and order != 0
+    near = max(1.0, float(order) / 2) if power else 1.0  # a high order leaves nothing to see far out
+    steps = [10.0 ** (k / near) for k in (3, 4, 5, 6)]
     deviation, count, where = 0.0, 0, None
     for point in islice(points_of(line, seed), 12):
         errors = []
@@ -542,10 +543,8 @@ def _fitted(line: Line, seed: int, parameter: Symbol, target: Any, order: Any) -
         count += 1
         if all(error < mpmath.mpf("1e-26") for error in errors):
             continue
-        if order is None or (isinstance(order, int | float | sympy.Number) and order != 0):
-            clear = [error for error in errors if error > NOISE]
-            last = clear if len(clear) > 1 else errors
-            slope = float(mpmath.log10(last[-2] / last[-1])) if last[-1] else float("inf")
+        if order is None or power:
+            slope = near * float(mpmath.log10(errors[-2] / errors[-1])) if errors[-1] else float("inf")
             off = 0.0 if order is None and slope > 0.05 else abs(slope - float(order)) if order is not None else 1.0
         else:
             function = sympy.sympify(order or 1)

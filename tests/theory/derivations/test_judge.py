@@ -315,12 +315,6 @@ def test_entries_of_an_explicit_matrix_are_carried_out_and_rewritten():
         assert replace(lines[1], right=wrong).verify().status == "fails"
 
 
-def test_a_high_order_is_fitted_above_the_rounding():
-    line = Line((exp(x) - 1) / x, "~", 1 + x / 2 + x**2 / 6 + x**3 / 24, parameter=(x, 0), order=4)
-    assert line.verify()
-    assert replace(line, order=3).verify().status == replace(line, order=5).verify().status == "fails"
-
-
 def test_an_undefined_function_is_any_smooth_one():
     f = Function("f", real=True)(x)
     line = Line(Derivative(f**2, x), "=", 2 * f * Derivative(f, x))
