@@ -87,8 +87,13 @@ DIRECTION = Condition(
 BEHIND = Condition(r"$r_d$ falls as $\kappa_d$ rises, and $r_de^{\kappa_dS}$ does not", None, _draw_behind)
 BEFORE_THE_MIDDLE = Condition(
     r"$s_0 < s \le \gamma/(2k)$, and $k_S \le k$",
-    lambda point: 0 < point[s_0] < point[s] <= point[gamma] / point[k] / 2 and 0 < point[k_S] <= point[k],
+    lambda point: 0 < point[k_S] <= point[k] and 0 < point[s_0] < point[s] <= point[gamma] / point[k] / 2,
     _draw_before_the_middle,
+)
+BETWEEN_THE_ENDS = Condition(
+    r"$2^{-1/4}\le y\le1$",
+    lambda point: 1 <= 2 * point[y] ** 4 <= 2,
+    lambda point: point.__setitem__(y, mpf(2) ** mpf(-point.rng.random() / 4)),
 )
 
 
@@ -223,19 +228,6 @@ def _widest(late: tuple, early: tuple, size: Any) -> Any:
     return radsimp(cancel(ratio.subs(s, size)).subs({k_S: 0, psi: 1}).subs(s_0, 0))
 
 
-def _draw_half(point) -> None:
-    point[k_S] = point[k] * mpf(point.rng.random())
-    point[s_0] = point[gamma] / point[k] / 4 * mpf(point.rng.random())
-    point[y] = mpf(2) ** mpf(-point.rng.random() / 4)
-
-
-HALF = Condition(
-    r"$s_0$ is below $s(t_{1/2})$; $k_S\le k$, and $y$ lies between $2^{-1/4}$ and 1",
-    lambda point: 0 < point[k_S] <= point[k] and 0 < 4 * point[k] * point[s_0] < point[gamma] and mpf(2) ** mpf("-0.25") <= point[y] <= 1,
-    _draw_half,
-)
-
-
 @register(
     "V7-half",
     "The time to half of the drop, between two bounds",
@@ -255,7 +247,7 @@ HALF = Condition(
     conditions=(
         *SETTING,
         FROM_THE_RAY,
-        HALF,
+        BEFORE_THE_MIDDLE,
         r"$t_{1/2}$: when the loss has fallen by half of $\gamma^2/k$, what the ray of $\boldsymbol{c}$ holds (V7-share)",
         r"Earliest: with $q\ge k_S$ the fall $2s\,\boldsymbol{c}^\top\boldsymbol{n}-qs^2$ needs the size least, which (V7-time) dates",
         r"Latest: when the sigmoid (45) with $k$ for $\alpha$ has fallen by half; the flow's fall is at least $f(v,z)=2\gamma vz-kv^4$, "
@@ -279,7 +271,7 @@ def half_of_the_drop() -> Derivation:
     odds = factor(radsimp(last / (gamma / k - last)))
     fall = 2 * gamma * v * z - k * v**4
     slowest, fastest = sqrt(odds / (1 + odds)), sqrt(odds) * y  # v of the sigmoid, and v with k_S, 1 + odds k_S = 1/y^2
-    upper = fall.subs({gamma: 1, k: 1, z: slowest}).subs(v, fastest)
+    lower, upper = (fall.subs({gamma: 1, k: 1, z: slowest, v: one}) for one in (slowest, fastest))
     return Derivation.by(
         Line(psi, ":=", sqrt(1 - k_S / (2 * k)), "With the root"),
         Line(s, ":=", least, r"the fall with $q=k_S$ along the ray, $2\gamma s-k_Ss^2$, reaches at the size"),
@@ -291,14 +283,12 @@ def half_of_the_drop() -> Derivation:
         Line(t, ":=", late[2], "Until the latest time"),
         Line(*_travelled(last), "$S$ is at most", part="S"),
         Line(Derivative(fall, (v, 2)), "=", diff(fall, v, 2), r"The fall $2\gamma vz-kv^4$ bends down in $v$", part="bend"),
-        Line(gamma, ":=", 1, r"In units of $\gamma$"),
-        Line(k, ":=", 1, "and $k$"),
-        Line(z, ":=", slowest, "the sigmoid has this root of its size"),
-        Line(fall.subs(v, z), "=", fall.subs({gamma: 1, k: 1, z: slowest, v: slowest}), "The lower end, $v=z$", part="slow"),
-        Line(v, ":=", fastest, r"At the upper end, with $y=(1+(\sqrt2-1)k_S/k)^{-1/2}$"),
-        Line(fall, "=", upper, "The fall is"),
+        Line(z, ":=", slowest * sqrt(gamma / k), "The root of the sigmoid's size"),
+        Line(fall.subs(v, z) * k / gamma**2, "=", lower, "At the lower end, $v=z$, the share of what the ray holds", part="slow"),
+        Line(v, ":=", fastest * sqrt(gamma / k), r"At the upper end, with $y=(1+(\sqrt2-1)k_S/k)^{-1/2}$"),
+        Line(fall * k / gamma**2, "=", upper, "the share is"),
         Line(Derivative(upper, (y, 2)), "=", diff(upper, y, 2), "It bends down in $y$", part="arc"),
         Line(upper.subs(y, 2 ** Rational(-1, 4)), "=", Rational(1, 2), "and is for $k_S=k$"),
         Line(upper.subs(y, 1), "=", upper.subs(y, 1).expand(), "for $k_S=0$", part="fast"),
-        Line(upper, ">=", Rational(1, 2), "So it is at least half"),
+        Line(upper, ">=", Rational(1, 2), "So it is at least half", conditions=(BETWEEN_THE_ENDS,)),
     )  # fmt: skip
