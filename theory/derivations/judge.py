@@ -66,7 +66,17 @@ def judge(line: Line, seed: int = 0) -> Verdict:
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise TypeError(f"verify: seed must be an integer, got {seed!r}")
     with mp.workdps(DIGITS):
-        return _JUDGES[line.relation](_opened(line), seed)
+        return _JUDGES[line.relation](_opened(_with_results(line)), seed)
+
+
+def _with_results(line: Line) -> Line:
+    """The line with the results that it uses in place of operations."""
+    results = {one.left: as_sympy(one.right) for one in used_lines(line) if isinstance(one.left, Head)}
+    sides = {name: getattr(line, name) for name in ("left", "right")}
+    changed = {
+        name: side.xreplace(results) for name, side in sides.items() if isinstance(side, Basic) and not isinstance(side, sympy.MatrixBase)
+    }
+    return replace(line, **changed) if results else line
 
 
 def _opened(line: Line) -> Line:
@@ -319,7 +329,7 @@ def _flat(value: Any, like: Any) -> list:
 def _unmet(line: Line, point: Point) -> str:
     """An equality that the line uses and that the point does not meet; empty if it meets all."""
     for one in map(_opened, used_lines(line)):
-        if one.relation == "=" and not isinstance(one.left, Symbol | MatrixSymbol):
+        if one.relation == "=" and not isinstance(one.left, Symbol | MatrixSymbol | Head):
             try:
                 if _distance(one.left, one.right, point) > TOLERANCE:
                     return f"{one.left} = {one.right}"

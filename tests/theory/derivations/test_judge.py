@@ -343,3 +343,12 @@ def test_a_family_of_whole_numbers_keeps_its_values_in_a_sum():
     line = Line(Sum(counts[one], (one, 1, size)), "=", 11, "", conditions=(Condition("$I = (4, 7)$", None, draw),))
     assert line.verify().status == "numeric"
     assert not replace(line, right=12).verify()
+
+
+def test_an_operation_is_replaced_by_the_result_of_a_line_that_is_used():
+    """E[E[w' G w | G]] by the inner average, although G is a letter that the outer line does not use."""
+    inner = E(w.T * G * w, given=(G,))
+    used = Line(inner, "=", Trace(G), "Average over the task")
+    line = Derivation.by(used, Line(3 * E(inner), "=", 3 * Trace(G), "Nothing is left to average", (-1,))).lines[-1]
+    assert line.verify().status == "exact"
+    assert replace(line, right=2 * Trace(G)).verify().status == "fails"
