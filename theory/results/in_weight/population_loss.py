@@ -14,13 +14,15 @@ from sympy import Symbol, Trace
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.derivation import Derivation
+from ...derivations.heads import E
+from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.laws import Fixed, Gaussian, Mixture
 from ...expectation.moments import expect
-from ...notation import D, Lambda, Lambda_hat, N, beta, matrix, v_i, vector, w, x_q, y_q
+from ...notation import D, Lambda, Lambda_hat, MatrixLetter, N, beta, prediction_i, v_i, vector, w, x_q, y_q
 from ..attention.blocks import HEADS, U_i, expansion, merged_expansion, u_i, value_row
-from ..attention.zero_block_loss import fourth_moment, overlap_formula
+from ..attention.zero_block_loss import U_j, fourth_moment, overlap_formula, row_j, u_j, v_j
 from ..task.regression import X_c, in_context_letters, y
 
 __all__ = ["average", "mixed_tasks", "noise_average", "portion", "w_0"]
@@ -28,14 +30,12 @@ __all__ = ["average", "mixed_tasks", "noise_average", "portion", "w_0"]
 portion = Symbol("p", nonnegative=True)  # of the sequences whose task vector is drawn from N(0, I)
 w_0 = vector("w_0", D)  # the task vector of the others
 
-_U_j, _u_j, _v_j = matrix("U_j", D), vector("u_j", D), Symbol("v_j", real=True)
-_row_j = vector("vv_j", D, latex=r"\boldsymbol{v}_j")
-_OTHER = {U_i: _U_j, u_i: _u_j, value_row: _row_j, v_i: _v_j}
-_I, _J = (v_i, value_row, U_i, u_i), (_v_j, _row_j, _U_j, _u_j)
-
+_prediction_j = MatrixLetter("yhat_q^(j)", 1, 1, r"\hat y_q^{(j)}")
+_OTHER = {U_i: U_j, u_i: u_j, value_row: row_j, v_i: v_j}
+_I, _J = (v_i, value_row, U_i, u_i), (v_j, row_j, U_j, u_j)
 TWO_HEADS = "Any two heads, or one with itself"
-_TARGET, _OVERLAP = r"\mathbb{E}[y_q\hat y_q^{(i)}%s]", r"\mathbb{E}[\hat y_q^{(i)}\hat y_q^{(j)}%s]"
 
+NOISE = (Gaussian(y), Fixed(beta, X_c * y / N), Fixed(y_q, w_0.T * x_q))  # labels that have nothing to do with the tokens
 mixed_tasks = Mixture(((portion, Gaussian(w)), (1 - portion, Fixed(w, w_0))))
 
 
@@ -44,15 +44,33 @@ def average(expression) -> TracePolynomial:
     return expect(expression, given=(w,))
 
 
+def _labels_averaged(expression) -> TracePolynomial:
+    """The average over noise for labels, given tokens and query; the tokens in Lambda_hat."""
+    return in_context_letters(expect(expression, NOISE, given=(Lambda_hat, x_q)))
+
+
 def noise_average(expression) -> TracePolynomial:
     """The average of a function of ``expansion()`` over labels y ~ N(0, I) that have nothing to do with the tokens, query and context."""
-    labelled = substitute(expression, {beta: X_c * y / N, y_q: w_0.T * x_q})
-    return expect(in_context_letters(expect(labelled, Gaussian(y), given=(Lambda_hat, x_q))))
+    return expect(_labels_averaged(expression))
 
 
 @cache
 def _other(expand) -> TracePolynomial:
     return substitute(expand(), _OTHER)
+
+
+def _moments(law, *, given=(), expand=merged_expansion, entry: str = "C.1") -> tuple[Line, ...]:
+    """One head, as in an entry, times the target and times another head, averaged; over noise for labels first."""
+    head, other = expand(), _other(expand)
+    lines = [Line(prediction_i, "=", head, f"One head, equation ({entry})", entry), Line(_prediction_j, ":=", other, "Another head")]
+    for part, product, written in (("target", y_q * prediction_i, y_q * head), ("overlap", prediction_i * _prediction_j, head * other)):
+        mean, name = E(product, law, given=given), f"The head times {'another' if part == 'overlap' else 'the target'}, averaged"
+        if law is NOISE:
+            lines.append(Line(mean, "=", _labels_averaged(written), f"{name} over the labels", (entry, "28")))
+            lines.append(Line(E(mean), "=", noise_average(written), "Averaged over query and context", (-1,), part))
+        else:
+            lines.append(Line(mean, "=", expect(written, law, given=given), name, entry, part))
+    return tuple(lines)
 
 
 def _map(v, row, U, u):
@@ -90,7 +108,7 @@ def _corner(task, v, row, U, u, v_j, u_j):
 
 def _rows_alone():
     """E(e_i e_j) of two heads without v_i and v_j, which no law of the task enters, for statements."""
-    return TracePolynomial(overlap_formula(0, value_row, U_i, u_i, 0, _row_j, _U_j, _u_j))
+    return TracePolynomial(overlap_formula(0, value_row, U_i, u_i, 0, row_j, U_j, u_j))
 
 
 def _overlap_in(task):
@@ -103,8 +121,8 @@ def _overlap_in(task):
         + _odd_even(task, *_I, *_J)
         + _odd_even(task, *_J, *_I)
         + _rows_alone()
-        + v_i * _v_j * (1 + 2 / N) * size**2 * TracePolynomial(u_i.T * Lambda * _u_j)
-        + _corner(task, *_I, _v_j, _u_j)
+        + v_i * v_j * (1 + 2 / N) * size**2 * TracePolynomial(u_i.T * Lambda * u_j)
+        + _corner(task, *_I, v_j, u_j)
         + _corner(task, *_J, v_i, u_i)
     )
 
@@ -114,33 +132,23 @@ def _overlap_in(task):
     "Two moments of the unreduced model, given the task vector",
     kind="exact",
     section="beyond the paper",
-    left={"target": _TARGET % r"\mid\boldsymbol{w}", "overlap": _OVERLAP % r"\mid\boldsymbol{w}"},
     typed=lambda: {"target": _target_in(w), "overlap": _overlap_in(w)},
     conditions=(
         HEADS,
         f"For the overlap: {TWO_HEADS}",
-        (
-            r"The loss under any law of $\boldsymbol{w}$ is the average "
-            "of these over it"
-        ),
+        r"The loss under any law of $\boldsymbol{w}$ is made of the averages of these over it",
     ),
 )
 def given_task() -> Derivation:
     """Average over the query, up to its sixth moment, and over the context."""
-    head = merged_expansion()
-    return Derivation.by(
-        Step("One head, equation (87)", head, r"\hat y_q^{(i)}"),
-        Step("Times the target, averaged over query and context", average(y_q * head), part="target"),
-        Step("Times another head, averaged likewise", average(head * _other(merged_expansion)), part="overlap"),
-    )
+    return Derivation.by(*_moments((), given=(w,)))
 
 
 @register(
     "V6",
-    "The population loss of the unreduced model where a portion of the task vectors is fixed",
+    "The population loss of the unreduced model if a portion of the task vectors is fixed",
     kind="exact",
     section="beyond the paper",
-    left={"square": r"\mathbb{E}[y_q^2]", "target": _TARGET % "", "overlap": _OVERLAP % ""},
     typed=lambda: {
         "square": portion * Trace(Lambda) + (1 - portion) * TracePolynomial(w_0.T * Lambda * w_0),
         "target": portion * Trace(Lambda * _map(*_I) * Lambda) + (1 - portion) * _target_in(w_0),
@@ -153,22 +161,15 @@ def given_task() -> Derivation:
     },
     conditions=(
         HEADS,
-        (
-            r"A portion $p$ of the task vectors is random, $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, the "
-            r"others are $\boldsymbol{w}_{0}$; several fixed vectors: average over $\boldsymbol{w}_{0}$"
-        ),
+        r"A portion $p$ of the task vectors is random, $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, the others are "
+        r"$\boldsymbol{w}_{0}$; for several fixed vectors, average over $\boldsymbol{w}_{0}$",
         "$p = 1$ is the in-context test of the paper, $p = 0$ its in-weight test",
     ),
 )
 def mixture_loss() -> Derivation:
     """Average over the mixture of laws of the task as well."""
-    head = merged_expansion()
-    return Derivation.by(
-        Step("The target squared, averaged", expect(y_q**2, mixed_tasks), part="square"),
-        Step("One head, equation (87)", head, r"\hat y_q^{(i)}"),
-        Step("Times the target, averaged", expect(y_q * head, mixed_tasks), part="target"),
-        Step("Times another head, averaged", expect(head * _other(merged_expansion), mixed_tasks), part="overlap"),
-    )
+    square = Line(E(y_q**2, mixed_tasks), "=", expect(y_q**2, mixed_tasks), "The target squared, averaged", part="square")
+    return Derivation.by(square, *_moments(mixed_tasks))
 
 
 def _memory_corner(row, U, v_j, u_j):
@@ -177,33 +178,25 @@ def _memory_corner(row, U, v_j, u_j):
 
 @register(
     "V6-memory",
-    "The loss where the labels of the context are noise",
+    "The loss if the labels of the context are noise",
     kind="exact",
     section="beyond the paper",
-    left={"target": _TARGET % "", "overlap": _OVERLAP % ""},
     typed=lambda: {
         "target": TracePolynomial(value_row.T * (Lambda * U_i * Lambda + fourth_moment(U_i) / N) * w_0)
         + v_i * TracePolynomial(u_i.T * Lambda * w_0),
         "overlap": Trace(Lambda * _map(*_I) * Lambda * _map(*_J).T) / N
         + _rows_alone()
-        + v_i * _v_j * (1 + 2 / N) * TracePolynomial(u_i.T * Lambda * _u_j)
-        + _memory_corner(value_row, U_i, _v_j, _u_j)
-        + _memory_corner(_row_j, _U_j, v_i, u_i),
+        + v_i * v_j * (1 + 2 / N) * TracePolynomial(u_i.T * Lambda * u_j)
+        + _memory_corner(value_row, U_i, v_j, u_j)
+        + _memory_corner(row_j, U_j, v_i, u_i),
     },
     conditions=(
         HEADS,
-        (
-            r"The labels are $y \sim \mathcal{N}(0, \boldsymbol{I})$ independent of the tokens, and the target of the "
-            r"query is $\boldsymbol{w}_{0}^{\top} \boldsymbol{x}_{q}$"
-        ),
+        r"The labels $\boldsymbol{y} \sim \mathcal{N}(0, \boldsymbol{I})$ are independent of the tokens, and the target of the query is "
+        r"$\boldsymbol{w}_{0}^{\top} \boldsymbol{x}_{q}$",
     ),
     erratum="The paper's in-weight test has the fixed task vector in its context too; its official code has noise there, as here.",
 )
 def memory_loss() -> Derivation:
-    """Average over the labels given the tokens, then as before."""
-    head = expansion()
-    return Derivation.by(
-        Step("One head, equation (87)", head, r"\hat y_q^{(i)}"),
-        Step("Times the target, averaged over labels, query and context", noise_average(y_q * head), part="target"),
-        Step("Times another head, averaged likewise", noise_average(head * _other(expansion)), part="overlap"),
-    )
+    """Average over the labels given the tokens, then over query and context."""
+    return Derivation.by(*_moments(NOISE, given=(Lambda_hat, x_q), expand=expansion, entry="87"))
