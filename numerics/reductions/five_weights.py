@@ -6,23 +6,23 @@ pair of :math:`A = E(y_q \phi)`, so the projections of the initial weights on th
 """
 
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from jaxtyping import Float
 from scipy.integrate import solve_ivp
 
 from ...theory.notation import D, N, lambda_
-from ...theory.results.in_weight.five_weights import FIVE, LENGTH, five_weight_flow, five_weight_loss
+from ...theory.results.in_weight.five_weights import FIVE, LENGTH
 from ...theory.results.in_weight.population_loss import portion
 from .._checks import finite_array, positive_number
-from ..compilation.expressions import compile_expression
+from ..compilation.equations import compiled
 from ..parametrizations.full_attention import FullMergedWeights
 from ..tasks.losses import QuadraticLoss
 from ..tasks.mixed_task import MixedTask
 
 __all__ = ["FiveWeights", "leading_head"]
 
+LETTERS = (*FIVE, LENGTH, lambda_, D, N, portion)
 # If the second singular value is above this fraction of the first, two directions leave the origin together and one head is not enough.
 CLOSE = 0.99
 
@@ -82,7 +82,7 @@ class FiveWeights:
         Raises ``ArithmeticError`` if the solver fails.
         """
         times, start = finite_array("times", times, ("T",)), finite_array("start", start, (5,))
-        rtol, flow = positive_number("rtol", rtol), _compiled("flow")
+        rtol, flow = positive_number("rtol", rtol), compiled("V6-five", LETTERS, part=[weight.name for weight in FIVE])
         constants, scale = self._constants, float(np.abs(start).max()) or 1.0
         run = solve_ivp(
             lambda _t, state: np.array(flow(*state, *constants), dtype=float),
@@ -108,11 +108,5 @@ class FiveWeights:
     def losses(self, states: Float[np.ndarray, "T 5"]) -> dict[str, Float[np.ndarray, " T"]]:
         """The four losses of ``MixedTask``, by name, along the states."""
         columns, p = tuple(np.asarray(states, dtype=float).T), self.problem.random_portion
-        random, fixed, noise = (_compiled(law)(*columns, *self._constants) for law in ("random", "fixed", "noise"))
+        random, fixed, noise = compiled("V6-five", LETTERS, part=("random", "fixed", "noise"))(*columns, *self._constants)
         return {"training": p * random + (1 - p) * fixed, "in context": random, "in weight": fixed, "memory": noise}
-
-
-@cache
-def _compiled(what: str):
-    expression = five_weight_flow() if what == "flow" else five_weight_loss(what)
-    return compile_expression(expression, (*FIVE, LENGTH, lambda_, D, N, portion))

@@ -11,10 +11,9 @@ from sympy import ZeroMatrix
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.substitution import substitute
-from ...expectation.moments import expect
 from ...notation import D, v_i, vector, y_q
-from ..attention.blocks import U_i, expansion, merged_expansion, u_i, value_row
-from .population_loss import average, noise_average
+from ..attention.blocks import U_i, u_i, value_row
+from .population_loss import LAWS
 
 __all__ = ["cross_moments", "feature_moments", "target_square"]
 
@@ -33,7 +32,7 @@ def _basis_head(kind: str, expand, slots) -> TracePolynomial:
 
 def target_square(law: str) -> TracePolynomial:
     """E(y_q^2) under one law of the task; see ``cross_moments``."""
-    return _LAWS[law][1](y_q**2)
+    return LAWS[law][1](y_q**2)
 
 
 def cross_moments(law: str) -> dict[str, tuple[TracePolynomial, tuple]]:
@@ -41,13 +40,13 @@ def cross_moments(law: str) -> dict[str, tuple[TracePolynomial, tuple]]:
 
     ``law`` of the task: "random" (N(0, I)), "fixed" (the letter w), or "noise" (the labels are noise and the task is w_0).
     """
-    expand, mean = _LAWS[law]
+    expand, mean = LAWS[law]
     return {kind: (mean(y_q * _basis_head(kind, expand, SLOTS)), _used(kind, SLOTS)) for kind in _KINDS}
 
 
 def feature_moments(law: str) -> dict[tuple[str, str], tuple[TracePolynomial, tuple]]:
-    """E(phi phi') likewise, for each pair of kinds."""
-    expand, mean = _LAWS[law]
+    """E(phi phi') for each pair of kinds, with the letters that stand for the indices of both."""
+    expand, mean = LAWS[law]
     return {
         (one, other): (
             mean(_basis_head(one, expand, SLOTS) * _basis_head(other, expand, _OTHER_SLOTS)),
@@ -60,6 +59,3 @@ def feature_moments(law: str) -> dict[tuple[str, str], tuple[TracePolynomial, tu
 
 def _used(kind: str, slots: tuple) -> tuple:
     return slots[("tokens", "cross", "label").index(kind) :]
-
-
-_LAWS = {"random": (merged_expansion, expect), "fixed": (merged_expansion, average), "noise": (expansion, noise_average)}

@@ -13,79 +13,82 @@ so from small initial weights all heads together follow five ordinary differenti
 
 from functools import cache
 
-from sympy import Expr, Identity, Symbol, sqrt
+from mpmath import mpf
+from sympy import Expr, Identity, Symbol
 
-from ...algebra.polynomial import TracePolynomial, zero
-from ...calculus.derivatives import derivative
+from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.draws import unit_vector
+from ...derivations.heads import E, Gradient, Rate, as_sympy, carried_out
+from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.moments import expect
-from ...notation import D, Lambda, Lambda_hat, N, beta, lambda_, v_i, vector, w, x_q, y_q
+from ...notation import D, Lambda, Lambda_hat, N, beta, e, lambda_, prediction_i, v_i, vector, w, x_q, y_q
 from ..attention.blocks import U_i, expansion, merged_expansion, u_i, value_row
-from .population_loss import average, mixed_tasks, noise_average, portion, w_0
+from ..attention.zero_block_loss import U_j, row_j, u_j, v_j
+from .population_loss import LAWS, NOISE, labels_averaged, mixed_tasks, other_head, portion, prediction_j, w_0
 
 __all__ = [
-    "ACROSS", "ALONG", "COLUMN", "FIVE", "LENGTH", "ROW", "five_weight_flow", "five_weight_loss", "growth_form",
-    "growth_products", "slope_across",
+    "ACROSS", "ALONG", "COLUMN", "FIVE", "FRAME", "LENGTH", "ORTHONORMAL", "ROW", "SHARED", "SYMMETRIC", "TURNING", "WHITE",
+    "five_weight_loss", "flow_in", "growth_form", "growth_products", "named",
 ]  # fmt: skip
 
-axis, across = vector("e", D), vector("f", D)  # the direction of w_0, and one across it
-_other = vector("g", D)  # a second one
+f = vector("f", D)  # a unit vector across the direction e of w_0
 LENGTH = Symbol("r", positive=True)  # of w_0
 ROW, COLUMN = Symbol("a", real=True), Symbol("m", real=True)
 ALONG, ACROSS = Symbol("U_1", real=True), Symbol("U_2", real=True)
 FIVE = (ROW, v_i, ALONG, ACROSS, COLUMN)
-_epsilon = Symbol("epsilon", real=True)
+SHARED = {**dict.fromkeys(FIVE, 1), ACROSS: D - 1}  # |U_i|^2 = U_1^2 + (D - 1) U_2^2
 
-_KEY = ALONG * axis * axis.T + ACROSS * (Identity(D) - axis * axis.T)
-SYMMETRIC = {value_row: ROW * axis, u_i: COLUMN * axis, U_i: _KEY}
-_TURNING = {
-    value_row: ROW * across, u_i: COLUMN * across, v_i: 0,
-    U_i: ALONG * across * axis.T + ACROSS * axis * across.T,
-}  # fmt: skip
+_KEY = ALONG * e * e.T + ACROSS * (Identity(D) - e * e.T)
+SYMMETRIC = {value_row: ROW * e, u_i: COLUMN * e, U_i: _KEY}
+TURNING = {row_j: ROW * f, u_j: COLUMN * f, v_j: 0, U_j: ALONG * f * e.T + ACROSS * e * f.T}
+
+
+def _frame(point) -> None:
+    point[e], drawn = (unit_vector(point[D], point) for _ in range(2))
+    rest = drawn - point[e] * (point[e].T * drawn)[0, 0]
+    point[f] = rest / (rest.T * rest)[0, 0] ** mpf("0.5")  # there is none if D = 1
+
+
+FRAME = Condition(
+    r"$\boldsymbol{e}$ and $\boldsymbol{f}$ are unit vectors across each other, $D\ge2$",
+    lambda point: point[D] > 1 and all(abs((point[x].T * point[y])[0, 0] - (x == y)) < mpf("1e-20") for x, y in ((e, e), (e, f), (f, f))),
+    _frame,
+)
+TASKS = r"White tokens; a portion $p$ of the task vectors is random, the others are $r\boldsymbol{e}$"
+HEAD = (
+    r"Head $i$ has $\boldsymbol{v}_i=a\boldsymbol{e}$, $\boldsymbol{u}_i=m\boldsymbol{e}$, "
+    r"$\boldsymbol{U}_i=U_1\boldsymbol{ee}^\top+U_2(\boldsymbol{I}-\boldsymbol{ee}^\top)$"
+)
 
 
 def _in_white(polynomial: TracePolynomial) -> TracePolynomial:
-    """The polynomial for white tokens and w_0 = r e, with e, f and g orthonormal."""
-    white = substitute(polynomial, {w: LENGTH * axis, w_0: LENGTH * axis, Lambda: lambda_ * Identity(D)})
-    units = {one.T * one: 1 for one in (axis, across, _other)}
-    return rewrite(white, units | {axis.T * across: 0, axis.T * _other: 0, across.T * _other: 0})
+    """The polynomial for white tokens and w_0 = r e, with e and f orthonormal."""
+    white = substitute(polynomial, {w: LENGTH * e, w_0: LENGTH * e, Lambda: lambda_ * Identity(D)})
+    return rewrite(white, {e.T * e: 1, f.T * f: 1, e.T * f: 0})
 
 
 @cache
 def growth_form(*, symmetric: bool) -> TracePolynomial:
     """E(y_q y_hat) of a symmetric head, or of one that turns with f."""
-    mean = expect(y_q * merged_expansion(), mixed_tasks)
-    return _in_white(substitute(mean, SYMMETRIC if symmetric else _TURNING))
-
-
-_LAWS = {"random": (merged_expansion, expect), "fixed": (merged_expansion, average), "noise": (expansion, noise_average)}
-
-
-@cache
-def _squared_prediction(law: str) -> TracePolynomial:
-    expand, mean = _LAWS[law]
-    return _in_white(substitute(mean(expand() ** 2), SYMMETRIC))
+    head = substitute(merged_expansion(), SYMMETRIC) if symmetric else substitute(other_head(merged_expansion), TURNING)
+    return _in_white(expect(y_q * head, mixed_tasks))
 
 
 @cache
 def five_weight_loss(law: str) -> Expr:
-    """The loss of the symmetric head, a polynomial in ``FIVE``, r, lambda, D and N; ``law`` as in ``cross_moments``."""
-    expand, mean = _LAWS[law]
-    target = _in_white(substitute(mean(y_q * expand()), SYMMETRIC))
-    return (_in_white(mean(y_q**2)) - 2 * target + _squared_prediction(law)).to_sympy()
+    """The loss of the symmetric head, a polynomial in ``FIVE``, r, lambda, D and N, under one of the ``LAWS``."""
+    expand, mean = LAWS[law]
+    return _in_white(substitute(mean((y_q - expand()) ** 2), SYMMETRIC)).to_sympy()
 
 
-@cache
-def five_weight_flow() -> tuple[Expr, ...]:
-    """tau d/dt of ``FIVE`` in the training loss, p times that of random tasks and 1 - p times that of the fixed one.
-
-    |U|^2 = U_1^2 + (D - 1) U_2^2, so the slope in U_2 is shared by D - 1 weights.
-    """
-    loss = portion * five_weight_loss("random") + (1 - portion) * five_weight_loss("fixed")
-    return tuple(-loss.diff(weight) / (2 * (D - 1 if weight == ACROSS else 1)) for weight in FIVE)
+def flow_in(loss: Expr) -> dict[Symbol, Expr]:
+    """tau d/dt of ``FIVE``; the slope in U_2 is shared by D - 1 weights."""
+    return {weight: -loss.diff(weight) / (2 * size) for weight, size in SHARED.items()}
 
 
 def growth_products():
@@ -97,63 +100,75 @@ def growth_products():
     return rows, corner, both
 
 
+def _correlation(p):
+    """E(y_q y_hat) of the symmetric head over lambda^2, for statements."""
+    random = v_i * (ALONG + (D - 1) * ACROSS) + ROW * COLUMN
+    fixed = LENGTH * ROW * (ALONG + _fourth() / N) + LENGTH**2 * (v_i * ALONG + ROW * COLUMN) + LENGTH**3 * v_i * COLUMN
+    return p * random + (1 - p) * fixed
+
+
+def named(blocks, reason: str) -> tuple[Line, ...]:
+    """Definitions of the blocks of a head."""
+    return tuple(Line(block, ":=", value, reason) for block, value in blocks.items())
+
+
+ORTHONORMAL = (
+    Line(e.T * e, "=", 1, r"$\boldsymbol{e}$ has unit length"),
+    Line(f.T * f, "=", 1, r"$\boldsymbol{f}$ has unit length"),
+    Line(e.T * f, "=", 0, r"and is across $\boldsymbol{e}$"),
+)
+WHITE = (Line(Lambda, ":=", lambda_ * Identity(D), "White tokens"), Line(w_0, ":=", LENGTH * e, "The fixed task vector"))
+SYMMETRIC_HEAD = (*WHITE, *named(SYMMETRIC, "The blocks of a head that is symmetric about it"))
+_F = Symbol("F", real=True)  # the form of head i
+
+
+def _product(form, one, other):
+    """The product of two rows of Gamma, not carried out; sqrt(D - 1) U_2 is the second column."""
+    columns = ((column, [Gradient(Gradient(form, row), column) for row in (one, other)]) for column in (ALONG, ACROSS, COLUMN))
+    return sum(x * y / SHARED[column] for column, (x, y) in columns)
+
+
 @register(
     "V6-escape",
     "How fast the unreduced model leaves the origin",
     kind="exact",
     section="beyond the paper",
-    left={
-        "form": r"\mathbb{E}[y_q\hat y_q^{(i)}]",
-        "across": r"\mathbb{E}[y_q\hat y_q^{(j)}]",
-        **{part: rf"(\boldsymbol{{\Gamma\Gamma}}^\top)_{{{part}}}" for part in ("11", "22", "12")},
-    },
     typed=lambda: {
-        "form": lambda_**2
-        * (
-            portion * (v_i * (ALONG + (D - 1) * ACROSS) + ROW * COLUMN)
-            + (1 - portion)
-            * (
-                LENGTH * ROW * ((1 + 3 / N) * ALONG + (D - 1) * ACROSS / N)
-                + LENGTH**2 * (v_i * ALONG + ROW * COLUMN)
-                + LENGTH**3 * v_i * COLUMN
-            )
-        ),
+        "form": lambda_**2 * _correlation(portion),
         "across": lambda_**2 * ROW * (portion * COLUMN + (1 - portion) * LENGTH * ((1 + 1 / N) * ALONG + ACROSS / N)),
         **{part: lambda_**4 * square for part, square in zip(("11", "22", "12"), growth_products(), strict=True)},
     },
     conditions=(
-        (
-            r"White tokens, $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$; a portion $p$ of the task vectors is "
-            r"random, the others are $r\boldsymbol{e}$ with $|\boldsymbol{e}|=1$"
-        ),
-        (
-            r"Head $i$ has $\boldsymbol{v}_i=a\boldsymbol{e}$, $\boldsymbol{u}_i=m\boldsymbol{e}$, "
-            r"$\boldsymbol{U}_i=U_1\boldsymbol{ee}^\top+U_2(\boldsymbol{I}-\boldsymbol{ee}^\top)$; nothing grows "
-            "faster"
-        ),
-        r"$\boldsymbol{\Gamma}$ is the form as a matrix, rows $(a,v_i)$, columns $(U_1,\sqrt{D-1}\,U_2,m)$",
+        TASKS,
+        Condition(r"$p\le1$", lambda point: point[portion] <= 1),
+        f"{HEAD}; nothing grows faster",
+        FRAME,
+        r"$\boldsymbol{\Gamma}$ is the form as a matrix, rows $(a,v_i)$, columns $(U_1,\sqrt{D-1}\,U_2,m)$; 11, 22 and 12 are the entries "
+        r"of $\boldsymbol{\Gamma\Gamma}^\top$",
         r"Near the origin the weights grow as $e^{\gamma t/\tau}$ with the largest singular value $\gamma$ of $\boldsymbol{\Gamma}$",
-        (
-            r"Head $j$ turns with $\boldsymbol{f}$ across $\boldsymbol{e}$: $\boldsymbol{v}_j=a\boldsymbol{f}$, "
-            r"$\boldsymbol{u}_j=m\boldsymbol{f}$, $v_j=0$, "
-            r"$\boldsymbol{U}_j=U_1\boldsymbol{fe}^\top+U_2\boldsymbol{ef}^\top$; its coefficients are a shorter row "
-            r"than $(\boldsymbol{\Gamma\Gamma}^\top)_{11}$"
-        ),
+        r"Head $j$ turns with $\boldsymbol{f}$: $\boldsymbol{v}_j=a\boldsymbol{f}$, $\boldsymbol{u}_j=m\boldsymbol{f}$, $v_j=0$, "
+        r"$\boldsymbol{U}_j=U_1\boldsymbol{fe}^\top+U_2\boldsymbol{ef}^\top$",
     ),
 )
 def escape() -> Derivation:
     """Near the origin tau dW/dt is the gradient of the form, so the rates of growth are its singular values."""
-    form = growth_form(symmetric=True).to_sympy()
-    columns = ((ALONG, 1), (ACROSS, 1 / sqrt(D - 1)), (COLUMN, 1))  # |U_i|^2 = U_1^2 + (D - 1) U_2^2
-    row, corner = ([form.diff(weight).diff(column) * scale for column, scale in columns] for weight in (ROW, v_i))
-    squares = {"11": (row, row), "22": (corner, corner), "12": (row, corner)}
+    form, across = (growth_form(symmetric=one).to_sympy() for one in (True, False))
+    rows = {"11": (ROW, ROW), "22": (v_i, v_i), "12": (ROW, v_i)}
+    squares = {part: as_sympy(carried_out(_product(form, *pair))) for part, pair in rows.items()}
+    shorter = carried_out(sum(Gradient(Gradient(across, ROW), column) ** 2 for column in (ALONG, ACROSS, COLUMN)))
     return Derivation.by(
-        Step("The correlation of the target with one symmetric head", growth_form(symmetric=True), part="form"),
-        Step("The same for a head that turns with $f$", growth_form(symmetric=False), part="across"),
+        *ORTHONORMAL,
+        *SYMMETRIC_HEAD,
+        Line(E(y_q * prediction_i, mixed_tasks), "=", form, "The correlation of the target with a symmetric head", ("C.1", 0), "form"),
+        *named(TURNING, r"The blocks of a head that turns with $\boldsymbol{f}$"),
+        Line(prediction_j, ":=", other_head(merged_expansion), "It predicts this"),
+        Line(E(y_q * prediction_j, mixed_tasks), "=", across, "Its correlation with the target", (0, 1, 2), "across"),
+        Line(_F, ":=", form, "The form of a symmetric head"),
         *(
-            Step("The product of two rows of its coefficients", sum(x * y for x, y in zip(*pair, strict=True)), part=part)
-            for part, pair in squares.items()
+            Line(_product(_F, *rows[part]), "=", one, "The product of two rows of its coefficients", part=part)
+            for part, one in squares.items()
         ),
+        Line(shorter, "<=", squares["11"], "The coefficients of a head that turns are a shorter row"),
     )
 
 
@@ -173,71 +188,67 @@ def _odd():
     return (v_i * ALONG + ROW * COLUMN) ** 2 + (D - 1) * v_i**2 * ACROSS**2
 
 
+def _losses() -> dict[str, Expr]:
+    """The losses of the symmetric head, for statements."""
+    random, fixed = (-2 * lambda_**2 * _correlation(p) for p in (1, 0))
+    corner = v_i * COLUMN
+    return {
+        "random": lambda_ * D
+        + random
+        + _square(ROW, ALONG, ACROSS)
+        + lambda_**3 * ((1 + (1 + D) / N) * _odd() + corner**2 * (1 + 2 / N) * D * (D + 2))
+        + 2 * lambda_**3 * ROW * corner * (ALONG * (D + 2 / N) + D * _fourth() / N),
+        "fixed": lambda_ * LENGTH**2 + fixed + _square(ROW + LENGTH * v_i, ALONG + COLUMN * LENGTH, ACROSS),
+        "noise": lambda_ * LENGTH**2
+        - 2 * LENGTH * (lambda_**2 * ROW * (ALONG + _fourth() / N) + lambda_ * corner)
+        + _square(ROW, ALONG, ACROSS)
+        + lambda_**2 * _odd() / N
+        + lambda_ * corner**2 * (1 + 2 / N)
+        + 2 * lambda_**2 * ROW * corner * (ALONG + _fourth() / N),
+    }
+
+
 @register(
     "V6-five",
     "The unreduced model as five weights",
     kind="exact",
     section="beyond the paper",
-    left={
-        "prediction": r"\hat y_q\mid\boldsymbol{w}=r\boldsymbol{e}",
-        "fixed": r"\mathbb{E}[\hat y_q^2\mid\boldsymbol{w}=r\boldsymbol{e}]",
-        "random": r"\mathbb{E}_{\boldsymbol{w}\sim\mathcal{N}(0,\boldsymbol{I})}[\hat y_q^2]",
-        "noise": r"\mathbb{E}_{\rm noise}[\hat y_q^2]",
-        "leaving": r"\tfrac12\tfrac{d}{ds}\mathcal{L}",
-    },
     typed=lambda: {
-        "prediction": (ROW + LENGTH * v_i) * (axis.T * Lambda_hat * (_KEY + COLUMN * LENGTH * axis * axis.T) * x_q)
-        + ROW * axis.T * x_q * x_q.T * _KEY * x_q / N,
-        "fixed": _square(ROW + LENGTH * v_i, ALONG + COLUMN * LENGTH, ACROSS),
-        "random": _square(ROW, ALONG, ACROSS)
-        + lambda_**3
-        * (
-            (1 + (1 + D) / N) * _odd()
-            + (v_i * COLUMN) ** 2 * (1 + 2 / N) * D * (D + 2)
-            + 2 * ROW * v_i * COLUMN * (ALONG * (D + 2 / N) + D * _fourth() / N)
-        ),
-        "noise": _square(ROW, ALONG, ACROSS)
-        + lambda_**2 * _odd() / N
-        + lambda_ * (v_i * COLUMN) ** 2 * (1 + 2 / N)
-        + 2 * lambda_**2 * ROW * v_i * COLUMN * (ALONG + _fourth() / N),
-        "leaving": 0,
+        "prediction": (ROW + LENGTH * v_i) * (e.T * Lambda_hat * (_KEY + COLUMN * LENGTH * e * e.T) * x_q)
+        + ROW * e.T * x_q * x_q.T * _KEY * x_q / N,
+        **_losses(),
+        **{weight.name: rate for weight, rate in flow_in(portion * _losses()["random"] + (1 - portion) * _losses()["fixed"]).items()},
     },
     conditions=(
-        r"White tokens; the fixed task vector is $r\boldsymbol{e}$ with $|\boldsymbol{e}|=1$; $\boldsymbol{f}$ and $\boldsymbol{g}$ "
-        r"are unit vectors across $\boldsymbol{e}$ and each other",
-        r"One head with $\boldsymbol{v}=a\boldsymbol{e}$, $\boldsymbol{u}=m\boldsymbol{e}$, "
-        r"$\boldsymbol{U}=U_1\boldsymbol{ee}^\top+U_2(\boldsymbol{I}-\boldsymbol{ee}^\top)$; its correlation with $y_q$ is in (V6-escape)",
-        (
-            r"$s$ moves the blocks along $\boldsymbol{f}$, $\boldsymbol{fe}^\top$, $\boldsymbol{ef}^\top$, "
-            r"$\boldsymbol{fg}^\top$ and $\boldsymbol{ff}^\top-\boldsymbol{gg}^\top$ by any amounts: no slope, so the "
-            "flow stays symmetric"
-        ),
-        ("From small initial weights $H$ heads follow one such head until the next rank grows, up to the error of (V6-error)"),
+        TASKS,
+        HEAD,
+        FRAME,
+        "The losses for random tasks, for the fixed one, and with noise for the labels of the context; the flow is that in the training "
+        r"loss, and the blocks move inside the symmetric form only",
+        "From small initial weights $H$ heads follow one such head until the next rank grows, up to the error of (V6-error)",
     ),
 )
 def five_weights() -> Derivation:
-    """Put the symmetric head into the moments of the unreduced model."""
+    """Put the symmetric head into the moments of the unreduced model, and into its flow."""
     fixed = _in_white(substitute(merged_expansion(), {beta: Lambda_hat * w, **SYMMETRIC}))
-    names = (("fixed", "the fixed task"), ("random", "random tasks"), ("noise", "noise for labels"))
+    labels = _in_white(substitute(labels_averaged((y_q - expansion()) ** 2), SYMMETRIC))
+    error, rates = (y_q - prediction_i) ** 2, flow_in(five_weight_loss("training"))
+    noise = E(error, NOISE, given=(Lambda_hat, x_q))
+    row, corner, along, across, column = (Rate(weight, rates) for weight in FIVE)
+    moves = {value_row: row * e, v_i: corner, U_i: along * e * e.T + across * (Identity(D) - e * e.T), u_i: column * e}
+    training = E((y_q - merged_expansion()) ** 2, mixed_tasks)
     return Derivation.by(
-        Step("One symmetric head where the task is fixed", fixed, part="prediction"),
-        *(Step(f"Squared and averaged with {name}", _squared_prediction(law), part=law) for law, name in names),
-        Step(
-            r"The slope of half the loss out of the symmetric form, with powers of $\epsilon$ for the amounts",
-            slope_across(),
-            part="leaving",
+        ORTHONORMAL[0],
+        *SYMMETRIC_HEAD,
+        Line(E(error), "=", five_weight_loss("random"), "The loss for random tasks", ("C.1", 0), "random"),
+        Line(noise, "=", labels, "The squared error averaged over noise for labels", ("87", "28", 0)),
+        Line(E(noise), "=", five_weight_loss("noise"), "and over query and context", (0, -1), "noise"),
+        Line(w, ":=", LENGTH * e, "The fixed task"),
+        Line(prediction_i, "=", fixed, "The prediction for it", ("C.1", "30", 0), "prediction"),
+        Line(E(error, given=w), "=", five_weight_loss("fixed"), "The loss for it", ("C.1", 0), "fixed"),
+        *(
+            Line(-Gradient(training, block) / 2, "=", move, "The flow (10) of the head stays in the symmetric form", 0)
+            for block, move in moves.items()
         ),
+        *(Line(Rate(weight, rates), "=", rate, "The flow of the five weights", part=weight.name) for weight, rate in rates.items()),
     )
-
-
-@cache
-def slope_across() -> TracePolynomial:
-    """The slope of half the training loss of a symmetric head out of its form, with a power of epsilon for each block that moves."""
-    loss = expect(y_q**2 - 2 * y_q * merged_expansion() + merged_expansion() ** 2, mixed_tasks)
-    turned = (across * axis.T, axis * across.T, across * _other.T, across * across.T - _other * _other.T)
-    away = {
-        value_row: across,
-        u_i: _epsilon * across,
-        U_i: sum((_epsilon ** (2 + i) * one for i, one in enumerate(turned)), start=zero((D, D))),
-    }
-    return _in_white(substitute(derivative(loss, away), SYMMETRIC)) / 2

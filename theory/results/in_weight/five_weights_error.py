@@ -6,26 +6,25 @@ order one another pair is w_init^(1 - sigma_k/sigma_1): the map has terms of fir
 symmetric. Out of the symmetric form the loss has no slope, so there the loss is second order.
 """
 
-from sympy import Expr, Symbol, collect, exp, factor, log, simplify
+from sympy import Symbol, exp, log, powsimp
 
-from ...derivations.derivation import Derivation, Step
+from ...calculus.substitution import substitute
+from ...derivations.derivation import Derivation
+from ...derivations.heads import E, Gradient, Rate
+from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...notation import D, N, lambda_, tau, v_i, w_init
-from .five_weights import ACROSS, ALONG, COLUMN, LENGTH, ROW, growth_form, growth_products, slope_across
-from .population_loss import portion
+from ...notation import N, e, lambda_, prediction_i, t, tau, v_i, w_init, y_q
+from ..attention.blocks import U_i, u_i, value_row
+from ..attention.zero_block_loss import U_j, row_j, u_j
+from . import five_weights as five
+from .population_loss import mixed_tasks, portion
 
 __all__ = ["SIGMA_1", "SIGMA_K"]
 
 SIGMA_1, SIGMA_K = Symbol("sigma_1", positive=True), Symbol("sigma_k", positive=True)
-_share, _slope, _curvature = (Symbol(name, positive=True) for name in ("s", "ell_1", "ell_2"))
-
-
-def _grown_twice(form: Expr, weight, sizes: dict) -> Expr:
-    """tau^2 d^2/dt^2 of one weight, where tau d/dt of each is the slope of the form over the number of weights that share it."""
-    velocity = {one: form.diff(one) / size for one, size in sizes.items()}
-    return collect(velocity[weight].subs(velocity, simultaneous=True).expand(), (ROW, v_i), factor)
-
-
+_F, _F_j = Symbol("F", real=True), Symbol("F_j", real=True)  # the forms of a symmetric head and of one that turns
+_share = Symbol("eta", positive=True)  # of another pair, beside the first
+_small = Symbol("epsilon", positive=True)
 _POWER = SIGMA_K / SIGMA_1
 
 
@@ -34,62 +33,62 @@ _POWER = SIGMA_K / SIGMA_1
     "The error of the five weights, in powers of the initial scale",
     kind="approximation",
     section="beyond the paper",
-    left={
-        "row": r"\tau^2\ddot a",
-        "corner": r"\tau^2\ddot v_i",
-        "across": r"\tau^2\ddot a_\times",
-        "map": r"\frac{\|\boldsymbol{B}-\boldsymbol{B}_5\|}{\|\boldsymbol{B}\|}",
-        "loss": r"\left[\frac{\mathcal{L}-\mathcal{L}_5}{\mathcal{L}}\right]_{\rm symmetric}",
-        "loss across": r"\left[\frac{\mathcal{L}-\mathcal{L}_5}{\mathcal{L}}\right]_\times",
-    },
     typed=lambda: {
-        "row": lambda_**4 * (growth_products()[0] * ROW + growth_products()[2] * v_i),
-        "corner": lambda_**4 * (growth_products()[2] * ROW + growth_products()[1] * v_i),
-        "across": lambda_**4 * (portion**2 + (1 - portion) ** 2 * LENGTH**2 * ((1 + 1 / N) ** 2 + 1 / N**2)) * ROW,
+        "row": lambda_**4 * (five.growth_products()[0] * five.ROW + five.growth_products()[2] * v_i),
+        "corner": lambda_**4 * (five.growth_products()[2] * five.ROW + five.growth_products()[1] * v_i),
+        "across": lambda_**4 * (portion**2 + (1 - portion) ** 2 * five.LENGTH**2 * ((1 + 1 / N) ** 2 + 1 / N**2)) * five.ROW,
         "map": w_init ** (1 - _POWER),
         "loss": w_init ** (1 - _POWER),
         "loss across": w_init ** (2 * (1 - _POWER)),
     },
     conditions=(
-        (
-            r"White tokens and one fixed task vector, as in (V6-escape); $H$ heads, all weights of scale $w_{\rm "
-            "init}$ at the start; the first three to first order in all weights"
-        ),
-        (
-            r"The symmetric pairs grow at the singular values $\sigma_1>\sigma_2$ of $\boldsymbol{\Gamma}$, the $D - "
-            r"1$ that turn with $\boldsymbol{f}$ at $\sigma_\times$, the root of the factor of $a_\times$ in the "
-            "third; all other weights rest"
-        ),
-        (
-            r"The last three up to factors that do not depend on $w_{\rm init}$, for a pair that grows at $\sigma_k$, "
-            r"when the first is of order one; $\boldsymbol{B}_5$ and $\mathcal{L}_5$: map and loss of the five weights"
-        ),
-        (
-            r"So the map errs by $w_{\rm init}$ to the power $1-\max(\sigma_2,\sigma_\times)/\sigma_1$, the losses to "
-            r"the power $\min(1-\sigma_2/\sigma_1,\ 2(1-\sigma_\times/\sigma_1))$; more where a symmetry takes the "
-            r"slope along the second pair too, as $\boldsymbol{w}$ to $-\boldsymbol{w}$ does at $p = 1$"
-        ),
+        five.FRAME,
+        r"White tokens and one fixed task vector, as in (V6-escape); $H$ heads, all weights start at the scale $w_{\rm init}$; the first "
+        "three, second derivatives in time, to first order in all weights",
+        r"The symmetric pairs grow at the singular values $\sigma_1>\sigma_2$ of $\boldsymbol{\Gamma}$, the $D-1$ that turn with "
+        r"$\boldsymbol{f}$ at $\sigma_\times$, the root of the factor in the third; all other weights rest",
+        r"The last three, relative errors of map and losses, up to factors that do not depend on $w_{\rm init}$, for a pair that grows at "
+        r"$\sigma_k$ and is $\eta$ when the first is of order one",
+        r"So the map errs by $w_{\rm init}$ to the power $1-\max(\sigma_2,\sigma_\times)/\sigma_1$, the losses to the power "
+        r"$\min(1-\sigma_2/\sigma_1,\ 2(1-\sigma_\times/\sigma_1))$; a higher one if a symmetry takes the slope along the second pair "
+        r"too, as $\boldsymbol{w}$ to $-\boldsymbol{w}$ does at $p=1$",
     ),
 )
 def error_of_five_weights() -> Derivation:
     """The linear flow in both sectors, the lead of the first pair when it has grown, and what is left of it in map and loss."""
-    symmetric, turning = (growth_form(symmetric=one).to_sympy() for one in (True, False))
-    alone = dict.fromkeys((ROW, ALONG, ACROSS, COLUMN), 1)  # f e' and e f' are one weight each
-    shared = {**alone, v_i: 1, ACROSS: D - 1}  # |U_i|^2 = U_1^2 + (D - 1) U_2^2
-    plateau = tau / SIGMA_1 * log(1 / w_init)
-    first, other = (w_init * exp(sigma * plateau / tau) for sigma in (SIGMA_1, SIGMA_K))
-    lead = simplify(other / first)
-    bilinear = (1 + _share) ** 2  # sum_i nu_i W_i over its first pair's part, for pairs in the ratio 1 : share
-    in_map = bilinear.diff(_share).subs(_share, 0) / 2  # the product of both, once each way round
-    slope = slope_across().to_sympy()
+    symmetric, turning = (five.growth_form(symmetric=one).to_sympy() for one in (True, False))
+    rates = {weight: symmetric.diff(weight) / size for weight, size in five.SHARED.items()}
+    turned = {weight: turning.diff(weight) for weight in five.FIVE if weight != v_i}  # f e' and e f' are one weight each
+    alone = five.five_weight_loss("training")
+    loss, map_ = E((y_q - prediction_i) ** 2, mixed_tasks), v_i * U_i + value_row * u_i.T
+    near, at_zero = ({weight: scale * weight for weight in five.FIVE} for scale in (_small, 0))
+    across = {block: five.SYMMETRIC[block] + _share * five.TURNING[other] for block, other in ((value_row, row_j), (u_i, u_j), (U_i, U_j))}
+    first_order = (map_, "->", substitute(map_, five.SYMMETRIC), "and the map in first order")
+    twice = {
+        part: Rate(Rate(weight, of), of)
+        for part, weight, of in (("row", five.ROW, rates), ("corner", v_i, rates), ("across", five.ROW, turned))
+    }
+    reached = -tau * log(w_init) / SIGMA_1
+    lead = powsimp(w_init * exp(SIGMA_K * reached / tau))
     return Derivation.by(
-        Step("The linear flow of a symmetric head, twice: its row", _grown_twice(symmetric, ROW, shared), part="row"),
-        Step("Its corner", _grown_twice(symmetric, v_i, shared), part="corner"),
-        Step("The row of a head that turns with $f$", _grown_twice(turning, ROW, alone), part="across"),
-        Step(r"The first drop comes when the first pair has grown from $w_{\rm init}$ to order one", plateau, "t"),
-        Step("Then the other pair, beside the first", lead, "s"),
-        Step("The map is bilinear, so it has a term of first order in $s$", in_map * lead, part="map"),
-        Step("The loss has a slope along a symmetric pair", _slope * lead / _slope, part="loss"),
-        Step("Half its slope out of the symmetric form", slope, r"\ell_1"),
-        Step("There the next order is left", (slope * lead + _curvature * lead**2) / _curvature, part="loss across"),
+        *five.ORTHONORMAL,
+        *five.WHITE,
+        Line(_F, ":=", symmetric, "The form of a symmetric head, (V6-escape)"),
+        Line(alone.subs(near), "~", alone.subs(at_zero) - 2 * _small**2 * _F, "The loss near zero", parameter=(_small, 0), order=4),
+        *(Line(Rate(one, rates), "=", Gradient(_F, one) / size, "The flow (10) near zero") for one, size in five.SHARED.items()),
+        Line(_F_j, ":=", turning, "The form of a head that turns, (V6-escape)"),
+        *(Line(Rate(one, turned), "=", Gradient(_F_j, one), "The flow near zero of a head that turns") for one in turned),
+        *(Line(two, "=", two.apply(), "The linear flow twice, of a row or a corner", part=part) for part, two in twice.items()),
+        *five.named(five.SYMMETRIC | {value_row: (five.ROW + _share) * e}, "A symmetric pair beside the first"),
+        Line(loss, "->", alone, "It changes the loss in first order", ("C.1", 0), parameter=(_share, 0), order=1),
+        Line(*first_order, parameter=(_share, 0), order=1),
+        *five.named(across, "A pair that turns beside the first"),
+        Line(loss, "->", alone, "It changes the loss in second order", ("C.1", 0, 1, 2), parameter=(_share, 0), order=2),
+        Line(*first_order, parameter=(_share, 0), order=1),
+        Line(t, ":=", reached, "The time of the first drop"),
+        Line(w_init * exp(SIGMA_1 * t / tau), "=", 1, "Then the first pair is of order one"),
+        Line(_share, ":=", w_init * exp(SIGMA_K * t / tau), "The other pair then"),
+        Line(_share, "=", lead, "The error of the map", part="map"),
+        Line(_share, "=", lead, "That of the loss along a symmetric pair", part="loss"),
+        Line(_share**2, "=", lead**2, "That of the loss along a pair that turns", part="loss across"),
     )

@@ -14,7 +14,6 @@ from ...notation import B, D, Lambda, N, lambda_, v_i, w
 from ..attention.blocks import U_i, merged_expansion, u_i, value_row
 from ..attention.zero_block_loss import fourth_moment
 from ..attention.zero_blocks import JOINT, pull_at_zero
-from .population_loss import average
 
 __all__ = ["b"]
 
@@ -65,7 +64,7 @@ def moving_laws() -> Derivation:
     """The gradients at zero blocks, averaged over query and context only."""
     steps = []
     for part, weight in (("v", value_row), ("u", u_i)):
-        moved = average(pull_at_zero(merged_expansion(), weight))
+        moved = expect(pull_at_zero(merged_expansion(), weight), given=(w,))
         origin = substitute(moved, {B: ZeroMatrix(D, D), **({U_i: Identity(D)} if part == "v" else {})})
         steps += [
             Step("Minus half the gradient of one squared error", pull_at_zero(merged_expansion(), weight)),

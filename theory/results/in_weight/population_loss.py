@@ -8,7 +8,7 @@ and two heads say everything. Given the task vector both moments are polynomials
 among them. On a sequence whose context labels are pure noise only what is stored in the weights helps (V6-memory).
 """
 
-from functools import cache
+from functools import cache, partial
 
 from sympy import Symbol, Trace
 
@@ -25,48 +25,52 @@ from ..attention.blocks import HEADS, U_i, expansion, merged_expansion, u_i, val
 from ..attention.zero_block_loss import U_j, fourth_moment, overlap_formula, row_j, u_j, v_j
 from ..task.regression import X_c, in_context_letters, y
 
-__all__ = ["average", "mixed_tasks", "noise_average", "portion", "w_0"]
+__all__ = ["LAWS", "NOISE", "labels_averaged", "mixed_tasks", "noise_average", "other_head", "portion", "prediction_j", "w_0"]
 
 portion = Symbol("p", nonnegative=True)  # of the sequences whose task vector is drawn from N(0, I)
 w_0 = vector("w_0", D)  # the task vector of the others
 
-_prediction_j = MatrixLetter("yhat_q^(j)", 1, 1, r"\hat y_q^{(j)}")
+prediction_j = MatrixLetter("yhat_q^(j)", 1, 1, r"\hat y_q^{(j)}")
 _OTHER = {U_i: U_j, u_i: u_j, value_row: row_j, v_i: v_j}
 _I, _J = (v_i, value_row, U_i, u_i), (v_j, row_j, U_j, u_j)
-TWO_HEADS = "Any two heads, or one with itself"
 
 NOISE = (Gaussian(y), Fixed(beta, X_c * y / N), Fixed(y_q, w_0.T * x_q))  # labels that have nothing to do with the tokens
 mixed_tasks = Mixture(((portion, Gaussian(w)), (1 - portion, Fixed(w, w_0))))
 
 
-def average(expression) -> TracePolynomial:
-    """The average over query and context, given the task vector."""
-    return expect(expression, given=(w,))
-
-
-def _labels_averaged(expression) -> TracePolynomial:
+def labels_averaged(expression) -> TracePolynomial:
     """The average over noise for labels, given tokens and query; the tokens in Lambda_hat."""
     return in_context_letters(expect(expression, NOISE, given=(Lambda_hat, x_q)))
 
 
 def noise_average(expression) -> TracePolynomial:
     """The average of a function of ``expansion()`` over labels y ~ N(0, I) that have nothing to do with the tokens, query and context."""
-    return expect(_labels_averaged(expression))
+    return expect(labels_averaged(expression))
+
+
+# How one head is written, and what averages under a law of the tasks, or with noise for the labels
+LAWS = {
+    "training": (merged_expansion, partial(expect, law=mixed_tasks)),
+    "random": (merged_expansion, expect),
+    "fixed": (merged_expansion, partial(expect, given=(w,))),
+    "noise": (expansion, noise_average),
+}
 
 
 @cache
-def _other(expand) -> TracePolynomial:
+def other_head(expand) -> TracePolynomial:
+    """The prediction of a head j, in the letters of its own."""
     return substitute(expand(), _OTHER)
 
 
 def _moments(law, *, given=(), expand=merged_expansion, entry: str = "C.1") -> tuple[Line, ...]:
     """One head, as in an entry, times the target and times another head, averaged; over noise for labels first."""
-    head, other = expand(), _other(expand)
-    lines = [Line(prediction_i, "=", head, f"One head, equation ({entry})", entry), Line(_prediction_j, ":=", other, "Another head")]
-    for part, product, written in (("target", y_q * prediction_i, y_q * head), ("overlap", prediction_i * _prediction_j, head * other)):
+    head, other = expand(), other_head(expand)
+    lines = [Line(prediction_i, "=", head, f"One head, equation ({entry})", entry), Line(prediction_j, ":=", other, "Another head")]
+    for part, product, written in (("target", y_q * prediction_i, y_q * head), ("overlap", prediction_i * prediction_j, head * other)):
         mean, name = E(product, law, given=given), f"The head times {'another' if part == 'overlap' else 'the target'}, averaged"
         if law is NOISE:
-            lines.append(Line(mean, "=", _labels_averaged(written), f"{name} over the labels", (entry, "28")))
+            lines.append(Line(mean, "=", labels_averaged(written), f"{name} over the labels", (entry, "28")))
             lines.append(Line(E(mean), "=", noise_average(written), "Averaged over query and context", (-1,), part))
         else:
             lines.append(Line(mean, "=", expect(written, law, given=given), name, entry, part))
@@ -135,7 +139,7 @@ def _overlap_in(task):
     typed=lambda: {"target": _target_in(w), "overlap": _overlap_in(w)},
     conditions=(
         HEADS,
-        f"For the overlap: {TWO_HEADS}",
+        "The overlap is that of any two heads, or of one with itself",
         r"The loss under any law of $\boldsymbol{w}$ is made of the averages of these over it",
     ),
 )
