@@ -7,10 +7,12 @@ decide. On P sequences those averages are only P^(-1/2) small.
 from sympy import Identity, Symbol, Trace, ZeroMatrix
 
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.derivation import Derivation
+from ...derivations.heads import E, Gradient
+from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.moments import expect
-from ...notation import B, D, Lambda, N, lambda_, v_i, w
+from ...notation import B, D, Lambda, N, beta, lambda_, prediction_other, v_i, w, x_q, y_q
 from ..attention.blocks import U_i, merged_expansion, u_i, value_row
 from ..attention.zero_block_loss import fourth_moment
 from ..attention.zero_blocks import JOINT, pull_at_zero
@@ -18,6 +20,24 @@ from ..attention.zero_blocks import JOINT, pull_at_zero
 __all__ = ["b"]
 
 b = Symbol("b", real=True)  # the map of white tokens is b I
+
+
+def _slope(weight):
+    """The slope of the squared error of one sequence, not carried out."""
+    return Gradient((y_q - merged_expansion() - prediction_other) ** 2, weight)
+
+
+def _slopes() -> tuple[Line, ...]:
+    """The slopes of the squared error of one sequence in the zero blocks, which are zero in every head: lines 3 and 4."""
+    return (
+        Line(value_row, ":=", ZeroMatrix(D, 1), "The zero blocks are zero in every head"),
+        Line(u_i, ":=", ZeroMatrix(D, 1), "The zero blocks are zero in every head"),
+        Line(prediction_other, ":=", beta.T * (B - v_i * U_i) * x_q, r"All heads together have the map $\boldsymbol{B}$"),
+        *(
+            Line(_slope(weight), "=", -2 * pull_at_zero(merged_expansion(), weight), "The slope for one sequence", ("4", "30"))
+            for weight in (value_row, u_i)
+        ),
+    )
 
 
 def _pair_in(inner):
@@ -29,12 +49,6 @@ def _pair_in(inner):
     "Which laws of the task move the zero blocks",
     kind="exact",
     section="beyond the paper",
-    left={
-        "v": r"\mathbb{E}[\tau\dot{\boldsymbol{v}}_i\mid\boldsymbol{w}]",
-        "u": r"\mathbb{E}[\tau\dot{\boldsymbol{u}}_i\mid\boldsymbol{w}]",
-        "v at the origin": r"\mathbb{E}[\tau\dot{\boldsymbol{v}}_i\mid\boldsymbol{w}]_{\boldsymbol{U}_i=\boldsymbol{I},\,\boldsymbol{B}=0}",
-        "u at the origin": r"\mathbb{E}[\tau\dot{\boldsymbol{u}}_i\mid\boldsymbol{w}]_{\boldsymbol{B}=0}",
-    },
     typed=lambda: {
         "v": (Lambda * U_i * Lambda - _pair_in(U_i * Lambda * B.T) + fourth_moment(U_i) * (Identity(D) - B.T * Lambda) / N) * w,
         "u": v_i * Trace(w * w.T * Lambda) * Lambda * (Identity(D) - (1 + 2 / N) * B.T * Lambda) * w,
@@ -43,35 +57,28 @@ def _pair_in(inner):
     },
     conditions=(
         JOINT,
-        (
-            r"The first is a matrix times $\boldsymbol{w}$ and the second one times $(\boldsymbol{w}^{\top} "
-            r"\boldsymbol{\Lambda} \boldsymbol{w}) \boldsymbol{w}$; where $\boldsymbol{B} = 0$ both matrices are "
-            "invertible"
-        ),
-        (
-            r"So the zero blocks stay zero from every start if and only if $\mathbb{E}(\boldsymbol{w}) = 0$ and "
-            r"$\mathbb{E}((\boldsymbol{w}^{\top} \boldsymbol{\Lambda} \boldsymbol{w}) \boldsymbol{w}) = 0$, whatever "
-            "else the law is"
-        ),
-        "One repeated vector breaks it at every $p < 1$, a pair of opposite vectors does not",
+        r"The velocities are a matrix times $\boldsymbol{w}$ and one times $(\boldsymbol{w}^\top\boldsymbol{\Lambda}\boldsymbol{w})"
+        r"\boldsymbol{w}$; at the origin both matrices are invertible",
+        r"So the zero blocks stay zero from every start if and only if $\mathbb{E}(\boldsymbol{w})=0$ and $\mathbb{E}((\boldsymbol{w}^\top"
+        r"\boldsymbol{\Lambda}\boldsymbol{w})\boldsymbol{w})=0$",
+        "One repeated vector breaks it at every $p<1$, a pair of opposite vectors does not",
     ),
-    erratum=(
-        "The paper says that (39) and (40) break where task vectors are fixed; two moments of "
-        r"$\boldsymbol{w}$ decide."
-    ),
+    erratum=r"The paper says that (39) and (40) break if task vectors are fixed; two moments of $\boldsymbol{w}$ decide",
 )
 def moving_laws() -> Derivation:
     """The gradients at zero blocks, averaged over query and context only."""
-    steps = []
-    for part, weight in (("v", value_row), ("u", u_i)):
-        moved = expect(pull_at_zero(merged_expansion(), weight), given=(w,))
-        origin = substitute(moved, {B: ZeroMatrix(D, D), **({U_i: Identity(D)} if part == "v" else {})})
-        steps += [
-            Step("Minus half the gradient of one squared error", pull_at_zero(merged_expansion(), weight)),
-            Step("Averaged over query and context", moved, part=part),
-            Step("At the origin", origin, part=f"{part} at the origin"),
-        ]
-    return Derivation.by(*steps)
+    v, u = (E(-_slope(weight) / 2, given=w) for weight in (value_row, u_i))
+    moved_v, moved_u = (expect(pull_at_zero(merged_expansion(), weight), given=(w,)) for weight in (value_row, u_i))
+    origin, identity = {B: ZeroMatrix(D, D)}, {U_i: Identity(D)}
+    return Derivation.by(
+        *_slopes(),
+        Line(v, "=", moved_v, "The velocity (10) of the row, averaged over query and context", 3, "v"),
+        Line(u, "=", moved_u, "That of the column", 4, "u"),
+        Line(B, ":=", ZeroMatrix(D, D), "At the origin"),
+        Line(u, "=", substitute(moved_u, origin), "The column there", 4, "u at the origin"),
+        Line(U_i, ":=", Identity(D), "For one direction of the matrix"),
+        Line(v, "=", substitute(moved_v, origin | identity), "The row there", 3, "v at the origin"),
+    )
 
 
 @register(
@@ -79,44 +86,28 @@ def moving_laws() -> Derivation:
     "How fast a finite training set moves the zero blocks",
     kind="exact",
     section="beyond the paper",
-    left={
-        **{part: rf"P\,\mathbb{{E}}|\tau\dot{{\boldsymbol{{{part}}}}}_i|^2_{{\boldsymbol{{B}}=0}}" for part in "vu"},
-        **{
-            f"{part} white": rf"P\,\mathbb{{E}}|\tau\dot{{\boldsymbol{{{part}}}}}_i|^2_{{\boldsymbol{{B}}=b\boldsymbol{{I}}}}"
-            for part in "vu"
-        },
-    },
     typed=lambda: _leaks(*(Trace(Lambda**k) for k in range(1, 5))) | _white_leaks(),
     conditions=(
-        (
-            r"$P$ independent sequences with $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$; the blocks are "
-            "zero in every head"
-        ),
-        r"For $\boldsymbol{v}_i$: $\boldsymbol{U}_i=\boldsymbol{I}$, its direction where the tokens are white",
-        (
-            r"$\boldsymbol{B} = 0$, as on the first plateau; or $\boldsymbol{B} = b \boldsymbol{I}$ for white tokens, "
-            r"$\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$, at any time from there to the end"
-        ),
-        (
-            "The mean over the set is $P^{-1/2}$ times a variable of fixed variance, so while the blocks are near "
-            "zero every one moves at this rate; what becomes of them in idle heads at the end is (V6-idle)"
-        ),
+        r"$P$ independent sequences with $\boldsymbol{w}\sim\mathcal{N}(0,\boldsymbol{I})$; the blocks are zero in every head. One has the "
+        "mean square velocity given here, the average over all of them $1/P$ of that",
+        r"For $\boldsymbol{v}_i$: $\boldsymbol{U}_i=\boldsymbol{I}$, its direction if the tokens are white",
+        r"$\boldsymbol{B}=0$, as on the first plateau; or $\boldsymbol{B}=b\boldsymbol{I}$, $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$, "
+        "at any time from there to the end",
+        "While the blocks are near zero they move at this rate; what becomes of them in idle heads at the end is (V6-idle)",
     ),
 )
 def finite_set() -> Derivation:
     """The gradients of different sequences are independent and have mean zero, so the square of their mean is 1/P of that of one."""
-    steps = []
-    for part, weight in (("v", value_row), ("u", u_i)):
-        head = {U_i: Identity(D)} if part == "v" else {}
-        slope = pull_at_zero(merged_expansion(), weight)
-        for name, B_here in ((part, ZeroMatrix(D, D)), (f"{part} white", b * Identity(D))):
-            one = substitute(slope, {B: B_here, **head})
-            steps += [Step("Minus half the gradient of one squared error", one), Step("Its mean vanishes", expect(one))]
-            square = expect((one.T * one).trace())
-            if name != part:
-                square = substitute(square, {Lambda: lambda_ * Identity(D)})
-            steps.append(Step("The mean of its square", square, part=name))
-    return Derivation.by(*steps)
+    lines = [*_slopes(), Line(U_i, ":=", Identity(D), r"A direction for $\boldsymbol{v}_i$")]
+    for suffix, map_, covariance in (("", ZeroMatrix(D, D), Lambda), (" white", b * Identity(D), lambda_ * Identity(D))):
+        lines += [Line(Lambda, ":=", covariance, "White tokens")] if suffix else []
+        lines.append(Line(B, ":=", map_, "The map"))
+        for place, name, weight in ((3, "v", value_row), (4, "u", u_i)):
+            slope, one = _slope(weight), substitute(pull_at_zero(merged_expansion(), weight), {B: map_, U_i: Identity(D)})
+            square = substitute(expect((one.T * one).trace()), {Lambda: covariance})
+            lines.append(Line(E(slope), "=", 0, "The mean of the slope vanishes", place))
+            lines.append(Line(E(slope.T * slope) / 4, "=", square, "The mean square of the velocity", place, name + suffix))
+    return Derivation.by(*lines)
 
 
 def _white_leaks():
