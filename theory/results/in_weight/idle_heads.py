@@ -3,50 +3,46 @@ r"""What a finite training set does to idle heads at the end of training (V6-idl
 The heads enter through sum_i nu_i W_i, with nu_i = (v_i, v_i), a vector and a scalar, and W_i = (U_i; u_i'), so they may be rotated until
 one of them is active, with the map of the population, and the others idle. On P sequences what the active head leaves of the labels
 correlates with the prediction of a pair of unit weights by P^(-1/2) g. Along such a pair an idle head, zero at first, grows until its own
-curvature stops it. Its map is alpha^2, of the order of that force; its weights are alpha each, of the order of the root of it.
+curvature stops it. Its map is alpha^2, of the order of that force; its weights are alpha each, of the order of the root of it, if the zero
+blocks start so far below the main weights that what the first drop makes of them is small beside that.
 """
 
-from sympy import Expr, Matrix, Poly, S, Symbol, ZeroMatrix, cancel, solve, sqrt
+from sympy import Derivative, IndexedBase, S, Sum, Symbol, Trace, ZeroMatrix, exp, expand, factor, log, powsimp, solve, sqrt
 
-from ...algebra.polynomial import TracePolynomial
-from ...calculus.entrywise import explicit
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.heads import Gradient
+from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...notation import D, Lambda_hat, N, beta, v_i, vector, w, x_q, y_q
+from ...notation import D, Lambda_hat, N, beta, prediction, prediction_i, prediction_other, t, tau, v_i, vector, w, w_init, x_q, y_q
 from ..attention.blocks import U_i, merged_expansion, u_i, value_row
-from ..attention.zero_blocks import prediction, pull
+from ..attention.zero_blocks import pull
+from .five_weights_error import SIGMA_1, SIGMA_K
 
 __all__ = ["CURVATURE", "FORCE", "SEQUENCES"]
 
-FORCE, CURVATURE, SEQUENCES = (Symbol(name, positive=True) for name in ("g", "kappa", "P"))
-_alpha = Symbol("alpha", positive=True)
-_left = Symbol("rho", real=True)  # what the active head leaves
-_pair = Symbol("phi", real=True)  # the pair's prediction
+FORCE, CURVATURE = Symbol("g", positive=True), Symbol("kappa", positive=True)
+SEQUENCES = Symbol("P", integer=True, positive=True)
+_alpha, _start = Symbol("alpha", positive=True), Symbol("alpha_0", positive=True)  # both weights of a pair, and after the first drop
+_block, _drop = Symbol("epsilon", positive=True), Symbol("t_1", positive=True)  # a zero block at the start, and the time of the first drop
+_left, _pair, _mu = IndexedBase("rho", real=True), IndexedBase("phi", real=True), Symbol("mu", integer=True)
 _row, _column = vector("b", D), vector("c", D)
 _a, _v, _U, _u = (Symbol(name, real=True) for name in ("a", "v", "U", "u"))  # a head in one dimension
+_x, _omega = Symbol("x", real=True), Symbol("omega", real=True)  # and query and task there
+_tokens, _cross, _label = (Symbol(f"chi_{name}", real=True) for name in ("xx", "xy", "yy"))
 
 
-def _made_by(row, v, U, u) -> TracePolynomial:
-    """The prediction of one head."""
-    return substitute(merged_expansion(), {value_row: row, v_i: v, U_i: U, u_i: u})
+def _mean(body):
+    """The average over the training sequences."""
+    return Sum(body, (_mu, 1, SEQUENCES)) / SEQUENCES
 
 
-def _form_in_one_dimension() -> tuple[Expr, Expr, Expr]:
-    """What one head makes of the entries (x, x), (x, y) and (y, y) of the Gram matrix, where D = 1."""
-    s, b, task, x = (Symbol(name, real=True) for name in ("s", "b", "w", "x"))
-    numbers = {value_row: _a, U_i: _U, u_i: _u, Lambda_hat: s, beta: b, w: task, x_q: x}
-    values = {letter: Matrix([[number]]) for letter, number in numbers.items()}
-    head = explicit(substitute(merged_expansion(), {v_i: _v}), values=values, D=1)
-    tokens, cross, label = head.subs({b: 0, task: 0}), head.diff(b), head.diff(task, 2) / 2
-    return cancel(tokens / (s * x + x**3 / N)), cancel(cross / x), cancel(label / (s * x))
-
-
-def _flow() -> Expr:
-    """tau d alpha/dt of a pair (alpha l, alpha R), two weights in one: minus a quarter of the slope of the mean squared error."""
-    error = Poly((_left - _alpha**2 * _pair) ** 2, _left, _pair)
-    force, curvature = error.coeff_monomial(_left * _pair), error.coeff_monomial(_pair**2)
-    return -(force * FORCE / sqrt(SEQUENCES) + curvature * CURVATURE).diff(_alpha) / 4
+def _head(reason: str, said: str, part: str, *blocks) -> tuple[Line, ...]:
+    """A head with these blocks, and what it predicts."""
+    head = dict(zip((value_row, v_i, U_i, u_i), blocks, strict=True))
+    made = Line(prediction_i, "=", substitute(merged_expansion(), head), said, "C.1", part)
+    return (*(Line(block, ":=", value, reason) for block, value in head.items()), made)
 
 
 @register(
@@ -54,15 +50,6 @@ def _flow() -> Expr:
     "Idle heads on a finite training set",
     kind="approximation",
     section="beyond the paper",
-    left={
-        "row and column": r"\hat y_q\,[\boldsymbol{v}_j=\boldsymbol{b},\boldsymbol{u}_j=\boldsymbol{c}]",
-        "corner": r"\hat y_q\,[v_j=1,\boldsymbol{U}_j=\boldsymbol{bc}^\top]",
-        "one direction": r"\chi_{xy}^2-4\chi_{xx}\chi_{yy}",
-        "at rest": r"-\tfrac12\left(\boldsymbol{v}_i^\top\partial_{\boldsymbol{v}_i}+v_i\partial_{v_i}\right)(y_q-\hat y_q)^2",
-        "flow": r"\tau\dot\alpha",
-        "rate": r"\tau\dot\alpha/\alpha\,|_{\alpha\to0}",
-        "size": r"\alpha",
-    },
     typed=lambda: {
         "row and column": _row.T * beta * _column.T * x_q,
         "corner": _row.T * beta * _column.T * x_q,
@@ -72,59 +59,72 @@ def _flow() -> Expr:
             value_row.T * ((Lambda_hat + x_q * x_q.T / N) * U_i + beta * u_i.T) * x_q
             + v_i * (beta.T * U_i + w.T * Lambda_hat * w * u_i.T) * x_q
         ),
+        "start": _block * w_init ** (-SIGMA_K / SIGMA_1),
         "flow": FORCE * SEQUENCES ** (-S.Half) * _alpha - CURVATURE * _alpha**3,
         "rate": FORCE * SEQUENCES ** (-S.Half),
         "size": sqrt(FORCE / CURVATURE) * SEQUENCES ** (-S(1) / 4),
     },
     conditions=(
-        (
-            "Merged attention on $P$ sequences, to leading order in $P^{-1/2}$; at least two heads, for one of them "
-            "is active, and $D$ at least 2"
+        "Merged attention on $P$ sequences, to leading order in $P^{-1/2}$; at least two heads, for one of them is active, and $D\\ge2$",
+        Condition(
+            r"The zero blocks start far below the main weights: what the first drop makes of them, $\alpha_0$, is small beside $P^{-1/4}$ "
+            r"for the rows $\boldsymbol{v}_j$, beside $P^{-1/2}$ for the columns $\boldsymbol{u}_j$. Then the rows of idle heads end at "
+            r"$P^{-1/4}$, their columns at $P^{-1/2}$; with one head or $D=1$ all blocks end at $P^{-1/2}$. At the ordinary scale, with "
+            r"all weights at 0.03, rows fall as $P^{-0.11}$ and columns stay at 0.33",
+            lambda point: point[_start] ** 2 * point[SEQUENCES] ** 0.5 < point[FORCE] / point[CURVATURE],
         ),
-        (
-            "The active head has brought the force on its own pairs to zero: by the first two that on pairs with a "
-            r"column $\boldsymbol{u}_{j}$ too, to that order; what moves idle heads is the force on pairs of a row "
-            r"$\boldsymbol{v}_j$ and a matrix $\boldsymbol{U}_j$"
-        ),
-        (
-            r"One direction: a head $(a,v,U,u)$ makes $\chi_{xx}$, $\chi_{xy}$, $\chi_{yy}$ of the three entries of "
-            "the Gram matrix; so for $D = 1$ one head fits any large set as well as all heads can, and nothing is "
-            "left to move the others"
-        ),
-        (
-            "At rest: the left side is zero on average over the set. Summed over idle heads with the prediction $m$ "
-            r"that is $\mathbb{E}(\rho m) = \mathbb{E}(m^{2})$, where $\rho$ is what the active head leaves, so $m$ "
-            "is at most of the order of the force, $P^{-1/2}$"
-        ),
+        r"The active head has brought the force on its own pairs to zero, by the first two also that on pairs with a column "
+        r"$\boldsymbol{u}_j$; pairs of a row $\boldsymbol{v}_j$ and a matrix $\boldsymbol{U}_j$ move the idle heads",
+        r"One direction: tokens, task and the blocks $(a,v,U,u)$ of a head along $\boldsymbol{b}$. The head is a form of the Gram matrix "
+        r"with $\chi_{xx}$, $\chi_{xy}$, $\chi_{yy}$ for its three entries; so for $D=1$ one head fits any large set as well as all heads "
+        "can, and nothing is left to move the others",
+        r"At rest: the left side is zero on average. Summed over idle heads, with the prediction $m$ that is $\mathbb{E}(\rho m)="
+        r"\mathbb{E}(m^2)$, where $\rho$ is what the active head leaves, so $m$ is at most of order $P^{-1/2}$, as the force is",
+        r"Start: a zero block is $\epsilon$, the main weights $w_{\rm init}$; near zero they grow at $\sigma_k$ and $\sigma_1$, (V6-error)",
         r"Flow: an idle head $\nu_j=\alpha\boldsymbol{l}$, $\boldsymbol{W}_j=\alpha\boldsymbol{R}$ with "
-        r"$|\boldsymbol{l}|=|\boldsymbol{R}|=1$, balanced as by (17); $g P^{-1/2}=\mathbb{E}(\rho\phi)$, "
-        r"$\kappa=\mathbb{E}(\phi^2)$ for the prediction $\phi$ of $\boldsymbol{l}$ and $\boldsymbol{R}$, less what the active head "
-        "can make up for to first order",
-        (
-            r"So the rows $\boldsymbol{v}_j$ of idle heads end at $P^{-1/4}$, after a time of $P^{1/2} \tau/g "
-            r"\ln(1/\alpha(0))$, if they start well below that; the columns $\boldsymbol{u}_{j}$ stay at $P^{-1/2}$, "
-            "and with one head or $D = 1$ so do all blocks"
-        ),
+        r"$|\boldsymbol{l}|=|\boldsymbol{R}|=1$, balanced as by (17), and the prediction $\phi$ of $\boldsymbol{l}$ and "
+        r"$\boldsymbol{R}$, less what the active head can make up for to first order",
+        Condition("$g>0$", lambda point: point[FORCE] > 0),
     ),
 )
 def idle_heads() -> Derivation:
-    """Two ways to one map; the form of a head in one dimension; Euler's identity; and a mean squared error along one pair."""
-    nothing, square = ZeroMatrix(D, 1), ZeroMatrix(D, D)
-    tokens, cross, label = _form_in_one_dimension()
-    head = merged_expansion()
-    along = (value_row.T * pull(head, value_row)) + v_i * pull(head, v_i)
-    flow = _flow()
+    """A mean squared error along one pair; Euler's identity; two ways to one map; and the form of a head in one dimension."""
+    nothing, square, head = ZeroMatrix(D, 1), ZeroMatrix(D, D), merged_expansion()
+    reached = -tau * log(w_init) / SIGMA_1
+    error = (_left[_mu] - _alpha**2 * _pair[_mu]) ** 2
+    slope = expand(-error.diff(_alpha) / 4)
+    flow = slope.subs(_pair[_mu] ** 2, CURVATURE).subs(_left[_mu] * _pair[_mu], FORCE / sqrt(SEQUENCES))
+    moving = -Derivative(_mean(error), _alpha) / 4
     (size,) = solve(flow, _alpha)
+    solved = size / sqrt(1 + (size**2 / _start**2 - 1) * exp(-2 * FORCE * t / (sqrt(SEQUENCES) * tau)))
+    (half,), unit = solve(solved - size / 2, t), sqrt(SEQUENCES) * tau / FORCE * log(1 / _start)
+    squared, length = (y_q - head - prediction_other) ** 2, _row.T * _row
+    slopes = Trace(value_row.T * Gradient(squared, value_row)) + v_i * Gradient(squared, v_i)
+    pulls = value_row.T * pull(head, value_row) + v_i * pull(head, v_i)
+    form, discriminant = {_tokens: _a * _U, _cross: _v * _U + _a * _u, _label: _v * _u}, _cross**2 - 4 * _tokens * _label
+    weighed = (_tokens + _cross * _omega + _label * _omega**2) * _row.T * Lambda_hat * _row
     return Derivation.by(
-        Step("A head with a row and a column", _made_by(_row, 0, square, _column), part="row and column"),
-        Step("A head with a corner and a matrix", _made_by(nothing, 1, _row * _column.T, nothing), part="corner"),
-        *(
-            Step("A head's form in one dimension", one, name)
-            for one, name in ((tokens, r"\chi_{xx}"), (cross, r"\chi_{xy}"), (label, r"\chi_{yy}"))
-        ),
-        Step("Its discriminant", cross**2 - 4 * tokens * label, part="one direction"),
-        Step("The value weights times the slopes: a head is linear in them", along, part="at rest"),
-        Step(r"Minus a quarter of the slope of the mean of $(\rho - \alpha^{2} \phi)^{2}$", flow, part="flow"),
-        Step(r"Its rate while $\alpha$ is small", (flow / _alpha).expand().subs(_alpha, 0), part="rate"),
-        Step("Where it rests", size, part="size"),
+        Line(_drop, ":=", reached, "The time of the first drop"),
+        Line(w_init * exp(SIGMA_1 * _drop / tau), "=", 1, "Then the main weights are of order one"),
+        Line(_start, ":=", _block * exp(SIGMA_K * _drop / tau), "A zero block then"),
+        Line(_start, "=", powsimp(_block * exp(SIGMA_K * reached / tau)), "In the initial scale of the main weights", part="start"),
+        Line(flow.subs(_alpha, _start), ">", 0, "So small a start grows: the force is the larger term"),
+        Line(FORCE, ":=", sqrt(SEQUENCES) * _mean(_left[_mu] * _pair[_mu]), "The force along a pair of unit weights"),
+        Line(CURVATURE, ":=", _mean(_pair[_mu] ** 2), "and its curvature"),
+        Line(moving, "=", flow, "The flow (10) of a pair, two weights in one", part="flow"),
+        Line(moving / _alpha, "->", (flow / _alpha).expand().subs(_alpha, 0), "A small pair", part="rate", parameter=(_alpha, 0), order=2),
+        Line(_alpha, ":=", solved, r"The solution that starts at $\alpha_0$"),
+        Line(tau * Derivative(solved, t), "=", flow, "It solves the flow"),
+        Line(_alpha, "->", size, "It ends at this size", part="size", parameter=t),
+        Line(half / unit, "->", 1, "The time to half of it", parameter=(_start, 0), order=1 / log(1 / _start)),
+        Line(prediction, ":=", head + prediction_other, "Heads add up"),
+        Line(-slopes / 2, "=", pulls, "The value weights times the slopes: a head is linear in them", ("4", "30"), "at rest"),
+        *_head("A head with a row and a column", "Its prediction", "row and column", _row, 0, square, _column),
+        *_head("A head with a corner and a matrix", "It predicts the same", "corner", nothing, 1, _row * _column.T, nothing),
+        *(Line(letter, ":=", value, "An entry of the form of a head in one direction") for letter, value in form.items()),
+        *_head(r"A head along $\boldsymbol{b}$", "What it predicts", "", _a * _row, _v, _U * _row * _row.T, _u * _row),
+        Line(x_q, ":=", _x * _row, "A query along it"),
+        Line(w, ":=", _omega * _row, "A task along it"),
+        Line(prediction_i, "=", _x * length * (weighed + _tokens * (_x * length) ** 2 / N), "Then it predicts its form", ("C.1", "30")),
+        Line(discriminant, "=", factor(discriminant.subs(form)), "The discriminantriminant of the form", part="one direction"),
     )
