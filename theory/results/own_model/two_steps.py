@@ -1,4 +1,4 @@
-r"""A model that is none of the paper's: two steps of gradient descent in context (V10).
+r"""A model beside those of the paper: two steps of gradient descent in context (V10).
 
 Least squares in the context starts from no task vector and takes two steps of gradient descent with a learned preconditioner U,
 
@@ -9,24 +9,28 @@ where linear attention takes one. The prediction is quadratic in U, the loss a p
 
 from functools import cache
 
-from sympy import Identity, Symbol, Trace
+from sympy import Identity, Symbol, Trace, ZeroMatrix
 
 from ...algebra.polynomial import TracePolynomial, zero
 from ...calculus.derivatives import gradient
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
+from ...derivations.derivation import Derivation
+from ...derivations.heads import E, Gradient, Rate
+from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.moments import expect
 from ...model import Model
-from ...notation import D, Lambda, Lambda_hat, N, beta, lambda_, matrix, vector, w, x_q, y_q
+from ...notation import D, Lambda, Lambda_hat, N, beta, lambda_, matrix, prediction, vector, w, x_q, y_q
+from ..task.regression import X_c, y
 
 __all__ = ["U", "two_steps", "z"]
 
 U = matrix("U", D)  # the preconditioner, learned
-_u = vector("u", D)  # the task vector that descent in context has reached
+_u, _u_1, _u_2 = (vector(name, D) for name in ("u", "u_1", "u_2"))  # a task vector, and those that descent in context reaches
 _step = Identity(D) - Lambda_hat * U  # what one step does to the error of the task vector, transposed
 z = Symbol("z", real=True)  # the one weight for white tokens: U = z I / lambda
+_IN_CONTEXT = (w - _u).T * Lambda_hat * (w - _u)  # the squared error of u in the context
 
 
 @cache
@@ -38,16 +42,11 @@ def two_steps() -> Model:
 @cache
 def descend(steps: int) -> TracePolynomial:
     """The prediction after steps of descent in context, each U' times minus half the gradient of the context's squared error."""
-    residual = -gradient(_context_error(), _u) / 2
+    residual = -gradient(_IN_CONTEXT, _u) / 2
     reached = zero((D, 1))
     for _ in range(steps):
         reached = reached + U.T * substitute(residual, {_u: reached})
     return rewrite(reached.T * x_q, {Lambda_hat * w: beta})
-
-
-def _context_error() -> TracePolynomial:
-    """(1/N) sum_n (y_n - u' x_n)^2 with y_n = w' x_n."""
-    return TracePolynomial((w - _u).T * Lambda_hat * (w - _u))
 
 
 @register(
@@ -55,24 +54,23 @@ def _context_error() -> TracePolynomial:
     "Two steps of gradient descent in context",
     kind="exact",
     section="beyond the paper",
-    left=r"\hat y_q",
     typed=lambda: beta.T * (2 * U - U * Lambda_hat * U) * x_q,
     conditions=(
-        r"From zero, with the same preconditioner $\boldsymbol{U}^{\top}$ in both steps",
-        (
-            r"One step is linear attention with one head, $\boldsymbol{\beta}^{\top} \boldsymbol{U} "
-            r"\boldsymbol{x}_{q}$"
-        ),
+        r"From zero, with the same preconditioner $\boldsymbol{U}^\top$ in both steps",
+        r"One step is linear attention with one head, $\boldsymbol{\beta}^\top\boldsymbol{U}\boldsymbol{x}_q$",
     ),
 )
 def two_step_prediction() -> Derivation:
     """Descend on the squared error of the context, twice."""
-    residual = -gradient(_context_error(), _u) / 2
+    residual, errors = beta - Lambda_hat * _u, y - X_c.T * _u
     return Derivation.by(
-        Step("The squared error of a task vector $u$ in the context", _context_error()),
-        Step("Minus half its gradient in $u$", rewrite(residual, {Lambda_hat * w: beta})),
-        Step("The prediction after one step", descend(1)),
-        Step("After two", descend(2)),
+        Line(errors.T * errors / N, "=", _IN_CONTEXT, r"The squared error of a task vector $\boldsymbol{u}$ in the context", ("4", "28")),
+        Line(-Gradient(_IN_CONTEXT, _u) / 2, "=", residual, r"Minus half its gradient in $\boldsymbol{u}$", "30"),
+        Line(_u_1, ":=", U.T * beta, "The first step, from zero"),
+        Line(_u_2, ":=", _u_1 + U.T * (beta - Lambda_hat * _u_1), "The second step"),
+        Line(_u_1.T * x_q, "=", descend(1), "The prediction after one step"),
+        Line(prediction, ":=", _u_2.T * x_q, "The prediction after two"),
+        Line(prediction, "=", descend(2), "Multiplied out"),
     )
 
 
@@ -81,21 +79,15 @@ def two_step_prediction() -> Derivation:
     "The error of two steps is a product of two",
     kind="exact",
     section="beyond the paper",
-    left=r"\mathbb{E}_{\boldsymbol{w},\boldsymbol{x}_q}(y_q-\hat y_q)^2",
     typed=lambda: Trace(_step**2 * Lambda * (_step.T) ** 2),
-    conditions=(
-        (
-            r"Given the context; a step multiplies the error of the task vector by $\boldsymbol{I} - "
-            r"\hat{\boldsymbol{\Lambda}} \boldsymbol{U}$, transposed"
-        ),
-    ),
+    conditions=("Given the context",),
 )
 def two_step_error() -> Derivation:
     """Average the squared error over the task and the query."""
-    error = TracePolynomial(y_q - descend(2)) ** 2
+    error = expect((y_q - descend(2)) ** 2, given=Lambda_hat)
     return Derivation.by(
-        Step("The squared error", error, r"(y_q-\hat y_q)^2"),
-        Step("Average over the task vector and the query", expect(error, given=Lambda_hat)),
+        Line(w - _u_2, "=", _step.T**2 * w, "Each step multiplies the error of the task vector by this matrix", ("V10-steps", "30")),
+        Line(E((y_q - prediction) ** 2, given=Lambda_hat), "=", error, "The squared error, averaged over task and query", "V10-steps"),
     )
 
 
@@ -104,7 +96,6 @@ def two_step_error() -> Derivation:
     "The loss of two steps for white tokens",
     kind="exact",
     section="beyond the paper",
-    left=r"\mathcal{L}/(\lambda D)",
     typed=lambda: (
         1
         - 4 * z
@@ -113,23 +104,19 @@ def two_step_error() -> Derivation:
         + z**4 * (1 + 6 * (D + 1) / N + (6 * D**2 + 17 * D + 21) / N**2 + (D**3 + 6 * D**2 + 21 * D + 20) / N**3)
     ),
     conditions=(
-        (
-            r"$\boldsymbol{\Lambda} = \lambda \boldsymbol{I}$ and $\boldsymbol{U} = \boldsymbol{z} \boldsymbol{I} / "
-            r"\lambda$"
-        ),
-        (
-            r"The powers of $\boldsymbol{z}$ carry the moments E "
-            r"$\operatorname{tr}(\hat{\boldsymbol{\Lambda}}^{\boldsymbol{k}}) / (\lambda^{\boldsymbol{k}} D)$"
-        ),
+        r"$\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$ and $\boldsymbol{U}=z\boldsymbol{I}/\lambda$; for each direction, in units of its "
+        r"variance: the loss over $\lambda D$",
+        r"The powers of $z$ carry the moments $\mathbb{E}\operatorname{tr}(\hat{\boldsymbol{\Lambda}}^k)/(\lambda^kD)$",
     ),
 )
 def white_loss() -> Derivation:
     """Put the white covariance and the scalar weight into the loss."""
-    scalar = substitute(two_steps().loss(), {Lambda: lambda_ * Identity(D), U: z / lambda_ * Identity(D)})
+    white = {Lambda: lambda_ * Identity(D), U: z / lambda_ * Identity(D)}
+    loss, whole = E((y_q - prediction) ** 2), two_steps().loss()
     return Derivation.by(
-        Step(r"The loss for every covariance and every $\boldsymbol{U}$", two_steps().loss(), r"\mathcal{L}"),
-        Step(r"For white tokens and a scalar $\boldsymbol{U}$", scalar, r"\mathcal{L}"),
-        Step("For each direction, in units of its variance", scalar / (lambda_ * D)),
+        Line(loss, "=", whole, r"The loss for every covariance and every $\boldsymbol{U}$", "V10-steps"),
+        *(Line(letter, ":=", value, "White tokens and one number for a weight") for letter, value in white.items()),
+        Line(loss / (lambda_ * D), "=", substitute(whole, white) / (lambda_ * D), "For each direction", "V10-steps"),
     )
 
 
@@ -138,17 +125,26 @@ def white_loss() -> Derivation:
     "Two steps start twice as fast",
     kind="exact",
     section="beyond the paper",
-    left={"one": r"\tau\dot{\boldsymbol{U}}\,\big|_{\boldsymbol{U}=0}", "two": r"\tau\dot{\boldsymbol{U}}\,\big|_{\boldsymbol{U}=0}"},
     typed=lambda: {"one": Lambda**2, "two": 2 * Lambda**2},
     conditions=("For one step and for two; there is no plateau, since the weight is one matrix rather than a product",),
 )
 def first_velocity() -> Derivation:
     """The flow of each model at zero."""
-    one = Model(prediction=descend(1), weights=(U,)).flow()[U]
-    two = two_steps().flow()[U]
-    at_zero = {U: zero((D, D))}
+    models = {"one": Model(prediction=descend(1), weights=(U,)), "two": two_steps()}
     return Derivation.by(
-        Step("The flow of one step", one, r"\tau\dot{\boldsymbol{U}}"),
-        Step("At zero", substitute(one, at_zero), part="one"),
-        Step("The flow of two steps at zero", substitute(two, at_zero), part="two"),
+        *(
+            Line(Rate(U, one.flow()), "=", -Gradient(E((y_q - one.prediction) ** 2), U) / 2, f"The flow (10), with {name} of the steps")
+            for name, one in models.items()
+        ),
+        Line(U, ":=", ZeroMatrix(D, D), "The start"),
+        *(
+            Line(
+                Rate(U, one.flow()),
+                "=",
+                substitute(one.flow()[U], {U: zero((D, D))}),
+                f"The velocity there, with {name} of the steps",
+                part=name,
+            )
+            for name, one in models.items()
+        ),
     )
