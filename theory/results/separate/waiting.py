@@ -7,18 +7,17 @@ conservation.
 
 from functools import cache
 
-from sympy import Expr, Function, Matrix, Rational, ZeroMatrix, diff, exp, expand, integrate, oo, sqrt, symbols
+from sympy import BlockMatrix, Derivative, Expr, Function, Integral, Matrix, Rational, ZeroMatrix, exp, oo, sqrt, symbols
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.equality import require_zero
-from ...calculus.rewriting import block_product, rewrite
+from ...calculus.rewriting import multiplied_out, rewrite
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation, Step
-from ...derivations.draws import PROJECTOR
-from ...derivations.heads import Rate
+from ...derivations.derivation import Derivation
+from ...derivations.draws import DIRECTION, EIGENVECTOR, PROJECTOR
+from ...derivations.heads import Rate, as_sympy
 from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...notation import B, D, G, Lambda, M, P, clock, e, k_i, lambda_, matrix, q_i, t, tau, v, v_0, v_i, w_init
+from ...notation import B, D, G, Lambda, M, P, clock, e, k_i, lambda_, learned, matrix, q_i, t, tau, v, v_0, v_i, w_init
 from ..task.regression import force
 from .aligned import force_on_later_ansatz
 from .flow import RANK_ONE, SECOND_MOMENT, flow_in_force, loss_and_force, rank_one_head
@@ -27,10 +26,9 @@ __all__ = ["A_d", "B_d", "deflated_force", "k_0", "mode_solution", "q_0", "waiti
 
 k_0, q_0 = symbols("k_0 q_0", real=True)  # e_d' k and e_d' q at s = 0
 A_d, B_d = symbols("A_d B_d", real=True)  # (k_0 + q_0)/2 and (k_0 - q_0)/2
-
-RATES = {"a": r"\tau\dot v_i", "b": r"\tau\dot{\boldsymbol{k}}_i", "c": r"\tau\dot{\boldsymbol{q}}_i"}
-K_D, Q_D = r"\boldsymbol{e}_d^\top\boldsymbol{k}_i", r"\boldsymbol{e}_d^\top\boldsymbol{q}_i"
-TIME = r"$s$ is the integral of $v_i\,dt/\tau$; $k_0$ and $q_0$ are the components at $s=0$"
+K_D, Q_D = symbols("k_d q_d", real=True)  # the components at s
+RATES = flow_in_force(rank_one_head(), RANK_ONE)
+TIME = r"$s$ is the integral of $v_i\,dt/\tau$; $k_d$ and $q_d$ are the components of key and query, $k_0$ and $q_0$ at $s=0$"
 
 
 @cache
@@ -41,9 +39,8 @@ def deflated_force() -> TracePolynomial:
 
 def _rates_in(of_force) -> tuple[Line, ...]:
     """tau dW/dt of one head in the force that G stands for, equation (19)."""
-    rates = flow_in_force(rank_one_head(), RANK_ONE)
     return tuple(
-        Line(Rate(weight, rates), "=", substitute(rates[weight], {G: of_force}), f"The velocity (19) of the {name}", part=part)
+        Line(Rate(weight, RATES), "=", substitute(RATES[weight], {G: of_force}), f"The velocity (19) of the {name}", part=part)
         for part, weight, name in zip("abc", RANK_ONE, ("value weight", "key", "query"), strict=True)
     )
 
@@ -70,11 +67,8 @@ def first_waiting_heads() -> Derivation:
     )
 
 
-def _coupled(block, upper, lower) -> tuple:
-    """The two blocks of [0 block; block 0] [upper; lower]."""
-    zero = ZeroMatrix(D, D)
-    ((first,), (second,)) = block_product(((zero, block), (block, zero)), ((upper,), (lower,)))
-    return first, second
+def _column(upper, lower) -> BlockMatrix:
+    return BlockMatrix([[as_sympy(upper)], [as_sympy(lower)]])
 
 
 @register(
@@ -82,29 +76,44 @@ def _coupled(block, upper, lower) -> tuple:
     "Keys and queries of a waiting head, coupled",
     kind="exact",
     section="Appendix D.5",
-    left={
-        "k": RATES["b"],
-        "q": RATES["c"],
-        "plus": r"[\boldsymbol{0}\ \boldsymbol{\Lambda}^2;\boldsymbol{\Lambda}^2\ \boldsymbol{0}][\boldsymbol{e}_d;\boldsymbol{e}_d]",
-        "minus": r"[\boldsymbol{0}\ \boldsymbol{\Lambda}^2;\boldsymbol{\Lambda}^2\ \boldsymbol{0}][\boldsymbol{e}_d;-\boldsymbol{e}_d]",
-    },
     typed=lambda: {
         "k": v_i * Lambda**2 * q_i,
         "q": v_i * Lambda**2 * k_i,
-        "plus": (lambda_**2 * e, lambda_**2 * e),
-        "minus": (-(lambda_**2) * e, lambda_**2 * e),
+        "plus": _column(lambda_**2 * e, lambda_**2 * e),
+        "minus": _column(-(lambda_**2) * e, lambda_**2 * e),
     },
-    conditions=("The equations (61)", r"$\boldsymbol{e}$ is a unit eigenvector of $\boldsymbol{\Lambda}$ with eigenvalue $\lambda$"),
+    conditions=("The equations (61)", EIGENVECTOR),
 )
 def coupled_keys_and_queries() -> Derivation:
     """v_i times the block matrix, on (k, q) and on its eigenvectors (e, e) and (e, -e)."""
-    top, bottom = _coupled(v_i * Lambda**2, k_i, q_i)
-    eigen = [tuple(rewrite(block, {Lambda * e: lambda_ * e}) for block in _coupled(Lambda**2, e, sign * e)) for sign in (1, -1)]
+    zero, rates = ZeroMatrix(D, D), first_waiting_heads().parts
+    coupling = BlockMatrix([[zero, Lambda**2], [Lambda**2, zero]])
     return Derivation.by(
-        Step("The first row of blocks", top, RATES["b"], "k"),
-        Step("The second row of blocks", bottom, RATES["c"], "q"),
-        Step(r"On $[\boldsymbol{e};\boldsymbol{e}]$, with eigenvalue $\lambda^2$", eigen[0], "", "plus"),
-        Step(r"On $[\boldsymbol{e};-\boldsymbol{e}]$, with eigenvalue $-\lambda^2$", eigen[1], "", "minus"),
+        Line(Lambda * e, "=", lambda_ * e, r"$\boldsymbol{e}$ is an eigenvector"),
+        Line(Rate(k_i, RATES), "=", rates["b"], "The velocity (61b) of the key", "61", "k"),
+        Line(Rate(q_i, RATES), "=", rates["c"], "The velocity (61c) of the query", "61", "q"),
+        Line(_column(rates["b"], rates["c"]), "=", v_i * coupling * _column(k_i, q_i), "Both together"),
+        Line(coupling * _column(e, e), "=", multiplied_out(lambda_**2 * _column(e, e)), r"The eigenvalue is $\lambda^2$", 0, "plus"),
+        Line(coupling * _column(e, -e), "=", multiplied_out(-(lambda_**2) * _column(e, -e)), r"It is $-\lambda^2$", 0, "minus"),
+    )
+
+
+@cache
+def _solution(rate) -> tuple[Expr, Expr]:
+    """Key and query along one eigenvector, where the force acts as ``rate``: the exponential of the matrix on the initial values."""
+    turned = (Matrix([[0, lambda_**2], [lambda_**2, 0]]) * clock).exp() * Matrix([k_0, q_0])
+    return tuple(entry.rewrite(exp).expand().subs(lambda_**2, rate) for entry in turned)
+
+
+def _solved(rate, uses: tuple, parts: tuple = ("", "")) -> tuple[Line, ...]:
+    """The components of (61) or (69) along e, and their solution."""
+    (key, query), other = _solution(rate), {k_i: q_i, q_i: k_i}
+    return (
+        *(Line(e.T * Rate(x, RATES), "=", v_i * rate * e.T * other[x], r"The component along $\boldsymbol{e}$", uses) for x in other),
+        Line(K_D, ":=", key, "The exponential of the matrix (62) on the initial values", (), parts[0]),
+        Line(Q_D, ":=", query, "The same for the query", (), parts[1]),
+        Line(Derivative(key, clock), "=", rate * Q_D, "In $s$ it solves the equation of the key"),
+        Line(Derivative(query, clock), "=", rate * K_D, "and that of the query"),
     )
 
 
@@ -120,29 +129,21 @@ def _components() -> dict:
     "Keys and queries of a waiting head, solved",
     kind="exact",
     section="Appendix D.5",
-    left={"k": K_D, "q": Q_D},
     typed=_components,
-    conditions=(
-        "The equations (62), for any $v_i(t)$",
-        r"Component along each eigenvector $\boldsymbol{e}_d$, with eigenvalue $\lambda$",
-        TIME,
-    ),
+    conditions=("The equations (62), for any $v_i(t)$", EIGENVECTOR, TIME),
     erratum="That a head grows if $v_i>0$ presumes that $v_i$ keeps its sign, which it need not; after a turning point it grows with "
     "the other sign, see (T5)",
 )
 def keys_and_queries_solved() -> Derivation:
     """The matrix exponential of (62) on one eigenvector; the matrices at different times commute."""
-    generator, start = Matrix([[0, lambda_**2], [lambda_**2, 0]]), Matrix([k_0, q_0])
-    solution = ((generator * clock).exp() * start).applyfunc(lambda entry: entry.rewrite(exp).expand())
-    value, moving = Function("v")(t), Function("s")(t)
-    along = solution.subs(clock, moving)
-    residual = tau * diff(along, t).subs(diff(moving, t), value / tau) - value * generator * along
-    require_zero(*residual, *(solution.subs(clock, 0) - start))
-    rule = "Its exponential on the initial values; put back into the equation for any $v_i(t)$, the difference is zero"
+    value, passed = Function("v", real=True), symbols("t_0", real=True)
+    moving = Integral(value(passed) / tau, (passed, 0, t))
+    key, query = (component.subs(clock, moving) for component in _solution(lambda_**2))
     return Derivation.by(
-        Step(r"The matrix on the components of $\boldsymbol{k}_i$ and $\boldsymbol{q}_i$ along $\boldsymbol{e}_d$, times $v_i$", generator),
-        Step(rule, solution[0], K_D, "k"),
-        Step("The same for the query", solution[1], Q_D, "q"),
+        Line(Lambda * e, "=", lambda_ * e, r"$\boldsymbol{e}$ is an eigenvector"),
+        *_solved(lambda_**2, ("61", 0), ("k", "q")),
+        Line(tau * Derivative(key, t), "=", value(t) * lambda_**2 * query, "It solves (62) in $t$, for any $v_i(t)$"),
+        *(Line(x, "->", start, "It starts there", parameter=(clock, 0), order=1) for x, start in ((K_D, k_0), (Q_D, q_0))),
     )
 
 
@@ -178,13 +179,8 @@ def later_waiting_heads() -> Derivation:
     "Waiting heads on a later plateau, solved",
     kind="exact",
     section="Appendix D.6",
-    left={"k": K_D, "q": Q_D, "learned k": K_D, "learned q": Q_D},
     typed=lambda: {**_components(), "learned k": k_0, "learned q": q_0},
-    conditions=(
-        "The equations (69), for any $v_i(t)$",
-        r"The first two for $d>m$, with eigenvalue $\lambda$; the learned ones for $d\le m$",
-        TIME,
-    ),
+    conditions=("The equations (69), for any $v_i(t)$", r"$k$ and $q$ for $d>m$, the learned ones for $d\le m$", DIRECTION, TIME),
     erratum=r"As scanned, the third term is the sum over $d\le m$ of "
     r"$\boldsymbol{e}_d^\top(\boldsymbol{k}_i+\boldsymbol{q}_i)[\boldsymbol{e}_d;\boldsymbol{e}_d]$: it violates the initial condition "
     r"unless $\boldsymbol{e}_d^\top\boldsymbol{k}_i=\boldsymbol{e}_d^\top\boldsymbol{q}_i$. The learned components stay what they are, "
@@ -192,30 +188,26 @@ def later_waiting_heads() -> Derivation:
 )
 def later_waiting_heads_solved() -> Derivation:
     """(63) where Omega acts as lambda^2, and no motion where it acts as zero."""
-    eigenvector = {Lambda * e: lambda_ * e}
-    solution = keys_and_queries_solved().result
-    at_rest = {part: component.subs(lambda_, 0).expand() for part, component in solution.items()}
+    known = {P * e: learned * e, Lambda * e: lambda_ * e}
+    waiting, at_rest = _solution(lambda_**2), _solution(0)
     return Derivation.by(
-        Step(
-            r"$\boldsymbol{\Omega}$ on a direction not yet learned, $\boldsymbol{P}\boldsymbol{e}=0$",
-            rewrite(deflated_force() * e, {P * e: 0 * e} | eigenvector),
-        ),
-        Step("There it acts as $\\boldsymbol{\\Lambda}^2$, so that (63) solves it", solution["k"], K_D, "k"),
-        Step("The same for the query", solution["q"], Q_D, "q"),
-        Step(
-            r"$\boldsymbol{\Omega}$ on a learned direction, $\boldsymbol{P}\boldsymbol{e}=\boldsymbol{e}$",
-            rewrite(deflated_force() * e, {P * e: e} | eigenvector),
-        ),
-        Step(r"There the solution has 0 in place of $\lambda^2$", at_rest["k"], K_D, "learned k"),
-        Step("The same for the query", at_rest["q"], Q_D, "learned q"),
+        *(Line(product, "=", value, r"$\boldsymbol{e}$ is an eigenvector, learned or not") for product, value in known.items()),
+        Line(deflated_force() * e, "=", rewrite(deflated_force() * e, known), r"How $\boldsymbol{\Omega}$ acts on it", (0, 1)),
+        *_solved((1 - learned) * lambda_**2, ("69", 0, 1)),
+        Line(learned, ":=", 0, "A direction not yet learned"),
+        Line(K_D, "=", waiting[0], "The solution (63)", part="k"),
+        Line(Q_D, "=", waiting[1], "The same for the query", part="q"),
+        Line(learned, ":=", 1, "A learned direction"),
+        Line(K_D, "=", at_rest[0], "The key stays", part="learned k"),
+        Line(Q_D, "=", at_rest[1], "So does the query", part="learned q"),
+        Line(K_D, "!=", k_0 + q_0, "As scanned, the initial value is another one"),
     )
 
 
 @cache
-def mode_solution() -> tuple[Expr, Expr]:
+def mode_solution() -> tuple[Expr, ...]:
     """The components (63) of key and query, in A_d = (k_0 + q_0)/2 and B_d = (k_0 - q_0)/2."""
-    solution, start = keys_and_queries_solved().result, {k_0: A_d + B_d, q_0: A_d - B_d}
-    return solution["k"].subs(start).expand(), solution["q"].subs(start).expand()
+    return tuple(component.subs({k_0: A_d + B_d, q_0: A_d - B_d}).expand() for component in _solution(lambda_**2))
 
 
 @register(
@@ -223,7 +215,6 @@ def mode_solution() -> tuple[Expr, Expr]:
     "A waiting head, solved: its value weight and its escape time",
     kind="exact",
     section="beside (63)",
-    left={"mode": r"v^2-v(0)^2", "curvature": r"\frac{d^2}{ds^2}v^2", "aligned": "t"},
     typed=lambda: {
         "mode": A_d**2 * (exp(2 * lambda_**2 * clock) - 1) + B_d**2 * (exp(-2 * lambda_**2 * clock) - 1),
         "curvature": 4 * lambda_**4 * (A_d**2 * exp(2 * lambda_**2 * clock) + B_d**2 * exp(-2 * lambda_**2 * clock)),
@@ -231,11 +222,10 @@ def mode_solution() -> tuple[Expr, Expr]:
     },
     conditions=(
         "The equations (62), or (69) with the sum over $d>m$; $A_d=(k_0+q_0)/2$, $B_d=(k_0-q_0)/2$; at rank $R$ the sum runs over $r$ too",
-        r"The mode shown is one direction's part of $v^2(s)-v(0)^2$; the sum over $d$ gives $v(s)$, and $t$ is the integral of "
-        r"$\tau\,ds/v(s)$",
-        r"The escape time is its value at $s=\infty$; $v^2(s)$ is convex, so a head with $v(0)<0$ turns at most once, at negative $s$. It "
-        r"need not turn: from $v(0)=-1$ with $\boldsymbol{k}=\boldsymbol{q}=(0.1,0.05)$ and $\lambda=(1,0.5)$ it tends to "
-        r"$-(1-0.0125)^{1/2}$",
+        r"The mode is one direction's part of $v^2(s)-v(0)^2$; their sum gives $v(s)$, and $t$ is the integral of $\tau\,ds/v(s)$, at "
+        r"$s=\infty$ the escape time. $v^2(s)$ is convex: a head with $v(0)<0$ turns at most once, at negative $s$; it need not: from "
+        r"$v(0)=-1$ with $\boldsymbol{k}=\boldsymbol{q}=(0.1,0.05)$ and $\lambda=(1,0.5)$ it tends to $-(1-0.0125)^{1/2}$",
+        EIGENVECTOR,
         r"Aligned: one mode with $\boldsymbol{k}=\boldsymbol{q}=v\boldsymbol{e}$, which has the time of (68)",
     ),
     erratum=r"The paper stops at (63). For Gaussian weights (36) the time (68) is only an order of magnitude, whatever $w_{\rm init}$",
@@ -243,14 +233,22 @@ def mode_solution() -> tuple[Expr, Expr]:
 def waiting_head() -> Derivation:
     """d(v^2)/ds = 2 sum lambda_d^2 k_d q_d, integrated; the escape time of one mode as a check."""
     key, query = mode_solution()
-    rate = expand(2 * lambda_**2 * key * query)
-    energy = integrate(rate, (clock, 0, clock)).expand().collect([A_d**2, B_d**2])
-    require_zero(energy - (key**2 - key.subs(clock, 0) ** 2))  # v^2 - k' k is conserved (79)
-    root = sqrt((v_0**2 + energy.subs({A_d: v_0, B_d: 0})).expand())
+    energy = Integral((2 * lambda_**2 * key * query).expand(), (clock, 0, clock)).doit().expand().collect([A_d**2, B_d**2])
+    curvature, root = energy.diff(clock, 2), sqrt((v_0**2 + energy.subs({A_d: v_0, B_d: 0})).expand())
+    escape = Integral(tau / root, (clock, 0, oo)).doit()
     return Derivation.by(
-        Step(r"$d(v^2)/ds$ is the sum over $d$ of $2\lambda_d^2k_dq_d$, by (61); one term", rate),
-        Step("Integrated from 0 to $s$; it is what the square of the component of the key gains", energy, "", "mode"),
-        Step("Its second derivative, a sum of squares", diff(energy, clock, 2), "", "curvature"),
-        Step(r"One mode with $\boldsymbol{k}=\boldsymbol{q}=v\boldsymbol{e}$ has $v(s)$", root, "v(s)"),
-        Step(r"The integral of $\tau\,ds/v(s)$ from 0 to $\infty$", integrate(tau / root, (clock, 0, oo)), "t", "aligned"),
+        Line(Rate(v_i**2, RATES), "=", 2 * v_i * k_i.T * Lambda**2 * q_i, "Over $v_i$ it is the rate in $s$, by (61)", "61"),
+        Line(Lambda * e, "=", lambda_ * e, r"$\boldsymbol{e}$ is an eigenvector"),
+        Line(k_i.T * Lambda**2 * e * e.T * q_i, "=", lambda_**2 * k_i.T * e * e.T * q_i, "One term of it", 1),
+        Line(k_0, ":=", A_d + B_d, "In the growing and the decaying part"),
+        Line(q_0, ":=", A_d - B_d, "In the growing and the decaying part"),
+        Line(Integral(2 * lambda_**2 * K_D * Q_D, (clock, 0, clock)), "=", energy, "This term from 0 to $s$, by (63)", "63", "mode"),
+        Line(energy, "=", K_D**2 - k_0**2, "It is what the square of the component of the key gains, by (79)", "63"),
+        Line(Derivative(energy, (clock, 2)), "=", curvature, "Its second derivative", part="curvature"),
+        Line(curvature, ">=", 0, "is a sum of squares"),
+        Line(A_d, ":=", v_0, r"One mode with $\boldsymbol{k}=\boldsymbol{q}=v\boldsymbol{e}$"),
+        Line(B_d, ":=", 0, "which has no decaying part"),
+        Line(v, ":=", root, "Its value weight"),
+        Line(v**2 - v_0**2, "=", energy, "It gains the energy of the mode"),
+        Line(Integral(tau / v, (clock, 0, oo)), "=", escape, "The escape time", part="aligned"),
     )
