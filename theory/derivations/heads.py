@@ -129,7 +129,11 @@ class _Gradient:
 
 
 class ScalarGradient(_Gradient, _ScalarHead):
-    """The derivative of a scalar with respect to a scalar."""
+    """The derivative of a scalar with respect to a scalar; by SymPy where the scalar is not a trace polynomial."""
+
+    def apply(self):
+        body = carried_out(self.args[0])
+        return gradient(body, self.args[1]) if isinstance(body, TracePolynomial) else body.diff(self.args[1])
 
 
 class MatrixGradient(_Gradient, _MatrixHead):

@@ -27,6 +27,7 @@ from sympy import (
     Sum,
     Symbol,
     Trace,
+    cos,
     exp,
     latex,
     log,
@@ -352,3 +353,17 @@ def test_an_operation_is_replaced_by_the_result_of_a_line_that_is_used():
     line = Derivation.by(used, Line(3 * E(inner), "=", 3 * Trace(G), "Nothing is left to average", (-1,))).lines[-1]
     assert line.verify().status == "exact"
     assert replace(line, right=2 * Trace(G)).verify().status == "fails"
+
+
+def test_a_high_order_is_fitted_before_rounding_hides_it():
+    """cos(eps) less four terms of its series is of order 8."""
+    series = 1 - eps**2 / 2 + eps**4 / 24 - eps**6 / 720
+    line = Line(cos(eps), "~", series, "The series", parameter=(eps, 0), order=8)
+    assert line.verify().status == "numeric"
+    assert replace(line, order=9).verify().status == "fails"
+    assert replace(line, right=series + eps**7).verify().status == "fails"
+
+
+def test_the_gradient_of_a_function_of_scalars():
+    assert Line(Gradient(exp(2 * x), x), "=", 2 * exp(2 * x), "The chain rule").verify().status == "exact"
+    assert Line(Gradient(exp(2 * x), x), "=", exp(2 * x), "The chain rule").verify().status == "fails"
