@@ -6,18 +6,16 @@ start and an end on the same side of both.
 """
 
 from functools import cache
-from typing import Any, NamedTuple
 
 from sympy import (
     Add,
     Expr,
+    Integral,
     Rational,
     Symbol,
     apart,
     atan,
     cancel,
-    diff,
-    expand,
     factor,
     integrate,
     limit,
@@ -31,12 +29,15 @@ from sympy import (
 )
 
 from ...calculus.equality import require_zero
-from ...calculus.spectral import summand
-from ...derivations.derivation import Derivation, Step
+from ...calculus.substitution import substitute
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.heads import Gradient, Rate
+from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...notation import B, Lambda, M, a, lambda_, lambda_next, rho, tau, v, v_0, v_star
-from ..task.regression import closed_loss
-from .aligned import aligned_flow, fixed_value
+from ...notation import B, Lambda, M, P, a, e, lambda_, lambda_next, rho, t, tau, v, v_0, v_i, v_star
+from .aligned import GROWING, LATER, RATES, along_lines, fixed_value, flow_along
+from .flow import loss_and_force
 
 __all__ = ["C_rho", "delta", "difference_of_phi", "gap", "phi", "time_between", "time_unit", "u", "u_0"]
 
@@ -47,36 +48,35 @@ C_rho = Symbol("C_rho", real=True)  # 1/rho - Phi(rho) + Phi(0)
 _v = Symbol("v", positive=True)
 
 BRANCHES = r"On each of $v<0$, $0<v<v_*$ and $v>v_*$, with $v_*^3=\lambda/a$; the flow crosses neither 0 nor $v_*$"
+FRACTION = Condition(r"$0<\rho<1$", lambda point: point[rho] < 1)
 _CUBE_ROOT = (a / lambda_) ** Rational(1, 3)  # 1 / v_*
 
 
-class ScaledFlow(NamedTuple):
-    """The flow (26) of u = v / v_*: its rate u^2 (1 - u^3), and the unit of time tau / (lambda^2 v_*) in which it has this rate."""
-
-    rate: Any
-    unit: Any
+def _flow_line() -> Line:
+    return Line(Rate(v_i, RATES), "=", flow_along(), "The flow (26)", "64")
 
 
 @cache
-def _scaled() -> ScaledFlow:
-    rate = (aligned_flow().result["short"].subs(v, v_star * u) / v_star).subs(a, lambda_ / v_star**3).expand()
+def _scaled() -> tuple[Expr, Expr]:
+    """The flow (26) of u = v / v_*: its rate u^2 (1 - u^3), and the unit of time tau / (lambda^2 v_*) in which it has this rate."""
+    rate = (flow_along().subs(v, v_star * u) / v_star).subs(a, lambda_ / v_star**3).expand()
     unit = tau / rate.coeff(u, 2)
-    return ScaledFlow(factor(rate * unit / tau), unit.subs(v_star, fixed_value().result["cube"]))
+    return factor(rate * unit / tau), unit.subs(v_star, fixed_value().result["cube"])
 
 
 def time_unit() -> Expr:
     """The time tau / (lambda^2 v_*)."""
-    return _scaled().unit
+    return _scaled()[1]
 
 
 @cache
-def phi() -> Any:
+def phi() -> Expr:
     r""":math:`\Phi(u) = \frac16\ln\frac{u^2 + u + 1}{(u - 1)^2} - \frac1{\sqrt3}\arctan\frac{2u + 1}{\sqrt3}`, an antiderivative of
     :math:`u/(1 - u^3)`, real on both sides of u = 1; the time integral is :math:`\Phi(u) - 1/u`."""
-    reciprocal = 1 / _scaled().rate
+    reciprocal = 1 / _scaled()[0]
     integral = integrate(together(apart(reciprocal, u) - u**-2), u)
     real = integral.subs(log(u - 1), log((u - 1) ** 2) / 2).replace(atan, lambda angle: atan(factor(angle)))
-    require_zero(diff(real - 1 / u, u) - reciprocal)
+    require_zero((real - 1 / u).diff(u) - reciprocal)
     return real
 
 
@@ -85,7 +85,6 @@ def phi() -> Any:
     "The time integral of a drop",
     kind="exact",
     section="Appendix D.6",
-    left="t",
     typed=lambda: (
         tau
         * (
@@ -98,18 +97,20 @@ def phi() -> Any:
 )
 def time_of_a_drop() -> Derivation:
     """The reciprocal of the flow in u, integrated by partial fractions, in the units of t and v; differentiated back."""
-    flow, fixed = aligned_flow().result["short"], fixed_value().result["cube"]
-    rate, unit = _scaled()
+    fixed, (rate, unit) = fixed_value().result["cube"], _scaled()
     partial = apart(1 / rate, u)
-    whole = unit * _joined(phi()) - (unit / u).subs(u, v / fixed)
-    require_zero(diff(whole.subs({u: _v / fixed, v: _v}), _v) * flow.subs(v, _v) / tau - 1)
+    rest = factor(partial - u**-2)
     return Derivation.by(
-        Step("The flow (26)", flow, r"\tau\dot v"),
-        Step(r"With $u=v/v_*$, in the unit $\tau/(\lambda^2v_*)$", rate, r"\dot u"),
-        Step("Its reciprocal, in partial fractions", partial),
-        Step("$1/u^2$ integrates to $-1/u$; what remains is", factor(partial - u**-2)),
-        Step("Its antiderivative, made real on both sides of 1 and differentiated back", phi(), r"\Phi(u)"),
-        Step(r"Less $1/u$, in the units of $t$ and $v$; $dt/dv$ is exactly $\tau$ over the flow (26)", whole, "t"),
+        _flow_line(),
+        Line(1 / rate, "=", partial, r"With $u=v/v_*$, in the unit $\tau/(\lambda^2v_*)$: its reciprocal in partial fractions"),
+        Line(partial - u**-2, "=", rest, "$1/u^2$ integrates to $-1/u$; what remains is"),
+        Line(Gradient(phi(), u), "=", rest, "Its antiderivative is real on both sides of 1"),
+        Line(v_star, ":=", fixed, "The head rests here, (25)"),
+        Line(u, ":=", v / v_star, "Its value weight in proportion to that"),
+        Line(Rate(v_i, RATES), "=", v_star / unit * tau * rate, "The flow is the one of $u$", ("64",)),
+        Line(t, ":=", unit * (phi() - 1 / u), "The time, up to a constant"),
+        Line(Gradient(t, v), "=", tau / flow_along(), r"Its slope is $\tau$ over the flow (26)"),
+        Line(t, "=", unit * _joined(phi()) - (unit / u).subs(u, v / fixed), "With one logarithm, and in $v$"),
     )
 
 
@@ -145,7 +146,7 @@ def difference_of_phi() -> Expr:
             pieces.append(weight * log(1 + delta * cancel((argument - start) / (u - u_0)) / start))
     result = Add(*pieces)
     plain = result.subs(gap, 1 - u).subs(delta, u - u_0)
-    require_zero(diff(plain - phi(), u), plain.subs(u, u_0))
+    require_zero((plain - phi()).diff(u), plain.subs(u, u_0))
     return result
 
 
@@ -160,20 +161,24 @@ def time_between() -> Expr:
     "The time integral of the quadratic flow",
     kind="approximation",
     section="beside (67)",
-    left="t",
     typed=lambda: tau / lambda_**2 * (1 / v_0 - 1 / _v),
     conditions=(r"While $v^3$ is small beside $\lambda/a$: the term of fifth order in (26) is left out",),
 )
 def time_of_quadratic_flow() -> Derivation:
     """The quadratic term of (26), separated and integrated."""
-    flow = aligned_flow().result["short"]
-    quadratic = flow.coeff(v, 2) * v**2
+    quadratic = flow_along().coeff(v, 2) * v**2
     primitive = integrate(tau / quadratic.subs(v, _v), _v)
     return Derivation.by(
-        Step("The flow (26)", flow, r"\tau\dot v"),
-        Step("Its quadratic term", quadratic, r"\tau\dot v"),
-        Step(r"The integral of $\tau$ over it, from $v_0$ to $v$", primitive - primitive.subs(_v, v_0), "t"),
+        _flow_line(),
+        Line(flow_along(), "~", quadratic, "Its quadratic term", parameter=(v, 0), order=5),
+        Line(Integral(tau / quadratic, (v, v_0, _v)), "=", primitive - primitive.subs(_v, v_0), r"The integral of $\tau$ over it"),
     )
+
+
+def _to_fraction(start) -> Expr:
+    """The time (67) from a value to rho v_*."""
+    whole, fixed = time_of_a_drop().result, fixed_value().result["cube"]
+    return whole.subs({u: rho, v: rho * fixed}) - whole.subs({u: start / fixed, v: start})
 
 
 @register(
@@ -181,23 +186,19 @@ def time_of_quadratic_flow() -> Derivation:
     "Duration of the first plateau",
     kind="approximation",
     section="Appendix D.6",
-    left="t_1",
     typed=lambda: tau / (lambda_**2 * v_0),
-    conditions=(
-        r"Inside the ansatz (64), $v_0\to0$; $\lambda$ is the largest eigenvalue",
-        "The second step is the exact time with its next orders",
-    ),
+    conditions=(r"Inside the ansatz (64), $v_0\to0$; $\lambda$ is the largest eigenvalue", FRACTION),
     erratum="The relative error is of order $v_0$ inside the ansatz. For Gaussian weights (36) it is an order of magnitude only, which "
     r"does not improve as $w_{\rm init}\to0$; the escape time (T5) does",
 )
 def first_plateau() -> Derivation:
-    """The time in which the quadratic flow reaches infinity."""
+    """The time in which the quadratic flow reaches infinity, and the exact time to a fraction of the final value."""
     quadratic = time_of_quadratic_flow().result
+    duration = limit(quadratic, _v, oo)
     return Derivation.by(
-        Step("The flow (26)", aligned_flow().result["short"], r"\tau\dot v_1"),
-        Step(r"The exact time to $\rho v_*$, up to order $v_0^5$, equation (68-next)", plateau_with_next_orders().result["t"], "t"),
-        Step("The time (67-truncated) of the flow without its term of fifth order", quadratic, "t"),
-        Step(r"From $v_0$ to $v=\infty$, which is the first term of the exact time", limit(quadratic, _v, oo), "t_1"),
+        _flow_line(),
+        Line(quadratic, "->", duration, "The time (67-truncated) of the flow without its term of fifth order", parameter=_v, order=1),
+        Line(_to_fraction(v_0), "~", duration, r"The exact time (67) to $\rho v_*$ has the same first term", parameter=(v_0, 0), order=0),
     )
 
 
@@ -206,9 +207,8 @@ def first_plateau() -> Derivation:
     "Duration of the later plateaus",
     kind="approximation",
     section="Appendix D.6",
-    left="t_{m+1}-t_m",
     typed=lambda: tau / (lambda_next**2 * _v_next),
-    conditions=("Inside the ansatz (25); $v_{m+1}$ stands for its value at $t_m$, when the plateau begins",),
+    conditions=("Inside the ansatz (25); $v_{m+1}$ stands for its value at $t_m$, when the plateau begins", FRACTION),
     erratum="That later plateaus last longer is not a general law: waiting heads already grow on earlier plateaus, so $v_{m+1}(t_m)$ grows "
     r"with $m$. The duration falls as the inverse square of the eigenvalue if $\boldsymbol{\Lambda}$ is scaled as a whole, not from one "
     "direction to the next",
@@ -217,13 +217,9 @@ def later_plateau() -> Derivation:
     """(68) for the flow (72)."""
     later = {lambda_: lambda_next, v_0: _v_next}
     return Derivation.by(
-        Step("The flow (72)", aligned_flow().result["short"].subs(later), r"\tau\dot v_{m+1}"),
-        Step(
-            r"The exact time to $\rho v_*$, up to order $v_0^5$, equation (68-next)",
-            plateau_with_next_orders().result["t"].subs(later),
-            "t",
-        ),
-        Step("Its leading term, the time (68) in which the quadratic flow reaches infinity", first_plateau().result.subs(later)),
+        Line(lambda_, ":=", lambda_next, "The next eigenvector"),
+        _flow_line(),
+        Line(_to_fraction(_v_next), "~", first_plateau().result.subs(later), "As in (68)", parameter=(_v_next, 0), order=0),
     )
 
 
@@ -235,7 +231,6 @@ _v_next = Symbol("v_{m+1}", positive=True)
     "Duration of a plateau with its next orders",
     kind="approximation",
     section="beside (68)",
-    left={"constant": r"C_\rho", "t": r"t_\rho", "switch": r"\Delta t"},
     typed=lambda: {
         "constant": (
             1 / rho
@@ -257,13 +252,13 @@ def plateau_with_next_orders() -> Derivation:
     zero = phi().subs(u, 0)
     constant = 1 / rho - phi().subs(u, rho) + zero
     scaled = 1 / u_0 - C_rho - series(phi() - zero, u, 0, 5).removeO().subs(u, u_0)
-    switched = integrate(cancel((1 - u**3) / rate), (u, u_0, 1))
+    time = (unit * scaled).subs(u_0, v_0 / fixed_value().result["cube"])
+    integral = Integral((1 - u**3) / rate, (u, u_0, 1))
     return Derivation.by(
-        Step(r"The constant of the time (67) between 0 and $\rho$, in the units of $u$", _joined(constant), r"C_\rho", "constant"),
-        Step(r"The time from $u_0$ to $\rho$ in the units of $u$, expanded at $u_0=0$", expand(scaled)),
-        Step("In the units of $t$ and $v$", (unit * scaled).subs(u_0, v_0 / fixed_value().result["cube"]), r"t_\rho", "t"),
-        Step("The integral of $1-u^3$ over the whole drop, in the units of $u$", switched),
-        Step("Beyond the escape time", unit * cancel(switched - 1 / u_0), r"\Delta t", "switch"),
+        Line(C_rho, ":=", constant, r"The constant of the time (67) between 0 and $\rho$, in the units of $u$"),
+        Line(C_rho, "=", _joined(constant), "With one logarithm", part="constant"),
+        Line(_to_fraction(v_0), "~", time, r"The time (67) from $v_0$ to $\rho v_*$", (), "t", parameter=(v_0, 0), order=5),
+        Line(unit * (integral - 1 / u_0), "=", unit * (cancel(integral.doit()) - 1 / u_0), "Beyond the escape time", part="switch"),
     )
 
 
@@ -272,17 +267,20 @@ def plateau_with_next_orders() -> Derivation:
     "The loss along a drop",
     kind="exact",
     section="beside (26)",
-    left=r"\mathcal{L}-\mathcal{L}(\mathcal{M}_m)",
     typed=lambda: -(lambda_**3) / a * (2 * u**3 - u**6),
-    conditions=("The set (25), $u=v/v_*$; at $u=1$ it is the step of (24)",),
+    conditions=("The set (25), $u=v/v_*$; at $u=1$ it is the step of (24)", GROWING),
 )
 def drop_loss() -> Derivation:
     """What the component v^3 of B along an eigenvector adds to the loss."""
-    b = Symbol("b", real=True)
-    share = summand(closed_loss().result, {Lambda: lambda_, M: a, B: b})
-    added = share - share.subs(b, 0)
+    loss, learned = loss_and_force()[0], M.I * Lambda * P
+    added = substitute(loss.right, {B: learned + v**3 * e * e.T}) - substitute(loss.right, {B: learned})
+    fixed = fixed_value().result["cube"]
+    share = lambda_ * a * v**6 - 2 * lambda_**2 * v**3
     return Derivation.by(
-        Step("The loss as a function of the effective map", closed_loss().result, r"\mathcal{L}"),
-        Step(r"What the component $b$ of $\boldsymbol{B}$ along an eigenvector adds to it", added),
-        Step(r"With $b=v^3=u^3\lambda/a$", factor(added.subs(b, (u * fixed_value().result["cube"]) ** 3))),
+        *along_lines(learned=True),
+        loss,
+        Line(added, "=", share, r"What the growing head adds to it, with the map $v^3\boldsymbol{ee}^\top$", LATER),
+        Line(v_star, ":=", fixed, "The head rests here, (25)"),
+        Line(v, ":=", u * v_star, "In proportion to that"),
+        Line(added, "=", factor(share.subs(v, u * fixed)), "In $u$", LATER),
     )
