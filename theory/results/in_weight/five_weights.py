@@ -4,11 +4,8 @@ With w_0 = r e and |e| = 1 the symmetric head is
 
     v = a e,   v_i,   U = U_1 e e' + U_2 (I - e e'),   u = m e.
 
-Nothing grows faster from the origin, and the flow keeps it symmetric. Where the task is w_0 it predicts
-
-    (a + r v_i) (e' Lambda_hat U x_q + m r (e' Lambda_hat e) e'x_q) + (a/N) (e'x_q) (x_q' U x_q),
-
-so from small initial weights all heads together follow five ordinary differential equations, until the next rank grows.
+Nothing grows faster from the origin, and the flow keeps it symmetric. So from small initial weights all heads together follow five
+ordinary differential equations, until the next rank grows.
 """
 
 from functools import cache
@@ -236,7 +233,6 @@ def five_weights() -> Derivation:
     noise = E(error, NOISE, given=(Lambda_hat, x_q))
     row, corner, along, across, column = (Rate(weight, rates) for weight in FIVE)
     moves = {value_row: row * e, v_i: corner, U_i: along * e * e.T + across * (Identity(D) - e * e.T), u_i: column * e}
-    training = E((y_q - merged_expansion()) ** 2, mixed_tasks)
     return Derivation.by(
         ORTHONORMAL[0],
         *SYMMETRIC_HEAD,
@@ -247,7 +243,7 @@ def five_weights() -> Derivation:
         Line(prediction_i, "=", fixed, "The prediction for it", ("C.1", "30", 0), "prediction"),
         Line(E(error, given=w), "=", five_weight_loss("fixed"), "The loss for it", ("C.1", 0), "fixed"),
         *(
-            Line(-Gradient(training, block) / 2, "=", move, "The flow (10) of the head stays in the symmetric form", 0)
+            Line(-Gradient(E(error, mixed_tasks), block) / 2, "=", move, "The flow (10) keeps the head symmetric", ("C.1", 0))
             for block, move in moves.items()
         ),
         *(Line(Rate(weight, rates), "=", rate, "The flow of the five weights", part=weight.name) for weight, rate in rates.items()),

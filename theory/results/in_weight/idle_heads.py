@@ -17,7 +17,7 @@ from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...notation import D, Lambda_hat, N, beta, prediction, prediction_i, prediction_other, t, tau, v_i, vector, w, w_init, x_q, y_q
 from ..attention.blocks import U_i, merged_expansion, u_i, value_row
-from ..attention.zero_blocks import pull
+from ..attention.zero_blocks import ERROR, pull
 from .five_weights_error import SIGMA_1, SIGMA_K
 
 __all__ = ["CURVATURE", "FORCE", "SEQUENCES"]
@@ -98,8 +98,7 @@ def idle_heads() -> Derivation:
     (size,) = solve(flow, _alpha)
     solved = size / sqrt(1 + (size**2 / _start**2 - 1) * exp(-2 * FORCE * t / (sqrt(SEQUENCES) * tau)))
     (half,), unit = solve(solved - size / 2, t), sqrt(SEQUENCES) * tau / FORCE * log(1 / _start)
-    squared, length = (y_q - head - prediction_other) ** 2, _row.T * _row
-    slopes = Trace(value_row.T * Gradient(squared, value_row)) + v_i * Gradient(squared, v_i)
+    length, slopes = _row.T * _row, Trace(value_row.T * Gradient(ERROR, value_row)) + v_i * Gradient(ERROR, v_i)
     pulls = value_row.T * pull(head, value_row) + v_i * pull(head, v_i)
     form, discriminant = {_tokens: _a * _U, _cross: _v * _U + _a * _u, _label: _v * _u}, _cross**2 - 4 * _tokens * _label
     weighed = (_tokens + _cross * _omega + _label * _omega**2) * _row.T * Lambda_hat * _row
@@ -117,8 +116,8 @@ def idle_heads() -> Derivation:
         Line(tau * Derivative(solved, t), "=", flow, "It solves the flow"),
         Line(_alpha, "->", size, "It ends at this size", part="size", parameter=t),
         Line(half / unit, "->", 1, "The time to half of it", parameter=(_start, 0), order=1 / log(1 / _start)),
-        Line(prediction, ":=", head + prediction_other, "Heads add up"),
-        Line(-slopes / 2, "=", pulls, "The value weights times the slopes: a head is linear in them", ("4", "30"), "at rest"),
+        Line(prediction, ":=", prediction_i + prediction_other, "Heads add up"),
+        Line(-slopes / 2, "=", pulls, "The value weights times the slopes: a head is linear in them", "C.1", "at rest"),
         *_head("A head with a row and a column", "Its prediction", "row and column", _row, 0, square, _column),
         *_head("A head with a corner and a matrix", "It predicts the same", "corner", nothing, 1, _row * _column.T, nothing),
         *(Line(letter, ":=", value, "An entry of the form of a head in one direction") for letter, value in form.items()),

@@ -12,29 +12,31 @@ from ...derivations.heads import E, Gradient
 from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.moments import expect
-from ...notation import B, D, Lambda, N, beta, lambda_, prediction_other, v_i, w, x_q, y_q
+from ...notation import B, D, Lambda, N, beta, lambda_, prediction, prediction_i, prediction_other, v_i, w, x_q
 from ..attention.blocks import U_i, merged_expansion, u_i, value_row
 from ..attention.zero_block_loss import fourth_moment
-from ..attention.zero_blocks import JOINT, pull_at_zero
+from ..attention.zero_blocks import ERROR, JOINT, pull_at_zero
 
 __all__ = ["b"]
 
 b = Symbol("b", real=True)  # the map of white tokens is b I
 
 
-def _slope(weight):
-    """The slope of the squared error of one sequence, not carried out."""
-    return Gradient((y_q - merged_expansion() - prediction_other) ** 2, weight)
-
-
 def _slopes() -> tuple[Line, ...]:
-    """The slopes of the squared error of one sequence in the zero blocks, which are zero in every head: lines 3 and 4."""
+    """The slopes of the squared error of one sequence in the zero blocks, which are zero in every head: lines 4 and 5."""
     return (
         Line(value_row, ":=", ZeroMatrix(D, 1), "The zero blocks are zero in every head"),
         Line(u_i, ":=", ZeroMatrix(D, 1), "The zero blocks are zero in every head"),
         Line(prediction_other, ":=", beta.T * (B - v_i * U_i) * x_q, r"All heads together have the map $\boldsymbol{B}$"),
+        Line(prediction, ":=", prediction_i + prediction_other, "Head $i$ beside the others"),
         *(
-            Line(_slope(weight), "=", -2 * pull_at_zero(merged_expansion(), weight), "The slope for one sequence", ("4", "30"))
+            Line(
+                Gradient(ERROR, weight),
+                "=",
+                -2 * pull_at_zero(merged_expansion(), weight),
+                "The slope for one sequence",
+                ("C.1", "4", "30"),
+            )
             for weight in (value_row, u_i)
         ),
     )
@@ -67,17 +69,17 @@ def _pair_in(inner):
 )
 def moving_laws() -> Derivation:
     """The gradients at zero blocks, averaged over query and context only."""
-    v, u = (E(-_slope(weight) / 2, given=w) for weight in (value_row, u_i))
+    v, u = (E(-Gradient(ERROR, weight) / 2, given=w) for weight in (value_row, u_i))
     moved_v, moved_u = (expect(pull_at_zero(merged_expansion(), weight), given=(w,)) for weight in (value_row, u_i))
     origin, identity = {B: ZeroMatrix(D, D)}, {U_i: Identity(D)}
     return Derivation.by(
         *_slopes(),
-        Line(v, "=", moved_v, "The velocity (10) of the row, averaged over query and context", 3, "v"),
-        Line(u, "=", moved_u, "That of the column", 4, "u"),
+        Line(v, "=", moved_v, "The velocity (10) of the row, averaged over query and context", 4, "v"),
+        Line(u, "=", moved_u, "That of the column", 5, "u"),
         Line(B, ":=", ZeroMatrix(D, D), "At the origin"),
-        Line(u, "=", substitute(moved_u, origin), "The column there", 4, "u at the origin"),
+        Line(u, "=", substitute(moved_u, origin), "The column there", 5, "u at the origin"),
         Line(U_i, ":=", Identity(D), "For one direction of the matrix"),
-        Line(v, "=", substitute(moved_v, origin | identity), "The row there", 3, "v at the origin"),
+        Line(v, "=", substitute(moved_v, origin | identity), "The row there", 4, "v at the origin"),
     )
 
 
@@ -102,8 +104,8 @@ def finite_set() -> Derivation:
     for suffix, map_, covariance in (("", ZeroMatrix(D, D), Lambda), (" white", b * Identity(D), lambda_ * Identity(D))):
         lines += [Line(Lambda, ":=", covariance, "White tokens")] if suffix else []
         lines.append(Line(B, ":=", map_, "The map"))
-        for place, name, weight in ((3, "v", value_row), (4, "u", u_i)):
-            slope, one = _slope(weight), substitute(pull_at_zero(merged_expansion(), weight), {B: map_, U_i: Identity(D)})
+        for place, name, weight in ((4, "v", value_row), (5, "u", u_i)):
+            slope, one = Gradient(ERROR, weight), substitute(pull_at_zero(merged_expansion(), weight), {B: map_, U_i: Identity(D)})
             square = substitute(expect((one.T * one).trace()), {Lambda: covariance})
             lines.append(Line(E(slope), "=", 0, "The mean of the slope vanishes", place))
             lines.append(Line(E(slope.T * slope) / 4, "=", square, "The mean square of the velocity", place, name + suffix))
