@@ -146,6 +146,11 @@ def falling_behind() -> Derivation:
     turns = Rate(layer.T * w_2, FLOW) - n * grown  # tau s dn/dt
     behind = {"conditions": (BEHIND,)}
     return Derivation.by(
+        Line(mean(c_of[d] ** 2 * r_of[d] ** 2), "<=", mean(c_of[d] ** 2),
+             r"If $r_d$ falls as $\kappa_d$ rises, the weights $n_d^2=c_d^2r_d^2/\gamma^2$ give it a smaller mean: $q\le k$", **behind),
+        Line(mean(c_of[d] ** 2 * r_of[d]), "<=", mean(c_of[d] ** 2), r"so does $c_dn_d$: $m\le kz$", **behind),
+        Line(mean(c_of[d] ** 2 * r_of[d] ** 2), ">=", mean(c_of[d] ** 2 * exp(-2 * kappa_of[d] * S)),
+             r"If $r_de^{\kappa_dS}$ does not fall, $q\ge k_S$", **behind),
         Line(layer, ":=", w_2 * n.T, "Balanced weights"),
         Line(s, ":=", Trace(w_2.T * w_2), "with the size"),
         Line(g, ":=", OF_K, "under the force (V7-flow)"),
@@ -157,10 +162,6 @@ def falling_behind() -> Derivation:
         Line(gamma / (s * c_d) * Trace(e.T * turns), "=", first, "The share moves as", part="flow"),
         Line(first - second, "=", factor(first - second), "Two directions apart", part="order"),
         Line(cancel(first / r_d - second / r_e), "=", -s * (kappa_d - kappa_e) + gamma * (1 / r_d - 1 / r_e), "In proportion", part="kept"),
-        Line(mean(c_of[d] ** 2 * r_of[d] ** 2), "<=", mean(c_of[d] ** 2),
-             r"So $n_d^2=c_d^2r_d^2/\gamma^2$ weighs large $\kappa_d$ less than $c_d^2$ does: $q\le k$", **behind),
-        Line(mean(c_of[d] ** 2 * r_of[d]), "<=", mean(c_of[d] ** 2), r"and $c_dn_d$ does: $m\le kz$", **behind),
-        Line(mean(c_of[d] ** 2 * r_of[d] ** 2), ">=", mean(c_of[d] ** 2 * exp(-2 * kappa_of[d] * S)), r"and $q\ge k_S$", **behind),
         Line(Derivative(part.subs(largest), v), "=", diff(part.subs(largest), v),
              r"Below, $\dot v=\gamma z-qv^3$ rises with $z$, and $\dot z=\gamma v-mv^2$ with $v$ if $m=kz$, at the slope", part="monotone"),
         Line(v, ":=", sqrt(s), "The square root of the size"),
