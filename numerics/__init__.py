@@ -23,6 +23,7 @@ from .landscape.fixed_points import (
 )
 from .landscape.learning_order import Visit, order_of_learning
 from .landscape.stable_steps import largest_stable_step
+from .own_model.fixed_points import FixedPoints, fixed_points, levels
 from .own_model.flow import ModelTrajectory, integrate
 from .parametrizations.attention import MergedWeights, SeparateWeights
 from .parametrizations.base import Parametrization
@@ -79,6 +80,9 @@ __all__ = [
     "Ensemble",
     "integrate",
     "ModelTrajectory",
+    "fixed_points",
+    "levels",
+    "FixedPoints",
     "find_plateaus",
     "Plateaus",
     "read_curve",

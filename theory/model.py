@@ -27,12 +27,13 @@ from .algebra.polynomial import TracePolynomial
 from .calculus.derivatives import gradient
 from .expectation.laws import PAPER_LAWS, Law, Mixture, SampleCovariance
 from .expectation.moments import expect
-from .notation import D, Lambda, N, matrix, y_q
+from .notation import D, Lambda, N, beta, matrix, x_q, y_q
 
 __all__ = ["KNOWN", "Model"]
 
 # Every task gives these symbols a value.
 KNOWN = frozenset((Lambda, N, D))
+FORCE = matrix("F", D)
 INSTEAD = (
     "expand it in powers, such as exp(z) to 1 + z + z**2/2 with z = TracePolynomial(beta.T * U * x_q), or train a PyTorch module of your "
     "own by train of iclflow.verify.training.descent, which needs no formula"
@@ -46,7 +47,8 @@ class Model:
     ``prediction``: a scalar expression, polynomial in the data, in ``beta``, ``Lambda_hat``, ``x_q``, the weights and any symbols of
     ``laws`` or ``constants``. ``weights``: the matrix symbols (or scalar symbols) that are learned, of any shape. ``laws``: laws of
     further random symbols, or laws that replace the paper's (2)-(4), (28), (30). ``constants``: fixed symbols, given a value when numbers
-    are computed. ``target``: what the model is to predict, by default y_q = w' x_q.
+    are computed. ``target``: what the model is to predict, by default y_q = w' x_q. ``penalty``: a polynomial in the weights that the
+    loss adds, such as gamma * Trace(U.T * U) for weight decay.
 
     Raises ValueError for a prediction that is not a polynomial or not a scalar, for a weight or constant that is not used, for a symbol
     that is neither a weight, a constant nor random, and for a weight or constant that is a symbol of the task, the data or a law, or has
@@ -58,9 +60,10 @@ class Model:
     laws: tuple = ()
     constants: tuple = ()
     target: Any = y_q
+    penalty: Any = 0
 
     def __post_init__(self):
-        for name in ("prediction", "target"):
+        for name in ("prediction", "target", "penalty"):
             object.__setattr__(self, name, _scalar(name, getattr(self, name)))
         for name in ("weights", "laws", "constants"):
             given = getattr(self, name)
@@ -77,6 +80,8 @@ class Model:
         if not self.weights:
             raise ValueError("weights must name at least one symbol to learn, got none")
         self._check_use()
+        if drawn := self.penalty.free_symbols & self.random.keys():
+            raise ValueError(f"penalty must not depend on what is random, got {min(drawn, key=str)} in {self.penalty}")
         self._check_names()
         self._check_symbols()
 
@@ -100,7 +105,7 @@ class Model:
         for weight in self.weights:
             if weight in self.constants:
                 raise ValueError(f"weights must not hold {weight}, which constants hold too: leave it out of one of them")
-            if weight not in self.prediction.free_symbols:
+            if weight not in self.prediction.free_symbols | self.penalty.free_symbols:
                 raise ValueError(
                     f"weights holds {weight}, on which the prediction {self.prediction} does not depend: "
                     "use it there (the same symbol, of the same shape), or take it out of weights"
@@ -149,15 +154,45 @@ class Model:
 
     @cached_property
     def _loss(self) -> TracePolynomial:
-        return expect((self.target - self.prediction) ** 2, self.laws)
+        return expect((self.target - self.prediction) ** 2, self.laws) + self.penalty
 
     @cached_property
     def _flow(self) -> Mapping[Any, TracePolynomial]:
         return MappingProxyType({weight: -gradient(self._loss, weight) / 2 for weight in self.weights})
 
     def loss(self) -> TracePolynomial:
-        """L = E(target - prediction)^2, equation (9), exact in the weights, Lambda and N."""
+        """L = E(target - prediction)^2 + penalty, equation (9), exact in the weights, Lambda and N."""
         return self._loss
+
+    @cached_property
+    def effective_map(self) -> TracePolynomial | None:
+        """B(W) of a prediction beta' B(W) x_q, in which the loss is then quadratic; None for any other."""
+        B, last = TracePolynomial.from_terms({}, (D, D)), words.letter(x_q)
+        for (scalars, traces, word), number in gradient(self.prediction, beta).terms.items():
+            if word[-1:] == (last,):
+                B += TracePolynomial.from_terms({(scalars, traces, word[:-1]): number}, (D, D))
+                continue
+            with_query = [trace for trace in traces if last in trace or last + 1 in trace]
+            if len(with_query) != 1:
+                return None
+            others = list(traces)
+            others.remove(with_query[0])  # of a key and a query with one row, K' (Q x_q)
+            row = gradient(TracePolynomial.from_terms({((), tuple(with_query), None): 1}, None), x_q)
+            B += TracePolynomial.from_terms({(scalars, tuple(others), word): number}, (D, 1)) * row.T
+        of_weights = B.terms and not B.free_symbols & self.random.keys()
+        return B if of_weights and TracePolynomial(beta.T) * B * TracePolynomial(x_q) == self.prediction else None
+
+    def fixed_point_conditions(self) -> Mapping[Any, TracePolynomial]:
+        """{weight: tau dW/dt as a function of the force F}, each of which vanishes at a fixed point.
+
+        F = E(beta y_q x_q') - E(beta beta') B E(x_q x_q') is minus half the gradient of the loss in the effective map B(W), the same for
+        every task. Raises ValueError for a prediction that is not beta' B(W) x_q, with no other random letter.
+        """
+        B = self.effective_map
+        if B is None:
+            raise ValueError(f"prediction must be beta' B x_q with B a polynomial of the weights alone, got {self.prediction}")
+        along = (TracePolynomial(FORCE.T) * B).trace() - self.penalty / 2
+        return MappingProxyType({weight: gradient(along, weight) for weight in self.weights})
 
     @cached_property
     def conditions(self) -> frozenset:
@@ -186,7 +221,7 @@ def _kind(symbol) -> str:
 
 def symbols_of(model: Model, laws: Mapping[Any, Any]) -> frozenset:
     """The symbols on which the loss of a model depends under these laws."""
-    used = set(model.prediction.free_symbols | model.target.free_symbols)
+    used = set(model.prediction.free_symbols | model.target.free_symbols | model.penalty.free_symbols)
     for _ in laws:  # each pass reaches one more level of laws
         used |= set().union(*(_stated_with(laws[symbol]) for symbol in used & laws.keys()))
     return frozenset(used)
