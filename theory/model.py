@@ -16,7 +16,7 @@ from numbers import Number
 from types import MappingProxyType
 from typing import Any
 
-from sympy import Expr, Float, Function, NumberSymbol, Pow, Sum, Symbol, sympify
+from sympy import Add, Expr, Float, Function, Mul, NumberSymbol, Pow, Sum, Symbol, Transpose, sympify
 from sympy.core.numbers import ImaginaryUnit
 from sympy.matrices import MatrixBase
 from sympy.matrices.expressions import MatrixSymbol
@@ -181,6 +181,25 @@ class Model:
             B += TracePolynomial.from_terms({(scalars, tuple(others), word): number}, (D, 1)) * row.T
         of_weights = B.terms and not B.free_symbols & self.random.keys()
         return B if of_weights and TracePolynomial(beta.T) * B * TracePolynomial(x_q) == self.prediction else None
+
+    @cached_property
+    def map_terms(self) -> tuple[tuple[Any, tuple, tuple], ...] | None:
+        """The terms of B(W): a coefficient, the scalar weights, and the matrices in order, each with whether it is transposed.
+
+        None unless the loss is quadratic in B under the paper's laws, and each weight occurs in one term of B, once.
+        """
+        if self.effective_map is None or self.laws or self.target != y_q or self.penalty.terms:
+            return None
+        terms = []
+        for term in Add.make_args(self.effective_map.to_sympy()):
+            scalar, factors = term.as_coeff_matrices() if hasattr(term, "as_coeff_matrices") else (sympify(1), [term])
+            matrices = tuple((one.arg, True) if isinstance(one, Transpose) else (one, False) for one in factors)
+            scalars = tuple(one for one in Mul.make_args(scalar) if one in self.weights)
+            terms.append((scalar / Mul(*scalars), scalars, matrices))
+        used = [weight for _, scalars, matrices in terms for weight in (*scalars, *(matrix for matrix, _ in matrices))]
+        symmetric = any(getattr(weight, "is_symmetric_letter", False) for weight in used)
+        once = len(set(used)) == len(used) and set(used) == set(self.weights)
+        return tuple(terms) if once and not symmetric else None
 
     def fixed_point_conditions(self) -> Mapping[Any, TracePolynomial]:
         """{weight: tau dW/dt as a function of the force F}, each of which vanishes at a fixed point.

@@ -18,17 +18,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from scipy.optimize import least_squares
-from sympy import Add, Mul, Symbol, Transpose, sympify
-from sympy.matrices.expressions import MatrixSymbol
 
 from ...theory.model import Model
-from ...theory.notation import D, N, y_q
+from ...theory.notation import D, N
 from .._checks import generator, positive_integer, positive_number
+from ..compilation.expressions import compile_expression
 from ..landscape.fixed_points import has_equal_eigenvalues
 from ..tasks.regression import RegressionTask
 from .loss import ModelLoss, model_loss
@@ -113,8 +112,8 @@ def fixed_points(
     """The fixed points of ``model`` on ``task``, one in weights for each function that they compute.
 
     Where the loss is quadratic in the effective map and its shape is one that theory knows, and the drops are distinct, the list is
-    complete. Elsewhere it holds what least squares on the velocity finds from ``starts`` Gaussian weights of scale ``scale``, a third of it and
-    three times it, drawn by ``rng``, by default one of seed 0; roots of one loss and spectrum are listed once.
+    complete. Elsewhere it holds what least squares on the velocity finds from ``starts`` Gaussian weights, of scale ``scale``, a
+    third of it and three times it in turn, drawn by ``rng``, by default one of seed 0; roots of one loss and spectrum are listed once.
 
     Raises ``ValueError`` or ``TypeError`` for bad arguments, for weights whose sizes are neither D nor numbers, and for more than 4,096
     sets of directions.
@@ -158,13 +157,12 @@ def _hessian(loss: ModelLoss, flat: np.ndarray) -> np.ndarray:
 # The shapes of the effective map whose fixed points are all known
 
 
-@dataclass(frozen=True)
-class _Chain:
+class _Chain(NamedTuple):
     """One term of B(W): a number times scalar weights and matrix weights, each flagged if it is transposed."""
 
     number: float
-    scalars: tuple[Symbol, ...]
-    matrices: tuple[tuple[MatrixSymbol, bool], ...]
+    scalars: tuple[Any, ...]
+    matrices: tuple[tuple[Any, bool], ...]
 
     def widths(self, task: RegressionTask) -> list[int]:
         """The sizes between neighbouring matrices."""
@@ -172,23 +170,11 @@ class _Chain:
 
 
 def _chains(loss: ModelLoss) -> list[_Chain] | None:
-    """The terms of B(W), if each weight occurs in one of them, once."""
-    model, B = loss.model, loss.model.effective_map
-    if B is None or model.laws or model.target != y_q or model.penalty.terms:
+    terms = loss.model.map_terms
+    if terms is None or any(coefficient.free_symbols - loss.fixed.keys() for coefficient, *_ in terms):
         return None
-    chains = []
-    for term in Add.make_args(B.to_sympy()):
-        scalar, factors = term.as_coeff_matrices() if hasattr(term, "as_coeff_matrices") else (sympify(1), [term])
-        parts = [(factor.arg, True) if isinstance(factor, Transpose) else (factor, False) for factor in factors]
-        scalars = [one for one in Mul.make_args(scalar) if one in model.weights]
-        number = scalar / Mul(*scalars)
-        value = number.subs({name: float(value) for name, value in loss.fixed.items() if isinstance(name, Symbol)})
-        if not value.is_number or any(weight not in model.weights for weight, _ in parts):
-            return None
-        chains.append(_Chain(float(value), tuple(scalars), tuple(parts)))
-    used = [weight for chain in chains for weight in (*chain.scalars, *(matrix for matrix, _ in chain.matrices))]
-    symmetric = any(getattr(weight, "is_symmetric_letter", False) for weight in used)
-    return chains if len(set(used)) == len(used) == len(model.weights) and not symmetric else None
+    values = [compile_expression(coefficient, tuple(loss.fixed))(*loss.fixed.values()) for coefficient, *_ in terms]
+    return [_Chain(float(value), scalars, matrices) for value, (_, scalars, matrices) in zip(values, terms, strict=True)]
 
 
 def _known(loss: ModelLoss) -> tuple[list[ModelFixedPoint], str] | None:
