@@ -74,5 +74,5 @@ def _integrate(polynomial: TracePolynomial, law) -> TracePolynomial:
     if isinstance(law, Mixture):
         return sum((weight * _integrate(polynomial, part) for weight, part in law.parts), start=zero(polynomial.shape))
     moments = moments_under(law)
-    terms = moments.average(close_ends(polynomial))
-    return open_ends(terms, polynomial.shape, polynomial.conditions | moments.conditions)
+    terms = moments.average(close_ends(polynomial, " of E"))
+    return open_ends(terms, polynomial.shape, polynomial.conditions | moments.conditions, " of E")

@@ -237,6 +237,12 @@ def test_the_gaussian_fourth_moment_map_gives_gaussian_moments(expression, covar
     assert expect(expression, law=by_map) == expect(expression, law=SampleCovariance(L_hat, covariance, N))
 
 
+def test_a_fourth_moment_map_may_substitute():
+    """What averages a matrix closes it with vectors at its ends; so does a substitution inside the map."""
+    tokens = SampleCovariance(Lambda_hat, Lambda, N, lambda A: substitute(gaussian_map(P(K), Lambda), {K: (A + A.T) / 2}))
+    assert expect(Lambda_hat * u * u.T * Lambda_hat, tokens) == expect(Lambda_hat * u * u.T * Lambda_hat)
+
+
 def test_rademacher_tokens():
     """Independent signs: E[x x' A x x'] = A + A' + tr(A) I - 2 diag(A); with A = I and D = 2, x'x = 2 always."""
     tokens = SampleCovariance(L_hat, Identity(D), N, fourth_moment=lambda inner: D * inner)  # of A = I: x'x = D
