@@ -48,6 +48,7 @@ class Condition:
         return self.text
 
 
-def conditions_of(given: Any) -> tuple[Condition, ...]:
-    """Sentences and conditions as conditions."""
+def conditions_of(given: Any, *task: Any) -> tuple[Condition, ...]:
+    """Sentences and conditions as conditions; functions of the task give them for it, or for the paper's."""
+    given = tuple(one(*task) if callable(one) else one for one in given)
     return tuple(one if isinstance(one, Condition) else Condition(one) for one in given)

@@ -65,6 +65,17 @@ class Derivation:
         """The same derivation, each of its lines under further conditions."""
         return Derivation.by(*self.steps, conditions=conditions) if conditions else self
 
+    def within(self, parts: Mapping[str, str] | str = "") -> tuple[Line, ...]:
+        """The lines, to stand in another derivation, where the part that was called one thing is called another.
+
+        ``parts``: {old name: new name}; a name alone for the last line of a derivation without parts. Other parts lose their name.
+        """
+        names = {len(self.steps) - 1: parts} if isinstance(parts, str) else {i: parts.get(one.part, "") for i, one in enumerate(self.steps)}
+        return tuple(
+            replace(line, part=names.get(i, ""), uses=tuple(use - i if isinstance(use, int) else use for use in line.uses))
+            for i, line in enumerate(self.lines)
+        )
+
     @property
     def result(self) -> Any:
         parts = {step.part: step.expression for step in self.steps if step.part}

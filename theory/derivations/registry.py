@@ -7,14 +7,16 @@ the statement. ``holds()`` is exact zero of the difference.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from inspect import signature
 from typing import Any, Literal
 
 from ..algebra.letters import Letters, letters
 from ..calculus.equality import equal
 from ..typesetting.latex import formula_latex
+from ..typesetting.sentences import sentence_text
 from .book import entries
 from .conditions import Condition, conditions_of
-from .derivation import Derivation, left_latex
+from .derivation import Derivation, left_latex, step_text
 from .documents import render
 from .lines import Line
 
@@ -39,10 +41,11 @@ class Equation:
     kind: Kind
     section: str
     left: Any
-    typed: Callable[[], Any]
+    typed: Callable[..., Any]
     conditions: tuple[Condition, ...] = ()
     erratum: str | None = None
-    derivation: Callable[[], Derivation] | None = None
+    derivation: Callable[..., Derivation] | None = None
+    given: tuple = ()  # the conditions, some of them functions of the task
 
     @property
     def statement(self) -> Any:
@@ -51,8 +54,7 @@ class Equation:
 
     @property
     def parts(self) -> Mapping[str, Any]:
-        statement = self.statement
-        return statement if isinstance(statement, Mapping) else {"": statement}
+        return _parts(self.statement)
 
     def part(self, name: str | None = None) -> Any:
         """The part of the statement with this name, or the statement of an equation without parts. KeyError names the parts."""
@@ -74,26 +76,55 @@ class Equation:
         """The left side of each part as LaTeX."""
         return {line.part: left_latex(line) for line in self.stated()} if self.left is None else _latex(self.left)
 
-    def derive(self) -> Derivation:
-        """Compute the equation from the definitions, line by line. ValueError for a definition, which has nothing to derive."""
+    @property
+    def takes_task(self) -> bool:
+        """Does the derivation, or what a definition defines, rest on the moments of the task?"""
+        return bool(signature(self.derivation or self.typed).parameters)
+
+    def derive(self, task: Any = None) -> Derivation:
+        """Compute the equation from the definitions, line by line. ValueError for a definition, which has nothing to derive.
+
+        ``task``: another task than the paper's, a :class:`~iclflow.theory.results.task.population.Task` or what has a method ``symbolic``
+        that gives one. Its moments take the place of the paper's, and each line is judged again: ValueError names the first that fails.
+        """
+        if task is not None:
+            return self._derive_at(task.symbolic() if hasattr(task, "symbolic") else task)
         if self.derivation is None:
             raise ValueError(f"equation ({self.number}) is a definition: {self.title}; there is nothing to derive")
         derivation = self.derivation().under(self.conditions)
         return derivation if self.left is None else derivation.labelled(self.lefts)
+
+    def _derive_at(self, task: Any) -> Derivation:
+        if not hasattr(task, "moments"):
+            raise TypeError(f"derive: task must be a Task, got {task!r}")
+        if not self.takes_task:
+            raise ValueError(f"equation ({self.number}) is derived for the paper's task only, not from moments of a task: {self.title}")
+        conditions = conditions_of(self.given, task)
+        if self.derivation is None:
+            return Derivation.by(*self.stated(task), conditions=conditions)
+        derivation = self.derivation(task).under(conditions)
+        for i, line in enumerate(derivation.lines, 1):
+            verdict = line.verify()
+            if not verdict:
+                raise ValueError(
+                    f"equation ({self.number}) breaks for {task}: line {i}, {step_text(line)}, no longer holds "
+                    f"({sentence_text(line.reason)}); it fails {verdict.method}"
+                )
+        return derivation
 
     @property
     def lines(self) -> tuple[Line, ...]:
         """The lines of the derivation; of a definition, what it states."""
         return self.stated() if self.derivation is None else self.derive().lines
 
-    def stated(self) -> tuple[Line, ...]:
+    def stated(self, *task: Any) -> tuple[Line, ...]:
         """What the entry states, as lines that others may use: its parts, and the letters that its derivation defines."""
         if self.derivation is None:
             lefts = self.left if isinstance(self.left, Mapping) else {"": self.left}
             relation = ":=" if self.kind == "definition" else "="
             return tuple(
                 Line(lefts.get(part), relation, right, self.title, part=part, conditions=self.conditions)
-                for part, right in self.parts.items()
+                for part, right in _parts(self.typed(*task)).items()
                 if not isinstance(lefts.get(part), str | None)
             )
         lines = self.derive().lines
@@ -113,6 +144,10 @@ class Equation:
         return render(self, "markdown")
 
 
+def _parts(statement: Any) -> Mapping[str, Any]:
+    return statement if isinstance(statement, Mapping) else {"": statement}
+
+
 def _latex(left: Any) -> dict[str, str]:
     """{part: LaTeX} of left sides that are formulas, or LaTeX already."""
     lefts = left if isinstance(left, Mapping) else {"": left}
@@ -127,17 +162,17 @@ def _add(entry: Equation) -> None:
     entries[entry.number] = entry
 
 
-def define(number: str, title: str, *, section: str, left, typed: Callable[[], Any], conditions=(), erratum=None) -> None:
+def define(number: str, title: str, *, section: str, left, typed: Callable[..., Any], conditions=(), erratum=None) -> None:
     """Register a definition."""
-    _add(Equation(number, title, "definition", section, left, typed, conditions_of(conditions), erratum))
+    _add(Equation(number, title, "definition", section, left, typed, conditions_of(conditions), erratum, None, tuple(conditions)))
 
 
-def register(number: str, title: str, *, kind: Kind, section: str, typed: Callable[[], Any], left=None, conditions=(), erratum=None):
-    """Register the decorated function as the derivation of an equation; it is called at most once."""
+def register(number: str, title: str, *, kind: Kind, section: str, typed: Callable[..., Any], left=None, conditions=(), erratum=None):
+    """Register the decorated function as the derivation of an equation; it is called at most once for a task, if it takes one."""
 
-    def decorate(function: Callable[[], Derivation]) -> Callable[[], Derivation]:
+    def decorate(function: Callable[..., Derivation]) -> Callable[..., Derivation]:
         derivation = cache(function)
-        _add(Equation(number, title, kind, section, left, typed, conditions_of(conditions), erratum, derivation))
+        _add(Equation(number, title, kind, section, left, typed, conditions_of(conditions), erratum, derivation, tuple(conditions)))
         return derivation
 
     return decorate

@@ -36,7 +36,7 @@ from ...model import Model, symbols_of
 from ...notation import D, Lambda, Lambda_hat, Lambda_q, N, beta, sigma, symmetric_matrix, w, x_q, y_q
 from ..task.population import Sigma_w, noise_q, zeta
 from ..variations.random_length import g_n
-from ..variations.token_laws import elliptical_fourth, gaussian_fourth, kappa
+from ..variations.token_laws import elliptical_of, gaussian_of, kappa
 
 __all__ = ["cumulant", "mean_over_lengths", "on_task"]
 
@@ -129,10 +129,9 @@ def _gained(model: Model) -> Model:
 @cache
 def _fourth_moment(cumulants: int | None):
     def moment(A: TracePolynomial) -> TracePolynomial:
-        symmetric = (A + A.T) / 2  # all that x x' A x x' sees
         if cumulants is None:
-            return substitute(elliptical_fourth(), {Sigma_w: symmetric})
-        total = substitute(gaussian_fourth(), {Sigma_w: symmetric})
+            return elliptical_of(A)
+        symmetric, total = (A + A.T) / 2, gaussian_of(A)
         for m in range(cumulants):
             c, V = cumulant(m)
             total = total + c * (TracePolynomial(V) * symmetric).trace() * V

@@ -7,37 +7,69 @@ r"""The population loss under laws other than the paper's: label noise, task and
 The query is independent of the context, whatever else the laws are: so the quadratic part stays two-sided, and A, M, Q, c say everything.
 """
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sympy import Trace
+from mpmath import mpf
+from sympy import Expr, Identity, IndexedBase, Symbol, Trace, ZeroMatrix, oo, sympify
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import rewrite
-from ...calculus.substitution import substitute
+from ...calculus.spectral import along, moment
+from ...calculus.substitution import collect, substitute
 from ...derivations.derivation import Derivation
-from ...derivations.heads import E
+from ...derivations.draws import commuting, eigenbasis
+from ...derivations.heads import E, as_sympy
 from ...derivations.lines import Line
+from ...derivations.points import Point, value_at
 from ...derivations.registry import register
-from ...expectation.laws import Fixed, Gaussian, SampleCovariance
+from ...expectation.laws import PAPER_LAWS, Fixed, Gaussian, SampleCovariance
 from ...expectation.moments import expect
-from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, MatrixLetter, N, beta, sigma, symmetric_matrix, vector, w, x_q, y_q
+from ...notation import (
+    B,
+    D,
+    Lambda,
+    Lambda_hat,
+    Lambda_q,
+    M,
+    MatrixLetter,
+    N,
+    T,
+    beta,
+    e,
+    lambda_,
+    sigma,
+    symmetric_matrix,
+    vector,
+    w,
+    x_q,
+    y_q,
+)
 
-__all__ = ["GENERAL_LAWS", "PopulationMoments", "Sigma_w", "any_tokens", "fourth", "general_moments", "population_moments", "zeta"]
+__all__ = ["GENERAL", "PAPER", "PopulationMoments", "Sigma_w", "Task", "fourth", "population_moments", "zeta"]
 
+WHITE = Identity(D)
 Sigma_w = symmetric_matrix("Sigma_w", D, latex=r"\boldsymbol{\Sigma}_w")  # covariance of the task vector
 zeta = vector("zeta", D)  # (1/N) sum_n eps_n x_n, what label noise adds to beta
 noise_q = MatrixLetter("epsilon_q", 1, 1, r"\epsilon_q")  # the noise on the label of the query
 fourth = symmetric_matrix("F", D, latex=r"\boldsymbol{F}")  # E(x x' Sigma_w x x') of one token
 
-GENERAL_LAWS = (
-    Fixed(y_q, w.T * x_q + noise_q),
-    Fixed(beta, Lambda_hat * w + zeta),
-    Gaussian(w, covariance=Sigma_w),
-    Gaussian(x_q, covariance=Lambda_q),
-    Gaussian(zeta, covariance=sigma**2 / N * Lambda_hat),
-    Gaussian(noise_q, covariance=sigma**2),
-    SampleCovariance(Lambda_hat, Lambda, N),
+# Along a common eigenvector of Lambda and the other covariances
+omega, lambda_q = (Symbol(name, positive=True) for name in ("omega", "lambda_q"))
+P_w = Symbol("P", positive=True)  # tr(Sigma_w Lambda), the variance of a label
+ALONG = {Sigma_w: omega, Lambda_q: lambda_q}
+COMPONENTS = {value: IndexedBase(value.name, positive=True) for value in ALONG.values()}
+
+# A random length: two lengths with their probabilities and gains, by which attention multiplies the average over the context
+n, m = (Symbol(name, integer=True, positive=True) for name in "nm")
+p_n, g_n, g_m = (Symbol(name, positive=True) for name in ("p_n", "g_n", "g_m"))
+g_1, g_2, g_3 = (Symbol(name, positive=True) for name in ("g_1", "g_2", "g_3"))
+GAINS = (
+    Line(g_1, ":=", p_n * g_n + (1 - p_n) * g_m, r"The mean gain, $\mathbb{E}(g_n)$"),
+    Line(g_2, ":=", p_n * g_n**2 + (1 - p_n) * g_m**2, r"Its mean square, $\mathbb{E}(g_n^2)$"),
+    Line(g_3, ":=", p_n * g_n**2 / n + (1 - p_n) * g_m**2 / m, r"The same over the length, $\mathbb{E}(g_n^2/n)$"),
 )
 
 
@@ -49,11 +81,11 @@ class PopulationMoments(NamedTuple):
     Q: TracePolynomial
     c: TracePolynomial
 
-    def loss(self) -> TracePolynomial:
-        """The loss as a function of the effective map."""
+    def loss(self, second_moment: Any = None) -> TracePolynomial:
+        """The loss as a function of the effective map, with a letter for M if one is given."""
         A, M, Q, c = self
         B_ = TracePolynomial(B)
-        return c - 2 * (A.T * B_).trace() + (B_.T * M * B_ * Q).trace()
+        return c - 2 * (A.T * B_).trace() + (B_.T * (M if second_moment is None else second_moment) * B_ * Q).trace()
 
 
 def population_moments(laws=(), *, given=()) -> PopulationMoments:
@@ -70,31 +102,200 @@ def population_moments(laws=(), *, given=()) -> PopulationMoments:
     return moments
 
 
+def averaged(moments: PopulationMoments) -> PopulationMoments:
+    """The moments of a fixed length N, averaged over lengths and their gains: in g_1, g_2 and g_3 in place of N."""
+    A, M, Q, c = moments
+    orders = collect(M, N)
+    if not set(orders) <= {-1, 0} or any(set(collect(one, N)) != {0} for one in (A, Q, c)):
+        raise ArithmeticError(f"averaged: the second moment must be of orders 0 and -1 in N, got {sorted(orders)}")
+    return PopulationMoments(A * g_1, orders[0] * g_2 + orders[-1] * g_3, Q, c)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task in symbols, the paper's by default: an argument of ``derive``.
+
+    ``noise``: the variance of the labels' noise, on the query too. ``task_covariance``, ``query_covariance``: the letters Sigma_w and
+    Lambda_q, or functions of Lambda; with ``commuting`` the letters have the eigenvectors of Lambda. ``token_law``: the map
+    A -> E(x x' A x x') of one token, for tokens that are not Gaussian. ``random_length``: the length and the gain g_n that attention gives
+    to n tokens are random, with the moments g_1 = E(g_n), g_2 = E(g_n^2), g_3 = E(g_n^2/n).
+
+    >>> Task(noise=sigma**2).moments.M
+    (1 + 1/N) Lambda^2 + sigma^2/N Lambda + 1/N tr(Lambda) Lambda
+    """
+
+    noise: Any = 0
+    task_covariance: Any = WHITE
+    query_covariance: Any = Lambda
+    token_law: Callable | None = None
+    random_length: bool = False
+    commuting: bool = False
+
+    def __post_init__(self):
+        noise = sympify(self.noise)
+        if not isinstance(noise, Expr) or isinstance(noise, MatrixLetter) or noise.is_negative or noise.is_real is False or noise.has(oo):
+            raise ValueError(f"Task: noise must be a variance, a number or an expression that is not negative, got {self.noise!r}")
+        object.__setattr__(self, "noise", noise)
+        for name, letter in (("task_covariance", Sigma_w), ("query_covariance", Lambda_q)):
+            given = getattr(self, name)
+            value = TracePolynomial(given)
+            letters = {one for one in value.free_symbols if hasattr(one, "shape")}
+            if value.shape != (D, D) or value != value.T or not letters <= {Lambda, letter}:
+                raise ValueError(f"Task: {name} must be a symmetric D x D matrix, {letter} or a function of Lambda, got {given}")
+            object.__setattr__(self, name, value)
+        if self.token_law is not None and not callable(self.token_law):
+            raise TypeError(f"Task: token_law must be a function A -> E(x x' A x x'), got {self.token_law!r}")
+        for name in ("random_length", "commuting"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"Task: {name} must be True or False, got {getattr(self, name)!r}")
+
+    def __str__(self) -> str:
+        varied = {one.name: getattr(self, one.name) for one in fields(self) if getattr(self, one.name) != getattr(PAPER, one.name)}
+        written = [f"{name}={getattr(value, '__name__', value)}" for name, value in varied.items()]
+        return f"Task({', '.join(written)})"
+
+    def laws(self, length: Any = N, gain: Any = 1) -> tuple:
+        """The laws that differ from the paper's, for contexts of this length that attention multiplies by this gain."""
+        zeta_, noise_ = (zeta, noise_q) if self.noise else (ZeroMatrix(D, 1), 0)
+        laws = (
+            Fixed(y_q, TracePolynomial(w.T * x_q) + noise_),
+            Fixed(beta, gain * (TracePolynomial(Lambda_hat * w) + zeta_)),
+            Gaussian(w, covariance=self.task_covariance),
+            Gaussian(x_q, covariance=self.query_covariance),
+            *(
+                (Gaussian(zeta, covariance=self.noise / length * Lambda_hat), Gaussian(noise_q, covariance=self.noise))
+                if self.noise
+                else ()
+            ),
+            SampleCovariance(Lambda_hat, Lambda, length, self.token_law),
+        )
+        return tuple(law for law in laws if law not in PAPER_LAWS)
+
+    @property
+    def cases(self) -> tuple:
+        """(probability, length, gain); a sum over two lengths shows what is linear in their law."""
+        return ((p_n, n, g_n), (1 - p_n, m, g_m)) if self.random_length else ((1, N, 1),)
+
+    def E(self, body: Any, *, in_context: bool = False) -> Any:
+        """The expectation of a formula, not carried out; given the length where it is random.
+
+        ``in_context``: only that over the context; the average over task vector, query and noise is carried out.
+        """
+        terms = []
+        for p, length, gain in self.cases:
+            laws = self.laws(length, gain)
+            inside = expect(body, laws, given=Lambda_hat) if in_context else body
+            terms.append(p * E(inside, laws, given=length if self.random_length else ()))
+        return terms[0] if len(terms) == 1 else terms[0] + terms[1]
+
+    @property
+    def moments(self) -> PopulationMoments:
+        return _moments(self)
+
+    @property
+    def learned(self) -> TracePolynomial:
+        """E(beta w'), which times Q is A: the second moment times the map at the global minimum."""
+        return (g_1 if self.random_length else 1) * TracePolynomial(Lambda) * self.task_covariance
+
+    def definitions(self) -> tuple[Line, ...]:
+        """The letters: M, the second moment of beta, and the moments of the gain."""
+        if self == PAPER:
+            return (Line(M, ":=", E(Lambda_hat**2), "The second moment of the sample covariance, equation (31)", "31"),)
+        second = Line(M, ":=", self.E(beta * beta.T), r"The second moment of $\boldsymbol{\beta}$")
+        return (*(GAINS if self.random_length else ()), second)
+
+    def uses(self, *numbers: str) -> tuple[str, ...]:
+        """The entries that a line uses, which hold for the paper's task only."""
+        return numbers if self == PAPER else ()
+
+    def commutes(self) -> tuple[Line, ...]:
+        """What lets the directions be eigenvectors of Lambda."""
+        lines = (Line(M * Lambda - Lambda * M, "=", ZeroMatrix(D, D), r"$\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$"),)
+        Q = as_sympy(self.query_covariance)
+        if Lambda == Q:
+            return lines
+        return (*lines, Line(Q * Lambda - Lambda * Q, "=", ZeroMatrix(D, D), r"So does the covariance of the query"))
+
+    def second_moment(self) -> str:
+        """What the letter M is."""
+        if self == PAPER:
+            return r"$\mathbb{E}(\hat{\boldsymbol{\Lambda}}^{2})$, equation (31)"
+        return r"$\mathbb{E}(\boldsymbol{\beta}\boldsymbol{\beta}^\top)$"
+
+    # Along an eigenvector of Lambda
+
+    @property
+    def small(self) -> Any:
+        """What goes to zero for long contexts, as (letter, function of it that is put in its place)."""
+        return {"parameter": (g_3, 0) if self.random_length else N, "order": 1}
+
+    def of_inverse(self, formula: Expr, inverse: Symbol) -> Expr:
+        """The formula in 1/N, or in g_3."""
+        return formula.subs(g_3, inverse) if self.random_length else formula.subs(N, 1 / inverse)
+
+    def along(self, formula: Any, values: Mapping | None = None) -> Expr:
+        """The value of a matrix formula along a common eigenvector, in lambda, T, omega, P, lambda_q and the other values given."""
+        polynomial = TracePolynomial(formula)
+        names = {TracePolynomial(Trace(Lambda)): T, TracePolynomial(Trace(Sigma_w * Lambda)): P_w}
+        traces = {TracePolynomial.from_terms({((), (one,), None): 1}, None) for _, closed, _ in polynomial.groups() for one in closed}
+        others = {one: Symbol(f"{one}_e") for one in polynomial.free_symbols if hasattr(one, "shape")}
+        return along(
+            polynomial,
+            {**others, Lambda: lambda_, **ALONG, **(values or {})},
+            traces={one: names.get(one, one.to_sympy()) for one in traces},
+        )
+
+    @property
+    def eigenvalue(self) -> Expr:
+        """a, that of M, in these letters."""
+        return self.along(self.moments.M)
+
+    def draw(self, point: Point) -> None:
+        """The covariances, the gains, M and its eigenvalues a_d at a point."""
+        values, vectors = eigenbasis(point)
+        for letter, value in ALONG.items():
+            if self.commuting:
+                sizes = [mpf(3) ** mpf(point.rng.uniform(-1, 1)) for _ in values]
+                point[letter] = commuting(vectors, sizes)
+                point.family(COMPONENTS[value], sizes)
+            else:
+                point[letter] = point.drawn(letter) ** 2
+        point[p_n] = mpf(point.rng.uniform(0.05, 0.95))
+        for line in GAINS:
+            point[line.left] = value_at(line.right, point)
+        point[P_w] = value_at(Trace(Sigma_w * Lambda), point)
+        point[M] = value_at(self.moments.M, point)
+        point.family(moment, [(vectors[:, d].T * point[M] * vectors[:, d])[0, 0] for d in range(len(values))])
+
+    def draw_along(self, point: Point) -> None:
+        """The eigenvalues of the covariances that belong to the direction e."""
+        for letter, value in ALONG.items():
+            point[value] = (point[e].T * point[letter] * point[e])[0, 0]
+
+
 @cache
-def general_moments() -> PopulationMoments:
-    """A, M, Q, c for label noise, any task and query covariance, and Gaussian tokens."""
-    return population_moments(GENERAL_LAWS)
+def _moments(task: Task) -> PopulationMoments:
+    moments = population_moments(task.laws())
+    return averaged(moments) if task.random_length else moments
+
+
+PAPER = Task()
+GENERAL = Task(noise=sigma**2, task_covariance=Sigma_w, query_covariance=Lambda_q)
 
 
 @cache
 def any_tokens() -> PopulationMoments:
-    """The same for tokens of any law with covariance Lambda: E(x x' Sigma_w x x') of one token is the letter ``fourth``.
+    """The general moments for tokens of any law with covariance Lambda: E(x x' Sigma_w x x') of one token is the letter ``fourth``.
 
-    The other moments hold Lambda_hat once, and pairs of different tokens are independent.
+    The other moments hold Lambda_hat once, and pairs of different tokens are independent: there are N(N - 1) of them, and N of equal ones.
     """
-    given = population_moments(GENERAL_LAWS, given=(Lambda_hat,))
-    different, same = pair_of_tokens()
-    M = rewrite(given.M, {Lambda_hat * Sigma_w * Lambda_hat: different + same})
-    return PopulationMoments(*(substitute(part, {Lambda_hat: Lambda}) for part in (given.A, M, given.Q, given.c)))
-
-
-def pair_of_tokens() -> tuple[TracePolynomial, TracePolynomial]:
-    """E(Lambda_hat Sigma_w Lambda_hat): N(N - 1) pairs of different tokens, for which the covariance is enough, and N of equal ones."""
+    given = population_moments(GENERAL.laws(), given=(Lambda_hat,))
     one, other = vector("x_1", D), vector("x_2", D)
     tokens = [Gaussian(one, covariance=Lambda), Gaussian(other, covariance=Lambda)]
     count = TracePolynomial(N)
-    different = count * (count - 1) / count**2 * expect(one * one.T * Sigma_w * other * other.T, tokens)
-    return different, count / count**2 * TracePolynomial(fourth)
+    pairs = count * (count - 1) * expect(one * one.T * Sigma_w * other * other.T, tokens) + count * TracePolynomial(fourth)
+    M = rewrite(given.M, {Lambda_hat * Sigma_w * Lambda_hat: pairs / count**2})
+    return PopulationMoments(*(substitute(part, {Lambda_hat: Lambda}) for part in (given.A, M, given.Q, given.c)))
 
 
 @register(
@@ -123,7 +324,7 @@ def pair_of_tokens() -> tuple[TracePolynomial, TracePolynomial]:
 )
 def general_loss() -> Derivation:
     """The four moments by the engine, which checks that the loss given the context has this form."""
-    A, M, Q, c = moments = general_moments()
+    A, M, Q, c = moments = GENERAL.moments
     formulas = {
         "A": (beta * y_q * x_q.T, A, r"The correlation of the target with $\boldsymbol{\beta}$ and the query, $\boldsymbol{A}$"),
         "M": (beta * beta.T, M, r"The second moment of $\boldsymbol{\beta}$, $\boldsymbol{M}$"),
@@ -132,10 +333,10 @@ def general_loss() -> Derivation:
     }
     return Derivation.by(
         Line(
-            E((y_q - beta.T * B * x_q) ** 2, GENERAL_LAWS),
+            E((y_q - beta.T * B * x_q) ** 2, GENERAL.laws()),
             "=",
             moments.loss(),
             r"The loss $c-2\operatorname{tr}(\boldsymbol{A}^\top\boldsymbol{B})+\operatorname{tr}(\boldsymbol{B}^\top\boldsymbol{MBQ})$",
         ),
-        *(Line(E(body, GENERAL_LAWS), "=", value, reason, part=part) for part, (body, value, reason) in formulas.items()),
+        *(Line(E(body, GENERAL.laws()), "=", value, reason, part=part) for part, (body, value, reason) in formulas.items()),
     )

@@ -12,14 +12,14 @@ from sympy import BlockMatrix, Derivative, Expr, Function, Identity, IndexedBase
 from ...algebra.polynomial import TracePolynomial, zero
 from ...calculus.derivatives import gradient
 from ...calculus.rewriting import rewrite
-from ...calculus.spectral import along
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation
 from ...derivations.heads import E, Gradient
 from ...derivations.lines import Line
 from ...derivations.registry import define, register
 from ...expectation.moments import expect
-from ...notation import B, D, G, Lambda, Lambda_hat, M, N, a, beta, lambda_, matrix, prediction, vector, w, x_q, y_q
+from ...notation import B, D, G, Lambda, Lambda_hat, M, N, a, beta, matrix, prediction, vector, w, x_q, y_q
+from .population import PAPER, Task
 
 __all__ = [
     "PROMPT", "SECOND_MOMENT", "X", "X_c", "average_context", "closed_loss", "correlation_with_error", "force", "force_along",
@@ -182,34 +182,38 @@ def average_context(polynomial: TracePolynomial) -> TracePolynomial:
     return averaged
 
 
+def SECOND_MOMENT(task: Task = PAPER) -> str:
+    """What the letter M stands for."""
+    return rf"$\boldsymbol{{M}}$ is {task.second_moment()}"
+
+
 @register(
     "9-closed",
     "The population loss as a function of the effective map",
     kind="exact",
     section="Beside (9)",
     typed=lambda: Trace(Lambda) - 2 * Trace(Lambda * B * Lambda) + Trace(B.T * M * B * Lambda),
-    conditions=(r"$\boldsymbol{M}$ is $\mathbb{E}(\hat{\boldsymbol{\Lambda}}^{2})$, equation (31)",),
+    conditions=(SECOND_MOMENT,),
 )
-def closed_loss() -> Derivation:
+def closed_loss(task: Task = PAPER) -> Derivation:
     """Average over the task and the query, then over the context, where Lambda_hat stands at most twice."""
     error = (y_q - beta.T * B * x_q) ** 2
-    given_context = expect(error, given=Lambda_hat)
     return Derivation.by(
-        Line(E(error, given=Lambda_hat), "=", given_context, "Average over the task vector and the query"),
-        Line(E(error), "=", E(given_context), "Then over the context"),
-        Line(E(error), "=", average_context(given_context), r"$\hat{\boldsymbol{\Lambda}}$ stands at most twice, side by side", "31"),
+        *task.definitions(),
+        Line(task.E(error), "=", task.E(error, in_context=True), "Average over the task vector and the query, then over the context"),
+        Line(task.E(error), "=", task.moments.loss(M), r"$\hat{\boldsymbol{\Lambda}}$ stands at most twice, side by side"),
     )
 
 
 @cache
-def force() -> TracePolynomial:
-    """G = -1/2 dL/dB, with E(Lambda_hat^2) written as M."""
-    return -gradient(closed_loss().result, B) / 2
+def force(task: Task = PAPER) -> TracePolynomial:
+    """G = -1/2 dL/dB, with a letter for the second moment, E(Lambda_hat^2) for the paper's task."""
+    return -gradient(closed_loss(task).result, B) / 2
 
 
-def force_along(component: Any) -> Expr:
+def force_along(component: Any, task: Task = PAPER) -> Expr:
     """The force along an eigenvector of Lambda on which the effective map is ``component``."""
-    return along(force(), {Lambda: lambda_, M: a, B: component})
+    return task.along(force(task), {M: a, B: component})
 
 
 @register(
@@ -219,21 +223,21 @@ def force_along(component: Any) -> Expr:
     section="Appendix D.2",
     typed=lambda: Lambda**2 - M * B * Lambda,
     conditions=(
-        r"$\boldsymbol{M}$ is $\mathbb{E}(\hat{\boldsymbol{\Lambda}}^{2})$, equation (31)",
+        SECOND_MOMENT,
         (
             r"$\boldsymbol{B}$ is the effective map, $\sum_{i} v_{i} "
             r"\boldsymbol{k}_{i} \boldsymbol{q}_{i}^{\top}$ for rank one"
         ),
     ),
 )
-def correlation_with_error() -> Derivation:
+def correlation_with_error(task: Task = PAPER) -> Derivation:
     """The correlation of the error with beta and x_q, averaged; it is minus half the gradient of the loss in B."""
     correlation = beta * (y_q - x_q.T * B.T * beta) * x_q.T
-    given_context = expect(correlation, given=Lambda_hat)
+    whole = task.E(correlation)
     return Derivation.by(
-        Line(G, ":=", -Gradient(E((y_q - beta.T * B * x_q) ** 2), B) / 2, "Minus half the gradient of the loss (9)"),
-        Line(G, "=", E(correlation), r"is the correlation of the error with $\boldsymbol{\beta}$ and the query"),
-        Line(E(correlation, given=Lambda_hat), "=", given_context, "Average over the task vector and the query"),
-        Line(E(correlation), "=", E(given_context), "Then over the context"),
-        Line(E(correlation), "=", average_context(given_context), r"$\hat{\boldsymbol{\Lambda}}$ stands at most twice, side by side", "31"),
+        Line(G, ":=", -Gradient(task.E((y_q - beta.T * B * x_q) ** 2), B) / 2, "Minus half the gradient of the loss (9)"),
+        Line(G, "=", whole, r"is the correlation of the error with $\boldsymbol{\beta}$ and the query"),
+        *task.definitions(),
+        Line(whole, "=", task.E(correlation, in_context=True), "Average over the task vector and the query, then over the context"),
+        Line(whole, "=", force(task), r"$\hat{\boldsymbol{\Lambda}}$ stands at most twice, side by side"),
     )

@@ -48,7 +48,7 @@ from ...notation import (
 )  # fmt: skip
 from ..landscape.fixed_points import Gamma, fixed_map_along
 from ..landscape.levels import loss_along
-from ..task.population import Sigma_w, general_moments, noise_q, zeta
+from ..task.population import GENERAL, Sigma_w, noise_q, zeta
 from ..task.regression import X_c
 
 __all__ = ["NOISY_LAWS", "noisy_eigenvalue", "noisy_moments"]
@@ -74,7 +74,7 @@ EIGENVALUE = Line(a, ":=", ALONG_e, r"Its eigenvalue along an eigenvector of $\b
 @cache
 def noisy_moments() -> tuple[TracePolynomial, ...]:
     """A, M, Q, c for the paper's task with noise on its labels."""
-    return tuple(substitute(part, PLAIN) for part in general_moments())
+    return tuple(substitute(part, PLAIN) for part in GENERAL.moments)
 
 
 @cache

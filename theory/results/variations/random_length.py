@@ -20,7 +20,7 @@ from sympy import Expr, Identity, Rational, Sum, Symbol, Trace, apart, cancel, h
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.spectral import along, over_directions
-from ...calculus.substitution import collect, substitute
+from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.draws import EIGENVECTOR, learned_directions
@@ -32,16 +32,12 @@ from ...expectation.laws import Gaussian, SampleCovariance
 from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, P, T, beta, e, lambda_, learned, sigma, w, x_q, y_q
 from ..landscape.any_quadratic_loss import c_any
 from ..landscape.fixed_points import Gamma
-from ..task.population import PopulationMoments, Sigma_w, any_tokens, general_moments, zeta
+from ..task.population import GAINS, GENERAL, PopulationMoments, Sigma_w, any_tokens, averaged, g_1, g_2, g_3, g_m, g_n, m, n, p_n, zeta
 from .shift import varied
 
 __all__ = ["averaged", "uniform_gains"]
 
-n, m = (Symbol(name, integer=True, positive=True) for name in "nm")  # two lengths
-p_n = Symbol("p_n", positive=True)  # the probability of the first
 nu = Symbol("nu", positive=True)  # E(1/n)
-g_1, g_2, g_3 = (Symbol(name, positive=True) for name in ("g_1", "g_2", "g_3"))  # E(g), E(g^2), E(g^2/n)
-g_n, g_m = (Symbol(name, positive=True) for name in ("g_n", "g_m"))
 N_e, share_e = Symbol("N_e", positive=True), Symbol("varrho", positive=True)
 NORMALISATIONS = (
     r"present: divided by the $n$ tokens there are, $g_n = 1$; longest: by $N$, $g_n = n/N$; official: by $n + 1$, "
@@ -75,32 +71,16 @@ def laws_at(length, laws=()) -> tuple:
     return varied(SampleCovariance(Lambda_hat, Lambda, length), noise, *laws)
 
 
-GAINS = (
-    Line(g_1, ":=", p_n * g_n + (1 - p_n) * g_m, r"The mean gain, $\mathbb{E}(g_n)$"),
-    Line(g_2, ":=", p_n * g_n**2 + (1 - p_n) * g_m**2, r"Its mean square, $\mathbb{E}(g_n^2)$"),
-    Line(g_3, ":=", p_n * g_n**2 / n + (1 - p_n) * g_m**2 / m, r"The same over the length, $\mathbb{E}(g_n^2/n)$"),
-)
-
-
 def of_length(moments: PopulationMoments) -> PopulationMoments:
     """The moments given the length N = n, with the gain of the normalisation: beta is multiplied by it."""
     A, M, Q, c = moments
     return PopulationMoments(A * g_n, M * g_n**2, Q, c)
 
 
-def averaged(moments: PopulationMoments) -> PopulationMoments:
-    """The moments of a fixed length N, averaged over lengths and their gains: in g_1, g_2 and g_3 in place of N."""
-    A, M, Q, c = moments
-    orders = collect(M, N)
-    if not set(orders) <= {-1, 0} or any(set(collect(one, N)) != {0} for one in (A, Q, c)):
-        raise ArithmeticError(f"averaged: the second moment must be of orders 0 and -1 in N, got {sorted(orders)}")
-    return PopulationMoments(A * g_1, orders[0] * g_2 + orders[-1] * g_3, Q, c)
-
-
 @cache
 def gain_moments() -> PopulationMoments:
     """A, M, Q and c of Gaussian tokens, averaged over the length."""
-    return averaged(general_moments())
+    return averaged(GENERAL.moments)
 
 
 @cache
@@ -144,7 +124,7 @@ def random_moments() -> Derivation:
         Line(
             E(second_moment(g_n), laws_at(n), given=n),
             "=",
-            substitute(of_length(general_moments()).M, {N: n}),
+            substitute(of_length(GENERAL.moments).M, {N: n}),
             r"Given the length, the second moment of $\boldsymbol{\beta}$",
         ),
         *GAINS,

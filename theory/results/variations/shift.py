@@ -30,12 +30,11 @@ from ...expectation.moments import expect
 from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, T, a, beta, e, lambda_, sigma, x_q, y_q
 from ..landscape.any_quadratic_loss import A_any, Q_any, any_force, any_loss, c_any
 from ..landscape.fixed_points import b, fixed_map_along
-from ..task.population import GENERAL_LAWS, Sigma_w, general_moments
+from ..task.population import GENERAL, Sigma_w, lambda_q
 from ..task.second_moments import second_moment_along
 
 __all__ = ["test_loss"]
 
-lambda_q = Symbol("lambda_q", positive=True)
 N_test = Symbol("N'", integer=True, positive=True)
 a_test = Symbol("a'", positive=True)  # the eigenvalue of the test's E(Lambda_hat^2)
 g = Symbol("g", positive=True)
@@ -44,13 +43,13 @@ nu = Symbol("nu", nonnegative=True)  # the part of tr(B' M B Q) that label noise
 ERROR = (y_q - beta.T * B * x_q) ** 2
 QUERY_LAWS = (Gaussian(x_q, covariance=Lambda_q),)
 LONGER = (SampleCovariance(Lambda_hat, Lambda, N_test),)
-CORRELATION = E(beta * y_q * x_q.T, GENERAL_LAWS)
+CORRELATION = E(beta * y_q * x_q.T, GENERAL.laws())
 
 
 def varied(*changed) -> tuple:
     """The general laws with some of them changed."""
     symbols = {law.symbol for law in changed}
-    return (*(law for law in GENERAL_LAWS if law.symbol not in symbols), *changed)
+    return (*(law for law in GENERAL.laws() if law.symbol not in symbols), *changed)
 
 
 SCALED = varied(SampleCovariance(Lambda_hat, g * Lambda, N))
@@ -60,7 +59,7 @@ SCALED_TOO = varied(SampleCovariance(Lambda_hat, g * Lambda, N), Gaussian(x_q, c
 @cache
 def test_loss() -> TracePolynomial:
     """The loss of B under the general laws, which are those of the test."""
-    return expect(ERROR, GENERAL_LAWS)
+    return expect(ERROR, GENERAL.laws())
 
 
 @register(
@@ -84,12 +83,12 @@ def test_loss() -> TracePolynomial:
 )
 def shifted_loss() -> Derivation:
     """The squared error averaged under the laws of the test."""
-    moments = substitute(any_loss(), {A_any: general_moments().A, Q_any: Lambda_q})
+    moments = substitute(any_loss(), {A_any: GENERAL.moments.A, Q_any: Lambda_q})
     return Derivation.by(
-        Line(M, ":=", E(beta * beta.T, GENERAL_LAWS), r"The second moment of $\boldsymbol{\beta}$"),
-        Line(c_any, ":=", E(y_q**2, GENERAL_LAWS), "The mean square of the target"),
-        Line(E(ERROR, GENERAL_LAWS), "=", moments, "The query is independent of the context"),
-        Line(E(ERROR, GENERAL_LAWS), "=", test_loss(), "The average over query, task, noise and context"),
+        Line(M, ":=", E(beta * beta.T, GENERAL.laws()), r"The second moment of $\boldsymbol{\beta}$"),
+        Line(c_any, ":=", E(y_q**2, GENERAL.laws()), "The mean square of the target"),
+        Line(E(ERROR, GENERAL.laws()), "=", moments, "The query is independent of the context"),
+        Line(E(ERROR, GENERAL.laws()), "=", test_loss(), "The average over query, task, noise and context"),
     )
 
 
@@ -128,7 +127,7 @@ COMMON = Condition(
 )
 def query_law() -> Derivation:
     """M^-1 A Q^-1 and its parts along a common eigenvector."""
-    A, _, Q, _ = general_moments()
+    A, _, Q, _ = GENERAL.moments
     plain = substitute(A, {Sigma_w: Identity(D)})
     rate = along(plain, {Lambda: lambda_, Lambda_q: lambda_q})
     force = along(substitute(any_force(), {A_any: plain, Q_any: Q}), {Lambda: lambda_, Lambda_q: lambda_q, M: a, B: b})
@@ -136,7 +135,7 @@ def query_law() -> Derivation:
     minimum = TracePolynomial(M.I) * A * Q.reciprocal()
     return Derivation.by(
         Line(
-            M.I * CORRELATION * E(x_q * x_q.T, GENERAL_LAWS).I,
+            M.I * CORRELATION * E(x_q * x_q.T, GENERAL.laws()).I,
             "=",
             minimum,
             r"The minimum, with $\boldsymbol{M}$ the second moment of $\boldsymbol{\beta}$: the covariance of the query cancels",
@@ -249,7 +248,7 @@ def _rest(point) -> None:
     point[B] = point[B] * taken / square
 
 
-TAKEN = (E(y_q * beta.T * B * x_q, GENERAL_LAWS), E((beta.T * B * x_q) ** 2, GENERAL_LAWS))
+TAKEN = (E(y_q * beta.T * B * x_q, GENERAL.laws()), E((beta.T * B * x_q) ** 2, GENERAL.laws()))
 REST = Condition(
     r"$\boldsymbol{B}$ is any fixed point of training, of separate or merged attention: $\operatorname{tr}(\boldsymbol{A}^{\top} "
     r"\boldsymbol{B}) = \operatorname{tr}(\boldsymbol{B}^{\top} \boldsymbol{M} \boldsymbol{B} \boldsymbol{Q}) = E$, and $c - E$ is the "
@@ -268,7 +267,7 @@ def _even(point) -> None:
 NOISY = sigma**2 / N * Trace(B.T * Lambda * B * Lambda_q)
 EVEN = Condition(
     "The loss is that of no answer",
-    lambda point: abs(value_at(E(ERROR, SCALED) - E(y_q**2, GENERAL_LAWS), point)) < mpf("1e-18") * (1 + point[g]) ** 2,
+    lambda point: abs(value_at(E(ERROR, SCALED) - E(y_q**2, GENERAL.laws()), point)) < mpf("1e-18") * (1 + point[g]) ** 2,
     _even,
 )
 
@@ -296,16 +295,16 @@ EVEN = Condition(
 )
 def scaled_context() -> Derivation:
     """Scale Lambda in the moments, and use that tr(A' B) = tr(B' M B Q) at a fixed point."""
-    A, M_ = (substitute(part, {Lambda: g * Lambda}) for part in general_moments()[:2])
+    A, M_ = (substitute(part, {Lambda: g * Lambda}) for part in GENERAL.moments[:2])
     loss, both = scaled_loss()
     (even,) = (root for root in solve(loss - c_any, g) if root != 0)
     return Derivation.by(
         Line(E(beta * y_q * x_q.T, SCALED), "=", A, "The correlation of target and feature", part="moments"),
         Line(E(beta * beta.T, SCALED), "=", M_, r"The second moment of $\boldsymbol{\beta}$", part="second"),
-        Line(c_any, ":=", E(y_q**2, GENERAL_LAWS), "The loss of no answer"),
+        Line(c_any, ":=", E(y_q**2, GENERAL.laws()), "The loss of no answer"),
         Line(E_learned, ":=", TAKEN[0], "What the map has taken from the loss in training"),
         Line(nu, ":=", NOISY, "What the noise of the labels adds to it"),
-        Line(E(ERROR, GENERAL_LAWS), "=", c_any - E_learned, "The training loss"),
+        Line(E(ERROR, GENERAL.laws()), "=", c_any - E_learned, "The training loss"),
         Line(E(ERROR, SCALED), "=", loss, "The loss at test", part="loss"),
         Line(E(ERROR, SCALED_TOO), "=", both, "A query scaled as well multiplies all but the noise on its label by $g$", part="both"),
         Line(g, "=", even, "The loss is $c$ again, that of no answer, at", part="break-even", conditions=(EVEN,)),

@@ -46,12 +46,10 @@ from ...notation import (
 )  # fmt: skip
 from ..landscape.any_quadratic_loss import A_any, Q_any, any_force
 from ..landscape.fixed_points import b
-from ..task.population import Sigma_w, general_moments
+from ..task.population import GENERAL, P_w, Sigma_w, omega
 
 __all__ = ["TASK_LAWS", "commuting_levels", "task_moments"]
 
-omega = Symbol("omega", positive=True)  # the eigenvalue of Sigma_w that belongs to lambda
-P_w = Symbol("P", positive=True)  # tr(Sigma_w Lambda), the variance of a label
 p = Symbol("p", positive=True)  # lambda omega, the share of one direction in it
 root = symmetric_matrix("L", D, latex=r"\boldsymbol{\Lambda}^{1/2}")
 S_w = symmetric_matrix("S", D)  # Lambda^(1/2) Sigma_w Lambda^(1/2)
@@ -103,7 +101,7 @@ ROOT = Condition(
 @cache
 def task_moments() -> tuple[TracePolynomial, ...]:
     """A, M, Q, c for task vectors of covariance Sigma_w."""
-    return tuple(substitute(part, {sigma: 0, Lambda_q: Lambda}) for part in general_moments())
+    return tuple(substitute(part, {sigma: 0, Lambda_q: Lambda}) for part in GENERAL.moments)
 
 
 @cache

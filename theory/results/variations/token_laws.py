@@ -96,8 +96,8 @@ def independent_eigenvalue() -> Expr:
 
 
 def gaussian_of(inner) -> TracePolynomial:
-    """E(x x' A x x') of a Gaussian token, for symmetric A."""
-    return substitute(gaussian_fourth(), {Sigma_w: inner})
+    """E(x x' A x x') of a Gaussian token; of A it sees the symmetric part."""
+    return substitute(gaussian_fourth(), {Sigma_w: (inner + inner.T) / 2})
 
 
 def elliptical_of(inner) -> Any:

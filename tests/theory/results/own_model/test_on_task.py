@@ -6,7 +6,7 @@ from iclflow.theory.model import Model
 from iclflow.theory.notation import D, Lambda, Lambda_hat, Lambda_q, N, beta, matrix, sigma, vector, w, x_q, y_q
 from iclflow.theory.results.own_model.on_task import cumulant, mean_over_lengths, on_task
 from iclflow.theory.results.own_model.two_steps import U, two_steps
-from iclflow.theory.results.task.population import Sigma_w, general_moments
+from iclflow.theory.results.task.population import GENERAL, Sigma_w
 from iclflow.theory.results.variations.random_length import g_1, g_2, g_3, g_n, gain_moments, nu
 from iclflow.theory.results.variations.token_laws import kappa
 from sympy import Identity, Symbol
@@ -23,9 +23,9 @@ def general_loss(moments):
 
 def test_linear_model_has_the_general_loss():
     """All of V0 at once, from the expression alone; and each variation alone is the others at their defaults."""
-    assert on_task(LINEAR, EVERYTHING).loss() == general_loss(general_moments())
+    assert on_task(LINEAR, EVERYTHING).loss() == general_loss(GENERAL.moments)
     alone = on_task(LINEAR, {"noise_variance"}).loss()
-    assert alone == substitute(general_loss(general_moments()), {Sigma_w: Identity(D), Lambda_q: Lambda})
+    assert alone == substitute(general_loss(GENERAL.moments), {Sigma_w: Identity(D), Lambda_q: Lambda})
     assert on_task(LINEAR, ("context_lengths",)) is LINEAR
 
 

@@ -4,7 +4,7 @@ import pytest
 import sympy
 from iclflow.theory import Fixed, Gaussian, SampleCovariance, TracePolynomial, expect, substitute
 from iclflow.theory.notation import D, Lambda, Lambda_hat, Lambda_q, N, sigma, vector, w, x_q
-from iclflow.theory.results.task.population import Sigma_w, any_tokens, fourth, general_moments, population_moments
+from iclflow.theory.results.task.population import GENERAL, Sigma_w, any_tokens, fourth, population_moments
 from iclflow.theory.results.variations.token_laws import elliptical_fourth, gaussian_fourth, kappa
 from prompts import prompt, values
 
@@ -12,7 +12,7 @@ from prompts import prompt, values
 @pytest.mark.parametrize("samples", [1, 3])
 def test_general_moments_entry_by_entry(samples):
     correlation, query, target, moment = prompt(samples)
-    A, M, Q, c = general_moments()
+    A, M, Q, c = GENERAL.moments
     assert values(A, samples) == (correlation * target * query.T).expectation(moment)
     assert values(M, samples) == (correlation * correlation.T).expectation(moment)
     assert values(Q, samples) == (query * query.T).expectation(moment)
@@ -25,7 +25,7 @@ def test_a_query_from_the_context_is_refused():
 
 
 def test_any_tokens_agree_with_gaussian_ones_and_with_the_map_of_the_engine():
-    assert substitute(any_tokens().M, {fourth: gaussian_fourth()}) == general_moments().M
+    assert substitute(any_tokens().M, {fourth: gaussian_fourth()}) == GENERAL.moments.M
     C = TracePolynomial(Lambda)
     by_map = SampleCovariance(Lambda_hat, Lambda, N, fourth_moment=lambda A: kappa * (C * A * C + C * A.T * C + (A * C).trace() * C))
     z = vector("z", D)
@@ -35,4 +35,4 @@ def test_any_tokens_agree_with_gaussian_ones_and_with_the_map_of_the_engine():
 
 def test_laws_of_the_paper_are_a_special_case():
     plain = population_moments()
-    assert tuple(substitute(one, {Sigma_w: sympy.Identity(D), Lambda_q: Lambda, sigma: 0}) for one in general_moments()) == plain
+    assert tuple(substitute(one, {Sigma_w: sympy.Identity(D), Lambda_q: Lambda, sigma: 0}) for one in GENERAL.moments) == plain

@@ -10,7 +10,7 @@ from iclflow.theory import explicit, substitute
 from iclflow.theory.calculus.spectral import eigenvalue, indicator
 from iclflow.theory.equations import equation
 from iclflow.theory.notation import B, D, Lambda, Lambda_q, N, T, lambda_, sigma
-from iclflow.theory.results.task.population import PopulationMoments, Sigma_w, general_moments
+from iclflow.theory.results.task.population import GENERAL, PopulationMoments, Sigma_w
 from iclflow.theory.results.variations.random_length import averaged, g_1, g_2, g_3, gain_moments, nu, uniform_gains
 from iclflow.theory.typesetting.latex import formula_latex
 from sympy import Matrix, Rational, cancel, diag, eye, solve, symbols
@@ -99,8 +99,8 @@ def test_the_loss_in_units_of_the_effective_map_entry_by_entry():
 def test_a_random_length_is_a_fixed_one_with_smaller_drops():
     """(1 - rho) c + rho L of (V0) at N_e: the condition of (V4-effective)."""
     share, length = ANY[g_1] ** 2 / ANY[g_2], ANY[g_2] / ANY[g_3]
-    fixed = substitute(general_moments().loss(), {N: length})
-    expected = (1 - share) * numbers(general_moments().c) + share * numbers(fixed)
+    fixed = substitute(GENERAL.moments.loss(), {N: length})
+    expected = (1 - share) * numbers(GENERAL.moments.c) + share * numbers(fixed)
     assert numbers(equation("V4-effective").statement["loss"]) == expected
 
 
@@ -183,7 +183,7 @@ def test_wrong_statements_are_refused(number, part, fault):
 
 
 def test_moments_that_are_not_linear_in_the_inverse_length_are_refused():
-    A, M, Q, c = general_moments()
+    A, M, Q, c = GENERAL.moments
     with pytest.raises(ArithmeticError, match="orders 0 and -1 in N"):
         averaged(PopulationMoments(A, M / N, Q, c))
     with pytest.raises(ArithmeticError, match="orders 0 and -1 in N"):
