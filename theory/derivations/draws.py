@@ -11,6 +11,7 @@ A draw sets letters that belong together, so that what holds along an eigenvecto
 True
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import mpmath
@@ -34,6 +35,8 @@ __all__ = [
     "unit_vector",
 ]  # fmt: skip
 
+Moments = Callable[[Point], None]  # sets M and its eigenvalues a_d
+
 
 def eigenbasis(point: Point, matrix=Lambda) -> tuple[list, Any]:
     """The eigenvalues of a symmetric matrix, largest first, and its eigenvectors as columns; of Lambda, lambda_d and T are set."""
@@ -56,19 +59,19 @@ def second_moment(point: Point) -> None:
     point.family(moment, [one**2 + (one**2 + point[T] * one) / point[N] for one in values])
 
 
-def along_one_eigenvector(point: Point) -> None:
-    """e is a unit eigenvector of Lambda and of M = E(Lambda_hat^2), lambda and a are its eigenvalues, T = tr(Lambda)."""
+def along_one_eigenvector(point: Point, moments: Moments = second_moment) -> None:
+    """e is a unit eigenvector of Lambda and of M, by default E(Lambda_hat^2), lambda and a are its eigenvalues, T = tr(Lambda)."""
     values, vectors = eigenbasis(point)
-    second_moment(point)
+    moments(point)
     d = point.rng.randrange(len(values))
     point[lambda_], point[e] = values[d], vectors[:, d]
     point[a] = (point[e].T * point[M] * point[e])[0, 0]
 
 
-def learned_directions(point: Point) -> list[int]:
+def learned_directions(point: Point, moments: Moments = second_moment) -> list[int]:
     """P projects onto the eigenvectors of a random subset S, not empty; chi_d is 1 for d in S, else 0. Returns S, from 0."""
     values, vectors = eigenbasis(point)
-    second_moment(point)
+    moments(point)
     chosen = sorted(point.rng.sample(range(len(values)), point.rng.randint(1, len(values))))
     point[P] = commuting(vectors, [mpmath.mpf(d in chosen) for d in range(len(values))])
     point.family(indicator, [mpmath.mpf(d in chosen) for d in range(len(values))])
@@ -76,9 +79,9 @@ def learned_directions(point: Point) -> list[int]:
     return chosen
 
 
-def one_direction(point: Point) -> None:
+def one_direction(point: Point, moments: Moments = second_moment) -> None:
     """As learned_directions; e is one of the eigenvectors, with lambda, a and chi its eigenvalues under Lambda, M and P."""
-    chosen = learned_directions(point)
+    chosen = learned_directions(point, moments)
     values, vectors = eigenbasis(point)
     d = point.rng.randrange(len(values))
     point[lambda_], point[e], point[learned] = values[d], vectors[:, d], mpmath.mpf(d in chosen)
@@ -97,8 +100,8 @@ def unit_vector(size: int, point: Point) -> Any:
 
 
 def _direction(point: Point) -> bool:
-    residuals = (point[one] * point[e] - point[value] * point[e] for one, value in ((M, a), (P, learned)))
-    return _along(point) and _projects(point) and all(mpmath.norm(one) < mpmath.mpf("1e-20") for one in residuals)
+    residual = point[P] * point[e] - point[learned] * point[e]
+    return _along(point) and _projects(point) and bool(mpmath.norm(residual) < mpmath.mpf("1e-20"))
 
 
 def _positive_definite(point: Point) -> bool:

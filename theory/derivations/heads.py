@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import sympy
-from sympy import Add, Atom, Basic, BlockMatrix, Expr, MatAdd, MatrixBase, Symbol, Tuple
+from sympy import Add, Atom, Basic, BlockMatrix, Dummy, Expr, MatAdd, MatrixBase, Sum, Symbol, Tuple
 from sympy.matrices.expressions import MatrixExpr, MatrixSymbol
+from sympy.tensor.indexed import Indexed
 
 from ..algebra.polynomial import TracePolynomial
 from ..calculus.derivatives import derivative, gradient, hessian_form
@@ -296,7 +297,13 @@ def carried_out(formula: Any) -> Any:
             return multiplied_out(formula)
         except ValueError:
             return formula
-    return formula.doit() if isinstance(formula, Expr) else formula
+    if not isinstance(formula, Expr):
+        return formula
+    # SymPy searches long for closed forms of sums over directions, which have none
+    held = {
+        one: Dummy() for one in formula.atoms(Sum) if one.has(Indexed) and any(not end.is_number for _, *ends in one.limits for end in ends)
+    }
+    return formula.xreplace(held).doit().xreplace({dummy: one for one, dummy in held.items()}) if held else formula.doit()
 
 
 def carried_out_scalar(entry: Expr) -> Expr:

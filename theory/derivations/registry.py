@@ -33,7 +33,8 @@ class Equation:
     ``number``: the paper's, or that of a condition, a theorem or an appendix (M, S, C1, T1, C.1, ...).
     ``kind``: definition, exact, limit, approximation or ansatz.
     ``section``: where the paper has it. ``left``: the LaTeX of the left side, or {part: LaTeX}. ``typed``: gives the paper's right side,
-    or {part: right side}. ``conditions``: what it assumes. ``erratum``: what is wrong, unclear or weaker than it could be in the paper.
+    or {part: right side}; both may be functions of the task. ``conditions``: what it assumes. ``erratum``: what is wrong, unclear or
+    weaker than it could be in the paper.
     """
 
     number: str
@@ -74,7 +75,11 @@ class Equation:
     @property
     def lefts(self) -> Mapping[str, str]:
         """The left side of each part as LaTeX."""
-        return {line.part: left_latex(line) for line in self.stated()} if self.left is None else _latex(self.left)
+        return (
+            {line.part: left_latex(line) for line in self.stated()}
+            if self.left is None
+            else _latex(self.left() if callable(self.left) else self.left)
+        )
 
     @property
     def takes_task(self) -> bool:
@@ -120,7 +125,7 @@ class Equation:
     def stated(self, *task: Any) -> tuple[Line, ...]:
         """What the entry states, as lines that others may use: its parts, and the letters that its derivation defines."""
         if self.derivation is None:
-            lefts = self.left if isinstance(self.left, Mapping) else {"": self.left}
+            lefts = _parts(self.left(*task) if callable(self.left) else self.left)
             relation = ":=" if self.kind == "definition" else "="
             return tuple(
                 Line(lefts.get(part), relation, right, self.title, part=part, conditions=self.conditions)
@@ -150,8 +155,7 @@ def _parts(statement: Any) -> Mapping[str, Any]:
 
 def _latex(left: Any) -> dict[str, str]:
     """{part: LaTeX} of left sides that are formulas, or LaTeX already."""
-    lefts = left if isinstance(left, Mapping) else {"": left}
-    return {part: one if isinstance(one, str) else formula_latex(one) for part, one in lefts.items()}
+    return {part: one if isinstance(one, str) else formula_latex(one) for part, one in _parts(left).items()}
 
 
 def _add(entry: Equation) -> None:

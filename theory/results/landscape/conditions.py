@@ -24,7 +24,7 @@ from ...notation import Q_i as Q
 from ...notation import k_i as k
 from ...notation import q_i as q
 from ..separate.flow import flow, flow_in_force, flow_lines, rank_one_head, rank_R_head
-from .fixed_points import MAP, force_at_fixed_point
+from .fixed_points import fixed_map, force_at_fixed_point
 
 __all__ = ["WAITING", "at_fixed_map", "flow_at_fixed_point"]
 
@@ -69,7 +69,7 @@ APART = Condition(r"Two directions or more are not learned, and the value weight
 def at_fixed_map(head: Any) -> tuple[Line, Line]:
     """The two lines that put the flow where (C1) holds."""
     return (
-        Line(B, ":=", MAP, "The effective map of a fixed point (21)"),
+        Line(B, ":=", fixed_map(), "The effective map of a fixed point (21)"),
         Line(B_rest, ":=", B - head, "The other heads make up the rest of it"),
     )
 

@@ -14,30 +14,30 @@ from sympy import Expr, Identity, Symbol, Trace, cancel, factor, solve, sqrt
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import rewrite
-from ...calculus.spectral import along
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import DIRECTION, PROJECTOR, eigenbasis
+from ...derivations.draws import DIRECTION, PROJECTOR, eigenbasis, learned_directions, one_direction
 from ...derivations.lines import Line
+from ...derivations.points import value_at
 from ...derivations.registry import define, register
 from ...notation import B, D, G, Lambda, M, N, P, T, a, e, lambda_, learned, symmetric_matrix
 from ...notation import K_i as K
 from ...notation import Q_i as Q
 from ...notation import k_i as k
 from ...notation import q_i as q
+from ...typesetting.latex import formula_latex
 from ..separate.flow import loss_and_force
+from ..task.population import PAPER, Task
 from ..task.regression import force, force_along
-from ..task.second_moments import second_moment_along
 
-__all__ = ["MAP", "Gamma", "fixed_map_along", "force_at_fixed_point", "m"]
+__all__ = ["Gamma", "direction", "fixed_map", "fixed_map_along", "force_at_fixed_point", "m", "projector"]
 
 m = Symbol("m", integer=True, nonnegative=True)  # how many eigenvectors are learned
 b = Symbol("b", real=True)  # the effective map along an eigenvector
 v_positive = Symbol("v", positive=True)
 Gamma = symmetric_matrix("Gamma", D)  # the effective map at a fixed point
 I_D = Identity(D)
-MAP = M.I * Lambda * P  # the effective map at a fixed point
 
 
 def _spectrum(point) -> bool:
@@ -71,37 +71,60 @@ def ridge(eigenvalue_: Expr) -> Expr:
     return 1 / (1 + (1 + T / eigenvalue_) / N)
 
 
+def direction(task: Task = PAPER) -> Condition:
+    """One direction of the task."""
+    return task.condition(DIRECTION, one_direction)
+
+
+def projector(task: Task = PAPER) -> Condition:
+    """All directions of the task."""
+    return task.condition(PROJECTOR, learned_directions)
+
+
+def fixed_map(task: Task = PAPER) -> Any:
+    """The effective map at a fixed point, M^-1 A Q^-1 P: M^-1 Lambda P for the paper's task."""
+    return M.I * task.learned.to_sympy() * P
+
+
 @cache
-def fixed_map_along() -> Expr:
-    """The nonzero root of b G = 0 along an eigenvector: lambda / a."""
-    (root,) = (root for root in solve(b * force_along(b), b) if root != 0)
+def fixed_map_along(task: Task = PAPER) -> Expr:
+    """The nonzero root of b G = 0 along an eigenvector: lambda / a for the paper's task."""
+    (root,) = (root for root in solve(b * force_along(b, task), b) if root != 0)
     return root
 
 
 @cache
-def written_map_along() -> Expr:
+def written_map_along(task: Task = PAPER) -> Expr:
     """The same with the moment (32) written out, for d in S; zero for the other directions."""
-    return cancel(fixed_map_along().subs(a, second_moment_along()))
+    return cancel(fixed_map_along(task).subs(a, task.eigenvalue))
 
 
 @cache
-def force_at_fixed_point() -> TracePolynomial:
-    """G at Gamma, where M Gamma = Lambda P."""
-    return rewrite(substitute(force(), {B: Gamma}), {M * Gamma: Lambda * P})
+def force_at_fixed_point(task: Task = PAPER) -> TracePolynomial:
+    """G at Gamma, where M Gamma = Lambda P for the paper's task."""
+    return rewrite(substitute(force(task), {B: Gamma}), {M * Gamma: task.learned * P})
 
 
 # The effective map
 
 
 def _sets(number: str, section: str, key: Any, query: Any) -> None:
+    def sets(task: Task = PAPER) -> dict[str, Any]:
+        waiting = key.T * task.learned.to_sympy() * P * task.query_covariance.to_sympy() * query
+        return {"map": fixed_map(task), "active query": query, "active key": key, "waiting head": Trace(waiting)}
+
+    def lefts(task: Task = PAPER) -> dict[str, Any]:
+        waiting = Trace(key.T * task.moments.A.to_sympy() * query)
+        return {"map": B, "active query": P * query, "active key": P * key, "waiting head": waiting}
+
     define(
         number,
         "The set of fixed points that have learned the eigenvectors in $S$",
         section=section,
-        left={"map": B, "active query": P * query, "active key": P * key, "waiting head": Trace(key.T * Lambda**2 * query)},
-        typed=lambda: {"map": MAP, "active query": query, "active key": key, "waiting head": Trace(key.T * Lambda * P * Lambda * query)},
+        left=lefts,
+        typed=sets,
         conditions=(
-            PROJECTOR,
+            projector,
             r"The second and third for every head with $v_i \ne 0$, the last for those with $v_i = 0$",
             r"$\lambda_d > 0$ for $d \in S$: at $\lambda = (1, 0)$ and $S = \{2\}$ there is no such map, for $a_2 = 0$",
         ),
@@ -117,27 +140,35 @@ for _number, _section, _slots in (("22", "Section 4.2", "H"), ("82", "Appendix E
         "The learned eigenvectors: a subset of the $D$ indices with $m$ members",
         section=_section,
         left=m,
-        typed=lambda: Trace(P),
+        typed=lambda _=PAPER: Trace(P),
         conditions=(
-            PROJECTOR,
+            projector,
             rf"Argued, not computed: $m \le \min(D, {_slots})$, for a sum of ${_slots}$ maps of rank one has no higher rank",
         ),
     )
 
 
-def _roots() -> tuple[Line, ...]:
-    """The force along an eigenvector, and where the map times the force vanishes there."""
+def _roots(task: Task = PAPER) -> tuple[Line, ...]:
+    """The force along an eigenvector, where the map times the force vanishes there, and the map of the fixed points."""
+    along_b = force_along(b, task)
     return (
-        *loss_and_force(),
+        *loss_and_force(task),
+        *task.commutes(),
         Line(b, ":=", e.T * B * e, "Along an eigenvector the effective map is"),
-        Line(e.T * G * e, "=", force_along(b), "and the force"),
+        Line(e.T * G * e, "=", along_b, "and the force"),
         Line(
             e.T * B.T * G * e,
             "=",
-            factor(b * force_along(b)),
+            factor(b * along_b),
             r"$\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ at every fixed point, see T1: along the eigenvector it has two roots",
             conditions=(KEEPS_DIRECTION,),
         ),
+    )
+
+
+def _at_fixed_point(task: Task = PAPER) -> Line:
+    return Line(
+        B, ":=", fixed_map(task), "The effective map (21) of the fixed points that have learned the eigenvectors in $S$", task.uses("21")
     )
 
 
@@ -147,15 +178,16 @@ def _roots() -> tuple[Line, ...]:
     kind="exact",
     section="Section 4.2",
     typed=lambda: learned / lambda_ * ridge(lambda_),
-    conditions=(SPECTRUM, DIRECTION, DISTINCT),
+    conditions=(SPECTRUM, direction, DISTINCT),
     erratum="The paper proves that it suffices; with distinct eigenvalues it is also necessary",
 )
-def fixed_map() -> Derivation:
+def map_at_fixed_point(task: Task = PAPER) -> Derivation:
     """The roots of b G(b) = 0 along each eigenvector."""
     return Derivation.by(
-        *_roots(),
-        Line(e.T * B * e, "=", learned * fixed_map_along(), "The root that is not zero, for the learned eigenvectors", uses="21"),
-        Line(e.T * B * e, "=", learned * written_map_along(), "The moment (32) written out", uses="21"),
+        *_roots(task),
+        _at_fixed_point(task),
+        Line(e.T * B * e, "=", learned * fixed_map_along(task), "The root that is not zero, for the learned eigenvectors"),
+        Line(e.T * B * e, "=", learned * written_map_along(task), "The moment (32) written out"),
     )
 
 
@@ -165,14 +197,17 @@ def fixed_map() -> Derivation:
     kind="exact",
     section="Appendix D.3",
     typed=lambda: learned * lambda_ / a,
-    conditions=(DIRECTION,),
+    conditions=(direction,),
 )
-def fixed_map_by_moment() -> Derivation:
+def fixed_map_by_moment(task: Task = PAPER) -> Derivation:
     """As (23), before the moment is written out."""
+    known = task.learned.to_sympy()
     return Derivation.by(
-        Line(M * B, "=", Lambda * P, r"The moment times the map (21)", uses="21"),
-        Line(Trace(M * B * Lambda.I), "=", m, "Its rank is the number of learned eigenvectors", uses=("21", "22")),
-        Line(e.T * B * e, "=", learned * fixed_map_along(), "The map along an eigenvector", uses="21"),
+        *task.commutes(),
+        _at_fixed_point(task),
+        Line(M * B, "=", known * P, r"The moment times the map (21)"),
+        Line(Trace(M * B * known.I), "=", m, "Its rank is the number of learned eigenvectors", uses="22"),
+        Line(e.T * B * e, "=", learned * fixed_map_along(task), "The map along an eigenvector"),
     )
 
 
@@ -182,20 +217,31 @@ def fixed_map_by_moment() -> Derivation:
     kind="exact",
     section="Section 4.2",
     typed=lambda: b * (b - lambda_ / a),
-    conditions=(DIRECTION, "It is zero at every fixed point if the eigenvalues are distinct, see T1"),
+    conditions=(direction, "It is zero at every fixed point if the eigenvalues are distinct, see T1"),
     erratum="The paper states (C1) as sufficient",
 )
-def first_condition() -> Derivation:
+def first_condition(task: Task = PAPER) -> Derivation:
     """b G(b), divided by its leading coefficient."""
-    product = e.T * B.T * G * e
+    product, leading = e.T * B.T * G * e, force_along(b, task).coeff(b)
+
+    def at_fixed_point(point) -> None:
+        point[B] = value_at(fixed_map(task), point)
+
     return Derivation.by(
-        *_roots(),
-        Line(product, "=", 0, "It is zero for the maps (21)", uses="21"),
+        *_roots(task),
         Line(
-            product / (-lambda_ * a),
+            Line(B, "=", fixed_map(task)),
+            "=>",
+            Line(product, "=", 0),
+            "It is zero for the maps (21)",
+            task.uses("21"),
+            meets=(at_fixed_point,),
+        ),
+        Line(
+            product / leading,
             "=",
-            cancel(b * force_along(b) / (-lambda_ * a)),
-            r"Divide by $-\lambda a$, which is not zero",
+            cancel(b * force_along(b, task) / leading),
+            rf"Divide by ${formula_latex(leading)}$, which is not zero",
             conditions=(KEEPS_DIRECTION,),
         ),
     )
@@ -209,7 +255,7 @@ def first_condition() -> Derivation:
     typed=lambda: {"map": learned / lambda_ * ridge(lambda_), "slot": sqrt(ridge(lambda_) / (lambda_ * v_positive))},
     conditions=(
         SPECTRUM,
-        DIRECTION,
+        direction,
         r"The slot $(i, r)$ serves one learned eigenvector, in a head with $v_i = v > 0$; $\boldsymbol{k}_i$, $\boldsymbol{q}_i$ stand "
         r"for its columns $\boldsymbol{k}_{i,r}$, $\boldsymbol{q}_{i,r}$",
         r"$m \le R H$, one slot for each learned eigenvector",
@@ -219,25 +265,21 @@ def first_condition() -> Derivation:
         r"a head one after the other, $m \le R H$ is enough"
     ),
 )  # fmt: skip
-def rank_R_map() -> Derivation:
+def rank_R_map(task: Task = PAPER) -> Derivation:
     """As (23); any head with v_i > 0 can serve R eigenvectors, one in each slot."""
-    amplitude = Symbol("x", positive=True)
-    (slot,) = solve(v_positive * amplitude**2 - written_map_along(), amplitude)
+    amplitude, known = Symbol("x", positive=True), written_map_along(task)
+    slot = sqrt(cancel(known / v_positive))
     return Derivation.by(
-        *_roots(),
-        Line(Trace(M * B * Lambda.I), "=", m, "The map (81) has this rank", uses=("81", "82")),
+        *_roots(task),
+        _at_fixed_point(task),
+        Line(Trace(M * B * task.learned.to_sympy().I), "=", m, "The map (81) has this rank", uses="82"),
         Line(
-            e.T * B * e,
-            "=",
-            learned * written_map_along(),
-            "The root that is not zero, with the moment (32), for the learned eigenvectors",
-            part="map",
-            uses="81",
+            e.T * B * e, "=", learned * known, "The root that is not zero, with the moment (32), for the learned eigenvectors", part="map"
         ),
-        Line(amplitude, ":=", slot, "The amplitude that solves $v x^2 = \\lambda / a$"),
+        Line(amplitude, ":=", slot, rf"The amplitude that solves $v x^2 = {formula_latex(fixed_map_along(task))}$"),
         Line(k, ":=", amplitude * e, "Let the key of one slot be this multiple of the eigenvector"),
         Line(q, ":=", k, "and the query the same"),
-        Line(v_positive * (e.T * k) * (q.T * e), "=", written_map_along(), "Then the slot serves it"),
+        Line(v_positive * (e.T * k) * (q.T * e), "=", known, "Then the slot serves it"),
         Line(e.T * k, "=", slot, "Its component along the eigenvector", part="slot"),
     )
 
@@ -251,21 +293,15 @@ def rank_R_map() -> Derivation:
     kind="exact",
     section="Appendix D.3",
     typed=lambda: {"matrix": Lambda * (I_D - P) * Lambda, "along": (1 - learned) * lambda_**2},
-    conditions=(DIRECTION,),
+    conditions=(direction,),
 )
-def fixed_force() -> Derivation:
+def fixed_force(task: Task = PAPER) -> Derivation:
     """Put the effective map into the force (53): only the directions not learned are left."""
     return Derivation.by(
-        *loss_and_force(),
-        Line(G, "=", force(), "Carry out the gradient"),
-        Line(G, "=", force_at_fixed_point(), r"With the map (21), $\boldsymbol{M}\boldsymbol{B} = \boldsymbol{\Lambda}\boldsymbol{P}$",
-             uses="21", part="matrix"),
-        Line(
-            e.T * G * e,
-            "=",
-            along(force_at_fixed_point(), {Lambda: lambda_, P: learned}),
-            "Along an eigenvector",
-            part="along",
-            uses="21",
-        ),
-    )  # fmt: skip
+        *loss_and_force(task),
+        Line(G, "=", force(task), "Carry out the gradient"),
+        *task.commutes(),
+        _at_fixed_point(task),
+        Line(G, "=", force_at_fixed_point(task), r"With the map (21)", part="matrix"),
+        Line(e.T * G * e, "=", task.along(force_at_fixed_point(task), {P: learned}), "Along an eigenvector", part="along"),
+    )

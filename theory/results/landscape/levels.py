@@ -4,62 +4,84 @@ As a sum over the eigenvectors of Lambda: a learned one costs lambda - lambda^3 
 """
 
 from functools import cache
+from typing import Any
 
 from mpmath import mpf, norm
-from sympy import Expr, Identity, Symbol, Trace, cancel, limit, oo, series
+from sympy import Expr, Identity, Trace, cancel
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.spectral import eigenvalue, indicator, on_and_off, over_directions, summand
+from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import commuting, eigenbasis, learned_directions, second_moment
+from ...derivations.draws import commuting, eigenbasis
 from ...derivations.heads import E
 from ...derivations.lines import Line
+from ...derivations.points import value_at
 from ...derivations.registry import register
 from ...expectation.moments import expect
 from ...notation import B, D, Lambda, Lambda_hat, M, N, P, T, a, beta, lambda_, learned, x_q, y_q
+from ...typesetting.latex import formula_latex
+from ..task.population import ALONG, COMPONENTS, PAPER, Task
 from ..task.regression import closed_loss
-from ..task.second_moments import second_moment_along
-from .fixed_points import SPECTRUM, Gamma, fixed_map_along, m, ridge
+from .fixed_points import SPECTRUM, Gamma, fixed_map, fixed_map_along, m, projector, ridge
 
-__all__ = ["loss_along"]
+__all__ = ["at_fixed_map", "loss_along", "summed"]
 
 I_D = Identity(D)
 
 
-def _fixed_map(point) -> None:
-    learned_directions(point)
-    point[Gamma] = point[M] ** -1 * point[Lambda] * point[P]
+@cache
+def at_fixed_map(task: Task = PAPER) -> Condition:
+    """Gamma is the map at the fixed points that have learned S."""
+    map_ = fixed_map(task)
+
+    def draw(point) -> None:
+        projector(task).meet(point)
+        point[Gamma] = value_at(map_, point)
+
+    return Condition(
+        rf"$\boldsymbol{{\Gamma}} = {formula_latex(map_)}$ is the map (55); $\chi_d = 1$ for $d \in S$, else 0",
+        lambda point: norm(point[Gamma] - value_at(map_, point)) < mpf("1e-20"),
+        draw,
+    )
 
 
-def _first_learned(point) -> None:
-    values, vectors = eigenbasis(point)
-    second_moment(point)
-    point[m] = count = point.rng.randint(1, len(values))
-    projector = commuting(vectors, [mpf(d < count) for d in range(len(values))])
-    point.family(indicator, [mpf(d < count) for d in range(len(values))])
-    point[Gamma] = point[M] ** -1 * point[Lambda] * projector
+FIXED_MAP = at_fixed_map()
 
 
-FIXED_MAP = Condition(
-    r"$\boldsymbol{\Gamma} = \boldsymbol{M}^{-1}\boldsymbol{\Lambda}\boldsymbol{P}$ is the map (55); $\chi_d = 1$ for $d \in S$, else 0",
-    lambda point: norm(point[M] * point[Gamma] - point[Lambda] * point[P]) < mpf("1e-20"),
-    _fixed_map,
-)
-FIRST_LEARNED = Condition(r"$S=\{1,\dots,m\}$", None, _first_learned)
+def first_learned(task: Task = PAPER) -> Condition:
+    """The same for the first m eigenvectors."""
+
+    def draw(point) -> None:
+        projector(task).meet(point)
+        values, vectors = eigenbasis(point)
+        point[m] = count = point.rng.randint(1, len(values))
+        chosen = [mpf(d < count) for d in range(len(values))]
+        point[P] = commuting(vectors, chosen)
+        point.family(indicator, chosen)
+        point[Gamma] = value_at(fixed_map(task), point)
+
+    return Condition(r"$S=\{1,\dots,m\}$", None, draw)
 
 
 @cache
-def loss_along() -> Expr:
-    """The share of one direction in the loss at a fixed point."""
-    share = summand(closed_loss().result, {Lambda: lambda_, M: a, B: learned * fixed_map_along()})
-    return on_and_off(share)
+def loss_along(task: Task = PAPER) -> Expr:
+    """The share of one direction in the loss at a fixed point; the noise of the labels has no share."""
+    loss = closed_loss(task).result - TracePolynomial(task.noise)
+    return on_and_off(summand(loss, {Lambda: lambda_, **ALONG, M: a, B: learned * fixed_map_along(task)}))
 
 
 @cache
-def written_loss_along() -> Expr:
-    off = loss_along().subs(learned, 0)
-    return off - learned * cancel((off - loss_along().subs(learned, 1)).subs(a, second_moment_along()))
+def written_loss_along(task: Task = PAPER) -> Expr:
+    """The same with the moment (32) written out."""
+    off = loss_along(task).subs(learned, 0)
+    return off - learned * cancel((off - loss_along(task).subs(learned, 1)).subs(a, task.eigenvalue))
+
+
+def summed(formula: Expr, **bounds: Any) -> Any:
+    """The sum over directions of a function of lambda, a, chi and the eigenvalues of the task's covariances."""
+    return over_directions(formula, components=COMPONENTS, **bounds)
 
 
 @register(
@@ -71,24 +93,33 @@ def written_loss_along() -> Expr:
         "loss": over_directions(lambda_ - learned * lambda_ * ridge(lambda_)),
         "limit": over_directions((1 - learned) * lambda_),
     },
-    conditions=(SPECTRUM, FIXED_MAP),
+    conditions=(SPECTRUM, at_fixed_map),
 )
-def fixed_loss() -> Derivation:
+def fixed_loss(task: Task = PAPER) -> Derivation:
     """The loss (9) as a sum over the eigenvectors, with the effective map (55)."""
-    error = (y_q - beta.T * Gamma * x_q) ** 2
-    quadratic = Trace(Lambda) - 2 * Trace(Lambda * Gamma * Lambda) + Trace(Gamma * M * Gamma * Lambda)
-    whole = over_directions(written_loss_along())
+    error = task.E((y_q - beta.T * Gamma * x_q) ** 2)
+    quadratic = substitute(closed_loss(task).result, {B: Gamma})
+    whole = task.noise + summed(written_loss_along(task))
     return Derivation.by(
-        Line(M, ":=", E(Lambda_hat**2), "The second moment of the sample covariance, equation (31)"),
-        Line(E(error), "=", quadratic, "The loss (9-closed) on the map of a fixed point"),
+        *task.definitions(),
+        *task.commutes(),
+        Line(error, "=", quadratic, "The loss (9-closed) on the map of a fixed point"),
         Line(
             quadratic,
             "=",
-            over_directions(loss_along()),
+            task.noise + summed(loss_along(task)),
             "Along the eigenvectors, with $\\chi_d^2 = \\chi_d$ and $a_d$ those of $\\boldsymbol{M}$",
         ),
-        Line(E(error), "=", whole, "The moment (32) written out", part="loss"),
-        Line(whole, "->", over_directions(limit(written_loss_along(), N, oo)), "A long context", part="limit", parameter=N, order=1),
+        Line(error, "=", whole, "The moment (32) written out", part="loss"),
+        Line(
+            whole,
+            "->",
+            task.noise + summed(task.long_context(written_loss_along(task))),
+            "A long context",
+            part="limit",
+            parameter=task.length,
+            order=1,
+        ),
     )
 
 
@@ -103,42 +134,44 @@ def fixed_loss() -> Derivation:
         "drop": eigenvalue[m] * ridge(eigenvalue[m]),
         "drop, first order": eigenvalue[m] - (eigenvalue[m] + T) / N,
     },
-    conditions=(SPECTRUM, FIRST_LEARNED),
+    conditions=(SPECTRUM, first_learned),
     erratum=(
         r"The drop is $\lambda_{m}$ only as $N$ goes to infinity: its relative deficit is $(1 + T / "
         r"\lambda_{m}) / N$ to first order, 10 to 42 % in the paper's figures"
     ),
 )
-def plateau_loss() -> Derivation:
+def plateau_loss(task: Task = PAPER) -> Derivation:
     """The loss (59) with the first m eigenvectors learned, the drop between two such levels, and its first order in 1/N."""
-    off = written_loss_along().subs(learned, 0)
-    gain = off - written_loss_along().subs(learned, 1)
-    level, before = T - over_directions(gain, last=m), T - over_directions(gain, last=m - 1)
-    drop = gain.subs(lambda_, eigenvalue[m])
-    inverse = Symbol("y", positive=True)
-    first = series(cancel(drop.subs(N, 1 / inverse)), inverse, 0, 2).removeO().subs(inverse, 1 / N).expand()
-    long = [limit(part, N, oo) for part in (off - gain, off)]
-    costs = over_directions(long[0], last=m).doit() + over_directions(long[1], first=m + 1)
+    off = written_loss_along(task).subs(learned, 0)
+    gain = off - written_loss_along(task).subs(learned, 1)
+    total = task.moments.c.to_sympy().subs({Trace(Lambda): T})
+    level, before = total - summed(gain, last=m), total - summed(gain, last=m - 1)
+    drop = gain.subs({lambda_: eigenvalue[m], **{letter: base[m] for letter, base in COMPONENTS.items()}})
+    costs = task.long_context(off - gain)
+    learned_costs = summed(costs, last=m).doit() if costs == 0 else summed(costs, last=m)
+    long = {"parameter": task.length}
     return Derivation.by(
+        *task.definitions(),
+        *task.commutes(),
         Line(
-            over_directions(written_loss_along()),
+            task.noise + summed(written_loss_along(task)),
             "=",
             level,
             "The loss (59): the first $m$ directions are learned, and the eigenvalues sum to $T$",
-            uses=("59",),
+            uses=task.uses("59"),
             part="loss",
         ),
         Line(
             level,
             "->",
-            costs,
+            task.noise + learned_costs + summed(off, first=m + 1),
             "A long context: learned directions cost nothing, the others their eigenvalue",
             part="limit",
-            parameter=N,
             order=1,
+            **long,
         ),
         Line(before - level, "=", drop, "The drop from one level to the next", part="drop"),
-        Line(drop, "~", first, "The drop to first order in $1/N$", part="drop, first order", parameter=N, order=2),
+        Line(drop, "~", task.long_context(drop, 2), "The drop to first order in $1/N$", part="drop, first order", order=2, **long),
     )
 
 

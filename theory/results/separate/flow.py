@@ -38,6 +38,7 @@ from ...notation import (
     y_q,
 )
 from ..attention.blocks import U_i, merged_expansion, u_i, value_row
+from ..task.population import PAPER, Task
 from ..task.regression import SECOND_MOMENT, closed_loss
 
 __all__ = [
@@ -96,16 +97,17 @@ def squared_error(map_: Any) -> Any:
     return (y_q - beta.T * map_ * x_q) ** 2
 
 
-def population_error(map_: Any) -> Any:
+def population_error(map_: Any, task: Task = PAPER) -> Any:
     """E(y_q - beta' map x_q)^2, not carried out."""
-    return E(squared_error(map_))
+    return task.E(squared_error(map_))
 
 
-def loss_and_force() -> tuple[Line, Line]:
-    """The two lines that begin a derivation about the flow: the loss (9-closed) and, from it, the force (53)."""
-    loss = closed_loss().result
+def loss_and_force(task: Task = PAPER) -> tuple[Line, ...]:
+    """The lines that begin a derivation about the flow: the loss (9-closed) and, from it, the force (53)."""
+    loss = closed_loss(task).result
     return (
-        Line(population_error(B), "=", loss, r"The loss (9-closed), with $\boldsymbol{M} = \mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$"),
+        *task.gains(),
+        Line(population_error(B, task), "=", loss, f"The loss (9-closed); $\\boldsymbol{{M}}$ is {task.second_moment()}"),
         Line(G, ":=", -Gradient(loss, B) / 2, "The force (53) is minus half its gradient"),
     )  # fmt: skip
 

@@ -13,12 +13,13 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from mpmath import mpf
-from sympy import Expr, Identity, IndexedBase, Symbol, Trace, ZeroMatrix, oo, sympify
+from sympy import Expr, Identity, IndexedBase, S, Symbol, Trace, ZeroMatrix, cancel, factorial, oo, sympify
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import rewrite
 from ...calculus.spectral import along, moment
 from ...calculus.substitution import collect, substitute
+from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.draws import commuting, eigenbasis
 from ...derivations.heads import E, as_sympy
@@ -197,12 +198,18 @@ class Task:
         """E(beta w'), which times Q is A: the second moment times the map at the global minimum."""
         return (g_1 if self.random_length else 1) * TracePolynomial(Lambda) * self.task_covariance
 
+    def gains(self) -> tuple[Line, ...]:
+        """The letters for the moments of the gain, if it is random."""
+        return GAINS if self.random_length else ()
+
+    def square(self) -> Any:
+        """The second moment of beta, not carried out: that of Lambda_hat for the paper's task."""
+        return E(Lambda_hat**2) if self == PAPER else self.E(beta * beta.T)
+
     def definitions(self) -> tuple[Line, ...]:
-        """The letters: M, the second moment of beta, and the moments of the gain."""
-        if self == PAPER:
-            return (Line(M, ":=", E(Lambda_hat**2), "The second moment of the sample covariance, equation (31)", "31"),)
-        second = Line(M, ":=", self.E(beta * beta.T), r"The second moment of $\boldsymbol{\beta}$")
-        return (*(GAINS if self.random_length else ()), second)
+        """The letter M, and those for the moments of the gain."""
+        reason = f"The second moment, {self.second_moment()}"
+        return (*self.gains(), Line(M, ":=", self.square(), reason, self.uses("31")))
 
     def uses(self, *numbers: str) -> tuple[str, ...]:
         """The entries that a line uses, which hold for the paper's task only."""
@@ -210,28 +217,31 @@ class Task:
 
     def commutes(self) -> tuple[Line, ...]:
         """What lets the directions be eigenvectors of Lambda."""
-        lines = (Line(M * Lambda - Lambda * M, "=", ZeroMatrix(D, D), r"$\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$"),)
+        lines = (Line(M * Lambda, "=", Lambda * M, r"$\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$"),)
         Q = as_sympy(self.query_covariance)
         if Lambda == Q:
             return lines
-        return (*lines, Line(Q * Lambda - Lambda * Q, "=", ZeroMatrix(D, D), r"So does the covariance of the query"))
+        return (*lines, Line(Q * Lambda, "=", Lambda * Q, "So does the covariance of the query"))
 
     def second_moment(self) -> str:
         """What the letter M is."""
-        if self == PAPER:
-            return r"$\mathbb{E}(\hat{\boldsymbol{\Lambda}}^{2})$, equation (31)"
-        return r"$\mathbb{E}(\boldsymbol{\beta}\boldsymbol{\beta}^\top)$"
+        paper = r"$\mathbb{E}(\hat{\boldsymbol{\Lambda}}^{2})$, equation (31)"
+        return paper if self == PAPER else r"$\mathbb{E}(\boldsymbol{\beta}\boldsymbol{\beta}^\top)$"
 
     # Along an eigenvector of Lambda
 
     @property
-    def small(self) -> Any:
-        """What goes to zero for long contexts, as (letter, function of it that is put in its place)."""
-        return {"parameter": (g_3, 0) if self.random_length else N, "order": 1}
+    def length(self) -> Any:
+        """What becomes large, or small, for long contexts."""
+        return (g_3, 0) if self.random_length else N
 
-    def of_inverse(self, formula: Expr, inverse: Symbol) -> Expr:
-        """The formula in 1/N, or in g_3."""
-        return formula.subs(g_3, inverse) if self.random_length else formula.subs(N, 1 / inverse)
+    def long_context(self, formula: Expr, orders: int = 1) -> Expr:
+        """The first orders of a formula in 1/N, or in g_3 if the length is random."""
+        inverse = Symbol("y", positive=True)
+        small, back = ({g_3: inverse}, g_3) if self.random_length else ({N: 1 / inverse}, 1 / N)
+        whole = cancel(formula.subs(small))
+        terms = (cancel(whole.diff(inverse, k).subs(inverse, 0)) * back**k / factorial(k) for k in range(orders))
+        return sum(terms, start=S.Zero).expand()
 
     def along(self, formula: Any, values: Mapping | None = None) -> Expr:
         """The value of a matrix formula along a common eigenvector, in lambda, T, omega, P, lambda_q and the other values given."""
@@ -267,10 +277,19 @@ class Task:
         point[M] = value_at(self.moments.M, point)
         point.family(moment, [(vectors[:, d].T * point[M] * vectors[:, d])[0, 0] for d in range(len(values))])
 
-    def draw_along(self, point: Point) -> None:
-        """The eigenvalues of the covariances that belong to the direction e."""
-        for letter, value in ALONG.items():
-            point[value] = (point[e].T * point[letter] * point[e])[0, 0]
+    def condition(self, papers: Condition, draw: Callable) -> Condition:
+        """A condition of the paper's task for this one: ``draw`` makes points that meet it, given what sets M."""
+        if self == PAPER:
+            return papers
+
+        def drawn(point: Point) -> None:
+            draw(point, self.draw)
+            if e in point:
+                for letter, value in ALONG.items():
+                    point[value] = (point[e].T * point[letter] * point[e])[0, 0]
+
+        text = papers.text.replace(r"\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)", r"\mathbb{E}(\boldsymbol{\beta}\boldsymbol{\beta}^\top)")
+        return Condition(text, papers.test, drawn)
 
 
 @cache

@@ -30,7 +30,7 @@ X = matrix("X", D + 1, N + 1)  # the prompt
 X_c = matrix("X_c", D, N)  # the context tokens, as columns
 y = vector("y", N)  # their targets
 
-SECOND_MOMENT = Line(M, ":=", E(Lambda_hat**2), "The second moment of the sample covariance, equation (31)")
+(SECOND_MOMENT,) = PAPER.definitions()
 PROMPT = ((X_c, x_q), (y.T, zero(None)))  # equation (1), in blocks
 
 define(
@@ -182,7 +182,7 @@ def average_context(polynomial: TracePolynomial) -> TracePolynomial:
     return averaged
 
 
-def SECOND_MOMENT(task: Task = PAPER) -> str:
+def letter_M(task: Task = PAPER) -> str:
     """What the letter M stands for."""
     return rf"$\boldsymbol{{M}}$ is {task.second_moment()}"
 
@@ -193,7 +193,7 @@ def SECOND_MOMENT(task: Task = PAPER) -> str:
     kind="exact",
     section="Beside (9)",
     typed=lambda: Trace(Lambda) - 2 * Trace(Lambda * B * Lambda) + Trace(B.T * M * B * Lambda),
-    conditions=(SECOND_MOMENT,),
+    conditions=(letter_M,),
 )
 def closed_loss(task: Task = PAPER) -> Derivation:
     """Average over the task and the query, then over the context, where Lambda_hat stands at most twice."""
@@ -223,7 +223,7 @@ def force_along(component: Any, task: Task = PAPER) -> Expr:
     section="Appendix D.2",
     typed=lambda: Lambda**2 - M * B * Lambda,
     conditions=(
-        SECOND_MOMENT,
+        letter_M,
         (
             r"$\boldsymbol{B}$ is the effective map, $\sum_{i} v_{i} "
             r"\boldsymbol{k}_{i} \boldsymbol{q}_{i}^{\top}$ for rank one"

@@ -4,8 +4,6 @@ With T = tr(Lambda), E(Lambda_hat^2) = Lambda^2 + (Lambda + T I) Lambda / N has 
 a_d = lambda_d^2 (1 + (1 + T / lambda_d) / N). D and N stay symbols throughout; the tokens are Gaussian.
 """
 
-from functools import cache
-
 from mpmath import mpf, norm
 from sympy import Expr, Trace
 
@@ -15,12 +13,14 @@ from ...calculus.substitution import collect
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.draws import along_one_eigenvector
+from ...derivations.draws import second_moment as papers_moment
 from ...derivations.heads import E
 from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
-from ...notation import D, Lambda, Lambda_hat, M, N, P, T, a, e, e_d, lambda_, learned, matrix, vector
+from ...notation import D, Lambda, Lambda_hat, M, N, P, a, e, e_d, lambda_, learned, matrix, vector
+from .population import ALONG, PAPER, Task
 
 __all__ = ["A", "diagonal_values", "on_eigenvector", "second_moment", "second_moment_along"]
 
@@ -30,8 +30,8 @@ SQUARE = E(Lambda_hat**2)
 TOKENS = (r"The tokens are Gaussian, independent, with covariance $\boldsymbol{\Lambda}$",)
 
 
-def _draw_eigenvector(point) -> None:
-    along_one_eigenvector(point)
+def _draw_eigenvector(point, moments=papers_moment) -> None:
+    along_one_eigenvector(point, moments)
     point[e_d] = point[e]
 
 
@@ -62,27 +62,33 @@ def _eigenvector() -> tuple[Line, Line]:
     },
     conditions=TOKENS,
 )
-def second_moment() -> Derivation:
+def second_moment(task: Task = PAPER) -> Derivation:
     """Pairs of different tokens, and pairs of a token with itself; then the same by Stein's lemma in one step."""
     one, other = vector("x_1", D), vector("x_2", D)
     tokens = [Gaussian(one, covariance=Lambda), Gaussian(other, covariance=Lambda)]
-    different, same = one * one.T * other * other.T, one * one.T * one * one.T
+    inner, noise = task.task_covariance, TracePolynomial(task.noise * Lambda / N)
+    different, same = (TracePolynomial(one * one.T) * inner * last * last.T for last in (other, one))
     pairs = TracePolynomial(N) * (TracePolynomial(N) - 1) / N**2
-    return Derivation.by(
-        Line(M, ":=", SQUARE, "The letter for it"),
+    square = task.square()
+    by_pairs = (
         Line(
             M,
             "=",
-            (N * (N - 1) * E(different, tokens) + N * E(same, tokens)) / N**2,
+            (N * (N - 1) * E(different, tokens) + N * E(same, tokens)) / N**2 + noise.to_sympy(),
             "$N(N-1)$ ordered pairs of different tokens, and $N$ of a token with itself",
         ),
         Line(E(different, tokens), "=", expect(different, tokens), "Different tokens are independent"),
         Line(E(same, tokens), "=", expect(same, tokens), "A token with itself has a fourth moment"),
-        Line(SQUARE, "=", pairs * expect(different, tokens) + expect(same, tokens) / N, "The two together", part="first"),
+        Line(square, "=", pairs * expect(different, tokens) + expect(same, tokens) / N + noise, "The two together", part="first"),
+    )
+    return Derivation.by(
+        *task.gains(),
+        Line(M, ":=", square, "The letter for it"),
+        *(() if task.token_law or task.random_length else by_pairs),
         Line(
-            SQUARE,
+            square,
             "=",
-            expect(Lambda_hat**2),
+            task.moments.M,
             "The same by Stein's lemma: one sample covariance becomes its mean, and joins the other in two windings of weight $1/N$",
             part="second",
         ),
@@ -120,25 +126,29 @@ def second_moment_main_text() -> Derivation:
         "sum": (1 + 1 / N) * lambda_**2 + Trace(Lambda) / N * lambda_,
         "product": lambda_**2 * (1 + (1 + Trace(Lambda) / lambda_) / N),
     },
-    conditions=(EIGENVECTOR,),
+    conditions=(lambda task=PAPER: task.condition(EIGENVECTOR, _draw_eigenvector),),
 )
-def eigenvalue() -> Derivation:
+def eigenvalue(task: Task = PAPER) -> Derivation:
     """The quadratic form of E(Lambda_hat^2) on an eigenvector of Lambda."""
-    form = TracePolynomial(e_d.T) * expect(Lambda_hat**2) * e_d
-    value = on_eigenvector(form)
+    form = TracePolynomial(e_d.T) * task.moments.M * e_d
+    others = tuple(
+        Line(letter * e_d, "=", value * e_d, "A common eigenvector") for letter, value in ALONG.items() if letter in form.free_symbols
+    )
+    value = rewrite(form, {one.left: one.right for one in (*_eigenvector(), *others)})
     return Derivation.by(
         *_eigenvector(),
+        *others,
+        *(() if task == PAPER else task.definitions()),
         Line(a, ":=", e_d.T * M * e_d, "The second moment between eigenvectors"),
-        Line(a, "=", form, "The second moment (31)", uses="31"),
-        Line(a, "=", value, "The eigenvalue put in", (0, 1, 3), "sum"),
+        Line(a, "=", form, "The second moment (31)", uses=task.uses("31")),
+        Line(a, "=", value, "The eigenvalue put in", (*range(2 + len(others)), -1), "sum"),
         Line(a, "=", lambda_**2 * (value / lambda_**2), "Factored", -1, "product"),
     )
 
 
-@cache
-def second_moment_along() -> Expr:
+def second_moment_along(task: Task = PAPER) -> Expr:
     """a as a function of lambda, N and T = tr(Lambda), equation (32)."""
-    return eigenvalue().result["sum"].to_sympy().subs(Trace(Lambda), T)
+    return task.eigenvalue
 
 
 def diagonal_values() -> dict:
