@@ -26,7 +26,8 @@ from ...expectation.moments import expect
 from ...notation import B, D, Lambda, Lambda_hat, M, N, T, beta, e, lambda_, sigma, symmetric_matrix, vector, w, x_q
 from ..task.population import zeta
 from ..task.regression import X_c, y
-from ..variations.label_noise import EIGENVALUE, SECOND_MOMENT, noisy_eigenvalue
+from ..variations.label_noise import NOISY as NOISY_LABELS
+from ..variations.label_noise import ALONG_e
 
 __all__ = ["TASK", "C", "c", "nu", "rho", "u", "white_risk"]
 
@@ -158,7 +159,7 @@ def risk_of_least_squares() -> Derivation:
 @cache
 def linear_risk():
     """The risk of trained linear attention along one eigendirection: (V1-levels) with all of them learned, less the noise of the query."""
-    return factor(cancel(lambda_ - lambda_**3 / noisy_eigenvalue()))
+    return factor(cancel(lambda_ - lambda_**3 / NOISY_LABELS.eigenvalue))
 
 
 IN_UNITS = {T: D * lambda_, sigma: sqrt(nu * D * lambda_)}
@@ -188,9 +189,9 @@ def risk_of_linear_attention() -> Derivation:
     left = Lambda - Lambda * M.I * Lambda**2
     risk = E((w.T * x_q - beta.T * B * x_q) ** 2, NOISY)
     return Derivation.by(
-        SECOND_MOMENT,
-        EIGENVALUE,
-        Line(a := EIGENVALUE.left, "=", noisy_eigenvalue(), "The noisy moment (V1-beta)"),
+        *NOISY_LABELS.definitions(),
+        Line(a, ":=", ALONG_e, r"Its eigenvalue along an eigenvector of $\boldsymbol{\Lambda}$"),
+        Line(a, "=", NOISY_LABELS.eigenvalue, "The noisy moment (V1-beta)"),
         Line(B, ":=", M.I * Lambda, "The global minimum"),
         Line(risk, "=", Trace(left), "The risk there"),
         Line(e.T * left * e, "=", lambda_ - lambda_**3 / a, "Its share of one direction"),

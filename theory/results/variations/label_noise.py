@@ -7,103 +7,41 @@ r"""Label noise, y = w' x + eps with E(eps^2) = sigma^2 (V1): it enters everythi
 T = tr(Lambda) is the variance of a noiseless label: so the sampling error of a context acts like label noise of variance T.
 """
 
-from functools import cache
-
-from mpmath import cbrt, mpf, norm
-from sympy import Derivative, Expr, Identity, Trace, ZeroMatrix, cancel, limit, oo
+from mpmath import cbrt, mpf
+from sympy import Derivative, Identity, Trace, ZeroMatrix, cancel
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.spectral import along, moment, over_directions
-from ...calculus.substitution import substitute
+from ...calculus.spectral import over_directions
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import EIGENVECTOR, eigenbasis, learned_directions
-from ...derivations.heads import E, Gradient
+from ...derivations.draws import EIGENVECTOR
+from ...derivations.heads import E
 from ...derivations.lines import Line
 from ...derivations.points import value_at
 from ...derivations.registry import register
 from ...expectation.laws import Fixed, Gaussian
-from ...notation import (
-    B,
-    D,
-    G,
-    Lambda,
-    Lambda_hat,
-    Lambda_q,
-    M,
-    N,
-    P,
-    T,
-    a,
-    beta,
-    e,
-    lambda_,
-    learned,
-    sigma,
-    v,
-    vector,
-    w,
-    x_q,
-    y_q,
-)  # fmt: skip
-from ..landscape.fixed_points import Gamma, fixed_map_along
-from ..landscape.levels import loss_along
-from ..task.population import GENERAL, Sigma_w, noise_q, zeta
-from ..task.regression import X_c
+from ...notation import B, D, G, Lambda, Lambda_hat, M, N, T, a, beta, e, lambda_, learned, sigma, v, vector, w, x_q, y_q
+from ..landscape.fixed_points import direction, map_at_fixed_point, written_map_along
+from ..landscape.levels import at_fixed_map, fixed_loss
+from ..task.population import Task, zeta
+from ..task.regression import X_c, correlation_with_error
+from ..task.second_moments import EIGENVECTOR as ALONG_EIGENVECTOR
+from ..task.second_moments import eigenvalue, second_moment
 
-__all__ = ["NOISY_LAWS", "noisy_eigenvalue", "noisy_moments"]
+__all__ = ["NOISY", "ALONG_e"]
 
-PLAIN = {Sigma_w: Identity(D), Lambda_q: Lambda}
-NOISY_LAWS = (
-    Fixed(y_q, w.T * x_q + noise_q),
-    Fixed(beta, Lambda_hat * w + zeta),
-    Gaussian(zeta, covariance=sigma**2 / N * Lambda_hat),
-    Gaussian(noise_q, covariance=sigma**2),
-)
+NOISY = Task(noise=sigma**2)
 noise = vector("epsilon", N, latex=r"\boldsymbol{\epsilon}")
 LAWS = (
     r"$\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens, independent label noise of variance $\sigma^2$, on the "
     r"query too"
 )
-ERROR = (y_q - beta.T * B * x_q) ** 2
-ALONG_e = E((e.T * beta) ** 2, NOISY_LAWS)
-SECOND_MOMENT = Line(M, ":=", E(beta * beta.T, NOISY_LAWS), r"The second moment of $\boldsymbol{\beta}$")
-EIGENVALUE = Line(a, ":=", ALONG_e, r"Its eigenvalue along an eigenvector of $\boldsymbol{\Lambda}$")
+ALONG_e = NOISY.E((e.T * beta) ** 2)
 
 
-@cache
-def noisy_moments() -> tuple[TracePolynomial, ...]:
-    """A, M, Q, c for the paper's task with noise on its labels."""
-    return tuple(substitute(part, PLAIN) for part in GENERAL.moments)
-
-
-@cache
-def noisy_eigenvalue() -> Expr:
-    """a with label noise."""
-    return along(noisy_moments()[1], {Lambda: lambda_}, traces={Trace(Lambda): T})
-
-
-def noisy_ridge(eigenvalue) -> Expr:
+def noisy_ridge(eigenvalue_):
     """1 / (1 + (1 + (T + sigma^2)/lambda)/N), for statements."""
-    return 1 / (1 + (1 + (T + sigma**2) / eigenvalue) / N)
-
-
-def _fixed_map(point) -> None:
-    chosen = learned_directions(point)
-    values, vectors = eigenbasis(point)
-    point[M] = value_at(noisy_moments()[1], point)
-    point[Gamma] = point[M] ** -1 * point[Lambda] * point[P]
-    d = point.rng.randrange(len(values))
-    point[lambda_], point[e], point[learned] = values[d], vectors[:, d], mpf(d in chosen)
-    point.family(moment, [(vectors[:, i].T * point[M] * vectors[:, i])[0, 0] for i in range(len(values))])
-
-
-FIXED_MAP = Condition(
-    r"$\boldsymbol{\Gamma} = \boldsymbol{M}^{-1}\boldsymbol{\Lambda}\boldsymbol{P}$ is the map at the fixed points that have learned the "
-    r"eigenvectors in $S$; $\chi_d = 1$ for $d \in S$, else 0",
-    lambda point: norm(point[M] * point[Gamma] - point[Lambda] * point[P]) < mpf("1e-20"),
-    _fixed_map,
-)
+    return 1 / (1 + (1 + (T + sigma**2) / eigenvalue_) / N)
 
 
 def _at_rest(point) -> None:
@@ -128,9 +66,9 @@ REST = Condition(
         "mean": Lambda_hat * w + zeta,
         "covariance": sigma**2 / N * Lambda_hat,
         "second": (1 + 1 / N) * Lambda**2 + (Trace(Lambda) + sigma**2) / N * Lambda,
-        "a": lambda_**2 * (1 + (1 + (T + sigma**2) / lambda_) / N),
+        "a": lambda_**2 * (1 + (1 + (Trace(Lambda) + sigma**2) / lambda_) / N),
     },
-    conditions=(LAWS, EIGENVECTOR),
+    conditions=(LAWS, ALONG_EIGENVECTOR),
 )
 def noisy_correlation() -> Derivation:
     """The noise in (8); then averages over the noise, the task and the context."""
@@ -147,9 +85,8 @@ def noisy_correlation() -> Derivation:
             "The average over the noise, given the tokens",
             part="covariance",
         ),
-        Line(E(beta * beta.T, NOISY_LAWS), "=", noisy_moments()[1], "The average over task, noise and context", part="second"),
-        EIGENVALUE,
-        Line(a, "=", noisy_eigenvalue(), r"Along an eigenvector of $\boldsymbol{\Lambda}$", part="a"),
+        *second_moment(NOISY).within({"second": "second"}),
+        *eigenvalue(NOISY).within({"product": "a"}),
     )
 
 
@@ -165,7 +102,8 @@ def noisy_correlation() -> Derivation:
     },
     conditions=(
         LAWS,
-        FIXED_MAP,
+        direction(NOISY),
+        at_fixed_map(NOISY),
         r"map: $\boldsymbol{e}$ is the unit eigenvector with eigenvalue $\lambda$, and $\chi$ its $\chi_d$",
         r"With a noiseless query the loss has no term $\sigma^2$",
         r"The fixed points are those of the paper, for $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ and $\lambda^3/a$ rises "
@@ -174,40 +112,7 @@ def noisy_correlation() -> Derivation:
 )
 def noisy_levels() -> Derivation:
     """The fixed points of (23) and (59) with the noisy moment."""
-    error = (y_q - beta.T * Gamma * x_q) ** 2
-    quadratic = sigma**2 + Trace(Lambda) - 2 * Trace(Lambda * Gamma * Lambda) + Trace(Gamma * M * Gamma * Lambda)
-    share = loss_along().subs(a, noisy_eigenvalue())
-    off, on = (cancel(share.subs(learned, value)) for value in (0, 1))
-    written = off + learned * (on - off)
-    whole = sigma**2 + over_directions(written)
-    return Derivation.by(
-        SECOND_MOMENT,
-        Line(M * Lambda - Lambda * M, "=", ZeroMatrix(D, D), r"It commutes with $\boldsymbol{\Lambda}$"),
-        Line(E(error, NOISY_LAWS), "=", quadratic, "The loss of the map at a fixed point"),
-        Line(
-            quadratic,
-            "=",
-            sigma**2 + over_directions(loss_along()),
-            r"Along the eigenvectors, with $\chi_d^2 = \chi_d$ and $a_d$ those of $\boldsymbol{M}$",
-        ),
-        Line(E(error, NOISY_LAWS), "=", whole, "The eigenvalues (V1-beta) written out", part="loss"),
-        Line(
-            whole,
-            "->",
-            sigma**2 + over_directions(limit(written, N, oo)),
-            "A long context averages the noise of its labels away",
-            part="limit",
-            parameter=N,
-            order=1,
-        ),
-        Line(
-            e.T * Gamma * e,
-            "=",
-            learned * cancel(fixed_map_along().subs(a, noisy_eigenvalue())),
-            "The effective map along an eigenvector",
-            part="map",
-        ),
-    )
+    return Derivation.by(*fixed_loss(NOISY).within({"loss": "loss", "limit": "limit"}), *map_at_fixed_point(NOISY).within("map"))
 
 
 @register(
@@ -230,17 +135,16 @@ def noisy_levels() -> Derivation:
 )
 def noisy_order() -> Derivation:
     """The force at B = 0 holds no noise; the fixed value follows from the noisy moment."""
-    A = noisy_moments()[0]
-    ratio = cancel(lambda_**3 / noisy_eigenvalue())
+    A = NOISY.moments.A
+    ratio = cancel(lambda_**3 / NOISY.eigenvalue)
     slope = cancel(ratio.diff(lambda_))
-    correlation = E(beta * y_q * x_q.T, NOISY_LAWS)
+    correlation = NOISY.E(beta * y_q * x_q.T)
 
     def untrained(point) -> None:
         point[B] = 0 * point[Lambda]
 
     return Derivation.by(
-        Line(G, ":=", -Gradient(E(ERROR, NOISY_LAWS), B) / 2, "The force is minus half the gradient of the loss"),
-        Line(G, "=", A - noisy_moments()[1] * B * Lambda, "The gradient of the averaged error"),
+        *correlation_with_error(NOISY).within(),
         Line(
             Line(B, "=", ZeroMatrix(D, D)),
             "=>",
@@ -249,15 +153,15 @@ def noisy_order() -> Derivation:
             meets=(untrained,),
         ),
         Line(correlation, "=", A, "The noise is independent of the query: it adds nothing", part="growth"),
-        EIGENVALUE,
+        Line(a, ":=", ALONG_e, r"The eigenvalue of the second moment along an eigenvector of $\boldsymbol{\Lambda}$"),
         Line(
-            E(y_q * beta.T * e * e.T * x_q, NOISY_LAWS),
+            NOISY.E(y_q * beta.T * e * e.T * x_q),
             "=",
-            v**3 * E((beta.T * e * e.T * x_q) ** 2, NOISY_LAWS),
+            v**3 * NOISY.E((beta.T * e * e.T * x_q) ** 2),
             r"The force along $\boldsymbol{e}$ vanishes at a head that rests",
         ),
         Line(v**-3, "=", a / lambda_, r"So the value weight there is the cube root of $\lambda/a$"),
-        Line(v**-3, "=", cancel((1 / fixed_map_along()).subs(a, noisy_eigenvalue())), "The eigenvalue (V1-beta) written out", part="fixed"),
+        Line(v**-3, "=", cancel(1 / written_map_along(NOISY)), "The eigenvalue (V1-beta) written out", part="fixed"),
         Line(Derivative(ratio, lambda_), "=", slope, r"How the drop of the loss, $\lambda^3/a$, rises with $\lambda$", part="slope"),
         Line(slope, ">", 0, "It rises"),
     )
@@ -283,12 +187,11 @@ def noisy_order() -> Derivation:
 )
 def noisy_ridge_regression() -> Derivation:
     """The gradient vanishes at M B = Lambda; so Lambda B^-1 = M, and the penalty is the rest of it beside Lambda."""
-    M_noisy = noisy_moments()[1]
+    M_noisy = NOISY.moments.M
     return Derivation.by(
-        Line(Gradient(E(ERROR, NOISY_LAWS), B), "=", 2 * (M_noisy * B * Lambda - Lambda**2), "The gradient of the loss"),
-        SECOND_MOMENT,
+        *correlation_with_error(NOISY).within(),
         Line(B, ":=", M.I * Lambda, "The global minimum"),
-        Line(M * B * Lambda, "=", Lambda**2, "The gradient vanishes there"),
+        Line(G, "=", ZeroMatrix(D, D), "The force vanishes there"),
         Line(Lambda * B.I, "=", M_noisy, r"The inverse map is $\boldsymbol{\Lambda}^{-1}\boldsymbol{M}$", part="map"),
         Line(
             N * (B.I - Lambda),

@@ -21,10 +21,10 @@ from ...derivations.lines import Line
 from ...derivations.points import value_at
 from ...derivations.registry import register
 from ...expectation.laws import Gaussian, SampleCovariance
-from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, T, a, beta, e, lambda_, sigma, symmetric_matrix, w, x_q, y_q
+from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, T, beta, e, lambda_, sigma, symmetric_matrix, w, x_q, y_q
 from ..landscape.any_quadratic_loss import A_any, Q_any, any_loss, c_any
-from ..landscape.fixed_points import b, fixed_map_along
-from .label_noise import NOISY_LAWS, noisy_eigenvalue
+from ..landscape.fixed_points import b, written_map_along
+from .label_noise import NOISY
 from .shift import N_test, a_test, lambda_q, varied
 
 __all__ = ["learned_map", "share_at_test"]
@@ -50,7 +50,7 @@ def share_at_test() -> Expr:
 @cache
 def learned_map() -> Expr:
     """lambda/a with label noise."""
-    return cancel(fixed_map_along().subs(a, noisy_eigenvalue()))
+    return written_map_along(NOISY)
 
 
 def _common_eigenvector(point) -> None:
@@ -123,7 +123,7 @@ def unseen_direction() -> Derivation:
     (even,) = (root for root in solve(share - lambda_q, b) if root != 0)
     map_, slope = learned_map(), factor(learned_map().diff(lambda_))
     worst = limit(map_, lambda_, 0)
-    alone = noisy_eigenvalue().subs(lambda_, T)  # all the variance in one direction
+    alone = NOISY.eigenvalue.subs(lambda_, T)  # all the variance in one direction
     whole = {a_test: alone, lambda_test: T, lambda_q: T}
     vanishing = {"parameter": (lambda_, 0), "order": 1}
     return Derivation.by(
@@ -132,7 +132,7 @@ def unseen_direction() -> Derivation:
         Line(SHARE, "=", squared, "Together", part="share"),
         Line(b, "=", even, r"It is $\lambda_{q}$ again, that of no answer, at", part="break-even", conditions=(EVEN,)),
         Line(
-            E(e.T * beta * y_q * x_q.T * e) / (E((e.T * beta) ** 2, NOISY_LAWS) * E((e.T * x_q) ** 2)),
+            E(e.T * beta * y_q * x_q.T * e) / (NOISY.E((e.T * beta) ** 2) * E((e.T * x_q) ** 2)),
             "=",
             map_,
             "The map of training, (23) with label noise",

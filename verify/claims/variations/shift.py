@@ -9,8 +9,7 @@ from ....numerics.parametrizations.attention import MergedWeights
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
 from ....theory.notation import B, Lambda, Lambda_q, N, T, a, lambda_, sigma
-from ....theory.results.task.population import Sigma_w
-from ....theory.results.variations.label_noise import PLAIN as PLAIN_LAWS
+from ....theory.results.task.population import WHITE, Sigma_w
 from ....theory.results.variations.shift import a_test
 from ...experiments.plateau_maps import effective_map, measured, settled_network, trained_network
 from ...experiments.varied_tasks import OBLIQUE, PLAIN, SPECTRUM
@@ -52,7 +51,7 @@ def loss_at_test(change: Mapping | None = None) -> Callable[..., float]:
         "N + 1 for N": loss_at_test({N: N + 1}),
         "no noise at test": loss_at_test({sigma: 0}),
         "the query like the context": loss_at_test({Lambda_q: Lambda}),
-        "w ~ N(0, I) at test": loss_at_test({Sigma_w: PLAIN_LAWS[Sigma_w]}),
+        "w ~ N(0, I) at test": loss_at_test({Sigma_w: WHITE}),
         "the map twice as large": loss_at_test({B: 2 * B}),
     },
     slow=True,

@@ -18,7 +18,7 @@ from iclflow.theory.notation import D, Lambda, Lambda_q, M, N, T, a, lambda_, si
 from iclflow.theory.notation import learned as on_or_off
 from iclflow.theory.results.landscape.any_quadratic_loss import c_any
 from iclflow.theory.results.task.population import Sigma_w
-from iclflow.theory.results.variations.label_noise import noisy_eigenvalue
+from iclflow.theory.results.variations.label_noise import NOISY
 from iclflow.theory.results.variations.shift import E_learned, N_test, a_test, b, g, lambda_q, nu
 from iclflow.theory.results.variations.task_covariance import P_w, omega, p
 from iclflow.theory.results.variations.token_laws import k_i, k_j, kappa, kurtosis, lambda_i, lambda_j
@@ -172,7 +172,7 @@ def test_queries_of_their_own():
     loss = squared_error(diag(X, Y), diag(ONE, TWO), query=diag(asked, other), noise=NOISE)
     at, full = least(loss, X), squared_error(FULL, TILTED, task=TASKS, query=QUERIES, noise=NOISE)
     second = Matrix(2, 2, lambda i, j: full.diff(FULL[i, 0], FULL[j, 0])) / 2 / QUERIES[0, 0]  # M, of two entries of B
-    values = {a: noisy_eigenvalue(), lambda_q: asked}
+    values = {a: NOISY.eigenvalue, lambda_q: asked}
     expected = {
         "minimum": minimum(full),
         "map": at[X],
@@ -200,7 +200,7 @@ def test_another_length_at_test():
         "limit": endless,
         "excess": share - (long.subs(best) - TWO),
     }
-    moment = noisy_eigenvalue().subs(sigma, 0)
+    moment = NOISY.eigenvalue.subs(sigma, 0)
     values = {a: moment.subs(N, 1), a_test: moment.subs(N, 2), N_test: 2}
 
     def check(statement, part):
@@ -294,7 +294,7 @@ def test_elliptical_tokens_by_enumeration(radii):
     value = sum(r**2 * weight for r, weight in radii) * Rational(2, 16)  # E(r^4) D/((D + 2) E(r^2)^2)
     moment = second_moment(circles(radii), (ONE, TWO))
     assert moment[0, 1] == 0
-    gaussian = noisy_eigenvalue().subs({sigma: 0, lambda_: ONE, T: ONE + TWO})
+    gaussian = NOISY.eigenvalue.subs({sigma: 0, lambda_: ONE, T: ONE + TWO})
     statement = equation("V5-elliptical").statement
     total = {T: ONE + TWO, kappa: value, N: 2}
     for fault, right in ((lambda x: x, True), (lambda x: x.subs(kappa, kappa + 1), False), (lambda x: x.subs(N, N + 1), False)):
