@@ -28,8 +28,7 @@ from ...theory.algebra.polynomial import TracePolynomial
 from ...theory.model import Model
 from ...theory.notation import D, Lambda, Lambda_q, N, sigma
 from ...theory.results.own_model.on_task import cumulant, mean_over_lengths, on_task
-from ...theory.results.task.population import Sigma_w
-from ...theory.results.variations.random_length import g_n
+from ...theory.results.task.population import Sigma_w, g_n
 from ...theory.results.variations.token_laws import kappa
 from .._checks import finite_array
 from ..compilation.expressions import compile_expression

@@ -14,7 +14,7 @@ from ...theory import Fixed, Gaussian, Mixture, TracePolynomial
 from ...theory.algebra import words
 from ...theory.algebra.coefficients import scalar_of
 from ...theory.notation import D, Lambda_hat, N, x_q
-from ...theory.results.variations.random_length import g_n
+from ...theory.results.task.population import g_n
 from ..training.sequences import Tokens
 
 __all__ = ["as_tensors", "draw", "evaluate"]

@@ -14,8 +14,7 @@ from iclflow.theory.calculus.spectral import directions, eigenvalue
 from iclflow.theory.notation import B, Lambda, Lambda_q, N, T, a, lambda_, sigma, t, tau, v, v_0
 from iclflow.theory.results.landscape.fixed_points import m
 from iclflow.theory.results.separate.durations import u
-from iclflow.theory.results.task.population import Sigma_w
-from iclflow.theory.results.variations.random_length import g_1, g_2, g_3
+from iclflow.theory.results.task.population import Sigma_w, g_1, g_2, g_3
 from sympy import Symbol
 
 COVARIANCE = np.array([[0.5, 0.1], [0.1, 0.3]])

@@ -24,7 +24,7 @@ from ...notation import B, D, Lambda, Lambda_hat, M, N, P, T, a, beta, lambda_, 
 from ...typesetting.latex import formula_latex
 from ..task.population import ALONG, COMPONENTS, PAPER, Task
 from ..task.regression import closed_loss
-from .fixed_points import SPECTRUM, Gamma, fixed_map, fixed_map_along, m, projector, ridge
+from .fixed_points import SPECTRUM, Gamma, direction, fixed_map, fixed_map_along, m, projector, ridge
 
 __all__ = ["at_fixed_map", "loss_along", "summed"]
 
@@ -37,7 +37,7 @@ def at_fixed_map(task: Task = PAPER) -> Condition:
     map_ = fixed_map(task)
 
     def draw(point) -> None:
-        projector(task).meet(point)
+        direction(task).meet(point)
         point[Gamma] = value_at(map_, point)
 
     return Condition(

@@ -34,8 +34,7 @@ from ...expectation.laws import Fixed, Gaussian, Law, SampleCovariance
 from ...expectation.moments import expect
 from ...model import Model, symbols_of
 from ...notation import D, Lambda, Lambda_hat, Lambda_q, N, beta, sigma, symmetric_matrix, w, x_q, y_q
-from ..task.population import Sigma_w, noise_q, zeta
-from ..variations.random_length import g_n
+from ..task.population import Sigma_w, g_n, noise_q, zeta
 from ..variations.token_laws import elliptical_of, gaussian_of, kappa
 
 __all__ = ["cumulant", "mean_over_lengths", "on_task"]

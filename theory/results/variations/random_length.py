@@ -12,30 +12,30 @@ So a random length is one fixed length with drops that are smaller by a factor: 
 mean. Gains that differ add an error that no map avoids: with n/N and n uniform a quarter of the loss stays, however long the contexts.
 """
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from mpmath import mpf, norm
-from sympy import Expr, Identity, Rational, Sum, Symbol, Trace, apart, cancel, harmonic, limit, oo
+from mpmath import mpf
+from sympy import Expr, Rational, Sum, Symbol, Trace, ZeroMatrix, apart, cancel, harmonic, limit, oo
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.spectral import along, over_directions
+from ...calculus.spectral import over_directions
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import EIGENVECTOR, learned_directions
 from ...derivations.heads import E
 from ...derivations.lines import Line
-from ...derivations.points import value_at
 from ...derivations.registry import register
-from ...expectation.laws import Gaussian, SampleCovariance
-from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, P, T, beta, e, lambda_, learned, sigma, w, x_q, y_q
+from ...expectation.moments import expect
+from ...notation import B, D, Lambda, Lambda_q, N, T, beta, e, lambda_, learned, sigma, x_q, y_q
 from ..landscape.any_quadratic_loss import c_any
-from ..landscape.fixed_points import Gamma
-from ..task.population import GAINS, GENERAL, PopulationMoments, Sigma_w, any_tokens, averaged, g_1, g_2, g_3, g_m, g_n, m, n, p_n, zeta
-from .shift import varied
+from ..landscape.levels import at_fixed_map, fixed_loss, written_loss_along
+from ..task.population import GENERAL, Sigma_w, Task, g_1, g_2, g_3, g_n, m, n, p_n
+from ..task.regression import closed_loss
+from ..task.second_moments import second_moment
 
-__all__ = ["averaged", "uniform_gains"]
+__all__ = ["LENGTHS", "uniform_gains"]
 
 nu = Symbol("nu", positive=True)  # E(1/n)
 N_e, share_e = Symbol("N_e", positive=True), Symbol("varrho", positive=True)
@@ -59,44 +59,8 @@ TWO_LENGTHS = Condition(
 )
 
 
-def mean(expression, laws=(), *, gain: bool = True):
-    """The average over the two lengths of an expectation given the length; the expression is a function of the gain."""
-    first, other = (E(expression(one if gain else 1), laws_at(length, laws), given=length) for length, one in ((n, g_n), (m, g_m)))
-    return p_n * first + (1 - p_n) * other
-
-
-def laws_at(length, laws=()) -> tuple:
-    """The general laws at a length, with some of them changed."""
-    noise = Gaussian(zeta, covariance=sigma**2 / length * Lambda_hat)
-    return varied(SampleCovariance(Lambda_hat, Lambda, length), noise, *laws)
-
-
-def of_length(moments: PopulationMoments) -> PopulationMoments:
-    """The moments given the length N = n, with the gain of the normalisation: beta is multiplied by it."""
-    A, M, Q, c = moments
-    return PopulationMoments(A * g_n, M * g_n**2, Q, c)
-
-
-@cache
-def gain_moments() -> PopulationMoments:
-    """A, M, Q and c of Gaussian tokens, averaged over the length."""
-    return averaged(GENERAL.moments)
-
-
-@cache
-def any_gain_moments() -> PopulationMoments:
-    """The same for tokens of any law."""
-    return averaged(any_tokens())
-
-
-def correlation(gain):
-    """beta y_q x_q' with the gain of the normalisation."""
-    return gain * beta * y_q * x_q.T
-
-
-def second_moment(gain):
-    """The same of beta beta'."""
-    return gain**2 * beta * beta.T
+LENGTHS = replace(GENERAL, random_length=True)
+PLAIN = Task(random_length=True)
 
 
 @register(
@@ -118,27 +82,31 @@ def second_moment(gain):
 )  # fmt: skip
 def random_moments() -> Derivation:
     """The moments given the length are linear in g_n, g_n^2 and g_n^2/n."""
-    A, M_, _, _ = gain_moments()
+    A, M_, _, _ = LENGTHS.moments
     plain = {g_1: 1, g_2: 1, g_3: nu}
+    given, square = LENGTHS.laws(n, g_n), beta * beta.T
+
+    def present(body):
+        return sum((p * E(body, LENGTHS.laws(length), given=length) for p, length, _ in LENGTHS.cases), start=ZeroMatrix(D, D))
+
     return Derivation.by(
         Line(
-            E(second_moment(g_n), laws_at(n), given=n),
+            E(beta * beta.T, given, given=n),
             "=",
-            substitute(of_length(GENERAL.moments).M, {N: n}),
+            expect(beta * beta.T, given),
             r"Given the length, the second moment of $\boldsymbol{\beta}$",
         ),
-        *GAINS,
-        Line(mean(correlation), "=", A, "The correlation of target and feature, averaged over the length", part="A"),
-        Line(mean(second_moment), "=", M_, r"The second moment of $\boldsymbol{\beta}$, averaged over the length", part="M"),
+        *second_moment(LENGTHS).within({"second": "M"}),
+        Line(LENGTHS.E(beta * y_q * x_q.T), "=", A, "The correlation of target and feature, averaged over the length", part="A"),
         Line(nu, ":=", p_n / n + (1 - p_n) / m, r"The mean of $1/n$"),
         Line(
-            mean(correlation, gain=False),
+            present(beta * y_q * x_q.T),
             "=",
             substitute(A, plain),
             "The correlation for the average over the tokens there are",
             part="present, A",
         ),
-        Line(mean(second_moment, gain=False), "=", substitute(M_, plain), "Its second moment", part="present, M"),
+        Line(present(square), "=", substitute(M_, plain), "Its second moment", part="present, M"),
     )
 
 
@@ -256,23 +224,17 @@ def _share(gains: tuple[Expr, Expr, Expr]) -> Expr:
 )
 def effective_length() -> Derivation:
     """Measure the map in units of g_1/g_2."""
-    scaled = substitute(gain_moments().loss(), {B: g_1 / g_2 * TracePolynomial(B)})
+    scaled = substitute(LENGTHS.moments.loss(), {B: g_1 / g_2 * TracePolynomial(B)})
     gains = uniform_gains()
-    left = mean(lambda gain: (y_q - gain * (g_1 / g_2) * beta.T * B * x_q) ** 2)
-    fixed = E((y_q - beta.T * B * x_q) ** 2, laws_at(N_e))
+    left = LENGTHS.E((y_q - (g_1 / g_2) * beta.T * B * x_q) ** 2)
+    fixed = E((y_q - beta.T * B * x_q) ** 2, GENERAL.laws(N_e))
     longest = cancel(_share(gains["longest"]))
     return Derivation.by(
-        *GAINS,
-        Line(
-            mean(lambda gain: (y_q - gain * beta.T * B * x_q) ** 2),
-            "=",
-            gain_moments().loss(),
-            "The loss as a function of the effective map",
-        ),
+        *closed_loss(LENGTHS).within(),
         Line(left, "=", scaled, "The map measured in units of $g_{1}/g_{2}$", part="loss"),
         Line(N_e, ":=", g_2 / g_3, "The fixed length"),
         Line(share_e, ":=", g_1**2 / g_2, "What is left of a drop"),
-        Line(c_any, ":=", E(y_q**2, laws_at(N_e)), "The loss of no answer"),
+        Line(c_any, ":=", E(y_q**2, GENERAL.laws(N_e)), "The loss of no answer"),
         Line(left, "=", (1 - share_e) * c_any + share_e * fixed, "The loss at the fixed length, with drops smaller by a factor"),
         Line(share_e, "<=", 1, "The variance of the gain is not negative"),
         *(
@@ -292,26 +254,6 @@ def written_drop(gains) -> Expr:
     return lambda_ * gains[0] ** 2 / (gains[1] + gains[2] * (1 + T / lambda_))
 
 
-PLAIN = (Gaussian(w), Gaussian(x_q, covariance=Lambda))
-
-
-def _fixed_map(point) -> None:
-    learned_directions(point)
-    point[sigma] = mpf(0)
-    gains = {line.left: value_at(line.right, point) for line in GAINS}
-    L = point[Lambda]
-    point[M] = gains[g_2] * L**2 + gains[g_3] * (L**2 + point[T] * L)
-    point[Gamma] = gains[g_1] * point[M] ** -1 * L * point[P]
-
-
-FIXED_MAP = Condition(
-    r"$\boldsymbol{\Gamma} = g_1\boldsymbol{M}^{-1}\boldsymbol{\Lambda}\boldsymbol{P}$ is the map at the fixed points that have learned "
-    r"the eigenvectors in $S$; $\chi_d = 1$ for $d \in S$, else 0",
-    lambda point: norm(point[M] * point[Gamma] - value_at(GAINS[0].right, point) * point[Lambda] * point[P]) < mpf("1e-20"),
-    _fixed_map,
-)
-
-
 @register(
     "V4-levels",
     "The loss at the fixed points for contexts of random length",
@@ -329,48 +271,28 @@ FIXED_MAP = Condition(
     conditions=(
         r"$\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens, no noise",
         TWO_LENGTHS,
-        EIGENVECTOR,
-        FIXED_MAP,
+        at_fixed_map(PLAIN),
         NORMALISATIONS,
         rf"present, longest, official: {UNIFORM}",
         r"rate: of a head along $\boldsymbol{e}$ with small weights; so the drops are later by a factor $1/g_{1}$",
     ),
 )
 def random_levels() -> Derivation:
-    """The loss along one direction is least where its force vanishes."""
-    plain = {Sigma_w: Identity(D), Lambda_q: Lambda, sigma: 0}
-    A, M_ = (
-        along(substitute(one, plain), {Lambda: lambda_}, traces={Trace(Lambda): T}) for one in gain_moments()[:2]
-    )  # the loss along e_d is lambda - 2 A b + M lambda b^2
-    b = cancel(A / (M_ * lambda_))
-    share = lambda_ + learned * cancel(M_ * lambda_ * b**2 - 2 * A * b)
-    gains = uniform_gains()
-    letters = (g_1, g_2, g_3)
-    loss = mean(lambda gain: (y_q - gain * beta.T * Gamma * x_q) ** 2, PLAIN)
+    """The fixed points of (59) at the moments of a random length; then the uniform law."""
+    share, gains = written_loss_along(PLAIN), uniform_gains()
+    growth = PLAIN.E(e.T * beta * y_q * x_q.T * e)
+
+    def at(values) -> Any:
+        return over_directions(share.subs(dict(zip((g_1, g_2, g_3), values, strict=True))))
+
     return Derivation.by(
-        *GAINS,
+        *fixed_loss(PLAIN).within({"loss": "loss"}),
         Line(
-            mean(lambda gain: gain * e.T * beta * y_q * x_q.T * e, PLAIN),
+            PLAIN.E(e.T * beta * y_q * x_q.T * e),
             "=",
-            A,
+            PLAIN.along(PLAIN.moments.A),
             r"The force along $\boldsymbol{e}$ at small weights",
             part="rate",
         ),
-        Line(
-            mean(lambda gain: gain**2 * (e.T * beta) ** 2, PLAIN),
-            "=",
-            M_,
-            r"The second moment of $\boldsymbol{\beta}$ along $\boldsymbol{e}$",
-        ),
-        Line(loss, "=", over_directions(share), "The loss of the map at a fixed point, along the eigenvectors", part="loss"),
-        *(
-            Line(
-                over_directions(share.subs(dict(zip(letters, uniform_sums(name), strict=True)))),
-                "=",
-                over_directions(share.subs(dict(zip(letters, gains[name], strict=True)))),
-                f"The uniform law, {name}",
-                part=name,
-            )
-            for name in gains
-        ),
+        *(Line(at(uniform_sums(name)), "=", at(gains[name]), f"The uniform law, {name}", part=name) for name in gains),
     )

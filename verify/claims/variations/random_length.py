@@ -12,8 +12,7 @@ from ....numerics.parametrizations.attention import SeparateWeights
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
 from ....theory import notation
-from ....theory.results.task.population import Sigma_w
-from ....theory.results.variations.random_length import g_1, g_2, g_3
+from ....theory.results.task.population import Sigma_w, g_1, g_2, g_3
 from ...experiments.prefixes import PrefixAttention, labelled_batches, prefix_plateaus
 from ...experiments.varied_tasks import LENGTH, LONGEST, OFFICIAL, PLAIN, SHORT, SPECTRUM, against, levels, trained_plateaus
 from ...training.sequences import draw_sequences

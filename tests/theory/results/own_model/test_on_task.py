@@ -6,8 +6,8 @@ from iclflow.theory.model import Model
 from iclflow.theory.notation import D, Lambda, Lambda_hat, Lambda_q, N, beta, matrix, sigma, vector, w, x_q, y_q
 from iclflow.theory.results.own_model.on_task import cumulant, mean_over_lengths, on_task
 from iclflow.theory.results.own_model.two_steps import U, two_steps
-from iclflow.theory.results.task.population import GENERAL, Sigma_w
-from iclflow.theory.results.variations.random_length import g_1, g_2, g_3, g_n, gain_moments, nu
+from iclflow.theory.results.task.population import GENERAL, Sigma_w, g_1, g_2, g_3, g_n
+from iclflow.theory.results.variations.random_length import LENGTHS, nu
 from iclflow.theory.results.variations.token_laws import kappa
 from sympy import Identity, Symbol
 
@@ -132,7 +132,7 @@ def test_gains_enter_the_prediction_with_every_sum_over_the_context():
     (found,), means = mean_over_lengths([loss])
     values = {letter: {g_n: g_1, g_n**2: g_2, g_n**2 / N: g_3}[function] for letter, function in means.items()}
     plain = {Sigma_w: Identity(D), Lambda_q: Lambda, sigma: 0}
-    assert substitute(found, values) == substitute(general_loss(gain_moments()), plain)
+    assert substitute(found, values) == substitute(general_loss(LENGTHS.moments), plain)
     deep = on_task(two_steps(), {"context_gain"})
     assert deep.prediction == 2 * g_n * TracePolynomial(beta.T * U * x_q) - g_n**2 * TracePolynomial(beta.T * U * Lambda_hat * U * x_q)
     least = Model(beta.T * U * Lambda_hat.I * x_q, (U,))

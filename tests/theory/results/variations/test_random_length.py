@@ -10,8 +10,8 @@ from iclflow.theory import explicit, substitute
 from iclflow.theory.calculus.spectral import eigenvalue, indicator
 from iclflow.theory.equations import equation
 from iclflow.theory.notation import B, D, Lambda, Lambda_q, N, T, lambda_, sigma
-from iclflow.theory.results.task.population import GENERAL, PopulationMoments, Sigma_w
-from iclflow.theory.results.variations.random_length import averaged, g_1, g_2, g_3, gain_moments, nu, uniform_gains
+from iclflow.theory.results.task.population import GENERAL, PopulationMoments, Sigma_w, averaged, g_1, g_2, g_3
+from iclflow.theory.results.variations.random_length import LENGTHS, nu, uniform_gains
 from iclflow.theory.typesetting.latex import formula_latex
 from sympy import Matrix, Rational, cancel, diag, eye, solve, symbols
 
@@ -87,7 +87,7 @@ def test_moments_entry_by_entry(part):
         second = beta * target * x_q.T if part == "A" else beta * beta.T
         total += chance * Matrix(second.expectation(moment))
     assert numbers(equation("V4-moments").statement[part]) == total
-    assert numbers(getattr(gain_moments(), part)) == total
+    assert numbers(getattr(LENGTHS.moments, part)) == total
 
 
 def test_the_loss_in_units_of_the_effective_map_entry_by_entry():
