@@ -15,11 +15,12 @@ import numpy as np
 from jaxtyping import Float
 
 from ...theory.notation import Lambda, Lambda_q, N, sigma
-from ...theory.results.task.population import Sigma_w, fourth
+from ...theory.results.task.population import WHITE, Sigma_w, Task, fourth
+from ...theory.results.variations.token_laws import elliptical_of
 from .._checks import finite_array, nonnegative_number, positive_integer, positive_number, symmetric_positive_definite
 from ..compilation.equations import compiled
 from .modes import Modes
-from .token_laws import GaussianTokens, TokenLaw
+from .token_laws import EllipticalTokens, GaussianTokens, TokenLaw
 
 # Variations that change only M = E(beta beta') in the flow: its eigenvalues a_d and, under some token laws, its eigenvectors.
 SPECTRAL = frozenset({"noise_variance", "context_lengths", "token_law"})
@@ -193,6 +194,25 @@ class RegressionTask:
         second = compiled("V5-moment", (Lambda, Sigma_w, fourth, sigma, N), part="general")
         M = second(self.covariance, self.task_covariance, F, noise, self.effective_context_length)
         return LossMoments(g_1 * A, g_2 * M, Q, float(c))  # over lengths: (V4-moments)
+
+    def symbolic(self) -> Task:
+        """The task in symbols, for ``equation(number).derive(task=...)``: sigma, Sigma_w, Lambda_q, kappa, g_1, g_2 and g_3.
+
+        Raises ``ValueError`` for tokens that are neither Gaussian nor elliptical.
+        """
+        if not isinstance(self.token_law, EllipticalTokens):
+            raise ValueError(f"token_law must be elliptical for a task in symbols, got {self.token_law!r}")
+        L, varied = self.covariance, self.variations
+        others = (self.task_covariance, self.query_covariance)
+        return Task(
+            noise=sigma**2 if "noise_variance" in varied else 0,
+            task_covariance=Sigma_w if "task_covariance" in varied else WHITE,
+            query_covariance=Lambda_q if "query_covariance" in varied else Lambda,
+            token_law=elliptical_of if "token_law" in varied else None,
+            random_length=bool(varied & {"context_lengths", "context_gain"}),
+            commuting=bool(varied & {"task_covariance", "query_covariance"})
+            and all(np.abs(one @ L - L @ one).max() <= 1e-12 * np.abs(one).max() * np.abs(L).max() for one in others),
+        )
 
     @cached_property
     def modes(self) -> Modes:

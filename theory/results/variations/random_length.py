@@ -90,12 +90,7 @@ def random_moments() -> Derivation:
         return sum((p * E(body, LENGTHS.laws(length), given=length) for p, length, _ in LENGTHS.cases), start=ZeroMatrix(D, D))
 
     return Derivation.by(
-        Line(
-            E(beta * beta.T, given, given=n),
-            "=",
-            expect(beta * beta.T, given),
-            r"Given the length, the second moment of $\boldsymbol{\beta}$",
-        ),
+        Line(E(square, given, given=n), "=", expect(square, given), r"Given the length, the second moment of $\boldsymbol{\beta}$"),
         *second_moment(LENGTHS).within({"second": "M"}),
         Line(LENGTHS.E(beta * y_q * x_q.T), "=", A, "The correlation of target and feature, averaged over the length", part="A"),
         Line(nu, ":=", p_n / n + (1 - p_n) / m, r"The mean of $1/n$"),
@@ -287,12 +282,6 @@ def random_levels() -> Derivation:
 
     return Derivation.by(
         *fixed_loss(PLAIN).within({"loss": "loss"}),
-        Line(
-            PLAIN.E(e.T * beta * y_q * x_q.T * e),
-            "=",
-            PLAIN.along(PLAIN.moments.A),
-            r"The force along $\boldsymbol{e}$ at small weights",
-            part="rate",
-        ),
+        Line(growth, "=", PLAIN.along(PLAIN.moments.A), r"The force along $\boldsymbol{e}$ at small weights", part="rate"),
         *(Line(at(uniform_sums(name)), "=", at(gains[name]), f"The uniform law, {name}", part=name) for name in gains),
     )

@@ -8,6 +8,7 @@ number kappa: D/(D + 2) on a sphere, (nu - 2)/(nu - 4) for Student's law. Tokens
 add (k - 3) R diag(R' Sigma_w R) R'.
 """
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -16,7 +17,6 @@ from mpmath import mpf, norm
 from sympy import Expr, Identity, Integral, Matrix, Symbol, Trace, cancel, diag, exp, factor, oo, solve, symbols  # fmt: skip
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.spectral import along
 from ...calculus.substitution import collect, substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
@@ -27,11 +27,11 @@ from ...derivations.registry import register
 from ...expectation.laws import Fixed, Gaussian, Mixture, SampleCovariance
 from ...expectation.moments import expect
 from ...notation import D, Lambda, Lambda_hat, MatrixLetter, N, T, beta, e, lambda_, matrix, sigma, vector
-from ..task.population import Sigma_w, any_tokens, fourth
+from ..task.population import PAPER, WHITE, Sigma_w, any_tokens, fourth
 from .shift import varied
 from .task_covariance import ROOT, root
 
-__all__ = ["any_second_moment", "elliptical_eigenvalue", "elliptical_fourth", "gaussian_fourth", "independent_eigenvalue"]
+__all__ = ["elliptical_fourth", "elliptical_of", "gaussian_fourth", "gaussian_of"]
 
 kappa = Symbol("kappa", positive=True)  # E(rho^4)/(D (D + 2)) of an elliptical law, rho the length of the whitened token, E(rho^2) = D
 rho_4 = Symbol("rho_4", positive=True)  # E(rho^4)
@@ -72,27 +72,9 @@ def elliptical_fourth() -> TracePolynomial:
 
 
 @cache
-def any_second_moment() -> TracePolynomial:
-    """E(Lambda_hat^2) for tokens of any law; the letter F is E(|x|^2 x x')."""
-    return substitute(any_tokens().M, {Sigma_w: Identity(D), sigma: 0})
-
-
-@cache
-def _along(fourth_moment: TracePolynomial) -> Expr:
-    moment = substitute(any_second_moment(), {fourth: substitute(fourth_moment, {Sigma_w: Identity(D)})})
-    return along(moment, {Lambda: lambda_}, traces={Trace(Lambda): T})
-
-
-@cache
-def elliptical_eigenvalue() -> Expr:
-    """a for elliptical tokens."""
-    return _along(elliptical_fourth())
-
-
-@cache
-def independent_eigenvalue() -> Expr:
-    """a for components that are independent in the eigenbasis of Lambda, R = Lambda^(1/2), all of kurtosis k."""
-    return _along(gaussian_fourth() + (kurtosis - 3) * Lambda * Sigma_w * Lambda)
+def eigenvalue_of(fourth_moment: Callable) -> Expr:
+    """a for tokens with this fourth moment."""
+    return PAPER.along(expect(Lambda_hat**2, tokens(fourth_moment)))
 
 
 def gaussian_of(inner) -> TracePolynomial:
@@ -138,6 +120,7 @@ def signs_of(inner) -> TracePolynomial:
 def any_law() -> Derivation:
     """Pairs of different tokens need the covariance only; a token with itself its fourth moment."""
     gaussian = substitute(gaussian_fourth(), {Sigma_w: Identity(D)})
+    second = substitute(any_tokens().M, {Sigma_w: WHITE, sigma: 0})
     one = r": both sides are linear in it, so that one token shows it"
     return Derivation.by(
         Line(fourth, ":=", x * x.T * Sigma_w * x * x.T, f"The fourth moment{one}"),
@@ -149,7 +132,7 @@ def any_law() -> Derivation:
             part="general",
         ),
         Line(fourth, ":=", x * x.T * x * x.T, r"The same for $\boldsymbol{\Sigma}_w = \boldsymbol{I}$"),
-        Line(E(Lambda_hat**2, tokens(one_token)), "=", any_second_moment(), "Then without noise", part="second"),
+        Line(E(Lambda_hat**2, tokens(one_token)), "=", second, "Then without noise", part="second"),
         Line(
             E(x * x.T * Sigma_w * x * x.T, Gaussian(x, covariance=Lambda)),
             "=",
@@ -160,7 +143,7 @@ def any_law() -> Derivation:
         Line(
             E(Lambda_hat**2),
             "=",
-            substitute(any_second_moment(), {fourth: gaussian}),
+            substitute(second, {fourth: gaussian}),
             r"With $\boldsymbol{\Sigma}_w = \boldsymbol{I}$ in (second) it gives (31)",
             part="check",
         ),
@@ -216,7 +199,7 @@ def _below(point) -> None:
 )  # fmt: skip
 def elliptical() -> Derivation:
     """Average the Gaussian fourth moment over the length of the token."""
-    a = elliptical_eigenvalue()
+    a = eigenvalue_of(elliptical_of)
     ratio = cancel(lambda_**3 / a)
     gaussian = a.subs(kappa, 1).subs(N, N_d)
     length = solve(gaussian - a, N_d)[0]
@@ -359,7 +342,7 @@ def _orthogonal_columns(point) -> None:
 )  # fmt: skip
 def independent() -> Derivation:
     """The fourth moment entry by entry; then along an eigenvector."""
-    a = independent_eigenvalue()
+    a = eigenvalue_of(independent_of)
     ratios = [(lambda_**3 / a).subs({lambda_: one, kurtosis: k}) for one, k in ((lambda_i, k_i), (lambda_j, k_j))]
     square = mixing.T * mixing
     moment = 2 * Lambda**2 + Trace(Lambda) * Lambda + (kurtosis - 3) * mixing * D_R * mixing.T

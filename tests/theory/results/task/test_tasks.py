@@ -1,0 +1,150 @@
+"""Entries at the moments of another task: against the losses of tasks in numbers, entries that break, wrong moments."""
+
+from dataclasses import replace
+from random import Random
+
+import mpmath
+import numpy as np
+import pytest
+from iclflow.numerics import RegressionTask, SphereTokens
+from iclflow.numerics.tasks.token_laws import RademacherTokens
+from iclflow.theory import equation
+from iclflow.theory.calculus.spectral import eigenvalue, indicator
+from iclflow.theory.derivations.points import Point, value_at
+from iclflow.theory.notation import D, Lambda, Lambda_q, M, N, T, lambda_, learned, matrix, sigma
+from iclflow.theory.results.landscape.fixed_points import m
+from iclflow.theory.results.task.population import COMPONENTS, P_w, Sigma_w, Task, g_1, g_2, g_3, lambda_q, omega
+from iclflow.theory.results.variations.token_laws import gaussian_of, kappa
+
+TASKS, QUERIES = np.diag([0.7, 1.3, 2.0]), np.diag([0.4, 0.6, 0.3])
+TILTED = np.array([[2.0, 0.5, 0.0], [0.5, 1.0, 0.3], [0.0, 0.3, 0.8]])
+EVERYTHING = {"noise_variance": 0.3, "task_covariance": TASKS, "query_covariance": QUERIES}
+VARIED = [
+    {"noise_variance": 0.3},
+    {"task_covariance": TASKS},
+    {"query_covariance": QUERIES},
+    {"token_law": SphereTokens()},
+    {**EVERYTHING, "token_law": SphereTokens()},
+]
+RANDOM = {**EVERYTHING, "context_lengths": {3: 0.25, 8: 0.75}, "context_gain": "longest"}
+NOISY = Task(noise=sigma**2)
+names = [" and ".join(varied) for varied in VARIED]
+
+
+def in_numbers(varied) -> RegressionTask:
+    return RegressionTask(eigenvalues=[0.9, 0.5, 0.2], **({} if "context_lengths" in varied else {"context_length": 8}), **varied)
+
+
+def point_of(task, chosen) -> Point:
+    """The letters at the numbers of a task, with the directions in ``chosen`` learned; lambda and the like are those of the last."""
+    point, last, gains = Point({D: 3, N: 8, m: len(chosen)}, Random(0)), chosen[-1], task.gain_moments
+    covariances = {eigenvalue: task.covariance, COMPONENTS[omega]: task.task_covariance, COMPONENTS[lambda_q]: task.query_covariance}
+    for (base, values), letter, along in zip(covariances.items(), (Lambda, Sigma_w, Lambda_q), (lambda_, omega, lambda_q), strict=True):
+        point.family(base, np.diag(values).tolist())
+        point[letter], point[along] = mpmath.matrix(values.tolist()), values[last, last]
+    point.family(indicator, [float(d in chosen) for d in range(3)])
+    spread = float(np.trace(task.task_covariance @ task.covariance))
+    scalars = {learned: 1.0, T: 1.6, P_w: spread, sigma: task.noise_variance**0.5, kappa: 3 / 5}
+    for letter, value in {**scalars, g_1: gains.g_1, g_2: gains.g_2, g_3: gains.g_3}.items():
+        point[letter] = mpmath.mpf(value)
+    return point
+
+
+def at_fixed_point(task, chosen) -> tuple[float, np.ndarray]:
+    """The closed loss at the fixed point that has learned ``chosen``, and its map."""
+    A, second, Q, c = task.loss_moments
+    B = np.linalg.solve(second, A) @ np.linalg.inv(Q) @ np.diag([float(d in chosen) for d in range(3)])
+    return c - 2 * np.sum(A * B) + np.trace(B.T @ second @ B @ Q), B
+
+
+@pytest.mark.parametrize("varied", VARIED, ids=names)
+def test_the_levels_are_those_of_the_closed_loss(varied):
+    task = in_numbers(varied)
+    levels = equation("24").derive(task=task).parts
+    for chosen in ([0], [0, 1], [0, 1, 2]):
+        assert float(value_at(levels["loss"], point_of(task, chosen))) == pytest.approx(at_fixed_point(task, chosen)[0], rel=1e-12)
+    fall = at_fixed_point(task, [0])[0] - at_fixed_point(task, [0, 1])[0]
+    assert float(value_at(levels["drop"], point_of(task, [0, 1]))) == pytest.approx(fall, rel=1e-12)
+
+
+@pytest.mark.parametrize("varied", [*VARIED, RANDOM], ids=[*names, "random lengths"])
+def test_the_map_and_the_loss_of_any_subset(varied):
+    task, chosen = in_numbers(varied), [0, 2]
+    loss, B = at_fixed_point(task, chosen)
+    point = point_of(task, chosen)
+    assert float(value_at(equation("59").derive(task=task).parts["loss"], point)) == pytest.approx(loss, rel=1e-12)
+    assert float(value_at(equation("23").derive(task=task).result, point)) == pytest.approx(B[2, 2], rel=1e-12)
+
+
+def test_a_function_of_the_token_covariance_needs_no_letter_of_its_own():
+    square = in_numbers({"task_covariance": np.diag([0.81, 0.25, 0.04])})
+    loss = equation("59").derive(task=Task(task_covariance=Lambda**2)).parts["loss"]
+    assert float(value_at(loss, point_of(square, [1]))) == pytest.approx(at_fixed_point(square, [1])[0], rel=1e-12)
+
+
+@pytest.mark.parametrize("number", ["23", "24", "59", "C1"])
+@pytest.mark.parametrize("varied", [{"task_covariance": TILTED}, {"query_covariance": TILTED}], ids=["task", "query"])
+def test_directions_that_are_not_shared_break_a_named_line(number, varied):
+    line = "M Lambda = Lambda M" if "task_covariance" in varied else "Lambda_q Lambda = Lambda Lambda_q"
+    with pytest.raises(ValueError, match=rf"equation \({number}\) breaks .* line \d+, {line}, no longer holds"):
+        equation(number).derive(task=in_numbers(varied))
+
+
+def test_what_needs_no_shared_directions_holds_for_them_too():
+    task = in_numbers({"noise_variance": 0.3, "task_covariance": TILTED})
+    A, second, Q, _ = task.loss_moments
+    force, B = equation("53").derive(task=task).result, matrix("B", D)
+    point = point_of(task, [0])
+    point[M], point[B] = mpmath.matrix(second.tolist()), mpmath.matrix(TILTED.tolist())
+    assert np.array(value_at(force, point).tolist(), dtype=float) == pytest.approx(A - second @ TILTED @ Q, rel=1e-12)
+    assert {line.verify().status for line in equation("9-closed").derive(task=task).lines} == {"assumed", "exact"}
+
+
+def test_tokens_with_a_fourth_moment_of_their_own_break_it():
+    V = matrix("V", D)
+    skew = Task(token_law=lambda A: gaussian_of(A) + ((V + V.T) * (A + A.T)).trace() * (V + V.T))
+    assert equation("31").derive(task=skew).parts["second"] != equation("31").derive().parts["second"]
+    with pytest.raises(ValueError, match=r"line 2, M Lambda = Lambda M, no longer holds \(M commutes with Lambda\)"):
+        equation("24").derive(task=skew)
+
+
+@pytest.mark.parametrize(("number", "part"), [("24", "loss"), ("59", "loss"), ("53", ""), ("32", "sum")])
+def test_a_wrong_moment_makes_a_line_fail(number, part):
+    lines = equation(number).derive(task=NOISY).lines
+    (right,) = (line for line in lines if line.part == part and (part or line is lines[-1]))
+    papers = {line.part: line.right for line in equation(number).derive().lines}[part]
+    assert right.verify()
+    if number != "53":
+        assert not replace(right, right=papers).verify()
+    assert not replace(right, right=3 * right.right).verify()
+
+
+def test_entries_that_do_not_rest_on_the_moments_say_so():
+    with pytest.raises(ValueError, match=r"equation \(15\) is derived for the paper's task only"):
+        equation("15").derive(task=NOISY)
+    with pytest.raises(TypeError, match="task must be a Task, got 3"):
+        equation("24").derive(task=3)
+
+
+def test_a_task_in_symbols():
+    assert in_numbers(RANDOM).symbolic() == Task(sigma**2, Sigma_w, Lambda_q, None, True, True)
+    assert in_numbers({}).symbolic() == Task()
+    assert str(NOISY) == "Task(noise=sigma**2)"
+    with pytest.raises(ValueError, match="token_law must be elliptical"):
+        in_numbers({"token_law": RademacherTokens()}).symbolic()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"noise": -1}, "noise must be a variance"),
+        ({"noise": Lambda}, "noise must be a variance"),
+        ({"task_covariance": Lambda_q}, "task_covariance must be a symmetric D x D matrix"),
+        ({"query_covariance": matrix("A", D)}, "query_covariance must be a symmetric"),
+        ({"token_law": 3}, "token_law must be a function"),
+        ({"random_length": 1}, "random_length must be True or False"),
+    ],
+)
+def test_what_is_not_a_task_is_refused(wrong, problem):
+    with pytest.raises((ValueError, TypeError), match=problem):
+        Task(**wrong)
