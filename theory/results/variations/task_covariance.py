@@ -10,74 +10,41 @@ The growth from small weights goes by lambda^2 s, the drop of the loss by p = la
 Without a common eigenbasis p_d are the eigenvalues of Lambda^(1/2) Sigma_w Lambda^(1/2), see (V2-congruence).
 """
 
-from functools import cache
+from dataclasses import replace
 
 from mpmath import eigsy, mpf, norm, sqrt
-from sympy import Derivative, Expr, Identity, Symbol, Trace, cancel, diff
+from sympy import Derivative, Identity, Symbol, Trace, cancel, diff
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.spectral import along
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import along_one_eigenvector, commuting, eigenbasis
-from ...derivations.heads import E, Gradient
+from ...derivations.draws import EIGENVECTOR, along_one_eigenvector, commuting
+from ...derivations.heads import E
 from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...expectation.laws import Gaussian
-from ...notation import (
-    B,
-    D,
-    G,
-    Lambda,
-    Lambda_hat,
-    Lambda_q,
-    M,
-    N,
-    beta,
-    e,
-    lambda_,
-    matrix,
-    sigma,
-    symmetric_matrix,
-    w,
-    x_q,
-    y_q,
-)  # fmt: skip
-from ..landscape.any_quadratic_loss import A_any, Q_any, any_force
+from ...notation import B, D, G, Lambda, Lambda_hat, Lambda_q, M, N, beta, e, lambda_, matrix, symmetric_matrix, x_q, y_q
+from ..landscape.any_quadratic_loss import A_any
 from ..landscape.fixed_points import b
-from ..task.population import GENERAL, P_w, Sigma_w, omega
+from ..task.population import P_w, Sigma_w, Task, omega
+from ..task.regression import correlation_with_error, force
+from ..task.second_moments import second_moment
 
-__all__ = ["TASK_LAWS", "commuting_levels", "task_moments"]
+__all__ = ["TASK"]
 
 p = Symbol("p", positive=True)  # lambda omega, the share of one direction in it
 root = symmetric_matrix("L", D, latex=r"\boldsymbol{\Lambda}^{1/2}")
 S_w = symmetric_matrix("S", D)  # Lambda^(1/2) Sigma_w Lambda^(1/2)
 C = matrix("C", D)
-TASK_LAWS = (Gaussian(w, covariance=Sigma_w),)
+TASK = Task(task_covariance=Sigma_w)
+SHARED = replace(TASK, commuting=True)
 LAWS = r"$\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{\Sigma}_{w})$, Gaussian tokens, no noise"
-ERROR = (y_q - beta.T * B * x_q) ** 2
-CORRELATION, SECOND_MOMENT = E(beta * y_q * x_q.T, TASK_LAWS), E(beta * beta.T, TASK_LAWS)
-
-
-def _common_eigenvector(point) -> None:
-    along_one_eigenvector(point)
-    values, vectors = eigenbasis(point)
-    sizes = [mpf(3) ** mpf(point.rng.uniform(-1, 1)) for _ in values]
-    point[Sigma_w] = commuting(vectors, sizes)
-    point[omega] = (point[e].T * point[Sigma_w] * point[e])[0, 0]
-
-
-def _is_common(point) -> bool:
-    pairs = ((Lambda, lambda_), (Sigma_w, omega))
-    return sum(norm(point[matrix_] * point[e] - point[value] * point[e]) for matrix_, value in pairs) < mpf("1e-20")
-
-
+CORRELATION = TASK.E(beta * y_q * x_q.T)
 COMMON = Condition(
     r"$\boldsymbol{\Lambda}$ and $\boldsymbol{\Sigma}_w$ commute; $\boldsymbol{e}$ is a common unit eigenvector, of eigenvalues $\lambda$ "
     r"and $\omega$",
-    _is_common,
-    _common_eigenvector,
+    lambda point: norm(point[Sigma_w] * point[e] - point[omega] * point[e]) < mpf("1e-20"),
+    SHARED.condition(EIGENVECTOR, along_one_eigenvector).draw,
 )
 
 
@@ -98,20 +65,6 @@ ROOT = Condition(
 )
 
 
-@cache
-def task_moments() -> tuple[TracePolynomial, ...]:
-    """A, M, Q, c for task vectors of covariance Sigma_w."""
-    return tuple(substitute(part, {sigma: 0, Lambda_q: Lambda}) for part in GENERAL.moments)
-
-
-@cache
-def commuting_levels() -> tuple[Expr, ...]:
-    """A, M, Q along a common eigenvector of Lambda and Sigma_w."""
-    values = {Lambda: lambda_, Sigma_w: omega}
-    traces = {Trace(Sigma_w * Lambda): P_w}
-    return tuple(along(part, values, traces=traces) for part in task_moments()[:3])
-
-
 @register(
     "V2-moments",
     "The moments of a task with a covariance",
@@ -127,13 +80,13 @@ def commuting_levels() -> tuple[Expr, ...]:
 )
 def moments() -> Derivation:
     """The general moments without noise, for a query with the tokens' covariance."""
-    A, M_, _, c = task_moments()
+    A, M_, _, c = TASK.moments
     white = substitute(M_, {Sigma_w: Identity(D)})
     return Derivation.by(
         Line(CORRELATION, "=", A, "The correlation of target and feature", part="A"),
-        Line(SECOND_MOMENT, "=", M_, r"The second moment of $\boldsymbol{\beta}$", part="M"),
+        *second_moment(TASK).within({"second": "M"}),
         Line(E(Lambda_hat**2), "=", white, r"With $\boldsymbol{\Sigma}_w = \boldsymbol{I}$ it is (31)", part="white"),
-        Line(E(y_q**2, TASK_LAWS), "=", c, "The variance of a label", part="c"),
+        Line(TASK.E(y_q**2), "=", c, "The variance of a label", part="c"),
     )
 
 
@@ -158,21 +111,22 @@ def moments() -> Derivation:
 )
 def order() -> Derivation:
     """A, A/(M Q) and A^2/(M Q) along a common eigenvector."""
-    A, M_, Q = commuting_levels()
+    A, M_, Q = (TASK.along(part) for part in TASK.moments[:3])
     drop = cancel((A**2 / (M_ * Q)).subs(omega, p / lambda_))
     slope = cancel(diff(drop, p))
+    map_ = e.T * M.I * A_any * Lambda.I * e
     return Derivation.by(
         Line(Derivative(drop, p), "=", slope, "How the drop of the loss, computed below, changes with $p$ at given $P$", part="slope"),
         Line(slope, ">", 0, "It rises"),
-        Line(E(e.T * beta * y_q * x_q.T * e, TASK_LAWS), "=", A, "The force at zero weights along a common eigenvector", part="rate"),
-        Line(M, ":=", SECOND_MOMENT, r"The second moment of $\boldsymbol{\beta}$"),
+        Line(TASK.E(e.T * beta * y_q * x_q.T * e), "=", A, "The force at zero weights along a common eigenvector", part="rate"),
+        *correlation_with_error(TASK).within(),
         Line(A_any, ":=", CORRELATION, "The correlation of target and feature"),
-        Line(-Gradient(E(ERROR, TASK_LAWS), B) / 2, "=", A_any - M * B * Lambda, "The force"),
+        Line(G, "=", A_any - M * B * Lambda, "The force"),
         Line(P_w, ":=", Trace(Sigma_w * Lambda), "The variance of a label"),
         Line(p, ":=", lambda_ * omega, "The share of the direction in it"),
-        Line(e.T * M.I * A_any * Lambda.I * e, "=", cancel(A / (M_ * Q)), "The map with which the force vanishes", part="map"),
-        Line(b, ":=", e.T * M.I * A_any * Lambda.I * e, "This map in one direction only"),
-        Line(E(y_q**2 - (y_q - b * beta.T * e * e.T * x_q) ** 2, TASK_LAWS), "=", drop, "What it takes from the loss", part="drop"),
+        Line(map_, "=", cancel(A / (M_ * Q)), "The map with which the force vanishes", part="map"),
+        Line(b, ":=", map_, "This map in one direction only"),
+        Line(TASK.E(y_q**2 - (y_q - b * beta.T * e * e.T * x_q) ** 2), "=", drop, "What it takes from the loss", part="drop"),
     )
 
 
@@ -205,17 +159,15 @@ def in_roots(formula) -> TracePolynomial:
 )
 def congruence() -> Derivation:
     """Put the root of Lambda and the whitened task covariance into the moments and the force."""
-    A, M_, Q, _ = task_moments()
-    force = substitute(any_force(), {A_any: A, M: M_, Q_any: Q})
-    inside = TracePolynomial(root.I) * in_roots(substitute(force, {B: root.I * C * root.I})) * root.I
+    A, M_, *_ = TASK.moments
+    inside = TracePolynomial(root.I) * in_roots(substitute(force(TASK), {M: M_, B: root.I * C * root.I})) * root.I
     return Derivation.by(
-        Line(G, ":=", -Gradient(E(ERROR, TASK_LAWS), B) / 2, "The force is minus half the gradient of the loss"),
-        Line(G, "=", force, "The gradient of the averaged error"),
+        *correlation_with_error(TASK).within(),
         Line(Lambda, ":=", root**2, r"The root of $\boldsymbol{\Lambda}$"),
         Line(S_w, ":=", root * Sigma_w * root, "The task covariance in whitened tokens"),
         Line(C, ":=", root * B * root, "The effective map in whitened tokens"),
         Line(CORRELATION, "=", in_roots(A), "The correlation of target and feature", part="A"),
-        Line(SECOND_MOMENT, "=", in_roots(M_), r"The second moment of $\boldsymbol{\beta}$", part="M"),
+        Line(TASK.square(), "=", in_roots(M_), r"The second moment of $\boldsymbol{\beta}$", part="M"),
         Line(root.I * G * root.I, "=", inside, "The force in whitened tokens", part="force"),
         Line(
             M.I * CORRELATION * E(x_q * x_q.T).I,

@@ -8,7 +8,7 @@ from iclflow.theory import TracePolynomial
 from iclflow.theory.equations import equation, equations
 from iclflow.theory.notation import Lambda, N, lambda_, sigma
 from iclflow.theory.results.task.population import Sigma_w
-from iclflow.theory.results.variations.task_covariance import P_w, task_moments
+from iclflow.theory.results.variations.task_covariance import TASK, P_w
 from sympy import Trace
 
 VARIATIONS = [e.number for e in equations() if e.number[:2] in ("V0", "V1", "V2", "V3", "V4", "V5")]
@@ -45,5 +45,5 @@ def test_wrong_statements_are_refused(number, part, fault):
 
 
 def test_the_label_variance_of_a_task_is_its_trace():
-    assert task_moments()[3] == TracePolynomial(Trace(Sigma_w * Lambda))
+    assert TASK.moments.c == TracePolynomial(Trace(Sigma_w * Lambda))
     assert P_w.is_positive
