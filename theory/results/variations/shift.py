@@ -10,27 +10,28 @@ with the Lambda, Lambda_q, Sigma_w, sigma and N of the test. Training on another
 covariances commute, any fixed point: it reorders them.
 """
 
+from dataclasses import replace
 from functools import cache
 
 from mpmath import mpf, norm
-from sympy import Derivative, Expr, Identity, Symbol, Trace, cancel, limit, solve
+from sympy import Derivative, Expr, Symbol, Trace, ZeroMatrix, cancel, limit, solve
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.spectral import along, over_directions, summand
+from ...calculus.spectral import over_directions, summand
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import along_one_eigenvector, commuting, eigenbasis
-from ...derivations.heads import E, Gradient
+from ...derivations.draws import EIGENVECTOR, along_one_eigenvector
+from ...derivations.heads import E
 from ...derivations.lines import Line
 from ...derivations.points import value_at
 from ...derivations.registry import register
 from ...expectation.laws import Gaussian, SampleCovariance
-from ...expectation.moments import expect
-from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, T, a, beta, e, lambda_, sigma, x_q, y_q
-from ..landscape.any_quadratic_loss import A_any, Q_any, any_force, any_loss, c_any
+from ...notation import B, D, G, Lambda, Lambda_hat, Lambda_q, M, N, T, a, beta, e, lambda_, sigma, x_q, y_q
+from ..landscape.any_quadratic_loss import A_any, Q_any, any_loss, c_any
 from ..landscape.fixed_points import b, fixed_map_along
-from ..task.population import GENERAL, Sigma_w, lambda_q
+from ..task.population import GENERAL, Sigma_w, Task, lambda_q
+from ..task.regression import closed_loss, correlation_with_error
 from ..task.second_moments import second_moment_along
 
 __all__ = ["test_loss"]
@@ -41,7 +42,7 @@ g = Symbol("g", positive=True)
 E_learned = Symbol("E", positive=True)  # tr(A' B) = tr(B' M B Q), what B has taken from the loss
 nu = Symbol("nu", nonnegative=True)  # the part of tr(B' M B Q) that label noise makes
 ERROR = (y_q - beta.T * B * x_q) ** 2
-QUERY_LAWS = (Gaussian(x_q, covariance=Lambda_q),)
+QUERY = Task(query_covariance=Lambda_q)
 LONGER = (SampleCovariance(Lambda_hat, Lambda, N_test),)
 CORRELATION = E(beta * y_q * x_q.T, GENERAL.laws())
 
@@ -56,10 +57,9 @@ SCALED = varied(SampleCovariance(Lambda_hat, g * Lambda, N))
 SCALED_TOO = varied(SampleCovariance(Lambda_hat, g * Lambda, N), Gaussian(x_q, covariance=g * Lambda_q))
 
 
-@cache
 def test_loss() -> TracePolynomial:
     """The loss of B under the general laws, which are those of the test."""
-    return expect(ERROR, GENERAL.laws())
+    return GENERAL.moments.loss()
 
 
 @register(
@@ -83,32 +83,16 @@ def test_loss() -> TracePolynomial:
 )
 def shifted_loss() -> Derivation:
     """The squared error averaged under the laws of the test."""
-    moments = substitute(any_loss(), {A_any: GENERAL.moments.A, Q_any: Lambda_q})
     return Derivation.by(
-        Line(M, ":=", E(beta * beta.T, GENERAL.laws()), r"The second moment of $\boldsymbol{\beta}$"),
-        Line(c_any, ":=", E(y_q**2, GENERAL.laws()), "The mean square of the target"),
-        Line(E(ERROR, GENERAL.laws()), "=", moments, "The query is independent of the context"),
-        Line(E(ERROR, GENERAL.laws()), "=", test_loss(), "The average over query, task, noise and context"),
+        *closed_loss(GENERAL).within(), Line(GENERAL.E(ERROR), "=", test_loss(), r"The second moment of $\boldsymbol{\beta}$ written out")
     )
-
-
-def _common_eigenvector(point) -> None:
-    along_one_eigenvector(point)
-    values, vectors = eigenbasis(point)
-    point[Lambda_q] = commuting(vectors, [mpf(3) ** mpf(point.rng.uniform(-1, 1)) for _ in values])
-    point[lambda_q] = (point[e].T * point[Lambda_q] * point[e])[0, 0]
-
-
-def _is_common(point) -> bool:
-    pairs = ((Lambda, lambda_), (Lambda_q, lambda_q))
-    return sum(norm(point[matrix] * point[e] - point[value] * point[e]) for matrix, value in pairs) < mpf("1e-20")
 
 
 COMMON = Condition(
     r"$\boldsymbol{\Lambda}$ and $\boldsymbol{\Lambda}_{q}$ commute; $\boldsymbol{e}$ is a common unit eigenvector, of eigenvalues "
     r"$\lambda$ and $\lambda_{q}$",
-    _is_common,
-    _common_eigenvector,
+    lambda point: norm(point[Lambda_q] * point[e] - point[lambda_q] * point[e]) < mpf("1e-20"),
+    replace(QUERY, commuting=True).condition(EIGENVECTOR, along_one_eigenvector).draw,
 )
 
 
@@ -128,30 +112,24 @@ COMMON = Condition(
 def query_law() -> Derivation:
     """M^-1 A Q^-1 and its parts along a common eigenvector."""
     A, _, Q, _ = GENERAL.moments
-    plain = substitute(A, {Sigma_w: Identity(D)})
-    rate = along(plain, {Lambda: lambda_, Lambda_q: lambda_q})
-    force = along(substitute(any_force(), {A_any: plain, Q_any: Q}), {Lambda: lambda_, Lambda_q: lambda_q, M: a, B: b})
-    (map_,) = solve(force, b)
-    minimum = TracePolynomial(M.I) * A * Q.reciprocal()
+    rate, map_ = QUERY.along(QUERY.moments.A), fixed_map_along(QUERY)
     return Derivation.by(
         Line(
             M.I * CORRELATION * E(x_q * x_q.T, GENERAL.laws()).I,
             "=",
-            minimum,
+            TracePolynomial(M.I) * A * Q.reciprocal(),
             r"The minimum, with $\boldsymbol{M}$ the second moment of $\boldsymbol{\beta}$: the covariance of the query cancels",
             part="minimum",
         ),
-        Line(
-            M, ":=", E(beta * beta.T), r"The second moment of $\boldsymbol{\beta}$ for $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$"
-        ),
-        Line(-Gradient(E(ERROR, QUERY_LAWS), B) / 2, "=", substitute(any_force(), {A_any: plain, Q_any: Q}), "The force"),
-        Line(B, ":=", substitute(minimum, {Sigma_w: Identity(D)}).to_sympy(), "The minimum"),
-        Line(plain, "=", M * B * Lambda_q, "The force vanishes there"),
+        *correlation_with_error(QUERY).within(),
+        Line(B, ":=", M.I * Lambda, r"The minimum for $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$"),
+        Line(G, "=", ZeroMatrix(D, D), "The force vanishes there"),
         Line(a, ":=", e.T * M * e, r"The eigenvalue of $\boldsymbol{M}$"),
         Line(e.T * B * e, "=", map_, "Along a common eigenvector", part="map"),
-        Line(E(e.T * beta * y_q * x_q.T * e, QUERY_LAWS), "=", rate, "The force at zero weights", part="rate"),
+        Line(QUERY.E(e.T * beta * y_q * x_q.T * e), "=", rate, "The force at zero weights", part="rate"),
+        Line(b, ":=", map_, "This map in one direction only"),
         Line(
-            E(y_q**2 - (y_q - lambda_ / a * beta.T * e * e.T * x_q) ** 2, QUERY_LAWS),
+            QUERY.E(y_q**2 - (y_q - b * beta.T * e * e.T * x_q) ** 2),
             "=",
             cancel(rate * map_),
             "What the direction takes from the loss",

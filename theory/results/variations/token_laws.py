@@ -9,6 +9,7 @@ add (k - 3) R diag(R' Sigma_w R) R'.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -24,11 +25,10 @@ from ...derivations.draws import EIGENVECTOR, eigenbasis
 from ...derivations.heads import E
 from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...expectation.laws import Fixed, Gaussian, Mixture, SampleCovariance
+from ...expectation.laws import Fixed, Gaussian, Mixture
 from ...expectation.moments import expect
 from ...notation import D, Lambda, Lambda_hat, MatrixLetter, N, T, beta, e, lambda_, matrix, sigma, vector
-from ..task.population import PAPER, WHITE, Sigma_w, any_tokens, fourth
-from .shift import varied
+from ..task.population import GENERAL, PAPER, WHITE, Sigma_w, any_tokens, fourth
 from .task_covariance import ROOT, root
 
 __all__ = ["elliptical_fourth", "elliptical_of", "gaussian_fourth", "gaussian_of"]
@@ -46,7 +46,7 @@ lambda_i, lambda_j, k_i, k_j = symbols("lambda_i lambda_j k_i k_j", positive=Tru
 
 def tokens(fourth_moment) -> tuple:
     """The general laws, with tokens of this fourth moment E(x x' A x x') as a function of A."""
-    return varied(SampleCovariance(Lambda_hat, Lambda, N, fourth_moment=fourth_moment))
+    return replace(GENERAL, token_law=fourth_moment).laws()
 
 
 def one_token(inner) -> TracePolynomial:
