@@ -23,7 +23,7 @@ from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.laws import Fixed, Gaussian, SampleCovariance
 from ...expectation.moments import expect
-from ...notation import B, D, Lambda, Lambda_hat, M, N, T, beta, e, lambda_, sigma, symmetric_matrix, vector, w, x_q
+from ...notation import B, D, Lambda, Lambda_hat, M, N, T, a, beta, e, lambda_, sigma, symmetric_matrix, vector, w, x_q
 from ..task.population import zeta
 from ..task.regression import X_c, y
 from ..variations.label_noise import NOISY as NOISY_LABELS

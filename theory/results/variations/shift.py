@@ -127,7 +127,7 @@ def query_law() -> Derivation:
         Line(a, ":=", e.T * M * e, r"The eigenvalue of $\boldsymbol{M}$"),
         Line(e.T * B * e, "=", map_, "Along a common eigenvector", part="map"),
         Line(QUERY.E(e.T * beta * y_q * x_q.T * e), "=", rate, "The force at zero weights", part="rate"),
-        Line(b, ":=", map_, "This map in one direction only"),
+        Line(b, ":=", e.T * B * e, "This map in one direction only"),
         Line(
             QUERY.E(y_q**2 - (y_q - b * beta.T * e * e.T * x_q) ** 2),
             "=",
