@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .official import official
 from .parser import build
@@ -125,8 +125,35 @@ def _equation(number: str) -> "Equation":
 def derive(options: argparse.Namespace) -> int:
     from ...theory.derivations.documents import render
 
-    print(render(_equation(options.equation), options.format))
+    entry = _equation(options.equation)
+    if options.task:
+        derivation = entry.derive(_task(options.task))
+        print({"text": str, "latex": type(derivation).latex, "markdown": type(derivation).markdown}[options.format](derivation))
+    else:
+        print(render(entry, options.format))
     return 0
+
+
+def _task(words: list[str]) -> Any:
+    """A task in symbols from noise, noise=1/2, task_covariance, query_covariance, elliptical, random_length, commuting."""
+    from sympy import Rational
+
+    from ...theory.notation import Lambda_q, sigma
+    from ...theory.results.task.population import Sigma_w, Task
+    from ...theory.results.variations.token_laws import elliptical_of
+
+    varied: dict[str, Any] = {"noise": sigma**2, "task_covariance": Sigma_w, "query_covariance": Lambda_q, "elliptical": elliptical_of}
+    varied |= {"random_length": True, "commuting": True}
+    chosen = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name not in varied or (equals and name != "noise"):
+            raise ValueError(f"--task must name {', '.join(varied)} or noise=VARIANCE, got {word!r}")
+        try:
+            chosen["token_law" if name == "elliptical" else name] = Rational(value) if equals else varied[name]
+        except TypeError:
+            raise ValueError(f"--task noise must be a number such as 1/2, got {value!r}") from None
+    return Task(**chosen)
 
 
 def export(options: argparse.Namespace) -> int:

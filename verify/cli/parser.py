@@ -111,6 +111,8 @@ def build() -> Parser:
     derive = command("derive", "the derivation of one equation, step by step", "iclflow derive 31 --format latex")
     derive.add_argument("equation", metavar="N", help="the equation's number in the paper")
     derive.add_argument("--format", choices=["text", "latex", "markdown"], default="text")
+    varied = "noise[=VARIANCE], task_covariance, query_covariance, commuting, elliptical, random_length"
+    derive.add_argument("--task", nargs="+", metavar="WHAT", help=f"at the moments of another task, which varies: {varied}")
 
     export = command("export", "equations and their derivations as a document", "iclflow export --output equations.tex")
     export.add_argument("--output", metavar="FILE", required=True, help="ends in .tex, .md or .json")

@@ -77,6 +77,18 @@ def test_a_reader_that_has_read_enough_is_told_nothing():
         assert run.wait() == 141
 
 
+def test_derive_at_another_task(capsys):
+    assert main(["derive", "23", "--task", "noise=1/2"]) == 0
+    assert "(e' B e) = 2 N chi/(2 N lambda + 2 T + 2 lambda + 1)" in capsys.readouterr().out
+    for words, problem in (
+        (["task_covariance"], "line 3, M Lambda = Lambda M, no longer holds"),
+        (["size=3"], "--task must name noise, task_covariance"),
+        (["noise=x"], "--task noise must be a number such as 1/2, got 'x'"),
+    ):
+        assert main(["derive", "23", "--task", *words]) == 2
+        assert problem in capsys.readouterr().err
+
+
 def test_derive_and_export(capsys, tmp_path):
     assert answer(capsys, "derive", "31")[1].startswith("(31) Second moment of the sample covariance")
     target = tmp_path / "equations.md"
