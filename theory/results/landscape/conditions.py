@@ -10,11 +10,11 @@ from mpmath import eye, mpf
 from sympy import Identity, IndexedBase, Trace, cancel, symbols
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.spectral import along, over_directions, summand
+from ...calculus.spectral import over_directions, summand
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import DIRECTION, PROJECTOR, commuting, eigenbasis
+from ...derivations.draws import PROJECTOR, commuting, eigenbasis
 from ...derivations.heads import Rate
 from ...derivations.lines import Line
 from ...derivations.registry import define, register
@@ -24,7 +24,9 @@ from ...notation import Q_i as Q
 from ...notation import k_i as k
 from ...notation import q_i as q
 from ..separate.flow import flow, flow_in_force, flow_lines, rank_one_head, rank_R_head
-from .fixed_points import fixed_map, force_at_fixed_point
+from ..task.population import ALONG, PAPER, Task
+from ..task.population import COMPONENTS as EIGENVALUES
+from .fixed_points import direction, fixed_map, force_at_fixed_point, projector
 
 __all__ = ["WAITING", "at_fixed_map", "flow_at_fixed_point"]
 
@@ -66,17 +68,17 @@ IN_COMPONENTS = Condition(
 APART = Condition(r"Two directions or more are not learned, and the value weight stands still", _at_rest, _apart)
 
 
-def at_fixed_map(head: Any) -> tuple[Line, Line]:
+def at_fixed_map(head: Any, task: Task = PAPER) -> tuple[Line, Line]:
     """The two lines that put the flow where (C1) holds."""
     return (
-        Line(B, ":=", fixed_map(), "The effective map of a fixed point (21)"),
+        Line(B, ":=", fixed_map(task), "The effective map of a fixed point (21)"),
         Line(B_rest, ":=", B - head, "The other heads make up the rest of it"),
     )
 
 
-def flow_at_fixed_point(head: Any, weights: tuple) -> list[TracePolynomial]:
+def flow_at_fixed_point(head: Any, weights: tuple, task: Task = PAPER) -> list[TracePolynomial]:
     """tau dW/dt for the weights of a head, where the effective map is that of a fixed point."""
-    return [substitute(rate, {G: force_at_fixed_point()}) for rate in flow_in_force(head, weights).values()]
+    return [substitute(rate, {G: force_at_fixed_point(task)}) for rate in flow_in_force(head, weights).values()]
 
 
 @register(
@@ -89,18 +91,18 @@ def flow_at_fixed_point(head: Any, weights: tuple) -> list[TracePolynomial]:
         "b": v_i * Lambda * (I_D - P) * Lambda * q,
         "c": v_i * Lambda * (I_D - P) * Lambda * k,
     },
-    conditions=(PROJECTOR, "(C1) holds"),
+    conditions=(projector, "(C1) holds"),
 )
-def flow_at_fixed_map() -> Derivation:
+def flow_at_fixed_map(task: Task = PAPER) -> Derivation:
     """The flow (19) with the force (56), which is symmetric."""
     head, weights = rank_one_head(), (v_i, k, q)
     reasons = ("The value weight sees what is not learned", "so does the key", "and the query")
     return Derivation.by(
-        *flow_lines(head, weights),
-        *at_fixed_map(head),
+        *flow_lines(head, weights, task=task),
+        *at_fixed_map(head, task),
         *(
-            Line(Rate(weight, flow(head, weights)), "=", right, reason, part=part)
-            for weight, right, reason, part in zip(weights, flow_at_fixed_point(head, weights), reasons, "abc", strict=True)
+            Line(Rate(weight, flow(head, weights, task)), "=", right, reason, part=part)
+            for weight, right, reason, part in zip(weights, flow_at_fixed_point(head, weights, task), reasons, "abc", strict=True)
         ),
     )
 
@@ -122,7 +124,7 @@ define(
     section="Section 4.2",
     typed=lambda: {"query": (1 - learned) * q_d, "key": (1 - learned) * k_d},
     conditions=(
-        DIRECTION,
+        direction,
         ACTIVE,
         "(C1) holds",
         (
@@ -132,15 +134,23 @@ define(
     ),
     erratum="The paper proves that it suffices; given (C1), it is also necessary",
 )
-def second_condition() -> Derivation:
+def second_condition(task: Task = PAPER) -> Derivation:
     """What the flow (57b), (57c) says along each eigenvector, and in the span of the learned ones."""
-    head, weights = rank_one_head(), (v_i, k, q)
-    rates = flow(head, weights)
-    values, scale = {Lambda: lambda_, P: learned, k: k_d, q: q_d}, v_i * lambda_**2
-    _, of_query, of_key = (rate if rate.shape is None else along(rate, values) for rate in flow_at_fixed_point(head, weights))
+    head, weights, A = rank_one_head(), (v_i, k, q), task.moments.A.to_sympy()
+    rates, scale = flow(head, weights, task), v_i * task.along(A)
+    in_span = (
+        Line(P * Lambda * q, "=", Lambda * P * q, r"$\boldsymbol{P}$ commutes with $\boldsymbol{\Lambda}$"),
+        Line(P * Lambda * k, "=", Lambda * P * k, "For the key too"),
+        Line(Rate(k, rates), "=", 0, "So a query in the span lets the key stand still", uses=("21", -2)),
+        Line(Rate(q, rates), "=", 0, "and a key in the span the query", uses=("21", -2)),
+        Line(Rate(k, rates), "=", 0, "With the coefficients (58), as in the paper", uses="58"),
+        Line(Rate(q, rates), "=", 0, "and for the query", uses="58"),
+    )
+    of_query, of_key = (task.along(rate, {P: learned, k: k_d, q: q_d}) for rate in flow_at_fixed_point(head, weights, task)[1:])
     return Derivation.by(
-        *flow_lines(head, weights, (k, q)),
-        *at_fixed_map(head),
+        *flow_lines(head, weights, (k, q), task),
+        *task.commutes(),
+        *at_fixed_map(head, task),
         Line(k_d, ":=", e.T * k, "The component of the key along an eigenvector"),
         Line(q_d, ":=", e.T * q, "and that of the query"),
         Line(e.T * Rate(k, rates), "=", of_query, "The velocity of the key along the eigenvector, equation (57b)"),
@@ -148,12 +158,7 @@ def second_condition() -> Derivation:
              r"It is zero exactly if this is, for $v_{i}$ and $\lambda$ are not", part="query"),
         Line(e.T * Rate(q, rates) / scale, "=", cancel(of_key / scale),
              "The same for the velocity of the query, equation (57c)", part="key"),
-        Line(P * Lambda * q, "=", Lambda * P * q, r"$\boldsymbol{P}$ commutes with $\boldsymbol{\Lambda}$"),
-        Line(P * Lambda * k, "=", Lambda * P * k, "For the key too"),
-        Line(Rate(k, rates), "=", 0, "So a query in the span lets the key stand still", uses=("21", -2)),
-        Line(Rate(q, rates), "=", 0, "and a key in the span the query", uses=("21", -2)),
-        Line(Rate(k, rates), "=", 0, "With the coefficients (58), as in the paper", uses="58"),
-        Line(Rate(q, rates), "=", 0, "and for the query", uses="58"),
+        *(in_span if task == PAPER else ()),
     )  # fmt: skip
 
 
@@ -163,30 +168,41 @@ def second_condition() -> Derivation:
     kind="exact",
     section="Section 4.2",
     typed=lambda: over_directions((1 - learned) * lambda_**2 * k_d * q_d, components=COMPONENTS),
-    conditions=(PROJECTOR, WAITING, "(C1) holds", IN_COMPONENTS, "It is zero at a fixed point"),
+    conditions=(projector, WAITING, "(C1) holds", IN_COMPONENTS, "It is zero at a fixed point"),
     erratum=(
         "The paper asks that the key or the query be in the span of the learned eigenvectors. That suffices "
         r"and is not necessary where two or more directions are not learned: $\boldsymbol{k} = "
         r"\boldsymbol{e}_{3}$, $\boldsymbol{q} = \boldsymbol{e}_{4}$ with $S=\{1,2\}$ is a fixed point"
     ),
 )
-def third_condition() -> Derivation:
+def third_condition(task: Task = PAPER) -> Derivation:
     """The velocity of the value weight; those of the key and the query vanish with v_i."""
     head, weights = rank_one_head(), (v_i, k, q)
-    rates, (value_rate, *_) = flow(head, weights), flow_at_fixed_point(head, weights)
-    share = summand(value_rate, {Lambda: lambda_, P: learned, k: k_d, q: q_d})
-    out_of_span = (k.T * (I_D - P) * k) * (q.T * (I_D - P) * q)
+    rates, (value_rate, *_) = flow(head, weights, task), flow_at_fixed_point(head, weights, task)
+    share = summand(value_rate, {Lambda: lambda_, **ALONG, P: learned, k: k_d, q: q_d})
+    unlearned = I_D - P
+    papers = (
+        Line(Rate(v_i, rates), "=", 0, "It is zero on the set (21)", uses="21"),
+        Line(Rate(v_i, rates), "=", 0, "in particular for a key and a query in the span (58), as in the paper", uses="58"),
+        Line(
+            (k.T * (I_D - P) * k) * (q.T * (I_D - P) * q),
+            "!=",
+            0,
+            "As printed in the paper, (C3) asks that this be zero: it need not be",
+            conditions=(APART,),
+        ),
+    )
+    components = {**COMPONENTS, **EIGENVALUES}
     return Derivation.by(
-        *flow_lines(head, weights, (v_i,)),
-        *at_fixed_map(head),
+        *flow_lines(head, weights, (v_i,), task),
+        *task.commutes(),
+        *at_fixed_map(head, task),
         Line(Rate(k, rates), "=", 0, "With $v_{i} = 0$ the key stands still"),
         Line(Rate(q, rates), "=", 0, "and the query"),
         Line(Rate(v_i, rates), "=", value_rate, "The velocity of the value weight, equation (57a)"),
-        Line(Rate(v_i, rates), "=", 0, "It is zero on the set (21)", uses="21"),
-        Line(Rate(v_i, rates), "=", 0, "in particular for a key and a query in the span (58), as in the paper", uses="58"),
-        Line(out_of_span, "!=", 0, "As printed in the paper, (C3) asks that this be zero: it need not be", conditions=(APART,)),
-        Line(Rate(v_i, rates), "=", over_directions(share, components=COMPONENTS), "In general it is a sum over the directions"),
-    )  # fmt: skip
+        *(papers if task == PAPER else ()),
+        Line(Rate(v_i, rates), "=", over_directions(share, components=components), "In general it is a sum over the directions"),
+    )
 
 
 @register(
@@ -195,17 +211,17 @@ def third_condition() -> Derivation:
     kind="exact",
     section="Appendix E.3",
     typed=lambda: Trace(K.T * Lambda * (I_D - P) * Lambda * Q),
-    conditions=(PROJECTOR, WAITING, "(C1) holds", "It is zero at a fixed point: necessary and sufficient"),
+    conditions=(projector, WAITING, "(C1) holds", "It is zero at a fixed point: necessary and sufficient"),
 )
-def third_condition_rank_R() -> Derivation:
+def third_condition_rank_R(task: Task = PAPER) -> Derivation:
     """The velocity of the value weight, with the columns of K_i and Q_i summed in the trace."""
     head, weights = rank_R_head(), (v_i, K, Q)
-    rates, (value_rate, *_) = flow(head, weights), flow_at_fixed_point(head, weights)
+    rates, (value_rate, *_) = flow(head, weights, task), flow_at_fixed_point(head, weights, task)
     return Derivation.by(
-        *flow_lines(head, weights, (v_i,)),
-        *at_fixed_map(head),
+        *flow_lines(head, weights, (v_i,), task),
+        *at_fixed_map(head, task),
         Line(Rate(K, rates), "=", 0, "With $v_{i} = 0$ the keys stand still"),
         Line(Rate(Q, rates), "=", 0, "and the queries"),
-        Line(Rate(v_i, rates), "=", 0, "The value weight stands still on the set (81)", uses="81"),
+        *([Line(Rate(v_i, rates), "=", 0, "The value weight stands still on the set (81)", uses="81")] if task == PAPER else []),
         Line(Rate(v_i, rates), "=", value_rate, "In general this is its velocity"),
     )

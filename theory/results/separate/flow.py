@@ -72,9 +72,9 @@ def head_flow(loss, head: Any, weights: tuple) -> tuple[TracePolynomial, ...]:
     return tuple(-gradient(whole, weight) / 2 for weight in weights)
 
 
-def flow(head: Any, weights: tuple) -> dict:
+def flow(head: Any, weights: tuple, task: Task = PAPER) -> dict:
     """tau dW/dt for the weights W of one head, equation (10), as functions of the head and of the sum of the others."""
-    return dict(zip(weights, head_flow(closed_loss().result, head, weights), strict=True))
+    return dict(zip(weights, head_flow(closed_loss(task).result, head, weights), strict=True))
 
 
 def flow_in_force(head: Any, weights: tuple) -> dict:
@@ -112,13 +112,12 @@ def loss_and_force(task: Task = PAPER) -> tuple[Line, ...]:
     )  # fmt: skip
 
 
-def flow_lines(head: Any, weights: tuple, moving: tuple | None = None) -> tuple[Line, ...]:
+def flow_lines(head: Any, weights: tuple, moving: tuple | None = None, task: Task = PAPER) -> tuple[Line, ...]:
     """The lines that give Rate its meaning: the flow (10), for the weights in ``moving`` (all by default)."""
-    rates, error = flow(head, weights), population_error(effective_map(head))
-    return tuple(
-        Line(Rate(weight, rates), "=", -Gradient(error, weight) / 2, "The flow (10), with all other heads in one sum")
-        for weight in moving or weights
-    )
+    rates, error = flow(head, weights, task), population_error(effective_map(head), task)
+    reason = "The flow (10), with all other heads in one sum"
+    lines = tuple(Line(Rate(weight, rates), "=", -Gradient(error, weight) / 2, reason) for weight in moving or weights)
+    return lines if task == PAPER else (*task.definitions(), *lines)
 
 
 # The model
