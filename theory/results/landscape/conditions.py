@@ -180,7 +180,6 @@ def third_condition(task: Task = PAPER) -> Derivation:
     head, weights = rank_one_head(), (v_i, k, q)
     rates, (value_rate, *_) = flow(head, weights, task), flow_at_fixed_point(head, weights, task)
     share = summand(value_rate, {Lambda: lambda_, **ALONG, P: learned, k: k_d, q: q_d})
-    unlearned = I_D - P
     papers = (
         Line(Rate(v_i, rates), "=", 0, "It is zero on the set (21)", uses="21"),
         Line(Rate(v_i, rates), "=", 0, "in particular for a key and a query in the span (58), as in the paper", uses="58"),
