@@ -122,7 +122,7 @@ class Task:
     to n tokens are random, with the moments g_1 = E(g_n), g_2 = E(g_n^2), g_3 = E(g_n^2/n).
 
     >>> Task(noise=sigma**2).moments.M
-    (1 + 1/N) Lambda^2 + sigma^2/N Lambda + 1/N tr(Lambda) Lambda
+    sigma^2/N Lambda + (1 + 1/N) Lambda^2 + 1/N tr(Lambda) Lambda
     """
 
     noise: Any = 0
