@@ -115,7 +115,7 @@ MUTATIONS = [
     Mutation("expectation/laws", "        if total != 1:\n", "        if False:\n", "mixture weights need not sum to 1"),
     Mutation("expectation/moments", "weight * _integrate(polynomial, part) for", "_integrate(polynomial, part) for", "mixtures are not weighted"),
     Mutation("expectation/laws", "return order[::-1]", "return order", "laws are integrated from the innermost out"),
-    Mutation("expectation/moments", "polynomial.conditions | moments.conditions)", "polynomial.conditions)", "the condition of an inverse is lost"),
+    Mutation("expectation/moments", "polynomial.conditions | moments.conditions, ", "polynomial.conditions, ", "the condition of an inverse is lost"),
     Mutation("expectation/moments", "        if one.symbol in result.free_symbols - given:\n", "        if one.symbol in result.free_symbols:\n", "given symbols are averaged"),
     Mutation("expectation/stein", "accumulate(result, (multiply_scalars(scalars, inner), closed, None), number * value)", "accumulate(result, (scalars, closed, None), number * value)", "powers of 1/N do not add up along the recursion"),
     Mutation("expectation/stein", "accumulate(result, (multiply_scalars(scalars, inner), closed, None), number * value)", "accumulate(result, (multiply_scalars(scalars, inner), closed, None), value)", "multiplicities are dropped"),

@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,8 +137,6 @@ def derive(options: argparse.Namespace) -> int:
 
 def _task(words: list[str]) -> Any:
     """A task in symbols from noise, noise=1/2, task_covariance, query_covariance, elliptical, random_length, commuting."""
-    from sympy import Rational
-
     from ...theory.notation import Lambda_q, sigma
     from ...theory.results.task.population import Sigma_w, Task
     from ...theory.results.variations.token_laws import elliptical_of
@@ -150,8 +149,8 @@ def _task(words: list[str]) -> Any:
         if name not in varied or (equals and name != "noise"):
             raise ValueError(f"--task must name {', '.join(varied)} or noise=VARIANCE, got {word!r}")
         try:
-            chosen["token_law" if name == "elliptical" else name] = Rational(value) if equals else varied[name]
-        except TypeError:
+            chosen["token_law" if name == "elliptical" else name] = Fraction(value) if equals else varied[name]
+        except ValueError:
             raise ValueError(f"--task noise must be a number such as 1/2, got {value!r}") from None
     return Task(**chosen)
 

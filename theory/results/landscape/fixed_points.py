@@ -166,10 +166,10 @@ def _roots(task: Task = PAPER) -> tuple[Line, ...]:
     )
 
 
-def _at_fixed_point(task: Task = PAPER) -> Line:
-    return Line(
-        B, ":=", fixed_map(task), "The effective map (21) of the fixed points that have learned the eigenvectors in $S$", task.uses("21")
-    )
+def _at_fixed_point(task: Task = PAPER) -> tuple[Line, ...]:
+    """For another task than the paper's, what its set (21) says of the map."""
+    reason = "The effective map (21) of the fixed points that have learned the eigenvectors in $S$"
+    return () if task == PAPER else (Line(B, ":=", fixed_map(task), reason),)
 
 
 @register(
@@ -185,9 +185,9 @@ def map_at_fixed_point(task: Task = PAPER) -> Derivation:
     """The roots of b G(b) = 0 along each eigenvector."""
     return Derivation.by(
         *_roots(task),
-        _at_fixed_point(task),
-        Line(e.T * B * e, "=", learned * fixed_map_along(task), "The root that is not zero, for the learned eigenvectors"),
-        Line(e.T * B * e, "=", learned * written_map_along(task), "The moment (32) written out"),
+        *_at_fixed_point(task),
+        Line(e.T * B * e, "=", learned * fixed_map_along(task), "The root that is not zero, for the learned eigenvectors", task.uses("21")),
+        Line(e.T * B * e, "=", learned * written_map_along(task), "The moment (32) written out", task.uses("21")),
     )
 
 
@@ -204,10 +204,10 @@ def fixed_map_by_moment(task: Task = PAPER) -> Derivation:
     known = task.learned.to_sympy()
     return Derivation.by(
         *task.commutes(),
-        _at_fixed_point(task),
-        Line(M * B, "=", known * P, r"The moment times the map (21)"),
-        Line(Trace(M * B * known.I), "=", m, "Its rank is the number of learned eigenvectors", uses="22"),
-        Line(e.T * B * e, "=", learned * fixed_map_along(task), "The map along an eigenvector"),
+        *_at_fixed_point(task),
+        Line(M * B, "=", known * P, "The moment times the map (21)", task.uses("21")),
+        Line(Trace(M * B * known.I), "=", m, "Its rank is the number of learned eigenvectors", (*task.uses("21"), "22")),
+        Line(e.T * B * e, "=", learned * fixed_map_along(task), "The map along an eigenvector", task.uses("21")),
     )
 
 
@@ -271,10 +271,15 @@ def rank_R_map(task: Task = PAPER) -> Derivation:
     slot = sqrt(cancel(known / v_positive))
     return Derivation.by(
         *_roots(task),
-        _at_fixed_point(task),
-        Line(Trace(M * B * task.learned.to_sympy().I), "=", m, "The map (81) has this rank", uses="82"),
+        *_at_fixed_point(task),
+        Line(Trace(M * B * task.learned.to_sympy().I), "=", m, "The map (81) has this rank", (*task.uses("81"), "82")),
         Line(
-            e.T * B * e, "=", learned * known, "The root that is not zero, with the moment (32), for the learned eigenvectors", part="map"
+            e.T * B * e,
+            "=",
+            learned * known,
+            "The root that is not zero, with the moment (32), for the learned eigenvectors",
+            task.uses("81"),
+            "map",
         ),
         Line(amplitude, ":=", slot, rf"The amplitude that solves $v x^2 = {formula_latex(fixed_map_along(task))}$"),
         Line(k, ":=", amplitude * e, "Let the key of one slot be this multiple of the eigenvector"),
@@ -301,7 +306,7 @@ def fixed_force(task: Task = PAPER) -> Derivation:
         *loss_and_force(task),
         Line(G, "=", force(task), "Carry out the gradient"),
         *task.commutes(),
-        _at_fixed_point(task),
-        Line(G, "=", force_at_fixed_point(task), r"With the map (21)", part="matrix"),
-        Line(e.T * G * e, "=", task.along(force_at_fixed_point(task), {P: learned}), "Along an eigenvector", part="along"),
+        *_at_fixed_point(task),
+        Line(G, "=", force_at_fixed_point(task), "With the map (21)", task.uses("21"), "matrix"),
+        Line(e.T * G * e, "=", task.along(force_at_fixed_point(task), {P: learned}), "Along an eigenvector", task.uses("21"), "along"),
     )
