@@ -86,9 +86,9 @@ def symbols_in(expression: Basic | MatrixBase) -> frozenset:
 
 
 def printed_name(symbol: Any) -> str:
-    """The name of a symbol in text: lambda_d for lambda[d], lambda_(m + 1) for lambda[m + 1]."""
+    """The name of a symbol in text: lambda_d for lambda[d], lambda_(m + 1) for lambda[m + 1], lambda_(m+1) for lambda_{m+1}."""
     if not isinstance(symbol, Indexed):
-        return str(symbol)
+        return str(symbol).replace("{", "(").replace("}", ")")
     index = ",".join(map(str, symbol.indices))
     return f"{symbol.base.label}_{index if index.isalnum() else f'({index})'}"
 

@@ -18,6 +18,8 @@ from typing import Any
 
 import sympy
 from sympy import MatrixBase, MatrixExpr, Trace
+from sympy.core.function import AppliedUndef
+from sympy.printing.conventions import requires_partial
 from sympy.printing.latex import LatexPrinter
 from sympy.printing.precedence import PRECEDENCE
 
@@ -25,7 +27,7 @@ from ..algebra import printing
 from ..algebra.polynomial import TracePolynomial
 from .line_breaks import LINE, width
 from .symbol_names import name_latex
-from .text import without_units, written
+from .text import PaperOrder, is_negative, trace_order, without_units, written
 
 __all__ = ["TRANSPOSES", "formula_latex", "formula_text", "superscript"]
 
@@ -34,7 +36,7 @@ FUNCTIONS = (sympy.log, sympy.atan, sympy.atanh)
 SETTINGS = {"ln_notation": True, "inv_trig_style": "full", "mul_symbol": None, "fold_short_frac": False}
 
 
-class _PaperPrinter(LatexPrinter):
+class _PaperPrinter(PaperOrder, LatexPrinter):
     """SymPy's printer with this package's names, and with the paper's transposes and traces."""
 
     def __init__(self, **settings):
@@ -60,7 +62,7 @@ class _PaperPrinter(LatexPrinter):
     def _print_Mul(self, expr):
         top, bottom = sympy.fraction(expr)
         if self._settings["long_frac_ratio"] and width(self._print(bottom)) > LINE:
-            sign, top = ("- ", -top) if _is_negative(top) else ("", top)
+            sign, top = ("- ", -top) if is_negative(top) else ("", top)
             top = self.parenthesize(top, PRECEDENCE["Mul"], strict=True)
             return f"{sign}{top} {self._brackets(self._print(bottom))}^{{-1}}"
         if isinstance(expr, sympy.Pow):  # a power with a negative exponent comes here too
@@ -79,17 +81,6 @@ class _PaperPrinter(LatexPrinter):
         printed = r"\operatorname{tr}" + self._brackets(self._print(expr.arg))
         return printed if exp is None else f"{self._brackets(printed)}^{{{exp}}}"
 
-    def _as_ordered_terms(self, expr, order=None):
-        if expr.has(Trace):
-            terms = sorted(expr.args, key=_trace_order)
-        else:
-            terms = list(super()._as_ordered_terms(expr, order))
-            if any(sympy.fraction(term)[1] != 1 for term in terms if not term.is_number):
-                terms.sort(key=lambda term: not term.is_number)  # 1 + T / N
-        if _is_negative(terms[0]):
-            terms.sort(key=_is_negative)  # no sum begins with a minus if it need not
-        return terms
-
     def _print_ExpBase(self, expr, exp=None):
         return self._do_exponent(f"e^{{{_exponent(expr.exp)}}}", exp)
 
@@ -98,10 +89,23 @@ class _PaperPrinter(LatexPrinter):
         return super()._helper_print_standard_power(expr, template)
 
     def _print_MatAdd(self, expr):
-        terms = [self._print(term) for term in sorted(expr.args, key=_trace_order)]
+        terms = [self._print(term) for term in sorted(expr.args, key=trace_order)]
         if terms[0].startswith("-"):
             terms.sort(key=lambda term: term.startswith("-"))
         return " ".join([terms[0], *(f"- {term[1:].lstrip()}" if term.startswith("-") else f"+ {term}" for term in terms[1:])])
+
+    def _hprint_Function(self, func):
+        return name_latex(func) if "_" in func else super()._hprint_Function(func)
+
+    def _print_Derivative(self, expr):
+        (variable, order), *more = expr.variable_count
+        if more:
+            return super()._print_Derivative(expr)
+        sign, power = r"\partial" if requires_partial(expr.expr) else "d", "" if order == 1 else f"^{{{self._print(order)}}}"
+        inner, below = self._print(expr.expr), f"{sign} {self._print(variable)}{power}"
+        if isinstance(expr.expr, AppliedUndef | sympy.Symbol):
+            return rf"\frac{{{sign}{power} {inner}}}{{{below}}}"
+        return rf"\frac{{{sign}{power}}}{{{below}}}\left[{inner}\right]"
 
     def _print_harmonic(self, expr, exp=None):
         number = f"H_{{{self._print(expr.args[0])}}}"
@@ -130,17 +134,6 @@ class _PaperPrinter(LatexPrinter):
 def _exponent(expr) -> str:
     """An exponent holds T / N in a line."""
     return _PaperPrinter(fold_short_frac=True).doprint(expr)
-
-
-def _is_negative(term) -> bool:
-    return bool(term.as_coeff_Mul()[0].is_negative)
-
-
-def _trace_order(term) -> tuple[int, int]:
-    """Sums of traces in the order of a paper: by the number of traces, then by the number of letters."""
-    powers = {power.base: power.exp for power in term.atoms(sympy.MatPow, sympy.Pow) if power.exp.is_Integer}
-    traces = sum(powers.get(trace, 1) for trace in term.atoms(Trace))
-    return int(traces), sum(isinstance(node, sympy.MatrixSymbol) for node in sympy.preorder_traversal(term))
 
 
 def superscript(transpose: str) -> str:

@@ -13,7 +13,7 @@ GREEK = frozenset(
      "nu", "xi", "pi", "rho", "varrho", "sigma", "tau", "phi", "chi", "psi", "omega",
      "Gamma", "Delta", "Theta", "Lambda", "Xi", "Pi", "Sigma", "Phi", "Psi", "Omega"]
 )  # fmt: skip
-_UPRIGHT = frozenset(["init", "eff", "plateau", "full", "even", "rest", "min", "max", "white", "in", "out", "other"])
+_UPRIGHT = frozenset(["init", "eff", "plateau", "full", "even", "rest", "min", "max", "white", "in", "out", "other", "test", "new"])
 _ACCENTS = frozenset(["hat", "bar", "tilde", "dot"])
 
 

@@ -4,8 +4,9 @@ r"""Formulas as text: powers by ``^``, products by blanks, ``'`` for a transpose
 >>> x, N, d = Symbol("x", positive=True), Symbol("N"), Symbol("d", integer=True)
 >>> print(written(x**2 * sqrt(x + 1) / (2 * N) - log(x) / N))
 x^2 sqrt(x + 1)/(2 N) - ln(x)/N
->>> print(written(Sum(IndexedBase("lambda")[d] ** 2, (d, 1, N))))
-sum_(d=1..N) lambda_d^2
+>>> total = Sum(IndexedBase("lambda")[d] ** 2, (d, 1, N))
+>>> print(written(1 - 2 * total), "or", written(total**2 / N))
+1 - 2 (sum_(d=1..N) lambda_d^2) or (sum_(d=1..N) lambda_d^2)^2/N
 >>> print(written(Matrix([[1, x + 1], [0, x**2]])))
 [ 1  x + 1 ]
 [ 0  x^2   ]
@@ -14,7 +15,7 @@ sum_(d=1..N) lambda_d^2
 from typing import Any
 
 import sympy
-from sympy import Add, MatrixBase, Mul, Pow, Rational
+from sympy import Add, MatMul, MatrixBase, Mul, Pow, Rational, Trace
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.str import StrPrinter
 
@@ -23,10 +24,59 @@ from ..algebra.letters import printed_name
 __all__ = ["without_units", "written"]
 
 
-class _TextPrinter(StrPrinter):
-    """SymPy's printer of strings in this project's style. Nodes of our own print themselves by ``_plain_text``."""
+class PaperOrder:
+    """The order of the terms of a sum, for printers of SymPy: 1 + T/N, and no minus at the beginning if it can be avoided."""
+
+    def _as_ordered_terms(self, expr, order=None):
+        if expr.has(Trace):
+            terms = sorted(expr.args, key=trace_order)
+        else:
+            terms = list(super()._as_ordered_terms(expr, order))  # type: ignore[misc]
+            if any(sympy.fraction(term)[1] != 1 for term in terms if not term.is_number):
+                terms.sort(key=lambda term: not term.is_number)
+        if is_negative(terms[0]):
+            terms.sort(key=is_negative)
+        return terms
+
+
+def is_negative(term: Any) -> bool:
+    if isinstance(term, MatMul):
+        return term.as_coeff_matrices()[0].could_extract_minus_sign()
+    return bool(term.as_coeff_Mul()[0].is_negative)
+
+
+def trace_order(term: Any) -> tuple[int, int]:
+    """Sums of traces in the order of a paper: by the number of traces, then by the number of letters."""
+    powers = {power.base: power.exp for power in term.atoms(sympy.MatPow, sympy.Pow) if power.exp.is_Integer}
+    traces = sum(powers.get(trace, 1) for trace in term.atoms(Trace))
+    return int(traces), sum(isinstance(node, sympy.MatrixSymbol) for node in sympy.preorder_traversal(term))
+
+
+class _TextPrinter(PaperOrder, StrPrinter):
+    """SymPy's printer of strings in this project's style. Nodes of our own print themselves by ``_plain_text``.
+
+    A sum, an integral or a limit reaches to the end of its term, so it stands in brackets before another factor or term.
+    """
 
     printmethod = "_plain_text"
+
+    def parenthesize(self, item, level, strict=False):
+        text = self._print(item)
+        if level >= PRECEDENCE["Pow"]:
+            brackets = _has_parts(text) or text.startswith("-")
+        elif isinstance(item, Trace):
+            brackets = item.arg.shape == (1, 1) and _has_parts(text)
+        else:
+            brackets = level >= PRECEDENCE["Mul"] and _is_open(text)
+        return f"({text})" if brackets else super().parenthesize(item, level, strict)
+
+    def _print_Add(self, expr, order=None):
+        return self._sum(self._as_ordered_terms(expr, order))
+
+    def _sum(self, terms) -> str:
+        pieces = sorted(map(self._print, terms), key=_is_open)
+        pieces[:-1] = [f"({piece})" if _is_open(piece) else piece for piece in pieces[:-1]]
+        return pieces[0] + "".join(f" - {piece[1:]}" if piece.startswith("-") else f" + {piece}" for piece in pieces[1:])
 
     def _print_Mul(self, expr):
         negative = expr.as_coeff_Mul()[0].is_negative
@@ -36,7 +86,7 @@ class _TextPrinter(StrPrinter):
         if bottom == 1:
             return sign + above
         below = self._factors(bottom)
-        below = f"({below})" if isinstance(bottom, Mul | Add) else below
+        below = f"({below})" if _has_parts(below) else below
         return f"{sign}({above})/{below}" if isinstance(top, Add) else f"{sign}{above}/{below}"
 
     def _factors(self, product) -> str:
@@ -66,26 +116,28 @@ class _TextPrinter(StrPrinter):
     def _print_log(self, expr):
         return f"ln({self._print(expr.args[0])})"
 
-    def _print_Indexed(self, expr):
+    def _print_Symbol(self, expr):
         return printed_name(expr)
+
+    _print_Indexed = _print_MatrixSymbol = _print_Symbol
 
     def _print_Sum(self, expr):
         limits = ", ".join(f"{self._print(d)}={self._print(low)}..{self._print(high)}" for d, low, high in expr.limits)
-        return f"sum_({limits}) {self.parenthesize(expr.function, PRECEDENCE['Mul'])}"
+        return f"sum_({limits}) {self.parenthesize(expr.function, PRECEDENCE['Mul'], strict=True)}"
 
     def _print_Integral(self, expr):
         spans = [f"_({self._print(one[1])}..{self._print(one[2])})" if len(one) == 3 else "" for one in expr.limits]
         variables = "".join(f" d{self._print(one[0])}" for one in expr.limits)
-        return f"int{''.join(spans)} {self.parenthesize(expr.function, PRECEDENCE['Mul'])}{variables}"
+        return f"int{''.join(spans)} {self.parenthesize(expr.function, PRECEDENCE['Mul'], strict=True)}{variables}"
 
     def _print_Derivative(self, expr):
         variable, order = expr.variable_count[0]
         power = "" if order == 1 else f"^{self._print(order)}"
-        return f"d{power}/d{self._print(variable)}{power} {self.parenthesize(expr.expr, PRECEDENCE['Mul'])}"
+        return f"d{power}/d{self._print(variable)}{power} [{self._print(expr.expr)}]"
 
     def _print_Limit(self, expr):
         body, letter, target, _ = expr.args
-        return f"lim_({self._print(letter)} -> {self._print(target)}) {self.parenthesize(body, PRECEDENCE['Mul'])}"
+        return f"lim_({self._print(letter)} -> {self._print(target)}) {self.parenthesize(body, PRECEDENCE['Mul'], strict=True)}"
 
     def _print_Infinity(self, expr):
         return "infinity"
@@ -102,12 +154,10 @@ class _TextPrinter(StrPrinter):
         coefficient = -coefficient if sign else coefficient
         if coefficient == 1:
             return f"{sign}{product}"
-        scale = self._print(coefficient) if coefficient.is_Number else self.parenthesize(coefficient, PRECEDENCE["Mul"])
-        return f"{sign}{scale} {product}"
+        return f"{sign}{self.parenthesize(coefficient, PRECEDENCE['Mul'], strict=True)} {product}"
 
     def _print_MatAdd(self, expr):
-        pieces = sorted(map(self._print, expr.args), key=lambda piece: piece.startswith(("-", "sum_")))
-        return pieces[0] + "".join(f" - {piece[1:]}" if piece.startswith("-") else f" + {piece}" for piece in pieces[1:])
+        return self._sum(sorted(expr.args, key=is_negative))
 
     def _print_MatPow(self, expr):
         return f"{self.parenthesize(expr.base, PRECEDENCE['Pow'])}^{self._print(expr.exp)}"
@@ -119,7 +169,8 @@ class _TextPrinter(StrPrinter):
         return f"{self.parenthesize(expr.arg, PRECEDENCE['Pow'])}'"
 
     def _print_Trace(self, expr):
-        return f"{'' if expr.arg.shape == (1, 1) else 'tr'}({self._print(expr.arg)})"
+        inner = self._print(expr.arg)
+        return inner if expr.arg.shape == (1, 1) else f"tr({inner})"
 
     def _print_Identity(self, expr):
         return "1" if expr.shape == (1, 1) else "I"
@@ -137,7 +188,10 @@ class _TextPrinter(StrPrinter):
         return " (x) ".join(self.parenthesize(one, PRECEDENCE["Mul"]) for one in expr.args)
 
     def _print_MatrixBase(self, expr: MatrixBase) -> str:
+        alone = self._print_level == 1
         cells = [[self._print(entry) for entry in expr.row(i)] for i in range(expr.rows)]
+        if not alone:
+            return "[" + ", ".join(f"[{', '.join(row)}]" for row in cells) + "]"
         widths = [max(len(row[j]) for row in cells) for j in range(expr.cols)]
         rows = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in cells]
         return "\n".join(f"[ {row} ]" for row in rows)
@@ -148,6 +202,21 @@ class _TextPrinter(StrPrinter):
 def written(formula: Any) -> str:
     """A SymPy expression as text, in one line unless it is an explicit matrix."""
     return _TextPrinter({"order": None}).doprint(sympy.sympify(formula))
+
+
+def _has_parts(text: str) -> bool:
+    """Does a text hold a blank or a fraction outside its brackets?"""
+    depth = 0
+    for sign in text:
+        depth += (sign in "([") - (sign in ")]")
+        if sign in " /" and depth == 0:
+            return True
+    return False
+
+
+def _is_open(text: str) -> bool:
+    """Does it begin with an operation that reaches to its end?"""
+    return text.lstrip("-").startswith(("sum_", "int_", "int ", "lim_"))
 
 
 def without_units(product: Any) -> Any:

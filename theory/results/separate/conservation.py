@@ -218,7 +218,7 @@ SIGNS = Condition("$c$ and $d$ are each $1$ or $-1$", lambda point: point[c] ** 
 )
 def signs_of_a_head() -> Derivation:
     """Put into one head's part of the effective map and into (19): the velocities change sign with the weights."""
-    turned = (Symbol("v_i'", real=True), vector("k_i'", D, latex=r"\boldsymbol{k}_i'"), vector("q_i'", D, latex=r"\boldsymbol{q}_i'"))
+    turned = (Symbol("v_new", real=True), *(vector(f"{one}_new", D, latex=rf"\boldsymbol{{{one}}}_{{\rm new}}") for one in "kq"))
     signs = (c, d, c * d)
     value, key, query = turned
     head = value * key * query.T

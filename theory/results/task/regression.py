@@ -114,7 +114,7 @@ define(
 
 def _average_of_errors():
     mu, count = Symbol("mu", integer=True), Symbol("P", integer=True, positive=True)
-    target, prediction = IndexedBase("y"), IndexedBase(r"\hat{y}")
+    target, prediction = IndexedBase("y"), IndexedBase("y_hat")
     return Limit(Sum((target[mu] - prediction[mu]) ** 2, (mu, 1, count)) / count, count, oo)
 
 
@@ -129,7 +129,7 @@ define(
 
 _weight = Symbol("W", real=True)
 _target = Symbol("y_q", real=True)
-_prediction = Function(r"\hat{y}_q", real=True)(_weight)
+_prediction = Function("y_hat_q", real=True)(_weight)
 
 
 @register(

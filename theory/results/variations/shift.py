@@ -36,8 +36,8 @@ from ..task.second_moments import second_moment_along
 
 __all__ = ["test_loss"]
 
-N_test = Symbol("N'", integer=True, positive=True)
-a_test = Symbol("a'", positive=True)  # the eigenvalue of the test's E(Lambda_hat^2)
+N_test = Symbol("N_test", integer=True, positive=True)
+a_test = Symbol("a_test", positive=True)  # the eigenvalue of the test's E(Lambda_hat^2)
 g = Symbol("g", positive=True)
 E_learned = Symbol("E", positive=True)  # tr(A' B) = tr(B' M B Q), what B has taken from the loss
 nu = Symbol("nu", nonnegative=True)  # the part of tr(B' M B Q) that label noise makes
@@ -140,7 +140,7 @@ def query_law() -> Derivation:
 
 @cache
 def length_share() -> Expr:
-    """The share of one direction in the loss at test length N', for the map lambda/a learned at length N."""
+    """The share of one direction in the loss at test length N_test, for the map lambda/a learned at length N."""
     share = summand(any_loss() - c_any, {A_any: lambda_**2, M: a_test, Q_any: lambda_, B: fixed_map_along()})
     return lambda_ + share
 
@@ -152,7 +152,7 @@ def _moments_along(point) -> None:
 
 MOMENTS = Condition(
     r"$\lambda$ is the eigenvalue of the unit eigenvector $\boldsymbol{e}$ of $\boldsymbol{\Lambda}$, $a$ that of $\mathbb{E}"
-    r"(\hat{\boldsymbol{\Lambda}}^2)$ at length $N$ (32) and $a'$ at length $N'$",
+    r"(\hat{\boldsymbol{\Lambda}}^2)$ at length $N$ (32) and $a_{\rm test}$ at length $N_{\rm test}$",
     lambda point: abs((point[e].T * value_at(E(Lambda_hat**2, LONGER), point) * point[e])[0, 0] - point[a_test]) < mpf("1e-20"),
     _moments_along,
 )
@@ -170,11 +170,12 @@ MOMENTS = Condition(
         "excess": lambda_**3 * (a_test - a) ** 2 / (a**2 * a_test),
     },
     conditions=(
-        r"The share of a direction learned at length $N$ in the loss at length $N'$",
+        r"The share of a direction learned at length $N$ in the loss at length $N_{\rm test}$",
         MOMENTS,
-        r"The loss falls linearly in $1/N'$: longer test contexts always help, and at $N' > N$ the loss is below that of training",
-        r"excess: over the share of the best map for $N'$, which no map learned at another length reaches",
-        r"At $N' = \infty$ a bias is left, of the second order in $1/N$",
+        r"The loss falls linearly in $1/N_{\rm test}$: longer test contexts always help. "
+        r"At $N_{\rm test} > N$ the loss is below that of training",
+        r"excess: over the share of the best map for $N_{\rm test}$, which no map learned at another length reaches",
+        r"At $N_{\rm test} = \infty$ a bias is left, of the second order in $1/N$",
     ),
 )
 def test_length() -> Derivation:
@@ -202,7 +203,11 @@ def test_length() -> Derivation:
             part="share",
         ),
         Line(
-            Derivative(length_share().subs(a_test, inverse), y), "=", slope, r"With the moment (32), its slope in $y = 1/N'$", part="slope"
+            Derivative(length_share().subs(a_test, inverse), y),
+            "=",
+            slope,
+            r"With the moment (32), its slope in $y = 1/N_{\rm test}$",
+            part="slope",
         ),
         Line(share, "->", at_infinity, "A long test context", part="limit", parameter=N_test, order=1),
         Line(at_infinity.subs(a, second_moment_along()), "->", 0, "The bias is of second order", parameter=N, order=2),

@@ -1,10 +1,10 @@
 r"""Where the test loss blows up (V3): directions that training hardly showed are the most amplified, once they are learned.
 
 .. math::
-    \ell_d = \lambda_{q}\Bigl(1 - \frac{\lambda'^2}{a'}\Bigr) + \lambda_qa'\Bigl(b - \frac{\lambda'}{a'}\Bigr)^2, \qquad
-    b = \frac{\lambda}{a} \to \frac{N}{T + \sigma^2}
+    \ell_d = \lambda_q \Bigl(1 - \frac{\lambda_{\rm test}^2}{a_{\rm test}}\Bigr)
+    + \lambda_q a_{\rm test} \Bigl(b - \frac{\lambda_{\rm test}}{a_{\rm test}}\Bigr)^2, \qquad b = \frac{\lambda}{a} \to \frac{N}{T + \sigma^2}
 
-Primes and lambda_q are of the test. A map of twice the best one for the test is worth no answer; b rises as its direction gets rarer.
+lambda_q is of the test too. A map of twice the best one for the test is worth no answer; b rises as its direction gets rarer.
 """
 
 from functools import cache
@@ -29,8 +29,8 @@ from .shift import N_test, a_test, lambda_q, varied
 
 __all__ = ["learned_map", "share_at_test"]
 
-Lambda_test = symmetric_matrix("Lambda'", D, latex=r"\boldsymbol{\Lambda}'")  # the covariance of the context at test
-lambda_test = Symbol("lambda'", positive=True)  # its eigenvalue along the direction
+Lambda_test = symmetric_matrix("Lambda_test", D, latex=r"\boldsymbol{\Lambda}_{\rm test}")  # the covariance of the context at test
+lambda_test = Symbol("lambda_test", positive=True)  # its eigenvalue along the direction
 TEST_LAWS = varied(Gaussian(w), SampleCovariance(Lambda_hat, Lambda_test, N_test))
 MOMENT = E((e.T * beta) ** 2, TEST_LAWS)
 SHARE = (
@@ -69,8 +69,8 @@ def _is_common(point) -> bool:
 
 COMMON = Condition(
     r"Test: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, covariances with the eigenvectors $\boldsymbol{e}$ of "
-    r"$\boldsymbol{\Lambda}$: $\lambda'$ is the eigenvalue of that of the context, $\lambda_{q}$ of that of the query, $a'$ of the second "
-    r"moment of $\boldsymbol{\beta}$ (V1-beta)",
+    r"$\boldsymbol{\Lambda}$: $\lambda_{\rm test}$ is the eigenvalue of that of the context, $\lambda_{q}$ of that of the query, "
+    r"$a_{\rm test}$ of the second moment of $\boldsymbol{\beta}$ (V1-beta)",
     _is_common,
     _common_eigenvector,
 )
@@ -105,7 +105,7 @@ EVEN = Condition(
         r"$\boldsymbol{\Lambda}$, noise $\sigma^{2}$, length $N$; $b = \lambda/a$ is learned",
         COMMON,
         r"$c$ is the sum of the $\lambda_{q}$ and the noise: a direction is worse than no answer if and only if "
-        r"$b$ exceeds $2\lambda'/a'$, twice the best map for the test; without a common basis, if and only if "
+        r"$b$ exceeds $2\lambda_{\rm test}/a_{\rm test}$, twice the best map for the test; without a common basis, if and only if "
         r"(V2-whitened) at test has $|\tilde{\boldsymbol{B}} - \tilde{\boldsymbol{A}}|$ above $|\tilde{\boldsymbol{A}}|$",
         r"slope: the rarer a direction, the larger its map, up to worst: the rarest one is the worst",
         r"all: noise and length as in training, and all the variance $T$ in a direction that training hardly "
@@ -128,7 +128,7 @@ def unseen_direction() -> Derivation:
     vanishing = {"parameter": (lambda_, 0), "order": 1}
     return Derivation.by(
         Line(SHARE, "=", share, "The share of the direction in the loss"),
-        Line(share, "=", squared, r"It is least at the map $\lambda'/a'$"),
+        Line(share, "=", squared, r"It is least at the map $\lambda_{\rm test}/a_{\rm test}$"),
         Line(SHARE, "=", squared, "Together", part="share"),
         Line(b, "=", even, r"It is $\lambda_{q}$ again, that of no answer, at", part="break-even", conditions=(EVEN,)),
         Line(

@@ -145,7 +145,7 @@ def rare_direction(formulas) -> float:
     B_rare = np.diag([0.0, rare])
     shift = RegressionTask(eigenvalues=[0.2, 0.5], query_covariance=np.diag([0.4, 0.3]), context_length=9, noise_variance=0.2)
     whole = RegressionTask(eigenvalues=[tiny, 1.0], context_length=6, noise_variance=noise)
-    test = {"lambda'": 0.5, "lambda_q": 0.3, "a'": shift.second_moment_eigenvalues[1]}
+    test = {"lambda_test": 0.5, "lambda_q": 0.3, "a_test": shift.second_moment_eigenvalues[1]}
 
     def of_direction(task: RegressionTask, map_: float) -> float:
         """The share of the second direction: the loss less the variance of the first and the noise."""
@@ -196,7 +196,7 @@ def networks_on_a_rare_direction(formulas) -> float:
     for moved in (0.5, 1 - 1e-9):
         test = RegressionTask(eigenvalues=[1 - moved, moved], context_length=LENGTH)
         expected = sum(
-            formulas["share"](**{"lambda'": one, "lambda_q": one, "a'": moment, "b": level})
+            formulas["share"](lambda_test=one, lambda_q=one, a_test=moment, b=level)
             for one, moment, level in zip(test.eigenvalues, test.second_moment_eigenvalues, RARE.modes.levels, strict=True)
         )
         found = np.mean([measured(network, test, count=200_000, seed=90 + i).mean for i, network in enumerate(rare_networks())])
