@@ -8,6 +8,7 @@ from importlib.metadata import version as installed
 from pathlib import Path
 
 from docutils import nodes
+from iclflow.verify.evidence.map import graph, svg
 from iclflow.verify.evidence.page import mathml
 
 HERE = Path(__file__).parent
@@ -54,7 +55,7 @@ html_show_sphinx = False
 
 
 def gather(*_) -> None:
-    """Sphinx reads one folder: the executed notebooks are copied into it. Pages of modules are written anew."""
+    """Sphinx reads one folder: executed notebooks are copied into it. Pages of modules and the map are made anew."""
     shutil.rmtree(HERE / "api", ignore_errors=True)
     target = HERE / "notebooks"
     target.mkdir(exist_ok=True)
@@ -62,6 +63,7 @@ def gather(*_) -> None:
         old.unlink()
     for notebook in (ROOT / "notebooks").glob("[0-9]*.ipynb"):
         shutil.copy(notebook, target)
+    (target / "map.svg").write_text(svg(graph(), links="equations.html#eq-{}".format), encoding="utf-8")
 
 
 def skip_methods(_app, what: str, _name, member, _skip, _options) -> bool | None:

@@ -43,7 +43,7 @@ def table() -> str:
         found = [name for name, source in tests.items() if _names(source, entry)]
         cells = [
             f"({entry.number})",
-            sentence_markdown(entry.title),
+            f'<a id="eq-{entry.number}"></a>{sentence_markdown(entry.title)}',
             entry.kind,
             f"[{module}](../theory/{module}.py): `{entry.derivation.__name__}`" if entry.derivation else "",
             ", ".join(f"[{_subject(test)}](../{test})" for test in found),

@@ -6,8 +6,8 @@ r"""A small, safe grammar for trace polynomials, the one in which they print. In
     atom     :=  number | name | 'tr' '(' sum ')' | '(' sum ')'
 
 Names are the paper's: ``S`` or ``Lambda_hat`` is the sample covariance of N tokens, ``Lambda`` their covariance; ``w``, ``x_q``, ``beta``,
-``y_q`` are vectors and the target; ``N``, ``D``, ``H``, ``R``, ``sigma``, ``tau``, ``lambda`` are scalars; ``I`` is the identity. Any
-other name is a constant: a D x D matrix if it starts with a capital, a column vector if it does not.
+``y_q`` are vectors and the target; ``M`` is E(S^2), symmetric; ``N``, ``D``, ``H``, ``R``, ``sigma``, ``tau``, ``lambda`` are scalars;
+``I`` is the identity. Any other name is a constant: a D x D matrix if it starts with a capital, a column vector if it does not.
 
 >>> parse("S A S + 1/2 tr(A' A) I")
 1/2 tr(A A') I + Lambda_hat A Lambda_hat
@@ -36,9 +36,7 @@ MAX_DEPTH = 50  # of brackets
 
 _TOKEN = re.compile(r"\s*(?:(?P<number>\d+(?:\.\d+)?)|(?P<name>[A-Za-z][A-Za-z0-9_]*)|(?P<sign>[-+*/^()']))")
 _NAMES = {"S": notation.Lambda_hat, "I": Identity(notation.D)} | {
-    symbol.name: symbol
-    for symbol in (getattr(notation, name) for name in notation.__all__)
-    if isinstance(symbol, Expr) and symbol not in (notation.B, notation.G, notation.M)
+    symbol.name: symbol for symbol in (getattr(notation, name) for name in notation.__all__) if isinstance(symbol, Expr)
 }
 
 

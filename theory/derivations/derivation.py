@@ -1,19 +1,22 @@
 """What a derivation gives: ordered steps, each a rule in words and the expression it gave, the last of them the result."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import count, islice
 from typing import Any
 
-from sympy import MatrixBase
+from sympy import MatrixBase, oo, sympify
 
 from ..algebra.letters import Letters, letters
 from ..typesetting.latex import formula_latex, formula_text, superscript
-from ..typesetting.line_breaks import LINE, display, width
-from ..typesetting.sentences import sentence_latex, sentence_markdown, sentence_text
+from ..typesetting.line_breaks import LINE, Row, aligned, width
+from ..typesetting.sentences import plain, sentence_latex, sentence_markdown, sentence_text
 from .conditions import Condition
 from .lines import Line
 
-__all__ = ["RELATIONS_LATEX", "Derivation", "Step", "displayed", "left_latex", "side_latex", "side_text", "tag"]
+__all__ = ["RELATIONS_LATEX", "Derivation", "Step", "formulas", "left_latex", "rows", "side_latex", "side_text", "tag", "text_lines"]
+
+LEFT_TEXT = 26  # letters of the longest left side that stands beside its relation in text
 
 
 @dataclass(frozen=True)
@@ -33,10 +36,12 @@ class Step:
 class Derivation:
     """The steps of a derivation. Prints itself as text in a terminal and as LaTeX in Jupyter.
 
-    ``result`` is the last expression, or {part: expression} where the steps name parts.
+    ``result`` is the last expression, or {part: expression} where the steps name parts. ``entries``: those whose lines these are, one
+    after the other, if the derivation is written in full.
     """
 
     steps: "tuple[Step | Line, ...]"
+    entries: tuple = ()
 
     @classmethod
     def by(cls, *steps: "Step | Line | tuple", conditions=()) -> "Derivation":
@@ -90,7 +95,7 @@ class Derivation:
     @property
     def letters(self) -> Letters:
         """{printed name: symbol} of all lines, left sides excluded."""
-        return letters([formula for step in self.steps for formula in _formulas(step.expression)])
+        return letters([formula for step in self.steps for formula in formulas(step.expression)])
 
     def labelled(self, lefts: Mapping[str, str]) -> "Derivation":
         """The same, with the left side of the equation, {part: LaTeX}, on each result that has none of its own."""
@@ -105,41 +110,58 @@ class Derivation:
         )
 
     def __str__(self) -> str:
-        lines = []
-        for number, step in enumerate(self.steps, 1):
-            name = f"({step.part}) " if step.part else ""
-            text = step_text(step).replace("\n", "\n     ")
-            lines += [f"{number}. {_sentence(sentence_text(step.rule))}", f"     {name}{text}"]
-        return "\n".join(lines)
+        pieces = []
+        for heading, steps in self._sections():
+            lefts = [side_text(_left(before, step)) for _, before, step in steps]
+            column = max((len(left) for left in lefts if len(left) <= LEFT_TEXT), default=0)
+            pieces += ["", sentence_text(heading)][not pieces :] * bool(heading)
+            for (number, _, step), left in zip(steps, lefts, strict=True):
+                part = f"({step.part}) " if step.part else ""
+                pieces.append(f"{number}. {part}{self._reason(step, number, sentence_text)}")
+                pieces += text_lines(left, _relation(step), f"{side_text(step.expression)}   {plain(_limit(step))}".rstrip(), column)
+        return "\n".join(pieces)
 
-    def latex(self, *, transpose: str = "top", number: str = "") -> str:
-        """LaTeX paragraphs: each rule as a sentence, followed by what it gave as a display broken to fit the page.
+    def latex(self, *, transpose: str = "top") -> str:
+        r"""One ``align*``, its lines broken to fit the page, with the reasons between them; several, each with its heading, in full.
 
-        ``transpose``: ``"top"`` or ``"T"``. ``number``: tag the last step of each part with it.
+        ``transpose``: ``"top"`` or ``"T"``.
         """
-        pieces, rule = [], ""
-        for step, name in self._tagged(number):
-            if step.rule != rule:
+        pieces = []
+        for heading, steps in self._sections():
+            rows, rule = [], ""
+            for number, before, step in steps:
+                found = _rows(before, step, tag=str(number) if heading else "")
+                rows += [found[0]._replace(reason=f"{self._reason(step, number, sentence_latex)}:" * (step.rule != rule)), *found[1:]]
                 rule = step.rule
-                pieces.append(f"{_sentence(sentence_latex(rule))}:")
-            pieces += displayed(step.left, step.expression, tag=name, **_relation(step))
+            words = rf"\textbf{{{sentence_latex(heading)}.}} " * bool(heading) + rows[0].reason
+            pieces.append(f"{words}\n{aligned([rows[0]._replace(reason=''), *rows[1:]])}")
+        whole = "\n\n".join(pieces)
+        return f"{{\\allowdisplaybreaks\n{whole}\n}}".replace(r"\top", superscript(transpose))
+
+    def markdown(self, *, transpose: str = "top") -> str:
+        """The lines between double dollars, aligned and numbered, and a list of their reasons; in full, with a heading for each entry."""
+        pieces = []
+        for heading, steps in self._sections():
+            rows = [row for number, before, step in steps for row in _rows(before, step, tag=str(number))]
+            pieces += [f"**{sentence_markdown(heading)}**\n"] * bool(heading) + [f"$$\n{aligned(rows, 'aligned')}\n$$\n"]
+            pieces += [f"{number}. {self._reason(step, number, sentence_markdown)}" for number, _, step in steps] + [""]
         return "\n".join(pieces).replace(r"\top", superscript(transpose))
 
-    def markdown(self, *, transpose: str = "top", number: str = "") -> str:
-        """A numbered list of the rules, each with its display between double dollars."""
-        lines = []
-        for position, (step, name) in enumerate(self._tagged(number), 1):
-            displays = displayed(step.left, step.expression, tag=name, environment=False, **_relation(step))
-            shown = "\n$$\n\n$$\n".join(displays).replace("\n", "\n   ")
-            lines.append(f"{position}. {_sentence(sentence_markdown(step.rule))}:\n\n   $$\n   {shown}\n   $$\n")
-        return "\n".join(lines).replace(r"\top", superscript(transpose))
+    def _sections(self) -> Iterator[tuple[str, list]]:
+        """(heading, [(number, the line before, line)]): a section for each entry of a derivation in full, else one without a heading."""
+        steps = iter([*zip(count(1), (None, *self.steps), self.steps)])
+        for entry in self.entries:
+            (number, _, first), *others = islice(steps, len(entry.lines))
+            yield f"({entry.number}) {entry.title}", [(number, None, first), *others]
+        if not self.entries:
+            yield "", list(steps)
 
-    def _tagged(self, number: str):
-        """Each step with its tag, which is empty unless it is a part's result."""
-        last = {step.part: i for i, step in enumerate(self.steps)} if number else {}
-        for i, step in enumerate(self.steps):
-            is_result = last.get(step.part) == i and (bool(step.part) or i == len(self.steps) - 1)
-            yield step, tag(number, step.part) if is_result else ""
+    def _reason(self, step: "Step | Line", number: int, words: Callable[[str], str]) -> str:
+        """The reason as a sentence, in a derivation in full with the lines and entries that the line uses."""
+        uses = step.uses if self.entries and isinstance(step, Line) else ()
+        first = number - len(step.earlier) if isinstance(step, Line) else number
+        by = ", ".join(str(first + use) if isinstance(use, int) else f"({use})" for use in uses)
+        return _sentence(words(step.rule)) + (f" [by {by}]" if by else "")
 
     def _repr_markdown_(self) -> str:
         return self.markdown()
@@ -152,21 +174,21 @@ def _line(step: "Step | Line") -> Line:
 
 RELATIONS_LATEX = {
     "=": "=", "!=": r"\ne", ":=": ":=", "=>": r"\Rightarrow", "<=>": r"\Leftrightarrow", "<": "<", "<=": r"\le", ">": ">", ">=": r"\ge",
-    "->": r"\to", "~": r"\sim",
+    "->": r"\to", "~": r"\sim", "~=": r"\approx", "": "",
 }  # fmt: skip
 
 
-def _formulas(side: Any) -> list:
+def formulas(side: Any) -> list:
     """The formulas in a side of a line; those of the statements of an implication."""
     if isinstance(side, tuple):
-        return [formula for one in side for formula in _formulas(one)]
+        return [formula for one in side for formula in formulas(one)]
     if isinstance(side, Line):
-        return [*_formulas(side.left), *_formulas(side.right)]
+        return [*formulas(side.left), *formulas(side.right)]
     return [] if isinstance(side, Condition) or side is None else [side]
 
 
-def _relation(step: "Step | Line") -> dict[str, str]:
-    return {} if isinstance(step, Step) else {"relation": RELATIONS_LATEX[step.relation]}
+def _relation(step: "Step | Line") -> str:
+    return "" if step.left is None or step.left == "" else "=" if isinstance(step, Step) else step.relation
 
 
 def side_latex(side: Any) -> str:
@@ -184,6 +206,8 @@ def side_latex(side: Any) -> str:
 
 def side_text(side: Any) -> str:
     """A side of a line as text."""
+    if side is None or isinstance(side, str):
+        return plain(side or "")
     if isinstance(side, tuple):
         return ", ".join(map(side_text, side))
     if isinstance(side, Condition):
@@ -193,42 +217,52 @@ def side_text(side: Any) -> str:
     return formula_text(side)
 
 
-def step_text(step: "Step | Line") -> str:
-    """A line as text: left, relation, right, and the limit that an asymptotic one is about."""
-    if isinstance(step, Step) or step.left is None:
-        return formula_text(step.expression)
-    return side_text(step) + (f"   ({_limit_text(step)})" if step.parameter is not None else "")
+def text_lines(left: str, relation: str, right: str, column: int) -> list[str]:
+    """A formula as lines of text, its relation in a column; a longer left side stands above."""
+    above = len(left) > column
+    first, *others = right.split("\n")
+    head = f"     {'' if above else left:>{column}}  {relation:<2} "
+    return [f"     {left}"] * above + [head + first, *(" " * len(head) + other for other in others)]
 
 
-def _limit_text(line: Line) -> str:
-    letter, target = line.parameter if isinstance(line.parameter, tuple) else (line.parameter, "infinity")
-    order = "" if line.order is None else f", up to order {line.order}"
-    return f"{letter} -> {target}{order}"
+def _limit(line: "Step | Line") -> str:
+    """The limit that a line is about, and the order of what is left out, as LaTeX."""
+    if isinstance(line, Step) or line.parameter is None:
+        return ""
+    letter, target = line.parameter if isinstance(line.parameter, tuple) else (line.parameter, oo)
+    left_out = ""
+    if line.order is not None:
+        power = f"{formula_latex(letter if target == oo else letter - target)}^{{{'-' * (target == oo)}{line.order}}}"
+        left_out = rf", O({power if sympify(line.order).is_number else formula_latex(line.order)})"
+    return rf"\quad ({formula_latex(letter)} \to {formula_latex(target)}{left_out})"
 
 
 def left_latex(step: "Step | Line") -> str:
-    """The left side as LaTeX, with its relation unless that is an equality."""
-    if isinstance(step, Step):
-        return step.left
-    return "" if step.left is None else side_latex(step.left)
+    """The left side as LaTeX."""
+    return side_latex(step.left)
 
 
-def displayed(left: Any, formula: Any, *, tag: str = "", **options) -> list[str]:
-    """The displays of one formula: one, or one for each entry of explicit matrices that are wider than the page."""
-    whole, right = side_latex(left), side_latex(formula)
-    if not isinstance(formula, MatrixBase) or max(width(whole), width(right)) <= LINE:
-        return [display(whole, right, tag=tag, **options)]
-    places = [(i, j) for i in range(formula.rows) for j in range(formula.cols)]
-    entries = isinstance(left, MatrixBase) and left.shape == formula.shape
-    return [
-        display(
-            formula_latex(left[i, j]) if entries else rf"\left[{whole or '.'}\right]_{{{i + 1}{j + 1}}}",
-            formula_latex(formula[i, j]),
-            tag=tag if (i, j) == places[-1] else "",
-            **options,
-        )
-        for i, j in places
-    ]
+def _left(before: "Step | Line | None", step: "Step | Line") -> Any:
+    """The left side of a line; empty if it continues the line before."""
+    chained = isinstance(before, Line) and before.relation in ("=", ":=", "->", "~") and not isinstance(step.expression, MatrixBase)
+    return "" if chained and type(before.right) is type(step.left) and before.right == step.left else step.left
+
+
+def _rows(before: "Step | Line | None", step: "Step | Line", tag: str = "") -> list[Row]:
+    return rows(_left(before, step), _relation(step), step.expression, tag, _limit(step))
+
+
+def rows(left: Any, relation: str, right: Any, tag: str = "", more: str = "") -> list[Row]:
+    """A formula as rows of a display: one, or one for each entry of explicit matrices that are wider than the page."""
+    whole, shown, sign = side_latex(left), f"{side_latex(right)} {more}".rstrip(), RELATIONS_LATEX[relation]
+    if whole.rstrip().endswith(("=", r"\approx", r"\sim", r"\simeq", r"\propto", r"\le", r"\ge", ":", r"\quad")):
+        sign = ""
+    if not isinstance(right, MatrixBase) or max(width(whole), width(shown)) <= LINE:
+        return [Row(whole, sign, shown, tag)]
+    places = [(i, j) for i in range(right.rows) for j in range(right.cols)]
+    entries = isinstance(left, MatrixBase) and left.shape == right.shape
+    named = [formula_latex(left[at]) if entries else rf"\left[{whole or '.'}\right]_{{{at[0] + 1}{at[1] + 1}}}" for at in places]
+    return [Row(one, sign, formula_latex(right[at]), tag if at == places[-1] else "") for one, at in zip(named, places, strict=True)]
 
 
 def tag(number: str, part: str) -> str:

@@ -6,14 +6,15 @@ r"""Equations and their derivations as documents: a LaTeX paper, Markdown, or JS
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from re import fullmatch, match
 from typing import TYPE_CHECKING, Any
 
-from ..typesetting.latex import formula_latex, formula_text, superscript
+from ..typesetting.latex import formula_latex, superscript
+from ..typesetting.line_breaks import Row, aligned
 from ..typesetting.sentences import sentence_latex, sentence_markdown, sentence_text
-from .derivation import RELATIONS_LATEX, displayed, left_latex, side_latex, side_text, tag
+from .derivation import LEFT_TEXT, RELATIONS_LATEX, left_latex, rows, side_latex, side_text, tag, text_lines
 
 if TYPE_CHECKING:
     from .registry import Equation
@@ -49,8 +50,10 @@ PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
 """
 
 
-def render(equation: "Equation", format: str = "text", *, transpose: str = "top") -> str:
+def render(equation: "Equation", format: str = "text", *, transpose: str = "top", full: bool = False) -> str:
     """One equation with its conditions, erratum and derivation, as ``"text"``, ``"latex"`` or ``"markdown"``.
+
+    ``full``: the derivation begins with those of all entries that it rests on.
 
     The LaTeX is a fragment that any document with the packages amsmath and amssymb can hold.
     """
@@ -58,7 +61,7 @@ def render(equation: "Equation", format: str = "text", *, transpose: str = "top"
     if format not in forms:
         raise ValueError(f"format must be one of {tuple(forms)}, got {format!r}")
     transposed = superscript(transpose)
-    return forms[format](equation).replace(r"\top", transposed)
+    return forms[format](equation, full).replace(r"\top", transposed)
 
 
 def export(equations: Iterable["Equation"], format: str = "tex", *, transpose: str = "top") -> str:
@@ -106,56 +109,51 @@ def _sentences(texts: Iterable[str]) -> str:
     return " ".join(f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith((".", "$$")) else ".") for text in texts if text)
 
 
-def _statement(entry: "Equation") -> Iterable[tuple[str, Any, str, Any]]:
-    """(tag, left, relation, formula) of each part of the paper's statement; left is a formula, or LaTeX."""
+def _statement(entry: "Equation") -> Iterator[tuple[str, Any, str, Any]]:
+    """(part, left, relation, formula) of each part of the paper's statement; left is a formula, or LaTeX."""
     lefts = {line.part: line.left for line in entry.stated()} if entry.left is None else entry.lefts
     limits = {line.part: line.relation for line in entry.stated() if line.relation in ("->", "~")}
-    equal = r"\approx" if entry.kind == "approximation" else "="
+    equal = "~=" if entry.kind == "approximation" else "="
     for part, right in entry.parts.items():
-        left = lefts.get(part, lefts.get("", ""))
-        yield tag(entry.number, part), left, RELATIONS_LATEX[limits[part]] if part in limits else equal, right
+        yield part, lefts.get(part, lefts.get("", "")), limits.get(part, equal), right
 
 
-def _displays(entry: "Equation", **options) -> list[str]:
-    return [
-        one for name, left, relation, right in _statement(entry) for one in displayed(left, right, tag=name, relation=relation, **options)
-    ]
+def _display(entry: "Equation") -> list[Row]:
+    return [row for part, *formula in _statement(entry) for row in rows(*formula, tag(entry.number, part))]
 
 
-def _latex(entry: "Equation") -> str:
+def _latex(entry: "Equation", full: bool = False) -> str:
     heading = rf"\subsection*{{({entry.number}) {sentence_latex(entry.title)}}}"
     conditions = _sentences(sentence_latex(condition.text) for condition in entry.conditions)
-    pieces = ["\n".join([heading, *_displays(entry)]), rf"\textit{{{entry.kind.capitalize()}.}} {conditions}".rstrip()]
+    pieces = [f"{heading}\n{aligned(_display(entry))}", rf"\textit{{{entry.kind.capitalize()}.}} {conditions}".rstrip()]
     if entry.erratum:
         pieces.append(rf"\textit{{Remark.}} {_sentences([sentence_latex(entry.erratum)])}")
     if entry.derivation is not None:
-        pieces.append(rf"\textit{{Derivation.}} {entry.derive().latex()}")
+        pieces.append(rf"\textit{{Derivation.}} {entry.derive(full=full).latex()}")
     return "\n\n".join(pieces) + "\n"
 
 
-def _markdown(entry: "Equation") -> str:
-    pieces = [f"### ({entry.number}) {sentence_markdown(entry.title)}\n"]
-    pieces += [f"$$\n{one}\n$$\n" for one in _displays(entry, environment=False)]
+def _markdown(entry: "Equation", full: bool = False) -> str:
+    pieces = [f"### ({entry.number}) {sentence_markdown(entry.title)}\n", f"$$\n{aligned(_display(entry), 'aligned')}\n$$\n"]
     conditions = _sentences(sentence_markdown(condition.text) for condition in entry.conditions)
     pieces.append(f"**{entry.kind.capitalize()}.** {conditions}".rstrip() + "\n")
     if entry.erratum:
         pieces.append(f"**Remark.** {_sentences([sentence_markdown(entry.erratum)])}\n")
     if entry.derivation is not None:
-        pieces.append("**Derivation.**\n\n" + entry.derive().markdown())
+        pieces.append("**Derivation.**\n\n" + entry.derive(full=full).markdown())
     return "\n".join(pieces)
 
 
-def _text(entry: "Equation") -> str:
+def _text(entry: "Equation", full: bool = False) -> str:
     lines = [f"({entry.number}) {sentence_text(entry.title)} [{entry.kind}; {entry.section}]"]
-    formulas = {line.part: line.left for line in entry.stated()} if entry.derivation is None else {}
-    for part, right in entry.parts.items():
-        name, left = f"({part}) " if part else "", formulas.get(part)
-        lines.append(f"     {name}{formula_text(left) + ' = ' if left is not None else ''}{formula_text(right)}")
+    shown = [(f"({part}) " * bool(part) + side_text(left), relation, side_text(right)) for part, left, relation, right in _statement(entry)]
+    column = max((len(left) for left, *_ in shown if len(left) <= LEFT_TEXT), default=0)
+    lines += [line for formula in shown for line in text_lines(*formula, column)]
     lines += [f"Condition: {sentence_text(condition.text)}" for condition in entry.conditions]
     if entry.erratum:
         lines.append(f"Remark: {sentence_text(entry.erratum)}")
     if entry.derivation is not None:
-        lines += ["Derivation", str(entry.derive())]
+        lines += ["Derivation", str(entry.derive(full=full))]
     return "\n".join(lines)
 
 
@@ -169,8 +167,8 @@ def _record(entry: "Equation") -> dict:
         "conditions": [sentence_markdown(condition.text) for condition in entry.conditions],
         "erratum": sentence_markdown(entry.erratum or "") or None,
         "statement": [
-            {"tag": name, "left": side_latex(left), "relation": relation, "latex": formula_latex(right)}
-            for name, left, relation, right in _statement(entry)
+            {"tag": tag(entry.number, part), "left": side_latex(left), "relation": RELATIONS_LATEX[sign], "latex": formula_latex(right)}
+            for part, left, sign, right in _statement(entry)
         ],
         "steps": [
             {

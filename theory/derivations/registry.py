@@ -4,23 +4,27 @@ An equation's ``statement`` is the paper's side, typed once; its derivation comp
 the statement. ``holds()`` is exact zero of the difference.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from inspect import signature
+from graphlib import TopologicalSorter
+from re import findall
 from typing import Any, Literal
+
+from sympy.matrices.expressions import MatrixSymbol
 
 from ..algebra.letters import Letters, letters
 from ..calculus.equality import equal
 from ..typesetting.latex import formula_latex
 from ..typesetting.sentences import sentence_text
-from .book import entries
+from .book import entries, load, lookup
 from .conditions import Condition, conditions_of
-from .derivation import Derivation, left_latex, step_text
+from .derivation import Derivation, formulas, left_latex
 from .documents import render
 from .lines import Line
 
-__all__ = ["KINDS", "Equation", "Kind", "define", "register"]
+__all__ = ["KINDS", "Equation", "Kind", "define", "introduced", "register", "rests_on"]
 
 Kind = Literal["definition", "exact", "limit", "approximation", "ansatz"]
 KINDS = ("definition", "exact", "limit", "approximation", "ansatz")
@@ -86,16 +90,22 @@ class Equation:
         """Does the derivation, or what a definition defines, rest on the moments of the task?"""
         return bool(signature(self.derivation or self.typed).parameters)
 
-    def derive(self, task: Any = None) -> Derivation:
+    def derive(self, *, full: bool = False, task: Any = None) -> Derivation:
         """Compute the equation from the definitions, line by line. ValueError for a definition, which has nothing to derive.
 
-        ``task``: another task than the paper's, a :class:`~iclflow.theory.results.task.population.Task` or what has a method ``symbolic``
-        that gives one. Its moments take the place of the paper's, and each line is judged again: ValueError names the first that fails.
+        ``full``: the lines of all entries that it rests on come first, each entry after those that it uses. ``task``: another task than
+        the paper's, a :class:`~iclflow.theory.results.task.population.Task` or what has a method ``symbolic`` that gives one. Its moments
+        take the place of the paper's, and each line is judged again: ValueError names the first that fails.
         """
+        if full and task is not None:
+            raise ValueError("full: the derivations that an equation rests on are those of the paper's task; leave out full or task")
         if task is not None:
             return self._derive_at(task.symbolic() if hasattr(task, "symbolic") else task)
         if self.derivation is None:
             raise ValueError(f"equation ({self.number}) is a definition: {self.title}; there is nothing to derive")
+        if full:
+            entries = tuple(lookup(number) for number in rests_on(self.number))
+            return Derivation(tuple(line for entry in entries for line in entry.lines), entries)
         derivation = self.derivation().under(self.conditions)
         return derivation if self.left is None else derivation.labelled(self.lefts)
 
@@ -142,6 +152,21 @@ class Equation:
         """Is the computed side minus the typed side exactly zero? True of a definition."""
         return self.derivation is None or equal(dict(self.derive().parts), dict(self.parts))
 
+    @property
+    def uses(self) -> dict[str, str]:
+        """{number: how} of the entries that this one uses: a "line" says so, a "reason" cites it, or it is where a "letter" comes from."""
+        known, lines = load(), self.lines
+        found = dict.fromkeys((use for line in lines for use in line.uses if isinstance(use, str)), "line")
+        for line in lines if self.derivation is not None else ():
+            for cited in findall(r"\(([\w.-]+)\)", line.reason):
+                number = cited if cited in known else cited.rstrip("abcdefgh")
+                if number in known:
+                    found.setdefault(number, "reason")
+        for letter in letters([formula for line in lines for side in (line.left, line.right) for formula in formulas(side)]).symbols:
+            if letter in (sources := introduced()):
+                found.setdefault(sources[letter], "letter")
+        return {number: found[number] for number in sorted(found) if number != self.number}
+
     def __str__(self) -> str:
         return render(self)
 
@@ -151,6 +176,29 @@ class Equation:
 
 def _parts(statement: Any) -> Mapping[str, Any]:
     return statement if isinstance(statement, Mapping) else {"": statement}
+
+
+@cache
+def introduced() -> dict[Any, str]:
+    """{matrix or vector: number} of the first definition in Section 2 or Appendix B.1 on whose left side it stands."""
+    sources: dict[Any, str] = {}
+    for entry in load().values():
+        if entry.kind == "definition" and entry.section.startswith(("Section 2", "Appendix B.1")):
+            for letter in letters([formula for line in entry.stated() for formula in formulas(line.left)]).symbols:
+                if isinstance(letter, MatrixSymbol):
+                    sources.setdefault(letter, entry.number)
+    return sources
+
+
+def rests_on(number: str, uses: Callable[[str], Iterable[str]] = lambda number: lookup(number).uses) -> tuple[str, ...]:
+    """The entry and all that it uses, directly or not, each after those that it uses itself. CycleError names a circle."""
+    graph: dict[str, tuple[str, ...]] = {}
+    waiting = [number]
+    while waiting:
+        if (one := waiting.pop()) not in graph:
+            graph[one] = tuple(uses(one))
+            waiting += reversed(graph[one])
+    return tuple(TopologicalSorter(graph).static_order())
 
 
 def _latex(left: Any) -> dict[str, str]:

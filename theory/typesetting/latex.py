@@ -32,7 +32,7 @@ from .text import PaperOrder, is_negative, trace_order, without_units, written
 __all__ = ["TRANSPOSES", "formula_latex", "formula_text", "superscript"]
 
 TRANSPOSES = {"top": r"\top", "T": "T"}
-FUNCTIONS = (sympy.log, sympy.atan, sympy.atanh)
+FUNCTIONS = (sympy.log, sympy.atan, sympy.atanh, sympy.Derivative)
 SETTINGS = {"ln_notation": True, "inv_trig_style": "full", "mul_symbol": None, "fold_short_frac": False}
 
 
@@ -67,12 +67,12 @@ class _PaperPrinter(PaperOrder, LatexPrinter):
             return f"{sign}{top} {self._brackets(self._print(bottom))}^{{-1}}"
         if isinstance(expr, sympy.Pow):  # a power with a negative exponent comes here too
             return super()._print_Mul(expr)
-        functions = [factor for factor in expr.args if isinstance(factor, FUNCTIONS)]
+        functions = [factor for factor in expr.args if isinstance(factor, FUNCTIONS) or hasattr(factor, "apply")]
         others = expr.func(*(factor for factor in expr.args if factor not in functions))
         denominator = sympy.fraction(others)[1]
         if not functions or denominator == 1 or denominator.has(*FUNCTIONS):
             return super()._print_Mul(expr)
-        return " ".join(map(self._print, [others, *functions]))  # a small fraction before ln, not a large one round it
+        return " ".join(map(self._print, [others, *functions]))  # a small fraction before ln or an operation, not a large one round it
 
     def _print_Trace(self, expr, exp=None):
         if expr.arg.shape == (1, 1) and exp is None:

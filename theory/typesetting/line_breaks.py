@@ -1,22 +1,26 @@
-r"""Displays that fit the page: a long right side is broken at its plus and minus signs, inside long brackets if need be.
+r"""Displays that fit the page: formulas aligned at their relations, long sides broken at plus and minus signs, in brackets if need be.
 
->>> print(display(r"\mathcal{L}", "a + b", tag="9"))
-\begin{equation*}
-\mathcal{L} = a + b \tag{9}
-\end{equation*}
+>>> print(aligned([Row(r"\mathcal{L}", "=", "a + b", tag="9"), Row("", r"\to", "b", reason="For small $a$:")]))
+\begin{align*}
+\mathcal{L} & = a + b \tag{9} \\
+\intertext{For small $a$:}
+{} & \to b
+\end{align*}
 >>> split_sum(r"-a + \left(b - c\right) d - \frac{e + f}{g}")
 ['-a', '+ \\left(b - c\\right) d', '- \\frac{e + f}{g}']
 >>> split_sum(r"-a + \left(b - c\right) d", inside=1)
 ['-a', '+ \\Bigl(b', '- c\\Bigr) d']
 """
 
+from collections.abc import Iterable
 from re import compile as pattern
+from typing import NamedTuple
 
-__all__ = ["LINE", "display", "split_sum", "width"]
+__all__ = ["LINE", "Row", "aligned", "split_sum", "width"]
 
 LINE = 60  # letters that fit in a line
+LEFT = 16  # letters of the longest left side that stands beside its relation; a longer one stands above it
 
-_RELATIONS = ("=", r"\approx", r"\sim", r"\simeq", r"\propto", r"\le", r"\ge", ":", r"\quad")
 _TOKEN = pattern(r"(?s)\\(?:left|right)\\?[^A-Za-z\s\\]|\\(?:begin|end)\{\w+\}|\\[A-Za-z]+|\\.|.")
 _INVISIBLE = pattern(r"[\s&{}^_]|\\(?:(?:begin|end).+|t?frac|boldsymbol|operatorname|math\w+|text|rm|d?dot|hat|tilde|[Bb]igg?[lr]|\W)")
 
@@ -36,6 +40,8 @@ def split_sum(latex: str, inside: int = 0) -> list[str]:
         brackets -= closes
         if (opens or closes) and braces == 0 and brackets < inside:
             token = token.replace(r"\left", r"\Bigl").replace(r"\right", r"\Bigr")
+        if token == r"\middle" and brackets <= inside:
+            token = r"\Big"
         brackets += opens
         braces += token.startswith(("{", "(", "[", r"\begin"))
         braces -= token.startswith(("}", ")", "]", r"\end"))
@@ -45,29 +51,49 @@ def split_sum(latex: str, inside: int = 0) -> list[str]:
     return [piece.strip() for piece in pieces]
 
 
-def _lines(*sides: str) -> list[str]:
-    """The summands of the sides in lines; one that is too long for a line is split inside its brackets, as deep as that helps."""
+class Row(NamedTuple):
+    """``left relation right``. Without ``left`` it continues the row before. ``reason``: words that stand before it."""
+
+    left: str
+    relation: str
+    right: str
+    tag: str = ""
+    reason: str = ""
+
+
+def _lines(side: str, room: int) -> list[str]:
+    """The summands of a side in lines; one that is too long for a line is split inside its brackets, as deep as that helps."""
     lines = [""]
-    for summand in [one for side in sides for one in split_sum(side)]:
-        depth = min(range(4), key=lambda inside: max(LINE, *map(width, split_sum(summand, inside))))
+    for summand in split_sum(side):
+        depth = min(range(4), key=lambda inside: max(room, *map(width, split_sum(summand, inside))))
         for piece in split_sum(summand, depth):
-            if lines[-1] and width(lines[-1] + piece) > LINE:
+            if lines[-1] and width(lines[-1] + piece) > room:
                 lines.append("")
             lines[-1] = f"{lines[-1]} {piece}".strip()
     return lines
 
 
-def display(left: str, right: str, *, tag: str = "", relation: str = "=", environment: bool = True) -> str:
-    """One displayed equation with its number, in as many lines as it needs.
+def _broken(rows: list[Row], longest: int = LEFT) -> list[list[str]]:
+    """The lines of each row. A left side of at most ``longest`` letters stands beside its relation, a longer one above it."""
+    column = max((width(row.left) for row in rows if width(row.left) <= longest), default=0)
+    room, broken, fits = LINE - column, [], True
+    for row in rows:
+        above = _lines(row.left, room) if width(row.left) > longest else []
+        right = _lines(row.right, room)
+        fits = fits and all(width(line) <= room for line in right)
+        left = "" if above else f"{row.left or '{}'} "
+        lines = [*above, " ".join(filter(None, [row.relation, right[0]])), *right[1:]]
+        broken.append([
+            (left if i == len(above) else "") + ("& " if i in (0, len(above)) else r"& \quad ") + line for i, line in enumerate(lines)
+        ])  # fmt: skip
+    return broken if fits or not longest else _broken(rows, longest // 2)
 
-    ``relation``: what stands between the sides, unless ``left`` ends in a relation itself. ``environment``: an ``equation*`` or
-    ``align*`` environment, which LaTeX wants; otherwise the content alone, with ``aligned`` round several lines, for ``$$``.
-    """
-    number = rf" \tag{{{tag}}}".replace("_", r"\_") if tag else ""  # a tag is text
-    head = left if not left or left.rstrip().endswith(_RELATIONS) else f"{left} {relation}"
-    lines = _lines(head, right)
-    body = lines[0] if len(lines) == 1 else "& " + " \\\\\n& \\quad ".join(lines)
-    if environment:
-        name = "equation*" if len(lines) == 1 else "align*"
-        return f"\\begin{{{name}}}\n{body}{number}\n\\end{{{name}}}"
-    return body + number if len(lines) == 1 else f"\\begin{{aligned}}\n{body}\n\\end{{aligned}}{number}"
+
+def aligned(rows: Iterable[Row], environment: str = "align*") -> str:
+    """One environment for all rows: ``align*`` with their tags and reasons, or ``aligned`` for Markdown, with tags in a column."""
+    rows, whole, pieces = list(rows), environment == "align*", []
+    for row, lines in zip(rows, _broken(rows), strict=True):
+        tag = row.tag.replace("_", r"\_")  # a tag is text
+        lines[-1] += (rf" \tag{{{tag}}}" if whole else rf" && \text{{({tag})}}") if tag else ""
+        pieces += [f"\\intertext{{{row.reason}}}\n" * bool(row.reason) + lines[0], *lines[1:]]
+    return f"\\begin{{{environment}}}\n" + " \\\\\n".join(pieces) + f"\n\\end{{{environment}}}"

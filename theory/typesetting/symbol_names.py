@@ -27,7 +27,7 @@ def name_latex(name: str, *, bold: bool = False) -> str:
         stem, rest = numbered.groups()
     subscripts = [rest] if rest.startswith("{") else [part for part in rest.split("_") if part]
     accent = subscripts.pop(0) if subscripts and subscripts[0] in _ACCENTS else ""
-    letter = rf"\{stem}" if stem in GREEK else stem if len(stem) <= 1 or not stem.isalpha() else rf"\mathrm{{{stem}}}"
+    letter = rf"\{stem}" if stem in GREEK or stem == "ell" else stem if len(stem) <= 1 or not stem.isalpha() else rf"\mathrm{{{stem}}}"
     letter = rf"\boldsymbol{{{letter}}}" if bold else letter
     letter = rf"\{accent}{{{letter}}}" if accent else letter
     return letter + primes + (f"_{{{','.join(map(_subscript, subscripts))}}}" if subscripts else "")

@@ -12,10 +12,11 @@ x^2 sqrt(x + 1)/(2 N) - ln(x)/N
 [ 0  x^2   ]
 """
 
+from re import sub
 from typing import Any
 
 import sympy
-from sympy import Add, MatMul, MatrixBase, Mul, Pow, Rational, Trace
+from sympy import Add, Integral, Limit, MatMul, MatrixBase, Mul, Pow, Rational, Sum, Trace
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.str import StrPrinter
 
@@ -75,7 +76,7 @@ class _TextPrinter(PaperOrder, StrPrinter):
 
     def _sum(self, terms) -> str:
         pieces = sorted(map(self._print, terms), key=_is_open)
-        pieces[:-1] = [f"({piece})" if _is_open(piece) else piece for piece in pieces[:-1]]
+        pieces[:-1] = [sub("^(-?)(.*)", r"\1(\2)", piece) if _is_open(piece) else piece for piece in pieces[:-1]]
         return pieces[0] + "".join(f" - {piece[1:]}" if piece.startswith("-") else f" + {piece}" for piece in pieces[1:])
 
     def _print_Mul(self, expr):
@@ -93,7 +94,7 @@ class _TextPrinter(PaperOrder, StrPrinter):
         if not isinstance(product, Mul):
             return self._print(product)
         factors = product.as_ordered_factors()
-        factors.sort(key=lambda one: (not one.is_number, isinstance(one, Add), one.has(sympy.Function)))
+        factors.sort(key=lambda one: (one.has(Sum, Integral, Limit), not one.is_number, isinstance(one, Add), one.has(sympy.Function)))
         return " ".join(self.parenthesize(one, PRECEDENCE["Mul"]) for one in factors)
 
     def _print_Rational(self, expr):
@@ -105,7 +106,7 @@ class _TextPrinter(PaperOrder, StrPrinter):
             return f"sqrt({self._print(base)})"
         if exponent.is_Rational and exponent.is_negative:
             below = self._print(Pow(base, -exponent))
-            return f"1/({below})" if isinstance(base, Add) and exponent == -1 else f"1/{below}"
+            return f"1/({below})" if _has_parts(below) else f"1/{below}"
         power = self._print(exponent)
         power = power if exponent.is_Integer or exponent.is_Symbol else f"({power})"
         return f"{self.parenthesize(base, PRECEDENCE['Pow'])}^{power}"

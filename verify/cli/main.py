@@ -131,7 +131,7 @@ def derive(options: argparse.Namespace) -> int:
         derivation = entry.derive(_task(options.task))
         print({"text": str, "latex": type(derivation).latex, "markdown": type(derivation).markdown}[options.format](derivation))
     else:
-        print(render(entry, options.format))
+        print(render(entry, options.format, full=options.full))
     return 0
 
 
@@ -167,6 +167,21 @@ def export(options: argparse.Namespace) -> int:
     require_writable(path)
     entries = [_equation(number) for number in options.equation] if options.equation else equations()
     write_atomically(path, document(entries, formats[path.suffix]))
+    return 0
+
+
+def map_of_uses(options: argparse.Namespace) -> int:
+    from ..evidence.map import graph, statuses, svg
+    from ..files import require_writable, write_atomically
+
+    path = Path(options.output)
+    if path.suffix not in (".svg", ".json"):
+        raise ValueError(f"{path}: the file must end in .svg or .json, got {path.suffix or 'no ending'!r}")
+    require_writable(path)
+    judged = statuses(json.loads(Path(options.json).read_text("utf-8"))) if options.json else None
+    drawn = graph(judged, [_equation(options.equation).number] if options.equation else None)
+    shown = svg(drawn, levels=bool(options.equation)) if path.suffix == ".svg" else json.dumps(drawn, indent=1) + "\n"
+    write_atomically(path, shown)
     return 0
 
 
@@ -244,6 +259,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "check": check,
     "derive": derive,
     "export": export,
+    "map": map_of_uses,
     "expect": expect,
     "gradient": gradient,
     "flow": flow,

@@ -113,10 +113,16 @@ def build() -> Parser:
     derive.add_argument("--format", choices=["text", "latex", "markdown"], default="text")
     varied = "noise[=VARIANCE], task_covariance, query_covariance, commuting, elliptical, random_length"
     derive.add_argument("--task", nargs="+", metavar="WHAT", help=f"at the moments of another task, which varies: {varied}")
+    derive.add_argument("--full", action="store_true", help="with the derivations of all that it rests on before it")
 
     export = command("export", "equations and their derivations as a document", "iclflow export --output equations.tex")
     export.add_argument("--output", metavar="FILE", required=True, help="ends in .tex, .md or .json")
     export.add_argument("--equation", nargs="+", metavar="N", help="only these equations")
+
+    map_ = command("map", "draw which equation uses which", "iclflow map --equation 24 --output map.svg")
+    map_.add_argument("--output", metavar="FILE", required=True, help="ends in .svg or .json")
+    map_.add_argument("--equation", metavar="N", help="only this one and all that it rests on")
+    map_.add_argument("--json", metavar="FILE", help="verdicts that iclflow check --json wrote; without them nothing is judged")
 
     expect = command(
         "expect", "the exact Gaussian expectation of an expression in S = Lambda_hat, w, x_q, ...", 'iclflow expect "S A S + tr(S) S"'

@@ -21,6 +21,7 @@ from ..figures.gallery import rendered
 from ..figures.style import DARK, LIGHT
 from ..files import write_atomically
 from .check import Entry, Evidence
+from .map import graph, statuses, svg
 from .table import TRAINING
 
 # LaTeX that the converter does not know or sets badly, and its replacement.
@@ -81,6 +82,12 @@ claims: what was measured, by which independent route, and the reason for the to
 </div>
 </section>
 <section>
+<h2>Map of the derivations</h2>
+<p class="note">An arrow leads from an equation to one that it uses. Colours are verdicts: that of the weakest line. Point at an equation to
+see all that it rests on; click on it for its row.</p>
+<div class="map">{_map(evidence)}</div>
+</section>
+<section>
 <h2>Environment</h2>
 <dl class="environment">
 {"".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in _environment(evidence))}
@@ -107,6 +114,12 @@ def _environment(evidence: Evidence) -> list[tuple[str, str]]:
         *((name, installed(name)) for name in PACKAGES),
         ("seeds", "fixed in the code of each claim"),
     ]
+
+
+def _map(evidence: Evidence) -> str:
+    """What was checked and what it rests on."""
+    judged = [entry.equation for entry in evidence.entries]
+    return svg(graph(statuses(evidence.to_json()), judged), links=lambda number: f"#eq-{number}" * (number in judged))
 
 
 def _figure(name: str) -> str:
@@ -136,7 +149,7 @@ def _row(entry: Entry) -> str:
         _verdict("numbers", numbers),
         _verdict("training", trained),
     ]
-    return f"""<details class="entry"{" open" if failing else ""}>
+    return f"""<details class="entry" id="eq-{escape(entry.equation)}"{" open" if failing else ""}>
 <summary class="row"><span class="number">{escape(entry.equation)}</span>
 <span class="title">{escape(entry.title)}</span>{"".join(cells)}</summary>
 <div class="body">

@@ -1,10 +1,11 @@
-"""An entry of the registry: numbers are unique, definitions derive nothing, every part is compared, parts have names."""
+"""An entry of the registry: unique numbers, definitions that derive nothing, parts by name, uses without a circle."""
 
 from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
 
 import pytest
-from iclflow.theory.derivations.registry import define
-from iclflow.theory.equations import equation
+from iclflow.theory.derivations.registry import define, rests_on
+from iclflow.theory.equations import equation, equations
 
 
 def test_a_number_is_given_once():
@@ -30,3 +31,44 @@ def test_parts_are_asked_for_by_name():
     for number, part, says in (("31", None, "ask for one"), ("31", "third", "first, second"), ("67", "first", "no parts")):
         with pytest.raises(KeyError, match=says):
             equation(number).part(part)
+
+
+def test_no_entry_uses_itself_through_others_and_every_use_exists():
+    uses = {entry.number: entry.uses for entry in equations()}
+    assert all(used in uses for found in uses.values() for used in found)
+    TopologicalSorter(uses).prepare()  # raises CycleError for a circle
+    assert {how for found in uses.values() for how in found.values()} == {"line", "reason", "letter"}
+    assert uses["24"] == {"59": "line"}
+    assert uses["59"]["31"] == uses["59"]["9-closed"] == "reason"
+    assert uses["8"] == {"4": "letter"}
+
+
+def test_a_planted_circle_is_found():
+    uses = {number: entry.uses for number in rests_on("24") for entry in [equation(number)]}
+    assert rests_on("24", uses.__getitem__) == rests_on("24")
+    with pytest.raises(CycleError) as found:
+        rests_on("24", {**uses, "31": ("59",)}.__getitem__)
+    assert {"31", "59"} <= set(found.value.args[1])
+
+
+def test_an_entry_comes_after_all_that_it_rests_on():
+    order = rests_on("24")
+    assert order[-1] == "24"
+    assert {"2", "3", "4", "8", "28", "31", "32", "9-closed", "59"} == set(order[:-1])
+    for i, number in enumerate(order):
+        assert set(equation(number).uses) <= set(order[:i])
+
+
+def test_a_derivation_in_full_holds_every_line_once_and_uses_only_what_stands_before():
+    whole = equation("24").derive(full=True)
+    assert [line for entry in whole.entries for line in entry.lines] == list(whole.steps)
+    text = str(whole)
+    reasons = [line for line in text.splitlines() if line[:1].isdigit()]
+    assert [int(line.split(".")[0]) for line in reasons] == list(range(1, len(whole.steps) + 1))
+    assert text.index("(31) Second moment") < text.index("(32) Eigenvalues") < text.index("(59) The loss")
+    for number, line in enumerate(reasons, 1):
+        uses = line.split(" [by ")[1:]
+        assert all(int(use) < number for one in uses for use in one.strip("]").split(", ") if use.isdigit())
+    assert any("[by 14, 15, 17]" in line for line in reasons)
+    assert r"\tag{34}" in whole.latex()
+    assert whole.markdown().count(r"\begin{aligned}") == len(whole.entries)

@@ -97,9 +97,38 @@ def test_derive_and_export(capsys, tmp_path):
     assert "(32)" in target.read_text()
 
 
+@pytest.mark.parametrize(("form", "shown"), [("text", "34. (drop"), ("latex", r"\tag{34}"), ("markdown", "34. The drop")])
+def test_derive_in_full(capsys, form, shown):
+    whole = answer(capsys, "derive", "24", "--full", "--format", form)[1]
+    alone = answer(capsys, "derive", "24", "--format", form)[1]
+    assert shown in whole
+    assert shown not in alone
+    assert "(31) Second moment" in whole
+    assert "(31) Second moment" not in alone
+
+
+def test_map(capsys, tmp_path):
+    drawn, judged = tmp_path / "map.json", tmp_path / "check.json"
+    line = {"status": "numeric", "relation": "="}
+    judged.write_text(json.dumps({"entries": [{"equation": "24", "proof": {"status": "holds"}, "lines": [line]}]}))
+    assert answer(capsys, "map", "--output", str(drawn), "--equation", "24", "--json", str(judged)) == (0, "", "")
+    nodes = {node["number"]: node for node in json.loads(drawn.read_text())["nodes"]}
+    assert nodes["24"] == {
+        "number": "24", "title": "The loss levels of the plateaus", "kind": "exact", "section": "Section 4.3", "status": "numeric",
+    }  # fmt: skip
+    assert nodes["59"]["status"] == "not judged"
+    assert "1" not in nodes
+    assert answer(capsys, "map", "--output", str(tmp_path / "map.svg"), "--equation", "24")[0] == 0
+    assert (tmp_path / "map.svg").read_text().startswith("<svg ")
+    assert not answer(capsys, "map", "--output", str(tmp_path / "none.json"), "--json", str(drawn))[2].startswith("Traceback")
+    assert not (tmp_path / "none.json").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["map", "--output", "map.png"], "map.png: the file must end in .svg or .json, got '.png'"),
+        (["map", "--output", "map.svg", "--equation", "3111"], "no equation (3111)"),
         (["chekc"], "did you mean check?"),
         (["check", "--equaton", "3"], "there is no option --equaton; did you mean --equation?"),
         (["check", "--equation", "999"], "there is no equation '999'"),

@@ -2,7 +2,8 @@ r"""Where the test loss blows up (V3): directions that training hardly showed ar
 
 .. math::
     \ell_d = \lambda_q \Bigl(1 - \frac{\lambda_{\rm test}^2}{a_{\rm test}}\Bigr)
-    + \lambda_q a_{\rm test} \Bigl(b - \frac{\lambda_{\rm test}}{a_{\rm test}}\Bigr)^2, \qquad b = \frac{\lambda}{a} \to \frac{N}{T + \sigma^2}
+    + \lambda_q a_{\rm test} \Bigl(b - \frac{\lambda_{\rm test}}{a_{\rm test}}\Bigr)^2,
+    \qquad b = \frac{\lambda}{a} \to \frac{N}{T + \sigma^2}
 
 lambda_q is of the test too. A map of twice the best one for the test is worth no answer; b rises as its direction gets rarer.
 """
