@@ -94,6 +94,6 @@ def aligned(rows: Iterable[Row], environment: str = "align*") -> str:
     rows, whole, pieces = list(rows), environment == "align*", []
     for row, lines in zip(rows, _broken(rows), strict=True):
         tag = row.tag.replace("_", r"\_")  # a tag is text
-        lines[-1] += (rf" \tag{{{tag}}}" if whole else rf" && \text{{({tag})}}") if tag else ""
+        lines[-1] += (rf" \tag{{{tag}}}" if whole else rf" && \qquad \text{{({tag})}}") if tag else ""
         pieces += [f"\\intertext{{{row.reason}}}\n" * bool(row.reason) + lines[0], *lines[1:]]
     return f"\\begin{{{environment}}}\n" + " \\\\\n".join(pieces) + f"\n\\end{{{environment}}}"

@@ -27,7 +27,7 @@ def test_long_formulas_are_broken_at_signs_and_inside_brackets():
     shown = aligned([Row("x", "=", terms, tag="9")])
     assert shown.startswith("\\begin{align*}\nx & = a")
     assert shown.endswith(" \\tag{9}\n\\end{align*}")
-    assert aligned([Row("x", "=", terms, tag="9")], "aligned").endswith(" && \\text{(9)}\n\\end{aligned}")
+    assert aligned([Row("x", "=", terms, tag="9")], "aligned").endswith(" && \\qquad \\text{(9)}\n\\end{aligned}")
 
 
 def test_brackets_are_opened_only_as_deep_as_that_makes_lines_fit():
