@@ -63,7 +63,8 @@ def gather(*_) -> None:
         old.unlink()
     for notebook in (ROOT / "notebooks").glob("[0-9]*.ipynb"):
         shutil.copy(notebook, target)
-    (target / "map.svg").write_text(svg(graph(), links="equations.html#eq-{}".format), encoding="utf-8")
+    picture = svg(graph(), links="equations.html#eq-{}".format)
+    (target / "map.svg").write_text(f'<div style="overflow-x: auto">{picture}</div>\n', encoding="utf-8")
 
 
 def skip_methods(_app, what: str, _name, member, _skip, _options) -> bool | None:
