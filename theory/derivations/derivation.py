@@ -14,7 +14,7 @@ from ..typesetting.sentences import plain, sentence_latex, sentence_markdown, se
 from .conditions import Condition
 from .lines import Line
 
-__all__ = ["RELATIONS_LATEX", "Derivation", "Step", "formulas", "left_latex", "rows", "side_latex", "side_text", "tag", "text_lines"]
+__all__ = ["RELATIONS_LATEX", "Derivation", "Step", "formulas", "relation", "rows", "side_latex", "side_text", "tag", "text_lines"]
 
 LEFT_TEXT = 26  # letters of the longest left side that stands beside its relation in text
 
@@ -118,7 +118,7 @@ class Derivation:
             for (number, _, step), left in zip(steps, lefts, strict=True):
                 part = f"({step.part}) " if step.part else ""
                 pieces.append(f"{number}. {part}{self._reason(step, number, sentence_text)}")
-                pieces += text_lines(left, _relation(step), f"{side_text(step.expression)}   {plain(_limit(step))}".rstrip(), column)
+                pieces += text_lines(left, relation(step), f"{side_text(step.expression)}   {plain(_limit(step))}".rstrip(), column)
         return "\n".join(pieces)
 
     def latex(self, *, transpose: str = "top") -> str:
@@ -187,7 +187,7 @@ def formulas(side: Any) -> list:
     return [] if isinstance(side, Condition) or side is None else [side]
 
 
-def _relation(step: "Step | Line") -> str:
+def relation(step: "Step | Line") -> str:
     return "" if step.left is None or step.left == "" else "=" if isinstance(step, Step) else step.relation
 
 
@@ -237,11 +237,6 @@ def _limit(line: "Step | Line") -> str:
     return rf"\quad ({formula_latex(letter)} \to {formula_latex(target)}{left_out})"
 
 
-def left_latex(step: "Step | Line") -> str:
-    """The left side as LaTeX."""
-    return side_latex(step.left)
-
-
 def _left(before: "Step | Line | None", step: "Step | Line") -> Any:
     """The left side of a line; empty if it continues the line before."""
     chained = isinstance(before, Line) and before.relation in ("=", ":=", "->", "~") and not isinstance(step.expression, MatrixBase)
@@ -249,7 +244,7 @@ def _left(before: "Step | Line | None", step: "Step | Line") -> Any:
 
 
 def _rows(before: "Step | Line | None", step: "Step | Line", tag: str = "") -> list[Row]:
-    return rows(_left(before, step), _relation(step), step.expression, tag, _limit(step))
+    return rows(_left(before, step), relation(step), step.expression, tag, _limit(step))
 
 
 def rows(left: Any, relation: str, right: Any, tag: str = "", more: str = "") -> list[Row]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..typesetting.latex import formula_latex, superscript
 from ..typesetting.line_breaks import Row, aligned
 from ..typesetting.sentences import sentence_latex, sentence_markdown, sentence_text
-from .derivation import LEFT_TEXT, RELATIONS_LATEX, left_latex, rows, side_latex, side_text, tag, text_lines
+from .derivation import LEFT_TEXT, RELATIONS_LATEX, relation, rows, side_latex, side_text, tag, text_lines
 
 if TYPE_CHECKING:
     from .registry import Equation
@@ -174,7 +174,8 @@ def _record(entry: "Equation") -> dict:
             {
                 "rule": sentence_markdown(step.rule),
                 "part": step.part,
-                "left": left_latex(step),
+                "left": side_latex(step.left),
+                "relation": RELATIONS_LATEX[relation(step)],
                 "latex": side_latex(step.expression),
                 "text": side_text(step.expression),
             }

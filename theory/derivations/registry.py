@@ -20,7 +20,7 @@ from ..typesetting.latex import formula_latex
 from ..typesetting.sentences import sentence_text
 from .book import entries, load, lookup
 from .conditions import Condition, conditions_of
-from .derivation import Derivation, formulas, left_latex
+from .derivation import Derivation, formulas, side_latex
 from .documents import render
 from .lines import Line
 
@@ -79,11 +79,9 @@ class Equation:
     @property
     def lefts(self) -> Mapping[str, str]:
         """The left side of each part as LaTeX."""
-        return (
-            {line.part: left_latex(line) for line in self.stated()}
-            if self.left is None
-            else _latex(self.left() if callable(self.left) else self.left)
-        )
+        if self.left is None:
+            return {line.part: side_latex(line.left) for line in self.stated()}
+        return _latex(self.left() if callable(self.left) else self.left)
 
     @property
     def takes_task(self) -> bool:

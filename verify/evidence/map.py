@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from graphlib import TopologicalSorter
 from html import escape
 from itertools import groupby
@@ -52,7 +53,8 @@ def graph(judged: Mapping[str, str] | None = None, numbers: Iterable[str] | None
     cites it, or a "letter" comes from it.
     """
     entries = {entry.number: entry for entry in equations()}
-    chosen = entries.keys() if numbers is None else {one for number in numbers if number in entries for one in rests_on(number)}
+    uses = cache(lambda number: entries[number].uses)
+    chosen = entries.keys() if numbers is None else {one for number in numbers if number in entries for one in rests_on(number, uses)}
     places = {number: _place(entry.section, entry.number, entries) for number, entry in entries.items()}
     nodes = [
         {
@@ -64,7 +66,7 @@ def graph(judged: Mapping[str, str] | None = None, numbers: Iterable[str] | None
         }
         for number in sorted(chosen, key=lambda number: (_reading(places[number]), list(entries).index(number)))
     ]
-    edges = [{"from": one, "to": used, "by": by} for one in (n["number"] for n in nodes) for used, by in entries[one].uses.items()]
+    edges = [{"from": one, "to": used, "by": by} for one in (node["number"] for node in nodes) for used, by in uses(one).items()]
     return {"nodes": nodes, "edges": edges}
 
 
@@ -92,17 +94,18 @@ def svg(drawn: Mapping[str, list[dict[str, str]]], *, links: Callable[[str], str
     """
     nodes = {node["number"]: node for node in drawn["nodes"]}
     edges = [edge for edge in drawn["edges"] if levels or edge["by"] != "letter"]
+    used = {number: [edge["to"] for edge in edges if edge["from"] == number] for number in nodes}
     label, size, space = (0, (224, 40), 44) if levels else (160, (112, 22), 24)
     columns = (ROOM - 2 * MARGIN - label) // (size[0] + GAP)
     at, pieces, y = {}, [_legend()], 70
-    for row, numbers in _levels(nodes, edges) if levels else _sections(nodes.values()):
+    for row, numbers in _levels(nodes, used) if levels else _sections(nodes.values()):
         pieces.append(f'<text class="b" x="{MARGIN}" y="{y + 15}">{escape(row)}</text>')
         for start in range(0, len(numbers), columns):
             line = numbers[start : start + columns]
             left = (ROOM - len(line) * (size[0] + GAP)) / 2 if levels else label + MARGIN
             at |= {number: (left + i * (size[0] + GAP), y) for i, number in enumerate(line)}
             y += size[1] + space
-    index, below = {number: i for i, number in enumerate(nodes)}, {number: _reached(number, edges) for number in nodes}
+    index, below = {number: i for i, number in enumerate(nodes)}, {number: rests_on(number, used.__getitem__) for number in nodes}
     for edge in edges:
         resting = " ".join(f"r{index[number]}" for number in nodes if edge["from"] in below[number])
         curve = _curve(at[edge["from"]], at[edge["to"]], *size)
@@ -123,22 +126,12 @@ def _sections(nodes: Iterable[Mapping[str, str]]) -> list[tuple[str, list[str]]]
     return [(section, [node["number"] for node in members]) for section, members in groupby(nodes, key=lambda node: node["section"])]
 
 
-def _levels(nodes: Iterable[str], edges: list[dict[str, str]]) -> list[tuple[str, list[str]]]:
+def _levels(nodes: Iterable[str], used: Mapping[str, list[str]]) -> list[tuple[str, list[str]]]:
     """Entries by the longest way to one that uses nothing."""
     depth: dict[str, int] = {}
-    for number in TopologicalSorter({one: [edge["to"] for edge in edges if edge["from"] == one] for one in nodes}).static_order():
-        depth[number] = max((1 + depth[edge["to"]] for edge in edges if edge["from"] == number), default=0)
+    for number in TopologicalSorter(used).static_order():
+        depth[number] = max((1 + depth[one] for one in used[number]), default=0)
     return [("", [number for number in nodes if depth[number] == level]) for level in range(max(depth.values()) + 1)]
-
-
-def _reached(number: str, edges: list[dict[str, str]]) -> set[str]:
-    found, waiting = {number}, [number]
-    while waiting:
-        one = waiting.pop()
-        new = {edge["to"] for edge in edges if edge["from"] == one} - found
-        found |= new
-        waiting += new
-    return found
 
 
 def _curve(start: tuple[float, float], end: tuple[float, float], width: float, height: float) -> str:

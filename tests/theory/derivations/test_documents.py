@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 from iclflow.theory.algebra.letters import letters, printed_name
-from iclflow.theory.derivations.derivation import rows
+from iclflow.theory.derivations.derivation import Derivation, rows
 from iclflow.theory.derivations.documents import export, render
+from iclflow.theory.derivations.lines import Line
 from iclflow.theory.equations import equation, equations
-from iclflow.theory.notation import B, Lambda
+from iclflow.theory.notation import B, D, Lambda, N
 from iclflow.theory.typesetting.latex import formula_latex
+from iclflow.theory.typesetting.sentences import sentence_latex
 from sympy import Matrix, symbols
 
 ROOT = Path(__file__).parents[3]
@@ -98,7 +100,8 @@ def test_document_compiles_and_nothing_overflows(transpose, tmp_path):
 
 def test_fragments_compile_in_a_bare_article(tmp_path):
     _, fragments = exported("tex").split("\\maketitle")
-    pdflatex_log(rf"\documentclass{{article}}\usepackage{{amsmath,amssymb}}\begin{{document}}{fragments}", tmp_path)
+    full = "".join(equation(number).derive(full=True).latex() for number in ("24", "15", "V3-unseen"))
+    pdflatex_log(rf"\documentclass{{article}}\usepackage{{amsmath,amssymb}}\begin{{document}}{full}{fragments}", tmp_path)
     assert render(equation("31"), "latex") in fragments
 
 
@@ -171,3 +174,37 @@ def test_a_wide_matrix_is_given_entry_by_entry():
     assert (shown[2].left, shown[2].right) == (r"\left[F\right]_{21}", "1")
     assert [row.left for row in rows(wide, "=", wide)] == [row.right for row in rows(wide, "=", wide)]
     assert len(rows("F", "=", Matrix([[1, 0], [1, 2]]))) == 1
+
+
+def test_text_has_one_style_and_a_derivation_is_one_display():
+    for entry in equations():
+        for line in str(entry).splitlines():
+            assert not line.startswith("     ") or not re.search(r"\*\*|[a-z]\*[a-z]|Matrix\(|[\\{}]", line), (entry.number, line)
+        if entry.derivation is not None:
+            latex = entry.derive().latex()
+            assert latex.count(r"\begin{align*}") == 1, entry.number
+            assert all(sentence_latex(step.rule.rstrip(" .:"))[1:] in latex for step in entry.derive().steps), entry.number
+
+
+def test_a_line_that_continues_the_one_before_leaves_its_left_side_out():
+    lines = Derivation.by(
+        Line(B, ":=", Lambda, "Named"), Line(Lambda, "=", Lambda.T, "Symmetric"), Line(Lambda, "!=", B * N, "Other")
+    ).under(())
+    assert str(lines).splitlines()[1::2] == ["     B  := Lambda", "        =  Lambda", "        != N B"]
+    assert lines.latex().splitlines()[3:-2] == [
+        r"\boldsymbol{B} & := \boldsymbol{\Lambda} \\",
+        r"\intertext{Symmetric:}",
+        r"{} & = \boldsymbol{\Lambda} \\",
+        r"\intertext{Other:}",
+        r"{} & \ne N \boldsymbol{B}",
+    ]
+    apart = Derivation.by(Line(B, "!=", Lambda, "Unlike"), Line(Lambda, "=", Lambda.T, "Symmetric"))
+    assert str(apart).splitlines()[3] == "     Lambda  =  Lambda"  # after an inequality nothing is left out
+
+
+def test_limits_say_what_they_leave_out():
+    limit = Derivation.by(Line(1 + 1 / N, "->", 1, "A long context", parameter=N, order=1))
+    assert str(limit).endswith("1 + 1/N  -> 1   (N -> infinity, O(N^-1))")
+    assert r"\to 1 \quad (N \to \infty, O(N^{-1}))" in limit.latex()
+    small = Derivation.by(Line(1 + D, "~", 1, "A small size", parameter=(D, 0), order=1))
+    assert "(D -> 0, O(D^1))" in str(small)
