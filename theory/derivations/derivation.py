@@ -233,7 +233,7 @@ def _limit(line: "Step | Line") -> str:
     left_out = ""
     if line.order is not None:
         power = f"{formula_latex(letter if target == oo else letter - target)}^{{{'-' * (target == oo)}{line.order}}}"
-        left_out = rf", O({power if sympify(line.order).is_number else formula_latex(line.order)})"
+        left_out = rf", O({power if line.order and sympify(line.order).is_number else formula_latex(line.order or 1)})"
     return rf"\quad ({formula_latex(letter)} \to {formula_latex(target)}{left_out})"
 
 
