@@ -7,8 +7,8 @@ the statement. ``holds()`` is exact zero of the difference.
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from inspect import signature
 from graphlib import TopologicalSorter
+from inspect import signature
 from re import findall
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ from ..typesetting.latex import formula_latex
 from ..typesetting.sentences import sentence_text
 from .book import entries, load, lookup
 from .conditions import Condition, conditions_of
-from .derivation import Derivation, formulas, side_latex
+from .derivation import Derivation, formulas, side_latex, side_text
 from .documents import render
 from .lines import Line
 
@@ -119,8 +119,9 @@ class Equation:
         for i, line in enumerate(derivation.lines, 1):
             verdict = line.verify()
             if not verdict:
+                formula = f"{side_text(line.left)} {line.relation} {side_text(line.right)}"
                 raise ValueError(
-                    f"equation ({self.number}) breaks for {task}: line {i}, {step_text(line)}, no longer holds "
+                    f"equation ({self.number}) breaks for {task}: line {i}, {formula}, no longer holds "
                     f"({sentence_text(line.reason)}); it fails {verdict.method}"
                 )
         return derivation

@@ -128,7 +128,7 @@ def derive(options: argparse.Namespace) -> int:
 
     entry = _equation(options.equation)
     if options.task:
-        derivation = entry.derive(_task(options.task))
+        derivation = entry.derive(task=_task(options.task))
         print({"text": str, "latex": type(derivation).latex, "markdown": type(derivation).markdown}[options.format](derivation))
     else:
         print(render(entry, options.format, full=options.full))
