@@ -12,6 +12,7 @@ True
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import mpmath
@@ -40,16 +41,22 @@ Moments = Callable[[Point], None]  # sets M and its eigenvalues a_d
 
 def eigenbasis(point: Point, matrix=Lambda) -> tuple[list, Any]:
     """The eigenvalues of a symmetric matrix, largest first, and its eigenvectors as columns; of Lambda, lambda_d and T are set."""
-    values, vectors = mpmath.eigsy(point[matrix])
-    order = sorted(range(len(values)), key=lambda d: -values[d])
-    values = [values[d] for d in order]
-    columns = mpmath.matrix(len(values), len(values))
-    for place, d in enumerate(order):
-        columns[:, place] = vectors[:, d]
+    values, columns = _largest_first(tuple(point[matrix]), point[matrix].rows)
+    values, columns = list(values), columns.copy()
     if matrix == Lambda:
         point.family(eigenvalue, values)
         point[T] = sum(values, mpmath.mpf(0))
     return values, columns
+
+
+@lru_cache(maxsize=1 << 10)
+def _largest_first(entries: tuple, size: int) -> tuple[list, Any]:
+    values, vectors = mpmath.eigsy(mpmath.matrix([entries[i * size : (i + 1) * size] for i in range(size)]))
+    order = sorted(range(size), key=lambda d: -values[d])
+    columns = mpmath.matrix(size, size)
+    for place, d in enumerate(order):
+        columns[:, place] = vectors[:, d]
+    return [values[d] for d in order], columns
 
 
 def second_moment(point: Point) -> None:

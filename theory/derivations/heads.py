@@ -12,6 +12,7 @@ Integrals, limits, sums and derivatives of scalars are SymPy's own ``Integral``,
 """
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import sympy
@@ -282,9 +283,13 @@ def carried_out(formula: Any) -> Any:
     """
     if isinstance(formula, TracePolynomial | MatrixBase):
         return formula.applyfunc(carried_out_scalar) if isinstance(formula, MatrixBase) else formula
+    return _carried_out(as_sympy(formula, "carried_out"))
+
+
+@lru_cache(maxsize=1 << 14)
+def _carried_out(formula: Any) -> Any:
     if isinstance(formula, Head):
         return formula.apply()
-    formula = as_sympy(formula, "carried_out")
     done = {head: as_sympy(head.apply()) for head in heads_in(formula)}
     if done:
         formula = formula.xreplace(done)
@@ -297,13 +302,27 @@ def carried_out(formula: Any) -> Any:
             return multiplied_out(formula)
         except ValueError:
             return formula
-    if not isinstance(formula, Expr):
-        return formula
-    # SymPy searches long for closed forms of sums over directions, which have none
-    held = {
-        one: Dummy() for one in formula.atoms(Sum) if one.has(Indexed) and any(not end.is_number for _, *ends in one.limits for end in ends)
-    }
-    return formula.xreplace(held).doit().xreplace({dummy: one for one, dummy in held.items()}) if held else formula.doit()
+    return _evaluated(formula) if isinstance(formula, Expr) else formula
+
+
+def _evaluated(formula: Expr) -> Expr:
+    """The formula with its integrals, limits, derivatives and sums evaluated."""
+    sums = {total: sympy.Dummy() for total in formula.atoms(sympy.Sum) if _over_a_family(total)}
+    done = formula.xreplace(sums).doit()
+    return done.xreplace({name: _term_by_term(total) for total, name in sums.items() if done.has(name)})
+
+
+def _over_a_family(total: sympy.Sum) -> bool:
+    """A sum of indexed letters up to a symbolic bound, which SymPy spends seconds on and leaves as it is."""
+    (index, low, high), *further = total.limits
+    return not further and not (high - low).is_number and any(index in one.free_symbols for one in total.function.atoms(Indexed))
+
+
+def _term_by_term(total: sympy.Sum) -> Expr:
+    """The sums of the terms of the summand, with the factors that are the same in all of them before the sum."""
+    limits = index, low, high = total.limits[0]
+    parts = (term.as_independent(index, as_Add=False) for term in Add.make_args(sympy.expand(_evaluated(total.function))))
+    return Add(*(same * (sympy.Sum(term, limits) if term.has(index) else term * (high - low + 1)) for same, term in parts))
 
 
 def carried_out_scalar(entry: Expr) -> Expr:

@@ -42,12 +42,15 @@ POSITIVE_DEFINITE = {Lambda, Lambda_hat, Lambda_q, M}  # drawn so unless a condi
 class Point:
     """Sizes and values, by symbol: ``point[Lambda]`` is an mpmath matrix, ``point[N]`` an integer.
 
-    A letter is drawn when its value is first asked for.
+    A letter is drawn when its value is first asked for, and does not depend on what was drawn before. ``rng`` is for the draws of
+    conditions. Values of formulas are kept until a letter gets another value.
     """
 
     def __init__(self, sizes: Mapping[Symbol, int], rng: Random, parent: "Point | None" = None):
         self.sizes, self.rng, self.parent = dict(sizes), rng, parent
+        self.seed: float = rng.random() if parent is None else parent.seed
         self.values: dict[Any, Any] = dict(sizes)
+        self.known: dict[Any, Any] = {}
 
     @classmethod
     def random(cls, seed: int, letters: Iterable, sizes: Mapping | None = None) -> "Point":
@@ -68,6 +71,7 @@ class Point:
         if isinstance(letter, MatrixSymbol) and not isinstance(value, mpmath.matrix):
             value = mpmath.matrix([[value]])
         self.values[letter] = value
+        self.known.clear()
 
     def of_head(self, head: int, letters: Iterable) -> "Point":
         """The same point with the values that the letters have in a head: in head 0 their own, in each other head further ones."""
@@ -75,7 +79,7 @@ class Point:
         for letter in letters:
             key = (letter, head) if head else letter
             if key not in self.values:
-                self.values[key] = self.drawn(letter)
+                self.values[key] = self.drawn(letter, head)
             point.values[letter] = self.values[key]
         return point
 
@@ -84,7 +88,7 @@ class Point:
 
     def family(self, base: IndexedBase, values: Iterable) -> None:
         """Give an indexed letter its values, from index 1."""
-        self.values[base] = _Family(self, base, dict(enumerate(values, 1)))
+        self[base] = _Family(self, base, dict(enumerate(values, 1)))
 
     def size(self, dimension) -> int:
         """The value of a dimension such as D or R - 1."""
@@ -94,25 +98,23 @@ class Point:
             raise ValueError(f"the size {dimension} is {value} at this point")
         return int(value)
 
-    def drawn(self, letter) -> Any:
-        """A random value for a letter."""
+    def drawn(self, letter, *place: int) -> Any:
+        """A random value for a letter, or for its value in a head."""
+        rng = Random(f"{self.seed} {_name(letter)} {place}")
         if isinstance(letter, MatrixSymbol):
-            return self._matrix(letter)
+            return self._matrix(letter, rng)
         if isinstance(letter, IndexedBase):
             return _Family(self, letter)
         if getattr(letter, "is_integer", False):
-            return self.rng.choice([1, 2, 3, 5, 8])
-        magnitude = mpmath.mpf(self.rng.uniform(-1, 1)).__rpow__(mpmath.mpf(3))
-        if getattr(letter, "is_positive", False) or getattr(letter, "is_nonnegative", False):
-            return magnitude
-        return magnitude * self.rng.choice([-1, 1])
+            return rng.choice([1, 2, 3, 5, 8])
+        return _number(letter, rng)
 
-    def _matrix(self, letter) -> Any:
+    def _matrix(self, letter, rng: Random) -> Any:
         rows, columns = self.size(letter.shape[0]), self.size(letter.shape[1])
         entries = mpmath.matrix(rows, columns)
         for i in range(rows):
             for j in range(columns):
-                entries[i, j] = mpmath.mpf(self.rng.gauss(0, 1))
+                entries[i, j] = mpmath.mpf(rng.gauss(0, 1))
         if letter in POSITIVE_DEFINITE:
             return entries * entries.T / rows + mpmath.mpf("0.1") * mpmath.eye(rows)
         return (entries + entries.T) / 2 if getattr(letter, "is_symmetric_letter", False) else entries
@@ -121,16 +123,24 @@ class Point:
         return "{" + ", ".join(f"{letter}: {_shown(value)}" for letter, value in self.values.items()) + "}"
 
 
+_name = lru_cache(maxsize=1 << 12)(sympy.srepr)  # tells letters of one name and different assumptions apart
+
+
+def _number(letter, rng: Random) -> Any:
+    """A number between 1/3 and 3 or, unless the letter is positive, between -3 and -1/3."""
+    magnitude = mpmath.mpf(3) ** mpmath.mpf(rng.uniform(-1, 1))
+    return magnitude if letter.is_positive or letter.is_nonnegative else magnitude * rng.choice([-1, 1])
+
+
 class _Family:
     """The values of an indexed letter, drawn as they are asked for."""
 
     def __init__(self, point: Point, base: IndexedBase, members: dict | None = None):
-        self.point, self.positive, self.members = point, base.is_positive or base.is_nonnegative, members or {}
+        self.point, self.base, self.members = point, base, members or {}
 
     def __getitem__(self, index):
         if index not in self.members:
-            magnitude = mpmath.mpf(3) ** mpmath.mpf(self.point.rng.uniform(-1, 1))
-            self.members[index] = magnitude if self.positive else magnitude * self.point.rng.choice([-1, 1])
+            self.members[index] = _number(self.base, Random(f"{self.point.seed} {_name(self.base)} {index}"))
         return self.members[index]
 
     def __repr__(self):
@@ -159,8 +169,24 @@ def _value(formula: Any, point: Point) -> Any:
         return tuple(_value(part, point) for part in formula.values())
     if isinstance(formula, tuple | list):
         return tuple(_value(part, point) for part in formula)
-    if heads_in(formula):
-        formula = carried_out(formula)
+    if not isinstance(formula, Basic):
+        return _new_value(formula, point)
+    if formula not in point.known:
+        value = _new_value(_ready(formula), point)
+        point.known[formula] = value
+    return point.known[formula]
+
+
+@lru_cache(maxsize=1 << 14)
+def _ready(formula: Basic) -> Any:
+    """The formula with its operations carried out; a trace polynomial if it is one."""
+    formula = carried_out(formula) if heads_in(formula) else formula
+    if not isinstance(formula, Basic) or isinstance(formula, MatrixBase) or has_forms(formula):
+        return formula
+    return _polynomial(formula) if isinstance(formula, MatrixExpr) or formula.has(MatrixSymbol) else formula
+
+
+def _new_value(formula: Any, point: Point) -> Any:
     if has_forms(formula):
         return assembled(formula, point, _value)
     if isinstance(formula, MatrixBase):  # an immutable one is a MatrixExpr as well
@@ -169,8 +195,6 @@ def _value(formula: Any, point: Point) -> Any:
             for j in range(formula.cols):
                 entries[i, j] = _value(formula[i, j], point)
         return entries
-    if isinstance(formula, MatrixExpr) or (isinstance(formula, Basic) and formula.has(MatrixSymbol)):
-        formula = _polynomial(formula)
     if isinstance(formula, TracePolynomial):
         return _polynomial_value(formula, point)
     return _scalar_value(sympy.sympify(formula), point)
@@ -189,28 +213,44 @@ def _polynomial(formula) -> Any:
 def _polynomial_value(polynomial: TracePolynomial, point: Point) -> Any:
     shape = polynomial.shape and tuple(point.size(dimension) for dimension in polynomial.shape)
     total = mpmath.zeros(*shape) if shape else mpmath.mpf(0)
-
-    def letter(code):
-        matrix = point[words.symbol_of(code)]
-        matrix = matrix.T if words.is_transposed(code) else matrix
-        return matrix**-1 if words.is_inverse(code) else matrix
-
-    def product(word):
-        return reduce(mul, map(letter, word))
-
-    for coefficient, closed, word in polynomial.groups():
+    for coefficient, closed, word in _groups(polynomial):
         scalar = mpmath.mpf(0)
-        for scalars, number in coefficient.items():
-            fraction = Fraction(number)
-            term = mpmath.mpf(fraction.numerator) / fraction.denominator
-            for generator, exponent in scalars:
-                term *= _scalar_value(scalar_of(generator), point) ** exponent
-            scalar += term
-        for one in closed:
-            cut = words.cut_position(one) or 0
-            scalar *= _trace(product(one[cut:] + one[:cut]))
-        total += scalar * (1 if word is None else product(word) if word else mpmath.eye(shape[0]))
+        for number, powers in coefficient:
+            scalar += reduce(mul, (_value(generator, point) ** exponent for generator, exponent in powers), number)
+        scalar = reduce(mul, (_trace(_product(one, point)) for one in closed), scalar)
+        total += scalar * (1 if word is None else _product(word, point) if word else mpmath.eye(shape[0]))
     return total
+
+
+@lru_cache(maxsize=1 << 12)
+def _groups(polynomial: TracePolynomial) -> list[tuple]:
+    """The terms by their traces, cut to be multiplied out, and word; numbers of 30 digits."""
+
+    def number(given: Any) -> Any:
+        fraction = Fraction(given)
+        return mpmath.mpf(fraction.numerator) / fraction.denominator
+
+    def cut(word: words.Word) -> words.Word:
+        place = words.cut_position(word) or 0
+        return word[place:] + word[:place]
+
+    def coefficient_of(given: Mapping) -> list[tuple]:
+        return [(number(one), [(scalar_of(index), power) for index, power in scalars]) for scalars, one in given.items()]
+
+    return [(coefficient_of(given), [*map(cut, closed)], word) for given, closed, word in polynomial.groups()]
+
+
+def _product(word: words.Word, point: Point) -> Any:
+    """The product of the letters of a word at a point."""
+    if word not in point.known:
+        if len(word) == 1:
+            matrix = point[words.symbol_of(word[0])]
+            matrix = matrix.T if words.is_transposed(word[0]) else matrix
+            point.known[word] = matrix**-1 if words.is_inverse(word[0]) else matrix
+        else:
+            left, right = _product(word[:-1], point), _product(word[-1:], point)
+            point.known[word] = left * right
+    return point.known[word]
 
 
 def _trace(matrix) -> Any:
@@ -220,9 +260,7 @@ def _trace(matrix) -> Any:
 def _scalar_value(expression: Any, point: Point) -> Any:
     if isinstance(expression, Symbol):
         return mpmath.mpf(1) * point[expression]
-    expression = expression.xreplace({one: _any_function(one) for one in expression.atoms(AppliedUndef)})
-    labels = {one.base.label for one in expression.atoms(Indexed)}
-    letters = sorted((one for one in expression.free_symbols - labels if isinstance(one, Symbol)), key=str)
+    expression, letters = _without_functions(expression)
     sizes = tuple((one, point[one]) for one in letters if isinstance(point[one], int))
     function, traces, indexed, arguments = _compiled(expression, sizes)
     numbers = [_polynomial_value(trace, point) for trace in traces]
@@ -233,6 +271,14 @@ def _scalar_value(expression: Any, point: Point) -> Any:
         return result if isinstance(result, mpmath.mpc) else mpmath.mpf(result)
     except (TypeError, NameError, AttributeError) as problem:
         raise ValueError(f"{expression} has no number at this point: {problem}") from None
+
+
+@lru_cache(maxsize=1 << 12)
+def _without_functions(expression: Expr) -> tuple[Expr, list[Symbol]]:
+    """The expression with a random cubic for each undefined function, and its letters."""
+    expression = expression.xreplace({one: _any_function(one) for one in expression.atoms(AppliedUndef)})
+    labels = {one.base.label for one in expression.atoms(Indexed)}
+    return expression, sorted((one for one in expression.free_symbols - labels if isinstance(one, Symbol)), key=str)
 
 
 def _any_function(applied: AppliedUndef) -> Expr:
