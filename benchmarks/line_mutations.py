@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from iclflow.theory.algebra.polynomial import TracePolynomial
 from iclflow.theory.derivations.derivation import Derivation
 from iclflow.theory.derivations.heads import as_sympy
-from iclflow.theory.derivations.judge import _exactly_equal, _rules
+from iclflow.theory.derivations.judging.exact import exactly_equal, rules_of
 from iclflow.theory.derivations.lines import Line
 from iclflow.theory.equations import equation, equations
 from iclflow.theory.notation import N
@@ -76,7 +76,7 @@ def outcome(number: str, place: int, name: str, wrong: Line, lines: tuple[Line, 
     right = lines[place]
     if right.relation == ":=":  # the lines after it must contradict the changed definition
         later = Derivation.by(*(wrong if i == place else line for i, line in enumerate(lines))).lines[place + 1 :]
-        if _exactly_equal(wrong.right, right.right, _rules(right)):
+        if exactly_equal(wrong.right, right.right, rules_of(right)):
             return Outcome(number, place, name, "equal")
         caught = any(line.verify().status == "fails" for line in later)
         return Outcome(number, place, name, "caught" if caught else "survived")
@@ -85,7 +85,7 @@ def outcome(number: str, place: int, name: str, wrong: Line, lines: tuple[Line, 
     if wrong.relation == right.relation and name != "order":
         side = "right" if name.startswith("right") else "left"
         one, other = getattr(wrong, side), getattr(right, side)
-        if _exactly_equal(one, other, _rules(right)):
+        if exactly_equal(one, other, rules_of(right)):
             return Outcome(number, place, name, "equal")
     return Outcome(number, place, name, "survived")
 

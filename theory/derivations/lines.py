@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .conditions import Condition, conditions_of
-from .judge import Verdict, judge
+from .judging.judge import judge
+from .judging.trial import Verdict
 
 __all__ = ["RELATIONS", "Line", "chain"]
 

@@ -61,6 +61,12 @@ class Point:
                 point.values[letter] = point.drawn(letter)
         return point
 
+    def copy(self) -> "Point":
+        """A point with the same values, which may be changed."""
+        point = Point(self.sizes, self.rng, self)
+        point.values = dict(self.values)
+        return point
+
     def __getitem__(self, letter):
         """The value of a letter, drawn now if nothing has asked for it before."""
         if letter not in self.values:

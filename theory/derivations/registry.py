@@ -6,7 +6,7 @@ the statement. ``holds()`` is exact zero of the difference.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from graphlib import TopologicalSorter
 from inspect import signature
 from re import findall
@@ -114,7 +114,7 @@ class Equation:
             raise ValueError(f"equation ({self.number}) is derived for the paper's task only, not from moments of a task: {self.title}")
         conditions = conditions_of(self.given, task)
         if self.derivation is None:
-            return Derivation.by(*self.stated(task), conditions=conditions)
+            return Derivation.by(*self._defined(task), conditions=conditions)
         derivation = self.derivation(task).under(conditions)
         for i, line in enumerate(derivation.lines, 1):
             verdict = line.verify()
@@ -126,22 +126,29 @@ class Equation:
                 )
         return derivation
 
-    @property
+    @cached_property
     def lines(self) -> tuple[Line, ...]:
         """The lines of the derivation; of a definition, what it states."""
         return self.stated() if self.derivation is None else self.derive().lines
 
-    def stated(self, *task: Any) -> tuple[Line, ...]:
+    def stated(self) -> tuple[Line, ...]:
         """What the entry states, as lines that others may use: its parts, and the letters that its derivation defines."""
+        return self._stated
+
+    def _defined(self, *task: Any) -> tuple[Line, ...]:
+        lefts = _parts(self.left(*task) if callable(self.left) else self.left)
+        relation = ":=" if self.kind == "definition" else "="
+        return tuple(
+            Line(lefts.get(part), relation, right, self.title, part=part, conditions=self.conditions)
+            for part, right in _parts(self.typed(*task)).items()
+            if not isinstance(lefts.get(part), str | None)
+        )
+
+    @cached_property
+    def _stated(self) -> tuple[Line, ...]:
         if self.derivation is None:
-            lefts = _parts(self.left(*task) if callable(self.left) else self.left)
-            relation = ":=" if self.kind == "definition" else "="
-            return tuple(
-                Line(lefts.get(part), relation, right, self.title, part=part, conditions=self.conditions)
-                for part, right in _parts(self.typed(*task)).items()
-                if not isinstance(lefts.get(part), str | None)
-            )
-        lines = self.derive().lines
+            return self._defined()
+        lines = self.lines
         parts = any(line.part for line in lines)
         return tuple(
             line for i, line in enumerate(lines) if line.relation == ":=" or bool(line.part) or (not parts and i == len(lines) - 1)

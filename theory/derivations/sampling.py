@@ -14,8 +14,8 @@ from sympy import Basic
 from sympy.matrices.expressions import Identity, MatrixSymbol, ZeroMatrix
 
 from ..expectation.laws import Fixed, Gaussian, Mixture, SampleCovariance, ancestors, laws_by_symbol
-from .heads import as_sympy
-from .points import Point
+from .heads import Head, as_sympy, can_be_carried_out, heads_in
+from .points import Point, value_at
 
 __all__ = ["standard_errors"]
 
@@ -23,17 +23,21 @@ Values = dict[Any, np.ndarray]
 FUNCTIONS = {sympy.log: np.log, sympy.exp: np.exp, sympy.Abs: np.abs, sympy.tanh: np.tanh, sympy.sign: np.sign}
 
 
-def standard_errors(head: Any, expected: Any, point: Point, seed: int, count: int, relation: str = "=") -> float:
-    """How many standard errors the mean of ``count`` draws lies from ``expected``, or on the wrong side of it, in the worst entry."""
-    body, laws, given = head.args[:3]
-    values = _Draws(laws_by_symbol(laws.value or None), set(given), point, np.random.default_rng(seed), count)
-    each = values.of(body)
-    pairs = np.atleast_1d((each[: count // 2] + each[count // 2 :]) / 2)
-    wanted = np.asarray(expected, dtype=float).reshape(pairs.shape[1:])
+def standard_errors(line: Any, point: Point, seed: int, count: int) -> float:
+    """How many standard errors the mean of left - right over ``count`` draws lies from 0, or on its wrong side, in the worst entry.
+
+    Expectations in the sides are sampled with common random numbers. ValueError where a side is not linear in them.
+    """
+    sides = _Sides(point, seed, count)
+    left, right = sides.of(as_sympy(line.left)), sides.of(as_sympy(line.right))
+    difference = left - right
+    if np.shape(difference)[:1] != (count,):
+        raise ValueError("nothing in the two sides is drawn")
+    pairs = (difference[: count // 2] + difference[count // 2 :]) / 2
     error = pairs.std(axis=0, ddof=1) / len(pairs) ** 0.5
-    off = pairs.mean(axis=0) - wanted
-    deviation = {"=": np.abs(off), ">=": -off, "<=": off}[relation]
-    return float(np.max(deviation / np.maximum(error, 1e-12 * (1 + np.abs(wanted)))))  # without noise they agree to rounding
+    off = pairs.mean(axis=0)
+    deviation = {"=": np.abs(off), ">=": -off, "<=": off}[line.relation]
+    return float(np.max(deviation / np.maximum(error, 1e-12 * (1 + np.abs(right).max()))))  # without noise they agree to rounding
 
 
 class _Draws:
@@ -123,6 +127,31 @@ class _Draws:
     @staticmethod
     def _is_scalar(node: Basic) -> bool:
         return getattr(node, "shape", None) in (None, (1, 1))
+
+
+class _Sides(_Draws):
+    """The same for the sides of a line: each expectation in them has a value for each draw, what stands outside only one."""
+
+    def __init__(self, point: Point, seed: int, count: int):
+        super().__init__({}, set(), point, np.random.default_rng(seed), count)
+        self.seed = seed
+        self.draws: dict[Any, _Draws] = {}
+
+    def of(self, node: Basic) -> np.ndarray:
+        if all(map(can_be_carried_out, heads_in(node))):
+            return _array(value_at(node, self.point))
+        if isinstance(node, Head) and hasattr(node, "given"):
+            body, laws, given = node.args[:3]
+            if (laws, given) not in self.draws:
+                rng = np.random.default_rng(self.seed)
+                self.draws[laws, given] = _Draws(laws_by_symbol(laws.value or None), set(given), self.point, rng, self.count)
+            return self.draws[laws, given].of(body)
+        sampled = [part for part in node.args if not all(map(can_be_carried_out, heads_in(part)))]
+        if isinstance(node, sympy.Add | sympy.MatAdd | sympy.Transpose | sympy.Trace):
+            return super().of(node)
+        if isinstance(node, sympy.Mul | sympy.MatMul) and len(sampled) == 1:
+            return super().of(node)
+        raise ValueError(f"{node} is not linear in what is sampled")
 
 
 def _array(value: Any) -> np.ndarray:

@@ -11,7 +11,7 @@ from importlib.metadata import version
 from multiprocessing import get_context
 from typing import Any, Literal, get_args
 
-from ...theory.derivations.judge import Status
+from ...theory.derivations.judging.trial import Status
 from ...theory.derivations.registry import Equation
 from ...theory.equations import equation, equations
 from ..claims.book import Check, Claim, load

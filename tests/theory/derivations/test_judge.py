@@ -13,6 +13,7 @@ from iclflow.theory.derivations.draws import ALONG, DIRECTION, PROJECTOR
 from iclflow.theory.derivations.heads import E, Gradient, Rate, SecondVariation
 from iclflow.theory.derivations.lines import Line, chain
 from iclflow.theory.equations import equation
+from iclflow.theory.expectation.laws import Gaussian
 from iclflow.theory.notation import B, D, G, Lambda, Lambda_hat, M, MatrixLetter, N, P, T, a, beta, e, lambda_, learned, tau, v, w, x_q, y_q
 from sympy import (
     Derivative,
@@ -251,6 +252,64 @@ def test_a_bound_for_what_the_engine_cannot_integrate_is_sampled():
 def test_a_trace_beside_a_sum_over_directions_keeps_its_letters():
     trace = Line(M, ":=", Lambda + T * Identity(D)), Line(Trace(M) - over_directions(lambda_), "=", T * D)
     assert Derivation.by(*trace, conditions=(ALONG,)).lines[1].verify().status == "numeric"
+
+
+def test_expectations_in_sums_and_products_are_sampled_together():
+    density = E(exp(-Trace(w.T * w) / 2))
+    line = Line(3 * density - E(Trace(w.T * w)) / 2, "=", 3 * 2 ** (-Rational(1, 2) * D) - D / 2)
+    assert line.verify().status == "sampled"
+    assert replace(line, right=line.right + Rational(3, 100)).verify().status == "fails"
+    turned = Line(line.right, "=", line.left)
+    assert turned.verify().status == "sampled"
+    other = E(exp(-Trace(w.T * w) / 2), Gaussian(w, covariance=Identity(D)))
+    assert Line(density - other, "=", 0).verify().status == "sampled"
+    square = Line(density**2, "=", 3 * density)  # not linear in what is sampled
+    assert square.verify().method.startswith("not judged")
+
+
+def test_a_definition_waits_for_the_letters_in_the_laws_of_its_expectation():
+    spread = Symbol("s", positive=True)
+    energy, law = Symbol("F", real=True), Gaussian(w, covariance=spread * Identity(D))
+    define, late = Line(energy, ":=", E(Trace(w.T * w), law)), Line(spread, ":=", x**2 + 1)
+    line = Derivation.by(define, late, Line(sqrt(energy), "=", sqrt(D * (x**2 + 1)))).lines[-1]
+    assert line.verify()
+    point = replace(line, right=2 * line.right).verify().point
+    assert abs(point[energy] - point[D] * (point[x] ** 2 + 1)) < 1e-14
+
+
+def test_an_unknown_exception_is_neither_a_failure_nor_a_proof():
+    def breaks(point):
+        raise AttributeError("no such value")
+
+    for line in (
+        Line(sqrt(x**2), "=", abs(x), conditions=(Condition("$x > 0$", breaks),)),
+        Line(Line(x, "=", 1), "=>", Line(x, "=", 1), meets=(breaks,)),
+        Line(x, "<", x + 1, conditions=(Condition("$x > 0$", breaks),)),
+        Line(exp(x), "~", 1 + x, parameter=(x, 0), order=2, conditions=(Condition("$x > 0$", breaks),)),
+        Line(x, "!=", x + 1, conditions=(Condition("$x > 0$", breaks),)),
+    ):
+        verdict = line.verify()
+        assert verdict.status == "exact" or (verdict.status == "assumed" and "AttributeError: no such value" in verdict.method), line
+
+
+def test_lines_share_points_and_a_letter_s_value_does_not_depend_on_the_others():
+    first, second = (Line(left, "=", 0).verify().point for left in (x + eps, eps + 7))
+    assert first[eps] == second[eps]
+    assert first[x] == second[x] != first[eps]
+    plain, positive = Symbol("k"), Symbol("k", positive=True)
+    assert first[plain] != first[positive]
+
+
+def test_symbolic_sums_over_a_family_are_linear():
+    family, one, size = IndexedBase("I", positive=True), Symbol("d", integer=True), Symbol("m", integer=True, positive=True)
+    line = Line(Sum(2 * family[one] * x + x, (one, 1, size)), "=", 2 * x * Sum(family[one], (one, 1, size)) + size * x)
+    assert line.verify().status == "exact"
+    assert replace(line, right=line.right + x).verify().status == "fails"
+
+
+def test_what_numbers_refute_is_not_compared_by_algebra(monkeypatch):
+    monkeypatch.setattr("iclflow.theory.derivations.judging.exact.equal", lambda *_: pytest.fail("compared"))
+    assert Line(sqrt(x**2 + 1), "=", sqrt(x**2 + 2)).verify().status == "fails"
 
 
 def test_conditions_keep_the_points_inside():

@@ -1,0 +1,1 @@
+"""How a line is judged: exactly by the algebra, or at random points inside its conditions."""

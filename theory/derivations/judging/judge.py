@@ -1,0 +1,256 @@
+"""The judge of lines: exact algebra first, then numbers at random points inside the conditions.
+
+A ``fails`` always comes with the point where the line fails. What cannot be decided is ``assumed``, and says why.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from random import Random
+from typing import Any
+
+import mpmath
+from mpmath import mp
+
+from ..conditions import Condition
+from ..heads import can_be_carried_out, heads_in
+from ..points import DIGITS, Point, value_at
+from .exact import Case, exactly_equal
+from .limits import judge_limit
+from .trial import NO_VALUE, TOLERANCE, Verdict, distance, points_of, slack_of, unmet
+
+__all__ = ["judge"]
+
+Line = Any  # defined above this module: see ``lines``
+
+DRAWS = 100_000  # of an expectation that is sampled
+SAMPLED = 3  # points
+DEVIATIONS = 4.5  # standard errors
+
+
+def judge(line: Line, seed: int = 0) -> Verdict:
+    """The verdict on a line.
+
+    ValueError or KeyError where it uses what is not there; any other exception on the way leaves the line ``assumed``.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise TypeError(f"verify: seed must be an integer, got {seed!r}")
+    if line.relation in ("=>", "<=>"):
+        _ = [_statements(side) for side in (line.left, line.right)]
+    with mp.workdps(DIGITS):
+        case = Case(line, seed)
+        try:
+            return _JUDGES[line.relation](case)
+        except Exception as problem:
+            return Verdict("assumed", f"not judged: {type(problem).__name__}: {problem}")
+
+
+# Equality
+
+
+def _judge_equality(case: Case) -> Verdict:
+    line = case.line
+    if line.left is None:
+        return Verdict("assumed", "it has no left side")
+    if exactly_equal(line.left, line.right, case.rules, lambda: _refuted(case)):
+        return Verdict("exact", "both sides have one canonical form", 0.0)
+    return _sampled(case) if _must_be_sampled(line) else _numerically_equal(case)
+
+
+def _must_be_sampled(line: Line) -> bool:
+    expectations = (one for one in heads_in(line.left) | heads_in(line.right) if hasattr(one, "given"))
+    return not all(map(can_be_carried_out, expectations))
+
+
+def _refuted(case: Case) -> bool:
+    """Do the sides differ at the first point that gives them values?"""
+    for point in points_of(case, 3):
+        try:
+            return distance(case.line.left, case.line.right, point) > TOLERANCE and not unmet(case, point)
+        except NO_VALUE:
+            continue
+    return False
+
+
+def _sampled(case: Case) -> Verdict:
+    """The verdict by sampling the expectations in both sides; a large deviation is confirmed on a fresh, larger sample."""
+    from ..sampling import standard_errors  # which loads NumPy
+
+    line, worst, count, reason = case.line, 0.0, 0, "no point meets the conditions"
+    for point in islice(points_of(case), SAMPLED):
+        try:
+            errors = standard_errors(line, point, case.seed, DRAWS)
+            if errors > DEVIATIONS:
+                errors = standard_errors(line, point, case.seed + 1, 10 * DRAWS)
+        except NO_VALUE as problem:
+            reason = str(problem)
+            continue
+        count += 1
+        worst = max(worst, errors)
+        if errors > DEVIATIONS:
+            return Verdict("fails", f"by {10 * DRAWS} samples, in standard errors", errors, point)
+    if not count:
+        return Verdict("assumed", f"not judged: the expectation can neither be integrated nor sampled: {reason}")
+    return Verdict("sampled", f"{DRAWS} samples at {count} points, in standard errors", worst)
+
+
+def _numerically_equal(case: Case) -> Verdict:
+    worst, where, count, reason = 0.0, None, 0, ""
+    for point in points_of(case):
+        try:
+            difference = distance(case.line.left, case.line.right, point)
+        except NO_VALUE as problem:
+            reason = str(problem)
+            continue
+        count += 1
+        if difference >= worst:
+            worst, where = difference, point
+        if difference > TOLERANCE:
+            if missing := unmet(case, point):
+                return Verdict("assumed", f"no point was found that meets what the line uses: {missing}")
+            return Verdict("fails", "at a random point inside the conditions", difference, point)
+    if not count and not reason:
+        return Verdict("fails", "no point meets the conditions and the definitions")
+    if not count:
+        return Verdict("assumed", f"not judged: {reason}")
+    return Verdict("numeric", f"at {count} random points inside the conditions", worst, where)
+
+
+def _judge_difference(case: Case) -> Verdict:
+    for point in points_of(case):
+        try:
+            difference = distance(case.line.left, case.line.right, point)
+        except NO_VALUE as problem:
+            if "shapes" in str(problem):
+                return Verdict("numeric", "the two sides have different shapes")
+            continue
+        if difference > 1e-6 and not unmet(case, point):
+            return Verdict("numeric", "the sides differ at a point", difference, point)
+    equal = exactly_equal(case.line.left, case.line.right, case.rules)
+    return Verdict("fails", "the two sides are equal" if equal else "no point was found where the two sides differ", 0.0)
+
+
+# Implications
+
+
+def _statements(side: Any) -> tuple:
+    """The lines and conditions of a side of an implication."""
+    statements = side if isinstance(side, tuple) else (side,)
+    for one in statements:
+        if not isinstance(one, Condition) and not hasattr(one, "relation"):
+            raise TypeError(f"a side of an implication must be a line or a condition, got {one!r}")
+    return statements
+
+
+def _met(side: Any, point: Point) -> bool:
+    """Do all statements of a side hold at a point?"""
+    return all(_holds_at(one, point) for one in _statements(side))
+
+
+def _holds_at(statement: Any, point: Point) -> bool:
+    if isinstance(statement, Condition):
+        return statement.holds(point)
+    if statement.relation in ("=", "!="):
+        return (distance(statement.left, statement.right, point) <= TOLERANCE) == (statement.relation == "=")
+    slack = slack_of(statement, point)
+    return slack > 0 if statement.relation in ("<", ">") else slack >= -TOLERANCE
+
+
+def _judge_implication(case: Case) -> Verdict:
+    return _implied(case, case.line.left, case.line.right, *case.line.meets[:1])
+
+
+def _implied(case: Case, premise: Any, conclusion: Any, meets: Callable | None = None) -> Verdict:
+    count = 0
+    for point, conclusions in _where(case, premise, conclusion, meets):
+        count += 1
+        if not conclusions:
+            return Verdict("fails", "a point meets the premise and not the conclusion", None, point)
+    if not count:
+        return Verdict("assumed", "no point was found that meets the premise")
+    return Verdict("numeric", f"at {count} points that meet the premise")
+
+
+def _where(case: Case, premise: Any, conclusion: Any, meets: Callable | None = None) -> Iterator[tuple[Point, bool]]:
+    """The points that meet the premise, and whether they meet the conclusion."""
+    for point in points_of(case, meets=meets):
+        try:
+            if _met(premise, point):
+                yield point, _met(conclusion, point)
+        except NO_VALUE:
+            continue
+
+
+def _judge_equivalence(case: Case) -> Verdict:
+    line, there = case.line, _judge_implication(case)
+    if there.status != "numeric":
+        return there
+    if len(line.meets) > 1 and (back := _implied(case, line.right, line.left, line.meets[1])).status == "fails":
+        return back
+    for point, premise in _where(case, line.right, line.left):
+        if not premise:
+            return Verdict("fails", "a point meets the conclusion and not the premise", None, point)
+    return there
+
+
+# Inequalities
+
+
+def _judge_inequality(case: Case) -> Verdict:
+    if case.line.relation in ("<=", ">=") and _must_be_sampled(case.line):
+        return _sampled(case)
+    strict = case.line.relation in ("<", ">")
+    found: list[tuple[Any, Point]] = []
+    for point in points_of(case, count=100):
+        try:
+            found.append((slack_of(case.line, point), point))
+        except NO_VALUE:
+            continue
+    if not found:
+        return Verdict("assumed", "not judged: no point meets the conditions")
+    found.sort(key=lambda pair: pair[0])
+    rng = Random(case.seed)
+    found += [_descended(case, *start, rng) for start in found[:10]]
+    slack, point = min(found, key=lambda pair: pair[0])
+    if slack < -TOLERANCE or (strict and slack <= 0):
+        return Verdict("fails", "at a point found by search", float(slack), point)
+    return Verdict("numeric", "smallest slack of a search from 100 random points", float(slack), point)
+
+
+def _descended(case: Case, slack: Any, point: Point, rng: Random) -> tuple[Any, Point]:
+    """A random local search that drives the slack down inside the conditions."""
+    width = 0.5
+    for _ in range(60):
+        trial = point.copy()
+        trial.values = {letter: _moved(value, width, rng) for letter, value in point.values.items()}
+        try:
+            for condition in case.line.conditions:
+                if condition.test is None:
+                    condition.meet(trial)
+            for letter, value in case.definitions:
+                trial[letter] = value_at(value, trial)
+            value = slack_of(case.line, trial) if all(one.holds(trial) for one in case.line.conditions) else slack
+        except NO_VALUE:
+            value = slack
+        if value < slack:
+            slack, point = value, trial
+        else:
+            width *= 0.93
+    return slack, point
+
+
+def _moved(value: Any, width: float, rng: Random) -> Any:
+    if isinstance(value, mpmath.mpf):
+        return value * mpmath.exp(width * rng.gauss(0, 1))
+    return value * mpmath.exp(width * rng.gauss(0, 1) / 2) if isinstance(value, mpmath.matrix) else value
+
+
+_JUDGES: dict[str, Callable[[Case], Verdict]] = {
+    "=": _judge_equality,
+    "!=": _judge_difference,
+    ":=": lambda case: Verdict("assumed", "a definition"),
+    "=>": _judge_implication,
+    "<=>": _judge_equivalence,
+    **dict.fromkeys(("<", "<=", ">", ">="), _judge_inequality),
+    "->": judge_limit,
+    "~": judge_limit,
+}

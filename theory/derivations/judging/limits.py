@@ -1,0 +1,93 @@
+"""Limits and orders: by the powers of the parameter, or fitted over several values of it."""
+
+from itertools import islice
+from typing import Any
+
+import mpmath
+import sympy
+from sympy import Symbol
+
+from ...algebra.polynomial import TracePolynomial
+from ...calculus.substitution import collect
+from ..points import DIGITS, Point, value_at
+from .exact import Case, reduced
+from .trial import NO_VALUE, Verdict, flat, points_of
+
+__all__ = ["judge_limit"]
+
+STEPS = tuple(10.0**k for k in (3, 4, 5, 6))
+FITTED = 12  # points
+
+
+def judge_limit(case: Case) -> Verdict:
+    """The verdict on left -> right or left ~ right: the difference vanishes in the limit, with the stated order."""
+    parameter = case.line.parameter
+    parameter, target = parameter if isinstance(parameter, tuple) else (parameter, sympy.oo)
+    return _exact(case, parameter, target) or _fitted(case, parameter, target)
+
+
+def _exact(case: Case, parameter: Symbol, target: Any) -> Verdict | None:
+    """The verdict by the powers of the parameter in the difference; None where the algebra does not decide it."""
+    line = case.line
+    try:
+        left, right = reduced(line.left, case.rules), reduced(line.right, case.rules)
+        if not (isinstance(left, TracePolynomial) and isinstance(right, TracePolynomial)) or target not in (0, sympy.oo):
+            return None
+        orders = collect(left - right, parameter)
+    except (ValueError, TypeError):
+        return None
+    lowest = min((power if target == 0 else -power for power, rest in orders.items() if rest), default=None)
+    if lowest is None and line.order is not None:
+        return Verdict("fails", "the two sides are equal: there is no next order")
+    if lowest is None or (lowest > 0 and line.order in (None, lowest)):
+        return Verdict("exact", "by the powers of the parameter", 0.0)
+    return None
+
+
+def _fitted(case: Case, parameter: Symbol, target: Any) -> Verdict:
+    line, worst, where, count = case.line, 0.0, None, 0
+    for point in islice(points_of(case), FITTED):
+        try:
+            errors = _errors(case, point, parameter, target)
+        except NO_VALUE:
+            continue
+        count += 1
+        if all(error < mpmath.mpf("1e-26") for error in errors):
+            continue
+        deviation = _deviation(errors, line.order, parameter, target, point)
+        if deviation > 0.1:
+            reason = "the fitted order is another one" if line.order is not None else "the two sides do not meet"
+            return Verdict("fails", reason, deviation, point)
+        if deviation >= worst:
+            worst, where = deviation, point
+    if not count:
+        return Verdict("assumed", "not judged: no point meets the conditions")
+    return Verdict("numeric", f"order fitted at {count} points over {len(STEPS)} values of the parameter", worst, where)
+
+
+def _errors(case: Case, point: Point, parameter: Symbol, target: Any) -> list:
+    """left - right for each value of the parameter."""
+    errors = []
+    for step in STEPS:
+        trial = point.copy()
+        trial[parameter] = mpmath.mpf(step) if target == sympy.oo else _number(target) + 1 / mpmath.mpf(step)
+        for letter, value in case.definitions:
+            if letter != parameter:
+                trial[letter] = value_at(value, trial)
+        one, other = value_at(case.line.left, trial), value_at(case.line.right, trial)
+        errors.append(max((abs(a - b) for a, b in zip(flat(one, other), flat(other, one), strict=True)), default=mpmath.mpf(0)))
+    return errors
+
+
+def _deviation(errors: list, order: Any, parameter: Symbol, target: Any, point: Point) -> float:
+    """How far the errors are from the stated order, a power or a function of the parameter; without one, 0 if they fall."""
+    if order is None or (isinstance(order, int | float | sympy.Number) and order != 0):
+        slope = float(mpmath.log10(errors[-2] / errors[-1])) if errors[-1] else float("inf")
+        return abs(slope - float(order)) if order is not None else float(slope <= 0.05)
+    function, steps = sympy.sympify(order or 1), [sympy.Float(step if target == sympy.oo else 1 / step, DIGITS) for step in STEPS]
+    ratios = [error / value_at(function.subs(parameter, step), point) for error, step in zip(errors, steps, strict=True)]
+    return float(abs(ratios[-1] / ratios[-2] - 1))
+
+
+def _number(value: Any) -> Any:
+    return mpmath.mpf(sympy.Rational(value).p) / sympy.Rational(value).q
