@@ -18,21 +18,28 @@ class Condition:
     """One condition of a statement.
 
     ``text``: a sentence with its mathematics between dollars. ``test``: does a point meet it? ``draw``: changes the values of a random
-    point so that it does (commuting covariances, an eigenvector, balanced weights). A condition without a test says what no point can
-    show, such as a law of the data that the expectations themselves carry.
+    point so that it does (commuting covariances, an eigenvector, balanced weights); ``outside``: so that it does not, where random points
+    meet it. A condition without a test says what no point can show, such as a law of the data that the expectations themselves carry.
     """
 
     text: str
     test: Callable[[Any], bool] | None = None
     draw: Callable[[Any], Any] | None = None
+    outside: Callable[[Any], Any] | None = None
 
-    def __init__(self, text: str, holds: Callable[[Any], bool] | None = None, draw: Callable[[Any], Any] | None = None):
+    def __init__(
+        self,
+        text: str,
+        holds: Callable[[Any], bool] | None = None,
+        draw: Callable[[Any], Any] | None = None,
+        outside: Callable[[Any], Any] | None = None,
+    ):
         if not isinstance(text, str) or not text:
             raise TypeError(f"Condition: text must be a sentence, got {text!r}")
-        for name, function in (("holds", holds), ("draw", draw)):
+        for name, function in (("holds", holds), ("draw", draw), ("outside", outside)):
             if function is not None and not callable(function):
                 raise TypeError(f"Condition: {name} must be a function of a point, got {function!r}")
-        for name, value in (("text", text), ("test", holds), ("draw", draw)):
+        for name, value in (("text", text), ("test", holds), ("draw", draw), ("outside", outside)):
             object.__setattr__(self, name, value)
 
     def holds(self, point: Any) -> bool:

@@ -22,7 +22,9 @@ from .book import entries, load, lookup
 from .conditions import Condition, conditions_of
 from .derivation import Derivation, formulas, side_latex, side_text
 from .documents import render
+from .judging.needed import needed
 from .lines import Line
+from .points import Point
 
 __all__ = ["KINDS", "Equation", "Kind", "define", "introduced", "register", "rests_on"]
 
@@ -153,6 +155,16 @@ class Equation:
         return tuple(
             line for i, line in enumerate(lines) if line.relation == ":=" or bool(line.part) or (not parts and i == len(lines) - 1)
         )
+
+    def needed(self, *, seed: int = 0) -> tuple[tuple[Condition, bool | None, Point | None], ...]:
+        """(condition, whether it is needed, where it is) for each condition of the lines, and of the entry.
+
+        Needed: a line fails, or has no value, at the point, where the condition alone does not hold. False if no such point was found,
+        None for a sentence that no point can test.
+        """
+        found = needed(self.lines, seed)
+        further = dict.fromkeys(self.conditions) if not found else {}
+        return found or tuple((one, None if one.test is None else False, None) for one in further)
 
     def holds(self) -> bool:
         """Is the computed side minus the typed side exactly zero? True of a definition."""

@@ -15,10 +15,10 @@ from ..conditions import Condition
 from ..heads import can_be_carried_out, heads_in
 from ..points import DIGITS, Point, value_at
 from .exact import Case, exactly_equal
-from .limits import judge_limit
+from .limits import FARTHEST, deviation_at, judge_limit
 from .trial import NO_VALUE, TOLERANCE, Verdict, distance, points_of, slack_of, unmet
 
-__all__ = ["judge"]
+__all__ = ["fails_at", "judge"]
 
 Line = Any  # defined above this module: see ``lines``
 
@@ -127,6 +127,17 @@ def _judge_difference(case: Case) -> Verdict:
             return Verdict("numeric", "the sides differ at a point", difference, point)
     equal = exactly_equal(case.line.left, case.line.right, case.rules)
     return Verdict("fails", "the two sides are equal" if equal else "no point was found where the two sides differ", 0.0)
+
+
+def fails_at(case: Case, point: Point) -> bool:
+    """Does the line fail at this point? It may raise what the formulas raise that have no value there."""
+    line = case.line
+    if line.relation in ("->", "~"):
+        return deviation_at(case, point) > FARTHEST
+    if line.relation in ("=>", "<=>"):
+        premise, conclusion = _met(line.left, point), _met(line.right, point)
+        return premise != conclusion if line.relation == "<=>" else premise and not conclusion
+    return line.relation not in (":=", "!=") and not _holds_at(line, point)
 
 
 # Implications

@@ -13,22 +13,25 @@ from ..points import DIGITS, Point, value_at
 from .exact import Case, reduced
 from .trial import NO_VALUE, Verdict, flat, points_of
 
-__all__ = ["judge_limit"]
+__all__ = ["FARTHEST", "deviation_at", "judge_limit"]
 
-STEPS = tuple(10.0**k for k in (3, 4, 5, 6))
+STEPS = tuple(mpmath.mpf(10) ** k for k in (3, 4, 5, 6))
 FITTED = 12  # points
+FARTHEST = 0.1  # of a fitted order from the stated one
 
 
 def judge_limit(case: Case) -> Verdict:
     """The verdict on left -> right or left ~ right: the difference vanishes in the limit, with the stated order."""
-    parameter = case.line.parameter
-    parameter, target = parameter if isinstance(parameter, tuple) else (parameter, sympy.oo)
-    return _exact(case, parameter, target) or _fitted(case, parameter, target)
+    return _exact(case) or _fitted(case)
 
 
-def _exact(case: Case, parameter: Symbol, target: Any) -> Verdict | None:
+def _limit(line: Any) -> tuple[Symbol, Any]:
+    return line.parameter if isinstance(line.parameter, tuple) else (line.parameter, sympy.oo)
+
+
+def _exact(case: Case) -> Verdict | None:
     """The verdict by the powers of the parameter in the difference; None where the algebra does not decide it."""
-    line = case.line
+    line, (parameter, target) = case.line, _limit(case.line)
     try:
         left, right = reduced(line.left, case.rules), reduced(line.right, case.rules)
         if not (isinstance(left, TracePolynomial) and isinstance(right, TracePolynomial)) or target not in (0, sympy.oo):
@@ -44,18 +47,15 @@ def _exact(case: Case, parameter: Symbol, target: Any) -> Verdict | None:
     return None
 
 
-def _fitted(case: Case, parameter: Symbol, target: Any) -> Verdict:
+def _fitted(case: Case) -> Verdict:
     line, worst, where, count = case.line, 0.0, None, 0
     for point in islice(points_of(case), FITTED):
         try:
-            errors = _errors(case, point, parameter, target)
+            deviation = deviation_at(case, point)
         except NO_VALUE:
             continue
         count += 1
-        if all(error < mpmath.mpf("1e-26") for error in errors):
-            continue
-        deviation = _deviation(errors, line.order, parameter, target, point)
-        if deviation > 0.1:
+        if deviation > FARTHEST:
             reason = "the fitted order is another one" if line.order is not None else "the two sides do not meet"
             return Verdict("fails", reason, deviation, point)
         if deviation >= worst:
@@ -65,28 +65,29 @@ def _fitted(case: Case, parameter: Symbol, target: Any) -> Verdict:
     return Verdict("numeric", f"order fitted at {count} points over {len(STEPS)} values of the parameter", worst, where)
 
 
-def _errors(case: Case, point: Point, parameter: Symbol, target: Any) -> list:
-    """left - right for each value of the parameter."""
-    errors = []
-    for step in STEPS:
-        trial = point.copy()
-        trial[parameter] = mpmath.mpf(step) if target == sympy.oo else _number(target) + 1 / mpmath.mpf(step)
-        for letter, value in case.definitions:
-            if letter != parameter:
-                trial[letter] = value_at(value, trial)
-        one, other = value_at(case.line.left, trial), value_at(case.line.right, trial)
-        errors.append(max((abs(a - b) for a, b in zip(flat(one, other), flat(other, one), strict=True)), default=mpmath.mpf(0)))
-    return errors
-
-
-def _deviation(errors: list, order: Any, parameter: Symbol, target: Any, point: Point) -> float:
-    """How far the errors are from the stated order, a power or a function of the parameter; without one, 0 if they fall."""
+def deviation_at(case: Case, point: Point) -> float:
+    """How far left - right is from the stated order at a point, a power or a function of the parameter; without one, 0 if it falls."""
+    order, (parameter, target) = case.line.order, _limit(case.line)
+    errors = [_error(case, point, parameter, step if target == sympy.oo else _number(target) + 1 / step) for step in STEPS]
+    if all(error < mpmath.mpf("1e-26") for error in errors):
+        return 0.0
     if order is None or (isinstance(order, int | float | sympy.Number) and order != 0):
         slope = float(mpmath.log10(errors[-2] / errors[-1])) if errors[-1] else float("inf")
         return abs(slope - float(order)) if order is not None else float(slope <= 0.05)
     function, steps = sympy.sympify(order or 1), [sympy.Float(step if target == sympy.oo else 1 / step, DIGITS) for step in STEPS]
     ratios = [error / value_at(function.subs(parameter, step), point) for error, step in zip(errors, steps, strict=True)]
     return float(abs(ratios[-1] / ratios[-2] - 1))
+
+
+def _error(case: Case, point: Point, parameter: Symbol, value: Any) -> Any:
+    """|left - right| at this value of the parameter."""
+    trial = point.copy()
+    trial[parameter] = value
+    for letter, defined in case.definitions:
+        if letter != parameter:
+            trial[letter] = value_at(defined, trial)
+    one, other = value_at(case.line.left, trial), value_at(case.line.right, trial)
+    return max((abs(a - b) for a, b in zip(flat(one, other), flat(other, one), strict=True)), default=mpmath.mpf(0))
 
 
 def _number(value: Any) -> Any:

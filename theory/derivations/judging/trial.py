@@ -16,7 +16,7 @@ from ..heads import Head
 from ..points import Point, value_at
 from .exact import Case
 
-__all__ = ["NO_VALUE", "TOLERANCE", "Status", "Verdict", "distance", "flat", "points_of", "slack_of", "unmet"]
+__all__ = ["NO_VALUE", "TOLERANCE", "Status", "Verdict", "distance", "flat", "points_inside", "points_of", "slack_of", "unmet"]
 
 Status = Literal["exact", "numeric", "sampled", "assumed", "fails"]
 
@@ -52,15 +52,22 @@ def points_of(case: Case, count: int = POINTS, meets: Callable | None = None) ->
 
     Lines with the same conditions and definitions share them, and so the values of the formulas there.
     """
+    return points_inside(case.line.conditions, case.definitions, case.seed, count, meets)
+
+
+def points_inside(
+    conditions: tuple[Condition, ...], definitions: tuple, seed: int, count: int, meets: Callable | None = None, tries: int = TRIES
+) -> Iterator[Point]:
+    """The points of :func:`points_of`, for conditions and definitions (letter, value)."""
     for place in range(count):
-        if (point := _point(place, case.seed, case.line.conditions, case.definitions, meets)) is not None:
+        if (point := _point(place, seed, conditions, definitions, meets, tries)) is not None:
             yield point
 
 
 @lru_cache(maxsize=512)
-def _point(place: int, seed: int, conditions: tuple[Condition, ...], definitions: tuple, meets: Callable | None) -> Point | None:
+def _point(place: int, seed: int, conditions: tuple, definitions: tuple, meets: Callable | None, tries: int) -> Point | None:
     rng = Random(f"{seed} {place}")
-    for _ in range(TRIES):
+    for _ in range(tries):
         point = Point(SIZES[place % len(SIZES)], Random(rng.random()))
         try:
             for condition in conditions:
