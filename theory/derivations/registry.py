@@ -162,9 +162,7 @@ class Equation:
         Needed: a line fails, or has no value, at the point, where the condition alone does not hold. False if no such point was found,
         None for a sentence that no point can test.
         """
-        found = needed(self.lines, seed)
-        further = dict.fromkeys(self.conditions) if not found else {}
-        return found or tuple((one, None if one.test is None else False, None) for one in further)
+        return needed(self.lines, seed) or tuple((one, None if one.test is None else False, None) for one in self.conditions)
 
     def holds(self) -> bool:
         """Is the computed side minus the typed side exactly zero? True of a definition."""

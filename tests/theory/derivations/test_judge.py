@@ -11,6 +11,7 @@ from iclflow.theory.derivations.derivation import Derivation
 from iclflow.theory.derivations.documents import export
 from iclflow.theory.derivations.draws import ALONG, DIRECTION, PROJECTOR
 from iclflow.theory.derivations.heads import E, Gradient, Rate, SecondVariation
+from iclflow.theory.derivations.judging.needed import needed
 from iclflow.theory.derivations.lines import Line, chain
 from iclflow.theory.equations import equation
 from iclflow.theory.expectation.laws import Gaussian
@@ -317,6 +318,40 @@ def test_conditions_keep_the_points_inside():
     line = Line(RIDGE, "=", lambda_ / (2 + T / lambda_), conditions=(short,))
     assert line.verify().status == "numeric"
     assert replace(line, conditions=()).verify().status == "fails"
+
+
+def test_a_condition_is_needed_where_a_line_fails_outside_it():
+    positive = Condition("$x > 0$", lambda point: point[x] > 0)
+    small = Condition("$x < 9$", lambda point: point[x] < 9, outside=lambda point: point.__setitem__(x, mpmath.mpf(10)))
+    said = Condition("Any law")
+    line = Line(sqrt(x**2), "=", x, conditions=(positive, small, said))
+    (_, yes, where), (_, no, nowhere), (_, unknown, _) = needed([line])
+    assert (yes, no, unknown) == (True, False, None)
+    assert where[x] < 0
+    assert nowhere is None
+    # with points outside that random draws do not find, a condition that is needed is seen to be
+    bounded = Line((x - 10) * (x - 11), ">", 0, conditions=(small,))
+    inside = Condition("$x < 9$", lambda point: point[x] < 9, outside=lambda point: point.__setitem__(x, mpmath.mpf("10.5")))
+    assert [one[1] for one in needed([replace(bounded, conditions=(inside,))])] == [True]
+    assert [one[1] for one in needed([bounded, Line(x + 1, ">", x, conditions=(small,))])] == [True]  # at 10 the slack is 0
+    assert [one[1] for one in needed([Line(x + 1, ">", x, conditions=(small,))])] == [False]
+    without = Condition("$x < 9$", lambda point: point[x] < 9)
+    assert [one[1] for one in needed([replace(bounded, conditions=(without,))])] == [False]
+
+
+def test_a_line_without_a_value_outside_needs_its_condition():
+    apart = Condition("$x \\ne 1$", lambda point: point[x] != 1, outside=lambda point: point.__setitem__(x, mpmath.mpf(1)))
+    assert needed([Line((x**2 - 1) / (x - 1), "=", x + 1, conditions=(apart,))])[0][1]
+    limit = Condition("$x < 1$", lambda point: abs(point[x]) < 1)
+    assert needed([Line((1 + x**N) / 2, "->", Rational(1, 2), parameter=N, conditions=(limit,))])[0][1]
+
+
+def test_entries_tell_which_conditions_are_needed():
+    (condition, is_needed, point), *_ = equation("32").needed()
+    assert condition in equation("32").conditions
+    assert is_needed
+    assert not condition.holds(point)
+    assert [one[1:] for one in equation("3").needed()] == [(None, None)] * len(equation("3").conditions)
 
 
 def test_a_chain_continues_on_its_right_side():

@@ -239,10 +239,11 @@ def _descended(case: Case, slack: Any, point: Point, rng: Random) -> tuple[Any, 
                     condition.meet(trial)
             for letter, value in case.definitions:
                 trial[letter] = value_at(value, trial)
-            value = slack_of(case.line, trial) if all(one.holds(trial) for one in case.line.conditions) else slack
+            value = slack_of(case.line, trial)
+            lower = value < slack and all(one.holds(trial) for one in case.line.conditions)
         except NO_VALUE:
-            value = slack
-        if value < slack:
+            lower = False
+        if lower:
             slack, point = value, trial
         else:
             width *= 0.93

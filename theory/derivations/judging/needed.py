@@ -7,8 +7,8 @@ from typing import Any
 from ..conditions import Condition
 from ..points import Point
 from .exact import Case
-from .judge import fails_at, judge
-from .trial import points_inside
+from .judge import fails_at
+from .trial import points_inside, points_of
 
 __all__ = ["needed"]
 
@@ -34,7 +34,7 @@ def _failure(lines: Sequence[Any], condition: Condition, seed: int) -> Point | N
     for line in reversed(concerned):
         case = Case(line, seed)
         for point in points:
-            if _fails(case, point) and judge(line, seed).status in ("exact", "numeric", "sampled"):
+            if _fails(case, point) and not any(_fails(case, inside) for inside in points_of(case, OUTSIDE)):
                 return point
     return None
 
