@@ -98,17 +98,17 @@ def _evidence(subjects: "Sequence[Subject]") -> "tuple[Evidence, bool]":
     """Run the checks behind a progress bar; an interrupt keeps what has been done."""
     from tqdm import tqdm
 
-    from ..evidence.check import Evidence, run
+    from ..evidence.check import Evidence
+    from ..evidence.run import run
 
     evidence = Evidence(planned=len(subjects))
-    costs = [subject.expected_seconds for subject in subjects]
-    layout = "{desc}: {percentage:3.0f} % |{bar}| {elapsed} passed, {remaining} left {postfix}"
-    bar = tqdm(total=sum(costs), desc="checking", bar_format=layout, smoothing=0, disable=not sys.stderr.isatty(), leave=False)
+    costs = {subject.number: subject.expected_seconds for subject in subjects}
+    layout = "{desc}: {percentage:3.0f} % |{bar}| {elapsed} passed, {remaining} left"
+    bar = tqdm(total=sum(costs.values()), desc="checking", bar_format=layout, smoothing=0, disable=not sys.stderr.isatty(), leave=False)
     try:
         with bar:
-            for evidence, cost in zip(run(subjects), costs, strict=True):
-                bar.set_postfix_str(f"({evidence.entries[-1].equation})")
-                bar.update(cost)
+            for evidence in run(subjects):
+                bar.update(sum(costs[entry.equation] for entry in evidence.entries) - bar.n)
     except KeyboardInterrupt:
         return evidence, True
     return evidence, False

@@ -1,23 +1,29 @@
 """What ``iclflow check`` does: prove every equation, measure every claim, and keep the evidence together by equation."""
 
 import re
-import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
 from importlib.metadata import version
-from multiprocessing import get_context
 from typing import Any, Literal, get_args
 
 from ...theory.derivations.judging.trial import Status
 from ...theory.derivations.registry import Equation
-from ...theory.equations import equation, equations
+from ...theory.equations import equations
 from ..claims.book import Check, Claim, load
 
 # Titles of the claims about sections and figures of the paper, which have no number in the registry.
 SECTIONS = {"Sec. 3.3": "Training dynamics of merged attention", "Sec. 4.3": "Training dynamics of separate attention"}
+
+# What holds if the lines of an entry of a kind hold.
+SENSES: dict[str, str] = {
+    "exact": "its lines hold",
+    "definition": "the lines that follow from it hold",
+    "limit": "its lines hold, those of the limit in the limit",
+    "approximation": "its lines hold to the stated order",
+    "ansatz": "its lines hold for weights of the assumed form",
+}
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,15 @@ class LineVerdict:
 
 
 @dataclass(frozen=True)
+class ConditionVerdict:
+    """Whether a condition is needed: True with a point outside it where a line fails, False if none was found, None without a test."""
+
+    text: str
+    needed: bool | None
+    point: str | None = None
+
+
+@dataclass(frozen=True)
 class Proof:
     """Whether every line holds and the last lines equal the typed sides exactly; "none" without a derivation."""
 
@@ -37,6 +52,7 @@ class Proof:
     seconds: float
     error: str | None = None
     lines: tuple[LineVerdict, ...] = ()
+    conditions: tuple[ConditionVerdict, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,6 +65,11 @@ class Entry:
     proof: Proof
     claims: tuple[Claim, ...]
     source: Equation | None = None
+
+    @property
+    def sense(self) -> str:
+        """What it means that the lines of an entry of this kind hold."""
+        return f"{self.kind}: {SENSES[self.kind]}" if self.proof.status == "holds" else ""
 
 
 @dataclass(frozen=True)
@@ -78,6 +99,12 @@ class Evidence:
         return {"defined": sum(one.relation == ":=" for one in found), **counts}
 
     @property
+    def conditions(self) -> dict[str, int]:
+        """How many conditions are needed, how many not as far as is known, and how many are sentences that no point can test."""
+        found = [one.needed for entry in self.entries for one in entry.proof.conditions]
+        return {"needed": found.count(True), "not known to be needed": found.count(False), "in words only": found.count(None)}
+
+    @property
     def complete(self) -> bool:
         return len(self.entries) == self.planned
 
@@ -92,6 +119,7 @@ class Evidence:
                     "kind": entry.kind,
                     "proof": {"status": entry.proof.status, "seconds": entry.proof.seconds},
                     "lines": [{"status": line.status, "relation": line.relation} for line in entry.proof.lines],
+                    "conditions": [asdict(condition) for condition in entry.proof.conditions],
                     "claims": [
                         {key: value for key, value in asdict(claim).items() if key not in ("equation", "error")} for claim in entry.claims
                     ],
@@ -124,6 +152,7 @@ def prove(source: Equation | None, seed: int = 0) -> Proof:
         return Proof("none", 0.0)
     start = time.perf_counter()
     lines: list[LineVerdict] = []
+    conditions: tuple[ConditionVerdict, ...] = ()
     try:
         error = None if source.holds() else "the two sides differ"
         for number, line in enumerate(source.lines, 1):
@@ -131,10 +160,13 @@ def prove(source: Equation | None, seed: int = 0) -> Proof:
             lines.append(LineVerdict(verdict.status, line.relation, verdict.method))
             if verdict.status == "fails" and error is None:
                 error = f"line {number} ({line.reason}) fails {verdict.method}: {verdict.residual}, {verdict.point}"
+        conditions = tuple(
+            ConditionVerdict(str(one), is_needed, point and str(point)) for one, is_needed, point in source.needed(seed=seed)
+        )
     except Exception as problem:
         error = f"{type(problem).__name__}: {problem}"
     status = "fails" if error else "holds" if source.derivation is not None else "none"
-    return Proof(status, time.perf_counter() - start, error, tuple(lines))
+    return Proof(status, time.perf_counter() - start, error, tuple(lines), conditions)
 
 
 def plan(
@@ -181,53 +213,3 @@ def _checked_number(number: str, names: list[str]) -> str:
     near = get_close_matches(number, names, n=3, cutoff=0.3)
     hint = f"; the nearest are {', '.join(near)}" if near else ""
     raise ValueError(f"there is no equation {number!r}{hint}")
-
-
-def run(subjects: Sequence[Subject]) -> Iterator[Evidence]:
-    """The evidence after each subject, so that the caller can stop at any time and keep it.
-
-    If there are several equations, a second process proves them while this one measures the claims.
-    """
-    from ..training.descent import one_thread
-
-    start = time.perf_counter()
-    entries: list[Entry] = []
-    with _Prover(subjects) as proof_of:
-        for subject in subjects:
-            with one_thread():
-                claims = tuple(check.run() for check in subject.checks)
-            entries.append(Entry(subject.number, subject.title, subject.kind, proof_of(subject), claims, subject.source))
-            yield Evidence(tuple(entries), len(subjects), time.perf_counter() - start)
-
-
-class _Prover:
-    """Proofs from a second process; this one proves what the other does not know, or everything if there is little."""
-
-    def __init__(self, subjects: Sequence[Subject], few: int = 12):
-        registry = {entry.number: entry for entry in equations()} if len(subjects) > few else {}
-        self.numbers = [one.number for one in subjects if one.source is not None and registry.get(one.number) is one.source]
-        self.pool: ProcessPoolExecutor | None = None
-        self.proofs: dict[str, Future[Proof]] = {}
-
-    def __enter__(self) -> Callable[[Subject], Proof]:
-        if self.numbers:
-            self.pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_ignore_interrupts)
-            self.proofs = {number: self.pool.submit(_prove_number, number) for number in self.numbers}
-        return self.proof
-
-    def __exit__(self, *_: object) -> None:
-        if self.pool is not None:
-            self.pool.shutdown(wait=False, cancel_futures=True)
-
-    def proof(self, subject: Subject) -> Proof:
-        found = self.proofs.get(subject.number)
-        return prove(subject.source) if found is None else found.result()
-
-
-def _prove_number(number: str) -> Proof:
-    return prove(equation(number))
-
-
-def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the process that prints the evidence."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,15 +1,19 @@
 """What the check does with equations and claims, shown on a registry of stand-ins."""
 
 import json
-from dataclasses import dataclass
+import multiprocessing
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import pytest
+from iclflow.theory.derivations.registry import KINDS
+from iclflow.theory.equations import equation
 from iclflow.verify.claims.book import ClaimBook
 from iclflow.verify.claims.tolerances import EXACT, Tolerance
 from iclflow.verify.cli import main as command_line
-from iclflow.verify.evidence.check import Evidence, plan, prove, run
+from iclflow.verify.evidence.check import SENSES, Evidence, plan, prove
 from iclflow.verify.evidence.page import page
+from iclflow.verify.evidence.run import _places, run
 from iclflow.verify.evidence.table import render
 
 
@@ -43,6 +47,9 @@ class StandIn:
     def derivation(self):
         return None if self.kind == "definition" else self.holds
 
+    def needed(self, *, seed):
+        return (("small & large", True, {"N": 3}), ("wide", False, None), ("in words", None, None))
+
     def holds(self):
         if isinstance(self.outcome, BaseException):
             raise self.outcome
@@ -53,10 +60,10 @@ class StandIn:
 def book():
     book = ClaimBook()
     reason = Tolerance(0.5, "roundoff", "half is enough")
-    for name, equation, method, residual in (("a", "2", "flow", 0.25), ("b", "10", "training", 0.75), ("c", "X", "flow", 0)):
+    for name, number, method, residual in (("a", "2", "flow", 0.25), ("b", "10", "training", 0.75), ("c", "X", "flow", 0)):
         measure = eval(f"lambda theory: theory + {residual}")  # a function of its own for each claim
         measure.__name__ = name
-        book.claim(equation, f"claim {name} <b>", method=method, tolerance=reason, theory=0, wrong={"one": 1})(measure)
+        book.claim(number, f"claim {name} <b>", method=method, tolerance=reason, theory=0, wrong={"one": 1})(measure)
     slow = book.claim("2", "a slow claim", method="descent", tolerance=EXACT, theory=0, wrong={"one": 1}, slow=True)
     slow(abs)
     return book
@@ -106,7 +113,7 @@ def test_json_has_exactly_the_agreed_keys(book):
     assert set(document) == {"iclflow", "entries", "summary"}
     assert document["summary"] == {"holds": 3, "fails": 3}
     for entry in document["entries"]:
-        assert set(entry) == {"equation", "title", "kind", "proof", "lines", "claims"}
+        assert set(entry) == {"equation", "title", "kind", "proof", "lines", "conditions", "claims"}
         assert all(set(line) == {"status", "relation"} for line in entry["lines"])
         assert set(entry["proof"]) == {"status", "seconds"}
         for claim in entry["claims"]:
@@ -114,6 +121,11 @@ def test_json_has_exactly_the_agreed_keys(book):
                 "name", "method", "residual", "tolerance", "tolerance_reason", "status", "seconds",
             }  # fmt: skip
     assert document["entries"][3]["claims"][0]["status"] == "fails"
+    assert document["entries"][3]["conditions"] == [
+        {"text": "small & large", "needed": True, "point": "{'N': 3}"},
+        {"text": "wide", "needed": False, "point": None},
+        {"text": "in words", "needed": None, "point": None},
+    ]
     assert document["entries"][1]["claims"][0] == {
         "name": "claim a <b>",
         "method": "flow",
@@ -128,10 +140,10 @@ def test_json_has_exactly_the_agreed_keys(book):
 def test_table_tells_what_fails_and_why(book):
     text = render(evidence(book), width=100)
     lines = text.splitlines()
-    assert lines[0].split() == ["equation", "statement", "proof", "numbers", "training"]
-    assert lines[4].split()[-5:] == ["-", "1", "of", "1", "fail"]
-    assert "(3) proof fails: ValueError: no\nway" in text
-    assert "(2) proof fails: the two sides differ" in text
+    assert lines[0].split() == ["equation", "statement", "derivation", "numbers", "training"]
+    assert lines[4].split()[-6:] == ["exact", "-", "1", "of", "1", "fail"]
+    assert "(3) exact, proof fails: ValueError: no\nway" in text
+    assert "(2) exact, proof fails: the two sides differ" in text
     assert "training: residual 0.75 > 0.5" in text
     assert "half is enough" in text
     assert "claim a" not in text  # what holds is shown only on request
@@ -140,6 +152,68 @@ def test_table_tells_what_fails_and_why(book):
     assert "\x1b" not in text
     assert "\x1b[31" in render(evidence(book), colour=True)
     assert max(map(len, lines[:6])) <= 100
+
+
+def test_the_kind_stands_where_the_verdict_does():
+    entries = [StandIn("1", kind="approximation"), StandIn("2", kind="ansatz"), StandIn("3", False, kind="limit")]
+    found = list(run(plan(registry=lambda: entries, checks=list)))[-1]
+    rows = [line.split() for line in render(found, width=100).splitlines()[1:4]]
+    assert [row[-3] for row in rows] == ["approximation", "ansatz", "fails"]
+    assert "approximation: its lines hold to the stated order" in render(found)
+    html = page(found, figures=())
+    assert "approximation: its lines hold to the stated order" in html
+    assert "ansatz: its lines hold for weights of the assumed form" in html
+    assert "limit fails" in html
+    assert "exact" not in html.partition("<h2>Equations")[2]
+    assert set(SENSES) == set(KINDS)
+
+
+def test_a_definition_with_a_derivation_is_judged():
+    entry = equation("10")
+    assert entry.kind == "definition"
+    proof = prove(entry)
+    assert proof.status == "holds"
+    wrong = replace(entry, typed=lambda: 2 * entry.statement if not isinstance(entry.statement, dict) else {})
+    assert prove(wrong).status == "fails"
+
+
+def test_conditions_are_told_wherever_the_verdict_is(book):
+    assert prove(StandIn("10")).conditions[0].point == "{'N': 3}"
+    found = evidence(book)
+    assert "conditions: 3 needed, 3 not known to be needed, 3 in words only" in render(found)
+    assert "small & large\n    needed, at {'N': 3}" in render(found, details=True)
+    assert "wide (not known to be needed)" in page(found, figures=())
+    assert "small &amp; large (needed, at {&#x27;N&#x27;: 3})" in page(found, figures=())
+
+
+def test_two_processes_agree_with_one(monkeypatch):
+    numbers = ["1-mask", "16", "21", "22", "24", "29", "31", "32", "35", "45", "55", "56", "57", "58"]
+    subjects = plan(numbers)
+    together = list(run(subjects))
+    assert len(together) == len(subjects)
+    assert together[-1].complete
+    monkeypatch.setattr("iclflow.verify.evidence.run.ALONE", len(subjects))
+    alone = list(run(subjects))[-1]
+
+    def timeless(evidence):
+        return [
+            (entry.equation, replace(entry.proof, seconds=0), [replace(claim, seconds=0) for claim in entry.claims])
+            for entry in evidence.entries
+        ]
+
+    assert timeless(together[-1]) == timeless(alone)
+
+
+def test_what_a_stopped_helper_leaves_is_done_here(monkeypatch):
+    def stop(queue, taken, results):
+        next(_places(taken, 1, len(queue)))
+
+    monkeypatch.setattr("iclflow.verify.evidence.run._help", stop)
+    monkeypatch.setattr("iclflow.verify.evidence.run.get_context", lambda _: multiprocessing.get_context("fork"))
+    monkeypatch.setattr("iclflow.verify.evidence.run.ALONE", 1)
+    found = list(run(plan(["21", "22", "58"])))[-1]
+    assert found.complete
+    assert [entry.equation for entry in found.entries] == ["21", "22", "58"]
 
 
 def test_a_partial_result_says_so(book):

@@ -13,8 +13,9 @@ import pytest
 from iclflow.theory.derivations.derivation import side_latex
 from iclflow.theory.equations import equations
 from iclflow.theory.typesetting.symbol_names import GREEK
-from iclflow.verify.evidence.check import plan, run
+from iclflow.verify.evidence.check import plan
 from iclflow.verify.evidence.page import mathml, page, sentence, write_report
+from iclflow.verify.evidence.run import run
 from latex2mathml.exceptions import ExtraLeftOrMissingRightError
 
 EMPTY = {"meta", "link", "img", "source", "br", "mspace"}

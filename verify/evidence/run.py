@@ -1,0 +1,147 @@
+"""The run of a check, shared between this process and a second one.
+
+Both take from one queue: claims from its front, here, and proofs in the paper's order from its back, there, until they meet. The claims of
+a module share their runs, and stay together.
+"""
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import get_context
+from queue import Empty
+from typing import Any, NamedTuple
+
+from ...theory.equations import equations
+from ..claims.book import Claim, load
+from .check import Entry, Evidence, Proof, Subject, prove
+
+__all__ = ["run"]
+
+Outcome = tuple[str, Proof | Claim]  # by the number of an equation, or the name of a claim
+ALONE = 12  # so many equations are not worth a second process
+
+
+class Item(NamedTuple):
+    """Claims by name, or the proof of an equation by number."""
+
+    claims: tuple[str, ...] = ()
+    proof: str = ""
+
+    @property
+    def names(self) -> set[str]:
+        return {f"({self.proof})"} if self.proof else set(self.claims)
+
+
+def run(subjects: Sequence[Subject]) -> Iterator[Evidence]:
+    """The evidence after each subject that is complete, so that the caller can stop at any time and keep it.
+
+    Verdicts do not depend on which process gives them.
+    """
+    start = time.perf_counter()
+    found: dict[str, Proof | Claim] = {}
+    entries: dict[str, Entry] = {}
+    for name, outcome in _outcomes(subjects):
+        found[name] = outcome
+        for one in subjects:
+            if one.number not in entries and all(key in found for key in (_key(one), *(check.name for check in one.checks))):
+                claims = tuple(found[check.name] for check in one.checks)
+                entries[one.number] = Entry(one.number, one.title, one.kind, found[_key(one)], claims, one.source)
+                complete = tuple(entries[other.number] for other in subjects if other.number in entries)
+                yield Evidence(complete, len(subjects), time.perf_counter() - start)
+
+
+def _key(subject: Subject) -> str:
+    """The name of its proof among the outcomes."""
+    return f"({subject.number})"
+
+
+def _outcomes(subjects: Sequence[Subject]) -> Iterator[Outcome]:
+    """Each proof and each claim, once, as soon as it is there."""
+    sources = {one.number: one.source for one in subjects}
+    checks = {check.name: check for one in subjects for check in one.checks}
+    registry = {entry.number: entry for entry in equations()}
+    known = all(source is None or registry.get(number) is source for number, source in sources.items())
+    if len(subjects) > ALONE and known and all(load().checks.get(name) is check for name, check in checks.items()):
+        yield from _together(_queue(subjects), sources.__getitem__, checks.__getitem__)
+        return
+    for one in subjects:
+        for item in (Item(claims=tuple(check.name for check in one.checks)), Item(proof=one.number)):
+            yield from _done(item, sources.__getitem__, checks.__getitem__)
+
+
+def _queue(subjects: Sequence[Subject]) -> list[Item]:
+    """The claims by module, those that probably take longest first, then the proofs, the last equation's first."""
+    modules: dict[str, list] = {}
+    for check in (check for one in subjects for check in one.checks):
+        modules.setdefault(check.measure.__module__, []).append(check)
+    costs = {"training": 4, "descent": 4, "flow": 2}
+    dearest = sorted(modules.values(), key=lambda checks: -sum(100 if one.slow else costs.get(one.method, 1) for one in checks))
+    return [Item(claims=tuple(one.name for one in checks)) for checks in dearest] + [Item(proof=one.number) for one in reversed(subjects)]
+
+
+def _done(item: Item, source_of: Callable, check_of: Callable) -> Iterator[Outcome]:
+    if item.proof:
+        yield f"({item.proof})", prove(source_of(item.proof))
+        return
+    from ..training.descent import one_thread
+
+    for name in item.claims:
+        with one_thread():
+            claim = check_of(name).run()
+        yield name, claim
+
+
+def _together(queue: list[Item], source_of: Callable, check_of: Callable) -> Iterator[Outcome]:
+    context = get_context("spawn")
+    taken, results = context.Array("i", 2), context.Queue()
+    helper = context.Process(target=_help, args=(queue, taken, results), daemon=True)
+    helper.start()
+    missing = set().union(*(item.names for item in queue))
+    try:
+        for place in _places(taken, 0, len(queue)):
+            for name, outcome in _done(queue[place], source_of, check_of):
+                missing.discard(name)
+                yield name, outcome
+                for theirs in _arrived(results):
+                    missing.discard(theirs[0])
+                    yield theirs
+        while missing and (helper.is_alive() or not results.empty()):
+            try:
+                name, outcome = results.get(timeout=0.2)
+            except Empty:
+                continue
+            missing.discard(name)
+            yield name, outcome
+        for item in queue:  # what a helper that was killed has left
+            for name, outcome in _done(item, source_of, check_of) if missing & item.names else ():
+                if name in missing:
+                    yield name, outcome
+    finally:
+        helper.terminate()
+
+
+def _places(taken: Any, end: int, count: int) -> Iterator[int]:
+    """Places in the queue, taken from the front (end 0) or from the back (end 1), until all are taken."""
+    while True:
+        with taken.get_lock():
+            if sum(taken) >= count:
+                return
+            place = taken[end] if end == 0 else count - 1 - taken[end]
+            taken[end] += 1
+        yield place
+
+
+def _arrived(results: Any) -> Iterator[Outcome]:
+    while True:
+        try:
+            yield results.get_nowait()
+        except Empty:
+            return
+
+
+def _help(queue: list[Item], taken: Any, results: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that prints the evidence
+    known = {entry.number: entry for entry in equations()}
+    for place in _places(taken, 1, len(queue)):
+        for outcome in _done(queue[place], known.get, lambda name: load().checks[name]):
+            results.put(outcome)
