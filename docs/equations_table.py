@@ -13,6 +13,7 @@ from iclflow.theory.derivations.registry import Equation
 from iclflow.theory.equations import equations
 from iclflow.theory.typesetting.sentences import sentence_markdown
 from iclflow.verify.claims import book
+from iclflow.verify.evidence.check import SENSES
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "equations.md"
@@ -23,7 +24,8 @@ HEAD = f"""# Every equation, where it is derived, and what checks it
 {{derived}} of {{count}} entries are derived, the others are definitions. The statement of each is typed once, and compared exactly with
 what the derivation computes; it is mutated by [{GENERAL}](../tests/theory/{GENERAL}), which also derives
 everything with garbage for statements, and [test_documents.py](../tests/theory/derivations/test_documents.py) compiles every printed
-string. The last two columns name what checks an equation beyond that. This page is written by `python docs/equations_table.py`.
+string. The kind says in which sense an entry holds: {{senses}}.
+The last two columns name what checks an equation beyond that. This page is written by `python docs/equations_table.py`.
 
 | | title | kind | derived in | tests | claims |
 | --- | --- | --- | --- | --- | --- |
@@ -51,7 +53,8 @@ def table() -> str:
         ]
         rows.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
     derived = sum(entry.derivation is not None for entry in entries)
-    return HEAD.format(derived=derived, count=len(entries)) + "\n".join(rows) + "\n"
+    senses = "; ".join(f"{kind}, {sense}" for kind, sense in SENSES.items())
+    return HEAD.format(derived=derived, count=len(entries), senses=senses) + "\n".join(rows) + "\n"
 
 
 def _module(entry: Equation) -> str:

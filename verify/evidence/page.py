@@ -20,7 +20,7 @@ from ..claims.book import Claim
 from ..figures.gallery import rendered
 from ..figures.style import DARK, LIGHT
 from ..files import write_atomically
-from .check import Entry, Evidence
+from .check import ConditionVerdict, Entry, Evidence
 from .map import graph, statuses, svg
 from .table import TRAINING
 
@@ -65,7 +65,7 @@ def page(evidence: Evidence, figures: Iterable[str] | None = None) -> str:
 <header>
 <p class="eyebrow">iclflow {escape(evidence.version)} &middot; check</p>
 <h1 class="{state}">{escape(headline)}</h1>
-<p class="lead">Training dynamics of in-context learning in linear attention: {proofs} exact proofs and
+<p class="lead">Training dynamics of in-context learning in linear attention: {proofs} derivations and
 {sum(claim.status == "holds" for claim in claims)} numerical claims hold, {summary["fails"]} fail.</p>
 {partial}
 </header>
@@ -73,10 +73,10 @@ def page(evidence: Evidence, figures: Iterable[str] | None = None) -> str:
 {"".join(_figure(name) for name in names)}
 <section>
 <h2>Equations</h2>
-<p class="note">A proof is an exact zero: the side that was derived minus the side that the paper prints. Open a row for its
-claims: what was measured, by which independent route, and the reason for the tolerance.</p>
+<p class="note">A derivation holds if each of its lines does and its result is what the paper prints; its kind says in which sense. Open a
+row for that, for its conditions, and for its claims: what was measured, by which independent route, and the reason for the tolerance.</p>
 <div class="rows">
-<div class="row head" aria-hidden="true"><span>eq.</span><span>statement</span><span>proof</span><span>numbers</span>
+<div class="row head" aria-hidden="true"><span>eq.</span><span>statement</span><span>derivation</span><span>numbers</span>
 <span>training</span></div>
 {"".join(_row(entry) for entry in evidence.entries)}
 </div>
@@ -145,7 +145,7 @@ def _row(entry: Entry) -> str:
     trained = [claim for claim in entry.claims if claim.method in TRAINING]
     failing = entry.proof.status == "fails" or any(claim.status == "fails" for claim in entry.claims)
     cells = [
-        _cell("proof", entry.proof.status, "exact" if entry.proof.status == "holds" else entry.proof.status),
+        _cell("derivation", entry.proof.status, entry.kind if entry.proof.status == "holds" else f"{entry.kind} fails"),
         _verdict("numbers", numbers),
         _verdict("training", trained),
     ]
@@ -179,14 +179,18 @@ def _statement(entry: Entry) -> str:
     if entry.source is None:
         return ""
     pieces = [formula(left, right) for left, right in _sides(entry.source)]
-    conditions = "; ".join(map(str, entry.source.conditions))
-    where = [entry.source.section, entry.kind, *([conditions] if conditions else [])]
-    pieces.append(f'<p class="where">{sentence(" · ".join(where))}</p>')
+    pieces.append(f'<p class="where">{sentence(f"{entry.source.section} · {entry.sense or entry.kind}")}</p>')
+    pieces += map(_condition, entry.proof.conditions or [ConditionVerdict(str(one), None) for one in entry.source.conditions])
     if entry.source.erratum:
         pieces.append(f'<p class="erratum"><strong>Remark.</strong> {sentence(entry.source.erratum)}</p>')
     if entry.proof.error:
         pieces.append(f'<p class="error">{escape(entry.proof.error)}</p>')
     return "".join(pieces)
+
+
+def _condition(condition: ConditionVerdict) -> str:
+    verdict = {True: f" (needed, at {condition.point})", False: " (not known to be needed)", None: ""}[condition.needed]
+    return f'<p class="where">{sentence(condition.text)}{escape(verdict)}</p>'
 
 
 def _sides(source: Equation) -> Iterable[tuple[str, object]]:

@@ -6,8 +6,9 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
+from ...theory.typesetting.sentences import sentence_text
 from ..claims.book import Claim
-from .check import Entry, Evidence
+from .check import ConditionVerdict, Entry, Evidence
 
 TRAINING = ("training", "descent")
 _COLOURS = {"holds": "\x1b[32m", "fails": "\x1b[31;1m", "": "\x1b[2m"}
@@ -29,9 +30,8 @@ def _verdict(claims: Sequence[Claim]) -> tuple[str, str]:
 
 
 def _cells(entry: Entry) -> list[tuple[str, str]]:
-    proof = entry.proof.status
     return [
-        ("-", "") if proof == "none" else (proof, proof),
+        {"none": ("-", ""), "holds": (entry.kind, "holds"), "fails": ("fails", "fails")}[entry.proof.status],
         _verdict([claim for claim in entry.claims if claim.method not in TRAINING]),
         _verdict([claim for claim in entry.claims if claim.method in TRAINING]),
     ]
@@ -41,7 +41,7 @@ def render(evidence: Evidence, *, colour: bool = False, width: int | None = None
     """A row for each equation, then every claim that fails (or, with ``details``, every claim) with its residual."""
     width = width or shutil.get_terminal_size((110, 40)).columns
     label = max([8, *(len(entry.equation) for entry in evidence.entries)])
-    columns = (8, 12, 12)
+    columns = (13, 12, 12)
     title_width = max(20, width - label - sum(columns) - 8)
 
     def row(number: str, title: str, cells: Sequence[tuple[str, str]]) -> str:
@@ -52,21 +52,31 @@ def render(evidence: Evidence, *, colour: bool = False, width: int | None = None
         ]
         return f"{number:<{label}}  {title:<{title_width}}  {'  '.join(painted)}".rstrip()
 
-    lines = [row("equation", "statement", [("proof", ""), ("numbers", ""), ("training", "")])]
+    lines = [row("equation", "statement", [("derivation", ""), ("numbers", ""), ("training", "")])]
     lines += [row(entry.equation, entry.title, _cells(entry)) for entry in evidence.entries]
     for entry in evidence.entries:
         if entry.proof.status == "fails":
-            lines.append(f"\n({entry.equation}) proof fails: {entry.proof.error or 'the two sides differ'}")
+            lines.append(f"\n({entry.equation}) {entry.kind}, proof fails: {entry.proof.error or 'the two sides differ'}")
+        lines += [condition_lines(entry, one) for one in entry.proof.conditions if details and one.needed is not None]
         lines += [claim_lines(claim) for claim in entry.claims if details or claim.status == "fails"]
+    senses = dict.fromkeys(entry.sense for entry in evidence.entries if entry.sense)
+    lines += ["", *senses] if senses else []
     total = evidence.summary
     lines.append(f"\n{total['holds']} hold, {total['fails']} fail, in {evidence.seconds:.0f} s")
     counts = evidence.lines
     judged = sum(counts.values()) - counts["defined"]
     named = ", ".join(f"{count} {status}" for status, count in counts.items() if count and status != "defined")
     lines.append(f"{judged} lines of derivations: {named or 'none'}; {counts['defined']} definitions")
+    lines.append("conditions: " + ", ".join(f"{count} {name}" for name, count in evidence.conditions.items()))
     if not evidence.complete:
         lines.append(f"interrupted after {len(evidence.entries)} of {evidence.planned} equations")
     return "\n".join(lines)
+
+
+def condition_lines(entry: Entry, condition: ConditionVerdict) -> str:
+    """One condition that points can test, and the point where it is needed."""
+    verdict = f"needed, at {condition.point}" if condition.needed else "not known to be needed"
+    return f"\n({entry.equation}) condition: {sentence_text(condition.text)}\n    {verdict}"
 
 
 def claim_lines(claim: Claim) -> str:
