@@ -346,6 +346,17 @@ def test_a_line_without_a_value_outside_needs_its_condition():
     assert needed([Line((1 + x**N) / 2, "->", Rational(1, 2), parameter=N, conditions=(limit,))])[0][1]
 
 
+def test_points_outside_have_as_many_digits_as_those_inside():
+    third = Condition(
+        "$x = 1/3$",
+        lambda point: abs(point[x] - mpmath.mpf(1) / 3) < mpmath.mpf("1e-25"),
+        lambda point: point.__setitem__(x, mpmath.mpf(1) / 3),
+    )
+    line = Line(3 * x, "=", 1, conditions=(third,))
+    assert needed([line])[0][1]
+    assert line.verify().residual < 1e-25
+
+
 def test_entries_tell_which_conditions_are_needed():
     (condition, is_needed, point), *_ = equation("32").needed()
     assert condition in equation("32").conditions

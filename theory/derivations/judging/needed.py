@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from mpmath import mp
+
 from ..conditions import Condition
-from ..points import Point
+from ..points import DIGITS, Point
 from .exact import Case
 from .judge import fails_at
 from .trial import points_inside, points_of
@@ -23,7 +25,8 @@ def needed(lines: Sequence[Any], seed: int = 0) -> tuple[tuple[Condition, bool |
     condition has no test.
     """
     conditions = dict.fromkeys(condition for line in lines for condition in line.conditions)
-    found = {condition: _failure(lines, condition, seed) for condition in conditions if condition.test is not None}
+    with mp.workdps(DIGITS):
+        found = {condition: _failure(lines, condition, seed) for condition in conditions if condition.test is not None}
     return tuple((one, None if one.test is None else found[one] is not None, found.get(one)) for one in conditions)
 
 
