@@ -68,13 +68,16 @@ def _fitted(case: Case) -> Verdict:
 def deviation_at(case: Case, point: Point) -> float:
     """How far left - right is from the stated order at a point, a power or a function of the parameter; without one, 0 if it falls."""
     order, (parameter, target) = case.line.order, _limit(case.line)
-    errors = [_error(case, point, parameter, step if target == sympy.oo else _number(target) + 1 / step) for step in STEPS]
+    power = float(order) if isinstance(order, int | float | sympy.Number) and order != 0 else None
+    near = max(1.0, (power or 0) / 2)  # a high order leaves nothing to see far out
+    places = [step ** (1 / mpmath.mpf(near)) for step in STEPS]
+    errors = [_error(case, point, parameter, place if target == sympy.oo else _number(target) + 1 / place) for place in places]
     if all(error < mpmath.mpf("1e-26") for error in errors):
         return 0.0
-    if order is None or (isinstance(order, int | float | sympy.Number) and order != 0):
-        slope = float(mpmath.log10(errors[-2] / errors[-1])) if errors[-1] else float("inf")
-        return abs(slope - float(order)) if order is not None else float(slope <= 0.05)
-    function, steps = sympy.sympify(order or 1), [sympy.Float(step if target == sympy.oo else 1 / step, DIGITS) for step in STEPS]
+    if order is None or power is not None:
+        slope = near * float(mpmath.log10(errors[-2] / errors[-1])) if errors[-1] else float("inf")
+        return float(slope <= 0.05) if power is None else abs(slope - power)
+    function, steps = sympy.sympify(order or 1), [sympy.Float(place if target == sympy.oo else 1 / place, DIGITS) for place in places]
     ratios = [error / value_at(function.subs(parameter, step), point) for error, step in zip(errors, steps, strict=True)]
     return float(abs(ratios[-1] / ratios[-2] - 1))
 
