@@ -18,6 +18,7 @@ __all__ = ["FARTHEST", "deviation_at", "judge_limit"]
 STEPS = tuple(mpmath.mpf(10) ** k for k in (3, 4, 5, 6))
 FITTED = 12  # points
 FARTHEST = 0.1  # of a fitted order from the stated one
+ROUNDING = mpmath.mpf("1e-26")
 
 
 def judge_limit(case: Case) -> Verdict:
@@ -69,10 +70,12 @@ def deviation_at(case: Case, point: Point) -> float:
     """How far left - right is from the stated order at a point, a power or a function of the parameter; without one, 0 if it falls."""
     order, (parameter, target) = case.line.order, _limit(case.line)
     power = float(order) if isinstance(order, int | float | sympy.Number) and order != 0 else None
-    near = max(1.0, (power or 0) / 2)  # a high order leaves nothing to see far out
-    places = [step ** (1 / mpmath.mpf(near)) for step in STEPS]
-    errors = [_error(case, point, parameter, place if target == sympy.oo else _number(target) + 1 / place) for place in places]
-    if all(error < mpmath.mpf("1e-26") for error in errors):
+    for near in (1.0, max(1.0, (power or 0) / 2)):  # far out a high order leaves nothing to see but rounding
+        places = [step ** (1 / mpmath.mpf(near)) for step in STEPS]
+        errors = [_error(case, point, parameter, place if target == sympy.oo else _number(target) + 1 / place) for place in places]
+        if errors[-1] > ROUNDING * 10**4:
+            break
+    if all(error < ROUNDING for error in errors):
         return 0.0
     if order is None or power is not None:
         slope = near * float(mpmath.log10(errors[-2] / errors[-1])) if errors[-1] else float("inf")
