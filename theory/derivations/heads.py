@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 import sympy
-from sympy import Add, Atom, Basic, BlockMatrix, Dummy, Expr, MatAdd, MatrixBase, Sum, Symbol, Tuple
+from sympy import Add, Atom, Basic, BlockMatrix, Expr, MatAdd, MatrixBase, Symbol, Tuple
 from sympy.matrices.expressions import MatrixExpr, MatrixSymbol
 from sympy.tensor.indexed import Indexed
 

@@ -23,8 +23,7 @@ from ...derivations.registry import register
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
 from ...notation import B, G, Lambda, M, MatrixLetter, N, T, a, alpha, beta, e, gamma, lambda_, v_0, x_q, y_q
-from ..separate.flow import SECOND_MOMENT, loss_and_force, population_error
-from ..task.regression import force
+from ..task.regression import SECOND_MOMENT, force, loss_and_force, population_error
 
 __all__ = ["V", "batch", "eta", "h", "kappa", "mu", "t", "u_0", "v"]
 

@@ -20,7 +20,7 @@ from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...notation import B, B_rest, D, Lambda, M, e, gamma, k_i, matrix, q_i, s, v, v_i, vector
 from ..landscape.stability import F, half_loss
-from ..separate.flow import SECOND_MOMENT, population_error
+from ..task.regression import SECOND_MOMENT, population_error
 from .finite_steps import kappa
 
 __all__ = ["b_d", "b_j", "lambda_d", "lambda_j"]

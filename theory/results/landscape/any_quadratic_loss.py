@@ -28,7 +28,8 @@ from ...derivations.lines import Line
 from ...derivations.points import Point
 from ...derivations.registry import register
 from ...notation import B, D, G, Lambda, M, k_i, matrix, q_i, symmetric_matrix, v_i, vector
-from ..separate.flow import flow_in_force, population_error, rank_one_head
+from ..separate.flow import flow_in_force, rank_one_head
+from ..task.regression import population_error
 from .completeness import B_ii, B_ij, B_ji, B_jj, map_at_rest
 from .fixed_points import v_positive as v
 from .stability import F

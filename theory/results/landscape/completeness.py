@@ -44,8 +44,8 @@ from ...derivations.registry import register
 from ...notation import B, B_rest, D, G, H, Lambda, M, N, P, R, T, a, e, lambda_, matrix, v_i, vector
 from ...notation import K_i as K
 from ...notation import Q_i as Q
-from ..separate.flow import flow, flow_in_force, flow_lines, loss_and_force, rank_R_head
-from ..task.regression import closed_loss, force, force_along
+from ..separate.flow import flow, flow_in_force, flow_lines, rank_R_head
+from ..task.regression import closed_loss, force, force_along, loss_and_force
 from ..task.second_moments import second_moment_along
 from .fixed_points import KEEPS_DIRECTION, b, m
 

@@ -27,9 +27,8 @@ from ...notation import Q_i as Q
 from ...notation import k_i as k
 from ...notation import q_i as q
 from ...typesetting.latex import formula_latex
-from ..separate.flow import loss_and_force
 from ..task.population import PAPER, Task
-from ..task.regression import force, force_along
+from ..task.regression import force, force_along, loss_and_force
 
 __all__ = ["Gamma", "direction", "fixed_map", "fixed_map_along", "force_at_fixed_point", "m", "projector"]
 

@@ -29,7 +29,8 @@ from ...notation import B, D, G, H, Lambda, M, P, R, a, lambda_, matrix, symmetr
 from ...notation import e_d as e
 from ...notation import k_i as k
 from ...notation import q_i as q
-from ..separate.flow import flow, flow_in_force, flow_lines, population_error, rank_one_head
+from ..separate.flow import flow, flow_in_force, flow_lines, rank_one_head
+from ..task.regression import population_error
 from .conditions import at_fixed_map, q_d
 from .fixed_points import m
 from .stability import F, half_loss, value

@@ -40,8 +40,8 @@ from ...notation import (
     w_init,
 )
 from ..attention.blocks import U_i as U
-from ..separate.flow import effective_map, population_error, rank_R_head
-from ..task.regression import closed_loss
+from ..separate.flow import effective_map, rank_R_head
+from ..task.regression import closed_loss, population_error
 from ..task.second_moments import second_moment_along
 from .any_quadratic_loss import M_root
 from .fixed_points import Gamma

@@ -21,8 +21,8 @@ from ...derivations.heads import Gradient, SecondVariation
 from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...notation import B, B_rest, D, G, K_i, Lambda, M, P, Q_i, R, e, lambda_, matrix, v_i, vector
-from ..separate.flow import effective_map, population_error, rank_R_head
-from ..task.regression import closed_loss
+from ..separate.flow import effective_map, rank_R_head
+from ..task.regression import closed_loss, population_error
 from .conditions import WAITING, at_fixed_map
 from .fixed_points import Gamma
 from .fixed_points import v_positive as value

@@ -19,8 +19,7 @@ from ...derivations.heads import Rate
 from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...notation import B, D, G, H, a, e, gamma, lambda_, matrix, s, symmetric_matrix, vector, w_2
-from ..separate.flow import SECOND_MOMENT, loss_and_force
-from ..task.regression import force_along
+from ..task.regression import SECOND_MOMENT, force_along, loss_and_force
 from .balanced_flow import balanced_flow
 
 __all__ = ["SETTING", "K", "c_vec", "k", "k_2", "kappa_max", "kappa_min", "n", "reduced_flow"]

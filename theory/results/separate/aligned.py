@@ -22,9 +22,9 @@ from ...derivations.heads import Rate
 from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...notation import B, G, Lambda, M, N, P, T, a, clock, e, k_i, lambda_, lambda_after, lambda_next, q_i, v, v_i, v_star, w_init
-from ..task.regression import force
+from ..task.regression import force, loss_and_force
 from ..task.second_moments import second_moment_along
-from .flow import RANK_ONE, flow_in_force, loss_and_force, rank_one_head
+from .flow import RANK_ONE, flow_in_force, rank_one_head
 
 __all__ = [
     "GROWING", "aligned_flow", "along_lines", "fixed_value", "flow_along", "force_on_later_ansatz", "on_ansatz", "time_to_order_one",

@@ -36,8 +36,8 @@ from ...derivations.heads import Gradient, Rate
 from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...notation import B, Lambda, M, P, a, e, lambda_, lambda_next, rho, t, tau, v, v_0, v_i, v_star
+from ..task.regression import loss_and_force
 from .aligned import GROWING, LATER, RATES, along_lines, fixed_value, flow_along
-from .flow import loss_and_force
 
 __all__ = ["C_rho", "delta", "difference_of_phi", "gap", "phi", "time_between", "time_unit", "u", "u_0"]
 

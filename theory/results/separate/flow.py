@@ -42,7 +42,7 @@ from ..task.population import PAPER, Task
 from ..task.regression import SECOND_MOMENT, closed_loss
 
 __all__ = [
-    "RANK_ONE", "RANK_R", "effective_map", "flow", "flow_in_force", "flow_lines", "head_flow", "loss_and_force", "population_error",
+    "RANK_ONE", "RANK_R", "effective_map", "flow", "flow_in_force", "flow_lines", "head_flow",
     "rank_R_flow", "rank_R_head", "rank_one_flow", "rank_one_head",
 ]  # fmt: skip
 
@@ -90,26 +90,6 @@ def effective_map(head: Any) -> Any:
 def paper_force(head: Any) -> Any:
     """The bracket in (19), as the paper writes it."""
     return Lambda**2 - M * effective_map(head) * Lambda
-
-
-def squared_error(map_: Any) -> Any:
-    """(y_q - beta' map x_q)^2, of one sequence."""
-    return (y_q - beta.T * map_ * x_q) ** 2
-
-
-def population_error(map_: Any, task: Task = PAPER) -> Any:
-    """E(y_q - beta' map x_q)^2, not carried out."""
-    return task.E(squared_error(map_))
-
-
-def loss_and_force(task: Task = PAPER) -> tuple[Line, ...]:
-    """The lines that begin a derivation about the flow: the loss (9-closed) and, from it, the force (53)."""
-    loss = closed_loss(task).result
-    return (
-        *task.gains(),
-        Line(population_error(B, task), "=", loss, f"The loss (9-closed); $\\boldsymbol{{M}}$ is {task.second_moment()}"),
-        Line(G, ":=", -Gradient(loss, B) / 2, "The force (53) is minus half its gradient"),
-    )  # fmt: skip
 
 
 def flow_lines(head: Any, weights: tuple, moving: tuple | None = None, task: Task = PAPER) -> tuple[Line, ...]:

@@ -8,9 +8,8 @@ from ...derivations.heads import Gradient
 from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...notation import B, D, G, a, clock, e, lambda_, lambda_m, lambda_next, tau, v, vector, w_init
-from ..task.regression import force_along
+from ..task.regression import force_along, loss_and_force
 from .aligned import component, time_to_order_one
-from .flow import loss_and_force
 
 __all__ = ["duration_of_brief_plateau", "slots_of_a_head", "x"]
 

@@ -18,9 +18,9 @@ from ...derivations.heads import Rate, as_sympy
 from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...notation import B, D, G, Lambda, M, P, clock, e, k_i, lambda_, learned, matrix, q_i, t, tau, v, v_0, v_i, w_init
-from ..task.regression import force
+from ..task.regression import SECOND_MOMENT, force, loss_and_force
 from .aligned import force_on_later_ansatz
-from .flow import RANK_ONE, SECOND_MOMENT, flow_in_force, loss_and_force, rank_one_head
+from .flow import RANK_ONE, flow_in_force, rank_one_head
 
 __all__ = ["A_d", "B_d", "deflated_force", "k_0", "mode_solution", "q_0", "waiting_head"]
 

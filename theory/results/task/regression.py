@@ -23,7 +23,7 @@ from .population import PAPER, Task
 
 __all__ = [
     "PROMPT", "SECOND_MOMENT", "X", "X_c", "average_context", "closed_loss", "correlation_with_error", "force", "force_along",
-    "in_context_letters", "y",
+    "in_context_letters", "loss_and_force", "population_error", "squared_error", "y",
 ]  # fmt: skip
 
 X = matrix("X", D + 1, N + 1)  # the prompt
@@ -241,3 +241,23 @@ def correlation_with_error(task: Task = PAPER) -> Derivation:
         Line(whole, "=", task.E(correlation, in_context=True), "Average over the task vector and the query, then over the context"),
         Line(whole, "=", force(task), r"$\hat{\boldsymbol{\Lambda}}$ stands at most twice, side by side"),
     )
+
+
+def squared_error(map_: Any) -> Any:
+    """(y_q - beta' map x_q)^2, of one sequence."""
+    return (y_q - beta.T * map_ * x_q) ** 2
+
+
+def population_error(map_: Any, task: Task = PAPER) -> Any:
+    """E(y_q - beta' map x_q)^2, not carried out."""
+    return task.E(squared_error(map_))
+
+
+def loss_and_force(task: Task = PAPER) -> tuple[Line, ...]:
+    """The lines that begin a derivation about the flow: the loss (9-closed) and, from it, the force (53)."""
+    loss = closed_loss(task).result
+    return (
+        *task.gains(),
+        Line(population_error(B, task), "=", loss, f"The loss (9-closed); $\\boldsymbol{{M}}$ is {task.second_moment()}"),
+        Line(G, ":=", -Gradient(loss, B) / 2, "The force (53) is minus half its gradient"),
+    )  # fmt: skip
