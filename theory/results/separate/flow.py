@@ -39,7 +39,7 @@ from ...notation import (
 )
 from ..attention.blocks import U_i, merged_expansion, u_i, value_row
 from ..task.population import PAPER, Task
-from ..task.regression import SECOND_MOMENT, closed_loss
+from ..task.regression import SECOND_MOMENT, closed_loss, population_error, squared_error
 
 __all__ = [
     "RANK_ONE", "RANK_R", "effective_map", "flow", "flow_in_force", "flow_lines", "head_flow",
