@@ -27,8 +27,6 @@ from ...theory.equations import equation
 from .._checks import positive_integer
 from .expressions import BACKENDS, as_sympy, compile_expression
 
-__all__ = ["compiled"]
-
 
 def compiled(
     number: str | int,

@@ -36,8 +36,6 @@ from sympy.printing.pycode import AbstractPythonCodePrinter
 
 from .matrix_tape import compile_matrix_expression, stacked
 
-__all__ = ["BACKENDS", "as_sympy", "compile_expression"]
-
 
 class _ArbPrinter(AbstractPythonCodePrinter):
     """Prints Python source in which every number is a ball and every function a method of ``arb``."""

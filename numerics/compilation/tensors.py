@@ -21,8 +21,6 @@ from ...theory.algebra import words
 from ...theory.algebra.coefficients import coefficient_of
 from .expressions import compile_expression
 
-__all__ = ["multilinear_tensor"]
-
 
 def multilinear_tensor(polynomial: TracePolynomial, slots: Sequence[Any], values: Mapping[Any, Any]) -> np.ndarray:
     """The tensor T with ``polynomial`` = sum T_abc... slot_a slot_b slot_c ..., one axis for each vector of ``slots``.

@@ -9,8 +9,6 @@ from .flow import integrate_field
 from .momentum import heavy_ball_mass
 from .trajectory import Trajectory
 
-__all__ = ["modified_flow"]
-
 
 def modified_flow(
     loss: QuadraticLoss, weights: Parametrization, *, learning_rate: float, t_end: float, momentum: float = 0.0, rtol: float = 1e-9

@@ -26,8 +26,6 @@ from .flow import IMPLICIT_SIZE, above_rounding, integrate_field
 from .solver import IMPLICIT, METHODS, Interpolant, Linear
 from .trajectory import Trajectory
 
-__all__ = ["MassiveTrajectory", "check_momentum", "flow_with_mass", "heavy_ball", "heavy_ball_flow", "heavy_ball_mass"]
-
 # Above this mass, in units of the inverse of the largest entry of -1/2 dL/dB at B = 0, weights oscillate many times before they rest.
 SWINGING = 10.0
 

@@ -21,11 +21,6 @@ from ..parametrizations.base import Parametrization, vector_field
 from ..tasks.losses import QuadraticLoss
 from ..tasks.regression import RegressionTask
 
-__all__ = [
-    "FixedPoint", "Search", "fixed_point_sets", "has_equal_eigenvalues", "index_at_minimal_norm", "merged_fixed_points",
-    "search_fixed_points", "separate_fixed_point", "separate_fixed_points",
-]  # fmt: skip
-
 # Eigenvalues of a Hessian below this fraction of the largest count as zero: they are differences of terms of its size.
 ZERO = 1e-10
 

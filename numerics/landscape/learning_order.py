@@ -29,8 +29,6 @@ from ..parametrizations.attention import SeparateWeights
 from ..tasks.losses import QuadraticLoss, TwoSided
 from ..tasks.regression import RegressionTask
 
-__all__ = ["Visit", "order_of_learning"]
-
 COUPLED = 1e-9  # directions with a smaller cosine of their angle count as orthogonal
 EQUAL = 1e-9  # rates and growths that agree to this fraction count as equal
 

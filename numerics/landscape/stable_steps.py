@@ -3,8 +3,6 @@
 from ..dynamics.momentum import check_momentum
 from .fixed_points import FixedPoint
 
-__all__ = ["largest_stable_step"]
-
 
 def largest_stable_step(point: FixedPoint, *, momentum: float = 0.0) -> float:
     """The step on L above which weights near a fixed point oscillate away: (1 + mu)/kappa, with kappa the largest curvature of L/2.

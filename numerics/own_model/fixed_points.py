@@ -32,8 +32,6 @@ from ..landscape.fixed_points import has_equal_eigenvalues
 from ..tasks.regression import RegressionTask
 from .loss import ModelLoss, model_loss
 
-__all__ = ["FixedPoints", "ModelFixedPoint", "fixed_points", "levels"]
-
 ZERO = 1e-7  # eigenvalues below this fraction of the largest count as zero: the Hessian is a difference of velocities
 AT_REST = 1e-9  # the largest velocity of a root, over that of unit weights or 1
 MOST = 4096  # sets of directions that are listed

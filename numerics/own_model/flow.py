@@ -29,8 +29,6 @@ from ..dynamics.trajectory import Path, Statistics
 from ..tasks.regression import RegressionTask
 from .loss import ModelLoss, model_loss
 
-__all__ = ["ModelTrajectory", "integrate"]
-
 
 @dataclass(frozen=True, eq=False)
 class ModelTrajectory(Path):

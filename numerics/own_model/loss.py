@@ -35,8 +35,6 @@ from ..compilation.expressions import compile_expression
 from ..tasks.regression import RegressionTask
 from ..tasks.token_laws import EllipticalTokens, cumulants
 
-__all__ = ["ModelLoss", "model_loss"]
-
 
 @dataclass(frozen=True, eq=False)
 class ModelLoss:

@@ -19,8 +19,6 @@ from .head_drops import Drop, filled_by, in_units_of
 from .scalar import ScalarReduction
 from .waiting_head import WaitingHead
 
-__all__ = ["CurvePrediction", "predict_curve"]
-
 # Heads count as waiting up to this largest entry of the initial effective map, over its final value.
 SMALL = 0.1
 EQUAL = 1e-9  # rates of growth that agree to this fraction count as equal

@@ -19,8 +19,6 @@ from ..compilation.equations import compiled
 from ..dynamics.momentum import heavy_ball_mass
 from ..tasks.regression import RegressionTask, paper_task
 
-__all__ = ["NoisyDrop", "later_merged_drop", "later_separate_drop", "noisy_drop"]
-
 
 def later_separate_drop(eigenvalue: float, second_moment: float, start: float, *, learning_rate: float, momentum: float = 0.0) -> float:
     """The delay in t/tau, by finite steps, of half a drop of separate attention from v = k = q = ``start`` (V8-drop)."""

@@ -25,8 +25,6 @@ from ..parametrizations.base import Parametrization, check_pair, field_jacobian,
 from ..tasks.losses import QuadraticLoss
 from ..tasks.regression import RegressionTask, paper_task
 
-__all__ = ["DropSpread", "spread_of_drops"]
-
 
 @dataclass(frozen=True)
 class DropSpread:

@@ -20,8 +20,6 @@ from ..parametrizations.full_attention import FullMergedWeights
 from ..tasks.losses import QuadraticLoss
 from ..tasks.mixed_task import MixedTask
 
-__all__ = ["FiveWeights", "leading_head"]
-
 LETTERS = (*FIVE, LENGTH, lambda_, D, N, portion)
 # If the second singular value is above this fraction of the first, two directions leave the origin together and one head is not enough.
 CLOSE = 0.99

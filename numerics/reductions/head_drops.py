@@ -20,8 +20,6 @@ from ..compilation.equations import compiled
 from .scalar import ScalarReduction, escaping_ratio
 from .waiting_head import WaitingHead
 
-__all__ = ["Drop", "filled_by"]
-
 HALF = 0.5 ** (1 / 3)  # v/v* where v^3, and with it B_dd, is at half of its final value
 ABSENT = 1e-13  # amplitudes below this fraction of the head's are rounding: the head has no component there
 SETTLED = 1e-8  # relative distance from the fixed point at which a head counts as filled

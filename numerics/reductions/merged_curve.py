@@ -18,8 +18,6 @@ from ..parametrizations.attention import MergedWeights
 from ..tasks.losses import QuadraticLoss
 from ..tasks.regression import SPECTRAL, RegressionTask, paper_task
 
-__all__ = ["BalancedCurve", "balanced_curve", "effective_start", "predict_merged_curve"]
-
 
 @dataclass(frozen=True, eq=False)
 class BalancedCurve:

@@ -24,8 +24,6 @@ from .._checks import positive_number
 from ..compilation.equations import compiled
 from ..tasks.regression import SPECTRAL, RegressionTask, paper_task
 
-__all__ = ["MergedDrop"]
-
 
 @dataclass(frozen=True, eq=False)
 class MergedDrop:

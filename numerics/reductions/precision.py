@@ -27,8 +27,6 @@ from .._checks import positive_integer
 from ..compilation.equations import compiled
 from ..compilation.expressions import compile_expression
 
-__all__ = ["ExactTask", "contains", "fixed_value", "plateau_loss", "proven_digits", "second_moment", "sigma", "time_between"]
-
 Backend = Literal["arb", "mpmath"]
 Exact = Fraction | int | float | str
 

@@ -22,8 +22,6 @@ from ..compilation.equations import compiled
 from ..compilation.expressions import compile_expression
 from ..tasks.regression import RegressionTask
 
-__all__ = ["ScalarReduction", "escaping_ratio"]
-
 Array = Float[np.ndarray, "..."] | float
 
 

@@ -19,8 +19,6 @@ from ...theory.results.separate.waiting import A_d, B_d, k_0, q_0
 from .._checks import finite_array
 from ..compilation.equations import compiled
 
-__all__ = ["WaitingHead"]
-
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 # Error of a quadrature panel over the whole integral: near rounding, since panels converge geometrically.
 TOLERANCE = 1e-13

@@ -8,8 +8,6 @@ from .._checks import positive_integer, positive_number
 from ..compilation.equations import compiled
 from .scalar import Array, finite_values
 
-__all__ = ["WhiteReduction"]
-
 
 @dataclass(frozen=True)
 class WhiteReduction:

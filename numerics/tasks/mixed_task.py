@@ -26,8 +26,6 @@ from .losses import Dense, QuadraticLoss
 from .regression import RegressionTask, paper_task
 from .sample_moments import BATCH, Batch, sequences
 
-__all__ = ["MixedTask"]
-
 Kind = Literal["training", "in context", "in weight", "memory"]
 KINDS = ("training", "in context", "in weight", "memory")
 

@@ -17,8 +17,6 @@ from scipy.sparse.csgraph import connected_components
 
 from .._checks import finite_array
 
-__all__ = ["Modes"]
-
 # Matrices count as commuting if their off-diagonal entries are below this fraction of the largest entry ...
 COMMUTING = 1e-12
 TURN_ROUNDING = 10  # ... or below this many times more after a turn to a common eigenbasis

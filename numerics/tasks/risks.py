@@ -17,10 +17,6 @@ from .._checks import generator, nonnegative_number, positive_integer, positive_
 from ..compilation.equations import compiled
 from .regression import RegressionTask, paper_task
 
-__all__ = [
-    "SampledRisk", "bayes_bounds", "crossover_length", "least_squares_risk", "linear_attention_risk", "risk_limits", "sampled_risks",
-]  # fmt: skip
-
 BATCH = 2000  # contexts held at once while sampling
 
 

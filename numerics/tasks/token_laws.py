@@ -17,8 +17,6 @@ from ...theory.results.variations.token_laws import kappa, nu
 from .._checks import positive_integer
 from ..compilation.equations import compiled
 
-__all__ = ["EllipticalTokens", "GaussianTokens", "RademacherTokens", "SphereTokens", "StudentTokens", "TokenLaw"]
-
 Normal = Callable[[tuple[int, ...]], Any]  # standard normal numbers of a shape, as a NumPy or a PyTorch array
 
 

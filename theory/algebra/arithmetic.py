@@ -12,22 +12,6 @@ from .coefficients import reciprocal as reciprocal_of_coefficient
 from .printing import text
 from .terms import Terms, accumulate, in_lowest_terms, multiply_terms, trace_terms
 
-__all__ = [
-    "SUPPORTED",
-    "Form",
-    "Shape",
-    "add",
-    "multiply",
-    "negate",
-    "one",
-    "power",
-    "product_of_letters",
-    "reciprocal",
-    "trace",
-    "transpose",
-    "zero",
-]
-
 Shape = tuple | None  # (rows, columns)
 Form = tuple[Terms, Shape]
 

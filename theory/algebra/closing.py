@@ -8,8 +8,6 @@ from . import words
 from .polynomial import TracePolynomial
 from .terms import Terms, accumulate, trace_terms
 
-__all__ = ["close_ends", "open_ends"]
-
 
 class _End(MatrixSymbol):
     """A constant vector that differs from every symbol of a user, whatever its name."""

@@ -17,8 +17,6 @@ from sympy import Basic, Dummy, Indexed, MatrixBase
 from sympy.core.function import AppliedUndef
 from sympy.matrices.expressions import MatrixSymbol
 
-__all__ = ["Letters", "letters", "printed_name", "symbols_in"]
-
 
 class Letters(Mapping[str, Any]):
     """{printed name: symbol}, in alphabetical order; ``symbols`` is the set of all symbols.

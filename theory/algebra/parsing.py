@@ -26,8 +26,6 @@ from sympy import Expr, Identity, Rational
 from .. import notation
 from .polynomial import TracePolynomial
 
-__all__ = ["parse", "symbol"]
-
 # Limits on the work that a line of text can ask for, far beyond what anyone reads.
 MAX_LENGTH = 2_000  # characters
 MAX_EXPONENT = 40

@@ -20,8 +20,6 @@ from .coefficients import rational, scalar_of
 from .letters import printed_name
 from .terms import Terms, groups
 
-__all__ = ["LATEX", "TEXT", "Style", "latex", "text", "write"]
-
 
 class Style:
     """What differs between text and LaTeX."""

@@ -21,8 +21,6 @@ from .arithmetic import SUPPORTED, Form, Shape, add, multiply, one, power, recip
 from .coefficients import coefficient_of, exact, generator
 from .terms import Terms, groups
 
-__all__ = ["read", "write"]
-
 
 def read(expression) -> Form:
     """The terms and the shape of a SymPy expression; ValueError names the sub-expression that is not one."""

@@ -17,8 +17,6 @@ from typing import Any
 from . import words
 from .coefficients import Coefficient, Number, Scalars, has_sum, lowest_terms, multiply_scalars, rational
 
-__all__ = ["Term", "Terms", "accumulate", "groups", "in_lowest_terms", "matrix_symbols", "multiply_terms", "multiply_traces", "trace_terms"]
-
 Term = tuple[Scalars, tuple[words.Word, ...], Any]  # the last is a word, or None for a scalar
 Terms = dict[Term, Number]
 

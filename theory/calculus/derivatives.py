@@ -21,8 +21,6 @@ from ..algebra.coefficients import coefficient_of
 from ..algebra.polynomial import TracePolynomial, polynomial_of_word, total
 from .substitution import dimensions, refuse_namesake, require_mapping
 
-__all__ = ["derivative", "gradient", "hessian_form"]
-
 
 def gradient(scalar, symbol) -> TracePolynomial:
     """The gradient of a scalar with respect to a matrix, a vector or a scalar symbol; it has the symbol's shape.

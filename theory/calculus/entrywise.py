@@ -19,8 +19,6 @@ from ..algebra.coefficients import coefficient_of
 from ..algebra.polynomial import TracePolynomial
 from .substitution import dimensions, substitute_conditions
 
-__all__ = ["explicit"]
-
 
 def explicit(expression, values: Mapping | None = None, **sizes: int):
     """The formula at small sizes, entry by entry: an explicit SymPy matrix, or a SymPy expression for a scalar.

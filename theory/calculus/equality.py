@@ -15,8 +15,6 @@ from sympy.functions.elementary.hyperbolic import HyperbolicFunction, InverseHyp
 
 from ..algebra.polynomial import TracePolynomial
 
-__all__ = ["equal", "require_zero", "vanishes"]
-
 
 def equal(left: Any, right: Any) -> bool:
     """Is left - right exactly zero? Tuples and mappings are compared part by part; formulas of different shapes are not equal."""

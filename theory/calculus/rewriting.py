@@ -23,8 +23,6 @@ from ..algebra import words
 from ..algebra.closing import close_ends, open_ends
 from ..algebra.polynomial import TracePolynomial, polynomial_of_word, total, zero
 
-__all__ = ["block_product", "block_transpose", "multiplied_out", "rewrite"]
-
 _PASSES = 100
 
 

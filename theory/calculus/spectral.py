@@ -29,8 +29,6 @@ from ..algebra.coefficients import coefficient_of
 from ..algebra.polynomial import TracePolynomial
 from ..notation import D, a, lambda_, learned
 
-__all__ = ["along", "directions", "eigenvalue", "indicator", "moment", "on_and_off", "over_directions", "summand", "written_out"]
-
 d = Symbol("d", integer=True, positive=True)
 eigenvalue: Any = IndexedBase("lambda", positive=True)
 indicator: Any = IndexedBase("chi", nonnegative=True)

@@ -21,8 +21,6 @@ from ..algebra.coefficients import scalar_of
 from ..algebra.polynomial import TracePolynomial, polynomial_of_word, zero
 from ..algebra.terms import Terms, accumulate, matrix_symbols
 
-__all__ = ["collect", "substitute"]
-
 
 def require_mapping(verb: str, value, what: str) -> None:
     if not isinstance(value, Mapping):

@@ -3,8 +3,6 @@
 from importlib import import_module
 from typing import Any
 
-__all__ = ["entries", "load", "lookup"]
-
 entries: dict[str, Any] = {}  # filled by the modules of theory/results as they are imported
 RESULTS = __name__.rsplit(".", 2)[0] + ".results"
 

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Condition"]
-
 
 @dataclass(frozen=True)
 class Condition:

@@ -1,4 +1,4 @@
-"""What a derivation gives: ordered steps, each a rule in words and the expression it gave, the last of them the result."""
+"""What a derivation gives: judged lines, the last of them the result, and how they print."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -14,68 +14,40 @@ from ..typesetting.sentences import plain, sentence_latex, sentence_markdown, se
 from .conditions import Condition
 from .lines import Line
 
-__all__ = ["RELATIONS_LATEX", "Derivation", "Step", "formulas", "relation", "rows", "side_latex", "side_text", "tag", "text_lines"]
-
 LEFT_TEXT = 26  # letters of the longest left side that stands beside its relation in text
 
 
 @dataclass(frozen=True)
-class Step:
-    """One step: ``rule`` in words, the computed ``expression``, and ``left``, the LaTeX of what it equals (may be empty).
-
-    An equation of several parts has one step with ``part`` for each of them, whose expressions together are the result.
-    """
-
-    rule: str
-    expression: Any
-    left: str = ""
-    part: str = ""
-
-
-@dataclass(frozen=True)
 class Derivation:
-    """The steps of a derivation. Prints itself as text in a terminal and as LaTeX in Jupyter.
+    """The lines of a derivation, each of which can be judged: ``line.verify()``. Text in a terminal, LaTeX in Jupyter.
 
-    ``result`` is the last expression, or {part: expression} where the steps name parts. ``entries``: those whose lines these are, one
+    ``result`` is the last right side, or {part: right side} where the lines name parts. ``entries``: those whose lines these are, one
     after the other, if the derivation is written in full.
     """
 
-    steps: "tuple[Step | Line, ...]"
+    lines: tuple[Line, ...]
     entries: tuple = ()
 
     @classmethod
-    def by(cls, *steps: "Step | Line | tuple", conditions=()) -> "Derivation":
-        """From lines; each learns which lines stand before it, and uses them by index, from the end if negative.
-
-        Steps, or tuples (rule, expression[, left[, part]]), are lines without a left side that a machine could judge.
-        """
-        placed: list[Step | Line] = []
-        for step in steps:
-            if isinstance(step, Line):
-                place = len(placed)
-                uses = tuple(place + use if isinstance(use, int) and use < 0 else use for use in step.uses)
-                earlier = tuple(_line(one) for one in placed)
-                step = replace(step, uses=uses, earlier=earlier, conditions=(*conditions, *step.conditions))
-            elif not isinstance(step, Step):
-                step = Step(*step)
-            placed.append(step)
+    def by(cls, *lines: Line, conditions=()) -> "Derivation":
+        """From lines; each learns which lines stand before it, and uses them by index, from the end if negative."""
+        placed: list[Line] = []
+        for line in lines:
+            place = len(placed)
+            uses = tuple(place + use if isinstance(use, int) and use < 0 else use for use in line.uses)
+            placed.append(replace(line, uses=uses, earlier=tuple(placed), conditions=(*conditions, *line.conditions)))
         return cls(tuple(placed))
-
-    @property
-    def lines(self) -> tuple[Line, ...]:
-        """The lines, each of which can be judged: ``line.verify()``."""
-        return tuple(map(_line, self.steps))
 
     def under(self, conditions: tuple[Condition, ...]) -> "Derivation":
         """The same derivation, each of its lines under further conditions."""
-        return Derivation.by(*self.steps, conditions=conditions) if conditions else self
+        return Derivation.by(*self.lines, conditions=conditions) if conditions else self
 
     def within(self, parts: Mapping[str, str] | str = "") -> tuple[Line, ...]:
         """The lines, to stand in another derivation, where the part that was called one thing is called another.
 
         ``parts``: {old name: new name}; a name alone for the last line of a derivation without parts. Other parts lose their name.
         """
-        names = {len(self.steps) - 1: parts} if isinstance(parts, str) else {i: parts.get(one.part, "") for i, one in enumerate(self.steps)}
+        names = {len(self.lines) - 1: parts} if isinstance(parts, str) else {i: parts.get(one.part, "") for i, one in enumerate(self.lines)}
         return tuple(
             replace(line, part=names.get(i, ""), uses=tuple(use - i if isinstance(use, int) else use for use in line.uses))
             for i, line in enumerate(self.lines)
@@ -83,42 +55,30 @@ class Derivation:
 
     @property
     def result(self) -> Any:
-        parts = {step.part: step.expression for step in self.steps if step.part}
-        return parts or self.steps[-1].expression
+        parts = {line.part: line.right for line in self.lines if line.part}
+        return parts or self.lines[-1].right
 
     @property
     def parts(self) -> Mapping[str, Any]:
         """{part: expression}; one nameless part where the equation has only one."""
         result = self.result
-        return result if any(step.part for step in self.steps) else {"": result}
+        return result if any(line.part for line in self.lines) else {"": result}
 
     @property
     def letters(self) -> Letters:
         """{printed name: symbol} of all lines, left sides excluded."""
-        return letters([formula for step in self.steps for formula in formulas(step.expression)])
-
-    def labelled(self, lefts: Mapping[str, str]) -> "Derivation":
-        """The same, with the left side of the equation, {part: LaTeX}, on each result that has none of its own."""
-        last = {step.part: i for i, step in enumerate(self.steps)}
-        named = any(step.part for step in self.steps)
-        results = {i for part, i in last.items() if bool(part) == named}
-        return Derivation(
-            tuple(
-                replace(step, left=lefts.get(step.part, "")) if isinstance(step, Step) and i in results and not step.left else step
-                for i, step in enumerate(self.steps)
-            )
-        )
+        return letters([formula for line in self.lines for formula in formulas(line.right)])
 
     def __str__(self) -> str:
         pieces = []
-        for heading, steps in self._sections():
-            lefts = [side_text(_left(before, step)) for _, before, step in steps]
+        for heading, lines in self._sections():
+            lefts = [side_text(_left(before, line)) for _, before, line in lines]
             column = max((len(left) for left in lefts if len(left) <= LEFT_TEXT), default=0)
             pieces += ["", sentence_text(heading)][not pieces :] * bool(heading)
-            for (number, _, step), left in zip(steps, lefts, strict=True):
-                part = f"({step.part}) " if step.part else ""
-                pieces.append(f"{number}. {part}{self._reason(step, number, sentence_text)}")
-                pieces += text_lines(left, relation(step), f"{side_text(step.expression)}   {plain(_limit(step))}".rstrip(), column)
+            for (number, _, line), left in zip(lines, lefts, strict=True):
+                part = f"({line.part}) " if line.part else ""
+                pieces.append(f"{number}. {part}{self._reason(line, number, sentence_text)}")
+                pieces += text_lines(left, line.relation, f"{side_text(line.right)}   {plain(_limit(line))}".rstrip(), column)
         return "\n".join(pieces)
 
     def latex(self, *, transpose: str = "top") -> str:
@@ -127,12 +87,12 @@ class Derivation:
         ``transpose``: ``"top"`` or ``"T"``.
         """
         pieces = []
-        for heading, steps in self._sections():
+        for heading, lines in self._sections():
             rows, rule = [], ""
-            for number, before, step in steps:
-                found = _rows(before, step, tag=str(number) if heading else "")
-                rows += [found[0]._replace(reason=f"{self._reason(step, number, sentence_latex)}:" * (step.rule != rule)), *found[1:]]
-                rule = step.rule
+            for number, before, line in lines:
+                found = _rows(before, line, tag=str(number) if heading else "")
+                rows += [found[0]._replace(reason=f"{self._reason(line, number, sentence_latex)}:" * (line.reason != rule)), *found[1:]]
+                rule = line.reason
             words = rf"\textbf{{{sentence_latex(heading)}.}} " * bool(heading) + rows[0].reason
             pieces.append(f"{words}\n{aligned([rows[0]._replace(reason=''), *rows[1:]])}")
         whole = "\n\n".join(pieces)
@@ -141,40 +101,35 @@ class Derivation:
     def markdown(self, *, transpose: str = "top") -> str:
         """The lines between double dollars, aligned and numbered, and a list of their reasons; in full, with a heading for each entry."""
         pieces = []
-        for heading, steps in self._sections():
-            rows = [row for number, before, step in steps for row in _rows(before, step, tag=str(number))]
+        for heading, lines in self._sections():
+            rows = [row for number, before, line in lines for row in _rows(before, line, tag=str(number))]
             pieces += [f"**{sentence_markdown(heading)}**\n"] * bool(heading) + [f"$$\n{aligned(rows, 'aligned')}\n$$\n"]
-            pieces += [f"{number}. {self._reason(step, number, sentence_markdown)}" for number, _, step in steps] + [""]
+            pieces += [f"{number}. {self._reason(line, number, sentence_markdown)}" for number, _, line in lines] + [""]
         return "\n".join(pieces).replace(r"\top", superscript(transpose))
 
     def _sections(self) -> Iterator[tuple[str, list]]:
         """(heading, [(number, the line before, line)]): a section for each entry of a derivation in full, else one without a heading."""
-        steps = iter([*zip(count(1), (None, *self.steps), self.steps)])
+        lines = iter([*zip(count(1), (None, *self.lines), self.lines)])
         for entry in self.entries:
-            (number, _, first), *others = islice(steps, len(entry.lines))
+            (number, _, first), *others = islice(lines, len(entry.lines))
             yield f"({entry.number}) {entry.title}", [(number, None, first), *others]
         if not self.entries:
-            yield "", list(steps)
+            yield "", list(lines)
 
-    def _reason(self, step: "Step | Line", number: int, words: Callable[[str], str]) -> str:
+    def _reason(self, line: Line, number: int, words: Callable[[str], str]) -> str:
         """The reason as a sentence, in a derivation in full with the lines and entries that the line uses."""
-        uses = step.uses if self.entries and isinstance(step, Line) else ()
-        first = number - len(step.earlier) if isinstance(step, Line) else number
+        uses = line.uses if self.entries else ()
+        first = number - len(line.earlier)
         by = ", ".join(str(first + use) if isinstance(use, int) else f"({use})" for use in uses)
-        return _sentence(words(step.rule)) + (f" [by {by}]" if by else "")
+        return _sentence(words(line.reason)) + (f" [by {by}]" if by else "")
 
     def _repr_markdown_(self) -> str:
         return self.markdown()
 
 
-def _line(step: "Step | Line") -> Line:
-    """A step as a line; what it equals is a string, and so nothing that could be judged."""
-    return step if isinstance(step, Line) else Line(None, "=", step.expression, step.rule, part=step.part)
-
-
 RELATIONS_LATEX = {
     "=": "=", "!=": r"\ne", ":=": ":=", "=>": r"\Rightarrow", "<=>": r"\Leftrightarrow", "<": "<", "<=": r"\le", ">": ">", ">=": r"\ge",
-    "->": r"\to", "~": r"\sim", "~=": r"\approx", "": "",
+    "->": r"\to", "~": r"\sim", "~=": r"\approx",
 }  # fmt: skip
 
 
@@ -185,10 +140,6 @@ def formulas(side: Any) -> list:
     if isinstance(side, Line):
         return [*formulas(side.left), *formulas(side.right)]
     return [] if isinstance(side, Condition) or side is None else [side]
-
-
-def relation(step: "Step | Line") -> str:
-    return "" if step.left is None or step.left == "" else "=" if isinstance(step, Step) else step.relation
 
 
 def side_latex(side: Any) -> str:
@@ -225,9 +176,9 @@ def text_lines(left: str, relation: str, right: str, column: int) -> list[str]:
     return [f"     {left}"] * above + [head + first, *(" " * len(head) + other for other in others)]
 
 
-def _limit(line: "Step | Line") -> str:
+def _limit(line: Line) -> str:
     """The limit that a line is about, and the order of what is left out, as LaTeX."""
-    if isinstance(line, Step) or line.parameter is None:
+    if line.parameter is None:
         return ""
     letter, target = line.parameter if isinstance(line.parameter, tuple) else (line.parameter, oo)
     left_out = ""
@@ -237,14 +188,14 @@ def _limit(line: "Step | Line") -> str:
     return rf"\quad ({formula_latex(letter)} \to {formula_latex(target)}{left_out})"
 
 
-def _left(before: "Step | Line | None", step: "Step | Line") -> Any:
+def _left(before: Line | None, line: Line) -> Any:
     """The left side of a line; empty if it continues the line before."""
-    chained = isinstance(before, Line) and before.relation in ("=", ":=", "->", "~") and not isinstance(step.expression, MatrixBase)
-    return "" if chained and type(before.right) is type(step.left) and before.right == step.left else step.left
+    chained = before is not None and before.relation in ("=", ":=", "->", "~") and not isinstance(line.right, MatrixBase)
+    return "" if chained and type(before.right) is type(line.left) and before.right == line.left else line.left
 
 
-def _rows(before: "Step | Line | None", step: "Step | Line", tag: str = "") -> list[Row]:
-    return rows(_left(before, step), relation(step), step.expression, tag, _limit(step))
+def _rows(before: Line | None, line: Line, tag: str = "") -> list[Row]:
+    return rows(_left(before, line), line.relation, line.right, tag, _limit(line))
 
 
 def rows(left: Any, relation: str, right: Any, tag: str = "", more: str = "") -> list[Row]:

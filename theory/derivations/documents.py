@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any
 from ..typesetting.latex import formula_latex, superscript
 from ..typesetting.line_breaks import Row, aligned
 from ..typesetting.sentences import sentence_latex, sentence_markdown, sentence_text
-from .derivation import LEFT_TEXT, RELATIONS_LATEX, relation, rows, side_latex, side_text, tag, text_lines
+from .derivation import LEFT_TEXT, RELATIONS_LATEX, rows, side_latex, side_text, tag, text_lines
 
 if TYPE_CHECKING:
     from .registry import Equation
-
-__all__ = ["export", "render"]
 
 FORMATS = ("tex", "markdown", "json")
 
@@ -111,7 +109,7 @@ def _sentences(texts: Iterable[str]) -> str:
 
 def _statement(entry: "Equation") -> Iterator[tuple[str, Any, str, Any]]:
     """(part, left, relation, formula) of each part of the paper's statement; left is a formula, or LaTeX."""
-    lefts = {line.part: line.left for line in entry.stated()} if entry.left is None else entry.lefts
+    lefts = {line.part: line.left for line in entry.stated()}
     limits = {line.part: line.relation for line in entry.stated() if line.relation in ("->", "~")}
     equal = "~=" if entry.kind == "approximation" else "="
     for part, right in entry.parts.items():
@@ -158,7 +156,7 @@ def _text(entry: "Equation", full: bool = False) -> str:
 
 
 def _record(entry: "Equation") -> dict:
-    derived = entry.derive().steps if entry.derivation is not None else ()
+    derived = entry.derive().lines if entry.derivation is not None else ()
     return {
         "number": entry.number,
         "title": sentence_markdown(entry.title),
@@ -172,13 +170,13 @@ def _record(entry: "Equation") -> dict:
         ],
         "steps": [
             {
-                "rule": sentence_markdown(step.rule),
-                "part": step.part,
-                "left": side_latex(step.left),
-                "relation": RELATIONS_LATEX[relation(step)],
-                "latex": side_latex(step.expression),
-                "text": side_text(step.expression),
+                "rule": sentence_markdown(line.reason),
+                "part": line.part,
+                "left": side_latex(line.left),
+                "relation": RELATIONS_LATEX[line.relation],
+                "latex": side_latex(line.right),
+                "text": side_text(line.right),
             }
-            for step in derived
+            for line in derived
         ],
     }

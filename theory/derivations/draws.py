@@ -22,20 +22,6 @@ from ..notation import Lambda, M, N, P, T, a, e, lambda_, learned
 from .conditions import Condition
 from .points import Point
 
-__all__ = [
-    "ALONG",
-    "DIRECTION",
-    "EIGENVECTOR",
-    "POSITIVE_DEFINITE",
-    "PROJECTOR",
-    "along_one_eigenvector",
-    "commuting",
-    "eigenbasis",
-    "learned_directions",
-    "one_direction",
-    "unit_vector",
-]  # fmt: skip
-
 Moments = Callable[[Point], None]  # sets M and its eigenvalues a_d
 
 

@@ -28,8 +28,6 @@ from ..expectation.moments import expect
 from ..notation import matrix
 from ..typesetting.text import written
 
-__all__ = ["E", "Gradient", "Head", "Rate", "SecondVariation", "SumOver", "as_sympy", "can_be_carried_out", "carried_out", "heads_in"]
-
 
 class Held(Atom):
     """Any hashable object as an argument of a SymPy node: the laws of an expectation, the flow of a velocity."""

@@ -18,8 +18,6 @@ from .conditions import Condition, conditions_of
 from .judging.judge import judge
 from .judging.trial import Verdict
 
-__all__ = ["RELATIONS", "Line", "chain"]
-
 RELATIONS = ("=", "!=", ":=", "=>", "<=>", "<", "<=", ">", ">=", "->", "~")
 
 
@@ -56,16 +54,6 @@ class Line:
         uses = (self.uses,) if isinstance(self.uses, str | int) else tuple(self.uses)
         object.__setattr__(self, "uses", uses)
         object.__setattr__(self, "conditions", conditions_of(self.conditions))
-
-    @property
-    def expression(self) -> Any:
-        """What the line gives: its right side."""
-        return self.right
-
-    @property
-    def rule(self) -> str:
-        """The reason, as the heading of what the line gives."""
-        return self.reason
 
     def verify(self, *, seed: int = 0) -> Verdict:
         """Judge the line: by the algebra if it decides, else at random points drawn with ``seed`` inside the conditions."""

@@ -26,8 +26,6 @@ from ..notation import H
 from ..typesetting.text import written
 from .heads import as_sympy, summand
 
-__all__ = ["ColumnSoftmax", "Form", "SumOverHeads", "Vec", "assembled", "has_forms"]
-
 Evaluate = Callable[[Any, Any], Any]  # a formula, a point -> its value there
 
 

@@ -33,8 +33,6 @@ from ..notation import Lambda, Lambda_hat, Lambda_q, M
 from .heads import carried_out, heads_in
 from .matrix_forms import assembled, has_forms
 
-__all__ = ["DIGITS", "Point", "value_at"]
-
 DIGITS = 30
 POSITIVE_DEFINITE = {Lambda, Lambda_hat, Lambda_q, M}  # drawn so unless a condition says otherwise
 

@@ -16,7 +16,6 @@ from sympy.matrices.expressions import MatrixSymbol
 
 from ..algebra.letters import Letters, letters
 from ..calculus.equality import equal
-from ..typesetting.latex import formula_latex
 from ..typesetting.sentences import sentence_text
 from .book import entries, load, lookup
 from .conditions import Condition, conditions_of
@@ -25,8 +24,6 @@ from .documents import render
 from .judging.needed import needed
 from .lines import Line
 from .points import Point
-
-__all__ = ["KINDS", "Equation", "Kind", "define", "introduced", "register", "rests_on"]
 
 Kind = Literal["definition", "exact", "limit", "approximation", "ansatz"]
 KINDS = ("definition", "exact", "limit", "approximation", "ansatz")
@@ -38,7 +35,7 @@ class Equation:
 
     ``number``: the paper's, or that of a condition, a theorem or an appendix (M, S, C1, T1, C.1, ...).
     ``kind``: definition, exact, limit, approximation or ansatz.
-    ``section``: where the paper has it. ``left``: the LaTeX of the left side, or {part: LaTeX}. ``typed``: gives the paper's right side,
+    ``section``: where the paper has it. ``left``: what a definition defines, or {part: ...}. ``typed``: gives the paper's right side,
     or {part: right side}; both may be functions of the task. ``conditions``: what it assumes. ``erratum``: what is wrong, unclear or
     weaker than it could be in the paper.
     """
@@ -81,9 +78,7 @@ class Equation:
     @property
     def lefts(self) -> Mapping[str, str]:
         """The left side of each part as LaTeX."""
-        if self.left is None:
-            return {line.part: side_latex(line.left) for line in self.stated()}
-        return _latex(self.left() if callable(self.left) else self.left)
+        return {line.part: side_latex(line.left) for line in self.stated()}
 
     @property
     def takes_task(self) -> bool:
@@ -106,8 +101,7 @@ class Equation:
         if full:
             entries = tuple(lookup(number) for number in rests_on(self.number))
             return Derivation(tuple(line for entry in entries for line in entry.lines), entries)
-        derivation = self.derivation().under(self.conditions)
-        return derivation if self.left is None else derivation.labelled(self.lefts)
+        return self.derivation().under(self.conditions)
 
     def _derive_at(self, task: Any) -> Derivation:
         if not hasattr(task, "moments"):
@@ -141,9 +135,9 @@ class Equation:
         lefts = _parts(self.left(*task) if callable(self.left) else self.left)
         relation = ":=" if self.kind == "definition" else "="
         return tuple(
-            Line(lefts.get(part), relation, right, self.title, part=part, conditions=self.conditions)
+            Line(lefts[part], relation, right, self.title, part=part, conditions=self.conditions)
             for part, right in _parts(self.typed(*task)).items()
-            if not isinstance(lefts.get(part), str | None)
+            if part in lefts
         )
 
     @cached_property
@@ -217,11 +211,6 @@ def rests_on(number: str, uses: Callable[[str], Iterable[str]] = lambda number: 
     return tuple(TopologicalSorter(graph).static_order())
 
 
-def _latex(left: Any) -> dict[str, str]:
-    """{part: LaTeX} of left sides that are formulas, or LaTeX already."""
-    return {part: one if isinstance(one, str) else formula_latex(one) for part, one in _parts(left).items()}
-
-
 def _add(entry: Equation) -> None:
     if entry.number in entries:
         raise ValueError(f"equation ({entry.number}) is registered twice")
@@ -235,12 +224,15 @@ def define(number: str, title: str, *, section: str, left, typed: Callable[..., 
     _add(Equation(number, title, "definition", section, left, typed, conditions_of(conditions), erratum, None, tuple(conditions)))
 
 
-def register(number: str, title: str, *, kind: Kind, section: str, typed: Callable[..., Any], left=None, conditions=(), erratum=None):
+def register(
+    number: str, title: str, *, typed: Callable[..., Any], kind: Kind = "exact", section: str = "beyond the paper", conditions=(),
+    erratum: str | None = None,
+) -> Callable[[Callable[..., Derivation]], Callable[..., Derivation]]:  # fmt: skip
     """Register the decorated function as the derivation of an equation; it is called at most once for a task, if it takes one."""
 
     def decorate(function: Callable[..., Derivation]) -> Callable[..., Derivation]:
         derivation = cache(function)
-        _add(Equation(number, title, kind, section, left, typed, conditions_of(conditions), erratum, derivation, tuple(conditions)))
+        _add(Equation(number, title, kind, section, None, typed, conditions_of(conditions), erratum, derivation, tuple(conditions)))
         return derivation
 
     return decorate

@@ -17,8 +17,6 @@ from ..expectation.laws import Fixed, Gaussian, Mixture, SampleCovariance, ances
 from .heads import Head, as_sympy, can_be_carried_out, heads_in
 from .points import Point, value_at
 
-__all__ = ["standard_errors"]
-
 Values = dict[Any, np.ndarray]
 FUNCTIONS = {sympy.log: np.log, sympy.exp: np.exp, sympy.Abs: np.abs, sympy.tanh: np.tanh, sympy.sign: np.sign}
 

@@ -5,8 +5,6 @@ from ..algebra.polynomial import TracePolynomial
 from .laws import Gaussian
 from .moments import expect
 
-__all__ = ["sum_over"]
-
 
 def sum_over(expression, *indices) -> TracePolynomial:
     """Sum over indices: vectors e that run through an orthonormal basis and occur exactly twice in every term.

@@ -10,8 +10,6 @@ from sympy.matrices.expressions import MatrixSymbol
 from .. import notation
 from ..algebra.polynomial import TracePolynomial, zero
 
-__all__ = ["PAPER_LAWS", "Fixed", "Gaussian", "Law", "Mixture", "SampleCovariance"]
-
 
 @dataclass(frozen=True)
 class Gaussian:

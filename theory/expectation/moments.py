@@ -19,8 +19,6 @@ from ..calculus.substitution import refuse_namesake, substitute
 from .laws import PAPER_LAWS, Fixed, Law, Mixture, ancestors, laws_by_symbol, outermost_first
 from .stein import moments_under
 
-__all__ = ["expect"]
-
 
 def expect(expression, law: "Law | Iterable[Law] | Mapping | None" = None, *, given=()) -> TracePolynomial:
     """The exact expectation of a matrix expression, with symbolic dimensions.

@@ -17,8 +17,6 @@ from ..algebra.polynomial import TracePolynomial, polynomial_of_word
 from ..algebra.terms import Terms, accumulate, multiply_terms, multiply_traces, trace_terms
 from .laws import Gaussian, SampleCovariance
 
-__all__ = ["FourthMoments", "GaussianMoments", "Moments", "WishartMoments", "moments_under"]
-
 ONE: Terms = {((), (), None): 1}
 
 

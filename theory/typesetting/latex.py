@@ -29,8 +29,6 @@ from .line_breaks import LINE, width
 from .symbol_names import name_latex
 from .text import PaperOrder, is_negative, trace_order, without_units, written
 
-__all__ = ["TRANSPOSES", "formula_latex", "formula_text", "superscript"]
-
 TRANSPOSES = {"top": r"\top", "T": "T"}
 FUNCTIONS = (sympy.log, sympy.atan, sympy.atanh, sympy.Derivative)
 SETTINGS = {"ln_notation": True, "inv_trig_style": "full", "mul_symbol": None, "fold_short_frac": False}

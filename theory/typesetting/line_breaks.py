@@ -16,8 +16,6 @@ from collections.abc import Iterable
 from re import compile as pattern
 from typing import NamedTuple
 
-__all__ = ["LINE", "Row", "aligned", "split_sum", "width"]
-
 LINE = 60  # letters that fit in a line
 LEFT = 16  # letters of the longest left side that stands beside its relation; a longer one stands above it
 

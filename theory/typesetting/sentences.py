@@ -13,8 +13,6 @@ from re import fullmatch, sub
 
 from .latex import superscript
 
-__all__ = ["plain", "sentence_latex", "sentence_markdown", "sentence_text"]
-
 _ESCAPES = str.maketrans({"&": r"\&", "%": r"\%", "#": r"\#"})
 _TOKEN = pattern(r"\\[A-Za-z]+|\\.|[{}^_]|\s+|.")
 _FONTS = frozenset([

@@ -6,8 +6,6 @@ r"""How a name is typeset: Greek stems, subscripts, hats and stars, for symbols 
 
 from re import fullmatch
 
-__all__ = ["GREEK", "name_latex"]
-
 GREEK = frozenset(
     ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "kappa", "lambda", "mu",
      "nu", "xi", "pi", "rho", "varrho", "sigma", "tau", "phi", "chi", "psi", "omega",

@@ -22,8 +22,6 @@ from sympy.printing.str import StrPrinter
 
 from ..algebra.letters import printed_name
 
-__all__ = ["without_units", "written"]
-
 
 class PaperOrder:
     """The order of the terms of a sum, for printers of SymPy: 1 + T/N, and no minus at the beginning if it can be avoided."""

@@ -22,10 +22,14 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 from .. import claims
-from .tolerances import Tolerance
+from .tolerances import EXACT, ROUNDOFF, SAMPLING, SOLVER, Tolerance
 
 Method = Literal["rational", "50 digits", "linear algebra", "flow", "Monte Carlo", "forward pass", "autograd", "descent", "training"]
 METHODS: tuple[str, ...] = get_args(Method)
+# What a measurement errs by, unless a claim names a tolerance of its own.
+USUAL: Mapping[Method, Tolerance] = {
+    "rational": EXACT, "linear algebra": ROUNDOFF, "forward pass": ROUNDOFF, "autograd": ROUNDOFF, "flow": SOLVER, "Monte Carlo": SAMPLING,
+}  # fmt: skip
 Status = Literal["holds", "fails"]
 
 
@@ -119,20 +123,23 @@ class ClaimBook:
         statement: str,
         *,
         method: Method,
-        tolerance: Tolerance,
         theory: Any,
         wrong: Mapping[str, Any],
+        tolerance: Tolerance | None = None,
         slow: bool = False,
         explain: Callable[[], object] | None = None,
     ) -> Callable[[Callable[[Any], float]], Callable[[Any], float]]:
         """Register the decorated function, which gives the residual of ``theory``, under its own name.
 
-        ``explain`` is called if the claim fails, and its answer becomes the claim's error.
+        ``tolerance`` is that of ``USUAL`` by default. ``explain`` is called if the claim fails, and its answer becomes the claim's error.
 
-        Raises ``ValueError`` for an unknown method, a claim without a planted mistake, or a name already taken.
+        Raises ``ValueError`` for an unknown method, a claim without a planted mistake or without a tolerance, or a name already taken.
         """
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+        allowed = tolerance or USUAL.get(method)
+        if allowed is None:
+            raise ValueError(f"tolerance must be given for a claim by {method}, got none for {statement!r}")
         if not wrong:
             raise ValueError(f"wrong must name at least one mistake that the claim {statement!r} catches, got none")
 
@@ -141,7 +148,7 @@ class ClaimBook:
             if name in self._checks:
                 raise ValueError(f"a claim's name must be new, got {name!r} again")
             self._checks[name] = Check(
-                name, statement, equation, method, tolerance, theory, MappingProxyType(dict(wrong)), measure, slow, explain
+                name, statement, equation, method, allowed, theory, MappingProxyType(dict(wrong)), measure, slow, explain
             )
             return measure
 

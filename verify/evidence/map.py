@@ -13,8 +13,6 @@ from ...theory.equations import equations
 from ...theory.typesetting.sentences import sentence_text
 from ..figures.style import BLUE, GREEN, LIGHT, ORANGE, PURPLE, SKY, VERMILION
 
-__all__ = ["graph", "statuses", "svg"]
-
 # From the strongest to the weakest: an entry has the status of its weakest line.
 COLOURS = {
     "exact": SKY, "numeric": GREEN, "sampled": ORANGE, "assumed": PURPLE, "fails": VERMILION, "definition": "#F0E442",

@@ -15,8 +15,6 @@ from ...theory.equations import equations
 from ..claims.book import Claim, load
 from .check import Entry, Evidence, Proof, Subject, prove
 
-__all__ = ["run"]
-
 Outcome = tuple[str, Proof | Claim]  # by the number of an equation, or the name of a claim
 ALONE = 12  # so many equations are not worth a second process
 

@@ -10,8 +10,6 @@ from ..figures.gallery import theory_levels
 from ..figures.style import LIGHT, LOSS, SERIES, TIME, Theme, diverging, themed
 from .run import SLIDERS, Exploration, Run, explored
 
-__all__ = ["panels", "panels_of"]
-
 
 def panels(run: Run, moment: float = 1.0, theme: Theme = LIGHT, *, narrow: bool = False) -> Figure:
     """The picture of ``run``, with the effective map at the fraction ``moment`` of its time; ``narrow``: in one column."""

@@ -16,8 +16,6 @@ from ...numerics.tasks.losses import QuadraticLoss
 from ...numerics.tasks.regression import RegressionTask
 from ..experiments.parameters import PARAMETERS, TABLE
 
-__all__ = ["SLIDERS", "Exploration", "Run", "explored"]
-
 SLIDERS = {parameter.name: parameter.slider for parameter in PARAMETERS if parameter.slider}
 
 DONE = 1.001  # a run ends when its loss is within a thousandth of the last level

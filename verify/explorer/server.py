@@ -26,8 +26,6 @@ from .picture import panels
 from .run import SLIDERS, Exploration, explored
 from .workers import BusyError, TooLongError, Workers
 
-__all__ = ["answer", "serve"]
-
 ADDRESS = "127.0.0.1"
 PAGE = Path(__file__).with_name("explorer.html")
 # The values in a request besides those of the sliders.

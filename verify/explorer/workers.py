@@ -11,8 +11,6 @@ from multiprocessing.connection import Connection
 from queue import Empty, SimpleQueue
 from typing import Any
 
-__all__ = ["BusyError", "TooLongError", "Workers"]
-
 MEMORY = 3 * 2**30  # bytes of address space beyond what a worker has when it starts
 STARTING = 120.0  # seconds at most for a process to load what it needs
 POLL = 0.1  # seconds between two looks at whether the client is still there

@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-__all__ = ["FIGURE_NAMES", "listed_names"]
-
 FIGURE_NAMES: Mapping[str, tuple[str, ...]] = {
     "the paper's figures": ("1", "3a", "3b", "3c", "4", "5", "6", "8", "9", "10"),
     "theory over runs": ("staircase", "prediction", "weights", "scale", "softmax", "in-weight", "zero-blocks"),

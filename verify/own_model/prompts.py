@@ -27,8 +27,6 @@ from ...theory.model import Model
 from ...theory.notation import D, Lambda, Lambda_hat, N, beta, x_q
 from .sampling import Values, as_tensors, draw, evaluate
 
-__all__ = ["ModelCheck", "ModelNetwork", "check_model"]
-
 BATCHES = 64  # independent averages, for the standard error of each entry of the gradient
 # What a network can read off its prompt, unlike the task vector and the target.
 VISIBLE = (beta, Lambda_hat, x_q)

@@ -17,8 +17,6 @@ from ...theory.notation import D, Lambda_hat, N, x_q
 from ...theory.results.task.population import g_n
 from ..training.sequences import Tokens
 
-__all__ = ["as_tensors", "draw", "evaluate"]
-
 Values = dict[Any, Tensor]
 
 

@@ -159,7 +159,7 @@ def test_bad_options_are_refused():
 
 def test_mathematics_stands_between_dollars():
     for entry in equations():
-        rules = [step.rule for step in entry.derive().steps] if entry.derivation else []
+        rules = [line.reason for line in entry.derive().lines] if entry.derivation else []
         for sentence in (entry.title, entry.erratum or "", *(condition.text for condition in entry.conditions), *rules):
             outside = "".join(sentence.split("$")[::2])
             assert sentence.count("$") % 2 == 0, (entry.number, sentence)
@@ -183,7 +183,7 @@ def test_text_has_one_style_and_a_derivation_is_one_display():
         if entry.derivation is not None:
             latex = entry.derive().latex()
             assert latex.count(r"\begin{align*}") == 1, entry.number
-            assert all(sentence_latex(step.rule.rstrip(" .:"))[1:] in latex for step in entry.derive().steps), entry.number
+            assert all(sentence_latex(line.reason.rstrip(" .:"))[1:] in latex for line in entry.derive().lines), entry.number
 
 
 def test_a_line_that_continues_the_one_before_leaves_its_left_side_out():

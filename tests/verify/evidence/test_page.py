@@ -86,7 +86,7 @@ def test_every_formula_of_the_registry_is_mathml_and_loses_no_letter():
     count = 0
     for entry in equations():
         sides = [(entry.lefts.get(part, entry.lefts.get("", "")), right) for part, right in entry.parts.items()]
-        sides += [(side_latex(step.left), step.expression) for step in entry.derive().steps] if entry.derivation else []
+        sides += [(side_latex(line.left), line.right) for line in entry.derive().lines] if entry.derivation else []
         for left, right in sides:
             latex = f"{left} = {side_latex(right)}"
             root = ElementTree.fromstring(mathml(latex, display=True))

@@ -18,8 +18,6 @@ from ...expectation.laws import laws_by_symbol
 from ..book import lookup
 from ..heads import Head, as_sympy, carried_out, heads_in
 
-__all__ = ["Case", "exactly_equal", "reduced", "rules_of"]
-
 Line = Any  # defined above this module: see ``lines``
 Rules = list[tuple[Any, Any]]
 PASSES = 20

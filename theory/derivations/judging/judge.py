@@ -18,8 +18,6 @@ from .exact import Case, exactly_equal
 from .limits import FARTHEST, deviation_at, judge_limit
 from .trial import NO_VALUE, TOLERANCE, Verdict, distance, points_of, slack_of, unmet
 
-__all__ = ["fails_at", "judge"]
-
 Line = Any  # defined above this module: see ``lines``
 
 DRAWS = 100_000  # of an expectation that is sampled

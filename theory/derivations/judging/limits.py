@@ -13,8 +13,6 @@ from ..points import DIGITS, Point, value_at
 from .exact import Case, reduced
 from .trial import NO_VALUE, Verdict, flat, points_of
 
-__all__ = ["FARTHEST", "deviation_at", "judge_limit"]
-
 STEPS = tuple(mpmath.mpf(10) ** k for k in (3, 4, 5, 6))
 FITTED = 12  # points
 FARTHEST = 0.1  # of a fitted order from the stated one

@@ -12,8 +12,6 @@ from .exact import Case
 from .judge import fails_at
 from .trial import points_inside, points_of
 
-__all__ = ["needed"]
-
 OUTSIDE = 5  # points, one of each size
 TRIES = 8  # for each of them
 

@@ -16,8 +16,6 @@ from ..heads import Head
 from ..points import Point, value_at
 from .exact import Case
 
-__all__ = ["NO_VALUE", "TOLERANCE", "Status", "Verdict", "distance", "flat", "points_inside", "points_of", "slack_of", "unmet"]
-
 Status = Literal["exact", "numeric", "sampled", "assumed", "fails"]
 
 POINTS = 20

@@ -24,25 +24,6 @@ from ...derivations.registry import define, register
 from ...notation import D, Lambda_hat, N, R, beta, matrix, prediction, prediction_i, v_i, vector, w, x_q, y_q
 from ..task.regression import PROMPT, X, X_c, in_context_letters, y
 
-__all__ = [
-    "FIRST",
-    "HEADS",
-    "HEAD_OUTPUT",
-    "KEY_QUERY",
-    "LAST",
-    "LAST_TOKEN",
-    "VALUE",
-    "W_K",
-    "W_KQ",
-    "W_Q",
-    "U_i",
-    "expansion",
-    "forward_corner",
-    "merged_expansion",
-    "u_i",
-    "value_row",
-]  # fmt: skip
-
 U_i = matrix("U_i", D)
 u_i = vector("u_i", D)
 value_row = vector("vv_i", D, latex=r"\boldsymbol{v}_i")  # the row of the value matrix that reads the tokens
@@ -168,7 +149,6 @@ def name_context(expression) -> TracePolynomial:
 @register(
     "7",
     "Linear attention in blocks",
-    kind="exact",
     section="Section 2.2",
     typed=lambda: (
         BlockMatrix([[value_row.T, v_i * Identity(1)]])
@@ -206,7 +186,6 @@ def attention_in_blocks() -> Derivation:
 @register(
     "29",
     "Gram matrix of the prompt",
-    kind="exact",
     section="Appendix B.1",
     typed=lambda: {"tokens": x_q * x_q.T / N + Lambda_hat, "cross": beta, "targets": w.T * Lambda_hat * w},
     conditions=(r"The target of the query is masked",),
@@ -260,7 +239,6 @@ def merged_expansion() -> TracePolynomial:
 @register(
     "1-mask",
     "What the masked corner prevents",
-    kind="exact",
     section="Beside (1)",
     typed=lambda: v_i * (beta.T + y_q * x_q.T / N) * U_i * x_q,
     conditions=("The query's target stands in the corner instead of 0", r"All blocks but $v_{i}$ and $\boldsymbol{U}_{i}$ are zero"),

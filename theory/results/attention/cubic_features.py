@@ -26,8 +26,6 @@ from .blocks import U_i
 from .equivalent_networks import AT, COVARIANCE, CROSS, OTHER, feature, z
 from .kronecker import index, kron_entry, kron_product, kron_times_vec, unit, vec_entry, vec_times_vec
 
-__all__ = ["QUERY_LAW", "Lambda_N", "ridge_like", "shrunk_covariance"]
-
 Lambda_N = symmetric_matrix("Lambda_N", D, latex=r"\boldsymbol{\Lambda}_N")
 QUERY_LAW = Gaussian(x_q, covariance=Lambda_q)
 QUERY = r"The query has any covariance $\boldsymbol{\Lambda}_{q}$, which need not be $\boldsymbol{\Lambda}$"
@@ -56,7 +54,6 @@ def _covariance(at, other) -> TracePolynomial:
 @register(
     "41",
     "Correlation of the target with the cubic feature",
-    kind="exact",
     section="Appendix C.4",
     typed=lambda: AT[1].T * Lambda * Lambda_q * AT[0],
     conditions=(r"The entry at the index 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$ of the stacked columns", QUERY),
@@ -76,7 +73,6 @@ def correlation_of_features() -> Derivation:
 @register(
     "42",
     "Covariance of the cubic feature",
-    kind="exact",
     section="Appendix C.4",
     typed=lambda: (
         (AT[0].T * Lambda_q * OTHER[0]) * (AT[1].T * (Lambda**2 + (Lambda + Trace(Lambda) * Identity(D)) * Lambda / N) * OTHER[1])
@@ -104,7 +100,6 @@ def covariance_of_features() -> Derivation:
 @register(
     "13-heads",
     "Gradient flow of merged attention, head by head",
-    kind="exact",
     section="Beside (13)",
     typed=lambda: {
         "U": v_i * (Lambda**2 - M * B * Lambda),
@@ -144,7 +139,6 @@ def flow_of_heads() -> Derivation:
 @register(
     "43",
     "Inverse covariance of the cubic feature",
-    kind="exact",
     section="Appendix C.4",
     typed=lambda: {
         "factor": Lambda + (Lambda + Trace(Lambda) * Identity(D)) / N,
@@ -178,7 +172,6 @@ def inverse_covariance() -> Derivation:
 @register(
     "16",
     "Least squares on the cubic feature is regression in context",
-    kind="exact",
     section="Section 3.4",
     typed=lambda: {
         "factor": Lambda + (Lambda + Trace(Lambda) * Identity(D)) / N,

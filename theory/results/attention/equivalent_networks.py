@@ -25,8 +25,6 @@ from .blocks import U_i
 from .kronecker import index, unit, vec_entry, vec_times_vec
 from .zero_blocks import ERROR, pull
 
-__all__ = ["COVARIANCE", "CROSS", "FEATURES", "MOMENTS", "NETWORK_ERROR", "feature", "flow_of_layers", "z"]
-
 FEATURES = D**2
 z = vector("z", FEATURES)
 CROSS = vector("E(y_q z)", FEATURES, latex=r"\mathbb{E}(y_q\boldsymbol{z})")
@@ -67,7 +65,6 @@ define(
 @register(
     "11",
     "Merged attention is a two-layer linear network on cubic features",
-    kind="exact",
     section="Section 3.1",
     typed=lambda: {"head": v_i * beta.T * U_i * x_q, "stack": _w_other.T * _W_other * z + v_i * _row.T * z},
     conditions=("Any number $H$ of heads: the last is split off, then the next",),
@@ -89,7 +86,6 @@ def equivalent_network() -> Derivation:
 @register(
     "11-gradient",
     "The network and merged attention have the same gradient",
-    kind="exact",
     section="Section 3.1",
     typed=lambda: {
         "U": v_i * (y_q - prediction) * (AT[0].T * x_q) * (AT[1].T * beta),
@@ -131,7 +127,6 @@ def flow_of_layers() -> tuple[TracePolynomial, TracePolynomial]:
 @register(
     "13",
     "Gradient flow of merged attention",
-    kind="exact",
     section="Section 3.2",
     typed=lambda: {"a": w_2 * (CROSS.T - w_2.T * W_1 * COVARIANCE), "b": W_1 * (CROSS.T - w_2.T * W_1 * COVARIANCE).T},
     conditions=(r"Any number $H$ of heads; any law of the data with these moments of $\boldsymbol{z}$ and $y_{q}$",),
@@ -158,7 +153,6 @@ _slope = vector("g", FEATURES)  # the gradient of any loss in the row w_2' W_1
 @register(
     "17",
     "Conservation law of merged attention",
-    kind="exact",
     section="Section 3.5",
     typed=lambda: {
         "second": -(W_1 * _slope * w_2.T + w_2 * _slope.T * W_1.T) / 2,
@@ -198,7 +192,6 @@ def _convolution(direction) -> TracePolynomial:
 @register(
     "18-conv",
     "Separate attention is a convolutional linear network",
-    kind="exact",
     section="Section 4.1",
     typed=lambda: {
         "filter": (AT[0].T * x_q) * (k_i.T * beta),
@@ -228,7 +221,6 @@ def convolutional_network() -> Derivation:
 @register(
     "18-any",
     "Enough heads make any linear map of the feature",
-    kind="exact",
     section="Section 4.1",
     typed=lambda: B,
     conditions=(

@@ -22,8 +22,6 @@ from ...derivations.registry import register
 from ...expectation.index_sums import sum_over
 from ...notation import matrix, vector
 
-__all__ = ["Index", "index", "kron_entry", "kron_product", "kron_times_vec", "unit", "vec_entry", "vec_times_vec"]
-
 Index = tuple[MatrixExpr, MatrixExpr]  # (column, row)
 Entries = Callable[[Index], TracePolynomial]
 Kron = Callable[[Index, Index], TracePolynomial]
@@ -97,7 +95,6 @@ def _between(at: Index, other: Index, *factors: MatrixExpr) -> Any:
 @register(
     "38",
     "Properties of the Kronecker product",
-    kind="exact",
     section="Appendix B.3",
     typed=lambda: {
         "a left": _c * (_ROWS[0].T * _A * _COLUMNS[0]) * (_ROWS[1].T * _B * _COLUMNS[1]),
@@ -146,7 +143,6 @@ _Z = matrix("Z", _n, _q)
 @register(
     "38-vec",
     "The Kronecker product of vectors, and scalar products, as vec",
-    kind="exact",
     section="Appendix B.3",
     typed=lambda: {"vectors": (_ROWS[0].T * _a) * (_ROWS[1].T * _b), "trace": Trace(_X.T * _Z)},
     conditions=(

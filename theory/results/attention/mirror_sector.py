@@ -109,7 +109,6 @@ def _count(point) -> None:
 @register(
     "T4-index",
     "Index of the origin of merged attention with all blocks",
-    kind="exact",
     section="Beside (14a)",
     typed=lambda: {
         "form": -v_i * Trace(Lambda**2 * U_i) - Trace(Lambda**2 * u_i * value_row.T),
@@ -169,7 +168,6 @@ def leak() -> Derivation:
 @register(
     "T4-mirror",
     "The mirror sector of merged attention with all blocks",
-    kind="exact",
     section="Beside (7)",
     typed=lambda: {
         "v": 0,
@@ -212,7 +210,6 @@ AT_REST = Condition(
 @register(
     "T4-functions",
     "Fixed functions of the mirror sector",
-    kind="exact",
     section="Beside (7) and Section 3.2",
     typed=lambda: {"force": (lambda_**2 - a * level * lambda_) * e, "level": lambda_ / a},
     conditions=(
@@ -239,7 +236,6 @@ def mirror_functions() -> Derivation:
 @register(
     "T4-separate",
     "Separate attention of rank one does not tell its two channels apart",
-    kind="exact",
     section="Beside Appendix E.1",
     typed=lambda: {
         "third": -2 * (v_i * k_i.T + _kappa * value_row.T) * Lambda**2 * q_i,

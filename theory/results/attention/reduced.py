@@ -17,8 +17,6 @@ from ...derivations.registry import register
 from ...notation import D, K_i, Lambda_hat, N, Q_i, R, beta, matrix, prediction_i, v_i, vector, w, x_q
 from .blocks import FIRST, HEADS, LAST, W_K, W_Q, U_i, as_matrix, merged_expansion, u_i, value_row
 
-__all__ = ["KEY", "QUERY", "kappa_i", "separate_expansion"]
-
 kappa_i = vector("kappa_i", R)
 KEY = ((K_i.T, kappa_i),)  # the R rows [k_ir' kappa_ir]
 QUERY = ((Q_i.T, vector("g_i", R)),)  # the last column meets the masked corner only
@@ -39,7 +37,6 @@ def separate_expansion() -> TracePolynomial:
 @register(
     "M",
     "Linear attention with merged key and query",
-    kind="exact",
     section="Section 2.2",
     typed=lambda: v_i * beta.T * U_i * x_q,
     conditions=(HEADS, r"The blocks $\boldsymbol{v}_i$ and $\boldsymbol{u}_{i}$ are zero in every head"),
@@ -65,7 +62,6 @@ def merged_attention() -> Derivation:
 @register(
     "E.1",
     "Linear attention with separate key and query, all blocks",
-    kind="exact",
     section="Appendix E.1",
     typed=lambda: {
         "U": K_i * Q_i.T,
@@ -105,7 +101,6 @@ def separate_attention_in_blocks() -> Derivation:
 @register(
     "S",
     "Linear attention with separate key and query",
-    kind="exact",
     section="Section 2.2",
     typed=lambda: {
         "matrix": v_i * beta.T * K_i * Q_i.T * x_q,

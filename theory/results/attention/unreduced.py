@@ -18,7 +18,6 @@ def _row(square):
 @register(
     "87",
     "Linear attention without the zero blocks",
-    kind="exact",
     section="Appendix F",
     typed=lambda: _row(y.T * y / N) * x_q,
     conditions=(HEADS,),
@@ -51,7 +50,6 @@ def unreduced_attention() -> Derivation:
 @register(
     "87-features",
     "The cubic features of linear attention without the zero blocks",
-    kind="exact",
     section="Appendix F",
     typed=lambda: _row(y.T * y / N) * x_q,
     conditions=(
@@ -82,7 +80,6 @@ def features_of_unreduced_attention() -> Derivation:
 @register(
     "C.1",
     "Linear attention in the task vector",
-    kind="exact",
     section="Appendix C.1",
     typed=lambda: _row(w.T * Lambda_hat * w) * x_q,
     conditions=(HEADS,),

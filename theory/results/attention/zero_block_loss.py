@@ -25,10 +25,6 @@ from ..task.regression import SECOND_MOMENT, average_context
 from .blocks import U_i, merged_expansion, u_i, value_row
 from .reduced import kappa_i
 
-__all__ = [
-    "HALF", "U_j", "fourth_moment", "full_loss", "half_loss", "opposite", "overlap_formula", "row_j", "scale", "second_head", "u_j", "v_j",
-]  # fmt: skip
-
 # A second head
 U_j, u_j, v_j = matrix("U_j", D), vector("u_j", D), Symbol("v_j", real=True)
 row_j = vector("vv_j", D, latex=r"\boldsymbol{v}_j")
@@ -77,7 +73,6 @@ def _reduced_loss(map_):
 @register(
     "T4",
     "The loss of the unreduced model splits into the reduced loss and an even part",
-    kind="exact",
     section="Beside (7) and Section 2.3",
     typed=lambda: {
         "odd": w.T * Lambda_hat * (v_i * U_i + value_row * u_i.T) * x_q,
@@ -149,7 +144,6 @@ def overlap_formula(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j):
 @register(
     "T4-even",
     "The even part of two heads",
-    kind="exact",
     section="Beside (7) and Section 2.3",
     typed=lambda: overlap_formula(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j),
     conditions=(r"Any two heads, or one head with itself: $\mathbb{E}(y_{\rm even}^{2})$ is the sum over all pairs",),
@@ -168,7 +162,6 @@ def even_overlap() -> Derivation:
 @register(
     "T4-form",
     "Quadratic form of half the loss across the zero blocks",
-    kind="exact",
     section="Beside (39) and (40)",
     typed=lambda: {"first": 0, "second": -value_row.T * (Lambda**2 - M * (B_rest + v_i * U_i) * Lambda) * u_i},
     conditions=(

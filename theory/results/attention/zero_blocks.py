@@ -25,8 +25,6 @@ from .blocks import U_i, merged_expansion, u_i, value_row
 from .reduced import kappa_i, separate_expansion
 from .zero_block_loss import U_j, opposite, row_j, second_head, u_j
 
-__all__ = ["ERROR", "JOINT", "flow_where_zero", "prediction", "pull", "pull_at_zero"]
-
 JOINT = (
     r"The vectors $\boldsymbol{v}_j$ and $\boldsymbol{u}_{j}$ are zero in every head $j$; $\boldsymbol{B}$ is "
     r"then the sum of $v_{j} \boldsymbol{U}_{j}$ over all heads"
@@ -86,7 +84,6 @@ def flow_where_zero(head: TracePolynomial, source: str, letters: tuple, parts: M
 @register(
     "39",
     "The vector block of the value matrix stays zero",
-    kind="exact",
     section="Appendix C.1",
     typed=lambda: {
         "sequence": ((Lambda_hat + x_q * x_q.T / N) * U_i + beta * u_i.T) * x_q * (y_q - prediction),
@@ -107,7 +104,6 @@ def value_block_stays() -> Derivation:
 @register(
     "40",
     "The vector block of the key-query matrix stays zero",
-    kind="exact",
     section="Appendix C.1",
     typed=lambda: {"sequence": (value_row.T * beta + v_i * w.T * Lambda_hat * w) * (y_q - prediction) * x_q, "average": ZeroMatrix(D, 1)},
     conditions=(f"For the average: t{JOINT[1:]}",),
@@ -125,7 +121,6 @@ def key_query_block_stays() -> Derivation:
 @register(
     "39-parity",
     "Only the symmetry of the task's law is needed",
-    kind="exact",
     section="Beside (39) and (40)",
     typed=lambda: {
         "v": -(Lambda_hat + x_q * x_q.T / N) * U_i * x_q * (w.T * x_q - w.T * Lambda_hat * B * x_q),
@@ -153,7 +148,6 @@ def parity() -> Derivation:
 @register(
     "E.1-zero",
     "The zero blocks of separate key and query stay zero",
-    kind="exact",
     section="Appendix E.1",
     typed=lambda: {
         "v sequence": ((Lambda_hat + x_q * x_q.T / N) * K_i + beta * kappa_i.T) * Q_i.T * x_q * (y_q - prediction),
@@ -174,7 +168,6 @@ def separate_blocks_stay() -> Derivation:
 @register(
     "39-joint",
     "One head with a non-zero block moves the block of every other",
-    kind="exact",
     section="Beside (39)",
     typed=lambda: (
         -v_i

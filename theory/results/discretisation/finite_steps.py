@@ -25,8 +25,6 @@ from ...expectation.moments import expect
 from ...notation import B, G, Lambda, M, MatrixLetter, N, T, a, alpha, beta, e, gamma, lambda_, v_0, x_q, y_q
 from ..task.regression import SECOND_MOMENT, force, loss_and_force, population_error
 
-__all__ = ["V", "batch", "eta", "h", "kappa", "mu", "t", "u_0", "v"]
-
 h = Symbol("h", positive=True)  # the time t/tau that a step advances
 eta = Symbol("eta", positive=True)  # step on L: h = 2 eta, and with momentum h = 2 eta / (1 - mu)
 mu = Symbol("mu", nonnegative=True)  # momentum
@@ -73,7 +71,6 @@ def _draw_stable(point) -> None:
     "V8-modified",
     "The flow that descent and heavy ball follow",
     kind="approximation",
-    section="beyond the paper",
     typed=lambda: {
         "descent": _f - h / 2 * _f * Derivative(_f, _W),
         "heavy ball": _f - h / 2 * (1 + mu) / (1 - mu) * _f * Derivative(_f, _W),
@@ -112,8 +109,6 @@ def modified_equation() -> Derivation:
 @register(
     "V8-loss",
     "The loss that descent descends",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: G + eta * M * G * Lambda,
     conditions=(
         r"$\boldsymbol{G} = \boldsymbol{\Lambda}^{2} - \boldsymbol{M} \boldsymbol{B} \boldsymbol{\Lambda}$, the force (53); the map "
@@ -152,7 +147,6 @@ BELOW = Condition(
     "V8-drop",
     "How much later steps make a drop",
     kind="approximation",
-    section="beyond the paper",
     typed=lambda: {
         "separate": h / 2 * log(HALF**2 * lambda_**2 / 2 / (lambda_**2 * v_0**2 - lambda_ * a * v_0**5)),
         "merged": h / 2 * log(gamma / (2 * alpha) * gamma / 2 / (MERGED_HALF * u_0 * (gamma - alpha * u_0**2))),
@@ -198,7 +192,6 @@ def force_variance() -> Any:
     "V8-noise",
     "How mini-batches move and spread the time of a drop",
     kind="approximation",
-    section="beyond the paper",
     typed=lambda: {
         "variance": lambda_**2 * (lambda_ * (7 * lambda_ + T) + (12 * lambda_**2 + 3 * lambda_ * T + T**2 + 2 * Trace(Lambda**2)) / N),
         "delay": h * (1 + V / (batch * lambda_**4)) * log(v / v_0),

@@ -20,8 +20,6 @@ from ...expectation.moments import expect
 from ...notation import B, D, Lambda, Lambda_hat, MatrixLetter, N, beta, matrix, x_q, y_q
 from .finite_steps import V, batch, h
 
-__all__ = ["Z", "force_variance"]
-
 Z = matrix("Z", D)  # the change of the map
 pulled = Symbol("F_Z", real=True)  # tr(Z'F)
 _x, _y = symbols("x y", real=True)  # weights; two stand for all
@@ -43,8 +41,6 @@ def force_variance() -> TracePolynomial:
 @register(
     "V8-force",
     "The noise of one sequence's force",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {"mean": _mean_pull(), "square": _square_given_the_context()},
     conditions=(
         r"$\boldsymbol{F}=(y_q-\hat y_q)\boldsymbol{\beta}\boldsymbol{x}_q^\top$ of one sequence with its prediction "
@@ -92,7 +88,6 @@ def _square_given_the_context() -> Any:
     "V8-spread",
     "How mini-batches spread the time of any drop",
     kind="approximation",
-    section="beyond the paper",
     typed=lambda: {
         "x": -diff(_f, _x) * diff(_T, _x) - diff(_g, _x) * diff(_T, _y),
         "y": -diff(_f, _y) * diff(_T, _x) - diff(_g, _y) * diff(_T, _y),

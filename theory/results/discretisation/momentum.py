@@ -47,8 +47,6 @@ from ...notation import D, k_i, lambda_, q_i, v_0, v_i, vector
 from ..separate.flow import flow_in_force, rank_one_head
 from .finite_steps import STEP, eta, h, kappa, modified_velocity, mu, v
 
-__all__ = ["W_dot", "g", "k_dot", "m", "q_dot", "v_dot"]
-
 m = Symbol("m", positive=True)  # the mass of the weights, a time in units of tau
 g = Symbol("g", positive=True)  # the rate at which gradient flow leaves a saddle
 n = Symbol("n", integer=True, positive=True)  # steps
@@ -76,7 +74,6 @@ def flow_of_heavy_ball() -> tuple[Any, Any]:
     "V8-ball",
     "The flow of heavy ball has mass",
     kind="approximation",
-    section="beyond the paper",
     typed=lambda: {
         "flow": _f - m * Derivative(_path, (_t, 2)),
         "mass": eta * (1 + mu) / (1 - mu) ** 2,
@@ -151,8 +148,6 @@ BETWEEN = Condition("$0 < y < 1$", lambda point: 0 < point[y] < 1, _inside)
 @register(
     "V8-mass",
     "What mass does to a saddle, a minimum and a drop",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "escape": (sqrt(1 + 4 * m * g) - 1) / (2 * m),
         "flow rings": Rational(1, 4),
@@ -225,8 +220,6 @@ def acceleration(force: Any, velocity: Any) -> Any:
 @register(
     "V8-energy",
     "Energy and balance of heavy ball",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "energy": -Trace(W_dot.T * W_dot),
         "query": 2 * m * (Trace(k_dot.T * k_dot) - Trace(q_dot.T * q_dot)),

@@ -23,8 +23,6 @@ from ..landscape.stability import F, half_loss
 from ..task.regression import SECOND_MOMENT, population_error
 from .finite_steps import kappa
 
-__all__ = ["b_d", "b_j", "lambda_d", "lambda_j"]
-
 lambda_d, lambda_j, b_d, b_j, r_d, r_j = symbols("lambda_d lambda_j b_d b_j r_d r_j", positive=True)
 kappa_less = Symbol("kappa_-", real=True)
 e_j, v_j, k_j, q_j = vector("e_j", D), Symbol("v_j", real=True), vector("k_j", D), vector("q_j", D)
@@ -86,8 +84,6 @@ def _loss_lines(form: Any) -> tuple[Line, ...]:
 @register(
     "V8-stable",
     "The curvatures of separate attention at each of its fixed points",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "head": 3 * lambda_d**2 * b_d ** Rational(1, 3),
         "pair": lambda_d * lambda_j / b_d * (b_d ** Rational(4, 3) + b_j ** Rational(4, 3)),
@@ -176,8 +172,6 @@ MINIMUM = {"conditions": (AT_MINIMUM,)}
 @register(
     "V8-stable-merged",
     "The curvatures of merged attention at its two fixed points",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "zero": sqrt(lambda_d**4 + lambda_j**4),
         "entry": SIZE * lambda_d * lambda_j / b_d,

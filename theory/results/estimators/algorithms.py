@@ -27,8 +27,6 @@ from ..task.population import Sigma_w
 from ..task.regression import closed_loss, force
 from ..task.second_moments import EIGENVECTOR, second_moment_along
 
-__all__ = ["least_loss", "level", "long_context", "principal_component"]
-
 A_w = matrix("A_w", D)
 excess = matrix("E", D)  # Lambda^-1 Lambda_N = I + E / N
 ERROR = (y_q - beta.T * B * x_q) ** 2
@@ -52,7 +50,6 @@ TASKS = Condition(
 @register(
     "16-tasks",
     "Regression in context when the task vectors are not isotropic",
-    kind="exact",
     section="Beside (16)",
     typed=lambda: {
         "factor": (1 + 1 / N) * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Identity(D),
@@ -81,7 +78,6 @@ def other_tasks() -> Derivation:
 @register(
     "16-loss",
     "Least loss of linear attention",
-    kind="exact",
     section="Beside (16)",
     typed=lambda: {"map": Trace(Lambda) - Trace(Lambda * Lambda_N.I * Lambda), "each": lambda_ * (1 - 1 / (1 + (1 + T / lambda_) / N))},
     conditions=(ALONG, r"The loss is the sum of the second form over the eigendirections"),
@@ -103,7 +99,6 @@ def least_loss() -> Derivation:
 @register(
     "16-limit",
     "Least loss in a long context",
-    kind="exact",
     section="Beside (16)",
     typed=lambda: {
         "first": (1 + D) * Trace(Lambda) / N,
@@ -151,7 +146,6 @@ def regression_in_long_context() -> Derivation:
 @register(
     "16-ols",
     "Least squares in context has no loss",
-    kind="exact",
     section="Beside (16)",
     typed=lambda: w.T * x_q,
     conditions=(

@@ -38,7 +38,6 @@ def _continued(series):
     "V9-limit",
     "The risk of Bayes in high dimension",
     kind="limit",
-    section="beyond the paper",
     typed=lambda: {
         "moments": 1 + sum(_x**k * _narayana(k) for k in MOMENTS),
         "Bayes": (1 - c - nu + sqrt((1 - c - nu) ** 2 + 4 * nu)) / 2,

@@ -29,8 +29,6 @@ from ..task.regression import X_c, y
 from ..variations.label_noise import NOISY as NOISY_LABELS
 from ..variations.label_noise import ALONG_e
 
-__all__ = ["TASK", "C", "c", "nu", "rho", "u", "white_risk"]
-
 C = symmetric_matrix("C", D)  # Lambda_hat + rho I
 rho = Symbol("rho", positive=True)  # penalty of ridge
 nu = Symbol("nu", positive=True)  # variance of the noise in units of tr(Lambda), that of a noiseless label
@@ -59,8 +57,6 @@ SHORT = Condition("Short: $N < D - 1$, the least-norm solution, for white tokens
 @register(
     "V9-posterior",
     "The Bayes predictor is ridge",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: beta - (Lambda_hat + sigma**2 / N * Identity(D)) * u,
     conditions=(
         TASK,
@@ -96,8 +92,6 @@ RIDGE_ERROR = w.T * x_q - beta.T * C.I * x_q
 @register(
     "V9-ridge",
     "The risk of ridge given the context",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "any": rho**2 * Trace(Lambda * C.I**2) + sigma**2 / N * (Trace(Lambda * C.I) - rho * Trace(Lambda * C.I**2)),
         "slope": S.Zero,
@@ -124,8 +118,6 @@ def risk_of_ridge() -> Derivation:
 @register(
     "V9-ols",
     "The risk of least squares in context",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {"long": sigma**2 * D / (N - D - 1), "short": lambda_ * (D - N) + sigma**2 * N / (D - N - 1)},
     conditions=(
         TASK,
@@ -175,8 +167,6 @@ def white_risk() -> dict:
 @register(
     "V9-linear",
     "The risk of trained linear attention",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {"each": lambda_ * (1 - 1 / (1 + (1 + (T + sigma**2) / lambda_) / N)), "white": (1 + D + nu * D) / (N + 1 + D + nu * D)},
     conditions=(
         TASK,
@@ -204,8 +194,6 @@ def risk_of_linear_attention() -> Derivation:
 @register(
     "V9-crossover",
     "From $D + 2$ tokens up to this context length linear attention beats least squares",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {"N": (D + 1 + nu * D) ** 2 / (D + 1), "limit": (1 + nu) ** 2},
     conditions=(TASK, WHITE, "$N > D + 1$; without noise least squares is exact, and $N_{*} = D + 1$"),
 )
@@ -230,8 +218,6 @@ def _positive(point) -> None:
 @register(
     "V9-bounds",
     "Bounds for the risk of Bayes",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "curvature": 2 * Trace(Lambda * C.I * dC * C.I * dC * C.I),
         "lower": sigma**2 / N * lambda_ / (lambda_ + sigma**2 / N),

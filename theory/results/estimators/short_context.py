@@ -19,8 +19,6 @@ from ...notation import D, Lambda, Lambda_hat, N, T, lambda_, sigma
 from ..task.regression import X_c
 from .optimality import TASK, C, rho, u
 
-__all__ = ["lambda_N"]
-
 lambda_N = Symbol("lambda_N", positive=True)
 _mu = Symbol("mu", positive=True)
 _one, _two, _first, _second = symbols("lambda_1 lambda_2 m_1 m_2", positive=True)
@@ -37,8 +35,6 @@ def _short(point) -> None:
 @register(
     "V9-unseen",
     "The risk of Bayes that a short context leaves",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "outside": u,
         "exchange": (_one - _two) * (_first - _second),

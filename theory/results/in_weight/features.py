@@ -15,8 +15,6 @@ from ...notation import D, v_i, vector, y_q
 from ..attention.blocks import U_i, u_i, value_row
 from .population_loss import LAWS
 
-__all__ = ["cross_moments", "feature_moments", "target_square"]
-
 SLOTS = tuple(vector(name, D) for name in ("a", "b", "c"))
 _OTHER_SLOTS = tuple(vector(f"{name}_j", D) for name in ("a", "b", "c"))
 _KINDS = ("tokens", "cross", "label")  # the entries of the Gram matrix: two tokens, a token and the label, the label twice

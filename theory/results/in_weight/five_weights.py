@@ -28,11 +28,6 @@ from ..attention.blocks import U_i, expansion, merged_expansion, u_i, value_row
 from ..attention.zero_block_loss import U_j, row_j, u_j, v_j
 from .population_loss import LAWS, NOISE, labels_averaged, mixed_tasks, other_head, portion, prediction_j, w_0
 
-__all__ = [
-    "ACROSS", "ALONG", "COLUMN", "FIVE", "FRAME", "LENGTH", "ORTHONORMAL", "ROW", "SHARED", "SYMMETRIC", "TURNING", "WHITE",
-    "five_weight_loss", "flow_in", "growth_form", "growth_products", "named",
-]  # fmt: skip
-
 f = vector("f", D)  # a unit vector across the direction e of w_0
 LENGTH = Symbol("r", positive=True)  # of w_0
 ROW, COLUMN = Symbol("a", real=True), Symbol("m", real=True)
@@ -128,8 +123,6 @@ def _product(form, one, other):
 @register(
     "V6-escape",
     "How fast the unreduced model leaves the origin",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "form": lambda_**2 * _correlation(portion),
         "across": lambda_**2 * ROW * (portion * COLUMN + (1 - portion) * LENGTH * ((1 + 1 / N) * ALONG + ACROSS / N)),
@@ -208,8 +201,6 @@ def _losses() -> dict[str, Expr]:
 @register(
     "V6-five",
     "The unreduced model as five weights",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "prediction": (ROW + LENGTH * v_i) * (e.T * Lambda_hat * (_KEY + COLUMN * LENGTH * e * e.T) * x_q)
         + ROW * e.T * x_q * x_q.T * _KEY * x_q / N,

@@ -19,8 +19,6 @@ from ..attention.zero_block_loss import U_j, row_j, u_j
 from . import five_weights as five
 from .population_loss import mixed_tasks, portion
 
-__all__ = ["SIGMA_1", "SIGMA_K"]
-
 SIGMA_1, SIGMA_K = Symbol("sigma_1", positive=True), Symbol("sigma_k", positive=True)
 _F, _F_j = Symbol("F", real=True), Symbol("F_j", real=True)  # the forms of a symmetric head and of one that turns
 _share = Symbol("eta", positive=True)  # of another pair, beside the first
@@ -32,7 +30,6 @@ _POWER = SIGMA_K / SIGMA_1
     "V6-error",
     "The error of the five weights, in powers of the initial scale",
     kind="approximation",
-    section="beyond the paper",
     typed=lambda: {
         "row": lambda_**4 * (five.growth_products()[0] * five.ROW + five.growth_products()[2] * v_i),
         "corner": lambda_**4 * (five.growth_products()[2] * five.ROW + five.growth_products()[1] * v_i),

@@ -20,8 +20,6 @@ from ..attention.blocks import U_i, merged_expansion, u_i, value_row
 from ..attention.zero_blocks import ERROR, pull
 from .five_weights_error import SIGMA_1, SIGMA_K
 
-__all__ = ["CURVATURE", "FORCE", "SEQUENCES"]
-
 FORCE, CURVATURE = Symbol("g", positive=True), Symbol("kappa", positive=True)
 SEQUENCES = Symbol("P", integer=True, positive=True)
 _alpha, _start = Symbol("alpha", positive=True), Symbol("alpha_0", positive=True)  # both weights of a pair, and after the first drop
@@ -49,7 +47,6 @@ def _head(reason: str, said: str, part: str, *blocks) -> tuple[Line, ...]:
     "V6-idle",
     "Idle heads on a finite training set",
     kind="approximation",
-    section="beyond the paper",
     typed=lambda: {
         "row and column": _row.T * beta * _column.T * x_q,
         "corner": _row.T * beta * _column.T * x_q,

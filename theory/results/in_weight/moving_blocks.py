@@ -17,8 +17,6 @@ from ..attention.blocks import U_i, merged_expansion, u_i, value_row
 from ..attention.zero_block_loss import fourth_moment
 from ..attention.zero_blocks import ERROR, JOINT, pull_at_zero
 
-__all__ = ["b"]
-
 b = Symbol("b", real=True)  # the map of white tokens is b I
 
 
@@ -49,8 +47,6 @@ def _pair_in(inner):
 @register(
     "V6-zero",
     "Which laws of the task move the zero blocks",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "v": (Lambda * U_i * Lambda - _pair_in(U_i * Lambda * B.T) + fourth_moment(U_i) * (Identity(D) - B.T * Lambda) / N) * w,
         "u": v_i * Trace(w * w.T * Lambda) * Lambda * (Identity(D) - (1 + 2 / N) * B.T * Lambda) * w,
@@ -86,8 +82,6 @@ def moving_laws() -> Derivation:
 @register(
     "V6-leak",
     "How fast a finite training set moves the zero blocks",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: _leaks(*(Trace(Lambda**k) for k in range(1, 5))) | _white_leaks(),
     conditions=(
         r"$P$ independent sequences with $\boldsymbol{w}\sim\mathcal{N}(0,\boldsymbol{I})$; the blocks are zero in every head. One has the "

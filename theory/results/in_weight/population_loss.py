@@ -25,8 +25,6 @@ from ..attention.blocks import HEADS, U_i, expansion, merged_expansion, u_i, val
 from ..attention.zero_block_loss import U_j, fourth_moment, overlap_formula, row_j, u_j, v_j
 from ..task.regression import X_c, in_context_letters, y
 
-__all__ = ["LAWS", "NOISE", "labels_averaged", "mixed_tasks", "noise_average", "other_head", "portion", "prediction_j", "w_0"]
-
 portion = Symbol("p", nonnegative=True)  # of the sequences whose task vector is drawn from N(0, I)
 w_0 = vector("w_0", D)  # the task vector of the others
 
@@ -134,8 +132,6 @@ def _overlap_in(task):
 @register(
     "V6-task",
     "Two moments of the unreduced model, given the task vector",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {"target": _target_in(w), "overlap": _overlap_in(w)},
     conditions=(
         HEADS,
@@ -151,8 +147,6 @@ def given_task() -> Derivation:
 @register(
     "V6",
     "The population loss of the unreduced model if a portion of the task vectors is fixed",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "square": portion * Trace(Lambda) + (1 - portion) * TracePolynomial(w_0.T * Lambda * w_0),
         "target": portion * Trace(Lambda * _map(*_I) * Lambda) + (1 - portion) * _target_in(w_0),
@@ -183,8 +177,6 @@ def _memory_corner(row, U, v_j, u_j):
 @register(
     "V6-memory",
     "The loss if the labels of the context are noise",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "target": TracePolynomial(value_row.T * (Lambda * U_i * Lambda + fourth_moment(U_i) / N) * w_0)
         + v_i * TracePolynomial(u_i.T * Lambda * w_0),

@@ -34,8 +34,6 @@ from .completeness import B_ii, B_ij, B_ji, B_jj, map_at_rest
 from .fixed_points import v_positive as v
 from .stability import F
 
-__all__ = ["A_any", "Q_any", "any_force", "any_loss"]
-
 A_any = matrix("A", D)  # E(y_q beta x_q')
 Q_any = symmetric_matrix("Q", D)  # E(x_q x_q')
 c_any = Symbol("c", real=True)
@@ -137,8 +135,6 @@ def rest() -> tuple[TracePolynomial, TracePolynomial]:
 @register(
     "V2-whitened",
     "Whitening turns every population loss into a distance, and the conditions at fixed points into those of a linear network",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "loss": c_any - Trace(A_w.T * A_w) + Trace((B_w - A_w).T * (B_w - A_w)),
         "left": B_w.T * (A_w - B_w),
@@ -177,8 +173,6 @@ def entry_equations() -> tuple[Expr, Expr, Expr]:
 @register(
     "V2-fixed",
     "The fixed functions of separate attention under any task: subsets of the whitened singular directions",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "first": s_j * B_ji - s_i * B_ij,
         "second": s_i * B_ji - s_j * B_ij,
@@ -228,8 +222,6 @@ def fixed_functions() -> Derivation:
 @register(
     "V2-rotation",
     "A head that has learned one direction turns to another that pays more",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "x": v * (A_j * y - A_d * M_j / M_d * x),
         "y": v * (A_j * x - A_d * Q_j / Q_d * y),

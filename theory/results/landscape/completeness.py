@@ -49,8 +49,6 @@ from ..task.regression import closed_loss, force, force_along, loss_and_force
 from ..task.second_moments import second_moment_along
 from .fixed_points import KEEPS_DIRECTION, b, m
 
-__all__ = ["eigenspace_conditions", "entry_equations", "map_at_rest", "symmetry_conditions"]
-
 Pi = matrix("Pi", D, latex=r"\boldsymbol{\Pi}")  # a B / lambda on an eigenspace
 e_i, e_j = vector("e_i", D), vector("e_j", D)
 lambda_i, lambda_j, a_i, a_j = symbols("lambda_i lambda_j a_i a_j", positive=True)
@@ -144,7 +142,6 @@ def annihilated() -> tuple[Line, Line]:
 @register(
     "T1a",
     "Completeness: at a fixed point the effective map and the force annihilate each other",
-    kind="exact",
     section="beside (21), (81)",
     typed=lambda: {"keys": (v_i * K * Q.T).T * G, "queries": G * (v_i * K * Q.T).T},
     conditions=(
@@ -183,7 +180,6 @@ def symmetry_conditions() -> tuple[TracePolynomial, TracePolynomial]:
 @register(
     "T1b",
     "Completeness: two matrices that are symmetric at every fixed point",
-    kind="exact",
     section="beside (21), (81)",
     typed=lambda: {"first": B.T * Lambda - Lambda * B, "second": M.I * Lambda**2 * B.T - B * Lambda**2 * M.I},
     conditions=(
@@ -233,7 +229,6 @@ def _entries() -> tuple[tuple[Line, ...], tuple[TracePolynomial, TracePolynomial
 @register(
     "T1c",
     "Completeness: off the diagonal the effective map is zero between different eigenvalues",
-    kind="exact",
     section="beside (21), (81)",
     typed=lambda: {
         "first": lambda_j * B_ji - lambda_i * B_ij,
@@ -268,7 +263,6 @@ def off_diagonal() -> Derivation:
 @register(
     "T1",
     "Completeness: what the effective map of every fixed point satisfies",
-    kind="exact",
     section="beside (21), (81)",
     typed=lambda: {"entries": (lambda_i**3 / a_i - lambda_j**3 / a_j) * B_ij, "diagonal": b * (b - lambda_ / a)},
     conditions=(
@@ -325,7 +319,6 @@ def eigenspace_conditions() -> tuple[TracePolynomial, TracePolynomial]:
         r"Completeness, equal eigenvalues: on an eigenspace the effective map is $\lambda/a$ times any orthogonal "
         "projector"
     ),
-    kind="exact",
     section="beside (21), (81)",
     typed=lambda: {"left": Pi.T - Pi.T * Pi, "right": Pi.T - Pi * Pi.T, "components": Product(g[j] + 1, (j, 1, J))},
     conditions=(
@@ -358,7 +351,6 @@ def equal_eigenvalues() -> Derivation:
 @register(
     "T1e",
     "Completeness: the number of fixed functions",
-    kind="exact",
     section="Section 4.2",
     typed=lambda: {"few slots": Sum(binomial(D, m), (m, 0, R * H)), "enough slots": 2**D},
     conditions=(

@@ -28,8 +28,6 @@ from ..task.population import ALONG, PAPER, Task
 from ..task.population import COMPONENTS as EIGENVALUES
 from .fixed_points import direction, fixed_map, force_at_fixed_point, projector
 
-__all__ = ["WAITING", "at_fixed_map", "flow_at_fixed_point"]
-
 k_d, q_d = symbols("k_d q_d", real=True)  # components of a key and of a query
 COMPONENTS = {k_d: IndexedBase("k", real=True), q_d: IndexedBase("q", real=True)}
 I_D = Identity(D)
@@ -84,7 +82,6 @@ def flow_at_fixed_point(head: Any, weights: tuple, task: Task = PAPER) -> list[T
 @register(
     "57",
     "The flow where the effective map is that of a fixed point",
-    kind="exact",
     section="Appendix D.3",
     typed=lambda: {
         "a": k.T * Lambda * (I_D - P) * Lambda * q,
@@ -120,7 +117,6 @@ define(
 @register(
     "C2",
     "Condition (C2): the keys and queries of an active head are in the span of the learned eigenvectors",
-    kind="exact",
     section="Section 4.2",
     typed=lambda: {"query": (1 - learned) * q_d, "key": (1 - learned) * k_d},
     conditions=(
@@ -165,7 +161,6 @@ def second_condition(task: Task = PAPER) -> Derivation:
 @register(
     "C3",
     "Condition (C3), necessary and sufficient: what a waiting head must satisfy",
-    kind="exact",
     section="Section 4.2",
     typed=lambda: over_directions((1 - learned) * lambda_**2 * k_d * q_d, components=COMPONENTS),
     conditions=(projector, WAITING, "(C1) holds", IN_COMPONENTS, "It is zero at a fixed point"),
@@ -207,7 +202,6 @@ def third_condition(task: Task = PAPER) -> Derivation:
 @register(
     "84",
     "Condition (C3) at rank $R$: what a waiting head must satisfy",
-    kind="exact",
     section="Appendix E.3",
     typed=lambda: Trace(K.T * Lambda * (I_D - P) * Lambda * Q),
     conditions=(projector, WAITING, "(C1) holds", "It is zero at a fixed point: necessary and sufficient"),

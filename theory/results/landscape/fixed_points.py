@@ -30,8 +30,6 @@ from ...typesetting.latex import formula_latex
 from ..task.population import PAPER, Task
 from ..task.regression import force, force_along, loss_and_force
 
-__all__ = ["Gamma", "direction", "fixed_map", "fixed_map_along", "force_at_fixed_point", "m", "projector"]
-
 m = Symbol("m", integer=True, nonnegative=True)  # how many eigenvectors are learned
 b = Symbol("b", real=True)  # the effective map along an eigenvector
 v_positive = Symbol("v", positive=True)
@@ -174,7 +172,6 @@ def _at_fixed_point(task: Task = PAPER) -> tuple[Line, ...]:
 @register(
     "23",
     "The effective map at a fixed point",
-    kind="exact",
     section="Section 4.2",
     typed=lambda: learned / lambda_ * ridge(lambda_),
     conditions=(SPECTRUM, direction, DISTINCT),
@@ -193,7 +190,6 @@ def map_at_fixed_point(task: Task = PAPER) -> Derivation:
 @register(
     "55",
     "The effective map at a fixed point, by the moment (32)",
-    kind="exact",
     section="Appendix D.3",
     typed=lambda: learned * lambda_ / a,
     conditions=(direction,),
@@ -213,7 +209,6 @@ def fixed_map_by_moment(task: Task = PAPER) -> Derivation:
 @register(
     "C1",
     "Condition (C1), as the equation that the effective map satisfies along every eigenvector",
-    kind="exact",
     section="Section 4.2",
     typed=lambda: b * (b - lambda_ / a),
     conditions=(direction, "It is zero at every fixed point if the eigenvalues are distinct, see T1"),
@@ -249,7 +244,6 @@ def first_condition(task: Task = PAPER) -> Derivation:
 @register(
     "83",
     "The effective map at a fixed point, rank $R$",
-    kind="exact",
     section="Appendix E.3",
     typed=lambda: {"map": learned / lambda_ * ridge(lambda_), "slot": sqrt(ridge(lambda_) / (lambda_ * v_positive))},
     conditions=(
@@ -294,7 +288,6 @@ def rank_R_map(task: Task = PAPER) -> Derivation:
 @register(
     "56",
     "The force at a fixed point",
-    kind="exact",
     section="Appendix D.3",
     typed=lambda: {"matrix": Lambda * (I_D - P) * Lambda, "along": (1 - learned) * lambda_**2},
     conditions=(direction,),

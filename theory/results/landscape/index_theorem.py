@@ -35,8 +35,6 @@ from .conditions import at_fixed_map, q_d
 from .fixed_points import m
 from .stability import F, half_loss, value
 
-__all__ = ["core_form", "direction_form", "learned_rules", "pair_block", "redundant_index"]
-
 n = Symbol("n", integer=True, positive=True)  # slots of the active heads
 K_a, Q_a = matrix("K_a", D, n), matrix("Q_a", D, n)  # the active slots of all heads
 V = symmetric_matrix("V", n)  # their value weights, diagonal
@@ -198,7 +196,6 @@ VARIED = SecondVariation(F, {K_a: e * xi.T, Q_a: e * eta.T})  # the active slots
 @register(
     "T2b",
     "Stability: the Hessian at a fixed point, in the active slots of all heads",
-    kind="exact",
     section="beside (21), (81)",
     typed=lambda: {
         "all": Trace(M_perp * Xi * V * theta.T * Lambda_S * theta * V * Xi.T)
@@ -254,7 +251,6 @@ def core_form() -> TracePolynomial:
 @register(
     "T2c",
     "Stability: the Hessian along an eigenvector that is not learned, split into learned directions and redundant slots",
-    kind="exact",
     section="beside (21), (81)",
     typed=lambda: (
         a * x.T * Lambda_S * x + lambda_ * y.T * M_S * y - 2 * lambda_**2 * x.T * Lambda_S.I * M_S * y - 2 * lambda_**2 * xi_0.T * V * eta_0
@@ -286,7 +282,6 @@ def pair_block() -> Matrix:
 @register(
     "T2d",
     "Stability: a learned and an unlearned eigenvector: the sign of the Hessian on the pair",
-    kind="exact",
     section="beside (21), (81)",
     typed=lambda: {
         "block": Matrix([[a_d * lambda_j, -(lambda_d**2) * a_j / lambda_j], [-(lambda_d**2) * a_j / lambda_j, lambda_d * a_j]]),
@@ -329,7 +324,6 @@ def hyperbolic() -> Matrix:
 @register(
     "T2e",
     "Stability: the number of negative Hessian eigenvalues at a fixed point",
-    kind="exact",
     section="beside (21), (81)",
     typed=lambda: (n - m) * (D - m) + Sum(inversions[index_d], (index_d, 1, D - m)),
     conditions=(
@@ -355,7 +349,6 @@ def index() -> Derivation:
 @register(
     "T3",
     "Rank $R$: only levels $m$ that $R$ divides can be long plateaus",
-    kind="exact",
     section="Section 5",
     typed=lambda: {"index": empty * (D - R * H + empty), "rate": value * lambda_**2 / tau},
     conditions=(

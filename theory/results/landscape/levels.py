@@ -26,8 +26,6 @@ from ..task.population import ALONG, COMPONENTS, PAPER, Task
 from ..task.regression import closed_loss
 from .fixed_points import SPECTRUM, Gamma, direction, fixed_map, fixed_map_along, m, projector, ridge
 
-__all__ = ["at_fixed_map", "loss_along", "summed"]
-
 I_D = Identity(D)
 
 
@@ -87,7 +85,6 @@ def summed(formula: Expr, **bounds: Any) -> Any:
 @register(
     "59",
     "The loss at a fixed point",
-    kind="exact",
     section="Appendix D.4",
     typed=lambda: {
         "loss": over_directions(lambda_ - learned * lambda_ * ridge(lambda_)),
@@ -126,7 +123,6 @@ def fixed_loss(task: Task = PAPER) -> Derivation:
 @register(
     "24",
     "The loss levels of the plateaus",
-    kind="exact",
     section="Section 4.3",
     typed=lambda: {
         "loss": T - over_directions(lambda_ * ridge(lambda_), last=m),
@@ -178,7 +174,6 @@ def plateau_loss(task: Task = PAPER) -> Derivation:
 @register(
     "60",
     "The loss at a fixed point, before the average over the context",
-    kind="exact",
     section="Appendix D.4",
     typed=lambda: {
         "sequence": x_q.T * (I_D - Gamma * Lambda_hat - Lambda_hat * Gamma + Gamma * Lambda_hat**2 * Gamma) * x_q,

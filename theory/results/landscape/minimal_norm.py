@@ -25,8 +25,6 @@ from ..task.second_moments import second_moment_along
 from .fixed_points import fixed_map_along, ridge
 from .fixed_points import v_positive as v
 
-__all__ = ["ACTIVE_HEAD", "COST", "lagrangian", "stationarity"]
-
 A = matrix("A", D)  # the effective map to be made
 Mu = matrix("Mu", D, latex=r"\boldsymbol{\mathsf{M}}")  # the multiplier
 K_all, Q_all = (matrix("K_all", D, H, latex=r"\boldsymbol{K}"), matrix("Q_all", D, H, latex=r"\boldsymbol{Q}"))  # all heads, side by side
@@ -149,7 +147,6 @@ def stationary_lines() -> tuple[Line, Line, Line]:
 @register(
     "74",
     "The gradient that vanishes for stationary weights with a given effective map",
-    kind="exact",
     section="Appendix D.7",
     typed=lambda: {"a": v_i - Trace(k.T * Mu * q), "b": k - v_i * Mu * q, "c": q - v_i * Mu.T * k, "d": A - (B_rest + v_i * k * q.T)},
     conditions=(r"Any number of heads: the others enter through $\boldsymbol{B}_{\neq i}$ and their cost $c$",),
@@ -175,7 +172,6 @@ def stationary_weights() -> Derivation:
 @register(
     "75",
     "A head without a value weight is zero",
-    kind="exact",
     section="Appendix D.7",
     typed=lambda: {"key": v_i * Mu * q, "query": v_i * Mu.T * k},
     conditions=(STATIONARY,),
@@ -196,7 +192,6 @@ def zero_head() -> Derivation:
 @register(
     "76",
     "A head that is not zero",
-    kind="exact",
     section="Appendix D.7",
     typed=lambda: {"key norm": v_i**2, "query norm": v_i**2, "key": v_i**2 * Mu * Mu.T * k, "value": 1 / eta},
     conditions=(ACTIVE_HEAD,),
@@ -231,7 +226,6 @@ def nonzero_head() -> Derivation:
 @register(
     "77",
     "The queries and the multiplier",
-    kind="exact",
     section="Appendix D.7",
     typed=lambda: {"all": Mu.T * K_all * V_all, "sum": Mu.T * A},
     conditions=(ALL_STATIONARY,),
@@ -259,7 +253,6 @@ def sum_of_queries() -> Derivation:
 @register(
     "78",
     "Weights of minimal norm",
-    kind="exact",
     section="Appendix D.7",
     typed=lambda: {
         "value": xi ** Rational(1, 3),

@@ -84,7 +84,6 @@ FACTORS = Condition(
 @register(
     "77-gaps",
     "Stationary weights that the paper's argument excludes",
-    kind="exact",
     section="beside (76), (77)",
     typed=lambda: {
         "map": Matrix([[1, -1], [1, -1]]) / 2,
@@ -136,7 +135,6 @@ def gaps() -> Derivation:
 @register(
     "78-bound",
     "No weights do it for less",
-    kind="exact",
     section="beside (78)",
     typed=lambda: {
         "one head": (r_v + r_k + r_q) / 2 * ((r_v - r_k) ** 2 + (r_k - r_q) ** 2 + (r_q - r_v) ** 2),
@@ -192,7 +190,6 @@ def _least(cost: Expr, variable: Symbol) -> tuple[Any, Any]:
 @register(
     "78-R",
     "Weights of minimal norm at rank $R$",
-    kind="exact",
     section="beside (78)",
     typed=lambda: {
         "value": xi_J ** Rational(1, 3),

@@ -80,7 +80,6 @@ LOW_RANK = Condition(r"$R \le D$", lambda point: point[R] <= point[D])
 @register(
     "T2h",
     "Stability: the origin: a degenerate saddle for separate attention, a strict one for merged",
-    kind="exact",
     section="beside (14a), (21)",
     typed=lambda: {
         "separate": Trace(Lambda) / 2
@@ -196,7 +195,6 @@ def escape() -> Derivation:
 @register(
     "T2j",
     "Stability: the loss is a square around its minimum: the best map of rank $r$ learns the first $r$ eigenvectors",
-    kind="exact",
     section="beside (24)",
     typed=lambda: {
         "square": Trace(Lambda) - Trace(Lambda**3 * M.I) + Trace(deviation.T * M * deviation * Lambda),

@@ -27,8 +27,6 @@ from .conditions import WAITING, at_fixed_map
 from .fixed_points import Gamma
 from .fixed_points import v_positive as value
 
-__all__ = ["half_loss", "head_form"]
-
 F = Symbol("F", real=True)  # half the loss
 delta_v = Symbol("delta_v", real=True)
 delta_K = matrix("delta_K", D, R, latex=r"\delta\boldsymbol{K}_i")
@@ -83,7 +81,6 @@ def first_variation():
 @register(
     "T2a",
     "Stability: the second variation of the loss in the weights of a head",
-    kind="exact",
     section="beside (21), (81)",
     typed=lambda: {
         "anywhere": Trace(first_variation().T * M * first_variation() * Lambda)
@@ -123,7 +120,6 @@ def force_of_head():
 @register(
     "T2f",
     "Stability: a waiting head that is not in the span makes a strict saddle",
-    kind="exact",
     section="beside (21), (81)",
     typed=lambda: delta_v**2 * Trace(Q_i * K_i.T * M * K_i * Q_i.T * Lambda) - 2 * c * delta_v * Trace(Q_i.T * omega() * omega() * Q_i),
     conditions=(
@@ -162,7 +158,6 @@ def omega():
 @register(
     "T2g",
     "Stability: zero maps with a nonzero value weight are strict saddles",
-    kind="exact",
     section="beside (21), (81)",
     typed=lambda: {
         "form": -2 * v_i * Trace(delta_K.T * Lambda**2 * delta_Q),

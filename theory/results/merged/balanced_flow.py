@@ -27,8 +27,6 @@ from ...expectation.moments import expect
 from ...notation import W_1, D, H, Lambda, Lambda_q, N, alpha, beta, c_hat, gamma, lambda_, matrix, p, s, vector, w_2, x_q, y_q
 from ..attention.equivalent_networks import COVARIANCE, CROSS, FEATURES, flow_of_layers
 
-__all__ = ["ON_THE_SET", "aligned_set", "alignment_flow", "balanced_flow", "cross_moment_norm", "on_aligned_set", "white_moments"]
-
 ON_THE_SET = (
     "White tokens",
     r"$\boldsymbol{W}_1=\boldsymbol{w}_2\boldsymbol{m}^\top$ with $\boldsymbol{m}=\mathbb{E}(y_q\boldsymbol{z})/\gamma$, equation (44)",
@@ -135,9 +133,7 @@ def aligned_set() -> Derivation:
     )
 
 
-@register(
-    "46", "The effective map on the aligned set", kind="exact", section="Appendix C.5", typed=lambda: s * c_hat.T, conditions=ON_THE_SET
-)
+@register("46", "The effective map on the aligned set", section="Appendix C.5", typed=lambda: s * c_hat.T, conditions=ON_THE_SET)
 def map_on_aligned_set() -> Derivation:
     """W_1 = w_2 c_hat' under w_2'."""
     product = TracePolynomial(w_2.T * (w_2 * c_hat.T))
@@ -152,7 +148,6 @@ def map_on_aligned_set() -> Derivation:
 @register(
     "50",
     "The rate of the plateau",
-    kind="exact",
     section="Appendix C.6",
     typed=lambda: {"query": Trace((Lambda * Lambda_q).T * (Lambda * Lambda_q)), "same": Trace(Lambda**2 * Lambda**2)},
     conditions=(
@@ -179,7 +174,6 @@ def cross_moment_norm() -> Derivation:
 @register(
     "47",
     "The two constants of white tokens",
-    kind="exact",
     section="Appendix C.5",
     typed=lambda: {
         "alpha": 1 + (1 + D) / N,

@@ -22,8 +22,6 @@ from ...notation import B, D, G, H, a, e, gamma, lambda_, matrix, s, symmetric_m
 from ..task.regression import SECOND_MOMENT, force_along, loss_and_force
 from .balanced_flow import balanced_flow
 
-__all__ = ["SETTING", "K", "c_vec", "k", "k_2", "kappa_max", "kappa_min", "n", "reduced_flow"]
-
 kappa_min, kappa_max = symbols("kappa_min kappa_max", positive=True)
 # Means of kappa_d, 1/kappa_d and kappa_d^2, weighted with c_d^2
 k, _inverse_mean, k_2 = symbols("k k_- k_2", positive=True)
@@ -75,8 +73,6 @@ OF_K = c_vec - s * K * n
 @register(
     "V7-flow",
     "Merged attention in $D + 1$ unknowns",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "force": lambda_**2 - lambda_ * a * b,
         "size": 2 * s * n.T * (c_vec - s * K * n),
@@ -104,8 +100,6 @@ def reduced_flow() -> Derivation:
 @register(
     "V7-share",
     r"How much of the learning the ray of $\boldsymbol{\Lambda}^2$ holds",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "size": gamma / k,
         "fall": gamma**2 / k,
@@ -168,8 +162,6 @@ def share_of_one_drop() -> Derivation:
 @register(
     "V7-tail",
     "What is left after the drop decays exponentially",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {"rate": -s * (Identity(D) + n * n.T) * K * _delta, "ratio": 2 * kappa_max / kappa_min},
     conditions=(
         *SETTING,

@@ -43,8 +43,6 @@ from ...notation import D, alpha, e, gamma, s, s_0, t, tau, w_2
 from .drop import FLOW, OF_K, SETTING, K, c_vec, g, k, layer, n, reduced_flow
 from .sigmoid import norm_on_aligned_set
 
-__all__ = ["C", "directions", "k_S", "psi", "q", "r_d"]
-
 C, q, k_S = symbols("C q k_S", positive=True)  # C = c'n/gamma
 psi = Symbol("psi", positive=True)  # the square root of 1 - k_S/(2k)
 r_d, r_e, kappa_d, kappa_e = symbols("r_d r_e kappa_d kappa_e", positive=True)
@@ -113,8 +111,6 @@ def mean(weight: Any) -> Any:
 @register(
     "V7-behind",
     r"Directions of larger $\kappa$ fall behind, and the mean $\kappa$ bounds the rest from below",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "flow": gamma - r_d * (s * kappa_d + gamma * C - s * q),
         "order": -(r_d - r_e) * (s * kappa_e + gamma * C - s * q) - s * r_d * (kappa_d - kappa_e),
@@ -192,8 +188,6 @@ def _travelled(size: Any) -> tuple[Any, str, Any]:
 @register(
     "V7-time",
     "The time at which the drop reaches a size, between two bounds",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "earliest": tau / (2 * gamma) * log(s * (gamma - k_S * s_0) / (s_0 * (gamma - k_S * s))),
         "latest": tau / (2 * gamma) * log(s * (gamma - k * s_0) / (s_0 * (gamma - k * s))),
@@ -232,8 +226,6 @@ def _widest(late: tuple, early: tuple, size: Any) -> Any:
 @register(
     "V7-half",
     "The time to half of the drop, between two bounds",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "least": gamma / (2 * k * (1 + psi)),
         "earliest": tau / (2 * gamma) * log((gamma - 2 * k * (1 - psi**2) * s_0) / (2 * k * psi * (1 + psi) * s_0)),

@@ -25,8 +25,6 @@ from ..attention.cubic_features import QUERY_LAW
 from ..attention.equivalent_networks import COVARIANCE, CROSS, FEATURES, MOMENTS, NETWORK_ERROR, z
 from .balanced_flow import UNIT, rates
 
-__all__ = ["half_loss"]
-
 _e = vector("e", FEATURES)  # E[(y_q - y_hat) z]
 _m = vector("m", FEATURES)  # W_1' w_2
 
@@ -66,7 +64,6 @@ ERROR_LEFT = Line(_e, ":=", CROSS - COVARIANCE * W_1.T * w_2, "The correlation o
 @register(
     "14a",
     "Fixed points with the zero function",
-    kind="exact",
     section="Section 3.2",
     typed=lambda: {"a": w_2 * _e.T, "b": W_1 * _e, "w": (_e.T * _e) * w_2, "W": W_1 * CROSS, "head": Trace(U_i.T * Lambda * Lambda_q)},
     conditions=(
@@ -112,7 +109,6 @@ def zero_function_set() -> Derivation:
 @register(
     "14b",
     "Global minimum",
-    kind="exact",
     section="Section 3.2",
     typed=lambda: {
         "row": CROSS.T * COVARIANCE.I,
@@ -157,7 +153,6 @@ def half_loss() -> TracePolynomial:
 @register(
     "14-index",
     "Every zero-function fixed point is a strict saddle of index $H$",
-    kind="exact",
     section="Beside (14a)",
     typed=lambda: {
         "form": _dw.T * W_1 * COVARIANCE * W_1.T * _dw - 2 * (_dw.T * _dW * CROSS),

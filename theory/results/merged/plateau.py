@@ -15,8 +15,6 @@ from ..attention.equivalent_networks import CROSS, flow_of_layers
 from .balanced_flow import ON_THE_SET, UNIT, on_aligned_set, rates, white_moments
 from .sigmoid import norm_on_aligned_set
 
-__all__ = ["exact_plateau_of_merged_attention"]
-
 size = Symbol("|Lambda^2|", positive=True)  # the Frobenius norm of Lambda^2
 scale = Symbol("epsilon", positive=True)  # counts powers of the weights
 along = vector("u", H)  # W_1 c_hat
@@ -114,7 +112,6 @@ def plateau_of_merged_attention() -> Derivation:
 @register(
     "49-exact",
     "The exact time to a fraction of the final value",
-    kind="exact",
     section="beside (49)",
     typed=lambda: {
         "fraction": tau / (2 * gamma) * log(rho / (1 - rho) * (gamma / (alpha * s_0) - 1)),

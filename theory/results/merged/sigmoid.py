@@ -64,9 +64,6 @@ from ..attention.equivalent_networks import FEATURES
 from ..task.regression import closed_loss
 from .balanced_flow import ON_THE_SET, UNIT, aligned_set, alignment_flow, on_aligned_set, rates, white_moments, white_tokens
 
-__all__ = ["f", "f_0", "norm_on_aligned_set", "theta", "theta_0"]
-
-
 SAME_SIDE = Condition(
     r"$s=\boldsymbol{w}_2^\top\boldsymbol{w}_2$; $s$ and $s_0$ on the same side of $\gamma/\alpha$",
     lambda point: (point[gamma] - point[alpha] * point[s]) * (point[gamma] - point[alpha] * point[s_0]) > 0,
@@ -76,7 +73,6 @@ SAME_SIDE = Condition(
 @register(
     "45",
     "The norm on the aligned set, and its sigmoid",
-    kind="exact",
     section="Appendix C.5",
     typed=lambda: {
         "rate": 2 * s * (gamma - alpha * s),
@@ -106,7 +102,6 @@ def norm_on_aligned_set() -> Derivation:
 @register(
     "15",
     "The sigmoid of merged attention on white tokens",
-    kind="exact",
     section="Section 3.3",
     typed=lambda: {
         "sigmoid": exp(2 * sqrt(D) * t / tau) / ((1 + (1 + D) / N) * (exp(2 * sqrt(D) * t / tau) - 1) + sqrt(D) / w_init**2),
@@ -145,7 +140,6 @@ def sigmoid_of_white_tokens() -> Derivation:
 @register(
     "48",
     "The loss along the sigmoid",
-    kind="exact",
     section="Appendix C.5",
     typed=lambda: {
         "loss": (1 - 2 * sigma_level + (1 + (1 + D) / N) * sigma_level**2) * D,
@@ -204,7 +198,6 @@ BALANCED = Condition(
 @register(
     "T6-white",
     "The white flow from any balanced start",
-    kind="exact",
     section="beside (44)",
     typed=lambda: {
         "p": tanh(theta),

@@ -22,8 +22,6 @@ from .drop import SETTING, k
 from .drop_bounds import C, directions, q, r_d
 from .sigmoid import norm_on_aligned_set
 
-__all__ = ["c_d", "kappa", "r", "x"]
-
 kappa = Symbol("kappa", positive=True)  # kappa_d
 x = Symbol("x", positive=True)
 r = r_d
@@ -37,7 +35,6 @@ DURING = Condition("$0 < x < 1$", lambda point: 0 < point[x] < 1, lambda point: 
     "V7-turn",
     "What each direction learns while the drop lasts",
     kind="approximation",
-    section="beyond the paper",
     typed=lambda: {
         "leading": 1 - r * (1 - x + x * kappa / k),
         "r": hyper((1, (1 - kappa / k) / 2), (S(3) / 2,), x),

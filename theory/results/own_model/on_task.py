@@ -37,8 +37,6 @@ from ...notation import D, Lambda, Lambda_hat, Lambda_q, N, beta, sigma, symmetr
 from ..task.population import Sigma_w, g_n, noise_q, zeta
 from ..variations.token_laws import elliptical_of, gaussian_of, kappa
 
-__all__ = ["cumulant", "mean_over_lengths", "on_task"]
-
 # The variations that are laws, with the symbols whose laws they state. A random length is none: see mean_over_lengths.
 STATED: Mapping[str, tuple] = {
     "noise_variance": (y_q, beta),

@@ -24,8 +24,6 @@ from ...model import Model
 from ...notation import D, Lambda, Lambda_hat, N, beta, lambda_, matrix, prediction, vector, w, x_q, y_q
 from ..task.regression import X_c, y
 
-__all__ = ["U", "two_steps", "z"]
-
 U = matrix("U", D)  # the preconditioner, learned
 _u, _u_1, _u_2 = (vector(name, D) for name in ("u", "u_1", "u_2"))  # a task vector, and those that descent in context reaches
 _step = Identity(D) - Lambda_hat * U  # what one step does to the error of the task vector, transposed
@@ -52,8 +50,6 @@ def descend(steps: int) -> TracePolynomial:
 @register(
     "V10-steps",
     "Two steps of gradient descent in context",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: beta.T * (2 * U - U * Lambda_hat * U) * x_q,
     conditions=(
         r"From zero, with the same preconditioner $\boldsymbol{U}^\top$ in both steps",
@@ -77,8 +73,6 @@ def two_step_prediction() -> Derivation:
 @register(
     "V10-error",
     "The error of two steps is a product of two",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: Trace(_step**2 * Lambda * (_step.T) ** 2),
     conditions=("Given the context",),
 )
@@ -94,8 +88,6 @@ def two_step_error() -> Derivation:
 @register(
     "V10-white",
     "The loss of two steps for white tokens",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: (
         1
         - 4 * z
@@ -123,8 +115,6 @@ def white_loss() -> Derivation:
 @register(
     "V10-start",
     "Two steps start twice as fast",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {"one": Lambda**2, "two": 2 * Lambda**2},
     conditions=("For one step and for two; there is no plateau, since the weight is one matrix rather than a product",),
 )

@@ -26,10 +26,6 @@ from ..task.regression import force, loss_and_force
 from ..task.second_moments import second_moment_along
 from .flow import RANK_ONE, flow_in_force, rank_one_head
 
-__all__ = [
-    "GROWING", "aligned_flow", "along_lines", "fixed_value", "flow_along", "force_on_later_ansatz", "on_ansatz", "time_to_order_one",
-]  # fmt: skip
-
 EIGENVECTOR = {Lambda * e: lambda_ * e, M * e: a * e, e.T * e: 1, P * e: 0 * e}
 
 
@@ -164,7 +160,6 @@ def first_ansatz() -> Derivation:
 @register(
     "65",
     "The force on the ansatz of the first drop",
-    kind="exact",
     section="Appendix D.6",
     typed=lambda: Lambda**2 - lambda_ * a * v**3 * e * e.T,
     conditions=(ALONG, "The set (64)"),
@@ -194,7 +189,6 @@ def _scalar_flow(map_, uses: tuple) -> Derivation:
 @register(
     "66",
     "The first drop",
-    kind="exact",
     section="Appendix D.6",
     typed=lambda: lambda_**2 * v**2 - lambda_**3 * (1 + (1 + T / lambda_) / N) * v**5,
     conditions=(ALONG, "The set (64)"),
@@ -246,7 +240,6 @@ def fixed_value() -> Derivation:
 @register(
     "71",
     "The force on the ansatz of the later drops",
-    kind="exact",
     section="Appendix D.6",
     typed=lambda: Lambda**2 - Lambda * P * Lambda - lambda_ * a * v**3 * e * e.T,
     conditions=(GROWING, LATER_SET),
@@ -268,7 +261,6 @@ def later_force() -> Derivation:
 @register(
     "26",
     "The growth of one head, in the main text",
-    kind="exact",
     section="Section 4.4",
     typed=lambda: {
         "main": lambda_**2 * v**2 - lambda_**3 * (1 + (1 + T / lambda_) / N) * v**5,
@@ -295,7 +287,6 @@ def aligned_flow() -> Derivation:
 @register(
     "72",
     "The later drops",
-    kind="exact",
     section="Appendix D.6",
     typed=lambda: lambda_**2 * v**2 - lambda_**3 * (1 + (1 + T / lambda_) / N) * v**5,
     conditions=(GROWING, LATER_SET),
@@ -311,7 +302,6 @@ distance = Symbol("epsilon", positive=True)  # from rest
 @register(
     "26-relaxation",
     "The end of a drop",
-    kind="exact",
     section="Beside (26)",
     typed=lambda: 3 * lambda_**2 * v_star,
     conditions=(r"$v$ approaches $v_*$ as $\exp(-rt/\tau)$",),

@@ -18,8 +18,6 @@ from ...derivations.registry import register
 from ...notation import B_rest, D, G, K_i, Q_i, R, beta, k_i, matrix, q_i, symmetric_matrix, v_i, vector, x_q
 from .flow import RANK_ONE, RANK_R, effective_map, flow_in_force, rank_one_head, rank_R_head
 
-__all__ = ["conserved", "signs_of_a_head"]
-
 k_r, q_r = vector("k_ir", D, latex=r"\boldsymbol{k}_{i,r}"), vector("q_ir", D, latex=r"\boldsymbol{q}_{i,r}")
 K_rest = matrix("K_rest", D, R - 1, latex=r"\boldsymbol{K}_{i,\neq r}")  # the other columns
 Q_rest = matrix("Q_rest", D, R - 1, latex=r"\boldsymbol{Q}_{i,\neq r}")
@@ -66,7 +64,6 @@ def _drift(quantity, rates: dict, reason: str, **options) -> Line:
 @register(
     "79",
     "Conservation laws of a rank-one head, for any loss",
-    kind="exact",
     section="Appendix D.8",
     typed=lambda: {"a": Trace(k_i.T * k_i) - Trace(q_i.T * q_i), "b": Trace(k_i.T * k_i) - v_i**2},
     conditions=(ANY_LOSS,),
@@ -97,7 +94,6 @@ def rank_one_conservation() -> Derivation:
 @register(
     "85",
     "Conservation laws of a rank-$R$ head, for any loss",
-    kind="exact",
     section="Appendix E.5",
     typed=lambda: {"a": Trace(k_r.T * k_r) - Trace(q_r.T * q_r), "b": Trace(k_r.T * k_r) + Trace(K_rest.T * K_rest) - v_i**2},
     conditions=(ANY_LOSS, "$r$ is any of the $R$ columns"),
@@ -124,7 +120,6 @@ def rank_R_conservation() -> Derivation:
 @register(
     "86",
     "Rates of the squared norms under any loss, for one sequence",
-    kind="exact",
     section="Appendix E.5",
     typed=lambda: {
         "a": -loss_slope * v_i * k_r.T * beta * q_r.T * x_q,
@@ -157,7 +152,6 @@ def norm_rates() -> Derivation:
 @register(
     "T6",
     r"The whole matrix $\boldsymbol{K}^\top\boldsymbol{K}-\boldsymbol{Q}^\top\boldsymbol{Q}$ of a head is conserved, for any loss",
-    kind="exact",
     section="Beside (85)",
     typed=lambda: {
         "matrix": K_i.T * K_i - Q_i.T * Q_i,
@@ -211,7 +205,6 @@ SIGNS = Condition("$c$ and $d$ are each $1$ or $-1$", lambda point: point[c] ** 
 @register(
     "25-signs",
     "The signs that a head may change",
-    kind="exact",
     section="Beside (25)",
     typed=lambda: {"map": v_i * k_i * q_i.T, "v": c * (k_i.T * G * q_i), "k": d * v_i * G * q_i, "q": c * d * v_i * G.T * k_i},
     conditions=(SIGNS, ANY_LOSS),

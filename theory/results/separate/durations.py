@@ -39,8 +39,6 @@ from ...notation import B, Lambda, M, P, a, e, lambda_, lambda_next, rho, t, tau
 from ..task.regression import loss_and_force
 from .aligned import GROWING, LATER, RATES, along_lines, fixed_value, flow_along
 
-__all__ = ["C_rho", "delta", "difference_of_phi", "gap", "phi", "time_between", "time_unit", "u", "u_0"]
-
 u, u_0 = symbols("u u_0", positive=True)  # v / v_*, and at t = 0
 delta = Symbol("delta", real=True)  # u - u_0
 gap = Symbol("g", real=True, nonzero=True)  # 1 - u
@@ -83,7 +81,6 @@ def phi() -> Expr:
 @register(
     "67",
     "The time integral of a drop",
-    kind="exact",
     section="Appendix D.6",
     typed=lambda: (
         tau
@@ -265,7 +262,6 @@ def plateau_with_next_orders() -> Derivation:
 @register(
     "26-loss",
     "The loss along a drop",
-    kind="exact",
     section="beside (26)",
     typed=lambda: -(lambda_**3) / a * (2 * u**3 - u**6),
     conditions=("The set (25), $u=v/v_*$; at $u=1$ it is the step of (24)", GROWING),

@@ -41,11 +41,6 @@ from ..attention.blocks import U_i, merged_expansion, u_i, value_row
 from ..task.population import PAPER, Task
 from ..task.regression import SECOND_MOMENT, closed_loss, population_error, squared_error
 
-__all__ = [
-    "RANK_ONE", "RANK_R", "effective_map", "flow", "flow_in_force", "flow_lines", "head_flow",
-    "rank_R_flow", "rank_R_head", "rank_one_flow", "rank_one_head",
-]  # fmt: skip
-
 RANK_ONE, RANK_R = (v_i, k_i, q_i), (v_i, K_i, Q_i)  # the weights of one head
 MOMENT = r"$\boldsymbol{M} = \mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$, equation (31)"
 NAMES = ("value weight", "keys", "queries")
@@ -106,7 +101,6 @@ def flow_lines(head: Any, weights: tuple, moving: tuple | None = None, task: Tas
 @register(
     "18",
     "Separate rank-one attention",
-    kind="exact",
     section="Section 4.1",
     typed=lambda: v_i * beta.T * k_i * q_i.T * x_q + beta.T * B_rest * x_q,
     conditions=("The vectors in the value blocks and the last components of the keys are zero", "$R = 1$"),
@@ -161,7 +155,6 @@ def _flow(head: Any, weights: tuple) -> tuple[Line, ...]:
 @register(
     "19",
     "Gradient flow of separate rank-one attention",
-    kind="exact",
     section="Section 4.2",
     typed=lambda: {
         "a": k_i.T * paper_force(rank_one_head()) * q_i,
@@ -185,7 +178,6 @@ def rank_one_flow() -> Derivation:
 @register(
     "80",
     "Gradient flow of separate rank-$R$ attention",
-    kind="exact",
     section="Appendix E.2",
     typed=lambda: {
         "a": Trace(K_i.T * paper_force(rank_R_head()) * Q_i),
@@ -212,7 +204,6 @@ def _sequence_rates() -> tuple:
 @register(
     "52",
     "Gradient flow of one sequence, before the average",
-    kind="exact",
     section="Appendix D.2",
     typed=lambda: {
         "a": k_i.T * (beta * _error() * x_q.T) * q_i,
@@ -243,7 +234,6 @@ def sequence_flow() -> Derivation:
 @register(
     "54",
     "Gradient flow of separate rank-one attention, averaged",
-    kind="exact",
     section="Appendix D.2",
     typed=lambda: {
         "a": k_i.T * paper_force(rank_one_head()) * q_i,

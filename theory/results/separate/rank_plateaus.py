@@ -11,8 +11,6 @@ from ...notation import B, D, G, a, clock, e, lambda_, lambda_m, lambda_next, ta
 from ..task.regression import force_along, loss_and_force
 from .aligned import component, time_to_order_one
 
-__all__ = ["duration_of_brief_plateau", "slots_of_a_head", "x"]
-
 x = Symbol("x", real=True)  # k_{i,r} = q_{i,r} = x e_d: the amplitude of one slot
 
 

@@ -22,8 +22,6 @@ from ..task.regression import SECOND_MOMENT, force, loss_and_force
 from .aligned import force_on_later_ansatz
 from .flow import RANK_ONE, flow_in_force, rank_one_head
 
-__all__ = ["A_d", "B_d", "deflated_force", "k_0", "mode_solution", "q_0", "waiting_head"]
-
 k_0, q_0 = symbols("k_0 q_0", real=True)  # e_d' k and e_d' q at s = 0
 A_d, B_d = symbols("A_d B_d", real=True)  # (k_0 + q_0)/2 and (k_0 - q_0)/2
 K_D, Q_D = symbols("k_d q_d", real=True)  # the components at s
@@ -74,7 +72,6 @@ def _column(upper, lower) -> BlockMatrix:
 @register(
     "62",
     "Keys and queries of a waiting head, coupled",
-    kind="exact",
     section="Appendix D.5",
     typed=lambda: {
         "k": v_i * Lambda**2 * q_i,
@@ -127,7 +124,6 @@ def _components() -> dict:
 @register(
     "63",
     "Keys and queries of a waiting head, solved",
-    kind="exact",
     section="Appendix D.5",
     typed=_components,
     conditions=("The equations (62), for any $v_i(t)$", EIGENVECTOR, TIME),
@@ -177,7 +173,6 @@ def later_waiting_heads() -> Derivation:
 @register(
     "70",
     "Waiting heads on a later plateau, solved",
-    kind="exact",
     section="Appendix D.6",
     typed=lambda: {**_components(), "learned k": k_0, "learned q": q_0},
     conditions=("The equations (69), for any $v_i(t)$", r"$k$ and $q$ for $d>m$, the learned ones for $d\le m$", DIRECTION, TIME),
@@ -213,7 +208,6 @@ def mode_solution() -> tuple[Expr, ...]:
 @register(
     "T5",
     "A waiting head, solved: its value weight and its escape time",
-    kind="exact",
     section="beside (63)",
     typed=lambda: {
         "mode": A_d**2 * (exp(2 * lambda_**2 * clock) - 1) + B_d**2 * (exp(-2 * lambda_**2 * clock) - 1),

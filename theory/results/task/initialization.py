@@ -17,8 +17,6 @@ from ...expectation.laws import Gaussian, SampleCovariance
 from ...expectation.moments import expect
 from ...notation import D, H, MatrixLetter, R, symmetric_matrix, vector, w_2, w_init
 
-__all__ = ["initial_balance", "key_difference", "norms_of_merged", "norms_of_separate"]
-
 # One entry, and all entries of all heads, stacked
 _value, _merged = MatrixLetter("v_i", 1, 1, "v_i"), MatrixLetter("u_i", 1, 1, r"(\boldsymbol{U}_i)_{dd'}")
 _key, _query = (MatrixLetter("k_i", 1, 1, r"(\boldsymbol{k}_{i,r})_d"), MatrixLetter("q_i", 1, 1, r"(\boldsymbol{q}_{i,r})_d"))
@@ -92,7 +90,6 @@ def _norms(law: str, stacks: Mapping) -> Derivation:
 @register(
     "35",
     "Initial size of merged attention",
-    kind="exact",
     section="Appendix B.2",
     typed=lambda: {"v mean": w_init**2, "v variance": 2 * w_init**4 / H, "U mean": w_init**2, "U variance": 2 * w_init**4 / (H * D**2)},
     conditions=(r"The law (34); any number $H$ of heads; $\boldsymbol{U}$ holds the entries of all $\boldsymbol{U}_i$",),
@@ -106,7 +103,6 @@ def norms_of_merged() -> Derivation:
 @register(
     "37",
     "Initial size of separate attention",
-    kind="exact",
     section="Appendix B.2",
     typed=lambda: {"v mean": w_init**2, "v variance": 2 * w_init**4 / H, "k mean": w_init**2, "k variance": 2 * w_init**4 / (H * R * D)},
     conditions=(r"The law (36); $\boldsymbol{k}$ holds the entries of all keys; the queries have the law of the keys",),
@@ -123,7 +119,6 @@ _gram = symmetric_matrix("S", H)  # W_1 W_1' / D^2
 @register(
     "35-balance",
     "Balance of merged attention at initialization",
-    kind="exact",
     section="Beside (35) and (17)",
     typed=lambda: {"mean": ZeroMatrix(H, H), "square": w_init**4 * (H + 1) / H * (1 + 1 / D**2)},
     conditions=(
@@ -150,7 +145,6 @@ _keys = vector("k_i", R * D)  # of one head
 @register(
     "37-balance",
     "Balance of one head at initialization",
-    kind="exact",
     section="Beside (37) and (85)",
     typed=lambda: {"mean": 0, "variance": 2 * w_init**4 / H**2 * (1 + 1 / (R * D))},
     conditions=(

@@ -49,8 +49,6 @@ from ...notation import (
     y_q,
 )
 
-__all__ = ["GENERAL", "PAPER", "PopulationMoments", "Sigma_w", "Task", "fourth", "population_moments", "zeta"]
-
 WHITE = Identity(D)
 Sigma_w = symmetric_matrix("Sigma_w", D, latex=r"\boldsymbol{\Sigma}_w")  # covariance of the task vector
 zeta = vector("zeta", D)  # (1/N) sum_n eps_n x_n, what label noise adds to beta
@@ -320,8 +318,6 @@ def any_tokens() -> PopulationMoments:
 @register(
     "V0",
     "The population loss under general laws",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "A": Lambda * Sigma_w * Lambda_q,
         "M": (1 + 1 / N) * Lambda * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) / N * Lambda,

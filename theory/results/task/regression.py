@@ -21,11 +21,6 @@ from ...expectation.moments import expect
 from ...notation import B, D, G, Lambda, Lambda_hat, M, N, a, beta, matrix, prediction, vector, w, x_q, y_q
 from .population import PAPER, Task
 
-__all__ = [
-    "PROMPT", "SECOND_MOMENT", "X", "X_c", "average_context", "closed_loss", "correlation_with_error", "force", "force_along",
-    "in_context_letters", "loss_and_force", "population_error", "squared_error", "y",
-]  # fmt: skip
-
 X = matrix("X", D + 1, N + 1)  # the prompt
 X_c = matrix("X_c", D, N)  # the context tokens, as columns
 y = vector("y", N)  # their targets
@@ -156,7 +151,6 @@ def in_context_letters(expression) -> TracePolynomial:
 @register(
     "30",
     "The correlation is the sample covariance times the task vector",
-    kind="exact",
     section="Appendix B.1",
     typed=lambda: Lambda_hat * w,
     conditions=("There is no label noise",),
@@ -190,7 +184,6 @@ def letter_M(task: Task = PAPER) -> str:
 @register(
     "9-closed",
     "The population loss as a function of the effective map",
-    kind="exact",
     section="Beside (9)",
     typed=lambda: Trace(Lambda) - 2 * Trace(Lambda * B * Lambda) + Trace(B.T * M * B * Lambda),
     conditions=(letter_M,),
@@ -219,7 +212,6 @@ def force_along(component: Any, task: Task = PAPER) -> Expr:
 @register(
     "53",
     "The force on the effective map",
-    kind="exact",
     section="Appendix D.2",
     typed=lambda: Lambda**2 - M * B * Lambda,
     conditions=(

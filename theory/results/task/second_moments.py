@@ -22,8 +22,6 @@ from ...expectation.moments import expect
 from ...notation import D, Lambda, Lambda_hat, M, N, P, a, e, e_d, lambda_, learned, matrix, vector
 from .population import ALONG, PAPER, Task
 
-__all__ = ["A", "diagonal_values", "on_eigenvector", "second_moment", "second_moment_along"]
-
 A = matrix("A", D)  # any constant matrix
 SQUARE = E(Lambda_hat**2)
 
@@ -54,7 +52,6 @@ def _eigenvector() -> tuple[Line, Line]:
 @register(
     "31",
     "Second moment of the sample covariance",
-    kind="exact",
     section="Appendix B.1",
     typed=lambda: {
         "first": (N - 1) / N * Lambda**2 + (2 * Lambda**2 + Trace(Lambda) * Lambda) / N,
@@ -98,7 +95,6 @@ def second_moment(task: Task = PAPER) -> Derivation:
 @register(
     "20",
     "Second moment of the sample covariance, as in the main text",
-    kind="exact",
     section="Section 4.2",
     typed=lambda: Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N,
     conditions=TOKENS,
@@ -120,7 +116,6 @@ def second_moment_main_text() -> Derivation:
 @register(
     "32",
     "Eigenvalues of the second moment",
-    kind="exact",
     section="Appendix B.1",
     typed=lambda: {
         "sum": (1 + 1 / N) * lambda_**2 + Trace(Lambda) / N * lambda_,
@@ -159,7 +154,6 @@ def diagonal_values() -> dict:
 @register(
     "33",
     "Eigenvectors of the second moment",
-    kind="exact",
     section="Appendix B.1",
     typed=lambda: lambda_**2 * (1 + (1 + Trace(Lambda) / lambda_) / N) * e_d,
     conditions=(
@@ -199,7 +193,6 @@ def long_context_moment() -> Derivation:
 @register(
     "31-moments",
     "Further moments of the sample covariance",
-    kind="exact",
     section="Beside (31)",
     typed=lambda: {
         "A": Lambda * A * Lambda + (Lambda * A.T * Lambda + Trace(A * Lambda) * Lambda) / N,

@@ -28,8 +28,6 @@ from ..task.regression import X_c, correlation_with_error
 from ..task.second_moments import EIGENVECTOR as ALONG_EIGENVECTOR
 from ..task.second_moments import eigenvalue, second_moment
 
-__all__ = ["NOISY", "ALONG_e"]
-
 NOISY = Task(noise=sigma**2)
 noise = vector("epsilon", N, latex=r"\boldsymbol{\epsilon}")
 LAWS = (
@@ -60,8 +58,6 @@ REST = Condition(
 @register(
     "V1-beta",
     "The correlation of a context with noisy labels",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "mean": Lambda_hat * w + zeta,
         "covariance": sigma**2 / N * Lambda_hat,
@@ -93,8 +89,6 @@ def noisy_correlation() -> Derivation:
 @register(
     "V1-levels",
     "The loss at the fixed points with label noise",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "loss": sigma**2 + over_directions(lambda_ - learned * lambda_ * noisy_ridge(lambda_)),
         "limit": sigma**2 + over_directions((1 - learned) * lambda_),
@@ -118,8 +112,6 @@ def noisy_levels() -> Derivation:
 @register(
     "V1-order",
     "Label noise changes no rate near the origin, only how far a direction is learned",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "growth": Lambda**2,
         "fixed": lambda_ * (1 + (1 + (T + sigma**2) / lambda_) / N),
@@ -170,8 +162,6 @@ def noisy_order() -> Derivation:
 @register(
     "V1-ridge",
     "The algorithm learned under label noise is a ridge regression with the tokens' covariance known",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "map": (1 + 1 / N) * Lambda**2 + (Trace(Lambda) + sigma**2) / N * Lambda,
         "excess": Lambda + (Trace(Lambda) + sigma**2) * Identity(D),

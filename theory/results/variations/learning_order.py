@@ -159,7 +159,6 @@ def waiting_rate() -> Expr:
     "V2-sequence",
     "The order of learning: the fastest to grow comes next, and its head turns until it has the largest drop that is left",
     kind="limit",
-    section="beyond the paper",
     typed=lambda: {
         "lag": 1 - A_j / A_d,
         "growing": v / 2 * (sqrt(A_d**2 * (M_j / M_d - Q_j / Q_d) ** 2 + 4 * A_j**2) - A_d * (M_j / M_d + Q_j / Q_d)),
@@ -238,8 +237,6 @@ def turned_loss() -> Expr:
 @register(
     "V2-oblique",
     "When nothing commutes: only the largest drop is a stable rest of a head, and no direction need grow alone",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "loss": c_any - 2 * b * (s_i + s_j * alpha * beta_) + b**2 * (1 + alpha**2) * (1 + beta_**2),
         "second": 4 * s_i**2 * (s_i**2 - s_j**2),

@@ -35,8 +35,6 @@ from ..task.population import GENERAL, Sigma_w, Task, g_1, g_2, g_3, g_n, m, n, 
 from ..task.regression import closed_loss
 from ..task.second_moments import second_moment
 
-__all__ = ["LENGTHS", "uniform_gains"]
-
 nu = Symbol("nu", positive=True)  # E(1/n)
 N_e, share_e = Symbol("N_e", positive=True), Symbol("varrho", positive=True)
 NORMALISATIONS = (
@@ -66,8 +64,6 @@ PLAIN = Task(random_length=True)
 @register(
     "V4-moments",
     "The moments for contexts of random length",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "A": g_1 * Lambda * Sigma_w * Lambda_q,
         "M": g_2 * Lambda * Sigma_w * Lambda + g_3 * (Lambda * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) * Lambda),
@@ -135,8 +131,6 @@ def uniform_gains() -> dict[str, tuple[Expr, Expr, Expr]]:
 @register(
     "V4-uniform",
     "The uniform law on $1, \\dots, N$",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "present, g_3": harmonic(N) / N,
         "longest, g_1": (N + 1) / (2 * N),
@@ -190,8 +184,6 @@ def _share(gains: tuple[Expr, Expr, Expr]) -> Expr:
 @register(
     "V4-effective",
     "The fixed length that a random one acts like",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "loss": Trace(Sigma_w * Lambda_q)
         + sigma**2
@@ -252,8 +244,6 @@ def written_drop(gains) -> Expr:
 @register(
     "V4-levels",
     "The loss at the fixed points for contexts of random length",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "rate": g_1 * lambda_**2,
         "loss": over_directions(lambda_ - learned * written_drop((g_1, g_2, g_3))),

@@ -34,8 +34,6 @@ from ..task.population import GENERAL, Sigma_w, Task, lambda_q
 from ..task.regression import closed_loss, correlation_with_error
 from ..task.second_moments import second_moment_along
 
-__all__ = ["test_loss"]
-
 N_test = Symbol("N_test", integer=True, positive=True)
 a_test = Symbol("a_test", positive=True)  # the eigenvalue of the test's E(Lambda_hat^2)
 g = Symbol("g", positive=True)
@@ -65,8 +63,6 @@ def test_loss() -> TracePolynomial:
 @register(
     "V3-test",
     "The test loss of any trained effective map",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: (
         Trace(Sigma_w * Lambda_q)
         + sigma**2
@@ -99,8 +95,6 @@ COMMON = Condition(
 @register(
     "V3-query",
     "Another covariance of the query changes the order of learning, not what is learned",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {"minimum": M.I * Lambda * Sigma_w, "map": lambda_ / a, "rate": lambda_ * lambda_q, "drop": lambda_**2 * lambda_q / a},
     conditions=(
         r"minimum: any covariances, noise and length, if $\boldsymbol{\Lambda}_{q}$ is positive definite",
@@ -161,8 +155,6 @@ MOMENTS = Condition(
 @register(
     "V3-length",
     "A test context of another length",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "share": lambda_ - 2 * lambda_**3 / a + lambda_**3 * a_test / a**2,
         "slope": lambda_**4 * (lambda_ + T) / a**2,
@@ -258,8 +250,6 @@ EVEN = Condition(
 @register(
     "V3-scale",
     "Covariance shift: context tokens scaled at test",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "moments": g * Lambda * Sigma_w * Lambda_q,
         "second": g**2 * ((1 + 1 / N) * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Lambda) + g * sigma**2 / N * Lambda,

@@ -30,8 +30,6 @@ from ..task.population import P_w, Sigma_w, Task, omega
 from ..task.regression import correlation_with_error, force
 from ..task.second_moments import second_moment
 
-__all__ = ["TASK"]
-
 p = Symbol("p", positive=True)  # lambda omega, the share of one direction in it
 root = symmetric_matrix("L", D, latex=r"\boldsymbol{\Lambda}^{1/2}")
 S_w = symmetric_matrix("S", D)  # Lambda^(1/2) Sigma_w Lambda^(1/2)
@@ -68,8 +66,6 @@ ROOT = Condition(
 @register(
     "V2-moments",
     "The moments of a task with a covariance",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "A": Lambda * Sigma_w * Lambda,
         "M": (1 + 1 / N) * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Lambda,
@@ -93,8 +89,6 @@ def moments() -> Derivation:
 @register(
     "V2-order",
     r"Task and token spectra that disagree: growth by $\lambda^{2} \omega$, drops by $\lambda \omega$",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "rate": lambda_**2 * omega,
         "map": omega / ((1 + 1 / N) * lambda_ * omega + P_w / N),
@@ -138,8 +132,6 @@ def in_roots(formula) -> TracePolynomial:
 @register(
     "V2-congruence",
     "When nothing commutes: the levels are those of commuting covariances, the directions are not orthogonal",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "A": root * S_w * root,
         "M": root * ((1 + 1 / N) * S_w + Trace(S_w) / N * Identity(D)) * root,

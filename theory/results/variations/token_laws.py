@@ -31,8 +31,6 @@ from ...notation import D, Lambda, Lambda_hat, MatrixLetter, N, T, beta, e, lamb
 from ..task.population import GENERAL, PAPER, WHITE, Sigma_w, any_tokens, fourth
 from .task_covariance import ROOT, root
 
-__all__ = ["elliptical_fourth", "elliptical_of", "gaussian_fourth", "gaussian_of"]
-
 kappa = Symbol("kappa", positive=True)  # E(rho^4)/(D (D + 2)) of an elliptical law, rho the length of the whitened token, E(rho^2) = D
 rho_4 = Symbol("rho_4", positive=True)  # E(rho^4)
 kurtosis = Symbol("k", positive=True)  # E(z^4) of an independent component of unit variance
@@ -102,8 +100,6 @@ def signs_of(inner) -> TracePolynomial:
 @register(
     "V5-moment",
     "Second moment of the sample covariance for tokens of any law",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "general": (1 - 1 / N) * Lambda * Sigma_w * Lambda + fourth / N + sigma**2 / N * Lambda,
         "second": (1 - 1 / N) * Lambda**2 + fourth / N,
@@ -172,8 +168,6 @@ def _below(point) -> None:
 @register(
     "V5-elliptical",
     "Elliptical tokens: everything survives, with one number",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "fourth": kappa * (2 * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) * Lambda),
         "a": lambda_**2 * (1 + (2 * kappa - 1 + kappa * T / lambda_) / N),
@@ -312,8 +306,6 @@ def _orthogonal_columns(point) -> None:
 @register(
     "V5-independent",
     "Tokens with independent components: what survives depends on the mixing and on the kurtoses",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "fourth": sum(_gaussian_entries(), Matrix.zeros(2, 2)).applyfunc(lambda entry: entry.expand()),
         "a": lambda_**2 * (1 + (kurtosis - 2 + T / lambda_) / N),

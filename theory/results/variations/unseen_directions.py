@@ -28,8 +28,6 @@ from ..landscape.fixed_points import b, written_map_along
 from .label_noise import NOISY
 from .shift import N_test, a_test, lambda_q, varied
 
-__all__ = ["learned_map", "share_at_test"]
-
 Lambda_test = symmetric_matrix("Lambda_test", D, latex=r"\boldsymbol{\Lambda}_{\rm test}")  # the covariance of the context at test
 lambda_test = Symbol("lambda_test", positive=True)  # its eigenvalue along the direction
 TEST_LAWS = varied(Gaussian(w), SampleCovariance(Lambda_hat, Lambda_test, N_test))
@@ -91,8 +89,6 @@ EVEN = Condition(
 @register(
     "V3-unseen",
     "Where the test loss blows up: directions that training hardly showed",
-    kind="exact",
-    section="beyond the paper",
     typed=lambda: {
         "share": lambda_q * (1 - lambda_test**2 / a_test) + lambda_q * a_test * (b - lambda_test / a_test) ** 2,
         "break-even": 2 * lambda_test / a_test,

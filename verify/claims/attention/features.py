@@ -11,7 +11,6 @@ from ...training.modules import cubic_features
 from ...training.sequences import draw_sequences
 from .. import formulas
 from ..book import claim
-from ..tolerances import ROUNDOFF, SAMPLING
 from .moments import TILTED, largest_score
 
 
@@ -40,7 +39,6 @@ def feature_precision(task: RegressionTask) -> np.ndarray:
     "41",
     "E(y_q z) over 200,000 sequences read from X",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=feature_target,
     wrong={"Lambda for Lambda^2": lambda task: task.covariance.flatten(order="F")},
 )
@@ -53,7 +51,6 @@ def feature_target_sampled(target) -> float:
     "42",
     "E(z z') over 200,000 sequences read from X",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=feature_covariance,
     wrong={
         "factors swapped": lambda task: np.kron(formulas.second_moment(task), task.covariance),
@@ -69,7 +66,6 @@ def feature_covariance_sampled(covariance) -> float:
     "43",
     "the inverse of E(z z') times E(z z')",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=feature_precision,
     wrong={"N + 1 for N": formulas.longer_context(feature_precision)},
 )
@@ -85,7 +81,6 @@ def population_loss(task: RegressionTask, B: np.ndarray) -> float:
     "9",
     "the loss of a random map over 200,000 sequences against its closed form",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=population_loss,
     wrong={"N + 1 for N": formulas.longer_context(population_loss), "half of it": formulas.times(0.5, population_loss)},
 )
@@ -104,7 +99,6 @@ def _fixed_point_loss(task: RegressionTask) -> np.ndarray:
     "24",
     "the loss at the fixed points m = 0 ... D over 200,000 sequences",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=_fixed_point_loss,
     wrong={
         "N + 1 for N": formulas.longer_context(_fixed_point_loss),
@@ -123,7 +117,6 @@ def fixed_point_loss_sampled(losses) -> float:
     "60",
     "the mean square of the prediction with all components learned: tr(Lambda Gamma M Gamma)",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=lambda L, M, G: np.trace(L @ G @ M @ G),
     wrong={"Gamma^2 inside": lambda L, M, G: np.trace(L @ formulas.sandwich(TILTED, G @ G))},
 )

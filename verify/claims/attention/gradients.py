@@ -13,7 +13,6 @@ from ....numerics.tasks.regression import RegressionTask
 from ...training.modules import MergedAttention, ReducedMerged, ReducedSeparate
 from ...training.sequences import draw_sequences
 from ..book import claim
-from ..tolerances import ROUNDOFF, SAMPLING
 from .models import TASK, D, H, largest, merged_weights, prompts, random, separate_weights
 from .moments import largest_score
 
@@ -56,7 +55,6 @@ def _field_error(field, weights, network) -> float:
     "19",
     "the flow's velocity at random weights of rank two against minus half the gradient of the loss",
     method="autograd",
-    tolerance=ROUNDOFF,
     theory=separate_field,
     wrong={"k q' for q k' in (19c)": lambda task, w: separate_field(task, w, transpose=False)},
 )
@@ -68,7 +66,6 @@ def separate_field_autograd(field) -> float:
     "80",
     "the velocity that the integrator uses, at random weights of rank two",
     method="autograd",
-    tolerance=ROUNDOFF,
     theory=lambda task, w: w.pull_back(QuadraticLoss.population(task).force(w.effective_map())),
     wrong={"twice as fast": lambda task, w: w.pull_back(-QuadraticLoss.population(task).gradient(w.effective_map()))},
 )
@@ -80,7 +77,6 @@ def integrator_field_autograd(field) -> float:
     "13",
     "the merged flow's velocity at random weights against minus half the gradient of the loss",
     method="autograd",
-    tolerance=ROUNDOFF,
     theory=merged_field,
     wrong={"the whole gradient": lambda task, w: merged_field(task, w, factor=2.0)},
 )
@@ -102,7 +98,6 @@ def _sampled_gradients(network: torch.nn.Module, chunks: int = 200, size: int = 
     "10",
     "the velocity against gradients through attention on 100,000 sequences",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=separate_field,
     wrong={"k q' for q k' in (19c)": lambda task, w: separate_field(task, w, transpose=False)},
 )
@@ -132,7 +127,6 @@ def _block_gradients(v_bold: float, u: float) -> tuple[np.ndarray, np.ndarray]:
     "39",
     "the bold v_i have no velocity if all of them and all u_i are zero",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=(0.0, 0.0),
     wrong={"only the bold v_i zero": (0.0, 1.0)},
 )
@@ -144,7 +138,6 @@ def vector_blocks_stay_zero(blocks) -> float:
     "40",
     "the u_i have no velocity if all of them and all bold v_i are zero",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=(0.0, 0.0),
     wrong={"only the u_i zero": (1.0, 0.0)},
 )
@@ -170,7 +163,6 @@ def _drift(network: ReducedMerged | ReducedSeparate, conserved: Callable[..., Te
     "17",
     "w_2 w_2' - W_1 W_1' under the flow of a loss other than the mean square",
     method="autograd",
-    tolerance=ROUNDOFF,
     theory=lambda v, U: torch.outer(v, v) - U.flatten(1) @ U.flatten(1).T,
     wrong={"plus for minus": lambda v, U: torch.outer(v, v) + U.flatten(1) @ U.flatten(1).T},
 )
@@ -182,7 +174,6 @@ def merged_conservation(conserved) -> float:
     "79",
     "k'k - q'q and k'k - v^2 of rank-one heads under the flow of a loss other than the mean square",
     method="autograd",
-    tolerance=ROUNDOFF,
     theory=lambda v, k, q: torch.cat([k.square().sum((1, 2)) - q.square().sum((1, 2)), k.square().sum((1, 2)) - v**2]),
     wrong={"2 v^2 for v^2": lambda v, k, q: k.square().sum((1, 2)) - 2 * v**2},
 )
@@ -200,7 +191,6 @@ def rank_two_conserved(v: Tensor, k: Tensor, q: Tensor) -> Tensor:
     "85",
     "all of K K' - Q Q' and tr K K' - v^2 of rank-two heads under the flow of a loss other than the mean square",
     method="autograd",
-    tolerance=ROUNDOFF,
     theory=rank_two_conserved,
     wrong={"k_r'k_r - v^2 for one r": lambda v, k, q: k[:, 0].square().sum(1) - v**2},
 )

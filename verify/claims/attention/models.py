@@ -14,7 +14,6 @@ from ....numerics.tasks.regression import RegressionTask
 from ...training.modules import ConvolutionalNetwork, MergedAttention, ReducedMerged, ReducedSeparate, SeparateAttention, TwoLayerNetwork
 from ...training.sequences import draw_sequences
 from ..book import claim
-from ..tolerances import ROUNDOFF
 
 TASK = RegressionTask(covariance=[[0.9, 0.3, -0.1], [0.3, 0.6, 0.2], [-0.1, 0.2, 0.4]], context_length=5)
 D, N, H, R = 3, 5, 4, 2
@@ -81,7 +80,6 @@ def _without_query(X: Tensor, attention: MergedAttention | SeparateAttention) ->
     "7",
     "the last entry of ATTN_M(X), with all blocks random, against the block formula",
     method="forward pass",
-    tolerance=ROUNDOFF,
     theory=block_formula,
     wrong={"query token left out": _without_query},
 )
@@ -95,7 +93,6 @@ def merged_blocks(formula) -> float:
     "87",
     "the last entry of ATTN_S(X) of rank two, with all blocks random, against its four terms",
     method="forward pass",
-    tolerance=ROUNDOFF,
     theory=block_formula,
     wrong={"query token left out": _without_query},
 )
@@ -109,7 +106,6 @@ def separate_blocks(formula) -> float:
     "6",
     "the prediction as the corner of the output sequence, softmax included",
     method="forward pass",
-    tolerance=ROUNDOFF,
     theory=lambda output: output[:, -1, -1],
     wrong={"the last context token": lambda output: output[:, -1, -2]},
 )
@@ -123,7 +119,6 @@ def prediction_is_the_corner(corner) -> float:
     "30",
     "beta read off X against Lhat w",
     method="forward pass",
-    tolerance=ROUNDOFF,
     theory=lambda S, w: torch.einsum("pij,pj->pi", S, w),
     wrong={"sum for mean": lambda S, w: N * torch.einsum("pij,pj->pi", S, w)},
 )
@@ -146,7 +141,6 @@ def gram_blocks(X: Tensor, *, query_token: float = 1.0) -> Tensor:
     "29",
     "X X'/N against its blocks",
     method="forward pass",
-    tolerance=ROUNDOFF,
     theory=gram_blocks,
     wrong={"query token left out": lambda X: gram_blocks(X, query_token=0.0)},
 )
@@ -182,7 +176,6 @@ def _transposed(X: Tensor, weights: MergedWeights) -> Tensor:
     "M",
     "ATTN_M(X) with zero blocks, scores of every token computed, against sum v beta' U x_q",
     method="forward pass",
-    tolerance=ROUNDOFF,
     theory=merged_formula,
     wrong={"U for its transpose": _transposed},
 )
@@ -196,7 +189,6 @@ def reduced_merged_attention(formula) -> float:
     "S",
     "ATTN_S(X) of rank two with zero blocks against sum v beta' k q' x_q",
     method="forward pass",
-    tolerance=ROUNDOFF,
     theory=separate_formula,
     wrong={"key and query exchanged": swapped},
 )
@@ -221,7 +213,6 @@ def _untied_heads(weights: SeparateWeights) -> SeparateWeights:
     "18",
     "H heads of rank R against R H heads of rank one with tied value weights",
     method="forward pass",
-    tolerance=ROUNDOFF,
     theory=_tied_heads,
     wrong={"value weights tiled, not grouped": _untied_heads},
 )
@@ -235,7 +226,6 @@ def rank_is_tied_heads(split) -> float:
     "11",
     "ATTN_M(X) against the two-layer network on the cubic feature z",
     method="forward pass",
-    tolerance=ROUNDOFF,
     theory=TwoLayerNetwork.equivalent_to,
     wrong={"rows of U stacked, not columns": lambda w: TwoLayerNetwork(w.v, w.U.reshape(H, -1))},
 )
@@ -249,7 +239,6 @@ def two_layer_network(equivalent) -> float:
     "18",
     "ATTN_S(X) against the three-layer convolutional network on z, stride D",
     method="forward pass",
-    tolerance=ROUNDOFF,
     theory=ConvolutionalNetwork,
     wrong={"kernel and readout exchanged": lambda w: ConvolutionalNetwork(SeparateWeights(w.v, w.q, w.k))},
 )

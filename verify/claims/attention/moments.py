@@ -15,7 +15,7 @@ import numpy as np
 from ....numerics.tasks.regression import RegressionTask
 from .. import formulas
 from ..book import claim
-from ..tolerances import EXACT, HIGH_PRECISION, ROUNDOFF, SAMPLING
+from ..tolerances import HIGH_PRECISION
 
 # A covariance without symmetry axes along the coordinates, and a context short enough for 1/N to matter.
 TILTED = RegressionTask(covariance=[[0.9, 0.3, -0.1], [0.3, 0.6, 0.2], [-0.1, 0.2, 0.4]], context_length=5)
@@ -87,7 +87,6 @@ def _largest_difference(exact: Callable[[int, int, int], Fraction], formula: Cal
     "31",
     "E(Lhat^2) entry by entry from Gaussian pairings, D = 2 and N = 1, 2, 3",
     method="rational",
-    tolerance=EXACT,
     theory=squared_formula,
     wrong={"N + 1 for N": lambda L, N: squared_formula(L, N + 1), "trace term left out": lambda L, N: _plus((1 + 1 / N, _times(L, L)))},
 )
@@ -102,7 +101,6 @@ def squared_sample_covariance_rational(formula) -> float:
     "42",
     "E(Lhat A Lhat) for an asymmetric A from Gaussian pairings, D = 2 and N = 1, 2, 3",
     method="rational",
-    tolerance=EXACT,
     theory=sandwich_formula,
     wrong={"A for its transpose": lambda L, N, A: sandwich_formula(L, N, tuple(zip(*A, strict=True)))},
 )
@@ -118,7 +116,6 @@ def sandwich_rational(formula) -> float:
     "31",
     "E(Lhat^3) entry by entry from Gaussian pairings, D = 2 and N = 1, 2, 3",
     method="rational",
-    tolerance=EXACT,
     theory=cubed_formula,
     wrong={"3/N^2 for 4/N^2": lambda L, N: _plus((Fraction(1), cubed_formula(L, N)), (-1 / N**2, _cube(L)))},
 )
@@ -149,7 +146,6 @@ def _contexts(count: int = 200_000, seed: int = 31) -> np.ndarray:
     "31",
     "E(Lhat^2) over 200,000 contexts with tilted covariance, D = 3 and N = 5",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=formulas.second_moment,
     wrong={"N + 1 for N": formulas.longer_context(formulas.second_moment), "no 1/N": formulas.infinite_context(formulas.second_moment)},
 )
@@ -162,7 +158,6 @@ def squared_sample_covariance_sampled(second_moment) -> float:
     "31",
     "E(Lhat^3) over 200,000 contexts with tilted covariance, D = 3 and N = 5",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=formulas.third_moment,
     wrong={"N + 1 for N": formulas.longer_context(formulas.third_moment)},
 )
@@ -198,7 +193,6 @@ def moment_eigenvalues_precise(a) -> float:
     "33",
     "E(Lhat^2) rebuilt from the eigenvectors of Lambda and a_d, tilted covariance",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=formulas.moment_eigenvalues,
     wrong={"N + 1 for N": formulas.longer_context(formulas.moment_eigenvalues)},
 )

@@ -25,7 +25,7 @@ from ....theory.results.discretisation.stable_steps import b_d, b_j, lambda_d, l
 from ...experiments.staircase import reached
 from ..book import claim
 from ..formulas import OBLIQUE_MAP, OBLIQUE_TASK, gradient_by_differences, times
-from ..tolerances import NEXT_STEP_ORDER, ORDER, ROUNDOFF, STABLE
+from ..tolerances import NEXT_STEP_ORDER, ORDER, STABLE
 
 TASK = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
 LOSS = QuadraticLoss.population(TASK)
@@ -57,7 +57,6 @@ def curvatures(curvature: Mapping[str, Callable], learned: Sequence[int]) -> np.
     "V8-stable",
     "the curvatures at each of the 15 nonzero fixed points of separate attention, in the spectrum of the Hessian, the largest at its end",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=_STABLE,
     wrong={
         "a head's doubled for tripled": _STABLE | {"head": times(2 / 3, _STABLE["head"])},
@@ -85,7 +84,6 @@ def _merged(change: Mapping | None = None) -> dict[str, Callable]:
     "V8-stable-merged",
     "all curvatures of merged attention at zero and at its global minimum, two directions, against the spectrum of the Hessian",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=_merged(),
     wrong={
         "lambda for its square": _merged() | {"zero": lambda one, _b, other, _c: (one**2 + other**2) ** (1 / 2)},
@@ -243,7 +241,6 @@ def modified_force(change: Mapping | None = None) -> Callable:
     "V8-loss",
     "minus half the gradient of the loss with eta/4 of its squared gradient, by central differences at one map",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=modified_force(),
     wrong={"eta doubled": modified_force({step_size: 2 * step_size}), "sign of M": modified_force({M: -M})},
 )

@@ -172,7 +172,6 @@ def derived_variance(pulled: np.ndarray, map_: np.ndarray, length: int = TWO.con
     "V8-force",
     "the variance of one sequence's force along a direction, at a map that is not a fixed point, over 400,000 sequences",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=derived_variance,
     wrong={
         "a context twice as long": lambda pulled, map_: derived_variance(pulled, map_, 2 * TWO.context_length),

@@ -23,7 +23,7 @@ from ...training.modules import ReducedSeparate
 from ...training.sequences import draw_sequences
 from .. import formulas
 from ..book import claim
-from ..tolerances import INERTIA, ORDER, ROOTS, SECOND_ORDER_OF_STEP, SOLVER, TRAINED_MOMENTUM
+from ..tolerances import INERTIA, ORDER, ROOTS, SECOND_ORDER_OF_STEP, TRAINED_MOMENTUM
 from .finite_steps import LOSS, TASK, random_start
 
 Rule = Callable[[float, float], float]  # of the step and the momentum
@@ -197,7 +197,6 @@ _ENERGY = {
     "V8-energy",
     "the energy, and the balance of each head's key with its query and value, integrated along the flow at a mass of 20",
     method="flow",
-    tolerance=SOLVER,
     theory=_ENERGY,
     wrong={
         "energy lost at half the rate": _ENERGY | {"energy": formulas.times(1 / 2, _ENERGY["energy"])},

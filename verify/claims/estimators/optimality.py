@@ -21,7 +21,7 @@ from ...training.modules import ReducedMerged
 from ...training.sequences import draw_sequences
 from ..book import claim
 from ..formulas import gradient_by_differences
-from ..tolerances import HIGH_DIMENSION, ROUNDOFF, SAMPLING, TRAINED_RISK
+from ..tolerances import HIGH_DIMENSION, ROUNDOFF, TRAINED_RISK
 
 LONG = RegressionTask(covariance=[[0.5, 0.2, 0.0], [0.2, 0.6, 0.1], [0.0, 0.1, 0.4]], context_length=12, noise_variance=0.6)
 SHORT = RegressionTask(eigenvalues=[0.5] * 8, context_length=3, noise_variance=0.6)
@@ -54,7 +54,6 @@ def _score(which: str, name: str, value: float) -> float:
     "V9-linear",
     "the risk of linear attention at its global minimum, on 100,000 sampled sequences and as the minimum of the loss",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=entry("V9-linear", "each"),
     wrong={"N + 1 for N": entry("V9-linear", "each", {N: N + 1}), "noise left out": entry("V9-linear", "each", {sigma: 0})},
 )
@@ -72,7 +71,6 @@ def risk_of_linear_attention(each) -> float:
     "V9-ols",
     "the risk of least squares in context, N above and below D, on 100,000 sampled sequences",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=(entry("V9-ols", "long"), entry("V9-ols", "short")),
     wrong={
         "sigma^2 D/(N - D)": (entry("V9-ols", "long", {N: N + 1}), entry("V9-ols", "short")),
@@ -92,7 +90,6 @@ def _ridge(part: str, change: dict | None = None) -> Callable[..., float]:
     "V9-ridge",
     "the risk of ridge given the context, averaged over 20,000 contexts, against squared errors on 100,000 other sequences",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=(_ridge("any"), _ridge("Bayes")),
     wrong={
         "bias left out": (_ridge("any", {penalty: 0}), _ridge("Bayes")),
@@ -133,7 +130,6 @@ def level_risks(length) -> float:
     "V9-bounds",
     "Bayes lies between its bounds and below linear attention, least squares and ridge of twice the penalty: violations in standard errors",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=entry("V9-bounds", "lower"),
     wrong={"bound for half the tokens": entry("V9-bounds", "lower", {N: N / 2})},
 )
@@ -187,7 +183,6 @@ def _unseen(change: dict | None = None) -> Callable[[RegressionTask], float]:
     "V9-unseen",
     "for 12 spectra and N up to D, the risk of Bayes over 2,000 contexts is above its lower bound: violation in standard errors",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=_unseen(),
     wrong={
         "as if all that is shown were unknown": lambda task: float(task.eigenvalues.sum()),
@@ -279,7 +274,6 @@ def posterior_slope(change: Mapping | None = None) -> Callable:
     "V9-posterior",
     "the slope of the log posterior on a drawn context, by central differences at a drawn task vector",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=posterior_slope(),
     wrong={"twice the noise": posterior_slope({sigma: 2 * sigma}), "N + 1 for N": posterior_slope({N: N + 1})},
 )

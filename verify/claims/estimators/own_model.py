@@ -20,7 +20,7 @@ from ...training.descent import fresh_batches, mean_squared_error, one_thread, t
 from ...training.sequences import draw_sequences
 from ..book import claim
 from ..formulas import OBLIQUE_MAP, OBLIQUE_TASK
-from ..tolerances import OWN_MODEL, ROUNDOFF, SAMPLING
+from ..tolerances import OWN_MODEL, SAMPLING
 
 TASK = RegressionTask(covariance=OBLIQUE_TASK.covariance, context_length=2)
 LONGER = Model(descend(2), (U,), laws=(SampleCovariance(Lambda_hat, Lambda, N + 1),))
@@ -94,7 +94,6 @@ def two_step_error(change: Mapping | None = None) -> Callable:
     "V10-error",
     "the error of two steps of descent, taken one after the other for each unit task vector in a drawn context",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=two_step_error(),
     wrong={"Lambda for Lambda_hat": two_step_error({Lambda_hat: Lambda}), "weight doubled": two_step_error({U: 2 * U})},
 )
@@ -119,7 +118,6 @@ def white_loss(change: Mapping | None = None) -> Callable:
     "V10-white",
     "the loss of two steps for white tokens, averaged over 50,000 contexts of five tokens in three dimensions",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=white_loss(),
     wrong={"N + 1 for N": white_loss({N: N + 1}), "D + 1 for D": white_loss({D: D + 1})},
 )

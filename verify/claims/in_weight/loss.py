@@ -19,7 +19,7 @@ from ....theory.results.in_weight.population_loss import portion
 from ...experiments.in_weight import InWeightSetting
 from ...training.modules import MergedAttention
 from ..book import claim
-from ..tolerances import ROUNDOFF, SAMPLING, SOLVER
+from ..tolerances import SAMPLING
 
 VECTORS = np.array([[1.0, -0.5], [0.5, 2.0]])
 SMALL = RegressionTask(covariance=[[0.5, 0.2], [0.2, 0.4]], context_length=3)
@@ -53,7 +53,6 @@ def deviation(kind: str, loss: QuadraticLoss) -> float:
     "V6",
     "moments of the unreduced model with 60 % of the task vectors fixed, against sampled sequences",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=lambda: problem().training_loss,
     wrong={
         "N + 1 for N": lambda: problem(LONGER).training_loss,
@@ -69,7 +68,6 @@ def mixture_moments(loss) -> float:
     "V6-memory",
     "moments of the unreduced model with noise for the context's labels, against sampled sequences",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=lambda: problem().memory_loss,
     wrong={
         "N + 1 for N": lambda: problem(LONGER).memory_loss,
@@ -109,7 +107,6 @@ def forward_pass_with_fixed_tasks(loss) -> float:
     "V6",
     "the unreduced loss at p = 1 with zero blocks equals the closed loss of the effective map",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=lambda: problem().in_context_loss,
     wrong={
         "N + 1 for N": lambda: problem(LONGER).in_context_loss,
@@ -144,7 +141,6 @@ def growth_rate(setting: InWeightSetting, dimension: int | None = None) -> float
     "V6-escape",
     "rate of growth at the origin for portions 0.2, 0.6 and 1, against the singular values of E(y phi)",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=growth_rate,
     wrong={
         "the rate of the reduced model": lambda setting: growth_rate(replace(setting, portion=1.0)),
@@ -165,7 +161,6 @@ def rate_of_growth(rate) -> float:
     "V6-escape",
     "rate of growth measured on the flow from initial weights of 1e-40, at p = 0.6",
     method="flow",
-    tolerance=SOLVER,
     theory=growth_rate,
     wrong={"the rate of the reduced model": lambda setting: growth_rate(replace(setting, portion=1.0))},
 )

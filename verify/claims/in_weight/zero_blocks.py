@@ -14,7 +14,7 @@ from ....theory.notation import B, D, Lambda, N, lambda_, v_i, w
 from ....theory.results.attention.blocks import U_i
 from ....theory.results.in_weight.moving_blocks import b
 from ..book import claim
-from ..tolerances import LEAK_EARLY, ROUNDOFF, SAMPLING
+from ..tolerances import LEAK_EARLY, ROUNDOFF
 from .loss import SMALL, VECTORS, problem
 
 # Fixed task vectors
@@ -34,7 +34,6 @@ def block_velocity(weights: MergedWeights, vectors: np.ndarray, N_: int = SMALL.
     "V6-zero",
     "velocities of the zero blocks from two moments of the task's law, against the gradient of the unreduced loss",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=block_velocity,
     wrong={
         "N + 1 for N": partial(block_velocity, N_=SMALL.context_length + 1),
@@ -83,7 +82,6 @@ def leak(N_: int) -> tuple[float, float]:
     "V6-leak",
     "squared velocity of the zero blocks on sets of 20 random sequences, at the origin, averaged over 8,000 sets",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=leak,
     wrong={"N + 1 for N": lambda N_: leak(N_ + 1), "the velocity itself for its square": lambda N_: tuple(np.sqrt(leak(N_)))},
 )
@@ -122,7 +120,6 @@ def white_leak(map_: float, N_: int = WHITE.context_length) -> tuple[float, floa
     "V6-leak",
     "squared velocity of the zero blocks on sets of 20 random sequences, white tokens, on the plateau, in mid-drop and at the end",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=white_leak,
     wrong={"N + 1 for N": lambda map_: white_leak(map_, WHITE.context_length + 1), "that of the plateau": lambda map_: white_leak(0.0)},
 )

@@ -11,7 +11,7 @@ from ....numerics.tasks.regression import RegressionTask
 from ...experiments.staircase import DEFAULT
 from .. import formulas
 from ..book import claim
-from ..tolerances import COUNT, MINIMISER, ROUNDOFF
+from ..tolerances import COUNT, MINIMISER
 
 TASK = DEFAULT.task
 LOSS = QuadraticLoss.population(TASK)
@@ -36,7 +36,6 @@ def without_correlation(U: np.ndarray) -> np.ndarray:
     "14a",
     "weights with w_2 = 0 and W_1 E(y_q z) = 0, but W_1 not zero, are at rest",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=without_correlation,
     wrong={"any W_1": lambda U: U},
 )
@@ -66,7 +65,6 @@ def zero_function_index(index) -> float:
     "14b",
     "random weights whose effective map is the regression on z are at rest",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=formulas.least_squares_map,
     wrong={"N + 1 for N": formulas.longer_context(formulas.least_squares_map)},
 )
@@ -94,7 +92,6 @@ SETS = tuple(fixed_point_sets(TASK, heads=5))
     "21",
     "all 16 sets of learned eigenvectors, ranks one and two, in weights of minimal norm, are at rest",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=fixed_point,
     wrong={"N + 1 for N": formulas.longer_context(fixed_point)},
 )
@@ -112,7 +109,6 @@ def saddle_loss(task: RegressionTask, directions: tuple[int, ...]) -> float:
     "59",
     "the loss at all 16 fixed points, from their weights",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=saddle_loss,
     wrong={"N + 1 for N": formulas.longer_context(saddle_loss)},
 )
@@ -124,7 +120,6 @@ def losses_of_all_sets(loss) -> float:
     "84",
     "an idle head may have key and query outside the learned span: three learned-set examples at rest",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=lambda lam: ((0, 0, 1.7, 0), (0, 0, 0, -0.8)),
     wrong={"key and query along one unlearned eigenvector": lambda lam: ((0, 0, 1.7, 0), (0, 0, -0.8, 0))},
 )
@@ -162,7 +157,6 @@ def index_of_all_sets(index) -> float:
     "T2h",
     "the Hessian of separate attention at the origin: its largest entry",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=(0.0, 0.0),
     wrong={"with a value weight of one": (1.0, 0.0)},
 )

@@ -19,7 +19,7 @@ from ....theory.results.variations.learning_order import lag_j, rho_j, w_init
 from ...experiments.random_tasks import Sets, commuting_tasks, oblique_tasks, visited
 from ...experiments.varied_tasks import RETURNING, TURNING, against, inclined, levels, plateaus, trained_plateaus, turning_levels
 from ..book import claim
-from ..tolerances import COUNT, LEADING_ORDER, ROUNDOFF, TRAINED_VARIATION, TURNING_LEVEL
+from ..tolerances import COUNT, LEADING_ORDER, TRAINED_VARIATION, TURNING_LEVEL
 
 ONE_REST = (v, A_d, A_j, M_d, M_j, Q_d, Q_j)
 
@@ -121,7 +121,6 @@ def rate(change: Mapping | None = None) -> Callable[[RegressionTask, int, int], 
     "V2-sequence",
     "the rates at which heads turn, in 12 random tasks of 2 to 4 directions, against Hessians that include what other heads hold",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=rate(),
     wrong={"Q of the other": rate({Q_j: Q_d}), "twice v": rate({v: 2 * v}), "d and j exchanged": rate({A_d: A_j, A_j: A_d})},
 )

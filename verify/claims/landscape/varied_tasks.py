@@ -14,7 +14,7 @@ from ....numerics.tasks.regression import RegressionTask
 from ....theory.results.landscape.any_quadratic_loss import A_d, A_j, M_d, M_j, Q_d, Q_j, v
 from ...experiments.varied_tasks import NOISY, OBLIQUE, PLAIN, RUNS, TURNING, levels, plateaus, turning_levels
 from ..book import claim
-from ..tolerances import LEADING_ORDER, ROUNDOFF, TURNING_LEVEL
+from ..tolerances import LEADING_ORDER, TURNING_LEVEL
 
 
 def _root_distance(task: RegressionTask, modes: Modes, starts: int) -> float:
@@ -53,7 +53,6 @@ PLANAR = RegressionTask(
     "V2-fixed",
     "all roots of the flow from 40 starts, with token and task covariance that do not commute: four maps, D = 2",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=lambda task: task.modes,
     wrong={"eigenvectors of Lambda": without_whitening, "singular directions of A": of_growth},
 )
@@ -65,7 +64,6 @@ def planar_fixed_points(modes) -> float:
     "V2-fixed",
     "all roots of the flow from 300 starts, with token, task and query covariance that do not commute: eight maps, D = 3",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=lambda task: task.modes,
     wrong={"eigenvectors of Lambda": without_whitening, "singular directions of A": of_growth},
     slow=True,
@@ -102,7 +100,6 @@ def turning_rate(task: RegressionTask) -> float:
     "V2-rotation",
     "the rate at which a head turns from one direction to the other, against the Hessian's negative eigenvalue",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=turning_rate,
     wrong={
         "of the other direction": lambda task: turning_rate(

@@ -26,7 +26,7 @@ from ...training.descent import fresh_batches, one_thread, train
 from ...training.modules import ReducedMerged
 from .. import formulas
 from ..book import claim
-from ..tolerances import ORDER, ROUNDOFF, SHARE, SOLVER, TRAINED_HALF, TRAINED_SHARE, TURNING
+from ..tolerances import ORDER, SHARE, TRAINED_HALF, TRAINED_SHARE, TURNING
 
 START = 1e-3  # of the size in the middle of the drop
 
@@ -85,7 +85,6 @@ def _violation(bounds: Bounds, which: int) -> float:
     "V7-time",
     "the time at which s is in the middle of merged attention's drop, for 12 spectra, is between its bounds: violation in units of 1/gamma",
     method="flow",
-    tolerance=SOLVER,
     theory=lambda drop: drop.time_bounds(START * drop.middle),
     wrong={
         "the mean kappa in both": lambda drop: _white(drop, drop.mean).time_bounds(START * drop.middle),
@@ -101,7 +100,6 @@ def time_of_the_drop(bounds: Bounds) -> float:
     "V7-half",
     "the time to half of the loss's drop, for 12 spectra, is between its bounds: violation in units of 1/gamma",
     method="flow",
-    tolerance=SOLVER,
     theory=lambda drop: drop.half_bounds(START * drop.middle),
     wrong={
         "the mean kappa in both": lambda drop: _white(drop, drop.mean).half_bounds(START * drop.middle),
@@ -124,7 +122,6 @@ _BOUND = compiled("V7-share", (kappa_min, kappa_max), part="bound")
     "V7-share",
     "the least loss along the ray of Lambda^2 against the formula, and Kantorovich's bound over 12 spectra and their tightest pair",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=(_share, _BOUND),
     wrong={
         "kappa without weights": (lambda drop: 1 / (drop.kappa.mean() * (1 / drop.kappa).mean()), _BOUND),
@@ -148,7 +145,6 @@ def share_of_the_drop(statements) -> float:
     "V7-share",
     "how fast the loss still falls at the end of the ray, for 12 spectra, against the squared velocity of all weights there",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=lambda drop: drop.further * drop.gamma**3 / drop.mean,
     wrong={"at rest": lambda _drop: 0.0, "half of it, as for s alone": lambda drop: drop.further / 2 * drop.gamma**3 / drop.mean},
 )
@@ -235,7 +231,6 @@ def _without_growth(drop: MergedDrop) -> np.ndarray:
     "V7-tail",
     "the rates after the drop are eigenvalues of the Hessian at the global minimum, between their bounds, for 12 spectra",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=lambda drop: drop.rates,
     wrong={"s K alone": _without_growth, "rates of the loss": lambda drop: 2 * drop.rates},
 )
@@ -311,7 +306,6 @@ def _velocity(part: str, change: dict | None = None) -> Callable[..., np.ndarray
     "V7-flow",
     "the velocities of s and n against those of all weights of three balanced heads in three directions",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=(_velocity("size"), _velocity("direction")),
     wrong={
         "s half as fast": (formulas.times(1 / 2, _velocity("size")), _velocity("direction")),
@@ -356,7 +350,6 @@ def _behind(change: dict | None = None) -> dict[str, Callable[..., float]]:
     "V7-behind",
     "how each direction falls behind and how the size and its part along c grow, against the velocities of all weights of three heads",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=_behind(),
     wrong={
         "curvature doubled": _behind({q: 2 * q}),

@@ -12,7 +12,7 @@ from ....numerics.tasks.regression import RegressionTask
 from ...experiments.staircase import DEFAULT, final_weights, plateaus
 from .. import formulas
 from ..book import claim
-from ..tolerances import ALIGNMENT, CONVERGED, COUNT, LEADING_ORDER, ROUNDOFF, SECOND_ORDER, SOLVER
+from ..tolerances import ALIGNMENT, CONVERGED, COUNT, LEADING_ORDER, ROUNDOFF, SECOND_ORDER
 
 
 def white_task(eigenvalue: float = 1.0, dimension: int = 4, context_length: int = 31) -> RegressionTask:
@@ -51,7 +51,6 @@ def _half_time(task: RegressionTask, t: np.ndarray, s: float) -> np.ndarray:
     "15",
     "the effective map from balanced, aligned weights against the sigmoid times I",
     method="flow",
-    tolerance=SOLVER,
     theory=formulas.white_sigmoid,
     wrong={
         "t for 2 t": _half_time,
@@ -67,7 +66,6 @@ def white_sigmoid_flow(sigmoid) -> float:
     "47",
     "the effective map for Lambda = I/4, with alpha = lambda^3 (1 + (1 + D)/N) and gamma = lambda^2 sqrt(D)",
     method="flow",
-    tolerance=SOLVER,
     theory=formulas.white_sigmoid,
     wrong={"rates of Lambda = I": lambda task, t, s: formulas.white_sigmoid(white_task(), t / 16, s)},
 )

@@ -16,7 +16,7 @@ from ....theory.notation import rho
 from ...experiments.staircase import DEFAULT, weights_at
 from .. import formulas
 from ..book import claim
-from ..tolerances import LEADING_ORDER, SOLVER, SOLVER_TIGHT
+from ..tolerances import LEADING_ORDER, SOLVER_TIGHT
 
 
 def aligned_weights(task: RegressionTask, v: np.ndarray) -> SeparateWeights:
@@ -36,7 +36,6 @@ def _aligned_flow() -> Trajectory:
     "25",
     "value, key and query weights of four aligned heads at the end of the flow",
     method="flow",
-    tolerance=SOLVER,
     theory=formulas.learned_value_weights,
     wrong={
         "square root for cube root": lambda task: formulas.learned_value_weights(task) ** 1.5,
@@ -52,7 +51,6 @@ def learned_heads_flow(value_weights) -> float:
     "26",
     "the value weights of four aligned heads against four separate scalar equations",
     method="flow",
-    tolerance=SOLVER,
     theory=formulas.scalar_field,
     wrong={
         "N + 1 for N": formulas.longer_context(formulas.scalar_field),
@@ -75,7 +73,6 @@ def _without_square(lam: np.ndarray, a: np.ndarray, v: np.ndarray) -> np.ndarray
     "67",
     "the time at which each aligned head reaches 1, 10, 50, 90 and 99 % of its weight",
     method="flow",
-    tolerance=SOLVER,
     theory=formulas.time_integral,
     wrong={
         "u - 1 for its square": _without_square,

@@ -7,7 +7,7 @@ from ....numerics.dynamics.trajectory import Trajectory
 from ...experiments.staircase import DEFAULT, SMALL, final_weights, flow, plateaus
 from .. import formulas
 from ..book import claim
-from ..tolerances import ALIGNMENT, CONVERGED, COUNT, DROP_TIME, PLATEAU, SOLVER
+from ..tolerances import ALIGNMENT, CONVERGED, COUNT, DROP_TIME, PLATEAU
 
 
 @claim(
@@ -150,7 +150,6 @@ def drop_times_converge(rtol) -> float:
     "79",
     "k'k - q'q and k'k - v^2 along the whole staircase",
     method="flow",
-    tolerance=SOLVER,
     theory=lambda v, k, q: np.concatenate([_squares(k) - _squares(q), _squares(k) - v**2], axis=-1),
     wrong={"2 v^2 for v^2": lambda v, k, q: _squares(k) - 2 * v**2},
 )

@@ -20,7 +20,7 @@ from ..attention.moments import largest_score
 from ..book import claim
 from ..landscape.fixed_points import LOSS, TASK
 from ..merged.flow import effective_scale, white_flow_from_gaussian, white_task
-from ..tolerances import LEADING_ORDER, ROUNDOFF, SAMPLING, SECOND_ORDER, SOLVER, SOLVER_TIGHT
+from ..tolerances import LEADING_ORDER, SECOND_ORDER, SOLVER_TIGHT
 from .drop import early_solution
 
 # Initial weights
@@ -36,7 +36,6 @@ def _norms(draw: Callable[[np.random.Generator], Parametrization], count: int, s
     "35",
     "the mean squared norms of w_2 and W_1 over 2,000 draws, in units of w_init^2",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=(1.0, 1.0),
     wrong={"W_1 of norm D^2": (1.0, 16.0), "norms for squares": (0.9, 0.9)},
 )
@@ -49,7 +48,6 @@ def merged_initial_norms(means) -> float:
     "37",
     "the mean squared norms of v, k and q of rank two over 2,000 draws, in units of w_init^2",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=(1.0, 1.0, 1.0),
     wrong={"k and q of norm R": (1.0, 2.0, 2.0)},
 )
@@ -72,7 +70,6 @@ def balanced_white(task: RegressionTask, t: np.ndarray, s: float, p: float) -> t
     "44",
     "size and alignment of a balanced start whose direction is not E(y_q z): tanh of a shifted time",
     method="flow",
-    tolerance=SOLVER,
     theory=balanced_white,
     wrong={"aligned from the start": lambda task, t, s, p: balanced_white(task, t, s, 0.999)},
 )
@@ -121,7 +118,6 @@ def white_half_time(formula) -> float:
     "71",
     "the force on the map along the invariant set with two components learned and the third growing",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=lambda task, v: np.diag([0, 0, task.eigenvalues[2] ** 2 - task.eigenvalues[2] * formulas.moment_eigenvalues(task)[2]
                                     * v**3, task.eigenvalues[3] ** 2]),
     wrong={"v^2 for v^3": lambda task, v: np.diag([0, 0, task.eigenvalues[2] ** 2 - task.eigenvalues[2]

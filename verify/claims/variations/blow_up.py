@@ -19,7 +19,7 @@ from ...experiments.varied_tasks import LENGTH, NOISY, PLAIN
 from ...training.descent import fresh_batches, train
 from ...training.modules import ReducedSeparate
 from ..book import claim
-from ..tolerances import RARE_DIRECTION, ROUNDOFF, TRAINED_PROMPTS
+from ..tolerances import RARE_DIRECTION, TRAINED_PROMPTS
 
 # A scaled context
 
@@ -62,7 +62,6 @@ def _at_rest(task: RegressionTask, map_: np.ndarray) -> tuple[float, float, floa
     "V3-scale",
     "the test loss at every saddle with the context, or context and query, scaled, and the scale at which it passes that of no answer",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=scale_formulas(),
     wrong=SCALE_FAULTS,
 )

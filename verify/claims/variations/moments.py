@@ -15,7 +15,6 @@ from ....theory.notation import T
 from ....theory.results.variations import token_laws
 from ...training.sequences import draw_sequences
 from ..book import claim
-from ..tolerances import ROUNDOFF, SAMPLING
 
 TILTED = [[0.9, 0.3, -0.1], [0.3, 0.6, 0.2], [-0.1, 0.2, 0.4]]
 TASKS = [[0.5, -0.2, 0.0], [-0.2, 1.0, 0.3], [0.0, 0.3, 1.5]]
@@ -55,7 +54,6 @@ NOISE = tilted(context_length=5, noise_variance=1.5)
     "V1-beta",
     "moments of sequences with label noise, against sampled sequences",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=NOISE,
     wrong={
         "no noise": tilted(context_length=5),
@@ -79,7 +77,6 @@ def noisy_order(change: Mapping | None = None) -> tuple[Callable, Callable]:
     "V1-order",
     "the force at zero weights on sequences with noisy labels; the slope of a drop, integrated between two tasks of equal trace",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=noisy_order(),
     wrong={
         "the noise of beta in the growth": (lambda L, s, n: L @ L + s**2 / n * L, noisy_order()[1]),
@@ -110,7 +107,6 @@ GENERAL = tilted(context_length=5, task_covariance=TASKS, query_covariance=QUERI
     "V0",
     "moments of sequences with noise, a task covariance and a query covariance that do not commute, against sampled sequences",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=GENERAL,
     wrong={
         "w ~ N(0, I)": tilted(context_length=5, query_covariance=QUERIES, noise_variance=0.5),
@@ -133,7 +129,6 @@ LAWS = (SphereTokens(), StudentTokens(12), RademacherTokens())
     "V5-moment",
     "moments of tokens on an ellipsoid, of Student's law and of signs, against sampled sequences",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=lambda law: _with_token_law(law),
     wrong={
         "the Gaussian fourth moment": lambda law: _with_token_law(None),
@@ -148,7 +143,6 @@ def token_law_moments(task: Callable) -> float:
     "V5-independent",
     "E(Lambda_hat S Lambda_hat) of signs, over all contexts of three tokens",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=lambda: _with_token_law(RademacherTokens()).second_moment,
     wrong={"kurtosis 3": lambda: _with_token_law(None).second_moment, "on a sphere": lambda: _with_token_law(SphereTokens()).second_moment},
 )
@@ -174,7 +168,6 @@ def commutator(R: np.ndarray, kurtosis: float) -> np.ndarray:
     "V5-independent",
     "the commutator of M and Lambda for signs mixed by R, over all signs of three components",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=lambda R: commutator(R, 1.0),
     wrong={"it commutes": lambda R: commutator(R, 3.0), "R' for R": lambda R: commutator(R.T, 1.0)},
 )

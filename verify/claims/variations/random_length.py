@@ -31,7 +31,6 @@ DIVISORS: Mapping[str, Callable[[int], int]] = {"present": lambda n: n, "longest
     "V4-moments",
     "moments of contexts of random length, against sampled sequences",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=RANDOM,
     wrong={
         "the mean of n for its harmonic mean": tilted(context_length=3, noise_variance=0.3),
@@ -64,7 +63,6 @@ def _with_gain(gain: object) -> RegressionTask:
     "V4-moments",
     "moments of sums over contexts of random length, divided by the tokens present, by the longest, and by all with the query",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=_with_gain,
     wrong={
         "the average, whatever they are divided by": lambda name: _with_gain("present"),
@@ -135,7 +133,6 @@ def effective_loss(task: RegressionTask, B: np.ndarray, gains) -> float:
     "V4-effective",
     "the loss at a map in units of g_1/g_2, against the average over lengths of the loss with the gain in the map",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=effective_loss,
     wrong={
         "no error from the gains": lambda task, B, gains: effective_loss(task, B, (gains[1] ** 0.5, *gains[1:])),

@@ -15,7 +15,7 @@ from ...experiments.plateau_maps import effective_map, measured, settled_network
 from ...experiments.varied_tasks import OBLIQUE, PLAIN, SPECTRUM
 from ...training.modules import ReducedMerged
 from ..book import claim
-from ..tolerances import ROUNDOFF, SAMPLING, TRAINED_PROMPTS
+from ..tolerances import SAMPLING, TRAINED_PROMPTS
 
 TILTED = [[0.9, 0.3, -0.1], [0.3, 0.6, 0.2], [-0.1, 0.2, 0.4]]
 TASKS = [[0.5, -0.2, 0.0], [-0.2, 1.0, 0.3], [0.0, 0.3, 1.5]]
@@ -69,7 +69,6 @@ def trained_networks_under_shift(loss) -> float:
     "V3-test",
     "the loss of maps of any entries under two tests, by the statement and as a quadratic form in the moments of the test",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=loss_at_test(),
     wrong={"N + 1 for N": loss_at_test({N: N + 1}), "B' for B": loss_at_test({B: B.T})},
 )
@@ -127,7 +126,6 @@ def _of_length(length: int) -> RegressionTask:
     "V3-length",
     "the loss at test lengths 1, 40 and 10^6 of the map trained at 10, by share, and by limit and slope",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=LENGTH_FORMULAS,
     wrong=LENGTH_FAULTS,
 )

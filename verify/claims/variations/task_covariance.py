@@ -20,7 +20,7 @@ from ...experiments.varied_tasks import OBLIQUE
 from ...training.descent import fresh_batches, train
 from ...training.modules import ReducedSeparate
 from ..book import claim
-from ..tolerances import DIFFERENCES, ROUNDOFF, SAMPLING, TRAINED_END, TRAINED_REST
+from ..tolerances import DIFFERENCES, SAMPLING, TRAINED_END, TRAINED_REST
 from .moments import features
 
 Matrices = Callable[..., np.ndarray]
@@ -63,7 +63,6 @@ WHITENING_FAULTS = {
     "V2-whitened",
     "the loss of any map as a distance, and the two conditions at fixed points, for covariances that do not commute",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=whitening(),
     wrong=WHITENING_FAULTS,
 )
@@ -141,7 +140,6 @@ def moments(change: Mapping | None = None) -> dict[str, Callable]:
     "V2-moments",
     "moments of sequences whose task vectors have a covariance, and of the paper's, on 200,000 sampled sequences each",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=moments(),
     wrong={
         "N + 1 for N": moments({N: N + 1}),
@@ -209,7 +207,6 @@ CONGRUENCE_FAULTS = {
     "V2-congruence",
     "moments, force, minimum and drops for Lambda and Sigma_w that do not commute, by roots and from the moments of the task",
     method="linear algebra",
-    tolerance=ROUNDOFF,
     theory=congruence(),
     wrong=CONGRUENCE_FAULTS,
 )
