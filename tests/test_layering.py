@@ -19,7 +19,19 @@ ROOT = Path(__file__).resolve().parent.parent
 # The floors of each folder, lowest first: a module imports from its own floor and from lower ones.
 FLOORS = {
     "": ["theory", "numerics", "verify"],
-    "theory": ["notation", "algebra", "calculus", "expectation", "model", "typesetting", "derivations", "results", "equations", "__init__"],
+    "theory": [
+        "notation",
+        "algebra",
+        "calculus",
+        "expectation",
+        "model",
+        "typesetting",
+        "derivations",
+        "proofs",
+        "results",
+        "equations",
+        "__init__",
+    ],
     "theory/results": [
         "__init__",
         "task",

@@ -1,15 +1,21 @@
 """Symbols and derivations: the paper's formulas, computed from its definitions."""
 
+from typing import TYPE_CHECKING, Any
+
 from .algebra.letters import letters
 from .algebra.polynomial import TracePolynomial
 from .calculus.derivatives import derivative, gradient, hessian_form
 from .calculus.entrywise import explicit
 from .calculus.substitution import collect, substitute
+from .derivations.heads import E
 from .derivations.registry import Equation
 from .equations import equation, search
 from .expectation.laws import Fixed, Gaussian, Mixture, SampleCovariance
 from .expectation.moments import expect
 from .model import Model
+
+if TYPE_CHECKING:
+    from .proofs.building import derive
 
 __all__ = [
     "TracePolynomial",
@@ -26,7 +32,18 @@ __all__ = [
     "explicit",
     "letters",
     "Model",
+    "E",
+    "derive",
     "Equation",
     "equation",
     "search",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """``derive``, loaded when it is asked for."""
+    if name == "derive":
+        from .proofs.building import derive
+
+        return derive
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
