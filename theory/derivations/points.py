@@ -199,18 +199,18 @@ def _new_value(formula: Any, point: Point) -> Any:
             for j in range(formula.cols):
                 entries[i, j] = _value(formula[i, j], point)
         return entries
+    if isinstance(formula, MatrixExpr):  # no polynomial: the inverse of a sum
+        return assembled(formula, point, _value)
     if isinstance(formula, TracePolynomial):
         return _polynomial_value(formula, point)
     return _scalar_value(sympy.sympify(formula), point)
 
 
 def _polynomial(formula) -> Any:
-    """A trace polynomial; where a scalar function stands round traces, the formula with each trace as it is."""
+    """A trace polynomial; the formula as it is where it is none: a function of traces, the inverse of a sum."""
     try:
         return TracePolynomial(formula)
     except ValueError:
-        if isinstance(formula, MatrixExpr):
-            raise
         return formula
 
 
@@ -258,6 +258,8 @@ def _product(word: words.Word, point: Point) -> Any:
 
 
 def _trace(matrix) -> Any:
+    if not isinstance(matrix, mpmath.matrix):
+        return matrix
     return sum((matrix[i, i] for i in range(matrix.rows)), mpmath.mpf(0))
 
 
@@ -267,7 +269,7 @@ def _scalar_value(expression: Any, point: Point) -> Any:
     expression, letters = _without_functions(expression)
     sizes = tuple((one, point[one]) for one in letters if isinstance(point[one], int))
     function, traces, indexed, arguments = _compiled(expression, sizes)
-    numbers = [_polynomial_value(trace, point) for trace in traces]
+    numbers = [_polynomial_value(one, point) if isinstance(one, TracePolynomial) else _trace(_value(one.arg, point)) for one in traces]
     numbers += [point[one.base][int(one.indices[0])] for one in indexed]
     numbers += [mpmath.mpf(point[one]) if isinstance(point[one], int) else point[one] for one in arguments]
     try:
@@ -310,4 +312,4 @@ def _compiled(expression: Expr, sizes: tuple) -> tuple:
     explicit = explicit.xreplace(named)
     arguments = sorted(explicit.free_symbols - set(named.values()), key=str)
     function = sympy.lambdify([*named.values(), *arguments], explicit, "mpmath")
-    return function, [TracePolynomial(trace) for trace in traces], indexed, arguments
+    return function, [_polynomial(trace) for trace in traces], indexed, arguments

@@ -1,5 +1,6 @@
 """The point where a line fails, by the letters that stand in the line: as numbers, and in words."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import mpmath
@@ -8,12 +9,12 @@ from sympy.tensor.indexed import Indexed, IndexedBase
 
 from ..algebra.polynomial import TracePolynomial
 from ..derivations.derivation import step_text
-from ..derivations.heads import as_sympy
+from ..derivations.heads import as_sympy, carried_out
 from ..derivations.judge import Verdict
 from ..derivations.lines import Line
 from ..derivations.points import Point
 
-__all__ = ["letters_of", "numbers_at", "refutation"]
+__all__ = ["counterexample", "letters_of", "numbers_at", "refutation", "sizes_of"]
 
 
 def letters_of(side: Any) -> set:
@@ -27,16 +28,33 @@ def letters_of(side: Any) -> set:
     formula = as_sympy(side) if isinstance(side, TracePolynomial) else side
     bases = {one.base for one in formula.atoms(Indexed)}
     found = {one for one in formula.free_symbols if not isinstance(one, Indexed | IndexedBase)} - {base.label for base in bases}
-    sizes = (getattr(one, "shape", ()) for one in found)
-    return found | bases | {symbol for shape in sizes for size in shape for symbol in size.free_symbols}
+    return found | bases | sizes_of(found)
+
+
+def sizes_of(letters: Iterable) -> set:
+    """The symbols in the sizes of letters."""
+    return {symbol for one in letters for size in getattr(one, "shape", None) or () for symbol in size.free_symbols}
 
 
 def numbers_at(line: Line, point: Point | None) -> dict[str, Any]:
-    """{letter: number or rows} at a point, of the letters in a line to which the point gives a value."""
+    """{letter: number or rows} at a point, of the letters in a line and in what its letters are defined by."""
     if point is None:
         return {}
-    present = sorted((one for one in letters_of(line) if one in point), key=lambda one: (hasattr(one, "shape"), str(one)))
+    found: set = set()
+    for side in (line.left, line.right):
+        found |= letters_of(side) | letters_of(_carried_out(side))
+    for definition in reversed(line.earlier):
+        if definition.left in found:
+            found |= letters_of(_carried_out(definition.right))
+    present = sorted((one for one in found if one in point), key=lambda one: (hasattr(one, "shape"), str(one)))
     return {str(one): _plain(point[one]) for one in present}
+
+
+def _carried_out(side: Any) -> Any:
+    try:
+        return carried_out(side)
+    except (ValueError, TypeError, NotImplementedError):
+        return side
 
 
 def _plain(value: Any) -> Any:
@@ -50,10 +68,14 @@ def _plain(value: Any) -> Any:
 
 def refutation(line: Line, verdict: Verdict) -> str:
     """In words: which line fails, at which point, and by how much."""
+    return f"{step_text(line)} fails {counterexample(line, verdict)}"
+
+
+def counterexample(line: Line, verdict: Verdict) -> str:
+    """The point where a line fails, by how much, and how it was found."""
     point = ", ".join(f"{name} = {_short(value)}" for name, value in numbers_at(line, verdict.point).items())
-    amount = "" if verdict.residual is None else f", by {verdict.residual:.3g}"
-    where = f" at {point}" if point else ""
-    return f"{step_text(line)} fails{where}{amount}: {verdict.method}"
+    amount = "" if verdict.residual is None else f"by {abs(verdict.residual):.3g}"
+    return f"{', '.join(filter(None, (point and f'at {point}', amount)))}: {verdict.method}".lstrip(": ")
 
 
 def _short(value: Any) -> str:

@@ -213,6 +213,27 @@ def gradient(options: argparse.Namespace) -> int:
     return _print_formula(result, options.format)
 
 
+def prove(options: argparse.Namespace) -> int:
+    from ...theory.proofs.judging import judged, report
+    from ..files import require_writable, write_atomically
+
+    if options.json:
+        require_writable(Path(options.json))
+    lines = judged(Path(options.file))
+    for line in lines:
+        print(f"{line.number:4}  {line.status:7}  {' '.join(line.text.split())}")
+        if line.status in ("fails", "unread"):
+            print(f"{'':15}{line.reason}")
+    found = report(lines)
+    counts = {status: count for status, count in found["summary"].items() if count}
+    print(", ".join(f"{count} {status}" for status, count in counts.items()) or "no line was found")
+    if options.json:
+        write_atomically(Path(options.json), json.dumps(found, indent=1, allow_nan=False) + "\n")
+    if "fails" in counts:
+        return 1
+    return 2 if counts.keys() <= {"unread"} or (options.strict and "unread" in counts) else 0
+
+
 def _replayed(options: argparse.Namespace) -> "ReplayResult | Retrained":
     from ...numerics.replay.recording import Recording
     from ...numerics.replay.replay import replay as rerun
@@ -262,6 +283,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "map": map_of_uses,
     "expect": expect,
     "gradient": gradient,
+    "prove": prove,
     "flow": flow,
     "train": train,
     "replay": replay,

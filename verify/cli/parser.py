@@ -12,6 +12,10 @@ from ..figures.names import FIGURE_NAMES, listed_names
 from .official import add_arguments
 from .options import add_setting
 
+PROOF_CODES = """verdicts: exact, numeric, sampled, assumed (a :=), fails (with a counterexample), unread (with the reason)
+exit 1 where a line fails, 2 where no line could be read, and with --strict where one could not
+
+"""
 EXIT_CODES = "exit codes: 0 all is well, 1 a check failed, 2 bad input, 130 interrupted"
 
 
@@ -136,6 +140,11 @@ def build() -> Parser:
     gradient.add_argument("expression", type=str.strip)
     gradient.add_argument("variable")
     gradient.add_argument("--format", choices=["text", "latex"], default="text")
+
+    prove = command("prove", "judge every line of a proof of your own", "iclflow prove proof.tex --json verdicts.json", PROOF_CODES)
+    prove.add_argument("file", metavar="FILE", help="ends in .txt, .md or .tex")
+    prove.add_argument("--json", metavar="OUT", help="write the verdicts as JSON")
+    prove.add_argument("--strict", action="store_true", help="an unread line is an error too")
 
     flow = command("flow", "integrate gradient flow of separate attention", "iclflow flow --scale 0.01 --duration 40000")
     add_setting(flow, training=False)

@@ -1,0 +1,563 @@
+r"""A proof in, a verdict on each of its lines out.
+
+>>> from pathlib import Path
+>>> from tempfile import TemporaryDirectory
+>>> with TemporaryDirectory() as folder:
+...     file = Path(folder, "proof.txt")
+...     _ = file.write_text("let A: symmetric\nE[S A S] = Lambda A Lambda + (Lambda A Lambda + tr(A Lambda) Lambda)/N\n  = 2 Lambda")
+...     [line.status for line in judged(file)]
+['exact', 'fails']
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import mpmath
+import sympy
+from sympy import Basic, Expr, Limit, S, Symbol
+from sympy.matrices.expressions import MatrixSymbol
+
+from ..algebra.polynomial import TracePolynomial
+from ..algebra.syntax import Grammar, Node, Token, Unreadable, tokens_of
+from ..calculus.spectral import eigenvalue, moment
+from ..derivations.conditions import Condition
+from ..derivations.draws import along_one_eigenvector
+from ..derivations.heads import Head, MatrixExpectation, MatrixGradient, ScalarExpectation, ScalarGradient, as_sympy, carried_out, heads_in
+from ..derivations.judge import Verdict, points_of
+from ..derivations.lines import Line
+from ..derivations.points import Point, value_at
+from ..expectation.laws import ancestors
+from ..notation import D, H, Lambda, Lambda_hat, M, N, R, T, a, beta, e, e_d, lambda_, w, x_q, y_q
+from .assumptions import Bound, at_most_D, conditions_of, size_of_matrices
+from .counterexamples import counterexample, letters_of, numbers_at, sizes_of
+from .documents import MAX_LENGTH, Statement, statements
+from .letters import LAWS_OF_PAPER, Letters, is_matrix
+from .meaning import Meaning
+
+__all__ = ["STATUSES", "JudgedLine", "judged", "report"]
+
+STATUSES = ("exact", "numeric", "sampled", "assumed", "fails", "unread")
+ORDERS = ("<", "<=", ">", ">=")
+ROUNDING = 1e-9  # a relative difference below it is no counterexample
+SPECTRAL = {lambda_, a, e, e_d, T, eigenvalue, moment}  # the paper's letters that belong to Lambda
+SIZES = {D, N, H, R}
+PAPER_DEFINITIONS = {beta: Lambda_hat * w, y_q: w.T * x_q}
+
+
+@dataclass(frozen=True)
+class JudgedLine:
+    """One line of a proof: its number, its text, its status, and why; ``point`` gives the letters of a counterexample their values."""
+
+    number: int
+    text: str
+    status: str
+    residual: float | None = None
+    reason: str = ""
+    point: dict[str, Any] | None = None
+
+
+def judged(path: Path, *, seed: int = 0) -> list[JudgedLine]:
+    """The verdict on each line of a proof in a file that ends in .txt, .md or .tex."""
+    return list(_Proof(statements(Path(path)), seed).lines())
+
+
+def report(lines: Iterable[JudgedLine]) -> dict[str, Any]:
+    """The verdicts as JSON has them, with how many there are of each status."""
+    lines = list(lines)
+    return {"lines": [asdict(line) for line in lines], "summary": {one: sum(line.status == one for line in lines) for one in STATUSES}}
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """A statement as read: sides and relations, the place of a limit, and conditions of its own."""
+
+    statement: Statement
+    sides: list
+    relations: list
+    approach: Any = None
+    order: Node | None = None
+    conditions: tuple = ()
+    problem: str = ""
+
+    def text_of(self, i: int) -> str:
+        """The text of one relation, with the sides on both hands of it."""
+        text = self.statement.text
+        if len(self.relations) <= 1:
+            return text
+        starts = [0, *(one.position for one in self.relations), len(text)]
+        return " ".join(text[starts[i] if i else 0 : starts[i + 2]].replace("&", " ").split())
+
+
+class _Proof:
+    def __init__(self, found: list[Statement], seed: int):
+        self.statements, self.seed = found, seed
+        self.letters = Letters()
+        self.meaning = Meaning(self.letters)
+        self.assumptions: list[Bound] = []
+        self.doubts: list[str] = []  # assumptions that cannot be read
+        self.definitions: list[Line] = []
+        self.seen: set = set()  # letters of the lines so far
+        self.number = 0
+
+    def lines(self) -> Iterator[JudgedLine]:
+        """The declarations of the whole file first; then its lines in order."""
+        for one in self.statements:
+            if one.kind == "let":
+                self.letters.declare(one.text, self._tokens(one))
+        read = [self._read(one) for one in self.statements if one.kind != "let"]
+        self.letters.settle(tuple(one.sides) for one in read)
+        self.meaning.settle()
+        previous: Any = None
+        for one in read:
+            if one.statement.kind == "assume":
+                self._assume(one)
+                continue
+            if not one.relations:
+                self.number += 1
+                previous = None
+                yield JudgedLine(self.number, one.statement.text, "unread", reason=one.problem or _at(one.statement, "it has no relation"))
+                continue
+            for i in range(len(one.relations)):
+                self.number += 1
+                left = one.sides[i]
+                if left is None and previous is None:
+                    problem = _at(one.statement, "it begins with a relation, and no line stands before it")
+                    yield JudgedLine(self.number, one.text_of(i), "unread", reason=problem)
+                    continue
+                first = previous if left is None else left
+                yield self._judged(one, i, first)
+            previous = one.sides[-1]
+
+    @staticmethod
+    def _tokens(statement: Statement) -> Callable[[str], list[Token]]:
+        if not statement.latex:
+            return tokens_of
+        from .latex_tokens import latex_tokens
+
+        return latex_tokens
+
+    def _read(self, statement: Statement) -> _Sides:
+        try:
+            if len(statement.text) > MAX_LENGTH:
+                raise Unreadable(f"it has {len(statement.text)} characters; at most {MAX_LENGTH} are read")
+            functions = {one.name for one in self.letters.declared.values() if "function" in one.assumptions}
+            grammar = Grammar(self._tokens(statement)(statement.text), True, functions)
+            sides, relations = grammar.sides()
+            approach, order, conditions = _annotations(grammar)
+            return _Sides(statement, sides, relations, approach, order, conditions)
+        except Unreadable as problem:
+            return _Sides(statement, [], [], problem=_at(statement, str(problem), problem.position))
+
+    # Assumptions
+
+    def _assume(self, one: _Sides) -> None:
+        try:
+            if one.problem:
+                raise Unreadable(one.problem)
+            self.assumptions += self._bounds_in(one)
+        except (ValueError, TypeError) as problem:
+            self.doubts.append(f"the assumption {one.statement.text!r} cannot be read: {problem}")
+
+    def _bounds_in(self, one: _Sides) -> list[Bound]:
+        if not one.relations:
+            raise Unreadable("an assumption is an inequality such as N > D + 1")
+        found = []
+        for i, relation in enumerate(one.relations):
+            if relation.text not in (*ORDERS, "!=") or one.sides[i] is None:
+                raise Unreadable("an assumption is an inequality such as N > D + 1")
+            left, right = (self.meaning.of(one.sides[i + k]) for k in (0, 1))
+            if is_matrix(left) or is_matrix(right):
+                raise Unreadable("an assumption is about numbers")
+            found.append(Bound(left, relation.text, right))
+        return found
+
+    # Lines
+
+    def _judged(self, one: _Sides, i: int, first: Node) -> JudgedLine:
+        relation, text, number = one.relations[i].text, one.text_of(i), self.number
+        try:
+            line = self._line(one, i, first, relation)
+        except Unreadable as problem:
+            position = problem.position if one.sides[i] is not None or problem.position else one.relations[i].position
+            return JudgedLine(number, text, "unread", reason=_at(one.statement, str(problem), position))
+        except Exception as problem:  # whatever SymPy raises, the other lines are still judged
+            return JudgedLine(number, text, "unread", reason=_at(one.statement, str(problem), one.relations[i].position))
+        if line.relation == ":=":
+            return JudgedLine(number, text, "assumed", reason=line.reason)
+        if next(points_of(line, self.seed, count=5), None) is None and line.relation not in ("=", "!="):
+            return JudgedLine(number, text, "unread", reason=_at(one.statement, "no point was found that meets the assumptions"))
+        try:
+            verdict = line.verify(seed=self.seed)
+        except Exception as problem:  # whatever SymPy raises, the other lines are still judged
+            return JudgedLine(number, text, "unread", reason=_at(one.statement, f"it could not be judged: {problem}"))
+        self.seen |= letters_of(line)
+        if verdict.status == "fails":
+            if doubt := self._doubt(line, verdict):
+                return JudgedLine(number, text, "unread", reason=_at(one.statement, doubt))
+            reason, point = counterexample(line, verdict), numbers_at(line, verdict.point)
+            return JudgedLine(number, text, "fails", _finite(verdict.residual), reason, point)
+        if verdict.status == "assumed":
+            return JudgedLine(number, text, "unread", reason=_at(one.statement, verdict.method))
+        if verdict.status != "exact" and line.relation in ("<", ">") and (point := self._equal_somewhere(line)):
+            reason = counterexample(line, Verdict("fails", "the two sides are equal there", 0.0, point))
+            return JudgedLine(number, text, "fails", 0.0, reason, numbers_at(line, point))
+        return JudgedLine(number, text, verdict.status, _finite(verdict.residual), verdict.method)
+
+    def _line(self, one: _Sides, i: int, first: Node, relation: str) -> Line:
+        second = one.sides[i + 1]
+        if relation == ":=":
+            return self._definition(first, second)
+        if relation in ("=>", "<=>"):
+            raise Unreadable("implications are not read: write what follows as a line, with assume before it", one.relations[i].position)
+        if self._introduces(first, second, relation):
+            line = self._definition(first, second)
+            return Line(line.left, ":=", line.right, f"taken as the definition of {line.left}, which no line before it uses")
+        approach = self._approach(one, first, second, relation)
+        remainder = None
+        if isinstance(approach, tuple) and len(approach) == 3:
+            *approach, remainder = approach
+            second = _without_order(second)
+        if first.kind == "big" and first.parts[0] == "lim_" and relation == "=":
+            token, target = first.parts[1]
+            approach, relation, first = (self.meaning.letter(token), self.meaning.of(target)), "->", first.parts[2]
+        left, right = self.meaning.of(first), self.meaning.of(second)
+        if is_matrix(left) != is_matrix(right) and 0 not in (left, right):
+            raise Unreadable("a number on one side, a matrix on the other", one.relations[i].position)
+        if is_matrix(left) and is_matrix(right) and tuple(left.shape) != tuple(right.shape):
+            raise Unreadable(f"the sides have the shapes {tuple(left.shape)} and {tuple(right.shape)}", one.relations[i].position)
+        if relation in ORDERS and (is_matrix(left) or is_matrix(right)):
+            raise Unreadable("matrices are not ordered", one.relations[i].position)
+        options: dict[str, Any] = {}
+        if remainder is not None:
+            left, right, relation = _times_power(left, right, approach[0], remainder), S.Zero, "->"
+        elif relation == "~":
+            if one.order is not None:
+                options["order"] = self.meaning.of(one.order)
+            elif is_matrix(left):
+                raise Unreadable("~ between matrices needs an order: write (N -> infinity, up to order 2)", one.relations[i].position)
+            else:
+                left, right, relation = left / right, S.One, "->"
+        elif relation == "->" and one.order is not None:
+            options["order"] = self.meaning.of(one.order)
+        if relation in ("->", "~"):
+            if approach is None:
+                raise Unreadable(f"{relation} needs its limit: write (N -> infinity) behind it", one.relations[i].position)
+            letter, target = approach
+            if letter in sizes_of(letters_of(left) | letters_of(right)):
+                raise Unreadable(f"{letter} is the size of a matrix, and has no limit here", one.relations[i].position)
+            options["parameter"] = letter if target == sympy.oo else (letter, target)
+        if isinstance(right, Head) and not isinstance(left, Head) and relation in ("=", "!="):
+            left, right = right, left
+        plain = Line(left, relation, right, **options)
+        conditions = self._conditions_of(plain, self._own(one))
+        return Line(left, relation, right, conditions=tuple(conditions), earlier=tuple(self._earlier(plain)), **options)
+
+    def _own(self, one: _Sides) -> list[Bound]:
+        """The conditions that stand behind the line itself."""
+        return [bound for sides, relations in one.conditions for bound in self._bounds_in(_Sides(one.statement, sides, relations))]
+
+    def _definition(self, first: Node, second: Node) -> Line:
+        while first.kind == "bracket":
+            first = first.parts[0]
+        if first.kind != "name":
+            raise Unreadable("a definition gives a value to one letter", first.position)
+        value = self.meaning.expanded(self.meaning.of(second))
+        letter = self.letters.define(first.parts[0], value)
+        if letter in self.meaning.values:
+            raise Unreadable(f"{letter} has a value already", first.position)
+        if letter in self.meaning.laws or letter in SIZES or (letter in LAWS_OF_PAPER and letter in self.seen):
+            raise Unreadable(f"{letter} has a meaning already", first.position)
+        if letter in getattr(value, "free_symbols", ()):
+            raise Unreadable(f"the value of {letter} holds {letter} itself", first.position)
+        if letter in self.seen:
+            raise Unreadable(f"{letter} was used before it is given a value", first.position)
+        if is_matrix(letter) != is_matrix(value) and value != 0:
+            raise Unreadable(f"{letter} and its value have different shapes", first.position)
+        if getattr(letter, "is_symmetric_letter", False) and carried_out(value) != TracePolynomial(as_sympy(carried_out(value))).T:
+            raise Unreadable(f"{letter} is symmetric, its value is not", first.position)
+        self.meaning.values[letter] = value
+        line = Line(letter, ":=", value, "a definition")
+        self.definitions.append(line)
+        return line
+
+    def _introduces(self, first: Node, second: Node, relation: str) -> bool:
+        """Does a line such as C = A B give a letter its value, one that nothing has declared or used?"""
+        if relation != "=" or first.kind != "name" or first.parts[0].text in ("I", "S"):
+            return False
+        token = first.parts[0]
+        if self.letters.is_declared(token):
+            return False
+        symbol = self.letters.of(token)
+        if symbol in LAWS_OF_PAPER or symbol in SIZES or symbol in self.meaning.values or symbol in self.seen or symbol == Lambda:
+            return False
+        if symbol in SPECTRAL:
+            return False
+        return symbol not in letters_of(self.meaning.of(second))
+
+    def _approach(self, one: _Sides, first: Node, second: Node, relation: str) -> Any:
+        """(letter, target) of a limit; (letter, target, order) of a remainder O(N^-2) on the right side."""
+        if (order := _order_in(second)) is not None:
+            inner = self.meaning.of(order)
+            letters = sorted(inner.free_symbols, key=str) if isinstance(inner, Expr) else []
+            if len(letters) != 1 or relation not in ("=", "~"):
+                raise Unreadable("O(...) holds a power of one letter, such as O(N^-2)", order.position)
+            letter = letters[0]
+            exponent = _exponent_of(inner, letter)
+            if exponent is None or not exponent.is_Integer or exponent == 0:
+                raise Unreadable("O(...) holds a whole power of one letter, such as O(N^-2)", order.position)
+            target = S.Zero if exponent > 0 else sympy.oo
+            if one.approach is not None and self._target(one.approach) != (letter, target):
+                raise Unreadable("O(...) and the limit of the line are about different letters", order.position)
+            return letter, target, exponent
+        if one.approach is not None:
+            return self._target(one.approach)
+        value = one.relations[0].value
+        return self._target(value) if relation in ("->", "~") and isinstance(value, tuple) else None
+
+    def _target(self, approach: Any) -> tuple[Any, Any]:
+        token, target = approach
+        return self.meaning.letter(token), self.meaning.of(target)
+
+    # What a line is judged with
+
+    def _earlier(self, line: Line) -> list[Line]:
+        """The definitions of the letters in a line, and of the letters in those."""
+        used = self._used(line)
+        paper = [Line(letter, ":=", value, "the paper's") for letter, value in PAPER_DEFINITIONS.items() if letter in self._plain(line)]
+        return [*paper, *(one for one in self.definitions if one.left in used)]
+
+    def _used(self, line: Line) -> set:
+        """The letters of a line, and those of their values and laws."""
+        used, before = letters_of(line), set()
+        while used != before:
+            before = set(used)
+            used |= set().union(*(letters_of(self.meaning.values[one]) for one in used & self.meaning.values.keys()))
+            used |= set().union(*(_letters_of_law(self.meaning.laws[one]) for one in used & self.meaning.laws.keys()))
+        return used
+
+    def _plain(self, line: Line) -> set:
+        """The undeclared letters outside of expectations."""
+        declared = set(self.letters.symbols.values()) | self.meaning.values.keys()
+        return (_outside(line.left) | _outside(line.right)) - declared
+
+    def _conditions_of(self, line: Line, bounds: list[Bound]) -> list[Condition]:
+        """What the letters and the expectations of a line demand, and the assumptions about its letters."""
+        used = self._used(line)
+        found = [size_of_matrices(size) for size in sorted(sizes_of(used) - SIZES, key=str)]
+        found += [condition for letter, condition in self.letters.conditions.items() if letter in used]
+        declared = set(self.letters.symbols.values())
+        if (used - declared) & SPECTRAL:
+            found.append(Condition("lambda_d are the eigenvalues of Lambda", draw=lambda point: _draw_spectrum(point, declared)))
+        ends = {high for one in _sums(line) if one.has(eigenvalue, moment) for _, _, high in one.limits if isinstance(high, Symbol)}
+        found += map(at_most_D, ends - {D})
+        for side in (line.left, line.right):
+            for head in heads_in(side):
+                try:
+                    conditions = getattr(head.apply(), "conditions", frozenset())
+                except (ValueError, TypeError, NotImplementedError):
+                    continue
+                bounds += [Bound(one.lhs, one.rel_op, one.rhs) for one in conditions]
+        reached, before = used.union(*(one.letters for one in bounds)), set()
+        while reached != before:
+            before = set(reached)
+            reached |= set().union(*(one.letters for one in self.assumptions if one.letters & reached))
+        bounds += [one for one in self.assumptions if one.letters & reached or not one.letters]
+        return found + conditions_of(bounds)
+
+    # Doubts about a counterexample
+
+    def _doubt(self, line: Line, verdict: Verdict) -> str:
+        """Why a line that fails may still be right in what its author means; empty if nothing speaks for that."""
+        if self.doubts:
+            return self.doubts[0]
+        if "no point meets" in verdict.method:
+            return "no point was found that meets the assumptions"
+        left, right = self._meant(line.left, line), self._meant(line.right, line)
+        heads = [bool(_acting(side)) for side in (line.left, line.right)]
+        if line.relation == "=" and not all(heads):
+            missing = (right - left if heads[0] else left - right) if any(heads) else left ^ right
+            if missing:
+                names = ", ".join(sorted(map(str, missing)))
+                return f"{names} on one side only: say what it is, by a definition {min(map(str, missing))} := ... or in the line"
+            if any(_differentiates(side) for side in (line.left, line.right)) and 0 in (line.left, line.right):
+                return "an equation to be solved, or a claim? A derivative that is 0 everywhere was not meant"
+        if any(_differentiates(side, symmetric=True) for side in (line.left, line.right)):
+            return "the derivative in a symmetric matrix has several conventions, and the line does not hold in ours"
+        if verdict.point is None:
+            return ""
+        if line.relation in ("=", "<=", ">=") and verdict.residual is not None and 0 < abs(verdict.residual) < ROUNDING:
+            return f"the two sides differ by {verdict.residual:.1g}, too little to tell from rounding"
+        if (
+            line.relation in ("<", ">")
+            and verdict.residual is not None
+            and abs(verdict.residual) < ROUNDING
+            and not self._equal_somewhere(line)
+        ):
+            return "the two sides come closer than rounding can tell"
+        if "samples" in verdict.method and any(_singular(side) for side in (line.left, line.right)):
+            return "the expectation has an inverse, whose samples say too little"
+        for side in (line.left, line.right):
+            try:
+                if _is_complex(value_at(side, verdict.point)):
+                    return "the two sides are complex at some points: declare the letters as positive"
+            except (ValueError, ZeroDivisionError, OverflowError):
+                continue
+        return ""
+
+    def _meant(self, side: Any, line: Line) -> set:
+        """The letters that a side is about: values in place of defined letters, sizes and parameters of laws apart."""
+        found = letters_of(self.meaning.expanded(side)) if isinstance(side, Expr) else set()
+        for law in [law for one, law in {**LAWS_OF_PAPER, **self.meaning.laws}.items() if one in found]:
+            found |= law.parents | _letters_of_law(law)
+            found |= ancestors(law.symbol, {**LAWS_OF_PAPER, **self.meaning.laws})
+        tied = {Lambda, M, *SPECTRAL} if any(found & SPECTRAL for found in map(letters_of, (line.left, line.right))) else set()
+        return {one for one in found - tied - sizes_of(found) - SIZES if not getattr(one, "is_integer", False)}
+
+    def _equal_somewhere(self, line: Line) -> Point | None:
+        """A point inside the conditions where the sides of a strict inequality are equal: all letters alike, matrices 0 or I."""
+        letters = [one for one in letters_of(line) if isinstance(one, Symbol | MatrixSymbol) and not getattr(one, "is_integer", False)]
+        letters = [one for one in letters if one not in self.meaning.values and one not in SIZES]
+        for kind in ("zero", "one"):
+            point = Point({D: 2, N: 5, H: 2, R: 1}, Random(0))
+            try:
+                for letter in letters:
+                    point[letter] = _special(letter, point, kind)
+                for definition in line.earlier:
+                    if definition.relation == ":=":
+                        point[definition.left] = value_at(definition.right, point)
+                if not all(condition.holds(point) for condition in line.conditions):
+                    continue
+                if value_at(line.left, point) == value_at(line.right, point):
+                    return point
+            except (ValueError, ZeroDivisionError, TypeError, OverflowError):
+                continue
+        return None
+
+
+def _finite(residual: Any) -> float | None:
+    return float(residual) if residual is not None and mpmath.isfinite(residual) else None
+
+
+def _special(letter: Any, point: Point, kind: str) -> Any:
+    """0, or 1 where the letter is positive; a matrix of zeros or the identity."""
+    positive = getattr(letter, "is_positive", False)
+    if not isinstance(letter, MatrixSymbol):
+        return mpmath.mpf(1 if kind == "one" or positive else 0)
+    rows, columns = (point.size(size) for size in letter.shape)
+    if letter in (Lambda, Lambda_hat, M) or kind == "one":
+        return mpmath.matrix([[mpmath.mpf(i == j) for j in range(columns)] for i in range(rows)])
+    return mpmath.zeros(rows, columns)
+
+
+def _at(statement: Statement, reason: str, position: int | None = None) -> str:
+    """The reason with its place in the file."""
+    line = statement.place + (0 if position is None else statement.text[:position].count("\n"))
+    column = "" if position is None else f", character {position - (statement.text.rfind(chr(10), 0, position) + 1) + 1}"
+    return reason if reason.startswith("line ") else f"line {line}{column}: {reason}"
+
+
+def _annotations(grammar: Grammar) -> tuple[Any, Node | None, tuple]:
+    """What stands behind the sides: (N -> infinity, up to order 2), as N -> infinity, for N > D + 1."""
+    approach, order, conditions = None, None, []
+    while grammar.here.kind != "end":
+        opened = grammar.take("(")
+        while grammar.here.text in ("as", "for", "if", "with", "when", "where", ",", "up", "to", "order", "and"):
+            ordered = grammar.here.text == "order"
+            grammar.at += 1
+            if ordered:
+                order = grammar.sum()
+        if grammar.here.kind == "end" or grammar.take(")"):
+            continue
+        following = grammar.tokens[grammar.at + 1]
+        if grammar.here.kind == "name" and following.text == "->":
+            token = grammar.here
+            grammar.at += 2
+            approach = token, grammar.sum()
+        elif opened is None:
+            before = grammar.at
+            sides, relations = grammar.sides()
+            if not relations or any(one.text not in ORDERS for one in relations):
+                grammar.at = before
+                grammar.fail("one statement in a line, or a condition such as N > D + 1")
+            conditions.append((sides, relations))
+        else:
+            grammar.fail("a limit such as N -> infinity")
+    return approach, order, tuple(conditions)
+
+
+def _draw_spectrum(point: Point, declared: set) -> None:
+    along_one_eigenvector(point)
+    point[e_d] = point[e]
+    for letter in declared & {lambda_, a, e, e_d, T, M} & set(point.values):
+        del point.values[letter]  # its declaration says something else
+
+
+def _sums(line: Line) -> set:
+    return set().union(*(side.atoms(sympy.Sum) for side in (line.left, line.right) if isinstance(side, Basic)))
+
+
+def _acting(side: Any) -> set:
+    """Operations that are not carried out."""
+    if not isinstance(side, Basic):
+        return set()
+    return heads_in(side) | side.atoms(sympy.Derivative, sympy.Integral, Limit)
+
+
+def _differentiates(side: Any, symmetric: bool = False) -> bool:
+    if not isinstance(side, Basic):
+        return False
+    found = [one for one in sympy.preorder_traversal(side) if isinstance(one, MatrixGradient | ScalarGradient | sympy.Derivative)]
+    return any(getattr(one.args[1], "is_symmetric_letter", False) for one in found) if symmetric else bool(found)
+
+
+def _letters_of_law(law: Any) -> set:
+    return set().union(*(letters_of(getattr(law, name, S.Zero)) for name in ("mean", "covariance", "samples")))
+
+
+def _outside(side: Any) -> set:
+    """The matrix letters of a formula that stand in no expectation."""
+    if isinstance(side, MatrixSymbol):
+        return {side}
+    if isinstance(side, ScalarExpectation | MatrixExpectation) or not isinstance(side, Basic):
+        return set()
+    return set().union(*map(_outside, side.args))
+
+
+def _singular(side: Any) -> bool:
+    """Is there an inverse inside an expectation?"""
+    return any(
+        (isinstance(one, sympy.Pow | sympy.MatPow) and one.exp.is_negative) or isinstance(one, sympy.Inverse)
+        for head in heads_in(side)
+        for one in sympy.preorder_traversal(head.args[0])
+    )
+
+
+def _is_complex(value: Any) -> bool:
+    entries = list(value) if isinstance(value, mpmath.matrix) else [value]
+    return any(isinstance(one, mpmath.mpc) for one in entries)
+
+
+def _order_in(node: Node) -> Node | None:
+    """The argument of O(...) that ends a sum."""
+    last = node.parts[-1] if node.kind == "sum" else node
+    return last.parts[0] if isinstance(last, Node) and last.kind == "order" else None
+
+
+def _without_order(node: Node) -> Node:
+    if node.kind != "sum":
+        return Node("number", (Token("number", "0", node.position),), node.position)
+    return node.parts[0] if len(node.parts) == 2 else Node("sum", node.parts[:-1], node.position)
+
+
+def _exponent_of(power: Any, letter: Symbol) -> Any:
+    exponent = sympy.simplify(letter * sympy.diff(power, letter) / power)
+    return exponent if exponent.is_number else None
+
+
+def _times_power(left: Any, right: Any, letter: Symbol, order: Any) -> Any:
+    """left - right times what it must beat: a difference of O(N^-k) goes to 0 with N^(k-1)."""
+    difference = sympy.MatAdd(left, -right) if is_matrix(left) else left - right
+    return difference * letter ** (sympy.sign(order) - order)
