@@ -1,5 +1,6 @@
 r"""Inequalities between numbers as conditions, with random points that meet them.
 
+>>> from random import Random
 >>> from sympy import symbols
 >>> p, q = symbols("p q", real=True)
 >>> conditions = conditions_of([Bound(0, "<", p), Bound(p, "<", 1 / sympy.Integer(10)), Bound(q, ">", 100 * p)])

@@ -4,7 +4,7 @@ r"""A proof in, a verdict on each of its lines out.
 >>> from tempfile import TemporaryDirectory
 >>> with TemporaryDirectory() as folder:
 ...     file = Path(folder, "proof.txt")
-...     _ = file.write_text("let A: symmetric\nE[S A S] = Lambda A Lambda + (Lambda A Lambda + tr(A Lambda) Lambda)/N\n  = 2 Lambda")
+...     _ = file.write_text("let A: symmetric\nE[S A S] = Lambda A Lambda + (Lambda A Lambda + tr(A Lambda) Lambda)/N\n  = Lambda A")
 ...     [line.status for line in judged(file)]
 ['exact', 'fails']
 """

@@ -1,5 +1,6 @@
 r"""The letters of a proof: what ``let`` declares, what the paper means by a letter, and sizes that follow from use.
 
+>>> from iclflow.theory.algebra.syntax import tree
 >>> letters = Letters()
 >>> letters.declare("K: D x R; Sigma: covariance; W: sample covariance of n with Sigma; c: positive")
 >>> letters.settle([tree("Sigma K K'")])

@@ -2,8 +2,8 @@ r"""From the tree of a formula to the formula: letters with their shapes, operat
 
 >>> from iclflow.theory.algebra.syntax import tree
 >>> meaning = Meaning(Letters())
->>> print(meaning.of(tree("E[S A S] + 1/2 tr(A) I")))
-E[Lambda_hat A Lambda_hat] + 1/2 tr(A) I
+>>> print(meaning.of(tree("E[S A S]")), meaning.of(tree("x' A x B")).shape)
+E[Lambda_hat A Lambda_hat] (D, D)
 """
 
 from collections.abc import Callable
