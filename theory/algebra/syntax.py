@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, NoReturn
 __all__ = ["FUNCTIONS", "RELATIONS", "WORDS", "Grammar", "Node", "Token", "Unreadable", "tokens_of", "tree"]
 
 MAX_DEPTH = 50  # of brackets
-FUNCTIONS = frozenset(["tr", "inv", "sqrt", "ln", "log", "exp", "tanh", "E"])
+FUNCTIONS = frozenset(["tr", "inv", "sqrt", "ln", "log", "exp", "tanh", "norm", "E"])
 WORDS = frozenset(["as", "for", "if", "with", "when", "where", "and", "up", "to", "order"])  # between a line and its limit
 RELATIONS = (":=", "<=>", "=>", "<=", ">=", "!=", "->", "=", "<", ">", "~")
 INTEGER = "an integer exponent of at most 40"
@@ -84,11 +84,19 @@ def tree(text: str) -> Node:
 class Grammar:
     """A reader of tokens by recursive descent. ``careful``: refuse what people read in two ways, such as 1/2c and f(x).
 
-    ``functions``: the names of functions.
+    ``functions``, ``letters``, ``matrices``: names declared as such.
     """
 
-    def __init__(self, tokens: Iterable[Token], careful: bool = False, functions: Iterable[str] = ()):
-        self.tokens, self.at, self.depth, self.careful, self.functions = list(tokens), 0, 0, careful, set(functions)
+    def __init__(
+        self,
+        tokens: Iterable[Token],
+        careful: bool = False,
+        functions: Iterable[str] = (),
+        letters: Iterable[str] = (),
+        matrices: Iterable[str] = (),
+    ):
+        self.tokens, self.at, self.depth, self.careful = list(tokens), 0, 0, careful
+        self.functions, self.letters, self.matrices = set(functions), set(letters), set(matrices)
 
     @property
     def here(self) -> Token:
@@ -230,8 +238,10 @@ class Grammar:
             if raised:
                 self.refuse("two exponents, one behind the other: write brackets", sign)
             raised = True
-            if result.kind == "call" and (result.parts[0] not in ("tr", "E", "inv") or (result.parts[2] == "(" and result.parts[0] == "E")):
-                self.refuse("the exponent could belong to what stands in the brackets: write brackets round the whole", sign)
+            if result.kind == "call":
+                name, opening = result.parts[0], result.parts[2]
+                if name not in ("tr", "E", "inv", "norm") or (name == "E" and opening == "("):
+                    self.refuse("the exponent could belong to what stands in the brackets: write brackets round the whole", sign)
             result = Node("power", (result, self._exponent()), sign.position)
         return result
 
@@ -252,15 +262,16 @@ class Grammar:
             self.at += 1
             return Node("number", (token,), token.position)
         following = self.tokens[min(self.at + 1, len(self.tokens) - 1)]
-        if token.kind == "function" or (token.text in FUNCTIONS and (following.text in ("(", "[") or token.text == "tr")):
+        named = token.kind == "name" and token.text in FUNCTIONS - self.letters
+        if token.kind == "function" or (named and (following.text in ("(", "[") or token.text == "tr")):
             self.at += 1
             return self._call(token)
         if token.kind == "name":
             self.at += 1
-            if following.text == "(" and token.text == "O":
+            if following.text == "(" and token.text == "O" and "O" not in self.letters:
                 return Node("order", (self._bracket(""),), token.position)
             close = following.text == "(" and (following.glued or token.value is not None)
-            if close and (token.text in self.functions or self._looks_like_arguments()):
+            if close and (token.text in self.functions or (token.text not in self.matrices and self._looks_like_arguments())):
                 return self._applied(token)
             return Node("name", (token,), token.position)
         return self._bracket("a name, a number or a bracket")

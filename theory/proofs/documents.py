@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..algebra.syntax import RELATIONS
+from .latex_documents import displays
 
 __all__ = ["FORMATS", "Statement", "statements"]
 
@@ -114,7 +115,5 @@ def read_markdown(text: str) -> Iterator[Statement]:
 
 def read_latex(text: str, first: int = 1) -> Iterator[Statement]:
     """Display environments, one statement for each of their lines; declarations stand in comments."""
-    from .latex_documents import displays
-
     for kind, body, place in displays(text, first):
         yield Statement(kind, body, place, True)

@@ -9,7 +9,7 @@ r"""A proof in, a verdict on each of its lines out.
 ['exact', 'fails']
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
@@ -21,7 +21,7 @@ from sympy import Basic, Expr, Limit, S, Symbol
 from sympy.matrices.expressions import MatrixSymbol
 
 from ..algebra.polynomial import TracePolynomial
-from ..algebra.syntax import Grammar, Node, Token, Unreadable, tokens_of
+from ..algebra.syntax import WORDS, Grammar, Node, Token, Unreadable, tokens_of
 from ..calculus.spectral import eigenvalue, moment
 from ..derivations.conditions import Condition
 from ..derivations.draws import along_one_eigenvector
@@ -34,7 +34,8 @@ from ..notation import D, H, Lambda, Lambda_hat, M, N, R, T, a, beta, e, e_d, la
 from .assumptions import Bound, at_most_D, conditions_of, size_of_matrices
 from .counterexamples import counterexample, letters_of, numbers_at, sizes_of
 from .documents import MAX_LENGTH, Statement, statements
-from .letters import LAWS_OF_PAPER, Letters, is_matrix
+from .latex_tokens import latex_tokens
+from .letters import LAWS_OF_PAPER, Letters, is_matrix, key_of, names_in
 from .meaning import Meaning
 
 __all__ = ["STATUSES", "JudgedLine", "judged", "report"]
@@ -84,11 +85,11 @@ class _Sides:
 
     def text_of(self, i: int) -> str:
         """The text of one relation, with the sides on both hands of it."""
-        text = self.statement.text
+        text = self.statement.text.replace("&", " ")
         if len(self.relations) <= 1:
-            return text
+            return " ".join(text.split())
         starts = [0, *(one.position for one in self.relations), len(text)]
-        return " ".join(text[starts[i] if i else 0 : starts[i + 2]].replace("&", " ").split())
+        return " ".join(text[starts[i] if i else 0 : starts[i + 2]].split())
 
 
 class _Proof:
@@ -106,7 +107,7 @@ class _Proof:
         """The declarations of the whole file first; then its lines in order."""
         for one in self.statements:
             if one.kind == "let":
-                self.letters.declare(one.text, self._tokens(one))
+                self.letters.declare(one.text, latex_tokens if one.latex else tokens_of)
         read = [self._read(one) for one in self.statements if one.kind != "let"]
         self.letters.settle(tuple(one.sides) for one in read)
         self.meaning.settle()
@@ -118,7 +119,12 @@ class _Proof:
             if not one.relations:
                 self.number += 1
                 previous = None
-                yield JudgedLine(self.number, one.statement.text, "unread", reason=one.problem or _at(one.statement, "it has no relation"))
+                yield JudgedLine(
+                    self.number,
+                    " ".join(one.statement.text.split()),
+                    "unread",
+                    reason=one.problem or _at(one.statement, "it has no relation"),
+                )
                 continue
             for i in range(len(one.relations)):
                 self.number += 1
@@ -131,20 +137,16 @@ class _Proof:
                 yield self._judged(one, i, first)
             previous = one.sides[-1]
 
-    @staticmethod
-    def _tokens(statement: Statement) -> Callable[[str], list[Token]]:
+    def _tokens(self, statement: Statement) -> list[Token]:
         if not statement.latex:
-            return tokens_of
-        from .latex_tokens import latex_tokens
-
-        return latex_tokens
+            return tokens_of(statement.text)
+        return latex_tokens(statement.text, {name for name, _ in self.letters.declared})
 
     def _read(self, statement: Statement) -> _Sides:
         try:
             if len(statement.text) > MAX_LENGTH:
                 raise Unreadable(f"it has {len(statement.text)} characters; at most {MAX_LENGTH} are read")
-            functions = {one.name for one in self.letters.declared.values() if "function" in one.assumptions}
-            grammar = Grammar(self._tokens(statement)(statement.text), True, functions)
+            grammar = self.letters.grammar(self._tokens(statement))
             sides, relations = grammar.sides()
             approach, order, conditions = _annotations(grammar)
             return _Sides(statement, sides, relations, approach, order, conditions)
@@ -290,6 +292,8 @@ class _Proof:
         token = first.parts[0]
         if self.letters.is_declared(token):
             return False
+        if self.letters._known(token) is None:
+            return not any(one[0] == token.text for one in map(key_of, names_in(second)))
         symbol = self.letters.of(token)
         if symbol in LAWS_OF_PAPER or symbol in SIZES or symbol in self.meaning.values or symbol in self.seen or symbol == Lambda:
             return False
@@ -463,28 +467,30 @@ def _annotations(grammar: Grammar) -> tuple[Any, Node | None, tuple]:
     """What stands behind the sides: (N -> infinity, up to order 2), as N -> infinity, for N > D + 1."""
     approach, order, conditions = None, None, []
     while grammar.here.kind != "end":
-        opened = grammar.take("(")
-        while grammar.here.text in ("as", "for", "if", "with", "when", "where", ",", "up", "to", "order", "and"):
-            ordered = grammar.here.text == "order"
+        token, following = grammar.here, grammar.tokens[min(grammar.at + 1, len(grammar.tokens) - 1)]
+        if token.text == "order":
             grammar.at += 1
-            if ordered:
-                order = grammar.sum()
-        if grammar.here.kind == "end" or grammar.take(")"):
-            continue
-        following = grammar.tokens[grammar.at + 1]
-        if grammar.here.kind == "name" and following.text == "->":
-            token = grammar.here
+            order = grammar.sum()
+        elif token.text in WORDS or grammar.take(","):
+            grammar.at += token.text in WORDS
+        elif token.text == "(" and grammar.tokens[grammar.at + 2].text == "->":
+            grammar.at += 1
+        elif token.kind == "name" and following.text == "->":
             grammar.at += 2
             approach = token, grammar.sum()
-        elif opened is None:
+            while grammar.take(",") or grammar.here.text in WORDS - {"order"}:
+                grammar.at += grammar.here.text in WORDS - {"order"}
+            if grammar.here.text == "order":
+                grammar.at += 1
+                order = grammar.sum()
+            grammar.take(")")
+        else:
             before = grammar.at
             sides, relations = grammar.sides()
             if not relations or any(one.text not in ORDERS for one in relations):
                 grammar.at = before
                 grammar.fail("one statement in a line, or a condition such as N > D + 1")
             conditions.append((sides, relations))
-        else:
-            grammar.fail("a limit such as N -> infinity")
     return approach, order, tuple(conditions)
 
 

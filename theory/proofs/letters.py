@@ -11,6 +11,7 @@ r"""The letters of a proof: what ``let`` declares, what the paper means by a let
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -23,13 +24,16 @@ from ..derivations.conditions import Condition
 from ..derivations.heads import carried_out
 from ..expectation.laws import PAPER_LAWS, Gaussian, SampleCovariance
 from ..notation import D, matrix, symmetric_matrix, vector
+from ..typesetting.latex import formula_latex
 from .assumptions import positive_definite
+from .latex_tokens import latex_tokens
 
 __all__ = ["LAWS_OF_PAPER", "Letters", "is_matrix", "is_top", "key_of", "law_of", "names_in"]
 
 PAPER = {"S": notation.Lambda_hat, "infinity": oo, "oo": oo} | {
     symbol.name: symbol for symbol in (getattr(notation, name) for name in notation.__all__) if isinstance(symbol, Expr)
 }
+LATEX_NAMES = [getattr(notation, name) for name in notation.__all__ if isinstance(getattr(notation, name), Expr)]
 LAWS_OF_PAPER = {law.symbol: law for law in PAPER_LAWS}
 NUMBERS: dict[str, dict[str, bool]] = {
     "scalar": {"real": True},
@@ -77,6 +81,9 @@ class Letters:
         self.conditions: dict[Any, Condition] = {}
         self.broken: dict[str, str] = {}  # names whose declaration cannot be read, and why
         self.sizes: dict[Unknown, Any] = {}
+        self.bound: dict[tuple[str, bool], Any] = {}  # symbols under the names that their LaTeX has
+        self.compounds: dict[tuple, Token] = {}  # names of several tokens, such as W_i^K
+        self.used: set[tuple[str, bool]] = set()
 
     # Declarations
 
@@ -95,10 +102,40 @@ class Letters:
                     self.broken[word] = f"the declaration {one.strip()!r} cannot be read: {problem}"
 
     def _key(self, name: str, tokens: Any) -> Any:
-        found = tokens(name)
-        if len(found) != 2 or found[0].kind != "name":
+        found = tokens(name)[:-1]
+        if not any(one.kind == "name" for one in found) or any(one.kind in ("relation", "number", "big") for one in found):
             raise Unreadable(f"{name!r} is no name of a letter")
-        return key_of(found[0])
+        if len(found) == 1:
+            return key_of(found[0])
+        self.compounds[tuple(map(_spelled, found))] = compound = Token("name", name, 0, False, found[0].value)
+        return key_of(compound)
+
+    def bind(self, symbol: Any) -> None:
+        """Know a symbol by its own LaTeX."""
+        found = latex_tokens(formula_latex(symbol))[:-1]
+        name = found[0] if len(found) == 1 else Token("name", formula_latex(symbol), 0, False, found[0].value)
+        if len(found) > 1:
+            self.compounds[tuple(map(_spelled, found))] = name
+        self.bound[key_of(name)] = symbol
+
+    def grammar(self, tokens: list[Token]) -> Grammar:
+        """A careful reader of tokens that knows which names are functions, letters and matrices."""
+        known = [*self.declared.items(), *self.bound.items()]
+        names = {name for (name, _), _ in known}
+        functions = {name for (name, _), one in known if "function" in getattr(one, "assumptions", ())}
+        matrices = {name for (name, _), one in known if getattr(one, "shape", None)}
+        return Grammar(self.merged(tokens), True, functions, names, matrices)
+
+    def merged(self, tokens: list[Token]) -> list[Token]:
+        """Tokens with one for each name of several, the longest first."""
+        for spelled in sorted(self.compounds, key=len, reverse=True):
+            count, i = len(spelled), 0
+            while i + count <= len(tokens):
+                if tuple(map(_spelled, tokens[i : i + count])) == spelled:
+                    name = self.compounds[spelled]
+                    tokens = [*tokens[:i], name._replace(position=tokens[i].position, glued=True), *tokens[i + count :]]
+                i += 1
+        return tokens
 
     def _declare(self, key: Any, kind: str, tokens: Any) -> None:
         name = key[0] if (key[0], not key[1]) not in self.declared else f"bold_{key[0]}" if key[1] else f"plain_{key[0]}"
@@ -182,6 +219,8 @@ class Letters:
     def _known(self, token: Token) -> Any:
         """What has been declared under this name, with or without bold."""
         plain, bold = key_of(token)
+        if (plain, bold) in self.bound:
+            return self.bound[plain, bold]
         if (plain, bold) in self.declared:
             return self.declared[plain, bold]
         found = [one for (name, _), one in self.declared.items() if name == plain]
@@ -191,7 +230,7 @@ class Letters:
 
     def _paper(self, token: Token) -> Any:
         plain, bold = key_of(token)
-        symbol = PAPER.get(plain)
+        symbol = PAPER.get(plain) if token.value is None else _paper_latex().get(plain)
         return None if bold and symbol is not None and not hasattr(symbol, "shape") else symbol
 
     def is_declared(self, token: Token) -> bool:
@@ -208,6 +247,10 @@ class Letters:
         token = Token("name", name, 0) if isinstance(name, str) else name
         if token.text in self.broken:
             raise Unreadable(self.broken[token.text], token.position)
+        plain, bold = key_of(token)
+        both = {(plain, bold), (plain, not bold)} <= self.used and 1 in getattr(self._paper(token), "shape", (1,))
+        if both and not self.is_declared(token) and (plain, bold) not in self.bound:
+            raise Unreadable(f"{plain} stands in bold and not in bold: let ... must say what each is", token.position)
         known = self._known(token)
         if known is None:
             known = self._by_convention(token)
@@ -216,6 +259,8 @@ class Letters:
     def _by_convention(self, token: Token) -> Declared:
         """An undeclared letter: in text, and in bold, a capital is a square matrix, and a small letter a vector."""
         plain, bold = key_of(token)
+        if {"dot", "ddot"} & set(plain.split("_")):
+            raise Unreadable(f"{plain}: a derivative in time is not read", token.position)
         if token.value is not None and not bold:
             raise Unreadable(f"{plain} is not declared: let {plain}: scalar, or what it is", token.position)
         size = Unknown()
@@ -272,8 +317,9 @@ class Letters:
                     shape = self._shape(node)
                     if shape:
                         self._unify(declared.shape[0], shape[0])
-        for formula in formulas:
-            sides = formula if isinstance(formula, tuple) else (formula,)
+        formulas = [formula if isinstance(formula, tuple) else (formula,) for formula in formulas]
+        self.used = {key_of(token) for sides in formulas for side in sides if side for token in names_in(side) if token.value is not None}
+        for sides in formulas:
             shapes = [shape for side in sides if (shape := self._shape(side))]
             for one, other in pairwise(shapes):
                 self._unify_shapes(one, other)
@@ -364,6 +410,21 @@ def law_of(letters: Letters, declared: Declared, value: Any) -> Any:
         covariance = covariance * Identity(size) if not is_matrix(covariance) and size != 1 else covariance
         return Gaussian(symbol, mean, covariance)
     return SampleCovariance(symbol, value(first), value(second))
+
+
+@cache
+def _paper_latex() -> dict[str, Any]:
+    """The paper's letters by the names that their LaTeX is read as."""
+    found: dict[str, Any] = {"infinity": oo}
+    for symbol in LATEX_NAMES:
+        tokens = latex_tokens(formula_latex(symbol))
+        if len(tokens) == 2 and tokens[0].kind == "name":
+            found[tokens[0].text] = symbol
+    return found
+
+
+def _spelled(token: Token) -> tuple:
+    return token.kind, token.text, getattr(token.value, "bold", None)
 
 
 def key_of(token: Token) -> tuple[str, bool]:

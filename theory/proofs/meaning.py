@@ -6,7 +6,7 @@ r"""From the tree of a formula to the formula: letters with their shapes, operat
 E[Lambda_hat A Lambda_hat] (D, D)
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import reduce
 from itertools import pairwise
 from operator import add, mul
@@ -25,10 +25,11 @@ from ..calculus.spectral import eigenvalue, moment
 from ..derivations.heads import E, Gradient, as_sympy
 from ..expectation.laws import Gaussian, SampleCovariance, ancestors, laws_by_symbol
 from ..expectation.moments import expect
-from ..notation import D, Lambda, Lambda_hat, N, symmetric_matrix, w
-from .letters import LAWS_OF_PAPER, Letters, is_matrix, is_top, law_of, names_in
+from ..notation import D, Lambda, Lambda_hat, N, symmetric_matrix, vector, w
+from .latex_tokens import latex_tokens
+from .letters import LAWS_OF_PAPER, Letters, is_matrix, is_top, key_of, law_of, names_in
 
-__all__ = ["Meaning"]
+__all__ = ["Meaning", "read_latex"]
 
 SCALAR_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "sqrt": sympy.sqrt,
@@ -39,6 +40,21 @@ SCALAR_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 MAX_DEGREE = 7  # of random matrices with others between them; the number of pairings grows as 1, 3, 15, 105, ...
 FAMILIES = {"lambda": eigenvalue, "a": moment}
+
+
+def read_latex(text: str, symbols: Iterable = ()) -> Any:
+    r"""The formula that LaTeX shows, in these symbols, which are known by their own LaTeX.
+
+    >>> from iclflow.theory.notation import B
+    >>> read_latex(r"\tfrac12 \boldsymbol{B}^\top \hat\Lambda", [B])
+    (1/2)*B.T*Lambda_hat
+    """
+    letters = Letters()
+    for symbol in symbols:
+        letters.bind(symbol)
+    node = letters.grammar(latex_tokens(text)).whole()
+    letters.settle([node])
+    return Meaning(letters).of(node)
 
 
 class _Unit(Expr):
@@ -96,6 +112,8 @@ class Meaning:
         stem, *subscripts = token.text.split("_")
         if token.text in self.indices:
             return self.indices[token.text]
+        if (bound := self.letters.bound.get(key_of(token))) is not None:
+            return bound
         if stem == "I" and len(subscripts) <= 1 and not self.letters.is_declared(token):
             return Identity(self.letters.of(subscripts[0])) if subscripts else _Unit(S.One)
         running = [name for name in self.indices if any(name in _split(one) for one in subscripts)]
@@ -118,10 +136,12 @@ class Meaning:
         if declared is None and stem in FAMILIES:
             return FAMILIES[stem][index]
         if declared is None and stem == "y":
-            return Trace(w.T * self.letters.of(Token("name", f"x_{subscripts[0]}", token.position)))
+            return Trace(w.T * vector(f"x_{subscripts[0]}", D))
         if declared is not None and declared.shape is None and "function" not in declared.assumptions:
             return IndexedBase(stem, **({"real": True} | declared.assumptions))[index]
-        if (declared is None and stem != "x") or (declared is not None and not declared.law):
+        if declared is None and stem == "x":
+            return vector(token.text, D)
+        if declared is None or not declared.law:
             raise Unreadable(f"{token.text} changes with {subscripts[0]}, and nothing says how: let {token.text}: scalar", token.position)
         return self.letters.of(token)
 
@@ -221,6 +241,8 @@ class Meaning:
         base, exponent = self._value(node.parts[0]), node.parts[1]
         if is_top(exponent) and (is_matrix(base) or exponent.parts[0].text == "top"):
             return self._transpose(Node("transpose", (node.parts[0],), node.position))
+        if is_top(exponent) and not self.letters.is_declared(exponent.parts[0]):
+            raise Unreadable("the exponent T of a number: a transpose, or a power? let T: ...", exponent.position)
         inverted = exponent.kind == "negative" and is_top(exponent.parts[0])
         power = S.NegativeOne if inverted else self._value(exponent)
         if inverted:
@@ -257,8 +279,12 @@ class Meaning:
             if is_matrix(value) and value.shape[0] != value.shape[1]:
                 raise Unreadable(f"a trace needs a square matrix: {_described(value)}{self._hint(node)}", node.position)
             return Trace(value) if is_matrix(value) else _number_of_1_by_1(value)
-        if is_matrix(value) or isinstance(value, _Unit):
-            raise Unreadable(f"{name} of a matrix is not read", node.position)
+        if name == "norm" and is_matrix(value):
+            if 1 not in value.shape and below not in ("F", "Fro", "mathrmF"):
+                raise Unreadable("which norm of a matrix? That of Frobenius has the index F", node.position)
+            return sympy.sqrt(Trace(sympy.transpose(value) * value))
+        if is_matrix(value) or isinstance(value, _Unit) or name == "norm":
+            raise Unreadable(f"{name} of {'a matrix' if name != 'norm' else 'a number'} is not read", node.position)
         return SCALAR_FUNCTIONS[name](_number_of_1_by_1(value))
 
     def _applied(self, node: Node) -> Any:
@@ -279,7 +305,7 @@ class Meaning:
         random = _random_in(body, laws)
         known = {self.letter(token) for token in given}
         if below is not None:
-            averaged = {self.letter(token) for token in below}
+            averaged = {self.letter(token) for token in below if self.letters._known(token) is not None}
             if averaged & laws.keys():
                 known |= {one for one in body.free_symbols & laws.keys() if not averaged & {one, *ancestors(one, laws)}}
         declared = {one for one in self.letters.symbols.values() if isinstance(one, MatrixSymbol)}

@@ -1,0 +1,91 @@
+"""What this project exports, it reads back: the sides of every line of the registry, and how many are not read, by reason."""
+
+from collections import Counter
+
+import sympy
+from iclflow.theory.algebra.polynomial import TracePolynomial
+from iclflow.theory.algebra.syntax import Unreadable
+from iclflow.theory.calculus.equality import equal
+from iclflow.theory.derivations.heads import (
+    Head,
+    MatrixExpectation,
+    MatrixGradient,
+    ScalarExpectation,
+    ScalarGradient,
+    as_sympy,
+    carried_out,
+)
+from iclflow.theory.derivations.lines import Line
+from iclflow.theory.derivations.matrix_forms import has_forms
+from iclflow.theory.equations import equations
+from iclflow.theory.proofs.meaning import read_latex
+from iclflow.theory.typesetting.latex import formula_latex
+from sympy import Basic, Derivative, Integral, Limit, MatrixBase, Sum, Trace
+from sympy.core.function import AppliedUndef
+from sympy.tensor.indexed import Indexed
+
+READ = (ScalarExpectation, MatrixExpectation, ScalarGradient, MatrixGradient)
+
+
+def kind(side) -> str:
+    """Of which kind is a side? Polynomials, rational functions, and those with an expectation or a gradient, are read back."""
+    if side is None or isinstance(side, Line | tuple):
+        return "statements"
+    if isinstance(side, TracePolynomial):
+        return "polynomial"
+    formula = sympy.sympify(side)
+    if isinstance(formula, MatrixBase) or has_forms(formula):
+        return "explicit or block matrices"
+    if heads := [one for one in sympy.preorder_traversal(formula) if isinstance(one, Head)]:
+        if not all(isinstance(one, READ) for one in heads) or any(hasattr(one, "given") and one.args[1].value for one in heads):
+            return "velocities, second variations, laws of their own"
+        return "operation"
+    if formula.has(Sum, Integral, Limit, Derivative) or formula.atoms(Indexed, AppliedUndef):
+        return "sums, integrals, limits, functions"
+    try:
+        TracePolynomial(formula)
+    except ValueError:
+        rational = not formula.has(Trace) and formula.is_rational_function()
+        return "rational" if rational else "not rational"
+    return "polynomial"
+
+
+def outcome(side, latex: str) -> str:
+    try:
+        again = read_latex(latex, as_sympy(side).free_symbols)
+    except Unreadable as problem:
+        return f"unread: {problem}"
+    if isinstance(side, Basic) and any(isinstance(one, Head) for one in sympy.preorder_traversal(side)):
+        again, side = carried_out(again), carried_out(side)
+    if again == 0 and (side == 0 or isinstance(side, sympy.ZeroMatrix)):
+        return "read"
+    same = TracePolynomial(again) == side if isinstance(side, TracePolynomial) else equal(again, side)
+    return "read" if same else f"another formula: {again}"
+
+
+def test_every_line_of_the_registry_is_read_back():
+    found, seen, wrong = Counter(), set(), []
+    for entry in equations():
+        for line in entry.lines:
+            for side in (line.left, line.right):
+                of_kind = kind(side)
+                if of_kind not in ("polynomial", "rational", "operation"):
+                    found[of_kind] += 1
+                    continue
+                latex = formula_latex(side)
+                if latex in seen:
+                    continue
+                seen.add(latex)
+                result = outcome(side, latex)
+                found[of_kind if result == "read" else f"{of_kind}, not read"] += 1
+                if result != "read":
+                    wrong.append((entry.number, latex, result, of_kind))
+    # an identity whose size its LaTeX does not show
+    assert [(number, latex) for number, latex, _, of_kind in wrong if of_kind != "operation"] == [("44", r"\alpha \boldsymbol{I}")]
+    # the derivative of a letter whose value stands in an earlier line; SymPy's own square of a product of vectors
+    reasons = ("does not hold", "a power needs a square matrix", "a derivative is in one letter")
+    assert all(any(one in result for one in reasons) for _, _, result, of_kind in wrong if of_kind == "operation"), wrong
+    assert found["polynomial"] + found["rational"] >= 800, found
+    assert found["operation"] >= 80, found
+    assert found["operation, not read"] <= 20, found
+    print(dict(found))
