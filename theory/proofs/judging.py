@@ -20,12 +20,11 @@ import sympy
 from sympy import Basic, Expr, Limit, S, Symbol
 from sympy.matrices.expressions import MatrixSymbol
 
-from ..algebra.polynomial import TracePolynomial
 from ..algebra.syntax import WORDS, Grammar, Node, Token, Unreadable, tokens_of
 from ..calculus.spectral import eigenvalue, moment
 from ..derivations.conditions import Condition
 from ..derivations.draws import along_one_eigenvector
-from ..derivations.heads import Head, MatrixExpectation, MatrixGradient, ScalarExpectation, ScalarGradient, as_sympy, carried_out, heads_in
+from ..derivations.heads import Head, MatrixExpectation, MatrixGradient, ScalarExpectation, ScalarGradient, heads_in
 from ..derivations.judge import Verdict, points_of
 from ..derivations.lines import Line
 from ..derivations.points import Point, value_at
@@ -35,7 +34,7 @@ from .assumptions import Bound, at_most_D, conditions_of, size_of_matrices
 from .counterexamples import counterexample, letters_of, numbers_at, sizes_of
 from .documents import MAX_LENGTH, Statement, statements
 from .latex_tokens import latex_tokens
-from .letters import LAWS_OF_PAPER, Letters, is_matrix, key_of, names_in
+from .letters import LAWS_OF_PAPER, Letters, is_matrix, is_symmetric_formula, key_of, names_in
 from .meaning import Meaning
 
 __all__ = ["STATUSES", "JudgedLine", "judged", "report"]
@@ -278,7 +277,7 @@ class _Proof:
             raise Unreadable(f"{letter} was used before it is given a value", first.position)
         if is_matrix(letter) != is_matrix(value) and value != 0:
             raise Unreadable(f"{letter} and its value have different shapes", first.position)
-        if getattr(letter, "is_symmetric_letter", False) and carried_out(value) != TracePolynomial(as_sympy(carried_out(value))).T:
+        if getattr(letter, "is_symmetric_letter", False) and value != 0 and not is_symmetric_formula(value):
             raise Unreadable(f"{letter} is symmetric, its value is not", first.position)
         self.meaning.values[letter] = value
         line = Line(letter, ":=", value, "a definition")
@@ -377,6 +376,8 @@ class _Proof:
         """Why a line that fails may still be right in what its author means; empty if nothing speaks for that."""
         if self.doubts:
             return self.doubts[0]
+        if guessed := sorted(map(str, self._used(line) & self.letters.guessed)):
+            return f"the size of {guessed[0]} does not follow from its use: let {guessed[0]}: ... can say it"
         if "no point meets" in verdict.method:
             return "no point was found that meets the assumptions"
         left, right = self._meant(line.left, line), self._meant(line.right, line)

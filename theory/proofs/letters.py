@@ -10,7 +10,7 @@ r"""The letters of a proof: what ``let`` declares, what the paper means by a let
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -68,7 +68,7 @@ class Declared:
     symmetric: bool = False
     definite: bool = False
     law: tuple | None = None
-    assumed: bool = False  # by convention, not by a declaration
+    assumed: bool = False  # by convention or by use, not by a declaration
 
 
 class Letters:
@@ -82,6 +82,7 @@ class Letters:
         self.broken: dict[str, str] = {}  # names whose declaration cannot be read, and why
         self.sizes: dict[Unknown, Any] = {}
         self.bound: dict[tuple[str, bool], Any] = {}  # symbols under the names that their LaTeX has
+        self.guessed: set = set()  # letters whose size nothing says, where there are several
         self.compounds: dict[tuple, Token] = {}  # names of several tokens, such as W_i^K
         self.used: set[tuple[str, bool]] = set()
 
@@ -139,9 +140,10 @@ class Letters:
 
     def _declare(self, key: Any, kind: str, tokens: Any) -> None:
         name = key[0] if (key[0], not key[1]) not in self.declared else f"bold_{key[0]}" if key[1] else f"plain_{key[0]}"
-        if key in self.declared:
+        if key in self.declared and not self.declared[key].assumed:
             raise Unreadable(f"{key[0]} is declared twice")
         self.declared[key] = self._read_kind(name, kind, tokens)
+        self.symbols.pop(name, None)
 
     def _read_kind(self, name: str, kind: str, tokens: Any) -> Declared:
         if kind in NUMBERS:
@@ -189,7 +191,14 @@ class Letters:
             known = self._known(token)
             number = kind in NUMBERS and not isinstance(known, Declared) and not getattr(known, "is_integer", False)
             if known is None or number:
-                self.declared[key_of(token)] = self._read_kind(token.text, kind, tokens_of)
+                self.declared[key_of(token)] = replace(self._read_kind(token.text, kind, tokens_of), assumed=True)
+
+    def _infer_ends(self, node: Node) -> None:
+        """What stands at the ends of a sum, and nothing has declared, is a whole number."""
+        for part in _parts(node):
+            if part.kind == "big" and part.parts[0] == "sum_":
+                for end in part.parts[1][1:]:
+                    self._infer(end, "dimension")
 
     def _size(self, text: str, tokens: Any) -> Any:
         node = self._formulas(text, tokens)[0]
@@ -277,12 +286,15 @@ class Letters:
             self.symbols[name] = Function(name) if "function" in known else Symbol(name, **known)
             return self.symbols[name]
         rows, columns = (self.sized(size) for size in declared.shape)
+        open_sizes = any(isinstance(self._root(size), Unknown) for size in declared.shape) and len(self._declared_sizes()) > 1
         kind = symmetric_matrix(name, rows) if declared.symmetric else None
         symbol = kind or (vector(name, rows) if columns == 1 else matrix(name, rows, columns))
         paper = PAPER.get(name)
         if paper is not None and getattr(paper, "shape", None) == symbol.shape and is_symmetric(paper) == is_symmetric(symbol):
             symbol = paper  # with its LaTeX
         self.symbols[name] = symbol
+        if open_sizes:
+            self.guessed.add(symbol)
         if declared.definite:
             self.conditions[symbol] = positive_definite(symbol)
         return symbol
@@ -304,20 +316,33 @@ class Letters:
     # Sizes from use
 
     def sized(self, size: Any) -> Any:
-        """A size; the paper's D where nothing says what it is."""
+        """A size; where nothing says what it is, the only one that is declared, or the paper's D."""
+        size = self._root(size)
+        return self._default_size() if isinstance(size, Unknown) else size
+
+    def _root(self, size: Any) -> Any:
         while isinstance(size, Unknown) and size in self.sizes:
             size = self.sizes[size]
-        return D if isinstance(size, Unknown) else size
+        return size
+
+    def _default_size(self) -> Any:
+        sizes = self._declared_sizes()
+        return next(iter(sizes)) if len(sizes) == 1 else D
+
+    def _declared_sizes(self) -> set:
+        return {size for one in self.declared.values() for size in one.shape or () if not isinstance(size, Unknown) and size != 1}
 
     def settle(self, formulas: Iterable[Node | tuple[Node, ...]]) -> None:
         """Find sizes from use, in formulas and in tuples of formulas of one shape; then the laws."""
+        formulas = [formula if isinstance(formula, tuple) else (formula,) for formula in formulas]
+        for node in (side for sides in formulas for side in sides if side):
+            self._infer_ends(node)
         for declared in list(self.declared.values()):
             if declared.law and declared.shape:
                 for node in declared.law[1:]:
                     shape = self._shape(node)
                     if shape:
                         self._unify(declared.shape[0], shape[0])
-        formulas = [formula if isinstance(formula, tuple) else (formula,) for formula in formulas]
         self.used = {key_of(token) for sides in formulas for side in sides if side for token in names_in(side) if token.value is not None}
         for sides in formulas:
             shapes = [shape for side in sides if (shape := self._shape(side))]
@@ -325,10 +350,7 @@ class Letters:
                 self._unify_shapes(one, other)
 
     def _unify(self, one: Any, other: Any) -> None:
-        while isinstance(one, Unknown) and one in self.sizes:
-            one = self.sizes[one]
-        while isinstance(other, Unknown) and other in self.sizes:
-            other = self.sizes[other]
+        one, other = self._root(one), self._root(other)
         if one is other:
             return
         if isinstance(one, Unknown):
@@ -443,6 +465,15 @@ def names_in(node: Node) -> Iterator[Token]:
             yield from names_in(Node("", part))
     if node.kind == "derivative" and node.parts[1] is None:
         yield Token("name", node.parts[0][3:], node.position)
+
+
+def _parts(node: Node) -> Iterator[Node]:
+    """A node and all below it."""
+    yield node
+    for part in node.parts:
+        for one in part if isinstance(part, tuple) and not isinstance(part, Token) else (part,):
+            if isinstance(one, Node):
+                yield from _parts(one)
 
 
 def is_top(exponent: Node) -> bool:

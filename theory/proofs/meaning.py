@@ -383,10 +383,7 @@ class Meaning:
         return self._times([bounds[1] - bounds[0] + 1, body], node.position)
 
     def _bound(self, node: Node) -> Any:
-        """The end of a range: a number, or a dimension, as which an undeclared letter is taken."""
-        for token in names_in(node):
-            if token.text not in self.indices and self.letters._known(token) is None:
-                self.letters.declare(f"{token.text}: dimension")
+        """The end of a range: a whole number."""
         value = self._value(node)
         if not getattr(value, "is_integer", False):
             raise Unreadable("the ends of a sum are whole numbers", node.position)

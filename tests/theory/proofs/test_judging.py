@@ -33,10 +33,10 @@ EXACT = [
 ]
 NUMERIC = [
     "c^2 + 1 >= 2 c",
-    "b/(1 + b/N) -> b  (N -> infinity)",
-    "b/(1 + b/N) -> b  as N -> infinity",
-    "b/(1 + b/N) ~ b - b^2/N  (N -> infinity, up to order 2)",
-    "b/(1 + b/N) ~ b  as N -> infinity",
+    "b/(1 + b/N) -> b (N -> infinity)",
+    "b/(1 + b/N) -> b as N -> infinity",
+    "b/(1 + b/N) ~ b - b^2/N (N -> infinity, up to order 2)",
+    "b/(1 + b/N) ~ b as N -> infinity",
     "b/(1 + b/N) = b - b^2/N + O(N^-2)",
     "exp(b) = 1 + b + O(b^2)",
     "lim_(N -> infinity) b/(1 + b/N) = b",
@@ -45,7 +45,7 @@ NUMERIC = [
     "inv(I + Sigma) = I - Sigma inv(I + Sigma)",
     "inv(Sigma + u u') = inv(Sigma) - inv(Sigma) u u' inv(Sigma)/(1 + u' inv(Sigma) u)",
     "tr(Sigma)/tr(A Sigma A) > 0",
-    "tr(F F')/tr(Z) + 1 > 0  for b > 2",
+    "tr(F F')/tr(Z) + 1 > 0 for b > 2",
     "F Z != Z F",
     "f(c) + f(c) = 2 f(c)",
 ]
@@ -57,7 +57,7 @@ FALSE = [
     "c^2 + 1 > 2 c",
     "c^2 >= 3 c",
     "F Z = Z F",
-    "b/(1 + b/N) -> 2 b  (N -> infinity)",
+    "b/(1 + b/N) -> 2 b (N -> infinity)",
     "b/(1 + b/N) = b - b^2/N + O(N^-3)",
     "sum_(d=1..D) lambda_d^2 = tr(Lambda)",
     "sum_(d=1..m) lambda_d >= tr(Lambda)",
@@ -93,7 +93,7 @@ UNREAD = {
     "q_hat: = c": "found ':', expected",
     "E[w w'] E[v_hat] = I": "looks random and has no law",
     "b/(1 + b/N) -> b": "needs its limit",
-    "F -> Z  (d -> infinity)": "is the size of a matrix",
+    "F -> Z (d -> infinity)": "is the size of a matrix",
     "tr(I) = D": "the size of the identity",
     "A B = B A for A > 2": "an assumption is about numbers",
 }
