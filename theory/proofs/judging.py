@@ -29,12 +29,12 @@ from ..derivations.judge import Verdict, points_of
 from ..derivations.lines import Line
 from ..derivations.points import Point, value_at
 from ..expectation.laws import ancestors
-from ..notation import D, H, Lambda, Lambda_hat, M, N, R, T, a, beta, e, e_d, lambda_, w, x_q, y_q
+from ..notation import B, D, H, Lambda, Lambda_hat, M, N, R, T, a, beta, e, e_d, lambda_, w, x_q, y_q
 from .assumptions import Bound, at_most_D, conditions_of, size_of_matrices
 from .counterexamples import counterexample, letters_of, numbers_at, sizes_of
 from .documents import MAX_LENGTH, Statement, statements
 from .latex_tokens import latex_tokens
-from .letters import LAWS_OF_PAPER, Letters, is_matrix, is_symmetric_formula, key_of, names_in
+from .letters import LAWS_OF_PAPER, PAPER, Letters, is_matrix, is_symmetric_formula, key_of, names_in
 from .meaning import Meaning
 
 __all__ = ["STATUSES", "JudgedLine", "judged", "report"]
@@ -44,6 +44,8 @@ ORDERS = ("<", "<=", ">", ">=")
 ROUNDING = 1e-9  # a relative difference below it is no counterexample
 SPECTRAL = {lambda_, a, e, e_d, T, eigenvalue, moment}  # the paper's letters that belong to Lambda
 SIZES = {D, N, H, R}
+# The paper's letters with a meaning beyond their shape, which no line of a proof shows
+OTHERS_OF_PAPER = {one for one in PAPER.values() if isinstance(one, Symbol | MatrixSymbol)} - SPECTRAL - SIZES - {B, Lambda, *LAWS_OF_PAPER}
 PAPER_DEFINITIONS = {beta: Lambda_hat * w, y_q: w.T * x_q}
 
 
@@ -99,6 +101,7 @@ class _Proof:
         self.assumptions: list[Bound] = []
         self.doubts: list[str] = []  # assumptions that cannot be read
         self.definitions: list[Line] = []
+        self.unknown: set[str] = set()  # names of letters whose equations cannot be read
         self.seen: set = set()  # letters of the lines so far
         self.number = 0
 
@@ -182,21 +185,26 @@ class _Proof:
         try:
             line = self._line(one, i, first, relation)
         except Unreadable as problem:
+            self._forget(first)
             position = problem.position if one.sides[i] is not None or problem.position else one.relations[i].position
             return JudgedLine(number, text, "unread", reason=_at(one.statement, str(problem), position))
         except Exception as problem:  # whatever SymPy raises, the other lines are still judged
             return JudgedLine(number, text, "unread", reason=_at(one.statement, str(problem), one.relations[i].position))
         if line.relation == ":=":
             return JudgedLine(number, text, "assumed", reason=line.reason)
-        if next(points_of(line, self.seed, count=5), None) is None and line.relation not in ("=", "!="):
-            return JudgedLine(number, text, "unread", reason=_at(one.statement, "no point was found that meets the assumptions"))
         try:
+            if line.relation not in ("=", "!=") and next(points_of(line, self.seed, count=5), None) is None:
+                return JudgedLine(number, text, "unread", reason=_at(one.statement, "no point was found that meets the assumptions"))
             verdict = line.verify(seed=self.seed)
         except Exception as problem:  # whatever SymPy raises, the other lines are still judged
             return JudgedLine(number, text, "unread", reason=_at(one.statement, f"it could not be judged: {problem}"))
         self.seen |= letters_of(line)
         if verdict.status == "fails":
-            if doubt := self._doubt(line, verdict):
+            try:
+                doubt = self._doubt(line, verdict)
+            except Exception as problem:  # whatever SymPy raises, a failure that is not understood is none
+                doubt = f"it could not be judged: {problem}"
+            if doubt:
                 return JudgedLine(number, text, "unread", reason=_at(one.statement, doubt))
             reason, point = counterexample(line, verdict), numbers_at(line, verdict.point)
             return JudgedLine(number, text, "fails", _finite(verdict.residual), reason, point)
@@ -207,11 +215,17 @@ class _Proof:
             return JudgedLine(number, text, "fails", 0.0, reason, numbers_at(line, point))
         return JudgedLine(number, text, verdict.status, _finite(verdict.residual), verdict.method)
 
+    def _forget(self, first: Node) -> None:
+        """A letter whose definition, or equation, cannot be read: what it is is not known in later lines."""
+        if first.kind == "name":
+            known = self.letters._known(first.parts[0])
+            self.unknown |= {first.parts[0].text, *([str(known)] if isinstance(known, Basic) else [])}
+
     def _line(self, one: _Sides, i: int, first: Node, relation: str) -> Line:
         second = one.sides[i + 1]
         if relation == ":=":
             return self._definition(first, second)
-        if relation in ("=>", "<=>"):
+        if any(other.text in ("=>", "<=>") for other in one.relations):
             raise Unreadable("implications are not read: write what follows as a line, with assume before it", one.relations[i].position)
         if self._introduces(first, second, relation):
             line = self._definition(first, second)
@@ -249,6 +263,11 @@ class _Proof:
             letter, target = approach
             if letter in sizes_of(letters_of(left) | letters_of(right)):
                 raise Unreadable(f"{letter} is the size of a matrix, and has no limit here", one.relations[i].position)
+            laws = {**LAWS_OF_PAPER, **self.meaning.laws}
+            random = {one for one in _outside(left) | _outside(right) if one in laws}
+            random |= set().union(*(ancestors(one, laws) for one in random))
+            if any(letter in _letters_of_law(laws[one]) for one in random & laws.keys()):
+                raise Unreadable(f"a limit in {letter} of what is random, outside of an expectation", one.relations[i].position)
             options["parameter"] = letter if target == sympy.oo else (letter, target)
         if isinstance(right, Head) and not isinstance(left, Head) and relation in ("=", "!="):
             left, right = right, left
@@ -269,7 +288,8 @@ class _Proof:
         letter = self.letters.define(first.parts[0], value)
         if letter in self.meaning.values:
             raise Unreadable(f"{letter} has a value already", first.position)
-        if letter in self.meaning.laws or letter in SIZES or (letter in LAWS_OF_PAPER and letter in self.seen):
+        parents = set().union(*map(_letters_of_law, self.meaning.laws.values()))
+        if letter in self.meaning.laws or letter in parents or letter in SIZES or (letter in LAWS_OF_PAPER and letter in self.seen):
             raise Unreadable(f"{letter} has a meaning already", first.position)
         if letter in getattr(value, "free_symbols", ()):
             raise Unreadable(f"the value of {letter} holds {letter} itself", first.position)
@@ -376,21 +396,30 @@ class _Proof:
         """Why a line that fails may still be right in what its author means; empty if nothing speaks for that."""
         if self.doubts:
             return self.doubts[0]
-        if guessed := sorted(map(str, self._used(line) & self.letters.guessed)):
-            return f"the size of {guessed[0]} does not follow from its use: let {guessed[0]}: ... can say it"
+        if unknown := sorted(self.unknown & set(map(str, self._used(line)))):
+            return f"what {unknown[0]} is stands in a line that could not be read"
+        meant = self._used(line) & OTHERS_OF_PAPER - set(self.letters.symbols.values()) - self.meaning.values.keys()
+        if meant := sorted(map(str, meant)):
+            return f"{meant[0]} has a meaning in the paper that nothing says here: let {meant[0]}: ..., or {meant[0]} := ..."
         if "no point meets" in verdict.method:
             return "no point was found that meets the assumptions"
         left, right = self._meant(line.left, line), self._meant(line.right, line)
         heads = [bool(_acting(side)) for side in (line.left, line.right)]
-        if line.relation == "=" and not all(heads):
+        if line.relation in ("=", "!=") and not all(heads):
             missing = (right - left if heads[0] else left - right) if any(heads) else left ^ right
             if missing:
+                self.unknown |= set(map(str, missing))
                 names = ", ".join(sorted(map(str, missing)))
                 return f"{names} on one side only: say what it is, by a definition {min(map(str, missing))} := ... or in the line"
             if any(_differentiates(side) for side in (line.left, line.right)) and 0 in (line.left, line.right):
                 return "an equation to be solved, or a claim? A derivative that is 0 everywhere was not meant"
+        if line.relation in ORDERS and all(isinstance(side, Symbol | sympy.Number | sympy.Indexed) for side in (line.left, line.right)):
+            self.unknown |= set(map(str, letters_of(line)))
+            return "a claim about letters alone, or an assumption? Write assume before it"
         if any(_differentiates(side, symmetric=True) for side in (line.left, line.right)):
             return "the derivative in a symmetric matrix has several conventions, and the line does not hold in ours"
+        if guessed := sorted(map(str, self._used(line) & self.letters.guessed)):
+            return f"the size of {guessed[0]} does not follow from its use: let {guessed[0]}: ... can say it"
         if verdict.point is None:
             return ""
         if line.relation in ("=", "<=", ">=") and verdict.residual is not None and 0 < abs(verdict.residual) < ROUNDING:

@@ -304,6 +304,8 @@ class Meaning:
         laws = laws_by_symbol(tuple(self.laws.values()))
         random = _random_in(body, laws)
         known = {self.letter(token) for token in given}
+        if known & self.values.keys():
+            raise Unreadable("given is a letter that has a value", position)
         if below is not None:
             averaged = {self.letter(token) for token in below if self.letters._known(token) is not None}
             if averaged & laws.keys():
@@ -314,6 +316,8 @@ class Meaning:
         for symbol in sorted(body.free_symbols - laws.keys(), key=str):
             if "_hat" in str(symbol):
                 raise Unreadable(f"{symbol} looks random and has no law: let {symbol}: sample covariance of n with Sigma", position)
+        if body.free_symbols and not random:
+            raise Unreadable("nothing in this expectation is random: let x: Gaussian(0, Sigma), or another law", position)
         self._bounded(body, random, position)
         return E(body, tuple(self.laws.values()), given=tuple(sorted(known, key=str)))
 
@@ -332,7 +336,10 @@ class Meaning:
             found = {letter: self.values[letter] for letter in getattr(value, "free_symbols", set()) & self.values.keys()}
             if not found or isinstance(value, _Unit):
                 return value
-            value = value.xreplace(found)
+            numbers = {Trace(letter): one for letter, one in found.items() if isinstance(letter, MatrixSymbol) and not is_matrix(one)}
+            value = value.xreplace(numbers).xreplace(
+                {letter: one for letter, one in found.items() if Trace(letter) not in numbers} if numbers else found
+            )
         return value
 
     def _derivative(self, node: Node) -> Any:
@@ -404,7 +411,7 @@ class Meaning:
         else:
             sample = symmetric_matrix(f"{token.name.rpartition('_')[0]}_hat", token.shape[0])
             self.laws[sample] = SampleCovariance(sample, covariance, high)
-        others = polynomial.free_symbols - {token}
+        others = {*polynomial.free_symbols, *LAWS_OF_PAPER, sample} - {token}
         return as_sympy(high * expect(polynomial, Gaussian(token, covariance=sample), given=others))
 
 
