@@ -27,7 +27,7 @@ from .counterexamples import letters_of
 
 __all__ = ["Bound", "at_most_D", "conditions_of", "positive_definite", "size_of_matrices"]
 
-HOLDS = {"<": lt, "<=": le, ">": gt, ">=": ge, "!=": ne}
+HOLDS = {"<": lt, "<=": le, ">": gt, ">=": ge, "!=": ne, "=": lambda one, other: abs(one - other) <= abs(one) / mpmath.mpf(10) ** 25}
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,9 @@ def conditions_of(bounds: Iterable[Bound]) -> list[Condition]:
     """Each bound as a test, after one draw for each letter that stands alone on the side of some of them."""
     bounds = list(bounds)
     limits: dict[Symbol, list[tuple[Any, bool]]] = {}
+    equal = [_equal(*found[:2]) for one in bounds if one.relation == "=" and (found := one.bounded())]
     for one in bounds:
-        if found := one.bounded():
+        if one.relation != "=" and (found := one.bounded()):
             limits.setdefault(found[0], []).append(found[1:])
     draws, waiting = [], dict(limits)
     while waiting:  # a letter after those that its bounds hold
@@ -70,7 +71,7 @@ def conditions_of(bounds: Iterable[Bound]) -> list[Condition]:
         ]
         letter = next(iter(free or waiting))
         draws.append(_between(letter, waiting.pop(letter)))
-    return [*draws, *(Condition(f"{one.left} {one.relation} {one.right}", one.holds) for one in bounds)]
+    return [*draws, *equal, *(Condition(f"{one.left} {one.relation} {one.right}", one.holds) for one in bounds)]
 
 
 def _between(letter: Symbol, ends: list[tuple[Any, bool]]) -> Condition:
@@ -88,6 +89,16 @@ def _between(letter: Symbol, ends: list[tuple[Any, bool]]) -> Condition:
             point[letter] = _whole(point, low, high) if letter.is_integer else _real(point, low, high, bool(letter.is_nonnegative))
 
     return Condition(f"{letter} is inside its bounds", lambda point: True, draw)
+
+
+def _equal(letter: Symbol, value: Any) -> Condition:
+    def draw(point: Point) -> None:
+        number = value_at(value, point)
+        if letter.is_integer and number != int(number):
+            raise ValueError(f"{letter} is no whole number at this point")
+        point[letter] = int(number) if letter.is_integer else number
+
+    return Condition(f"{letter} has its value", lambda point: True, draw)
 
 
 def _whole(point: Point, low: Any, high: Any) -> int:

@@ -170,12 +170,15 @@ class _Proof:
             raise Unreadable("an assumption is an inequality such as N > D + 1")
         found = []
         for i, relation in enumerate(one.relations):
-            if relation.text not in (*ORDERS, "!=") or one.sides[i] is None:
+            if relation.text not in (*ORDERS, "!=", "=") or one.sides[i] is None:
                 raise Unreadable("an assumption is an inequality such as N > D + 1")
-            left, right = (self.meaning.of(one.sides[i + k]) for k in (0, 1))
+            left, right = (self.meaning.expanded(self.meaning.of(one.sides[i + k])) for k in (0, 1))
             if is_matrix(left) or is_matrix(right):
                 raise Unreadable("an assumption is about numbers")
-            found.append(Bound(left, relation.text, right))
+            bound = Bound(left, relation.text, right)
+            if relation.text == "=" and bound.bounded() is None:
+                raise Unreadable("an assumed equation gives one letter its value, such as N = 2 D")
+            found.append(bound)
         return found
 
     # Lines
@@ -185,7 +188,8 @@ class _Proof:
         try:
             line = self._line(one, i, first, relation)
         except Unreadable as problem:
-            self._forget(first)
+            if relation in ("=", ":="):
+                self._forget(first)
             position = problem.position if one.sides[i] is not None or problem.position else one.relations[i].position
             return JudgedLine(number, text, "unread", reason=_at(one.statement, str(problem), position))
         except Exception as problem:  # whatever SymPy raises, the other lines are still judged
@@ -210,9 +214,13 @@ class _Proof:
             return JudgedLine(number, text, "fails", _finite(verdict.residual), reason, point)
         if verdict.status == "assumed":
             return JudgedLine(number, text, "unread", reason=_at(one.statement, verdict.method))
-        if verdict.status != "exact" and line.relation in ("<", ">") and (point := self._equal_somewhere(line)):
-            reason = counterexample(line, Verdict("fails", "the two sides are equal there", 0.0, point))
-            return JudgedLine(number, text, "fails", 0.0, reason, numbers_at(line, point))
+        if verdict.status != "exact" and line.relation in ("<", ">"):
+            if point := self._equal_where(line, "one"):
+                reason = counterexample(line, Verdict("fails", "the two sides are equal there", 0.0, point))
+                return JudgedLine(number, text, "fails", 0.0, reason, numbers_at(line, point))
+            if self._equal_where(line, "zero"):
+                reason = "the two sides are equal where letters are 0: write <= or >=, or assume that they are not"
+                return JudgedLine(number, text, "unread", reason=_at(one.statement, reason))
         return JudgedLine(number, text, verdict.status, _finite(verdict.residual), verdict.method)
 
     def _forget(self, first: Node) -> None:
@@ -237,7 +245,7 @@ class _Proof:
             second = _without_order(second)
         if first.kind == "big" and first.parts[0] == "lim_" and relation == "=":
             token, target = first.parts[1]
-            approach, relation, first = (self.meaning.letter(token), self.meaning.of(target)), "->", first.parts[2]
+            approach, relation, first = self._target((token, target)), "->", first.parts[2]
         left, right = self.meaning.of(first), self.meaning.of(second)
         if is_matrix(left) != is_matrix(right) and 0 not in (left, right):
             raise Unreadable("a number on one side, a matrix on the other", one.relations[i].position)
@@ -264,10 +272,13 @@ class _Proof:
             if letter in sizes_of(letters_of(left) | letters_of(right)):
                 raise Unreadable(f"{letter} is the size of a matrix, and has no limit here", one.relations[i].position)
             laws = {**LAWS_OF_PAPER, **self.meaning.laws}
-            random = {one for one in _outside(left) | _outside(right) if one in laws}
-            random |= set().union(*(ancestors(one, laws) for one in random))
-            if any(letter in _letters_of_law(laws[one]) for one in random & laws.keys()):
+            used = self._used(Line(left, "=", right))
+            random = (_outside(left) | _outside(right)) & laws.keys()
+            random |= set().union(*(ancestors(one, laws) for one in random)) & laws.keys()
+            if any(letter in _letters_of_law(laws[one]) for one in random):
                 raise Unreadable(f"a limit in {letter} of what is random, outside of an expectation", one.relations[i].position)
+            if letter not in used.union(*(_letters_of_law(laws[one]) for one in used & laws.keys())):
+                raise Unreadable(f"{letter} goes to its limit, and stands on neither side", one.relations[i].position)
             options["parameter"] = letter if target == sympy.oo else (letter, target)
         if isinstance(right, Head) and not isinstance(left, Head) and relation in ("=", "!="):
             left, right = right, left
@@ -342,7 +353,10 @@ class _Proof:
 
     def _target(self, approach: Any) -> tuple[Any, Any]:
         token, target = approach
-        return self.meaning.letter(token), self.meaning.of(target)
+        value = self.meaning.of(target)
+        if not (value == sympy.oo or getattr(value, "is_number", False)):
+            raise Unreadable("a limit goes to a number, or to infinity", target.position)
+        return self.meaning.letter(token), value
 
     # What a line is judged with
 
@@ -416,6 +430,8 @@ class _Proof:
         if line.relation in ORDERS and all(isinstance(side, Symbol | sympy.Number | sympy.Indexed) for side in (line.left, line.right)):
             self.unknown |= set(map(str, letters_of(line)))
             return "a claim about letters alone, or an assumption? Write assume before it"
+        if lawless := sorted(map(str, self._lawless(line))):
+            return f"{lawless[0]} stands in an expectation and has no law: let {lawless[0]}: Gaussian(0, Sigma), or a constant vector"
         if any(_differentiates(side, symmetric=True) for side in (line.left, line.right)):
             return "the derivative in a symmetric matrix has several conventions, and the line does not hold in ours"
         if guessed := sorted(map(str, self._used(line) & self.letters.guessed)):
@@ -428,7 +444,7 @@ class _Proof:
             line.relation in ("<", ">")
             and verdict.residual is not None
             and abs(verdict.residual) < ROUNDING
-            and not self._equal_somewhere(line)
+            and not self._equal_where(line, "one")
         ):
             return "the two sides come closer than rounding can tell"
         if "samples" in verdict.method and any(_singular(side) for side in (line.left, line.right)):
@@ -441,6 +457,13 @@ class _Proof:
                 continue
         return ""
 
+    def _lawless(self, line: Line) -> set:
+        """Undeclared vectors in an expectation that have no law: constants, or is their law known from elsewhere?"""
+        inside = set().union(*(head.args[0].free_symbols for side in (line.left, line.right) for head in heads_in(side)))
+        vectors = {one for one in inside if isinstance(one, MatrixSymbol) and one.shape[1] == 1}
+        assumed = {self.letters.symbols.get(one.name) for one in self.letters.declared.values() if one.assumed and not one.law}
+        return (vectors & assumed) - LAWS_OF_PAPER.keys() - self.meaning.laws.keys()
+
     def _meant(self, side: Any, line: Line) -> set:
         """The letters that a side is about: values in place of defined letters, sizes and parameters of laws apart."""
         found = letters_of(self.meaning.expanded(side)) if isinstance(side, Expr) else set()
@@ -450,25 +473,20 @@ class _Proof:
         tied = {Lambda, M, *SPECTRAL} if any(found & SPECTRAL for found in map(letters_of, (line.left, line.right))) else set()
         return {one for one in found - tied - sizes_of(found) - SIZES if not getattr(one, "is_integer", False)}
 
-    def _equal_somewhere(self, line: Line) -> Point | None:
-        """A point inside the conditions where the sides of a strict inequality are equal: all letters alike, matrices 0 or I."""
+    def _equal_where(self, line: Line, kind: str) -> Point | None:
+        """A point inside the conditions where the sides are equal, with all letters 1 and all matrices I, or all of them 0."""
         letters = [one for one in letters_of(line) if isinstance(one, Symbol | MatrixSymbol) and not getattr(one, "is_integer", False)]
-        letters = [one for one in letters if one not in self.meaning.values and one not in SIZES]
-        for kind in ("zero", "one"):
-            point = Point({D: 2, N: 5, H: 2, R: 1}, Random(0))
-            try:
-                for letter in letters:
+        point = Point({D: 2, N: 5, H: 2, R: 1}, Random(0))
+        try:
+            for letter in letters:
+                if letter not in self.meaning.values and letter not in SIZES:
                     point[letter] = _special(letter, point, kind)
-                for definition in line.earlier:
-                    if definition.relation == ":=":
-                        point[definition.left] = value_at(definition.right, point)
-                if not all(condition.holds(point) for condition in line.conditions):
-                    continue
-                if value_at(line.left, point) == value_at(line.right, point):
-                    return point
-            except (ValueError, ZeroDivisionError, TypeError, OverflowError):
-                continue
-        return None
+            for definition in line.earlier:
+                point[definition.left] = value_at(definition.right, point)
+            inside = all(condition.holds(point) for condition in line.conditions)
+            return point if inside and value_at(line.left, point) == value_at(line.right, point) else None
+        except (ValueError, ZeroDivisionError, TypeError, OverflowError):
+            return None
 
 
 def _finite(residual: Any) -> float | None:

@@ -67,6 +67,7 @@ TRUE = [
     (PLAIN, "ln(b) <= b - 1\nexp(c) >= 1 + c"),
     (PLAIN, "assume b < 1\nb^2 < b\n1/b > 1"),
     (PLAIN, "b/(1 + b/s) < b"),
+    (PLAIN, "assume d = 2\n2 tr(A^2) = (tr(A)^2 + tr(A^2)) - (tr(A)^2 - tr(A^2))\nA^2 - tr(A) A + (tr(A)^2 - tr(A^2))/2 I = 0"),
     # limits
     (PLAIN, "b/(1 + s/N) -> b (N -> infinity)"),
     (PLAIN, "b/(1 + s/N) = b - b s/N + O(N^-2)"),
@@ -148,6 +149,7 @@ FALSE = [
     (PLAIN, "b^2 < b"),
     (PLAIN, "assume b < 1\nb^2 > b"),
     (PLAIN, "c^2 > 0"),
+    (PLAIN, "b^2 + s^2 >= 2.001 b s"),
     # limits
     (PLAIN, "b/(1 + s/N) -> 0 (N -> infinity)"),
     (PLAIN, "b/(1 + s/N) = b + b s/N + O(N^-2)"),
@@ -170,8 +172,9 @@ FALSE = [
 ]  # fmt: skip
 
 
-# sizes that do not fit, and an equation that could be one for X
+# sizes that do not fit, an equation that could be one for X, and c that is perhaps meant not to be 0
 UNSETTLED = {
+    "c^2 > 0",
     "inv(I + X' X) X' = X' inv(I + X' X)",
     "X' X = X X'",
     "d/dX tr(X' X X' X) = 4 X' X X'",
