@@ -12,40 +12,34 @@ r"""A proof in, a verdict on each of its lines out.
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import mpmath
 import sympy
-from sympy import Basic, Expr, Limit, S, Symbol
+from sympy import Basic, Expr, S, Symbol
 from sympy.matrices.expressions import MatrixSymbol
 
 from ..algebra.syntax import WORDS, Grammar, Node, Token, Unreadable, tokens_of
 from ..calculus.spectral import eigenvalue, moment
 from ..derivations.conditions import Condition
 from ..derivations.draws import along_one_eigenvector
-from ..derivations.heads import Head, MatrixExpectation, MatrixGradient, ScalarExpectation, ScalarGradient, heads_in
+from ..derivations.heads import Head, MatrixExpectation, ScalarExpectation, heads_in
 from ..derivations.judge import Verdict, points_of
 from ..derivations.lines import Line
-from ..derivations.points import Point, value_at
+from ..derivations.points import Point
 from ..expectation.laws import ancestors
-from ..notation import B, D, H, Lambda, Lambda_hat, M, N, R, T, a, beta, e, e_d, lambda_, w, x_q, y_q
+from ..notation import D, Lambda, Lambda_hat, M, T, a, beta, e, e_d, lambda_, w, x_q, y_q
 from .assumptions import Bound, at_most_D, conditions_of, size_of_matrices
 from .counterexamples import counterexample, letters_of, numbers_at, sizes_of
 from .documents import MAX_LENGTH, Statement, statements
+from .doubts import ORDERS, SIZES, SPECTRAL, Doubts
 from .latex_tokens import latex_tokens
-from .letters import LAWS_OF_PAPER, PAPER, Letters, is_matrix, is_symmetric_formula, key_of, names_in
-from .meaning import Meaning
+from .letters import LAWS_OF_PAPER, Letters, is_matrix, is_symmetric_formula, key_of, names_in
+from .meaning import Meaning, letters_of_law
 
 __all__ = ["STATUSES", "JudgedLine", "judged", "report"]
 
 STATUSES = ("exact", "numeric", "sampled", "assumed", "fails", "unread")
-ORDERS = ("<", "<=", ">", ">=")
-ROUNDING = 1e-9  # a relative difference below it is no counterexample
-SPECTRAL = {lambda_, a, e, e_d, T, eigenvalue, moment}  # the paper's letters that belong to Lambda
-SIZES = {D, N, H, R}
-# The paper's letters with a meaning beyond their shape, which no line of a proof shows
-OTHERS_OF_PAPER = {one for one in PAPER.values() if isinstance(one, Symbol | MatrixSymbol)} - SPECTRAL - SIZES - {B, Lambda, *LAWS_OF_PAPER}
 PAPER_DEFINITIONS = {beta: Lambda_hat * w, y_q: w.T * x_q}
 
 
@@ -99,9 +93,8 @@ class _Proof:
         self.letters = Letters()
         self.meaning = Meaning(self.letters)
         self.assumptions: list[Bound] = []
-        self.doubts: list[str] = []  # assumptions that cannot be read
+        self.doubts = Doubts(self.letters, self.meaning)
         self.definitions: list[Line] = []
-        self.unknown: set[str] = set()  # names of letters whose equations cannot be read
         self.seen: set = set()  # letters of the lines so far
         self.number = 0
 
@@ -163,7 +156,7 @@ class _Proof:
                 raise Unreadable(one.problem)
             self.assumptions += self._bounds_in(one)
         except (ValueError, TypeError) as problem:
-            self.doubts.append(f"the assumption {one.statement.text!r} cannot be read: {problem}")
+            self.doubts.assumptions.append(f"the assumption {one.statement.text!r} cannot be read: {problem}")
 
     def _bounds_in(self, one: _Sides) -> list[Bound]:
         if not one.relations:
@@ -205,7 +198,7 @@ class _Proof:
         self.seen |= letters_of(line)
         if verdict.status == "fails":
             try:
-                doubt = self._doubt(line, verdict)
+                doubt = self.doubts.about(line, verdict)
             except Exception as problem:  # whatever SymPy raises, a failure that is not understood is none
                 doubt = f"it could not be judged: {problem}"
             if doubt:
@@ -215,10 +208,10 @@ class _Proof:
         if verdict.status == "assumed":
             return JudgedLine(number, text, "unread", reason=_at(one.statement, verdict.method))
         if verdict.status != "exact" and line.relation in ("<", ">"):
-            if point := self._equal_where(line, "one"):
+            if point := self.doubts.equal_where(line, "one"):
                 reason = counterexample(line, Verdict("fails", "the two sides are equal there", 0.0, point))
                 return JudgedLine(number, text, "fails", 0.0, reason, numbers_at(line, point))
-            if self._equal_where(line, "zero"):
+            if self.doubts.equal_where(line, "zero"):
                 reason = "the two sides are equal where letters are 0: write <= or >=, or assume that they are not"
                 return JudgedLine(number, text, "unread", reason=_at(one.statement, reason))
         return JudgedLine(number, text, verdict.status, _finite(verdict.residual), verdict.method)
@@ -227,7 +220,7 @@ class _Proof:
         """A letter whose definition, or equation, cannot be read: what it is is not known in later lines."""
         if first.kind == "name":
             known = self.letters._known(first.parts[0])
-            self.unknown |= {first.parts[0].text, *([str(known)] if isinstance(known, Basic) else [])}
+            self.doubts.unknown |= {first.parts[0].text, *([str(known)] if isinstance(known, Basic) else [])}
 
     def _line(self, one: _Sides, i: int, first: Node, relation: str) -> Line:
         second = one.sides[i + 1]
@@ -272,12 +265,12 @@ class _Proof:
             if letter in sizes_of(letters_of(left) | letters_of(right)):
                 raise Unreadable(f"{letter} is the size of a matrix, and has no limit here", one.relations[i].position)
             laws = {**LAWS_OF_PAPER, **self.meaning.laws}
-            used = self._used(Line(left, "=", right))
+            used = self.meaning.used(Line(left, "=", right))
             random = (_outside(left) | _outside(right)) & laws.keys()
             random |= set().union(*(ancestors(one, laws) for one in random)) & laws.keys()
-            if any(letter in _letters_of_law(laws[one]) for one in random):
+            if any(letter in letters_of_law(laws[one]) for one in random):
                 raise Unreadable(f"a limit in {letter} of what is random, outside of an expectation", one.relations[i].position)
-            if letter not in used.union(*(_letters_of_law(laws[one]) for one in used & laws.keys())):
+            if letter not in used.union(*(letters_of_law(laws[one]) for one in used & laws.keys())):
                 raise Unreadable(f"{letter} goes to its limit, and stands on neither side", one.relations[i].position)
             options["parameter"] = letter if target == sympy.oo else (letter, target)
         if isinstance(right, Head) and not isinstance(left, Head) and relation in ("=", "!="):
@@ -298,8 +291,10 @@ class _Proof:
         value = self.meaning.expanded(self.meaning.of(second))
         letter = self.letters.define(first.parts[0], value)
         if letter in self.meaning.values:
+            if self.meaning.values[letter] == value:
+                return Line(letter, ":=", value, "a definition, for the second time")
             raise Unreadable(f"{letter} has a value already", first.position)
-        parents = set().union(*map(_letters_of_law, self.meaning.laws.values()))
+        parents = set().union(*map(letters_of_law, self.meaning.laws.values()))
         if letter in self.meaning.laws or letter in parents or letter in SIZES or (letter in LAWS_OF_PAPER and letter in self.seen):
             raise Unreadable(f"{letter} has a meaning already", first.position)
         if letter in getattr(value, "free_symbols", ()):
@@ -362,18 +357,9 @@ class _Proof:
 
     def _earlier(self, line: Line) -> list[Line]:
         """The definitions of the letters in a line, and of the letters in those."""
-        used = self._used(line)
+        used = self.meaning.used(line)
         paper = [Line(letter, ":=", value, "the paper's") for letter, value in PAPER_DEFINITIONS.items() if letter in self._plain(line)]
         return [*paper, *(one for one in self.definitions if one.left in used)]
-
-    def _used(self, line: Line) -> set:
-        """The letters of a line, and those of their values and laws."""
-        used, before = letters_of(line), set()
-        while used != before:
-            before = set(used)
-            used |= set().union(*(letters_of(self.meaning.values[one]) for one in used & self.meaning.values.keys()))
-            used |= set().union(*(_letters_of_law(self.meaning.laws[one]) for one in used & self.meaning.laws.keys()))
-        return used
 
     def _plain(self, line: Line) -> set:
         """The undeclared letters outside of expectations."""
@@ -382,7 +368,7 @@ class _Proof:
 
     def _conditions_of(self, line: Line, bounds: list[Bound]) -> list[Condition]:
         """What the letters and the expectations of a line demand, and the assumptions about its letters."""
-        used = self._used(line)
+        used = self.meaning.used(line)
         found = [size_of_matrices(size) for size in sorted(sizes_of(used) - SIZES, key=str)]
         found += [condition for letter, condition in self.letters.conditions.items() if letter in used]
         declared = set(self.letters.symbols.values())
@@ -404,104 +390,9 @@ class _Proof:
         bounds += [one for one in self.assumptions if one.letters & reached or not one.letters]
         return found + conditions_of(bounds)
 
-    # Doubts about a counterexample
-
-    def _doubt(self, line: Line, verdict: Verdict) -> str:
-        """Why a line that fails may still be right in what its author means; empty if nothing speaks for that."""
-        if self.doubts:
-            return self.doubts[0]
-        if unknown := sorted(self.unknown & set(map(str, self._used(line)))):
-            return f"what {unknown[0]} is stands in a line that could not be read"
-        meant = self._used(line) & OTHERS_OF_PAPER - set(self.letters.symbols.values()) - self.meaning.values.keys()
-        if meant := sorted(map(str, meant)):
-            return f"{meant[0]} has a meaning in the paper that nothing says here: let {meant[0]}: ..., or {meant[0]} := ..."
-        if "no point meets" in verdict.method:
-            return "no point was found that meets the assumptions"
-        left, right = self._meant(line.left, line), self._meant(line.right, line)
-        heads = [bool(_acting(side)) for side in (line.left, line.right)]
-        if line.relation in ("=", "!=") and not all(heads):
-            missing = (right - left if heads[0] else left - right) if any(heads) else left ^ right
-            if missing:
-                self.unknown |= set(map(str, missing))
-                names = ", ".join(sorted(map(str, missing)))
-                return f"{names} on one side only: say what it is, by a definition {min(map(str, missing))} := ... or in the line"
-            if any(_differentiates(side) for side in (line.left, line.right)) and 0 in (line.left, line.right):
-                return "an equation to be solved, or a claim? A derivative that is 0 everywhere was not meant"
-        if line.relation in ORDERS and all(isinstance(side, Symbol | sympy.Number | sympy.Indexed) for side in (line.left, line.right)):
-            self.unknown |= set(map(str, letters_of(line)))
-            return "a claim about letters alone, or an assumption? Write assume before it"
-        if lawless := sorted(map(str, self._lawless(line))):
-            return f"{lawless[0]} stands in an expectation and has no law: let {lawless[0]}: Gaussian(0, Sigma), or a constant vector"
-        if any(_differentiates(side, symmetric=True) for side in (line.left, line.right)):
-            return "the derivative in a symmetric matrix has several conventions, and the line does not hold in ours"
-        if guessed := sorted(map(str, self._used(line) & self.letters.guessed)):
-            return f"the size of {guessed[0]} does not follow from its use: let {guessed[0]}: ... can say it"
-        if verdict.point is None:
-            return ""
-        if line.relation in ("=", "<=", ">=") and verdict.residual is not None and 0 < abs(verdict.residual) < ROUNDING:
-            return f"the two sides differ by {verdict.residual:.1g}, too little to tell from rounding"
-        if (
-            line.relation in ("<", ">")
-            and verdict.residual is not None
-            and abs(verdict.residual) < ROUNDING
-            and not self._equal_where(line, "one")
-        ):
-            return "the two sides come closer than rounding can tell"
-        if "samples" in verdict.method and any(_singular(side) for side in (line.left, line.right)):
-            return "the expectation has an inverse, whose samples say too little"
-        for side in (line.left, line.right):
-            try:
-                if _is_complex(value_at(side, verdict.point)):
-                    return "the two sides are complex at some points: declare the letters as positive"
-            except (ValueError, ZeroDivisionError, OverflowError):
-                continue
-        return ""
-
-    def _lawless(self, line: Line) -> set:
-        """Undeclared vectors in an expectation that have no law: constants, or is their law known from elsewhere?"""
-        inside = set().union(*(head.args[0].free_symbols for side in (line.left, line.right) for head in heads_in(side)))
-        vectors = {one for one in inside if isinstance(one, MatrixSymbol) and one.shape[1] == 1}
-        assumed = {self.letters.symbols.get(one.name) for one in self.letters.declared.values() if one.assumed and not one.law}
-        return (vectors & assumed) - LAWS_OF_PAPER.keys() - self.meaning.laws.keys()
-
-    def _meant(self, side: Any, line: Line) -> set:
-        """The letters that a side is about: values in place of defined letters, sizes and parameters of laws apart."""
-        found = letters_of(self.meaning.expanded(side)) if isinstance(side, Expr) else set()
-        for law in [law for one, law in {**LAWS_OF_PAPER, **self.meaning.laws}.items() if one in found]:
-            found |= law.parents | _letters_of_law(law)
-            found |= ancestors(law.symbol, {**LAWS_OF_PAPER, **self.meaning.laws})
-        tied = {Lambda, M, *SPECTRAL} if any(found & SPECTRAL for found in map(letters_of, (line.left, line.right))) else set()
-        return {one for one in found - tied - sizes_of(found) - SIZES if not getattr(one, "is_integer", False)}
-
-    def _equal_where(self, line: Line, kind: str) -> Point | None:
-        """A point inside the conditions where the sides are equal, with all letters 1 and all matrices I, or all of them 0."""
-        letters = [one for one in letters_of(line) if isinstance(one, Symbol | MatrixSymbol) and not getattr(one, "is_integer", False)]
-        point = Point({D: 2, N: 5, H: 2, R: 1}, Random(0))
-        try:
-            for letter in letters:
-                if letter not in self.meaning.values and letter not in SIZES:
-                    point[letter] = _special(letter, point, kind)
-            for definition in line.earlier:
-                point[definition.left] = value_at(definition.right, point)
-            inside = all(condition.holds(point) for condition in line.conditions)
-            return point if inside and value_at(line.left, point) == value_at(line.right, point) else None
-        except (ValueError, ZeroDivisionError, TypeError, OverflowError):
-            return None
-
 
 def _finite(residual: Any) -> float | None:
     return float(residual) if residual is not None and mpmath.isfinite(residual) else None
-
-
-def _special(letter: Any, point: Point, kind: str) -> Any:
-    """0, or 1 where the letter is positive; a matrix of zeros or the identity."""
-    positive = getattr(letter, "is_positive", False)
-    if not isinstance(letter, MatrixSymbol):
-        return mpmath.mpf(1 if kind == "one" or positive else 0)
-    rows, columns = (point.size(size) for size in letter.shape)
-    if letter in (Lambda, Lambda_hat, M) or kind == "one":
-        return mpmath.matrix([[mpmath.mpf(i == j) for j in range(columns)] for i in range(rows)])
-    return mpmath.zeros(rows, columns)
 
 
 def _at(statement: Statement, reason: str, position: int | None = None) -> str:
@@ -553,24 +444,6 @@ def _sums(line: Line) -> set:
     return set().union(*(side.atoms(sympy.Sum) for side in (line.left, line.right) if isinstance(side, Basic)))
 
 
-def _acting(side: Any) -> set:
-    """Operations that are not carried out."""
-    if not isinstance(side, Basic):
-        return set()
-    return heads_in(side) | side.atoms(sympy.Derivative, sympy.Integral, Limit)
-
-
-def _differentiates(side: Any, symmetric: bool = False) -> bool:
-    if not isinstance(side, Basic):
-        return False
-    found = [one for one in sympy.preorder_traversal(side) if isinstance(one, MatrixGradient | ScalarGradient | sympy.Derivative)]
-    return any(getattr(one.args[1], "is_symmetric_letter", False) for one in found) if symmetric else bool(found)
-
-
-def _letters_of_law(law: Any) -> set:
-    return set().union(*(letters_of(getattr(law, name, S.Zero)) for name in ("mean", "covariance", "samples")))
-
-
 def _outside(side: Any) -> set:
     """The matrix letters of a formula that stand in no expectation."""
     if isinstance(side, MatrixSymbol):
@@ -578,20 +451,6 @@ def _outside(side: Any) -> set:
     if isinstance(side, ScalarExpectation | MatrixExpectation) or not isinstance(side, Basic):
         return set()
     return set().union(*map(_outside, side.args))
-
-
-def _singular(side: Any) -> bool:
-    """Is there an inverse inside an expectation?"""
-    return any(
-        (isinstance(one, sympy.Pow | sympy.MatPow) and one.exp.is_negative) or isinstance(one, sympy.Inverse)
-        for head in heads_in(side)
-        for one in sympy.preorder_traversal(head.args[0])
-    )
-
-
-def _is_complex(value: Any) -> bool:
-    entries = list(value) if isinstance(value, mpmath.matrix) else [value]
-    return any(isinstance(one, mpmath.mpc) for one in entries)
 
 
 def _order_in(node: Node) -> Node | None:

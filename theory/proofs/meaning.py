@@ -23,13 +23,15 @@ from ..algebra.polynomial import TracePolynomial
 from ..algebra.syntax import Node, Token, Unreadable
 from ..calculus.spectral import eigenvalue, moment
 from ..derivations.heads import E, Gradient, as_sympy
+from ..derivations.lines import Line
 from ..expectation.laws import Gaussian, SampleCovariance, ancestors, laws_by_symbol
 from ..expectation.moments import expect
 from ..notation import D, Lambda, Lambda_hat, N, symmetric_matrix, vector, w
+from .counterexamples import letters_of
 from .latex_tokens import latex_tokens
 from .letters import LAWS_OF_PAPER, Letters, is_matrix, is_top, key_of, law_of, names_in
 
-__all__ = ["Meaning", "read_latex"]
+__all__ = ["Meaning", "letters_of_law", "read_latex"]
 
 SCALAR_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "sqrt": sympy.sqrt,
@@ -342,6 +344,15 @@ class Meaning:
             )
         return value
 
+    def used(self, line: Line) -> set:
+        """The letters of a line, and those of their values and laws."""
+        used, before = letters_of(line), set()
+        while used != before:
+            before = set(used)
+            used |= set().union(*(letters_of(self.values[one]) for one in used & self.values.keys()))
+            used |= set().union(*(letters_of_law(self.laws[one]) for one in used & self.laws.keys()))
+        return used
+
     def _derivative(self, node: Node) -> Any:
         name, token, inner = node.parts
         token = token or Token("name", name[3:], node.position)
@@ -463,3 +474,8 @@ def _cost_twice(node: Any, random: set) -> tuple[int, int]:
     if isinstance(node, sympy.Add | MatAdd):
         return sum(terms for terms, _ in costs), max(degree for _, degree in costs)
     return min(reduce(mul, (terms for terms, _ in costs)), 10 * MAX_TERMS), reduce(add, (degree for _, degree in costs))
+
+
+def letters_of_law(law: Any) -> set:
+    """The letters of the mean, the covariance and the number of samples of a law."""
+    return set().union(*(letters_of(getattr(law, name, S.Zero)) for name in ("mean", "covariance", "samples")))
