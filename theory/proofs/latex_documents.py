@@ -18,6 +18,11 @@ _RELATION = re.compile(
     r"(?<!\\)(?::=|=|<|>)|\\(?:le|leq|leqslant|ge|geq|geqslant|ne|neq|to|longrightarrow|rightarrow|xrightarrow|sim|approx|propto|equiv|simeq"
     r"|coloneqq|triangleq|Rightarrow|implies|iff|Leftrightarrow|in|lt|gt|overset|stackrel|succeq|preceq)(?![A-Za-z])"
 )
+_MACRO = re.compile(
+    r"\\(?:(?:re)?newcommand|providecommand)\*?\s*\{?\\(?P<name>[A-Za-z]+)\}?\s*(?:\[(?P<count>\d)\])?\s*(?=\{)"
+    r"|\\def\s*\\(?P<def>[A-Za-z]+)\s*(?=\{)|\\DeclareMathOperator\*?\s*\{?\\(?P<operator>[A-Za-z]+)\}?\s*(?=\{)"
+)
+MAX_EXPANSION = 20_000  # characters of a line after its macros
 _GAP = re.compile(r"(?:\s|&|\\[,;:!>]|\\q?quad(?![A-Za-z])|\\(?:left|right)\.|\{\})*")
 
 
@@ -38,8 +43,47 @@ def displays(text: str, first: int = 1) -> Iterator[tuple[str, str, int]]:
         if (display["name"] or "").startswith("alignat"):
             inside = re.sub(r"^\{\d+\}", lambda one: " " * len(one[0]), inside)
         found += [(start + place, "line", line) for place, line in _lines(inside)]
+    macros = _macros(bare)
     for place, kind, line in sorted(found):
-        yield kind, line, first + text.count("\n", 0, place)
+        yield kind, _expanded(line, macros), first + text.count("\n", 0, place)
+
+
+def _macros(text: str) -> dict[str, tuple[int, str]]:
+    r"""The number of arguments and the body of each \newcommand, \def and \DeclareMathOperator."""
+    found = {}
+    for macro in _MACRO.finditer(text):
+        body, _ = _braced(text, macro.end())
+        name = macro["name"] or macro["def"] or macro["operator"]
+        found[name] = (int(macro["count"] or 0), rf"\operatorname{{{body}}}" if macro["operator"] else body)
+    return found
+
+
+def _braced(text: str, start: int) -> tuple[str, int]:
+    """What stands in the braces that open here, or the one token, and where it ends."""
+    depth = 0
+    for token in _TOKEN.finditer(text, start):
+        depth += (token[0] == "{") - (token[0] == "}")
+        if depth == 0:
+            return (text[start + 1 : token.start()] if token[0] == "}" else token[0]), token.end()
+    return text[start:], len(text)
+
+
+def _expanded(line: str, macros: dict[str, tuple[int, str]]) -> str:
+    """A line with its macros replaced; one that does not come to an end stays as it is, and is unread."""
+    if not macros:
+        return line
+    pattern = re.compile(rf"\\({'|'.join(macros)})(?![A-Za-z])\s*")
+    for _ in range(100):
+        if len(line) > MAX_EXPANSION or (match := pattern.search(line)) is None:
+            break
+        count, body = macros[match[1]]
+        end = match.end()
+        for number in range(1, count + 1):
+            argument, end = _braced(line, end + len(line[end:]) - len(line[end:].lstrip()))
+            body = body.replace(f"#{number}", argument)
+        letters = " " if body[-1:].isalpha() and line[end : end + 1].isalpha() else ""
+        line = line[: match.start()] + body + letters + line[end:]
+    return line
 
 
 def _lines(display: str) -> Iterator[tuple[int, str]]:

@@ -123,15 +123,13 @@ class _Reader:
         while self.here() in SPACE:
             self.at += 1
 
-    def argument(self, optional: bool = False) -> tuple[int, int]:
+    def argument(self) -> tuple[int, int]:
         """The raw tokens of an argument, from and to: in braces, or a single one, with the argument of a font or an accent."""
         self.skip()
         if self.at >= len(self.raws):
             self.refuse("found the end, expected an argument")
-        if self.here() in ("{", "["):
-            closing = "}" if self.here() == "{" else "]"
-            if closing == "}" or optional:
-                return self.group(closing)
+        if self.here() == "{":
+            return self.group()
         start = self.at
         self.at += 1
         if self.raws[start].text in BOLD or self.raws[start].text in FONTS or self.raws[start].text in ACCENTS:

@@ -339,10 +339,11 @@ class Letters:
             self._infer_ends(node)
         for declared in list(self.declared.values()):
             if declared.law and declared.shape:
-                for node in declared.law[1:]:
-                    shape = self._shape(node)
-                    if shape:
-                        self._unify(declared.shape[0], shape[0])
+                shapes = [shape for node in declared.law[1:] if (shape := self._shape(node))]
+                for shape in shapes:
+                    self._unify(declared.shape[0], shape[0])
+                if declared.law[0] is Gaussian and not shapes and not any(token.text[:1] == "I" for token in _names(declared.law[2])):
+                    self._unify(declared.shape[0], Integer(1))  # of a variance, not of a covariance
         self.used = {key_of(token) for sides in formulas for side in sides if side for token in names_in(side) if token.value is not None}
         for sides in formulas:
             shapes = [shape for side in sides if (shape := self._shape(side))]
@@ -404,7 +405,7 @@ class Letters:
         except Unreadable:
             return ()
         shape = known.shape if isinstance(known, Declared) else getattr(known, "shape", None)
-        return tuple(shape or ())
+        return tuple(map(self._root, shape or ()))
 
     def _shape_of_product(self, shapes: list[tuple]) -> tuple:
         """Factors multiply where their inner sizes can be equal; what ends as 1 x 1 is a number."""
@@ -456,13 +457,17 @@ def key_of(token: Token) -> tuple[str, bool]:
 
 def names_in(node: Node) -> Iterator[Token]:
     """The tokens of the letters in a tree."""
+    return (token for token in _names(node) if token.text not in ("I", "infinity", "oo"))
+
+
+def _names(node: Node) -> Iterator[Token]:
     for part in node.parts:
-        if isinstance(part, Token) and part.kind == "name" and part.text not in ("I", "infinity", "oo"):
+        if isinstance(part, Token) and part.kind == "name":
             yield part
         elif isinstance(part, Node):
-            yield from names_in(part)
+            yield from _names(part)
         elif isinstance(part, tuple) and not isinstance(part, Token):
-            yield from names_in(Node("", part))
+            yield from _names(Node("", part))
     if node.kind == "derivative" and node.parts[1] is None:
         yield Token("name", node.parts[0][3:], node.position)
 

@@ -279,3 +279,21 @@ Done.
 """
     found = verdicts(tmp_path, text, "proof.md")
     assert [(line.text, line.status) for line in found] == [("A = A'", "exact"), ("tr(A) = tr(A')", "exact"), ("= 2 tr(A)", "fails")]
+
+
+def test_random_numbers_and_vectors(tmp_path):
+    text = """
+let z: Gaussian(0, 1); y: Gaussian(m, s^2); s: positive; m: scalar; x: Gaussian(0, I); q: Gaussian(0, 2 I); u: Gaussian(mu, Sigma)
+E[z^4] = 3
+E[y^2] = m^2 + s^2
+E[x' x] = D
+E[q q'] = 2 I
+E[u u'] = Sigma + mu mu'
+E[z x] = 0
+E[exp(z)] = exp(1/2)
+E[z^4] = 2
+E[y^2] = s^2
+E[exp(z)] = exp(1)
+"""
+    statuses = [*["exact"] * 6, "sampled", "fails", "fails", "fails"]
+    assert [line.status for line in verdicts(tmp_path, text)] == statuses

@@ -229,3 +229,17 @@ def test_what_a_built_derivation_prints_is_judged(tmp_path):
     assert [line.status for line in verdicts(tmp_path, built.latex())] == ["exact", "assumed", "exact", "exact", "exact"]
     limit = derive(E(Lambda_hat**2)).expect().limit(N)
     assert [line.status for line in verdicts(tmp_path, limit.latex())] == ["exact", "exact"]
+
+
+def test_macros_of_the_author(tmp_path):
+    text = r"""
+\newcommand{\bA}{\mathbf{A}} \newcommand\bu{\mathbf u} \def\T{^\top}
+\newcommand{\E}[1]{\mathbb{E}\left[#1\right]} \DeclareMathOperator{\Trace}{tr}
+\newcommand{\loop}{\loop x} \newcommand{\big}{\big\big}
+% let \bA: symmetric; \bu: Gaussian(0, \Sigma)
+\[ \E{\bu \bu\T} = \Sigma \]
+\[ \E{\bu\T\bA\bu} = \Trace(\bA\Sigma) \]
+\[ \bA\T = 2 \bA \]
+\[ \loop = \loop \]
+"""
+    assert [line.status for line in verdicts(tmp_path, text)] == ["exact", "exact", "fails", "unread"]
