@@ -1,8 +1,8 @@
 r"""LaTeX to the tokens of text: fractions become brackets and a /, sums and derivatives the words that text has for them.
 
->>> print(*(token.text for token in latex_tokens(r"\tfrac1N \sum_{n=1}^{N} \mathbf x_n \mathbf x_n^\top = \hat{\boldsymbol\Lambda}")))
-( ( 1 ) / ( N ) ) sum_ ( n = 1 .. N ) x_n x_n ' = Lambda_hat
->>> print(*(token.text for token in latex_tokens(r"\frac{\partial L}{\partial B} = \mathbb{E}\left[\operatorname{tr} B^{-1}\right]")))
+>>> print(*(token.text for token in latex_tokens(r"\tfrac12 \sum_{n=1}^{N} \mathbf x_n \mathbf x_n^\top = \hat{\boldsymbol\Lambda}")[:-1]))
+( ( 1 ) / ( 2 ) ) sum_ ( n = 1 .. N ) x_n x_n ' = Lambda_hat
+>>> print(*(token.text for token in latex_tokens(r"\frac{\partial L}{\partial B} = \mathbb{E}\left[\operatorname{tr} B^{-1}\right]")[:-1]))
 [ d/dB [ L ] ] = E [ tr B ^ - 1 ]
 """
 
@@ -80,7 +80,7 @@ REFUSED = _by_command({
 def latex_tokens(text: str, letters: Iterable[str] = ()) -> list[Token]:
     """The tokens of a line of LaTeX; ``letters``: names that are declared, so that d/dx or E is none of them."""
     reader = _Reader(text, frozenset(letters))
-    reader.read(len(reader.raws))
+    reader.read()
     return [*_separated(reader.tokens), Token("end", "", len(text))]
 
 
@@ -103,7 +103,7 @@ def _separated(tokens: list[Token]) -> list[Token]:
 class _Reader:
     def __init__(self, text: str, letters: frozenset[str]):
         self.raws = [Raw(match[0], match.start()) for match in _RAW.finditer(text)]
-        self.letters, self.at, self.tokens = letters, 0, []
+        self.letters, self.at, self.stop, self.tokens = letters, 0, len(self.raws), []
         self.open: list[bool] = []  # the brackets that are open: do they belong to an expectation?
         self.expects = False  # is an expectation waiting for its bracket?
         self.depth = 0
@@ -111,7 +111,7 @@ class _Reader:
     # Raw tokens
 
     def here(self) -> str:
-        return self.raws[self.at].text if self.at < len(self.raws) else ""
+        return self.raws[self.at].text if self.at < self.stop else ""
 
     def position(self) -> int:
         return self.raws[min(self.at, len(self.raws) - 1)].position if self.raws else 0
@@ -126,7 +126,7 @@ class _Reader:
     def argument(self) -> tuple[int, int]:
         """The raw tokens of an argument, from and to: in braces, or a single one, with the argument of a font or an accent."""
         self.skip()
-        if self.at >= len(self.raws):
+        if self.at >= self.stop:
             self.refuse("found the end, expected an argument")
         if self.here() == "{":
             return self.group()
@@ -139,7 +139,7 @@ class _Reader:
     def group(self, closing: str = "}") -> tuple[int, int]:
         """The inside of braces, which open here; the place goes behind them."""
         opening, depth = self.here(), 0
-        for i in range(self.at, len(self.raws)):
+        for i in range(self.at, self.stop):
             depth += (self.raws[i].text == opening) - (self.raws[i].text == closing)
             if depth == 0:
                 inside = self.at + 1, i
@@ -155,11 +155,11 @@ class _Reader:
         self.depth += 1
         if self.depth > 40:
             self.refuse("at most 40 nested arguments are read")
-        before = self.at, self.tokens, self.open, self.expects
-        self.at, self.tokens, self.open, self.expects = span[0], [], [], False
-        self.read(span[1])
+        before = self.at, self.stop, self.tokens, self.open, self.expects
+        (self.at, self.stop), self.tokens, self.open, self.expects = span, [], [], False
+        self.read()
         found = self.tokens
-        self.at, self.tokens, self.open, self.expects = before
+        self.at, self.stop, self.tokens, self.open, self.expects = before
         self.depth -= 1
         return found
 
@@ -173,8 +173,8 @@ class _Reader:
         self.tokens += tokens
         self.emit("sign", brackets[1])
 
-    def read(self, stop: int) -> None:
-        while self.at < stop:
+    def read(self) -> None:
+        while self.at < self.stop:
             self.one()
 
     def one(self) -> None:
@@ -239,7 +239,7 @@ class _Reader:
 
     def number(self) -> None:
         start, position, digits = self.at, self.position(), ""
-        while self.here().isdigit() or (self.here() == "." and self.at + 1 < len(self.raws) and self.raws[self.at + 1].text.isdigit()):
+        while self.here().isdigit() or (self.here() == "." and self.at + 1 < self.stop and self.raws[self.at + 1].text.isdigit()):
             if self.at > start and self.raws[self.at].position != self.raws[self.at - 1].position + 1:
                 break
             digits += self.here()
@@ -321,7 +321,7 @@ class _Reader:
         self.at += 1
         start = self.at
         while self.here() not in (r"\|", r"\Vert", r"\rVert"):
-            if self.at >= len(self.raws):
+            if self.at >= self.stop:
                 raise Unreadable("a norm that is not closed", position)
             self.at += 1
         stop = self.at
@@ -550,9 +550,9 @@ class _Reader:
 
     def all_stems(self, span: tuple[int, int], bold: bool) -> list[tuple[str, bool]]:
         """The letters of an argument, each with its indices inside."""
-        behind, found = self.at, []
-        self.at = span[0]
-        while self.at < span[1]:
+        behind, found = (self.at, self.stop), []
+        self.at, self.stop = span
+        while self.at < self.stop:
             if self.here() in SPACE or self.here() in ("{", "}"):
                 self.at += 1
                 continue
@@ -560,11 +560,11 @@ class _Reader:
             stems = self.stems(start, bold)
             if not stems:
                 self.refuse(f"{self.here()} inside a font or an accent is not read")
-            if self.at < span[1] and self.here() == "_":
+            if self.here() == "_":
                 index, _ = self.indices()
                 stems[-1] = (stems[-1][0] + "".join(f"_{one}" for one in index), stems[-1][1])
             found += stems
-        self.at = behind
+        self.at, self.stop = behind
         return found
 
     def indices(self) -> tuple[list[str], int | None]:

@@ -49,7 +49,7 @@ def read_latex(text: str, symbols: Iterable = ()) -> Any:
 
     >>> from iclflow.theory.notation import B
     >>> read_latex(r"\tfrac12 \boldsymbol{B}^\top \hat\Lambda", [B])
-    (1/2)*B.T*Lambda_hat
+    (1/2)*(B.T*Lambda_hat)
     """
     letters = Letters()
     for symbol in symbols:

@@ -75,6 +75,8 @@ def test_displays_of_the_summary_of_the_paper(tmp_path):
 
 SAME = {
     r"\tfrac1N \mathbf A": r"\frac{1}{N} \mathbf{A}",
+    r"\frac12 + \tfrac 34 + \frac1{23}": r"\frac{1}{2} + \frac{3}{4} + \frac{1}{23}",
+    r"\sqrt2 x + x^23": r"\sqrt{2} x + x^{2} 3",
     r"\mathbf A^T": r"\mathbf{A}^\top",
     r"\bm A^{\intercal}": r"\mathbf{A}^{\mathsf T}",
     r"\boldsymbol{A}'": r"\mathbf A^{\mathrm{T}}",

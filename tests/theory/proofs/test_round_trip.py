@@ -6,6 +6,7 @@ import sympy
 from iclflow.theory.algebra.polynomial import TracePolynomial
 from iclflow.theory.algebra.syntax import Unreadable
 from iclflow.theory.calculus.equality import equal
+from iclflow.theory.derivations.conditions import Condition
 from iclflow.theory.derivations.heads import (
     Head,
     MatrixExpectation,
@@ -29,7 +30,7 @@ READ = (ScalarExpectation, MatrixExpectation, ScalarGradient, MatrixGradient)
 
 def kind(side) -> str:
     """Of which kind is a side? Polynomials, rational functions, and those with an expectation or a gradient, are read back."""
-    if side is None or isinstance(side, Line | tuple):
+    if side is None or isinstance(side, Line | Condition | tuple):
         return "statements"
     if isinstance(side, TracePolynomial):
         return "polynomial"
