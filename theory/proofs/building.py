@@ -30,7 +30,7 @@ from ..derivations.conditions import Condition
 from ..derivations.derivation import RELATIONS_LATEX, Derivation, side_latex
 from ..derivations.draws import commuting, eigenbasis, one_direction
 from ..derivations.heads import E, Gradient, Rate, SecondVariation, as_sympy, carried_out, heads_in
-from ..derivations.judge import Verdict
+from ..derivations.judging.trial import Verdict
 from ..derivations.lines import Line
 from ..derivations.points import Point
 from ..notation import Lambda, M, P, T, a, e, lambda_, learned
@@ -306,7 +306,7 @@ def _draw_eigenvalues(point: Point, values: Mapping) -> None:
     eigenvalues, vectors = eigenbasis(point)
     direction = max(range(len(eigenvalues)), key=lambda d: abs((vectors[:, d].T * point[e])[0, 0]))
     for matrix, letter in values.items():
-        drawn = [point.drawn(letter) for _ in eigenvalues]
+        drawn = [point.drawn(letter, d) for d in range(len(eigenvalues))]
         point[matrix], point[letter] = commuting(vectors, drawn), drawn[direction]
         point.family(IndexedBase(letter.name, real=True), drawn)
 

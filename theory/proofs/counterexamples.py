@@ -8,9 +8,9 @@ from sympy import Basic, MatrixBase
 from sympy.tensor.indexed import Indexed, IndexedBase
 
 from ..algebra.polynomial import TracePolynomial
-from ..derivations.derivation import step_text
+from ..derivations.derivation import side_text
 from ..derivations.heads import as_sympy, carried_out
-from ..derivations.judge import Verdict
+from ..derivations.judging.trial import Verdict
 from ..derivations.lines import Line
 from ..derivations.points import Point
 
@@ -68,7 +68,7 @@ def _plain(value: Any) -> Any:
 
 def refutation(line: Line, verdict: Verdict) -> str:
     """In words: which line fails, at which point, and by how much."""
-    return f"{step_text(line)} fails {counterexample(line, verdict)}"
+    return f"{side_text(line)} fails {counterexample(line, verdict)}"
 
 
 def counterexample(line: Line, verdict: Verdict) -> str:

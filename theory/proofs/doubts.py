@@ -13,7 +13,7 @@ from sympy.matrices.expressions import MatrixSymbol
 
 from ..calculus.spectral import eigenvalue, moment
 from ..derivations.heads import MatrixGradient, ScalarGradient, heads_in
-from ..derivations.judge import Verdict
+from ..derivations.judging.trial import Verdict
 from ..derivations.lines import Line
 from ..derivations.points import Point, value_at
 from ..expectation.laws import ancestors
@@ -29,7 +29,9 @@ ROUNDING = 1e-9  # a relative difference below it is no counterexample
 SPECTRAL = {lambda_, a, e, e_d, T, eigenvalue, moment}  # the paper's letters that belong to Lambda
 SIZES = {D, N, H, R}
 # The paper's letters with a meaning beyond their shape, which no line of a proof shows
-OTHERS_OF_PAPER = {one for one in PAPER.values() if isinstance(one, Symbol | MatrixSymbol)} - SPECTRAL - SIZES - {B, Lambda, *LAWS_OF_PAPER}
+OTHERS_OF_PAPER = (
+    {one for one in PAPER.values() if isinstance(one, Symbol | MatrixSymbol)} - SPECTRAL - SIZES - {B, Lambda, M, *LAWS_OF_PAPER}
+)
 
 
 class Doubts:
@@ -108,6 +110,8 @@ class Doubts:
         for law in [law for one, law in {**LAWS_OF_PAPER, **self.meaning.laws}.items() if one in found]:
             found |= law.parents | letters_of_law(law)
             found |= ancestors(law.symbol, {**LAWS_OF_PAPER, **self.meaning.laws})
+        if M in found - set(self.letters.symbols.values()):  # E(Lambda_hat^2)
+            found = found - {M} | {Lambda}
         tied = {Lambda, M, *SPECTRAL} if any(found & SPECTRAL for found in map(letters_of, (line.left, line.right))) else set()
         return {one for one in found - tied - sizes_of(found) - SIZES if not getattr(one, "is_integer", False)}
 

@@ -23,8 +23,9 @@ from ..algebra.syntax import WORDS, Grammar, Node, Token, Unreadable, tokens_of
 from ..calculus.spectral import eigenvalue, moment
 from ..derivations.conditions import Condition
 from ..derivations.draws import along_one_eigenvector
-from ..derivations.heads import Head, MatrixExpectation, ScalarExpectation, heads_in
-from ..derivations.judge import Verdict, points_of
+from ..derivations.heads import E, Head, MatrixExpectation, ScalarExpectation, heads_in
+from ..derivations.judging.exact import Case
+from ..derivations.judging.trial import Verdict, points_of
 from ..derivations.lines import Line
 from ..derivations.points import Point
 from ..expectation.laws import ancestors
@@ -40,7 +41,7 @@ from .meaning import Meaning, letters_of_law
 __all__ = ["STATUSES", "JudgedLine", "judged", "report"]
 
 STATUSES = ("exact", "numeric", "sampled", "assumed", "fails", "unread")
-PAPER_DEFINITIONS = {beta: Lambda_hat * w, y_q: w.T * x_q}
+PAPER_DEFINITIONS = {beta: Lambda_hat * w, y_q: w.T * x_q, M: E(Lambda_hat**2)}
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ class _Proof:
         if line.relation == ":=":
             return JudgedLine(number, text, "assumed", reason=line.reason)
         try:
-            if line.relation not in ("=", "!=") and next(points_of(line, self.seed, count=5), None) is None:
+            if line.relation not in ("=", "!=") and next(points_of(Case(line, self.seed), count=5), None) is None:
                 return JudgedLine(number, text, "unread", reason=_at(one.statement, "no point was found that meets the assumptions"))
             verdict = line.verify(seed=self.seed)
         except Exception as problem:  # whatever SymPy raises, the other lines are still judged
@@ -235,7 +236,7 @@ class _Proof:
         remainder = None
         if isinstance(approach, tuple) and len(approach) == 3:
             *approach, remainder = approach
-            second = _without_order(second)
+            second = second if _order_in(second) is None else _without_order(second)
         if first.kind == "big" and first.parts[0] == "lim_" and relation == "=":
             token, target = first.parts[1]
             approach, relation, first = self._target((token, target)), "->", first.parts[2]
@@ -328,10 +329,11 @@ class _Proof:
 
     def _approach(self, one: _Sides, first: Node, second: Node, relation: str) -> Any:
         """(letter, target) of a limit; (letter, target, order) of a remainder O(N^-2) on the right side."""
-        if (order := _order_in(second)) is not None:
+        behind = one.order.parts[0] if one.order is not None and one.order.kind == "order" else None  # (N -> infinity, O(N^-2))
+        if (order := _order_in(second) or behind) is not None:
             inner = self.meaning.of(order)
             letters = sorted(inner.free_symbols, key=str) if isinstance(inner, Expr) else []
-            if len(letters) != 1 or relation not in ("=", "~"):
+            if len(letters) != 1 or relation not in ("=", "~", "->"):
                 raise Unreadable("O(...) holds a power of one letter, such as O(N^-2)", order.position)
             letter = letters[0]
             exponent = _exponent_of(inner, letter)
@@ -410,6 +412,9 @@ def _annotations(grammar: Grammar) -> tuple[Any, Node | None, tuple]:
         if token.text == "order":
             grammar.at += 1
             order = grammar.sum()
+        elif token.text == "O" and following.text == "(":
+            order = grammar.product()
+            grammar.take(")")
         elif token.text in WORDS or grammar.take(","):
             grammar.at += token.text in WORDS
         elif token.text == "(" and grammar.tokens[grammar.at + 2].text == "->":
@@ -419,8 +424,8 @@ def _annotations(grammar: Grammar) -> tuple[Any, Node | None, tuple]:
             approach = token, grammar.sum()
             while grammar.take(",") or grammar.here.text in WORDS - {"order"}:
                 grammar.at += grammar.here.text in WORDS - {"order"}
-            if grammar.here.text == "order":
-                grammar.at += 1
+            if grammar.here.text in ("order", "O"):
+                grammar.at += grammar.here.text == "order"
                 order = grammar.sum()
             grammar.take(")")
         else:
