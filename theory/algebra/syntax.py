@@ -20,8 +20,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
-__all__ = ["FUNCTIONS", "RELATIONS", "WORDS", "Grammar", "Node", "Token", "Unreadable", "tokens_of", "tree"]
-
 MAX_DEPTH = 50  # of brackets
 FUNCTIONS = frozenset(["tr", "inv", "sqrt", "ln", "log", "exp", "tanh", "norm", "E"])
 WORDS = frozenset(["as", "for", "if", "with", "when", "where", "and", "up", "to", "order"])  # between a line and its limit

@@ -25,8 +25,6 @@ from ..derivations.points import Point, value_at
 from ..notation import D, H, R
 from .counterexamples import letters_of
 
-__all__ = ["Bound", "at_most_D", "conditions_of", "positive_definite", "size_of_matrices"]
-
 HOLDS = {"<": lt, "<=": le, ">": gt, ">=": ge, "!=": ne, "=": lambda one, other: abs(one - other) <= abs(one) / mpmath.mpf(10) ** 25}
 
 

@@ -37,8 +37,6 @@ from ..notation import Lambda, M, P, T, a, e, lambda_, learned
 from .counterexamples import refutation
 from .forms import collected, factored, folded, in_scalars
 
-__all__ = ["BuiltDerivation", "derive"]
-
 
 def derive(expression: Any) -> "BuiltDerivation":
     """Start a derivation at an expression, such as ``E((y_q - beta.T * B * x_q) ** 2)``. TypeError for what is no formula."""

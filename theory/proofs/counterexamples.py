@@ -14,8 +14,6 @@ from ..derivations.judging.trial import Verdict
 from ..derivations.lines import Line
 from ..derivations.points import Point
 
-__all__ = ["counterexample", "letters_of", "numbers_at", "refutation", "sizes_of"]
-
 
 def letters_of(side: Any) -> set:
     """The symbols of a side of a line, those of its sizes included; bases in place of indexed letters."""

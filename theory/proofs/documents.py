@@ -8,8 +8,6 @@ from pathlib import Path
 from ..algebra.syntax import RELATIONS
 from .latex_documents import displays
 
-__all__ = ["FORMATS", "Statement", "statements"]
-
 FORMATS = (".txt", ".md", ".tex")
 MAX_SIZE = 1_000_000  # characters of a file
 MAX_LINES = 2_000

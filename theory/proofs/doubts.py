@@ -22,8 +22,6 @@ from .counterexamples import letters_of, sizes_of
 from .letters import LAWS_OF_PAPER, PAPER, Letters
 from .meaning import Meaning, letters_of_law
 
-__all__ = ["ORDERS", "SIZES", "SPECTRAL", "Doubts"]
-
 ORDERS = ("<", "<=", ">", ">=")
 ROUNDING = 1e-9  # a relative difference below it is no counterexample
 SPECTRAL = {lambda_, a, e, e_d, T, eigenvalue, moment}  # the paper's letters that belong to Lambda

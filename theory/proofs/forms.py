@@ -22,8 +22,6 @@ from ..algebra.polynomial import TracePolynomial, polynomial_of_word
 from ..calculus.substitution import collect
 from ..derivations.heads import as_sympy
 
-__all__ = ["collected", "factored", "folded", "in_scalars"]
-
 
 def folded(formula: Any, letter: Any, part: Any) -> TracePolynomial:
     """The formula with ``letter`` for the polynomial ``part``, wherever that makes it shorter. ValueError where it never does."""

@@ -38,8 +38,6 @@ from .latex_tokens import latex_tokens
 from .letters import LAWS_OF_PAPER, Letters, is_matrix, is_symmetric_formula, key_of, names_in
 from .meaning import Meaning, letters_of_law
 
-__all__ = ["STATUSES", "JudgedLine", "judged", "report"]
-
 STATUSES = ("exact", "numeric", "sampled", "assumed", "fails", "unread")
 PAPER_DEFINITIONS = {beta: Lambda_hat * w, y_q: w.T * x_q, M: E(Lambda_hat**2)}
 

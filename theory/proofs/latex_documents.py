@@ -3,8 +3,6 @@
 import re
 from collections.abc import Iterator
 
-__all__ = ["displays"]
-
 _DISPLAY = re.compile(
     r"\\begin\{(?P<name>(?:equation|align|gather|multline|eqnarray|flalign|alignat|displaymath)\*?)\}(?P<inside>.*?)\\end\{(?P=name)\}"
     r"|\\\[(?P<square>.*?)\\\]|\$\$(?P<dollars>.*?)\$\$",

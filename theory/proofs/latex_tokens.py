@@ -13,8 +13,6 @@ from typing import NamedTuple, NoReturn
 from ..algebra.syntax import WORDS, Token, Unreadable
 from ..typesetting.symbol_names import GREEK
 
-__all__ = ["Spelling", "latex_tokens"]
-
 
 class Spelling(NamedTuple):
     """How a letter is set, beyond its name."""

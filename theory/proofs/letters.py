@@ -28,8 +28,6 @@ from ..typesetting.latex import formula_latex
 from .assumptions import positive_definite
 from .latex_tokens import latex_tokens
 
-__all__ = ["LAWS_OF_PAPER", "PAPER", "Letters", "is_matrix", "is_top", "key_of", "law_of", "names_in"]
-
 PAPER = {"S": notation.Lambda_hat, "infinity": oo, "oo": oo} | {
     symbol.name: symbol for symbol in (getattr(notation, name) for name in notation.__all__) if isinstance(symbol, Expr)
 }

@@ -31,8 +31,6 @@ from .counterexamples import letters_of
 from .latex_tokens import latex_tokens
 from .letters import LAWS_OF_PAPER, Letters, is_matrix, is_top, key_of, law_of, names_in
 
-__all__ = ["Meaning", "letters_of_law", "read_latex"]
-
 SCALAR_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "sqrt": sympy.sqrt,
     "ln": sympy.log,
