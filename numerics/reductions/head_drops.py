@@ -60,7 +60,7 @@ def filled_by(head: WaitingHead, now: float, number: int, basis: np.ndarray, red
 
 def _leading(head: WaitingHead) -> int:
     """The direction that a head will learn: the fastest growing one of its components."""
-    A, B = head.amplitudes()
+    A, B = head.amplitudes
     return int(np.argmax(np.where(A + B > 0, head.frequencies, 0.0)))
 
 

@@ -59,13 +59,14 @@ class WaitingHead:
         """The sign of ds/dt at first."""
         return float(np.sign(self.v) or np.sign(self.acceleration))
 
+    @cached_property
     def amplitudes(self) -> tuple[np.ndarray, np.ndarray]:
         """|A_d| and |B_d| over the slots r, those of exp(+lambda_d^2 s) and of exp(-lambda_d^2 s)."""
         return tuple(np.sqrt(np.sum(((self.k + sign * self.q) / 2) ** 2, axis=0)) for sign in (1, -1))  # type: ignore[return-value]
 
     def energy(self, s: Any) -> Any:
         """v^2 at s."""
-        A, B = self.amplitudes()
+        A, B = self.amplitudes
         s = np.asarray(s, dtype=float)[..., None]
         modes = compiled("T5", (clock, A_d, B_d, lambda_), part="mode")(s, A, B, self.frequencies)
         return self.v**2 + np.sum(modes, axis=-1)
@@ -83,7 +84,7 @@ class WaitingHead:
             return 0.0 if self.acceleration else None
         if self.sign * self.acceleration >= 0 or not self.frequencies.any():
             return None
-        A, B = self.amplitudes()
+        A, B = self.amplitudes
         squares = self.frequencies**2
         ahead, behind = (A, B) if self.sign > 0 else (B, A)
         limit = self.v**2 - np.sum(behind[squares > 0] ** 2)
@@ -185,7 +186,7 @@ class _Leg:
 
     def __init__(self, head: WaitingHead, sign: float) -> None:
         self.head, self.sign = head, sign
-        growing = head.amplitudes()[0 if sign > 0 else 1] > 0
+        growing = head.amplitudes[0 if sign > 0 else 1] > 0
         rates = head.frequencies**2
         self.escapes = bool((growing & (rates > 0)).any())
         self.rate = float(rates[growing].max()) if self.escapes else float(rates.max()) or 1.0
@@ -207,15 +208,15 @@ class _Leg:
     def _table(self) -> tuple[np.ndarray, np.ndarray]:
         """Panel edges in xi, and the time at each."""
         left, right = np.arange(8) / 8, np.arange(1, 9) / 8
-        done = np.empty((0, 2))  # left edge and time across, panel by panel
+        whole, done = self._across(left, right), np.empty((0, 2))  # left edge and time across, panel by panel
         while len(left):
             middle = (left + right) / 2
-            whole, halves = self._across(left, right), self._across(left, middle) + self._across(middle, right)
-            total = done[:, 1].sum() + halves.sum()
-            good = (np.abs(whole - halves) <= TOLERANCE * total) | (right - left < 1e-14)
-            done = np.concatenate([done, np.stack([left[good], halves[good]], axis=1)])
-            bad = ~good
-            left, right = np.concatenate([left[bad], middle[bad]]), np.concatenate([middle[bad], right[bad]])
+            ends = np.array([[left, middle], [middle, right]])
+            halves = self._across(*ends)
+            both = halves.sum(axis=0)
+            good = (np.abs(whole - both) <= TOLERANCE * (done[:, 1].sum() + both.sum())) | (right - left < 1e-14)
+            done = np.concatenate([done, np.stack([left[good], both[good]], axis=1)])
+            left, right, whole = (part[:, ~good].ravel() for part in (*ends, halves))
         done = done[np.argsort(done[:, 0])]
         return np.append(done[:, 0], 1.0), np.concatenate([[0.0], np.cumsum(done[:, 1])])
 
