@@ -1,12 +1,14 @@
-r"""The whole loss curve from the initial weights alone, without integrating the full system.
+r"""The whole loss curve from the initial weights alone, and how far it can be off.
 
 From small weights separate attention (S) learns in stages. Waiting heads move independently under the force of the directions not yet
 learned (69). The first to escape learns the leading direction by the scalar flow (26), started by its escape time; after this drop the
-others no longer feel that direction. Leading errors are of the order of the initial scale.
+others no longer feel that direction. Leading errors are of the order of the initial scale; two heads near a tie, or two rates, learn
+together, and the theory may be far off. Each drop time therefore has bounds, for which all heads are followed together.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -15,31 +17,63 @@ from jaxtyping import Float
 from .._checks import positive_number
 from ..parametrizations.attention import SeparateWeights
 from ..tasks.regression import SPECTRAL, RegressionTask, paper_task
-from .head_drops import Drop, filled_by, in_units_of
+from .all_heads import bounds_of_drops
+from .head_drops import Drop, filled_by
 from .scalar import ScalarReduction
 from .waiting_head import WaitingHead
 
-# Heads count as waiting up to this largest entry of the initial effective map, over its final value.
-SMALL = 0.1
+HALF = 0.5  # of the final value: a component of the map that starts beyond it has no drop
 EQUAL = 1e-9  # rates of growth that agree to this fraction count as equal
+DOUBT = 0.05  # a drop is in doubt if its latest time is later than its earliest by more than this fraction
 
 
 @dataclass(frozen=True, eq=False)
 class CurvePrediction:
-    """The drops of a run, in the order in which heads make them, and its loss curve."""
+    """The drops of a run, in the order in which heads make them, its loss curve, and bounds on the drop times.
+
+    ``steps`` counts time in units of ``tau``. ``neglected`` holds the largest share of the map that the theory leaves out, with words for
+    it: at the start, then at each drop. Without drops, as from weights of zero, the loss never leaves its initial value.
+    """
 
     steps: tuple[Drop, ...]
-    initial_loss: float
+    neglected: tuple[tuple[float, str], ...]
+    task: RegressionTask
+    weights: SeparateWeights
+    tau: float
+
+    @property
+    def initial_loss(self) -> float:
+        return self.task.loss_moments.c
 
     @property
     def drops(self) -> Float[np.ndarray, " n"]:
         """The time of each drop, at which the component of B along its direction is half of its final value."""
-        return np.array([drop.time for drop in self.steps])
+        return self.tau * np.array([drop.time for drop in self.steps])
+
+    @cached_property
+    def drop_bounds(self) -> Float[np.ndarray, "n 2"]:
+        """The earliest and the latest time of each drop, infinite without a finite bound; see :mod:`.all_heads`.
+
+        They hold for ``drops`` and for the time at which the flow's loss passes the mean of the two levels of (24) beside the drop.
+        """
+        return self.tau * bounds_of_drops(self.task, self.weights, self.drops / self.tau)
+
+    @cached_property
+    def doubts(self) -> tuple[str, ...]:
+        """In words, a line for each drop with bounds more than 5 % apart: the bounds, and the most that the theory leaves out until then.
+
+        Drops, heads and directions are counted from 1.
+        """
+        doubts = [] if self.steps else ["no head ever leaves: the loss stays at its initial value"]
+        for m, (earliest, latest) in enumerate(self.drop_bounds):
+            if latest > (1 + DOUBT) * earliest:
+                doubts.append(f"drop {m + 1} lies between {earliest:.4g} and {latest:.4g}: {max(self.neglected[: m + 2])[1]}")
+        return tuple(doubts)
 
     @property
     def directions(self) -> Float[np.ndarray, "D n"]:
         """The unit vectors learned, as columns."""
-        return np.stack([drop.direction for drop in self.steps], axis=1)
+        return np.array([drop.direction for drop in self.steps]).reshape(-1, self.task.dimension).T
 
     @property
     def heads(self) -> tuple[int, ...]:
@@ -48,7 +82,8 @@ class CurvePrediction:
 
     def fractions(self, times: Float[np.ndarray, " T"]) -> Float[np.ndarray, "T n"]:
         """The component of B along each direction, over its final value."""
-        return np.stack([drop.fraction(np.asarray(times, dtype=float)) for drop in self.steps], axis=-1)
+        times = np.asarray(times, dtype=float) / self.tau
+        return np.moveaxis(np.array([drop.fraction(times) for drop in self.steps]).reshape(-1, *times.shape), 0, -1)
 
     def loss(self, times: Float[np.ndarray, " T"]) -> Float[np.ndarray, " T"]:
         """The predicted loss."""
@@ -66,16 +101,19 @@ class CurvePrediction:
 def predict_curve(
     task: RegressionTask, weights: SeparateWeights, *, tau: float = 1.0, route: Literal["quadrature", "flow"] = "quadrature"
 ) -> CurvePrediction:
-    r"""Predict every drop of a run of separate attention from its initial weights.
+    r"""Predict every drop of a run of separate attention from its initial weights, with bounds on its time.
 
     ``route`` is how waiting heads move from one stage to the next: ``"quadrature"`` inverts the exact time integral (T5), ``"flow"``
     integrates each head's cubic flow. With fewer slots than directions there are as many drops as slots. For ranks above 1 a head is
     taken to fill its slots before the next one escapes; this holds for small weights, whose plateaus inside a head last as the
     logarithm of the inverse scale, the others as the inverse scale.
 
-    Raises ``ValueError`` for weights whose effective map is not small against its final value, and for a varied task in which no
-    direction flows alone, or whose growths and drops are not in one order (ties included): heads then turn (V2-rotation), see
-    :func:`~iclflow.numerics.landscape.learning_order.order_of_learning`.
+    ``drop_bounds`` of the result says how far each time may be off, and ``doubts`` why; both follow all heads together when first asked
+    for, which takes a few times as long.
+
+    Raises ``ValueError`` for weights whose effective map starts beyond half of its final value, which no drop then passes; and for a
+    varied task in which no direction flows alone, or whose growths and drops are not in one order (ties included): heads then turn
+    (V2-rotation), see :func:`~iclflow.numerics.landscape.learning_order.order_of_learning`.
 
     Eigenvalues that agree to 1e-9 count as equal: the head then learns the direction of its own weights in their eigenspace. Close
     eigenvalues are told apart if :math:`(\lambda_i^2 - \lambda_j^2)/\lambda_i^2 \cdot \ln(1/w_{\rm init})` is large.
@@ -90,8 +128,8 @@ def predict_curve(
     if task.dimension != D:
         raise ValueError(f"weights must have the task's dimension {task.dimension}, got {D}")
     begun = float(np.max(np.abs(task.modes.coordinates(weights.effective_map()))))
-    if begun > SMALL:
-        raise ValueError(f"weights must be small: their effective map must be below {SMALL} of its final value, got {begun:.3g}")
+    if begun > HALF:
+        raise ValueError(f"weights must be small: their effective map must be below {HALF} of its final value, got {begun:.3g}")
     move: Callable[[WaitingHead, float], WaitingHead] = WaitingHead.after if route == "quadrature" else WaitingHead.flow
     reductions = [ScalarReduction.of(task, d) for d in range(D)]
     basis, frequencies = task.modes.keys, np.array([one.eigenvalue for one in reductions])
@@ -100,6 +138,7 @@ def predict_curve(
         for i, (v, k, q) in enumerate(zip(weights.v, weights.k, weights.q, strict=True))
     }
     now, steps = 0.0, []
+    neglected = [(begun, f"the initial map is {begun:.1%} of its final value")]
     while waiting and frequencies.any():
         waits = {i: head.escape_time() for i, head in waiting.items()}
         winner = min(waits, key=waits.__getitem__)
@@ -116,7 +155,29 @@ def predict_curve(
             waiting = {i: replace(move(head, switch - now), frequencies=frequencies) for i, head in waiting.items()}
             now = switch
         steps += made
-    return CurvePrediction(tuple(in_units_of(drop, tau) for drop in steps), task.loss_moments.c)
+        neglected += [_neglected(head, winner, made[0], waits)] * len(made)
+    return CurvePrediction(tuple(steps), tuple(neglected), task, weights, tau)
+
+
+def _neglected(head: WaitingHead, winner: int, drop: Drop, waits: dict[int, float]) -> tuple[float, str]:
+    """What else grows during a drop, over what is learned, with words: the next head, or another direction of the same one.
+
+    A head that would escape at t* has v = 1/(lambda^2 (t* - t)); components grow by (63) until that along the drop has its final size.
+    """
+    unit, end, c = drop.reduction.time_unit, drop.reduction.fixed_point, drop.component
+    found = [
+        (unit / (unit + wait - waits[winner]), f"head {i + 1} has grown to {{:.0%}} of head {winner + 1}, which learns")
+        for i, wait in waits.items()
+        if i != winner
+    ]
+    sizes = np.abs(head.growing[0])
+    if len(head.k) == 1 and sizes[c] > 0:
+        powers = (head.frequencies / head.frequencies[c]) ** 2
+        grown = np.where((powers > 0) & (np.arange(len(sizes)) != c), sizes * (end / sizes[c]) ** powers / end, 0.0)
+        other = int(grown.argmax())
+        found.append((min(float(grown[other]), 1.0), f"head {winner + 1} has {{:.0%}} of its size along e{other + 1} as it learns"))
+    share, words = max(found, default=(0.0, ""))
+    return share, f"{words.format(share)} e{c + 1}"
 
 
 def _in_order(task: RegressionTask) -> None:

@@ -6,7 +6,7 @@ after the other, with brief plateaus in between (T3).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ class Drop:
     """One learned direction: the index of its eigenvalue, the unit vector, the head, and the rise of the component B_dd.
 
     At ``time`` B_dd is half of its final value, from ``switch`` on the other heads count as not feeling the direction, and
-    ``fraction(times)`` is B_dd over its final value.
+    ``fraction(times)`` is B_dd over its final value. Times are in units of tau.
     """
 
     component: int
@@ -129,15 +129,3 @@ def _fill(
         switch = start + float(solution.y[1 + n + j, -1])
         drops.append(Drop(component, basis[:, component], number, chosen[j], start + half, switch, fraction))
     return drops
-
-
-def in_units_of(drop: Drop, tau: float) -> Drop:
-    """``drop``, whose tau is 1, for the given tau."""
-    inner = drop.fraction
-    return replace(
-        drop,
-        reduction=replace(drop.reduction, tau=tau),
-        time=drop.time * tau,
-        switch=drop.switch * tau,
-        fraction=lambda times: inner(np.asarray(times, dtype=float) / tau),
-    )
