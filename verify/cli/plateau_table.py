@@ -7,6 +7,7 @@ import numpy as np
 from ...numerics.dynamics.plateaus import Plateaus
 from ...numerics.landscape.fixed_points import losses_of_sets
 from ...numerics.landscape.learning_order import order_of_learning
+from ...numerics.reductions.curve import predict_curve
 from ..claims.formulas import plateau_losses
 from ..experiments.setting import Setting
 from .options import as_options
@@ -58,3 +59,13 @@ def _visited(setting: Setting, found: Iterable[float]) -> tuple[np.ndarray, list
     ordered = sorted(rows.items(), key=lambda row: -row[1][0])
     names = ["{" + ",".join(str(d + 1) for d in S) + "}" + star for S, (_, star) in ordered]
     return np.array([loss for _, (loss, _) in ordered]), names
+
+
+def predicted(setting: Setting) -> str:
+    """The drop times that theory predicts from the initial weights with their bounds, then what is in doubt; or why there are none."""
+    try:
+        found = predict_curve(setting.task, setting.weights)
+    except ValueError as problem:
+        return f"no prediction from the initial weights: {' '.join(str(problem).split())}"
+    bounds = [f"{time:.2f} ({early:.2f} to {late:.2f})" for time, (early, late) in zip(found.drops, found.drop_bounds, strict=True)]
+    return "\n".join([f"predicted from the initial weights, with bounds: {', '.join(bounds) or 'no drop'}", *found.doubts])

@@ -43,11 +43,12 @@ def _save_arrays(path: str | None, setting: "Setting", **arrays: object) -> None
 def flow(options: argparse.Namespace) -> int:
     from ..experiments.staircase import flow as integrate
     from ..experiments.staircase import plateaus
-    from .plateau_table import describe
+    from .plateau_table import describe, predicted
 
     setting = _checked_setting(options)
     run = integrate(setting)
     print(describe(setting, {"flow": plateaus(run)}))
+    print(predicted(setting))
     print(f"{run.statistics.steps} steps of {run.statistics.method} in {run.statistics.seconds:.2f} s")
     _save_arrays(options.output, setting, times=run.times, loss=run.loss, **run.arrays)
     return 0

@@ -45,6 +45,8 @@ def _loss(axes, run: Run, now: float, theme: Theme) -> None:
     axes.plot(run.times, run.trajectory.loss_at(run.times), color=theme.ink, lw=2.2, label="gradient flow")
     if run.prediction is not None:
         axes.plot(run.times, run.prediction.loss(run.times), color=SERIES[1], lw=1.1, label="from initial weights")
+        for earliest, latest in run.prediction.drop_bounds:
+            axes.axvspan(earliest, min(latest, run.end), color=SERIES[1], alpha=0.12, lw=0, zorder=0)
     for level, start, end in zip(run.plateaus.levels, run.plateaus.starts, run.plateaus.ends, strict=True):
         axes.plot([start, end], [level, level], color=theme.trained, lw=7, alpha=0.35, solid_capstyle="butt", zorder=0)
     axes.axvline(now, color=theme.faint, lw=1)
