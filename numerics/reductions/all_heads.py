@@ -4,13 +4,15 @@ The bounds hold the theory's time and that of the flow of all heads, and are mov
 with a tolerance ten times coarser, and by that tolerance at least. A tie between two heads, which small errors decide, moves them much.
 """
 
-import warnings
+from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 from jaxtyping import Float
-from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
+from ..dynamics.flow import above_rounding
+from ..dynamics.solver import FlowError, Work, steps
 from ..parametrizations.attention import SeparateWeights
 from ..parametrizations.base import field_jacobian, vector_field
 from ..tasks.losses import QuadraticLoss
@@ -30,7 +32,9 @@ def bounds_of_drops(task: RegressionTask, weights: SeparateWeights, drops: Float
     if not len(drops):
         return np.empty((0, 2))
     levels = task.loss_moments.c - np.cumsum([0.0, *np.sort(task.modes.drops)[::-1][: len(drops)]])
-    fine, coarse = (_crossings(QuadraticLoss.population(task), weights, levels, LONGEST * float(drops.max()), rtol) for rtol in RTOLS)
+    fine, coarse = (
+        _crossings(QuadraticLoss.population(task), weights, levels, LONGEST * float(np.abs(drops).max()), rtol) for rtol in RTOLS
+    )
     reached, times = np.isfinite(fine + coarse), np.array([drops, fine, coarse])
     error = np.subtract(fine, coarse, out=np.full(len(drops), np.inf), where=reached)
     error = np.maximum.accumulate(np.maximum(np.abs(error), RTOLS[1] * drops))
@@ -38,22 +42,31 @@ def bounds_of_drops(task: RegressionTask, weights: SeparateWeights, drops: Float
 
 
 def _crossings(loss: QuadraticLoss, weights: SeparateWeights, levels: np.ndarray, end: float, rtol: float) -> np.ndarray:
-    """When the loss of the flow falls below the mean of each two levels: 0 if it starts there, infinite if it does not by ``end``."""
-    start, means = weights.flatten(), (levels[1:] + levels[:-1]) / 2
+    """When the loss of the flow last falls below the mean of each two levels: 0 if it starts there, infinite if it does not by ``end``."""
+    means, state = (levels[1:] + levels[:-1]) / 2, weights.flatten()
 
-    def height(_t: float, state: np.ndarray, level: float = levels[-1] + 0.4 * (levels[-2] - levels[-1])) -> float:
-        return loss.value(weights.combine(*weights.split(state))) - level
+    def height(state: np.ndarray) -> float:
+        return loss.value(weights.combine(*weights.split(state)))
 
-    height.terminal = True  # type: ignore[attr-defined]
-    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):  # of a solver that gives up: times stay infinite then
-        run = solve_ivp(
-            vector_field(loss, weights), (0, end), start, method="LSODA", jac=field_jacobian(loss, weights), rtol=rtol,
-            atol=rtol * float(np.sqrt(np.mean(start**2))), dense_output=True, events=height,
-        )  # fmt: skip
-    below = np.array([height(0.0, state, 0.0) for state in run.y.T])[:, None] <= means
-    after = np.where(below.any(axis=0), below.argmax(axis=0), -1)
-    times = np.where(after < 0, np.inf, 0.0)
-    for m in np.flatnonzero(after > 0):
-        bracket = run.t[after[m] - 1 : after[m] + 1]
-        times[m] = brentq(lambda t, m=m: height(t, run.sol(t), means[m]), *bracket)  # type: ignore[call-overload]
+    tolerance = above_rounding(rtol * float(np.sqrt(np.mean(state**2))), weights)
+    flow = steps(
+        vector_field(loss, weights), state, end, Work(), method="LSODA", rtol=rtol, atol=tolerance, jacobian=field_jacobian(loss, weights)
+    )
+    before = height(state)
+    times = np.where(means < before, np.inf, 0.0)
+    with suppress(FlowError):  # what it does not come to stays infinite
+        for step in flow:
+            now = height(step.state)
+            for m in np.flatnonzero((now <= means) & (means < before)):
+                times[m] = step.clock + _root(lambda t, m=m, step=step: height(step.segment(t)) - means[m], step.start, step.end)
+            before = now
+            if now < means[-1]:
+                break
     return times
+
+
+def _root(excess: Callable[[float], float], start: float, end: float) -> float:
+    """Where ``excess`` falls to 0 within a step: at one of its ends if only the interpolant's error says otherwise."""
+    if excess(start) <= 0:
+        return start
+    return end if excess(end) > 0 else float(brentq(excess, start, end))  # type: ignore[arg-type]

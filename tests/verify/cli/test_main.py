@@ -52,10 +52,19 @@ def test_large_weights_are_told_in_one_line(capsys):
         assert out.splitlines()[0].split() == ["m", "theory", "flow", "loss", "flow", "drop"]
         assert err.startswith("iclflow: warning: initial weights of norm 1.5e+02 are large: until t/tau = 1.3e+03 the flow moves them")
         assert err.count("\n") == 1
+        assert "\nno prediction from the initial weights: weights must be small" in out
     code, out, err = answer(capsys, "flow", "--scale", "1e6", "--seed", "2")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert err.startswith("iclflow: the integration failed after t = ")
     assert "the loss rises by" in err
+
+
+def test_flow_shows_the_predicted_drops_with_their_bounds(capsys):
+    lines = answer(capsys, "flow")[1].splitlines()
+    drops = [float(line.split()[-1]) for line in lines[1:5]]
+    predicted = re.findall(r"\(([0-9.]+) to ([0-9.]+)\)", lines[6])
+    assert all(float(early) <= drop <= float(late) for drop, (early, late) in zip(drops, predicted, strict=True))
+    assert lines[7].startswith("drop 4 lies between ")
 
 
 def test_other_runtime_errors_are_not_hidden(monkeypatch):

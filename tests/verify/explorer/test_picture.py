@@ -14,6 +14,8 @@ def test_the_picture_shows_the_moment():
     at_start, at_end = (figure.axes[1 if figure is wide else 3].images[0].get_array() for figure in (wide, narrow))
     assert np.abs(at_start).max() < 0.05
     np.testing.assert_allclose(np.diag(at_end), 1, atol=0.02)
+    shaded = [[patch.get_x(), patch.get_x() + patch.get_width()] for patch in wide.axes[0].patches]
+    np.testing.assert_allclose(shaded, run.prediction.drop_bounds, rtol=1e-12)
     with pytest.raises(ValueError, match="moment"):
         panels(run, 1.5)
 
