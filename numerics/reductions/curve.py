@@ -109,7 +109,7 @@ def predict_curve(
     logarithm of the inverse scale, the others as the inverse scale.
 
     ``drop_bounds`` of the result says how far each time may be off, and ``doubts`` why; both follow all heads together when first asked
-    for, which takes a few times as long.
+    for, which takes about as long as ``gradient_flow``.
 
     Raises ``ValueError`` for weights whose effective map starts beyond half of its final value, which no drop then passes; and for a
     varied task in which no direction flows alone, or whose growths and drops are not in one order (ties included): heads then turn
