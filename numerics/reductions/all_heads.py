@@ -18,8 +18,6 @@ from ..parametrizations.base import field_jacobian, vector_field
 from ..tasks.losses import QuadraticLoss
 from ..tasks.regression import RegressionTask
 
-__all__ = ["bounds_of_drops"]
-
 RTOLS = (1e-5, 1e-4)
 LONGEST = 1e3  # times the last drop in theory, until which all heads are followed
 
