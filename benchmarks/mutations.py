@@ -111,7 +111,7 @@ MUTATIONS = [
     Mutation("expectation/moments", "if isinstance(symbols, str) or not", "if not", "text is taken for symbols that are given"),
     # Moments
     Mutation("expectation/laws", "        if self.covariance != self.covariance.T:\n            raise ValueError(f\"Gaussian:", "        if False:\n            raise ValueError(f\"Gaussian:", "an asymmetric covariance is accepted"),
-    Mutation("expectation/laws", "(\"covariance\", Identity(size), (size, size)),", "(\"covariance\", 2 * Identity(size), (size, size)),", "the default covariance"),
+    Mutation("expectation/laws", "(\"covariance\", Identity(size), (size, size))", "(\"covariance\", 2 * Identity(size), (size, size))", "the default covariance"),
     Mutation("expectation/laws", "        if total != 1:\n", "        if False:\n", "mixture weights need not sum to 1"),
     Mutation("expectation/moments", "weight * _integrate(polynomial, part) for", "_integrate(polynomial, part) for", "mixtures are not weighted"),
     Mutation("expectation/laws", "return order[::-1]", "return order", "laws are integrated from the innermost out"),
@@ -158,7 +158,7 @@ MUTATIONS = [
     Mutation("calculus/substitution", "            value = value.T if words.is_transposed(code) else value\n", "", "a transposed symbol is replaced untransposed"),
     Mutation("calculus/substitution", "                value = _reciprocal(value, words.symbol_of(code))\n", "                pass\n", "an inverted symbol is replaced uninverted"),
     Mutation("calculus/substitution", "result = result * TracePolynomial(base) ** exponent", "result = result * TracePolynomial(base)", "powers of a replaced scalar"),
-    Mutation("calculus/substitution", "simultaneous=True)\n            )", "simultaneous=False)\n            )", "scalars in a denominator are replaced one after the other"),
+    Mutation("calculus/substitution", "scalars.items()}, simultaneous=True)", "scalars.items()}, simultaneous=False)", "scalars in a denominator are replaced one after the other"),
     Mutation("calculus/substitution", "            matrices[words.letter(symbol) >> 2] = value\n", "            matrices[words.letter(symbol) >> 2] = value.T\n", "replacements are transposed"),
     Mutation("calculus/entrywise", "        matrix = matrix.T if words.is_transposed(code) else matrix\n", "", "explicit entries of a transpose"),
     Mutation("calculus/entrywise", "if scalar.has(sympy.zoo, sympy.nan):", "if False:", "a denominator of zero is an entry"),
