@@ -1,44 +1,64 @@
 """Plant one fault at a time in a line of a derivation, and see whether the judge notices.
 
-    python benchmarks/line_mutations.py [--equation N ...] [--jobs 2] [--survivors]
+    python benchmarks/line_mutations.py [--equation N ...] [--each 2] [--jobs 2] [--seconds 20]
 
-Faults: a side three times as large, transposed, with N + 1 for N, with the sign of one term changed, a sum that starts later; the relation
-turned round; the order of a limit raised by one; a definition three times as large, which the lines after it must contradict. A fault
-that the algebra proves equal to the line is no fault. What survives is named; the exit code is 1 if anything does.
+Faults of a side: three times as large, transposed, with N + 1 for N, with the sign of one term changed, a sum that starts later; of an
+implication: the same in its conclusion. Faults of a line: the relation turned round, the order of a limit raised by one, a use left out. Of
+an entry: a condition left out. Of a definition: the faults of a side, which later lines, an entry that uses it or a claim about it
+must contradict. What the judge proves equal to the line, under the line's own conditions, is no fault. What survives is named; the exit
+code is 1 if anything does.
 """
 
 import argparse
+import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache, partial
+from random import Random
 from typing import Any, NamedTuple
 
 from iclflow.theory.algebra.polynomial import TracePolynomial
+from iclflow.theory.derivations.book import entries
 from iclflow.theory.derivations.derivation import Derivation
 from iclflow.theory.derivations.heads import as_sympy
-from iclflow.theory.derivations.judging.exact import exactly_equal, rules_of
 from iclflow.theory.derivations.lines import Line
+from iclflow.theory.derivations.registry import Equation
 from iclflow.theory.equations import equation, equations
 from iclflow.theory.notation import N
+from iclflow.verify.claims.book import load
 from sympy import Add, Basic, MatAdd, MatrixBase, Sum
 from sympy.matrices.expressions import MatrixExpr
 
-TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "!=", "!=": "=", "<=>": None, "=>": None, "->": None, "~": None, ":=": None}
+TURNED = {"<": ">", "<=": ">", ">": "<", ">=": "<", "=": "!=", "!=": "="}
+KINDS = ("left side", "right side", "conclusion", "relation", "order", "use", "condition", "definition")
+RESULTS = ("caught", "equal", "too slow", "survived")
+
+
+class Fault(NamedTuple):
+    """A kind of fault, in words; what carries it, and the line that says that it is none."""
+
+    kind: str
+    text: str
+    wrong: Any
+    harmless: Line | None = None
 
 
 class Outcome(NamedTuple):
     number: str
-    line: int
-    fault: str
-    result: str  # caught, equal or survived
+    place: int
+    kind: str
+    text: str
+    result: str
 
 
 def changed_sides(side: Any) -> Iterator[tuple[str, Any]]:
     """Wrong versions of a side, each with its name."""
-    if side is None or isinstance(side, Line | tuple) or not isinstance(side, Basic | TracePolynomial | MatrixBase):
+    if not isinstance(side, Basic | TracePolynomial | MatrixBase):
         return
     formula = as_sympy(side)
     if formula == 0:
@@ -54,76 +74,136 @@ def changed_sides(side: Any) -> Iterator[tuple[str, Any]]:
         yield "one sign", formula.func(-first, *rest)
     for total in sorted(formula.atoms(Sum), key=str)[:1] if not isinstance(formula, MatrixExpr) else ():
         index, low, high = total.limits[0]
-        yield ("a sum that starts later", formula.xreplace({total: Sum(total.function, (index, low + 1, high), *total.limits[1:])}))
+        yield "a sum that starts later", formula.xreplace({total: Sum(total.function, (index, low + 1, high), *total.limits[1:])})
 
 
-def faults(line: Line) -> Iterator[tuple[str, Line]]:
-    if line.relation != "!=":  # what differs differs from most other things too
-        for name, side in changed_sides(line.right):
-            if not (line.relation in ("->", "~") and name == "N + 1 for N"):  # which keeps a limit, and the order of most errors
-                yield f"right: {name}", replace(line, right=side)
-    if line.relation in ("=", "<", "<=", ">", ">=", "->", "~"):
-        for name, side in changed_sides(line.left):
-            if not (line.relation in ("->", "~") and name == "N + 1 for N"):
-                yield f"left: {name}", replace(line, left=side)
-    if TURNED[line.relation]:
-        yield "relation", replace(line, relation=TURNED[line.relation])
-    if line.relation in ("->", "~") and isinstance(line.order, int):
-        yield "order", replace(line, order=line.order + 1)
+def faults(line: Line) -> Iterator[Fault]:
+    """Faults of one line that is no definition; a multiple of what goes to zero goes there too, and bounds may be loose."""
+    limit = line.relation in ("->", "~")
+    vanishing = limit and 0 in (line.left, line.right)
+    for name in ("left", "right") if line.relation == "=" or (limit and not vanishing) else ():
+        for text, side in changed_sides(getattr(line, name)):
+            if not (limit and text == "N + 1 for N"):  # which keeps a limit, and the order of most errors
+                same = replace(line, left=side, relation="=", right=getattr(line, name), parameter=None, order=None)
+                yield Fault(f"{name} side", text, replace(line, **{name: side}), same)
+    if line.relation in ("=>", "<=>"):
+        for conclusion in line.right if isinstance(line.right, tuple) else (line.right,):
+            for fault in faults(conclusion) if isinstance(conclusion, Line) else ():
+                yield Fault("conclusion", f"{fault.kind} {fault.text}", replace(line, right=fault.wrong))
+    if line.relation in TURNED:
+        yield Fault("relation", "", replace(line, relation=TURNED[line.relation]))
+    if limit and line.order is not None and not callable(line.order):
+        small = 1 if isinstance(line.order, int) else line.parameter[0] if isinstance(line.parameter, tuple) else 1 / line.parameter
+        yield Fault("order", "", replace(line, order=line.order + 1 if isinstance(line.order, int) else line.order * small))
+    for use in line.uses:
+        yield Fault("use", f"of {use}", replace(line, uses=tuple(one for one in line.uses if one != use)))
 
 
-def outcome(number: str, place: int, name: str, wrong: Line, lines: tuple[Line, ...]) -> Outcome:
-    right = lines[place]
-    if right.relation == ":=":  # the lines after it must contradict the changed definition
-        later = Derivation.by(*(wrong if i == place else line for i, line in enumerate(lines))).lines[place + 1 :]
-        if exactly_equal(wrong.right, right.right, rules_of(right)):
-            return Outcome(number, place, name, "equal")
-        caught = any(line.verify().status == "fails" for line in later)
-        return Outcome(number, place, name, "caught" if caught else "survived")
-    if wrong.verify().status == "fails":
-        return Outcome(number, place, name, "caught")
-    if wrong.relation == right.relation and name != "order":
-        side = "right" if name.startswith("right") else "left"
-        one, other = getattr(wrong, side), getattr(right, side)
-        if exactly_equal(one, other, rules_of(right)):
-            return Outcome(number, place, name, "equal")
-    return Outcome(number, place, name, "survived")
+def definition_faults(line: Line) -> Iterator[Fault]:
+    for text, side in changed_sides(line.right):
+        yield Fault("definition", text, replace(line, right=side), replace(line, left=side, relation="="))
 
 
-def try_entry(number: str) -> list[Outcome]:
-    lines = equation(number).lines
-    found = []
-    for place, line in enumerate(lines):
-        if line.left is None:
-            continue
-        for name, wrong in faults(line):
-            try:
-                found.append(outcome(number, place, name, wrong, lines))
-            except Exception as problem:  # a fault that no judge can read is noticed
-                found.append(Outcome(number, place, f"{name} ({type(problem).__name__})", "caught"))
-    return found
+@cache
+def users(number: str) -> list[Line]:
+    """The lines of all entries that use one."""
+    return [line for entry in equations() for line in entry.lines if number in line.uses]
+
+
+@contextmanager
+def planted(entry: Equation) -> Iterator[None]:
+    """The registry with one entry in place of that of its number."""
+    right = entries[entry.number]
+    entries[entry.number] = entry
+    try:
+        yield
+    finally:
+        entries[entry.number] = right
+
+
+def fails(lines: Iterable[Line]) -> bool:
+    return any(line.verify().status == "fails" for line in lines)
+
+
+def definition_is_held(number: str, wrong: Equation) -> bool:
+    """Does its derivation, a line that uses the definition, or a claim about it contradict the wrong one?"""
+    found = users(number)
+    with planted(wrong):
+        return not wrong.holds() or fails(found) or any(check.run().status == "fails" for check in load().select([number]))
+
+
+def caught(fault: Fault, number: str, place: int) -> bool:
+    entry, lines = equation(number), equation(number).lines
+    if fault.kind == "condition":
+        return fails(fault.wrong)
+    if fault.kind != "definition":
+        return fault.wrong.verify().status == "fails"
+    if entry.derivation is None:
+        parts = {**entry.parts, lines[place].part: fault.wrong.right}
+        return definition_is_held(number, replace(entry, typed=lambda: parts if len(parts) > 1 else fault.wrong.right))
+    return fails(Derivation.by(*(fault.wrong if i == place else line for i, line in enumerate(lines))).lines[place + 1 :])
+
+
+def planned(number: str, each: int) -> Iterator[tuple[int, Fault]]:
+    """The faults of an entry: of each line at most so many, chosen at random, of which no two are of one kind while there are others."""
+    entry, rng = equation(number), Random(number)
+    for place, line in enumerate(entry.lines):
+        found = list((definition_faults if line.relation == ":=" else faults)(line)) if line.left is not None else []
+        rng.shuffle(found)
+        seen: Counter[str] = Counter()
+        ranks = [seen.update([fault.kind]) or seen[fault.kind] for fault in found]
+        yield from ((place, fault) for _, fault in sorted(zip(ranks, found, strict=True), key=lambda pair: pair[0])[:each])
+    for condition in entry.conditions if entry.derivation and all(line.left is not None for line in entry.lines) else ():
+        if condition.test or condition.draw:
+            kept = [replace(line, conditions=[one for one in line.conditions if one is not condition]) for line in entry.lines]
+            yield -1, Fault("condition", condition.text, kept)
+
+
+def outcome(number: str, place: int, fault: Fault, seconds: int) -> str:
+    def too_slow(*_: object) -> None:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, too_slow)
+    signal.alarm(seconds)
+    try:
+        if caught(fault, number, place):
+            return "caught"
+        return "equal" if fault.harmless is not None and fault.harmless.verify().status in ("exact", "numeric") else "survived"
+    except TimeoutError:
+        return "too slow"
+    except Exception:  # a fault that no judge can read is noticed
+        return "caught"
+    finally:
+        signal.alarm(0)
+
+
+def try_entry(number: str, each: int, seconds: int) -> list[Outcome]:
+    return [
+        Outcome(number, place, fault.kind, fault.text, outcome(number, place, fault, seconds)) for place, fault in planned(number, each)
+    ]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--equation", nargs="+", metavar="N", help="these entries only")
+    parser.add_argument("--each", type=int, default=2, help="faults of a line at most")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seconds", type=int, default=20, help="for one fault")
     options = parser.parse_args()
     numbers = options.equation or [entry.number for entry in equations()]
     start, outcomes = time.perf_counter(), []
     with ProcessPoolExecutor(options.jobs) as pool:
-        for found in pool.map(try_entry, numbers):
+        for found in pool.map(partial(try_entry, each=options.each, seconds=options.seconds), numbers):
             outcomes += found
             for one in found:
-                if one.result == "survived":
-                    print(f"survived: ({one.number}) line {one.line}: {one.fault}", flush=True)
-    counts = Counter(one.result for one in outcomes)
-    faulty = counts["caught"] + counts["survived"]
-    print(
-        f"{len(outcomes)} faults in {len(numbers)} entries: {counts['caught']} of {faulty} caught, {counts['equal']} proven equal, "
-        f"{counts['survived']} survived, in {time.perf_counter() - start:.0f} s"
-    )
-    return 1 if counts["survived"] else 0
+                if one.result in ("survived", "too slow"):
+                    print(f"{one.result}: ({one.number}) line {one.place}: {one.kind} {one.text}", flush=True)
+    print(f"\n{'fault':12}" + "".join(f"{title:>10}" for title in ("planted", *RESULTS)))
+    for kind in (*KINDS, "all"):
+        counts = Counter(one.result for one in outcomes if kind in (one.kind, "all"))
+        print(f"{kind:12}" + "".join(f"{count:10}" for count in (counts.total(), *(counts[result] for result in RESULTS))))
+    print(f"in {time.perf_counter() - start:.0f} s")
+    return 1 if any(one.result == "survived" for one in outcomes) else 0
 
 
 if __name__ == "__main__":

@@ -37,8 +37,8 @@ KEY_QUERY = ((U_i, _U_column), (u_i.T, _U_corner))
 
 HEADS = "The output is the sum of this over the heads $i = 1$, ..., $H$"
 
-_ATTN = matrix("ATTN", D + 1, N + 1, latex=r"\mathrm{ATTN}(\boldsymbol{X})")
-_W_V = matrix("W_i^V", D + 1, latex=r"{\boldsymbol{W}_i^V}")
+ATTN = matrix("ATTN", D + 1, N + 1, latex=r"\mathrm{ATTN}(\boldsymbol{X})")
+W_V = matrix("W_i^V", D + 1, latex=r"{\boldsymbol{W}_i^V}")
 W_K = matrix("W_i^K", R, D + 1, latex=r"{\boldsymbol{W}_i^K}")
 W_Q = matrix("W_i^Q", R, D + 1, latex=r"{\boldsymbol{W}_i^Q}")
 W_KQ = matrix("W_i^KQ", D + 1, latex=r"{\boldsymbol{W}_i^{KQ}}")
@@ -47,7 +47,7 @@ W_KQ = matrix("W_i^KQ", D + 1, latex=r"{\boldsymbol{W}_i^{KQ}}")
 FIRST, LAST = BlockMatrix([[Identity(D), ZeroMatrix(D, 1)]]), BlockMatrix([[ZeroMatrix(1, D), Identity(1)]])
 LAST_TOKEN = BlockMatrix([[ZeroMatrix(N, 1)], [Identity(1)]])
 
-HEAD_OUTPUT = LAST * _W_V * X * X.T * W_KQ * X * LAST_TOKEN / N
+HEAD_OUTPUT = LAST * W_V * X * X.T * W_KQ * X * LAST_TOKEN / N
 
 
 def as_matrix(blocks) -> BlockMatrix:
@@ -59,22 +59,22 @@ def _block(block: TracePolynomial):
     return block.to_sympy() if block.shape else block.to_sympy() * Identity(1)
 
 
-_SCORES, _rho = X.T * W_K.T * W_Q * X, Symbol("rho", positive=True)
+_SCORES, rho = X.T * W_K.T * W_Q * X, Symbol("rho", positive=True)
 
 define(
     "5",
     "Multi-head softmax attention",
     section="Section 2.2",
-    left=_ATTN,
-    typed=lambda: X + SumOverHeads(_W_V * X * ColumnSoftmax(_SCORES / _rho), _W_V, W_K, W_Q),
+    left=ATTN,
+    typed=lambda: X + SumOverHeads(W_V * X * ColumnSoftmax(_SCORES / rho), W_V, W_K, W_Q),
     conditions=("Softmax acts on each column, which belongs to one query token",),
 )
 define(
     "5-linear",
     "Multi-head linear attention",
     section="Section 2.2",
-    left=_ATTN,
-    typed=lambda: X + SumOverHeads(_W_V * X * X.T * W_K.T * W_Q * X / N, _W_V, W_K, W_Q),
+    left=ATTN,
+    typed=lambda: X + SumOverHeads(W_V * X * X.T * W_K.T * W_Q * X / N, W_V, W_K, W_Q),
     conditions=(
         (
             r"No softmax, and $\rho = N$: $N + 1$ tokens are summed, but the query contributes nothing to "
@@ -90,7 +90,7 @@ _score, _token = IndexedBase("s", real=True), Symbol("n", integer=True, positive
     r"Softmax attention for a large $\rho$",
     kind="approximation",
     section="Beside (5)",
-    typed=lambda: 1 / (N + 1) + (_score[1] - Sum(_score[_token], (_token, 1, N + 1)) / (N + 1)) / ((N + 1) * _rho),
+    typed=lambda: 1 / (N + 1) + (_score[1] - Sum(_score[_token], (_token, 1, N + 1)) / (N + 1)) / ((N + 1) * rho),
     conditions=(
         r"The weight of the first of the $N + 1$ tokens, with the scores $s_n$ of one column",
         Condition(r"$N \ge 2$; with two tokens the next order vanishes, too", lambda point: point[N] > 1),
@@ -105,18 +105,18 @@ def softmax_for_large_scale() -> Derivation:
     constant, slope = (diff(weight, inverse, order).subs(inverse, 0).doit() for order in (0, 1))
     tokens = Identity(N + 1)
     average = OneMatrix(N + 1, N + 1) / (N + 1)
-    weights = average + (tokens - average) * _SCORES / ((N + 1) * _rho)
+    weights = average + (tokens - average) * _SCORES / ((N + 1) * rho)
     return Derivation.by(
         Line(
-            _ATTN,
+            ATTN,
             "~",
-            X + SumOverHeads(_W_V * X * weights, _W_V, W_K, W_Q),
+            X + SumOverHeads(W_V * X * weights, W_V, W_K, W_Q),
             r"Each column of scores loses its average, beside equal weights for all $N + 1$ tokens",
             ("5",),
-            parameter=_rho,
+            parameter=rho,
             order=2,
         ),
-        Line(weight.subs(inverse, 1 / _rho), "~", constant + slope / _rho, "The weight of one token", parameter=_rho, order=2),
+        Line(weight.subs(inverse, 1 / rho), "~", constant + slope / rho, "The weight of one token", parameter=rho, order=2),
     )
 
 
@@ -125,7 +125,7 @@ define(
     "Prediction",
     section="Section 2.2",
     left=prediction,
-    typed=lambda: LAST * _ATTN * LAST_TOKEN,
+    typed=lambda: LAST * ATTN * LAST_TOKEN,
     conditions=(r"The entry in row $D + 1$ and column $N + 1$; there $\boldsymbol{X}$ has the masked corner, 0",),
 )
 
@@ -165,11 +165,11 @@ def attention_in_blocks() -> Derivation:
         Line(
             prediction,
             "=",
-            SumOverHeads(LAST * _W_V * X * X.T * W_K.T * W_Q * X * LAST_TOKEN / N, _W_V, W_K, W_Q),
+            SumOverHeads(LAST * W_V * X * X.T * W_K.T * W_Q * X * LAST_TOKEN / N, W_V, W_K, W_Q),
             r"The residual $\boldsymbol{X}$ contributes its masked corner, which is 0",
             ("1", "5-linear", "6"),
         ),
-        Line(_W_V, ":=", as_matrix(VALUE), "The blocks of the value matrix"),
+        Line(W_V, ":=", as_matrix(VALUE), "The blocks of the value matrix"),
         Line(W_KQ, ":=", as_matrix(KEY_QUERY), r"The blocks of the merged matrix, $\boldsymbol{W}_i^{K\top} \boldsymbol{W}_i^Q$ in one"),
         Line(prediction_i, ":=", HEAD_OUTPUT, "What head $i$ adds"),
         Line(
@@ -252,7 +252,7 @@ def unmasked_attention() -> Derivation:
     leaking = forward_corner(value, key_query, prompt)
     return Derivation.by(
         Line(X, ":=", as_matrix(prompt), "The prompt with the target in its corner"),
-        Line(_W_V, ":=", as_matrix(value), "Only $v_i$ reads"),
+        Line(W_V, ":=", as_matrix(value), "Only $v_i$ reads"),
         Line(W_KQ, ":=", as_matrix(key_query), r"Only $\boldsymbol{U}_i$ compares"),
         Line(prediction_i, ":=", HEAD_OUTPUT, "What head $i$ adds"),
         Line(prediction_i, "=", leaking, "The product of the blocks"),

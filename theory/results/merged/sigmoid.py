@@ -9,6 +9,7 @@ from sympy import (
     Identity,
     Integral,
     Symbol,
+    Trace,
     atanh,
     cosh,
     exp,
@@ -123,13 +124,15 @@ def norm_on_aligned_set() -> Derivation:
 )
 def sigmoid_of_white_tokens() -> Derivation:
     """s(t) / sqrt(D) with the constants (47)."""
+    second, query = (E(moment) for moment in (beta * beta.T, x_q * x_q.T))
     solution, constants = norm_on_aligned_set().result["solution"], white_moments().result
     scaled = solution.subs({gamma: constants["scaled gamma"], alpha: constants["scaled alpha"]}) / sqrt(D)
     return Derivation.by(
         Line(s, ":=", solution, "The norm on the aligned set, equation (45)"),
         Line(sigma_level, ":=", s / sqrt(D), r"The map (46) is $s\operatorname{vec}(\boldsymbol{I})^\top/\sqrt D$, so that"),
-        Line(gamma, ":=", constants["scaled gamma"], r"The constants (47) of $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$"),
-        Line(alpha, ":=", constants["scaled alpha"], "and"),
+        Line(Lambda, ":=", lambda_ * Identity(D), "White tokens"),
+        Line(gamma, ":=", sqrt(Trace(Lambda**4)), r"The rate is the norm (50) of $\mathbb{E}(y_q\boldsymbol{z})$"),
+        Line(alpha, ":=", Trace(second) * Trace(query) / D**2, r"$\mathbb{E}(\boldsymbol{zz}^\top)$ is $\alpha\boldsymbol{I}$"),
         Line(sigma_level, "=", scaled, "With them", part="scaled"),
         Line(lambda_, ":=", 1, "Unit covariance"),
         Line(s_0, ":=", w_init**2, "The initial norm"),

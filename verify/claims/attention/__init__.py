@@ -1,3 +1,3 @@
 """Claims about moments, features, models and their gradients."""
 
-MODULES = ("moments", "features", "models", "gradients")
+MODULES = ("moments", "features", "models", "definitions", "gradients")

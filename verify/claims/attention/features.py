@@ -15,7 +15,7 @@ from .moments import TILTED, largest_score
 
 
 @cache
-def _sequences(count: int = 200_000, seed: int = 41) -> tuple[torch.Tensor, torch.Tensor]:
+def sequences(count: int = 200_000, seed: int = 41) -> tuple[torch.Tensor, torch.Tensor]:
     return draw_sequences(TILTED, count, torch.Generator().manual_seed(seed))
 
 
@@ -43,7 +43,7 @@ def feature_precision(task: RegressionTask) -> np.ndarray:
     wrong={"Lambda for Lambda^2": lambda task: task.covariance.flatten(order="F")},
 )
 def feature_target_sampled(target) -> float:
-    X, y = _sequences()
+    X, y = sequences()
     return largest_score((y[:, None] * cubic_features(X)).numpy(), target(TILTED))
 
 
@@ -58,7 +58,7 @@ def feature_target_sampled(target) -> float:
     },
 )
 def feature_covariance_sampled(covariance) -> float:
-    z = cubic_features(_sequences()[0]).numpy()
+    z = cubic_features(sequences()[0]).numpy()
     return largest_score((z[:, :, None] * z[:, None, :]).reshape(len(z), -1), covariance(TILTED).ravel())
 
 
@@ -85,7 +85,7 @@ def population_loss(task: RegressionTask, B: np.ndarray) -> float:
     wrong={"N + 1 for N": formulas.longer_context(population_loss), "half of it": formulas.times(0.5, population_loss)},
 )
 def loss_sampled(loss) -> float:
-    X, y = _sequences()
+    X, y = sequences()
     B = np.random.default_rng(9).standard_normal((3, 3))
     errors = (y - cubic_features(X) @ torch.tensor(B.flatten(order="F"))).square()
     return largest_score(errors.numpy(), loss(TILTED, B))
@@ -106,7 +106,7 @@ def _fixed_point_loss(task: RegressionTask) -> np.ndarray:
     },
 )
 def fixed_point_loss_sampled(losses) -> float:
-    X, y = _sequences()
+    X, y = sequences()
     z = cubic_features(X)
     maps = np.stack([formulas.saddle_map(TILTED, m).flatten(order="F") for m in range(4)])
     errors = (y[:, None] - z @ torch.tensor(maps.T)).square().numpy()
@@ -121,7 +121,7 @@ def fixed_point_loss_sampled(losses) -> float:
     wrong={"Gamma^2 inside": lambda L, M, G: np.trace(L @ formulas.sandwich(TILTED, G @ G))},
 )
 def quadratic_term_sampled(term) -> float:
-    X, _ = _sequences()
+    X, _ = sequences()
     G = formulas.saddle_map(TILTED, 3)
     predicted = (cubic_features(X) @ torch.tensor(G.flatten(order="F"))).square().numpy()
     return largest_score(predicted, term(TILTED.covariance, formulas.second_moment(TILTED), G))

@@ -103,19 +103,6 @@ def separate_blocks(formula) -> float:
 
 
 @claim(
-    "6",
-    "the prediction as the corner of the output sequence, softmax included",
-    method="forward pass",
-    theory=lambda output: output[:, -1, -1],
-    wrong={"the last context token": lambda output: output[:, -1, -2]},
-)
-def prediction_is_the_corner(corner) -> float:
-    X, _ = prompts()
-    softmax = MergedAttention(random(H, D + 1, D + 1, seed=1), random(H, D + 1, D + 1, seed=2), softmax=True)
-    return max(largest(corner(a.attend(X)) - a(X), a(X)) for a in (softmax, _merged(), _separate()))
-
-
-@claim(
     "30",
     "beta read off X against Lhat w",
     method="forward pass",
