@@ -112,6 +112,13 @@ def _orthogonal_projector(point) -> None:
             point[Pi] = point[Pi] + rest * rest.T / norm(rest) ** 2
 
 
+def _projector(point) -> None:
+    """Orthogonal or oblique."""
+    _orthogonal_projector(point)
+    slanted = point[Pi] ** 0 + point.rng.randint(0, 1) * point.drawn(Pi) / 9
+    point[Pi] = slanted * point[Pi] * slanted**-1
+
+
 def _multiplicities(point) -> None:
     point[J] = point.rng.randint(1, 3)
     point.family(g, [mpf(point.rng.randint(1, 4)) for _ in range(point[J])])
@@ -342,7 +349,7 @@ def equal_eigenvalues() -> Derivation:
         Line(a / lambda_**3 * B.T * G, "=", left, r"$\boldsymbol{B}^{\top} \boldsymbol{G}$, times $a / \lambda^{3}$", part="left"),
         Line(a / lambda_**3 * G * B.T, "=", right, r"$\boldsymbol{G} \boldsymbol{B}^{\top}$, times the same", part="right"),
         Line((Line(left, "=", 0), Line(right, "=", 0)), "<=>", (Line(Pi.T, "=", Pi), Line(Pi * Pi, "=", Pi)),
-             r"Both are zero for orthogonal projectors only", meets=(_orthogonal_projector, _orthogonal_projector)),
+             r"Both are zero for orthogonal projectors only", meets=(_projector, _projector)),
         Line(Product(ranks, (j, 1, J)), "=", components, "The ranks 0 to $g_{j}$ can be chosen for each eigenspace", part="components"),
         Line(components, "!=", 2 ** Sum(g[j], (j, 1, J)), "As printed in the paper there are $2^D$ fixed functions"),
     )  # fmt: skip
