@@ -13,7 +13,7 @@ import argparse
 import signal
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -110,9 +110,13 @@ def definition_faults(line: Line) -> Iterator[Fault]:
 
 
 @cache
-def users(number: str) -> list[Line]:
-    """The lines of all entries that use one."""
-    return [line for entry in equations() for line in entry.lines if number in line.uses]
+def users() -> dict[str, list[Line]]:
+    """{number: the lines of all entries that use it}."""
+    found = defaultdict(list)
+    for line in (line for entry in equations() for line in entry.lines):
+        for use in line.uses:
+            found[use].append(line)
+    return found
 
 
 @contextmanager
@@ -132,7 +136,7 @@ def fails(lines: Iterable[Line]) -> bool:
 
 def definition_is_held(number: str, wrong: Equation) -> bool:
     """Does its derivation, a line that uses the definition, or a claim about it contradict the wrong one?"""
-    found = users(number)
+    found = users()[number]
     with planted(wrong):
         return not wrong.holds() or fails(found) or any(check.run().status == "fails" for check in load().select([number]))
 
@@ -198,7 +202,7 @@ def main() -> int:
     options = parser.parse_args()
     numbers = options.equation or [entry.number for entry in equations()]
     start, outcomes = time.perf_counter(), []
-    load()  # once, for all processes
+    load(), users()  # once, for all processes
     with ProcessPoolExecutor(options.jobs) as pool:
         for found in pool.map(partial(try_entry, each=options.each, seconds=options.seconds), numbers):
             outcomes += found
