@@ -296,7 +296,6 @@ def fixed_force(task: Task = PAPER) -> Derivation:
     """Put the effective map into the force (53): only the directions not learned are left."""
     return Derivation.by(
         *loss_and_force(task),
-        Line(G, "=", force(task), "Carry out the gradient"),
         *task.commutes(),
         *_at_fixed_point(task),
         Line(G, "=", force_at_fixed_point(task), "With the map (21)", task.uses("21"), "matrix"),

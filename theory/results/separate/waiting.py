@@ -57,7 +57,6 @@ def first_waiting_heads() -> Derivation:
     return Derivation.by(
         SECOND_MOMENT,
         *loss_and_force(),
-        Line(G, "=", force(), "The force (53)"),
         Line(B, ":=", w_init**3 * map_, "The map is of third order in the weights"),
         Line(G, "~", first, "Without the map, the force is", parameter=(w_init, 0), order=3),
         Line(G, ":=", first, "This part is kept"),

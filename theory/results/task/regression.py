@@ -252,4 +252,5 @@ def loss_and_force(task: Task = PAPER) -> tuple[Line, ...]:
         *task.gains(),
         Line(population_error(B, task), "=", loss, f"The loss (9-closed); $\\boldsymbol{{M}}$ is {task.second_moment()}"),
         Line(G, ":=", -Gradient(loss, B) / 2, "The force (53) is minus half its gradient"),
+        Line(G, "=", force(task), "Carry out the gradient"),
     )  # fmt: skip
