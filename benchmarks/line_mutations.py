@@ -4,9 +4,9 @@
 
 Faults of a side: three times as large, transposed, with N + 1 for N, with the sign of one term changed, a sum that starts later; of an
 implication: the same in its conclusion. Faults of a line: the relation turned round, the order of a limit raised by one, a use left out. Of
-an entry: a condition left out. Of a definition: the faults of a side, which the statement, later lines, an entry that uses it or a claim
-about it must contradict. What the judge proves equal to the line, under the line's own conditions, is no fault, nor is a use left out of a
-line that it proves without. What survives is named; the exit code is 1 if anything does.
+an entry: a condition left out, or not met while the others are. Of a definition: the faults of a side, which the statement, later lines, an
+entry that uses it or a claim about it must contradict. What the judge proves equal to the line, under its own conditions, is no fault, nor
+is a use left out of a line that it proves without. What survives is named; the exit code is 1 if anything does.
 """
 
 import argparse
@@ -134,6 +134,12 @@ def fails(lines: Iterable[Line]) -> bool:
     return any(line.verify().status == "fails" for line in lines)
 
 
+@cache
+def needed(number: str) -> dict[str, bool]:
+    """For each condition of an entry, whether a line fails at a point outside it alone."""
+    return {condition.text: bool(found) for condition, found, _ in equation(number).needed()}
+
+
 def definition_is_held(number: str, wrong: Equation) -> bool:
     """Does its derivation, a line that uses the definition, or a claim about it contradict the wrong one?"""
     found = users()[number]
@@ -143,7 +149,7 @@ def definition_is_held(number: str, wrong: Equation) -> bool:
 
 def caught(fault: Fault, number: str, place: int) -> bool:
     if fault.kind == "condition":
-        return fails(fault.wrong)
+        return fails(fault.wrong) or needed(number)[fault.text]
     if fault.kind != "definition":
         return fault.wrong.verify().status == "fails"
     entry, lines = equation(number), equation(number).lines
