@@ -421,6 +421,13 @@ def test_entries_of_an_explicit_matrix_are_carried_out_and_rewritten():
         assert replace(lines[1], right=wrong).verify().status == "fails"
 
 
+@pytest.mark.parametrize("options", [{"relation": "<="}, {"relation": "->", "parameter": eps}])
+def test_what_no_point_can_meet_fails(options):
+    never = Condition("never", lambda point: False)
+    verdict = Line(eps, right=1 + eps, conditions=(never,), **options).verify()
+    assert (verdict.status, verdict.method) == ("fails", "no point meets the conditions and the definitions")
+
+
 def test_an_undefined_function_is_any_smooth_one():
     f = Function("f", real=True)(x)
     line = Line(Derivative(f**2, x), "=", 2 * f * Derivative(f, x))

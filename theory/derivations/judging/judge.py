@@ -208,14 +208,16 @@ def _judge_inequality(case: Case) -> Verdict:
     if case.line.relation in ("<=", ">=") and _must_be_sampled(case.line):
         return _sampled(case)
     strict = case.line.relation in ("<", ">")
-    found: list[tuple[Any, Point]] = []
-    for point in points_of(case, count=100):
+    points, found = list(points_of(case, count=100)), []
+    for point in points:
         try:
             found.append((slack_of(case.line, point), point))
         except NO_VALUE:
             continue
+    if not points:
+        return Verdict("fails", "no point meets the conditions and the definitions")
     if not found:
-        return Verdict("assumed", "not judged: no point meets the conditions")
+        return Verdict("assumed", "not judged: the sides have no numbers at points that meet the conditions")
     found.sort(key=lambda pair: pair[0])
     rng = Random(case.seed)
     found += [_descended(case, *start, rng) for start in found[:10]]

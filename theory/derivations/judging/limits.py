@@ -47,8 +47,8 @@ def _exact(case: Case) -> Verdict | None:
 
 
 def _fitted(case: Case) -> Verdict:
-    line, worst, where, count = case.line, 0.0, None, 0
-    for point in islice(points_of(case), FITTED):
+    line, worst, where, count, points = case.line, 0.0, None, 0, list(islice(points_of(case), FITTED))
+    for point in points:
         try:
             deviation = deviation_at(case, point)
         except NO_VALUE:
@@ -59,8 +59,10 @@ def _fitted(case: Case) -> Verdict:
             return Verdict("fails", reason, deviation, point)
         if deviation >= worst:
             worst, where = deviation, point
+    if not points:
+        return Verdict("fails", "no point meets the conditions and the definitions")
     if not count:
-        return Verdict("assumed", "not judged: no point meets the conditions")
+        return Verdict("assumed", "not judged: the sides have no numbers at points that meet the conditions")
     return Verdict("numeric", f"order fitted at {count} points over {len(STEPS)} values of the parameter", worst, where)
 
 
