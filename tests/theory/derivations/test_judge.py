@@ -428,6 +428,13 @@ def test_what_no_point_can_meet_fails(options):
     assert (verdict.status, verdict.method) == ("fails", "no point meets the conditions and the definitions")
 
 
+def test_sides_that_a_used_entry_makes_equal_do_not_differ():
+    """Random points do not meet P q := q of (21)."""
+    line = next(line for line in equation("C3").lines if line.uses == ("21",) and line.right == 0)
+    assert line.verify().status == "exact"
+    assert not replace(line, relation="!=").verify()
+
+
 def test_an_undefined_function_is_any_smooth_one():
     f = Function("f", real=True)(x)
     line = Line(Derivative(f**2, x), "=", 2 * f * Derivative(f, x))
