@@ -22,7 +22,6 @@ from ...training.modules import SeparateAttention, cubic_features
 from ...training.sequences import Tokens, assemble
 from .. import formulas
 from ..book import claim
-from ..tolerances import ROUNDOFF, SAMPLING
 from .features import population_loss, sequences
 from .models import TASK, largest, prompts, random
 from .moments import TILTED, largest_score
@@ -67,7 +66,6 @@ def _unmasked(letters: Mapping) -> np.ndarray:
     "1",
     "the prompt matrix of random tokens against its blocks",
     method="forward pass",
-    tolerance=ROUNDOFF,
     theory=defined("1"),
     wrong={"the target of the query unmasked": _unmasked},
 )
@@ -80,7 +78,6 @@ def prompt_has_its_blocks(formula: Definition) -> float:
     "4",
     "the targets in the prompt, and that of the query, from its tokens and the task vector",
     method="forward pass",
-    tolerance=ROUNDOFF,
     theory=(defined("4", "context"), defined("4", "query")),
     wrong={"twice the target of the query": (defined("4", "context"), formulas.times(2, defined("4", "query")))},
 )
@@ -99,7 +96,6 @@ def _first_two_moments(samples: np.ndarray, mean: np.ndarray, covariance: np.nda
     "2",
     "mean and covariance of 100,000 context tokens and queries",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=(defined("2", "mean"), defined("2", "covariance")),
     wrong={"Lambda^2 for Lambda": (defined("2", "mean"), lambda letters: np.linalg.matrix_power(letters[Lambda], 2))},
 )
@@ -113,7 +109,6 @@ def tokens_have_their_law(law: tuple[Definition, Definition]) -> float:
     "3",
     "mean and covariance of 200,000 task vectors, recovered from the prompts",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=(defined("3", "mean"), defined("3", "covariance")),
     wrong={"twice the covariance": (defined("3", "mean"), formulas.times(2, defined("3", "covariance")))},
 )
@@ -144,7 +139,6 @@ def _output(formula: Definition, **options: Any) -> float:
     "5",
     "the output of a softmax module of rank two, every token, against the formula",
     method="forward pass",
-    tolerance=ROUNDOFF,
     theory=defined("5"),
     wrong={"the scores not divided": lambda letters: defined("5")({**letters, rho: 1})},
 )
@@ -156,7 +150,6 @@ def softmax_module_computes_its_formula(formula: Definition) -> float:
     "5-linear",
     "the output of a linear module of rank two, every token, against the formula",
     method="forward pass",
-    tolerance=ROUNDOFF,
     theory=defined("5-linear"),
     wrong={"without the skip connection": lambda letters: defined("5-linear")(letters) - letters[X].numpy()},
 )
@@ -168,7 +161,6 @@ def linear_module_computes_its_formula(formula: Definition) -> float:
     "6",
     "the prediction of a softmax and of a linear module against the corner of the output",
     method="forward pass",
-    tolerance=ROUNDOFF,
     theory=defined("6"),
     wrong={"the last context token": lambda letters: letters[ATTN][-1, -2]},
 )
@@ -185,7 +177,6 @@ def prediction_is_the_corner(corner: Definition) -> float:
     "8",
     "the features vec(beta x_q') that the networks read, against beta by its definition",
     method="forward pass",
-    tolerance=ROUNDOFF,
     theory=defined("8"),
     wrong={"N + 1 for N": formulas.times(SIZES[N] / (SIZES[N] + 1), defined("8"))},
 )
@@ -199,7 +190,6 @@ def features_hold_the_correlation(correlation: Definition) -> float:
     "12",
     "the cubic features of the networks against z",
     method="forward pass",
-    tolerance=ROUNDOFF,
     theory=defined("12", "z"),
     wrong={"rows stacked": lambda letters: letters[beta] @ letters[x_q].T},
 )
@@ -223,7 +213,6 @@ def error_of_each(targets: np.ndarray, predictions: np.ndarray) -> np.ndarray:
     "9",
     "the average of errors over 200,000 sequences against the closed form of the loss",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=error_of_each,
     wrong={"fourth powers": lambda targets, predictions: (targets - predictions) ** 4},
 )
@@ -255,7 +244,6 @@ def _spread(variances: Mapping[str, float], kind: type, **options: Any) -> float
     "34",
     "mean and variance of 4,000 initial weights of merged attention",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=_variances("34", "vU"),
     wrong={"twice the variance": _doubled("34", "vU"), "H + 1 for H": _variances("34", "vU", SIZES[H] + 1)},
 )
@@ -267,7 +255,6 @@ def merged_weights_have_their_law(variances: Callable) -> float:
     "36",
     "mean and variance of 4,000 initial weights of separate attention",
     method="Monte Carlo",
-    tolerance=SAMPLING,
     theory=_variances("36", "vkq"),
     wrong={"twice the variance": _doubled("36", "vkq"), "H + 1 for H": _variances("36", "vkq", SIZES[H] + 1)},
 )
