@@ -18,10 +18,10 @@ from typing import Any, Literal
 import mpmath
 from flint import arb, ctx, fmpq, fmpz
 
-from ...theory import notation
+from ...theory import TracePolynomial, notation
 from ...theory.calculus import spectral
 from ...theory.equations import equation
-from ...theory.notation import D, N, T, lambda_, t, tau
+from ...theory.notation import D, Lambda, N, T, lambda_, t, tau
 from ...theory.results.separate import durations
 from .._checks import positive_integer
 from ..compilation.equations import compiled
@@ -130,7 +130,9 @@ Formula = Callable[..., Any]
 
 
 def _second_moment(backend: str) -> Formula:
-    return compiled("V1-beta", (lambda_, T, N, notation.sigma), part="a", backend=backend)
+    return compiled(
+        "V1-beta", (lambda_, T, N, notation.sigma), part="a", change={TracePolynomial(Lambda).trace().to_sympy(): T}, backend=backend
+    )
 
 
 def _fixed_value(backend: str) -> Formula:

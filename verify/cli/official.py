@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Callable
-from dataclasses import fields
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -39,6 +38,8 @@ HELP = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The official code's options, with its names, defaults and abbreviations, and what to do with the run."""
+    from dataclasses import fields
+
     from ...numerics.replay.arguments import Arguments, Model
 
     for one in fields(Arguments):
@@ -55,6 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def official(options: argparse.Namespace) -> int:
+    from dataclasses import fields
+
     from ...numerics.replay.arguments import Arguments
     from ..files import require_writable, write_atomically
 

@@ -41,7 +41,7 @@ def evaluate(polynomial: TracePolynomial, values: Mapping[Any, Tensor]) -> Tenso
     def scalar(generator: int) -> Any:
         expression = scalar_of(generator)
         symbols = sorted(expression.free_symbols, key=str)
-        return compile_expression(expression, symbols)(*(values[symbol] for symbol in symbols))
+        return compile_expression(expression, symbols, "torch")(*(values[symbol] for symbol in symbols))
 
     total: Any = torch.zeros((), dtype=torch.float64)
     traces: dict[tuple[int, ...], Tensor] = {}

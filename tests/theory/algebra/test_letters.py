@@ -7,6 +7,7 @@ from iclflow.theory import Equation, TracePolynomial, collect, expect, explicit,
 from iclflow.theory.algebra.letters import printed_name
 from iclflow.theory.algebra.parsing import parse
 from iclflow.theory.derivations.derivation import Derivation
+from iclflow.theory.derivations.lines import Line
 from iclflow.theory.equations import equation
 from iclflow.theory.notation import B, D, Lambda, Lambda_hat, N, beta, lambda_, matrix, t, tau, x_q, y_q
 from iclflow.theory.typesetting.latex import formula_text
@@ -88,7 +89,7 @@ def test_what_is_refused():
 
 
 def test_letters_of_an_equation_leave_out_its_left_sides():
-    entry = Equation("test", "test", "definition", "", "B", lambda: {"one": Lambda * N, "two": tau})
+    entry = Equation("test", "test", "definition", "", B, lambda: {"one": Lambda * N, "two": tau})
     assert entry.letters == letters(entry) == letters(entry.parts) == {"Lambda": Lambda, "N": N, "tau": tau}
-    assert Derivation.by(("first", lambda_, "B"), ("second", tau)).letters == {"lambda": lambda_, "tau": tau}
+    assert Derivation.by(Line(B, "=", lambda_), Line(B, "=", tau)).letters == {"lambda": lambda_, "tau": tau}
     assert equation("24").letters["lambda_m"].base.name == "lambda"

@@ -88,9 +88,9 @@ def test_a_reader_that_has_read_enough_is_told_nothing():
 
 def test_derive_at_another_task(capsys):
     assert main(["derive", "23", "--task", "noise=1/2"]) == 0
-    assert "(e' B e) = 2 N chi/(2 N lambda + 2 T + 2 lambda + 1)" in capsys.readouterr().out
+    assert "(e' B e) = 2 N chi/(2 N lambda + 2 T + 2 lambda + 1)" in " ".join(capsys.readouterr().out.split())
     for words, problem in (
-        (["task_covariance"], "line 3, M Lambda = Lambda M, no longer holds"),
+        (["task_covariance"], "M Lambda = Lambda M, no longer holds"),
         (["size=3"], "--task must name noise, task_covariance"),
         (["noise=x"], "--task noise must be a number such as 1/2, got 'x'"),
     ):
@@ -365,7 +365,7 @@ def test_levels_are_those_at_which_heads_that_turn_rest(capsys, options, rows):
     table = [line.split() for line in out.splitlines()[2 : 2 + len(rows)]]
     assert [row[-1] for row in table] == rows
     rank_two = "--rank" in options
-    assert out.splitlines()[-2].startswith("*") == rank_two
+    assert any(line.startswith("*") for line in out.splitlines()) == rank_two
     for _m, theory, flow, *_ in table:
         if not (rank_two and flow == "-"):
             assert float(flow) == pytest.approx(float(theory), rel=1e-2), "a turning head leaves no flat plateau"
