@@ -173,7 +173,7 @@ def _compiled(expr: Basic | tuple, arguments: tuple[Basic, ...], backend: str) -
 def _scalar(expr: Basic | tuple, arguments: tuple[Basic, ...], backend: str) -> Callable[..., Any]:
     """A function of numbers, or of arrays of numbers; the entries of an explicit matrix are computed apart and then stacked."""
     if backend in ("numpy", "torch") and isinstance(expr, MatrixBase):
-        entries = lambdify(arguments, _keep_digits(tuple(expr)), cse=True, **BACKENDS[backend])
+        entries = lambdify(arguments, _keep_digits(tuple(expr.flat())), cse=True, **BACKENDS[backend])
         return lambda *values: stacked(backend, entries(*values), expr.shape)
     if isinstance(expr, tuple) and any(isinstance(part, MatrixBase) for part in expr):
         functions = [_scalar(part, arguments, backend) for part in expr]

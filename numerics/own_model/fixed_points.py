@@ -212,14 +212,14 @@ def _of_set(loss: ModelLoss, slots: list[_Chain], directions: tuple[int, ...]) -
 
 def _point(loss: ModelLoss, maps: dict[_Chain, list[np.ndarray]], directions: tuple[int, ...] | None) -> ModelFixedPoint:
     """Weights in which each term makes the sum of its maps, balanced between its factors, and all other terms are zero."""
-    task, values = loss.task, {weight: np.zeros(_shape(weight, loss.task)) for weight in loss.model.weights}
+    task = loss.task
+    values: dict[Any, np.ndarray] = {weight: np.zeros(_shape(weight, loss.task)) for weight in loss.model.weights}
     for chain, parts in maps.items():
-        whole = sum(parts) / chain.number
+        whole = np.sum(parts, axis=0) / chain.number
         left, sizes, right = np.linalg.svd(whole)
         if len(chain.matrices) == 1:
             size = np.linalg.norm(whole) ** (1 / (len(chain.scalars) + 1)) if chain.scalars else 1.0
-            matrices = [whole / size ** len(chain.scalars)]
-            scalar = size
+            matrices, scalar = [whole / size ** len(chain.scalars)], float(size)
         else:
             m, count = len(parts), len(chain.matrices)
             scalar = float(sizes[:m].sum()) ** (1 / 3) if chain.scalars else 1.0

@@ -58,7 +58,7 @@ def symbol(name: str) -> Expr:
     return notation.matrix(name, notation.D) if name[0].isupper() else notation.vector(name, notation.D)
 
 
-def number_of(node: Node) -> Rational:
+def number_of(node: Node) -> Expr:
     """The rational number that a token shows."""
     number = Fraction(node.parts[0].text)
     return Rational(number.numerator, number.denominator)

@@ -190,8 +190,9 @@ def _limit(line: Line) -> str:
 
 def _left(before: Line | None, line: Line) -> Any:
     """The left side of a line; empty if it continues the line before."""
-    chained = before is not None and before.relation in ("=", ":=", "->", "~") and not isinstance(line.right, MatrixBase)
-    return "" if chained and type(before.right) is type(line.left) and before.right == line.left else line.left
+    if before is None or before.relation not in ("=", ":=", "->", "~") or isinstance(line.right, MatrixBase):
+        return line.left
+    return "" if type(before.right) is type(line.left) and before.right == line.left else line.left
 
 
 def _rows(before: Line | None, line: Line, tag: str = "") -> list[Row]:

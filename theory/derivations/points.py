@@ -280,7 +280,7 @@ def _scalar_value(expression: Any, point: Point) -> Any:
 
 
 @lru_cache(maxsize=1 << 12)
-def _without_functions(expression: Expr) -> tuple[Expr, list[Symbol]]:
+def _without_functions(expression: Any) -> tuple[Any, list[Symbol]]:
     """The expression with a random cubic for each undefined function, and its letters."""
     expression = expression.xreplace({one: _any_function(one) for one in expression.atoms(AppliedUndef)})
     labels = {one.base.label for one in expression.atoms(Indexed)}

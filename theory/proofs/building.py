@@ -322,7 +322,8 @@ def _root(formula: Any, letter: Any) -> Any:
         raise ValueError(f"{polynomial} = 0 can be solved for {letter} only where it stands in one product")
     marked = folded(linear, letter, letter)
     ((coefficient, traces, word),) = marked.groups()
-    places = [i for i, code in enumerate(word or ()) if words.symbol_of(code) == letter]
+    word = word or ()
+    places = [i for i, code in enumerate(word) if words.symbol_of(code) == letter]
     if len(places) != 1 or traces or words.is_inverse(word[places[0]]):
         raise ValueError(f"{polynomial} = 0 is not linear in {letter}")
     before, code, after = word[: places[0]], word[places[0]], word[places[0] + 1 :]

@@ -159,7 +159,7 @@ def _compared(path: Path, arrays: "dict[str, np.ndarray]", played: "Replayed") -
             columns = np.loadtxt(path, ndmin=2).T
         except ValueError as problem:
             raise ValueError(f"{path}: must hold numbers, one row a step ({problem})") from None
-        theirs = dict(zip(("loss", "loss_iwl", "loss_icl"), columns, strict=False))
+        theirs = dict[str, Any](zip(("loss", "loss_iwl", "loss_icl"), columns, strict=False))
     stable = None if played.unstable_step is None else played.unstable_step + 1
     worst = 0.0
     for name, loss in played.losses.items():

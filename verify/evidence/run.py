@@ -36,7 +36,7 @@ def run(subjects: Sequence[Subject]) -> Iterator[Evidence]:
     Verdicts do not depend on which process gives them.
     """
     start = time.perf_counter()
-    found: dict[str, Proof | Claim] = {}
+    found: dict[str, Any] = {}  # a proof or a claim by name
     entries: dict[str, Entry] = {}
     for name, outcome in _outcomes(subjects):
         found[name] = outcome

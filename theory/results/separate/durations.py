@@ -6,6 +6,7 @@ start and an end on the same side of both.
 """
 
 from functools import cache
+from typing import Any
 
 from sympy import (
     Add,
@@ -55,7 +56,7 @@ def _flow_line() -> Line:
 
 
 @cache
-def _scaled() -> tuple[Expr, Expr]:
+def _scaled() -> tuple[Any, Any]:
     """The flow (26) of u = v / v_*: its rate u^2 (1 - u^3), and the unit of time tau / (lambda^2 v_*) in which it has this rate."""
     rate = (flow_along().subs(v, v_star * u) / v_star).subs(a, lambda_ / v_star**3).expand()
     unit = tau / rate.coeff(u, 2)

@@ -87,7 +87,7 @@ def targets_are_linear(targets: tuple[Definition, Definition]) -> float:
     return max(distance(one(letters), code) for one, code in zip(targets, (prompt[-1, :-1], target), strict=True))
 
 
-def _first_two_moments(samples: np.ndarray, mean: np.ndarray, covariance: np.ndarray) -> float:
+def _first_two_moments(samples: np.ndarray, mean: np.ndarray, covariance: np.ndarray | float) -> float:
     squares = samples[:, :, None] * samples[:, None, :]
     return max(largest_score(samples, mean[:, 0]), largest_score(squares, covariance))
 
@@ -216,7 +216,7 @@ def error_of_each(targets: np.ndarray, predictions: np.ndarray) -> np.ndarray:
     theory=error_of_each,
     wrong={"fourth powers": lambda targets, predictions: (targets - predictions) ** 4},
 )
-def loss_is_an_average_of_squares(error: Definition) -> float:
+def loss_is_an_average_of_squares(error: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> float:
     prompt, targets = sequences()
     B = np.random.default_rng(16).standard_normal((3, 3))
     predictions = cubic_features(prompt) @ torch.tensor(B.flatten(order="F"))
@@ -232,7 +232,7 @@ def _doubled(number: str, parts: str) -> Callable[[], dict[str, float]]:
     return lambda: {part: 2 * variance for part, variance in _variances(number, parts)().items()}
 
 
-def _spread(variances: Mapping[str, float], kind: type, **options: Any) -> float:
+def _spread(variances: Mapping[str, float], kind: Any, **options: Any) -> float:
     """Mean and variance of the entries of 4,000 initial weights, in standard errors."""
     rng = np.random.default_rng(17)
     drawn = [kind.initialize(TASK, heads=SIZES[H], scale=0.3, rng=rng, **options) for _ in range(4000)]

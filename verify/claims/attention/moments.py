@@ -127,7 +127,7 @@ def cubed_sample_covariance_rational(formula) -> float:
     return float(_largest_difference(exact, lambda N: formula(SMALL, N)))
 
 
-def largest_score(samples: np.ndarray, mean: np.ndarray) -> float:
+def largest_score(samples: np.ndarray, mean: np.ndarray | float) -> float:
     """The largest deviation of the average over axis 0 from ``mean``, in standard errors of that average."""
     error = samples.std(axis=0, ddof=1) / np.sqrt(len(samples))
     return float(np.max(np.abs(samples.mean(axis=0) - mean) / error))
