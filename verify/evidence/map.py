@@ -109,8 +109,8 @@ def svg(drawn: Mapping[str, list[dict[str, str]]], *, links: Callable[[str], str
         curve = _curve(at[edge["from"]], at[edge["to"]], *size)
         pieces.append(f'<path class="use {edge["by"]} {resting}" marker-end="url(#use)" d="{curve}"/>')
     for number, node in nodes.items():
-        x, y = at[number]
-        box = f'<g id="n{index[number]}">{_box(node, x, y, *size, titled=levels)}</g>'
+        left, top = at[number]
+        box = f'<g id="n{index[number]}">{_box(node, left, top, *size, titled=levels)}</g>'
         pieces.append(f'<a href="{escape(address)}">{box}</a>' if links and (address := links(number)) else box)
     hover = "".join(f"#uses:has(#n{i}:hover) .r{i} {{stroke: {BLUE}; stroke-opacity: 1; stroke-width: 2.5}}\n" for i in index.values())
     tip = f'<marker id="use" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" orient="auto">{TIP}</marker>'
