@@ -1,4 +1,4 @@
-r"""The grammar of formulas in text: characters to tokens, tokens to a tree. LaTeX gives the same tokens, and so the same trees.
+r"""The grammar of formulas in text: characters to tokens, tokens to a tree. LaTeX gives the same tokens, and so the same trees::
 
     line     :=  sum { relation sum }                         = != := <= >= < > => <=> -> ~
     sum      :=  ['-'] product { ('+' | '-') product }

@@ -231,7 +231,7 @@ def _judge_inequality(case: Case) -> Verdict:
 def _descended(case: Case, slack: Any, point: Point, rng: Random) -> tuple[Any, Point]:
     """A random local search that drives the slack down inside the conditions."""
     width = 0.5
-    for _ in range(60):
+    for _ in range(30):
         trial = point.copy()
         trial.values = {letter: _moved(value, width, rng) for letter, value in point.values.items()}
         try:
@@ -247,7 +247,7 @@ def _descended(case: Case, slack: Any, point: Point, rng: Random) -> tuple[Any, 
         if lower:
             slack, point = value, trial
         else:
-            width *= 0.93
+            width *= 0.87
     return slack, point
 
 
