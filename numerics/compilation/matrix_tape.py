@@ -33,34 +33,19 @@ from sympy.matrices.matrixbase import MatrixBase
 Values = list[Any]
 Step = Callable[[Values], Any]
 
-_NUMPY: dict[str, Callable] = {
-    "product": np.matmul,
-    "scaled": lambda scalar, matrix: np.asarray(scalar)[..., None, None] * matrix,
-    "transpose": lambda matrix: np.swapaxes(matrix, -1, -2),
-    "inverse": np.linalg.inv,
-    "determinant": np.linalg.det,
-    "trace": lambda matrix: np.trace(matrix, axis1=-2, axis2=-1),
-    "trace_of_product": lambda left, right: np.einsum("...ij,...ji->...", left, right),
-    "identity": np.eye,
-    "zero": lambda rows, columns: np.zeros((rows, columns)),
-    "kron": lambda left, right: _kron_of_stacks(np.einsum("...ij,...kl->...ikjl", left, right)),
-    "entry": lambda matrix, i, j: matrix[..., i, j],
-}
-
-
-def _torch_operations() -> dict[str, Callable]:
-    torch = sys.modules["torch"]
+def _array_operations(xp: Any) -> dict[str, Callable]:
+    """The operations on arrays of NumPy, or on tensors of PyTorch, which share these names."""
     return {
-        "product": torch.matmul,
-        "scaled": lambda scalar, matrix: scalar[..., None, None] * matrix,
-        "transpose": lambda matrix: matrix.mT,
-        "inverse": torch.linalg.inv,
-        "determinant": torch.linalg.det,
-        "trace": lambda matrix: matrix.diagonal(dim1=-2, dim2=-1).sum(-1),
-        "trace_of_product": lambda left, right: torch.einsum("...ij,...ji->...", left, right),
-        "identity": lambda size: torch.eye(size, dtype=torch.float64),
-        "zero": lambda rows, columns: torch.zeros((rows, columns), dtype=torch.float64),
-        "kron": lambda left, right: _kron_of_stacks(torch.einsum("...ij,...kl->...ikjl", left, right)),
+        "product": xp.matmul,
+        "scaled": lambda scalar, matrix: (scalar[..., None, None] if getattr(scalar, "ndim", 0) else scalar) * matrix,
+        "transpose": lambda matrix: matrix.swapaxes(-1, -2),
+        "inverse": xp.linalg.inv,
+        "determinant": xp.linalg.det,
+        "trace": lambda matrix: matrix.diagonal(0, -2, -1).sum(-1),
+        "trace_of_product": lambda left, right: xp.einsum("...ij,...ji->...", left, right),
+        "identity": lambda size: xp.eye(size, dtype=xp.float64),
+        "zero": lambda rows, columns: xp.zeros((rows, columns), dtype=xp.float64),
+        "kron": lambda left, right: _kron_of_stacks(xp.einsum("...ij,...kl->...ikjl", left, right)),
         "entry": lambda matrix, i, j: matrix[..., i, j],
     }
 
@@ -73,11 +58,13 @@ def _kron_of_stacks(product: Any) -> Any:
 def stacked(backend: str, entries: Sequence[Any], shape: tuple[int, int]) -> Any:
     """The matrices whose entries are given, each an array of one shape or a number."""
     if backend == "numpy":
-        return np.stack(np.broadcast_arrays(*entries), axis=-1).reshape(*np.broadcast_shapes(*map(np.shape, entries)), *shape)
-    torch = sys.modules["torch"]
-    like = next((one for one in entries if isinstance(one, torch.Tensor)), torch.zeros((), dtype=torch.float64))
-    tensors = torch.broadcast_tensors(*(torch.as_tensor(one, dtype=like.dtype, device=like.device) for one in entries))
-    return torch.stack(tensors, dim=-1).reshape(*tensors[0].shape, *shape)
+        together = np.stack(np.broadcast_arrays(*entries), axis=-1)
+    else:
+        torch = sys.modules["torch"]
+        like = next((one for one in entries if isinstance(one, torch.Tensor)), torch.zeros((), dtype=torch.float64))
+        tensors = (torch.as_tensor(one, dtype=like.dtype, device=like.device) for one in entries)
+        together = torch.stack(torch.broadcast_tensors(*tensors), dim=-1)
+    return together.reshape(*together.shape[:-1], *shape)
 
 
 def _trace(matrix: Any) -> Any:
@@ -117,7 +104,7 @@ def compile_matrix_expression(
 
     ``convert`` makes a value one of the backend's numbers or arrays; ``compile_scalar`` compiles the scalar parts.
     """
-    operations = {"numpy": lambda: _NUMPY, "torch": _torch_operations, "mpmath": lambda: _MPMATH}[backend]()
+    operations = _MPMATH if backend == "mpmath" else _array_operations(np if backend == "numpy" else sys.modules["torch"])
     tape = _Tape(arguments, operations, convert, lambda e, a: compile_scalar(e, a, backend))
     answer = tape.index(expr)
     steps = tape.steps

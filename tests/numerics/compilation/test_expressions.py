@@ -200,6 +200,11 @@ def test_tensors_keep_their_precision_and_gradients_flow(arrays):
     assert found.dtype == torch.float64
     compile_expression(Trace(Lambda**2), (Lambda,), "torch")(L).sum().backward()
     np.testing.assert_allclose(L.grad, 2 * L.detach().mT)
+    single = torch.eye(3, dtype=torch.float32)
+    for scaled in (2 * Lambda, D * Lambda, x * Lambda + Lambda.T / 3):
+        found = compile_expression(scaled, (Lambda, x), "torch")(single, torch.tensor(0.5))
+        np.testing.assert_allclose(found, compile_expression(scaled, (Lambda, x))(np.eye(3), 0.5), rtol=1e-6)
+        assert found.dtype == torch.float32
     assert compile_expression(x**2, (x,), "torch")(torch.tensor(3.0)).dtype == torch.float32
     assert compile_expression(Matrix([[x, 1]]), (x,), "torch")(torch.ones(5)).shape == (5, 1, 2)
 
