@@ -33,6 +33,7 @@ from sympy.matrices.matrixbase import MatrixBase
 Values = list[Any]
 Step = Callable[[Values], Any]
 
+
 def _array_operations(xp: Any) -> dict[str, Callable]:
     """The operations on arrays of NumPy, or on tensors of PyTorch, which share these names."""
     return {

@@ -10,7 +10,7 @@ before each step, and ``seconds``, the time of the training loop, if somebody me
 import ast
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import reduce
+from functools import cached_property, reduce
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +50,11 @@ class Run:
         else:
             weights = layers["value"][:, -1], layers["key"], layers["query"][:, :, :D]
         return tuple(array[None, None] for array in weights)
+
+    @cached_property
+    def training(self) -> SampleMoments:
+        """Moments of the training set."""
+        return self.moments("")
 
     def moments(self, test: str) -> SampleMoments:
         """Moments of the training set (``""``) or of a test set (``"_iwl"``, ``"_icl"``).

@@ -53,7 +53,7 @@ def play(run: Run) -> Replayed:
     if not run.arguments.replayable:
         raise run.fault("args", "softmax attention is not linear in moments of the data: it cannot be replayed from them")
     began = time.perf_counter()
-    sets = {"loss": run.moments(""), **{f"loss_{test}": run.moments(f"_{test}") for test in run.tests}}
+    sets = {"loss": run.training, **{f"loss_{test}": run.moments(f"_{test}") for test in run.tests}}
     ensemble = Ensemble([sets["loss"]])
     curves: dict[str, list[np.ndarray]] = {name: [] for name in sets}
     snapshots: list[Weights] = []
@@ -112,20 +112,20 @@ class ReplayResult(Replayed):
         return "\n".join(lines)
 
 
-def replay(path: str | PathLike[str]) -> ReplayResult:
-    """Replay the recorded run in ``path`` in float64.
+def replay(path: str | PathLike[str] | Recording) -> ReplayResult:
+    """Replay the recorded run in ``path``, or one that has been read, in float64.
 
     Raises ``FileNotFoundError`` for a missing file; ``ValueError``, naming file and key, for a file that is damaged,
     lacks a key, has shapes other than its settings say or numbers that are not finite, and for softmax attention;
     ``FloatingPointError`` if the replayed run overflows.
     """
-    file = Recording(Path(path))
+    file = path if isinstance(path, Recording) else Recording(Path(path))
     played = play(file)
     unstable = played.unstable_step
     difference = {name: np.abs(loss / file.arrays[name] - 1) for name, loss in played.losses.items()}
     return ReplayResult(
         **vars(played),
-        path=str(path),
+        path=file.name,
         steps=file.steps,
         speedup=None if file.seconds is None else file.seconds / played.seconds,
         max_relative_error=max(float(d.max()) for d in difference.values()),
@@ -159,7 +159,7 @@ def first_unstable_step(
 
 
 def _parted_step(file: Recording, loss: Float[np.ndarray, " steps"]) -> int | None:
-    ensemble, start = Ensemble([file.moments("")]), 0
+    ensemble, start = Ensemble([file.training]), 0
     try:
         for maps, _ in ensemble.descend(file.weights, file.learning_rate, file.steps, float32_runs=slice(None)):
             twin = ensemble.losses(maps)[:, 0, 0]

@@ -238,12 +238,12 @@ def _replayed(options: argparse.Namespace) -> "ReplayResult | Retrained":
     from ...numerics.replay.recording import Recording
     from ...numerics.replay.replay import replay as rerun
 
-    path = Path(options.file)
-    if options.training or not Recording(path).arguments.replayable:
+    file = Recording(Path(options.file))
+    if options.training or not file.arguments.replayable:
         from ..training.official import retrain
 
-        return retrain(path)
-    return rerun(path)
+        return retrain(file)
+    return rerun(file)
 
 
 def replay(options: argparse.Namespace) -> int:

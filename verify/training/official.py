@@ -58,16 +58,16 @@ class Retrained:
         )
 
 
-def retrain(path: Path, *, steps: int | None = None, progress: bool | None = None) -> Retrained:
+def retrain(path: Path | Recording, *, steps: int | None = None, progress: bool | None = None) -> Retrained:
     """Train again for the recorded number of steps, or the first ``steps``, and compare the losses."""
-    file = Recording(path)
+    file = path if isinstance(path, Recording) else Recording(path)
     loss = file.arrays["loss"][:steps]
     if len(loss) < 2:
         raise file.fault("loss", f"must hold at least two steps, got {len(loss)}")
     losses, seconds = _trained(file, len(loss), progress)
     speedup = None if file.seconds is None else file.seconds * len(loss) / file.steps / seconds
     error = max(float(np.abs(losses[name] / file.arrays[name][: len(loss)] - 1).max()) for name in losses)
-    return Retrained(str(path), len(loss), seconds, speedup, error)
+    return Retrained(file.name, len(loss), seconds, speedup, error)
 
 
 def official_run(arguments: Arguments, *, progress: bool | None = None) -> tuple[dict[str, np.ndarray], Replayed]:
