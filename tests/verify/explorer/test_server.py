@@ -9,6 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
@@ -92,6 +93,13 @@ def test_the_server_answers_this_machine_only():
         thread.join()
 
 
+@pytest.fixture
+def spawnable(monkeypatch):
+    """A process that is started anew finds the functions of this file."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[3])
+
+
+@pytest.mark.usefixtures("spawnable")
 def test_a_crowd_is_answered_or_told_and_departed_clients_leave_no_trace(capfd):
     """50 clients at once, 10 of whom hang up, and two requests that are none: each other one has its answer within seconds."""
     with server(0, quick) as running:
@@ -138,6 +146,7 @@ def slow(argument: str) -> bytes:
     return argument.encode()
 
 
+@pytest.mark.usefixtures("spawnable")
 def test_a_computation_is_given_up_and_the_next_is_not():
     workers = Workers(slow, count=1)
     try:
