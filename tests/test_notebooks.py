@@ -4,10 +4,8 @@ import importlib.util
 import re
 from pathlib import Path
 
+import nbformat
 import pytest
-
-nbformat = pytest.importorskip("nbformat", reason="the extra 'notebooks' is not installed")
-pytest.importorskip("jupytext", reason="the extra 'notebooks' is not installed")
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 LARGEST = 350_000  # bytes of a notebook with its outputs

@@ -1,4 +1,4 @@
-"""Wrong statements are refused; derivations do not look at the statement, do not depend on hashing, and are quick from a cold start."""
+"""Wrong statements are refused; derivations do not look at the statement and do not depend on hashing."""
 
 import os
 import subprocess

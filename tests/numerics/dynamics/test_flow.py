@@ -1,7 +1,5 @@
 """Gradient flow: against the paper's plateaus and closed forms, and against itself where nothing should change."""
 
-import time
-
 import numpy as np
 import pytest
 from iclflow.numerics import (
@@ -78,15 +76,9 @@ def test_tau_is_only_a_unit(default, tau):
     np.testing.assert_allclose(drop_times(scaled), tau * drop_times(default), rtol=1e-9)
 
 
-def test_default_setting_is_fast(default):
+def test_default_setting_takes_few_steps(default):
     assert default.statistics.evaluations < 6000
     assert default.statistics.jacobians < 120
-    seconds = []
-    for _ in range(3):
-        started = time.process_time()
-        gradient_flow(LOSS, separate(), t_end=1e5)
-        seconds.append(time.process_time() - started)
-    assert min(seconds) < 0.5  # about 0.1 on a free core: the margin is for a busy machine
 
 
 @pytest.mark.parametrize("method", ["DOP853", "RK45", "Radau", "BDF"])

@@ -1,7 +1,6 @@
 """The report is one well-formed page without a link to anywhere, and its formulas are MathML."""
 
 import re
-import shutil
 import subprocess
 from collections import Counter
 from html import escape
@@ -131,16 +130,13 @@ def test_mathml_refuses_what_it_cannot_set(latex):
         mathml(latex)
 
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium, which is no dependency of this package")
-def test_a_browser_shows_the_page_without_complaint(evidence, tmp_path):
+@pytest.mark.needs("Chromium")
+def test_a_browser_shows_the_page_without_complaint(evidence, tmp_path, chromium):
     path = write_report(evidence, tmp_path)
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
     flags += ["--disable-background-networking", "--disable-component-update", "--enable-logging=stderr", "--v=0"]
     done = subprocess.run(
-        [CHROMIUM, *flags, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", path.as_uri()],
+        [chromium, *flags, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", path.as_uri()],
         capture_output=True,
         text=True,
         timeout=60,

@@ -15,7 +15,6 @@ from iclflow.verify.cli.main import main
 from iclflow.verify.sweep.description import read_sweep
 from iclflow.verify.sweep.execution import SINGLE_THREADED, run_sweep
 
-pytest.importorskip("distributed", reason="the scheduler is an extra")
 pytestmark = pytest.mark.slow  # three times 200 runs, and processes that import PyTorch
 
 PLAN = """

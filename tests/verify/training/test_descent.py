@@ -1,7 +1,5 @@
 """Plain gradient descent: against its definition, against the numerical layer, and many networks at once."""
 
-import time
-
 import numpy as np
 import pytest
 import torch
@@ -106,20 +104,6 @@ def test_networks_trained_together_are_those_trained_alone():
         alone = train(network, source(), steps=100, learning_rate=0.1)
         assert np.allclose(together.batch_loss[:, i], alone.batch_loss, rtol=1e-9)
         assert np.allclose(together.states["k"][:, i], alone.states["k"], rtol=1e-9, atol=1e-12)
-
-
-def test_64_starts_together_are_many_times_faster():
-    """Ten times in CPU seconds; benchmarks/seeds_together.py measures the real thing."""
-    networks = [ReducedSeparate(start(seed)) for seed in range(64)]
-    train(networks, fresh_batches(TASK, 32, torch.Generator().manual_seed(1)), steps=2, learning_rate=0.1)  # warm up
-    begin = time.process_time()
-    train(networks, fresh_batches(TASK, 32, torch.Generator().manual_seed(1)), steps=30, learning_rate=0.1)
-    together = time.process_time() - begin
-    begin = time.process_time()
-    for network in networks[:8]:
-        train(network, fresh_batches(TASK, 32, torch.Generator().manual_seed(1)), steps=30, learning_rate=0.1)
-    alone = 8 * (time.process_time() - begin)
-    assert alone > 10 * together
 
 
 def test_fresh_batches_are_never_seen_twice():
