@@ -27,6 +27,11 @@ def require_directory(path: Path) -> None:
         raise ValueError(f"{path}: the directory cannot be written to")
 
 
+def beside(path: Path, complete: bool) -> Path:
+    """The path for what is complete; ``name.partial.json`` for a part, which is not to replace it."""
+    return path if complete else path.with_name(f"{path.stem}.partial{path.suffix}")
+
+
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write beside the target, then rename: a reader, or an interrupt, never meets half a file.
 

@@ -71,7 +71,7 @@ def _one_line(problem: Exception) -> str:
 
 def check(options: argparse.Namespace) -> int:
     from ..evidence.check import plan
-    from ..files import require_directory, require_writable
+    from ..files import beside, require_directory, require_writable, write_atomically
 
     if options.json:
         require_writable(Path(options.json))
@@ -82,9 +82,10 @@ def check(options: argparse.Namespace) -> int:
 
     show(evidence, details=options.equation is not None)
     if options.json:
-        from ..files import write_atomically
-
-        write_atomically(Path(options.json), json.dumps(evidence.to_json(), indent=1, allow_nan=False) + "\n")
+        path = beside(Path(options.json), evidence.complete)
+        write_atomically(path, json.dumps(evidence.to_json(), indent=1, allow_nan=False) + "\n")
+        if interrupted:
+            print(f"partial evidence: {path}")
     if options.report:
         from ..evidence.page import write_report
 

@@ -112,6 +112,8 @@ class Evidence:
         """The document of ``--json``: plain strings, numbers and None."""
         return {
             "iclflow": self.version,
+            "complete": self.complete,
+            "planned": self.planned,
             "entries": [
                 {
                     "equation": entry.equation,

@@ -19,7 +19,7 @@ from ...theory.typesetting.sentences import sentence_markdown
 from ..claims.book import Claim
 from ..figures.gallery import rendered
 from ..figures.style import DARK, LIGHT
-from ..files import write_atomically
+from ..files import beside, write_atomically
 from .check import ConditionVerdict, Entry, Evidence
 from .map import graph, statuses, svg
 from .table import TRAINING
@@ -31,8 +31,8 @@ PACKAGES = ("numpy", "scipy", "sympy", "mpmath", "torch", "matplotlib")
 
 
 def write_report(evidence: Evidence, folder: Path) -> Path:
-    """Write ``index.html`` into the folder, completely or not at all, and return its path."""
-    path = folder / "index.html"
+    """Write ``index.html`` into the folder, or ``index.partial.html``; completely or not at all. Returns its path."""
+    path = beside(folder / "index.html", evidence.complete)
     write_atomically(path, page(evidence))
     return path
 
@@ -42,12 +42,11 @@ def page(evidence: Evidence, figures: Iterable[str] | None = None) -> str:
     names = list(FIGURES) if figures is None else list(figures)
     summary = evidence.summary
     state = "fails" if summary["fails"] else "holds"
-    headline = "Every statement holds" if state == "holds" else f"{summary['fails']} of {sum(summary.values())} fail"
-    partial = (
-        ""
-        if evidence.complete
-        else (f'<p class="partial">Interrupted: {len(evidence.entries)} of {evidence.planned} equations were checked.</p>')
-    )
+    headline = f"{summary['fails']} of {sum(summary.values())} fail" if summary["fails"] else "Every statement holds"
+    partial = ""
+    if not evidence.complete:
+        headline = f"Interrupted: {len(evidence.entries)} of {evidence.planned} equations were checked"
+        partial = f'<p class="partial">Of their {sum(summary.values())} proofs and claims {summary["holds"]} hold.</p>'
     proofs = sum(entry.proof.status == "holds" for entry in evidence.entries)
     claims = [claim for entry in evidence.entries for claim in entry.claims]
     return f"""<!doctype html>

@@ -241,12 +241,28 @@ def test_command_fails_if_anything_fails_and_writes_its_files(book, monkeypatch,
     assert "residual 0 <= 0.5" in capsys.readouterr().out
 
 
-def test_an_interrupt_leaves_a_valid_partial_report(book, monkeypatch, tmp_path):
-    interrupted = [StandIn("1", kind="definition"), StandIn("2"), StandIn("3", KeyboardInterrupt())]
-    monkeypatch.setattr("iclflow.verify.evidence.check.plan", lambda numbers, full: plan(registry=lambda: interrupted, checks=list))
+def test_an_interrupt_leaves_a_partial_report_beside_the_complete_one(book, monkeypatch, tmp_path, capsys):
+    subjects = [StandIn("1", kind="definition"), StandIn("2"), StandIn("3")]
+    monkeypatch.setattr("iclflow.verify.evidence.check.plan", lambda numbers, full: plan(registry=lambda: subjects, checks=list))
     monkeypatch.setattr("iclflow.verify.evidence.page.FIGURES", {})
     target = tmp_path / "check.json"
-    assert command_line.check(options(json=str(target), report=str(tmp_path))) == command_line.INTERRUPTED
-    assert [entry["equation"] for entry in json.loads(target.read_text())["entries"]] == ["1", "2"]
-    assert "2 of 3 equations were checked" in (tmp_path / "index.html").read_text()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["check.json", "index.html"]
+    written = options(json=str(target), report=str(tmp_path))
+    assert command_line.check(written) == 0
+    complete = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert complete.keys() == {"check.json", "index.html"}
+    found = json.loads(complete["check.json"])
+    assert (found["complete"], found["planned"], len(found["entries"])) == (True, 3, 3)
+    subjects[2] = StandIn("3", KeyboardInterrupt())
+    assert command_line.check(written) == command_line.INTERRUPTED
+    assert {name: (tmp_path / name).read_bytes() for name in complete} == complete
+    found = json.loads((tmp_path / "check.partial.json").read_text())
+    assert (found["complete"], found["planned"], [entry["equation"] for entry in found["entries"]]) == (False, 3, ["1", "2"])
+    page = (tmp_path / "index.partial.html").read_text()
+    assert "2 of 3 equations were checked" in page
+    assert "Every statement holds" not in page
+    assert len(list(tmp_path.iterdir())) == 4
+    assert "check.partial.json" in capsys.readouterr().out
+    subjects[1] = StandIn("2", KeyboardInterrupt())
+    subjects[0] = StandIn("1", KeyboardInterrupt())
+    assert command_line.check(written) == command_line.INTERRUPTED
+    assert {name: (tmp_path / name).read_bytes() for name in complete} == complete
