@@ -7,8 +7,8 @@ r"""LaTeX to the tokens of text: fractions become brackets and a /, sums and der
 """
 
 import re
-from collections.abc import Iterable
-from typing import NamedTuple, NoReturn
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 from ..algebra.syntax import WORDS, Token, Unreadable
 from ..typesetting.symbol_names import GREEK
@@ -20,12 +20,17 @@ class Spelling(NamedTuple):
     bold: bool
 
 
-class Raw(NamedTuple):
+class Item(NamedTuple):
+    """A command, a character, or what stands in braces; ``source`` is the text between them."""
+
     text: str
     position: int
+    inside: Any = None
+    source: str = ""
 
 
 _RAW = re.compile(r"\\[A-Za-z]+\*?|\\.|[^\s]", re.DOTALL)
+MAX_DEPTH = 40
 
 
 def _by_command(meanings: dict[str, str]) -> dict[str, str]:
@@ -44,24 +49,26 @@ FONTS = _by_command({
     "": r"\mathrm \mathit \mathnormal \textrm \rm \operatorname \operatorname* \text", "sf": r"\mathsf \sf", "cal": r"\mathcal \cal",
     "scr": r"\mathscr", "frak": r"\mathfrak", "bb": r"\mathbb", "tt": r"\mathtt",
 })  # fmt: skip
+OLD_FONTS = frozenset([r"\bf", r"\rm", r"\sf", r"\cal"])
 ACCENTS = _by_command({
     "hat": r"\hat \widehat", "tilde": r"\tilde \widetilde", "bar": r"\bar \overline", "check": r"\check", "dot": r"\dot", "ddot": r"\ddot",
 })  # fmt: skip
 FRACTIONS = frozenset([r"\frac", r"\tfrac", r"\dfrac", r"\cfrac"])
+NORMS = frozenset([r"\|", r"\Vert", r"\lVert", r"\rVert"])
+BARS = frozenset(["|", r"\mid", r"\vert", r"\lvert"])
 RELATIONS = _by_command({
     "=": "=", "!=": r"\ne \neq", "<=": r"\le \leq \leqslant", ">=": r"\ge \geq \geqslant", "<": r"< \lt", ">": r"> \gt", "~": r"\sim",
     "->": r"\to \rightarrow \longrightarrow", ":=": r"\coloneqq \triangleq", "=>": r"\Rightarrow \implies", "<=>": r"\Leftrightarrow \iff",
 })  # fmt: skip
 SIGNS = _by_command({
     "+": "+", "-": "-", "*": r"* \cdot \times", "/": "/", "(": r"( \{ \lbrace", ")": r") \} \rbrace", "[": r"[ \lbrack", "]": r"] \rbrack",
-    ",": ", ;",
+    ",": ", ;", ".": ".", "'": "'",
 })  # fmt: skip
 FUNCTIONS = _by_command({"tr": "tr Tr trace Trace", "ln": "ln log", "exp": "exp", "tanh": "tanh", "E": "E", "inv": "inv"})
-TOP = re.compile(
-    r"(?:\\!\s*|\\mathstrut\s*|\{\s*)*(?:\\top|\\intercal|\\prime|\\(?:mathsf|mathrm|text|rm|sf)\s*\{?\s*(?:T|\\top)\s*\}?)(?:\s*\})*"
-)
-MINUS_TOP = re.compile(rf"-\s*(?:T|{TOP.pattern})")
+TOP = re.compile(r"\\top|\\intercal|\\prime|\\(?:mathsf|mathrm|text|rm|sf) (?:T|\\top)")
+MINUS_TOP = re.compile(rf"- (?:T|{TOP.pattern})")
 LABEL = re.compile(r"\*|\\star|\\ast|\\dagger|\+|-|\\circ|\( \\?\w+ \)")
+DIFFERENTIAL = re.compile(r"\\partial|(?:\\(?:mathrm|text|rm) )?d")
 OTHER_GREEK = frozenset(["ell", "varphi", "vartheta", "pi", "varepsilon", "Upsilon"])
 REFUSED = _by_command({
     "an approximation": r"\approx \simeq", "a proportionality": r"\propto", "an identity or a definition": r"\equiv", "membership": r"\in",
@@ -77,9 +84,37 @@ REFUSED = _by_command({
 
 def latex_tokens(text: str, letters: Iterable[str] = ()) -> list[Token]:
     """The tokens of a line of LaTeX; ``letters``: names that are declared, so that d/dx or E is none of them."""
-    reader = _Reader(text, frozenset(letters))
-    reader.read()
-    return [*_separated(reader.tokens), Token("end", "", len(text))]
+    reader = _Reader(_nested(text), frozenset(letters), len(text))
+    return [*_separated([*reader.read(), *reader.limit]), Token("end", "", len(text))]
+
+
+def _nested(text: str) -> list[Item]:
+    """Commands and characters, without space, what stands in braces as one item."""
+    levels: list[tuple[int, list[Item]]] = [(0, [])]
+    for raw in _RAW.finditer(text):
+        if raw[0] == "{":
+            levels.append((raw.start(), []))
+            if len(levels) > MAX_DEPTH:
+                raise Unreadable(f"at most {MAX_DEPTH} nested arguments are read", raw.start())
+        elif raw[0] == "}":
+            start, inside = levels.pop()
+            if not levels:
+                raise Unreadable("'}' is not read", raw.start())
+            levels[-1][1].append(Item("{}", start, inside, text[start + 1 : raw.start()]))
+        elif raw[0] not in SPACE:
+            levels[-1][1].append(Item(raw[0], raw.start(), None, raw[0]))
+    if len(levels) > 1:
+        raise Unreadable("found '{', which is not closed", levels[-1][0])
+    return levels[0][1]
+
+
+def _flat(items: Iterable[Item]) -> Iterator[str]:
+    for item in items:
+        yield from [item.text] if item.inside is None else _flat(item.inside)
+
+
+def _text(items: Iterable[Item]) -> str:
+    return " ".join(_flat(items))
 
 
 def _separated(tokens: list[Token]) -> list[Token]:
@@ -98,497 +133,381 @@ def _separated(tokens: list[Token]) -> list[Token]:
     return kept
 
 
+def _sign(text: str, position: int) -> Token:
+    return Token("sign", text, position, True)
+
+
+def _in_brackets(tokens: Sequence[Token], position: int, brackets: str = "()") -> list[Token]:
+    return [_sign(brackets[0], position), *tokens, _sign(brackets[1], position)]
+
+
 class _Reader:
-    def __init__(self, text: str, letters: frozenset[str]):
-        self.raws = [Raw(match[0], match.start()) for match in _RAW.finditer(text)]
-        self.letters, self.at, self.stop, self.tokens = letters, 0, len(self.raws), []
+    """Reads items from left to right; ``read`` gives their tokens."""
+
+    def __init__(self, items: list[Item], letters: frozenset[str], end: int, nested: bool = False):
+        self.items, self.letters, self.end, self.nested = items, letters, end, nested
+        self.at = 0
+        self.tokens: list[Token] = []
         self.open: list[bool] = []  # the brackets that are open: do they belong to an expectation?
         self.expects = False  # is an expectation waiting for its bracket?
-        self.depth = 0
+        self.limit: list[Token] = []  # stands over an arrow, and is read as if it stood at the end
 
-    # Raw tokens
-
+    @property
     def here(self) -> str:
-        return self.raws[self.at].text if self.at < self.stop else ""
+        return self.items[self.at].text if self.at < len(self.items) else ""
 
+    @property
     def position(self) -> int:
-        return self.raws[min(self.at, len(self.raws) - 1)].position if self.raws else 0
+        return self.items[self.at].position if self.at < len(self.items) else self.end
 
-    def refuse(self, reason: str) -> NoReturn:
-        raise Unreadable(reason, self.position())
+    def refuse(self, reason: str, position: int | None = None) -> NoReturn:
+        raise Unreadable(reason, self.position if position is None else position)
 
-    def skip(self) -> None:
-        while self.here() in SPACE:
-            self.at += 1
-
-    def argument(self) -> tuple[int, int]:
-        """The raw tokens of an argument, from and to: in braces, or a single one, with the argument of a font or an accent."""
-        self.skip()
-        if self.at >= self.stop:
-            self.refuse("found the end, expected an argument")
-        if self.here() == "{":
-            return self.group()
-        start = self.at
-        self.at += 1
-        if self.raws[start].text in BOLD or self.raws[start].text in FONTS or self.raws[start].text in ACCENTS:
-            self.argument()
-        return start, self.at
-
-    def group(self, closing: str = "}") -> tuple[int, int]:
-        """The inside of braces, which open here; the place goes behind them."""
-        opening, depth = self.here(), 0
-        for i in range(self.at, self.stop):
-            depth += (self.raws[i].text == opening) - (self.raws[i].text == closing)
-            if depth == 0:
-                inside = self.at + 1, i
-                self.at = i + 1
-                return inside
-        return self.refuse(f"found {opening!r}, which is not closed")
-
-    def text(self, span: tuple[int, int]) -> str:
-        return " ".join(raw.text for raw in self.raws[span[0] : span[1]] if raw.text not in SPACE)
-
-    def inside(self, span: tuple[int, int]) -> list[Token]:
-        """The tokens of an argument."""
-        self.depth += 1
-        if self.depth > 40:
-            self.refuse("at most 40 nested arguments are read")
-        before = self.at, self.stop, self.tokens, self.open, self.expects
-        (self.at, self.stop), self.tokens, self.open, self.expects = span, [], [], False
-        self.read()
-        found = self.tokens
-        self.at, self.stop, self.tokens, self.open, self.expects = before
-        self.depth -= 1
+    def take(self, *texts: str) -> bool:
+        found = self.here != "" and self.here in texts
+        self.at += found
         return found
 
-    # Tokens
+    def argument(self) -> list[Item]:
+        """An argument: what stands in braces, or a single item, with the argument of a font or an accent."""
+        if not self.here:
+            self.refuse("found the end, expected an argument")
+        start, item = self.at, self.items[self.at]
+        self.at += 1
+        if item.inside is not None:
+            return item.inside
+        if item.text in {**BOLD, **FONTS, **ACCENTS}:
+            self.argument()
+        return self.items[start : self.at]
 
-    def emit(self, kind: str, text: str, position: int | None = None, value=None) -> None:
-        self.tokens.append(Token(kind, text, self.position() if position is None else position, True, value))
+    def below(self, items: list[Item]) -> "_Reader":
+        return _Reader(items, self.letters, self.position, nested=True)
 
-    def bracketed(self, tokens: list[Token], brackets: str = "()") -> None:
-        self.emit("sign", brackets[0])
-        self.tokens += tokens
-        self.emit("sign", brackets[1])
+    def read_argument(self) -> list[Token]:
+        return self.below(self.argument()).read()
 
-    def read(self) -> None:
-        while self.at < self.stop:
-            self.one()
+    def emit(self, kind: str, text: str, position: int, value: Any = None) -> None:
+        self.tokens.append(Token(kind, text, position, True, value))
 
-    def one(self) -> None:
-        """Read one thing."""
-        text, position = self.here(), self.position()
-        if text in SPACE:
+    def read(self) -> list[Token]:
+        while self.here:
+            self._one()
+        return self.tokens
+
+    def _one(self) -> None:
+        text, position = self.here, self.position
+        special = self.SPECIAL.get(text)
+        if text in GAPS:
             self.at += 1
-        elif text in GAPS:
-            self.at += 1
-            if not self.open and not self.depth:
+            if not self.open and not self.nested:
                 self.emit("gap", ",", position)
         elif text in WITH_ARGUMENT:
             self.at += 1
             self.argument()
         elif text.isdigit():
-            self.number()
-        elif text in FRACTIONS:
-            self.fraction()
-        elif text == "{":
-            self.braces(position)
-        elif text == "^":
-            self.exponent()
-        elif text == "'":
-            self.at += 1
-            self.emit("sign", "'", position)
-        elif text in (r"\|", r"\Vert", r"\lVert"):
-            self.norm()
-        elif text in ("|", r"\mid", r"\vert", r"\lvert"):
-            self.bar()
-        elif text == ":" and self.raws[self.at + 1 : self.at + 2] and self.raws[self.at + 1].text == "=":
+            self._number(position)
+        elif text == "{}":
+            self._braces(position)
+        elif text == ":" and self.at + 1 < len(self.items) and self.items[self.at + 1].text == "=":
             self.at += 2
             self.emit("relation", ":=", position)
         elif text in RELATIONS:
             self.at += 1
             self.emit("relation", RELATIONS[text], position)
-        elif text in SIGNS or text == ".":
-            self.sign(text)
+        elif text in SIGNS:
+            self._sign(SIGNS[text], position)
         elif text in REFUSED:
             self.refuse(f"{REFUSED[text]} ({text}) is not read")
+        elif special is not None:
+            self.at += 1
+            special(self, text, position)
         else:
-            self.word(text, position)
+            self._letter(position)
 
-    def braces(self, position: int) -> None:
+    def _braces(self, position: int) -> None:
         r"""Braces are not seen; but {\bf W}, and {W}_i, are one letter."""
-        before = self.at
-        first, last = self.group()
-        if last > first and (self.raws[first].text in (r"\bf", r"\rm", r"\sf", r"\cal") or self.here() == "_"):
-            self.at = before
-            self.letter(position)
+        inside = self.items[self.at].inside
+        indexed = self.at + 1 < len(self.items) and self.items[self.at + 1].text == "_"
+        if inside and (inside[0].text in OLD_FONTS or indexed):
+            self._letter(position)
         else:
-            self.tokens += self.inside((first, last))
+            self.tokens += self.read_argument()
 
-    def sign(self, text: str) -> None:
-        sign = SIGNS.get(text, text)
+    def _sign(self, sign: str, position: int) -> None:
+        self.at += 1
         if sign in ("(", "["):
             self.open.append(self.expects)
             self.expects = False
         elif sign in (")", "]") and self.open:
             self.open.pop()
-        self.emit("sign", sign)
-        self.at += 1
+        self.emit("sign", sign, position)
 
-    def number(self) -> None:
-        start, position, digits = self.at, self.position(), ""
-        while self.here().isdigit() or (self.here() == "." and self.at + 1 < self.stop and self.raws[self.at + 1].text.isdigit()):
-            if self.at > start and self.raws[self.at].position != self.raws[self.at - 1].position + 1:
+    def _number(self, position: int) -> None:
+        digits = ""
+        while self.here.isdigit() or (self.here == "." and self.at + 1 < len(self.items) and self.items[self.at + 1].text.isdigit()):
+            if self.position != position + len(digits):
                 break
-            digits += self.here()
+            digits += self.here
             self.at += 1
         self.emit("number", digits, position)
 
-    def fraction(self) -> None:
-        self.at += 1
+    def _fraction(self, _: str, position: int) -> None:
         above, below = self.argument(), self.argument()
-        top, bottom = self.text(above).split(), self.text(below).split()
-        if derivative := self.differential(top, bottom, above, below):
-            variable, operand = derivative
-            if operand:
-                self.emit("sign", "[")
-                self.derivative(variable)
-                self.bracketed(operand, "[]")
-                self.emit("sign", "]")
-            else:
-                self.derivative(variable)
+        if self._is_derivative(above, below, position):
             return
-        self.emit("sign", "(")
-        self.bracketed(self.inside(above))
-        self.emit("sign", "/")
-        self.bracketed(self.inside(below))
-        self.emit("sign", ")")
+        parts = [_in_brackets(self.below(one).read(), position) for one in (above, below)]
+        self.tokens += _in_brackets([*parts[0], _sign("/", position), *parts[1]], position)
 
-    def differential(self, top: list[str], bottom: list[str], above: tuple, below: tuple) -> tuple | None:
-        r"""The letter and the operand of \frac{\partial L}{\partial B}; the operand is empty where it follows."""
-        signs = ([r"\partial"], ["d"], [r"\mathrm", "{", "d", "}"], [r"\mathrm", "d"], [r"\text", "{", "d", "}"], [r"\rm", "d"])
-        sign = next((one for one in signs if top[: len(one)] == one and bottom[: len(one)] == one and len(bottom) > len(one)), None)
-        if sign is None:
-            if top[:1] == [r"\partial"] or bottom[:1] == [r"\partial"] or top[:2] == ["d", "^"]:
-                self.refuse("a derivative of this form is not read")
-            return None
-        if top[len(sign) : len(sign) + 1] == ["^"]:
-            self.refuse("a second derivative is not read")
-        if sign == ["d"] and "d" in self.letters:
-            self.refuse(r"d is a letter here, so that d/dx could be a quotient: write \partial")
-        spans = []
-        for span, count in ((above, len(sign)), (below, len(sign))):
-            start, left = span[0], count
-            while left:
-                left -= self.raws[start].text not in SPACE
-                start += 1
-            spans.append((start, span[1]))
-        variable = self.inside(spans[1])
-        if len(variable) != 1 or variable[0].kind != "name":
-            self.refuse("a derivative is in one letter")
-        return variable[0], self.inside(spans[0])
+    def _is_derivative(self, above: list[Item], below: list[Item], position: int) -> bool:
+        r"""Read \frac{\partial L}{\partial B}, or \frac{\partial}{\partial B}, whose operand follows."""
+        signs = [next((n for n in (1, 2) if DIFFERENTIAL.fullmatch(_text(one[:n]))), 0) for one in (above, below)]
+        kinds = [r"\partial" in _text(one[:n]) for one, n in zip((above, below), signs, strict=True)]
+        operand, variable = above[signs[0] :], below[signs[1] :]
+        if not all(signs) or kinds[0] != kinds[1] or not variable:
+            if any(kinds) or (signs[0] and operand and operand[0].text == "^"):
+                self.refuse("a derivative of this form is not read", position)
+            return False
+        if operand and operand[0].text == "^":
+            self.refuse("a second derivative is not read", position)
+        if not kinds[0] and _text(below[: signs[1]]) == "d" and "d" in self.letters:
+            self.refuse(r"d is a letter here, so that d/dx could be a quotient: write \partial", position)
+        derivative = self._derivative_in(variable, position)
+        if operand:
+            derivative = _in_brackets([derivative, *_in_brackets(self.below(operand).read(), position, "[]")], position, "[]")
+        self.tokens += [derivative] if isinstance(derivative, Token) else derivative
+        return True
 
-    def derivative(self, variable: Token) -> None:
-        self.emit("derivative", f"d/d{variable.text}", variable.position, variable)
+    def _derivative_in(self, variable: list[Item], position: int) -> Token:
+        found = self.below(variable).read()
+        if len(found) != 1 or found[0].kind != "name":
+            self.refuse("a derivative is in one letter", position)
+        return Token("derivative", f"d/d{found[0].text}", found[0].position, True, found[0])
 
-    def exponent(self) -> None:
-        position = self.position()
-        self.at += 1
-        span = self.argument()
-        text = self.text(span)
+    def _nabla(self, text: str, position: int) -> None:
+        if not self.take("_"):
+            self.refuse(f"{text} needs the letter of the derivative as its index", position)
+        self.tokens.append(self._derivative_in(self.argument(), position))
+
+    def _exponent(self, _: str, position: int) -> None:
+        self._raised(self.argument(), position)
+
+    def _raised(self, exponent: list[Item], position: int) -> None:
+        text = _text(exponent)
         if TOP.fullmatch(text):
             self.emit("sign", "'", position)
-        elif MINUS_TOP.fullmatch(text):
-            self.emit("sign", "^", position)
+            return
+        self.emit("sign", "^", position)
+        if MINUS_TOP.fullmatch(text):
             self.emit("sign", "-", position)
             self.emit("name", "top", position, Spelling(False))
         elif LABEL.fullmatch(text):  # of a letter, not an exponent
-            self.emit("sign", "^", position)
             self.emit("label", text, position)
         else:
-            inner = self.inside(span)
-            self.emit("sign", "^", position)
-            kinds = [one.kind if one.kind != "sign" else one.text for one in inner]
-            if kinds in (["number"], ["name"], ["-", "number"]):
-                self.tokens += inner
-            else:
-                self.bracketed(inner)
+            inner = self.below(exponent).read()
+            plain = [one.kind if one.kind != "sign" else one.text for one in inner] in (["number"], ["name"], ["-", "number"])
+            self.tokens += inner if plain else _in_brackets(inner, position)
 
-    def norm(self) -> None:
-        position = self.position()
-        self.at += 1
+    def _norm(self, _: str, position: int) -> None:
         start = self.at
-        while self.here() not in (r"\|", r"\Vert", r"\rVert"):
-            if self.at >= self.stop:
-                raise Unreadable("a norm that is not closed", position)
+        while self.here not in NORMS:
+            if not self.here:
+                self.refuse("a norm that is not closed", position)
             self.at += 1
-        stop = self.at
-        while self.raws[stop - 1].text in SPACE and stop > start:  # \right of \right\|
-            stop -= 1
+        inside = self.items[start : self.at]
         self.at += 1
-        kind = ""
-        self.skip()
-        if self.here() == "_":
-            self.at += 1
-            kind = self.text(self.argument()).replace(r"\mathrm ", "").replace(r"\text ", "").strip("{} ")
+        kind = "".join(one for one in _flat(self.argument()) if one not in FONTS) if self.take("_") else ""
         self.emit("function", "norm", position, kind)
-        self.bracketed(self.inside((start, stop)))
+        self.tokens += _in_brackets(self.below(inside).read(), position)
 
-    def bar(self) -> None:
+    def _bar(self, _: str, position: int) -> None:
         if not (self.open and self.open[-1]):
-            self.refuse("bars are not read: an absolute value, a determinant or a condition?")
-        self.emit("sign", "|")
-        self.at += 1
+            self.refuse("bars are not read: an absolute value, a determinant or a condition?", position)
+        self.emit("sign", "|", position)
 
-    def word(self, text: str, position: int) -> None:
-        """A command with a meaning of its own, or a letter."""
-        if text in (r"\sum", r"\lim"):
-            self.big(text, position)
-        elif text == r"\sqrt":
-            self.root()
-        elif text in (r"\nabla", r"\partial"):
-            self.at += 1
-            self.skip()
-            if self.here() != "_":
-                raise Unreadable(f"{text} needs the letter of the derivative as its index", position)
-            self.at += 1
-            variable = self.inside(self.argument())
-            if len(variable) != 1 or variable[0].kind != "name":
-                raise Unreadable("a derivative is in one letter", position)
-            self.derivative(variable[0])
-        elif text in (r"\overset", r"\stackrel", r"\underset"):
-            self.at += 1
-            label, relation = self.text(self.argument()), self.inside(self.argument())
-            if len(relation) != 1 or relation[0].kind != "relation":
-                raise Unreadable(f"{text} is read over a relation only", position)
-            self.tokens.append(relation[0]._replace(text=":=") if "def" in label.replace(" ", "") or r"\triangle" in label else relation[0])
-        elif text == r"\xrightarrow":
-            self.at += 1
-            limit = self.inside(self.argument())
-            self.emit("relation", "->", position)
-            self.tokens[-1] = self.tokens[-1]._replace(value=tuple(limit))
-        elif text in (r"\underbrace", r"\overbrace", r"\boxed"):
-            self.at += 1
-            self.bracketed(self.inside(self.argument()))
-            self.skip()
-            if self.here() in ("_", "^") and text != r"\boxed":
+    def _over_relation(self, text: str, position: int) -> None:
+        r"""\overset{\text{def}}{=}, \xrightarrow{N \to \infty}."""
+        label = self.argument()
+        found = [Token("relation", "->", position, True)] if text == r"\xrightarrow" else self.read_argument()
+        if len(found) != 1 or found[0].kind != "relation":
+            self.refuse(f"{text} is read over a relation only", position)
+        words = _text(label).replace(" ", "")
+        if {r"\to", r"\rightarrow"} & set(_flat(label)):
+            self.limit = _in_brackets(self.below(label).read(), position)
+        defined = "def" in words or r"\triangle" in words
+        self.tokens.append(found[0]._replace(text=":=") if defined else found[0])
+
+    def _under_brace(self, text: str, position: int) -> None:
+        self.tokens += _in_brackets(self.read_argument(), position)
+        if text != r"\boxed" and self.take("_", "^"):
+            self.argument()
+
+    def _infinity(self, _: str, position: int) -> None:
+        self.emit("name", "infinity", position, Spelling(False))
+
+    def _root(self, _: str, position: int) -> None:
+        degree: list[Token] = []
+        if self.here == "[":
+            start = self.at + 1
+            while self.here != "]":
                 self.at += 1
-                self.argument()
-        elif text == r"\infty":
+                if not self.here:
+                    self.refuse("found '[', which is not closed", position)
+            degree = self.below(self.items[start : self.at]).read()
             self.at += 1
-            self.emit("name", "infinity", position, Spelling(False))
-        else:
-            self.letter(position)
-
-    def root(self) -> None:
-        position = self.position()
-        self.at += 1
-        self.skip()
-        degree = self.inside(self.group("]")) if self.here() == "[" else None
-        inner = self.inside(self.argument())
-        if degree is None:
+        inner = _in_brackets(self.read_argument(), position)
+        if not degree:
             self.emit("function", "sqrt", position)
-            self.bracketed(inner)
-            return
-        self.emit("sign", "(")
-        self.bracketed(inner)
-        self.emit("sign", "^")
-        self.bracketed([Token("number", "1", position, True), Token("sign", "/", position, True), *degree])
-        self.emit("sign", ")")
+            self.tokens += inner
+        else:
+            power = [Token("number", "1", position, True), _sign("/", position), *degree]
+            self.tokens += _in_brackets([*inner, _sign("^", position), *_in_brackets(power, position)], position)
 
-    def big(self, text: str, position: int) -> None:
+    def _big(self, text: str, position: int) -> None:
         """A sum with its range, a limit."""
-        self.at += 1
         ends: dict[str, list[Token]] = {}
-        self.skip()
-        while self.here() in ("_", "^"):
-            where = self.here()
+        while self.here in ("_", "^"):
+            where = self.here
             self.at += 1
-            ends[where] = self.inside(self.argument())
-            self.skip()
+            ends[where] = self.read_argument()
         low, high = ends.get("_", []), ends.get("^", [])
-        if text == r"\lim":
-            if [one.text for one in low[1:2]] != ["->"]:
-                raise Unreadable("a limit needs its letter and where it goes", position)
-            self.emit("big", "lim_", position)
-            self.bracketed(low)
-            return
-        if [one.text for one in low[1:2]] != ["="] or not high:
-            raise Unreadable("a sum without a range is not read", position)
-        self.emit("big", "sum_", position)
-        self.bracketed([*low, Token("sign", "..", position, True), *high])
+        relation = low[1].text if len(low) > 1 else ""
+        if text == r"\lim" and relation != "->":
+            self.refuse("a limit needs its letter and where it goes", position)
+        if text == r"\sum" and (relation != "=" or not high):
+            self.refuse("a sum without a range is not read", position)
+        self.emit("big", "lim_" if text == r"\lim" else "sum_", position)
+        self.tokens += _in_brackets(low if text == r"\lim" else [*low, _sign("..", position), *high], position)
 
     # Letters
 
-    def letter(self, position: int) -> None:
+    def _letter(self, position: int) -> None:
         start = self.at
-        for stem, bold in self.stems(self.at, bold=False):
-            self.named(stem, bold, position)
+        for stem, bold in self._stems(bold=False):
+            self._named(stem, bold, position)
         if self.at == start:
-            self.refuse(f"{self.here()} is not read")
+            self.refuse(f"{self.here} is not read")
 
-    def named(self, stem: str, bold: bool, position: int) -> None:
+    def _named(self, stem: str, bold: bool, position: int) -> None:
         """A letter with its indices, a function, or words of a text."""
         if stem.startswith("text:"):
-            self.words(stem.removeprefix("text:"), position)
-            return
-        plain = stem.removeprefix("bb") if stem == "bbE" else stem
-        if plain in FUNCTIONS and (len(plain) > 1 or stem == "bbE" or (plain == "E" and stem in ("roman:E",))):
-            self.function(FUNCTIONS[plain], position)
-            return
-        if stem == "roman:E":
-            self.function("E", position)
-            return
+            return self._words(stem.removeprefix("text:"), position)
+        if stem in ("roman:E", "bbE"):
+            return self._function("E", position)
+        if stem in FUNCTIONS and len(stem) > 1:
+            return self._function(FUNCTIONS[stem], position)
         stem = {"calO": "O", "bbI": "I"}.get(stem, stem)
-        index, exponent = self.indices()
         if stem.isdigit():
-            self.emit("number", stem, position)
-            return
-        if stem == "e" and not bold and not index and "e" not in self.letters and self.exponential(exponent, position):
-            return
+            return self.emit("number", stem, position)
+        index, exponent = self._indices()
+        if stem == "e" and not bold and not index and "e" not in self.letters and self._is_exponential(exponent):
+            self.emit("function", "exp", position)
+            self.at += 1
+            self.tokens += _in_brackets(self.read_argument(), position)
+            return None
         self.emit("name", stem + "".join(f"_{one}" if one.isalnum() else f"_{{{one}}}" for one in index), position, Spelling(bold))
         if exponent is not None:  # x^\top_q: the index stood behind the exponent
-            behind, self.at = self.at, exponent
-            self.exponent()
-            self.at = behind
+            self._raised(exponent, position)
+        return None
 
-    def exponential(self, exponent: int | None, position: int) -> bool:
-        """Is it e^x, the exponential?"""
-        self.skip()
-        if exponent is not None or self.here() != "^":
-            return False
+    def _is_exponential(self, exponent: list[Item] | None) -> bool:
         before = self.at
-        self.at += 1
-        span = self.argument()
-        if TOP.fullmatch(self.text(span)) or self.text(span) == "T":
-            self.at = before
+        if exponent is not None or not self.take("^"):
             return False
-        self.emit("function", "exp", position)
-        self.bracketed(self.inside(span))
-        return True
+        text = _text(self.argument())
+        self.at = before
+        return not TOP.fullmatch(text) and text != "T"
 
-    def function(self, name: str, position: int) -> None:
+    def _function(self, name: str, position: int) -> None:
         below = None
-        self.skip()
-        if self.here() == "_":
-            self.at += 1
-            span = self.argument()
-            raws = self.text(span).split()
-            cut = next((i for i in range(*span) if self.raws[i].text in (r"\sim", "|")), span[1])
+        if self.take("_"):
+            index = self.argument()
             if name != "E":
-                self.refuse(f"the index of {name} ({' '.join(raws)}) is not read")
+                self.refuse(f"the index of {name} ({_text(index)}) is not read")
+            cut = next((i for i, one in enumerate(index) if one.text in (r"\sim", "|")), len(index))
             try:
-                below = tuple(one for one in self.inside((span[0], cut)) if one.kind == "name")
+                below = tuple(one for one in self.below(index[:cut]).read() if one.kind == "name")
             except Unreadable:
                 below = None
         self.emit("function", name, position, below)
         self.expects = name == "E"
 
-    def words(self, text: str, position: int) -> None:
+    def _words(self, text: str, position: int) -> None:
         found = text.strip().strip(".,;:")
         for word in found.split():
             if word not in WORDS:
-                raise Unreadable(f"the words {found!r} in a formula are not read", position)
+                self.refuse(f"the words {found!r} in a formula are not read", position)
             self.emit("name", word, position)
 
-    def stems(self, start: int, bold: bool) -> list[tuple[str, bool]]:
+    def _stems(self, bold: bool) -> list[tuple[str, bool]]:
         """The letters that stand here in one font, with their accents; the place goes behind them."""
-        self.at = start
-        text = self.here()
+        item = self.items[self.at]
+        text, name = item.text, item.text.removeprefix("\\")
+        self.at += 1
         if text in BOLD or text in FONTS:
-            self.at += 1
-            return self.in_font(text, self.argument(), bold)
-        if text == "{":
-            first, last = self.group()
-            old = self.raws[first].text in (r"\bf", r"\rm", r"\sf", r"\cal")
-            return self.in_font(self.raws[first].text, (first + 1, last), bold) if old else self.all_stems((first, last), bold)
+            source = self.items[self.at].source if self.here else ""
+            return self._in_font(text, self.argument(), source, bold)
+        if item.inside:
+            old = item.inside[0].text
+            return self._in_font(old, item.inside[1:], "", bold) if old in OLD_FONTS else self._all_stems(item.inside, bold)
         if text in ACCENTS:
-            self.at += 1
-            inner = self.all_stems(self.argument(), bold)
+            inner = self._all_stems(self.argument(), bold)
             if len(inner) != 1:
-                self.refuse("an accent over several letters is not read")
+                self.refuse("an accent over several letters is not read", item.position)
             return [(f"{inner[0][0].removeprefix('roman:')}_{ACCENTS[text]}", inner[0][1])]
-        if text[:1] == "\\" and (text[1:] in GREEK or text[1:] in OTHER_GREEK):
-            self.at += 1
-            return [(text[1:], bold)]
-        if text[:1] == "\\" and text[1:] in FUNCTIONS:
-            self.at += 1
-            return [("roman:E" if text == r"\E" else text[1:], False)]
+        if name != text and (name in GREEK or name in OTHER_GREEK):
+            return [(name, bold)]
+        if name != text and name in FUNCTIONS:
+            return [("roman:E" if name == "E" else name, False)]
         if len(text) == 1 and text.isalpha() and text.isascii():
-            self.at += 1
             return [(text, bold)]
+        self.at -= 1
         return []
 
-    def in_font(self, font: str, span: tuple[int, int], bold: bool) -> list[tuple[str, bool]]:
-        inside = "".join(raw.text for raw in self.raws[span[0] : span[1]])
-        if font == r"\text":
-            begin, end = self.raws[span[0]].position, self.raws[span[1] - 1].position + 1
-            inside = self.source(begin, end)
-            if inside.strip() not in FUNCTIONS and not (len(inside) == 1 and inside.isalpha()):
-                return [(f"text:{inside}", False)]
-        if font in BOLD:
-            if inside.isdigit():
-                return [(inside if inside == "0" else f"bold{inside}", True)]
-            return self.all_stems(span, True)
-        if not inside.isalpha():
-            return self.all_stems(span, bold)
-        prefix = FONTS[font]
-        if prefix or len(inside) > 1:
-            return [(prefix + inside, bold)]
+    def _in_font(self, font: str, items: list[Item], source: str, bold: bool) -> list[tuple[str, bool]]:
+        inside = "".join(_flat(items))
+        if font == r"\text" and source.strip() not in FUNCTIONS and not (len(source) == 1 and source.isalpha()):
+            return [(f"text:{source.replace('~', ' ')}", False)]
+        if font in BOLD and inside.isdigit():
+            return [(inside if inside == "0" else f"bold{inside}", True)]
+        if font in BOLD or not inside.isalpha():
+            return self._all_stems(items, font in BOLD or bold)
+        if FONTS[font] or len(inside) > 1:
+            return [(FONTS[font] + inside, bold)]
         return [("roman:E" if inside == "E" else inside, bold)]
 
-    def source(self, begin: int, end: int) -> str:
-        """The characters of a text; blanks between raw tokens are blanks of it."""
-        found, last = "", begin
-        for raw in self.raws:
-            if begin <= raw.position < end:
-                found += " " * (raw.position > last) + (" " if raw.text in SPACE else raw.text)
-                last = raw.position + len(raw.text)
-        return found
-
-    def all_stems(self, span: tuple[int, int], bold: bool) -> list[tuple[str, bool]]:
+    def _all_stems(self, items: list[Item], bold: bool) -> list[tuple[str, bool]]:
         """The letters of an argument, each with its indices inside."""
-        behind, found = (self.at, self.stop), []
-        self.at, self.stop = span
-        while self.at < self.stop:
-            if self.here() in SPACE or self.here() in ("{", "}"):
-                self.at += 1
-                continue
-            start = self.at
-            stems = self.stems(start, bold)
+        reader, found = self.below(items), []
+        while reader.here:
+            stems = reader._stems(bold)
             if not stems:
-                self.refuse(f"{self.here()} inside a font or an accent is not read")
-            if self.here() == "_":
-                index, _ = self.indices()
+                reader.refuse(f"{reader.here} inside a font or an accent is not read")
+            if reader.here == "_":
+                index, _ = reader._indices()
                 stems[-1] = (stems[-1][0] + "".join(f"_{one}" for one in index), stems[-1][1])
             found += stems
-        self.at, self.stop = behind
         return found
 
-    def indices(self) -> tuple[list[str], int | None]:
-        r"""The indices that follow, and where an exponent stands between: x_q, x_{i,r}, x^\top_q."""
-        index: list[str] = []
-        self.skip()
-        exponent = None
-        if self.here() == "^":
-            before = self.at
-            self.at += 1
-            self.argument()
-            self.skip()
-            if self.here() == "_":
-                exponent = before
-            else:
-                self.at = before
-        if self.here() == "_":
-            self.at += 1
-            index.append(self.index(self.argument()))
-        return index, exponent
+    def _indices(self) -> tuple[list[str], list[Item] | None]:
+        r"""The index that follows, and an exponent that stands before it: x_q, x_{i,r}, x^\top_q."""
+        before, exponent = self.at, self.argument() if self.take("^") else None
+        if exponent is not None and self.here != "_":
+            self.at, exponent = before, None
+        return ([_index(self.argument())] if self.take("_") else []), exponent
 
-    def index(self, span: tuple[int, int]) -> str:
-        """An index as a name has it: q, init, m+1, i,r."""
-        words = []
-        for raw in self.raws[span[0] : span[1]]:
-            if raw.text in SPACE or raw.text in ("{", "}", r"\rm") or raw.text in FONTS:
-                continue
-            words.append("" if raw.text in BOLD else raw.text.removeprefix("\\") if raw.text[1:] in GREEK else raw.text)
-        return "".join(words)
+    SPECIAL = (
+        dict.fromkeys(FRACTIONS, _fraction)
+        | dict.fromkeys(NORMS, _norm)
+        | dict.fromkeys(BARS, _bar)
+        | dict.fromkeys([r"\nabla", r"\partial"], _nabla)
+        | dict.fromkeys([r"\overset", r"\stackrel", r"\underset", r"\xrightarrow"], _over_relation)
+        | dict.fromkeys([r"\underbrace", r"\overbrace", r"\boxed"], _under_brace)
+        | dict.fromkeys([r"\sum", r"\lim"], _big)
+        | {"^": _exponent, r"\sqrt": _root, r"\infty": _infinity}
+    )
+
+
+def _index(items: list[Item]) -> str:
+    """An index as a name has it: q, init, m+1, i,r."""
+    words = (one for one in _flat(items) if one not in FONTS and one not in BOLD)
+    return "".join(one.removeprefix("\\") if one[1:] in GREEK else one for one in words)
