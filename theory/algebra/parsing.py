@@ -46,7 +46,7 @@ def parse(text: str) -> TracePolynomial:
     try:
         return _polynomial(tree(text))
     except Unreadable as problem:
-        raise ValueError(f"cannot read {text!r} at character {problem.position + 1}: {problem}") from None
+        raise ValueError(f"cannot read {text!r} at character {(problem.position or 0) + 1}: {problem}") from None
 
 
 def symbol(name: str) -> Expr:

@@ -33,9 +33,9 @@ _TOKEN = re.compile(
 
 
 class Unreadable(ValueError):  # noqa: N818
-    """What cannot be read, and at which character of the text, from 0."""
+    """What cannot be read, and at which character of the text, from 0; None for the whole of it."""
 
-    def __init__(self, message: str, position: int = 0):
+    def __init__(self, message: str, position: int | None = 0):
         super().__init__(message)
         self.position = position
 

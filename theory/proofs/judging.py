@@ -75,7 +75,7 @@ class _Sides:
     approach: Any = None
     order: Node | None = None
     conditions: tuple = ()
-    problem: str = ""
+    problem: Unreadable | None = None
 
     def text_of(self, i: int) -> str:
         """The text of one relation, with the sides on both hands of it."""
@@ -95,7 +95,6 @@ class _Proof:
         self.doubts = Doubts(self.letters, self.meaning)
         self.definitions: list[Line] = []
         self.seen: set = set()  # letters of the lines so far
-        self.number = 0
 
     def lines(self) -> Iterator[JudgedLine]:
         """The declarations of the whole file first; then its lines in order."""
@@ -105,31 +104,20 @@ class _Proof:
         read = [self._read(one) for one in self.statements if one.kind != "let"]
         self.letters.settle(tuple(one.sides) for one in read)
         self.meaning.settle()
-        previous: Any = None
+        previous: Node | None = None
+        number = 0
         for one in read:
             if one.statement.kind == "assume":
                 self._assume(one)
                 continue
-            if not one.relations:
-                self.number += 1
-                previous = None
-                yield JudgedLine(
-                    self.number,
-                    " ".join(one.statement.text.split()),
-                    "unread",
-                    reason=one.problem or _at(one.statement, "it has no relation"),
-                )
-                continue
-            for i in range(len(one.relations)):
-                self.number += 1
-                left = one.sides[i]
-                if left is None and previous is None:
-                    problem = _at(one.statement, "it begins with a relation, and no line stands before it")
-                    yield JudgedLine(self.number, one.text_of(i), "unread", reason=problem)
-                    continue
-                first = previous if left is None else left
-                yield self._judged(one, i, first)
-            previous = one.sides[-1]
+            for i in range(max(1, len(one.relations))):
+                number += 1
+                try:
+                    status, *verdict = self._judged(one, i, previous)
+                except Unreadable as problem:
+                    status, verdict = "unread", [None, _at(one.statement, str(problem), problem.position)]
+                yield JudgedLine(number, one.text_of(i), status, *verdict)
+            previous = one.sides[-1] if one.sides else None
 
     def _tokens(self, statement: Statement) -> list[Token]:
         if not statement.latex:
@@ -139,81 +127,75 @@ class _Proof:
     def _read(self, statement: Statement) -> _Sides:
         try:
             if len(statement.text) > MAX_LENGTH:
-                raise Unreadable(f"it has {len(statement.text)} characters; at most {MAX_LENGTH} are read")
+                raise Unreadable(f"it has {len(statement.text)} characters; at most {MAX_LENGTH} are read", None)
             grammar = self.letters.grammar(self._tokens(statement))
-            sides, relations = grammar.sides()
-            approach, order, conditions = _annotations(grammar)
-            return _Sides(statement, sides, relations, approach, order, conditions)
+            return _Sides(statement, *grammar.sides(), *_annotations(grammar))
         except Unreadable as problem:
-            return _Sides(statement, [], [], problem=_at(statement, str(problem), problem.position))
+            return _Sides(statement, [], [], problem=problem)
 
     # Assumptions
 
     def _assume(self, one: _Sides) -> None:
         try:
-            if one.problem:
-                raise Unreadable(one.problem)
             self.assumptions += self._bounds_in(one)
         except (ValueError, TypeError) as problem:
             self.doubts.assumptions.append(f"the assumption {one.statement.text!r} cannot be read: {problem}")
 
     def _bounds_in(self, one: _Sides) -> list[Bound]:
-        if not one.relations:
+        if one.problem:
+            raise one.problem
+        if not one.relations or None in one.sides or any(relation.text not in (*ORDERS, "!=", "=") for relation in one.relations):
             raise Unreadable("an assumption is an inequality such as N > D + 1")
-        found = []
-        for i, relation in enumerate(one.relations):
-            if relation.text not in (*ORDERS, "!=", "=") or one.sides[i] is None:
-                raise Unreadable("an assumption is an inequality such as N > D + 1")
-            left, right = (self.meaning.expanded(self.meaning.of(one.sides[i + k])) for k in (0, 1))
-            if is_matrix(left) or is_matrix(right):
-                raise Unreadable("an assumption is about numbers")
-            bound = Bound(left, relation.text, right)
-            if relation.text == "=" and bound.bounded() is None:
-                raise Unreadable("an assumed equation gives one letter its value, such as N = 2 D")
-            found.append(bound)
+        values = [self.meaning.expanded(self.meaning.of(side)) for side in one.sides]
+        if any(map(is_matrix, values)):
+            raise Unreadable("an assumption is about numbers")
+        found = [Bound(left, relation.text, right) for left, relation, right in zip(values, one.relations, values[1:], strict=False)]
+        if any(bound.relation == "=" and bound.bounded() is None for bound in found):
+            raise Unreadable("an assumed equation gives one letter its value, such as N = 2 D")
         return found
 
     # Lines
 
-    def _judged(self, one: _Sides, i: int, first: Node) -> JudgedLine:
-        relation, text, number = one.relations[i].text, one.text_of(i), self.number
+    def _judged(self, one: _Sides, i: int, previous: Node | None) -> tuple:
+        """(status, residual, reason, point) of the relation with index i; Unreadable where it has none."""
+        if not one.relations:
+            raise one.problem or Unreadable("it has no relation", None)
+        first = one.sides[i] or previous
+        if first is None:
+            raise Unreadable("it begins with a relation, and no line stands before it", None)
+        relation = one.relations[i]
         try:
-            line = self._line(one, i, first, relation)
-        except Unreadable as problem:
-            if relation in ("=", ":="):
+            line = self._line(one, i, first, relation.text)
+        except Exception as problem:  # whatever SymPy raises, the other lines are still judged
+            if relation.text in ("=", ":="):
                 self._forget(first)
-            position = problem.position if one.sides[i] is not None or problem.position else one.relations[i].position
-            return JudgedLine(number, text, "unread", reason=_at(one.statement, str(problem), position))
-        except Exception as problem:  # whatever SymPy raises, the other lines are still judged
-            return JudgedLine(number, text, "unread", reason=_at(one.statement, str(problem), one.relations[i].position))
+            place = getattr(problem, "position", relation.position)
+            raise Unreadable(str(problem), place if one.sides[i] or place else relation.position) from None
         if line.relation == ":=":
-            return JudgedLine(number, text, "assumed", reason=line.reason)
+            return "assumed", None, line.reason, None
         try:
-            if line.relation not in ("=", "!=") and next(points_of(Case(line, self.seed), count=5), None) is None:
-                return JudgedLine(number, text, "unread", reason=_at(one.statement, "no point was found that meets the assumptions"))
-            verdict = line.verify(seed=self.seed)
+            return self._verdict(line)
+        except Unreadable:
+            raise
         except Exception as problem:  # whatever SymPy raises, the other lines are still judged
-            return JudgedLine(number, text, "unread", reason=_at(one.statement, f"it could not be judged: {problem}"))
+            raise Unreadable(f"it could not be judged: {problem}", None) from None
+
+    def _verdict(self, line: Line) -> tuple:
+        if line.relation not in ("=", "!=") and next(points_of(Case(line, self.seed), count=5), None) is None:
+            raise Unreadable("no point was found that meets the assumptions", None)
+        verdict = line.verify(seed=self.seed)
         self.seen |= letters_of(line)
-        if verdict.status == "fails":
-            try:
-                doubt = self.doubts.about(line, verdict)
-            except Exception as problem:  # whatever SymPy raises, a failure that is not understood is none
-                doubt = f"it could not be judged: {problem}"
-            if doubt:
-                return JudgedLine(number, text, "unread", reason=_at(one.statement, doubt))
-            reason, point = counterexample(line, verdict), numbers_at(line, verdict.point)
-            return JudgedLine(number, text, "fails", _finite(verdict.residual), reason, point)
-        if verdict.status == "assumed":
-            return JudgedLine(number, text, "unread", reason=_at(one.statement, verdict.method))
-        if verdict.status != "exact" and line.relation in ("<", ">"):
+        if verdict.status == "assumed" or (verdict.status == "fails" and (doubt := self.doubts.about(line, verdict))):
+            raise Unreadable(verdict.method if verdict.status == "assumed" else doubt, None)
+        if verdict.status in ("numeric", "sampled") and line.relation in ("<", ">"):
             if point := self.doubts.equal_where(line, "one"):
-                reason = counterexample(line, Verdict("fails", "the two sides are equal there", 0.0, point))
-                return JudgedLine(number, text, "fails", 0.0, reason, numbers_at(line, point))
-            if self.doubts.equal_where(line, "zero"):
-                reason = "the two sides are equal where letters are 0: write <= or >=, or assume that they are not"
-                return JudgedLine(number, text, "unread", reason=_at(one.statement, reason))
-        return JudgedLine(number, text, verdict.status, _finite(verdict.residual), verdict.method)
+                verdict = Verdict("fails", "the two sides are equal there", 0.0, point)
+            elif self.doubts.equal_where(line, "zero"):
+                raise Unreadable("the two sides are equal where letters are 0: write <= or >=, or assume that they are not", None)
+        residual = float(verdict.residual) if verdict.residual is not None and mpmath.isfinite(verdict.residual) else None
+        if verdict.status == "fails":
+            return "fails", residual, counterexample(line, verdict), numbers_at(line, verdict.point)
+        return verdict.status, residual, verdict.method, None
 
     def _forget(self, first: Node) -> None:
         """A letter whose definition, or equation, cannot be read: what it is is not known in later lines."""
@@ -289,21 +271,20 @@ class _Proof:
             raise Unreadable("a definition gives a value to one letter", first.position)
         value = self.meaning.expanded(self.meaning.of(second))
         letter = self.letters.define(first.parts[0], value)
-        if letter in self.meaning.values:
-            if self.meaning.values[letter] == value:
-                return Line(letter, ":=", value, "a definition, for the second time")
-            raise Unreadable(f"{letter} has a value already", first.position)
-        parents = set().union(*map(letters_of_law, self.meaning.laws.values()))
-        if letter in self.meaning.laws or letter in parents or letter in SIZES or (letter in LAWS_OF_PAPER and letter in self.seen):
-            raise Unreadable(f"{letter} has a meaning already", first.position)
-        if letter in getattr(value, "free_symbols", ()):
-            raise Unreadable(f"the value of {letter} holds {letter} itself", first.position)
-        if letter in self.seen:
-            raise Unreadable(f"{letter} was used before it is given a value", first.position)
-        if is_matrix(letter) != is_matrix(value) and value != 0:
-            raise Unreadable(f"{letter} and its value have different shapes", first.position)
-        if getattr(letter, "is_symmetric_letter", False) and value != 0 and not is_symmetric_formula(value):
-            raise Unreadable(f"{letter} is symmetric, its value is not", first.position)
+        if self.meaning.values.get(letter) == value:
+            return Line(letter, ":=", value, "a definition, for the second time")
+        given = {*self.meaning.laws, *SIZES, *(LAWS_OF_PAPER.keys() & self.seen)}.union(*map(letters_of_law, self.meaning.laws.values()))
+        symmetric = getattr(letter, "is_symmetric_letter", False)
+        faults = {
+            f"{letter} has a value already": letter in self.meaning.values,
+            f"{letter} has a meaning already": letter in given,
+            f"the value of {letter} holds {letter} itself": letter in getattr(value, "free_symbols", ()),
+            f"{letter} was used before it is given a value": letter in self.seen,
+            f"{letter} and its value have different shapes": value != 0 and is_matrix(letter) != is_matrix(value),
+            f"{letter} is symmetric, its value is not": value != 0 and symmetric and not is_symmetric_formula(value),
+        }
+        if fault := next((reason for reason, found in faults.items() if found), ""):
+            raise Unreadable(fault, first.position)
         self.meaning.values[letter] = value
         line = Line(letter, ":=", value, "a definition")
         self.definitions.append(line)
@@ -319,11 +300,8 @@ class _Proof:
         if self.letters._known(token) is None:
             return not any(one[0] == token.text for one in map(key_of, names_in(second)))
         symbol = self.letters.of(token)
-        if symbol in LAWS_OF_PAPER or symbol in SIZES or symbol in self.meaning.values or symbol in self.seen or symbol == Lambda:
-            return False
-        if symbol in SPECTRAL:
-            return False
-        return symbol not in letters_of(self.meaning.of(second))
+        known = {Lambda, *LAWS_OF_PAPER, *SIZES, *SPECTRAL, *self.meaning.values, *self.seen}
+        return symbol not in known and symbol not in letters_of(self.meaning.of(second))
 
     def _approach(self, one: _Sides, first: Node, second: Node, relation: str) -> Any:
         """(letter, target) of a limit; (letter, target, order) of a remainder O(N^-2) on the right side."""
@@ -391,41 +369,30 @@ class _Proof:
         return found + conditions_of(bounds)
 
 
-def _finite(residual: Any) -> float | None:
-    return float(residual) if residual is not None and mpmath.isfinite(residual) else None
-
-
-def _at(statement: Statement, reason: str, position: int | None = None) -> str:
+def _at(statement: Statement, reason: str, position: int | None) -> str:
     """The reason with its place in the file."""
     line = statement.place + (0 if position is None else statement.text[:position].count("\n"))
-    column = "" if position is None else f", character {position - (statement.text.rfind(chr(10), 0, position) + 1) + 1}"
-    return reason if reason.startswith("line ") else f"line {line}{column}: {reason}"
+    column = "" if position is None else f", character {position - statement.text.rfind(chr(10), 0, position)}"
+    return f"line {line}{column}: {reason}"
 
 
 def _annotations(grammar: Grammar) -> tuple[Any, Node | None, tuple]:
     """What stands behind the sides: (N -> infinity, up to order 2), as N -> infinity, for N > D + 1."""
-    approach, order, conditions = None, None, []
-    while grammar.here.kind != "end":
-        token, following = grammar.here, grammar.tokens[min(grammar.at + 1, len(grammar.tokens) - 1)]
+    approach, order, conditions, opened = None, None, [], False
+    while (token := grammar.here).kind != "end":
+        following, behind = (*grammar.tokens[grammar.at + 1 : grammar.at + 3], token)[:2]
         if token.text == "order":
             grammar.at += 1
             order = grammar.sum()
         elif token.text == "O" and following.text == "(":
             order = grammar.product()
-            grammar.take(")")
-        elif token.text in WORDS or grammar.take(","):
-            grammar.at += token.text in WORDS
-        elif token.text == "(" and grammar.tokens[grammar.at + 2].text == "->":
+        elif token.text in WORDS or token.text == "," or (opened and token.text == ")"):
             grammar.at += 1
+        elif token.text == "(" and behind.text == "->":
+            grammar.at, opened = grammar.at + 1, True
         elif token.kind == "name" and following.text == "->":
             grammar.at += 2
             approach = token, grammar.sum()
-            while grammar.take(",") or grammar.here.text in WORDS - {"order"}:
-                grammar.at += grammar.here.text in WORDS - {"order"}
-            if grammar.here.text in ("order", "O"):
-                grammar.at += grammar.here.text == "order"
-                order = grammar.sum()
-            grammar.take(")")
         else:
             before = grammar.at
             sides, relations = grammar.sides()
