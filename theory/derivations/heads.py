@@ -72,10 +72,17 @@ class _MatrixHead(Head, MatrixExpr):
         return tuple(self.args[-1])
 
 
-class _Expectation:
+class Expectation:
     @property
     def given(self) -> Tuple:
         return self.args[2]
+
+    @property
+    def lawless(self) -> set:
+        """The letters of the body and of its laws that follow none of these laws and are not given."""
+        body, laws, given = self.args[:3]
+        parents = set().union(*(law.parents for law in laws.value))
+        return (body.free_symbols | parents) - {law.symbol for law in laws.value} - set(given)
 
     def apply(self):
         body, laws, given = self.args[:3]
@@ -92,11 +99,11 @@ class _Expectation:
         return rf"\mathbb{{E}}\left[{inner}\right]" + (f"^{{{exp}}}" if exp else "")
 
 
-class ScalarExpectation(_Expectation, _ScalarHead):
+class ScalarExpectation(Expectation, _ScalarHead):
     """The expectation of a scalar."""
 
 
-class MatrixExpectation(_Expectation, _MatrixHead):
+class MatrixExpectation(Expectation, _MatrixHead):
     """The expectation of a matrix."""
 
 

@@ -12,15 +12,20 @@ from inspect import signature
 from re import findall
 from typing import Any, Literal
 
+from sympy import Basic, preorder_traversal
 from sympy.matrices.expressions import MatrixSymbol
 
 from ..algebra.letters import Letters, letters
 from ..calculus.equality import equal
+from ..calculus.spectral import eigenvalue
+from ..expectation.laws import PAPER_LAWS
+from ..notation import Lambda, Lambda_hat, Lambda_q, N, T, lambda_, lambda_after, lambda_next, w
 from ..typesetting.sentences import sentence_text
 from .book import entries, load, lookup
 from .conditions import Condition, conditions_of
 from .derivation import Derivation, formulas, side_latex, side_text
 from .documents import render
+from .heads import Expectation
 from .judging.needed import needed
 from .lines import Line
 from .points import Point
@@ -85,6 +90,13 @@ class Equation:
         """Does the derivation, or what a definition defines, rest on the moments of the task?"""
         return bool(signature(self.derivation or self.typed).parameters)
 
+    @cached_property
+    def names_no_law(self) -> bool:
+        """Does neither a line nor an entry that it names rest on a law of the data? Then it holds for every task."""
+        named = rests_on(self.number, lambda number: [one for one, how in lookup(number).uses.items() if how != "letter"])
+        lines = (line for entry in map(lookup, named) if not entry.takes_task for line in entry.lines)
+        return not any(rests_on_law(side) for line in lines for side in (line.left, line.right))
+
     def derive(self, *, full: bool = False, task: Any = None) -> Derivation:
         """Compute the equation from the definitions, line by line. ValueError for a definition, which has nothing to derive.
 
@@ -106,12 +118,14 @@ class Equation:
     def _derive_at(self, task: Any) -> Derivation:
         if not hasattr(task, "moments"):
             raise TypeError(f"derive: task must be a Task, got {task!r}")
+        if self.names_no_law and not self.takes_task:
+            return self.derive() if self.derivation else Derivation.by(*self._defined())
         if not self.takes_task:
             raise ValueError(f"equation ({self.number}) is derived for the paper's task only, not from moments of a task: {self.title}")
         conditions = conditions_of(self.given, task)
-        if self.derivation is None:
-            return Derivation.by(*self._defined(task), conditions=conditions)
-        derivation = self.derivation(task).under(conditions)
+        defined = self.derivation is None
+        derivation = Derivation.by(*task.commutes(), *self._defined(task)) if defined else self.derivation(task)
+        derivation = derivation.under(conditions)
         for i, line in enumerate(derivation.lines, 1):
             verdict = line.verify()
             if not verdict:
@@ -209,6 +223,17 @@ def rests_on(number: str, uses: Callable[[str], Iterable[str]] = lambda number: 
             graph[one] = tuple(uses(one))
             waiting += reversed(graph[one])
     return tuple(TopologicalSorter(graph).static_order())
+
+
+LETTERS_OF_LAWS = {Lambda, Lambda_hat, Lambda_q, w, N, T, lambda_, lambda_next, lambda_after, eigenvalue}
+
+
+def rests_on_law(side: Any) -> bool:
+    """Does a side of a line hold a letter that the laws of the paper's data set, or an expectation under them?"""
+    heads = (head for one in formulas(side) if isinstance(one, Basic) for head in preorder_traversal(one))
+    averaged = {letter for head in heads if isinstance(head, Expectation) for letter in head.lawless}
+    drawn = {law.symbol for law in PAPER_LAWS} | LETTERS_OF_LAWS
+    return not drawn.isdisjoint(averaged) or not LETTERS_OF_LAWS.isdisjoint(letters(formulas(side)).symbols)
 
 
 def _add(entry: Equation) -> None:

@@ -4,6 +4,8 @@ With Lambda_N = Lambda + (Lambda + tr(Lambda) I) / N, so that E(Lambda_hat^2) = 
 regression in the context of each: E(y_q z') E(z z')^-1 z = beta' Lambda_N^-1 x_q. The covariance Lambda_q of the query drops out.
 """
 
+from functools import partial
+
 from mpmath import eigsy
 from sympy import Identity, Trace, ZeroMatrix
 from sympy.matrices.expressions.kronecker import KroneckerProduct
@@ -14,19 +16,22 @@ from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.heads import E, Gradient, SumOver
+from ...derivations.heads import E, Gradient, SumOver, as_sympy, carried_out
 from ...derivations.lines import Line
 from ...derivations.matrix_forms import Vec
 from ...derivations.registry import register
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
 from ...notation import B, B_rest, D, G, Lambda, Lambda_hat, Lambda_q, M, N, beta, symmetric_matrix, v_i, x_q, y_q
-from ..task.regression import SECOND_MOMENT, average_context, closed_loss, force
+from ...typesetting.latex import formula_latex
+from ..task.population import PAPER, Task
+from ..task.regression import SECOND_MOMENT, closed_loss, force, population_error
 from .blocks import U_i
 from .equivalent_networks import AT, COVARIANCE, CROSS, OTHER, feature, z
 from .kronecker import index, kron_entry, kron_product, kron_times_vec, unit, vec_entry, vec_times_vec
 
 Lambda_N = symmetric_matrix("Lambda_N", D, latex=r"\boldsymbol{\Lambda}_N")
+ANY_QUERY = Task(query_covariance=Lambda_q)
 QUERY_LAW = Gaussian(x_q, covariance=Lambda_q)
 QUERY = r"The query has any covariance $\boldsymbol{\Lambda}_{q}$, which need not be $\boldsymbol{\Lambda}$"
 POSITIVE = Condition(
@@ -41,14 +46,19 @@ def shrunk_covariance() -> TracePolynomial:
     return TracePolynomial(Lambda.I) * expect(Lambda_hat**2)
 
 
+def _definitions(task: Task) -> tuple[Line, ...]:
+    """The letter M: for the paper's context the second moment of the sample covariance."""
+    return (SECOND_MOMENT,) if task in (PAPER, ANY_QUERY) else task.definitions()
+
+
 def _square(at, other):
     """The entry of z z'."""
     return feature(at) * feature(other)
 
 
-def _covariance(at, other) -> TracePolynomial:
-    """The entry of E(z z'), with M for E(Lambda_hat^2)."""
-    return average_context(expect(_square(at, other), QUERY_LAW, given=Lambda_hat))
+def _covariance(at, other, task: Task = ANY_QUERY) -> TracePolynomial:
+    """The entry of E(z z'), with the letter M for the second moment of beta."""
+    return (at[0].T * task.moments.Q * other[0]) * (at[1].T * M * other[1])
 
 
 @register(
@@ -58,15 +68,16 @@ def _covariance(at, other) -> TracePolynomial:
     typed=lambda: AT[1].T * Lambda * Lambda_q * AT[0],
     conditions=(r"The entry at the index 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$ of the stacked columns", QUERY),
 )
-def correlation_of_features() -> Derivation:
+def correlation_of_features(task: Task = ANY_QUERY) -> Derivation:
     """One entry, averaged over the task, the query and the context."""
-    target = y_q * feature(AT)
-    averaged = expect(target, QUERY_LAW)
+    target, A = y_q * feature(AT), task.moments.A
+    averaged = TracePolynomial(AT[1].T) * A * AT[0]
     return Derivation.by(
-        Line(CROSS, ":=", Vec(Lambda * Lambda_q), "What the last line finds, entry by entry"),
+        *task.gains(),
+        Line(CROSS, ":=", Vec(A.to_sympy()), "What the last line finds, entry by entry"),
         Line(y_q * unit(AT).T * z, "=", target, r"One entry of $y_q\boldsymbol{z}$", "12"),
-        Line(unit(AT).T * CROSS, "=", averaged, r"The same entry of $\operatorname{vec}(\boldsymbol{\Lambda\Lambda}_q)$"),
-        Line(E(target, QUERY_LAW), "=", averaged, "It is the average over the task vector, the query and the context"),
+        Line(unit(AT).T * CROSS, "=", averaged, rf"The same entry of $\operatorname{{vec}}({formula_latex(A.to_sympy())})$"),
+        Line(task.E(target), "=", averaged, "It is the average over the task vector, the query and the context"),
     )
 
 
@@ -82,18 +93,18 @@ def correlation_of_features() -> Derivation:
         QUERY,
     ),
 )
-def covariance_of_features() -> Derivation:
+def covariance_of_features(task: Task = ANY_QUERY) -> Derivation:
     """One entry, averaged over task and query, then over the context."""
-    square = _square(AT, OTHER)
-    given_context, averaged = expect(square, QUERY_LAW, given=Lambda_hat), expect(square, QUERY_LAW)
+    square, entry = _square(AT, OTHER), _covariance(AT, OTHER, task)
+    given_context, averaged = task.E(square, given=(Lambda_hat,)), substitute(entry, {M: task.moments.M})
     return Derivation.by(
-        SECOND_MOMENT,
-        Line(COVARIANCE, ":=", KroneckerProduct(Lambda_q, M), "What the average is below, entry by entry"),
+        *_definitions(task),
+        Line(COVARIANCE, ":=", KroneckerProduct(as_sympy(task.query_covariance), M), "What the average is below, entry by entry"),
         Line((unit(AT).T * z) * (z.T * unit(OTHER)), "=", square, r"One entry of $\boldsymbol{zz}^\top$", "12"),
-        Line(unit(AT).T * COVARIANCE * unit(OTHER), "=", _covariance(AT, OTHER), "The same entry of the Kronecker product"),
-        Line(E(square, QUERY_LAW, given=Lambda_hat), "=", given_context, "Average over the task vector and the query"),
-        Line(E(square, QUERY_LAW), "=", _covariance(AT, OTHER), "Then over the context: it is that entry"),
-        Line(E(square, QUERY_LAW), "=", averaged, "With the second moment (31)"),
+        Line(unit(AT).T * COVARIANCE * unit(OTHER), "=", entry, "The same entry of the Kronecker product"),
+        Line(given_context, "=", carried_out(given_context), "Average over the task vector and the query"),
+        Line(task.E(square), "=", entry, "Then over the context: it is that entry"),
+        Line(task.E(square), "=", averaged, "With the second moment (31)"),
     )
 
 
@@ -112,16 +123,16 @@ def covariance_of_features() -> Derivation:
         r"\boldsymbol{w}_{2}$ and any query covariance; entry 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$",
     ),
 )
-def flow_of_heads() -> Derivation:
+def flow_of_heads(task: Task = PAPER) -> Derivation:
     """The loss (9-closed) with one head beside the map of the others; and the bracket of (13) entry by entry."""
-    whole = B_rest + v_i * U_i
-    loss, error = substitute(closed_loss().result, {B: whole}), E((y_q - beta.T * whole * x_q) ** 2)
+    whole, queried = B_rest + v_i * U_i, ANY_QUERY if task == PAPER else task
+    loss, error = substitute(closed_loss(task).result, {B: whole}), population_error(whole, task)
     by_U, by_v = (substitute(-gradient(loss, weight) / 2, {B_rest: TracePolynomial(B) - v_i * U_i}) for weight in (U_i, v_i))
-    fitted = kron_times_vec(_covariance, vec_entry(B), OTHER)(AT)
-    covariance, correlation = E(_square(AT, OTHER), QUERY_LAW), E(y_q * feature(AT), QUERY_LAW)
+    fitted = kron_times_vec(partial(_covariance, task=queried), vec_entry(B), OTHER)(AT)
+    covariance, correlation = queried.E(_square(AT, OTHER)), queried.E(y_q * feature(AT))
     row = SumOver(covariance * (OTHER[1].T * B * OTHER[0]), *OTHER)
     return Derivation.by(
-        SECOND_MOMENT,
+        *_definitions(task),
         Line(B, ":=", whole, "The map of all heads"),
         Line(-Gradient(error, U_i) / 2, "=", by_U, r"Minus half the gradient of the loss by $\boldsymbol{U}_{i}$", part="U"),
         Line(-Gradient(error, v_i) / 2, "=", by_v, "Minus half its derivative by $v_{i}$", part="v"),
@@ -129,7 +140,7 @@ def flow_of_heads() -> Derivation:
         Line(
             correlation - row,
             "=",
-            expect(y_q * feature(AT), QUERY_LAW) - fitted,
+            TracePolynomial(AT[1].T) * queried.moments.A * AT[0] - fitted,
             r"An entry of $\mathbb{E}(y_{q} \boldsymbol{z})$ less that",
             part="row",
         ),

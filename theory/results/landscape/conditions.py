@@ -14,7 +14,7 @@ from ...calculus.spectral import over_directions, summand
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import PROJECTOR, commuting, eigenbasis
+from ...derivations.draws import commuting, eigenbasis
 from ...derivations.heads import Rate
 from ...derivations.lines import Line
 from ...derivations.registry import define, register
@@ -109,8 +109,8 @@ define(
     "Key and query in the span of the learned eigenvectors",
     section="Appendix D.3",
     left={"a": k, "b": q},
-    typed=lambda: {"a": P * vector("b", D), "b": P * vector("c", D)},
-    conditions=(PROJECTOR, r"The coefficients are the components of any two vectors $\boldsymbol{b}$ and $\boldsymbol{c}$"),
+    typed=lambda _=PAPER: {"a": P * vector("b", D), "b": P * vector("c", D)},
+    conditions=(projector, r"The coefficients are the components of any two vectors $\boldsymbol{b}$ and $\boldsymbol{c}$"),
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.draws import commuting, eigenbasis
-from ...derivations.heads import E
+from ...derivations.heads import E, carried_out
 from ...derivations.lines import Line
 from ...derivations.points import value_at
 from ...derivations.registry import register
@@ -46,6 +46,7 @@ def at_fixed_map(task: Task = PAPER) -> Condition:
 
 
 FIXED_MAP = at_fixed_map()
+SYMMETRIC = Condition(r"$\boldsymbol{\Gamma}$ is symmetric")
 
 
 def first_learned(task: Task = PAPER) -> Condition:
@@ -181,7 +182,7 @@ def plateau_loss(task: Task = PAPER) -> Derivation:
         "other order": (1 + 1 / N) * (Trace(Lambda**3 * Gamma**2) - Trace(Lambda * Gamma * Lambda**2 * Gamma))
         + (Trace(Gamma**2 * Lambda) * Trace(Lambda**2) - Trace(Lambda) * Trace(Gamma * Lambda * Gamma * Lambda)) / N,
     },
-    conditions=(r"$\boldsymbol{\Gamma}$ is symmetric",),
+    conditions=(lambda task=PAPER: SYMMETRIC if task == PAPER else at_fixed_map(task),),
     erratum=(
         r"The quadratic term is $(\hat{\boldsymbol{\Lambda}} \boldsymbol{\Gamma})^{\top} "
         r"(\hat{\boldsymbol{\Lambda}} \boldsymbol{\Gamma})$, not the square of $\hat{\boldsymbol{\Lambda}} "
@@ -189,14 +190,20 @@ def plateau_loss(task: Task = PAPER) -> Derivation:
         "mean; the final loss (59) is that of the right one"
     ),
 )
-def loss_of_context() -> Derivation:
+def loss_of_context(task: Task = PAPER) -> Derivation:
     """Average over the task with the context given, then the quadratic term over the context, in both orders."""
-    error = (y_q - beta.T * Gamma * x_q) ** 2
+    error = task.E((y_q - beta.T * Gamma * x_q) ** 2, given=(x_q, Lambda_hat))
+    quadratic = task.E(Gamma * beta * beta.T * Gamma, in_context=True)
+    averaged = (
+        Line(error, "=", carried_out(error), "Average over the task", part="sequence"),
+        Line(quadratic, "=", Gamma * task.moments.M * Gamma, "The quadratic term, averaged over the context", part="square"),
+    )
+    if task != PAPER:
+        return Derivation.by(*task.gains(), *task.commutes(), *averaged)
     square, swapped = Gamma * Lambda_hat**2 * Gamma, Lambda_hat * Gamma**2 * Lambda_hat
     other = Trace(E(Lambda * (swapped - square)))
     return Derivation.by(
-        Line(E(error, given=(x_q, Lambda_hat)), "=", expect(error, given=(x_q, Lambda_hat)), "Average over the task", part="sequence"),
-        Line(E(square), "=", expect(square), "The quadratic term, averaged over the context", part="square"),
+        *averaged,
         Line(
             other,
             "=",

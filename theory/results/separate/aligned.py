@@ -17,21 +17,21 @@ from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import ALONG, one_direction
+from ...derivations.draws import ALONG, along_one_eigenvector, one_direction, second_moment
 from ...derivations.heads import Rate
 from ...derivations.lines import Line
+from ...derivations.points import value_at
 from ...derivations.registry import register
 from ...notation import B, G, Lambda, M, N, P, T, a, clock, e, k_i, lambda_, lambda_after, lambda_next, q_i, v, v_i, v_star, w_init
+from ...typesetting.latex import formula_latex
+from ..task.population import ALONG as COMMON
+from ..task.population import PAPER, Task, fixed_map
 from ..task.regression import force, loss_and_force
-from ..task.second_moments import second_moment_along
 from .flow import RANK_ONE, flow_in_force, rank_one_head
 
-EIGENVECTOR = {Lambda * e: lambda_ * e, M * e: a * e, e.T * e: 1, P * e: 0 * e}
-
-
-def _not_learned(point) -> None:
+def _not_learned(point, moments=second_moment) -> None:
     """As one_direction, with e taken from P."""
-    one_direction(point)
+    one_direction(point, moments)
     point[P] = point[P] - point[P] * point[e] * point[e].T
 
 
@@ -54,76 +54,95 @@ GROWING = Condition(
     _growing,
     _not_learned,
 )
+
+
+def growing(task: Task = PAPER) -> Condition:
+    """A direction that grows beside the learned ones."""
+    return task.condition(GROWING, _not_learned)
+
+
+def alone(task: Task = PAPER) -> Condition:
+    """A direction that grows before all others."""
+    return task.condition(ALONG, along_one_eigenvector)
+
+
 FIRST_SET = "All other weights are zero"
 LATER_SET = (
     r"The learned heads $\boldsymbol{k}_i=\boldsymbol{q}_i=v_i\boldsymbol{e}_i$, $i\le m$, rest at the values (25); all weights but those "
     "of head $m+1$ are zero otherwise"
 )
-ALONG_E, LATER = (0, 1, 2), (0, 1, 2, 3)  # where the lines about e stand in a derivation that begins with them
-FIRST_MAP, LATER_MAP = rank_one_head(), M.I * Lambda * P + rank_one_head()
 RATES = flow_in_force(rank_one_head(), RANK_ONE)
 
 
-def _force_with(learned) -> TracePolynomial:
+def _force_with(learned, task: Task) -> TracePolynomial:
     """The force (53) at the map ``learned`` of the heads at rest, and v^3 e e' of the growing one."""
-    return rewrite(substitute(force(), {B: TracePolynomial(learned) + v**3 * e * e.T}), EIGENVECTOR)
+    return _on_e(substitute(force(task), {B: TracePolynomial(learned) + v**3 * e * e.T}), task)
 
 
-def force_on_first_ansatz() -> TracePolynomial:
+def force_on_first_ansatz(task: Task = PAPER) -> TracePolynomial:
     """The force (65), with the growing head alone."""
-    return _force_with(0 * e * e.T)
+    return _force_with(0 * e * e.T, task)
 
 
-def force_on_later_ansatz() -> TracePolynomial:
+def force_on_later_ansatz(task: Task = PAPER) -> TracePolynomial:
     """The force (71), with the learned heads at rest and one more growing."""
-    return _force_with(M.inverse() * Lambda * P)
+    return _force_with(fixed_map(task), task)
 
 
 @cache
-def _flow_of_head() -> dict:
+def _flow_of_head(task: Task = PAPER) -> dict:
     """{weight: its rate} of the head k = q = v e in the force (71), equation (19)."""
-    head = {v_i: v, k_i: v * e, q_i: v * e, G: force_on_later_ansatz()}
-    return {weight: rewrite(substitute(rate, head), EIGENVECTOR) for weight, rate in RATES.items()}
+    head = {v_i: v, k_i: v * e, q_i: v * e, G: force_on_later_ansatz(task)}
+    return {weight: _on_e(substitute(rate, head), task) for weight, rate in RATES.items()}
 
 
-def flow_along() -> Expr:
+def flow_along(task: Task = PAPER) -> Expr:
     """The flow (26) of the value weight: lambda^2 v^2 - lambda a v^5."""
-    return _flow_of_head()[v_i].to_sympy()
+    return _flow_of_head(task)[v_i].to_sympy()
 
 
-def _written_out(formula: Expr) -> Expr:
-    return formula.subs(a, second_moment_along())
-
-
-def along_lines(*, learned: bool) -> tuple[Line, ...]:
-    """How Lambda and M act on e, and P if directions are ``learned`` already."""
-    reason = r"$\boldsymbol{e}$ is an eigenvector"
+@cache
+def along_lines(task: Task = PAPER, *, learned: bool) -> tuple[Line, ...]:
+    """How the covariances and M act on e, and P if directions are ``learned`` already."""
+    reason, letters = r"$\boldsymbol{e}$ is an eigenvector", force(task).free_symbols | task.moments.A.free_symbols
     return (
         Line(Lambda * e, "=", lambda_ * e, reason),
         Line(M * e, "=", a * e, reason),
         Line(e.T * e, "=", 1, "It has unit length"),
+        *(Line(letter * e, "=", value * e, reason) for letter, value in COMMON.items() if letter in letters),
         *((Line(P * e, "=", 0 * e, "It is not learned"),) if learned else ()),
     )
 
 
-def on_ansatz(map_) -> tuple[Line, ...]:
+def _on_e(polynomial, task: Task) -> TracePolynomial:
+    """Use these lines."""
+    return rewrite(polynomial, {line.left: line.right for line in along_lines(task, learned=True)})
+
+
+def places(task: Task = PAPER, *, learned: bool) -> tuple[int, ...]:
+    """Where these lines stand in a derivation that begins with them."""
+    return tuple(range(len(along_lines(task, learned=learned))))
+
+
+def on_ansatz(task: Task, *, learned: bool) -> tuple[Line, ...]:
     """The lines that put the flow on an aligned set: the eigenvector, the head, the map, and the force (53) there."""
+    map_ = fixed_map(task) + rank_one_head() if learned else rank_one_head()
     return (
-        *along_lines(learned=map_.has(P)),
+        *along_lines(task, learned=learned),
         Line(v, ":=", v_i, "The value weight of the growing head"),
         Line(k_i, ":=", v * e, "Its key is aligned with the eigenvector"),
         Line(q_i, ":=", v * e, "and so is its query"),
         Line(B, ":=", map_, "The effective map of the set"),
-        *loss_and_force(),
+        *loss_and_force(task),
     )
 
 
-def _in_force(weight, right, reason: str, part: str = "", uses=ALONG_E) -> Line:
+def _in_force(weight, right, reason: str, part: str = "", uses: tuple = ()) -> Line:
     return Line(Rate(weight, RATES), "=", right, reason, uses, part)
 
 
-def _moment() -> Line:
-    return Line(a, "=", second_moment_along(), "The moment (32)")
+def _moment(task: Task) -> Line:
+    return Line(a, "=", task.eigenvalue, "The moment (32)")
 
 
 @register(
@@ -137,23 +156,23 @@ def _moment() -> Line:
         "v": lambda_**2 * v**2 - lambda_ * a * v**5,
     },
     conditions=(
-        ALONG,
+        alone,
         FIRST_SET,
         r"The set is kept: $\boldsymbol{k}_1$ and $\boldsymbol{q}_1$ move as $v_1\boldsymbol{e}_1$ does, and a head at zero stays there, "
         "for (19) has two of its weights in each term",
     ),
     erratum="An exact invariant set, and an approximation of training from (36); see (25-direction)",
 )
-def first_ansatz() -> Derivation:
+def first_ansatz(task: Task = PAPER) -> Derivation:
     """The flow (19) of the head in the force (65)."""
-    rates = _flow_of_head()
+    rates, uses = _flow_of_head(task), places(task, learned=False)
     return Derivation.by(
-        *on_ansatz(FIRST_MAP),
-        Line(G, "=", force_on_first_ansatz(), "The force on the set, equation (65)", ALONG_E),
-        _in_force(k_i, rates[k_i], "The velocity (19b) of the key", "k"),
-        _in_force(q_i, rates[q_i], "The velocity (19c) of the query", "q"),
-        _in_force(v_i, rates[v_i], "The velocity (19a) of the value weight", "v"),
-        Line(Rate(k_i, RATES), "=", Rate(v_i, RATES) * e, "The key moves as $v\\boldsymbol{e}$ does", ALONG_E),
+        *on_ansatz(task, learned=False),
+        Line(G, "=", force_on_first_ansatz(task), "The force on the set, equation (65)", uses),
+        _in_force(k_i, rates[k_i], "The velocity (19b) of the key", "k", uses),
+        _in_force(q_i, rates[q_i], "The velocity (19c) of the query", "q", uses),
+        _in_force(v_i, rates[v_i], "The velocity (19a) of the value weight", "v", uses),
+        Line(Rate(k_i, RATES), "=", Rate(v_i, RATES) * e, "The key moves as $v\\boldsymbol{e}$ does", uses),
     )
 
 
@@ -162,27 +181,27 @@ def first_ansatz() -> Derivation:
     "The force on the ansatz of the first drop",
     section="Appendix D.6",
     typed=lambda: Lambda**2 - lambda_ * a * v**3 * e * e.T,
-    conditions=(ALONG, "The set (64)"),
+    conditions=(alone, "The set (64)"),
 )
-def first_force() -> Derivation:
+def first_force(task: Task = PAPER) -> Derivation:
     """The force (53) at B = v^3 e e'."""
+    reason = r"$\boldsymbol{e}$ is an eigenvector of $\boldsymbol{\Lambda}$ and $\boldsymbol{M}$"
     return Derivation.by(
-        *on_ansatz(FIRST_MAP),
+        *on_ansatz(task, learned=False),
         Line(B, "=", v**3 * e * e.T, "The head makes this map"),
-        Line(G, "=", substitute(force(), {B: v**3 * e * e.T}), "The force there"),
-        Line(
-            G, "=", force_on_first_ansatz(), r"$\boldsymbol{e}$ is an eigenvector of $\boldsymbol{\Lambda}$ and $\boldsymbol{M}$", ALONG_E
-        ),
+        Line(G, "=", substitute(force(task), {B: v**3 * e * e.T}), "The force there"),
+        Line(G, "=", force_on_first_ansatz(task), reason, places(task, learned=False)),
     )
 
 
-def _scalar_flow(map_, uses: tuple) -> Derivation:
-    growth = flow_along()
+def _scalar_flow(task: Task, *, learned: bool) -> Derivation:
+    growth, uses = flow_along(task), places(task, learned=learned)
+    reason = rf"The velocity (19a): along $\boldsymbol{{e}}$ the force at $\boldsymbol{{B}} = 0$ is ${formula_latex(growth.coeff(v, 2))}$"
     return Derivation.by(
-        *on_ansatz(map_),
-        _in_force(v_i, growth, r"The velocity (19a), with $\boldsymbol{e}^\top\boldsymbol{\Lambda}^2\boldsymbol{e}=\lambda^2$", uses=uses),
-        _moment(),
-        _in_force(v_i, _written_out(growth), "The moment written out", uses=(*uses, -1)),
+        *on_ansatz(task, learned=learned),
+        _in_force(v_i, growth, reason, uses=uses),
+        _moment(task),
+        _in_force(v_i, growth.subs(a, task.eigenvalue), "The moment written out", uses=(*uses, -1)),
     )
 
 
@@ -191,16 +210,13 @@ def _scalar_flow(map_, uses: tuple) -> Derivation:
     "The first drop",
     section="Appendix D.6",
     typed=lambda: lambda_**2 * v**2 - lambda_**3 * (1 + (1 + T / lambda_) / N) * v**5,
-    conditions=(ALONG, "The set (64)"),
+    conditions=(alone, "The set (64)"),
 )
-def first_drop() -> Derivation:
+def first_drop(task: Task = PAPER) -> Derivation:
     """(19a) in the force (65)."""
-    return _scalar_flow(FIRST_MAP, ALONG_E)
+    return _scalar_flow(task, learned=False)
 
 
-def _at_rest(point) -> None:
-    _not_learned(point)
-    point[v_i] = (point[lambda_] / point[a]) ** (mpf(1) / 3)
 
 
 @register(
@@ -214,26 +230,31 @@ def _at_rest(point) -> None:
         "rest": 0 * lambda_,
     },
     conditions=(
-        GROWING,
+        growing,
         r"$\boldsymbol{k}_i=\boldsymbol{q}_i=v_i\boldsymbol{e}_i$ for $i\le m$ at these values, "
         r"$\boldsymbol{k}_{m+1}=\boldsymbol{q}_{m+1}=v_{m+1}(t)\boldsymbol{e}_{m+1}$, all other weights zero",
         "The signs of a head may be changed in pairs, see (25-signs)",
     ),
     erratum="An exact invariant set of (19), and an approximation of training from (36); see (25-direction)",
 )
-def fixed_value() -> Derivation:
+def fixed_value(task: Task = PAPER) -> Derivation:
     """Where (26) vanishes; put back, the learned heads rest."""
-    flow = flow_along()
+    flow = flow_along(task)
     (cube,) = solve((flow / v**2).expand().subs(v**3, v_star), v_star)
     value = cube ** Rational(1, 3)
     positive, rests = Line(v, ">", 0), Line(Rate(v_i, RATES), "=", 0)
+
+    def at_rest(point) -> None:
+        growing(task).meet(point)
+        point[v_i] = value_at(value, point)
+
     return Derivation.by(
-        *on_ansatz(FIRST_MAP),
-        _in_force(v_i, flow, "The flow (26) of an aligned head"),
+        *on_ansatz(task, learned=False),
+        _in_force(v_i, flow, "The flow (26) of an aligned head", uses=places(task, learned=False)),
         Line(v_star, ":=", value, "It vanishes at this root", part="cube"),
-        Line(v_star, "=", cancel(_written_out(cube)) ** Rational(1, 3), "The moment (32) written out", part="written out"),
+        Line(v_star, "=", cancel(cube.subs(a, task.eigenvalue)) ** Rational(1, 3), "The moment (32) written out", part="written out"),
         Line(flow.subs(v, v_star), "=", cancel(flow.subs(v, value)), "The flow there", part="rest"),
-        Line((positive, rests), "=>", Line(v, "=", v_star), "There is no other positive root", meets=(_at_rest,)),
+        Line((positive, rests), "=>", Line(v, "=", v_star), "There is no other positive root", meets=(at_rest,)),
     )
 
 
@@ -242,19 +263,19 @@ def fixed_value() -> Derivation:
     "The force on the ansatz of the later drops",
     section="Appendix D.6",
     typed=lambda: Lambda**2 - Lambda * P * Lambda - lambda_ * a * v**3 * e * e.T,
-    conditions=(GROWING, LATER_SET),
+    conditions=(growing, LATER_SET),
 )
-def later_force() -> Derivation:
+def later_force(task: Task = PAPER) -> Derivation:
     """The force (53) at B = M^-1 Lambda P + v^3 e e'."""
     return Derivation.by(
-        *on_ansatz(LATER_MAP),
+        *on_ansatz(task, learned=True),
         Line(
             B,
             "=",
-            M.I * Lambda * P + v**3 * e * e.T,
+            fixed_map(task) + v**3 * e * e.T,
             r"The learned heads make the map (21), the sum of $(\lambda_d/a_d)\,\boldsymbol{e}_d\boldsymbol{e}_d^\top$",
         ),
-        Line(G, "=", force_on_later_ansatz(), "The force there", LATER),
+        Line(G, "=", force_on_later_ansatz(task), "The force there", places(task, learned=True)),
     )
 
 
@@ -266,21 +287,21 @@ def later_force() -> Derivation:
         "main": lambda_**2 * v**2 - lambda_**3 * (1 + (1 + T / lambda_) / N) * v**5,
         "short": lambda_**2 * v**2 - lambda_ * a * v**5,
     },
-    conditions=(GROWING, LATER_SET, "Heads at zero stay there, for (19) has two of their weights in each term"),
+    conditions=(growing, LATER_SET, "Heads at zero stay there, for (19) has two of their weights in each term"),
     erratum="Stronger: with heads aligned to different eigenvectors and any $v_d(0)$ all these equations hold at once",
 )
-def aligned_flow() -> Derivation:
+def aligned_flow(task: Task = PAPER) -> Derivation:
     """(19) on the set (25), which the growing, the learned and the waiting heads keep."""
-    rates, short = _flow_of_head(), flow_along()
+    rates, short, uses = _flow_of_head(task), flow_along(task), places(task, learned=True)
     return Derivation.by(
-        *on_ansatz(LATER_MAP),
-        Line(G, "=", force_on_later_ansatz(), "The force on the set, equation (71)", LATER),
+        *on_ansatz(task, learned=True),
+        Line(G, "=", force_on_later_ansatz(task), "The force on the set, equation (71)", uses),
         Line(G * P, "=", 0, "No learned direction feels it, so that the learned heads rest"),
-        _in_force(k_i, rates[k_i], r"The growing key stays along $\boldsymbol{e}$", uses=LATER),
-        _in_force(q_i, rates[q_i], "So does the query", uses=LATER),
-        _in_force(v_i, short, "The velocity (19a) of the value weight", "short", LATER),
-        _moment(),
-        _in_force(v_i, _written_out(short), "The moment written out", "main", (*LATER, -1)),
+        _in_force(k_i, rates[k_i], r"The growing key stays along $\boldsymbol{e}$", uses=uses),
+        _in_force(q_i, rates[q_i], "So does the query", uses=uses),
+        _in_force(v_i, short, "The velocity (19a) of the value weight", "short", uses),
+        _moment(task),
+        _in_force(v_i, short.subs(a, task.eigenvalue), "The moment written out", "main", (*uses, -1)),
     )
 
 
@@ -289,11 +310,11 @@ def aligned_flow() -> Derivation:
     "The later drops",
     section="Appendix D.6",
     typed=lambda: lambda_**2 * v**2 - lambda_**3 * (1 + (1 + T / lambda_) / N) * v**5,
-    conditions=(GROWING, LATER_SET),
+    conditions=(growing, LATER_SET),
 )
-def later_drop() -> Derivation:
+def later_drop(task: Task = PAPER) -> Derivation:
     """(19a) in the force (71)."""
-    return _scalar_flow(LATER_MAP, LATER)
+    return _scalar_flow(task, learned=True)
 
 
 distance = Symbol("epsilon", positive=True)  # from rest

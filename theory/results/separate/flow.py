@@ -13,33 +13,13 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import gradient
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation
-from ...derivations.heads import E, Gradient, Rate
+from ...derivations.heads import Gradient, Rate
 from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...expectation.moments import expect
-from ...notation import (
-    B,
-    B_rest,
-    D,
-    G,
-    K_i,
-    Lambda,
-    Lambda_hat,
-    M,
-    Q_i,
-    beta,
-    k_i,
-    prediction,
-    prediction_i,
-    prediction_other,
-    q_i,
-    v_i,
-    x_q,
-    y_q,
-)
+from ...notation import B, B_rest, D, G, K_i, Lambda, M, Q_i, beta, k_i, prediction, prediction_i, prediction_other, q_i, v_i, x_q, y_q
 from ..attention.blocks import U_i, merged_expansion, u_i, value_row
 from ..task.population import PAPER, Task
-from ..task.regression import SECOND_MOMENT, closed_loss, population_error, squared_error
+from ..task.regression import SECOND_MOMENT, closed_loss, force, population_error, squared_error
 
 RANK_ONE, RANK_R = (v_i, k_i, q_i), (v_i, K_i, Q_i)  # the weights of one head
 MOMENT = r"$\boldsymbol{M} = \mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$, equation (31)"
@@ -125,6 +105,11 @@ def output() -> Derivation:
 # The flow
 
 
+def _definition(task: Task) -> tuple[Line, ...]:
+    """The letter M, which :func:`flow_lines` defines for other tasks than the paper's."""
+    return (SECOND_MOMENT,) if task == PAPER else ()
+
+
 def _force_on_head(rates: dict, weights: tuple) -> tuple[Line, ...]:
     return tuple(
         Line(Rate(weight, rates), "=", rates[weight], f"Average, and carry out the gradient in the {name}", part=part)
@@ -137,18 +122,18 @@ def _symmetric(point) -> None:
     point[B_rest] = point[B_rest] + point[B_rest].T - head
 
 
-def _untransposed(head: Any, weight: Any) -> Any:
+def _untransposed(head: Any, weight: Any, task: Task) -> Any:
     """(c) as scanned."""
-    return v_i * (Lambda**2 - Lambda * effective_map(head) * M) * weight
+    return v_i * substitute(substitute(force(task), {B: B.T}).T, {B: effective_map(head)}) * weight
 
 
-def _flow(head: Any, weights: tuple) -> tuple[Line, ...]:
-    rates = flow(head, weights)
+def _flow(head: Any, weights: tuple, task: Task) -> tuple[Line, ...]:
+    rates = flow(head, weights, task)
     return (
-        SECOND_MOMENT,
-        *flow_lines(head, weights),
+        *_definition(task),
+        *flow_lines(head, weights, task=task),
         *_force_on_head(rates, weights),
-        Line(Rate(weights[2], rates), "!=", _untransposed(head, weights[1]), "As scanned, (c) lacks a transpose"),
+        Line(Rate(weights[2], rates), "!=", _untransposed(head, weights[1], task), "As scanned, (c) lacks a transpose"),
     )
 
 
@@ -164,13 +149,13 @@ def _flow(head: Any, weights: tuple) -> tuple[Line, ...]:
     conditions=("Any number of heads: the others enter through their sum", MOMENT),
     erratum=TRANSPOSE,
 )
-def rank_one_flow() -> Derivation:
+def rank_one_flow(task: Task = PAPER) -> Derivation:
     """The gradient of the averaged loss."""
     head = rank_one_head()
     symmetric = Line(effective_map(head), "=", effective_map(head).T, "The effective map is symmetric")
-    printed = Line(Rate(q_i, flow(head, RANK_ONE)), "=", _untransposed(head, k_i))
+    printed = Line(Rate(q_i, flow(head, RANK_ONE, task)), "=", _untransposed(head, k_i, task))
     return Derivation.by(
-        *_flow(head, RANK_ONE),
+        *_flow(head, RANK_ONE, task),
         Line(symmetric, "=>", printed, "It may be left out where the effective map is symmetric", meets=(_symmetric,)),
     )
 
@@ -187,9 +172,9 @@ def rank_one_flow() -> Derivation:
     conditions=("Any number of heads, any rank", MOMENT),
     erratum=TRANSPOSE,
 )
-def rank_R_flow() -> Derivation:
+def rank_R_flow(task: Task = PAPER) -> Derivation:
     """As (19); the columns of K_i and Q_i are the keys and queries of the head."""
-    return Derivation.by(*_flow(rank_R_head(), RANK_R))
+    return Derivation.by(*_flow(rank_R_head(), RANK_R, task))
 
 
 def _error():
@@ -243,25 +228,18 @@ def sequence_flow() -> Derivation:
     conditions=(MOMENT,),
     erratum=TRANSPOSE,
 )
-def averaged_flow() -> Derivation:
-    """The other way round from (19): first the gradient for one sequence, equation (52), then the average; M is written last."""
-    head = rank_one_head()
-    rates, sequence = flow(head, RANK_ONE), sequence_flow().result
-    in_moment = TracePolynomial(-M * effective_map(head) * Lambda)
-    excess = in_moment - substitute(in_moment, {M: expect(Lambda_hat**2)})  # M for what it abbreviates
-    averaged = (
-        expect(sequence["a"]) + k_i.T * excess * q_i,
-        expect(sequence["b"]) + v_i * excess * q_i,
-        expect(sequence["c"]) + v_i * excess.T * k_i,
-    )
+def averaged_flow(task: Task = PAPER) -> Derivation:
+    """The other way round from (19): first the gradient for one sequence, equation (52), then the average."""
+    rates = flow(rank_one_head(), RANK_ONE, task)
+    moving = [Rate(weight, rates) for weight in RANK_ONE]
     return Derivation.by(
-        SECOND_MOMENT,
+        *task.definitions(),
         *(
-            Line(Rate(weight, rates), "=", E(rate), f"The average of (52) for the {name}")
-            for weight, rate, name in zip(RANK_ONE, _sequence_rates(), NAMES, strict=True)
+            Line(rate, "=", task.E(sequence), f"The average of (52) for the {name}")
+            for rate, sequence, name in zip(moving, _sequence_rates(), NAMES, strict=True)
         ),
         *(
-            Line(Rate(weight, rates), "=", result, f"The rate of the {name}, in $\\boldsymbol{{M}}$", part=part)
-            for weight, result, name, part in zip(RANK_ONE, averaged, NAMES, "abc", strict=True)
+            Line(rate, "=", rates[weight], f"The rate of the {name}, in $\\boldsymbol{{M}}$", part=part)
+            for rate, weight, name, part in zip(moving, RANK_ONE, NAMES, "abc", strict=True)
         ),
     )

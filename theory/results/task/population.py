@@ -175,8 +175,8 @@ class Task:
         """(probability, length, gain); a sum over two lengths shows what is linear in their law."""
         return ((p_n, n, g_n), (1 - p_n, m, g_m)) if self.random_length else ((1, N, 1),)
 
-    def E(self, body: Any, *, in_context: bool = False) -> Any:
-        """The expectation of a formula, not carried out; given the length where it is random.
+    def E(self, body: Any, *, given: tuple = (), in_context: bool = False) -> Any:
+        """The expectation of a formula, not carried out, given some letters, and the length where it is random.
 
         ``in_context``: only that over the context; the average over task vector, query and noise is carried out.
         """
@@ -184,7 +184,7 @@ class Task:
         for p, length, gain in self.cases:
             laws = self.laws(length, gain)
             inside = expect(body, laws, given=Lambda_hat) if in_context else body
-            terms.append(p * E(inside, laws, given=length if self.random_length else ()))
+            terms.append(p * E(inside, laws, given=(*given, length) if self.random_length else given))
         return terms[0] if len(terms) == 1 else terms[0] + terms[1]
 
     @property
