@@ -41,9 +41,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """``derive``, loaded when it is asked for."""
+    """``derive`` and ``__version__``, loaded when they are asked for."""
     if name == "derive":
         from .proofs.building import derive
 
         return derive
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("iclflow")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -73,7 +73,9 @@ def write(terms: Terms, style: Style) -> str:
     """A polynomial in the given style: ``TEXT``, ``LATEX``, or a copy of one of them with some attributes changed."""
     pieces = []
     for coefficient, traces, word in groups(terms):
-        factors = [_closed(run, style) for run in _runs(traces)]
+        runs = _runs(traces)
+        alone = word is None and len(runs) == 1  # (a' b) needs no brackets
+        factors = [_closed(run, style, brackets=not alone) for run in runs]
         if word is not None:
             factors.append(_word(word, style) if word else style.identity)
         pieces.append(_summand(coefficient, factors, style))
@@ -146,15 +148,15 @@ def _trace_order(word):
     return len(turned), words.name_key(turned)
 
 
-def _closed(run, style: Style) -> str:
+def _closed(run, style: Style, *, brackets: bool) -> str:
     word, count = run
     turned = words.readable_rotation(word)
     inner = _word(turned, style)
     if words.cut_position(turned) is None:
         inner = style.trace(inner)
-    if words.cut_position(turned) is None or len(turned) == 1:  # a trace, or a 1 x 1 symbol
-        return inner if count == 1 else style.power(inner, count)
-    return style.brackets(inner) if count == 1 else style.power(style.brackets(inner), count)
+    elif len(turned) > 1 and (brackets or count > 1):  # not a 1 x 1 symbol
+        inner = style.brackets(inner)
+    return inner if count == 1 else style.power(inner, count)
 
 
 def _word(word, style: Style) -> str:

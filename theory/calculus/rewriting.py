@@ -5,7 +5,7 @@ A rule replaces a product of neighbouring letters wherever it occurs, and its tr
 >>> from iclflow.theory.notation import D, Lambda, lambda_, vector, matrix
 >>> e, A = vector("e", D), matrix("A", D)
 >>> rewrite(e.T * Lambda**2 * A * e, {Lambda * e: lambda_ * e})
-lambda^2 (e' A e)
+lambda^2 e' A e
 >>> rewrite(e.T * Lambda * e * A, {Lambda * e: lambda_ * e, e.T * e: 1})
 lambda A
 

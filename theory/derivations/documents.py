@@ -6,10 +6,9 @@ r"""Equations and their derivations as documents: a LaTeX paper, Markdown, or JS
 """
 
 import json
-from collections.abc import Iterable, Iterator
-from itertools import groupby
-from re import fullmatch, match
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from re import Match, fullmatch, match, sub
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..typesetting.latex import formula_latex, superscript
 from ..typesetting.line_breaks import Row, aligned
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from .registry import Equation
 
 FORMATS = ("tex", "markdown", "json")
+TITLE = "The equations of training dynamics of in-context learning in linear attention, derived"
 
 CHAPTERS = {
     "2": "Preliminaries",
@@ -31,20 +31,23 @@ CHAPTERS = {
     "D": "Appendix D. Separate key and query, rank one",
     "E": "Appendix E. Separate key and query, low rank",
     "F": "Appendix F. In-weight learning",
-    "": "Beside the paper",
+    "beside": "Beside the paper",
 }
 
 PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
 \usepackage[margin=25mm]{geometry}
 \usepackage{amsmath,amssymb}
+\usepackage[hidelinks,bookmarksdepth=1]{hyperref}
 \allowdisplaybreaks
+\setcounter{secnumdepth}{0}
 \setlength{\parindent}{0pt}
 \setlength{\parskip}{0.5\baselineskip}
-\title{The equations of training dynamics of in-context learning\\in linear attention, derived}
+\title{%s}
 \author{iclflow}
 \date{}
 \begin{document}
 \maketitle
+\tableofcontents
 """
 
 
@@ -62,44 +65,68 @@ def render(equation: "Equation", format: str = "text", *, transpose: str = "top"
     return forms[format](equation, full).replace(r"\top", transposed)
 
 
-def export(equations: Iterable["Equation"], format: str = "tex", *, transpose: str = "top") -> str:
-    """The equations with their derivations as one document, in the paper's order.
+def export(
+    equations: Iterable["Equation"], format: str = "tex", *, transpose: str = "top", title: str = TITLE, sections: Iterable[str] = (),
+    progress: Callable[[list], Iterable] = iter,
+) -> str:  # fmt: skip
+    """The equations with their derivations as one document, in the paper's order, with contents and with links between them.
 
-    ``format``: ``"tex"`` (a standalone document), ``"markdown"`` or ``"json"``. ``transpose``: ``"top"`` or ``"T"``. ValueError for
-    another format or transpose, or without equations.
+    ``format``: ``"tex"`` (a standalone document), ``"markdown"`` or ``"json"``. ``transpose``: ``"top"`` or ``"T"``. ``sections``: only
+    these, such as 3, C or beside. ``progress`` passes the equations on, as ``tqdm`` does. ValueError for another format, transpose or
+    section, or without equations.
     """
-    entries = tuple(equations)
-    if not entries:
-        raise ValueError("equations: needs at least one equation, got none")
+    entries, chosen = tuple(equations), tuple(sections) or tuple(CHAPTERS)
     if format not in FORMATS:
         raise ValueError(f"format must be one of {FORMATS}, got {format!r}")
+    if unknown := set(chosen) - set(CHAPTERS):
+        raise ValueError(f"sections must be among {', '.join(CHAPTERS)}, got {', '.join(sorted(unknown))}")
+    homes = {entry.number: entry.section for entry in entries}
+    chapter = {entry.number: _chapter(entry, homes) for entry in entries}
+    entries = [entry for entry in entries if chapter[entry.number] in chosen]
+    if not entries:
+        raise ValueError("equations: needs at least one equation, got none")
     transposed = superscript(transpose)
     if format == "json":
-        records = json.dumps([_record(entry) for entry in entries], indent=1, ensure_ascii=False)
+        records = json.dumps([_record(entry) for entry in progress(entries)], indent=1, ensure_ascii=False)
         return records.replace(json.dumps(r"\top")[1:-1], json.dumps(transposed)[1:-1]) + "\n"
-    pieces = [PREAMBLE if format == "tex" else "# The equations of training dynamics of in-context learning in linear attention\n"]
-    for chapter, members in _chapters(entries):
-        pieces.append(f"\\section*{{{chapter}}}\n" if format == "tex" else f"## {chapter}\n")
-        pieces += [(_latex if format == "tex" else _markdown)(entry) for entry in members]
-    if format == "tex":
-        pieces.append("\\end{document}\n")
-    return "\n".join(pieces).replace(r"\top", transposed)
+    style = TEX if format == "tex" else MARKDOWN
+    pages = {entry.number: _page(entry, homes, style) for entry in progress(entries)}
+    pieces, contents = [], []
+    for name, members in ((CHAPTERS[key], [entry for entry in entries if chapter[entry.number] == key]) for key in CHAPTERS):
+        if members:
+            pieces += [style.chapter % name, *(pages[entry.number] for entry in members)]
+            contents += [f"- {name}", *(f"  - [({one.number}) {sentence_markdown(one.title)}](#eq-{one.number})" for one in members)]
+    return style.whole(title, "\n".join(contents), "\n".join(pieces)).replace(r"\top", transposed)
 
 
-def _chapters(entries: tuple["Equation", ...]):
-    """The entries by chapter: what stands beside a numbered equation goes with it, what stands alone to the end."""
-    order = list(CHAPTERS)
-    sections = {entry.number: entry.section for entry in entries}
+class _Style(NamedTuple):
+    """How a document is written: as a whole, the heading of a chapter, what stands before an entry, a link, and an entry."""
 
-    def key(entry: "Equation") -> int:
-        place = fullmatch(r"(?:Section|Appendix) (\w).*", entry.section)
-        neighbour = match(r"\d+", entry.number)
-        if place is None and neighbour is not None:
-            place = fullmatch(r"(?:Section|Appendix) (\w).*", sections.get(neighbour[0], ""))
-        return order.index(place[1] if place is not None and place[1] in CHAPTERS else "")
+    whole: Callable[[str, str, str], str]
+    chapter: str
+    anchor: Callable[["Equation"], str]
+    link: Callable[[str, str], str]
+    entry: Callable[["Equation"], str]
 
-    for position, members in groupby(sorted(entries, key=key), key=key):
-        yield CHAPTERS[order[position]], list(members)
+
+def _page(entry: "Equation", homes: Mapping[str, str], style: _Style) -> str:
+    """An entry, where (31) or (19a) outside of formulas is a link to an equation of the document."""
+
+    def linked(found: Match[str]) -> str:
+        number = found[1] if found[1] in homes else (found[1] or "").rstrip("abcdefgh")
+        return style.link(number, found[0]) if number in homes and number != entry.number else found[0]
+
+    return style.anchor(entry) + sub(r"(?s)\$\$.*?\$\$|\$[^$]*\$|(?<![\w{\\^])\(([\w.-]+)\)", linked, style.entry(entry))
+
+
+def _chapter(entry: "Equation", homes: Mapping[str, str]) -> str:
+    """The chapter of an entry: what stands beside a numbered equation goes with it, what stands alone to the end."""
+    neighbour = match(r"\d+", entry.number)
+    for section in (entry.section, homes.get(neighbour[0], "") if neighbour else ""):
+        place = fullmatch(r"(?:Section|Appendix) (\w).*", section)
+        if place is not None:
+            return place[1] if place[1] in CHAPTERS else "beside"
+    return "beside"
 
 
 def _sentences(texts: Iterable[str]) -> str:
@@ -140,6 +167,25 @@ def _markdown(entry: "Equation", full: bool = False) -> str:
     if entry.derivation is not None:
         pieces.append("**Derivation.**\n\n" + entry.derive(full=full).markdown())
     return "\n".join(pieces)
+
+
+TEX = _Style(
+    whole=lambda title, contents, body: f"{PREAMBLE % sentence_latex(title)}\n{body}\n\\end{{document}}\n",
+    chapter=r"\section{%s}",
+    anchor=lambda entry: (
+        rf"\phantomsection\label{{{entry.number}}}"
+        rf"\addcontentsline{{toc}}{{subsection}}{{({entry.number}) {sentence_latex(entry.title)}}}" + "\n"
+    ),
+    link=lambda number, text: rf"\hyperref[{number}]{{{text}}}",
+    entry=_latex,
+)
+MARKDOWN = _Style(
+    whole=lambda title, contents, body: f"# {title}\n\n{contents}\n\n{body}",
+    chapter="## %s\n",
+    anchor=lambda entry: f'<a id="eq-{entry.number}"></a>\n\n',
+    link=lambda number, text: f"[{text}](#eq-{number})",
+    entry=_markdown,
+)
 
 
 def _text(entry: "Equation", full: bool = False) -> str:

@@ -5,13 +5,15 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .official import official
 from .parser import build
+from .progress import bar, clock
 from .runs import flow, sweep, train
 
 if TYPE_CHECKING:
@@ -97,19 +99,15 @@ def check(options: argparse.Namespace) -> int:
 
 def _evidence(subjects: "Sequence[Subject]") -> "tuple[Evidence, bool]":
     """Run the checks behind a progress bar; an interrupt keeps what has been done."""
-    from tqdm import tqdm
-
     from ..evidence.check import Evidence
     from ..evidence.run import run
 
     evidence = Evidence(planned=len(subjects))
     costs = {subject.number: subject.expected_seconds for subject in subjects}
-    layout = "{desc}: {percentage:3.0f} % |{bar}| {elapsed} passed, {remaining} left"
-    bar = tqdm(total=sum(costs.values()), desc="checking", bar_format=layout, smoothing=0, disable=not sys.stderr.isatty(), leave=False)
     try:
-        with bar:
+        with bar("checking", total=sum(costs.values())) as passed:
             for evidence in run(subjects):
-                bar.update(sum(costs[entry.equation] for entry in evidence.entries) - bar.n)
+                passed.update(sum(costs[entry.equation] for entry in evidence.entries) - passed.n)
     except KeyboardInterrupt:
         return evidence, True
     return evidence, False
@@ -126,14 +124,39 @@ def _equation(number: str) -> "Equation":
 
 def derive(options: argparse.Namespace) -> int:
     from ...theory.derivations.documents import render
+    from ...theory.equations import equations
 
-    entry = _equation(options.equation)
-    if options.task:
-        derivation = entry.derive(task=_task(options.task))
+    if options.list:
+        return _listed(equations())
+    if not options.equation:
+        raise ValueError("required: N, the number of an equation; --list shows them")
+    task = _task(options.task) if options.task else None
+    for i, entry in enumerate([_equation(number) for number in options.equation]):
+        print("\n" * (i > 0), end="")
+        if task is None:
+            print(render(entry, options.format, full=options.full))
+            continue
+        derivation = entry.derive(task=task)
         print({"text": str, "latex": type(derivation).latex, "markdown": type(derivation).markdown}[options.format](derivation))
-    else:
-        print(render(entry, options.format, full=options.full))
     return 0
+
+
+def _listed(entries: "Iterable[Equation]") -> int:
+    """A row for each equation: its number, title, kind and section."""
+    from ...theory.typesetting.sentences import sentence_text
+
+    for entry in entries:
+        print(f"{entry.number:14} {sentence_text(entry.title)} [{entry.kind}; {entry.section}]")
+    return 0
+
+
+def search(options: argparse.Namespace) -> int:
+    from ...theory.equations import search as find
+
+    words = " ".join(options.words)
+    if not (found := find(words)):
+        raise ArithmeticError(f"no equation has all of the words {words!r} in its number, title, section, conditions or remark")
+    return _listed(found)
 
 
 def _task(words: list[str]) -> Any:
@@ -167,7 +190,9 @@ def export(options: argparse.Namespace) -> int:
         raise ValueError(f"{path}: the file must end in .tex, .md or .json, got {path.suffix or 'no ending'!r}")
     require_writable(path)
     entries = [_equation(number) for number in options.equation] if options.equation else equations()
-    write_atomically(path, document(entries, formats[path.suffix]))
+    chosen = {"title": options.title} if options.title else {}
+    content = document(entries, formats[path.suffix], sections=options.sections or (), progress=partial(bar, "exporting"), **chosen)
+    write_atomically(path, content)
     return 0
 
 
@@ -267,7 +292,9 @@ def figure(options: argparse.Namespace) -> int:
     find(options.name)
     check_path(path)
     require_writable(path)
-    print(save(options.name, path))
+    with clock(f"drawing {options.name}"):
+        caption = save(options.name, path)
+    print(caption)
     return 0
 
 
@@ -281,6 +308,7 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "check": check,
     "derive": derive,
     "export": export,
+    "search": search,
     "map": map_of_uses,
     "expect": expect,
     "gradient": gradient,

@@ -6,6 +6,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from .options import add_digits
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -50,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices = get_args(Model) if one.name == "model" else None
         help = f"{HELP[one.name]} (default {one.default})"
         parser.add_argument(f"--{one.name}", type=kind, default=one.default, choices=choices, help=help)
+    add_digits(parser)
     parser.add_argument("--output", metavar="FILE.npz", help="data, initial weights, arguments and losses, which iclflow replay reads")
     parser.add_argument("--compare", metavar="FILE", help="the official code's losses (.txt) or a recording (.npz): exit 1 if they differ")
     parser.add_argument("--figure", metavar="FILE", help="the loss over theory's levels, .png, .pdf or .svg")
@@ -78,7 +81,7 @@ def official(options: argparse.Namespace) -> int:
     arrays, played = official_run(given)
     how = "replayed from moments" if given.replayable else "of PyTorch"
     print(f"{given.file_name.removesuffix('.txt')}: {given.epoch} steps {how} in {played.seconds:.2f} s")
-    print(_beside_theory(given, played.losses["loss"]))
+    print(_beside_theory(given, played.losses["loss"], options.digits))
     if options.output:
         buffer = BytesIO()
         np.savez_compressed(buffer, **arrays)  # pyright: ignore[reportArgumentType]
@@ -102,24 +105,16 @@ def theory_levels(given: "Arguments") -> "list[float]":
     return found if given.model == "attnS" else [found[0], found[-1]]
 
 
-def _beside_theory(given: "Arguments", loss: "np.ndarray") -> str:
-    """A row for each level of theory, or for each plateau found where there is none, with the step at which the next drop is half done."""
+def _beside_theory(given: "Arguments", loss: "np.ndarray", digits: int) -> str:
     import numpy as np
 
     from ...numerics.dynamics.plateaus import find_plateaus
+    from .plateau_table import table
 
     if len(loss) < 3:
-        return f"loss {loss[0]:.6f} to {loss[-1]:.6f}"
-    found, levels = find_plateaus(np.arange(len(loss)), loss), np.array(theory_levels(given))
-    rows = [f"{'m':>2}  {'theory':>9}  {'loss':>9}  {'drop at step':>12}"]
-    of = [int(abs(levels - level).argmin()) for level in found.levels] if len(levels) else list(range(len(found)))
-    for m in range(len(levels) or len(found)):
-        near = [i for i, level in enumerate(of) if level == m]
-        theory = f"{levels[m]:.6f}" if len(levels) else "-"
-        measured = f"{found.levels[near[-1]]:.6f}" if near else "-"
-        drop = f"{found.drops[near[-1]]:.0f}" if near and near[-1] < len(found.drops) else "-"
-        rows.append(f"{m:>2}  {theory:>9}  {measured:>9}  {drop:>12}")
-    return "\n".join(rows)
+        return f"loss {loss[0]:.{digits}f} to {loss[-1]:.{digits}f}"
+    found = find_plateaus(np.arange(len(loss)), loss)
+    return table(theory_levels(given), {"run": found}, digits, drop="drop at step", time=".0f")
 
 
 def _picture(given: "Arguments", losses: "dict[str, np.ndarray]", suffix: str) -> bytes:

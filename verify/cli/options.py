@@ -39,7 +39,12 @@ def add_setting(parser: argparse.ArgumentParser, *, training: bool) -> None:
                 )
     if training:
         setting.add_argument("--device", default="cpu", help="cpu (default) or cuda")
+    add_digits(parser)
     parser.add_argument("--output", metavar="FILE.npz", help="times, loss, weights, and the setting as JSON")
+
+
+def add_digits(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--digits", type=int, choices=range(1, 16), default=6, metavar="N", help="decimals of the losses shown (default 6)")
 
 
 def _reader(kind: Kind) -> Callable[[str], Any]:

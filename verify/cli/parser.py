@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from ..figures.names import FIGURE_NAMES, listed_names
 from .official import add_arguments
-from .options import add_setting
+from .options import Offered, add_setting
 
 PROOF_CODES = """verdicts: exact, numeric, sampled, assumed (a :=), fails (with a counterexample), unread (with the reason)
 exit 1 where a line fails, 2 where no line could be read, and with --strict where one could not
@@ -89,8 +89,31 @@ class Completion(argparse.Action):
             if isinstance(action, argparse._SubParsersAction):
                 for one in action.choices.values():
                     one.complete()
+                    complete_numbers(one)
         print(shtab.complete(parser, str(values)))
         parser.exit(0)
+
+
+class Version(argparse.Action):
+    """Print the version, which only this looks up."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, nargs=0, **kwargs)
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        from importlib.metadata import version
+
+        print(f"iclflow {version('iclflow')}")
+        parser.exit(0)
+
+
+def complete_numbers(parser: Parser) -> None:
+    """Offer the numbers of the equations for completion."""
+    from ...theory.equations import equations
+
+    for action in parser._actions:
+        if action.dest == "equation":
+            action.choices = Offered(entry.number for entry in equations())
 
 
 def build() -> Parser:
@@ -112,8 +135,9 @@ def build() -> Parser:
     check.add_argument("--json", metavar="FILE", help="write the evidence as JSON")
     check.add_argument("--report", metavar="DIR", help="write one self-contained page, DIR/index.html")
 
-    derive = command("derive", "the derivation of one equation, step by step", "iclflow derive 31 --format latex")
-    derive.add_argument("equation", metavar="N", help="the equation's number in the paper")
+    derive = command("derive", "the derivation of equations, step by step", "iclflow derive 31 --format latex")
+    derive.add_argument("equation", metavar="N", nargs="*", help="the equation's number in the paper")
+    derive.add_argument("--list", action="store_true", help="the numbers and titles of all equations")
     derive.add_argument("--format", choices=["text", "latex", "markdown"], default="text")
     varied = "noise[=VARIANCE], task_covariance, query_covariance, commuting, elliptical, random_length"
     derive.add_argument("--task", nargs="+", metavar="WHAT", help=f"at the moments of another task, which varies: {varied}")
@@ -122,6 +146,11 @@ def build() -> Parser:
     export = command("export", "equations and their derivations as a document", "iclflow export --output equations.tex")
     export.add_argument("--output", metavar="FILE", required=True, help="ends in .tex, .md or .json")
     export.add_argument("--equation", nargs="+", metavar="N", help="only these equations")
+    export.add_argument("--sections", nargs="+", metavar="S", help="only these of 2 to 5 and B to F in the paper, or beside")
+    export.add_argument("--title", metavar="WORDS", help="of the document; mathematics between dollars")
+
+    search = command("search", "the equations in whose title, section, conditions or remark all words occur", "iclflow search loss plateau")
+    search.add_argument("words", nargs="+", metavar="WORD")
 
     map_ = command("map", "draw which equation uses which", "iclflow map --equation 24 --output map.svg")
     map_.add_argument("--output", metavar="FILE", required=True, help="ends in .svg or .json")
@@ -178,5 +207,6 @@ def build() -> Parser:
     explore = command("explore", "a local page with sliders: loss, plateaus, weights and algorithm", "iclflow explore --port 8000")
     explore.add_argument("--port", type=int, default=0, metavar="N", help="of this machine; a free one by default")
     explore.add_argument("--no-browser", action="store_true", help="print the address only")
+    parser.add_argument("--version", action=Version, help="print it")
     parser.add_argument("--completion", action=Completion, metavar="SHELL", help="print its script: bash, zsh, ...")
     return parser

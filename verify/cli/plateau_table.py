@@ -1,6 +1,6 @@
 """One run, or several from the same start, as a table of plateaus beside theory."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -16,35 +16,41 @@ NEAR = 0.02  # a plateau this close to a level, relative to all that can be lear
 MOST = 10  # directions whose sets are still listed
 
 
-def describe(setting: Setting, runs: Mapping[str, Plateaus]) -> str:
-    """A row for each plateau: theory's loss (24), then each run's loss there and the time at which the drop after it is half done.
+def describe(setting: Setting, runs: Mapping[str, Plateaus], digits: int) -> str:
+    """The table of a setting's runs, with theory's loss (24).
 
     On a varied task, described in the first line, theory's rows are the sets of directions that heads of rank one visit in the limit
     of small weights, including heads that turn (V2-sequence). Each row ends with its set, numbered from 1 as in ``task.modes``.
     A run may rest at other sets if its weights are not small, its rank is above one or its covariances nearly commute: a star marks
-    their rows. Plateaus are matched to theory by their loss, since a run may skip some (rank above one) or not have finished.
+    their rows.
     """
-    names = [""] * (len(setting.eigenvalues) + 1)
-    if setting.variations:
-        levels, names = _visited(setting, [level for run in runs.values() for level in run.levels])
-    else:
-        levels = plateau_losses(setting.task)
-    header = f"{'m':>2}  {'theory':>9}" + "".join(f"  {name + ' loss':>10}  {name + ' drop':>10}" for name in runs)
-    lines = [header]
-    if setting.variations:
-        lines = [f"task: {as_options(setting.variations)}; theory: directions in the order in which heads visit them"]
-        lines.append(f"{header}  learned")
-    for m, (level, name) in enumerate(zip(levels, names, strict=True)):
-        row = f"{m:>2}  {level:>9.6f}"
-        for found in runs.values():
-            nearest = [i for i, x in enumerate(found.levels) if abs(levels - x).argmin() == m]
-            loss = f"{found.levels[nearest[-1]]:.6f}" if nearest else "-"
-            drop = f"{found.drops[nearest[-1]]:.2f}" if nearest and nearest[-1] < len(found.drops) else "-"
-            row += f"  {loss:>10}  {drop:>10}"
-        lines.append(f"{row}  {name}" if name else row)
-    if any(name.endswith("*") for name in names):
-        lines.append("* a plateau from these weights, not in the limit of small ones")
-    return "\n".join(lines)
+    if not setting.variations:
+        return table(plateau_losses(setting.task), runs, digits)
+    levels, names = _visited(setting, [level for run in runs.values() for level in run.levels])
+    heading = f"task: {as_options(setting.variations)}; theory: directions in the order in which heads visit them\n"
+    starred = "\n* a plateau from these weights, not in the limit of small ones" * any(name.endswith("*") for name in names)
+    return heading + table(levels, runs, digits, ["learned", *names]) + starred
+
+
+def table(
+    levels: Sequence[float], runs: Mapping[str, Plateaus], digits: int, names: Sequence[str] = (), *, drop: str = "drop", time: str = ".2f"
+) -> str:
+    """A row for each plateau: theory's loss, then each run's loss there and the time at which the drop after it is half done.
+
+    Plateaus are matched to theory by their loss, since a run may skip some (rank above one) or not have finished; without ``levels``
+    each has a row.
+    """
+    count = len(levels) or max(map(len, runs.values()))
+    columns = [["m", *map(str, range(count))], ["theory", *(f"{level:.{digits}f}" for level in levels), *["-"] * (count - len(levels))]]
+    for name, found in runs.items():
+        row = [int(np.abs(np.subtract(levels, level)).argmin()) if len(levels) else i for i, level in enumerate(found.levels)]
+        last = {m: i for i, m in enumerate(row)}  # of several plateaus near a level the last
+        losses = [f"{found.levels[last[m]]:.{digits}f}" if m in last else "-" for m in range(count)]
+        drops = [f"{found.drops[last[m]]:{time}}" if m in last and last[m] < len(found.drops) else "-" for m in range(count)]
+        columns += [[f"{name} loss", *losses], [f"{name} {drop}", *drops]]
+    widths = [max(minimum, *map(len, column)) for minimum, column in zip((2, 9, *[10] * len(columns)), columns, strict=False)]
+    rows = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in zip(*columns, strict=True)]
+    return "\n".join(f"{row}  {name}" for row, name in zip(rows, names, strict=True)) if names else "\n".join(rows)
 
 
 def _visited(setting: Setting, found: Iterable[float]) -> tuple[np.ndarray, list[str]]:

@@ -47,7 +47,7 @@ def flow(options: argparse.Namespace) -> int:
 
     setting = _checked_setting(options)
     run = integrate(setting)
-    print(describe(setting, {"flow": plateaus(run)}))
+    print(describe(setting, {"flow": plateaus(run)}, options.digits))
     print(predicted(setting))
     print(f"{run.statistics.steps} steps of {run.statistics.method} in {run.statistics.seconds:.2f} s")
     _save_arrays(options.output, setting, times=run.times, loss=run.loss, **run.arrays)
@@ -69,7 +69,7 @@ def train(options: argparse.Namespace) -> int:
         found = str(problem).partition(":")[0]
         raise ValueError(f"--learning-rate must be smaller, got {setting.learning_rate!r}: {found}") from None
     flow = theory(setting)
-    print(describe(setting, {"flow": plateaus(flow), "SGD": trained_plateaus(setting, options.device)}))
+    print(describe(setting, {"flow": plateaus(flow), "SGD": trained_plateaus(setting, options.device)}, options.digits))
     print(f"{setting.steps} steps of SGD{_momentum(setting)} in {run.seconds:.1f} s")
     loss = trained_loss(setting, options.device)
     expected = flow.loss_at(np.minimum(run.times, flow.times[-1]))  # the last step may end after the flow

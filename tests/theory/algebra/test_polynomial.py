@@ -364,7 +364,7 @@ REFUSED = [
     ((A + Identity(D)).I, r"cannot invert \(I \+ A\)"),
     ((F * F.T).I, r"cannot invert \(F F'\)"),
     (A / Trace(A), r"cannot divide by tr\(A\): a denominator may hold scalar symbols only"),
-    ((x.T * x).I, r"cannot divide by \(x' x\)"),
+    ((x.T * x).I, "cannot divide by x' x:"),
     (Matrix([[1, 2], [3, 4]]), "not a trace polynomial"),
     (sympy.BlockMatrix([[A, A], [A, A]]), "BlockMatrix"),
     (sympy.conjugate(Symbol("z")) * A, "conjugate"),

@@ -31,7 +31,7 @@ TEXTS = [
     (P(Identity(D)), "I"),
     (3 * P(Identity(D)) / N, "3/N I"),
     (P(Trace(A * W)) ** 2, "tr(A W)^2"),
-    (P(x.T * A * y), "(x' A y)"),
+    (P(x.T * A * y), "x' A y"),
     (P(x.T * x) ** 3, "(x' x)^3"),
     (P(x * y.T), "x y'"),
     (P(x.T), "x'"),

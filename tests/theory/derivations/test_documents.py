@@ -90,10 +90,23 @@ def test_document_compiles_and_nothing_overflows(transpose, tmp_path):
 
 @pytest.mark.needs("pdflatex")
 def test_fragments_compile_in_a_bare_article(tmp_path):
-    _, fragments = exported("tex").split("\\maketitle")
     full = "".join(equation(number).derive(full=True).latex() for number in ("24", "15", "V3-unseen"))
-    pdflatex_log(rf"\documentclass{{article}}\usepackage{{amsmath,amssymb}}\begin{{document}}{full}{fragments}", tmp_path)
-    assert render(equation("31"), "latex") in fragments
+    fragments = "".join(render(entry, "latex") for entry in equations())
+    whole = rf"\documentclass{{article}}\usepackage{{amsmath,amssymb}}\begin{{document}}{full}{fragments}\end{{document}}"
+    pdflatex_log(whole, tmp_path)
+    unlinked = re.sub(r"\\hyperref\[[^]]*\]\{(\([^)]*\))\}", r"\1", exported("tex"))
+    assert all(render(entry, "latex") in unlinked for entry in equations()[::20])
+
+
+def test_every_link_leads_to_an_equation_of_the_document():
+    tex, markdown = exported("tex"), exported("markdown")
+    for links, places in (
+        (re.findall(r"\\hyperref\[([^]]*)\]", tex), re.findall(r"\\label\{([^}]*)\}", tex)),
+        (re.findall(r"\]\(#eq-([^)]*)\)", markdown), re.findall(r'<a id="eq-([^"]*)">', markdown)),
+    ):
+        assert len(places) == len(set(places)) == len(equations())
+        assert set(links) <= set(places)
+        assert len(links) > 400
 
 
 def test_documents_hold_every_equation_once_in_order():

@@ -12,6 +12,8 @@ import pytest
 import torch
 from iclflow.numerics import QuadraticLoss, RegressionTask, SphereTokens, gradient_flow
 from iclflow.numerics.dynamics.momentum import heavy_ball_flow
+from iclflow.theory import __version__
+from iclflow.theory.equations import equations
 from iclflow.verify.cli import main as command_line
 from iclflow.verify.cli.main import main
 from iclflow.verify.cli.parser import build
@@ -88,7 +90,7 @@ def test_a_reader_that_has_read_enough_is_told_nothing():
 
 def test_derive_at_another_task(capsys):
     assert main(["derive", "23", "--task", "noise=1/2"]) == 0
-    assert "(e' B e) = 2 N chi/(2 N lambda + 2 T + 2 lambda + 1)" in " ".join(capsys.readouterr().out.split())
+    assert "e' B e = 2 N chi/(2 N lambda + 2 T + 2 lambda + 1)" in " ".join(capsys.readouterr().out.split())
     for words, problem in (
         (["task_covariance"], "M Lambda = Lambda M, no longer holds"),
         (["size=3"], "--task must name noise, task_covariance"),
@@ -104,6 +106,41 @@ def test_derive_and_export(capsys, tmp_path):
     assert answer(capsys, "export", "--output", str(target), "--equation", "31", "32")[0] == 0
     assert "(31)" in target.read_text()
     assert "(32)" in target.read_text()
+
+
+def test_equations_are_listed_found_and_derived_together(capsys):
+    listed = answer(capsys, "derive", "--list")[1].splitlines()
+    assert len(listed) == len(equations())
+    assert "24             The loss levels of the plateaus [exact; Section 4.3]" in listed
+    found = answer(capsys, "search", "loss", "PLATEAUS")[1].splitlines()
+    assert set(found) < set(listed)
+    assert listed[[line.split()[0] for line in listed].index("24")] in found
+    code, out, err = answer(capsys, "search", "unheard")
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    both = answer(capsys, "derive", "31", "32")[1]
+    assert both == "\n".join(answer(capsys, "derive", number)[1] for number in ("31", "32"))
+
+
+def test_version(capsys):
+    code, out, _ = answer(capsys, "--version")
+    assert (code, out) == (0, f"iclflow {__version__}\n")
+
+
+def test_numbers_of_equations_are_completed(capsys):
+    script = answer(capsys, "--completion", "bash")[1]
+    assert " 24 " in script
+    assert " 9-closed " in script
+
+
+def test_a_part_of_the_paper_is_exported_under_its_own_title(capsys, tmp_path):
+    target = tmp_path / "some.md"
+    wanted = ["--equation", "31", "24", "32", "--sections", "B", "--title", "Second moments"]
+    assert answer(capsys, "export", "--output", str(target), *wanted) == (0, "", "")
+    lines = target.read_text().splitlines()
+    assert lines[:4] == ["# Second moments", "", "- Appendix B. Preliminaries", "  - [(31) Second moment of the sample covariance](#eq-31)"]
+    assert '<a id="eq-32"></a>' in lines
+    assert "[(31)](#eq-31)" in target.read_text().partition("### (32)")[2]
+    assert "(24)" not in target.read_text()
 
 
 @pytest.mark.parametrize(("form", "shown"), [("text", "30. "), ("latex", r"\tag{30}"), ("markdown", "30. ")])
@@ -144,7 +181,10 @@ def test_map(capsys, tmp_path):
         (["derive", "3111"], "no equation (3111); the nearest are"),
         (["derive", "31", "--format", "latx"], "did you mean latex?"),
         (["derive"], "required: N"),
-        (["derive", "31", "32"], "nothing more was expected, got '32'"),
+        (["derive", "31", "3111"], "no equation (3111); the nearest are"),
+        (["search"], "required: WORD"),
+        (["search", " "], "search: needs at least one word"),
+        (["export", "--output", "a.tex", "--sections", "7"], "sections must be among 2, 3, 4, 5, B, C, D, E, F, beside, got 7"),
         (["expect", "S A ("], "cannot read"),
         (["gradient", "S", "W W"], "W W"),
         (["gradient", "tr(A W S W')", "Q"], "error: Q does not occur in tr(A W Lambda_hat W'), which holds A, Lambda_hat, W"),
