@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.integrate import BDF, DOP853, LSODA, RK45, DenseOutput, OdeSolution, OdeSolver, Radau
+from scipy.integrate import BDF, DOP853, LSODA, RK45, OdeSolver, Radau
 
 Field = Callable[[float, np.ndarray], np.ndarray]
 
@@ -22,6 +22,7 @@ IMPLICIT = ("LSODA", "Radau", "BDF")
 CLOCK_RESOLUTION = 1e-8
 # A solver that failed restarts with this fraction of its last good step, at most this many times without progress.
 RETRY_STEP, RETRIES = 1e-6, 2
+BATCH = 32  # steps of LSODA between two looks at them
 
 
 class FlowError(RuntimeError):
@@ -32,7 +33,7 @@ class FlowError(RuntimeError):
         self.cause, self.time = cause, time
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, slots=True)
 class Step:
     """One accepted step from ``clock + start`` to ``clock + end``; ``state`` is the state at its end."""
 
@@ -40,7 +41,11 @@ class Step:
     start: float
     end: float
     state: np.ndarray
-    segment: DenseOutput
+    segment: Callable[..., np.ndarray]
+
+    @property
+    def lost(self) -> bool:
+        return not np.isfinite(self.state).all()
 
 
 @dataclass
@@ -73,25 +78,28 @@ def steps(
         options |= {"rtol": rtol, "atol": atol(state), "first_step": first_step}
         solver = METHODS[method](field, 0.0, state, t_end - clock, **options)
         start, cause = 0.0, None
+        batch = _lsoda_batch if isinstance(solver, LSODA) else _step
         try:
-            while solver.status == "running":
-                cause = _advance(solver)
-                if cause is not None:
-                    break
-                state = solver.y.copy()
-                if not np.isfinite(state).all():
-                    raise FlowError("the state overflowed", clock + start)
-                first_step = solver.t - start
-                if first_step <= 0:
-                    raise FlowError("the steps shrank to nothing: the state grows without bound", clock + start)
-                yield Step(clock, start, solver.t, state, solver.dense_output())
-                start = solver.t
-                if first_step < CLOCK_RESOLUTION * start:
-                    break
+            while solver.status == "running" and cause is None:
+                made, cause = batch(solver, clock, field, jacobian)
+                overflowed = bool(made) and made[-1].lost
+                for step in made:
+                    if overflowed and step.lost:
+                        raise FlowError("the state overflowed", clock + start)
+                    state, first_step = step.state, step.end - start
+                    if first_step <= 0:
+                        raise FlowError("the steps shrank to nothing: the state grows without bound", clock + start)
+                    yield step
+                    start = step.end
+                    if first_step < CLOCK_RESOLUTION * start:
+                        break
+                else:
+                    continue
+                break
         finally:
             work.evaluations += int(solver.nfev)
             work.jacobians += int(solver.njev)
-        if solver.status == "finished":
+        if start == t_end - clock:
             return
         failures = 0 if start > 0 else failures
         if cause is not None:
@@ -102,39 +110,77 @@ def steps(
         clock, work.restarts = clock + start, work.restarts + 1
 
 
-def _advance(solver: OdeSolver) -> str | None:
-    """Take one step of the solver; return the reason if it fails (LSODA gives it only in a warning), otherwise None."""
-    with warnings.catch_warnings(record=True) as caught, np.errstate(over="ignore", invalid="ignore"):
-        warnings.simplefilter("always")
+def _step(solver: OdeSolver, clock: float, _field: Field, _jacobian: Field | None) -> tuple[list[Step], str | None]:
+    """One step of the solver, and the reason if it fails, otherwise None."""
+    with np.errstate(over="ignore", invalid="ignore"):
         try:
             message = solver.step()
         except ValueError as error:  # SciPy's factorisations refuse an overflowed Jacobian this way
-            return str(error)
+            return [], str(error)
     if solver.status == "failed":
-        return "; ".join([str(message), *(str(warning.message) for warning in caught)])
-    return None
+        return [], str(message)
+    return [Step(clock, float(solver.t_old), solver.t, solver.y.copy(), solver.dense_output())], None
+
+
+def _lsoda_batch(solver: LSODA, clock: float, field: Field, jacobian: Field | None) -> tuple[list[Step], str | None]:
+    """Up to ``BATCH`` steps of LSODA's compiled loop: ``LSODA.step`` spends more on itself than on a velocity of 45 weights."""
+    outer = solver._lsoda_solver  # type: ignore[attr-defined]
+    loop, made = outer._integrator, []
+    loop.call_args[2] = 5  # one step, not beyond t_bound
+    words, counts, size, start, last = loop.rwork, loop.iwork, solver.n, float(solver.t), solver.t_bound
+    state, jacobian = outer._y, jacobian or (lambda: None)
+    with warnings.catch_warnings(record=True) as caught, np.errstate(over="ignore", invalid="ignore"):
+        warnings.simplefilter("always")
+        while start != last and len(made) < BATCH:
+            state, end = loop.run(field, jacobian, state, start, last, (), ())
+            if not loop.success:
+                solver.status = "failed"
+                break
+            order, width = counts.item(13), words.item(11)
+            table = words[20 : 20 + (order + 1) * size].copy()
+            if counts.item(14) < order:  # a column that the next step will not use is still scaled for the last one
+                table[-size:] *= (width / words.item(10)) ** order
+            made.append(Step(clock, start, end, table[:size], Nordsieck(end, width, table, size)))
+            start = end
+    if start == last:
+        solver.status = "finished"
+    outer._y, solver.t, solver.nfev, solver.njev = state, start, int(counts[11]), int(counts[12])
+    return made, "; ".join(str(warning.message) for warning in caught) if solver.status == "failed" else None
+
+
+@dataclass(eq=False, slots=True)
+class Nordsieck:
+    """LSODA's polynomial on one step: row j of ``table`` holds the j-th derivative at its end times width^j / j!."""
+
+    end: float
+    width: float
+    table: Float[np.ndarray, " qP"]
+    size: int
+
+    def __call__(self, t: Any) -> np.ndarray:
+        """The state at a time, or states as columns at several."""
+        table = self.table.reshape(-1, self.size)
+        return table.T @ np.power.outer((np.asarray(t) - self.end) / self.width, np.arange(len(table))).T
 
 
 @dataclass(frozen=True, eq=False)
 class Interpolant:
-    """The solver's own dense output over all steps, one piece for each start of the clock."""
+    """The solver's own dense output over all steps, each timed by its clock."""
 
-    clocks: Float[np.ndarray, " S"]
-    pieces: tuple[OdeSolution, ...]
+    ends: Float[np.ndarray, " S"]
+    taken: list[Step]
 
     @classmethod
     def of(cls, taken: list[Step]) -> "Interpolant":
-        clocks = sorted({step.clock for step in taken})
-        by_clock = [[step for step in taken if step.clock == clock] for clock in clocks]
-        pieces = (OdeSolution([0.0, *(s.end for s in own)], [s.segment for s in own]) for own in by_clock)
-        return cls(np.array(clocks), tuple(pieces))
+        return cls(np.array([step.clock + step.end for step in taken]), taken)
 
     def __call__(self, t: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n P"]:
-        owner = np.maximum(np.searchsorted(self.clocks, t, side="left") - 1, 0)
-        values = np.empty((len(t), *np.shape(self.pieces[0](0.0))))
-        for index in np.unique(owner):
-            piece, chosen = self.pieces[index], owner == index
-            values[chosen] = piece(np.clip(t[chosen] - self.clocks[index], 0.0, piece.t_max)).T
+        owner = np.minimum(np.searchsorted(self.ends, t), len(self.taken) - 1)
+        values = np.empty((len(t), *np.shape(self.taken[0].state)))
+        order = np.argsort(owner, kind="stable")
+        for chosen in np.split(order, np.flatnonzero(np.diff(owner[order])) + 1):
+            step = self.taken[owner[chosen[0]]] if len(chosen) else self.taken[0]
+            values[chosen] = step.segment(np.clip(t[chosen] - step.clock, step.start, step.end)).T
         return values
 
 

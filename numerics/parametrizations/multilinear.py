@@ -15,18 +15,15 @@ from jaxtyping import Float
 def bilinear_jacobian(V: Float[np.ndarray, "H a"], W: Float[np.ndarray, "H n"]) -> Float[np.ndarray, "P an"]:
     (H, a), n = V.shape, W.shape[1]
     rows = np.zeros((H * (a + n), a, n))
-    by_V = rows[: H * a].reshape(H, a, a, n)
-    by_V[:, range(a), range(a)] = W[:, None, :]
-    by_W = rows[H * a :].reshape(H, n, a, n)
-    by_W[:, range(n), :, range(n)] = V
+    np.einsum("haan->han", rows[: H * a].reshape(H, a, a, n))[...] = W[:, None, :]
+    np.einsum("hnan->hna", rows[H * a :].reshape(H, n, a, n))[...] = V[:, None, :]
     return rows.reshape(len(rows), a * n)
 
 
 def bilinear_curvature(G: Float[np.ndarray, "a n"], H: int) -> Float[np.ndarray, "P P"]:
     a, n = G.shape
     matrix = np.zeros((H * (a + n), H * (a + n)))
-    block = matrix[: H * a, H * a :].reshape(H, a, H, n)
-    block[range(H), :, range(H)] = G
+    np.einsum("hahn->han", matrix[: H * a, H * a :].reshape(H, a, H, n))[...] = G
     matrix[H * a :, : H * a] = matrix[: H * a, H * a :].T
     return matrix
 
@@ -37,12 +34,9 @@ def trilinear_jacobian(
     (H, a), (_, R, b), c = V.shape, K.shape, Q.shape[2]
     rows = np.zeros((H * (a + R * (b + c)), a, b, c))
     first, second = H * a, H * (a + R * b)
-    by_V = rows[:first].reshape(H, a, a, b, c)
-    by_V[:, range(a), range(a)] = (K.transpose(0, 2, 1) @ Q)[:, None]
-    by_K = rows[first:second].reshape(H, R, b, a, b, c)
-    by_K[:, :, range(b), :, range(b)] = V[:, None, :, None] * Q[:, :, None, :]
-    by_Q = rows[second:].reshape(H, R, c, a, b, c)
-    by_Q[:, :, range(c), :, :, range(c)] = V[:, None, :, None] * K[:, :, None, :]
+    np.einsum("haabc->habc", rows[:first].reshape(H, a, a, b, c))[...] = (K.transpose(0, 2, 1) @ Q)[:, None]
+    np.einsum("hrbabc->hrbac", rows[first:second].reshape(H, R, b, a, b, c))[...] = (V[:, None, :, None] * Q[:, :, None, :])[:, :, None]
+    np.einsum("hrcabc->hrcab", rows[second:].reshape(H, R, c, a, b, c))[...] = (V[:, None, :, None] * K[:, :, None, :])[:, :, None]
     return rows.reshape(len(rows), a * b * c)
 
 
@@ -52,13 +46,9 @@ def trilinear_curvature(
     (H, a), (_, R, b), c = V.shape, K.shape, Q.shape[2]
     first, second, size = H * a, H * (a + R * b), H * (a + R * (b + c))
     matrix = np.zeros((size, size))
-    heads = range(H)
-    by_VK = matrix[:first, first:second].reshape(H, a, H, R, b)
-    by_VK[heads, :, heads] = np.tensordot(Q, G, (2, 2)).transpose(0, 2, 1, 3)
-    by_VQ = matrix[:first, second:].reshape(H, a, H, R, c)
-    by_VQ[heads, :, heads] = np.tensordot(K, G, (2, 1)).transpose(0, 2, 1, 3)
+    by_VK, by_VQ = matrix[:first, first:second].reshape(H, a, H, R, b), matrix[:first, second:].reshape(H, a, H, R, c)
+    np.einsum("hahrb->hrab", by_VK)[...] = (Q.reshape(-1, c) @ G.reshape(-1, c).T).reshape(H, R, a, b)
+    np.einsum("hahrc->hrac", by_VQ)[...] = (K.reshape(-1, b) @ G.transpose(1, 0, 2).reshape(b, -1)).reshape(H, R, a, c)
     by_KQ = matrix[first:second, second:].reshape(H, R, b, H, R, c)
-    force = np.tensordot(V, G, 1)
-    for r in range(R):
-        by_KQ[heads, r, :, heads, r] = force
+    np.einsum("hrbhrc->rhbc", by_KQ)[...] = (V @ G.reshape(a, -1)).reshape(H, b, c)
     return matrix + matrix.T
