@@ -11,11 +11,12 @@ A draw sets letters that belong together, so that what holds along an eigenvecto
 True
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
 import mpmath
+from sympy.tensor.indexed import IndexedBase
 
 from ..calculus.spectral import eigenvalue, indicator, moment
 from ..notation import Lambda, M, N, P, T, a, e, lambda_, learned
@@ -84,6 +85,17 @@ def one_direction(point: Point, moments: Moments = second_moment) -> None:
 def commuting(vectors: Any, values: list) -> Any:
     """The matrix with these eigenvectors and eigenvalues."""
     return vectors * mpmath.diag(values) * vectors.T
+
+
+def eigenvalues_drawn(point: Point, values: Mapping) -> None:
+    """Matrices that are diagonal in the eigenbasis of Lambda, their eigenvalues, and one of its directions."""
+    one_direction(point)
+    eigenvalues, vectors = eigenbasis(point)
+    direction = max(range(len(eigenvalues)), key=lambda d: abs((vectors[:, d].T * point[e])[0, 0]))
+    for matrix, letter in values.items():
+        drawn = [point.drawn(letter, d) for d in range(len(eigenvalues))]
+        point[matrix], point[letter] = commuting(vectors, drawn), drawn[direction]
+        point.family(IndexedBase(letter.name, real=True), drawn)
 
 
 def unit_vector(size: int, point: Point) -> Any:

@@ -28,11 +28,10 @@ from ..calculus.spectral import along, over_directions, summand
 from ..calculus.substitution import substitute
 from ..derivations.conditions import Condition
 from ..derivations.derivation import RELATIONS_LATEX, Derivation, side_latex
-from ..derivations.draws import commuting, eigenbasis, one_direction
+from ..derivations.draws import eigenvalues_drawn
 from ..derivations.heads import E, Gradient, Rate, SecondVariation, as_sympy, carried_out, heads_in
 from ..derivations.judging.trial import Verdict
 from ..derivations.lines import Line
-from ..derivations.points import Point
 from ..notation import Lambda, M, P, T, a, e, lambda_, learned
 from .counterexamples import refutation
 from .forms import collected, factored, folded, in_scalars
@@ -178,7 +177,7 @@ class BuiltDerivation:
         the projector P has chi, and tr(Lambda) is T.
         """
         values = dict(values or {})
-        shared = Condition("All matrices are diagonal in one orthonormal basis", draw=lambda point: _draw_eigenvalues(point, values))
+        shared = Condition("All matrices are diagonal in one orthonormal basis", draw=lambda point: eigenvalues_drawn(point, values))
         eigenvalues = {Lambda: lambda_, M: a, P: learned, **values}
         reason = "Along an eigenvector" if self._is_matrix() else "The sum over the eigenvectors"
         if self._is_matrix():
@@ -296,17 +295,6 @@ def _under(argument: Any, laws: tuple) -> Any:
         else:
             changed[head] = head.func(inner, *head.args[1:])
     return argument.xreplace(changed)
-
-
-def _draw_eigenvalues(point: Point, values: Mapping) -> None:
-    """Matrices that are diagonal in the eigenbasis of Lambda, their eigenvalues, and one of its directions."""
-    one_direction(point)
-    eigenvalues, vectors = eigenbasis(point)
-    direction = max(range(len(eigenvalues)), key=lambda d: abs((vectors[:, d].T * point[e])[0, 0]))
-    for matrix, letter in values.items():
-        drawn = [point.drawn(letter, d) for d in range(len(eigenvalues))]
-        point[matrix], point[letter] = commuting(vectors, drawn), drawn[direction]
-        point.family(IndexedBase(letter.name, real=True), drawn)
 
 
 def _root(formula: Any, letter: Any) -> Any:

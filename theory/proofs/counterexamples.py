@@ -40,7 +40,7 @@ def numbers_at(line: Line, point: Point | None) -> dict[str, Any]:
         return {}
     found: set = set()
     for side in (line.left, line.right):
-        found |= letters_of(side) | letters_of(_carried_out(side))
+        found |= letters_of(_carried_out(side))
     for definition in reversed(line.earlier):
         if definition.left in found:
             found |= letters_of(_carried_out(definition.right))

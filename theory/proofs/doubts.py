@@ -3,6 +3,7 @@
 A failure that is none is the worst answer; where there is a doubt, a line is unread.
 """
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -12,14 +13,16 @@ from sympy import Basic, Expr, Limit, Symbol
 from sympy.matrices.expressions import MatrixSymbol
 
 from ..calculus.spectral import eigenvalue, moment
+from ..derivations.conditions import Condition
+from ..derivations.draws import eigenvalues_drawn
 from ..derivations.heads import MatrixGradient, ScalarGradient, heads_in
 from ..derivations.judging.trial import Verdict
 from ..derivations.lines import Line
 from ..derivations.points import Point, value_at
 from ..expectation.laws import ancestors
-from ..notation import B, D, H, Lambda, Lambda_hat, M, N, R, T, a, e, e_d, lambda_
+from ..notation import B, D, H, Lambda, Lambda_hat, M, N, R, T, a, e, e_d, lambda_, symmetric_matrix
 from .counterexamples import letters_of, sizes_of
-from .letters import LAWS_OF_PAPER, PAPER, Letters
+from .letters import LAWS_OF_PAPER, PAPER, Letters, is_symmetric
 from .meaning import Meaning, letters_of_law
 
 ORDERS = ("<", "<=", ">", ">=")
@@ -57,15 +60,20 @@ class Doubts:
             return "no point was found that meets the assumptions"
         left, right = self._meant(line.left, line), self._meant(line.right, line)
         heads = [bool(_acting(side)) for side in (line.left, line.right)]
+        missing: set = set()
         if line.relation in ("=", "!=") and not all(heads):
             missing = (right - left if heads[0] else left - right) if any(heads) else left ^ right
-            if missing:
-                self.unknown |= set(map(str, missing))
-                names = ", ".join(sorted(map(str, missing)))
-                return f"{names} on one side only: say what it is, by a definition {min(map(str, missing))} := ... or in the line"
-            if any(_differentiates(side) for side in (line.left, line.right)) and 0 in (line.left, line.right):
-                return "an equation to be solved, or a claim? A derivative that is 0 everywhere was not meant"
-        if line.relation in ORDERS and all(isinstance(side, Symbol | sympy.Number | sympy.Indexed) for side in (line.left, line.right)):
+        if any(heads):
+            missing |= (left ^ right) - self.letters.settled - LAWS_OF_PAPER.keys() - self.meaning.laws.keys()
+        if missing:
+            self.unknown |= set(map(str, missing))
+            names = ", ".join(sorted(map(str, missing)))
+            return f"{names} on one side only: say what it is, by a definition {min(map(str, missing))} := ... or in the line"
+        if line.relation in ("=", "!=") and any(map(_differentiates, (line.left, line.right))) and 0 in (line.left, line.right):
+            return "an equation to be solved, or a claim? A derivative that is 0 everywhere was not meant"
+        alone = [isinstance(side, Symbol | sympy.Number | sympy.Indexed) for side in (line.left, line.right)]
+        given = line.relation == "=" and any(isinstance(one, Symbol | MatrixSymbol) and not letters_of(other) for one, other in _ways(line))
+        if given or (line.relation in ORDERS and all(alone)):
             self.unknown |= set(map(str, letters_of(line)))
             return "a claim about letters alone, or an assumption? Write assume before it"
         if lawless := sorted(map(str, self._lawless(line))):
@@ -74,6 +82,8 @@ class Doubts:
             return "the derivative in a symmetric matrix has several conventions, and the line does not hold in ours"
         if guessed := sorted(map(str, self.meaning.used(line) & self.letters.guessed)):
             return f"the size of {guessed[0]} does not follow from its use: let {guessed[0]}: ... can say it"
+        if symmetric := self._would_hold(line):
+            return symmetric
         if verdict.point is None:
             return ""
         if line.relation in ("=", "<=", ">=") and verdict.residual is not None and 0 < abs(verdict.residual) < ROUNDING:
@@ -93,6 +103,26 @@ class Doubts:
                     return "the two sides are complex at some points: declare the letters as positive"
             except (ValueError, ZeroDivisionError, OverflowError):
                 continue
+        return ""
+
+    def _would_hold(self, line: Line) -> str:
+        """What nothing says of matrices that nothing declares, and would make the line true."""
+        used = self.meaning.used(line)
+        open_ = used - self.letters.settled - LAWS_OF_PAPER.keys() - self.meaning.values.keys() - {Lambda, M}
+        free = [one for one in sorted(open_, key=str) if isinstance(one, MatrixSymbol) and one.rows == one.cols and not is_symmetric(one)]
+        groups = [*([one] for one in free), free][:4] if free else []
+        for group in groups:
+            names = ", ".join(map(str, group))
+            if _with(line, {one: symmetric_matrix(one.name, one.shape[0]) for one in group}).verify():
+                return f"it holds if {names} is symmetric, of which nothing is said: let {names}: symmetric, or D x D"
+        if not used & ({lambda_, a} - self.letters.settled):
+            return ""
+        if not used & {e, e_d}:
+            return "lambda is the eigenvalue of an eigenvector e of Lambda in the paper, which the line does not name: let lambda: positive"
+        shared = {one: Symbol(f"{one}_d", real=True) for one in free}
+        along = Condition("All matrices are diagonal in one basis", draw=lambda point: eigenvalues_drawn(point, shared))
+        if free and replace(line, conditions=(*line.conditions, along)).verify():
+            return f"it holds where {', '.join(map(str, free))} and Lambda have the same eigenvectors, of which nothing is said"
         return ""
 
     def _lawless(self, line: Line) -> set:
@@ -127,6 +157,16 @@ class Doubts:
             return point if inside and value_at(line.left, point) == value_at(line.right, point) else None
         except (ValueError, ZeroDivisionError, TypeError, OverflowError):
             return None
+
+
+def _ways(line: Line) -> tuple:
+    return (line.left, line.right), (line.right, line.left)
+
+
+def _with(line: Line, letters: dict) -> Line:
+    """The line with other letters, in its definitions too."""
+    left, right = (side.xreplace(letters) if isinstance(side, Basic) else side for side in (line.left, line.right))
+    return replace(line, left=left, right=right, earlier=tuple(_with(one, letters) for one in line.earlier))
 
 
 def _special(letter: Any, point: Point, kind: str) -> Any:

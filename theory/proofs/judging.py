@@ -194,7 +194,9 @@ class _Proof:
                 raise Unreadable("the two sides are equal where letters are 0: write <= or >=, or assume that they are not", None)
         residual = float(verdict.residual) if verdict.residual is not None and mpmath.isfinite(verdict.residual) else None
         if verdict.status == "fails":
-            return "fails", residual, counterexample(line, verdict), numbers_at(line, verdict.point)
+            meant = sorted(map(str, (self.meaning.used(line) & LAWS_OF_PAPER.keys()) - self.letters.settled))
+            reason = counterexample(line, verdict) + f"; {', '.join(meant)} as in the paper" * bool(meant)
+            return "fails", residual, reason, numbers_at(line, verdict.point)
         return verdict.status, residual, verdict.method, None
 
     def _forget(self, first: Node) -> None:

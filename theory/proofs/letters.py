@@ -240,6 +240,11 @@ class Letters:
         symbol = PAPER.get(plain) if token.value is None else _paper_latex().get(plain)
         return None if bold and symbol is not None and not hasattr(symbol, "shape") else symbol
 
+    @property
+    def settled(self) -> set:
+        """The symbols that a ``let`` declares."""
+        return {self.symbols.get(one.name) for one in self.declared.values() if not one.assumed}
+
     def is_declared(self, token: Token) -> bool:
         """Is there a ``let`` for it?"""
         return self.declaration(token) is not None

@@ -7,10 +7,12 @@ from iclflow.theory.algebra.polynomial import TracePolynomial
 from iclflow.theory.algebra.syntax import Unreadable
 from iclflow.theory.calculus.equality import equal
 from iclflow.theory.derivations.conditions import Condition
+from iclflow.theory.derivations.derivation import RELATIONS_LATEX, side_latex
 from iclflow.theory.derivations.heads import Head, MatrixExpectation, MatrixGradient, ScalarExpectation, ScalarGradient, as_sympy
 from iclflow.theory.derivations.lines import Line
 from iclflow.theory.derivations.matrix_forms import has_forms
 from iclflow.theory.equations import equations
+from iclflow.theory.proofs.judging import judged
 from iclflow.theory.proofs.meaning import read_latex
 from iclflow.theory.typesetting.latex import formula_latex
 from sympy import Basic, Derivative, Integral, Limit, MatrixBase, Sum, Trace
@@ -83,3 +85,20 @@ def test_every_line_of_the_registry_is_read_back():
     assert found["operation"] >= 80, found
     assert found["operation, not read"] <= 80, found
     print(dict(found))
+
+
+def test_no_line_of_the_registry_fails_without_its_conditions(tmp_path):
+    """Each alone, as LaTeX, without a word on its letters: a true line may be unread, but it fails in one meaning only."""
+    lines = [line for entry in equations() for line in entry.lines]
+    latex = {f"{side_latex(one.left)} {RELATIONS_LATEX[one.relation]} {side_latex(one.right)}" for one in lines}
+    found = Counter()
+    for i, one in enumerate(sorted(latex)):
+        path = tmp_path / f"{i}.tex"
+        path.write_text(f"\\[ {one} \\]")
+        for line in judged(path):
+            found[line.status] += 1
+            if line.status == "fails":  # tokens with independent entries, which nothing in the line says
+                assert r"\frac{N \lambda^{2} + T \lambda - \lambda^{2}}{N}" in one, line
+                assert line.reason.endswith("Lambda_hat as in the paper")
+    assert found["fails"] <= 1, found
+    assert found["exact"] + found["numeric"] >= 80, found
