@@ -26,7 +26,7 @@ from ...notation import q_i as q
 from ..separate.flow import flow, flow_in_force, flow_lines, rank_one_head, rank_R_head
 from ..task.population import ALONG, PAPER, Task
 from ..task.population import COMPONENTS as EIGENVALUES
-from .fixed_points import direction, fixed_map, force_at_fixed_point, projector
+from .fixed_points import direction, force_at_fixed_point, projector
 
 k_d, q_d = symbols("k_d q_d", real=True)  # components of a key and of a query
 COMPONENTS = {k_d: IndexedBase("k", real=True), q_d: IndexedBase("q", real=True)}
@@ -69,7 +69,7 @@ APART = Condition(r"Two directions or more are not learned, and the value weight
 def at_fixed_map(head: Any, task: Task = PAPER) -> tuple[Line, Line]:
     """The two lines that put the flow where (C1) holds."""
     return (
-        Line(B, ":=", fixed_map(task), "The effective map of a fixed point (21)"),
+        Line(B, ":=", task.fixed_map, "The effective map of a fixed point (21)"),
         Line(B_rest, ":=", B - head, "The other heads make up the rest of it"),
     )
 

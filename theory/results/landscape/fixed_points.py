@@ -78,11 +78,6 @@ def projector(task: Task = PAPER) -> Condition:
     return task.condition(PROJECTOR, learned_directions)
 
 
-def fixed_map(task: Task = PAPER) -> Any:
-    """The effective map at a fixed point, M^-1 A Q^-1 P: M^-1 Lambda P for the paper's task."""
-    return M.I * task.learned.to_sympy() * P
-
-
 @cache
 def fixed_map_along(task: Task = PAPER) -> Expr:
     """The nonzero root of b G = 0 along an eigenvector: lambda / a for the paper's task."""
@@ -108,7 +103,7 @@ def force_at_fixed_point(task: Task = PAPER) -> TracePolynomial:
 def _sets(number: str, section: str, key: Any, query: Any) -> None:
     def sets(task: Task = PAPER) -> dict[str, Any]:
         waiting = key.T * task.learned.to_sympy() * P * task.query_covariance.to_sympy() * query
-        return {"map": fixed_map(task), "active query": query, "active key": key, "waiting head": Trace(waiting)}
+        return {"map": task.fixed_map, "active query": query, "active key": key, "waiting head": Trace(waiting)}
 
     def lefts(task: Task = PAPER) -> dict[str, Any]:
         waiting = Trace(key.T * task.moments.A.to_sympy() * query)
@@ -166,7 +161,7 @@ def _roots(task: Task = PAPER) -> tuple[Line, ...]:
 def _at_fixed_point(task: Task = PAPER) -> tuple[Line, ...]:
     """For another task than the paper's, what its set (21) says of the map."""
     reason = "The effective map (21) of the fixed points that have learned the eigenvectors in $S$"
-    return () if task == PAPER else (Line(B, ":=", fixed_map(task), reason),)
+    return () if task == PAPER else (Line(B, ":=", task.fixed_map, reason),)
 
 
 @register(
@@ -219,12 +214,12 @@ def first_condition(task: Task = PAPER) -> Derivation:
     product, leading = e.T * B.T * G * e, force_along(b, task).coeff(b)
 
     def at_fixed_point(point) -> None:
-        point[B] = value_at(fixed_map(task), point)
+        point[B] = value_at(task.fixed_map, point)
 
     return Derivation.by(
         *_roots(task),
         Line(
-            Line(B, "=", fixed_map(task)),
+            Line(B, "=", task.fixed_map),
             "=>",
             Line(product, "=", 0),
             "It is zero for the maps (21)",

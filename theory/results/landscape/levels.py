@@ -24,7 +24,7 @@ from ...notation import B, D, Lambda, Lambda_hat, M, N, P, T, a, beta, lambda_, 
 from ...typesetting.latex import formula_latex
 from ..task.population import ALONG, COMPONENTS, PAPER, Task
 from ..task.regression import closed_loss
-from .fixed_points import SPECTRUM, Gamma, direction, fixed_map, fixed_map_along, m, projector, ridge
+from .fixed_points import SPECTRUM, Gamma, direction, fixed_map_along, m, projector, ridge
 
 I_D = Identity(D)
 
@@ -32,7 +32,7 @@ I_D = Identity(D)
 @cache
 def at_fixed_map(task: Task = PAPER) -> Condition:
     """Gamma is the map at the fixed points that have learned S."""
-    map_ = fixed_map(task)
+    map_ = task.fixed_map
 
     def draw(point) -> None:
         direction(task).meet(point)
@@ -59,7 +59,7 @@ def first_learned(task: Task = PAPER) -> Condition:
         chosen = [mpf(d < count) for d in range(len(values))]
         point[P] = commuting(vectors, chosen)
         point.family(indicator, chosen)
-        point[Gamma] = value_at(fixed_map(task), point)
+        point[Gamma] = value_at(task.fixed_map, point)
 
     return Condition(r"$S=\{1,\dots,m\}$", None, draw)
 

@@ -25,9 +25,10 @@ from ...derivations.registry import register
 from ...notation import B, G, Lambda, M, N, P, T, a, clock, e, k_i, lambda_, lambda_after, lambda_next, q_i, v, v_i, v_star, w_init
 from ...typesetting.latex import formula_latex
 from ..task.population import ALONG as COMMON
-from ..task.population import PAPER, Task, fixed_map
+from ..task.population import PAPER, Task
 from ..task.regression import force, loss_and_force
 from .flow import RANK_ONE, flow_in_force, rank_one_head
+
 
 def _not_learned(point, moments=second_moment) -> None:
     """As one_direction, with e taken from P."""
@@ -42,7 +43,6 @@ def _growing(point) -> bool:
         projector * L - L * projector,
         projector * direction,
         L * direction - point[lambda_] * direction,
-        point[M] * direction - point[a] * direction,
     )
     return all(norm(one) < mpf("1e-20") for one in residuals)
 
@@ -86,7 +86,7 @@ def force_on_first_ansatz(task: Task = PAPER) -> TracePolynomial:
 
 def force_on_later_ansatz(task: Task = PAPER) -> TracePolynomial:
     """The force (71), with the learned heads at rest and one more growing."""
-    return _force_with(fixed_map(task), task)
+    return _force_with(task.fixed_map, task)
 
 
 @cache
@@ -126,7 +126,7 @@ def places(task: Task = PAPER, *, learned: bool) -> tuple[int, ...]:
 
 def on_ansatz(task: Task, *, learned: bool) -> tuple[Line, ...]:
     """The lines that put the flow on an aligned set: the eigenvector, the head, the map, and the force (53) there."""
-    map_ = fixed_map(task) + rank_one_head() if learned else rank_one_head()
+    map_ = task.fixed_map + rank_one_head() if learned else rank_one_head()
     return (
         *along_lines(task, learned=learned),
         Line(v, ":=", v_i, "The value weight of the growing head"),
@@ -217,8 +217,6 @@ def first_drop(task: Task = PAPER) -> Derivation:
     return _scalar_flow(task, learned=False)
 
 
-
-
 @register(
     "25",
     "The ansatz of the later drops",
@@ -272,7 +270,7 @@ def later_force(task: Task = PAPER) -> Derivation:
         Line(
             B,
             "=",
-            fixed_map(task) + v**3 * e * e.T,
+            task.fixed_map + v**3 * e * e.T,
             r"The learned heads make the map (21), the sum of $(\lambda_d/a_d)\,\boldsymbol{e}_d\boldsymbol{e}_d^\top$",
         ),
         Line(G, "=", force_on_later_ansatz(task), "The force there", places(task, learned=True)),

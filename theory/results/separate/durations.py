@@ -36,9 +36,10 @@ from ...derivations.derivation import Derivation
 from ...derivations.heads import Gradient, Rate
 from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...notation import B, Lambda, M, P, a, e, lambda_, lambda_next, rho, t, tau, v, v_0, v_i, v_star
-from ..task.regression import loss_and_force
-from .aligned import GROWING, LATER, RATES, along_lines, fixed_value, flow_along
+from ...notation import B, a, e, lambda_, lambda_next, rho, t, tau, v, v_0, v_i, v_star
+from ..task.population import PAPER, Task
+from ..task.regression import closed_loss, population_error
+from .aligned import RATES, along_lines, fixed_value, flow_along, growing, places
 
 u, u_0 = symbols("u u_0", positive=True)  # v / v_*, and at t = 0
 delta = Symbol("delta", real=True)  # u - u_0
@@ -265,19 +266,20 @@ def plateau_with_next_orders() -> Derivation:
     "The loss along a drop",
     section="beside (26)",
     typed=lambda: -(lambda_**3) / a * (2 * u**3 - u**6),
-    conditions=("The set (25), $u=v/v_*$; at $u=1$ it is the step of (24)", GROWING),
+    conditions=("The set (25), $u=v/v_*$; at $u=1$ it is the step of (24)", growing),
 )
-def drop_loss() -> Derivation:
+def drop_loss(task: Task = PAPER) -> Derivation:
     """What the component v^3 of B along an eigenvector adds to the loss."""
-    loss, learned = loss_and_force()[0], M.I * Lambda * P
-    added = substitute(loss.right, {B: learned + v**3 * e * e.T}) - substitute(loss.right, {B: learned})
-    fixed = fixed_value().result["cube"]
-    share = lambda_ * a * v**6 - 2 * lambda_**2 * v**3
+    loss, uses = closed_loss(task).result, places(task, learned=True)
+    added = substitute(loss, {B: task.fixed_map + v**3 * e * e.T}) - substitute(loss, {B: task.fixed_map})
+    fixed = fixed_value(task).result["cube"]
+    share = a * task.along(task.moments.Q) * v**6 - 2 * task.along(task.moments.A) * v**3
     return Derivation.by(
-        *along_lines(learned=True),
-        loss,
-        Line(added, "=", share, r"What the growing head adds to it, with the map $v^3\boldsymbol{ee}^\top$", LATER),
+        *along_lines(task, learned=True),
+        *task.gains(),
+        Line(population_error(B, task), "=", loss, f"The loss (9-closed); $\\boldsymbol{{M}}$ is {task.second_moment()}"),
+        Line(added, "=", share, r"What the growing head adds to it, with the map $v^3\boldsymbol{ee}^\top$", uses),
         Line(v_star, ":=", fixed, "The head rests here, (25)"),
         Line(v, ":=", u * v_star, "In proportion to that"),
-        Line(added, "=", factor(share.subs(v, u * fixed)), "In $u$", LATER),
+        Line(added, "=", factor(share.subs(v, u * fixed)), "In $u$", uses),
     )

@@ -37,6 +37,7 @@ from ...notation import (
     M,
     MatrixLetter,
     N,
+    P,
     T,
     beta,
     e,
@@ -195,6 +196,11 @@ class Task:
     def learned(self) -> TracePolynomial:
         """E(beta w'), which times Q is A: the second moment times the map at the global minimum."""
         return (g_1 if self.random_length else 1) * TracePolynomial(Lambda) * self.task_covariance
+
+    @property
+    def fixed_map(self) -> Any:
+        """The effective map at a fixed point, M^-1 A Q^-1 P: M^-1 Lambda P for the paper's task."""
+        return M.I * self.learned.to_sympy() * P
 
     def gains(self) -> tuple[Line, ...]:
         """The letters for the moments of the gain, if it is random."""
