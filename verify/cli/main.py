@@ -79,7 +79,7 @@ def check(options: argparse.Namespace) -> int:
         require_writable(Path(options.json))
     if options.report:
         require_directory(Path(options.report))
-    evidence, interrupted = _evidence(plan(options.equation, full=options.full))
+    evidence, interrupted = _evidence(plan(options.equation, full=options.full), options.seed)
     from ..evidence.table import show
 
     show(evidence, details=options.equation is not None)
@@ -97,16 +97,16 @@ def check(options: argparse.Namespace) -> int:
     return 1 if evidence.summary["fails"] else 0
 
 
-def _evidence(subjects: "Sequence[Subject]") -> "tuple[Evidence, bool]":
+def _evidence(subjects: "Sequence[Subject]", seed: int) -> "tuple[Evidence, bool]":
     """Run the checks behind a progress bar; an interrupt keeps what has been done."""
     from ..evidence.check import Evidence
     from ..evidence.run import run
 
-    evidence = Evidence(planned=len(subjects))
+    evidence = Evidence(planned=len(subjects), seed=seed)
     costs = {subject.number: subject.expected_seconds for subject in subjects}
     try:
         with bar("checking", total=sum(costs.values())) as passed:
-            for evidence in run(subjects):
+            for evidence in run(subjects, seed=seed):
                 passed.update(sum(costs[entry.equation] for entry in evidence.entries) - passed.n)
     except KeyboardInterrupt:
         return evidence, True

@@ -32,7 +32,7 @@ def add_setting(parser: argparse.ArgumentParser, *, training: bool) -> None:
                 either.add_argument(
                     option.name,
                     dest=parameter.name,
-                    type=_reader(option.kind),
+                    type=reader(option.kind),
                     metavar=option.metavar or None,
                     choices=Offered(option.kind.names) if option.kind.names else None,
                     help=option.help,
@@ -47,7 +47,9 @@ def add_digits(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--digits", type=int, choices=range(1, 16), default=6, metavar="N", help="decimals of the losses shown (default 6)")
 
 
-def _reader(kind: Kind) -> Callable[[str], Any]:
+def reader(kind: Kind) -> Callable[[str], Any]:
+    """What argparse calls to read a value of this kind."""
+
     def read(text: str) -> Any:
         try:
             return kind.parse(text)

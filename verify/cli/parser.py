@@ -8,9 +8,10 @@ from difflib import get_close_matches
 from itertools import takewhile
 from typing import NoReturn
 
+from ..experiments.kinds import SEED
 from ..figures.names import FIGURE_NAMES, listed_names
 from .official import add_arguments
-from .options import Offered, add_setting
+from .options import Offered, add_setting, reader
 
 PROOF_CODES = """verdicts: exact, numeric, sampled, assumed (a :=), fails (with a counterexample), unread (with the reason)
 exit 1 where a line fails, 2 where no line could be read, and with --strict where one could not
@@ -132,6 +133,7 @@ def build() -> Parser:
     check = command("check", "prove every equation and measure every claim", "iclflow check --equation 24 31 --json check.json")
     check.add_argument("--full", action="store_true", help="the slow claims too (minutes instead of a minute)")
     check.add_argument("--equation", nargs="+", metavar="N", help="only these equations, each claim in detail")
+    check.add_argument("--seed", type=reader(SEED), default=0, metavar="N", help="of all random numbers (default 0)")
     check.add_argument("--json", metavar="FILE", help="write the evidence as JSON")
     check.add_argument("--report", metavar="DIR", help="write one self-contained page, DIR/index.html")
 

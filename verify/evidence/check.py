@@ -79,6 +79,7 @@ class Evidence:
     entries: tuple[Entry, ...] = ()
     planned: int = 0
     seconds: float = 0.0
+    seed: int = 0
     version: str = field(default_factory=lambda: version("iclflow"))
 
     @property
@@ -114,6 +115,7 @@ class Evidence:
             "iclflow": self.version,
             "complete": self.complete,
             "planned": self.planned,
+            "seed": self.seed,
             "entries": [
                 {
                     "equation": entry.equation,

@@ -111,7 +111,7 @@ def _environment(evidence: Evidence) -> list[tuple[str, str]]:
         ("python", platform.python_version()),
         ("system", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"),
         *((name, installed(name)) for name in PACKAGES),
-        ("seeds", "fixed in the code of each claim"),
+        ("seed", str(evidence.seed)),
     ]
 
 

@@ -30,7 +30,7 @@ class Item(NamedTuple):
         return {f"({self.proof})"} if self.proof else set(self.claims)
 
 
-def run(subjects: Sequence[Subject]) -> Iterator[Evidence]:
+def run(subjects: Sequence[Subject], *, seed: int = 0) -> Iterator[Evidence]:
     """The evidence after each subject that is complete, so that the caller can stop at any time and keep it.
 
     Verdicts do not depend on which process gives them.
@@ -38,14 +38,14 @@ def run(subjects: Sequence[Subject]) -> Iterator[Evidence]:
     start = time.perf_counter()
     found: dict[str, Any] = {}  # a proof or a claim by name
     entries: dict[str, Entry] = {}
-    for name, outcome in _outcomes(subjects):
+    for name, outcome in _outcomes(subjects, seed):
         found[name] = outcome
         for one in subjects:
             if one.number not in entries and all(key in found for key in (_key(one), *(check.name for check in one.checks))):
                 claims = tuple(found[check.name] for check in one.checks)
                 entries[one.number] = Entry(one.number, one.title, one.kind, found[_key(one)], claims, one.source)
                 complete = tuple(entries[other.number] for other in subjects if other.number in entries)
-                yield Evidence(complete, len(subjects), time.perf_counter() - start)
+                yield Evidence(complete, len(subjects), time.perf_counter() - start, seed)
 
 
 def _key(subject: Subject) -> str:
@@ -53,18 +53,18 @@ def _key(subject: Subject) -> str:
     return f"({subject.number})"
 
 
-def _outcomes(subjects: Sequence[Subject]) -> Iterator[Outcome]:
+def _outcomes(subjects: Sequence[Subject], seed: int) -> Iterator[Outcome]:
     """Each proof and each claim, once, as soon as it is there."""
     sources = {one.number: one.source for one in subjects}
     checks = {check.name: check for one in subjects for check in one.checks}
     registry = {entry.number: entry for entry in equations()}
     known = all(source is None or registry.get(number) is source for number, source in sources.items())
     if len(subjects) > ALONE and known and all(load().checks.get(name) is check for name, check in checks.items()):
-        yield from _together(_queue(subjects), sources.__getitem__, checks.__getitem__)
+        yield from _together(_queue(subjects), sources.__getitem__, checks.__getitem__, seed)
         return
     for one in subjects:
         for item in (Item(claims=tuple(check.name for check in one.checks)), Item(proof=one.number)):
-            yield from _done(item, sources.__getitem__, checks.__getitem__)
+            yield from _done(item, sources.__getitem__, checks.__getitem__, seed)
 
 
 def _queue(subjects: Sequence[Subject]) -> list[Item]:
@@ -77,27 +77,28 @@ def _queue(subjects: Sequence[Subject]) -> list[Item]:
     return [Item(claims=tuple(one.name for one in checks)) for checks in dearest] + [Item(proof=one.number) for one in reversed(subjects)]
 
 
-def _done(item: Item, source_of: Callable, check_of: Callable) -> Iterator[Outcome]:
+def _done(item: Item, source_of: Callable, check_of: Callable, seed: int) -> Iterator[Outcome]:
     if item.proof:
-        yield f"({item.proof})", prove(source_of(item.proof))
+        yield f"({item.proof})", prove(source_of(item.proof), seed)
         return
+    from ..experiments.draws import seeded
     from ..training.descent import one_thread
 
     for name in item.claims:
-        with one_thread():
+        with one_thread(), seeded(seed):
             claim = check_of(name).run()
         yield name, claim
 
 
-def _together(queue: list[Item], source_of: Callable, check_of: Callable) -> Iterator[Outcome]:
+def _together(queue: list[Item], source_of: Callable, check_of: Callable, seed: int) -> Iterator[Outcome]:
     context = get_context("spawn")
     taken, results = context.Array("i", 2), context.Queue()
-    helper = context.Process(target=_help, args=(queue, taken, results), daemon=True)
+    helper = context.Process(target=_help, args=(queue, taken, results, seed), daemon=True)
     helper.start()
     missing = set().union(*(item.names for item in queue))
     try:
         for place in _places(taken, 0, len(queue)):
-            for name, outcome in _done(queue[place], source_of, check_of):
+            for name, outcome in _done(queue[place], source_of, check_of, seed):
                 missing.discard(name)
                 yield name, outcome
                 for theirs in _arrived(results):
@@ -111,7 +112,7 @@ def _together(queue: list[Item], source_of: Callable, check_of: Callable) -> Ite
             missing.discard(name)
             yield name, outcome
         for item in queue:  # what a helper that was killed has left
-            for name, outcome in _done(item, source_of, check_of) if missing & item.names else ():
+            for name, outcome in _done(item, source_of, check_of, seed) if missing & item.names else ():
                 if name in missing:
                     yield name, outcome
     finally:
@@ -137,9 +138,9 @@ def _arrived(results: Any) -> Iterator[Outcome]:
             return
 
 
-def _help(queue: list[Item], taken: Any, results: Any) -> None:
+def _help(queue: list[Item], taken: Any, results: Any, seed: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that prints the evidence
     known = {entry.number: entry for entry in equations()}
     for place in _places(taken, 1, len(queue)):
-        for outcome in _done(queue[place], known.get, lambda name: load().checks[name]):
+        for outcome in _done(queue[place], known.get, lambda name: load().checks[name], seed):
             results.put(outcome)

@@ -62,7 +62,7 @@ def render(evidence: Evidence, *, colour: bool = False, width: int | None = None
     senses = dict.fromkeys(entry.sense for entry in evidence.entries if entry.sense)
     lines += ["", *senses] if senses else []
     total = evidence.summary
-    lines.append(f"\n{total['holds']} hold, {total['fails']} fail, in {evidence.seconds:.0f} s")
+    lines.append(f"\n{total['holds']} hold, {total['fails']} fail, in {evidence.seconds:.0f} s, seed {evidence.seed}")
     counts = evidence.lines
     judged = sum(counts.values()) - counts["defined"]
     named = ", ".join(f"{count} {status}" for status, count in counts.items() if count and status != "defined")

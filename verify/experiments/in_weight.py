@@ -6,7 +6,6 @@ set: its losses are expectations (V6).
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,8 @@ from ...numerics.tasks.regression import RegressionTask
 from ...numerics.tasks.sample_moments import Batch, SampleMoments
 from ..training.descent import Coefficients, fresh_batches, one_each, one_thread, train
 from ..training.modules import MergedAttention
+from . import draws
+from .draws import remembered
 
 Curves = dict[str, Float[np.ndarray, "S T"]]  # by kind of loss, a row for each seed
 
@@ -53,7 +54,7 @@ class InWeightSetting:
         return RegressionTask(eigenvalues=[1 / D] * D, context_length=self.context_length)
 
     def problem(self, seed: int) -> MixedTask:
-        w = np.random.default_rng([seed, 1]).standard_normal(self.dimension)
+        w = draws.generator(seed, 1).standard_normal(self.dimension)
         return MixedTask(self.task, self.portion, (self.fixed_length * w / np.linalg.norm(w))[None])
 
     @property
@@ -62,7 +63,7 @@ class InWeightSetting:
         return float(np.sqrt(self.dimension)) if self.length is None else self.length
 
     def start(self, seed: int) -> FullMergedWeights:
-        rng = np.random.default_rng([seed, 2])
+        rng = draws.generator(seed, 2)
         return FullMergedWeights.initialize(self.task, heads=self.heads, scale=self.scale, block_scale=self.scale, rng=rng)
 
     @property
@@ -88,11 +89,11 @@ def each_loss(setting: InWeightSetting, maps: list[np.ndarray]) -> Curves:
     return {kind: np.stack([curve[kind] for curve in curves]) for kind in curves[0]}
 
 
-@cache
+@remembered
 def descended(setting: InWeightSetting) -> Curves:
     """Full-batch gradient descent, each seed on ``sequences`` sequences drawn once."""
     seeds = range(setting.seeds)
-    sets = [setting.problem(seed).sequences(setting.sequences, np.random.default_rng([seed, 3])) for seed in seeds]
+    sets = [setting.problem(seed).sequences(setting.sequences, draws.generator(seed, 3)) for seed in seeds]
     ensemble = Ensemble([SampleMoments.from_batches(batches, context="mean") for batches in sets])
     starts = [setting.start(seed).arrays for seed in seeds]
     weights = tuple(np.stack(arrays)[:, None] for arrays in zip(*starts, strict=True))
@@ -126,7 +127,7 @@ def _step_times(setting: InWeightSetting) -> Float[np.ndarray, " T"]:
     return 2 * setting.learning_rate * np.arange(round(setting.duration / (2 * setting.learning_rate)) // WINDOW * WINDOW)
 
 
-@cache
+@remembered
 def trained(setting: InWeightSetting, batch_size: int = 512) -> Curves:
     """PyTorch attention trained by SGD, each seed with its own fixed task vector, initial weights and fresh mini-batches.
 
@@ -141,7 +142,7 @@ def trained(setting: InWeightSetting, batch_size: int = 512) -> Curves:
         value[:, -1], key_query[:, :, :-1] = start.value, start.key_query
         networks.append(MergedAttention(value, key_query))
         vectors = torch.tensor(setting.problem(seed).fixed_tasks)
-        generator = torch.Generator().manual_seed(600 + seed)
+        generator = draws.torch_generator(600 + seed)
         sources.append(fresh_batches(setting.task, batch_size, generator, fixed_tasks=vectors, fixed_fraction=1 - setting.portion))
     run = train(networks, one_each(sources), steps=steps - 1, learning_rate=setting.learning_rate, record_every=1, progress=False)
     curves = {"training": run.batch_loss.T.reshape(setting.seeds, -1, WINDOW).mean(axis=2)}
@@ -149,7 +150,7 @@ def trained(setting: InWeightSetting, batch_size: int = 512) -> Curves:
         rows = []
         for seed in seeds:
             states = {name: torch.tensor(state[::WINDOW, seed]) for name, state in run.states.items()}
-            rng = np.random.default_rng([seed, 4, i])
+            rng = draws.generator(seed, 4, i)
             prompts = setting.problem(seed).sequences(PROMPTS, rng, kind=kind)  # type: ignore[arg-type]
             rows.append(_test_losses(networks[seed], states, prompts))
         curves[kind] = np.stack(rows)

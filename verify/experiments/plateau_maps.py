@@ -5,7 +5,6 @@ plateau come ten times closer.
 """
 
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 import torch
@@ -15,6 +14,8 @@ from ...numerics.tasks.regression import RegressionTask
 from ..training.descent import fresh_batches, one_thread, train
 from ..training.modules import Reduced, ReducedSeparate
 from ..training.sequences import draw_sequences
+from . import draws
+from .draws import remembered
 from .varied_tasks import RUNS, trained_plateaus, training
 
 CHUNK = 50_000
@@ -28,7 +29,7 @@ def _middle(name: str) -> list[Float[np.ndarray, " T"]]:
     return [(times >= start) & (times <= end) for start, end in spans]
 
 
-@cache
+@remembered
 def plateau_maps(name: str) -> Float[np.ndarray, "M D D"]:
     """The effective map on each plateau of a trained run."""
     maps = training(name).effective_maps()
@@ -40,7 +41,7 @@ def plateau_losses(name: str) -> Float[np.ndarray, " M"]:
     return np.array([RUNS[name].loss.value(B) for B in plateau_maps(name)])
 
 
-@cache
+@remembered
 def trained_network(name: str, plateau: int = -1) -> ReducedSeparate:
     """The network of a trained run with the weights of one of its plateaus, of the last by default."""
     inside = _middle(name)[plateau]
@@ -49,14 +50,14 @@ def trained_network(name: str, plateau: int = -1) -> ReducedSeparate:
     return network
 
 
-@cache
+@remembered
 def settled_network(name: str, steps: int = 2000) -> ReducedSeparate:
     """The network after ``steps`` more steps of training, with its weights averaged over them.
 
     On a short last plateau some noise is left in the weights: the training loss, at its minimum, hardly feels it, other losses do.
     """
     run, network = RUNS[name], trained_network(name)
-    batches = fresh_batches(run.task, run.batch_size, torch.Generator().manual_seed(run.seed + 1))
+    batches = fresh_batches(run.task, run.batch_size, draws.torch_generator(run.seed + 1))
     more = train(
         network, batches, steps=steps, learning_rate=run.learning_rate, record_every=5, progress=False
     ).states  # fmt: skip
@@ -84,10 +85,10 @@ class TestError:
     __test__ = False  # pytest would collect it by its name
 
 
-@cache
+@remembered
 def measured(network: Reduced, task: RegressionTask, count: int = 200_000, seed: int = 83) -> TestError:
     """The errors of a network's answers on ``count`` fresh prompts of a task."""
-    generator, squares = torch.Generator().manual_seed(seed), []
+    generator, squares = draws.torch_generator(seed), []
     with torch.no_grad(), one_thread():
         for start in range(0, count, CHUNK):
             X, y = draw_sequences(task, min(CHUNK, count - start), generator)

@@ -1,7 +1,6 @@
 """Random tasks that compare the order of learning with gradient flow, and the sets of directions that the flow visits."""
 
 from collections.abc import Iterator
-from functools import cache
 
 import numpy as np
 
@@ -11,6 +10,8 @@ from ...numerics.landscape.fixed_points import losses_of_sets
 from ...numerics.parametrizations.attention import SeparateWeights
 from ...numerics.tasks.losses import QuadraticLoss
 from ...numerics.tasks.regression import RegressionTask
+from . import draws
+from .draws import remembered
 from .varied_tasks import turning_levels
 
 Sets = list[tuple[int, ...]]
@@ -19,7 +20,7 @@ Sets = list[tuple[int, ...]]
 def commuting_tasks(seed: int) -> Iterator[RegressionTask]:
     """Random tasks of two to four directions in which heads turn. Each growth is below 0.6 times the next larger and each drop below
     0.85 times, so that every rest is long at a scale of 1e-4. Each step is at least a fiftieth of what can be learned, so that it shows."""
-    rng = np.random.default_rng(seed)
+    rng = draws.generator(seed)
     while True:
         D = int(rng.integers(2, 5))
         values, omega, queries = (np.exp(rng.uniform(*ends, D)) for ends in ((-1.2, 0.5), (-1.5, 1.0), (-1.0, 0.5)))
@@ -38,7 +39,7 @@ def _ratio(values: np.ndarray) -> float:
 
 def oblique_tasks(seed: int) -> Iterator[RegressionTask]:
     """Random tasks of two or three directions with covariances that do not commute; growths and drops as far apart as above."""
-    rng = np.random.default_rng(seed)
+    rng = draws.generator(seed)
     while True:
         D = int(rng.integers(2, 4))
         laws = [X @ X.T / D + 0.1 * np.eye(D) for X in rng.normal(size=(3, D, D))]
@@ -48,10 +49,10 @@ def oblique_tasks(seed: int) -> Iterator[RegressionTask]:
             yield task
 
 
-@cache
+@remembered
 def visited(task: RegressionTask, seed: int) -> Sets:
     """The sets at whose losses the flow rests, from weights of size 1e-4 and with one head more than directions."""
-    weights = SeparateWeights.initialize(task, heads=task.dimension + 1, rank=1, scale=1e-4, rng=np.random.default_rng(seed))
+    weights = SeparateWeights.initialize(task, heads=task.dimension + 1, rank=1, scale=1e-4, rng=draws.generator(seed))
     slowest = np.linalg.svd(task.loss_moments.A)[1].min()
     found = find_plateaus(gradient_flow(QuadraticLoss.population(task), weights, t_end=4e5 / slowest))
     losses = losses_of_sets(task)

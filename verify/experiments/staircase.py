@@ -17,6 +17,8 @@ from ...numerics.tasks.losses import QuadraticLoss
 from ..training.descent import TrainingRun, fresh_batches, train
 from ..training.modules import MergedAttention, ReducedSeparate, SeparateAttention
 from ..training.sequences import draw_sequences
+from . import draws
+from .draws import remembered
 from .setting import DEFAULT, Setting
 
 # The root mean square distance over time that SGD's loss may have from the flow's, in units of the initial loss: mini-batches
@@ -140,10 +142,10 @@ def trained_plateaus(setting: Setting = DEFAULT, device: str = "cpu") -> Plateau
     return find_plateaus(training(setting, device).times, trained_loss(setting, device))
 
 
-@cache
+@remembered
 def softmax_training(kind: str, steps: int = 4000) -> tuple[np.ndarray, np.ndarray]:
     """Softmax attention of one kind trained on the tokens of the staircase: steps, and the loss on 4,000 fresh sequences."""
-    rng, D = np.random.default_rng(5), DEFAULT.task.dimension
+    rng, D = draws.generator(5), DEFAULT.task.dimension
     if kind == "merged":
         weights = 0.01 * rng.standard_normal((2, 8, D + 1, D + 1))
         network, rate = MergedAttention(*weights, softmax=True), 0.1
@@ -151,9 +153,9 @@ def softmax_training(kind: str, steps: int = 4000) -> tuple[np.ndarray, np.ndarr
         value = 0.05 * rng.standard_normal((4, D + 1, D + 1))
         network = SeparateAttention(value, *0.05 * rng.standard_normal((2, 4, 1, D + 1)), softmax=True)
         rate = 0.2
-    source = fresh_batches(DEFAULT.task, 512, torch.Generator().manual_seed(5))
+    source = fresh_batches(DEFAULT.task, 512, draws.torch_generator(5))
     run = train(network, source, steps=steps, learning_rate=rate, record_every=20)
-    X, y = draw_sequences(DEFAULT.task, 4000, torch.Generator().manual_seed(6))
+    X, y = draw_sequences(DEFAULT.task, 4000, draws.torch_generator(6))
     losses = []
     for index in range(len(run.times)):
         network.load_state_dict({name: torch.tensor(values[index]) for name, values in run.states.items()})

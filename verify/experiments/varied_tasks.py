@@ -4,10 +4,8 @@ Small problems, so that each is trained in seconds: two or three directions, a s
 """
 
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
-import torch
 from jaxtyping import Float
 
 from ...numerics.dynamics.flow import gradient_flow
@@ -20,6 +18,8 @@ from ...numerics.tasks.regression import RegressionTask
 from ...numerics.tasks.token_laws import RademacherTokens, SphereTokens, StudentTokens
 from ..training.descent import TrainingRun, fresh_batches, train
 from ..training.modules import ReducedSeparate
+from . import draws
+from .draws import remembered
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Variation:
 
     @property
     def weights(self) -> SeparateWeights:
-        rng = np.random.default_rng(self.seed)
+        rng = draws.generator(self.seed)
         return SeparateWeights.initialize(self.task, heads=self.heads, rank=1, scale=self.scale, rng=rng)
 
     @property
@@ -114,18 +114,18 @@ def against(found: np.ndarray, expected: np.ndarray) -> float:
     return float(np.abs(found / expected - 1).max()) if len(found) == len(expected) else np.inf
 
 
-@cache
+@remembered
 def flow(name: str) -> Trajectory:
     """Gradient flow of one of ``RUNS``."""
     run = RUNS[name]
     return gradient_flow(run.loss, run.weights, t_end=run.duration)
 
 
-@cache
+@remembered
 def training(name: str) -> TrainingRun:
     """Gradient descent on fresh sequences of one of ``RUNS``, from the same weights."""
     run = RUNS[name]
-    source = fresh_batches(run.task, run.batch_size, torch.Generator().manual_seed(run.seed))
+    source = fresh_batches(run.task, run.batch_size, draws.torch_generator(run.seed))
     steps = round(run.duration / (2 * run.learning_rate))
     return train(ReducedSeparate(run.weights), source, steps=steps, learning_rate=run.learning_rate, record_every=5, progress=False)
 
@@ -139,7 +139,7 @@ def trained_plateaus(name: str) -> Plateaus:
     return find_plateaus(training(name).times, trained_loss(name))
 
 
-@cache
+@remembered
 def plateaus(name: str) -> Plateaus:
     """The plateaus of the flow."""
     return find_plateaus(flow(name))

@@ -18,6 +18,7 @@ from ....theory.equations import equation
 from ....theory.notation import D, H, Lambda, N, R, beta, w, w_init, x_q
 from ....theory.results.attention.blocks import ATTN, W_K, W_Q, W_V, rho
 from ....theory.results.task.regression import X, X_c, y
+from ...experiments import draws
 from ...training.modules import SeparateAttention, cubic_features
 from ...training.sequences import Tokens, assemble
 from .. import formulas
@@ -100,7 +101,7 @@ def _first_two_moments(samples: np.ndarray, mean: np.ndarray, covariance: np.nda
     wrong={"Lambda^2 for Lambda": (defined("2", "mean"), lambda letters: np.linalg.matrix_power(letters[Lambda], 2))},
 )
 def tokens_have_their_law(law: tuple[Definition, Definition]) -> float:
-    x = Tokens.of(TASK).draw(100_000, torch.Generator().manual_seed(13)).numpy()
+    x = Tokens.of(TASK).draw(100_000, draws.torch_generator(13)).numpy()
     mean, covariance = (one({Lambda: TASK.covariance}) for one in law)
     return max(_first_two_moments(x[:, :, token], mean, covariance) for token in (0, -1))
 
@@ -218,7 +219,7 @@ def error_of_each(targets: np.ndarray, predictions: np.ndarray) -> np.ndarray:
 )
 def loss_is_an_average_of_squares(error: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> float:
     prompt, targets = sequences()
-    B = np.random.default_rng(16).standard_normal((3, 3))
+    B = draws.generator(16).standard_normal((3, 3))
     predictions = cubic_features(prompt) @ torch.tensor(B.flatten(order="F"))
     return largest_score(error(targets.numpy(), predictions.numpy()), population_loss(TILTED, B))
 
@@ -234,7 +235,7 @@ def _doubled(number: str, parts: str) -> Callable[[], dict[str, float]]:
 
 def _spread(variances: Mapping[str, float], kind: Any, **options: Any) -> float:
     """Mean and variance of the entries of 4,000 initial weights, in standard errors."""
-    rng = np.random.default_rng(17)
+    rng = draws.generator(17)
     drawn = [kind.initialize(TASK, heads=SIZES[H], scale=0.3, rng=rng, **options) for _ in range(4000)]
     samples = {part: np.concatenate([getattr(one, part).ravel() for one in drawn]) for part in variances}
     return max(_first_two_moments(samples[part][:, None], np.zeros((1, 1)), variances[part]) for part in variances)

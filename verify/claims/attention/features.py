@@ -1,12 +1,12 @@
 """Claims about the cubic feature z = vec(beta x_q') and the loss over sequences: sampled, against closed forms."""
 
-from functools import cache
-
 import numpy as np
 import torch
 
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
+from ...experiments import draws
+from ...experiments.draws import remembered
 from ...training.modules import cubic_features
 from ...training.sequences import draw_sequences
 from .. import formulas
@@ -14,9 +14,9 @@ from ..book import claim
 from .moments import TILTED, largest_score
 
 
-@cache
+@remembered
 def sequences(count: int = 200_000, seed: int = 41) -> tuple[torch.Tensor, torch.Tensor]:
-    return draw_sequences(TILTED, count, torch.Generator().manual_seed(seed))
+    return draw_sequences(TILTED, count, draws.torch_generator(seed))
 
 
 def feature_target(task: RegressionTask) -> np.ndarray:
@@ -86,7 +86,7 @@ def population_loss(task: RegressionTask, B: np.ndarray) -> float:
 )
 def loss_sampled(loss) -> float:
     X, y = sequences()
-    B = np.random.default_rng(9).standard_normal((3, 3))
+    B = draws.generator(9).standard_normal((3, 3))
     errors = (y - cubic_features(X) @ torch.tensor(B.flatten(order="F"))).square()
     return largest_score(errors.numpy(), loss(TILTED, B))
 

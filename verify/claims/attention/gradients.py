@@ -1,7 +1,6 @@
 """Claims about how attention learns: flows against gradients by automatic differentiation, and what any loss conserves."""
 
 from collections.abc import Callable
-from functools import cache
 
 import numpy as np
 import torch
@@ -10,6 +9,8 @@ from torch import Tensor
 from ....numerics.parametrizations.attention import MergedWeights, SeparateWeights
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
+from ...experiments import draws
+from ...experiments.draws import remembered
 from ...training.modules import MergedAttention, ReducedMerged, ReducedSeparate
 from ...training.sequences import draw_sequences
 from ..book import claim
@@ -86,7 +87,7 @@ def merged_field_autograd(field) -> float:
 
 def _sampled_gradients(network: torch.nn.Module, chunks: int = 200, size: int = 500, seed: int = 10) -> np.ndarray:
     """Minus half the gradient of the mean squared error through attention on X, chunk by chunk of fresh sequences."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = draws.torch_generator(seed)
     rows = []
     for _ in range(chunks):
         X, y = draw_sequences(TASK, size, generator)
@@ -115,7 +116,7 @@ def _blocks(v_bold: float, u: float) -> MergedAttention:
     return MergedAttention(value, key_query)
 
 
-@cache
+@remembered
 def _block_gradients(v_bold: float, u: float) -> tuple[np.ndarray, np.ndarray]:
     """Sampled velocities of the bold v_i and of the u_i."""
     network = _blocks(v_bold, u)

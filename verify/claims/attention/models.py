@@ -3,14 +3,14 @@
 Every block of every weight matrix is random unless the statement says that it is zero.
 """
 
-from functools import cache
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from ....numerics.parametrizations.attention import MergedWeights, SeparateWeights
 from ....numerics.tasks.regression import RegressionTask
+from ...experiments import draws
+from ...experiments.draws import remembered
 from ...training.modules import ConvolutionalNetwork, MergedAttention, ReducedMerged, ReducedSeparate, SeparateAttention, TwoLayerNetwork
 from ...training.sequences import draw_sequences
 from ..book import claim
@@ -19,13 +19,13 @@ TASK = RegressionTask(covariance=[[0.9, 0.3, -0.1], [0.3, 0.6, 0.2], [-0.1, 0.2,
 D, N, H, R = 3, 5, 4, 2
 
 
-@cache
+@remembered
 def prompts(count: int = 64, seed: int = 7) -> tuple[Tensor, Tensor]:
-    return draw_sequences(TASK, count, torch.Generator().manual_seed(seed))
+    return draw_sequences(TASK, count, draws.torch_generator(seed))
 
 
 def random(*shape: int, seed: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.randn(shape, generator=draws.torch_generator(seed), dtype=torch.float64)
 
 
 def _merged() -> MergedAttention:
@@ -37,12 +37,12 @@ def _separate() -> SeparateAttention:
 
 
 def merged_weights(seed: int = 8) -> MergedWeights:
-    rng = np.random.default_rng(seed)
+    rng = draws.generator(seed)
     return MergedWeights(rng.standard_normal(H), rng.standard_normal((H, D, D)))
 
 
 def separate_weights(seed: int = 9) -> SeparateWeights:
-    rng = np.random.default_rng(seed)
+    rng = draws.generator(seed)
     return SeparateWeights(rng.standard_normal(H), *rng.standard_normal((2, H, R, D)))
 
 

@@ -13,6 +13,8 @@ import mpmath
 import numpy as np
 
 from ....numerics.tasks.regression import RegressionTask
+from ...experiments import draws
+from ...experiments.draws import remembered
 from .. import formulas
 from ..book import claim
 from ..tolerances import HIGH_PRECISION
@@ -133,10 +135,10 @@ def largest_score(samples: np.ndarray, mean: np.ndarray | float) -> float:
     return float(np.max(np.abs(samples.mean(axis=0) - mean) / error))
 
 
-@cache
+@remembered
 def _contexts(count: int = 200_000, seed: int = 31) -> np.ndarray:
     """Sample covariances of ``count`` contexts of the tilted task."""
-    rng = np.random.default_rng(seed)
+    rng = draws.generator(seed)
     root = np.linalg.cholesky(TILTED.covariance)
     x = rng.standard_normal((count, TILTED.context_length, 3)) @ root.T
     return x.transpose(0, 2, 1) @ x / TILTED.context_length

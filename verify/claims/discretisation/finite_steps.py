@@ -1,7 +1,6 @@
 """Claims about finite steps and momentum (V8): stable steps, the order of the modified flow, drop times."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 
 import numpy as np
 
@@ -22,6 +21,8 @@ from ....theory.notation import G, Lambda, M
 from ....theory.results.discretisation.finite_steps import eta as step_size
 from ....theory.results.discretisation.finite_steps import kappa
 from ....theory.results.discretisation.stable_steps import b_d, b_j, lambda_d, lambda_j
+from ...experiments import draws
+from ...experiments.draws import remembered
 from ...experiments.staircase import reached
 from ..book import claim
 from ..formulas import OBLIQUE_MAP, OBLIQUE_TASK, gradient_by_differences, times
@@ -141,9 +142,9 @@ def measured_stable_step(point: FixedPoint, momentum: float, *, steps: int = 100
     return low
 
 
-@cache
+@remembered
 def random_start() -> SeparateWeights:
-    return SeparateWeights.initialize(TASK, heads=5, rank=1, scale=0.4, rng=np.random.default_rng(3))
+    return SeparateWeights.initialize(TASK, heads=5, rank=1, scale=0.4, rng=draws.generator(3))
 
 
 def _order(reference: Callable[[float], Trajectory]) -> float:

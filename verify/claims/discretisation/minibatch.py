@@ -1,7 +1,6 @@
 """Claims about mini-batches: how they move and spread drop times, aligned (V8-noise) and from any weights (V8-force, V8-spread)."""
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,8 @@ from ....theory.notation import B, Lambda, N, T, lambda_, v_0
 from ....theory.results.discretisation.finite_steps import V, h, t, v
 from ....theory.results.discretisation.finite_steps import batch as sequences
 from ....theory.results.discretisation.minibatch_noise import Z, force_variance
+from ...experiments import draws
+from ...experiments.draws import remembered
 from ..book import claim
 from ..tolerances import NOISE_OF_A_DROP, NOISE_OF_TIMES, SAMPLING
 
@@ -25,10 +26,10 @@ STEP, START, LEVEL, RUNS = 0.05, 0.1, 0.3, 4000
 BATCHES = (16, 32, 64)
 
 
-@cache
+@remembered
 def times_to_level(batch: int) -> np.ndarray:
     """The times at which v reaches LEVEL in RUNS independent runs of SGD, interpolated between steps."""
-    rng = np.random.default_rng((80, batch))
+    rng = draws.generator(80, batch)
     v, times = np.full(RUNS, START), np.full(RUNS, np.nan)
     for step in range(1000):
         shape = (RUNS, batch)
@@ -103,13 +104,13 @@ MIDDLE = (0.1586553, 0.8413447)  # one standard deviation to either side of a Ga
 
 
 def two_heads() -> SeparateWeights:
-    return SeparateWeights.initialize(TWO, heads=2, rank=1, scale=0.15, rng=np.random.default_rng(2))
+    return SeparateWeights.initialize(TWO, heads=2, rank=1, scale=0.15, rng=draws.generator(2))
 
 
-@cache
+@remembered
 def drop_times(batch: int, runs: int = TWO_RUNS) -> np.ndarray:
     """The times at which independent runs of SGD have learned half of each direction, every step on fresh sequences."""
-    rng, goal = np.random.default_rng((81, batch)), TWO.eigenvalues / TWO.second_moment_eigenvalues / 2
+    rng, goal = draws.generator(81, batch), TWO.eigenvalues / TWO.second_moment_eigenvalues / 2
     start, root = two_heads(), np.sqrt(TWO.eigenvalues)
     v, k, q = (np.repeat(part[None], runs, axis=0) for part in (start.v, start.k[:, 0], start.q[:, 0]))
     times = np.full((runs, 2), np.nan)
@@ -180,7 +181,7 @@ def derived_variance(pulled: np.ndarray, map_: np.ndarray, length: int = TWO.con
     },
 )
 def noise_of_the_force(variance) -> float:
-    rng, root = np.random.default_rng(83), np.sqrt(TWO.eigenvalues)
+    rng, root = draws.generator(83), np.sqrt(TWO.eigenvalues)
     pulled, map_, count = np.array([[0.6, 0.9], [-0.4, 0.5]]), np.array([[0.7, 0.3], [-0.2, 0.9]]), 400_000
     X = rng.standard_normal((count, TWO.context_length, 2)) * root
     w, x_q = rng.standard_normal((count, 2)), rng.standard_normal((count, 2)) * root

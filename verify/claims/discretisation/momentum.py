@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from scipy.integrate import simpson
 
 from ....numerics.compilation.equations import compiled
@@ -18,6 +17,7 @@ from ....numerics.tasks.sample_moments import SampleMoments
 from ....theory.notation import lambda_, v_0
 from ....theory.results.discretisation.finite_steps import eta, mu
 from ....theory.results.discretisation.momentum import W_dot, g, k_dot, m, q_dot, v_dot
+from ...experiments import draws
 from ...training.descent import fixed_set, train
 from ...training.modules import ReducedSeparate
 from ...training.sequences import draw_sequences
@@ -97,7 +97,7 @@ def order_at_fixed_mass(flow) -> float:
     | {"half the mass": follow(formulas.times(1 / 2, _BALL_MASS)), "twice the mass": follow(formulas.times(2, _BALL_MASS))},
 )
 def trained_with_momentum(flow) -> float:
-    X, y = draw_sequences(TASK, 200, torch.Generator().manual_seed(12))
+    X, y = draw_sequences(TASK, 200, draws.torch_generator(12))
     loss, weights, worst = (SampleMoments.from_batches([(X.mT.numpy(), y.numpy())], context="mean").reduced().loss(), random_start(), 0.0)
     for momentum, step in ((0.9, 0.05), (0.99, 0.002)):
         count = round(150 * (1 - momentum) / (2 * step))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import cache
 
 import numpy as np
 import torch
@@ -16,6 +15,8 @@ from ....theory.notation import D, Lambda, Lambda_hat, N, T, beta, lambda_, sigm
 from ....theory.results.estimators.optimality import C, u
 from ....theory.results.estimators.optimality import rho as penalty
 from ....theory.results.estimators.short_context import lambda_N
+from ...experiments import draws
+from ...experiments.draws import remembered
 from ...training.descent import fresh_batches, mean_squared_error, one_thread, train
 from ...training.modules import ReducedMerged
 from ...training.sequences import draw_sequences
@@ -39,10 +40,10 @@ def entry(number: str, part: str, change: dict | None = None) -> Callable[[Regre
     return value
 
 
-@cache
+@remembered
 def _sampled(which: str) -> dict[str, SampledRisk]:
     task = {"long": LONG, "short": SHORT}[which]
-    return sampled_risks(task, count=100_000, rng=np.random.default_rng(90), penalties={"double": task.noise_variance / 6})
+    return sampled_risks(task, count=100_000, rng=draws.generator(90), penalties={"double": task.noise_variance / 6})
 
 
 def _score(which: str, name: str, value: float) -> float:
@@ -97,7 +98,7 @@ def _ridge(part: str, change: dict | None = None) -> Callable[..., float]:
     },
 )
 def risk_of_ridge(formulas) -> float:
-    rng, noise = np.random.default_rng(91), np.sqrt(LONG.noise_variance)
+    rng, noise = draws.generator(91), np.sqrt(LONG.noise_variance)
     root = LONG.eigenvectors * np.sqrt(LONG.eigenvalues)
     X = rng.standard_normal((20_000, LONG.context_length, 3)) @ root.T
     second = np.einsum("pnd,pne->pde", X, X) / LONG.context_length
@@ -143,10 +144,10 @@ def bounds_of_bayes(lower) -> float:
     return max(0.0, *violations)
 
 
-@cache
+@remembered
 def _short_contexts() -> tuple[tuple[RegressionTask, float, float], ...]:
     """Twelve tasks of three to six directions in at most as many tokens, with the risk of Bayes over 2,000 contexts and its error."""
-    rng, risk, found = np.random.default_rng(93), _ridge("Bayes"), []
+    rng, risk, found = draws.generator(93), _ridge("Bayes"), []
     for _ in range(12):
         size = int(rng.integers(3, 7))
         task = RegressionTask(
@@ -194,10 +195,10 @@ def unseen_by_short_contexts(bound) -> float:
     return max(0.0, *((bound(task) - risk) / error for task, risk, error in _short_contexts()))
 
 
-@cache
+@remembered
 def _high_dimensional(ratio: float, noise: float) -> float:
     """The risk of Bayes over contexts, D = 40 and 80, extrapolated to 1/D = 0."""
-    rng, risk = np.random.default_rng(92), _ridge("Bayes")
+    rng, risk = draws.generator(92), _ridge("Bayes")
     means = []
     for size, count in ((40, 1600), (80, 800)):
         task = RegressionTask(eigenvalues=np.full(size, 1 / size), context_length=round(size * ratio), noise_variance=noise)
@@ -226,21 +227,16 @@ def bayes_in_high_dimension(limit) -> float:
 TRAINED = tuple(RegressionTask(eigenvalues=[0.8, 0.6, 0.4], context_length=12, noise_variance=noise) for noise in (0.0, 0.6))
 
 
-@cache
+@remembered
 def _trained_risk(task: RegressionTask) -> float:
     """The mean squared error in the noiseless target of attention (M), trained from random weights, on a million other sequences."""
-    network = ReducedMerged(MergedWeights.initialize(task, heads=3, scale=0.3, rng=np.random.default_rng(94)))
+    network = ReducedMerged(MergedWeights.initialize(task, heads=3, scale=0.3, rng=draws.generator(94)))
     with one_thread():
         run = train(
-            network,
-            fresh_batches(task, 1024, torch.Generator().manual_seed(95)),
-            steps=1500,
-            learning_rate=0.05,
-            record_every=100,
-            progress=False,
+            network, fresh_batches(task, 1024, draws.torch_generator(95)), steps=1500, learning_rate=0.05, record_every=100, progress=False
         )
         trained = {name: torch.tensor(values[-1]) for name, values in run.states.items()}
-        test = torch.Generator().manual_seed(96)
+        test = draws.torch_generator(96)
         errors = []
         for _ in range(20):
             X, y = draw_sequences(task, 50_000, test)
@@ -278,7 +274,7 @@ def posterior_slope(change: Mapping | None = None) -> Callable:
     wrong={"twice the noise": posterior_slope({sigma: 2 * sigma}), "N + 1 for N": posterior_slope({N: N + 1})},
 )
 def posterior_by_differences(expected) -> float:
-    rng, noise, length = np.random.default_rng(94), 0.7, 6
+    rng, noise, length = draws.generator(94), 0.7, 6
     X, labels, at = rng.standard_normal((length, 3)), rng.standard_normal(length), rng.standard_normal((3, 1))
     context = (X.T @ labels)[:, None] / length, X.T @ X / length
     derived = expected(*context, at, length, noise)

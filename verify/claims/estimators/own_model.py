@@ -1,7 +1,6 @@
 """Claims about your own model (V10): two steps of gradient descent in context, on real prompts and trained."""
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,8 @@ from ....theory import SampleCovariance
 from ....theory.model import Model
 from ....theory.notation import D, Lambda, Lambda_hat, N
 from ....theory.results.own_model.two_steps import U, descend, two_steps, z
+from ...experiments import draws
+from ...experiments.draws import remembered
 from ...own_model.prompts import ModelNetwork
 from ...training.descent import fresh_batches, mean_squared_error, one_thread, train
 from ...training.sequences import draw_sequences
@@ -27,10 +28,10 @@ LONGER = Model(descend(2), (U,), laws=(SampleCovariance(Lambda_hat, Lambda, N + 
 ONE_STEP = Model(descend(1), (U,))
 
 
-@cache
+@remembered
 def _prompt_averages() -> np.ndarray:
     """The loss and its velocity on each of 64 sets of 500 prompts, a row for each: computed on X by autograd, without the derivation."""
-    network, generator = ModelNetwork(two_steps(), TASK, {U: OBLIQUE_MAP}), torch.Generator().manual_seed(10)
+    network, generator = ModelNetwork(two_steps(), TASK, {U: OBLIQUE_MAP}), draws.torch_generator(10)
     rows = []
     for _ in range(64):
         value = mean_squared_error(network, dict(network.named_parameters()), draw_sequences(TASK, 500, generator))
@@ -58,11 +59,11 @@ TRAINED = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
 END = 120.0
 
 
-@cache
+@remembered
 def trained_two_steps() -> Any:
     """Two steps of descent in context, trained from U = 0 on fresh prompts."""
     network = ModelNetwork(two_steps(), TRAINED, {U: np.zeros((4, 4))})
-    batches = fresh_batches(TRAINED, 512, torch.Generator().manual_seed(11))
+    batches = fresh_batches(TRAINED, 512, draws.torch_generator(11))
     with one_thread():
         return train(network, batches, steps=1200, learning_rate=END / 2400, record_every=60, progress=False)
 
@@ -98,7 +99,7 @@ def two_step_error(change: Mapping | None = None) -> Callable:
     wrong={"Lambda for Lambda_hat": two_step_error({Lambda_hat: Lambda}), "weight doubled": two_step_error({U: 2 * U})},
 )
 def error_of_two_steps(expected) -> float:
-    X = np.random.default_rng(95).standard_normal((5, 2))
+    X = draws.generator(95).standard_normal((5, 2))
     error = 0.0
     for task in np.eye(2):
         reached = np.zeros(2)
@@ -122,7 +123,7 @@ def white_loss(change: Mapping | None = None) -> Callable:
     wrong={"N + 1 for N": white_loss({N: N + 1}), "D + 1 for D": white_loss({D: D + 1})},
 )
 def white_loss_on_contexts(expected) -> float:
-    X, scale = np.random.default_rng(96).standard_normal((50_000, 5, 3)), 0.4
+    X, scale = draws.generator(96).standard_normal((50_000, 5, 3)), 0.4
     left = np.eye(3) - scale * np.einsum("pnd,pne->pde", X, X) / 5
     twice = left @ left
     each = np.einsum("pde,pde->p", twice, twice) / 3

@@ -1,7 +1,5 @@
 """Claims about idle heads on finite training sets (V6-idle): their final weights, and settings in which nothing grows after the drop."""
 
-from functools import cache
-
 import numpy as np
 
 from ....numerics.compilation.equations import compiled
@@ -12,6 +10,8 @@ from ....numerics.tasks.mixed_task import MixedTask
 from ....numerics.tasks.regression import RegressionTask
 from ....numerics.tasks.sample_moments import SampleMoments
 from ....theory.results.in_weight.idle_heads import CURVATURE, FORCE, SEQUENCES
+from ...experiments import draws
+from ...experiments.draws import remembered
 from ..book import claim
 from ..tolerances import IDLE_POWERS, IDLE_SIZE, LEAK_AT_END, NOTHING_GROWS
 from .zero_blocks import LEAK_TASK, leak_exponent
@@ -20,11 +20,11 @@ SET = 16_000  # sequences
 SEEDS = 3
 
 
-@cache
+@remembered
 def near_population(seed: int, part: float) -> QuadraticLoss:
     """The population loss plus ``part`` of a set's deviation from it, which makes it that of a set of 16,000/part^2 sequences."""
     exact = MixedTask(LEAK_TASK, 1.0, np.ones((1, LEAK_TASK.dimension))).in_context_loss
-    found = SampleMoments.sampled(LEAK_TASK, SET, np.random.default_rng([seed, SET])).loss()
+    found = SampleMoments.sampled(LEAK_TASK, SET, draws.generator(seed, SET)).loss()
     return QuadraticLoss.from_moments(
         second=(1 - part) * exact.C.matrix + part * found.C.matrix,  # type: ignore[attr-defined]
         cross=(1 - part) * exact.A + part * found.A,
@@ -32,10 +32,10 @@ def near_population(seed: int, part: float) -> QuadraticLoss:
     )
 
 
-@cache
+@remembered
 def ended(seed: int, part: float, heads: int) -> FullMergedWeights:
     """The end of a flow from small weights, the heads rotated: the first is active, the others have no v_j."""
-    rng = np.random.default_rng([seed, 1])
+    rng = draws.generator(seed, 1)
     start = FullMergedWeights.initialize(LEAK_TASK, heads=heads, scale=1e-3, rng=rng)
     end = 2e5 / part
     states = gradient_flow(near_population(seed, part), start, t_end=end).states_at([end])
@@ -134,8 +134,8 @@ def nothing_grows_without_idle_heads_or_directions(settings) -> float:
     worst = 0.0
     for task, heads in settings:
         for seed in range(SEEDS):
-            start = FullMergedWeights.initialize(task, heads=heads, scale=3e-2, rng=np.random.default_rng([seed, 1]))
-            loss = SampleMoments.sampled(task, 4_000, np.random.default_rng([seed, 2])).loss()
+            start = FullMergedWeights.initialize(task, heads=heads, scale=3e-2, rng=draws.generator(seed, 1))
+            loss = SampleMoments.sampled(task, 4_000, draws.generator(seed, 2)).loss()
             states = gradient_flow(loss, start, t_end=1e5).states_at([100.0, 1e5])
             value, key_query = start.split(states)
             D = task.dimension

@@ -1,7 +1,6 @@
 """Claims about the unreduced model with a portion of the task vectors fixed (V6): its moments, and its escape from the origin."""
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import torch
@@ -16,6 +15,8 @@ from ....numerics.tasks.sample_moments import SampleMoments
 from ....theory.notation import D, N, lambda_
 from ....theory.results.in_weight.five_weights import LENGTH
 from ....theory.results.in_weight.population_loss import portion
+from ...experiments import draws
+from ...experiments.draws import remembered
 from ...experiments.in_weight import InWeightSetting
 from ...training.modules import MergedAttention
 from ..book import claim
@@ -33,10 +34,10 @@ def problem(task: RegressionTask = SMALL, p: float = 0.4, vectors: np.ndarray = 
 # The moments
 
 
-@cache
+@remembered
 def _sampled(kind: str) -> np.ndarray:
     """The averages of y phi and phi phi' over each of 25 sets of 4,000 sequences."""
-    rng = np.random.default_rng(61)
+    rng = draws.generator(61)
     sets = problem().sequences(100_000, rng, kind=kind)  # type: ignore[arg-type]
     losses = (SampleMoments.from_arrays(*batch, context="mean").loss() for batch in sets)
     return np.array([np.concatenate([loss.A.ravel(), loss.C.matrix.ravel()]) for loss in losses])  # type: ignore[attr-defined]
@@ -91,7 +92,7 @@ def memory_moments(loss) -> float:
     },
 )
 def forward_pass_with_fixed_tasks(loss) -> float:
-    rng = np.random.default_rng(62)
+    rng = draws.generator(62)
     value, key_query = rng.normal(size=(2, 3, 3, 3))
     network = MergedAttention(value, key_query)
     errors = []
@@ -114,7 +115,7 @@ def forward_pass_with_fixed_tasks(loss) -> float:
     },
 )
 def main_sector(loss) -> float:
-    B = np.random.default_rng(63).normal(size=(2, 2))
+    B = draws.generator(63).normal(size=(2, 2))
     full = np.zeros((3, 3, 2))
     full[2, :2] = B
     return abs(loss().value(full) / QuadraticLoss.population(SMALL).value(B) - 1)

@@ -1,6 +1,6 @@
 """Claims that fixed task vectors (V6-zero) and finite training sets (V6-leak) move the zero blocks."""
 
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from ....numerics.tasks.sample_moments import SampleMoments, sequences
 from ....theory.notation import B, D, Lambda, N, lambda_, v_i, w
 from ....theory.results.attention.blocks import U_i
 from ....theory.results.in_weight.moving_blocks import b
+from ...experiments import draws
+from ...experiments.draws import remembered
 from ..book import claim
 from ..tolerances import LEAK_EARLY, ROUNDOFF
 from .loss import SMALL, VECTORS, problem
@@ -42,7 +44,7 @@ def block_velocity(weights: MergedWeights, vectors: np.ndarray, N_: int = SMALL.
     },
 )
 def zero_blocks_move(velocity) -> float:
-    rng = np.random.default_rng(64)
+    rng = draws.generator(64)
     weights = MergedWeights(rng.normal(size=2), rng.normal(size=(2, 2, 2)))
     full = FullMergedWeights.embed(weights)
     pulled = full.pull_back(problem().in_weight_loss.force(full.effective_map()))
@@ -52,7 +54,7 @@ def zero_blocks_move(velocity) -> float:
 
 def largest_entry(p: float, vectors: np.ndarray) -> float:
     """The largest entry of the zero blocks along the flow from zero blocks."""
-    weights = MergedWeights.initialize(SMALL, heads=3, scale=1.0, rng=np.random.default_rng(65))
+    weights = MergedWeights.initialize(SMALL, heads=3, scale=1.0, rng=draws.generator(65))
     run = gradient_flow(problem(p=p, vectors=vectors).training_loss, FullMergedWeights.embed(weights), t_end=50.0)
     return max(np.abs(part).max() for part in (run.arrays["value"][:, :, :2], run.arrays["key_query"][:, :, 2]))
 
@@ -93,7 +95,7 @@ def velocity_on_finite_sets(expected) -> float:
 
 def squared_velocities(task: RegressionTask, map_: float) -> np.ndarray:
     """P |velocity|^2 of both zero blocks of the head v = 1, U = I if all heads together make map_ I, on 8,000 sets of 20 sequences."""
-    P, sets, rng = 20, 8000, np.random.default_rng(66)
+    P, sets, rng = 20, 8000, draws.generator(66)
     found = []
     for tokens, target in sequences(task, P * sets, rng, batch_size=P * 100):
         x, labels, x_q = tokens[:, :-1, :-1], tokens[:, :-1, -1], tokens[:, -1, :-1]
@@ -137,14 +139,14 @@ LEAK_TASK = RegressionTask(eigenvalues=[0.6, 0.4], context_length=8)
 LEAK_SIZES = (1_000, 4_000, 16_000, 64_000)
 
 
-@cache
+@remembered
 def leaked(seeds: int = 12, early: float = 60.0, end: float = 1e5) -> np.ndarray:
     """The norm of all zero blocks of four heads after the drop and at the end: seeds, sizes of the set, and the two times."""
     norms = np.empty((seeds, len(LEAK_SIZES), 2))
     for seed in range(seeds):
-        start = FullMergedWeights.initialize(LEAK_TASK, heads=4, scale=3e-2, rng=np.random.default_rng([seed, 1]))
+        start = FullMergedWeights.initialize(LEAK_TASK, heads=4, scale=3e-2, rng=draws.generator(seed, 1))
         for i, P in enumerate(LEAK_SIZES):
-            loss = SampleMoments.sampled(LEAK_TASK, P, np.random.default_rng([seed, P])).loss()
+            loss = SampleMoments.sampled(LEAK_TASK, P, draws.generator(seed, P)).loss()
             run = gradient_flow(loss, start, t_end=end, rtol=1e-6)
             for j, t in enumerate((early, end)):
                 value, key_query = (array[0] for array in start.split(run.states_at([t])))

@@ -8,6 +8,7 @@ from ....numerics.parametrizations.attention import MergedWeights, SeparateWeigh
 from ....numerics.parametrizations.base import Parametrization
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
+from ...experiments import draws
 from ...experiments.staircase import DEFAULT
 from .. import formulas
 from ..book import claim
@@ -40,7 +41,7 @@ def without_correlation(U: np.ndarray) -> np.ndarray:
     wrong={"any W_1": lambda U: U},
 )
 def zero_function_fixed_points(condition) -> float:
-    U = np.random.default_rng(14).standard_normal((3, 4, 4))
+    U = draws.generator(14).standard_normal((3, 4, 4))
     return speed(MergedWeights(np.zeros(3), condition(U)))
 
 
@@ -53,7 +54,7 @@ def zero_function_fixed_points(condition) -> float:
     wrong={"one for all heads": 1},
 )
 def zero_function_index(index) -> float:
-    rng, worst = np.random.default_rng(15), 0.0
+    rng, worst = draws.generator(15), 0.0
     for _ in range(5):
         weights = MergedWeights(np.zeros(3), without_correlation(rng.standard_normal((3, 4, 4))))
         spectrum = np.linalg.eigvalsh(weights.hessian(LOSS))
@@ -69,7 +70,7 @@ def zero_function_index(index) -> float:
     wrong={"N + 1 for N": formulas.longer_context(formulas.least_squares_map)},
 )
 def global_minimum_is_at_rest(best) -> float:
-    rng = np.random.default_rng(16)
+    rng = draws.generator(16)
     v, U = rng.standard_normal(3), rng.standard_normal((3, 4, 4))
     U[-1] = (best(TASK) - np.einsum("h,hij->ij", v[:-1], U[:-1])) / v[-1]
     return speed(MergedWeights(v, U))
@@ -183,7 +184,7 @@ def least_norm(A: np.ndarray) -> float:
     },
 )
 def minimal_norm(bound) -> float:
-    rng = np.random.default_rng(78)
+    rng = draws.generator(78)
     A = np.array([[1.2, 0.4], [-0.3, 0.5]])
 
     def product(x: np.ndarray) -> np.ndarray:

@@ -1,7 +1,6 @@
 """Claims about the order of learning (V2-sequence, V2-oblique): which sets of directions are visited, and how long a head rests."""
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from itertools import islice, pairwise
 
 import numpy as np
@@ -16,6 +15,7 @@ from ....numerics.tasks.regression import RegressionTask
 from ....theory.notation import tau
 from ....theory.results.landscape.any_quadratic_loss import A_d, A_j, M_d, M_j, Q_d, Q_j, s_i, s_j, v
 from ....theory.results.variations.learning_order import lag_j, rho_j, w_init
+from ...experiments.draws import remembered
 from ...experiments.random_tasks import Sets, commuting_tasks, oblique_tasks, visited
 from ...experiments.varied_tasks import RETURNING, TURNING, against, inclined, levels, plateaus, trained_plateaus, turning_levels
 from ..book import claim
@@ -47,7 +47,7 @@ def only_the_first_turns(task: RegressionTask) -> Sets:
     return first + [tuple(sorted([best, *rest[: m + 1]])) for m in range(len(rest))]
 
 
-@cache
+@remembered
 def _commuting() -> list[RegressionTask]:
     return list(islice(commuting_tasks(11), 24))
 
@@ -142,7 +142,7 @@ def rest(change: Mapping | None = None) -> Callable[[float], float]:
     return lambda size: float(time(lag, rate(change)(TURNING, 0, 1), size, 1.0))
 
 
-@cache
+@remembered
 def _measured_rest(size: float) -> float:
     weights = SeparateWeights(np.full(1, size), np.full((1, 1, 2), size), np.full((1, 1, 2), size))
     run = gradient_flow(QuadraticLoss.population(TURNING), weights, t_end=8 / size, rtol=1e-10)
@@ -168,7 +168,7 @@ def rests_of_two_sizes(time) -> float:
 # Covariances that do not commute
 
 
-@cache
+@remembered
 def oblique_rest(angle: float) -> float:
     """The time between the two drops of one head that starts along the leading singular vectors of A, at a scale of 1e-3."""
     task = inclined(angle)

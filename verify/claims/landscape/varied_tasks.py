@@ -12,6 +12,7 @@ from ....numerics.landscape.fixed_points import search_fixed_points, separate_fi
 from ....numerics.tasks.modes import Modes
 from ....numerics.tasks.regression import RegressionTask
 from ....theory.results.landscape.any_quadratic_loss import A_d, A_j, M_d, M_j, Q_d, Q_j, v
+from ...experiments import draws
 from ...experiments.varied_tasks import NOISY, OBLIQUE, PLAIN, RUNS, TURNING, levels, plateaus, turning_levels
 from ..book import claim
 from ..tolerances import LEADING_ORDER, TURNING_LEVEL
@@ -23,7 +24,7 @@ def _root_distance(task: RegressionTask, modes: Modes, starts: int) -> float:
     It adds the distance of the roots from the task's own maps, in their coordinates, and the distance of those from the maps of
     ``modes``.
     """
-    D, rng = task.dimension, np.random.default_rng(5)
+    D, rng = task.dimension, draws.generator(5)
     search = search_fixed_points(task, heads=D, starts=starts, rng=rng)
     listed = [S for m in range(D + 1) for S in combinations(range(D), m)]
     true = {S: task.modes.effective_map(S) for S in search.found}

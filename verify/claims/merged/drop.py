@@ -1,10 +1,8 @@
 """Claims about the drop of merged attention for any covariance (V7): its time, what it learns, the rates after it."""
 
 from collections.abc import Callable
-from functools import cache
 
 import numpy as np
-import torch
 from scipy.optimize import brentq
 
 from ....numerics.compilation.equations import compiled
@@ -22,6 +20,8 @@ from ....theory.results.merged.drop_bounds import C, kappa_d, kappa_e, q, r_d, r
 from ....theory.results.merged.drop_bounds import m as mean
 from ....theory.results.merged.drop_bounds import v as size_root
 from ....theory.results.merged.drop_bounds import z as along
+from ...experiments import draws
+from ...experiments.draws import remembered
 from ...training.descent import fresh_batches, one_thread, train
 from ...training.modules import ReducedMerged
 from .. import formulas
@@ -31,10 +31,10 @@ from ..tolerances import ORDER, SHARE, TRAINED_HALF, TRAINED_SHARE, TURNING
 START = 1e-3  # of the size in the middle of the drop
 
 
-@cache
+@remembered
 def spectra(count: int = 12) -> tuple[RegressionTask, ...]:
     """Tasks of two to five directions, their eigenvalues spread over up to a factor of thirty."""
-    rng = np.random.default_rng(70)
+    rng = draws.generator(70)
     sizes = rng.integers(2, 6, count)
     return tuple(RegressionTask(eigenvalues=30 ** -rng.uniform(0, 1, size), context_length=10) for size in sizes)
 
@@ -45,7 +45,7 @@ def ray(task: RegressionTask) -> np.ndarray:
     return square / np.linalg.norm(square)
 
 
-@cache
+@remembered
 def _times() -> tuple[tuple[float, float], ...]:
     """The times at which s is in its middle and half of the drop is over, in the flow of all weights of one balanced head on the ray."""
     times = []
@@ -249,13 +249,13 @@ def rates_after_the_drop(rates) -> float:
 WIDE = RegressionTask(eigenvalues=[1.0, 0.1], context_length=31)
 
 
-@cache
+@remembered
 def _trained() -> tuple[float, float]:
     """The share of its whole fall that a trained network's exact loss has fallen after the drop, and the time of half the drop."""
-    weights = MergedWeights.initialize(WIDE, heads=3, scale=0.01, rng=np.random.default_rng(73))
+    weights = MergedWeights.initialize(WIDE, heads=3, scale=0.01, rng=draws.generator(73))
     drop, loss = MergedDrop.of(WIDE), QuadraticLoss.population(WIDE)
     rate, until = 0.01, drop.half_bounds(float(np.linalg.norm(effective_start(WIDE, weights))))[1] + 5 / drop.gamma
-    batches = fresh_batches(WIDE, 512, torch.Generator().manual_seed(74))
+    batches = fresh_batches(WIDE, 512, draws.torch_generator(74))
     with one_thread():
         run = train(ReducedMerged(weights), batches, steps=round(until / (2 * rate)), learning_rate=rate, record_every=4, progress=False)
     falls = loss.c - run.population_loss(loss)
@@ -292,7 +292,7 @@ def share_trained(share) -> float:
     slow=True,
 )
 def half_trained(bounds) -> float:
-    weights = MergedWeights.initialize(WIDE, heads=3, scale=0.01, rng=np.random.default_rng(73))
+    weights = MergedWeights.initialize(WIDE, heads=3, scale=0.01, rng=draws.generator(73))
     earliest, latest = bounds(MergedDrop.of(WIDE), float(np.linalg.norm(effective_start(WIDE, weights))))
     return abs(2 * _trained()[1] / (earliest + latest) - 1)
 

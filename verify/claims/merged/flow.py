@@ -1,7 +1,5 @@
 """Claims about the flow of merged attention: the sigmoid on white tokens, the single drop, parallel heads."""
 
-from functools import cache
-
 import numpy as np
 
 from ....numerics.dynamics.flow import gradient_flow
@@ -9,6 +7,8 @@ from ....numerics.dynamics.trajectory import Trajectory
 from ....numerics.parametrizations.attention import MergedWeights
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
+from ...experiments import draws
+from ...experiments.draws import remembered
 from ...experiments.staircase import DEFAULT, final_weights, plateaus
 from .. import formulas
 from ..book import claim
@@ -21,13 +21,13 @@ def white_task(eigenvalue: float = 1.0, dimension: int = 4, context_length: int 
 
 def balanced_white_weights(task: RegressionTask, w_init: float, heads: int = 8) -> MergedWeights:
     """``W_1 = w_2 vec(I)'/sqrt(D)`` with ``|w_2| = w_init``, for which (15) is exact."""
-    rng = np.random.default_rng(15)
+    rng = draws.generator(15)
     v = rng.standard_normal(heads)
     v *= w_init / np.linalg.norm(v)
     return MergedWeights(v, np.multiply.outer(v, np.eye(task.dimension) / np.sqrt(task.dimension)))
 
 
-@cache
+@remembered
 def _white_flow(eigenvalue: float = 1.0, w_init: float = 1e-2) -> Trajectory:
     task = white_task(eigenvalue)
     loss = QuadraticLoss.population(task)
@@ -87,10 +87,10 @@ def white_loss_flow(loss) -> float:
     return float(np.abs(run.loss - loss(white_task(), sigma)).max())
 
 
-@cache
+@remembered
 def white_flow_from_gaussian(w_init: float, seed: int = 44) -> Trajectory:
     task = white_task()
-    weights = MergedWeights.initialize(task, heads=8, scale=w_init, rng=np.random.default_rng(seed))
+    weights = MergedWeights.initialize(task, heads=8, scale=w_init, rng=draws.generator(seed))
     return gradient_flow(QuadraticLoss.population(task), weights, t_end=4 * np.log(1 / w_init) / 2 + 6, rtol=1e-10)
 
 
@@ -114,10 +114,10 @@ def white_sigmoid_gaussian(scale) -> float:
     return float(np.abs(sigma - formulas.white_sigmoid(white_task(), t, scale(*run.initial.arrays))).max())
 
 
-@cache
+@remembered
 def merged_flow(w_init: float = 1e-3, seed: int = 16, duration: float = 400.0) -> Trajectory:
     """Merged attention on the anisotropic default task."""
-    weights = MergedWeights.initialize(DEFAULT.task, heads=8, scale=w_init, rng=np.random.default_rng(seed))
+    weights = MergedWeights.initialize(DEFAULT.task, heads=8, scale=w_init, rng=draws.generator(seed))
     return gradient_flow(QuadraticLoss.population(DEFAULT.task), weights, t_end=duration)
 
 

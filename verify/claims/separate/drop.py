@@ -1,7 +1,5 @@
 """Claims about one drop: aligned heads, their scalar equation with its time integral, and the early dynamics before it."""
 
-from functools import cache
-
 import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
@@ -13,6 +11,8 @@ from ....numerics.parametrizations.attention import SeparateWeights
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
 from ....theory.notation import rho
+from ...experiments import draws
+from ...experiments.draws import remembered
 from ...experiments.staircase import DEFAULT, weights_at
 from .. import formulas
 from ..book import claim
@@ -25,7 +25,7 @@ def aligned_weights(task: RegressionTask, v: np.ndarray) -> SeparateWeights:
     return SeparateWeights(v, directions, directions)
 
 
-@cache
+@remembered
 def _aligned_flow() -> Trajectory:
     v = np.array([0.10, 0.12, 0.15, 0.2])
     loss = QuadraticLoss.population(DEFAULT.task)
@@ -140,7 +140,7 @@ def early_solution(task: RegressionTask, k: np.ndarray, q: np.ndarray, s: float)
     },
 )
 def early_keys_and_queries(solution) -> float:
-    task, rng = DEFAULT.task, np.random.default_rng(63)
+    task, rng = DEFAULT.task, draws.generator(63)
     k, q = rng.standard_normal((2, 4))
     square = task.covariance @ task.covariance
 

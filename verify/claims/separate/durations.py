@@ -1,7 +1,6 @@
 """Claims about statements of the paper that are not true in general, or only to leading order: their error, and what holds instead."""
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 
@@ -9,6 +8,7 @@ from ....numerics.dynamics.plateaus import find_plateaus
 from ....numerics.reductions.curve import predict_curve
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
+from ...experiments.draws import remembered
 from ...experiments.staircase import SMALL, Setting, flow, plateaus, reached, softmax_training
 from .. import formulas
 from ..book import claim
@@ -18,7 +18,7 @@ from ..tolerances import CONVERGED_RATE, COUNT, LEADING_ORDER, PLATEAU
 STARTS = tuple(replace(SMALL, seed=seed, duration=10 * SMALL.duration) for seed in range(6))
 
 
-@cache
+@remembered
 def drop_times(setting: Setting) -> np.ndarray:
     """The times at which the flow's loss is midway between two plateaus of (24)."""
     run, levels = flow(setting), formulas.plateau_losses(setting.task)

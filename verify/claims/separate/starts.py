@@ -14,6 +14,7 @@ from ....numerics.parametrizations.base import Parametrization
 from ....numerics.reductions.white import WhiteReduction
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
+from ...experiments import draws
 from ...experiments.staircase import DEFAULT, SMALL, flow, plateaus, reached
 from .. import formulas
 from ..attention.moments import largest_score
@@ -28,7 +29,7 @@ from .drop import early_solution
 
 def _norms(draw: Callable[[np.random.Generator], Parametrization], count: int, seed: int) -> np.ndarray:
     """The squared norms of each array of weights, draw by draw."""
-    rng = np.random.default_rng(seed)
+    rng = draws.generator(seed)
     return np.array([[np.sum(array**2) for array in draw(rng).arrays] for _ in range(count)])
 
 
@@ -74,7 +75,7 @@ def balanced_white(task: RegressionTask, t: np.ndarray, s: float, p: float) -> t
     wrong={"aligned from the start": lambda task, t, s, p: balanced_white(task, t, s, 0.999)},
 )
 def balanced_start_aligns(solution) -> float:
-    task, rng = white_task(), np.random.default_rng(44)
+    task, rng = white_task(), draws.generator(44)
     m = np.eye(4) / 2 + 0.6 * rng.standard_normal((4, 4))
     m /= np.linalg.norm(m)
     w2 = rng.standard_normal(6)
@@ -148,7 +149,7 @@ def later_solution(
            "half of them": lambda *a: later_solution(*a, constant=0.5)},
 )  # fmt: skip
 def later_keys_and_queries(solution) -> float:
-    k, q = np.random.default_rng(70).standard_normal((2, 4))
+    k, q = draws.generator(70).standard_normal((2, 4))
     omega = LOSS.force(formulas.saddle_map(TASK, 2))
 
     def field(t: float, y: np.ndarray) -> np.ndarray:

@@ -1,7 +1,6 @@
 """Claims about trained networks: PyTorch attention on sequences drawn afresh, against theory and against the flow."""
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import torch
@@ -10,7 +9,9 @@ from ....numerics.dynamics.plateaus import Plateaus
 from ....numerics.parametrizations.attention import MergedWeights
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
+from ...experiments import draws
 from ...experiments.diagnosis import suspicion
+from ...experiments.draws import remembered
 from ...experiments.staircase import DEFAULT, flow, plateaus, trained_plateaus, training
 from ...training.descent import TrainingRun, fixed_set, fresh_batches, train
 from ...training.modules import ConvolutionalNetwork, ReducedMerged, ReducedSeparate, TwoLayerNetwork
@@ -140,7 +141,7 @@ def regression_on_components(task: RegressionTask, learned: int, X: torch.Tensor
 )
 def stopped_networks_do_component_regression(algorithm) -> float:
     run, found = training(), trained_plateaus()
-    X, _ = draw_sequences(DEFAULT.task, 5000, torch.Generator().manual_seed(27))
+    X, _ = draw_sequences(DEFAULT.task, 5000, draws.torch_generator(27))
     worst = 0.0
     for m in range(1, len(_five_levels())):
         index = int(np.searchsorted(run.times, (found.starts[m] + found.ends[m]) / 2))
@@ -156,11 +157,11 @@ def stopped_networks_do_component_regression(algorithm) -> float:
 # Merged attention, and the equivalent networks
 
 
-@cache
+@remembered
 def white_training(steps: int = 500, learning_rate: float = 0.01, batch_size: int = 512) -> TrainingRun:
     """Merged attention from balanced weights on white tokens."""
     task = white_task()
-    source = fresh_batches(task, batch_size, torch.Generator().manual_seed(15))
+    source = fresh_batches(task, batch_size, draws.torch_generator(15))
     network = ReducedMerged(balanced_white_weights(task, 0.1))
     return train(network, source, steps=steps, learning_rate=learning_rate, progress=False)
 
@@ -180,12 +181,12 @@ def white_sigmoid_trained(sigmoid) -> float:
 
 
 def _trained_together(networks: list, steps: int = 150, learning_rate: float = 0.05) -> list[TrainingRun]:
-    batch = draw_sequences(DEFAULT.task, 200, torch.Generator().manual_seed(1))
+    batch = draw_sequences(DEFAULT.task, 200, draws.torch_generator(1))
     return [train(n, fixed_set(batch), steps=steps, learning_rate=learning_rate, progress=False) for n in networks]
 
 
 def _merged_start() -> MergedWeights:
-    return MergedWeights.initialize(DEFAULT.task, heads=8, scale=1.0, rng=np.random.default_rng(11))
+    return MergedWeights.initialize(DEFAULT.task, heads=8, scale=1.0, rng=draws.generator(11))
 
 
 @claim(
