@@ -37,6 +37,7 @@ SAMPLING = Tolerance(4.5, "sampling", "in standard errors: among 16 averages cha
 
 COUNT = Tolerance(0.0, "exact", "a count is right or wrong")
 CONVERGED = Tolerance(1e-6, "solver", "the flow has a relative tolerance of 1e-8 a step, and approaches its end exponentially")
+OUTSIDE = Tolerance(3 / 32, "sampling", "at most one drop in a hundred lies outside: among 32, chance exceeds 3 once in three thousand")
 DROP_TIME = Tolerance(1e-4, "solver", "solver errors add up while a small start grows, and move the drop")
 
 LEADING_ORDER = Tolerance(3e-2, "asymptotic", "the next order in the initial scale is left out: a few times 1e-2 or less")
@@ -53,9 +54,8 @@ TRAINED_END = Tolerance(2e-3, "sampling", "averaging the map over the last tenth
 TRAINED_EARLY_DROPS = Tolerance(
     5e-2, "sampling", "over mini-batch seeds they scatter by 1 % (standard deviation), and a step of 0.4 delays the first by 1.6 %"
 )
-TRAINED_LAST_DROP = Tolerance(
-    13e-2, "sampling", "over mini-batch seeds it scatters by 3.1 % (standard deviation): its signal, lambda_4^2, is the weakest"
-)
+TRAINED_CURVE = Tolerance(2e-2, "sampling", "mini-batches shift drops by a few per cent of their time: 0.6 to 3 % in single runs")
+PLATEAUS_SHOWN = Tolerance(0.3, "sampling", "mini-batches hide one plateau in five, over 8 starts 5 to 25 %")
 SAME_COMPUTATION = Tolerance(1e-9, "roundoff", "the same arithmetic in another order, its rounding amplified along the run")
 TRAINED_SIGMOID = Tolerance(3e-2, "sampling", "steps of 0.01 and batches of 512 move the rise by a few per cent of its height")
 TRAINED_ALGORITHM = Tolerance(
@@ -90,10 +90,10 @@ IN_WEIGHT_SGD = Tolerance(
     "move drops by 0.05 of t/tau; measured at most 2.1 %",
 )
 FIVE_WEIGHTS = Tolerance(
-    1e-3, "asymptotic", "of the order of the initial scale 1e-3 to the power 0.86, which is 2.7e-3, by (V6-error); measured 2.5e-4"
+    1e-2, "asymptotic", "of the order of the initial scale 1e-3 to the power 0.86, 2.7e-3, by (V6-error); 0.0002 to 0.003 in 8 seeds"
 )
 ERROR_EXPONENT = Tolerance(
-    6e-2, "asymptotic", "between scales of 1e-5 and 1e-7 faster terms still count: measured at most 0.023 above the limit"
+    12e-2, "asymptotic", "between scales of 1e-5 and 1e-7 faster terms still count: 0.02 to 0.08 above the limit in 8 seeds"
 )
 LEAK_EARLY = Tolerance(8e-2, "sampling", "the slope over 12 sets of each size has a standard error of 0.03")
 LEAK_AT_END = Tolerance(6e-2, "sampling", "the slope over 12 sets of each size has a standard error of 0.02, and corrections of P^(-1/4)")
@@ -102,7 +102,9 @@ IDLE_SIZE = Tolerance(
     "asymptotic",
     "the flow conserves |W|^2 - |nu|^2, the square of the initial scale 1e-3, beside weights of 0.017 to 0.036; measured 0.1 %",
 )
-IDLE_POWERS = Tolerance(1e-2, "asymptotic", "the square of the initial scale is 1 % of that of the smallest weights; measured 0.002")
+IDLE_POWERS = Tolerance(
+    2e-2, "asymptotic", "the square of the initial scale is 1 % of that of the smallest weights; in 8 seeds at most 0.01"
+)
 NOTHING_GROWS = Tolerance(
     1e-3, "solver", "relative: integrated to 1e-8 a step over a time of 1e5; at the first reading the drop is over up to 1e-5"
 )

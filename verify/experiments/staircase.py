@@ -33,6 +33,17 @@ def sgd_noise(setting: Setting) -> float:
 
 # Initial weights small enough for flat plateaus; only the flow is fast enough for this duration.
 SMALL = Setting(scale=1e-2, duration=40_000.0)
+STARTS = 8
+
+
+def random_start(setting: Setting, number: int = 0) -> Setting:
+    """The setting from other initial weights, those of a number at the seed of :mod:`.draws`."""
+    return replace(setting, seed=draws.number(12, number))
+
+
+def random_starts(setting: Setting) -> tuple[Setting, ...]:
+    """The setting from each of ``STARTS`` initial weights, for as long as all 100 that were tried needed to learn everything."""
+    return tuple(random_start(setting, number) for number in range(STARTS))
 
 
 def flow(setting: Setting = DEFAULT, rtol: float = 1e-8) -> Trajectory:

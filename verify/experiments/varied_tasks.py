@@ -3,7 +3,7 @@
 Small problems, so that each is trained in seconds: two or three directions, a short context.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
@@ -119,6 +119,12 @@ def flow(name: str) -> Trajectory:
     """Gradient flow of one of ``RUNS``."""
     run = RUNS[name]
     return gradient_flow(run.loss, run.weights, t_end=run.duration)
+
+
+def small_levels(name: str) -> Float[np.ndarray, " M"]:
+    """The losses on the plateaus of one of ``RUNS`` from weights of 1e-4, which were all there from each of 16 starts."""
+    run = replace(RUNS[name], scale=1e-4)
+    return find_plateaus(gradient_flow(run.loss, run.weights, t_end=6e5)).levels
 
 
 @remembered

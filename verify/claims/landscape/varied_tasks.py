@@ -1,19 +1,16 @@
 """Claims about the fixed points of varied tasks and the order in which they are visited (V1, V2): root search, Hessians, flows."""
 
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
 from ....numerics.compilation.equations import compiled
-from ....numerics.dynamics.flow import gradient_flow
-from ....numerics.dynamics.plateaus import find_plateaus
 from ....numerics.landscape.fixed_points import search_fixed_points, separate_fixed_point
 from ....numerics.tasks.modes import Modes
 from ....numerics.tasks.regression import RegressionTask
 from ....theory.results.landscape.any_quadratic_loss import A_d, A_j, M_d, M_j, Q_d, Q_j, v
 from ...experiments import draws
-from ...experiments.varied_tasks import NOISY, OBLIQUE, PLAIN, RUNS, TURNING, levels, plateaus, turning_levels
+from ...experiments.varied_tasks import NOISY, OBLIQUE, PLAIN, TURNING, against, levels, plateaus, small_levels, turning_levels
 from ..book import claim
 from ..tolerances import LEADING_ORDER, TURNING_LEVEL
 
@@ -25,11 +22,17 @@ def _root_distance(task: RegressionTask, modes: Modes, starts: int) -> float:
     ``modes``.
     """
     D, rng = task.dimension, draws.generator(5)
-    search = search_fixed_points(task, heads=D, starts=starts, rng=rng)
+    found: set[tuple[int, ...]] = set()
+    distance = 0.0
+    for _ in range(6):  # one search in eight misses a map
+        search = search_fixed_points(task, heads=D, starts=starts, rng=rng)
+        found, distance = found | set(search.found), max(distance, search.distance)
+        if len(found) == 2**D:
+            break
     listed = [S for m in range(D + 1) for S in combinations(range(D), m)]
-    true = {S: task.modes.effective_map(S) for S in search.found}
+    true = {S: task.modes.effective_map(S) for S in found}
     nearest = [min(np.abs(B - modes.effective_map(S)).max() for S in listed) for B in true.values()]
-    return max(*nearest, search.distance) if len(search.found) == 2**D else np.inf
+    return max(*nearest, distance) if len(found) == 2**D else np.inf
 
 
 def without_whitening(task: RegressionTask) -> Modes:
@@ -75,18 +78,14 @@ def spatial_fixed_points(modes) -> float:
 
 @claim(
     "V2-rotation",
-    "four plateaus of two directions, the first to grow with the smaller drop: the head turns (flow)",
+    "four plateaus of two directions, the first to grow with the smaller drop: the head turns (flow from random weights of 1e-4)",
     method="flow",
     tolerance=TURNING_LEVEL,
     theory=turning_levels,
     wrong={"the head stays": levels, "the larger drop first": lambda task: turning_levels(task)[[0, 2, 1, 3]]},
 )
 def head_turns(expected) -> float:
-    run = replace(RUNS["turning"], scale=0.003, duration=9000.0)
-    flow = gradient_flow(run.loss, run.weights, t_end=run.duration)
-    found = find_plateaus(flow).levels
-    expected = expected(TURNING)
-    return float(np.abs(found / expected - 1).max()) if len(found) == len(expected) else np.inf
+    return against(small_levels("turning"), expected(TURNING))
 
 
 def turning_rate(task: RegressionTask) -> float:

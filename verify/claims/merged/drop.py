@@ -168,29 +168,31 @@ def _fall(task: RegressionTask, after: np.ndarray) -> np.ndarray:
     return (loss.c - curve.loss(times)) / (loss.c - least)
 
 
-AT_REST = ([1.0, 0.1], [1.0, 0.05], [1.0, 0.1, 0.1, 0.05], [0.5, 0.5])
-
-
 @claim(
     "V7-share",
-    "the fall of the loss 4/gamma after the middle of the drop, for four spectra whose drop ends on the ray, against the share",
+    "the fall of the loss 4/gamma after the middle of the drop, for 12 random spectra whose largest eigenvalue is ten to thirty times each "
+    "other one, so that the drop ends on the ray, against the share",
     method="flow",
     tolerance=SHARE,
     theory=_share,
     wrong={"all in one drop": lambda _drop: 1.0, "half of the rest as well": lambda drop: (1 + drop.share) / 2},
 )
 def share_in_the_flow(share) -> float:
-    tasks = [RegressionTask(eigenvalues=eigenvalues, context_length=31) for eigenvalues in AT_REST]
-    return max(abs(float(_fall(task, np.array([4.0]))[0]) - share(MergedDrop.of(task))) for task in tasks)
+    rng, errors = draws.generator(71), []
+    for _ in range(12):
+        others = rng.uniform(1 / 30, 1 / 10, rng.integers(1, 4))
+        task = RegressionTask(eigenvalues=[1.0, *others], context_length=int(rng.integers(5, 50)))
+        errors.append(abs(float(_fall(task, np.array([4.0]))[0]) - share(MergedDrop.of(task))))
+    return max(errors)
 
 
 AFTER = np.array([-1.0, 0.0, 1.0, 2.0, 3.0])
-BETWEEN = ([0.6, 0.4, 0.2], [1.0, 0.9], [1.0, 0.5], [0.4, 0.3, 0.2, 0.1], [1.0, 0.3], [1.0, 0.1])
 
 
 @claim(
     "V7-turn",
-    "the fall of the loss from 1/gamma before the middle of the drop to 3/gamma after it, for 18 spectra, to leading order",
+    "the fall of the loss from 1/gamma before the middle of the drop to 3/gamma after it, to leading order, in nine in ten of 18 random "
+    "spectra",
     method="flow",
     tolerance=TURNING,
     theory=lambda drop: drop.learned(AFTER),
@@ -200,8 +202,7 @@ BETWEEN = ([0.6, 0.4, 0.2], [1.0, 0.9], [1.0, 0.5], [0.4, 0.3, 0.2, 0.1], [1.0, 
     },
 )
 def learned_in_the_drop(learned) -> float:
-    tasks = [*spectra(), *(RegressionTask(eigenvalues=values, context_length=31) for values in BETWEEN)]
-    return float(max(np.abs(_fall(task, AFTER) - learned(MergedDrop.of(task))).max() for task in tasks))
+    return float(np.quantile([np.abs(_fall(task, AFTER) - learned(MergedDrop.of(task))).max() for task in spectra(18)], 0.9))
 
 
 OVER = np.array([4.0])

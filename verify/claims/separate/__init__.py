@@ -1,3 +1,3 @@
 """Claims about separate key and query."""
 
-MODULES = ("staircase", "drop", "starts", "durations", "trained")
+MODULES = ("staircase", "drop", "durations", "starts", "trained")

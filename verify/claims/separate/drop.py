@@ -13,7 +13,7 @@ from ....numerics.tasks.regression import RegressionTask
 from ....theory.notation import rho
 from ...experiments import draws
 from ...experiments.draws import remembered
-from ...experiments.staircase import DEFAULT, weights_at
+from ...experiments.staircase import DEFAULT, random_start, weights_at
 from .. import formulas
 from ..book import claim
 from ..tolerances import LEADING_ORDER, SOLVER_TIGHT
@@ -162,12 +162,12 @@ def early_keys_and_queries(solution) -> float:
     wrong={"fourth power": 4.0, "third power": 3.0},
 )
 def early_remainder(power) -> float:
-    task, loss = DEFAULT.task, QuadraticLoss.population(DEFAULT.task)
-    unit = DEFAULT.weights.flatten()
+    task, loss, start = DEFAULT.task, QuadraticLoss.population(DEFAULT.task), random_start(DEFAULT).weights
+    unit = start.flatten()
     scales = np.array([1e-1, 3e-2, 1e-2])
     remainders = []
     for scale in scales:
-        w = DEFAULT.weights.unflatten(scale * unit)
+        w = start.unflatten(scale * unit)
         early = w.pull_back(task.covariance @ task.covariance)
         remainders.append(np.linalg.norm(w.pull_back(loss.force(w.effective_map())).flatten() - early.flatten()))
     return abs(np.polyfit(np.log(scales), np.log(remainders), 1)[0] - power)

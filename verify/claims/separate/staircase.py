@@ -1,18 +1,40 @@
 """Claims about the staircase of separate attention: plateaus, drops, alignment, units of time, conservation."""
 
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cache
+
 import numpy as np
 
 from ....numerics.dynamics.flow import gradient_flow
-from ....numerics.dynamics.trajectory import Trajectory
-from ...experiments.staircase import DEFAULT, SMALL, final_weights, flow, plateaus
+from ....numerics.dynamics.plateaus import Plateaus
+from ...experiments.setting import Setting
+from ...experiments.staircase import DEFAULT, SMALL, final_weights, flow, plateaus, random_start, random_starts
+from ...experiments.varied_tasks import against
 from .. import formulas
 from ..book import claim
 from ..tolerances import ALIGNMENT, CONVERGED, COUNT, DROP_TIME, PLATEAU
 
 
+def small_starts() -> tuple[Setting, ...]:
+    """Gaussian starts of scale 0.01, integrated until all is learned: 100 of 100 that were tried show all five plateaus by then."""
+    return random_starts(replace(SMALL, duration=10 * SMALL.duration))
+
+
+def over_starts(residual: Callable[[Setting], float], starts: Iterable[Setting] | None = None) -> float:
+    """The median of a residual over random starts: heads that drop together blur a plateau in one start of fifty."""
+    return float(np.median([residual(setting) for setting in starts or small_starts()]))
+
+
+@cache
+def flow_plateaus(setting: Setting) -> Plateaus:
+    """The plateaus of the flow."""
+    return plateaus(flow(setting))
+
+
 @claim(
     "24",
-    "the loss on the five plateaus of the flow from weights of scale 0.01",
+    "the loss on the five plateaus of the flow, in the median of eight random starts of scale 0.01",
     method="flow",
     tolerance=PLATEAU,
     theory=formulas.plateau_losses,
@@ -22,32 +44,30 @@ from ..tolerances import ALIGNMENT, CONVERGED, COUNT, DROP_TIME, PLATEAU
     },
 )
 def plateau_losses_flow(losses) -> float:
-    levels, expected = plateaus(flow(SMALL)).levels, losses(SMALL.task)
-    if len(levels) != len(expected):
-        raise ArithmeticError(f"the flow has {len(levels)} plateaus, theory has {len(expected)}")
-    return float(np.abs(levels / expected - 1).max())
+    return over_starts(lambda setting: against(flow_plateaus(setting).levels, losses(setting.task)))
 
 
 @claim(
     "24",
-    "the loss at the end of the flow, all components learned",
+    "the loss at the end of the flow from eight random starts, all components learned",
     method="flow",
     tolerance=CONVERGED,
     theory=formulas.plateau_losses,
     wrong={"N + 1 for N": formulas.longer_context(formulas.plateau_losses)},
 )
 def final_loss_flow(losses) -> float:
-    return abs(flow().loss[-1] / losses(DEFAULT.task)[-1] - 1)
+    return max(abs(flow(setting).loss[-1] / losses(setting.task)[-1] - 1) for setting in small_starts())
 
 
-def _middles(trajectory: Trajectory) -> np.ndarray:
-    found = plateaus(trajectory)
-    return (found.starts + found.ends) / 2
+def _middle_maps(setting: Setting) -> np.ndarray:
+    """The effective map in the middle of each plateau, all five if they show."""
+    run, found = flow(setting), flow_plateaus(setting)
+    return run.effective_map_at((found.starts + found.ends) / 2)
 
 
 @claim(
     "23",
-    "the effective map in the middle of each plateau against the m leading components",
+    "the effective map in the middle of each plateau against the m leading components, in the median of eight random starts",
     method="flow",
     tolerance=PLATEAU,
     theory=formulas.saddle_map,
@@ -57,9 +77,11 @@ def _middles(trajectory: Trajectory) -> np.ndarray:
     },
 )
 def plateau_maps_flow(saddle_map) -> float:
-    maps = flow(SMALL).effective_map_at(_middles(flow(SMALL)))
-    scale = np.abs(formulas.saddle_map(SMALL.task, 4)).max()
-    return float(max(np.abs(B - saddle_map(SMALL.task, m)).max() for m, B in enumerate(maps)) / scale)
+    def worst(setting: Setting) -> float:
+        maps, scale = _middle_maps(setting), np.abs(formulas.saddle_map(setting.task, 4)).max()
+        return float(max(np.abs(B - saddle_map(setting.task, m)).max() for m, B in enumerate(maps)) / scale)
+
+    return over_starts(worst)
 
 
 @claim(
@@ -71,25 +93,29 @@ def plateau_maps_flow(saddle_map) -> float:
     wrong={"no 1/N": formulas.infinite_context(formulas.learned_value_weights)},
 )
 def learned_value_weights_flow(value_weights) -> float:
-    v = np.sort(np.abs(flow(SMALL).arrays["v"][-1]))[::-1]
-    expected = np.sort(value_weights(SMALL.task))[::-1]
-    return float(np.abs(v[:4] / expected - 1).max())
+    def worst(setting: Setting) -> float:
+        v = np.sort(np.abs(flow(setting).arrays["v"][-1]))[::-1]
+        return float(np.abs(v[:4] / np.sort(value_weights(setting.task))[::-1] - 1).max())
+
+    return over_starts(worst)
 
 
 @claim(
     "Sec. 4.3",
-    "how far the cosine between a learned key and its eigenvector falls short of one",
+    "how far the cosine between a learned key and its eigenvector falls short of one, in the median of eight random starts",
     method="flow",
     tolerance=ALIGNMENT,
     theory=lambda task: task.eigenvectors,
     wrong={"axes turned by 20 degrees": lambda task: _turn(20) @ task.eigenvectors},
 )
 def learned_keys_align(eigenvectors) -> float:
-    w = final_weights(flow(SMALL))
-    learned = np.argsort(-np.abs(w["v"]))[:4]
-    k = w["k"][learned, 0] / np.linalg.norm(w["k"][learned, 0], axis=1, keepdims=True)
-    cosines = np.abs(k @ eigenvectors(SMALL.task)).max(axis=1)
-    return float(1 - cosines.min())
+    def middle(setting: Setting) -> float:
+        w = final_weights(flow(setting))
+        learned = np.argsort(-np.abs(w["v"]))[:4]
+        k = w["k"][learned, 0] / np.linalg.norm(w["k"][learned, 0], axis=1, keepdims=True)
+        return float(1 - np.median(np.abs(k @ eigenvectors(setting.task)).max(axis=1)))
+
+    return over_starts(middle)
 
 
 def _turn(degrees: float) -> np.ndarray:
@@ -101,17 +127,19 @@ def _turn(degrees: float) -> np.ndarray:
 
 @claim(
     "Sec. 4.3",
-    "the components are learned in the order of their eigenvalues: position of each drop",
+    "the components are learned in the order of their eigenvalues: position of each drop, in the median of eight random starts",
     method="flow",
     tolerance=COUNT,
     theory=lambda task: np.argsort(-task.eigenvalues),
     wrong={"smallest first": lambda task: np.argsort(task.eigenvalues)},
 )
 def order_of_learning(order) -> float:
-    maps = flow(SMALL).effective_map_at(_middles(flow(SMALL)))
-    diagonal = np.diagonal(maps, axis1=1, axis2=2) / np.diag(formulas.saddle_map(SMALL.task, 4))
-    gained = np.argmax(np.diff(diagonal, axis=0), axis=1)
-    return float(np.abs(gained - order(SMALL.task)).max())
+    def worst(setting: Setting) -> float:
+        diagonal = np.diagonal(_middle_maps(setting), axis1=1, axis2=2) / np.diag(formulas.saddle_map(setting.task, 4))
+        gained = np.argmax(np.diff(diagonal, axis=0), axis=1)
+        return float(np.abs(gained - order(setting.task)).max())
+
+    return over_starts(worst)
 
 
 # Units of time and conservation
@@ -119,31 +147,33 @@ def order_of_learning(order) -> float:
 
 @claim(
     "10",
-    "the four drop times scale with tau: tau of 1e-9 and 1e9",
+    "the drop times scale with tau: tau of 1e-9 and 1e9",
     method="flow",
     tolerance=DROP_TIME,
     theory=lambda tau: tau,
     wrong={"square root of tau": lambda tau: np.sqrt(tau)},
 )
 def drop_times_scale_with_tau(unit) -> float:
-    reference = plateaus(flow()).drops
-    worst = 0.0
+    setting = random_start(DEFAULT)
+    run, worst = flow(setting), 0.0
+    reference = plateaus(run).drops
     for tau in (1e-9, 1e9):
-        run = gradient_flow(flow().objective, DEFAULT.weights, t_end=DEFAULT.duration * tau, tau=tau)
-        worst = max(worst, np.abs(plateaus(run).drops / (unit(tau) * reference) - 1).max())
+        other = gradient_flow(run.objective, setting.weights, t_end=setting.duration * tau, tau=tau)
+        worst = max(worst, np.abs(plateaus(other).drops / (unit(tau) * reference) - 1).max())
     return float(worst)
 
 
 @claim(
     "10",
-    "the four drop times when the solver's tolerance is tightened a hundredfold",
+    "the drop times when the solver's tolerance is tightened a hundredfold",
     method="flow",
     tolerance=DROP_TIME,
     theory=1e-10,
     wrong={"a tolerance of 0.05": 5e-2},
 )
 def drop_times_converge(rtol) -> float:
-    return float(np.abs(plateaus(flow(DEFAULT, rtol)).drops / plateaus(flow()).drops - 1).max())
+    setting = random_start(DEFAULT)
+    return float(np.abs(plateaus(flow(setting, rtol)).drops / flow_plateaus(setting).drops - 1).max())
 
 
 @claim(
@@ -154,7 +184,7 @@ def drop_times_converge(rtol) -> float:
     wrong={"2 v^2 for v^2": lambda v, k, q: _squares(k) - 2 * v**2},
 )
 def conservation_along_the_flow(conserved) -> float:
-    values = conserved(*(flow().arrays[name] for name in ("v", "k", "q")))
+    values = conserved(*(flow(random_start(DEFAULT)).arrays[name] for name in ("v", "k", "q")))
     return float(np.abs(values - values[0]).max())
 
 
