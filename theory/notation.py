@@ -138,6 +138,10 @@ w = vector("w", D)  # task vector
 x_q = vector("x_q", D)  # query token
 beta = vector("beta", D)  # input-output correlation of the context, Lambda_hat w
 y_q = MatrixLetter("y_q", 1, 1, "y_q")  # target, w' x_q
+x_n, y_n = vector("x_n", D), MatrixLetter("y_n", 1, 1, "y_n")  # one token of the context and its target
+X_c, y = matrix("X_c", D, N), vector("y", N)  # the context tokens, as columns, and their targets
+zeta = vector("zeta", D)  # (1/N) sum_n eps_n x_n, what label noise adds to beta
+noise_q = MatrixLetter("epsilon_q", 1, 1, r"\epsilon_q")  # the noise on the label of the query
 
 # Model
 B = matrix("B", D)  # effective map

@@ -6,8 +6,9 @@ r"""A small, safe grammar for trace polynomials, the one in which they print. In
     atom     :=  number | name | 'tr' '(' sum ')' | '(' sum ')'
 
 Names are the paper's: ``S`` or ``Lambda_hat`` is the sample covariance of N tokens, ``Lambda`` their covariance; ``w``, ``x_q``, ``beta``,
-``y_q`` are vectors and the target; ``M`` is E(S^2), symmetric; ``N``, ``D``, ``H``, ``R``, ``sigma``, ``tau``, ``lambda`` are scalars;
-``I`` is the identity. Any other name is a constant: a D x D matrix if it starts with a capital, a column vector if it does not.
+``y_q`` are vectors and the target; ``x_n``, ``y_n`` one token and its target, ``X_c``, ``y`` all of them, ``zeta`` label noise; ``M`` is
+E(S^2), symmetric; ``N``, ``D``, ``H``, ``R``, ``sigma``, ``tau``, ``lambda`` are scalars; ``I`` is the identity. Any other name is a
+constant: a D x D matrix if it starts with a capital, a column vector if it does not.
 
 >>> parse("S A S + 1/2 tr(A' A) I")
 1/2 tr(A A') I + Lambda_hat A Lambda_hat
@@ -32,8 +33,9 @@ MAX_LENGTH = 2_000  # characters
 MAX_EXPONENT = 40
 MAX_TERMS = 20_000
 
-_NAMES = {"S": notation.Lambda_hat, "I": Identity(notation.D)} | {
-    symbol.name: symbol for symbol in (getattr(notation, name) for name in notation.__all__) if isinstance(symbol, Expr)
+_NAMES = {symbol.name: symbol for symbol in vars(notation).values() if isinstance(symbol, Expr) and hasattr(symbol, "name")} | {
+    "S": notation.Lambda_hat,
+    "I": Identity(notation.D),
 }
 
 

@@ -63,8 +63,8 @@ class _Draws:
             parts = np.stack([np.broadcast_to(self.drawn(part), (self.count, *np.shape(self.drawn(part))[-2:])) for _, part in law.parts])
             return parts[chosen, np.arange(self.count)]
         if isinstance(law, Gaussian):
-            covariance = self.matrix(law.covariance)
-            return self.matrix(law.mean) + _root(covariance) @ self.normal(covariance.shape[-1], 1)
+            rows, columns = self.matrix(law.covariance), self.matrix(law.columns)
+            return self.matrix(law.mean) + _root(rows) @ self.normal(rows.shape[-1], columns.shape[-1]) @ _root(columns)
         if isinstance(law, SampleCovariance) and law.fourth_moment is None:
             samples = round(float(np.mean(self.of(as_sympy(law.samples)))))
             columns = _root(self.matrix(law.covariance)) @ self.normal(int(law.symbol.shape[0].subs(self.point.sizes)), samples)
@@ -142,7 +142,9 @@ class _Sides(_Draws):
             body, laws, given = node.args[:3]
             if (laws, given) not in self.draws:
                 rng = np.random.default_rng(self.seed)
-                self.draws[laws, given] = _Draws(laws_by_symbol(laws.value or None), set(given), self.point, rng, self.count)
+                self.draws[laws, given] = _Draws(
+                    laws_by_symbol(laws.value or None, body.free_symbols), set(given), self.point, rng, self.count
+                )
             return self.draws[laws, given].of(body)
         sampled = [part for part in node.args if not all(map(can_be_carried_out, heads_in(part)))]
         if isinstance(node, sympy.Add | sympy.MatAdd | sympy.Transpose | sympy.Trace):

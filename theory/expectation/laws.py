@@ -1,5 +1,6 @@
 """Laws of random symbols (Gaussian vectors, sample covariances, definitions, mixtures) and the order in which they are integrated."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,31 +14,36 @@ from ..algebra.polynomial import TracePolynomial, zero
 
 @dataclass(frozen=True)
 class Gaussian:
-    """``symbol ~ N(mean, covariance)``, a column vector; mean and covariance may contain other random symbols.
+    """``symbol ~ N(mean, covariance)``, a column vector or a matrix; mean and covariance may contain other random symbols.
 
-    The mean defaults to zero, the covariance to the identity. Label noise, for example, is
+    Of a matrix X, ``covariance`` is that between rows and ``columns`` that between columns: Cov(X_ij, X_kl) = covariance_ik columns_jl.
+    The mean defaults to zero, covariances to the identity. Label noise, for example, is
     ``Gaussian(zeta, covariance=sigma**2 / N * Lambda_hat)``: given the context, (1/N) sum_n eps_n x_n is Gaussian with that covariance.
     """
 
     symbol: MatrixSymbol
     mean: Any = None
     covariance: Any = None
+    columns: Any = None
 
     def __post_init__(self):
-        size = _column(self.symbol, "Gaussian")
-        for name, default, shape in (("mean", ZeroMatrix(size, 1), (size, 1)), ("covariance", Identity(size), (size, size))):
-            _store(self, name, default, None if shape == (1, 1) else shape)
-        if self.covariance != self.covariance.T:
-            raise ValueError(f"Gaussian: covariance must be symmetric, got {self.covariance}")
+        if not isinstance(self.symbol, MatrixSymbol) or getattr(self.symbol, "is_symmetric_letter", False):
+            raise ValueError(f"Gaussian: the symbol must be a vector or a matrix that is not symmetric, got {self.symbol!r}")
+        rows, columns = shape = self.symbol.shape
+        _store(self, "mean", ZeroMatrix(*shape), shape)
+        for name, size in (("covariance", rows), ("columns", columns)):
+            value = _store(self, name, Identity(size), (size, size))
+            if value != value.T:
+                raise ValueError(f"Gaussian: {name} must be symmetric, got {value}")
 
     @property
     def parents(self) -> set:
-        return self.mean.free_symbols | self.covariance.free_symbols
+        return self.mean.free_symbols | self.covariance.free_symbols | self.columns.free_symbols
 
 
 @dataclass(frozen=True)
 class Fixed:
-    """``symbol = value``: a definition, such as beta = Lambda_hat w, or a vector that is not random."""
+    """``symbol = value``: a definition, such as beta = Lambda_hat w. ``Fixed(x, x)`` declares that x is not random."""
 
     symbol: MatrixSymbol
     value: Any
@@ -45,12 +51,11 @@ class Fixed:
     def __post_init__(self):
         if not isinstance(self.symbol, MatrixSymbol):
             raise ValueError(f"Fixed: the symbol must be a matrix or a vector symbol, got {self.symbol!r}")
-        shape = self.symbol.shape
-        _store(self, "value", None, None if shape == (1, 1) else tuple(shape))
+        _store(self, "value", None, self.symbol.shape)
 
     @property
     def parents(self) -> set:
-        return self.value.free_symbols
+        return set() if self.value == self.symbol else self.value.free_symbols
 
 
 @dataclass(frozen=True)
@@ -107,7 +112,7 @@ class SampleCovariance:
         if not getattr(self.symbol, "is_symmetric_letter", False):
             raise ValueError(f"SampleCovariance: {self.symbol} must be a symmetric_matrix symbol")
         size = self.symbol.shape[0]
-        _store(self, "covariance", None, None if size == 1 else (size, size))
+        _store(self, "covariance", None, (size, size))
         _store(self, "samples", None, None)
         number = self.samples.to_sympy()
         if number.is_number and not (number.is_Integer and number > 0):
@@ -125,20 +130,15 @@ class SampleCovariance:
 Law = Gaussian | Fixed | Mixture | SampleCovariance
 
 
-def _column(symbol, law: str):
-    if not isinstance(symbol, MatrixSymbol) or symbol.shape[1] != 1:
-        raise ValueError(f"{law}: the symbol must be a column vector, got {symbol} of shape {getattr(symbol, 'shape', None)}")
-    return symbol.shape[0]
-
-
-def _store(law, name: str, default, shape):
+def _store(law, name: str, default, shape) -> TracePolynomial:
     given = getattr(law, name)
     if given is None and default is None:
         raise ValueError(f"{type(law).__name__}: {name} of {law.symbol} must be given")
-    value = TracePolynomial(default if given is None else given)
+    value, shape = TracePolynomial(default if given is None else given), None if shape == (1, 1) else shape
     if value.shape != shape and value.terms:
         raise ValueError(f"{type(law).__name__}: {name} of {law.symbol} must have shape {shape or 'scalar'}, got {value} of {value.shape}")
     object.__setattr__(law, name, value if value.terms else zero(shape))
+    return getattr(law, name)
 
 
 PAPER_LAWS: tuple = (
@@ -150,8 +150,29 @@ PAPER_LAWS: tuple = (
 )
 
 
-def laws_by_symbol(law) -> dict:
-    """{symbol: law}: the laws of the ``law`` argument of ``expect``, and the paper's for all other symbols."""
+# One token, all tokens, their targets, label noise
+DATA_LAWS: tuple = (
+    Fixed(notation.y_n, notation.w.T * notation.x_n),  # (4)
+    Fixed(notation.y, notation.X_c.T * notation.w),  # (4)
+    Gaussian(notation.x_n, covariance=notation.Lambda),  # (2)
+    Gaussian(notation.X_c, covariance=notation.Lambda),  # (2)
+    Gaussian(notation.noise_q, covariance=notation.sigma**2),
+    Gaussian(notation.zeta, covariance=notation.sigma**2 / notation.N * notation.Lambda_hat),
+)
+_others_hat = notation.symmetric_matrix("others_hat", notation.D)  # the sample covariance of the tokens but one
+_DATA = re.compile(r"([xXy]|y_?hat|eps|epsilon|noise)(_.*)?|.*_hat(?![a-z]).*")
+
+
+def looks_random(symbol) -> bool:
+    """Does a matrix symbol have the name of a token, a target, an output, noise, or of an estimate, with a hat?"""
+    return isinstance(symbol, MatrixSymbol) and bool(_DATA.fullmatch(symbol.name))
+
+
+def laws_by_symbol(law, present: Iterable = ()) -> dict:
+    """{symbol: law}: the laws of the ``law`` argument of ``expect``, and the paper's for all other symbols.
+
+    If the tokens X_c or one of them, x_n, are ``present``, Lambda_hat is X_c X_c' / N, or x_n x_n' / N and what the other tokens add.
+    """
     if law is None:
         given = ()
     elif isinstance(law, Law):
@@ -167,20 +188,41 @@ def laws_by_symbol(law) -> dict:
     for one in given:
         if not isinstance(one, Law):
             raise TypeError(f"expect: law must be a law or several of them (Gaussian, SampleCovariance, Fixed, Mixture), got {one!r}")
-    laws = {one.symbol: one for one in PAPER_LAWS}
+    laws = {one.symbol: one for one in (*PAPER_LAWS, *DATA_LAWS)}
     seen = set()
     for one in given:
         if one.symbol in seen:
             raise ValueError(f"expect: {one.symbol} has two laws; combine them in a Mixture")
         seen.add(one.symbol)
         laws[one.symbol] = one
-    return laws
+    return laws | _tied(laws, set(present).union(*(ancestors(symbol, laws) for symbol in present)), seen)
+
+
+def _tied(laws: dict, present: set, given: set) -> dict:
+    """The law of Lambda_hat beside its own tokens, those without a given law."""
+    Lambda_hat, X_c, x_n = notation.Lambda_hat, notation.X_c, notation.x_n
+    tokens = present & {X_c, x_n} - given
+    if not tokens or Lambda_hat not in present:
+        if len(tokens) > 1:
+            raise ValueError("expect: x_n is a column of X_c; write one of them, or give a law")
+        return {}
+    law = laws[Lambda_hat]
+    if len(tokens) > 1 or law not in PAPER_LAWS:
+        raise ValueError(f"expect: {min(tokens, key=str)} stands beside a Lambda_hat of another law, or beside other tokens; give a law")
+    if X_c in tokens:
+        return {Lambda_hat: Fixed(Lambda_hat, X_c * X_c.T / law.samples)}
+    others = law.samples - 1
+    mean = (others * _others_hat + x_n * x_n.T) / law.samples
+    return {Lambda_hat: Fixed(Lambda_hat, mean), _others_hat: SampleCovariance(_others_hat, law.covariance, others)}
 
 
 def ancestors(symbol, laws: dict) -> set:
     """The symbols that a law depends on, directly or through other laws."""
-    parents = laws[symbol].parents if symbol in laws else set()
-    return parents.union(*(ancestors(parent, laws) for parent in parents))
+    found, new = set(), {symbol}
+    while new:
+        new = set().union(*(laws[one].parents for one in new & laws.keys())) - found
+        found |= new
+    return found
 
 
 def outermost_first(laws: dict) -> list:

@@ -7,7 +7,6 @@ r"""Exact Gaussian expectations of trace polynomials, by integration by parts (S
 The laws of the random symbols are integrated one after another, each by the recursion in ``stein``.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 
 from sympy import Symbol
@@ -15,8 +14,10 @@ from sympy.matrices.expressions import MatrixSymbol
 
 from ..algebra.closing import close_ends, open_ends
 from ..algebra.polynomial import TracePolynomial, zero
+from ..calculus.rewriting import rewrite
 from ..calculus.substitution import refuse_namesake, substitute
-from .laws import PAPER_LAWS, Fixed, Law, Mixture, ancestors, laws_by_symbol, outermost_first
+from ..notation import Lambda_hat, N, X_c
+from .laws import DATA_LAWS, PAPER_LAWS, Fixed, Law, Mixture, ancestors, laws_by_symbol, looks_random, outermost_first
 from .stein import moments_under
 
 
@@ -25,33 +26,38 @@ def expect(expression, law: "Law | Iterable[Law] | Mapping | None" = None, *, gi
 
     ``expression``: any polynomial in matrix symbols and traces (a SymPy expression or a TracePolynomial). ``law``: one law or several, or a
     mapping {symbol: law}; all other symbols follow the paper: x_q ~ N(0, Lambda), w ~ N(0, I), beta = Lambda_hat w, y_q = w' x_q,
-    Lambda_hat the sample covariance of N tokens. Laws may depend on symbols of other laws; each is integrated before those it depends on.
+    Lambda_hat the sample covariance of N tokens; so do a token x_n, all of them, X_c, the targets y_n, y, and the label noise zeta.
+    Laws may depend on symbols of other laws; each is integrated before those it depends on.
 
     ``given``: symbols to condition on, left as they are; ``expect(e, given=(Lambda_hat,))`` averages over the task and the query only.
 
     A term may contain one inverse of a sample covariance, and any powers of it: E[Lambda_hat^-1] = N/(N - D - 1) Lambda^-1, and the
     result carries the condition N > D + 1.
 
-    Raises ValueError for a symbol that looks random (a hat in its name) and has no law, for laws that depend on each other in a circle,
+    Raises ValueError for a symbol that looks random (x_1, y_hat, S_hat) and has no law, for laws that depend on each other in a circle,
     for a second inverse, for a symbol to integrate on which a given symbol depends, and for anything that is not a polynomial.
     """
-    result = TracePolynomial(expression)
+    result = polynomial = TracePolynomial(expression)
     given = _symbols(given)
-    laws = laws_by_symbol(law)
+    laws = laws_by_symbol(law, result.free_symbols | given)
     for symbol, one in laws.items():
-        if one not in PAPER_LAWS:
+        if one not in (*PAPER_LAWS, *DATA_LAWS):
             refuse_namesake(result, symbol, "expect")
     for one in outermost_first(laws):
+        if one.symbol == X_c and Lambda_hat in given:
+            result = rewrite(result, {X_c * X_c.T: N * Lambda_hat})
         if one.symbol in result.free_symbols - given:
             for symbol in given & laws.keys():
                 if one.symbol in ancestors(symbol, laws):
                     raise ValueError(f"expect: {symbol} depends on {one.symbol}, whose law given {symbol} is another one")
             result = _integrate(result, one)
-    for symbol in result.free_symbols - given:
-        if re.search(r"_hat(?![a-z])", str(getattr(symbol, "name", ""))):
-            raise ValueError(
-                f"expect: {symbol} looks random but has no law; give one, e.g. law=SampleCovariance({symbol}, Lambda, N). In: {result}"
-            )
+    named = polynomial.free_symbols.union(*(one.parents for one in laws.values()))  # what a fourth_moment adds is meant to stay
+    for symbol in sorted(filter(looks_random, result.free_symbols & named - given - laws.keys()), key=str):
+        law = f"SampleCovariance({symbol}, Lambda, N)" if getattr(symbol, "is_symmetric_letter", False) else f"Gaussian({symbol}, ...)"
+        raise ValueError(
+            f"expect: {symbol} looks random but has no law; give it one, e.g. law={law}, or declare it constant, given={symbol}. "
+            f"In: {result}"
+        )
     return result
 
 

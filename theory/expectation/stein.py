@@ -6,7 +6,7 @@ For a sample covariance S = (1/N) sum_n x_n x_n' of x_n ~ N(0, Lambda), integrat
 
 so the struck S is replaced by Lambda, or joined with each other S in two windings of weight 1/N. Each step leaves one S fewer. Results
 are stored by canonical term, which makes high powers cheap: a term is computed once, however many pairings lead to it.
-For a vector x ~ N(m, C) the step is E[x f(x)] = m E[f] + C E[grad f].
+For a Gaussian vector x ~ N(m, C) the step is E[x f(x)] = m E[f] + C E[grad f], for a matrix likewise.
 """
 
 from collections.abc import Iterable
@@ -79,30 +79,32 @@ class Moments:
                 for (s2, t2, w2), n2 in right.items():  # w2 is None for a 1 x 1 matrix
                     accumulate(longer, (multiply_scalars(s1, s2), multiply_traces(t1, t2), w1 + (w2 or ())), n1 * n2)
             product = longer
-        return trace_terms(product, self.size)
+        shapes = [one.shape or (1, 1) for one in ingredients if isinstance(one, TracePolynomial)]
+        return trace_terms(product, shapes[0][0] if shapes else self.size)
 
 
 class GaussianMoments(Moments):
-    """E[x f(x)] = m E[f] + C E[grad f]; each x stands at the cut of a closed word u x."""
+    """E[tr(X F)] = tr(m E[F]) and a term for each other X: with U the covariance and V that of columns, Cov(X_ij, X_kl) = U_ik V_jl."""
 
-    def _rows(self, word) -> list[words.Word]:
-        """The rows u, one for each x in the word, such that the word is u x."""
-        if word == (self.code,):  # a 1 x 1 symbol is its own transpose
-            return [()]
-        cut = words.cut_position(word)
-        turned = word[cut:] + word[:cut]
-        return [one[:-1] for one in (turned, words.transpose(turned)) if one[-1] == self.code]
+    def _rests(self, word) -> list[words.Word]:
+        """What remains of a closed word when one X is struck, for each X: the word is tr(X rest)."""
+        found = [(code, word[i + 1 :] + word[:i]) for i, code in enumerate(word) if code & ~1 == self.code]
+        return [words.transpose(rest) if code & 1 else rest for code, rest in found]
 
     def step(self, traces):
         law, (struck, *others) = self.law, traces
-        row = self._rows(struck)[0]
-        yield ONE, [[row, law.mean], *([other] for other in others)]
-        if row and row[0] == self.code ^ 1:  # x' A x: the other end is x too
-            yield ONE, [[row[1:], law.covariance], *([other] for other in others)]
+        rest, unchanged = self._rests(struck)[0], [[other] for other in others]
+        yield ONE, [[law.mean, rest], *unchanged]
+        for i, code in enumerate(rest):
+            before, after = rest[:i], rest[i + 1 :]
+            if code == self.code:
+                yield ONE, [[law.columns, before, law.covariance, words.transpose(after)], *unchanged]
+            elif code == self.code ^ 1:
+                yield ONE, [[law.columns, before], [law.covariance, after], *unchanged]
         for i, other in enumerate(others):
-            for other_row in self._rows(other):
-                rest = ([one] for one in others[:i] + others[i + 1 :])
-                yield ONE, [[row, law.covariance, words.transpose(other_row)], *rest]
+            for other_rest in self._rests(other):
+                joined = [law.covariance, words.transpose(other_rest), law.columns, rest]
+                yield ONE, [joined, *unchanged[:i], *unchanged[i + 1 :]]
 
 
 class WishartMoments(Moments):

@@ -24,7 +24,7 @@ from ..algebra.syntax import Node, Token, Unreadable
 from ..calculus.spectral import eigenvalue, moment
 from ..derivations.heads import E, Gradient, as_sympy
 from ..derivations.lines import Line
-from ..expectation.laws import Gaussian, SampleCovariance, ancestors, laws_by_symbol
+from ..expectation.laws import Fixed, Gaussian, SampleCovariance, ancestors, laws_by_symbol, looks_random
 from ..expectation.moments import expect
 from ..notation import D, Lambda, Lambda_hat, N, symmetric_matrix, vector, w
 from .counterexamples import letters_of
@@ -314,12 +314,15 @@ class Meaning:
         for symbol in sorted((body.free_symbols & LAWS_OF_PAPER.keys() & declared) - self.laws.keys(), key=str):
             raise Unreadable(f"is {symbol} random in this expectation? Its declaration gives no law", position)
         for symbol in sorted(body.free_symbols - laws.keys(), key=str):
-            if "_hat" in str(symbol):
-                raise Unreadable(f"{symbol} looks random and has no law: let {symbol}: sample covariance of n with Sigma", position)
+            if looks_random(symbol) and symbol.shape != (1, 1) and ("_hat" in str(symbol) or symbol not in declared):
+                law = "Gaussian(0, Sigma)" if symbol.shape[1] == 1 else "sample covariance of n with Sigma"
+                raise Unreadable(f"{symbol} looks random and has no law: let {symbol}: {law}", position)
         if body.free_symbols and not random:
             raise Unreadable("nothing in this expectation is random: let x: Gaussian(0, Sigma), or another law", position)
         self._bounded(body, random, position)
-        return E(body, tuple(self.laws.values()), given=tuple(sorted(known, key=str)))
+        declared -= {one for one in declared if not looks_random(one) or one.shape == (1, 1)}
+        constant = (Fixed(one, one) for one in sorted(body.free_symbols & declared - laws.keys(), key=str))
+        return E(body, (*self.laws.values(), *constant), given=tuple(sorted(known, key=str)))
 
     def _bounded(self, body: Any, random: set, position: int) -> None:
         terms, degree = _cost(body, random)

@@ -14,9 +14,10 @@ L, L_hat = Lambda, Lambda_hat
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Gaussian(A), r"the symbol must be a column vector, got A of shape \(D, D\)"),
-        (lambda: Gaussian(MatrixSymbol("r", 1, D)), "must be a column vector"),
-        (lambda: Gaussian("x"), "must be a column vector"),
+        (lambda: Gaussian(K), "the symbol must be a vector or a matrix that is not symmetric, got K"),
+        (lambda: Gaussian(MatrixSymbol("r", 1, D), covariance=K), r"covariance of r must have shape scalar, got K of \(D, D\)"),
+        (lambda: Gaussian(A, columns=C), "columns must be symmetric, got C"),
+        (lambda: Gaussian("x"), "must be a vector or a matrix that is not symmetric, got 'x'"),
         (lambda: Gaussian(x, covariance=A), "covariance must be symmetric, got A"),
         (lambda: Gaussian(x, covariance=u), r"covariance of x must have shape \(D, D\), got u of \(D, 1\)"),
         (lambda: Gaussian(x, mean=A), r"mean of x must have shape \(D, 1\), got A"),

@@ -1,5 +1,6 @@
 """Known expectations, inverses, non-Gaussian tokens, and what is refused."""
 
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -13,13 +14,19 @@ from iclflow.theory.notation import (
     Lambda_q,
     N,
     R,
+    X_c,
     beta,
     matrix,
+    noise_q,
+    prediction,
     sigma,
     symmetric_matrix,
     vector,
     w,
+    x_n,
     x_q,
+    y,
+    y_n,
     y_q,
 )  # fmt: skip
 from sympy import Identity, MatrixSymbol, Rational, Symbol, Trace
@@ -287,7 +294,7 @@ OTHER_HAT = symmetric_matrix("Q_hat", D)
 @pytest.mark.parametrize(
     ("expression", "law", "message"),
     [
-        (OTHER_HAT * A, None, r"Q_hat looks random but has no law; give one, e\.g\. law=SampleCovariance\(Q_hat"),
+        (OTHER_HAT * A, None, r"Q_hat looks random but has no law; give it one, e\.g\. law=SampleCovariance\(Q_hat"),
         (symmetric_matrix("Q_hat_1", D), None, "Q_hat_1 looks random"),
         (L_hat.I * A * L_hat.I, None, "more than one inverse of Lambda_hat; supported: one inverse"),
         (Trace(L_hat.I) ** 2, None, "more than one inverse"),
@@ -304,6 +311,41 @@ OTHER_HAT = symmetric_matrix("Q_hat", D)
 def test_expect_refuses(expression, law, message):
     with pytest.raises(ValueError, match=message):
         expect(expression, law=law)
+
+
+@pytest.mark.parametrize(
+    ("symbol", "law"),
+    [(vector("x", D), "Gaussian(x, ...)"), (vector("x_1", D), "Gaussian(x_1, ...)"), (matrix("X", D), "Gaussian(X, ...)"),
+     (vector("epsilon_n", 1), "Gaussian(epsilon_n, ...)"), (prediction, "Gaussian(yhat_q, ...)")],
+    ids=str,
+)  # fmt: skip
+def test_data_without_a_law_are_refused_unless_declared_constant(symbol, law):
+    message = f"expect: {symbol} looks random but has no law; give it one, e.g. law={law}, or declare it constant, given={symbol}. "
+    with pytest.raises(ValueError, match=re.escape(message)):
+        expect(symbol)
+    assert expect(symbol, given=symbol) == expect(symbol, Fixed(symbol, symbol)) == symbol
+
+
+def test_tokens_have_laws():
+    assert expect(x_n * x_n.T) == expect(X_c * X_c.T / N) == L  # equations (2), (28)
+    assert expect(X_c * y * w.T / N) == expect(x_n * P(y_n) * w.T) == L  # equations (4), (8)
+    assert expect(X_c * y / N).shape == (D, 1)
+    assert expect(X_c * y * beta.T) == expect(N * L_hat**2)
+    assert expect(X_c.T * A * X_c) == Trace(A * L) * Identity(N)
+    assert expect(L_hat * x_n * x_n.T) == expect(L_hat**2)  # by exchange of tokens
+    assert expect(L_hat * A * x_n * x_n.T * L_hat) == expect(L_hat * A * L_hat**2)
+    assert expect(beta * w.T, given=X_c) == X_c * X_c.T / N
+    assert expect(X_c * y * w.T, given=L_hat) == N * L_hat
+    assert expect(zeta * zeta.T) == sigma**2 / N * L
+    assert expect(P(noise_q) ** 2) == sigma**2
+    assert expect(zeta * (zeta.T * x_n) * x_n.T) == sigma**2 / N * expect(L_hat**2)
+    for expression in (x_n.T * X_c, X_c * X_c.T * x_n):
+        with pytest.raises(ValueError, match="x_n is a column of X_c"):
+            expect(expression)
+    with pytest.raises(ValueError, match="Lambda_hat depends on x_n"):
+        expect(x_n * x_n.T, given=L_hat)
+    with pytest.raises(ValueError, match="x_n stands beside a Lambda_hat of another law"):
+        expect(L_hat * x_n * x_n.T, SampleCovariance(L_hat, K, N))
 
 
 def test_hats_inside_a_word_do_not_look_random():

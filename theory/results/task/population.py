@@ -42,18 +42,18 @@ from ...notation import (
     beta,
     e,
     lambda_,
+    noise_q,
     sigma,
     symmetric_matrix,
     vector,
     w,
     x_q,
     y_q,
+    zeta,
 )
 
 WHITE = Identity(D)
 Sigma_w = symmetric_matrix("Sigma_w", D, latex=r"\boldsymbol{\Sigma}_w")  # covariance of the task vector
-zeta = vector("zeta", D)  # (1/N) sum_n eps_n x_n, what label noise adds to beta
-noise_q = MatrixLetter("epsilon_q", 1, 1, r"\epsilon_q")  # the noise on the label of the query
 fourth = symmetric_matrix("F", D, latex=r"\boldsymbol{F}")  # E(x x' Sigma_w x x') of one token
 
 # Along a common eigenvector of Lambda and the other covariances

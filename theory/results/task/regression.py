@@ -18,12 +18,10 @@ from ...derivations.heads import E, Gradient
 from ...derivations.lines import Line
 from ...derivations.registry import define, register
 from ...expectation.moments import expect
-from ...notation import B, D, G, Lambda, Lambda_hat, M, N, a, beta, matrix, prediction, vector, w, x_q, y_q
+from ...notation import B, D, G, Lambda, Lambda_hat, M, N, X_c, a, beta, matrix, prediction, w, x_q, y, y_q
 from .population import PAPER, Task
 
 X = matrix("X", D + 1, N + 1)  # the prompt
-X_c = matrix("X_c", D, N)  # the context tokens, as columns
-y = vector("y", N)  # their targets
 
 (SECOND_MOMENT,) = PAPER.definitions()
 PROMPT = ((X_c, x_q), (y.T, zero(None)))  # equation (1), in blocks
