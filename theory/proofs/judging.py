@@ -67,23 +67,23 @@ def report(lines: Iterable[JudgedLine]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Sides:
-    """A statement as read: sides and relations, the place of a limit, and conditions of its own."""
+    """One of the formulas of a statement as read, from ``start`` to ``stop`` of its text, the place of a limit, and its conditions."""
 
     statement: Statement
     sides: list
     relations: list
+    start: int = 0
+    stop: int | None = None
     approach: Any = None
     order: Node | None = None
     conditions: tuple = ()
+    implies: bool = False
     problem: Unreadable | None = None
 
     def text_of(self, i: int) -> str:
         """The text of one relation, with the sides on both hands of it."""
-        text = self.statement.text.replace("&", " ")
-        if len(self.relations) <= 1:
-            return " ".join(text.split())
-        starts = [0, *(one.position for one in self.relations), len(text)]
-        return " ".join(text[starts[i] if i else 0 : starts[i + 2]].split())
+        ends = [self.start, *(one.position for one in self.relations), self.stop]
+        return " ".join(self.statement.text[ends[i] : ends[min(i + 2, len(ends) - 1)]].replace("&", " ").split())
 
 
 class _Proof:
@@ -101,7 +101,7 @@ class _Proof:
         for one in self.statements:
             if one.kind == "let":
                 self.letters.declare(one.text, latex_tokens if one.latex else tokens_of)
-        read = [self._read(one) for one in self.statements if one.kind != "let"]
+        read = [formula for one in self.statements if one.kind != "let" for formula in self._read(one)]
         self.letters.settle(tuple(one.sides) for one in read)
         self.meaning.settle()
         previous: Node | None = None
@@ -124,14 +124,22 @@ class _Proof:
             return tokens_of(statement.text)
         return latex_tokens(statement.text, {name for name, _ in self.letters.declared})
 
-    def _read(self, statement: Statement) -> _Sides:
+    def _read(self, statement: Statement) -> list[_Sides]:
+        """The formulas of a statement; what stands behind one of them is said of all."""
         try:
             if len(statement.text) > MAX_LENGTH:
                 raise Unreadable(f"it has {len(statement.text)} characters; at most {MAX_LENGTH} are read", None)
-            grammar = self.letters.grammar(self._tokens(statement))
-            return _Sides(statement, *grammar.sides(), *_annotations(grammar))
+            tokens = self._tokens(statement)
+            formulas, *annotations = _formulas(self.letters.grammar(tokens))
+            if self.letters.name_values(formulas, tokens, statement.text):
+                formulas, *annotations = _formulas(self.letters.grammar(tokens))
         except Unreadable as problem:
-            return _Sides(statement, [], [], problem=problem)
+            return [_Sides(statement, [], [], problem=problem)]
+        stops = [*(start for start, *_ in formulas[1:]), len(statement.text)]
+        implies = any(one.text in ("=>", "<=>") for *_, relations in formulas for one in relations)
+        return [
+            _Sides(statement, *formula[1:], formula[0], stop, *annotations, implies) for formula, stop in zip(formulas, stops, strict=True)
+        ]
 
     # Assumptions
 
@@ -209,7 +217,7 @@ class _Proof:
         second = one.sides[i + 1]
         if relation == ":=":
             return self._definition(first, second)
-        if any(other.text in ("=>", "<=>") for other in one.relations):
+        if one.implies:
             raise Unreadable("implications are not read: write what follows as a line, with assume before it", one.relations[i].position)
         if self._introduces(first, second, relation):
             line = self._definition(first, second)
@@ -264,7 +272,7 @@ class _Proof:
 
     def _own(self, one: _Sides) -> list[Bound]:
         """The conditions that stand behind the line itself."""
-        return [bound for sides, relations in one.conditions for bound in self._bounds_in(_Sides(one.statement, sides, relations))]
+        return [bound for condition in one.conditions for bound in self._bounds_in(_Sides(one.statement, *condition))]
 
     def _definition(self, first: Node, second: Node) -> Line:
         while first.kind == "bracket":
@@ -378,9 +386,10 @@ def _at(statement: Statement, reason: str, position: int | None) -> str:
     return f"line {line}{column}: {reason}"
 
 
-def _annotations(grammar: Grammar) -> tuple[Any, Node | None, tuple]:
-    """What stands behind the sides: (N -> infinity, up to order 2), as N -> infinity, for N > D + 1."""
-    approach, order, conditions, opened = None, None, [], False
+def _formulas(grammar: Grammar) -> tuple[list, Any, Node | None, tuple]:
+    """(start, sides, relations) of each formula, and what is said behind: as N -> infinity, (N -> infinity, up to order 2), for N > D."""
+    formulas: list = [(grammar.here.position, *grammar.sides())]
+    approach, order, conditions, opened, word = None, None, [], False, ""
     while (token := grammar.here).kind != "end":
         following, behind = (*grammar.tokens[grammar.at + 1 : grammar.at + 3], token)[:2]
         if token.text == "order":
@@ -389,6 +398,7 @@ def _annotations(grammar: Grammar) -> tuple[Any, Node | None, tuple]:
         elif token.text == "O" and following.text == "(":
             order = grammar.product()
         elif token.text in WORDS or token.text == "," or (opened and token.text == ")"):
+            word = token.text
             grammar.at += 1
         elif token.text == "(" and behind.text == "->":
             grammar.at, opened = grammar.at + 1, True
@@ -398,11 +408,15 @@ def _annotations(grammar: Grammar) -> tuple[Any, Node | None, tuple]:
         else:
             before = grammar.at
             sides, relations = grammar.sides()
-            if not relations or any(one.text not in ORDERS for one in relations):
+            signs = {one.text for one in relations}
+            if word in (",", "where", "and", "with") and signs & {"=", ":="} and formulas[0][2]:
+                formulas.append((token.position, sides, relations))
+                continue
+            if not signs or not signs <= {*ORDERS, "="}:
                 grammar.at = before
                 grammar.fail("one statement in a line, or a condition such as N > D + 1")
             conditions.append((sides, relations))
-    return approach, order, tuple(conditions)
+    return formulas, approach, order, tuple(conditions)
 
 
 def _draw_spectrum(point: Point, declared: set) -> None:

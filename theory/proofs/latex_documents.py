@@ -9,6 +9,7 @@ _DISPLAY = re.compile(
     re.DOTALL,
 )
 _VERBATIM = re.compile(r"\\begin\{(verbatim|lstlisting|comment)\}.*?\\end\{\1\}", re.DOTALL)
+_BETWEEN = re.compile(r"\\(?:short)?intertext\s*(?=\{)")
 _COMMENT = re.compile(r"(?<!\\)%.*")
 _SPLIT = re.compile(r"\\begin\{(?:aligned|split|gathered|alignedat)\}(?:\[\w\])?(?:\{\d+\})?|\\end\{(?:aligned|split|gathered|alignedat)\}")
 _TOKEN = re.compile(r"\\begin\{[^}]*\}|\\end\{[^}]*\}|\\\\(?:\s*\[[^\]]*\])?|\\[A-Za-z]+|\\.|[{}]|.", re.DOTALL)
@@ -31,19 +32,24 @@ def displays(text: str, first: int = 1) -> Iterator[tuple[str, str, int]]:
         if declaration := re.fullmatch(r"%+\s*(let|assume)\s+(.*?)\.?\s*", comment[0]):
             parts = declaration[2].split(";") if declaration[1] == "assume" else [declaration[2]]
             found += [(comment.start(), declaration[1], part.strip()) for part in parts if part.strip()]
-    bare = _COMMENT.sub(lambda comment: " " * len(comment[0]), text)
-    bare = re.sub(
-        r"\\begin\{(verbatim|lstlisting|comment)\}.*?\\end\{\1\}", lambda one: re.sub(r"[^\n]", " ", one[0]), bare, flags=re.DOTALL
-    )
+    bare = _VERBATIM.sub(_blank, _COMMENT.sub(_blank, text))
+    for words in list(_BETWEEN.finditer(bare)):
+        stop = _braced(bare, words.end())[1]
+        bare = bare[: words.start()] + re.sub(r"[^\n]", " ", bare[words.start() : stop]) + bare[stop:]
     for display in _DISPLAY.finditer(bare):
         group = next(name for name in ("inside", "square", "dollars") if display[name] is not None)
         inside, start = display[group], display.start(group)
         if (display["name"] or "").startswith("alignat"):
-            inside = re.sub(r"^\{\d+\}", lambda one: " " * len(one[0]), inside)
+            inside = re.sub(r"^\{\d+\}", _blank, inside)
         found += [(start + place, "line", line) for place, line in _lines(inside)]
     macros = _macros(bare)
     for place, kind, line in sorted(found):
         yield kind, _expanded(line, macros), first + text.count("\n", 0, place)
+
+
+def _blank(match: re.Match) -> str:
+    """As many blanks, and the same line ends."""
+    return re.sub(r"[^\n]", " ", match[0])
 
 
 def _macros(text: str) -> dict[str, tuple[int, str]]:
@@ -86,7 +92,7 @@ def _expanded(line: str, macros: dict[str, tuple[int, str]]) -> str:
 
 def _lines(display: str) -> Iterator[tuple[int, str]]:
     """The lines of a display: its rows, joined where a row goes on with the one before."""
-    display = _SPLIT.sub(lambda one: " " * len(one[0]), display)
+    display = _SPLIT.sub(_blank, display)
     pending, start = "", 0
     for place, row in _rows(display):
         inside = _GAP.sub("", row, count=1) if _GAP.match(row) else row

@@ -59,18 +59,43 @@ def test_a_paper(tmp_path):
 
 
 def test_displays_of_the_summary_of_the_paper(tmp_path):
-    r"""Two displays of a summary of the paper (arXiv 2501.16265), as they stand there: \(\mathcal{L}(\mathcal{M}_m)\), and the plateau."""
+    r"""Three displays of a summary of the paper (arXiv 2501.16265), as they stand there: the output in time, the levels, the plateau."""
     text = r"""
+\[\hat{y}_q(t) = \sigma(t) \beta^\top x_q, \quad \sigma(t) = \frac{e^{2\sqrt{D}\frac{t}{\tau}}}{\left(1 + \frac{1+D}{N}\right)(e^{2\sqrt{D}\frac{t}{\tau}} - 1) + \frac{\sqrt{D}}{w_{\text{init}}^2}}\]
 \[\mathcal{L}(\mathcal{M}_m) = \text{tr}(\Lambda) - \sum_{d=1}^m \lambda_d
   \left(1 + \frac{1 + \text{tr}(\Lambda)/\lambda_d}{N}\right)^{-1}\]
 \[\tau \dot{v}_i = \lambda_{m+1}^2 v_i^2 - \lambda_{m+1}^3 \left(1 + \frac{1 + \text{tr}(\Lambda)/\lambda_{m+1}}{N}\right) v_i^5\]
+"""  # noqa: E501
+    output, rise, levels, plateau = verdicts(tmp_path, text)
+    assert [one.status for one in (output, rise, levels, plateau)] == ["unread", "assumed", "assumed", "unread"]
+    assert r"\sigma(t) is not declared" in output.reason
+    assert r"taken as the definition of \mathcal{L}(\mathcal{M}_m)" in levels.reason
+    assert "a derivative in time is not read" in plateau.reason
+    further = (
+        text
+        + r"""
+\[ \sigma(t) = \frac{1}{(1 + \frac{1+D}{N})(1 - e^{-2\sqrt{D} t/\tau}) + \sqrt{D} w_{\rm init}^{-2} e^{-2\sqrt{D} t/\tau}} \]
+\[ \mathcal{L}(\mathcal{M}_m) \le \operatorname{tr}(\Lambda) \]
+\[ \mathcal{L}(\mathcal{M}_m) = \operatorname{tr}(\Lambda)
+     - \sum_{d=1}^m \frac{N \lambda_d^2}{(N + 1) \lambda_d + \operatorname{tr} \Lambda} \]
+\[ \mathcal{L}(\mathcal{M}_m) = \operatorname{tr} \Lambda - \sum_{d=1}^m \frac{N \lambda_d^2}{N \lambda_d + \operatorname{tr} \Lambda} \]
 """
-    first, second = verdicts(tmp_path, text)
-    assert (first.status, second.status) == ("unread", "unread")
-    assert "could be a product or a function" in first.reason
-    assert "a derivative in time is not read" in second.reason
-    declared = "% let \\mathcal{L}(\\mathcal{M}_m): scalar\n" + text.replace("= \\text", ":= \\text")
-    assert verdicts(tmp_path, declared)[0].status == "assumed"
+    )
+    statuses = [one.status for one in verdicts(tmp_path, "% let t: positive; \\tau: positive; w_{\\rm init}: positive\n" + further)]
+    assert statuses[4:] == ["exact", "numeric", "numeric", "fails"]
+
+
+def test_several_formulas_in_a_line(tmp_path):
+    text = r"""
+% let \mathbf{A}: symmetric; t: scalar; c: scalar
+\[ \mathbf{B}(t) = t \mathbf{A}, \quad \mathbf{C} = \mathbf{B}(t)^2 \]
+\[ \mathbf{C} = t^2 \mathbf{A}^2 \quad \text{and} \quad \mathbf C = t \mathbf A \]
+\[ c^3 = 8 \quad \text{if } c = 2 \]
+\[ c^2 = 2 c, \qquad c \ge 2 \]
+"""
+    found = verdicts(tmp_path, text)
+    assert [one.status for one in found] == ["assumed", "assumed", "exact", "fails", "numeric", "fails"]
+    assert [one.text for one in found[2:4]] == [r"\mathbf{C} = t^2 \mathbf{A}^2 \quad \text{and} \quad", r"\mathbf C = t \mathbf A"]
 
 
 SAME = {
@@ -156,7 +181,7 @@ UNREAD = {
     r"\frac{\partial}{\partial c} c \frac{\partial}{\partial c} c = 1": "one of two derivatives in a product",
     r"\frac{\partial}{\partial c} (c) c = 1": "the derivative could be of the bracket",
     r"\mathbf{A}^{1/2} = \mathbf{A}": "a whole number as exponent",
-    r"c = 1 \qquad c = 2": "expected one statement in a line",
+    r"c = 1 \qquad 2 c": "expected one statement in a line",
     r"\|\mathbf{A}\|^2 = 1": "which norm of a matrix",
     r"\mathbf{A} \succeq 0": "an order of matrices",
     r"a^{(1)} = a^{(1)}": "expected an integer exponent",
@@ -180,11 +205,12 @@ a &= b \\
   &\quad \left. + e \right) \label{x}\\[2pt]
   &- f = g, \\
 \nonumber \\
+\intertext{and, with $a = b$,}
 h &\le
    i
 \end{align}"""
     rows = [(" ".join(row.split()), place) for _, row, place in displays(text)]
-    assert [place for _, place in rows] == [2, 3, 7]
+    assert [place for _, place in rows] == [2, 3, 8]
     assert rows[1][0].endswith("- f = g,")
 
 
