@@ -152,7 +152,7 @@ def _find(t: np.ndarray, values: np.ndarray, contrast: float, min_drop: float) -
     if height <= max(2 * NOISE_DROP * float(np.median(noise)), 1e-12 * np.abs(values).max()):
         return _assembled(t, smooth, np.array([[t[0], t[-1]]]))
     edges = _cells(smooth, noise, height)
-    passed = _passage(t, smooth, edges)
+    passed = np.append(t[0], _passage(t, smooth, edges[1:]))  # the curve may rest exactly where it starts
     cells, spacing = -np.diff(edges), np.interp(passed[:-1], t[1:], np.diff(t))
     blurred = np.minimum(NOISE_CELL * np.interp(passed[:-1], t, noise) / cells, 1.0)  # 1 for a cell as high as the noise
     dwell = np.maximum(np.maximum(np.diff(passed), blurred * spacing), 1e-12 * (t[-1] - t[0]))

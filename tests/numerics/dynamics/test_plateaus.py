@@ -184,3 +184,24 @@ def test_bad_input_is_refused_with_its_name(times, loss, options, message) -> No
 def test_a_loss_must_come_with_times() -> None:
     with pytest.raises(TypeError, match="loss must be given"):
         find_plateaus([0, 1, 2])
+
+
+@pytest.mark.parametrize("points", [10, 11, 37, 200, 4000])
+def test_a_step_is_found_at_any_resolution(points: int) -> None:
+    """The curve rests exactly where it starts, and falls between two samples."""
+    t = np.linspace(0.0, 10.0, points)
+    found = find_plateaus(t, np.where(t < 4, 1, 0.5))
+    assert found.levels.tolist() == [1.0, 0.5]
+    assert found.drops[0] == pytest.approx(4, abs=10 / (points - 1))
+
+
+def test_the_first_plateau_of_a_flow_from_tiny_weights_is_found_on_few_points() -> None:
+    """At scale 1e-6 the loss keeps its initial value to the last digit for most of the plateau."""
+    task = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
+    weights = SeparateWeights.initialize(task, heads=5, scale=1e-6, rng=np.random.default_rng(0))
+    run = gradient_flow(QuadraticLoss.population(task), weights, t_end=4e8)
+    times = np.linspace(0.0, 4e8, 200)
+    found = find_plateaus(times, run.loss_at(times))
+    explained = task.eigenvalues**3 / task.second_moment_eigenvalues
+    np.testing.assert_allclose(found.levels, 1 - np.append(0.0, np.cumsum(explained)), atol=1e-3)
+    np.testing.assert_allclose(found.drops, find_plateaus(run).drops, atol=4e8 / 199)
