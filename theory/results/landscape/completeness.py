@@ -36,15 +36,17 @@ from ...calculus.entrywise import explicit
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import DIRECTION, POSITIVE_DEFINITE, PROJECTOR, eigenbasis, second_moment, unit_vector
-from ...derivations.heads import Gradient, Rate
+from ...derivations.draws import DIRECTION, POSITIVE_DEFINITE, PROJECTOR, eigenbasis, learned_directions, second_moment, unit_vector
+from ...derivations.heads import Gradient, Rate, as_sympy
 from ...derivations.lines import Line
-from ...derivations.points import Point
+from ...derivations.points import Point, value_at
 from ...derivations.registry import register
 from ...notation import B, B_rest, D, G, H, Lambda, M, N, P, R, T, a, e, lambda_, matrix, v_i, vector
 from ...notation import K_i as K
 from ...notation import Q_i as Q
+from ...typesetting.latex import formula_latex
 from ..separate.flow import flow, flow_in_force, flow_lines, rank_R_head
+from ..task.population import PAPER, Task
 from ..task.regression import closed_loss, force, force_along, loss_and_force
 from ..task.second_moments import second_moment_along
 from .fixed_points import KEEPS_DIRECTION, b, m
@@ -160,14 +162,14 @@ def annihilated() -> tuple[Line, Line]:
         r"any $H$ and $R$; any loss, if $\boldsymbol{G}$ is minus half its gradient in $\boldsymbol{B}$",
     ),
 )
-def annihilation() -> Derivation:
+def annihilation(task: Task = PAPER) -> Derivation:
     """The share of one head in B' G and in G B' is a product of its weights and their velocities."""
     head = rank_R_head()
-    rates, in_force = flow(head, (K, Q)), flow_in_force(head, (K, Q))
+    rates, in_force = flow(head, (K, Q), task), flow_in_force(head, (K, Q))
     return Derivation.by(
-        *flow_lines(head, (K, Q)),
+        *flow_lines(head, (K, Q), task=task),
         Line(B, ":=", B_rest + head, "The effective map"),
-        Line(G, ":=", -Gradient(closed_loss().result, B) / 2, "The force on it"),
+        Line(G, ":=", -Gradient(closed_loss(task).result, B) / 2, "The force on it"),
         Line(Rate(K, rates), "=", in_force[K], "The velocity of the keys, by the chain rule"),
         Line(Rate(Q, rates), "=", in_force[Q], "The velocity of the queries"),
         Line(Q * Rate(Q, rates).T, "=", Q * in_force[Q].T,
@@ -177,10 +179,14 @@ def annihilation() -> Derivation:
     )  # fmt: skip
 
 
-def symmetry_conditions() -> tuple[TracePolynomial, TracePolynomial]:
-    """The antisymmetric parts of B' G Lambda^-1 and of M^-1 G B', both zero at a fixed point."""
-    first = TracePolynomial(B.T) * force() * Lambda.I
-    second = TracePolynomial(M.I) * force() * B.T
+def _freed(task: Task = PAPER) -> tuple[TracePolynomial, TracePolynomial]:
+    """B' G Q^-1 and M^-1 G B', where Q is the covariance of the query."""
+    return TracePolynomial(B.T) * force(task) * task.moments.Q.reciprocal(), TracePolynomial(M.I) * force(task) * B.T
+
+
+def symmetry_conditions(task: Task = PAPER) -> tuple[TracePolynomial, TracePolynomial]:
+    """The antisymmetric parts of B' G Q^-1 and of M^-1 G B', both zero at a fixed point."""
+    first, second = _freed(task)
     return first - first.T, second - second.T
 
 
@@ -190,28 +196,33 @@ def symmetry_conditions() -> tuple[TracePolynomial, TracePolynomial]:
     section="beside (21), (81)",
     typed=lambda: {"first": B.T * Lambda - Lambda * B, "second": M.I * Lambda**2 * B.T - B * Lambda**2 * M.I},
     conditions=(
-        PROJECTOR,
+        lambda task=PAPER: task.condition(PROJECTOR, learned_directions),
         POSITIVE_DEFINITE,
         r"Both are zero if $\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ and $\boldsymbol{G} \boldsymbol{B}^{\top} = 0$",
     ),
 )
-def symmetries() -> Derivation:
+def symmetries(task: Task = PAPER) -> Derivation:
     """B' G Lambda^-1 = B' Lambda - B' M B and M^-1 G B' = M^-1 Lambda^2 B' - B Lambda B', each zero, each less a symmetric matrix."""
-    (first, second), force_times = symmetry_conditions(), TracePolynomial(B.T) * force() * Lambda.I
-    left, right = B.T * G * Lambda.I, M.I * G * B.T
+    (first, second), freed, Q_any = symmetry_conditions(task), _freed(task), as_sympy(task.query_covariance)
+    left, right = B.T * G * Q_any.I, M.I * G * B.T
+
+    def at_rest(point) -> None:
+        point[B] = map_at_rest(point, value_at(task.moments.A, point), point[M], value_at(Q_any, point))
+
     return Derivation.by(
-        *loss_and_force(),
-        Line(left, "=", force_times,
-             r"$\boldsymbol{B}^{\top} \boldsymbol{G}$, with the force (53), times the inverse of $\boldsymbol{\Lambda}$"),
+        *loss_and_force(task),
+        Line(left, "=", freed[0],
+             rf"$\boldsymbol{{B}}^{{\top}} \boldsymbol{{G}}$, with the force (53), times the inverse of ${formula_latex(Q_any)}$"),
         Line(left - left.T, "=", first,
              r"$\boldsymbol{B}^{\top} \boldsymbol{M} \boldsymbol{B}$ is symmetric, so its antisymmetric part is that of the other term",
              part="first"),
-        Line(right, "=", TracePolynomial(M.I) * force() * B.T,
+        Line(right, "=", freed[1],
              r"The inverse of $\boldsymbol{M}$ times $\boldsymbol{G} \boldsymbol{B}^{\top}$"),
         Line(right - right.T, "=", second,
              r"$\boldsymbol{B} \boldsymbol{\Lambda} \boldsymbol{B}^{\top}$ is symmetric, so its antisymmetric part is that of the "
              "other term", part="second"),
-        Line(annihilated(), "=>", (Line(first, "=", 0), Line(second, "=", 0)), "So both are zero at a fixed point", meets=(_listed,)),
+        Line(annihilated(), "=>", (Line(first, "=", 0), Line(second, "=", 0)), "So both are zero at a fixed point",
+             meets=(_listed if task == PAPER else at_rest,)),
     )  # fmt: skip
 
 

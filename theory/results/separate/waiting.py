@@ -12,14 +12,17 @@ from sympy import BlockMatrix, Derivative, Expr, Function, Integral, Matrix, Rat
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import multiplied_out, rewrite
 from ...calculus.substitution import substitute
+from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import DIRECTION, EIGENVECTOR, PROJECTOR
+from ...derivations.draws import DIRECTION, EIGENVECTOR, PROJECTOR, along_one_eigenvector, learned_directions, one_direction
 from ...derivations.heads import Rate, as_sympy
 from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...notation import B, D, G, Lambda, M, P, clock, e, k_i, lambda_, learned, matrix, q_i, t, tau, v, v_0, v_i, w_init
-from ..task.regression import SECOND_MOMENT, force, loss_and_force
-from .aligned import force_on_later_ansatz
+from ...typesetting.latex import formula_latex
+from ..task.population import PAPER, Task
+from ..task.regression import SECOND_MOMENT, loss_and_force
+from .aligned import along_lines, force_on_later_ansatz
 from .flow import RANK_ONE, flow_in_force, rank_one_head
 
 k_0, q_0 = symbols("k_0 q_0", real=True)  # e_d' k and e_d' q at s = 0
@@ -30,9 +33,19 @@ TIME = r"$s$ is the integral of $v_i\,dt/\tau$; $k_d$ and $q_d$ are the componen
 
 
 @cache
-def deflated_force() -> TracePolynomial:
+def deflated_force(task: Task = PAPER) -> TracePolynomial:
     """Omega, the force (71) on the learned heads alone."""
-    return substitute(force_on_later_ansatz(), {v: 0})
+    return substitute(force_on_later_ansatz(task), {v: 0})
+
+
+def growth(task: Task = PAPER) -> Expr:
+    """What the force at B = 0 makes of an eigenvector: lambda^2 for the paper's task."""
+    return task.along(task.moments.A)
+
+
+def direction(task: Task = PAPER) -> Condition:
+    """An eigenvector of the task."""
+    return task.condition(EIGENVECTOR, along_one_eigenvector)
 
 
 def _rates_in(of_force) -> tuple[Line, ...]:
@@ -51,12 +64,12 @@ def _rates_in(of_force) -> tuple[Line, ...]:
     typed=lambda: {"a": k_i.T * Lambda**2 * q_i, "b": v_i * Lambda**2 * q_i, "c": v_i * Lambda**2 * k_i},
     conditions=(r"Weights of order $w_{\rm init}$; what is left out is of order $w_{\rm init}^5$, for $\boldsymbol{B}$ is of third order",),
 )
-def first_waiting_heads() -> Derivation:
+def first_waiting_heads(task: Task = PAPER) -> Derivation:
     """(19) where B is neglected beside Lambda^2 in the force."""
-    first, map_ = substitute(force(), {B: ZeroMatrix(D, D)}), matrix("B_1", D)
+    first, map_ = task.moments.A, matrix("B_1", D)
     return Derivation.by(
-        SECOND_MOMENT,
-        *loss_and_force(),
+        *((SECOND_MOMENT,) if task == PAPER else task.definitions()),
+        *loss_and_force(task),
         Line(B, ":=", w_init**3 * map_, "The map is of third order in the weights"),
         Line(G, "~", first, "Without the map, the force is", parameter=(w_init, 0), order=3),
         Line(G, ":=", first, "This part is kept"),
@@ -78,20 +91,34 @@ def _column(upper, lower) -> BlockMatrix:
         "plus": _column(lambda_**2 * e, lambda_**2 * e),
         "minus": _column(-(lambda_**2) * e, lambda_**2 * e),
     },
-    conditions=("The equations (61)", EIGENVECTOR),
+    conditions=("The equations (61)", direction),
 )
-def coupled_keys_and_queries() -> Derivation:
+def coupled_keys_and_queries(task: Task = PAPER) -> Derivation:
     """v_i times the block matrix, on (k, q) and on its eigenvectors (e, e) and (e, -e)."""
-    zero, rates = ZeroMatrix(D, D), first_waiting_heads().parts
-    coupling = BlockMatrix([[zero, Lambda**2], [Lambda**2, zero]])
+    zero, rates, rate, A = ZeroMatrix(D, D), first_waiting_heads(task).parts, growth(task), task.moments.A.to_sympy()
+    coupling, known = BlockMatrix([[zero, A], [A.T, zero]]), _eigenvector(task)
+    uses = tuple(range(len(known)))
     return Derivation.by(
-        Line(Lambda * e, "=", lambda_ * e, r"$\boldsymbol{e}$ is an eigenvector"),
-        Line(Rate(k_i, RATES), "=", rates["b"], "The velocity (61b) of the key", "61", "k"),
-        Line(Rate(q_i, RATES), "=", rates["c"], "The velocity (61c) of the query", "61", "q"),
+        *known,
+        *_in_first_force(task),
+        Line(Rate(k_i, RATES), "=", rates["b"], "The velocity (61b) of the key", task.uses("61"), "k"),
+        Line(Rate(q_i, RATES), "=", rates["c"], "The velocity (61c) of the query", task.uses("61"), "q"),
         Line(_column(rates["b"], rates["c"]), "=", v_i * coupling * _column(k_i, q_i), "Both together"),
-        Line(coupling * _column(e, e), "=", multiplied_out(lambda_**2 * _column(e, e)), r"The eigenvalue is $\lambda^2$", 0, "plus"),
-        Line(coupling * _column(e, -e), "=", multiplied_out(-(lambda_**2) * _column(e, -e)), r"It is $-\lambda^2$", 0, "minus"),
-    )
+        Line(coupling * _column(e, e), "=", multiplied_out(rate * _column(e, e)),
+             f"The eigenvalue is ${formula_latex(rate)}$", uses, "plus"),
+        Line(coupling * _column(e, -e), "=", multiplied_out(-rate * _column(e, -e)), f"It is ${formula_latex(-rate)}$", uses, "minus"),
+    )  # fmt: skip
+
+
+def _eigenvector(task: Task) -> tuple[Line, ...]:
+    """How the covariances act on e."""
+    lines = along_lines(task, learned=False)
+    return tuple(line for line in lines if line.left not in (M * e, e.T * e))
+
+
+def _in_first_force(task: Task) -> tuple[Line, ...]:
+    """For another task than the paper's, the force of (61)."""
+    return () if task == PAPER else (*task.gains(), Line(G, ":=", task.moments.A, "The force (61) before the first drop"))
 
 
 @cache
@@ -125,19 +152,21 @@ def _components() -> dict:
     "Keys and queries of a waiting head, solved",
     section="Appendix D.5",
     typed=_components,
-    conditions=("The equations (62), for any $v_i(t)$", EIGENVECTOR, TIME),
+    conditions=("The equations (62), for any $v_i(t)$", direction, TIME),
     erratum="That a head grows if $v_i>0$ presumes that $v_i$ keeps its sign, which it need not; after a turning point it grows with "
     "the other sign, see (T5)",
 )
-def keys_and_queries_solved() -> Derivation:
+def keys_and_queries_solved(task: Task = PAPER) -> Derivation:
     """The matrix exponential of (62) on one eigenvector; the matrices at different times commute."""
     value, passed = Function("v", real=True), symbols("t_0", real=True)
     moving = Integral(value(passed) / tau, (passed, 0, t))
-    key, query = (component.subs(clock, moving) for component in _solution(lambda_**2))
+    rate, known = growth(task), _eigenvector(task)
+    key, query = (component.subs(clock, moving) for component in _solution(rate))
     return Derivation.by(
-        Line(Lambda * e, "=", lambda_ * e, r"$\boldsymbol{e}$ is an eigenvector"),
-        *_solved(lambda_**2, ("61", 0), ("k", "q")),
-        Line(tau * Derivative(key, t), "=", value(t) * lambda_**2 * query, "It solves (62) in $t$, for any $v_i(t)$"),
+        *known,
+        *_in_first_force(task),
+        *_solved(rate, (*task.uses("61"), *range(len(known))), ("k", "q")),
+        Line(tau * Derivative(key, t), "=", value(t) * rate * query, "It solves (62) in $t$, for any $v_i(t)$"),
         *(Line(x, "->", start, "It starts there", parameter=(clock, 0), order=1) for x, start in ((K_D, k_0), (Q_D, q_0))),
     )
 
@@ -153,19 +182,20 @@ def keys_and_queries_solved() -> Derivation:
         "c": v_i * (Lambda**2 - Lambda * P * Lambda) * k_i,
     },
     conditions=(
-        PROJECTOR,
+        lambda task=PAPER: task.condition(PROJECTOR, learned_directions),
         r"$\boldsymbol{\Lambda}^2-\boldsymbol{\Lambda}\boldsymbol{P}\boldsymbol{\Lambda}=\boldsymbol{\Omega}$, the sum of "
         r"$\lambda_d^2\boldsymbol{e}_d\boldsymbol{e}_d^\top$ over the directions $d>m$ not yet learned",
         r"The learned heads rest; what is left out is of order $w_{\rm init}^5$",
     ),
 )
-def later_waiting_heads() -> Derivation:
+def later_waiting_heads(task: Task = PAPER) -> Derivation:
     """(19) in the force at the fixed point with the directions of P learned."""
     return Derivation.by(
-        *loss_and_force(),
-        Line(B, ":=", M.I * Lambda * P, "The map (21) of the learned heads"),
-        Line(G, "=", deflated_force(), "The force before one more head grows"),
-        *_rates_in(deflated_force()),
+        *loss_and_force(task),
+        *(() if task == PAPER else task.commutes()),
+        Line(B, ":=", task.fixed_map, "The map (21) of the learned heads"),
+        Line(G, "=", deflated_force(task), "The force before one more head grows"),
+        *_rates_in(deflated_force(task)),
     )
 
 
@@ -174,20 +204,27 @@ def later_waiting_heads() -> Derivation:
     "Waiting heads on a later plateau, solved",
     section="Appendix D.6",
     typed=lambda: {**_components(), "learned k": k_0, "learned q": q_0},
-    conditions=("The equations (69), for any $v_i(t)$", r"$k$ and $q$ for $d>m$, the learned ones for $d\le m$", DIRECTION, TIME),
+    conditions=(
+        "The equations (69), for any $v_i(t)$",
+        r"$k$ and $q$ for $d>m$, the learned ones for $d\le m$",
+        lambda task=PAPER: task.condition(DIRECTION, one_direction),
+        TIME,
+    ),
     erratum=r"As scanned, the third term is the sum over $d\le m$ of "
     r"$\boldsymbol{e}_d^\top(\boldsymbol{k}_i+\boldsymbol{q}_i)[\boldsymbol{e}_d;\boldsymbol{e}_d]$: it violates the initial condition "
     r"unless $\boldsymbol{e}_d^\top\boldsymbol{k}_i=\boldsymbol{e}_d^\top\boldsymbol{q}_i$. The learned components stay what they are, "
     r"$\boldsymbol{e}_d^\top\boldsymbol{k}_i$ and $\boldsymbol{e}_d^\top\boldsymbol{q}_i$ each",
 )
-def later_waiting_heads_solved() -> Derivation:
+def later_waiting_heads_solved(task: Task = PAPER) -> Derivation:
     """(63) where Omega acts as lambda^2, and no motion where it acts as zero."""
-    known = {P * e: learned * e, Lambda * e: lambda_ * e}
-    waiting, at_rest = _solution(lambda_**2), _solution(0)
+    known = (Line(P * e, "=", learned * e, r"$\boldsymbol{e}$ is an eigenvector, learned or not"), *_eigenvector(task))
+    waiting, at_rest, uses, acted = _solution(growth(task)), _solution(0), tuple(range(len(known))), deflated_force(task) * e
+    plateau = () if task == PAPER else (*task.gains(), Line(G, ":=", deflated_force(task), "The force (69) on the plateau"))
     return Derivation.by(
-        *(Line(product, "=", value, r"$\boldsymbol{e}$ is an eigenvector, learned or not") for product, value in known.items()),
-        Line(deflated_force() * e, "=", rewrite(deflated_force() * e, known), r"How $\boldsymbol{\Omega}$ acts on it", (0, 1)),
-        *_solved((1 - learned) * lambda_**2, ("69", 0, 1)),
+        *known,
+        Line(acted, "=", rewrite(acted, {line.left: line.right for line in known}), r"How $\boldsymbol{\Omega}$ acts on it", uses),
+        *plateau,
+        *_solved((1 - learned) * growth(task), (*task.uses("69"), *uses)),
         Line(learned, ":=", 0, "A direction not yet learned"),
         Line(K_D, "=", waiting[0], "The solution (63)", part="k"),
         Line(Q_D, "=", waiting[1], "The same for the query", part="q"),
