@@ -37,6 +37,10 @@ SAMPLING = Tolerance(4.5, "sampling", "in standard errors: among 16 averages cha
 
 COUNT = Tolerance(0.0, "exact", "a count is right or wrong")
 CONVERGED = Tolerance(1e-6, "solver", "the flow has a relative tolerance of 1e-8 a step, and approaches its end exponentially")
+FEW_PLATEAUS = Tolerance(1.5, "sampling", "a start in three lingers once; one plateau for each component would be four")
+OTHER_RESTS = Tolerance(
+    1 / 3, "sampling", "a head may turn slowly past another saddle, in one task of ten: among 24, chance exceeds 8 once in two thousand"
+)
 OUTSIDE = Tolerance(3 / 32, "sampling", "at most one drop in a hundred lies outside: among 32, chance exceeds 3 once in three thousand")
 DROP_TIME = Tolerance(1e-4, "solver", "solver errors add up while a small start grows, and move the drop")
 

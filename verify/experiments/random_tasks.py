@@ -50,10 +50,14 @@ def oblique_tasks(seed: int) -> Iterator[RegressionTask]:
 
 
 @remembered
-def visited(task: RegressionTask, seed: int) -> Sets:
-    """The sets at whose losses the flow rests, from weights of size 1e-4 and with one head more than directions."""
+def visited(task: RegressionTask, seed: int) -> list[tuple[int, ...] | None]:
+    """The sets at whose losses the flow rests, from weights of size 1e-4 and with one head more than directions.
+
+    A rest whose loss is further than a fiftieth of the smallest drop from that of every set is None.
+    """
     weights = SeparateWeights.initialize(task, heads=task.dimension + 1, rank=1, scale=1e-4, rng=draws.generator(seed))
     slowest = np.linalg.svd(task.loss_moments.A)[1].min()
     found = find_plateaus(gradient_flow(QuadraticLoss.population(task), weights, t_end=4e5 / slowest))
-    losses = losses_of_sets(task)
-    return [min(losses, key=lambda S: abs(losses[S] - level)) for level in found.levels]
+    losses, close = losses_of_sets(task), 0.02 * task.modes.drops.min()
+    nearest = [min(losses, key=lambda S: abs(losses[S] - level)) for level in found.levels]
+    return [S if abs(losses[S] - level) < close else None for S, level in zip(nearest, found.levels, strict=True)]

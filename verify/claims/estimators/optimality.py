@@ -1,10 +1,10 @@
 """Claims about how far trained linear attention is from optimal (V9): risks on sampled sequences, limits, bounds."""
 
 from collections.abc import Callable, Mapping
-from fractions import Fraction
 
 import numpy as np
 import torch
+from scipy.optimize import brentq
 
 from ....numerics.compilation.equations import compiled
 from ....numerics.parametrizations.attention import MergedWeights
@@ -22,7 +22,7 @@ from ...training.modules import ReducedMerged
 from ...training.sequences import draw_sequences
 from ..book import claim
 from ..formulas import gradient_by_differences
-from ..tolerances import HIGH_DIMENSION, ROUNDOFF, TRAINED_RISK
+from ..tolerances import HIGH_DIMENSION, TRAINED_RISK
 
 LONG = RegressionTask(covariance=[[0.5, 0.2, 0.0], [0.2, 0.6, 0.1], [0.0, 0.1, 0.4]], context_length=12, noise_variance=0.6)
 SHORT = RegressionTask(eigenvalues=[0.5] * 8, context_length=3, noise_variance=0.6)
@@ -112,19 +112,20 @@ def risk_of_ridge(formulas) -> float:
 
 @claim(
     "V9-crossover",
-    "the length at which linear attention and least squares have equal risk, in exact arithmetic: D = 3, noise of 4/3 tr(Lambda), N = 16",
-    method="rational",
-    tolerance=ROUNDOFF,
+    "the length at which linear attention and least squares have equal risk, sampled there: D = 3 and the noise at which it is an integer "
+    "drawn from 8 to 20, difference in standard errors",
+    method="Monte Carlo",
     theory=crossover_length,
     wrong={"noise halved": lambda D, nu: crossover_length(D, nu / 2), "one dimension less": lambda D, nu: crossover_length(D - 1, nu)},
 )
 def level_risks(length) -> float:
-    dimension, noise = 3, Fraction(4, 3)
-    at = round(length(dimension, float(noise)))
-    share = noise * dimension  # sigma^2 with Lambda = I
-    linear = dimension * (1 - 1 / (1 + (1 + dimension + share) / at))
-    squares = share * dimension / (at - dimension - 1) if at > dimension + 1 else Fraction(0)
-    return float(abs(linear - squares) + abs(length(dimension, float(noise)) - at))
+    rng, D = draws.generator(97), 3
+    at = int(rng.integers(8, 21))
+    nu = float(brentq(lambda nu: crossover_length(D, nu) - at, 0, 10))
+    task = RegressionTask(eigenvalues=[1.0] * D, context_length=round(length(D, nu)), noise_variance=nu * D)
+    risks = sampled_risks(task, count=50_000, rng=rng)
+    one, other = risks["linear"], risks["least squares"]
+    return abs(one.mean - other.mean) / float(np.hypot(one.error, other.error))
 
 
 @claim(

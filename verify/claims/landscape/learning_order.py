@@ -19,7 +19,7 @@ from ...experiments.draws import remembered
 from ...experiments.random_tasks import Sets, commuting_tasks, oblique_tasks, visited
 from ...experiments.varied_tasks import RETURNING, TURNING, against, inclined, levels, small_levels, trained_plateaus, turning_levels
 from ..book import claim
-from ..tolerances import COUNT, LEADING_ORDER, TRAINED_VARIATION, TURNING_LEVEL
+from ..tolerances import COUNT, LEADING_ORDER, OTHER_RESTS, TRAINED_VARIATION, TURNING_LEVEL
 
 ONE_REST = (v, A_d, A_j, M_d, M_j, Q_d, Q_j)
 
@@ -232,9 +232,10 @@ def _end_of_one_head(task: RegressionTask) -> np.ndarray:
 
 @claim(
     "V2-oblique",
-    "the sets in which heads come to rest, in 24 random tasks of 2 or 3 directions whose covariances do not commute, from 1e-4 (flow)",
+    "the share of 24 random tasks of 2 or 3 directions whose covariances do not commute in which heads rest at other sets, or elsewhere "
+    "too, from 1e-4 (flow)",
     method="flow",
-    tolerance=COUNT,
+    tolerance=OTHER_RESTS,
     theory=sequence,
     wrong={
         "the smallest drop first": lambda task: one_by_one(-task.modes.drops),
@@ -243,6 +244,4 @@ def _end_of_one_head(task: RegressionTask) -> np.ndarray:
     slow=True,
 )
 def sequences_of_oblique_flows(expected) -> float:
-    """The number of tasks whose flow lacks one of the sets; it may also pass another saddle slowly."""
-    found = ((visited(task, seed), expected(task)) for seed, task in enumerate(islice(oblique_tasks(3), 24)))
-    return float(sum([S for S in flow if S in sets] != sets for flow, sets in found))
+    return float(np.mean([visited(task, seed) != expected(task) for seed, task in enumerate(islice(oblique_tasks(3), 24))]))

@@ -8,7 +8,6 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 from ....numerics.dynamics.flow import gradient_flow
-from ....numerics.dynamics.trajectory import Trajectory
 from ....numerics.parametrizations.attention import MergedWeights, SeparateWeights
 from ....numerics.parametrizations.base import Parametrization
 from ....numerics.reductions.white import WhiteReduction
@@ -16,7 +15,7 @@ from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
 from ...experiments import draws
 from ...experiments.setting import Setting
-from ...experiments.staircase import DEFAULT, random_start, reached
+from ...experiments.staircase import DEFAULT, random_start
 from .. import formulas
 from ..attention.moments import largest_score
 from ..book import claim
@@ -24,7 +23,7 @@ from ..landscape.fixed_points import LOSS, TASK
 from ..merged.flow import effective_scale, white_flow_from_gaussian, white_task
 from ..tolerances import LEADING_ORDER, SECOND_ORDER, SOLVER_TIGHT
 from .drop import early_solution
-from .durations import drop_times
+from .durations import crossing, drop_times
 from .staircase import over_starts, small_starts
 
 # Initial weights
@@ -206,8 +205,3 @@ def brief_plateaus_at_full_rank(rate) -> float:
         gaps.append(second - first)
     slope = np.polyfit(np.log(1 / scales), gaps, 1)[0]
     return float(abs(slope / rate(TASK) - 1))
-
-
-def crossing(run: Trajectory, level: float) -> float:
-    """The time at which the loss falls below a level."""
-    return reached(run, run.objective.value, level)
