@@ -25,6 +25,7 @@ from operator import add, mul, truediv
 from sympy import Expr, Identity, Rational
 
 from .. import notation
+from .coefficients import common_denominator_size
 from .polynomial import TracePolynomial
 from .syntax import INTEGER, Node, Unreadable, tree
 
@@ -32,6 +33,9 @@ from .syntax import INTEGER, Node, Unreadable, tree
 MAX_LENGTH = 2_000  # characters
 MAX_EXPONENT = 40
 MAX_TERMS = 20_000
+MAX_PRODUCTS = 200_000  # of terms, in one multiplication
+MAX_FACTORS = 2_000  # in one term
+MAX_MONOMIALS = 300  # of a common denominator, for each of the sums that it is made of
 
 _NAMES = {symbol.name: symbol for symbol in vars(notation).values() if isinstance(symbol, Expr) and hasattr(symbol, "name")} | {
     "S": notation.Lambda_hat,
@@ -69,12 +73,33 @@ def number_of(node: Node) -> Expr:
 def _combined(position: int, operation, *operands) -> TracePolynomial:
     """Apply an operation; its error (a shape, an inverse) gains the position in the text."""
     try:
+        _require_feasible(operation, *operands)
         result = operation(*operands)
     except (ValueError, ZeroDivisionError) as problem:
         raise Unreadable(str(problem), position) from None
     if len(result.terms) > MAX_TERMS:
         raise Unreadable(f"it expands to more than {MAX_TERMS} terms", position)
     return result
+
+
+def _require_feasible(operation, left: TracePolynomial, right: TracePolynomial | None = None) -> None:
+    """Raise ``ValueError`` with the estimate if an operation on polynomials is much work."""
+    divisor = {truediv: right, TracePolynomial.reciprocal: left}.get(operation)
+    if divisor is not None and len(divisor.terms) > MAX_MONOMIALS:
+        raise ValueError(f"it divides by a sum of {len(divisor.terms)} terms; at most {MAX_MONOMIALS} are factored")
+    if right is None or operation not in (mul, add):
+        return
+    products = len(left.terms) * len(right.terms)
+    if operation is mul and products > MAX_PRODUCTS:
+        raise ValueError(f"it multiplies {products:,} pairs of terms; at most {MAX_PRODUCTS:,} are feasible")
+    factors = sum(max((len(word or ()) + sum(map(len, traces)) for _, traces, word in one.terms), default=0) for one in (left, right))
+    if operation is mul and factors > MAX_FACTORS:
+        raise ValueError(f"a term has {factors:,} factors; at most {MAX_FACTORS:,} are feasible")
+    if operation is mul and products == 1:
+        return
+    monomials = common_denominator_size([scalars for one in (left, right) for scalars in {key[0] for key in one.terms}])
+    if monomials > MAX_MONOMIALS:
+        raise ValueError(f"its common denominator has about {monomials:,} monomials; at most {MAX_MONOMIALS} are feasible")
 
 
 def _polynomial(node: Node) -> TracePolynomial:

@@ -90,7 +90,7 @@ def in_lowest_terms(terms: Terms) -> Terms:
         return terms
     reduced: Terms = {}
     for (traces, word), coefficient in _gathered(terms).items():
-        if any(map(has_sum, coefficient)):
+        if len(coefficient) > 1 and any(map(has_sum, coefficient)):  # one product has nothing to cancel: its factors are irreducible
             coefficient = lowest_terms(frozenset(coefficient.items()))
         reduced.update({(scalars, traces, word): number for scalars, number in coefficient.items()})
     return reduced

@@ -17,6 +17,7 @@ from ..algebra.polynomial import TracePolynomial, zero
 from ..calculus.rewriting import rewrite
 from ..calculus.substitution import refuse_namesake, substitute
 from ..notation import Lambda_hat, N, X_c
+from .bounds import require_feasible
 from .laws import DATA_LAWS, PAPER_LAWS, Fixed, Law, Mixture, ancestors, laws_by_symbol, looks_random, outermost_first
 from .stein import moments_under
 
@@ -78,5 +79,7 @@ def _integrate(polynomial: TracePolynomial, law) -> TracePolynomial:
     if isinstance(law, Mixture):
         return sum((weight * _integrate(polynomial, part) for weight, part in law.parts), start=zero(polynomial.shape))
     moments = moments_under(law)
-    terms = moments.average(close_ends(polynomial, " of E"))
+    closed = close_ends(polynomial, " of E")
+    require_feasible(closed, law.symbol)
+    terms = moments.average(closed)
     return open_ends(terms, polynomial.shape, polynomial.conditions | moments.conditions, " of E")

@@ -4,11 +4,14 @@ import argparse
 import json
 import os
 import sys
+import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from .official import official
@@ -211,20 +214,46 @@ def map_of_uses(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print_formula(formula: "TracePolynomial", format: str) -> int:
+def _shown(formula: "TracePolynomial", format: str) -> str:
     from ...theory.typesetting.latex import formula_latex
 
     latex = format == "latex"
     conditions = rf",\quad {formula.stated_conditions(latex=True)}" if formula.conditions else ""
-    print(formula_latex(formula) + conditions if latex else repr(formula))
-    return 0
+    return formula_latex(formula) + conditions if latex else repr(formula)
+
+
+@contextmanager
+def _waiting(what: str, patience: float = 2.0) -> Iterator[None]:
+    """Say on a terminal, once a second, how long it has taken, if it takes more than two seconds."""
+    done = Event()
+
+    def tell() -> None:
+        began = time.monotonic()
+        if done.wait(patience):
+            return
+        while not done.wait(1.0):
+            print(f"\r{what}: {time.monotonic() - began:.0f} s, Ctrl-C stops it", end="", file=sys.stderr, flush=True)
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    teller = Thread(target=tell, daemon=True)
+    if sys.stderr.isatty():
+        teller.start()
+    try:
+        yield
+    finally:
+        done.set()
+        if teller.is_alive():
+            teller.join()
 
 
 def expect(options: argparse.Namespace) -> int:
     from ...theory import expect as expectation
     from ...theory.algebra.parsing import parse
 
-    return _print_formula(expectation(parse(options.expression)), options.format)
+    with _waiting("iclflow expect"):
+        shown = _shown(expectation(parse(options.expression)), options.format)
+    print(shown)
+    return 0
 
 
 def gradient(options: argparse.Namespace) -> int:
@@ -236,7 +265,8 @@ def gradient(options: argparse.Namespace) -> int:
     if variable not in expression.free_symbols:  # its derivative is 0: surely a mistake
         held = ", ".join(sorted(map(str, expression.free_symbols))) or "no symbol"
         raise ValueError(f"{options.variable} does not occur in {expression}, which holds {held}")
-    return _print_formula(result, options.format)
+    print(_shown(result, options.format))
+    return 0
 
 
 def prove(options: argparse.Namespace) -> int:

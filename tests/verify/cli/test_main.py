@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 import warnings
 
 import numpy as np
@@ -496,3 +498,28 @@ def test_the_completion_knows_every_command(shell, capsys):
         name in script
         for name in (*command_line.COMMANDS, "--equation", "--report", "--noise-variance", "rademacher", "--momentum", "merged-drop")
     )
+
+
+def test_a_terminal_sees_that_a_long_computation_goes_on_and_the_output_stays_clean(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with command_line._waiting("iclflow expect", patience=0.01):
+        time.sleep(1.2)
+    shown = capsys.readouterr()
+    assert "iclflow expect: 1 s, Ctrl-C stops it" in shown.err
+    assert shown.err.endswith("\x1b[K")
+    assert shown.out == ""
+    with command_line._waiting("iclflow expect"):
+        pass
+    assert capsys.readouterr().err == ""
+
+
+def test_ctrl_c_ends_an_expectation_within_a_second():
+    program = "import sys; from iclflow.verify.cli.main import main; print('ready', flush=True); sys.exit(main(sys.argv[1:]))"
+    process = subprocess.Popen([sys.executable, "-c", program, "expect", "tr(S)^38"], stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    process.stdout.readline()
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    begin = time.monotonic()
+    process.communicate(timeout=60)
+    assert process.returncode in (0, command_line.INTERRUPTED)
+    assert time.monotonic() - begin < 10  # a second on a free core

@@ -1,0 +1,76 @@
+"""Too much work is refused before it starts, with the estimate and what is feasible; the estimate is near the number of terms."""
+
+import pytest
+from iclflow.theory import expect
+from iclflow.theory.algebra.parsing import parse
+from iclflow.theory.algebra.terms import Terms
+from iclflow.theory.expectation import bounds
+from iclflow.theory.notation import Lambda_hat, w
+
+
+@pytest.mark.parametrize(
+    ("text", "feasible"),
+    [
+        ("S^40", 21),
+        ("tr(S)^40", 38),
+        ("(tr(S)+1)^40", 38),
+        ("((((S)^4)^4)^4)^4", 21),
+        ("S " * 900, 21),
+        ("S A S B S C S F S G S K S P", 6),
+        ("tr(S)^30 tr(A S)^8", None),
+        ("(w' A w + 1)^39", None),
+        ("(w' A w w' B w w' C w)^9", None),
+    ],
+)
+def test_high_degrees_are_refused_with_what_is_feasible(text, feasible, monkeypatch):
+    monkeypatch.setattr("iclflow.theory.expectation.stein.Moments.average", lambda *_: pytest.fail("the work has begun"))
+    with pytest.raises(ValueError, match="would have about") as found:
+        expect(parse(text))
+    assert feasible is None or str(found.value).endswith(f"such a product may hold about {feasible}")
+
+
+@pytest.mark.parametrize(
+    ("text", "symbol"),
+    [
+        ("S^7", Lambda_hat),
+        ("tr(S)^12", Lambda_hat),
+        ("(S A)^6", Lambda_hat),
+        ("S A S B S C S F", Lambda_hat),
+        ("(S + A)^5", Lambda_hat),
+        ("(w' A w)^8", w),
+        ("(w' A w)^2 w' B w w' C w", w),
+    ],
+)
+def test_the_estimate_is_near_the_number_of_terms(text, symbol, monkeypatch):
+    monkeypatch.setattr(bounds, "MAX_TERMS", 0)  # refuses everything, with its estimate
+    with pytest.raises(ValueError, match="would have about") as refused:
+        expect(parse(text))
+    estimate = float(str(refused.value).partition("about ")[2].split()[0])
+    monkeypatch.undo()
+    terms: Terms = expect(parse(text)).terms
+    assert len(terms) / 8 < estimate < 8 * len(terms)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("(((S)^40)^40)^40", "factors; at most"),
+        ("(A + B + C + F + G)^12", "terms"),
+        ("(1/(N+D+H)+1)^20", "monomials; at most"),
+        ("(1/(N+1)+1/D)^40", "monomials; at most"),
+        ("+".join(f"1/(N+{i})" for i in range(2, 40)), "monomials; at most"),
+        ("1/(N+D+H+R)^10", None),
+        ("1/((N+D+H)^30+1)", "at most 300 are factored"),
+    ],
+)
+def test_expressions_that_grow_are_refused_while_they_are_read(text, reason):
+    if reason is None:
+        assert len(parse(text).terms) == 1
+        return
+    with pytest.raises(ValueError, match=reason):
+        parse(text)
+
+
+def test_powers_of_a_denominator_need_no_reduction():
+    assert str(parse("(1/(N+D+H))^40")) == "1/(D + H + N)^40"
+    assert parse("(1/(N+D))^5 (N+D)") == parse("(1/(N+D))^4")
