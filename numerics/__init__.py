@@ -11,6 +11,7 @@ from .dynamics.flow import gradient_flow
 from .dynamics.modified_flow import modified_flow
 from .dynamics.momentum import MassiveTrajectory, flow_with_mass, heavy_ball, heavy_ball_flow
 from .dynamics.plateaus import Plateaus, find_plateaus, read_curve
+from .dynamics.results import load
 from .dynamics.solver import FlowError
 from .dynamics.trajectory import Statistics, Trajectory
 from .landscape.fixed_points import (
@@ -86,6 +87,7 @@ __all__ = [
     "find_plateaus",
     "Plateaus",
     "read_curve",
+    "load",
     # Theory, evaluated
     "compiled",
     "compile_expression",

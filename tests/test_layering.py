@@ -327,7 +327,8 @@ def forbidden(path: str) -> tuple[str, ...]:
         return ("numpy", "scipy", "torch", "matplotlib", "iclflow.numerics", "iclflow.verify")
     if package == "numerics":
         sympy = () if folders[0] == "compilation" else ("sympy",)  # the one crossing from symbols to numbers
-        return ("torch", "matplotlib", "iclflow.verify", *sympy)
+        pictures = () if path == "numerics/dynamics/results.py" else ("matplotlib",)  # loaded when a result draws itself
+        return ("torch", *pictures, "iclflow.verify", *sympy)
     return ("sympy",) if {"figures", "explorer"} & set(folders) else ("sympy", "matplotlib")
 
 

@@ -52,7 +52,7 @@ def heavy_ball(
     return take_steps(loss, weights, after, times, every, method="heavy ball")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MassiveTrajectory(Trajectory):
     """Weights and velocities of one run of the flow with mass; everything else is as in :class:`Trajectory`.
 

@@ -13,7 +13,7 @@ log rho. Samples may be spaced in any way that resolves the drops.
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Protocol, overload, runtime_checkable
+from typing import Any, Protocol, overload, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -22,7 +22,7 @@ from scipy.optimize import brentq, isotonic_regression
 from scipy.signal import find_peaks
 
 from .._checks import finite_array
-from .trajectory import Trajectory
+from .results import Result, Variable, new_axes
 
 LEVELS = 400  # cells of the loss range; noise makes them wider
 QUIET = 0.001  # noise below this fraction of the range needs no running mean
@@ -44,8 +44,8 @@ class DenseLoss(Protocol):
     def loss_at(self, t: object) -> float | np.ndarray: ...
 
 
-@dataclass(frozen=True, eq=False)
-class Plateaus:
+@dataclass(frozen=True, eq=False, repr=False)
+class Plateaus(Result):
     """M plateaus and the M - 1 drops between them, in order of time (M = 0 for a curve that lingers nowhere).
 
     ``levels``: the loss at which the curve lingers longest. ``starts``: when 90 % of the drop before is done; ``ends``: when
@@ -58,6 +58,7 @@ class Plateaus:
     ends: Float[np.ndarray, " M"]
     drops: Float[np.ndarray, " m"]
     widths: Float[np.ndarray, " m"]
+    shown = ("levels", "drops", "starts", "ends")
 
     @property
     def durations(self) -> Float[np.ndarray, " M"]:
@@ -71,9 +72,28 @@ class Plateaus:
     def __len__(self) -> int:
         return len(self.levels)
 
+    def variables(self) -> dict[str, Variable]:
+        return {
+            "levels": Variable(("plateau",), self.levels, "loss on the plateau"),
+            "starts": Variable(("plateau",), self.starts, "beginning of the plateau", units="time"),
+            "ends": Variable(("plateau",), self.ends, "end of the plateau", units="time"),
+            "drops": Variable(("drop",), self.drops, "time at which the drop is half done", units="time"),
+            "widths": Variable(("drop",), self.widths, "time from 10 % to 90 % of the drop", units="time"),
+        }
+
+    def plot(self, what: str = "loss", *, axes: Any = None) -> Any:
+        """Draw each plateau as a line from its start to its end, and each drop as a dotted one, on new axes or ``axes``."""
+        if what != "loss":
+            raise ValueError(f"what must be 'loss', got {what!r}")
+        axes = new_axes() if axes is None else axes
+        axes.hlines(self.levels, self.starts, self.ends, color="C3", lw=2)
+        axes.vlines(self.drops, self.levels[1:], self.levels[:-1], color="C3", lw=1, ls=":")
+        axes.set(xlabel="time", ylabel="loss L")
+        return axes
+
 
 @overload
-def find_plateaus(times: DenseLoss | Trajectory, /, *, contrast: float = ..., min_drop: float = ...) -> Plateaus: ...
+def find_plateaus(times: DenseLoss, /, *, contrast: float = ..., min_drop: float = ...) -> Plateaus: ...
 @overload
 def find_plateaus(times: object, loss: object, *, contrast: float = ..., min_drop: float = ...) -> Plateaus: ...
 

@@ -12,14 +12,12 @@ import uuid
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
 from .trajectory import Trajectory
-
-# Axes of the weights after time, by the letters of the parametrizations; D + 1 counts the label as a component.
-AXES = {"H": "head", "R": "rank", "D": "component", "D+1": "token_component", "D*D": "feature"}
 
 
 def to_dataset(
@@ -62,8 +60,8 @@ def to_dataset(
         "loss": (("seed", "time"), np.stack([np.asarray(run.loss_at(t)) for run in runs]))
     }
     states = np.stack([run.states_at(t) for run in runs])
-    for (name, letters), array in zip(first.initial.shape_letters.items(), first.initial.split(states), strict=True):
-        variables[name] = ("seed", "time", *_axis_names(letters)), array
+    for name, array in zip(first.initial.shape_letters, first.initial.split(states), strict=True):
+        variables[name] = ("seed", "time", *first.axes_of(name)), array
     dataset = xr.Dataset(variables, coords={"seed": labels, "time": t})
     kept = {"parametrization": type(first.initial).__name__, "tau": float(first.tau), **dict(attributes or {})}
     for name, value in kept.items():
@@ -74,15 +72,19 @@ def to_dataset(
 def save_results(dataset: xr.Dataset, path: str | PathLike[str]) -> None:
     """Write ``dataset`` to ``path`` as netCDF: to a temporary file beside it, which then takes its name.
 
-    A write that fails or is interrupted leaves an older file as it was, and no other. Raises ``ValueError`` for a variable
-    of Python objects (they would need pickle) or of integers beyond 32 bits (the format has none), and the errors of the
-    file system.
+    A write that fails or is interrupted leaves an older file as it was, and no other. Integers of 64 bits, which
+    the format has not, are written as 32 bits or as text, and read back as they were. Raises ``ValueError`` for a variable of Python
+    objects (they would need pickle), and the errors of the file system.
     """
     if not isinstance(dataset, xr.Dataset):
         raise TypeError(f"dataset must be an xarray.Dataset, got {dataset!r}")
     for name, variable in dataset.variables.items():
         if variable.dtype == object:
             raise ValueError(f"dataset must hold numbers and text only: {name!r} holds Python objects")
+        if variable.dtype == np.int64:
+            fits = not variable.size or np.abs(variable.values).max() < 2**31
+            narrow = variable.values.astype(np.int32 if fits else str)
+            dataset = _with(dataset, name, (variable.dims, narrow, {**variable.attrs, "dtype": "int64"}))
     target = Path(path).resolve()  # a link goes on pointing to its file
     if not target.parent.is_dir():
         raise FileNotFoundError(f"path must lie in a folder that exists, got {str(target)!r}")
@@ -108,18 +110,17 @@ def load_results(path: str | PathLike[str]) -> xr.Dataset:
         raise FileNotFoundError(f"{path}: no such file")
     try:
         with xr.open_dataset(path, engine="scipy") as dataset:
-            return dataset.load()
+            for name, variable in dataset.load().variables.items():
+                if kind := variable.attrs.get("dtype"):
+                    attributes = {key: value for key, value in variable.attrs.items() if key != "dtype"}
+                    dataset = _with(dataset, name, (variable.dims, variable.values.astype(kind), attributes))
+            return dataset
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise ValueError(f"{path}: cannot be read as a netCDF dataset ({error})") from error
 
 
-def _axis_names(letters: Sequence[str]) -> list[str]:
-    """Names of the axes; a second axis of the same kind, as of U (D x D), is component_2."""
-    names: list[str] = []
-    for letter in letters:
-        name = AXES.get(letter, letter)
-        names.append(f"{name}_2" if name in names else name)
-    return names
+def _with(dataset: xr.Dataset, name: Any, variable: tuple) -> xr.Dataset:
+    return dataset.assign_coords({name: variable}) if name in dataset.coords else dataset.assign({name: variable})
 
 
 def _plain(name: str, value: object) -> object:

@@ -1,7 +1,7 @@
 """Trajectories of gradient flow and descent: weights over time, also between the recorded times."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -12,6 +12,11 @@ from scipy.optimize import brentq
 
 from ..parametrizations.base import Parametrization
 from ..tasks.losses import QuadraticLoss
+from .plateaus import find_plateaus
+from .results import Result, Variable, time_variable
+
+# Axes of the weights after time, by the letters of the parametrizations; D + 1 counts the label as a component.
+AXES = {"H": "head", "R": "rank", "D": "component", "D+1": "token_component", "D*D": "feature"}
 
 
 @dataclass(frozen=True)
@@ -27,13 +32,36 @@ class Statistics:
     stopped: str
 
 
-class Path:
+class Path(Result):
     """Flat states over time: ``states`` at ``times``, in between ``interpolant``, a function of t/tau."""
 
     times: Float[np.ndarray, " T"]
     states: Float[np.ndarray, "T P"]
     tau: float
     interpolant: Callable[[Float[np.ndarray, " n"]], Float[np.ndarray, "n P"]]
+    statistics: Statistics
+    shown = ("times", "loss", "arrays", "statistics")
+
+    @property
+    def arrays(self) -> Mapping[Any, np.ndarray]:
+        """The weights by name, with time as their first axis."""
+        raise NotImplementedError
+
+    def axes_of(self, name: Any) -> Iterable[str]:
+        """Names of the axes of a weight after time."""
+        return (f"{name}_{i}" for i in range(1, self.arrays[name].ndim))
+
+    def variables(self) -> dict[str, Variable]:
+        weights = {
+            str(name): Variable(("time", *self.axes_of(name)), array, f"weights {name}", "weights") for name, array in self.arrays.items()
+        }
+        return {"time": time_variable(self.times, self.tau), "loss": Variable(("time",), self.loss, "loss L", "loss"), **weights}
+
+    def attributes(self) -> dict[str, object]:
+        return {"tau": float(self.tau), **asdict(self.statistics)}
+
+    def levels_shown(self) -> Iterable[float]:
+        return find_plateaus(self).levels
 
     def states_at(self, t: object) -> Float[np.ndarray, "*n P"]:
         """Flat weights at the time or times ``t``; ``ValueError`` for a time outside the run."""
@@ -54,7 +82,7 @@ class Path:
         return states.reshape(*times.shape, -1)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Trajectory(Path):
     """Weights W(t) of one run, from ``times[0]`` = 0 to ``times[-1]``, in the time units of ``tau``.
 
@@ -101,6 +129,20 @@ class Trajectory(Path):
     def conservation_drift(self) -> Mapping[str, float]:
         """The largest change of each conserved quantity from its initial value, in any entry at any recorded time."""
         return MappingProxyType({name: float(np.abs(q - q[0]).max()) for name, q in self.conserved.items()})
+
+    def axes_of(self, name: str) -> list[str]:
+        """Names of the axes of a weight after time; a second axis of the same kind, as of U (D x D), is component_2."""
+        names: list[str] = []
+        for axis in (AXES.get(letter, letter) for letter in self.initial.shape_letters[name]):
+            names.append(f"{axis}_2" if axis in names else axis)
+        return names
+
+    def variables(self) -> dict[str, Variable]:
+        axes = ("time", *(f"map_{i}" for i in range(1, self.effective_maps.ndim)))
+        return {**super().variables(), "effective_map": Variable(axes, self.effective_maps, "effective map B", "map")}
+
+    def attributes(self) -> dict[str, object]:
+        return {"parametrization": type(self.initial).__name__, **super().attributes()}
 
     def at(self, t: object) -> Parametrization | tuple[Parametrization, ...]:
         """The weights at time ``t``: one parametrization for a number, a tuple of them for a sequence of times."""

@@ -30,7 +30,7 @@ from ..tasks.regression import RegressionTask
 from .loss import ModelLoss, model_loss
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ModelTrajectory(Path):
     """The weights of one model over time, from ``times[0]`` = 0 to ``times[-1]``, in the time units of ``tau``.
 

@@ -6,7 +6,7 @@ others no longer feel that direction. Leading errors are of the order of the ini
 together, and the theory may be far off. Each drop time therefore has bounds, for which all heads are followed together.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._checks import positive_number
+from ..dynamics.results import Result, Variable, time_variable
 from ..parametrizations.attention import SeparateWeights
 from ..tasks.regression import SPECTRAL, RegressionTask, paper_task
 from .all_heads import bounds_of_drops
@@ -27,8 +28,8 @@ EQUAL = 1e-9  # rates of growth that agree to this fraction count as equal
 DOUBT = 0.05  # a drop is in doubt if its latest time is later than its earliest by more than this fraction
 
 
-@dataclass(frozen=True, eq=False)
-class CurvePrediction:
+@dataclass(frozen=True, eq=False, repr=False)
+class CurvePrediction(Result):
     """The drops of a run, in the order in which heads make them, its loss curve, and bounds on the drop times.
 
     ``steps`` counts time in units of ``tau``. ``neglected`` holds the largest share of the map that the theory leaves out, with words for
@@ -40,6 +41,25 @@ class CurvePrediction:
     task: RegressionTask
     weights: SeparateWeights
     tau: float
+    shown = ("drops", "heads", "initial_loss", "task")
+
+    def variables(self) -> dict[str, Variable]:
+        times = np.linspace(0, 1.3 * max(self.drops, default=1.0), 1000)
+        return {
+            "time": time_variable(times, self.tau),
+            "loss": Variable(("time",), self.loss(times), "predicted loss L", "loss"),
+            "effective_map": Variable(("time", "map_1", "map_2"), self.effective_map(times), "predicted effective map B", "map"),
+            "drops": Variable(("drop",), self.drops, "time at which the drop is half done", units="tau"),
+            "drop_bounds": Variable(("drop", "bound"), self.drop_bounds, "earliest and latest time of the drop", units="tau"),
+            "heads": Variable(("drop",), self.heads, "head that learns"),
+            "directions": Variable(("component", "drop"), self.directions, "unit vector learned"),
+        }
+
+    def attributes(self) -> dict[str, object]:
+        return {"tau": self.tau}
+
+    def levels_shown(self) -> Iterable[float]:
+        return self.initial_loss + np.cumsum([0.0, *(float(drop.reduction.loss_drop(1.0)) for drop in self.steps)])
 
     @property
     def initial_loss(self) -> float:

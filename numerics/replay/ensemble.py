@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._checks import finite_array, positive_integer, positive_number
+from ..dynamics.results import Result, Variable
 from ..tasks.sample_moments import SampleMoments
 
 Weights = tuple[np.ndarray, ...]  # (value, key_query), merged; (value, key, query), separate
@@ -30,14 +31,22 @@ UNTHREADED_MATRIX = 250_000  # multiplications of a matrix-matrix product that i
 WHOLE = 200  # up to this many entries of B a product with all of them is faster than gathering the distinct features
 
 
-@dataclass(frozen=True, eq=False)
-class Ensemble:
+@dataclass(frozen=True, eq=False, repr=False)
+class Ensemble(Result):
     """The vector field of full-batch training on each of ``moments``, all of the unreduced feature and the same D.
 
     Weights are tuples of arrays with the axes of ``FullMergedWeights`` or ``FullSeparateWeights`` after S and J.
     """
 
     moments: tuple[SampleMoments, ...]
+    shown = ("moments",)
+
+    def variables(self) -> dict[str, Variable]:
+        return {
+            "linear": Variable(("sample", "feature"), [one.linear for one in self.moments], "E(y phi)"),
+            "quadratic": Variable(("sample", "feature", "feature_2"), [one.quadratic for one in self.moments], "E(phi phi')"),
+            "constant": Variable(("sample",), [one.constant for one in self.moments], "E(y^2)"),
+        }
 
     def __init__(self, moments: Sequence[SampleMoments]) -> None:
         if not moments or any(m.index.ndim != 3 or m.index.shape != moments[0].index.shape for m in moments):

@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
+from ..dynamics.results import Result, Variable
 from .ensemble import BLOCK, Ensemble, Weights
 from .recording import Recording, Run
 
@@ -30,8 +31,8 @@ AGREEMENT = 5e-5  # relative difference; float32 rounding in the official runs c
 _RISE = 1e-9  # relative rise of the loss taken as real: far above float64 rounding, far below any spike
 
 
-@dataclass(frozen=True, eq=False)
-class Replayed:
+@dataclass(frozen=True, eq=False, repr=False)
+class Replayed(Result):
     """The losses before each step (loss, loss_iwl, loss_icl) of a run trained from its moments.
 
     ``unstable_step`` is the first step past the edge of stability, None for a run that is stable throughout. ``seconds`` counts
@@ -42,6 +43,11 @@ class Replayed:
     step_times_sharpness: float
     unstable_step: int | None
     seconds: float
+    shown = ("losses", "unstable_step", "seconds")
+
+    def variables(self) -> dict[str, Variable]:
+        losses = {name: Variable(("time",), loss, "mean squared error", "loss") for name, loss in self.losses.items()}
+        return {"time": Variable(("time",), np.arange(len(self.losses["loss"])), "step"), **losses}
 
 
 def play(run: Run) -> Replayed:
@@ -69,7 +75,7 @@ def play(run: Run) -> Replayed:
     return Replayed(losses, sharpness, unstable, time.perf_counter() - began)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ReplayResult(Replayed):
     """A replay beside its recording; ``losses`` and ``errors`` have the file's keys: loss, loss_iwl, loss_icl.
 

@@ -20,13 +20,14 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from ...numerics.dynamics.momentum import check_momentum
+from ...numerics.dynamics.results import Result, Variable, time_variable
 from ...numerics.tasks.losses import QuadraticLoss
 from ...numerics.tasks.regression import RegressionTask
 from .sequences import Batch, draw_sequences
 
 
-@dataclass(frozen=True)
-class TrainingRun:
+@dataclass(frozen=True, repr=False)
+class TrainingRun(Result):
     """The record of a network's training: before the first step, then every ``record_every`` steps.
 
     ``times`` are in units of t/tau, ``batch_loss`` is the loss on the mini-batch used at that step, ``states`` holds
@@ -39,6 +40,21 @@ class TrainingRun:
     learning_rate: float
     batch_size: int
     seconds: float
+    shown = ("times", "batch_loss", "states", "learning_rate", "batch_size", "seconds")
+
+    def variables(self) -> dict[str, Variable]:
+        networks = ("network",) * (self.batch_loss.ndim - 1)
+        states = {
+            name: Variable(
+                ("time", *networks, *(f"{name}_{i}" for i in range(1, a[0].ndim - len(networks) + 1))), a, f"weights {name}", "weights"
+            )
+            for name, a in self.states.items()
+        }
+        loss = Variable(("time", *networks), self.batch_loss, "loss on the mini-batch", "loss")
+        return {"time": time_variable(self.times), "batch_loss": loss, **states}
+
+    def attributes(self) -> dict[str, object]:
+        return {"learning_rate": self.learning_rate, "batch_size": self.batch_size, "seconds": self.seconds}
 
     def effective_maps(self) -> Float[np.ndarray, "T *networks D D"]:
         """B at every recorded time, for the reduced attentions (M) and (S)."""
