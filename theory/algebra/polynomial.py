@@ -19,7 +19,7 @@ from fractions import Fraction
 from typing import Any
 
 import sympy
-from sympy import Expr
+from sympy import Expr, SympifyError
 
 from . import arithmetic, printing, sympy_conversion, words
 from .arithmetic import Form, Shape
@@ -50,7 +50,8 @@ class TracePolynomial:
     are the transpose and the trace; ``==`` is exact equality of canonical forms. It prints as text and, in Jupyter, as LaTeX, with its
     conditions; ``str`` is the formula alone, in the grammar of ``iclflow expect``.
 
-    It is not a SymPy object: SymPy's operators would convert it and lose the conditions. ``to_sympy()`` gives the SymPy expression.
+    It is not a SymPy object: SymPy's operators would convert it and lose the conditions, and its ``diff`` is 0 for a sum of traces.
+    ``to_sympy()`` gives the SymPy expression; SymPy's own functions and methods say so, or name the verb that does the same here.
 
     ``shape`` is None for a scalar (a 1 x 1 matrix is its scalar). ``conditions`` are the inequalities under which it holds.
     Raises ValueError, naming the sub-expression, if the expression is not a trace polynomial.
@@ -170,6 +171,19 @@ class TracePolynomial:
     def _scalars(self) -> list[Expr]:
         """The scalars of the coefficients, and the sums in their denominators."""
         return [scalar_of(g) for g in {g for scalars, _, _ in self.terms for g, _ in scalars}]
+
+    def __float__(self):
+        """What ``sympify``, and with it every function of SymPy, asks for."""
+        raise SympifyError(
+            "a trace polynomial p is no SymPy expression: take p.to_sympy(), which has no conditions, for factor, simplify, collect and "
+            "limit; substitute(p, {symbol: value}) for subs; gradient(p, symbol) for diff; compile_expression(p) of iclflow.numerics for "
+            f"lambdify. Here p = {self}"
+        )
+
+    def diff(self, *_, **__):
+        self.__float__()
+
+    subs = xreplace = replace = evalf = doit = diff
 
     # Conversion and printing
 

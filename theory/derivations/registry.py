@@ -12,7 +12,7 @@ from inspect import signature
 from re import findall
 from typing import Any, Literal
 
-from sympy import Basic, preorder_traversal
+from sympy import Basic, SympifyError, preorder_traversal
 from sympy.matrices.expressions import MatrixSymbol
 
 from ..algebra.letters import Letters, letters
@@ -55,6 +55,10 @@ class Equation:
     erratum: str | None = None
     derivation: Callable[..., Derivation] | None = None
     given: tuple = ()  # the conditions, some of them functions of the task
+
+    def __float__(self):
+        """What SymPy's functions ask for."""
+        raise SympifyError(f"({self.number}) is an entry with several formulas: take equation({self.number!r}).statement")
 
     @property
     def statement(self) -> Any:

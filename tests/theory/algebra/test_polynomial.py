@@ -11,8 +11,8 @@ from entries import Entries
 from expressions import evaluate, expressions
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from iclflow.theory import SampleCovariance, TracePolynomial, expect, explicit, substitute
-from iclflow.theory.notation import D, Lambda_hat, N, R, matrix, sigma, symmetric_matrix, vector, y_q
+from iclflow.theory import SampleCovariance, TracePolynomial, equation, expect, explicit, gradient, substitute
+from iclflow.theory.notation import D, Lambda, Lambda_hat, N, R, matrix, sigma, symmetric_matrix, vector, y_q
 from sympy import (
     Determinant,
     Function,
@@ -283,7 +283,7 @@ def test_equal_names_of_different_shapes_are_different_letters():
 def test_a_user_may_name_a_symbol_like_an_internal_one():
     for name in ("<left>", "<right>"):
         taken = MatrixSymbol(name, D, 1)
-        moment = expect(Lambda_hat * x * x.T * Lambda_hat)
+        moment = expect(Lambda_hat * x * x.T * Lambda_hat, given=x)
         assert expect(Lambda_hat * taken * taken.T * Lambda_hat) == substitute(moment, {x: taken})
         assert substitute(taken * taken.T * A, {A: B}) == taken * taken.T * B
 
@@ -416,3 +416,54 @@ def test_floats_are_told_how_to_be_written():
         with pytest.raises(TypeError, match=r"must be rational, got the float .*; write it as one, e\.g\. Rational"):
             combine()
     assert polynomial != 0.5
+
+
+# SymPy both ways
+
+SCALAR, MATRIX = expect(Trace(Lambda_hat**2)), expect(Lambda_hat**2)
+
+
+@pytest.mark.parametrize("p", [SCALAR, MATRIX], ids=["scalar", "matrix"])
+@pytest.mark.parametrize(
+    ("use", "verb"),
+    [
+        (sympy.sympify, r"take p\.to_sympy\(\)"),
+        (sympy.factor, r"p\.to_sympy\(\).* for factor"),
+        (sympy.simplify, r"p\.to_sympy\(\).* for factor, simplify"),
+        (lambda p: sympy.limit(p, N, sympy.oo), "collect and limit"),
+        (lambda p: p.subs(N, 3), r"substitute\(p, \{symbol: value\}\) for subs"),
+        (lambda p: p.diff(N), r"gradient\(p, symbol\) for diff"),
+        (lambda p: sympy.diff(p, N), r"gradient\(p, symbol\) for diff"),
+        (lambda p: sympy.lambdify([N], p), r"compile_expression\(p\) of iclflow\.numerics for lambdify"),
+    ],
+)  # fmt: skip
+def test_sympy_is_told_which_verb_does_the_same(use, verb, p):
+    with pytest.raises(sympy.SympifyError, match=verb):
+        use(p)
+
+
+def test_the_verbs_that_sympy_is_told():
+    """Traces of symbols stay SymPy's; what SymPy returns is read back."""
+    formula = SCALAR.to_sympy()
+    assert sympy.sympify(formula) == formula
+    assert P(sympy.factor(formula)) == P(sympy.simplify(formula)) == P(sympy.expand(formula)) == SCALAR
+    assert sympy.limit(formula, N, sympy.oo) == Trace(Lambda**2)
+    assert P(formula.subs(N, 3)) == substitute(SCALAR, {N: 3})
+    assert P(formula.diff(N)) == gradient(SCALAR, N)
+    assert P(sympy.simplify(MATRIX.to_sympy())) == MATRIX
+    assert isinstance(Lambda * MATRIX + Lambda, P)
+    assert 2 * Lambda**2 == P(2) * Lambda**2
+
+
+def test_plain_matrix_symbols_are_read():
+    """SymPy's own symbols are letters that are not symmetric."""
+    X, Y = MatrixSymbol("X", D, D), MatrixSymbol("Y", D, D)
+    assert P(X * Y - Y * X).trace() == 0
+    assert gradient(Trace(X.T * Y), X) == Y
+    assert expect(X * Lambda_hat * Y, given=X) == X * Lambda * Y
+    assert P((X * Y).T).to_sympy() == Y.T * X.T
+
+
+def test_an_entry_says_that_it_holds_several_formulas():
+    with pytest.raises(sympy.SympifyError, match=r"take equation\('31'\)\.statement"):
+        sympy.factor(equation("31"))

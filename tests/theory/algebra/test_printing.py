@@ -11,7 +11,7 @@ from sympy import Identity, Rational, Symbol, Trace, latex
 
 P = TracePolynomial
 A, W = matrix("A", D), matrix("W", D)
-x, y = vector("x", D), vector("y", D)
+x, u = vector("x", D), vector("u", D)
 
 TEXTS = [
     (P(0), "0"),
@@ -31,9 +31,9 @@ TEXTS = [
     (P(Identity(D)), "I"),
     (3 * P(Identity(D)) / N, "3/N I"),
     (P(Trace(A * W)) ** 2, "tr(A W)^2"),
-    (P(x.T * A * y), "x' A y"),
+    (P(x.T * A * u), "x' A u"),
     (P(x.T * x) ** 3, "(x' x)^3"),
-    (P(x * y.T), "x y'"),
+    (P(x * u.T), "x u'"),
     (P(x.T), "x'"),
     (P(Trace(A)) * W, "tr(A) W"),
     (N * P(A) / (N - D - 1), "N/(N - D - 1) A"),
@@ -63,9 +63,9 @@ def test_the_grammar_reads_what_is_printed(polynomial):
 
 
 @settings(derandomize=True, database=None, deadline=None, suppress_health_check=list(HealthCheck), max_examples=60)
-@given(expressions(dict.fromkeys(["A", "A'", "W", "W^-1", "L", "L^-1", "S"], 0), {"x": 0, "y": 0, "beta": 0}, degree=9))
+@given(expressions(dict.fromkeys(["A", "A'", "W", "W^-1", "L", "L^-1", "S"], 0), {"x": 0, "u": 0, "beta": 0}, degree=9))
 def test_reading_is_the_inverse_of_printing(case):
-    letters = {"A": A, "W": W, "L": Lambda, "S": Lambda_hat, "x": x, "y": y, "beta": beta}
+    letters = {"A": A, "W": W, "L": Lambda, "S": Lambda_hat, "x": x, "u": u, "beta": beta}
     polynomial = P(evaluate(case[1], letters, trace=Trace, number=lambda q: Rational(q.numerator, q.denominator)))
     polynomial = polynomial * (1 + sigma / N) / (N - D)
     assert parse(str(polynomial)) == polynomial
@@ -80,7 +80,7 @@ LATEX = [
     (P(A**3), r"\boldsymbol{A}^{3}"),
     (P(A.T * A.T), r"\left(\boldsymbol{A}^\top\right)^{2}"),
     (P(Trace(A)) ** 2, r"\operatorname{tr}\left(\boldsymbol{A}\right)^{2}"),
-    (P(x.T * y) ** 2, r"\left(\boldsymbol{x}^\top \boldsymbol{y}\right)^{2}"),
+    (P(x.T * u) ** 2, r"\left(\boldsymbol{x}^\top \boldsymbol{u}\right)^{2}"),
     (P(Identity(D)) * sigma**2, r"\sigma^{2} \boldsymbol{I}"),
     (P(A) * N / (N - D - 1), r"\frac{N}{N - D - 1} \boldsymbol{A}"),
     (P(A) / (N * (N - 1) ** 2), r"\frac{1}{N \left(N - 1\right)^{2}} \boldsymbol{A}"),
