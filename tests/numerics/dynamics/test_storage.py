@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from iclflow.numerics.dynamics.datasets import to_dataset
 from iclflow.numerics.dynamics.descent import gradient_descent
 from iclflow.numerics.dynamics.flow import gradient_flow
-from iclflow.numerics.dynamics.datasets import to_dataset
 from iclflow.numerics.dynamics.storage import load_results, save_results
 from iclflow.numerics.parametrizations.attention import MergedWeights, SeparateWeights
 from iclflow.numerics.parametrizations.full_attention import FullSeparateWeights
