@@ -4,7 +4,7 @@ No formula is typed here: each is an equation of the registry, compiled. :func:`
 and :func:`times` make mistakes for the claims to catch.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
@@ -143,3 +143,8 @@ def gradient_by_differences(function: Callable[[np.ndarray], float], point: np.n
     """The gradient of a quadratic function by central differences, exact up to rounding."""
     units = np.eye(point.size).reshape(-1, *point.shape)
     return np.array([(function(point + e) - function(point - e)) / 2 for e in units]).reshape(point.shape)
+
+
+def power_law(sizes: Sequence[float], value: Callable[[float], float]) -> float:
+    """The exponent of a power law fitted to a value at several sizes."""
+    return float(np.polyfit(np.log(sizes), np.log([value(size) for size in sizes]), 1)[0])

@@ -8,15 +8,18 @@ from ....numerics.compilation.equations import compiled
 from ....numerics.dynamics.flow import gradient_flow
 from ....numerics.parametrizations.attention import MergedWeights
 from ....numerics.parametrizations.full_attention import FullMergedWeights
+from ....numerics.tasks.mixed_task import MixedTask
 from ....numerics.tasks.regression import RegressionTask
 from ....numerics.tasks.sample_moments import SampleMoments, sequences
-from ....theory.notation import B, D, Lambda, N, lambda_, v_i, w
+from ....theory.calculus.spectral import eigenvalue
+from ....theory.notation import B, D, Lambda, N, gamma, lambda_, v_i, w, w_init
 from ....theory.results.attention.blocks import U_i
 from ....theory.results.in_weight.moving_blocks import b
 from ...experiments import draws
 from ...experiments.draws import remembered
 from ..book import claim
-from ..tolerances import LEAK_EARLY, ROUNDOFF
+from ..formulas import power_law
+from ..tolerances import LEAK_AT_END, LEAK_EARLY, ROUNDOFF
 from .loss import SMALL, VECTORS, problem
 
 # Fixed task vectors
@@ -69,6 +72,30 @@ def largest_entry(p: float, vectors: np.ndarray) -> float:
 )
 def opposite_vectors_keep_the_blocks(largest) -> float:
     return largest(0.3)
+
+
+LEFT = compiled("T4-leak", (w_init, lambda_, gamma), change={eigenvalue[1]: lambda_})
+UNEQUAL = RegressionTask(eigenvalues=[0.6, 0.5], context_length=8)
+
+
+@claim(
+    "T4-leak",
+    "the power of the scale with which zero blocks of the same initial scale stay below the main weights, from 1e-4 to 1e-8",
+    method="flow",
+    tolerance=LEAK_AT_END,
+    theory=lambda task: -np.log(LEFT(np.exp(-1), task.eigenvalues[0], np.linalg.norm(task.eigenvalues**2))),
+    wrong={"they keep their size": lambda task: 1.0, "they grow as the main weights do": lambda task: 0.0},
+)
+def leak_on_the_plateau(power) -> float:
+    loss = MixedTask(UNEQUAL, 1.0, np.ones((1, 2))).in_context_loss
+
+    def largest(scale: float) -> float:
+        start = FullMergedWeights.initialize(UNEQUAL, heads=4, scale=scale, block_scale=scale, rng=draws.generator(68))
+        run = gradient_flow(loss, start, t_end=(np.log(1 / scale) + 6) / np.linalg.norm(UNEQUAL.eigenvalues**2))
+        value, key_query = run.arrays["value"][:, :, :2], run.arrays["key_query"][:, :, 2]
+        return float(np.hypot(np.linalg.norm(value, axis=(1, 2)), np.linalg.norm(key_query, axis=(1, 2))).max())
+
+    return abs(power_law([1e-4, 1e-6, 1e-8], largest) - power(UNEQUAL))
 
 
 # Finite training sets

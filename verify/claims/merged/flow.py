@@ -1,5 +1,7 @@
 """Claims about the flow of merged attention: the sigmoid on white tokens, the single drop, parallel heads."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ....numerics.dynamics.flow import gradient_flow
@@ -12,7 +14,8 @@ from ...experiments.draws import remembered
 from ...experiments.staircase import DEFAULT, final_weights, plateaus
 from .. import formulas
 from ..book import claim
-from ..tolerances import ALIGNMENT, CONVERGED, COUNT, LEADING_ORDER, ROUNDOFF, SECOND_ORDER
+from ..formulas import power_law
+from ..tolerances import ALIGNMENT, CONVERGED, COUNT, LEADING_ORDER, ORDER, ROUNDOFF, SECOND_ORDER
 
 
 def white_task(eigenvalue: float = 1.0, dimension: int = 4, context_length: int = 31) -> RegressionTask:
@@ -108,10 +111,26 @@ def effective_scale(v: np.ndarray, U: np.ndarray) -> float:
     wrong={"the nominal |w_2|^2": lambda v, U: float(np.sum(v**2))},
 )
 def white_sigmoid_gaussian(scale) -> float:
-    run = white_flow_from_gaussian(1e-2)
+    return _from_effective(scale, 1e-2)
+
+
+def _from_effective(scale: Callable[[np.ndarray, np.ndarray], float], w_init: float) -> float:
+    run = white_flow_from_gaussian(w_init)
     t = np.linspace(0, run.times[-1], 200)
     sigma = np.trace(run.effective_map_at(t), axis1=1, axis2=2) / 4
     return float(np.abs(sigma - formulas.white_sigmoid(white_task(), t, scale(*run.initial.arrays))).max())
+
+
+@claim(
+    "15-start",
+    "the error of the sigmoid with the effective start falls as w_init^2, from scales of 0.01 to 0.001: fitted power less two",
+    method="flow",
+    tolerance=ORDER,
+    theory=effective_scale,
+    wrong={"the nominal |w_2|^2": lambda v, U: float(np.sum(v**2)), "its mean": lambda v, U: float(np.sum(v**2)) * (1 + 1 / 16) / 4},
+)
+def order_of_the_effective_start(scale) -> float:
+    return abs(power_law([1e-2, 3e-3, 1e-3], lambda w_init: _from_effective(scale, w_init)) - 2)
 
 
 @remembered

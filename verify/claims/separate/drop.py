@@ -10,10 +10,10 @@ from ....numerics.dynamics.trajectory import Trajectory
 from ....numerics.parametrizations.attention import SeparateWeights
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
-from ....theory.notation import rho
+from ....theory.notation import lambda_after, lambda_next, rho, w_init
 from ...experiments import draws
 from ...experiments.draws import remembered
-from ...experiments.staircase import DEFAULT, random_start, weights_at
+from ...experiments.staircase import DEFAULT, final_weights, random_start, weights_at
 from .. import formulas
 from ..book import claim
 from ..tolerances import LEADING_ORDER, SOLVER_TIGHT
@@ -163,11 +163,62 @@ def early_keys_and_queries(solution) -> float:
 )
 def early_remainder(power) -> float:
     task, loss, start = DEFAULT.task, QuadraticLoss.population(DEFAULT.task), random_start(DEFAULT).weights
-    unit = start.flatten()
-    scales = np.array([1e-1, 3e-2, 1e-2])
-    remainders = []
-    for scale in scales:
-        w = start.unflatten(scale * unit)
-        early = w.pull_back(task.covariance @ task.covariance)
-        remainders.append(np.linalg.norm(w.pull_back(loss.force(w.effective_map())).flatten() - early.flatten()))
-    return abs(np.polyfit(np.log(scales), np.log(remainders), 1)[0] - power)
+    square = task.covariance @ task.covariance
+
+    def remainder(scale: float) -> float:
+        w = start.unflatten(scale * start.flatten())
+        return float(np.linalg.norm(w.pull_back(loss.force(w.effective_map())).flatten() - w.pull_back(square).flatten()))
+
+    return abs(formulas.power_law([1e-1, 3e-2, 1e-2], remainder) - power)
+
+
+@claim(
+    "69",
+    "the remainder of the velocities of waiting heads on later plateaus falls as the fifth power of their scale: fitted power less five",
+    method="linear algebra",
+    tolerance=LEADING_ORDER,
+    theory=5.0,
+    wrong={"third power": 3.0, "fourth power": 4.0},
+)
+def waiting_remainder(power) -> float:
+    task, start = DEFAULT.task, random_start(DEFAULT).weights
+    loss, worst = QuadraticLoss.population(task), 0.0
+    for learned in range(1, task.dimension):
+        rest = formulas.saddle_map(task, learned)
+        omega = loss.force(rest)
+
+        def remainder(scale: float, rest: np.ndarray = rest, omega: np.ndarray = omega) -> float:
+            w = start.unflatten(scale * start.flatten())
+            return float(np.linalg.norm(w.pull_back(loss.force(rest + w.effective_map())).flatten() - w.pull_back(omega).flatten()))
+
+        worst = max(worst, abs(formulas.power_law([1e-1, 3e-2, 1e-2], remainder) - power))
+    return worst
+
+
+def _two_largest(task: RegressionTask) -> np.ndarray:
+    return np.sort(task.eigenvalues)[:-3:-1]
+
+
+@claim(
+    "25-direction",
+    "the power of the scale with which the tangent between a random head's key and the direction that it learns falls, in mid-drop",
+    method="flow",
+    tolerance=LEADING_ORDER,
+    theory=lambda task: -np.log(compiled("25-direction", (w_init, lambda_next, lambda_after))(np.exp(-1), *_two_largest(task))),
+    wrong={
+        "first order": lambda task: 1.0,
+        "a ratio of eigenvalues without its square": lambda task: 1 - np.divide(*_two_largest(task)[::-1]),
+    },
+)
+def direction_in_mid_drop(power) -> float:
+    task = DEFAULT.task
+    loss, order = QuadraticLoss.population(task), np.argsort(-task.eigenvalues)
+    k, q = draws.generator(25).standard_normal((2, 1, 1, 4))
+
+    def tangent(scale: float) -> float:
+        start = SeparateWeights(np.array([5 * scale]), scale * k, scale * q)
+        run = gradient_flow(loss, start, t_end=400 / scale, stop_loss=loss.c - task.modes.drops.max() / 2)
+        first, second = final_weights(run)["k"][0, 0, order[:2]]
+        return abs(second / first)
+
+    return abs(formulas.power_law([1e-3, 1e-4, 1e-5], tangent) - power(task))

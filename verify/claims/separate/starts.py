@@ -186,7 +186,7 @@ def brief_plateau(task: RegressionTask) -> float:
 
 
 @claim(
-    "T3",
+    "T3-brief",
     "at rank four the second drop follows the first after a time that grows as ln(1/w_init), at theory's rate",
     method="flow",
     tolerance=LEADING_ORDER,
