@@ -7,33 +7,50 @@ import numpy as np
 from jaxtyping import Float
 
 LARGEST = 2**53
+SHORTEST, LONGEST = 1e-100, 1e100  # durations in units of tau: beyond, solvers meet the limits of float64
+ROOM = 10**9  # numbers that a result may hold: 8 GB
 
 
 def positive_integer(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"{name} must be an integer of at least 1, got {_plain(value)!r}")
+        raise ValueError(f"{name} must be an integer of at least 1, got {_shown(value)}")
     if int(value) > LARGEST:
-        raise ValueError(f"{name} must be at most {LARGEST}, up to which float64 holds every integer, got {value!r}")
+        raise ValueError(f"{name} must be at most {LARGEST}, up to which float64 holds every integer, got {_shown(value)}")
     return int(value)
 
 
 def positive_number(name: str, value: object) -> float:
     number = _real(value)
     if number is None or number <= 0:
-        raise ValueError(f"{name} must be a positive finite number, got {_plain(value)!r}")
+        raise ValueError(f"{name} must be a positive finite number, got {_shown(value)}")
     return number
 
 
 def nonnegative_number(name: str, value: object) -> float:
     number = _real(value)
     if number is None or number < 0:
-        raise ValueError(f"{name} must be a finite number of at least 0, got {_plain(value)!r}")
+        raise ValueError(f"{name} must be a finite number of at least 0, got {_shown(value)}")
     return number
 
 
-def _plain(value: object) -> object:
-    """``value`` as a Python number: an error prints 10.0, not np.float64(10.0)."""
-    return value.item() if isinstance(value, np.generic) else value
+def duration(name: str, value: object, tau: float = 1.0) -> float:
+    number = positive_number(name, value)
+    if not SHORTEST <= number / tau <= LONGEST:
+        raise ValueError(f"{name} must be between {SHORTEST:g} and {LONGEST:g} times tau, got {number!r} with tau = {tau!r}")
+    return number
+
+
+def require_room(name: str, value: int, numbers: int) -> None:
+    """Raise ``ValueError`` if a result with this argument would hold more numbers than fit in memory."""
+    if numbers > ROOM:
+        raise ValueError(f"{name} must be smaller: {name} = {value:,} makes {numbers:,} numbers, and at most {ROOM:,} (8 GB) are kept")
+
+
+def _shown(value: object) -> str:
+    """``value`` as a Python number, 10.0 rather than np.float64(10.0), and a long integer by its length."""
+    if isinstance(value, int) and value.bit_length() > 100:
+        return f"an integer of {value.bit_length()} bits"
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def _real(value: object) -> float | None:
@@ -54,6 +71,10 @@ def finite_array(name: str, value: object, shape: Sequence[int | str]) -> np.nda
         if given.dtype.kind in "bcSUmM":  # NumPy would take True, the real part, "0.4" and dates for numbers
             raise ValueError(f"entries of type {given.dtype}")
         array = np.array(given, dtype=np.float64)
+    except OverflowError as error:
+        raise ValueError(f"{name} must hold numbers below 1.8e308 in size, got a larger integer") from error
+    except RuntimeError as error:  # PyTorch's, which says what to do
+        raise ValueError(f"{name} must be an array of real numbers, got a tensor: {error}") from error
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be an array of real numbers, got {value!r}") from error
     wanted = "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"

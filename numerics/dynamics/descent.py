@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 
-from .._checks import finite_array, positive_integer, positive_number
+from .._checks import finite_array, positive_integer, positive_number, require_room
 from ..parametrizations.base import Parametrization, check_pair, vector_field
 from ..tasks.losses import QuadraticLoss
 from .solver import FlowError, Linear
@@ -32,6 +32,7 @@ def gradient_descent(
     """
     check_pair(loss, weights)
     steps, every = positive_integer("steps", steps), positive_integer("record_every", record_every)
+    require_room("steps", steps, 4 * steps + (steps // every + 2) * len(weights.flatten()))
     tau, sizes = positive_number("tau", tau), _step_sizes(learning_rate, steps)
     advances = 2.0 * sizes
     velocity, each = vector_field(loss, weights), advances.tolist()

@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 from scipy.optimize import brentq
 
-from .._checks import nonnegative_number, positive_integer, positive_number
+from .._checks import duration, nonnegative_number, positive_integer, positive_number
 from ..parametrizations.attention import SeparateWeights
 from ..parametrizations.base import Parametrization, check_pair, field_jacobian, vector_field
 from ..tasks.losses import QuadraticLoss, TwoSided
@@ -59,7 +59,8 @@ def gradient_flow(
     the solver fails, or if the loss rises because the weights are too large for float64.
     """
     check_pair(loss, weights)
-    t_end, tau, rtol = positive_number("t_end", t_end), positive_number("tau", tau), positive_number("rtol", rtol)
+    tau, rtol = positive_number("tau", tau), positive_number("rtol", rtol)
+    t_end = duration("t_end", t_end, tau)
     if rtol >= 1:
         raise ValueError(f"rtol must be below 1, got {rtol!r}")
     if rtol < SMALLEST_RTOL:

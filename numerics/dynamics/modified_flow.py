@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._checks import positive_number
+from .._checks import duration, positive_number
 from ..parametrizations.base import Parametrization, check_pair, field_jacobian, vector_field
 from ..tasks.losses import QuadraticLoss
 from .flow import integrate_field
@@ -15,7 +15,7 @@ def modified_flow(
 ) -> Trajectory:
     """The flow (V8-modified) in t/tau, which descent of step ``learning_rate`` follows with an error of second order."""
     check_pair(loss, weights)
-    mass, t_end = heavy_ball_mass(learning_rate, momentum), positive_number("t_end", t_end)
+    mass, t_end = heavy_ball_mass(learning_rate, momentum), duration("t_end", t_end)
     velocity, jacobian = vector_field(loss, weights), field_jacobian(loss, weights)
 
     def field(clock: float, state: np.ndarray) -> np.ndarray:

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ...theory.results.discretisation.finite_steps import eta, mu
-from .._checks import nonnegative_number, positive_integer, positive_number
+from .._checks import duration, nonnegative_number, positive_integer, positive_number, require_room
 from ..compilation.equations import compiled
 from ..parametrizations.base import Parametrization, check_pair, field_jacobian, vector_field
 from ..tasks.losses import QuadraticLoss
@@ -40,6 +40,7 @@ def heavy_ball(
     """
     check_pair(loss, weights)
     steps, every = positive_integer("steps", steps), positive_integer("record_every", record_every)
+    require_room("steps", steps, 4 * steps + (steps // every + 2) * 2 * len(weights.flatten()))
     eta_, mu_ = positive_number("learning_rate", learning_rate), check_momentum(momentum)
     velocity, moved = vector_field(loss, weights), np.zeros(weights.size)
 
@@ -105,7 +106,7 @@ def flow_with_mass(
     check_pair(loss, weights)
     if method is not None and method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
-    mass, t_end, rtol = positive_number("mass", mass), positive_number("t_end", t_end), positive_number("rtol", rtol)
+    mass, t_end, rtol = positive_number("mass", mass), duration("t_end", t_end), positive_number("rtol", rtol)
     force, count = vector_field(loss, weights), weights.size
     place = weights.flatten()
     speed = np.zeros(count) if velocity is None else _like(weights, velocity)

@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ...theory.model import Model
-from .._checks import positive_integer, positive_number
+from .._checks import duration, positive_integer, positive_number
 from ..dynamics.flow import IMPLICIT_SIZE, SMALLEST_RTOL, integrate_field
 from ..dynamics.solver import METHODS, FlowError, Interpolant, Linear
 from ..dynamics.trajectory import Path, Statistics
@@ -85,7 +85,8 @@ def integrate(
     Raises ``ValueError`` or ``TypeError`` for bad arguments (an initial array that is missing or has another shape than its symbol, a
     constant without a value, weights whose loss is not finite) and ``FlowError`` if the solver fails.
     """
-    t_end, tau, rtol = positive_number("t_end", t_end), positive_number("tau", tau), positive_number("rtol", rtol)
+    tau, rtol = positive_number("tau", tau), positive_number("rtol", rtol)
+    t_end = duration("t_end", t_end, tau)
     if rtol < SMALLEST_RTOL:
         raise ValueError(f"rtol must be at least {SMALLEST_RTOL:.2g}, a hundred times the rounding unit, got {rtol!r}")
     loss, state = model_loss(model, task, weights=initial, constants=constants, name="initial")

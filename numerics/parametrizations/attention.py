@@ -6,7 +6,7 @@ from typing import ClassVar, Self
 import numpy as np
 from jaxtyping import Float
 
-from .._checks import generator, positive_integer, positive_number
+from .._checks import generator, positive_integer, positive_number, require_room
 from ..tasks.regression import RegressionTask
 from .base import Arrays, Parametrization
 from .multilinear import bilinear_curvature, bilinear_jacobian, trilinear_curvature, trilinear_jacobian
@@ -25,6 +25,7 @@ class MergedWeights(Parametrization):
     def initialize(cls, task: RegressionTask, *, heads: int, scale: float, rng: np.random.Generator) -> Self:
         """Gaussian weights by equation (34): v_i of variance scale^2/H, entries of U_i of variance scale^2/(H D^2)."""
         D, H = _dimension(task), positive_integer("heads", heads)
+        require_room("heads", H, H * (1 + D * D))
         w_init, rng = positive_number("scale", scale), generator("rng", rng)
         v = rng.normal(size=H) * (w_init / np.sqrt(H))
         return cls(v, rng.normal(size=(H, D, D)) * (w_init / np.sqrt(H * D**2)))
@@ -73,6 +74,7 @@ class SeparateWeights(Parametrization):
         Raises ``ValueError`` for heads * rank < D, with which the model can't learn the whole map, unless ``allow_deficient``.
         """
         D, H, R = _dimension(task), positive_integer("heads", heads), positive_integer("rank", rank)
+        require_room("heads", H, H * (1 + 2 * R * D))
         if D < R:
             raise ValueError(f"rank must be at most the dimension {D}, got {R}")
         if D > H * R and not allow_deficient:

@@ -103,7 +103,7 @@ class CurvePrediction(Result):
     def fractions(self, times: Float[np.ndarray, " T"]) -> Float[np.ndarray, "T n"]:
         """The component of B along each direction, over its final value."""
         times = np.asarray(times, dtype=float) / self.tau
-        return np.moveaxis(np.array([drop.fraction(times) for drop in self.steps]).reshape(-1, *times.shape), 0, -1)
+        return np.moveaxis(np.array([drop.fraction(times) for drop in self.steps]).reshape(len(self.steps), *times.shape), 0, -1)
 
     def loss(self, times: Float[np.ndarray, " T"]) -> Float[np.ndarray, " T"]:
         """The predicted loss."""

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.integrate import solve_ivp
 
-from .._checks import finite_array, positive_number
+from .._checks import duration, finite_array, positive_number
 from ..parametrizations.attention import MergedWeights
 from ..tasks.losses import QuadraticLoss
 from ..tasks.regression import SPECTRAL, RegressionTask, paper_task
@@ -54,7 +54,8 @@ def balanced_curve(
     """
     D = paper_task(task, allow=SPECTRAL).dimension
     B = finite_array("start", start, (D, D))
-    t_end, tau, rtol = positive_number("t_end", t_end), positive_number("tau", tau), positive_number("rtol", rtol)
+    tau, rtol = positive_number("tau", tau), positive_number("rtol", rtol)
+    t_end = duration("t_end", t_end, tau)
     size = float(np.linalg.norm(B))
     if size == 0:
         raise ValueError("start must not be zero, a rest point of the flow")

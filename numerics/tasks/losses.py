@@ -52,6 +52,12 @@ class QuadraticLoss:
     C: LinearOperator
     c: float
 
+    def __post_init__(self) -> None:
+        if not callable(self.C):
+            raise TypeError(f"C must be an operator, B -> C[B]: Dense(matrix) makes one of a matrix; got {self.C!r}")
+        object.__setattr__(self, "A", finite_array("A", self.A, np.shape(self.A)))
+        object.__setattr__(self, "c", float(finite_array("c", self.c, ())))
+
     @classmethod
     def population(cls, task: RegressionTask) -> "QuadraticLoss":
         r"""The population loss, equation (9): :math:`A = \Lambda^2`, :math:`C[B] = E(\hat\Lambda^2) B \Lambda`,
@@ -64,8 +70,7 @@ class QuadraticLoss:
     @classmethod
     def from_moments(cls, second: np.ndarray, cross: np.ndarray, square: float) -> "QuadraticLoss":
         """The loss with E(phi y) = ``cross`` (the shape of B), E(vec phi vec phi') = ``second`` and E(y^2) = ``square``."""
-        cross = np.asarray(cross)
-        A = finite_array("cross", cross, cross.shape)
+        A = finite_array("cross", cross, np.shape(cross))
         matrix = finite_array("second", second, (A.size, A.size))
         asymmetry = np.abs(matrix - matrix.T).max()
         if asymmetry > 1e-12 * np.abs(matrix).max():
@@ -93,7 +98,7 @@ class QuadraticLoss:
         return self.A - self.C(self._fitting(B))
 
     def _fitting(self, B: object) -> np.ndarray:
-        array = np.asarray(B)
+        array = B if isinstance(B, np.ndarray) else finite_array("B", B, np.shape(B))
         if array.shape != self.A.shape:
             raise ValueError(f"B must have shape {self.A.shape}, got shape {array.shape}")
         return array

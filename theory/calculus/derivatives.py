@@ -19,7 +19,7 @@ from sympy.matrices.expressions import MatrixSymbol
 from ..algebra import words
 from ..algebra.coefficients import coefficient_of
 from ..algebra.polynomial import TracePolynomial, polynomial_of_word, total
-from .substitution import dimensions, refuse_namesake, require_mapping
+from .substitution import dimensions, refuse_namesake, refuse_namesakes, require_mapping
 
 
 def gradient(scalar, symbol) -> TracePolynomial:
@@ -36,6 +36,7 @@ def gradient(scalar, symbol) -> TracePolynomial:
     if not isinstance(symbol, Symbol | MatrixSymbol):
         raise TypeError(f"gradient: symbol must be a matrix, vector or scalar symbol, got {symbol!r}")
     refuse_namesake(polynomial, symbol, "gradient")
+    refuse_namesakes(polynomial, "gradient")
     if isinstance(symbol, Symbol):
         return _scalar_gradient(polynomial, symbol)
     index = words.letter(symbol) >> 2

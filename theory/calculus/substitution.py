@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import reduce
 from operator import mul
 
-from sympy import Symbol
+from sympy import Dummy, Symbol
 from sympy.core.function import AppliedUndef
 from sympy.matrices.expressions import MatrixSymbol
 from sympy.tensor.indexed import Indexed
@@ -32,6 +32,15 @@ def refuse_namesake(polynomial: TracePolynomial, symbol, verb: str) -> None:
     present = polynomial.free_symbols
     if symbol not in present and any(getattr(other, "name", None) == symbol.name for other in present):
         raise ValueError(f"{verb}: the {symbol} in {polynomial} is another symbol of that name (its shape, symmetry or assumptions differ)")
+
+
+def refuse_namesakes(polynomial: TracePolynomial, verb: str) -> None:
+    """Raise ValueError if two symbols of the polynomial print alike: surely a mistake."""
+    seen: dict[str, object] = {}
+    for symbol in polynomial.free_symbols:
+        other = seen.setdefault(name := str(symbol), symbol)
+        if other != symbol and not isinstance(symbol, Dummy):
+            raise ValueError(f"{verb}: {polynomial} holds two symbols {name}, whose shape, symmetry or assumptions differ")
 
 
 def substitute(expression, replacements: Mapping) -> TracePolynomial:

@@ -15,7 +15,7 @@ from sympy.matrices.expressions import MatrixSymbol
 from ..algebra.closing import close_ends, open_ends
 from ..algebra.polynomial import TracePolynomial, zero
 from ..calculus.rewriting import rewrite
-from ..calculus.substitution import refuse_namesake, substitute
+from ..calculus.substitution import refuse_namesake, refuse_namesakes, substitute
 from ..notation import Lambda_hat, N, X_c
 from .bounds import require_feasible
 from .laws import DATA_LAWS, PAPER_LAWS, Fixed, Law, Mixture, ancestors, laws_by_symbol, looks_random, outermost_first
@@ -39,6 +39,7 @@ def expect(expression, law: "Law | Iterable[Law] | Mapping | None" = None, *, gi
     for a second inverse, for a symbol to integrate on which a given symbol depends, and for anything that is not a polynomial.
     """
     result = polynomial = TracePolynomial(expression)
+    refuse_namesakes(polynomial, "expect")
     given = _symbols(given)
     laws = laws_by_symbol(law, result.free_symbols | given)
     for symbol, one in laws.items():
@@ -59,6 +60,7 @@ def expect(expression, law: "Law | Iterable[Law] | Mapping | None" = None, *, gi
             f"expect: {symbol} looks random but has no law; give it one, e.g. law={law}, or declare it constant, given={symbol}. "
             f"In: {result}"
         )
+    refuse_namesakes(result, "expect")
     return result
 
 

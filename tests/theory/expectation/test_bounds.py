@@ -1,11 +1,13 @@
 """Too much work is refused before it starts, with the estimate and what is feasible; the estimate is near the number of terms."""
 
 import pytest
-from iclflow.theory import expect
+from iclflow.theory import expect, gradient
 from iclflow.theory.algebra.parsing import parse
 from iclflow.theory.algebra.terms import Terms
 from iclflow.theory.expectation import bounds
-from iclflow.theory.notation import Lambda_hat, w
+from iclflow.theory.notation import D, Lambda_hat, matrix, w
+from sympy import Symbol, Trace
+from sympy.matrices.expressions import MatrixSymbol
 
 
 @pytest.mark.parametrize(
@@ -74,3 +76,13 @@ def test_expressions_that_grow_are_refused_while_they_are_read(text, reason):
 def test_powers_of_a_denominator_need_no_reduction():
     assert str(parse("(1/(N+D+H))^40")) == "1/(D + H + N)^40"
     assert parse("(1/(N+D))^5 (N+D)") == parse("(1/(N+D))^4")
+
+
+def test_two_symbols_of_one_name_are_refused():
+    other = MatrixSymbol("A", D, D + 1)
+    with pytest.raises(ValueError, match="expect: .* holds two symbols A, whose shape"):
+        expect(Trace(matrix("A", D)) + Trace(other * other.T))
+    with pytest.raises(ValueError, match="gradient: .* holds two symbols A"):
+        gradient(Trace(matrix("A", D)) + Trace(other * other.T), other)
+    with pytest.raises(ValueError, match="expect: .* holds two symbols N"):
+        expect(Symbol("N") * Lambda_hat * Lambda_hat)
