@@ -71,6 +71,7 @@ print("\\n".join(printed))
 """
 
 
+@pytest.mark.slow
 def test_derivations_do_not_look_at_the_statements():
     """All derivations in a new process with other hashes, where every statement is garbage: the same lines."""
     environment = os.environ | {"PYTHONHASHSEED": "1", "OMP_NUM_THREADS": "1"}

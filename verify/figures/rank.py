@@ -14,6 +14,7 @@ from .style import BLUES, LOSS, SERIES, TIME, Theme
 
 HARMONIC = tuple(1 / d / sum(1 / j for j in range(1, 9)) for d in range(1, 9))
 EIGHT = Setting(eigenvalues=HARMONIC, heads=9, scale=0.05, seed=0, duration=2e5)
+SEEDS = range(6)
 
 
 def _loss(setting: Setting, times: np.ndarray) -> np.ndarray:
@@ -35,7 +36,7 @@ def _ranks(theme: Theme, ranks: tuple[int, ...]) -> Drawing:
     for rank, axes in zip(ranks, panels, strict=True):
         theory_levels(axes, levels, theme, names=rank == ranks[-1])
         counts = np.zeros(9, dtype=int)
-        for seed, color in zip(range(6), SERIES, strict=False):
+        for seed, color in zip(SEEDS, SERIES, strict=False):
             times = np.geomspace(30, EIGHT.duration, 1500)
             losses = _loss(replace(EIGHT, rank=rank, seed=seed), times)
             axes.plot(times, losses, color=color, lw=1.3)

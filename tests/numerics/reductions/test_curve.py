@@ -39,8 +39,9 @@ def drop_errors(task, scale, seeds, route="quadrature", shift=0.0):
     return np.median(errors, axis=0)
 
 
+@pytest.mark.slow
 def test_every_drop_is_predicted_from_the_initial_weights(task):
-    """The acceptance of issue 5: below 0.3 % at scale 1e-2 and 0.03 % at 1e-3, falling at least linearly; 20 seeds."""
+    """Below 0.3 % at scale 1e-2 and 0.03 % at 1e-3, falling at least linearly; 20 seeds."""
     coarse, fine = drop_errors(task, 1e-2, 20), drop_errors(task, 1e-3, 20)
     assert (coarse < 3e-3).all(), coarse
     assert (fine < 3e-4).all(), fine

@@ -56,7 +56,7 @@ def markdown_strings(document: str):
 
 
 @pytest.mark.needs("KaTeX")
-@pytest.mark.parametrize("transpose", ["top", "T"])
+@pytest.mark.parametrize("transpose", ["top", pytest.param("T", marks=pytest.mark.slow)])
 def test_every_string_compiles_with_katex(transpose):
     strings = list(markdown_strings(exported("markdown", transpose)))
     for record in json.loads(exported("json", transpose)):
@@ -82,7 +82,7 @@ def pdflatex_log(document: str, folder: Path) -> str:
 
 
 @pytest.mark.needs("pdflatex")
-@pytest.mark.parametrize("transpose", ["top", "T"])
+@pytest.mark.parametrize("transpose", ["top", pytest.param("T", marks=pytest.mark.slow)])
 def test_document_compiles_and_nothing_overflows(transpose, tmp_path):
     log = pdflatex_log(exported("tex", transpose), tmp_path)
     assert re.findall(r"Overfull \\hbox \([\d.]+pt too wide\)", log) == []

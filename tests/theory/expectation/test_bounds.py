@@ -80,9 +80,9 @@ def test_powers_of_a_denominator_need_no_reduction():
 
 def test_two_symbols_of_one_name_are_refused():
     other = MatrixSymbol("A", D, D + 1)
-    with pytest.raises(ValueError, match="expect: .* holds two symbols A, whose shape"):
+    with pytest.raises(ValueError, match=r"expect: .* holds two symbols A, whose shape"):
         expect(Trace(matrix("A", D)) + Trace(other * other.T))
-    with pytest.raises(ValueError, match="gradient: .* holds two symbols A"):
+    with pytest.raises(ValueError, match=r"gradient: .* holds two symbols A"):
         gradient(Trace(matrix("A", D)) + Trace(other * other.T), other)
-    with pytest.raises(ValueError, match="expect: .* holds two symbols N"):
+    with pytest.raises(ValueError, match=r"expect: .* holds two symbols N"):
         expect(Symbol("N") * Lambda_hat * Lambda_hat)

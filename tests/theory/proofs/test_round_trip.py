@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import pytest
 import sympy
 from iclflow.theory.algebra.polynomial import TracePolynomial
 from iclflow.theory.algebra.syntax import Unreadable
@@ -18,6 +19,8 @@ from iclflow.theory.typesetting.latex import formula_latex
 from sympy import Basic, Derivative, Integral, Limit, MatrixBase, Sum, Trace
 from sympy.core.function import AppliedUndef
 from sympy.tensor.indexed import Indexed
+
+pytestmark = pytest.mark.slow  # every line of the registry, twice
 
 READ = (ScalarExpectation, MatrixExpectation, ScalarGradient, MatrixGradient)
 

@@ -81,6 +81,7 @@ def plain(latex: str) -> str:
 CHILDREN = {"mfrac": 2, "mroot": 2, "msub": 2, "msup": 2, "munder": 2, "mover": 2, "msubsup": 3, "munderover": 3}
 
 
+@pytest.mark.slow
 def test_every_formula_of_the_registry_is_mathml_and_loses_no_letter():
     count = 0
     for entry in equations():

@@ -99,6 +99,7 @@ def spawnable(monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parents[3])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("spawnable")
 def test_a_crowd_is_answered_or_told_and_departed_clients_leave_no_trace(capfd):
     """50 clients at once, 10 of whom hang up, and two requests that are none: each other one has its answer within seconds."""
@@ -146,6 +147,7 @@ def slow(argument: str) -> bytes:
     return argument.encode()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("spawnable")
 def test_a_computation_is_given_up_and_the_next_is_not():
     workers = Workers(slow, count=1)
