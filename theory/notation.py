@@ -15,6 +15,7 @@ map of the model, y_hat = beta' B x_q; M = E(Lambda_hat^2); G = Lambda^2 - M B L
 from sympy import S, Symbol, symbols, sympify
 from sympy.core.symbol import Str
 from sympy.matrices.expressions import MatrixSymbol
+from sympy.printing.latex import translate
 
 __all__ = [
     "W_1",
@@ -114,10 +115,11 @@ def vector(name, size, *, latex=None):
 
 
 def _bold(name):
-    """``A`` -> bold A, ``k_i`` -> bold k with subscript i, ``A_hat`` -> bold A under a hat."""
+    """``A`` -> bold A, ``k_i`` -> bold k with subscript i, ``A_hat`` -> bold A under a hat; ``WK`` is one letter of two."""
     stem, _, index = name.partition("_")
-    hat = index == "hat"
-    stem = rf"\{stem}" if len(stem) > 1 and stem.isalpha() else stem
+    hat, index = index == "hat", "_".join(filter(None, index.split("_")))
+    greek = translate(stem)
+    stem = greek if greek != stem or len(stem) <= 1 or not stem.isalpha() else rf"\mathrm{{{stem}}}"
     bold = rf"\boldsymbol{{{stem}}}"
     if hat:
         return rf"\hat{{{bold}}}"

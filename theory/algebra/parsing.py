@@ -108,8 +108,12 @@ def _polynomial(node: Node) -> TracePolynomial:
         return TracePolynomial(number_of(node))
     if kind == "name":
         return TracePolynomial(symbol(parts[0].text) if parts[0].text != "I" else _NAMES["I"])
-    if kind == "call" and parts[0] == "tr":
-        return _combined(position, TracePolynomial.trace, _polynomial(parts[1]))
+    if kind == "call" and parts[0] in ("tr", "inv"):
+        return _combined(position, TracePolynomial.trace if parts[0] == "tr" else TracePolynomial.reciprocal, _polynomial(parts[1]))
+    if kind == "call":
+        raise Unreadable(f"{parts[0]}(...) is not read here" + ": expect takes the expectation of the whole" * (parts[0] == "E"), position)
+    if kind == "transpose" and parts[0].kind == "name" and not hasattr(symbol(parts[0].parts[0].text), "shape"):
+        raise Unreadable(f"{parts[0].parts[0].text} is a number, and has no transpose", position)
     if kind == "power":
         return _power(_polynomial(parts[0]), parts[1], position)
     if kind not in ("sum", "product", "quotient", "negative", "transpose", "bracket"):

@@ -39,7 +39,7 @@ TEXT = Style(
     name=printed_name,
     fraction=_plain_fraction,
     power=lambda base, exponent: f"{base}^{exponent}",
-    transposed="'",
+    transposed=lambda name: f"{name}'",
     inverted="^-1",
     trace=lambda inner: f"tr({inner})",
     brackets=lambda inner: f"({inner})",
@@ -50,7 +50,7 @@ LATEX = Style(
     name=sympy.latex,
     fraction=lambda top, bottom, products: rf"\frac{{{top}}}{{{bottom}}}",
     power=lambda base, exponent: f"{base}^{{{exponent}}}",
-    transposed=r"^\top",
+    transposed=lambda name: rf"{name}^\top",
     inverted="^{-1}",
     trace=lambda inner: rf"\operatorname{{tr}}\left({inner}\right)",
     brackets=lambda inner: rf"\left({inner}\right)",
@@ -166,9 +166,9 @@ def _word(word, style: Style) -> str:
         name = style.name(words.symbol_of(code))
         if words.is_inverse(code):
             name = style.power(name, -count)
-            name = f"{style.brackets(name)}{style.transposed}" if words.is_transposed(code) else name
+            name = style.transposed(style.brackets(name)) if words.is_transposed(code) else name
         elif words.is_transposed(code):
-            name = name + style.transposed
+            name = style.transposed(name)
             name = name if count == 1 else style.power(style.brackets(name), count)
         else:
             name = name if count == 1 else style.power(name, count)

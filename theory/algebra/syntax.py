@@ -25,9 +25,19 @@ FUNCTIONS = frozenset(["tr", "inv", "sqrt", "ln", "log", "exp", "tanh", "norm", 
 WORDS = frozenset(["as", "for", "if", "with", "when", "where", "and", "up", "to", "order"])  # between a line and its limit
 RELATIONS = (":=", "<=>", "=>", "<=", ">=", "!=", "->", "=", "<", ">", "~")
 INTEGER = "an integer exponent of at most 40"
+MEANT = {
+    wrong: right
+    for right, spellings in {
+        "tr": "Tr TR trace Trace", "inv": "Inv inverse Inverse", "exp": "Exp", "ln": "Ln Log", "sqrt": "Sqrt", "tanh": "Tanh",
+        "norm": "Norm", "E": "Expect expect", "": "det Det rank diag vec Var Cov var cov sin cos max min abs transpose",
+    }.items()
+    for wrong in spellings.split()
+}  # fmt: skip
+FOREIGN = {"**": "^ for a power", ".T": "' for the transpose", ".inv": "inv(...) round it", "==": "one ="}
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<number>\d+(?:\.(?!\.)\d+)?)|(?P<derivative>d/d[A-Za-z]\w*)|(?P<big>(?:sum|lim)_(?=\())|(?P<name>[A-Za-z][A-Za-z0-9_]*)"
+    r"\s*(?:(?P<number>\d+(?:\.(?!\.)\d+)?(?:[eE][-+]?\d+(?![A-Za-z_]))?)"
+    r"|(?P<foreign>\*\*|==|\.(?:T|inv)\b)|(?P<derivative>d/d[A-Za-z]\w*)|(?P<big>(?:sum|lim)_(?=\())|(?P<name>[A-Za-z][A-Za-z0-9_]*)"
     r"|(?P<relation>:=|<=>|=>|<=|>=|!=|->|[=<>~])|(?P<sign>\.\.|[-+*/^()\[\]',|]))"
 )
 
@@ -69,6 +79,8 @@ def tokens_of(text: str) -> list[Token]:
             position += len(stripped[position:]) - len(stripped[position:].lstrip())
             raise Unreadable(f"found {stripped[position]!r}, expected a name, a number, an operator or a bracket", position)
         kind = match.lastgroup or ""
+        if kind == "foreign":
+            raise Unreadable(f"found {match[kind]!r}, expected {FOREIGN[match[kind]]}", match.start(kind))
         found.append(Token(kind, match[kind], match.start(kind), match.start(kind) == position and position > 0))
         position = match.end()
     return [*found, Token("end", "", len(stripped))]
@@ -265,6 +277,9 @@ class Grammar:
             self.at += 1
             return self._call(token)
         if token.kind == "name":
+            if token.text in MEANT.keys() - self.letters - self.functions:
+                right = MEANT[token.text]
+                raise Unreadable(f"{token.text}(...) is not read" + f": write {right}(...)" * bool(right), token.position)
             self.at += 1
             if following.text == "(" and token.text == "O" and "O" not in self.letters:
                 return Node("order", (self._bracket(""),), token.position)

@@ -32,6 +32,8 @@ from ..derivations.draws import eigenvalues_drawn
 from ..derivations.heads import E, Gradient, Rate, SecondVariation, as_sympy, carried_out, heads_in
 from ..derivations.judging.trial import Verdict
 from ..derivations.lines import Line
+from ..expectation.laws import ancestors, laws_by_symbol, outermost_first
+from ..expectation.moments import expect as expectation
 from ..notation import Lambda, M, P, T, a, e, lambda_, learned
 from .counterexamples import refutation
 from .forms import collected, factored, folded, in_scalars
@@ -97,12 +99,28 @@ class BuiltDerivation:
     # Verbs
 
     @_verb
-    def expect(self, laws: Any = ()) -> "BuiltDerivation":
-        """Carry out the expectations on the right; where there is none, take it of both sides, under the paper's laws or ``laws``."""
+    def expect(self, laws: Any = (), *, one_by_one: bool = False) -> "BuiltDerivation":
+        """Carry out the expectations on the right; where there is none, take it of both sides, under the paper's laws or ``laws``.
+
+        ``one_by_one``: of both sides, over one random letter after the other, each given those that are left.
+        """
+        if one_by_one:
+            return self._one_by_one(laws_by_symbol(laws))
         if heads_in(self.right):
             return self._then(self.left, carried_out(self.right), "The expectation")
         left = E(self.left, laws)
         return self._then(left, E(self.right, laws).apply(), "The expectation")
+
+    def _one_by_one(self, laws: dict) -> "BuiltDerivation":
+        built, body = replace(self, left=E(self.left, tuple(laws.values()))), TracePolynomial(carried_out(self.right))
+        for law in outermost_first(laws):
+            if law.symbol in body.free_symbols:
+                others = [one for one in laws if one != law.symbol and law.symbol not in ancestors(one, laws)]
+                body = expectation(body, tuple(laws.values()), given=others)
+                rest = body.free_symbols & laws.keys()
+                right = E(as_sympy(body), tuple(laws.values())) if rest else body
+                built = built._then(built.left, right, f"Over ${side_latex(law.symbol)}$" + ", given the others" * bool(rest))
+        return built
 
     @_verb
     def gradient(self, variable: Any) -> "BuiltDerivation":

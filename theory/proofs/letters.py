@@ -283,6 +283,12 @@ class Letters:
             known = self._by_convention(token)
         return self._symbol(known) if isinstance(known, Declared) else known
 
+    def named(self, name: str) -> Any:
+        """The symbol of a name that a user typed; ValueError for what is no name."""
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or name in ("tr", "I"):
+            raise ValueError(f"{name!r} is not the name of a symbol; a name is a letter followed by letters, digits or _")
+        return self.of(name)
+
     def _by_convention(self, token: Token) -> Declared:
         """An undeclared letter: in text, and in bold, a capital is a square matrix, and a small letter a vector."""
         plain, bold = key_of(token)

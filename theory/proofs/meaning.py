@@ -18,9 +18,9 @@ from sympy.matrices.expressions import MatrixExpr, MatrixSymbol
 from sympy.tensor.indexed import Indexed
 
 from ..algebra import words
-from ..algebra.parsing import MAX_EXPONENT, MAX_TERMS, number_of
+from ..algebra.parsing import MAX_EXPONENT, MAX_LENGTH, MAX_TERMS, number_of
 from ..algebra.polynomial import TracePolynomial
-from ..algebra.syntax import Node, Token, Unreadable
+from ..algebra.syntax import Node, Token, Unreadable, tokens_of
 from ..calculus.spectral import eigenvalue, moment
 from ..derivations.heads import E, Gradient, as_sympy
 from ..derivations.lines import Line
@@ -55,6 +55,32 @@ def read_latex(text: str, symbols: Iterable = ()) -> Any:
     node = letters.grammar(latex_tokens(text)).whole()
     letters.settle([node])
     return Meaning(letters).of(node)
+
+
+def read_text(text: str, declarations: Iterable[str] = ()) -> tuple[Any, "Meaning"]:
+    """The formula of a text, with what its letters mean. ValueError says at which character reading failed.
+
+    >>> read_text("E[g' A g]", ["g: Gaussian(0, Sigma); A: symmetric"])[0].apply()
+    tr(A Sigma)
+    """
+    letters = Letters()
+    for one in declarations:
+        letters.declare(one)
+    for problem in letters.broken.values():
+        raise ValueError(problem)
+    if len(text) > MAX_LENGTH:
+        raise ValueError(f"the expression has {len(text)} characters; at most {MAX_LENGTH} are read")
+    try:
+        node = letters.grammar(tokens_of(text)).whole()
+        letters.settle([node])
+        meaning = Meaning(letters)
+        meaning.settle()
+        formula = meaning.of(node)
+        if _cost(formula, set())[0] > MAX_TERMS:
+            raise Unreadable(f"it expands to more than {MAX_TERMS} terms")
+    except Unreadable as problem:
+        raise ValueError(f"cannot read {text!r} at character {(problem.position or 0) + 1}: {problem}") from None
+    return formula, meaning
 
 
 class _Unit(Expr):
@@ -234,7 +260,9 @@ class Meaning:
         if is_matrix(value):
             return sympy.transpose(value)
         if inner.kind in ("name", "number") and not isinstance(value, MatrixExpr | Trace):
-            raise Unreadable("the prime of a number is no transpose: declare the letter with its prime, or leave it away", node.position)
+            what = getattr(inner.parts[0], "text", "")
+            reason = f"the prime of a number is no transpose: leave it away, or declare {what} as what it is, such as {what}: D x D"
+            raise Unreadable(reason, node.position)
         return value
 
     def _power(self, node: Node) -> Any:

@@ -168,7 +168,7 @@ def _power(base: str, exponent) -> str:
 
 _POLYNOMIAL_STYLE = copy(printing.LATEX)
 _POLYNOMIAL_STYLE.name, _POLYNOMIAL_STYLE.power = _PaperPrinter().doprint, _power
-_POLYNOMIAL_STYLE.transposed = r"^{\top}"
+_POLYNOMIAL_STYLE.transposed = lambda name: _power(name, r"\top") if name[0] != "{" else rf"{name}^{{\top}}"
 
 
 def formula_text(formula: Any) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ...numerics.replay.replay import ReplayResult
     from ...theory import TracePolynomial
     from ...theory.derivations.registry import Equation
+    from ...theory.proofs.building import BuiltDerivation
     from ..evidence.check import Evidence, Subject
     from ..training.official import Retrained
 
@@ -222,6 +223,10 @@ def _shown(formula: "TracePolynomial", format: str) -> str:
     return formula_latex(formula) + conditions if latex else repr(formula)
 
 
+def _steps(derivation: "BuiltDerivation", format: str) -> str:
+    return derivation.latex() if format == "latex" else str(derivation)
+
+
 @contextmanager
 def _waiting(what: str, patience: float = 2.0) -> Iterator[None]:
     """Say on a terminal, once a second, how long it has taken, if it takes more than two seconds."""
@@ -247,25 +252,32 @@ def _waiting(what: str, patience: float = 2.0) -> Iterator[None]:
 
 
 def expect(options: argparse.Namespace) -> int:
-    from ...theory import expect as expectation
-    from ...theory.algebra.parsing import parse
+    from ...theory import derive, expect
+    from ...theory.derivations.heads import carried_out
+    from ...theory.proofs.meaning import read_text
 
+    formula, meaning = read_text(options.expression, options.let)
+    laws = list(meaning.laws.values())
     with _waiting("iclflow expect"):
-        shown = _shown(expectation(parse(options.expression)), options.format)
+        steps = derive(formula).expect(laws, one_by_one=True) if options.steps else None
+        shown = _steps(steps, options.format) if steps and steps.lines else _shown(expect(carried_out(formula), laws), options.format)
     print(shown)
     return 0
 
 
 def gradient(options: argparse.Namespace) -> int:
+    from ...theory import TracePolynomial, derive
     from ...theory import gradient as derivative
-    from ...theory.algebra.parsing import parse, symbol
+    from ...theory.derivations.heads import carried_out
+    from ...theory.proofs.meaning import read_text
 
-    expression, variable = parse(options.expression), symbol(options.variable)
+    formula, meaning = read_text(options.expression, options.let)
+    expression, variable = TracePolynomial(carried_out(formula)), meaning.letters.named(options.variable)
     result = derivative(expression, variable)
     if variable not in expression.free_symbols:  # its derivative is 0: surely a mistake
         held = ", ".join(sorted(map(str, expression.free_symbols))) or "no symbol"
         raise ValueError(f"{options.variable} does not occur in {expression}, which holds {held}")
-    print(_shown(result, options.format))
+    print(_steps(derive(formula).gradient(variable), options.format) if options.steps else _shown(result, options.format))
     return 0
 
 

@@ -17,6 +17,16 @@ PROOF_CODES = """verdicts: exact, numeric, sampled, assumed (a :=), fails (with 
 exit 1 where a line fails, 2 where no line could be read, and with --strict where one could not
 
 """
+LETTERS = """letters:
+  S, Lambda_hat  the sample covariance of N tokens     Lambda  their covariance        M  E[S^2]
+  w, x_q         the task vector, the query token      beta    S w                     y_q  w' x_q
+  N, D, H, R     tokens, dimension, heads, their rank  sigma, tau, lambda  numbers     I  the identity
+  any other: a constant, a D x D matrix if it starts with a capital, else a vector; --let says what else it is:
+  "K: D x R", "u: vector", "A: symmetric", "Sigma: covariance", "c: scalar", "c: positive", "d: dimension", "n: samples",
+  "g: Gaussian(0, Lambda)", "W: sample covariance of n with Sigma"
+functions: tr(A), inv(A), E[A], d/dA tr(A B), norm(u); A' is the transpose, A^2 a power, side by side a product
+
+"""
 EXIT_CODES = "exit codes: 0 all is well, 1 a check failed, 2 bad input, 130 interrupted"
 
 
@@ -159,18 +169,18 @@ def build() -> Parser:
     map_.add_argument("--equation", metavar="N", help="only this one and all that it rests on")
     map_.add_argument("--json", metavar="FILE", help="verdicts that iclflow check --json wrote; without them nothing is judged")
 
-    expect = command(
-        "expect", "the exact Gaussian expectation of an expression in S = Lambda_hat, w, x_q, ...", 'iclflow expect "S A S + tr(S) S"'
-    )
-    expect.add_argument("expression", type=str.strip)
-    expect.add_argument("--format", choices=["text", "latex"], default="text")
+    summary = "the exact Gaussian expectation of an expression in S = Lambda_hat, w, x_q, ..."
+    expect = command("expect", summary, 'iclflow expect "S A S + tr(S) S"', LETTERS)
 
     gradient = command(
-        "gradient", "the gradient of a scalar expression with respect to a matrix or vector", 'iclflow gradient "tr(A W S W\')" W'
+        "gradient", "the gradient of a scalar expression with respect to a matrix or vector", 'iclflow gradient "tr(A W S W\')" W', LETTERS
     )
-    gradient.add_argument("expression", type=str.strip)
+    for formula in (expect, gradient):
+        formula.add_argument("expression", type=str.strip)
+        formula.add_argument("--let", action="append", default=[], metavar="LETTER", help='what letters are: "K: D x R; A: symmetric"')
+        formula.add_argument("--steps", action="store_true", help="the derivation, line by line")
+        formula.add_argument("--format", choices=["text", "latex"], default="text")
     gradient.add_argument("variable")
-    gradient.add_argument("--format", choices=["text", "latex"], default="text")
 
     prove = command("prove", "judge every line of a proof of your own", "iclflow prove proof.tex --json verdicts.json", PROOF_CODES)
     prove.add_argument("file", metavar="FILE", help="ends in .txt, .md or .tex")

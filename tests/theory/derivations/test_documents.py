@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 from iclflow.theory.algebra.letters import letters, printed_name
+from iclflow.theory.algebra.polynomial import TracePolynomial
 from iclflow.theory.derivations.derivation import Derivation, rows
 from iclflow.theory.derivations.documents import export, render
 from iclflow.theory.derivations.lines import Line
 from iclflow.theory.equations import equation, equations
-from iclflow.theory.notation import B, D, Lambda, N
+from iclflow.theory.notation import B, D, Lambda, N, matrix, vector
 from iclflow.theory.typesetting.latex import formula_latex
 from iclflow.theory.typesetting.sentences import sentence_latex
-from sympy import Matrix, symbols
+from sympy import Matrix, Symbol, Trace, sqrt, symbols
 
 ROOT = Path(__file__).parents[3]
 
@@ -96,6 +97,20 @@ def test_fragments_compile_in_a_bare_article(tmp_path):
     pdflatex_log(whole, tmp_path)
     unlinked = re.sub(r"\\hyperref\[[^]]*\]\{(\([^)]*\))\}", r"\1", exported("tex"))
     assert all(render(entry, "latex") in unlinked for entry in equations()[::20])
+
+
+@pytest.mark.needs("pdflatex")
+def test_letters_of_any_legal_name_compile(tmp_path):
+    names = "WK Wq W1 W_ A__ W__2 Q_K_ W_i_j a_b_c lambda1 lambdaq Lambdahat Lambda_hat_2 x_hat_hat hbar ss omicron Aprime Wbm alpha_beta"
+    formulas = []
+    for name in [*names.split(), "W^V", "W_i^V", "W_{ij}", "W'", "v_*"]:
+        A, u, c = matrix(name, D), vector(name, D), Symbol(name, positive=True)
+        plain = [A**2, A.T, A.I, A.T * A, (A.T) ** 2, u.T * A * u, Trace(A) ** 2]
+        formulas += [*plain, *map(TracePolynomial, plain), c**2, 1 / c, sqrt(c), c**2 * A]
+    raised = matrix("W", D, latex=r"\boldsymbol{W}^V")
+    formulas += [TracePolynomial(raised.T * raised**2 * raised.T), TracePolynomial(raised.I.T), raised.T * raised]
+    shown = "\n".join(rf"\[ {formula_latex(formula)} \]" for formula in formulas)
+    pdflatex_log(rf"\documentclass{{article}}\usepackage{{amsmath,amssymb}}\begin{{document}}{shown}\end{{document}}", tmp_path)
 
 
 def test_every_link_leads_to_an_equation_of_the_document():

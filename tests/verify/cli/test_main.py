@@ -43,6 +43,55 @@ def test_expect(capsys):
     assert "cannot read '-S^' at character 4" in answer(capsys, "expect", "-S^")[2]
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Tr(S)", "character 1: Tr(...) is not read: write tr(...)"),
+        ("2 Exp(S)", "character 3: Exp(...) is not read: write exp(...)"),
+        ("Inv(S)", "write inv(...)"),
+        ("Det(S)", "Det(...) is not read"),
+        ("exp(S)", "exp of a matrix is not read"),
+        ("A(S)", "A(...) could be a product or a function"),
+        ("H S H'", "character 6: the prime of a number is no transpose"),
+        ("S**2", "character 2: found '**', expected ^ for a power"),
+        ("S.T", "found '.T', expected ' for the transpose"),
+        ("S^T K", "shape mismatch in a product: K has shape (D, R), "),
+    ],
+)
+def test_what_is_no_formula_is_refused_with_the_right_spelling(capsys, text, message):
+    text, declared = (text.replace("^T K", " K K"), ["--let", "K: D x R"]) if "K" in text else (text, [])
+    code, out, err = answer(capsys, "expect", text, *declared)
+    assert (code, out) == (2, "")
+    assert message in err
+
+
+def test_declared_letters(capsys):
+    assert answer(capsys, "expect", "E(S) + 1e5 inv(S)")[1] == "Lambda + 100000 N/(N - D - 1) Lambda^-1, for N > D + 1\n"
+    assert answer(capsys, "expect", "H S H'", "--let", "H: D x D")[1] == "H Lambda H'\n"
+    assert answer(capsys, "expect", "S A S", "--let", "A: symmetric")[1] == "(1 + 1/N) Lambda A Lambda + 1/N tr(A Lambda) Lambda\n"
+    laws = ["--let", "g: Gaussian(0, Sigma); A: symmetric", "--let", "W: sample covariance of n with Sigma"]
+    assert answer(capsys, "expect", "g' A W A g", *laws)[1] == "tr(A Sigma A Sigma)\n"
+    assert answer(capsys, "gradient", "tr(K' A K)", "K", "--let", "K: D x R", "--let", "A: symmetric")[1] == "2 A K\n"
+    assert "'K: R x R' cannot be read: K is declared twice" in answer(capsys, "expect", "K", "--let", "K: D x R; K: R x R")[2]
+
+
+def test_steps(capsys):
+    out = answer(capsys, "expect", "(w' x_q)^2 tr(S)", "--steps")[1]
+    assert [line[:7] for line in out.splitlines() if line[0].isdigit()] == ["1. Over", "2. Over", "3. Over"]
+    assert out.endswith("=  tr(Lambda)^2\n")
+    assert answer(capsys, "expect", "A", "--steps")[1] == "A\n"
+    latex = answer(capsys, "gradient", "E[tr(A W S W')]", "W", "--steps", "--format", "latex")[1]
+    assert latex.startswith("\\begin{align*}\n\\frac{\\partial}{\\partial \\boldsymbol{W}}")
+
+
+def test_the_letters_are_listed(capsys):
+    for command in ("expect", "gradient"):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        out = capsys.readouterr().out
+        assert all(word in out for word in ("Lambda_hat", "beta", "w' x_q", "sample covariance of n with Sigma", "inv(A)"))
+
+
 def test_gradient(capsys):
     assert answer(capsys, "gradient", "tr(A W S W')", "W")[1] == "A W Lambda_hat + A' W Lambda_hat\n"
     assert answer(capsys, "gradient", "-tr(W)", "W")[1] == "-I\n"
