@@ -48,7 +48,7 @@ def vanishes(expression: Any) -> bool:
         if expression.is_Rational:
             return False
         return bool(sympy.simplify(expression) == 0)
-    if _rational_normal(expression) == 0:
+    if _rational_normal(_sums_apart(expression)) == 0:
         return True
     if expression.has(HyperbolicFunction, InverseHyperbolicFunction):
         expression = expression.rewrite(sympy.exp).rewrite(sympy.log)
@@ -74,6 +74,35 @@ def _is_nonzero_somewhere(expression: sympy.Expr) -> bool:
     point = {one: sympy.Rational(2 * i + 3, 7 + i) for i, one in enumerate(rest)}
     value = explicit.subs(point).evalf(30)
     return bool(value.is_number and value.is_finite and abs(value) > sympy.Float("1e-15"))
+
+
+def _sums_apart(expression):
+    """One sum for each range up to a symbol, its summand in lowest terms; terms beyond that, as from m to m + 1, stand apart.
+
+    >>> from sympy import Function, Sum, symbols
+    >>> f, d, m = Function("f"), *symbols("d m")
+    >>> _sums_apart(Sum(f(d), (d, 1, m + 1)) - Sum(f(d), (d, 1, m)))
+    f(m + 1)
+    """
+    if not expression.has(sympy.Sum):
+        return expression
+    summands: dict[tuple, Any] = {}
+    rest = sympy.S.Zero
+    for term in sympy.Add.make_args(sympy.expand_mul(expression, deep=False)):
+        factor, one = term.as_independent(sympy.Sum, as_Add=False)
+        if not isinstance(one, sympy.Sum) or len(one.limits) > 1 or len(one.limits[0]) != 3 or one.limits[0][0] in factor.free_symbols:
+            rest += term
+            continue
+        index, first, last = one.limits[0]
+        beyond, whole = last.as_coeff_Add()
+        if not beyond.is_Integer:
+            beyond, whole = 0, last
+        summand = factor * one.function
+        summands[index, first, whole] = summands.get((index, first, whole), 0) + summand
+        rest += sum(summand.subs(index, whole + k) for k in range(1, beyond + 1))
+        rest -= sum(summand.subs(index, whole + k) for k in range(beyond + 1, 1))
+    normal = {limits: _rational_normal(one) for limits, one in summands.items()}
+    return rest + sum(sympy.Sum(one, limits) for limits, one in normal.items() if one != 0)
 
 
 def _rational_normal(expression):

@@ -11,7 +11,7 @@ from iclflow.numerics.tasks.token_laws import RademacherTokens
 from iclflow.theory import equation
 from iclflow.theory.calculus.spectral import eigenvalue, indicator
 from iclflow.theory.derivations.points import Point, value_at
-from iclflow.theory.notation import D, Lambda, Lambda_q, M, N, T, lambda_, learned, matrix, sigma
+from iclflow.theory.notation import D, Lambda, Lambda_q, M, N, T, e, lambda_, learned, matrix, sigma, v
 from iclflow.theory.results.landscape.fixed_points import m
 from iclflow.theory.results.task.population import COMPONENTS, P_w, Sigma_w, Task, g_1, g_2, g_3, lambda_q, omega
 from iclflow.theory.results.variations.token_laws import gaussian_of, kappa
@@ -82,7 +82,34 @@ def test_a_function_of_the_token_covariance_needs_no_letter_of_its_own():
     assert float(value_at(loss, point_of(square, [1]))) == pytest.approx(at_fixed_point(square, [1])[0], rel=1e-12)
 
 
-@pytest.mark.parametrize("number", ["23", "24", "59", "C1"])
+@pytest.mark.parametrize("varied", [*VARIED, RANDOM], ids=[*names, "random lengths"])
+def test_the_flow_of_an_aligned_head(varied):
+    task, point = in_numbers(varied), point_of(in_numbers(varied), [1])
+    A, second, Q, _ = task.loss_moments
+    point[v] = mpmath.mpf(0.7)
+    rate = A[1, 1] * 0.7**2 - second[1, 1] * Q[1, 1] * 0.7**5
+    assert float(value_at(equation("26").derive(task=task).parts["main"], point)) == pytest.approx(rate, rel=1e-12)
+    growth = equation("62").derive(task=task).parts["plus"].blocks[0, 0]
+    assert np.array(value_at(growth, point_with(point, e, 3)).tolist(), dtype=float).ravel() == pytest.approx([0, A[1, 1], 0], rel=1e-12)
+
+
+def point_with(point, letter, size):
+    point[letter] = mpmath.matrix([float(i == 1) for i in range(size)])
+    return point
+
+
+@pytest.mark.parametrize("number", ["13", "17", "79", "T6", "V2-oblique"])
+def test_entries_that_name_no_law_of_the_data_hold_for_every_task(number):
+    assert equation(number).derive(task=NOISY).lines == equation(number).derive().lines
+
+
+@pytest.mark.parametrize("number", ["25", "26", "64", "72"])
+def test_a_head_aligned_with_no_direction_of_the_task_breaks_a_named_line(number):
+    with pytest.raises(ValueError, match=rf"equation \({number}\) breaks .* line 2, M e = a e, no longer holds"):
+        equation(number).derive(task=in_numbers({"task_covariance": TILTED}))
+
+
+@pytest.mark.parametrize("number", ["21", "23", "24", "58", "59", "60", "69", "C1"])
 @pytest.mark.parametrize("varied", [{"task_covariance": TILTED}, {"query_covariance": TILTED}], ids=["task", "query"])
 def test_directions_that_are_not_shared_break_a_named_line(number, varied):
     line = "M Lambda = Lambda M" if "task_covariance" in varied else "Lambda_q Lambda = Lambda Lambda_q"
