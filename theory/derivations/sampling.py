@@ -29,9 +29,10 @@ def standard_errors(line: Any, point: Point, seed: int, count: int) -> float:
     sides = _Sides(point, seed, count)
     left, right = sides.of(as_sympy(line.left)), sides.of(as_sympy(line.right))
     difference = left - right
-    if np.shape(difference)[:1] != (count,):
-        raise ValueError("nothing in the two sides is drawn")
-    pairs = (difference[: count // 2] + difference[count // 2 :]) / 2
+    if np.shape(difference)[:1] != (count,):  # nothing in the two sides is drawn
+        difference = np.stack([difference, difference, difference, difference])
+    half = len(difference) // 2
+    pairs = (difference[:half] + difference[half:]) / 2
     error = pairs.std(axis=0, ddof=1) / len(pairs) ** 0.5
     off = pairs.mean(axis=0)
     deviation = {"=": np.abs(off), ">=": -off, "<=": off}[line.relation]

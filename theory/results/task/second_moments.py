@@ -68,6 +68,7 @@ def second_moment(task: Task = PAPER) -> Derivation:
     pairs = TracePolynomial(N) * (TracePolynomial(N) - 1) / N**2
     square = task.square()
     by_pairs = (
+        Line(M, ":=", square, "The letter for it"),
         Line(
             M,
             "=",
@@ -80,7 +81,6 @@ def second_moment(task: Task = PAPER) -> Derivation:
     )
     return Derivation.by(
         *task.gains(),
-        Line(M, ":=", square, "The letter for it"),
         *(() if task.token_law or task.random_length else by_pairs),
         Line(
             square,
