@@ -1,7 +1,8 @@
 """Which conditions are needed: points where all others hold, one does not, and a line fails."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from mpmath import mp
@@ -29,27 +30,31 @@ def needed(lines: Sequence[Any], seed: int = 0) -> tuple[tuple[Condition, bool |
 
 
 def _failure(lines: Sequence[Any], condition: Condition, seed: int) -> Point | None:
-    """A point outside the condition, and inside the others, where a line that holds inside fails."""
-    concerned = [line for line in lines if condition in line.conditions and line.relation != ":=" and line.left is not None]
-    points = _outside(lines, concerned, condition, seed) if concerned else ()
-    for line in reversed(concerned):
-        case = Case(line, seed)
-        for point in points:
-            if _fails(case, point) and not any(_fails(case, inside) for inside in points_of(case, OUTSIDE)):
-                return point
+    """A point outside the condition, and inside the others of a line, where this line fails and inside all of them does not."""
+    for line in reversed(lines):
+        if condition in line.conditions and line.relation != ":=" and line.left is not None:
+            case = Case(line, seed)
+            for point in _outside(case, lines, condition):
+                if _fails(case, point) and not any(_fails(case, inside) for inside in points_of(case, OUTSIDE)):
+                    return point
     return None
 
 
-def _outside(lines: Sequence[Any], concerned: Sequence[Any], condition: Condition, seed: int) -> list[Point]:
-    inside = dict.fromkeys(one for line in concerned for one in line.conditions)
-    opposite = Condition("the opposite", lambda point: not condition.holds(point), condition.outside)
-    conditions = tuple(opposite if one == condition else one for one in inside)
+def _outside(case: Case, lines: Sequence[Any], condition: Condition) -> Iterator[Point]:
+    """Points with values for what the whole derivation defines, then with values for what the line itself uses."""
+    conditions = tuple(_opposite(condition) if one == condition else one for one in case.line.conditions)
     uses = dict.fromkeys(use for line in lines for use in line.uses if not isinstance(use, int))
-    definitions = Case(replace(concerned[-1], uses=tuple(uses), earlier=tuple(lines)), seed).definitions
-    try:
-        return list(points_inside(conditions, definitions, seed, OUTSIDE, tries=TRIES))
-    except Exception:  # a test or a draw that cannot do without the condition
-        return []
+    whole = Case(replace(case.line, uses=tuple(uses), earlier=tuple(lines)), case.seed)
+    for definitions in dict.fromkeys((whole.definitions, case.definitions)):
+        try:
+            yield from points_inside(conditions, definitions, case.seed, OUTSIDE, tries=TRIES)
+        except Exception:  # a test or a draw that cannot do without the condition
+            continue
+
+
+@lru_cache(maxsize=64)
+def _opposite(condition: Condition) -> Condition:
+    return Condition("the opposite", lambda point: not condition.holds(point), condition.outside)
 
 
 def _fails(case: Case, point: Point) -> bool:

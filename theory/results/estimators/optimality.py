@@ -44,12 +44,17 @@ TASK = (
     r"$\sigma^{2}$; the risk leaves out the noise of the query"
 )
 WHITE = r"White tokens, $\boldsymbol{\Lambda} = \lambda \boldsymbol{I}$, and $\sigma^2=\nu\operatorname{tr}(\boldsymbol{\Lambda})$"
-LONG = Condition("Long: $N > D + 1$, any covariance, which drops out", lambda point: point[N] > point[D] + 1)
 
 
 def _more_dimensions(point) -> None:
     point[D] = point[N] + point.rng.choice([2, 3])
 
+
+def _at_most_one_more(point) -> None:
+    point[N] = point.rng.randint(1, point[D] + 1)
+
+
+LONG = Condition("Long: $N > D + 1$, any covariance, which drops out", lambda point: point[N] > point[D] + 1, outside=_at_most_one_more)
 
 SHORT = Condition("Short: $N < D - 1$, the least-norm solution, for white tokens", lambda point: point[N] < point[D] - 1, _more_dimensions)
 
