@@ -58,7 +58,7 @@ class Result:
         save_results(self.to_xarray(), path)
 
     def plot(self, what: str = "loss", *, axes: "Axes | None" = None) -> "Axes":
-        """Draw ``what`` over time: the loss with its levels, the ``"weights"``, the effective ``"map"``; on new axes or ``axes``.
+        """Draw ``what`` over time, on new axes or ``axes``: the loss with its levels, or such as ``"weights"`` or ``"map"``.
 
         ValueError names what can be drawn.
         """

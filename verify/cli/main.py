@@ -327,15 +327,22 @@ def replay(options: argparse.Namespace) -> int:
 
 
 def figure(options: argparse.Namespace) -> int:
+    from dataclasses import replace
+
     from ..figures.gallery import check_path, find, save
+    from ..figures.style import LIGHT
     from ..files import require_writable
 
-    path = Path(options.output)
+    path, data = Path(options.output), Path(options.data) if options.data else None
     find(options.name)
     check_path(path)
-    require_writable(path)
+    if data is not None and data.suffix != ".nc":
+        raise ValueError(f"{data}: the file must end in .nc")
+    for one in filter(None, (path, data)):
+        require_writable(one)
+    theme = replace(LIGHT, quick=options.quick)
     with clock(f"drawing {options.name}"):
-        caption = save(options.name, path)
+        caption = save(options.name, path, theme, style=options.style, size=options.size, dpi=options.dpi, data=data)
     print(caption)
     return 0
 

@@ -118,6 +118,21 @@ class Version(argparse.Action):
         parser.exit(0)
 
 
+def size(text: str) -> tuple[float, float]:
+    """A width and a height in inches, such as 3.3,2.5."""
+    found = re.fullmatch(r"(\d*\.?\d+),(\d*\.?\d+)", text)
+    if found is None or not all(0.5 <= float(one) <= 50 for one in found.groups()):
+        raise argparse.ArgumentTypeError(f"must be a width and a height of 0.5 to 50 inches, such as 3.3,2.5, got {text!r}")
+    return float(found[1]), float(found[2])
+
+
+def dpi(text: str) -> float:
+    """Dots an inch."""
+    if re.fullmatch(r"\d+", text) is None or not 10 <= int(text) <= 2400:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 10 to 2400, got {text!r}")
+    return float(text)
+
+
 def complete_numbers(parser: Parser) -> None:
     """Offer the numbers of the equations for completion."""
     from ...theory.equations import equations
@@ -209,6 +224,12 @@ def build() -> Parser:
     figure.add_argument(
         "--output", metavar="FILE", required=True, help="ends in .png, .pdf, .svg, or .gif for weights; a caption goes beside it"
     )
+
+    figure.add_argument("--size", type=size, metavar="W,H", help="width and height in inches")
+    figure.add_argument("--dpi", type=dpi, metavar="N", help="dots an inch of a .png (default 150)")
+    figure.add_argument("--style", metavar="SHEET", help="a matplotlib style sheet, by its name or file")
+    figure.add_argument("--data", metavar="FILE.nc", help="write what is drawn as a netCDF file")
+    figure.add_argument("--quick", action="store_true", help="4, 9, softmax and in-weight from fewer or shorter runs")
 
     sweep = command("sweep", "many runs, resumable, on one machine or a cluster", "iclflow sweep s.toml --output runs")
     sweep.add_argument("file", metavar="FILE.toml", help="method, setting, and what is varied")

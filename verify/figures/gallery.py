@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from string import ascii_lowercase
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -17,7 +18,10 @@ from matplotlib.figure import Figure
 
 from .. import figures
 from ..files import write_atomically
-from .style import LIGHT, Theme, themed
+from .style import LIGHT, Theme, letters_on, panels_of, themed
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 FORMATS = (".png", ".pdf", ".svg", ".gif")
 
@@ -80,25 +84,56 @@ def find(name: str) -> str:
     return name
 
 
-def draw(name: str, theme: Theme = LIGHT) -> Drawing:
-    """Draw one figure."""
+def draw(name: str, theme: Theme = LIGHT, *, style: str | None = None, size: tuple[float, float] | None = None) -> Drawing:
+    """Draw one figure, in a matplotlib ``style`` and of a ``size`` in inches if they are given."""
     find(name)
-    with themed(theme):
-        return FIGURES[name](theme)
+    with themed(theme, style):
+        drawing = FIGURES[name](theme)
+        letters_on(drawing.figure)
+        if size is not None:
+            if min(size) <= 0:
+                raise ValueError(f"size must be a positive width and height in inches, got {size!r}")
+            drawing.figure.set_size_inches(*size)
+    return drawing
 
 
 def rendered(name: str, extension: str, theme: Theme = LIGHT) -> tuple[bytes, str]:
     """The bytes of a picture in one of ``FORMATS``, and its caption."""
-    find(name)
-    with themed(theme):
-        drawing = FIGURES[name](theme)
+    drawing = draw(name, theme)
+    return _file(drawing, extension, theme), drawing.caption
+
+
+def _file(drawing: Drawing, extension: str, theme: Theme, style: str | None = None, dpi: float | None = None) -> bytes:
+    with themed(theme, style):
         if extension == ".gif":
-            return drawing.animation(), drawing.caption
+            return drawing.animation()
         buffer = BytesIO()
         # Without a date, the same numbers give the same file.
         metadata = {"Date": None} if extension == ".svg" else {"CreationDate": None} if extension == ".pdf" else None
-        drawing.figure.savefig(buffer, format=extension[1:], metadata=metadata)
-    return buffer.getvalue(), drawing.caption
+        drawing.figure.savefig(buffer, format=extension[1:], metadata=metadata, **({"dpi": dpi} if dpi else {}))
+    return buffer.getvalue()
+
+
+def data_of(figure: Figure) -> "xr.Dataset":
+    """What is drawn, panel by panel: lines as x and y, other points and ends of segments in pairs, images as matrices; with labels."""
+    import xarray as xr
+
+    found = {}
+    for letter, axes in zip(ascii_lowercase, panels_of(figure), strict=False):
+        titles = {"panel": axes.get_title(), "xlabel": axes.get_xlabel(), "ylabel": axes.get_ylabel()}
+        arrays = [(line, {"x": line.get_xdata(), "y": line.get_ydata()}) for line in axes.lines]
+        arrays += [(image, {"image": image.get_array()}) for image in axes.images]
+        for one in axes.collections:
+            shapes = one.get_segments() if hasattr(one, "get_segments") else [path.vertices for path in one.get_paths()]
+            pieces = np.asarray(one.get_offsets()) if len(one.get_offsets()) > 1 else np.concatenate([*map(np.asarray, shapes)] or [()])
+            arrays.append((one, {"points": pieces}))
+        for i, (artist, parts) in enumerate(arrays, 1):
+            label = str(artist.get_label()) * (not str(artist.get_label()).startswith("_"))
+            for part, values in parts.items():
+                name, values = f"{letter}_{i}_{part}", np.ma.filled(np.ma.asarray(values, dtype=float), np.nan)
+                dims = (f"{letter}_{i}", *(f"{name}_{axis}" for axis in range(1, values.ndim)))
+                found[name] = (dims, values, {key: text for key, text in (titles | {"label": label}).items() if text})
+    return xr.Dataset(found)
 
 
 def check_path(path: Path) -> None:
@@ -107,14 +142,20 @@ def check_path(path: Path) -> None:
         raise ValueError(f"{path}: the file must end in one of {', '.join(FORMATS)}, got {path.suffix or 'no ending'!r}")
 
 
-def save(name: str, path: Path, theme: Theme = LIGHT) -> str:
-    """Draw a figure to a file, its caption to a text file beside it; returns the caption."""
+def save(
+    name: str, path: Path, theme: Theme = LIGHT, *, style: str | None = None, size: tuple[float, float] | None = None,
+    dpi: float | None = None, data: Path | None = None,
+) -> str:  # fmt: skip
+    """Draw a figure to a file, its caption to a text file beside it, what it shows to a netCDF file ``data``; returns the caption."""
     check_path(path)
-    find(name)
-    content, caption = rendered(name, path.suffix, theme)
-    write_atomically(path, content)
-    write_atomically(path.with_suffix(".txt"), caption + "\n")
-    return caption
+    drawing = draw(name, theme, style=style, size=size)
+    write_atomically(path, _file(drawing, path.suffix, theme, style, dpi))
+    write_atomically(path.with_suffix(".txt"), drawing.caption + "\n")
+    if data is not None:
+        from ...numerics.dynamics.storage import save_results
+
+        save_results(data_of(drawing.figure).assign_attrs(figure=name, caption=drawing.caption), data)
+    return drawing.caption
 
 
 def canvas(theme: Theme, width: float = 6.4, height: float = 3.6, **grid) -> tuple[Figure, Any]:

@@ -125,9 +125,9 @@ LABELS = {"training": "training", "in context": "in-context test", "in weight": 
 def in_weight(theme: Theme) -> Drawing:
     """Four losses for three portions of random tasks: the population flow over descent on training sets."""
     picture, panels = canvas(theme, 9.2, 3.3, ncols=len(RANDOM_PORTIONS), sharey=True)
-    differences, reduced = [], []
+    differences, reduced, fewer = [], [], {"seeds": 2, "sequences": 25_000} if theme.quick else {}
     for portion, axes in zip(RANDOM_PORTIONS, panels, strict=True):
-        setting = InWeightSetting(portion)
+        setting = InWeightSetting(portion, **fewer)
         runs, expected, five = descended(setting), flowing(setting), five_weights(setting)
         for (kind, label), color in zip(LABELS.items(), SERIES, strict=False):
             found, theory = runs[kind].mean(axis=0), expected[kind].mean(axis=0)
@@ -146,7 +146,7 @@ def in_weight(theme: Theme) -> Drawing:
         axes.set(xlabel=TIME, xlim=(0, setting.duration), ylim=(0, 1.25), title=f"{1 - portion:.0%} of tasks fixed")
     panels[0].set_ylabel("loss")
     picture.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=6, fontsize=8)
-    setting = InWeightSetting(RANDOM_PORTIONS[0])
+    setting = InWeightSetting(RANDOM_PORTIONS[0], **fewer)
     lines = [
         f"{1 - p:.0%} fixed: " + ", ".join(f"{label} {difference:.2%}" for q, label, difference in differences if q == p)
         for p in RANDOM_PORTIONS

@@ -99,7 +99,7 @@ def merged_weights(theme: Theme) -> Drawing:
     early, late = int(np.searchsorted(attention.times, 0.6 * drop)), len(attention.times) - 1
     square = task.covariance @ task.covariance
     best = formulas.least_squares_map(task)
-    picture, axes = canvas(theme, 8.0, 4.6, nrows=3, ncols=3, height_ratios=[2, 2, 1.1])
+    picture, axes = canvas(theme, 8.6, 4.6, nrows=3, ncols=3, height_ratios=[2, 2, 1.1])
     cosines = []
     for row, (index, direction, name) in enumerate(
         ((early, square, r"$w_2\,\mathbb{E}(y_q z^\top)$"), (late, best, r"$w_2\,\mathbb{E}(y_q z^\top)\mathbb{E}(zz^\top)^{-1}$"))
@@ -112,6 +112,7 @@ def merged_weights(theme: Theme) -> Drawing:
         limit = np.abs(rows).max()
         for panel, image in zip(axes[row], (rows, network.states["W1"][index], theory), strict=True):
             panel.imshow(image, cmap=diverging(theme), vmin=-limit, vmax=limit, aspect="auto")
+        picture.colorbar(axes[row, 0].images[0], ax=list(axes[row]), pad=0.01, label="weight")
         axes[row, 2].set_title(name, color=theme.theory)
         axes[row, 0].set_ylabel("plateau" if row == 0 else "converged")
     axes[0, 0].set_title(r"attention: $\mathrm{vec}(U_i)^\top$")
@@ -120,8 +121,9 @@ def merged_weights(theme: Theme) -> Drawing:
     limit = np.abs(best).max()
     for panel, image in zip(axes[2], (B, B_network, best), strict=True):
         panel.imshow(image, cmap=diverging(theme), vmin=-limit, vmax=limit)
+    picture.colorbar(axes[2, 0].images[0], ax=list(axes[2]), pad=0.01, label="entry")
     axes[2, 0].set_ylabel(r"map $B$")
-    axes[2, 2].set_title(r"$(\Lambda + (\Lambda + \mathrm{tr}(\Lambda) I)/N)^{-1}$", color=theme.theory)
+    axes[2, 2].set_xlabel(r"$(\Lambda + (\Lambda + \mathrm{tr}(\Lambda) I)/N)^{-1}$", color=theme.theory)
     for panel in axes.flat:
         panel.set(xticks=[], yticks=[])
         panel.spines[:].set(visible=True, color=theme.faint, linewidth=0.6)
@@ -166,7 +168,7 @@ def softmax(theme: Theme) -> Drawing:
     picture, panels = canvas(theme, 8.0, 3.0, ncols=2, sharey=True)
     ends = []
     for axes, kind in zip(panels, ("merged", "separate"), strict=True):
-        steps, losses = softmax_training(kind)
+        steps, losses = softmax_training(kind, 1500 if theme.quick else 4000)
         axes.plot(steps, losses, color=theme.trained, lw=2.5)
         axes.set(xlabel="steps of SGD", title=f"softmax attention, {kind}", xlim=(0, steps[-1]), ylim=(0, 1.08))
         ends.append(losses[-1])

@@ -3,11 +3,15 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from string import ascii_lowercase
 from typing import Any
 
 import matplotlib as mpl
+import matplotlib.style
 from cycler import cycler
+from matplotlib.axes import Axes
 from matplotlib.colors import Colormap, LinearSegmentedColormap
+from matplotlib.figure import Figure
 
 # Okabe and Ito's palette (https://jfly.uni-koeln.de/color/), without its yellow, which vanishes on white.
 ORANGE, SKY, GREEN, BLUE, VERMILION, PURPLE = "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00", "#CC79A7"
@@ -20,13 +24,14 @@ TIME, LOSS = r"training time $t/\tau$", r"loss $\mathcal{L}$"
 
 @dataclass(frozen=True)
 class Theme:
-    """The colours that change with the page."""
+    """The colours that change with the page; ``quick`` asks figures that take minutes for fewer or shorter runs."""
 
     ink: str
     paper: str
     faint: str
     trained: str
     theory: str
+    quick: bool = False
 
 
 LIGHT = Theme(ink="#1A1A1A", paper="#FFFFFF", faint="#B8BEC6", trained=SKY, theory=VERMILION)
@@ -40,8 +45,11 @@ def diverging(theme: Theme) -> Colormap:
 
 
 @contextmanager
-def themed(theme: Theme = LIGHT) -> Iterator[Theme]:
-    """Settings for figures drawn inside the ``with`` block."""
+def themed(theme: Theme = LIGHT, style: str | None = None) -> Iterator[Theme]:
+    """Settings for figures drawn inside the ``with`` block; a matplotlib ``style``, a name or a file, has the last word.
+
+    ValueError for a style that matplotlib does not know.
+    """
     settings: dict[Any, Any] = {
         "figure.facecolor": theme.paper,
         "axes.facecolor": theme.paper,
@@ -69,4 +77,20 @@ def themed(theme: Theme = LIGHT) -> Iterator[Theme]:
         "savefig.dpi": 150,
     }
     with mpl.rc_context(settings):
+        try:
+            mpl.style.use(style or {})
+        except OSError as problem:
+            raise ValueError(f"style must be the name or the file of a matplotlib style, got {style!r} ({problem})") from None
         yield theme
+
+
+def letters_on(figure: Figure) -> None:
+    """A letter, (a), (b), ..., at the upper left of each of several panels; colour bars have none."""
+    panels = panels_of(figure)
+    for letter, axes in zip(ascii_lowercase, panels if len(panels) > 1 else (), strict=False):
+        axes.annotate(f"({letter})", (0, 1), (-4, 4), "axes fraction", "offset points", ha="right", va="bottom", fontweight="bold")
+
+
+def panels_of(figure: Figure) -> list[Axes]:
+    """The axes of a figure, without those of colour bars."""
+    return [axes for axes in figure.axes if axes.get_label() != "<colorbar>"]

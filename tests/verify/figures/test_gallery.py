@@ -1,13 +1,19 @@
 """Figures are drawn to every format, the same each time, with their numbers beside them."""
 
 import re
+from contextlib import nullcontext
+from dataclasses import replace
 
+import matplotlib as mpl
+import numpy as np
 import pytest
+from iclflow.numerics.dynamics.storage import load_results
 from iclflow.verify.claims import formulas
+from iclflow.verify.cli.main import main
+from iclflow.verify.cli.parser import build
 from iclflow.verify.experiments.staircase import DEFAULT
-from iclflow.verify.figures import rank
-from iclflow.verify.figures.gallery import FIGURES, draw, load, rendered, save
-from iclflow.verify.figures.style import DARK, SERIES
+from iclflow.verify.figures.gallery import FIGURES, Drawing, canvas, draw, load, rendered, save
+from iclflow.verify.figures.style import DARK, LIGHT, SERIES
 
 
 def test_staircase_is_saved_with_its_caption(tmp_path):
@@ -66,8 +72,6 @@ def test_unknown_figure_and_format_are_named(tmp_path):
 
 def test_colours_differ_in_lightness_or_hue():
     """No two colours of a series coincide for a reader without red or green receptors (Viénot's projection)."""
-    import numpy as np
-
     rgb = np.array([[int(c[i : i + 2], 16) for i in (1, 3, 5)] for c in SERIES[:6]]) / 255
     linear = rgb**2.2
     deuteranope = np.array([[0.29275, 0.70725, 0], [0.29275, 0.70725, 0], [-0.02234, 0.02234, 1]])
@@ -88,8 +92,67 @@ def test_every_figure_of_the_paper_can_be_asked_for():
 # Minutes in all: networks are trained for each, and rank 8 at D = 8 has 1,161 weights.
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(load()))
-def test_figure_is_drawn_with_numbers_in_its_caption(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(rank, "SEEDS", range(1))  # of figures 4 and 9, which take a minute for each of their six starts
-    caption = save(name, tmp_path / "figure.png")
+def test_figure_is_drawn_with_numbers_in_its_caption(name, tmp_path):
+    caption = save(name, tmp_path / "figure.png", replace(LIGHT, quick=True))
     assert len(re.findall(r"\d\.\d", caption)) >= 2
     assert (tmp_path / "figure.png").stat().st_size > 10_000
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """The name of a figure of two panels and a colour bar that costs nothing."""
+
+    def draw_small(theme):
+        picture, (left, right) = canvas(theme, ncols=2)
+        left.plot([0, 1, 2], [3, 2, 1], label="curve")
+        left.vlines([0.5, 1.5], 0, 1)
+        left.plot([1], [2], "o")
+        left.set(xlabel="time", title="left")
+        image = right.imshow([[1.0, 2.0], [3.0, float("nan")]])
+        picture.colorbar(image)
+        right.scatter([1, 2], [3, 4])
+        return Drawing(picture, "1.0 and 2.0" + ", quick" * theme.quick)
+
+    monkeypatch.setitem(FIGURES, "small", draw_small)
+    return "small"
+
+
+def test_panels_have_letters_and_colour_bars_none(small):
+    letters = [[text.get_text() for text in axes.texts] for axes in draw(small).figure.axes]
+    assert letters == [["(a)"], ["(b)"], []]
+    assert not draw("staircase").figure.axes[0].texts[-1].get_text().startswith("(a)")
+
+
+def test_a_figure_has_the_size_the_dots_and_the_style_that_were_asked_for(small, tmp_path, capsys):
+    from PIL import Image
+
+    options = ["--size", "3,2", "--dpi", "50", "--style", "ggplot", "--quick"]
+    target = tmp_path / "s.png"
+    assert save(small, target, replace(LIGHT, quick=True), size=(3, 2), dpi=50, style="ggplot") == "1.0 and 2.0, quick"
+    with Image.open(target) as image:
+        assert image.size == (150, 100)
+    plain = draw(small).figure.axes[0].get_facecolor()
+    assert draw(small, style="ggplot").figure.axes[0].get_facecolor() != plain
+    assert mpl.rcParams["axes.facecolor"] == "white"
+    with pytest.raises(ValueError, match="style must be the name or the file of a matplotlib style, got 'gplot'"):
+        draw(small, style="gplot")
+    with pytest.raises(ValueError, match="size must be a positive width and height"):
+        draw(small, size=(3, 0))
+    assert build().parse_args(["figure", "4", "--output", "a.png", *options]).size == (3.0, 2.0)
+    for wrong in (["--size", "3"], ["--size", "3,99"], ["--dpi", "x"], ["--dpi", "1"], ["--data", "d.txt"]):
+        with pytest.raises(SystemExit) if wrong[0] != "--data" else nullcontext():
+            assert main(["figure", "weights", "--output", str(tmp_path / "w.png"), *wrong]) == 2
+        assert "must" in capsys.readouterr().err
+
+
+def test_what_is_drawn_is_kept_as_data(small, tmp_path):
+    save(small, tmp_path / "s.png", data=tmp_path / "s.nc")
+    data = load_results(tmp_path / "s.nc")
+    assert data["a_1_x"].values.tolist() == [0, 1, 2]
+    assert data["a_1_y"].values.tolist() == [3, 2, 1]
+    assert data["a_1_y"].attrs == {"panel": "left", "xlabel": "time", "label": "curve"}
+    assert data["a_3_points"].values.tolist() == [[0.5, 0], [0.5, 1], [1.5, 0], [1.5, 1]]
+    assert data["b_1_image"].values[0].tolist() == [1.0, 2.0]
+    assert np.isnan(data["b_1_image"].values[1, 1])
+    assert data["b_2_points"].values.tolist() == [[1, 3], [2, 4]]
+    assert data.attrs == {"figure": "small", "caption": "1.0 and 2.0"}
