@@ -10,6 +10,9 @@ from ..figures.gallery import theory_levels
 from ..figures.style import LIGHT, LOSS, SERIES, TIME, Theme, diverging, themed
 from .run import SLIDERS, Exploration, Run, explored
 
+# Where a legend hides no curve.
+ABOVE = {"loc": "lower left", "bbox_to_anchor": (-0.02, 1.0), "handlelength": 1.2, "columnspacing": 1.2, "borderaxespad": 0.2}
+
 
 def panels(run: Run, moment: float = 1.0, theme: Theme = LIGHT, *, narrow: bool = False) -> Figure:
     """The picture of ``run``, with the effective map at the fraction ``moment`` of its time; ``narrow``: in one column."""
@@ -51,7 +54,7 @@ def _loss(axes, run: Run, now: float, theme: Theme) -> None:
         axes.plot([start, end], [level, level], color=theme.trained, lw=7, alpha=0.35, solid_capstyle="butt", zorder=0)
     axes.axvline(now, color=theme.faint, lw=1)
     axes.set(ylabel=LOSS, xlim=(0, run.end), ylim=(0, 1.08 * max(run.levels)))
-    axes.legend(loc="upper right", bbox_to_anchor=(0.99, 0.93))
+    axes.legend(**ABOVE, ncols=3)
 
 
 def _values(axes, run: Run, now: float, theme: Theme) -> None:
@@ -64,10 +67,12 @@ def _values(axes, run: Run, now: float, theme: Theme) -> None:
 def _shares(axes, run: Run, now: float, theme: Theme) -> None:
     share = run.shares(run.times)
     for d in range(share.shape[1]):
-        axes.plot(run.times, share[:, d, d], color=SERIES[d % len(SERIES)], lw=1.8, label=rf"$\mathbf{{e}}_{d + 1}$")
+        dashes = "--" if d >= len(SERIES) else "-"
+        axes.plot(run.times, share[:, d, d], dashes, color=SERIES[d % len(SERIES)], lw=1.8, label=rf"$\mathbf{{e}}_{d + 1}$")
     axes.axvline(now, color=theme.faint, lw=1)
     axes.set(xlabel=TIME, ylabel="share learned", xlim=(0, run.end), ylim=(-0.05, 1.12))
-    axes.legend(loc="lower right", ncols=2, handlelength=1.2)
+    axes.locator_params(axis="x", nbins=5)
+    axes.legend(**ABOVE, ncols=4)
 
 
 def _map(axes, run: Run, now: float, theme: Theme) -> None:

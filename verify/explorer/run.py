@@ -21,6 +21,7 @@ SLIDERS = {parameter.name: parameter.slider for parameter in PARAMETERS if param
 DONE = 1.001  # a run ends when its loss is within a thousandth of the last level
 BEYOND = 1.08  # and is drawn a little further
 LONGEST = 1e10  # in t/tau
+TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,7 @@ class Exploration:
 
     @property
     def task(self) -> RegressionTask:
-        return RegressionTask(
-            eigenvalues=sorted(self.eigenvalues, reverse=True), context_length=self.context_length, noise_variance=self.noise_variance
-        )
+        return RegressionTask(eigenvalues=self.eigenvalues, context_length=self.context_length, noise_variance=self.noise_variance)
 
     @property
     def weights(self) -> MergedWeights | SeparateWeights:
@@ -73,6 +72,7 @@ class Run:
     levels: tuple[float, ...]  # of the loss at the saddles
     trajectory: Trajectory
     prediction: CurvePrediction | None  # of separate attention from small weights
+    unpredicted: str  # why there is none
 
     @property
     def end(self) -> float:
@@ -101,6 +101,34 @@ class Run:
         final = self.task.eigenvalues / self.task.second_moment_eigenvalues
         return self.trajectory.effective_map_at(times) / final[:, None]
 
+    def table(self) -> str:
+        """What the picture shows over time, as CSV."""
+        shares = np.diagonal(self.shares(self.times), axis1=1, axis2=2)
+        columns = {"t/tau": self.times, "loss": self.trajectory.loss_at(self.times)}
+        if self.prediction is not None:
+            columns["predicted_loss"] = self.prediction.loss(self.times)
+        columns |= {f"abs_v_{i}": v for i, v in enumerate(self.values.T, 1)} | {f"share_e{d}": one for d, one in enumerate(shares.T, 1)}
+        rows = (",".join(f"{x:.7g}" for x in row) for row in zip(*columns.values(), strict=True))
+        return "\n".join([",".join(columns), *rows]) + "\n"
+
+    def code(self) -> str:
+        """A Python program that makes this run, and draws its loss beside the predicted one."""
+        one, imported = self.setting, "QuadraticLoss, RegressionTask, {}Weights, gradient_flow" + ", predict_curve" * (not self.unpredicted)
+        kind, rank = ("Merged", "") if one.merged else ("Separate", f" rank={one.rank}, allow_deficient=True,")
+        task = f"eigenvalues={list(one.eigenvalues)}, context_length={one.context_length}, noise_variance={one.noise_variance}"
+        lines = [
+            "import numpy as np",
+            f"from iclflow.numerics import {imported.format(kind)}",
+            "",
+            f"task = RegressionTask({task})",
+            f"rng = np.random.default_rng({one.seed})",
+            f"weights = {kind}Weights.initialize(task, heads={one.heads},{rank} scale={one.scale}, rng=rng)",
+            f"run = gradient_flow(QuadraticLoss.population(task), weights, t_end={self.end}, rtol={TOLERANCE})",
+            "axes = run.plot()",
+            *["predict_curve(task, weights).plot(axes=axes)"] * (not self.unpredicted),
+        ]
+        return "\n".join(lines) + "\n"
+
     def summary(self, t: float) -> str:
         """The algorithm in context at time t, in one sentence."""
         share = self.shares(t)
@@ -120,18 +148,24 @@ def explored(setting: Exploration) -> Run:
         levels = tuple(point.loss for point in merged_fixed_points(task, heads=setting.heads))
     else:
         sizes = range(setting.learned + 1)
-        points = [separate_fixed_point(task, range(m), heads=setting.heads, rank=setting.rank) for m in sizes]
+        order = np.argsort(-task.eigenvalues, kind="stable")
+        points = [separate_fixed_point(task, order[:m], heads=setting.heads, rank=setting.rank) for m in sizes]
         levels = tuple(point.loss for point in points)
     loss = QuadraticLoss.population(task)
-    whole = gradient_flow(loss, weights, t_end=LONGEST, rtol=1e-6, stop_loss=DONE * levels[-1], dense=False)
-    run = gradient_flow(loss, weights, t_end=BEYOND * float(whole.times[-1]), rtol=1e-6)
-    return Run(setting, task, levels, run, _prediction(task, weights))
+    whole = gradient_flow(loss, weights, t_end=LONGEST, rtol=TOLERANCE, stop_loss=DONE * levels[-1], dense=False)
+    run = gradient_flow(loss, weights, t_end=BEYOND * float(whole.times[-1]), rtol=TOLERANCE)
+    return Run(setting, task, levels, run, *_predicted(task, weights))
 
 
-def _prediction(task: RegressionTask, weights: MergedWeights | SeparateWeights) -> CurvePrediction | None:
-    if isinstance(weights, MergedWeights) or task.noise_variance or has_equal_eigenvalues(task):
-        return None
+def _predicted(task: RegressionTask, weights: MergedWeights | SeparateWeights) -> tuple[CurvePrediction | None, str]:
+    """The curve from the initial weights, or why there is none."""
+    if isinstance(weights, MergedWeights):
+        return None, "the theory of whole curves is about separate keys and queries"
+    if task.noise_variance:
+        return None, "the line is for labels without noise"
+    if has_equal_eigenvalues(task):
+        return None, "equal eigenvalues are learned together"
     try:
-        return predict_curve(task, weights)
-    except ValueError:  # the weights are too large for it
-        return None
+        return predict_curve(task, weights), ""
+    except ValueError as problem:  # the weights are too large for it
+        return None, " ".join(str(problem).split())

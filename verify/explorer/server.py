@@ -35,6 +35,7 @@ VIEW = {
     "dark": choice("0", "1"),
     "narrow": choice("0", "1"),
 }
+MORE = (0.08, 0.06, 0.05, 0.04)  # eigenvalues of a fifth to an eighth direction
 PATIENCE, DEADLINE = 4.0, 20.0  # seconds to wait for a free process, and that a picture may take
 
 
@@ -78,6 +79,9 @@ def answer(query: str) -> bytes:
         "plateaus": rows,
         "algorithm": run.summary(moment * run.end),
         "time": f"{moment * run.end:.0f}",
+        "unpredicted": run.unpredicted,
+        "csv": run.table(),
+        "code": run.code(),
     }
     return json.dumps(result).encode()
 
@@ -88,10 +92,11 @@ def _error(text: str) -> bytes:
 
 @lru_cache(maxsize=1)
 def page() -> bytes:
-    """The page, with a row of numbers for each slider; the eigenvalues have one each."""
-    rows: list[tuple[Any, ...]] = []
+    """The page, with a row of numbers for each slider; the eigenvalues have one each, of which the first D are shown."""
+    spectrum = SLIDERS["eigenvalues"].start
+    rows: list[tuple[Any, ...]] = [("D", "dimension D", 1, len(spectrum + MORE), 1, len(spectrum), False)]
     for slider in SLIDERS.values():
-        for d, start in enumerate(slider.start if isinstance(slider.start, tuple) else [slider.start], 1):
+        for d, start in enumerate(slider.start + MORE if isinstance(slider.start, tuple) else [slider.start], 1):
             label = slider.label + (chr(ord("₀") + d) if isinstance(slider.start, tuple) else "")
             value = round(log10(start), 2) if slider.power else start
             rows.append((slider.key, label, slider.least, slider.most, slider.step, value, slider.power))

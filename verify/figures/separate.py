@@ -133,7 +133,7 @@ def key_weights(theme: Theme) -> Drawing:
         if m:
             cosines.append(abs(keys[m - 1] @ E[m - 1]) / np.linalg.norm(keys[m - 1]))
     axes[-1].imshow(np.vstack([E, np.full((1, 4), np.nan)]), cmap=diverging(theme), vmin=-1, vmax=1)
-    axes[-1].set_title("eigenvectors", color=theme.theory)
+    axes[-1].set_xlabel("eigenvectors", color=theme.theory)
     for m, panel in enumerate(axes):
         panel.set_xticks([])
         labels = [rf"$e_{d + 1}^\top$" for d in range(4)] if panel is axes[-1] else [rf"$k_{i + 1}^\top$" for i in range(5)]
@@ -197,7 +197,7 @@ def prediction(theme: Theme) -> Drawing:
             axes.plot(times, predicted.loss(times), color=theme.ink, lw=1.0, label=label)
         axes.set(xlabel=TIME, xscale="log", ylim=(0, 1.06), title=f"heads of rank {rank}")
     panels[0].set(ylabel=LOSS)
-    panels[0].legend(loc="lower left")
+    picture.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     lines = [
         f"Separate attention (D = 4, N = 31, H = {HEADS}, eigenvalues {listed(TASK.eigenvalues, 'g')}), initial weights by (36) at "
         f"scale {SCALE:g}. Predicted by the quadrature of the waiting heads and the scalar flow (26), for rank two by the "

@@ -32,7 +32,28 @@ def test_an_answer_holds_the_picture_and_the_plateaus():
     assert found["svg"].startswith("<svg")
     assert len(found["plateaus"]) == 5
     assert found["algorithm"].startswith("Regression")
+    assert found["csv"].startswith("t/tau,loss,predicted_loss,")
+    assert "gradient_flow" in found["code"]
+    assert found["unpredicted"] == ""
     assert asked(dark="1")["svg"] != found["svg"]
+
+
+@pytest.mark.parametrize("dimension", [1, 8])
+def test_one_to_eight_directions_can_be_set(dimension):
+    spectrum = [0.5 / (d + 1) for d in range(dimension)]
+    found = asked(eigenvalues=",".join(map(str, spectrum)), H=str(dimension), scale="0.3")
+    assert "error" not in found
+    assert len(found["csv"].splitlines()[0].split("share_e")) == dimension + 1
+
+
+def test_the_page_has_a_slider_for_each_of_eight_eigenvalues():
+    text = page().decode()
+    assert text.count('["eigenvalues", ') == 8
+    assert '["D", "dimension D", 1, 8, 1, 4, false]' in text
+    assert "The first picture is being computed" in text
+    for id in ("link", "svg", "csv", "code", "unpredicted"):
+        assert f'id="{id}"' in text
+        assert f'"{id}"' in text.partition("<script>")[2]
 
 
 @pytest.mark.parametrize(
