@@ -13,7 +13,7 @@ from .dynamics.momentum import MassiveTrajectory, flow_with_mass, heavy_ball, he
 from .dynamics.plateaus import Plateaus, find_plateaus, read_curve
 from .dynamics.results import load
 from .dynamics.solver import FlowError
-from .dynamics.trajectory import Statistics, Trajectory
+from .dynamics.trajectory import Statistics, Trajectories, Trajectory
 from .landscape.fixed_points import (
     FixedPoint,
     fixed_point_sets,
@@ -74,6 +74,7 @@ __all__ = [
     "modified_flow",
     "balanced_curve",
     "Trajectory",
+    "Trajectories",
     "MassiveTrajectory",
     "BalancedCurve",
     "Statistics",

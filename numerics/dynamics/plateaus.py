@@ -10,6 +10,7 @@ times faster. A drop lies between two consecutive plateaus. Units do not matter:
 log rho. Samples may be spaced in any way that resolves the drops.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -95,11 +96,13 @@ class Plateaus(Result):
 @overload
 def find_plateaus(times: DenseLoss, /, *, contrast: float = ..., min_drop: float = ...) -> Plateaus: ...
 @overload
+def find_plateaus(times: Sequence[DenseLoss], /, *, contrast: float = ..., min_drop: float = ...) -> tuple[Plateaus, ...]: ...
+@overload
 def find_plateaus(times: object, loss: object, *, contrast: float = ..., min_drop: float = ...) -> Plateaus: ...
 
 
-def find_plateaus(times: object, loss: object = None, *, contrast: float = 3.0, min_drop: float = 0.01) -> Plateaus:
-    """The plateaus and drops of ``loss`` (T,) at increasing ``times`` (T,), or of a trajectory.
+def find_plateaus(times: object, loss: object = None, *, contrast: float = 3.0, min_drop: float = 0.01) -> Any:
+    """The plateaus and drops of ``loss`` (T,) at increasing ``times`` (T,), or of a trajectory, or of each of several.
 
     A trajectory with ``loss_at`` is evaluated between its steps too, so that drop times have the solver's accuracy.
     ``contrast`` is how many times slower the loss must move on a plateau than beside it; ``min_drop`` the smallest drop,
@@ -113,6 +116,8 @@ def find_plateaus(times: object, loss: object = None, *, contrast: float = 3.0, 
         raise ValueError(f"contrast must be above 1, got {contrast!r}")
     if not 0 < min_drop < 1:
         raise ValueError(f"min_drop must lie between 0 and 1, got {min_drop!r}")
+    if loss is None and isinstance(times, Sequence) and times and all(isinstance(run, DenseLoss) for run in times):
+        return tuple(find_plateaus(run, contrast=contrast, min_drop=min_drop) for run in times)
     dense = times if loss is None and isinstance(times, DenseLoss) else None
     if dense is not None:
         times, loss = _refined(dense)

@@ -1,10 +1,10 @@
 """Trajectories of gradient flow and descent: weights over time, also between the recorded times."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from jaxtyping import Float
@@ -63,8 +63,8 @@ class Path(Result):
     def levels_shown(self) -> Iterable[float]:
         return find_plateaus(self).levels
 
-    def states_at(self, t: object) -> Float[np.ndarray, "*n P"]:
-        """Flat weights at the time or times ``t``; ``ValueError`` for a time outside the run."""
+    def inside(self, t: object) -> Float[np.ndarray, "*n"]:
+        """``t`` as an array; ``ValueError`` for a time outside the run."""
         try:
             times = np.asarray(t, dtype=np.float64)
         except (TypeError, ValueError):
@@ -74,6 +74,11 @@ class Path(Result):
         if not inside.all():
             outside = float(times[~inside][0])
             raise ValueError(f"t must lie between 0 and the end of the run, {end!r}, got {outside!r}")
+        return times
+
+    def states_at(self, t: object) -> Float[np.ndarray, "*n P"]:
+        """Flat weights at the time or times ``t``; ``ValueError`` for a time outside the run."""
+        times = self.inside(t)
         flat = times.ravel()
         states = self.interpolant(flat / self.tau)
         nearest = np.searchsorted(self.times, flat)
@@ -117,7 +122,7 @@ class Trajectory(Path):
 
     @cached_property
     def loss(self) -> Float[np.ndarray, " T"]:
-        return np.array([self.objective.value(B) for B in self.effective_maps])
+        return self.objective.values(self.effective_maps)
 
     @cached_property
     def conserved(self) -> Mapping[str, np.ndarray]:
@@ -157,8 +162,8 @@ class Trajectory(Path):
     def loss_at(self, t: object) -> float | Float[np.ndarray, " *n"]:
         """The loss at time ``t``: a float for a number, an array for an array of times."""
         states = self.states_at(t)
-        losses = [self.objective.value(B) for B in self._maps(states.reshape(-1, self.initial.size))]
-        return losses[0] if states.ndim == 1 else np.reshape(losses, states.shape[:-1])
+        losses = self.objective.values(self._maps(states))
+        return float(losses) if states.ndim == 1 else losses
 
     def first_time(self, value: Callable[[np.ndarray], float], level: float) -> float | None:
         """The first time at which ``value`` of the effective map passes ``level``, up or down; None if it never does."""
@@ -172,6 +177,39 @@ class Trajectory(Path):
 
     def _maps(self, states: Float[np.ndarray, "*n P"]) -> Float[np.ndarray, "*n_shape"]:
         rows = states.reshape(-1, self.initial.size)
-        combine = type(self.initial).combine
-        maps = np.stack([combine(*self.initial.split(row)) for row in rows])
+        maps = type(self.initial).combine_many(*self.initial.split(rows))
         return maps.reshape(*states.shape[:-1], *maps.shape[1:])
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectories(Sequence[Trajectory]):
+    """Runs of one length and parametrization: a sequence of trajectories, with their states, maps and losses at common times in one array.
+
+    ``interpolant``, if there is one, gives the states of all runs at times t/tau, run after run.
+    """
+
+    runs: tuple[Trajectory, ...]
+    interpolant: Callable[[Float[np.ndarray, " n"]], Float[np.ndarray, "n P"]] | None = None
+
+    @overload
+    def __getitem__(self, index: int) -> Trajectory: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Trajectories": ...
+    def __getitem__(self, index: int | slice) -> "Trajectory | Trajectories":
+        return Trajectories(self.runs[index]) if isinstance(index, slice) else self.runs[index]
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def states_at(self, t: object) -> Float[np.ndarray, "N *n P"]:
+        """Flat weights of all runs at the time or times ``t``; ``ValueError`` for a time outside a run."""
+        if self.interpolant is None:
+            return np.stack([run.states_at(t) for run in self.runs])
+        times = self.runs[0].inside(t)
+        return self.interpolant(times.ravel() / self.runs[0].tau).reshape(len(self), *times.shape, -1)
+
+    def effective_map_at(self, t: object) -> Float[np.ndarray, "N *n_shape"]:
+        return self.runs[0]._maps(self.states_at(t))
+
+    def loss_at(self, t: object) -> Float[np.ndarray, "N *n"]:
+        return np.stack([run.objective.values(maps) for run, maps in zip(self.runs, self.effective_map_at(t), strict=True)])

@@ -34,6 +34,10 @@ class MergedWeights(Parametrization):
     def combine(v: np.ndarray, U: np.ndarray) -> np.ndarray:
         return (v @ U.reshape(len(v), -1)).reshape(U.shape[1:])
 
+    @classmethod
+    def combine_many(cls, v: np.ndarray, U: np.ndarray) -> np.ndarray:
+        return (v[:, None] @ U.reshape(*v.shape, -1)).reshape(len(v), *U.shape[2:])
+
     @staticmethod
     def spread(G: np.ndarray, v: np.ndarray, U: np.ndarray) -> Arrays:
         return U.reshape(len(v), -1) @ G.ravel(), np.multiply.outer(v, G)
@@ -96,6 +100,11 @@ class SeparateWeights(Parametrization):
         H, R, D = k.shape
         weighted = k.reshape(H, R * D) * v[:, None]
         return weighted.reshape(H * R, D).T @ q.reshape(H * R, D)
+
+    @classmethod
+    def combine_many(cls, v: np.ndarray, k: np.ndarray, q: np.ndarray) -> np.ndarray:
+        weighted, D = k * v[:, :, None, None], k.shape[-1]
+        return weighted.reshape(len(v), -1, D).transpose(0, 2, 1) @ q.reshape(len(v), -1, D)
 
     @staticmethod
     def spread(G: np.ndarray, v: np.ndarray, k: np.ndarray, q: np.ndarray) -> Arrays:

@@ -26,6 +26,11 @@ class Parametrization:
     jacobian: ClassVar[Callable[..., np.ndarray]]
     curvature: ClassVar[Callable[..., np.ndarray]]
 
+    @classmethod
+    def combine_many(cls, *arrays: np.ndarray) -> np.ndarray:
+        """The effective maps of weights along the first axis of every array."""
+        return np.stack([cls.combine(*parts) for parts in zip(*arrays, strict=True)])
+
     def __post_init__(self) -> None:
         sizes: dict[str, int] = {}
         for name, letters in self.shape_letters.items():
@@ -40,6 +45,10 @@ class Parametrization:
     @property
     def arrays(self) -> Arrays:
         return tuple(getattr(self, name) for name in self.shape_letters)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: getattr(self, name).shape for name in self.shape_letters}
 
     @property
     def size(self) -> int:

@@ -6,10 +6,10 @@ others no longer feel that direction. Leading errors are of the order of the ini
 together, and the theory may be far off. Each drop time therefore has bounds, for which all heads are followed together.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 from jaxtyping import Float
@@ -23,6 +23,7 @@ from .head_drops import Drop, filled_by
 from .scalar import ScalarReduction
 from .waiting_head import WaitingHead
 
+Route = Literal["quadrature", "flow"]
 HALF = 0.5  # of the final value: a component of the map that starts beyond it has no drop
 EQUAL = 1e-9  # rates of growth that agree to this fraction count as equal
 DOUBT = 0.05  # a drop is in doubt if its latest time is later than its earliest by more than this fraction
@@ -118,10 +119,16 @@ class CurvePrediction(Result):
         return np.einsum("dn,tn,en->tde", self.directions, self.fractions(times) * levels, self.directions)
 
 
+@overload
+def predict_curve(task: RegressionTask, weights: SeparateWeights, *, tau: float = ..., route: Route = ...) -> CurvePrediction: ...
+@overload
 def predict_curve(
-    task: RegressionTask, weights: SeparateWeights, *, tau: float = 1.0, route: Literal["quadrature", "flow"] = "quadrature"
-) -> CurvePrediction:
-    r"""Predict every drop of a run of separate attention from its initial weights, with bounds on its time.
+    task: RegressionTask, weights: Sequence[SeparateWeights], *, tau: float = ..., route: Route = ...
+) -> tuple[CurvePrediction, ...]: ...
+
+
+def predict_curve(task: RegressionTask, weights: Any, *, tau: float = 1.0, route: Route = "quadrature") -> Any:
+    r"""Predict every drop of a run of separate attention from its initial weights, or of one from each, with bounds on its time.
 
     ``route`` is how waiting heads move from one stage to the next: ``"quadrature"`` inverts the exact time integral (T5), ``"flow"``
     integrates each head's cubic flow. With fewer slots than directions there are as many drops as slots. For ranks above 1 a head is
@@ -139,6 +146,8 @@ def predict_curve(
     eigenvalues are told apart if :math:`(\lambda_i^2 - \lambda_j^2)/\lambda_i^2 \cdot \ln(1/w_{\rm init})` is large.
     """
     _in_order(paper_task(task, allow=SPECTRAL | {"task_covariance", "query_covariance", "context_gain"}))
+    if isinstance(weights, Sequence):
+        return tuple(predict_curve(task, one, tau=tau, route=route) for one in weights)
     if not isinstance(weights, SeparateWeights):
         raise TypeError(f"weights must be SeparateWeights, got {weights!r}")
     tau = positive_number("tau", tau)

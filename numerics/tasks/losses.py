@@ -18,6 +18,7 @@ class LinearOperator(Protocol):
     """A symmetric positive semidefinite linear map on effective maps."""
 
     def __call__(self, B: np.ndarray) -> np.ndarray: ...
+    def many(self, maps: np.ndarray) -> np.ndarray: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,10 @@ class TwoSided:
     def __call__(self, B: np.ndarray) -> np.ndarray:
         return self.M @ B @ self.Q
 
+    def many(self, maps: np.ndarray) -> np.ndarray:
+        """C of each of ``maps``, along their first axes."""
+        return self(maps)
+
 
 @dataclass(frozen=True, eq=False)
 class Dense:
@@ -39,6 +44,9 @@ class Dense:
 
     def __call__(self, B: np.ndarray) -> np.ndarray:
         return (self.matrix @ B.ravel()).reshape(B.shape)
+
+    def many(self, maps: np.ndarray) -> np.ndarray:
+        return (maps.reshape(-1, len(self.matrix)) @ self.matrix).reshape(maps.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +96,14 @@ class QuadraticLoss:
         if np.isnan(value) and np.isnan(B).any():
             raise ValueError(f"B must not hold nan, got {B!r}")
         return value
+
+    def values(self, maps: Float[np.ndarray, "*n_shape"]) -> Float[np.ndarray, " *n"]:
+        """The losses at maps along the first axes, as ``value`` gives them one by one."""
+        axes = tuple(range(-self.A.ndim, 0))
+        values = self.c + np.sum(maps * (self.C.many(maps) - 2.0 * self.A), axis=axes)
+        if np.isnan(values).any():
+            return np.reshape([self.value(B) for B in maps.reshape(-1, *self.A.shape)], np.shape(values))
+        return values
 
     def gradient(self, B: np.ndarray) -> np.ndarray:
         """dL/dB = 2 (C[B] - A)."""

@@ -1,0 +1,131 @@
+"""Many flows at once: against the same flows one by one, and in closed form."""
+
+import pickle
+
+import numpy as np
+import pytest
+from iclflow.numerics import MergedWeights, QuadraticLoss, RegressionTask, SeparateWeights, find_plateaus, gradient_flow
+from iclflow.numerics.dynamics import flow, stack
+from iclflow.numerics.dynamics.solver import FlowError
+from iclflow.numerics.parametrizations.base import vector_field
+
+TASK = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
+LOSS = QuadraticLoss.population(TASK)
+TILTED = RegressionTask(covariance=[[0.5, 0.1], [0.1, 0.3]], task_covariance=[[1.0, 0.4], [0.4, 0.7]], context_length=9)
+
+
+def starts(family, count, *, task=TASK, scale=0.1, heads=5, **options):
+    return [family.initialize(task, heads=heads, scale=scale, rng=np.random.default_rng(seed), **options) for seed in range(count)]
+
+
+@pytest.fixture
+def side_by_side(monkeypatch):
+    monkeypatch.setattr(flow, "TOGETHER", 2)
+
+
+@pytest.mark.parametrize(("family", "options"), [(MergedWeights, {}), (SeparateWeights, {"rank": 1}), (SeparateWeights, {"rank": 2})])
+@pytest.mark.parametrize("task", [TASK, TILTED])
+def test_the_velocity_is_that_of_each_run(family, options, task):
+    loss, weights = QuadraticLoss.population(task), starts(family, 3, task=task, scale=1.0, **options)
+    together = stack.Stack.of([loss] * 3, weights[0])
+    flat, every = np.stack([one.flatten() for one in weights]), np.arange(3)
+    found = together.velocity(together.turned(flat, every).T.copy(), together.A, together.C)
+    expected = [vector_field(loss, one)(0.0, one.flatten()) for one in weights]
+    np.testing.assert_allclose(together.turned(found.T, every, back=True), expected, atol=1e-14)
+
+
+@pytest.mark.parametrize(("family", "t_end"), [(MergedWeights, 300.0), (SeparateWeights, 3000.0)])
+def test_runs_side_by_side_are_the_runs_one_by_one(family, t_end, side_by_side):
+    weights, times = starts(family, 4), np.linspace(0.0, 2 * t_end, 60)
+    runs = gradient_flow(LOSS, weights, t_end=2 * t_end, tau=2.0, rtol=1e-10)
+    assert runs[0].statistics.method == "DOP853 and stabilised"
+    maps, losses = runs.effective_map_at(times), runs.loss_at(times)
+    for i, one in enumerate(weights):
+        alone = gradient_flow(LOSS, one, t_end=2 * t_end, tau=2.0, rtol=1e-11)
+        assert alone.statistics.method == "LSODA"
+        np.testing.assert_allclose(maps[i], alone.effective_map_at(times), atol=1e-6)
+        np.testing.assert_allclose(runs[i].effective_map_at(times), maps[i], atol=1e-12)
+        np.testing.assert_allclose(losses[i], alone.loss_at(times), atol=1e-6)
+        np.testing.assert_allclose(find_plateaus(runs)[i].drops, find_plateaus(alone).drops, rtol=1e-5)
+        for drift in runs[i].conservation_drift.values():
+            assert drift < 1e-8
+
+
+def test_tasks_differ_from_run_to_run_and_may_have_any_two_sided_loss(side_by_side):
+    tasks = [TILTED, RegressionTask(eigenvalues=[0.6, 0.2], context_length=5)]
+    losses, start = [QuadraticLoss.population(task) for task in tasks], starts(SeparateWeights, 1, task=TILTED, heads=3)[0]
+    runs = gradient_flow(losses, start, t_end=500.0, rtol=1e-10)
+    for run, loss in zip(runs, losses, strict=True):
+        alone = gradient_flow(loss, start, t_end=500.0, rtol=1e-11)
+        np.testing.assert_allclose(run.effective_maps[-1], alone.effective_maps[-1], atol=1e-7)
+        np.testing.assert_allclose(run.loss_at([1.0, 250.0]), alone.loss_at([1.0, 250.0]), atol=1e-7)
+
+
+def test_the_white_merged_flow_is_the_sigmoid_15(side_by_side):
+    D, N, t = 3, 7, np.linspace(0.0, 12.0, 80)
+    task = RegressionTask(eigenvalues=np.ones(D), context_length=N)
+    sizes = (1e-2, 3e-3, 1e-4)
+    weights = [MergedWeights([w], w * np.eye(D)[None] / np.sqrt(D)) for w in sizes]
+    runs = gradient_flow(QuadraticLoss.population(task), weights, t_end=12.0, rtol=1e-10)
+    growth, alpha = np.exp(2 * np.sqrt(D) * t), 1 + (1 + D) / N
+    for size, maps in zip(sizes, runs.effective_map_at(t), strict=True):
+        sigma = growth / (alpha * (growth - 1) + np.sqrt(D) / size**2)
+        np.testing.assert_allclose(maps, sigma[:, None, None] * np.eye(D), atol=1e-8)
+
+
+def test_long_plateaus_take_stabilised_steps(side_by_side):
+    runs = gradient_flow(LOSS, starts(SeparateWeights, 2, scale=1e-2), t_end=35_000.0)
+    for run in runs:
+        assert run.interpolant.methods.max() > 0
+        assert run.statistics.steps < 0.2 * 35_000 / stack.EXPLICIT  # at a rate of 1, DOP853 alone would need several times as many
+
+
+def test_a_stack_is_a_sequence_of_trajectories_that_can_be_pickled(side_by_side):
+    runs = gradient_flow(LOSS, starts(SeparateWeights, 3), t_end=50.0)
+    assert len(runs) == 3
+    assert len(runs[1:]) == 2
+    again = pickle.loads(pickle.dumps(runs))
+    np.testing.assert_array_equal(again.states_at([0.0, 20.0]), runs.states_at([0.0, 20.0]))
+    assert runs[1:].loss_at(20.0).shape == (2,)
+    np.testing.assert_array_equal(runs[1].states_at(0.0), starts(SeparateWeights, 3)[1].flatten())
+
+
+def test_few_runs_and_runs_with_a_stop_go_one_by_one():
+    weights = starts(SeparateWeights, 2)
+    assert gradient_flow(LOSS, weights, t_end=50.0)[0].statistics.method == "LSODA"
+    stopped = gradient_flow(LOSS, weights, t_end=5000.0, stop_loss=0.7)
+    assert [run.statistics.stopped for run in stopped] == ["stop_loss"] * 2
+
+
+def test_zero_weights_stay(side_by_side):
+    zero = SeparateWeights(np.zeros(2), np.zeros((2, 1, 4)), np.zeros((2, 1, 4)))
+    runs = gradient_flow(LOSS, [zero, *starts(SeparateWeights, 1, heads=2, allow_deficient=True)], t_end=100.0)
+    assert not runs[0].states.any()
+
+
+@pytest.mark.parametrize("seed", [12, 23, 26])  # those whose heads nearly tie, of the first 40
+def test_tight_tolerances_are_kept(seed):
+    """Against a tolerance of 1e-14: at most 1e-8 off at any time, where LSODA is up to 2e-6 off."""
+    start = SeparateWeights.initialize(TASK, heads=5, scale=1e-1, rng=np.random.default_rng(seed))
+    times = np.linspace(0.0, 3500.0, 200)
+    tight, tighter = (gradient_flow(LOSS, start, t_end=3500.0, rtol=rtol).effective_map_at(times) for rtol in (1e-12, 3e-14))
+    assert np.abs(tight - tighter).max() < 1e-8
+
+
+@pytest.mark.parametrize(
+    ("loss", "weights", "message"),
+    [
+        (LOSS, [], "loss and weights must be as many, at least one, got 0 losses and 0 weights"),
+        ([LOSS], starts(SeparateWeights, 2), "loss and weights must be as many, at least one, got 1 losses and 2 weights"),
+        (LOSS, [*starts(SeparateWeights, 1), *starts(MergedWeights, 1)], "weights must share one parametrization and its sizes"),
+        (LOSS, [*starts(SeparateWeights, 1), *starts(SeparateWeights, 1, heads=4)], "weights must share one parametrization and its sizes"),
+    ],
+)
+def test_bad_lists_are_named(loss, weights, message):
+    with pytest.raises(ValueError, match=message):
+        gradient_flow(loss, weights, t_end=1.0)
+
+
+def test_too_many_steps_are_a_failure_that_names_the_run(side_by_side):
+    with pytest.raises(FlowError, match="run 0 took more than max_steps = 5 steps"):
+        gradient_flow(LOSS, starts(SeparateWeights, 2), t_end=1000.0, max_steps=5)
