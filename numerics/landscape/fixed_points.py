@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from heapq import heappop, heappush
 
 import numpy as np
 from jaxtyping import Float
@@ -71,11 +71,24 @@ def has_equal_eigenvalues(task: RegressionTask) -> bool:
 
 
 def fixed_point_sets(task: RegressionTask, *, heads: int, rank: int = 1) -> Iterator[tuple[int, ...]]:
-    """The sets S, smallest first: those of at most heads * rank directions."""
-    D = _task(task).dimension
-    most = min(D, positive_integer("heads", heads) * positive_integer("rank", rank))
-    for m in range(most + 1):
-        yield from combinations(range(D), m)
+    """The sets S of at most heads * rank directions in order of loss, from that of zero weights down to the least.
+
+    One after the other, as they are asked for: n of them take the time and the memory of n sets, whatever the dimension.
+    """
+    drops = _task(task).modes.drops
+    order = np.argsort(drops, kind="stable")
+    most = min(len(drops), positive_integer("heads", heads) * positive_integer("rank", rank))
+    yield ()
+    left = [(float(drops[order[0]]), (0,))]
+    while left:
+        fallen, places = heappop(left)  # each set comes from one other of higher loss: less its last place, or with the place before that
+        yield tuple(sorted(int(d) for d in order[list(places)]))
+        last = places[-1]
+        if last + 1 < len(drops):
+            further = float(drops[order[last + 1]])
+            heappush(left, (fallen - float(drops[order[last]]) + further, (*places[:-1], last + 1)))
+            if len(places) < most:
+                heappush(left, (fallen + further, (*places, last + 1)))
 
 
 def losses_of_sets(task: RegressionTask) -> dict[tuple[int, ...], float]:
@@ -111,7 +124,7 @@ def separate_fixed_point(task: RegressionTask, directions: Sequence[int], *, hea
 
 
 def separate_fixed_points(task: RegressionTask, *, heads: int, rank: int = 1) -> Iterator[FixedPoint]:
-    """Every fixed function of separate attention, at weights of minimal norm."""
+    """Every fixed function of separate attention in the order of ``fixed_point_sets``, at weights of minimal norm."""
     for directions in fixed_point_sets(task, heads=heads, rank=rank):
         yield separate_fixed_point(task, directions, heads=heads, rank=rank)
 

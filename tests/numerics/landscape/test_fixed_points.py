@@ -1,5 +1,6 @@
 """Fixed points: enumerated, at rest, with the loss and the index that the theory gives; and none beyond the list."""
 
+from itertools import combinations, islice
 from math import comb
 
 import numpy as np
@@ -96,3 +97,23 @@ def test_refusals(task):
             separate_fixed_point(task, wrong, heads=2, rank=1)
     with pytest.raises(TypeError, match="task"):
         merged_fixed_points(SeparateWeights, heads=1)
+
+
+@pytest.mark.parametrize(("heads", "rank"), [(6, 1), (2, 2), (1, 1)])
+def test_the_sets_come_in_order_of_loss_each_once(heads, rank):
+    task = RegressionTask(eigenvalues=[0.3, 0.7, 0.2, 0.5, 0.9], context_length=8)
+    sets, drops = list(fixed_point_sets(task, heads=heads, rank=rank)), task.modes.drops
+    most = min(heads * rank, 5)
+    assert sorted(sets) == sorted(S for m in range(most + 1) for S in combinations(range(5), m))
+    fallen = [drops[list(S)].sum() for S in sets]
+    assert np.diff(fallen).min() > -1e-14
+
+
+def test_a_high_dimension_is_not_enumerated():
+    """Of the 2^512 fixed points the ten of highest loss: zero weights, then the smallest drops one by one and together."""
+    task = RegressionTask(eigenvalues=1.0 / np.arange(1, 513), context_length=600)
+    first = list(islice(separate_fixed_points(task, heads=512), 10))
+    losses = [point.loss for point in first]
+    assert first[0].directions == ()
+    assert first[1].directions == (511,)
+    assert (np.diff(losses) < 1e-12).all()
