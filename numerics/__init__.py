@@ -8,8 +8,7 @@ from .compilation.equations import compiled
 from .compilation.expressions import compile_expression
 from .dynamics.descent import gradient_descent
 from .dynamics.flow import gradient_flow
-from .dynamics.modified_flow import modified_flow
-from .dynamics.momentum import MassiveTrajectory, flow_with_mass, heavy_ball, heavy_ball_flow
+from .dynamics.momentum import MassiveTrajectory, flow_with_mass, heavy_ball, heavy_ball_flow, modified_flow
 from .dynamics.plateaus import Plateaus, find_plateaus, read_curve
 from .dynamics.results import load
 from .dynamics.solver import FlowError

@@ -1,4 +1,5 @@
-r"""Descent with momentum (heavy ball), and the flow with mass that it follows (V8-ball).
+r"""Descent with momentum (heavy ball), the flow with mass that it follows (V8-ball), and the modified flow
+f - m (f . grad) f (V8-modified), which descent with finite steps follows to second order in the step.
 
 .. math::
     W_{n+1} = W_n + \mu (W_n - W_{n-1}) - \eta \frac{\partial L}{\partial W}, \qquad
@@ -156,6 +157,26 @@ def heavy_ball_flow(
     share = float(compiled("V8-ball", (mu,), part="start")(check_momentum(momentum)))
     velocity = weights.unflatten(share * vector_field(loss, weights)(0.0, weights.flatten()))
     return flow_with_mass(loss, weights, velocity, mass=mass, t_end=t_end, rtol=rtol)
+
+
+def modified_flow(
+    loss: QuadraticLoss, weights: Parametrization, *, learning_rate: float, t_end: float, momentum: float = 0.0, rtol: float = 1e-9
+) -> Trajectory:
+    """The flow (V8-modified) in t/tau, which descent of step ``learning_rate`` follows with an error of second order."""
+    check_pair(loss, weights)
+    mass, t_end = heavy_ball_mass(learning_rate, momentum), duration("t_end", t_end)
+    velocity, jacobian = vector_field(loss, weights), field_jacobian(loss, weights)
+
+    def field(clock: float, state: np.ndarray) -> np.ndarray:
+        speed = velocity(clock, state)
+        return speed - mass * (jacobian(clock, state) @ speed)
+
+    state = weights.flatten()
+    scale = positive_number("rtol", rtol) * (float(np.sqrt(np.mean(state**2))) or 1.0)
+    times, states, statistics, interpolant = integrate_field(
+        field, state, t_end, method="DOP853", rtol=rtol, atol=lambda vector: np.full(vector.shape, scale)
+    )
+    return Trajectory(times, states, loss, weights, 1.0, statistics, interpolant)
 
 
 def heavy_ball_mass(learning_rate: float, momentum: float) -> float:

@@ -31,6 +31,7 @@ WINDOWS = 60  # the running mean spans at most one in this many parts of the cur
 NOISE_CELL = 7.0  # the least height of a cell, in standard deviations of the remaining noise ...
 NOISE_DROP = 6.0  # ... and of a drop
 SUBSTEPS = 8  # points in each step of a dense curve ...
+FEWER = 4  # points in each of the longer steps of runs that go side by side
 ENOUGH = 20_000  # ... up to about this many in all
 
 
@@ -117,7 +118,7 @@ def find_plateaus(times: object, loss: object = None, *, contrast: float = 3.0, 
     if not 0 < min_drop < 1:
         raise ValueError(f"min_drop must lie between 0 and 1, got {min_drop!r}")
     if loss is None and isinstance(times, Sequence) and times and all(isinstance(run, DenseLoss) for run in times):
-        return tuple(find_plateaus(run, contrast=contrast, min_drop=min_drop) for run in times)
+        return _of_each(times, contrast, min_drop)
     dense = times if loss is None and isinstance(times, DenseLoss) else None
     if dense is not None:
         times, loss = _refined(dense)
@@ -214,6 +215,9 @@ def _monotone(values: Float[np.ndarray, " T"]) -> tuple[Float[np.ndarray, " T"],
 def _cells(smooth: np.ndarray, noise: np.ndarray, height: float) -> Float[np.ndarray, " n"]:
     """Levels from the top of the curve to its bottom, spaced by the resolution or the local noise, whichever is larger."""
     edges = [smooth[0]]
+    if not noise.any():
+        all_edges = np.cumsum([smooth[0], *[-height / LEVELS] * (LEVELS + 1)])
+        return all_edges[: np.argmax(all_edges <= smooth[-1]) + 1]
     while edges[-1] > smooth[-1]:
         local = noise[np.searchsorted(-smooth, -edges[-1])]
         edges.append(edges[-1] - max(height / LEVELS, NOISE_CELL * local))
@@ -251,12 +255,38 @@ def _assembled(t: np.ndarray, smooth: np.ndarray, spans: Float[np.ndarray, "M tw
     return Plateaus(levels=levels, starts=np.concatenate([first, far]), ends=np.concatenate([near, last]), drops=half, widths=far - near)
 
 
-def _refined(curve: DenseLoss) -> tuple[np.ndarray, np.ndarray]:
-    """Times and losses with up to ``SUBSTEPS`` points in each of the curve's own steps, fewer if those are many."""
+def _of_each(runs: Sequence[DenseLoss], contrast: float, min_drop: float) -> tuple[Plateaus, ...]:
+    """The plateaus of every run; losses of all of them at once if the runs can give them."""
+    joint = getattr(runs, "losses_of", None)
+    if joint is None:
+        return tuple(find_plateaus(run, contrast=contrast, min_drop=min_drop) for run in runs)
+    times = [_substeps(run, FEWER) for run in runs]
+    counts = [len(t) for t in times]
+    losses = np.split(joint(np.repeat(np.arange(len(runs)), counts), np.concatenate(times)), np.cumsum(counts)[:-1])
+    found = [_find(t, loss, contrast, min_drop) for t, loss in zip(times, losses, strict=True)]
+    owners = np.repeat(np.arange(len(runs)), [len(one.drops) for one in found])
+    halves = np.concatenate([(one.levels[:-1] + one.levels[1:]) / 2 for one in found])
+    after = [np.clip(np.searchsorted(t, one.drops), 1, len(t) - 1) for t, one in zip(times, found, strict=True)]
+    low, high = (np.concatenate([t[i - step] for t, i in zip(times, after, strict=True)]) for step in (1, 0))
+    bracketed = (joint(owners, low) - halves) * (joint(owners, high) - halves) < 0
+    while owners.size and (high - low > 1e-14 * high).any() and ((middle := (low + high) / 2) != low).any():
+        above = joint(owners, middle) > halves
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    drops = np.where(bracketed, high, np.concatenate([one.drops for one in found]))
+    ends = np.cumsum([len(one.drops) for one in found])[:-1]
+    return tuple(replace(one, drops=own) for one, own in zip(found, np.split(drops, ends), strict=True))
+
+
+def _substeps(curve: DenseLoss, most: int = SUBSTEPS) -> np.ndarray:
+    """Times with up to ``most`` points in each of the curve's own steps, fewer if those are many."""
     steps = np.asarray(curve.times)
-    parts = int(np.clip(ENOUGH // len(steps), 1, SUBSTEPS))
+    parts = int(np.clip(ENOUGH // len(steps), 1, most))
     inner = steps[:-1, None] + np.diff(steps)[:, None] * (np.arange(parts) / parts)
-    t = np.append(np.unique(inner), steps[-1])
+    return np.append(np.unique(inner), steps[-1])
+
+
+def _refined(curve: DenseLoss) -> tuple[np.ndarray, np.ndarray]:
+    t = _substeps(curve)
     return t, np.asarray(curve.loss_at(t))
 
 

@@ -285,8 +285,8 @@ class Steps:
     def at(self, runs: np.ndarray, t: np.ndarray) -> Float[np.ndarray, "m P"]:
         """The weights of each of ``runs`` at its time in ``t``: a shorter step of the same method, from the start of the step around it."""
         after = np.empty(len(t), int)
-        for run in np.unique(runs):
-            chosen, (low, high) = runs == run, self.first[run : run + 2]
+        for chosen in np.split(order := np.argsort(runs, kind="stable"), np.flatnonzero(np.diff(runs[order])) + 1):
+            low, high = self.first[runs[chosen[0]]], self.first[runs[chosen[0]] + 1]
             after[chosen] = low + np.clip(np.searchsorted(self.times[low:high], t[chosen]), 1, high - low - 1)
         h, found = t - self.times[after - 1], np.empty((len(self.states), len(t)))
         for method in np.unique(self.methods[after]):

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, overload
+from typing import Any, Protocol, overload
 
 import numpy as np
 from jaxtyping import Float
@@ -181,6 +181,13 @@ class Trajectory(Path):
         return maps.reshape(*states.shape[:-1], *maps.shape[1:])
 
 
+class Joint(Protocol):
+    """States of several runs at once."""
+
+    def __call__(self, t: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n P"]: ...
+    def at(self, runs: np.ndarray, t: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n P"]: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Trajectories(Sequence[Trajectory]):
     """Runs of one length and parametrization: a sequence of trajectories, with their states, maps and losses at common times in one array.
@@ -189,7 +196,7 @@ class Trajectories(Sequence[Trajectory]):
     """
 
     runs: tuple[Trajectory, ...]
-    interpolant: Callable[[Float[np.ndarray, " n"]], Float[np.ndarray, "n P"]] | None = None
+    interpolant: Joint | None = None
 
     @overload
     def __getitem__(self, index: int) -> Trajectory: ...
@@ -213,3 +220,16 @@ class Trajectories(Sequence[Trajectory]):
 
     def loss_at(self, t: object) -> Float[np.ndarray, "N *n"]:
         return np.stack([run.objective.values(maps) for run, maps in zip(self.runs, self.effective_map_at(t), strict=True)])
+
+    def losses_of(self, runs: Float[np.ndarray, " n"], t: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """The loss of each of ``runs``, numbers from 0 in increasing order, at its own time."""
+        if not len(runs):
+            return np.empty(0)
+        parts, counts = np.unique(runs, return_counts=True)
+        ends = np.cumsum(counts)[:-1]
+        if self.interpolant is None:
+            return np.concatenate([np.asarray(self.runs[i].loss_at(own)) for i, own in zip(parts, np.split(t, ends), strict=True)])
+        maps = self.runs[0]._maps(self.interpolant.at(runs, t / self.runs[0].tau))
+        if all(run.objective is self.runs[0].objective for run in self.runs):
+            return self.runs[0].objective.values(maps)
+        return np.concatenate([self.runs[i].objective.values(own) for i, own in zip(parts, np.split(maps, ends), strict=True)])

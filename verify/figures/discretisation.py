@@ -4,8 +4,7 @@ import numpy as np
 
 from ...numerics.dynamics.descent import gradient_descent
 from ...numerics.dynamics.flow import gradient_flow
-from ...numerics.dynamics.modified_flow import modified_flow
-from ...numerics.dynamics.momentum import heavy_ball
+from ...numerics.dynamics.momentum import heavy_ball, modified_flow
 from ...numerics.dynamics.solver import FlowError
 from ...numerics.landscape.fixed_points import merged_fixed_points, separate_fixed_point, separate_fixed_points
 from ...numerics.landscape.stable_steps import largest_stable_step

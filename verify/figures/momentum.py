@@ -4,8 +4,7 @@ import numpy as np
 
 from ...numerics.compilation.equations import compiled
 from ...numerics.dynamics.flow import gradient_flow
-from ...numerics.dynamics.modified_flow import modified_flow
-from ...numerics.dynamics.momentum import flow_with_mass, heavy_ball, heavy_ball_flow
+from ...numerics.dynamics.momentum import flow_with_mass, heavy_ball, heavy_ball_flow, modified_flow
 from ...numerics.parametrizations.attention import SeparateWeights
 from ...numerics.tasks.losses import QuadraticLoss
 from ...numerics.tasks.regression import RegressionTask

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 from iclflow.numerics import QuadraticLoss, RegressionTask, SeparateWeights, gradient_flow
-from iclflow.numerics.dynamics.modified_flow import modified_flow
-from iclflow.numerics.dynamics.momentum import heavy_ball
+from iclflow.numerics.dynamics.momentum import heavy_ball, modified_flow
 
 TASK = RegressionTask(eigenvalues=[0.5, 0.3], context_length=10)
 LOSS = QuadraticLoss.population(TASK)

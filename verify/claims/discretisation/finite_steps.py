@@ -7,8 +7,7 @@ import numpy as np
 from ....numerics.compilation.equations import compiled
 from ....numerics.dynamics.descent import gradient_descent
 from ....numerics.dynamics.flow import gradient_flow
-from ....numerics.dynamics.modified_flow import modified_flow
-from ....numerics.dynamics.momentum import heavy_ball
+from ....numerics.dynamics.momentum import heavy_ball, modified_flow
 from ....numerics.dynamics.solver import FlowError
 from ....numerics.dynamics.trajectory import Trajectory
 from ....numerics.landscape.fixed_points import FixedPoint, fixed_point_sets, merged_fixed_points, separate_fixed_point
