@@ -91,6 +91,10 @@ def tree(text: str) -> Node:
     return Grammar(tokens_of(text)).whole()
 
 
+def _has_letters(node: Node) -> bool:
+    return node.kind != "number" and any(not isinstance(part, Node) or _has_letters(part) for part in node.parts)
+
+
 class Grammar:
     """A reader of tokens by recursive descent. ``careful``: refuse what people read in two ways, such as 1/2c and f(x).
 
@@ -211,7 +215,7 @@ class Grammar:
             self.depth -= 1
             factors = body.parts if body.kind in ("product", "quotient") else (body,)
             if token.kind == "derivative" and len(factors) > 1:
-                if factors[0].kind == "bracket":
+                if factors[0].kind == "bracket" and _has_letters(factors[0]):
                     self.refuse("the derivative could be of the bracket or of the product: write square brackets", self.tokens[before])
                 if any(one.kind == "derivative" for one in factors):
                     self.refuse("one of two derivatives in a product could act on the other: write square brackets", token)

@@ -230,7 +230,7 @@ class _Proof:
         if first.kind == "big" and first.parts[0] == "lim_" and relation == "=":
             token, target = first.parts[1]
             approach, relation, first = self._target((token, target)), "->", first.parts[2]
-        left, right = self.meaning.of(first), self.meaning.of(second)
+        left, right = self.meaning.both(first, second)
         if is_matrix(left) != is_matrix(right) and 0 not in (left, right):
             raise Unreadable("a number on one side, a matrix on the other", one.relations[i].position)
         if is_matrix(left) and is_matrix(right) and tuple(left.shape) != tuple(right.shape):

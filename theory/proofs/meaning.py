@@ -117,6 +117,13 @@ class Meaning:
             value = value.args[0] * Identity(D)
         return value
 
+    def both(self, first: Node, second: Node) -> tuple[Any, Any]:
+        """The two sides of a relation; an identity without a size has that of the other side."""
+        left, right = self._value(first), self._value(second)
+        size = next((side.shape[0] for side in (left, right) if is_matrix(side) and side.shape[0] == side.shape[1]), D)
+        left, right = (side.args[0] * Identity(size) if isinstance(side, _Unit) else side for side in (left, right))
+        return left, right
+
     def _value(self, node: Node) -> Any:
         try:
             return getattr(self, f"_{node.kind}")(node)
@@ -306,6 +313,8 @@ class Meaning:
                 raise Unreadable("the size of the identity does not follow from here: write I_d, with its size d", node.position)
             if is_matrix(value) and value.shape[0] != value.shape[1]:
                 raise Unreadable(f"a trace needs a square matrix: {_described(value)}{self._hint(node)}", node.position)
+            if isinstance(value, Identity):
+                return value.shape[0]
             return Trace(value) if is_matrix(value) else _number_of_1_by_1(value)
         if name == "norm" and is_matrix(value):
             if 1 not in value.shape and below not in ("F", "Fro", "mathrmF"):
@@ -320,6 +329,8 @@ class Meaning:
         function = self.letters.of(token) if self.letters.is_declared(token) else None
         if isinstance(function, sympy.core.function.UndefinedFunction):
             return function(*(self._value(one) for one in arguments))
+        if token.text == "calN":
+            raise Unreadable("a distribution belongs in a declaration: let x: Gaussian(0, Sigma)", node.position)
         raise Unreadable(f"{token.text}(...) could be a product or a function: let {token.text}: function, or write a *", node.position)
 
     def _order(self, node: Node) -> Any:
