@@ -29,7 +29,9 @@ WINDOW = 40.0  # time scales and initial scales are searched within this factor
 ROUNDED = 1e-2  # the most that rounding may explain, in units of the initial loss
 FAR = 1e6  # stands for the loss of a run that diverged
 SETS = 4  # training sets drawn to measure their spread
-AGREES = "agrees with theory"
+AGREES, FINITE = "agrees with theory", "finite P"
+CLEARER = 0.5  # a cause explains a curve only if its own lies at most this share of theory's distance away
+FACTOR = 1.5  # mini-batches and steps may scale times by less, as initial weights scaled by its inverse do, or value weights by its square
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,11 @@ class Suspect:
     def fits(self) -> bool:
         return self.residual <= self.allowed
 
+    @property
+    def badness(self) -> float:
+        """The distance over the largest that fits."""
+        return self.residual / max(self.allowed, 1e-300)
+
 
 @dataclass(frozen=True)
 class Diagnosis:
@@ -56,12 +63,19 @@ class Diagnosis:
     suspects: tuple[Suspect, ...]
 
     @property
+    def causes(self) -> tuple[str, ...]:
+        """The suspects that fit about as well as the best that does."""
+        best = self.suspects[0]
+        near = (s for s in self.suspects if s.fits and s.badness <= 3 * best.badness)
+        return (AGREES,) if best.fits and best.cause == AGREES else tuple(dict.fromkeys(s.cause for s in near))
+
+    @property
     def cause(self) -> str | None:
-        """The best suspect that fits."""
-        return self.suspects[0].cause if self.suspects[0].fits else None
+        """The best suspect that fits, unless others fit about as well."""
+        return self.causes[0] if len(self.causes) == 1 else None
 
     def __str__(self) -> str:
-        verdict = f"cause: {self.cause}" if self.cause else "no suspect fits"
+        verdict = f"cause: {' or '.join(self.causes)}" if self.causes else "no suspect fits"
         lines = [
             f"{s.cause}: {s.residual:.1e} of the initial loss away, up to {s.allowed:.1e} would fit"
             + (f" ({s.detail})" if s.detail else "")
@@ -86,7 +100,11 @@ def diagnose(times: Curve, loss: Curve, setting: Setting, *, noise: float = 5e-3
     found = list(measured.suspects())
     if not good.all() or y[good].max() > 10 * measured.unit:
         found.append(Suspect("steps too large", 0.0, noise, "the loss grows beyond its initial value"))
-    return Diagnosis(tuple(sorted(found, key=lambda s: (not s.fits, s.cause != AGREES, s.residual / s.allowed))))
+    far = CLEARER * found[0].residual
+    found = [one if one.cause in (AGREES, FINITE) else replace(one, allowed=min(one.allowed, far)) for one in found]
+    if any(one.fits for one in found if one.cause != FINITE):
+        found = [replace(one, allowed=0.0) if one.cause == FINITE else one for one in found]
+    return Diagnosis(tuple(sorted(found, key=lambda s: (not s.fits, s.cause != AGREES, s.badness))))
 
 
 @dataclass(frozen=True)
@@ -130,7 +148,8 @@ class _Measured:
         yield from self._finite_sets(w)
         yield self._fit("time scale", "t multiplied by", lambda c: np.asarray(theory.loss_at(c * self.t)))
         for cause, law in INITIAL_LAWS.items():
-            yield self._fit(cause, "multiplied by", self._curves_from(population, lambda c, law=law: law(w, c)))
+            least = FACTOR if cause == "initial scale" else FACTOR**2
+            yield self._fit(cause, "multiplied by", self._curves_from(population, lambda c, law=law: law(w, c)), least)
 
     def _steps(self, population: QuadraticLoss, w: SeparateWeights) -> Iterator[Suspect]:
         """Steps of the setting's size, with weights in float64 and float32."""
@@ -149,7 +168,11 @@ class _Measured:
         yield Suspect("float32", self.distance(rounded), min(rounding, max(self.noise, ROUNDED)), detail)
 
     def _finite_sets(self, w: SeparateWeights) -> Iterator[Suspect]:
-        """Training on P fixed sequences: the loss on them, and over all sequences."""
+        """Training on P fixed sequences: the loss on them, and over all sequences.
+
+        Curves of two sets differ so much that many others would fit: sets are named if nothing else fits. Only a loss on the set can start elsewhere or end below the
+        least over all sequences, and only a loss over all that will not fall can end above it when the flow has ended.
+        """
         P, population = self.setting.batch_size, QuadraticLoss.population(self.setting.task)
         on_set, over_all = [], []
         for seed in range(SETS):
@@ -158,10 +181,14 @@ class _Measured:
             maps = run.effective_map_at(self.t)
             on_set.append([loss.value(B) for B in maps])
             over_all.append([population.value(B) for B in maps])
-        for what, curves in (("their own loss", on_set), ("the loss over all sequences", over_all)):
+        least = population.value(self.setting.task.modes.effective_map(range(self.setting.task.dimension)))
+        flow_end = float(followed(population, w, self.setting, t_end=self.t[-1]).loss[-1])
+        off, allowed = (np.array([self.y[0] - self.unit, least - self.y[-1]]), self.noise * self.unit)
+        marks = (np.abs(off[0]) > allowed or off[1] > allowed, -off[1] > allowed and flow_end - least < allowed / 2)
+        for what, curves, mark in zip(("their own loss", "the loss over all sequences"), (on_set, over_all), marks, strict=True):
             mean = np.mean(curves, axis=0)
             spread = max(self.noise, 2 * max(float(np.sqrt(np.mean((c - mean) ** 2)) / self.unit) for c in curves))
-            yield Suspect("finite P", self.distance(mean), spread, f"{P} fixed sequences, {what}")
+            yield Suspect(FINITE, self.distance(mean), spread if mark else 0.0, f"{P} fixed sequences, {what}")
 
     def _by_steps(self, population: QuadraticLoss, w: SeparateWeights) -> Curve:
         try:
@@ -180,7 +207,7 @@ class _Measured:
 
         return curve
 
-    def _fit(self, cause: str, words: str, curve: Callable[[float], Curve]) -> Suspect:
+    def _fit(self, cause: str, words: str, curve: Callable[[float], Curve], least: float = FACTOR) -> Suspect:
         """The factor whose curve lies nearest: the best on a grid, refined between its neighbours."""
 
         def distance(log_factor: float) -> float:
@@ -190,7 +217,8 @@ class _Measured:
         best = int(np.argmin([distance(x) for x in grid]))
         low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
         nearest = float(np.asarray(fminbound(distance, low, high, xtol=1e-3)))
-        return Suspect(cause, distance(nearest), self.noise, f"{words} {np.exp(nearest):.3g}")
+        allowed = self.noise if abs(nearest) > np.log(least) else 0.0
+        return Suspect(cause, distance(nearest), allowed, f"{words} {np.exp(nearest):.3g}")
 
 
 INITIAL_LAWS: dict[str, Callable[[SeparateWeights, float], SeparateWeights]] = {

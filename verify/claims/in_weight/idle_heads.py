@@ -136,7 +136,7 @@ def nothing_grows_without_idle_heads_or_directions(settings) -> float:
         for seed in range(SEEDS):
             start = FullMergedWeights.initialize(task, heads=heads, scale=3e-2, rng=draws.generator(seed, 1))
             loss = SampleMoments.sampled(task, 4_000, draws.generator(seed, 2)).loss()
-            states = gradient_flow(loss, start, t_end=1e5).states_at([100.0, 1e5])
+            states = gradient_flow(loss, start, t_end=1e5).states_at([1000.0, 1e5])
             value, key_query = start.split(states)
             D = task.dimension
             norms = [np.hypot(np.linalg.norm(v[:, :D]), np.linalg.norm(W[:, D])) for v, W in zip(value, key_query, strict=True)]

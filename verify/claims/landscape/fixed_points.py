@@ -193,7 +193,7 @@ def minimal_norm(bound) -> float:
 
     runs = [
         minimize(
-            lambda x: x @ x, rng.standard_normal(10), jac=lambda x: 2 * x, method="SLSQP", options={"maxiter": 300},
+            lambda x: x @ x, rng.standard_normal(10), jac=lambda x: 2 * x, method="SLSQP", options={"maxiter": 500, "ftol": 1e-12},
             constraints={"type": "eq", "fun": product},
         )
         for _ in range(8)
