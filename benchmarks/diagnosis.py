@@ -66,7 +66,7 @@ def trained(chosen: Setting, cause: str) -> tuple[np.ndarray, np.ndarray, Settin
         network, chosen = Summed(w), replace(chosen, learning_rate=chosen.learning_rate / chosen.context_length)
         believed = chosen
     if cause == "finite P":
-        believed = replace(chosen, batch_size=max(2, chosen.batch_size // 16))
+        believed = replace(chosen, batch_size=chosen.batch_size // 4)
         source = fixed_set(draw_sequences(chosen.task, believed.batch_size, generator))
     if cause == "time scale":
         pace = 0.5  # t/tau counted as steps times step size

@@ -170,8 +170,8 @@ class _Measured:
     def _finite_sets(self, w: SeparateWeights) -> Iterator[Suspect]:
         """Training on P fixed sequences: the loss on them, and over all sequences.
 
-        Curves of two sets differ so much that many others would fit: sets are named if nothing else fits. Only a loss on the set can start elsewhere or end below the
-        least over all sequences, and only a loss over all that will not fall can end above it when the flow has ended.
+        Curves of two sets differ so much that many others would fit: sets are named if nothing else fits. Only a loss on the set can
+        start elsewhere or end below the least over all sequences; only a loss over all can stay above it after the flow's end.
         """
         P, population = self.setting.batch_size, QuadraticLoss.population(self.setting.task)
         on_set, over_all = [], []
