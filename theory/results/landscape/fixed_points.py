@@ -55,6 +55,10 @@ def _keeps_direction(point) -> bool:
 SPECTRUM = Condition(
     r"$T = \operatorname{tr}(\boldsymbol{\Lambda})$, and $\boldsymbol{\Lambda}$ is positive definite", _spectrum, eigenbasis
 )
+OFF_DIAGONAL = (
+    r"Argued, not computed: between two eigenvectors the map is zero, as $\boldsymbol{M}^{-1} \boldsymbol{\Lambda} \boldsymbol{P}$ of (21) "
+    "has those of each factor"
+)
 KEEPS_DIRECTION = Condition(
     r"$\boldsymbol{B}$ maps $\boldsymbol{e}$ onto a multiple of itself, as it does at every fixed point by T1",
     _keeps_direction,
@@ -169,7 +173,7 @@ def _at_fixed_point(task: Task = PAPER) -> tuple[Line, ...]:
     "The effective map at a fixed point",
     section="Section 4.2",
     typed=lambda: learned / lambda_ * ridge(lambda_),
-    conditions=(SPECTRUM, direction, DISTINCT),
+    conditions=(SPECTRUM, direction, DISTINCT, OFF_DIAGONAL),
     erratum="The paper proves that it suffices; with distinct eigenvalues it is also necessary",
 )
 def map_at_fixed_point(task: Task = PAPER) -> Derivation:
@@ -187,7 +191,7 @@ def map_at_fixed_point(task: Task = PAPER) -> Derivation:
     "The effective map at a fixed point, by the moment (32)",
     section="Appendix D.3",
     typed=lambda: learned * lambda_ / a,
-    conditions=(direction,),
+    conditions=(direction, OFF_DIAGONAL),
 )
 def fixed_map_by_moment(task: Task = PAPER) -> Derivation:
     """As (23), before the moment is written out."""
@@ -247,6 +251,7 @@ def first_condition(task: Task = PAPER) -> Derivation:
         r"The slot $(i, r)$ serves one learned eigenvector, in a head with $v_i = v > 0$; $\boldsymbol{k}_i$, $\boldsymbol{q}_i$ stand "
         r"for its columns $\boldsymbol{k}_{i,r}$, $\boldsymbol{q}_{i,r}$",
         r"$m \le R H$, one slot for each learned eigenvector",
+        OFF_DIAGONAL,
     ),
     erratum=(
         "With all weights but $r = 1$ set to zero, as in the paper, it takes $m$ heads; filling the slots of "

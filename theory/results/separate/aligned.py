@@ -158,8 +158,8 @@ def _moment(task: Task) -> Line:
     conditions=(
         alone,
         FIRST_SET,
-        r"The set is kept: $\boldsymbol{k}_1$ and $\boldsymbol{q}_1$ move as $v_1\boldsymbol{e}_1$ does, and a head at zero stays there, "
-        "for (19) has two of its weights in each term",
+        r"The set is kept: $\boldsymbol{k}_1$ and $\boldsymbol{q}_1$ move as $v_1\boldsymbol{e}_1$ does; argued, not "
+        "computed: a head at zero stays there, for (19) has two of its weights in each term",
     ),
     erratum="An exact invariant set, and an approximation of training from (36); see (25-direction)",
 )
@@ -232,6 +232,8 @@ def first_drop(task: Task = PAPER) -> Derivation:
         r"$\boldsymbol{k}_i=\boldsymbol{q}_i=v_i\boldsymbol{e}_i$ for $i\le m$ at these values, "
         r"$\boldsymbol{k}_{m+1}=\boldsymbol{q}_{m+1}=v_{m+1}(t)\boldsymbol{e}_{m+1}$, all other weights zero",
         "The signs of a head may be changed in pairs, see (25-signs)",
+        "Argued, not computed: the learned heads rest while the next one grows, and a head at zero stays there, for (19) has two of its "
+        "weights in each term",
     ),
     erratum="An exact invariant set of (19), and an approximation of training from (36); see (25-direction)",
 )
