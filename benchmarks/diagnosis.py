@@ -46,8 +46,8 @@ def setting(rng: np.random.Generator) -> Setting:
         heads=D + int(rng.integers(0, 3)),
         scale=float(rng.uniform(0.2, 0.5)),
         seed=int(rng.integers(2**31)),
-        learning_rate=float(10 ** rng.uniform(-1.3, -0.3)),
-        batch_size=int(2 ** rng.integers(6, 11)),
+        learning_rate=float(10 ** rng.uniform(-1.5, -0.7)),
+        batch_size=int(2 ** rng.integers(7, 12)),
     )
     # At least until the first head has escaped
     return replace(chosen, duration=float(rng.uniform(2, 8)) / (chosen.eigenvalues[0] ** 2 * chosen.scale))

@@ -256,7 +256,7 @@ def turned_loss() -> Expr:
         r"It grows along the leading singular vectors $\boldsymbol{f}$ and $\boldsymbol{g}$ of $\boldsymbol{A}$; its components along the "
         r"modes are $\boldsymbol{u}_j^\top\boldsymbol{M}^{1/2}\boldsymbol{f}$, $\boldsymbol{r}_j^\top\boldsymbol{Q}^{1/2}\boldsymbol{g}$. "
         r"Where these are not zero they are of order one when it drops: there is no lag (V2-sequence), and the head turns while it drops, "
-        r"to the largest drop among such modes, without a rest",
+        r"to the largest drop among such modes, without a rest; if those drops are close, it turns slowly and lingers between their losses",
         r"Where they are zero, as between blocks that each of $\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ leaves invariant, "
         r"they lag, and the head rests before it turns to a larger drop in another block",
         r"Covariances that commute up to an angle $\theta$ leave components of order $\theta$: a rest of $\tau\ln(1/\theta)/\rho_j$",

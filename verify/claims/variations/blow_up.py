@@ -1,7 +1,6 @@
 """Claims about test losses that blow up (V3-scale, V3-unseen): on scaled contexts, and along directions rare in training."""
 
 from collections.abc import Callable, Mapping
-from functools import cache
 
 import numpy as np
 import torch
@@ -14,6 +13,8 @@ from ....theory.notation import N, T, lambda_, sigma
 from ....theory.results.landscape.any_quadratic_loss import c_any
 from ....theory.results.variations.shift import E_learned, a_test, b, g, lambda_q, nu
 from ....theory.results.variations.unseen_directions import lambda_test
+from ...experiments import draws
+from ...experiments.draws import remembered
 from ...experiments.plateau_maps import measured, settled_network, trained_network
 from ...experiments.varied_tasks import LENGTH, NOISY, PLAIN
 from ...training.descent import fresh_batches, train
@@ -163,11 +164,11 @@ def rare_direction(formulas) -> float:
     return max(abs(found / expected - 1) for found, expected in pairs)
 
 
-@cache
+@remembered
 def rare_networks() -> list[ReducedSeparate]:
     """Four networks trained together on ``RARE``, from weights large enough to learn the rare direction soon, averaged at the end."""
-    starts = [SeparateWeights.initialize(RARE, heads=3, rank=1, scale=0.5, rng=np.random.default_rng(seed)) for seed in range(4)]
-    batches = fresh_batches(RARE, 512, torch.Generator().manual_seed(33))
+    starts = [SeparateWeights.initialize(RARE, heads=3, rank=1, scale=0.5, rng=draws.generator(seed)) for seed in range(4)]
+    batches = fresh_batches(RARE, 512, draws.torch_generator(33))
     run = train([ReducedSeparate(one) for one in starts], batches, steps=4000, learning_rate=0.2, record_every=5, progress=False)
     networks = []
     for index, start in enumerate(starts):

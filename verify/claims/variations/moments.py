@@ -1,7 +1,7 @@
 """Claims about variations of the task (V0 to V5 except V4): moments against sampled sequences, and by enumeration."""
 
 from collections.abc import Callable, Mapping
-from functools import cache, partial
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -13,6 +13,8 @@ from ....numerics.tasks.token_laws import RademacherTokens, SphereTokens, Studen
 from ....theory import notation
 from ....theory.notation import T
 from ....theory.results.variations import token_laws
+from ...experiments import draws
+from ...experiments.draws import remembered
 from ...training.sequences import draw_sequences
 from ..book import claim
 
@@ -26,10 +28,10 @@ tilted = partial(RegressionTask, covariance=TILTED)
 # Moments: of beta and the query, over 100,000 sequences
 
 
-@cache
+@remembered
 def features(task: RegressionTask, count: int = 100_000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """beta, x_q and y_q of sampled sequences."""
-    X, y = draw_sequences(task, count, torch.Generator().manual_seed(71))
+    X, y = draw_sequences(task, count, draws.torch_generator(71))
     beta = torch.einsum("pdn,pn->pd", X[:, :-1, :-1], X[:, -1, :-1]) / (X.shape[-1] - 1)
     return beta.numpy(), X[:, :-1, -1].numpy(), y.numpy()
 
@@ -75,7 +77,8 @@ def noisy_order(change: Mapping | None = None) -> tuple[Callable, Callable]:
 
 @claim(
     "V1-order",
-    "the force at zero weights on sequences with noisy labels; the slope of a drop, integrated between two tasks of equal trace",
+    "the force at zero weights on sequences with noisy labels; the slope of a drop, integrated between two tasks of equal trace, "
+    "against their sampled drops",
     method="Monte Carlo",
     theory=noisy_order(),
     wrong={
@@ -85,7 +88,7 @@ def noisy_order(change: Mapping | None = None) -> tuple[Callable, Callable]:
     },
 )
 def noise_and_order(formulas) -> float:
-    """The larger of two errors: the force's in standard errors, the slope's in units of 1e-10."""
+    """The larger of two errors in standard errors: the force's and the slope's."""
     growth, slope = formulas
     beta, x, y = features(NOISE)
     force = y[:, None, None] * beta[:, :, None] * x[:, None]
@@ -96,8 +99,18 @@ def noise_and_order(formulas) -> float:
     at, width = low + (nodes + 1) / 2 * (high - low), (high - low) / 2
     risen = width * (weights * slope(at, total, noise**0.5, length)).sum()
     tasks = [RegressionTask(eigenvalues=[one, total - one], context_length=length, noise_variance=noise) for one in (low, high)]
-    drops = [task.modes.drops[0] for task in tasks]
-    return float(max(score.max(), abs(drops[1] - drops[0] - risen) / 1e-10))
+    (before, error), (after, other) = (sampled_drop(task) for task in tasks)
+    return float(max(score.max(), abs(after - before - risen) / np.hypot(error, other)))
+
+
+def sampled_drop(task: RegressionTask) -> tuple[float, float]:
+    """By how much the best multiple of the first feature lowers the squared error on sequences, and its standard error."""
+    beta, x, y = features(task)
+    feature = beta[:, 0] * x[:, 0]
+    cross, square = ((feature * other).reshape(100, -1).mean(axis=1) for other in (y, feature))
+    drop = cross.mean() ** 2 / square.mean()
+    moved = drop * (2 * cross / cross.mean() - square / square.mean())
+    return float(drop), float(moved.std(ddof=1) / 10)
 
 
 GENERAL = tilted(context_length=5, task_covariance=TASKS, query_covariance=QUERIES, noise_variance=0.5)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from functools import cache
 
 import numpy as np
 import torch
@@ -13,6 +12,8 @@ from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
 from ....theory import notation
 from ....theory.results.task.population import Sigma_w, g_1, g_2, g_3
+from ...experiments import draws
+from ...experiments.draws import remembered
 from ...experiments.prefixes import PrefixAttention, labelled_batches, prefix_plateaus
 from ...experiments.varied_tasks import LENGTH, LONGEST, OFFICIAL, PLAIN, SHORT, SPECTRUM, against, levels, trained_plateaus
 from ...training.sequences import draw_sequences
@@ -42,12 +43,12 @@ def random_length_moments(task) -> float:
     return deviation(RANDOM, task)
 
 
-@cache
+@remembered
 def _summed_contexts(normalisation: str, count: int = 50_000) -> tuple[np.ndarray, np.ndarray]:
     """y_q beta x_q' and beta beta' of contexts that are cut off after n tokens, summed and divided."""
-    generator = torch.Generator().manual_seed(72)
+    generator = draws.torch_generator(72)
     X, y = draw_sequences(tilted(context_length=8, task_covariance=TASKS, noise_variance=0.3), count, generator)
-    n = np.random.default_rng(73).choice(list(LENGTHS), size=count, p=list(LENGTHS.values()))
+    n = draws.generator(73).choice(list(LENGTHS), size=count, p=list(LENGTHS.values()))
     present = np.arange(8) < n[:, None]
     divisor = np.array([DIVISORS[normalisation](one) for one in n])
     beta = np.einsum("pin,pn,pn->pi", X[:, :-1, :-1].numpy(), X[:, -1, :-1].numpy(), present) / divisor[:, None]
@@ -172,9 +173,9 @@ def _prefixes(gain: object) -> RegressionTask:
 )
 def losses_of_prefixes(loss) -> float:
     task = tilted(context_length=8)
-    weights = SeparateWeights.initialize(task, heads=3, rank=1, scale=1.5, rng=np.random.default_rng(75))
+    weights = SeparateWeights.initialize(task, heads=3, rank=1, scale=1.5, rng=draws.generator(75))
     with torch.no_grad():
-        X, y = labelled_batches(task, 100_000, torch.Generator().manual_seed(74))()
+        X, y = labelled_batches(task, 100_000, draws.torch_generator(74))()
         errors = (PrefixAttention(weights)(X) - y).square().reshape(8, -1).mean(dim=0).numpy()
     return largest_score(errors, np.array(loss().value(weights.effective_map())))
 

@@ -11,6 +11,7 @@ from ....numerics.tasks.regression import RegressionTask
 from ....theory.notation import B, Lambda, Lambda_q, N, T, a, lambda_, sigma
 from ....theory.results.task.population import WHITE, Sigma_w
 from ....theory.results.variations.shift import a_test
+from ...experiments import draws
 from ...experiments.plateau_maps import effective_map, measured, settled_network, trained_network
 from ...experiments.varied_tasks import OBLIQUE, PLAIN, SPECTRUM
 from ...training.modules import ReducedMerged
@@ -73,7 +74,7 @@ def trained_networks_under_shift(loss) -> float:
     wrong={"N + 1 for N": loss_at_test({N: N + 1}), "B' for B": loss_at_test({B: B.T})},
 )
 def loss_of_any_map(loss) -> float:
-    maps = np.random.default_rng(12).standard_normal((4, 3, 3))
+    maps = draws.generator(12).standard_normal((4, 3, 3))
     tests = TESTS[0], OBLIQUE
     return max(abs(QuadraticLoss.population(test).value(one) - loss(test, one)) for test in tests for one in maps)
 
@@ -87,7 +88,7 @@ def loss_of_any_map(loss) -> float:
     wrong={"N + 1 for N": loss_at_test({N: N + 1}), "B' for B": loss_at_test({B: B.T}), "no noise at test": loss_at_test({sigma: 0})},
 )
 def attention_on_prompts(loss) -> float:
-    map_ = np.random.default_rng(13).standard_normal((3, 3))
+    map_ = draws.generator(13).standard_normal((3, 3))
     network = ReducedMerged(MergedWeights(v=np.ones(1), U=map_[None]))
     found = [(measured(network, test, count=50_000), test) for test in (TESTS[0], TESTS[3])]
     return max(abs(one.mean - loss(test, map_)) / one.error for one, test in found)

@@ -1,10 +1,8 @@
 """Claims about task vectors of any covariance (V2): moments, whitening and congruence, from tasks and from trained networks."""
 
 from collections.abc import Callable, Mapping
-from functools import cache
 
 import numpy as np
-import torch
 from jaxtyping import Float
 
 from ....numerics.compilation.equations import compiled
@@ -15,6 +13,8 @@ from ....theory.notation import Lambda, M, N, lambda_
 from ....theory.results.landscape.any_quadratic_loss import A_w, B_w, c_any
 from ....theory.results.task.population import Sigma_w
 from ....theory.results.variations.task_covariance import C, P_w, S_w, omega, p, root
+from ...experiments import draws
+from ...experiments.draws import remembered
 from ...experiments.plateau_maps import effective_map, measured, plateau_maps, trained_network
 from ...experiments.varied_tasks import OBLIQUE
 from ...training.descent import fresh_batches, train
@@ -69,7 +69,7 @@ WHITENING_FAULTS = {
 def whitened_loss(formulas) -> float:
     loss, (_, M_, Q, _) = QuadraticLoss.population(OBLIQUE), OBLIQUE.loss_moments
     residuals = []
-    for B in np.random.default_rng(21).standard_normal((3, 3, 3)):
+    for B in draws.generator(21).standard_normal((3, 3, 3)):
         G = loss.force(B)
         expected = {
             "loss": loss.value(B),
@@ -213,7 +213,7 @@ CONGRUENCE_FAULTS = {
 def congruent_task(formulas) -> float:
     loss, root_ = QuadraticLoss.population(CROSSED), power(CROSSED.covariance, -0.5)
     A, M_, Q, _ = CROSSED.loss_moments
-    B = np.random.default_rng(22).standard_normal((2, 2))
+    B = draws.generator(22).standard_normal((2, 2))
     expected = {
         "A": A, "M": M_, "force": root_ @ loss.force(B) @ root_, "minimum": np.linalg.solve(M_, A) @ np.linalg.inv(Q)
     }  # fmt: skip
@@ -221,14 +221,14 @@ def congruent_task(formulas) -> float:
     return float(max(*residuals, np.abs(formulas["drops"](CROSSED) - CROSSED.modes.drops).max()))
 
 
-@cache
+@remembered
 def crossed_maps(heads: int) -> Float[np.ndarray, "networks D D"]:
     """The maps of four networks trained together on ``CROSSED``, averaged over the last half of the run."""
     starts = [
-        SeparateWeights.initialize(CROSSED, heads=heads, rank=1, scale=0.4, rng=np.random.default_rng(seed), allow_deficient=True)
+        SeparateWeights.initialize(CROSSED, heads=heads, rank=1, scale=0.4, rng=draws.generator(seed), allow_deficient=True)
         for seed in range(4)
     ]
-    batches = fresh_batches(CROSSED, 512, torch.Generator().manual_seed(heads))
+    batches = fresh_batches(CROSSED, 512, draws.torch_generator(heads))
     networks = [ReducedSeparate(one) for one in starts]
     run = train(networks, batches, steps=2500, learning_rate=0.1, record_every=5, progress=False)
     return run.effective_maps()[-250:].mean(axis=0)

@@ -14,6 +14,7 @@ from ....theory.notation import D, Lambda, N, T, a, lambda_, sigma
 from ....theory.results.landscape import any_quadratic_loss
 from ....theory.results.variations.shift import lambda_q
 from ....theory.results.variations.token_laws import kappa, kurtosis, nu
+from ...experiments import draws
 from ...experiments.plateau_maps import plateau_losses, settled_network
 from ...experiments.varied_tasks import (
     ASKED,
@@ -201,7 +202,7 @@ def ridge(change: Mapping | None = None) -> Callable[[torch.Tensor], torch.Tenso
     slow=True,
 )
 def noise_makes_a_ridge(algorithm) -> float:
-    X, _ = draw_sequences(NOISY, 5000, torch.Generator().manual_seed(27))
+    X, _ = draw_sequences(NOISY, 5000, draws.torch_generator(27))
     with torch.no_grad():
         prediction = settled_network("noise")(X)
     return float((prediction - algorithm(X)).square().mean() / prediction.square().mean())
