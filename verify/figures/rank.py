@@ -28,7 +28,7 @@ def _loss(setting: Setting, times: np.ndarray) -> np.ndarray:
 
 
 def _ranks(theme: Theme, ranks: tuple[int, ...]) -> Drawing:
-    """Six flows, or in a hurry two, for each rank over the nine levels of theory, on a logarithmic axis that shows every drop."""
+    """Six flows, or in a hurry one, for each rank over the nine levels of theory, on a logarithmic axis that shows every drop."""
     levels = formulas.plateau_losses(EIGHT.task)
     picture, panels = canvas(theme, 8.4, 2.9, ncols=len(ranks), sharey=True)
     visited, seeds = [], 2 if theme.quick else 6
