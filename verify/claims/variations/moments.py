@@ -94,7 +94,7 @@ def noise_and_order(formulas) -> float:
     force = y[:, None, None] * beta[:, :, None] * x[:, None]
     expected = growth(NOISE.covariance, np.sqrt(NOISE.noise_variance), NOISE.context_length)
     score = np.abs(force.mean(axis=0) - expected) / (force.std(axis=0) / np.sqrt(len(y)))
-    low, high, total, noise, length = 0.3, 0.8, 1.0, 0.7, 5
+    low, high, total, noise, length = 0.3, 0.8, 1.0, 0.7, 2
     nodes, weights = np.polynomial.legendre.leggauss(30)
     at, width = low + (nodes + 1) / 2 * (high - low), (high - low) / 2
     risen = width * (weights * slope(at, total, noise**0.5, length)).sum()
@@ -105,7 +105,7 @@ def noise_and_order(formulas) -> float:
 
 def sampled_drop(task: RegressionTask) -> tuple[float, float]:
     """By how much the best multiple of the first feature lowers the squared error on sequences, and its standard error."""
-    beta, x, y = features(task)
+    beta, x, y = features(task, 200_000)
     feature = beta[:, 0] * x[:, 0]
     cross, square = ((feature * other).reshape(100, -1).mean(axis=1) for other in (y, feature))
     drop = cross.mean() ** 2 / square.mean()

@@ -1,12 +1,14 @@
 """Claims about variations of the task (V1, V2, V3, V5): statements of the registry against PyTorch attention trained on each of them."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import torch
 from jaxtyping import Float
 
 from ....numerics.compilation.equations import compiled
+from ....numerics.dynamics.flow import gradient_flow
 from ....numerics.parametrizations.attention import SeparateWeights
 from ....numerics.tasks.regression import RegressionTask
 from ....theory.calculus.spectral import directions
@@ -26,7 +28,6 @@ from ...experiments.varied_tasks import (
     SPECTRUM,
     TURNING,
     against,
-    flow,
     levels,
     trained_plateaus,
     turning_levels,
@@ -264,14 +265,15 @@ def heads_of(weights: SeparateWeights) -> list[int]:
 
 @claim(
     "V1-order",
-    "the value weights of three heads with label noise, one for each direction, at the end of the flow",
+    "the value weights of three heads with label noise, one for each direction, at the end of the flow from random weights of 1e-3",
     method="flow",
     tolerance=LEADING_ORDER,
     theory=fixed_values(),
     wrong=FIXED_FAULTS,
 )
 def values_with_noise(cubes) -> float:
-    weights = flow("noise").at(RUNS["noise"].duration)
+    run = replace(RUNS["noise"], scale=1e-3)
+    weights = gradient_flow(run.loss, run.weights, t_end=1e6).at(1e6)
     assert isinstance(weights, SeparateWeights)
     heads = heads_of(weights)
     return float(np.abs(np.abs(weights.v[heads]) ** 3 / cubes() - 1).max()) if len(set(heads)) == 3 else np.inf
