@@ -4,10 +4,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, wraps
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import numpy as np
-import torch
+
+if TYPE_CHECKING:
+    import torch
 
 P, R = ParamSpec("P"), TypeVar("R")
 _seed: ContextVar[int] = ContextVar("seed", default=0)
@@ -35,8 +37,10 @@ def number(*key: int) -> int:
     return int(generator(*key).integers(2**31))
 
 
-def torch_generator(*key: int) -> torch.Generator:
+def torch_generator(*key: int) -> "torch.Generator":
     """PyTorch's generator for a key."""
+    import torch
+
     return torch.Generator().manual_seed(number(*key))
 
 

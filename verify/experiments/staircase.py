@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from ...numerics.dynamics.descent import gradient_descent
 from ...numerics.dynamics.flow import gradient_flow
@@ -16,12 +16,12 @@ from ...numerics.dynamics.trajectory import Trajectory
 from ...numerics.parametrizations.attention import SeparateWeights
 from ...numerics.reductions.drop_noise import spread_of_drops
 from ...numerics.tasks.losses import QuadraticLoss
-from ..training.descent import TrainingRun, fresh_batches, train
-from ..training.modules import MergedAttention, ReducedSeparate, SeparateAttention
-from ..training.sequences import draw_sequences
 from . import draws
 from .draws import remembered
 from .setting import DEFAULT, Setting
+
+if TYPE_CHECKING:  # PyTorch is loaded when a network is trained
+    from ..training.descent import TrainingRun
 
 # The root mean square distance over time that SGD's loss may have from the flow's, in units of the initial loss: mini-batches
 # shift drops by a few per cent of their time.
@@ -121,14 +121,19 @@ def final_weights(run: Trajectory) -> dict[str, np.ndarray]:
     return {name: array[-1] for name, array in run.arrays.items()}
 
 
-def training(setting: Setting = DEFAULT, device: str = "cpu") -> TrainingRun:
+def training(setting: Setting = DEFAULT, device: str = "cpu") -> "TrainingRun":
     """Gradient descent on fresh mini-batches from the setting's initial weights, with its momentum."""
     return _training(setting, device)
 
 
 @cache
-def trained_together(setting: Setting, seeds: tuple[int, ...]) -> TrainingRun:
+def trained_together(setting: Setting, seeds: tuple[int, ...]) -> "TrainingRun":
     """Networks from several initial weights on the same mini-batches, each step one vectorised operation."""
+    import torch
+
+    from ..training.descent import fresh_batches, train
+    from ..training.modules import ReducedSeparate
+
     networks = [ReducedSeparate(replace(setting, seed=seed).weights) for seed in seeds]
     return train(
         networks,
@@ -141,12 +146,17 @@ def trained_together(setting: Setting, seeds: tuple[int, ...]) -> TrainingRun:
 
 
 @cache
-def _training(setting: Setting, device: str) -> TrainingRun:
+def _training(setting: Setting, device: str) -> "TrainingRun":
     return descend(setting, device)
 
 
-def descend(setting: Setting, device: str = "cpu", *, progress: bool | None = None) -> TrainingRun:
+def descend(setting: Setting, device: str = "cpu", *, progress: bool | None = None) -> "TrainingRun":
     """:func:`training`, computed anew."""
+    import torch
+
+    from ..training.descent import fresh_batches, train
+    from ..training.modules import ReducedSeparate
+
     generator = torch.Generator(device).manual_seed(setting.seed)
     return train(
         ReducedSeparate(setting.weights).to(device),
@@ -171,6 +181,12 @@ def trained_plateaus(setting: Setting = DEFAULT, device: str = "cpu") -> Plateau
 @remembered
 def softmax_training(kind: str, steps: int = 4000) -> tuple[np.ndarray, np.ndarray]:
     """Softmax attention of one kind trained on the tokens of the staircase: steps, and the loss on 4,000 fresh sequences."""
+    import torch
+
+    from ..training.descent import fresh_batches, train
+    from ..training.modules import MergedAttention, SeparateAttention
+    from ..training.sequences import draw_sequences
+
     rng, D = draws.generator(5), DEFAULT.task.dimension
     if kind == "merged":
         weights = 0.01 * rng.standard_normal((2, 8, D + 1, D + 1))
