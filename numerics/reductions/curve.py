@@ -146,7 +146,7 @@ def predict_curve(task: RegressionTask, weights: Any, *, tau: float = 1.0, route
     eigenvalues are told apart if :math:`(\lambda_i^2 - \lambda_j^2)/\lambda_i^2 \cdot \ln(1/w_{\rm init})` is large.
     """
     _in_order(paper_task(task, allow=SPECTRAL | {"task_covariance", "query_covariance", "context_gain"}))
-    if isinstance(weights, Sequence):
+    if isinstance(weights, Sequence) and not isinstance(weights, str | bytes):
         return tuple(predict_curve(task, one, tau=tau, route=route) for one in weights)
     if not isinstance(weights, SeparateWeights):
         raise TypeError(f"weights must be SeparateWeights, got {weights!r}")
