@@ -23,6 +23,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
+from functools import cache
 from importlib.metadata import version
 from itertools import product
 from math import prod
@@ -37,6 +38,11 @@ METHOD, POINTS, COUNT = choice("flow", "descent", "training"), whole(2, 100_000)
 SETTING = {parameter.name: parameter.kind for parameter in PARAMETERS}
 
 
+@cache
+def _version() -> str:
+    return version("iclflow")
+
+
 @dataclass(frozen=True)
 class Run:
     """One run of a sweep; its loss is kept at ``points`` times."""
@@ -48,7 +54,7 @@ class Run:
     @property
     def name(self) -> str:
         """A hash of everything that the result depends on: a finished run of this name is not made again."""
-        parameters = {**asdict(self), "version": version("iclflow")}
+        parameters = {**asdict(self), "version": _version()}
         return hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()[:24]
 
 

@@ -1,10 +1,12 @@
-"""Many runs, one file each: on the processes of one machine, or on a Dask cluster, through one ``Executor``.
+"""Many runs in files: on the processes of one machine, or on a Dask cluster, through one ``Executor``.
 
 A run's file is named by a hash of its parameters and is written whole or not at all, as soon as the run is done. A
-sweep that was killed therefore goes on where it stopped: it repeats the runs in flight, but none that has a file. Runs
-depend neither on each other nor on their order or place.
+sweep that was killed therefore goes on where it stopped: it repeats the runs in flight, but none that is in a file. Flows that differ
+in their seed alone go side by side, ``CHUNK`` of them as one task with one file. Runs depend neither on each other nor on their order
+or place, side by side only to within the flow's tolerance.
 """
 
+import hashlib
 import json
 import os
 import signal
@@ -12,7 +14,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,7 @@ import numpy as np
 import xarray as xr
 from tqdm import tqdm
 
-from ...numerics.dynamics.flow import gradient_flow
+from ...numerics.dynamics.flow import TOGETHER, gradient_flow
 from ...numerics.dynamics.plateaus import find_plateaus
 from ...numerics.dynamics.storage import load_results, save_results
 from ...numerics.reductions.curve import predict_curve
@@ -33,6 +36,8 @@ from .description import Run, Sweep
 
 # On small arrays, threads of the linear algebra only wait for each other, and change the order of summation.
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+CHUNK, CHUNK_FILE = 250, "chunk-"  # flows that go side by side: they bound the memory of a process
+KEPT = {"loss": "point", "drop_time": "drop", "predicted_drop_time": "predicted", "plateau_loss": "plateau"}  # with the axis of each
 ATTEMPTS = 3  # how often a pool may lose a process without finishing a run
 
 
@@ -50,15 +55,37 @@ def make(run: Run) -> xr.Dataset:
         else:
             at, values = _descended(run.method, setting, loss)
             curve, found = np.interp(times, at, values), find_plateaus(at, values)
-    return xr.Dataset(
-        {
-            "loss": ("point", curve),
-            "drop_time": ("drop", found.drops),
-            "predicted_drop_time": ("predicted", _predicted(setting)),
-            "plateau_loss": ("plateau", found.levels),
-        },
-        coords={"time": ("point", times)},
-    )
+    parts = (curve, found.drops, _predicted(setting), found.levels)
+    return xr.Dataset({name: (axis, part) for (name, axis), part in zip(KEPT.items(), parts, strict=True)}, {"time": ("point", times)})
+
+
+def make_chunk(runs: tuple[Run, ...]) -> tuple[xr.Dataset | None, dict[str, str]]:
+    """The results of runs that differ in their seed, along an axis ``run`` with their names; and the causes of failures by name."""
+    try:
+        return (make(runs[0]) if len(runs) == 1 else _side_by_side(runs)), {}
+    except Exception as problem:  # any error of a run: the others go on
+        if len(runs) == 1:
+            return None, {runs[0].name: f"{type(problem).__name__}: {problem}"}
+    made = {run: make_chunk((run,)) for run in runs}
+    done = {run.name: dataset for run, (dataset, _) in made.items() if dataset is not None}
+    rows = [[dataset[name].values for name in KEPT] for dataset in done.values()]
+    return _joined(list(done), rows, runs[0]) if done else None, {n: cause for _, causes in made.values() for n, cause in causes.items()}
+
+
+def _side_by_side(runs: tuple[Run, ...]) -> xr.Dataset:
+    first = runs[0]
+    with one_thread():
+        starts = [run.setting.weights for run in runs]
+        flows = gradient_flow(QuadraticLoss.population(first.setting.task), starts, t_end=first.setting.duration)
+        curves, found = flows.loss_at(np.linspace(0.0, first.setting.duration, first.points)), find_plateaus(flows)
+        rows = [[curve, one.drops, _predicted(run.setting), one.levels] for run, curve, one in zip(runs, curves, found, strict=True)]
+    return _joined([run.name for run in runs], rows, first)
+
+
+def _joined(names: list[str], rows: list[list[np.ndarray]], run: Run) -> xr.Dataset:
+    columns = (_padded({(i,): part for i, part in enumerate(column)}, (len(names),)) for column in zip(*rows, strict=True))
+    variables = {name: (("run", axis), column) for (name, axis), column in zip(KEPT.items(), columns, strict=True)}
+    return xr.Dataset(variables, {"run": names, "time": ("point", np.linspace(0.0, run.setting.duration, run.points))})
 
 
 def _descended(method: str, setting: Setting, loss: QuadraticLoss) -> tuple[np.ndarray, np.ndarray]:
@@ -91,23 +118,23 @@ def run_sweep(sweep: Sweep, directory: Path, executor: Callable[[], Executor], *
     ``executor`` opens a pool; another is opened if it loses a process. A run that raises is listed in the outcome and
     leaves no file. Raises ``BrokenExecutor`` if pools break again and again without finishing a run.
     """
-    folder = directory / "runs"
-    require_directory(folder)
+    require_directory(directory / "runs")
     wanted = {run.name: run for _, run in sweep.runs()}
-    missing = {name: run for name, run in wanted.items() if not _file(directory, name).exists()}
+    kept = _kept(directory)
+    missing = {name: run for name, run in wanted.items() if name not in kept}
     found, failures, attempts = len(wanted) - len(missing), {}, 0
     visible = sys.stderr.isatty() if progress is None else progress
     with tqdm(total=len(wanted), initial=found, desc="sweep", unit="run", disable=not visible, leave=False) as bar:
         while missing:
             left = len(missing)
             try:
-                for name, result in _results(missing, executor):
-                    if isinstance(result, Exception):
-                        failures[name] = f"{type(result).__name__}: {result}"
-                    else:
-                        save_results(result, _file(directory, name))
-                    del missing[name]
-                    bar.update()
+                for names, (result, causes) in _results(missing, executor):
+                    if result is not None:
+                        save_results(result, directory / "runs" / f"{_label_of(names)}.nc")
+                    failures |= causes
+                    for name in names:
+                        del missing[name]
+                    bar.update(len(names))
             except BrokenExecutor:
                 attempts = attempts + 1 if len(missing) == left else 0
                 if attempts == ATTEMPTS:
@@ -115,19 +142,14 @@ def run_sweep(sweep: Sweep, directory: Path, executor: Callable[[], Executor], *
     return Outcome(found, len(wanted) - found - len(failures), failures)
 
 
-def _results(missing: Mapping[str, Run], executor: Callable[[], Executor]) -> Iterator[tuple[str, xr.Dataset | Exception]]:
-    """Each run's result, or its exception, as it is done."""
+def _results(missing: Mapping[str, Run], executor: Callable[[], Executor]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The names and the results of each task, as it is done."""
     pool = executor()
-    futures: dict[Future, str] = {}
+    futures: dict[Future, tuple[str, ...]] = {}
     try:
-        futures |= {pool.submit(make, run): name for name, run in missing.items()}
+        futures |= {pool.submit(make_chunk, tuple(missing[name] for name in names)): names for names in _tasks(missing)}
         for future in as_completed(futures):
-            try:
-                result: xr.Dataset | Exception = future.result()
-            except BrokenExecutor:
-                raise
-            except Exception as problem:  # any error of this run: the others go on
-                result = problem
+            result = future.result()
             yield futures.pop(future), result
     finally:
         for future in futures:
@@ -135,8 +157,28 @@ def _results(missing: Mapping[str, Run], executor: Callable[[], Executor]) -> It
         pool.shutdown(wait=False)
 
 
-def _file(directory: Path, name: str) -> Path:
-    return directory / "runs" / f"{name}.nc"
+def _tasks(missing: Mapping[str, Run]) -> list[tuple[str, ...]]:
+    """The names of the runs of each task: flows that differ in their seed alone in chunks, if there are enough, other runs one by one."""
+    alike: dict[Any, list[str]] = {}
+    for name, run in missing.items():
+        alike.setdefault(replace(run, setting=replace(run.setting, seed=0)) if run.method == "flow" else name, []).append(name)
+    sizes = {key: CHUNK if len(names) >= TOGETHER else 1 for key, names in alike.items()}
+    return [tuple(names[i : i + sizes[key]]) for key, names in alike.items() for i in range(0, len(names), sizes[key])]
+
+
+def _label_of(names: tuple[str, ...]) -> str:
+    return names[0] if len(names) == 1 else f"{CHUNK_FILE}{hashlib.sha256(''.join(names).encode()).hexdigest()[:24]}"
+
+
+def _kept(directory: Path) -> dict[str, tuple[Path, int | None]]:
+    """By the name of a run, its file and its place in it: None in a file of its own."""
+    kept: dict[str, tuple[Path, int | None]] = {}
+    for path in (directory / "runs").glob("[!.]*.nc"):
+        if path.stem.startswith(CHUNK_FILE):
+            kept |= {str(name): (path, i) for i, name in enumerate(load_results(path).run.values)}
+        else:
+            kept[path.stem] = path, None
+    return kept
 
 
 def processes(count: int) -> Executor:
@@ -200,15 +242,15 @@ def gather(sweep: Sweep, directory: Path) -> xr.Dataset:
     ``predicted_drop_time`` and ``plateau_loss`` have as many places as the run with the most, the rest NaN. The attribute ``setting``
     holds what all runs share, as JSON.
     """
-    parts = {}
+    kept, parts, load = _kept(directory), {}, cache(load_results)
     for place, run in sweep.runs():
-        path = _file(directory, run.name)
-        if path.exists():
-            parts[place] = load_results(path)
+        if run.name in kept:
+            path, i = kept[run.name]
+            parts[place] = {name: load(path)[name].values[slice(None) if i is None else i] for name in KEPT}
     grid = tuple(axis.names[0] for axis in sweep.axes)
     variables: dict[str, Any] = {}
-    for name, axis in (("loss", "point"), ("drop_time", "drop"), ("predicted_drop_time", "drop"), ("plateau_loss", "plateau")):
-        variables[name] = ((*grid, axis), _padded({p: part[name].values for p, part in parts.items()}, sweep.shape))
+    for name, axis in (KEPT | {"predicted_drop_time": "drop"}).items():
+        variables[name] = ((*grid, axis), _padded({p: part[name] for p, part in parts.items()}, sweep.shape))
     places = max(variables[name][1].shape[-1] for name in ("drop_time", "predicted_drop_time"))
     for name in ("drop_time", "predicted_drop_time"):
         dims, values = variables[name]

@@ -10,6 +10,8 @@ from ..figures.gallery import canvas
 from ..figures.style import LIGHT, SERIES, Theme, themed
 from ..files import write_atomically
 
+FEW_SEEDS = 50  # that have a place each on the axis, if nothing else varies
+
 
 def save_drop_times(results: xr.Dataset, path: Path, theme: Theme = LIGHT) -> str:
     """Draw the drop times of a sweep to a file; returns the caption, which is written beside it too."""
@@ -23,9 +25,9 @@ def save_drop_times(results: xr.Dataset, path: Path, theme: Theme = LIGHT) -> st
 
 
 def parameter(results: xr.Dataset) -> str:
-    """The axis to draw against: the first that is not the seed."""
+    """The axis to draw against: the first that is not the seed, or few seeds; none for many seeds, which are one cloud."""
     axes = [str(name) for name in results.drop_time.dims if name != "drop"]
-    return next((name for name in axes if name != "seed"), axes[0] if axes else "")
+    return next((name for name in axes if name != "seed" or (results.sizes[name] <= FEW_SEEDS and len(axes) == 1)), "")
 
 
 def drop_times(results: xr.Dataset, theme: Theme):

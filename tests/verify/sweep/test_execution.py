@@ -185,3 +185,57 @@ def test_a_sweep_that_is_killed_goes_on(tmp_path):
     assert outcome.found == len(first)
     assert {name: (folder / name).stat().st_mtime_ns for name in first} == first
     assert len(list(folder.glob("*.nc"))) == 16
+
+
+MANY = """
+points = 30
+[setting]
+heads = 2
+eigenvalues = [0.5, 0.2]
+scale = 0.2
+duration = 150
+[vary]
+seed = { first = 0, count = 60 }
+heads = [2, 3]
+"""
+
+
+def test_flows_that_differ_in_their_seed_go_side_by_side_in_chunks(tmp_path, monkeypatch):
+    """Each task is a chunk with one file; a killed sweep makes the others only; results are those one by one, to within tolerance."""
+    monkeypatch.setattr(sweeps, "CHUNK", 55)
+    plan, directory = read_sweep(written(tmp_path, MANY.replace("heads = 2\n", ""))), tmp_path / "out"
+    outcome = run_sweep(plan, directory, one_at_a_time)
+    files = run_files(directory)
+    assert (outcome.found, outcome.made, len(outcome.failures)) == (0, 120, 0)
+    assert len(files) == 4
+    (directory / "runs" / max(files)).unlink()
+    again = run_sweep(plan, directory, one_at_a_time)
+    assert again.found + again.made == 120
+    assert again.made in (5, 55)
+    results = gather(plan, directory)
+    assert results.loss.shape == (60, 2, 30)
+    assert not np.isnan(results.loss).any()
+    for place, run in list(plan.runs())[::37]:
+        alone = make(run)
+        row = results.isel(seed=place[0], heads=place[1])
+        np.testing.assert_allclose(row.loss, alone.loss, atol=1e-5)
+        for name in ("drop_time", "predicted_drop_time", "plateau_loss"):
+            np.testing.assert_allclose(row[name].values[: alone[name].size], alone[name], rtol=1e-4)
+            assert np.isnan(row[name].values[alone[name].size :]).all()
+
+
+def test_a_run_that_fails_in_a_chunk_leaves_the_others(tmp_path, monkeypatch):
+    plan, broken = read_sweep(written(tmp_path, MANY.replace("heads = [2, 3]\n", ""))), 7
+
+    def fails(run):
+        if run.setting.seed == broken:
+            raise ArithmeticError("cannot be made")
+        return make(run)
+
+    monkeypatch.setattr(sweeps, "_side_by_side", lambda runs: fails(replace(runs[0], setting=replace(runs[0].setting, seed=broken))))
+    monkeypatch.setattr(sweeps, "make", fails)
+    outcome = run_sweep(plan, tmp_path / "out", one_at_a_time)
+    assert (outcome.made, list(outcome.failures.values())) == (59, ["ArithmeticError: cannot be made"])
+    results = gather(plan, tmp_path / "out")
+    assert np.isnan(results.loss.isel(seed=broken)).all()
+    assert np.isnan(results.loss).any("point").sum() == 1
