@@ -63,10 +63,10 @@ class Doubts:
         missing: set = set()
         if line.relation in ("=", "!=") and not all(heads):
             missing = (right - left if heads[0] else left - right) if any(heads) else left ^ right
-        if any(heads):
+        if any(heads) and 0 not in (line.left, line.right):
             missing |= (left ^ right) - self.letters.settled - LAWS_OF_PAPER.keys() - self.meaning.laws.keys()
         if missing:
-            self.unknown |= set(map(str, missing))
+            self.unknown |= set(map(str, missing - {Lambda}))
             names = ", ".join(sorted(map(str, missing)))
             return f"{names} on one side only: say what it is, by a definition {min(map(str, missing))} := ... or in the line"
         if line.relation in ("=", "!=") and any(map(_differentiates, (line.left, line.right))) and 0 in (line.left, line.right):

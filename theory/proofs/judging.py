@@ -36,7 +36,7 @@ from .documents import MAX_LENGTH, Statement, statements
 from .doubts import ORDERS, SIZES, SPECTRAL, Doubts
 from .latex_tokens import latex_tokens
 from .letters import LAWS_OF_PAPER, Letters, is_matrix, is_symmetric_formula, key_of, names_in
-from .meaning import Meaning, letters_of_law
+from .meaning import Meaning, is_polynomial, letters_of_law
 
 STATUSES = ("exact", "numeric", "sampled", "assumed", "fails", "unread")
 PAPER_DEFINITIONS = {beta: Lambda_hat * w, y_q: w.T * x_q, M: E(Lambda_hat**2)}
@@ -368,7 +368,9 @@ class _Proof:
             for head in heads_in(side):
                 try:
                     conditions = getattr(head.apply(), "conditions", frozenset())
-                except (ValueError, TypeError, NotImplementedError):
+                except (ValueError, TypeError, NotImplementedError) as problem:
+                    if isinstance(head, ScalarExpectation | MatrixExpectation) and is_polynomial(head.args[0]):
+                        raise Unreadable(str(problem), None) from None  # samples of a high degree, or of inverses, say too little
                     continue
                 bounds += [Bound(one.lhs, one.rel_op, one.rhs) for one in conditions]
         reached, before = used.union(*(one.letters for one in bounds)), set()

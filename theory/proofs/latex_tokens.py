@@ -14,12 +14,6 @@ from ..algebra.syntax import WORDS, Token, Unreadable
 from ..typesetting.symbol_names import GREEK
 
 
-class Spelling(NamedTuple):
-    """How a letter is set, beyond its name."""
-
-    bold: bool
-
-
 class Item(NamedTuple):
     """A command, a character, or what stands in braces; ``source`` is the text between them."""
 
@@ -83,7 +77,10 @@ REFUSED = _by_command({
 
 
 def latex_tokens(text: str, letters: Iterable[str] = ()) -> list[Token]:
-    """The tokens of a line of LaTeX; ``letters``: names that are declared, so that d/dx or E is none of them."""
+    """The tokens of a line of LaTeX; the ``value`` of a name says if it is bold.
+
+    ``letters``: names that are declared, so that d/dx or E is none of them.
+    """
     reader = _Reader(_nested(text), frozenset(letters), len(text))
     return [*_separated([*reader.read(), *reader.limit]), Token("end", "", len(text))]
 
@@ -299,7 +296,7 @@ class _Reader:
         self.emit("sign", "^", position)
         if MINUS_TOP.fullmatch(text):
             self.emit("sign", "-", position)
-            self.emit("name", "top", position, Spelling(False))
+            self.emit("name", "top", position, False)
         elif LABEL.fullmatch(text):  # of a letter, not an exponent
             self.emit("label", text, position)
         else:
@@ -342,7 +339,7 @@ class _Reader:
             self.argument()
 
     def _infinity(self, _: str, position: int) -> None:
-        self.emit("name", "infinity", position, Spelling(False))
+        self.emit("name", "infinity", position, False)
 
     def _root(self, _: str, position: int) -> None:
         degree: list[Token] = []
@@ -404,7 +401,7 @@ class _Reader:
             self.at += 1
             self.tokens += _in_brackets(self.read_argument(), position)
             return None
-        self.emit("name", stem + "".join(f"_{one}" if one.isalnum() else f"_{{{one}}}" for one in index), position, Spelling(bold))
+        self.emit("name", stem + "".join(f"_{one}" if one.isalnum() else f"_{{{one}}}" for one in index), position, bold)
         if exponent is not None:  # x^\top_q: the index stood behind the exponent
             self._raised(exponent, position)
         return None

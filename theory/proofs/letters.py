@@ -15,7 +15,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from sympy import Expr, Function, Identity, Integer, Symbol, ZeroMatrix, oo
+from sympy import Add, Expr, Function, Identity, Integer, Mul, Pow, Symbol, ZeroMatrix, oo
 from sympy.matrices.expressions import MatrixExpr
 
 from .. import notation
@@ -44,6 +44,7 @@ NUMBERS: dict[str, dict[str, bool]] = {
     "samples": {"integer": True, "positive": True},
 }
 SYMMETRIC, DEFINITE = {"symmetric", "covariance", "definite"}, {"covariance", "definite"}
+SIZES_BY: dict[str, Any] = {"sum": Add, "product": Mul, "power": Pow, "bracket": Add, "negative": lambda size: -size}
 WORDS = {"matrix", "square", "positive", "symmetric", "covariance", "definite", "vector", "of", "size"}
 
 
@@ -227,14 +228,9 @@ class Letters:
             if not getattr(symbol, "is_integer", False):
                 raise Unreadable(f"{symbol} is no size")
             return symbol
-        if node.kind in ("sum", "product"):
-            parts = [self._number(part) for part in node.parts]
-            return sum(parts[1:], parts[0]) if node.kind == "sum" else parts[0] * self._number(Node("product", node.parts[1:]))
-        if node.kind in ("negative", "bracket"):
-            return (-1 if node.kind == "negative" else 1) * self._number(node.parts[0])
-        if node.kind == "power":
-            return self._number(node.parts[0]) ** self._number(node.parts[1])
-        raise Unreadable("a size is a whole number or a dimension", node.position)
+        if node.kind not in SIZES_BY:
+            raise Unreadable("a size is a whole number or a dimension", node.position)
+        return SIZES_BY[node.kind](*map(self._number, node.parts))
 
     # Names
 
@@ -471,12 +467,12 @@ def _paper_latex() -> dict[str, Any]:
 
 
 def _spelled(token: Token) -> tuple:
-    return token.kind, token.text, getattr(token.value, "bold", None)
+    return token.kind, token.text, token.value if isinstance(token.value, bool) else None
 
 
 def key_of(token: Token) -> tuple[str, bool]:
     """The name of a letter, and is it bold?"""
-    return token.text, bool(getattr(token.value, "bold", False))
+    return token.text, token.value is True
 
 
 def names_in(node: Node) -> Iterator[Token]:

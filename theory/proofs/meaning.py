@@ -9,7 +9,7 @@ E[Lambda_hat A Lambda_hat] (D, D)
 from collections.abc import Callable, Iterable
 from functools import reduce
 from itertools import pairwise
-from operator import add, mul
+from operator import mul
 from typing import Any
 
 import sympy
@@ -38,7 +38,6 @@ SCALAR_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "exp": sympy.exp,
     "tanh": sympy.tanh,
 }  # fmt: skip
-MAX_DEGREE = 7  # of random matrices with others between them; the number of pairings grows as 1, 3, 15, 105, ...
 FAMILIES = {"lambda": eigenvalue, "a": moment}
 
 
@@ -76,7 +75,7 @@ def read_text(text: str, declarations: Iterable[str] = ()) -> tuple[Any, "Meanin
         meaning = Meaning(letters)
         meaning.settle()
         formula = meaning.of(node)
-        if _cost(formula, set())[0] > MAX_TERMS:
+        if _terms(formula) > MAX_TERMS:
             raise Unreadable(f"it expands to more than {MAX_TERMS} terms")
     except Unreadable as problem:
         raise ValueError(f"cannot read {text!r} at character {(problem.position or 0) + 1}: {problem}") from None
@@ -341,7 +340,6 @@ class Meaning:
         if isinstance(body, _Unit):
             return body
         laws = laws_by_symbol(tuple(self.laws.values()))
-        random = _random_in(body, laws)
         known = {self.letter(token) for token in given}
         if known & self.values.keys():
             raise Unreadable("given is a letter that has a value", position)
@@ -356,21 +354,13 @@ class Meaning:
             if looks_random(symbol) and symbol.shape != (1, 1) and ("_hat" in str(symbol) or symbol not in declared):
                 law = "Gaussian(0, Sigma)" if symbol.shape[1] == 1 else "sample covariance of n with Sigma"
                 raise Unreadable(f"{symbol} looks random and has no law: let {symbol}: {law}", position)
-        if body.free_symbols and not random:
+        if body.free_symbols and not any(one in laws or ancestors(one, laws) & laws.keys() for one in body.free_symbols):
             raise Unreadable("nothing in this expectation is random: let x: Gaussian(0, Sigma), or another law", position)
-        self._bounded(body, random, position)
+        if _terms(body) > MAX_TERMS:
+            raise Unreadable(f"it expands to more than {MAX_TERMS} terms", position)
         declared -= {one for one in declared if not looks_random(one) or one.shape == (1, 1)}
         constant = (Fixed(one, one) for one in sorted(body.free_symbols & declared - laws.keys(), key=str))
         return E(body, (*self.laws.values(), *constant), given=tuple(sorted(known, key=str)))
-
-    def _bounded(self, body: Any, random: set, position: int) -> None:
-        terms, degree = _cost(body, random)
-        matrices = {one for one in body.free_symbols if isinstance(one, MatrixSymbol)}
-        most = MAX_DEGREE if len(matrices) > 1 else 12
-        if degree > most:
-            raise Unreadable(f"an expectation of degree {degree}: at most {most} is integrated here", position)
-        if terms > MAX_TERMS:
-            raise Unreadable(f"it expands to more than {MAX_TERMS} terms", position)
 
     def expanded(self, value: Any) -> Any:
         """A formula with its defined letters replaced: inside an expectation and a derivative they are no constants."""
@@ -483,37 +473,21 @@ def _vectors(body: Any) -> list:
     return [one for one in getattr(body, "free_symbols", ()) if isinstance(one, MatrixSymbol) and one.shape[1] == 1]
 
 
-def _random_in(body: Any, laws: dict) -> set:
-    """The random letters of a formula, those that stand in the values of others among them."""
-    found = body.free_symbols & laws.keys()
-    return found.union(*(ancestors(one, laws) & laws.keys() for one in found))
+def is_polynomial(formula: Any) -> bool:
+    """Is it a trace polynomial?"""
+    try:
+        TracePolynomial(formula)
+    except ValueError:
+        return False
+    return True
 
 
-def _cost(node: Any, random: set) -> tuple[int, int]:
-    """Bounds on the number of terms and on the degree in random letters, a vector counted as half, after multiplying out."""
-    twice = _cost_twice(node, random)
-    return twice[0], (twice[1] + 1) // 2
-
-
-def _cost_twice(node: Any, random: set) -> tuple[int, int]:
-    if isinstance(node, MatrixSymbol):
-        if node not in random:
-            return 1, 0
-        law = LAWS_OF_PAPER.get(node)
-        hidden = 1 if getattr(node, "shape", (0, 1))[1] == 1 else 2
-        return 1, 3 if law is not None and str(node) == "beta" else 2 if str(node) == "y_q" else hidden
-    if isinstance(node, Indexed) or not node.args:
-        return 1, 0
+def _terms(node: Any) -> int:
+    """A bound on the number of terms after multiplying out."""
     if isinstance(node, sympy.Pow | sympy.MatPow) and node.exp.is_Integer:
-        terms, degree = _cost_twice(node.base, random)
-        power = abs(int(node.exp))
-        return min(terms**power, 10 * MAX_TERMS), degree * power
-    costs = [_cost_twice(one, random) for one in node.args if isinstance(one, Expr)]
-    if not costs:
-        return 1, 0
-    if isinstance(node, sympy.Add | MatAdd):
-        return sum(terms for terms, _ in costs), max(degree for _, degree in costs)
-    return min(reduce(mul, (terms for terms, _ in costs)), 10 * MAX_TERMS), reduce(add, (degree for _, degree in costs))
+        return min(_terms(node.base) ** abs(int(node.exp)), 10 * MAX_TERMS)
+    counts = [_terms(one) for one in node.args if isinstance(one, Expr)] if not isinstance(node, MatrixSymbol | Indexed) else []
+    return sum(counts) if isinstance(node, sympy.Add | MatAdd) else min(reduce(mul, counts, 1), 10 * MAX_TERMS)
 
 
 def letters_of_law(law: Any) -> set:
