@@ -37,7 +37,7 @@ MAX_PRODUCTS = 200_000  # of terms, in one multiplication
 MAX_FACTORS = 2_000  # in one term
 MAX_MONOMIALS = 300  # of a common denominator, for each of the sums that it is made of
 
-_NAMES = {symbol.name: symbol for symbol in vars(notation).values() if isinstance(symbol, Expr) and hasattr(symbol, "name")} | {
+NAMES = {symbol.name: symbol for symbol in vars(notation).values() if isinstance(symbol, Expr) and hasattr(symbol, "name")} | {
     "S": notation.Lambda_hat,
     "I": Identity(notation.D),
 }
@@ -59,8 +59,8 @@ def symbol(name: str) -> Expr:
     """The symbol that a name stands for in :func:`parse`; a D x D matrix or a vector for a name that is not the paper's."""
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or name in ("tr", "I"):
         raise ValueError(f"{name!r} is not the name of a symbol; a name is a letter followed by letters, digits or _")
-    if name in _NAMES:
-        return _NAMES[name]
+    if name in NAMES:
+        return NAMES[name]
     return notation.matrix(name, notation.D) if name[0].isupper() else notation.vector(name, notation.D)
 
 
@@ -107,7 +107,7 @@ def _polynomial(node: Node) -> TracePolynomial:
     if kind == "number":
         return TracePolynomial(number_of(node))
     if kind == "name":
-        return TracePolynomial(symbol(parts[0].text) if parts[0].text != "I" else _NAMES["I"])
+        return TracePolynomial(symbol(parts[0].text) if parts[0].text != "I" else NAMES["I"])
     if kind == "call" and parts[0] in ("tr", "inv"):
         return _combined(position, TracePolynomial.trace if parts[0] == "tr" else TracePolynomial.reciprocal, _polynomial(parts[1]))
     if kind == "call":

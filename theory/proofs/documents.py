@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..algebra.syntax import RELATIONS
-from .latex_documents import displays
+from .latex_documents import declarations, displays
 
 FORMATS = (".txt", ".md", ".tex")
 MAX_SIZE = 1_000_000  # characters of a file
@@ -64,12 +64,9 @@ def read_text(text: str, first: int = 1) -> Iterator[Statement]:
         yield from _statement(pending, start)
 
 
-def _statement(text: str, place: int, latex: bool = False) -> Iterator[Statement]:
-    if declaration := re.fullmatch(r"(let|assume)\s+(.*?)\.?", text, re.DOTALL):
-        parts = declaration[2].split(";") if declaration[1] == "assume" else [declaration[2]]
-        yield from (Statement(declaration[1], part.strip(), place, latex) for part in parts if part.strip())
-    else:
-        yield Statement("line", text, place, latex)
+def _statement(text: str, place: int) -> Iterator[Statement]:
+    for kind, part in declarations(text) or [("line", text)]:
+        yield Statement(kind, part, place)
 
 
 def read_markdown(text: str) -> Iterator[Statement]:

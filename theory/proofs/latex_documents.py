@@ -29,9 +29,7 @@ def displays(text: str, first: int = 1) -> Iterator[tuple[str, str, int]]:
     """(kind, text, number of the line) of the declarations in comments and of the lines of displays, in order."""
     found = []
     for comment in _COMMENT.finditer(text):
-        if declaration := re.fullmatch(r"%+\s*(let|assume)\s+(.*?)\.?\s*", comment[0]):
-            parts = declaration[2].split(";") if declaration[1] == "assume" else [declaration[2]]
-            found += [(comment.start(), declaration[1], part.strip()) for part in parts if part.strip()]
+        found += [(comment.start(), *one) for one in declarations(comment[0].lstrip("% "))]
     bare = _VERBATIM.sub(_blank, _COMMENT.sub(_blank, text))
     for words in list(_BETWEEN.finditer(bare)):
         stop = _braced(bare, words.end())[1]
@@ -45,6 +43,15 @@ def displays(text: str, first: int = 1) -> Iterator[tuple[str, str, int]]:
     macros = _macros(bare)
     for place, kind, line in sorted(found):
         yield kind, _expanded(line, macros), first + text.count("\n", 0, place)
+
+
+def declarations(text: str) -> list[tuple[str, str]]:
+    """(let or assume, what) of a text that declares; several assumptions stand between semicolons."""
+    declaration = re.fullmatch(r"(let|assume)\s+(.*?)\.?\s*", text, re.DOTALL)
+    if declaration is None:
+        return []
+    parts = declaration[2].split(";") if declaration[1] == "assume" else [declaration[2]]
+    return [(declaration[1], part.strip()) for part in parts if part.strip()]
 
 
 def _blank(match: re.Match) -> str:

@@ -15,10 +15,11 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from sympy import Add, Expr, Function, Identity, Integer, Mul, Pow, Symbol, ZeroMatrix, oo
+from sympy import Add, Function, Identity, Integer, Mul, Pow, Symbol, ZeroMatrix, oo
 from sympy.matrices.expressions import MatrixExpr
 
-from .. import notation
+from ..algebra.parsing import NAMES
+from ..algebra.parsing import symbol as symbol_of
 from ..algebra.syntax import Grammar, Node, Token, Unreadable, tokens_of
 from ..derivations.conditions import Condition
 from ..derivations.heads import carried_out
@@ -28,10 +29,7 @@ from ..typesetting.latex import formula_latex
 from .assumptions import positive_definite
 from .latex_tokens import latex_tokens
 
-PAPER = {"S": notation.Lambda_hat, "infinity": oo, "oo": oo} | {
-    symbol.name: symbol for symbol in (getattr(notation, name) for name in notation.__all__) if isinstance(symbol, Expr)
-}
-LATEX_NAMES = [getattr(notation, name) for name in notation.__all__ if isinstance(getattr(notation, name), Expr)]
+PAPER = {**NAMES, "infinity": oo, "oo": oo}
 LAWS_OF_PAPER = {law.symbol: law for law in PAPER_LAWS}
 NUMBERS: dict[str, dict[str, bool]] = {
     "scalar": {"real": True},
@@ -281,8 +279,7 @@ class Letters:
 
     def named(self, name: str) -> Any:
         """The symbol of a name that a user typed; ValueError for what is no name."""
-        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name) or name in ("tr", "I"):
-            raise ValueError(f"{name!r} is not the name of a symbol; a name is a letter followed by letters, digits or _")
+        symbol_of(name)
         return self.of(name)
 
     def _by_convention(self, token: Token) -> Declared:
@@ -459,7 +456,7 @@ def law_of(letters: Letters, declared: Declared, value: Any) -> Any:
 def _paper_latex() -> dict[str, Any]:
     """The paper's letters by the names that their LaTeX is read as."""
     found: dict[str, Any] = {"infinity": oo}
-    for symbol in LATEX_NAMES:
+    for symbol in NAMES.values():
         tokens = latex_tokens(formula_latex(symbol))
         if len(tokens) == 2 and tokens[0].kind == "name":
             found[tokens[0].text] = symbol
