@@ -390,7 +390,7 @@ def _at(statement: Statement, reason: str, position: int | None) -> str:
 
 def _formulas(grammar: Grammar) -> tuple[list, Any, Node | None, tuple]:
     """(start, sides, relations) of each formula, and what is said behind: as N -> infinity, (N -> infinity, up to order 2), for N > D."""
-    formulas: list = [(grammar.here.position, *grammar.sides())]
+    formulas: list = [(0, *grammar.sides())]
     approach, order, conditions, opened, word = None, None, [], False, ""
     while (token := grammar.here).kind != "end":
         following, behind = (*grammar.tokens[grammar.at + 1 : grammar.at + 3], token)[:2]

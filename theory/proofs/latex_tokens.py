@@ -278,7 +278,7 @@ class _Reader:
         found = self.below(variable).read()
         if len(found) != 1 or found[0].kind != "name":
             self.refuse("a derivative is in one letter", position)
-        return Token("derivative", f"d/d{found[0].text}", found[0].position, True, found[0])
+        return Token("derivative", f"d/d{found[0].text}", position, True, found[0])
 
     def _nabla(self, text: str, position: int) -> None:
         if not self.take("_"):

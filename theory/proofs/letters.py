@@ -138,7 +138,7 @@ class Letters:
     def name_values(self, formulas: Iterable, tokens: list[Token], text: str) -> bool:
         r"""Make names of values such as \mathcal{L}(\mathcal{M}_m) and \sigma(t) that a formula gives, each on its whole left side."""
         before = len(self.compounds)
-        for start, (first, *others), _ in formulas:
+        for _, (first, *others), _ in formulas:
             if first is None or first.kind != "applied" or self.is_declared(first.parts[0]):
                 continue
             stem, arguments = first.parts
@@ -146,8 +146,8 @@ class Letters:
             if stem.text not in used and all(one.kind in ("name", "number") for one in arguments):
                 place = next(i for i, one in enumerate(tokens) if one.position == stem.position and one.text == stem.text)
                 last = next(i for i, one in enumerate(tokens) if i > place and one.text == ")")
-                name = text[start : tokens[last].position + 1].strip()
-                self.compounds[tuple(map(_spelled, tokens[place : last + 1]))] = Token("name", name, start, False, stem.value)
+                name = text[stem.position : tokens[last].position + 1]
+                self.compounds[tuple(map(_spelled, tokens[place : last + 1]))] = Token("name", name, stem.position, False, stem.value)
         return len(self.compounds) > before
 
     def _declare(self, key: Any, kind: str, tokens: Any) -> None:

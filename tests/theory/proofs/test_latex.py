@@ -54,6 +54,7 @@ def test_a_paper(tmp_path):
     statuses = ["exact", "assumed", "exact", "fails", "exact", "exact", "exact", "exact", "exact", "numeric", "numeric", "unread", "fails"]
     assert [line.status for line in found] == [*statuses, "numeric", "numeric", "exact", "unread"], found
     assert {"B", "M", "Lambda"} <= set(found[3].point)
+    assert found[2].text.startswith(r"\nabla_{\mathbf B}\, \mathbb{E}")
     assert r"\mathbf{W}_i^V" in found[12].point
     assert found[-1].reason.startswith(f"line {PAPER[: PAPER.index('x^10')].count(chr(10)) + 1}, character 4")
 
