@@ -52,13 +52,13 @@ def trace_terms(terms: Terms, size: Any) -> Terms:
     """The trace of a sum of square matrices of this size; the words need not be canonical."""
     result: Terms = {}
     for (scalars, traces, word), number in terms.items():
-        for (inner, closed, _), factor in (_trace_of_word(word) if word else _trace_of_identity(size)).items():
+        for (inner, closed, _), factor in (trace_of_word(word) if word else _trace_of_identity(size)).items():
             accumulate(result, (multiply_scalars(scalars, inner), multiply_traces(traces, closed), None), number * factor)
     return result
 
 
 @lru_cache(maxsize=1 << 16)
-def _trace_of_word(word: words.Word) -> Terms:
+def trace_of_word(word: words.Word) -> Terms:
     """A product of closed words, or the dimension if the word cancels to an identity."""
     traces, sizes = words.close(word)
     terms: Terms = {((), tuple(sorted(traces)), None): 1}

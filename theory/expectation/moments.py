@@ -32,11 +32,11 @@ def expect(expression, law: "Law | Iterable[Law] | Mapping | None" = None, *, gi
 
     ``given``: symbols to condition on, left as they are; ``expect(e, given=(Lambda_hat,))`` averages over the task and the query only.
 
-    A term may contain one inverse of a sample covariance, and any powers of it: E[Lambda_hat^-1] = N/(N - D - 1) Lambda^-1, and the
-    result carries the condition N > D + 1.
+    Inverses of a sample covariance are integrated too, E[Lambda_hat^-1] = N/(N - D - 1) Lambda^-1, up to five in a term, and any power of
+    one alone; with k of them the result carries the condition N > D + 2k - 1.
 
     Raises ValueError for a symbol that looks random (x_1, y_hat, S_hat) and has no law, for laws that depend on each other in a circle,
-    for a second inverse, for a symbol to integrate on which a given symbol depends, and for anything that is not a polynomial.
+    for a sixth inverse, for a symbol to integrate on which a given symbol depends, and for anything that is not a polynomial.
     """
     result = polynomial = TracePolynomial(expression)
     refuse_namesakes(polynomial, "expect")
@@ -83,5 +83,5 @@ def _integrate(polynomial: TracePolynomial, law) -> TracePolynomial:
     moments = moments_under(law)
     closed = close_ends(polynomial, " of E")
     require_feasible(closed, law.symbol)
-    terms = moments.average(closed)
+    terms = moments.expectation(closed)
     return open_ends(terms, polynomial.shape, polynomial.conditions | moments.conditions, " of E")

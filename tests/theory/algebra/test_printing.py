@@ -80,7 +80,7 @@ LATEX = [
     (P(A**3), r"\boldsymbol{A}^{3}"),
     (P(A.T * A.T), r"\left(\boldsymbol{A}^\top\right)^{2}"),
     (P(Trace(A)) ** 2, r"\operatorname{tr}\left(\boldsymbol{A}\right)^{2}"),
-    (P(x.T * u) ** 2, r"\left(\boldsymbol{x}^\top \boldsymbol{u}\right)^{2}"),
+    (P(x.T * u) ** 2, r"\left(\boldsymbol{u}^\top \boldsymbol{x}\right)^{2}"),
     (P(Identity(D)) * sigma**2, r"\sigma^{2} \boldsymbol{I}"),
     (P(A) * N / (N - D - 1), r"\frac{N}{N - D - 1} \boldsymbol{A}"),
     (P(A) / (N * (N - 1) ** 2), r"\frac{1}{N \left(N - 1\right)^{2}} \boldsymbol{A}"),
