@@ -173,8 +173,8 @@ MUTATIONS = [
     Mutation("calculus/substitution", "exponent = next((e for g, e in scalars if scalar_of(g) == by), 0)", "exponent = next((abs(e) for g, e in scalars if scalar_of(g) == by), 0)", "collect takes 1/N for N"),
     # Printing
     Mutation("algebra/printing", "    sign = \"-\" if number < 0 else \"\"\n", "    sign = \"\"\n", "signs are not printed"),
-    Mutation("algebra/printing", "        return inner if count == 1 else style.power(inner, count)\n", "        return inner\n", "powers of traces are not printed"),
-    Mutation("algebra/printing", "            name = name + style.transposed\n", "            name = name + \"\"\n", "transposes are not printed"),
+    Mutation("algebra/printing", "    return inner if count == 1 else style.power(inner, count)\n", "    return inner\n", "powers of traces are not printed"),
+    Mutation("algebra/printing", "            name = style.transposed(name)\n", "            pass\n", "transposes are not printed"),
     Mutation("algebra/printing", "            name = style.power(name, -count)\n", "            name = style.power(name, count)\n", "inverses are printed as powers"),
     Mutation("algebra/printing", "        bottom.insert(0, str(number.denominator))\n", "        pass\n", "denominators are not printed"),
     Mutation("algebra/printing", " and below.endswith(r\"\\right)\")", "", "LaTeX loses a bracket of a squared denominator"),

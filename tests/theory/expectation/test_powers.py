@@ -78,7 +78,7 @@ def test_the_result_is_in_lowest_terms():
 
 
 @pytest.mark.parametrize("expression", [S.I**2, S.I**3, S.I**4, Trace(S.I**3), A * S.I**2 * B], ids=str)
-@pytest.mark.parametrize("samples", [N, 2 * N, 20, Symbol("A", integer=True, positive=True)], ids=str)
+@pytest.mark.parametrize("samples", [N, 2 * N, 20, Symbol("C", integer=True, positive=True)], ids=str)
 def test_powers_of_the_inverse_equal_the_pairings(expression, samples):
     law = SampleCovariance(S, L, samples)
     direct, paired = expect(expression, law), by_recursion(expression, law)
