@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from mpmath import mp
@@ -31,18 +30,18 @@ def needed(lines: Sequence[Any], seed: int = 0) -> tuple[tuple[Condition, bool |
 
 def _failure(lines: Sequence[Any], condition: Condition, seed: int) -> Point | None:
     """A point outside the condition, and inside the others of a line, where this line fails and inside all of them does not."""
+    opposite = Condition("the opposite", lambda point: not condition.holds(point), condition.outside)
     for line in reversed(lines):
         if condition in line.conditions and line.relation != ":=" and line.left is not None:
             case = Case(line, seed)
-            for point in _outside(case, lines, condition):
+            for point in _outside(case, lines, tuple(opposite if one == condition else one for one in line.conditions)):
                 if _fails(case, point) and not any(_fails(case, inside) for inside in points_of(case, OUTSIDE)):
                     return point
     return None
 
 
-def _outside(case: Case, lines: Sequence[Any], condition: Condition) -> Iterator[Point]:
+def _outside(case: Case, lines: Sequence[Any], conditions: tuple[Condition, ...]) -> Iterator[Point]:
     """Points with values for what the whole derivation defines, then with values for what the line itself uses."""
-    conditions = tuple(_opposite(condition) if one == condition else one for one in case.line.conditions)
     uses = dict.fromkeys(use for line in lines for use in line.uses if not isinstance(use, int))
     whole = Case(replace(case.line, uses=tuple(uses), earlier=tuple(lines)), case.seed)
     for definitions in dict.fromkeys((whole.definitions, case.definitions)):
@@ -50,11 +49,6 @@ def _outside(case: Case, lines: Sequence[Any], condition: Condition) -> Iterator
             yield from points_inside(conditions, definitions, case.seed, OUTSIDE, tries=TRIES)
         except Exception:  # a test or a draw that cannot do without the condition
             continue
-
-
-@lru_cache(maxsize=64)
-def _opposite(condition: Condition) -> Condition:
-    return Condition("the opposite", lambda point: not condition.holds(point), condition.outside)
 
 
 def _fails(case: Case, point: Point) -> bool:
