@@ -15,6 +15,7 @@ from iclflow.verify.evidence.check import SENSES, Evidence, plan, prove
 from iclflow.verify.evidence.page import page
 from iclflow.verify.evidence.run import _places, run
 from iclflow.verify.evidence.table import render
+from iclflow.verify.experiments import draws
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def test_proofs(book):
 
 def test_json_has_exactly_the_agreed_keys(book):
     document = json.loads(json.dumps(evidence(book).to_json(), allow_nan=False))
-    assert set(document) == {"iclflow", "entries", "summary"}
+    assert set(document) == {"iclflow", "seed", "complete", "planned", "entries", "summary"}
     assert document["summary"] == {"holds": 3, "fails": 3}
     for entry in document["entries"]:
         assert set(entry) == {"equation", "title", "kind", "proof", "lines", "conditions", "claims"}
@@ -205,7 +206,7 @@ def test_two_processes_agree_with_one(monkeypatch):
 
 
 def test_what_a_stopped_helper_leaves_is_done_here(monkeypatch):
-    def stop(queue, taken, results):
+    def stop(queue, taken, results, seed):
         next(_places(taken, 1, len(queue)))
 
     monkeypatch.setattr("iclflow.verify.evidence.run._help", stop)
@@ -216,6 +217,30 @@ def test_what_a_stopped_helper_leaves_is_done_here(monkeypatch):
     assert [entry.equation for entry in found.entries] == ["21", "22", "58"]
 
 
+def test_the_seed_reaches_claims_and_lines_and_is_stored():
+    book, seen = ClaimBook(), []
+
+    @book.claim("1", "a random number", method="flow", tolerance=EXACT, theory=0.0, wrong={"one": 1.0})
+    def drawn(zero):
+        seen.append(draws.number(7))
+        return zero
+
+    class Line(StandInLine):
+        def verify(self, *, seed):
+            seen.append(seed)
+            return super().verify(seed=seed)
+
+    stand_in = StandIn("1", lines=(Line(),))
+    for seed in (0, 3):
+        found = list(run(plan(registry=lambda: [stand_in], checks=lambda: book.select()), seed=seed))[-1]
+        assert found.to_json()["seed"] == seed
+        assert f"seed {seed}" in render(found)
+    with draws.seeded(3):
+        assert seen[1::2] == [0, 3]
+        assert seen[2] == draws.number(7)
+    assert seen[0] == draws.number(7) != seen[2]
+
+
 def test_a_partial_result_says_so(book):
     partial = next(iter(run(made(book))))
     assert not partial.complete
@@ -224,7 +249,7 @@ def test_a_partial_result_says_so(book):
 
 
 def options(**given):
-    return SimpleNamespace(**({"json": None, "report": None, "equation": None, "full": False} | given))
+    return SimpleNamespace(**({"json": None, "report": None, "equation": None, "full": False, "seed": 0} | given))
 
 
 def test_command_fails_if_anything_fails_and_writes_its_files(book, monkeypatch, tmp_path, capsys):

@@ -105,9 +105,9 @@ def error_of_two_steps(expected) -> float:
     for task in np.eye(2):
         reached = np.zeros(2)
         for _ in range(2):
-            reached = reached + OBLIQUE_MAP.T @ (X.T @ (X @ (task - reached)) / 5)
+            reached = reached + formulas.OBLIQUE_MAP.T @ (X.T @ (X @ (task - reached)) / 5)
         error += (task - reached) @ formulas.OBLIQUE_TASK.covariance @ (task - reached)
-    derived = expected(formulas.OBLIQUE_TASK.covariance, X.T @ X / 5, OBLIQUE_MAP)
+    derived = expected(formulas.OBLIQUE_TASK.covariance, X.T @ X / 5, formulas.OBLIQUE_MAP)
     return abs(float(derived) / float(error) - 1)
 
 
