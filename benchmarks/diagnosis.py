@@ -50,7 +50,7 @@ def setting(rng: np.random.Generator) -> Setting:
         batch_size=int(2 ** rng.integers(7, 12)),
     )
     # At least until the first head has escaped
-    return replace(chosen, duration=float(rng.uniform(2, 8)) / (chosen.eigenvalues[0] ** 2 * chosen.scale))
+    return replace(chosen, duration=float(rng.uniform(4, 10)) / (chosen.eigenvalues[0] ** 2 * chosen.scale))
 
 
 def trained(chosen: Setting, cause: str) -> tuple[np.ndarray, np.ndarray, Setting]:
