@@ -168,7 +168,7 @@ def shift(theme: Theme) -> Drawing:
     middle.annotate("no answer", (0.03, 1), va="bottom", color=theme.ink, fontsize=9)
     left.set(xscale="log", xlabel="test length $N'$", ylabel="test loss", ylim=(0, 3.0), xlim=(0.9, 1000))
     middle.set(xlabel="scale $g$ of the context's covariance", ylabel="test loss over that of no answer", xlim=(0, 3), ylim=(0, 3.2))
-    right.set(xlabel="share of the variance in the rarest direction", xlim=(0.18, 1.02), yscale="log")
+    right.set(xlabel="share of variance, rarest direction", xlim=(0.18, 1.02), yscale="log")
     left.legend(loc="upper right")
     middle.legend(loc="upper left", bbox_to_anchor=(0.0, 1.0))
     return Drawing(picture, _shift_caption())
