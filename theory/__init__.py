@@ -11,7 +11,7 @@ from .derivations.heads import E
 from .derivations.registry import Equation
 from .equations import equation, search
 from .expectation.laws import Fixed, Gaussian, Mixture, SampleCovariance
-from .expectation.moments import expect
+from .expectation.moments import covariance, expect, expect_kronecker, variance
 from .model import Model
 
 if TYPE_CHECKING:
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 __all__ = [
     "TracePolynomial",
     "expect",
+    "variance",
+    "covariance",
+    "expect_kronecker",
     "Gaussian",
     "SampleCovariance",
     "Mixture",

@@ -109,7 +109,8 @@ def reciprocal(form: Form) -> Form:
         sizes = {*shape, *map(words.rows, codes), *map(words.columns, codes)}
         if len(terms) != 1 or len(sizes) != 1 or any(traces for _, traces, _ in terms):
             raise ValueError(
-                f"cannot invert ({text(terms)}): only a product of square matrix symbols has an inverse here; supported: {SUPPORTED}"
+                f"cannot invert ({text(terms)}): only a product of square matrix symbols has an inverse here, a sum such as a ridge has no "
+                f"expectation in closed form; expand it in powers of one term; supported: {SUPPORTED}"
             )
         (((scalars, _, word), number),) = terms.items()
         inverse, coefficient = words.inverse(word), {scalars: number}

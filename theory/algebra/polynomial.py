@@ -21,6 +21,7 @@ from typing import Any
 import sympy
 from sympy import Expr, SympifyError
 
+from ..notation import D, Lambda_hat, N
 from . import arithmetic, printing, sympy_conversion, words
 from .arithmetic import Form, Shape
 from .coefficients import Coefficient, scalar_of
@@ -133,8 +134,9 @@ class TracePolynomial:
         return self._of(arithmetic.power(self._form, exponent), self.conditions if exponent else frozenset())
 
     def reciprocal(self) -> "TracePolynomial":
-        """1 / self for a scalar without traces, or the inverse of a single product of square letters."""
-        return self._of(arithmetic.reciprocal(self._form), self.conditions)
+        """1 / self for a scalar without traces, or the inverse of a single product of square letters; that of Lambda_hat needs N >= D."""
+        sampled = self.shape is not None and Lambda_hat in matrix_symbols(self.terms)
+        return self._of(arithmetic.reciprocal(self._form), self.conditions | ({N >= D} if sampled else frozenset()))
 
     @property
     def T(self) -> "TracePolynomial":

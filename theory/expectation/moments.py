@@ -7,16 +7,17 @@ r"""Exact Gaussian expectations of trace polynomials, by integration by parts (S
 The laws of the random symbols are integrated one after another, each by the recursion in ``stein``.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from sympy import Symbol
-from sympy.matrices.expressions import MatrixSymbol
+from sympy import GreaterThan, StrictGreaterThan, Symbol
+from sympy.matrices.expressions import KroneckerProduct, MatrixSymbol
 
 from ..algebra.closing import close_ends, open_ends
 from ..algebra.polynomial import TracePolynomial, zero
 from ..calculus.rewriting import rewrite
 from ..calculus.substitution import refuse_namesake, refuse_namesakes, substitute
-from ..notation import Lambda_hat, N, X_c
+from ..notation import Lambda_hat, N, X_c, matrix
 from .bounds import require_feasible
 from .laws import DATA_LAWS, PAPER_LAWS, Fixed, Law, Mixture, ancestors, laws_by_symbol, looks_random, outermost_first
 from .stein import moments_under
@@ -38,6 +39,8 @@ def expect(expression, law: "Law | Iterable[Law] | Mapping | None" = None, *, gi
     Raises ValueError for a symbol that looks random (x_1, y_hat, S_hat) and has no law, for laws that depend on each other in a circle,
     for a sixth inverse, for a symbol to integrate on which a given symbol depends, and for anything that is not a polynomial.
     """
+    if getattr(expression, "has", lambda _: False)(KroneckerProduct):
+        raise ValueError(f"expect: {expression} holds a Kronecker product; expect_kronecker(left, right) gives its expectation as a map")
     result = polynomial = TracePolynomial(expression)
     refuse_namesakes(polynomial, "expect")
     given = _symbols(given)
@@ -61,7 +64,44 @@ def expect(expression, law: "Law | Iterable[Law] | Mapping | None" = None, *, gi
             f"In: {result}"
         )
     refuse_namesakes(result, "expect")
-    return result
+    return _least(result)
+
+
+def _least(result: TracePolynomial) -> TracePolynomial:
+    """Without the conditions that others imply."""
+    kept = frozenset(one for one in result.conditions if not any(_implies(other, one) for other in result.conditions - {one}))
+    return TracePolynomial.from_terms(result.terms, result.shape, kept) if kept != result.conditions else result
+
+
+def _implies(one, other) -> bool:
+    """Does N > a imply N >= b or N > b, by a >= b?"""
+    excess = (one.lhs - one.rhs) - (other.lhs - other.rhs)
+    return isinstance(one, StrictGreaterThan) and isinstance(other, GreaterThan | StrictGreaterThan) and excess.is_nonpositive is True
+
+
+def variance(f, law: "Law | Iterable[Law] | Mapping | None" = None, *, given=()) -> TracePolynomial:
+    """Var(f) = E(f^2) - E(f)^2 of a scalar; of a vector, its covariance matrix E(f f') - E(f) E(f)'."""
+    return covariance(f, f, law, given=given)
+
+
+def covariance(f, g, law: "Law | Iterable[Law] | Mapping | None" = None, *, given=()) -> TracePolynomial:
+    """Cov(f, g) = E(f g') - E(f) E(g)' of scalars or column vectors. ValueError for a matrix: its entries are (A' f).trace()."""
+    f, g = TracePolynomial(f), TracePolynomial(g)
+    for one in (f, g):
+        if one.shape is not None and one.shape[1] != 1:
+            raise ValueError(f"covariance: needs scalars or vectors, got shape {one.shape} in {one}; take traces, (A.T * f).trace()")
+    return _least(expect(f * g.T, law, given=given) - expect(f, law, given=given) * expect(g, law, given=given).T)
+
+
+def expect_kronecker(left, right, law: "Law | Iterable[Law] | Mapping | None" = None, *, given=()) -> Callable[[Any], TracePolynomial]:
+    """E(left (x) right) as a map: it takes A to E(right A left'), as (left (x) right) vec(A) = vec(right A left')."""
+    left, right = TracePolynomial(left), TracePolynomial(right)
+    for one in (left, right):
+        if one.shape is None:
+            raise ValueError(f"expect_kronecker: needs two matrices, got the scalar {one}")
+    inner = matrix("<inner>", right.shape[1], left.shape[1])
+    moment = expect(right * inner * left.T, law, given=given)
+    return lambda argument: substitute(moment, {inner: argument})
 
 
 def _symbols(given) -> frozenset:

@@ -108,7 +108,11 @@ def draw(loss: ModelLoss, weights: Values, count: int, generator: torch.Generato
             if law.symbol == x_q and tokens is not None and x_q not in own:
                 return of_task(tokens, 1, tokens.root if tokens.query_root is None else tokens.query_root)
             covariance = matrix_of(law.covariance)
-            return matrix_of(law.mean) + coloured(normal((count, covariance.shape[-1], 1)), covariance)
+            if law.symbol.shape[1] == 1:
+                return matrix_of(law.mean) + coloured(normal((count, covariance.shape[-1], 1)), covariance)
+            columns = matrix_of(law.columns)
+            drawn = coloured(normal((count, covariance.shape[-1], columns.shape[-1])), covariance)
+            return matrix_of(law.mean) + coloured(drawn.mT, columns).mT
         samples = evaluate(law.samples, values)[..., None, None]  # one number for all sequences, or one each
         longest = int(samples.max())
         if law.fourth_moment is None:

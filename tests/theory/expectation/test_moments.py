@@ -6,7 +6,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import sympy
-from iclflow.theory import Fixed, Gaussian, Mixture, SampleCovariance, TracePolynomial, expect, explicit, substitute
+from iclflow.theory import (
+    Fixed,
+    Gaussian,
+    Mixture,
+    SampleCovariance,
+    TracePolynomial,
+    covariance,
+    expect,
+    expect_kronecker,
+    explicit,
+    substitute,
+    variance,
+)  # fmt: skip
+from iclflow.theory.algebra.parsing import parse
 from iclflow.theory.notation import (
     D,
     Lambda,
@@ -284,6 +297,60 @@ def test_inverse_moments_by_sampling():
         standard_error = draw.std(axis=0) / np.sqrt(draws)
         assert np.all(np.abs(draw.mean(axis=0) - exact) < 4.5 * standard_error)  # 12 entries, p < 1e-4
         assert np.all(standard_error < 0.05 * np.abs(exact).max())  # a band that can fail
+
+
+def test_gaussian_matrices_by_sampling():
+    """X of shape (2, 3), with a mean and covariances of rows and columns."""
+    rng = np.random.default_rng(20250118)
+    X, mean = matrix("X", D, R), matrix("m", D, R)
+    U, V, J = symmetric_matrix("U", D), symmetric_matrix("V", R), matrix("J", R, D)
+    law = Gaussian(X, mean=mean, covariance=U, columns=V)
+    u, v = np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([[1.0, 0.5, 0.0], [0.5, 2.0, -1.0], [0.0, -1.0, 3.0]])
+    centre, a, j = np.array([[1.0, 0.0, 2.0], [-1.0, 1.0, 0.0]]), np.array([[1.0, -2.0], [0.5, 3.0]]), np.array([[1.0, 2], [0, 1], [-1, 1]])
+    x = centre + np.linalg.cholesky(u) @ rng.standard_normal((60_000, 2, 3)) @ np.linalg.cholesky(v).T
+    values = {mean: centre, U: u, V: v, A: a, J: j}
+    values = {symbol: sympy.Matrix(value.tolist()).applyfunc(sympy.nsimplify) for symbol, value in values.items()}
+    t = np.swapaxes(x, 1, 2)
+    sampled = {X: x, X * X.T: x @ t, X.T * A * X: t @ a @ x, X * J * X: x @ j @ x, X * J * X * X.T: x @ j @ x @ t}
+    for expression, draw in sampled.items():
+        exact = np.array(explicit(expect(expression, law), values=values, D=2, R=3).tolist(), dtype=float)
+        standard_error = draw.std(axis=0) / np.sqrt(len(draw))
+        assert np.all(np.abs(draw.mean(axis=0) - exact) < 4.5 * standard_error), expression
+        assert np.all(standard_error < 0.05 * np.abs(exact).max())
+    assert expect(X * X.T, Gaussian(X, covariance=U)) == R * U
+
+
+def test_variances():
+    assert variance(Trace(L_hat)) == 2 * Trace(L**2) / N
+    assert variance(beta, given=Lambda_hat) == L_hat**2
+    assert variance(P(x_q.T * A * x_q)) == P(Trace(A * L * A * L)) + Trace(A * L * A.T * L)
+    assert covariance(Trace(L_hat * A), Trace(L_hat)) == 2 * Trace(A * L**2) / N
+    assert covariance(beta, w) == L
+    assert variance(Trace(L_hat.I)).conditions == {N > D + 3}
+    one = explicit(variance(Trace(L_hat.I)), values={L: [[1]]}, D=1, N=7)  # of 7 / chi^2_7
+    assert one == Rational(49, 5 * 3) - Rational(49, 25)
+    with pytest.raises(ValueError, match=r"needs scalars or vectors, got shape \(D, D\) in Lambda_hat; take traces"):
+        variance(L_hat)
+
+
+def test_kronecker_products_are_maps():
+    """(S (x) S) vec(A) = vec(S A S), (P (x) I) vec(A) = vec(A P')."""
+    assert expect_kronecker(L_hat, L_hat)(A) == expect(L_hat * A * L_hat)
+    assert expect_kronecker(L_hat * B, Identity(D))(A) == A * B.T * L
+    assert expect_kronecker(w.T, L_hat)(A) == 0
+    assert expect_kronecker(w.T, L_hat)(A).shape == (D, 1)
+    assert expect_kronecker(w.T, w.T)(A) == Trace(A)
+    with pytest.raises(ValueError, match=r"expect_kronecker\(left, right\) gives its expectation as a map"):
+        expect(sympy.KroneckerProduct(L_hat, L_hat))
+    with pytest.raises(ValueError, match="needs two matrices, got the scalar"):
+        expect_kronecker(Trace(L_hat), L_hat)
+
+
+def test_a_cancelled_inverse_needs_full_rank():
+    assert expect(parse("S S^-1")).conditions == {N >= D}
+    assert expect(P(L_hat) * P(L_hat).reciprocal() * A).conditions == {N >= D}
+    assert expect(parse("S^-1")).conditions == {N > D + 1}
+    assert expect(parse("S^-1 + S^-2")).conditions == {N > D + 3}
 
 
 # What is refused
