@@ -28,6 +28,7 @@ from .powers import inverse_row, over_common_poles, partitions, weingarten, wish
 ONE: Terms = {((), (), None): 1}
 MAX_INVERSES = 5  # beside constants: 945 pairings
 DIGIT, MAX_COUNTED = 60, 16  # bits: more than those of 31!!, the number of pairings of 16 S
+MAX_POWER = 20  # of a recursion that holds all partitions
 MAX_DEGREE = 7  # up to which pairings are enumerated where no S stand side by side
 
 
@@ -240,7 +241,7 @@ class WishartMoments(Moments):
         run = len(mixed) == 1 and neighbours == len(places[0]) - 1
         if inverses:
             return self._inverse_power(mixed, pure) if (run and not pure) or (not mixed and len(pure) == 1) else None
-        if run or not mixed:
+        if (run or not mixed) and degree <= MAX_POWER:
             return self._power(mixed, pure)
         if degree > MAX_COUNTED or not sympify(self.size).is_Symbol:
             return None
