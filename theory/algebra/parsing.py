@@ -35,7 +35,7 @@ MAX_EXPONENT = 40
 MAX_TERMS = 20_000
 MAX_PRODUCTS = 200_000  # of terms, in one multiplication
 MAX_FACTORS = 2_000  # in one term
-MAX_MONOMIALS = 300  # of a common denominator, for each of the sums that it is made of
+MAX_MONOMIALS = 2_000  # of a common denominator, for each of the sums that it is made of
 
 NAMES = {symbol.name: symbol for symbol in vars(notation).values() if isinstance(symbol, Expr) and hasattr(symbol, "name")} | {
     "S": notation.Lambda_hat,
