@@ -11,6 +11,7 @@ Text is in the grammar that :mod:`iclflow.theory.algebra.parsing` reads, so read
 """
 
 from fractions import Fraction
+from functools import cache, lru_cache
 from itertools import groupby
 
 import sympy
@@ -107,16 +108,22 @@ def _summand(coefficient, factors: list[str], style: Style) -> str:
     return f"{pieces[0]} {product}"
 
 
+@cache
+def _key(generator: int):
+    """A key that orders scalars by name."""
+    return sympy.default_sort_key(scalar_of(generator))
+
+
 def _scalar_order(item):
     """By falling degree (N before 1 before 1/N), positive terms first, then by name."""
     scalars, number = item
-    named = sorted((sympy.default_sort_key(scalar_of(g)), e) for g, e in scalars)
+    named = sorted((_key(g), e) for g, e in scalars)
     return -sum(e for _, e in scalars), number < 0, [(key, -e) for key, e in named]
 
 
 def _monomial(scalars, number, style: Style) -> str:
     number = Fraction(number)
-    named = sorted(scalars, key=lambda pair: sympy.default_sort_key(scalar_of(pair[0])))
+    named = sorted(scalars, key=lambda pair: _key(pair[0]))
     top = [_scalar_power(g, e, style) for g, e in named if e > 0]
     bottom = [_scalar_power(g, -e, style) for g, e in named if e < 0]
     if abs(number.numerator) != 1 or not top:
@@ -132,6 +139,7 @@ def _monomial(scalars, number, style: Style) -> str:
     return sign + style.fraction(" ".join(top), below, len(bottom) > 1)
 
 
+@lru_cache(maxsize=1 << 12)
 def _scalar_power(generator: int, exponent: int, style: Style) -> str:
     base = scalar_of(generator)
     is_sum = isinstance(base, sympy.Add)  # in a denominator
