@@ -66,7 +66,7 @@ class Diagnosis:
     def causes(self) -> tuple[str, ...]:
         """The suspects that fit about as well as the best that does."""
         best = self.suspects[0]
-        near = (s for s in self.suspects if s.fits and s.badness <= 3 * best.badness)
+        near = (s for s in self.suspects if s.fits and s.badness <= 10 * best.badness)
         return (AGREES,) if best.fits and best.cause == AGREES else tuple(dict.fromkeys(s.cause for s in near))
 
     @property
