@@ -233,7 +233,7 @@ def build() -> Parser:
 
     sweep = command("sweep", "many runs, resumable, on one machine or a cluster", "iclflow sweep s.toml --output runs")
     sweep.add_argument("file", metavar="FILE.toml", help="method, setting, and what is varied")
-    sweep.add_argument("--output", metavar="DIR", required=True, help="a file for each run, results.nc and drops.png")
+    sweep.add_argument("--output", metavar="DIR", required=True, help="files of the runs, results.nc and drops.png")
     sweep.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask scheduler, such as tcp://host:8786")
     sweep.add_argument("--workers", type=int, metavar="N", help="processes on this machine (default: one a core)")
 
