@@ -31,7 +31,7 @@ def equations() -> tuple[Equation, ...]:
 
 
 def _nearest(key: str, entries: Mapping[str, Equation]) -> list[str]:
-    """The numbers closest in value, or in spelling where it is no number."""
+    """The numbers closest in value, or in spelling if it is not a number."""
     if key.isdigit():
         numbered = [number for number in entries if fullmatch(r"\d+[a-z]?", number)]
         return sorted(numbered, key=lambda number: abs(_order(number)[1] - int(key)))[:3]

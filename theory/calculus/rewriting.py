@@ -138,7 +138,7 @@ def _blocks(expression) -> Blocks:
     if isinstance(expression, Trace):
         blocks = _blocks(expression.arg)
         return ((total(blocks[i][i].trace() for i in range(len(blocks))),),)
-    raise ValueError(f"{expression} is no sum of products of block matrices")
+    raise ValueError(f"{expression} is not a sum of products of block matrices")
 
 
 def _block_sum(left: Blocks, right: Blocks) -> Blocks:

@@ -336,7 +336,7 @@ def carried_out_scalar(entry: Expr) -> Expr:
 
 
 def can_be_carried_out(head: Head) -> bool:
-    """Does the engine know how? Not an expectation of what is no polynomial."""
+    """Does the engine know how? Not the expectation of anything but a polynomial."""
     try:
         head.apply()
     except ValueError:

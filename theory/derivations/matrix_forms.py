@@ -115,7 +115,7 @@ def SumOverHeads(body: Any, *letters: Any) -> Any:
 
 
 def has_forms(formula: Any) -> bool:
-    """Does a formula hold a matrix that is no trace polynomial?"""
+    """Does a formula hold a matrix that is not a trace polynomial?"""
     return isinstance(formula, Basic) and formula.has(BlockMatrix, KroneckerProduct, OneMatrix, Form)
 
 

@@ -119,7 +119,7 @@ def gaps() -> Derivation:
         Line(v_i * k_i * q_i.T, "=", key * query.T, "The map it makes", part="map", **two),
         Line(Mu * Mu * k_i, "=", k_i, "The key is an eigenvector of the square of the multiplier", **two),
         Line(Mu * k_i, "=", multiplier * key, "Its image under the multiplier", part="image", **two),
-        Line(k_i.T * Mu * k_i, "=", 0, "The image is perpendicular to it: it is no eigenvector of the multiplier", **two),
+        Line(k_i.T * Mu * k_i, "=", 0, "The image is perpendicular to it: it is not an eigenvector of the multiplier", **two),
         Line(v, ":=", shared, r"$n$ heads with this value weight, and $v \boldsymbol{e}$ as key and query", part="shared value"),
         Line(n * v * (v * e) * (v * e).T, "=", xi * e * e.T, "Together they make this map", **unit),
         Line(v_i, ":=", v, "With the weights of one of them"),

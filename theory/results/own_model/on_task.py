@@ -1,4 +1,4 @@
-r"""A model of one's own on a varied task (V1 to V5): what the task changes, stated as laws; and the mean over random context lengths.
+r"""Your own model on a varied task (V1 to V5): what the task changes, stated as laws; and the mean over random context lengths.
 
 Label noise adds zeta to beta and epsilon_q to the target, a task or query covariance changes one Gaussian law, tokens of another law have
 a fourth moment of their own, :math:`F(A) = \mathbb E(xx^\top Axx^\top)`. For elliptical tokens that is kappa times the Gaussian one; for
