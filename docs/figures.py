@@ -1,9 +1,9 @@
 """What the README quotes: ``python docs/figures.py [PROGRAM ...]`` runs the programs that print it and writes it anew.
 
-Outputs of commands stand after markers ``<!-- output: COMMAND -->``. Measured figures stand in tables: each program's are read off what it prints and kept in docs/figures.json, with the day, the machine's processor and the program's
-fingerprint. Without names all programs run, for about half an hour on two cores that do nothing else; ``--record`` runs none and writes
-the tables from the record. Programs that compare with other packages need a Python that has these:
-``--peers PYTHON``, ``--tensorgrad PYTHON``.
+Outputs of commands stand after markers ``<!-- output: COMMAND -->``. Measured figures stand in tables after ``<!-- figures: TABLE -->``:
+they are read off what each program prints and kept in docs/figures.json, with the day, the machine and the program's fingerprint. Without
+names all programs run, for about half an hour on two cores that do nothing else; ``--record`` runs none and writes the tables from the
+record. Programs that compare with other packages need a Python that has these: ``--peers PYTHON``, ``--tensorgrad PYTHON``.
 """
 
 import argparse

@@ -22,11 +22,12 @@ class Derivation:
     """The lines of a derivation, each of which can be judged: ``line.verify()``. Text in a terminal, LaTeX in Jupyter.
 
     ``result`` is the last right side, or {part: right side} where the lines name parts. ``entries``: those whose lines these are, one
-    after the other, if the derivation is written in full.
+    after the other, if the derivation is written in full. ``verdicts``: the status of each line, if it is to be printed; see ``judged``.
     """
 
     lines: tuple[Line, ...]
     entries: tuple = ()
+    verdicts: tuple[str, ...] = ()
 
     @classmethod
     def by(cls, *lines: Line, conditions=()) -> "Derivation":
@@ -41,6 +42,10 @@ class Derivation:
     def under(self, conditions: tuple[Condition, ...]) -> "Derivation":
         """The same derivation, each of its lines under further conditions."""
         return Derivation.by(*self.lines, conditions=conditions) if conditions else self
+
+    def judged(self, *, seed: int = 0) -> "Derivation":
+        """The same derivation, which prints the verdict on each line but definitions."""
+        return replace(self, verdicts=tuple("" if line.relation == ":=" else line.verify(seed=seed).status for line in self.lines))
 
     def within(self, parts: Mapping[str, str] | str = "") -> tuple[Line, ...]:
         """The lines, to stand in another derivation, where the part that was called one thing is called another.
@@ -117,11 +122,12 @@ class Derivation:
             yield "", list(lines)
 
     def _reason(self, line: Line, number: int, words: Callable[[str], str]) -> str:
-        """The reason as a sentence, in a derivation in full with the lines and entries that the line uses."""
+        """The reason as a sentence, with the verdict if the line is judged; in a derivation in full with what the line uses."""
         uses = line.uses if self.entries else ()
         first = number - len(line.earlier)
         by = ", ".join(str(first + use) if isinstance(use, int) else f"({use})" for use in uses)
-        return _sentence(words(line.reason)) + (f" [by {by}]" if by else "")
+        notes = [f"by {by}"] * bool(by) + list(filter(None, self.verdicts[number - 1 : number]))
+        return _sentence(words(line.reason)) + (f" [{'; '.join(notes)}]" if notes else "")
 
     def _repr_markdown_(self) -> str:
         return self.markdown()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ..typesetting.latex import formula_latex, superscript
 from ..typesetting.line_breaks import Row, aligned
 from ..typesetting.sentences import sentence_latex, sentence_markdown, sentence_text
-from .derivation import LEFT_TEXT, RELATIONS_LATEX, rows, side_latex, side_text, tag, text_lines
+from .derivation import LEFT_TEXT, RELATIONS_LATEX, Derivation, rows, side_latex, side_text, tag, text_lines
 
 if TYPE_CHECKING:
     from .registry import Equation
@@ -51,10 +51,10 @@ PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
 """
 
 
-def render(equation: "Equation", format: str = "text", *, transpose: str = "top", full: bool = False) -> str:
+def render(equation: "Equation", format: str = "text", *, transpose: str = "top", full: bool = False, judged: bool = False) -> str:
     """One equation with its conditions, erratum and derivation, as ``"text"``, ``"latex"`` or ``"markdown"``.
 
-    ``full``: the derivation begins with those of all entries that it rests on.
+    ``full``: the derivation begins with those of all entries that it rests on. ``judged``: each line is judged and shows its verdict.
 
     The LaTeX is a fragment that any document with the packages amsmath and amssymb can hold.
     """
@@ -62,7 +62,7 @@ def render(equation: "Equation", format: str = "text", *, transpose: str = "top"
     if format not in forms:
         raise ValueError(f"format must be one of {tuple(forms)}, got {format!r}")
     transposed = superscript(transpose)
-    return forms[format](equation, full).replace(r"\top", transposed)
+    return forms[format](equation, full, judged).replace(r"\top", transposed)
 
 
 def export(
@@ -147,25 +147,30 @@ def _display(entry: "Equation") -> list[Row]:
     return [row for part, *formula in _statement(entry) for row in rows(*formula, tag(entry.number, part))]
 
 
-def _latex(entry: "Equation", full: bool = False) -> str:
+def _derivation(entry: "Equation", full: bool, judged: bool) -> Derivation:
+    derivation = entry.derive(full=full)
+    return derivation.judged() if judged else derivation
+
+
+def _latex(entry: "Equation", full: bool = False, judged: bool = False) -> str:
     heading = rf"\subsection*{{({entry.number}) {sentence_latex(entry.title)}}}"
     conditions = _sentences(sentence_latex(condition.text) for condition in entry.conditions)
     pieces = [f"{heading}\n{aligned(_display(entry))}", rf"\textit{{{entry.kind.capitalize()}.}} {conditions}".rstrip()]
     if entry.erratum:
         pieces.append(rf"\textit{{Remark.}} {_sentences([sentence_latex(entry.erratum)])}")
     if entry.derivation is not None:
-        pieces.append(rf"\textit{{Derivation.}} {entry.derive(full=full).latex()}")
+        pieces.append(rf"\textit{{Derivation.}} {_derivation(entry, full, judged).latex()}")
     return "\n\n".join(pieces) + "\n"
 
 
-def _markdown(entry: "Equation", full: bool = False) -> str:
+def _markdown(entry: "Equation", full: bool = False, judged: bool = False) -> str:
     pieces = [f"### ({entry.number}) {sentence_markdown(entry.title)}\n", f"$$\n{aligned(_display(entry), 'aligned')}\n$$\n"]
     conditions = _sentences(sentence_markdown(condition.text) for condition in entry.conditions)
     pieces.append(f"**{entry.kind.capitalize()}.** {conditions}".rstrip() + "\n")
     if entry.erratum:
         pieces.append(f"**Remark.** {_sentences([sentence_markdown(entry.erratum)])}\n")
     if entry.derivation is not None:
-        pieces.append("**Derivation.**\n\n" + entry.derive(full=full).markdown())
+        pieces.append("**Derivation.**\n\n" + _derivation(entry, full, judged).markdown())
     return "\n".join(pieces)
 
 
@@ -188,7 +193,7 @@ MARKDOWN = _Style(
 )
 
 
-def _text(entry: "Equation", full: bool = False) -> str:
+def _text(entry: "Equation", full: bool = False, judged: bool = False) -> str:
     lines = [f"({entry.number}) {sentence_text(entry.title)} [{entry.kind}; {entry.section}]"]
     shown = [(f"({part}) " * bool(part) + side_text(left), relation, side_text(right)) for part, left, relation, right in _statement(entry)]
     column = max((len(left) for left, *_ in shown if len(left) <= LEFT_TEXT), default=0)
@@ -197,7 +202,7 @@ def _text(entry: "Equation", full: bool = False) -> str:
     if entry.erratum:
         lines.append(f"Remark: {sentence_text(entry.erratum)}")
     if entry.derivation is not None:
-        lines += ["Derivation", str(entry.derive(full=full))]
+        lines += ["Derivation", str(_derivation(entry, full, judged))]
     return "\n".join(lines)
 
 

@@ -138,9 +138,10 @@ def derive(options: argparse.Namespace) -> int:
     for i, entry in enumerate([_equation(number) for number in options.equation]):
         print("\n" * (i > 0), end="")
         if task is None:
-            print(render(entry, options.format, full=options.full))
+            print(render(entry, options.format, full=options.full, judged=options.judge))
             continue
         derivation = entry.derive(task=task)
+        derivation = derivation.judged() if options.judge else derivation
         print({"text": str, "latex": type(derivation).latex, "markdown": type(derivation).markdown}[options.format](derivation))
     return 0
 

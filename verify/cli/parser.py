@@ -168,6 +168,7 @@ def build() -> Parser:
     derive.add_argument("--format", choices=["text", "latex", "markdown"], default="text")
     varied = "noise[=VARIANCE], task_covariance, query_covariance, commuting, elliptical, random_length"
     derive.add_argument("--task", nargs="+", metavar="WHAT", help=f"at the moments of another task, which varies: {varied}")
+    derive.add_argument("--judge", action="store_true", help="judge each line, and print the verdict beside its reason")
     derive.add_argument("--full", action="store_true", help="with the derivations of all that it rests on before it")
 
     export = command("export", "equations and their derivations as a document", "iclflow export --output equations.tex")

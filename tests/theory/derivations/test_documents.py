@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -229,3 +230,18 @@ def test_limits_say_what_they_leave_out():
     assert "(D -> 0, O(D^1))" in str(small)
     bounded = Derivation.by(Line(1 + 1 / D, "~", 1 / D, "A small size", parameter=(D, 0), order=0))
     assert "(D -> 0, O(1))" in str(bounded)
+
+
+@pytest.mark.parametrize("form", ["text", "latex", "markdown"])
+def test_a_judged_derivation_shows_the_verdict_on_each_line_but_definitions(form):
+    lines = equation("24").derive().lines
+    plain, judged = (render(equation("24"), form, judged=judged) for judged in (False, True))
+    verdicts = [line.verify().status for line in lines if line.relation != ":="]
+    assert re.findall(r"\[(exact|numeric|sampled|fails)\]", judged) == verdicts
+    assert re.sub(r" \[(exact|numeric|sampled)\]", "", judged) == plain
+
+
+def test_a_judged_derivation_shows_a_line_that_fails():
+    derivation = equation("31").derive()
+    wrong = Derivation(tuple(replace(line, right=line.left * 2) if line.part == "first" else line for line in derivation.lines))
+    assert str(wrong.judged()).count("[fails]") == 1
