@@ -33,8 +33,8 @@ def test_the_readme_shows_what_the_commands_print_and_the_programs_measured():
     record = json.loads((ROOT / "docs" / "figures.json").read_text("utf-8"))
     readme = (ROOT / "README.md").read_text("utf-8")
     assert figures.written(readme, record) == readme, "run: python docs/figures.py --record"
-    assert set(record) == set(figures.PROGRAMS)
-    stale = [name for name, program in figures.PROGRAMS.items() if record[name]["fingerprint"] != program.fingerprint()]
+    assert record.keys() <= figures.PROGRAMS.keys()
+    stale = [name for name, one in record.items() if one["fingerprint"] != figures.PROGRAMS[name].fingerprint()]
     assert not stale, f"run: python docs/figures.py {' '.join(stale)}"
 
 
