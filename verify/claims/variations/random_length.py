@@ -173,7 +173,7 @@ def _prefixes(gain: object) -> RegressionTask:
 )
 def losses_of_prefixes(loss) -> float:
     task = tilted(context_length=8)
-    weights = SeparateWeights.initialize(task, heads=3, rank=1, scale=1.5, rng=draws.generator(75))
+    weights = SeparateWeights.initialize(task, heads=3, rank=1, scale=2.5, rng=draws.generator(75))
     with torch.no_grad():
         X, y = labelled_batches(task, 100_000, draws.torch_generator(74))()
         errors = (PrefixAttention(weights)(X) - y).square().reshape(8, -1).mean(dim=0).numpy()
