@@ -35,6 +35,7 @@ MAX_EXPONENT = 40
 MAX_TERMS = 20_000
 MAX_PRODUCTS = 200_000  # of terms, in one multiplication
 MAX_FACTORS = 2_000  # in one term
+MAX_DIVISOR = 300  # terms of a sum that something is divided by
 MAX_MONOMIALS = 2_000  # of a common denominator, for each of the sums that it is made of
 
 NAMES = {symbol.name: symbol for symbol in vars(notation).values() if isinstance(symbol, Expr) and hasattr(symbol, "name")} | {
@@ -85,8 +86,8 @@ def _combined(position: int, operation, *operands) -> TracePolynomial:
 def _require_feasible(operation, left: TracePolynomial, right: TracePolynomial | None = None) -> None:
     """Raise ``ValueError`` with the estimate if an operation on polynomials is much work."""
     divisor = {truediv: right, TracePolynomial.reciprocal: left}.get(operation)
-    if divisor is not None and len(divisor.terms) > MAX_MONOMIALS:
-        raise ValueError(f"it divides by a sum of {len(divisor.terms)} terms; at most {MAX_MONOMIALS} are factored")
+    if divisor is not None and len(divisor.terms) > MAX_DIVISOR:
+        raise ValueError(f"it divides by a sum of {len(divisor.terms)} terms; at most {MAX_DIVISOR} are factored")
     if right is None or operation not in (mul, add):
         return
     products = len(left.terms) * len(right.terms)
@@ -99,7 +100,7 @@ def _require_feasible(operation, left: TracePolynomial, right: TracePolynomial |
         return
     monomials = common_denominator_size([scalars for one in (left, right) for scalars in {key[0] for key in one.terms}])
     if monomials > MAX_MONOMIALS:
-        raise ValueError(f"its common denominator has about {monomials:,} monomials; at most {MAX_MONOMIALS} are feasible")
+        raise ValueError(f"its common denominator has about {monomials:,} monomials; at most {MAX_MONOMIALS:,} are feasible")
 
 
 def _polynomial(node: Node) -> TracePolynomial:

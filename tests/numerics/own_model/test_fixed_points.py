@@ -85,7 +85,7 @@ def test_what_is_not_known_is_searched_and_says_so():
 def test_conditions_in_words_of_the_force():
     model = Model(v * beta.T * K.T * Q * x_q, (v, K, Q))
     assert str(model.effective_map) == "v K' Q"
-    assert {str(w): str(c) for w, c in model.fixed_point_conditions().items()} == {"v": "(K F Q')", "K": "v Q F'", "Q": "v K F"}
+    assert {str(w): str(c) for w, c in model.fixed_point_conditions().items()} == {"v": "K F Q'", "K": "v Q F'", "Q": "v K F"}
     with pytest.raises(ValueError, match="prediction must be beta' B x_q"):
         Model(beta.T * U * Lambda_hat * x_q, (U,)).fixed_point_conditions()
 

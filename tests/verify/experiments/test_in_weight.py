@@ -8,7 +8,7 @@ from iclflow.verify.claims.in_weight.curves import half_time, reduced_flow, redu
 from iclflow.verify.experiments.in_weight import EVERY, WINDOW, InWeightSetting, apart, descended, expected, flowing, trained
 
 SMALL = InWeightSetting(
-    0.5, dimension=2, context_length=5, heads=3, scale=0.1, duration=12.0, learning_rate=0.02, sequences=20_000, seeds=2
+    0.5, dimension=2, context_length=5, heads=3, scale=0.1, duration=12.0, learning_rate=0.02, sequences=80_000, seeds=2
 )
 
 

@@ -186,8 +186,9 @@ def test_sliders_start_and_end_at_values_of_their_kind():
         for value in values:
             assert slider.kind.value(value) == TABLE[name].kind.value(value)
     rows = json.loads(page().decode().partition("...")[2].partition("];\n")[0])
-    assert [row[0] for row in rows] == ["eigenvalues"] * 4 + ["N", "H", "R", "scale", "seed", "noise"]
-    assert rows[0][1:] == ["eigenvalue λ₁", 0.01, 1, 0.01, 0.4, False]
+    assert [row[0] for row in rows] == ["D"] + ["eigenvalues"] * 8 + ["N", "H", "R", "scale", "seed", "noise"]
+    assert rows[0][1:] == ["dimension D", 1, 8, 1, 4, False]
+    assert rows[1][1:] == ["eigenvalue λ₁", 0.01, 1, 0.01, 0.4, False]
     assert rows[-3][2:] == [-4, -0.4, 0.05, -1.7, True]
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from iclflow.numerics import FullMergedWeights, RegressionTask, SampleMoments, gradient_flow
 from iclflow.verify.claims.in_weight.idle_heads import LEAK_TASK, SET, ended, near_population, powers
+from iclflow.verify.experiments import draws
 
 
 def excess(eigenvalues, heads):
@@ -25,7 +26,7 @@ def test_one_head_fits_a_set_only_where_there_is_one_direction():
 
 
 def test_sets_in_part_lie_between_the_population_and_a_set():
-    found = SampleMoments.sampled(LEAK_TASK, SET, np.random.default_rng([0, SET])).loss()
+    found = SampleMoments.sampled(LEAK_TASK, SET, draws.generator(0, SET)).loss()
     np.testing.assert_allclose(near_population(0, 1.0).A, found.A, atol=1e-14)
     exact, near = near_population(0, 0.0), near_population(0, 0.1)
     np.testing.assert_allclose(near.C.matrix - exact.C.matrix, 0.1 * (found.C.matrix - exact.C.matrix), atol=1e-13)
