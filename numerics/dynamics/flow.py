@@ -8,7 +8,7 @@ methods, for plateaus are long and quiet and drops short.
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, overload
+from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
 from scipy.optimize import brentq
@@ -37,15 +37,30 @@ PLATEAU_FALL = 0.01
 PLATEAU_SLOPE = 1e-3
 
 
+class _Options(TypedDict, total=False):
+    tau: float
+    rtol: float
+    atol: float | None
+    method: str | None
+    stop_loss: float | None
+    stop_plateau: int | None
+    dense: bool
+    max_steps: int
+
+
 @overload
-def gradient_flow(loss: QuadraticLoss, weights: Parametrization, *, t_end: float, **options: Any) -> Trajectory: ...
+def gradient_flow(loss: QuadraticLoss, weights: Parametrization, *, t_end: float, **options: Unpack[_Options]) -> Trajectory: ...
 @overload
-def gradient_flow(
-    loss: QuadraticLoss | Sequence[QuadraticLoss], weights: Parametrization | Sequence[Parametrization], *, t_end: float, **options: Any
-) -> Trajectories: ...
 def gradient_flow(
     loss: QuadraticLoss | Sequence[QuadraticLoss],
     weights: Parametrization | Sequence[Parametrization],
+    *,
+    t_end: float,
+    **options: Unpack[_Options],
+) -> Trajectories: ...
+def gradient_flow(
+    loss: Any,
+    weights: Any,
     *,
     t_end: float,
     tau: float = 1.0,
@@ -85,8 +100,7 @@ def gradient_flow(
     if rtol < SMALLEST_RTOL:
         raise ValueError(f"rtol must be at least {SMALLEST_RTOL:.2g}, a hundred times the rounding unit, got {rtol!r}")
     max_steps, atol = positive_integer("max_steps", max_steps), None if atol is None else positive_number("atol", atol)
-    several = not isinstance(loss, QuadraticLoss) and isinstance(loss, Sequence)
-    if several or (not isinstance(weights, Parametrization) and isinstance(weights, Sequence)):
+    if _several(loss) or _several(weights):
         stops = {"stop_loss": stop_loss, "stop_plateau": stop_plateau, "dense": dense}
         return _flows(loss, weights, t_end=t_end, tau=tau, rtol=rtol, atol=atol, method=method, max_steps=max_steps, **stops)
     check_pair(loss, weights)
@@ -124,6 +138,10 @@ def gradient_flow(
     run = Trajectory(times * tau, states, loss, weights, tau, statistics, interpolant)
     check_large_weights(run)
     return run
+
+
+def _several(given: Any) -> bool:
+    return isinstance(given, Sequence) and not isinstance(given, QuadraticLoss | Parametrization)
 
 
 def _flows(loss: Any, weights: Any, **options: Any) -> Trajectories:

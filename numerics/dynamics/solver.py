@@ -110,7 +110,7 @@ def steps(
         clock, work.restarts = clock + start, work.restarts + 1
 
 
-def _step(solver: OdeSolver, clock: float, _field: Field, _jacobian: Field | None) -> tuple[list[Step], str | None]:
+def _step(solver: Any, clock: float, _field: Field, _jacobian: Field | None) -> tuple[list[Step], str | None]:
     """One step of the solver, and the reason if it fails, otherwise None."""
     with np.errstate(over="ignore", invalid="ignore"):
         try:
@@ -122,17 +122,17 @@ def _step(solver: OdeSolver, clock: float, _field: Field, _jacobian: Field | Non
     return [Step(clock, float(solver.t_old), solver.t, solver.y.copy(), solver.dense_output())], None
 
 
-def _lsoda_batch(solver: LSODA, clock: float, field: Field, jacobian: Field | None) -> tuple[list[Step], str | None]:
+def _lsoda_batch(solver: Any, clock: float, field: Field, jacobian: Field | None) -> tuple[list[Step], str | None]:
     """Up to ``BATCH`` steps of LSODA's compiled loop: ``LSODA.step`` spends more on itself than on a velocity of 45 weights."""
-    outer = solver._lsoda_solver  # type: ignore[attr-defined]
+    outer = solver._lsoda_solver
     loop, made = outer._integrator, []
     loop.call_args[2] = 5  # one step, not beyond t_bound
     words, counts, size, start, last = loop.rwork, loop.iwork, solver.n, float(solver.t), solver.t_bound
-    state, jacobian = outer._y, jacobian or (lambda: None)
+    state, slope = outer._y, jacobian or (lambda: None)
     with warnings.catch_warnings(record=True) as caught, np.errstate(over="ignore", invalid="ignore"):
         warnings.simplefilter("always")
         while start != last and len(made) < BATCH:
-            state, end = loop.run(field, jacobian, state, start, last, (), ())
+            state, end = loop.run(field, slope, state, start, last, (), ())
             if not loop.success:
                 solver.status = "failed"
                 break

@@ -76,9 +76,8 @@ class Stack:
     def only(self, run: int) -> "Stack":
         """The stack of one run, in arrays of its own."""
         chosen = slice(run, run + 1)
-        return Stack(
-            self.like, *(part[..., chosen].copy() for part in (self.A, self.C)), self.keys[chosen].copy(), self.queries[chosen].copy()
-        )
+        A, C, keys, queries = (part.copy() for part in (self.A[..., chosen], self.C[..., chosen], self.keys[chosen], self.queries[chosen]))
+        return Stack(self.like, A, C, keys, queries)
 
     def turned(self, states: Float[np.ndarray, "n P"], runs: np.ndarray, *, back: bool = False) -> Float[np.ndarray, "n P"]:
         """Flat weights in the eigenbases, or back in those of the task."""

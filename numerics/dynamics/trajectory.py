@@ -47,6 +47,10 @@ class Path(Result):
         """The weights by name, with time as their first axis."""
         raise NotImplementedError
 
+    @property
+    def loss(self) -> Float[np.ndarray, " T"]:
+        raise NotImplementedError
+
     def axes_of(self, name: Any) -> Iterable[str]:
         """Names of the axes of a weight after time."""
         return (f"{name}_{i}" for i in range(1, self.arrays[name].ndim))

@@ -79,7 +79,7 @@ def fixed_point_sets(task: RegressionTask, *, heads: int, rank: int = 1) -> Iter
     order = np.argsort(drops, kind="stable")
     most = min(len(drops), positive_integer("heads", heads) * positive_integer("rank", rank))
     yield ()
-    left = [(float(drops[order[0]]), (0,))]
+    left: list[tuple[float, tuple[int, ...]]] = [(float(drops[order[0]]), (0,))]
     while left:
         fallen, places = heappop(left)  # each set comes from one other of higher loss: less its last place, or with the place before that
         yield tuple(sorted(int(d) for d in order[list(places)]))

@@ -5,7 +5,7 @@ reduced models, a (D+1) x (D+1) x D tensor for the unreduced ones.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from jaxtyping import Float
@@ -113,7 +113,7 @@ class QuadraticLoss:
         r"""G = A - C[B] = -1/2 dL/dB, which drives the flow (10): :math:`G = \Lambda^2 - M B \Lambda` for the population."""
         return self.A - self.C(self._fitting(B))
 
-    def _fitting(self, B: object) -> np.ndarray:
+    def _fitting(self, B: Any) -> np.ndarray:
         array = B if isinstance(B, np.ndarray) else finite_array("B", B, np.shape(B))
         if array.shape != self.A.shape:
             raise ValueError(f"B must have shape {self.A.shape}, got shape {array.shape}")

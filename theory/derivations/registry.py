@@ -127,8 +127,8 @@ class Equation:
         if not self.takes_task:
             raise ValueError(f"equation ({self.number}) is derived for the paper's task only, not from moments of a task: {self.title}")
         conditions = conditions_of(self.given, task)
-        defined = self.derivation is None
-        derivation = Derivation.by(*task.commutes(), *self._defined(task)) if defined else self.derivation(task)
+        of_task = self.derivation
+        derivation = Derivation.by(*task.commutes(), *self._defined(task)) if of_task is None else of_task(task)
         derivation = derivation.under(conditions)
         for i, line in enumerate(derivation.lines, 1):
             verdict = line.verify()

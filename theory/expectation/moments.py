@@ -58,9 +58,9 @@ def expect(expression, law: "Law | Iterable[Law] | Mapping | None" = None, *, gi
             result = _integrate(result, one)
     named = polynomial.free_symbols.union(*(one.parents for one in laws.values()))  # what a fourth_moment adds is meant to stay
     for symbol in sorted(filter(looks_random, result.free_symbols & named - given - laws.keys()), key=str):
-        law = f"SampleCovariance({symbol}, Lambda, N)" if getattr(symbol, "is_symmetric_letter", False) else f"Gaussian({symbol}, ...)"
+        example = f"SampleCovariance({symbol}, Lambda, N)" if getattr(symbol, "is_symmetric_letter", False) else f"Gaussian({symbol}, ...)"
         raise ValueError(
-            f"expect: {symbol} looks random but has no law; give it one, e.g. law={law}, or declare it constant, given={symbol}. "
+            f"expect: {symbol} looks random but has no law; give it one, e.g. law={example}, or declare it constant, given={symbol}. "
             f"In: {result}"
         )
     refuse_namesakes(result, "expect")

@@ -33,7 +33,13 @@ def describe(setting: Setting, runs: Mapping[str, Plateaus], digits: int) -> str
 
 
 def table(
-    levels: Sequence[float], runs: Mapping[str, Plateaus], digits: int, names: Sequence[str] = (), *, drop: str = "drop", time: str = ".2f"
+    levels: Sequence[float] | np.ndarray,
+    runs: Mapping[str, Plateaus],
+    digits: int,
+    names: Sequence[str] = (),
+    *,
+    drop: str = "drop",
+    time: str = ".2f",
 ) -> str:
     """A row for each plateau: theory's loss, then each run's loss there and the time at which the drop after it is half done.
 

@@ -11,7 +11,8 @@ import numpy as np
 if TYPE_CHECKING:
     import torch
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 _seed: ContextVar[int] = ContextVar("seed", default=0)
 
 

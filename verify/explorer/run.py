@@ -149,7 +149,7 @@ def explored(setting: Exploration) -> Run:
     else:
         sizes = range(setting.learned + 1)
         order = np.argsort(-task.eigenvalues, kind="stable")
-        points = [separate_fixed_point(task, order[:m], heads=setting.heads, rank=setting.rank) for m in sizes]
+        points = [separate_fixed_point(task, order[:m].tolist(), heads=setting.heads, rank=setting.rank) for m in sizes]
         levels = tuple(point.loss for point in points)
     loss = QuadraticLoss.population(task)
     whole = gradient_flow(loss, weights, t_end=LONGEST, rtol=TOLERANCE, stop_loss=DONE * levels[-1], dense=False)

@@ -13,7 +13,9 @@ from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from .. import figures
@@ -110,7 +112,7 @@ def _file(drawing: Drawing, extension: str, theme: Theme, style: str | None = No
         buffer = BytesIO()
         # Without a date, the same numbers give the same file.
         metadata = {"Date": None} if extension == ".svg" else {"CreationDate": None} if extension == ".pdf" else None
-        drawing.figure.savefig(buffer, format=extension[1:], metadata=metadata, **({"dpi": dpi} if dpi else {}))
+        drawing.figure.savefig(buffer, format=extension[1:], metadata=metadata, dpi=dpi or "figure")
     return buffer.getvalue()
 
 
@@ -121,11 +123,12 @@ def data_of(figure: Figure) -> "xr.Dataset":
     found = {}
     for letter, axes in zip(ascii_lowercase, panels_of(figure), strict=False):
         titles = {"panel": axes.get_title(), "xlabel": axes.get_xlabel(), "ylabel": axes.get_ylabel()}
-        arrays = [(line, {"x": line.get_xdata(), "y": line.get_ydata()}) for line in axes.lines]
+        arrays: list[tuple[Artist, dict[str, Any]]] = [(line, {"x": line.get_xdata(), "y": line.get_ydata()}) for line in axes.lines]
         arrays += [(image, {"image": image.get_array()}) for image in axes.images]
         for one in axes.collections:
-            shapes = one.get_segments() if hasattr(one, "get_segments") else [path.vertices for path in one.get_paths()]
-            pieces = np.asarray(one.get_offsets()) if len(one.get_offsets()) > 1 else np.concatenate([*map(np.asarray, shapes)] or [()])
+            shapes: list[Any] = one.get_segments() if isinstance(one, LineCollection) else [path.vertices for path in one.get_paths()]
+            offsets = np.asarray(one.get_offsets())
+            pieces = offsets if len(offsets) > 1 else np.concatenate([*map(np.asarray, shapes)] or [()])
             arrays.append((one, {"points": pieces}))
         for i, (artist, parts) in enumerate(arrays, 1):
             label = str(artist.get_label()) * (not str(artist.get_label()).startswith("_"))

@@ -7,8 +7,8 @@ from string import ascii_lowercase
 from typing import Any
 
 import matplotlib as mpl
-import matplotlib.style
 from cycler import cycler
+from matplotlib import style as styles
 from matplotlib.axes import Axes
 from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.figure import Figure
@@ -78,7 +78,7 @@ def themed(theme: Theme = LIGHT, style: str | None = None) -> Iterator[Theme]:
     }
     with mpl.rc_context(settings):
         try:
-            mpl.style.use(style or {})
+            styles.use(style or {})
         except OSError as problem:
             raise ValueError(f"style must be the name or the file of a matplotlib style, got {style!r} ({problem})") from None
         yield theme

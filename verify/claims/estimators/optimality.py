@@ -1,6 +1,7 @@
 """Claims about how far trained linear attention is from optimal (V9): risks on sampled sequences, limits, bounds."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -121,7 +122,8 @@ def risk_of_ridge(formulas) -> float:
 def level_risks(length) -> float:
     rng, D = draws.generator(97), 3
     at = int(rng.integers(8, 21))
-    nu = float(brentq(lambda nu: crossover_length(D, nu) - at, 0, 10))
+    root: Any = brentq(lambda nu: crossover_length(D, nu) - at, 0, 10)
+    nu = float(root)
     task = RegressionTask(eigenvalues=[1.0] * D, context_length=round(length(D, nu)), noise_variance=nu * D)
     risks = sampled_risks(task, count=50_000, rng=rng)
     one, other = risks["linear"], risks["least squares"]

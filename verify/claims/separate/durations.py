@@ -191,8 +191,8 @@ def large_weights_decay_exponentially(rate) -> float:
     def error(start: Setting) -> float:
         run, least = flow(start), formulas.plateau_losses(start.task)[-1]
         excess = run.loss[0] - least
-        ends = (crossing(run, least + part * excess) for part in (1e-5, 1e-8))  # the slowest mode alone, above the solver's errors
-        times = np.linspace(*ends, 200)
+        first, last = (crossing(run, least + part * excess) for part in (1e-5, 1e-8))  # the slowest mode alone, above the solver's errors
+        times = np.linspace(first, last, 200)
         return float(abs(-np.polyfit(times, np.log(run.loss_at(times) - least), 1)[0] / rate(start) - 1))
 
     return over_starts(error, large_starts())
