@@ -57,7 +57,7 @@ def settled_network(name: str, steps: int = 2000) -> ReducedSeparate:
     On a short last plateau some noise is left in the weights: the training loss, at its minimum, hardly feels it, other losses do.
     """
     run, network = RUNS[name], trained_network(name)
-    batches = fresh_batches(run.task, run.batch_size, draws.torch_generator(run.seed + 1))
+    batches = fresh_batches(run.task, run.batch_size, torch.Generator().manual_seed(run.seed + 1))
     more = train(
         network, batches, steps=steps, learning_rate=run.learning_rate, record_every=5, progress=False
     ).states  # fmt: skip

