@@ -169,7 +169,7 @@ def rare_networks() -> list[ReducedSeparate]:
     """Four networks trained together on ``RARE``, from weights large enough to learn the rare direction soon, averaged at the end."""
     starts = [SeparateWeights.initialize(RARE, heads=3, rank=1, scale=0.5, rng=draws.generator(seed)) for seed in range(4)]
     batches = fresh_batches(RARE, 512, draws.torch_generator(33))
-    run = train([ReducedSeparate(one) for one in starts], batches, steps=4000, learning_rate=0.2, record_every=5, progress=False)
+    run = train([ReducedSeparate(one) for one in starts], batches, steps=12_000, learning_rate=0.2, record_every=5, progress=False)
     networks = []
     for index, start in enumerate(starts):
         network = ReducedSeparate(start)
