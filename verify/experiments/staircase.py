@@ -52,7 +52,7 @@ STARTS = 8
 
 
 def random_start(setting: Setting, number: int = 0) -> Setting:
-    """The setting from other initial weights, those of a number at the seed of :mod:`.draws`."""
+    """The setting from other initial weights, those of a number at the seed of a check."""
     return replace(setting, seed=draws.number(12, number))
 
 
