@@ -237,10 +237,7 @@ def _end_of_one_head(task: RegressionTask) -> np.ndarray:
     method="flow",
     tolerance=OTHER_RESTS,
     theory=sequence,
-    wrong={
-        "the smallest drop first": lambda task: one_by_one(-task.modes.drops),
-        "the order of the levels": lambda task: one_by_one(task.modes.levels),
-    },
+    wrong={"the smallest drop first": lambda task: one_by_one(-task.modes.drops)},  # the order of the levels differs too seldom to be told
     slow=True,
 )
 def sequences_of_oblique_flows(expected) -> float:
