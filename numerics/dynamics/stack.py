@@ -34,7 +34,6 @@ DOP853_ROWS = np.vstack([DOP853.A[1:12, :12], DOP853.B])[:, _ORDER[:12]]
 DOP853_ERRORS = np.stack([DOP853.E5, DOP853.E3])[:, _ORDER]
 FIRST = (2, 0, 1, 1, *[2] * 8)
 WIDTH = 1000  # runs that step together when states are looked up
-STABILISED_SHARE = 1.0  # of the tolerance
 
 
 def stackable(loss: QuadraticLoss, weights: Parametrization) -> bool:
@@ -205,10 +204,8 @@ class Together:
         scale *= self.rtol
         scale += np.maximum(self.atol[runs], self.rounding.take(runs, 1))
         squares = np.einsum("epn,epn->en", errors / scale, errors / scale) / len(y)
-        if count < 0:  # as in Hairer's code
-            error = squares[0] / np.sqrt(np.maximum(squares[0] + 0.01 * squares[1], 1e-300))
-        else:
-            error = np.sqrt(squares[0]) / STABILISED_SHARE
+        # DOP853 weighs its two estimates as Hairer's code does
+        error = squares[0] / np.sqrt(np.maximum(squares[0] + 0.01 * squares[1], 1e-300)) if count < 0 else np.sqrt(squares[0])
         factor = np.clip(SAFETY * np.where(error > 0, error, 1e-30) ** (-1 / 8 if count < 0 else -1 / 4), SLOWER, FASTER)
         factor[~np.isfinite(error)] = SLOWER
         good = error <= 1

@@ -5,6 +5,7 @@ plateau come ten times closer.
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import torch
@@ -29,7 +30,7 @@ def _middle(name: str) -> list[Float[np.ndarray, " T"]]:
     return [(times >= start) & (times <= end) for start, end in spans]
 
 
-@remembered
+@cache
 def plateau_maps(name: str) -> Float[np.ndarray, "M D D"]:
     """The effective map on each plateau of a trained run."""
     maps = training(name).effective_maps()
@@ -41,7 +42,7 @@ def plateau_losses(name: str) -> Float[np.ndarray, " M"]:
     return np.array([RUNS[name].loss.value(B) for B in plateau_maps(name)])
 
 
-@remembered
+@cache
 def trained_network(name: str, plateau: int = -1) -> ReducedSeparate:
     """The network of a trained run with the weights of one of its plateaus, of the last by default."""
     inside = _middle(name)[plateau]
@@ -50,7 +51,7 @@ def trained_network(name: str, plateau: int = -1) -> ReducedSeparate:
     return network
 
 
-@remembered
+@cache
 def settled_network(name: str, steps: int = 2000) -> ReducedSeparate:
     """The network after ``steps`` more steps of training, with its weights averaged over them.
 

@@ -8,6 +8,7 @@ step there is N times as large as here. The random lengths of :mod:`~iclflow.num
 """
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import torch
@@ -19,7 +20,6 @@ from ...numerics.tasks.regression import RegressionTask
 from ..training.descent import TrainingRun, train
 from ..training.modules import ReducedSeparate
 from ..training.sequences import Batch, draw_sequences
-from .draws import remembered
 from .varied_tasks import PLAIN, RUNS
 
 
@@ -58,7 +58,7 @@ def labelled_batches(task: RegressionTask, batch_size: int, generator: torch.Gen
     return draw
 
 
-@remembered
+@cache
 def prefix_training() -> TrainingRun:
     """The run "official" of :mod:`~iclflow.verify.experiments.varied_tasks`, trained from the same weights on all prefixes."""
     run = RUNS["official"]

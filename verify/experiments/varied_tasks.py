@@ -4,6 +4,7 @@ Small problems, so that each is trained in seconds: two or three directions, a s
 """
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import torch
@@ -19,7 +20,6 @@ from ...numerics.tasks.regression import RegressionTask
 from ...numerics.tasks.token_laws import RademacherTokens, SphereTokens, StudentTokens
 from ..training.descent import TrainingRun, fresh_batches, train
 from ..training.modules import ReducedSeparate
-from .draws import remembered
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ def against(found: np.ndarray, expected: np.ndarray) -> float:
     return float(np.abs(found / expected - 1).max()) if len(found) == len(expected) else np.inf
 
 
-@remembered
+@cache
 def flow(name: str) -> Trajectory:
     """Gradient flow of one of ``RUNS``."""
     run = RUNS[name]
@@ -131,7 +131,7 @@ def small_levels(name: str) -> Float[np.ndarray, " M"]:
     return find_plateaus(gradient_flow(run.loss, run.weights, t_end=6e5)).levels
 
 
-@remembered
+@cache
 def training(name: str) -> TrainingRun:
     """Gradient descent on fresh sequences of one of ``RUNS``, from the same weights."""
     run = RUNS[name]
@@ -149,7 +149,7 @@ def trained_plateaus(name: str) -> Plateaus:
     return find_plateaus(training(name).times, trained_loss(name))
 
 
-@remembered
+@cache
 def plateaus(name: str) -> Plateaus:
     """The plateaus of the flow."""
     return find_plateaus(flow(name))
