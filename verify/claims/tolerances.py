@@ -61,7 +61,7 @@ TRAINED_EARLY_DROPS = Tolerance(
 TRAINED_CURVE = Tolerance(2e-2, "sampling", "mini-batches shift drops by a few per cent of their time: 0.6 to 3 % in single runs")
 PLATEAUS_SHOWN = Tolerance(0.3, "sampling", "mini-batches hide one plateau in five, over 8 starts 5 to 25 %")
 SAME_COMPUTATION = Tolerance(1e-9, "roundoff", "the same arithmetic in another order, its rounding amplified along the run")
-TRAINED_SIGMOID = Tolerance(3e-2, "sampling", "steps of 0.01 and batches of 512 move the rise by a few per cent of its height")
+TRAINED_SIGMOID = Tolerance(3e-2, "sampling", "steps of 0.01 and batches of 2,048 move the rise by a few per cent of its height")
 TRAINED_ALGORITHM = Tolerance(
     1e-2, "sampling", "squared error over squared prediction; waiting heads and mini-batch noise leave some thousandths"
 )

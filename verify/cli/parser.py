@@ -72,9 +72,9 @@ class Parser(argparse.ArgumentParser):
             near = get_close_matches(name, options, n=1)
             if near:
                 parser.error(f"there is no option {name}; did you mean {near[0]}?")
-            if name[0] == "-":
+            if name.startswith("-"):
                 parser.error(f"there is no option {name}")
-            more = " ".join(takewhile(lambda one: one[0] != "-", unknown))
+            more = " ".join(takewhile(lambda one: not one.startswith("-"), unknown))
             hint = f"; did you mean --equation {more}?" if "--equation" in options else ""
             parser.error(f"nothing more was expected, got {name!r}{hint}")
         return parsed

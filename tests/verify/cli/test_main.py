@@ -303,6 +303,7 @@ def test_map(capsys, tmp_path):
         (["--completion", "zhs"], "there is no 'zhs'; did you mean zsh?"),
         (["train", "--momentm", "0.5"], "did you mean --momentum?"),
         (["check", "V6", "24", "--full"], "nothing more was expected, got 'V6'; did you mean --equation V6 24?"),
+        (["flow", "--duration", "5", ""], "nothing more was expected, got ''"),
         (["export", "31", "--output", "a.tex"], "did you mean --equation 31?"),
         (["figure", "starcase", "--output", "a.png"], "did you mean staircase?"),
         (["figure", "staircase", "--output", "a.jpeg"], "must end in one of .png, .pdf, .svg"),

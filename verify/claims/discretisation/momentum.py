@@ -59,7 +59,7 @@ WRONG = {
     wrong=WRONG,
 )
 def order_at_fixed_momentum(flow) -> float:
-    sizes, momentum, errors = np.array([0.1, 0.05, 0.025]), 0.5, []
+    sizes, momentum, errors = np.array([0.05, 0.025, 0.0125]), 0.5, []
     for step in sizes:
         count = round(120 * (1 - momentum) / (2 * step))
         run = heavy_ball(LOSS, random_start(), steps=count, learning_rate=float(step), momentum=momentum, record_every=count)

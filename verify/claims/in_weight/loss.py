@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
+from scipy.stats import norm
 
 from ....numerics.compilation.equations import compiled
 from ....numerics.dynamics.flow import gradient_flow
@@ -44,10 +45,11 @@ def _sampled(kind: str) -> np.ndarray:
 
 
 def deviation(kind: str, loss: QuadraticLoss) -> float:
-    """The largest difference of a moment from its average over the sets, in standard errors."""
+    """The largest difference of a moment from its average over the sets, in standard errors as if among 16 moments."""
     sampled, exact = _sampled(kind), np.concatenate([loss.A.ravel(), loss.C.matrix.ravel()])  # type: ignore[attr-defined]
     error = sampled.std(axis=0, ddof=1) / np.sqrt(len(sampled))
-    return float((np.abs(sampled.mean(axis=0) - exact) / np.where(error > 0, error, np.inf)).max())
+    largest = (np.abs(sampled.mean(axis=0) - exact) / np.where(error > 0, error, np.inf)).max()
+    return float(norm.isf(min(norm.sf(largest) * max(np.count_nonzero(error) / 16, 1), 0.5)))
 
 
 @claim(

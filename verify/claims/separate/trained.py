@@ -161,7 +161,7 @@ def stopped_networks_do_component_regression(algorithm) -> float:
 
 
 @remembered
-def white_training(steps: int = 500, learning_rate: float = 0.01, batch_size: int = 512) -> TrainingRun:
+def white_training(steps: int = 500, learning_rate: float = 0.01, batch_size: int = 2048) -> TrainingRun:
     """Merged attention from balanced weights on white tokens."""
     task = white_task()
     source = fresh_batches(task, batch_size, draws.torch_generator(15))
