@@ -6,6 +6,7 @@ does not vanish (T1c), so that B is diagonal where the eigenvalues are distinct,
 eigenspace a B / lambda is any orthogonal projector (T1d). The rank of B is at most R H, which gives the count (T1e).
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from mpmath import findroot, mpf, norm, zeros
@@ -36,47 +37,48 @@ from ...calculus.entrywise import explicit
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import DIRECTION, POSITIVE_DEFINITE, PROJECTOR, eigenbasis, learned_directions, second_moment, unit_vector
+from ...derivations.draws import POSITIVE_DEFINITE, PROJECTOR, eigenbasis, learned_directions, second_moment, unit_vector
 from ...derivations.heads import Gradient, Rate, as_sympy
 from ...derivations.lines import Line
 from ...derivations.points import Point, value_at
 from ...derivations.registry import register
-from ...notation import B, B_rest, D, G, H, Lambda, M, N, P, R, T, a, e, lambda_, matrix, v_i, vector
+from ...notation import B, B_rest, D, G, H, Lambda, Lambda_q, M, N, R, T, a, e, lambda_, matrix, v_i, vector
 from ...notation import K_i as K
 from ...notation import Q_i as Q
 from ...typesetting.latex import formula_latex
 from ..separate.flow import flow, flow_in_force, flow_lines, rank_R_head
-from ..task.population import PAPER, Task
+from ..task.population import ALONG, PAPER, Sigma_w, Task
 from ..task.regression import closed_loss, force, force_along, loss_and_force
-from ..task.second_moments import second_moment_along
-from .fixed_points import KEEPS_DIRECTION, b, m
+from .fixed_points import KEEPS_DIRECTION, b, direction, m
 
 Pi = matrix("Pi", D, latex=r"\boldsymbol{\Pi}")  # a B / lambda on an eigenspace
 e_i, e_j = vector("e_i", D), vector("e_j", D)
 lambda_i, lambda_j, a_i, a_j = symbols("lambda_i lambda_j a_i a_j", positive=True)
+SPECTRA = {Lambda: (lambda_i, lambda_j), M: (a_i, a_j)}  # eigenvalues of a pair
+SPECTRA |= {letter: symbols(f"{value}i {value}j", positive=True) for letter, value in ((Sigma_w, "omega_"), (Lambda_q, "lambda_q"))}
 B_ii, B_ij, B_ji, B_jj = symbols("B_ii B_ij B_ji B_jj", real=True)
 g = IndexedBase("g", integer=True, positive=True)  # multiplicities of the eigenvalues
 j, J = symbols("j J", integer=True, positive=True)
 
 
-def _pair(point) -> None:
-    values, vectors = eigenbasis(point)
-    if len(values) < 2:
+def _between(point, matrix_, vector_):
+    return (point[vector_].T * point[matrix_] * point[vector_])[0, 0]
+
+
+def _pair(point, moments=second_moment) -> None:
+    _, vectors = eigenbasis(point)
+    if vectors.cols < 2:
         raise ValueError("a pair needs two directions")
-    second_moment(point)
-    for d, (direction, value, level) in zip(
-        point.rng.sample(range(len(values)), 2), ((e_i, lambda_i, a_i), (e_j, lambda_j, a_j)), strict=True
-    ):
-        point[direction], point[value] = vectors[:, d], values[d]
-        point[level] = (vectors[:, d].T * point[M] * vectors[:, d])[0, 0]
+    moments(point)
+    for place, (one, d) in enumerate(zip((e_i, e_j), point.rng.sample(range(vectors.cols), 2), strict=True)):
+        point[one] = vectors[:, d]
+        for letter, values in SPECTRA.items():
+            point[values[place]] = _between(point, letter, one)
 
 
 def _is_pair(point) -> bool:
-    residuals = [
-        point[one] * point[direction] - point[value] * point[direction]
-        for direction, pairs in ((e_i, ((Lambda, lambda_i), (M, a_i))), (e_j, ((Lambda, lambda_j), (M, a_j))))
-        for one, value in pairs
-    ]
+    residuals = [point[Lambda] * point[one] - point[value] * point[one] for one, value in zip((e_i, e_j), SPECTRA[Lambda], strict=True)]
+    residuals += [_between(point, M, one) - point[value] for one, value in zip((e_i, e_j), SPECTRA[M], strict=True)]
     return sum(map(norm, residuals), norm(point[e_i].T * point[e_j])) < mpf("1e-20")
 
 
@@ -96,12 +98,17 @@ def map_at_rest(point: Point, cross: Any, second: Any, covariance: Any) -> Any:
     return as_map(list(findroot(residuals, [mpf(point.rng.gauss(0, 1)) for _ in range(size * size)], maxsteps=40)))
 
 
-def _at_rest(point: Point) -> None:
-    point[B] = map_at_rest(point, point[Lambda] ** 2, point[M], point[Lambda])
+def _found(task: Task) -> tuple[Callable, Callable]:
+    """Draws of the effective map: any at rest, by Newton's method, and one of those in the set (21)."""
+    A, _, Q_any, _ = task.moments
 
+    def at_rest(point: Point) -> None:
+        point[B] = map_at_rest(point, value_at(A, point), point[M], value_at(Q_any, point))
 
-def _listed(point) -> None:
-    point[B] = point[M] ** -1 * point[Lambda] * point[P]
+    def listed(point: Point) -> None:
+        point[B] = value_at(task.fixed_map, point)
+
+    return at_rest, listed
 
 
 def _orthogonal_projector(point) -> None:
@@ -133,6 +140,13 @@ PAIR = Condition(
     _is_pair,
     _pair,
 )
+
+
+def pair(task: Task = PAPER) -> Condition:
+    """A pair of eigenvectors of the task."""
+    return task.condition(PAIR, _pair)
+
+
 DIFFERENT = Condition(r"$\lambda_i \ne \lambda_j$", lambda point: point[lambda_i] != point[lambda_j])
 MULTIPLICITIES = Condition(
     r"$g_j$ are the multiplicities of the $J$ eigenvalues, $\sum_j g_j = D$, and some eigenvalue is repeated",
@@ -206,9 +220,6 @@ def symmetries(task: Task = PAPER) -> Derivation:
     (first, second), freed, Q_any = symmetry_conditions(task), _freed(task), as_sympy(task.query_covariance)
     left, right = B.T * G * Q_any.I, M.I * G * B.T
 
-    def at_rest(point) -> None:
-        point[B] = map_at_rest(point, value_at(task.moments.A, point), point[M], value_at(Q_any, point))
-
     return Derivation.by(
         *loss_and_force(task),
         Line(left, "=", freed[0],
@@ -222,26 +233,28 @@ def symmetries(task: Task = PAPER) -> Derivation:
              r"$\boldsymbol{B} \boldsymbol{\Lambda} \boldsymbol{B}^{\top}$ is symmetric, so its antisymmetric part is that of the "
              "other term", part="second"),
         Line(annihilated(), "=>", (Line(first, "=", 0), Line(second, "=", 0)), "So both are zero at a fixed point",
-             meets=(_listed if task == PAPER else at_rest,)),
+             meets=(_found(task)[task == PAPER],)),
     )  # fmt: skip
 
 
-def entry_equations() -> tuple[Expr, Expr]:
+def entry_equations(task: Task = PAPER) -> tuple[Expr, Expr]:
     """The entries (i, j) of the two conditions (T1b) in the eigenbasis. Lambda and M are diagonal there, so no other index enters."""
-    values = {Lambda: diag(lambda_i, lambda_j), M: diag(a_i, a_j), B: Matrix([[B_ii, B_ij], [B_ji, B_jj]])}
-    first, second = (explicit(condition, values, D=2)[0, 1] for condition in symmetry_conditions())
+    values = {letter: diag(*pair_) for letter, pair_ in SPECTRA.items()} | {B: Matrix([[B_ii, B_ij], [B_ji, B_jj]])}
+    first, second = (explicit(condition, values, D=2)[0, 1] for condition in symmetry_conditions(task))
     return first, second
 
 
-def _entries() -> tuple[tuple[Line, ...], tuple[TracePolynomial, TracePolynomial]]:
-    """The two definitions of the entries of B, and the entries (i, j) of (T1b) as bilinear forms."""
-    row, column = TracePolynomial(e_i.T), TracePolynomial(e_j)
-    first, second = (row * condition * column for condition in symmetry_conditions())
-    definitions = (
+def _entries(task: Task) -> tuple[Line, ...]:
+    """The definitions of the two entries of B, and the entries (i, j) of (T1b), bilinear forms, in them."""
+    first, second = (TracePolynomial(e_i.T) * condition * e_j for condition in symmetry_conditions(task))
+    in_first, in_second = entry_equations(task)
+    return (
+        *(() if task == PAPER else (*task.gains(), *task.commutes())),
         Line(B_ij, ":=", e_i.T * B * e_j, "Off the diagonal the effective map has the entries"),
         Line(B_ji, ":=", e_j.T * B * e_i, "and"),
+        Line(first, "=", in_first, "Entry ($i, j$) of the first matrix (T1b)", part="first"),
+        Line(second, "=", in_second, "Entry ($i, j$) of the second matrix (T1b)", part="second"),
     )
-    return definitions, (first, second)
 
 
 @register(
@@ -256,25 +269,23 @@ def _entries() -> tuple[tuple[Line, ...], tuple[TracePolynomial, TracePolynomial
         / (((N + 1) * lambda_i + T) * ((N + 1) * lambda_j + T)),
         "slope": lambda_ * N * (2 * T + lambda_ * N + lambda_) / (T + lambda_ * N + lambda_) ** 2,
     },
-    conditions=(PAIR, r"The first two are zero at a fixed point"),
+    conditions=(pair, r"The first two are zero at a fixed point"),
 )  # fmt: skip
-def off_diagonal() -> Derivation:
+def off_diagonal(task: Task = PAPER) -> Derivation:
     """Two homogeneous equations for B_ij and B_ji, whose determinant has the sign of lambda_i - lambda_j."""
-    (first, second), (definitions, (in_first, in_second)) = entry_equations(), _entries()
-    system = Matrix([[equation.coeff(entry) for entry in (B_ji, B_ij)] for equation in (first, second)])
+    system = Matrix([[equation.coeff(entry) for entry in (B_ji, B_ij)] for equation in entry_equations(task)])
     determinant = system.det().expand()
-    written = second_moment_along()
-    gap = factor(cancel(determinant.subs({a_i: written.subs(lambda_, lambda_i), a_j: written.subs(lambda_, lambda_j)})))
-    slope = factor(diff(lambda_**3 / written, lambda_))
+    of_pair = [{value: SPECTRA[one][place] for one, value in {Lambda: lambda_, **ALONG}.items()} for place in (0, 1)]
+    gap = factor(cancel(determinant.subs({one: task.eigenvalue.subs(at) for one, at in zip((a_i, a_j), of_pair, strict=True)})))
+    drop = cancel(task.along(task.moments.A) ** 2 / (task.eigenvalue * task.along(task.moments.Q)))
+    slope = factor(diff(drop, lambda_))
     return Derivation.by(
-        *definitions,
-        Line(in_first, "=", first, "Entry ($i, j$) of the first matrix (T1b)", part="first"),
-        Line(in_second, "=", second, "Entry ($i, j$) of the second matrix (T1b)", part="second"),
+        *_entries(task),
         Line(Determinant(system), "=", determinant, "The determinant of the two equations", part="determinant"),
         Line(determinant, "=", gap, "With the moments (32)", part="gap"),
         Line(cancel(gap / (lambda_i - lambda_j)), ">", 0, "It is zero for equal eigenvalues only"),
-        Line(Derivative(lambda_**3 / written, lambda_), "=", slope, r"The same from the slope of $\lambda^3 / a$", part="slope"),
-        Line(slope, ">", 0, r"$\lambda^3 / a$ rises strictly"),
+        Line(Derivative(drop, lambda_), "=", slope, r"The same from the slope of $\lambda^3 / a$, the drop of the loss", part="slope"),
+        Line(slope, ">", 0, "It rises strictly"),
     )  # fmt: skip
 
 
@@ -284,9 +295,9 @@ def off_diagonal() -> Derivation:
     section="beside (21), (81)",
     typed=lambda: {"entries": (lambda_i**3 / a_i - lambda_j**3 / a_j) * B_ij, "diagonal": b * (b - lambda_ / a)},
     conditions=(
-        PAIR,
+        pair,
         DIFFERENT,
-        DIRECTION,
+        direction,
         r"Both are zero at a fixed point, for every pair of eigenvectors; any $H$ and $R$",
         (
             r"for tokens of another law, as long as $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ and "
@@ -299,26 +310,26 @@ def off_diagonal() -> Derivation:
     ),
     erratum="The paper proves that these are fixed points, not that there are no others",
 )
-def completeness() -> Derivation:
+def completeness(task: Task = PAPER) -> Derivation:
     """Eliminate B_ji from the two equations of a pair; the diagonal is (C1)."""
-    (first, second), (definitions, (in_first, in_second)) = entry_equations(), _entries()
-    eliminated = (first.coeff(B_ji) * second - second.coeff(B_ji) * first).expand()
-    idempotent = Line(M * B * M * B, "=", Lambda * M * B)
+    *entries, in_first, in_second = _entries(task)
+    by_first, by_second = (line.right.coeff(B_ji) for line in (in_first, in_second))
+    eliminated = (by_first * in_second.right - by_second * in_first.right).expand()
+    along_b, known = force_along(b, task), task.learned.to_sympy()
+    projects = Line(known * B, "=", B * known), Line(M * B * M * B, "=", known * M * B)
+    at_rest, listed = _found(task)
     return Derivation.by(
-        *loss_and_force(),
-        *definitions,
-        Line(in_first, "=", first, "Entry ($i, j$) of the first matrix (T1b)"),
-        Line(in_second, "=", second, "Entry ($i, j$) of the second matrix (T1b)"),
-        Line(first.coeff(B_ji) * in_second - second.coeff(B_ji) * in_first, "=", eliminated.coeff(B_ij) * B_ij,
+        *loss_and_force(task),
+        *Derivation.by(*entries, in_first, in_second).within({}),
+        Line(by_first * in_second.left - by_second * in_first.left, "=", eliminated.coeff(B_ij) * B_ij,
              "Eliminate $B_{ji}$", part="entries"),
         Line(b, ":=", e.T * B * e, "On the diagonal the map has the entries"),
-        Line(e.T * B.T * G * e / (-lambda_ * a), "=", cancel(b * force_along(b) / (-lambda_ * a)),
+        Line(e.T * B.T * G * e / along_b.coeff(b), "=", cancel(b * along_b / along_b.coeff(b)),
              r"There $\boldsymbol{B}^{\top} \boldsymbol{G}$ is", part="diagonal", conditions=(KEEPS_DIRECTION,)),
-        Line(B.T * G, "=", 0, "The maps (21) satisfy both conditions (T1a)", uses="21"),
-        Line(G * B.T, "=", 0, "and so do those of (81)", uses="81"),
-        Line(annihilated(), "<=>", (Line(Lambda * B, "=", B * Lambda), idempotent),
+        Line(Line(B, "=", task.fixed_map), "=>", annihilated(), "The maps (21), (81) satisfy both conditions (T1a)", meets=(listed,)),
+        Line(annihilated(), "<=>", projects,
              r"No others do: $\boldsymbol{M}\boldsymbol{B}\boldsymbol{\Lambda}^{-1}$ projects onto eigenvectors of $\boldsymbol{\Lambda}$",
-             meets=(_at_rest, _listed)),
+             meets=(at_rest, listed)),
     )  # fmt: skip
 
 

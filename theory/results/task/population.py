@@ -10,6 +10,7 @@ The query is independent of the context, whatever else the laws are: so the quad
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
+from random import Random
 from typing import Any, NamedTuple
 
 from mpmath import mpf
@@ -265,16 +266,16 @@ class Task:
         return self.along(self.moments.M)
 
     def draw(self, point: Point) -> None:
-        """The covariances, the gains, M and its eigenvalues a_d at a point."""
-        values, vectors = eigenbasis(point)
+        """The covariances, the gains, M and its eigenvalues a_d at a point: the same whenever Lambda is."""
+        (values, vectors), rng = eigenbasis(point), Random(str(point[Lambda]))
         for letter, value in ALONG.items():
             if self.commuting:
-                sizes = [mpf(3) ** mpf(point.rng.uniform(-1, 1)) for _ in values]
+                sizes = [mpf(3) ** mpf(rng.uniform(-1, 1)) for _ in values]
                 point[letter] = commuting(vectors, sizes)
                 point.family(COMPONENTS[value], sizes)
             else:
                 point[letter] = point.drawn(letter) ** 2
-        point[p_n] = mpf(point.rng.uniform(0.05, 0.95))
+        point[p_n] = mpf(rng.uniform(0.05, 0.95))
         for line in GAINS:
             point[line.left] = value_at(line.right, point)
         point[P_w] = value_at(Trace(Sigma_w * Lambda), point)
