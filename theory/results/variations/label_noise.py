@@ -7,22 +7,20 @@ r"""Label noise, y = w' x + eps with E(eps^2) = sigma^2 (V1): it enters everythi
 T = tr(Lambda) is the variance of a noiseless label: so the sampling error of a context acts like label noise of variance T.
 """
 
-from mpmath import cbrt, mpf
-from sympy import Derivative, Identity, Trace, ZeroMatrix, cancel
+from sympy import Identity, Trace, ZeroMatrix, cancel
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.spectral import over_directions
-from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import EIGENVECTOR
 from ...derivations.heads import E
 from ...derivations.lines import Line
-from ...derivations.points import value_at
 from ...derivations.registry import register
 from ...expectation.laws import Fixed, Gaussian
-from ...notation import B, D, G, Lambda, Lambda_hat, M, N, T, a, beta, e, lambda_, learned, sigma, v, vector, w, x_q, y_q
+from ...notation import B, D, G, Lambda, Lambda_hat, M, N, T, beta, e, lambda_, learned, sigma, v_star, vector, w, x_q, y_q
+from ..landscape.completeness import off_diagonal
 from ..landscape.fixed_points import direction, map_at_fixed_point, written_map_along
 from ..landscape.levels import at_fixed_map, fixed_loss
+from ..separate.aligned import fixed_value, growing
 from ..task.population import Task, zeta
 from ..task.regression import X_c, correlation_with_error
 from ..task.second_moments import EIGENVECTOR as ALONG_EIGENVECTOR
@@ -40,19 +38,6 @@ ALONG_e = NOISY.E((e.T * beta) ** 2)
 def noisy_ridge(eigenvalue_):
     """1 / (1 + (1 + (T + sigma^2)/lambda)/N), for statements."""
     return 1 / (1 + (1 + (T + sigma**2) / eigenvalue_) / N)
-
-
-def _at_rest(point) -> None:
-    EIGENVECTOR.meet(point)
-    point[v] = cbrt(point[lambda_] / value_at(ALONG_e, point))
-
-
-REST = Condition(
-    r"A head $\boldsymbol{k} = \boldsymbol{q} = v\boldsymbol{e}$, which adds $v^3\boldsymbol{e}\boldsymbol{e}^\top$ to the map, rests at "
-    r"$v^3 = \lambda/a$",
-    lambda point: abs(point[v] ** 3 * value_at(ALONG_e, point) - point[lambda_]) < mpf("1e-20"),
-    _at_rest,
-)
 
 
 @register(
@@ -74,13 +59,7 @@ def noisy_correlation() -> Derivation:
         Line(zeta, ":=", X_c * noise / N, r"What the noise adds to $\boldsymbol{\beta}$"),
         Line(beta, ":=", X_c * (X_c.T * w + noise) / N, "The labels $y_n = \\boldsymbol{w}^\\top\\boldsymbol{x}_n + \\epsilon_n$ in (8)"),
         Line(beta, "=", Lambda_hat * w + zeta, "The sample covariance and the noise", part="mean"),
-        Line(
-            E(zeta * zeta.T, of_context, given=X_c),
-            "=",
-            sigma**2 / N * Lambda_hat,
-            "The average over the noise, given the tokens",
-            part="covariance",
-        ),
+        Line(E(zeta * zeta.T, of_context, given=X_c), "=", sigma**2 / N * Lambda_hat, "Given the tokens, averaged", part="covariance"),
         *second_moment(NOISY).within({"second": "second"}),
         *eigenvalue(NOISY).within({"product": "a"}),
     )
@@ -119,43 +98,18 @@ def noisy_levels() -> Derivation:
     },
     conditions=(
         LAWS,
-        EIGENVECTOR,
-        REST,
+        growing(NOISY),
         r"The heads of small weights grow by $\boldsymbol{\Lambda}^2$ alone: to leading order the drops come when they come without noise",
         r"The slope is positive: the largest eigenvalue is still learned first, and brings the largest drop",
     ),
 )
 def noisy_order() -> Derivation:
-    """The force at B = 0 holds no noise; the fixed value follows from the noisy moment."""
-    A = NOISY.moments.A
-    ratio = cancel(lambda_**3 / NOISY.eigenvalue)
-    slope = cancel(ratio.diff(lambda_))
-    correlation = NOISY.E(beta * y_q * x_q.T)
-
-    def untrained(point) -> None:
-        point[B] = 0 * point[Lambda]
-
+    """The force at B = 0 holds no noise; what a head rests at, (25), and how drops rise, (T1c), at the noisy moment."""
     return Derivation.by(
-        *correlation_with_error(NOISY).within(),
-        Line(
-            Line(B, "=", ZeroMatrix(D, D)),
-            "=>",
-            Line(G, "=", correlation),
-            "At zero weights it is the correlation of target and feature",
-            meets=(untrained,),
-        ),
-        Line(correlation, "=", A, "The noise is independent of the query: it adds nothing", part="growth"),
-        Line(a, ":=", ALONG_e, r"The eigenvalue of the second moment along an eigenvector of $\boldsymbol{\Lambda}$"),
-        Line(
-            NOISY.E(y_q * beta.T * e * e.T * x_q),
-            "=",
-            v**3 * NOISY.E((beta.T * e * e.T * x_q) ** 2),
-            r"The force along $\boldsymbol{e}$ vanishes at a head that rests",
-        ),
-        Line(v**-3, "=", a / lambda_, r"So the value weight there is the cube root of $\lambda/a$"),
-        Line(v**-3, "=", cancel(1 / written_map_along(NOISY)), "The eigenvalue (V1-beta) written out", part="fixed"),
-        Line(Derivative(ratio, lambda_), "=", slope, r"How the drop of the loss, $\lambda^3/a$, rises with $\lambda$", part="slope"),
-        Line(slope, ">", 0, "It rises"),
+        Line(NOISY.E(beta * y_q * x_q.T), "=", NOISY.moments.A, "The force at zero weights: the noise adds nothing to it", part="growth"),
+        *fixed_value(NOISY).within(),
+        Line(v_star**-3, "=", cancel(1 / written_map_along(NOISY)), "One over its cube", part="fixed"),
+        *off_diagonal(NOISY).within({"slope": "slope"})[-2:],
     )
 
 
@@ -183,11 +137,6 @@ def noisy_ridge_regression() -> Derivation:
         Line(B, ":=", M.I * Lambda, "The global minimum"),
         Line(G, "=", ZeroMatrix(D, D), "The force vanishes there"),
         Line(Lambda * B.I, "=", M_noisy, r"The inverse map is $\boldsymbol{\Lambda}^{-1}\boldsymbol{M}$", part="map"),
-        Line(
-            N * (B.I - Lambda),
-            "=",
-            N * (TracePolynomial(Lambda.I) * M_noisy - Lambda),
-            r"The inverse less $\boldsymbol{\Lambda}$, times $N$",
-            part="excess",
-        ),
-    )
+        Line(N * (B.I - Lambda), "=", N * (TracePolynomial(Lambda.I) * M_noisy - Lambda),
+             r"The inverse less $\boldsymbol{\Lambda}$, times $N$", part="excess"),
+    )  # fmt: skip
