@@ -20,11 +20,11 @@ from ...derivations.lines import Line
 from ...derivations.points import value_at
 from ...derivations.registry import register
 from ...expectation.moments import expect
-from ...notation import B, D, Lambda, Lambda_hat, M, N, P, T, a, beta, lambda_, learned, x_q, y_q
+from ...notation import B, D, Lambda, Lambda_hat, M, N, P, T, a, beta, e, lambda_, learned, x_q, y_q
 from ...typesetting.latex import formula_latex
 from ..task.population import ALONG, COMPONENTS, PAPER, Task
 from ..task.regression import closed_loss
-from .fixed_points import SPECTRUM, Gamma, direction, fixed_map_along, m, projector, ridge
+from .fixed_points import SPECTRUM, Gamma, b, direction, fixed_map_along, m, projector, ridge
 
 I_D = Identity(D)
 
@@ -81,6 +81,24 @@ def written_loss_along(task: Task = PAPER) -> Expr:
 def summed(formula: Expr, **bounds: Any) -> Any:
     """The sum over directions of a function of lambda, a, chi and the eigenvalues of the task's covariances."""
     return over_directions(formula, components=COMPONENTS, **bounds)
+
+
+def learned_alone(task: Task, moment: Any = a) -> Derivation:
+    """One direction and no other: what drives it from small weights, the map at which it rests, and what it takes from the loss.
+
+    ``moment``: a, or what it is.
+    """
+    drive, rest = task.along(task.moments.A), cancel(fixed_map_along(task).subs(a, moment))
+    correlation = task.E(e.T * beta * y_q * x_q.T * e)
+    return Derivation.by(
+        *task.definitions(),
+        *((Line(a, ":=", e.T * M * e, r"The eigenvalue of $\boldsymbol{M}$"),) if moment == a else ()),
+        Line(correlation, "=", drive, "The force at zero weights along a common eigenvector", part="rate"),
+        Line(b, ":=", e.T * M.I * task.learned.to_sympy() * e, "The minimum along this direction, and no map in the others"),
+        Line(b, "=", rest, "With the eigenvalues", part="map"),
+        Line(correlation, "=", b * task.E((e.T * beta) ** 2) * task.E((e.T * x_q) ** 2), "The force vanishes there"),
+        Line(task.E(y_q**2 - (y_q - b * beta.T * e * e.T * x_q) ** 2), "=", cancel(drive * rest), "The fall of the loss", part="drop"),
+    )
 
 
 @register(

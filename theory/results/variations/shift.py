@@ -29,7 +29,8 @@ from ...derivations.registry import register
 from ...expectation.laws import Gaussian, SampleCovariance
 from ...notation import B, D, G, Lambda, Lambda_hat, Lambda_q, M, N, T, a, beta, e, lambda_, sigma, x_q, y_q
 from ..landscape.any_quadratic_loss import A_any, Q_any, any_loss, c_any
-from ..landscape.fixed_points import b, fixed_map_along
+from ..landscape.fixed_points import fixed_map_along
+from ..landscape.levels import learned_alone
 from ..task.population import GENERAL, Sigma_w, Task, lambda_q
 from ..task.regression import closed_loss, correlation_with_error
 from ..task.second_moments import second_moment_along
@@ -106,30 +107,15 @@ COMMON = Condition(
 def query_law() -> Derivation:
     """M^-1 A Q^-1 and its parts along a common eigenvector."""
     A, _, Q, _ = GENERAL.moments
-    rate, map_ = QUERY.along(QUERY.moments.A), fixed_map_along(QUERY)
     return Derivation.by(
-        Line(
-            M.I * CORRELATION * E(x_q * x_q.T, GENERAL.laws()).I,
-            "=",
-            TracePolynomial(M.I) * A * Q.reciprocal(),
-            r"The minimum, with $\boldsymbol{M}$ the second moment of $\boldsymbol{\beta}$: the covariance of the query cancels",
-            part="minimum",
-        ),
+        Line(M.I * CORRELATION * E(x_q * x_q.T, GENERAL.laws()).I, "=", TracePolynomial(M.I) * A * Q.reciprocal(),
+             r"The minimum, with $\boldsymbol{M}$ the second moment of $\boldsymbol{\beta}$: the covariance of the query cancels",
+             part="minimum"),
         *correlation_with_error(QUERY).within(),
         Line(B, ":=", M.I * Lambda, r"The minimum for $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$"),
         Line(G, "=", ZeroMatrix(D, D), "The force vanishes there"),
-        Line(a, ":=", e.T * M * e, r"The eigenvalue of $\boldsymbol{M}$"),
-        Line(e.T * B * e, "=", map_, "Along a common eigenvector", part="map"),
-        Line(QUERY.E(e.T * beta * y_q * x_q.T * e), "=", rate, "The force at zero weights", part="rate"),
-        Line(b, ":=", e.T * B * e, "This map in one direction only"),
-        Line(
-            QUERY.E(y_q**2 - (y_q - b * beta.T * e * e.T * x_q) ** 2),
-            "=",
-            cancel(rate * map_),
-            "What the direction takes from the loss",
-            part="drop",
-        ),
-    )
+        *learned_alone(QUERY).within({part: part for part in ("rate", "map", "drop")}),
+    )  # fmt: skip
 
 
 @cache

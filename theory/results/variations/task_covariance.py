@@ -24,8 +24,7 @@ from ...derivations.heads import E
 from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...notation import B, D, G, Lambda, Lambda_hat, Lambda_q, M, N, beta, e, lambda_, matrix, symmetric_matrix, x_q, y_q
-from ..landscape.any_quadratic_loss import A_any
-from ..landscape.fixed_points import b
+from ..landscape.levels import learned_alone
 from ..task.population import P_w, Sigma_w, Task, omega
 from ..task.regression import correlation_with_error, force
 from ..task.second_moments import second_moment
@@ -40,7 +39,7 @@ LAWS = r"$\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{\Sigma}_{w})$, Gaussian
 CORRELATION = TASK.E(beta * y_q * x_q.T)
 COMMON = Condition(
     r"$\boldsymbol{\Lambda}$ and $\boldsymbol{\Sigma}_w$ commute; $\boldsymbol{e}$ is a common unit eigenvector, of eigenvalues $\lambda$ "
-    r"and $\omega$",
+    r"and $\omega$; $P = \operatorname{tr}(\boldsymbol{\Sigma}_w\boldsymbol{\Lambda})$ is the variance of a label",
     lambda point: norm(point[Sigma_w] * point[e] - point[omega] * point[e]) < mpf("1e-20"),
     SHARED.condition(EIGENVECTOR, along_one_eigenvector).draw,
 )
@@ -105,22 +104,15 @@ def moments() -> Derivation:
 )
 def order() -> Derivation:
     """A, A/(M Q) and A^2/(M Q) along a common eigenvector."""
-    A, M_, Q = (TASK.along(part) for part in TASK.moments[:3])
-    drop = cancel((A**2 / (M_ * Q)).subs(omega, p / lambda_))
+    alone = learned_alone(SHARED, SHARED.eigenvalue)
+    drop = cancel(alone.parts["drop"].subs(omega, p / lambda_))
     slope = cancel(diff(drop, p))
-    map_ = e.T * M.I * A_any * Lambda.I * e
     return Derivation.by(
         Line(Derivative(drop, p), "=", slope, "How the drop of the loss, computed below, changes with $p$ at given $P$", part="slope"),
         Line(slope, ">", 0, "It rises"),
-        Line(TASK.E(e.T * beta * y_q * x_q.T * e), "=", A, "The force at zero weights along a common eigenvector", part="rate"),
-        *correlation_with_error(TASK).within(),
-        Line(A_any, ":=", CORRELATION, "The correlation of target and feature"),
-        Line(G, "=", A_any - M * B * Lambda, "The force"),
-        Line(P_w, ":=", Trace(Sigma_w * Lambda), "The variance of a label"),
+        *alone.within({"rate": "rate", "map": "map"}),
         Line(p, ":=", lambda_ * omega, "The share of the direction in it"),
-        Line(map_, "=", cancel(A / (M_ * Q)), "The map with which the force vanishes", part="map"),
-        Line(b, ":=", map_, "This map in one direction only"),
-        Line(TASK.E(y_q**2 - (y_q - b * beta.T * e * e.T * x_q) ** 2), "=", drop, "What it takes from the loss", part="drop"),
+        Line(alone.lines[-1].left, "=", drop, "In terms of this, what it takes from the loss", part="drop"),
     )
 
 
@@ -161,12 +153,7 @@ def congruence() -> Derivation:
         Line(CORRELATION, "=", in_roots(A), "The correlation of target and feature", part="A"),
         Line(TASK.square(), "=", in_roots(M_), r"The second moment of $\boldsymbol{\beta}$", part="M"),
         Line(root.I * G * root.I, "=", inside, "The force in whitened tokens", part="force"),
-        Line(
-            M.I * CORRELATION * E(x_q * x_q.T).I,
-            "=",
-            TracePolynomial(M.I) * A * Lambda.I,
-            r"The global minimum, with the letter $\boldsymbol{M}$ for the second moment",
-            part="minimum",
-        ),
+        Line(M.I * CORRELATION * E(x_q * x_q.T).I, "=", TracePolynomial(M.I) * A * Lambda.I,
+             r"The global minimum, with the letter $\boldsymbol{M}$ for the second moment", part="minimum"),
         Line(CORRELATION, "=", M * (M.I * Lambda * Sigma_w) * Lambda, "The force vanishes there"),
-    )
+    )  # fmt: skip
