@@ -7,36 +7,44 @@ The loss of an effective map B is a quadratic form in the moments of the test la
         + \operatorname{tr}(B^\top MB\Lambda_q)
 
 with the Lambda, Lambda_q, Sigma_w, sigma and N of the test. Training on another query law moves neither the minimum nor, where the
-covariances commute, any fixed point: it reorders them.
+covariances commute, any fixed point: it reorders them. The share of a direction in it,
+
+.. math::
+    \ell_d = \lambda_q \Bigl(1 - \frac{\lambda_{\rm test}^2}{a_{\rm test}}\Bigr)
+    + \lambda_q a_{\rm test} \Bigl(b - \frac{\lambda_{\rm test}}{a_{\rm test}}\Bigr)^2,
+
+blows up where training hardly showed the direction: its map b = lambda/a rises to N/(T + sigma^2) as the direction gets rarer.
 """
 
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from mpmath import mpf, norm
-from sympy import Derivative, Expr, Symbol, Trace, ZeroMatrix, cancel, limit, solve
+from sympy import Derivative, Expr, Symbol, Trace, ZeroMatrix, cancel, factor, limit, solve, symbols
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.spectral import over_directions, summand
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import EIGENVECTOR, along_one_eigenvector
+from ...derivations.draws import EIGENVECTOR, along_one_eigenvector, commuting, eigenbasis
 from ...derivations.heads import E
 from ...derivations.lines import Line
 from ...derivations.points import value_at
 from ...derivations.registry import register
 from ...expectation.laws import Gaussian, SampleCovariance
-from ...notation import B, D, G, Lambda, Lambda_hat, Lambda_q, M, N, T, a, beta, e, lambda_, sigma, x_q, y_q
+from ...notation import B, D, G, Lambda, Lambda_hat, Lambda_q, M, N, T, a, beta, e, lambda_, sigma, symmetric_matrix, w, x_q, y_q
 from ..landscape.any_quadratic_loss import A_any, Q_any, any_loss, c_any
-from ..landscape.fixed_points import fixed_map_along
+from ..landscape.fixed_points import b, fixed_map_along, written_map_along
 from ..landscape.levels import learned_alone
-from ..task.population import GENERAL, Sigma_w, Task, lambda_q
+from ..task.population import GENERAL, PAPER, Sigma_w, Task, lambda_q
 from ..task.regression import closed_loss, correlation_with_error
-from ..task.second_moments import second_moment_along
+from .label_noise import NOISY
 
 N_test = Symbol("N_test", integer=True, positive=True)
-a_test = Symbol("a_test", positive=True)  # the eigenvalue of the test's E(Lambda_hat^2)
+a_test, lambda_test = symbols("a_test lambda_test", positive=True)  # the eigenvalues of the test's second moment and context covariance
+Lambda_test = symmetric_matrix("Lambda_test", D, latex=r"\boldsymbol{\Lambda}_{\rm test}")  # the covariance of the context at test
 g = Symbol("g", positive=True)
 E_learned = Symbol("E", positive=True)  # tr(A' B) = tr(B' M B Q), what B has taken from the loss
 nu = Symbol("nu", nonnegative=True)  # the part of tr(B' M B Q) that label noise makes
@@ -54,11 +62,24 @@ def varied(*changed) -> tuple:
 
 SCALED = varied(SampleCovariance(Lambda_hat, g * Lambda, N))
 SCALED_TOO = varied(SampleCovariance(Lambda_hat, g * Lambda, N), Gaussian(x_q, covariance=g * Lambda_q))
+TEST_LAWS = varied(Gaussian(w), SampleCovariance(Lambda_hat, Lambda_test, N_test))
 
 
 def test_loss() -> TracePolynomial:
     """The loss of B under the general laws, which are those of the test."""
     return GENERAL.moments.loss()
+
+
+def share(laws: tuple, map_: Any) -> Any:
+    """What a direction with this map adds to the squared error, not averaged yet."""
+    square, signal = E((e.T * x_q) ** 2, laws), E(e.T * beta * w.T * x_q * x_q.T * e, laws)
+    return square - 2 * map_ * signal + map_**2 * E((e.T * beta) ** 2, laws) * square
+
+
+@cache
+def share_at_test() -> Expr:
+    """The same, averaged, for the map b: of c first, then what b takes or adds."""
+    return lambda_q + summand(any_loss() - c_any, {A_any: lambda_test * lambda_q, M: a_test, Q_any: lambda_q, B: b})
 
 
 @register(
@@ -118,16 +139,9 @@ def query_law() -> Derivation:
     )  # fmt: skip
 
 
-@cache
-def length_share() -> Expr:
-    """The share of one direction in the loss at test length N_test, for the map lambda/a learned at length N."""
-    share = summand(any_loss() - c_any, {A_any: lambda_**2, M: a_test, Q_any: lambda_, B: fixed_map_along()})
-    return lambda_ + share
-
-
 def _moments_along(point) -> None:
     along_one_eigenvector(point)
-    point[a_test] = value_at(second_moment_along().subs(N, N_test), point)
+    point[a_test] = value_at(E((e.T * beta) ** 2, LONGER), point)
 
 
 MOMENTS = Condition(
@@ -158,38 +172,20 @@ MOMENTS = Condition(
 )
 def test_length() -> Derivation:
     """The loss (V3-test) along an eigenvector with the map of training and the moments of the test."""
-    y = Symbol("y", positive=True)
-    longer = second_moment_along().subs(N, N_test)
-    inverse = second_moment_along().subs(N, 1 / y)
-    best = lambda_ + summand(any_loss() - c_any, {A_any: lambda_**2, M: a_test, Q_any: lambda_, B: lambda_ / a_test})
-    map_ = fixed_map_along()
-    share = length_share().subs(a_test, longer)
-    at_infinity = limit(length_share().subs(a_test, inverse), y, 0)
-    excess = cancel(length_share() - best)
-    slope = cancel(length_share().subs(a_test, inverse).diff(y))
+    y, moment = Symbol("y", positive=True), PAPER.eigenvalue
+    learned, best = (share_at_test().subs({lambda_test: lambda_, lambda_q: lambda_, b: lambda_ / one}) for one in (a, a_test))
+    inverse = learned.subs(a_test, moment.subs(N, 1 / y))
+    longer, slope = learned.subs(a_test, moment.subs(N, N_test)), cancel(inverse.diff(y))
+    at_infinity, excess = limit(inverse, y, 0), cancel(learned - best)
     return Derivation.by(
         Line(M, ":=", E(beta * beta.T), "The second moment (31) in training"),
         Line(B, ":=", M.I * Lambda, "The map that has learned all directions, (23)"),
-        Line(E(ERROR, LONGER), "=", over_directions(share.subs(a, second_moment_along())), "The loss at the test is the sum of the shares"),
-        Line(
-            E((e.T * x_q) ** 2)
-            - 2 * map_ * E(e.T * beta * y_q * x_q.T * e, LONGER)
-            + map_**2 * E((e.T * beta) ** 2, LONGER) * E((e.T * x_q) ** 2),
-            "=",
-            length_share(),
-            "The share of a learned direction",
-            part="share",
-        ),
-        Line(
-            Derivative(length_share().subs(a_test, inverse), y),
-            "=",
-            slope,
-            r"With the moment (32), its slope in $y = 1/N_{\rm test}$",
-            part="slope",
-        ),
-        Line(share, "->", at_infinity, "A long test context", part="limit", parameter=N_test, order=1),
-        Line(at_infinity.subs(a, second_moment_along()), "->", 0, "The bias is of second order", parameter=N, order=2),
-        Line(length_share() - best, "=", excess, "Over the share of the best map for the length of the test", part="excess"),
+        Line(E(ERROR, LONGER), "=", over_directions(longer.subs(a, moment)), "The loss at the test is the sum of the shares"),
+        Line(share(LONGER, fixed_map_along()), "=", learned, "The share of a learned direction", part="share"),
+        Line(Derivative(inverse, y), "=", slope, r"With the moment (32), its slope in $y = 1/N_{\rm test}$", part="slope"),
+        Line(longer, "->", at_infinity, "A long test context", part="limit", parameter=N_test, order=1),
+        Line(at_infinity.subs(a, moment), "->", 0, "The bias is of second order", parameter=N, order=2),
+        Line(learned - best, "=", excess, "Over the share of the best map for the length of the test", part="excess"),
         Line(excess, ">=", 0, "No map does better"),
     )
 
@@ -221,11 +217,11 @@ REST = Condition(
 
 def _even(point) -> None:
     REST.meet(point)
-    taken, noisy = value_at(TAKEN[0], point), value_at(NOISY, point)
+    taken, noisy = value_at(TAKEN[0], point), value_at(OF_NOISE, point)
     point[g] = (2 * taken - noisy) / (taken - noisy)
 
 
-NOISY = sigma**2 / N * Trace(B.T * Lambda * B * Lambda_q)
+OF_NOISE = sigma**2 / N * Trace(B.T * Lambda * B * Lambda_q)
 EVEN = Condition(
     "The loss is that of no answer",
     lambda point: abs(value_at(E(ERROR, SCALED) - E(y_q**2, GENERAL.laws()), point)) < mpf("1e-18") * (1 + point[g]) ** 2,
@@ -262,9 +258,99 @@ def scaled_context() -> Derivation:
         Line(E(beta * beta.T, SCALED), "=", M_, r"The second moment of $\boldsymbol{\beta}$", part="second"),
         Line(c_any, ":=", E(y_q**2, GENERAL.laws()), "The loss of no answer"),
         Line(E_learned, ":=", TAKEN[0], "What the map has taken from the loss in training"),
-        Line(nu, ":=", NOISY, "What the noise of the labels adds to it"),
+        Line(nu, ":=", OF_NOISE, "What the noise of the labels adds to it"),
         Line(E(ERROR, GENERAL.laws()), "=", c_any - E_learned, "The training loss"),
         Line(E(ERROR, SCALED), "=", loss, "The loss at test", part="loss"),
         Line(E(ERROR, SCALED_TOO), "=", both, "A query scaled as well multiplies all but the noise on its label by $g$", part="both"),
         Line(g, "=", even, "The loss is $c$ again, that of no answer, at", part="break-even", conditions=(EVEN,)),
     )
+
+
+# Directions that training hardly showed
+
+
+SHARE = share(TEST_LAWS, b)
+
+
+def _common_eigenvector(point) -> None:
+    along_one_eigenvector(point)
+    values, vectors = eigenbasis(point)
+    for matrix, value in ((Lambda_test, lambda_test), (Lambda_q, lambda_q)):
+        point[matrix] = commuting(vectors, [mpf(3) ** mpf(point.rng.uniform(-1, 1)) for _ in values])
+        point[value] = (point[e].T * point[matrix] * point[e])[0, 0]
+    point[a_test] = value_at(E((e.T * beta) ** 2, TEST_LAWS), point)
+
+
+def _is_common(point) -> bool:
+    pairs = ((Lambda, lambda_), (Lambda_test, lambda_test), (Lambda_q, lambda_q))
+    return sum(norm(point[matrix] * point[e] - point[value] * point[e]) for matrix, value in pairs) < mpf("1e-20")
+
+
+IN_COMMON = Condition(
+    r"Test: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, covariances with the eigenvectors $\boldsymbol{e}$ of "
+    r"$\boldsymbol{\Lambda}$: $\lambda_{\rm test}$ is the eigenvalue of that of the context, $\lambda_{q}$ of that of the query, "
+    r"$a_{\rm test}$ of the second moment of $\boldsymbol{\beta}$ (V1-beta)",
+    _is_common,
+    _common_eigenvector,
+)
+
+
+def _even_share(point) -> None:
+    point[b] = 2 * point[lambda_test] / point[a_test]
+
+
+EVEN_SHARE = Condition(
+    r"$\ell_d = \lambda_q$ at $b \ne 0$",
+    lambda point: point[b] != 0 and abs(value_at(SHARE, point) - point[lambda_q]) < mpf("1e-20"),
+    _even_share,
+)
+
+
+@register(
+    "V3-unseen",
+    "Where the test loss blows up: directions that training hardly showed",
+    typed=lambda: {
+        "share": lambda_q * (1 - lambda_test**2 / a_test) + lambda_q * a_test * (b - lambda_test / a_test) ** 2,
+        "break-even": 2 * lambda_test / a_test,
+        "slope": -N * (N + 1) / ((N + 1) * lambda_ + T + sigma**2) ** 2,
+        "worst": N / (T + sigma**2),
+        "shown": lambda_q * (1 - 2 * N * lambda_test / (T + sigma**2) + N**2 * a_test / (T + sigma**2) ** 2),
+        "all": 1 + N * T * (N * T - sigma**2) / (T + sigma**2) ** 2,
+    },
+    conditions=(
+        r"Training: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens of covariance "
+        r"$\boldsymbol{\Lambda}$, noise $\sigma^{2}$, length $N$; $b = \lambda/a$ is learned",
+        IN_COMMON,
+        r"$c$ is the sum of the $\lambda_{q}$ and the noise: a direction is worse than no answer if and only if "
+        r"$b$ exceeds $2\lambda_{\rm test}/a_{\rm test}$, twice the best map for the test; without a common basis, if and only if "
+        r"(V2-whitened) at test has $|\tilde{\boldsymbol{B}} - \tilde{\boldsymbol{A}}|$ above $|\tilde{\boldsymbol{A}}|$",
+        r"slope: the rarer a direction, the larger its map, up to worst: the rarest one is the worst",
+        r"all: noise and length as in training, and all the variance $T$ in a direction that training hardly "
+        r"showed: without noise $N^{2} + 1$ times the loss of no answer",
+        r"A direction that is not learned costs $\lambda_{q}$, no more: the loss at test blows up when the last "
+        r"drop comes, at a time of order $1/\lambda^{2}$",
+        "A direction that the queries of training hardly show is learned late (V3-query), and not amplified",
+    ),
+)
+def unseen_direction() -> Derivation:
+    """The loss of one direction at test, as a function of the map, and the map as a function of the variance in training."""
+    at_test, map_ = share_at_test(), written_map_along(NOISY)
+    best, slope, worst = solve(at_test.diff(b), b)[0], factor(map_.diff(lambda_)), limit(map_, lambda_, 0)
+    squared = at_test.subs(b, best) + at_test.diff(b, 2) / 2 * (b - best) ** 2
+    (even,) = (root for root in solve(at_test - lambda_q, b) if root != 0)
+    whole = {a_test: NOISY.eigenvalue.subs(lambda_, T), lambda_test: T, lambda_q: T}  # all the variance in one direction
+    vanishing = {"parameter": (lambda_, 0), "order": 1}
+    return Derivation.by(
+        Line(SHARE, "=", at_test, "The share of the direction in the loss"),
+        Line(at_test, "=", squared, r"It is least at the map $\lambda_{\rm test}/a_{\rm test}$"),
+        Line(SHARE, "=", squared, "Together", part="share"),
+        Line(b, "=", even, r"It is $\lambda_{q}$ again, that of no answer, at", part="break-even", conditions=(EVEN_SHARE,)),
+        Line(E(e.T * beta * y_q * x_q.T * e) / (NOISY.E((e.T * beta) ** 2) * E((e.T * x_q) ** 2)), "=", map_,
+             "The map of training, (23) with label noise"),
+        Line(Derivative(map_, lambda_), "=", slope, "How it changes with the variance of the direction", part="slope"),
+        Line(slope, "<", 0, "It falls"),
+        Line(map_, "->", worst, "A direction of vanishing variance", part="worst", **vanishing),
+        Line(at_test.subs(b, map_), "->", at_test.subs(b, worst), "Its share at test", part="shown", **vanishing),
+        Line((at_test.subs(b, map_) / lambda_q).subs(whole), "->", cancel((at_test.subs(b, worst) / lambda_q).subs(whole)),
+             "With all the variance of the test in it, over that of no answer", part="all", **vanishing),
+    )  # fmt: skip

@@ -11,8 +11,7 @@ from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
 from ....theory.notation import N, T, lambda_, sigma
 from ....theory.results.landscape.any_quadratic_loss import c_any
-from ....theory.results.variations.shift import E_learned, a_test, b, g, lambda_q, nu
-from ....theory.results.variations.unseen_directions import lambda_test
+from ....theory.results.variations.shift import E_learned, a_test, b, g, lambda_q, lambda_test, nu
 from ...experiments import draws
 from ...experiments.draws import remembered
 from ...experiments.plateau_maps import measured, settled_network, trained_network

@@ -19,10 +19,9 @@ from iclflow.theory.notation import learned as on_or_off
 from iclflow.theory.results.landscape.any_quadratic_loss import c_any
 from iclflow.theory.results.task.population import Sigma_w
 from iclflow.theory.results.variations.label_noise import NOISY
-from iclflow.theory.results.variations.shift import E_learned, N_test, a_test, b, g, lambda_q, nu
+from iclflow.theory.results.variations.shift import E_learned, N_test, a_test, b, g, lambda_q, lambda_test, nu
 from iclflow.theory.results.variations.task_covariance import P_w, omega, p
 from iclflow.theory.results.variations.token_laws import k_i, k_j, kappa, kurtosis, lambda_i, lambda_j
-from iclflow.theory.results.variations.unseen_directions import lambda_test
 from sympy import Matrix, Rational, cancel, diag, eye, solve, symbols
 
 ONE, TWO = symbols("l_1 l_2", positive=True)  # the variances of the tokens
