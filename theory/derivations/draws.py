@@ -21,9 +21,26 @@ from sympy.tensor.indexed import IndexedBase
 from ..calculus.spectral import eigenvalue, indicator, moment
 from ..notation import Lambda, M, N, P, T, a, e, lambda_, learned
 from .conditions import Condition
-from .points import Point
+from .points import Point, value_at
 
 Moments = Callable[[Point], None]  # sets M and its eigenvalues a_d
+
+
+def satisfying(text: str, equalities: Mapping, draw: Callable[[Point], Any] | None = None) -> Condition:
+    """The condition that formulas are equal, {one: other}, at points that ``draw`` makes.
+
+    >>> aligned = satisfying(r"$\boldsymbol{e}$ is an eigenvector", {Lambda * e: lambda_ * e}, along_one_eigenvector)
+    >>> point = Point.random(1, (), sizes={D: 3})
+    >>> aligned.meet(point)
+    >>> aligned.holds(point)
+    True
+    """
+
+    def holds(point: Point) -> bool:
+        values = ((value_at(one, point), value_at(other, point)) for one, other in equalities.items())
+        return all(mpmath.norm(one - other) < mpmath.mpf("1e-20") * (1 + mpmath.norm(one)) for one, other in values)
+
+    return Condition(text, holds, draw)
 
 
 def eigenbasis(point: Point, matrix=Lambda) -> tuple[list, Any]:
@@ -104,47 +121,34 @@ def unit_vector(size: int, point: Point) -> Any:
     return entries / mpmath.norm(entries)
 
 
-def _direction(point: Point) -> bool:
-    residual = point[P] * point[e] - point[learned] * point[e]
-    return _along(point) and _projects(point) and bool(mpmath.norm(residual) < mpmath.mpf("1e-20"))
-
-
 def _positive_definite(point: Point) -> bool:
     return min(mpmath.eigsy(point[Lambda], eigvals_only=True)) > 0
 
 
-def _along(point: Point) -> bool:
-    residual = point[Lambda] * point[e] - point[lambda_] * point[e]
-    return bool(mpmath.norm(residual) < mpmath.mpf("1e-20"))
-
-
-def _projects(point: Point) -> bool:
-    projector, L = point[P], point[Lambda]
-    return bool(mpmath.norm(projector * projector - projector) + mpmath.norm(projector * L - L * projector) < mpmath.mpf("1e-20"))
-
-
+PROJECTS = {P * P: P, P * Lambda: Lambda * P}
+EIGEN = {Lambda * e: lambda_ * e}
 POSITIVE_DEFINITE = Condition(r"$\boldsymbol{\Lambda}$ is positive definite", _positive_definite)
-ALONG = Condition(
+ALONG = satisfying(
     r"$\lambda$ is the eigenvalue of the unit eigenvector $\boldsymbol{e}$ of $\boldsymbol{\Lambda}$, $a$ that of $\mathbb{E}"
     r"(\hat{\boldsymbol{\Lambda}}^2)$, $T = \operatorname{tr}(\boldsymbol{\Lambda})$",
-    _along,
+    EIGEN,
     along_one_eigenvector,
 )
-EIGENVECTOR = Condition(
+EIGENVECTOR = satisfying(
     r"$\lambda$ is the eigenvalue of the unit eigenvector $\boldsymbol{e}$ of $\boldsymbol{\Lambda}$, "
     r"$T = \operatorname{tr}(\boldsymbol{\Lambda})$",
-    _along,
+    EIGEN,
     along_one_eigenvector,
 )
-PROJECTOR = Condition(
+PROJECTOR = satisfying(
     r"$\boldsymbol{P}$ projects onto the span of the learned eigenvectors, $d \in S$; $\chi_d = 1$ for them, else 0",
-    _projects,
+    PROJECTS,
     learned_directions,
 )
-DIRECTION = Condition(
+DIRECTION = satisfying(
     r"$\boldsymbol{P}$ projects onto the span of the learned eigenvectors, $d \in S$; $\boldsymbol{e}$ is a unit eigenvector of "
     r"$\boldsymbol{\Lambda}$, and $\lambda$, $a$, $\chi$ are its eigenvalues under $\boldsymbol{\Lambda}$, $\boldsymbol{M} = "
     r"\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$, $\boldsymbol{P}$: $\chi = 1$ for $d \in S$, else 0",
-    _direction,
+    {**EIGEN, **PROJECTS, P * e: learned * e},
     one_direction,
 )

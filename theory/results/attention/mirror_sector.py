@@ -7,7 +7,7 @@ value weights: this set is invariant too, and has the fixed functions of the sep
 
 from functools import cache
 
-from mpmath import eigsy, matrix, mpf, norm, zeros
+from mpmath import eigsy, matrix, mpf, zeros
 from sympy import Derivative, Symbol, Trace, ZeroMatrix, exp, log, simplify, solve
 
 from ...algebra.polynomial import TracePolynomial
@@ -17,7 +17,7 @@ from ...calculus.spectral import eigenvalue
 from ...calculus.substitution import collect, substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import ALONG, POSITIVE_DEFINITE
+from ...derivations.draws import ALONG, POSITIVE_DEFINITE, satisfying
 from ...derivations.heads import E, Gradient, Rate
 from ...derivations.lines import Line
 from ...derivations.registry import register
@@ -195,16 +195,8 @@ def _at_rest(point) -> None:
     _mapped(point)
 
 
-MAPPED = Condition(
-    r"$b$ is the eigenvalue of $\boldsymbol{B}$ that belongs to $\boldsymbol{e}$",
-    lambda point: norm(point[B] * point[e] - point[level] * point[e]) < mpf("1e-20"),
-    _mapped,
-)
-AT_REST = Condition(
-    r"$\boldsymbol{Ge} = 0$",
-    lambda point: norm((point[Lambda] ** 2 - point[M] * point[B] * point[Lambda]) * point[e]) < mpf("1e-20"),
-    _at_rest,
-)
+MAPPED = satisfying(r"$b$ is the eigenvalue of $\boldsymbol{B}$ that belongs to $\boldsymbol{e}$", {B * e: level * e}, _mapped)
+AT_REST = satisfying(r"$\boldsymbol{Ge} = 0$", {Lambda**2 * e: M * B * Lambda * e}, _at_rest)
 
 
 @register(

@@ -14,7 +14,7 @@ from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import commuting, eigenbasis, second_moment
+from ...derivations.draws import commuting, eigenbasis, satisfying, second_moment
 from ...derivations.heads import Gradient, Rate, SecondVariation, carried_out
 from ...derivations.lines import Line
 from ...derivations.registry import register
@@ -51,13 +51,9 @@ def _draw_heads(point, second) -> None:
     point[B_rest] = commuting(vectors, [0 if i in pair else level * point.rng.randrange(2) for i, level in enumerate(levels)])
 
 
-def _has_learned(point, second) -> bool:
-    heads = abs(point[v_i] ** 3 - point[b_d]) + abs(point[v_j] ** 3 - second * point[b_j])
-    return heads + norm(point[k_i] - point[v_i] * point[e]) + norm(point[B_rest] * point[e_j]) < mpf("1e-20")
-
-
 def _condition(text: str, second: int) -> dict:
-    return {"conditions": (Condition(text, lambda point: _has_learned(point, second), lambda point: _draw_heads(point, second)),)}
+    learned = {v_i**3: b_d, v_j**3: second * b_j, k_i: v_i * e, B_rest * e_j: 0 * e_j}
+    return {"conditions": (satisfying(text, learned, lambda point: _draw_heads(point, second)),)}
 
 
 TWO = _condition(r"Directions $d$ and $j$ are learned, with unit eigenvectors $\boldsymbol{e}$ and $\boldsymbol{e}_j$", 1)

@@ -13,7 +13,7 @@ positive and R H >= D. Nothing need commute. For the paper's task :math:`s_d^2 =
 from functools import cache
 from typing import Any
 
-from mpmath import eigsy, eye, mpf, norm
+from mpmath import eigsy, eye, mpf
 from sympy import Determinant, Expr, Matrix, Symbol, Trace, diag, factor, solve, symbols
 
 from ...algebra.polynomial import TracePolynomial
@@ -22,7 +22,7 @@ from ...calculus.entrywise import explicit
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import second_moment
+from ...derivations.draws import satisfying, second_moment
 from ...derivations.heads import Gradient
 from ...derivations.lines import Line
 from ...derivations.points import Point
@@ -67,26 +67,9 @@ def _singular(point: Point) -> None:
             point[letter] = value
 
 
-def _is_singular(point: Point) -> bool:
-    residuals = (
-        one - other
-        for value, left, right in ((s_i, u_i, r_i), (s_j, u_j, r_j))
-        for one, other in (
-            (point[A_w] * point[right], point[value] * point[left]),
-            (point[A_w].T * point[left], point[value] * point[right]),
-        )
-    )
-    return all(norm(one) < mpf("1e-20") for one in residuals)
-
-
 def _diagonal(point: Point) -> None:
     image = point[B_w] * point[r_i]
     point[B_w] = point[B_w] - (image - point[u_i] * (point[u_i].T * image)[0, 0]) * point[r_i].T
-
-
-def _is_diagonal(point: Point) -> bool:
-    image = point[B_w] * point[r_i]
-    return norm(image - point[u_i] * (point[u_i].T * image)[0, 0]) < mpf("1e-20")
 
 
 def _at_rest(point: Point) -> None:
@@ -101,14 +84,16 @@ POSITIVE = Condition(
     _positive,
 )
 PAPERS_TASK = Condition(r"$\boldsymbol{M} = \mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$", None, second_moment)
-SINGULAR = Condition(
+SINGULAR = satisfying(
     r"$\boldsymbol{u}_i$, $\boldsymbol{r}_i$ and $\boldsymbol{u}_j$, $\boldsymbol{r}_j$ are left and right singular vectors of "
     r"$\tilde{\boldsymbol{A}}$ for the singular values $s_i \ne s_j$",
-    _is_singular,
+    {A_w * r_i: s_i * u_i, A_w * r_j: s_j * u_j, A_w.T * u_i: s_i * r_i, A_w.T * u_j: s_j * r_j},
     _singular,
 )
-DIAGONAL = Condition(
-    r"$\tilde{\boldsymbol{B}} \boldsymbol{r}_i = B_{ii} \boldsymbol{u}_i$, as at every fixed point", _is_diagonal, _diagonal
+DIAGONAL = satisfying(
+    r"$\tilde{\boldsymbol{B}} \boldsymbol{r}_i = B_{ii} \boldsymbol{u}_i$, as at every fixed point",
+    {B_w * r_i: u_i * u_i.T * B_w * r_i},
+    _diagonal,
 )
 
 

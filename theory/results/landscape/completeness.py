@@ -37,7 +37,7 @@ from ...calculus.entrywise import explicit
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import POSITIVE_DEFINITE, PROJECTOR, eigenbasis, learned_directions, second_moment, unit_vector
+from ...derivations.draws import POSITIVE_DEFINITE, PROJECTOR, eigenbasis, learned_directions, satisfying, second_moment, unit_vector
 from ...derivations.heads import Gradient, Rate, as_sympy
 from ...derivations.lines import Line
 from ...derivations.points import Point, value_at
@@ -74,12 +74,6 @@ def _pair(point, moments=second_moment) -> None:
         point[one] = vectors[:, d]
         for letter, values in SPECTRA.items():
             point[values[place]] = _between(point, letter, one)
-
-
-def _is_pair(point) -> bool:
-    residuals = [point[Lambda] * point[one] - point[value] * point[one] for one, value in zip((e_i, e_j), SPECTRA[Lambda], strict=True)]
-    residuals += [_between(point, M, one) - point[value] for one, value in zip((e_i, e_j), SPECTRA[M], strict=True)]
-    return sum(map(norm, residuals), norm(point[e_i].T * point[e_j])) < mpf("1e-20")
 
 
 def map_at_rest(point: Point, cross: Any, second: Any, covariance: Any) -> Any:
@@ -133,11 +127,11 @@ def _multiplicities(point) -> None:
     point.family(g, [mpf(point.rng.randint(1, 4)) for _ in range(point[J])])
 
 
-PAIR = Condition(
+PAIR = satisfying(
     r"$\boldsymbol{e}_i$, $\boldsymbol{e}_j$ are two orthonormal eigenvectors of $\boldsymbol{\Lambda}$, $\lambda_i$, $\lambda_j$ their "
     r"eigenvalues, $a_i$, $a_j$ those of $\boldsymbol{M} = \mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$, $T = \operatorname{tr}"
     r"(\boldsymbol{\Lambda})$",
-    _is_pair,
+    {Lambda * e_i: lambda_i * e_i, Lambda * e_j: lambda_j * e_j, e_i.T * M * e_i: a_i, e_j.T * M * e_j: a_j, e_i.T * e_j: 0},
     _pair,
 )
 

@@ -6,7 +6,7 @@ The force is then Lambda (I - P) Lambda, equation (56), which sees the direction
 
 from typing import Any
 
-from mpmath import eye, mpf
+from mpmath import mpf
 from sympy import Identity, IndexedBase, Trace, cancel, symbols
 
 from ...algebra.polynomial import TracePolynomial
@@ -14,7 +14,7 @@ from ...calculus.spectral import over_directions, summand
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import commuting, eigenbasis
+from ...derivations.draws import commuting, eigenbasis, satisfying
 from ...derivations.heads import Rate
 from ...derivations.lines import Line
 from ...derivations.registry import define, register
@@ -52,18 +52,14 @@ def _apart(point) -> None:
     point[k], point[q] = vectors[:, len(values) - 2], vectors[:, len(values) - 1]
 
 
-def _at_rest(point) -> bool:
-    unlearned = eye(point[P].rows) - point[P]
-    rate = point[k].T * point[Lambda] * unlearned * point[Lambda] * point[q]
-    return abs(rate[0, 0]) < mpf("1e-20")
-
-
 WAITING = Condition("$v_i = 0$", lambda point: point[v_i] == 0, _waiting)
 ACTIVE = Condition(r"$v_i \ne 0$", lambda point: point[v_i] != 0)
 IN_COMPONENTS = Condition(
     r"$k_d$ and $q_d$ are the components of $\boldsymbol{k}_i$ and $\boldsymbol{q}_i$ along the eigenvectors", None, _components
 )
-APART = Condition(r"Two directions or more are not learned, and the value weight stands still", _at_rest, _apart)
+APART = satisfying(
+    "Two directions or more are not learned, and the value weight stands still", {k.T * Lambda * (I_D - P) * Lambda * q: 0}, _apart
+)
 
 
 def at_fixed_map(head: Any, task: Task = PAPER) -> tuple[Line, Line]:

@@ -9,7 +9,6 @@ eigenvector of Lambda it is chi lambda / a, with chi = 1 for d in S and 0 otherw
 from functools import cache
 from typing import Any
 
-from mpmath import norm
 from sympy import Expr, Identity, Symbol, Trace, cancel, factor, solve, sqrt
 
 from ...algebra.polynomial import TracePolynomial
@@ -17,7 +16,7 @@ from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import DIRECTION, PROJECTOR, eigenbasis, learned_directions, one_direction
+from ...derivations.draws import DIRECTION, PROJECTOR, eigenbasis, learned_directions, one_direction, satisfying
 from ...derivations.lines import Line
 from ...derivations.points import value_at
 from ...derivations.registry import define, register
@@ -47,11 +46,6 @@ def _keep_direction(point) -> None:
     point[B] = point[B] - (point[B] - (point[e].T * point[B] * point[e])[0, 0] * point[B] ** 0) * along_e
 
 
-def _keeps_direction(point) -> bool:
-    image = point[B] * point[e]
-    return norm(image - point[e] * (point[e].T * image)[0, 0]) < 1e-20
-
-
 SPECTRUM = Condition(
     r"$T = \operatorname{tr}(\boldsymbol{\Lambda})$, and $\boldsymbol{\Lambda}$ is positive definite", _spectrum, eigenbasis
 )
@@ -59,9 +53,9 @@ OFF_DIAGONAL = (
     r"Argued, not computed: between two eigenvectors the map is zero, as $\boldsymbol{M}^{-1} \boldsymbol{\Lambda} \boldsymbol{P}$ of (21) "
     "has those of each factor"
 )
-KEEPS_DIRECTION = Condition(
+KEEPS_DIRECTION = satisfying(
     r"$\boldsymbol{B}$ maps $\boldsymbol{e}$ onto a multiple of itself, as it does at every fixed point by T1",
-    _keeps_direction,
+    {B * e: e * e.T * B * e},
     _keep_direction,
 )
 DISTINCT = Condition(r"the eigenvalues are distinct: then the map is also necessary, see T1")

@@ -9,7 +9,7 @@ learned, plus a square; along each it splits into pairs of two dimensions.
 from functools import cache
 from typing import Any
 
-from mpmath import diag, eigsy, eye, mpf, norm, zeros
+from mpmath import diag, eigsy, eye, mpf, zeros
 from mpmath import matrix as numbers
 from sympy import Determinant, Expr, Identity, IndexedBase, Matrix, Sum, Symbol, Trace, factor, symbols
 
@@ -18,9 +18,8 @@ from ...calculus.derivatives import hessian_form
 from ...calculus.rewriting import rewrite
 from ...calculus.spectral import along, summand
 from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import eigenbasis, second_moment
+from ...derivations.draws import eigenbasis, satisfying, second_moment
 from ...derivations.heads import Rate, SecondVariation
 from ...derivations.lines import Line
 from ...derivations.points import Point
@@ -129,36 +128,29 @@ def _redundant(point: Point) -> None:
         point[move] = _null(point[served] * point[V]) * point[move]
 
 
-def _is_redundant(point: Point) -> bool:
-    return norm(point[theta] * point[V] * point[xi_0]) + norm(point[kappa] * point[V] * point[eta_0]) < mpf("1e-20")
-
-
-def _is_fixed_point(point: Point) -> bool:
-    made = point[kappa] * point[V] * point[theta].T - point[M_S] ** -1 * point[Lambda_S]
-    rows = point[Lambda] * point[W] - point[W] * point[Lambda_S]
-    return norm(made) + norm(rows) < mpf("1e-20")
-
-
-FIXED_POINT = Condition(
+AT_REST = {kappa * V * theta.T: M_S.I * Lambda_S, Lambda * W: W * Lambda_S}
+FIXED_POINT = satisfying(
     r"At a fixed point, (C1) and (C2), with the keys and queries of waiting heads in the span of the learned eigenvectors: the columns of "
     r"$\boldsymbol{W}$ are those, with the eigenvalues $\boldsymbol{\Lambda}_S$ and $\boldsymbol{M}_S$ of $\boldsymbol{\Lambda}$ and "
     r"$\boldsymbol{M} = \mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$; the active slots are $\boldsymbol{K}_a = \boldsymbol{W\kappa}$ and "
     r"$\boldsymbol{Q}_a = \boldsymbol{W\theta}$ with $\boldsymbol{\kappa V\theta}^\top=\boldsymbol{M}_S^{-1}\boldsymbol{\Lambda}_S$; "
     r"$\boldsymbol{e}_d$ is an eigenvector that is not learned",
-    _is_fixed_point,
+    AT_REST,
     _fixed_point,
 )
-REDUNDANT = Condition(
-    r"$\boldsymbol{\theta V\xi}_0=0$ and $\boldsymbol{\kappa V\eta}_0=0$: $n - m$ dimensions each", _is_redundant, _redundant
+REDUNDANT = satisfying(
+    r"$\boldsymbol{\theta V\xi}_0=0$ and $\boldsymbol{\kappa V\eta}_0=0$: $n - m$ dimensions each",
+    {theta * V * xi_0: 0 * x, kappa * V * eta_0: 0 * x},
+    _redundant,
 )
 COUNTED = (
     r"$\mathrm{index}$ is the number of negative eigenvalues of the form (T2b), over all eigenvectors that are not learned; what stays "
     "within the span of the learned ones adds a square, which has none"
 )
-FIRST_LEARNED = Condition(
+FIRST_LEARNED = satisfying(
     r"At a fixed point as in (T2b), $S=\{1,\dots,m\}$, in $H$ active heads with $r$ empty slots, $m = R H - r$; $\boldsymbol{e}_d$ is an "
     "eigenvector that is not learned",
-    _is_fixed_point,
+    AT_REST,
     _first_learned,
 )
 

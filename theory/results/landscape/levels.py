@@ -6,7 +6,7 @@ As a sum over the eigenvectors of Lambda: a learned one costs lambda - lambda^3 
 from functools import cache
 from typing import Any
 
-from mpmath import mpf, norm
+from mpmath import mpf
 from sympy import Expr, Identity, Trace, cancel
 
 from ...algebra.polynomial import TracePolynomial
@@ -14,7 +14,7 @@ from ...calculus.spectral import eigenvalue, indicator, on_and_off, over_directi
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import commuting, eigenbasis
+from ...derivations.draws import commuting, eigenbasis, satisfying
 from ...derivations.heads import E, carried_out
 from ...derivations.lines import Line
 from ...derivations.points import value_at
@@ -38,10 +38,8 @@ def at_fixed_map(task: Task = PAPER) -> Condition:
         direction(task).meet(point)
         point[Gamma] = value_at(map_, point)
 
-    return Condition(
-        rf"$\boldsymbol{{\Gamma}} = {formula_latex(map_)}$ is the map (55); $\chi_d = 1$ for $d \in S$, else 0",
-        lambda point: norm(point[Gamma] - value_at(map_, point)) < mpf("1e-20"),
-        draw,
+    return satisfying(
+        rf"$\boldsymbol{{\Gamma}} = {formula_latex(map_)}$ is the map (55); $\chi_d = 1$ for $d \in S$, else 0", {Gamma: map_}, draw
     )
 
 

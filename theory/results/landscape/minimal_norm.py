@@ -5,15 +5,15 @@ constraint has D^2 equations; the paper takes a symmetric one, which is one case
 :mod:`~iclflow.theory.results.landscape.minimal_norm_bound`.
 """
 
-from mpmath import diag, mpf, norm, svd_r
+from mpmath import diag, mpf, svd_r
 from sympy import Abs, Rational, Symbol, Trace, solve, symbols
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import gradient
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import collect, substitute
-from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
+from ...derivations.draws import satisfying
 from ...derivations.heads import Gradient
 from ...derivations.lines import Line
 from ...derivations.registry import register
@@ -59,19 +59,6 @@ def _idle(point) -> None:
     point[v_i], point[k], point[q] = mpf(0), 0 * point[k], 0 * point[q]
 
 
-def _is_stationary(point) -> bool:
-    multiplier, key, query, value = (point[one] for one in (Mu, k, q, v_i))
-    residuals = (
-        value - (key.T * multiplier * query)[0, 0], key - value * multiplier * query, query - value * multiplier.T * key,
-    )  # fmt: skip
-    return sum(map(norm, residuals)) < mpf("1e-20")
-
-
-def _is_active(point) -> bool:
-    belongs = point[Mu] * point[Mu].T * point[k] - point[eta] ** 2 * point[k]
-    return _is_stationary(point) and point[v_i] != 0 and norm(belongs) < mpf("1e-20")
-
-
 def _all_stationary(point) -> None:
     values = []
     for head in range(point.size(H)):
@@ -81,40 +68,30 @@ def _all_stationary(point) -> None:
     point[A] = point[K_all] * point[V_all] * point[Q_all].T
 
 
-def _are_stationary(point) -> bool:
-    return norm(point[Q_all] - point[Mu].T * point[K_all] * point[V_all]) < mpf("1e-20")
-
-
 def _singular(point) -> None:
     left, values, right = svd_r(point[A])
     d = point.rng.randrange(len(values))
     point[u], point[z], point[xi] = left[:, d], right[d, :].T, values[d]
 
 
-def _is_singular(point) -> bool:
-    residuals = (point[A] * point[z] - point[xi] * point[u], point[A].T * point[u] - point[xi] * point[z])
-    return sum(map(norm, residuals)) < mpf("1e-20")
-
-
-STATIONARY = Condition(
-    "At a stationary point: the gradients (74) are zero; other heads enter through their map", _is_stationary, _stationary
-)
-ACTIVE_HEAD = Condition(
+AT_REST = {k.T * Mu * q: v_i, v_i * Mu * q: k, v_i * Mu.T * k: q}
+STATIONARY = satisfying("At a stationary point: the gradients (74) are zero; other heads enter through their map", AT_REST, _stationary)
+ACTIVE_HEAD = satisfying(
     r"At a stationary point, for a head that is not zero; $\eta$ is the singular value of the multiplier to which it belongs, "
     r"$\boldsymbol{\mathsf{M}}\boldsymbol{\mathsf{M}}^{\top} \boldsymbol{k}_i = \eta^2 \boldsymbol{k}_i$",
-    _is_active,
+    {**AT_REST, Mu * Mu.T * k: eta**2 * k, v_i**2 * eta**2: 1},
     _active,
 )
-ALL_STATIONARY = Condition(
+ALL_STATIONARY = satisfying(
     r"At a stationary point; $\boldsymbol{K}$ and $\boldsymbol{Q}$ have the keys and queries of all heads as columns, $\boldsymbol{V}$ "
     "has their value weights on its diagonal",
-    _are_stationary,
+    {Q_all: Mu.T * K_all * V_all},
     _all_stationary,
 )
-SINGULAR = Condition(
+SINGULAR = satisfying(
     r"$\boldsymbol{u}$ and $\boldsymbol{z}$ are unit singular vectors of $\boldsymbol{A}$ for the singular value $\xi$; if "
     r"$\boldsymbol{A}$ is positive semi-definite, $\boldsymbol{u} = \boldsymbol{z}$ is its eigenvector",
-    _is_singular,
+    {A * z: xi * u, A.T * u: xi * z},
     _singular,
 )
 

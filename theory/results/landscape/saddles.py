@@ -2,7 +2,7 @@ r"""T2, continued: strict and degenerate saddles, the time to leave them, and th
 
 from typing import Any
 
-from mpmath import eye, mpf, norm, sqrt
+from mpmath import eye, norm, sqrt
 from sympy import Derivative, Expr, Identity, Integral, Symbol, Trace, diff, factor, ln, series
 
 from ...calculus.derivatives import gradient
@@ -11,7 +11,7 @@ from ...calculus.spectral import along, over_directions
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import ALONG, PROJECTOR, commuting, eigenbasis
+from ...derivations.draws import ALONG, PROJECTOR, commuting, eigenbasis, satisfying
 from ...derivations.heads import E, Gradient, Rate
 from ...derivations.lines import Line
 from ...derivations.registry import register
@@ -67,12 +67,10 @@ def _roots(point) -> None:
         point[root] = commuting(vectors, [sqrt(one) for one in values])
 
 
-def _are_roots(point) -> bool:
-    return norm(point[M_root] ** 2 - point[M]) + norm(point[Lambda_root] ** 2 - point[Lambda]) < mpf("1e-20")
-
-
 NORM = Condition(r"$\gamma = \|\boldsymbol{\Lambda}^2\|$", None, _norm)
-ROOTS = Condition(r"$\boldsymbol{M}^{1/2}$ and $\boldsymbol{\Lambda}^{1/2}$ are positive roots", _are_roots, _roots)
+ROOTS = satisfying(
+    r"$\boldsymbol{M}^{1/2}$ and $\boldsymbol{\Lambda}^{1/2}$ are positive roots", {M_root**2: M, Lambda_root**2: Lambda}, _roots
+)
 NOT_ALL = Condition("Not all is learned", lambda point: norm(point[P] - eye(point[P].rows)) > 1e-3)
 LOW_RANK = Condition(r"$R \le D$", lambda point: point[R] <= point[D])
 

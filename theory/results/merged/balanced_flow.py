@@ -10,15 +10,13 @@ have E(z z') = alpha I. With E(y_q z) = gamma c_hat the flow then closes in s an
 from functools import cache
 from typing import NamedTuple
 
-from mpmath import mpf, norm
 from sympy import Expr, Identity, Trace, ZeroMatrix, sqrt
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import unit_vector
+from ...derivations.draws import satisfying, unit_vector
 from ...derivations.heads import E, Rate
 from ...derivations.lines import Line
 from ...derivations.registry import register
@@ -70,10 +68,8 @@ def _draw_unit(point) -> None:
     point[c_hat] = unit_vector(point.size(FEATURES), point)
 
 
-UNIT = Condition(
-    r"$\hat{\boldsymbol{c}}$ is a unit vector, the direction of $\mathbb{E}(y_q\boldsymbol{z})$",
-    lambda point: abs(norm(point[c_hat]) - 1) < mpf("1e-20"),
-    _draw_unit,
+UNIT = satisfying(
+    r"$\hat{\boldsymbol{c}}$ is a unit vector, the direction of $\mathbb{E}(y_q\boldsymbol{z})$", {c_hat.T * c_hat: 1}, _draw_unit
 )
 
 

@@ -14,7 +14,7 @@ from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import ALONG, unit_vector
+from ...derivations.draws import ALONG, satisfying, unit_vector
 from ...derivations.heads import Rate
 from ...derivations.lines import Line
 from ...derivations.registry import register
@@ -56,9 +56,9 @@ def _meets_kappa(point) -> bool:
     return ends < mpf("1e-20") and min(values) > 0 and point[kappa_min] <= point[_kappa] <= point[kappa_max]
 
 
-COMPONENT = Condition(
+COMPONENT = satisfying(
     r"$\boldsymbol{e}$ is an eigenvector of $\boldsymbol{B}$ too, of eigenvalue $b = s n_{d}$",
-    lambda point: norm(point[B] * point[e] - point[b] * point[e]) + norm(point[B].T * point[e] - point[b] * point[e]) < mpf("1e-20"),
+    {B * e: b * e, B.T * e: b * e},
     _draw_component,
 )
 SPECTRUM = Condition(

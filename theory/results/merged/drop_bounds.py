@@ -9,7 +9,7 @@ middle, s = gamma/(2k), never earlier than the one with k_S.
 from itertools import pairwise
 from typing import Any
 
-from mpmath import eigsy, mpf, norm
+from mpmath import eigsy, mpf
 from mpmath import exp as exp_of
 from sympy import (
     Derivative,
@@ -35,7 +35,7 @@ from ...calculus.rewriting import rewrite
 from ...calculus.spectral import along
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import unit_vector
+from ...derivations.draws import satisfying, unit_vector
 from ...derivations.heads import Rate
 from ...derivations.lines import Line
 from ...derivations.registry import register
@@ -77,9 +77,9 @@ def _draw_before_the_middle(point) -> None:
     point[s_0] = point[s] * mpf(point.rng.random()) / 2
 
 
-DIRECTION = Condition(
+DIRECTION = satisfying(
     r"$\boldsymbol{e}$ is a unit vector with $\boldsymbol{K}\boldsymbol{e}=\kappa_d\boldsymbol{e}$, and $\boldsymbol{n}$ one too",
-    lambda point: norm(point[K] * point[e] - point[kappa_d] * point[e]) + abs(norm(point[n]) - 1) < mpf("1e-20"),
+    {K * e: kappa_d * e, n.T * n: 1},
     _draw_direction,
 )
 BEHIND = Condition(r"$r_d$ falls as $\kappa_d$ rises, and $r_de^{\kappa_dS}$ does not", None, _draw_behind)

@@ -15,6 +15,7 @@ from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
+from ...derivations.draws import satisfying
 from ...derivations.heads import E, Gradient, Rate, SecondVariation
 from ...derivations.lines import Line
 from ...derivations.registry import register
@@ -52,12 +53,8 @@ def _draw_unseen(point) -> None:
     point[_unseen] = point[_unseen] - point[_unseen] * point[c_hat] * point[c_hat].T
 
 
-def _at_minimum(point) -> bool:
-    return norm(point[COVARIANCE] * point[W_1].T * point[w_2] - point[CROSS]) < mpf("1e-20")
-
-
 ZERO_SET = Condition(r"$\boldsymbol{w}_2=0$ and $\boldsymbol{W}_1\mathbb{E}(y_q\boldsymbol{z})=0$", draw=_draw_zero)
-MINIMUM = Condition(r"$\boldsymbol{e}=0$", _at_minimum, _draw_minimum)
+MINIMUM = satisfying(r"$\boldsymbol{e}=0$", {COVARIANCE * W_1.T * w_2: CROSS}, _draw_minimum)
 ERROR_LEFT = Line(_e, ":=", CROSS - COVARIANCE * W_1.T * w_2, "The correlation of the error with the features")
 
 

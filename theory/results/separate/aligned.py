@@ -9,7 +9,6 @@ effective map is M^-1 Lambda P + v^3 e e', where k = q = v e is the growing head
 
 from functools import cache
 
-from mpmath import mpf, norm
 from sympy import Expr, Rational, Symbol, cancel, diff, exp, log, solve
 
 from ...algebra.polynomial import TracePolynomial
@@ -17,7 +16,7 @@ from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import ALONG, along_one_eigenvector, one_direction, second_moment
+from ...derivations.draws import ALONG, EIGEN, PROJECTS, along_one_eigenvector, one_direction, satisfying, second_moment
 from ...derivations.heads import Rate
 from ...derivations.lines import Line
 from ...derivations.points import value_at
@@ -36,22 +35,11 @@ def _not_learned(point, moments=second_moment) -> None:
     point[P] = point[P] - point[P] * point[e] * point[e].T
 
 
-def _growing(point) -> bool:
-    projector, L, direction = point[P], point[Lambda], point[e]
-    residuals = (
-        projector * projector - projector,
-        projector * L - L * projector,
-        projector * direction,
-        L * direction - point[lambda_] * direction,
-    )
-    return all(norm(one) < mpf("1e-20") for one in residuals)
-
-
-GROWING = Condition(
+GROWING = satisfying(
     r"$\lambda$ is the eigenvalue of the growing direction $\boldsymbol{e}$, $a$ that of $\boldsymbol{M} = "
     r"\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$, $T=\operatorname{tr}(\boldsymbol{\Lambda})$; $\boldsymbol{P}$ projects onto the "
     r"directions already learned, to which $\boldsymbol{e}$ does not belong",
-    _growing,
+    {**PROJECTS, **EIGEN, P * e: 0 * e},
     _not_learned,
 )
 

@@ -4,15 +4,13 @@ With T = tr(Lambda), E(Lambda_hat^2) = Lambda^2 + (Lambda + T I) Lambda / N has 
 a_d = lambda_d^2 (1 + (1 + T / lambda_d) / N). D and N stay symbols throughout; the tokens are Gaussian.
 """
 
-from mpmath import mpf, norm
 from sympy import Expr, Trace
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import collect
-from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import along_one_eigenvector
+from ...derivations.draws import along_one_eigenvector, satisfying
 from ...derivations.draws import second_moment as papers_moment
 from ...derivations.heads import E
 from ...derivations.lines import Line
@@ -33,9 +31,9 @@ def _draw_eigenvector(point, moments=papers_moment) -> None:
     point[e_d] = point[e]
 
 
-EIGENVECTOR = Condition(
+EIGENVECTOR = satisfying(
     r"$\boldsymbol{e}_d$ is a unit eigenvector of $\boldsymbol{\Lambda}$, $\lambda$ its eigenvalue $\lambda_d$",
-    lambda point: norm(point[Lambda] * point[e_d] - point[lambda_] * point[e_d]) < mpf("1e-20"),
+    {Lambda * e_d: lambda_ * e_d},
     _draw_eigenvector,
 )
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from mpmath import mpf, norm
+from mpmath import mpf
 from sympy import Derivative, Expr, Symbol, Trace, ZeroMatrix, cancel, factor, limit, solve, symbols
 
 from ...algebra.polynomial import TracePolynomial
@@ -28,7 +28,7 @@ from ...calculus.spectral import over_directions, summand
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import EIGENVECTOR, along_one_eigenvector, commuting, eigenbasis
+from ...derivations.draws import EIGEN, EIGENVECTOR, along_one_eigenvector, commuting, eigenbasis, satisfying
 from ...derivations.heads import E
 from ...derivations.lines import Line
 from ...derivations.points import value_at
@@ -106,10 +106,10 @@ def shifted_loss() -> Derivation:
     )
 
 
-COMMON = Condition(
+COMMON = satisfying(
     r"$\boldsymbol{\Lambda}$ and $\boldsymbol{\Lambda}_{q}$ commute; $\boldsymbol{e}$ is a common unit eigenvector, of eigenvalues "
     r"$\lambda$ and $\lambda_{q}$",
-    lambda point: norm(point[Lambda_q] * point[e] - point[lambda_q] * point[e]) < mpf("1e-20"),
+    {Lambda_q * e: lambda_q * e},
     replace(QUERY, commuting=True).condition(EIGENVECTOR, along_one_eigenvector).draw,
 )
 
@@ -144,10 +144,10 @@ def _moments_along(point) -> None:
     point[a_test] = value_at(E((e.T * beta) ** 2, LONGER), point)
 
 
-MOMENTS = Condition(
+MOMENTS = satisfying(
     r"$\lambda$ is the eigenvalue of the unit eigenvector $\boldsymbol{e}$ of $\boldsymbol{\Lambda}$, $a$ that of $\mathbb{E}"
     r"(\hat{\boldsymbol{\Lambda}}^2)$ at length $N$ (32) and $a_{\rm test}$ at length $N_{\rm test}$",
-    lambda point: abs((point[e].T * value_at(E(Lambda_hat**2, LONGER), point) * point[e])[0, 0] - point[a_test]) < mpf("1e-20"),
+    {E((e.T * beta) ** 2, LONGER): a_test},
     _moments_along,
 )
 
@@ -206,11 +206,11 @@ def _rest(point) -> None:
 
 
 TAKEN = (E(y_q * beta.T * B * x_q, GENERAL.laws()), E((beta.T * B * x_q) ** 2, GENERAL.laws()))
-REST = Condition(
+REST = satisfying(
     r"$\boldsymbol{B}$ is any fixed point of training, of separate or merged attention: $\operatorname{tr}(\boldsymbol{A}^{\top} "
     r"\boldsymbol{B}) = \operatorname{tr}(\boldsymbol{B}^{\top} \boldsymbol{M} \boldsymbol{B} \boldsymbol{Q}) = E$, and $c - E$ is the "
     r"training loss",
-    lambda point: abs(value_at(TAKEN[0] - TAKEN[1], point)) < mpf("1e-20") * (1 + abs(value_at(TAKEN[0], point))),
+    {TAKEN[0]: TAKEN[1]},
     _rest,
 )
 
@@ -222,11 +222,7 @@ def _even(point) -> None:
 
 
 OF_NOISE = sigma**2 / N * Trace(B.T * Lambda * B * Lambda_q)
-EVEN = Condition(
-    "The loss is that of no answer",
-    lambda point: abs(value_at(E(ERROR, SCALED) - E(y_q**2, GENERAL.laws()), point)) < mpf("1e-18") * (1 + point[g]) ** 2,
-    _even,
-)
+EVEN = satisfying("The loss is that of no answer", {E(ERROR, SCALED): E(y_q**2, GENERAL.laws())}, _even)
 
 
 @register(
@@ -281,16 +277,11 @@ def _common_eigenvector(point) -> None:
     point[a_test] = value_at(E((e.T * beta) ** 2, TEST_LAWS), point)
 
 
-def _is_common(point) -> bool:
-    pairs = ((Lambda, lambda_), (Lambda_test, lambda_test), (Lambda_q, lambda_q))
-    return sum(norm(point[matrix] * point[e] - point[value] * point[e]) for matrix, value in pairs) < mpf("1e-20")
-
-
-IN_COMMON = Condition(
+IN_COMMON = satisfying(
     r"Test: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, covariances with the eigenvectors $\boldsymbol{e}$ of "
     r"$\boldsymbol{\Lambda}$: $\lambda_{\rm test}$ is the eigenvalue of that of the context, $\lambda_{q}$ of that of the query, "
     r"$a_{\rm test}$ of the second moment of $\boldsymbol{\beta}$ (V1-beta)",
-    _is_common,
+    {**EIGEN, Lambda_test * e: lambda_test * e, Lambda_q * e: lambda_q * e},
     _common_eigenvector,
 )
 

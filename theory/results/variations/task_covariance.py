@@ -12,14 +12,13 @@ Without a common eigenbasis p_d are the eigenvalues of Lambda^(1/2) Sigma_w Lamb
 
 from dataclasses import replace
 
-from mpmath import eigsy, mpf, norm, sqrt
+from mpmath import eigsy, sqrt
 from sympy import Derivative, Identity, Symbol, Trace, cancel, diff
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import EIGENVECTOR, along_one_eigenvector, commuting
+from ...derivations.draws import EIGENVECTOR, along_one_eigenvector, commuting, satisfying
 from ...derivations.heads import E
 from ...derivations.lines import Line
 from ...derivations.registry import register
@@ -37,10 +36,10 @@ TASK = Task(task_covariance=Sigma_w)
 SHARED = replace(TASK, commuting=True)
 LAWS = r"$\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{\Sigma}_{w})$, Gaussian tokens, no noise"
 CORRELATION = TASK.E(beta * y_q * x_q.T)
-COMMON = Condition(
+COMMON = satisfying(
     r"$\boldsymbol{\Lambda}$ and $\boldsymbol{\Sigma}_w$ commute; $\boldsymbol{e}$ is a common unit eigenvector, of eigenvalues $\lambda$ "
     r"and $\omega$; $P = \operatorname{tr}(\boldsymbol{\Sigma}_w\boldsymbol{\Lambda})$ is the variance of a label",
-    lambda point: norm(point[Sigma_w] * point[e] - point[omega] * point[e]) < mpf("1e-20"),
+    {Sigma_w * e: omega * e},
     SHARED.condition(EIGENVECTOR, along_one_eigenvector).draw,
 )
 
@@ -55,10 +54,8 @@ def _root(point) -> None:
     point[root] = square_root(point[Lambda])
 
 
-ROOT = Condition(
-    r"$\boldsymbol{\Lambda}$ is positive definite, and $\boldsymbol{\Lambda}^{1/2}$ its positive root",
-    lambda point: norm(point[root] ** 2 - point[Lambda]) < mpf("1e-20"),
-    _root,
+ROOT = satisfying(
+    r"$\boldsymbol{\Lambda}$ is positive definite, and $\boldsymbol{\Lambda}^{1/2}$ its positive root", {root**2: Lambda}, _root
 )
 
 

@@ -14,14 +14,14 @@ from functools import cache
 from typing import Any
 
 from mpmath import diag as diagonal
-from mpmath import mpf, norm
+from mpmath import mpf
 from sympy import Expr, Identity, Integral, Matrix, Symbol, Trace, cancel, diag, exp, factor, oo, solve, symbols  # fmt: skip
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.substitution import collect, substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import EIGENVECTOR, eigenbasis
+from ...derivations.draws import EIGENVECTOR, eigenbasis, satisfying
 from ...derivations.heads import E
 from ...derivations.lines import Line
 from ...derivations.registry import register
@@ -288,9 +288,9 @@ def _mixed(point) -> None:
     point[D_R] = diagonal([square[d, d] for d in range(square.rows)])
 
 
-MIXING = Condition(
+MIXING = satisfying(
     r"$\boldsymbol{R}\boldsymbol{R}^\top = \boldsymbol{\Lambda}$, and $\boldsymbol{D}$ the diagonal of $\boldsymbol{R}^\top\boldsymbol{R}$",
-    lambda point: norm(point[mixing] * point[mixing].T - point[Lambda]) < mpf("1e-20"),
+    {mixing * mixing.T: Lambda},
     _mixed,
 )
 NOT_GAUSSIAN = Condition("$k \\ne 3$", lambda point: abs(point[kurtosis] - 3) > 0.01)
