@@ -27,14 +27,7 @@ Moments = Callable[[Point], None]  # sets M and its eigenvalues a_d
 
 
 def satisfying(text: str, equalities: Mapping, draw: Callable[[Point], Any] | None = None) -> Condition:
-    """The condition that formulas are equal, {one: other}, at points that ``draw`` makes.
-
-    >>> aligned = satisfying(r"$\boldsymbol{e}$ is an eigenvector", {Lambda * e: lambda_ * e}, along_one_eigenvector)
-    >>> point = Point.random(1, (), sizes={D: 3})
-    >>> aligned.meet(point)
-    >>> aligned.holds(point)
-    True
-    """
+    """The condition that formulas are equal, {one: other}, at points that ``draw`` makes."""
 
     def holds(point: Point) -> bool:
         values = ((value_at(one, point), value_at(other, point)) for one, other in equalities.items())

@@ -11,10 +11,9 @@ positive and R H >= D. Nothing need commute. For the paper's task :math:`s_d^2 =
 """
 
 from functools import cache
-from typing import Any
 
 from mpmath import eigsy, eye, mpf
-from sympy import Determinant, Expr, Matrix, Symbol, Trace, diag, factor, solve, symbols
+from sympy import Derivative, Determinant, Expr, Limit, Matrix, Symbol, Trace, diag, factor, hessian, symbols
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import gradient
@@ -27,12 +26,10 @@ from ...derivations.heads import Gradient
 from ...derivations.lines import Line
 from ...derivations.points import Point
 from ...derivations.registry import register
-from ...notation import B, D, G, Lambda, M, k_i, matrix, q_i, symmetric_matrix, v_i, vector
-from ..separate.flow import flow_in_force, rank_one_head
+from ...notation import B, D, G, Lambda, M, matrix, symmetric_matrix, vector
 from ..task.regression import population_error
 from .completeness import B_ii, B_ij, B_ji, B_jj, map_at_rest
-from .fixed_points import v_positive as v
-from .stability import F
+from .fixed_points import b
 
 A_any = matrix("A", D)  # E(y_q beta x_q')
 Q_any = symmetric_matrix("Q", D)  # E(x_q x_q')
@@ -42,8 +39,7 @@ A_w = matrix("A_w", D, latex=r"\tilde{\boldsymbol{A}}")
 B_w = matrix("B_w", D, latex=r"\tilde{\boldsymbol{B}}")
 s_i, s_j = symbols("s_i s_j", positive=True)
 u_i, u_j, r_i, r_j = (vector(name, D) for name in ("u_i", "u_j", "r_i", "r_j"))  # singular vectors of A_w, left and right
-A_d, A_j, M_d, M_j, Q_d, Q_j = symbols("A_d A_j M_d M_j Q_d Q_j", positive=True)
-x, y, r = symbols("x y r", positive=True)
+alpha, beta_ = symbols("alpha beta", real=True)
 epsilon = Symbol("epsilon", positive=True)
 
 WHITENED = {M: M_root**2, Q_any: Q_root**2, A_any: M_root * A_w * Q_root, B: M_root.I * B_w * Q_root.I}
@@ -204,57 +200,58 @@ def fixed_functions() -> Derivation:
     )  # fmt: skip
 
 
+def turned_loss() -> Expr:
+    """The loss of a head with k along k_d + alpha k_j and q along q_d + beta q_j, in the modes of any task."""
+    map_ = Matrix([[b, b * beta_], [b * alpha, b * alpha * beta_]])
+    return explicit(substitute(any_loss(), WHITENED), {A_w: diag(s_i, s_j), B_w: map_}, D=2).expand()
+
+
 @register(
-    "V2-rotation",
-    "A head that has learned one direction turns to another that pays more",
+    "V2-oblique",
+    "When nothing commutes: only the largest drop is a stable rest of a head, and no direction need grow alone",
     typed=lambda: {
-        "x": v * (A_j * y - A_d * M_j / M_d * x),
-        "y": v * (A_j * x - A_d * Q_j / Q_d * y),
-        "determinant": v**2 * M_j * Q_j * (A_d**2 / (M_d * Q_d) - A_j**2 / (M_j * Q_j)),
-        "trace": -v * A_d * (M_j / M_d + Q_j / Q_d),
+        "loss": c_any - 2 * b * (s_i + s_j * alpha * beta_) + b**2 * (1 + alpha**2) * (1 + beta_**2),
+        "second": 4 * s_i**2 * (s_i**2 - s_j**2),
+        "keys": TracePolynomial(M_root**2) * M_root.I * A_w * r_i,
+        "queries": TracePolynomial(Q_root**2) * Q_root.I * A_w.T * u_i,
     },
     conditions=(
-        (
-            r"$\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ are diagonal in one basis; the head rests at the saddle $S = \{d\}$, "
-            r"with components $r$ along $d$ and small components $\varepsilon x$ and $\varepsilon y$ of $\boldsymbol{k}$ and "
-            r"$\boldsymbol{q}$ along $j$"
-        ),
-        r"$v$ is its value weight there, $v r^{2} = A_{d}/(M_{d} Q_{d})$",
-        ("Unstable if and only if $s_{j}^{2} > s_{d}^{2}$: the head leaves $d$ for $j$ exponentially, before any waiting head escapes"),
-        (
-            "If the largest $A_d$ (first to grow) and the largest $s_d$ (largest drop) name different directions, "
-            r"training shows the extra plateau $\{d\}$"
-        ),
+        POSITIVE,
+        SINGULAR,
+        r"$\boldsymbol{k}$ is along $\boldsymbol{k}_i + \alpha \boldsymbol{k}_j$ and $\boldsymbol{q}$ along $\boldsymbol{q}_i + \beta "
+        r"\boldsymbol{q}_j$, with the modes of (V2-fixed), $\boldsymbol{k}_i = \boldsymbol{M}^{-1/2}\boldsymbol{u}_i$ and "
+        r"$\boldsymbol{q}_i = \boldsymbol{Q}^{-1/2}\boldsymbol{r}_i$; $b$ is what is learned",
+        r"second: at the rest $b = s_{i}$; negative, and the rest unstable, if and only if $s_{j} > s_{i}$, in any metric",
+        r"keys: $\boldsymbol{A}\boldsymbol{q}_i = s_i\boldsymbol{M}\boldsymbol{k}_i$: a waiting head grows along "
+        r"($\boldsymbol{k}_{i}, \boldsymbol{q}_{i}$) alone if and only if $\boldsymbol{k}_{i}$ is an eigenvector of $\boldsymbol{M}$ "
+        r"and $\boldsymbol{q}_{i}$ of $\boldsymbol{Q}$, with the largest growth",
+        r"It grows along the leading singular vectors $\boldsymbol{f}$ and $\boldsymbol{g}$ of $\boldsymbol{A}$; its components along the "
+        r"modes are $\boldsymbol{u}_j^\top\boldsymbol{M}^{1/2}\boldsymbol{f}$, $\boldsymbol{r}_j^\top\boldsymbol{Q}^{1/2}\boldsymbol{g}$. "
+        r"Where these are not zero they are of order one when it drops: there is no lag (V2-sequence), and the head turns while it drops, "
+        r"to the largest drop among such modes, without a rest; if those drops are close, it turns slowly and lingers between their losses",
+        r"Where they are zero, as between blocks that each of $\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ leaves invariant, "
+        r"they lag, and the head rests before it turns to a larger drop in another block",
+        r"Covariances that commute up to an angle $\theta$ leave components of order $\theta$: a rest of $\tau\ln(1/\theta)/\rho_j$",
     ),
 )
-def rotation() -> Derivation:
-    """The flow of one head, linear in its components along another direction."""
-    rates = flow_in_force(rank_one_head(), (k_i, q_i))
-    one_head = {B: v_i * k_i * q_i.T}
-    values = {
-        k_i: Matrix([r, x]), q_i: Matrix([r, y]), A_any: diag(A_d, A_j), M: diag(M_d, M_j), Q_any: diag(Q_d, Q_j),
-    }  # fmt: skip
-    (at_rest,) = solve(A_d - M_d * Q_d * v * r**2, r)
-    half_loss = explicit(substitute(any_loss() / 2, {B: v * k_i * q_i.T}), values, D=2)
-    velocities, moving = [], []
-    for weight in (k_i, q_i):
-        rate = substitute(substitute(rates[weight], {G: any_force()}), one_head)
-        velocity = explicit(substitute(rate, {v_i: v}), values, D=2)[1, 0].expand()
-        linear: Any = sum(velocity.diff(one).subs({x: 0, y: 0}) * one for one in (x, y))
-        velocities.append(velocity)
-        moving.append(linear.subs(r, at_rest).expand())
-    system = Matrix([[one.coeff(weight) for weight in (x, y)] for one in moving])
-    small = [(one.subs({x: epsilon * x, y: epsilon * y}) / epsilon).expand() for one in velocities]
-    determinant = system.det().expand()
+def oblique() -> Derivation:
+    """The loss in the plane of two modes, and what A makes of them."""
+    loss = turned_loss()
+    corner = hessian(loss, (alpha, beta_)).subs({alpha: 0, beta_: 0, b: s_i})
+    small = (loss.subs({alpha: epsilon * alpha, beta_: epsilon * beta_}) / epsilon**2).expand()
+    derivatives = Matrix(2, 2, lambda i, j: Limit(Derivative(small, (alpha, beta_)[i], (alpha, beta_)[j]), epsilon, 0))
+    A = substitute(A_any, WHITENED)
+    determinant = corner.det().expand()
     return Derivation.by(
-        Line(F, ":=", half_loss, "Half the loss of one head with components $r$ along $d$ and $x$, $y$ along $j$"),
-        Line(r, ":=", at_rest, "At rest along $d$"),
-        Line(-Gradient(F, x), "=", velocities[0], r"The velocity of the component of $\boldsymbol{k}$ along $j$"),
-        Line(-Gradient(F, y), "=", velocities[1], r"and of $\boldsymbol{q}$"),
-        Line(small[0], "->", moving[0], r"For small components, of $\boldsymbol{k}$", part="x", parameter=(epsilon, 0), order=2),
-        Line(small[1], "->", moving[1], r"and of $\boldsymbol{q}$", part="y", parameter=(epsilon, 0), order=2),
-        Line(Determinant(system), "=", determinant, "The determinant of the two equations", part="determinant"),
-        Line(Line(A_j**2 / (M_j * Q_j), ">", A_d**2 / (M_d * Q_d)), "<=>", Line(determinant, "<", 0),
-             "It is negative, one mode grows, exactly if $s_j > s_d$"),
-        Line(Trace(system), "=", system.trace(), "Their trace", part="trace"),
+        *(Line(letter, ":=", value, "In whitened letters") for letter, value in WHITENED.items()),
+        Line(A_any * Q_root.I * r_i, "=", A * Q_root.I * r_i, r"What $\boldsymbol{A}$ makes of a query", part="keys"),
+        Line(A_any * Q_root.I * r_i, "=", s_i * M * M_root.I * u_i, "By the singular vectors"),
+        Line(A_any.T * M_root.I * u_i, "=", A.T * M_root.I * u_i, "What it makes of a key", part="queries"),
+        Line(A_any.T * M_root.I * u_i, "=", s_i * Q_any * Q_root.I * r_i, "By the singular vectors"),
+        Line(B_w, ":=", b * (u_i + alpha * u_j) * (r_i + beta_ * r_j).T, "A head in the plane of two modes"),
+        Line(any_loss(), "=", loss, "The loss in this plane", part="loss"),
+        Line(b, ":=", s_i, "The rest"),
+        Line(derivatives, "=", corner, "Its second derivatives there"),
+        Line(Determinant(corner), "=", determinant, "Their determinant", part="second"),
+        Line(Line(s_j, ">", s_i), "<=>", Line(determinant, "<", 0), "The rest is a saddle exactly if another mode has the larger drop"),
     )  # fmt: skip

@@ -12,27 +12,8 @@ a logarithm, while the next head takes a time of order 1/w to escape. So every h
 from functools import cache
 from typing import Any
 
-from sympy import (
-    Derivative,
-    Determinant,
-    Expr,
-    Limit,
-    Matrix,
-    cancel,
-    diag,
-    exp,
-    expand,
-    expand_log,
-    eye,
-    hessian,
-    log,
-    solve,
-    sqrt,
-    symbols,
-    zeros,
-)  # fmt: skip
+from sympy import Derivative, Determinant, Expr, Limit, Matrix, Trace, cancel, diag, exp, expand_log, eye, log, solve, sqrt, symbols, zeros
 
-from ...algebra.polynomial import TracePolynomial
 from ...calculus.entrywise import explicit
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation
@@ -40,54 +21,25 @@ from ...derivations.heads import Gradient
 from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...notation import B, B_rest, G, M, clock, k_i, q_i, t, tau, v_i, w_init
-from ..landscape.any_quadratic_loss import (
-    POSITIVE,
-    SINGULAR,
-    WHITENED,
-    A_any,
-    A_d,
-    A_j,
-    A_w,
-    B_w,
-    M_d,
-    M_j,
-    M_root,
-    Q_any,
-    Q_d,
-    Q_j,
-    Q_root,
-    any_force,
-    any_loss,
-    c_any,
-    epsilon,
-    r,
-    r_i,
-    r_j,
-    s_i,
-    s_j,
-    u_i,
-    u_j,
-    v,
-    x,
-    y,
-)  # fmt: skip
-from ..landscape.fixed_points import b
+from ..landscape.any_quadratic_loss import A_any, Q_any, any_force, any_loss, c_any, epsilon
+from ..landscape.fixed_points import v_positive as v
 from ..landscape.stability import F
 from ..separate.flow import flow_in_force, rank_one_head
 
 __all__: list[str] = []
 
+A_d, A_j, M_d, M_j, Q_d, Q_j = symbols("A_d A_j M_d M_j Q_d Q_j", positive=True)
 A_e, M_e, Q_e = symbols("A_e M_e Q_e", positive=True)  # a direction that another head holds
-x_e, y_e = symbols("x_e y_e", positive=True)
+x_e, y_e, x, y, r = symbols("x_e y_e x y r", positive=True)
 rho_i, rho_j = symbols("rho_i rho_j", positive=True)
 lag_i, lag_j = symbols("ell_i ell_j", positive=True)
-alpha, beta_ = symbols("alpha beta", real=True)
 PLANE = {A_any: diag(A_d, A_j), M: diag(M_d, M_j), Q_any: diag(Q_d, Q_j), B_rest: zeros(2)}
 SPACE = {
     A_any: diag(A_d, A_e, A_j), M: diag(M_d, M_e, M_j), Q_any: diag(Q_d, Q_e, Q_j), B_rest: diag(0, A_e / (M_e * Q_e), 0),
 }  # fmt: skip
 HEAD = {k_i: Matrix([r, x_e, x]), q_i: Matrix([r, y_e, y])}
 COMPONENTS = (x_e, y_e, x, y)
+TURNING = {k_i: Matrix([r, x]), q_i: Matrix([r, y]), **PLANE}
 
 
 def one_head() -> dict:
@@ -104,7 +56,7 @@ def half_loss(values: dict, size: int) -> Expr:
 
 def velocities(values: dict, size: int) -> list[Matrix]:
     """tau dk/dt and tau dq/dt of that head."""
-    return [explicit(substitute(rate, {v_i: v}), values, D=size).applyfunc(expand) for rate in one_head().values()]
+    return [explicit(substitute(rate, {v_i: v}), values, D=size).expand() for rate in one_head().values()]
 
 
 @cache
@@ -156,6 +108,48 @@ def waiting_rate() -> Expr:
 
 
 @register(
+    "V2-rotation",
+    "A head that has learned one direction turns to another that pays more",
+    typed=lambda: {
+        "x": v * (A_j * y - A_d * M_j / M_d * x),
+        "y": v * (A_j * x - A_d * Q_j / Q_d * y),
+        "determinant": v**2 * M_j * Q_j * (A_d**2 / (M_d * Q_d) - A_j**2 / (M_j * Q_j)),
+        "trace": -v * A_d * (M_j / M_d + Q_j / Q_d),
+    },
+    conditions=(
+        (
+            r"$\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ are diagonal in one basis; the head rests at the saddle $S = \{d\}$, "
+            r"with components $r$ along $d$ and small components $\varepsilon x$ and $\varepsilon y$ of $\boldsymbol{k}$ and "
+            r"$\boldsymbol{q}$ along $j$"
+        ),
+        r"$v$ is its value weight there, $v r^{2} = A_{d}/(M_{d} Q_{d})$",
+        ("Unstable if and only if $s_{j}^{2} > s_{d}^{2}$: the head leaves $d$ for $j$ exponentially, before any waiting head escapes"),
+        (
+            "If the largest $A_d$ (first to grow) and the largest $s_d$ (largest drop) name different directions, "
+            r"training shows the extra plateau $\{d\}$"
+        ),
+    ),
+)
+def rotation() -> Derivation:
+    """The flow of one head, linear in its components along another direction."""
+    velocity, system = [rate[1, 0] for rate in velocities(TURNING, 2)], around_a_rest()["j"]
+    moving, determinant = (system * Matrix([x, y])).expand(), system.det().expand()
+    small = [(scaled(one, (x, y)) / epsilon).expand() for one in velocity]
+    return Derivation.by(
+        Line(F, ":=", half_loss(TURNING, 2), "Half the loss of a head with components $r$ along $d$ and $x$, $y$ along $j$"),
+        Line(r, ":=", at_rest(), "At rest along $d$"),
+        Line(-Gradient(F, x), "=", velocity[0], r"The velocity of the component of $\boldsymbol{k}$ along $j$"),
+        Line(-Gradient(F, y), "=", velocity[1], r"and of $\boldsymbol{q}$"),
+        Line(small[0], "->", moving[0], r"For small components, of $\boldsymbol{k}$", part="x", parameter=(epsilon, 0), order=2),
+        Line(small[1], "->", moving[1], r"and of $\boldsymbol{q}$", part="y", parameter=(epsilon, 0), order=2),
+        Line(Determinant(system), "=", determinant, "The determinant of the two equations", part="determinant"),
+        Line(Line(A_j**2 / (M_j * Q_j), ">", A_d**2 / (M_d * Q_d)), "<=>", Line(determinant, "<", 0),
+             "It is negative, one mode grows, exactly if $s_j > s_d$"),
+        Line(Trace(system), "=", system.trace(), "Their trace", part="trace"),
+    )  # fmt: skip
+
+
+@register(
     "V2-sequence",
     "The order of learning: the fastest to grow comes next, and its head turns until it has the largest drop that is left",
     kind="limit",
@@ -191,13 +185,13 @@ def sequence() -> Derivation:
     grown = w_init * exp(waiting_rate() * clock)
     lag = cancel(expand_log(log(grown.subs(clock, arrival)), force=True) / log(w_init))
     rest = solve(lag_j * log(w_init) + rho_j * clock / tau, clock)[0]
-    later = expand((lag_i * log(w_init) + rho_i * rest / tau) / log(w_init))
+    later = ((lag_i * log(w_init) + rho_i * rest / tau) / log(w_init)).expand()
     small = waiting_velocity().subs({one: w_init * one for one in (v, r, x)}, simultaneous=True)
     half_trace = J_j.trace() / 2
     return Derivation.by(
-        Line(F, ":=", half_loss({k_i: Matrix([r, x]), q_i: Matrix([r, y]), **PLANE}, 2),
+        Line(F, ":=", half_loss(TURNING, 2),
              "Half the loss, less its constant, of a head that waits, in one plane"),
-        Line(-Gradient(F, x), "=", velocities({k_i: Matrix([r, x]), q_i: Matrix([r, y]), **PLANE}, 2)[0][1, 0],
+        Line(-Gradient(F, x), "=", velocities(TURNING, 2)[0][1, 0],
              r"The velocity of its component along $j$"),
         Line((small / (w_init**2 * v * x)).expand(), "->", waiting_rate(),
              r"Over $v x$, with $y = x$ and weights of size $w_{\rm init}$: exponential growth in $s$", parameter=(w_init, 0), order=3),
@@ -225,61 +219,4 @@ def sequence() -> Derivation:
         Line(Determinant(J_j - rho_j * eye(2)), "=", 0, "It is a root"),
         Line(rho_j, "=", growing(J_j), "The growing mode", part="growing"),
         Line(Line(A_j**2 / (M_j * Q_j), ">", A_d**2 / (M_d * Q_d)), "<=>", Line(rho_j, ">", 0), "It grows exactly if $s_j > s_d$"),
-    )  # fmt: skip
-
-
-def turned_loss() -> Expr:
-    """The loss of a head with k along k_d + alpha k_j and q along q_d + beta q_j, in the modes of any task."""
-    map_ = Matrix([[b, b * beta_], [b * alpha, b * alpha * beta_]])
-    return explicit(substitute(any_loss(), WHITENED), {A_w: diag(s_i, s_j), B_w: map_}, D=2).expand()
-
-
-@register(
-    "V2-oblique",
-    "When nothing commutes: only the largest drop is a stable rest of a head, and no direction need grow alone",
-    typed=lambda: {
-        "loss": c_any - 2 * b * (s_i + s_j * alpha * beta_) + b**2 * (1 + alpha**2) * (1 + beta_**2),
-        "second": 4 * s_i**2 * (s_i**2 - s_j**2),
-        "keys": TracePolynomial(M_root**2) * M_root.I * A_w * r_i,
-        "queries": TracePolynomial(Q_root**2) * Q_root.I * A_w.T * u_i,
-    },
-    conditions=(
-        POSITIVE,
-        SINGULAR,
-        r"$\boldsymbol{k}$ is along $\boldsymbol{k}_i + \alpha \boldsymbol{k}_j$ and $\boldsymbol{q}$ along $\boldsymbol{q}_i + \beta "
-        r"\boldsymbol{q}_j$, with the modes of (V2-fixed), $\boldsymbol{k}_i = \boldsymbol{M}^{-1/2}\boldsymbol{u}_i$ and "
-        r"$\boldsymbol{q}_i = \boldsymbol{Q}^{-1/2}\boldsymbol{r}_i$; $b$ is what is learned",
-        r"second: at the rest $b = s_{i}$; negative, and the rest unstable, if and only if $s_{j} > s_{i}$, in any metric",
-        r"keys: $\boldsymbol{A}\boldsymbol{q}_i = s_i\boldsymbol{M}\boldsymbol{k}_i$: a waiting head grows along "
-        r"($\boldsymbol{k}_{i}, \boldsymbol{q}_{i}$) alone if and only if $\boldsymbol{k}_{i}$ is an eigenvector of $\boldsymbol{M}$ "
-        r"and $\boldsymbol{q}_{i}$ of $\boldsymbol{Q}$, with the largest growth",
-        r"It grows along the leading singular vectors $\boldsymbol{f}$ and $\boldsymbol{g}$ of $\boldsymbol{A}$; its components along the "
-        r"modes are $\boldsymbol{u}_j^\top\boldsymbol{M}^{1/2}\boldsymbol{f}$, $\boldsymbol{r}_j^\top\boldsymbol{Q}^{1/2}\boldsymbol{g}$. "
-        r"Where these are not zero they are of order one when it drops: there is no lag (V2-sequence), and the head turns while it drops, "
-        r"to the largest drop among such modes, without a rest; if those drops are close, it turns slowly and lingers between their losses",
-        r"Where they are zero, as between blocks that each of $\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ leaves invariant, "
-        r"they lag, and the head rests before it turns to a larger drop in another block",
-        r"Covariances that commute up to an angle $\theta$ leave components of order $\theta$: a rest of $\tau\ln(1/\theta)/\rho_j$",
-    ),
-)
-def oblique() -> Derivation:
-    """The loss in the plane of two modes, and what A makes of them."""
-    loss = turned_loss()
-    corner = hessian(loss, (alpha, beta_)).subs({alpha: 0, beta_: 0, b: s_i})
-    small = (scaled(loss, (alpha, beta_)) / epsilon**2).expand()
-    derivatives = Matrix(2, 2, lambda i, j: Limit(Derivative(small, (alpha, beta_)[i], (alpha, beta_)[j]), epsilon, 0))
-    A = substitute(A_any, WHITENED)
-    determinant = corner.det().expand()
-    return Derivation.by(
-        *(Line(letter, ":=", value, "In whitened letters") for letter, value in WHITENED.items()),
-        Line(A_any * Q_root.I * r_i, "=", A * Q_root.I * r_i, r"What $\boldsymbol{A}$ makes of a query", part="keys"),
-        Line(A_any * Q_root.I * r_i, "=", s_i * M * M_root.I * u_i, "By the singular vectors"),
-        Line(A_any.T * M_root.I * u_i, "=", A.T * M_root.I * u_i, "What it makes of a key", part="queries"),
-        Line(A_any.T * M_root.I * u_i, "=", s_i * Q_any * Q_root.I * r_i, "By the singular vectors"),
-        Line(B_w, ":=", b * (u_i + alpha * u_j) * (r_i + beta_ * r_j).T, "A head in the plane of two modes"),
-        Line(any_loss(), "=", loss, "The loss in this plane", part="loss"),
-        Line(b, ":=", s_i, "The rest"),
-        Line(derivatives, "=", corner, "Its second derivatives there"),
-        Line(Determinant(corner), "=", determinant, "Their determinant", part="second"),
-        Line(Line(s_j, ">", s_i), "<=>", Line(determinant, "<", 0), "The rest is a saddle exactly if another mode has the larger drop"),
     )  # fmt: skip

@@ -6,8 +6,24 @@ import numpy as np
 import pytest
 from iclflow.theory import substitute
 from iclflow.theory.equations import equation
-from iclflow.theory.results.landscape.any_quadratic_loss import A_d, A_j, M_d, M_j, M_root, Q_d, Q_j, s_i, s_j, v
-from iclflow.theory.results.variations.learning_order import A_e, M_e, Q_e, alpha, beta_, lag_i, lag_j, rho_i, rho_j, waiting_rate
+from iclflow.theory.results.landscape.any_quadratic_loss import M_root, alpha, beta_, s_i, s_j
+from iclflow.theory.results.variations.learning_order import (
+    A_d,
+    A_e,
+    A_j,
+    M_d,
+    M_e,
+    M_j,
+    Q_d,
+    Q_e,
+    Q_j,
+    lag_i,
+    lag_j,
+    rho_i,
+    rho_j,
+    v,
+    waiting_rate,
+)
 from sympy import Matrix, lambdify
 
 
