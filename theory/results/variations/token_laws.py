@@ -8,9 +8,9 @@ number kappa: D/(D + 2) on a sphere, (nu - 2)/(nu - 4) for Student's law. Tokens
 add (k - 3) R diag(R' Sigma_w R) R'.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from math import prod
 from typing import Any
 
 from mpmath import diag as diagonal
@@ -28,7 +28,8 @@ from ...derivations.registry import register
 from ...expectation.laws import Fixed, Gaussian, Mixture
 from ...expectation.moments import expect
 from ...notation import D, Lambda, Lambda_hat, MatrixLetter, N, T, beta, e, lambda_, matrix, sigma, vector
-from ..task.population import GENERAL, PAPER, WHITE, Sigma_w, any_tokens, fourth
+from ..landscape.completeness import lambda_i, lambda_j, off_diagonal, pair
+from ..task.population import GENERAL, PAPER, WHITE, Sigma_w, Task, any_tokens, fourth
 from .task_covariance import ROOT, root
 
 kappa = Symbol("kappa", positive=True)  # E(rho^4)/(D (D + 2)) of an elliptical law, rho the length of the whitened token, E(rho^2) = D
@@ -39,7 +40,7 @@ N_d = Symbol("N_d", positive=True)  # the length at which Gaussian tokens have t
 x, g = vector("x", D), vector("g", D)
 mixing = matrix("R", D)  # x = R z
 D_R = matrix("D_R", D, latex=r"\boldsymbol{D}")  # the diagonal part of R' R
-lambda_i, lambda_j, k_i, k_j = symbols("lambda_i lambda_j k_i k_j", positive=True)
+k_i, k_j = symbols("k_i k_j", positive=True)
 
 
 def tokens(fourth_moment) -> tuple:
@@ -53,26 +54,19 @@ def one_token(inner) -> TracePolynomial:
 
 
 @cache
-def gaussian_fourth() -> TracePolynomial:
-    """E(x x' Sigma_w x x') of a Gaussian token."""
-    return expect(x * (x.T * Sigma_w * x) * x.T, Gaussian(x, covariance=Lambda))
+def gaussian_fourth(scale: Any = 1) -> TracePolynomial:
+    """E(x x' Sigma_w x x') of a Gaussian token, of covariance Lambda times a scale."""
+    return expect(x * (x.T * Sigma_w * x) * x.T, Gaussian(x, covariance=scale * Lambda))
 
 
 @cache
 def elliptical_fourth() -> TracePolynomial:
     """The same of an elliptical token: given its scale a token is Gaussian of covariance s Lambda, with E(s) = 1 and E(s^2) = kappa."""
     scale = Symbol("s", positive=True)
-    given = expect(x * (x.T * Sigma_w * x) * x.T, Gaussian(x, covariance=scale * Lambda))
-    orders = collect(given, scale)
+    orders = collect(gaussian_fourth(scale), scale)
     if sorted(orders) != [2]:
         raise ArithmeticError(f"the fourth moment has the orders {sorted(orders)} in the scale")
     return kappa * orders[2]
-
-
-@cache
-def eigenvalue_of(fourth_moment: Callable) -> Expr:
-    """a for tokens with this fourth moment."""
-    return PAPER.along(expect(Lambda_hat**2, tokens(fourth_moment)))
 
 
 def gaussian_of(inner) -> TracePolynomial:
@@ -120,30 +114,15 @@ def any_law() -> Derivation:
     one = r": both sides are linear in it, so that one token shows it"
     return Derivation.by(
         Line(fourth, ":=", x * x.T * Sigma_w * x * x.T, f"The fourth moment{one}"),
-        Line(
-            E(beta * beta.T, tokens(one_token)),
-            "=",
-            any_tokens().M,
-            "Pairs of different tokens, and of a token with itself",
-            part="general",
-        ),
+        Line(E(beta * beta.T, tokens(one_token)), "=", any_tokens().M,
+             "Pairs of different tokens, and of a token with itself", part="general"),
         Line(fourth, ":=", x * x.T * x * x.T, r"The same for $\boldsymbol{\Sigma}_w = \boldsymbol{I}$"),
         Line(E(Lambda_hat**2, tokens(one_token)), "=", second, "Then without noise", part="second"),
-        Line(
-            E(x * x.T * Sigma_w * x * x.T, Gaussian(x, covariance=Lambda)),
-            "=",
-            gaussian_fourth(),
-            "The fourth moment of a Gaussian token",
-            part="Gaussian",
-        ),
-        Line(
-            E(Lambda_hat**2),
-            "=",
-            substitute(second, {fourth: gaussian}),
-            r"With $\boldsymbol{\Sigma}_w = \boldsymbol{I}$ in (second) it gives (31)",
-            part="check",
-        ),
-    )
+        Line(E(x * x.T * Sigma_w * x * x.T, Gaussian(x, covariance=Lambda)), "=", gaussian_fourth(),
+             "The fourth moment of a Gaussian token", part="Gaussian"),
+        Line(E(Lambda_hat**2), "=", substitute(second, {fourth: gaussian}),
+             r"With $\boldsymbol{\Sigma}_w = \boldsymbol{I}$ in (second) it gives (31)", part="check"),
+    )  # fmt: skip
 
 
 EXCESS = Symbol("m", positive=True)  # nu - 4
@@ -161,8 +140,7 @@ def _student() -> Expr:
     return cancel((second * density / first**2).gammasimp().subs(EXCESS, nu - 4))
 
 
-def _below(point) -> None:
-    point[lambda_i] = point[lambda_j] * (1 + point[lambda_i])
+ELLIPTICAL = Task(token_law=elliptical_of)
 
 
 @register(
@@ -182,6 +160,7 @@ def _below(point) -> None:
         r"length $\rho$ and $\mathbb{E}(\rho^2) = D$; $\rho_4 = \mathbb{E}(\rho^4)$",
         ROOT,
         EIGENVECTOR,
+        pair(ELLIPTICAL),
         r"sphere: $\rho^{2} = D$; student: $\nu > 4$ degrees of freedom",
         r"$\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$, and $\lambda^{3}/a$ rises for every $N$ and $\kappa$; "
         r"so directions, their order and the count of fixed points are as for Gaussian tokens",
@@ -193,50 +172,29 @@ def _below(point) -> None:
 )  # fmt: skip
 def elliptical() -> Derivation:
     """Average the Gaussian fourth moment over the length of the token."""
-    a = eigenvalue_of(elliptical_of)
-    ratio = cancel(lambda_**3 / a)
+    a = ELLIPTICAL.eigenvalue
     gaussian = a.subs(kappa, 1).subs(N, N_d)
     length = solve(gaussian - a, N_d)[0]
-    gap = ratio.subs(lambda_, lambda_i) - ratio.subs(lambda_, lambda_j)
     direction = root * g * (g.T * root * Sigma_w * root * g) * g.T * root / (g.T * g) ** 2
     square = _student_moment(2) * _student_moment(0) / _student_moment(1) ** 2
     return Derivation.by(
-        Line(
-            square,
-            "=",
-            _student().subs(nu, EXCESS + 4),
-            r"Student's law with $m + 4$ degrees of freedom, $1/\chi^2$ times a Gaussian token squared",
-        ),
+        Line(square, "=", _student().subs(nu, EXCESS + 4),
+             r"Student's law with $m + 4$ degrees of freedom, $1/\chi^2$ times a Gaussian token squared"),
         Line(nu, ":=", EXCESS + 4, "The degrees of freedom"),
         Line(square, "=", _student(), "So for $\\nu$ of them", part="student"),
-        Line(
-            D**2 / E((g.T * g) ** 2, Gaussian(g)),
-            "=",
-            cancel(D**2 / expect((g.T * g) ** 2, Gaussian(g)).to_sympy()),
-            r"On the sphere $\rho^4 = D^2$; a Gaussian token has $\kappa = 1$",
-            part="sphere",
-        ),
-        Line(
-            ratio.subs(lambda_, lambda_i) - ratio.subs(lambda_, lambda_j), "=", factor(cancel(gap)), "The determinant of (T1c)", part="gap"
-        ),
-        Line(
-            Line(lambda_i, ">", lambda_j), "=>", Line(factor(cancel(gap)), ">", 0), r"$\lambda^3/a$ rises with $\lambda$", meets=(_below,)
-        ),
+        Line(D**2 / E((g.T * g) ** 2, Gaussian(g)), "=", cancel(D**2 / expect((g.T * g) ** 2, Gaussian(g)).to_sympy()),
+             r"On the sphere $\rho^4 = D^2$; a Gaussian token has $\kappa = 1$", part="sphere"),
+        *off_diagonal(ELLIPTICAL).within({"gap": "gap"})[-4:-2],
         Line(gaussian.subs(N_d, length), "=", a, "Gaussian tokens have it at another length"),
         Line(N_d, ":=", length, "This length"),
         Line(N_d, "=", factor(length), "In factors", part="length"),
         Line(length / N, "->", 1 / kappa, "The rarest direction", parameter=(lambda_, 0), order=1),
         Line((length / N).subs(T, lambda_), "=", cancel((length / N).subs(T, lambda_)), "A direction that holds all the variance"),
         Line(kappa, ":=", rho_4 / (D * (D + 2)), "The number"),
-        Line(
-            E(rho_4 * direction, Gaussian(g)),
-            "=",
-            elliptical_fourth(),
-            r"The fourth moment of one token, in a direction $\boldsymbol{g}/|\boldsymbol{g}|$ independent of its length",
-            part="fourth",
-        ),
+        Line(E(rho_4 * direction, Gaussian(g)), "=", elliptical_fourth(),
+             r"The fourth moment of one token, in a direction $\boldsymbol{g}/|\boldsymbol{g}|$ independent of its length", part="fourth"),
         Line(E(e.T * Lambda_hat**2 * e, tokens(elliptical_of)), "=", a, "The eigenvalue of the second moment", part="a"),
-    )
+    )  # fmt: skip
 
 
 R_entries = Matrix(2, 2, symbols("R_11 R_12 R_21 R_22"))
@@ -261,12 +219,11 @@ def expected_entries() -> Matrix:
 
 def independent_entries() -> Matrix:
     """The same by the moments of the components: of variance 1, odd moments 0 and kurtosis k_i and k_j."""
-    z = Matrix(symbols("z_1 z_2"))
-    moments = {0: 1, 1: 0, 2: 1, 3: 0}
+    z, moments = Matrix(symbols("z_1 z_2")), [{0: 1, 2: 1, 4: one} for one in (k_i, k_j)]
     token = R_entries * z
     return (token * token.T * S_entries * token * token.T).applyfunc(
         lambda entry: sum(
-            coefficient * moments.get(powers[0], k_i if powers[0] == 4 else None) * moments.get(powers[1], k_j if powers[1] == 4 else None)
+            coefficient * prod(one.get(power, 0) for one, power in zip(moments, powers, strict=True))
             for powers, coefficient in entry.as_poly(*z).terms()
         )
     )
@@ -334,45 +291,23 @@ def _orthogonal_columns(point) -> None:
 )  # fmt: skip
 def independent() -> Derivation:
     """The fourth moment entry by entry; then along an eigenvector."""
-    a = eigenvalue_of(independent_of)
+    a, L, square = PAPER.along(expect(Lambda_hat**2, tokens(independent_of))), mixing * mixing.T, mixing.T * mixing
     ratios = [(lambda_**3 / a).subs({lambda_: one, kurtosis: k}) for one, k in ((lambda_i, k_i), (lambda_j, k_j))]
-    square = mixing.T * mixing
     moment = 2 * Lambda**2 + Trace(Lambda) * Lambda + (kurtosis - 3) * mixing * D_R * mixing.T
-    L = mixing * mixing.T
-    F = 2 * L * L + Trace(L) * L + (kurtosis - 3) * mixing * D_R * mixing.T
-    commutator = TracePolynomial(mixing.I) * (TracePolynomial(F) * L - TracePolynomial(L) * F) * mixing.T.I
-    along_e = e.T * Lambda_hat**2 * e
+    F = substitute(moment, {Lambda: L})
     return Derivation.by(
         Line(k_i, ":=", h_1**2, r"The components are $\pm h$ or 0; of their law only variance and kurtosis enter"),
         Line(k_j, ":=", h_2**2, "The same for the other"),
-        Line(
-            expected_entries(),
-            "=",
-            independent_entries().applyfunc(lambda entry: entry.expand()),
-            "The fourth moment for two components",
-            part="fourth",
-        ),
-        Line(
-            E(along_e, tokens(independent_of)), "=", a, r"Along an eigenvector, for $\boldsymbol{R} = \boldsymbol{\Lambda}^{1/2}$", part="a"
-        ),
-        Line(E(along_e, tokens(signs_of)), "=", cancel(a.subs(kurtosis, 1)), "Signs", part="Rademacher"),
+        Line(expected_entries(), "=", independent_entries().expand(), "The fourth moment for two components", part="fourth"),
+        Line(E(e.T * Lambda_hat**2 * e, tokens(independent_of)), "=", a,
+             r"Along an eigenvector, for $\boldsymbol{R} = \boldsymbol{\Lambda}^{1/2}$", part="a"),
+        Line(E(e.T * Lambda_hat**2 * e, tokens(signs_of)), "=", cancel(a.subs(kurtosis, 1)), "Signs", part="Rademacher"),
         Line(ratios[0] - ratios[1], "=", cancel(ratios[0] - ratios[1]), "The determinant of (T1c)", part="gap"),
         Line(Lambda, "=", L, "The covariance of the tokens"),
         Line(fourth, ":=", moment, r"The fourth moment for any $D$ and equal kurtoses, with $\boldsymbol{\Sigma}_w = \boldsymbol{I}$"),
-        Line(
-            mixing.I * (fourth * Lambda - Lambda * fourth) * mixing.T.I,
-            "=",
-            commutator,
-            r"What keeps it from commuting with $\boldsymbol{\Lambda}$",
-            uses=(-2,),
-            part="commutator",
-        ),
-        Line(
-            Line(fourth * Lambda, "=", Lambda * fourth),
-            "<=>",
-            Line(square * D_R, "=", D_R * square),
-            r"So $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ only for such mixings",
-            meets=(_orthogonal_columns, _orthogonal_columns),
-            conditions=(NOT_GAUSSIAN,),
-        ),
-    )
+        Line(mixing.I * (fourth * Lambda - Lambda * fourth) * mixing.T.I, "=", TracePolynomial(mixing.I) * (F * L - L * F) * mixing.T.I,
+             r"What keeps it from commuting with $\boldsymbol{\Lambda}$", uses=(-2,), part="commutator"),
+        Line(Line(fourth * Lambda, "=", Lambda * fourth), "<=>", Line(square * D_R, "=", D_R * square),
+             r"So $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ only for such mixings",
+             meets=(_orthogonal_columns, _orthogonal_columns), conditions=(NOT_GAUSSIAN,)),
+    )  # fmt: skip
