@@ -45,18 +45,12 @@ UNIFORM = r"$n$ is uniform on $1, \dots, N$"
 H, H_2 = harmonic(N + 1), harmonic(N + 1, 2)
 
 
-def _two_lengths(point) -> None:
-    point[p_n] = mpf(point.rng.uniform(0.05, 0.95))
-
-
 TWO_LENGTHS = Condition(
     r"Any law of the length, independent of the sequence, and any gains $g_{n} > 0$; both sides are linear in the law, so two lengths, "
     r"$n$ with probability $p_n$ and $m$ with $1 - p_n$, show it",
     lambda point: 0 < point[p_n] < 1,
-    _two_lengths,
+    lambda point: point.__setitem__(p_n, mpf(point.rng.uniform(0.05, 0.95))),
 )
-
-
 LENGTHS = replace(GENERAL, random_length=True)
 PLAIN = Task(random_length=True)
 
@@ -79,8 +73,7 @@ PLAIN = Task(random_length=True)
 def random_moments() -> Derivation:
     """The moments given the length are linear in g_n, g_n^2 and g_n^2/n."""
     A, M_, _, _ = LENGTHS.moments
-    plain = {g_1: 1, g_2: 1, g_3: nu}
-    given, square = LENGTHS.laws(n, g_n), beta * beta.T
+    plain, given, square = {g_1: 1, g_2: 1, g_3: nu}, LENGTHS.laws(n, g_n), beta * beta.T
 
     def present(body):
         return sum((p * E(body, LENGTHS.laws(length), given=length) for p, length, _ in LENGTHS.cases), start=ZeroMatrix(D, D))
@@ -90,24 +83,13 @@ def random_moments() -> Derivation:
         *second_moment(LENGTHS).within({"second": "M"}),
         Line(LENGTHS.E(beta * y_q * x_q.T), "=", A, "The correlation of target and feature, averaged over the length", part="A"),
         Line(nu, ":=", p_n / n + (1 - p_n) / m, r"The mean of $1/n$"),
-        Line(
-            present(beta * y_q * x_q.T),
-            "=",
-            substitute(A, plain),
-            "The correlation for the average over the tokens there are",
-            part="present, A",
-        ),
+        Line(present(beta * y_q * x_q.T), "=", substitute(A, plain), "The correlation for the average over the tokens there are",
+             part="present, A"),
         Line(present(square), "=", substitute(M_, plain), "Its second moment", part="present, M"),
-    )
+    )  # fmt: skip
 
 
-GAIN = {"present": n / n, "longest": n / N, "official": n / (n + 1)}
-
-
-def gain_terms(name: str) -> tuple[Expr, Expr, Expr]:
-    """g, g^2, g^2/n for one normalisation."""
-    gain = GAIN[name]
-    return gain, gain**2, gain**2 / n
+GAIN_TERMS = {name: (gain, gain**2, gain**2 / n) for name, gain in (("present", n / n), ("longest", n / N), ("official", n / (n + 1)))}
 
 
 def counted(term: Expr) -> Any:
@@ -115,17 +97,18 @@ def counted(term: Expr) -> Any:
     return apart(term.subs(n, n - 1), n)
 
 
+@cache
 def uniform_sums(name: str) -> tuple[Any, ...]:
     """g_1, g_2, g_3 for n uniform on 1, ..., N, as sums; the official ones count the query, from n = 1, at which they vanish."""
     if name == "official":
-        return tuple(Sum(counted(term), (n, 1, N + 1)) / N for term in gain_terms(name))
-    return tuple(Sum(term, (n, 1, N)) / N for term in gain_terms(name))
+        return tuple(Sum(counted(term), (n, 1, N + 1)) / N for term in GAIN_TERMS[name])
+    return tuple(Sum(term, (n, 1, N)) / N for term in GAIN_TERMS[name])
 
 
 @cache
 def uniform_gains() -> dict[str, tuple[Expr, Expr, Expr]]:
-    """g_1, g_2, g_3 for n uniform on 1, ..., N, by normalisation."""
-    return {name: tuple(cancel(one.doit()) for one in uniform_sums(name)) for name in GAIN}
+    """The same, carried out, by normalisation."""
+    return {name: tuple(cancel(one.doit()) for one in uniform_sums(name)) for name in GAIN_TERMS}
 
 
 @register(
@@ -154,21 +137,12 @@ def uniform_law() -> Derivation:
     mean_of = ("the gain", "its square", "its square over the length")
     return Derivation.by(
         Line(uniform_sums("present")[2], "=", uniform_gains()["present"][2], "The average over the tokens there are", part="present, g_3"),
-        *(
-            Line(
-                gain_terms("official")[i].subs(n, n - 1),
-                "=",
-                counted(gain_terms("official")[i]),
-                f"Of $n$ tokens, the query counted, {mean_of[i]}: 0 at $n = 1$, so that the sum may begin there",
-            )
-            for i in range(3)
-        ),
-        *(
-            Line(uniform_sums(name)[i], "=", uniform_gains()[name][i], f"{words}: the mean of {mean_of[i]}", part=f"{name}, g_{i + 1}")
-            for name, words in names.items()
-            for i in range(3)
-        ),
-    )
+        *(Line(term.subs(n, n - 1), "=", counted(term),
+               f"Of $n$ tokens, the query counted, {words}: 0 at $n = 1$, so that the sum may begin there")
+          for term, words in zip(GAIN_TERMS["official"], mean_of, strict=True)),
+        *(Line(uniform_sums(name)[i], "=", uniform_gains()[name][i], f"{words}: the mean of {mean_of[i]}", part=f"{name}, g_{i + 1}")
+          for name, words in names.items() for i in range(3)),
+    )  # fmt: skip
 
 
 def _length(gains: tuple[Expr, Expr, Expr]) -> Expr:
@@ -185,11 +159,7 @@ def _share(gains: tuple[Expr, Expr, Expr]) -> Expr:
     "V4-effective",
     "The fixed length that a random one acts like",
     typed=lambda: {
-        "loss": Trace(Sigma_w * Lambda_q)
-        + sigma**2
-        - g_1**2
-        / g_2
-        * (
+        "loss": Trace(Sigma_w * Lambda_q) + sigma**2 - g_1**2 / g_2 * (
             2 * Trace(Lambda_q * Sigma_w * Lambda * B)
             - (1 + g_3 / g_2) * Trace(B.T * Lambda * Sigma_w * Lambda * B * Lambda_q)
             - (Trace(Sigma_w * Lambda) + sigma**2) * (g_3 / g_2) * Trace(B.T * Lambda * B * Lambda_q)
@@ -208,11 +178,10 @@ def _share(gains: tuple[Expr, Expr, Expr]) -> Expr:
         r"$(1-\varrho)c$ is the price of gains that differ, which no map avoids: none for $g_{n} = 1$, a quarter "
         r"of $c$ for long contexts divided by the longest",
     ),
-)
+)  # fmt: skip
 def effective_length() -> Derivation:
     """Measure the map in units of g_1/g_2."""
-    scaled = substitute(LENGTHS.moments.loss(), {B: g_1 / g_2 * TracePolynomial(B)})
-    gains = uniform_gains()
+    scaled, gains = substitute(LENGTHS.moments.loss(), {B: g_1 / g_2 * TracePolynomial(B)}), uniform_gains()
     left = LENGTHS.E((y_q - (g_1 / g_2) * beta.T * B * x_q) ** 2)
     fixed = E((y_q - beta.T * B * x_q) ** 2, GENERAL.laws(N_e))
     longest = cancel(_share(gains["longest"]))
@@ -224,21 +193,11 @@ def effective_length() -> Derivation:
         Line(c_any, ":=", E(y_q**2, GENERAL.laws(N_e)), "The loss of no answer"),
         Line(left, "=", (1 - share_e) * c_any + share_e * fixed, "The loss at the fixed length, with drops smaller by a factor"),
         Line(share_e, "<=", 1, "The variance of the gain is not negative"),
-        *(
-            Line(_length(uniform_sums(name)), "=", cancel(_length(gains[name])), f"The length for {name}", part=f"{name}, length")
-            for name in gains
-        ),
-        *(
-            Line(_share(uniform_sums(name)), "=", cancel(_share(gains[name])), f"What is left of a drop for {name}", part=f"{name}, share")
-            for name in ("longest", "official")
-        ),
+        *(Line(of(uniform_sums(name)), "=", cancel(of(gains[name])), f"{words} for {name}", part=f"{name}, {part}")
+          for part, of, words in (("length", _length, "The length"), ("share", _share, "What is left of a drop"))
+          for name in gains if (name, part) != ("present", "share")),
         Line(longest, "->", limit(longest, N, oo), "Long contexts", part="longest, limit", parameter=N, order=1),
-    )
-
-
-def written_drop(gains) -> Expr:
-    """lambda g_1^2/(g_2 + g_3 (1 + T/lambda)), for statements."""
-    return lambda_ * gains[0] ** 2 / (gains[1] + gains[2] * (1 + T / lambda_))
+    )  # fmt: skip
 
 
 @register(
@@ -246,7 +205,7 @@ def written_drop(gains) -> Expr:
     "The loss at the fixed points for contexts of random length",
     typed=lambda: {
         "rate": g_1 * lambda_**2,
-        "loss": over_directions(lambda_ - learned * written_drop((g_1, g_2, g_3))),
+        "loss": over_directions(lambda_ - learned * lambda_ * g_1**2 / (g_2 + g_3 * (1 + T / lambda_))),
         "present": over_directions(lambda_ - learned * lambda_ / (1 + harmonic(N) / N * (1 + T / lambda_))),
         "longest": over_directions(lambda_ - learned * lambda_ * 3 * (N + 1) / (2 * (2 * N + 1 + 3 * (1 + T / lambda_)))),
         "official": over_directions(
