@@ -42,13 +42,6 @@ COMPONENTS = (x_e, y_e, x, y)
 TURNING = {k_i: Matrix([r, x]), q_i: Matrix([r, y]), **PLANE}
 
 
-def one_head() -> dict:
-    """tau dW/dt for k and q of one head, in what it learns and what others hold."""
-    rates = flow_in_force(rank_one_head(), (k_i, q_i))
-    whole = {B: B_rest + v_i * k_i * q_i.T}
-    return {weight: substitute(substitute(rate, {G: any_force()}), whole) for weight, rate in rates.items()}
-
-
 def half_loss(values: dict, size: int) -> Expr:
     """Half the loss, less its constant, with one head beside what others hold, entry by entry."""
     return explicit(substitute((any_loss() - c_any) / 2, {B: B_rest + v * k_i * q_i.T}), values, D=size)
@@ -56,7 +49,9 @@ def half_loss(values: dict, size: int) -> Expr:
 
 def velocities(values: dict, size: int) -> list[Matrix]:
     """tau dk/dt and tau dq/dt of that head."""
-    return [explicit(substitute(rate, {v_i: v}), values, D=size).expand() for rate in one_head().values()]
+    rates = flow_in_force(rank_one_head(), (k_i, q_i)).values()
+    in_force = (substitute(substitute(rate, {G: any_force()}), {B: B_rest + v_i * k_i * q_i.T}) for rate in rates)
+    return [explicit(substitute(rate, {v_i: v}), values, D=size).expand() for rate in in_force]
 
 
 @cache
@@ -89,12 +84,6 @@ def at_zero(rows, columns) -> Matrix:
 def scaled(formula: Expr, letters: tuple) -> Expr:
     """The formula with small letters."""
     return formula.subs({one: epsilon * one for one in letters}, simultaneous=True)
-
-
-def growing(system: Matrix) -> Expr:
-    """The larger root of rho^2 - tr rho + det."""
-    half = system.trace() / 2
-    return half + sqrt((half**2 - system.det()).expand())
 
 
 def waiting_velocity() -> Expr:
@@ -179,20 +168,17 @@ def rotation() -> Derivation:
 )
 def sequence() -> Derivation:
     """A head that waits, then rests at one direction among others that are held or free."""
-    around = around_a_rest()
-    J_e, J_j = around["e"], around["j"]
+    J_e, J_j, mixed = around_a_rest().values()
     arrival = log(1 / w_init) / A_d
     grown = w_init * exp(waiting_rate() * clock)
     lag = cancel(expand_log(log(grown.subs(clock, arrival)), force=True) / log(w_init))
     rest = solve(lag_j * log(w_init) + rho_j * clock / tau, clock)[0]
     later = ((lag_i * log(w_init) + rho_i * rest / tau) / log(w_init)).expand()
     small = waiting_velocity().subs({one: w_init * one for one in (v, r, x)}, simultaneous=True)
-    half_trace = J_j.trace() / 2
+    half_trace, discriminant = J_j.trace() / 2, J_j.trace() ** 2 / 4 - J_j.det()
     return Derivation.by(
-        Line(F, ":=", half_loss(TURNING, 2),
-             "Half the loss, less its constant, of a head that waits, in one plane"),
-        Line(-Gradient(F, x), "=", velocities(TURNING, 2)[0][1, 0],
-             r"The velocity of its component along $j$"),
+        Line(F, ":=", half_loss(TURNING, 2), "Half the loss, less its constant, of a head that waits, in one plane"),
+        Line(-Gradient(F, x), "=", velocities(TURNING, 2)[0][1, 0], r"The velocity of its component along $j$"),
         Line((small / (w_init**2 * v * x)).expand(), "->", waiting_rate(),
              r"Over $v x$, with $y = x$ and weights of size $w_{\rm init}$: exponential growth in $s$", parameter=(w_init, 0), order=3),
         Line(clock, ":=", arrival, "When the component along $d$ is of order one"),
@@ -202,7 +188,7 @@ def sequence() -> Derivation:
         *(Line(-Gradient(F, one), "=", velocity, f"The velocity of its component ${one}$")
           for one, velocity in zip(COMPONENTS, moving(), strict=True)),
         Line(r, ":=", at_rest(), "It rests"),
-        Line(at_zero((0, 1, 2, 3), (2, 3))[:2, :].col_join(at_zero((2, 3), (0, 1))), "=", around["mixed"],
+        Line(at_zero((0, 1, 2, 3), (2, 3))[:2, :].col_join(at_zero((2, 3), (0, 1))), "=", mixed,
              "What each pair of components does to the other", part="apart"),
         Line(at_zero((2, 3), (2, 3)), "=", J_j, "The flow of the components along $j$"),
         Line(Determinant(J_j), "=", J_j.det().expand(), "Its determinant", part="sign"),
@@ -215,8 +201,8 @@ def sequence() -> Derivation:
         Line(t, ":=", rest, "This time"),
         Line(w_init**lag_j * exp(rho_j * t / tau), "=", 1, "The component along $j$ is of order one"),
         Line(t, "=", expand_log(rest, force=True), "So the rest takes", part="rest"),
-        Line(rho_j, ":=", half_trace + sqrt(half_trace**2 - J_j.det()), "The larger root of the characteristic polynomial along $j$"),
+        Line(rho_j, ":=", half_trace + sqrt(discriminant), "The larger root of the characteristic polynomial along $j$"),
         Line(Determinant(J_j - rho_j * eye(2)), "=", 0, "It is a root"),
-        Line(rho_j, "=", growing(J_j), "The growing mode", part="growing"),
+        Line(rho_j, "=", half_trace + sqrt(discriminant.expand()), "The growing mode", part="growing"),
         Line(Line(A_j**2 / (M_j * Q_j), ">", A_d**2 / (M_d * Q_d)), "<=>", Line(rho_j, ">", 0), "It grows exactly if $s_j > s_d$"),
     )  # fmt: skip

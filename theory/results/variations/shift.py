@@ -20,15 +20,13 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from mpmath import mpf
 from sympy import Derivative, Expr, Symbol, Trace, ZeroMatrix, cancel, factor, limit, solve, symbols
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.spectral import over_directions, summand
 from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import EIGEN, EIGENVECTOR, along_one_eigenvector, commuting, eigenbasis, satisfying
+from ...derivations.draws import EIGEN, EIGENVECTOR, along_one_eigenvector, eigenvalues_drawn, satisfying
 from ...derivations.heads import E
 from ...derivations.lines import Line
 from ...derivations.points import value_at
@@ -215,14 +213,7 @@ REST = satisfying(
 )
 
 
-def _even(point) -> None:
-    REST.meet(point)
-    taken, noisy = value_at(TAKEN[0], point), value_at(OF_NOISE, point)
-    point[g] = (2 * taken - noisy) / (taken - noisy)
-
-
 OF_NOISE = sigma**2 / N * Trace(B.T * Lambda * B * Lambda_q)
-EVEN = satisfying("The loss is that of no answer", {E(ERROR, SCALED): E(y_q**2, GENERAL.laws())}, _even)
 
 
 @register(
@@ -258,7 +249,8 @@ def scaled_context() -> Derivation:
         Line(E(ERROR, GENERAL.laws()), "=", c_any - E_learned, "The training loss"),
         Line(E(ERROR, SCALED), "=", loss, "The loss at test", part="loss"),
         Line(E(ERROR, SCALED_TOO), "=", both, "A query scaled as well multiplies all but the noise on its label by $g$", part="both"),
-        Line(g, "=", even, "The loss is $c$ again, that of no answer, at", part="break-even", conditions=(EVEN,)),
+        Line(g, ":=", even, "At this scale", part="break-even"),
+        Line(E(ERROR, SCALED), "=", c_any, "the loss at test is $c$ again, that of no answer"),
     )
 
 
@@ -269,11 +261,7 @@ SHARE = share(TEST_LAWS, b)
 
 
 def _common_eigenvector(point) -> None:
-    along_one_eigenvector(point)
-    values, vectors = eigenbasis(point)
-    for matrix, value in ((Lambda_test, lambda_test), (Lambda_q, lambda_q)):
-        point[matrix] = commuting(vectors, [mpf(3) ** mpf(point.rng.uniform(-1, 1)) for _ in values])
-        point[value] = (point[e].T * point[matrix] * point[e])[0, 0]
+    eigenvalues_drawn(point, {Lambda_test: lambda_test, Lambda_q: lambda_q})
     point[a_test] = value_at(E((e.T * beta) ** 2, TEST_LAWS), point)
 
 
@@ -283,17 +271,6 @@ IN_COMMON = satisfying(
     r"$a_{\rm test}$ of the second moment of $\boldsymbol{\beta}$ (V1-beta)",
     {**EIGEN, Lambda_test * e: lambda_test * e, Lambda_q * e: lambda_q * e},
     _common_eigenvector,
-)
-
-
-def _even_share(point) -> None:
-    point[b] = 2 * point[lambda_test] / point[a_test]
-
-
-EVEN_SHARE = Condition(
-    r"$\ell_d = \lambda_q$ at $b \ne 0$",
-    lambda point: point[b] != 0 and abs(value_at(SHARE, point) - point[lambda_q]) < mpf("1e-20"),
-    _even_share,
 )
 
 
@@ -335,7 +312,6 @@ def unseen_direction() -> Derivation:
         Line(SHARE, "=", at_test, "The share of the direction in the loss"),
         Line(at_test, "=", squared, r"It is least at the map $\lambda_{\rm test}/a_{\rm test}$"),
         Line(SHARE, "=", squared, "Together", part="share"),
-        Line(b, "=", even, r"It is $\lambda_{q}$ again, that of no answer, at", part="break-even", conditions=(EVEN_SHARE,)),
         Line(E(e.T * beta * y_q * x_q.T * e) / (NOISY.E((e.T * beta) ** 2) * E((e.T * x_q) ** 2)), "=", map_,
              "The map of training, (23) with label noise"),
         Line(Derivative(map_, lambda_), "=", slope, "How it changes with the variance of the direction", part="slope"),
@@ -344,4 +320,6 @@ def unseen_direction() -> Derivation:
         Line(at_test.subs(b, map_), "->", at_test.subs(b, worst), "Its share at test", part="shown", **vanishing),
         Line((at_test.subs(b, map_) / lambda_q).subs(whole), "->", cancel((at_test.subs(b, worst) / lambda_q).subs(whole)),
              "With all the variance of the test in it, over that of no answer", part="all", **vanishing),
+        Line(b, ":=", even, "At this map", part="break-even"),
+        Line(SHARE, "=", lambda_q, "the share is that of no answer"),
     )  # fmt: skip
