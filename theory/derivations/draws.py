@@ -46,6 +46,12 @@ def eigenbasis(point: Point, matrix=Lambda) -> tuple[list, Any]:
     return values, columns
 
 
+def square_root(point: Point, matrix=Lambda) -> Any:
+    """The positive root of a positive definite matrix."""
+    values, vectors = eigenbasis(point, matrix)
+    return commuting(vectors, [mpmath.sqrt(one) for one in values])
+
+
 @lru_cache(maxsize=1 << 10)
 def _largest_first(entries: tuple, size: int) -> tuple[list, Any]:
     values, vectors = mpmath.eigsy(mpmath.matrix([entries[i * size : (i + 1) * size] for i in range(size)]))

@@ -26,8 +26,8 @@ from ...expectation.moments import expect
 from ...notation import B, D, Lambda, Lambda_hat, M, N, T, a, beta, e, lambda_, sigma, symmetric_matrix, vector, w, x_q
 from ..task.population import zeta
 from ..task.regression import X_c, y
-from ..variations.label_noise import NOISY as NOISY_LABELS
-from ..variations.label_noise import ALONG_e
+from ..variations.labels import NOISY as NOISY_LABELS
+from ..variations.labels import ALONG_e
 
 C = symmetric_matrix("C", D)  # Lambda_hat + rho I
 rho = Symbol("rho", positive=True)  # penalty of ridge

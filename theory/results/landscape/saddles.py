@@ -2,7 +2,7 @@ r"""T2, continued: strict and degenerate saddles, the time to leave them, and th
 
 from typing import Any
 
-from mpmath import eye, norm, sqrt
+from mpmath import eye, norm
 from sympy import Derivative, Expr, Identity, Integral, Symbol, Trace, diff, factor, ln, series
 
 from ...calculus.derivatives import gradient
@@ -11,7 +11,7 @@ from ...calculus.spectral import along, over_directions
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
-from ...derivations.draws import ALONG, PROJECTOR, commuting, eigenbasis, satisfying
+from ...derivations.draws import ALONG, PROJECTOR, satisfying, square_root
 from ...derivations.heads import E, Gradient, Rate
 from ...derivations.lines import Line
 from ...derivations.registry import register
@@ -63,8 +63,7 @@ def _norm(point) -> None:
 
 def _roots(point) -> None:
     for root, whole in ((M_root, M), (Lambda_root, Lambda)):
-        values, vectors = eigenbasis(point, whole)
-        point[root] = commuting(vectors, [sqrt(one) for one in values])
+        point[root] = square_root(point, whole)
 
 
 NORM = Condition(r"$\gamma = \|\boldsymbol{\Lambda}^2\|$", None, _norm)

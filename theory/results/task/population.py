@@ -344,9 +344,9 @@ def any_tokens() -> PopulationMoments:
         ),
     ),
 )
-def general_loss() -> Derivation:
+def general_loss(task: Task = GENERAL) -> Derivation:
     """The four moments by the engine, which checks that the loss given the context has this form."""
-    A, M, Q, c = moments = GENERAL.moments
+    A, M, Q, c = moments = task.moments
     formulas = {
         "A": (beta * y_q * x_q.T, A, r"The correlation of the target with $\boldsymbol{\beta}$ and the query, $\boldsymbol{A}$"),
         "M": (beta * beta.T, M, r"The second moment of $\boldsymbol{\beta}$, $\boldsymbol{M}$"),
@@ -354,11 +354,8 @@ def general_loss() -> Derivation:
         "c": (y_q**2, c, "The mean square of the target, $c$"),
     }
     return Derivation.by(
-        Line(
-            E((y_q - beta.T * B * x_q) ** 2, GENERAL.laws()),
-            "=",
-            moments.loss(),
-            r"The loss $c-2\operatorname{tr}(\boldsymbol{A}^\top\boldsymbol{B})+\operatorname{tr}(\boldsymbol{B}^\top\boldsymbol{MBQ})$",
-        ),
-        *(Line(E(body, GENERAL.laws()), "=", value, reason, part=part) for part, (body, value, reason) in formulas.items()),
-    )
+        *task.gains(),
+        Line(task.E((y_q - beta.T * B * x_q) ** 2), "=", moments.loss(),
+             r"The loss $c-2\operatorname{tr}(\boldsymbol{A}^\top\boldsymbol{B})+\operatorname{tr}(\boldsymbol{B}^\top\boldsymbol{MBQ})$"),
+        *(Line(task.E(body), "=", value, reason, part=part) for part, (body, value, reason) in formulas.items()),
+    )  # fmt: skip

@@ -31,9 +31,8 @@ from ...expectation.moments import expect
 from ...notation import B, D, Lambda, Lambda_q, N, T, beta, e, lambda_, learned, sigma, x_q, y_q
 from ..landscape.any_quadratic_loss import c_any
 from ..landscape.levels import at_fixed_map, fixed_loss, written_loss_along
-from ..task.population import GENERAL, Sigma_w, Task, g_1, g_2, g_3, g_n, m, n, p_n
+from ..task.population import GENERAL, Sigma_w, Task, g_1, g_2, g_3, g_n, general_loss, m, n, p_n
 from ..task.regression import closed_loss
-from ..task.second_moments import second_moment
 
 nu = Symbol("nu", positive=True)  # E(1/n)
 N_e, share_e = Symbol("N_e", positive=True), Symbol("varrho", positive=True)
@@ -80,8 +79,7 @@ def random_moments() -> Derivation:
 
     return Derivation.by(
         Line(E(square, given, given=n), "=", expect(square, given), r"Given the length, the second moment of $\boldsymbol{\beta}$"),
-        *second_moment(LENGTHS).within({"second": "M"}),
-        Line(LENGTHS.E(beta * y_q * x_q.T), "=", A, "The correlation of target and feature, averaged over the length", part="A"),
+        *general_loss(LENGTHS).within({"A": "A", "M": "M"}),
         Line(nu, ":=", p_n / n + (1 - p_n) / m, r"The mean of $1/n$"),
         Line(present(beta * y_q * x_q.T), "=", substitute(A, plain), "The correlation for the average over the tokens there are",
              part="present, A"),

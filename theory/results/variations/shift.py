@@ -38,7 +38,7 @@ from ..landscape.fixed_points import b, fixed_map_along, written_map_along
 from ..landscape.levels import learned_alone
 from ..task.population import GENERAL, PAPER, Sigma_w, Task, lambda_q
 from ..task.regression import closed_loss, correlation_with_error
-from .label_noise import NOISY
+from .labels import NOISY
 
 N_test = Symbol("N_test", integer=True, positive=True)
 a_test, lambda_test = symbols("a_test lambda_test", positive=True)  # the eigenvalues of the test's second moment and context covariance

@@ -30,7 +30,7 @@ from ...expectation.moments import expect
 from ...notation import D, Lambda, Lambda_hat, MatrixLetter, N, T, beta, e, lambda_, matrix, sigma, vector
 from ..landscape.completeness import lambda_i, lambda_j, off_diagonal, pair
 from ..task.population import GENERAL, PAPER, WHITE, Sigma_w, Task, any_tokens, fourth
-from .task_covariance import ROOT, root
+from .labels import ROOT, root
 
 kappa = Symbol("kappa", positive=True)  # E(rho^4)/(D (D + 2)) of an elliptical law, rho the length of the whitened token, E(rho^2) = D
 rho_4 = Symbol("rho_4", positive=True)  # E(rho^4)

@@ -12,7 +12,7 @@ from ....numerics.tasks.regression import RegressionTask
 from ....theory.notation import Lambda, M, N, lambda_
 from ....theory.results.landscape.any_quadratic_loss import A_w, B_w, c_any
 from ....theory.results.task.population import Sigma_w
-from ....theory.results.variations.task_covariance import C, P_w, S_w, omega, p, root
+from ....theory.results.variations.labels import C, P_w, S_w, omega, p, root
 from ...experiments import draws
 from ...experiments.draws import remembered
 from ...experiments.plateau_maps import effective_map, measured, plateau_maps, trained_network

@@ -8,7 +8,7 @@ from iclflow.theory import TracePolynomial
 from iclflow.theory.equations import equation, equations
 from iclflow.theory.notation import Lambda, N, lambda_, sigma
 from iclflow.theory.results.task.population import Sigma_w
-from iclflow.theory.results.variations.task_covariance import TASK, P_w
+from iclflow.theory.results.variations.labels import TASK, P_w
 from sympy import Trace
 
 VARIATIONS = [e.number for e in equations() if e.number[:2] in ("V0", "V1", "V2", "V3", "V4", "V5")]

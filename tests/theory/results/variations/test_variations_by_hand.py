@@ -18,9 +18,8 @@ from iclflow.theory.notation import D, Lambda, Lambda_q, M, N, T, a, lambda_, si
 from iclflow.theory.notation import learned as on_or_off
 from iclflow.theory.results.landscape.any_quadratic_loss import c_any
 from iclflow.theory.results.task.population import Sigma_w
-from iclflow.theory.results.variations.label_noise import NOISY
+from iclflow.theory.results.variations.labels import NOISY, P_w, omega, p
 from iclflow.theory.results.variations.shift import E_learned, N_test, a_test, b, g, lambda_q, lambda_test, nu
-from iclflow.theory.results.variations.task_covariance import P_w, omega, p
 from iclflow.theory.results.variations.token_laws import k_i, k_j, kappa, kurtosis, lambda_i, lambda_j
 from sympy import Matrix, Rational, cancel, diag, eye, solve, symbols
 

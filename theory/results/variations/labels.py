@@ -1,0 +1,275 @@
+r"""Labels of another law: with noise, y = w' x + eps with E(eps^2) = sigma^2 (V1), or for task vectors of covariance Sigma_w (V2).
+
+Noise enters everything as an addition to the trace of Lambda. That trace, T, is the variance of a noiseless label: so the sampling error of
+a context acts like label noise of variance T.
+
+.. math::
+    a_d = \lambda_d^2\Bigl(1 + \frac{1 + (T + \sigma^2)/\lambda_d}{N}\Bigr), \qquad
+    \mathcal L(S) = \sigma^2 + T - \sum_{d\in S}\frac{\lambda_d}{1 + (1 + (T + \sigma^2)/\lambda_d)/N}
+
+In a common eigenbasis with eigenvalues lambda_d of Lambda and s_d of Sigma_w, the growth from small weights goes by lambda^2 s, the drop of
+the loss by p = lambda s: the orders may differ, see (V2-rotation). Without a common eigenbasis p_d are the eigenvalues of
+Lambda^(1/2) Sigma_w Lambda^(1/2), see (V2-congruence).
+"""
+
+from dataclasses import replace
+
+from sympy import Derivative, Identity, Symbol, Trace, ZeroMatrix, cancel, diff
+
+from ...algebra.polynomial import TracePolynomial
+from ...calculus.spectral import over_directions
+from ...calculus.substitution import substitute
+from ...derivations.derivation import Derivation
+from ...derivations.draws import EIGENVECTOR, along_one_eigenvector, satisfying, square_root
+from ...derivations.heads import E
+from ...derivations.lines import Line
+from ...derivations.registry import register
+from ...expectation.laws import Fixed, Gaussian
+from ...notation import B, D, G, Lambda, Lambda_hat, Lambda_q, M, N, T, beta, e, lambda_, learned, matrix, sigma, symmetric_matrix, v_star
+
+# isort: split
+from ...notation import vector, w, x_q, y_q
+from ..landscape.completeness import off_diagonal
+from ..landscape.fixed_points import direction, map_at_fixed_point, written_map_along
+from ..landscape.levels import at_fixed_map, fixed_loss, learned_alone
+from ..separate.aligned import fixed_value, growing
+from ..task.population import P_w, Sigma_w, Task, general_loss, omega, zeta
+from ..task.regression import X_c, correlation_with_error, force
+from ..task.second_moments import EIGENVECTOR as ALONG_EIGENVECTOR
+from ..task.second_moments import eigenvalue, second_moment
+
+# Noise
+
+NOISY = Task(noise=sigma**2)
+noise = vector("epsilon", N, latex=r"\boldsymbol{\epsilon}")
+NOISY_LAWS = (
+    r"$\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens, independent label noise of variance $\sigma^2$, on the "
+    r"query too"
+)
+ALONG_e = NOISY.E((e.T * beta) ** 2)
+
+
+def noisy_ridge(eigenvalue_):
+    """1 / (1 + (1 + (T + sigma^2)/lambda)/N), for statements."""
+    return 1 / (1 + (1 + (T + sigma**2) / eigenvalue_) / N)
+
+
+@register(
+    "V1-beta",
+    "The correlation of a context with noisy labels",
+    typed=lambda: {
+        "mean": Lambda_hat * w + zeta,
+        "covariance": sigma**2 / N * Lambda_hat,
+        "second": (1 + 1 / N) * Lambda**2 + (Trace(Lambda) + sigma**2) / N * Lambda,
+        "a": lambda_**2 * (1 + (1 + (Trace(Lambda) + sigma**2) / lambda_) / N),
+    },
+    conditions=(NOISY_LAWS, ALONG_EIGENVECTOR),
+)
+def noisy_correlation() -> Derivation:
+    """The noise in (8); then averages over the noise, the task and the context."""
+    of_context = (Fixed(zeta, X_c * noise / N), Gaussian(noise, covariance=sigma**2 * Identity(N)))
+    return Derivation.by(
+        Line(Lambda_hat, ":=", X_c * X_c.T / N, "The sample covariance"),
+        Line(zeta, ":=", X_c * noise / N, r"What the noise adds to $\boldsymbol{\beta}$"),
+        Line(beta, ":=", X_c * (X_c.T * w + noise) / N, "The labels $y_n = \\boldsymbol{w}^\\top\\boldsymbol{x}_n + \\epsilon_n$ in (8)"),
+        Line(beta, "=", Lambda_hat * w + zeta, "The sample covariance and the noise", part="mean"),
+        Line(E(zeta * zeta.T, of_context, given=X_c), "=", sigma**2 / N * Lambda_hat, "Given the tokens, averaged", part="covariance"),
+        *second_moment(NOISY).within({"second": "second"}),
+        *eigenvalue(NOISY).within({"product": "a"}),
+    )
+
+
+@register(
+    "V1-levels",
+    "The loss at the fixed points with label noise",
+    typed=lambda: {
+        "loss": sigma**2 + over_directions(lambda_ - learned * lambda_ * noisy_ridge(lambda_)),
+        "limit": sigma**2 + over_directions((1 - learned) * lambda_),
+        "map": learned / lambda_ * noisy_ridge(lambda_),
+    },
+    conditions=(
+        NOISY_LAWS,
+        direction(NOISY),
+        at_fixed_map(NOISY),
+        r"map: $\boldsymbol{e}$ is the unit eigenvector with eigenvalue $\lambda$, and $\chi$ its $\chi_d$",
+        r"With a noiseless query the loss has no term $\sigma^2$",
+        r"The fixed points are those of the paper, for $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ and $\lambda^3/a$ rises "
+        r"with $\lambda$ (V1-order)",
+    ),
+)
+def noisy_levels() -> Derivation:
+    """The fixed points of (23) and (59) with the noisy moment."""
+    return Derivation.by(*fixed_loss(NOISY).within({"loss": "loss", "limit": "limit"}), *map_at_fixed_point(NOISY).within("map"))
+
+
+@register(
+    "V1-order",
+    "Label noise changes no rate near the origin, only how far a direction is learned",
+    typed=lambda: {
+        "growth": Lambda**2,
+        "fixed": lambda_ * (1 + (1 + (T + sigma**2) / lambda_) / N),
+        "slope": N * lambda_ * ((N + 1) * lambda_ + 2 * (T + sigma**2)) / ((N + 1) * lambda_ + T + sigma**2) ** 2,
+    },
+    conditions=(
+        NOISY_LAWS,
+        growing(NOISY),
+        r"The heads of small weights grow by $\boldsymbol{\Lambda}^2$ alone: to leading order the drops come when they come without noise",
+        r"The slope is positive: the largest eigenvalue is still learned first, and brings the largest drop",
+    ),
+)
+def noisy_order() -> Derivation:
+    """The force at B = 0 holds no noise; what a head rests at, (25), and how drops rise, (T1c), at the noisy moment."""
+    return Derivation.by(
+        Line(NOISY.E(beta * y_q * x_q.T), "=", NOISY.moments.A, "The force at zero weights: the noise adds nothing to it", part="growth"),
+        *fixed_value(NOISY).within(),
+        Line(v_star**-3, "=", cancel(1 / written_map_along(NOISY)), "One over its cube", part="fixed"),
+        *off_diagonal(NOISY).within({"slope": "slope"})[-2:],
+    )
+
+
+@register(
+    "V1-ridge",
+    "The algorithm learned under label noise is a ridge regression with the tokens' covariance known",
+    typed=lambda: {
+        "map": (1 + 1 / N) * Lambda**2 + (Trace(Lambda) + sigma**2) / N * Lambda,
+        "excess": Lambda + (Trace(Lambda) + sigma**2) * Identity(D),
+    },
+    conditions=(
+        NOISY_LAWS,
+        r"So $\hat{y} = \boldsymbol{\beta}^{\top} (\boldsymbol{\Lambda} + "
+        r"(\boldsymbol{\Lambda} + (T + \sigma^{2}) \boldsymbol{I})/N)^{-1} \boldsymbol{x}_{q}$ with $T = \operatorname{tr}"
+        r"(\boldsymbol{\Lambda})$",
+        r"The posterior mean is the ridge regression with $\sigma^{2}/N$, and $\hat{\boldsymbol{\Lambda}}$ for $\boldsymbol{\Lambda}$; "
+        r"here $T$ is added to $\sigma^{2}$ because $\hat{\boldsymbol{\Lambda}}$ is not inverted",
+    ),
+)
+def noisy_ridge_regression() -> Derivation:
+    """The gradient vanishes at M B = Lambda; so Lambda B^-1 = M, and the penalty is the rest of it beside Lambda."""
+    M_noisy = NOISY.moments.M
+    return Derivation.by(
+        *correlation_with_error(NOISY).within(),
+        Line(B, ":=", M.I * Lambda, "The global minimum"),
+        Line(G, "=", ZeroMatrix(D, D), "The force vanishes there"),
+        Line(Lambda * B.I, "=", M_noisy, r"The inverse map is $\boldsymbol{\Lambda}^{-1}\boldsymbol{M}$", part="map"),
+        Line(N * (B.I - Lambda), "=", N * (TracePolynomial(Lambda.I) * M_noisy - Lambda),
+             r"The inverse less $\boldsymbol{\Lambda}$, times $N$", part="excess"),
+    )  # fmt: skip
+
+
+# A covariance of the task vectors
+
+p = Symbol("p", positive=True)  # lambda omega, the share of one direction in it
+root = symmetric_matrix("L", D, latex=r"\boldsymbol{\Lambda}^{1/2}")
+S_w = symmetric_matrix("S", D)  # Lambda^(1/2) Sigma_w Lambda^(1/2)
+C = matrix("C", D)
+TASK = Task(task_covariance=Sigma_w)
+SHARED = replace(TASK, commuting=True)
+TASK_LAWS = r"$\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{\Sigma}_{w})$, Gaussian tokens, no noise"
+CORRELATION = TASK.E(beta * y_q * x_q.T)
+COMMON = satisfying(
+    r"$\boldsymbol{\Lambda}$ and $\boldsymbol{\Sigma}_w$ commute; $\boldsymbol{e}$ is a common unit eigenvector, of eigenvalues $\lambda$ "
+    r"and $\omega$; $P = \operatorname{tr}(\boldsymbol{\Sigma}_w\boldsymbol{\Lambda})$ is the variance of a label",
+    {Sigma_w * e: omega * e},
+    SHARED.condition(EIGENVECTOR, along_one_eigenvector).draw,
+)
+
+
+ROOT = satisfying(
+    r"$\boldsymbol{\Lambda}$ is positive definite, and $\boldsymbol{\Lambda}^{1/2}$ its positive root",
+    {root**2: Lambda},
+    lambda point: point.__setitem__(root, square_root(point)),
+)
+
+
+@register(
+    "V2-moments",
+    "The moments of a task with a covariance",
+    typed=lambda: {
+        "A": Lambda * Sigma_w * Lambda,
+        "M": (1 + 1 / N) * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Lambda,
+        "white": Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N,
+        "c": Trace(Sigma_w * Lambda),
+    },
+    conditions=(TASK_LAWS,),
+)
+def moments() -> Derivation:
+    """The general moments (V0) without noise, for a query with the tokens' covariance."""
+    white = substitute(TASK.moments.M, {Sigma_w: Identity(D)})
+    return Derivation.by(
+        *general_loss(TASK).within({part: part for part in "AMc"}),
+        Line(E(Lambda_hat**2), "=", white, r"With $\boldsymbol{\Sigma}_w = \boldsymbol{I}$ it is (31)", part="white"),
+    )
+
+
+@register(
+    "V2-order",
+    r"Task and token spectra that disagree: growth by $\lambda^{2} \omega$, drops by $\lambda \omega$",
+    typed=lambda: {
+        "rate": lambda_**2 * omega,
+        "map": omega / ((1 + 1 / N) * lambda_ * omega + P_w / N),
+        "drop": p**2 / ((1 + 1 / N) * p + P_w / N),
+        "slope": p * ((1 + 1 / N) * p + 2 * P_w / N) / ((1 + 1 / N) * p + P_w / N) ** 2,
+    },
+    conditions=(
+        TASK_LAWS,
+        COMMON,
+        r"Waiting heads grow as $\tau\dot v=A_dv^2$ with $A_d = \lambda^2\omega$: the first drop is in the direction of the largest "
+        r"$\lambda^{2} \omega$",
+        r"The slope, at given $P$, is positive: the largest drop is in the direction of the largest $p = \lambda \omega$",
+    ),
+)
+def order() -> Derivation:
+    """A, A/(M Q) and A^2/(M Q) along a common eigenvector."""
+    alone = learned_alone(SHARED, SHARED.eigenvalue)
+    drop = cancel(alone.parts["drop"].subs(omega, p / lambda_))
+    slope = cancel(diff(drop, p))
+    return Derivation.by(
+        Line(Derivative(drop, p), "=", slope, "How the drop of the loss, computed below, changes with $p$ at given $P$", part="slope"),
+        Line(slope, ">", 0, "It rises"),
+        *alone.within({"rate": "rate", "map": "map"}),
+        Line(p, ":=", lambda_ * omega, "The share of the direction in it"),
+        Line(alone.lines[-1].left, "=", drop, "In terms of this, what it takes from the loss", part="drop"),
+    )
+
+
+def in_roots(formula) -> TracePolynomial:
+    """Lambda = L^2 and Sigma_w = L^-1 S L^-1, with L = Lambda^(1/2) and S = L Sigma_w L."""
+    return substitute(formula, {Lambda: root**2, Sigma_w: root.I * S_w * root.I, Lambda_q: root**2})
+
+
+@register(
+    "V2-congruence",
+    "When nothing commutes: the levels are those of commuting covariances, the directions are not orthogonal",
+    typed=lambda: {
+        "A": root * S_w * root,
+        "M": root * ((1 + 1 / N) * S_w + Trace(S_w) / N * Identity(D)) * root,
+        "force": S_w - ((1 + 1 / N) * S_w + Trace(S_w) / N * Identity(D)) * C,
+        "minimum": M.I * Lambda * Sigma_w,
+    },
+    conditions=(
+        TASK_LAWS,
+        ROOT,
+        r"So $\boldsymbol{C}$ is diagonal in the eigenbasis of $\boldsymbol{S}$ at every fixed point (V2-fixed), and the levels are those "
+        r"of (V2-order) with $p$ the eigenvalues of $\boldsymbol{S}$",
+        r"There are $2^{D}$ fixed functions if the eigenvalues of $\boldsymbol{S}$ are distinct and positive and $R H \ge D$",
+        r"The learned $\boldsymbol{k}$ and $\boldsymbol{q}$ are along $\boldsymbol{\Lambda}^{-1/2} \boldsymbol{u}$, with "
+        r"$\boldsymbol{u}$ an eigenvector of $\boldsymbol{S}$",
+        r"Waiting heads grow along the leading eigenvector of $\boldsymbol{A}$, in general none of those: the head turns while it drops",
+    ),
+)
+def congruence() -> Derivation:
+    """Put the root of Lambda and the whitened task covariance into the moments and the force."""
+    A, M_, *_ = TASK.moments
+    inside = TracePolynomial(root.I) * in_roots(substitute(force(TASK), {M: M_, B: root.I * C * root.I})) * root.I
+    return Derivation.by(
+        *correlation_with_error(TASK).within(),
+        Line(Lambda, ":=", root**2, r"The root of $\boldsymbol{\Lambda}$"),
+        Line(S_w, ":=", root * Sigma_w * root, "The task covariance in whitened tokens"),
+        Line(C, ":=", root * B * root, "The effective map in whitened tokens"),
+        Line(CORRELATION, "=", in_roots(A), "The correlation of target and feature", part="A"),
+        Line(TASK.square(), "=", in_roots(M_), r"The second moment of $\boldsymbol{\beta}$", part="M"),
+        Line(root.I * G * root.I, "=", inside, "The force in whitened tokens", part="force"),
+        Line(M.I * CORRELATION * E(x_q * x_q.T).I, "=", TracePolynomial(M.I) * A * Lambda.I,
+             r"The global minimum, with the letter $\boldsymbol{M}$ for the second moment", part="minimum"),
+        Line(CORRELATION, "=", M * (M.I * Lambda * Sigma_w) * Lambda, "The force vanishes there"),
+    )  # fmt: skip
