@@ -61,9 +61,9 @@ KEEPS_DIRECTION = satisfying(
 DISTINCT = Condition(r"the eigenvalues are distinct: then the map is also necessary, see T1")
 
 
-def ridge(eigenvalue_: Expr) -> Expr:
+def ridge(eigenvalue_: Expr, total: Expr = T) -> Expr:
     """The paper's shrinkage 1 / (1 + (1 + T / lambda) / N)."""
-    return 1 / (1 + (1 + T / eigenvalue_) / N)
+    return 1 / (1 + (1 + total / eigenvalue_) / N)
 
 
 def direction(task: Task = PAPER) -> Condition:

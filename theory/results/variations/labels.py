@@ -25,12 +25,12 @@ from ...derivations.heads import E
 from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.laws import Fixed, Gaussian
-from ...notation import B, D, G, Lambda, Lambda_hat, Lambda_q, M, N, T, beta, e, lambda_, learned, matrix, sigma, symmetric_matrix, v_star
+from ...notation import B, D, G, Lambda, Lambda_hat, M, N, T, beta, e, lambda_, learned, matrix, sigma, symmetric_matrix, v_star
 
 # isort: split
 from ...notation import vector, w, x_q, y_q
 from ..landscape.completeness import off_diagonal
-from ..landscape.fixed_points import direction, map_at_fixed_point, written_map_along
+from ..landscape.fixed_points import direction, map_at_fixed_point, ridge, written_map_along
 from ..landscape.levels import at_fixed_map, fixed_loss, learned_alone
 from ..separate.aligned import fixed_value, growing
 from ..task.population import P_w, Sigma_w, Task, general_loss, omega, zeta
@@ -47,11 +47,6 @@ NOISY_LAWS = (
     r"query too"
 )
 ALONG_e = NOISY.E((e.T * beta) ** 2)
-
-
-def noisy_ridge(eigenvalue_):
-    """1 / (1 + (1 + (T + sigma^2)/lambda)/N), for statements."""
-    return 1 / (1 + (1 + (T + sigma**2) / eigenvalue_) / N)
 
 
 @register(
@@ -83,9 +78,9 @@ def noisy_correlation() -> Derivation:
     "V1-levels",
     "The loss at the fixed points with label noise",
     typed=lambda: {
-        "loss": sigma**2 + over_directions(lambda_ - learned * lambda_ * noisy_ridge(lambda_)),
+        "loss": sigma**2 + over_directions(lambda_ - learned * lambda_ * ridge(lambda_, T + sigma**2)),
         "limit": sigma**2 + over_directions((1 - learned) * lambda_),
-        "map": learned / lambda_ * noisy_ridge(lambda_),
+        "map": learned / lambda_ * ridge(lambda_, T + sigma**2),
     },
     conditions=(
         NOISY_LAWS,
@@ -232,11 +227,6 @@ def order() -> Derivation:
     )
 
 
-def in_roots(formula) -> TracePolynomial:
-    """Lambda = L^2 and Sigma_w = L^-1 S L^-1, with L = Lambda^(1/2) and S = L Sigma_w L."""
-    return substitute(formula, {Lambda: root**2, Sigma_w: root.I * S_w * root.I, Lambda_q: root**2})
-
-
 @register(
     "V2-congruence",
     "When nothing commutes: the levels are those of commuting covariances, the directions are not orthogonal",
@@ -259,15 +249,16 @@ def in_roots(formula) -> TracePolynomial:
 )
 def congruence() -> Derivation:
     """Put the root of Lambda and the whitened task covariance into the moments and the force."""
+    in_roots = {Lambda: root**2, Sigma_w: root.I * S_w * root.I}  # with root = Lambda^(1/2) and S = root Sigma_w root
     A, M_, *_ = TASK.moments
-    inside = TracePolynomial(root.I) * in_roots(substitute(force(TASK), {M: M_, B: root.I * C * root.I})) * root.I
+    inside = TracePolynomial(root.I) * substitute(substitute(force(TASK), {M: M_, B: root.I * C * root.I}), in_roots) * root.I
     return Derivation.by(
         *correlation_with_error(TASK).within(),
         Line(Lambda, ":=", root**2, r"The root of $\boldsymbol{\Lambda}$"),
         Line(S_w, ":=", root * Sigma_w * root, "The task covariance in whitened tokens"),
         Line(C, ":=", root * B * root, "The effective map in whitened tokens"),
-        Line(CORRELATION, "=", in_roots(A), "The correlation of target and feature", part="A"),
-        Line(TASK.square(), "=", in_roots(M_), r"The second moment of $\boldsymbol{\beta}$", part="M"),
+        Line(CORRELATION, "=", substitute(A, in_roots), "The correlation of target and feature", part="A"),
+        Line(TASK.square(), "=", substitute(M_, in_roots), r"The second moment of $\boldsymbol{\beta}$", part="M"),
         Line(root.I * G * root.I, "=", inside, "The force in whitened tokens", part="force"),
         Line(M.I * CORRELATION * E(x_q * x_q.T).I, "=", TracePolynomial(M.I) * A * Lambda.I,
              r"The global minimum, with the letter $\boldsymbol{M}$ for the second moment", part="minimum"),

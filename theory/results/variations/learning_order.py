@@ -39,6 +39,7 @@ SPACE = {
 }  # fmt: skip
 HEAD = {k_i: Matrix([r, x_e, x]), q_i: Matrix([r, y_e, y])}
 COMPONENTS = (x_e, y_e, x, y)
+AT_REST = solve(A_d - M_d * Q_d * v * r**2, r)[0]  # the component of k and q along d of a head that has learned d
 TURNING = {k_i: Matrix([r, x]), q_i: Matrix([r, y]), **PLANE}
 
 
@@ -62,16 +63,10 @@ def moving() -> list[Any]:
 
 
 @cache
-def at_rest() -> Expr:
-    """The component of k and q along d of a head that has learned d."""
-    return solve(A_d - M_d * Q_d * v * r**2, r)[0]
-
-
-@cache
 def around_a_rest() -> dict[str, Matrix]:
     """The flow of a head that has learned d, while another holds e: linear in its components along e and along j."""
     jacobian = Matrix([[one.diff(other) for other in COMPONENTS] for one in moving()])
-    jacobian = jacobian.subs(dict.fromkeys(COMPONENTS, 0)).subs(r, at_rest()).applyfunc(cancel)
+    jacobian = jacobian.subs(dict.fromkeys(COMPONENTS, 0)).subs(r, AT_REST).applyfunc(cancel)
     return {"e": jacobian[:2, :2], "j": jacobian[2:, 2:], "mixed": Matrix([jacobian[:2, 2:], jacobian[2:, :2]])}
 
 
@@ -126,7 +121,7 @@ def rotation() -> Derivation:
     small = [(scaled(one, (x, y)) / epsilon).expand() for one in velocity]
     return Derivation.by(
         Line(F, ":=", half_loss(TURNING, 2), "Half the loss of a head with components $r$ along $d$ and $x$, $y$ along $j$"),
-        Line(r, ":=", at_rest(), "At rest along $d$"),
+        Line(r, ":=", AT_REST, "At rest along $d$"),
         Line(-Gradient(F, x), "=", velocity[0], r"The velocity of the component of $\boldsymbol{k}$ along $j$"),
         Line(-Gradient(F, y), "=", velocity[1], r"and of $\boldsymbol{q}$"),
         Line(small[0], "->", moving[0], r"For small components, of $\boldsymbol{k}$", part="x", parameter=(epsilon, 0), order=2),
@@ -187,7 +182,7 @@ def sequence() -> Derivation:
         Line(F, ":=", half_loss({**HEAD, **SPACE}, 3), "The same for a head along $d$ beside one that holds $e$"),
         *(Line(-Gradient(F, one), "=", velocity, f"The velocity of its component ${one}$")
           for one, velocity in zip(COMPONENTS, moving(), strict=True)),
-        Line(r, ":=", at_rest(), "It rests"),
+        Line(r, ":=", AT_REST, "It rests"),
         Line(at_zero((0, 1, 2, 3), (2, 3))[:2, :].col_join(at_zero((2, 3), (0, 1))), "=", mixed,
              "What each pair of components does to the other", part="apart"),
         Line(at_zero((2, 3), (2, 3)), "=", J_j, "The flow of the components along $j$"),

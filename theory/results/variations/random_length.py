@@ -143,16 +143,6 @@ def uniform_law() -> Derivation:
     )  # fmt: skip
 
 
-def _length(gains: tuple[Expr, Expr, Expr]) -> Expr:
-    """N_e."""
-    return gains[1] / gains[2]
-
-
-def _share(gains: tuple[Expr, Expr, Expr]) -> Expr:
-    """rho."""
-    return gains[0] ** 2 / gains[1]
-
-
 @register(
     "V4-effective",
     "The fixed length that a random one acts like",
@@ -182,7 +172,8 @@ def effective_length() -> Derivation:
     scaled, gains = substitute(LENGTHS.moments.loss(), {B: g_1 / g_2 * TracePolynomial(B)}), uniform_gains()
     left = LENGTHS.E((y_q - (g_1 / g_2) * beta.T * B * x_q) ** 2)
     fixed = E((y_q - beta.T * B * x_q) ** 2, GENERAL.laws(N_e))
-    longest = cancel(_share(gains["longest"]))
+    length, share = lambda gains: gains[1] / gains[2], lambda gains: gains[0] ** 2 / gains[1]
+    longest = cancel(share(gains["longest"]))
     return Derivation.by(
         *closed_loss(LENGTHS).within(),
         Line(left, "=", scaled, "The map measured in units of $g_{1}/g_{2}$", part="loss"),
@@ -192,7 +183,7 @@ def effective_length() -> Derivation:
         Line(left, "=", (1 - share_e) * c_any + share_e * fixed, "The loss at the fixed length, with drops smaller by a factor"),
         Line(share_e, "<=", 1, "The variance of the gain is not negative"),
         *(Line(of(uniform_sums(name)), "=", cancel(of(gains[name])), f"{words} for {name}", part=f"{name}, {part}")
-          for part, of, words in (("length", _length, "The length"), ("share", _share, "What is left of a drop"))
+          for part, of, words in (("length", length, "The length"), ("share", share, "What is left of a drop"))
           for name in gains if (name, part) != ("present", "share")),
         Line(longest, "->", limit(longest, N, oo), "Long contexts", part="longest, limit", parameter=N, order=1),
     )  # fmt: skip

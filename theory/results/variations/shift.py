@@ -26,7 +26,7 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus.spectral import over_directions, summand
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation
-from ...derivations.draws import EIGEN, EIGENVECTOR, along_one_eigenvector, eigenvalues_drawn, satisfying
+from ...derivations.draws import ALONG, EIGEN, EIGENVECTOR, along_one_eigenvector, eigenvalues_drawn, satisfying
 from ...derivations.heads import E
 from ...derivations.lines import Line
 from ...derivations.points import value_at
@@ -63,11 +63,6 @@ SCALED_TOO = varied(SampleCovariance(Lambda_hat, g * Lambda, N), Gaussian(x_q, c
 TEST_LAWS = varied(Gaussian(w), SampleCovariance(Lambda_hat, Lambda_test, N_test))
 
 
-def test_loss() -> TracePolynomial:
-    """The loss of B under the general laws, which are those of the test."""
-    return GENERAL.moments.loss()
-
-
 def share(laws: tuple, map_: Any) -> Any:
     """What a direction with this map adds to the squared error, not averaged yet."""
     square, signal = E((e.T * x_q) ** 2, laws), E(e.T * beta * w.T * x_q * x_q.T * e, laws)
@@ -99,9 +94,8 @@ def share_at_test() -> Expr:
 )
 def shifted_loss() -> Derivation:
     """The squared error averaged under the laws of the test."""
-    return Derivation.by(
-        *closed_loss(GENERAL).within(), Line(GENERAL.E(ERROR), "=", test_loss(), r"The second moment of $\boldsymbol{\beta}$ written out")
-    )
+    written = Line(GENERAL.E(ERROR), "=", GENERAL.moments.loss(), r"The second moment of $\boldsymbol{\beta}$ written out")
+    return Derivation.by(*closed_loss(GENERAL).within(), written)
 
 
 COMMON = satisfying(
@@ -137,19 +131,6 @@ def query_law() -> Derivation:
     )  # fmt: skip
 
 
-def _moments_along(point) -> None:
-    along_one_eigenvector(point)
-    point[a_test] = value_at(E((e.T * beta) ** 2, LONGER), point)
-
-
-MOMENTS = satisfying(
-    r"$\lambda$ is the eigenvalue of the unit eigenvector $\boldsymbol{e}$ of $\boldsymbol{\Lambda}$, $a$ that of $\mathbb{E}"
-    r"(\hat{\boldsymbol{\Lambda}}^2)$ at length $N$ (32) and $a_{\rm test}$ at length $N_{\rm test}$",
-    {E((e.T * beta) ** 2, LONGER): a_test},
-    _moments_along,
-)
-
-
 @register(
     "V3-length",
     "A test context of another length",
@@ -161,7 +142,7 @@ MOMENTS = satisfying(
     },
     conditions=(
         r"The share of a direction learned at length $N$ in the loss at length $N_{\rm test}$",
-        MOMENTS,
+        ALONG,
         r"The loss falls linearly in $1/N_{\rm test}$: longer test contexts always help. "
         r"At $N_{\rm test} > N$ the loss is below that of training",
         r"excess: over the share of the best map for $N_{\rm test}$, which no map learned at another length reaches",
@@ -179,20 +160,14 @@ def test_length() -> Derivation:
         Line(M, ":=", E(beta * beta.T), "The second moment (31) in training"),
         Line(B, ":=", M.I * Lambda, "The map that has learned all directions, (23)"),
         Line(E(ERROR, LONGER), "=", over_directions(longer.subs(a, moment)), "The loss at the test is the sum of the shares"),
-        Line(share(LONGER, fixed_map_along()), "=", learned, "The share of a learned direction", part="share"),
         Line(Derivative(inverse, y), "=", slope, r"With the moment (32), its slope in $y = 1/N_{\rm test}$", part="slope"),
         Line(longer, "->", at_infinity, "A long test context", part="limit", parameter=N_test, order=1),
         Line(at_infinity.subs(a, moment), "->", 0, "The bias is of second order", parameter=N, order=2),
         Line(learned - best, "=", excess, "Over the share of the best map for the length of the test", part="excess"),
         Line(excess, ">=", 0, "No map does better"),
+        Line(a_test, ":=", E((e.T * beta) ** 2, LONGER), r"The eigenvalue of the second moment at length $N_{\rm test}$"),
+        Line(share(LONGER, fixed_map_along()), "=", learned, "With it this is the share of a learned direction", part="share"),
     )
-
-
-@cache
-def scaled_loss() -> tuple[Expr, Expr]:
-    """The loss with the context scaled by g, and with the query scaled too, at a map with tr(A' B) = tr(B' M B Q) = E."""
-    gain = -2 * g * E_learned + g**2 * E_learned + g * (1 - g) * nu
-    return c_any + gain, g * (c_any - sigma**2 + gain) + sigma**2
 
 
 def _rest(point) -> None:
@@ -238,7 +213,8 @@ OF_NOISE = sigma**2 / N * Trace(B.T * Lambda * B * Lambda_q)
 def scaled_context() -> Derivation:
     """Scale Lambda in the moments, and use that tr(A' B) = tr(B' M B Q) at a fixed point."""
     A, M_ = (substitute(part, {Lambda: g * Lambda}) for part in GENERAL.moments[:2])
-    loss, both = scaled_loss()
+    loss = c_any - 2 * g * E_learned + g**2 * E_learned + g * (1 - g) * nu
+    both = g * (loss - sigma**2) + sigma**2
     (even,) = (root for root in solve(loss - c_any, g) if root != 0)
     return Derivation.by(
         Line(E(beta * y_q * x_q.T, SCALED), "=", A, "The correlation of target and feature", part="moments"),
@@ -256,13 +232,7 @@ def scaled_context() -> Derivation:
 
 # Directions that training hardly showed
 
-
 SHARE = share(TEST_LAWS, b)
-
-
-def _common_eigenvector(point) -> None:
-    eigenvalues_drawn(point, {Lambda_test: lambda_test, Lambda_q: lambda_q})
-    point[a_test] = value_at(E((e.T * beta) ** 2, TEST_LAWS), point)
 
 
 IN_COMMON = satisfying(
@@ -270,7 +240,7 @@ IN_COMMON = satisfying(
     r"$\boldsymbol{\Lambda}$: $\lambda_{\rm test}$ is the eigenvalue of that of the context, $\lambda_{q}$ of that of the query, "
     r"$a_{\rm test}$ of the second moment of $\boldsymbol{\beta}$ (V1-beta)",
     {**EIGEN, Lambda_test * e: lambda_test * e, Lambda_q * e: lambda_q * e},
-    _common_eigenvector,
+    lambda point: eigenvalues_drawn(point, {Lambda_test: lambda_test, Lambda_q: lambda_q}),
 )
 
 
@@ -309,9 +279,9 @@ def unseen_direction() -> Derivation:
     whole = {a_test: NOISY.eigenvalue.subs(lambda_, T), lambda_test: T, lambda_q: T}  # all the variance in one direction
     vanishing = {"parameter": (lambda_, 0), "order": 1}
     return Derivation.by(
-        Line(SHARE, "=", at_test, "The share of the direction in the loss"),
-        Line(at_test, "=", squared, r"It is least at the map $\lambda_{\rm test}/a_{\rm test}$"),
-        Line(SHARE, "=", squared, "Together", part="share"),
+        Line(at_test, "=", squared, r"The share of the direction in the loss is least at the map $\lambda_{\rm test}/a_{\rm test}$"),
+        Line(a_test, ":=", E((e.T * beta) ** 2, TEST_LAWS), "The eigenvalue of the second moment at the test"),
+        Line(SHARE, "=", squared, "For this is the share", part="share"),
         Line(E(e.T * beta * y_q * x_q.T * e) / (NOISY.E((e.T * beta) ** 2) * E((e.T * x_q) ** 2)), "=", map_,
              "The map of training, (23) with label noise"),
         Line(Derivative(map_, lambda_), "=", slope, "How it changes with the variance of the direction", part="slope"),

@@ -9,20 +9,19 @@ add (k - 3) R diag(R' Sigma_w R) R'.
 """
 
 from dataclasses import replace
-from functools import cache
-from math import prod
+from functools import cache, partial
 from typing import Any
 
 from mpmath import diag as diagonal
 from mpmath import mpf
-from sympy import Expr, Identity, Integral, Matrix, Symbol, Trace, cancel, diag, exp, factor, oo, solve, symbols  # fmt: skip
+from sympy import Expr, Identity, Integral, Matrix, Symbol, Trace, cancel, diag, exp, factor, oo, solve, sqrt, symbols  # fmt: skip
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.substitution import collect, substitute
+from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.draws import EIGENVECTOR, eigenbasis, satisfying
-from ...derivations.heads import E
+from ...derivations.heads import E, carried_out
 from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...expectation.laws import Fixed, Gaussian, Mixture
@@ -54,19 +53,14 @@ def one_token(inner) -> TracePolynomial:
 
 
 @cache
-def gaussian_fourth(scale: Any = 1) -> TracePolynomial:
-    """E(x x' Sigma_w x x') of a Gaussian token, of covariance Lambda times a scale."""
-    return expect(x * (x.T * Sigma_w * x) * x.T, Gaussian(x, covariance=scale * Lambda))
+def gaussian_fourth() -> TracePolynomial:
+    """E(x x' Sigma_w x x') of a Gaussian token."""
+    return expect(x * (x.T * Sigma_w * x) * x.T, Gaussian(x, covariance=Lambda))
 
 
-@cache
 def elliptical_fourth() -> TracePolynomial:
-    """The same of an elliptical token: given its scale a token is Gaussian of covariance s Lambda, with E(s) = 1 and E(s^2) = kappa."""
-    scale = Symbol("s", positive=True)
-    orders = collect(gaussian_fourth(scale), scale)
-    if sorted(orders) != [2]:
-        raise ArithmeticError(f"the fourth moment has the orders {sorted(orders)} in the scale")
-    return kappa * orders[2]
+    """The same of an elliptical token: given its scale it is Gaussian of covariance s Lambda, with E(s) = 1 and E(s^2) = kappa."""
+    return kappa * gaussian_fourth()
 
 
 def gaussian_of(inner) -> TracePolynomial:
@@ -79,16 +73,11 @@ def elliptical_of(inner) -> Any:
     return kappa * gaussian_of(inner)
 
 
-def independent_of(inner) -> TracePolynomial:
+def independent_of(inner, k: Any = kurtosis) -> TracePolynomial:
     """The same for R = Lambda^(1/2) and A = I, with kurtosis k in the eigenbasis of Lambda."""
     if inner != TracePolynomial(Identity(D)):
         raise ValueError(f"independent_of: needs I, got {inner}")
-    return gaussian_of(inner) + (kurtosis - 3) * TracePolynomial(Lambda**2)
-
-
-def signs_of(inner) -> TracePolynomial:
-    """The same with k = 1."""
-    return substitute(independent_of(inner), {kurtosis: 1})
+    return gaussian_of(inner) + (k - 3) * TracePolynomial(Lambda**2)
 
 
 @register(
@@ -203,40 +192,23 @@ h_1, h_2 = symbols("h_1 h_2", positive=True)  # the roots of the kurtoses
 COMPONENTS = tuple(MatrixLetter(f"z_{i}", 1, 1, f"z_{i}") for i in (1, 2))
 
 
-def three_points(letter, point) -> Mixture:
-    """A law on 0 and +- a point, of variance 1 and so of kurtosis point^2; of another law no more than these enters."""
-    probability = 1 / (2 * point**2)
-    return Mixture(((probability, Fixed(letter, point)), (probability, Fixed(letter, -point)), (1 - 2 * probability, Fixed(letter, 0))))
-
-
 def expected_entries() -> Matrix:
-    """E(x x' S x x') entry by entry, not carried out, for x = R z in D = 2 with independent components z."""
-    laws = tuple(map(three_points, COMPONENTS, (h_1, h_2)))
+    """E(x x' S x x') entry by entry, not carried out, for x = R z in D = 2 with independent components z.
+
+    They are 0 and +- h, of variance 1 and so of kurtosis h^2; of another law no more than these enters.
+    """
+    chance, roots = [1 / (2 * h**2) for h in (h_1, h_2)], zip(COMPONENTS, (h_1, h_2), strict=True)
+    values = [((p, Fixed(z, h)), (p, Fixed(z, -h)), (1 - 2 * p, Fixed(z, 0))) for p, (z, h) in zip(chance, roots, strict=True)]
     token = [sum((R_entries[i, j] * TracePolynomial(COMPONENTS[j]) for j in (0, 1)), start=0) for i in (0, 1)]
     inner = sum((S_entries[i, j] * token[i] * token[j] for i in (0, 1) for j in (0, 1)), start=0)
-    return Matrix(2, 2, lambda i, j: E(token[i] * inner * token[j], laws))
+    return Matrix(2, 2, lambda i, j: E(token[i] * inner * token[j], tuple(map(Mixture, values))))
 
 
-def independent_entries() -> Matrix:
-    """The same by the moments of the components: of variance 1, odd moments 0 and kurtosis k_i and k_j."""
-    z, moments = Matrix(symbols("z_1 z_2")), [{0: 1, 2: 1, 4: one} for one in (k_i, k_j)]
-    token = R_entries * z
-    return (token * token.T * S_entries * token * token.T).applyfunc(
-        lambda entry: sum(
-            coefficient * prod(one.get(power, 0) for one, power in zip(moments, powers, strict=True))
-            for powers, coefficient in entry.as_poly(*z).terms()
-        )
-    )
-
-
-def _gaussian_entries() -> tuple[Matrix, Matrix]:
-    """The Gaussian value of the same, and what the kurtoses add."""
-    L = R_entries * R_entries.T
-    inner = R_entries.T * S_entries * R_entries
-    return (
-        2 * L * S_entries * L + (S_entries * L).trace() * L,
-        R_entries * diag((k_i - 3) * inner[0, 0], (k_j - 3) * inner[1, 1]) * R_entries.T,
-    )
+def fourth_of_two() -> Matrix:
+    """For the statement: the Gaussian value of the same, and what the kurtoses add."""
+    L, inner = R_entries * R_entries.T, R_entries.T * S_entries * R_entries
+    added = R_entries * diag((k_i - 3) * inner[0, 0], (k_j - 3) * inner[1, 1]) * R_entries.T
+    return (2 * L * S_entries * L + (S_entries * L).trace() * L + added).expand()
 
 
 def _mixed(point) -> None:
@@ -264,7 +236,7 @@ def _orthogonal_columns(point) -> None:
     "V5-independent",
     "Tokens with independent components: what survives depends on the mixing and on the kurtoses",
     typed=lambda: {
-        "fourth": sum(_gaussian_entries(), Matrix.zeros(2, 2)).applyfunc(lambda entry: entry.expand()),
+        "fourth": fourth_of_two(),
         "a": lambda_**2 * (1 + (kurtosis - 2 + T / lambda_) / N),
         "Rademacher": lambda_**2 * (1 + (T / lambda_ - 1) / N),
         "commutator": (kurtosis - 3) * (D_R * mixing.T * mixing - mixing.T * mixing * D_R),
@@ -294,14 +266,16 @@ def independent() -> Derivation:
     a, L, square = PAPER.along(expect(Lambda_hat**2, tokens(independent_of))), mixing * mixing.T, mixing.T * mixing
     ratios = [(lambda_**3 / a).subs({lambda_: one, kurtosis: k}) for one, k in ((lambda_i, k_i), (lambda_j, k_j))]
     moment = 2 * Lambda**2 + Trace(Lambda) * Lambda + (kurtosis - 3) * mixing * D_R * mixing.T
-    F = substitute(moment, {Lambda: L})
+    F, entries = substitute(moment, {Lambda: L}), expected_entries()
+    found = entries.applyfunc(lambda one: carried_out(one).to_sympy()).subs({h_1: sqrt(k_i), h_2: sqrt(k_j)}).expand()
     return Derivation.by(
         Line(k_i, ":=", h_1**2, r"The components are $\pm h$ or 0; of their law only variance and kurtosis enter"),
         Line(k_j, ":=", h_2**2, "The same for the other"),
-        Line(expected_entries(), "=", independent_entries().expand(), "The fourth moment for two components", part="fourth"),
+        Line(entries, "=", found, "The fourth moment for two components", part="fourth"),
         Line(E(e.T * Lambda_hat**2 * e, tokens(independent_of)), "=", a,
              r"Along an eigenvector, for $\boldsymbol{R} = \boldsymbol{\Lambda}^{1/2}$", part="a"),
-        Line(E(e.T * Lambda_hat**2 * e, tokens(signs_of)), "=", cancel(a.subs(kurtosis, 1)), "Signs", part="Rademacher"),
+        Line(E(e.T * Lambda_hat**2 * e, tokens(partial(independent_of, k=1))), "=", cancel(a.subs(kurtosis, 1)),
+             "Signs", part="Rademacher"),
         Line(ratios[0] - ratios[1], "=", cancel(ratios[0] - ratios[1]), "The determinant of (T1c)", part="gap"),
         Line(Lambda, "=", L, "The covariance of the tokens"),
         Line(fourth, ":=", moment, r"The fourth moment for any $D$ and equal kurtoses, with $\boldsymbol{\Sigma}_w = \boldsymbol{I}$"),
