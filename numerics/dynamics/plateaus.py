@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.ndimage import median_filter, uniform_filter1d
 from scipy.optimize import brentq, isotonic_regression
+from scipy.optimize.elementwise import find_root
 from scipy.signal import find_peaks
 
 from .._checks import finite_array
@@ -266,11 +267,8 @@ def _of_each(runs: Sequence[DenseLoss], contrast: float, min_drop: float) -> tup
     halves = np.concatenate([(one.levels[:-1] + one.levels[1:]) / 2 for one in found])
     after = [np.clip(np.searchsorted(t, one.drops), 1, len(t) - 1) for t, one in zip(times, found, strict=True)]
     low, high = (np.concatenate([t[i - step] for t, i in zip(times, after, strict=True)]) for step in (1, 0))
-    bracketed = (joint(owners, low) - halves) * (joint(owners, high) - halves) < 0
-    while owners.size and (high - low > 1e-14 * high).any() and ((middle := (low + high) / 2) != low).any():
-        above = joint(owners, middle) > halves
-        low, high = np.where(above, middle, low), np.where(above, high, middle)
-    drops = np.where(bracketed, high, np.concatenate([one.drops for one in found]))
+    crossed = find_root(lambda t, i: joint(owners[i], t) - halves[i], (low, high), args=(np.arange(len(owners)),))
+    drops = np.where(crossed.success, crossed.x, np.concatenate([one.drops for one in found]))
     ends = np.cumsum([len(one.drops) for one in found])[:-1]
     return tuple(replace(one, drops=own) for one, own in zip(found, np.split(drops, ends), strict=True))
 

@@ -33,7 +33,7 @@ _ORDER = [1, 2, 0, *range(3, 13)]
 DOP853_ROWS = np.vstack([DOP853.A[1:12, :12], DOP853.B])[:, _ORDER[:12]]
 DOP853_ERRORS = np.stack([DOP853.E5, DOP853.E3])[:, _ORDER]
 FIRST = (2, 0, 1, 1, *[2] * 8)
-WIDTH = 1000  # runs that step together when states are looked up
+WIDTH = 500  # runs that step together when states are looked up
 
 
 def stackable(loss: QuadraticLoss, weights: Parametrization) -> bool:
@@ -253,7 +253,7 @@ class Together:
         runs, times, states, methods = zip(*self.taken, strict=True)
         order = np.argsort(np.concatenate(runs), kind="stable")
         counts = np.bincount(np.concatenate(runs))
-        states = np.concatenate(states, axis=1)[:, order]
+        states = np.concatenate(states, axis=1).take(order, 1)
         return Steps(self.stack, np.append(0, np.cumsum(counts)), np.concatenate(times)[order], states, np.concatenate(methods)[order])
 
 
@@ -288,7 +288,10 @@ class Steps:
         for method in np.unique(self.methods[after]):
             chosen = np.flatnonzero(self.methods[after] == method)
             for part in np.array_split(chosen, -(-len(chosen) // WIDTH)):
-                y, A, C = self.states[:, after[part] - 1], self.stack.A[..., runs[part]] * h[part], self.stack.C[..., runs[part]] * h[part]
+                y, (A, C) = (
+                    self.states.take(after[part] - 1, 1),
+                    (side.take(runs[part], 2) * h[part] for side in (self.stack.A, self.stack.C)),
+                )
                 sized = (y, self.stack.velocity(y, A, C), A, C)
                 found[:, part] = (self.stack.dop853(*sized) if method < 0 else self.stack.stabilised(*sized, int(method)))[0]
         return self.stack.turned(found.T, runs, back=True)
