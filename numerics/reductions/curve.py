@@ -26,6 +26,7 @@ from .waiting_head import WaitingHead
 Route = Literal["quadrature", "flow"]
 HALF = 0.5  # of the final value: a component of the map that starts beyond it has no drop
 EQUAL = 1e-9  # rates of growth that agree to this fraction count as equal
+TOGETHER = 250  # starts whose heads wait side by side, which bounds memory
 DOUBT = 0.05  # a drop is in doubt if its latest time is later than its earliest by more than this fraction
 
 
@@ -146,67 +147,83 @@ def predict_curve(task: RegressionTask, weights: Any, *, tau: float = 1.0, route
     eigenvalues are told apart if :math:`(\lambda_i^2 - \lambda_j^2)/\lambda_i^2 \cdot \ln(1/w_{\rm init})` is large.
     """
     _in_order(paper_task(task, allow=SPECTRAL | {"task_covariance", "query_covariance", "context_gain"}))
-    if isinstance(weights, Sequence) and not isinstance(weights, str | bytes):
-        return tuple(predict_curve(task, one, tau=tau, route=route) for one in weights)
-    if not isinstance(weights, SeparateWeights):
-        raise TypeError(f"weights must be SeparateWeights, got {weights!r}")
     tau = positive_number("tau", tau)
     if route not in ("quadrature", "flow"):
         raise ValueError(f"route must be 'quadrature' or 'flow', got {route!r}")
-    D = weights.k.shape[-1]
-    if task.dimension != D:
-        raise ValueError(f"weights must have the task's dimension {task.dimension}, got {D}")
-    begun = float(np.max(np.abs(task.modes.coordinates(weights.effective_map()))))
-    if begun > HALF:
-        raise ValueError(f"weights must be small: their effective map must be below {HALF} of its final value, got {begun:.3g}")
-    move: Callable[[WaitingHead, float], WaitingHead] = WaitingHead.after if route == "quadrature" else WaitingHead.flow
-    reductions = [ScalarReduction.of(task, d) for d in range(D)]
-    basis, frequencies = task.modes.keys, np.array([one.eigenvalue for one in reductions])
-    waiting = {
-        i: WaitingHead(v, k @ basis, q @ basis, frequencies)
-        for i, (v, k, q) in enumerate(zip(weights.v, weights.k, weights.q, strict=True))
-    }
-    now, steps = 0.0, []
-    neglected = [(begun, f"the initial map is {begun:.1%} of its final value")]
-    while waiting and frequencies.any():
-        waits = {i: head.escape_time() for i, head in waiting.items()}
-        winner = min(waits, key=waits.__getitem__)
-        if not np.isfinite(waits[winner]):
-            break
-        head = waiting.pop(winner)
-        rotation = _principal_axes(head)
-        basis, head = basis @ rotation, head.rotated(rotation)
-        waiting = {i: other.rotated(rotation) for i, other in waiting.items()}
-        made = filled_by(head, now, winner, basis, reductions)
-        for drop in made:
-            switch = max(drop.switch, now)
-            frequencies = np.where(np.arange(D) == drop.component, 0.0, frequencies)
-            waiting = {i: replace(move(head, switch - now), frequencies=frequencies) for i, head in waiting.items()}
-            now = switch
-        steps += made
-        neglected += [_neglected(head, winner, made[0], waits)] * len(made)
-    return CurvePrediction(tuple(steps), tuple(neglected), task, weights, tau)
+    several = isinstance(weights, Sequence) and not isinstance(weights, str | bytes)
+    alike: dict[Any, list[int]] = {}
+    for i, start in enumerate(starts := list(weights) if several else [weights]):
+        if not isinstance(start, SeparateWeights):
+            raise TypeError(f"weights must be SeparateWeights, got {start!r}")
+        if task.dimension != (D := start.k.shape[-1]):
+            raise ValueError(f"weights must have the task's dimension {task.dimension}, got {D}")
+        alike.setdefault(start.k.shape, []).append(i)
+    found: dict[int, CurvePrediction] = {}
+    for numbers in (same[i : i + TOGETHER] for same in alike.values() for i in range(0, len(same), TOGETHER)):
+        runs = zip(*_together(task, [starts[i] for i in numbers], route), strict=True)
+        found |= {i: CurvePrediction(*run, task, starts[i], tau) for i, run in zip(numbers, runs, strict=True)}
+    return tuple(found[i] for i in range(len(starts))) if several else found[0]
 
 
-def _neglected(head: WaitingHead, winner: int, drop: Drop, waits: dict[int, float]) -> tuple[float, str]:
+def _together(
+    task: RegressionTask, starts: Sequence[SeparateWeights], route: Route
+) -> tuple[list[tuple[Drop, ...]], list[tuple[tuple[float, str], ...]]]:
+    """The drops of each start, and what they neglect; the heads of all starts wait side by side."""
+    reductions = [ScalarReduction.of(task, d) for d in range(task.dimension)]
+    v, k, q = (np.stack(parts) for parts in zip(*(start.arrays for start in starts), strict=True))
+    begun = np.abs(task.modes.coordinates(SeparateWeights.combine_many(v, k, q))).max(axis=(-2, -1))
+    if (begun > HALF).any():
+        raise ValueError(f"weights must be small: their effective map must be below {HALF} of its final value, got {begun.max():.3g}")
+    move: Callable[[WaitingHead, np.ndarray], WaitingHead] = WaitingHead.after if route == "quadrature" else WaitingHead.flow
+    bases, now = np.repeat(task.modes.keys[None], len(starts), axis=0), np.zeros(len(starts))
+    rates = np.array([one.eigenvalue for one in reductions])
+    tied = (np.abs(rates[:, None] - rates) <= EQUAL * rates).sum() > len(rates)
+    frequencies = np.broadcast_to(rates, (*v.shape, len(rates))).copy()  # 0 for directions that are learned, and for heads that have left
+    heads = WaitingHead(v, k @ bases[0], q @ bases[0], frequencies)
+    steps: list[list[Drop]] = [[] for _ in starts]
+    neglected = [[(float(share), f"the initial map is {share:.1%} of its final value")] for share in begun]
+    while (going := np.isfinite(waits := heads.escape_time()).any(axis=1)).any():
+        winners, growing, made = waits.argmin(axis=1), heads.growing, {}
+        rotations = np.broadcast_to(np.eye(len(rates)), bases.shape).copy()
+        for i in map(int, np.flatnonzero(going)):
+            place = i, int(winners[i])
+            if tied:
+                rotations[i] = _principal_axes(growing[place], frequencies[place])
+                bases[i] = bases[i] @ rotations[i]
+            head = WaitingHead(heads.v[place], heads.k[place] @ rotations[i], heads.q[place] @ rotations[i], frequencies[place])
+            made[i] = filled_by(head, now[i], now[i] + waits[place], place[1], bases[i], reductions)
+            steps[i] += made[i]
+            neglected[i] += [_neglected(growing[place] @ rotations[i], frequencies[place], place[1], made[i][0], waits[i])] * len(made[i])
+        leaving = going[:, None] & (np.arange(v.shape[1]) == winners[:, None])
+        for j in range(max(map(len, made.values()))):
+            switches = np.array([max(made[i][j].switch, now[i]) if j < len(made.get(i, ())) else now[i] for i in range(len(starts))])
+            heads, now = move(heads, np.where(leaving, 0.0, (switches - now)[:, None])), switches
+            if j == 0:
+                heads = replace(heads, k=heads.k @ rotations[:, None], q=heads.q @ rotations[:, None])
+            for i, drops in made.items():
+                frequencies[i, :, drops[j].component if j < len(drops) else []] = 0
+            frequencies[leaving] = 0
+            heads = replace(heads, frequencies=frequencies)
+    return [tuple(one) for one in steps], [tuple(one) for one in neglected]
+
+
+def _neglected(growing: np.ndarray, frequencies: np.ndarray, winner: int, drop: Drop, waits: Float[np.ndarray, " H"]) -> tuple[float, str]:
     """What else grows during a drop, over what is learned, with words: the next head, or another direction of the same one.
 
     A head that would escape at t* has v = 1/(lambda^2 (t* - t)); components grow by (63) until that along the drop has its final size.
     """
     unit, end, c = drop.reduction.time_unit, drop.reduction.fixed_point, drop.component
-    found = [
-        (unit / (unit + wait - waits[winner]), f"head {i + 1} has grown to {{:.0%}} of head {winner + 1}, which learns")
-        for i, wait in waits.items()
-        if i != winner
-    ]
-    sizes = np.abs(head.growing[0])
-    if len(head.k) == 1 and sizes[c] > 0:
-        powers = (head.frequencies / head.frequencies[c]) ** 2
+    others = unit / (unit + waits - waits[winner])
+    others[winner] = 0
+    found = [(float(others.max()), f"head {others.argmax() + 1} has grown to {{:.0%}} of head {winner + 1}, which learns")]
+    sizes = np.abs(growing[0])
+    if len(growing) == 1 and sizes[c] > 0:
+        powers = (frequencies / frequencies[c]) ** 2
         grown = np.where((powers > 0) & (np.arange(len(sizes)) != c), sizes * (end / sizes[c]) ** powers / end, 0.0)
         other = int(grown.argmax())
         found.append((min(float(grown[other]), 1.0), f"head {winner + 1} has {{:.0%}} of its size along e{other + 1} as it learns"))
-    share, words = max(found, default=(0.0, ""))
-    return share, f"{words.format(share)} e{c + 1}"
+    share, words = max(found)
+    return share, f"{words.format(share)} e{c + 1}" if share else ""
 
 
 def _in_order(task: RegressionTask) -> None:
@@ -222,14 +239,14 @@ def _in_order(task: RegressionTask) -> None:
         raise ValueError(f"task must have growth rates and drops in one order, got {growth} and {drops}")
 
 
-def _principal_axes(head: WaitingHead) -> np.ndarray:
+def _principal_axes(growing: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
     """A rotation within each set of equal frequencies that makes the direction learned by the head the first of the set."""
-    rotation = np.eye(len(head.frequencies))
-    left = {int(d) for d in np.flatnonzero(head.frequencies)}
+    rotation = np.eye(len(frequencies))
+    left = {int(d) for d in np.flatnonzero(frequencies)}
     while left:
         first = min(left)
-        alike = sorted(d for d in left if abs(head.frequencies[d] - head.frequencies[first]) <= EQUAL * head.frequencies[first])
+        alike = sorted(d for d in left if abs(frequencies[d] - frequencies[first]) <= EQUAL * frequencies[first])
         left -= set(alike)
         if len(alike) > 1:
-            rotation[np.ix_(alike, alike)] = np.linalg.svd(head.growing[:, alike])[2].T
+            rotation[np.ix_(alike, alike)] = np.linalg.svd(growing[:, alike])[2].T
     return rotation

@@ -42,11 +42,11 @@ class Drop:
     fraction: Callable[[np.ndarray], np.ndarray]
 
 
-def filled_by(head: WaitingHead, now: float, number: int, basis: np.ndarray, reductions: list[ScalarReduction]) -> list[Drop]:
-    """The drops that an escaping head makes, in order. ``reductions`` are those of the eigendirections, with tau = 1."""
-    R = len(head.k)
-    escape = now + head.escape_time()
-    if R == 1:
+def filled_by(
+    head: WaitingHead, now: float, escape: float, number: int, basis: np.ndarray, reductions: list[ScalarReduction]
+) -> list[Drop]:
+    """The drops that a head makes, in order, that escapes at ``escape``. ``reductions`` are those of the eigendirections, with tau = 1."""
+    if len(head.k) == 1:
         component = _leading(head)
         reduction = reductions[component]
 
@@ -55,7 +55,7 @@ def filled_by(head: WaitingHead, now: float, number: int, basis: np.ndarray, red
 
         half = escape - reduction.time_unit * float(compiled("68-next", (rho,), part="constant")(HALF))
         return [Drop(component, basis[:, component], number, reduction, half, escape - reduction.time_unit, fraction)]
-    return _slots(head, now, number, basis, reductions)
+    return _slots(head, now, escape, number, basis, reductions)
 
 
 def _leading(head: WaitingHead) -> int:
@@ -64,7 +64,7 @@ def _leading(head: WaitingHead) -> int:
     return int(np.argmax(np.where(A + B > 0, head.frequencies, 0.0)))
 
 
-def _slots(head: WaitingHead, now: float, number: int, basis: np.ndarray, reductions: list[ScalarReduction]) -> list[Drop]:
+def _slots(head: WaitingHead, now: float, escape: float, number: int, basis: np.ndarray, reductions: list[ScalarReduction]) -> list[Drop]:
     """The drops of a head of rank above 1, from the amplitudes of its slots far above its start and far below saturation."""
     largest = reductions[_leading(head)].fixed_point
     waited, grown = head.before_escape(np.sqrt(head.size * largest))
@@ -79,7 +79,7 @@ def _slots(head: WaitingHead, now: float, number: int, basis: np.ndarray, reduct
             taken = np.vstack([taken, rest / size])
             components.append(int(component))
             starts.append(size)
-    return _fill((now + waited, now + head.escape_time()), abs(grown.v), np.array(starts), components, number, basis, reductions)
+    return _fill((now + waited, escape), abs(grown.v), np.array(starts), components, number, basis, reductions)
 
 
 def _fill(

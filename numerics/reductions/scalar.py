@@ -6,7 +6,7 @@ The formulas are those of the registry, evaluated in variables that keep their d
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -107,12 +107,12 @@ class ScalarReduction:
         rate = float(np.sqrt(task.modes.growth[component]))
         return cls(rate, rate / float(task.modes.levels[component]), tau)
 
-    @property
+    @cached_property
     def fixed_point(self) -> float:
         """v*, equation (25)."""
         return float(compiled("25", (lambda_, notation.a), part="cube")(self.eigenvalue, self.second_moment))
 
-    @property
+    @cached_property
     def time_unit(self) -> float:
         r""":math:`\tau/(\lambda^2 v_*)`, equation (68) at :math:`v_*`."""
         return float(self.escape_time(self.fixed_point))

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
+from scipy.optimize.elementwise import find_root
 
 from ...theory.notation import clock, lambda_
 from ...theory.results.separate.waiting import A_d, B_d, k_0, q_0
@@ -22,147 +23,154 @@ from ..compilation.equations import compiled
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 # Error of a quadrature panel over the whole integral: near rounding, since panels converge geometrically.
 TOLERANCE = 1e-13
+NEWTON = 200  # steps at most: far more than where convergence is slowest, at a turning point that v^2 only touches
+MOVING = {"v": 0, "k": 2, "q": 2}  # what moves, and its axes beside those of many heads
 
 
 @dataclass(frozen=True, eq=False)
 class WaitingHead:
-    r"""One head under the force :math:`\Omega = \mathrm{diag}(\text{frequencies}^2)`, in the eigenbasis of the covariance.
+    r"""A head under the force :math:`\Omega = \mathrm{diag}(\text{frequencies}^2)`, in the eigenbasis of the covariance, or many heads.
 
-    ``frequencies`` holds lambda_d, and 0 for directions already learned. ``k`` and ``q`` are R x D. Times are in units of tau.
+    ``frequencies`` holds lambda_d, and 0 for directions already learned. ``k`` and ``q`` are R x D. Many heads lie along leading axes, the
+    same ones in all four. Times are in units of tau.
     """
 
-    v: float
-    k: Float[np.ndarray, "R D"]
-    q: Float[np.ndarray, "R D"]
-    frequencies: Float[np.ndarray, " D"]
+    v: Float[np.ndarray, "*n"]
+    k: Float[np.ndarray, "*n R D"]
+    q: Float[np.ndarray, "*n R D"]
+    frequencies: Float[np.ndarray, "*n D"]
 
     def __post_init__(self) -> None:
-        k = finite_array("k", self.k, ("R", "D"))
+        lead = np.shape(self.v)
+        k = finite_array("k", self.k, (*lead, "R", "D"))
         object.__setattr__(self, "k", k)
         object.__setattr__(self, "q", finite_array("q", self.q, k.shape))
-        object.__setattr__(self, "v", float(finite_array("v", self.v, ())))
-        object.__setattr__(self, "frequencies", finite_array("frequencies", self.frequencies, k.shape[1:]))
+        object.__setattr__(self, "v", finite_array("v", self.v, lead)[()])
+        object.__setattr__(self, "frequencies", finite_array("frequencies", self.frequencies, (*lead, k.shape[-1])))
         if (self.frequencies < 0).any():
             raise ValueError(f"frequencies must not be negative, got {self.frequencies}")
 
+    def __getitem__(self, chosen: Any) -> "WaitingHead":
+        """Some of many heads, or one."""
+        return WaitingHead(self.v[chosen], self.k[chosen], self.q[chosen], self.frequencies[chosen])
+
     @property
-    def acceleration(self) -> float:
+    def acceleration(self) -> Any:
         """tau dv/dt = sum_r k_r' Omega q_r."""
-        return float(np.sum(self.frequencies**2 * self.k * self.q))
+        return np.sum(self.frequencies[..., None, :] ** 2 * self.k * self.q, axis=(-2, -1))
 
     @cached_property
-    def size(self) -> float:
-        return float(np.sqrt(self.v**2 + np.sum(self.k**2) + np.sum(self.q**2)))
+    def size(self) -> Any:
+        return np.sqrt(self.v**2 + np.sum(self.k**2 + self.q**2, axis=(-2, -1)))
 
     @cached_property
-    def sign(self) -> float:
+    def sign(self) -> Any:
         """The sign of ds/dt at first."""
-        return float(np.sign(self.v) or np.sign(self.acceleration))
+        return np.where(self.v != 0, np.sign(self.v), np.sign(self.acceleration))[()]
 
     @cached_property
     def amplitudes(self) -> tuple[np.ndarray, np.ndarray]:
         """|A_d| and |B_d| over the slots r, those of exp(+lambda_d^2 s) and of exp(-lambda_d^2 s)."""
-        return tuple(np.sqrt(np.sum(((self.k + sign * self.q) / 2) ** 2, axis=0)) for sign in (1, -1))  # type: ignore[return-value]
+        return tuple(np.sqrt(np.sum(((self.k + sign * self.q) / 2) ** 2, axis=-2)) for sign in (1, -1))  # type: ignore[return-value]
 
     def energy(self, s: Any) -> Any:
         """v^2 at s."""
         A, B = self.amplitudes
-        s = np.asarray(s, dtype=float)[..., None]
-        modes = compiled("T5", (clock, A_d, B_d, lambda_), part="mode")(s, A, B, self.frequencies)
-        return self.v**2 + np.sum(modes, axis=-1)
+        return _energy(s, self.v**2, A, B, self.frequencies)
 
-    def at(self, s: float, v: float) -> "WaitingHead":
+    def at(self, s: Any, v: Any) -> "WaitingHead":
         """The head at s, with the value weight ``v``, plus or minus the root of ``energy(s)`` up to rounding."""
         modes = compiled("63", (clock, k_0, q_0, lambda_), part=("k", "q"))
-        k, q = modes(s, self.k, self.q, self.frequencies)
+        k, q = modes(np.asarray(s)[..., None, None], self.k, self.q, self.frequencies[..., None, :])
         return replace(self, v=v, k=k, q=q)
 
     @cached_property
-    def turning_point(self) -> float | None:
-        """The s ahead of the head at which v changes sign, or None."""
-        if self.v == 0:
-            return 0.0 if self.acceleration else None
-        if self.sign * self.acceleration >= 0 or not self.frequencies.any():
-            return None
-        A, B = self.amplitudes
+    def turning_point(self) -> Any:
+        """The s ahead of the head at which v changes sign, or NaN: a root of v^2, which is convex, by Newton's method from its left."""
         squares = self.frequencies**2
-        ahead, behind = (A, B) if self.sign > 0 else (B, A)
-        limit = self.v**2 - np.sum(behind[squares > 0] ** 2)
-        if not (ahead[squares > 0] > 0).any() and limit > -1e-13 * self.size**2:  # v^2 falls towards the limit for ever
-            return None
-
-        def slope(x: float) -> float:
-            return float(np.sum(squares * (ahead**2 * np.exp(2 * squares * x) - behind**2 * np.exp(-2 * squares * x))))
-
-        longest = 300 / squares.max()
-        lowest: Any = longest
-        if slope(longest) > 0:
-            lowest = brentq(slope, 0, longest, xtol=1e-15 * longest)  # v^2 is convex
-        if self.energy(self.sign * lowest) >= 0:
-            return None
-        root: Any = brentq(lambda x: self.energy(self.sign * x), 0, lowest, xtol=1e-17 * longest)
-        return self.sign * root
+        ahead, behind = (np.where((self.sign > 0)[..., None] == up, *self.amplitudes) for up in (True, False))
+        grows, limit = ((ahead > 0) & (squares > 0)).any(-1), self.v**2 - np.sum(np.where(squares > 0, behind, 0.0) ** 2, axis=-1)
+        # Without growing modes v^2 may fall towards its limit for ever
+        slows = (self.v != 0) & (self.sign * self.acceleration < 0) & (grows | (limit <= -1e-13 * self.size**2))
+        x, moving = np.zeros(slows.shape), slows
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            for _ in range(NEWTON):
+                growth = np.exp(2 * squares * x[..., None])
+                slope = 2 * np.sum(squares * (ahead**2 * growth - behind**2 / growth), axis=-1)
+                left, down = self.energy(self.sign * x), slope < 0
+                step = np.where(moving & (left > 0) & down, -left / slope, 0.0)
+                moving = step > 1e-16 * x
+                if not moving.any():
+                    break
+                x = x + step
+        starts = np.where((self.v == 0) & (self.acceleration != 0), 0.0, np.nan)
+        return np.where(slows & (down | (left <= 0)), self.sign * x, starts)[()]
 
     @cached_property
-    def _path(self) -> tuple[float, "_Leg"]:
+    def _path(self) -> tuple[Any, "_Leg"]:
         """The time of the turning point and the leg from there; without a turning point, 0 and the leg from here."""
-        if self.turning_point is None:
-            return 0.0, _Leg(self, self.sign)
-        anchor = self.at(self.turning_point, 0.0)
-        leg = _Leg(anchor, float(np.sign(anchor.acceleration)))
-        return float(leg.time(abs(self.turning_point))), leg
+        turns = np.isfinite(self.turning_point)
+        if not turns.any():
+            return np.zeros(turns.shape), _Leg(self, self.sign)
+        s = np.where(turns, self.turning_point, 0.0)
+        anchor = self.at(s, np.where(turns, 0.0, self.v))
+        leg = _Leg(anchor, np.where(turns, np.sign(anchor.acceleration), self.sign))
+        return np.where(turns, leg.time(np.abs(s)), 0.0), leg
 
     @property
-    def growing(self) -> Float[np.ndarray, "R D"]:
+    def growing(self) -> Float[np.ndarray, "*n R D"]:
         """The amplitudes of the modes that grow on the way to the escape: A_d if v ends positive, B_d if it ends negative."""
-        return (self.k + self._path[1].sign * self.q) / 2
+        return (self.k + self._path[1].sign[..., None, None] * self.q) / 2
 
-    def rotated(self, rotation: Float[np.ndarray, "D D"]) -> "WaitingHead":
-        """The head in the basis of the columns of ``rotation``, which may mix directions of equal frequency only."""
-        return replace(self, k=self.k @ rotation, q=self.q @ rotation)
-
-    def escape_time(self) -> float:
+    def escape_time(self) -> Any:
         """The time, in units of tau, in which the head would reach infinity; infinite if it never does."""
-        if self.sign == 0:
-            return np.inf
         before, leg = self._path
-        return before + leg.total
+        return np.where(leg.escapes, before + leg.total, np.inf)[()]
 
-    def after(self, time: float) -> "WaitingHead":
+    def after(self, time: Any) -> "WaitingHead":
         """The head after a time below its escape time, by inverting the quadrature."""
-        if not 0 <= time < self.escape_time():
-            raise ValueError(f"time must lie between 0 and the escape time {self.escape_time():.6g}, got {time!r}")
-        if self.sign == 0:
+        time = np.broadcast_to(np.asarray(time, dtype=float), np.shape(self.v))
+        if not (good := (time >= 0) & (time < self.escape_time())).all():
+            least = np.min(self.escape_time()[~good])
+            raise ValueError(f"time must lie between 0 and the escape time {least:.6g}, got {time[~good][0]!r}")
+        moves = (self.sign != 0) & self.frequencies.any(-1) & (time > 0)
+        if not moves.any():
             return self
         before, leg = self._path
-        if not leg.escapes:
-            return self.flow(time)
-        s = leg.place(abs(time - before))
-        anchor = leg.head
-        v = np.sqrt(max(float(anchor.energy(leg.sign * s)), 0.0))
-        return anchor.at(leg.sign * s, leg.sign * v * (1 if time >= before else -1))
+        timed = moves & leg.escapes
+        s = leg.sign * np.where(timed, leg.place(np.abs(time - before)), 0.0)
+        v = np.sqrt(np.maximum(leg.head.energy(s), 0.0)) * leg.sign * np.where(time >= before, 1, -1)
+        moved = leg.head.at(s, v)
+        rest = self.flow(np.where(timed, 0.0, time)) if (moves & ~timed).any() else self
+        pairs = {name: (timed[(..., *[None] * axes)], getattr(moved, name), getattr(rest, name)) for name, axes in MOVING.items()}
+        return replace(self, **{name: np.where(*pair) for name, pair in pairs.items()})
 
     def before_escape(self, size: float) -> tuple[float, "WaitingHead"]:
-        """The time at which \\|v\\| has grown to ``size`` on the way to the escape, and the head there.
+        """The time at which \\|v\\| of one head has grown to ``size`` on the way to the escape, and the head there.
 
         Raises ``ValueError`` if the head never escapes, or if \\|v\\| is never below ``size`` on the way.
         """
         before, leg = self._path
         if not leg.escapes:
             raise ValueError("head must escape, got one that does not")
-        anchor = leg.head
+        anchor, rate = leg.head, float(leg.rate)
         farthest = 0.0
         while anchor.energy(leg.sign * farthest) < size**2:
-            farthest += 1 / leg.rate
+            farthest += 1 / rate
         if farthest == 0:
             raise ValueError(f"size must be above the head's |v| = {abs(anchor.v):.6g}, got {size!r}")
-        place: Any = brentq(lambda x: float(anchor.energy(leg.sign * x)) - size**2, 0, farthest, xtol=1e-14 / leg.rate)
-        return before + leg.time(place), anchor.at(leg.sign * place, leg.sign * size)
+        place: Any = brentq(lambda x: float(anchor.energy(leg.sign * x)) - size**2, 0, farthest, xtol=1e-14 / rate)
+        return float(before + leg.time(place)), anchor.at(leg.sign * place, leg.sign * size)
 
-    def flow(self, time: float, *, rtol: float = 1e-10) -> "WaitingHead":
+    def flow(self, time: Any, *, rtol: float = 1e-10) -> "WaitingHead":
         """The head after a time below its escape time, by integrating its cubic flow (61), (69)."""
+        if np.ndim(self.v):
+            ends = [self[i].flow(np.broadcast_to(time, self.v.shape)[i], rtol=rtol) for i in np.ndindex(self.v.shape)]
+            return replace(self, **{n: np.reshape([getattr(end, n) for end in ends], getattr(self, n).shape) for n in MOVING})
         R, D = self.k.shape
         squares, size = self.frequencies**2, self.size
+        if not time or not size:
+            return self
 
         def field(_t: float, state: np.ndarray) -> np.ndarray:
             v, k, q = state[0], state[1 : 1 + R * D].reshape(R, D), state[1 + R * D :].reshape(R, D)
@@ -176,71 +184,98 @@ class WaitingHead:
         return replace(self, v=end[0], k=end[1 : 1 + R * D].reshape(R, D), q=end[1 + R * D :].reshape(R, D))
 
 
+def _energy(s: Any, start: Any, A: np.ndarray, B: np.ndarray, frequencies: np.ndarray) -> Any:
+    return start + np.sum(compiled("T5", (clock, A_d, B_d, lambda_), part="mode")(np.asarray(s)[..., None], A, B, frequencies), axis=-1)
+
+
 class _Leg:
-    r"""The time along a path on which v does not change sign, from a head that may be at its turning point.
+    r"""The time along a path on which v does not change sign, from a head that may be at its turning point; or of many heads.
 
     In the variable :math:`\xi`, :math:`|s| = -\ln(1 - \xi^2)/\lambda^2` with lambda of the fastest growing mode, the integrand of
     :math:`\int ds/v` is bounded at both ends, where v vanishes as the root of s and where it grows as :math:`e^{\lambda^2 s}`.
     Gauss-Legendre panels are halved until two halves agree with the whole.
     """
 
-    def __init__(self, head: WaitingHead, sign: float) -> None:
-        self.head, self.sign = head, sign
-        growing = head.amplitudes[0 if sign > 0 else 1] > 0
-        rates = head.frequencies**2
-        self.escapes = bool((growing & (rates > 0)).any())
-        self.rate = float(rates[growing].max()) if self.escapes else float(rates.max()) or 1.0
+    def __init__(self, head: WaitingHead, sign: Any) -> None:
+        self.head, self.sign = head, np.asarray(sign)
+        rates, (A, B) = head.frequencies**2, head.amplitudes
+        growing = np.where(np.where((self.sign > 0)[..., None], A, B) > 0, rates, 0.0).max(-1)
+        self.escapes = (growing > 0) & (self.sign != 0)
+        self.rate = np.where(self.escapes, growing, 1.0)
+        D = rates.shape[-1]
+        self._heads = (
+            self.sign.ravel(),
+            self.rate.ravel(),
+            head.v.ravel() ** 2,
+            *(part.reshape(-1, 1, D) for part in (A, B, head.frequencies)),
+        )
 
-    def _integrand(self, xi: np.ndarray) -> np.ndarray:
-        y = (1 - xi) * (1 + xi)
-        s = self._s(xi)
-        return 2 * xi / (self.rate * y * np.sqrt(self.head.energy(self.sign * s)))
+    @np.errstate(invalid="ignore", divide="ignore")  # where a head rests
+    def _integrand(self, xi: Float[np.ndarray, "m n"], of: np.ndarray) -> np.ndarray:
+        """At the points ``xi`` of the heads ``of``."""
+        sign, rate, start, *modes = (part[of] for part in self._heads)
+        s = self._s(xi, rate[:, None])
+        return 2 * xi / (rate[:, None] * (1 - xi) * (1 + xi) * np.sqrt(_energy(sign[:, None] * s, start[:, None], *modes)))
 
-    def _s(self, xi: Any) -> Any:
-        return -(np.log1p(-xi) + np.log1p(xi)) / self.rate
+    @staticmethod
+    def _s(xi: Any, rate: Any) -> Any:
+        return -(np.log1p(-xi) + np.log1p(xi)) / rate
 
-    def _across(self, left: Any, right: Any) -> Any:
-        """The time from ``left`` to ``right`` in xi, by one Gauss-Legendre panel."""
-        left, width = np.asarray(left)[..., None], np.asarray(right - left)[..., None]
-        return np.sum(self._integrand(left + width * (NODES + 1) / 2) * WEIGHTS * width / 2, axis=-1)
+    def _across(self, left: np.ndarray, right: np.ndarray, of: np.ndarray) -> Float[np.ndarray, " m"]:
+        """The times from ``left`` to ``right`` in xi, by one Gauss-Legendre panel each."""
+        width = (right - left)[:, None]
+        parts = self._integrand(left[:, None] + width * (NODES + 1) / 2, of) * (WEIGHTS * width / 2)
+        return np.where(right > left, parts.sum(axis=-1), 0.0)
 
     @cached_property
-    def _table(self) -> tuple[np.ndarray, np.ndarray]:
-        """Panel edges in xi, and the time at each."""
-        left, right = np.arange(8) / 8, np.arange(1, 9) / 8
-        whole, done = self._across(left, right), np.empty((0, 2))  # left edge and time across, panel by panel
-        while len(left):
+    def _table(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Panel edges in xi and the time at each, a row for each head that escapes, filled up with the last; and the number of panels."""
+        n = self.escapes.size
+        of, left, right = (
+            np.ravel(part) for part in np.broadcast_arrays(np.flatnonzero(self.escapes)[:, None], np.arange(8) / 8, np.arange(1, 9) / 8)
+        )
+        whole, total = self._across(left, right, of), np.zeros(n)
+        done = [(of[:0], left[:0], whole[:0])]  # panels that are good enough: their head, left edge and time, and each head's total
+        while len(of):
             middle = (left + right) / 2
-            ends = np.array([[left, middle], [middle, right]])
-            halves = self._across(*ends)
+            halves = self._across(np.append(left, middle), np.append(middle, right), np.append(of, of)).reshape(2, -1)
             both = halves.sum(axis=0)
-            good = (np.abs(whole - both) <= TOLERANCE * (done[:, 1].sum() + both.sum())) | (right - left < 1e-14)
-            done = np.concatenate([done, np.stack([left[good], both[good]], axis=1)])
-            left, right, whole = (part[:, ~good].ravel() for part in (*ends, halves))
-        done = done[np.argsort(done[:, 0])]
-        return np.append(done[:, 0], 1.0), np.concatenate([[0.0], np.cumsum(done[:, 1])])
+            bound = TOLERANCE * (total + np.bincount(of, both, n))[of]
+            good = (np.abs(whole - both) <= bound) | (right - left < 1e-14)
+            total += np.bincount(of[good], both[good], n)
+            done.append((of[good], left[good], both[good]))
+            bad = ~good
+            of, whole = np.append(of[bad], of[bad]), halves[:, bad].ravel()
+            left, right = np.append(left[bad], middle[bad]), np.append(middle[bad], right[bad])
+        of, left, across = (np.concatenate(part) for part in zip(*done, strict=True))
+        order, counts = np.lexsort((left, of)), np.bincount(of, minlength=n)
+        column = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
+        edges, times = np.ones((n, counts.max(initial=0) + 1)), np.zeros((n, counts.max(initial=0) + 1))
+        edges[of[order], column], times[of[order], column + 1] = left[order], across[order]
+        return edges, np.cumsum(times, axis=1), counts
 
     @property
-    def total(self) -> float:
-        return float(self._table[1][-1]) if self.escapes else np.inf
+    def total(self) -> Any:
+        return self._table[1][:, -1].reshape(self.escapes.shape)
 
-    def time(self, s: float) -> float:
+    def _panel(self, rows: np.ndarray, value: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The left and right edge of the panel of each head whose entries of ``rows`` are beside ``value``, and the time at the left."""
+        edges, times, counts = self._table
+        every = np.arange(len(counts))
+        panel = np.clip((rows <= value[:, None]).sum(axis=1) - 1, 0, np.maximum(counts - 1, 0))
+        return edges[every, panel], edges[every, np.minimum(panel + 1, edges.shape[1] - 1)], times[every, panel]
+
+    def time(self, s: Any) -> Any:
         """The time from the start of the leg to the distance s."""
-        edges, times = self._table
-        xi = np.sqrt(-np.expm1(-self.rate * s))
-        panel = min(int(np.searchsorted(edges, xi, side="right")) - 1, len(edges) - 2)
-        return float(times[panel] + (self._across(edges[panel], xi) if xi > edges[panel] else 0.0))
+        xi = np.sqrt(-np.expm1(-self.rate * s)).ravel()
+        left, _, times = self._panel(self._table[0], xi)
+        return (times + self._across(left, xi, np.arange(xi.size))).reshape(self.escapes.shape)
 
-    def place(self, time: float) -> float:
+    def place(self, time: Any) -> Any:
         """The distance s reached after a time."""
-        edges, times = self._table
-        panel = min(int(np.searchsorted(times, time, side="right")) - 1, len(edges) - 2)
-        left, right = edges[panel], edges[panel + 1]
-        rest = time - times[panel]
-        if rest <= 0:
-            return float(self._s(left))
-
-        def excess(xi: float) -> float:
-            return float(self._across(left, xi)) - rest if xi > left else -rest
-
-        return float(self._s(brentq(excess, left, right, xtol=1e-16, rtol=1e-15)))  # type: ignore[arg-type]
+        time, every = np.ravel(time), np.arange(self.escapes.size)
+        left, right, begun = self._panel(self._table[1], time)
+        found = find_root(lambda xi, i: begun[i] + self._across(left[i], xi, i) - time[i], (left, right), args=(every,))
+        # Rounding may leave no change of sign at the end of a panel, and the last one ends at infinity
+        xi = np.minimum(np.where(found.success, found.x, np.where(time > begun, right, left)), np.nextafter(1, 0))
+        return self._s(xi, self.rate.ravel()).reshape(self.escapes.shape)

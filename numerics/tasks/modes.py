@@ -71,9 +71,9 @@ class Modes:
             raise ValueError(f"directions must be different integers from 0 to {D - 1}, got {directions!r}")
         return [int(d) for d in listed]
 
-    def coordinates(self, B: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D D"]:
+    def coordinates(self, B: Float[np.ndarray, "*n D D"]) -> Float[np.ndarray, "*n D D"]:
         """B in the modes, in units of their levels: for B_S the diagonal matrix with 1 on S. Raises ``ValueError`` unless B is D x D."""
-        B = finite_array("B", B, self.keys.shape)
+        B = finite_array("B", B, (*np.shape(B)[:-2], *self.keys.shape))
         return np.linalg.solve(self.keys, B) @ np.linalg.inv(self.queries).T / self.levels
 
 

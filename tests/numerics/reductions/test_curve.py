@@ -57,6 +57,26 @@ def test_both_routes_agree_and_a_missing_term_shows(task):
     assert wrong[0] > 1e-3, "leaving out the constant of (68) is seen in the first drop"
 
 
+@pytest.mark.parametrize("route", ["quadrature", "flow"])
+@pytest.mark.parametrize("eigenvalues", [FREQUENCIES, [0.3, 0.3, 0.1]])
+def test_many_starts_are_predicted_as_one_by_one(eigenvalues, route):
+    """Of several sizes, with directions to choose among equal eigenvalues, and with heads that turn or never leave."""
+    task = RegressionTask(eigenvalues=eigenvalues, context_length=31)
+    starts = [
+        SeparateWeights.initialize(task, heads=heads, rank=rank, scale=0.01, rng=np.random.default_rng([heads, seed]), allow_deficient=True)
+        for seed in range(4)
+        for heads, rank in ((5, 1), (2, 1), (2, 2))
+    ]
+    starts.insert(1, SeparateWeights(0 * starts[0].v, starts[0].k, 0 * starts[0].q))
+    for start, found in zip(starts, together := predict_curve(task, starts, route=route), strict=True):
+        alone = predict_curve(task, start, route=route)
+        assert found.heads == alone.heads
+        assert [words for _, words in found.neglected] == [words for _, words in alone.neglected]
+        np.testing.assert_allclose(found.drops, alone.drops, rtol=1e-7)
+        np.testing.assert_allclose(found.directions, alone.directions, atol=1e-12)
+    assert len(together[1].drops) == 0
+
+
 def test_the_predicted_curve_is_the_loss(task):
     weights = SeparateWeights.initialize(task, heads=5, rank=1, scale=1e-3, rng=np.random.default_rng(1))
     prediction = predict_curve(task, weights)
