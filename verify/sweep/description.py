@@ -23,7 +23,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, cached_property
 from importlib.metadata import version
 from itertools import product
 from math import prod
@@ -51,7 +51,7 @@ class Run:
     setting: Setting
     points: int
 
-    @property
+    @cached_property
     def name(self) -> str:
         """A hash of everything that the result depends on: a finished run of this name is not made again."""
         parameters = {**asdict(self), "version": _version()}

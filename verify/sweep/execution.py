@@ -28,6 +28,7 @@ from ...numerics.dynamics.plateaus import find_plateaus
 from ...numerics.dynamics.storage import load_results, save_results
 from ...numerics.reductions.curve import predict_curve
 from ...numerics.tasks.losses import QuadraticLoss
+from ...numerics.tasks.regression import RegressionTask
 from ..experiments.setting import Setting
 from ..experiments.staircase import descend, descended, plateaus
 from ..files import require_directory
@@ -55,7 +56,7 @@ def make(run: Run) -> xr.Dataset:
         else:
             at, values = _descended(run.method, setting, loss)
             curve, found = np.interp(times, at, values), find_plateaus(at, values)
-    parts = (curve, found.drops, _predicted(setting), found.levels)
+    parts = (curve, found.drops, *_predicted(setting.task, [setting.weights]), found.levels)
     return xr.Dataset({name: (axis, part) for (name, axis), part in zip(KEPT.items(), parts, strict=True)}, {"time": ("point", times)})
 
 
@@ -78,7 +79,8 @@ def _side_by_side(runs: tuple[Run, ...]) -> xr.Dataset:
         starts = [run.setting.weights for run in runs]
         flows = gradient_flow(QuadraticLoss.population(first.setting.task), starts, t_end=first.setting.duration)
         curves, found = flows.loss_at(np.linspace(0.0, first.setting.duration, first.points)), find_plateaus(flows)
-        rows = [[curve, one.drops, _predicted(run.setting), one.levels] for run, curve, one in zip(runs, curves, found, strict=True)]
+        predicted = _predicted(first.setting.task, starts)
+        rows = [[curve, one.drops, drops, one.levels] for curve, one, drops in zip(curves, found, predicted, strict=True)]
     return _joined([run.name for run in runs], rows, first)
 
 
@@ -96,11 +98,12 @@ def _descended(method: str, setting: Setting, loss: QuadraticLoss) -> tuple[np.n
     return descent.times, descent.loss
 
 
-def _predicted(setting: Setting) -> np.ndarray:
+def _predicted(task: RegressionTask, starts: list[Any]) -> list[np.ndarray]:
+    """The predicted drops of each start, none for a start that is too large; together, or else one by one."""
     try:
-        return predict_curve(setting.task, setting.weights).drops
+        return [prediction.drops for prediction in predict_curve(task, starts)]
     except ValueError:
-        return np.empty(0)
+        return [np.empty(0)] if len(starts) == 1 else [drops for start in starts for drops in _predicted(task, [start])]
 
 
 @dataclass(frozen=True)
