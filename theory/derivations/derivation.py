@@ -83,7 +83,7 @@ class Derivation:
             for (number, _, line), left in zip(lines, lefts, strict=True):
                 part = f"({line.part}) " if line.part else ""
                 pieces.append(f"{number}. {part}{self._reason(line, number, sentence_text)}")
-                pieces += text_lines(left, line.relation, f"{side_text(line.right)}   {plain(_limit(line))}".rstrip(), column)
+                pieces += text_lines(left, line.relation, f"{side_text(line.right)}   {plain(limit_latex(line))}".rstrip(), column)
         return "\n".join(pieces)
 
     def latex(self, *, transpose: str = "top") -> str:
@@ -95,7 +95,7 @@ class Derivation:
         for heading, lines in self._sections():
             rows, rule = [], ""
             for number, before, line in lines:
-                found = _rows(before, line, tag=str(number) if heading else "")
+                found = line_rows(before, line, tag=str(number) if heading else "")
                 rows += [found[0]._replace(reason=f"{self._reason(line, number, sentence_latex)}:" * (line.reason != rule)), *found[1:]]
                 rule = line.reason
             words = rf"\textbf{{{sentence_latex(heading)}.}} " * bool(heading) + rows[0].reason
@@ -107,7 +107,7 @@ class Derivation:
         """The lines between double dollars, aligned and numbered, and a list of their reasons; in full, with a heading for each entry."""
         pieces = []
         for heading, lines in self._sections():
-            rows = [row for number, before, line in lines for row in _rows(before, line, tag=str(number))]
+            rows = [row for number, before, line in lines for row in line_rows(before, line, tag=str(number))]
             pieces += [f"**{sentence_markdown(heading)}**\n"] * bool(heading) + [f"$$\n{aligned(rows, 'aligned')}\n$$\n"]
             pieces += [f"{number}. {self._reason(line, number, sentence_markdown)}" for number, _, line in lines] + [""]
         return "\n".join(pieces).replace(r"\top", superscript(transpose))
@@ -182,7 +182,7 @@ def text_lines(left: str, relation: str, right: str, column: int) -> list[str]:
     return [f"     {left}"] * above + [head + first, *(" " * len(head) + other for other in others)]
 
 
-def _limit(line: Line) -> str:
+def limit_latex(line: Line) -> str:
     """The limit that a line is about, and the order of what is left out, as LaTeX."""
     if line.parameter is None:
         return ""
@@ -201,8 +201,8 @@ def _left(before: Line | None, line: Line) -> Any:
     return "" if type(before.right) is type(line.left) and before.right == line.left else line.left
 
 
-def _rows(before: Line | None, line: Line, tag: str = "") -> list[Row]:
-    return rows(_left(before, line), line.relation, line.right, tag, _limit(line))
+def line_rows(before: Line | None, line: Line, tag: str = "") -> list[Row]:
+    return rows(_left(before, line), line.relation, line.right, tag, limit_latex(line))
 
 
 def rows(left: Any, relation: str, right: Any, tag: str = "", more: str = "") -> list[Row]:

@@ -7,7 +7,7 @@ r"""A derivation that is built by verbs. Each adds lines with their reason, and 
 Claimed ['exact', 'assumed', 'exact', 'exact', 'exact']
 >>> loss.gradient(B).claim(-2 * (Lambda**2 - B * M * Lambda))  # doctest: +ELLIPSIS
 Traceback (most recent call last):
-ValueError: claim: d/dB [E[(y_q - beta' B x_q)^2]] = -2 Lambda^2 + 2 B M Lambda fails at ...
+iclflow.theory.proofs.building.FalseLineError: claim: d/dB [E[(y_q - beta' B x_q)^2]] = -2 Lambda^2 + 2 B M Lambda fails at ...
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,7 +27,7 @@ from ..calculus.equality import vanishes
 from ..calculus.spectral import along, over_directions, summand
 from ..calculus.substitution import substitute
 from ..derivations.conditions import Condition
-from ..derivations.derivation import RELATIONS_LATEX, Derivation, side_latex
+from ..derivations.derivation import RELATIONS_LATEX, Derivation, limit_latex, side_latex
 from ..derivations.draws import eigenvalues_drawn
 from ..derivations.heads import E, Gradient, Rate, SecondVariation, as_sympy, carried_out, heads_in
 from ..derivations.judging.trial import Verdict
@@ -45,6 +45,14 @@ def derive(expression: Any) -> "BuiltDerivation":
     return BuiltDerivation(start, start, start)
 
 
+class FalseLineError(ValueError):
+    """A line that fails; the message names a point where it does, and by how much."""
+
+    def __init__(self, line: Line, verdict: Verdict) -> None:
+        super().__init__(refutation(line, verdict))
+        self.line, self.verdict = line, verdict
+
+
 def _verb(method: Callable[..., "BuiltDerivation"]) -> Callable[..., "BuiltDerivation"]:
     """Remember the call, so that it can be played on another start; errors begin with the verb."""
 
@@ -52,6 +60,9 @@ def _verb(method: Callable[..., "BuiltDerivation"]) -> Callable[..., "BuiltDeriv
     def played(self, *arguments, **options):
         try:
             longer = method(self, *arguments, **options)
+        except FalseLineError as problem:
+            problem.args = (f"{method.__name__}: {problem}",)
+            raise
         except (ValueError, ArithmeticError, NotImplementedError) as problem:
             text = str(problem)
             raise ValueError(text if text.startswith(f"{method.__name__}:") else f"{method.__name__}: {text}") from None
@@ -73,6 +84,7 @@ class BuiltDerivation:
     lines: tuple[Line, ...] = ()
     conditions: tuple[Condition, ...] = field(default=(), repr=False)
     moves: tuple = field(default=(), repr=False)
+    verdicts: tuple[Verdict, ...] = field(default=(), repr=False, compare=False)  # on the lines, as they were added
 
     def _then(
         self, left: Any, right: Any, reason: str, *, relation: str = "=", before: Iterable = (), conditions: tuple = (), **options
@@ -80,21 +92,19 @@ class BuiltDerivation:
         """Add definitions ``before`` and one line; every line is judged. Its conditions are those of all later ones too."""
         conditions = (*self.conditions, *conditions)
         line = Line(left, relation, right, reason, conditions=conditions, **options)
-        lines = Derivation.by(*self.lines, *before, line).lines
+        lines, verdicts = Derivation.by(*self.lines, *before, line).lines, self.verdicts
         for line in lines[len(self.lines) :]:
-            if not (verdict := line.verify()):
-                raise ValueError(refutation(line, verdict))
+            verdicts += (line.verify(),)
+            if not verdicts[-1]:
+                raise FalseLineError(line, verdicts[-1])
         if relation != "=":  # what follows is about the right side
             left = right
-        return replace(self, left=left, right=right, lines=lines, conditions=line.conditions)
+        return replace(self, left=left, right=right, lines=lines, verdicts=verdicts, conditions=line.conditions)
 
     def _define(self, letter: Any, value: Any, reason: str) -> tuple[Line, ...]:
         if any(line.relation == ":=" and line.left == letter for line in self.lines):
             return ()
         return (Line(letter, ":=", value, reason),)
-
-    def _is_matrix(self) -> bool:
-        return isinstance(as_sympy(self.right), MatrixExpr) and TracePolynomial(self.right).shape is not None
 
     # Verbs
 
@@ -197,8 +207,8 @@ class BuiltDerivation:
         values = dict(values or {})
         shared = Condition("All matrices are diagonal in one orthonormal basis", draw=lambda point: eigenvalues_drawn(point, values))
         eigenvalues = {Lambda: lambda_, M: a, P: learned, **values}
-        reason = "Along an eigenvector" if self._is_matrix() else "The sum over the eigenvectors"
-        if self._is_matrix():
+        reason = "Along an eigenvector" if _shape(self.right) else "The sum over the eigenvectors"
+        if _shape(self.right):
             right = along(self.right, eigenvalues, traces={Trace(Lambda): T})
             defined = any(line.relation == ":=" and line.left == M for line in self.lines)
             before = self._define(a, Trace(e.T * M * e), "The eigenvalue of it") if defined and right.has(a) else ()
@@ -252,7 +262,9 @@ class BuiltDerivation:
     @_verb
     def claim(self, right: Any, relation: str = "=", reason: str = "Claimed", **options) -> "BuiltDerivation":
         """Go on with another right side, or one in another relation (<=, ->, ~, ...); ``options`` are those of a line."""
-        if relation in ("<", "<=", ">", ">=") and self._is_matrix():
+        if right != 0 and _shape(right) != _shape(self.right):
+            raise ValueError(f"the sides have the shapes {_shape(self.right) or 'of a number'} and {_shape(right) or 'of a number'}")
+        if relation in ("<", "<=", ">", ">=") and _shape(self.right):
             raise ValueError(f"matrices are not ordered, got {relation}")
         return self._then(self.left, right, reason, relation=relation, **options)
 
@@ -281,7 +293,7 @@ class BuiltDerivation:
         rows, left = [], None
         for line in self.lines or (Line(self.start, "=", self.start),):
             shown = "" if line.left == left and line.relation == "=" else side_latex(line.left)
-            rows.append(f"{shown} &{RELATIONS_LATEX[line.relation]} {side_latex(line.right)}{_approached(line)}".lstrip())
+            rows.append(f"{shown} &{RELATIONS_LATEX[line.relation]} {side_latex(line.right)}{limit_latex(line)}".lstrip())
             left = line.right if line.relation in ("<", "<=", ">", ">=") else line.left
         return " \\\\\n".join(rows)
 
@@ -292,12 +304,10 @@ class BuiltDerivation:
         return str(Derivation(self.lines))
 
 
-def _approached(line: Line) -> str:
-    if line.parameter is None:
-        return ""
-    letter, target = line.parameter if isinstance(line.parameter, tuple) else (line.parameter, sympy.oo)
-    order = "" if line.order is None else rf",\ \text{{up to order }} {side_latex(sympy.sympify(line.order))}"
-    return rf" \quad \left({side_latex(letter)} \to {side_latex(sympy.sympify(target))}{order}\right)"
+def _shape(side: Any) -> tuple:
+    """The shape of a matrix, () of a number."""
+    formula = as_sympy(side)
+    return tuple(formula.shape) if isinstance(formula, MatrixExpr) and formula.shape != (1, 1) else ()
 
 
 def _under(argument: Any, laws: tuple) -> Any:

@@ -25,14 +25,14 @@ class Statement:
     latex: bool = False
 
 
-def statements(path: Path) -> list[Statement]:
-    """Everything that a file says, in order. ValueError for another kind of file, and for one that is too long."""
+def statements(path: Path, text: str | None = None) -> list[Statement]:
+    """Everything that a file says, or ``text`` as one, in order. ValueError for another kind of file, and for one that is too long."""
     if path.suffix not in FORMATS:
         raise ValueError(f"{path}: the file must end in {', '.join(FORMATS)}, got {path.suffix or 'no ending'!r}")
-    if path.stat().st_size > MAX_SIZE:
+    if (path.stat().st_size if text is None else len(text)) > MAX_SIZE:
         raise ValueError(f"{path}: a proof has at most {MAX_SIZE} characters")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8") if text is None else text
     except UnicodeDecodeError:
         raise ValueError(f"{path}: the file is no text in UTF-8") from None
     found = list(read_text(text) if path.suffix == ".txt" else read_markdown(text) if path.suffix == ".md" else read_latex(text))

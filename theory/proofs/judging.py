@@ -56,7 +56,12 @@ class JudgedLine:
 
 def judged(path: Path, *, seed: int = 0) -> list[JudgedLine]:
     """The verdict on each line of a proof in a file that ends in .txt, .md or .tex."""
-    return list(_Proof(statements(Path(path)), seed).lines())
+    return list(judgements(statements(Path(path)), seed=seed))
+
+
+def judgements(said: list[Statement], *, seed: int = 0) -> Iterator[JudgedLine]:
+    """The verdict on each line of what a proof says, one after the other."""
+    return _Proof(said, seed).lines()
 
 
 def report(lines: Iterable[JudgedLine]) -> dict[str, Any]:
@@ -130,9 +135,9 @@ class _Proof:
             if len(statement.text) > MAX_LENGTH:
                 raise Unreadable(f"it has {len(statement.text)} characters; at most {MAX_LENGTH} are read", None)
             tokens = self._tokens(statement)
-            formulas, *annotations = _formulas(self.letters.grammar(tokens))
+            formulas, *annotations = formulas_of(self.letters.grammar(tokens))
             if self.letters.name_values(formulas, tokens, statement.text):
-                formulas, *annotations = _formulas(self.letters.grammar(tokens))
+                formulas, *annotations = formulas_of(self.letters.grammar(tokens))
         except Unreadable as problem:
             return [_Sides(statement, [], [], problem=problem)]
         stops = [*(start for start, *_ in formulas[1:]), len(statement.text)]
@@ -388,7 +393,7 @@ def _at(statement: Statement, reason: str, position: int | None) -> str:
     return f"line {line}{column}: {reason}"
 
 
-def _formulas(grammar: Grammar) -> tuple[list, Any, Node | None, tuple]:
+def formulas_of(grammar: Grammar) -> tuple[list, Any, Node | None, tuple]:
     """(start, sides, relations) of each formula, and what is said behind: as N -> infinity, (N -> infinity, up to order 2), for N > D."""
     formulas: list = [(0, *grammar.sides())]
     approach, order, conditions, opened, word = None, None, [], False, ""

@@ -75,7 +75,7 @@ def read_text(text: str, declarations: Iterable[str] = ()) -> tuple[Any, "Meanin
         meaning = Meaning(letters)
         meaning.settle()
         formula = meaning.of(node)
-        if _terms(formula) > MAX_TERMS:
+        if count_terms(formula) > MAX_TERMS:
             raise Unreadable(f"it expands to more than {MAX_TERMS} terms")
     except Unreadable as problem:
         raise ValueError(f"cannot read {text!r} at character {(problem.position or 0) + 1}: {problem}") from None
@@ -356,7 +356,7 @@ class Meaning:
                 raise Unreadable(f"{symbol} looks random and has no law: let {symbol}: {law}", position)
         if body.free_symbols and not any(one in laws or ancestors(one, laws) & laws.keys() for one in body.free_symbols):
             raise Unreadable("nothing in this expectation is random: let x: Gaussian(0, Sigma), or another law", position)
-        if _terms(body) > MAX_TERMS:
+        if count_terms(body) > MAX_TERMS:
             raise Unreadable(f"it expands to more than {MAX_TERMS} terms", position)
         declared -= {one for one in declared if not looks_random(one) or one.shape == (1, 1)}
         constant = (Fixed(one, one) for one in sorted(body.free_symbols & declared - laws.keys(), key=str))
@@ -482,11 +482,11 @@ def is_polynomial(formula: Any) -> bool:
     return True
 
 
-def _terms(node: Any) -> int:
+def count_terms(node: Any) -> int:
     """A bound on the number of terms after multiplying out."""
     if isinstance(node, sympy.Pow | sympy.MatPow) and node.exp.is_Integer:
-        return min(_terms(node.base) ** abs(int(node.exp)), 10 * MAX_TERMS)
-    counts = [_terms(one) for one in node.args if isinstance(one, Expr)] if not isinstance(node, MatrixSymbol | Indexed) else []
+        return min(count_terms(node.base) ** abs(int(node.exp)), 10 * MAX_TERMS)
+    counts = [count_terms(one) for one in node.args if isinstance(one, Expr)] if not isinstance(node, MatrixSymbol | Indexed) else []
     return sum(counts) if isinstance(node, sympy.Add | MatAdd) else min(reduce(mul, counts, 1), 10 * MAX_TERMS)
 
 
