@@ -25,7 +25,7 @@ from .map import graph, statuses, svg
 from .table import TRAINING
 
 # LaTeX that the converter does not know or sets badly, and its replacement.
-REWRITTEN = {"{aligned}": "{split}", r"\operatorname": r"\,\mathrm", r"\lim_": r"\lim\limits_", r"\_": "_"}
+REWRITTEN = {"{aligned}": "{split}", r"\operatorname": r"\,\mathrm", r"\lim_": r"\lim\limits_", r"\_": "_", ":=": r"\coloneqq "}
 FIGURES = {"staircase": "Theory, gradient flow and trained attention from one start"}
 PACKAGES = ("numpy", "scipy", "sympy", "mpmath", "torch", "matplotlib")
 

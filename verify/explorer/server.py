@@ -1,8 +1,8 @@
-"""``iclflow explore``: a page on this machine with a slider for each part of the setting, redrawn as it moves.
+"""``iclflow explore``: a page on this machine with a slider for each part of the setting, redrawn as it moves, and a desk to derive at.
 
-The server answers only on the loopback address, to requests that name it, and only GET; the page loads nothing from anywhere else.
-Pictures are computed in processes of their own, each with a deadline and a limit on its memory, and given up when their page no longer
-waits for them; whoever finds all of them busy for some seconds is told so.
+The server answers only on the loopback address, to requests that name it; its pages load nothing from anywhere else. Answers are computed
+in processes of their own, each with a deadline and a limit on its memory, and given up when their page no longer waits for them; whoever
+finds all of them busy for some seconds is told so.
 """
 
 import json
@@ -10,24 +10,28 @@ import select
 import socket
 import sys
 import webbrowser
+from base64 import b64encode
 from collections.abc import Callable
 from functools import lru_cache
+from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
 from math import log10
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from ...numerics.dynamics.solver import FlowError
+from ...theory.proofs.written import VERBS
 from ..experiments.kinds import Kind, choice, number
 from ..figures.style import DARK, LIGHT
+from . import desk
 from .picture import panels
 from .run import SLIDERS, Exploration, explored
 from .workers import BusyError, TooLongError, Workers
 
 ADDRESS = "127.0.0.1"
-PAGE = Path(__file__).with_name("explorer.html")
+PAGE, DESK, STYLE = (Path(__file__).with_name(name) for name in ("explorer.html", "desk.html", "pages.css"))
 # The values in a request besides those of the sliders.
 VIEW = {
     "model": choice("merged", "separate"),
@@ -36,7 +40,22 @@ VIEW = {
     "narrow": choice("0", "1"),
 }
 MORE = (0.08, 0.06, 0.05, 0.04)  # eigenvalues of a fifth to an eighth direction
-PATIENCE, DEADLINE = 4.0, 20.0  # seconds to wait for a free process, and that a picture may take
+PATIENCE = 4.0  # seconds to wait for a free process
+MAX_BODY = 2_000_000  # bytes of a request to the desk
+
+
+class Task(NamedTuple):
+    """What a page asks for: ``deadline`` in seconds, and what to do if that is too short."""
+
+    deadline: float
+    advice: str
+
+
+TASKS = {
+    "/run": Task(20.0, "choose larger weights or fewer heads"),
+    "/desk": Task(20.0, "take smaller steps"),
+    "/proof": Task(60.0, "judge it with iclflow prove"),
+}
 
 
 def setting(query: str) -> tuple[Exploration, float, bool, bool]:
@@ -90,6 +109,30 @@ def _error(text: str) -> bytes:
     return json.dumps({"error": text}).encode()
 
 
+def answered(request: str) -> bytes:
+    """The answer to a path, a ``?`` and what is asked there."""
+    path, _, content = request.partition("?")
+    return answer(content) if path == "/run" else desk.answer(content)
+
+
+def _whole(path: Path) -> str:
+    return path.read_text(encoding="utf-8").replace("/* STYLE */", STYLE.read_text(encoding="utf-8"))
+
+
+@lru_cache(maxsize=1)
+def desk_page() -> bytes:
+    """The page of the desk, with what each verb needs."""
+    verbs = [(name, verb.needs, verb.example, verb.optional) for name, verb in VERBS.items()]
+    return _whole(DESK).replace("VERB_TABLE", json.dumps(verbs)).encode()
+
+
+def policy(content: bytes) -> str:
+    """What a page may do: run its own script and ask this server, nothing else."""
+    script = content.partition(b"<script>")[2].partition(b"</script>")[0]
+    known = b64encode(sha256(script).digest()).decode()
+    return f"default-src 'none'; connect-src 'self'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{known}'"
+
+
 @lru_cache(maxsize=1)
 def page() -> bytes:
     """The page, with a row of numbers for each slider; the eigenvalues have one each, of which the first D are shown."""
@@ -100,29 +143,46 @@ def page() -> bytes:
             label = slider.label + (chr(ord("₀") + d) if isinstance(slider.start, tuple) else "")
             value = round(log10(start), 2) if slider.power else start
             rows.append((slider.key, label, slider.least, slider.most, slider.step, value, slider.power))
-    return PAGE.read_text(encoding="utf-8").replace("SLIDERS", json.dumps(rows)).encode()
+    return _whole(PAGE).replace("SLIDERS", json.dumps(rows)).encode()
+
+
+PAGES = {"/": page, "/desk": desk_page}
 
 
 class Handler(BaseHTTPRequestHandler):
-    """GET / is the page, GET /run?... an answer."""
+    """GET / and /desk are the pages, GET /run?..., POST /desk and POST /proof are answers."""
 
     server: "Server"
+    timeout = 30  # seconds to send a request
 
     def do_GET(self) -> None:
-        if not self._from_here():
-            self.send_error(403)
-            return
         try:
             parts = urlsplit(self.path)
         except ValueError:
             self.send_error(400)
             return
-        if parts.path == "/":
-            self._send(200, page(), "text/html; charset=utf-8")
+        if not self._from_here():
+            self.send_error(403)
+        elif parts.path in PAGES:
+            content = PAGES[parts.path]()
+            self._send(200, content, "text/html; charset=utf-8", policy(content))
         elif parts.path == "/run":
-            self._run(parts.query)
+            self._compute("/run", parts.query)
         else:
             self.send_error(404)
+
+    def do_POST(self) -> None:
+        length = self.headers.get("Content-Length", "")
+        if not self._from_here() or self.headers.get_content_type() != "application/json":  # a foreign page cannot send this
+            self.send_error(403)
+        elif self.path not in ("/desk", "/proof"):
+            self.send_error(404)
+        elif not (length.isascii() and length.isdigit()):
+            self.send_error(411)
+        elif len(length) > 9 or int(length) > MAX_BODY:
+            self.send_error(413)
+        else:
+            self._compute(self.path, self.rfile.read(int(length)).decode("utf-8", "replace"))
 
     def _from_here(self) -> bool:
         """False for a foreign page: one whose host name points to this address, or that asks from its own."""
@@ -131,19 +191,19 @@ class Handler(BaseHTTPRequestHandler):
         origin = self.headers.get("Origin")
         site = self.headers.get("Sec-Fetch-Site", "none")
         named = origin is None or origin.removeprefix("http://").rpartition(":")[0] in here
-        return host in here and named and (site in ("none", "same-origin") or self.path == "/")
+        return host in here and named and (site in ("none", "same-origin") or (self.command == "GET" and self.path in PAGES))
 
-    def _run(self, query: str) -> None:
+    def _compute(self, path: str, content: str) -> None:
+        task, status = TASKS[path], 200
         try:
-            content = self.server.workers.compute(query, patience=PATIENCE, deadline=DEADLINE, wanted=self._connected)
+            found = self.server.workers.compute(f"{path}?{content}", patience=PATIENCE, deadline=task.deadline, wanted=self._connected)
         except BusyError:
-            self._send(503, _error("busy with other runs; try again"), "application/json")
+            status, found = 503, _error("busy with other requests; try again")
         except TooLongError:
-            self._send(200, _error(f"this run takes longer than {DEADLINE:g} s: choose larger weights or fewer heads"), "application/json")
+            found = _error(f"this takes longer than {task.deadline:g} s: {task.advice}")
         except MemoryError:
-            self._send(200, _error("this run takes too much memory: choose larger weights or fewer heads"), "application/json")
-        else:
-            self._send(200, content, "application/json")
+            found = _error(f"this takes too much memory: {task.advice}")
+        self._send(status, found, "application/json")
 
     def _connected(self) -> bool:
         """Whether the page still waits for its answer."""
@@ -153,11 +213,12 @@ class Handler(BaseHTTPRequestHandler):
         except OSError:
             return False
 
-    def _send(self, status: int, content: bytes, kind: str) -> None:
+    def _send(self, status: int, content: bytes, kind: str, policy: str = "default-src 'none'") -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
-        self.send_header("Content-Security-Policy", "default-src 'self' 'unsafe-inline'; img-src data:")
+        self.send_header("Content-Security-Policy", policy)
+        self.send_header("X-Content-Type-Options", "nosniff")
         self.end_headers()
         self.wfile.write(content)
 
@@ -185,7 +246,7 @@ class Server(ThreadingHTTPServer):
         self.workers.close()
 
 
-def server(port: int, answering: Callable[[str], bytes] = answer) -> Server:
+def server(port: int, answering: Callable[[str], bytes] = answered) -> Server:
     """The server, bound to the loopback address; port 0 takes a free one."""
     if not 0 <= port <= 65535:
         raise ValueError(f"port must lie between 0 and 65535, got {port}")
@@ -196,7 +257,7 @@ def serve(port: int = 0, *, browser: bool = True) -> int:
     """Show the page until interrupted; returns the exit code."""
     with server(port) as running:
         address = f"http://{ADDRESS}:{running.server_address[1]}/"
-        print(f"exploring at {address} (stop with Ctrl-C)", flush=True)
+        print(f"exploring at {address}, deriving at {address}desk (stop with Ctrl-C)", flush=True)
         if browser:
             webbrowser.open(address)
         try:
