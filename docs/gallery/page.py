@@ -8,12 +8,13 @@ NAME.svg as well.
 import re
 import runpy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from iclflow.theory.derivations.conditions import Condition
+from iclflow.theory.derivations.derivation import Derivation
 from iclflow.theory.derivations.lines import Line
 from iclflow.theory.proofs.counterexamples import refutation
 from iclflow.theory.typesetting.latex import formula_latex
@@ -60,9 +61,12 @@ class Page:
 
     # Comparisons: each ends the script with 1 if it fails
 
-    def exact(self, what: str, left: Any, right: Any, *conditions: Condition) -> None:
-        """Two formulas are the same function of all their letters, by the judge of derivations: a proof, or 40 digits at random points."""
-        line = Line(left, "=", right, what, conditions=conditions)
+    def exact(self, what: str, left: Any, right: Any, *conditions: Condition, where: Mapping[Any, Any] | None = None) -> None:
+        """Two formulas are the same function of all their letters, by the judge of derivations: a proof, or 40 digits at random points.
+
+        ``where`` = {letter: formula} says what letters stand for.
+        """
+        line = _line(what, left, right, conditions, where)
         verdict = line.verify()
         self._note(
             what, {"exact": "exact", "numeric": "at random points, 40 digits"}.get(verdict.status), lambda: refutation(line, verdict)
@@ -75,6 +79,11 @@ class Page:
         self._note(
             what, f"to {tolerance:.0e}" if distance <= tolerance else None, lambda: f"off by {distance:.3g}, over {tolerance:.0e}", distance
         )
+
+    def sampled(self, what: str, measured: Any, errors: Any, expected: Any) -> None:
+        """Means of samples agree with theory: within five of their standard errors, all of them."""
+        distance = float(np.max(np.abs(np.asarray(measured) - np.asarray(expected)) / np.asarray(errors)))
+        self._note(what, "within 5 standard errors" if distance <= 5 else None, lambda: f"off by {distance:.1f} standard errors", distance)
 
     def below(self, what: str, smaller: Any, larger: Any) -> None:
         """An inequality, at every setting that was drawn."""
@@ -90,9 +99,9 @@ class Page:
             what, f"fitted power {exponent:g}, to {tolerance:g}" if close else None, lambda: f"power {slope:.3f}, not {exponent:g}", slope
         )
 
-    def differs(self, what: str, left: Any, right: Any, *conditions: Condition) -> None:
+    def differs(self, what: str, left: Any, right: Any, *conditions: Condition, where: Mapping[Any, Any] | None = None) -> None:
         """A counterexample: two formulas that are not the same function. For a formula that is printed wrong, beside the right one."""
-        verdict = Line(left, "=", right, what, conditions=conditions).verify()
+        verdict = _line(what, left, right, conditions, where).verify()
         self._note(what, None if verdict else "differs, at a point that the judge found", lambda: "the two sides agree")
 
     def _note(self, what: str, how: str | None, problem: Callable[[], str], number: float | None = None) -> None:
@@ -119,6 +128,11 @@ class Page:
             (HERE / f"{self.name}.md").write_text(self.markdown(), encoding="utf-8")
             with themed():
                 self.picture.savefig(HERE / f"{self.name}.svg", metadata={"Date": None})
+
+
+def _line(what: str, left: Any, right: Any, conditions: tuple, where: Mapping[Any, Any] | None) -> Line:
+    definitions = (Line(letter, ":=", formula) for letter, formula in (where or {}).items())
+    return Derivation.by(*definitions, Line(left, "=", right, what, conditions=conditions)).lines[-1]
 
 
 def _latex(side: Any) -> str:
