@@ -68,7 +68,8 @@ class _Draws:
             return self.matrix(law.mean) + _root(rows) @ self.normal(rows.shape[-1], columns.shape[-1]) @ _root(columns)
         if isinstance(law, SampleCovariance) and law.fourth_moment is None:
             samples = round(float(np.mean(self.of(as_sympy(law.samples)))))
-            columns = _root(self.matrix(law.covariance)) @ self.normal(int(law.symbol.shape[0].subs(self.point.sizes)), samples)
+            normal = self.normal(int(law.symbol.shape[0].subs(self.point.sizes)), samples)
+            columns = self.matrix(law.mean) + _root(self.matrix(law.covariance)) @ normal
             return columns @ np.swapaxes(columns, -1, -2) / samples
         raise ValueError(f"no samples of {law} can be drawn")
 

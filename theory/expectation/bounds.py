@@ -15,7 +15,7 @@ def require_feasible(terms: Terms, symbol) -> None:
     """Raise ``ValueError`` with the estimate, and what is feasible, if the expectation over a symbol is too much work."""
     code = words.letter(symbol)
     products = {tuple([one for one in traces if any(letter & ~3 == code for letter in one)]) for _, traces, _ in terms}
-    counts = [(_between(traces, code), len(traces)) for traces in products]
+    counts = [(_between(traces, code), len(traces)) for traces in products if traces]
     expected = sum(_steps(found, closed) for found, closed in counts)
     if expected <= MAX_STEPS:
         return

@@ -97,7 +97,7 @@ class Mixture:
 
 @dataclass(frozen=True)
 class SampleCovariance:
-    """``symbol = (1/N) sum_n x_n x_n'`` of N independent tokens with mean zero and the given covariance, Gaussian by default.
+    """``symbol = (1/N) sum_n x_n x_n'`` of N independent tokens with the given covariance and mean, Gaussian of mean zero by default.
 
     ``fourth_moment``: for tokens of another law, the linear map A -> E[x x' A x x'], a function of a TracePolynomial; only expectations up
     to second order in the symbol are then known. For Gaussian tokens the map is A -> C A C + C A' C + tr(A C) C.
@@ -107,6 +107,7 @@ class SampleCovariance:
     covariance: Any
     samples: Any
     fourth_moment: Callable | None = None
+    mean: Any = None
 
     def __post_init__(self):
         if not getattr(self.symbol, "is_symmetric_letter", False):
@@ -114,6 +115,7 @@ class SampleCovariance:
         size = self.symbol.shape[0]
         _store(self, "covariance", None, (size, size))
         _store(self, "samples", None, None)
+        _store(self, "mean", ZeroMatrix(size, 1), (size, 1))
         number = self.samples.to_sympy()
         if number.is_number and not (number.is_Integer and number > 0):
             raise ValueError(f"SampleCovariance: samples must be a positive integer or a symbol, got {number}")
@@ -121,10 +123,21 @@ class SampleCovariance:
             raise ValueError(f"SampleCovariance: covariance must be symmetric, got {self.covariance}")
         if self.fourth_moment is not None and not callable(self.fourth_moment):
             raise TypeError(f"SampleCovariance: fourth_moment must be a function, got {self.fourth_moment!r}")
+        if self.fourth_moment is not None and self.mean.terms:
+            raise ValueError(f"SampleCovariance: fourth_moment is that of tokens with mean 0, got the mean {self.mean} as well")
 
     @property
     def parents(self) -> set:
-        return self.covariance.free_symbols
+        return self.covariance.free_symbols | self.mean.free_symbols
+
+    def around_the_average(self) -> tuple["Law", ...]:
+        """The same by the average u of the tokens, and the sample covariance C of N - 1 independent others: (N - 1)/N C + u u'."""
+        size, N = self.symbol.shape[0], self.samples
+        u, C = notation.vector(f"<average of {self.symbol}>", size), notation.symmetric_matrix(f"<rest of {self.symbol}>", size)
+        average, others = Gaussian(u, self.mean, self.covariance / N), N - 1
+        if not others.terms:
+            return Fixed(self.symbol, u * u.T), average
+        return Fixed(self.symbol, C * (others / N) + u * u.T), average, SampleCovariance(C, self.covariance, others)
 
 
 Law = Gaussian | Fixed | Mixture | SampleCovariance

@@ -8,6 +8,7 @@ The laws of the random symbols are integrated one after another, each by the rec
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
 from typing import Any
 
 from sympy import GreaterThan, StrictGreaterThan, Symbol
@@ -19,7 +20,7 @@ from ..calculus.rewriting import rewrite
 from ..calculus.substitution import refuse_namesake, refuse_namesakes, substitute
 from ..notation import Lambda_hat, N, X_c, matrix
 from .bounds import require_feasible
-from .laws import DATA_LAWS, PAPER_LAWS, Fixed, Law, Mixture, ancestors, laws_by_symbol, looks_random, outermost_first
+from .laws import DATA_LAWS, PAPER_LAWS, Fixed, Law, Mixture, SampleCovariance, ancestors, laws_by_symbol, looks_random, outermost_first
 from .stein import moments_under
 
 
@@ -120,6 +121,13 @@ def _integrate(polynomial: TracePolynomial, law) -> TracePolynomial:
         return substitute(polynomial, {law.symbol: law.value})
     if isinstance(law, Mixture):
         return sum((weight * _integrate(polynomial, part) for weight, part in law.parts), start=zero(polynomial.shape))
+    if isinstance(law, SampleCovariance) and law.mean.terms:
+        sums, *laws = law.around_the_average()
+        try:
+            polynomial = _integrate(polynomial, sums)
+        except ValueError:
+            raise ValueError(f"expect: {law.symbol} has tokens of mean {law.mean}; its inverse then has no expectation here") from None
+        return reduce(_integrate, laws, polynomial)
     moments = moments_under(law)
     closed = close_ends(polynomial, " of E")
     require_feasible(closed, law.symbol)

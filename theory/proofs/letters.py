@@ -168,11 +168,12 @@ class Letters:
             self._infer(covariance, "covariance")
             self._infer(mean, "vector")
             return Declared(name, (size, 1), law=(Gaussian, mean, covariance))
-        if law := re.fullmatch(r"sample covariance of (.+?) with (.+)", kind):
-            (samples,), (covariance,) = self._formulas(law[1], tokens), self._formulas(law[2], tokens)
-            self._infer(samples, "samples")
-            self._infer(covariance, "covariance")
-            return Declared(name, (size, size), symmetric=True, law=(SampleCovariance, covariance, samples))
+        if law := re.fullmatch(r"sample covariance of (.+?) with (.+?)(?: and mean (.+))?", kind):
+            parts = [self._formulas(part, tokens)[0] for part in law.groups() if part]
+            for part, its_kind in zip(parts, ("samples", "covariance", "vector"), strict=False):
+                self._infer(part, its_kind)
+            samples, covariance, *mean = parts
+            return Declared(name, (size, size), symmetric=True, law=(SampleCovariance, covariance, samples, *mean))
         head, *more = re.split(r"\s+(?:x|×|\\times)\s+", f" {kind} ".replace(" x ", "  x  "))
         words = head.split()
         adjectives = {word for word in words if word in WORDS}
@@ -441,7 +442,7 @@ class Letters:
 
 def law_of(letters: Letters, declared: Declared, value: Any) -> Any:
     """The law of a random letter; ``value`` gives the meaning of a formula."""
-    kind, first, second = declared.law or (None, None, None)
+    kind, first, second, *mean = declared.law or (None, None, None)
     symbol = letters._symbol(declared)
     if kind is Gaussian:
         mean, covariance = value(first), value(second)
@@ -449,7 +450,7 @@ def law_of(letters: Letters, declared: Declared, value: Any) -> Any:
         mean = ZeroMatrix(size, 1) if mean == 0 and size != 1 else mean
         covariance = covariance * Identity(size) if not is_matrix(covariance) and size != 1 else covariance
         return Gaussian(symbol, mean, covariance)
-    return SampleCovariance(symbol, value(first), value(second))
+    return SampleCovariance(symbol, value(first), value(second), mean=value(mean[0]) if mean else None)
 
 
 @cache

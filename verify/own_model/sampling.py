@@ -117,7 +117,7 @@ def draw(loss: ModelLoss, weights: Values, count: int, generator: torch.Generato
         longest = int(samples.max())
         if law.fourth_moment is None:
             covariance = matrix_of(law.covariance)
-            columns = coloured(normal((count, covariance.shape[-1], longest)), covariance)
+            columns = matrix_of(law.mean) + coloured(normal((count, covariance.shape[-1], longest)), covariance)
         elif tokens is not None and law.symbol == Lambda_hat:
             columns = of_task(tokens, longest, tokens.root)
         else:

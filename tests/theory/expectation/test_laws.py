@@ -32,6 +32,8 @@ L, L_hat = Lambda, Lambda_hat
         (lambda: SampleCovariance(K, A, N), "covariance must be symmetric, got A"),
         (lambda: SampleCovariance(K, x, N), r"covariance of K must have shape \(D, D\)"),
         (lambda: SampleCovariance(K, L, A), "samples of K must have shape scalar"),
+        (lambda: SampleCovariance(K, L, N, mean=L), r"mean of K must have shape \(D, 1\)"),
+        (lambda: SampleCovariance(K, L, N, lambda A: A, x), "fourth_moment is that of tokens with mean 0"),
         (lambda: SampleCovariance(K, L, 0), "samples must be a positive integer or a symbol, got 0"),
         (lambda: SampleCovariance(K, L, -3), "samples must be a positive integer"),
         (lambda: SampleCovariance(K, L, Rational(1, 2)), "samples must be a positive integer"),

@@ -441,3 +441,33 @@ def test_expect_is_linear_and_respects_constants():
     assert expect(A * B) == A * B
     assert expect(P(Fraction(1, 2)) * L_hat) == P(L) / 2
     assert expect(expect(L_hat**2)) == expect(L_hat**2)
+
+
+# Tokens with a mean
+
+
+@pytest.mark.parametrize("text", ["S", "S A S", "tr(S B) S", "S S B S", "m' S A S m", "tr(S)^2 tr(S A)"])
+@pytest.mark.parametrize("samples", [1, 2])
+def test_tokens_with_a_mean_are_those_of_gaussian_vectors(text, samples):
+    tokens = [vector(f"z_{i}", D) for i in range(samples)]
+    total = sum((P(one * one.T) for one in tokens[1:]), start=P(tokens[0] * tokens[0].T))
+    formula = parse(text)
+    by_tokens = expect(substitute(formula, {L_hat: total / samples}), [Gaussian(one, m, L) for one in tokens])
+    assert expect(formula, SampleCovariance(L_hat, L, samples, mean=m)) == by_tokens
+
+
+@pytest.mark.parametrize("samples", [1, 3, N])
+def test_one_dimension_with_a_mean_has_the_cumulants_of_noncentral_chi_square(samples):
+    law = SampleCovariance(L_hat, L, samples, mean=m)
+    given = {L: sympy.Matrix([[2]]), m: sympy.Matrix([[3]])}
+    raw = [explicit(expect(Trace(L_hat) ** k, law), given, D=1) for k in (1, 2, 3)]
+    share = sympy.Integer(9) / 2  # m^2 / lambda, the noncentrality of one token
+    cumulants = [2 ** (n - 1) * sympy.factorial(n - 1) * (1 + n * share) * samples * (sympy.Integer(2) / samples) ** n for n in (1, 2, 3)]
+    first, second, third = cumulants
+    expected = [first, second + first**2, third + 3 * second * first + first**3]
+    assert [sympy.simplify(one - other) for one, other in zip(raw, expected, strict=True)] == [0, 0, 0]
+
+
+def test_tokens_with_a_mean_have_no_inverse():
+    with pytest.raises(ValueError, match="has tokens of mean m; its inverse"):
+        expect(L_hat.inv(), SampleCovariance(L_hat, L, N, mean=m))
