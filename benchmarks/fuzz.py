@@ -8,6 +8,7 @@ The exit code is 1 if one is found; ``--seed`` and the number of an input give t
 import argparse
 import contextlib
 import io
+import json
 import os
 import signal
 import sys
@@ -26,8 +27,9 @@ from iclflow.numerics.replay.recording import Recording
 from iclflow.theory import expect
 from iclflow.theory.algebra.parsing import parse
 from iclflow.theory.algebra.syntax import Node, tree
+from iclflow.theory.proofs.written import VERBS
 from iclflow.verify.cli.main import main as command
-from iclflow.verify.explorer.server import answer
+from iclflow.verify.explorer.server import answer, answered
 from iclflow.verify.sweep.description import read_sweep
 
 SECONDS = 10  # for one input: a hang
@@ -87,7 +89,7 @@ TASK = RegressionTask(eigenvalues=[0.4, 0.3], context_length=5)
 LOSS, WEIGHTS = QuadraticLoss.population(TASK), SeparateWeights.initialize(TASK, heads=2, scale=0.1, rng=np.random.default_rng(0))
 
 
-class HangError(Exception):
+class HangError(BaseException):
     """An input took too long."""
 
 
@@ -237,11 +239,30 @@ def edges(rng: np.random.Generator, folder: Path) -> None:
 
 
 def explorer(rng: np.random.Generator, folder: Path) -> None:
+    if rng.random() < 0.5:
+        desk(rng)
+        return
     given = dict(SLIDERS)
     for key in rng.choice(list(given), size=rng.integers(1, 4)):
         given[str(key)] = str(rng.choice(WORDS))
     query = urlencode(given)
     answer(query if rng.random() < 0.9 else query[: int(rng.integers(len(query)))])
+
+
+def desk(rng: np.random.Generator) -> None:
+    """No line that a verb adds fails, claims apart; garbage is answered by an error."""
+    steps = [
+        f"{verb} {VERBS[verb].example if rng.random() < 0.9 else rng.choice(WORDS)}" if VERBS[verb].needs else verb
+        for verb in map(str, rng.choice(list(VERBS), size=4))
+    ]
+    start = matrix_text(rng) if rng.random() < 0.9 else " ".join(map(str, rng.choice(SYMBOLS, size=8)))
+    text = json.dumps({"start": f"tr({start})" if rng.random() < 0.5 else start, "steps": steps, "let": "b: scalar; u: positive"})
+    try:
+        found = json.loads(answered(f"/desk?{text if rng.random() < 0.95 else text[: int(rng.integers(len(text)))]}"))
+    except HangError:  # its process would be ended
+        return
+    for step, one in zip(steps, found.get("steps", ()), strict=False):
+        assert step.startswith("claim") or all(line["status"] != "fails" for line in one["lines"]), (start, steps)
 
 
 KINDS = {"grammar": grammar, "toml": toml, "recording": recording, "commands": commands, "edges": edges, "explorer": explorer}
@@ -285,7 +306,7 @@ def _tried(kind: Callable[..., None], rng: np.random.Generator, folder: Path) ->
         kind(rng, folder)
     except EXPECTED:
         return ""
-    except Exception as problem:
+    except (Exception, HangError) as problem:
         traceback.print_exc(limit=-4, file=sys.stdout)
         return {HangError: "hang", AssertionError: "wrong answer"}.get(type(problem), "traceback")
     finally:

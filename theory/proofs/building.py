@@ -106,6 +106,11 @@ class BuiltDerivation:
             return ()
         return (Line(letter, ":=", value, reason),)
 
+    def _matrix(self) -> TracePolynomial:
+        if not _shape(self.right):
+            raise ValueError(f"needs a matrix, got the number {as_sympy(self.right)}")
+        return TracePolynomial(carried_out(self.right))
+
     # Verbs
 
     @_verb
@@ -190,12 +195,14 @@ class BuiltDerivation:
     @_verb
     def transpose(self) -> "BuiltDerivation":
         """Transpose both sides."""
-        return self._then(sympy.transpose(self.left), TracePolynomial(self.right).T, "Transposed")
+        right = self._matrix().T
+        return self._then(sympy.transpose(as_sympy(self.left)), right, "Transposed")
 
     @_verb
     def trace(self) -> "BuiltDerivation":
         """The trace of both sides."""
-        return self._then(Trace(self.left), TracePolynomial(self.right).trace(), "The trace")
+        right = self._matrix().trace()
+        return self._then(Trace(as_sympy(self.left)), right, "The trace")
 
     @_verb
     def along_eigenvectors(self, values: Mapping | None = None) -> "BuiltDerivation":
@@ -226,7 +233,7 @@ class BuiltDerivation:
     @_verb
     def limit(self, parameter: Symbol, target: Any = sympy.oo) -> "BuiltDerivation":
         """The limit of the right side."""
-        right = _by_coefficient(self.right, lambda scalar: sympy.limit(scalar, parameter, target))
+        right = _by_coefficient(self.right, lambda scalar: _finite(sympy.limit(scalar, parameter, target), f"the limit of {scalar}"))
         return self._then(self.left, right, "The limit", relation="->", parameter=_approach(parameter, target))
 
     @_verb
@@ -252,12 +259,17 @@ class BuiltDerivation:
     @_verb
     def integrate(self, variable: Symbol, low: Any, high: Any) -> "BuiltDerivation":
         """The integral of both sides from ``low`` to ``high``; the antiderivative is differentiated back."""
-        integrand = as_sympy(self.right)
-        antiderivative = sympy.integrate(integrand, variable)
-        if antiderivative.has(Integral) or not vanishes(sympy.diff(antiderivative, variable) - integrand):
-            raise ValueError(f"no antiderivative of {integrand} was found")
-        right = sympy.limit(antiderivative, variable, high, "-") - sympy.limit(antiderivative, variable, low, "+")
-        return self._then(Integral(self.left, (variable, low, high)), right, "The integral")
+
+        def integral(integrand: Expr) -> Expr:
+            antiderivative = sympy.integrate(integrand, variable)
+            if antiderivative.has(Integral) or not vanishes(sympy.diff(antiderivative, variable) - integrand):
+                raise ValueError(f"no antiderivative of {as_sympy(self.right)} was found")
+            upper, lower = sympy.limit(antiderivative, variable, high, "-"), sympy.limit(antiderivative, variable, low, "+")
+            return _finite(upper - lower, "the integral")
+
+        if _shape(self.right):
+            raise ValueError(f"needs a number, got the matrix {as_sympy(self.right)}")
+        return self._then(Integral(self.left, (variable, low, high)), in_scalars(carried_out(self.right), integral), "The integral")
 
     @_verb
     def claim(self, right: Any, relation: str = "=", reason: str = "Claimed", **options) -> "BuiltDerivation":
@@ -349,6 +361,12 @@ def _root(formula: Any, letter: Any) -> Any:
     if after:
         root = root * polynomial_of_word(after, (words.rows(after[0]), words.columns(after[-1]))).reciprocal()
     return as_sympy(root.T if words.is_transposed(code) else root)
+
+
+def _finite(value: Expr, what: str) -> Expr:
+    if value.has(sympy.oo, sympy.zoo, sympy.nan):
+        raise ValueError(f"{what} is not finite")
+    return value
 
 
 def _by_coefficient(formula: Any, change: Callable[[Expr], Expr]) -> Any:

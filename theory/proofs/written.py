@@ -156,7 +156,7 @@ class Written:
             return read()
         except Unreadable as problem:
             place = "" if problem.position is None else f" at character {problem.position + 1}"
-            raise ValueError(f"cannot read {text!r}{place}: {problem}") from None
+            raise ValueError(f"cannot read '{text}'{place}: {problem}") from None
 
     def _call(self, verb: str, one: Read | None) -> tuple:
         laws, options = tuple(self.meaning.laws.values()), frozenset()
@@ -217,8 +217,13 @@ class Written:
     def _approach(self, one: Read) -> tuple:
         if one.signs not in ([], ["->"]):
             raise Unreadable("a letter and its limit were expected, as in N -> infinity")
-        order = () if one.order is None else (int(self._value(one.order)),)
-        return (self._letter(one.sides[0]), *order, self._value(one.sides[1]) if one.signs else oo)
+        return self._letter(one.sides[0]), self._value(one.sides[1]) if one.signs else oo
+
+    def _series(self, one: Read) -> tuple:
+        if one.order is None:
+            raise Unreadable("the order is missing, as in N -> infinity, up to order 2", None)
+        (letter, target), order = self._approach(one), self._value(one.order)
+        return letter, int(order) if order.is_Integer else order, target
 
     def _range(self, one: Read) -> tuple:
         if len(one.sides) != 3 or not set(one.signs) <= {"<", "<="}:
@@ -263,7 +268,7 @@ VERBS = {
     "along_eigenvectors": Verb("eigenvalues of further matrices", "B = b", Written._values, optional=True),
     "solve_for": Verb("a letter", "B"),
     "limit": Verb("a letter and its limit", "N -> infinity", Written._approach),
-    "series": Verb("a letter, its limit and an order", "N -> infinity, up to order 2", Written._approach),
+    "series": Verb("a letter, its limit and an order", "N -> infinity, up to order 2", Written._series),
     "derivative": Verb("a scalar letter, or velocities", "W = -W", Written._motion),
     "hessian": Verb("directions", "B = A", Written._values),
     "integrate": Verb("a range", "0 < u < infinity", Written._range),
