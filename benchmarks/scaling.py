@@ -8,16 +8,25 @@ in the same run. Below D = 32 the calls themselves, about half a microsecond eac
 
 Then the exponents x of time ~ size^x, fitted by least squares of logarithms: of a right-hand side with the dimension (from 64) and with the
 number of heads, of a flow with the number of runs side by side, and of the first fixed points in order of loss with their number k.
+
+    python benchmarks/scaling.py --flow 512
+
+integrates the rank-one flow with D = H = 512 (eigenvalues i^(-1/2), N = 4 D, initial scale 0.1) past ten drops, keeping nine states,
+and evaluates the population loss of the unreduced model (V6) of eight heads at D = 64; both with the peak memory of the process.
 """
 
 import argparse
 import os
+import resource
+import time
 import timeit
 from itertools import islice
 
 import numpy as np
 from iclflow.numerics import QuadraticLoss, RegressionTask, SeparateWeights, fixed_point_sets, gradient_flow
+from iclflow.numerics.compilation.equations import compiled
 from iclflow.numerics.parametrizations.base import vector_field
+from iclflow.theory.equations import equation
 
 
 def seconds(call, *, budget: float = 0.3) -> float:
@@ -37,6 +46,48 @@ def right_hand_side(D: int, H: int):
     weights = SeparateWeights.initialize(task, heads=H, scale=0.1, rng=np.random.default_rng(0))
     field, state = vector_field(QuadraticLoss.population(task), weights), weights.flatten()
     return lambda: field(0.0, state)
+
+
+def memory() -> float:
+    """The peak memory of this process so far, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def large_flow(D: int, t_end: float = 1200.0) -> None:
+    task = RegressionTask(eigenvalues=np.arange(1, D + 1) ** -0.5, context_length=4 * D)
+    weights = SeparateWeights.initialize(task, heads=D, scale=0.1, rng=np.random.default_rng(0))
+    before, begun = memory(), time.process_time()
+    run = gradient_flow(QuadraticLoss.population(task), weights, t_end=t_end, rtol=1e-4, times=np.linspace(0, t_end, 9)[1:])
+    taken, cost = time.process_time() - begun, run.statistics
+    print(
+        f"flow of {weights.size} weights, D = H = {D}, to t = {t_end:g}: {taken:.1f} s, {cost.steps} steps, {cost.evaluations} velocities"
+    )
+    for t, B in zip(run.times, run.effective_maps, strict=True):
+        learned = int((np.diag(task.modes.coordinates(B)) > 0.5).sum())
+        print(f"  t = {t:6.0f}: loss {run.objective.value(B):.4f}, {learned} directions learned")
+    print(f"  peak memory {memory():.0f} MB, {before:.0f} MB before; a state is {weights.size * 8 / 2**20:.1f} MB")
+
+
+def unreduced_loss(D: int, heads: int = 8) -> None:
+    before, begun = memory(), time.process_time()
+    entry, rng = equation("V6"), np.random.default_rng(0)
+    letters = entry.letters
+    square, target, overlap = (compiled("V6", tuple(letters.values()), part=part) for part in ("square", "target", "overlap"))
+    shared = {"Lambda": np.diag(1.0 / np.arange(1, D + 1)), "N": 31, "p": 0.5, "w_0": rng.normal(size=(D, 1))}
+    own = [(rng.normal(), *rng.normal(size=(2, D, 1)) / D, rng.normal(size=(D, D)) / D) for _ in range(heads)]
+
+    def head(i: int, suffix: str) -> dict:
+        return dict(zip((f"v_{suffix}", f"vv_{suffix}", f"u_{suffix}", f"U_{suffix}"), own[i], strict=True))
+
+    def loss() -> float:
+        pairs = [{**shared, **head(i, "i"), **head(j, "j")} for i in range(heads) for j in range(heads)]
+        values = [[values[name] for name in letters] for values in pairs]
+        return float(square(*values[0]) - 2 * sum(target(*one) for one in values[:: heads + 1]) + sum(overlap(*one) for one in values))
+
+    value = loss()
+    first = time.process_time() - begun
+    print(f"unreduced loss of {heads} heads, D = {D}: {value:.4g} in {first:.1f} s, again in {seconds(loss):.3f} s")
+    print(f"  peak memory {memory():.0f} MB, {before:.0f} MB before")
 
 
 def exponents(largest: int) -> None:
@@ -61,7 +112,13 @@ def exponents(largest: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--largest", type=int, default=256, help="the largest dimension D")
-    largest = parser.parse_args().largest
+    parser.add_argument("--flow", type=int, help="integrate a flow of this dimension, and nothing else")
+    options = parser.parse_args()
+    if options.flow is not None:
+        unreduced_loss(64)
+        large_flow(options.flow)
+        return
+    largest = options.largest
     rng = np.random.default_rng(0)
     print(f"threads: OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', 'unset')}")
     print(f"{'D = H':>6} {'right-hand side':>16} {'Gflop/s of D x D':>17} {'bound':>10} {'ratio':>6}")

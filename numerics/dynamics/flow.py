@@ -11,9 +11,10 @@ from functools import partial
 from typing import Any, TypedDict, Unpack, overload
 
 import numpy as np
+from jaxtyping import Float
 from scipy.optimize import brentq
 
-from .._checks import duration, nonnegative_number, positive_integer, positive_number
+from .._checks import duration, finite_array, nonnegative_number, positive_integer, positive_number
 from ..parametrizations.attention import SeparateWeights
 from ..parametrizations.base import Parametrization, check_pair, field_jacobian, vector_field
 from ..tasks.losses import QuadraticLoss, TwoSided
@@ -45,6 +46,7 @@ class _Options(TypedDict, total=False):
     stop_loss: float | None
     stop_plateau: int | None
     dense: bool
+    times: Sequence[float] | None
     max_steps: int
 
 
@@ -70,6 +72,7 @@ def gradient_flow(
     stop_loss: float | None = None,
     stop_plateau: int | None = None,
     dense: bool = True,
+    times: Sequence[float] | None = None,
     max_steps: int = 100_000,
 ) -> Trajectory | Trajectories:
     r"""Integrate equation (10) from ``weights`` at t = 0 to ``t_end`` (in the units of ``tau``).
@@ -78,9 +81,12 @@ def gradient_flow(
     ``scipy.integrate``; by default LSODA with the analytic Jacobian, and DOP853 above 1000 weights. ``stop_loss`` ends the
     run when the loss has fallen to that value, ``stop_plateau=m`` when it settles on the plateau after m drops.
     ``dense=False`` keeps only the states at the solver's steps, with straight lines in between: the solver's interpolant
-    takes about ten times the memory. A run of more than ``max_steps`` steps fails. Over very long times, as from initial weights
-    of 1e-10 and below, the velocity is computed in NumPy's long double, if the platform has a wider one. From weights of size S >> 1
-    learning takes a time of order S^2; a shorter run warns (``LargeWeightsWarning``).
+    takes about ten times the memory. ``times`` keeps the states at these, at 0 and at ``t_end`` alone, with straight lines in between: for
+    weights so many that a state at each step is too much. Above 1000 weights under two-sided losses it takes the steps of many runs.
+
+    A run of more than ``max_steps`` steps fails. Over very long times, as from initial weights of 1e-10 and below, the velocity is computed
+    in NumPy's long double, if the platform has a wider one. From weights of size S >> 1 learning takes a time of order S^2; a shorter run
+    warns (``LargeWeightsWarning``).
 
     A list of weights, of losses, or of both in pairs, makes a run of each, with results as ``Trajectories``. From 50 runs of (M) or
     (S) under two-sided losses they go side by side, each with its own steps, unless ``method`` or a stop is given.
@@ -100,12 +106,15 @@ def gradient_flow(
     if rtol < SMALLEST_RTOL:
         raise ValueError(f"rtol must be at least {SMALLEST_RTOL:.2g}, a hundred times the rounding unit, got {rtol!r}")
     max_steps, atol = positive_integer("max_steps", max_steps), None if atol is None else positive_number("atol", atol)
+    kept = None if times is None else _kept(times, t_end) / tau
     if _several(loss) or _several(weights):
-        stops = {"stop_loss": stop_loss, "stop_plateau": stop_plateau, "dense": dense}
+        stops = {"stop_loss": stop_loss, "stop_plateau": stop_plateau, "dense": dense, "times": times}
         return _flows(loss, weights, t_end=t_end, tau=tau, rtol=rtol, atol=atol, method=method, max_steps=max_steps, **stops)
     check_pair(loss, weights)
-    if method is stop_loss is stop_plateau is None and rtol <= TIGHT and stackable(loss, weights) and not _drifts(loss, t_end / tau, rtol):
-        return _stacked([loss], [weights], t_end=t_end, tau=tau, rtol=rtol / 4, atol=atol, max_steps=max_steps)[0]
+    plain, large = method is stop_loss is stop_plateau is None, kept is not None and weights.size > IMPLICIT_SIZE
+    if plain and (large or rtol <= TIGHT) and stackable(loss, weights) and not _drifts(loss, t_end / tau, rtol):
+        tight = rtol if large else rtol / 4
+        return _stacked([loss], [weights], t_end=t_end, tau=tau, rtol=tight, atol=atol, max_steps=max_steps, times=kept)[0]
     if method is None:
         method = "LSODA" if weights.size <= IMPLICIT_SIZE else "DOP853"
     if method not in METHODS:
@@ -121,7 +130,7 @@ def gradient_flow(
 
     jacobian = field_jacobian(loss, weights) if method in IMPLICIT else None
     try:
-        times, states, statistics, interpolant = integrate_field(
+        at, states, statistics, interpolant = integrate_field(
             _velocity(loss, weights, t_end / tau, rtol),
             state,
             t_end / tau,
@@ -131,11 +140,12 @@ def gradient_flow(
             jacobian=jacobian,
             watch=watch,
             dense=dense,
+            kept=kept,
             max_steps=max_steps,
         )
     except FlowError as error:
         raise FlowError(error.cause, error.time * tau) from None
-    run = Trajectory(times * tau, states, loss, weights, tau, statistics, interpolant)
+    run = Trajectory(at * tau, states, loss, weights, tau, statistics, interpolant)
     check_large_weights(run)
     return run
 
@@ -158,20 +168,29 @@ def _flows(loss: Any, weights: Any, **options: Any) -> Trajectories:
     plain = all(options[name] is None for name in ("method", "stop_loss", "stop_plateau"))
     if len(starts) < TOGETHER or not plain or not all(map(stackable, losses, starts)) or any(_drifts(one, *span) for one in losses):
         return Trajectories(tuple(gradient_flow(one, start, **options) for one, start in zip(losses, starts, strict=True)))
-    return _stacked(losses, starts, **{name: options[name] for name in ("t_end", "tau", "rtol", "atol", "max_steps")})
+    kept = None if options["times"] is None else _kept(options["times"], options["t_end"]) / options["tau"]
+    return _stacked(losses, starts, times=kept, **{name: options[name] for name in ("t_end", "tau", "rtol", "atol", "max_steps")})
 
 
 def _stacked(
-    losses: list[QuadraticLoss], starts: list[Parametrization], *, t_end: float, tau: float, rtol: float, atol: float | None, max_steps: int
+    losses: list[QuadraticLoss], starts: list[Parametrization], *, tau: float, rtol: float, atol: float | None, t_end: float, **options: Any
 ) -> Trajectories:
     tolerances = np.array([_atol(start, rtol) if atol is None else atol for start in starts])
     try:
-        runs = flow_together(losses, starts, t_end / tau, rtol=rtol, atol=tolerances, tau=tau, max_steps=max_steps)
+        runs = flow_together(losses, starts, t_end / tau, rtol=rtol, atol=tolerances, tau=tau, **options)
     except FlowError as error:
         raise FlowError(error.cause, error.time * tau) from None
     for run in runs:
         check_large_weights(run)
     return runs
+
+
+def _kept(times: Any, t_end: float) -> Float[np.ndarray, " n"]:
+    """``times`` with 0 and ``t_end``."""
+    kept = finite_array("times", times, ("n",))
+    if not ((kept >= 0) & (kept <= t_end)).all() or not (np.diff(kept) > 0).all():
+        raise ValueError(f"times must increase from 0 or later to t_end = {t_end!r} or earlier, got {times!r}")
+    return np.unique([0.0, *kept, t_end])
 
 
 def _atol(weights: Parametrization, rtol: float) -> float:
@@ -189,40 +208,50 @@ def integrate_field(
     jacobian: Field | None = None,
     watch: Callable[[Step], tuple[Step, str | None]] = lambda step: (step, None),
     dense: bool = True,
+    kept: np.ndarray | None = None,
     max_steps: int = 100_000,
 ) -> tuple[np.ndarray, np.ndarray, Statistics, Interpolant | Linear]:
     """The times, states, statistics and interpolant of one run from 0 to ``t_end``.
 
-    ``watch(step)`` returns the step, perhaps cut short, and the reason to stop after it or None.
+    ``watch(step)`` returns the step, perhaps cut short, and the reason to stop after it or None. States are recorded
+    at ``kept`` times and the end alone, if these are given.
 
     Raises ``FlowError`` if the solver fails or takes more than ``max_steps`` steps.
     """
     started, work = time.perf_counter(), Work()
     taken: list[Step] = []
-    times, states, stopped = [0.0], [state], None
+    times, states, stopped, count = [0.0], [state], None, 0
     run = steps(field, state, t_end, work, method=method, rtol=rtol, atol=atol, jacobian=jacobian)
     for step in run:
         step, stopped = watch(step)
-        times.append(step.clock + step.end)
-        states.append(step.state)
-        if dense:
+        end, count = step.clock + step.end, count + 1
+        inside = np.empty(0) if kept is None else kept[(kept > times[-1]) & (kept < end)]
+        times += inside.tolist()
+        states += [step.segment(t - step.clock) for t in inside]
+        if kept is None:
+            times.append(end)
+            states.append(step.state)
+        if dense and kept is None:
             taken.append(step)
         if stopped is not None:
             break
-        if len(times) - 1 > max_steps:
-            raise FlowError(f"the solver took more than max_steps = {max_steps} steps", times[-1])
+        if count > max_steps:
+            raise FlowError(f"the solver took more than max_steps = {max_steps} steps", end)
     run.close()
+    if kept is not None:
+        times.append(end)
+        states.append(step.state)
     scaled, stacked = np.array(times), np.array(states)
     statistics = Statistics(
         method=method,
-        steps=len(times) - 1,
+        steps=count,
         evaluations=work.evaluations,
         jacobians=work.jacobians,
         restarts=work.restarts,
         seconds=time.perf_counter() - started,
         stopped=stopped or "t_end",
     )
-    return scaled, stacked, statistics, Interpolant.of(taken) if dense else Linear(scaled, stacked)
+    return scaled, stacked, statistics, Interpolant.of(taken) if dense and kept is None else Linear(scaled, stacked)
 
 
 def _drifts(loss: QuadraticLoss, t_end: float, rtol: float) -> bool:

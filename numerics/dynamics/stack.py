@@ -17,7 +17,7 @@ from scipy.integrate import DOP853
 from ..parametrizations.attention import MergedWeights, SeparateWeights
 from ..parametrizations.base import Parametrization
 from ..tasks.losses import QuadraticLoss, TwoSided
-from .solver import FlowError
+from .solver import FlowError, Linear
 from .stabilised import stabilised
 from .trajectory import Statistics, Trajectories, Trajectory
 
@@ -104,9 +104,15 @@ class Stack:
             return out
         (k, q), (dk, dq), column = parts, moved, v[:, None, None]
         np.multiply(k, column, out=dk)
-        G = A - C * np.einsum("hrbn,hrcn->bcn", dk, q)
-        np.einsum("bcn,hrcn->hrbn", G, q, out=dk)
-        np.einsum("bcn,hrbn->hrcn", G, k, out=dq)
+        if states.shape[1] == 1:  # products of matrices
+            keys, queries, by_query, by_key = (part.reshape(-1, len(A)) for part in (k, q, dk, dq))
+            G = A[..., 0] - C[..., 0] * (by_query.T @ queries)
+            np.matmul(queries, G.T, out=by_query)
+            np.matmul(keys, G, out=by_key)
+        else:
+            G = A - C * np.einsum("hrbn,hrcn->bcn", dk, q)
+            np.einsum("bcn,hrcn->hrbn", G, q, out=dk)
+            np.einsum("bcn,hrbn->hrcn", G, k, out=dq)
         np.einsum("hrbn,hrbn->hn", k, dk, out=dv)
         dk *= column
         dq *= column
@@ -157,17 +163,22 @@ def _diagonalised(loss: QuadraticLoss) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 
 class Together:
-    """The integration of a stack from states (P, N) at t = 0 to ``t_end``, with the tolerances ``rtol`` and ``atol`` (N,)."""
+    """The integration of a stack from states (P, N) at t = 0 to the last of ``stops``, with the tolerances ``rtol`` and ``atol`` (N,).
 
-    def __init__(self, stack: Stack, states: np.ndarray, t_end: float, rtol: float, atol: np.ndarray, max_steps: int) -> None:
-        self.stack, self.y, self.end, self.rtol, self.atol, self.most = stack, states, t_end, rtol, atol, max_steps
+    Each run has a step that ends at each of ``stops``; ``taken`` holds all steps, or with ``sparse`` these alone.
+    """
+
+    def __init__(
+        self, stack: Stack, states: np.ndarray, stops: np.ndarray, rtol: float, atol: np.ndarray, max_steps: int, *, sparse: bool = False
+    ) -> None:
+        self.stack, self.y, self.stops, self.rtol, self.atol, self.most, self.sparse = stack, states, stops, rtol, atol, max_steps, sparse
         size = states.shape[1]
         self.f = stack.velocity(states, stack.A, stack.C)
         speed, length = np.sqrt((self.f**2).sum(0)), np.sqrt((states**2).sum(0))
         self.t, self.steps, self.evaluations = np.zeros(size, states.dtype), np.zeros(size, int), np.ones(size, int)
-        self.h = np.where(speed > 0, 0.01 * length / np.where(speed > 0, speed, 1.0), t_end)
+        self.h = np.where(speed > 0, 0.01 * length / np.where(speed > 0, speed, 1.0), stops[-1])
         self.rate, self.mode, self.stiff = np.zeros(size), self.f / np.where(speed > 0, speed, 1.0), np.zeros(size, bool)
-        self.rest, self.rounding = np.zeros(size, int), np.zeros_like(states)
+        self.rest, self.passed, self.rounding = np.zeros(size, int), np.zeros(size, int), np.zeros_like(states)
         self.taken = [(np.arange(size), self.t.copy(), states.copy(), np.full(size, -1))]
         self.lengths = np.array([stabilised(s).length for s in STAGES])
 
@@ -175,7 +186,7 @@ class Together:
         """Take steps until every run is at its end."""
         turn = 0
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            while (active := np.flatnonzero(self.t < self.end)).size:
+            while (active := np.flatnonzero(self.passed < len(self.stops))).size:
                 turn += 1
                 self._check(active)
                 # -1 is DOP853. The others wait for the method that most runs need: wide steps cost least.
@@ -195,7 +206,7 @@ class Together:
         """One step of all ``runs``, of DOP853 or of the stabilised method number ``count``."""
         whole = len(runs) == len(self.t)
         y, f = (self.y, self.f) if whole else (self.y.take(runs, 1), self.f.take(runs, 1))
-        left = self.end - self.t[runs]
+        left = self.stops[self.passed[runs]] - self.t[runs]
         h = np.minimum(self.h[runs], left)
         A, C = self.stack.A.take(runs, 2), self.stack.C.take(runs, 2)
         sized = (y, f * h, A * h, C * h)
@@ -216,11 +227,16 @@ class Together:
             runs, h, left, wish, new, moved, A, C = (part.compress(good, -1) for part in (runs, h, left, wish, new, moved, A, C))
             if not runs.size:
                 return
-        self.t[runs] = np.where(h >= left, self.end, self.t[runs] + h)
+        stops = h >= left
+        self.t[runs] = np.where(stops, self.stops[self.passed[runs]], self.t[runs] + h)
+        wish = np.where(stops, np.maximum(wish, self.h[runs]), wish)
+        self.passed[runs] += stops
         self.steps[runs] += 1
         velocity = moved / h
         self.y[:, runs], self.f[:, runs] = new, velocity
-        self.taken.append((runs, self.t[runs], new, np.full(len(runs), count)))
+        if not self.sparse or stops.any():
+            kept = stops if self.sparse else slice(None)
+            self.taken.append((runs[kept], self.t[runs[kept]], new[:, kept], np.full(len(runs), count)[kept]))
         if look or count >= 0:
             self._look(runs, new, velocity, A, C)
         self._choose(runs, wish, count >= 0)
@@ -306,16 +322,21 @@ def flow_together(
     atol: np.ndarray,
     tau: float,
     max_steps: int,
+    times: np.ndarray | None = None,
 ) -> Trajectories:
-    """Trajectories from ``weights``, each under its loss, to ``t_end`` in units of tau."""
+    """Trajectories from ``weights``, each under its loss, to ``t_end`` in units of tau; if ``times`` are given, their states alone."""
     started, stack, every = time.perf_counter(), Stack.of(losses, weights[0]), np.arange(len(weights))
     states = stack.turned(np.stack([one.flatten() for one in weights]), every).T.copy()
-    together = Together(stack, states, t_end, rtol, atol, max_steps)
+    stops = np.array([t_end]) if times is None else times[1:]
+    together = Together(stack, states, stops, rtol, atol, max_steps, sparse=times is not None)
     together.run()
     steps, seconds, runs = together.steps_by_run(), time.perf_counter() - started, []
     for i, (loss, start) in enumerate(zip(losses, weights, strict=True)):
         own = steps.only(i)
         path = stack.turned(own.states.T, np.full(len(own.times), i), back=True)
-        cost = Statistics("DOP853 and stabilised", len(own.times) - 1, int(together.evaluations[i]), 0, 0, seconds / len(weights), "t_end")
-        runs.append(Trajectory(own.times * tau, path, loss, start, tau, cost, own))
-    return Trajectories(tuple(runs), steps)
+        cost = Statistics(
+            "DOP853 and stabilised", int(together.steps[i]), int(together.evaluations[i]), 0, 0, seconds / len(weights), "t_end"
+        )
+        between = own if times is None else Linear(own.times, path)
+        runs.append(Trajectory(own.times * tau, path, loss, start, tau, cost, between))
+    return Trajectories(tuple(runs), steps if times is None else None)

@@ -97,6 +97,27 @@ def test_few_runs_and_runs_with_a_stop_go_one_by_one():
     assert [run.statistics.stopped for run in stopped] == ["stop_loss"] * 2
 
 
+@pytest.mark.parametrize("heads", [3, 130])
+@pytest.mark.parametrize("count", [1, 2])
+def test_states_at_chosen_times_alone(count, heads, side_by_side):
+    """Of a run with few weights, of one with more than 1,000, which takes stabilised steps on products of matrices, and of two together."""
+    weights, times = (
+        starts(SeparateWeights, count, heads=heads, scale=0.1 if heads < 10 else 0.5, allow_deficient=True),
+        [50.0, 300.0, 1999.0],
+    )
+    kept = gradient_flow(LOSS, weights if count > 1 else weights[0], t_end=4000.0, tau=2.0, rtol=1e-9, times=times)
+    for run, start in zip(kept if count > 1 else [kept], weights, strict=True):
+        alone = gradient_flow(LOSS, start, t_end=4000.0, tau=2.0, rtol=1e-9)
+        assert run.times.tolist() == [0.0, *times, 4000.0]
+        assert run.statistics.steps > 20
+        np.testing.assert_allclose(run.effective_maps, alone.effective_map_at(run.times), atol=2e-6)
+        np.testing.assert_allclose(run.states_at(25.0), (run.states[0] + run.states[1]) / 2)
+    stopped = gradient_flow(LOSS, weights[0], t_end=4000.0, times=times, stop_loss=0.7)
+    assert stopped.loss[-1] == pytest.approx(0.7)
+    with pytest.raises(ValueError, match="times must increase from 0 or later"):
+        gradient_flow(LOSS, weights, t_end=10.0, times=[1.0, 11.0])
+
+
 def test_zero_weights_stay(side_by_side):
     zero = SeparateWeights(np.zeros(2), np.zeros((2, 1, 4)), np.zeros((2, 1, 4)))
     runs = gradient_flow(LOSS, [zero, *starts(SeparateWeights, 1, heads=2, allow_deficient=True)], t_end=100.0)
