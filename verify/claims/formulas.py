@@ -4,7 +4,7 @@ No formula is typed here: each is an equation of the registry, compiled. :func:`
 and :func:`times` make mistakes for the claims to catch.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -26,6 +26,16 @@ Formula = Callable[..., Any]
 # A task whose covariance is not diagonal, and an effective map that is not symmetric: a transpose or a factor in the wrong place shows.
 OBLIQUE_TASK = RegressionTask(covariance=[[0.5, 0.2], [0.2, 0.4]], context_length=5)
 OBLIQUE_MAP = np.array([[0.9, 0.3], [-0.2, 0.7]])
+
+
+def parts_of(number: str, letters: Sequence, names: Iterable[str], change: Mapping | None = None, given: Formula | None = None) -> dict:
+    """Parts of an equation as functions of its letters, or of what ``given`` makes their values of; ``change`` plants a mistake."""
+
+    def value(part: str) -> Formula:
+        formula = lambda *values: compiled(number, letters, part=part, change=change)(*values)  # noqa: E731
+        return formula if given is None else lambda *arguments, **named: formula(*given(*arguments, **named))
+
+    return {part: value(part) for part in names}
 
 
 def second_moment(task: RegressionTask) -> Float[np.ndarray, "D D"]:

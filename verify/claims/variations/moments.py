@@ -16,6 +16,7 @@ from ....theory.results.variations import token_laws
 from ...experiments import draws
 from ...experiments.draws import remembered
 from ...training.sequences import draw_sequences
+from ..attention.moments import largest_score
 from ..book import claim
 
 TILTED = [[0.9, 0.3, -0.1], [0.3, 0.6, 0.2], [-0.1, 0.2, 0.4]]
@@ -38,33 +39,44 @@ def features(task: RegressionTask, count: int = 100_000) -> tuple[np.ndarray, np
 
 def deviation(drawn: RegressionTask, theory: RegressionTask) -> float:
     """The largest difference of A, M, Q or c from the averages over sequences of ``drawn``, in standard errors."""
-    beta, x, y = features(drawn)
-    A, M, Q, c = theory.loss_moments
-    pairs = ((y[:, None, None] * beta[:, :, None] * x[:, None], A), (beta[:, :, None] * beta[:, None], M))
-    pairs += ((x[:, :, None] * x[:, None], Q), (y**2, np.array(c)))
-    worst = 0.0
-    for sampled, exact in pairs:
-        error = sampled.std(axis=0, ddof=1) / np.sqrt(len(sampled))
-        worst = max(worst, float((np.abs(sampled.mean(axis=0) - exact) / error).max()))
-    return worst
+    return max(largest_score(found, exact) for found, exact in zip(products(*features(drawn)), theory.loss_moments, strict=True))
 
 
-NOISE = tilted(context_length=5, noise_variance=1.5)
+def products(beta: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
+    """What A, M, Q and c are the averages of."""
+    return y[:, None, None] * beta[:, :, None] * x[:, None], beta[:, :, None] * beta[:, None], x[:, :, None] * x[:, None], y**2
 
 
-@claim(
-    "V1-beta",
-    "moments of sequences with label noise, against sampled sequences",
-    method="Monte Carlo",
-    theory=NOISE,
-    wrong={
-        "no noise": tilted(context_length=5),
-        "the standard deviation for the variance": tilted(context_length=5, noise_variance=1.5**0.5),
-        "N + 1 for N": tilted(context_length=6, noise_variance=1.5),
+def claim_moments(name: str, number: str, what: str, given: Mapping, wrong: Mapping[str, Mapping]) -> RegressionTask:
+    """A claim that sampled sequences have the moments of their task, which it returns; ``wrong``: what a mistake changes in it."""
+    drawn = tilted(**given)
+
+    def measure(task) -> float:
+        return deviation(drawn, task)
+
+    measure.__name__ = name
+    faults = {mistake: tilted(**{**given, **changed}) for mistake, changed in wrong.items()}
+    claim(number, f"moments of {what}, against sampled sequences", method="Monte Carlo", theory=drawn, wrong=faults)(measure)
+    return drawn
+
+
+NOISE = claim_moments(
+    "noisy_moments", "V1-beta", "sequences with label noise", {"context_length": 5, "noise_variance": 1.5},
+    {
+        "no noise": {"noise_variance": 0},
+        "the standard deviation for the variance": {"noise_variance": 1.5**0.5},
+        "N + 1 for N": {"context_length": 6},
     },
-)
-def noisy_moments(task) -> float:
-    return deviation(NOISE, task)
+)  # fmt: skip
+GENERAL = claim_moments(
+    "general_moments", "V0", "sequences with noise, a task covariance and a query covariance that do not commute",
+    {"context_length": 5, "task_covariance": TASKS, "query_covariance": QUERIES, "noise_variance": 0.5},
+    {
+        "w ~ N(0, I)": {"task_covariance": None},
+        "the query like the context": {"query_covariance": None},
+        "N + 1 for N": {"context_length": 6},
+    },
+)  # fmt: skip
 
 
 def noisy_order(change: Mapping | None = None) -> tuple[Callable, Callable]:
@@ -90,17 +102,15 @@ def noisy_order(change: Mapping | None = None) -> tuple[Callable, Callable]:
 def noise_and_order(formulas) -> float:
     """The larger of two errors in standard errors: the force's and the slope's."""
     growth, slope = formulas
-    beta, x, y = features(NOISE)
-    force = y[:, None, None] * beta[:, :, None] * x[:, None]
     expected = growth(NOISE.covariance, np.sqrt(NOISE.noise_variance), NOISE.context_length)
-    score = np.abs(force.mean(axis=0) - expected) / (force.std(axis=0) / np.sqrt(len(y)))
+    score = largest_score(products(*features(NOISE))[0], expected)
     low, high, total, noise, length = 0.3, 0.8, 1.0, 0.7, 2
     nodes, weights = np.polynomial.legendre.leggauss(30)
     at, width = low + (nodes + 1) / 2 * (high - low), (high - low) / 2
     risen = width * (weights * slope(at, total, noise**0.5, length)).sum()
     tasks = [RegressionTask(eigenvalues=[one, total - one], context_length=length, noise_variance=noise) for one in (low, high)]
     (before, error), (after, other) = (sampled_drop(task) for task in tasks)
-    return float(max(score.max(), abs(after - before - risen) / np.hypot(error, other)))
+    return float(max(score, abs(after - before - risen) / np.hypot(error, other)))
 
 
 def sampled_drop(task: RegressionTask) -> tuple[float, float]:
@@ -111,24 +121,6 @@ def sampled_drop(task: RegressionTask) -> tuple[float, float]:
     drop = cross.mean() ** 2 / square.mean()
     moved = drop * (2 * cross / cross.mean() - square / square.mean())
     return float(drop), float(moved.std(ddof=1) / 10)
-
-
-GENERAL = tilted(context_length=5, task_covariance=TASKS, query_covariance=QUERIES, noise_variance=0.5)
-
-
-@claim(
-    "V0",
-    "moments of sequences with noise, a task covariance and a query covariance that do not commute, against sampled sequences",
-    method="Monte Carlo",
-    theory=GENERAL,
-    wrong={
-        "w ~ N(0, I)": tilted(context_length=5, query_covariance=QUERIES, noise_variance=0.5),
-        "the query like the context": tilted(context_length=5, task_covariance=TASKS, noise_variance=0.5),
-        "N + 1 for N": tilted(context_length=6, task_covariance=TASKS, query_covariance=QUERIES, noise_variance=0.5),
-    },
-)
-def general_moments(task) -> float:
-    return deviation(GENERAL, task)
 
 
 def _with_token_law(law) -> RegressionTask:

@@ -20,27 +20,21 @@ from ...training.sequences import draw_sequences
 from ..attention.moments import largest_score
 from ..book import claim
 from ..tolerances import ROUNDOFF, SAMPLING, TRAINED_VARIATION
-from .moments import TASKS, TILTED, deviation, tilted
+from .moments import TASKS, TILTED, claim_moments, products, tilted
 
 LENGTHS = {1: 0.5, 2: 0.25, 8: 0.25}
-RANDOM = tilted(context_lengths=LENGTHS, noise_variance=0.3)
 # What the sum over n of at most 8 tokens is divided by.
 DIVISORS: Mapping[str, Callable[[int], int]] = {"present": lambda n: n, "longest": lambda n: 8, "official": lambda n: n + 1}
 
 
-@claim(
-    "V4-moments",
-    "moments of contexts of random length, against sampled sequences",
-    method="Monte Carlo",
-    theory=RANDOM,
-    wrong={
-        "the mean of n for its harmonic mean": tilted(context_length=3, noise_variance=0.3),
-        "equal probabilities": tilted(context_lengths=list(LENGTHS), noise_variance=0.3),
-        "the longest context": tilted(context_length=8, noise_variance=0.3),
+claim_moments(
+    "random_length_moments", "V4-moments", "contexts of random length", {"context_lengths": LENGTHS, "noise_variance": 0.3},
+    {
+        "the mean of n for its harmonic mean": {"context_lengths": None, "context_length": 3},
+        "equal probabilities": {"context_lengths": list(LENGTHS)},
+        "the longest context": {"context_lengths": None, "context_length": 8},
     },
-)
-def random_length_moments(task) -> float:
-    return deviation(RANDOM, task)
+)  # fmt: skip
 
 
 @remembered
@@ -53,7 +47,7 @@ def _summed_contexts(normalisation: str, count: int = 50_000) -> tuple[np.ndarra
     divisor = np.array([DIVISORS[normalisation](one) for one in n])
     beta = np.einsum("pin,pn,pn->pi", X[:, :-1, :-1].numpy(), X[:, -1, :-1].numpy(), present) / divisor[:, None]
     query = X[:, :-1, -1].numpy()
-    return y.numpy()[:, None, None] * beta[:, :, None] * query[:, None], beta[:, :, None] * beta[:, None]
+    return products(beta, query, y.numpy())[:2]
 
 
 def _with_gain(gain: object) -> RegressionTask:
@@ -180,34 +174,26 @@ def losses_of_prefixes(loss) -> float:
     return largest_score(errors, np.array(loss().value(weights.effective_map())))
 
 
-MEAN_LENGTH = RegressionTask(eigenvalues=SPECTRUM, context_length=6)
+for _measured, _what, _task, _wrong in (
+    (
+        "trained_plateaus_random_length", f"contexts of 1 to {LENGTH} tokens", SHORT,
+        {"the longest context": PLAIN, "the mean length": RegressionTask(eigenvalues=SPECTRUM, context_length=6)},
+    ),
+    (
+        "trained_plateaus_prefixes", f"all prefixes of {LENGTH + 1} tokens, divided as the official code does with vary_len", OFFICIAL,
+        {
+            "the average over the context, g = 1": SHORT,
+            "divided by the longest context, g = n/N": LONGEST,
+            "the longest context only": PLAIN,
+        },
+    ),
+):  # fmt: skip
 
+    def _measure(task, found=_measured) -> float:
+        return against((prefix_plateaus() if found.endswith("prefixes") else trained_plateaus("random length")).levels, levels(task))
 
-@claim(
-    "V4-levels",
-    f"the losses on the plateaus of training on contexts of 1 to {LENGTH} tokens",
-    method="training",
-    tolerance=TRAINED_VARIATION,
-    theory=lambda: levels(SHORT),
-    wrong={"the longest context": lambda: levels(PLAIN), "the mean length": lambda: levels(MEAN_LENGTH)},
-    slow=True,
-)
-def trained_plateaus_random_length(expected) -> float:
-    return against(trained_plateaus("random length").levels, expected())
-
-
-@claim(
-    "V4-levels",
-    f"the losses on the plateaus of training on all prefixes of {LENGTH + 1} tokens, divided as the official code does with vary_len",
-    method="training",
-    tolerance=TRAINED_VARIATION,
-    theory=lambda: levels(OFFICIAL),
-    wrong={
-        "the average over the context, g = 1": lambda: levels(SHORT),
-        "divided by the longest context, g = n/N": lambda: levels(LONGEST),
-        "the longest context only": lambda: levels(PLAIN),
-    },
-    slow=True,
-)
-def trained_plateaus_prefixes(expected) -> float:
-    return against(prefix_plateaus().levels, expected())
+    _measure.__name__ = _measured
+    claim(
+        "V4-levels", f"the losses on the plateaus of training on {_what}", method="training", tolerance=TRAINED_VARIATION, theory=_task,
+        wrong=_wrong, slow=True,
+    )(_measure)  # fmt: skip
