@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
+from ...numerics.parametrizations.attention import SeparateWeights
 from ...numerics.tasks.regression import RegressionTask
-from ..training.descent import fresh_batches, one_thread, train
+from ..training.descent import TrainingRun, fresh_batches, one_thread, train
 from ..training.modules import Reduced, ReducedSeparate
 from ..training.sequences import draw_sequences
 from . import draws
@@ -49,6 +50,14 @@ def trained_network(name: str, plateau: int = -1) -> ReducedSeparate:
     network = ReducedSeparate(RUNS[name].weights)
     network.load_state_dict({key: torch.tensor(v[inside].mean(axis=0)) for key, v in training(name).states.items()})
     return network
+
+
+def four_networks(task: RegressionTask, heads: int, scale: float, *, seed: int, **options) -> tuple[TrainingRun, list[SeparateWeights]]:
+    """Four networks of rank one trained together on a task, and their initial weights; ``seed`` is that of the batches."""
+    sizes = {"heads": heads, "rank": 1, "scale": scale, "allow_deficient": True}
+    starts = [SeparateWeights.initialize(task, rng=draws.generator(start), **sizes) for start in range(4)]
+    batches, networks = fresh_batches(task, 512, draws.torch_generator(seed)), [ReducedSeparate(one) for one in starts]
+    return train(networks, batches, record_every=5, progress=False, **options), starts
 
 
 @cache

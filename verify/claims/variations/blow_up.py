@@ -1,24 +1,21 @@
 """Claims about test losses that blow up (V3-scale, V3-unseen): on scaled contexts, and along directions rare in training."""
 
-from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import torch
 
-from ....numerics.compilation.equations import compiled
-from ....numerics.parametrizations.attention import SeparateWeights
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
 from ....theory.notation import N, T, lambda_, sigma
 from ....theory.results.landscape.any_quadratic_loss import c_any
 from ....theory.results.variations.shift import E_learned, a_test, b, g, lambda_q, lambda_test, nu
-from ...experiments import draws
 from ...experiments.draws import remembered
-from ...experiments.plateau_maps import measured, settled_network, trained_network
+from ...experiments.plateau_maps import four_networks, measured, settled_network, trained_network
 from ...experiments.varied_tasks import LENGTH, NOISY, PLAIN
-from ...training.descent import fresh_batches, train
 from ...training.modules import ReducedSeparate
 from ..book import claim
+from ..formulas import parts_of
 from ..tolerances import RARE_DIRECTION, TRAINED_PROMPTS
 
 # A scaled context
@@ -26,20 +23,12 @@ from ..tolerances import RARE_DIRECTION, TRAINED_PROMPTS
 SCALES = (0.4, 1.5, 3.0)
 
 
-def scale_formulas(change: Mapping | None = None) -> dict[str, Callable[..., float]]:
-    """The three parts of (V3-scale) as functions of c, E, nu, sigma, g."""
-    letters = (c_any, E_learned, nu, sigma, g)
-
-    def value(part: str) -> Callable[..., float]:
-        return lambda *values: float(compiled("V3-scale", letters, part=part, change=change)(*values))
-
-    return {part: value(part) for part in ("loss", "both", "break-even")}
-
-
+# c, E, nu, sigma and g are given
+scale_formulas = partial(parts_of, "V3-scale", (c_any, E_learned, nu, sigma, g), ("loss", "both", "break-even"))
 SCALE_FAULTS = {
-    "the noise of the labels left out": scale_formulas({nu: 0}),
-    "twice what was learned": scale_formulas({E_learned: 2 * E_learned}),
-    "g^2 for g": scale_formulas({g: g**2}) | {"break-even": lambda *values: scale_formulas()["break-even"](*values) ** 0.5},
+    "the noise of the labels left out": scale_formulas(change={nu: 0}),
+    "twice what was learned": scale_formulas(change={E_learned: 2 * E_learned}),
+    "g^2 for g": scale_formulas(change={g: g**2}) | {"break-even": lambda *values: scale_formulas()["break-even"](*values) ** 0.5},
 }
 
 
@@ -61,10 +50,8 @@ def _at_rest(task: RegressionTask, map_: np.ndarray) -> tuple[float, float, floa
 @claim(
     "V3-scale",
     "the test loss at every saddle with the context, or context and query, scaled, and the scale at which it passes that of no answer",
-    method="linear algebra",
-    theory=scale_formulas(),
-    wrong=SCALE_FAULTS,
-)
+    method="linear algebra", theory=scale_formulas(), wrong=SCALE_FAULTS,
+)  # fmt: skip
 def scaled_contexts(formulas) -> float:
     worst = 0.0
     for task in (PLAIN, NOISY, RegressionTask(covariance=[[0.8, 0.3], [0.3, 0.5]], context_length=5, noise_variance=1)):
@@ -83,12 +70,8 @@ def scaled_contexts(formulas) -> float:
 @claim(
     "V3-scale",
     "errors on scaled prompts of networks trained with and without noise, at the end and on a plateau; the scale of no answer's error",
-    method="training",
-    tolerance=TRAINED_PROMPTS,
-    theory=scale_formulas(),
-    wrong=SCALE_FAULTS,
-    slow=True,
-)
+    method="training", tolerance=TRAINED_PROMPTS, theory=scale_formulas(), slow=True, wrong=SCALE_FAULTS,
+)  # fmt: skip
 def trained_networks_on_scaled_contexts(formulas) -> float:
     worst = 0.0
     ends = [(PLAIN, 3, settled_network("plain")), (NOISY, 3, settled_network("noise"))]
@@ -108,34 +91,21 @@ RARE = RegressionTask(eigenvalues=[0.9, 0.1], context_length=LENGTH)
 COMMON = (lambda_, lambda_test, lambda_q, a_test, b, N, T, sigma)
 
 
-def unseen_formulas(change: Mapping | None = None) -> dict[str, Callable[..., float]]:
-    """The parts of (V3-unseen), functions of ``COMMON`` by name."""
-
-    def value(part: str) -> Callable[..., float]:
-        def of(**values: float) -> float:
-            given = [values.get(str(letter), np.nan) for letter in COMMON]
-            return float(compiled("V3-unseen", COMMON, part=part, change=change)(*given))
-
-        return of
-
-    return {part: value(part) for part in ("share", "break-even", "slope", "worst", "shown", "all")}
-
-
+unseen_formulas = partial(
+    parts_of, "V3-unseen", COMMON, ("share", "break-even", "slope", "worst", "shown", "all"),
+    given=lambda **values: [values.get(str(letter), np.nan) for letter in COMMON],
+)  # fmt: skip
 UNSEEN_FAULTS = {
-    "N + 1 for N": unseen_formulas({N: N + 1}),
-    "half the variance of a label": unseen_formulas({T: T / 2}),
-    "twice the context": unseen_formulas({lambda_test: 2 * lambda_test}),
+    "N + 1 for N": unseen_formulas(change={N: N + 1}),
+    "half the variance of a label": unseen_formulas(change={T: T / 2}),
+    "twice the context": unseen_formulas(change={lambda_test: 2 * lambda_test}),
 }
 
 
 @claim(
-    "V3-unseen",
-    "maps and test losses of a direction with a share of 10^-7 in training, and break-even, from the moments of the tasks",
-    method="linear algebra",
-    tolerance=RARE_DIRECTION,
-    theory=unseen_formulas(),
-    wrong=UNSEEN_FAULTS,
-)
+    "V3-unseen", "maps and test losses of a direction with a share of 10^-7 in training, and break-even, from the moments of the tasks",
+    method="linear algebra", tolerance=RARE_DIRECTION, theory=unseen_formulas(), wrong=UNSEEN_FAULTS,
+)  # fmt: skip
 def rare_direction(formulas) -> float:
     noise, tiny = 0.7, 1e-7
     tasks = [RegressionTask(eigenvalues=[1 - t, t], context_length=6, noise_variance=noise) for t in (tiny, 2 * tiny)]
@@ -166,30 +136,22 @@ def rare_direction(formulas) -> float:
 @remembered
 def rare_networks() -> list[ReducedSeparate]:
     """Four networks trained together on ``RARE``, from weights large enough to learn the rare direction soon, averaged at the end."""
-    starts = [SeparateWeights.initialize(RARE, heads=3, rank=1, scale=0.5, rng=draws.generator(seed)) for seed in range(4)]
-    batches = fresh_batches(RARE, 512, draws.torch_generator(33))
-    run = train([ReducedSeparate(one) for one in starts], batches, steps=12_000, learning_rate=0.2, record_every=5, progress=False)
-    networks = []
-    for index, start in enumerate(starts):
-        network = ReducedSeparate(start)
+    run, starts = four_networks(RARE, 3, 0.5, seed=33, steps=12_000, learning_rate=0.2)
+    networks = [ReducedSeparate(start) for start in starts]
+    for index, network in enumerate(networks):
         network.load_state_dict({k: torch.tensor(v[-200:, index].mean(axis=0)) for k, v in run.states.items()})
-        networks.append(network)
     return networks
 
 
 @claim(
-    "V3-unseen",
-    "errors of four networks, trained with a tenth of the variance in one direction, on prompts with half or all of it there",
-    method="training",
-    tolerance=TRAINED_PROMPTS,
-    theory=unseen_formulas(),
+    "V3-unseen", "errors of four networks, trained with a tenth of the variance in one direction, on prompts with half or all of it there",
+    method="training", tolerance=TRAINED_PROMPTS, theory=unseen_formulas(), slow=True,
     wrong={
         "twice the context": UNSEEN_FAULTS["twice the context"],
-        "twice the second moment": unseen_formulas({a_test: 2 * a_test}),
-        "b for -b": unseen_formulas({b: -b}),
+        "twice the second moment": unseen_formulas(change={a_test: 2 * a_test}),
+        "b for -b": unseen_formulas(change={b: -b}),
     },
-    slow=True,
-)
+)  # fmt: skip
 def networks_on_a_rare_direction(formulas) -> float:
     worst = 0.0
     for moved in (0.5, 1 - 1e-9):

@@ -91,14 +91,13 @@ def noisy_order(change: Mapping | None = None) -> tuple[Callable, Callable]:
     "V1-order",
     "the force at zero weights on sequences with noisy labels; the slope of a drop, integrated between two tasks of equal trace, "
     "against their sampled drops",
-    method="Monte Carlo",
-    theory=noisy_order(),
+    method="Monte Carlo", theory=noisy_order(),
     wrong={
         "the noise of beta in the growth": (lambda L, s, n: L @ L + s**2 / n * L, noisy_order()[1]),
         "no noise in the slope": (noisy_order()[0], noisy_order({notation.sigma: 0})[1]),
         "N + 1 for N": noisy_order({notation.N: notation.N + 1}),
     },
-)
+)  # fmt: skip
 def noise_and_order(formulas) -> float:
     """The larger of two errors in standard errors: the force's and the slope's."""
     growth, slope = formulas
@@ -131,26 +130,22 @@ LAWS = (SphereTokens(), StudentTokens(12), RademacherTokens())
 
 
 @claim(
-    "V5-moment",
-    "moments of tokens on an ellipsoid, of Student's law and of signs, against sampled sequences",
-    method="Monte Carlo",
+    "V5-moment", "moments of tokens on an ellipsoid, of Student's law and of signs, against sampled sequences", method="Monte Carlo",
     theory=lambda law: _with_token_law(law),
     wrong={
         "the Gaussian fourth moment": lambda law: _with_token_law(None),
         "N + 1 for N": lambda law: tilted(context_length=4, task_covariance=TASKS, token_law=law),
     },
-)
+)  # fmt: skip
 def token_law_moments(task: Callable) -> float:
     return max(deviation(_with_token_law(law), task(law)) for law in LAWS)
 
 
 @claim(
-    "V5-independent",
-    "E(Lambda_hat S Lambda_hat) of signs, over all contexts of three tokens",
-    method="linear algebra",
+    "V5-independent", "E(Lambda_hat S Lambda_hat) of signs, over all contexts of three tokens", method="linear algebra",
     theory=lambda: _with_token_law(RademacherTokens()).second_moment,
     wrong={"kurtosis 3": lambda: _with_token_law(None).second_moment, "on a sphere": lambda: _with_token_law(SphereTokens()).second_moment},
-)
+)  # fmt: skip
 def all_contexts_of_signs(second_moment) -> float:
     task = _with_token_law(RademacherTokens())
     tokens = np.array(list(product((-1, 1), repeat=3))) @ (task.eigenvectors * np.sqrt(task.eigenvalues)).T
@@ -170,12 +165,9 @@ def commutator(R: np.ndarray, kurtosis: float) -> np.ndarray:
 
 
 @claim(
-    "V5-independent",
-    "the commutator of M and Lambda for signs mixed by R, over all signs of three components",
-    method="linear algebra",
-    theory=lambda R: commutator(R, 1.0),
-    wrong={"it commutes": lambda R: commutator(R, 3.0), "R' for R": lambda R: commutator(R.T, 1.0)},
-)
+    "V5-independent", "the commutator of M and Lambda for signs mixed by R, over all signs of three components", method="linear algebra",
+    theory=lambda R: commutator(R, 1.0), wrong={"it commutes": lambda R: commutator(R, 3.0), "R' for R": lambda R: commutator(R.T, 1.0)},
+)  # fmt: skip
 def mixed_signs(expected) -> float:
     R = np.array([[1.0, 2.0, 0.0], [0.0, 1.0, -1.0], [2.0, 0.0, 1.0]])
     tokens = np.array(list(product((-1, 1), repeat=3))) @ R.T

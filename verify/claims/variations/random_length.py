@@ -14,12 +14,11 @@ from ....theory import notation
 from ....theory.results.task.population import Sigma_w, g_1, g_2, g_3
 from ...experiments import draws
 from ...experiments.draws import remembered
-from ...experiments.prefixes import PrefixAttention, labelled_batches, prefix_plateaus
-from ...experiments.varied_tasks import LENGTH, LONGEST, OFFICIAL, PLAIN, SHORT, SPECTRUM, against, levels, trained_plateaus
+from ...experiments.prefixes import PrefixAttention, labelled_batches
 from ...training.sequences import draw_sequences
 from ..attention.moments import largest_score
 from ..book import claim
-from ..tolerances import ROUNDOFF, SAMPLING, TRAINED_VARIATION
+from ..tolerances import ROUNDOFF, SAMPLING
 from .moments import TASKS, TILTED, claim_moments, products, tilted
 
 LENGTHS = {1: 0.5, 2: 0.25, 8: 0.25}
@@ -57,15 +56,14 @@ def _with_gain(gain: object) -> RegressionTask:
 @claim(
     "V4-moments",
     "moments of sums over contexts of random length, divided by the tokens present, by the longest, and by all with the query",
-    method="Monte Carlo",
-    theory=_with_gain,
+    method="Monte Carlo", theory=_with_gain,
     wrong={
         "the average, whatever they are divided by": lambda name: _with_gain("present"),
         "the longest for the official code's": lambda name: _with_gain(name.replace("official", "longest")),
         "n/(n + 2) for n/(n + 1)": lambda name: _with_gain((lambda n: n / (n + 2)) if name == "official" else name),
         "E(g)^2 for E(g^2)": lambda name: _with_gain(lambda n: _with_gain(name).gain_moments.g_1),
     },
-)
+)  # fmt: skip
 def gained_moments(task: Callable) -> float:
     return max(
         largest_score(sampled, exact)
@@ -79,13 +77,10 @@ def _uniform(part: str, longest: int) -> float:
 
 
 @claim(
-    "V4-uniform",
-    "E(1/n) for n uniform on 1 to 50, in rational numbers",
-    method="rational",
-    tolerance=ROUNDOFF,
+    "V4-uniform", "E(1/n) for n uniform on 1 to 50, in rational numbers", method="rational", tolerance=ROUNDOFF,
     theory=lambda longest: _uniform("present, g_3", longest),
     wrong={"one over the mean": lambda longest: 2 / (longest + 1), "N + 1 for N": lambda longest: _uniform("present, g_3", longest + 1)},
-)
+)  # fmt: skip
 def mean_inverse_length(expected) -> float:
     return abs(float(sum(Fraction(1, n) for n in range(1, 51)) / 50) - expected(50))
 
@@ -95,17 +90,14 @@ def uniform_gain(name: str, i: int, longest: int) -> float:
 
 
 @claim(
-    "V4-uniform",
-    "E(g), E(g^2) and E(g^2/n) for n/N and n/(n + 1), n uniform on 1 to 1, 2 and 50, in rational numbers",
-    method="rational",
-    tolerance=ROUNDOFF,
-    theory=uniform_gain,
+    "V4-uniform", "E(g), E(g^2) and E(g^2/n) for n/N and n/(n + 1), n uniform on 1 to 1, 2 and 50, in rational numbers", method="rational",
+    tolerance=ROUNDOFF, theory=uniform_gain,
     wrong={
         "N + 1 for N": lambda name, i, longest: uniform_gain(name, i, longest + 1),
         "n/N for n/(n + 1)": lambda name, i, longest: uniform_gain("longest", i, longest),
         "E(g)^2 for E(g^2)": lambda name, i, longest: uniform_gain(name, 1, longest) ** 2 if i == 2 else uniform_gain(name, i, longest),
     },
-)
+)  # fmt: skip
 def uniform_gain_moments(expected) -> float:
     worst = 0.0
     for longest in (1, 2, 50):
@@ -125,17 +117,15 @@ def effective_loss(task: RegressionTask, B: np.ndarray, gains) -> float:
 
 
 @claim(
-    "V4-effective",
-    "the loss at a map in units of g_1/g_2, against the average over lengths of the loss with the gain in the map",
-    method="linear algebra",
-    theory=effective_loss,
+    "V4-effective", "the loss at a map in units of g_1/g_2, against the average over lengths of the loss with the gain in the map",
+    method="linear algebra", theory=effective_loss,
     wrong={
         "no error from the gains": lambda task, B, gains: effective_loss(task, B, (gains[1] ** 0.5, *gains[1:])),
         "the harmonic mean of the lengths": lambda task, B, gains: effective_loss(
             task, B, (*gains[:2], gains[1] * sum(p / n for n, p in LENGTHS.items()))
         ),
     },
-)
+)  # fmt: skip
 def effective_length(formula) -> float:
     B, worst = np.array([[1.0, -0.5, 0.2], [0.3, 0.8, 0.0], [-0.4, 0.1, 1.2]]), 0.0
     for gain in ("longest", "official", {1: 2.0, 2: 0.3, 8: 1.1}):
@@ -154,17 +144,14 @@ def _prefixes(gain: object) -> RegressionTask:
 
 
 @claim(
-    "V4-uniform",
-    "the mean of the losses of all prefixes, as the official code adds them up with vary_len, on 100,000 sequences",
-    method="forward pass",
-    tolerance=SAMPLING,
-    theory=lambda: QuadraticLoss.population(_prefixes("official")),
+    "V4-uniform", "the mean of the losses of all prefixes, as the official code adds them up with vary_len, on 100,000 sequences",
+    method="forward pass", tolerance=SAMPLING, theory=lambda: QuadraticLoss.population(_prefixes("official")),
     wrong={
         "the average over the context": lambda: QuadraticLoss.population(_prefixes("present")),
         "divided by the longest context": lambda: QuadraticLoss.population(_prefixes("longest")),
         "the longest context only": lambda: QuadraticLoss.population(tilted(context_length=8)),
     },
-)
+)  # fmt: skip
 def losses_of_prefixes(loss) -> float:
     task = tilted(context_length=8)
     weights = SeparateWeights.initialize(task, heads=3, rank=1, scale=2.5, rng=draws.generator(75))
@@ -172,28 +159,3 @@ def losses_of_prefixes(loss) -> float:
         X, y = labelled_batches(task, 100_000, draws.torch_generator(74))()
         errors = (PrefixAttention(weights)(X) - y).square().reshape(8, -1).mean(dim=0).numpy()
     return largest_score(errors, np.array(loss().value(weights.effective_map())))
-
-
-for _measured, _what, _task, _wrong in (
-    (
-        "trained_plateaus_random_length", f"contexts of 1 to {LENGTH} tokens", SHORT,
-        {"the longest context": PLAIN, "the mean length": RegressionTask(eigenvalues=SPECTRUM, context_length=6)},
-    ),
-    (
-        "trained_plateaus_prefixes", f"all prefixes of {LENGTH + 1} tokens, divided as the official code does with vary_len", OFFICIAL,
-        {
-            "the average over the context, g = 1": SHORT,
-            "divided by the longest context, g = n/N": LONGEST,
-            "the longest context only": PLAIN,
-        },
-    ),
-):  # fmt: skip
-
-    def _measure(task, found=_measured) -> float:
-        return against((prefix_plateaus() if found.endswith("prefixes") else trained_plateaus("random length")).levels, levels(task))
-
-    _measure.__name__ = _measured
-    claim(
-        "V4-levels", f"the losses on the plateaus of training on {_what}", method="training", tolerance=TRAINED_VARIATION, theory=_task,
-        wrong=_wrong, slow=True,
-    )(_measure)  # fmt: skip

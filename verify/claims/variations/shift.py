@@ -16,11 +16,9 @@ from ...experiments.plateau_maps import effective_map, measured, settled_network
 from ...experiments.varied_tasks import OBLIQUE, PLAIN, SPECTRUM
 from ...training.modules import ReducedMerged
 from ..book import claim
+from ..formulas import parts_of
 from ..tolerances import SAMPLING, TRAINED_PROMPTS
-
-TILTED = [[0.9, 0.3, -0.1], [0.3, 0.6, 0.2], [-0.1, 0.2, 0.4]]
-TASKS = [[0.5, -0.2, 0.0], [-0.2, 1.0, 0.3], [0.0, 0.3, 1.5]]
-QUERIES = [[0.3, 0.1, 0.0], [0.1, 0.7, -0.2], [0.0, -0.2, 0.8]]
+from .moments import QUERIES, TASKS, TILTED
 
 # Other covariances that do not commute, and another length; three times the variance; one token; much noise
 TESTS = (
@@ -31,23 +29,20 @@ TESTS = (
 )
 
 
+def at_test(test: RegressionTask, map_: np.ndarray) -> tuple:
+    laws = test.covariance, test.query_covariance, test.task_covariance, np.sqrt(test.noise_variance)
+    return *laws, test.context_length, map_
+
+
 def loss_at_test(change: Mapping | None = None) -> Callable[..., float]:
     """(V3-test) as a function of the test and the map; ``change`` plants a fault."""
-
-    def value(test: RegressionTask, map_: np.ndarray) -> float:
-        formula = compiled("V3-test", (Lambda, Lambda_q, Sigma_w, sigma, N, B), change=change)
-        laws = test.covariance, test.query_covariance, test.task_covariance, np.sqrt(test.noise_variance)
-        return float(formula(*laws, test.context_length, map_))
-
-    return value
+    return parts_of("V3-test", (Lambda, Lambda_q, Sigma_w, sigma, N, B), (None,), change, at_test)[None]
 
 
 @claim(
     "V3-test",
     "the mean squared error of two trained networks on 200,000 prompts of four tests: covariances, lengths and noise unlike training",
-    method="training",
-    tolerance=SAMPLING,
-    theory=loss_at_test(),
+    method="training", tolerance=SAMPLING, theory=loss_at_test(), slow=True,
     wrong={
         "N + 1 for N": loss_at_test({N: N + 1}),
         "no noise at test": loss_at_test({sigma: 0}),
@@ -55,8 +50,7 @@ def loss_at_test(change: Mapping | None = None) -> Callable[..., float]:
         "w ~ N(0, I) at test": loss_at_test({Sigma_w: WHITE}),
         "the map twice as large": loss_at_test({B: 2 * B}),
     },
-    slow=True,
-)
+)  # fmt: skip
 def trained_networks_under_shift(loss) -> float:
     scores = []
     for network in (trained_network("plain"), trained_network("oblique")):
@@ -67,12 +61,9 @@ def trained_networks_under_shift(loss) -> float:
 
 
 @claim(
-    "V3-test",
-    "the loss of maps of any entries under two tests, by the statement and as a quadratic form in the moments of the test",
-    method="linear algebra",
-    theory=loss_at_test(),
-    wrong={"N + 1 for N": loss_at_test({N: N + 1}), "B' for B": loss_at_test({B: B.T})},
-)
+    "V3-test", "the loss of maps of any entries under two tests, by the statement and as a quadratic form in the moments of the test",
+    method="linear algebra", theory=loss_at_test(), wrong={"N + 1 for N": loss_at_test({N: N + 1}), "B' for B": loss_at_test({B: B.T})},
+)  # fmt: skip
 def loss_of_any_map(loss) -> float:
     maps = draws.generator(12).standard_normal((4, 3, 3))
     tests = TESTS[0], OBLIQUE
@@ -80,13 +71,10 @@ def loss_of_any_map(loss) -> float:
 
 
 @claim(
-    "V3-test",
-    "the mean squared error of attention with a map of any entries, on 50,000 prompts of two tests",
-    method="forward pass",
-    tolerance=SAMPLING,
-    theory=loss_at_test(),
+    "V3-test", "the mean squared error of attention with a map of any entries, on 50,000 prompts of two tests", method="forward pass",
+    tolerance=SAMPLING, theory=loss_at_test(),
     wrong={"N + 1 for N": loss_at_test({N: N + 1}), "B' for B": loss_at_test({B: B.T}), "no noise at test": loss_at_test({sigma: 0})},
-)
+)  # fmt: skip
 def attention_on_prompts(loss) -> float:
     map_ = draws.generator(13).standard_normal((3, 3))
     network = ReducedMerged(MergedWeights(v=np.ones(1), U=map_[None]))
@@ -124,12 +112,9 @@ def _of_length(length: int) -> RegressionTask:
 
 
 @claim(
-    "V3-length",
-    "the loss at test lengths 1, 40 and 10^6 of the map trained at 10, by share, and by limit and slope",
-    method="linear algebra",
-    theory=LENGTH_FORMULAS,
-    wrong=LENGTH_FAULTS,
-)
+    "V3-length", "the loss at test lengths 1, 40 and 10^6 of the map trained at 10, by share, and by limit and slope",
+    method="linear algebra", theory=LENGTH_FORMULAS, wrong=LENGTH_FAULTS,
+)  # fmt: skip
 def test_lengths(formulas) -> float:
     B_trained, worst = PLAIN.modes.effective_map(), 0.0
     for length in (1, 40, 10**6):
@@ -139,14 +124,9 @@ def test_lengths(formulas) -> float:
 
 
 @claim(
-    "V3-length",
-    "the error of a network trained at length 10, on prompts of length 1, 3 and 50",
-    method="training",
-    tolerance=TRAINED_PROMPTS,
-    theory=LENGTH_FORMULAS,
-    wrong=LENGTH_FAULTS,
-    slow=True,
-)
+    "V3-length", "the error of a network trained at length 10, on prompts of length 1, 3 and 50", method="training",
+    tolerance=TRAINED_PROMPTS, theory=LENGTH_FORMULAS, slow=True, wrong=LENGTH_FAULTS,
+)  # fmt: skip
 def trained_network_at_other_lengths(formulas) -> float:
     network, worst = settled_network("plain"), 0.0
     for length in (1, 3, 50):

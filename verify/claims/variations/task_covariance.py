@@ -1,11 +1,11 @@
 """Claims about task vectors of any covariance (V2): moments, whitening and congruence, from tasks and from trained networks."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float
 
-from ....numerics.compilation.equations import compiled
 from ....numerics.parametrizations.attention import SeparateWeights
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
@@ -15,15 +15,13 @@ from ....theory.results.task.population import Sigma_w
 from ....theory.results.variations.labels import C, P_w, S_w, omega, p, root
 from ...experiments import draws
 from ...experiments.draws import remembered
-from ...experiments.plateau_maps import effective_map, measured, plateau_maps, trained_network
+from ...experiments.plateau_maps import effective_map, four_networks, measured, plateau_maps, trained_network
 from ...experiments.varied_tasks import OBLIQUE
-from ...training.descent import fresh_batches, train
-from ...training.modules import ReducedSeparate
+from ..attention.moments import largest_score
 from ..book import claim
+from ..formulas import parts_of
 from ..tolerances import DIFFERENCES, SAMPLING, TRAINED_END, TRAINED_REST
-from .moments import features
-
-Matrices = Callable[..., np.ndarray]
+from .moments import features, products
 
 CROSSED = RegressionTask(covariance=[[0.8, 0.3], [0.3, 0.5]], task_covariance=[[0.4, -0.3], [-0.3, 1.2]], context_length=6)
 
@@ -42,30 +40,18 @@ def whitened_letters(task: RegressionTask, map_: np.ndarray) -> tuple[np.ndarray
     return power(M_, -0.5) @ A @ power(Q, -0.5), power(M_, 0.5) @ map_ @ power(Q, 0.5), c
 
 
-def whitening(change: Mapping | None = None) -> dict[str, Callable]:
-    """The parts of (V2-whitened), as functions of a task and a map."""
-
-    def value(part: str) -> Callable:
-        letters = (A_w, B_w, c_any)
-        return lambda task, map_: compiled("V2-whitened", letters, part=part, change=change)(*whitened_letters(task, map_))
-
-    return {part: value(part) for part in ("loss", "left", "right")}
-
-
+whitening = partial(parts_of, "V2-whitened", (A_w, B_w, c_any), ("loss", "left", "right"), given=whitened_letters)
 WHITENING_FAULTS = {
-    "the target twice as large": whitening({A_w: 2 * A_w}),
-    "B' for B": whitening({B_w: B_w.T}),
+    "the target twice as large": whitening(change={A_w: 2 * A_w}),
+    "B' for B": whitening(change={B_w: B_w.T}),
     "left and right exchanged": {**whitening(), "left": whitening()["right"], "right": whitening()["left"]},
 }
 
 
 @claim(
-    "V2-whitened",
-    "the loss of any map as a distance, and the two conditions at fixed points, for covariances that do not commute",
-    method="linear algebra",
-    theory=whitening(),
-    wrong=WHITENING_FAULTS,
-)
+    "V2-whitened", "the loss of any map as a distance, and the two conditions at fixed points, for covariances that do not commute",
+    method="linear algebra", theory=whitening(), wrong=WHITENING_FAULTS,
+)  # fmt: skip
 def whitened_loss(formulas) -> float:
     loss, (_, M_, Q, _) = QuadraticLoss.population(OBLIQUE), OBLIQUE.loss_moments
     residuals = []
@@ -81,18 +67,14 @@ def whitened_loss(formulas) -> float:
 
 
 @claim(
-    "V2-whitened",
-    "the error on prompts of a network on each plateau of training, as a distance, for covariances that do not commute",
-    method="training",
-    tolerance=SAMPLING,
-    theory=whitening()["loss"],
+    "V2-whitened", "the error on prompts of a network on each plateau of training, as a distance, for covariances that do not commute",
+    method="training", tolerance=SAMPLING, theory=whitening()["loss"], slow=True,
     wrong={
         "the target twice as large": WHITENING_FAULTS["the target twice as large"]["loss"],
-        "the target squared": whitening({A_w: A_w.T * A_w})["loss"],
-        "c left out": whitening({c_any: 0})["loss"],
+        "the target squared": whitening(change={A_w: A_w.T * A_w})["loss"],
+        "c left out": whitening(change={c_any: 0})["loss"],
     },
-    slow=True,
-)
+)  # fmt: skip
 def distances_of_trained_networks(loss) -> float:
     scores = []
     for plateau in range(4):
@@ -103,18 +85,14 @@ def distances_of_trained_networks(loss) -> float:
 
 
 @claim(
-    "V2-whitened",
-    "both conditions at fixed points, of the maps on the plateaus of training, for covariances that do not commute",
-    method="training",
-    tolerance=TRAINED_REST,
-    theory=whitening(),
+    "V2-whitened", "both conditions at fixed points, of the maps on the plateaus of training, for covariances that do not commute",
+    method="training", tolerance=TRAINED_REST, theory=whitening(), slow=True,
     wrong={
         "the target twice as large": WHITENING_FAULTS["the target twice as large"],
-        "the target turned": whitening({A_w: A_w.T}),
-        "half the map": whitening({B_w: B_w / 2}),
+        "the target turned": whitening(change={A_w: A_w.T}),
+        "half the map": whitening(change={B_w: B_w / 2}),
     },
-    slow=True,
-)
+)  # fmt: skip
 def plateaus_rest(formulas) -> float:
     scale = np.linalg.norm(whitened_letters(OBLIQUE, np.eye(3))[0]) ** 2
     maps = plateau_maps("oblique")
@@ -124,76 +102,53 @@ def plateaus_rest(formulas) -> float:
 # Moments and congruence
 
 
-def moments(change: Mapping | None = None) -> dict[str, Callable]:
-    """The parts of (V2-moments), as functions of a task."""
+def laws(task: RegressionTask) -> tuple:
+    return task.covariance, task.task_covariance, task.context_length
 
-    def value(part: str) -> Callable:
-        letters = (Lambda, Sigma_w, N)
-        return lambda task: compiled("V2-moments", letters, part=part, change=change)(
-            task.covariance, task.task_covariance, task.context_length
-        )
 
-    return {part: value(part) for part in ("A", "M", "white", "c")}
+moments = partial(parts_of, "V2-moments", (Lambda, Sigma_w, N), ("A", "M", "white", "c"), given=laws)
 
 
 @claim(
-    "V2-moments",
-    "moments of sequences whose task vectors have a covariance, and of the paper's, on 200,000 sampled sequences each",
-    method="Monte Carlo",
-    theory=moments(),
+    "V2-moments", "moments of sequences whose task vectors have a covariance, and of the paper's, on 200,000 sampled sequences each",
+    method="Monte Carlo", theory=moments(),
     wrong={
-        "N + 1 for N": moments({N: N + 1}),
-        "w ~ N(0, I)": moments({Sigma_w: Lambda * Lambda.I}),
-        "Sigma_w for Lambda": moments({Lambda: Sigma_w}),
+        "N + 1 for N": moments(change={N: N + 1}),
+        "w ~ N(0, I)": moments(change={Sigma_w: Lambda * Lambda.I}),
+        "Sigma_w for Lambda": moments(change={Lambda: Sigma_w}),
     },
-)
+)  # fmt: skip
 def sampled_moments(formulas) -> float:
-    plain = RegressionTask(covariance=CROSSED.covariance, context_length=CROSSED.context_length)
-    worst = 0.0
-    for task, parts in ((CROSSED, "AMc"), (plain, ("white",))):
-        beta, x, y = features(task, 200_000)
-        samples = {
-            "A": y[:, None, None] * beta[:, :, None] * x[:, None],
-            "M": beta[:, :, None] * beta[:, None],
-            "white": beta[:, :, None] * beta[:, None],
-            "c": y**2,
-        }
-        for part in parts:
-            error = samples[part].std(axis=0) / len(y) ** 0.5
-            worst = max(worst, float((np.abs(samples[part].mean(axis=0) - formulas[part](task)) / error).max()))
-    return worst
+    plain, scores = RegressionTask(covariance=CROSSED.covariance, context_length=CROSSED.context_length), []
+    for task, parts in ((CROSSED, {"A": 0, "M": 1, "c": 3}), (plain, {"white": 1})):
+        found = products(*features(task, 200_000))
+        scores += [largest_score(found[place], formulas[part](task)) for part, place in parts.items()]
+    return max(scores)
+
+
+def congruent_letters(task: RegressionTask, map_: np.ndarray) -> tuple:
+    L, W = power(task.covariance, 0.5), task.task_covariance
+    return L, L @ W @ L, L @ map_ @ L, task.context_length, task.covariance, W, task.loss_moments.M
+
+
+def shares(task: RegressionTask) -> tuple:
+    """The eigenvalues of S, their sum, and N."""
+    values = np.linalg.eigvalsh(congruent_letters(task, task.covariance)[1])[::-1]
+    return values, values.sum(), task.context_length
 
 
 def congruence(change: Mapping | None = None) -> dict[str, Callable]:
     """The parts of (V2-congruence) as functions of a task and a map, and the drops, of a task alone: (V2-order) at the eigenvalues of S."""
-
-    def value(part: str) -> Callable:
-        letters = (root, S_w, C, N, Lambda, Sigma_w, M)
-        formula = compiled("V2-congruence", letters, part=part, change=change)
-
-        def of(task: RegressionTask, map_: np.ndarray) -> np.ndarray:
-            L, W = power(task.covariance, 0.5), task.task_covariance
-            whole = L @ map_ @ L
-            return formula(L, L @ W @ L, whole, task.context_length, task.covariance, W, task.loss_moments.M)
-
-        return of
-
-    def drops(task: RegressionTask) -> np.ndarray:
-        L = power(task.covariance, 0.5)
-        shares = np.linalg.eigvalsh(L @ task.task_covariance @ L)[::-1]
-        return compiled("V2-order", (p, P_w, N), part="drop", change=change)(shares, shares.sum(), task.context_length)
-
-    return {**{part: lambda *values, part=part: value(part)(*values) for part in ("A", "M", "force", "minimum")}, "drops": drops}
+    letters, names = (root, S_w, C, N, Lambda, Sigma_w, M), ("A", "M", "force", "minimum")
+    drops = parts_of("V2-order", (p, P_w, N), ("drop",), change, shares)["drop"]
+    return {**parts_of("V2-congruence", letters, names, change, congruent_letters), "drops": drops}
 
 
 def _of_eigenvalues(task: RegressionTask) -> np.ndarray:
     """A mistake: the drops as if Lambda and Sigma_w had the same eigenvectors."""
-    return congruence()["drops"](
-        RegressionTask(
-            eigenvalues=task.eigenvalues, task_covariance=np.diag(np.linalg.eigvalsh(task.task_covariance)),
-            context_length=task.context_length,
-        )
-    )  # fmt: skip
+    covariance = np.diag(np.linalg.eigvalsh(task.task_covariance))
+    aligned = RegressionTask(eigenvalues=task.eigenvalues, task_covariance=covariance, context_length=task.context_length)
+    return congruence()["drops"](aligned)
 
 
 CONGRUENCE_FAULTS = {
@@ -206,10 +161,8 @@ CONGRUENCE_FAULTS = {
 @claim(
     "V2-congruence",
     "moments, force, minimum and drops for Lambda and Sigma_w that do not commute, by roots and from the moments of the task",
-    method="linear algebra",
-    theory=congruence(),
-    wrong=CONGRUENCE_FAULTS,
-)
+    method="linear algebra", theory=congruence(), wrong=CONGRUENCE_FAULTS,
+)  # fmt: skip
 def congruent_task(formulas) -> float:
     loss, root_ = QuadraticLoss.population(CROSSED), power(CROSSED.covariance, -0.5)
     A, M_, Q, _ = CROSSED.loss_moments
@@ -224,25 +177,15 @@ def congruent_task(formulas) -> float:
 @remembered
 def crossed_maps(heads: int) -> Float[np.ndarray, "networks D D"]:
     """The maps of four networks trained together on ``CROSSED``, averaged over the last half of the run."""
-    starts = [
-        SeparateWeights.initialize(CROSSED, heads=heads, rank=1, scale=0.4, rng=draws.generator(seed), allow_deficient=True)
-        for seed in range(4)
-    ]
-    batches = fresh_batches(CROSSED, 512, draws.torch_generator(heads))
-    networks = [ReducedSeparate(one) for one in starts]
-    run = train(networks, batches, steps=2500, learning_rate=0.1, record_every=5, progress=False)
+    run, _ = four_networks(CROSSED, heads, 0.4, seed=heads, steps=2500, learning_rate=0.1)
     return run.effective_maps()[-250:].mean(axis=0)
 
 
 @claim(
     "V2-congruence",
     "the losses at which four networks of one head and four of two come to rest, for Lambda and Sigma_w that do not commute",
-    method="training",
-    tolerance=TRAINED_END,
-    theory=congruence(),
-    wrong=CONGRUENCE_FAULTS,
-    slow=True,
-)
+    method="training", tolerance=TRAINED_END, theory=congruence(), slow=True, wrong=CONGRUENCE_FAULTS,
+)  # fmt: skip
 def networks_on_a_congruence(formulas) -> float:
     loss, drops = QuadraticLoss.population(CROSSED), formulas["drops"](CROSSED)
     return float(max(abs(loss.value(B) / (loss.c - drops[:heads].sum()) - 1) for heads in (1, 2) for B in crossed_maps(heads)))
@@ -251,12 +194,9 @@ def networks_on_a_congruence(formulas) -> float:
 @claim(
     "V2-congruence",
     "the whitened map at which eight trained networks rest: along an eigenvector of S with one head, the minimum with two",
-    method="training",
-    tolerance=TRAINED_REST,
-    theory=congruence(),
+    method="training", tolerance=TRAINED_REST, theory=congruence(), slow=True,
     wrong={"N + 1 for N": CONGRUENCE_FAULTS["N + 1 for N"], "C turned": congruence({C: C.T * S_w})},
-    slow=True,
-)
+)  # fmt: skip
 def networks_rest_on_a_congruence(formulas) -> float:
     root_ = power(CROSSED.covariance, 0.5)
     scale = np.linalg.norm(root_ @ CROSSED.task_covariance @ root_)
@@ -273,24 +213,22 @@ def networks_rest_on_a_congruence(formulas) -> float:
     return float(worst)
 
 
-def _order(change: dict | None = None) -> dict[str, Callable[..., float]]:
+def _order(change: Mapping | None = None) -> dict[str, Callable[..., float]]:
     """The parts of (V2-order)."""
     letters = {"rate": (lambda_, omega), "map": (lambda_, omega, P_w, N), "drop": (p, P_w, N), "slope": (p, P_w, N)}
-    return {part: compiled("V2-order", of, part=part, change=change) for part, of in letters.items()}
+    return {part: parts_of("V2-order", of, (part,), change)[part] for part, of in letters.items()}
 
 
 @claim(
     "V2-order",
     "growth of small heads, their final map and its drop, for three directions: velocities and losses of weights, slopes by differences",
-    method="linear algebra",
-    tolerance=DIFFERENCES,
-    theory=_order(),
+    method="linear algebra", tolerance=DIFFERENCES, theory=_order(),
     wrong={
         "growth by lambda omega": _order() | {"rate": lambda value, size: value * size},
         "N + 1 for N": _order({N: N + 1}),
         "omega left out of the map": _order() | {"map": lambda value, size, *given: _order()["map"](value, 1.0, *given)},
     },
-)
+)  # fmt: skip
 def growth_and_drops(parts) -> float:
     omegas = np.array([0.4, 1.1, 2.1])
     task = RegressionTask(eigenvalues=[0.9, 0.6, 0.3], task_covariance=np.diag(omegas), context_length=7)

@@ -20,29 +20,19 @@ from ....theory.results.variations.shift import lambda_q
 from ....theory.results.variations.token_laws import kappa, kurtosis, nu
 from ...experiments import draws
 from ...experiments.plateau_maps import plateau_losses, settled_network
-from ...experiments.varied_tasks import (
-    ASKED,
-    LENGTH,
-    NOISY,
-    OBLIQUE,
-    PLAIN,
-    RUNS,
-    SPECTRUM,
-    TURNING,
-    against,
-    levels,
-    trained_plateaus,
-    turning_levels,
-)
+from ...experiments.prefixes import prefix_plateaus
+from ...experiments.varied_tasks import LENGTH, NOISY, PLAIN, RUNS, SPECTRUM, against, levels, trained_plateaus, turning_levels
 from ...training.sequences import draw_sequences
 from ..book import claim
 from ..formulas import parts_of
-from ..tolerances import LEADING_ORDER, TRAINED_ALGORITHM, TRAINED_EARLY_DROPS, TRAINED_LEVEL, TRAINED_VALUES, TRAINED_VARIATION
+from ..tolerances import LEADING_ORDER, TRAINED_ALGORITHM, TRAINED_EARLY_DROPS, TRAINED_LEVEL, TRAINED_VALUES, TRAINED_VARIATION, Tolerance
 from .task_covariance import whitened_letters
 
 Levels = Float[np.ndarray, " D+1"]
 TOTAL = sum(SPECTRUM)
 NOISE = NOISY.noise_variance**0.5
+OBLIQUE, ASKED, TURNING = (RUNS[name].task for name in ("oblique", "query", "turning"))
+MEAN_LENGTH = RegressionTask(eigenvalues=SPECTRUM, context_length=6)
 
 
 def noisy_levels(change: Mapping | None = None) -> Levels:
@@ -85,7 +75,17 @@ def independent(part: str, kurtosis_: float = 1.0, change: Mapping | None = None
     return token_levels(moment(PLAIN.eigenvalues, TOTAL, LENGTH, kurtosis_))
 
 
-PLATEAUS = (
+def claim_plateaus(number: str, name: str, statement: str, found: Callable, tolerance: Tolerance, theory: Callable, wrong: dict) -> None:
+    """A claim that training has these losses on its plateaus; no average comes closer if a head turns away: the plateau is not flat."""
+
+    def measure(expected) -> float:
+        return against(found(), expected())
+
+    measure.__name__ = f"trained_plateaus_{name.replace(' ', '_')}"
+    claim(number, statement, method="training", tolerance=tolerance, theory=theory, wrong=wrong, slow=True)(measure)
+
+
+for _number, _name, _what, _theory, _wrong in (
     ("V1-levels", "noise", "with label noise of variance 1", noisy_levels, {
         "no noise": partial(noisy_levels, {sigma: 0}),
         "noise on the target only": lambda: noisy_levels({sigma: 0}) + NOISE**2,
@@ -108,32 +108,26 @@ PLATEAUS = (
         "N + 1 for N": partial(independent, "Rademacher", change={N: N + 1}),
         "the paper's moment": partial(independent, "Rademacher", change={T: T + 2 * lambda_}),
     }),
-)  # fmt: skip
-for _number, _name, _what, _theory, _wrong in PLATEAUS:
-
-    def _measure(expected, name=_name) -> float:
-        return against(plateau_losses(name), expected())
-
-    _measure.__name__ = f"trained_plateaus_{_name.replace(' ', '_')}"
-    claim(
-        _number, f"the losses of the maps on the plateaus of training {_what}", method="training", tolerance=TRAINED_LEVEL,
-        theory=_theory, wrong=_wrong, slow=True,
-    )(_measure)  # fmt: skip
+):  # fmt: skip
+    _what = f"the losses of the maps on the plateaus of training {_what}"
+    claim_plateaus(_number, _name, _what, partial(plateau_losses, _name), TRAINED_LEVEL, _theory, _wrong)
 
 
-@claim(
-    "V2-rotation",
-    "the losses on the plateaus of training with two directions that growth and drops order differently",
-    method="training",
-    tolerance=TRAINED_VARIATION,
-    theory=lambda: turning_levels(TURNING),
-    wrong={"the head stays": lambda: levels(TURNING), "the larger drop first": lambda: turning_levels(TURNING)[[0, 2, 1, 3]]},
-    slow=True,
-)
-def trained_plateaus_turning(expected) -> float:
-    """A plateau from which a head turns away is not flat, so that averaging over it would not come closer."""
-    found, levels_ = trained_plateaus("turning").levels, expected()
-    return float(np.abs(found / levels_ - 1).max()) if len(found) == len(levels_) else np.inf
+LEVELS = {name: partial(levels, run.task) for name, run in RUNS.items()}  # if no head turns
+for _number, _name, _what, _found, _theory, _wrong in (
+    ("V2-rotation", "turning", "with two directions that growth and drops order differently", lambda: trained_plateaus("turning").levels,
+     lambda: turning_levels(TURNING),
+     {"the head stays": LEVELS["turning"], "the larger drop first": lambda: turning_levels(TURNING)[[0, 2, 1, 3]]}),
+    ("V4-levels", "random length", f"on contexts of 1 to {LENGTH} tokens", lambda: trained_plateaus("random length").levels,
+     LEVELS["random length"], {"the longest context": LEVELS["plain"], "the mean length": lambda: levels(MEAN_LENGTH)}),
+    ("V4-levels", "prefixes", f"on all prefixes of {LENGTH + 1} tokens, divided as the official code does with vary_len",
+     lambda: prefix_plateaus().levels, LEVELS["official"], {
+        "the average over the context, g = 1": LEVELS["random length"],
+        "divided by the longest context, g = n/N": LEVELS["longest"],
+        "the longest context only": LEVELS["plain"],
+     }),
+):  # fmt: skip
+    claim_plateaus(_number, _name, f"the losses on the plateaus of training {_what}", _found, TRAINED_VARIATION, _theory, _wrong)
 
 
 def ridge(X: torch.Tensor, change: Mapping | None = None) -> torch.Tensor:
@@ -146,16 +140,13 @@ def ridge(X: torch.Tensor, change: Mapping | None = None) -> torch.Tensor:
 @claim(
     "V1-ridge",
     "predictions on fresh prompts of a network trained with label noise, against ridge regression of penalty (tr Lambda + sigma^2)/N",
-    method="training",
-    tolerance=TRAINED_ALGORITHM,
-    theory=ridge,
+    method="training", tolerance=TRAINED_ALGORITHM, theory=ridge, slow=True,
     wrong={
         "tr Lambda/N, as without noise": partial(ridge, change={sigma: 0}),
         "twice the noise": partial(ridge, change={sigma: 2 * sigma}),
         "half the length": partial(ridge, change={N: N / 2}),
     },
-    slow=True,
-)
+)  # fmt: skip
 def noise_makes_a_ridge(algorithm) -> float:
     X, _ = draw_sequences(NOISY, 5000, draws.torch_generator(27))
     with torch.no_grad():
@@ -169,16 +160,12 @@ def noisy_rates() -> np.ndarray:
 
 
 @claim(
-    "V1-order",
-    "the times of the first two drops of training with label noise, from those without and the rates of growth",
-    method="training",
-    tolerance=TRAINED_EARLY_DROPS,
-    theory=noisy_rates,
+    "V1-order", "the times of the first two drops of training with label noise, from those without and the rates of growth",
+    method="training", tolerance=TRAINED_EARLY_DROPS, theory=noisy_rates, slow=True,
     wrong={
         "with the noise of beta, a_d": lambda: noisy_rates() * (NOISY.second_moment_eigenvalues / PLAIN.second_moment_eigenvalues)[:2],
         "lambda sigma^2/N added": lambda: noisy_rates() + NOISE**2 * PLAIN.eigenvalues[:2] / LENGTH,
     },
-    slow=True,
 )  # fmt: skip
 def noise_delays_no_training(rates) -> float:
     plain, noisy = (trained_plateaus(name).drops[:2] for name in ("plain", "noise"))
@@ -208,11 +195,8 @@ def learned_by_each(weights: SeparateWeights, cubes: Callable, balanced: bool = 
 @claim(
     "V1-order",
     "the value weights of three heads with label noise, one for each direction, at the end of the flow from random weights of 1e-3",
-    method="flow",
-    tolerance=LEADING_ORDER,
-    theory=fixed_values,
-    wrong=FIXED_FAULTS,
-)
+    method="flow", tolerance=LEADING_ORDER, theory=fixed_values, wrong=FIXED_FAULTS,
+)  # fmt: skip
 def values_with_noise(cubes) -> float:
     run = replace(RUNS["noise"], scale=1e-3)
     weights = gradient_flow(run.loss, run.weights, t_end=1e6).at(1e6)
@@ -221,14 +205,9 @@ def values_with_noise(cubes) -> float:
 
 
 @claim(
-    "V1-order",
-    "value times key times query of the three heads that training with label noise has learned, one for each direction",
-    method="training",
-    tolerance=TRAINED_VALUES,
-    theory=fixed_values,
-    wrong=FIXED_FAULTS,
-    slow=True,
-)
+    "V1-order", "value times key times query of the three heads that training with label noise has learned, one for each direction",
+    method="training", tolerance=TRAINED_VALUES, theory=fixed_values, slow=True, wrong=FIXED_FAULTS,
+)  # fmt: skip
 def trained_values_with_noise(cubes) -> float:
     """Steps and mini-batches break the balance of value, key and query that the flow conserves; the loss depends on their product."""
     return learned_by_each(settled_network("noise").weights(), cubes)
