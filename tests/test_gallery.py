@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 GALLERY = Path(__file__).parents[1] / "docs" / "gallery"
-SLOW: tuple[str, ...] = ()  # scripts of more than about five seconds
+SLOW = ("ahn_2023", "mahankali_2024", "zhang_2024")  # scripts of more than about five seconds
 
 
 @pytest.fixture(scope="module")

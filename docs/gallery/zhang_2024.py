@@ -17,7 +17,7 @@ page = Page(
     paper="Ruiqi Zhang, Spencer Frei, Peter L. Bartlett: *Trained transformers learn linear models in-context*, JMLR 25(49), 2024",
     link="https://arxiv.org/abs/2306.09927",
     result=r"Gradient flow from small balanced weights ends at $\Gamma^{-1}$; the risk on a test prompt of any joint law of $(x, y)$.",
-    verdict="Holds as published. The bound on the initial scale suffices but is not sharp: flows from 2, 10 and 50 times that scale end there too.",
+    verdict="Holds as published. The bound on the initial scale is not sharp: flows from 2, 10 and 50 times that scale end there too.",
 )
 M = Symbol("M", integer=True, positive=True)  # length of a test prompt; N is that of training
 U, u, Gamma = matrix("U_11", D, latex="U_{11}"), Symbol("u", real=True), symmetric_matrix("Gamma", D, latex=r"\Gamma")
