@@ -5,7 +5,7 @@ the statement. ``holds()`` is exact zero of the difference.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from graphlib import TopologicalSorter
 from inspect import signature
@@ -27,6 +27,7 @@ from .derivation import Derivation, formulas, side_latex, side_text
 from .documents import render
 from .heads import Expectation
 from .judging.needed import needed
+from .judging.trial import Verdict
 from .lines import Line
 from .points import Point
 
@@ -125,20 +126,32 @@ class Equation:
         if self.names_no_law and not self.takes_task:
             return self.derive() if self.derivation else Derivation.by(*self._defined())
         if not self.takes_task:
-            raise ValueError(f"equation ({self.number}) is derived for the paper's task only, not from moments of a task: {self.title}")
+            raise ValueError(self._only_for_papers_task(task))
         conditions = conditions_of(self.given, task)
         of_task = self.derivation
         derivation = Derivation.by(*task.commutes(), *self._defined(task)) if of_task is None else of_task(task)
         derivation = derivation.under(conditions)
         for i, line in enumerate(derivation.lines, 1):
-            verdict = line.verify()
-            if not verdict:
-                formula = f"{side_text(line.left)} {line.relation} {side_text(line.right)}"
-                raise ValueError(
-                    f"equation ({self.number}) breaks for {task}: line {i}, {formula}, no longer holds "
-                    f"({sentence_text(line.reason)}); it fails {verdict.method}"
-                )
+            if not (verdict := line.verify()):
+                raise ValueError(self._breaks(task, i, line, verdict))
         return derivation
+
+    def _breaks(self, task: Any, place: int, line: Line, verdict: Verdict) -> str:
+        why = f"no longer holds ({sentence_text(line.reason)}); it fails {verdict.method}"
+        return f"equation ({self.number}) breaks for {task}: line {place}, {_formula(line)}, {why}"
+
+    def _only_for_papers_task(self, task: Any) -> str:
+        """Which line of a derivation that takes no task breaks: the first that fails with the task's laws in its expectations, if there is
+        one that needs no other entry, else the first that holds a letter or an expectation that the laws of the paper's data set."""
+        moved = Derivation.by(*(replace(one, left=_under(one.left, task), right=_under(one.right, task)) for one in self.lines)).lines
+        for i, (line, there) in enumerate(zip(self.lines, moved, strict=True), 1):
+            own = there != line and not any(isinstance(use, str) for use in line.uses)
+            if own and not (verdict := there.verify()):
+                return self._breaks(task, i, line, verdict)
+        resting = (one for one in enumerate(self.lines, 1) if rests_on_law(one[1].left) or rests_on_law(one[1].right))
+        i, line = next(resting, (1, self.lines[0]))
+        why = f"line {i}, {_formula(line)}, rests on the laws of its data ({sentence_text(line.reason)})"
+        return f"equation ({self.number}) is derived for the paper's task only, not from the moments of {task}: {why}"
 
     @cached_property
     def lines(self) -> tuple[Line, ...]:
@@ -200,6 +213,20 @@ class Equation:
 
     def _repr_markdown_(self) -> str:
         return render(self, "markdown")
+
+
+def _formula(line: Line) -> str:
+    return f"{side_text(line.left)} {line.relation} {side_text(line.right)}"
+
+
+def _under(side: Any, task: Any) -> Any:
+    """A side of a line, with the laws of a task in its expectations under the paper's."""
+    if isinstance(side, tuple):
+        return tuple(_under(one, task) for one in side)
+    if isinstance(side, Line):
+        return replace(side, left=_under(side.left, task), right=_under(side.right, task))
+    heads = [one for one in preorder_traversal(side) if isinstance(one, Expectation)] if isinstance(side, Basic) else []
+    return side.xreplace({one: task.E(one.args[0], given=tuple(one.given)) for one in heads if not one.args[1].value}) if heads else side
 
 
 def _parts(statement: Any) -> Mapping[str, Any]:

@@ -20,10 +20,11 @@ from ...derivations.draws import satisfying, unit_vector
 from ...derivations.heads import E, Rate
 from ...derivations.lines import Line
 from ...derivations.registry import register
-from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
 from ...notation import W_1, D, H, Lambda, Lambda_q, N, alpha, beta, c_hat, gamma, lambda_, matrix, p, s, vector, w_2, x_q, y_q
+from ..attention.cubic_features import ANY_QUERY
 from ..attention.equivalent_networks import COVARIANCE, CROSS, FEATURES, flow_of_layers
+from ..task.population import Task
 
 ON_THE_SET = (
     "White tokens",
@@ -151,19 +152,20 @@ def map_on_aligned_set() -> Derivation:
         r"$\boldsymbol{\Lambda}^2$",
     ),
 )
-def cross_moment_norm() -> Derivation:
+def cross_moment_norm(task: Task = ANY_QUERY) -> Derivation:
     """The norm of E(y_q z) = vec E(beta y_q x_q')."""
-    law = Gaussian(x_q, covariance=Lambda_q)
-    correlation = y_q * beta * x_q.T
-    moment = expect(correlation, law)
+    moment = task.moments.A
     square = (moment.T * moment).trace()
-    whole = E(correlation, law)
-    return Derivation.by(
-        Line(whole, "=", moment, r"$\mathbb{E}(y_q\boldsymbol{z})$ as a matrix"),
-        Line(gamma, ":=", sqrt(square.to_sympy()), "Its Frobenius norm"),
-        Line(gamma**2, "=", square, "squared", part="query"),
+    alike = (
         Line(Lambda_q, ":=", Lambda, "Queries like the tokens"),
         Line(gamma**2, "=", substitute(square, {Lambda_q: Lambda}), r"Then", part="same"),
+    )
+    return Derivation.by(
+        *task.gains(),
+        Line(task.E(y_q * beta * x_q.T), "=", moment, r"$\mathbb{E}(y_q\boldsymbol{z})$ as a matrix"),
+        Line(gamma, ":=", sqrt(square.to_sympy()), "Its Frobenius norm"),
+        Line(gamma**2, "=", square, "squared", part="query"),
+        *(alike if task == ANY_QUERY else ()),
     )
 
 

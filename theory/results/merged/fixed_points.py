@@ -22,8 +22,9 @@ from ...derivations.registry import register
 from ...expectation.moments import expect
 from ...notation import W_1, D, H, Lambda, Lambda_q, beta, c_hat, gamma, matrix, v_i, vector, w_2, x_q, y_q
 from ..attention.blocks import U_i
-from ..attention.cubic_features import QUERY_LAW
+from ..attention.cubic_features import ANY_QUERY
 from ..attention.equivalent_networks import COVARIANCE, CROSS, FEATURES, MOMENTS, NETWORK_ERROR, z
+from ..task.population import Task
 from .balanced_flow import UNIT, rates
 
 _e = vector("e", FEATURES)  # E[(y_q - y_hat) z]
@@ -73,13 +74,13 @@ ERROR_LEFT = Line(_e, ":=", CROSS - COVARIANCE * W_1.T * w_2, "The correlation o
         "of dimension $H(D^2-1)$"
     ),
 )
-def zero_function_set() -> Derivation:
+def zero_function_set(task: Task = ANY_QUERY) -> Derivation:
     """The flow in terms of the error; the case e != 0."""
     flow = rates()
     first, second = Rate(W_1, flow), Rate(w_2, flow)
     by_error = [substitute(rate, {CROSS: _e + COVARIANCE * W_1.T * w_2}) for rate in (flow[W_1], flow[w_2])]
     rests, zero = (Line(first, "=", 0), Line(second, "=", 0)), (Line(w_2, "=", 0), Line(W_1 * CROSS, "=", 0))
-    head = (y_q - v_i * beta.T * U_i * x_q) ** 2
+    head, slope = task.E((y_q - v_i * beta.T * U_i * x_q) ** 2), (TracePolynomial(U_i.T) * task.moments.A).trace()
     return Derivation.by(
         ERROR_LEFT,
         Line(first, "=", by_error[0], "The flow (13a)", (), "a"),
@@ -89,14 +90,8 @@ def zero_function_set() -> Derivation:
         Line(w_2, ":=", NO_OUTPUT, "There"),
         Line(second, "=", substitute(flow[w_2], {w_2: NO_OUTPUT}), r"$\boldsymbol{w}_2$ moves by", (), "W"),
         Line(v_i, ":=", 0, "One head of the set"),
-        Line(
-            -Gradient(E(head, QUERY_LAW), v_i) / 2,
-            "=",
-            expect(y_q * beta.T * U_i * x_q, QUERY_LAW),
-            "Its value weight moves by",
-            (),
-            "head",
-        ),
+        *task.gains(),
+        Line(-Gradient(head, v_i) / 2, "=", slope, "Its value weight moves by", (), "head"),
         Line(
             W_1, "!=", ZeroMatrix(H, FEATURES), r"As printed in the paper $\boldsymbol{W}_1=0$, which is not needed", conditions=(ZERO_SET,)
         ),

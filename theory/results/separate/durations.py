@@ -5,6 +5,7 @@ integrated in this form, and every integral is differentiated back. The flow cro
 start and an end on the same side of both.
 """
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -24,6 +25,7 @@ from sympy import (
     oo,
     pi,
     series,
+    solve,
     sqrt,
     symbols,
     together,
@@ -39,7 +41,7 @@ from ...derivations.registry import register
 from ...notation import B, a, e, lambda_, lambda_next, rho, t, tau, v, v_0, v_i, v_star
 from ..task.population import PAPER, Task
 from ..task.regression import closed_loss, population_error
-from .aligned import RATES, along_lines, fixed_value, flow_along, growing, places
+from .aligned import RATES, alone, along_lines, first_ansatz, fixed_value, flow_along, growing, places
 
 u, u_0 = symbols("u u_0", positive=True)  # v / v_*, and at t = 0
 delta = Symbol("delta", real=True)  # u - u_0
@@ -52,16 +54,30 @@ FRACTION = Condition(r"$0<\rho<1$", lambda point: point[rho] < 1)
 _CUBE_ROOT = (a / lambda_) ** Rational(1, 3)  # 1 / v_*
 
 
-def _flow_line() -> Line:
-    return Line(Rate(v_i, RATES), "=", flow_along(), "The flow (26)", "64")
+def _inside(text: str) -> Callable[..., Condition]:
+    """The condition that an aligned head moves alone; for another task than the paper's, along an eigenvector of that task."""
+    return lambda task=PAPER: Condition(text, None, None if task == PAPER else alone(task).draw)
+
+
+def _flow_lines(task: Task) -> tuple[Line, ...]:
+    if task != PAPER:
+        return first_ansatz(task).within({})
+    return (Line(Rate(v_i, RATES), "=", flow_along(), "The flow (26)", "64"),)
 
 
 @cache
-def _scaled() -> tuple[Any, Any]:
+def _at_rest(task: Task = PAPER) -> Expr:
+    """v_*, where the head rests."""
+    return fixed_value(task).result["cube"]
+
+
+@cache
+def _scaled(task: Task = PAPER) -> tuple[Any, Any]:
     """The flow (26) of u = v / v_*: its rate u^2 (1 - u^3), and the unit of time tau / (lambda^2 v_*) in which it has this rate."""
-    rate = (flow_along().subs(v, v_star * u) / v_star).subs(a, lambda_ / v_star**3).expand()
+    moment = solve(_at_rest(task) ** 3 - v_star**3, a)[0]
+    rate = (flow_along(task).subs(v, v_star * u) / v_star).subs(a, moment).expand()
     unit = tau / rate.coeff(u, 2)
-    return factor(rate * unit / tau), unit.subs(v_star, fixed_value().result["cube"])
+    return factor(rate * unit / tau), unit.subs(v_star, _at_rest(task))
 
 
 def time_unit() -> Expr:
@@ -91,24 +107,24 @@ def phi() -> Expr:
             - 1 / (lambda_**2 * v)
         )
     ),
-    conditions=("Between $v(0)$ and $v(t)$: $t$ is the difference of the values there; $u^3=av^3/\\lambda$", BRANCHES),
+    conditions=(_inside("Between $v(0)$ and $v(t)$: $t$ is the difference of the values there; $u^3=av^3/\\lambda$"), BRANCHES),
     erratum=r"The factor $\tau$ is missing in the paper's display",
 )
-def time_of_a_drop() -> Derivation:
+def time_of_a_drop(task: Task = PAPER) -> Derivation:
     """The reciprocal of the flow in u, integrated by partial fractions, in the units of t and v; differentiated back."""
-    fixed, (rate, unit) = fixed_value().result["cube"], _scaled()
+    fixed, (rate, unit), known = _at_rest(task), _scaled(task), () if task == PAPER else places(task, learned=False)
     partial = apart(1 / rate, u)
     rest = factor(partial - u**-2)
     return Derivation.by(
-        _flow_line(),
+        *_flow_lines(task),
         Line(1 / rate, "=", partial, r"With $u=v/v_*$, in the unit $\tau/(\lambda^2v_*)$: its reciprocal in partial fractions"),
         Line(partial - u**-2, "=", rest, "$1/u^2$ integrates to $-1/u$; what remains is"),
         Line(Gradient(phi(), u), "=", rest, "Its antiderivative is real on both sides of 1"),
         Line(v_star, ":=", fixed, "The head rests here, (25)"),
         Line(u, ":=", v / v_star, "Its value weight in proportion to that"),
-        Line(Rate(v_i, RATES), "=", v_star / unit * tau * rate, "The flow is the one of $u$", ("64",)),
+        Line(Rate(v_i, RATES), "=", v_star / unit * tau * rate, "The flow is the one of $u$", (*task.uses("64"), *known)),
         Line(t, ":=", unit * (phi() - 1 / u), "The time, up to a constant"),
-        Line(Gradient(t, v), "=", tau / flow_along(), r"Its slope is $\tau$ over the flow (26)"),
+        Line(Gradient(t, v), "=", tau / flow_along(task), r"Its slope is $\tau$ over the flow (26)"),
         Line(t, "=", unit * _joined(phi()) - (unit / u).subs(u, v / fixed), "With one logarithm, and in $v$"),
     )
 
@@ -161,22 +177,22 @@ def time_between() -> Expr:
     kind="approximation",
     section="beside (67)",
     typed=lambda: tau / lambda_**2 * (1 / v_0 - 1 / _v),
-    conditions=(r"While $v^3$ is small beside $\lambda/a$: the term of fifth order in (26) is left out",),
+    conditions=(_inside(r"While $v^3$ is small beside $\lambda/a$: the term of fifth order in (26) is left out"),),
 )
-def time_of_quadratic_flow() -> Derivation:
+def time_of_quadratic_flow(task: Task = PAPER) -> Derivation:
     """The quadratic term of (26), separated and integrated."""
-    quadratic = flow_along().coeff(v, 2) * v**2
+    quadratic = flow_along(task).coeff(v, 2) * v**2
     primitive = integrate(tau / quadratic.subs(v, _v), _v)
     return Derivation.by(
-        _flow_line(),
-        Line(flow_along(), "~", quadratic, "Its quadratic term", parameter=(v, 0), order=5),
+        *_flow_lines(task),
+        Line(flow_along(task), "~", quadratic, "Its quadratic term", parameter=(v, 0), order=5),
         Line(Integral(tau / quadratic, (v, v_0, _v)), "=", primitive - primitive.subs(_v, v_0), r"The integral of $\tau$ over it"),
     )
 
 
-def _to_fraction(start) -> Expr:
+def _to_fraction(start, task: Task = PAPER) -> Expr:
     """The time (67) from a value to rho v_*."""
-    whole, fixed = time_of_a_drop().result, fixed_value().result["cube"]
+    whole, fixed = time_of_a_drop(task).result, _at_rest(task)
     return whole.subs({u: rho, v: rho * fixed}) - whole.subs({u: start / fixed, v: start})
 
 
@@ -186,18 +202,18 @@ def _to_fraction(start) -> Expr:
     kind="approximation",
     section="Appendix D.6",
     typed=lambda: tau / (lambda_**2 * v_0),
-    conditions=(r"Inside the ansatz (64), $v_0\to0$; $\lambda$ is the largest eigenvalue", FRACTION),
+    conditions=(_inside(r"Inside the ansatz (64), $v_0\to0$; $\lambda$ is the largest eigenvalue"), FRACTION),
     erratum="The relative error is of order $v_0$ inside the ansatz. For Gaussian weights (36) it is an order of magnitude only, which "
     r"does not improve as $w_{\rm init}\to0$; the escape time (T5) does",
 )
-def first_plateau() -> Derivation:
+def first_plateau(task: Task = PAPER) -> Derivation:
     """The time in which the quadratic flow reaches infinity, and the exact time to a fraction of the final value."""
-    quadratic = time_of_quadratic_flow().result
+    quadratic = time_of_quadratic_flow(task).result
     duration = limit(quadratic, _v, oo)
     return Derivation.by(
-        _flow_line(),
+        *_flow_lines(task),
         Line(quadratic, "->", duration, "The time (67-truncated) of the flow without its term of fifth order", parameter=_v, order=1),
-        Line(_to_fraction(v_0), "~", duration, r"The exact time (67) to $\rho v_*$ has the same first term", parameter=(v_0, 0), order=0),
+        Line(_to_fraction(v_0, task), "~", duration, r"The exact time (67) to $\rho v_*$ begins alike", parameter=(v_0, 0), order=0),
     )
 
 
@@ -207,18 +223,19 @@ def first_plateau() -> Derivation:
     kind="approximation",
     section="Appendix D.6",
     typed=lambda: tau / (lambda_next**2 * _v_next),
-    conditions=("Inside the ansatz (25); $v_{m+1}$ stands for its value at $t_m$, when the plateau begins", FRACTION),
+    conditions=(_inside("Inside the ansatz (25); $v_{m+1}$ stands for its value at $t_m$, when the plateau begins"), FRACTION),
     erratum="That later plateaus last longer is not a general law: waiting heads already grow on earlier plateaus, so $v_{m+1}(t_m)$ grows "
     r"with $m$. The duration falls as the inverse square of the eigenvalue if $\boldsymbol{\Lambda}$ is scaled as a whole, not from one "
     "direction to the next",
 )
-def later_plateau() -> Derivation:
-    """(68) for the flow (72)."""
-    later = {lambda_: lambda_next, v_0: _v_next}
+def later_plateau(task: Task = PAPER) -> Derivation:
+    """(68) for the flow (72); for another task than the paper's its letters are those of the next eigenvector."""
+    next_ = (Line(lambda_, ":=", lambda_next, "The next eigenvector"),) if task == PAPER else ()
+    later = {v_0: _v_next, **{line.left: line.right for line in next_}}
     return Derivation.by(
-        Line(lambda_, ":=", lambda_next, "The next eigenvector"),
-        _flow_line(),
-        Line(_to_fraction(_v_next), "~", first_plateau().result.subs(later), "As in (68)", parameter=(_v_next, 0), order=0),
+        *next_,
+        *_flow_lines(task),
+        Line(_to_fraction(_v_next, task), "~", first_plateau(task).result.subs(later), "As in (68)", parameter=(_v_next, 0), order=0),
     )
 
 
@@ -251,7 +268,7 @@ def plateau_with_next_orders() -> Derivation:
     zero = phi().subs(u, 0)
     constant = 1 / rho - phi().subs(u, rho) + zero
     scaled = 1 / u_0 - C_rho - series(phi() - zero, u, 0, 5).removeO().subs(u, u_0)
-    time = (unit * scaled).subs(u_0, v_0 / fixed_value().result["cube"])
+    time = (unit * scaled).subs(u_0, v_0 / _at_rest())
     integral = Integral((1 - u**3) / rate, (u, u_0, 1))
     return Derivation.by(
         Line(C_rho, ":=", constant, r"The constant of the time (67) between 0 and $\rho$, in the units of $u$"),

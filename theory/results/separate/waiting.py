@@ -236,9 +236,9 @@ def later_waiting_heads_solved(task: Task = PAPER) -> Derivation:
 
 
 @cache
-def mode_solution() -> tuple[Expr, ...]:
+def mode_solution(task: Task = PAPER) -> tuple[Expr, ...]:
     """The components (63) of key and query, in A_d = (k_0 + q_0)/2 and B_d = (k_0 - q_0)/2."""
-    return tuple(component.subs({k_0: A_d + B_d, q_0: A_d - B_d}).expand() for component in _solution(lambda_**2))
+    return tuple(component.subs({k_0: A_d + B_d, q_0: A_d - B_d}).expand() for component in _solution(growth(task)))
 
 
 @register(
@@ -255,25 +255,28 @@ def mode_solution() -> tuple[Expr, ...]:
         r"The mode is one direction's part of $v^2(s)-v(0)^2$; their sum gives $v(s)$, and $t$ is the integral of $\tau\,ds/v(s)$, at "
         r"$s=\infty$ the escape time. $v^2(s)$ is convex: a head with $v(0)<0$ turns at most once, at negative $s$; it need not: from "
         r"$v(0)=-1$ with $\boldsymbol{k}=\boldsymbol{q}=(0.1,0.05)$ and $\lambda=(1,0.5)$ it tends to $-(1-0.0125)^{1/2}$",
-        EIGENVECTOR,
+        direction,
         r"Aligned: one mode with $\boldsymbol{k}=\boldsymbol{q}=v\boldsymbol{e}$, which has the time of (68)",
     ),
     erratum=r"The paper stops at (63). For Gaussian weights (36) the time (68) is only an order of magnitude, whatever $w_{\rm init}$",
 )
-def waiting_head() -> Derivation:
+def waiting_head(task: Task = PAPER) -> Derivation:
     """d(v^2)/ds = 2 sum lambda_d^2 k_d q_d, integrated; the escape time of one mode as a check."""
-    key, query = mode_solution()
-    energy = Integral((2 * lambda_**2 * key * query).expand(), (clock, 0, clock)).doit().expand().collect([A_d**2, B_d**2])
+    (key, query), rate, A, known = mode_solution(task), growth(task), task.moments.A.to_sympy(), _eigenvector(task)
+    energy = Integral((2 * rate * key * query).expand(), (clock, 0, clock)).doit().expand().collect([A_d**2, B_d**2])
     curvature, root = energy.diff(clock, 2), sqrt((v_0**2 + energy.subs({A_d: v_0, B_d: 0})).expand())
     escape = Integral(tau / root, (clock, 0, oo)).doit()
+    solved = () if task == PAPER else _solved(rate, ())[2:4]
     return Derivation.by(
-        Line(Rate(v_i**2, RATES), "=", 2 * v_i * k_i.T * Lambda**2 * q_i, "Over $v_i$ it is the rate in $s$, by (61)", "61"),
-        Line(Lambda * e, "=", lambda_ * e, r"$\boldsymbol{e}$ is an eigenvector"),
-        Line(k_i.T * Lambda**2 * e * e.T * q_i, "=", lambda_**2 * k_i.T * e * e.T * q_i, "One term of it", 1),
+        *known,
+        *_in_first_force(task),
+        Line(Rate(v_i**2, RATES), "=", 2 * v_i * k_i.T * A * q_i, "Over $v_i$ it is the rate in $s$, by (61)", task.uses("61")),
+        Line(k_i.T * A * e * e.T * q_i, "=", rate * k_i.T * e * e.T * q_i, "One term of it", tuple(range(len(known)))),
         Line(k_0, ":=", A_d + B_d, "In the growing and the decaying part"),
         Line(q_0, ":=", A_d - B_d, "In the growing and the decaying part"),
-        Line(Integral(2 * lambda_**2 * K_D * Q_D, (clock, 0, clock)), "=", energy, "This term from 0 to $s$, by (63)", "63", "mode"),
-        Line(energy, "=", K_D**2 - k_0**2, "It is what the square of the component of the key gains, by (79)", "63"),
+        *solved,
+        Line(Integral(2 * rate * K_D * Q_D, (clock, 0, clock)), "=", energy, "This term from 0 to $s$, by (63)", task.uses("63"), "mode"),
+        Line(energy, "=", K_D**2 - k_0**2, "It is what the square of the component of the key gains, by (79)", task.uses("63")),
         Line(Derivative(energy, (clock, 2)), "=", curvature, "Its second derivative", part="curvature"),
         Line(curvature, ">=", 0, "is a sum of squares"),
         Line(A_d, ":=", v_0, r"One mode with $\boldsymbol{k}=\boldsymbol{q}=v\boldsymbol{e}$"),

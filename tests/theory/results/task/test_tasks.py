@@ -11,8 +11,10 @@ from iclflow.numerics.tasks.token_laws import RademacherTokens
 from iclflow.theory import equation
 from iclflow.theory.calculus.spectral import eigenvalue, indicator
 from iclflow.theory.derivations.points import Point, value_at
-from iclflow.theory.notation import D, Lambda, Lambda_q, M, N, T, e, lambda_, learned, matrix, sigma, v
+from iclflow.theory.notation import D, Lambda, Lambda_q, M, N, T, a, e, lambda_, learned, matrix, sigma, tau, v, v_0
+from iclflow.theory.results.landscape.completeness import lambda_i, lambda_j
 from iclflow.theory.results.landscape.fixed_points import m
+from iclflow.theory.results.separate.durations import u
 from iclflow.theory.results.task.population import COMPONENTS, P_w, Sigma_w, Task, g_1, g_2, g_3, lambda_q, omega
 from iclflow.theory.results.variations.token_laws import gaussian_of, kappa
 
@@ -146,9 +148,73 @@ def test_a_wrong_moment_makes_a_line_fail(number, part):
     assert not replace(right, right=3 * right.right).verify()
 
 
-def test_entries_that_do_not_rest_on_the_moments_say_so():
-    with pytest.raises(ValueError, match=r"equation \(15\) is derived for the paper's task only"):
-        equation("15").derive(task=NOISY)
+@pytest.mark.parametrize("varied", [VARIED[0], {"context_lengths": {3: 0.25, 8: 0.75}}], ids=["noise", "length"])
+def test_completeness_holds_where_drops_rise(varied):
+    """(T1c): the determinant of a pair is the difference of their drops, and the slope is that of the drop."""
+    task, point = in_numbers(varied), point_of(in_numbers(varied), [0])
+    of_pair = {lambda_i: 0.9, lambda_j: 0.2}
+    for letter, value in of_pair.items():
+        point[letter] = mpmath.mpf(value)
+    A, second, Q, _ = task.loss_moments
+    drops = np.diag(A) ** 2 / (np.diag(second) * np.diag(Q))
+    parts = equation("T1c").derive(task=task).parts
+    assert float(value_at(parts["gap"], point)) == pytest.approx(drops[0] - drops[2], rel=1e-12)
+    assert float(value_at(parts["slope"], point)) > 0
+
+
+@pytest.mark.parametrize(("varied", "line"), [(VARIED[1], 8), (VARIED[2], 9)], ids=["task", "query"])
+def test_spectra_that_disagree_break_the_order_of_drops(varied, line):
+    with pytest.raises(ValueError, match=rf"equation \(T1c\) breaks .* line {line}, .* > 0, no longer holds \(It is zero for equal"):
+        equation("T1c").derive(task=in_numbers(varied))
+
+
+@pytest.mark.parametrize("varied", [VARIED[0], VARIED[1]], ids=["noise", "task"])
+def test_every_fixed_point_is_listed_for_these_tasks(varied):
+    assert dict(equation("T1").derive(task=in_numbers(varied)).parts)
+
+
+@pytest.mark.parametrize("varied", [VARIED[0], RANDOM], ids=["noise", "everything"])
+def test_times_inside_the_ansatz(varied):
+    """(68) and (T5): the escape time is tau over growth and start; (67): its difference is the quadrature of the reciprocal flow."""
+    task, point = in_numbers(varied), point_of(in_numbers(varied), [1])
+    A, second, Q, _ = task.loss_moments
+    growth, rest = A[1, 1], np.cbrt(A[1, 1] / (second[1, 1] * Q[1, 1]))
+    for letter, value in {tau: 1, v_0: 0.01, a: second[1, 1]}.items():
+        point[letter] = mpmath.mpf(value)
+    assert float(value_at(equation("68").derive(task=task).result, point)) == pytest.approx(1 / (growth * 0.01), rel=1e-12)
+    assert float(value_at(equation("T5").derive(task=task).parts["aligned"], point)) == pytest.approx(1 / (growth * 0.01), rel=1e-12)
+    whole, ends = equation("67").derive(task=task).result, []
+    for value in (0.3 * rest, 0.8 * rest):
+        point[v], point[u] = mpmath.mpf(value), mpmath.mpf(value / rest)
+        ends.append(value_at(whole, point))
+    expected = mpmath.quad(lambda x: 1 / (growth * x**2 - second[1, 1] * Q[1, 1] * x**5), [0.3 * rest, 0.8 * rest])
+    assert float(ends[1] - ends[0]) == pytest.approx(float(expected), rel=1e-10)
+
+
+def test_merged_attention_escapes_at_the_norm_of_the_correlation():
+    task = in_numbers({"noise_variance": 0.3, "task_covariance": TILTED, "query_covariance": QUERIES})
+    rate = value_at(equation("50").derive(task=task).parts["query"], point_of(task, [0]))
+    assert float(rate) == pytest.approx(np.sum(task.loss_moments.A**2), rel=1e-12)
+    assert equation("14a").derive(task=task).parts["head"] != equation("14a").derive().parts["head"]
+
+
+@pytest.mark.parametrize(
+    ("number", "line"),
+    [
+        ("15", "line 3, Lambda := lambda I, rests on the laws of its data"),
+        ("48", r"breaks .* line 1, E\[\(y_q - beta' B x_q\)\^2\] = .* no longer holds"),
+        ("16", r"line 1, Lambda_N = .* \(The second moment \(31\)"),
+        ("43", r"line 1, Lambda_N := Lambda\^-1 E\[Lambda_hat\^2\], rests"),
+        ("T2b", "line 1, .* no longer holds \\(Half the loss"),
+        ("51", r"line 1, size := .*, rests on the laws"),
+    ],
+)
+def test_entries_of_the_papers_task_name_the_line_that_needs_it(number, line):
+    with pytest.raises(ValueError, match=rf"equation \({number}\) .*{line}"):
+        equation(number).derive(task=NOISY)
+
+
+def test_what_is_no_task_is_refused():
     with pytest.raises(TypeError, match="task must be a Task, got 3"):
         equation("24").derive(task=3)
 
