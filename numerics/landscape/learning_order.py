@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.sparse.csgraph import connected_components
 
-from ...theory.results.variations.learning_order import A_d, A_j, lag_i, lag_j, rho_i, rho_j
+from ...theory.results.landscape.learning_order import A_d, A_j, lag_i, lag_j, rho_i, rho_j
 from .._checks import positive_integer
 from ..compilation.equations import compiled
 from ..parametrizations.attention import SeparateWeights

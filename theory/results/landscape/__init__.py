@@ -11,4 +11,5 @@ MODULES = (
     "minimal_norm",
     "minimal_norm_bound",
     "any_quadratic_loss",
+    "learning_order",
 )

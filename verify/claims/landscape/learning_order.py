@@ -14,7 +14,7 @@ from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
 from ....theory.notation import tau
 from ....theory.results.landscape.any_quadratic_loss import s_i, s_j
-from ....theory.results.variations.learning_order import A_d, A_j, M_d, M_j, Q_d, Q_j, lag_j, rho_j, v, w_init
+from ....theory.results.landscape.learning_order import A_d, A_j, M_d, M_j, Q_d, Q_j, lag_j, rho_j, v, w_init
 from ...experiments.draws import remembered
 from ...experiments.random_tasks import Sets, commuting_tasks, oblique_tasks, visited
 from ...experiments.varied_tasks import RETURNING, TURNING, against, inclined, levels, small_levels, trained_plateaus, turning_levels

@@ -21,10 +21,10 @@ from ...derivations.heads import Gradient
 from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...notation import B, B_rest, G, M, clock, k_i, q_i, t, tau, v_i, w_init
-from ..landscape.any_quadratic_loss import A_any, Q_any, any_force, any_loss, c_any, epsilon
-from ..landscape.fixed_points import v_positive as v
-from ..landscape.stability import F
 from ..separate.flow import flow_in_force, rank_one_head
+from .any_quadratic_loss import A_any, Q_any, any_force, any_loss, c_any, epsilon
+from .fixed_points import v_positive as v
+from .stability import F
 
 __all__: list[str] = []
 

@@ -7,7 +7,7 @@ import pytest
 from iclflow.theory import substitute
 from iclflow.theory.equations import equation
 from iclflow.theory.results.landscape.any_quadratic_loss import M_root, alpha, beta_, s_i, s_j
-from iclflow.theory.results.variations.learning_order import (
+from iclflow.theory.results.landscape.learning_order import (
     A_d,
     A_e,
     A_j,
