@@ -57,6 +57,8 @@ def test_a_comparison_that_fails_says_where(helper):
         page.exact("squares", x**2, 2 * x)
     with pytest.raises(SystemExit, match=r"off by 0\.5, over 1e-03"):
         page.close("numbers", [1.0, 1.0], [1.0, 2.0], 1e-3)
+    with pytest.raises(SystemExit, match=r"off by 10\.0 standard errors"):
+        page.sampled("means", [1.0, 2.0], [0.1, 0.1], [1.0, 1.0])
     with pytest.raises(SystemExit, match="fails by 1 at 1 of 2 settings"):
         page.below("bound", [1.0, 3.0], [2.0, 2.0])
     with pytest.raises(SystemExit, match=r"power -2\.000, not -1"):

@@ -28,7 +28,8 @@ A_l, w_l = matrix("A_l", D, latex=r"A_\ell"), vector("w_l", D, latex=r"w_\ell")
 page.text(r"""
 The paper's $n$, $d$ and $\Sigma$ are $N$, $D$ and $\boldsymbol\Lambda$ here. A layer adds $\frac1n PZM(Z^\top QZ)$ to the prompt $Z$, with
 a mask $M$ that leaves out the query; with $P=\operatorname{diag}(0,1)$ and $Q=-\operatorname{diag}(A_\ell,0)$ the prediction after
-$L$ layers is $w_L^\top x$.
+$L$ layers is $w_L^\top x$. In the copy of the text that was at hand the displayed formulas are missing; they are typed as other texts quote
+them.
 """)
 best = page.published(
     r"Theorem 1, an eigenvalue of the best $A_0$ for $w_\star\sim N(0,I)$, with $T=\operatorname{tr}\boldsymbol\Lambda$",

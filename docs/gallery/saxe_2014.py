@@ -25,7 +25,8 @@ a, b, s, u, u_0, u_f = symbols("a b s u u_0 u_f", positive=True)  # u = a b, the
 page.text(r"""
 A network $\hat y = W^{32} W^{21} x$ learns $y = Ax$, with $\Sigma^{11} = \mathbb{E}[xx^\top] = \boldsymbol\Lambda$ and
 $\Sigma^{31} = \mathbb{E}[yx^\top] = A\boldsymbol\Lambda$. The squared error of all its outputs is that of one, $w^\top\hat y$, with white
-$w$: so the network is a `Model` of iclflow, whose flow has no factor 2, like the paper's.
+$w$: so the network is a `Model` of iclflow, whose flow has no factor 2, like the paper's. The paper's text was not at hand: its formulas
+are typed as public notes quote them, the numbers of sections from memory.
 """)
 flow21 = page.published("Section 1", r"\tau\frac{dW^{21}}{dt}", W32.T * (Sigma31 - W32 * W21 * Sigma11))
 flow32 = page.published("Section 1", r"\tau\frac{dW^{32}}{dt}", (Sigma31 - W32 * W21 * Sigma11) * W21.T)
