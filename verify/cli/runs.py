@@ -126,7 +126,8 @@ def _executor(options: argparse.Namespace) -> "Iterator[Callable[[], Executor]]"
     """The executor that makes the runs of a sweep."""
     import os
 
-    from ..sweep.execution import cluster, processes, single_threaded
+    from ..experiments.processes import single_threaded
+    from ..sweep.execution import cluster, processes
 
     if options.scheduler:
         if options.workers:

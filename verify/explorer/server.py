@@ -19,7 +19,7 @@ from io import BytesIO
 from math import log10
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from ...numerics.dynamics.solver import FlowError
 from ...theory.proofs.written import VERBS
@@ -39,6 +39,9 @@ VIEW = {
     "dark": choice("0", "1"),
     "narrow": choice("0", "1"),
 }
+# The first picture: values in a request as the page has them, and those of its sliders.
+START = {slider.key: slider.start for slider in SLIDERS.values()} | {"model": "separate", "moment": 0.5, "dark": 0, "narrow": 0}
+START["eigenvalues"] = ",".join(map(str, SLIDERS["eigenvalues"].start))
 MORE = (0.08, 0.06, 0.05, 0.04)  # eigenvalues of a fifth to an eighth direction
 PATIENCE = 4.0  # seconds to wait for a free process
 MAX_BODY = 2_000_000  # bytes of a request to the desk
@@ -234,7 +237,7 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, port: int, answering: Callable[[str], bytes]) -> None:
         super().__init__((ADDRESS, port), Handler)
-        self.workers = Workers(answering)
+        self.workers = Workers(answering, first=f"/run?{urlencode(START)}")
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing of a client that has left."""

@@ -11,6 +11,8 @@ from multiprocessing.connection import Connection
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from ..experiments.processes import single_threaded
+
 MEMORY = 3 * 2**30  # bytes of address space beyond what a worker has when it starts
 STARTING = 120.0  # seconds at most for a process to load what it needs
 POLL = 0.1  # seconds between two looks at whether the client is still there
@@ -26,12 +28,14 @@ class TooLongError(Exception):
 
 
 class Workers:
-    """``count`` processes that compute ``function``, one argument each at a time."""
+    """``count`` processes that compute ``function``, one argument each at a time.
 
-    def __init__(self, function: Callable[[str], bytes], count: int = 2) -> None:
-        self._function = function
+    Each begins with ``first``, if that is given, so that what is derived once is there when the first answer is waited for.
+    """
+
+    def __init__(self, function: Callable[[str], bytes], count: int = 2, first: str | None = None) -> None:
         self._free: SimpleQueue[_Worker] = SimpleQueue()
-        self._all = [_Worker(function) for _ in range(count)]
+        self._all = [_Worker(function, first) for _ in range(count)]
         for worker in self._all:
             self._free.put(worker)
 
@@ -56,15 +60,16 @@ class Workers:
 
 
 class _Worker:
-    def __init__(self, function: Callable[[str], bytes]) -> None:
-        self._function = function
+    def __init__(self, *work: Any) -> None:
+        self._work = work
         self._start()
 
     def _start(self) -> None:
         context = get_context("spawn")
         self._end, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs, self._function), daemon=True)
-        self._process.start()
+        self._process = context.Process(target=_work, args=(theirs, *self._work), daemon=True)
+        with single_threaded():
+            self._process.start()
         self._ready = False
         theirs.close()
 
@@ -92,12 +97,14 @@ class _Worker:
         self._end.close()
 
 
-def _work(end: Connection, function: Callable[[str], bytes]) -> None:
+def _work(end: Connection, function: Callable[[str], bytes], first: str | None) -> None:
     """The loop of a worker: it ends when the server does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(ImportError, ValueError, OSError):  # a system without such limits
         _limit_memory()
     with suppress(EOFError, BrokenPipeError):
+        if first is not None:
+            function(first)
         end.send(True)
         while True:
             argument = end.recv()

@@ -35,8 +35,6 @@ from ..files import require_directory
 from ..training.descent import one_thread
 from .description import Run, Sweep
 
-# On small arrays, threads of the linear algebra only wait for each other, and change the order of summation.
-SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 CHUNK, CHUNK_FILE = 250, "chunk-"  # flows that go side by side: they bound the memory of a process
 KEPT = {"loss": "point", "drop_time": "drop", "predicted_drop_time": "predicted", "plateau_loss": "plateau"}  # with the axis of each
 ATTEMPTS = 3  # how often a pool may lose a process without finishing a run
@@ -206,18 +204,6 @@ def _end_with_parent() -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=watch, daemon=True).start()
-
-
-@contextmanager
-def single_threaded() -> Iterator[None]:
-    """Processes started inside the ``with`` block use one thread each."""
-    before = {name: os.environ.get(name) for name in SINGLE_THREADED}
-    os.environ.update(SINGLE_THREADED)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 import pytest
 from iclflow.verify.cli.main import main
-from iclflow.verify.explorer.server import PATIENCE, answer, page, serve, server, setting
+from iclflow.verify.explorer.server import PATIENCE, START, answer, page, serve, server, setting
 from iclflow.verify.explorer.workers import MEMORY, BusyError, TooLongError, Workers
 
 GIVEN = {
@@ -75,6 +75,10 @@ def test_the_page_has_a_slider_for_each_of_eight_eigenvalues():
 )
 def test_a_bad_setting_is_answered_by_name(name, value, message):
     assert message in asked(**{name: value})["error"]
+
+
+def test_a_server_begins_with_the_first_picture():
+    assert json.loads(answer(urlencode(START)))["algorithm"] == asked()["algorithm"]
 
 
 def test_a_request_must_be_whole():
@@ -166,6 +170,21 @@ def slow(argument: str) -> bytes:
         os._exit(1)
     time.sleep(float(argument))
     return argument.encode()
+
+
+@pytest.mark.usefixtures("spawnable")
+def test_a_worker_has_one_thread_of_linear_algebra():
+    """With two, eight directions and sixteen heads took minutes on a busy machine, in place of seconds."""
+    workers, before = Workers(threads, count=1), dict(os.environ)
+    try:
+        assert workers.compute("", patience=30, deadline=60) == b"1"
+    finally:
+        workers.close()
+    assert dict(os.environ) == before
+
+
+def threads(argument: str) -> bytes:
+    return os.environ["OMP_NUM_THREADS"].encode()
 
 
 @pytest.mark.slow

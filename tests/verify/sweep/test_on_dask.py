@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from iclflow.verify.cli.main import main
+from iclflow.verify.experiments.processes import SINGLE_THREADED
 from iclflow.verify.sweep.description import read_sweep
-from iclflow.verify.sweep.execution import SINGLE_THREADED, run_sweep
+from iclflow.verify.sweep.execution import run_sweep
 
 pytestmark = pytest.mark.slow  # three times hundreds of runs, and processes that import PyTorch
 
