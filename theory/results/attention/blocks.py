@@ -107,17 +107,10 @@ def softmax_for_large_scale() -> Derivation:
     average = OneMatrix(N + 1, N + 1) / (N + 1)
     weights = average + (tokens - average) * _SCORES / ((N + 1) * rho)
     return Derivation.by(
-        Line(
-            ATTN,
-            "~",
-            X + SumOverHeads(W_V * X * weights, W_V, W_K, W_Q),
-            r"Each column of scores loses its average, beside equal weights for all $N + 1$ tokens",
-            ("5",),
-            parameter=rho,
-            order=2,
-        ),
+        Line(ATTN, "~", X + SumOverHeads(W_V * X * weights, W_V, W_K, W_Q),
+             r"Each column of scores loses its average, beside equal weights for all $N + 1$ tokens", ("5",), parameter=rho, order=2),
         Line(weight.subs(inverse, 1 / rho), "~", constant + slope / rho, "The weight of one token", parameter=rho, order=2),
-    )
+    )  # fmt: skip
 
 
 define(
@@ -162,25 +155,15 @@ def attention_in_blocks() -> Derivation:
     """The full product of block matrices; the blocks of both weights that are starred in the paper drop out."""
     attended = block_product(PROMPT, block_transpose(PROMPT), KEY_QUERY, PROMPT)
     return Derivation.by(
-        Line(
-            prediction,
-            "=",
-            SumOverHeads(LAST * W_V * X * X.T * W_K.T * W_Q * X * LAST_TOKEN / N, W_V, W_K, W_Q),
-            r"The residual $\boldsymbol{X}$ contributes its masked corner, which is 0",
-            ("1", "5-linear", "6"),
-        ),
+        Line(prediction, "=", SumOverHeads(LAST * W_V * X * X.T * W_K.T * W_Q * X * LAST_TOKEN / N, W_V, W_K, W_Q),
+             r"The residual $\boldsymbol{X}$ contributes its masked corner, which is 0", ("1", "5-linear", "6")),
         Line(W_V, ":=", as_matrix(VALUE), "The blocks of the value matrix"),
         Line(W_KQ, ":=", as_matrix(KEY_QUERY), r"The blocks of the merged matrix, $\boldsymbol{W}_i^{K\top} \boldsymbol{W}_i^Q$ in one"),
         Line(prediction_i, ":=", HEAD_OUTPUT, "What head $i$ adds"),
-        Line(
-            X * X.T * W_KQ * X * LAST_TOKEN,
-            "=",
-            as_matrix((attended[0][1:], attended[1][1:])),
-            r"The last column of $\boldsymbol{X} \boldsymbol{X}^{\top} \boldsymbol{W}_i^{KQ} \boldsymbol{X}$",
-            ("1",),
-        ),
+        Line(X * X.T * W_KQ * X * LAST_TOKEN, "=", as_matrix((attended[0][1:], attended[1][1:])),
+             r"The last column of $\boldsymbol{X} \boldsymbol{X}^{\top} \boldsymbol{W}_i^{KQ} \boldsymbol{X}$", ("1",)),
         Line(prediction_i, "=", multiplied_head(), "The last row of the value matrix times this column, over $N$", ("1",)),
-    )
+    )  # fmt: skip
 
 
 @register(
@@ -197,31 +180,13 @@ def gram_matrix() -> Derivation:
     gram = X * X.T / N
     return Derivation.by(
         Line(X * X.T, "=", as_matrix(blocks), "The blocks multiplied out", ("1",)),
-        Line(
-            FIRST * gram * FIRST.T,
-            "=",
-            name_context(tokens),
-            r"The tokens with themselves, $\hat{\boldsymbol{\Lambda}}$ recognised",
-            ("1", "28"),
-            "tokens",
-        ),
-        Line(
-            FIRST * gram * LAST.T,
-            "=",
-            name_context(cross),
-            r"The tokens with the targets, $\boldsymbol{\beta}$ recognised",
-            ("1", "8"),
-            "cross",
-        ),
-        Line(
-            LAST * gram * LAST.T,
-            "=",
-            in_context_letters(targets),
-            r"The targets with themselves, with $\boldsymbol{y} = \boldsymbol{X}_{c}^{\top} \boldsymbol{w}$",
-            ("1", "4", "28"),
-            "targets",
-        ),
-    )
+        Line(FIRST * gram * FIRST.T, "=", name_context(tokens),
+             r"The tokens with themselves, $\hat{\boldsymbol{\Lambda}}$ recognised", ("1", "28"), "tokens"),
+        Line(FIRST * gram * LAST.T, "=", name_context(cross),
+             r"The tokens with the targets, $\boldsymbol{\beta}$ recognised", ("1", "8"), "cross"),
+        Line(LAST * gram * LAST.T, "=", in_context_letters(targets),
+             r"The targets with themselves, with $\boldsymbol{y} = \boldsymbol{X}_{c}^{\top} \boldsymbol{w}$", ("1", "4", "28"), "targets"),
+    )  # fmt: skip
 
 
 @cache

@@ -137,14 +137,9 @@ def flow_of_heads(task: Task = PAPER) -> Derivation:
         Line(-Gradient(error, U_i) / 2, "=", by_U, r"Minus half the gradient of the loss by $\boldsymbol{U}_{i}$", part="U"),
         Line(-Gradient(error, v_i) / 2, "=", by_v, "Minus half its derivative by $v_{i}$", part="v"),
         Line(row, "=", fitted, r"An entry of $\mathbb{E}(\boldsymbol{zz}^\top)\operatorname{vec}(\boldsymbol{B})$"),
-        Line(
-            correlation - row,
-            "=",
-            TracePolynomial(AT[1].T) * queried.moments.A * AT[0] - fitted,
-            r"An entry of $\mathbb{E}(y_{q} \boldsymbol{z})$ less that",
-            part="row",
-        ),
-    )
+        Line(correlation - row, "=", TracePolynomial(AT[1].T) * queried.moments.A * AT[0] - fitted,
+             r"An entry of $\mathbb{E}(y_{q} \boldsymbol{z})$ less that", part="row"),
+    )  # fmt: skip
 
 
 @register(
@@ -167,17 +162,11 @@ def inverse_covariance() -> Derivation:
         Line(Lambda_N, ":=", Lambda.I * E(Lambda_hat**2), r"The second moment (31) without one factor $\boldsymbol{\Lambda}$"),
         Line(Lambda_N, "=", shrunk_covariance(), "Written out", part="factor"),
         Line(M, "=", Lambda * Lambda_N, "The two factors commute", ("42",)),
-        Line(
-            unit(AT).T * COVARIANCE.I * unit(OTHER),
-            "=",
-            inverse(AT, OTHER),
-            "The inverse of the Kronecker product (42) is that of its factors (38c)",
-            ("42",),
-            "inverse",
-        ),
+        Line(unit(AT).T * COVARIANCE.I * unit(OTHER), "=", inverse(AT, OTHER),
+             "The inverse of the Kronecker product (42) is that of its factors (38c)", ("42",), "inverse"),
         Line(multiplied, "=", product, r"The product with $\mathbb{E}(\boldsymbol{zz}^\top)$, summed over the index between", ("42",)),
         Line(multiplied, "=", rewrite(product, {M * Lambda_N.I: Lambda}), "It is the identity", part="product"),
-    )
+    )  # fmt: skip
 
 
 @register(
@@ -203,15 +192,9 @@ def ridge_like() -> Derivation:
         ),
         Line(SumOver(entries, *AT, *OTHER), "=", output, r"The moments (41), (43) and $\boldsymbol{z}$ summed over both indices"),
         Line(predicted, "=", output, "It is the prediction of least squares", ("12", "41", "42")),
-        Line(
-            predicted,
-            "=",
-            rewrite(output, {M.I * Lambda: Lambda_N.I}),
-            r"$\boldsymbol{M} = \boldsymbol{\Lambda} \boldsymbol{\Lambda}_{N}$, and the two commute",
-            ("12", "41", "42", "43"),
-            "output",
-        ),
+        Line(predicted, "=", rewrite(output, {M.I * Lambda: Lambda_N.I}),
+             r"$\boldsymbol{M} = \boldsymbol{\Lambda} \boldsymbol{\Lambda}_{N}$, and the two commute", ("12", "41", "42", "43"), "output"),
         Line(B, ":=", Lambda_N.I, "The same map of the model", ("43",)),
         Line(G, "=", at_minimum, "The force (53) there", ("42", "53")),
         Line(G, "=", rewrite(at_minimum, {M * Lambda_N.I: Lambda}), "It vanishes", ("43", "42", "53"), "force"),
-    )
+    )  # fmt: skip

@@ -30,21 +30,11 @@ def unreduced_attention() -> Derivation:
     """Equation (7) in the letters of the context."""
     return Derivation.by(
         Line(prediction_i, "=", multiplied_head(), "The blocks (7) multiplied out", ("7",)),
-        Line(
-            prediction_i,
-            "!=",
-            _row(y.T * y / N),
-            r"As printed in the paper, without the trailing $\boldsymbol{x}_q$: a row vector",
-            ("7", "28", "8"),
-        ),
-        Line(
-            prediction_i,
-            "=",
-            expansion(),
-            r"$\hat{\boldsymbol{\Lambda}}$ and $\boldsymbol{\beta}$ recognised, equations (28) and (8)",
-            ("7", "28", "8"),
-        ),
-    )
+        Line(prediction_i, "!=", _row(y.T * y / N),
+             r"As printed in the paper, without the trailing $\boldsymbol{x}_q$: a row vector", ("7", "28", "8")),
+        Line(prediction_i, "=", expansion(),
+             r"$\hat{\boldsymbol{\Lambda}}$ and $\boldsymbol{\beta}$ recognised, equations (28) and (8)", ("7", "28", "8")),
+    )  # fmt: skip
 
 
 @register(
@@ -88,11 +78,6 @@ def attention_in_the_task() -> Derivation:
     """Equation (87) with the targets put in."""
     return Derivation.by(
         Line(prediction_i, "=", expansion(), "The expansion (87)", ("87",)),
-        Line(
-            prediction_i,
-            "=",
-            merged_expansion(),
-            r"The targets $\boldsymbol{y} = \boldsymbol{X}_{c}^{\top} \boldsymbol{w}$ put in",
-            ("87", "4", "28", "8"),
-        ),
-    )
+        Line(prediction_i, "=", merged_expansion(),
+             r"The targets $\boldsymbol{y} = \boldsymbol{X}_{c}^{\top} \boldsymbol{w}$ put in", ("87", "4", "28", "8")),
+    )  # fmt: skip

@@ -216,22 +216,11 @@ def first_condition(task: Task = PAPER) -> Derivation:
 
     return Derivation.by(
         *_roots(task),
-        Line(
-            Line(B, "=", task.fixed_map),
-            "=>",
-            Line(product, "=", 0),
-            "It is zero for the maps (21)",
-            task.uses("21"),
-            meets=(at_fixed_point,),
-        ),
-        Line(
-            product / leading,
-            "=",
-            cancel(b * force_along(b, task) / leading),
-            rf"Divide by ${formula_latex(leading)}$, which is not zero",
-            conditions=(KEEPS_DIRECTION,),
-        ),
-    )
+        Line(Line(B, "=", task.fixed_map), "=>", Line(product, "=", 0),
+             "It is zero for the maps (21)", task.uses("21"), meets=(at_fixed_point,)),
+        Line(product / leading, "=", cancel(b * force_along(b, task) / leading),
+             rf"Divide by ${formula_latex(leading)}$, which is not zero", conditions=(KEEPS_DIRECTION,)),
+    )  # fmt: skip
 
 
 @register(
@@ -260,20 +249,14 @@ def rank_R_map(task: Task = PAPER) -> Derivation:
         *_roots(task),
         *_at_fixed_point(task),
         Line(Trace(M * B * task.learned.to_sympy().I), "=", m, "The map (81) has this rank", (*task.uses("81"), "82")),
-        Line(
-            e.T * B * e,
-            "=",
-            learned * known,
-            "The root that is not zero, with the moment (32), for the learned eigenvectors",
-            task.uses("81"),
-            "map",
-        ),
+        Line(e.T * B * e, "=", learned * known,
+             "The root that is not zero, with the moment (32), for the learned eigenvectors", task.uses("81"), "map"),
         Line(amplitude, ":=", slot, rf"The amplitude that solves $v x^2 = {formula_latex(fixed_map_along(task))}$"),
         Line(k, ":=", amplitude * e, "Let the key of one slot be this multiple of the eigenvector"),
         Line(q, ":=", k, "and the query the same"),
         Line(v_positive * (e.T * k) * (q.T * e), "=", known, "Then the slot serves it"),
         Line(e.T * k, "=", slot, "Its component along the eigenvector", part="slot"),
-    )
+    )  # fmt: skip
 
 
 # The flow at the fixed points

@@ -118,23 +118,12 @@ def fixed_loss(task: Task = PAPER) -> Derivation:
         *task.definitions(),
         *task.commutes(),
         Line(error, "=", quadratic, "The loss (9-closed) on the map of a fixed point"),
-        Line(
-            quadratic,
-            "=",
-            task.noise + summed(loss_along(task)),
-            "Along the eigenvectors, with $\\chi_d^2 = \\chi_d$ and $a_d$ those of $\\boldsymbol{M}$",
-        ),
+        Line(quadratic, "=", task.noise + summed(loss_along(task)),
+             "Along the eigenvectors, with $\\chi_d^2 = \\chi_d$ and $a_d$ those of $\\boldsymbol{M}$"),
         Line(error, "=", whole, "The moment (32) written out", part="loss"),
-        Line(
-            whole,
-            "->",
-            task.noise + summed(task.long_context(written_loss_along(task))),
-            "A long context",
-            part="limit",
-            parameter=task.length,
-            order=1,
-        ),
-    )
+        Line(whole, "->", task.noise + summed(task.long_context(written_loss_along(task))),
+             "A long context", part="limit", parameter=task.length, order=1),
+    )  # fmt: skip
 
 
 @register(
@@ -166,26 +155,13 @@ def plateau_loss(task: Task = PAPER) -> Derivation:
     return Derivation.by(
         *task.definitions(),
         *task.commutes(),
-        Line(
-            task.noise + summed(written_loss_along(task)),
-            "=",
-            level,
-            "The loss (59): the first $m$ directions are learned, and the eigenvalues sum to $T$",
-            uses=task.uses("59"),
-            part="loss",
-        ),
-        Line(
-            level,
-            "->",
-            task.noise + learned_costs + summed(off, first=m + 1),
-            "A long context: learned directions cost nothing, the others their eigenvalue",
-            part="limit",
-            order=1,
-            **long,
-        ),
+        Line(task.noise + summed(written_loss_along(task)), "=", level,
+             "The loss (59): the first $m$ directions are learned, and the eigenvalues sum to $T$", uses=task.uses("59"), part="loss"),
+        Line(level, "->", task.noise + learned_costs + summed(off, first=m + 1),
+             "A long context: learned directions cost nothing, the others their eigenvalue", part="limit", order=1, **long),
         Line(before - level, "=", drop, "The drop from one level to the next", part="drop"),
         Line(drop, "~", task.long_context(drop, 2), "The drop to first order in $1/N$", part="drop, first order", order=2, **long),
-    )
+    )  # fmt: skip
 
 
 @register(
@@ -220,12 +196,7 @@ def loss_of_context(task: Task = PAPER) -> Derivation:
     other = Trace(E(Lambda * (swapped - square)))
     return Derivation.by(
         *averaged,
-        Line(
-            other,
-            "=",
-            TracePolynomial(Lambda * (expect(swapped) - expect(square))).trace(),
-            "What the other order adds",
-            part="other order",
-        ),
+        Line(other, "=", TracePolynomial(Lambda * (expect(swapped) - expect(square))).trace(),
+             "What the other order adds", part="other order"),
         Line(E(swapped), "!=", E(square), "The paper evaluates the square in both orders, which differ even in the mean"),
-    )
+    )  # fmt: skip

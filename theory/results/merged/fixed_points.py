@@ -187,12 +187,6 @@ def index_of_saddle() -> Derivation:
         Line(W_1, ":=", ZeroMatrix(H, FEATURES), "At the origin"),
         Line(VARIATION + gamma * length, "=", above, r"no direction curves down by more than $\gamma$, for", (3,), "bound"),
         Line(VARIATION + gamma * length, ">=", 0 * gamma, "this is a sum of squares"),
-        Line(
-            steepest / (2 * Trace(_minus * _minus.T)),
-            "=",
-            -gamma,
-            r"and $\delta\boldsymbol{w}_2=\boldsymbol{n}$ with this $\delta\boldsymbol{W}_1$ reaches it",
-            (3,),
-            "origin",
-        ),
-    )
+        Line(steepest / (2 * Trace(_minus * _minus.T)), "=", -gamma,
+             r"and $\delta\boldsymbol{w}_2=\boldsymbol{n}$ with this $\delta\boldsymbol{W}_1$ reaches it", (3,), "origin"),
+    )  # fmt: skip

@@ -257,14 +257,10 @@ def later_force(task: Task = PAPER) -> Derivation:
     """The force (53) at B = M^-1 Lambda P + v^3 e e'."""
     return Derivation.by(
         *on_ansatz(task, learned=True),
-        Line(
-            B,
-            "=",
-            task.fixed_map + v**3 * e * e.T,
-            r"The learned heads make the map (21), the sum of $(\lambda_d/a_d)\,\boldsymbol{e}_d\boldsymbol{e}_d^\top$",
-        ),
+        Line(B, "=", task.fixed_map + v**3 * e * e.T,
+             r"The learned heads make the map (21), the sum of $(\lambda_d/a_d)\,\boldsymbol{e}_d\boldsymbol{e}_d^\top$"),
         Line(G, "=", force_on_later_ansatz(task), "The force there", places(task, learned=True)),
-    )
+    )  # fmt: skip
 
 
 @register(
@@ -323,16 +319,10 @@ def relaxation_rate() -> Derivation:
     return Derivation.by(
         Line(v_star, ":=", (lambda_ / a) ** Rational(1, 3), "The head rests here, (25)"),
         Line(rate, ":=", slope, "Minus the slope of (26) there"),
-        Line(
-            flow.subs(v, v_star + distance),
-            "~",
-            -rate * distance,
-            "A small distance shrinks at this rate",
-            parameter=(distance, 0),
-            order=2,
-        ),
+        Line(flow.subs(v, v_star + distance), "~", -rate * distance,
+             "A small distance shrinks at this rate", parameter=(distance, 0), order=2),
         Line(rate, "=", short, r"With $a=\lambda/v_*^3$"),
-    )
+    )  # fmt: skip
 
 
 @cache

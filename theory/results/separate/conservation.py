@@ -186,14 +186,9 @@ def matrix_conservation() -> Derivation:
         Line(-Gradient(first, weight_v), "=", -gradient(invariant, weight_v), "and that of $-s_v$", -3, "scalar"),
         Line(Rate(K_i.T * K_i, rates), "=", keys, "The rate of the keys", part="keys"),
         Line(Rate(Q_i.T * Q_i, rates), "=", keys, "is that of the queries"),
-        Line(
-            Rate(Trace(k_r.T * k_r) - v_i**2, split),
-            "=",
-            derivative(k_r.T * k_r, split) - derivative(v_i**2, split),
-            "One key against the value weight is not conserved",
-            part="one key",
-        ),
-    )
+        Line(Rate(Trace(k_r.T * k_r) - v_i**2, split), "=", derivative(k_r.T * k_r, split) - derivative(v_i**2, split),
+             "One key against the value weight is not conserved", part="one key"),
+    )  # fmt: skip
 
 
 def _signs(point) -> None:
