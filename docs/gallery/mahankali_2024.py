@@ -34,13 +34,16 @@ $y_i=w^\top x_i+\epsilon_i$ with noise of variance $\sigma^2$. The paper's rates
 regression, in place of $w$, which changes no mean; ridge regression itself is sampled below. The text of the paper could not be had: its
 theorems are stated from memory, and their numbers may differ.
 """)
-eta, U, noise = Symbol("eta"), matrix("U", D, latex="U"), vector("epsilon", N)
+U, noise = matrix("U", D, latex="U"), vector("epsilon", N)
 labels = (Fixed(y, X_c.T * w + noise), Gaussian(noise, covariance=sigma**2 * Identity(N)))
 spread = (*labels, Gaussian(w, covariance=Lambda.I))
-rate = page.published(r"Theorem 1, $x\sim N(0,I)$, $w\sim N(0,I)$", eta, E(w.T * X_c * y, labels) / E(y.T * X_c.T * X_c * y, labels))
+ridge_form = r"\eta = \frac{\mathbb{E}[\hat w_{\mathcal D}^\top X^\top y]}{\mathbb{E}[y^\top X%sX^\top y]}"
+rate = page.published(
+    r"Theorem 1, $x\sim N(0,I)$, $w\sim N(0,I)$", ridge_form % "", E(w.T * X_c * y, labels) / E(y.T * X_c.T * X_c * y, labels)
+)
 rate_2 = page.published(
     r"Theorem 2, $x\sim N(0,\boldsymbol\Lambda)$, $w\sim N(0,\boldsymbol\Lambda^{-1})$, a step preconditioned by $\boldsymbol\Lambda^{-1}$",
-    eta,
+    ridge_form % r"\boldsymbol\Lambda^{-1}",
     E(w.T * X_c * y, spread) / E(y.T * X_c.T * Lambda.I * X_c * y, spread),
 )
 b_2, m_2 = symbols("b_2 m_2", positive=True)

@@ -88,7 +88,7 @@ class Page:
     def below(self, what: str, smaller: Any, larger: Any) -> None:
         """An inequality, at every setting that was drawn."""
         slack = np.asarray(larger, float) - np.asarray(smaller, float)
-        held = f"holds at {slack.size:,} settings" if np.all(slack >= 0) else None
+        held = ("holds" if slack.size == 1 else f"holds at {slack.size:,} settings") if np.all(slack >= 0) else None
         self._note(what, held, lambda: f"fails by {-slack.min():.3g} at {np.sum(slack < 0)} of {slack.size} settings", float(slack.min()))
 
     def rate(self, what: str, sizes: Any, errors: Any, exponent: float, tolerance: float) -> None:
