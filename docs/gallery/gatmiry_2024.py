@@ -21,7 +21,8 @@ page = Page(
     result="The best looped linear attention takes preconditioned gradient steps; gradient flow finds it, since the gradient dominates a "
     "power of the loss.",
     verdict="$u=0$ holds for every $n$. The preconditioner is far closer to the inverse covariance than the bound says, at distance "
-    "$O(1/n)$. The power $(2L-1)/L$ is right, but its constant must fall with $d$: a constant $1/16$, as a summary quotes it, fails from $d>(64L^2)^{L/(L-1)}$.",
+    "$O(1/n)$. The power $(2L-1)/L$ is right, but its constant must fall with $d$: a constant $1/16$, as a summary quotes it, fails "
+    "from $d>(64L^2)^{L/(L-1)}$.",
 )
 Sigma = symmetric_matrix("Sigma", D, latex=r"\Sigma^*")
 A, u, a, ell, d, n = matrix("A", D, latex="A"), vector("u", D, latex="u"), Symbol("a", real=True), *symbols("L d n", positive=True)

@@ -18,7 +18,8 @@ page = Page(
     link="https://arxiv.org/abs/2504.12916",
     result="With vector outputs, and tasks that share the eigenbasis of the tokens, each mode is learned along its own logistic curve.",
     verdict="The published flow, loss and conservation law of each mode are those of long contexts, and of white tokens. At finite $N$ "
-    "sampling couples the modes at order $1/N$: only the sum of the conserved quantities is conserved, and the published end is no fixed point.",
+    "sampling couples the modes at order $1/N$: only the sum of the conserved quantities is conserved, and the published end is not at "
+    "rest.",
 )
 e, p, q = vector("e", D), Symbol("p", real=True), matrix("q_1", D, latex="q_1")
 S, P, Q = symbols("s_1:4", positive=True), symbols("p_1:4", real=True), symbols("q_1:4", real=True)
