@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 GALLERY = Path(__file__).parents[1] / "docs" / "gallery"
-SLOW = ("ahn_2023", "mahankali_2024", "zhang_2024")  # scripts of more than about five seconds
+SLOW = (  # scripts of more than about five seconds
+    *("ahn_2023", "gatmiry_2024", "lu_2025", "mahankali_2024", "mainali_2025"),
+    *("raventos_2023", "wu_2024", "zhang_2024"),
+)
 
 
 @pytest.fixture(scope="module")
