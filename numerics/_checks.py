@@ -91,16 +91,27 @@ def finite_array(name: str, value: object, shape: Sequence[int | str]) -> np.nda
     return array
 
 
-def symmetric_positive_definite(name: str, value: object, size: int | str = "D") -> Float[np.ndarray, "D D"]:
-    """``value`` as a covariance matrix. Asymmetry up to 1e-12 of the largest entry is accepted and kept."""
+def symmetric_positive_definite(name: str, value: object, size: int | str = "D", *, singular: bool = False) -> Float[np.ndarray, "D D"]:
+    """``value`` as a covariance matrix, which with ``singular`` may have eigenvalues of zero, not all of them.
+
+    Asymmetry up to 1e-12 of the largest entry is accepted and kept.
+    """
     matrix = finite_array(name, value, (size, size))
     asymmetry = np.abs(matrix - matrix.T).max()
     if asymmetry > 1e-12 * np.abs(matrix).max():
         raise ValueError(f"{name} must be symmetric, got {value!r}, whose asymmetry is {asymmetry:.3g}")
     lowest, highest = np.linalg.eigvalsh(matrix)[[0, -1]]
-    if not lowest > len(matrix) * np.finfo(float).eps * highest:
-        raise ValueError(f"{name} must be positive definite, got {value!r}, whose lowest eigenvalue is {lowest:.3g}")
+    rounding = len(matrix) * np.finfo(float).eps * highest
+    if not (highest > 0 and lowest >= -rounding if singular else lowest > rounding):
+        kind = "nonzero and positive semidefinite" if singular else "positive definite"
+        raise ValueError(f"{name} must be {kind}, got {value!r}, whose lowest eigenvalue is {lowest:.3g}")
     return matrix
+
+
+def symmetric_root(covariance: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D D"]:
+    """The symmetric square root; eigenvalues that rounding has made negative count as zero."""
+    values, vectors = np.linalg.eigh(covariance)
+    return (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
 
 
 def generator(name: str, value: object) -> np.random.Generator:

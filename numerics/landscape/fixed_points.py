@@ -66,7 +66,7 @@ class FixedPoint:
 def has_equal_eigenvalues(task: RegressionTask) -> bool:
     """Whether two drops agree to rounding, as for equal eigenvalues. The fixed points then form continua, and the lists here hold one
     member of each."""
-    ordered = np.sort(task.modes.drops)
+    ordered = np.sort(task.modes.drops[task.modes.learnable])
     return bool(np.any(np.diff(ordered) <= 1e-12 * ordered[-1]))
 
 
@@ -76,15 +76,15 @@ def fixed_point_sets(task: RegressionTask, *, heads: int, rank: int = 1) -> Iter
     One after the other, as they are asked for: n of them take the time and the memory of n sets, whatever the dimension.
     """
     drops = _task(task).modes.drops
-    order = np.argsort(drops, kind="stable")
-    most = min(len(drops), positive_integer("heads", heads) * positive_integer("rank", rank))
+    order = np.argsort(drops, kind="stable")[-len(task.modes.learnable) :]
+    most = min(len(order), positive_integer("heads", heads) * positive_integer("rank", rank))
     yield ()
     left: list[tuple[float, tuple[int, ...]]] = [(float(drops[order[0]]), (0,))]
     while left:
         fallen, places = heappop(left)  # each set comes from one other of higher loss: less its last place, or with the place before that
         yield tuple(sorted(int(d) for d in order[list(places)]))
         last = places[-1]
-        if last + 1 < len(drops):
+        if last + 1 < len(order):
             further = float(drops[order[last + 1]])
             heappush(left, (fallen - float(drops[order[last]]) + further, (*places[:-1], last + 1)))
             if len(places) < most:
@@ -104,15 +104,14 @@ def separate_fixed_point(task: RegressionTask, directions: Sequence[int], *, hea
     :math:`v = (\sum_{d\in J}b_d)^{1/3}` and :math:`k_d = q_d = \sqrt{b_d/v}\,e_d`. For a varied task the directions and levels are
     those of ``task.modes``.
 
-    Raises ``ValueError`` unless ``directions`` are at most heads * rank different integers from 0 to D - 1.
+    Raises ``ValueError`` unless ``directions`` are at most heads * rank different members of ``task.modes.learnable``.
     """
-    D, H, R = _task(task).dimension, positive_integer("heads", heads), positive_integer("rank", rank)
+    modes, H, R = _task(task).modes, positive_integer("heads", heads), positive_integer("rank", rank)
     learned = tuple(sorted(int(d) for d in directions))
-    if len(set(learned)) < len(learned) or any(not 0 <= d < D for d in learned) or len(learned) > H * R:
-        raise ValueError(f"directions must be at most {H * R} different integers from 0 to {D - 1}, got {directions!r}")
-    modes = task.modes
+    if len(set(learned)) < len(learned) or not set(learned) <= set(modes.learnable) or len(learned) > H * R:
+        raise ValueError(f"directions must be at most {H * R} different integers of {modes.learnable}, got {directions!r}")
     levels = {d: float(modes.levels[d]) for d in learned}
-    v, k, q = np.zeros(H), np.zeros((H, R, D)), np.zeros((H, R, D))
+    v, k, q = np.zeros(H), *np.zeros((2, H, R, task.dimension))
     filling = sorted(learned, key=lambda d: -levels[d])
     for head, start in enumerate(range(0, len(filling), R)):
         group = filling[start : start + R]
@@ -139,11 +138,11 @@ def index_at_minimal_norm(task: RegressionTask, directions: Sequence[int], *, ra
     if has_equal_eigenvalues(_task(task)):
         what = f"drops, got {task.modes.drops}" if task.variations else f"eigenvalues, got {task.eigenvalues}"
         raise ValueError(f"task must have distinct {what}")
-    R, D, m = positive_integer("rank", rank), task.dimension, len(directions)
+    R, m = positive_integer("rank", rank), len(directions)
     slots = R * -(-m // R)
-    values, others = task.modes.drops, [d for d in range(D) if d not in set(directions)]
+    values, others = task.modes.drops, [d for d in task.modes.learnable if d not in set(directions)]
     inverted = sum(int(values[d] > values[j]) for j in directions for d in others)
-    return (slots - m) * (D - m) + inverted
+    return (slots - m) * len(others) + inverted
 
 
 def merged_fixed_points(task: RegressionTask, *, heads: int) -> tuple[FixedPoint, FixedPoint]:

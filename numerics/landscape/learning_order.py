@@ -68,7 +68,8 @@ def order_of_learning(task: RegressionTask, *, heads: int | None = None) -> tupl
     """
     if not isinstance(task, RegressionTask):
         raise TypeError(f"task must be a RegressionTask, got {task!r}")
-    count = task.dimension if heads is None else min(positive_integer("heads", heads), task.dimension)
+    most = len(task.modes.learnable)
+    count = most if heads is None else min(positive_integer("heads", heads), most)
     blocks, learned, visits = _Blocks(task), (), [Visit((), task.loss_moments.c, False)]
     for _ in range(count):
         made, learned = _one_head(blocks, learned)
@@ -118,7 +119,7 @@ class _Blocks:
 
     def left(self, learned: tuple[int, ...]) -> dict[int, list[int]]:
         """The unlearned directions of each block, without empty blocks."""
-        rest = [d for d in range(self.task.dimension) if d not in learned]
+        rest = [d for d in self.task.modes.learnable if d not in learned]
         return {int(b): [d for d in rest if self.of[d] == b] for b in sorted({self.of[d] for d in rest})}
 
     def best(self, block: int, learned: tuple[int, ...]) -> int:

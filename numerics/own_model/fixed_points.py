@@ -193,8 +193,8 @@ def _known(loss: ModelLoss) -> tuple[list[ModelFixedPoint], str] | None:
     if not (two or (len(chains) == 1 and not chains[0].scalars)):
         return None
     slots = [chain for chain in chains for _ in range(min(chain.widths(task)))]
-    most = min(task.dimension, len(slots))
-    sets = [S for m in range(most + 1) for S in combinations(range(task.dimension), m)]
+    most = min(task.rank, len(slots))
+    sets = [S for m in range(most + 1) for S in combinations(task.modes.learnable, m)]
     if len(sets) > MOST:
         raise ValueError(f"task must have at most {MOST} sets of directions for its fixed points to be listed, got {len(sets)}")
     return [_of_set(loss, slots, S) for S in sets], f"the sets of at most {most} directions, as in (23) and (83)"

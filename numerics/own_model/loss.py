@@ -25,6 +25,7 @@ import numpy as np
 from jaxtyping import Float
 
 from ...theory.algebra.polynomial import TracePolynomial
+from ...theory.calculus.substitution import collect, substitute
 from ...theory.model import Model
 from ...theory.notation import D, Lambda, Lambda_q, N, sigma
 from ...theory.results.own_model.on_task import cumulant, mean_over_lengths, on_task
@@ -65,6 +66,8 @@ class ModelLoss:
                 if not condition.subs(sizes | {N: length}):
                     raise ValueError(f"task must satisfy {condition} for the loss of this model to exist, got {sizes | {N: length}}")
         _ = self.fixed  # raises if the mean over lengths cannot be taken
+        if self.task.task_vectors is not None and max(collect(substitute(self.stated.loss(), {Sigma_w: g_n * Sigma_w}), g_n)) > 1:
+            raise ValueError("task must not have task_vectors for a loss with fourth moments of w")
 
     @cached_property
     def _cumulants(self) -> list | None:

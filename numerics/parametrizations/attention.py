@@ -75,15 +75,16 @@ class SeparateWeights(Parametrization):
     ) -> Self:
         """Gaussian weights by equation (36): v_i of variance scale^2/H, entries of k, q of variance scale^2/(H R D).
 
-        Raises ``ValueError`` for heads * rank < D, with which the model can't learn the whole map, unless ``allow_deficient``.
+        Raises ``ValueError`` for heads * rank < D (or the directions that task vectors span, if those are fewer), with which the model
+        can't learn the whole map, unless ``allow_deficient``.
         """
         D, H, R = _dimension(task), positive_integer("heads", heads), positive_integer("rank", rank)
         require_room("heads", H, H * (1 + 2 * R * D))
         if D < R:
             raise ValueError(f"rank must be at most the dimension {D}, got {R}")
-        if D > H * R and not allow_deficient:
+        if task.rank > H * R and not allow_deficient:
             raise ValueError(
-                f"heads * rank must be at least the dimension {D}, got heads={H}, rank={R}; "
+                f"heads * rank must be at least the dimension {task.rank}, got heads={H}, rank={R}; "
                 "pass allow_deficient=True to study a model that can't learn the whole map"
             )
         w_init, rng = positive_number("scale", scale), generator("rng", rng)

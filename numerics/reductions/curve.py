@@ -146,7 +146,7 @@ def predict_curve(task: RegressionTask, weights: Any, *, tau: float = 1.0, route
     Eigenvalues that agree to 1e-9 count as equal: the head then learns the direction of its own weights in their eigenspace. Close
     eigenvalues are told apart if :math:`(\lambda_i^2 - \lambda_j^2)/\lambda_i^2 \cdot \ln(1/w_{\rm init})` is large.
     """
-    _in_order(paper_task(task, allow=SPECTRAL | {"task_covariance", "query_covariance", "context_gain"}))
+    _in_order(paper_task(task, allow=SPECTRAL | {"task_covariance", "task_vectors", "query_covariance", "context_gain"}))
     tau = positive_number("tau", tau)
     if route not in ("quadrature", "flow"):
         raise ValueError(f"route must be 'quadrature' or 'flow', got {route!r}")
@@ -169,14 +169,14 @@ def _together(
     task: RegressionTask, starts: Sequence[SeparateWeights], route: Route
 ) -> tuple[list[tuple[Drop, ...]], list[tuple[tuple[float, str], ...]]]:
     """The drops of each start, and what they neglect; the heads of all starts wait side by side."""
-    reductions = [ScalarReduction.of(task, d) for d in range(task.dimension)]
+    reductions = {d: ScalarReduction.of(task, d) for d in task.modes.learnable}
     v, k, q = (np.stack(parts) for parts in zip(*(start.arrays for start in starts), strict=True))
     begun = np.abs(task.modes.coordinates(SeparateWeights.combine_many(v, k, q))).max(axis=(-2, -1))
     if (begun > HALF).any():
         raise ValueError(f"weights must be small: their effective map must be below {HALF} of its final value, got {begun.max():.3g}")
     move: Callable[[WaitingHead, np.ndarray], WaitingHead] = WaitingHead.after if route == "quadrature" else WaitingHead.flow
     bases, now = np.repeat(task.modes.keys[None], len(starts), axis=0), np.zeros(len(starts))
-    rates = np.array([one.eigenvalue for one in reductions])
+    rates = np.array([reductions[d].eigenvalue if d in reductions else 0.0 for d in range(task.dimension)])
     tied = (np.abs(rates[:, None] - rates) <= EQUAL * rates).sum() > len(rates)
     frequencies = np.broadcast_to(rates, (*v.shape, len(rates))).copy()  # 0 for directions that are learned, and for heads that have left
     heads = WaitingHead(v, k @ bases[0], q @ bases[0], frequencies)

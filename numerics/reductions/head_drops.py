@@ -5,7 +5,7 @@ A rank-one head follows the scalar flow (26), whose exact solution needs only th
 after the other, with brief plateaus in between (T3).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,7 @@ class Drop:
 
 
 def filled_by(
-    head: WaitingHead, now: float, escape: float, number: int, basis: np.ndarray, reductions: list[ScalarReduction]
+    head: WaitingHead, now: float, escape: float, number: int, basis: np.ndarray, reductions: Mapping[int, ScalarReduction]
 ) -> list[Drop]:
     """The drops that a head makes, in order, that escapes at ``escape``. ``reductions`` are those of the eigendirections, with tau = 1."""
     if len(head.k) == 1:
@@ -64,7 +64,9 @@ def _leading(head: WaitingHead) -> int:
     return int(np.argmax(np.where(A + B > 0, head.frequencies, 0.0)))
 
 
-def _slots(head: WaitingHead, now: float, escape: float, number: int, basis: np.ndarray, reductions: list[ScalarReduction]) -> list[Drop]:
+def _slots(
+    head: WaitingHead, now: float, escape: float, number: int, basis: np.ndarray, reductions: Mapping[int, ScalarReduction]
+) -> list[Drop]:
     """The drops of a head of rank above 1, from the amplitudes of its slots far above its start and far below saturation."""
     largest = reductions[_leading(head)].fixed_point
     waited, grown = head.before_escape(np.sqrt(head.size * largest))
@@ -89,7 +91,7 @@ def _fill(
     components: list[int],
     number: int,
     basis: np.ndarray,
-    reductions: list[ScalarReduction],
+    reductions: Mapping[int, ScalarReduction],
 ) -> list[Drop]:
     """Integrate the aligned head of one slot for each of ``components`` from amplitudes x_start until it rests."""
     start, escape = start_and_escape

@@ -104,6 +104,8 @@ class ScalarReduction:
                 "task must have covariances that commute, and a token law whose fourth moment commutes with them, "
                 f"for a direction to flow alone, got {task!r}"
             )
+        if component not in task.modes.learnable:
+            raise ValueError(f"component must be one of {task.modes.learnable}, which the task vectors span, got {component!r}")
         rate = float(np.sqrt(task.modes.growth[component]))
         return cls(rate, rate / float(task.modes.levels[component]), tau)
 

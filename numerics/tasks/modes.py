@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.sparse.csgraph import connected_components
 
-from .._checks import finite_array
+from .._checks import finite_array, symmetric_positive_definite
 
 # Matrices count as commuting if their off-diagonal entries are below this fraction of the largest entry ...
 COMMUTING = 1e-12
@@ -39,18 +39,30 @@ class Modes:
     drops: Float[np.ndarray, " D"]
     growth: Float[np.ndarray, " D"] | None
 
-    @classmethod
-    def of(cls, A: np.ndarray, M: np.ndarray, Q: np.ndarray, basis: np.ndarray) -> "Modes":
-        """The modes of the loss c - 2<A, B> + <B, M B Q>; ``basis`` holds eigenvectors of Lambda.
+    @property
+    def learnable(self) -> list[int]:
+        """The directions that can be learned: all, unless task vectors span fewer."""
+        return [int(d) for d in np.flatnonzero(self.levels)]
 
-        For equal eigenvalues it chooses those in which A, M and Q are diagonal, if there are any.
+    @classmethod
+    def of(cls, A: np.ndarray, M: np.ndarray, Q: np.ndarray, basis: np.ndarray, rank: int | None = None) -> "Modes":
+        """The modes of the loss c - 2<A, B> + <B, M B Q>; ``basis`` holds eigenvectors of Lambda, ``rank`` is that of A, D by default.
+
+        For equal eigenvalues it chooses those in which A, M and Q are diagonal, if there are any. Only M and Q are inverted: directions
+        beyond the rank have level, drop and growth 0, and are never learned.
+
+        Raises ``ValueError`` if M is singular, as for sign tokens in a context of one.
         """
+        if rank is not None and rank < len(A):  # beyond it M holds only what N tokens of the context add
+            symmetric_positive_definite("M", M)
         common = _common_basis((A, M, Q), basis)
         if common is not None:
             growth, m, q = (np.diag(common.T @ one @ common).copy() for one in (A, M, Q))
+            growth[_beyond(growth**2 / (m * q), rank)] = 0.0
             return cls(common, common, growth / (m * q), growth**2 / (m * q), growth)
         left, right = _inverse_root(M), _inverse_root(Q)
         u, s, vt = np.linalg.svd(left @ A @ right)
+        s[_beyond(s, rank)] = 0.0
         keys, queries = left @ u, right @ vt.T
         lengths = [np.linalg.norm(one, axis=0) for one in (keys, queries)]
         return cls(keys / lengths[0], queries / lengths[1], s * lengths[0] * lengths[1], s**2, None)
@@ -72,9 +84,18 @@ class Modes:
         return [int(d) for d in listed]
 
     def coordinates(self, B: Float[np.ndarray, "*n D D"]) -> Float[np.ndarray, "*n D D"]:
-        """B in the modes, in units of their levels: for B_S the diagonal matrix with 1 on S. Raises ``ValueError`` unless B is D x D."""
+        """B in the modes, in units of their levels (of the largest, if a level is 0): for B_S the diagonal matrix with 1 on S.
+
+        Raises ``ValueError`` unless B is D x D.
+        """
         B = finite_array("B", B, (*np.shape(B)[:-2], *self.keys.shape))
-        return np.linalg.solve(self.keys, B) @ np.linalg.inv(self.queries).T / self.levels
+        units = np.where(self.levels > 0, self.levels, self.levels.max())
+        return np.linalg.solve(self.keys, B) @ np.linalg.inv(self.queries).T / units
+
+
+def _beyond(values: np.ndarray, rank: int | None) -> np.ndarray:
+    """The indices of all but the ``rank`` largest values."""
+    return np.argsort(-values, kind="stable")[len(values) if rank is None else rank :]
 
 
 def _common_basis(matrices: tuple[np.ndarray, ...], basis: np.ndarray) -> np.ndarray | None:

@@ -17,7 +17,15 @@ from jaxtyping import Float
 from ...theory.notation import Lambda, Lambda_q, N, sigma
 from ...theory.results.task.population import WHITE, Sigma_w, Task, fourth
 from ...theory.results.variations.token_laws import elliptical_of
-from .._checks import finite_array, nonnegative_number, positive_integer, positive_number, symmetric_positive_definite
+from .._checks import (
+    finite_array,
+    nonnegative_number,
+    positive_integer,
+    positive_number,
+    require_room,
+    symmetric_positive_definite,
+    symmetric_root,
+)
 from ..compilation.equations import compiled
 from .modes import Modes
 from .token_laws import EllipticalTokens, GaussianTokens, TokenLaw
@@ -59,7 +67,9 @@ class RegressionTask:
     ``context_length`` and ``context_lengths``. The rest varies the task (V1 to V5):
 
     - ``noise_variance``: labels y = w'x + noise, on the query as well, so that the loss includes this variance;
-    - ``task_covariance``: that of w, the identity by default;
+    - ``task_covariance``: that of w, the identity by default; it may be singular;
+    - ``number_of_tasks``: K task vectors, drawn once from N(0, ``task_covariance``) by ``task_seed`` and shared by all sequences, whose
+      covariance replaces that one; or the vectors themselves, ``task_vectors``, as rows (V11);
     - ``query_covariance``: that of the query token, :math:`\Lambda` by default;
     - ``context_lengths``: a list of lengths (a length listed twice is twice as likely) or {length: probability};
       ``context_length`` is then the longest of positive probability;
@@ -86,6 +96,7 @@ class RegressionTask:
     eigenvectors: Float[np.ndarray, "D D"]
     noise_variance: float
     task_covariance: Float[np.ndarray, "D D"]
+    task_vectors: Float[np.ndarray, "K D"] | None  # if sequences share finitely many
     query_covariance: Float[np.ndarray, "D D"]
     context_lengths: Mapping[int, float]
     context_gains: Mapping[int, float]  # g_n of each length
@@ -100,6 +111,9 @@ class RegressionTask:
         covariance: object = None,
         noise_variance: object = 0.0,
         task_covariance: object = None,
+        task_vectors: object = None,
+        number_of_tasks: object = None,
+        task_seed: int = 0,
         query_covariance: object = None,
         context_lengths: object = None,
         context_gain: object = "present",
@@ -123,7 +137,13 @@ class RegressionTask:
         lengths = _lengths(context_length, context_lengths)
         gains = _gains(context_gain, lengths)
         D, given = len(values), {"task_covariance": task_covariance, "query_covariance": query_covariance}
-        others = {k: v if v is None else _full_rank(k, v, D) for k, v in given.items()}
+        others = {
+            name: None if value is None else symmetric_positive_definite(name, value, D, singular=name == "task_covariance")
+            for name, value in given.items()
+        }
+        tasks = _task_vectors(task_vectors, number_of_tasks, task_seed, others["task_covariance"], D)
+        if tasks is not None:
+            others["task_covariance"] = tasks.T @ tasks / len(tasks)
         noise = nonnegative_number("noise_variance", noise_variance)
         law = GaussianTokens() if token_law is None else token_law
         if isinstance(law, type) or not isinstance(law, TokenLaw):
@@ -131,6 +151,7 @@ class RegressionTask:
         departs = {
             "noise_variance": noise > 0,
             "task_covariance": others["task_covariance"] is not None,
+            "task_vectors": tasks is not None,
             "query_covariance": others["query_covariance"] is not None,
             "context_lengths": len(lengths) > 1,
             "context_gain": any(gain != 1 for gain in gains.values()),
@@ -151,6 +172,7 @@ class RegressionTask:
             "context_gains": gains,
             "noise_variance": noise,
             "token_law": law,
+            "task_vectors": tasks,
         }
         stored["variations"] = frozenset(name for name, true in departs.items() if true)
         for name, value in stored.items():
@@ -160,7 +182,8 @@ class RegressionTask:
         """The covariance, the length, and every argument that departs from the paper's task."""
         shown = ["covariance", "context_lengths" if "context_lengths" in self.variations else "context_length"]
         names = {"context_gain": "context_gains"}
-        shown += sorted(names.get(name, name) for name in self.variations if name not in shown)
+        left_out = {*shown, "task_covariance"} if self.task_vectors is not None else shown
+        shown += sorted(names.get(name, name) for name in self.variations if name not in left_out)
         values = {name: getattr(self, name) for name in shown}
         return f"RegressionTask({', '.join(f'{name}={_shown(value)}' for name, value in values.items())})"
 
@@ -216,9 +239,14 @@ class RegressionTask:
 
     @cached_property
     def modes(self) -> Modes:
-        """The directions that separate attention can learn, with their levels, drops and rates."""
+        """The directions that separate attention can learn, with their levels, drops and rates: those of tasks, if they span fewer."""
         A, M, Q, _ = self.loss_moments
-        return Modes.of(A, M, Q, self.eigenvectors)
+        return Modes.of(A, M, Q, self.eigenvectors, rank=self.rank)
+
+    @cached_property
+    def rank(self) -> int:
+        """The number of directions that tasks span, min(K, D) for K of them."""
+        return int(np.linalg.matrix_rank(self.task_covariance, hermitian=True)) if "task_covariance" in self.variations else self.dimension
 
     @property
     def second_moment(self) -> Float[np.ndarray, "D D"]:
@@ -250,17 +278,23 @@ def _shown(value: object) -> str:
     return " ".join(np.array2string(value, separator=", ").split()) if isinstance(value, np.ndarray) else repr(value)
 
 
-def _full_rank(name: str, value: object, size: int) -> Float[np.ndarray, "D D"]:
-    """A covariance of tasks or queries. It must be invertible: whitening by it finds the directions that can be learned."""
-    try:
-        return symmetric_positive_definite(name, value, size)
-    except ValueError as error:
-        if "positive definite" not in str(error):
-            raise
-        raise ValueError(
-            f"{error}; for a subspace give the other directions a small variance, such as 1e-6 of the largest: they hardly change "
-            "the loss and are not learned"
-        ) from None
+def _task_vectors(given: object, number: object, seed: int, covariance: np.ndarray | None, D: int) -> Float[np.ndarray, "K D"] | None:
+    """The shared task vectors, if there are any."""
+    if given is None and number is None:
+        return None
+    if given is not None and number is not None:
+        raise ValueError("at most one of task_vectors and number_of_tasks must be given, got both")
+    if given is None:
+        K = positive_integer("number_of_tasks", number)
+        require_room("number_of_tasks", K, K * D)
+        white = np.random.default_rng(seed).standard_normal((K, D))
+        return finite_array("number_of_tasks", white if covariance is None else white @ symmetric_root(covariance), ("K", D))
+    if covariance is not None:
+        raise ValueError("task_covariance must be left out with task_vectors, which determine it, got both")
+    vectors = finite_array("task_vectors", given, ("K", D))
+    if not vectors.any():
+        raise ValueError(f"task_vectors must not all be zero, got {given!r}")
+    return vectors
 
 
 def paper_task(task: object, *, allow: Collection[str] = ()) -> RegressionTask:

@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from .._checks import generator, positive_integer
+from .._checks import generator, positive_integer, symmetric_root
 from .losses import QuadraticLoss
 from .regression import RegressionTask
 
@@ -147,13 +147,15 @@ def sequences(
 def _sequences(task: RegressionTask, count: int, rng: np.random.Generator, batch_size: int) -> Iterator[Batch]:
     D, N = task.dimension, task.context_length
     root = (task.eigenvectors * np.sqrt(task.eigenvalues)).T
-    query_root, task_root = _root(task.query_covariance), _root(task.task_covariance)
+    query_root, task_root = symmetric_root(task.query_covariance), symmetric_root(task.task_covariance)
     for start in range(0, count, batch_size):
         P = min(batch_size, count - start)
         tokens = np.empty((P, N + 1, D + 1))
-        w = rng.standard_normal((P, D, 1))
-        if "task_covariance" in task.variations:
-            w = task_root @ w
+        if task.task_vectors is not None:
+            w = rng.choice(task.task_vectors, P)[:, :, None]
+        else:
+            w = rng.standard_normal((P, D, 1))
+            w = task_root @ w if "task_covariance" in task.variations else w
         white = task.token_law.white(rng.standard_normal, (P, N + 1, D))
         tokens[:, :, :D] = white @ root
         if "query_covariance" in task.variations:
@@ -168,11 +170,6 @@ def _sequences(task: RegressionTask, count: int, rng: np.random.Generator, batch
             drawn = rng.choice(lengths, size=P, p=probabilities)
             tokens[:, :-1] *= context_weights(drawn, N, task.context_gains)[:, :, None]
         yield tokens, target
-
-
-def _root(covariance: Float[np.ndarray, "D D"]) -> Float[np.ndarray, "D D"]:
-    values, vectors = np.linalg.eigh(covariance)
-    return (vectors * np.sqrt(values)) @ vectors.T
 
 
 def context_weights(lengths: Int[np.ndarray, " P"], N: int, gains: Mapping[int, float] | None = None) -> Float[np.ndarray, "P N"]:

@@ -122,6 +122,11 @@ PARAMETERS = (
         slider=Slider("noise", "label noise σ²", kinds.NONNEGATIVE, 0, 2, 0.05, 0.0),
     ),
     _covariance("task", "the task vectors", "Σ"),
+    Parameter(
+        "number_of_tasks", None, whole(1, 10**6), "task vectors drawn once, which all sequences share",
+        symbol="K", group="variations", options=(Option("--tasks", whole(1, 10**6), "K", "task vectors drawn once and shared"),),
+    ),
+    Parameter("task_seed", 0, kinds.SEED, "seed of the shared task vectors", "SEED", group="variations"),
     _covariance("query", "the query token", "Λ_q"),
     Parameter(
         "context_lengths", None, kinds.LENGTHS, "a random length: 8,16 or 1-31 or 8:0.25,16:0.75", "N1,N2,...", "n",

@@ -47,6 +47,8 @@ class Setting:
     tilt_seed: int | None = TABLE["tilt_seed"].default
     noise_variance: float = TABLE["noise_variance"].default
     task_covariance: Covariance | None = TABLE["task_covariance"].default
+    number_of_tasks: int | None = TABLE["number_of_tasks"].default
+    task_seed: int = TABLE["task_seed"].default
     query_covariance: Covariance | None = TABLE["query_covariance"].default
     context_lengths: tuple[tuple[int, float], ...] | None = TABLE["context_lengths"].default
     context_gain: str = TABLE["context_gain"].default
@@ -111,6 +113,8 @@ class Setting:
             **length,
             noise_variance=self.noise_variance,
             task_covariance=self._in_basis("task_covariance"),
+            number_of_tasks=self.number_of_tasks,
+            task_seed=self.task_seed,
             query_covariance=self._in_basis("query_covariance"),
             context_gain=self.context_gain,
             token_law=self.tokens,
@@ -123,10 +127,10 @@ class Setting:
         They are drawn in the eigenvectors' coordinates, so that a tilt of the tokens changes no loss.
         """
         R, D = self.rank, len(self.eigenvalues)
-        if R <= D and self.heads * R < D:
-            raise ValueError(f"heads must be at least {-(-D // R)} of rank {R} to learn {D} directions, got {self.heads}")
         if self.heads * (1 + 2 * R * D) > MOST_WEIGHTS:
             raise ValueError(f"heads must be few enough for {MOST_WEIGHTS:,} weights, got {self.heads} of rank {R} in dimension {D}")
+        if R <= D and self.heads * R < D and self.heads * R < (least := self.task.rank):
+            raise ValueError(f"heads must be at least {-(-least // R)} of rank {R} to learn {least} directions, got {self.heads}")
         rng, task = np.random.default_rng(self.seed), self.task
         w = SeparateWeights.initialize(task, heads=self.heads, rank=self.rank, scale=self.scale, rng=rng)
         return SeparateWeights(w.v, w.k @ task.eigenvectors.T, w.q @ task.eigenvectors.T)

@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from ...numerics._checks import symmetric_root
 from ...numerics.tasks.regression import RegressionTask
 from ...numerics.tasks.sample_moments import context_weights
 from ...numerics.tasks.token_laws import GaussianTokens, TokenLaw
@@ -42,7 +43,7 @@ class Tokens:
         E, spread = torch.tensor(task.eigenvectors), torch.tensor(task.eigenvalues).sqrt()
         gaussian = isinstance(task.token_law, GaussianTokens)
         root = E * spread @ E.T if gaussian else spread[:, None] * E.T  # other laws may be laws of the components along E
-        query = square_root(task.query_covariance) if "query_covariance" in task.variations else None
+        query = torch.tensor(symmetric_root(task.query_covariance)) if "query_covariance" in task.variations else None
         return cls(
             root.to(device=device, dtype=dtype),
             int(task.context_length),
@@ -66,12 +67,6 @@ class Tokens:
         if self.query_root is not None:
             x[:, -1] = white[:, -1] @ self.query_root
         return x.mT
-
-
-def square_root(covariance: Float[np.ndarray, "D D"]) -> Float[Tensor, "D D"]:
-    """The symmetric square root."""
-    values, vectors = torch.linalg.eigh(torch.tensor(covariance))
-    return vectors * values.sqrt() @ vectors.T
 
 
 def assemble(
@@ -109,9 +104,12 @@ def draw_sequences(
         raise ValueError(f"fixed_tasks must be given when fixed_fraction is {fixed_fraction!r}, got None")
     tokens = Tokens.of(task, generator.device, dtype)
     x = tokens.draw(count, generator)
-    w = torch.randn((count, x.shape[1]), generator=generator, device=x.device, dtype=dtype)
-    if "task_covariance" in task.variations:
-        w = w @ square_root(task.task_covariance).to(w)
+    if task.task_vectors is not None:
+        chosen = torch.randint(len(task.task_vectors), (count,), generator=generator, device=x.device)
+        w = torch.tensor(task.task_vectors, dtype=dtype, device=x.device)[chosen]
+    else:
+        w = torch.randn((count, x.shape[1]), generator=generator, device=x.device, dtype=dtype)
+        w = w @ torch.tensor(symmetric_root(task.task_covariance)).to(w) if "task_covariance" in task.variations else w
     fixed = round(count * fixed_fraction)
     if fixed_tasks is not None and fixed:
         chosen = torch.randint(len(fixed_tasks), (fixed,), generator=generator, device=x.device)

@@ -254,7 +254,7 @@ def test_map(capsys, tmp_path):
         (["flow", "--task-eigenvalues", "1,2"], "--task-eigenvalues must have one eigenvalue for each of the tokens' 4"),
         (["train", "--query-eigenvalues", "1,2,0,1"], "--query-eigenvalues must be 1 to 1,000 positive numbers"),
         (["flow", "--task-covariance", "1,2;2,1"], "--task-covariance must have a row of 4 numbers for each"),
-        (["flow", "--eigenvalues", "1,2", "--task-covariance", "1,2;2,1"], "--task-covariance must be positive definite"),
+        (["flow", "--eigenvalues", "1,2", "--task-covariance", "1,2;2,1"], "--task-covariance must be nonzero and positive semidefinite"),
         (
             ["flow", "--task-covariance", "1,2;x,1"],
             "--task-covariance must be the rows of a matrix, numbers up to 1e+100 separated by commas and rows by semicolons, got",

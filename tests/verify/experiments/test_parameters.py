@@ -43,6 +43,8 @@ ACCEPTED = {
     "tilt_seed": {"0": 0, "3": 3},
     "noise_variance": {"0": 0, "0.5": 0.5, "1e100": 1e100},
     "task_covariance": COVARIANCE["eigenvalues"] | COVARIANCE["covariance"],
+    "number_of_tasks": {"1": 1, "1000000": 10**6},
+    "task_seed": {"0": 0, "7": 7},
     "query_covariance": COVARIANCE["eigenvalues"] | COVARIANCE["covariance"],
     "context_lengths": {"8,16": [8, 16], "1-3": [1, 2, 3], "8:0.25,16:0.75": {"8": 0.25, "16": 0.75}, "5,5,6": [5, 5, 6]},
     "context_gain": {name: name for name in GAINS},
@@ -68,6 +70,8 @@ REFUSED = {
     "tilt_seed": WHOLE,
     "noise_variance": NUMBER,
     "task_covariance": EIGENVALUES | {"1,2;x": [[1, 2], 3], "1;nan": [[1], [nan]], "1;1e101": [[1], [1e101]]},
+    "number_of_tasks": WHOLE | {"0": 0, "1000001": 10**6 + 1},
+    "task_seed": WHOLE,
     "query_covariance": EIGENVALUES,
     "context_lengths": {
         "0-8": [0, 8], "1-1000000000": [1] * 10_001, "8:0.5,9:0.4": {"8": 0.5, "9": 0.4}, "8:-1,9:2": {"8": -1, "9": 2},
