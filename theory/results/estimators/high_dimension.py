@@ -19,7 +19,7 @@ from ...notation import D, Lambda, Lambda_hat, N, sigma
 from .optimality import TASK, c, nu, white_risk
 
 MOMENTS = range(1, 7)  # the moments of the spectrum that are derived
-_x, _series, _risk = symbols("x m R_Bayes", real=True)
+generating, _series, _risk = symbols("x m R_Bayes", real=True)
 LONG = Condition("$c > 1$", lambda point: point[c] > 1, lambda point: point.__setitem__(c, 1 + point[c]))
 
 
@@ -29,9 +29,9 @@ def _moment(k: int):
     return expand(Poly(expand(trace * D ** (k - 1)).subs(N, c * D), D).LC())  # times D^k: the limit is the highest coefficient
 
 
-def _continued(series):
+def continued(series):
     """What the generating function of the moments is equal to."""
-    return 1 + _x * series * (1 - 1 / c + series / c)
+    return 1 + generating * series * (1 - 1 / c + series / c)
 
 
 @register(
@@ -39,7 +39,7 @@ def _continued(series):
     "The risk of Bayes in high dimension",
     kind="limit",
     typed=lambda: {
-        "moments": 1 + sum(_x**k * _narayana(k) for k in MOMENTS),
+        "moments": 1 + sum(generating**k * _narayana(k) for k in MOMENTS),
         "Bayes": (1 - c - nu + sqrt((1 - c - nu) ** 2 + 4 * nu)) / 2,
         "linear": (1 + nu) / (1 + nu + c),
         "least squares": nu / (c - 1),
@@ -54,10 +54,10 @@ def _continued(series):
 )
 def high_dimension() -> Derivation:
     """Moments by the engine, the equation that they obey, and its root at rho = sigma^2/N."""
-    moments = 1 + sum(_x**k * _moment(k) for k in MOMENTS)
-    averages = 1 + sum(_x**k * E(Trace(Lambda_hat**k), SampleCovariance(Lambda_hat, Identity(D), N)) for k in MOMENTS) / D
+    moments = 1 + sum(generating**k * _moment(k) for k in MOMENTS)
+    averages = 1 + sum(generating**k * E(Trace(Lambda_hat**k), SampleCovariance(Lambda_hat, Identity(D), N)) for k in MOMENTS) / D
     # the other root goes to minus infinity with nu
-    root = max(solve((_continued(_risk) - _risk).subs(_x, -c / nu), _risk), key=lambda value: value.subs({nu: 1, c: 1}))
+    root = max(solve((continued(_risk) - _risk).subs(generating, -c / nu), _risk), key=lambda value: value.subs({nu: 1, c: 1}))
     rho, white = sigma**2 / N, white_risk()
     linear, squares = (limit(risk.subs(N, c * D), D, oo) for risk in white.values())
     return Derivation.by(
@@ -66,12 +66,12 @@ def high_dimension() -> Derivation:
         Line(white["least squares"], "->", squares, "The risk (V9-ols)", (), "least squares", (LONG,), D, 1),
         Line(averages, "->", moments, "The first six moments of the spectrum of white tokens", (), "moments", parameter=D, order=1),
         Line(_series, ":=", moments, "Their generating function"),
-        Line(_series, "~", _continued(_series), "obeys one equation", parameter=(_x, 0), order=len(MOMENTS) + 1),
+        Line(_series, "~", continued(_series), "obeys one equation", parameter=(generating, 0), order=len(MOMENTS) + 1),
         Line(sigma, ":=", sqrt(nu * D), "The noise"),
-        Line(_x, ":=", -N / sigma**2, "At this value it is the risk of Bayes, up to its last power"),
-        Line(Lambda_hat + rho * Identity(D), "=", rho * (Identity(D) - _x * Lambda_hat), "for the risk holds the inverse of this"),
+        Line(generating, ":=", -N / sigma**2, "At this value it is the risk of Bayes, up to its last power"),
+        Line(Lambda_hat + rho * Identity(D), "=", rho * (Identity(D) - generating * Lambda_hat), "for the risk holds the inverse of this"),
         Line(_risk, ":=", root, "So this is its limit", (), "Bayes"),
-        Line(_risk, "=", _continued(_risk), "It solves the equation"),
+        Line(_risk, "=", continued(_risk), "It solves the equation"),
         Line(_risk, "->", 1 + 0 * nu, "and is that root which noise brings to 1", parameter=nu, order=1),
     )
 

@@ -1,3 +1,3 @@
-"""Other tasks: V1 to V5."""
+"""Other tasks: V1 to V5, V11."""
 
-MODULES = ("labels", "shift", "random_length", "token_laws")
+MODULES = ("labels", "shift", "finite_tasks", "random_length", "token_laws")

@@ -1,0 +1,89 @@
+r"""The risks of (V11) in high dimension, for K = kappa D tasks and N = (1 + nu) D/theta tokens: the transition at K = D.
+
+.. math::
+    u^2 + (\kappa - 1 + \kappa\theta)u = \kappa\theta, \qquad \mathcal R_{\rm seen} = \theta(1 - u), \qquad
+    \mathcal R_{\rm new} = 2u - 1 + (1 + \theta)\Bigl(1 - u - \theta\frac{du}{d\theta}\Bigr)
+"""
+
+from mpmath import mpf
+from sympy import Derivative, Rational, Symbol, factor, limit, numer, oo, sqrt, together
+
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.lines import Line
+from ...derivations.registry import register
+from ...notation import D, N, T, lambda_, sigma
+from ..landscape.fixed_points import b
+from ..task.population import P_w, omega
+from ..variations.finite_tasks import DRAWN, GIVEN, risks
+from ..variations.labels import p
+from .high_dimension import continued, generating, high_dimension
+from .optimality import c, nu
+
+kappa = Symbol("kappa", positive=True)  # K/D
+theta = Symbol("theta", positive=True)  # (1 + nu) D/N, with noise of nu tr(Lambda)
+u = Symbol("u", positive=True)  # the mean of theta/(omega + theta) over the directions
+R_seen, R_new = (Symbol(rf"R_{name}", real=True) for name in ("seen", "new"))
+
+
+def _set_kappa(point, value) -> None:
+    point[kappa] = value
+
+
+FEWER = Condition(r"$\kappa < 1$", lambda point: point[kappa] < 1, lambda point: _set_kappa(point, point[kappa] / (1 + point[kappa])))
+AS_MANY = Condition(r"$\kappa = 1$", lambda point: point[kappa] == 1, lambda point: _set_kappa(point, mpf(1)))
+MORE = Condition(r"$\kappa > 1$", lambda point: point[kappa] > 1, lambda point: _set_kappa(point, 1 + point[kappa]))
+
+
+@register(
+    "V11-limit",
+    "The risks in high dimension: the transition in the number of tasks",
+    kind="limit",
+    typed=lambda: {
+        "u": (1 - kappa - kappa * theta + sqrt((1 - kappa - kappa * theta) ** 2 + 4 * kappa * theta)) / 2,
+        "seen": theta * (1 - u),
+        "new": 2 * u - 1 + (1 + theta) * (1 - u) * (2 * u + kappa - 1) / (2 * u + kappa - 1 + kappa * theta),
+        "few": 1 - kappa,
+        "as many": Rational(1, 2),
+        "many": 1,
+    },
+    conditions=(
+        GIVEN,
+        DRAWN,
+        r"White tokens, $\sigma^2 = \nu\operatorname{tr}(\boldsymbol{\Lambda})$, $K = \kappa D$ and $N = (1 + \nu)D/\theta$ as $D$ goes to "
+        r"infinity; the risks are in units of $\operatorname{tr}(\boldsymbol{\Lambda})$, and $u$ is the mean of $\theta/(\omega + \theta)$ "
+        r"over the eigenvalues $\omega$ of $\boldsymbol{\Sigma}_w$",
+        r"Assumed, as in (V9-limit): the law of Marchenko and Pastur, and $\operatorname{tr}(\boldsymbol{\Sigma}_w)/D = 1$",
+        r"Long contexts, small $\theta$: the risk on new tasks is $1 - \kappa$ for $K < D$, $\sqrt{\theta}/2$ at $K = D$ and $\theta$ "
+        r"above, that after infinitely many tasks",
+    ),
+)
+def transition() -> Derivation:
+    """The share of a direction in either risk, as D grows; then the average over the directions, by that of (V9-limit)."""
+    shares, per_unit = risks().parts, {P_w: D * lambda_, T: D * lambda_, p: lambda_ * omega}
+    g = theta / (omega + theta)
+    kept = {"seen": p - shares["seen"], "new": lambda_ - shares["new"].subs(b, shares["map"])}
+    seen, new = (factor((one / lambda_).subs(per_unit)).subs(sigma, sqrt(nu * D * lambda_)) for one in kept.values())
+    limits = [factor(limit(one.subs(N, (1 + nu) * D / theta), D, oo)) for one in (seen, new)]
+    root = high_dimension().parts["Bayes"].subs({c: kappa, nu: kappa * theta}, simultaneous=True)
+    obeyed = continued(u).subs({generating: -1 / theta, c: kappa})
+    zero = numer(together(u - obeyed))
+    slope = -zero.diff(theta) / zero.diff(u)
+    average = 2 * u - 1 + (1 + theta) * (1 - u - theta * slope)
+    return Derivation.by(
+        Line(N, ":=", (1 + nu) * D / theta, "A context in proportion to the dimension"),
+        Line(seen, "->", limits[0], "The share of a direction (V11-risk) in the risk on tasks seen, over $\\lambda$", parameter=D, order=1),
+        Line(limits[0], "=", theta * (1 - g), "It is linear in $\\theta/(\\omega + \\theta)$"),
+        Line(new, "->", limits[1], "and in the risk on new tasks", parameter=D, order=1),
+        Line(limits[1], "=", 2 * g - 1 + (1 + theta) * (1 - g) ** 2, "It is quadratic in it"),
+        Line((1 - g) ** 2, "=", 1 - g - theta * Derivative(g, theta), "Linear in it and its derivative: one average is enough"),
+        Line(u, ":=", root, r"Its average: as in (V9-limit), $\kappa$ for $c$ and $\kappa\theta$ for $\nu$", ("V9-limit",), "u"),
+        Line(u, "=", obeyed, r"It is the generating function of the moments at $-1/\theta$"),
+        Line(Derivative(root, theta), "=", slope, "From that equation"),
+        Line(R_seen, ":=", theta * (1 - u), "The average over the directions", part="seen"),
+        Line(R_seen, "=", u * (1 - 1 / kappa + u / kappa), "The same, without $\\theta$"),
+        Line(R_new, ":=", average, "The average over the directions", part="new"),
+        Line(R_new, "->", 1 - kappa, "In long contexts, fewer tasks than dimensions", (), "few", (FEWER,), (theta, 0), 1),
+        Line(R_new / sqrt(theta), "->", Rational(1, 2), "As many", (), "as many", (AS_MANY,), (theta, 0), Rational(1, 2)),
+        Line(R_new / theta, "->", 1 + 0 * theta, "More", (), "many", (MORE,), (theta, 0), 1),
+    )

@@ -1,0 +1,223 @@
+r"""K tasks, drawn once and shared by all sequences (V11): what is learned, and what it is worth on new tasks.
+
+.. math::
+    \Sigma_w = \frac1K\sum_{k=1}^K w_kw_k^\top, \qquad
+    B = \Bigl(\bigl(1 + \tfrac1N\bigr)\Sigma_w\Lambda + \frac{\operatorname{tr}(\Sigma_w\Lambda) + \sigma^2}{N}I\Bigr)^{-1}\Sigma_w
+
+The loss holds the tasks by their second moment alone: it is that of task vectors of covariance Sigma_w (V0), of rank min(K, D). Only M and
+Q are inverted, and M has full rank: what one context adds does. Averages over the draw, w_k ~ N(0, I), are those of a sample covariance.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from sympy import Identity, Symbol, Trace, ZeroMatrix, cancel, factor, limit, oo
+
+from ...algebra.polynomial import TracePolynomial
+from ...calculus.substitution import substitute
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.heads import E, SumOver
+from ...derivations.lines import Line
+from ...derivations.registry import register
+from ...expectation.laws import Fixed, Gaussian, SampleCovariance
+from ...expectation.moments import expect
+from ...notation import B, D, G, Lambda, M, N, T, beta, e, lambda_, matrix, sigma, symmetric_matrix, vector, w, x_q, y_q
+from ..landscape.fixed_points import b
+from ..task.population import P_w, Sigma_w, Task, omega
+from ..task.regression import correlation_with_error, squared_error
+from .labels import COMMON, NOISY, TASK, p
+
+K = Symbol("K", integer=True, positive=True)  # tasks
+W = matrix("W", D, K)  # their vectors, as columns
+Gram = symmetric_matrix("Gram", K, latex=r"\boldsymbol{\Gamma}")  # W' Lambda W/K
+Z = matrix("Z", D)  # what the learned map inverts
+TASKS_WITH_NOISE = Task(noise=sigma**2, task_covariance=Sigma_w)
+NOISY_SHARED = replace(TASKS_WITH_NOISE, commuting=True)
+DRAW = SampleCovariance(Sigma_w, Identity(D), K)
+DRAW_OF_GRAM = SampleCovariance(Gram, D / K * Identity(K), D)  # of W' W/K
+GIVEN = r"$K$ task vectors, equally likely; Gaussian tokens of covariance $\boldsymbol{\Lambda}$, in queries too"
+DRAWN = r"The $K$ task vectors are drawn from $\mathcal{N}(\boldsymbol{0}, \boldsymbol{I})$, and averages are over this draw"
+
+
+@register(
+    "V11-loss",
+    "The loss of finitely many tasks is that of their second moment",
+    typed=lambda: {
+        "loss": Trace(Sigma_w * Lambda)
+        - 2 * Trace(Lambda * Sigma_w * Lambda * B)
+        + (1 + 1 / N) * Trace(B * Lambda * B.T * Lambda * Sigma_w * Lambda)
+        + Trace(Sigma_w * Lambda) / N * Trace(B * Lambda * B.T * Lambda)
+    },
+    conditions=(
+        GIVEN,
+        r"Label noise adds what it adds to any task (V0)",
+        r"So (V0), (V2-whitened) and (V2-fixed) hold with this $\boldsymbol{\Sigma}_w$, of rank $\min(K, D)$: only $\boldsymbol{M}$ and "
+        r"$\boldsymbol{Q}$ are inverted. The singular values $s_d$ beyond the rank vanish, and their directions are never learned",
+        "The zero blocks are held at zero: tasks with a mean or a third moment would move them, and be learned in the weights (V6)",
+    ),
+)
+def loss_of_tasks() -> Derivation:
+    """The loss of one task is quadratic in its vector; so its mean over the tasks, which are the columns of a matrix, holds W W'."""
+    index = vector("e_k", K)
+    one = E(squared_error(B), (Fixed(w, W * index),))
+    of_covariance = TASK.moments.loss()
+    return Derivation.by(
+        Line(SumOver(one, index) / K, "=", substitute(of_covariance, {Sigma_w: W * W.T / K}), "The mean over the tasks"),
+        Line(Sigma_w, ":=", W * W.T / K, "Their second moment"),
+        Line(SumOver(one, index) / K, "=", of_covariance, "The mean holds nothing else", part="loss"),
+        Line(E(squared_error(B), TASK.laws()), "=", of_covariance, "and is the loss of task vectors of this covariance"),
+    )
+
+
+@register(
+    "V11-map",
+    "The map that K tasks teach: a ridge in the space that they span",
+    typed=lambda: {
+        "map": Sigma_w * Z.T.I,
+        "inverted": (1 + 1 / N) * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) / N * Identity(D),
+    },
+    conditions=(
+        GIVEN,
+        r"$\boldsymbol{\Sigma}_w$ may be singular. So $\boldsymbol{B}$ is symmetric, and the estimate "
+        r"$\boldsymbol{B}^\top\boldsymbol{\beta}$ of the task is a linear combination of the $K$ tasks",
+    ),
+)
+def learned_map() -> Derivation:
+    """The force vanishes at a map with Sigma_w on either side of the same inverse."""
+    M_ = TASKS_WITH_NOISE.moments.M
+    inverted = TracePolynomial(Lambda.I) * M_
+    return Derivation.by(
+        *correlation_with_error(TASKS_WITH_NOISE).within(),
+        Line(Z, ":=", inverted, r"The second moment without one $\boldsymbol{\Lambda}$"),
+        Line(Lambda.I * TASKS_WITH_NOISE.E(beta * beta.T), "=", inverted, "Written out", part="inverted"),
+        Line(B, ":=", Z.I * Sigma_w, "The global minimum"),
+        Line(G, "=", ZeroMatrix(D, D), "The force vanishes there"),
+        Line(B, "=", Sigma_w * Z.T.I, r"Either side of $\boldsymbol{\Sigma}_w$ will do", part="map"),
+    )
+
+
+@register(
+    "V11-risk",
+    "Tasks seen and new tasks: what a direction takes from either risk",
+    typed=lambda: {
+        "map": N * omega / ((N + 1) * lambda_ * omega + P_w + sigma**2),
+        "seen": N * p**2 / ((N + 1) * p + P_w + sigma**2),
+        "new": b * lambda_**2 * (2 - b * ((N + 1) * lambda_ + T + sigma**2) / N),
+        "one": N * (N + 3 - D) / (N + 2) ** 2 * lambda_,
+    },
+    conditions=(
+        GIVEN,
+        COMMON,
+        r"$\sigma^2$ is the variance of the labels' noise, $b$ the map along $\boldsymbol{e}$, and $p = \lambda\omega$; if nothing "
+        r"commutes, $p$ in seen are the eigenvalues of $\boldsymbol{\Lambda}^{1/2}\boldsymbol{\Sigma}_w\boldsymbol{\Lambda}^{1/2}$ "
+        "(V2-congruence)",
+        r"New tasks: $\boldsymbol{w} \sim \mathcal{N}(\boldsymbol{0}, \boldsymbol{I})$. In long contexts each direction that the tasks "
+        r"span takes $\lambda$ from their risk, whatever its $\omega$, and the others nothing",
+        r"One: white tokens, $K = 1$, no noise. If $D > N + 3$, what is learned from one task is worse than no answer to new ones",
+    ),
+)
+def risks() -> Derivation:
+    """The map along a common eigenvector, and what it takes from the loss under either law of the task."""
+    A, M_, Q = (NOISY_SHARED.along(part) for part in NOISY_SHARED.moments[:3])
+    learned, taken = cancel(A / (M_ * Q)), y_q**2 - (y_q - b * beta.T * e * e.T * x_q) ** 2
+    of_map, seen = 2 * b * A - b**2 * M_ * Q, cancel((A**2 / (M_ * Q)).subs(omega, p / lambda_))
+    new = factor(2 * b * lambda_**2 - b**2 * lambda_ * NOISY.eigenvalue)
+    one = {P_w: lambda_ * omega, sigma: 0, T: D * lambda_}
+    found = TASKS_WITH_NOISE.E(e.T * beta * y_q * x_q.T * e) / (TASKS_WITH_NOISE.E((e.T * beta) ** 2) * E((e.T * x_q) ** 2))
+    return Derivation.by(
+        Line(P_w, ":=", Trace(Sigma_w * Lambda), "The variance of a label"),
+        Line(p, ":=", lambda_ * omega, "The share of the direction in it"),
+        Line(NOISY.E(taken), "=", new, "What a map $b$ along one direction takes from the risk on new tasks", part="new"),
+        Line(found, "=", learned, "The map that is learned, the force being zero", part="map"),
+        Line(new.subs(b, learned).subs(one), "=", factor(new.subs(b, learned).subs(one)), "With one task $P = p$", part="one"),
+        Line(new.subs(b, learned), "->", limit(new.subs(b, learned), N, oo), "In long contexts", parameter=N, order=1),
+        Line(TASKS_WITH_NOISE.E(taken), "=", of_map, "and from that on tasks seen"),
+        Line(b, ":=", learned, "With the map that is learned"),
+        Line(of_map, "=", seen, "this is", part="seen"),
+    )
+
+
+def _many(point) -> None:
+    point[K] = point[D] + point.rng.choice([2, 3])
+
+
+def _few(point) -> None:
+    point[D] = point[K] + point.rng.choice([2, 3])
+
+
+def _about_as_many(point) -> None:
+    point[K] = max(1, point[D] + point.rng.choice([-1, 0, 1]))
+
+
+MANY = Condition("Many tasks: $K > D + 1$", lambda point: point[K] > point[D] + 1, _many, _about_as_many)
+FEW = Condition("Few tasks: $K < D - 1$", lambda point: point[K] < point[D] - 1, _few, _about_as_many)
+
+
+def _long_context(traces: Mapping[int, Any]) -> tuple[TracePolynomial, ...]:
+    """The orders 1/N and 1/N^2 of the risk on tasks seen; ``traces`` holds the sums of 1/p, 1 and p over the directions of the tasks."""
+    orders = TASKS_WITH_NOISE.long_context(p - risks().parts["seen"], 3)
+    by_power = (sum(orders.coeff(N, -k).coeff(p, j).subs(P_w, traces[1]) * one for j, one in traces.items()) for k in (1, 2))
+    return tuple(map(TracePolynomial, by_power))
+
+
+@register(
+    "V11-mean",
+    "The mean risk on tasks seen in long contexts, exactly in K and D",
+    typed=lambda: {
+        "many": (D + 1) * Trace(Lambda) + D * sigma**2,
+        "few": (K + 1) * Trace(Lambda) + K * sigma**2,
+        "many, next": -D * (2 * D + 1 + 2 * sigma**2) - D * ((D + 2 * sigma**2) * (K * D - 2) + K * sigma**4) / (K - D - 1),
+        "few, next": -D * (2 * K + 1) - 2 * K * sigma**2 - K * ((D + 2 * sigma**2) * (K * D - 2) + K * sigma**4) / (D - K - 1),
+    },
+    conditions=(
+        GIVEN,
+        DRAWN,
+        r"Many and few: the coefficients of $1/N$, for $K \ge D$ and $K \le D$; next: those of $1/N^2$, for white tokens of variance 1",
+        r"The next order is finite only for $|K - D| > 1$: near $K = D$ no context is long for every draw (V11-limit)",
+    ),
+)
+def mean_risk() -> Derivation:
+    """Expand the risk in 1/N, for a second moment of full rank and, by the Gram matrix, for fewer tasks; then average over the draw."""
+    A, _, Q, c_ = (part.to_sympy() for part in TASKS_WITH_NOISE.moments)
+    risk = c_ - sigma**2 - Trace(A * M.I * A * Q.I)
+    gram = W.T * Lambda * W / K
+    many = _long_context({-1: Trace(Lambda.I * Sigma_w.I), 0: D, 1: Trace(Sigma_w * Lambda)})
+    few = _long_context({-1: Trace(Gram.I), 0: K, 1: Trace(Gram)})
+    white, first = substitute(many[1], {Lambda: Identity(D)}), substitute(few[0], {Gram: gram})
+    return Derivation.by(
+        Line(E(many[0], DRAW), "=", expect(many[0], DRAW), "The first order below, averaged over the draw", part="many"),
+        Line(E(first, Gaussian(W)), "=", expect(first, Gaussian(W)), "with fewer tasks", part="few"),
+        Line(E(white, DRAW), "=", expect(white, DRAW), "The second order", part="many, next", conditions=(MANY,)),
+        Line(E(few[1], DRAW_OF_GRAM), "=", expect(few[1], DRAW_OF_GRAM), "with fewer tasks", part="few, next", conditions=(FEW,)),
+        Line(Sigma_w, ":=", W * W.T / K, "The second moment of the tasks"),
+        Line(Gram, ":=", gram, "Its eigenvalues other than zero are those of their Gram matrix"),
+        *TASKS_WITH_NOISE.definitions(),
+        Line(risk, "~", many[0] / N + many[1] / N**2, "The risk at the minimum", conditions=(MANY,), parameter=N, order=3),
+        Line(risk, "~", few[0] / N + few[1] / N**2, "with fewer tasks", conditions=(FEW,), parameter=N, order=3),
+    )
+
+
+@register(
+    "V11-growth",
+    "How long the plateaus of K tasks last",
+    typed=lambda: {"growth": Lambda * Sigma_w * Lambda, "many": K / (K - D - 1) * Trace(Lambda**-2), "few": K**2 / (D - K - 1)},
+    conditions=(
+        GIVEN,
+        DRAWN,
+        r"Waiting heads grow along the singular vectors of $\boldsymbol{A}$ as $\tau\dot v = g v^2$, and $1/g$ sets how long each waits. "
+        r"Many and few: the mean of the sum of $1/g$ over the directions that tasks span; few: for white tokens of variance 1",
+        r"It is infinite for $|K - D| \le 1$: there the last plateau of a draw can be of any length. Directions that the tasks leave out "
+        "wait for ever",
+    ),
+)
+def growth() -> Derivation:
+    """The force at zero weights; the trace of its inverse, and of that of the Gram matrix."""
+    A = TASK.moments.A
+    inverse, of_gram = Trace(A.to_sympy().I), Trace(Gram.I)
+    return Derivation.by(
+        Line(TASK.E(beta * y_q * x_q.T), "=", A, "The correlation of target and feature", part="growth"),
+        Line(E(inverse, DRAW), "=", expect(inverse, DRAW), "An inverse moment of the tasks", part="many", conditions=(MANY,)),
+        Line(E(of_gram, DRAW_OF_GRAM), "=", expect(of_gram, DRAW_OF_GRAM), "and of their Gram matrix", part="few", conditions=(FEW,)),
+    )
