@@ -118,6 +118,9 @@ HIGH_DIMENSION = Tolerance(
     "sampling",
     "averages over 1,600 and 800 contexts leave some parts in ten thousand, extrapolation from 40 and 80 dimensions as much",
 )
+LARGE_DIMENSION = Tolerance(
+    1e-2, "sampling", "averages over 400 and 200 draws of tasks leave some thousandths, extrapolation from 40 and 80 dimensions as much"
+)
 TRAINED_RISK = Tolerance(
     1.5e-2, "sampling", "the mean of a million squared errors is known to 0.3 %, steps of 0.05 on batches of 1024 add 0.1 %"
 )

@@ -77,6 +77,7 @@ SHORT, LONGEST, OFFICIAL = (
     RegressionTask(eigenvalues=SPECTRUM, context_lengths=range(1, LENGTH + 1), context_gain=gain)
     for gain in ("present", "longest", "official")
 )
+SHARED = RegressionTask(eigenvalues=SPECTRUM, context_length=LENGTH, number_of_tasks=2, task_seed=6)
 SPHERE, STUDENT, SIGNS = (
     RegressionTask(eigenvalues=SPECTRUM, context_length=LENGTH, token_law=law)
     for law in (SphereTokens(), StudentTokens(8), RademacherTokens())
@@ -94,6 +95,7 @@ RUNS = {
     "random length": Variation(SHORT, 900.0, batch_size=1024),
     "longest": Variation(LONGEST, 1700.0, learning_rate=0.3, batch_size=1024),
     "official": Variation(OFFICIAL, 1250.0, learning_rate=0.4, batch_size=256),
+    "shared": Variation(SHARED, 900.0),
     "sphere": Variation(SPHERE, 900.0),
     "Student": Variation(STUDENT, 900.0, batch_size=2048),
     "signs": Variation(SIGNS, 900.0),

@@ -1,3 +1,3 @@
 """Claims about other tasks."""
 
-MODULES = ("moments", "random_length", "task_covariance", "shift", "blow_up", "trained")
+MODULES = ("moments", "random_length", "task_covariance", "finite_tasks", "shift", "blow_up", "trained")

@@ -1,0 +1,59 @@
+"""Claims about the transition in the number of tasks (V11-limit), over draws of tasks in many dimensions."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from ....numerics.compilation.equations import compiled
+from ....theory.results.estimators.task_diversity import kappa, theta, u
+from ...experiments.draws import remembered
+from ..book import claim
+from ..tolerances import LARGE_DIMENSION
+from ..variations.finite_tasks import drawn_tasks
+
+
+@remembered
+def _high_dimensional(ratio: float, small: float, noise: float) -> tuple[float, float]:
+    """The risks on tasks seen and on new tasks over draws in 40 and 80 dimensions, extrapolated to 1/D = 0."""
+    means = []
+    for size, count in ((40, 400), (80, 200)):
+        length, number = (1 + noise) * size / small, round(ratio * size)
+        W = drawn_tasks(count, number, size, 114)
+        second = np.swapaxes(W, 1, 2) @ W / number
+        P, one = np.trace(second, axis1=1, axis2=2), np.eye(size)
+        M = (1 + 1 / length) * second + ((P + noise * size) / length)[:, None, None] * one
+        map_ = np.linalg.solve(M, second)
+        seen = P - np.einsum("cij,cji->c", second, map_)
+        new_moment = 1 + (1 + size + noise * size) / length
+        new = size - 2 * np.trace(map_, axis1=1, axis2=2) + new_moment * np.einsum("cij,cij->c", map_, map_)
+        means.append(np.array([seen.mean(), new.mean()]) / size)
+    return tuple(float(one) for one in 2 * means[1] - means[0])
+
+
+def diversity(change: Mapping | None = None) -> Callable[[float, float], tuple[float, float]]:
+    """The two risks of (V11-limit), in units of tr(Lambda)."""
+
+    def value(ratio: float, small: float) -> tuple[float, float]:
+        average = compiled("V11-limit", (kappa, theta), part="u", change=change)(ratio, small)
+        seen = compiled("V11-limit", (theta, u), part="seen")(small, average)
+        return float(seen), float(compiled("V11-limit", (kappa, theta, u), part="new")(ratio, small, average))
+
+    return value
+
+
+@claim(
+    "V11-limit",
+    "the risks on tasks seen and new, with half, as many and twice as many tasks as dimensions, over draws in 40 and 80 dimensions",
+    method="Monte Carlo",
+    tolerance=LARGE_DIMENSION,
+    theory=diversity(),
+    wrong={
+        "K = kappa D + 1, at D = 40": diversity({kappa: kappa + 1 / 40}),
+        "a context 5 % shorter": diversity({theta: 1.05 * theta}),
+        "the two risks exchanged": lambda *values: diversity()(*values)[::-1],
+    },
+)
+def diversity_in_high_dimension(limits) -> float:
+    cases = [(ratio, small, noise) for ratio in (0.5, 1.0, 2.0) for small, noise in ((0.1, 0.0), (1.0, 0.5))]
+    found = np.array([_high_dimensional(*case) for case in cases])
+    return float(np.abs(found / np.array([limits(*case[:2]) for case in cases]) - 1).max())

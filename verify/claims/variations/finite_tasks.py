@@ -1,0 +1,316 @@
+"""Claims about finitely many tasks (V11): loss, map and risks of trained networks, and means over the draw of tasks."""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from ....numerics.compilation.equations import compiled
+from ....numerics.parametrizations.attention import SeparateWeights
+from ....numerics.tasks.losses import QuadraticLoss
+from ....numerics.tasks.regression import RegressionTask
+from ....theory.notation import B, D, Lambda, N, T, lambda_, sigma
+from ....theory.results.landscape.fixed_points import b
+from ....theory.results.task.population import P_w, Sigma_w, omega
+from ....theory.results.variations.finite_tasks import K, Z
+from ....theory.results.variations.task_covariance import p
+from ...experiments import draws
+from ...experiments.draws import remembered
+from ...experiments.plateau_maps import effective_map, measured, plateau_losses, settled_network
+from ...experiments.varied_tasks import LENGTH, SHARED, SPECTRUM, against, small_levels
+from ...training.modules import ReducedSeparate
+from ..book import claim
+from ..tolerances import DIFFERENCES, PLATEAU, SAMPLING, TRAINED_LEVEL, TRAINED_PROMPTS, TRAINED_REST
+
+Maps = Callable[[RegressionTask], np.ndarray]
+
+
+def loss(change: Mapping | None = None) -> Callable[[RegressionTask, np.ndarray], float]:
+    """(V11-loss) of a map."""
+    formula = compiled("V11-loss", (Sigma_w, Lambda, B, N), part="loss", change=change)
+    return lambda task, map_: float(formula(task.task_covariance, task.covariance, map_, task.context_length))
+
+
+@claim(
+    "V11-loss",
+    "the error of a random map on prompts of one, two, three and five shared tasks in three dimensions",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=loss(),
+    wrong={
+        "N + 1 for N": loss({N: N + 1}),
+        "tasks with K - 1 for K": lambda task, map_: loss()(task, map_) * len(task.task_vectors) / max(len(task.task_vectors) - 1, 0.5),
+        "as many tasks as sequences": lambda task, map_: QuadraticLoss.population(plain(task)).value(map_),
+    },
+)
+def errors_on_shared_tasks(formula) -> float:
+    rng, scores = draws.generator(111), []
+    for count in (1, 2, 3, 5):
+        task = RegressionTask(eigenvalues=SPECTRUM, context_length=4, task_vectors=rng.standard_normal((count, 3)))
+        network = ReducedSeparate(SeparateWeights(np.ones(3), rng.standard_normal((3, 1, 3)), rng.standard_normal((3, 1, 3))))
+        found = measured(network, task, seed=110 + count)
+        scores.append(abs(found.mean - formula(task, effective_map(network))) / found.error)
+    return max(scores)
+
+
+def plain(task: RegressionTask, variance: float = 1.0) -> RegressionTask:
+    """The task with vectors from N(0, I)."""
+    return RegressionTask(covariance=task.covariance, context_length=task.context_length, task_covariance=variance * np.eye(task.dimension))
+
+
+def shared_levels(change: Mapping | None = None) -> Callable[[], np.ndarray]:
+    """The losses with the first m directions of the tasks learned, by (V11-risk)."""
+
+    def value() -> np.ndarray:
+        root = np.diag(np.sqrt(SHARED.eigenvalues))
+        shares = np.linalg.eigvalsh(root @ SHARED.task_covariance @ root)[:0:-1]  # the smallest of three is zero
+        taken = compiled("V11-risk", (p, P_w, sigma, N), part="seen", change=change)(shares, shares.sum(), 0.0, LENGTH)
+        return shares.sum() - np.append(0, np.cumsum(taken))
+
+    return value
+
+
+LEVEL_FAULTS = {
+    "N + 1 for N": shared_levels({N: N + 1}),
+    "the length alone, without P": shared_levels({P_w: 0}),
+    "another share, p^2": shared_levels({p: p**2}),
+}
+
+
+@claim(
+    "V11-risk",
+    "the losses of the maps on the plateaus of training on two shared tasks in three dimensions",
+    method="training",
+    tolerance=TRAINED_LEVEL,
+    theory=shared_levels(),
+    wrong=LEVEL_FAULTS,
+    slow=True,
+)
+def trained_plateaus_shared(expected) -> float:
+    return against(plateau_losses("shared"), expected())
+
+
+@claim(
+    "V11-risk",
+    "the plateaus of the flow on two shared tasks, from weights of 1e-4",
+    method="flow",
+    tolerance=PLATEAU,
+    theory=shared_levels(),
+    wrong=LEVEL_FAULTS,
+)
+def plateaus_shared(expected) -> float:
+    return against(small_levels("shared"), expected())
+
+
+def learned_map(change: Mapping | None = None) -> Maps:
+    """(V11-map): Sigma_w Z'^-1."""
+    inverted = compiled("V11-map", (Sigma_w, Lambda, sigma, N), part="inverted", change=change)
+    map_ = compiled("V11-map", (Sigma_w, Z), part="map")
+
+    def value(task: RegressionTask) -> np.ndarray:
+        noise = np.sqrt(task.noise_variance)
+        return map_(task.task_covariance, inverted(task.task_covariance, task.covariance, noise, task.context_length))
+
+    return value
+
+
+@claim(
+    "V11-map",
+    "the map of a network trained on two shared tasks in three dimensions",
+    method="training",
+    tolerance=TRAINED_REST,
+    theory=learned_map(),
+    wrong={
+        "N + 1 for N": learned_map({N: N + 1}),
+        "of tasks from N(0, I)": lambda task: learned_map()(plain(task)),
+        "turned": lambda task: task.covariance @ learned_map()(task) @ np.linalg.inv(task.covariance),
+    },
+    slow=True,
+)
+def trained_map_of_shared_tasks(expected) -> float:
+    found = effective_map(settled_network("shared"))
+    return float(np.linalg.norm(found - expected(SHARED)) / np.linalg.norm(found))
+
+
+# New tasks
+
+
+WHITE_SHARED = tuple(
+    RegressionTask(eigenvalues=[0.5] * 3, context_length=length, number_of_tasks=count, task_seed=seed, noise_variance=noise)
+    for length, count, seed, noise in ((1, 1, 0, 0.0), (4, 2, 1, 0.5), (10, 3, 2, 0.0), (6, 5, 3, 0.2))
+)
+
+
+def new_risk(change: Mapping | None = None) -> Callable[[RegressionTask], float]:
+    """The loss on new tasks of the map that white shared tasks teach, by (V11-risk)."""
+
+    def value(task: RegressionTask) -> float:
+        omegas, lam, noise = np.linalg.eigvalsh(task.task_covariance), task.eigenvalues[0], np.sqrt(task.noise_variance)
+        level = compiled("V11-risk", (omega, lambda_, P_w, sigma, N), part="map", change=change)
+        taken = compiled("V11-risk", (b, lambda_, T, sigma, N), part="new", change=change)
+        levels = level(omegas, lam, lam * omegas.sum(), noise, task.context_length)
+        return float(3 * lam + noise**2 - np.sum(taken(levels, lam, 3 * lam, noise, task.context_length)))
+
+    return value
+
+
+@claim(
+    "V11-risk",
+    "the loss on new tasks of the maps that one, two, three and five white tasks teach, by the moments of either task",
+    method="linear algebra",
+    theory=new_risk(),
+    wrong={
+        "N + 1 for N": new_risk({N: N + 1}),
+        "noise left out": new_risk({sigma: 0}),
+        "the map of two directions": new_risk({omega: 2 * omega}),
+    },
+)
+def risks_on_new_tasks(formula) -> float:
+    worst = 0.0
+    for task in WHITE_SHARED:
+        A, M, Q, _ = task.loss_moments
+        test = RegressionTask(eigenvalues=task.eigenvalues, context_length=task.context_length, noise_variance=task.noise_variance)
+        worst = max(worst, abs(QuadraticLoss.population(test).value(np.linalg.solve(M, A) @ np.linalg.inv(Q)) - formula(task)))
+    return worst
+
+
+def one_task(change: Mapping | None = None) -> Callable[[int, int, float], float]:
+    """What one task teaches, taken from the risk on new ones."""
+    return lambda *values: float(compiled("V11-risk", (D, N, lambda_), part="one", change=change)(*values))
+
+
+@claim(
+    "V11-risk",
+    "the error on new tasks of a head at rest on one task, in five dimensions, with contexts below and above N = 2",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=one_task(),
+    wrong={"D + 1 for D": one_task({D: D + 1}), "N + 1 for N": one_task({N: N + 1}), "a gain": lambda *values: abs(one_task()(*values))},
+)
+def one_task_on_new_ones(gain) -> float:
+    scores = []
+    for length in (1, 6):
+        task = RegressionTask(eigenvalues=[0.5] * 5, context_length=length, number_of_tasks=1)
+        keys, level = task.task_vectors[0] / np.linalg.norm(task.task_vectors[0]), 0.5**-1 * length / (length + 2)
+        network = ReducedSeparate(SeparateWeights(np.array([level]), keys[None, None], keys[None, None]))
+        found = measured(network, RegressionTask(eigenvalues=[0.5] * 5, context_length=length), seed=120 + length)
+        scores.append(abs(found.zero - found.mean - gain(5, length, 0.5)) / found.difference_error)
+    return max(scores)
+
+
+@claim(
+    "V11-loss",
+    "the error on prompts of new tasks of a network trained on two shared tasks, as the loss of tasks of covariance I",
+    method="training",
+    tolerance=TRAINED_PROMPTS,
+    theory=loss(),
+    wrong={"N + 2 for N": loss({N: N + 2}), "tasks half as large": loss({Sigma_w: Sigma_w / 2})},
+    slow=True,
+)
+def trained_network_on_new_tasks(formula) -> float:
+    network, new = settled_network("shared"), plain(SHARED)
+    return abs(measured(network, new).mean / formula(new, learned_map()(SHARED)) - 1)
+
+
+# Means over the draw
+
+
+def drawn_tasks(count: int, number: int, size: int, key: int) -> np.ndarray:
+    """W of each of ``count`` draws of ``number`` tasks in ``size`` dimensions."""
+    return draws.generator(key).standard_normal((count, number, size))
+
+
+@remembered
+def _orders(number: int, size: int, noise: float) -> tuple[np.ndarray, np.ndarray]:
+    """N times the risk at N = 1e8, and N^2 times what it differs from the first order at N = 1e4, of draws of tasks."""
+    W = drawn_tasks(40_000, number, size, 112)
+    found = []
+    for length in (1e8, 2e4):
+        second = np.swapaxes(W, 1, 2) @ W / number
+        P = np.trace(second, axis1=1, axis2=2)
+        M = (1 + 1 / length) * second + ((P + noise) / length)[:, None, None] * np.eye(size)
+        # the loss at the minimum: that of the learned map on noise and on a context of few tokens
+        map_ = np.linalg.solve(M, second)
+        left = np.eye(size) - map_
+        risk = np.einsum("cij,cik,ckj->c", left, second, left) + (np.einsum("cij,cik,ckj->c", map_, second, map_)) / length
+        risk += (P + noise) / length * np.einsum("cij,cij->c", map_, map_)
+        rank = min(number, size)
+        found.append(length * risk if length > 1e6 else length**2 * (risk - ((1 + rank) * P + rank * noise) / length))
+    return found[0], found[1]
+
+
+def mean_orders(change: Mapping | None = None) -> Callable[[int, int, float], tuple[float, float]]:
+    def value(number: int, size: int, noise: float) -> tuple[float, float]:
+        kind, deviation = "many" if number > size else "few", np.sqrt(noise)
+        first = compiled("V11-mean", (Lambda, D, K, sigma), part=kind, change=change)(np.eye(size), size, number, deviation)
+        after = compiled("V11-mean", (D, K, sigma), part=f"{kind}, next", change=change)(size, number, deviation)
+        return float(first), float(after)
+
+    return value
+
+
+@claim(
+    "V11-mean",
+    "the first two orders in 1/N of the mean risk over 40,000 draws: one task in five dimensions, two in nine, eight and twelve in three",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=mean_orders(),
+    wrong={
+        "K + 1 for K": mean_orders({K: K + 1}),
+        "Lambda twice as large": mean_orders({Lambda: 2 * Lambda}),
+        "noise left out": mean_orders({sigma: 0}),
+    },
+)
+def mean_over_draws(formula) -> float:
+    scores = []
+    for case in ((1, 5, 0.0), (2, 9, 0.5), (8, 3, 0.0), (12, 3, 0.5)):
+        for found, expected in zip(_orders(*case), formula(*case), strict=True):
+            scores.append(abs(found.mean() - expected) / (found.std() / len(found) ** 0.5))
+    return float(max(scores))
+
+
+def growth_times(change: Mapping | None = None) -> dict[str, Callable]:
+    """The parts of (V11-growth), as functions of Lambda and Sigma_w, or of D, K and Lambda."""
+    parts = {"growth": (Lambda, Sigma_w), "many": (Lambda, D, K), "few": (D, K)}
+    return {part: compiled("V11-growth", letters, part=part, change=change) for part, letters in parts.items()}
+
+
+@claim(
+    "V11-growth",
+    "the velocity of small heads on two shared tasks, as their growth along the singular vectors",
+    method="linear algebra",
+    tolerance=DIFFERENCES,
+    theory=growth_times()["growth"],
+    wrong={
+        "Lambda once": lambda one, tasks: one @ tasks,
+        "of tasks from N(0, I)": lambda one, tasks: one @ one,
+        "turned": lambda one, tasks: tasks @ one @ tasks,
+    },
+)
+def small_heads_on_shared_tasks(growth) -> float:
+    population, A = QuadraticLoss.population(SHARED), growth(SHARED.covariance, SHARED.task_covariance)
+    left, rates, right = np.linalg.svd(A)
+    moved = []
+    for key, query in zip(left.T, right, strict=True):
+        small = SeparateWeights(np.array([1e-4]), 1e-4 * key[None, None], 1e-4 * query[None, None])
+        moved.append(small.pull_back(-population.gradient(small.effective_map()) / 2).v[0] / 1e-8)
+    return float(np.abs(np.array(moved) - rates).max() + rates[2])
+
+
+@claim(
+    "V11-growth",
+    "the mean of the sum of 1/growth over 40,000 draws: eight tasks in three dimensions, three in eight",
+    method="Monte Carlo",
+    tolerance=SAMPLING,
+    theory=growth_times(),
+    wrong={"K + 1 for K": growth_times({K: K + 1}), "K - 1 for K": growth_times({K: K - 1})},
+)
+def waiting_over_draws(parts) -> float:
+    root = np.diag(np.sqrt(SPECTRUM))
+    scores = []
+    for number, size in ((8, 3), (3, 8)):
+        one = root**2 if size == 3 else np.eye(size)
+        values = np.linalg.svd(drawn_tasks(40_000, number, size, 113) @ one / number**0.5, compute_uv=False)
+        sums = (values**-2).sum(axis=1)
+        expected = parts["many"](one, size, number) if number > size else parts["few"](size, number)
+        scores.append(abs(sums.mean() - float(expected)) / (sums.std() / len(sums) ** 0.5))
+    return float(max(scores))
