@@ -1,13 +1,17 @@
-"""Figures of covariances: of the task vectors (V2), under which heads turn, and of tests unlike training (V3)."""
+"""Figures of covariances: of the task vectors (V2), under which heads turn, of shared tasks (V11), and of tests unlike training (V3)."""
 
 from collections.abc import Iterable
 
 import numpy as np
 from matplotlib.axes import Axes
 
+from ...numerics.compilation.equations import compiled
 from ...numerics.landscape.learning_order import order_of_learning
 from ...numerics.tasks.losses import QuadraticLoss
 from ...numerics.tasks.regression import RegressionTask
+from ...theory.notation import D, Lambda
+from ...theory.results.estimators.task_diversity import kappa, theta, u
+from ...theory.results.variations.finite_tasks import K
 from ..experiments.plateau_maps import measured, settled_network
 from ..experiments.varied_tasks import (
     LENGTH,
@@ -15,6 +19,7 @@ from ..experiments.varied_tasks import (
     PLAIN,
     RETURNING,
     RUNS,
+    SHARED,
     SPECTRUM,
     TURNING,
     flow,
@@ -107,6 +112,80 @@ def _compared(name: str) -> str:
         f"{name}: theory {listed(turning_levels(RUNS[name].task))}; flow {listed(found.levels)}; trained {listed(trained.levels)}; drops "
         f"at t/tau = {listed(found.drops, '.0f')} (flow), {listed(trained.drops, '.0f')} (trained)."
     )
+
+
+SIZE, DRAWS = 32, 20
+RATIOS = (4, 32, 320)  # N/D
+
+
+def _transition(axes: Axes, theme: Theme) -> None:
+    """The risks of (V11-limit) over K/D, and their means over draws."""
+    ratios, numbers = np.geomspace(0.1, 10, 400), np.unique(np.geomspace(3, 320, 13).round().astype(int))
+    for ratio, color in zip(RATIOS, SERIES, strict=False):
+        average, length = compiled("V11-limit", (kappa, theta), part="u")(ratios, 1 / ratio), ratio * SIZE
+        new = compiled("V11-limit", (kappa, theta, u), part="new")(ratios, 1 / ratio, average)
+        axes.plot(ratios, new, color=color, label=f"N/D = {ratio}")
+        axes.plot(ratios, compiled("V11-limit", (theta, u), part="seen")(1 / ratio, average), color=color, ls=(0, (4, 3)))
+        test = QuadraticLoss.population(RegressionTask(eigenvalues=np.full(SIZE, 1 / SIZE), context_length=length))
+        for number in numbers:
+            tasks = [
+                RegressionTask(eigenvalues=np.full(SIZE, 1 / SIZE), context_length=length, number_of_tasks=int(number), task_seed=seed)
+                for seed in range(DRAWS)
+            ]
+            maps = [np.linalg.solve(task.second_moment, task.covariance @ task.task_covariance) for task in tasks]
+            axes.plot(number / SIZE, np.mean([test.value(B) for B in maps]), "o", color=color, ms=3.5)
+            seen = [QuadraticLoss.population(task).value(B) for task, B in zip(tasks, maps, strict=True)]
+            axes.plot(number / SIZE, np.mean(seen), "o", color=theme.paper, mec=color, ms=3.5)
+    axes.axvline(1, color=theme.faint, lw=1, zorder=0)
+    axes.set(xscale="log", yscale="log", xlabel="$K/D$", ylabel=r"risk / tr$\,\Lambda$", ylim=(1e-4, 2))
+    axes.legend(loc="lower right")
+
+
+def _two_tasks(axes: Axes, theme: Theme) -> None:
+    """Losses on the two tasks that are shared, and on new ones, along a training run."""
+    times, new = np.linspace(1.0, RUNS["shared"].duration, 800), RegressionTask(eigenvalues=SPECTRUM, context_length=LENGTH)
+    test, run = QuadraticLoss.population(new), training("shared")
+    axes.plot(run.times, trained_loss("shared"), color=SERIES[0], lw=4, alpha=0.35)
+    axes.plot(times, flow("shared").loss_at(times), color=SERIES[0], label="the two tasks")
+    axes.plot(run.times, test.values(run.effective_maps()), color=SERIES[1], lw=4, alpha=0.35)
+    axes.plot(times, test.values(flow("shared").effective_map_at(times)), color=SERIES[1], label="new tasks")
+    theory_levels(axes, levels(SHARED)[:3], theme, names=False)
+    axes.axhline(levels(new)[-1], color=SERIES[1], lw=1, ls=(0, (4, 3)))
+    axes.set(xlabel=TIME, ylabel=LOSS, ylim=(0, None), xlim=(0, RUNS["shared"].duration))
+    axes.legend(loc="upper right")
+
+
+def _waiting(axes: Axes, theme: Theme) -> None:
+    """The sum of 1/growth over the directions that tasks span, in eight dimensions."""
+    size, rng, numbers = 8, np.random.default_rng(8), np.arange(1, 33)
+    sums = np.array([(np.linalg.svd(rng.normal(size=(2000, k, size)), compute_uv=False) ** -2 * k).sum(axis=1) for k in numbers])
+    low, middle, high = np.quantile(sums, [0.1, 0.5, 0.9], axis=1)
+    axes.fill_between(numbers, low, high, color=SERIES[0], alpha=0.25, lw=0)
+    axes.plot(numbers, middle, color=SERIES[0], label="median of draws, 10 to 90 %")
+    many, few = (compiled("V11-growth", letters, part=part) for part, letters in (("many", (Lambda, D, K)), ("few", (D, K))))
+    for side in (numbers[numbers < size - 1], numbers[numbers > size + 1]):
+        means = [few(size, int(k)) if k < size else many(np.eye(size), size, int(k)) for k in side]
+        axes.plot(side, means, color=theme.theory, label="exact mean" if side[0] < size else None)
+    axes.axvline(size, color=theme.faint, lw=1, zorder=0)
+    axes.set(yscale="log", xlabel="$K$, for $D = 8$", ylabel=r"sum of $1/g$, in units of $\lambda^{-2}$")
+    axes.legend(loc="upper right")
+
+
+@figure("finite-tasks")
+def finite_tasks(theme: Theme) -> Drawing:
+    """The risks over the number of tasks, training on two of them, and how long the plateaus last."""
+    picture, (left, middle, right) = canvas(theme, 11.4, 3.6, ncols=3)
+    _transition(left, theme)
+    _two_tasks(middle, theme)
+    _waiting(right, theme)
+    caption = (
+        "Finitely many tasks (V11). Left: the least risk on the K tasks (dashed, open) and on new ones (solid, full), for white tokens; "
+        f"lines: high dimension (V11-limit), points: exact losses at D = {SIZE}, mean over {DRAWS} draws. Middle: separate attention, "
+        f"eigenvalues {listed(SPECTRUM, 'g')}, N = {LENGTH}, trained on two tasks: they span two directions, the third is never learned. "
+        "Thin: gradient flow; thick, pale: PyTorch; dashed: (V11-risk), and the least loss on new tasks. Right: how long the plateaus "
+        f"last (V11-growth); the mean is infinite for |K - D| <= 1.\n{_compared('shared')}"
+    )
+    return Drawing(picture, caption)
 
 
 TOTAL = sum(SPECTRUM)
