@@ -5,7 +5,7 @@ from iclflow.theory import expect, gradient
 from iclflow.theory.algebra.parsing import parse
 from iclflow.theory.algebra.terms import Terms
 from iclflow.theory.expectation import bounds
-from iclflow.theory.notation import D, Lambda_hat, matrix, w
+from iclflow.theory.notation import D, Lambda, Lambda_hat, matrix, w, x_q
 from sympy import Symbol, Trace
 from sympy.matrices.expressions import MatrixSymbol
 
@@ -88,3 +88,7 @@ def test_two_symbols_of_one_name_are_refused():
         gradient(Trace(matrix("A", D)) + Trace(other * other.T), other)
     with pytest.raises(ValueError, match=r"expect: .* holds two symbols N"):
         expect(Symbol("N") * Lambda_hat * Lambda_hat)
+
+
+def test_a_term_may_lack_the_symbol():
+    assert expect((w.T * x_q + 1) ** 2 + 2) == Trace(Lambda) + 3

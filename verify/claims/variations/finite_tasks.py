@@ -12,7 +12,7 @@ from ....theory.notation import B, D, Lambda, N, T, lambda_, sigma
 from ....theory.results.landscape.fixed_points import b
 from ....theory.results.task.population import P_w, Sigma_w, omega
 from ....theory.results.variations.finite_tasks import K, Z
-from ....theory.results.variations.task_covariance import p
+from ....theory.results.variations.labels import p
 from ...experiments import draws
 from ...experiments.draws import remembered
 from ...experiments.plateau_maps import effective_map, measured, plateau_losses, settled_network
