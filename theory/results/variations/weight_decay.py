@@ -1,0 +1,281 @@
+r"""Weight decay (V12): the penalty gamma_w |W|^2, with :math:`\tau\dot W = -\tfrac12\,\partial\mathcal L/\partial W - \gamma_w W`.
+
+.. math::
+    \tau\dot v = \lambda^2v^2 - \lambda av^5 - \gamma_wv, \qquad
+    \gamma_* = \tfrac34\lambda^2\Bigl(\frac{\lambda}{4a}\Bigr)^{1/3}, \qquad
+    T \to \frac{\tau}{\gamma_w}\ln\frac1{1 - \gamma_wT/\tau}
+
+Zero weights become stable: a direction is learned only below gamma_*, and by a head that escapes within tau/gamma_w. Any other quadratic
+penalty has the fixed points of this one in other coordinates. As gamma_w vanishes its minima are those of minimal norm, (74)-(78).
+"""
+
+from collections.abc import Callable
+
+from sympy import Derivative, Identity, Integral, Rational, Symbol, Trace, cbrt, exp, expand, integrate, limit, log, powsimp, solve
+
+from ...algebra.polynomial import TracePolynomial
+from ...calculus.derivatives import derivative
+from ...calculus.rewriting import rewrite
+from ...calculus.substitution import substitute
+from ...derivations.derivation import Derivation
+from ...derivations.heads import Gradient, Rate, carried_out
+from ...derivations.lines import Line
+from ...derivations.points import value_at
+from ...derivations.registry import register
+from ...notation import W_1, D, G, a, alpha, c_hat, gamma, k_i, lambda_, q_i, s, symmetric_matrix, t, tau, v, v_i, vector, w_2
+from ..attention.equivalent_networks import COVARIANCE, CROSS, FEATURES, flow_of_layers
+from ..landscape.fixed_points import v_positive as size
+from ..landscape.minimal_norm import COST, n
+from ..merged.balanced_flow import UNIT, on_aligned_set
+from ..separate.aligned import FIRST_SET, alone, flow_along, on_ansatz, places
+from ..separate.conservation import ANY_LOSS
+from ..separate.flow import NAMES, RANK_ONE, effective_map, flow_in_force, rank_one_head
+from ..task.population import PAPER, Task
+
+decay = Symbol("gamma_w", positive=True)
+decay_v = Symbol("gamma_v", positive=True)
+decay_most, decay_worth = Symbol("gamma_*", positive=True), Symbol("gamma_0", positive=True)
+root_k, root_q = (symmetric_matrix(f"Gamma_{x}", D, latex=rf"\boldsymbol{{\Gamma}}_{x}^{{1/2}}") for x in "kq")
+key, query = (vector(f"{x}_w", D, latex=rf"\tilde{{\boldsymbol{{{x}}}}}") for x in "kq")
+share = Symbol("x", real=True)  # of the direction that stays unlearned
+scale = Symbol("r", positive=True)  # by which a decay shrinks the weights
+wait = Symbol("T_0", positive=True)  # the length of a plateau without decay
+delta = Symbol("delta", real=True)
+moment = Symbol("t_1", nonnegative=True)  # a time before t
+FREE = flow_in_force(rank_one_head(), RANK_ONE)
+DECAYED = {weight: rate - decay * TracePolynomial(weight) for weight, rate in FREE.items()}
+
+
+def decayed_product(weight) -> TracePolynomial:
+    """The velocity with decay, at r times the weights."""
+    return substitute(DECAYED[weight], {one: scale * one for one in RANK_ONE})
+
+
+def decaying(lines_of: tuple = RANK_ONE) -> tuple[Line, ...]:
+    """The flow (10) of the loss with the penalty, in the force G, which does not move in the gradient."""
+    along = Trace(G.T * effective_map(rank_one_head())) - decay * COST / 2
+    return tuple(
+        Line(Rate(weight, DECAYED), "=", Gradient(along, weight), f"The flow of the {name}: half the penalty joins half the loss")
+        for weight, name in zip(lines_of, NAMES, strict=True)
+    )
+
+
+@register(
+    "V12-balance",
+    "Weight decay balances every head",
+    typed=lambda: {"query": -2 * decay * (Trace(k_i.T * k_i) - Trace(q_i.T * q_i)), "value": -2 * decay * (Trace(k_i.T * k_i) - v_i**2)},
+    conditions=(
+        ANY_LOSS,
+        r"So what (79) conserves decays as $e^{-2\gamma_w t/\tau}$, whatever the loss: every head has "
+        r"$v^2 = |\boldsymbol{k}|^2 = |\boldsymbol{q}|^2$ at a fixed point",
+    ),
+)
+def balance() -> Derivation:
+    """The rates of the differences of squared norms, to which the force adds the same."""
+    of_query, of_value = Trace(k_i.T * k_i) - Trace(q_i.T * q_i), Trace(k_i.T * k_i) - v_i**2
+    return Derivation.by(
+        *decaying(),
+        Line(Rate(of_query, DECAYED), "=", derivative(of_query, DECAYED), "The force adds the same to both", part="query"),
+        Line(Rate(of_value, DECAYED), "=", derivative(of_value, DECAYED), "and to the value weight", part="value"),
+    )
+
+
+@register(
+    "V12-penalty",
+    "The fixed points under any quadratic penalty are those of weight decay in other coordinates",
+    typed=lambda: {
+        "penalty": decay_v * v_i**2 + Trace(key.T * key) + Trace(query.T * query),
+        "force": v_i * Trace(key.T * root_k.I * G * root_q.I * query),
+    },
+    conditions=(
+        r"The penalty $\gamma_v v^2 + \boldsymbol{k}^\top\boldsymbol{\Gamma}_k\boldsymbol{k} + \boldsymbol{q}^\top\boldsymbol{\Gamma}_q"
+        r"\boldsymbol{q}$ of each head, with the roots of positive definite matrices",
+        r"So $\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ of the loss become $\boldsymbol{\Gamma}_k^{-1/2}\boldsymbol{A}"
+        r"\boldsymbol{\Gamma}_q^{-1/2}$, $\boldsymbol{\Gamma}_k^{-1/2}\boldsymbol{M}\boldsymbol{\Gamma}_k^{-1/2}$ and "
+        r"$\boldsymbol{\Gamma}_q^{-1/2}\boldsymbol{Q}\boldsymbol{\Gamma}_q^{-1/2}$. The flow has another metric and the same rests",
+    ),
+)
+def any_penalty() -> Derivation:
+    """Put the new coordinates into the penalty and into tr(G' B)."""
+    old, along = decay_v * v_i**2 + Trace(k_i.T * root_k**2 * k_i) + Trace(q_i.T * root_q**2 * q_i), Trace(G.T * rank_one_head())
+    new = {k_i: root_k.I * key, q_i: root_q.I * query}
+    return Derivation.by(
+        *(Line(letter, ":=", value, "The coordinates") for letter, value in new.items()),
+        Line(old, "=", substitute(old, new), "The penalty in them", part="penalty"),
+        Line(along, "=", substitute(along, new), r"What the force does, whose gradient it is: $\boldsymbol{G}$ has become a matrix of the "
+             "same place", part="force"),
+    )  # fmt: skip
+
+
+@register(
+    "V12-flow",
+    "The flow of one direction with weight decay",
+    typed=lambda: lambda_**2 * v**2 - lambda_ * a * v**5 - decay * v,
+    conditions=(
+        alone,
+        FIRST_SET,
+        r"For other tasks $A_d$ stands for $\lambda^2$ and $M_dQ_d$ for $\lambda a$, if directions have a common eigenbasis",
+    ),
+)
+def decaying_flow(task: Task = PAPER) -> Derivation:
+    """The flow (26) of the head k = q = v e, less the decay."""
+    rate, uses = flow_along(task) - decay * v, places(task, learned=False)
+    return Derivation.by(
+        *on_ansatz(task, learned=False), Line(Rate(v_i, DECAYED), "=", rate, "The velocity (26) of the value weight, less the decay", uses)
+    )
+
+
+def _at(value) -> Callable:
+    """Points with this value weight, which the definition of the decay follows."""
+    return lambda point: point.__setitem__(size, value_at(value, point))
+
+
+@register(
+    "V12-rest",
+    "The strengths of weight decay at which a direction is learned",
+    typed=lambda: {
+        "rest": lambda_**2 * size - lambda_ * a * size**4,
+        "most": Rational(3, 4) * lambda_**2 * cbrt(lambda_ / (4 * a)),
+        "slope": lambda_**2 * size - 4 * lambda_ * a * size**4,
+        "excess": lambda_**2 * size**3 - 2 * lambda_ * a * size**6,
+        "worth": lambda_**2 / 2 * cbrt(lambda_ / (2 * a)),
+        "left": decay / (lambda_**2 * size),
+        "least": lambda_**2,
+    },
+    conditions=(
+        r"$v > 0$ is the value weight of a head $\boldsymbol{k} = \boldsymbol{q} = v\boldsymbol{e}$ in the flow (V12-flow); zero "
+        "weights are a stable rest",
+        r"Below most, $\gamma_*$, there are two others. The lower, about $\gamma_w/\lambda^2$ for weak decay (least), is "
+        r"unstable: the size that a head must exceed. The upper, with $v^3 > \lambda/(4a)$, is stable, and leaves a share $x$ of the direction unlearned (left)",
+        r"With the penalty in the loss, the upper rest is better than nothing learned below worth, $\gamma_0 = \frac{2^{4/3}}{3}\gamma_*$, "
+        r"where $v^3 = \lambda/(2a)$",
+        r"Both strengths go by $\lambda^{7/3}a^{-1/3}$: the decay that rises loses the weakest direction first",
+    ),
+)
+def rests() -> Derivation:
+    """The strength of the decay as a function of the value weight at rest; where it is largest, and where the loss is that of zero."""
+    velocity = flow_along().subs(v, size)
+    strength = expand(velocity / size)
+    slope = expand((velocity.diff(size) - decay).subs(decay, strength))
+    excess = expand(integrate(-6 * (velocity - decay * size), size))
+    at_rest = expand(excess.subs(decay, strength))
+    top, even = (next(one for one in solve(zero, size) if one.is_positive) for zero in (strength.diff(size), at_rest))
+    most, worth = (powsimp(strength.subs(size, one)) for one in (top, even))
+    return Derivation.by(
+        Line(Derivative(excess, size), "=", expand(-6 * (velocity - decay * size)), "The flow lowers this: three weights move by $v$"),
+        Line(Derivative(velocity - decay * size, size), "=", velocity.diff(size) - decay, "How the velocity changes with $v$"),
+        Line(decay, ":=", strength, "At rest", part="rest"),
+        Line(decay_most, ":=", most, r"The strength at $v^3 = \lambda/(4a)$", part="most"),
+        Line(decay, "<=", decay_most, "is the largest"),
+        Line(Line(size**3, "=", lambda_ / (4 * a)), "=>", Line(decay, "=", decay_most), "and reached", meets=(_at(top),)),
+        Line(velocity.diff(size) - decay, "=", slope, "The change of the velocity there", part="slope"),
+        Line(Line(size**3, ">", lambda_ / (4 * a)), "<=>", Line(slope, "<", 0), "The rest is stable above that value"),
+        Line(excess, "=", at_rest, "What the loss with the penalty is above that of zero weights", part="excess"),
+        Line(Line(size**3, ">", lambda_ / (2 * a)), "<=>", Line(at_rest, "<", 0), "It is less if and only if"),
+        Line(decay_worth, ":=", worth, "The strength there", part="worth"),
+        Line(Line(size**3, "=", lambda_ / (2 * a)), "=>", Line(decay, "=", decay_worth), "is this", meets=(_at(even),)),
+        Line(decay / size, "->", limit(strength / size, size, 0), "Small rests", (), "least", parameter=(size, 0), order=3),
+        Line(share, ":=", 1 - a * size**3 / lambda_, r"The share of the direction that is not learned, with $v^3$ of $\lambda/a$"),
+        Line(share, "=", decay / (lambda_**2 * size), "is in proportion to the decay", part="left"),
+    )
+
+
+@register(
+    "V12-plateau",
+    "Weight decay stretches plateaus, and makes those that are too long endless",
+    typed=lambda: {
+        "key": decayed_product(k_i),
+        "clock": tau / decay * (1 - exp(-decay * t / tau)),
+        "wait": tau / decay * log(1 / (1 - decay * wait / tau)),
+    },
+    conditions=(
+        r"On a plateau $\boldsymbol{G}$ is constant, so that the velocity of a waiting head is quadratic in its weights: of any rank, "
+        "balanced or not. They are $r$ times those without decay at the time $s$",
+        r"So a head that escapes at $T_0$ without decay does so at $T$ with it, if $\gamma_wT_0 < \tau$, and otherwise never: "
+        r"the wait from weights of $w$ is of order $\tau/(\lambda^2w)$, and no plateau longer than $\tau/\gamma_w$ ends",
+        r"A head of value weight $v_0 = |\boldsymbol{k}_0| = |\boldsymbol{q}_0|$ along $\boldsymbol{e}$ has $T_0 = \tau/(\lambda^2v_0)$",
+    ),
+)
+def plateau() -> Derivation:
+    """Weights r W, with W on the undecayed flow in a slower time."""
+    moving = {**{weight: scale * rate for weight, rate in FREE.items()}, scale: -decay * scale}
+    passed = integrate(exp(-decay * moment / tau), (moment, 0, t))
+    (escape,) = solve(exp(-decay * t / tau) - solve(passed - wait, exp(-decay * t / tau))[0], t)
+    stretched = tau / decay * log(1 / (1 - decay * wait / tau))
+    return Derivation.by(
+        *(
+            Line(
+                Rate(scale * weight, moving),
+                "=",
+                decayed_product(weight),
+                f"The {name}, as with decay",
+                part="key" if weight == k_i else "",
+            )
+            for weight, name in zip(RANK_ONE, NAMES, strict=True)
+        ),
+        Line(stretched, "->", wait, "Weak decay leaves a wait as it was", parameter=(decay, 0), order=1),
+        Line(scale, ":=", exp(-decay * t / tau), "The factor $r$ decays"),
+        Line(Integral(exp(-decay * moment / tau), (moment, 0, t)), "=", passed, "The time that passes for $\\boldsymbol{W}$", part="clock"),
+        Line(wait, ":=", passed, "When it is that of the escape"),
+        Line(t, "=", escape, "the time is", part="wait"),
+    )
+
+
+@register(
+    "V12-shared",
+    "Heads that share a direction compete under weight decay",
+    typed=lambda: {"rest": lambda_**2 * size - n * lambda_ * a * size**4, "rate": decay},
+    conditions=(
+        r"$n \ge 2$ heads $\boldsymbol{k}_i = \boldsymbol{q}_i = v_i\boldsymbol{e}$ of one direction, in the flow (V12-flow) with the map "
+        r"of all; at rest they have the same $v$",
+        r"The difference of two of them grows as $e^{\gamma_w t/\tau}$: one head is left in the end, as minimal norm asks (78). Without "
+        "decay they rest for ever",
+    ),
+)
+def shared_direction() -> Derivation:
+    """Two of n heads apart by delta, the map of all unchanged to first order."""
+    total = (n - 2) * size**3 + (size + delta) ** 3 + (size - delta) ** 3
+    rates = [lambda_**2 * one**2 - lambda_ * a * total * one**2 - decay * one for one in (size + delta, size - delta)]
+    apart = expand((rates[0] - rates[1]) / (2 * delta))
+    return Derivation.by(
+        Line(decay, ":=", expand(solve(rates[0].subs(delta, 0), decay)[0]), "At rest with equal heads", part="rest"),
+        Line(apart, "->", expand(apart.subs(delta, 0)), "The velocity of half the difference, over it", parameter=(delta, 0), order=2),
+        Line(expand(apart.subs(delta, 0)), "=", decay, "At rest this is the strength of the decay", part="rate"),
+    )
+
+
+@register(
+    "V12-merged",
+    "Weight decay in merged attention: one threshold for all directions",
+    typed=lambda: {
+        "w": (gamma - decay) * w_2 - alpha * w_2 * w_2.T * w_2,
+        "balance": -2 * decay * (w_2 * w_2.T - W_1 * W_1.T),
+        "size": (gamma - decay) / alpha,
+    },
+    conditions=(
+        r"White tokens, on the set (44), for w and size. Zero weights are stable if and only if $\gamma_w \ge \gamma$, with $\gamma = "
+        r"|\boldsymbol{\Lambda}^2|_F$ for any tokens: no size is needed, and the plateau of duration $T_0$ takes "
+        r"$T_0\gamma/(\gamma - \gamma_w)$",
+        r"The map $s\,\hat{\boldsymbol{c}}$ shrinks in proportion, to zero at the threshold",
+        UNIT,
+    ),
+)
+def merged() -> Derivation:
+    """The flow (13) less the decay; on the set (44) it is that of one number."""
+    free = dict(zip((W_1, w_2), flow_of_layers(), strict=True))
+    rates = {weight: rate - decay * TracePolynomial(weight) for weight, rate in free.items()}
+    difference = w_2 * w_2.T - W_1 * W_1.T
+    drift = Rate(difference, rates)
+    white = {CROSS: gamma * c_hat, COVARIANCE: alpha * Identity(FEATURES), W_1: w_2 * c_hat.T}
+    on_set = rewrite(substitute(rates[w_2], white), {c_hat.T * c_hat: 1})
+    rate = gamma - decay - alpha * s
+    return Derivation.by(
+        Line(drift, "=", carried_out(drift), "What (17) conserves, for any tokens", part="balance"),
+        *on_aligned_set(),
+        Line(Rate(w_2, rates), "=", on_set, "The flow (13b) less the decay", (-1,), "w"),
+        Line(Rate(W_1, rates), "=", on_set * c_hat.T, "and (13a): the set is kept", (-2,)),
+        Line(s, ":=", w_2.T * w_2, "The size of the map"),
+        Line(on_set, "=", rate * w_2, "So it changes at the rate", (-1,)),
+        Line(decay, ":=", solve(rate, decay)[0], "which is zero at rest"),
+        Line(s, "=", solve(rate, s)[0], "There the size is", part="size"),
+    )
