@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 
-from .._checks import finite_array, positive_integer, positive_number, require_room
+from .._checks import finite_array, nonnegative_number, positive_integer, positive_number, require_room
 from ..parametrizations.base import Parametrization, check_pair, vector_field
 from ..tasks.losses import QuadraticLoss
 from .solver import FlowError, Linear
@@ -21,11 +21,14 @@ def gradient_descent(
     learning_rate: float | np.ndarray | Callable[[int], float],
     tau: float = 1.0,
     record_every: int = 1,
+    weight_decay: float = 0.0,
 ) -> Trajectory:
     """Take ``steps`` steps on L; a step of size eta advances the time of the flow (10) by 2 eta tau.
 
     ``learning_rate`` is a constant, one size for each step (an array of shape (steps,)), or a function of the step's number,
-    from 0. States are kept every ``record_every`` steps and at the end; between them ``Trajectory.at`` is piecewise linear.
+    from 0. ``weight_decay`` gamma adds gamma |W|^2 to what the steps lower.
+
+    States are kept every ``record_every`` steps and at the end; between them ``Trajectory.at`` is piecewise linear.
 
     Raises ``ValueError`` or ``TypeError`` for bad arguments, and ``FlowError``, with the last good time, if the weights
     overflow (a step too large for the curvature).
@@ -34,11 +37,11 @@ def gradient_descent(
     steps, every = positive_integer("steps", steps), positive_integer("record_every", record_every)
     require_room("steps", steps, 4 * steps + (steps // every + 2) * len(weights.flatten()))
     tau, sizes = positive_number("tau", tau), _step_sizes(learning_rate, steps)
-    advances = 2.0 * sizes
+    advances, decay = 2.0 * sizes, nonnegative_number("weight_decay", weight_decay)
     velocity, each = vector_field(loss, weights), advances.tolist()
 
     def after(step: int, state: np.ndarray) -> np.ndarray:
-        return state + each[step] * velocity(0.0, state)
+        return state + each[step] * (velocity(0.0, state) - decay * state)
 
     times = np.concatenate([[0.0], np.cumsum(advances)])
     return take_steps(loss, weights, after, times, every, method="gradient descent", tau=tau)

@@ -48,6 +48,7 @@ class _Options(TypedDict, total=False):
     dense: bool
     times: Sequence[float] | None
     max_steps: int
+    weight_decay: float
 
 
 @overload
@@ -74,6 +75,7 @@ def gradient_flow(
     dense: bool = True,
     times: Sequence[float] | None = None,
     max_steps: int = 100_000,
+    weight_decay: float = 0.0,
 ) -> Trajectory | Trajectories:
     r"""Integrate equation (10) from ``weights`` at t = 0 to ``t_end`` (in the units of ``tau``).
 
@@ -86,7 +88,8 @@ def gradient_flow(
 
     A run of more than ``max_steps`` steps fails. Over very long times, as from initial weights of 1e-10 and below, the velocity is computed
     in NumPy's long double, if the platform has a wider one. From weights of size S >> 1 learning takes a time of order S^2; a shorter run
-    warns (``LargeWeightsWarning``).
+    warns (``LargeWeightsWarning``). ``weight_decay`` is gamma in the penalty gamma |W|^2 of the loss, which adds -gamma W to the velocity
+    (V12); the losses of a run are without it.
 
     A list of weights, of losses, or of both in pairs, makes a run of each, with results as ``Trajectories``. From 50 runs of (M) or
     (S) under two-sided losses they go side by side, each with its own steps, unless ``method`` or a stop is given.
@@ -106,12 +109,12 @@ def gradient_flow(
     if rtol < SMALLEST_RTOL:
         raise ValueError(f"rtol must be at least {SMALLEST_RTOL:.2g}, a hundred times the rounding unit, got {rtol!r}")
     max_steps, atol = positive_integer("max_steps", max_steps), None if atol is None else positive_number("atol", atol)
-    kept = None if times is None else _kept(times, t_end) / tau
+    kept, decay = None if times is None else _kept(times, t_end) / tau, nonnegative_number("weight_decay", weight_decay)
     if _several(loss) or _several(weights):
-        stops = {"stop_loss": stop_loss, "stop_plateau": stop_plateau, "dense": dense, "times": times}
+        stops = {"stop_loss": stop_loss, "stop_plateau": stop_plateau, "dense": dense, "times": times, "weight_decay": decay}
         return _flows(loss, weights, t_end=t_end, tau=tau, rtol=rtol, atol=atol, method=method, max_steps=max_steps, **stops)
     check_pair(loss, weights)
-    plain, large = method is stop_loss is stop_plateau is None, kept is not None and weights.size > IMPLICIT_SIZE
+    plain, large = not decay and method is stop_loss is stop_plateau is None, kept is not None and weights.size > IMPLICIT_SIZE
     if plain and (large or rtol <= TIGHT) and stackable(loss, weights) and not _drifts(loss, t_end / tau, rtol):
         tight = rtol if large else rtol / 4
         return _stacked([loss], [weights], t_end=t_end, tau=tau, rtol=tight, atol=atol, max_steps=max_steps, times=kept)[0]
@@ -126,12 +129,13 @@ def gradient_flow(
         weights,
         None if stop_loss is None else nonnegative_number("stop_loss", stop_loss),
         None if stop_plateau is None else positive_integer("stop_plateau", stop_plateau),
+        decay,
     )
 
-    jacobian = field_jacobian(loss, weights) if method in IMPLICIT else None
+    jacobian = _decaying(field_jacobian(loss, weights), decay, lambda _: np.eye(weights.size)) if method in IMPLICIT else None
     try:
         at, states, statistics, interpolant = integrate_field(
-            _velocity(loss, weights, t_end / tau, rtol),
+            _decaying(_velocity(loss, weights, t_end / tau, rtol), decay),
             state,
             t_end / tau,
             method=method,
@@ -165,7 +169,7 @@ def _flows(loss: Any, weights: Any, **options: Any) -> Trajectories:
         if type(start) is not type(starts[0]) or start.shapes != starts[0].shapes:
             raise ValueError(f"weights must share one parametrization and its sizes, got {starts[0].shapes} and {start.shapes}")
     span = options["t_end"] / options["tau"], options["rtol"]
-    plain = all(options[name] is None for name in ("method", "stop_loss", "stop_plateau"))
+    plain = not options["weight_decay"] and all(options[name] is None for name in ("method", "stop_loss", "stop_plateau"))
     if len(starts) < TOGETHER or not plain or not all(map(stackable, losses, starts)) or any(_drifts(one, *span) for one in losses):
         return Trajectories(tuple(gradient_flow(one, start, **options) for one, start in zip(losses, starts, strict=True)))
     kept = None if options["times"] is None else _kept(options["times"], options["t_end"]) / options["tau"]
@@ -271,6 +275,11 @@ def _velocity(loss: QuadraticLoss, weights: Parametrization, t_end: float, rtol:
     return _separate_velocity(loss, weights) if isinstance(weights, SeparateWeights) else vector_field(loss, weights)
 
 
+def _decaying(field: Field, decay: float, of: Callable[[np.ndarray], np.ndarray] = lambda state: state) -> Field:
+    """The field less the decay times the weights, or times what else ``of`` gives."""
+    return (lambda t, state: field(t, state) - decay * of(state)) if decay else field
+
+
 def _separate_velocity(loss: QuadraticLoss, weights: SeparateWeights) -> Field:
     """``vector_field`` for separate attention in a third of its time: keys and queries lie beside each other, and arrays are reused."""
     H, R, D = weights.k.shape
@@ -320,10 +329,10 @@ def above_rounding(atol: float, weights: Parametrization) -> Callable[[np.ndarra
 class _Watch:
     """Stops a run when the loss has fallen to ``level``, or has settled on the plateau after ``plateau`` drops."""
 
-    def __init__(self, loss: QuadraticLoss, weights: Parametrization, level: float | None, plateau: int | None) -> None:
+    def __init__(self, loss: QuadraticLoss, weights: Parametrization, level: float | None, plateau: int | None, decay: float) -> None:
         self.loss, self.weights, self.level, self.plateau = loss, weights, level, plateau
         self.reached, self.steepest, self.before = 0, 0.0, loss.value(weights.effective_map())
-        self.field = vector_field(loss, weights)
+        self.field = _decaying(vector_field(loss, weights), decay)
 
     def value(self, state: np.ndarray) -> float:
         return self.loss.value(type(self.weights).combine(*self.weights.split(state)))

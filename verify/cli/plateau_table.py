@@ -21,9 +21,12 @@ def describe(setting: Setting, runs: Mapping[str, Plateaus], digits: int) -> str
 
     On a varied task, described in the first line, theory's rows are the sets of directions that heads of rank one visit in the limit
     of small weights, including heads that turn (V2-sequence). Each row ends with its set, numbered from 1 as in ``task.modes``.
+    With weight decay, which moves the plateaus, theory's column is empty.
     A run may rest at other sets if its weights are not small, its rank is above one or its covariances nearly commute: a star marks
     their rows.
     """
+    if setting.weight_decay:
+        return f"weight decay {setting.weight_decay:g}; the losses are without the penalty\n" + table((), runs, digits)
     if not setting.variations:
         return table(plateau_losses(setting.task), runs, digits)
     levels, names = _visited(setting, [level for run in runs.values() for level in run.levels])
@@ -75,6 +78,8 @@ def _visited(setting: Setting, found: Iterable[float]) -> tuple[np.ndarray, list
 
 def predicted(setting: Setting) -> str:
     """The drop times that theory predicts from the initial weights with their bounds, then what is in doubt; or why there are none."""
+    if setting.weight_decay:
+        return "no prediction from the initial weights: weight decay stretches the plateaus (V12)"
     try:
         found = predict_curve(setting.task, setting.weights)
     except ValueError as problem:

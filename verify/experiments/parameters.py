@@ -110,6 +110,7 @@ PARAMETERS = (
         slider=Slider("seed", "seed", whole(0, 10**6), 0, 50, 1, 12),
     ),
     Parameter("duration", 1300.0, kinds.POSITIVE, "training time t/tau", "T", "t", "τ"),
+    Parameter("weight_decay", 0.0, kinds.NONNEGATIVE, "strength of the penalty GAMMA |W|^2 on the weights", "GAMMA", "γ"),
     Parameter("learning_rate", 0.4, kinds.POSITIVE, "step size: a step advances t/tau by 2 ETA", "ETA", "η", group="training"),
     Parameter(
         "momentum", 0.0, kinds.MOMENTUM, "momentum of heavy ball: a step advances t/tau by 2 ETA/(1 - MU)", "MU", "μ",

@@ -41,6 +41,7 @@ class Setting:
     scale: float = TABLE["scale"].default
     seed: int = TABLE["seed"].default
     duration: float = TABLE["duration"].default
+    weight_decay: float = TABLE["weight_decay"].default
     learning_rate: float = TABLE["learning_rate"].default
     momentum: float = TABLE["momentum"].default
     batch_size: int = TABLE["batch_size"].default
@@ -64,6 +65,8 @@ class Setting:
     def check(self, method: str = "flow") -> None:
         """Raise a ``ValueError`` that begins with a name, for values that a run by ``method`` cannot have together."""
         _ = self.weights  # makes the task too
+        if self.weight_decay and self.momentum:
+            raise ValueError(f"weight_decay must be 0 with momentum, got {self.weight_decay:g}")
         whole = self.duration * (1 - self.momentum) / 2  # learning rate of a single step
         if method != "flow" and not 0.5 < whole / self.learning_rate <= MOST_STEPS:
             limits = f"{whole / MOST_STEPS:.3g} to below {2 * whole:.3g}, for 1 to {MOST_STEPS:,} steps until duration"

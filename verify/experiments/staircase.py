@@ -69,7 +69,7 @@ def flow(setting: Setting = DEFAULT, rtol: float = 1e-8) -> Trajectory:
 @cache
 def _flow(setting: Setting, rtol: float) -> Trajectory:
     loss = QuadraticLoss.population(setting.task)
-    return gradient_flow(loss, setting.weights, t_end=setting.duration, rtol=rtol)
+    return gradient_flow(loss, setting.weights, t_end=setting.duration, rtol=rtol, weight_decay=setting.weight_decay)
 
 
 def theory(setting: Setting = DEFAULT) -> Trajectory:
@@ -87,7 +87,7 @@ def followed(
 ) -> Trajectory:
     """The flow that training follows: gradient flow or, with momentum, that with mass (V8-ball) for ``pace`` times the setting's steps."""
     if not setting.momentum:
-        return gradient_flow(loss, weights, t_end=t_end, rtol=rtol)
+        return gradient_flow(loss, weights, t_end=t_end, rtol=rtol, weight_decay=setting.weight_decay)
     step = pace * setting.learning_rate
     return heavy_ball_flow(loss, weights, learning_rate=step, momentum=setting.momentum, t_end=t_end, rtol=rtol)
 
@@ -95,7 +95,7 @@ def followed(
 def descended(loss: QuadraticLoss, weights: SeparateWeights, setting: Setting, *, steps: int) -> Trajectory:
     """Descent on the exact loss with the setting's step size and momentum."""
     if not setting.momentum:
-        return gradient_descent(loss, weights, steps=steps, learning_rate=setting.learning_rate)
+        return gradient_descent(loss, weights, steps=steps, learning_rate=setting.learning_rate, weight_decay=setting.weight_decay)
     return heavy_ball(loss, weights, steps=steps, learning_rate=setting.learning_rate, momentum=setting.momentum)
 
 
@@ -141,6 +141,7 @@ def trained_together(setting: Setting, seeds: tuple[int, ...]) -> "TrainingRun":
         steps=setting.steps,
         learning_rate=setting.learning_rate,
         momentum=setting.momentum,
+        weight_decay=setting.weight_decay,
         record_every=5,
     )
 
@@ -164,6 +165,7 @@ def descend(setting: Setting, device: str = "cpu", *, progress: bool | None = No
         steps=setting.steps,
         learning_rate=setting.learning_rate,
         momentum=setting.momentum,
+        weight_decay=setting.weight_decay,
         record_every=5,
         progress=progress,
     )

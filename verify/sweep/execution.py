@@ -28,7 +28,6 @@ from ...numerics.dynamics.plateaus import find_plateaus
 from ...numerics.dynamics.storage import load_results, save_results
 from ...numerics.reductions.curve import predict_curve
 from ...numerics.tasks.losses import QuadraticLoss
-from ...numerics.tasks.regression import RegressionTask
 from ..experiments.setting import Setting
 from ..experiments.staircase import descend, descended, plateaus
 from ..files import require_directory
@@ -49,12 +48,12 @@ def make(run: Run) -> xr.Dataset:
     times = np.linspace(0.0, setting.duration, run.points)
     with one_thread():
         if run.method == "flow":
-            flow = gradient_flow(loss, setting.weights, t_end=setting.duration)
+            flow = gradient_flow(loss, setting.weights, t_end=setting.duration, weight_decay=setting.weight_decay)
             curve, found = np.asarray(flow.loss_at(times)), plateaus(flow)
         else:
             at, values = _descended(run.method, setting, loss)
             curve, found = np.interp(times, at, values), find_plateaus(at, values)
-    parts = (curve, found.drops, *_predicted(setting.task, [setting.weights]), found.levels)
+    parts = (curve, found.drops, *_predicted(setting, [setting.weights]), found.levels)
     return xr.Dataset({name: (axis, part) for (name, axis), part in zip(KEPT.items(), parts, strict=True)}, {"time": ("point", times)})
 
 
@@ -75,9 +74,10 @@ def _side_by_side(runs: tuple[Run, ...]) -> xr.Dataset:
     first = runs[0]
     with one_thread():
         starts = [run.setting.weights for run in runs]
-        flows = gradient_flow(QuadraticLoss.population(first.setting.task), starts, t_end=first.setting.duration)
+        span = {"t_end": first.setting.duration, "weight_decay": first.setting.weight_decay}
+        flows = gradient_flow(QuadraticLoss.population(first.setting.task), starts, **span)
         curves, found = flows.loss_at(np.linspace(0.0, first.setting.duration, first.points)), find_plateaus(flows)
-        predicted = _predicted(first.setting.task, starts)
+        predicted = _predicted(first.setting, starts)
         rows = [[curve, one.drops, drops, one.levels] for curve, one, drops in zip(curves, found, predicted, strict=True)]
     return _joined([run.name for run in runs], rows, first)
 
@@ -96,12 +96,14 @@ def _descended(method: str, setting: Setting, loss: QuadraticLoss) -> tuple[np.n
     return descent.times, descent.loss
 
 
-def _predicted(task: RegressionTask, starts: list[Any]) -> list[np.ndarray]:
-    """The predicted drops of each start, none for a start that is too large; together, or else one by one."""
+def _predicted(setting: Setting, starts: list[Any]) -> list[np.ndarray]:
+    """The predicted drops of each start, none with weight decay or for a start that is too large; together, or else one by one."""
+    if setting.weight_decay:
+        return [np.empty(0)] * len(starts)
     try:
-        return [prediction.drops for prediction in predict_curve(task, starts)]
+        return [prediction.drops for prediction in predict_curve(setting.task, starts)]
     except ValueError:
-        return [np.empty(0)] if len(starts) == 1 else [drops for start in starts for drops in _predicted(task, [start])]
+        return [np.empty(0)] if len(starts) == 1 else [drops for start in starts for drops in _predicted(setting, [start])]
 
 
 @dataclass(frozen=True)

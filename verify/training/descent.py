@@ -163,6 +163,7 @@ def train(
     steps: int,
     learning_rate: float,
     momentum: float = 0.0,
+    weight_decay: float = 0.0,
     record_every: int = 1,
     progress: bool | None = None,
 ) -> TrainingRun:
@@ -171,6 +172,7 @@ def train(
     Several networks share their mini-batches; if prompts and targets have a leading axis of networks, each network has its own.
 
     The networks themselves do not change; the trained parameters are ``run.states`` at the last time.
+    ``weight_decay`` gamma adds gamma |W|^2 to the loss that the steps lower, not to the one recorded.
     ``progress`` None shows a bar on a terminal only.
 
     Raises ``ValueError`` for a step count, step size or recording interval that is not positive, a momentum outside [0, 1) or
@@ -180,6 +182,8 @@ def train(
         if not value > 0:
             raise ValueError(f"{name} must be positive, got {value!r}")
     momentum = check_momentum(momentum)
+    if not weight_decay >= 0:
+        raise ValueError(f"weight_decay must be at least 0, got {weight_decay!r}")
     if not isinstance(networks, nn.Module) and not networks:
         raise ValueError("networks must hold at least one network, got an empty list")
     several = [] if isinstance(networks, nn.Module) else networks
@@ -213,6 +217,8 @@ def train(
                 losses.append(value.cpu().numpy())
                 for name, p in parameters.items():
                     states[name].append(p.cpu().numpy().copy())
+            if weight_decay:
+                gradients = {name: slope + 2 * weight_decay * parameters[name] for name, slope in gradients.items()}
             moved = {name: momentum * moved[name] - learning_rate * gradients[name] for name in moved}
             parameters = {name: p + moved[name] for name, p in parameters.items()}
     return TrainingRun(
