@@ -1,0 +1,402 @@
+"""Claims about weight decay (V12): balance, thresholds, plateaus that stretch, heads that compete, by flows and trained networks."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+
+import numpy as np
+import torch
+from sympy import sqrt
+
+from ....numerics.compilation.equations import compiled
+from ....numerics.dynamics.flow import gradient_flow
+from ....numerics.dynamics.plateaus import find_plateaus
+from ....numerics.parametrizations.attention import MergedWeights, SeparateWeights
+from ....numerics.parametrizations.base import vector_field
+from ....numerics.tasks.losses import QuadraticLoss, TwoSided
+from ....numerics.tasks.regression import RegressionTask
+from ....theory.notation import W_1, G, Lambda, a, alpha, gamma, k_i, lambda_, q_i, tau, v, v_i, w_2
+from ....theory.results.landscape.fixed_points import v_positive as size
+from ....theory.results.landscape.minimal_norm import n as count
+from ....theory.results.variations.weight_decay import decay, decay_v, key, query, root_k, root_q, wait
+from ...experiments import draws
+from ...experiments.draws import remembered
+from ...training.descent import TrainingRun, fresh_batches, train
+from ...training.modules import ReducedMerged, ReducedSeparate
+from ..book import claim
+from ..tolerances import LEADING_ORDER, ROUNDOFF, SOLVER, STABLE, TRAINED_EARLY_DROPS, TRAINED_REST, TRAINED_VALUES
+from .task_covariance import power
+
+Formula = Callable[..., float]
+TASK = RegressionTask(eigenvalues=[0.6, 0.3], context_length=10)
+LOSS, AT = QuadraticLoss.population(TASK), tuple(zip(TASK.eigenvalues, TASK.second_moment_eigenvalues, strict=True))
+
+
+def head(value: float, direction: int = 0) -> SeparateWeights:
+    """One head k = q = v e."""
+    e = value * np.eye(2)[direction]
+    return SeparateWeights(np.array([value]), e[None, None], e[None, None])
+
+
+def several(heads: list[SeparateWeights]) -> SeparateWeights:
+    return SeparateWeights(*(np.concatenate(parts) for parts in zip(*(one.arrays for one in heads), strict=True)))
+
+
+def start(seed: int, scale: float, heads: int = 3, rank: int = 1) -> SeparateWeights:
+    return SeparateWeights.initialize(TASK, heads=heads, rank=rank, scale=scale, rng=draws.generator(seed), allow_deficient=True)
+
+
+def drifts(change: Mapping | None = None) -> dict[str, Callable]:
+    """The parts of (V12-balance), of one head."""
+    letters = {"query": (k_i, q_i, decay), "value": (k_i, v_i, decay)}
+    return {part: compiled("V12-balance", of, part=part, change=change) for part, of in letters.items()}
+
+
+@claim(
+    "V12-balance",
+    "the rates of what is conserved without decay, of random heads under the gradient of the penalised loss by PyTorch",
+    method="autograd",
+    tolerance=ROUNDOFF,
+    theory=drifts(),
+    wrong={"half the rate": drifts({decay: decay / 2}), "no decay": drifts({decay: 0}), "exchanged": drifts({k_i: q_i, q_i: k_i})},
+)
+def balance_decays(formulas) -> float:
+    rng, strength, residuals = draws.generator(121), 0.3, []
+    for _ in range(5):
+        weights = start(int(rng.integers(1000)), 1.0, heads=1)
+        moved = penalised_velocity(weights, lambda v, k, q: strength * (v.square().sum() + k.square().sum() + q.square().sum()))
+        vector, change = weights.flatten(), moved.flatten()
+        (value, k, q), (dv, dk, dq) = weights.split(vector), weights.split(change)
+        column, other = k[0].T, q[0].T
+        found = {"query": 2 * float((k * dk).sum() - (q * dq).sum()), "value": 2 * float((k * dk).sum() - (value * dv).sum())}
+        residuals.append(found["query"] - float(formulas["query"](column, other, strength)))
+        residuals.append(found["value"] - float(formulas["value"](column, value[0], strength)))
+    return float(np.abs(residuals).max())
+
+
+def penalised_velocity(weights: SeparateWeights, penalty: Callable[..., torch.Tensor]) -> SeparateWeights:
+    """Minus half the gradient of the loss with a penalty, by PyTorch."""
+    A, M, Q = (torch.tensor(np.array(one)) for one in TASK.loss_moments[:3])
+    v_, k_, q_ = (torch.tensor(np.array(one), requires_grad=True) for one in weights.arrays)
+    B = torch.einsum("h,hri,hrj->ij", v_, k_, q_)
+    (-(-2 * (A * B).sum() + (B * (M @ B @ Q)).sum() + penalty(v_, k_, q_)) / 2).backward()
+    return SeparateWeights(*(one.grad.numpy() for one in (v_, k_, q_)))  # pyright: ignore[reportOptionalMemberAccess]
+
+
+@claim(
+    "V12-flow",
+    "the velocity of heads along an eigenvector under the gradient of the penalised loss by PyTorch",
+    method="autograd",
+    tolerance=ROUNDOFF,
+    theory=compiled("V12-flow", (v, lambda_, a, decay)),
+    wrong={
+        "twice the decay": compiled("V12-flow", (v, lambda_, a, decay), change={decay: 2 * decay}),
+        "no decay": compiled("V12-flow", (v, lambda_, a, decay), change={decay: 0}),
+        "another moment": compiled("V12-flow", (v, lambda_, a, decay), change={a: 2 * a}),
+    },
+)
+def velocity_along_a_direction(velocity) -> float:
+    residuals = []
+    for value in (0.05, 0.6, 1.3):
+        for d, known in enumerate(AT):
+            moved = penalised_velocity(head(value, d), lambda v, k, q: 0.2 * (v.square().sum() + k.square().sum() + q.square().sum()))
+            residuals += [moved.v[0] - velocity(value, *known, 0.2), moved.k[0, 0, d] - velocity(value, *known, 0.2)]
+    return float(np.abs(residuals).max())
+
+
+# Any quadratic penalty
+
+
+def coordinates(change: Mapping | None = None) -> dict[str, Callable]:
+    letters = {"penalty": (v_i, key, query, decay_v), "force": (v_i, key, query, G, root_k, root_q)}
+    return {part: compiled("V12-penalty", of, part=part, change=change) for part, of in letters.items()}
+
+
+@claim(
+    "V12-penalty",
+    "rests under a penalty of two matrices, from rests of weight decay in the other coordinates, under the gradient by PyTorch",
+    method="autograd",
+    tolerance=SOLVER,
+    theory=coordinates(),
+    wrong={"the roots squared": coordinates({root_k: root_k**2, root_q: root_q**2}), "one penalty": coordinates({root_q: root_k})},
+)
+def rests_of_any_penalty(formulas) -> float:
+    """Flow to rest in the other coordinates, whose force is read off the formula entry by entry; go back, and differentiate."""
+    rng, strength, units = draws.generator(122), 0.01, np.eye(2)
+    matrices = [strength * (np.eye(2) + 0.5 * np.outer(one, one)) for one in rng.standard_normal((2, 2))]
+    roots = [power(one / strength, 0.5) for one in matrices]
+    A, M, Q, c = TASK.loss_moments
+    inverse = [np.linalg.inv(one) for one in roots]
+
+    def turned(matrix: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        entries = [[float(formulas["force"](1.0, i[:, None], j[:, None], matrix, left, right)) for j in units] for i in units]
+        return np.array(entries)
+
+    other = QuadraticLoss(turned(A, *roots), TwoSided(turned(M, roots[0], roots[0]), turned(Q, roots[1], roots[1])), c)
+    rest = gradient_flow(other, start(123, 1.0, heads=2), t_end=3e4, weight_decay=strength, rtol=1e-11).at(3e4)
+    back = SeparateWeights(rest.v, rest.k @ inverse[0].T, rest.q @ inverse[1].T)
+    forms = [torch.tensor(one) for one in matrices]
+
+    def penalty(v_: torch.Tensor, k_: torch.Tensor, q_: torch.Tensor) -> torch.Tensor:
+        return strength * v_.square().sum() + sum((x @ form * x).sum() for x, form in zip((k_, q_), forms, strict=True))
+
+    moved = penalised_velocity(back, penalty)
+    cost = sum(float(formulas["penalty"](1.0, k.T, q.T, 1.0)) - 1 for k, q in zip(rest.k, rest.q, strict=True))
+    written = sum(np.trace(k @ form @ k.T) for half, form in zip((back.k, back.q), matrices, strict=True) for k in half) / strength
+    return float(max(np.abs(moved.flatten()).max(), abs(cost - written)) + (0 if np.abs(rest.v).max() > 0.3 else np.inf))
+
+
+# Thresholds
+
+
+def rests(change: Mapping | None = None) -> dict[str, Formula]:
+    letters = {
+        "rest": (size, lambda_, a), "most": (lambda_, a), "worth": (lambda_, a), "left": (size, lambda_, decay), "least": (lambda_,),
+        "slope": (size, lambda_, a), "excess": (size, lambda_, a),
+    }  # fmt: skip
+    return {part: compiled("V12-rest", of, part=part, change=change) for part, of in letters.items()}
+
+
+def bisected(below: Callable[[float], bool], low: float, high: float, steps: int = 10) -> float:
+    """Where ``below`` turns from true to false, on a scale of logarithms."""
+    for _ in range(steps):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if below(middle) else (low, middle)
+    return (low * high) ** 0.5
+
+
+def survives(start_: SeparateWeights, strength: float, t_end: float = 5e3) -> bool:
+    return bool(abs(gradient_flow(LOSS, start_, t_end=t_end, weight_decay=strength).at(t_end).v).max() > 0.1)
+
+
+REST_FAULTS = {"lambda for a": rests({a: lambda_}), "another power": rests({lambda_: lambda_**2}), "twice the moment": rests({a: 2 * a})}
+
+
+@claim(
+    "V12-rest",
+    "the strength of decay at which a learned head is lost, and the size that a head must exceed, found by halving intervals of flows",
+    method="flow",
+    tolerance=STABLE,
+    theory=rests(),
+    wrong=REST_FAULTS | {"the loss decides": rests() | {"most": rests()["worth"]}},
+)
+def thresholds_of_flows(formulas) -> float:
+    errors = []
+    for d, (value, moment) in enumerate(AT):
+        learned = head(float(np.cbrt(value / moment)), d)
+        lost = bisected(lambda strength, learned=learned: survives(learned, strength), 0.3 * value**2, 2 * value**2)
+        errors.append(lost / formulas["most"](value, moment) - 1)
+        weak = 1e-3 * value**2
+        least = bisected(lambda size_, d=d, weak=weak: not survives(head(size_, d), weak, 6e5), 0.5e-3, 2e-3)
+        errors.append(weak / least / formulas["least"](value) - 1)
+    return float(np.abs(errors).max())
+
+
+@claim(
+    "V12-rest",
+    "rests of flows with decay: the strength, the share that is not learned, the stability and the loss with its penalty",
+    method="flow",
+    tolerance=SOLVER,
+    theory=rests(),
+    wrong=REST_FAULTS,
+)
+def rests_of_flows(formulas) -> float:
+    errors = []
+    for d, (value, moment) in enumerate(AT):
+        for part in (0.2, 0.9):
+            strength = part * float(rests()["most"](value, moment))
+            end = gradient_flow(LOSS, head(float(np.cbrt(value / moment)), d), t_end=2e4, weight_decay=strength, rtol=1e-11).at(2e4)
+            rest, e = float(end.v[0]), np.eye(2)[d]
+            errors.append(formulas["rest"](rest, value, moment) - strength)
+            errors.append(formulas["left"](rest, value, strength) - (1 - end.effective_map()[d, d] * moment / value))
+            gained = LOSS.value(end.effective_map()) - LOSS.c + strength * float(end.flatten() @ end.flatten())
+            errors.append(formulas["excess"](rest, value, moment) - gained)
+            along = np.concatenate([[1.0], e, e]) / 3**0.5
+            slope = -along @ (end.hessian(LOSS) + strength * np.eye(5)) @ along
+            errors.append(formulas["slope"](rest, value, moment) - slope)
+        even = np.cbrt(value / (2 * moment))
+        both = LOSS.value(even**3 * np.outer(np.eye(2)[d], np.eye(2)[d])) - LOSS.c + 3 * formulas["worth"](value, moment) * even**2
+        errors.append(both)
+    return float(np.abs(errors).max())
+
+
+STRENGTH = 0.01
+
+
+@remembered
+def _trained(strength: float, scale: float, steps: int, rate: float = 0.1, seed: int = 124) -> TrainingRun:
+    batches = fresh_batches(TASK, 2048, draws.torch_generator(seed))
+    network = ReducedSeparate(start(seed, scale))
+    return train(network, batches, steps=steps, learning_rate=rate, weight_decay=strength, record_every=10, progress=False)
+
+
+@claim(
+    "V12-rest",
+    "the shares of two directions that a network trained with weight decay leaves unlearned",
+    method="training",
+    tolerance=TRAINED_REST,
+    theory=rests(),
+    wrong={
+        "no decay": rests() | {"left": lambda *_: 0.0},
+        "twice the decay": rests({decay: 2 * decay}),
+        "lambda": rests({lambda_: sqrt(lambda_)}),
+    },
+    slow=True,
+)
+def trained_shares(formulas) -> float:
+    maps = _trained(STRENGTH, 1.0, 6000).effective_maps()[-200:].mean(axis=0)
+    errors = []
+    for d, (value, moment) in enumerate(AT):
+        errors.append(1 - maps[d, d] * moment / value - formulas["left"](float(np.cbrt(maps[d, d])), value, STRENGTH))
+    return float(np.abs(errors).max())
+
+
+# Plateaus
+
+
+def stretched(change: Mapping | None = None) -> Formula:
+    return lambda *values: float(compiled("V12-plateau", (wait, decay, tau), part="wait", change=change)(*values, 1.0))
+
+
+PLATEAU_FAULTS = {
+    "no stretch": lambda time, _: time,
+    "half the decay": stretched({decay: decay / 2}),
+    "to first order": lambda time, strength: time * (1 + strength * time / 2),
+}
+
+
+@cache
+def _first_drop(strength: float, rank: int, seed: int) -> float:
+    weights = SeparateWeights.initialize(TASK, heads=2, rank=rank, scale=1e-3, rng=np.random.default_rng(seed))
+    run = gradient_flow(LOSS, weights, t_end=3e5, weight_decay=strength)
+    return float(find_plateaus(run).drops[0])
+
+
+@claim(
+    "V12-plateau",
+    "the first drop of flows with decay from random weights of 1e-3, of rank one and two, against the drop without decay",
+    method="flow",
+    tolerance=LEADING_ORDER,
+    theory=stretched(),
+    wrong=PLATEAU_FAULTS,
+)
+def plateaus_of_flows(formula) -> float:
+    errors = []
+    for rank, seed in ((1, 0), (1, 5), (2, 1)):
+        free = _first_drop(0.0, rank, seed)
+        errors += [_first_drop(part / free, rank, seed) / formula(free, part / free) - 1 for part in (0.3, 0.9)]
+    return float(np.abs(errors).max())
+
+
+@claim(
+    "V12-plateau",
+    "the first drop of training with decay from weights of 0.05, against that of training without",
+    method="training",
+    tolerance=TRAINED_EARLY_DROPS,
+    theory=stretched(),
+    wrong={name: one for name, one in PLATEAU_FAULTS.items() if name != "to first order"},
+    slow=True,
+)
+def plateau_of_training(formula) -> float:
+    free, decayed = (
+        find_plateaus(run.times, run.population_loss(LOSS)).drops[0]
+        for run in (_trained(strength, 0.05, 3000, 0.1, 125) for strength in (0.0, 0.004))
+    )
+    return abs(float(decayed) / formula(float(free), 0.004) - 1)
+
+
+# Heads that share a direction
+
+
+def competing(change: Mapping | None = None) -> dict[str, Formula]:
+    return {
+        "rest": compiled("V12-shared", (size, lambda_, a, count), part="rest", change=change),
+        "rate": compiled("V12-shared", (decay,), part="rate", change=change),
+    }
+
+
+@claim(
+    "V12-shared",
+    "two and three heads of one direction with decay: at rest if they are equal, then apart at the rate of the decay, in flows",
+    method="flow",
+    tolerance=LEADING_ORDER,
+    theory=competing(),
+    wrong={
+        "half the rate": competing() | {"rate": lambda strength: strength / 2},
+        "the heads' sum as one head": competing() | {"rest": lambda x, value, moment, _: x * value**2 - value * moment * x**4},
+    },
+)
+def heads_compete(formulas) -> float:
+    value, moment = AT[0]
+    errors = []
+    for number in (2, 3):
+        rest = 0.85 * float(np.cbrt(value / (number * moment)))
+        strength = float(formulas["rest"](rest, value, moment, number))
+        apart = [rest + 1e-5, rest - 1e-5, *[rest] * (number - 2)]
+        time = 2 / 0.06
+        run = gradient_flow(LOSS, several([head(one) for one in apart]), t_end=time, weight_decay=strength, rtol=1e-12)
+        end = run.at(time).v
+        errors.append(np.log((end[0] - end[1]) / 2e-5) / time / float(formulas["rate"](strength)) - 1)
+        errors.append(end.mean() / rest - 1)
+    return float(np.abs(errors).max())
+
+
+# Merged attention
+
+
+def merged_parts(change: Mapping | None = None) -> dict[str, Callable]:
+    letters = {"size": (gamma, alpha, decay), "balance": (Lambda, w_2, W_1, decay), "w": (w_2, gamma, alpha, decay)}
+    return {part: compiled("V12-merged", of, part=part, change=change) for part, of in letters.items()}
+
+
+WHITE = RegressionTask(eigenvalues=[0.5, 0.5], context_length=10)
+
+
+@remembered
+def _merged(strength: float) -> np.ndarray:
+    """The map of merged attention trained on white tokens with decay, averaged over the end."""
+    network = ReducedMerged(MergedWeights.initialize(WHITE, heads=3, scale=0.5, rng=draws.generator(126)))
+    batches = fresh_batches(WHITE, 1024, draws.torch_generator(126))
+    run = train(network, batches, steps=2500, learning_rate=0.1, weight_decay=strength, record_every=5, progress=False)
+    return run.effective_maps()[-200:].mean(axis=0)
+
+
+@claim(
+    "V12-merged",
+    "the norm of the map of merged attention trained on white tokens with decay, below and above the threshold",
+    method="training",
+    tolerance=TRAINED_VALUES,
+    theory=merged_parts(),
+    wrong={"no decay": merged_parts({decay: 0}), "twice the decay": merged_parts({decay: 2 * decay})},
+    slow=True,
+)
+def trained_merged_size(formulas) -> float:
+    A, M, Q, _ = WHITE.loss_moments
+    cross, second = float(np.linalg.norm(A)), float(M[0, 0] * Q[0, 0])
+    errors = []
+    for strength in (0.1 * cross, 0.5 * cross, 1.3 * cross):
+        expected = max(0.0, float(formulas["size"](cross, second, strength)))
+        errors.append(np.linalg.norm(_merged(strength)) - expected)
+    return float(np.abs(errors).max() / (cross / second))
+
+
+@claim(
+    "V12-merged",
+    "the velocity of merged attention on the set (44) and the rate of what it conserves, with decay",
+    method="linear algebra",
+    tolerance=ROUNDOFF,
+    theory=merged_parts(),
+    wrong={"half the decay": merged_parts({decay: decay / 2}), "another moment": merged_parts({alpha: 2 * alpha, decay: 3 * decay})},
+)
+def merged_rates(formulas) -> float:
+    loss, (A, M, Q, _), strength = QuadraticLoss.population(WHITE), WHITE.loss_moments, 0.05
+    values = np.array([0.3, -0.2, 0.5])
+    on_set = MergedWeights(values, np.multiply.outer(values, A / np.linalg.norm(A)))
+    step = (vector_field(loss, on_set)(0.0, on_set.flatten()) - strength * on_set.flatten())[:3]
+    found = formulas["w"](values[:, None], float(np.linalg.norm(A)), float(M[0, 0] * Q[0, 0]), strength)
+    rng = draws.generator(127)
+    other = MergedWeights(rng.standard_normal(3), rng.standard_normal((3, 2, 2)))
+    velocity = vector_field(loss, other)(0.0, other.flatten()) - strength * other.flatten()
+    moved, layer, layer_rate = velocity[:3], other.U.reshape(3, -1), velocity[3:].reshape(3, -1)
+    drift = np.outer(moved, other.v) + np.outer(other.v, moved) - layer_rate @ layer.T - layer @ layer_rate.T
+    expected = formulas["balance"](WHITE.covariance, other.v[:, None], layer, strength)
+    return float(max(np.abs(step - np.ravel(found)).max(), np.abs(drift - expected).max()))
