@@ -1,13 +1,25 @@
-"""Figures of other tasks: label noise (V1), contexts of random length (V4), laws of tokens (V5)."""
+"""Figures of other tasks: label noise (V1), contexts of random length (V4), laws of tokens (V5); and of weight decay (V12)."""
+
+from dataclasses import replace
 
 import numpy as np
 from matplotlib.axes import Axes
 
 from ...numerics.compilation.equations import compiled
+from ...numerics.dynamics.flow import gradient_flow
+from ...numerics.dynamics.plateaus import find_plateaus
+from ...numerics.parametrizations.attention import SeparateWeights
+from ...numerics.tasks.losses import QuadraticLoss
 from ...numerics.tasks.regression import RegressionTask
-from ...theory.notation import N, T, lambda_
+from ...theory.notation import N, T, a, lambda_, tau
+from ...theory.results.landscape.fixed_points import v_positive as size
 from ...theory.results.variations.token_laws import kappa
+from ...theory.results.variations.weight_decay import decay, wait
 from ..experiments.prefixes import prefix_loss, prefix_plateaus, prefix_training
+from ..experiments.setting import DEFAULT
+from ..experiments.staircase import flow as default_flow
+from ..experiments.staircase import trained_loss as default_loss
+from ..experiments.staircase import training as default_training
 from ..experiments.varied_tasks import (
     LENGTH,
     LONGEST,
@@ -149,5 +161,60 @@ def random_length(theme: Theme) -> Drawing:
         "population loss, in the official code's way on all prefixes of plain sequences, each divided by all its tokens; dashed: theory. "
         "Drops come later by the factor 1/E(g); the spikes of training are steps on rare, large sequences. "
         "Right: the final loss by the longest context; points: trained; divided by N, a quarter stays.\n" + "\n".join(lines)
+    )
+    return Drawing(picture, caption)
+
+
+STRENGTHS = (0.0, 0.001, 0.003)  # of weight decay
+
+
+@figure("weight-decay")
+def weight_decay(theme: Theme) -> Drawing:
+    """The rests of each direction over the strength, training with decay, and how plateaus stretch."""
+    picture, (left, middle, right) = canvas(theme, 11.4, 3.6, ncols=3)
+    values, moments = DEFAULT.task.eigenvalues, DEFAULT.task.second_moment_eigenvalues
+    strength = compiled("V12-rest", (size, lambda_, a), part="rest")
+    marks = {part: compiled("V12-rest", (lambda_, a), part=part)(values, moments) for part in ("most", "worth")}
+    for value, moment, most, worth, color in zip(values, moments, *marks.values(), SERIES, strict=False):
+        rests, turn = np.linspace(0, np.cbrt(value / moment), 400), np.cbrt(value / (4 * moment))
+        for part, style in ((rests >= turn, "-"), (rests <= turn, (0, (4, 3)))):
+            left.plot(
+                strength(rests[part], value, moment),
+                rests[part],
+                color=color,
+                ls=style,
+                label=rf"$\lambda = {value:g}$" if style == "-" else None,
+            )
+        left.plot(worth, np.cbrt(value / (2 * moment)), "o", color=color, ms=4)
+        for one in np.linspace(0.1, 0.9, 5) * most:
+            task = RegressionTask(eigenvalues=[value], context_length=DEFAULT.context_length, noise_variance=1 - value)
+            start = SeparateWeights(np.array([1.0]), np.ones((1, 1, 1)), np.ones((1, 1, 1)))
+            end = gradient_flow(QuadraticLoss.population(task), start, t_end=200 / value**2, weight_decay=float(one)).at(200 / value**2)
+            left.plot(one, end.v[0], "x", color=theme.ink, ms=5)
+    left.set(xlabel=r"weight decay $\gamma_w$", ylabel="value weight at rest", xlim=(0, None), ylim=(0, None))
+    left.legend(loc="upper right")
+    for one, color in zip(STRENGTHS, SERIES, strict=False):
+        setting = replace(DEFAULT, weight_decay=one)
+        times = np.linspace(0, setting.duration, 1500)
+        middle.plot(default_training(setting).times, default_loss(setting), color=color, lw=4, alpha=0.35)
+        middle.plot(times, default_flow(setting).loss_at(times), color=color, label=rf"$\gamma_w = {one:g}$")
+    middle.set(xlabel=TIME, ylabel=LOSS, xlim=(0, DEFAULT.duration), ylim=(0, 1.05))
+    middle.legend(loc="upper right")
+    small = replace(DEFAULT, scale=1e-3, duration=1e5)
+    free = find_plateaus(default_flow(small)).drops[0]
+    parts = np.linspace(0.001, 0.99, 300)
+    right.plot(parts, compiled("V12-plateau", (wait, decay, tau), part="wait")(1.0, parts, 1.0), color=theme.theory)
+    for part in (0.1, 0.3, 0.5, 0.7, 0.9, 0.97):
+        found = find_plateaus(default_flow(replace(small, weight_decay=float(part / free)))).drops[0]
+        right.plot(part, found / free, "o", color=SERIES[0])
+    right.axvline(1, color=theme.faint, lw=1, zorder=0)
+    right.set(xlabel=r"$\gamma_wT_0/\tau$", ylabel="first plateau, $T/T_0$", ylim=(0.9, 5))
+    found = [listed(find_plateaus(default_flow(replace(DEFAULT, weight_decay=one))).drops, ".0f") for one in STRENGTHS]
+    caption = (
+        f"Weight decay (V12), on the staircase: eigenvalues {listed(values, 'g')}, N = {DEFAULT.context_length}. Left: the rests of a head in "
+        "one direction, stable (lines) and unstable (dashed: the size that it must exceed); crosses: ends of flows; dots: beyond them "
+        "learning costs more than it gains. Middle: H = 5, initial scale 0.2; thin: gradient flow; thick, pale: PyTorch. Right: the first "
+        "plateau from a scale of 0.001 (dots: flows), infinite from tau/gamma_w on.\n"
+        f"Drops of the flow with weight decay {listed(STRENGTHS, 'g')}: {'; '.join(found)}."
     )
     return Drawing(picture, caption)

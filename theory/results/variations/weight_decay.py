@@ -199,8 +199,9 @@ def rests() -> Derivation:
 def plateau() -> Derivation:
     """Weights r W, with W on the undecayed flow in a slower time."""
     moving = {**{weight: scale * rate for weight, rate in FREE.items()}, scale: -decay * scale}
-    passed = integrate(exp(-decay * moment / tau), (moment, 0, t))
-    (escape,) = solve(exp(-decay * t / tau) - solve(passed - wait, exp(-decay * t / tau))[0], t)
+    decayed = exp(-decay * t / tau)
+    passed = integrate(decayed.subs(t, moment), (moment, 0, t))
+    (escape,) = solve(decayed - solve(passed - wait, decayed)[0], t)
     stretched = tau / decay * log(1 / (1 - decay * wait / tau))
     return Derivation.by(
         *(
@@ -214,8 +215,8 @@ def plateau() -> Derivation:
             for weight, name in zip(RANK_ONE, NAMES, strict=True)
         ),
         Line(stretched, "->", wait, "Weak decay leaves a wait as it was", parameter=(decay, 0), order=1),
-        Line(scale, ":=", exp(-decay * t / tau), "The factor $r$ decays"),
-        Line(Integral(exp(-decay * moment / tau), (moment, 0, t)), "=", passed, "The time that passes for $\\boldsymbol{W}$", part="clock"),
+        Line(tau * Derivative(decayed, t), "=", -decay * decayed, "So does $r$, which begins at 1"),
+        Line(Integral(decayed.subs(t, moment), (moment, 0, t)), "=", passed, "The time that passes for $\\boldsymbol{W}$", part="clock"),
         Line(wait, ":=", passed, "When it is that of the escape"),
         Line(t, "=", escape, "the time is", part="wait"),
     )
