@@ -178,13 +178,8 @@ def weight_decay(theme: Theme) -> Drawing:
     for value, moment, most, worth, color in zip(values, moments, *marks.values(), SERIES, strict=False):
         rests, turn = np.linspace(0, np.cbrt(value / moment), 400), np.cbrt(value / (4 * moment))
         for part, style in ((rests >= turn, "-"), (rests <= turn, (0, (4, 3)))):
-            left.plot(
-                strength(rests[part], value, moment),
-                rests[part],
-                color=color,
-                ls=style,
-                label=rf"$\lambda = {value:g}$" if style == "-" else None,
-            )
+            label = rf"$\lambda = {value:g}$" if style == "-" else None
+            left.plot(strength(rests[part], value, moment), rests[part], color=color, ls=style, label=label)
         left.plot(worth, np.cbrt(value / (2 * moment)), "o", color=color, ms=4)
         for one in np.linspace(0.1, 0.9, 5) * most:
             task = RegressionTask(eigenvalues=[value], context_length=DEFAULT.context_length, noise_variance=1 - value)
@@ -211,10 +206,10 @@ def weight_decay(theme: Theme) -> Drawing:
     right.set(xlabel=r"$\gamma_wT_0/\tau$", ylabel="first plateau, $T/T_0$", ylim=(0.9, 5))
     found = [listed(find_plateaus(default_flow(replace(DEFAULT, weight_decay=one))).drops, ".0f") for one in STRENGTHS]
     caption = (
-        f"Weight decay (V12), on the staircase: eigenvalues {listed(values, 'g')}, N = {DEFAULT.context_length}. Left: the rests of a head in "
-        "one direction, stable (lines) and unstable (dashed: the size that it must exceed); crosses: ends of flows; dots: beyond them "
-        "learning costs more than it gains. Middle: H = 5, initial scale 0.2; thin: gradient flow; thick, pale: PyTorch. Right: the first "
-        "plateau from a scale of 0.001 (dots: flows), infinite from tau/gamma_w on.\n"
+        f"Weight decay (V12), on the staircase: eigenvalues {listed(values, 'g')}, N = {DEFAULT.context_length}. Left: the rests of a "
+        "head in one direction, stable (lines) and unstable (dashed: the size that it must exceed); crosses: ends of flows; dots: beyond "
+        "them learning costs more than it gains. Middle: H = 5, initial scale 0.2; thin: gradient flow; thick, pale: PyTorch. Right: the "
+        "first plateau from a scale of 0.001 (dots: flows), infinite from tau/gamma_w on.\n"
         f"Drops of the flow with weight decay {listed(STRENGTHS, 'g')}: {'; '.join(found)}."
     )
     return Drawing(picture, caption)

@@ -145,8 +145,8 @@ def _at(value) -> Callable:
     conditions=(
         r"$v > 0$ is the value weight of a head $\boldsymbol{k} = \boldsymbol{q} = v\boldsymbol{e}$ in the flow (V12-flow); zero "
         "weights are a stable rest",
-        r"Below most, $\gamma_*$, there are two others. The lower, about $\gamma_w/\lambda^2$ for weak decay (least), is unstable: the size "
-        r"to exceed. The upper, with $v^3 > \lambda/(4a)$, is stable, and leaves a share $x$ of the direction unlearned (left)",
+        r"Below most, $\gamma_*$, there are two others. The lower, about $\gamma_w/\lambda^2$ for weak decay (least), is unstable: a head "
+        r"must exceed it. The upper, with $v^3 > \lambda/(4a)$, is stable, and leaves a share $x$ of the direction unlearned (left)",
         r"With the penalty in the loss, the upper rest is better than nothing learned below worth, $\gamma_0 = \frac{2^{4/3}}{3}\gamma_*$, "
         r"where $v^3 = \lambda/(2a)$",
         r"Both strengths go by $\lambda^{7/3}a^{-1/3}$: the decay that rises loses the weakest direction first",
