@@ -53,7 +53,7 @@ def memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def large_flow(D: int, t_end: float = 1200.0) -> None:
+def large_flow(D: int, t_end: float = 4000.0) -> None:
     task = RegressionTask(eigenvalues=np.arange(1, D + 1) ** -0.5, context_length=4 * D)
     weights = SeparateWeights.initialize(task, heads=D, scale=0.1, rng=np.random.default_rng(0))
     before, begun = memory(), time.process_time()

@@ -96,8 +96,10 @@ class Point:
 
     def size(self, dimension) -> int:
         """The value of a dimension such as D or R - 1."""
+        if isinstance(dimension, Symbol) and isinstance(value := self[dimension], int):
+            return value
         dimension = sympy.sympify(dimension)
-        value = dimension.subs({symbol: self[symbol] for symbol in dimension.free_symbols})
+        value = dimension if dimension.is_Integer else dimension.subs({symbol: self[symbol] for symbol in dimension.free_symbols})
         if not value.is_Integer or value < 0:
             raise ValueError(f"the size {dimension} is {value} at this point")
         return int(value)
