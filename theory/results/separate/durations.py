@@ -41,7 +41,7 @@ from ...derivations.registry import register
 from ...notation import B, a, e, lambda_, lambda_next, rho, t, tau, v, v_0, v_i, v_star
 from ..task.population import PAPER, Task
 from ..task.regression import closed_loss, population_error
-from .aligned import RATES, alone, along_lines, first_ansatz, fixed_value, flow_along, growing, places
+from .aligned import RATES, alone, along_lines, fixed_value, flow_along, growing, places
 
 u, u_0 = symbols("u u_0", positive=True)  # v / v_*, and at t = 0
 delta = Symbol("delta", real=True)  # u - u_0
@@ -60,9 +60,9 @@ def _inside(text: str) -> Callable[..., Condition]:
 
 
 def _flow_lines(task: Task) -> tuple[Line, ...]:
-    if task != PAPER:
-        return first_ansatz(task).within({})
-    return (Line(Rate(v_i, RATES), "=", flow_along(), "The flow (26)", "64"),)
+    """The flow (26); for another task than the paper's what lets a head follow it, with (26) at its moments in the lines after these."""
+    papers = (Line(Rate(v_i, RATES), "=", flow_along(), "The flow (26)", "64"),)
+    return papers if task == PAPER else along_lines(task, learned=False)
 
 
 @cache
@@ -112,9 +112,10 @@ def phi() -> Expr:
 )
 def time_of_a_drop(task: Task = PAPER) -> Derivation:
     """The reciprocal of the flow in u, integrated by partial fractions, in the units of t and v; differentiated back."""
-    fixed, (rate, unit), known = _at_rest(task), _scaled(task), () if task == PAPER else places(task, learned=False)
+    fixed, (rate, unit) = _at_rest(task), _scaled(task)
     partial = apart(1 / rate, u)
     rest = factor(partial - u**-2)
+    in_flow = (Line(Rate(v_i, RATES), "=", v_star / unit * tau * rate, "The flow is the one of $u$", "64"),) if task == PAPER else ()
     return Derivation.by(
         *_flow_lines(task),
         Line(1 / rate, "=", partial, r"With $u=v/v_*$, in the unit $\tau/(\lambda^2v_*)$: its reciprocal in partial fractions"),
@@ -122,7 +123,7 @@ def time_of_a_drop(task: Task = PAPER) -> Derivation:
         Line(Gradient(phi(), u), "=", rest, "Its antiderivative is real on both sides of 1"),
         Line(v_star, ":=", fixed, "The head rests here, (25)"),
         Line(u, ":=", v / v_star, "Its value weight in proportion to that"),
-        Line(Rate(v_i, RATES), "=", v_star / unit * tau * rate, "The flow is the one of $u$", (*task.uses("64"), *known)),
+        *in_flow,
         Line(t, ":=", unit * (phi() - 1 / u), "The time, up to a constant"),
         Line(Gradient(t, v), "=", tau / flow_along(task), r"Its slope is $\tau$ over the flow (26)"),
         Line(t, "=", unit * _joined(phi()) - (unit / u).subs(u, v / fixed), "With one logarithm, and in $v$"),
