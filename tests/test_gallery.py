@@ -1,10 +1,12 @@
 """Every script of the gallery runs, its page is the one on disk, and it fails when a published formula is off by a factor."""
 
+import re
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
+from iclflow.verify.evidence.page import mathml
 
 GALLERY = Path(__file__).parents[1] / "docs" / "gallery"
 SLOW = (  # scripts of more than about five seconds
@@ -44,6 +46,14 @@ def test_a_page_is_what_its_script_compared(helper, name, monkeypatch):
         monkeypatch.setattr(helper, "PLANTED", number)
         with pytest.raises(SystemExit, match=name):
             run(name, monkeypatch)
+
+
+@pytest.mark.parametrize("page", sorted(GALLERY.glob("*.md")), ids=lambda path: path.stem)
+def test_the_site_can_set_every_formula(page):
+    prose = re.sub(r"```.*?```", "", page.read_text("utf-8"), flags=re.DOTALL)
+    displayed = re.findall(r"\$\$(.+?)\$\$", prose, flags=re.DOTALL)
+    for formula in (*displayed, *re.findall(r"\$([^$]+)\$", re.sub(r"\$\$.+?\$\$", "", prose, flags=re.DOTALL))):
+        assert "<math" in mathml(formula)
 
 
 def test_the_index_lists_the_pages(helper):

@@ -54,7 +54,7 @@ class _PaperPrinter(PaperOrder, LatexPrinter):
 
     def _factor(self, expr) -> str:
         inner = self._print(expr)
-        is_letter = isinstance(expr, sympy.MatrixSymbol | sympy.Identity) and not search(r"\^(\w|\{[^{}]*\})$", inner)
+        is_letter = isinstance(expr, sympy.MatrixSymbol | sympy.Identity) and not search(r"\^(\S|\{[^{}]*\})$", inner)
         return inner if is_letter else self._brackets(inner)
 
     def _print_Mul(self, expr):
