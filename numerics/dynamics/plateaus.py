@@ -21,7 +21,6 @@ from jaxtyping import Float
 from scipy.ndimage import median_filter, uniform_filter1d
 from scipy.optimize import brentq, isotonic_regression
 from scipy.optimize.elementwise import find_root
-from scipy.signal import find_peaks
 
 from .._checks import finite_array
 from .results import Result, Variable, new_axes
@@ -182,10 +181,28 @@ def _find(t: np.ndarray, values: np.ndarray, contrast: float, min_drop: float) -
     blurred = np.minimum(NOISE_CELL * np.interp(passed[:-1], t, noise) / cells, 1.0)  # 1 for a cell as high as the noise
     dwell = np.maximum(np.maximum(np.diff(passed), blurred * spacing), 1e-12 * (t[-1] - t[0]))
     density = np.log(dwell / cells)
-    around = [density.min()]
-    peaks, _ = find_peaks(np.concatenate([around, density, around]), prominence=np.log(contrast))
-    spans = np.stack([passed[peaks - 1], passed[peaks]], axis=1)
+    peaks = _peaks(density, float(np.log(contrast)))
+    spans = np.stack([passed[peaks], passed[peaks + 1]], axis=1)
     return _assembled(t, smooth, _merged(t, smooth, least, spans))
+
+
+def _peaks(heights: np.ndarray, prominence: float) -> np.ndarray:
+    """The maxima, flat ones at their middle, that rise at least ``prominence`` above the lowest points between them and higher ground.
+
+    As ``scipy.signal.find_peaks`` for ground at the lowest height beyond both ends; loading that package takes as long as a flow.
+    """
+    starts = np.flatnonzero(np.append(True, np.diff(heights) != 0))
+    ends = np.append(starts[1:], len(heights)) - 1
+    levels = np.concatenate([[heights.min()], heights[starts], [heights.min()]])
+    found = []
+    for run in np.flatnonzero((levels[1:-1] > levels[:-2]) & (levels[1:-1] > levels[2:])):
+        higher = np.flatnonzero(levels > levels[run + 1])
+        after = np.searchsorted(higher, run + 1)
+        low, high = higher[after - 1] if after else 0, higher[after] if after < len(higher) else len(levels)
+        base = max(levels[low : run + 2].min(), levels[run + 1 : high].min())
+        if levels[run + 1] - base >= prominence:
+            found.append((starts[run] + ends[run]) // 2)
+    return np.array(found, dtype=int)
 
 
 def _monotone(values: Float[np.ndarray, " T"]) -> tuple[Float[np.ndarray, " T"], Float[np.ndarray, " T"]]:
