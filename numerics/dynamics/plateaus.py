@@ -192,17 +192,25 @@ def _peaks(heights: np.ndarray, prominence: float) -> np.ndarray:
     As ``scipy.signal.find_peaks`` for ground at the lowest height beyond both ends; loading that package takes as long as a flow.
     """
     starts = np.flatnonzero(np.append(True, np.diff(heights) != 0))
-    ends = np.append(starts[1:], len(heights)) - 1
-    levels = np.concatenate([[heights.min()], heights[starts], [heights.min()]])
-    found = []
-    for run in np.flatnonzero((levels[1:-1] > levels[:-2]) & (levels[1:-1] > levels[2:])):
-        higher = np.flatnonzero(levels > levels[run + 1])
-        after = np.searchsorted(higher, run + 1)
-        low, high = higher[after - 1] if after else 0, higher[after] if after < len(higher) else len(levels)
-        base = max(levels[low : run + 2].min(), levels[run + 1 : high].min())
-        if levels[run + 1] - base >= prominence:
-            found.append((starts[run] + ends[run]) // 2)
-    return np.array(found, dtype=int)
+    middles = (starts + np.append(starts[1:], len(heights)) - 1) // 2
+    ground = [float(heights.min())]
+    rises = np.diff(np.concatenate([ground, heights[starts], ground])) > 0
+    turns = np.flatnonzero(rises[1:] != rises[:-1])
+    levels = ground + heights[starts[turns]].tolist() + ground
+    risen = np.subtract(levels, np.maximum(_lowest(levels), _lowest(levels[::-1])[::-1]))[1:-1]
+    return middles[turns[rises[turns] & (risen >= prominence)]]
+
+
+def _lowest(levels: list[float]) -> list[float]:
+    """The lowest of the values between each one and the last higher one before it."""
+    found, higher = [], []
+    for level in levels:
+        lowest = level
+        while higher and higher[-1][0] <= level:
+            lowest = min(lowest, higher.pop()[1])
+        found.append(lowest)
+        higher.append((level, lowest))
+    return found
 
 
 def _monotone(values: Float[np.ndarray, " T"]) -> tuple[Float[np.ndarray, " T"], Float[np.ndarray, " T"]]:
