@@ -206,7 +206,7 @@ def test_merged_attention_escapes_at_the_norm_of_the_correlation():
         ("16", r"line 1, Lambda_N = .* \(The second moment \(31\)"),
         ("43", r"line 1, Lambda_N := Lambda\^-1 E\[Lambda_hat\^2\], rests"),
         ("T2b", "line 1, .* no longer holds \\(Half the loss"),
-        ("51", r"line 1, size := .*, rests on the laws"),
+        ("51", r"line 1, .* := sqrt\(tr\(Lambda\^4\)\), rests on the laws"),
     ],
 )
 def test_entries_of_the_papers_task_name_the_line_that_needs_it(number, line):
