@@ -232,7 +232,7 @@ def build() -> Parser:
     figure.add_argument("--dpi", type=dpi, metavar="N", help="dots an inch of a .png (default 150)")
     figure.add_argument("--style", metavar="SHEET", help="a matplotlib style sheet, by its name or file")
     figure.add_argument("--data", metavar="FILE.nc", help="write what is drawn as a netCDF file")
-    figure.add_argument("--quick", action="store_true", help="4, 9, softmax and in-weight from fewer or shorter runs")
+    figure.add_argument("--quick", action="store_true", help="figures that train or take long: fewer sequences, fewer or shorter runs")
 
     sweep = command("sweep", "many runs, resumable, on one machine or a cluster", "iclflow sweep s.toml --output runs")
     sweep.add_argument("file", metavar="FILE.toml", help="method, setting, and what is varied")

@@ -58,20 +58,24 @@ def labelled_batches(task: RegressionTask, batch_size: int, generator: torch.Gen
     return draw
 
 
+def prefix_training(share: int = 1) -> TrainingRun:
+    """The run "official" of :mod:`~iclflow.verify.experiments.varied_tasks`, trained on all prefixes; of one in ``share`` sequences."""
+    return _training(share)
+
+
 @cache
-def prefix_training() -> TrainingRun:
-    """The run "official" of :mod:`~iclflow.verify.experiments.varied_tasks`, trained from the same weights on all prefixes."""
+def _training(share: int) -> TrainingRun:
     run = RUNS["official"]
-    source = labelled_batches(PLAIN, run.batch_size, torch.Generator().manual_seed(run.seed))
+    source = labelled_batches(PLAIN, run.batch_size // share, torch.Generator().manual_seed(run.seed))
     steps = round(run.duration / (2 * run.learning_rate))
     network = PrefixAttention(run.weights)
     return train(network, source, steps=steps, learning_rate=run.learning_rate, record_every=5, progress=False)
 
 
-def prefix_loss() -> Float[np.ndarray, " T"]:
+def prefix_loss(share: int = 1) -> Float[np.ndarray, " T"]:
     """The population loss of the trained network at its recorded times."""
-    return prefix_training().population_loss(RUNS["official"].loss)
+    return prefix_training(share).population_loss(RUNS["official"].loss)
 
 
-def prefix_plateaus() -> Plateaus:
-    return find_plateaus(prefix_training().times, prefix_loss())
+def prefix_plateaus(share: int = 1) -> Plateaus:
+    return find_plateaus(prefix_training(share).times, prefix_loss(share))

@@ -133,22 +133,26 @@ def small_levels(name: str) -> Float[np.ndarray, " M"]:
     return find_plateaus(gradient_flow(run.loss, run.weights, t_end=6e5)).levels
 
 
+def training(name: str, share: int = 1) -> TrainingRun:
+    """Gradient descent on fresh sequences of one of ``RUNS``, from the same weights; on one in ``share`` of them, if time is short."""
+    return _training(name, share)
+
+
 @cache
-def training(name: str) -> TrainingRun:
-    """Gradient descent on fresh sequences of one of ``RUNS``, from the same weights."""
+def _training(name: str, share: int) -> TrainingRun:
     run = RUNS[name]
-    source = fresh_batches(run.task, run.batch_size, torch.Generator().manual_seed(run.seed))
+    source = fresh_batches(run.task, run.batch_size // share, torch.Generator().manual_seed(run.seed))
     steps = round(run.duration / (2 * run.learning_rate))
     return train(ReducedSeparate(run.weights), source, steps=steps, learning_rate=run.learning_rate, record_every=5, progress=False)
 
 
-def trained_loss(name: str) -> Float[np.ndarray, " T"]:
+def trained_loss(name: str, share: int = 1) -> Float[np.ndarray, " T"]:
     """The population loss of the trained network at its recorded times."""
-    return training(name).population_loss(RUNS[name].loss)
+    return training(name, share).population_loss(RUNS[name].loss)
 
 
-def trained_plateaus(name: str) -> Plateaus:
-    return find_plateaus(training(name).times, trained_loss(name))
+def trained_plateaus(name: str, share: int = 1) -> Plateaus:
+    return find_plateaus(training(name, share).times, trained_loss(name, share))
 
 
 @cache

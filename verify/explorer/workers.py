@@ -102,7 +102,7 @@ def _work(end: Connection, function: Callable[[str], bytes], first: str | None) 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(ImportError, ValueError, OSError):  # a system without such limits
         _limit_memory()
-    with suppress(EOFError, BrokenPipeError):
+    with suppress(EOFError, ConnectionError):  # the server has gone
         if first is not None:
             function(first)
         end.send(True)

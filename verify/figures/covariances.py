@@ -50,19 +50,20 @@ def _losses(axes: Axes, name: str, theme: Theme) -> None:
             _set_name(visit.directions), (1.0, visit.loss), xytext=(5, 0), xycoords=("axes fraction", "data"),
             textcoords="offset points", va="center", color=theme.theory,
         )  # fmt: skip
-    axes.plot(training(name).times, trained_loss(name), color=theme.trained, lw=4, alpha=0.6, label="trained")
+    axes.plot(training(name, theme.share).times, trained_loss(name, theme.share), color=theme.trained, lw=4, alpha=0.6, label="trained")
     axes.plot(times, flow(name).loss_at(times), color=theme.ink, lw=1.3, label="gradient flow")
     axes.set(xlabel=TIME, ylabel=LOSS, xlim=(0, run.duration), ylim=(0, 1.28 * run.task.loss_moments.c))
     axes.legend(loc="upper right", ncols=2)
 
 
-def _components(axes: Axes, name: str) -> None:
+def _components(axes: Axes, name: str, share: int) -> None:
     """B_dd over its final value, trained and of the flow."""
     task, times = RUNS[name].task, np.linspace(1.0, RUNS[name].duration, 2500)
-    maps = training(name).effective_maps()
+    trained = training(name, share)
+    maps = trained.effective_maps()
     along = np.array([np.diag(flow(name).effective_map_at(t)) for t in times]) / task.modes.levels
     for d, color in enumerate(SERIES[: task.dimension]):
-        axes.plot(training(name).times, maps[:, d, d] / task.modes.levels[d], color=color, lw=4, alpha=0.35)
+        axes.plot(trained.times, maps[:, d, d] / task.modes.levels[d], color=color, lw=4, alpha=0.35)
         axes.plot(times, along[:, d], color=color, label=rf"$B_{{{d + 1}{d + 1}}}$")
     axes.set(xlabel=TIME, ylabel="over the final value", xlim=(0, RUNS[name].duration), ylim=(-0.05, 1.4))
     axes.legend(loc="upper left", ncols=3)
@@ -73,9 +74,9 @@ def _angles(axes: Axes, theme: Theme) -> None:
     for (name, angle), color in zip(ANGLES.items(), SERIES, strict=False):
         start = plateaus(name).drops[0]
         times = np.linspace(start - 100, start + 160, 2500)
-        trained, c = training(name), RUNS[name].task.loss_moments.c
-        begun = trained_plateaus(name).drops[0]
-        axes.plot(trained.times - begun, trained_loss(name) / c, color=color, lw=4, alpha=0.35)
+        trained, c = training(name, theme.share), RUNS[name].task.loss_moments.c
+        begun = trained_plateaus(name, theme.share).drops[0]
+        axes.plot(trained.times - begun, trained_loss(name, theme.share) / c, color=color, lw=4, alpha=0.35)
         axes.plot(times - start, flow(name).loss_at(times) / c, color=color, label=angle)
         one = turning_levels(RUNS[name].task)[-2]
         axes.plot([60, 160], [one / c] * 2, color=color, lw=1.0, ls=(0, (4, 3)), zorder=1)
@@ -90,7 +91,7 @@ def task_covariance(theme: Theme) -> Drawing:
     picture, panels = canvas(theme, 9.6, 6.4, nrows=2, ncols=2)
     _losses(panels[0, 0], "turning", theme)
     _losses(panels[0, 1], "returning", theme)
-    _components(panels[1, 1], "returning")
+    _components(panels[1, 1], "returning", theme.share)
     _angles(panels[1, 0], theme)
     growth = [np.diag(task.loss_moments.A) for task in (TURNING, RETURNING)]
     caption = (
@@ -101,13 +102,14 @@ def task_covariance(theme: Theme) -> Drawing:
         "the second head learns 1 and turns to 3, so that 1 is learned three times; dashed: the sets visited (V2-sequence). Below left: "
         "the task covariance of the first panel turned, so that it does not commute with that of the tokens (V2-oblique), time from each "
         "first drop: a head rests in the smaller drop for a time that grows as the logarithm of the inverse angle, and not at all at 0.5; "
-        "dashed: {1} of the first panel, and the final rest of one head.\n" + "\n".join(_compared(name) for name in ("returning", *ANGLES))
+        "dashed: {1} of the first panel, and the final rest of one head.\n"
+        + "\n".join(_compared(name, theme.share) for name in ("returning", *ANGLES))
     )
     return Drawing(picture, caption)
 
 
-def _compared(name: str) -> str:
-    found, trained = plateaus(name), trained_plateaus(name)
+def _compared(name: str, share: int) -> str:
+    found, trained = plateaus(name), trained_plateaus(name, share)
     return (
         f"{name}: theory {listed(turning_levels(RUNS[name].task))}; flow {listed(found.levels)}; trained {listed(trained.levels)}; drops "
         f"at t/tau = {listed(found.drops, '.0f')} (flow), {listed(trained.drops, '.0f')} (trained)."

@@ -33,6 +33,11 @@ class Theme:
     theory: str
     quick: bool = False
 
+    @property
+    def share(self) -> int:
+        """Networks are trained on one in so many sequences."""
+        return 4 if self.quick else 1
+
 
 LIGHT = Theme(ink="#1A1A1A", paper="#FFFFFF", faint="#B8BEC6", trained=SKY, theory=VERMILION)
 DARK = Theme(ink="#E8EAED", paper="#16181D", faint="#5A616B", trained="#3E8FC4", theory="#F0803C")

@@ -44,18 +44,19 @@ from .style import LOSS, SERIES, TIME, Theme
 def _curve(axes: Axes, name: str, color: str, label: str, theme: Theme, less: float = 0.0) -> None:
     """The trained loss, thick and pale, the flow's over it, and the levels of theory."""
     times = np.linspace(1.0, RUNS[name].duration, 1500)
-    axes.plot(training(name).times, trained_loss(name) - less, color=color, lw=4.0, alpha=0.35)
+    axes.plot(training(name, theme.share).times, trained_loss(name, theme.share) - less, color=color, lw=4.0, alpha=0.35)
     axes.plot(times, flow(name).loss_at(times) - less, color=color, lw=1.3, label=label)
     for level in levels(RUNS[name].task):
         axes.axhline(level - less, color=color, lw=0.9, ls=(0, (4, 3)), zorder=1)
     axes.set(xlabel=TIME, ylabel=LOSS, xlim=(0, RUNS[name].duration))
 
 
-def _compared(*names: str) -> str:
+def _compared(theme: Theme, *names: str) -> str:
+    trained = {name: trained_plateaus(name, theme.share) for name in names}
     return "\n".join(
-        f"{name}: theory {listed(levels(RUNS[name].task))}; trained {listed(trained_plateaus(name).levels)}; drops at t/tau = "
-        f"{listed(plateaus(name).drops, '.0f')} (flow), {listed(trained_plateaus(name).drops, '.0f')} (trained)."
-        for name in names
+        f"{name}: theory {listed(levels(RUNS[name].task))}; trained {listed(found.levels)}; drops at t/tau = "
+        f"{listed(plateaus(name).drops, '.0f')} (flow), {listed(found.drops, '.0f')} (trained)."
+        for name, found in trained.items()
     )
 
 
@@ -84,13 +85,13 @@ def noise(theme: Theme) -> Drawing:
         color=theme.ink, fontsize=9,
     )  # fmt: skip
     ends = {0.0: "plain", NOISY.noise_variance: "noise"}
-    marks = [trained_plateaus(name).levels[-1] - variance for variance, name in ends.items()]
+    marks = [trained_plateaus(name, theme.share).levels[-1] - variance for variance, name in ends.items()]
     right.plot(list(ends), marks, "o", color=SERIES[3], mec=theme.ink, ms=6, label="trained, N = 10")
     right.set(xlabel=r"label noise $\sigma^2$", ylabel=r"final loss $-\,\sigma^2$", xlim=(-0.05, 4.05), ylim=ROOM)
     right.legend(loc="upper right", ncols=3, columnspacing=1.0, handlelength=1.4)
     caption = (
         f"Label noise (V1). {SETTING} The loss is drawn minus the noise of the target. Noise adds to tr(Lambda) in a_d: it moves "
-        f"the plateaus, not the first drops.\n{_compared('plain', 'noise')}"
+        f"the plateaus, not the first drops.\n{_compared(theme, 'plain', 'noise')}"
     )
     return Drawing(picture, caption)
 
@@ -109,7 +110,8 @@ def tokens(theme: Theme) -> Drawing:
     caption = (
         f"Tokens of other laws with the same covariance (V5). {SETTING} Heavy tails act like a shorter context, of another length for each "
         f"direction: with kappa = 1.5, Student's {LENGTH} tokens are worth {listed(lengths, '.2f')} Gaussian ones; "
-        f"the drops come at almost the same times. The spikes of trained curves are steps on rare, large sequences.\n{_compared(*laws)}"
+        f"the drops come at almost the same times. The spikes of trained curves are steps on rare, large sequences.\n"
+        f"{_compared(theme, *laws)}"
     )
     return Drawing(picture, caption)
 
@@ -118,11 +120,11 @@ def tokens(theme: Theme) -> Drawing:
 NORMALISATIONS = {"random length": (SHORT, "by $n$"), "longest": (LONGEST, "by $N$"), "official": (OFFICIAL, "by $n + 1$ (official)")}
 
 
-def _trained(name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _trained(name: str, share: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Times, losses and plateau losses of the trained network; all prefixes of plain sequences for the official code's."""
     if name == "official":
-        return prefix_training().times, prefix_loss(), prefix_plateaus().levels
-    return training(name).times, trained_loss(name), trained_plateaus(name).levels
+        return prefix_training(share).times, prefix_loss(share), prefix_plateaus(share).levels
+    return training(name, share).times, trained_loss(name, share), trained_plateaus(name, share).levels
 
 
 @figure("random-length")
@@ -133,7 +135,7 @@ def random_length(theme: Theme) -> Drawing:
     lengths = np.unique(np.geomspace(1, 1000, 40).round().astype(int))
     lines = []
     for (name, (task, label)), color in zip(NORMALISATIONS.items(), SERIES, strict=False):
-        times, losses, reached = _trained(name)
+        times, losses, reached = _trained(name, theme.share)
         left.plot(times, losses, color=color, lw=4.0, alpha=0.35)
         fine = np.linspace(0.0, RUNS[name].duration, 1500)
         left.plot(fine, flow(name).loss_at(fine), color=color, lw=1.3, label=f"sum divided {label}")
