@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sympy import Identity, Symbol, Trace, ZeroMatrix, cancel, factor, limit, oo
+from sympy import Identity, Symbol, Trace, ZeroMatrix, cancel, factor
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.substitution import substitute
@@ -125,17 +125,18 @@ def risks() -> Derivation:
     of_map, seen = 2 * b * A - b**2 * M_ * Q, cancel((A**2 / (M_ * Q)).subs(omega, p / lambda_))
     new = factor(2 * b * lambda_**2 - b**2 * lambda_ * NOISY.eigenvalue)
     one = {P_w: lambda_ * omega, sigma: 0, T: D * lambda_}
+    alone = new.subs(one).subs(b, factor(learned.subs(one)))
     found = TASKS_WITH_NOISE.E(e.T * beta * y_q * x_q.T * e) / (TASKS_WITH_NOISE.E((e.T * beta) ** 2) * E((e.T * x_q) ** 2))
     return Derivation.by(
         Line(P_w, ":=", Trace(Sigma_w * Lambda), "The variance of a label"),
         Line(p, ":=", lambda_ * omega, "The share of the direction in it"),
         Line(NOISY.E(taken), "=", new, "What a map $b$ along one direction takes from the risk on new tasks", part="new"),
         Line(found, "=", learned, "The map that is learned, the force being zero", part="map"),
-        Line(new.subs(b, learned).subs(one), "=", factor(new.subs(b, learned).subs(one)), "With one task $P = p$", part="one"),
-        Line(new.subs(b, learned), "->", limit(new.subs(b, learned), N, oo), "In long contexts", parameter=N, order=1),
+        Line(alone, "=", factor(alone), r"With one task $P = p$, and the map is $N/((N + 2)\lambda)$", part="one"),
         Line(TASKS_WITH_NOISE.E(taken), "=", of_map, "and from that on tasks seen"),
         Line(b, ":=", learned, "With the map that is learned"),
-        Line(of_map, "=", seen, "this is", part="seen"),
+        Line(new, "->", lambda_, "In long contexts the first is", parameter=N, order=1),
+        Line(of_map, "=", seen, "and the other is", part="seen"),
     )
 
 
