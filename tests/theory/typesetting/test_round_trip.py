@@ -43,7 +43,8 @@ def test_every_line_that_the_grammar_can_read_is_read_back():
                 counts[outcome(formula)] += 1
                 assert outcome(formula) != "another", (entry.number, formula_text(formula))
     assert counts["the same"] > 900
-    assert counts["too long"] + counts["an identity of another size"] < 6
+    assert counts["too long"] < 3
+    assert counts["an identity of another size"] < 8  # of R heads, of K tasks
     assert set(counts) <= {"the same", "not a polynomial", "a letter that only the entry knows", "an identity of another size", "too long"}
 
 
