@@ -152,7 +152,8 @@ def predict_curve(task: RegressionTask, weights: Any, *, tau: float = 1.0, route
         raise ValueError(f"route must be 'quadrature' or 'flow', got {route!r}")
     several = isinstance(weights, Sequence) and not isinstance(weights, str | bytes)
     alike: dict[Any, list[int]] = {}
-    for i, start in enumerate(starts := list(weights) if several else [weights]):
+    starts: list[Any] = list(weights) if several else [weights]
+    for i, start in enumerate(starts):
         if not isinstance(start, SeparateWeights):
             raise TypeError(f"weights must be SeparateWeights, got {start!r}")
         if task.dimension != (D := start.k.shape[-1]):

@@ -81,7 +81,7 @@ def _slots(
             taken = np.vstack([taken, rest / size])
             components.append(int(component))
             starts.append(size)
-    return _fill((now + waited, escape), abs(grown.v), np.array(starts), components, number, basis, reductions)
+    return _fill((now + waited, escape), float(abs(grown.v)), np.array(starts), components, number, basis, reductions)
 
 
 def _fill(

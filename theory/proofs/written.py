@@ -160,7 +160,7 @@ class Written:
 
     def _call(self, verb: str, one: Read | None) -> tuple:
         laws, options = tuple(self.meaning.laws.values()), frozenset()
-        arguments = self._meant(one.text, lambda: VERBS[verb].read(self, one)) if one else ()
+        arguments: Any = self._meant(one.text, lambda: VERBS[verb].read(self, one)) if one else ()
         self.shown.append(self._latex(one) if one else "")
         if verb == "claim":
             *arguments, options = arguments

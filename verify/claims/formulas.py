@@ -28,12 +28,16 @@ OBLIQUE_TASK = RegressionTask(covariance=[[0.5, 0.2], [0.2, 0.4]], context_lengt
 OBLIQUE_MAP = np.array([[0.9, 0.3], [-0.2, 0.7]])
 
 
-def parts_of(number: str, letters: Sequence, names: Iterable[str], change: Mapping | None = None, given: Formula | None = None) -> dict:
+def parts_of(
+    number: str, letters: Sequence, names: Iterable[str | None], change: Mapping | None = None, given: Formula | None = None
+) -> dict:
     """Parts of an equation as functions of its letters, or of what ``given`` makes their values of; ``change`` plants a mistake."""
 
-    def value(part: str) -> Formula:
-        formula = lambda *values: compiled(number, letters, part=part, change=change)(*values)  # noqa: E731
-        return formula if given is None else lambda *arguments, **named: formula(*given(*arguments, **named))
+    def value(part: str | None) -> Formula:
+        def of(*arguments: Any, **named: Any) -> Any:
+            return compiled(number, letters, part=part, change=change)(*(given(*arguments, **named) if given else arguments))
+
+        return of
 
     return {part: value(part) for part in names}
 

@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 from html import escape
 from itertools import pairwise
-from pathlib import PurePath
+from pathlib import Path
 from typing import Any
 
 from ...theory.derivations.derivation import Derivation, line_rows
@@ -83,7 +83,7 @@ def _chained(built: BuiltDerivation) -> tuple[Line, ...]:
 
 def _continued(before: Line | None, line: Line) -> Line:
     same = before is not None and before.relation == line.relation == "=" and before.left == line.left
-    return replace(line, left=before.right) if same else line
+    return replace(line, left=before.right) if before and same else line
 
 
 def _lines(played: Played, before: Line | None) -> list[dict]:
@@ -118,7 +118,7 @@ def _shown(latex: str) -> str:
 
 def _judged(given: dict) -> dict:
     """The verdict on each line of a proof, in the time that there is."""
-    said = statements(PurePath(_given(given, "name", str)), _given(given, "proof", str))
+    said = statements(Path(_given(given, "name", str)), _given(given, "proof", str))
     end, lines, complete = time.monotonic() + PROOF_SECONDS, [], True
     for line in judgements(said):
         if time.monotonic() > end:

@@ -185,7 +185,7 @@ def finite_tasks(theme: Theme) -> Drawing:
         f"lines: high dimension (V11-limit), points: exact losses at D = {SIZE}, mean over {DRAWS} draws. Middle: separate attention, "
         f"eigenvalues {listed(SPECTRUM, 'g')}, N = {LENGTH}, trained on two tasks: they span two directions, the third is never learned. "
         "Thin: gradient flow; thick, pale: PyTorch; dashed: (V11-risk), and the least loss on new tasks. Right: how long the plateaus "
-        f"last (V11-growth); the mean is infinite for |K - D| <= 1.\n{_compared('shared')}"
+        f"last (V11-growth); the mean is infinite for |K - D| <= 1.\n{_compared('shared', theme.share)}"
     )
     return Drawing(picture, caption)
 

@@ -186,8 +186,8 @@ def weight_decay(theme: Theme) -> Drawing:
         for one in np.linspace(0.1, 0.9, 5) * most:
             task = RegressionTask(eigenvalues=[value], context_length=DEFAULT.context_length, noise_variance=1 - value)
             start = SeparateWeights(np.array([1.0]), np.ones((1, 1, 1)), np.ones((1, 1, 1)))
-            end = gradient_flow(QuadraticLoss.population(task), start, t_end=200 / value**2, weight_decay=float(one)).at(200 / value**2)
-            left.plot(one, end.v[0], "x", color=theme.ink, ms=5)
+            run = gradient_flow(QuadraticLoss.population(task), start, t_end=200 / value**2, weight_decay=float(one))
+            left.plot(one, run.states[-1][0], "x", color=theme.ink, ms=5)
     left.set(xlabel=r"weight decay $\gamma_w$", ylabel="value weight at rest", xlim=(0, None), ylim=(0, None))
     left.legend(loc="upper right")
     for one, color in zip(STRENGTHS, SERIES, strict=False):

@@ -74,8 +74,8 @@ def _side_by_side(runs: tuple[Run, ...]) -> xr.Dataset:
     first = runs[0]
     with one_thread():
         starts = [run.setting.weights for run in runs]
-        span = {"t_end": first.setting.duration, "weight_decay": first.setting.weight_decay}
-        flows = gradient_flow(QuadraticLoss.population(first.setting.task), starts, **span)
+        population, decay = QuadraticLoss.population(first.setting.task), first.setting.weight_decay
+        flows = gradient_flow(population, starts, t_end=first.setting.duration, weight_decay=decay)
         curves, found = flows.loss_at(np.linspace(0.0, first.setting.duration, first.points)), find_plateaus(flows)
         predicted = _predicted(first.setting, starts)
         rows = [[curve, one.drops, drops, one.levels] for curve, one, drops in zip(curves, found, predicted, strict=True)]

@@ -48,7 +48,7 @@ def half_loss(values: dict, size: int) -> Expr:
     return explicit(substitute((any_loss() - c_any) / 2, {B: B_rest + v * k_i * q_i.T}), values, D=size)
 
 
-def velocities(values: dict, size: int) -> list[Matrix]:
+def velocities(values: dict, size: int) -> list[Any]:
     """tau dk/dt and tau dq/dt of that head."""
     rates = flow_in_force(rank_one_head(), (k_i, q_i)).values()
     in_force = (substitute(substitute(rate, {G: any_force()}), {B: B_rest + v_i * k_i * q_i.T}) for rate in rates)

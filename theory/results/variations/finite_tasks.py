@@ -158,7 +158,7 @@ FEW = Condition("Few tasks: $K < D - 1$", lambda point: point[K] < point[D] - 1,
 
 def _long_context(traces: Mapping[int, Any]) -> tuple[TracePolynomial, ...]:
     """The orders 1/N and 1/N^2 of the risk on tasks seen; ``traces`` holds the sums of 1/p, 1 and p over the directions of the tasks."""
-    orders = TASKS_WITH_NOISE.long_context(p - risks().parts["seen"], 3)
+    orders: Any = TASKS_WITH_NOISE.long_context(p - risks().parts["seen"], 3)
     by_power = (sum(orders.coeff(N, -k).coeff(p, j).subs(P_w, traces[1]) * one for j, one in traces.items()) for k in (1, 2))
     return tuple(map(TracePolynomial, by_power))
 

@@ -60,7 +60,7 @@ def gaussian_fourth() -> TracePolynomial:
 
 def elliptical_fourth() -> TracePolynomial:
     """The same of an elliptical token: given its scale it is Gaussian of covariance s Lambda, with E(s) = 1 and E(s^2) = kappa."""
-    return kappa * gaussian_fourth()
+    return gaussian_fourth() * kappa
 
 
 def gaussian_of(inner) -> TracePolynomial:

@@ -27,7 +27,8 @@ def _high_dimensional(ratio: float, small: float, noise: float) -> tuple[float, 
         new_moment = 1 + (1 + size + noise * size) / length
         new = size - 2 * np.trace(map_, axis1=1, axis2=2) + new_moment * np.einsum("cij,cij->c", map_, map_)
         means.append(np.array([seen.mean(), new.mean()]) / size)
-    return tuple(float(one) for one in 2 * means[1] - means[0])
+    extrapolated = 2 * means[1] - means[0]
+    return float(extrapolated[0]), float(extrapolated[1])
 
 
 def diversity(change: Mapping | None = None) -> Callable[[float, float], tuple[float, float]]:

@@ -1,6 +1,7 @@
 """Claims about finitely many tasks (V11): loss, map and risks of trained networks, and means over the draw of tasks."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -190,7 +191,8 @@ def one_task_on_new_ones(gain) -> float:
     scores = []
     for length in (1, 6):
         task = RegressionTask(eigenvalues=[0.5] * 5, context_length=length, number_of_tasks=1)
-        keys, level = task.task_vectors[0] / np.linalg.norm(task.task_vectors[0]), 0.5**-1 * length / (length + 2)
+        shared: Any = task.task_vectors
+        keys, level = shared[0] / np.linalg.norm(shared[0]), 0.5**-1 * length / (length + 2)
         network = ReducedSeparate(SeparateWeights(np.array([level]), keys[None, None], keys[None, None]))
         found = measured(network, RegressionTask(eigenvalues=[0.5] * 5, context_length=length), seed=120 + length)
         scores.append(abs(found.zero - found.mean - gain(5, length, 0.5)) / found.difference_error)

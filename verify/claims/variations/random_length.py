@@ -46,7 +46,8 @@ def _summed_contexts(normalisation: str, count: int = 50_000) -> tuple[np.ndarra
     divisor = np.array([DIVISORS[normalisation](one) for one in n])
     beta = np.einsum("pin,pn,pn->pi", X[:, :-1, :-1].numpy(), X[:, -1, :-1].numpy(), present) / divisor[:, None]
     query = X[:, :-1, -1].numpy()
-    return products(beta, query, y.numpy())[:2]
+    first, second, *_ = products(beta, query, y.numpy())
+    return first, second
 
 
 def _with_gain(gain: object) -> RegressionTask:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,6 +39,11 @@ def head(value: float, direction: int = 0) -> SeparateWeights:
 
 def several(heads: list[SeparateWeights]) -> SeparateWeights:
     return SeparateWeights(*(np.concatenate(parts) for parts in zip(*(one.arrays for one in heads), strict=True)))
+
+
+def ended(loss: QuadraticLoss, weights: Any, *, t_end: float, **options: Any) -> Any:
+    """The weights at the end of a flow."""
+    return gradient_flow(loss, weights, t_end=t_end, **options).at(t_end)
 
 
 def start(seed: int, scale: float, heads: int = 3, rank: int = 1) -> SeparateWeights:
@@ -131,7 +137,7 @@ def rests_of_any_penalty(formulas) -> float:
         return np.array(entries)
 
     other = QuadraticLoss(turned(A, *roots), TwoSided(turned(M, roots[0], roots[0]), turned(Q, roots[1], roots[1])), c)
-    rest = gradient_flow(other, start(123, 1.0, heads=2), t_end=3e4, weight_decay=strength, rtol=1e-11).at(3e4)
+    rest = ended(other, start(123, 1.0, heads=2), t_end=3e4, weight_decay=strength, rtol=1e-11)
     back = SeparateWeights(rest.v, rest.k @ inverse[0].T, rest.q @ inverse[1].T)
     forms = [torch.tensor(one) for one in matrices]
 
@@ -164,7 +170,7 @@ def bisected(below: Callable[[float], bool], low: float, high: float, steps: int
 
 
 def survives(start_: SeparateWeights, strength: float, t_end: float = 5e3) -> bool:
-    return bool(abs(gradient_flow(LOSS, start_, t_end=t_end, weight_decay=strength).at(t_end).v).max() > 0.1)
+    return bool(abs(ended(LOSS, start_, t_end=t_end, weight_decay=strength).v).max() > 0.1)
 
 
 REST_FAULTS = {"lambda for a": rests({a: lambda_}), "another power": rests({lambda_: lambda_**2}), "twice the moment": rests({a: 2 * a})}
@@ -203,7 +209,7 @@ def rests_of_flows(formulas) -> float:
     for d, (value, moment) in enumerate(AT):
         for part in (0.2, 0.9):
             strength = part * float(rests()["most"](value, moment))
-            end = gradient_flow(LOSS, head(float(np.cbrt(value / moment)), d), t_end=2e4, weight_decay=strength, rtol=1e-11).at(2e4)
+            end = ended(LOSS, head(float(np.cbrt(value / moment)), d), t_end=2e4, weight_decay=strength, rtol=1e-11)
             rest, e = float(end.v[0]), np.eye(2)[d]
             errors.append(formulas["rest"](rest, value, moment) - strength)
             errors.append(formulas["left"](rest, value, strength) - (1 - end.effective_map()[d, d] * moment / value))
@@ -332,8 +338,7 @@ def heads_compete(formulas) -> float:
         strength = float(formulas["rest"](rest, value, moment, number))
         apart = [rest + 1e-5, rest - 1e-5, *[rest] * (number - 2)]
         time = 2 / 0.06
-        run = gradient_flow(LOSS, several([head(one) for one in apart]), t_end=time, weight_decay=strength, rtol=1e-12)
-        end = run.at(time).v
+        end = ended(LOSS, several([head(one) for one in apart]), t_end=time, weight_decay=strength, rtol=1e-12).v
         errors.append(np.log((end[0] - end[1]) / 2e-5) / time / float(formulas["rate"](strength)) - 1)
         errors.append(end.mean() / rest - 1)
     return float(np.abs(errors).max())
