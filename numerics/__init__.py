@@ -6,7 +6,7 @@ Not imported here: ``iclflow.numerics.reductions.precision`` (50 digits and encl
 
 from .compilation.equations import compiled
 from .compilation.expressions import compile_expression
-from .dynamics.descent import gradient_descent
+from .dynamics.descent import adam, gradient_descent, sign_descent
 from .dynamics.flow import gradient_flow
 from .dynamics.momentum import MassiveTrajectory, flow_with_mass, heavy_ball, heavy_ball_flow, modified_flow
 from .dynamics.plateaus import Plateaus, find_plateaus, read_curve
@@ -67,6 +67,8 @@ __all__ = [
     # The methods, and what they return
     "gradient_flow",
     "gradient_descent",
+    "sign_descent",
+    "adam",
     "heavy_ball",
     "heavy_ball_flow",
     "flow_with_mass",

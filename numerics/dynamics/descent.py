@@ -1,4 +1,4 @@
-"""Full-batch gradient descent, W <- W - eta dL/dW: the discrete counterpart of gradient flow."""
+"""Full-batch gradient descent, W <- W - eta dL/dW: the discrete counterpart of gradient flow; sign descent; Adam."""
 
 import time
 from collections.abc import Callable
@@ -45,6 +45,64 @@ def gradient_descent(
 
     times = np.concatenate([[0.0], np.cumsum(advances)])
     return take_steps(loss, weights, after, times, every, method="gradient descent", tau=tau)
+
+
+def sign_descent(loss: QuadraticLoss, weights: Parametrization, *, steps: int, learning_rate: float, record_every: int = 1) -> Trajectory:
+    """W <- W - eta sign(dL/dW), entry by entry; each step counts as eta of time, so that an entry moves at most at unit speed (V8-sign).
+
+    Raises as :func:`gradient_descent` does.
+    """
+    return _at_most_one(loss, weights, lambda _step, gradient: np.sign(gradient), steps, learning_rate, record_every, "sign descent")
+
+
+def adam(
+    loss: QuadraticLoss,
+    weights: Parametrization,
+    *,
+    steps: int,
+    learning_rate: float,
+    betas: tuple[float, float] = (0.9, 0.999),
+    epsilon: float = 1e-8,
+    record_every: int = 1,
+) -> Trajectory:
+    """W <- W - eta m/(sqrt(v) + epsilon) with the running means m of dL/dW and v of its square, without their bias to 0, as in PyTorch.
+
+    Each step counts as eta of time, as in :func:`sign_descent`, which this is on steady gradients far above epsilon (V8-adam). Raises as
+    :func:`gradient_descent` does.
+    """
+    (first, second), epsilon = finite_array("betas", betas, (2,)).tolist(), nonnegative_number("epsilon", epsilon)
+    if not (0 <= first < 1 and 0 <= second < 1):
+        raise ValueError(f"betas must be at least 0 and below 1, got {betas!r}")
+    mean = square = np.zeros(1)
+
+    def move(step: int, gradient: np.ndarray) -> np.ndarray:
+        nonlocal mean, square
+        mean, square = first * mean + (1 - first) * gradient, second * square + (1 - second) * gradient**2
+        size = np.sqrt(square / (1 - second ** (step + 1))) + epsilon
+        return np.divide(mean / (1 - first ** (step + 1)), size, out=np.zeros_like(mean), where=size > 0)
+
+    return _at_most_one(loss, weights, move, steps, learning_rate, record_every, "Adam")
+
+
+def _at_most_one(
+    loss: QuadraticLoss,
+    weights: Parametrization,
+    move: Callable[[int, np.ndarray], np.ndarray],
+    steps: int,
+    learning_rate: float,
+    record_every: int,
+    method: str,
+) -> Trajectory:
+    """The run W <- W - eta move(step, dL/dW), with eta for each step on the clock."""
+    check_pair(loss, weights)
+    steps, every = positive_integer("steps", steps), positive_integer("record_every", record_every)
+    require_room("steps", steps, 4 * steps + (steps // every + 2) * len(weights.flatten()))
+    eta, velocity = positive_number("learning_rate", learning_rate), vector_field(loss, weights)
+
+    def after(step: int, state: np.ndarray) -> np.ndarray:
+        return state - eta * move(step, -2 * velocity(0.0, state))
+
+    return take_steps(loss, weights, after, eta * np.arange(steps + 1), every, method=method)
 
 
 def take_steps(

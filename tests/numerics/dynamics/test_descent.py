@@ -10,8 +10,10 @@ from iclflow.numerics import (
     RegressionTask,
     SampleMoments,
     SeparateWeights,
+    adam,
     gradient_descent,
     gradient_flow,
+    sign_descent,
 )
 from iclflow.numerics.tasks import sample_moments
 
@@ -107,3 +109,46 @@ def test_bad_arguments_to_descent_are_named(change, error, message):
     loss, weights = arguments.pop("loss"), arguments.pop("weights")
     with pytest.raises(error, match=message):
         gradient_descent(loss, weights, **arguments)
+
+
+def gradients(run):
+    """dL/dW at each recorded step, from the definition."""
+    return [weights.pull_back(LOSS.gradient(weights.effective_map())).flatten() for weights in map(run.initial.unflatten, run.states)]
+
+
+def test_signs_and_adam_follow_the_definition():
+    signs = sign_descent(LOSS, separate(), steps=5, learning_rate=0.1)
+    np.testing.assert_allclose(np.diff(signs.states, axis=0), [-0.1 * np.sign(one) for one in gradients(signs)[:-1]], rtol=1e-12)
+    run, mean, square = adam(LOSS, separate(), steps=5, learning_rate=0.1, betas=(0.8, 0.7), epsilon=1e-3), 0.0, 0.0
+    for step, gradient in enumerate(gradients(run)[:-1]):
+        mean, square = 0.8 * mean + 0.2 * gradient, 0.7 * square + 0.3 * gradient**2
+        move = mean / (1 - 0.8 ** (step + 1)) / (np.sqrt(square / (1 - 0.7 ** (step + 1))) + 1e-3)
+        np.testing.assert_allclose(run.states[step + 1] - run.states[step], -0.1 * move, rtol=1e-9)
+    np.testing.assert_allclose(run.times, 0.1 * np.arange(6))
+    some = adam(LOSS, separate(), steps=5, learning_rate=0.1, betas=(0.8, 0.7), epsilon=1e-3, record_every=2)
+    np.testing.assert_array_equal(some.states, run.states[[0, 2, 4, 5]])
+
+
+def test_weights_without_gradient_rest():
+    """Not 0/0, without an epsilon."""
+    zero = MergedWeights(np.zeros(1), np.zeros((1, 4, 4)))
+    for run in (sign_descent(LOSS, zero, steps=2, learning_rate=0.1), adam(LOSS, zero, steps=2, learning_rate=0.1, epsilon=0.0)):
+        assert (run.states == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("rule", "change", "message"),
+    [
+        (sign_descent, {"steps": 0}, "steps must be an integer of at least 1"),
+        (sign_descent, {"steps": 10**12}, "steps must be smaller"),
+        (sign_descent, {"learning_rate": -1.0}, "learning_rate must be a positive finite number"),
+        (adam, {"learning_rate": np.nan}, "learning_rate must be a positive finite number"),
+        (adam, {"betas": (0.9, 1.0)}, r"betas must be at least 0 and below 1, got \(0.9, 1.0\)"),
+        (adam, {"betas": (0.9,)}, r"betas must have shape \(2,\)"),
+        (adam, {"epsilon": -1e-8}, "epsilon must be"),
+        (adam, {"record_every": 0}, "record_every must be an integer of at least 1"),
+    ],
+)
+def test_bad_arguments_to_signs_and_adam_are_named(rule, change, message):
+    with pytest.raises(ValueError, match=message):
+        rule(LOSS, separate(), **{"steps": 3, "learning_rate": 0.1, **change})
