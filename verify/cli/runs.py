@@ -68,14 +68,15 @@ def train(options: argparse.Namespace) -> int:
     except FloatingPointError as problem:
         found = str(problem).partition(":")[0]
         raise ValueError(f"--learning-rate must be smaller, got {setting.learning_rate!r}: {found}") from None
-    flow = theory(setting)
-    print(describe(setting, {"flow": plateaus(flow), "SGD": trained_plateaus(setting, options.device)}, options.digits))
-    print(f"{setting.steps} steps of SGD{_momentum(setting)} in {run.seconds:.1f} s")
+    flow, sgd, name = theory(setting), setting.optimizer == "sgd", {"sgd": "SGD", "adam": "Adam", "sign": "signs"}[setting.optimizer]
+    found = {"flow" if sgd else "exact loss": plateaus(flow), name: trained_plateaus(setting, options.device)}
+    print(describe(setting, found, options.digits))
+    print(f"{setting.steps} steps of {name}{_momentum(setting)} in {run.seconds:.1f} s")
     loss = trained_loss(setting, options.device)
     expected = flow.loss_at(np.minimum(run.times, flow.times[-1]))  # the last step may end after the flow
     distance = float(np.sqrt(np.mean((loss - expected) ** 2)) / loss[0])
     print(f"the two losses differ by {distance:.1e} of the initial loss, root mean square over time")
-    if not distance < sgd_noise(setting):
+    if sgd and not distance < sgd_noise(setting):
         print(diagnose(run.times, loss, setting, noise=sgd_noise(setting)))
     _save_arrays(options.output, setting, times=run.times, loss=loss, batch_loss=run.batch_loss, **run.states)
     return 0

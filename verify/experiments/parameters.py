@@ -116,6 +116,10 @@ PARAMETERS = (
         "momentum", 0.0, kinds.MOMENTUM, "momentum of heavy ball: a step advances t/tau by 2 ETA/(1 - MU)", "MU", "μ",
         group="training",
     ),
+    Parameter(
+        "optimizer", "sgd", choice(*kinds.OPTIMIZERS), "rule of the steps; with adam and sign a step advances the time by ETA",
+        group="training",
+    ),
     Parameter("batch_size", 1024, whole(1, 10**7), "fresh sequences a step", "P", "P", group="training"),
     Parameter("tilt_seed", None, kinds.SEED, "seed of the tokens' eigenvectors, which are the coordinate axes without it", options=()),
     Parameter(

@@ -27,7 +27,8 @@ MOST_WEIGHTS, MOST_STEPS, LARGEST_BATCH = 10**7, 10**8, 10**9  # the last in num
 class Setting:
     """Task, initial weights, time and training; :mod:`.parameters` describes each field and its limits.
 
-    ``duration`` is in t/tau; a training step advances time by ``2 learning_rate/(1 - momentum)``. The fields from ``noise_variance`` on
+    ``duration`` is in t/tau; a training step advances time by ``2 learning_rate/(1 - momentum)``, by ``learning_rate`` with another
+    optimizer than SGD. The fields from ``noise_variance`` on
     vary the task, as the arguments of ``RegressionTask`` of the same name. ``context_lengths``, lengths with their probabilities,
     replaces ``context_length``, which becomes the longest of them.
 
@@ -44,6 +45,7 @@ class Setting:
     weight_decay: float = TABLE["weight_decay"].default
     learning_rate: float = TABLE["learning_rate"].default
     momentum: float = TABLE["momentum"].default
+    optimizer: str = TABLE["optimizer"].default
     batch_size: int = TABLE["batch_size"].default
     tilt_seed: int | None = TABLE["tilt_seed"].default
     noise_variance: float = TABLE["noise_variance"].default
@@ -67,7 +69,11 @@ class Setting:
         _ = self.weights  # makes the task too
         if self.weight_decay and self.momentum:
             raise ValueError(f"weight_decay must be 0 with momentum, got {self.weight_decay:g}")
-        whole = self.duration * (1 - self.momentum) / 2  # learning rate of a single step
+        if self.momentum and self.optimizer != "sgd":
+            raise ValueError(f"momentum must be 0 with the optimizer {self.optimizer}, got {self.momentum:g}")
+        if self.weight_decay and self.optimizer != "sgd":
+            raise ValueError(f"weight_decay must be 0 with the optimizer {self.optimizer}, got {self.weight_decay:g}")
+        whole = self._whole
         if method != "flow" and not 0.5 < whole / self.learning_rate <= MOST_STEPS:
             limits = f"{whole / MOST_STEPS:.3g} to below {2 * whole:.3g}, for 1 to {MOST_STEPS:,} steps until duration"
             raise ValueError(f"learning_rate must be from {limits} {self.duration:g}, got {self.learning_rate:g}")
@@ -141,7 +147,12 @@ class Setting:
     @property
     def steps(self) -> int:
         """The number of training steps until ``duration``."""
-        return round(self.duration * (1 - self.momentum) / (2 * self.learning_rate))
+        return round(self._whole / self.learning_rate)
+
+    @property
+    def _whole(self) -> float:
+        """The learning rate of a single step."""
+        return self.duration * (1 - self.momentum) / 2 if self.optimizer == "sgd" else self.duration
 
     @property
     def variations(self) -> dict[str, Any]:

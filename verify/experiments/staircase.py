@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...numerics.dynamics.descent import gradient_descent
+from ...numerics.dynamics.descent import adam, gradient_descent, sign_descent
 from ...numerics.dynamics.flow import gradient_flow
 from ...numerics.dynamics.momentum import heavy_ball, heavy_ball_flow
 from ...numerics.dynamics.plateaus import Plateaus, find_plateaus
@@ -73,7 +73,9 @@ def _flow(setting: Setting, rtol: float) -> Trajectory:
 
 
 def theory(setting: Setting = DEFAULT) -> Trajectory:
-    """The flow that the setting's training follows, from the setting's initial weights."""
+    """The flow that the setting's training follows, from its initial weights; with Adam or signs, their steps on the exact loss."""
+    if setting.optimizer != "sgd":
+        return descended(QuadraticLoss.population(setting.task), setting.weights, setting, steps=setting.steps)
     return _theory(setting) if setting.momentum else flow(setting)
 
 
@@ -93,7 +95,9 @@ def followed(
 
 
 def descended(loss: QuadraticLoss, weights: SeparateWeights, setting: Setting, *, steps: int) -> Trajectory:
-    """Descent on the exact loss with the setting's step size and momentum."""
+    """Descent on the exact loss with the setting's optimizer, step size and momentum."""
+    if setting.optimizer != "sgd":
+        return {"adam": adam, "sign": sign_descent}[setting.optimizer](loss, weights, steps=steps, learning_rate=setting.learning_rate)
     if not setting.momentum:
         return gradient_descent(loss, weights, steps=steps, learning_rate=setting.learning_rate, weight_decay=setting.weight_decay)
     return heavy_ball(loss, weights, steps=steps, learning_rate=setting.learning_rate, momentum=setting.momentum)
@@ -122,7 +126,7 @@ def final_weights(run: Trajectory) -> dict[str, np.ndarray]:
 
 
 def training(setting: Setting = DEFAULT, device: str = "cpu") -> "TrainingRun":
-    """Gradient descent on fresh mini-batches from the setting's initial weights, with its momentum."""
+    """Descent on fresh mini-batches from the setting's initial weights, with its optimizer and momentum."""
     return _training(setting, device)
 
 
@@ -142,6 +146,7 @@ def trained_together(setting: Setting, seeds: tuple[int, ...]) -> "TrainingRun":
         learning_rate=setting.learning_rate,
         momentum=setting.momentum,
         weight_decay=setting.weight_decay,
+        optimizer=setting.optimizer,
         record_every=5,
     )
 
@@ -166,6 +171,7 @@ def descend(setting: Setting, device: str = "cpu", *, progress: bool | None = No
         learning_rate=setting.learning_rate,
         momentum=setting.momentum,
         weight_decay=setting.weight_decay,
+        optimizer=setting.optimizer,
         record_every=5,
         progress=progress,
     )

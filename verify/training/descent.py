@@ -4,7 +4,7 @@ r"""Gradient descent on real sequences: fresh mini-batches at every step, or one
     W \leftarrow W - \eta \frac{\partial}{\partial W} \frac1P \sum_\mu (y_{\mu,q} - \hat y_{\mu,q})^2
 
 No half. Gradient flow (10) is ``tau dW/dt = -1/2 dL/dW``, so a step advances time by ``2 eta tau``, with momentum mu by
-``2 eta tau/(1 - mu)``; every time here is ``t/tau``.
+``2 eta tau/(1 - mu)``; every time here is ``t/tau``. Steps of sign descent and of Adam count as ``eta``.
 """
 
 import sys
@@ -24,6 +24,8 @@ from ...numerics.dynamics.results import Result, Variable, time_variable
 from ...numerics.tasks.losses import QuadraticLoss
 from ...numerics.tasks.regression import RegressionTask
 from .sequences import Batch, draw_sequences
+
+OPTIMIZERS = ("sgd", "adam", "sign")
 
 
 @dataclass(frozen=True, repr=False)
@@ -164,10 +166,12 @@ def train(
     learning_rate: float,
     momentum: float = 0.0,
     weight_decay: float = 0.0,
+    optimizer: str = "sgd",
     record_every: int = 1,
     progress: bool | None = None,
 ) -> TrainingRun:
-    """Train one network, or several of one shape at once, by gradient descent or heavy ball.
+    """Train one network, or several of one shape at once, by gradient descent or heavy ball (``optimizer="sgd"``), Adam ("adam", with
+    PyTorch's settings) or steps along the signs of the gradient ("sign").
 
     Several networks share their mini-batches; if prompts and targets have a leading axis of networks, each network has its own.
 
@@ -175,8 +179,9 @@ def train(
     ``weight_decay`` gamma adds gamma |W|^2 to the loss that the steps lower, not to the one recorded.
     ``progress`` None shows a bar on a terminal only.
 
-    Raises ``ValueError`` for a step count, step size or recording interval that is not positive, a momentum outside [0, 1) or
-    batches that are not one for each network, and ``FloatingPointError`` as soon as a recorded loss is not finite.
+    Raises ``ValueError`` for a step count, step size or recording interval that is not positive, a momentum outside [0, 1), an unknown
+    optimizer, momentum without SGD or batches that are not one for each network, and ``FloatingPointError`` as soon as a recorded loss is
+    not finite.
     """
     for name, value in (("steps", steps), ("learning_rate", learning_rate), ("record_every", record_every)):
         if not value > 0:
@@ -184,6 +189,11 @@ def train(
     momentum = check_momentum(momentum)
     if not weight_decay >= 0:
         raise ValueError(f"weight_decay must be at least 0, got {weight_decay!r}")
+    if optimizer not in OPTIMIZERS:
+        raise ValueError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, got {optimizer!r}")
+    if momentum and optimizer != "sgd":
+        raise ValueError(f"momentum must be 0 with the optimizer {optimizer}, got {momentum!r}")
+    advance = 2 * learning_rate / (1 - momentum) if optimizer == "sgd" else learning_rate
     if not isinstance(networks, nn.Module) and not networks:
         raise ValueError("networks must hold at least one network, got an empty list")
     several = [] if isinstance(networks, nn.Module) else networks
@@ -198,6 +208,7 @@ def train(
         parameters = {name: torch.stack([n.get_parameter(name).detach() for n in several]) for name in parameters}
         gradient = _gradient_together(network)
 
+    adam = torch.optim.Adam(list(parameters.values()), lr=learning_rate) if optimizer == "adam" else None
     moved = {name: torch.zeros_like(p) for name, p in parameters.items()}
     times, losses, states, batch_size = [], [], {name: [] for name in parameters}, 0
     start = time.perf_counter()
@@ -213,12 +224,19 @@ def train(
                     raise FloatingPointError(
                         f"the loss is {value.max().item()!r} at step {step}: learning_rate {learning_rate!r} is too large"
                     )
-                times.append(2 * learning_rate / (1 - momentum) * step)
+                times.append(advance * step)
                 losses.append(value.cpu().numpy())
                 for name, p in parameters.items():
                     states[name].append(p.cpu().numpy().copy())
             if weight_decay:
                 gradients = {name: slope + 2 * weight_decay * parameters[name] for name, slope in gradients.items()}
+            if adam is not None:
+                for name, p in parameters.items():
+                    p.grad = gradients[name]
+                adam.step()
+                continue
+            if optimizer == "sign":
+                gradients = {name: slope.sign() for name, slope in gradients.items()}
             moved = {name: momentum * moved[name] - learning_rate * gradients[name] for name in moved}
             parameters = {name: p + moved[name] for name, p in parameters.items()}
     return TrainingRun(

@@ -76,6 +76,20 @@ def test_descent_and_training_follow_the_flow(tmp_path):
     assert len({curve.tobytes() for curve in curves.values()}) == 3
 
 
+@pytest.mark.parametrize("optimizer", ["adam", "sign"])
+def test_descent_and_training_use_the_optimizer(tmp_path, optimizer):
+    """For 2 units of time, in which gradient flow stays on its first plateau; a step counts its learning rate."""
+    _, run = next(read_sweep(written(tmp_path, SMALL.replace("heads = 4", f'heads = 4\noptimizer = "{optimizer}"'))).runs())
+    setting = replace(run.setting, duration=2.0, learning_rate=0.01, batch_size=256)
+    assert (setting.optimizer, setting.steps) == (optimizer, 200)
+    curves = {m: make(replace(run, method=m, setting=setting)).loss.values for m in ("flow", "descent", "training")}
+    np.testing.assert_allclose(curves["descent"], theory(setting).loss_at(np.linspace(0.0, 2.0, run.points)), rtol=1e-2)
+    assert np.sqrt(np.mean((curves["training"] - curves["descent"]) ** 2)) < 0.1 * curves["flow"][0]
+    assert curves["descent"][-1] < 0.6 * curves["flow"][-1]
+    with pytest.raises(ValueError, match=f"momentum must be 0 with the optimizer {optimizer}, got 0.5"):
+        replace(setting, momentum=0.5).check("training")
+
+
 def test_descent_and_training_use_the_momentum(tmp_path):
     """At momentum 0.8 they follow the flow with mass, from which gradient flow is far."""
     _, run = next(read_sweep(written(tmp_path, SMALL.replace("heads = 4", "heads = 4\nmomentum = 0.8"))).runs())

@@ -186,3 +186,36 @@ def test_momentum_is_that_of_torch():
 def test_momentum_must_be_below_one():
     with pytest.raises(ValueError, match="momentum must be below 1"):
         train(ReducedSeparate(start()), fresh_batches(TASK, 4, torch.Generator()), steps=1, learning_rate=0.1, momentum=1.0)
+
+
+def test_adam_and_signs_are_those_of_torch():
+    """One network as torch.optim.Adam; several together as each alone; signs from the gradient's definition."""
+    X, y = draw_sequences(TASK, 40, torch.Generator().manual_seed(3))
+    given = {"steps": 20, "learning_rate": 0.05, "progress": False}
+    run = train(ReducedSeparate(start()), fixed_set((X, y)), optimizer="adam", **given)
+    signs = train(ReducedSeparate(start()), fixed_set((X, y)), optimizer="sign", **given)
+    both = train([ReducedSeparate(start())] * 2, fixed_set((X, y)), optimizer="adam", **given)
+    network = ReducedSeparate(start())
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.05)
+    for step in range(20):
+        optimizer.zero_grad()
+        (network(X) - y).square().mean().backward()
+        for name, parameter in network.named_parameters() if step == 0 else ():
+            assert parameter.grad is not None
+            move = signs.states[name][1] - signs.states[name][0]
+            np.testing.assert_allclose(move, -0.05 * np.sign(parameter.grad.numpy()), atol=1e-15)
+        optimizer.step()
+    np.testing.assert_allclose(run.times, 0.05 * np.arange(21))
+    for name, parameter in network.named_parameters():
+        np.testing.assert_allclose(run.states[name][-1], parameter.detach().numpy(), rtol=1e-9)
+        np.testing.assert_allclose(both.states[name][-1], [run.states[name][-1]] * 2, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"optimizer": "Adam"}, "optimizer must be one of sgd, adam, sign, got 'Adam'"), ({"momentum": 0.5}, "momentum must be 0 with the")],
+)
+def test_bad_optimizers_are_named(change, message):
+    given = {"optimizer": "adam", **change}
+    with pytest.raises(ValueError, match=message):
+        train(ReducedSeparate(start()), fresh_batches(TASK, 4, torch.Generator()), steps=1, learning_rate=0.1, **given)
