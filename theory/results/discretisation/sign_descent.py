@@ -1,0 +1,226 @@
+r"""Sign descent and Adam (V8): what is conserved instead of (79), how the origin is left, and how Adam steps.
+
+Sign descent, W <- W - eta sign(dL/dW), moves each weight by eta at each step. In the time s that counts eta for a step its flow is
+dW/ds = sign(f) with f = -1/2 dL/dW. While the signs of the force stay, all weights move in straight lines at unit speed: what is conserved
+is linear in the weights, and the plateau does not get longer as the initial weights shrink.
+"""
+
+from typing import Any
+
+from mpmath import diag, mpf
+from mpmath import matrix as explicit
+from sympy import Abs, IndexedBase, Integral, Sum, Symbol, Trace, cancel, cbrt, integrate, limit, oo, solve, sqrt, summation
+
+from ...algebra.polynomial import TracePolynomial
+from ...calculus.derivatives import derivative
+from ...calculus.rewriting import rewrite
+from ...derivations.conditions import Condition
+from ...derivations.derivation import Derivation
+from ...derivations.heads import Rate
+from ...derivations.lines import Line
+from ...derivations.registry import register
+from ...notation import B, D, H, Lambda, M, a, clock, e, k_i, lambda_, q_i, v_i, vector, w_init
+
+sign_v = Symbol("s_v", real=True)  # the sign of the force on a value weight; below, on keys and queries
+sign_k, sign_q = (vector(f"s_{one}", D, latex=rf"\boldsymbol{{s}}_{one}") for one in "kq")
+SPEEDS = {v_i: sign_v, k_i: sign_k, q_i: sign_q}
+v_j, k_j, q_j = (IndexedBase(one, real=True) for one in "vkq")  # of head j, along one direction
+u = Symbol("u", positive=True)  # the largest size of a weight
+j, n = Symbol("j", integer=True, positive=True), Symbol("n", integer=True, positive=True)
+x = Symbol("x", real=True)  # an entry of the gradient
+y = Symbol("y", positive=True)
+beta_1, beta_2 = (Symbol(f"beta_{one}", positive=True) for one in (1, 2))  # of Adam's running means
+epsilon = Symbol("epsilon", positive=True)
+move = Symbol("delta", real=True)
+
+
+def _signs(point) -> None:
+    """Signs of every force, and a unit vector along one of the coordinates."""
+    size = point.size(D)
+    draw = lambda: explicit([point.rng.choice([-1, 1]) for _ in range(size)])  # noqa: E731
+    point[sign_v], point[sign_k], point[sign_q] = point.rng.choice([-1, 1]), draw(), draw()
+    chosen = point.rng.randrange(size)
+    point[e] = explicit([mpf(one == chosen) for one in range(size)])
+
+
+def _are_signs(point) -> bool:
+    vectors, unit = [*point[sign_k], *point[sign_q], point[sign_v]], sorted(point[e])
+    return all(abs(one) == 1 for one in vectors) and unit[-1] == 1 == sum(map(abs, unit))
+
+
+SIGNS = Condition(
+    r"$s_v$, $\boldsymbol{s}_k$, $\boldsymbol{s}_q$ are the signs of the force on the weights of head $i$, none of it zero, and "
+    r"$\boldsymbol{e}$ is a coordinate axis",
+    _are_signs,
+    _signs,
+)
+
+
+@register(
+    "V8-sign",
+    "What sign descent conserves",
+    typed=lambda: {
+        "value": sign_v * v_i - Trace(e.T * sign_k) * Trace(e.T * k_i),
+        "query": Trace(e.T * sign_k) * Trace(e.T * k_i) - Trace(e.T * sign_q) * Trace(e.T * q_i),
+        "old value": 2 * (sign_v * v_i - Trace(sign_k.T * k_i)),
+        "old query": 2 * (Trace(sign_k.T * k_i) - Trace(sign_q.T * q_i)),
+        "drift": 2 * (1 - D),
+    },
+    conditions=(
+        r"The flow $d\boldsymbol{W}/ds=\operatorname{sign}\boldsymbol{f}$, on which a step of sign descent counts as $\eta$; any loss, "
+        "between two changes of the signs",
+        SIGNS,
+        r"If the signs of the force are those of the weights, as near the origin (V8-sign-origin), $|v_i|-|k_{id}|$ and "
+        r"$|k_{id}|-|q_{id}|$ are conserved, and the rates are $2(|v_i|-\sum_d|k_{id}|)$ and $2(\sum_d|k_{id}|-\sum_d|q_{id}|)$",
+        r"Old value: of $v_i^2-\boldsymbol{k}_i^\top\boldsymbol{k}_i$; old query: of $\boldsymbol{k}_i^\top\boldsymbol{k}_i-"
+        r"\boldsymbol{q}_i^\top\boldsymbol{q}_i$, both conserved by gradient flow (79); drift: the second derivative of the first; that of "
+        "the second is 0",
+        "Signs, unlike gradient flow, depend on the coordinates",
+    ),
+)
+def sign_conservation() -> Derivation:
+    """The chain rule with the signs as speeds; a sign squares to 1."""
+    along = {one: Trace(e.T * TracePolynomial(SPEEDS[one]).to_sympy()) * Trace(e.T * one) for one in (k_i, q_i)}
+    old = {"value": v_i**2 - Trace(k_i.T * k_i), "query": Trace(k_i.T * k_i) - Trace(q_i.T * q_i)}
+    new = {"value": sign_v * v_i - along[k_i], "query": along[k_i] - along[q_i]}
+    rates = {name: derivative(TracePolynomial(one), SPEEDS) for name, one in old.items()}
+    lines = [
+        Line(sign_v**2, "=", 1, "A sign squares to one"),
+        Line(Trace(sign_k.T * sign_k), "=", D, "Over all entries"),
+        Line(Trace(sign_q.T * sign_q), "=", D, "Over all entries"),
+    ]
+    for name, letter in (("value", "C_v"), ("query", "C_q")):
+        kept = Symbol(letter, real=True)
+        lines += [
+            Line(kept, ":=", new[name], "Let", part=name),
+            Line(Rate(kept, SPEEDS), "=", 0, "It is conserved"),
+            Line(Rate(old[name], SPEEDS), "=", rates[name], "What gradient flow conserves is not", part=f"old {name}"),
+        ]
+    second = rewrite(derivative(rates["value"], SPEEDS), {sign_k.T * sign_k: D}).to_sympy().subs(sign_v, 1)
+    return Derivation.by(
+        *lines,
+        Line(Rate(rates["value"], SPEEDS), "=", second, "The first changes ever faster, for $D>1$", (0, 1), "drift"),
+        Line(Rate(rates["query"], SPEEDS), "=", 0, "the second at a constant rate", (1, 2)),
+    )
+
+
+def _room(point) -> Any:
+    """The largest entry of the map at which the signs of an aligned head stay."""
+    levels = [(point[Lambda][d, d], point[M][d, d]) for d in range(point.size(D))]
+    trace, trace_M = (sum(column) for column in zip(*levels, strict=True))
+    return min(min(l_d**2 / m_d / trace, l_d / trace_M) for l_d, m_d in levels)
+
+
+def _head_near_origin(point) -> None:
+    """An aligned head, in a map with entries as bad as they may be, or any."""
+    rng, size = point.rng, point.size(D)
+    for letter in (Lambda, M):
+        point[letter] = diag([mpf(rng.uniform(0.2, 1)) for _ in range(size)])
+    point[u] = (_room(point) / point[H] * mpf(rng.uniform(0.9, 0.999))) ** (mpf(1) / 3)
+    v, *signs = (rng.choice([-1, 1]) for _ in range(size + 1))
+    point[v_i], point[k_i], point[q_i] = v * point[u], point[u] * explicit(signs), v * point[u] * explicit(signs)
+    point[B] = point[H] * point[v_i] * point[k_i] * point[q_i].T
+    if rng.random() < 0.3:
+        point[B] = point[B].apply(lambda entry: entry * mpf(rng.uniform(-1, 1)))
+
+
+def _aligned(point) -> bool:
+    weights = [point[v_i], *point[k_i], *point[q_i]]
+    return {abs(one) for one in weights} == {point[u]} and all(point[v_i] * k * q > 0 for k, q in zip(point[k_i], point[q_i], strict=True))
+
+
+def _near_origin(point) -> bool:
+    return max(map(abs, point[B])) <= point[H] * point[u] ** 3 * (1 + mpf("1e-25")) < _room(point)
+
+
+def _signs_agree(point) -> bool:
+    force, k, q, v = point[Lambda] * point[Lambda] - point[M] * point[B] * point[Lambda], point[k_i], point[q_i], point[v_i]
+    pulls = [*(k.T * force * q), *(v * force * q), *(v * force.T * k)]
+    return all(pull * weight > 0 for pull, weight in zip(pulls, [v, *k, *q], strict=True))
+
+
+def _inside(point) -> None:
+    for letter in (v_j, k_j, q_j):
+        point.family(letter, [point[u] * mpf(point.rng.uniform(-1, 1)) for _ in range(int(point[H]))])
+
+
+SIZES = Condition(
+    "no weight is larger than $u$",
+    lambda point: all(abs(point[letter][i]) <= point[u] for letter in (v_j, k_j, q_j) for i in range(1, int(point[H]) + 1)),
+    _inside,
+)
+
+
+@register(
+    "V8-sign-origin",
+    "How sign descent leaves the origin",
+    typed=lambda: {"bound": H * u**3, "time": cbrt(lambda_ / (a * H)) - w_init, "flow": 1 / (lambda_**2 * w_init)},
+    conditions=(
+        r"The flow of (V8-sign); $\boldsymbol{\Lambda}$ is diagonal, with eigenvalues $\lambda_d$, $a_d$ of $\boldsymbol{\Lambda}$, "
+        r"$\boldsymbol{M}$; weights of at most $w_{\rm init}$ at the start, so of at most $u=w_{\rm init}+s$ at $s$",
+        "Bound: of each entry of the effective map, for all signs",
+        r"Time: before it no entry of the map reaches $\lambda/a$, its value once the direction is learned (25); for $D=1$ and heads with "
+        r"$v_ik_iq_i=w_{\rm init}^3$ and all weights of size $w_{\rm init}$ it is the time to learn it. It stays finite as $w_{\rm init}$ "
+        "shrinks",
+        r"Flow: the limit of the time, in $t/\tau$, that one aligned head needs under gradient flow",
+        r"A head whose weights have the signs of their force adds $u^3$ to each diagonal entry of the map: all directions grow together, "
+        r"derived for weights of one size $u$ as long as $Hu^3$ is below each $\lambda_d^2/(a_d\operatorname{tr}\boldsymbol{\Lambda})$ and "
+        r"each $\lambda_d/\operatorname{tr}\boldsymbol{M}$",
+        "Measured, not derived: from random signs most heads come to agree with their force in a time of the order of their weights, a few "
+        "rest at zero for long; and after the signs first change the loss falls in one drop or two, not in a staircase",
+    ),
+)
+def leaving_the_origin() -> Derivation:
+    """Products of bounds, and the force with every entry of the map at its worst."""
+    (size,) = solve(H * u**3 - lambda_ / a, u)
+    time = size - w_init
+    of_flow = integrate(1 / (lambda_**2 * y**2), (y, w_init, oo))
+    return Derivation.by(
+        Line(Abs(Sum(v_j[j] * k_j[j] * q_j[j], (j, 1, H))), "<=", H * u**3, "An entry of the map sums a product for each head",
+             part="bound", conditions=(SIZES,)),
+        Line((Condition("the weights of head $i$ have the size $u$, and $v_ik_{id}q_{id}>0$", _aligned),
+              Condition(r"no entry of the map exceeds $Hu^3<\min_d(\lambda_d^2/(a_d\operatorname{tr}\boldsymbol{\Lambda}),\lambda_d/"
+                        r"\operatorname{tr}\boldsymbol{M})$", _near_origin)), "=>",
+             Condition("the force (53) on each weight of head $i$ has the sign of the weight", _signs_agree),
+             "The map changes the force by less than the force at the origin", meets=(_head_near_origin,)),
+        Line(clock, ":=", time, "Let"),
+        Line(H * (w_init + clock) ** 3, "=", lambda_ / a, "Then the bound is the value of the map along a learned direction (25)"),
+        Line(clock, "=", time, "So at least this time is needed", part="time"),
+        Line(clock, "->", limit(time, w_init, 0), "From ever smaller weights it tends to", parameter=(w_init, 0), order=1),
+        Line(Integral(1 / (lambda_**2 * y**2), (y, w_init, oo)), "=", of_flow,
+             r"Under gradient flow (26) an aligned head grows at the rate $\lambda^2v^2$ at first", part="flow"),
+    )  # fmt: skip
+
+
+@register(
+    "V8-adam",
+    "Adam between gradient flow and sign descent",
+    typed=lambda: {"step": x / (Abs(x) + epsilon), "below": x / epsilon, "above": x / Abs(x), "growing": sqrt(5)},
+    conditions=(
+        r"Adam with the decays $\beta_1$, $\beta_2$ of its running means and $\epsilon$ beside the root: its moves over $\eta$, against "
+        "the gradient; $x$ is an entry of the gradient",
+        "Step: after any number of steps at a steady gradient, and at the first step at any",
+        r"Below: far below $\epsilon$ it is gradient flow in which a step counts as $2\eta/\epsilon$ of $t/\tau$. Above: far above, sign "
+        "descent (V8-sign)",
+        r"Growing: of gradients that grow as the square of the step, as near the origin under (V8-sign), the limit of many steps far above "
+        r"$\epsilon$, more than $1/(1-\beta_1)$ and fewer than $1/(1-\beta_2)$; after more it falls to the step of sign descent",
+        "Not derived: gradients that change in another way within these memories, and conservation laws between the two limits. They are "
+        "measured",
+    ),
+)
+def adam_between() -> Derivation:
+    """Running means of a constant and, if the longer memory holds all steps, of a power."""
+    mean, square = (Sum((1 - decay) * decay ** (n - j) * of, (j, 1, n)) / (1 - decay**n) for decay, of in ((beta_1, x), (beta_2, x**2)))
+    step = cancel(mean.doit()) / (sqrt(cancel(square.doit())) + epsilon)
+    weight, powers = (1 - beta_2) * beta_2 ** (n - j) / (1 - beta_2**n), summation(j**4, (j, 1, n)) / n
+    below, above = x * limit(step / x, x, 0), limit(step, epsilon, 0)
+    return Derivation.by(
+        Line(move, ":=", mean / (sqrt(square) + epsilon), "The move: the running mean of the gradient over the root of that of its square"),
+        Line(move, "=", step, "Of what is steady a running mean without its bias is the value", part="step"),
+        Line(step, "~", below, r"If the gradient is far below $\epsilon$", (), "below", parameter=(x, 0), order=2),
+        Line(step, "->", above, r"If it is far above", (), "above", parameter=(epsilon, 0), order=1),
+        Line(weight, "->", 1 / n, r"If no step is forgotten, the running mean is the plain one", parameter=(beta_2, 1)),
+        Line(Sum(j**4, (j, 1, n)) / n, "=", powers, "of the square of $j^2$,"),
+        Line(n**2 / sqrt(powers), "->", limit(n**2 / sqrt(powers), n, oo), r"over whose root a gradient $n^2$ moves by", (), "growing",
+             parameter=n, order=1),
+    )  # fmt: skip
