@@ -135,6 +135,14 @@ INERTIA = Tolerance(2e-2, "asymptotic", "the head is stopped at half its final s
 TRAINED_MOMENTUM = Tolerance(
     5e-3, "discretisation", "in units of the initial loss: the square of a step's time over a drop's, and measured of that size"
 )
+ADAM_CONSERVES = Tolerance(
+    3e-2,
+    "asymptotic",
+    "the gradients of a head's weights grow alike but for the start; the laws of gradient flow change more than the weights",
+)
+SCALES = Tolerance(0.1, "asymptotic", "the scales are not all far below the weights at the end of the plateau, nor one step of them: 0.05")
+STEP_OF_TIME = Tolerance(2e-3, "discretisation", "one step in several hundred of the time")
+GROWING_SPEED = Tolerance(1e-2, "asymptotic", "steps before the last hundred: some thousandths")
 NOISE_OF_TIMES = Tolerance(
     0.05, "sampling", "4,000 runs give a standard deviation to 1.1 %; the next order in the noise takes 1 to 2 % at a batch of 16"
 )

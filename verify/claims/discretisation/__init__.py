@@ -1,3 +1,3 @@
 """Claims about finite steps, momentum and mini-batches."""
 
-MODULES = ("finite_steps", "momentum", "minibatch")
+MODULES = ("finite_steps", "momentum", "sign_descent", "minibatch")

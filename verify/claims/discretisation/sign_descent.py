@@ -1,0 +1,284 @@
+"""Claims about sign descent and Adam (V8-sign, V8-sign-origin, V8-adam), in PyTorch and in NumPy."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from ....numerics.compilation.equations import compiled
+from ....numerics.dynamics.descent import adam, sign_descent
+from ....numerics.dynamics.plateaus import find_plateaus
+from ....numerics.parametrizations.attention import SeparateWeights
+from ....numerics.tasks.losses import QuadraticLoss
+from ....numerics.tasks.regression import RegressionTask
+from ....numerics.tasks.sample_moments import SampleMoments
+from ....theory.notation import H, a, e, k_i, lambda_, q_i, v_i, w_init
+from ....theory.results.discretisation.sign_descent import epsilon, sign_k, sign_q, sign_v, u, x
+from ...experiments import draws
+from ...experiments.draws import remembered
+from ...training.descent import TrainingRun, fixed_set, train
+from ...training.modules import ReducedSeparate
+from ...training.sequences import draw_sequences
+from .. import formulas
+from ..book import claim
+from ..tolerances import ADAM_CONSERVES, FEW_PLATEAUS, GROWING_SPEED, ROUNDOFF, SCALES, STEP_OF_TIME
+from .finite_steps import LOSS, TASK
+
+ALIKE = RegressionTask(eigenvalues=[0.4, 0.35, 0.3, 0.25], context_length=31)
+HEADS, STARTS = 5, 5
+
+
+def aligned(task: RegressionTask, rng: np.random.Generator, scale: float, *, least: float = 1.0, heads: int = HEADS) -> SeparateWeights:
+    """Heads with v k_d q_d > 0 and random signs, sizes from ``least`` to 1 times ``scale``, in coordinates with a diagonal covariance."""
+    shapes = (heads, 1, 1), (heads, 1, task.dimension), (heads, 1, task.dimension)
+    v, k, q = (scale * rng.uniform(least, 1.0, shape) for shape in shapes)
+    of_v, of_k = (rng.choice([-1, 1], one.shape) for one in (v, k))
+    return SeparateWeights((of_v * v)[:, 0, 0], of_k * k, of_v * of_k * q)
+
+
+@remembered
+def trained_aligned(optimizer: str, least: float) -> TrainingRun:
+    """Five aligned starts, trained on 4,000 sequences while their signs stay under sign descent: for as long as weights grow to 0.37."""
+    starts = [ReducedSeparate(aligned(ALIKE, draws.generator(41, number), 0.02, least=least)) for number in range(STARTS)]
+    data = fixed_set(draw_sequences(ALIKE, 4000, draws.torch_generator(42)))
+    return train(starts, data, steps=350 if optimizer == "sign" else 200, learning_rate=1e-3, optimizer=optimizer, progress=False)
+
+
+_HEAD = (sign_v, sign_k, sign_q, v_i, k_i, q_i, e)
+_CONSERVED = {part: compiled("V8-sign", _HEAD, part=part) for part in ("value", "query")}
+_RATES = {part: compiled("V8-sign", _HEAD, part=part) for part in ("old value", "old query")}
+_OLD = {"value": lambda _s, _k, _q, v, k, q, axis: v**2 - k.T @ k, "query": lambda _s, _k, _q, v, k, q, axis: k.T @ k - q.T @ q}
+
+
+def _values(laws: Mapping[str, Callable], v: float, k: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """The laws of a head whose force has the signs of its weights, for each axis: (laws, D)."""
+    k, q = k.reshape(-1, 1), q.reshape(-1, 1)
+    given, axes = (np.sign(v), np.sign(k), np.sign(q), v, k, q), np.eye(len(k))[:, :, None]
+    return np.array([[float(np.squeeze(law(*given, axis))) for axis in axes] for law in laws.values()])
+
+
+def _heads(run: TrainingRun, step: int) -> list[tuple]:
+    v, k, q = (run.states[name][step] for name in "vkq")
+    return [(v[start, i], k[start, i], q[start, i]) for start in range(STARTS) for i in range(HEADS)]
+
+
+def _drift(laws: Mapping[str, Callable], run: TrainingRun) -> float:
+    """The largest change of a law, over that of the value weight."""
+    pairs = zip(_heads(run, 0), _heads(run, -1), strict=True)
+    return max(float(np.abs(_values(laws, *end) - _values(laws, *start)).max() / abs(abs(end[0]) - abs(start[0]))) for start, end in pairs)
+
+
+@claim(
+    "V8-sign",
+    "what sign descent conserves, along PyTorch runs from five starts near the origin until weights have grown to 0.37",
+    method="training",
+    tolerance=ROUNDOFF,
+    theory=_CONSERVED,
+    wrong={
+        "the laws (79) of gradient flow": _OLD,
+        "value for query": _CONSERVED | {"value": lambda *head: head[3] - np.abs(head[5]).sum()},
+    },
+)
+def sign_descent_conserves(laws) -> float:
+    return _drift(laws, trained_aligned("sign", 0.5))
+
+
+@claim(
+    "V8-sign",
+    "the rates of what gradient flow conserves, along the same runs of sign descent: the largest error at every fiftieth step",
+    method="training",
+    tolerance=ROUNDOFF,
+    theory=_RATES,
+    wrong={
+        "conserved": dict.fromkeys(_RATES, lambda *head: 0.0),
+        "half the rate": {part: formulas.times(1 / 2, rate) for part, rate in _RATES.items()},
+        "one entry for all": _RATES | {"old value": lambda s, _k, _q, v, k, *rest: 2 * (s * v - np.abs(k).mean())},
+    },
+)
+def gradient_laws_break(rates) -> float:
+    run, errors = trained_aligned("sign", 0.5), []
+    for step in range(0, len(run.times) - 1, 50):
+        for start, end in zip(_heads(run, step), _heads(run, step + 1), strict=True):
+            middle = tuple((one + other) / 2 for one, other in zip(start, end, strict=True))  # a step is straight: exact for squares
+            change = _values(_OLD, *end) - _values(_OLD, *start)
+            errors.append(np.abs(change / 1e-3 - _values(rates, *middle)).max())
+    return float(max(errors))
+
+
+@claim(
+    "V8-sign",
+    "what sign descent conserves changes little under Adam too, along PyTorch runs from five starts: its change over that of the weights",
+    method="training",
+    tolerance=ADAM_CONSERVES,
+    theory=_CONSERVED,
+    wrong={"the laws (79) of gradient flow": _OLD},
+)
+def adam_nearly_conserves(laws) -> float:
+    return _drift(laws, trained_aligned("adam", 0.5))
+
+
+_BOUND = compiled("V8-sign-origin", (H, u), part="bound")
+
+
+@claim(
+    "V8-sign-origin",
+    "each diagonal entry of the map of aligned heads of one size grows alike under sign descent, in PyTorch: relative error",
+    method="training",
+    tolerance=ROUNDOFF,
+    theory=_BOUND,
+    wrong={"one head": lambda heads, size: size**3, "as fast as the square": lambda heads, size: heads * size**2},
+)
+def all_directions_together(entry) -> float:
+    run = trained_aligned("sign", 1.0)
+    maps = run.effective_maps().diagonal(axis1=-2, axis2=-1)
+    expected = np.array([entry(HEADS, 0.02 + time) for time in run.times])[:, None, None]
+    return float(np.abs(maps / expected - 1).max())
+
+
+_TIME = compiled("V8-sign-origin", (lambda_, a, H, w_init), part="time")
+_FLOW = compiled("V8-sign-origin", (lambda_, w_init), part="flow")
+
+
+@claim(
+    "V8-sign-origin",
+    "the time in which sign descent learns one direction with one to four aligned heads: relative error",
+    method="descent",
+    tolerance=STEP_OF_TIME,
+    theory=_TIME,
+    wrong={
+        "one head": lambda level, moment, heads, scale: _TIME(level, moment, 1, scale),
+        "scale forgotten": lambda level, moment, heads, scale: _TIME(level, moment, heads, scale) + scale,
+        "as gradient flow": lambda level, moment, heads, scale: _FLOW(level, scale),
+    },
+)
+def time_of_one_direction(time) -> float:
+    task, errors = RegressionTask(eigenvalues=[0.8], context_length=20), []
+    moment = task.second_moment_eigenvalues[0]
+    for heads, scale in ((1, 0.1), (2, 0.03), (4, 0.001)):
+        start = aligned(task, draws.generator(43, heads), scale, heads=heads)
+        run = sign_descent(QuadraticLoss.population(task), start, steps=15_000, learning_rate=1e-4)
+        v, k, q = run.arrays.values()
+        learned = int(np.argmax((v * k[:, :, 0, 0] * q[:, :, 0, 0]).sum(axis=1) >= 0.8 / moment))
+        errors.append(abs(run.times[learned] / time(0.8, moment, heads, scale) - 1))
+    return float(max(errors))
+
+
+@claim(
+    "V8-sign-origin",
+    "about one drop of the loss under sign descent, from each of five random starts of size 0.02",
+    method="descent",
+    tolerance=FEW_PLATEAUS,
+    theory=1,
+    wrong={"one for each direction": 4},
+)
+def drops_under_signs(drops) -> float:
+    starts = (SeparateWeights.initialize(TASK, heads=HEADS, rank=1, scale=0.02, rng=draws.generator(49, one)) for one in range(STARTS))
+    runs = [sign_descent(LOSS, start, steps=2000, learning_rate=1e-3) for start in starts]
+    return max(abs(len(find_plateaus(run).drops) - drops) for run in runs)
+
+
+def _slope(time: Callable[[float], float], scales: np.ndarray) -> float:
+    return float(np.polyfit(np.log(scales), np.log([time(float(scale)) for scale in scales]), 1)[0])
+
+
+_STEEP, _FLAT = (
+    partial(_slope, lambda scale: _FLOW(0.4, scale)),
+    partial(_slope, lambda scale: _TIME(0.4, ALIKE.second_moment_eigenvalues[0], HEADS, scale)),
+)
+
+
+@claim(
+    "V8-sign-origin",
+    "the power of the scale in the time until the loss has fallen to 0.6, in PyTorch from five starts by SGD, Adam and sign descent",
+    method="training",
+    tolerance=SCALES,
+    slow=True,
+    theory={"sgd": _STEEP, "adam": _FLAT, "sign": _FLAT},
+    wrong={
+        "as gradient flow": dict.fromkeys(("sgd", "adam", "sign"), _STEEP),
+        "as sign descent": dict.fromkeys(("sgd", "adam", "sign"), _FLAT),
+        "Adam as heavy ball of a large mass": {"sgd": _STEEP, "adam": lambda scales: -1 / 2, "sign": _FLAT},
+    },
+)
+def powers_of_the_scale(power) -> float:
+    return max(abs(measured - power[name](scales)) for name, (scales, measured) in scaled_times().items())
+
+
+@remembered
+def scaled_times() -> dict[str, Any]:
+    """For each optimizer its scales, and the slope of the mean logarithm of the time."""
+    data, found = fixed_set(draw_sequences(ALIKE, 200, draws.torch_generator(44))), {}
+    for name in ("sgd", "adam", "sign"):
+        times, (step, scales) = [], (0.4, (0.1, 0.05, 0.02)) if name == "sgd" else (1e-3, (0.03, 0.01, 0.003))
+        for scale in scales:
+            rngs = (draws.generator(45, number) for number in range(STARTS))
+            weights = (SeparateWeights.initialize(ALIKE, heads=HEADS, rank=1, scale=scale, rng=rng) for rng in rngs)
+            starts, steps = [ReducedSeparate(one) for one in weights], round(60 / scale) if name == "sgd" else 1000
+            run = train(starts, data, steps=steps, learning_rate=step, optimizer=name, progress=False)
+            fallen = run.batch_loss < 0.6 * run.batch_loss[0]
+            times.append(np.log(run.times[fallen.argmax(axis=0)]).mean())
+        found[name] = np.array(scales), float(np.polyfit(np.log(scales), times, 1)[0])
+    return found
+
+
+@claim(
+    "V8-adam",
+    "the loss of 300 steps of torch.optim.Adam on 200 sequences, against the NumPy rule on their exact moments",
+    method="training",
+    tolerance=ROUNDOFF,
+    theory=adam,
+    wrong={
+        "means for each other": partial(adam, betas=(0.999, 0.9)),
+        "a larger epsilon": partial(adam, epsilon=1e-6),
+        "signs": sign_descent,
+    },
+)
+def adam_of_torch(rule) -> float:
+    X, y = draw_sequences(ALIKE, 200, draws.torch_generator(46))
+    loss = SampleMoments.from_batches([(X.mT.numpy(), y.numpy())], context="mean").reduced().loss()
+    start = aligned(ALIKE, draws.generator(46), 0.1, least=0.5)
+    run = train(ReducedSeparate(start), fixed_set((X, y)), steps=300, learning_rate=0.01, optimizer="adam", progress=False)
+    return float(np.abs(run.batch_loss - rule(loss, start, steps=300, learning_rate=0.01).loss).max())
+
+
+_STEP, _BELOW = (compiled("V8-adam", (x, epsilon), part=part) for part in ("step", "below"))
+
+
+@claim(
+    "V8-adam",
+    "the move of each weight at the first step of torch.optim.Adam, and at the hundredth at a steady gradient, at epsilon from 1e-8 to 1",
+    method="training",
+    tolerance=ROUNDOFF,
+    theory=_STEP,
+    wrong={
+        "signs": lambda slope, _: np.sign(slope),
+        "gradient flow": _BELOW,
+        "epsilon in the root": lambda g, eps: g / (g**2 + eps) ** 0.5,
+    },
+)
+def first_step_of_adam(move) -> float:
+    slopes, errors = draws.generator(47).standard_normal(20), []
+    for small in (1e-8, 1e-2, 1.0):
+        weights = torch.zeros(20, dtype=torch.float64)
+        optimizer, weights.grad = torch.optim.Adam([weights], lr=1.0, eps=small), torch.tensor(slopes)
+        for _ in range(100):
+            before = weights.clone()
+            optimizer.step()
+            errors.append(np.abs((before - weights).numpy() - [move(slope, small) for slope in slopes]).max())
+    return float(max(errors))
+
+
+@claim(
+    "V8-adam",
+    "the speed of Adam on the gradients near the origin, over that of sign descent, while no step is forgotten",
+    method="descent",
+    tolerance=GROWING_SPEED,
+    theory=compiled("V8-adam", (), part="growing"),
+    wrong={"that of sign descent": lambda: 1.0, "of gradients that grow as the step": lambda: 3**0.5},
+)
+def speed_near_the_origin(speed) -> float:
+    start = aligned(ALIKE, draws.generator(48), 1e-7, heads=1)
+    run = adam(QuadraticLoss.population(ALIKE), start, steps=1000, learning_rate=1e-4, betas=(0.5, 0.999999), epsilon=0.0)
+    return abs(float((np.abs(run.states[-1]) - np.abs(run.states[-101])).mean() / 0.01) / float(speed()) - 1)
