@@ -142,7 +142,7 @@ ADAM_CONSERVES = Tolerance(
 )
 SCALES = Tolerance(0.1, "asymptotic", "the scales are not all far below the weights at the end of the plateau, nor one step of them: 0.05")
 STEP_OF_TIME = Tolerance(2e-3, "discretisation", "one step in several hundred of the time")
-GROWING_SPEED = Tolerance(1e-2, "asymptotic", "steps before the last hundred: some thousandths")
+GROWING_SPEED = Tolerance(1e-2, "asymptotic", "the means still hold the first steps, whose gradients are of another law: some thousandths")
 NOISE_OF_TIMES = Tolerance(
     0.05, "sampling", "4,000 runs give a standard deviation to 1.1 %; the next order in the noise takes 1 to 2 % at a batch of 16"
 )
