@@ -1,3 +1,3 @@
-"""The user's own model on varied tasks: V10."""
+"""The user's own model on varied tasks: V10; and of several layers: V13."""
 
-MODULES = ("two_steps",)
+MODULES = ("two_steps", "depth")

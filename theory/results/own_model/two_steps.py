@@ -37,13 +37,18 @@ def two_steps() -> Model:
     return Model(prediction=descend(2), weights=(U,))
 
 
-@cache
 def descend(steps: int) -> TracePolynomial:
     """The prediction after steps of descent in context, each U' times minus half the gradient of the context's squared error."""
+    return through((U,) * steps)
+
+
+@cache
+def through(maps: tuple) -> TracePolynomial:
+    """The same, each step with a preconditioner of its own: the transpose of one of the maps."""
     residual = -gradient(_IN_CONTEXT, _u) / 2
     reached = zero((D, 1))
-    for _ in range(steps):
-        reached = reached + U.T * substitute(residual, {_u: reached})
+    for one in maps:
+        reached = reached + TracePolynomial(one).T * substitute(residual, {_u: reached})
     return rewrite(reached.T * x_q, {Lambda_hat * w: beta})
 
 

@@ -1,0 +1,277 @@
+r"""Depth (V13): L layers of linear attention, steps of descent in context with preconditioners of their own or a shared one.
+
+.. math::
+    \mathcal L = \mathbb E\operatorname{tr}\bigl(P\Lambda P^\top\bigr), \quad P = \prod_l(I - \hat\Lambda U_l), \qquad
+    \lim\frac{\min\mathcal L}{\operatorname{tr}\Lambda} = \frac1{1 + c + \ldots + c^L}, \qquad
+    z_l = \frac{c}{1 + c + 2\sqrt c\cos\frac{\pi l}{L + 1}}
+
+For white tokens the layers are numbers z_l, the reciprocal roots of a polynomial R, and the loss is the mean of R^2 over the spectrum.
+Equal layers repel each other: each fixed point is a saddle or the best polynomial. As N = c D grows its roots are those of Chebyshev's U_L.
+"""
+
+from functools import reduce
+from itertools import combinations
+from math import comb, prod
+from operator import mul
+
+from sympy import (
+    Determinant,
+    Expr,
+    Identity,
+    Matrix,
+    Poly,
+    Rational,
+    Symbol,
+    Trace,
+    catalan,
+    cos,
+    expand,
+    factor,
+    limit,
+    oo,
+    pi,
+    sqrt,
+    symbols,
+)
+
+from ...algebra.polynomial import TracePolynomial
+from ...derivations.derivation import Derivation
+from ...derivations.heads import E, Gradient, Rate
+from ...derivations.lines import Line
+from ...derivations.registry import register
+from ...expectation.laws import SampleCovariance
+from ...expectation.moments import expect
+from ...model import Model
+from ...notation import D, Lambda, Lambda_hat, N, beta, lambda_, matrix, s, vector, w, x_q, y_q
+from ..estimators.optimality import c
+from ..task.population import PAPER
+from .two_steps import U, through, z
+
+DEPTHS = (1, 2, 3, 4)
+LAYERS = tuple(matrix(f"U_{k}", D) for k in DEPTHS)
+Z = symbols("z_1:5", real=True)  # a layer on white tokens: U_l = z_l I/lambda
+MOMENTS = symbols("m_1:9", positive=True)  # of the spectrum of Lambda_hat, on white tokens
+SYMMETRIC = symbols("r_1:5", real=True)  # the coefficients of R
+STEPS = tuple(Identity(D) - Lambda_hat * one for one in LAYERS)
+LOOP = 1 - z * s
+FACTORS = tuple(Identity(D) - one * Lambda_hat for one in Z)  # on white tokens
+reached = vector("u", D)  # the task vector before a layer
+WHITE = SampleCovariance(Lambda_hat, Identity(D), N)
+size = Symbol("x", real=True)
+
+
+def layers(depth: int, *, shared: bool = False) -> Model:
+    """The model of so many layers, with matrices U_1, U_2, ..., or one that all share.
+
+    Raises ValueError for a depth that is not an integer from 1 to 4.
+    """
+    if isinstance(depth, bool) or depth not in DEPTHS:
+        raise ValueError(f"depth must be an integer from 1 to {DEPTHS[-1]}, got {depth!r}")
+    maps = (U,) * depth if shared else LAYERS[:depth]
+    return Model(through(maps), tuple(dict.fromkeys(maps)))
+
+
+def scalar_layers(depth: int, *, shared: bool = False) -> Model:
+    """The same on white tokens of variance 1, with numbers z_1, z_2, ..., or z for all."""
+    weights = (z,) if layers(depth, shared=shared).weights == (U,) else Z[:depth]
+    return Model(through(tuple(one * Identity(D) for one in (weights * depth)[:depth])), weights)
+
+
+def average(*factors):
+    """The mean of a polynomial over the spectrum of contexts of white tokens."""
+    return E(Trace(product(factors)), WHITE) / D
+
+
+def moment_sum(polynomial) -> Expr:
+    """The mean of a polynomial in s over the spectrum, by the moments."""
+    return sum(number * (1, *MOMENTS)[k] for (k,), number in Poly(polynomial, s).terms())
+
+
+def product(factors):
+    return reduce(mul, factors)
+
+
+@register(
+    "V13-loss",
+    "Each layer multiplies the error of the task",
+    typed=lambda: {
+        "error": Trace(product(STEPS[:2]) * Lambda * product(STEPS[:2]).T),
+        "one": Trace(Lambda) - 2 * Trace(Lambda**2 * U) + Trace(PAPER.moments.M.to_sympy() * U * Lambda * U.T),
+        "start": Lambda**2,
+        "apart": size / N * (Trace(Lambda**3) * Lambda**2 - Trace(Lambda**4) * Lambda),
+    },
+    conditions=(
+        r"Error: of two layers, given the context; each further one multiplies by its $\boldsymbol{I} - \hat{\boldsymbol{\Lambda}}"
+        r"\boldsymbol{U}_l$, and with equal $\boldsymbol{U}_l$ these are loops (V10). One: the loss of one layer is that of linear attention "
+        r"with $\boldsymbol{B} = \boldsymbol{U}$",
+        r"Start: the velocity of two layers near zero weights, where there is no plateau. Apart: that of $\boldsymbol{U}_1$ less that of "
+        r"$\boldsymbol{U}_2$, when both are $x\boldsymbol{\Lambda}^2$: the layer that comes first learns more of the directions with "
+        r"$\lambda > \operatorname{tr}(\boldsymbol{\Lambda}^4)/\operatorname{tr}(\boldsymbol{\Lambda}^3)$, the other more of the rest",
+        "Layers that begin at zero stay equal for white tokens, and in infinite contexts",
+    ),
+)
+def loss_of_layers() -> Derivation:
+    """Average the squared error over task and query; for one and two layers over the context, and take the flow."""
+    two, left = layers(2), w.T * product(STEPS[:2]) * x_q
+    flow, loss = two.flow(), E(left**2)
+    return Derivation.by(
+        Line(w - (reached + LAYERS[0].T * (beta - Lambda_hat * reached)), "=", STEPS[0].T * (w - reached), "What a layer does to the error "
+             "of any task vector", "30"),
+        Line(w.T * x_q - through(LAYERS[:2]), "=", left, "so two of them to the error of the prediction", "30"),
+        Line(E(left**2, given=Lambda_hat), "=", expect(left**2, given=Lambda_hat), "Average over task and query", part="error"),
+        Line(E((y_q - through((U,))) ** 2), "=", layers(1, shared=True).loss(), "The loss of one layer", part="one"),
+        *(Line(Rate(one, flow), "=", -Gradient(loss, one) / 2, "The flow (10) of two layers") for one in two.weights),
+        *(Line(one, ":=", size * Lambda**2, "Equal layers, early in training") for one in two.weights),
+        *(Line(Rate(one, flow), "~", Lambda**2, "Each begins so", (), "start" * (one == LAYERS[0]), parameter=(size, 0), order=1)
+          for one in two.weights),
+        Line(Rate(LAYERS[0] - LAYERS[1], flow), "~", TracePolynomial(Trace(Lambda**3) * Lambda**2 - Trace(Lambda**4) * Lambda) * (size / N),
+             "and they part", (), "apart", parameter=(size, 0), order=2),
+    )  # fmt: skip
+
+
+def hankel(depth: int, moments) -> Matrix:
+    """Of the moments of the measures of weight 1 and s^2: their determinants have the best loss as ratio."""
+    of = (1, *moments)
+    return Matrix(depth + 1, depth + 1, lambda i, j: of[i + j]).det() / Matrix(depth, depth, lambda i, j: of[i + j + 2]).det()
+
+
+@register(
+    "V13-white",
+    "The loss of four layers for white tokens",
+    typed=lambda: {
+        "m_2": 1 + (D + 1) / N,
+        "m_3": 1 + 3 * (D + 1) / N + (D**2 + 3 * D + 4) / N**2,
+        "m_4": 1 + 6 * (D + 1) / N + (6 * D**2 + 17 * D + 21) / N**2 + (D**3 + 6 * D**2 + 21 * D + 20) / N**3,
+        "loss": sum((-1) ** (j + k) * (1, *SYMMETRIC)[j] * (1, *SYMMETRIC)[k] * (1, *MOMENTS)[j + k] for j in range(5) for k in range(5)),
+        "loops": sum(comb(8, k) * (-z) ** k * (1, *MOMENTS)[k] for k in range(9)),
+        "one at best": (D + 1) / (N + D + 1),
+        "two at best": (D**3 * (N + 1) + 2 * D**2 * (2 * N + 5) + D * (7 * N + 17) + 4 * (N + 1))
+        / (D**3 * (N + 1) + D**2 * (N**2 + 5 * N + 10) + D * (N**3 + 5 * N**2 + 17 * N + 17) + N**3 + 10 * N**2 + 17 * N + 4),
+    },
+    conditions=(
+        r"$\boldsymbol{U}_l = z_l\boldsymbol{\Lambda}^{-1}$, for tokens of any covariance, in units of $\operatorname{tr}"
+        r"(\boldsymbol{\Lambda})$. For white tokens the flow keeps this form (V13-flow)",
+        r"$z_l = 0$ is no layer, so this holds for fewer, too; two loops are (V10-white)",
+        r"At best: the least loss of one layer and of two, the mean of $R^2$ for the best polynomial with $R(0) = 1$, a ratio of Gram "
+        r"determinants of $1, s, s^2, \ldots$; with one layer the risk (V9-linear)",
+    ),
+)
+def white_loss() -> Derivation:
+    """The moments of the spectrum; the loss is linear in them and quadratic in the elementary symmetric polynomials of the z_l."""
+    exact = {m: expand(expect(Trace(Lambda_hat**k), WHITE).to_sympy() / D) for k, m in enumerate(MOMENTS, 1)}
+    separate = moment_sum((1 + sum((-s) ** k * one for k, one in enumerate(SYMMETRIC, 1))) ** 2)
+    one, *others = (Identity(D) - number * Lambda_hat * Lambda.I for number in (z, *Z))
+    error, looped = ((w.T * left * x_q) ** 2 for left in (product(others), one**4))
+    return Derivation.by(
+        *(Line(m, ":=", average(Lambda_hat**k), "A moment of the spectrum") for k, m in enumerate(MOMENTS, 1)),
+        *(Line(m, "=", value, "It is", part=str(m) if m in MOMENTS[1:4] else "") for m, value in exact.items()),
+        *(Line(r, ":=", sum(map(prod, combinations(Z, k))), "A coefficient of the polynomial") for k, r in enumerate(SYMMETRIC, 1)),
+        Line(E(error) / Trace(Lambda), "=", separate, "The loss holds nothing else", part="loss"),
+        Line(E(looped) / Trace(Lambda), "=", moment_sum((1 - z * s) ** 8), "With one number for all", part="loops"),
+        *(
+            Line(hankel(k, MOMENTS), "=", factor(hankel(k, [*exact.values()])), "The best polynomial's", part=f"{name} at best")
+            for k, name in ((1, "one"), (2, "two"))
+        ),
+    )
+
+
+def slope(k: int, depth: int) -> tuple:
+    """The factors of s R R_k, with R_k the product without layer k."""
+    return (Lambda_hat, FACTORS[k - 1], *(one**2 for j, one in enumerate(FACTORS[:depth], 1) if j != k))
+
+
+@register(
+    "V13-flow",
+    "Equal layers repel each other: every fixed point is a saddle or the best polynomial",
+    typed=lambda: {
+        "velocity": MOMENTS[0] - (Z[0] + 2 * Z[1]) * MOMENTS[1] + Z[1] * (2 * Z[0] + Z[1]) * MOMENTS[2] - Z[0] * Z[1] ** 2 * MOMENTS[3],
+        "apart": (Z[0] - Z[1]) * (MOMENTS[1] - (Z[0] + Z[1]) * MOMENTS[2] + Z[0] * Z[1] * MOMENTS[3]),
+        "basis": prod(one - other for one, other in combinations(Z, 2)),
+        "loops": 4 * sum(comb(7, k) * (-z) ** k * MOMENTS[k] for k in range(8)),
+    },
+    conditions=(
+        r"White tokens, $\boldsymbol{\Lambda} = \lambda\boldsymbol{I}$, $\boldsymbol{U}_l = z_l\boldsymbol{I}/\lambda$; velocities for the "
+        r"loss in units of $\lambda D$ and time of $\tau/\lambda^3$, with $\hat{\boldsymbol{\Lambda}}$ in units of $\lambda$",
+        r"Velocity: of the first of two layers; apart: less that of the second; loops: of the number that four share. Equal layers stay "
+        r"equal, layers keep their order, and those that are nearly equal part at the rate $\mathbb{E}\operatorname{tr}"
+        r"(\hat{\boldsymbol{\Lambda}}\boldsymbol{R}_1)^2/D > 0$, with $\boldsymbol{R}_1$ the product without one of them: a fixed point "
+        "with equal layers is a saddle",
+        r"Basis: so unequal layers at rest have a product orthogonal to $\hat{\boldsymbol{\Lambda}}$ times every polynomial of a lower "
+        "degree, and no other polynomial of this degree with $R(0) = 1$ has as small a loss",
+        r"Argued, from that: $1/z_l$ are the zeros of an orthogonal polynomial of a positive measure, so real, positive and distinct; the "
+        r"loss grows without bound with the weights, so flows converge, from almost every start to the best polynomial; layers that "
+        r"begin apart by $\delta$ rest before near the best loops, for about $\ln(1/\delta)$ over the rate there",
+    ),
+)
+def flow_of_layers() -> Derivation:
+    """The gradient in the numbers, differences of it, and the determinant of the polynomials in it."""
+    flow, repelled = layers(2).flow(), (Lambda_hat**2, *FACTORS[:2], FACTORS[2] ** 2)
+    others = [Poly(prod(1 - one * s for one in Z if one != left), s) for left in Z]
+    basis = Matrix(4, 4, lambda i, k: others[i].coeff_monomial(s**k))
+    R, other, loop = FACTORS[0] * FACTORS[1], z * Identity(D) + SYMMETRIC[0] * Lambda_hat, Identity(D) - z * Lambda_hat
+    loss, equal = average(*(one**2 for one in FACTORS[:3])), [one.xreplace({Z[1]: Z[0]}) for one in repelled]
+    first, second = (1 - one * s for one in Z[:2])
+    apart = factor(moment_sum(s**2 * first * second))
+    return Derivation.by(
+        *(Line(-Gradient(loss, Z[k - 1]) / 2, "=", average(*slope(k, 3)), "Three layers: half the slope of the loss") for k in (1, 2)),
+        Line(average(*slope(1, 3)) - average(*slope(2, 3)), "=", (Z[0] - Z[1]) * average(*repelled), "The difference"),
+        Line(average(*equal), ">", 0, "Of equal layers: the mean of a square"),
+        Line(Determinant(basis), "=", prod(one - two for one, two in combinations(Z, 2)), "The products without one layer, by their "
+             "coefficients", part="basis"),
+        Line(average((R + Lambda_hat * other) ** 2) - 2 * average(Lambda_hat, R, other), ">", average(R**2), "Two layers: if the "
+             "second average is zero, any other polynomial has a larger loss"),
+        Line(average(*slope(1, 2)), "=", moment_sum(s * first * second**2), "Two layers", "V13-white", "velocity"),
+        Line(average(*slope(1, 2)) - average(*slope(2, 2)), "=", (Z[0] - Z[1]) * apart, "The difference", "V13-white", "apart"),
+        Line(-Gradient(average(loop**8), z) / 2, "=", 4 * moment_sum(s * (1 - z * s) ** 7), "Four loops", "V13-white", "loops"),
+        Line(Gradient(average(Lambda_hat * loop**7), z), "<", 0, "This falls, and so has one zero"),
+        Line(Lambda, ":=", lambda_ * Identity(D), "White tokens"),
+        *(Line(one, ":=", number / lambda_ * Identity(D), "A number for each layer") for one, number in zip(LAYERS[:2], Z, strict=False)),
+        *(Line(Rate(one, flow), "=", lambda_**2 * average(*slope(k, 2)) * Identity(D), "The flow (10) of two layers keeps this form")
+          for k, one in enumerate(LAYERS[:2], 1)),
+    )  # fmt: skip
+
+
+def narayana(k: int):
+    """The moment of the law of Marchenko and Pastur, of D/N = 1/c: a sum over non-crossing partitions."""
+    return sum(Rational(comb(k, j) * comb(k - 1, j), j + 1) / c**j for j in range(k))
+
+
+@register(
+    "V13-limit",
+    "Layers in high dimension: the best polynomials are Chebyshev's",
+    kind="limit",
+    typed=lambda: {
+        **{f"m_{k}": narayana(k) for k in range(1, 9)},
+        **{f"{depth} best": 1 / sum(c**k for k in range(depth + 1)) for depth in DEPTHS},
+        **{f"{depth} loops": 1 - sum(catalan(k) * c ** (k + 1) / (1 + c) ** (2 * k + 1) for k in range(depth)) for depth in DEPTHS},
+        **{f"{depth} part": catalan(depth - 1) * c ** (depth - 2) / (1 + c) ** (2 * depth - 3) for depth in DEPTHS[1:]},
+    },
+    conditions=(
+        r"White tokens, $N = cD$, as $D$ goes to infinity; losses in units of $\operatorname{tr}(\boldsymbol{\Lambda})$, rates of "
+        r"$\lambda^3/\tau$",
+        r"Best: of separate layers, at $z_l = c/(1 + c + 2\sqrt{c}\cos\frac{\pi l}{L + 1})$, from the zeros of Chebyshev's $U_L$ on the "
+        r"spectrum; loops: of a shared number, $z = c/(1 + c)$ for every $L$; part: how fast equal layers part there",
+        "Derived to four layers, from the moments, which differ by $1/D$ from their limits, those of Marchenko and Pastur. For more layers "
+        r"argued: with that law, free probability's, $s$ times the density is a semicircle",
+    ),
+)
+def high_dimension() -> Derivation:
+    """Limits of the exact moments; with them the best loss, and the zeros of the velocities."""
+    exact = [expand(expect(Trace(Lambda_hat**k), WHITE).to_sympy() / D) for k in range(1, 9)]
+    limits = {m: limit(one.subs(N, c * D).expand(), D, oo) for m, one in zip(MOMENTS, exact, strict=True)}
+    lines = [Line(N, ":=", c * D, "A context in proportion to the dimension")]
+    lines += [Line(m, ":=", one, "A moment", part=str(m)) for m, one in limits.items()]
+    lines += [Line(average(Lambda_hat**k), "->", m, "The limit", parameter=D, order=1) for k, m in enumerate(MOMENTS[1:], 2)]
+    for depth in DEPTHS:
+        least = factor(hankel(depth, [*limits.values()]))
+        lines += [Line(hankel(depth, exact), "->", least, "The best loss", parameter=D, order=1)] * (depth <= 2)
+        lines.append(Line(hankel(depth, MOMENTS), "=", least, "The best loss, by its limits", part=f"{depth} best"))
+        R = prod(1 - c * s / (1 + c + 2 * sqrt(c) * cos(pi * k / (depth + 1))) for k in range(1, depth + 1))
+        lines += [Line(moment_sum(s ** (k + 1) * R), "=", 0, "The zeros of the best polynomial") for k in range(depth)]
+    lines.append(Line(z, ":=", c / (1 + c), "Loops"))
+    for depth in DEPTHS:
+        rest, loss, rate = (moment_sum(one) for one in (s * LOOP ** (2 * depth - 1), LOOP ** (2 * depth), s**2 * LOOP ** (2 * depth - 2)))
+        loss_there, rate_there = (factor(one.subs(limits).subs(z, c / (1 + c))) for one in (loss, rate))
+        lines += [Line(rest, "=", 0, "They are at rest"), Line(loss, "=", loss_there, "with this loss", part=f"{depth} loops")]
+        lines += [Line(rate, "=", rate_there, "How fast equal layers part", part=f"{depth} part")] * (depth > 1)
+    return Derivation.by(*lines)
