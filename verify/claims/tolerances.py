@@ -112,6 +112,10 @@ IDLE_POWERS = Tolerance(
 NOTHING_GROWS = Tolerance(
     1e-3, "solver", "relative: integrated to 1e-8 a step over a time of 1e5; at the first reading the drop is over up to 1e-5"
 )
+ONE_SPECTRUM = Tolerance(2e-2, "asymptotic", "of order 1/D in 1,000 dimensions, times the eighth power of an edge of 5.8 when c is 0.5")
+TRAINED_DEPTH = Tolerance(
+    4e-2, "sampling", "of numbers of order one: steps of 0.005 on batches of 1,024 leave up to 0.02 in the steepest of three layers"
+)
 OWN_MODEL = Tolerance(1e-2, "sampling", "of the initial loss: steps of 0.05 on batches of 512 leave some thousandths of mini-batch noise")
 HIGH_DIMENSION = Tolerance(
     3e-3,

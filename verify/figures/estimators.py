@@ -1,12 +1,19 @@
-"""Figures of what models compute in context: attention beside least squares and Bayes (V9), and a model of the user (V10)."""
+"""Figures of what models compute in context: attention beside least squares and Bayes (V9), a model of the user (V10), and depth (V13)."""
 
 import numpy as np
 import torch
+from sympy import Trace
 
-from ...numerics.own_model.flow import integrate
+from ...numerics.compilation.equations import compiled
+from ...numerics.compilation.expressions import compile_expression
+from ...numerics.own_model.flow import ModelTrajectory, integrate
 from ...numerics.tasks.regression import RegressionTask
 from ...numerics.tasks.risks import bayes_bounds, crossover_length, least_squares_risk, linear_attention_risk, risk_limits, sampled_risks
+from ...theory.expectation.moments import expect
 from ...theory.model import Model
+from ...theory.notation import D, Lambda_hat, N
+from ...theory.results.estimators.optimality import c
+from ...theory.results.own_model.depth import DEPTHS, LAYERS, WHITE, Z, layers, scalar_layers
 from ...theory.results.own_model.two_steps import U, descend
 from ..own_model.prompts import ModelNetwork
 from ..training.descent import fresh_batches, mean_squared_error, one_thread, train
@@ -116,3 +123,71 @@ def _trained(model: Model) -> tuple[np.ndarray, np.ndarray]:
         with torch.no_grad():
             losses = [mean_squared_error(network, {"U": torch.tensor(state)}, prompts).item() for state in run.states["U"]]
     return run.times, np.array(losses)
+
+
+WHITE_TASK, DEEP_END, STEPS = RegressionTask(eigenvalues=np.ones(3), context_length=9), 24.0, 2400
+SPREADS = (0.1, 1e-3, 1e-5)  # half the difference of two layers at the start
+
+
+def _best(depth: int) -> tuple[float, np.ndarray]:
+    """The least loss of so many layers over tr(Lambda), and the layers, from the exact moments."""
+    sizes = (WHITE_TASK.dimension, WHITE_TASK.context_length)
+    m = [compile_expression(expect(Trace(Lambda_hat**k), WHITE), (D, N))(*sizes) / sizes[0] for k in range(1, 2 * depth + 1)]
+    fitted = np.linalg.solve([[m[i + j + 1] for j in range(depth)] for i in range(depth)], m[:depth])
+    return float(1 - fitted @ m[:depth]), 1 / np.roots([*-fitted[::-1], 1.0]).real
+
+
+def _flow(start: np.ndarray, t_end: float) -> ModelTrajectory:
+    """One number for each layer, in time tau/lambda^3."""
+    initial = dict(zip(Z, start, strict=False))
+    return integrate(scalar_layers(len(start)), WHITE_TASK, initial=initial, t_end=t_end, tau=WHITE_TASK.dimension, rtol=1e-8)
+
+
+@figure("depth")
+def depth(theme: Theme) -> Drawing:
+    """Loss and layers over time for one to four layers, the plateau of two that are nearly equal, and high dimension."""
+    picture, ((left, numbers), (plateau, right)) = canvas(theme, 9.0, 6.4, nrows=2, ncols=2)
+    size, ratios, lines = WHITE_TASK.dimension, np.geomspace(0.1, 10, 200), []
+    for count, color in zip(DEPTHS, SERIES, strict=False):
+        start, times = np.linspace(0.3, -0.3, count) if count > 1 else np.zeros(1), np.linspace(0, DEEP_END, 400)
+        flow = _flow(start, DEEP_END)
+        network = ModelNetwork(layers(count), WHITE_TASK, {one: x * np.eye(size) for one, x in zip(LAYERS, start, strict=False)})
+        batches = fresh_batches(WHITE_TASK, 1024 // theme.share, torch.Generator().manual_seed(14 + count))
+        with one_thread():
+            run = train(network, batches, steps=STEPS, learning_rate=DEEP_END / (2 * STEPS), record_every=STEPS // 60, progress=False)
+        paths = np.array([np.trace(run.states[str(one)], axis1=1, axis2=2) / size for one in LAYERS[:count]])
+        trained, (least, best) = np.array([flow.objective.value(point) for point in paths.T]) / size, _best(count)
+        left.plot(run.times, trained, color=color, lw=4, alpha=0.35)
+        left.plot(times, flow.loss_at(times) / size, color=color, label=f"{count} layer" + "s" * (count > 1))
+        left.axhline(least, color=color, lw=0.9, ls=(0, (4, 3)), zorder=1)
+        for path, reached, end in zip(paths, flow.at(times).values(), sorted(best, reverse=True), strict=True):
+            numbers.plot(run.times, path, color=color, lw=4, alpha=0.35)
+            numbers.plot(times, reached, color=color)
+            numbers.plot(1.03 * DEEP_END, end, "<", color=color, ms=4)
+        for part, style in (("best", "-"), ("loops", (0, (4, 3)))):
+            right.plot(ratios, compiled("V13-limit", (c,), part=f"{count} {part}")(ratios), color=color, ls=style)
+        lines.append(f"{count}: trained to {np.mean(trained[-10:]):.4f}, flow {flow.loss_at(DEEP_END) / size:.4f}, best {least:.4f}.")
+    for spread, color in zip(SPREADS, SERIES, strict=False):
+        flow, times = _flow(np.array([spread, -spread]), 60.0), np.linspace(0, 60, 1000)
+        plateau.plot(times, np.transpose([*flow.at(times).values()]), color=color)
+        plateau.plot([], [], color=color, label=f"apart by {2 * spread:g}")
+    for end in _best(2)[1]:
+        plateau.axhline(end, color=theme.theory, lw=0.9, ls=(0, (4, 3)), zorder=1)
+    for name, color in zip(("one", "two"), SERIES, strict=False):
+        lengths = np.array([2, 4, 10, 20, 60, 100])
+        right.plot(lengths / 10, compiled("V13-white", (D, N), part=f"{name} at best")(10, lengths), "o", color=color, ms=4)
+    time = r"training time $t\lambda^3/\tau$"
+    left.set(xlabel=time, ylabel=r"loss / tr$\,\Lambda$", yscale="log", xlim=(0, DEEP_END))
+    numbers.set(xlabel=time, ylabel="layers $z_l$", xlim=(0, 1.06 * DEEP_END))
+    plateau.set(xlabel=time, ylabel="two layers, nearly equal", xlim=(0, 60), ylim=(0, None))
+    right.set(xlabel="$c = N/D$", ylabel=r"best loss / tr$\,\Lambda$", xscale="log", yscale="log", xlim=(0.1, 10), ylim=(1e-4, 1))
+    left.legend(loc="upper right")
+    plateau.legend(loc="lower right")
+    caption = (
+        f"Layers of linear attention on white tokens (V13), D = {size}, N = {WHITE_TASK.context_length}. Above: from multiples of the identity "
+        "between -0.3 and 0.3; thin: the flow of one number for each layer; thick, pale: matrices trained by SGD, their trace over D; dashed "
+        "and triangles: the best polynomial. Below, left: the flow of two layers, with a plateau at the best loops; dashed: the best "
+        "polynomial. Right: high dimension, separate layers (lines) and loops (dashed); dots: exact, one and two layers, D = 10.\n"
+        "Loss by layers: " + " ".join(lines)
+    )
+    return Drawing(picture, caption)

@@ -1,3 +1,3 @@
 """Claims about least squares, Bayes, and the user's own model."""
 
-MODULES = ("own_model", "optimality", "task_diversity")
+MODULES = ("own_model", "depth", "optimality", "task_diversity")
