@@ -2,18 +2,16 @@
 
 import numpy as np
 import torch
-from sympy import Trace
 
 from ...numerics.compilation.equations import compiled
 from ...numerics.compilation.expressions import compile_expression
 from ...numerics.own_model.flow import ModelTrajectory, integrate
 from ...numerics.tasks.regression import RegressionTask
 from ...numerics.tasks.risks import bayes_bounds, crossover_length, least_squares_risk, linear_attention_risk, risk_limits, sampled_risks
-from ...theory.expectation.moments import expect
 from ...theory.model import Model
-from ...theory.notation import D, Lambda_hat, N
+from ...theory.notation import D, N
 from ...theory.results.estimators.optimality import c
-from ...theory.results.own_model.depth import DEPTHS, LAYERS, WHITE, Z, layers, scalar_layers
+from ...theory.results.own_model.depth import DEPTHS, LAYERS, Z, layers, moment, scalar_layers
 from ...theory.results.own_model.two_steps import U, descend
 from ..own_model.prompts import ModelNetwork
 from ..training.descent import fresh_batches, mean_squared_error, one_thread, train
@@ -132,7 +130,7 @@ SPREADS = (0.1, 1e-3, 1e-5)  # half the difference of two layers at the start
 def _best(depth: int) -> tuple[float, np.ndarray]:
     """The least loss of so many layers over tr(Lambda), and the layers, from the exact moments."""
     sizes = (WHITE_TASK.dimension, WHITE_TASK.context_length)
-    m = [compile_expression(expect(Trace(Lambda_hat**k), WHITE), (D, N))(*sizes) / sizes[0] for k in range(1, 2 * depth + 1)]
+    m = [compile_expression(moment(k), (D, N))(*sizes) for k in range(1, 2 * depth + 1)]
     fitted = np.linalg.solve([[m[i + j + 1] for j in range(depth)] for i in range(depth)], m[:depth])
     return float(1 - fitted @ m[:depth]), 1 / np.roots([*-fitted[::-1], 1.0]).real
 
@@ -184,10 +182,10 @@ def depth(theme: Theme) -> Drawing:
     left.legend(loc="upper right")
     plateau.legend(loc="lower right")
     caption = (
-        f"Layers of linear attention on white tokens (V13), D = {size}, N = {WHITE_TASK.context_length}. Above: from multiples of the identity "
-        "between -0.3 and 0.3; thin: the flow of one number for each layer; thick, pale: matrices trained by SGD, their trace over D; dashed "
-        "and triangles: the best polynomial. Below, left: the flow of two layers, with a plateau at the best loops; dashed: the best "
-        "polynomial. Right: high dimension, separate layers (lines) and loops (dashed); dots: exact, one and two layers, D = 10.\n"
+        f"Layers of linear attention on white tokens (V13), D = {size}, N = {WHITE_TASK.context_length}. Above: from multiples of the "
+        "identity between -0.3 and 0.3; thin: the flow of one number for each layer; thick, pale: matrices trained by SGD, their trace "
+        "over D; dashed and triangles: the best polynomial. Below, left: the flow of two layers, with a plateau at the best loops; dashed: "
+        "the best polynomial. Right: high dimension, separate layers (lines) and loops (dashed); dots: exact, one and two layers, D = 10.\n"
         "Loss by layers: " + " ".join(lines)
     )
     return Drawing(picture, caption)

@@ -6,16 +6,8 @@ FIGURE_NAMES: Mapping[str, tuple[str, ...]] = {
     "the paper's figures": ("1", "3a", "3b", "3c", "4", "5", "6", "8", "9", "10"),
     "theory over runs": ("staircase", "prediction", "weights", "scale", "softmax", "in-weight", "zero-blocks"),
     "varied tasks": ("noise", "task-covariance", "finite-tasks", "weight-decay", "shift", "random-length", "tokens", "optimality"),
-    "other models and training": (
-        "own-model",
-        "depth",
-        "merged-drop",
-        "discrete",
-        "stable-steps",
-        "momentum",
-        "optimizers",
-        "mini-batches",
-    ),
+    "other models": ("own-model", "depth", "merged-drop"),
+    "training": ("discrete", "stable-steps", "momentum", "optimizers", "mini-batches"),
 }
 
 

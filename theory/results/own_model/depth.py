@@ -65,7 +65,7 @@ def layers(depth: int, *, shared: bool = False) -> Model:
 
     Raises ValueError for a depth that is not an integer from 1 to 4.
     """
-    if isinstance(depth, bool) or depth not in DEPTHS:
+    if isinstance(depth, bool) or not isinstance(depth, int) or depth not in DEPTHS:
         raise ValueError(f"depth must be an integer from 1 to {DEPTHS[-1]}, got {depth!r}")
     maps = (U,) * depth if shared else LAYERS[:depth]
     return Model(through(maps), tuple(dict.fromkeys(maps)))
@@ -80,6 +80,11 @@ def scalar_layers(depth: int, *, shared: bool = False) -> Model:
 def average(*factors):
     """The mean of a polynomial over the spectrum of contexts of white tokens."""
     return E(Trace(product(factors)), WHITE) / D
+
+
+def moment(k: int) -> Expr:
+    """E tr(Lambda_hat^k)/D for white tokens of variance 1, exact in D and N."""
+    return expand(expect(Trace(Lambda_hat**k), WHITE).to_sympy() / D)
 
 
 def moment_sum(polynomial) -> Expr:
@@ -102,8 +107,8 @@ def product(factors):
     },
     conditions=(
         r"Error: of two layers, given the context; each further one multiplies by its $\boldsymbol{I} - \hat{\boldsymbol{\Lambda}}"
-        r"\boldsymbol{U}_l$, and with equal $\boldsymbol{U}_l$ these are loops (V10). One: the loss of one layer is that of linear attention "
-        r"with $\boldsymbol{B} = \boldsymbol{U}$",
+        r"\boldsymbol{U}_l$, and with equal $\boldsymbol{U}_l$ these are loops (V10). One: the loss of one layer is that of linear "
+        r"attention with $\boldsymbol{B} = \boldsymbol{U}$",
         r"Start: the velocity of two layers near zero weights, where there is no plateau. Apart: that of $\boldsymbol{U}_1$ less that of "
         r"$\boldsymbol{U}_2$, when both are $x\boldsymbol{\Lambda}^2$: the layer that comes first learns more of the directions with "
         r"$\lambda > \operatorname{tr}(\boldsymbol{\Lambda}^4)/\operatorname{tr}(\boldsymbol{\Lambda}^3)$, the other more of the rest",
@@ -158,7 +163,7 @@ def hankel(depth: int, moments) -> Matrix:
 )
 def white_loss() -> Derivation:
     """The moments of the spectrum; the loss is linear in them and quadratic in the elementary symmetric polynomials of the z_l."""
-    exact = {m: expand(expect(Trace(Lambda_hat**k), WHITE).to_sympy() / D) for k, m in enumerate(MOMENTS, 1)}
+    exact = {m: moment(k) for k, m in enumerate(MOMENTS, 1)}
     separate = moment_sum((1 + sum((-s) ** k * one for k, one in enumerate(SYMMETRIC, 1))) ** 2)
     one, *others = (Identity(D) - number * Lambda_hat * Lambda.I for number in (z, *Z))
     error, looped = ((w.T * left * x_q) ** 2 for left in (product(others), one**4))
@@ -257,7 +262,7 @@ def narayana(k: int):
 )
 def high_dimension() -> Derivation:
     """Limits of the exact moments; with them the best loss, and the zeros of the velocities."""
-    exact = [expand(expect(Trace(Lambda_hat**k), WHITE).to_sympy() / D) for k in range(1, 9)]
+    exact = [moment(k) for k in range(1, 9)]
     limits = {m: limit(one.subs(N, c * D).expand(), D, oo) for m, one in zip(MOMENTS, exact, strict=True)}
     lines = [Line(N, ":=", c * D, "A context in proportion to the dimension")]
     lines += [Line(m, ":=", one, "A moment", part=str(m)) for m, one in limits.items()]

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from ....numerics.compilation.equations import compiled
+from ....numerics.compilation.expressions import compile_expression
 from ....numerics.own_model.flow import integrate
 from ....numerics.own_model.loss import model_loss
 from ....numerics.tasks.regression import RegressionTask
@@ -14,7 +15,7 @@ from ....theory import SampleCovariance
 from ....theory.model import Model
 from ....theory.notation import D, Lambda, Lambda_hat, N
 from ....theory.results.estimators.optimality import c
-from ....theory.results.own_model.depth import DEPTHS, LAYERS, MOMENTS, Z, layers, scalar_layers, size
+from ....theory.results.own_model.depth import DEPTHS, LAYERS, MOMENTS, SYMMETRIC, Z, layers, moment, scalar_layers, size
 from ....theory.results.own_model.two_steps import through, z
 from ...experiments import draws
 from ...experiments.draws import remembered
@@ -96,8 +97,11 @@ def at_best(name: str, change: Mapping | None = None) -> Callable:
     return compiled("V13-white", (D, N), part=f"{name} at best", change=change)
 
 
-def both(change: Mapping | None = None) -> tuple[Callable, Callable]:
-    return at_best("one", change), at_best("two", change)
+def white(change: Mapping | None = None) -> tuple:
+    """The loss of four layers, of the coefficients of their polynomial and the moments; the moments; the least losses."""
+    loss = compiled("V13-white", (*SYMMETRIC, *MOMENTS), part="loss")
+    moments = [compile_expression(moment(k).subs(change or {}), (D, N)) for k in range(1, 9)]
+    return loss, moments, at_best("one", change), at_best("two", change)
 
 
 @claim(
@@ -105,24 +109,20 @@ def both(change: Mapping | None = None) -> tuple[Callable, Callable]:
     "the loss of four layers, and the least loss of one and two by least squares, over 100,000 contexts of 8 tokens",
     method="Monte Carlo",
     tolerance=SAMPLING,
-    theory=(scalar_layers(4), *both()),
-    wrong={
-        "N + 1 for N": (scalar_layers(4), *both({N: N + 1})),
-        "D + 1 for D": (scalar_layers(4), *both({D: D + 1})),
-        "three layers": (scalar_layers(3), *both()),
-    },
+    theory=white(),
+    wrong={"N + 1 for N": white({N: N + 1}), "D + 1 for D": white({D: D + 1})},
 )
 def white_losses(theory) -> float:
-    model, *least = theory
+    loss, moments, *least = theory
     X, numbers = draws.generator(132).standard_normal((100_000, 8, 3)), (0.3, 0.2, 0.4, -0.1)
     spectra = np.linalg.eigvalsh(np.einsum("pnd,pne->pde", X, X) / 8)
-    loss, point = model_loss(model, RegressionTask(eigenvalues=np.ones(3), context_length=8), weights=dict(zip(model.weights, numbers)))  # noqa: B905
+    whole = loss(*(np.poly(numbers)[1:] * (-1.0) ** np.arange(1, 5)), *(one(3, 8) for one in moments))
     squares = [(np.prod([1 - one * spectra for one in numbers], axis=0) ** 2).mean(1)]
     for depth in (1, 2):
         features = np.stack([spectra.ravel() ** k for k in range(1, depth + 1)], axis=1)
         fitted = np.linalg.lstsq(features, np.ones(len(features)), rcond=None)[0]
         squares.append((1 - (features @ fitted).reshape(spectra.shape)) ** 2)
-    expected = [loss.value(point) / 3, *(one(3, 8) for one in least)]
+    expected = [whole, *(one(3, 8) for one in least)]
     rows = [np.reshape(one, (len(X), -1)).mean(1) for one in squares]
     return max(abs(one.mean() - float(value)) / (one.std() / len(one) ** 0.5) for one, value in zip(rows, expected, strict=True))
 
