@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import fsum
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -113,7 +114,7 @@ class RegressionTask:
         task_covariance: object = None,
         task_vectors: object = None,
         number_of_tasks: object = None,
-        task_seed: int = 0,
+        task_seed: object = 0,
         query_covariance: object = None,
         context_lengths: object = None,
         context_gain: object = "present",
@@ -245,7 +246,7 @@ class RegressionTask:
 
     @cached_property
     def rank(self) -> int:
-        """The number of directions that tasks span, min(K, D) for K of them."""
+        """The number of directions that tasks span, min(K, D) for K of them in general position."""
         return int(np.linalg.matrix_rank(self.task_covariance, hermitian=True)) if "task_covariance" in self.variations else self.dimension
 
     @property
@@ -278,8 +279,12 @@ def _shown(value: object) -> str:
     return " ".join(np.array2string(value, separator=", ").split()) if isinstance(value, np.ndarray) else repr(value)
 
 
-def _task_vectors(given: object, number: object, seed: int, covariance: np.ndarray | None, D: int) -> Float[np.ndarray, "K D"] | None:
+def _task_vectors(given: object, number: object, seed: object, covariance: np.ndarray | None, D: int) -> Float[np.ndarray, "K D"] | None:
     """The shared task vectors, if there are any."""
+    if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
+        raise ValueError(f"task_seed must be an integer of at least 0, got {seed!r}")
+    if seed and number is None:
+        raise ValueError(f"task_seed must be left out without number_of_tasks, got {seed!r}")
     if given is None and number is None:
         return None
     if given is not None and number is not None:
@@ -287,13 +292,15 @@ def _task_vectors(given: object, number: object, seed: int, covariance: np.ndarr
     if given is None:
         K = positive_integer("number_of_tasks", number)
         require_room("number_of_tasks", K, K * D)
-        white = np.random.default_rng(seed).standard_normal((K, D))
+        white = np.random.default_rng(int(seed)).standard_normal((K, D))
         return finite_array("number_of_tasks", white if covariance is None else white @ symmetric_root(covariance), ("K", D))
     if covariance is not None:
         raise ValueError("task_covariance must be left out with task_vectors, which determine it, got both")
     vectors = finite_array("task_vectors", given, ("K", D))
     if not vectors.any():
         raise ValueError(f"task_vectors must not all be zero, got {given!r}")
+    if not SMALLEST**0.5 <= np.abs(vectors).max() <= SMALLEST**-0.5:
+        raise ValueError(f"task_vectors must have a largest entry between {SMALLEST**0.5:g} and {SMALLEST**-0.5:g} in size, got {given!r}")
     return vectors
 
 

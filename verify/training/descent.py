@@ -19,6 +19,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from ...numerics._checks import nonnegative_number, positive_integer, positive_number
 from ...numerics.dynamics.momentum import check_momentum
 from ...numerics.dynamics.results import Result, Variable, time_variable
 from ...numerics.tasks.losses import QuadraticLoss
@@ -183,12 +184,9 @@ def train(
     optimizer, momentum without SGD or batches that are not one for each network, and ``FloatingPointError`` as soon as a recorded loss is
     not finite.
     """
-    for name, value in (("steps", steps), ("learning_rate", learning_rate), ("record_every", record_every)):
-        if not value > 0:
-            raise ValueError(f"{name} must be positive, got {value!r}")
+    steps, record_every = positive_integer("steps", steps), positive_integer("record_every", record_every)
+    learning_rate, weight_decay = positive_number("learning_rate", learning_rate), nonnegative_number("weight_decay", weight_decay)
     momentum = check_momentum(momentum)
-    if not weight_decay >= 0:
-        raise ValueError(f"weight_decay must be at least 0, got {weight_decay!r}")
     if optimizer not in OPTIMIZERS:
         raise ValueError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, got {optimizer!r}")
     if momentum and optimizer != "sgd":

@@ -102,3 +102,21 @@ def test_own_models_take_shared_tasks_by_their_second_moment():
     assert loss.value(B.ravel()) == pytest.approx(QuadraticLoss.population(task).value(B), rel=1e-12)
     with pytest.raises(ValueError, match="task must not have task_vectors for a loss with fourth moments of w"):
         ModelLoss(Model(prediction=beta.T * U * x_q * (w.T * w), weights=(U,)), task, {U: (2, 2)}, {})
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, True, None, "a", [1, 2]])
+def test_the_seed_of_tasks_is_checked(seed):
+    with pytest.raises(ValueError, match="task_seed must be an integer of at least 0"):
+        RegressionTask(eigenvalues=[0.5, 0.3], context_length=5, number_of_tasks=2, task_seed=seed)
+
+
+@pytest.mark.parametrize("given", [{}, {"task_vectors": [[1.0, 0.0]]}])
+def test_a_seed_without_draws_is_refused(given):
+    with pytest.raises(ValueError, match="task_seed must be left out without number_of_tasks, got 3"):
+        RegressionTask(eigenvalues=[0.5, 0.3], context_length=5, task_seed=3, **given)
+
+
+@pytest.mark.parametrize("size", [1e200, 1e100, 1e-160, 1e-200])
+def test_task_vectors_whose_squares_overflow_are_refused(size):
+    with pytest.raises(ValueError, match="task_vectors must have a largest entry between 1e-50 and 1e\\+50"):
+        RegressionTask(eigenvalues=[0.5, 0.3], context_length=5, task_vectors=[[size, 1e-200]])

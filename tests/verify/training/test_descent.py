@@ -146,7 +146,7 @@ def test_a_step_too_large_is_told():
 @pytest.mark.parametrize("name", ["steps", "learning_rate", "record_every"])
 def test_bad_input_is_named(name):
     options = {"steps": 3, "learning_rate": 0.1, "record_every": 1} | {name: 0}
-    with pytest.raises(ValueError, match=f"{name} must be positive, got 0"):
+    with pytest.raises(ValueError, match=f"{name} must be .*got 0"):
         train(ReducedSeparate(start()), fixed_set(batch()), **options)
 
 
