@@ -78,3 +78,12 @@ def test_bad_strengths_are_named(decay):
     ):
         with pytest.raises(ValueError, match="weight_decay must be a finite number of at least 0"):
             run()
+
+
+def test_a_loss_that_rises_under_decay_is_no_error():
+    task = RegressionTask(eigenvalues=[0.6, 0.3], context_length=10)
+    start = SeparateWeights(np.full(2, 12.0), *np.full((2, 2, 1, 2), 12.0))
+    loss = QuadraticLoss.population(task)
+    run = gradient_flow(loss, start, t_end=200.0, weight_decay=0.3)
+    assert run.loss.min() < 0.9 * loss.c
+    assert run.loss[-1] == pytest.approx(loss.c)
