@@ -65,7 +65,7 @@ def drop_times(results: xr.Dataset, theme: Theme):
 def _by_parameter(values: xr.DataArray, axis: str) -> np.ndarray:
     """As (values of the parameter, runs there, drops)."""
     ordered = values.transpose(axis, ..., "drop") if axis else values.expand_dims("all")
-    return ordered.values.reshape(ordered.shape[0], -1, ordered.shape[-1])
+    return ordered.values.reshape(ordered.shape[0], int(np.prod(ordered.shape[1:-1])), ordered.shape[-1])
 
 
 def _median(values: np.ndarray) -> np.ndarray:

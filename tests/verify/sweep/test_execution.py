@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 from iclflow.numerics.dynamics.storage import load_results, save_results
 from iclflow.verify.cli.main import main
 from iclflow.verify.experiments.staircase import flow, plateaus, sgd_noise, theory
@@ -253,3 +254,12 @@ def test_a_run_that_fails_in_a_chunk_leaves_the_others(tmp_path, monkeypatch):
     results = gather(plan, tmp_path / "out")
     assert np.isnan(results.loss.isel(seed=broken)).all()
     assert np.isnan(results.loss).any("point").sum() == 1
+
+
+def test_a_grid_of_runs_without_drops_is_drawn():
+    results = xr.Dataset(
+        {name: (("heads", "rank", "drop"), np.empty((3, 2, 0))) for name in ("drop_time", "predicted_drop_time")},
+        {"heads": [3, 4, 5], "rank": [1, 2]},
+    )
+    _, caption = drop_times(results, LIGHT)
+    assert caption == "Drop times of 6 runs against heads: 3, 4, 5."
