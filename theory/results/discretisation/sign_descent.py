@@ -158,7 +158,7 @@ SIZES = Condition(
     conditions=(
         r"The flow of (V8-sign); $\boldsymbol{\Lambda}$ is diagonal, with eigenvalues $\lambda_d$, $a_d$ of $\boldsymbol{\Lambda}$, "
         r"$\boldsymbol{M}$; weights of at most $w_{\rm init}$ at the start, so of at most $u=w_{\rm init}+s$ at $s$",
-        "Bound: of each entry of the effective map, for all signs",
+        "Bound: of each entry of the effective map of heads of rank one, for all signs",
         r"Time: before it no entry of the map reaches $\lambda/a$, its value once the direction is learned (25); for $D=1$ and heads with "
         r"$v_ik_iq_i=w_{\rm init}^3$ and all weights of size $w_{\rm init}$ it is the time to learn it. It stays finite as $w_{\rm init}$ "
         "shrinks",
@@ -200,8 +200,8 @@ def leaving_the_origin() -> Derivation:
         r"Adam with the decays $\beta_1$, $\beta_2$ of its running means and $\epsilon$ beside the root: its moves over $\eta$, against "
         "the gradient; $x$ is an entry of the gradient",
         "Step: after any number of steps at a steady gradient, and at the first step at any",
-        r"Below: far below $\epsilon$ it is gradient flow in which a step counts as $2\eta/\epsilon$ of $t/\tau$. Above: far above, sign "
-        "descent (V8-sign)",
+        r"Below: far below $\epsilon$ it is gradient descent with steps of $\eta/\epsilon$: gradient flow, if they are small, in which a "
+        r"step counts as $2\eta/\epsilon$ of $t/\tau$. Above: far above, sign descent (V8-sign)",
         r"Growing: of gradients that grow as the square of the step, as near the origin under (V8-sign), the limit of many steps far above "
         r"$\epsilon$, more than $1/(1-\beta_1)$ and fewer than $1/(1-\beta_2)$; after more it falls to the step of sign descent",
         "Not derived: gradients that change in another way within these memories, and conservation laws between the two limits. They are "

@@ -53,8 +53,9 @@ DRAWN = r"The $K$ task vectors are drawn from $\mathcal{N}(\boldsymbol{0}, \bold
     conditions=(
         GIVEN,
         r"Label noise adds what it adds to any task (V0)",
-        r"So (V0), (V2-whitened) and (V2-fixed) hold with this $\boldsymbol{\Sigma}_w$, of rank $\min(K, D)$: only $\boldsymbol{M}$ and "
-        r"$\boldsymbol{Q}$ are inverted. The singular values $s_d$ beyond the rank vanish, and their directions are never learned",
+        r"So (V0), (V2-whitened) and (V2-fixed) hold with this $\boldsymbol{\Sigma}_w$, of rank $\min(K, D)$ or less: only "
+        r"$\boldsymbol{M}$ and $\boldsymbol{Q}$ are inverted. The singular values $s_d$ beyond the rank vanish, and their directions "
+        "are never learned",
         "The zero blocks are held at zero: tasks with a mean or a third moment would move them, and be learned in the weights (V6)",
     ),
 )
@@ -209,7 +210,7 @@ def mean_risk() -> Derivation:
         DRAWN,
         r"Waiting heads grow along the singular vectors of $\boldsymbol{A}$ as $\tau\dot v = g v^2$, and $1/g$ sets how long each waits. "
         r"Many and few: the mean of the sum of $1/g$ over the directions that tasks span; few: for white tokens of variance 1",
-        r"It is infinite for $|K - D| \le 1$: there the last plateau of a draw can be of any length. Directions that the tasks leave out "
+        r"It is infinite for $|K - D| \le 1$: there the longest wait of a draw has no mean. Directions that the tasks leave out "
         "wait for ever",
     ),
 )

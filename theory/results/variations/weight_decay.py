@@ -5,8 +5,9 @@ r"""Weight decay (V12): the penalty gamma_w |W|^2, with :math:`\tau\dot W = -\tf
     \gamma_* = \tfrac34\lambda^2\Bigl(\frac{\lambda}{4a}\Bigr)^{1/3}, \qquad
     T \to \frac{\tau}{\gamma_w}\ln\frac1{1 - \gamma_wT/\tau}
 
-Zero weights become stable: a direction is learned only below gamma_*, and by a head that escapes within tau/gamma_w. Any other quadratic
-penalty has the fixed points of this one in other coordinates. As gamma_w vanishes its minima are those of minimal norm, (74)-(78).
+Zero weights become stable: a head of rank one learns a direction only below gamma_*, and if it would escape within tau/gamma_w without
+decay. Any other quadratic penalty has the fixed points of this one in other coordinates. As gamma_w vanishes its minima are those of
+minimal norm, (74)-(78).
 """
 
 from collections.abc import Callable
@@ -93,6 +94,8 @@ def balance() -> Derivation:
         r"So $\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ of the loss become $\boldsymbol{\Gamma}_k^{-1/2}\boldsymbol{A}"
         r"\boldsymbol{\Gamma}_q^{-1/2}$, $\boldsymbol{\Gamma}_k^{-1/2}\boldsymbol{M}\boldsymbol{\Gamma}_k^{-1/2}$ and "
         r"$\boldsymbol{\Gamma}_q^{-1/2}\boldsymbol{Q}\boldsymbol{\Gamma}_q^{-1/2}$. The flow has another metric and the same rests",
+        r"The strength is then $\gamma_v$ for values and 1 for keys and queries; with $\boldsymbol{\Gamma}_k/\gamma_v$ and "
+        r"$\boldsymbol{\Gamma}_q/\gamma_v$ in place of $\boldsymbol{\Gamma}_k$ and $\boldsymbol{\Gamma}_q$ it is $\gamma_v$ for all",
     ),
 )
 def any_penalty() -> Derivation:
@@ -190,9 +193,10 @@ def rests() -> Derivation:
     },
     conditions=(
         r"On a plateau $\boldsymbol{G}$ is constant, so that the velocity of a waiting head is quadratic in its weights: of any rank, "
-        "balanced or not. They are $r$ times those without decay at the time $s$",
-        r"So a head that escapes at $T_0$ without decay does so at $T$ with it, if $\gamma_wT_0 < \tau$, and otherwise never: "
-        r"the wait from weights of $w$ is of order $\tau/(\lambda^2w)$, and no plateau longer than $\tau/\gamma_w$ ends",
+        "balanced or not. They are $r$ times those without decay at the time that clock gives",
+        r"So a head that escapes at $T_0$ without decay does so at $t$ with it, if $\gamma_wT_0 < \tau$, and otherwise never: both are "
+        r"counted from the start, and directions have a common eigenbasis, or the plateau is the first. From weights of $w$, $T_0$ is of "
+        r"order $\tau/(\lambda^2w)$. With decay a plateau that ends may be longer than $\tau/\gamma_w$",
         r"A head of value weight $v_0 = |\boldsymbol{k}_0| = |\boldsymbol{q}_0|$ along $\boldsymbol{e}$ has $T_0 = \tau/(\lambda^2v_0)$",
     ),
 )
@@ -228,9 +232,9 @@ def plateau() -> Derivation:
     typed=lambda: {"rest": lambda_**2 * size - n * lambda_ * a * size**4, "rate": decay},
     conditions=(
         r"$n \ge 2$ heads $\boldsymbol{k}_i = \boldsymbol{q}_i = v_i\boldsymbol{e}$ of one direction, in the flow (V12-flow) with the map "
-        r"of all; at rest they have the same $v$",
-        r"The difference of two of them grows as $e^{\gamma_w t/\tau}$: one head is left in the end, as minimal norm asks (78). Without "
-        "decay they rest for ever",
+        r"of all; at rest those that are not zero have the same $v$",
+        r"The difference of two of them grows at first as $e^{\gamma_w t/\tau}$: from about the larger $v$ at rest one head is left in the "
+        "end, as minimal norm asks (78); from about the smaller one head or none. Without decay they rest for ever",
     ),
 )
 def shared_direction() -> Derivation:
@@ -255,8 +259,8 @@ def shared_direction() -> Derivation:
     },
     conditions=(
         r"White tokens, on the set (44), for w and size. Zero weights are stable if and only if $\gamma_w \ge \gamma$, with $\gamma = "
-        r"|\boldsymbol{\Lambda}^2|_F$ for any tokens: no size is needed, and the plateau of duration $T_0$ takes "
-        r"$T_0\gamma/(\gamma - \gamma_w)$",
+        r"|\boldsymbol{\Lambda}^2|_F$ for any tokens: no size is needed, and from small weights the first plateau, of duration $T_0$ "
+        r"without decay, takes about $T_0\gamma/(\gamma - \gamma_w)$",
         r"The map $s\,\hat{\boldsymbol{c}}$ shrinks in proportion, to zero at the threshold",
         UNIT,
     ),
