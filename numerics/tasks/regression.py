@@ -284,7 +284,7 @@ def _task_vectors(given: object, number: object, seed: object, covariance: np.nd
     if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
         raise ValueError(f"task_seed must be an integer of at least 0, got {seed!r}")
     if seed and number is None:
-        raise ValueError(f"task_seed must be left out without number_of_tasks, got {seed!r}")
+        raise ValueError(f"task_seed must be left out unless tasks are drawn, got {seed!r}")
     if given is None and number is None:
         return None
     if given is not None and number is not None:

@@ -112,7 +112,7 @@ def test_the_seed_of_tasks_is_checked(seed):
 
 @pytest.mark.parametrize("given", [{}, {"task_vectors": [[1.0, 0.0]]}])
 def test_a_seed_without_draws_is_refused(given):
-    with pytest.raises(ValueError, match="task_seed must be left out without number_of_tasks, got 3"):
+    with pytest.raises(ValueError, match="task_seed must be left out unless tasks are drawn, got 3"):
         RegressionTask(eigenvalues=[0.5, 0.3], context_length=5, task_seed=3, **given)
 
 

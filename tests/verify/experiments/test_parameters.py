@@ -102,7 +102,8 @@ def swept(folder: Path, name: str, value: object):
     text = f"{{ {', '.join(f'{k} = {v}' for k, v in value.items())} }}" if table else json.dumps(value)
     text = text.replace("NaN", "nan").replace("Infinity", "inf")
     path = folder / "sweep.toml"
-    path.write_text(f"[setting]\n{name} = {text}\n")
+    beside = "number_of_tasks = 2\n" if name == "task_seed" else ""
+    path.write_text(f"[setting]\n{beside}{name} = {text}\n")
     _, run = next(read_sweep(path).runs())
     return getattr(run.setting, name)
 
