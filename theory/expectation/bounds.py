@@ -81,7 +81,8 @@ def _steps(found: tuple, closed: int) -> float:
         return 8 * _number(found, closed)
     # Symmetric words grow to different ones in between, which only the result has equal again
     symmetric = sum(count for count, kind in found if kind == GENERAL) <= 1  # the ends of a matrix are one
-    return _number(found, closed) ** (2 if symmetric else 1.6)
+    runs = 2 * sum(count for count, kind in found if kind == EMPTY) > sum(count for count, _ in found)
+    return _number(found, closed) ** (2 if symmetric else 1.6 if runs else 1.45)
 
 
 def _number(found: tuple, closed: int) -> int:

@@ -6,6 +6,7 @@ from iclflow.theory.algebra.parsing import parse
 from iclflow.theory.algebra.terms import Terms
 from iclflow.theory.expectation import bounds
 from iclflow.theory.notation import D, Lambda, Lambda_hat, matrix, w, x_q
+from iclflow.theory.results.own_model.two_steps import descend
 from sympy import Symbol, Trace
 from sympy.matrices.expressions import MatrixSymbol
 
@@ -35,6 +36,10 @@ def test_high_degrees_are_refused_with_what_is_feasible(text, feasible, monkeypa
     assert feasible is None or str(found.value).endswith(f"such a product may hold about {feasible}")
 
 
+def test_four_steps_of_descent_are_feasible():
+    assert len(expect((w.T * x_q - descend(4)) ** 2).terms) > 6000
+
+
 @pytest.mark.parametrize(
     ("text", "symbol"),
     [
@@ -49,7 +54,7 @@ def test_the_estimate_is_near_a_power_of_the_number_of_terms(text, symbol, monke
     monkeypatch.setattr(bounds, "MAX_STEPS", 0)  # refuses everything, with its estimate
     with pytest.raises(ValueError, match="would take about") as refused:
         expect(parse(text))
-    estimate = float(str(refused.value).partition("about ")[2].split()[0]) ** (1 / 1.6)
+    estimate = float(str(refused.value).partition("about ")[2].split()[0]) ** (1 / 1.45)
     monkeypatch.undo()
     terms: Terms = expect(parse(text)).terms
     assert len(terms) / 8 < estimate < 8 * len(terms)
