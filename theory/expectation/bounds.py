@@ -82,7 +82,8 @@ def _steps(found: tuple, closed: int) -> float:
     # Symmetric words grow to different ones in between, which only the result has equal again
     symmetric = sum(count for count, kind in found if kind == GENERAL) <= 1  # the ends of a matrix are one
     runs = 2 * sum(count for count, kind in found if kind == EMPTY) > sum(count for count, _ in found)
-    return _number(found, closed) ** (2 if symmetric else 1.6 if runs else 1.45)
+    number = _number(found, closed)
+    return 2 * number**2 if symmetric else number ** (1.6 if runs else 1.45)
 
 
 def _number(found: tuple, closed: int) -> int:
