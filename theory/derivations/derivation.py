@@ -189,7 +189,8 @@ def limit_latex(line: Line) -> str:
     letter, target = line.parameter if isinstance(line.parameter, tuple) else (line.parameter, oo)
     left_out = ""
     if line.order is not None:
-        power = f"{formula_latex(letter if target == oo else letter - target)}^{{{'-' * (target == oo)}{line.order}}}"
+        exponent = f"{'-' * (target == oo)}{line.order}"
+        power = formula_latex(letter if target == oo else letter - target) + (f"^{{{exponent}}}" if exponent != "1" else "")
         left_out = rf", O({power if line.order and sympify(line.order).is_number else formula_latex(line.order or 1)})"
     return rf"\quad ({formula_latex(letter)} \to {formula_latex(target)}{left_out})"
 

@@ -25,6 +25,7 @@ _SPACED = {
     "quad": "", "qquad": "", ",": "", ";": "", " ": "", "cdot": "", "subset": "in", "cup": "or", "mid": "|",
 }  # fmt: skip
 _CLOSE = {"|": "||", "dots": "...", "cdots": "...", "ldots": "...", "infty": "infinity", "partial": "d", "{": "{", "}": "}", "top": "'"}
+_FACTORS = {"^", "_", "'", r"\boldsymbol", r"\mathbf", r"\mathbb", r"\mathcal", r"\hat", r"\tilde", r"\bar"}  # they end a factor
 _ACCENTS = {"hat": "_hat", "tilde": "_tilde", "bar": "_bar", "dot": "'"}
 
 
@@ -59,15 +60,20 @@ def plain(latex: str) -> str:
     "L -> sum_(d > m) lambda_d, sqrt(x)/(1 + N) e_d'"
     """
     text = sub(r"\s+", " ", "".join(_pieces(iter(_TOKEN.findall(latex)))))
+    text = sub(r"(?<=[\w)|'])(?: ([-+])(?=\w)|([-+]) )", r" \1\2 ", text)
     return sub(r" (?=[)\],;:'^_/]|\.(?!\.))|(?<=[(\[^_/]) ", "", text).strip()
 
 
 def _pieces(tokens: Iterator[str]) -> Iterator[str]:
-    """The text of each token or group, up to the brace that closes this group."""
+    """The text of each token or group, up to the brace that closes this group; a blank parts a factor from the letter after it."""
+    ended = False
     for token in tokens:
         if token == "}":
             return
-        yield _piece(token, tokens)
+        piece = _piece(token, tokens)
+        yield " " if ended and piece[:1].isalpha() else ""
+        yield piece
+        ended = token in _FACTORS if piece else ended
 
 
 def _piece(token: str, tokens: Iterator[str]) -> str:
@@ -88,6 +94,9 @@ def _piece(token: str, tokens: Iterator[str]) -> str:
         return f"sqrt({_argument(tokens)})"
     if name in _ACCENTS:
         return _argument(tokens) + _ACCENTS[name]
+    if token in _FACTORS and name in _FONTS:
+        letter = _argument(tokens)
+        return letter if len(letter) == 1 else f" {letter} "
     if name in _FONTS:
         return ""
     if name in _SPACED:

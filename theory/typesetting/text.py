@@ -1,12 +1,14 @@
 r"""Formulas as text: powers by ``^``, products by blanks, ``'`` for a transpose, indices by ``_``, matrices drawn.
 
->>> from sympy import IndexedBase, Matrix, Sum, Symbol, log, sqrt, symbols
+>>> from sympy import Abs, IndexedBase, Matrix, Min, Product, Sum, Symbol, gamma, hyper, log, sqrt
 >>> x, N, d = Symbol("x", positive=True), Symbol("N"), Symbol("d", integer=True)
 >>> print(written(x**2 * sqrt(x + 1) / (2 * N) - log(x) / N))
 x^2 sqrt(x + 1)/(2 N) - ln(x)/N
 >>> total = Sum(IndexedBase("lambda")[d] ** 2, (d, 1, N))
 >>> print(written(1 - 2 * total), "or", written(total**2 / N))
 1 - 2 (sum_(d=1..N) lambda_d^2) or (sum_(d=1..N) lambda_d^2)^2/N
+>>> print(written(Product(x + d, (d, 1, Min(3, N))) / 2), "and", written(gamma(x) - hyper((1, x), (2,), 1 / N) * Abs(N)))
+prod_(d=1..min(3, N)) (d + x)/2 and Gamma(x) - |N| 2F1(1, x; 2; 1/N)
 >>> print(written(Matrix([[1, x + 1], [0, x**2]])))
 [ 1  x + 1 ]
 [ 0  x^2   ]
@@ -16,7 +18,7 @@ from re import sub
 from typing import Any
 
 import sympy
-from sympy import Add, Integral, Limit, MatMul, MatrixBase, Mul, Pow, Rational, Sum, Trace
+from sympy import Add, Integral, Limit, MatMul, MatrixBase, Mul, Pow, Product, Rational, Sum, Trace
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.str import StrPrinter
 
@@ -92,7 +94,9 @@ class _TextPrinter(PaperOrder, StrPrinter):
         if not isinstance(product, Mul):
             return self._print(product)
         factors = product.as_ordered_factors()
-        factors.sort(key=lambda one: (one.has(Sum, Integral, Limit), not one.is_number, isinstance(one, Add), one.has(sympy.Function)))
+        factors.sort(
+            key=lambda one: (one.has(Sum, Product, Integral, Limit), not one.is_number, isinstance(one, Add), one.has(sympy.Function))
+        )
         return " ".join(self.parenthesize(one, PRECEDENCE["Mul"]) for one in factors)
 
     def _print_Rational(self, expr):
@@ -120,9 +124,28 @@ class _TextPrinter(PaperOrder, StrPrinter):
 
     _print_Indexed = _print_MatrixSymbol = _print_Symbol
 
-    def _print_Sum(self, expr):
+    def _print_Abs(self, expr):
+        return f"|{self._print(expr.args[0])}|"
+
+    def _print_Determinant(self, expr):
+        return f"det({self._print(expr.arg)})"
+
+    def _print_gamma(self, expr):
+        return f"Gamma({self._print(expr.args[0])})"
+
+    def _print_hyper(self, expr):
+        above, below = (", ".join(map(self._print, numbers)) for numbers in expr.args[:2])
+        return f"{len(expr.ap)}F{len(expr.bq)}({above}; {below}; {self._print(expr.argument)})"
+
+    def _print_LatticeOp(self, expr):
+        return f"{expr.func.__name__.lower()}({', '.join(map(self._print, sorted(expr.args, key=str)))})"
+
+    def _print_Sum(self, expr, name="sum"):
         limits = ", ".join(f"{self._print(d)}={self._print(low)}..{self._print(high)}" for d, low, high in expr.limits)
-        return f"sum_({limits}) {self.parenthesize(expr.function, PRECEDENCE['Mul'], strict=True)}"
+        return f"{name}_({limits}) {self.parenthesize(expr.function, PRECEDENCE['Mul'], strict=True)}"
+
+    def _print_Product(self, expr):
+        return self._print_Sum(expr, "prod")
 
     def _print_Integral(self, expr):
         spans = [f"_({self._print(one[1])}..{self._print(one[2])})" if len(one) == 3 else "" for one in expr.limits]
@@ -215,7 +238,7 @@ def _has_parts(text: str) -> bool:
 
 def _is_open(text: str) -> bool:
     """Does it begin with an operation that reaches to its end?"""
-    return text.lstrip("-").startswith(("sum_", "int_", "int ", "lim_"))
+    return text.lstrip("-").startswith(("sum_", "prod_", "int_", "int ", "lim_"))
 
 
 def without_units(product: Any) -> Any:

@@ -66,7 +66,7 @@ def render(evidence: Evidence, *, colour: bool = False, width: int | None = None
     counts = evidence.lines
     judged = sum(counts.values()) - counts["defined"]
     named = ", ".join(f"{count} {status}" for status, count in counts.items() if count and status != "defined")
-    lines.append(f"{judged} lines of derivations: {named or 'none'}; {counts['defined']} definitions")
+    lines.append(f"{judged} lines of derivations: {named or 'none'}; {counts['defined']} definition{'s' * (counts['defined'] != 1)}")
     lines.append("conditions: " + ", ".join(f"{count} {name}" for name, count in evidence.conditions.items()))
     if not evidence.complete:
         lines.append(f"interrupted after {len(evidence.entries)} of {evidence.planned} equations")

@@ -78,7 +78,7 @@ def test_a_scalar_product_has_brackets_beside_a_matrix_only():
 def test_an_explicit_matrix_is_drawn_alone_and_written_in_a_line_within_a_formula():
     matrix = Matrix([[x, 1], [0, y]])
     assert formula_text(matrix) == "[ x  1 ]\n[ 0  y ]"
-    assert formula_text(Determinant(matrix)) == "Determinant([[x, 1], [0, y]])"
+    assert formula_text(Determinant(matrix)) == "det([[x, 1], [0, y]])"
 
 
 def test_indices_in_braces_are_written_in_brackets():
