@@ -154,7 +154,7 @@ def _two_tasks(axes: Axes, theme: Theme) -> None:
     theory_levels(axes, levels(SHARED)[:3], theme, names=False)
     axes.axhline(levels(new)[-1], color=SERIES[1], lw=1, ls=(0, (4, 3)))
     axes.set(xlabel=TIME, ylabel=LOSS, ylim=(0, None), xlim=(0, RUNS["shared"].duration))
-    axes.legend(loc="upper right")
+    axes.legend(loc="upper right", bbox_to_anchor=(1.0, 0.92))
 
 
 def _waiting(axes: Axes, theme: Theme) -> None:

@@ -143,9 +143,9 @@ def optimizers(theme: Theme) -> Drawing:
     drifts = _drifts(right, theme)
     caption = (
         f"Left: loss of five heads from the same weights of 0.01 (D = 4), by SGD with steps of {SGD_STEP} (gradient flow), and by Adam and "
-        f"sign descent with steps of {STEP}: one drop instead of the staircase (24). Middle: steps in which one head learns a tenth of one "
-        "direction; lines derived: 1/(lambda^2 w) under gradient flow, the weight left to grow under sign descent, over the root of 5 in "
-        f"the limit under Adam. Fitted powers {powers[0]:.2f}, {powers[1]:.2f}, {powers[2]:.2f}. Right: of heads whose signs agree, the "
+        f"sign descent with steps of {STEP}: one drop instead of the staircase (24). Middle: steps until one head has learned a tenth of "
+        "one direction; lines: the derived times, in the limit of many steps for Adam, where it is sqrt(5) times as fast as sign descent. "
+        f"Fitted powers of w: {powers[0]:.2f}, {powers[1]:.2f}, {powers[2]:.2f}. Right: of heads whose signs agree, the "
         "change of |v| - |k_d| (solid) and of v^2 - k'k (dashed) as the weights grow; dotted: derived for sign descent. At |v| = 0.3 the "
         f"first has changed by {', '.join(f'{drift:.1g} under {name}' for name, drift in drifts.items())}."
     )

@@ -179,8 +179,7 @@ def leaving_the_origin() -> Derivation:
         Line(Abs(Sum(v_j[j] * k_j[j] * q_j[j], (j, 1, H))), "<=", H * u**3, "An entry of the map sums a product for each head",
              part="bound", conditions=(SIZES,)),
         Line((Condition("the weights of head $i$ have the size $u$, and $v_ik_{id}q_{id}>0$", _aligned),
-              Condition(r"no entry of the map exceeds $Hu^3<\min_d(\lambda_d^2/(a_d\operatorname{tr}\boldsymbol{\Lambda}),\lambda_d/"
-                        r"\operatorname{tr}\boldsymbol{M})$", _near_origin)), "=>",
+              Condition(r"all $|B_{dj}|\le Hu^3$, small enough", _near_origin)), "=>",
              Condition("the force (53) on each weight of head $i$ has the sign of the weight", _signs_agree),
              "The map changes the force by less than the force at the origin", meets=(_head_near_origin,)),
         Line(clock, ":=", time, "Let"),
@@ -216,11 +215,11 @@ def adam_between() -> Derivation:
     below, above = x * limit(step / x, x, 0), limit(step, epsilon, 0)
     return Derivation.by(
         Line(move, ":=", mean / (sqrt(square) + epsilon), "The move: the running mean of the gradient over the root of that of its square"),
-        Line(move, "=", step, "Of what is steady a running mean without its bias is the value", part="step"),
+        Line(move, "=", step, "A running mean of what is steady is, without its bias, its value", part="step"),
         Line(step, "~", below, r"If the gradient is far below $\epsilon$", (), "below", parameter=(x, 0), order=2),
         Line(step, "->", above, r"If it is far above", (), "above", parameter=(epsilon, 0), order=1),
         Line(weight, "->", 1 / n, r"If no step is forgotten, the running mean is the plain one", parameter=(beta_2, 1)),
-        Line(Sum(j**4, (j, 1, n)) / n, "=", powers, "of the square of $j^2$,"),
-        Line(n**2 / sqrt(powers), "->", limit(n**2 / sqrt(powers), n, oo), r"over whose root a gradient $n^2$ moves by", (), "growing",
-             parameter=n, order=1),
+        Line(Sum(j**4, (j, 1, n)) / n, "=", powers, "The mean of the square of $j^2$"),
+        Line(n**2 / sqrt(powers), "->", limit(n**2 / sqrt(powers), n, oo), "A gradient $n^2$ moves by itself over the root of that mean", (),
+             "growing", parameter=n, order=1),
     )  # fmt: skip
