@@ -129,6 +129,7 @@ def _equation(number: str) -> "Equation":
 def derive(options: argparse.Namespace) -> int:
     from ...theory.derivations.documents import render
     from ...theory.equations import equations
+    from ...theory.typesetting.sentences import sentence_text
 
     if options.list:
         return _listed(equations())
@@ -142,6 +143,8 @@ def derive(options: argparse.Namespace) -> int:
             continue
         derivation = entry.derive(task=task)
         derivation = derivation.judged() if options.judge else derivation
+        if options.format == "text":
+            print(f"({entry.number}) {sentence_text(entry.title)}, for {' '.join(options.task)}")
         print({"text": str, "latex": type(derivation).latex, "markdown": type(derivation).markdown}[options.format](derivation))
     return 0
 

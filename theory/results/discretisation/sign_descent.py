@@ -220,6 +220,6 @@ def adam_between() -> Derivation:
         Line(step, "->", above, r"If it is far above", (), "above", parameter=(epsilon, 0), order=1),
         Line(weight, "->", 1 / n, r"If no step is forgotten, the running mean is the plain one", parameter=(beta_2, 1)),
         Line(Sum(j**4, (j, 1, n)) / n, "=", powers, "The mean of the square of $j^2$"),
-        Line(n**2 / sqrt(powers), "->", limit(n**2 / sqrt(powers), n, oo), "A gradient $n^2$ moves by itself over the root of that mean", (),
+        Line(n**2 / sqrt(powers), "->", limit(n**2 / sqrt(powers), n, oo), "A gradient $n^2$ moves by itself over that mean's root", (),
              "growing", parameter=n, order=1),
     )  # fmt: skip
