@@ -142,7 +142,8 @@ def test_a_reader_that_has_read_enough_is_told_nothing():
 def test_derive_at_another_task(capsys):
     assert main(["derive", "23", "--task", "noise=1/2"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert printed.startswith("(23) ") and ", for noise=1/2 1. " in printed
+    assert printed.startswith("(23) ")
+    assert ", for noise=1/2 1. " in printed
     assert "e' B e = 2 N chi/(2 N lambda + 2 T + 2 lambda + 1)" in printed
     for words, problem in (
         (["task_covariance"], "M Lambda = Lambda M, no longer holds"),
