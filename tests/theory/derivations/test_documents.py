@@ -57,8 +57,9 @@ def markdown_strings(document: str):
                 yield f"inline {i}", "inline", formula
 
 
+@pytest.mark.slow
 @pytest.mark.needs("KaTeX")
-@pytest.mark.parametrize("transpose", ["top", pytest.param("T", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("transpose", ["top", "T"])
 def test_every_string_compiles_with_katex(transpose):
     strings = list(markdown_strings(exported("markdown", transpose)))
     for record in json.loads(exported("json", transpose)):
@@ -90,6 +91,7 @@ def test_document_compiles_and_nothing_overflows(transpose, tmp_path):
     assert re.findall(r"Overfull \\hbox \([\d.]+pt too wide\)", log) == []
 
 
+@pytest.mark.slow
 @pytest.mark.needs("pdflatex")
 def test_fragments_compile_in_a_bare_article(tmp_path):
     full = "".join(equation(number).derive(full=True).latex() for number in ("24", "15", "V3-unseen"))
@@ -151,6 +153,7 @@ def test_export_of_some_equations_leaves_out_the_others():
     assert document.count(r"\subsection") == 1
 
 
+@pytest.mark.slow
 def test_transpose_option_reaches_every_part():
     for form in ("tex", "markdown", "json"):
         assert r"\top" not in exported(form, "T")
