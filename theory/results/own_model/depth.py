@@ -15,6 +15,7 @@ from math import comb, prod
 from operator import mul
 
 from sympy import (
+    Add,
     Determinant,
     Expr,
     Identity,
@@ -89,7 +90,7 @@ def moment(k: int) -> Expr:
 
 def moment_sum(polynomial) -> Expr:
     """The mean of a polynomial in s over the spectrum, by the moments."""
-    return sum(number * (1, *MOMENTS)[k] for (k,), number in Poly(polynomial, s).terms())
+    return Add(*(number * (1, *MOMENTS)[k] for (k,), number in Poly(polynomial, s).terms()))
 
 
 def product(factors):
@@ -134,7 +135,7 @@ def loss_of_layers() -> Derivation:
     )  # fmt: skip
 
 
-def hankel(depth: int, moments) -> Matrix:
+def hankel(depth: int, moments) -> Expr:
     """Of the moments of the measures of weight 1 and s^2: their determinants have the best loss as ratio."""
     of = (1, *moments)
     return Matrix(depth + 1, depth + 1, lambda i, j: of[i + j]).det() / Matrix(depth, depth, lambda i, j: of[i + j + 2]).det()
