@@ -17,7 +17,6 @@ Lengths = tuple[tuple[int, float], ...]
 
 MOST_EIGENVALUES, MOST_LENGTHS, LONGEST = 1000, 10_000, 10**9
 CONTEXT_GAINS = ("present", "longest", "official")
-OPTIMIZERS = ("sgd", "adam", "sign")
 TOKEN_LAWS = ("gaussian", "sphere", "rademacher")
 STUDENT = range(5, 1001)  # degrees of freedom; with four or fewer the fourth moment is infinite
 

@@ -6,6 +6,7 @@ It loads no NumPy, so that the command line starts fast.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ..training import OPTIMIZERS
 from . import kinds
 from .kinds import Kind, choice, number, numbers, whole
 
@@ -117,7 +118,7 @@ PARAMETERS = (
         group="training",
     ),
     Parameter(
-        "optimizer", "sgd", choice(*kinds.OPTIMIZERS), "rule of the steps; with adam and sign a step advances the time by ETA",
+        "optimizer", "sgd", choice(*OPTIMIZERS), "rule of the steps; with adam and sign a step advances the time by ETA",
         group="training",
     ),
     Parameter("batch_size", 1024, whole(1, 10**7), "fresh sequences a step", "P", "P", group="training"),

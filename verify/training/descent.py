@@ -24,9 +24,8 @@ from ...numerics.dynamics.momentum import check_momentum
 from ...numerics.dynamics.results import Result, Variable, time_variable
 from ...numerics.tasks.losses import QuadraticLoss
 from ...numerics.tasks.regression import RegressionTask
+from . import OPTIMIZERS
 from .sequences import Batch, draw_sequences
-
-OPTIMIZERS = ("sgd", "adam", "sign")
 
 
 @dataclass(frozen=True, repr=False)
