@@ -32,7 +32,6 @@ V_all = symmetric_matrix("V_all", H, latex=r"\boldsymbol{V}")  # their value wei
 u, z = vector("u", D), vector("z", D)  # a pair of singular vectors of A
 eta, xi = symbols("eta xi", positive=True)
 n = Symbol("n", integer=True, positive=True)  # how many heads share a singular value
-others = Symbol("c", real=True)  # the cost of the other heads
 L = Symbol("L", real=True)  # the Lagrangian
 COST = v_i**2 + Trace(k.T * k) + Trace(q.T * q)  # of one head
 
@@ -97,18 +96,13 @@ SINGULAR = satisfying(
 
 
 def lagrangian() -> TracePolynomial:
-    """Half the cost of one head and of the others, plus the multiplier times the constraint."""
-    cost = TracePolynomial(k.T * k) + TracePolynomial(q.T * q) + v_i**2 + others
-    return cost / 2 + (TracePolynomial(Mu.T) * (A - effective_map(rank_one_head()))).trace()
+    """Half the cost of one head, plus the multiplier times the constraint."""
+    return TracePolynomial(COST) / 2 + (TracePolynomial(Mu.T) * (A - effective_map(rank_one_head()))).trace()
 
 
 def stationarity() -> dict:
     """The gradients of the Lagrangian in v_i, k_i, q_i and the multiplier."""
     return {part: gradient(lagrangian(), symbol) for part, symbol in zip("abcd", (v_i, k, q, Mu), strict=True)}
-
-
-def lagrangian_line() -> Line:
-    return Line(L, ":=", lagrangian(), "Half the cost, and the multiplier times the constraint")
 
 
 def stationary_lines() -> tuple[Line, Line, Line]:
@@ -126,7 +120,7 @@ def stationary_lines() -> tuple[Line, Line, Line]:
     "The gradient that vanishes for stationary weights with a given effective map",
     section="Appendix D.7",
     typed=lambda: {"a": v_i - Trace(k.T * Mu * q), "b": k - v_i * Mu * q, "c": q - v_i * Mu.T * k, "d": A - (B_rest + v_i * k * q.T)},
-    conditions=(r"Any number of heads: the others enter through $\boldsymbol{B}_{\neq i}$ and their cost $c$",),
+    conditions=(r"Any number of heads: the others enter through $\boldsymbol{B}_{\neq i}$; their cost is a constant, which is left out",),
     erratum=(
         "The paper takes the multiplier symmetric; the constraint has $D^{2}$ equations, so it is a general "
         "matrix, and (74c) has its transpose"
@@ -137,7 +131,7 @@ def stationary_weights() -> Derivation:
     gradients = stationarity()
     reasons = ("Its gradient in the value weight", "in the key", "in the query", "in the multiplier")
     return Derivation.by(
-        lagrangian_line(),
+        Line(L, ":=", lagrangian(), "Half the cost of the head, and the multiplier times the constraint"),
         *(
             Line(Gradient(L, symbol), "=", gradients[part], reason, part=part)
             for symbol, reason, part in zip((v_i, k, q, Mu), reasons, "abcd", strict=True)
@@ -157,9 +151,8 @@ def zero_head() -> Derivation:
     """(74b) and (74c) solved for the key and the query."""
     gradients = stationarity()
     return Derivation.by(
-        lagrangian_line(),
-        Line(k - Gradient(L, k), "=", k - gradients["b"], "The key less the gradient (74b)"),
-        Line(q - Gradient(L, q), "=", q - gradients["c"], "The query less the gradient (74c)"),
+        Line(k - Gradient(L, k), "=", k - gradients["b"], "The key less the gradient (74b)", uses="74"),
+        Line(q - Gradient(L, q), "=", q - gradients["c"], "The query less the gradient (74c)", uses="74"),
         Line(k, "=", k - gradients["b"], "The gradient is zero, so the key is", part="key"),
         Line(q, "=", q - gradients["c"], "and the query", part="query"),
         Line(Line(v_i, "=", 0), "=>", (Line(k, "=", 0), Line(q, "=", 0)), "Both are zero if the value weight is", meets=(_idle,)),

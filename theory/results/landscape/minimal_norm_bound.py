@@ -42,7 +42,7 @@ from ...derivations.lines import Line
 from ...derivations.registry import register
 from ...notation import D, R, e, k_i, q_i, v_i
 from .fixed_points import v_positive as v
-from .minimal_norm import ACTIVE_HEAD, COST, K_all, L, Mu, Q_all, V_all, eta, lagrangian_line, n, stationarity, xi
+from .minimal_norm import ACTIVE_HEAD, COST, K_all, L, Mu, Q_all, V_all, eta, n, stationarity, xi
 
 __all__: list[str] = []
 
@@ -110,12 +110,11 @@ def gaps() -> Derivation:
     reasons = ("The gradient (74a) is zero", "and so is (74b)", "and (74c): the head is stationary")
     again = ("These heads are stationary: (74a) is zero", "(74b) is zero", "(74c) is zero")
     return Derivation.by(
-        lagrangian_line(),
         Line(v_i, ":=", 1, "One head with this value weight"),
         Line(Mu, ":=", multiplier, "and this multiplier"),
         Line(k_i, ":=", key, "with this key"),
         Line(q_i, ":=", query, "and this query"),
-        *(Line(Gradient(L, one), "=", 0, reason, **two) for one, reason in zip((v_i, k_i, q_i), reasons, strict=True)),
+        *(Line(Gradient(L, one), "=", 0, reason, uses="74", **two) for one, reason in zip((v_i, k_i, q_i), reasons, strict=True)),
         Line(v_i * k_i * q_i.T, "=", key * query.T, "The map it makes", part="map", **two),
         Line(Mu * Mu * k_i, "=", k_i, "The key is an eigenvector of the square of the multiplier", **two),
         Line(Mu * k_i, "=", multiplier * key, "Its image under the multiplier", part="image", **two),
