@@ -4,6 +4,7 @@ An equation's ``statement`` is the paper's side, typed once; its derivation comp
 the statement. ``holds()`` is exact zero of the difference.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -280,15 +281,49 @@ def define(number: str, title: str, *, section: str, left, typed: Callable[..., 
     _add(Equation(number, title, "definition", section, left, typed, conditions_of(conditions), erratum, None, tuple(conditions)))
 
 
-def register(
-    number: str, title: str, *, typed: Callable[..., Any], kind: Kind = "exact", section: str = "beyond the paper", conditions=(),
-    erratum: str | None = None,
-) -> Callable[[Callable[..., Derivation]], Callable[..., Derivation]]:  # fmt: skip
-    """Register the decorated function as the derivation of an equation; it is called at most once for a task, if it takes one."""
+def register(number: str, title: str, *, kind: Kind = "exact", section: str = "beyond the paper") -> Callable:
+    """Register the decorated function as the derivation of an equation; it is called at most once for a task, if it takes one.
+
+    Decorators below it say the rest: ``states``, or ``part`` for each of several formulas; ``given``; ``erratum``.
+    """
 
     def decorate(function: Callable[..., Derivation]) -> Callable[..., Derivation]:
-        derivation = cache(function)
-        _add(Equation(number, title, kind, section, None, typed, conditions_of(conditions), erratum, derivation, tuple(conditions)))
+        said, derivation = SAID.pop(function, {}), cache(function)
+        parts, conditions = said.get("parts"), said.get("conditions", ())
+        if ("typed" in said) == (parts is not None):
+            raise ValueError(f"equation ({number}): @states(...) or @part(name, ...) below @register must say what it states")
+        typed = said.get("typed") or (lambda: {name: right() for name, right in parts.items()})
+        _add(Equation(number, title, kind, section, None, typed, conditions_of(conditions), said.get("erratum"), derivation, conditions))
         return derivation
 
     return decorate
+
+
+def states(typed: Callable[..., Any]) -> Callable:
+    """Below ``register``: gives the paper's right side, or {part: right side}, typed once."""
+    return lambda function: _say(function, typed=typed)
+
+
+def part(name: str, typed: Callable[[], Any]) -> Callable:
+    """Below ``register``: gives the paper's right side of one part."""
+    return lambda function: _say(function, parts={name: typed} | SAID[function].get("parts", {}))
+
+
+def given(*conditions: Any) -> Callable:
+    """Below ``register``: what the equation assumes."""
+    return lambda function: _say(function, conditions=conditions)
+
+
+def erratum(text: str) -> Callable:
+    """Below ``register``: what is wrong, unclear or weaker than it could be in the paper."""
+    return lambda function: _say(function, erratum=text)
+
+
+SAID: dict[Callable, dict[str, Any]] = defaultdict(dict)  # what is said of functions that are not registered yet
+
+
+def _say(function: Callable, **facts: Any) -> Callable:
+    if SAID[function].keys() & facts.keys() - {"parts"} or hasattr(function, "cache_info"):
+        raise ValueError(f"{function.__name__}: say {', '.join(facts)} once, below @register")
+    SAID[function].update(facts)
+    return function

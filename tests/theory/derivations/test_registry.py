@@ -5,7 +5,7 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
-from iclflow.theory.derivations.registry import define, rests_on
+from iclflow.theory.derivations.registry import define, erratum, part, register, rests_on, states
 from iclflow.theory.equations import equation, equations
 
 
@@ -13,6 +13,20 @@ def test_a_number_is_given_once():
     assert equation("31")  # loads the book
     with pytest.raises(ValueError, match="registered twice"):
         define("31", "again", section="", left="", typed=lambda: 0)
+
+
+def test_what_an_entry_says_is_said_once_below_register():
+    def derivation():
+        raise AssertionError("is not called")
+
+    with pytest.raises(ValueError, match=r"\(new\): @states\(...\) or @part\(name, ...\)"):
+        register("new", "says nothing")(derivation)
+    with pytest.raises(ValueError, match="derivation: say typed once"):
+        states(lambda: 1)(states(lambda: 0)(derivation))
+    with pytest.raises(ValueError, match=r"\(new\): @states"):
+        register("new", "says both")(part("first", lambda: 0)(derivation))
+    with pytest.raises(ValueError, match="say erratum once, below @register"):
+        erratum("too late")(equation("31").derivation)
 
 
 def test_a_definition_has_nothing_to_derive():
@@ -29,9 +43,9 @@ def test_a_statement_with_a_missing_part_does_not_hold():
 def test_parts_are_asked_for_by_name():
     assert equation("31").part("second") == equation("31").statement["second"]
     assert equation("67").part() == equation("67").part("") == equation("67").statement
-    for number, part, says in (("31", None, "ask for one"), ("31", "third", "first, second"), ("67", "first", "no parts")):
+    for number, name, says in (("31", None, "ask for one"), ("31", "third", "first, second"), ("67", "first", "no parts")):
         with pytest.raises(KeyError, match=says):
-            equation(number).part(part)
+            equation(number).part(name)
 
 
 def test_no_entry_uses_itself_through_others_and_every_use_exists():

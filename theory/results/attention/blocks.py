@@ -20,7 +20,7 @@ from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.lines import Line
 from ...derivations.matrix_forms import ColumnSoftmax, SumOverHeads
-from ...derivations.registry import define, register
+from ...derivations.registry import define, given, part, register, states
 from ...notation import D, Lambda_hat, N, R, beta, matrix, prediction, prediction_i, v_i, vector, w, x_q, y_q
 from ..task.regression import PROMPT, X, X_c, in_context_letters, y
 
@@ -85,17 +85,12 @@ define(
 _score, _token = IndexedBase("s", real=True), Symbol("n", integer=True, positive=True)
 
 
-@register(
-    "5-softmax",
-    r"Softmax attention for a large $\rho$",
-    kind="approximation",
-    section="Beside (5)",
-    typed=lambda: 1 / (N + 1) + (_score[1] - Sum(_score[_token], (_token, 1, N + 1)) / (N + 1)) / ((N + 1) * rho),
-    conditions=(
-        r"The weight of the first of the $N + 1$ tokens, with the scores $s_n$ of one column",
-        Condition(r"$N \ge 2$; with two tokens the next order vanishes, too", lambda point: point[N] > 1),
-        "Linear attention (5-linear) leaves out the averages over the tokens: it is not this limit",
-    ),
+@register("5-softmax", r"Softmax attention for a large $\rho$", kind="approximation", section="Beside (5)")
+@states(lambda: 1 / (N + 1) + (_score[1] - Sum(_score[_token], (_token, 1, N + 1)) / (N + 1)) / ((N + 1) * rho))
+@given(
+    r"The weight of the first of the $N + 1$ tokens, with the scores $s_n$ of one column",
+    Condition(r"$N \ge 2$; with two tokens the next order vanishes, too", lambda point: point[N] > 1),
+    "Linear attention (5-linear) leaves out the averages over the tokens: it is not this limit",
 )
 def softmax_for_large_scale() -> Derivation:
     r"""Expand the weight of one token in $1/\rho$; then the same for all tokens at once."""
@@ -139,18 +134,16 @@ def name_context(expression) -> TracePolynomial:
     return rewrite(expression, {X_c * y: N * beta, X_c * X_c.T: N * Lambda_hat})
 
 
-@register(
-    "7",
-    "Linear attention in blocks",
-    section="Section 2.2",
-    typed=lambda: (
+@register("7", "Linear attention in blocks", section="Section 2.2")
+@states(
+    lambda: (
         BlockMatrix([[value_row.T, v_i * Identity(1)]])
         * BlockMatrix([[x_q * x_q.T / N + X_c * X_c.T / N, X_c * y / N], [y.T * X_c.T / N, y.T * y / N]])
         * BlockMatrix([[U_i], [u_i.T]])
         * x_q
-    ),
-    conditions=(HEADS, "Any values of the blocks that are not named here"),
+    )
 )
+@given(HEADS, "Any values of the blocks that are not named here")
 def attention_in_blocks() -> Derivation:
     """The full product of block matrices; the blocks of both weights that are starred in the paper drop out."""
     attended = block_product(PROMPT, block_transpose(PROMPT), KEY_QUERY, PROMPT)
@@ -166,13 +159,11 @@ def attention_in_blocks() -> Derivation:
     )  # fmt: skip
 
 
-@register(
-    "29",
-    "Gram matrix of the prompt",
-    section="Appendix B.1",
-    typed=lambda: {"tokens": x_q * x_q.T / N + Lambda_hat, "cross": beta, "targets": w.T * Lambda_hat * w},
-    conditions=(r"The target of the query is masked",),
-)
+@register("29", "Gram matrix of the prompt", section="Appendix B.1")
+@part("tokens", lambda: x_q * x_q.T / N + Lambda_hat)
+@part("cross", lambda: beta)
+@part("targets", lambda: w.T * Lambda_hat * w)
+@given(r"The target of the query is masked")
 def gram_matrix() -> Derivation:
     """Multiply the blocks of the prompt; the query meets the targets only through the masked corner."""
     blocks = block_product(PROMPT, block_transpose(PROMPT))
@@ -201,13 +192,9 @@ def merged_expansion() -> TracePolynomial:
     return in_context_letters(expansion())
 
 
-@register(
-    "1-mask",
-    "What the masked corner prevents",
-    section="Beside (1)",
-    typed=lambda: v_i * (beta.T + y_q * x_q.T / N) * U_i * x_q,
-    conditions=("The query's target stands in the corner instead of 0", r"All blocks but $v_{i}$ and $\boldsymbol{U}_{i}$ are zero"),
-)
+@register("1-mask", "What the masked corner prevents", section="Beside (1)")
+@states(lambda: v_i * (beta.T + y_q * x_q.T / N) * U_i * x_q)
+@given("The query's target stands in the corner instead of 0", r"All blocks but $v_{i}$ and $\boldsymbol{U}_{i}$ are zero")
 def unmasked_attention() -> Derivation:
     r"""The target would leak into $\boldsymbol{\beta}$."""
     prompt = ((X_c, x_q), (y.T, y_q))

@@ -19,7 +19,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.heads import E, Gradient, SumOver, as_sympy, carried_out
 from ...derivations.lines import Line
 from ...derivations.matrix_forms import Vec
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register, states
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
 from ...notation import B, B_rest, D, G, Lambda, Lambda_hat, Lambda_q, M, N, beta, symmetric_matrix, v_i, x_q, y_q
@@ -61,13 +61,9 @@ def _covariance(at, other, task: Task = ANY_QUERY) -> TracePolynomial:
     return (at[0].T * task.moments.Q * other[0]) * (at[1].T * M * other[1])
 
 
-@register(
-    "41",
-    "Correlation of the target with the cubic feature",
-    section="Appendix C.4",
-    typed=lambda: AT[1].T * Lambda * Lambda_q * AT[0],
-    conditions=(r"The entry at the index 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$ of the stacked columns", QUERY),
-)
+@register("41", "Correlation of the target with the cubic feature", section="Appendix C.4")
+@states(lambda: AT[1].T * Lambda * Lambda_q * AT[0])
+@given(r"The entry at the index 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$ of the stacked columns", QUERY)
 def correlation_of_features(task: Task = ANY_QUERY) -> Derivation:
     """One entry, averaged over the task, the query and the context."""
     target, A = y_q * feature(AT), task.moments.A
@@ -81,18 +77,9 @@ def correlation_of_features(task: Task = ANY_QUERY) -> Derivation:
     )
 
 
-@register(
-    "42",
-    "Covariance of the cubic feature",
-    section="Appendix C.4",
-    typed=lambda: (
-        (AT[0].T * Lambda_q * OTHER[0]) * (AT[1].T * (Lambda**2 + (Lambda + Trace(Lambda) * Identity(D)) * Lambda / N) * OTHER[1])
-    ),
-    conditions=(
-        r"Entries between the indices 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$ and 2 $=(\boldsymbol{c}_2, \boldsymbol{e}_2)$",
-        QUERY,
-    ),
-)
+@register("42", "Covariance of the cubic feature", section="Appendix C.4")
+@states(lambda: (AT[0].T * Lambda_q * OTHER[0]) * (AT[1].T * (Lambda**2 + (Lambda + Trace(Lambda) * Identity(D)) * Lambda / N) * OTHER[1]))
+@given(r"Entries between the indices 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$ and 2 $=(\boldsymbol{c}_2, \boldsymbol{e}_2)$", QUERY)
 def covariance_of_features(task: Task = ANY_QUERY) -> Derivation:
     """One entry, averaged over task and query, then over the context."""
     square, entry = _square(AT, OTHER), _covariance(AT, OTHER, task)
@@ -108,20 +95,14 @@ def covariance_of_features(task: Task = ANY_QUERY) -> Derivation:
     )
 
 
-@register(
-    "13-heads",
-    "Gradient flow of merged attention, head by head",
-    section="Beside (13)",
-    typed=lambda: {
-        "U": v_i * (Lambda**2 - M * B * Lambda),
-        "v": Trace(U_i.T * (Lambda**2 - M * B * Lambda)),
-        "row": AT[1].T * (Lambda * Lambda_q - M * B * Lambda_q) * AT[0],
-    },
-    conditions=(
-        r"$\boldsymbol{B}$ is the sum of $v_{j} \boldsymbol{U}_{j}$ over all heads, of which head $i$ is shown beside the others",
-        r"The last is the same from the network (13), with $\operatorname{vec}(\boldsymbol{B})$ for $\boldsymbol{W}_{1}^{\top} "
-        r"\boldsymbol{w}_{2}$ and any query covariance; entry 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$",
-    ),
+@register("13-heads", "Gradient flow of merged attention, head by head", section="Beside (13)")
+@part("U", lambda: v_i * (Lambda**2 - M * B * Lambda))
+@part("v", lambda: Trace(U_i.T * (Lambda**2 - M * B * Lambda)))
+@part("row", lambda: AT[1].T * (Lambda * Lambda_q - M * B * Lambda_q) * AT[0])
+@given(
+    r"$\boldsymbol{B}$ is the sum of $v_{j} \boldsymbol{U}_{j}$ over all heads, of which head $i$ is shown beside the others",
+    r"The last is the same from the network (13), with $\operatorname{vec}(\boldsymbol{B})$ for $\boldsymbol{W}_{1}^{\top} "
+    r"\boldsymbol{w}_{2}$ and any query covariance; entry 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$",
 )
 def flow_of_heads(task: Task = PAPER) -> Derivation:
     """The loss (9-closed) with one head beside the map of the others; and the bracket of (13) entry by entry."""
@@ -142,17 +123,11 @@ def flow_of_heads(task: Task = PAPER) -> Derivation:
     )  # fmt: skip
 
 
-@register(
-    "43",
-    "Inverse covariance of the cubic feature",
-    section="Appendix C.4",
-    typed=lambda: {
-        "factor": Lambda + (Lambda + Trace(Lambda) * Identity(D)) / N,
-        "inverse": (AT[0].T * Lambda_q.I * OTHER[0]) * (AT[1].T * Lambda_N.I * Lambda.I * OTHER[1]),
-        "product": (AT[0].T * OTHER[0]) * (AT[1].T * OTHER[1]),
-    },
-    conditions=(POSITIVE, QUERY),
-)
+@register("43", "Inverse covariance of the cubic feature", section="Appendix C.4")
+@part("factor", lambda: Lambda + (Lambda + Trace(Lambda) * Identity(D)) / N)
+@part("inverse", lambda: (AT[0].T * Lambda_q.I * OTHER[0]) * (AT[1].T * Lambda_N.I * Lambda.I * OTHER[1]))
+@part("product", lambda: (AT[0].T * OTHER[0]) * (AT[1].T * OTHER[1]))
+@given(POSITIVE, QUERY)
 def inverse_covariance() -> Derivation:
     """Factor the second moment; invert the Kronecker product factor by factor; multiply back."""
     inverse = kron_entry(Lambda_q.I, TracePolynomial(Lambda * Lambda_N).reciprocal())
@@ -169,17 +144,11 @@ def inverse_covariance() -> Derivation:
     )  # fmt: skip
 
 
-@register(
-    "16",
-    "Least squares on the cubic feature is regression in context",
-    section="Section 3.4",
-    typed=lambda: {
-        "factor": Lambda + (Lambda + Trace(Lambda) * Identity(D)) / N,
-        "output": beta.T * Lambda_N.I * x_q,
-        "force": ZeroMatrix(D, D),
-    },
-    conditions=(POSITIVE, QUERY),
-)
+@register("16", "Least squares on the cubic feature is regression in context", section="Section 3.4")
+@part("factor", lambda: Lambda + (Lambda + Trace(Lambda) * Identity(D)) / N)
+@part("output", lambda: beta.T * Lambda_N.I * x_q)
+@part("force", lambda: ZeroMatrix(D, D))
+@given(POSITIVE, QUERY)
 def ridge_like() -> Derivation:
     """Sum over both indices of the feature; and the same from the force on the effective map."""
     inverse = kron_entry(Lambda_q.I, M.I)

@@ -16,7 +16,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.heads import E, Gradient, Rate, SumOver
 from ...derivations.lines import Line
 from ...derivations.matrix_forms import Vec
-from ...derivations.registry import define, register
+from ...derivations.registry import define, erratum, given, part, register, states
 from ...expectation.index_sums import sum_over
 from ...expectation.laws import Fixed, Gaussian
 from ...expectation.moments import expect
@@ -62,13 +62,10 @@ define(
 )
 
 
-@register(
-    "11",
-    "Merged attention is a two-layer linear network on cubic features",
-    section="Section 3.1",
-    typed=lambda: {"head": v_i * beta.T * U_i * x_q, "stack": _w_other.T * _W_other * z + v_i * _row.T * z},
-    conditions=("Any number $H$ of heads: the last is split off, then the next",),
-)
+@register("11", "Merged attention is a two-layer linear network on cubic features", section="Section 3.1")
+@part("head", lambda: v_i * beta.T * U_i * x_q)
+@part("stack", lambda: _w_other.T * _W_other * z + v_i * _row.T * z)
+@given("Any number $H$ of heads: the last is split off, then the next")
 def equivalent_network() -> Derivation:
     """The scalar product of two vecs, and one row of the stack after another."""
     outer = TracePolynomial(beta * x_q.T)
@@ -83,20 +80,14 @@ def equivalent_network() -> Derivation:
     )
 
 
-@register(
-    "11-gradient",
-    "The network and merged attention have the same gradient",
-    section="Section 3.1",
-    typed=lambda: {
-        "U": v_i * (y_q - prediction) * (AT[0].T * x_q) * (AT[1].T * beta),
-        "row": v_i * (y_q - prediction) * (AT[0].T * x_q) * (AT[1].T * beta),
-        "v attention": (y_q - prediction) * (beta.T * U_i * x_q),
-        "v network": (y_q - prediction) * (beta.T * U_i * x_q),
-    },
-    conditions=(
-        "For each sequence, so for any loss of the error, any initialization and any optimizer",
-        r"The entry of a vec at the index 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$",
-    ),
+@register("11-gradient", "The network and merged attention have the same gradient", section="Section 3.1")
+@part("U", lambda: v_i * (y_q - prediction) * (AT[0].T * x_q) * (AT[1].T * beta))
+@part("row", lambda: v_i * (y_q - prediction) * (AT[0].T * x_q) * (AT[1].T * beta))
+@part("v attention", lambda: (y_q - prediction) * (beta.T * U_i * x_q))
+@part("v network", lambda: (y_q - prediction) * (beta.T * U_i * x_q))
+@given(
+    "For each sequence, so for any loss of the error, any initialization and any optimizer",
+    r"The entry of a vec at the index 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$",
 )
 def equal_gradients() -> Derivation:
     """The gradient of each model in its own weights; the same entries."""
@@ -124,21 +115,18 @@ def flow_of_layers() -> tuple[TracePolynomial, TracePolynomial]:
     return first, second
 
 
-@register(
-    "13",
-    "Gradient flow of merged attention",
-    section="Section 3.2",
-    typed=lambda: {"a": w_2 * (CROSS.T - w_2.T * W_1 * COVARIANCE), "b": W_1 * (CROSS.T - w_2.T * W_1 * COVARIANCE).T},
-    conditions=(r"Any number $H$ of heads; any law of the data with these moments of $\boldsymbol{z}$ and $y_{q}$",),
-)
+@register("13", "Gradient flow of merged attention", section="Section 3.2")
+@part("a", lambda: w_2 * (CROSS.T - w_2.T * W_1 * COVARIANCE))
+@part("b", lambda: W_1 * (CROSS.T - w_2.T * W_1 * COVARIANCE).T)
+@given(r"Any number $H$ of heads; any law of the data with these moments of $\boldsymbol{z}$ and $y_{q}$")
 def flow_of_merged_attention() -> Derivation:
     """The gradient of one squared error is of second degree in (y_q, z): two moments are all that enters."""
     lines = []
-    for part, weight, average in zip("ab", (W_1, w_2), flow_of_layers(), strict=True):
+    for letter, weight, average in zip("ab", (W_1, w_2), flow_of_layers(), strict=True):
         slope, name = -Gradient(NETWORK_ERROR, weight) / 2, f"${latex(weight)}$"
         lines += [
             Line(slope, "=", -gradient(NETWORK_ERROR, weight) / 2, f"Minus half the gradient by {name} for one sequence"),
-            Line(E(slope, MOMENTS), "=", average, f"Its average, the flow (10) of {name}", part=part),
+            Line(E(slope, MOMENTS), "=", average, f"Its average, the flow (10) of {name}", part=letter),
         ]
     return Derivation.by(
         Line(E(y_q * z, MOMENTS), "=", CROSS, "One law with the two moments that enter"),
@@ -150,20 +138,14 @@ def flow_of_merged_attention() -> Derivation:
 _slope = vector("g", FEATURES)  # the gradient of any loss in the row w_2' W_1
 
 
-@register(
-    "17",
-    "Conservation law of merged attention",
-    section="Section 3.5",
-    typed=lambda: {
-        "second": -(W_1 * _slope * w_2.T + w_2 * _slope.T * W_1.T) / 2,
-        "first": -(W_1 * _slope * w_2.T + w_2 * _slope.T * W_1.T) / 2,
-        "difference": ZeroMatrix(H, H),
-    },
-    conditions=(
-        r"Any differentiable loss of the network's row $\boldsymbol{w}_{2}^{\top} \boldsymbol{W}_{1}$, with "
-        r"gradient $\boldsymbol{g}$ there: not only the squared error",
-        "Any number $H$ of heads",
-    ),
+@register("17", "Conservation law of merged attention", section="Section 3.5")
+@part("second", lambda: -(W_1 * _slope * w_2.T + w_2 * _slope.T * W_1.T) / 2)
+@part("first", lambda: -(W_1 * _slope * w_2.T + w_2 * _slope.T * W_1.T) / 2)
+@part("difference", lambda: ZeroMatrix(H, H))
+@given(
+    r"Any differentiable loss of the network's row $\boldsymbol{w}_{2}^{\top} \boldsymbol{W}_{1}$, with "
+    r"gradient $\boldsymbol{g}$ there: not only the squared error",
+    "Any number $H$ of heads",
 )
 def conserved_balance() -> Derivation:
     """The chain rule through w_2' W_1, whatever the loss."""
@@ -189,22 +171,16 @@ def _convolution(direction) -> TracePolynomial:
     return sum_over(filtered, *OTHER)
 
 
-@register(
-    "18-conv",
-    "Separate attention is a convolutional linear network",
-    section="Section 4.1",
-    typed=lambda: {
-        "filter": (AT[0].T * x_q) * (k_i.T * beta),
-        "output": v_i * (beta.T * k_i) * (q_i.T * x_q),
-        "k": v_i * (y_q - prediction) * (q_i.T * x_q) * beta,
-        "q": v_i * (y_q - prediction) * (beta.T * k_i) * x_q,
-    },
-    conditions=(
-        r"$\boldsymbol{I} \otimes \boldsymbol{k}_{i}^{\top}$ applies the filter $\boldsymbol{k}_{i}$ "
-        r"to each of the $D$ blocks of $\boldsymbol{z}$; a head of rank $R$ adds $R$ of them with one $v_{i}$",
-    ),
-    erratum=r"$\boldsymbol{K}_{i} = \boldsymbol{I} \otimes \boldsymbol{k}_{i}^{\top}$ has $D$ rows and $D^{2}$ columns",
+@register("18-conv", "Separate attention is a convolutional linear network", section="Section 4.1")
+@part("filter", lambda: (AT[0].T * x_q) * (k_i.T * beta))
+@part("output", lambda: v_i * (beta.T * k_i) * (q_i.T * x_q))
+@part("k", lambda: v_i * (y_q - prediction) * (q_i.T * x_q) * beta)
+@part("q", lambda: v_i * (y_q - prediction) * (beta.T * k_i) * x_q)
+@given(
+    r"$\boldsymbol{I} \otimes \boldsymbol{k}_{i}^{\top}$ applies the filter $\boldsymbol{k}_{i}$ "
+    r"to each of the $D$ blocks of $\boldsymbol{z}$; a head of rank $R$ adds $R$ of them with one $v_{i}$"
 )
+@erratum(r"$\boldsymbol{K}_{i} = \boldsymbol{I} \otimes \boldsymbol{k}_{i}^{\top}$ has $D$ rows and $D^{2}$ columns")
 def convolutional_network() -> Derivation:
     """Sum over the index of z; then the gradients of the output."""
     output = v_i * _convolution(q_i)
@@ -218,15 +194,11 @@ def convolutional_network() -> Derivation:
     )
 
 
-@register(
-    "18-any",
-    "Enough heads make any linear map of the feature",
-    section="Section 4.1",
-    typed=lambda: B,
-    conditions=(
-        r"$D$ key-query pairs, $\boldsymbol{k} = \boldsymbol{B} \boldsymbol{c}_1$ and $\boldsymbol{q} = "
-        r"\boldsymbol{c}_1$ with $v = 1$, one for each vector of an orthonormal basis; it takes $H R \ge D$",
-    ),
+@register("18-any", "Enough heads make any linear map of the feature", section="Section 4.1")
+@states(lambda: B)
+@given(
+    r"$D$ key-query pairs, $\boldsymbol{k} = \boldsymbol{B} \boldsymbol{c}_1$ and $\boldsymbol{q} = "
+    r"\boldsymbol{c}_1$ with $v = 1$, one for each vector of an orthonormal basis; it takes $H R \ge D$"
 )
 def any_map() -> Derivation:
     """The sum over an orthonormal basis."""

@@ -18,7 +18,7 @@ from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.lines import Line
 from ...derivations.matrix_forms import Vec
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register
 from ...expectation.index_sums import sum_over
 from ...notation import matrix, vector
 
@@ -92,24 +92,18 @@ def _between(at: Index, other: Index, *factors: MatrixExpr) -> Any:
     return MatMul(unit(at).T, *factors, unit(other))
 
 
-@register(
-    "38",
-    "Properties of the Kronecker product",
-    section="Appendix B.3",
-    typed=lambda: {
-        "a left": _c * (_ROWS[0].T * _A * _COLUMNS[0]) * (_ROWS[1].T * _B * _COLUMNS[1]),
-        "a right": _c * (_ROWS[0].T * _A * _COLUMNS[0]) * (_ROWS[1].T * _B * _COLUMNS[1]),
-        "b": (_COLUMNS[0].T * _A.T * _ROWS[0]) * (_COLUMNS[1].T * _B.T * _ROWS[1]),
-        "c": (_ROWS[0].T * _SQUARE[0]) * (_ROWS[1].T * _SQUARE[1]),
-        "d": (_ROWS[0].T * _A * _C * _FAR[0]) * (_ROWS[1].T * _B * _F * _FAR[1]),
-        "e": _ROWS[1].T * _B * _X * _A.T * _ROWS[0],
-    },
-    conditions=(
-        r"Entries between the indices 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$ and 2 $=(\boldsymbol{c}_2, "
-        r"\boldsymbol{e}_2)$, any vectors $\boldsymbol{c} \otimes \boldsymbol{e}$",
-        RECTANGULAR,
-        r"The last is (38e) with $\boldsymbol{A}$ for the paper's $\boldsymbol{B}$ transposed, $\boldsymbol{B}$ for its $\boldsymbol{A}$",
-    ),
+@register("38", "Properties of the Kronecker product", section="Appendix B.3")
+@part("a left", lambda: _c * (_ROWS[0].T * _A * _COLUMNS[0]) * (_ROWS[1].T * _B * _COLUMNS[1]))
+@part("a right", lambda: _c * (_ROWS[0].T * _A * _COLUMNS[0]) * (_ROWS[1].T * _B * _COLUMNS[1]))
+@part("b", lambda: (_COLUMNS[0].T * _A.T * _ROWS[0]) * (_COLUMNS[1].T * _B.T * _ROWS[1]))
+@part("c", lambda: (_ROWS[0].T * _SQUARE[0]) * (_ROWS[1].T * _SQUARE[1]))
+@part("d", lambda: (_ROWS[0].T * _A * _C * _FAR[0]) * (_ROWS[1].T * _B * _F * _FAR[1]))
+@part("e", lambda: _ROWS[1].T * _B * _X * _A.T * _ROWS[0])
+@given(
+    r"Entries between the indices 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$ and 2 $=(\boldsymbol{c}_2, "
+    r"\boldsymbol{e}_2)$, any vectors $\boldsymbol{c} \otimes \boldsymbol{e}$",
+    RECTANGULAR,
+    r"The last is (38e) with $\boldsymbol{A}$ for the paper's $\boldsymbol{B}$ transposed, $\boldsymbol{B}$ for its $\boldsymbol{A}$",
 )
 def kronecker_properties() -> Derivation:
     """Entry by entry, with a sum over the index where there is a product."""
@@ -140,16 +134,10 @@ _a, _b = vector("a", _p), vector("b", _m)
 _Z = matrix("Z", _n, _q)
 
 
-@register(
-    "38-vec",
-    "The Kronecker product of vectors, and scalar products, as vec",
-    section="Appendix B.3",
-    typed=lambda: {"vectors": (_ROWS[0].T * _a) * (_ROWS[1].T * _b), "trace": Trace(_X.T * _Z)},
-    conditions=(
-        r"The index is 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$, any vector $\boldsymbol{c}_1 \otimes \boldsymbol{e}_1$",
-        RECTANGULAR,
-    ),
-)
+@register("38-vec", "The Kronecker product of vectors, and scalar products, as vec", section="Appendix B.3")
+@part("vectors", lambda: (_ROWS[0].T * _a) * (_ROWS[1].T * _b))
+@part("trace", lambda: Trace(_X.T * _Z))
+@given(r"The index is 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$, any vector $\boldsymbol{c}_1 \otimes \boldsymbol{e}_1$", RECTANGULAR)
 def vec_of_outer_product() -> Derivation:
     """The entries of vec."""
     outer, scalar = Vec(_b * _a.T), vec_times_vec(vec_entry(_X), vec_entry(_Z), _COLUMNS)

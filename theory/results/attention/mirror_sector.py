@@ -20,7 +20,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.draws import ALONG, POSITIVE_DEFINITE, satisfying
 from ...derivations.heads import E, Gradient, Rate
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, part, register, states
 from ...expectation.moments import expect
 from ...notation import B, B_rest, D, G, H, Lambda, M, a, e, gamma, k_i, lambda_, prediction, q_i, t, tau, v_i, vector, w_init, y_q
 from ..task.regression import SECOND_MOMENT, force
@@ -52,24 +52,17 @@ def _small_head() -> tuple[Line, Line]:
     return (Line(prediction, ":=", _scaled(merged_expansion(), WEIGHTS), r"One head (C.1), all weights multiplied by $\epsilon$"), HALF)
 
 
-@register(
-    "T4-growth",
-    "Growth of the zero blocks and of the main weights on the plateau",
-    kind="approximation",
-    section="Beside (49)",
-    typed=lambda: {
-        "row": Lambda**2 * u_i,
-        "u": Lambda**2 * value_row,
-        "v": Trace(Lambda**2 * U_i),
-        "U": v_i * Lambda**2,
-        "row twice": Lambda**4 * value_row,
-        "v twice": Trace(Lambda**4) * v_i,
-    },
-    conditions=(
-        "To first order in all weights; the next terms are of third order",
-        r"So the main weights grow at the rate of the Frobenius norm of $\boldsymbol{\Lambda}^{2}$, the zero "
-        r"blocks at most at $\lambda_{1}^{2}$, over $\tau$",
-    ),
+@register("T4-growth", "Growth of the zero blocks and of the main weights on the plateau", kind="approximation", section="Beside (49)")
+@part("row", lambda: Lambda**2 * u_i)
+@part("u", lambda: Lambda**2 * value_row)
+@part("v", lambda: Trace(Lambda**2 * U_i))
+@part("U", lambda: v_i * Lambda**2)
+@part("row twice", lambda: Lambda**4 * value_row)
+@part("v twice", lambda: Trace(Lambda**4) * v_i)
+@given(
+    "To first order in all weights; the next terms are of third order",
+    r"So the main weights grow at the rate of the Frobenius norm of $\boldsymbol{\Lambda}^{2}$, the zero "
+    r"blocks at most at $\lambda_{1}^{2}$, over $\tau$",
 )
 def growth() -> Derivation:
     """The part of second order in all weights of the full loss, and its gradient; then the linear flow applied to itself."""
@@ -106,25 +99,19 @@ def _count(point) -> None:
     point[negative] = point[H] * (_negative(square) + _negative(matrix([list(square)])))
 
 
-@register(
-    "T4-index",
-    "Index of the origin of merged attention with all blocks",
-    section="Beside (14a)",
-    typed=lambda: {
-        "form": -v_i * Trace(Lambda**2 * U_i) - Trace(Lambda**2 * u_i * value_row.T),
-        "diagonal": _n.T * _n - _p.T * _p,
-        "index": H * (1 + D),
-    },
-    conditions=(
-        POSITIVE_DEFINITE,
-        Condition(
-            r"$\mathrm{index}$ is the number of negative eigenvalues of the first form, over all heads: each has one negative direction in "
-            "its main weights (14-index) and $D$ in its zero blocks",
-            None,
-            _count,
-        ),
-        r"The form is the second order of half the loss in the weights of one head; heads add",
+@register("T4-index", "Index of the origin of merged attention with all blocks", section="Beside (14a)")
+@part("form", lambda: -v_i * Trace(Lambda**2 * U_i) - Trace(Lambda**2 * u_i * value_row.T))
+@part("diagonal", lambda: _n.T * _n - _p.T * _p)
+@part("index", lambda: H * (1 + D))
+@given(
+    POSITIVE_DEFINITE,
+    Condition(
+        r"$\mathrm{index}$ is the number of negative eigenvalues of the first form, over all heads: each has one negative direction in "
+        "its main weights (14-index) and $D$ in its zero blocks",
+        None,
+        _count,
     ),
+    r"The form is the second order of half the loss in the weights of one head; heads add",
 )
 def index_of_origin() -> Derivation:
     """A difference of squares in the zero blocks of each head, beside the one of its main weights."""
@@ -142,16 +129,13 @@ def index_of_origin() -> Derivation:
 
 
 @register(
-    "T4-leak",
-    "Size of the zero blocks after the plateau, when they start at the same scale",
-    kind="approximation",
-    section="Beside (51)",
-    typed=lambda: w_init ** (1 - eigenvalue[1] ** 2 / gamma),
-    conditions=(
-        r"$\nu$ is the size of the zero blocks; $\gamma$ is the Frobenius norm of $\boldsymbol{\Lambda}^{2}$; the plateau (51) ends at "
-        r"$\tau/\gamma \ln(1/w_{\rm init})$ up to a time independent of $w_{\rm init}$",
-        r"So up to a factor independent of $w_{\rm init}$; for one dominant eigenvalue the blocks hardly shrink with $w_{\rm init}$",
-    ),
+    "T4-leak", "Size of the zero blocks after the plateau, when they start at the same scale", kind="approximation", section="Beside (51)"
+)
+@states(lambda: w_init ** (1 - eigenvalue[1] ** 2 / gamma))
+@given(
+    r"$\nu$ is the size of the zero blocks; $\gamma$ is the Frobenius norm of $\boldsymbol{\Lambda}^{2}$; the plateau (51) ends at "
+    r"$\tau/\gamma \ln(1/w_{\rm init})$ up to a time independent of $w_{\rm init}$",
+    r"So up to a factor independent of $w_{\rm init}$; for one dominant eigenvalue the blocks hardly shrink with $w_{\rm init}$",
 )
 def leak() -> Derivation:
     r"""Growth at the rate $\lambda_1^2/\tau$ for the length of the plateau."""
@@ -165,20 +149,14 @@ def leak() -> Derivation:
     )
 
 
-@register(
-    "T4-mirror",
-    "The mirror sector of merged attention with all blocks",
-    section="Beside (7)",
-    typed=lambda: {
-        "v": 0,
-        "U": ZeroMatrix(D, D),
-        "row": (Lambda**2 - M * B * Lambda) * u_i,
-        "u": (Lambda**2 - Lambda * B.T * M) * value_row,
-    },
-    conditions=(
-        r"$v_{j} = 0$ and $\boldsymbol{U}_{j} = 0$ in every head, so that $\boldsymbol{B}$ is the sum of "
-        r"$\boldsymbol{v}_j \boldsymbol{u}_{j}^{\top}$ over all heads",
-    ),
+@register("T4-mirror", "The mirror sector of merged attention with all blocks", section="Beside (7)")
+@part("v", lambda: 0)
+@part("U", lambda: ZeroMatrix(D, D))
+@part("row", lambda: (Lambda**2 - M * B * Lambda) * u_i)
+@part("u", lambda: (Lambda**2 - Lambda * B.T * M) * value_row)
+@given(
+    r"$v_{j} = 0$ and $\boldsymbol{U}_{j} = 0$ in every head, so that $\boldsymbol{B}$ is the sum of "
+    r"$\boldsymbol{v}_j \boldsymbol{u}_{j}^{\top}$ over all heads"
 )
 def mirror_flow() -> Derivation:
     """The flow of the unreduced model on the mirror sector: its vectors are a key and a query, and the other weights do not move."""
@@ -199,19 +177,18 @@ MAPPED = satisfying(r"$b$ is the eigenvalue of $\boldsymbol{B}$ that belongs to 
 AT_REST = satisfying(r"$\boldsymbol{Ge} = 0$", {Lambda**2 * e: M * B * Lambda * e}, _at_rest)
 
 
-@register(
-    "T4-functions",
-    "Fixed functions of the mirror sector",
-    section="Beside (7) and Section 3.2",
-    typed=lambda: {"force": (lambda_**2 - a * level * lambda_) * e, "level": lambda_ / a},
-    conditions=(
-        ALONG,
-        MAPPED,
-        r"A head with both vectors equal to $\sqrt{b}\,\boldsymbol{e}$ rests if $\boldsymbol{Ge} = 0$",
-        r"One head for each $d$ in $S$, and the others zero: with $H \ge D$ all $2^{D}$ functions of the separate model are fixed",
-    ),
-    erratum=r"Two fixed points are a property of $(\mathrm{M})$: with all blocks, (7) has at least the fixed "
-    r"functions of the separate model.",
+@register("T4-functions", "Fixed functions of the mirror sector", section="Beside (7) and Section 3.2")
+@part("force", lambda: (lambda_**2 - a * level * lambda_) * e)
+@part("level", lambda: lambda_ / a)
+@given(
+    ALONG,
+    MAPPED,
+    r"A head with both vectors equal to $\sqrt{b}\,\boldsymbol{e}$ rests if $\boldsymbol{Ge} = 0$",
+    r"One head for each $d$ in $S$, and the others zero: with $H \ge D$ all $2^{D}$ functions of the separate model are fixed",
+)
+@erratum(
+    r"Two fixed points are a property of $(\mathrm{M})$: with all blocks, (7) has at least the fixed "
+    r"functions of the separate model."
 )
 def mirror_functions() -> Derivation:
     """The force on an eigenvector of Lambda and B, and the level at which it vanishes."""
@@ -225,18 +202,12 @@ def mirror_functions() -> Derivation:
     )
 
 
-@register(
-    "T4-separate",
-    "Separate attention of rank one does not tell its two channels apart",
-    section="Beside Appendix E.1",
-    typed=lambda: {
-        "third": -2 * (v_i * k_i.T + _kappa * value_row.T) * Lambda**2 * q_i,
-        "exchanged": -2 * (v_i * k_i.T + _kappa * value_row.T) * Lambda**2 * q_i,
-    },
-    conditions=(
-        r"Rank one, $\kappa_i$ the scalar of the key; lowest order in the weights, the next is the sixth; heads add",
-        r"The output of a head is the same with $(v_i, \boldsymbol{k}_i)$ and $(\kappa_i, \boldsymbol{v}_i)$ exchanged, so every order is",
-    ),
+@register("T4-separate", "Separate attention of rank one does not tell its two channels apart", section="Beside Appendix E.1")
+@part("third", lambda: -2 * (v_i * k_i.T + _kappa * value_row.T) * Lambda**2 * q_i)
+@part("exchanged", lambda: -2 * (v_i * k_i.T + _kappa * value_row.T) * Lambda**2 * q_i)
+@given(
+    r"Rank one, $\kappa_i$ the scalar of the key; lowest order in the weights, the next is the sixth; heads add",
+    r"The output of a head is the same with $(v_i, \boldsymbol{k}_i)$ and $(\kappa_i, \boldsymbol{v}_i)$ exchanged, so every order is",
 )
 def exchanged_channels() -> Derivation:
     """The lowest order of the loss in all weights of a head, and the same with the two channels exchanged."""

@@ -13,7 +13,7 @@ from ...calculus.rewriting import block_product, block_transpose
 from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, part, register, states
 from ...notation import D, K_i, Lambda_hat, N, Q_i, R, beta, matrix, prediction_i, v_i, vector, w, x_q
 from .blocks import FIRST, HEADS, LAST, W_K, W_Q, U_i, as_matrix, merged_expansion, u_i, value_row
 
@@ -34,17 +34,13 @@ def separate_expansion() -> TracePolynomial:
     return substitute(merged_expansion(), {U_i: merged[0][0], u_i: merged[1][0].T})
 
 
-@register(
-    "M",
-    "Linear attention with merged key and query",
-    section="Section 2.2",
-    typed=lambda: v_i * beta.T * U_i * x_q,
-    conditions=(HEADS, r"The blocks $\boldsymbol{v}_i$ and $\boldsymbol{u}_{i}$ are zero in every head"),
-    erratum=(
-        r"Both blocks must vanish: with $\boldsymbol{v}_i=0$ alone, $v_{i} (\boldsymbol{w}^{\top} "
-        r"\hat{\boldsymbol{\Lambda}} \boldsymbol{w}) \boldsymbol{u}_{i}^{\top} \boldsymbol{x}_{q}$ remains, "
-        "equation (C.1)"
-    ),
+@register("M", "Linear attention with merged key and query", section="Section 2.2")
+@states(lambda: v_i * beta.T * U_i * x_q)
+@given(HEADS, r"The blocks $\boldsymbol{v}_i$ and $\boldsymbol{u}_{i}$ are zero in every head")
+@erratum(
+    r"Both blocks must vanish: with $\boldsymbol{v}_i=0$ alone, $v_{i} (\boldsymbol{w}^{\top} "
+    r"\hat{\boldsymbol{\Lambda}} \boldsymbol{w}) \boldsymbol{u}_{i}^{\top} \boldsymbol{x}_{q}$ remains, "
+    "equation (C.1)"
 )
 def merged_attention() -> Derivation:
     """Zero blocks in the expansion; it holds for every finite N, for the query token is in no remaining term."""
@@ -59,29 +55,26 @@ def merged_attention() -> Derivation:
     )
 
 
-@register(
-    "E.1",
-    "Linear attention with separate key and query, all blocks",
-    section="Appendix E.1",
-    typed=lambda: {
-        "U": K_i * Q_i.T,
-        "u": Q_i * kappa_i,
-        "y": (
+@register("E.1", "Linear attention with separate key and query, all blocks", section="Appendix E.1")
+@part("U", lambda: K_i * Q_i.T)
+@part("u", lambda: Q_i * kappa_i)
+@part(
+    "y",
+    lambda: (
+        (
             value_row.T * (Lambda_hat + x_q * x_q.T / N) * K_i
             + v_i * beta.T * K_i
             + value_row.T * beta * kappa_i.T
             + v_i * (w.T * Lambda_hat * w) * kappa_i.T
         )
         * Q_i.T
-        * x_q,
-    },
-    conditions=(
-        HEADS,
-        (
-            r"Any rank $R$: the columns of $\boldsymbol{K}_{i}$ and $\boldsymbol{Q}_{i}$ are $\boldsymbol{k}_{i,r}$ "
-            r"and $\boldsymbol{q}_{i,r}$, $\boldsymbol{\kappa}_i$ holds the scalars of the key matrix"
-        ),
+        * x_q
     ),
+)
+@given(
+    HEADS,
+    r"Any rank $R$: the columns of $\boldsymbol{K}_{i}$ and $\boldsymbol{Q}_{i}$ are $\boldsymbol{k}_{i,r}$ "
+    r"and $\boldsymbol{q}_{i,r}$, $\boldsymbol{\kappa}_i$ holds the scalars of the key matrix",
 )
 def separate_attention_in_blocks() -> Derivation:
     """The merged key-query matrix is the product of the key and the query matrix."""
@@ -98,22 +91,14 @@ def separate_attention_in_blocks() -> Derivation:
     )
 
 
-@register(
-    "S",
-    "Linear attention with separate key and query",
-    section="Section 2.2",
-    typed=lambda: {
-        "matrix": v_i * beta.T * K_i * Q_i.T * x_q,
-        "sum": v_i * beta.T * _K_rest * _Q_rest.T * x_q + v_i * (beta.T * _k) * (_q.T * x_q),
-    },
-    conditions=(
-        HEADS,
-        r"The vector $\boldsymbol{v}_i$ and the scalars $\boldsymbol{\kappa}_i$ of the key are zero in every head",
-        (
-            r"$\boldsymbol{K}_{\rm other}$, $\boldsymbol{Q}_{\rm other}$ hold the other columns: rank $R$ is $R$ "
-            "rank-one heads with one value weight"
-        ),
-    ),
+@register("S", "Linear attention with separate key and query", section="Section 2.2")
+@part("matrix", lambda: v_i * beta.T * K_i * Q_i.T * x_q)
+@part("sum", lambda: v_i * beta.T * _K_rest * _Q_rest.T * x_q + v_i * (beta.T * _k) * (_q.T * x_q))
+@given(
+    HEADS,
+    r"The vector $\boldsymbol{v}_i$ and the scalars $\boldsymbol{\kappa}_i$ of the key are zero in every head",
+    r"$\boldsymbol{K}_{\rm other}$, $\boldsymbol{Q}_{\rm other}$ hold the other columns: rank $R$ is $R$ "
+    "rank-one heads with one value weight",
 )
 def separate_attention() -> Derivation:
     """Zero blocks, then one column split off after another."""

@@ -4,7 +4,7 @@ from ...algebra.polynomial import TracePolynomial, total
 from ...derivations.derivation import Derivation
 from ...derivations.heads import SumOver
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, register, states
 from ...notation import D, Lambda_hat, N, beta, prediction_i, v_i, vector, w, x_q
 from ..task.regression import y
 from .blocks import HEADS, U_i, expansion, merged_expansion, multiplied_head, u_i, value_row
@@ -15,16 +15,12 @@ def _row(square):
     return value_row.T * (Lambda_hat + x_q * x_q.T / N) * U_i + v_i * beta.T * U_i + value_row.T * beta * u_i.T + v_i * square * u_i.T
 
 
-@register(
-    "87",
-    "Linear attention without the zero blocks",
-    section="Appendix F",
-    typed=lambda: _row(y.T * y / N) * x_q,
-    conditions=(HEADS,),
-    erratum=(
-        r"The paper leaves out the trailing $\boldsymbol{x}_{q}$, without which the right side is a row "
-        "vector."
-    ),
+@register("87", "Linear attention without the zero blocks", section="Appendix F")
+@states(lambda: _row(y.T * y / N) * x_q)
+@given(HEADS)
+@erratum(
+    r"The paper leaves out the trailing $\boldsymbol{x}_{q}$, without which the right side is a row "
+    "vector."
 )
 def unreduced_attention() -> Derivation:
     """Equation (7) in the letters of the context."""
@@ -37,19 +33,13 @@ def unreduced_attention() -> Derivation:
     )  # fmt: skip
 
 
-@register(
-    "87-features",
-    "The cubic features of linear attention without the zero blocks",
-    section="Appendix F",
-    typed=lambda: _row(y.T * y / N) * x_q,
-    conditions=(
-        HEADS,
-        (
-            r"A linear map of three features: $(\hat{\boldsymbol{\Lambda}} + \boldsymbol{x}_{q} "
-            r"\boldsymbol{x}_{q}^{\top}/N) \otimes \boldsymbol{x}_{q}$, $\boldsymbol{\beta} \otimes "
-            r"\boldsymbol{x}_{q}$ and $\frac1N\sum_n y_n^2\,\boldsymbol{x}_q$"
-        ),
-    ),
+@register("87-features", "The cubic features of linear attention without the zero blocks", section="Appendix F")
+@states(lambda: _row(y.T * y / N) * x_q)
+@given(
+    HEADS,
+    r"A linear map of three features: $(\hat{\boldsymbol{\Lambda}} + \boldsymbol{x}_{q} "
+    r"\boldsymbol{x}_{q}^{\top}/N) \otimes \boldsymbol{x}_{q}$, $\boldsymbol{\beta} \otimes "
+    r"\boldsymbol{x}_{q}$ and $\frac1N\sum_n y_n^2\,\boldsymbol{x}_q$",
 )
 def features_of_unreduced_attention() -> Derivation:
     """Coefficients that depend on the weights times features that depend on the sequence, summed over their indices."""
@@ -67,13 +57,9 @@ def features_of_unreduced_attention() -> Derivation:
     )
 
 
-@register(
-    "C.1",
-    "Linear attention in the task vector",
-    section="Appendix C.1",
-    typed=lambda: _row(w.T * Lambda_hat * w) * x_q,
-    conditions=(HEADS,),
-)
+@register("C.1", "Linear attention in the task vector", section="Appendix C.1")
+@states(lambda: _row(w.T * Lambda_hat * w) * x_q)
+@given(HEADS)
 def attention_in_the_task() -> Derivation:
     """Equation (87) with the targets put in."""
     return Derivation.by(

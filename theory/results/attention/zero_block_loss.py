@@ -18,7 +18,7 @@ from ...calculus.substitution import collect, substitute
 from ...derivations.derivation import Derivation
 from ...derivations.heads import E, Gradient
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register, states
 from ...expectation.moments import expect
 from ...notation import B, B_rest, D, K_i, Lambda, Lambda_hat, M, N, Q_i, beta, matrix, prediction, prediction_i, v_i, vector, w, x_q, y_q
 from ..task.regression import SECOND_MOMENT, average_context
@@ -70,21 +70,15 @@ def _reduced_loss(map_):
     return Trace(Lambda) - 2 * Trace(Lambda * map_ * Lambda) + Trace(map_.T * M * map_ * Lambda)
 
 
-@register(
-    "T4",
-    "The loss of the unreduced model splits into the reduced loss and an even part",
-    section="Beside (7) and Section 2.3",
-    typed=lambda: {
-        "odd": w.T * Lambda_hat * (v_i * U_i + value_row * u_i.T) * x_q,
-        "odd, separate": w.T * Lambda_hat * (v_i * K_i + value_row * kappa_i.T) * Q_i.T * x_q,
-        "even": (value_row.T * (Lambda_hat + x_q * x_q.T / N) * U_i + v_i * (w.T * Lambda_hat * w) * u_i.T) * x_q,
-        "cross": 0,
-        "loss": _reduced_loss(B_rest + v_i * U_i + value_row * u_i.T),
-    },
-    conditions=(
-        r"$\boldsymbol{B}$ is any map and $i$ any head, so the cross term vanishes for any number of heads together",
-        r"For the loss: head $i$ beside heads that add the odd map $\boldsymbol{B}_{\neq i}$",
-    ),
+@register("T4", "The loss of the unreduced model splits into the reduced loss and an even part", section="Beside (7) and Section 2.3")
+@part("odd", lambda: w.T * Lambda_hat * (v_i * U_i + value_row * u_i.T) * x_q)
+@part("odd, separate", lambda: w.T * Lambda_hat * (v_i * K_i + value_row * kappa_i.T) * Q_i.T * x_q)
+@part("even", lambda: (value_row.T * (Lambda_hat + x_q * x_q.T / N) * U_i + v_i * (w.T * Lambda_hat * w) * u_i.T) * x_q)
+@part("cross", lambda: 0)
+@part("loss", lambda: _reduced_loss(B_rest + v_i * U_i + value_row * u_i.T))
+@given(
+    r"$\boldsymbol{B}$ is any map and $i$ any head, so the cross term vanishes for any number of heads together",
+    r"For the loss: head $i$ beside heads that add the odd map $\boldsymbol{B}_{\neq i}$",
 )
 def split_loss() -> Derivation:
     """Odd times even averages to zero over a symmetric law of w."""
@@ -141,13 +135,9 @@ def overlap_formula(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j):
     )
 
 
-@register(
-    "T4-even",
-    "The even part of two heads",
-    section="Beside (7) and Section 2.3",
-    typed=lambda: overlap_formula(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j),
-    conditions=(r"Any two heads, or one head with itself: $\mathbb{E}(y_{\rm even}^{2})$ is the sum over all pairs",),
-)
+@register("T4-even", "The even part of two heads", section="Beside (7) and Section 2.3")
+@states(lambda: overlap_formula(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j))
+@given(r"Any two heads, or one head with itself: $\mathbb{E}(y_{\rm even}^{2})$ is the sum over all pairs")
 def even_overlap() -> Derivation:
     """Average over the task, the query (up to its sixth moment) and the context."""
     _, even = odd_and_even()
@@ -159,17 +149,14 @@ def even_overlap() -> Derivation:
     )
 
 
-@register(
-    "T4-form",
-    "Quadratic form of half the loss across the zero blocks",
-    section="Beside (39) and (40)",
-    typed=lambda: {"first": 0, "second": -value_row.T * (Lambda**2 - M * (B_rest + v_i * U_i) * Lambda) * u_i},
-    conditions=(
-        r"The terms of first and of second order in the vectors $\boldsymbol{v}_i$ and $\boldsymbol{u}_{i}$ together; heads add",
-        "The even part is of first order in them, and its square is (T4-even)",
-        r"The bracket is the force $\boldsymbol{G}$ of the reduced model with $v_{i} \boldsymbol{U}_{i}$ and the "
-        r"other heads: zero at the minimum, $\boldsymbol{\Lambda}^{2}$ on the plateau",
-    ),
+@register("T4-form", "Quadratic form of half the loss across the zero blocks", section="Beside (39) and (40)")
+@part("first", lambda: 0)
+@part("second", lambda: -value_row.T * (Lambda**2 - M * (B_rest + v_i * U_i) * Lambda) * u_i)
+@given(
+    r"The terms of first and of second order in the vectors $\boldsymbol{v}_i$ and $\boldsymbol{u}_{i}$ together; heads add",
+    "The even part is of first order in them, and its square is (T4-even)",
+    r"The bracket is the force $\boldsymbol{G}$ of the reduced model with $v_{i} \boldsymbol{U}_{i}$ and the "
+    r"other heads: zero at the minimum, $\boldsymbol{\Lambda}^{2}$ on the plateau",
 )
 def transverse_form() -> Derivation:
     r"""Scale both blocks of one head by $\epsilon$ and gather."""

@@ -17,7 +17,7 @@ from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation
 from ...derivations.heads import E, Gradient
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, part, register, states
 from ...expectation.moments import expect
 from ...notation import B, D, K_i, Lambda, Lambda_hat, N, Q_i, R, beta, prediction, prediction_i, prediction_other, v_i, w, x_q, y_q
 from ..task.regression import average_context
@@ -81,56 +81,41 @@ def flow_where_zero(head: TracePolynomial, source: str, letters: tuple, parts: M
     )
 
 
-@register(
-    "39",
-    "The vector block of the value matrix stays zero",
-    section="Appendix C.1",
-    typed=lambda: {
-        "sequence": ((Lambda_hat + x_q * x_q.T / N) * U_i + beta * u_i.T) * x_q * (y_q - prediction),
-        "average": ZeroMatrix(D, 1),
-    },
-    conditions=(f"For the average: t{JOINT[1:]}",),
-    erratum=(
-        r"The paper does not say that the condition is joint: one non-zero $\boldsymbol{u}_{j}$ moves "
-        r"$\boldsymbol{v}_i$ in every head (39-joint); nor that it holds for the population only: a finite "
-        "training set moves the blocks (V6-leak)."
-    ),
+@register("39", "The vector block of the value matrix stays zero", section="Appendix C.1")
+@part("sequence", lambda: ((Lambda_hat + x_q * x_q.T / N) * U_i + beta * u_i.T) * x_q * (y_q - prediction))
+@part("average", lambda: ZeroMatrix(D, 1))
+@given(f"For the average: t{JOINT[1:]}")
+@erratum(
+    r"The paper does not say that the condition is joint: one non-zero $\boldsymbol{u}_{j}$ moves "
+    r"$\boldsymbol{v}_i$ in every head (39-joint); nor that it holds for the population only: a finite "
+    "training set moves the blocks (V6-leak)."
 )
 def value_block_stays() -> Derivation:
     """Gradient, zero blocks, average."""
     return Derivation.by(*flow_where_zero(merged_expansion(), "C.1", (value_row, u_i), {value_row: ("sequence", "average")}))
 
 
-@register(
-    "40",
-    "The vector block of the key-query matrix stays zero",
-    section="Appendix C.1",
-    typed=lambda: {"sequence": (value_row.T * beta + v_i * w.T * Lambda_hat * w) * (y_q - prediction) * x_q, "average": ZeroMatrix(D, 1)},
-    conditions=(f"For the average: t{JOINT[1:]}",),
-    erratum=(
-        r"The paper averages $\boldsymbol{w}^{\top} \hat{\boldsymbol{\Lambda}} \boldsymbol{w} "
-        r"\boldsymbol{w}^{\top}$ apart from the other $\hat{\boldsymbol{\Lambda}}$; the average over "
-        r"$\boldsymbol{w}$ is meant given the context."
-    ),
+@register("40", "The vector block of the key-query matrix stays zero", section="Appendix C.1")
+@part("sequence", lambda: (value_row.T * beta + v_i * w.T * Lambda_hat * w) * (y_q - prediction) * x_q)
+@part("average", lambda: ZeroMatrix(D, 1))
+@given(f"For the average: t{JOINT[1:]}")
+@erratum(
+    r"The paper averages $\boldsymbol{w}^{\top} \hat{\boldsymbol{\Lambda}} \boldsymbol{w} "
+    r"\boldsymbol{w}^{\top}$ apart from the other $\hat{\boldsymbol{\Lambda}}$; the average over "
+    r"$\boldsymbol{w}$ is meant given the context."
 )
 def key_query_block_stays() -> Derivation:
     """Gradient, zero blocks, average."""
     return Derivation.by(*flow_where_zero(merged_expansion(), "C.1", (value_row, u_i), {u_i: ("sequence", "average")}))
 
 
-@register(
-    "39-parity",
-    "Only the symmetry of the task's law is needed",
-    section="Beside (39) and (40)",
-    typed=lambda: {
-        "v": -(Lambda_hat + x_q * x_q.T / N) * U_i * x_q * (w.T * x_q - w.T * Lambda_hat * B * x_q),
-        "u": -v_i * (w.T * Lambda_hat * w) * (w.T * x_q - w.T * Lambda_hat * B * x_q) * x_q,
-    },
-    conditions=(
-        JOINT,
-        r"The law of $\boldsymbol{w}$ is symmetric, not necessarily Gaussian; tokens of any law. An odd function "
-        r"of $\boldsymbol{w}$ then averages to zero",
-    ),
+@register("39-parity", "Only the symmetry of the task's law is needed", section="Beside (39) and (40)")
+@part("v", lambda: -(Lambda_hat + x_q * x_q.T / N) * U_i * x_q * (w.T * x_q - w.T * Lambda_hat * B * x_q))
+@part("u", lambda: -v_i * (w.T * Lambda_hat * w) * (w.T * x_q - w.T * Lambda_hat * B * x_q) * x_q)
+@given(
+    JOINT,
+    r"The law of $\boldsymbol{w}$ is symmetric, not necessarily Gaussian; tokens of any law. An odd function "
+    r"of $\boldsymbol{w}$ then averages to zero",
 )
 def parity() -> Derivation:
     """The gradients of one sequence, at w and at -w."""
@@ -145,43 +130,33 @@ def parity() -> Derivation:
     )
 
 
-@register(
-    "E.1-zero",
-    "The zero blocks of separate key and query stay zero",
-    section="Appendix E.1",
-    typed=lambda: {
-        "v sequence": ((Lambda_hat + x_q * x_q.T / N) * K_i + beta * kappa_i.T) * Q_i.T * x_q * (y_q - prediction),
-        "v": ZeroMatrix(D, 1),
-        "kappa sequence": (value_row.T * beta + v_i * w.T * Lambda_hat * w) * (y_q - prediction) * Q_i.T * x_q,
-        "kappa": ZeroMatrix(R, 1),
-    },
-    conditions=(
-        r"For the averages: $\boldsymbol{v}_j$ and $\boldsymbol{\kappa}_j$ are zero in every head $j$; any rank $R$, any number of heads",
-    ),
-)
+@register("E.1-zero", "The zero blocks of separate key and query stay zero", section="Appendix E.1")
+@part("v sequence", lambda: ((Lambda_hat + x_q * x_q.T / N) * K_i + beta * kappa_i.T) * Q_i.T * x_q * (y_q - prediction))
+@part("v", lambda: ZeroMatrix(D, 1))
+@part("kappa sequence", lambda: (value_row.T * beta + v_i * w.T * Lambda_hat * w) * (y_q - prediction) * Q_i.T * x_q)
+@part("kappa", lambda: ZeroMatrix(R, 1))
+@given(r"For the averages: $\boldsymbol{v}_j$ and $\boldsymbol{\kappa}_j$ are zero in every head $j$; any rank $R$, any number of heads")
 def separate_blocks_stay() -> Derivation:
     r"""The same with $\boldsymbol{u}_i = \boldsymbol{Q}_i\boldsymbol{\kappa}_i$."""
     parts = {value_row: ("v sequence", "v"), kappa_i: ("kappa sequence", "kappa")}
     return Derivation.by(*flow_where_zero(separate_expansion(), "E.1", (value_row, kappa_i), parts))
 
 
-@register(
-    "39-joint",
-    "One head with a non-zero block moves the block of every other",
-    section="Beside (39)",
-    typed=lambda: (
+@register("39-joint", "One head with a non-zero block moves the block of every other", section="Beside (39)")
+@states(
+    lambda: (
         -v_i
         * (
             (Trace(Lambda) * Lambda + 2 * Lambda**2 / N) * U_j * Lambda
             + Trace(Lambda) / N * (Lambda * U_j * Lambda + Lambda * U_j.T * Lambda + Trace(Lambda * U_j) * Lambda)
         )
         * u_i
-    ),
-    conditions=(
-        r"The vectors $\boldsymbol{v}_l$ are zero in every head and the vectors $\boldsymbol{u}_{l}$ in every "
-        r"head but $i$; $j$ is another head, and $\boldsymbol{B}$ the map that heads other than $i$ add",
-        "So the gradient of the zero block of head $j$ does not vanish, although both its blocks are zero",
-    ),
+    )
+)
+@given(
+    r"The vectors $\boldsymbol{v}_l$ are zero in every head and the vectors $\boldsymbol{u}_{l}$ in every "
+    r"head but $i$; $j$ is another head, and $\boldsymbol{B}$ the map that heads other than $i$ add",
+    "So the gradient of the zero block of head $j$ does not vanish, although both its blocks are zero",
 )
 def joint_condition() -> Derivation:
     """The block u_i of head i makes an even part of the prediction, which correlates with the even derivative by v_j."""

@@ -19,7 +19,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.draws import EIGENVECTOR
 from ...derivations.heads import E, Gradient
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register, states
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
 from ...notation import B, G, Lambda, M, MatrixLetter, N, T, a, alpha, beta, e, gamma, lambda_, v_0, x_q, y_q
@@ -67,23 +67,17 @@ def _draw_stable(point) -> None:
     point[h] = 2 * (1 + point[mu]) / (1 - point[mu]) * mpf(point.rng.random()) / point[kappa]
 
 
-@register(
-    "V8-modified",
-    "The flow that descent and heavy ball follow",
-    kind="approximation",
-    typed=lambda: {
-        "descent": _f - h / 2 * _f * Derivative(_f, _W),
-        "heavy ball": _f - h / 2 * (1 + mu) / (1 - mu) * _f * Derivative(_f, _W),
-        "bound": S(2),
-        "ball bound": 2 * (1 + mu) / (1 - mu),
-    },
-    conditions=(
-        STEP,
-        r"Next order: $h^{2}$; for more weights the last factors are the Jacobian of $f$ applied to $f$, minus the Hessian of $L/2$ on $f$",
-        r"Heavy ball: started at rest it lags by $h \mu/(1 - \mu)$ more, since its velocity builds up over $1/(1 - \mu)$ steps",
-        r"Bound: along an eigenvector of the Hessian of $L/2$ with eigenvalue $\kappa$ a fixed point is stable for $\kappa h$ below it, so "
-        r"$\eta < 1/\kappa$, and $\eta < (1 + \mu)/\kappa$ with momentum",
-    ),
+@register("V8-modified", "The flow that descent and heavy ball follow", kind="approximation")
+@part("descent", lambda: _f - h / 2 * _f * Derivative(_f, _W))
+@part("heavy ball", lambda: _f - h / 2 * (1 + mu) / (1 - mu) * _f * Derivative(_f, _W))
+@part("bound", lambda: S(2))
+@part("ball bound", lambda: 2 * (1 + mu) / (1 - mu))
+@given(
+    STEP,
+    r"Next order: $h^{2}$; for more weights the last factors are the Jacobian of $f$ applied to $f$, minus the Hessian of $L/2$ on $f$",
+    r"Heavy ball: started at rest it lags by $h \mu/(1 - \mu)$ more, since its velocity builds up over $1/(1 - \mu)$ steps",
+    r"Bound: along an eigenvector of the Hessian of $L/2$ with eigenvalue $\kappa$ a fixed point is stable for $\kappa h$ below it, so "
+    r"$\eta < 1/\kappa$, and $\eta < (1 + \mu)/\kappa$ with momentum",
 )
 def modified_equation() -> Derivation:
     """Expand W(t + h) and W(t - h) in the step, and the quadratic of the linear recursion at its edge."""
@@ -106,15 +100,12 @@ def modified_equation() -> Derivation:
     )  # fmt: skip
 
 
-@register(
-    "V8-loss",
-    "The loss that descent descends",
-    typed=lambda: G + eta * M * G * Lambda,
-    conditions=(
-        r"$\boldsymbol{G} = \boldsymbol{\Lambda}^{2} - \boldsymbol{M} \boldsymbol{B} \boldsymbol{\Lambda}$, the force (53); the map "
-        r"$\boldsymbol{B}$ itself descends",
-        r"To first order in $\eta$: (V8-modified) with $h = 2 \eta$",
-    ),
+@register("V8-loss", "The loss that descent descends")
+@states(lambda: G + eta * M * G * Lambda)
+@given(
+    r"$\boldsymbol{G} = \boldsymbol{\Lambda}^{2} - \boldsymbol{M} \boldsymbol{B} \boldsymbol{\Lambda}$, the force (53); the map "
+    r"$\boldsymbol{B}$ itself descends",
+    r"To first order in $\eta$: (V8-modified) with $h = 2 \eta$",
 )
 def modified_loss() -> Derivation:
     """Differentiate the loss with the square of its gradient added."""
@@ -143,21 +134,15 @@ BELOW = Condition(
 )
 
 
-@register(
-    "V8-drop",
-    "How much later steps make a drop",
-    kind="approximation",
-    typed=lambda: {
-        "separate": h / 2 * log(HALF**2 * lambda_**2 / 2 / (lambda_**2 * v_0**2 - lambda_ * a * v_0**5)),
-        "merged": h / 2 * log(gamma / (2 * alpha) * gamma / 2 / (MERGED_HALF * u_0 * (gamma - alpha * u_0**2))),
-    },
-    conditions=(
-        STEP,
-        BELOW,
-        r"In units of $\tau$, from $v_{0}$ to half of the final component of $\boldsymbol{B}$ (separate, the flow (26)) or of $s = u^{2}$ "
-        "(merged, (44), white tokens)",
-        r"Next order: $h^{2}$; with momentum $(1 + \mu)/(1 - \mu)$ times as much and $h \mu/(1 - \mu)$ more",
-    ),
+@register("V8-drop", "How much later steps make a drop", kind="approximation")
+@part("separate", lambda: h / 2 * log(HALF**2 * lambda_**2 / 2 / (lambda_**2 * v_0**2 - lambda_ * a * v_0**5)))
+@part("merged", lambda: h / 2 * log(gamma / (2 * alpha) * gamma / 2 / (MERGED_HALF * u_0 * (gamma - alpha * u_0**2))))
+@given(
+    STEP,
+    BELOW,
+    r"In units of $\tau$, from $v_{0}$ to half of the final component of $\boldsymbol{B}$ (separate, the flow (26)) or of $s = u^{2}$ "
+    "(merged, (44), white tokens)",
+    r"Next order: $h^{2}$; with momentum $(1 + \mu)/(1 - \mu)$ times as much and $h \mu/(1 - \mu)$ more",
 )
 def later_drop() -> Derivation:
     """The added time is half a step times the logarithm of how much faster the weight grows at the end."""
@@ -188,22 +173,18 @@ def force_variance() -> Any:
     return factor(second.to_sympy())
 
 
-@register(
-    "V8-noise",
-    "How mini-batches move and spread the time of a drop",
-    kind="approximation",
-    typed=lambda: {
-        "variance": lambda_**2 * (lambda_ * (7 * lambda_ + T) + (12 * lambda_**2 + 3 * lambda_ * T + T**2 + 2 * Trace(Lambda**2)) / N),
-        "delay": h * (1 + V / (batch * lambda_**4)) * log(v / v_0),
-        "spread": h * t * V / (batch * lambda_**4),
-    },
-    conditions=(
-        STEP,
-        EIGENVECTOR,
-        r"$V$ is the variance of one sequence's force along the eigendirection, $P$ sequences in a fresh mini-batch for each step",
-        r"A head that grows along that direction, $v = k = q$, before $a v^{3}$ nears $\lambda$; noise in other directions is left out",
-        r"Next order: $h^{3/2}$ in the spread's standard deviation; batches of all sequences have $V/P = 0$, (V8-drop)",
-    ),
+@register("V8-noise", "How mini-batches move and spread the time of a drop", kind="approximation")
+@part(
+    "variance", lambda: lambda_**2 * (lambda_ * (7 * lambda_ + T) + (12 * lambda_**2 + 3 * lambda_ * T + T**2 + 2 * Trace(Lambda**2)) / N)
+)
+@part("delay", lambda: h * (1 + V / (batch * lambda_**4)) * log(v / v_0))
+@part("spread", lambda: h * t * V / (batch * lambda_**4))
+@given(
+    STEP,
+    EIGENVECTOR,
+    r"$V$ is the variance of one sequence's force along the eigendirection, $P$ sequences in a fresh mini-batch for each step",
+    r"A head that grows along that direction, $v = k = q$, before $a v^{3}$ nears $\lambda$; noise in other directions is left out",
+    r"Next order: $h^{3/2}$ in the spread's standard deviation; batches of all sequences have $V/P = 0$, (V8-drop)",
 )
 def mini_batches() -> Derivation:
     """In 1/v a step is additive but for the second order, which noise enlarges."""

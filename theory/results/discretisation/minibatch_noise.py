@@ -14,7 +14,7 @@ from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation
 from ...derivations.heads import E
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
 from ...notation import B, D, Lambda, Lambda_hat, MatrixLetter, N, beta, matrix, x_q, y_q
@@ -38,16 +38,14 @@ def force_variance() -> TracePolynomial:
     return expect(pull() ** 2) - expect(pull()) ** 2
 
 
-@register(
-    "V8-force",
-    "The noise of one sequence's force",
-    typed=lambda: {"mean": _mean_pull(), "square": _square_given_the_context()},
-    conditions=(
-        r"$\boldsymbol{F}=(y_q-\hat y_q)\boldsymbol{\beta}\boldsymbol{x}_q^\top$ of one sequence with its prediction "
-        r"$\hat y_q=\boldsymbol{\beta}^\top\boldsymbol{B}\boldsymbol{x}_q$",
-        r"Any map $\boldsymbol{B}$, any direction $\boldsymbol{Z}$",
-        "Square: given the context; its average over contexts is exact as well, and makes the variance: 131 terms",
-    ),
+@register("V8-force", "The noise of one sequence's force")
+@part("mean", lambda: _mean_pull())
+@part("square", lambda: _square_given_the_context())
+@given(
+    r"$\boldsymbol{F}=(y_q-\hat y_q)\boldsymbol{\beta}\boldsymbol{x}_q^\top$ of one sequence with its prediction "
+    r"$\hat y_q=\boldsymbol{\beta}^\top\boldsymbol{B}\boldsymbol{x}_q$",
+    r"Any map $\boldsymbol{B}$, any direction $\boldsymbol{Z}$",
+    "Square: given the context; its average over contexts is exact as well, and makes the variance: 131 terms",
 )
 def noise_of_the_force() -> Derivation:
     """Average the pull of one sequence and its square; both are polynomials in Gaussian vectors."""
@@ -84,22 +82,16 @@ def _square_given_the_context() -> Any:
     )
 
 
-@register(
-    "V8-spread",
-    "How mini-batches spread the time of any drop",
-    kind="approximation",
-    typed=lambda: {
-        "x": -diff(_f, _x) * diff(_T, _x) - diff(_g, _x) * diff(_T, _y),
-        "y": -diff(_f, _y) * diff(_T, _x) - diff(_g, _y) * diff(_T, _y),
-        "variance": h * V / batch,
-    },
-    conditions=(
-        r"$T(x, y)$: the time that the flow $\dot x=f$, $\dot y=g$ takes to a level, for two weights that stand for all",
-        "On the way its derivatives $T_{x}$ and $T_{y}$ obey the adjoint of the linearised flow",
-        r"$V$ is the variance (V8-force) of the force for the change $\boldsymbol{Z}$ of the map along $(T_x,T_y)$; each step draws $P$ "
-        "fresh sequences",
-        "Integrated along the flow up to the level; of first order in $h/P$, if the spread is small against the time in which $T$ changes",
-    ),
+@register("V8-spread", "How mini-batches spread the time of any drop", kind="approximation")
+@part("x", lambda: -diff(_f, _x) * diff(_T, _x) - diff(_g, _x) * diff(_T, _y))
+@part("y", lambda: -diff(_f, _y) * diff(_T, _x) - diff(_g, _y) * diff(_T, _y))
+@part("variance", lambda: h * V / batch)
+@given(
+    r"$T(x, y)$: the time that the flow $\dot x=f$, $\dot y=g$ takes to a level, for two weights that stand for all",
+    "On the way its derivatives $T_{x}$ and $T_{y}$ obey the adjoint of the linearised flow",
+    r"$V$ is the variance (V8-force) of the force for the change $\boldsymbol{Z}$ of the map along $(T_x,T_y)$; each step draws $P$ "
+    "fresh sequences",
+    "Integrated along the flow up to the level; of first order in $h/P$, if the spread is small against the time in which $T$ changes",
 )
 def spread_of_a_drop() -> Derivation:
     """Along the flow T falls at the rate 1; a step's noise moves it by its slope."""

@@ -42,7 +42,7 @@ from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.heads import Rate
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register
 from ...notation import D, k_i, lambda_, q_i, v_0, v_i, vector
 from ..separate.flow import flow_in_force, rank_one_head
 from .finite_steps import STEP, eta, h, kappa, modified_velocity, mu, v
@@ -70,24 +70,18 @@ def flow_of_heavy_ball() -> tuple[Any, Any]:
     return mass, -left_out
 
 
-@register(
-    "V8-ball",
-    "The flow of heavy ball has mass",
-    kind="approximation",
-    typed=lambda: {
-        "flow": _f - m * Derivative(_path, (_t, 2)),
-        "mass": eta * (1 + mu) / (1 - mu) ** 2,
-        "start": (1 - mu) / (1 + mu),
-        "next": -(h**2) / 6 * Derivative(_path, (_t, 3)) - m * h**2 / 12 * Derivative(_path, (_t, 4)),
-        "slow": _f - m * _f * Derivative(_f, _W),
-    },
-    conditions=(
-        STEP,
-        r"$f=-\frac12\partial\mathcal{L}/\partial W$; a dot is a derivative in $t$",
-        r"Of second order in $h$ at fixed momentum, and in the square root of $\eta$ at fixed $m$, if $1 - \mu$ shrinks with it",
-        "Start: the velocity that makes the flow as late as heavy ball, which starts from rest, over $f$",
-        "Slow: the velocity if the mass is small against the times on which $f$ changes; this is (V8-modified)",
-    ),
+@register("V8-ball", "The flow of heavy ball has mass", kind="approximation")
+@part("flow", lambda: _f - m * Derivative(_path, (_t, 2)))
+@part("mass", lambda: eta * (1 + mu) / (1 - mu) ** 2)
+@part("start", lambda: (1 - mu) / (1 + mu))
+@part("next", lambda: -(h**2) / 6 * Derivative(_path, (_t, 3)) - m * h**2 / 12 * Derivative(_path, (_t, 4)))
+@part("slow", lambda: _f - m * _f * Derivative(_f, _W))
+@given(
+    STEP,
+    r"$f=-\frac12\partial\mathcal{L}/\partial W$; a dot is a derivative in $t$",
+    r"Of second order in $h$ at fixed momentum, and in the square root of $\eta$ at fixed $m$, if $1 - \mu$ shrinks with it",
+    "Start: the velocity that makes the flow as late as heavy ball, which starts from rest, over $f$",
+    "Slow: the velocity if the mass is small against the times on which $f$ changes; this is (V8-modified)",
 )
 def heavy_ball_flow() -> Derivation:
     """The Taylor series of a step on a path; the flow without oscillation; and both from rest, under a constant force."""
@@ -145,24 +139,19 @@ def _inside(point) -> None:
 BETWEEN = Condition("$0 < y < 1$", lambda point: 0 < point[y] < 1, _inside)
 
 
-@register(
-    "V8-mass",
-    "What mass does to a saddle, a minimum and a drop",
-    typed=lambda: {
-        "escape": (sqrt(1 + 4 * m * g) - 1) / (2 * m),
-        "flow rings": Rational(1, 4),
-        "ball rings": (1 - sqrt(mu)) ** 2 / 2,
-        "drop": sqrt(3 * m / (2 * v_0)) / lambda_ * sqrt(pi) * gamma(Rational(1, 6)) / (3 * gamma(Rational(2, 3))),
-    },
-    conditions=(
-        STEP,
-        MASS,
-        r"Escape: from a saddle that gradient flow leaves at the rate $g$, $m\ddot W+\dot W=gW$",
-        r"Rings: beside a minimum, along an eigenvector of the Hessian of $L/2$ with eigenvalue $\kappa$, the weights swing about it for "
-        r"larger $m\kappa$ (the flow) or $\eta\kappa$ (heavy ball, up to the bound of (V8-modified))",
-        r"Drop: the limit of a large mass, $m v_{0} \lambda^{2}$ far above 1, for a head $v = \boldsymbol{k} = \boldsymbol{q}$ of separate "
-        r"attention from rest at a small $v_{0}$: it goes as the inverse root of $v_{0}$, the drop of gradient flow as the inverse",
-    ),
+@register("V8-mass", "What mass does to a saddle, a minimum and a drop")
+@part("escape", lambda: (sqrt(1 + 4 * m * g) - 1) / (2 * m))
+@part("flow rings", lambda: Rational(1, 4))
+@part("ball rings", lambda: (1 - sqrt(mu)) ** 2 / 2)
+@part("drop", lambda: sqrt(3 * m / (2 * v_0)) / lambda_ * sqrt(pi) * gamma(Rational(1, 6)) / (3 * gamma(Rational(2, 3))))
+@given(
+    STEP,
+    MASS,
+    r"Escape: from a saddle that gradient flow leaves at the rate $g$, $m\ddot W+\dot W=gW$",
+    r"Rings: beside a minimum, along an eigenvector of the Hessian of $L/2$ with eigenvalue $\kappa$, the weights swing about it for "
+    r"larger $m\kappa$ (the flow) or $\eta\kappa$ (heavy ball, up to the bound of (V8-modified))",
+    r"Drop: the limit of a large mass, $m v_{0} \lambda^{2}$ far above 1, for a head $v = \boldsymbol{k} = \boldsymbol{q}$ of separate "
+    r"attention from rest at a small $v_{0}$: it goes as the inverse root of $v_{0}$, the drop of gradient flow as the inverse",
 )
 def what_mass_does() -> Derivation:
     """Quadratics for what is linear, and conservation of energy for the drop."""
@@ -217,22 +206,17 @@ def acceleration(force: Any, velocity: Any) -> Any:
     return (TracePolynomial(force) - velocity) / m
 
 
-@register(
-    "V8-energy",
-    "Energy and balance of heavy ball",
-    typed=lambda: {
-        "energy": -Trace(W_dot.T * W_dot),
-        "query": 2 * m * (Trace(k_dot.T * k_dot) - Trace(q_dot.T * q_dot)),
-        "value": 2 * m * (Trace(k_dot.T * k_dot) - v_dot**2),
-    },
-    conditions=(
-        MASS,
-        r"On the flow (V8-ball), $t$ in units of $\tau$; any loss, for balance one that depends on the weights through the effective map",
-        r"Energy: of $\frac12(\mathcal{L}+m\dot{\boldsymbol{W}}^\top\dot{\boldsymbol{W}})$; the loss changes as $-2\boldsymbol{f}^\top"
-        r"\boldsymbol{W}$ does with $\boldsymbol{f}$ held fixed",
-        "Balance: of $C_q=\\boldsymbol{k}_i^\\top\\boldsymbol{k}_i-\\boldsymbol{q}_i^\\top\\boldsymbol{q}_i$ and "
-        "$C_v=\\boldsymbol{k}_i^\\top\\boldsymbol{k}_i-v_i^2$, conserved by gradient flow (79), with momentum only at equal speeds",
-    ),
+@register("V8-energy", "Energy and balance of heavy ball")
+@part("energy", lambda: -Trace(W_dot.T * W_dot))
+@part("query", lambda: 2 * m * (Trace(k_dot.T * k_dot) - Trace(q_dot.T * q_dot)))
+@part("value", lambda: 2 * m * (Trace(k_dot.T * k_dot) - v_dot**2))
+@given(
+    MASS,
+    r"On the flow (V8-ball), $t$ in units of $\tau$; any loss, for balance one that depends on the weights through the effective map",
+    r"Energy: of $\frac12(\mathcal{L}+m\dot{\boldsymbol{W}}^\top\dot{\boldsymbol{W}})$; the loss changes as $-2\boldsymbol{f}^\top"
+    r"\boldsymbol{W}$ does with $\boldsymbol{f}$ held fixed",
+    "Balance: of $C_q=\\boldsymbol{k}_i^\\top\\boldsymbol{k}_i-\\boldsymbol{q}_i^\\top\\boldsymbol{q}_i$ and "
+    "$C_v=\\boldsymbol{k}_i^\\top\\boldsymbol{k}_i-v_i^2$, conserved by gradient flow (79), with momentum only at equal speeds",
 )
 def energy_and_balance() -> Derivation:
     """The chain rule along the flow, with the accelerations put in."""
@@ -242,14 +226,14 @@ def energy_and_balance() -> Derivation:
     moving = {W: W_dot, W_dot: acceleration(_force, W_dot)}
     energy = m * Trace(W_dot.T * W_dot) / 2 - Trace(_force.T * W)
     balance = []
-    for part, other, name in (("query", Trace(q_i.T * q_i), "$C_q$"), ("value", v_i**2, "$C_v$")):
+    for which, other, name in (("query", Trace(q_i.T * q_i), "$C_q$"), ("value", v_i**2, "$C_v$")):
         conserved = Trace(k_i.T * k_i) - other
         first = derivative(TracePolynomial(conserved), rates)
         law = m * derivative(first, rates) + first
         once = Rate(conserved, rates)
         balance += [
             Line(once, "=", first, f"The rate of {name}"),
-            Line(m * Rate(once, rates) + once, "=", law, "In this combination with its second derivative the force drops out", part=part),
+            Line(m * Rate(once, rates) + once, "=", law, "In this combination with its second derivative the force drops out", part=which),
         ]
     return Derivation.by(
         Line(Rate(energy, moving), "=", derivative(TracePolynomial(energy), moving), "Half the loss and the kinetic energy", part="energy"),

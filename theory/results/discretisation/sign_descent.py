@@ -18,7 +18,7 @@ from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.heads import Rate
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register
 from ...notation import B, D, H, Lambda, M, a, clock, e, k_i, lambda_, q_i, v_i, vector, w_init
 
 sign_v = Symbol("s_v", real=True)  # the sign of the force on a value weight; below, on keys and queries
@@ -56,27 +56,22 @@ SIGNS = Condition(
 )
 
 
-@register(
-    "V8-sign",
-    "What sign descent conserves",
-    typed=lambda: {
-        "value": sign_v * v_i - Trace(e.T * sign_k) * Trace(e.T * k_i),
-        "query": Trace(e.T * sign_k) * Trace(e.T * k_i) - Trace(e.T * sign_q) * Trace(e.T * q_i),
-        "old value": 2 * (sign_v * v_i - Trace(sign_k.T * k_i)),
-        "old query": 2 * (Trace(sign_k.T * k_i) - Trace(sign_q.T * q_i)),
-        "drift": 2 * (1 - D),
-    },
-    conditions=(
-        r"The flow $d\boldsymbol{W}/ds=\operatorname{sign}\boldsymbol{f}$, on which a step of sign descent counts as $\eta$; any loss, "
-        "between two changes of the signs",
-        SIGNS,
-        r"If the signs of the force are those of the weights, as near the origin (V8-sign-origin), $|v_i|-|k_{id}|$ and "
-        r"$|k_{id}|-|q_{id}|$ are conserved, and the rates are $2(|v_i|-\sum_d|k_{id}|)$ and $2(\sum_d|k_{id}|-\sum_d|q_{id}|)$",
-        r"Old value: of $v_i^2-\boldsymbol{k}_i^\top\boldsymbol{k}_i$; old query: of $\boldsymbol{k}_i^\top\boldsymbol{k}_i-"
-        r"\boldsymbol{q}_i^\top\boldsymbol{q}_i$, both conserved by gradient flow (79); drift: the second derivative of the first; that of "
-        "the second is 0",
-        "Signs, unlike gradient flow, depend on the coordinates",
-    ),
+@register("V8-sign", "What sign descent conserves")
+@part("value", lambda: sign_v * v_i - Trace(e.T * sign_k) * Trace(e.T * k_i))
+@part("query", lambda: Trace(e.T * sign_k) * Trace(e.T * k_i) - Trace(e.T * sign_q) * Trace(e.T * q_i))
+@part("old value", lambda: 2 * (sign_v * v_i - Trace(sign_k.T * k_i)))
+@part("old query", lambda: 2 * (Trace(sign_k.T * k_i) - Trace(sign_q.T * q_i)))
+@part("drift", lambda: 2 * (1 - D))
+@given(
+    r"The flow $d\boldsymbol{W}/ds=\operatorname{sign}\boldsymbol{f}$, on which a step of sign descent counts as $\eta$; any loss, "
+    "between two changes of the signs",
+    SIGNS,
+    r"If the signs of the force are those of the weights, as near the origin (V8-sign-origin), $|v_i|-|k_{id}|$ and "
+    r"$|k_{id}|-|q_{id}|$ are conserved, and the rates are $2(|v_i|-\sum_d|k_{id}|)$ and $2(\sum_d|k_{id}|-\sum_d|q_{id}|)$",
+    r"Old value: of $v_i^2-\boldsymbol{k}_i^\top\boldsymbol{k}_i$; old query: of $\boldsymbol{k}_i^\top\boldsymbol{k}_i-"
+    r"\boldsymbol{q}_i^\top\boldsymbol{q}_i$, both conserved by gradient flow (79); drift: the second derivative of the first; that of "
+    "the second is 0",
+    "Signs, unlike gradient flow, depend on the coordinates",
 )
 def sign_conservation() -> Derivation:
     """The chain rule with the signs as speeds; a sign squares to 1."""
@@ -151,24 +146,23 @@ SIZES = Condition(
 )
 
 
-@register(
-    "V8-sign-origin",
-    "How sign descent leaves the origin",
-    typed=lambda: {"bound": H * u**3, "time": cbrt(lambda_ / (a * H)) - w_init, "flow": 1 / (lambda_**2 * w_init)},
-    conditions=(
-        r"The flow of (V8-sign); $\boldsymbol{\Lambda}$ is diagonal, with eigenvalues $\lambda_d$, $a_d$ of $\boldsymbol{\Lambda}$, "
-        r"$\boldsymbol{M}$; weights of at most $w_{\rm init}$ at the start, so of at most $u=w_{\rm init}+s$ at $s$",
-        "Bound: of each entry of the effective map of heads of rank one, for all signs",
-        r"Time: before it no entry of the map reaches $\lambda/a$, its value once the direction is learned (25); for $D=1$ and heads with "
-        r"$v_ik_iq_i=w_{\rm init}^3$ and all weights of size $w_{\rm init}$ it is the time to learn it. It stays finite as $w_{\rm init}$ "
-        "shrinks",
-        r"Flow: the limit of the time, in $t/\tau$, that one aligned head needs under gradient flow",
-        r"A head whose weights have the signs of their force adds $u^3$ to each diagonal entry of the map: all directions grow together, "
-        r"derived for weights of one size $u$ as long as $Hu^3$ is below each $\lambda_d^2/(a_d\operatorname{tr}\boldsymbol{\Lambda})$ and "
-        r"each $\lambda_d/\operatorname{tr}\boldsymbol{M}$",
-        "Measured, not derived: from random signs most heads come to agree with their force in a time of the order of their weights, a few "
-        "rest at zero for long; and after the signs first change the loss falls in one drop or two, not in a staircase",
-    ),
+@register("V8-sign-origin", "How sign descent leaves the origin")
+@part("bound", lambda: H * u**3)
+@part("time", lambda: cbrt(lambda_ / (a * H)) - w_init)
+@part("flow", lambda: 1 / (lambda_**2 * w_init))
+@given(
+    r"The flow of (V8-sign); $\boldsymbol{\Lambda}$ is diagonal, with eigenvalues $\lambda_d$, $a_d$ of $\boldsymbol{\Lambda}$, "
+    r"$\boldsymbol{M}$; weights of at most $w_{\rm init}$ at the start, so of at most $u=w_{\rm init}+s$ at $s$",
+    "Bound: of each entry of the effective map of heads of rank one, for all signs",
+    r"Time: before it no entry of the map reaches $\lambda/a$, its value once the direction is learned (25); for $D=1$ and heads with "
+    r"$v_ik_iq_i=w_{\rm init}^3$ and all weights of size $w_{\rm init}$ it is the time to learn it. It stays finite as $w_{\rm init}$ "
+    "shrinks",
+    r"Flow: the limit of the time, in $t/\tau$, that one aligned head needs under gradient flow",
+    r"A head whose weights have the signs of their force adds $u^3$ to each diagonal entry of the map: all directions grow together, "
+    r"derived for weights of one size $u$ as long as $Hu^3$ is below each $\lambda_d^2/(a_d\operatorname{tr}\boldsymbol{\Lambda})$ and "
+    r"each $\lambda_d/\operatorname{tr}\boldsymbol{M}$",
+    "Measured, not derived: from random signs most heads come to agree with their force in a time of the order of their weights, a few "
+    "rest at zero for long; and after the signs first change the loss falls in one drop or two, not in a staircase",
 )
 def leaving_the_origin() -> Derivation:
     """Products of bounds, and the force with every entry of the map at its worst."""
@@ -191,21 +185,21 @@ def leaving_the_origin() -> Derivation:
     )  # fmt: skip
 
 
-@register(
-    "V8-adam",
-    "Adam between gradient flow and sign descent",
-    typed=lambda: {"step": x / (Abs(x) + epsilon), "below": x / epsilon, "above": x / Abs(x), "growing": sqrt(5)},
-    conditions=(
-        r"Adam with the decays $\beta_1$, $\beta_2$ of its running means and $\epsilon$ beside the root: its moves over $\eta$, against "
-        "the gradient; $x$ is an entry of the gradient",
-        "Step: after any number of steps at a steady gradient, and at the first step at any",
-        r"Below: far below $\epsilon$ it is gradient descent with steps of $\eta/\epsilon$: gradient flow, if they are small, in which a "
-        r"step counts as $2\eta/\epsilon$ of $t/\tau$. Above: far above, sign descent (V8-sign)",
-        r"Growing: of gradients that grow as the square of the step, as near the origin under (V8-sign), the limit of many steps far above "
-        r"$\epsilon$, more than $1/(1-\beta_1)$ and fewer than $1/(1-\beta_2)$; after more it falls to the step of sign descent",
-        "Not derived: gradients that change in another way within these memories, and conservation laws between the two limits. They are "
-        "measured",
-    ),
+@register("V8-adam", "Adam between gradient flow and sign descent")
+@part("step", lambda: x / (Abs(x) + epsilon))
+@part("below", lambda: x / epsilon)
+@part("above", lambda: x / Abs(x))
+@part("growing", lambda: sqrt(5))
+@given(
+    r"Adam with the decays $\beta_1$, $\beta_2$ of its running means and $\epsilon$ beside the root: its moves over $\eta$, against "
+    "the gradient; $x$ is an entry of the gradient",
+    "Step: after any number of steps at a steady gradient, and at the first step at any",
+    r"Below: far below $\epsilon$ it is gradient descent with steps of $\eta/\epsilon$: gradient flow, if they are small, in which a "
+    r"step counts as $2\eta/\epsilon$ of $t/\tau$. Above: far above, sign descent (V8-sign)",
+    r"Growing: of gradients that grow as the square of the step, as near the origin under (V8-sign), the limit of many steps far above "
+    r"$\epsilon$, more than $1/(1-\beta_1)$ and fewer than $1/(1-\beta_2)$; after more it falls to the step of sign descent",
+    "Not derived: gradients that change in another way within these memories, and conservation laws between the two limits. They are "
+    "measured",
 )
 def adam_between() -> Derivation:
     """Running means of a constant and, if the longer memory holds all steps, of a power."""

@@ -17,7 +17,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.draws import commuting, eigenbasis, satisfying, second_moment
 from ...derivations.heads import Gradient, Rate, SecondVariation, carried_out
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register
 from ...notation import B, B_rest, D, Lambda, M, e, gamma, k_i, matrix, q_i, s, v, v_i, vector
 from ..landscape.stability import F, half_loss
 from ..task.regression import SECOND_MOMENT, population_error
@@ -77,23 +77,21 @@ def _loss_lines(form: Any) -> tuple[Line, ...]:
     return SECOND_MOMENT, half, Line(F, ":=", closed.to_sympy(), "Call it")
 
 
-@register(
-    "V8-stable",
-    "The curvatures of separate attention at each of its fixed points",
-    typed=lambda: {
-        "head": 3 * lambda_d**2 * b_d ** Rational(1, 3),
-        "pair": lambda_d * lambda_j / b_d * (b_d ** Rational(4, 3) + b_j ** Rational(4, 3)),
-        "unlearned": lambda_j
-        * b_d ** Rational(1, 3)
-        * (lambda_d * (1 + b_d / b_j) / 2 + sqrt(lambda_d**2 * (1 - b_d / b_j) ** 2 / 4 + lambda_j**2)),
-    },
-    conditions=(
-        r"$b_d=\lambda_d/a_d$, the component of the map that $d$ has if it is learned; rank one, each learned direction in one head of "
-        r"minimal norm, $v = \boldsymbol{k} = \boldsymbol{q}$, the other heads zero",
-        "Head: $d$ learned; pair: $d$ and $j$ learned; unlearned: $d$ learned and $j$ not, the larger of two eigenvalues",
-        r"All other eigenvalues of the Hessian of $L/2$ are zero, at the origin every one (argued, not derived)",
-        STABLE,
+@register("V8-stable", "The curvatures of separate attention at each of its fixed points")
+@part("head", lambda: 3 * lambda_d**2 * b_d ** Rational(1, 3))
+@part("pair", lambda: lambda_d * lambda_j / b_d * (b_d ** Rational(4, 3) + b_j ** Rational(4, 3)))
+@part(
+    "unlearned",
+    lambda: (
+        lambda_j * b_d ** Rational(1, 3) * (lambda_d * (1 + b_d / b_j) / 2 + sqrt(lambda_d**2 * (1 - b_d / b_j) ** 2 / 4 + lambda_j**2))
     ),
+)
+@given(
+    r"$b_d=\lambda_d/a_d$, the component of the map that $d$ has if it is learned; rank one, each learned direction in one head of "
+    r"minimal norm, $v = \boldsymbol{k} = \boldsymbol{q}$, the other heads zero",
+    "Head: $d$ learned; pair: $d$ and $j$ learned; unlearned: $d$ learned and $j$ not, the larger of two eigenvalues",
+    r"All other eigenvalues of the Hessian of $L/2$ are zero, at the origin every one (argued, not derived)",
+    STABLE,
 )
 def separate_curvatures() -> Derivation:
     """The weights move along an eigenvector of the Hessian: the gradient of F changes by the eigenvalue times that vector."""
@@ -165,24 +163,24 @@ AT_MINIMUM = Condition(
 MINIMUM = {"conditions": (AT_MINIMUM,)}
 
 
-@register(
-    "V8-stable-merged",
-    "The curvatures of merged attention at its two fixed points",
-    typed=lambda: {
-        "zero": sqrt(lambda_d**4 + lambda_j**4),
-        "entry": SIZE * lambda_d * lambda_j / b_d,
-        "diagonal": kappa**2
+@register("V8-stable-merged", "The curvatures of merged attention at its two fixed points")
+@part("zero", lambda: sqrt(lambda_d**4 + lambda_j**4))
+@part("entry", lambda: SIZE * lambda_d * lambda_j / b_d)
+@part(
+    "diagonal",
+    lambda: (
+        kappa**2
         - kappa * (SIZE * (lambda_d**2 / b_d + lambda_j**2 / b_j) + (lambda_d**2 * b_d + lambda_j**2 * b_j) / SIZE)
-        + 2 * lambda_d**2 * lambda_j**2 * SIZE**2 / (b_d * b_j),
-    },
-    conditions=(
-        r"Two eigendirections $d$ and $j$; in $D$ of them the zero point has $\gamma=\|\boldsymbol{\Lambda}^2\|_F$, and "
-        r"$\pm\gamma$ are its only eigenvalues that are not zero",
-        r"Balanced weights, $\sum_iv_i^2=\|\boldsymbol{B}_*\|_F$: rotating the heads puts all weights into one",
-        r"Entry: an entry $(d, j)$ off the diagonal of the map; diagonal: the two along diagonal maps, in $D$ dimensions the eigenvalues "
-        r"of $s(\boldsymbol{I}+\boldsymbol{n}\boldsymbol{n}^\top)\boldsymbol{K}$ of (V7-tail), at most $2s\kappa_{\max}$",
-        STABLE,
+        + 2 * lambda_d**2 * lambda_j**2 * SIZE**2 / (b_d * b_j)
     ),
+)
+@given(
+    r"Two eigendirections $d$ and $j$; in $D$ of them the zero point has $\gamma=\|\boldsymbol{\Lambda}^2\|_F$, and "
+    r"$\pm\gamma$ are its only eigenvalues that are not zero",
+    r"Balanced weights, $\sum_iv_i^2=\|\boldsymbol{B}_*\|_F$: rotating the heads puts all weights into one",
+    r"Entry: an entry $(d, j)$ off the diagonal of the map; diagonal: the two along diagonal maps, in $D$ dimensions the eigenvalues "
+    r"of $s(\boldsymbol{I}+\boldsymbol{n}\boldsymbol{n}^\top)\boldsymbol{K}$ of (V7-tail), at most $2s\kappa_{\max}$",
+    STABLE,
 )
 def merged_curvatures() -> Derivation:
     """The weights of one head move; at the minimum along an entry of the map, and along the diagonal maps."""

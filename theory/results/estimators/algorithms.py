@@ -17,7 +17,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.draws import ALONG
 from ...derivations.heads import E, Gradient
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, part, register, states
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
 from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, T, a, beta, e, e_d, lambda_, matrix, w, x_q, y_q
@@ -47,17 +47,11 @@ TASKS = Condition(
 )
 
 
-@register(
-    "16-tasks",
-    "Regression in context when the task vectors are not isotropic",
-    section="Beside (16)",
-    typed=lambda: {
-        "factor": (1 + 1 / N) * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Identity(D),
-        "map": A_w.I * Sigma_w,
-        "isotropic": Lambda + (Lambda + Trace(Lambda) * Identity(D)) / N,
-    },
-    conditions=(TASKS,),
-)
+@register("16-tasks", "Regression in context when the task vectors are not isotropic", section="Beside (16)")
+@part("factor", lambda: (1 + 1 / N) * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Identity(D))
+@part("map", lambda: A_w.I * Sigma_w)
+@part("isotropic", lambda: Lambda + (Lambda + Trace(Lambda) * Identity(D)) / N)
+@given(TASKS)
 def other_tasks() -> Derivation:
     """The normal equations for the effective map."""
     laws = [Gaussian(w, covariance=Sigma_w), QUERY_LAW]
@@ -75,13 +69,10 @@ def other_tasks() -> Derivation:
     )
 
 
-@register(
-    "16-loss",
-    "Least loss of linear attention",
-    section="Beside (16)",
-    typed=lambda: {"map": Trace(Lambda) - Trace(Lambda * Lambda_N.I * Lambda), "each": lambda_ * (1 - 1 / (1 + (1 + T / lambda_) / N))},
-    conditions=(ALONG, r"The loss is the sum of the second form over the eigendirections"),
-)
+@register("16-loss", "Least loss of linear attention", section="Beside (16)")
+@part("map", lambda: Trace(Lambda) - Trace(Lambda * Lambda_N.I * Lambda))
+@part("each", lambda: lambda_ * (1 - 1 / (1 + (1 + T / lambda_) / N)))
+@given(ALONG, r"The loss is the sum of the second form over the eigendirections")
 def least_loss() -> Derivation:
     """The loss (9-closed) at the map (16), then on an eigenvector of Lambda."""
     at_map = rewrite(substitute(closed_loss().result, {B: Lambda_N.I}), {M * Lambda_N.I: Lambda})
@@ -96,16 +87,10 @@ def least_loss() -> Derivation:
     )
 
 
-@register(
-    "16-limit",
-    "Least loss in a long context",
-    section="Beside (16)",
-    typed=lambda: {
-        "first": (1 + D) * Trace(Lambda) / N,
-        "second": -((1 + 2 * D) * Trace(Lambda) + Trace(Lambda) ** 2 * Trace(Lambda.I)) / N**2,
-        "remainder": (Identity(D) + Trace(Lambda) * Lambda.I) ** 3 / N**3,
-    },
-)
+@register("16-limit", "Least loss in a long context", section="Beside (16)")
+@part("first", lambda: (1 + D) * Trace(Lambda) / N)
+@part("second", lambda: -((1 + 2 * D) * Trace(Lambda) + Trace(Lambda) ** 2 * Trace(Lambda.I)) / N**2)
+@part("remainder", lambda: (Identity(D) + Trace(Lambda) * Lambda.I) ** 3 / N**3)
 def long_context() -> Derivation:
     """The inverse of Lambda^-1 Lambda_N = I + E/N to second order in 1/N, with its exact remainder."""
     value = (TracePolynomial(Lambda.I) * shrunk_covariance() - Identity(D)) * N
@@ -123,14 +108,10 @@ def long_context() -> Derivation:
     )
 
 
-@register(
-    "16-large",
-    "Regression in a long context",
-    kind="limit",
-    section="Section 3.4",
-    typed=lambda: {"limit": beta.T * Lambda.I * x_q, "next": -beta.T * (Lambda.I + Trace(Lambda) * Lambda.I**2) * x_q},
-    conditions=(r"At a given $\boldsymbol{\beta}$",),
-)
+@register("16-large", "Regression in a long context", kind="limit", section="Section 3.4")
+@part("limit", lambda: beta.T * Lambda.I * x_q)
+@part("next", lambda: -beta.T * (Lambda.I + Trace(Lambda) * Lambda.I**2) * x_q)
+@given(r"At a given $\boldsymbol{\beta}$")
 def regression_in_long_context() -> Derivation:
     """The first two orders of Lambda_N^-1."""
     first = 2 * Lambda.I - TracePolynomial(Lambda.I) * shrunk_covariance() * Lambda.I
@@ -143,16 +124,10 @@ def regression_in_long_context() -> Derivation:
     )
 
 
-@register(
-    "16-ols",
-    "Least squares in context has no loss",
-    section="Beside (16)",
-    typed=lambda: w.T * x_q,
-    conditions=(
-        Condition(r"$N \ge D$, so that $\hat{\boldsymbol{\Lambda}}$ is invertible; no label noise", lambda point: point[N] >= point[D]),
-    ),
-    erratum=("The paper calls (16) approximately least squares: its loss is of order $1/N$ (16-limit), that of least squares is zero."),
-)
+@register("16-ols", "Least squares in context has no loss", section="Beside (16)")
+@states(lambda: w.T * x_q)
+@given(Condition(r"$N \ge D$, so that $\hat{\boldsymbol{\Lambda}}$ is invertible; no label noise", lambda point: point[N] >= point[D]))
+@erratum("The paper calls (16) approximately least squares: its loss is of order $1/N$ (16-limit), that of least squares is zero.")
 def least_squares() -> Derivation:
     """Put in beta = Lambda_hat w."""
     output = beta.T * Lambda_hat.I * x_q
@@ -168,24 +143,17 @@ def level() -> Expr:
     return fixed_map_along().subs(a, second_moment_along()).cancel()
 
 
-@register(
-    "27",
-    "Principal component regression at a fixed point",
-    kind="limit",
-    section="Section 4.3",
-    typed=lambda: {
-        "finite": 1 / (lambda_ * (1 + (1 + T / lambda_) / N)) * (beta.T * e_d) * (e_d.T * x_q),
-        "limit": (w.T * e_d) * (e_d.T * x_q),
-        "next": -(1 + T / lambda_) / lambda_,
-    },
-    conditions=(
-        EIGENVECTOR,
-        r"The prediction is the sum of this over the learned directions $d = 1$, ..., $m$; $T = \operatorname{tr}(\boldsymbol{\Lambda})$",
-        r"In the limit $\boldsymbol{\beta} = \hat{\boldsymbol{\Lambda}} \boldsymbol{w}$ becomes $\boldsymbol{\Lambda} \boldsymbol{w}$, for "
-        r"$\hat{\boldsymbol{\Lambda}}$ has mean $\boldsymbol{\Lambda}$ and a variance of order $1/N$ (31-limit)",
-    ),
-    erratum=("The components are those of the population covariance; they are those of the context only as $N$ grows."),
+@register("27", "Principal component regression at a fixed point", kind="limit", section="Section 4.3")
+@part("finite", lambda: 1 / (lambda_ * (1 + (1 + T / lambda_) / N)) * (beta.T * e_d) * (e_d.T * x_q))
+@part("limit", lambda: (w.T * e_d) * (e_d.T * x_q))
+@part("next", lambda: -(1 + T / lambda_) / lambda_)
+@given(
+    EIGENVECTOR,
+    r"The prediction is the sum of this over the learned directions $d = 1$, ..., $m$; $T = \operatorname{tr}(\boldsymbol{\Lambda})$",
+    r"In the limit $\boldsymbol{\beta} = \hat{\boldsymbol{\Lambda}} \boldsymbol{w}$ becomes $\boldsymbol{\Lambda} \boldsymbol{w}$, for "
+    r"$\hat{\boldsymbol{\Lambda}}$ has mean $\boldsymbol{\Lambda}$ and a variance of order $1/N$ (31-limit)",
 )
+@erratum("The components are those of the population covariance; they are those of the context only as $N$ grows.")
 def principal_component() -> Derivation:
     """The level at which the force vanishes on an eigenvector; then its limit."""
     direction = e_d.T * x_q

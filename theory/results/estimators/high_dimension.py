@@ -12,7 +12,7 @@ from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.heads import E
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register
 from ...expectation.laws import SampleCovariance
 from ...expectation.moments import expect
 from ...notation import D, Lambda, Lambda_hat, N, sigma
@@ -34,23 +34,17 @@ def continued(series):
     return 1 + generating * series * (1 - 1 / c + series / c)
 
 
-@register(
-    "V9-limit",
-    "The risk of Bayes in high dimension",
-    kind="limit",
-    typed=lambda: {
-        "moments": 1 + sum(generating**k * _narayana(k) for k in MOMENTS),
-        "Bayes": (1 - c - nu + sqrt((1 - c - nu) ** 2 + 4 * nu)) / 2,
-        "linear": (1 + nu) / (1 + nu + c),
-        "least squares": nu / (c - 1),
-    },
-    conditions=(
-        TASK,
-        r"White tokens, $\sigma^2=\nu\operatorname{tr}(\boldsymbol{\Lambda})$, $N = c D$; the risks are in units of "
-        r"$\operatorname{tr}(\boldsymbol{\Lambda})$, as $D$ goes to infinity; least squares: $c > 1$",
-        r"Assumed: the generating function of all moments obeys what is derived to the sixth (Marchenko and Pastur)",
-        r"At fixed $c$ and $\nu$ the risk for a finite $D$ differs by a relative $O(1/D)$",
-    ),
+@register("V9-limit", "The risk of Bayes in high dimension", kind="limit")
+@part("moments", lambda: 1 + sum(generating**k * _narayana(k) for k in MOMENTS))
+@part("Bayes", lambda: (1 - c - nu + sqrt((1 - c - nu) ** 2 + 4 * nu)) / 2)
+@part("linear", lambda: (1 + nu) / (1 + nu + c))
+@part("least squares", lambda: nu / (c - 1))
+@given(
+    TASK,
+    r"White tokens, $\sigma^2=\nu\operatorname{tr}(\boldsymbol{\Lambda})$, $N = c D$; the risks are in units of "
+    r"$\operatorname{tr}(\boldsymbol{\Lambda})$, as $D$ goes to infinity; least squares: $c > 1$",
+    r"Assumed: the generating function of all moments obeys what is derived to the sixth (Marchenko and Pastur)",
+    r"At fixed $c$ and $\nu$ the risk for a finite $D$ differs by a relative $O(1/D)$",
 )
 def high_dimension() -> Derivation:
     """Moments by the engine, the equation that they obey, and its root at rho = sigma^2/N."""

@@ -20,7 +20,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.draws import EIGENVECTOR
 from ...derivations.heads import E, Gradient, SecondVariation
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register, states
 from ...expectation.laws import Fixed, Gaussian, SampleCovariance
 from ...expectation.moments import expect
 from ...notation import B, D, Lambda, Lambda_hat, M, N, T, a, beta, e, lambda_, sigma, symmetric_matrix, vector, w, x_q
@@ -59,17 +59,14 @@ LONG = Condition("Long: $N > D + 1$, any covariance, which drops out", lambda po
 SHORT = Condition("Short: $N < D - 1$, the least-norm solution, for white tokens", lambda point: point[N] < point[D] - 1, _more_dimensions)
 
 
-@register(
-    "V9-posterior",
-    "The Bayes predictor is ridge",
-    typed=lambda: beta - (Lambda_hat + sigma**2 / N * Identity(D)) * u,
-    conditions=(
-        TASK,
-        r"$\sigma > 0$; the bracket is minus twice the logarithm of the posterior density at the task vector $\boldsymbol{u}$, up to a "
-        "constant",
-        r"So the posterior mean, at which this vanishes, predicts $\hat{y} = \boldsymbol{\beta}^{\top} (\hat{\boldsymbol{\Lambda}} + "
-        r"\sigma^{2}/N \boldsymbol{I})^{-1} \boldsymbol{x}_{q}$, with the least risk of all predictors",
-    ),
+@register("V9-posterior", "The Bayes predictor is ridge")
+@states(lambda: beta - (Lambda_hat + sigma**2 / N * Identity(D)) * u)
+@given(
+    TASK,
+    r"$\sigma > 0$; the bracket is minus twice the logarithm of the posterior density at the task vector $\boldsymbol{u}$, up to a "
+    "constant",
+    r"So the posterior mean, at which this vanishes, predicts $\hat{y} = \boldsymbol{\beta}^{\top} (\hat{\boldsymbol{\Lambda}} + "
+    r"\sigma^{2}/N \boldsymbol{I})^{-1} \boldsymbol{x}_{q}$, with the least risk of all predictors",
 )
 def posterior_mean() -> Derivation:
     """Differentiate the logarithm of the Gaussian posterior, which is quadratic, and name what the context enters through."""
@@ -94,16 +91,11 @@ def ridge_risk() -> TracePolynomial:
 RIDGE_ERROR = w.T * x_q - beta.T * C.I * x_q
 
 
-@register(
-    "V9-ridge",
-    "The risk of ridge given the context",
-    typed=lambda: {
-        "any": rho**2 * Trace(Lambda * C.I**2) + sigma**2 / N * (Trace(Lambda * C.I) - rho * Trace(Lambda * C.I**2)),
-        "slope": S.Zero,
-        "Bayes": sigma**2 / N * Trace(Lambda * C.I),
-    },
-    conditions=(TASK, r"$\rho>0$; the slope at $\rho=\sigma^2/N$ is zero for each context"),
-)
+@register("V9-ridge", "The risk of ridge given the context")
+@part("any", lambda: rho**2 * Trace(Lambda * C.I**2) + sigma**2 / N * (Trace(Lambda * C.I) - rho * Trace(Lambda * C.I**2)))
+@part("slope", lambda: S.Zero)
+@part("Bayes", lambda: sigma**2 / N * Trace(Lambda * C.I))
+@given(TASK, r"$\rho>0$; the slope at $\rho=\sigma^2/N$ is zero for each context")
 def risk_of_ridge() -> Derivation:
     """Average over the task, the noise and the query; then rho = sigma^2 / N."""
     risk, at_bayes, r = ridge_risk(), {rho: sigma**2 / N}, Symbol("r", positive=True)
@@ -120,17 +112,15 @@ def risk_of_ridge() -> Derivation:
     )
 
 
-@register(
-    "V9-ols",
-    "The risk of least squares in context",
-    typed=lambda: {"long": sigma**2 * D / (N - D - 1), "short": lambda_ * (D - N) + sigma**2 * N / (D - N - 1)},
-    conditions=(
-        TASK,
-        LONG.text,
-        SHORT.text,
-        "For $N = D - 1$, $D$ and $D + 1$ the risk is infinite for any covariance, unless there is no noise; "
-        r"without, it is 0 for $N \ge D$",
-    ),
+@register("V9-ols", "The risk of least squares in context")
+@part("long", lambda: sigma**2 * D / (N - D - 1))
+@part("short", lambda: lambda_ * (D - N) + sigma**2 * N / (D - N - 1))
+@given(
+    TASK,
+    LONG.text,
+    SHORT.text,
+    "For $N = D - 1$, $D$ and $D + 1$ the risk is infinite for any covariance, unless there is no noise; "
+    r"without, it is 0 for $N \ge D$",
 )
 def risk_of_least_squares() -> Derivation:
     """An inverse Wishart moment: of Lambda_hat if the context is long, of its Gram matrix if it is short."""
@@ -169,16 +159,10 @@ def white_risk() -> dict:
     return {name: factor(cancel(risk.subs(IN_UNITS) / (lambda_ * D))) for name, risk in risks.items()}
 
 
-@register(
-    "V9-linear",
-    "The risk of trained linear attention",
-    typed=lambda: {"each": lambda_ * (1 - 1 / (1 + (1 + (T + sigma**2) / lambda_) / N)), "white": (1 + D + nu * D) / (N + 1 + D + nu * D)},
-    conditions=(
-        TASK,
-        EIGENVECTOR,
-        r"The risk is the sum over the eigendirections; white: $\sigma^2=\nu\operatorname{tr}(\boldsymbol{\Lambda})$",
-    ),
-)
+@register("V9-linear", "The risk of trained linear attention")
+@part("each", lambda: lambda_ * (1 - 1 / (1 + (1 + (T + sigma**2) / lambda_) / N)))
+@part("white", lambda: (1 + D + nu * D) / (N + 1 + D + nu * D))
+@given(TASK, EIGENVECTOR, r"The risk is the sum over the eigendirections; white: $\sigma^2=\nu\operatorname{tr}(\boldsymbol{\Lambda})$")
 def risk_of_linear_attention() -> Derivation:
     """What is left of the loss once all directions are learned."""
     left = Lambda - Lambda * M.I * Lambda**2
@@ -196,12 +180,10 @@ def risk_of_linear_attention() -> Derivation:
     )
 
 
-@register(
-    "V9-crossover",
-    "From $D + 2$ tokens up to this context length linear attention beats least squares",
-    typed=lambda: {"N": (D + 1 + nu * D) ** 2 / (D + 1), "limit": (1 + nu) ** 2},
-    conditions=(TASK, WHITE, "$N > D + 1$; without noise least squares is exact, and $N_{*} = D + 1$"),
-)
+@register("V9-crossover", "From $D + 2$ tokens up to this context length linear attention beats least squares")
+@part("N", lambda: (D + 1 + nu * D) ** 2 / (D + 1))
+@part("limit", lambda: (1 + nu) ** 2)
+@given(TASK, WHITE, "$N > D + 1$; without noise least squares is exact, and $N_{*} = D + 1$")
 def crossover() -> Derivation:
     """Set the two risks equal; the equation is linear in N."""
     linear, squares = white_risk().values()
@@ -220,24 +202,19 @@ def _positive(point) -> None:
     point[C] = point[C] * point[C] + point[Lambda_hat]
 
 
-@register(
-    "V9-bounds",
-    "Bounds for the risk of Bayes",
-    typed=lambda: {
-        "curvature": 2 * Trace(Lambda * C.I * dC * C.I * dC * C.I),
-        "lower": sigma**2 / N * lambda_ / (lambda_ + sigma**2 / N),
-        "long": sigma**2,
-    },
-    conditions=(
-        TASK,
-        EIGENVECTOR,
-        Condition(r"$\boldsymbol{C}$ is positive definite", lambda point: min(eigsy(point[C], eigvals_only=True)) > 0, _positive),
-        r"If $N<D$ and the noise is small, (V9-unseen) says more; under much noise it may say less",
-        "Bayes is best: the risks of linear attention and of least squares are upper bounds, and the second also "
-        r"tends to $\sigma^{2} D/N$",
-        r"To first order in $1/N$ linear attention keeps $(1 + D) \operatorname{tr}(\boldsymbol{\Lambda})/N$ more, (16-limit), "
-        "which no noise explains",
-    ),
+@register("V9-bounds", "Bounds for the risk of Bayes")
+@part("curvature", lambda: 2 * Trace(Lambda * C.I * dC * C.I * dC * C.I))
+@part("lower", lambda: sigma**2 / N * lambda_ / (lambda_ + sigma**2 / N))
+@part("long", lambda: sigma**2)
+@given(
+    TASK,
+    EIGENVECTOR,
+    Condition(r"$\boldsymbol{C}$ is positive definite", lambda point: min(eigsy(point[C], eigvals_only=True)) > 0, _positive),
+    r"If $N<D$ and the noise is small, (V9-unseen) says more; under much noise it may say less",
+    "Bayes is best: the risks of linear attention and of least squares are upper bounds, and the second also "
+    r"tends to $\sigma^{2} D/N$",
+    r"To first order in $1/N$ linear attention keeps $(1 + D) \operatorname{tr}(\boldsymbol{\Lambda})/N$ more, (16-limit), "
+    "which no noise explains",
 )
 def bounds() -> Derivation:
     """Jensen's inequality for the risk given the context."""

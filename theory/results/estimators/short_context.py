@@ -12,7 +12,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.draws import eigenbasis
 from ...derivations.heads import E
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register
 from ...expectation.laws import Fixed
 from ...expectation.moments import expect
 from ...notation import D, Lambda, Lambda_hat, N, T, lambda_, sigma
@@ -32,22 +32,17 @@ def _short(point) -> None:
     point[u] = point[u] - tokens * (tokens.T * tokens) ** -1 * tokens.T * point[u]
 
 
-@register(
-    "V9-unseen",
-    "The risk of Bayes that a short context leaves",
-    typed=lambda: {
-        "outside": u,
-        "exchange": (_one - _two) * (_first - _second),
-        "convex": 2 * rho / (_mu + rho) ** 3,
-        "mean": Trace(Lambda) / N,
-        "seen": lambda_N * N * sigma**2 / (T + sigma**2),
-        "lower": over_directions(lambda_, N + 1) + eigenvalue[N] * N * sigma**2 / (T + sigma**2),
-    },
-    conditions=(
-        TASK,
-        Condition(r"$N\le D$; $\lambda_1\ge\dots\ge\lambda_D$ are the eigenvalues of $\boldsymbol{\Lambda}$", draw=_short),
-        r"Without noise the bound is the sum of the $D-N$ smallest $\lambda_d$; for white tokens and $N=D$ it is that of (V9-bounds)",
-    ),
+@register("V9-unseen", "The risk of Bayes that a short context leaves")
+@part("outside", lambda: u)
+@part("exchange", lambda: (_one - _two) * (_first - _second))
+@part("convex", lambda: 2 * rho / (_mu + rho) ** 3)
+@part("mean", lambda: Trace(Lambda) / N)
+@part("seen", lambda: lambda_N * N * sigma**2 / (T + sigma**2))
+@part("lower", lambda: over_directions(lambda_, N + 1) + eigenvalue[N] * N * sigma**2 / (T + sigma**2))
+@given(
+    TASK,
+    Condition(r"$N\le D$; $\lambda_1\ge\dots\ge\lambda_D$ are the eigenvalues of $\boldsymbol{\Lambda}$", draw=_short),
+    r"Without noise the bound is the sum of the $D-N$ smallest $\lambda_d$; for white tokens and $N=D$ it is that of (V9-bounds)",
 )
 def unseen() -> Derivation:
     """The posterior covariance outside the span of the tokens and inside; the least trace; Jensen's inequality inside."""

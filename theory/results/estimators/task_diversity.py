@@ -11,7 +11,7 @@ from sympy import Derivative, Rational, Symbol, factor, limit, numer, oo, sqrt, 
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register
 from ...notation import D, N, T, lambda_, sigma
 from ..landscape.fixed_points import b
 from ..task.population import P_w, omega
@@ -35,28 +35,22 @@ AS_MANY = Condition(r"$\kappa = 1$", lambda point: point[kappa] == 1, lambda poi
 MORE = Condition(r"$\kappa > 1$", lambda point: point[kappa] > 1, lambda point: _set_kappa(point, 1 + point[kappa]))
 
 
-@register(
-    "V11-limit",
-    "The risks in high dimension: the transition in the number of tasks",
-    kind="limit",
-    typed=lambda: {
-        "u": (1 - kappa - kappa * theta + sqrt((1 - kappa - kappa * theta) ** 2 + 4 * kappa * theta)) / 2,
-        "seen": theta * (1 - u),
-        "new": 2 * u - 1 + (1 + theta) * (1 - u) * (2 * u + kappa - 1) / (2 * u + kappa - 1 + kappa * theta),
-        "few": 1 - kappa,
-        "as many": Rational(1, 2),
-        "many": 1,
-    },
-    conditions=(
-        GIVEN,
-        DRAWN,
-        r"White tokens, $\sigma^2 = \nu\operatorname{tr}(\boldsymbol{\Lambda})$, $K = \kappa D$ and $N = (1 + \nu)D/\theta$ as $D$ goes to "
-        r"infinity; the risks are in units of $\operatorname{tr}(\boldsymbol{\Lambda})$, and $u$ is the mean of $\theta/(\omega + \theta)$ "
-        r"over the eigenvalues $\omega$ of $\boldsymbol{\Sigma}_w$",
-        r"Assumed, as in (V9-limit): the law of Marchenko and Pastur, and $\operatorname{tr}(\boldsymbol{\Sigma}_w)/D = 1$",
-        r"Long contexts, small $\theta$: the risk on new tasks is $1 - \kappa$ for $K < D$, $\sqrt{\theta}/2$ at $K = D$ and $\theta$ "
-        r"above, that after infinitely many tasks",
-    ),
+@register("V11-limit", "The risks in high dimension: the transition in the number of tasks", kind="limit")
+@part("u", lambda: (1 - kappa - kappa * theta + sqrt((1 - kappa - kappa * theta) ** 2 + 4 * kappa * theta)) / 2)
+@part("seen", lambda: theta * (1 - u))
+@part("new", lambda: 2 * u - 1 + (1 + theta) * (1 - u) * (2 * u + kappa - 1) / (2 * u + kappa - 1 + kappa * theta))
+@part("few", lambda: 1 - kappa)
+@part("as many", lambda: Rational(1, 2))
+@part("many", lambda: 1)
+@given(
+    GIVEN,
+    DRAWN,
+    r"White tokens, $\sigma^2 = \nu\operatorname{tr}(\boldsymbol{\Lambda})$, $K = \kappa D$ and $N = (1 + \nu)D/\theta$ as $D$ goes to "
+    r"infinity; the risks are in units of $\operatorname{tr}(\boldsymbol{\Lambda})$, and $u$ is the mean of $\theta/(\omega + \theta)$ "
+    r"over the eigenvalues $\omega$ of $\boldsymbol{\Sigma}_w$",
+    r"Assumed, as in (V9-limit): the law of Marchenko and Pastur, and $\operatorname{tr}(\boldsymbol{\Sigma}_w)/D = 1$",
+    r"Long contexts, small $\theta$: the risk on new tasks is $1 - \kappa$ for $K < D$, $\sqrt{\theta}/2$ at $K = D$ and $\theta$ "
+    r"above, that after infinitely many tasks",
 )
 def transition() -> Derivation:
     """The share of a direction in either risk, as D grows; then the average over the directions, by that of (V9-limit)."""

@@ -21,7 +21,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.draws import unit_vector
 from ...derivations.heads import E, Gradient, Rate, as_sympy, carried_out
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, register, states
 from ...expectation.moments import expect
 from ...notation import D, Lambda, Lambda_hat, N, beta, e, lambda_, prediction_i, v_i, vector, w, x_q, y_q
 from ..attention.blocks import U_i, expansion, merged_expansion, u_i, value_row
@@ -120,25 +120,26 @@ def _product(form, one, other):
     return sum(x * y / SHARED[column] for column, (x, y) in columns)
 
 
-@register(
-    "V6-escape",
-    "How fast the unreduced model leaves the origin",
-    typed=lambda: {
-        "form": lambda_**2 * _correlation(portion),
-        "across": lambda_**2 * ROW * (portion * COLUMN + (1 - portion) * LENGTH * ((1 + 1 / N) * ALONG + ACROSS / N)),
-        **{part: lambda_**4 * square for part, square in zip(("11", "22", "12"), growth_products(), strict=True)},
-    },
-    conditions=(
-        TASKS,
-        Condition(r"$p\le1$", lambda point: point[portion] <= 1),
-        f"{HEAD}; nothing grows faster",
-        FRAME,
-        r"$\boldsymbol{\Gamma}$ is the form as a matrix, rows $(a,v_i)$, columns $(U_1,\sqrt{D-1}\,U_2,m)$; 11, 22 and 12 are the entries "
-        r"of $\boldsymbol{\Gamma\Gamma}^\top$",
-        r"Near the origin the weights grow as $e^{\gamma t/\tau}$ with the largest singular value $\gamma$ of $\boldsymbol{\Gamma}$",
-        r"Head $j$ turns with $\boldsymbol{f}$: $\boldsymbol{v}_j=a\boldsymbol{f}$, $\boldsymbol{u}_j=m\boldsymbol{f}$, $v_j=0$, "
-        r"$\boldsymbol{U}_j=U_1\boldsymbol{fe}^\top+U_2\boldsymbol{ef}^\top$",
-    ),
+@register("V6-escape", "How fast the unreduced model leaves the origin")
+@states(
+    lambda: (
+        {
+            "form": lambda_**2 * _correlation(portion),
+            "across": lambda_**2 * ROW * (portion * COLUMN + (1 - portion) * LENGTH * ((1 + 1 / N) * ALONG + ACROSS / N)),
+            **{part: lambda_**4 * square for part, square in zip(("11", "22", "12"), growth_products(), strict=True)},
+        }
+    )
+)
+@given(
+    TASKS,
+    Condition(r"$p\le1$", lambda point: point[portion] <= 1),
+    f"{HEAD}; nothing grows faster",
+    FRAME,
+    r"$\boldsymbol{\Gamma}$ is the form as a matrix, rows $(a,v_i)$, columns $(U_1,\sqrt{D-1}\,U_2,m)$; 11, 22 and 12 are the entries "
+    r"of $\boldsymbol{\Gamma\Gamma}^\top$",
+    r"Near the origin the weights grow as $e^{\gamma t/\tau}$ with the largest singular value $\gamma$ of $\boldsymbol{\Gamma}$",
+    r"Head $j$ turns with $\boldsymbol{f}$: $\boldsymbol{v}_j=a\boldsymbol{f}$, $\boldsymbol{u}_j=m\boldsymbol{f}$, $v_j=0$, "
+    r"$\boldsymbol{U}_j=U_1\boldsymbol{fe}^\top+U_2\boldsymbol{ef}^\top$",
 )
 def escape() -> Derivation:
     """Near the origin tau dW/dt is the gradient of the form, so the rates of growth are its singular values."""
@@ -198,23 +199,24 @@ def _losses() -> dict[str, Expr]:
     }
 
 
-@register(
-    "V6-five",
-    "The unreduced model as five weights",
-    typed=lambda: {
-        "prediction": (ROW + LENGTH * v_i) * (e.T * Lambda_hat * (_KEY + COLUMN * LENGTH * e * e.T) * x_q)
-        + ROW * e.T * x_q * x_q.T * _KEY * x_q / N,
-        **_losses(),
-        **{weight.name: rate for weight, rate in flow_in(portion * _losses()["random"] + (1 - portion) * _losses()["fixed"]).items()},
-    },
-    conditions=(
-        TASKS,
-        HEAD,
-        FRAME,
-        "The losses for random tasks, for the fixed one, and with noise for the labels of the context; the flow is that in the training "
-        r"loss, and the blocks move inside the symmetric form only",
-        "From small initial weights $H$ heads follow one such head until the next rank grows, up to the error of (V6-error)",
-    ),
+@register("V6-five", "The unreduced model as five weights")
+@states(
+    lambda: (
+        {
+            "prediction": (ROW + LENGTH * v_i) * (e.T * Lambda_hat * (_KEY + COLUMN * LENGTH * e * e.T) * x_q)
+            + ROW * e.T * x_q * x_q.T * _KEY * x_q / N,
+            **_losses(),
+            **{weight.name: rate for weight, rate in flow_in(portion * _losses()["random"] + (1 - portion) * _losses()["fixed"]).items()},
+        }
+    )
+)
+@given(
+    TASKS,
+    HEAD,
+    FRAME,
+    "The losses for random tasks, for the fixed one, and with noise for the labels of the context; the flow is that in the training "
+    r"loss, and the blocks move inside the symmetric form only",
+    "From small initial weights $H$ heads follow one such head until the next rank grows, up to the error of (V6-error)",
 )
 def five_weights() -> Derivation:
     """Put the symmetric head into the moments of the unreduced model, and into its flow."""

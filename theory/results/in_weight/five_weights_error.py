@@ -12,7 +12,7 @@ from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation
 from ...derivations.heads import E, Gradient, Rate
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register
 from ...notation import N, e, lambda_, prediction_i, t, tau, v_i, w_init, y_q
 from ..attention.blocks import U_i, u_i, value_row
 from ..attention.zero_block_loss import U_j, row_j, u_j
@@ -26,30 +26,24 @@ _small = Symbol("epsilon", positive=True)
 _POWER = SIGMA_K / SIGMA_1
 
 
-@register(
-    "V6-error",
-    "The error of the five weights, in powers of the initial scale",
-    kind="approximation",
-    typed=lambda: {
-        "row": lambda_**4 * (five.growth_products()[0] * five.ROW + five.growth_products()[2] * v_i),
-        "corner": lambda_**4 * (five.growth_products()[2] * five.ROW + five.growth_products()[1] * v_i),
-        "across": lambda_**4 * (portion**2 + (1 - portion) ** 2 * five.LENGTH**2 * ((1 + 1 / N) ** 2 + 1 / N**2)) * five.ROW,
-        "map": w_init ** (1 - _POWER),
-        "loss": w_init ** (1 - _POWER),
-        "loss across": w_init ** (2 * (1 - _POWER)),
-    },
-    conditions=(
-        five.FRAME,
-        r"White tokens and one fixed task vector, as in (V6-escape); $H$ heads, all weights start at the scale $w_{\rm init}$; the first "
-        "three, second derivatives in time, to first order in all weights",
-        r"The symmetric pairs grow at the singular values $\sigma_1>\sigma_2$ of $\boldsymbol{\Gamma}$, the $D-1$ that turn with "
-        r"$\boldsymbol{f}$ at $\sigma_\times$, the root of the factor in the third; all other weights rest",
-        r"The last three, relative errors of map and losses, up to factors that do not depend on $w_{\rm init}$, for a pair that grows at "
-        r"$\sigma_k$ and is $\eta$ when the first is of order one",
-        r"So the map errs by $w_{\rm init}$ to the power $1-\max(\sigma_2,\sigma_\times)/\sigma_1$, the losses to the power "
-        r"$\min(1-\sigma_2/\sigma_1,\ 2(1-\sigma_\times/\sigma_1))$; a higher one if a symmetry takes the slope along the second pair "
-        r"too, as $\boldsymbol{w}$ to $-\boldsymbol{w}$ does at $p=1$",
-    ),
+@register("V6-error", "The error of the five weights, in powers of the initial scale", kind="approximation")
+@part("row", lambda: lambda_**4 * (five.growth_products()[0] * five.ROW + five.growth_products()[2] * v_i))
+@part("corner", lambda: lambda_**4 * (five.growth_products()[2] * five.ROW + five.growth_products()[1] * v_i))
+@part("across", lambda: lambda_**4 * (portion**2 + (1 - portion) ** 2 * five.LENGTH**2 * ((1 + 1 / N) ** 2 + 1 / N**2)) * five.ROW)
+@part("map", lambda: w_init ** (1 - _POWER))
+@part("loss", lambda: w_init ** (1 - _POWER))
+@part("loss across", lambda: w_init ** (2 * (1 - _POWER)))
+@given(
+    five.FRAME,
+    r"White tokens and one fixed task vector, as in (V6-escape); $H$ heads, all weights start at the scale $w_{\rm init}$; the first "
+    "three, second derivatives in time, to first order in all weights",
+    r"The symmetric pairs grow at the singular values $\sigma_1>\sigma_2$ of $\boldsymbol{\Gamma}$, the $D-1$ that turn with "
+    r"$\boldsymbol{f}$ at $\sigma_\times$, the root of the factor in the third; all other weights rest",
+    r"The last three, relative errors of map and losses, up to factors that do not depend on $w_{\rm init}$, for a pair that grows at "
+    r"$\sigma_k$ and is $\eta$ when the first is of order one",
+    r"So the map errs by $w_{\rm init}$ to the power $1-\max(\sigma_2,\sigma_\times)/\sigma_1$, the losses to the power "
+    r"$\min(1-\sigma_2/\sigma_1,\ 2(1-\sigma_\times/\sigma_1))$; a higher one if a symmetry takes the slope along the second pair "
+    r"too, as $\boldsymbol{w}$ to $-\boldsymbol{w}$ does at $p=1$",
 )
 def error_of_five_weights() -> Derivation:
     """The linear flow in both sectors, the lead of the first pair when it has grown, and what is left of it in map and loss."""

@@ -14,7 +14,7 @@ from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.heads import Gradient
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register
 from ...notation import D, Lambda_hat, N, beta, prediction, prediction_i, prediction_other, t, tau, v_i, vector, w, w_init, x_q, y_q
 from ..attention.blocks import U_i, merged_expansion, u_i, value_row
 from ..attention.zero_blocks import ERROR, pull
@@ -43,46 +43,45 @@ def _head(reason: str, said: str, part: str, *blocks) -> tuple[Line, ...]:
     return (*(Line(block, ":=", value, reason) for block, value in head.items()), made)
 
 
-@register(
-    "V6-idle",
-    "Idle heads on a finite training set",
-    kind="approximation",
-    typed=lambda: {
-        "row and column": _row.T * beta * _column.T * x_q,
-        "corner": _row.T * beta * _column.T * x_q,
-        "one direction": (_v * _U - _a * _u) ** 2,
-        "at rest": (y_q - prediction)
+@register("V6-idle", "Idle heads on a finite training set", kind="approximation")
+@part("row and column", lambda: _row.T * beta * _column.T * x_q)
+@part("corner", lambda: _row.T * beta * _column.T * x_q)
+@part("one direction", lambda: (_v * _U - _a * _u) ** 2)
+@part(
+    "at rest",
+    lambda: (
+        (y_q - prediction)
         * (
             value_row.T * ((Lambda_hat + x_q * x_q.T / N) * U_i + beta * u_i.T) * x_q
             + v_i * (beta.T * U_i + w.T * Lambda_hat * w * u_i.T) * x_q
-        ),
-        "start": _block * w_init ** (-SIGMA_K / SIGMA_1),
-        "flow": FORCE * SEQUENCES ** (-S.Half) * _alpha - CURVATURE * _alpha**3,
-        "rate": FORCE * SEQUENCES ** (-S.Half),
-        "size": sqrt(FORCE / CURVATURE) * SEQUENCES ** (-S(1) / 4),
-    },
-    conditions=(
-        "Merged attention on $P$ sequences, to leading order in $P^{-1/2}$; at least two heads, for one of them is active, and $D\\ge2$",
-        Condition(
-            r"The zero blocks start far below the main weights: what the first drop makes of them, $\alpha_0$, is small beside $P^{-1/4}$ "
-            r"for the rows $\boldsymbol{v}_j$, beside $P^{-1/2}$ for the columns $\boldsymbol{u}_j$. Then the rows of idle heads end at "
-            r"$P^{-1/4}$, their columns at $P^{-1/2}$; with one head or $D=1$ all blocks end at $P^{-1/2}$. At the ordinary scale, with "
-            r"all weights at 0.03, rows fall as $P^{-0.11}$ and columns stay at 0.33",
-            lambda point: point[_start] ** 2 * point[SEQUENCES] ** 0.5 < point[FORCE] / point[CURVATURE],
-        ),
-        r"The active head has brought the force on its own pairs to zero, by the first two also that on pairs with a column "
-        r"$\boldsymbol{u}_j$; pairs of a row $\boldsymbol{v}_j$ and a matrix $\boldsymbol{U}_j$ move the idle heads",
-        r"One direction: tokens, task and the blocks $(a,v,U,u)$ of a head along $\boldsymbol{b}$. The head is a form of the Gram matrix "
-        r"with $\chi_{xx}$, $\chi_{xy}$, $\chi_{yy}$ for its three entries; so for $D=1$ one head fits any large set as well as all heads "
-        "can, and nothing is left to move the others",
-        r"At rest: the left side is zero on average. Summed over idle heads, with the prediction $m$ that is $\mathbb{E}(\rho m)="
-        r"\mathbb{E}(m^2)$, where $\rho$ is what the active head leaves, so $m$ is at most of order $P^{-1/2}$, as the force is",
-        r"Start: a zero block is $\epsilon$, the main weights $w_{\rm init}$; near zero they grow at $\sigma_k$ and $\sigma_1$, (V6-error)",
-        r"Flow: an idle head $\nu_j=\alpha\boldsymbol{l}$, $\boldsymbol{W}_j=\alpha\boldsymbol{R}$ with "
-        r"$|\boldsymbol{l}|=|\boldsymbol{R}|=1$, balanced as by (17), and the prediction $\phi$ of $\boldsymbol{l}$ and "
-        r"$\boldsymbol{R}$, less what the active head can make up for to first order",
-        Condition("$g>0$", lambda point: point[FORCE] > 0),
+        )
     ),
+)
+@part("start", lambda: _block * w_init ** (-SIGMA_K / SIGMA_1))
+@part("flow", lambda: FORCE * SEQUENCES ** (-S.Half) * _alpha - CURVATURE * _alpha**3)
+@part("rate", lambda: FORCE * SEQUENCES ** (-S.Half))
+@part("size", lambda: sqrt(FORCE / CURVATURE) * SEQUENCES ** (-S(1) / 4))
+@given(
+    "Merged attention on $P$ sequences, to leading order in $P^{-1/2}$; at least two heads, for one of them is active, and $D\\ge2$",
+    Condition(
+        r"The zero blocks start far below the main weights: what the first drop makes of them, $\alpha_0$, is small beside $P^{-1/4}$ "
+        r"for the rows $\boldsymbol{v}_j$, beside $P^{-1/2}$ for the columns $\boldsymbol{u}_j$. Then the rows of idle heads end at "
+        r"$P^{-1/4}$, their columns at $P^{-1/2}$; with one head or $D=1$ all blocks end at $P^{-1/2}$. At the ordinary scale, with "
+        r"all weights at 0.03, rows fall as $P^{-0.11}$ and columns stay at 0.33",
+        lambda point: point[_start] ** 2 * point[SEQUENCES] ** 0.5 < point[FORCE] / point[CURVATURE],
+    ),
+    r"The active head has brought the force on its own pairs to zero, by the first two also that on pairs with a column "
+    r"$\boldsymbol{u}_j$; pairs of a row $\boldsymbol{v}_j$ and a matrix $\boldsymbol{U}_j$ move the idle heads",
+    r"One direction: tokens, task and the blocks $(a,v,U,u)$ of a head along $\boldsymbol{b}$. The head is a form of the Gram matrix "
+    r"with $\chi_{xx}$, $\chi_{xy}$, $\chi_{yy}$ for its three entries; so for $D=1$ one head fits any large set as well as all heads "
+    "can, and nothing is left to move the others",
+    r"At rest: the left side is zero on average. Summed over idle heads, with the prediction $m$ that is $\mathbb{E}(\rho m)="
+    r"\mathbb{E}(m^2)$, where $\rho$ is what the active head leaves, so $m$ is at most of order $P^{-1/2}$, as the force is",
+    r"Start: a zero block is $\epsilon$, the main weights $w_{\rm init}$; near zero they grow at $\sigma_k$ and $\sigma_1$, (V6-error)",
+    r"Flow: an idle head $\nu_j=\alpha\boldsymbol{l}$, $\boldsymbol{W}_j=\alpha\boldsymbol{R}$ with "
+    r"$|\boldsymbol{l}|=|\boldsymbol{R}|=1$, balanced as by (17), and the prediction $\phi$ of $\boldsymbol{l}$ and "
+    r"$\boldsymbol{R}$, less what the active head can make up for to first order",
+    Condition("$g>0$", lambda point: point[FORCE] > 0),
 )
 def idle_heads() -> Derivation:
     """A mean squared error along one pair; Euler's identity; two ways to one map; and the form of a head in one dimension."""

@@ -10,7 +10,7 @@ from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation
 from ...derivations.heads import E, Gradient
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, part, register, states
 from ...expectation.moments import expect
 from ...notation import B, D, Lambda, N, beta, lambda_, prediction, prediction_i, prediction_other, v_i, w, x_q
 from ..attention.blocks import U_i, merged_expansion, u_i, value_row
@@ -44,25 +44,20 @@ def _pair_in(inner):
     return Lambda * inner * Lambda + (Lambda * inner.T * Lambda + Trace(inner * Lambda) * Lambda) / N
 
 
-@register(
-    "V6-zero",
-    "Which laws of the task move the zero blocks",
-    typed=lambda: {
-        "v": (Lambda * U_i * Lambda - _pair_in(U_i * Lambda * B.T) + fourth_moment(U_i) * (Identity(D) - B.T * Lambda) / N) * w,
-        "u": v_i * Trace(w * w.T * Lambda) * Lambda * (Identity(D) - (1 + 2 / N) * B.T * Lambda) * w,
-        "v at the origin": ((1 + 2 / N) * Lambda**2 + Trace(Lambda) * Lambda / N) * w,
-        "u at the origin": v_i * Trace(w * w.T * Lambda) * Lambda * w,
-    },
-    conditions=(
-        JOINT,
-        r"The velocities are a matrix times $\boldsymbol{w}$ and one times $(\boldsymbol{w}^\top\boldsymbol{\Lambda}\boldsymbol{w})"
-        r"\boldsymbol{w}$; at the origin both matrices are invertible",
-        r"So the zero blocks stay zero from every start if and only if $\mathbb{E}(\boldsymbol{w})=0$ and $\mathbb{E}((\boldsymbol{w}^\top"
-        r"\boldsymbol{\Lambda}\boldsymbol{w})\boldsymbol{w})=0$",
-        "One repeated vector breaks it at every $p<1$, a pair of opposite vectors does not",
-    ),
-    erratum=r"The paper says that (39) and (40) break if task vectors are fixed; two moments of $\boldsymbol{w}$ decide",
+@register("V6-zero", "Which laws of the task move the zero blocks")
+@part("v", lambda: (Lambda * U_i * Lambda - _pair_in(U_i * Lambda * B.T) + fourth_moment(U_i) * (Identity(D) - B.T * Lambda) / N) * w)
+@part("u", lambda: v_i * Trace(w * w.T * Lambda) * Lambda * (Identity(D) - (1 + 2 / N) * B.T * Lambda) * w)
+@part("v at the origin", lambda: ((1 + 2 / N) * Lambda**2 + Trace(Lambda) * Lambda / N) * w)
+@part("u at the origin", lambda: v_i * Trace(w * w.T * Lambda) * Lambda * w)
+@given(
+    JOINT,
+    r"The velocities are a matrix times $\boldsymbol{w}$ and one times $(\boldsymbol{w}^\top\boldsymbol{\Lambda}\boldsymbol{w})"
+    r"\boldsymbol{w}$; at the origin both matrices are invertible",
+    r"So the zero blocks stay zero from every start if and only if $\mathbb{E}(\boldsymbol{w})=0$ and $\mathbb{E}((\boldsymbol{w}^\top"
+    r"\boldsymbol{\Lambda}\boldsymbol{w})\boldsymbol{w})=0$",
+    "One repeated vector breaks it at every $p<1$, a pair of opposite vectors does not",
 )
+@erratum(r"The paper says that (39) and (40) break if task vectors are fixed; two moments of $\boldsymbol{w}$ decide")
 def moving_laws() -> Derivation:
     """The gradients at zero blocks, averaged over query and context only."""
     v, u = (E(-Gradient(ERROR, weight) / 2, given=w) for weight in (value_row, u_i))
@@ -79,18 +74,15 @@ def moving_laws() -> Derivation:
     )
 
 
-@register(
-    "V6-leak",
-    "How fast a finite training set moves the zero blocks",
-    typed=lambda: _leaks(*(Trace(Lambda**k) for k in range(1, 5))) | _white_leaks(),
-    conditions=(
-        r"$P$ independent sequences with $\boldsymbol{w}\sim\mathcal{N}(0,\boldsymbol{I})$; the blocks are zero in every head. One has the "
-        "mean square velocity given here, the average over all of them $1/P$ of that",
-        r"For $\boldsymbol{v}_i$: $\boldsymbol{U}_i=\boldsymbol{I}$, its direction if the tokens are white",
-        r"$\boldsymbol{B}=0$, as on the first plateau; or $\boldsymbol{B}=b\boldsymbol{I}$, $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$, "
-        "at any time from there to the end",
-        "While the blocks are near zero they move at this rate; what becomes of them in idle heads at the end is (V6-idle)",
-    ),
+@register("V6-leak", "How fast a finite training set moves the zero blocks")
+@states(lambda: _leaks(*(Trace(Lambda**k) for k in range(1, 5))) | _white_leaks())
+@given(
+    r"$P$ independent sequences with $\boldsymbol{w}\sim\mathcal{N}(0,\boldsymbol{I})$; the blocks are zero in every head. One has the "
+    "mean square velocity given here, the average over all of them $1/P$ of that",
+    r"For $\boldsymbol{v}_i$: $\boldsymbol{U}_i=\boldsymbol{I}$, its direction if the tokens are white",
+    r"$\boldsymbol{B}=0$, as on the first plateau; or $\boldsymbol{B}=b\boldsymbol{I}$, $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$, "
+    "at any time from there to the end",
+    "While the blocks are near zero they move at this rate; what becomes of them in idle heads at the end is (V6-idle)",
 )
 def finite_set() -> Derivation:
     """The gradients of different sequences are independent and have mean zero, so the square of their mean is 1/P of that of one."""

@@ -17,7 +17,7 @@ from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation
 from ...derivations.heads import E
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, part, register
 from ...expectation.laws import Fixed, Gaussian, Mixture
 from ...expectation.moments import expect
 from ...notation import D, Lambda, Lambda_hat, MatrixLetter, N, beta, prediction_i, v_i, vector, w, x_q, y_q
@@ -65,13 +65,13 @@ def _moments(law, *, given=(), expand=merged_expansion, entry: str = "C.1") -> t
     """One head, as in an entry, times the target and times another head, averaged; over noise for labels first."""
     head, other = expand(), other_head(expand)
     lines = [Line(prediction_i, "=", head, f"One head, equation ({entry})", entry), Line(prediction_j, ":=", other, "Another head")]
-    for part, product, written in (("target", y_q * prediction_i, y_q * head), ("overlap", prediction_i * prediction_j, head * other)):
-        mean, name = E(product, law, given=given), f"The head times {'another' if part == 'overlap' else 'the target'}, averaged"
+    for which, product, written in (("target", y_q * prediction_i, y_q * head), ("overlap", prediction_i * prediction_j, head * other)):
+        mean, name = E(product, law, given=given), f"The head times {'another' if which == 'overlap' else 'the target'}, averaged"
         if law is NOISE:
             lines.append(Line(mean, "=", labels_averaged(written), f"{name} over the labels", (entry, "28")))
-            lines.append(Line(E(mean), "=", noise_average(written), "Averaged over query and context", (-1,), part))
+            lines.append(Line(E(mean), "=", noise_average(written), "Averaged over query and context", (-1,), which))
         else:
-            lines.append(Line(mean, "=", expect(written, law, given=given), name, entry, part))
+            lines.append(Line(mean, "=", expect(written, law, given=given), name, entry, which))
     return tuple(lines)
 
 
@@ -129,40 +129,38 @@ def _overlap_in(task):
     )
 
 
-@register(
-    "V6-task",
-    "Two moments of the unreduced model, given the task vector",
-    typed=lambda: {"target": _target_in(w), "overlap": _overlap_in(w)},
-    conditions=(
-        HEADS,
-        "The overlap is that of any two heads, or of one with itself",
-        r"The loss under any law of $\boldsymbol{w}$ is made of the averages of these over it",
-    ),
+@register("V6-task", "Two moments of the unreduced model, given the task vector")
+@part("target", lambda: _target_in(w))
+@part("overlap", lambda: _overlap_in(w))
+@given(
+    HEADS,
+    "The overlap is that of any two heads, or of one with itself",
+    r"The loss under any law of $\boldsymbol{w}$ is made of the averages of these over it",
 )
 def given_task() -> Derivation:
     """Average over the query, up to its sixth moment, and over the context."""
     return Derivation.by(*_moments((), given=(w,)))
 
 
-@register(
-    "V6",
-    "The population loss of the unreduced model if a portion of the task vectors is fixed",
-    typed=lambda: {
-        "square": portion * Trace(Lambda) + (1 - portion) * TracePolynomial(w_0.T * Lambda * w_0),
-        "target": portion * Trace(Lambda * _map(*_I) * Lambda) + (1 - portion) * _target_in(w_0),
-        "overlap": portion
+@register("V6", "The population loss of the unreduced model if a portion of the task vectors is fixed")
+@part("square", lambda: portion * Trace(Lambda) + (1 - portion) * TracePolynomial(w_0.T * Lambda * w_0))
+@part("target", lambda: portion * Trace(Lambda * _map(*_I) * Lambda) + (1 - portion) * _target_in(w_0))
+@part(
+    "overlap",
+    lambda: (
+        portion
         * (
             TracePolynomial(Trace(_map(*_I).T * (Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N) * _map(*_J) * Lambda))
             + TracePolynomial(overlap_formula(*_I, *_J))
         )
-        + (1 - portion) * _overlap_in(w_0),
-    },
-    conditions=(
-        HEADS,
-        r"A portion $p$ of the task vectors is random, $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, the others are "
-        r"$\boldsymbol{w}_{0}$; for several fixed vectors, average over $\boldsymbol{w}_{0}$",
-        "$p = 1$ is the in-context test of the paper, $p = 0$ its in-weight test",
+        + (1 - portion) * _overlap_in(w_0)
     ),
+)
+@given(
+    HEADS,
+    r"A portion $p$ of the task vectors is random, $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, the others are "
+    r"$\boldsymbol{w}_{0}$; for several fixed vectors, average over $\boldsymbol{w}_{0}$",
+    "$p = 1$ is the in-context test of the paper, $p = 0$ its in-weight test",
 )
 def mixture_loss() -> Derivation:
     """Average over the mixture of laws of the task as well."""
@@ -174,25 +172,29 @@ def _memory_corner(row, U, v_j, u_j):
     return v_j * row.T * (Lambda * U * Lambda + fourth_moment(U) / N) * u_j
 
 
-@register(
-    "V6-memory",
-    "The loss if the labels of the context are noise",
-    typed=lambda: {
-        "target": TracePolynomial(value_row.T * (Lambda * U_i * Lambda + fourth_moment(U_i) / N) * w_0)
-        + v_i * TracePolynomial(u_i.T * Lambda * w_0),
-        "overlap": Trace(Lambda * _map(*_I) * Lambda * _map(*_J).T) / N
+@register("V6-memory", "The loss if the labels of the context are noise")
+@part(
+    "target",
+    lambda: (
+        TracePolynomial(value_row.T * (Lambda * U_i * Lambda + fourth_moment(U_i) / N) * w_0) + v_i * TracePolynomial(u_i.T * Lambda * w_0)
+    ),
+)
+@part(
+    "overlap",
+    lambda: (
+        Trace(Lambda * _map(*_I) * Lambda * _map(*_J).T) / N
         + _rows_alone()
         + v_i * v_j * (1 + 2 / N) * TracePolynomial(u_i.T * Lambda * u_j)
         + _memory_corner(value_row, U_i, v_j, u_j)
-        + _memory_corner(row_j, U_j, v_i, u_i),
-    },
-    conditions=(
-        HEADS,
-        r"The labels $\boldsymbol{y} \sim \mathcal{N}(0, \boldsymbol{I})$ are independent of the tokens, and the target of the query is "
-        r"$\boldsymbol{w}_{0}^{\top} \boldsymbol{x}_{q}$",
+        + _memory_corner(row_j, U_j, v_i, u_i)
     ),
-    erratum="The paper's in-weight test has the fixed task vector in its context too; its official code has noise there, as here.",
 )
+@given(
+    HEADS,
+    r"The labels $\boldsymbol{y} \sim \mathcal{N}(0, \boldsymbol{I})$ are independent of the tokens, and the target of the query is "
+    r"$\boldsymbol{w}_{0}^{\top} \boldsymbol{x}_{q}$",
+)
+@erratum("The paper's in-weight test has the fixed task vector in its context too; its official code has noise there, as here.")
 def memory_loss() -> Derivation:
     """Average over the labels given the tokens, then over query and context."""
     return Derivation.by(*_moments(NOISE, given=(Lambda_hat, x_q), expand=expansion, entry="87"))

@@ -25,7 +25,7 @@ from ...derivations.draws import satisfying, second_moment
 from ...derivations.heads import Gradient
 from ...derivations.lines import Line
 from ...derivations.points import Point
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, part, register
 from ...notation import B, D, G, Lambda, M, matrix, symmetric_matrix, vector
 from ..task.regression import population_error
 from .completeness import B_ii, B_ij, B_ji, B_jj, map_at_rest
@@ -116,16 +116,14 @@ def rest() -> tuple[TracePolynomial, TracePolynomial]:
 @register(
     "V2-whitened",
     "Whitening turns every population loss into a distance, and the conditions at fixed points into those of a linear network",
-    typed=lambda: {
-        "loss": c_any - Trace(A_w.T * A_w) + Trace((B_w - A_w).T * (B_w - A_w)),
-        "left": B_w.T * (A_w - B_w),
-        "right": (A_w - B_w) * B_w.T,
-    },
-    conditions=(
-        POSITIVE,
-        r"$\boldsymbol{B}^{\top} \boldsymbol{G}$ and $\boldsymbol{G} \boldsymbol{B}^{\top}$ vanish at every fixed "
-        "point of separate attention (T1a)",
-    ),
+)
+@part("loss", lambda: c_any - Trace(A_w.T * A_w) + Trace((B_w - A_w).T * (B_w - A_w)))
+@part("left", lambda: B_w.T * (A_w - B_w))
+@part("right", lambda: (A_w - B_w) * B_w.T)
+@given(
+    POSITIVE,
+    r"$\boldsymbol{B}^{\top} \boldsymbol{G}$ and $\boldsymbol{G} \boldsymbol{B}^{\top}$ vanish at every fixed "
+    "point of separate attention (T1a)",
 )
 def whitening() -> Derivation:
     """Put the whitened letters into the loss and into B' G and G B'."""
@@ -151,29 +149,26 @@ def entry_equations() -> tuple[Expr, Expr, Expr]:
     return *pair, alone
 
 
-@register(
-    "V2-fixed",
-    "The fixed functions of separate attention under any task: subsets of the whitened singular directions",
-    typed=lambda: {
-        "first": s_j * B_ji - s_i * B_ij,
-        "second": s_i * B_ji - s_j * B_ij,
-        "entries": (s_i**2 - s_j**2) * B_ij,
-        "diagonal": B_ii * (s_i - B_ii),
-        "loss": c_any - B_ii * (2 * s_i - B_ii),
-    },
-    conditions=(
-        SINGULAR,
-        r"The first four are zero at a fixed point, for every pair of indices",
-        r"Distinct $s_{d}$ leave $\tilde{\boldsymbol{B}}$ diagonal, with entries 0 or $s_{d}$",
-        (r"So there are $2^{D}$ fixed functions if $R H \ge D$ and the $s_{d}$ are distinct and positive, whether "
-        "or not covariances commute"),
-        (r"Each is a fixed point, with one slot for each learned $d$, $\boldsymbol{k}$ along "
-        r"$\boldsymbol{M}^{-1/2} \boldsymbol{u}_{d}$ and $\boldsymbol{q}$ along $\boldsymbol{Q}^{-1/2} \boldsymbol{r}_{d}$"),
-        "The loss there is $c$ minus the sum over $S$ of $s_{d}^{2}$: the last line is the share of one direction",
-    ),
-    erratum=(r"The paper has $2^{D}$ for $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$ and Gaussian tokens "
-            "of one covariance; none of this is needed"),
-)  # fmt: skip
+@register("V2-fixed", "The fixed functions of separate attention under any task: subsets of the whitened singular directions")
+@part("first", lambda: s_j * B_ji - s_i * B_ij)
+@part("second", lambda: s_i * B_ji - s_j * B_ij)
+@part("entries", lambda: (s_i**2 - s_j**2) * B_ij)
+@part("diagonal", lambda: B_ii * (s_i - B_ii))
+@part("loss", lambda: c_any - B_ii * (2 * s_i - B_ii))
+@given(
+    SINGULAR,
+    r"The first four are zero at a fixed point, for every pair of indices",
+    r"Distinct $s_{d}$ leave $\tilde{\boldsymbol{B}}$ diagonal, with entries 0 or $s_{d}$",
+    r"So there are $2^{D}$ fixed functions if $R H \ge D$ and the $s_{d}$ are distinct and positive, whether "
+    "or not covariances commute",
+    r"Each is a fixed point, with one slot for each learned $d$, $\boldsymbol{k}$ along "
+    r"$\boldsymbol{M}^{-1/2} \boldsymbol{u}_{d}$ and $\boldsymbol{q}$ along $\boldsymbol{Q}^{-1/2} \boldsymbol{r}_{d}$",
+    "The loss there is $c$ minus the sum over $S$ of $s_{d}^{2}$: the last line is the share of one direction",
+)
+@erratum(
+    r"The paper has $2^{D}$ for $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$ and Gaussian tokens "
+    "of one covariance; none of this is needed"
+)
 def fixed_functions() -> Derivation:
     """B_w' (A_w - B_w) = 0 and (A_w - B_w) B_w' = 0, less their symmetric parts; two equations for two entries."""
     (first, second, alone), (left, right) = entry_equations(), rest()
@@ -206,33 +201,28 @@ def turned_loss() -> Expr:
     return explicit(substitute(any_loss(), WHITENED), {A_w: diag(s_i, s_j), B_w: map_}, D=2).expand()
 
 
-@register(
-    "V2-oblique",
-    "When nothing commutes: only the largest drop is a stable rest of a head, and no direction need grow alone",
-    typed=lambda: {
-        "loss": c_any - 2 * b * (s_i + s_j * alpha * beta_) + b**2 * (1 + alpha**2) * (1 + beta_**2),
-        "second": 4 * s_i**2 * (s_i**2 - s_j**2),
-        "keys": TracePolynomial(M_root**2) * M_root.I * A_w * r_i,
-        "queries": TracePolynomial(Q_root**2) * Q_root.I * A_w.T * u_i,
-    },
-    conditions=(
-        POSITIVE,
-        SINGULAR,
-        r"$\boldsymbol{k}$ is along $\boldsymbol{k}_i + \alpha \boldsymbol{k}_j$ and $\boldsymbol{q}$ along $\boldsymbol{q}_i + \beta "
-        r"\boldsymbol{q}_j$, with the modes of (V2-fixed), $\boldsymbol{k}_i = \boldsymbol{M}^{-1/2}\boldsymbol{u}_i$ and "
-        r"$\boldsymbol{q}_i = \boldsymbol{Q}^{-1/2}\boldsymbol{r}_i$; $b$ is what is learned",
-        r"second: at the rest $b = s_{i}$; negative, and the rest unstable, if and only if $s_{j} > s_{i}$, in any metric",
-        r"keys: $\boldsymbol{A}\boldsymbol{q}_i = s_i\boldsymbol{M}\boldsymbol{k}_i$: a waiting head grows along "
-        r"($\boldsymbol{k}_{i}, \boldsymbol{q}_{i}$) alone if and only if $\boldsymbol{k}_{i}$ is an eigenvector of $\boldsymbol{M}$ "
-        r"and $\boldsymbol{q}_{i}$ of $\boldsymbol{Q}$, with the largest growth",
-        r"It grows along the leading singular vectors $\boldsymbol{f}$ and $\boldsymbol{g}$ of $\boldsymbol{A}$; its components along the "
-        r"modes are $\boldsymbol{u}_j^\top\boldsymbol{M}^{1/2}\boldsymbol{f}$, $\boldsymbol{r}_j^\top\boldsymbol{Q}^{1/2}\boldsymbol{g}$. "
-        r"Where these are not zero they are of order one when it drops: there is no lag (V2-sequence), and the head turns while it drops, "
-        r"to the largest drop among such modes, without a rest; if those drops are close, it turns slowly and lingers between their losses",
-        r"Where they are zero, as between blocks that each of $\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ leaves invariant, "
-        r"they lag, and the head rests before it turns to a larger drop in another block",
-        r"Covariances that commute up to an angle $\theta$ leave components of order $\theta$: a rest of $\tau\ln(1/\theta)/\rho_j$",
-    ),
+@register("V2-oblique", "When nothing commutes: only the largest drop is a stable rest of a head, and no direction need grow alone")
+@part("loss", lambda: c_any - 2 * b * (s_i + s_j * alpha * beta_) + b**2 * (1 + alpha**2) * (1 + beta_**2))
+@part("second", lambda: 4 * s_i**2 * (s_i**2 - s_j**2))
+@part("keys", lambda: TracePolynomial(M_root**2) * M_root.I * A_w * r_i)
+@part("queries", lambda: TracePolynomial(Q_root**2) * Q_root.I * A_w.T * u_i)
+@given(
+    POSITIVE,
+    SINGULAR,
+    r"$\boldsymbol{k}$ is along $\boldsymbol{k}_i + \alpha \boldsymbol{k}_j$ and $\boldsymbol{q}$ along $\boldsymbol{q}_i + \beta "
+    r"\boldsymbol{q}_j$, with the modes of (V2-fixed), $\boldsymbol{k}_i = \boldsymbol{M}^{-1/2}\boldsymbol{u}_i$ and "
+    r"$\boldsymbol{q}_i = \boldsymbol{Q}^{-1/2}\boldsymbol{r}_i$; $b$ is what is learned",
+    r"second: at the rest $b = s_{i}$; negative, and the rest unstable, if and only if $s_{j} > s_{i}$, in any metric",
+    r"keys: $\boldsymbol{A}\boldsymbol{q}_i = s_i\boldsymbol{M}\boldsymbol{k}_i$: a waiting head grows along "
+    r"($\boldsymbol{k}_{i}, \boldsymbol{q}_{i}$) alone if and only if $\boldsymbol{k}_{i}$ is an eigenvector of $\boldsymbol{M}$ "
+    r"and $\boldsymbol{q}_{i}$ of $\boldsymbol{Q}$, with the largest growth",
+    r"It grows along the leading singular vectors $\boldsymbol{f}$ and $\boldsymbol{g}$ of $\boldsymbol{A}$; its components along the "
+    r"modes are $\boldsymbol{u}_j^\top\boldsymbol{M}^{1/2}\boldsymbol{f}$, $\boldsymbol{r}_j^\top\boldsymbol{Q}^{1/2}\boldsymbol{g}$. "
+    r"Where these are not zero they are of order one when it drops: there is no lag (V2-sequence), and the head turns while it drops, "
+    r"to the largest drop among such modes, without a rest; if those drops are close, it turns slowly and lingers between their losses",
+    r"Where they are zero, as between blocks that each of $\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ leaves invariant, "
+    r"they lag, and the head rests before it turns to a larger drop in another block",
+    r"Covariances that commute up to an angle $\theta$ leave components of order $\theta$: a rest of $\tau\ln(1/\theta)/\rho_j$",
 )
 def oblique() -> Derivation:
     """The loss in the plane of two modes, and what A makes of them."""

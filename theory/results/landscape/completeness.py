@@ -41,7 +41,7 @@ from ...derivations.draws import POSITIVE_DEFINITE, PROJECTOR, eigenbasis, learn
 from ...derivations.heads import Gradient, Rate, as_sympy
 from ...derivations.lines import Line
 from ...derivations.points import Point, value_at
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, part, register
 from ...notation import B, B_rest, D, G, H, Lambda, Lambda_q, M, N, R, T, a, e, lambda_, matrix, v_i, vector
 from ...notation import K_i as K
 from ...notation import Q_i as Q
@@ -156,19 +156,14 @@ def annihilated() -> tuple[Line, Line]:
     return Line(B.T * G, "=", 0), Line(G * B.T, "=", 0)
 
 
-@register(
-    "T1a",
-    "Completeness: at a fixed point the effective map and the force annihilate each other",
-    section="beside (21), (81)",
-    typed=lambda: {"keys": (v_i * K * Q.T).T * G, "queries": G * (v_i * K * Q.T).T},
-    conditions=(
-        PROJECTOR,
-        (
-            r"argued, not computed: summed over the heads, $\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ and $\boldsymbol{G} "
-            r"\boldsymbol{B}^{\top} = 0$ if the keys and queries stand still"
-        ),
-        r"any $H$ and $R$; any loss, if $\boldsymbol{G}$ is minus half its gradient in $\boldsymbol{B}$",
-    ),
+@register("T1a", "Completeness: at a fixed point the effective map and the force annihilate each other", section="beside (21), (81)")
+@part("keys", lambda: (v_i * K * Q.T).T * G)
+@part("queries", lambda: G * (v_i * K * Q.T).T)
+@given(
+    PROJECTOR,
+    r"argued, not computed: summed over the heads, $\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ and $\boldsymbol{G} "
+    r"\boldsymbol{B}^{\top} = 0$ if the keys and queries stand still",
+    r"any $H$ and $R$; any loss, if $\boldsymbol{G}$ is minus half its gradient in $\boldsymbol{B}$",
 )
 def annihilation(task: Task = PAPER) -> Derivation:
     """The share of one head in B' G and in G B' is a product of its weights and their velocities."""
@@ -198,16 +193,13 @@ def symmetry_conditions(task: Task = PAPER) -> tuple[TracePolynomial, TracePolyn
     return first - first.T, second - second.T
 
 
-@register(
-    "T1b",
-    "Completeness: two matrices that are symmetric at every fixed point",
-    section="beside (21), (81)",
-    typed=lambda: {"first": B.T * Lambda - Lambda * B, "second": M.I * Lambda**2 * B.T - B * Lambda**2 * M.I},
-    conditions=(
-        lambda task=PAPER: task.condition(PROJECTOR, learned_directions),
-        POSITIVE_DEFINITE,
-        r"Both are zero if $\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ and $\boldsymbol{G} \boldsymbol{B}^{\top} = 0$",
-    ),
+@register("T1b", "Completeness: two matrices that are symmetric at every fixed point", section="beside (21), (81)")
+@part("first", lambda: B.T * Lambda - Lambda * B)
+@part("second", lambda: M.I * Lambda**2 * B.T - B * Lambda**2 * M.I)
+@given(
+    lambda task=PAPER: task.condition(PROJECTOR, learned_directions),
+    POSITIVE_DEFINITE,
+    r"Both are zero if $\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ and $\boldsymbol{G} \boldsymbol{B}^{\top} = 0$",
 )
 def symmetries(task: Task = PAPER) -> Derivation:
     """B' G Lambda^-1 = B' Lambda - B' M B and M^-1 G B' = M^-1 Lambda^2 B' - B Lambda B', each zero, each less a symmetric matrix."""
@@ -251,20 +243,21 @@ def _entries(task: Task) -> tuple[Line, ...]:
     )
 
 
-@register(
-    "T1c",
-    "Completeness: off the diagonal the effective map is zero between different eigenvalues",
-    section="beside (21), (81)",
-    typed=lambda: {
-        "first": lambda_j * B_ji - lambda_i * B_ij,
-        "second": lambda_i**2 / a_i * B_ji - lambda_j**2 / a_j * B_ij,
-        "determinant": lambda_i**3 / a_i - lambda_j**3 / a_j,
-        "gap": N * (lambda_i - lambda_j) * ((N + 1) * lambda_i * lambda_j + T * (lambda_i + lambda_j))
-        / (((N + 1) * lambda_i + T) * ((N + 1) * lambda_j + T)),
-        "slope": lambda_ * N * (2 * T + lambda_ * N + lambda_) / (T + lambda_ * N + lambda_) ** 2,
-    },
-    conditions=(pair, r"The first two are zero at a fixed point"),
-)  # fmt: skip
+@register("T1c", "Completeness: off the diagonal the effective map is zero between different eigenvalues", section="beside (21), (81)")
+@part("first", lambda: lambda_j * B_ji - lambda_i * B_ij)
+@part("second", lambda: lambda_i**2 / a_i * B_ji - lambda_j**2 / a_j * B_ij)
+@part("determinant", lambda: lambda_i**3 / a_i - lambda_j**3 / a_j)
+@part(
+    "gap",
+    lambda: (
+        N
+        * (lambda_i - lambda_j)
+        * ((N + 1) * lambda_i * lambda_j + T * (lambda_i + lambda_j))
+        / (((N + 1) * lambda_i + T) * ((N + 1) * lambda_j + T))
+    ),
+)
+@part("slope", lambda: lambda_ * N * (2 * T + lambda_ * N + lambda_) / (T + lambda_ * N + lambda_) ** 2)
+@given(pair, r"The first two are zero at a fixed point")
 def off_diagonal(task: Task = PAPER) -> Derivation:
     """Two homogeneous equations for B_ij and B_ji, whose determinant has the sign of lambda_i - lambda_j."""
     system = Matrix([[equation.coeff(entry) for entry in (B_ji, B_ij)] for equation in entry_equations(task)])
@@ -283,27 +276,20 @@ def off_diagonal(task: Task = PAPER) -> Derivation:
     )  # fmt: skip
 
 
-@register(
-    "T1",
-    "Completeness: what the effective map of every fixed point satisfies",
-    section="beside (21), (81)",
-    typed=lambda: {"entries": (lambda_i**3 / a_i - lambda_j**3 / a_j) * B_ij, "diagonal": b * (b - lambda_ / a)},
-    conditions=(
-        pair,
-        DIFFERENT,
-        direction,
-        r"Both are zero at a fixed point, for every pair of eigenvectors; any $H$ and $R$",
-        (
-            r"for tokens of another law, as long as $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ and "
-            r"$\lambda^{3} / a$ rises with $\lambda$"
-        ),
-        (
-            r"so with distinct eigenvalues $B_{ij} = 0$, by (T1c), and $\boldsymbol{e}_d^{\top}\boldsymbol{B}\boldsymbol{e}_d$ is 0 or "
-            r"$\lambda_{d} / a_{d}$: no fixed function is missing in (21), (81)"
-        ),
-    ),
-    erratum="The paper proves that these are fixed points, not that there are no others",
+@register("T1", "Completeness: what the effective map of every fixed point satisfies", section="beside (21), (81)")
+@part("entries", lambda: (lambda_i**3 / a_i - lambda_j**3 / a_j) * B_ij)
+@part("diagonal", lambda: b * (b - lambda_ / a))
+@given(
+    pair,
+    DIFFERENT,
+    direction,
+    r"Both are zero at a fixed point, for every pair of eigenvectors; any $H$ and $R$",
+    r"for tokens of another law, as long as $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ and "
+    r"$\lambda^{3} / a$ rises with $\lambda$",
+    r"so with distinct eigenvalues $B_{ij} = 0$, by (T1c), and $\boldsymbol{e}_d^{\top}\boldsymbol{B}\boldsymbol{e}_d$ is 0 or "
+    r"$\lambda_{d} / a_{d}$: no fixed function is missing in (21), (81)",
 )
+@erratum("The paper proves that these are fixed points, not that there are no others")
 def completeness(task: Task = PAPER) -> Derivation:
     """Eliminate B_ji from the two equations of a pair; the diagonal is (C1)."""
     *entries, in_first, in_second = _entries(task)
@@ -338,20 +324,20 @@ def eigenspace_conditions() -> tuple[TracePolynomial, TracePolynomial]:
 
 @register(
     "T1d",
-    (
-        r"Completeness, equal eigenvalues: on an eigenspace the effective map is $\lambda/a$ times any orthogonal "
-        "projector"
-    ),
+    r"Completeness, equal eigenvalues: on an eigenspace the effective map is $\lambda/a$ times any orthogonal "
+    "projector",
     section="beside (21), (81)",
-    typed=lambda: {"left": Pi.T - Pi.T * Pi, "right": Pi.T - Pi * Pi.T, "components": Product(g[j] + 1, (j, 1, J))},
-    conditions=(
-        r"The first two are zero on an eigenspace, whose dimension is written $D$ here and which (T1c) separates from the others",
-        MULTIPLICITIES,
-        r"Argued, not computed: orthogonal projectors of one rank form a connected set, those of different rank different ones",
-        r"$R H$ is at least the dimension of the whole space",
-    ),
-    erratum=("$2^{D}$ needs distinct eigenvalues: otherwise the fixed functions are a continuum, whose components are counted here"),
 )
+@part("left", lambda: Pi.T - Pi.T * Pi)
+@part("right", lambda: Pi.T - Pi * Pi.T)
+@part("components", lambda: Product(g[j] + 1, (j, 1, J)))
+@given(
+    r"The first two are zero on an eigenspace, whose dimension is written $D$ here and which (T1c) separates from the others",
+    MULTIPLICITIES,
+    r"Argued, not computed: orthogonal projectors of one rank form a connected set, those of different rank different ones",
+    r"$R H$ is at least the dimension of the whole space",
+)
+@erratum("$2^{D}$ needs distinct eigenvalues: otherwise the fixed functions are a continuum, whose components are counted here")
 def equal_eigenvalues() -> Derivation:
     """Pi' = Pi' Pi makes Pi symmetric, and then idempotent; its rank, 0 to g, tells the components apart."""
     left, right = eigenspace_conditions()
@@ -371,18 +357,15 @@ def equal_eigenvalues() -> Derivation:
     )  # fmt: skip
 
 
-@register(
-    "T1e",
-    "Completeness: the number of fixed functions",
-    section="Section 4.2",
-    typed=lambda: {"few slots": Sum(binomial(D, m), (m, 0, R * H)), "enough slots": 2**D},
-    conditions=(
-        "the eigenvalues are distinct",
-        r"a fixed function for every set of at most $\min(D, R H)$ eigenvectors, one slot each",
-        r"the second if $R H$ is at least $D$",
-    ),
-    erratum=r"The paper's $2^{D}$ needs $R H \ge D$, and at rank one $H \ge D$",
+@register("T1e", "Completeness: the number of fixed functions", section="Section 4.2")
+@part("few slots", lambda: Sum(binomial(D, m), (m, 0, R * H)))
+@part("enough slots", lambda: 2**D)
+@given(
+    "the eigenvalues are distinct",
+    r"a fixed function for every set of at most $\min(D, R H)$ eigenvectors, one slot each",
+    r"the second if $R H$ is at least $D$",
 )
+@erratum(r"The paper's $2^{D}$ needs $R H \ge D$, and at rank one $H \ge D$")
 def count() -> Derivation:
     """Sets of m eigenvectors, by the generating function (1 + x)^D: each eigenvector is learned (x) or not (1)."""
     x, step = Symbol("x", positive=True), Symbol("j", integer=True)

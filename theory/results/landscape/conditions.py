@@ -17,7 +17,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.draws import commuting, eigenbasis, satisfying
 from ...derivations.heads import Rate
 from ...derivations.lines import Line
-from ...derivations.registry import define, register
+from ...derivations.registry import define, erratum, given, part, register, states
 from ...notation import B, B_rest, D, G, Lambda, P, e, lambda_, learned, v_i, vector
 from ...notation import K_i as K
 from ...notation import Q_i as Q
@@ -75,17 +75,11 @@ def flow_at_fixed_point(head: Any, weights: tuple, task: Task = PAPER) -> list[T
     return [substitute(rate, {G: force_at_fixed_point(task)}) for rate in flow_in_force(head, weights).values()]
 
 
-@register(
-    "57",
-    "The flow where the effective map is that of a fixed point",
-    section="Appendix D.3",
-    typed=lambda: {
-        "a": k.T * Lambda * (I_D - P) * Lambda * q,
-        "b": v_i * Lambda * (I_D - P) * Lambda * q,
-        "c": v_i * Lambda * (I_D - P) * Lambda * k,
-    },
-    conditions=(projector, "(C1) holds"),
-)
+@register("57", "The flow where the effective map is that of a fixed point", section="Appendix D.3")
+@part("a", lambda: k.T * Lambda * (I_D - P) * Lambda * q)
+@part("b", lambda: v_i * Lambda * (I_D - P) * Lambda * q)
+@part("c", lambda: v_i * Lambda * (I_D - P) * Lambda * k)
+@given(projector, "(C1) holds")
 def flow_at_fixed_map(task: Task = PAPER) -> Derivation:
     """The flow (19) with the force (56), which is symmetric."""
     head, weights = rank_one_head(), (v_i, k, q)
@@ -110,22 +104,17 @@ define(
 )  # fmt: skip
 
 
-@register(
-    "C2",
-    "Condition (C2): the keys and queries of an active head are in the span of the learned eigenvectors",
-    section="Section 4.2",
-    typed=lambda: {"query": (1 - learned) * q_d, "key": (1 - learned) * k_d},
-    conditions=(
-        direction,
-        ACTIVE,
-        "(C1) holds",
-        (
-            r"both are zero at a fixed point, for every $d$; at rank $R$ for every column of $\boldsymbol{K}_{i}$ "
-            r"and $\boldsymbol{Q}_{i}$"
-        ),
-    ),
-    erratum="The paper proves that it suffices; given (C1), it is also necessary",
+@register("C2", "Condition (C2): the keys and queries of an active head are in the span of the learned eigenvectors", section="Section 4.2")
+@part("query", lambda: (1 - learned) * q_d)
+@part("key", lambda: (1 - learned) * k_d)
+@given(
+    direction,
+    ACTIVE,
+    "(C1) holds",
+    r"both are zero at a fixed point, for every $d$; at rank $R$ for every column of $\boldsymbol{K}_{i}$ "
+    r"and $\boldsymbol{Q}_{i}$",
 )
+@erratum("The paper proves that it suffices; given (C1), it is also necessary")
 def second_condition(task: Task = PAPER) -> Derivation:
     """What the flow (57b), (57c) says along each eigenvector, and in the span of the learned ones."""
     head, weights, A = rank_one_head(), (v_i, k, q), task.moments.A.to_sympy()
@@ -154,17 +143,13 @@ def second_condition(task: Task = PAPER) -> Derivation:
     )  # fmt: skip
 
 
-@register(
-    "C3",
-    "Condition (C3), necessary and sufficient: what a waiting head must satisfy",
-    section="Section 4.2",
-    typed=lambda: over_directions((1 - learned) * lambda_**2 * k_d * q_d, components=COMPONENTS),
-    conditions=(projector, WAITING, "(C1) holds", IN_COMPONENTS, "It is zero at a fixed point"),
-    erratum=(
-        "The paper asks that the key or the query be in the span of the learned eigenvectors. That suffices "
-        r"and is not necessary where two or more directions are not learned: $\boldsymbol{k} = "
-        r"\boldsymbol{e}_{3}$, $\boldsymbol{q} = \boldsymbol{e}_{4}$ with $S=\{1,2\}$ is a fixed point"
-    ),
+@register("C3", "Condition (C3), necessary and sufficient: what a waiting head must satisfy", section="Section 4.2")
+@states(lambda: over_directions((1 - learned) * lambda_**2 * k_d * q_d, components=COMPONENTS))
+@given(projector, WAITING, "(C1) holds", IN_COMPONENTS, "It is zero at a fixed point")
+@erratum(
+    "The paper asks that the key or the query be in the span of the learned eigenvectors. That suffices "
+    r"and is not necessary where two or more directions are not learned: $\boldsymbol{k} = "
+    r"\boldsymbol{e}_{3}$, $\boldsymbol{q} = \boldsymbol{e}_{4}$ with $S=\{1,2\}$ is a fixed point"
 )
 def third_condition(task: Task = PAPER) -> Derivation:
     """The velocity of the value weight; those of the key and the query vanish with v_i."""
@@ -195,13 +180,9 @@ def third_condition(task: Task = PAPER) -> Derivation:
     )
 
 
-@register(
-    "84",
-    "Condition (C3) at rank $R$: what a waiting head must satisfy",
-    section="Appendix E.3",
-    typed=lambda: Trace(K.T * Lambda * (I_D - P) * Lambda * Q),
-    conditions=(projector, WAITING, "(C1) holds", "It is zero at a fixed point: necessary and sufficient"),
-)
+@register("84", "Condition (C3) at rank $R$: what a waiting head must satisfy", section="Appendix E.3")
+@states(lambda: Trace(K.T * Lambda * (I_D - P) * Lambda * Q))
+@given(projector, WAITING, "(C1) holds", "It is zero at a fixed point: necessary and sufficient")
 def third_condition_rank_R(task: Task = PAPER) -> Derivation:
     """The velocity of the value weight, with the columns of K_i and Q_i summed in the trace."""
     head, weights = rank_R_head(), (v_i, K, Q)

@@ -19,7 +19,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.draws import DIRECTION, PROJECTOR, eigenbasis, learned_directions, one_direction, satisfying
 from ...derivations.lines import Line
 from ...derivations.points import value_at
-from ...derivations.registry import define, register
+from ...derivations.registry import define, erratum, given, part, register, states
 from ...notation import B, D, G, Lambda, M, N, P, T, a, e, lambda_, learned, symmetric_matrix
 from ...notation import K_i as K
 from ...notation import Q_i as Q
@@ -162,14 +162,10 @@ def _at_fixed_point(task: Task = PAPER) -> tuple[Line, ...]:
     return () if task == PAPER else (Line(B, ":=", task.fixed_map, reason),)
 
 
-@register(
-    "23",
-    "The effective map at a fixed point",
-    section="Section 4.2",
-    typed=lambda: learned / lambda_ * ridge(lambda_),
-    conditions=(SPECTRUM, direction, DISTINCT, OFF_DIAGONAL),
-    erratum="The paper proves that it suffices; with distinct eigenvalues it is also necessary",
-)
+@register("23", "The effective map at a fixed point", section="Section 4.2")
+@states(lambda: learned / lambda_ * ridge(lambda_))
+@given(SPECTRUM, direction, DISTINCT, OFF_DIAGONAL)
+@erratum("The paper proves that it suffices; with distinct eigenvalues it is also necessary")
 def map_at_fixed_point(task: Task = PAPER) -> Derivation:
     """The roots of b G(b) = 0 along each eigenvector."""
     return Derivation.by(
@@ -180,13 +176,9 @@ def map_at_fixed_point(task: Task = PAPER) -> Derivation:
     )
 
 
-@register(
-    "55",
-    "The effective map at a fixed point, by the moment (32)",
-    section="Appendix D.3",
-    typed=lambda: learned * lambda_ / a,
-    conditions=(direction, OFF_DIAGONAL),
-)
+@register("55", "The effective map at a fixed point, by the moment (32)", section="Appendix D.3")
+@states(lambda: learned * lambda_ / a)
+@given(direction, OFF_DIAGONAL)
 def fixed_map_by_moment(task: Task = PAPER) -> Derivation:
     """As (23), before the moment is written out."""
     known = task.learned.to_sympy()
@@ -199,14 +191,10 @@ def fixed_map_by_moment(task: Task = PAPER) -> Derivation:
     )
 
 
-@register(
-    "C1",
-    "Condition (C1), as the equation that the effective map satisfies along every eigenvector",
-    section="Section 4.2",
-    typed=lambda: b * (b - lambda_ / a),
-    conditions=(direction, "It is zero at every fixed point if the eigenvalues are distinct, see T1"),
-    erratum="The paper states (C1) as sufficient",
-)
+@register("C1", "Condition (C1), as the equation that the effective map satisfies along every eigenvector", section="Section 4.2")
+@states(lambda: b * (b - lambda_ / a))
+@given(direction, "It is zero at every fixed point if the eigenvalues are distinct, see T1")
+@erratum("The paper states (C1) as sufficient")
 def first_condition(task: Task = PAPER) -> Derivation:
     """b G(b), divided by its leading coefficient."""
     product, leading = e.T * B.T * G * e, force_along(b, task).coeff(b)
@@ -223,24 +211,21 @@ def first_condition(task: Task = PAPER) -> Derivation:
     )  # fmt: skip
 
 
-@register(
-    "83",
-    "The effective map at a fixed point, rank $R$",
-    section="Appendix E.3",
-    typed=lambda: {"map": learned / lambda_ * ridge(lambda_), "slot": sqrt(ridge(lambda_) / (lambda_ * v_positive))},
-    conditions=(
-        SPECTRUM,
-        direction,
-        r"The slot $(i, r)$ serves one learned eigenvector, in a head with $v_i = v > 0$; $\boldsymbol{k}_i$, $\boldsymbol{q}_i$ stand "
-        r"for its columns $\boldsymbol{k}_{i,r}$, $\boldsymbol{q}_{i,r}$",
-        r"$m \le R H$, one slot for each learned eigenvector",
-        OFF_DIAGONAL,
-    ),
-    erratum=(
-        "With all weights but $r = 1$ set to zero, as in the paper, it takes $m$ heads; filling the slots of "
-        r"a head one after the other, $m \le R H$ is enough"
-    ),
-)  # fmt: skip
+@register("83", "The effective map at a fixed point, rank $R$", section="Appendix E.3")
+@part("map", lambda: learned / lambda_ * ridge(lambda_))
+@part("slot", lambda: sqrt(ridge(lambda_) / (lambda_ * v_positive)))
+@given(
+    SPECTRUM,
+    direction,
+    r"The slot $(i, r)$ serves one learned eigenvector, in a head with $v_i = v > 0$; $\boldsymbol{k}_i$, $\boldsymbol{q}_i$ stand "
+    r"for its columns $\boldsymbol{k}_{i,r}$, $\boldsymbol{q}_{i,r}$",
+    r"$m \le R H$, one slot for each learned eigenvector",
+    OFF_DIAGONAL,
+)
+@erratum(
+    "With all weights but $r = 1$ set to zero, as in the paper, it takes $m$ heads; filling the slots of "
+    r"a head one after the other, $m \le R H$ is enough"
+)
 def rank_R_map(task: Task = PAPER) -> Derivation:
     """As (23); any head with v_i > 0 can serve R eigenvectors, one in each slot."""
     amplitude, known = Symbol("x", positive=True), written_map_along(task)
@@ -262,13 +247,10 @@ def rank_R_map(task: Task = PAPER) -> Derivation:
 # The flow at the fixed points
 
 
-@register(
-    "56",
-    "The force at a fixed point",
-    section="Appendix D.3",
-    typed=lambda: {"matrix": Lambda * (I_D - P) * Lambda, "along": (1 - learned) * lambda_**2},
-    conditions=(direction,),
-)
+@register("56", "The force at a fixed point", section="Appendix D.3")
+@part("matrix", lambda: Lambda * (I_D - P) * Lambda)
+@part("along", lambda: (1 - learned) * lambda_**2)
+@given(direction)
 def fixed_force(task: Task = PAPER) -> Derivation:
     """Put the effective map into the force (53): only the directions not learned are left."""
     return Derivation.by(

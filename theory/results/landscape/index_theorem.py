@@ -23,7 +23,7 @@ from ...derivations.draws import eigenbasis, satisfying, second_moment
 from ...derivations.heads import Rate, SecondVariation
 from ...derivations.lines import Line
 from ...derivations.points import Point
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, part, register, states
 from ...notation import B, D, G, H, Lambda, M, P, R, a, lambda_, matrix, symmetric_matrix, tau, v_i, vector
 from ...notation import e_d as e
 from ...notation import k_i as k
@@ -185,26 +185,30 @@ def fixed_point_lines() -> tuple[Line, ...]:
 VARIED = SecondVariation(F, {K_a: e * xi.T, Q_a: e * eta.T})  # the active slots move along one eigenvector
 
 
-@register(
-    "T2b",
-    "Stability: the Hessian at a fixed point, in the active slots of all heads",
-    section="beside (21), (81)",
-    typed=lambda: {
-        "all": Trace(M_perp * Xi * V * theta.T * Lambda_S * theta * V * Xi.T)
+@register("T2b", "Stability: the Hessian at a fixed point, in the active slots of all heads", section="beside (21), (81)")
+@part(
+    "all",
+    lambda: (
+        Trace(M_perp * Xi * V * theta.T * Lambda_S * theta * V * Xi.T)
         + Trace(Lambda_perp * Psi * V * kappa.T * M_S * kappa * V * Psi.T)
         - 2 * Trace(Lambda_perp**2 * Xi * V * Psi.T)
-        + Trace(within().T * M_S * within() * Lambda_S),
-        "one direction": a * xi.T * V * theta.T * Lambda_S * theta * V * xi
-        + lambda_ * eta.T * V * kappa.T * M_S * kappa * V * eta
-        - 2 * lambda_**2 * xi.T * V * eta,
-    },
-    conditions=(
-        FIXED_POINT,
-        r"$\delta\boldsymbol{K}_a=\boldsymbol{W\mu}+\boldsymbol{W}_\perp\boldsymbol{\Xi}$ and $\delta\boldsymbol{Q}_a=\boldsymbol{W\nu}+"
-        r"\boldsymbol{W}_\perp\boldsymbol{\Psi}$: the columns of $\boldsymbol{W}_\perp$ are the eigenvectors not learned",
-        r"One direction is a row of $\boldsymbol{\Xi}$ and of $\boldsymbol{\Psi}$; since the matrices of eigenvalues are diagonal, rows "
-        "do not mix",
+        + Trace(within().T * M_S * within() * Lambda_S)
     ),
+)
+@part(
+    "one direction",
+    lambda: (
+        a * xi.T * V * theta.T * Lambda_S * theta * V * xi
+        + lambda_ * eta.T * V * kappa.T * M_S * kappa * V * eta
+        - 2 * lambda_**2 * xi.T * V * eta
+    ),
+)
+@given(
+    FIXED_POINT,
+    r"$\delta\boldsymbol{K}_a=\boldsymbol{W\mu}+\boldsymbol{W}_\perp\boldsymbol{\Xi}$ and $\delta\boldsymbol{Q}_a=\boldsymbol{W\nu}+"
+    r"\boldsymbol{W}_\perp\boldsymbol{\Psi}$: the columns of $\boldsymbol{W}_\perp$ are the eigenvectors not learned",
+    r"One direction is a row of $\boldsymbol{\Xi}$ and of $\boldsymbol{\Psi}$; since the matrices of eigenvalues are diagonal, rows "
+    "do not mix",
 )
 def active_slots() -> Derivation:
     """Every variation of the active weights, within the span of the learned eigenvectors and out of it."""
@@ -244,11 +248,13 @@ def core_form() -> TracePolynomial:
     "T2c",
     "Stability: the Hessian along an eigenvector that is not learned, split into learned directions and redundant slots",
     section="beside (21), (81)",
-    typed=lambda: (
-        a * x.T * Lambda_S * x + lambda_ * y.T * M_S * y - 2 * lambda_**2 * x.T * Lambda_S.I * M_S * y - 2 * lambda_**2 * xi_0.T * V * eta_0
-    ),
-    conditions=(FIXED_POINT, REDUNDANT),
 )
+@states(
+    lambda: (
+        a * x.T * Lambda_S * x + lambda_ * y.T * M_S * y - 2 * lambda_**2 * x.T * Lambda_S.I * M_S * y - 2 * lambda_**2 * xi_0.T * V * eta_0
+    )
+)
+@given(FIXED_POINT, REDUNDANT)
 def split() -> Derivation:
     """Write the variation of the slots as one that moves the effective map, by x and y, and one that does not."""
     return Derivation.by(
@@ -271,19 +277,13 @@ def pair_block() -> Matrix:
     return Matrix(2, 2, lambda row, column: share.diff((x_j, y_j)[row], (x_j, y_j)[column]) / 2)
 
 
-@register(
-    "T2d",
-    "Stability: a learned and an unlearned eigenvector: the sign of the Hessian on the pair",
-    section="beside (21), (81)",
-    typed=lambda: {
-        "block": Matrix([[a_d * lambda_j, -(lambda_d**2) * a_j / lambda_j], [-(lambda_d**2) * a_j / lambda_j, lambda_d * a_j]]),
-        "determinant": a_d * a_j**2 * lambda_d / lambda_j**2 * (lambda_j**3 / a_j - lambda_d**3 / a_d),
-    },
-    conditions=(
-        FIXED_POINT,
-        r"$\boldsymbol{u}$ has the component of $\boldsymbol{e}_j$ alone, $j \in S$; $d \notin S$; $\lambda_j$, $a_j$ and "
-        r"$\lambda_d$, $a_d$ are the eigenvalues that belong to $\boldsymbol{e}_j$ and $\boldsymbol{e}_d$",
-    ),
+@register("T2d", "Stability: a learned and an unlearned eigenvector: the sign of the Hessian on the pair", section="beside (21), (81)")
+@part("block", lambda: Matrix([[a_d * lambda_j, -(lambda_d**2) * a_j / lambda_j], [-(lambda_d**2) * a_j / lambda_j, lambda_d * a_j]]))
+@part("determinant", lambda: a_d * a_j**2 * lambda_d / lambda_j**2 * (lambda_j**3 / a_j - lambda_d**3 / a_d))
+@given(
+    FIXED_POINT,
+    r"$\boldsymbol{u}$ has the component of $\boldsymbol{e}_j$ alone, $j \in S$; $d \notin S$; $\lambda_j$, $a_j$ and "
+    r"$\lambda_d$, $a_d$ are the eigenvalues that belong to $\boldsymbol{e}_j$ and $\boldsymbol{e}_d$",
 )
 def pair() -> Derivation:
     """The form (T2c) along e_j: its diagonal is positive, so one eigenvalue is negative exactly if the determinant is."""
@@ -313,18 +313,14 @@ def hyperbolic() -> Matrix:
     return Matrix([[0, -coupling], [-coupling, 0]])
 
 
-@register(
-    "T2e",
-    "Stability: the number of negative Hessian eigenvalues at a fixed point",
-    section="beside (21), (81)",
-    typed=lambda: (n - m) * (D - m) + Sum(inversions[index_d], (index_d, 1, D - m)),
-    conditions=(
-        FIXED_POINT,
-        COUNTED,
-        r"$n$ is $R$ times the number of heads with $v_{i} \ne 0$; $I_{d}$ is the number of learned $j$ with $\lambda_{j} < \lambda_{d}$; "
-        "distinct eigenvalues",
-        r"It is zero exactly if $n = m$ and the largest eigenvalues are learned, or $m = D$",
-    ),
+@register("T2e", "Stability: the number of negative Hessian eigenvalues at a fixed point", section="beside (21), (81)")
+@states(lambda: (n - m) * (D - m) + Sum(inversions[index_d], (index_d, 1, D - m)))
+@given(
+    FIXED_POINT,
+    COUNTED,
+    r"$n$ is $R$ times the number of heads with $v_{i} \ne 0$; $I_{d}$ is the number of learned $j$ with $\lambda_{j} < \lambda_{d}$; "
+    "distinct eigenvalues",
+    r"It is zero exactly if $n = m$ and the largest eigenvalues are learned, or $m = D$",
 )
 def index() -> Derivation:
     """From (T2c): for each d, every redundant slot is a pair (0, -c; -c, 0), and a learned j counts where its block is indefinite."""
@@ -338,22 +334,18 @@ def index() -> Derivation:
     )
 
 
-@register(
-    "T3",
-    "Rank $R$: only levels $m$ that $R$ divides can be long plateaus",
-    section="Section 5",
-    typed=lambda: {"index": empty * (D - R * H + empty), "rate": value * lambda_**2 / tau},
-    conditions=(
-        FIRST_LEARNED,
-        COUNTED,
-        "The index is zero exactly if $r = 0$, which takes an $m$ that $R$ divides, or $m = D$",
-        r"The last part is the rate at which an empty slot of a head with value weight $v$ takes up an eigenvector, so that the "
-        r"plateau lasts for a time that grows as $\ln(1/w_{\rm init})$",
-    ),
-    erratum=(
-        "The paper says that plateaus are at $m$ that divides $R$; it is the other way round, as in its own "
-        "list $m = 0$, 2, 4, 6 for $R = 2$"
-    ),
+@register("T3", "Rank $R$: only levels $m$ that $R$ divides can be long plateaus", section="Section 5")
+@part("index", lambda: empty * (D - R * H + empty))
+@part("rate", lambda: value * lambda_**2 / tau)
+@given(
+    FIRST_LEARNED,
+    COUNTED,
+    "The index is zero exactly if $r = 0$, which takes an $m$ that $R$ divides, or $m = D$",
+    r"The last part is the rate at which an empty slot of a head with value weight $v$ takes up an eigenvector, so that the "
+    r"plateau lasts for a time that grows as $\ln(1/w_{\rm init})$",
+)
+@erratum(
+    "The paper says that plateaus are at $m$ that divides $R$; it is the other way round, as in its own list $m = 0$, 2, 4, 6 for $R = 2$"
 )
 def levels() -> Derivation:
     """The index (T2e) without inversions, with m written by the number of empty slots."""

@@ -19,7 +19,7 @@ from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation
 from ...derivations.heads import Gradient
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register
 from ...notation import B, B_rest, G, M, clock, k_i, q_i, t, tau, v_i, w_init
 from ..separate.flow import flow_in_force, rank_one_head
 from .any_quadratic_loss import A_any, Q_any, any_force, any_loss, c_any, epsilon
@@ -91,28 +91,19 @@ def waiting_rate() -> Expr:
     return cancel(waiting_velocity().coeff(v, 1) / x)  # what is left out has v^2 and the cube of the weights
 
 
-@register(
-    "V2-rotation",
-    "A head that has learned one direction turns to another that pays more",
-    typed=lambda: {
-        "x": v * (A_j * y - A_d * M_j / M_d * x),
-        "y": v * (A_j * x - A_d * Q_j / Q_d * y),
-        "determinant": v**2 * M_j * Q_j * (A_d**2 / (M_d * Q_d) - A_j**2 / (M_j * Q_j)),
-        "trace": -v * A_d * (M_j / M_d + Q_j / Q_d),
-    },
-    conditions=(
-        (
-            r"$\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ are diagonal in one basis; the head rests at the saddle $S = \{d\}$, "
-            r"with components $r$ along $d$ and small components $\varepsilon x$ and $\varepsilon y$ of $\boldsymbol{k}$ and "
-            r"$\boldsymbol{q}$ along $j$"
-        ),
-        r"$v$ is its value weight there, $v r^{2} = A_{d}/(M_{d} Q_{d})$",
-        ("Unstable if and only if $s_{j}^{2} > s_{d}^{2}$: the head leaves $d$ for $j$ exponentially, before any waiting head escapes"),
-        (
-            "If the largest $A_d$ (first to grow) and the largest $s_d$ (largest drop) name different directions, "
-            r"training shows the extra plateau $\{d\}$"
-        ),
-    ),
+@register("V2-rotation", "A head that has learned one direction turns to another that pays more")
+@part("x", lambda: v * (A_j * y - A_d * M_j / M_d * x))
+@part("y", lambda: v * (A_j * x - A_d * Q_j / Q_d * y))
+@part("determinant", lambda: v**2 * M_j * Q_j * (A_d**2 / (M_d * Q_d) - A_j**2 / (M_j * Q_j)))
+@part("trace", lambda: -v * A_d * (M_j / M_d + Q_j / Q_d))
+@given(
+    r"$\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ are diagonal in one basis; the head rests at the saddle $S = \{d\}$, "
+    r"with components $r$ along $d$ and small components $\varepsilon x$ and $\varepsilon y$ of $\boldsymbol{k}$ and "
+    r"$\boldsymbol{q}$ along $j$",
+    r"$v$ is its value weight there, $v r^{2} = A_{d}/(M_{d} Q_{d})$",
+    "Unstable if and only if $s_{j}^{2} > s_{d}^{2}$: the head leaves $d$ for $j$ exponentially, before any waiting head escapes",
+    "If the largest $A_d$ (first to grow) and the largest $s_d$ (largest drop) name different directions, "
+    r"training shows the extra plateau $\{d\}$",
 )
 def rotation() -> Derivation:
     """The flow of one head, linear in its components along another direction."""
@@ -137,29 +128,27 @@ def rotation() -> Derivation:
     "V2-sequence",
     "The order of learning: the fastest to grow comes next, and its head turns until it has the largest drop that is left",
     kind="limit",
-    typed=lambda: {
-        "lag": 1 - A_j / A_d,
-        "growing": v / 2 * (sqrt(A_d**2 * (M_j / M_d - Q_j / Q_d) ** 2 + 4 * A_j**2) - A_d * (M_j / M_d + Q_j / Q_d)),
-        "sign": v**2 * M_j * Q_j * (A_d**2 / (M_d * Q_d) - A_j**2 / (M_j * Q_j)),
-        "held": v**2 * M_e * Q_e * A_d**2 / (M_d * Q_d),
-        "apart": zeros(4, 2),
-        "rest": tau * lag_j / rho_j * log(1 / w_init),
-        "next": lag_i - lag_j * rho_i / rho_j,
-    },
-    conditions=(
-        r"$\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ are diagonal in one basis, any $D$; heads of rank one; "
-        r"initial weights of size $w_{\rm init}$, to leading order in $w_{\rm init}$",
-        r"lag: of the component along $j$ when the head has learned $d$, the largest $A_d$ among what no head holds; $s$ is the integral "
-        r"of $v\,dt/\tau$",
-        r"At the rest the components along $j$ grow at the rate $\rho_j/\tau$, positive if and only if $s_{j}^{2} "
-        r"> s_{d}^{2}$ (sign); along a direction $e$ that another head holds they decay (held); neither moves the other (apart)",
-        r"rest: when $x_j = w_{\rm init}^{\ell_j}e^{\rho_jt/\tau}$ is of order one: the head turns to the $j$ with the least "
-        r"$\ell_j/\rho_j$, others having come to (next), and so on; the loss falls, and in the plane of $d$ and $j$ only $j$ is left to "
-        r"fall to",
-        r"The next head escapes after a time of order $1/w_{\rm init}$ only: each head ends in the largest drop "
-        r"that is left to it, and after $m$ heads the $m$ largest are learned",
-        "Growths that are equal have no lag: the head goes to the largest drop among them at once",
-    ),
+)
+@part("lag", lambda: 1 - A_j / A_d)
+@part("growing", lambda: v / 2 * (sqrt(A_d**2 * (M_j / M_d - Q_j / Q_d) ** 2 + 4 * A_j**2) - A_d * (M_j / M_d + Q_j / Q_d)))
+@part("sign", lambda: v**2 * M_j * Q_j * (A_d**2 / (M_d * Q_d) - A_j**2 / (M_j * Q_j)))
+@part("held", lambda: v**2 * M_e * Q_e * A_d**2 / (M_d * Q_d))
+@part("apart", lambda: zeros(4, 2))
+@part("rest", lambda: tau * lag_j / rho_j * log(1 / w_init))
+@part("next", lambda: lag_i - lag_j * rho_i / rho_j)
+@given(
+    r"$\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ are diagonal in one basis, any $D$; heads of rank one; "
+    r"initial weights of size $w_{\rm init}$, to leading order in $w_{\rm init}$",
+    r"lag: of the component along $j$ when the head has learned $d$, the largest $A_d$ among what no head holds; $s$ is the integral "
+    r"of $v\,dt/\tau$",
+    r"At the rest the components along $j$ grow at the rate $\rho_j/\tau$, positive if and only if $s_{j}^{2} "
+    r"> s_{d}^{2}$ (sign); along a direction $e$ that another head holds they decay (held); neither moves the other (apart)",
+    r"rest: when $x_j = w_{\rm init}^{\ell_j}e^{\rho_jt/\tau}$ is of order one: the head turns to the $j$ with the least "
+    r"$\ell_j/\rho_j$, others having come to (next), and so on; the loss falls, and in the plane of $d$ and $j$ only $j$ is left to "
+    r"fall to",
+    r"The next head escapes after a time of order $1/w_{\rm init}$ only: each head ends in the largest drop "
+    r"that is left to it, and after $m$ heads the $m$ largest are learned",
+    "Growths that are equal have no lag: the head goes to the largest drop among them at once",
 )
 def sequence() -> Derivation:
     """A head that waits, then rests at one direction among others that are held or free."""

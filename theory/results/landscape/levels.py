@@ -18,7 +18,7 @@ from ...derivations.draws import commuting, eigenbasis, satisfying
 from ...derivations.heads import E, carried_out
 from ...derivations.lines import Line
 from ...derivations.points import value_at
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, part, register
 from ...expectation.moments import expect
 from ...notation import B, D, Lambda, Lambda_hat, M, N, P, T, a, beta, e, lambda_, learned, x_q, y_q
 from ...typesetting.latex import formula_latex
@@ -99,16 +99,10 @@ def learned_alone(task: Task, moment: Any = a) -> Derivation:
     )
 
 
-@register(
-    "59",
-    "The loss at a fixed point",
-    section="Appendix D.4",
-    typed=lambda: {
-        "loss": over_directions(lambda_ - learned * lambda_ * ridge(lambda_)),
-        "limit": over_directions((1 - learned) * lambda_),
-    },
-    conditions=(SPECTRUM, at_fixed_map),
-)
+@register("59", "The loss at a fixed point", section="Appendix D.4")
+@part("loss", lambda: over_directions(lambda_ - learned * lambda_ * ridge(lambda_)))
+@part("limit", lambda: over_directions((1 - learned) * lambda_))
+@given(SPECTRUM, at_fixed_map)
 def fixed_loss(task: Task = PAPER) -> Derivation:
     """The loss (9) as a sum over the eigenvectors, with the effective map (55)."""
     error = task.E((y_q - beta.T * Gamma * x_q) ** 2)
@@ -126,21 +120,15 @@ def fixed_loss(task: Task = PAPER) -> Derivation:
     )  # fmt: skip
 
 
-@register(
-    "24",
-    "The loss levels of the plateaus",
-    section="Section 4.3",
-    typed=lambda: {
-        "loss": T - over_directions(lambda_ * ridge(lambda_), last=m),
-        "limit": over_directions(lambda_, first=m + 1),
-        "drop": eigenvalue[m] * ridge(eigenvalue[m]),
-        "drop, first order": eigenvalue[m] - (eigenvalue[m] + T) / N,
-    },
-    conditions=(SPECTRUM, first_learned),
-    erratum=(
-        r"The drop is $\lambda_{m}$ only as $N$ goes to infinity: its relative deficit is $(1 + T / "
-        r"\lambda_{m}) / N$ to first order, 10 to 42 % in the paper's figures"
-    ),
+@register("24", "The loss levels of the plateaus", section="Section 4.3")
+@part("loss", lambda: T - over_directions(lambda_ * ridge(lambda_), last=m))
+@part("limit", lambda: over_directions(lambda_, first=m + 1))
+@part("drop", lambda: eigenvalue[m] * ridge(eigenvalue[m]))
+@part("drop, first order", lambda: eigenvalue[m] - (eigenvalue[m] + T) / N)
+@given(SPECTRUM, first_learned)
+@erratum(
+    r"The drop is $\lambda_{m}$ only as $N$ goes to infinity: its relative deficit is $(1 + T / "
+    r"\lambda_{m}) / N$ to first order, 10 to 42 % in the paper's figures"
 )
 def plateau_loss(task: Task = PAPER) -> Derivation:
     """The loss (59) with the first m eigenvectors learned, the drop between two such levels, and its first order in 1/N."""
@@ -164,23 +152,22 @@ def plateau_loss(task: Task = PAPER) -> Derivation:
     )  # fmt: skip
 
 
-@register(
-    "60",
-    "The loss at a fixed point, before the average over the context",
-    section="Appendix D.4",
-    typed=lambda: {
-        "sequence": x_q.T * (I_D - Gamma * Lambda_hat - Lambda_hat * Gamma + Gamma * Lambda_hat**2 * Gamma) * x_q,
-        "square": (1 + 1 / N) * Gamma * Lambda**2 * Gamma + Trace(Lambda) / N * Gamma * Lambda * Gamma,
-        "other order": (1 + 1 / N) * (Trace(Lambda**3 * Gamma**2) - Trace(Lambda * Gamma * Lambda**2 * Gamma))
-        + (Trace(Gamma**2 * Lambda) * Trace(Lambda**2) - Trace(Lambda) * Trace(Gamma * Lambda * Gamma * Lambda)) / N,
-    },
-    conditions=(lambda task=PAPER: SYMMETRIC if task == PAPER else at_fixed_map(task),),
-    erratum=(
-        r"The quadratic term is $(\hat{\boldsymbol{\Lambda}} \boldsymbol{\Gamma})^{\top} "
-        r"(\hat{\boldsymbol{\Lambda}} \boldsymbol{\Gamma})$, not the square of $\hat{\boldsymbol{\Lambda}} "
-        r"\boldsymbol{\Gamma}$: the paper evaluates it in two different orders. The orders differ even in the "
-        "mean; the final loss (59) is that of the right one"
+@register("60", "The loss at a fixed point, before the average over the context", section="Appendix D.4")
+@part("sequence", lambda: x_q.T * (I_D - Gamma * Lambda_hat - Lambda_hat * Gamma + Gamma * Lambda_hat**2 * Gamma) * x_q)
+@part("square", lambda: (1 + 1 / N) * Gamma * Lambda**2 * Gamma + Trace(Lambda) / N * Gamma * Lambda * Gamma)
+@part(
+    "other order",
+    lambda: (
+        (1 + 1 / N) * (Trace(Lambda**3 * Gamma**2) - Trace(Lambda * Gamma * Lambda**2 * Gamma))
+        + (Trace(Gamma**2 * Lambda) * Trace(Lambda**2) - Trace(Lambda) * Trace(Gamma * Lambda * Gamma * Lambda)) / N
     ),
+)
+@given(lambda task=PAPER: SYMMETRIC if task == PAPER else at_fixed_map(task))
+@erratum(
+    r"The quadratic term is $(\hat{\boldsymbol{\Lambda}} \boldsymbol{\Gamma})^{\top} "
+    r"(\hat{\boldsymbol{\Lambda}} \boldsymbol{\Gamma})$, not the square of $\hat{\boldsymbol{\Lambda}} "
+    r"\boldsymbol{\Gamma}$: the paper evaluates it in two different orders. The orders differ even in the "
+    "mean; the final loss (59) is that of the right one"
 )
 def loss_of_context(task: Task = PAPER) -> Derivation:
     """Average over the task with the context given, then the quadratic term over the context, in both orders."""

@@ -16,7 +16,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.draws import satisfying
 from ...derivations.heads import Gradient
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, part, register
 from ...notation import B_rest, D, H, a, lambda_, matrix, symmetric_matrix, v_i, vector
 from ...notation import k_i as k
 from ...notation import q_i as q
@@ -115,16 +115,14 @@ def stationary_lines() -> tuple[Line, Line, Line]:
     )
 
 
-@register(
-    "74",
-    "The gradient that vanishes for stationary weights with a given effective map",
-    section="Appendix D.7",
-    typed=lambda: {"a": v_i - Trace(k.T * Mu * q), "b": k - v_i * Mu * q, "c": q - v_i * Mu.T * k, "d": A - (B_rest + v_i * k * q.T)},
-    conditions=(r"Any number of heads: the others enter through $\boldsymbol{B}_{\neq i}$; their cost is a constant, which is left out",),
-    erratum=(
-        "The paper takes the multiplier symmetric; the constraint has $D^{2}$ equations, so it is a general "
-        "matrix, and (74c) has its transpose"
-    ),
+@register("74", "The gradient that vanishes for stationary weights with a given effective map", section="Appendix D.7")
+@part("a", lambda: v_i - Trace(k.T * Mu * q))
+@part("b", lambda: k - v_i * Mu * q)
+@part("c", lambda: q - v_i * Mu.T * k)
+@part("d", lambda: A - (B_rest + v_i * k * q.T))
+@given(r"Any number of heads: the others enter through $\boldsymbol{B}_{\neq i}$; their cost is a constant, which is left out")
+@erratum(
+    "The paper takes the multiplier symmetric; the constraint has $D^{2}$ equations, so it is a general matrix, and (74c) has its transpose"
 )
 def stationary_weights() -> Derivation:
     """The gradient of the Lagrangian."""
@@ -140,13 +138,10 @@ def stationary_weights() -> Derivation:
     )
 
 
-@register(
-    "75",
-    "A head without a value weight is zero",
-    section="Appendix D.7",
-    typed=lambda: {"key": v_i * Mu * q, "query": v_i * Mu.T * k},
-    conditions=(STATIONARY,),
-)
+@register("75", "A head without a value weight is zero", section="Appendix D.7")
+@part("key", lambda: v_i * Mu * q)
+@part("query", lambda: v_i * Mu.T * k)
+@given(STATIONARY)
 def zero_head() -> Derivation:
     """(74b) and (74c) solved for the key and the query."""
     gradients = stationarity()
@@ -159,18 +154,17 @@ def zero_head() -> Derivation:
     )  # fmt: skip
 
 
-@register(
-    "76",
-    "A head that is not zero",
-    section="Appendix D.7",
-    typed=lambda: {"key norm": v_i**2, "query norm": v_i**2, "key": v_i**2 * Mu * Mu.T * k, "value": 1 / eta},
-    conditions=(ACTIVE_HEAD,),
-    erratum=(
-        r"The paper concludes from $\boldsymbol{k}_i=v_i^2\boldsymbol{\mathsf{M}}^2\boldsymbol{k}_i$ that "
-        r"$\boldsymbol{k}_{i}$ is an eigenvector of the multiplier. It is one of its square: if the "
-        r"multiplier has the eigenvalues $\eta$ and $-\eta$, $\boldsymbol{k}_{i}$ need not be an eigenvector, "
-        "see (77-gaps)"
-    ),
+@register("76", "A head that is not zero", section="Appendix D.7")
+@part("key norm", lambda: v_i**2)
+@part("query norm", lambda: v_i**2)
+@part("key", lambda: v_i**2 * Mu * Mu.T * k)
+@part("value", lambda: 1 / eta)
+@given(ACTIVE_HEAD)
+@erratum(
+    r"The paper concludes from $\boldsymbol{k}_i=v_i^2\boldsymbol{\mathsf{M}}^2\boldsymbol{k}_i$ that "
+    r"$\boldsymbol{k}_{i}$ is an eigenvector of the multiplier. It is one of its square: if the "
+    r"multiplier has the eigenvalues $\eta$ and $-\eta$, $\boldsymbol{k}_{i}$ need not be an eigenvector, "
+    "see (77-gaps)"
 )
 def nonzero_head() -> Derivation:
     """Combine (74a) to (74c)."""
@@ -193,14 +187,11 @@ def nonzero_head() -> Derivation:
     )  # fmt: skip
 
 
-@register(
-    "77",
-    "The queries and the multiplier",
-    section="Appendix D.7",
-    typed=lambda: {"all": Mu.T * K_all * V_all, "sum": Mu.T * A},
-    conditions=(ALL_STATIONARY,),
-    erratum="With a general multiplier it is the transpose",
-)
+@register("77", "The queries and the multiplier", section="Appendix D.7")
+@part("all", lambda: Mu.T * K_all * V_all)
+@part("sum", lambda: Mu.T * A)
+@given(ALL_STATIONARY)
+@erratum("With a general multiplier it is the transpose")
 def sum_of_queries() -> Derivation:
     """All heads side by side: the gradient of the Lagrangian in the queries, times Q', with the constraint."""
     whole = Trace(V_all * V_all) + Trace(K_all.T * K_all) + Trace(Q_all.T * Q_all)
@@ -220,23 +211,17 @@ def sum_of_queries() -> Derivation:
     )
 
 
-@register(
-    "78",
-    "Weights of minimal norm",
-    section="Appendix D.7",
-    typed=lambda: {
-        "value": xi ** Rational(1, 3),
-        "map": xi * u * z.T,
-        "cost": 3 * xi ** Rational(2, 3),
-        "landscape": lambda_ ** Rational(-1, 3) * ridge(lambda_) ** Rational(1, 3),
-    },
-    conditions=(
-        SINGULAR,
-        r"The key is $v_i\boldsymbol{u}$ and the query $v_i\boldsymbol{z}$, one head for each singular value; the last part is for the "
-        r"effective map (23) of a fixed point, $T = \operatorname{tr}(\boldsymbol{\Lambda})$",
-    ),
-    erratum=(r"True for every matrix $\boldsymbol{A}$, with its singular values; the paper's argument does not prove it, see (77-gaps)"),
+@register("78", "Weights of minimal norm", section="Appendix D.7")
+@part("value", lambda: xi ** Rational(1, 3))
+@part("map", lambda: xi * u * z.T)
+@part("cost", lambda: 3 * xi ** Rational(2, 3))
+@part("landscape", lambda: lambda_ ** Rational(-1, 3) * ridge(lambda_) ** Rational(1, 3))
+@given(
+    SINGULAR,
+    r"The key is $v_i\boldsymbol{u}$ and the query $v_i\boldsymbol{z}$, one head for each singular value; the last part is for the "
+    r"effective map (23) of a fixed point, $T = \operatorname{tr}(\boldsymbol{\Lambda})$",
 )
+@erratum(r"True for every matrix $\boldsymbol{A}$, with its singular values; the paper's argument does not prove it, see (77-gaps)")
 def minimal_weights() -> Derivation:
     """A head with |k| = |q| = |v|, as (76) asks, that serves one singular value."""
     made = substitute(v_i * k * q.T, {k: v_i * u, q: v_i * z})

@@ -39,7 +39,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.draws import EIGENVECTOR
 from ...derivations.heads import Gradient
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, part, register
 from ...notation import D, R, e, k_i, q_i, v_i
 from .fixed_points import v_positive as v
 from .minimal_norm import ACTIVE_HEAD, COST, K_all, L, Mu, Q_all, V_all, eta, n, stationarity, xi
@@ -81,25 +81,19 @@ FACTORS = Condition(
 )
 
 
-@register(
-    "77-gaps",
-    "Stationary weights that the paper's argument excludes",
-    section="beside (76), (77)",
-    typed=lambda: {
-        "map": Matrix([[1, -1], [1, -1]]) / 2,
-        "image": Matrix([1, -1]) / sqrt(2),
-        "shared value": (xi / n) ** Rational(1, 3),
-        "shared cost": 3 * n ** Rational(1, 3) * xi ** Rational(2, 3),
-    },
-    conditions=(
-        r"The first two parts: one head, $D = 2$",
-        r"The last two: $n$ heads with equal weights serve one unit eigenvector $\boldsymbol{e}$ with eigenvalue $\xi$",
-    ),
-    erratum=(
-        r"$\boldsymbol{k}_i$ is an eigenvector of the square of the multiplier, but not of the multiplier; heads may share an "
-        r"eigenvector, so that $v_i^{3}$ need not be an eigenvalue of $\boldsymbol{A}$; and such stationary weights are not minimal, for "
-        r"their cost exceeds $3 \xi^{2/3}$ by the factor $n^{1/3}$"
-    ),
+@register("77-gaps", "Stationary weights that the paper's argument excludes", section="beside (76), (77)")
+@part("map", lambda: Matrix([[1, -1], [1, -1]]) / 2)
+@part("image", lambda: Matrix([1, -1]) / sqrt(2))
+@part("shared value", lambda: (xi / n) ** Rational(1, 3))
+@part("shared cost", lambda: 3 * n ** Rational(1, 3) * xi ** Rational(2, 3))
+@given(
+    r"The first two parts: one head, $D = 2$",
+    r"The last two: $n$ heads with equal weights serve one unit eigenvector $\boldsymbol{e}$ with eigenvalue $\xi$",
+)
+@erratum(
+    r"$\boldsymbol{k}_i$ is an eigenvector of the square of the multiplier, but not of the multiplier; heads may share an "
+    r"eigenvector, so that $v_i^{3}$ need not be an eigenvalue of $\boldsymbol{A}$; and such stationary weights are not minimal, for "
+    r"their cost exceeds $3 \xi^{2/3}$ by the factor $n^{1/3}$"
 )
 def gaps() -> Derivation:
     """Exact counterexamples, checked in (74)."""
@@ -131,22 +125,16 @@ def gaps() -> Derivation:
     )  # fmt: skip
 
 
-@register(
-    "78-bound",
-    "No weights do it for less",
-    section="beside (78)",
-    typed=lambda: {
-        "one head": (r_v + r_k + r_q) / 2 * ((r_v - r_k) ** 2 + (r_k - r_q) ** 2 + (r_q - r_v) ** 2),
-        "tangent": (g - p) ** 2 * (g + 2 * p) / (3 * g),
-        "group": n / eta**2,
-        "cost": n / eta**2,
-    },
-    conditions=(
-        r"The first two parts: any head, any $\sigma_j$ and $c$",
-        f"The last two parts: {ACTIVE_HEAD.text[0].lower()}{ACTIVE_HEAD.text[1:]}; {GROUP.text}",
-        r"Argued, not computed: a minimum exists, it is a stationary point (74), and its heads fall into such groups, whose keys are "
-        "orthogonal to one another, and whose queries are",
-    ),
+@register("78-bound", "No weights do it for less", section="beside (78)")
+@part("one head", lambda: (r_v + r_k + r_q) / 2 * ((r_v - r_k) ** 2 + (r_k - r_q) ** 2 + (r_q - r_v) ** 2))
+@part("tangent", lambda: (g - p) ** 2 * (g + 2 * p) / (3 * g))
+@part("group", lambda: n / eta**2)
+@part("cost", lambda: n / eta**2)
+@given(
+    r"The first two parts: any head, any $\sigma_j$ and $c$",
+    f"The last two parts: {ACTIVE_HEAD.text[0].lower()}{ACTIVE_HEAD.text[1:]}; {GROUP.text}",
+    r"Argued, not computed: a minimum exists, it is a stationary point (74), and its heads fall into such groups, whose keys are "
+    "orthogonal to one another, and whose queries are",
 )
 def lower_bound() -> Derivation:
     """The inequality of the means for one head; for a group of stationary heads, the tangent at the cube of their norm."""
@@ -186,21 +174,15 @@ def _least(cost: Expr, variable: Symbol) -> tuple[Any, Any]:
     return best, cost.subs(variable, best)
 
 
-@register(
-    "78-R",
-    "Weights of minimal norm at rank $R$",
-    section="beside (78)",
-    typed=lambda: {
-        "value": xi_J ** Rational(1, 3),
-        "key": sqrt(xi_d) / xi_J ** Rational(1, 6),
-        "cost": 3 * xi_J ** Rational(2, 3),
-        "convex": 2 + 4 * xi_J / v**3,
-    },
-    conditions=(
-        r"The head serves a set $J$ of at most $R$ singular values $\xi_{d}$, one slot each, whose sum is $\xi_{J}$; for a fixed "
-        r"point $\xi_{d} = \lambda_{d} / a_{d}$",
-        r"The value weight is the best one for the given set",
-    ),
+@register("78-R", "Weights of minimal norm at rank $R$", section="beside (78)")
+@part("value", lambda: xi_J ** Rational(1, 3))
+@part("key", lambda: sqrt(xi_d) / xi_J ** Rational(1, 6))
+@part("cost", lambda: 3 * xi_J ** Rational(2, 3))
+@part("convex", lambda: 2 + 4 * xi_J / v**3)
+@given(
+    r"The head serves a set $J$ of at most $R$ singular values $\xi_{d}$, one slot each, whose sum is $\xi_{J}$; for a fixed "
+    r"point $\xi_{d} = \lambda_{d} / a_{d}$",
+    r"The value weight is the best one for the given set",
 )
 def minimal_weights_rank_R() -> Derivation:
     """Each slot costs at least 2 xi_d / v; then the best v, the cost being convex in it."""

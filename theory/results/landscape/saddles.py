@@ -14,7 +14,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.draws import ALONG, PROJECTOR, satisfying, square_root
 from ...derivations.heads import E, Gradient, Rate
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register
 from ...notation import (
     B,
     D,
@@ -74,29 +74,38 @@ NOT_ALL = Condition("Not all is learned", lambda point: norm(point[P] - eye(poin
 LOW_RANK = Condition(r"$R \le D$", lambda point: point[R] <= point[D])
 
 
-@register(
-    "T2h",
-    "Stability: the origin: a degenerate saddle for separate attention, a strict one for merged",
-    section="beside (14a), (21)",
-    typed=lambda: {
-        "separate": Trace(Lambda) / 2
+@register("T2h", "Stability: the origin: a degenerate saddle for separate attention, a strict one for merged", section="beside (14a), (21)")
+@part(
+    "separate",
+    lambda: (
+        Trace(Lambda) / 2
         - epsilon**3 * Trace(Lambda * effective_map(rank_R_head()) * Lambda)
-        + epsilon**6 / 2 * Trace(effective_map(rank_R_head()).T * M * effective_map(rank_R_head()) * Lambda),
-        "plateau": Trace(Lambda) / 2
+        + epsilon**6 / 2 * Trace(effective_map(rank_R_head()).T * M * effective_map(rank_R_head()) * Lambda)
+    ),
+)
+@part(
+    "plateau",
+    lambda: (
+        Trace(Lambda) / 2
         - Trace(Lambda * Gamma * Lambda)
         + Trace(Gamma * Lambda * P * Lambda) / 2
         - epsilon**3 * v_i * Trace(K_i.T * Lambda * (Identity(D) - P) * Lambda * Q_i)
-        + epsilon**6 / 2 * v_i**2 * Trace(Q_i * K_i.T * M * K_i * Q_i.T * Lambda),
-        "merged": Trace(Lambda) / 2
-        - epsilon**2 * Trace(Lambda * effective_map(v_i * U) * Lambda)
-        + epsilon**4 / 2 * Trace(effective_map(v_i * U).T * M * effective_map(v_i * U) * Lambda),
-    },
-    conditions=(
-        PROJECTOR,
-        FIXED_MAP,
-        r"All weights of all heads are multiplied by $\epsilon$; at a later plateau those of one waiting head, the others making the map "
-        r"$\boldsymbol{\Gamma}$",
+        + epsilon**6 / 2 * v_i**2 * Trace(Q_i * K_i.T * M * K_i * Q_i.T * Lambda)
     ),
+)
+@part(
+    "merged",
+    lambda: (
+        Trace(Lambda) / 2
+        - epsilon**2 * Trace(Lambda * effective_map(v_i * U) * Lambda)
+        + epsilon**4 / 2 * Trace(effective_map(v_i * U).T * M * effective_map(v_i * U) * Lambda)
+    ),
+)
+@given(
+    PROJECTOR,
+    FIXED_MAP,
+    r"All weights of all heads are multiplied by $\epsilon$; at a later plateau those of one waiting head, the others making the map "
+    r"$\boldsymbol{\Gamma}$",
 )
 def origin() -> Derivation:
     """All weights times epsilon: without a term in epsilon^2 the Hessian at the origin is zero."""
@@ -139,19 +148,15 @@ def flow_alone(head: Any, weights: tuple) -> tuple[dict, tuple[Line, ...]]:
 
 @register(
     "T2i",
-    (
-        r"Stability: the time to leave the origin: $\ln(1/w_{\rm init})$ for merged attention, $1/w_{\rm init}$ for "
-        "separate"
-    ),
+    r"Stability: the time to leave the origin: $\ln(1/w_{\rm init})$ for merged attention, $1/w_{\rm init}$ for "
+    "separate",
     kind="approximation",
     section="beside (51), (68)",
-    typed=lambda: {
-        "merged": tau / gamma * ln(end / w_init),
-        "separate": tau / lambda_**2 * (1 / w_init - 1 / end),
-        "separate, next order": tau * a / (2 * lambda_**3) * (end**2 - w_init**2),
-    },
-    conditions=(ALONG, NORM, r"From $w_{\rm init}$ to a small $\delta$, along the direction that grows first; $u$ is the value weight"),
 )
+@part("merged", lambda: tau / gamma * ln(end / w_init))
+@part("separate", lambda: tau / lambda_**2 * (1 / w_init - 1 / end))
+@part("separate, next order", lambda: tau * a / (2 * lambda_**3) * (end**2 - w_init**2))
+@given(ALONG, NORM, r"From $w_{\rm init}$ to a small $\delta$, along the direction that grows first; $u$ is the value weight")
 def escape() -> Derivation:
     """The flow of one head along the direction that grows first, for small weights, and the first term that this leaves out."""
     growing = u / gamma * Lambda**2
@@ -193,17 +198,15 @@ def escape() -> Derivation:
     "T2j",
     "Stability: the loss is a square around its minimum: the best map of rank $r$ learns the first $r$ eigenvectors",
     section="beside (24)",
-    typed=lambda: {
-        "square": Trace(Lambda) - Trace(Lambda**3 * M.I) + Trace(deviation.T * M * deviation * Lambda),
-        "singular value": lambda_**3 / a,
-    },
-    conditions=(
-        ALONG,
-        ROOTS,
-        r"Argued, not computed: by Eckart and Young the map of rank $r$ nearest to $\boldsymbol{M}^{1/2}(\boldsymbol{M}^{-1}"
-        r"\boldsymbol{\Lambda})\boldsymbol{\Lambda}^{1/2}$ keeps its $r$ largest singular values",
-        r"So the least loss of $R H$ slots is that of (24) at $m = \min(D, R H)$",
-    ),
+)
+@part("square", lambda: Trace(Lambda) - Trace(Lambda**3 * M.I) + Trace(deviation.T * M * deviation * Lambda))
+@part("singular value", lambda: lambda_**3 / a)
+@given(
+    ALONG,
+    ROOTS,
+    r"Argued, not computed: by Eckart and Young the map of rank $r$ nearest to $\boldsymbol{M}^{1/2}(\boldsymbol{M}^{-1}"
+    r"\boldsymbol{\Lambda})\boldsymbol{\Lambda}^{1/2}$ keeps its $r$ largest singular values",
+    r"So the least loss of $R H$ slots is that of (24) at $m = \min(D, R H)$",
 )
 def global_minimum() -> Derivation:
     """Complete the square; the distance that is left is that of a map of low rank."""

@@ -19,7 +19,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.draws import DIRECTION, PROJECTOR, unit_vector
 from ...derivations.heads import Gradient, SecondVariation
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register, states
 from ...notation import B, B_rest, D, G, K_i, Lambda, M, P, Q_i, R, e, lambda_, matrix, v_i, vector
 from ..separate.flow import effective_map, rank_R_head
 from ..task.regression import closed_loss, population_error
@@ -78,23 +78,26 @@ def first_variation():
     return delta_B + delta_v * K_i * Q_i.T + v_i * delta_K * Q_i.T + v_i * K_i * delta_Q.T
 
 
-@register(
-    "T2a",
-    "Stability: the second variation of the loss in the weights of a head",
-    section="beside (21), (81)",
-    typed=lambda: {
-        "anywhere": Trace(first_variation().T * M * first_variation() * Lambda)
+@register("T2a", "Stability: the second variation of the loss in the weights of a head", section="beside (21), (81)")
+@part(
+    "anywhere",
+    lambda: (
+        Trace(first_variation().T * M * first_variation() * Lambda)
         - 2 * delta_v * Trace(force_of_head().T * (delta_K * Q_i.T + K_i * delta_Q.T))
-        - 2 * v_i * Trace(force_of_head().T * delta_K * delta_Q.T),
-        "fixed point": Trace(first_variation().T * M * first_variation() * Lambda)
-        - 2 * v_i * Trace(delta_K.T * Lambda * (I_D - P) * Lambda * delta_Q),
-    },
-    conditions=(
-        PROJECTOR,
-        r"The first anywhere; the second where (C1) and (C2) hold and the keys and queries of waiting heads are in the span of the learned "
-        "eigenvectors",
-        "any number of other heads, through the first variation of their sum",
+        - 2 * v_i * Trace(force_of_head().T * delta_K * delta_Q.T)
     ),
+)
+@part(
+    "fixed point",
+    lambda: (
+        Trace(first_variation().T * M * first_variation() * Lambda) - 2 * v_i * Trace(delta_K.T * Lambda * (I_D - P) * Lambda * delta_Q)
+    ),
+)
+@given(
+    PROJECTOR,
+    r"The first anywhere; the second where (C1) and (C2) hold and the keys and queries of waiting heads are in the span of the learned "
+    "eigenvectors",
+    "any number of other heads, through the first variation of their sum",
 )
 def second_variation() -> Derivation:
     """Differentiate twice; at a fixed point the force does not see the span of the learned eigenvectors, where K and Q are."""
@@ -117,19 +120,13 @@ def force_of_head():
     return Lambda**2 - M * effective_map(rank_R_head()) * Lambda
 
 
-@register(
-    "T2f",
-    "Stability: a waiting head that is not in the span makes a strict saddle",
-    section="beside (21), (81)",
-    typed=lambda: delta_v**2 * Trace(Q_i * K_i.T * M * K_i * Q_i.T * Lambda) - 2 * c * delta_v * Trace(Q_i.T * omega() * omega() * Q_i),
-    conditions=(
-        PROJECTOR,
-        WAITING,
-        (
-            r"$\delta\boldsymbol{K}_i=c\,\boldsymbol{GQ}_i$: negative for large $c \, \delta v$ unless "
-            r"$\boldsymbol{G} \boldsymbol{Q}_{i} = 0$; the same with $\boldsymbol{G} \boldsymbol{K}_{i}$ and the queries"
-        ),
-    ),
+@register("T2f", "Stability: a waiting head that is not in the span makes a strict saddle", section="beside (21), (81)")
+@states(lambda: delta_v**2 * Trace(Q_i * K_i.T * M * K_i * Q_i.T * Lambda) - 2 * c * delta_v * Trace(Q_i.T * omega() * omega() * Q_i))
+@given(
+    PROJECTOR,
+    WAITING,
+    r"$\delta\boldsymbol{K}_i=c\,\boldsymbol{GQ}_i$: negative for large $c \, \delta v$ unless "
+    r"$\boldsymbol{G} \boldsymbol{Q}_{i} = 0$; the same with $\boldsymbol{G} \boldsymbol{K}_{i}$ and the queries",
 )
 def waiting_head() -> Derivation:
     """The form (T2a) at v_i = 0 along a variation of the value weight and of the keys, along G Q."""
@@ -155,17 +152,11 @@ def omega():
     return Lambda * (I_D - P) * Lambda
 
 
-@register(
-    "T2g",
-    "Stability: zero maps with a nonzero value weight are strict saddles",
-    section="beside (21), (81)",
-    typed=lambda: {
-        "form": -2 * v_i * Trace(delta_K.T * Lambda**2 * delta_Q),
-        "eigenvalue": -value * lambda_**2,
-        "other eigenvalue": value * lambda_**2,
-    },
-    conditions=(DIRECTION, ZERO_MAPS, "for every direction and slot"),
-)
+@register("T2g", "Stability: zero maps with a nonzero value weight are strict saddles", section="beside (21), (81)")
+@part("form", lambda: -2 * v_i * Trace(delta_K.T * Lambda**2 * delta_Q))
+@part("eigenvalue", lambda: -value * lambda_**2)
+@part("other eigenvalue", lambda: value * lambda_**2)
+@given(DIRECTION, ZERO_MAPS, "for every direction and slot")
 def zero_maps() -> Derivation:
     """The form (T2a) where all keys and queries are zero."""
     zero = substitute(head_form(), {K_i: 0 * K_i, Q_i: 0 * Q_i, B_rest: 0 * B_rest, delta_B: 0 * delta_B})

@@ -19,7 +19,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.draws import satisfying, unit_vector
 from ...derivations.heads import E, Rate
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, part, register, states
 from ...expectation.moments import expect
 from ...notation import W_1, D, H, Lambda, Lambda_q, N, alpha, beta, c_hat, gamma, lambda_, matrix, p, s, vector, w_2, x_q, y_q
 from ..attention.cubic_features import ANY_QUERY
@@ -96,29 +96,27 @@ def on_aligned_set() -> tuple[Line, ...]:
     )
 
 
-@register(
-    "44",
-    "The aligned set of merged attention",
-    kind="ansatz",
-    section="Appendix C.5",
-    typed=lambda: {"w": gamma * w_2 - alpha * w_2 * w_2.T * w_2, "W": gamma * w_2 * c_hat.T - alpha * w_2 * w_2.T * w_2 * c_hat.T},
-    conditions=(
-        UNIT,
-        "White tokens",
-        r"$\boldsymbol{W}_1=\boldsymbol{w}_2\boldsymbol{m}^\top$ with $\boldsymbol{m}=\hat{\boldsymbol{c}}$, the direction of "
-        r"$\mathbb{E}(y_q\boldsymbol{z})$, so that the set is kept: $\boldsymbol{W}_1$ moves as $\boldsymbol{w}_2\boldsymbol{m}^\top$ does",
-    ),
-    erratum=r"An invariant set for a white covariance, and not a consequence of small initial weights alone: balance gives "
+@register("44", "The aligned set of merged attention", kind="ansatz", section="Appendix C.5")
+@part("w", lambda: gamma * w_2 - alpha * w_2 * w_2.T * w_2)
+@part("W", lambda: gamma * w_2 * c_hat.T - alpha * w_2 * w_2.T * w_2 * c_hat.T)
+@given(
+    UNIT,
+    "White tokens",
+    r"$\boldsymbol{W}_1=\boldsymbol{w}_2\boldsymbol{m}^\top$ with $\boldsymbol{m}=\hat{\boldsymbol{c}}$, the direction of "
+    r"$\mathbb{E}(y_q\boldsymbol{z})$, so that the set is kept: $\boldsymbol{W}_1$ moves as $\boldsymbol{w}_2\boldsymbol{m}^\top$ does",
+)
+@erratum(
+    r"An invariant set for a white covariance, and not a consequence of small initial weights alone: balance gives "
     r"$\boldsymbol{W}_1=\boldsymbol{w}_2\boldsymbol{m}^\top$ with some unit vector $\boldsymbol{m}$, which turns towards "
     r"$\hat{\boldsymbol{c}}$ within a time of order $\tau/\gamma$, shorter than the plateau by the factor $\ln(1/w_{\rm init})$. An "
-    r"exactly opposite $\boldsymbol{m}$ leads to zero",
+    r"exactly opposite $\boldsymbol{m}$ leads to zero"
 )
 def aligned_set() -> Derivation:
     """The flow (13) on W_1 = w_2 c_hat'."""
     on_set = dict(zip(("W", "w"), flow_of_layers(), strict=True))
-    for part, rate in on_set.items():
+    for layer, rate in on_set.items():
         white = substitute(rate, {CROSS: gamma * c_hat, COVARIANCE: alpha * Identity(FEATURES), W_1: w_2 * c_hat.T})
-        on_set[part] = rewrite(white, {c_hat.T * c_hat: 1})
+        on_set[layer] = rewrite(white, {c_hat.T * c_hat: 1})
     flow = rates()
     return Derivation.by(
         Line(Rate(w_2, flow), "=", flow[w_2], r"The flow (13) of $\boldsymbol{w}_2$"),
@@ -130,7 +128,9 @@ def aligned_set() -> Derivation:
     )
 
 
-@register("46", "The effective map on the aligned set", section="Appendix C.5", typed=lambda: s * c_hat.T, conditions=ON_THE_SET)
+@register("46", "The effective map on the aligned set", section="Appendix C.5")
+@states(lambda: s * c_hat.T)
+@given(*ON_THE_SET)
 def map_on_aligned_set() -> Derivation:
     """W_1 = w_2 c_hat' under w_2'."""
     product = TracePolynomial(w_2.T * (w_2 * c_hat.T))
@@ -142,15 +142,12 @@ def map_on_aligned_set() -> Derivation:
     )
 
 
-@register(
-    "50",
-    "The rate of the plateau",
-    section="Appendix C.6",
-    typed=lambda: {"query": Trace((Lambda * Lambda_q).T * (Lambda * Lambda_q)), "same": Trace(Lambda**2 * Lambda**2)},
-    conditions=(
-        r"The squared Frobenius norm of $\boldsymbol{\Lambda}\boldsymbol{\Lambda}_q$; with queries like the tokens, of "
-        r"$\boldsymbol{\Lambda}^2$",
-    ),
+@register("50", "The rate of the plateau", section="Appendix C.6")
+@part("query", lambda: Trace((Lambda * Lambda_q).T * (Lambda * Lambda_q)))
+@part("same", lambda: Trace(Lambda**2 * Lambda**2))
+@given(
+    r"The squared Frobenius norm of $\boldsymbol{\Lambda}\boldsymbol{\Lambda}_q$; with queries like the tokens, of "
+    r"$\boldsymbol{\Lambda}^2$"
 )
 def cross_moment_norm(task: Task = ANY_QUERY) -> Derivation:
     """The norm of E(y_q z) = vec E(beta y_q x_q')."""
@@ -169,20 +166,14 @@ def cross_moment_norm(task: Task = ANY_QUERY) -> Derivation:
     )
 
 
-@register(
-    "47",
-    "The two constants of white tokens",
-    section="Appendix C.5",
-    typed=lambda: {
-        "alpha": 1 + (1 + D) / N,
-        "gamma": sqrt(D),
-        "scaled alpha": lambda_**3 * (1 + (1 + D) / N),
-        "scaled gamma": lambda_**2 * sqrt(D),
-    },
-    conditions=(
-        r"$\boldsymbol{\Lambda}=\boldsymbol{I}$; scaled: $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$, which the paper's Figures 5 and 10 "
-        "need",
-    ),
+@register("47", "The two constants of white tokens", section="Appendix C.5")
+@part("alpha", lambda: 1 + (1 + D) / N)
+@part("gamma", lambda: sqrt(D))
+@part("scaled alpha", lambda: lambda_**3 * (1 + (1 + D) / N))
+@part("scaled gamma", lambda: lambda_**2 * sqrt(D))
+@given(
+    r"$\boldsymbol{\Lambda}=\boldsymbol{I}$; scaled: $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$, which the paper's Figures 5 and 10 "
+    "need"
 )
 def white_moments() -> Derivation:
     """The norm of E(y_q z), and E(z z') = alpha I as the Kronecker product (42) of E(x_q x_q') and E(beta beta')."""

@@ -17,7 +17,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.draws import ALONG, satisfying, unit_vector
 from ...derivations.heads import Rate
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register
 from ...notation import B, D, G, H, a, e, gamma, lambda_, matrix, s, symmetric_matrix, vector, w_2
 from ..task.regression import SECOND_MOMENT, force_along, loss_and_force
 from .balanced_flow import balanced_flow
@@ -70,16 +70,11 @@ FLOW = {layer: w_2 * g.T, w_2: layer * g}  # (13) under the force g
 OF_K = c_vec - s * K * n
 
 
-@register(
-    "V7-flow",
-    "Merged attention in $D + 1$ unknowns",
-    typed=lambda: {
-        "force": lambda_**2 - lambda_ * a * b,
-        "size": 2 * s * n.T * (c_vec - s * K * n),
-        "direction": s * (Identity(D) - n * n.T) * (c_vec - s * K * n),
-    },
-    conditions=(*SETTING, ALONG, COMPONENT, r"A force diagonal in the eigenbasis of $\boldsymbol{\Lambda}$ keeps $\boldsymbol{B}$ so"),
-)
+@register("V7-flow", "Merged attention in $D + 1$ unknowns")
+@part("force", lambda: lambda_**2 - lambda_ * a * b)
+@part("size", lambda: 2 * s * n.T * (c_vec - s * K * n))
+@part("direction", lambda: s * (Identity(D) - n * n.T) * (c_vec - s * K * n))
+@given(*SETTING, ALONG, COMPONENT, r"A force diagonal in the eigenbasis of $\boldsymbol{\Lambda}$ keeps $\boldsymbol{B}$ so")
 def reduced_flow() -> Derivation:
     """The flow (13) on W_1 = w_2 n', with the force along the eigendirections."""
     size, map_ = (substitute(rate, {g: OF_K}) for rate in balanced_flow(n, g))
@@ -97,29 +92,24 @@ def reduced_flow() -> Derivation:
     )  # fmt: skip
 
 
-@register(
-    "V7-share",
-    r"How much of the learning the ray of $\boldsymbol{\Lambda}^2$ holds",
-    typed=lambda: {
-        "size": gamma / k,
-        "fall": gamma**2 / k,
-        "share": 1 / (k * _inverse_mean),
-        "bound": 4 * kappa_min * kappa_max / (kappa_min + kappa_max) ** 2,
-        "gap": (_kappa - kappa_min) * (kappa_max - _kappa) / _kappa,
-        "on": 2 * gamma * (k_2 / k**2 - 1) * gamma**2 / k,
-    },
-    conditions=(
-        *SETTING,
-        SPECTRUM,
-        r"$k$, $k_-$, $k_2$: the means of $\kappa_d$, $1/\kappa_d$, $\kappa_d^2$, weighted with $c_d^2/\gamma^2=\lambda_d^4/\gamma^2$",
-        r"The share is that of the least loss on the ray of $\boldsymbol{c}$, at $s_r$ where $\boldsymbol{n}^\top\boldsymbol{g}=0$, in the "
-        "whole fall to the global minimum",
-        r"It is 1 only if all $\kappa_d$ are equal, for white tokens; other flows leave the ray while they run along it, and learn more",
-        r"How much more: at $s_r$ the loss falls on, in a time $\tau/\gamma$ by $2(k_2/k^2-1)$ of what the ray holds: by 0.0002 for "
-        "eigenvalues 10 : 1, whose drop ends at the share, but by 0.2 for 3 : 2 : 1, whose drop learns much more",
-        "(V7-turn) is the next order, for both",
-        r"The bound is Kantorovich's; two values of $\kappa$ of equal weight meet it",
-    ),
+@register("V7-share", r"How much of the learning the ray of $\boldsymbol{\Lambda}^2$ holds")
+@part("size", lambda: gamma / k)
+@part("fall", lambda: gamma**2 / k)
+@part("share", lambda: 1 / (k * _inverse_mean))
+@part("bound", lambda: 4 * kappa_min * kappa_max / (kappa_min + kappa_max) ** 2)
+@part("gap", lambda: (_kappa - kappa_min) * (kappa_max - _kappa) / _kappa)
+@part("on", lambda: 2 * gamma * (k_2 / k**2 - 1) * gamma**2 / k)
+@given(
+    *SETTING,
+    SPECTRUM,
+    r"$k$, $k_-$, $k_2$: the means of $\kappa_d$, $1/\kappa_d$, $\kappa_d^2$, weighted with $c_d^2/\gamma^2=\lambda_d^4/\gamma^2$",
+    r"The share is that of the least loss on the ray of $\boldsymbol{c}$, at $s_r$ where $\boldsymbol{n}^\top\boldsymbol{g}=0$, in the "
+    "whole fall to the global minimum",
+    r"It is 1 only if all $\kappa_d$ are equal, for white tokens; other flows leave the ray while they run along it, and learn more",
+    r"How much more: at $s_r$ the loss falls on, in a time $\tau/\gamma$ by $2(k_2/k^2-1)$ of what the ray holds: by 0.0002 for "
+    "eigenvalues 10 : 1, whose drop ends at the share, but by 0.2 for 3 : 2 : 1, whose drop learns much more",
+    "(V7-turn) is the next order, for both",
+    r"The bound is Kantorovich's; two values of $\kappa$ of equal weight meet it",
 )
 def share_of_one_drop() -> Derivation:
     """The loss along the ray of c against the global minimum; the least share for a given range of kappa; the fall that goes on."""
@@ -159,18 +149,16 @@ def share_of_one_drop() -> Derivation:
     )  # fmt: skip
 
 
-@register(
-    "V7-tail",
-    "What is left after the drop decays exponentially",
-    typed=lambda: {"rate": -s * (Identity(D) + n * n.T) * K * _delta, "ratio": 2 * kappa_max / kappa_min},
-    conditions=(
-        *SETTING,
-        SPECTRUM,
-        r"$\boldsymbol{\delta}$: the distance from the global minimum $s\boldsymbol{n}=\boldsymbol{K}^{-1}\boldsymbol{c}$, to first order",
-        r"The rates are the eigenvalues of $s \boldsymbol{K}^{1/2} (\boldsymbol{I} + \boldsymbol{n} \boldsymbol{n}^{\top}) "
-        r"\boldsymbol{K}^{1/2}$; white tokens decay at once",
-        r"Ratio: how many times longer the slowest rate, at least $s_* \kappa_{\min}$, takes than the drop at $2\gamma$",
-    ),
+@register("V7-tail", "What is left after the drop decays exponentially")
+@part("rate", lambda: -s * (Identity(D) + n * n.T) * K * _delta)
+@part("ratio", lambda: 2 * kappa_max / kappa_min)
+@given(
+    *SETTING,
+    SPECTRUM,
+    r"$\boldsymbol{\delta}$: the distance from the global minimum $s\boldsymbol{n}=\boldsymbol{K}^{-1}\boldsymbol{c}$, to first order",
+    r"The rates are the eigenvalues of $s \boldsymbol{K}^{1/2} (\boldsymbol{I} + \boldsymbol{n} \boldsymbol{n}^{\top}) "
+    r"\boldsymbol{K}^{1/2}$; white tokens decay at once",
+    r"Ratio: how many times longer the slowest rate, at least $s_* \kappa_{\min}$, takes than the drop at $2\gamma$",
 )
 def tail() -> Derivation:
     """Linearise the flow at the global minimum, where the force vanishes."""

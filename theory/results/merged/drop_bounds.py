@@ -38,7 +38,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.draws import satisfying, unit_vector
 from ...derivations.heads import Rate
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register
 from ...notation import D, alpha, e, gamma, s, s_0, t, tau, w_2
 from .drop import FLOW, OF_K, SETTING, K, c_vec, g, k, layer, n, reduced_flow
 from .sigmoid import norm_on_aligned_set
@@ -108,25 +108,20 @@ def mean(weight: Any) -> Any:
     return Sum(weight * kappa_of[d], (d, 1, D)) / Sum(weight, (d, 1, D))
 
 
-@register(
-    "V7-behind",
-    r"Directions of larger $\kappa$ fall behind, and the mean $\kappa$ bounds the rest from below",
-    typed=lambda: {
-        "flow": gamma - r_d * (s * kappa_d + gamma * C - s * q),
-        "order": -(r_d - r_e) * (s * kappa_e + gamma * C - s * q) - s * r_d * (kappa_d - kappa_e),
-        "kept": -s * (kappa_d - kappa_e) + gamma * (1 / r_d - 1 / r_e),
-        "v": gamma * z - q * v**3,
-        "z": gamma * v - m * v**2,
-        "monotone": gamma - 2 * k * v * z,
-    },
-    conditions=(
-        *SETTING,
-        FROM_THE_RAY,
-        DIRECTION,
-        r"Order: $r_d=r_e$ at the start, $r_d$ stays the smaller if $\kappa_d>\kappa_e$. Kept: $r_d\ge r_ee^{-(\kappa_d-\kappa_e)S}$ then",
-        r"With $k$ for $q$ and $kz$ for $m$ both flows are (45) on $v=z$; up to $vz=\gamma/(2k)$ each grows with the other, so that "
-        "$v$ and $z$ stay above that solution (argued, not derived)",
-    ),
+@register("V7-behind", r"Directions of larger $\kappa$ fall behind, and the mean $\kappa$ bounds the rest from below")
+@part("flow", lambda: gamma - r_d * (s * kappa_d + gamma * C - s * q))
+@part("order", lambda: -(r_d - r_e) * (s * kappa_e + gamma * C - s * q) - s * r_d * (kappa_d - kappa_e))
+@part("kept", lambda: -s * (kappa_d - kappa_e) + gamma * (1 / r_d - 1 / r_e))
+@part("v", lambda: gamma * z - q * v**3)
+@part("z", lambda: gamma * v - m * v**2)
+@part("monotone", lambda: gamma - 2 * k * v * z)
+@given(
+    *SETTING,
+    FROM_THE_RAY,
+    DIRECTION,
+    r"Order: $r_d=r_e$ at the start, $r_d$ stays the smaller if $\kappa_d>\kappa_e$. Kept: $r_d\ge r_ee^{-(\kappa_d-\kappa_e)S}$ then",
+    r"With $k$ for $q$ and $kz$ for $m$ both flows are (45) on $v=z$; up to $vz=\gamma/(2k)$ each grows with the other, so that "
+    "$v$ and $z$ stay above that solution (argued, not derived)",
 )
 def falling_behind() -> Derivation:
     """Component by component from the reduced flow; then the flow of the size and of its part along c."""
@@ -185,24 +180,19 @@ def _travelled(size: Any) -> tuple[Any, str, Any]:
     return path, "=", factor(path.doit().subs(exp(2 * gamma * t / tau), latest.args[-1].args[0]))
 
 
-@register(
-    "V7-time",
-    "The time at which the drop reaches a size, between two bounds",
-    typed=lambda: {
-        "earliest": tau / (2 * gamma) * log(s * (gamma - k_S * s_0) / (s_0 * (gamma - k_S * s))),
-        "latest": tau / (2 * gamma) * log(s * (gamma - k * s_0) / (s_0 * (gamma - k * s))),
-        "S": (s - s_0) / (2 * (gamma - k * s)),
-        "apart": tau / (2 * gamma) * log(2),
-    },
-    conditions=(
-        *SETTING,
-        FROM_THE_RAY,
-        BEFORE_THE_MIDDLE,
-        r"Apart: for the widest spectrum, $0.35\,\tau/\gamma$",
-        r"Both are times of (45), of white tokens that have $k$ or $k_S$ for $\alpha$, by (V7-behind)",
-        r"In both $\gamma$ alone sets the plateau (49)",
-        r"$k_S$ is the smaller, the larger $S$ is: with this bound for $S$ it holds until $t(s)$; $k_S=\kappa_{\min}$ holds at all times",
-    ),
+@register("V7-time", "The time at which the drop reaches a size, between two bounds")
+@part("earliest", lambda: tau / (2 * gamma) * log(s * (gamma - k_S * s_0) / (s_0 * (gamma - k_S * s))))
+@part("latest", lambda: tau / (2 * gamma) * log(s * (gamma - k * s_0) / (s_0 * (gamma - k * s))))
+@part("S", lambda: (s - s_0) / (2 * (gamma - k * s)))
+@part("apart", lambda: tau / (2 * gamma) * log(2))
+@given(
+    *SETTING,
+    FROM_THE_RAY,
+    BEFORE_THE_MIDDLE,
+    r"Apart: for the widest spectrum, $0.35\,\tau/\gamma$",
+    r"Both are times of (45), of white tokens that have $k$ or $k_S$ for $\alpha$, by (V7-behind)",
+    r"In both $\gamma$ alone sets the plateau (49)",
+    r"$k_S$ is the smaller, the larger $S$ is: with this bound for $S$ it holds until $t(s)$; $k_S=\kappa_{\min}$ holds at all times",
 )
 def time_of_drop() -> Derivation:
     """The time of (45) at the two curvatures."""
@@ -223,33 +213,28 @@ def _widest(late: tuple, early: tuple, size: Any) -> Any:
     return radsimp(cancel(ratio.subs(s, size)).subs({k_S: 0, psi: 1}).subs(s_0, 0))
 
 
-@register(
-    "V7-half",
-    "The time to half of the drop, between two bounds",
-    typed=lambda: {
-        "least": gamma / (2 * k * (1 + psi)),
-        "earliest": tau / (2 * gamma) * log((gamma - 2 * k * (1 - psi**2) * s_0) / (2 * k * psi * (1 + psi) * s_0)),
-        "latest": tau / (2 * gamma) * log((sqrt(2) - 1) * (gamma - k * s_0) / (k * s_0)),
-        "S": ((sqrt(2) - 1) * gamma / k - sqrt(2) * s_0) / (2 * gamma),
-        "apart": tau / (2 * gamma) * log(4 * (sqrt(2) - 1)),
-        "bend": -12 * k * v**2,
-        "slow": Rational(1, 2),
-        "fast": 2 ** Rational(3, 4) * (sqrt(2) - 1) - (sqrt(2) - 1) ** 2,
-        "arc": -12 * (sqrt(2) - 1) ** 2 * y**2,
-    },
-    conditions=(
-        *SETTING,
-        FROM_THE_RAY,
-        BEFORE_THE_MIDDLE,
-        r"$t_{1/2}$: when the loss has fallen by half of $\gamma^2/k$, what the ray of $\boldsymbol{c}$ holds (V7-share)",
-        r"Earliest: with $q\ge k_S$ the fall $2s\,\boldsymbol{c}^\top\boldsymbol{n}-qs^2$ needs the size least, which (V7-time) dates",
-        r"Latest: when the sigmoid (45) with $k$ for $\alpha$ has fallen by half; the flow's fall is at least $f(v,z)=2\gamma vz-kv^4$, "
-        r"where $z$ is at least the sigmoid's and $v$ lies between that and the growth with $k_S$, $v^2<\gamma/(2k)$; $f$ bends down in "
-        r"$v$, so that its ends decide (argued, not derived)",
-        r"Slow: the lower end, $1/2$; at the upper one $f$ bends down in $y=(1+(\sqrt2-1)k_S/k)^{-1/2}$, from $1/2$ at $k_S=k$ to fast, "
-        "0.525, at $k_S=0$: nowhere less than $1/2$; a larger $s_0$ brings the upper end down",
-        r"Apart: for the widest spectrum, $0.25\,\tau/\gamma$; equal for white tokens",
-    ),
+@register("V7-half", "The time to half of the drop, between two bounds")
+@part("least", lambda: gamma / (2 * k * (1 + psi)))
+@part("earliest", lambda: tau / (2 * gamma) * log((gamma - 2 * k * (1 - psi**2) * s_0) / (2 * k * psi * (1 + psi) * s_0)))
+@part("latest", lambda: tau / (2 * gamma) * log((sqrt(2) - 1) * (gamma - k * s_0) / (k * s_0)))
+@part("S", lambda: ((sqrt(2) - 1) * gamma / k - sqrt(2) * s_0) / (2 * gamma))
+@part("apart", lambda: tau / (2 * gamma) * log(4 * (sqrt(2) - 1)))
+@part("bend", lambda: -12 * k * v**2)
+@part("slow", lambda: Rational(1, 2))
+@part("fast", lambda: 2 ** Rational(3, 4) * (sqrt(2) - 1) - (sqrt(2) - 1) ** 2)
+@part("arc", lambda: -12 * (sqrt(2) - 1) ** 2 * y**2)
+@given(
+    *SETTING,
+    FROM_THE_RAY,
+    BEFORE_THE_MIDDLE,
+    r"$t_{1/2}$: when the loss has fallen by half of $\gamma^2/k$, what the ray of $\boldsymbol{c}$ holds (V7-share)",
+    r"Earliest: with $q\ge k_S$ the fall $2s\,\boldsymbol{c}^\top\boldsymbol{n}-qs^2$ needs the size least, which (V7-time) dates",
+    r"Latest: when the sigmoid (45) with $k$ for $\alpha$ has fallen by half; the flow's fall is at least $f(v,z)=2\gamma vz-kv^4$, "
+    r"where $z$ is at least the sigmoid's and $v$ lies between that and the growth with $k_S$, $v^2<\gamma/(2k)$; $f$ bends down in "
+    r"$v$, so that its ends decide (argued, not derived)",
+    r"Slow: the lower end, $1/2$; at the upper one $f$ bends down in $y=(1+(\sqrt2-1)k_S/k)^{-1/2}$, from $1/2$ at $k_S=k$ to fast, "
+    "0.525, at $k_S=0$: nowhere less than $1/2$; a larger $s_0$ brings the upper end down",
+    r"Apart: for the widest spectrum, $0.25\,\tau/\gamma$; equal for white tokens",
 )
 def half_of_the_drop() -> Derivation:
     """The sizes that half of the fall needs and that the sigmoid has by then; the fall of the flow at that time."""

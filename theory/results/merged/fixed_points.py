@@ -18,7 +18,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.draws import satisfying
 from ...derivations.heads import E, Gradient, Rate, SecondVariation
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, part, register
 from ...expectation.moments import expect
 from ...notation import W_1, D, H, Lambda, Lambda_q, beta, c_hat, gamma, matrix, v_i, vector, w_2, x_q, y_q
 from ..attention.blocks import U_i
@@ -59,20 +59,20 @@ MINIMUM = satisfying(r"$\boldsymbol{e}=0$", {COVARIANCE * W_1.T * w_2: CROSS}, _
 ERROR_LEFT = Line(_e, ":=", CROSS - COVARIANCE * W_1.T * w_2, "The correlation of the error with the features")
 
 
-@register(
-    "14a",
-    "Fixed points with the zero function",
-    section="Section 3.2",
-    typed=lambda: {"a": w_2 * _e.T, "b": W_1 * _e, "w": (_e.T * _e) * w_2, "W": W_1 * CROSS, "head": Trace(U_i.T * Lambda * Lambda_q)},
-    conditions=(
-        r"Other fixed points than the global minimum, $\boldsymbol{e}=0$, of (14b)",
-        r"The set has $v_{i} = 0$ and $\operatorname{tr}(\boldsymbol{U}_{i}^{\top} \boldsymbol{\Lambda} \boldsymbol{\Lambda}_{q}) = 0$ "
-        "in each head",
-    ),
-    erratum=(
-        r"The paper has $\boldsymbol{w}_{2} = 0$ and $\boldsymbol{W}_{1} = 0$, which is one point of this set "
-        "of dimension $H(D^2-1)$"
-    ),
+@register("14a", "Fixed points with the zero function", section="Section 3.2")
+@part("a", lambda: w_2 * _e.T)
+@part("b", lambda: W_1 * _e)
+@part("w", lambda: (_e.T * _e) * w_2)
+@part("W", lambda: W_1 * CROSS)
+@part("head", lambda: Trace(U_i.T * Lambda * Lambda_q))
+@given(
+    r"Other fixed points than the global minimum, $\boldsymbol{e}=0$, of (14b)",
+    r"The set has $v_{i} = 0$ and $\operatorname{tr}(\boldsymbol{U}_{i}^{\top} \boldsymbol{\Lambda} \boldsymbol{\Lambda}_{q}) = 0$ "
+    "in each head",
+)
+@erratum(
+    r"The paper has $\boldsymbol{w}_{2} = 0$ and $\boldsymbol{W}_{1} = 0$, which is one point of this set "
+    "of dimension $H(D^2-1)$"
 )
 def zero_function_set(task: Task = ANY_QUERY) -> Derivation:
     """The flow in terms of the error; the case e != 0."""
@@ -98,22 +98,16 @@ def zero_function_set(task: Task = ANY_QUERY) -> Derivation:
     )
 
 
-@register(
-    "14b",
-    "Global minimum",
-    section="Section 3.2",
-    typed=lambda: {
-        "row": CROSS.T * COVARIANCE.I,
-        "a": ZeroMatrix(H, FEATURES),
-        "b": NO_OUTPUT,
-        "loss": (_m - COVARIANCE.I * CROSS).T * COVARIANCE * (_m - COVARIANCE.I * CROSS),
-        "stable": (W_1.T * _dw + _dW.T * w_2).T * COVARIANCE * (W_1.T * _dw + _dW.T * w_2),
-    },
-    conditions=(
-        MINIMUM,
-        r"$\boldsymbol{\Lambda}$ and $\boldsymbol{\Lambda}_{q}$ are positive definite, so $\mathbb{E}(\boldsymbol{zz}^{\top})$ is",
-        "By the split (T4) this is the global minimum of (7), too",
-    ),
+@register("14b", "Global minimum", section="Section 3.2")
+@part("row", lambda: CROSS.T * COVARIANCE.I)
+@part("a", lambda: ZeroMatrix(H, FEATURES))
+@part("b", lambda: NO_OUTPUT)
+@part("loss", lambda: (_m - COVARIANCE.I * CROSS).T * COVARIANCE * (_m - COVARIANCE.I * CROSS))
+@part("stable", lambda: (W_1.T * _dw + _dW.T * w_2).T * COVARIANCE * (W_1.T * _dw + _dW.T * w_2))
+@given(
+    MINIMUM,
+    r"$\boldsymbol{\Lambda}$ and $\boldsymbol{\Lambda}_{q}$ are positive definite, so $\mathbb{E}(\boldsymbol{zz}^{\top})$ is",
+    "By the split (T4) this is the global minimum of (7), too",
 )
 def global_minimum() -> Derivation:
     """Solve e = 0 for the row of the network; the loss is a square around it."""
@@ -142,27 +136,24 @@ def half_loss() -> TracePolynomial:
     return TracePolynomial(expect(NETWORK_ERROR, MOMENTS) / 2)
 
 
-@register(
-    "14-index",
-    "Every zero-function fixed point is a strict saddle of index $H$",
-    section="Beside (14a)",
-    typed=lambda: {
-        "form": _dw.T * W_1 * COVARIANCE * W_1.T * _dw - 2 * (_dw.T * _dW * CROSS),
-        "diagonal": (_plus.T * _plus - _minus.T * _minus) / 2,
-        "origin": -gamma,
-        "bound": gamma * (Trace((_dw - _dW * c_hat) * (_dw - _dW * c_hat).T) + Trace(_dW * _dW.T) - Trace(_dW * c_hat * c_hat.T * _dW.T)),
-        "dimension": H * (D**2 - 1),
-    },
-    conditions=(
-        UNIT,
-        Condition(
-            r"The coordinates are $\boldsymbol{p}$, $\boldsymbol{n}$ of size $H$ and $\boldsymbol{W}_0$ with "
-            r"$\boldsymbol{W}_0\hat{\boldsymbol{c}}=0$: exactly $H$ directions curve down, and $H$ up",
-            lambda point: norm(point[_unseen] * point[c_hat]) < mpf("1e-20"),
-            _draw_unseen,
-        ),
-        r"At $\boldsymbol{w}_{2} = 0$, $\boldsymbol{W}_{1} \mathbb{E}(y_{q} \boldsymbol{z}) = 0$, any number $H$ of heads",
+@register("14-index", "Every zero-function fixed point is a strict saddle of index $H$", section="Beside (14a)")
+@part("form", lambda: _dw.T * W_1 * COVARIANCE * W_1.T * _dw - 2 * (_dw.T * _dW * CROSS))
+@part("diagonal", lambda: (_plus.T * _plus - _minus.T * _minus) / 2)
+@part("origin", lambda: -gamma)
+@part(
+    "bound",
+    lambda: gamma * (Trace((_dw - _dW * c_hat) * (_dw - _dW * c_hat).T) + Trace(_dW * _dW.T) - Trace(_dW * c_hat * c_hat.T * _dW.T)),
+)
+@part("dimension", lambda: H * (D**2 - 1))
+@given(
+    UNIT,
+    Condition(
+        r"The coordinates are $\boldsymbol{p}$, $\boldsymbol{n}$ of size $H$ and $\boldsymbol{W}_0$ with "
+        r"$\boldsymbol{W}_0\hat{\boldsymbol{c}}=0$: exactly $H$ directions curve down, and $H$ up",
+        lambda point: norm(point[_unseen] * point[c_hat]) < mpf("1e-20"),
+        _draw_unseen,
     ),
+    r"At $\boldsymbol{w}_{2} = 0$, $\boldsymbol{W}_{1} \mathbb{E}(y_{q} \boldsymbol{z}) = 0$, any number $H$ of heads",
 )
 def index_of_saddle() -> Derivation:
     """The second variation; a linear change of coordinates makes it a difference of squares."""

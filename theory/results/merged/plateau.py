@@ -7,7 +7,7 @@ from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.heads import E, Rate
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, part, register, states
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
 from ...notation import W_1, D, H, Lambda, alpha, c_hat, gamma, rho, s, s_0, t, tau, vector, w_2, w_init
@@ -23,18 +23,14 @@ start = Symbol("s_eff", positive=True)
 BELOW = Condition(r"$s_0<\gamma/\alpha$ and $\rho<1$", lambda point: point[s_0] * point[alpha] < point[gamma] and point[rho] < 1)
 
 
-@register(
-    "15-start",
-    "The effective start of the sigmoid for Gaussian weights",
-    kind="approximation",
-    section="beside (15)",
-    typed=lambda: {"mean": Rational(1, 4) * (1 + D**-2) * w_init**2, "delay": tau / (2 * sqrt(D)) * log(4 / (1 + D**-2))},
-    conditions=(
-        UNIT,
-        r"Gaussian weights (34), $\boldsymbol{\Lambda}=\boldsymbol{I}$",
-        r"(15) with $s_{\rm eff}$ for $w_{\rm init}^2$ has an error $O(w_{\rm init}^2)$",
-        r"The delay is that of the mean of $s_{\rm eff}$ behind the nominal $w_{\rm init}^2$, to leading order in $w_{\rm init}$",
-    ),
+@register("15-start", "The effective start of the sigmoid for Gaussian weights", kind="approximation", section="beside (15)")
+@part("mean", lambda: Rational(1, 4) * (1 + D**-2) * w_init**2)
+@part("delay", lambda: tau / (2 * sqrt(D)) * log(4 / (1 + D**-2)))
+@given(
+    UNIT,
+    r"Gaussian weights (34), $\boldsymbol{\Lambda}=\boldsymbol{I}$",
+    r"(15) with $s_{\rm eff}$ for $w_{\rm init}^2$ has an error $O(w_{\rm init}^2)$",
+    r"The delay is that of the mean of $s_{\rm eff}$ behind the nominal $w_{\rm init}^2$, to leading order in $w_{\rm init}$",
 )
 def effective_start_of_sigmoid() -> Derivation:
     """The growing mode of the linearised flow; the time (49) with both starts."""
@@ -54,17 +50,11 @@ def effective_start_of_sigmoid() -> Derivation:
     )  # fmt: skip
 
 
-@register(
-    "49-start",
-    "Small weights of merged attention before the drop",
-    kind="approximation",
-    section="Appendix C.6.1",
-    typed=lambda: {"W": w_2 * CROSS.T, "w": W_1 * CROSS, "s": 2 * gamma * s},
-    conditions=(
-        UNIT,
-        r"Weights of order $\epsilon$, such as $w_{\rm init}$; $s=\boldsymbol{w}_2^\top\boldsymbol{w}_2$ on the aligned set (44)",
-    ),
-)
+@register("49-start", "Small weights of merged attention before the drop", kind="approximation", section="Appendix C.6.1")
+@part("W", lambda: w_2 * CROSS.T)
+@part("w", lambda: W_1 * CROSS)
+@part("s", lambda: 2 * gamma * s)
+@given(UNIT, r"Weights of order $\epsilon$, such as $w_{\rm init}$; $s=\boldsymbol{w}_2^\top\boldsymbol{w}_2$ on the aligned set (44)")
 def small_merged_weights() -> Derivation:
     """The flow (13), ordered by powers of the weights; the rate (45), by powers of s."""
     small = [substitute(rate, {W_1: scale * W_1, w_2: scale * w_2}) / scale for rate in flow_of_layers()]
@@ -87,15 +77,10 @@ def _inside(time: Expr) -> Expr:
     return exp(2 * gamma * time / tau)
 
 
-@register(
-    "49",
-    "Duration of the plateau of merged attention",
-    kind="approximation",
-    section="Appendix C.6",
-    typed=lambda: tau / (2 * gamma) * log(1 / s_0),
-    conditions=("On the aligned set (44) of white tokens, from $s_0\\to0$ to a fraction of the final value", BELOW),
-    erratum="The leading logarithm only. The exact time to a fraction of the final value adds a constant that does not vanish with $s_0$",
-)
+@register("49", "Duration of the plateau of merged attention", kind="approximation", section="Appendix C.6")
+@states(lambda: tau / (2 * gamma) * log(1 / s_0))
+@given("On the aligned set (44) of white tokens, from $s_0\\to0$ to a fraction of the final value", BELOW)
+@erratum("The leading logarithm only. The exact time to a fraction of the final value adds a constant that does not vanish with $s_0$")
 def plateau_of_merged_attention() -> Derivation:
     """The exact time (49-exact), split into what grows as s_0 -> 0 and what does not."""
     exact = exact_plateau_of_merged_attention().result["fraction"]
@@ -109,16 +94,10 @@ def plateau_of_merged_attention() -> Derivation:
     )
 
 
-@register(
-    "49-exact",
-    "The exact time to a fraction of the final value",
-    section="beside (49)",
-    typed=lambda: {
-        "fraction": tau / (2 * gamma) * log(rho / (1 - rho) * (gamma / (alpha * s_0) - 1)),
-        "half": tau / (2 * gamma) * log(gamma / (alpha * s_0) - 1),
-    },
-    conditions=(*ON_THE_SET, BELOW),
-)
+@register("49-exact", "The exact time to a fraction of the final value", section="beside (49)")
+@part("fraction", lambda: tau / (2 * gamma) * log(rho / (1 - rho) * (gamma / (alpha * s_0) - 1)))
+@part("half", lambda: tau / (2 * gamma) * log(gamma / (alpha * s_0) - 1))
+@given(*ON_THE_SET, BELOW)
 def exact_plateau_of_merged_attention() -> Derivation:
     """The integral of (45) at s = rho gamma / alpha."""
     time = norm_on_aligned_set().result["integral"]
@@ -132,14 +111,10 @@ def exact_plateau_of_merged_attention() -> Derivation:
     )
 
 
-@register(
-    "51",
-    "Duration of the plateau of merged attention, in the initial scale",
-    kind="approximation",
-    section="Appendix C.6",
-    typed=lambda: {"norm": tau / (2 * size) * log(1 / s_0), "scale": tau / size * log(1 / w_init)},
-    conditions=(r"$s_0=w_{\rm init}^2\to0$; exact up to a constant, see (49), and (V7-time) for tokens that are not white",),
-)
+@register("51", "Duration of the plateau of merged attention, in the initial scale", kind="approximation", section="Appendix C.6")
+@part("norm", lambda: tau / (2 * size) * log(1 / s_0))
+@part("scale", lambda: tau / size * log(1 / w_init))
+@given(r"$s_0=w_{\rm init}^2\to0$; exact up to a constant, see (49), and (V7-time) for tokens that are not white")
 def plateau_in_initial_scale() -> Derivation:
     """(49) with (50)."""
     leading = plateau_of_merged_attention().result

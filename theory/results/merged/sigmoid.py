@@ -33,7 +33,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.draws import unit_vector
 from ...derivations.heads import E, Rate
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, part, register
 from ...expectation.moments import expect
 from ...notation import (
     W_1,
@@ -71,17 +71,11 @@ SAME_SIDE = Condition(
 )
 
 
-@register(
-    "45",
-    "The norm on the aligned set, and its sigmoid",
-    section="Appendix C.5",
-    typed=lambda: {
-        "rate": 2 * s * (gamma - alpha * s),
-        "integral": tau / 2 * (1 / gamma) * log(s * (gamma - alpha * s_0) / (s_0 * (gamma - alpha * s))),
-        "solution": gamma * exp(2 * gamma * t / tau) / (alpha * (exp(2 * gamma * t / tau) - 1) + gamma / s_0),
-    },
-    conditions=(*ON_THE_SET, UNIT, SAME_SIDE),
-)
+@register("45", "The norm on the aligned set, and its sigmoid", section="Appendix C.5")
+@part("rate", lambda: 2 * s * (gamma - alpha * s))
+@part("integral", lambda: tau / 2 * (1 / gamma) * log(s * (gamma - alpha * s_0) / (s_0 * (gamma - alpha * s))))
+@part("solution", lambda: gamma * exp(2 * gamma * t / tau) / (alpha * (exp(2 * gamma * t / tau) - 1) + gamma / s_0))
+@given(*ON_THE_SET, UNIT, SAME_SIDE)
 def norm_on_aligned_set() -> Derivation:
     """Twice w_2 times its flow (44); then the separated equation. In exp(-2 gamma t/tau) the solution does not overflow."""
     product = 2 * TracePolynomial(w_2.T) * aligned_set().result["w"]
@@ -100,27 +94,28 @@ def norm_on_aligned_set() -> Derivation:
     )
 
 
-@register(
-    "15",
-    "The sigmoid of merged attention on white tokens",
-    section="Section 3.3",
-    typed=lambda: {
-        "sigmoid": exp(2 * sqrt(D) * t / tau) / ((1 + (1 + D) / N) * (exp(2 * sqrt(D) * t / tau) - 1) + sqrt(D) / w_init**2),
-        "scaled": 1
+@register("15", "The sigmoid of merged attention on white tokens", section="Section 3.3")
+@part("sigmoid", lambda: exp(2 * sqrt(D) * t / tau) / ((1 + (1 + D) / N) * (exp(2 * sqrt(D) * t / tau) - 1) + sqrt(D) / w_init**2))
+@part(
+    "scaled",
+    lambda: (
+        1
         / (
             lambda_ * (1 + (1 + D) / N) * (1 - exp(-2 * sqrt(D) * lambda_**2 * t / tau))
             + sqrt(D) / s_0 * exp(-2 * sqrt(D) * lambda_**2 * t / tau)
-        ),
-    },
-    conditions=(
-        r"$\boldsymbol{\Lambda}=\boldsymbol{I}$; scaled: $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$ and $s_0$ for $w_{\rm init}^2$, in "
-        "exponentials that do not overflow",
-        r"$\boldsymbol{W}_1(0)=\boldsymbol{w}_2(0)\operatorname{vec}(\boldsymbol{I})^\top/\sqrt D$, and "
-        r"$w_{\rm init}^2=\boldsymbol{w}_2(0)^\top\boldsymbol{w}_2(0)$",
+        )
     ),
-    erratum=r"Exact for balanced and aligned weights only. From Gaussian weights (34) it is right up to $O(w_{\rm init}^2)$ with the "
+)
+@given(
+    r"$\boldsymbol{\Lambda}=\boldsymbol{I}$; scaled: $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$ and $s_0$ for $w_{\rm init}^2$, in "
+    "exponentials that do not overflow",
+    r"$\boldsymbol{W}_1(0)=\boldsymbol{w}_2(0)\operatorname{vec}(\boldsymbol{I})^\top/\sqrt D$, and "
+    r"$w_{\rm init}^2=\boldsymbol{w}_2(0)^\top\boldsymbol{w}_2(0)$",
+)
+@erratum(
+    r"Exact for balanced and aligned weights only. From Gaussian weights (34) it is right up to $O(w_{\rm init}^2)$ with the "
     r"effective start $s_{\rm eff}$ in place of $w_{\rm init}^2$, see (15-start); with the nominal $w_{\rm init}$ it is early by a time "
-    r"that does not vanish with $w_{\rm init}$",
+    r"that does not vanish with $w_{\rm init}$"
 )
 def sigmoid_of_white_tokens() -> Derivation:
     """s(t) / sqrt(D) with the constants (47)."""
@@ -140,19 +135,13 @@ def sigmoid_of_white_tokens() -> Derivation:
     )
 
 
-@register(
-    "48",
-    "The loss along the sigmoid",
-    section="Appendix C.5",
-    typed=lambda: {
-        "loss": (1 - 2 * sigma_level + (1 + (1 + D) / N) * sigma_level**2) * D,
-        "end": D * (1 + D) / (N + 1 + D),
-        "scaled": D * lambda_ * (1 - 2 * lambda_ * sigma_level + lambda_**2 * (1 + (1 + D) / N) * sigma_level**2),
-    },
-    conditions=(
-        r"$\hat y_q=\sigma(t)\,\boldsymbol{\beta}^\top\boldsymbol{x}_q$; $\boldsymbol{\Lambda}=\boldsymbol{I}$, scaled: "
-        r"$\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$",
-    ),
+@register("48", "The loss along the sigmoid", section="Appendix C.5")
+@part("loss", lambda: (1 - 2 * sigma_level + (1 + (1 + D) / N) * sigma_level**2) * D)
+@part("end", lambda: D * (1 + D) / (N + 1 + D))
+@part("scaled", lambda: D * lambda_ * (1 - 2 * lambda_ * sigma_level + lambda_**2 * (1 + (1 + D) / N) * sigma_level**2))
+@given(
+    r"$\hat y_q=\sigma(t)\,\boldsymbol{\beta}^\top\boldsymbol{x}_q$; $\boldsymbol{\Lambda}=\boldsymbol{I}$, scaled: "
+    r"$\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$"
 )
 def loss_along_sigmoid() -> Derivation:
     """The loss (9) on the map sigma I, and its value for t -> infinity."""
@@ -198,27 +187,26 @@ BALANCED = Condition(
 )
 
 
-@register(
-    "T6-white",
-    "The white flow from any balanced start",
-    section="beside (44)",
-    typed=lambda: {
-        "p": tanh(theta),
-        "f": theta / 2 + (exp(2 * theta) - exp(-2 * theta)) / 8,
-        "s": cosh(theta) ** 2 / (cosh(theta_0) ** 2 / s_0 + 2 * alpha / gamma * (f - f_0)),
-        "p in time": tanh(IN_TIME),
-        "s in time": (1 + exp(-2 * IN_TIME)) ** 2
+@register("T6-white", "The white flow from any balanced start", section="beside (44)")
+@part("p", lambda: tanh(theta))
+@part("f", lambda: theta / 2 + (exp(2 * theta) - exp(-2 * theta)) / 8)
+@part("s", lambda: cosh(theta) ** 2 / (cosh(theta_0) ** 2 / s_0 + 2 * alpha / gamma * (f - f_0)))
+@part("p in time", lambda: tanh(IN_TIME))
+@part(
+    "s in time",
+    lambda: (
+        (1 + exp(-2 * IN_TIME)) ** 2
         / (
             exp(-2 * IN_TIME) * (4 / (1 - p_0**2) / s_0 + 4 * alpha / gamma * (gamma * t / tau - p_0 / (1 - p_0**2)))
             + alpha / gamma * (1 - exp(-4 * IN_TIME))
-        ),
-    },
-    conditions=(
-        BALANCED,
-        r"$\theta=\gamma t/\tau+\operatorname{artanh}(p_0)$, $\theta_0=\operatorname{artanh}(p_0)$, and $f_0$ is $f$ at $\theta_0$; in "
-        "time: in exponentials that do not overflow",
-        "At $p_0=1$ it is (45), and at $p_0=-1$ the norm decays to zero",
+        )
     ),
+)
+@given(
+    BALANCED,
+    r"$\theta=\gamma t/\tau+\operatorname{artanh}(p_0)$, $\theta_0=\operatorname{artanh}(p_0)$, and $f_0$ is $f$ at $\theta_0$; in "
+    "time: in exponentials that do not overflow",
+    "At $p_0=1$ it is (45), and at $p_0=-1$ the norm decays to zero",
 )
 def white_solution() -> Derivation:
     """The closed flow of (s, p): p is a hyperbolic tangent, and 1/s solves a linear equation."""

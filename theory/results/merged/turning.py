@@ -16,7 +16,7 @@ from sympy import Derivative, Expr, S, Symbol, atan, cancel, factor, hyper, solv
 from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register
 from ...notation import alpha, gamma, s
 from .drop import SETTING, k
 from .drop_bounds import C, directions, q, r_d
@@ -31,28 +31,22 @@ _u = sqrt(x / (1 - x))
 DURING = Condition("$0 < x < 1$", lambda point: 0 < point[x] < 1, lambda point: point.__setitem__(x, mpf(point.rng.random())))
 
 
-@register(
-    "V7-turn",
-    "What each direction learns while the drop lasts",
-    kind="approximation",
-    typed=lambda: {
-        "leading": 1 - r * (1 - x + x * kappa / k),
-        "r": hyper((1, (1 - kappa / k) / 2), (S(3) / 2,), x),
-        "end": k / kappa,
-        "narrow": (atan(_u) / _u - 1) / k,
-        "fall": c_d**2 / k * (2 * x * r - kappa / k * x**2 * r**2),
-    },
-    conditions=(
-        *SETTING,
-        r"$r_d=\gamma n_d/c_d$, 1 at the start; $k$: the mean of $\kappa_d$ weighted with $c_d^2$; "
-        r"$x=ks/\gamma=1/(1+e^{-2\gamma(t-t_m)/\tau})$, $t_m$ the middle of the drop",
-        r"Leading order replaces $\gamma C-sq$ in (V7-behind), the growth of $s$, by that on the ray, $\gamma-ks$: it leaves out the "
-        r"square of the angle between $\boldsymbol{n}$ and $\boldsymbol{c}$, and $q-k$, of the order of the variance of $\kappa_d$",
-        r"Narrow: the slope of $r_d$ in $\kappa_d$ at $k$, with $u=\sqrt{x/(1-x)}=e^{\gamma(t-t_m)/\tau}$; the directions have turned by "
-        r"the end of the drop, but for $\arctan(u)/u$",
-        r"End: the global minimum; the sum over $d$ of the fall is the fall of the loss, on the ray ($r_d=1$) that of (V7-share)",
-        DURING,
-    ),
+@register("V7-turn", "What each direction learns while the drop lasts", kind="approximation")
+@part("leading", lambda: 1 - r * (1 - x + x * kappa / k))
+@part("r", lambda: hyper((1, (1 - kappa / k) / 2), (S(3) / 2,), x))
+@part("end", lambda: k / kappa)
+@part("narrow", lambda: (atan(_u) / _u - 1) / k)
+@part("fall", lambda: c_d**2 / k * (2 * x * r - kappa / k * x**2 * r**2))
+@given(
+    *SETTING,
+    r"$r_d=\gamma n_d/c_d$, 1 at the start; $k$: the mean of $\kappa_d$ weighted with $c_d^2$; "
+    r"$x=ks/\gamma=1/(1+e^{-2\gamma(t-t_m)/\tau})$, $t_m$ the middle of the drop",
+    r"Leading order replaces $\gamma C-sq$ in (V7-behind), the growth of $s$, by that on the ray, $\gamma-ks$: it leaves out the "
+    r"square of the angle between $\boldsymbol{n}$ and $\boldsymbol{c}$, and $q-k$, of the order of the variance of $\kappa_d$",
+    r"Narrow: the slope of $r_d$ in $\kappa_d$ at $k$, with $u=\sqrt{x/(1-x)}=e^{\gamma(t-t_m)/\tau}$; the directions have turned by "
+    r"the end of the drop, but for $\arctan(u)/u$",
+    r"End: the global minimum; the sum over $d$ of the fall is the fall of the loss, on the ray ($r_d=1$) that of (V7-share)",
+    DURING,
 )
 def turning() -> Derivation:
     """The exact flow of one direction, in the growth of the ray; its power series; the fall of the loss in one direction."""

@@ -39,7 +39,7 @@ from ...algebra.polynomial import TracePolynomial
 from ...derivations.derivation import Derivation
 from ...derivations.heads import E, Gradient, Rate
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register, states
 from ...expectation.laws import SampleCovariance
 from ...expectation.moments import expect
 from ...model import Model
@@ -97,24 +97,19 @@ def product(factors):
     return reduce(mul, factors)
 
 
-@register(
-    "V13-loss",
-    "Each layer multiplies the error of the task",
-    typed=lambda: {
-        "error": Trace(product(STEPS[:2]) * Lambda * product(STEPS[:2]).T),
-        "one": Trace(Lambda) - 2 * Trace(Lambda**2 * U) + Trace(PAPER.moments.M.to_sympy() * U * Lambda * U.T),
-        "start": Lambda**2,
-        "apart": size / N * (Trace(Lambda**3) * Lambda**2 - Trace(Lambda**4) * Lambda),
-    },
-    conditions=(
-        r"Error: of two layers, given the context; each further one multiplies by its $\boldsymbol{I} - \hat{\boldsymbol{\Lambda}}"
-        r"\boldsymbol{U}_l$, and with equal $\boldsymbol{U}_l$ these are loops (V10). One: the loss of one layer is that of linear "
-        r"attention with $\boldsymbol{B} = \boldsymbol{U}$",
-        r"Start: the velocity of two layers near zero weights, where there is no plateau. Apart: that of $\boldsymbol{U}_1$ less that of "
-        r"$\boldsymbol{U}_2$, when both are $x\boldsymbol{\Lambda}^2$: the layer that comes first learns more of the directions with "
-        r"$\lambda > \operatorname{tr}(\boldsymbol{\Lambda}^4)/\operatorname{tr}(\boldsymbol{\Lambda}^3)$, the other more of the rest",
-        "Layers that begin at zero stay equal for white tokens, and in infinite contexts",
-    ),
+@register("V13-loss", "Each layer multiplies the error of the task")
+@part("error", lambda: Trace(product(STEPS[:2]) * Lambda * product(STEPS[:2]).T))
+@part("one", lambda: Trace(Lambda) - 2 * Trace(Lambda**2 * U) + Trace(PAPER.moments.M.to_sympy() * U * Lambda * U.T))
+@part("start", lambda: Lambda**2)
+@part("apart", lambda: size / N * (Trace(Lambda**3) * Lambda**2 - Trace(Lambda**4) * Lambda))
+@given(
+    r"Error: of two layers, given the context; each further one multiplies by its $\boldsymbol{I} - \hat{\boldsymbol{\Lambda}}"
+    r"\boldsymbol{U}_l$, and with equal $\boldsymbol{U}_l$ these are loops (V10). One: the loss of one layer is that of linear "
+    r"attention with $\boldsymbol{B} = \boldsymbol{U}$",
+    r"Start: the velocity of two layers near zero weights, where there is no plateau. Apart: that of $\boldsymbol{U}_1$ less that of "
+    r"$\boldsymbol{U}_2$, when both are $x\boldsymbol{\Lambda}^2$: the layer that comes first learns more of the directions with "
+    r"$\lambda > \operatorname{tr}(\boldsymbol{\Lambda}^4)/\operatorname{tr}(\boldsymbol{\Lambda}^3)$, the other more of the rest",
+    "Layers that begin at zero stay equal for white tokens, and in infinite contexts",
 )
 def loss_of_layers() -> Derivation:
     """Average the squared error over task and query; for one and two layers over the context, and take the flow."""
@@ -141,26 +136,29 @@ def hankel(depth: int, moments) -> Expr:
     return Matrix(depth + 1, depth + 1, lambda i, j: of[i + j]).det() / Matrix(depth, depth, lambda i, j: of[i + j + 2]).det()
 
 
-@register(
-    "V13-white",
-    "The loss of four layers for white tokens",
-    typed=lambda: {
-        "m_2": 1 + (D + 1) / N,
-        "m_3": 1 + 3 * (D + 1) / N + (D**2 + 3 * D + 4) / N**2,
-        "m_4": 1 + 6 * (D + 1) / N + (6 * D**2 + 17 * D + 21) / N**2 + (D**3 + 6 * D**2 + 21 * D + 20) / N**3,
-        "loss": sum((-1) ** (j + k) * (1, *SYMMETRIC)[j] * (1, *SYMMETRIC)[k] * (1, *MOMENTS)[j + k] for j in range(5) for k in range(5)),
-        "loops": sum(comb(8, k) * (-z) ** k * (1, *MOMENTS)[k] for k in range(9)),
-        "one at best": (D + 1) / (N + D + 1),
-        "two at best": (D**3 * (N + 1) + 2 * D**2 * (2 * N + 5) + D * (7 * N + 17) + 4 * (N + 1))
-        / (D**3 * (N + 1) + D**2 * (N**2 + 5 * N + 10) + D * (N**3 + 5 * N**2 + 17 * N + 17) + N**3 + 10 * N**2 + 17 * N + 4),
-    },
-    conditions=(
-        r"$\boldsymbol{U}_l = z_l\boldsymbol{\Lambda}^{-1}$, for tokens of any covariance, in units of $\operatorname{tr}"
-        r"(\boldsymbol{\Lambda})$. For white tokens the flow keeps this form (V13-flow)",
-        r"$z_l = 0$ is no layer, so this holds for fewer, too; two loops are (V10-white)",
-        r"At best: the least loss of one layer and of two, the mean of $R^2$ for the best polynomial with $R(0) = 1$, a ratio of Gram "
-        r"determinants of $1, s, s^2, \ldots$; with one layer the risk (V9-linear)",
+@register("V13-white", "The loss of four layers for white tokens")
+@part("m_2", lambda: 1 + (D + 1) / N)
+@part("m_3", lambda: 1 + 3 * (D + 1) / N + (D**2 + 3 * D + 4) / N**2)
+@part("m_4", lambda: 1 + 6 * (D + 1) / N + (6 * D**2 + 17 * D + 21) / N**2 + (D**3 + 6 * D**2 + 21 * D + 20) / N**3)
+@part(
+    "loss",
+    lambda: sum((-1) ** (j + k) * (1, *SYMMETRIC)[j] * (1, *SYMMETRIC)[k] * (1, *MOMENTS)[j + k] for j in range(5) for k in range(5)),
+)
+@part("loops", lambda: sum(comb(8, k) * (-z) ** k * (1, *MOMENTS)[k] for k in range(9)))
+@part("one at best", lambda: (D + 1) / (N + D + 1))
+@part(
+    "two at best",
+    lambda: (
+        (D**3 * (N + 1) + 2 * D**2 * (2 * N + 5) + D * (7 * N + 17) + 4 * (N + 1))
+        / (D**3 * (N + 1) + D**2 * (N**2 + 5 * N + 10) + D * (N**3 + 5 * N**2 + 17 * N + 17) + N**3 + 10 * N**2 + 17 * N + 4)
     ),
+)
+@given(
+    r"$\boldsymbol{U}_l = z_l\boldsymbol{\Lambda}^{-1}$, for tokens of any covariance, in units of $\operatorname{tr}"
+    r"(\boldsymbol{\Lambda})$. For white tokens the flow keeps this form (V13-flow)",
+    r"$z_l = 0$ is no layer, so this holds for fewer, too; two loops are (V10-white)",
+    r"At best: the least loss of one layer and of two, the mean of $R^2$ for the best polynomial with $R(0) = 1$, a ratio of Gram "
+    r"determinants of $1, s, s^2, \ldots$; with one layer the risk (V9-linear)",
 )
 def white_loss() -> Derivation:
     """The moments of the spectrum; the loss is linear in them and quadratic in the elementary symmetric polynomials of the z_l."""
@@ -186,28 +184,25 @@ def slope(k: int, depth: int) -> tuple:
     return (Lambda_hat, FACTORS[k - 1], *(one**2 for j, one in enumerate(FACTORS[:depth], 1) if j != k))
 
 
-@register(
-    "V13-flow",
-    "Equal layers repel each other: every fixed point is a saddle or the best polynomial",
-    typed=lambda: {
-        "velocity": MOMENTS[0] - (Z[0] + 2 * Z[1]) * MOMENTS[1] + Z[1] * (2 * Z[0] + Z[1]) * MOMENTS[2] - Z[0] * Z[1] ** 2 * MOMENTS[3],
-        "apart": (Z[0] - Z[1]) * (MOMENTS[1] - (Z[0] + Z[1]) * MOMENTS[2] + Z[0] * Z[1] * MOMENTS[3]),
-        "basis": prod(one - other for one, other in combinations(Z, 2)),
-        "loops": 4 * sum(comb(7, k) * (-z) ** k * MOMENTS[k] for k in range(8)),
-    },
-    conditions=(
-        r"White tokens, $\boldsymbol{\Lambda} = \lambda\boldsymbol{I}$, $\boldsymbol{U}_l = z_l\boldsymbol{I}/\lambda$; velocities for the "
-        r"loss in units of $\lambda D$ and time of $\tau/\lambda^3$, with $\hat{\boldsymbol{\Lambda}}$ in units of $\lambda$",
-        r"Velocity: of the first of two layers; apart: less that of the second; loops: of the number that four share. Equal layers stay "
-        r"equal, layers keep their order, and those that are nearly equal part at the rate $\mathbb{E}\operatorname{tr}"
-        r"(\hat{\boldsymbol{\Lambda}}\boldsymbol{R}_1)^2/D > 0$, with $\boldsymbol{R}_1$ the product without one of them: a fixed point "
-        "with equal layers is a saddle",
-        r"Basis: so unequal layers at rest have a product orthogonal to $\hat{\boldsymbol{\Lambda}}$ times every polynomial of a lower "
-        "degree, and no other polynomial of this degree with $R(0) = 1$ has as small a loss",
-        r"Argued, from that: $1/z_l$ are the zeros of an orthogonal polynomial of a positive measure, so real, positive and distinct; the "
-        r"loss grows without bound with the weights, so flows converge, from almost every start to the best polynomial; layers that "
-        r"begin apart by $\delta$ rest before near the best loops, for about $\ln(1/\delta)$ over the rate there",
-    ),
+@register("V13-flow", "Equal layers repel each other: every fixed point is a saddle or the best polynomial")
+@part(
+    "velocity", lambda: MOMENTS[0] - (Z[0] + 2 * Z[1]) * MOMENTS[1] + Z[1] * (2 * Z[0] + Z[1]) * MOMENTS[2] - Z[0] * Z[1] ** 2 * MOMENTS[3]
+)
+@part("apart", lambda: (Z[0] - Z[1]) * (MOMENTS[1] - (Z[0] + Z[1]) * MOMENTS[2] + Z[0] * Z[1] * MOMENTS[3]))
+@part("basis", lambda: prod(one - other for one, other in combinations(Z, 2)))
+@part("loops", lambda: 4 * sum(comb(7, k) * (-z) ** k * MOMENTS[k] for k in range(8)))
+@given(
+    r"White tokens, $\boldsymbol{\Lambda} = \lambda\boldsymbol{I}$, $\boldsymbol{U}_l = z_l\boldsymbol{I}/\lambda$; velocities for the "
+    r"loss in units of $\lambda D$ and time of $\tau/\lambda^3$, with $\hat{\boldsymbol{\Lambda}}$ in units of $\lambda$",
+    r"Velocity: of the first of two layers; apart: less that of the second; loops: of the number that four share. Equal layers stay "
+    r"equal, layers keep their order, and those that are nearly equal part at the rate $\mathbb{E}\operatorname{tr}"
+    r"(\hat{\boldsymbol{\Lambda}}\boldsymbol{R}_1)^2/D > 0$, with $\boldsymbol{R}_1$ the product without one of them: a fixed point "
+    "with equal layers is a saddle",
+    r"Basis: so unequal layers at rest have a product orthogonal to $\hat{\boldsymbol{\Lambda}}$ times every polynomial of a lower "
+    "degree, and no other polynomial of this degree with $R(0) = 1$ has as small a loss",
+    r"Argued, from that: $1/z_l$ are the zeros of an orthogonal polynomial of a positive measure, so real, positive and distinct; the "
+    r"loss grows without bound with the weights, so flows converge, from almost every start to the best polynomial; layers that "
+    r"begin apart by $\delta$ rest before near the best loops, for about $\ln(1/\delta)$ over the rate there",
 )
 def flow_of_layers() -> Derivation:
     """The gradient in the numbers, differences of it, and the determinant of the polynomials in it."""
@@ -242,24 +237,24 @@ def narayana(k: int):
     return sum(Rational(comb(k, j) * comb(k - 1, j), j + 1) / c**j for j in range(k))
 
 
-@register(
-    "V13-limit",
-    "Layers in high dimension: the best polynomials are Chebyshev's",
-    kind="limit",
-    typed=lambda: {
-        **{f"m_{k}": narayana(k) for k in range(1, 9)},
-        **{f"{depth} best": 1 / sum(c**k for k in range(depth + 1)) for depth in DEPTHS},
-        **{f"{depth} loops": 1 - sum(catalan(k) * c ** (k + 1) / (1 + c) ** (2 * k + 1) for k in range(depth)) for depth in DEPTHS},
-        **{f"{depth} part": catalan(depth - 1) * c ** (depth - 2) / (1 + c) ** (2 * depth - 3) for depth in DEPTHS[1:]},
-    },
-    conditions=(
-        r"White tokens, $N = cD$, as $D$ goes to infinity; losses in units of $\operatorname{tr}(\boldsymbol{\Lambda})$, rates of "
-        r"$\lambda^3/\tau$",
-        r"Best: of separate layers, at $z_l = c/(1 + c + 2\sqrt{c}\cos\frac{\pi l}{L + 1})$, from the zeros of Chebyshev's $U_L$ on the "
-        r"spectrum; loops: of a shared number, $z = c/(1 + c)$ for every $L$; part: how fast equal layers part there",
-        "Derived to four layers, from the moments, which differ by $1/D$ from their limits, those of Marchenko and Pastur. For more layers "
-        r"argued: with that law, free probability's, $s$ times the density is a semicircle",
-    ),
+@register("V13-limit", "Layers in high dimension: the best polynomials are Chebyshev's", kind="limit")
+@states(
+    lambda: (
+        {
+            **{f"m_{k}": narayana(k) for k in range(1, 9)},
+            **{f"{depth} best": 1 / sum(c**k for k in range(depth + 1)) for depth in DEPTHS},
+            **{f"{depth} loops": 1 - sum(catalan(k) * c ** (k + 1) / (1 + c) ** (2 * k + 1) for k in range(depth)) for depth in DEPTHS},
+            **{f"{depth} part": catalan(depth - 1) * c ** (depth - 2) / (1 + c) ** (2 * depth - 3) for depth in DEPTHS[1:]},
+        }
+    )
+)
+@given(
+    r"White tokens, $N = cD$, as $D$ goes to infinity; losses in units of $\operatorname{tr}(\boldsymbol{\Lambda})$, rates of "
+    r"$\lambda^3/\tau$",
+    r"Best: of separate layers, at $z_l = c/(1 + c + 2\sqrt{c}\cos\frac{\pi l}{L + 1})$, from the zeros of Chebyshev's $U_L$ on the "
+    r"spectrum; loops: of a shared number, $z = c/(1 + c)$ for every $L$; part: how fast equal layers part there",
+    "Derived to four layers, from the moments, which differ by $1/D$ from their limits, those of Marchenko and Pastur. For more layers "
+    r"argued: with that law, free probability's, $s$ times the density is a semicircle",
 )
 def high_dimension() -> Derivation:
     """Limits of the exact moments; with them the best loss, and the zeros of the velocities."""

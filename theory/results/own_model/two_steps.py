@@ -18,7 +18,7 @@ from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation
 from ...derivations.heads import E, Gradient, Rate
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register, states
 from ...expectation.moments import expect
 from ...model import Model
 from ...notation import D, Lambda, Lambda_hat, N, beta, lambda_, matrix, prediction, vector, w, x_q, y_q
@@ -52,14 +52,11 @@ def through(maps: tuple) -> TracePolynomial:
     return rewrite(reached.T * x_q, {Lambda_hat * w: beta})
 
 
-@register(
-    "V10-steps",
-    "Two steps of gradient descent in context",
-    typed=lambda: beta.T * (2 * U - U * Lambda_hat * U) * x_q,
-    conditions=(
-        r"From zero, with the same preconditioner $\boldsymbol{U}^\top$ in both steps",
-        r"One step is linear attention with one head, $\boldsymbol{\beta}^\top\boldsymbol{U}\boldsymbol{x}_q$",
-    ),
+@register("V10-steps", "Two steps of gradient descent in context")
+@states(lambda: beta.T * (2 * U - U * Lambda_hat * U) * x_q)
+@given(
+    r"From zero, with the same preconditioner $\boldsymbol{U}^\top$ in both steps",
+    r"One step is linear attention with one head, $\boldsymbol{\beta}^\top\boldsymbol{U}\boldsymbol{x}_q$",
 )
 def two_step_prediction() -> Derivation:
     """Descend on the squared error of the context, twice."""
@@ -75,12 +72,9 @@ def two_step_prediction() -> Derivation:
     )
 
 
-@register(
-    "V10-error",
-    "The error of two steps is a product of two",
-    typed=lambda: Trace(_step**2 * Lambda * (_step.T) ** 2),
-    conditions=("Given the context",),
-)
+@register("V10-error", "The error of two steps is a product of two")
+@states(lambda: Trace(_step**2 * Lambda * (_step.T) ** 2))
+@given("Given the context")
 def two_step_error() -> Derivation:
     """Average the squared error over the task and the query."""
     error = expect((y_q - descend(2)) ** 2, given=Lambda_hat)
@@ -90,21 +84,20 @@ def two_step_error() -> Derivation:
     )
 
 
-@register(
-    "V10-white",
-    "The loss of two steps for white tokens",
-    typed=lambda: (
+@register("V10-white", "The loss of two steps for white tokens")
+@states(
+    lambda: (
         1
         - 4 * z
         + 6 * z**2 * (1 + (D + 1) / N)
         - 4 * z**3 * (1 + 3 * (D + 1) / N + (D**2 + 3 * D + 4) / N**2)
         + z**4 * (1 + 6 * (D + 1) / N + (6 * D**2 + 17 * D + 21) / N**2 + (D**3 + 6 * D**2 + 21 * D + 20) / N**3)
-    ),
-    conditions=(
-        r"$\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$ and $\boldsymbol{U}=z\boldsymbol{I}/\lambda$; for each direction, in units of its "
-        r"variance: the loss over $\lambda D$",
-        r"The powers of $z$ carry the moments $\mathbb{E}\operatorname{tr}(\hat{\boldsymbol{\Lambda}}^k)/(\lambda^kD)$",
-    ),
+    )
+)
+@given(
+    r"$\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$ and $\boldsymbol{U}=z\boldsymbol{I}/\lambda$; for each direction, in units of its "
+    r"variance: the loss over $\lambda D$",
+    r"The powers of $z$ carry the moments $\mathbb{E}\operatorname{tr}(\hat{\boldsymbol{\Lambda}}^k)/(\lambda^kD)$",
 )
 def white_loss() -> Derivation:
     """Put the white covariance and the scalar weight into the loss."""
@@ -117,12 +110,10 @@ def white_loss() -> Derivation:
     )
 
 
-@register(
-    "V10-start",
-    "Two steps start twice as fast",
-    typed=lambda: {"one": Lambda**2, "two": 2 * Lambda**2},
-    conditions=("For one step and for two; there is no plateau, since the weight is one matrix rather than a product",),
-)
+@register("V10-start", "Two steps start twice as fast")
+@part("one", lambda: Lambda**2)
+@part("two", lambda: 2 * Lambda**2)
+@given("For one step and for two; there is no plateau, since the weight is one matrix rather than a product")
 def first_velocity() -> Derivation:
     """The flow of each model at zero."""
     models = {"one": Model(prediction=descend(1), weights=(U,)), "two": two_steps()}

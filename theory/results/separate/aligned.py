@@ -20,7 +20,7 @@ from ...derivations.draws import ALONG, EIGEN, PROJECTS, along_one_eigenvector, 
 from ...derivations.heads import Rate
 from ...derivations.lines import Line
 from ...derivations.points import value_at
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, part, register, states
 from ...notation import B, G, Lambda, M, N, P, T, a, clock, e, k_i, lambda_, lambda_after, lambda_next, q_i, v, v_i, v_star, w_init
 from ...typesetting.latex import formula_latex
 from ..task.population import ALONG as COMMON
@@ -133,24 +133,17 @@ def _moment(task: Task) -> Line:
     return Line(a, "=", task.eigenvalue, "The moment (32)")
 
 
-@register(
-    "64",
-    "The ansatz of the first drop",
-    kind="ansatz",
-    section="Appendix D.6",
-    typed=lambda: {
-        "k": (lambda_**2 * v**2 - lambda_ * a * v**5) * e,
-        "q": (lambda_**2 * v**2 - lambda_ * a * v**5) * e,
-        "v": lambda_**2 * v**2 - lambda_ * a * v**5,
-    },
-    conditions=(
-        alone,
-        FIRST_SET,
-        r"The set is kept: $\boldsymbol{k}_1$ and $\boldsymbol{q}_1$ move as $v_1\boldsymbol{e}_1$ does; argued, not "
-        "computed: a head at zero stays there, for (19) has two of its weights in each term",
-    ),
-    erratum="An exact invariant set, and an approximation of training from (36); see (25-direction)",
+@register("64", "The ansatz of the first drop", kind="ansatz", section="Appendix D.6")
+@part("k", lambda: (lambda_**2 * v**2 - lambda_ * a * v**5) * e)
+@part("q", lambda: (lambda_**2 * v**2 - lambda_ * a * v**5) * e)
+@part("v", lambda: lambda_**2 * v**2 - lambda_ * a * v**5)
+@given(
+    alone,
+    FIRST_SET,
+    r"The set is kept: $\boldsymbol{k}_1$ and $\boldsymbol{q}_1$ move as $v_1\boldsymbol{e}_1$ does; argued, not "
+    "computed: a head at zero stays there, for (19) has two of its weights in each term",
 )
+@erratum("An exact invariant set, and an approximation of training from (36); see (25-direction)")
 def first_ansatz(task: Task = PAPER) -> Derivation:
     """The flow (19) of the head in the force (65)."""
     rates, uses = _flow_of_head(task), places(task, learned=False)
@@ -164,13 +157,9 @@ def first_ansatz(task: Task = PAPER) -> Derivation:
     )
 
 
-@register(
-    "65",
-    "The force on the ansatz of the first drop",
-    section="Appendix D.6",
-    typed=lambda: Lambda**2 - lambda_ * a * v**3 * e * e.T,
-    conditions=(alone, "The set (64)"),
-)
+@register("65", "The force on the ansatz of the first drop", section="Appendix D.6")
+@states(lambda: Lambda**2 - lambda_ * a * v**3 * e * e.T)
+@given(alone, "The set (64)")
 def first_force(task: Task = PAPER) -> Derivation:
     """The force (53) at B = v^3 e e'."""
     reason = r"$\boldsymbol{e}$ is an eigenvector of $\boldsymbol{\Lambda}$ and $\boldsymbol{M}$"
@@ -193,38 +182,27 @@ def _scalar_flow(task: Task, *, learned: bool) -> Derivation:
     )
 
 
-@register(
-    "66",
-    "The first drop",
-    section="Appendix D.6",
-    typed=lambda: lambda_**2 * v**2 - lambda_**3 * (1 + (1 + T / lambda_) / N) * v**5,
-    conditions=(alone, "The set (64)"),
-)
+@register("66", "The first drop", section="Appendix D.6")
+@states(lambda: lambda_**2 * v**2 - lambda_**3 * (1 + (1 + T / lambda_) / N) * v**5)
+@given(alone, "The set (64)")
 def first_drop(task: Task = PAPER) -> Derivation:
     """(19a) in the force (65)."""
     return _scalar_flow(task, learned=False)
 
 
-@register(
-    "25",
-    "The ansatz of the later drops",
-    kind="ansatz",
-    section="Section 4.4",
-    typed=lambda: {
-        "cube": (lambda_ / a) ** Rational(1, 3),
-        "written out": lambda_ ** Rational(-1, 3) * (1 + (1 + T / lambda_) / N) ** Rational(-1, 3),
-        "rest": 0 * lambda_,
-    },
-    conditions=(
-        growing,
-        r"$\boldsymbol{k}_i=\boldsymbol{q}_i=v_i\boldsymbol{e}_i$ for $i\le m$ at these values, "
-        r"$\boldsymbol{k}_{m+1}=\boldsymbol{q}_{m+1}=v_{m+1}(t)\boldsymbol{e}_{m+1}$, all other weights zero",
-        "The signs of a head may be changed in pairs, see (25-signs)",
-        "Argued, not computed: the learned heads rest while the next one grows, and a head at zero stays there, for (19) has two of its "
-        "weights in each term",
-    ),
-    erratum="An exact invariant set of (19), and an approximation of training from (36); see (25-direction)",
+@register("25", "The ansatz of the later drops", kind="ansatz", section="Section 4.4")
+@part("cube", lambda: (lambda_ / a) ** Rational(1, 3))
+@part("written out", lambda: lambda_ ** Rational(-1, 3) * (1 + (1 + T / lambda_) / N) ** Rational(-1, 3))
+@part("rest", lambda: 0 * lambda_)
+@given(
+    growing,
+    r"$\boldsymbol{k}_i=\boldsymbol{q}_i=v_i\boldsymbol{e}_i$ for $i\le m$ at these values, "
+    r"$\boldsymbol{k}_{m+1}=\boldsymbol{q}_{m+1}=v_{m+1}(t)\boldsymbol{e}_{m+1}$, all other weights zero",
+    "The signs of a head may be changed in pairs, see (25-signs)",
+    "Argued, not computed: the learned heads rest while the next one grows, and a head at zero stays there, for (19) has two of its "
+    "weights in each term",
 )
+@erratum("An exact invariant set of (19), and an approximation of training from (36); see (25-direction)")
 def fixed_value(task: Task = PAPER) -> Derivation:
     """Where (26) vanishes; put back, the learned heads rest."""
     flow = flow_along(task)
@@ -246,13 +224,9 @@ def fixed_value(task: Task = PAPER) -> Derivation:
     )
 
 
-@register(
-    "71",
-    "The force on the ansatz of the later drops",
-    section="Appendix D.6",
-    typed=lambda: Lambda**2 - Lambda * P * Lambda - lambda_ * a * v**3 * e * e.T,
-    conditions=(growing, LATER_SET),
-)
+@register("71", "The force on the ansatz of the later drops", section="Appendix D.6")
+@states(lambda: Lambda**2 - Lambda * P * Lambda - lambda_ * a * v**3 * e * e.T)
+@given(growing, LATER_SET)
 def later_force(task: Task = PAPER) -> Derivation:
     """The force (53) at B = M^-1 Lambda P + v^3 e e'."""
     return Derivation.by(
@@ -263,17 +237,11 @@ def later_force(task: Task = PAPER) -> Derivation:
     )  # fmt: skip
 
 
-@register(
-    "26",
-    "The growth of one head, in the main text",
-    section="Section 4.4",
-    typed=lambda: {
-        "main": lambda_**2 * v**2 - lambda_**3 * (1 + (1 + T / lambda_) / N) * v**5,
-        "short": lambda_**2 * v**2 - lambda_ * a * v**5,
-    },
-    conditions=(growing, LATER_SET, "Heads at zero stay there, for (19) has two of their weights in each term"),
-    erratum="Stronger: with heads aligned to different eigenvectors and any $v_d(0)$ all these equations hold at once",
-)
+@register("26", "The growth of one head, in the main text", section="Section 4.4")
+@part("main", lambda: lambda_**2 * v**2 - lambda_**3 * (1 + (1 + T / lambda_) / N) * v**5)
+@part("short", lambda: lambda_**2 * v**2 - lambda_ * a * v**5)
+@given(growing, LATER_SET, "Heads at zero stay there, for (19) has two of their weights in each term")
+@erratum("Stronger: with heads aligned to different eigenvectors and any $v_d(0)$ all these equations hold at once")
 def aligned_flow(task: Task = PAPER) -> Derivation:
     """(19) on the set (25), which the growing, the learned and the waiting heads keep."""
     rates, short, uses = _flow_of_head(task), flow_along(task), places(task, learned=True)
@@ -289,13 +257,9 @@ def aligned_flow(task: Task = PAPER) -> Derivation:
     )
 
 
-@register(
-    "72",
-    "The later drops",
-    section="Appendix D.6",
-    typed=lambda: lambda_**2 * v**2 - lambda_**3 * (1 + (1 + T / lambda_) / N) * v**5,
-    conditions=(growing, LATER_SET),
-)
+@register("72", "The later drops", section="Appendix D.6")
+@states(lambda: lambda_**2 * v**2 - lambda_**3 * (1 + (1 + T / lambda_) / N) * v**5)
+@given(growing, LATER_SET)
 def later_drop(task: Task = PAPER) -> Derivation:
     """(19a) in the force (71)."""
     return _scalar_flow(task, learned=True)
@@ -304,13 +268,9 @@ def later_drop(task: Task = PAPER) -> Derivation:
 distance = Symbol("epsilon", positive=True)  # from rest
 
 
-@register(
-    "26-relaxation",
-    "The end of a drop",
-    section="Beside (26)",
-    typed=lambda: 3 * lambda_**2 * v_star,
-    conditions=(r"$v$ approaches $v_*$ as $\exp(-rt/\tau)$",),
-)
+@register("26-relaxation", "The end of a drop", section="Beside (26)")
+@states(lambda: 3 * lambda_**2 * v_star)
+@given(r"$v$ approaches $v_*$ as $\exp(-rt/\tau)$")
 def relaxation_rate() -> Derivation:
     """Minus the slope of (26) at its fixed point."""
     flow, rate = flow_along(), Symbol("r", positive=True)
@@ -337,17 +297,12 @@ def component(eigenvalue) -> Expr:
     return w_init * exp(eigenvalue**2 * clock)
 
 
-@register(
-    "25-direction",
-    "The direction error of the ansatz",
-    kind="approximation",
-    section="Beside (25)",
-    typed=lambda: w_init ** (1 - (lambda_after / lambda_next) ** 2),
-    conditions=(
-        r"Heads that start at the scale $w_{\rm init}$; up to a factor of order one, in the middle of the drop of direction $m+1$",
-        r"$\lambda_{m+2}$ is the largest of the eigenvalues not yet learned but $\lambda_{m+1}$",
-        r"The ratio is the tangent of the angle between $\boldsymbol{k}$ and $\boldsymbol{e}_{m+1}$",
-    ),
+@register("25-direction", "The direction error of the ansatz", kind="approximation", section="Beside (25)")
+@states(lambda: w_init ** (1 - (lambda_after / lambda_next) ** 2))
+@given(
+    r"Heads that start at the scale $w_{\rm init}$; up to a factor of order one, in the middle of the drop of direction $m+1$",
+    r"$\lambda_{m+2}$ is the largest of the eigenvalues not yet learned but $\lambda_{m+1}$",
+    r"The ratio is the tangent of the angle between $\boldsymbol{k}$ and $\boldsymbol{e}_{m+1}$",
 )
 def direction_error() -> Derivation:
     """Both components grow as w_init exp(lambda^2 s), equation (63), until the first is of order one."""

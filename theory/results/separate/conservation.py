@@ -14,7 +14,7 @@ from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.heads import Gradient, Rate
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, part, register
 from ...notation import B_rest, D, G, K_i, Q_i, R, beta, k_i, matrix, q_i, symmetric_matrix, v_i, vector, x_q
 from .flow import RANK_ONE, RANK_R, effective_map, flow_in_force, rank_one_head, rank_R_head
 
@@ -61,16 +61,13 @@ def _drift(quantity, rates: dict, reason: str, **options) -> Line:
     return Line(Rate(quantity, rates), "=", derivative(quantity, rates), reason, **options)
 
 
-@register(
-    "79",
-    "Conservation laws of a rank-one head, for any loss",
-    section="Appendix D.8",
-    typed=lambda: {"a": Trace(k_i.T * k_i) - Trace(q_i.T * q_i), "b": Trace(k_i.T * k_i) - v_i**2},
-    conditions=(ANY_LOSS,),
-    erratum=(
-        r"The norms of a head are nearly equal, as the paper concludes, only once $v_i^2$ is large against $w_{\rm init}^2$: not during "
-        "a plateau"
-    ),
+@register("79", "Conservation laws of a rank-one head, for any loss", section="Appendix D.8")
+@part("a", lambda: Trace(k_i.T * k_i) - Trace(q_i.T * q_i))
+@part("b", lambda: Trace(k_i.T * k_i) - v_i**2)
+@given(ANY_LOSS)
+@erratum(
+    r"The norms of a head are nearly equal, as the paper concludes, only once $v_i^2$ is large against $w_{\rm init}^2$: not during "
+    "a plateau"
 )
 def rank_one_conservation() -> Derivation:
     """All combinations of the three squared norms that an arbitrary force G conserves."""
@@ -91,13 +88,10 @@ def rank_one_conservation() -> Derivation:
     )
 
 
-@register(
-    "85",
-    "Conservation laws of a rank-$R$ head, for any loss",
-    section="Appendix E.5",
-    typed=lambda: {"a": Trace(k_r.T * k_r) - Trace(q_r.T * q_r), "b": Trace(k_r.T * k_r) + Trace(K_rest.T * K_rest) - v_i**2},
-    conditions=(ANY_LOSS, "$r$ is any of the $R$ columns"),
-)
+@register("85", "Conservation laws of a rank-$R$ head, for any loss", section="Appendix E.5")
+@part("a", lambda: Trace(k_r.T * k_r) - Trace(q_r.T * q_r))
+@part("b", lambda: Trace(k_r.T * k_r) + Trace(K_rest.T * K_rest) - v_i**2)
+@given(ANY_LOSS, "$r$ is any of the $R$ columns")
 def rank_R_conservation() -> Derivation:
     """One column r and all the others together; the value weight is shared, so it balances their sum, not one of them."""
     head = _split_head()
@@ -117,20 +111,14 @@ def rank_R_conservation() -> Derivation:
     )
 
 
-@register(
-    "86",
-    "Rates of the squared norms under any loss, for one sequence",
-    section="Appendix E.5",
-    typed=lambda: {
-        "a": -loss_slope * v_i * k_r.T * beta * q_r.T * x_q,
-        "b": -loss_slope * v_i * k_r.T * beta * q_r.T * x_q,
-        "c": -loss_slope * v_i * beta.T * (k_r * q_r.T + K_rest * Q_rest.T) * x_q,
-    },
-    conditions=("$g$ is the derivative of the loss of the sequence in its prediction; average over the sequences",),
-    erratum=(
-        r"The printed prefactor 2, without $\tau$, belongs to a flow along minus the whole gradient; the rule (10) has half of it. The "
-        "conservation laws do not depend on it"
-    ),
+@register("86", "Rates of the squared norms under any loss, for one sequence", section="Appendix E.5")
+@part("a", lambda: -loss_slope * v_i * k_r.T * beta * q_r.T * x_q)
+@part("b", lambda: -loss_slope * v_i * k_r.T * beta * q_r.T * x_q)
+@part("c", lambda: -loss_slope * v_i * beta.T * (k_r * q_r.T + K_rest * Q_rest.T) * x_q)
+@given("$g$ is the derivative of the loss of the sequence in its prediction; average over the sequences")
+@erratum(
+    r"The printed prefactor 2, without $\tau$, belongs to a flow along minus the whole gradient; the rule (10) has half of it. The "
+    "conservation laws do not depend on it"
 )
 def norm_rates() -> Derivation:
     """The chain rule through the prediction."""
@@ -153,17 +141,15 @@ def norm_rates() -> Derivation:
     "T6",
     r"The whole matrix $\boldsymbol{K}^\top\boldsymbol{K}-\boldsymbol{Q}^\top\boldsymbol{Q}$ of a head is conserved, for any loss",
     section="Beside (85)",
-    typed=lambda: {
-        "matrix": K_i.T * K_i - Q_i.T * Q_i,
-        "scalar": Trace(Q_i.T * Q_i) - v_i**2,
-        "keys": v_i * (K_i.T * G * Q_i + Q_i.T * G.T * K_i),
-        "one key": -2 * v_i * Trace(K_rest.T * G * Q_rest),
-    },
-    conditions=(ANY_LOSS,),
-    erratum=(
-        "The paper has the $R$ diagonal entries of this matrix only. For $R > 1$ the difference of one key and the value weight is not "
-        "conserved"
-    ),
+)
+@part("matrix", lambda: K_i.T * K_i - Q_i.T * Q_i)
+@part("scalar", lambda: Trace(Q_i.T * Q_i) - v_i**2)
+@part("keys", lambda: v_i * (K_i.T * G * Q_i + Q_i.T * G.T * K_i))
+@part("one key", lambda: -2 * v_i * Trace(K_rest.T * G * Q_rest))
+@given(ANY_LOSS)
+@erratum(
+    "The paper has the $R$ diagonal entries of this matrix only. For $R > 1$ the difference of one key and the value weight is not "
+    "conserved"
 )
 def matrix_conservation() -> Derivation:
     """Every quadratic invariant of the form tr(S_k K' K) + tr(S_q Q' Q) + s_v v^2 with constant symmetric S_k, S_q."""
@@ -198,13 +184,12 @@ def _signs(point) -> None:
 SIGNS = Condition("$c$ and $d$ are each $1$ or $-1$", lambda point: point[c] ** 2 == 1 and point[d] ** 2 == 1, _signs)
 
 
-@register(
-    "25-signs",
-    "The signs that a head may change",
-    section="Beside (25)",
-    typed=lambda: {"map": v_i * k_i * q_i.T, "v": c * (k_i.T * G * q_i), "k": d * v_i * G * q_i, "q": c * d * v_i * G.T * k_i},
-    conditions=(SIGNS, ANY_LOSS),
-)
+@register("25-signs", "The signs that a head may change", section="Beside (25)")
+@part("map", lambda: v_i * k_i * q_i.T)
+@part("v", lambda: c * (k_i.T * G * q_i))
+@part("k", lambda: d * v_i * G * q_i)
+@part("q", lambda: c * d * v_i * G.T * k_i)
+@given(SIGNS, ANY_LOSS)
 def signs_of_a_head() -> Derivation:
     """Put into one head's part of the effective map and into (19): the velocities change sign with the weights."""
     turned = (Symbol("v_new", real=True), *(vector(f"{one}_new", D, latex=rf"\boldsymbol{{{one}}}_{{\rm new}}") for one in "kq"))
@@ -215,10 +200,10 @@ def signs_of_a_head() -> Derivation:
     changed = {one: sign * weight for one, sign, weight in zip(turned, signs, RANK_ONE, strict=True)}
     lines = [Line(one, ":=", of, "The head with changed signs") for one, of in changed.items()]
     lines.append(Line(head, "=", _signs_squared(substitute(head, changed)), "It adds the same to the effective map", part="map"))
-    for part, one, sign, weight in zip("vkq", turned, signs, RANK_ONE, strict=True):
+    for letter, one, sign, weight in zip("vkq", turned, signs, RANK_ONE, strict=True):
         velocity = _signs_squared(substitute(of_turned[one], changed))
         lines += [
-            Line(Gradient(Trace(G.T * head), one), "=", velocity, "Its flow (19), in the same force", part=part),
+            Line(Gradient(Trace(G.T * head), one), "=", velocity, "Its flow (19), in the same force", part=letter),
             Line(velocity, "=", Rate(sign * weight, rates), "is the velocity of the weight with its sign"),
         ]
     return Derivation.by(*lines)

@@ -37,7 +37,7 @@ from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.heads import Gradient, Rate
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, part, register, states
 from ...notation import B, a, e, lambda_, lambda_next, rho, t, tau, v, v_0, v_i, v_star
 from ..task.population import PAPER, Task
 from ..task.regression import closed_loss, population_error
@@ -96,20 +96,18 @@ def phi() -> Expr:
     return real
 
 
-@register(
-    "67",
-    "The time integral of a drop",
-    section="Appendix D.6",
-    typed=lambda: (
+@register("67", "The time integral of a drop", section="Appendix D.6")
+@states(
+    lambda: (
         tau
         * (
             1 / (6 * lambda_**2) * _CUBE_ROOT * (log((u**2 + u + 1) / (u - 1) ** 2) - 2 * sqrt(3) * atan((2 * u + 1) / sqrt(3)))
             - 1 / (lambda_**2 * v)
         )
-    ),
-    conditions=(_inside("Between $v(0)$ and $v(t)$: $t$ is the difference of the values there; $u^3=av^3/\\lambda$"), BRANCHES),
-    erratum=r"The factor $\tau$ is missing in the paper's display",
+    )
 )
+@given(_inside("Between $v(0)$ and $v(t)$: $t$ is the difference of the values there; $u^3=av^3/\\lambda$"), BRANCHES)
+@erratum(r"The factor $\tau$ is missing in the paper's display")
 def time_of_a_drop(task: Task = PAPER) -> Derivation:
     """The reciprocal of the flow in u, integrated by partial fractions, in the units of t and v; differentiated back."""
     fixed, (rate, unit) = _at_rest(task), _scaled(task)
@@ -172,14 +170,9 @@ def time_between() -> Expr:
     return cancel((1 / u_0 - 1 / u) / (u - u_0)) * delta + difference_of_phi()
 
 
-@register(
-    "67-truncated",
-    "The time integral of the quadratic flow",
-    kind="approximation",
-    section="beside (67)",
-    typed=lambda: tau / lambda_**2 * (1 / v_0 - 1 / _v),
-    conditions=(_inside(r"While $v^3$ is small beside $\lambda/a$: the term of fifth order in (26) is left out"),),
-)
+@register("67-truncated", "The time integral of the quadratic flow", kind="approximation", section="beside (67)")
+@states(lambda: tau / lambda_**2 * (1 / v_0 - 1 / _v))
+@given(_inside(r"While $v^3$ is small beside $\lambda/a$: the term of fifth order in (26) is left out"))
 def time_of_quadratic_flow(task: Task = PAPER) -> Derivation:
     """The quadratic term of (26), separated and integrated."""
     quadratic = flow_along(task).coeff(v, 2) * v**2
@@ -197,15 +190,12 @@ def _to_fraction(start, task: Task = PAPER) -> Expr:
     return whole.subs({u: rho, v: rho * fixed}) - whole.subs({u: start / fixed, v: start})
 
 
-@register(
-    "68",
-    "Duration of the first plateau",
-    kind="approximation",
-    section="Appendix D.6",
-    typed=lambda: tau / (lambda_**2 * v_0),
-    conditions=(_inside(r"Inside the ansatz (64), $v_0\to0$; $\lambda$ is the largest eigenvalue"), FRACTION),
-    erratum="The relative error is of order $v_0$ inside the ansatz. For Gaussian weights (36) it is an order of magnitude only, which "
-    r"does not improve as $w_{\rm init}\to0$; the escape time (T5) does",
+@register("68", "Duration of the first plateau", kind="approximation", section="Appendix D.6")
+@states(lambda: tau / (lambda_**2 * v_0))
+@given(_inside(r"Inside the ansatz (64), $v_0\to0$; $\lambda$ is the largest eigenvalue"), FRACTION)
+@erratum(
+    "The relative error is of order $v_0$ inside the ansatz. For Gaussian weights (36) it is an order of magnitude only, which "
+    r"does not improve as $w_{\rm init}\to0$; the escape time (T5) does"
 )
 def first_plateau(task: Task = PAPER) -> Derivation:
     """The time in which the quadratic flow reaches infinity, and the exact time to a fraction of the final value."""
@@ -218,16 +208,13 @@ def first_plateau(task: Task = PAPER) -> Derivation:
     )
 
 
-@register(
-    "73",
-    "Duration of the later plateaus",
-    kind="approximation",
-    section="Appendix D.6",
-    typed=lambda: tau / (lambda_next**2 * _v_next),
-    conditions=(_inside("Inside the ansatz (25); $v_{m+1}$ stands for its value at $t_m$, when the plateau begins"), FRACTION),
-    erratum="That later plateaus last longer is not a general law: waiting heads already grow on earlier plateaus, so $v_{m+1}(t_m)$ grows "
+@register("73", "Duration of the later plateaus", kind="approximation", section="Appendix D.6")
+@states(lambda: tau / (lambda_next**2 * _v_next))
+@given(_inside("Inside the ansatz (25); $v_{m+1}$ stands for its value at $t_m$, when the plateau begins"), FRACTION)
+@erratum(
+    "That later plateaus last longer is not a general law: waiting heads already grow on earlier plateaus, so $v_{m+1}(t_m)$ grows "
     r"with $m$. The duration falls as the inverse square of the eigenvalue if $\boldsymbol{\Lambda}$ is scaled as a whole, not from one "
-    "direction to the next",
+    "direction to the next"
 )
 def later_plateau(task: Task = PAPER) -> Derivation:
     """(68) for the flow (72); for another task than the paper's its letters are those of the next eigenvector."""
@@ -243,25 +230,21 @@ def later_plateau(task: Task = PAPER) -> Derivation:
 _v_next = Symbol("v_{m+1}", positive=True)
 
 
-@register(
-    "68-next",
-    "Duration of a plateau with its next orders",
-    kind="approximation",
-    section="beside (68)",
-    typed=lambda: {
-        "constant": (
-            1 / rho
-            - (Rational(1, 6) * log((rho**2 + rho + 1) / (rho - 1) ** 2) - 1 / sqrt(3) * atan((2 * rho + 1) / sqrt(3)))
-            - pi / (6 * sqrt(3))
-        ),
-        "t": tau / lambda_**2 * (1 / v_0 - C_rho * _CUBE_ROOT - Rational(1, 2) * a / lambda_ * v_0**2),
-        "switch": -tau / lambda_**2 * _CUBE_ROOT,
-    },
-    conditions=(
-        r"Inside the ansatz: the time from $v_0$ to $\rho v_*$, up to order $v_0^5$; the constant is exact",
-        "The last is how much later than $1/v_0$ suggests a drop switches its direction off for the other heads, which feel "
-        r"$\lambda^2(1-u^3)$",
+@register("68-next", "Duration of a plateau with its next orders", kind="approximation", section="beside (68)")
+@part(
+    "constant",
+    lambda: (
+        1 / rho
+        - (Rational(1, 6) * log((rho**2 + rho + 1) / (rho - 1) ** 2) - 1 / sqrt(3) * atan((2 * rho + 1) / sqrt(3)))
+        - pi / (6 * sqrt(3))
     ),
+)
+@part("t", lambda: tau / lambda_**2 * (1 / v_0 - C_rho * _CUBE_ROOT - Rational(1, 2) * a / lambda_ * v_0**2))
+@part("switch", lambda: -tau / lambda_**2 * _CUBE_ROOT)
+@given(
+    r"Inside the ansatz: the time from $v_0$ to $\rho v_*$, up to order $v_0^5$; the constant is exact",
+    "The last is how much later than $1/v_0$ suggests a drop switches its direction off for the other heads, which feel "
+    r"$\lambda^2(1-u^3)$",
 )
 def plateau_with_next_orders() -> Derivation:
     """(67) between v_0 and rho v_*, expanded at v_0 = 0."""
@@ -279,13 +262,9 @@ def plateau_with_next_orders() -> Derivation:
     )
 
 
-@register(
-    "26-loss",
-    "The loss along a drop",
-    section="beside (26)",
-    typed=lambda: -(lambda_**3) / a * (2 * u**3 - u**6),
-    conditions=("The set (25), $u=v/v_*$; at $u=1$ it is the step of (24)", growing),
-)
+@register("26-loss", "The loss along a drop", section="beside (26)")
+@states(lambda: -(lambda_**3) / a * (2 * u**3 - u**6))
+@given("The set (25), $u=v/v_*$; at $u=1$ it is the step of (24)", growing)
 def drop_loss(task: Task = PAPER) -> Derivation:
     """What the component v^3 of B along an eigenvector adds to the loss."""
     loss, uses = closed_loss(task).result, places(task, learned=True)

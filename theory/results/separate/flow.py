@@ -15,7 +15,7 @@ from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation
 from ...derivations.heads import Gradient, Rate
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, part, register, states
 from ...notation import B, B_rest, D, G, K_i, Lambda, M, Q_i, beta, k_i, prediction, prediction_i, prediction_other, q_i, v_i, x_q, y_q
 from ..attention.blocks import U_i, merged_expansion, u_i, value_row
 from ..task.population import PAPER, Task
@@ -78,13 +78,9 @@ def flow_lines(head: Any, weights: tuple, moving: tuple | None = None, task: Tas
 # The model
 
 
-@register(
-    "18",
-    "Separate rank-one attention",
-    section="Section 4.1",
-    typed=lambda: v_i * beta.T * k_i * q_i.T * x_q + beta.T * B_rest * x_q,
-    conditions=("The vectors in the value blocks and the last components of the keys are zero", "$R = 1$"),
-)
+@register("18", "Separate rank-one attention", section="Section 4.1")
+@states(lambda: v_i * beta.T * k_i * q_i.T * x_q + beta.T * B_rest * x_q)
+@given("The vectors in the value blocks and the last components of the keys are zero", "$R = 1$")
 def output() -> Derivation:
     """The head (C.1) with a key-query matrix of rank one, without the blocks that stay zero; then all the others."""
     kappa = Symbol("kappa_i", real=True)
@@ -137,18 +133,12 @@ def _flow(head: Any, weights: tuple, task: Task) -> tuple[Line, ...]:
     )
 
 
-@register(
-    "19",
-    "Gradient flow of separate rank-one attention",
-    section="Section 4.2",
-    typed=lambda: {
-        "a": k_i.T * paper_force(rank_one_head()) * q_i,
-        "b": v_i * paper_force(rank_one_head()) * q_i,
-        "c": v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * q_i * k_i.T) * M) * k_i,
-    },
-    conditions=("Any number of heads: the others enter through their sum", MOMENT),
-    erratum=TRANSPOSE,
-)
+@register("19", "Gradient flow of separate rank-one attention", section="Section 4.2")
+@part("a", lambda: k_i.T * paper_force(rank_one_head()) * q_i)
+@part("b", lambda: v_i * paper_force(rank_one_head()) * q_i)
+@part("c", lambda: v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * q_i * k_i.T) * M) * k_i)
+@given("Any number of heads: the others enter through their sum", MOMENT)
+@erratum(TRANSPOSE)
 def rank_one_flow(task: Task = PAPER) -> Derivation:
     """The gradient of the averaged loss."""
     head = rank_one_head()
@@ -160,18 +150,12 @@ def rank_one_flow(task: Task = PAPER) -> Derivation:
     )
 
 
-@register(
-    "80",
-    "Gradient flow of separate rank-$R$ attention",
-    section="Appendix E.2",
-    typed=lambda: {
-        "a": Trace(K_i.T * paper_force(rank_R_head()) * Q_i),
-        "b": v_i * paper_force(rank_R_head()) * Q_i,
-        "c": v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * Q_i * K_i.T) * M) * K_i,
-    },
-    conditions=("Any number of heads, any rank", MOMENT),
-    erratum=TRANSPOSE,
-)
+@register("80", "Gradient flow of separate rank-$R$ attention", section="Appendix E.2")
+@part("a", lambda: Trace(K_i.T * paper_force(rank_R_head()) * Q_i))
+@part("b", lambda: v_i * paper_force(rank_R_head()) * Q_i)
+@part("c", lambda: v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * Q_i * K_i.T) * M) * K_i)
+@given("Any number of heads, any rank", MOMENT)
+@erratum(TRANSPOSE)
 def rank_R_flow(task: Task = PAPER) -> Derivation:
     """As (19); the columns of K_i and Q_i are the keys and queries of the head."""
     return Derivation.by(*_flow(rank_R_head(), RANK_R, task))
@@ -186,18 +170,12 @@ def _sequence_rates() -> tuple:
     return tuple(-Gradient(squared_error(effective_map(rank_one_head())), weight) / 2 for weight in RANK_ONE)
 
 
-@register(
-    "52",
-    "Gradient flow of one sequence, before the average",
-    section="Appendix D.2",
-    typed=lambda: {
-        "a": k_i.T * (beta * _error() * x_q.T) * q_i,
-        "b": v_i * (beta * _error() * x_q.T) * q_i,
-        "c": v_i * (x_q * _error() * beta.T) * k_i,
-    },
-    conditions=("The flow is the average of these over the sequences, equation (10)",),
-    erratum=(r"In (c) $\boldsymbol{\beta}$ and $\boldsymbol{x}_q$ must change places: the matrix is the transpose of that in (a) and (b)"),
-)
+@register("52", "Gradient flow of one sequence, before the average", section="Appendix D.2")
+@part("a", lambda: k_i.T * (beta * _error() * x_q.T) * q_i)
+@part("b", lambda: v_i * (beta * _error() * x_q.T) * q_i)
+@part("c", lambda: v_i * (x_q * _error() * beta.T) * k_i)
+@given("The flow is the average of these over the sequences, equation (10)")
+@erratum(r"In (c) $\boldsymbol{\beta}$ and $\boldsymbol{x}_q$ must change places: the matrix is the transpose of that in (a) and (b)")
 def sequence_flow() -> Derivation:
     """Minus half the gradient of the squared error, for every single sequence, hence for their average over any law."""
     output_ = beta.T * effective_map(rank_one_head()) * x_q
@@ -216,18 +194,12 @@ def sequence_flow() -> Derivation:
     )
 
 
-@register(
-    "54",
-    "Gradient flow of separate rank-one attention, averaged",
-    section="Appendix D.2",
-    typed=lambda: {
-        "a": k_i.T * paper_force(rank_one_head()) * q_i,
-        "b": v_i * paper_force(rank_one_head()) * q_i,
-        "c": v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * q_i * k_i.T) * M) * k_i,
-    },
-    conditions=(MOMENT,),
-    erratum=TRANSPOSE,
-)
+@register("54", "Gradient flow of separate rank-one attention, averaged", section="Appendix D.2")
+@part("a", lambda: k_i.T * paper_force(rank_one_head()) * q_i)
+@part("b", lambda: v_i * paper_force(rank_one_head()) * q_i)
+@part("c", lambda: v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * q_i * k_i.T) * M) * k_i)
+@given(MOMENT)
+@erratum(TRANSPOSE)
 def averaged_flow(task: Task = PAPER) -> Derivation:
     """The other way round from (19): first the gradient for one sequence, equation (52), then the average."""
     rates = flow(rank_one_head(), RANK_ONE, task)

@@ -6,7 +6,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.draws import ALONG
 from ...derivations.heads import Gradient
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, part, register, states
 from ...notation import B, D, G, a, clock, e, lambda_, lambda_m, lambda_next, tau, v, vector, w_init
 from ..task.regression import force_along, loss_and_force
 from .aligned import component, time_to_order_one
@@ -14,22 +14,15 @@ from .aligned import component, time_to_order_one
 x = Symbol("x", real=True)  # k_{i,r} = q_{i,r} = x e_d: the amplitude of one slot
 
 
-@register(
-    "T3-slots",
-    "The slots of an aligned head of rank $R$",
-    kind="ansatz",
-    section="Beside (80)",
-    typed=lambda: {
-        "slot": v * (lambda_**2 - lambda_ * a * v * x**2) * x,
-        "value": (lambda_**2 - lambda_ * a * v * x**2) * x**2,
-        "level": lambda_ / a,
-    },
-    conditions=(
-        ALONG,
-        r"$\boldsymbol{k}_{i,r}=\boldsymbol{q}_{i,r}=x\boldsymbol{e}$ in each slot, a different eigenvector in each",
-        "The rate of $v$ is the sum of the second over the slots, and $v^2$ that of $x^2$, by (85)",
-        r"A head that rests with the directions $J$ in its slots has $v^3$ equal to the sum over $J$ of $\lambda_d/a_d$",
-    ),
+@register("T3-slots", "The slots of an aligned head of rank $R$", kind="ansatz", section="Beside (80)")
+@part("slot", lambda: v * (lambda_**2 - lambda_ * a * v * x**2) * x)
+@part("value", lambda: (lambda_**2 - lambda_ * a * v * x**2) * x**2)
+@part("level", lambda: lambda_ / a)
+@given(
+    ALONG,
+    r"$\boldsymbol{k}_{i,r}=\boldsymbol{q}_{i,r}=x\boldsymbol{e}$ in each slot, a different eigenvector in each",
+    "The rate of $v$ is the sum of the second over the slots, and $v^2$ that of $x^2$, by (85)",
+    r"A head that rests with the directions $J$ in its slots has $v^3$ equal to the sum over $J$ of $\lambda_d/a_d$",
 )
 def slots_of_a_head() -> Derivation:
     """The force on one slot's eigenvector in (80); where it vanishes."""
@@ -52,20 +45,15 @@ def slots_of_a_head() -> Derivation:
     )
 
 
-@register(
-    "T3-brief",
-    "Duration of a brief plateau, while a head of rank $R$ fills its slots",
-    kind="approximation",
-    section="Beside (80)",
-    typed=lambda: tau / v * (1 / lambda_next**2 - 1 / lambda_m**2) * log(1 / w_init),
-    conditions=(
-        r"$w_{\rm init}\to0$, $R$ does not divide $m$; what is left out is bounded in $w_{\rm init}$",
-        "$v$ is the value weight of the head, which has filled some of its slots, (T3-slots)",
-    ),
-    erratum=(
-        "Leading order of an accounting of amplitudes, confirmed by simulation, not a theorem: brief plateaus last as the logarithm of "
-        r"$w_{\rm init}$, the plateaus at which $R$ divides $m$ as its inverse"
-    ),
+@register("T3-brief", "Duration of a brief plateau, while a head of rank $R$ fills its slots", kind="approximation", section="Beside (80)")
+@states(lambda: tau / v * (1 / lambda_next**2 - 1 / lambda_m**2) * log(1 / w_init))
+@given(
+    r"$w_{\rm init}\to0$, $R$ does not divide $m$; what is left out is bounded in $w_{\rm init}$",
+    "$v$ is the value weight of the head, which has filled some of its slots, (T3-slots)",
+)
+@erratum(
+    "Leading order of an accounting of amplitudes, confirmed by simulation, not a theorem: brief plateaus last as the logarithm of "
+    r"$w_{\rm init}$, the plateaus at which $R$ divides $m$ as its inverse"
 )
 def duration_of_brief_plateau() -> Derivation:
     """Amplitudes grow as w_init exp(lambda_d^2 s) on plateaus and drops alike, until they are of order one."""

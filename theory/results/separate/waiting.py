@@ -17,7 +17,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.draws import DIRECTION, EIGENVECTOR, PROJECTOR, along_one_eigenvector, learned_directions, one_direction
 from ...derivations.heads import Rate, as_sympy
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, part, register, states
 from ...notation import B, D, G, Lambda, M, P, clock, e, k_i, lambda_, learned, matrix, q_i, t, tau, v, v_0, v_i, w_init
 from ...typesetting.latex import formula_latex
 from ..task.population import PAPER, Task
@@ -56,14 +56,11 @@ def _rates_in(of_force) -> tuple[Line, ...]:
     )
 
 
-@register(
-    "61",
-    "Waiting heads before the first drop",
-    kind="approximation",
-    section="Appendix D.5",
-    typed=lambda: {"a": k_i.T * Lambda**2 * q_i, "b": v_i * Lambda**2 * q_i, "c": v_i * Lambda**2 * k_i},
-    conditions=(r"Weights of order $w_{\rm init}$; what is left out is of order $w_{\rm init}^5$, for $\boldsymbol{B}$ is of third order",),
-)
+@register("61", "Waiting heads before the first drop", kind="approximation", section="Appendix D.5")
+@part("a", lambda: k_i.T * Lambda**2 * q_i)
+@part("b", lambda: v_i * Lambda**2 * q_i)
+@part("c", lambda: v_i * Lambda**2 * k_i)
+@given(r"Weights of order $w_{\rm init}$; what is left out is of order $w_{\rm init}^5$, for $\boldsymbol{B}$ is of third order")
 def first_waiting_heads(task: Task = PAPER) -> Derivation:
     """(19) where B is neglected beside Lambda^2 in the force."""
     first, map_ = task.moments.A, matrix("B_1", D)
@@ -81,18 +78,12 @@ def _column(upper, lower) -> BlockMatrix:
     return BlockMatrix([[as_sympy(upper)], [as_sympy(lower)]])
 
 
-@register(
-    "62",
-    "Keys and queries of a waiting head, coupled",
-    section="Appendix D.5",
-    typed=lambda: {
-        "k": v_i * Lambda**2 * q_i,
-        "q": v_i * Lambda**2 * k_i,
-        "plus": _column(lambda_**2 * e, lambda_**2 * e),
-        "minus": _column(-(lambda_**2) * e, lambda_**2 * e),
-    },
-    conditions=("The equations (61)", direction),
-)
+@register("62", "Keys and queries of a waiting head, coupled", section="Appendix D.5")
+@part("k", lambda: v_i * Lambda**2 * q_i)
+@part("q", lambda: v_i * Lambda**2 * k_i)
+@part("plus", lambda: _column(lambda_**2 * e, lambda_**2 * e))
+@part("minus", lambda: _column(-(lambda_**2) * e, lambda_**2 * e))
+@given("The equations (61)", direction)
 def coupled_keys_and_queries(task: Task = PAPER) -> Derivation:
     """v_i times the block matrix, on (k, q) and on its eigenvectors (e, e) and (e, -e)."""
     zero, rates, rate, A = ZeroMatrix(D, D), first_waiting_heads(task).parts, growth(task), task.moments.A.to_sympy()
@@ -147,14 +138,12 @@ def _components() -> dict:
     return {"k": grows + decays, "q": grows - decays}
 
 
-@register(
-    "63",
-    "Keys and queries of a waiting head, solved",
-    section="Appendix D.5",
-    typed=_components,
-    conditions=("The equations (62), for any $v_i(t)$", direction, TIME),
-    erratum="That a head grows if $v_i>0$ presumes that $v_i$ keeps its sign, which it need not; after a turning point it grows with "
-    "the other sign, see (T5)",
+@register("63", "Keys and queries of a waiting head, solved", section="Appendix D.5")
+@states(_components)
+@given("The equations (62), for any $v_i(t)$", direction, TIME)
+@erratum(
+    "That a head grows if $v_i>0$ presumes that $v_i$ keeps its sign, which it need not; after a turning point it grows with "
+    "the other sign, see (T5)"
 )
 def keys_and_queries_solved(task: Task = PAPER) -> Derivation:
     """The matrix exponential of (62) on one eigenvector; the matrices at different times commute."""
@@ -171,22 +160,15 @@ def keys_and_queries_solved(task: Task = PAPER) -> Derivation:
     )
 
 
-@register(
-    "69",
-    "Waiting heads on a later plateau",
-    kind="approximation",
-    section="Appendix D.6",
-    typed=lambda: {
-        "a": k_i.T * (Lambda**2 - Lambda * P * Lambda) * q_i,
-        "b": v_i * (Lambda**2 - Lambda * P * Lambda) * q_i,
-        "c": v_i * (Lambda**2 - Lambda * P * Lambda) * k_i,
-    },
-    conditions=(
-        lambda task=PAPER: task.condition(PROJECTOR, learned_directions),
-        r"$\boldsymbol{\Lambda}^2-\boldsymbol{\Lambda}\boldsymbol{P}\boldsymbol{\Lambda}=\boldsymbol{\Omega}$, the sum of "
-        r"$\lambda_d^2\boldsymbol{e}_d\boldsymbol{e}_d^\top$ over the directions $d>m$ not yet learned",
-        r"The learned heads rest; what is left out is of order $w_{\rm init}^5$",
-    ),
+@register("69", "Waiting heads on a later plateau", kind="approximation", section="Appendix D.6")
+@part("a", lambda: k_i.T * (Lambda**2 - Lambda * P * Lambda) * q_i)
+@part("b", lambda: v_i * (Lambda**2 - Lambda * P * Lambda) * q_i)
+@part("c", lambda: v_i * (Lambda**2 - Lambda * P * Lambda) * k_i)
+@given(
+    lambda task=PAPER: task.condition(PROJECTOR, learned_directions),
+    r"$\boldsymbol{\Lambda}^2-\boldsymbol{\Lambda}\boldsymbol{P}\boldsymbol{\Lambda}=\boldsymbol{\Omega}$, the sum of "
+    r"$\lambda_d^2\boldsymbol{e}_d\boldsymbol{e}_d^\top$ over the directions $d>m$ not yet learned",
+    r"The learned heads rest; what is left out is of order $w_{\rm init}^5$",
 )
 def later_waiting_heads(task: Task = PAPER) -> Derivation:
     """(19) in the force at the fixed point with the directions of P learned."""
@@ -199,21 +181,19 @@ def later_waiting_heads(task: Task = PAPER) -> Derivation:
     )
 
 
-@register(
-    "70",
-    "Waiting heads on a later plateau, solved",
-    section="Appendix D.6",
-    typed=lambda: {**_components(), "learned k": k_0, "learned q": q_0},
-    conditions=(
-        "The equations (69), for any $v_i(t)$",
-        r"$k$ and $q$ for $d>m$, the learned ones for $d\le m$",
-        lambda task=PAPER: task.condition(DIRECTION, one_direction),
-        TIME,
-    ),
-    erratum=r"As scanned, the third term is the sum over $d\le m$ of "
+@register("70", "Waiting heads on a later plateau, solved", section="Appendix D.6")
+@states(lambda: ({**_components(), "learned k": k_0, "learned q": q_0}))
+@given(
+    "The equations (69), for any $v_i(t)$",
+    r"$k$ and $q$ for $d>m$, the learned ones for $d\le m$",
+    lambda task=PAPER: task.condition(DIRECTION, one_direction),
+    TIME,
+)
+@erratum(
+    r"As scanned, the third term is the sum over $d\le m$ of "
     r"$\boldsymbol{e}_d^\top(\boldsymbol{k}_i+\boldsymbol{q}_i)[\boldsymbol{e}_d;\boldsymbol{e}_d]$: it violates the initial condition "
     r"unless $\boldsymbol{e}_d^\top\boldsymbol{k}_i=\boldsymbol{e}_d^\top\boldsymbol{q}_i$. The learned components stay what they are, "
-    r"$\boldsymbol{e}_d^\top\boldsymbol{k}_i$ and $\boldsymbol{e}_d^\top\boldsymbol{q}_i$ each",
+    r"$\boldsymbol{e}_d^\top\boldsymbol{k}_i$ and $\boldsymbol{e}_d^\top\boldsymbol{q}_i$ each"
 )
 def later_waiting_heads_solved(task: Task = PAPER) -> Derivation:
     """(63) where Omega acts as lambda^2, and no motion where it acts as zero."""
@@ -241,25 +221,19 @@ def mode_solution(task: Task = PAPER) -> tuple[Expr, ...]:
     return tuple(component.subs({k_0: A_d + B_d, q_0: A_d - B_d}).expand() for component in _solution(growth(task)))
 
 
-@register(
-    "T5",
-    "A waiting head, solved: its value weight and its escape time",
-    section="beside (63)",
-    typed=lambda: {
-        "mode": A_d**2 * (exp(2 * lambda_**2 * clock) - 1) + B_d**2 * (exp(-2 * lambda_**2 * clock) - 1),
-        "curvature": 4 * lambda_**4 * (A_d**2 * exp(2 * lambda_**2 * clock) + B_d**2 * exp(-2 * lambda_**2 * clock)),
-        "aligned": tau / (lambda_**2 * v_0),
-    },
-    conditions=(
-        "The equations (62), or (69) with the sum over $d>m$; $A_d=(k_0+q_0)/2$, $B_d=(k_0-q_0)/2$; at rank $R$ the sum runs over $r$ too",
-        r"The mode is one direction's part of $v^2(s)-v(0)^2$; their sum gives $v(s)$, and $t$ is the integral of $\tau\,ds/v(s)$, at "
-        r"$s=\infty$ the escape time. $v^2(s)$ is convex: a head with $v(0)<0$ turns at most once, at negative $s$; it need not: from "
-        r"$v(0)=-1$ with $\boldsymbol{k}=\boldsymbol{q}=(0.1,0.05)$ and $\lambda=(1,0.5)$ it tends to $-(1-0.0125)^{1/2}$",
-        direction,
-        r"Aligned: one mode with $\boldsymbol{k}=\boldsymbol{q}=v\boldsymbol{e}$, which has the time of (68)",
-    ),
-    erratum=r"The paper stops at (63). For Gaussian weights (36) the time (68) is only an order of magnitude, whatever $w_{\rm init}$",
+@register("T5", "A waiting head, solved: its value weight and its escape time", section="beside (63)")
+@part("mode", lambda: A_d**2 * (exp(2 * lambda_**2 * clock) - 1) + B_d**2 * (exp(-2 * lambda_**2 * clock) - 1))
+@part("curvature", lambda: 4 * lambda_**4 * (A_d**2 * exp(2 * lambda_**2 * clock) + B_d**2 * exp(-2 * lambda_**2 * clock)))
+@part("aligned", lambda: tau / (lambda_**2 * v_0))
+@given(
+    "The equations (62), or (69) with the sum over $d>m$; $A_d=(k_0+q_0)/2$, $B_d=(k_0-q_0)/2$; at rank $R$ the sum runs over $r$ too",
+    r"The mode is one direction's part of $v^2(s)-v(0)^2$; their sum gives $v(s)$, and $t$ is the integral of $\tau\,ds/v(s)$, at "
+    r"$s=\infty$ the escape time. $v^2(s)$ is convex: a head with $v(0)<0$ turns at most once, at negative $s$; it need not: from "
+    r"$v(0)=-1$ with $\boldsymbol{k}=\boldsymbol{q}=(0.1,0.05)$ and $\lambda=(1,0.5)$ it tends to $-(1-0.0125)^{1/2}$",
+    direction,
+    r"Aligned: one mode with $\boldsymbol{k}=\boldsymbol{q}=v\boldsymbol{e}$, which has the time of (68)",
 )
+@erratum(r"The paper stops at (63). For Gaussian weights (36) the time (68) is only an order of magnitude, whatever $w_{\rm init}$")
 def waiting_head(task: Task = PAPER) -> Derivation:
     """d(v^2)/ds = 2 sum lambda_d^2 k_d q_d, integrated; the escape time of one mode as a check."""
     (key, query), rate, A, known = mode_solution(task), growth(task), task.moments.A.to_sympy(), _eigenvector(task)

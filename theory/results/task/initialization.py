@@ -12,7 +12,7 @@ from ...algebra.polynomial import TracePolynomial
 from ...derivations.derivation import Derivation
 from ...derivations.heads import E
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import erratum, given, part, register
 from ...expectation.laws import Gaussian, SampleCovariance
 from ...expectation.moments import expect
 from ...notation import D, H, MatrixLetter, R, symmetric_matrix, vector, w_2, w_init
@@ -40,27 +40,20 @@ def _variances(entries: Mapping) -> Derivation:
     )
 
 
-@register(
-    "34",
-    "Initialization of merged attention",
-    kind="definition",
-    section="Appendix B.2",
-    typed=lambda: {"v": w_init**2 / H, "U": w_init**2 / (H * D**2)},
-    conditions=(INDEPENDENT,),
-)
+@register("34", "Initialization of merged attention", kind="definition", section="Appendix B.2")
+@part("v", lambda: w_init**2 / H)
+@part("U", lambda: w_init**2 / (H * D**2))
+@given(INDEPENDENT)
 def law_of_merged_weights() -> Derivation:
     """All entries of a layer share w_init^2 evenly."""
     return _variances({"v": (_value, H), "U": (_merged, H * D**2)})
 
 
-@register(
-    "36",
-    "Initialization of separate attention",
-    kind="definition",
-    section="Appendix B.2",
-    typed=lambda: {"v": w_init**2 / H, "k": w_init**2 / (H * R * D), "q": w_init**2 / (H * R * D)},
-    conditions=(INDEPENDENT,),
-)
+@register("36", "Initialization of separate attention", kind="definition", section="Appendix B.2")
+@part("v", lambda: w_init**2 / H)
+@part("k", lambda: w_init**2 / (H * R * D))
+@part("q", lambda: w_init**2 / (H * R * D))
+@given(INDEPENDENT)
 def law_of_separate_weights() -> Derivation:
     """All entries of a layer share w_init^2 evenly."""
     return _variances({"v": (_value, H), "k": (_key, H * R * D), "q": (_query, H * R * D)})
@@ -69,45 +62,43 @@ def law_of_separate_weights() -> Derivation:
 def _norms(law: str, stacks: Mapping) -> Derivation:
     """Mean and variance of the squared norms of layers, {part: (entry, stack)}, whose entries have the variances of ``law``."""
     lines = []
-    for part, (one, stack) in stacks.items():
+    for weight, (one, stack) in stacks.items():
         size = stack.shape[0]
         whole, square = _law(stack, size), stack.T * stack
         mean, second = expect(square, whole), expect((stack.T * stack) ** 2, whole)
         lines += [
             Line(E(square, whole), "=", size * E(one**2, _law(one, size)), "As many entries, each of the same variance"),
-            Line(E(square, whole), "=", mean, f"Their variance ({law}) put in", (law, -1), f"{part} mean"),
+            Line(E(square, whole), "=", mean, f"Their variance ({law}) put in", (law, -1), f"{weight} mean"),
             Line(
                 E((stack.T * stack) ** 2, whole) - E(square, whole) ** 2,
                 "=",
                 second - mean**2,
                 "The variance of the squared norm, by the fourth moment",
-                part=f"{part} variance",
+                part=f"{weight} variance",
             ),
         ]
     return Derivation.by(*lines)
 
 
-@register(
-    "35",
-    "Initial size of merged attention",
-    section="Appendix B.2",
-    typed=lambda: {"v mean": w_init**2, "v variance": 2 * w_init**4 / H, "U mean": w_init**2, "U variance": 2 * w_init**4 / (H * D**2)},
-    conditions=(r"The law (34); any number $H$ of heads; $\boldsymbol{U}$ holds the entries of all $\boldsymbol{U}_i$",),
-    erratum=r"The paper gives the order $O(w_{\rm init}^2)$ only; the norms are squared",
-)
+@register("35", "Initial size of merged attention", section="Appendix B.2")
+@part("v mean", lambda: w_init**2)
+@part("v variance", lambda: 2 * w_init**4 / H)
+@part("U mean", lambda: w_init**2)
+@part("U variance", lambda: 2 * w_init**4 / (H * D**2))
+@given(r"The law (34); any number $H$ of heads; $\boldsymbol{U}$ holds the entries of all $\boldsymbol{U}_i$")
+@erratum(r"The paper gives the order $O(w_{\rm init}^2)$ only; the norms are squared")
 def norms_of_merged() -> Derivation:
     """All entries of a layer in one vector."""
     return _norms("34", {"v": (_value, w_2), "U": (_merged, _U)})
 
 
-@register(
-    "37",
-    "Initial size of separate attention",
-    section="Appendix B.2",
-    typed=lambda: {"v mean": w_init**2, "v variance": 2 * w_init**4 / H, "k mean": w_init**2, "k variance": 2 * w_init**4 / (H * R * D)},
-    conditions=(r"The law (36); $\boldsymbol{k}$ holds the entries of all keys; the queries have the law of the keys",),
-    erratum=r"The paper gives the order $O(w_{\rm init}^2)$ only; the norms are squared",
-)
+@register("37", "Initial size of separate attention", section="Appendix B.2")
+@part("v mean", lambda: w_init**2)
+@part("v variance", lambda: 2 * w_init**4 / H)
+@part("k mean", lambda: w_init**2)
+@part("k variance", lambda: 2 * w_init**4 / (H * R * D))
+@given(r"The law (36); $\boldsymbol{k}$ holds the entries of all keys; the queries have the law of the keys")
+@erratum(r"The paper gives the order $O(w_{\rm init}^2)$ only; the norms are squared")
 def norms_of_separate() -> Derivation:
     """All entries of a layer in one vector."""
     return _norms("36", {"v": (_value, w_2), "k": (_key, _K)})
@@ -116,17 +107,14 @@ def norms_of_separate() -> Derivation:
 _gram = symmetric_matrix("S", H)  # W_1 W_1' / D^2
 
 
-@register(
-    "35-balance",
-    "Balance of merged attention at initialization",
-    section="Beside (35) and (17)",
-    typed=lambda: {"mean": ZeroMatrix(H, H), "square": w_init**4 * (H + 1) / H * (1 + 1 / D**2)},
-    conditions=(
-        "The law (34), the Frobenius norm, any number $H$ of heads",
-        r"$\boldsymbol{S} = \boldsymbol{W}_1\boldsymbol{W}_1^{\top} / D^2$ is the sample covariance of the columns of $\boldsymbol{W}_1$",
-        "The difference is conserved (17): throughout, all heads are parallel up to a matrix of the order of "
-        r"$w_{\rm init}^2$",
-    ),
+@register("35-balance", "Balance of merged attention at initialization", section="Beside (35) and (17)")
+@part("mean", lambda: ZeroMatrix(H, H))
+@part("square", lambda: w_init**4 * (H + 1) / H * (1 + 1 / D**2))
+@given(
+    "The law (34), the Frobenius norm, any number $H$ of heads",
+    r"$\boldsymbol{S} = \boldsymbol{W}_1\boldsymbol{W}_1^{\top} / D^2$ is the sample covariance of the columns of $\boldsymbol{W}_1$",
+    "The difference is conserved (17): throughout, all heads are parallel up to a matrix of the order of "
+    r"$w_{\rm init}^2$",
 )
 def initial_balance() -> Derivation:
     """W_1 W_1' is D^2 times a sample covariance: that of the D^2 columns of W_1."""
@@ -142,15 +130,12 @@ def initial_balance() -> Derivation:
 _keys = vector("k_i", R * D)  # of one head
 
 
-@register(
-    "37-balance",
-    "Balance of one head at initialization",
-    section="Beside (37) and (85)",
-    typed=lambda: {"mean": 0, "variance": 2 * w_init**4 / H**2 * (1 + 1 / (R * D))},
-    conditions=(
-        r"The law (36); $\boldsymbol{k}_i$ holds the keys of one head. The conserved difference (85) is of the size of $v_i^2$ itself, "
-        r"$w_{\rm init}^2/H$: balance holds in the mean",
-    ),
+@register("37-balance", "Balance of one head at initialization", section="Beside (37) and (85)")
+@part("mean", lambda: 0)
+@part("variance", lambda: 2 * w_init**4 / H**2 * (1 + 1 / (R * D)))
+@given(
+    r"The law (36); $\boldsymbol{k}_i$ holds the keys of one head. The conserved difference (85) is of the size of $v_i^2$ itself, "
+    r"$w_{\rm init}^2/H$: balance holds in the mean"
 )
 def key_difference() -> Derivation:
     """Mean and variance of the conserved quantity of one head."""

@@ -26,7 +26,7 @@ from ...derivations.draws import commuting, eigenbasis
 from ...derivations.heads import E, as_sympy
 from ...derivations.lines import Line
 from ...derivations.points import Point, value_at
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register
 from ...expectation.laws import PAPER_LAWS, Fixed, Gaussian, SampleCovariance
 from ...expectation.moments import expect
 from ...notation import (
@@ -322,27 +322,18 @@ def any_tokens() -> PopulationMoments:
     return PopulationMoments(*(substitute(part, {Lambda_hat: Lambda}) for part in (given.A, M, given.Q, given.c)))
 
 
-@register(
-    "V0",
-    "The population loss under general laws",
-    typed=lambda: {
-        "A": Lambda * Sigma_w * Lambda_q,
-        "M": (1 + 1 / N) * Lambda * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) / N * Lambda,
-        "Q": Lambda_q,
-        "c": Trace(Sigma_w * Lambda_q) + sigma**2,
-    },
-    conditions=(
-        r"$\mathcal{L}=c-2\operatorname{tr}(\boldsymbol{A}^\top\boldsymbol{B})+\operatorname{tr}(\boldsymbol{B}^\top\boldsymbol{MBQ})$ "
-        "for every law under which the query is independent of the context",
-        (
-            r"Gaussian tokens of covariance $\boldsymbol{\Lambda}$ in the context, a query of covariance "
-            r"$\boldsymbol{\Lambda}_{q}$, task vectors of covariance $\boldsymbol{\Sigma}_w$"
-        ),
-        (
-            r"Labels $\boldsymbol{w}^{\top} \boldsymbol{x}$ plus noise of variance $\sigma^{2}$, on the query as well: "
-            r"the loss includes that $\sigma^{2}$, which no model can avoid"
-        ),
-    ),
+@register("V0", "The population loss under general laws")
+@part("A", lambda: Lambda * Sigma_w * Lambda_q)
+@part("M", lambda: (1 + 1 / N) * Lambda * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) / N * Lambda)
+@part("Q", lambda: Lambda_q)
+@part("c", lambda: Trace(Sigma_w * Lambda_q) + sigma**2)
+@given(
+    r"$\mathcal{L}=c-2\operatorname{tr}(\boldsymbol{A}^\top\boldsymbol{B})+\operatorname{tr}(\boldsymbol{B}^\top\boldsymbol{MBQ})$ "
+    "for every law under which the query is independent of the context",
+    r"Gaussian tokens of covariance $\boldsymbol{\Lambda}$ in the context, a query of covariance "
+    r"$\boldsymbol{\Lambda}_{q}$, task vectors of covariance $\boldsymbol{\Sigma}_w$",
+    r"Labels $\boldsymbol{w}^{\top} \boldsymbol{x}$ plus noise of variance $\sigma^{2}$, on the query as well: "
+    r"the loss includes that $\sigma^{2}$, which no model can avoid",
 )
 def general_loss(task: Task = GENERAL) -> Derivation:
     """The four moments by the engine, which checks that the loss given the context has this form."""

@@ -16,7 +16,7 @@ from ...calculus.substitution import substitute
 from ...derivations.derivation import Derivation
 from ...derivations.heads import E, Gradient
 from ...derivations.lines import Line
-from ...derivations.registry import define, register
+from ...derivations.registry import define, given, part, register, states
 from ...expectation.moments import expect
 from ...notation import B, D, G, Lambda, Lambda_hat, M, N, X_c, a, beta, matrix, prediction, w, x_q, y, y_q
 from .population import PAPER, Task
@@ -39,14 +39,10 @@ define(
 )
 
 
-@register(
-    "2",
-    "Law of the tokens",
-    kind="definition",
-    section="Section 2.1",
-    typed=lambda: {"mean": ZeroMatrix(D, 1), "covariance": Lambda},
-    conditions=(r"$\boldsymbol{x}_{n}$ and $\boldsymbol{x}_{q}$ are Gaussian and independent",),
-)
+@register("2", "Law of the tokens", kind="definition", section="Section 2.1")
+@part("mean", lambda: ZeroMatrix(D, 1))
+@part("covariance", lambda: Lambda)
+@given(r"$\boldsymbol{x}_{n}$ and $\boldsymbol{x}_{q}$ are Gaussian and independent")
 def law_of_tokens() -> Derivation:
     """The moments of the laws that every expectation here uses."""
     second = x_q * x_q.T
@@ -57,14 +53,10 @@ def law_of_tokens() -> Derivation:
     )
 
 
-@register(
-    "3",
-    "Law of the task vector",
-    kind="definition",
-    section="Section 2.1",
-    typed=lambda: {"mean": ZeroMatrix(D, 1), "covariance": Identity(D)},
-    conditions=(r"$\boldsymbol{w}$ is Gaussian, independent of the tokens, and drawn anew for every sequence",),
-)
+@register("3", "Law of the task vector", kind="definition", section="Section 2.1")
+@part("mean", lambda: ZeroMatrix(D, 1))
+@part("covariance", lambda: Identity(D))
+@given(r"$\boldsymbol{w}$ is Gaussian, independent of the tokens, and drawn anew for every sequence")
 def law_of_task() -> Derivation:
     """The moments of the law that every expectation here uses."""
     return Derivation.by(
@@ -125,14 +117,9 @@ _target = Symbol("y_q", real=True)
 _prediction = Function("y_hat_q", real=True)(_weight)
 
 
-@register(
-    "10",
-    "Gradient flow",
-    kind="definition",
-    section="Section 2.3",
-    typed=lambda: (_target - _prediction) * diff(_prediction, _weight),
-    conditions=(r"$\tau\,dW/dt = -\frac12\,d\mathcal{L}/dW$ is the average of this over the sequences, for each weight $W$",),
-)
+@register("10", "Gradient flow", kind="definition", section="Section 2.3")
+@states(lambda: (_target - _prediction) * diff(_prediction, _weight))
+@given(r"$\tau\,dW/dt = -\frac12\,d\mathcal{L}/dW$ is the average of this over the sequences, for each weight $W$")
 def flow_of_one_weight() -> Derivation:
     """The chain rule for one sequence; the average over sequences is linear."""
     error = (_target - _prediction) ** 2
@@ -146,13 +133,9 @@ def in_context_letters(expression) -> TracePolynomial:
     return rewrite(tokens, {X_c * X_c.T: N * Lambda_hat})
 
 
-@register(
-    "30",
-    "The correlation is the sample covariance times the task vector",
-    section="Appendix B.1",
-    typed=lambda: Lambda_hat * w,
-    conditions=("There is no label noise",),
-)
+@register("30", "The correlation is the sample covariance times the task vector", section="Appendix B.1")
+@states(lambda: Lambda_hat * w)
+@given("There is no label noise")
 def correlation_from_task() -> Derivation:
     """Put the targets (4) into (8) and recognise (28)."""
     correlation = TracePolynomial(X_c * y / N)
@@ -179,13 +162,9 @@ def letter_M(task: Task = PAPER) -> str:
     return rf"$\boldsymbol{{M}}$ is {task.second_moment()}"
 
 
-@register(
-    "9-closed",
-    "The population loss as a function of the effective map",
-    section="Beside (9)",
-    typed=lambda: Trace(Lambda) - 2 * Trace(Lambda * B * Lambda) + Trace(B.T * M * B * Lambda),
-    conditions=(letter_M,),
-)
+@register("9-closed", "The population loss as a function of the effective map", section="Beside (9)")
+@states(lambda: Trace(Lambda) - 2 * Trace(Lambda * B * Lambda) + Trace(B.T * M * B * Lambda))
+@given(letter_M)
 def closed_loss(task: Task = PAPER) -> Derivation:
     """Average over the task and the query, then over the context, where Lambda_hat stands at most twice."""
     error = (y_q - beta.T * B * x_q) ** 2
@@ -207,18 +186,12 @@ def force_along(component: Any, task: Task = PAPER) -> Expr:
     return task.along(force(task), {M: a, B: component})
 
 
-@register(
-    "53",
-    "The force on the effective map",
-    section="Appendix D.2",
-    typed=lambda: Lambda**2 - M * B * Lambda,
-    conditions=(
-        letter_M,
-        (
-            r"$\boldsymbol{B}$ is the effective map, $\sum_{i} v_{i} "
-            r"\boldsymbol{k}_{i} \boldsymbol{q}_{i}^{\top}$ for rank one"
-        ),
-    ),
+@register("53", "The force on the effective map", section="Appendix D.2")
+@states(lambda: Lambda**2 - M * B * Lambda)
+@given(
+    letter_M,
+    r"$\boldsymbol{B}$ is the effective map, $\sum_{i} v_{i} "
+    r"\boldsymbol{k}_{i} \boldsymbol{q}_{i}^{\top}$ for rank one",
 )
 def correlation_with_error(task: Task = PAPER) -> Derivation:
     """The correlation of the error with beta and x_q, averaged; it is minus half the gradient of the loss in B."""

@@ -14,7 +14,7 @@ from ...derivations.draws import along_one_eigenvector, satisfying
 from ...derivations.draws import second_moment as papers_moment
 from ...derivations.heads import E
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register, states
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
 from ...notation import D, Lambda, Lambda_hat, M, N, P, a, e, e_d, lambda_, learned, matrix, vector
@@ -47,16 +47,10 @@ def _eigenvector() -> tuple[Line, Line]:
     return (Line(Lambda * e_d, "=", lambda_ * e_d, "An eigenvector"), Line(e_d.T * e_d, "=", 1, "of unit length"))
 
 
-@register(
-    "31",
-    "Second moment of the sample covariance",
-    section="Appendix B.1",
-    typed=lambda: {
-        "first": (N - 1) / N * Lambda**2 + (2 * Lambda**2 + Trace(Lambda) * Lambda) / N,
-        "second": Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N,
-    },
-    conditions=TOKENS,
-)
+@register("31", "Second moment of the sample covariance", section="Appendix B.1")
+@part("first", lambda: (N - 1) / N * Lambda**2 + (2 * Lambda**2 + Trace(Lambda) * Lambda) / N)
+@part("second", lambda: Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N)
+@given(*TOKENS)
 def second_moment(task: Task = PAPER) -> Derivation:
     """Pairs of different tokens, and pairs of a token with itself; then the same by Stein's lemma in one step."""
     one, other = vector("x_1", D), vector("x_2", D)
@@ -90,13 +84,9 @@ def second_moment(task: Task = PAPER) -> Derivation:
     )
 
 
-@register(
-    "20",
-    "Second moment of the sample covariance, as in the main text",
-    section="Section 4.2",
-    typed=lambda: Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N,
-    conditions=TOKENS,
-)
+@register("20", "Second moment of the sample covariance, as in the main text", section="Section 4.2")
+@states(lambda: Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N)
+@given(*TOKENS)
 def second_moment_main_text() -> Derivation:
     """Equation (31) by Stein's lemma."""
     windings = expect(Lambda_hat**2) - TracePolynomial(Lambda) ** 2
@@ -111,16 +101,10 @@ def second_moment_main_text() -> Derivation:
     )
 
 
-@register(
-    "32",
-    "Eigenvalues of the second moment",
-    section="Appendix B.1",
-    typed=lambda: {
-        "sum": (1 + 1 / N) * lambda_**2 + Trace(Lambda) / N * lambda_,
-        "product": lambda_**2 * (1 + (1 + Trace(Lambda) / lambda_) / N),
-    },
-    conditions=(lambda task=PAPER: task.condition(EIGENVECTOR, _draw_eigenvector),),
-)
+@register("32", "Eigenvalues of the second moment", section="Appendix B.1")
+@part("sum", lambda: (1 + 1 / N) * lambda_**2 + Trace(Lambda) / N * lambda_)
+@part("product", lambda: lambda_**2 * (1 + (1 + Trace(Lambda) / lambda_) / N))
+@given(lambda task=PAPER: task.condition(EIGENVECTOR, _draw_eigenvector))
 def eigenvalue(task: Task = PAPER) -> Derivation:
     """The quadratic form of E(Lambda_hat^2) on an eigenvector of Lambda."""
     form = TracePolynomial(e_d.T) * task.moments.M * e_d
@@ -149,16 +133,12 @@ def diagonal_values() -> dict:
     return {Lambda: lambda_, M: second_moment_along(), P: learned}
 
 
-@register(
-    "33",
-    "Eigenvectors of the second moment",
-    section="Appendix B.1",
-    typed=lambda: lambda_**2 * (1 + (1 + Trace(Lambda) / lambda_) / N) * e_d,
-    conditions=(
-        EIGENVECTOR,
-        r"For every $d$: the $\boldsymbol{e}_d$ are a basis, so that $\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$ is the sum of "
-        r"$a_d \boldsymbol{e}_d \boldsymbol{e}_d^{\top}$",
-    ),
+@register("33", "Eigenvectors of the second moment", section="Appendix B.1")
+@states(lambda: lambda_**2 * (1 + (1 + Trace(Lambda) / lambda_) / N) * e_d)
+@given(
+    EIGENVECTOR,
+    r"For every $d$: the $\boldsymbol{e}_d$ are a basis, so that $\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$ is the sum of "
+    r"$a_d \boldsymbol{e}_d \boldsymbol{e}_d^{\top}$",
 )
 def eigenvectors() -> Derivation:
     """E(Lambda_hat^2) is a polynomial in Lambda."""
@@ -170,14 +150,10 @@ def eigenvectors() -> Derivation:
     )
 
 
-@register(
-    "31-limit",
-    "Second moment of the sample covariance of a long context",
-    kind="limit",
-    section="Beside (31)",
-    typed=lambda: {"limit": Lambda**2, "next": Lambda**2 + Trace(Lambda) * Lambda},
-    conditions=(*TOKENS, "The second is exact for every $N$"),
-)
+@register("31-limit", "Second moment of the sample covariance of a long context", kind="limit", section="Beside (31)")
+@part("limit", lambda: Lambda**2)
+@part("next", lambda: Lambda**2 + Trace(Lambda) * Lambda)
+@given(*TOKENS, "The second is exact for every $N$")
 def long_context_moment() -> Derivation:
     """The powers of 1/N in the second moment."""
     orders = collect(expect(Lambda_hat**2), N)
@@ -188,24 +164,23 @@ def long_context_moment() -> Derivation:
     )
 
 
-@register(
-    "31-moments",
-    "Further moments of the sample covariance",
-    section="Beside (31)",
-    typed=lambda: {
-        "A": Lambda * A * Lambda + (Lambda * A.T * Lambda + Trace(A * Lambda) * Lambda) / N,
-        "cube": (
+@register("31-moments", "Further moments of the sample covariance", section="Beside (31)")
+@part("A", lambda: Lambda * A * Lambda + (Lambda * A.T * Lambda + Trace(A * Lambda) * Lambda) / N)
+@part(
+    "cube",
+    lambda: (
+        (
             (N**2 + 3 * N + 4) * Lambda**3
             + 2 * (N + 1) * Trace(Lambda) * Lambda**2
             + (N + 1) * Trace(Lambda**2) * Lambda
             + Trace(Lambda) ** 2 * Lambda
         )
-        / N**2,
-        "trace": Trace(Lambda) * Lambda + 2 / N * Lambda**2,
-        "trace-A": Trace(A * Lambda) * Lambda + (Lambda * A * Lambda + Lambda * A.T * Lambda) / N,
-    },
-    conditions=(*TOKENS, r"$\boldsymbol{A}$ is any constant matrix"),
+        / N**2
+    ),
 )
+@part("trace", lambda: Trace(Lambda) * Lambda + 2 / N * Lambda**2)
+@part("trace-A", lambda: Trace(A * Lambda) * Lambda + (Lambda * A * Lambda + Lambda * A.T * Lambda) / N)
+@given(*TOKENS, r"$\boldsymbol{A}$ is any constant matrix")
 def further_moments() -> Derivation:
     """Stein's lemma, one sample covariance at a time."""
     formulas = {

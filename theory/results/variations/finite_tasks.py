@@ -20,7 +20,7 @@ from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.heads import E, SumOver
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register
 from ...expectation.laws import Fixed, Gaussian, SampleCovariance
 from ...expectation.moments import expect
 from ...notation import B, D, G, Lambda, M, N, T, beta, e, lambda_, matrix, sigma, symmetric_matrix, vector, w, x_q, y_q
@@ -41,23 +41,23 @@ GIVEN = r"$K$ task vectors, equally likely; Gaussian tokens of covariance $\bold
 DRAWN = r"The $K$ task vectors are drawn from $\mathcal{N}(\boldsymbol{0}, \boldsymbol{I})$, and averages are over this draw"
 
 
-@register(
-    "V11-loss",
-    "The loss of finitely many tasks is that of their second moment",
-    typed=lambda: {
-        "loss": Trace(Sigma_w * Lambda)
+@register("V11-loss", "The loss of finitely many tasks is that of their second moment")
+@part(
+    "loss",
+    lambda: (
+        Trace(Sigma_w * Lambda)
         - 2 * Trace(Lambda * Sigma_w * Lambda * B)
         + (1 + 1 / N) * Trace(B * Lambda * B.T * Lambda * Sigma_w * Lambda)
         + Trace(Sigma_w * Lambda) / N * Trace(B * Lambda * B.T * Lambda)
-    },
-    conditions=(
-        GIVEN,
-        r"Label noise adds what it adds to any task (V0)",
-        r"So (V0), (V2-whitened) and (V2-fixed) hold with this $\boldsymbol{\Sigma}_w$, of rank $\min(K, D)$ or less: only "
-        r"$\boldsymbol{M}$ and $\boldsymbol{Q}$ are inverted. The singular values $s_d$ beyond the rank vanish, and their directions "
-        "are never learned",
-        "The zero blocks are held at zero: tasks with a mean or a third moment would move them, and be learned in the weights (V6)",
     ),
+)
+@given(
+    GIVEN,
+    r"Label noise adds what it adds to any task (V0)",
+    r"So (V0), (V2-whitened) and (V2-fixed) hold with this $\boldsymbol{\Sigma}_w$, of rank $\min(K, D)$ or less: only "
+    r"$\boldsymbol{M}$ and $\boldsymbol{Q}$ are inverted. The singular values $s_d$ beyond the rank vanish, and their directions "
+    "are never learned",
+    "The zero blocks are held at zero: tasks with a mean or a third moment would move them, and be learned in the weights (V6)",
 )
 def loss_of_tasks() -> Derivation:
     """The loss of one task is quadratic in its vector; so its mean over the tasks, which are the columns of a matrix, holds W W'."""
@@ -72,18 +72,13 @@ def loss_of_tasks() -> Derivation:
     )
 
 
-@register(
-    "V11-map",
-    "The map that K tasks teach: a ridge in the space that they span",
-    typed=lambda: {
-        "map": Sigma_w * Z.T.I,
-        "inverted": (1 + 1 / N) * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) / N * Identity(D),
-    },
-    conditions=(
-        GIVEN,
-        r"$\boldsymbol{\Sigma}_w$ may be singular. So $\boldsymbol{B}$ is symmetric, and the estimate "
-        r"$\boldsymbol{B}^\top\boldsymbol{\beta}$ of the task is a linear combination of the $K$ tasks",
-    ),
+@register("V11-map", "The map that K tasks teach: a ridge in the space that they span")
+@part("map", lambda: Sigma_w * Z.T.I)
+@part("inverted", lambda: (1 + 1 / N) * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) / N * Identity(D))
+@given(
+    GIVEN,
+    r"$\boldsymbol{\Sigma}_w$ may be singular. So $\boldsymbol{B}$ is symmetric, and the estimate "
+    r"$\boldsymbol{B}^\top\boldsymbol{\beta}$ of the task is a linear combination of the $K$ tasks",
 )
 def learned_map() -> Derivation:
     """The force vanishes at a map with Sigma_w on either side of the same inverse."""
@@ -99,25 +94,20 @@ def learned_map() -> Derivation:
     )
 
 
-@register(
-    "V11-risk",
-    "Tasks seen and new tasks: what a direction takes from either risk",
-    typed=lambda: {
-        "map": N * omega / ((N + 1) * lambda_ * omega + P_w + sigma**2),
-        "seen": N * p**2 / ((N + 1) * p + P_w + sigma**2),
-        "new": b * lambda_**2 * (2 - b * ((N + 1) * lambda_ + T + sigma**2) / N),
-        "one": N * (N + 3 - D) / (N + 2) ** 2 * lambda_,
-    },
-    conditions=(
-        GIVEN,
-        COMMON,
-        r"$\sigma^2$ is the variance of the labels' noise, $b$ the map along $\boldsymbol{e}$, and $p = \lambda\omega$; if nothing "
-        r"commutes, $p$ in seen are the eigenvalues of $\boldsymbol{\Lambda}^{1/2}\boldsymbol{\Sigma}_w\boldsymbol{\Lambda}^{1/2}$ "
-        "(V2-congruence)",
-        r"New tasks: $\boldsymbol{w} \sim \mathcal{N}(\boldsymbol{0}, \boldsymbol{I})$. In long contexts each direction that the tasks "
-        r"span takes $\lambda$ from their risk, whatever its $\omega$, and the others nothing",
-        r"One: white tokens, $K = 1$, no noise. If $D > N + 3$, what is learned from one task is worse than no answer to new ones",
-    ),
+@register("V11-risk", "Tasks seen and new tasks: what a direction takes from either risk")
+@part("map", lambda: N * omega / ((N + 1) * lambda_ * omega + P_w + sigma**2))
+@part("seen", lambda: N * p**2 / ((N + 1) * p + P_w + sigma**2))
+@part("new", lambda: b * lambda_**2 * (2 - b * ((N + 1) * lambda_ + T + sigma**2) / N))
+@part("one", lambda: N * (N + 3 - D) / (N + 2) ** 2 * lambda_)
+@given(
+    GIVEN,
+    COMMON,
+    r"$\sigma^2$ is the variance of the labels' noise, $b$ the map along $\boldsymbol{e}$, and $p = \lambda\omega$; if nothing "
+    r"commutes, $p$ in seen are the eigenvalues of $\boldsymbol{\Lambda}^{1/2}\boldsymbol{\Sigma}_w\boldsymbol{\Lambda}^{1/2}$ "
+    "(V2-congruence)",
+    r"New tasks: $\boldsymbol{w} \sim \mathcal{N}(\boldsymbol{0}, \boldsymbol{I})$. In long contexts each direction that the tasks "
+    r"span takes $\lambda$ from their risk, whatever its $\omega$, and the others nothing",
+    r"One: white tokens, $K = 1$, no noise. If $D > N + 3$, what is learned from one task is worse than no answer to new ones",
 )
 def risks() -> Derivation:
     """The map along a common eigenvector, and what it takes from the loss under either law of the task."""
@@ -164,21 +154,16 @@ def _long_context(traces: Mapping[int, Any]) -> tuple[TracePolynomial, ...]:
     return tuple(map(TracePolynomial, by_power))
 
 
-@register(
-    "V11-mean",
-    "The mean risk on tasks seen in long contexts, exactly in K and D",
-    typed=lambda: {
-        "many": (D + 1) * Trace(Lambda) + D * sigma**2,
-        "few": (K + 1) * Trace(Lambda) + K * sigma**2,
-        "many, next": -D * (2 * D + 1 + 2 * sigma**2) - D * ((D + 2 * sigma**2) * (K * D - 2) + K * sigma**4) / (K - D - 1),
-        "few, next": -D * (2 * K + 1) - 2 * K * sigma**2 - K * ((D + 2 * sigma**2) * (K * D - 2) + K * sigma**4) / (D - K - 1),
-    },
-    conditions=(
-        GIVEN,
-        DRAWN,
-        r"Many and few: the coefficients of $1/N$, for $K \ge D$ and $K \le D$; next: those of $1/N^2$, for white tokens of variance 1",
-        r"The next order is finite only for $|K - D| > 1$: near $K = D$ no context is long for every draw (V11-limit)",
-    ),
+@register("V11-mean", "The mean risk on tasks seen in long contexts, exactly in K and D")
+@part("many", lambda: (D + 1) * Trace(Lambda) + D * sigma**2)
+@part("few", lambda: (K + 1) * Trace(Lambda) + K * sigma**2)
+@part("many, next", lambda: -D * (2 * D + 1 + 2 * sigma**2) - D * ((D + 2 * sigma**2) * (K * D - 2) + K * sigma**4) / (K - D - 1))
+@part("few, next", lambda: -D * (2 * K + 1) - 2 * K * sigma**2 - K * ((D + 2 * sigma**2) * (K * D - 2) + K * sigma**4) / (D - K - 1))
+@given(
+    GIVEN,
+    DRAWN,
+    r"Many and few: the coefficients of $1/N$, for $K \ge D$ and $K \le D$; next: those of $1/N^2$, for white tokens of variance 1",
+    r"The next order is finite only for $|K - D| > 1$: near $K = D$ no context is long for every draw (V11-limit)",
 )
 def mean_risk() -> Derivation:
     """Expand the risk in 1/N, for a second moment of full rank and, by the Gram matrix, for fewer tasks; then average over the draw."""
@@ -201,18 +186,17 @@ def mean_risk() -> Derivation:
     )
 
 
-@register(
-    "V11-growth",
-    "How long the plateaus of K tasks last",
-    typed=lambda: {"growth": Lambda * Sigma_w * Lambda, "many": K / (K - D - 1) * Trace(Lambda**-2), "few": K**2 / (D - K - 1)},
-    conditions=(
-        GIVEN,
-        DRAWN,
-        r"Waiting heads grow along the singular vectors of $\boldsymbol{A}$ as $\tau\dot v = g v^2$, and $1/g$ sets how long each waits. "
-        r"Many and few: the mean of the sum of $1/g$ over the directions that tasks span; few: for white tokens of variance 1",
-        r"It is infinite for $|K - D| \le 1$: there the longest wait of a draw has no mean. Directions that the tasks leave out "
-        "wait for ever",
-    ),
+@register("V11-growth", "How long the plateaus of K tasks last")
+@part("growth", lambda: Lambda * Sigma_w * Lambda)
+@part("many", lambda: K / (K - D - 1) * Trace(Lambda**-2))
+@part("few", lambda: K**2 / (D - K - 1))
+@given(
+    GIVEN,
+    DRAWN,
+    r"Waiting heads grow along the singular vectors of $\boldsymbol{A}$ as $\tau\dot v = g v^2$, and $1/g$ sets how long each waits. "
+    r"Many and few: the mean of the sum of $1/g$ over the directions that tasks span; few: for white tokens of variance 1",
+    r"It is infinite for $|K - D| \le 1$: there the longest wait of a draw has no mean. Directions that the tasks leave out "
+    "wait for ever",
 )
 def growth() -> Derivation:
     """The force at zero weights; the trace of its inverse, and of that of the Gram matrix."""

@@ -23,7 +23,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.draws import EIGENVECTOR, along_one_eigenvector, satisfying, square_root
 from ...derivations.heads import E
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register
 from ...expectation.laws import Fixed, Gaussian
 from ...notation import B, D, G, Lambda, Lambda_hat, M, N, T, beta, e, lambda_, learned, matrix, sigma, symmetric_matrix, v_star
 
@@ -49,17 +49,12 @@ NOISY_LAWS = (
 ALONG_e = NOISY.E((e.T * beta) ** 2)
 
 
-@register(
-    "V1-beta",
-    "The correlation of a context with noisy labels",
-    typed=lambda: {
-        "mean": Lambda_hat * w + zeta,
-        "covariance": sigma**2 / N * Lambda_hat,
-        "second": (1 + 1 / N) * Lambda**2 + (Trace(Lambda) + sigma**2) / N * Lambda,
-        "a": lambda_**2 * (1 + (1 + (Trace(Lambda) + sigma**2) / lambda_) / N),
-    },
-    conditions=(NOISY_LAWS, ALONG_EIGENVECTOR),
-)
+@register("V1-beta", "The correlation of a context with noisy labels")
+@part("mean", lambda: Lambda_hat * w + zeta)
+@part("covariance", lambda: sigma**2 / N * Lambda_hat)
+@part("second", lambda: (1 + 1 / N) * Lambda**2 + (Trace(Lambda) + sigma**2) / N * Lambda)
+@part("a", lambda: lambda_**2 * (1 + (1 + (Trace(Lambda) + sigma**2) / lambda_) / N))
+@given(NOISY_LAWS, ALONG_EIGENVECTOR)
 def noisy_correlation() -> Derivation:
     """The noise in (8); then averages over the noise, the task and the context."""
     of_context = (Fixed(zeta, X_c * noise / N), Gaussian(noise, covariance=sigma**2 * Identity(N)))
@@ -74,43 +69,33 @@ def noisy_correlation() -> Derivation:
     )
 
 
-@register(
-    "V1-levels",
-    "The loss at the fixed points with label noise",
-    typed=lambda: {
-        "loss": sigma**2 + over_directions(lambda_ - learned * lambda_ * ridge(lambda_, T + sigma**2)),
-        "limit": sigma**2 + over_directions((1 - learned) * lambda_),
-        "map": learned / lambda_ * ridge(lambda_, T + sigma**2),
-    },
-    conditions=(
-        NOISY_LAWS,
-        direction(NOISY),
-        at_fixed_map(NOISY),
-        r"map: $\boldsymbol{e}$ is the unit eigenvector with eigenvalue $\lambda$, and $\chi$ its $\chi_d$",
-        r"With a noiseless query the loss has no term $\sigma^2$",
-        r"The fixed points are those of the paper, for $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ and $\lambda^3/a$ rises "
-        r"with $\lambda$ (V1-order)",
-    ),
+@register("V1-levels", "The loss at the fixed points with label noise")
+@part("loss", lambda: sigma**2 + over_directions(lambda_ - learned * lambda_ * ridge(lambda_, T + sigma**2)))
+@part("limit", lambda: sigma**2 + over_directions((1 - learned) * lambda_))
+@part("map", lambda: learned / lambda_ * ridge(lambda_, T + sigma**2))
+@given(
+    NOISY_LAWS,
+    direction(NOISY),
+    at_fixed_map(NOISY),
+    r"map: $\boldsymbol{e}$ is the unit eigenvector with eigenvalue $\lambda$, and $\chi$ its $\chi_d$",
+    r"With a noiseless query the loss has no term $\sigma^2$",
+    r"The fixed points are those of the paper, for $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ and $\lambda^3/a$ rises "
+    r"with $\lambda$ (V1-order)",
 )
 def noisy_levels() -> Derivation:
     """The fixed points of (23) and (59) with the noisy moment."""
     return Derivation.by(*fixed_loss(NOISY).within({"loss": "loss", "limit": "limit"}), *map_at_fixed_point(NOISY).within("map"))
 
 
-@register(
-    "V1-order",
-    "Label noise changes no rate near the origin, only how far a direction is learned",
-    typed=lambda: {
-        "growth": Lambda**2,
-        "fixed": lambda_ * (1 + (1 + (T + sigma**2) / lambda_) / N),
-        "slope": N * lambda_ * ((N + 1) * lambda_ + 2 * (T + sigma**2)) / ((N + 1) * lambda_ + T + sigma**2) ** 2,
-    },
-    conditions=(
-        NOISY_LAWS,
-        growing(NOISY),
-        r"The heads of small weights grow by $\boldsymbol{\Lambda}^2$ alone: to leading order the drops come when they come without noise",
-        r"The slope is positive: the largest eigenvalue is still learned first, and brings the largest drop",
-    ),
+@register("V1-order", "Label noise changes no rate near the origin, only how far a direction is learned")
+@part("growth", lambda: Lambda**2)
+@part("fixed", lambda: lambda_ * (1 + (1 + (T + sigma**2) / lambda_) / N))
+@part("slope", lambda: N * lambda_ * ((N + 1) * lambda_ + 2 * (T + sigma**2)) / ((N + 1) * lambda_ + T + sigma**2) ** 2)
+@given(
+    NOISY_LAWS,
+    growing(NOISY),
+    r"The heads of small weights grow by $\boldsymbol{\Lambda}^2$ alone: to leading order the drops come when they come without noise",
+    r"The slope is positive: the largest eigenvalue is still learned first, and brings the largest drop",
 )
 def noisy_order() -> Derivation:
     """The force at B = 0 holds no noise; what a head rests at, (25), and how drops rise, (T1c), at the noisy moment."""
@@ -122,21 +107,16 @@ def noisy_order() -> Derivation:
     )
 
 
-@register(
-    "V1-ridge",
-    "The algorithm learned under label noise is a ridge regression with the tokens' covariance known",
-    typed=lambda: {
-        "map": (1 + 1 / N) * Lambda**2 + (Trace(Lambda) + sigma**2) / N * Lambda,
-        "excess": Lambda + (Trace(Lambda) + sigma**2) * Identity(D),
-    },
-    conditions=(
-        NOISY_LAWS,
-        r"So $\hat{y} = \boldsymbol{\beta}^{\top} (\boldsymbol{\Lambda} + "
-        r"(\boldsymbol{\Lambda} + (T + \sigma^{2}) \boldsymbol{I})/N)^{-1} \boldsymbol{x}_{q}$ with $T = \operatorname{tr}"
-        r"(\boldsymbol{\Lambda})$",
-        r"The posterior mean is the ridge regression with $\sigma^{2}/N$, and $\hat{\boldsymbol{\Lambda}}$ for $\boldsymbol{\Lambda}$; "
-        r"here $T$ is added to $\sigma^{2}$ because $\hat{\boldsymbol{\Lambda}}$ is not inverted",
-    ),
+@register("V1-ridge", "The algorithm learned under label noise is a ridge regression with the tokens' covariance known")
+@part("map", lambda: (1 + 1 / N) * Lambda**2 + (Trace(Lambda) + sigma**2) / N * Lambda)
+@part("excess", lambda: Lambda + (Trace(Lambda) + sigma**2) * Identity(D))
+@given(
+    NOISY_LAWS,
+    r"So $\hat{y} = \boldsymbol{\beta}^{\top} (\boldsymbol{\Lambda} + "
+    r"(\boldsymbol{\Lambda} + (T + \sigma^{2}) \boldsymbol{I})/N)^{-1} \boldsymbol{x}_{q}$ with $T = \operatorname{tr}"
+    r"(\boldsymbol{\Lambda})$",
+    r"The posterior mean is the ridge regression with $\sigma^{2}/N$, and $\hat{\boldsymbol{\Lambda}}$ for $\boldsymbol{\Lambda}$; "
+    r"here $T$ is added to $\sigma^{2}$ because $\hat{\boldsymbol{\Lambda}}$ is not inverted",
 )
 def noisy_ridge_regression() -> Derivation:
     """The gradient vanishes at M B = Lambda; so Lambda B^-1 = M, and the penalty is the rest of it beside Lambda."""
@@ -176,17 +156,12 @@ ROOT = satisfying(
 )
 
 
-@register(
-    "V2-moments",
-    "The moments of a task with a covariance",
-    typed=lambda: {
-        "A": Lambda * Sigma_w * Lambda,
-        "M": (1 + 1 / N) * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Lambda,
-        "white": Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N,
-        "c": Trace(Sigma_w * Lambda),
-    },
-    conditions=(TASK_LAWS,),
-)
+@register("V2-moments", "The moments of a task with a covariance")
+@part("A", lambda: Lambda * Sigma_w * Lambda)
+@part("M", lambda: (1 + 1 / N) * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Lambda)
+@part("white", lambda: Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N)
+@part("c", lambda: Trace(Sigma_w * Lambda))
+@given(TASK_LAWS)
 def moments() -> Derivation:
     """The general moments (V0) without noise, for a query with the tokens' covariance."""
     white = substitute(TASK.moments.M, {Sigma_w: Identity(D)})
@@ -196,22 +171,17 @@ def moments() -> Derivation:
     )
 
 
-@register(
-    "V2-order",
-    r"Task and token spectra that disagree: growth by $\lambda^{2} \omega$, drops by $\lambda \omega$",
-    typed=lambda: {
-        "rate": lambda_**2 * omega,
-        "map": omega / ((1 + 1 / N) * lambda_ * omega + P_w / N),
-        "drop": p**2 / ((1 + 1 / N) * p + P_w / N),
-        "slope": p * ((1 + 1 / N) * p + 2 * P_w / N) / ((1 + 1 / N) * p + P_w / N) ** 2,
-    },
-    conditions=(
-        TASK_LAWS,
-        COMMON,
-        r"Waiting heads grow as $\tau\dot v=A_dv^2$ with $A_d = \lambda^2\omega$: the first drop is in the direction of the largest "
-        r"$\lambda^{2} \omega$",
-        r"The slope, at given $P$, is positive: the largest drop is in the direction of the largest $p = \lambda \omega$",
-    ),
+@register("V2-order", r"Task and token spectra that disagree: growth by $\lambda^{2} \omega$, drops by $\lambda \omega$")
+@part("rate", lambda: lambda_**2 * omega)
+@part("map", lambda: omega / ((1 + 1 / N) * lambda_ * omega + P_w / N))
+@part("drop", lambda: p**2 / ((1 + 1 / N) * p + P_w / N))
+@part("slope", lambda: p * ((1 + 1 / N) * p + 2 * P_w / N) / ((1 + 1 / N) * p + P_w / N) ** 2)
+@given(
+    TASK_LAWS,
+    COMMON,
+    r"Waiting heads grow as $\tau\dot v=A_dv^2$ with $A_d = \lambda^2\omega$: the first drop is in the direction of the largest "
+    r"$\lambda^{2} \omega$",
+    r"The slope, at given $P$, is positive: the largest drop is in the direction of the largest $p = \lambda \omega$",
 )
 def order() -> Derivation:
     """A, A/(M Q) and A^2/(M Q) along a common eigenvector."""
@@ -227,25 +197,20 @@ def order() -> Derivation:
     )
 
 
-@register(
-    "V2-congruence",
-    "When nothing commutes: the levels are those of commuting covariances, the directions are not orthogonal",
-    typed=lambda: {
-        "A": root * S_w * root,
-        "M": root * ((1 + 1 / N) * S_w + Trace(S_w) / N * Identity(D)) * root,
-        "force": S_w - ((1 + 1 / N) * S_w + Trace(S_w) / N * Identity(D)) * C,
-        "minimum": M.I * Lambda * Sigma_w,
-    },
-    conditions=(
-        TASK_LAWS,
-        ROOT,
-        r"So $\boldsymbol{C}$ is diagonal in the eigenbasis of $\boldsymbol{S}$ at every fixed point (V2-fixed), and the levels are those "
-        r"of (V2-order) with $p$ the eigenvalues of $\boldsymbol{S}$",
-        r"There are $2^{D}$ fixed functions if the eigenvalues of $\boldsymbol{S}$ are distinct and positive and $R H \ge D$",
-        r"The learned $\boldsymbol{k}$ and $\boldsymbol{q}$ are along $\boldsymbol{\Lambda}^{-1/2} \boldsymbol{u}$, with "
-        r"$\boldsymbol{u}$ an eigenvector of $\boldsymbol{S}$",
-        r"Waiting heads grow along the leading eigenvector of $\boldsymbol{A}$, in general none of those: the head turns while it drops",
-    ),
+@register("V2-congruence", "When nothing commutes: the levels are those of commuting covariances, the directions are not orthogonal")
+@part("A", lambda: root * S_w * root)
+@part("M", lambda: root * ((1 + 1 / N) * S_w + Trace(S_w) / N * Identity(D)) * root)
+@part("force", lambda: S_w - ((1 + 1 / N) * S_w + Trace(S_w) / N * Identity(D)) * C)
+@part("minimum", lambda: M.I * Lambda * Sigma_w)
+@given(
+    TASK_LAWS,
+    ROOT,
+    r"So $\boldsymbol{C}$ is diagonal in the eigenbasis of $\boldsymbol{S}$ at every fixed point (V2-fixed), and the levels are those "
+    r"of (V2-order) with $p$ the eigenvalues of $\boldsymbol{S}$",
+    r"There are $2^{D}$ fixed functions if the eigenvalues of $\boldsymbol{S}$ are distinct and positive and $R H \ge D$",
+    r"The learned $\boldsymbol{k}$ and $\boldsymbol{q}$ are along $\boldsymbol{\Lambda}^{-1/2} \boldsymbol{u}$, with "
+    r"$\boldsymbol{u}$ an eigenvector of $\boldsymbol{S}$",
+    r"Waiting heads grow along the leading eigenvector of $\boldsymbol{A}$, in general none of those: the head turns while it drops",
 )
 def congruence() -> Derivation:
     """Put the root of Lambda and the whitened task covariance into the moments and the force."""

@@ -26,7 +26,7 @@ from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.heads import E
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register
 from ...expectation.moments import expect
 from ...notation import B, D, Lambda, Lambda_q, N, T, beta, e, lambda_, learned, sigma, x_q, y_q
 from ..landscape.any_quadratic_loss import c_any
@@ -54,21 +54,16 @@ LENGTHS = replace(GENERAL, random_length=True)
 PLAIN = Task(random_length=True)
 
 
-@register(
-    "V4-moments",
-    "The moments for contexts of random length",
-    typed=lambda: {
-        "A": g_1 * Lambda * Sigma_w * Lambda_q,
-        "M": g_2 * Lambda * Sigma_w * Lambda + g_3 * (Lambda * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) * Lambda),
-        "present, A": Lambda * Sigma_w * Lambda_q,
-        "present, M": Lambda * Sigma_w * Lambda + nu * (Lambda * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) * Lambda),
-    },
-    conditions=(
-        TWO_LENGTHS,
-        r"present: the average over the tokens there are, $g_{n} = 1$",
-        r"So with $g_{n} = 1$ everything is as for one length, the harmonic mean $1/\nu$",
-    ),
-)  # fmt: skip
+@register("V4-moments", "The moments for contexts of random length")
+@part("A", lambda: g_1 * Lambda * Sigma_w * Lambda_q)
+@part("M", lambda: g_2 * Lambda * Sigma_w * Lambda + g_3 * (Lambda * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) * Lambda))
+@part("present, A", lambda: Lambda * Sigma_w * Lambda_q)
+@part("present, M", lambda: Lambda * Sigma_w * Lambda + nu * (Lambda * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) * Lambda))
+@given(
+    TWO_LENGTHS,
+    r"present: the average over the tokens there are, $g_{n} = 1$",
+    r"So with $g_{n} = 1$ everything is as for one length, the harmonic mean $1/\nu$",
+)
 def random_moments() -> Derivation:
     """The moments given the length are linear in g_n, g_n^2 and g_n^2/n."""
     A, M_, _, _ = LENGTHS.moments
@@ -109,25 +104,20 @@ def uniform_gains() -> dict[str, tuple[Expr, Expr, Expr]]:
     return {name: tuple(cancel(one.doit()) for one in uniform_sums(name)) for name in GAIN_TERMS}
 
 
-@register(
-    "V4-uniform",
-    "The uniform law on $1, \\dots, N$",
-    typed=lambda: {
-        "present, g_3": harmonic(N) / N,
-        "longest, g_1": (N + 1) / (2 * N),
-        "longest, g_2": (N + 1) * (2 * N + 1) / (6 * N**2),
-        "longest, g_3": (N + 1) / (2 * N**2),
-        "official, g_1": (N + 1 - H) / N,
-        "official, g_2": (N + 1 - 2 * H + H_2) / N,
-        "official, g_3": (H - H_2) / N,
-    },
-    conditions=(
-        NORMALISATIONS,
-        r"$H_N=\sum_{n\le N}1/n$, $H_N^{(2)}=\sum_{n\le N}1/n^2$",
-        r"The official code with $\mathtt{vary\_len}$ adds up the losses of the prefixes of 1 to $N$ tokens, "
-        r"each followed by its query: $N$ times the loss with the gains $n/(n + 1)$, so that a step of size $\eta$ is one "
-        r"of $N\eta$ on it and advances $t/\tau$ by $2 N\eta$",
-    ),
+@register("V4-uniform", "The uniform law on $1, \\dots, N$")
+@part("present, g_3", lambda: harmonic(N) / N)
+@part("longest, g_1", lambda: (N + 1) / (2 * N))
+@part("longest, g_2", lambda: (N + 1) * (2 * N + 1) / (6 * N**2))
+@part("longest, g_3", lambda: (N + 1) / (2 * N**2))
+@part("official, g_1", lambda: (N + 1 - H) / N)
+@part("official, g_2", lambda: (N + 1 - 2 * H + H_2) / N)
+@part("official, g_3", lambda: (H - H_2) / N)
+@given(
+    NORMALISATIONS,
+    r"$H_N=\sum_{n\le N}1/n$, $H_N^{(2)}=\sum_{n\le N}1/n^2$",
+    r"The official code with $\mathtt{vary\_len}$ adds up the losses of the prefixes of 1 to $N$ tokens, "
+    r"each followed by its query: $N$ times the loss with the gains $n/(n + 1)$, so that a step of size $\eta$ is one "
+    r"of $N\eta$ on it and advances $t/\tau$ by $2 N\eta$",
 )
 def uniform_law() -> Derivation:
     """Sums over n."""
@@ -143,30 +133,34 @@ def uniform_law() -> Derivation:
     )  # fmt: skip
 
 
-@register(
-    "V4-effective",
-    "The fixed length that a random one acts like",
-    typed=lambda: {
-        "loss": Trace(Sigma_w * Lambda_q) + sigma**2 - g_1**2 / g_2 * (
+@register("V4-effective", "The fixed length that a random one acts like")
+@part(
+    "loss",
+    lambda: (
+        Trace(Sigma_w * Lambda_q)
+        + sigma**2
+        - g_1**2
+        / g_2
+        * (
             2 * Trace(Lambda_q * Sigma_w * Lambda * B)
             - (1 + g_3 / g_2) * Trace(B.T * Lambda * Sigma_w * Lambda * B * Lambda_q)
             - (Trace(Sigma_w * Lambda) + sigma**2) * (g_3 / g_2) * Trace(B.T * Lambda * B * Lambda_q)
-        ),
-        "present, length": N / harmonic(N),
-        "longest, length": (2 * N + 1) / 3,
-        "official, length": (N + 1 - 2 * H + H_2) / (H - H_2),
-        "longest, share": 3 * (N + 1) / (2 * (2 * N + 1)),
-        "official, share": (N + 1 - H) ** 2 / (N * (N + 1 - 2 * H + H_2)),
-        "longest, limit": Rational(3, 4),
-    },
-    conditions=(
-        TWO_LENGTHS,
-        NORMALISATIONS,
-        rf"length, share, limit: {UNIFORM}",
-        r"$(1-\varrho)c$ is the price of gains that differ, which no map avoids: none for $g_{n} = 1$, a quarter "
-        r"of $c$ for long contexts divided by the longest",
+        )
     ),
-)  # fmt: skip
+)
+@part("present, length", lambda: N / harmonic(N))
+@part("longest, length", lambda: (2 * N + 1) / 3)
+@part("official, length", lambda: (N + 1 - 2 * H + H_2) / (H - H_2))
+@part("longest, share", lambda: 3 * (N + 1) / (2 * (2 * N + 1)))
+@part("official, share", lambda: (N + 1 - H) ** 2 / (N * (N + 1 - 2 * H + H_2)))
+@part("longest, limit", lambda: Rational(3, 4))
+@given(
+    TWO_LENGTHS,
+    NORMALISATIONS,
+    rf"length, share, limit: {UNIFORM}",
+    r"$(1-\varrho)c$ is the price of gains that differ, which no map avoids: none for $g_{n} = 1$, a quarter "
+    r"of $c$ for long contexts divided by the longest",
+)
 def effective_length() -> Derivation:
     """Measure the map in units of g_1/g_2."""
     scaled, gains = substitute(LENGTHS.moments.loss(), {B: g_1 / g_2 * TracePolynomial(B)}), uniform_gains()
@@ -189,26 +183,22 @@ def effective_length() -> Derivation:
     )  # fmt: skip
 
 
-@register(
-    "V4-levels",
-    "The loss at the fixed points for contexts of random length",
-    typed=lambda: {
-        "rate": g_1 * lambda_**2,
-        "loss": over_directions(lambda_ - learned * lambda_ * g_1**2 / (g_2 + g_3 * (1 + T / lambda_))),
-        "present": over_directions(lambda_ - learned * lambda_ / (1 + harmonic(N) / N * (1 + T / lambda_))),
-        "longest": over_directions(lambda_ - learned * lambda_ * 3 * (N + 1) / (2 * (2 * N + 1 + 3 * (1 + T / lambda_)))),
-        "official": over_directions(
-            lambda_ - learned * lambda_ * (N + 1 - H) ** 2 / (N * (N + 1 - 2 * H + H_2 + (H - H_2) * (1 + T / lambda_)))
-        ),
-    },
-    conditions=(
-        r"$\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens, no noise",
-        TWO_LENGTHS,
-        at_fixed_map(PLAIN),
-        NORMALISATIONS,
-        rf"present, longest, official: {UNIFORM}",
-        r"rate: of a head along $\boldsymbol{e}$ with small weights; so the drops are later by a factor $1/g_{1}$",
-    ),
+@register("V4-levels", "The loss at the fixed points for contexts of random length")
+@part("rate", lambda: g_1 * lambda_**2)
+@part("loss", lambda: over_directions(lambda_ - learned * lambda_ * g_1**2 / (g_2 + g_3 * (1 + T / lambda_))))
+@part("present", lambda: over_directions(lambda_ - learned * lambda_ / (1 + harmonic(N) / N * (1 + T / lambda_))))
+@part("longest", lambda: over_directions(lambda_ - learned * lambda_ * 3 * (N + 1) / (2 * (2 * N + 1 + 3 * (1 + T / lambda_)))))
+@part(
+    "official",
+    lambda: over_directions(lambda_ - learned * lambda_ * (N + 1 - H) ** 2 / (N * (N + 1 - 2 * H + H_2 + (H - H_2) * (1 + T / lambda_)))),
+)
+@given(
+    r"$\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens, no noise",
+    TWO_LENGTHS,
+    at_fixed_map(PLAIN),
+    NORMALISATIONS,
+    rf"present, longest, official: {UNIFORM}",
+    r"rate: of a head along $\boldsymbol{e}$ with small weights; so the drops are later by a factor $1/g_{1}$",
 )
 def random_levels() -> Derivation:
     """The fixed points of (59) at the moments of a random length; then the uniform law."""

@@ -30,7 +30,7 @@ from ...derivations.draws import ALONG, EIGEN, EIGENVECTOR, along_one_eigenvecto
 from ...derivations.heads import E
 from ...derivations.lines import Line
 from ...derivations.points import value_at
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register, states
 from ...expectation.laws import Gaussian, SampleCovariance
 from ...notation import B, D, G, Lambda, Lambda_hat, Lambda_q, M, N, T, a, beta, e, lambda_, sigma, symmetric_matrix, w, x_q, y_q
 from ..landscape.any_quadratic_loss import A_any, Q_any, any_loss, c_any
@@ -75,22 +75,21 @@ def share_at_test() -> Expr:
     return lambda_q + summand(any_loss() - c_any, {A_any: lambda_test * lambda_q, M: a_test, Q_any: lambda_q, B: b})
 
 
-@register(
-    "V3-test",
-    "The test loss of any trained effective map",
-    typed=lambda: (
+@register("V3-test", "The test loss of any trained effective map")
+@states(
+    lambda: (
         Trace(Sigma_w * Lambda_q)
         + sigma**2
         - 2 * Trace(Lambda_q * Sigma_w * Lambda * B)
         + (1 + 1 / N) * Trace(B.T * Lambda * Sigma_w * Lambda * B * Lambda_q)
         + (Trace(Sigma_w * Lambda) + sigma**2) / N * Trace(B.T * Lambda * B * Lambda_q)
-    ),
-    conditions=(
-        r"All letters but $\boldsymbol{B}$ are those of the test: $\boldsymbol{\Lambda}$ of the context, "
-        r"$\boldsymbol{\Lambda}_{q}$ of the query, $\boldsymbol{\Sigma}_{w}$, $\sigma$ and $N$",
-        "Gaussian tokens in the context; of the law of the query only the covariance enters",
-        r"It includes the $\sigma^{2}$ of the noise on the label of the query",
-    ),
+    )
+)
+@given(
+    r"All letters but $\boldsymbol{B}$ are those of the test: $\boldsymbol{\Lambda}$ of the context, "
+    r"$\boldsymbol{\Lambda}_{q}$ of the query, $\boldsymbol{\Sigma}_{w}$, $\sigma$ and $N$",
+    "Gaussian tokens in the context; of the law of the query only the covariance enters",
+    r"It includes the $\sigma^{2}$ of the noise on the label of the query",
 )
 def shifted_loss() -> Derivation:
     """The squared error averaged under the laws of the test."""
@@ -106,16 +105,16 @@ COMMON = satisfying(
 )
 
 
-@register(
-    "V3-query",
-    "Another covariance of the query changes the order of learning, not what is learned",
-    typed=lambda: {"minimum": M.I * Lambda * Sigma_w, "map": lambda_ / a, "rate": lambda_ * lambda_q, "drop": lambda_**2 * lambda_q / a},
-    conditions=(
-        r"minimum: any covariances, noise and length, if $\boldsymbol{\Lambda}_{q}$ is positive definite",
-        r"Else: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, no noise, $a$ is the eigenvalue of $\boldsymbol{M}$",
-        COMMON,
-        r"The largest rate $\lambda \lambda_{q}$ is learned first; the drop, $\lambda_{q}/(1 + (1 + T/\lambda)/N)$, may have another order",
-    ),
+@register("V3-query", "Another covariance of the query changes the order of learning, not what is learned")
+@part("minimum", lambda: M.I * Lambda * Sigma_w)
+@part("map", lambda: lambda_ / a)
+@part("rate", lambda: lambda_ * lambda_q)
+@part("drop", lambda: lambda_**2 * lambda_q / a)
+@given(
+    r"minimum: any covariances, noise and length, if $\boldsymbol{\Lambda}_{q}$ is positive definite",
+    r"Else: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, no noise, $a$ is the eigenvalue of $\boldsymbol{M}$",
+    COMMON,
+    r"The largest rate $\lambda \lambda_{q}$ is learned first; the drop, $\lambda_{q}/(1 + (1 + T/\lambda)/N)$, may have another order",
 )
 def query_law() -> Derivation:
     """M^-1 A Q^-1 and its parts along a common eigenvector."""
@@ -131,23 +130,18 @@ def query_law() -> Derivation:
     )  # fmt: skip
 
 
-@register(
-    "V3-length",
-    "A test context of another length",
-    typed=lambda: {
-        "share": lambda_ - 2 * lambda_**3 / a + lambda_**3 * a_test / a**2,
-        "slope": lambda_**4 * (lambda_ + T) / a**2,
-        "limit": lambda_ * (1 - lambda_**2 / a) ** 2,
-        "excess": lambda_**3 * (a_test - a) ** 2 / (a**2 * a_test),
-    },
-    conditions=(
-        r"The share of a direction learned at length $N$ in the loss at length $N_{\rm test}$",
-        ALONG,
-        r"The loss falls linearly in $1/N_{\rm test}$: longer test contexts always help. "
-        r"At $N_{\rm test} > N$ the loss is below that of training",
-        r"excess: over the share of the best map for $N_{\rm test}$, which no map learned at another length reaches",
-        r"At $N_{\rm test} = \infty$ a bias is left, of the second order in $1/N$",
-    ),
+@register("V3-length", "A test context of another length")
+@part("share", lambda: lambda_ - 2 * lambda_**3 / a + lambda_**3 * a_test / a**2)
+@part("slope", lambda: lambda_**4 * (lambda_ + T) / a**2)
+@part("limit", lambda: lambda_ * (1 - lambda_**2 / a) ** 2)
+@part("excess", lambda: lambda_**3 * (a_test - a) ** 2 / (a**2 * a_test))
+@given(
+    r"The share of a direction learned at length $N$ in the loss at length $N_{\rm test}$",
+    ALONG,
+    r"The loss falls linearly in $1/N_{\rm test}$: longer test contexts always help. "
+    r"At $N_{\rm test} > N$ the loss is below that of training",
+    r"excess: over the share of the best map for $N_{\rm test}$, which no map learned at another length reaches",
+    r"At $N_{\rm test} = \infty$ a bias is left, of the second order in $1/N$",
 )
 def test_length() -> Derivation:
     """The loss (V3-test) along an eigenvector with the map of training and the moments of the test."""
@@ -191,24 +185,19 @@ REST = satisfying(
 OF_NOISE = sigma**2 / N * Trace(B.T * Lambda * B * Lambda_q)
 
 
-@register(
-    "V3-scale",
-    "Covariance shift: context tokens scaled at test",
-    typed=lambda: {
-        "moments": g * Lambda * Sigma_w * Lambda_q,
-        "second": g**2 * ((1 + 1 / N) * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Lambda) + g * sigma**2 / N * Lambda,
-        "loss": c_any - g * (2 - g) * E_learned - g * (g - 1) * nu,
-        "both": sigma**2 + g * (c_any - sigma**2 - g * (2 - g) * E_learned - g * (g - 1) * nu),
-        "break-even": (2 * E_learned - nu) / (E_learned - nu),
-    },
-    conditions=(
-        r"The covariance of the context is $g \boldsymbol{\Lambda}$ at test; task vectors, label noise and length as in training",
-        REST,
-        r"$\nu$ is what the noise of the labels in the context adds to the training loss",
-        r"both: the covariance of the query is $g \boldsymbol{\Lambda}_{q}$ too",
-        r"Beyond break-even, $g = 2$ without noise and more with it, the network is worse than answering 0; its "
-        r"loss grows as $g^{2}$, or $g^{3}$ with the query",
-    ),
+@register("V3-scale", "Covariance shift: context tokens scaled at test")
+@part("moments", lambda: g * Lambda * Sigma_w * Lambda_q)
+@part("second", lambda: g**2 * ((1 + 1 / N) * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Lambda) + g * sigma**2 / N * Lambda)
+@part("loss", lambda: c_any - g * (2 - g) * E_learned - g * (g - 1) * nu)
+@part("both", lambda: sigma**2 + g * (c_any - sigma**2 - g * (2 - g) * E_learned - g * (g - 1) * nu))
+@part("break-even", lambda: (2 * E_learned - nu) / (E_learned - nu))
+@given(
+    r"The covariance of the context is $g \boldsymbol{\Lambda}$ at test; task vectors, label noise and length as in training",
+    REST,
+    r"$\nu$ is what the noise of the labels in the context adds to the training loss",
+    r"both: the covariance of the query is $g \boldsymbol{\Lambda}_{q}$ too",
+    r"Beyond break-even, $g = 2$ without noise and more with it, the network is worse than answering 0; its "
+    r"loss grows as $g^{2}$, or $g^{3}$ with the query",
 )
 def scaled_context() -> Derivation:
     """Scale Lambda in the moments, and use that tr(A' B) = tr(B' M B Q) at a fixed point."""
@@ -244,31 +233,26 @@ IN_COMMON = satisfying(
 )
 
 
-@register(
-    "V3-unseen",
-    "Where the test loss blows up: directions that training hardly showed",
-    typed=lambda: {
-        "share": lambda_q * (1 - lambda_test**2 / a_test) + lambda_q * a_test * (b - lambda_test / a_test) ** 2,
-        "break-even": 2 * lambda_test / a_test,
-        "slope": -N * (N + 1) / ((N + 1) * lambda_ + T + sigma**2) ** 2,
-        "worst": N / (T + sigma**2),
-        "shown": lambda_q * (1 - 2 * N * lambda_test / (T + sigma**2) + N**2 * a_test / (T + sigma**2) ** 2),
-        "all": 1 + N * T * (N * T - sigma**2) / (T + sigma**2) ** 2,
-    },
-    conditions=(
-        r"Training: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens of covariance "
-        r"$\boldsymbol{\Lambda}$, noise $\sigma^{2}$, length $N$; $b = \lambda/a$ is learned",
-        IN_COMMON,
-        r"$c$ is the sum of the $\lambda_{q}$ and the noise: a direction is worse than no answer if and only if "
-        r"$b$ exceeds $2\lambda_{\rm test}/a_{\rm test}$, twice the best map for the test; without a common basis, if and only if "
-        r"(V2-whitened) at test has $|\tilde{\boldsymbol{B}} - \tilde{\boldsymbol{A}}|$ above $|\tilde{\boldsymbol{A}}|$",
-        r"slope: the rarer a direction, the larger its map, up to worst: the rarest one is the worst",
-        r"all: noise and length as in training, and all the variance $T$ in a direction that training hardly "
-        r"showed: without noise $N^{2} + 1$ times the loss of no answer",
-        r"A direction that is not learned costs $\lambda_{q}$, no more: the loss at test blows up when the last "
-        r"drop comes, at a time of order $1/\lambda^{2}$",
-        "A direction that the queries of training hardly show is learned late (V3-query), and not amplified",
-    ),
+@register("V3-unseen", "Where the test loss blows up: directions that training hardly showed")
+@part("share", lambda: lambda_q * (1 - lambda_test**2 / a_test) + lambda_q * a_test * (b - lambda_test / a_test) ** 2)
+@part("break-even", lambda: 2 * lambda_test / a_test)
+@part("slope", lambda: -N * (N + 1) / ((N + 1) * lambda_ + T + sigma**2) ** 2)
+@part("worst", lambda: N / (T + sigma**2))
+@part("shown", lambda: lambda_q * (1 - 2 * N * lambda_test / (T + sigma**2) + N**2 * a_test / (T + sigma**2) ** 2))
+@part("all", lambda: 1 + N * T * (N * T - sigma**2) / (T + sigma**2) ** 2)
+@given(
+    r"Training: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens of covariance "
+    r"$\boldsymbol{\Lambda}$, noise $\sigma^{2}$, length $N$; $b = \lambda/a$ is learned",
+    IN_COMMON,
+    r"$c$ is the sum of the $\lambda_{q}$ and the noise: a direction is worse than no answer if and only if "
+    r"$b$ exceeds $2\lambda_{\rm test}/a_{\rm test}$, twice the best map for the test; without a common basis, if and only if "
+    r"(V2-whitened) at test has $|\tilde{\boldsymbol{B}} - \tilde{\boldsymbol{A}}|$ above $|\tilde{\boldsymbol{A}}|$",
+    r"slope: the rarer a direction, the larger its map, up to worst: the rarest one is the worst",
+    r"all: noise and length as in training, and all the variance $T$ in a direction that training hardly "
+    r"showed: without noise $N^{2} + 1$ times the loss of no answer",
+    r"A direction that is not learned costs $\lambda_{q}$, no more: the loss at test blows up when the last "
+    r"drop comes, at a time of order $1/\lambda^{2}$",
+    "A direction that the queries of training hardly show is learned late (V3-query), and not amplified",
 )
 def unseen_direction() -> Derivation:
     """The loss of one direction at test, as a function of the map, and the map as a function of the variance in training."""

@@ -23,7 +23,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.draws import EIGENVECTOR, eigenbasis, satisfying
 from ...derivations.heads import E, carried_out
 from ...derivations.lines import Line
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register
 from ...expectation.laws import Fixed, Gaussian, Mixture
 from ...expectation.moments import expect
 from ...notation import D, Lambda, Lambda_hat, MatrixLetter, N, T, beta, e, lambda_, matrix, sigma, vector
@@ -80,22 +80,17 @@ def independent_of(inner, k: Any = kurtosis) -> TracePolynomial:
     return gaussian_of(inner) + (k - 3) * TracePolynomial(Lambda**2)
 
 
-@register(
-    "V5-moment",
-    "Second moment of the sample covariance for tokens of any law",
-    typed=lambda: {
-        "general": (1 - 1 / N) * Lambda * Sigma_w * Lambda + fourth / N + sigma**2 / N * Lambda,
-        "second": (1 - 1 / N) * Lambda**2 + fourth / N,
-        "Gaussian": 2 * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) * Lambda,
-        "check": Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N,
-    },
-    conditions=(
-        r"$\boldsymbol{F}=\mathbb{E}(\boldsymbol{xx}^\top\boldsymbol{\Sigma}_w\boldsymbol{xx}^\top)$ of one token",
-        r"second, check: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$ without noise, where it is "
-        r"$\mathbb{E}(|\boldsymbol{x}|^2\boldsymbol{xx}^\top)$",
-        "Independent tokens of mean zero with four moments",
-    ),
-)  # fmt: skip
+@register("V5-moment", "Second moment of the sample covariance for tokens of any law")
+@part("general", lambda: (1 - 1 / N) * Lambda * Sigma_w * Lambda + fourth / N + sigma**2 / N * Lambda)
+@part("second", lambda: (1 - 1 / N) * Lambda**2 + fourth / N)
+@part("Gaussian", lambda: 2 * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) * Lambda)
+@part("check", lambda: Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N)
+@given(
+    r"$\boldsymbol{F}=\mathbb{E}(\boldsymbol{xx}^\top\boldsymbol{\Sigma}_w\boldsymbol{xx}^\top)$ of one token",
+    r"second, check: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$ without noise, where it is "
+    r"$\mathbb{E}(|\boldsymbol{x}|^2\boldsymbol{xx}^\top)$",
+    "Independent tokens of mean zero with four moments",
+)
 def any_law() -> Derivation:
     """Pairs of different tokens need the covariance only; a token with itself its fourth moment."""
     gaussian = substitute(gaussian_fourth(), {Sigma_w: Identity(D)})
@@ -132,33 +127,35 @@ def _student() -> Expr:
 ELLIPTICAL = Task(token_law=elliptical_of)
 
 
-@register(
-    "V5-elliptical",
-    "Elliptical tokens: everything survives, with one number",
-    typed=lambda: {
-        "fourth": kappa * (2 * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) * Lambda),
-        "a": lambda_**2 * (1 + (2 * kappa - 1 + kappa * T / lambda_) / N),
-        "sphere": D / (D + 2),
-        "student": (nu - 2) / (nu - 4),
-        "gap": N * (lambda_i - lambda_j) * ((N + 2 * kappa - 1) * lambda_i * lambda_j + kappa * T * (lambda_i + lambda_j))
-        / (((N + 2 * kappa - 1) * lambda_i + kappa * T) * ((N + 2 * kappa - 1) * lambda_j + kappa * T)),
-        "length": N * (lambda_ + T) / ((2 * kappa - 1) * lambda_ + kappa * T),
-    },
-    conditions=(
-        r"$\boldsymbol{x} = \rho\boldsymbol{\Lambda}^{1/2}\boldsymbol{u}$ with $\boldsymbol{u}$ uniform on the unit sphere, an independent "
-        r"length $\rho$ and $\mathbb{E}(\rho^2) = D$; $\rho_4 = \mathbb{E}(\rho^4)$",
-        ROOT,
-        EIGENVECTOR,
-        pair(ELLIPTICAL),
-        r"sphere: $\rho^{2} = D$; student: $\nu > 4$ degrees of freedom",
-        r"$\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$, and $\lambda^{3}/a$ rises for every $N$ and $\kappa$; "
-        r"so directions, their order and the count of fixed points are as for Gaussian tokens",
-        r"$\kappa = 1$ for Gaussian tokens; heavy tails, $\kappa > 1$, act as a shorter context, shorter by "
-        r"another factor for each direction",
-        r"length: Gaussian contexts of $N_{d}$ tokens have the same $a_{d}$; $N_{d}/N$ goes from $1/\kappa$ for "
-        r"the rarest direction to $2/(3\kappa - 1)$ for one that holds all the variance",
+@register("V5-elliptical", "Elliptical tokens: everything survives, with one number")
+@part("fourth", lambda: kappa * (2 * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) * Lambda))
+@part("a", lambda: lambda_**2 * (1 + (2 * kappa - 1 + kappa * T / lambda_) / N))
+@part("sphere", lambda: D / (D + 2))
+@part("student", lambda: (nu - 2) / (nu - 4))
+@part(
+    "gap",
+    lambda: (
+        N
+        * (lambda_i - lambda_j)
+        * ((N + 2 * kappa - 1) * lambda_i * lambda_j + kappa * T * (lambda_i + lambda_j))
+        / (((N + 2 * kappa - 1) * lambda_i + kappa * T) * ((N + 2 * kappa - 1) * lambda_j + kappa * T))
     ),
-)  # fmt: skip
+)
+@part("length", lambda: N * (lambda_ + T) / ((2 * kappa - 1) * lambda_ + kappa * T))
+@given(
+    r"$\boldsymbol{x} = \rho\boldsymbol{\Lambda}^{1/2}\boldsymbol{u}$ with $\boldsymbol{u}$ uniform on the unit sphere, an independent "
+    r"length $\rho$ and $\mathbb{E}(\rho^2) = D$; $\rho_4 = \mathbb{E}(\rho^4)$",
+    ROOT,
+    EIGENVECTOR,
+    pair(ELLIPTICAL),
+    r"sphere: $\rho^{2} = D$; student: $\nu > 4$ degrees of freedom",
+    r"$\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$, and $\lambda^{3}/a$ rises for every $N$ and $\kappa$; "
+    r"so directions, their order and the count of fixed points are as for Gaussian tokens",
+    r"$\kappa = 1$ for Gaussian tokens; heavy tails, $\kappa > 1$, act as a shorter context, shorter by "
+    r"another factor for each direction",
+    r"length: Gaussian contexts of $N_{d}$ tokens have the same $a_{d}$; $N_{d}/N$ goes from $1/\kappa$ for "
+    r"the rarest direction to $2/(3\kappa - 1)$ for one that holds all the variance",
+)
 def elliptical() -> Derivation:
     """Average the Gaussian fourth moment over the length of the token."""
     a = ELLIPTICAL.eigenvalue
@@ -232,35 +229,32 @@ def _orthogonal_columns(point) -> None:
     EIGENVECTOR.meet(point)
 
 
-@register(
-    "V5-independent",
-    "Tokens with independent components: what survives depends on the mixing and on the kurtoses",
-    typed=lambda: {
-        "fourth": fourth_of_two(),
-        "a": lambda_**2 * (1 + (kurtosis - 2 + T / lambda_) / N),
-        "Rademacher": lambda_**2 * (1 + (T / lambda_ - 1) / N),
-        "commutator": (kurtosis - 3) * (D_R * mixing.T * mixing - mixing.T * mixing * D_R),
-        "gap": N
-        * (
-            lambda_i * lambda_j * ((N - 2 + k_j) * lambda_i - (N - 2 + k_i) * lambda_j)
-            + T * (lambda_i**2 - lambda_j**2)
-        )
-        / (((N + k_i - 2) * lambda_i + T) * ((N + k_j - 2) * lambda_j + T)),
-    },
-    conditions=(
-        r"$\boldsymbol{x} = \boldsymbol{R} \boldsymbol{z}$ with independent $z_{d}$ of variance 1, odd moments 0 and kurtosis $k$",
-        MIXING,
-        EIGENVECTOR,
-        r"fourth: $D = 2$, with kurtoses $k_{i}$ and $k_{j}$",
-        r"a, Rademacher ($k = 1$): $\boldsymbol{R} = \boldsymbol{\Lambda}^{1/2}$; there $\boldsymbol{M}$ "
-        r"commutes with $\boldsymbol{\Lambda}$, and for equal kurtoses $\lambda^{3}/a$ rises",
-        r"commutator: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$; $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ if and "
-        r"only if $\boldsymbol{R}^{\top} \boldsymbol{R}$ commutes with its diagonal",
-        r"So columns of $\boldsymbol{R}$ of different lengths must be orthogonal; otherwise the learned directions are not "
-        r"eigenvectors of $\boldsymbol{\Lambda}$, but (V2-fixed) still counts $2^{D}$",
-        "gap: unequal kurtoses can bring the directions into another order, or make the gap vanish",
+@register("V5-independent", "Tokens with independent components: what survives depends on the mixing and on the kurtoses")
+@part("fourth", lambda: fourth_of_two())
+@part("a", lambda: lambda_**2 * (1 + (kurtosis - 2 + T / lambda_) / N))
+@part("Rademacher", lambda: lambda_**2 * (1 + (T / lambda_ - 1) / N))
+@part("commutator", lambda: (kurtosis - 3) * (D_R * mixing.T * mixing - mixing.T * mixing * D_R))
+@part(
+    "gap",
+    lambda: (
+        N
+        * (lambda_i * lambda_j * ((N - 2 + k_j) * lambda_i - (N - 2 + k_i) * lambda_j) + T * (lambda_i**2 - lambda_j**2))
+        / (((N + k_i - 2) * lambda_i + T) * ((N + k_j - 2) * lambda_j + T))
     ),
-)  # fmt: skip
+)
+@given(
+    r"$\boldsymbol{x} = \boldsymbol{R} \boldsymbol{z}$ with independent $z_{d}$ of variance 1, odd moments 0 and kurtosis $k$",
+    MIXING,
+    EIGENVECTOR,
+    r"fourth: $D = 2$, with kurtoses $k_{i}$ and $k_{j}$",
+    r"a, Rademacher ($k = 1$): $\boldsymbol{R} = \boldsymbol{\Lambda}^{1/2}$; there $\boldsymbol{M}$ "
+    r"commutes with $\boldsymbol{\Lambda}$, and for equal kurtoses $\lambda^{3}/a$ rises",
+    r"commutator: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$; $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ if and "
+    r"only if $\boldsymbol{R}^{\top} \boldsymbol{R}$ commutes with its diagonal",
+    r"So columns of $\boldsymbol{R}$ of different lengths must be orthogonal; otherwise the learned directions are not "
+    r"eigenvectors of $\boldsymbol{\Lambda}$, but (V2-fixed) still counts $2^{D}$",
+    "gap: unequal kurtoses can bring the directions into another order, or make the gap vanish",
+)
 def independent() -> Derivation:
     """The fourth moment entry by entry; then along an eigenvector."""
     a, L, square = PAPER.along(expect(Lambda_hat**2, tokens(independent_of))), mixing * mixing.T, mixing.T * mixing

@@ -22,7 +22,7 @@ from ...derivations.derivation import Derivation
 from ...derivations.heads import Gradient, Rate, carried_out
 from ...derivations.lines import Line
 from ...derivations.points import value_at
-from ...derivations.registry import register
+from ...derivations.registry import given, part, register, states
 from ...notation import W_1, D, G, a, alpha, c_hat, gamma, k_i, lambda_, q_i, s, symmetric_matrix, t, tau, v, v_i, vector, w_2
 from ..attention.equivalent_networks import COVARIANCE, CROSS, FEATURES, flow_of_layers
 from ..landscape.fixed_points import v_positive as size
@@ -61,15 +61,13 @@ def decaying(lines_of: tuple = RANK_ONE) -> tuple[Line, ...]:
     )
 
 
-@register(
-    "V12-balance",
-    "Weight decay balances every head",
-    typed=lambda: {"query": -2 * decay * (Trace(k_i.T * k_i) - Trace(q_i.T * q_i)), "value": -2 * decay * (Trace(k_i.T * k_i) - v_i**2)},
-    conditions=(
-        ANY_LOSS,
-        r"So what (79) conserves decays as $e^{-2\gamma_w t/\tau}$, whatever the loss: every head has "
-        r"$v^2 = |\boldsymbol{k}|^2 = |\boldsymbol{q}|^2$ at a fixed point",
-    ),
+@register("V12-balance", "Weight decay balances every head")
+@part("query", lambda: -2 * decay * (Trace(k_i.T * k_i) - Trace(q_i.T * q_i)))
+@part("value", lambda: -2 * decay * (Trace(k_i.T * k_i) - v_i**2))
+@given(
+    ANY_LOSS,
+    r"So what (79) conserves decays as $e^{-2\gamma_w t/\tau}$, whatever the loss: every head has "
+    r"$v^2 = |\boldsymbol{k}|^2 = |\boldsymbol{q}|^2$ at a fixed point",
 )
 def balance() -> Derivation:
     """The rates of the differences of squared norms, to which the force adds the same."""
@@ -81,22 +79,17 @@ def balance() -> Derivation:
     )
 
 
-@register(
-    "V12-penalty",
-    "The fixed points under any quadratic penalty are those of weight decay in other coordinates",
-    typed=lambda: {
-        "penalty": decay_v * v_i**2 + Trace(key.T * key) + Trace(query.T * query),
-        "force": v_i * Trace(key.T * root_k.I * G * root_q.I * query),
-    },
-    conditions=(
-        r"The penalty $\gamma_v v^2 + \boldsymbol{k}^\top\boldsymbol{\Gamma}_k\boldsymbol{k} + \boldsymbol{q}^\top\boldsymbol{\Gamma}_q"
-        r"\boldsymbol{q}$ of each head, with the roots of positive definite matrices",
-        r"So $\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ of the loss become $\boldsymbol{\Gamma}_k^{-1/2}\boldsymbol{A}"
-        r"\boldsymbol{\Gamma}_q^{-1/2}$, $\boldsymbol{\Gamma}_k^{-1/2}\boldsymbol{M}\boldsymbol{\Gamma}_k^{-1/2}$ and "
-        r"$\boldsymbol{\Gamma}_q^{-1/2}\boldsymbol{Q}\boldsymbol{\Gamma}_q^{-1/2}$. The flow has another metric and the same rests",
-        r"The strength is then $\gamma_v$ for values and 1 for keys and queries; with $\boldsymbol{\Gamma}_k/\gamma_v$ and "
-        r"$\boldsymbol{\Gamma}_q/\gamma_v$ in place of $\boldsymbol{\Gamma}_k$ and $\boldsymbol{\Gamma}_q$ it is $\gamma_v$ for all",
-    ),
+@register("V12-penalty", "The fixed points under any quadratic penalty are those of weight decay in other coordinates")
+@part("penalty", lambda: decay_v * v_i**2 + Trace(key.T * key) + Trace(query.T * query))
+@part("force", lambda: v_i * Trace(key.T * root_k.I * G * root_q.I * query))
+@given(
+    r"The penalty $\gamma_v v^2 + \boldsymbol{k}^\top\boldsymbol{\Gamma}_k\boldsymbol{k} + \boldsymbol{q}^\top\boldsymbol{\Gamma}_q"
+    r"\boldsymbol{q}$ of each head, with the roots of positive definite matrices",
+    r"So $\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ of the loss become $\boldsymbol{\Gamma}_k^{-1/2}\boldsymbol{A}"
+    r"\boldsymbol{\Gamma}_q^{-1/2}$, $\boldsymbol{\Gamma}_k^{-1/2}\boldsymbol{M}\boldsymbol{\Gamma}_k^{-1/2}$ and "
+    r"$\boldsymbol{\Gamma}_q^{-1/2}\boldsymbol{Q}\boldsymbol{\Gamma}_q^{-1/2}$. The flow has another metric and the same rests",
+    r"The strength is then $\gamma_v$ for values and 1 for keys and queries; with $\boldsymbol{\Gamma}_k/\gamma_v$ and "
+    r"$\boldsymbol{\Gamma}_q/\gamma_v$ in place of $\boldsymbol{\Gamma}_k$ and $\boldsymbol{\Gamma}_q$ it is $\gamma_v$ for all",
 )
 def any_penalty() -> Derivation:
     """Put the new coordinates into the penalty and into tr(G' B)."""
@@ -110,15 +103,10 @@ def any_penalty() -> Derivation:
     )  # fmt: skip
 
 
-@register(
-    "V12-flow",
-    "The flow of one direction with weight decay",
-    typed=lambda: lambda_**2 * v**2 - lambda_ * a * v**5 - decay * v,
-    conditions=(
-        alone,
-        FIRST_SET,
-        r"For other tasks $A_d$ stands for $\lambda^2$ and $M_dQ_d$ for $\lambda a$, if directions have a common eigenbasis",
-    ),
+@register("V12-flow", "The flow of one direction with weight decay")
+@states(lambda: lambda_**2 * v**2 - lambda_ * a * v**5 - decay * v)
+@given(
+    alone, FIRST_SET, r"For other tasks $A_d$ stands for $\lambda^2$ and $M_dQ_d$ for $\lambda a$, if directions have a common eigenbasis"
 )
 def decaying_flow(task: Task = PAPER) -> Derivation:
     """The flow (26) of the head k = q = v e, less the decay."""
@@ -133,27 +121,22 @@ def _at(value) -> Callable:
     return lambda point: point.__setitem__(size, value_at(value, point))
 
 
-@register(
-    "V12-rest",
-    "The strengths of weight decay at which a direction is learned",
-    typed=lambda: {
-        "rest": lambda_**2 * size - lambda_ * a * size**4,
-        "most": Rational(3, 4) * lambda_**2 * cbrt(lambda_ / (4 * a)),
-        "slope": lambda_**2 * size - 4 * lambda_ * a * size**4,
-        "excess": lambda_**2 * size**3 - 2 * lambda_ * a * size**6,
-        "worth": lambda_**2 / 2 * cbrt(lambda_ / (2 * a)),
-        "left": decay / (lambda_**2 * size),
-        "least": lambda_**2,
-    },
-    conditions=(
-        r"$v > 0$ is the value weight of a head $\boldsymbol{k} = \boldsymbol{q} = v\boldsymbol{e}$ in the flow (V12-flow); zero "
-        "weights are a stable rest",
-        r"Below most, $\gamma_*$, there are two others. The lower, about $\gamma_w/\lambda^2$ for weak decay (least), is unstable: a head "
-        r"must exceed it. The upper, with $v^3 > \lambda/(4a)$, is stable, and leaves a share $x$ of the direction unlearned (left)",
-        r"With the penalty in the loss, the upper rest is better than nothing learned below worth, $\gamma_0 = \frac{2^{4/3}}{3}\gamma_*$, "
-        r"where $v^3 = \lambda/(2a)$",
-        r"Both strengths go by $\lambda^{7/3}a^{-1/3}$: the decay that rises loses the weakest direction first",
-    ),
+@register("V12-rest", "The strengths of weight decay at which a direction is learned")
+@part("rest", lambda: lambda_**2 * size - lambda_ * a * size**4)
+@part("most", lambda: Rational(3, 4) * lambda_**2 * cbrt(lambda_ / (4 * a)))
+@part("slope", lambda: lambda_**2 * size - 4 * lambda_ * a * size**4)
+@part("excess", lambda: lambda_**2 * size**3 - 2 * lambda_ * a * size**6)
+@part("worth", lambda: lambda_**2 / 2 * cbrt(lambda_ / (2 * a)))
+@part("left", lambda: decay / (lambda_**2 * size))
+@part("least", lambda: lambda_**2)
+@given(
+    r"$v > 0$ is the value weight of a head $\boldsymbol{k} = \boldsymbol{q} = v\boldsymbol{e}$ in the flow (V12-flow); zero "
+    "weights are a stable rest",
+    r"Below most, $\gamma_*$, there are two others. The lower, about $\gamma_w/\lambda^2$ for weak decay (least), is unstable: a head "
+    r"must exceed it. The upper, with $v^3 > \lambda/(4a)$, is stable, and leaves a share $x$ of the direction unlearned (left)",
+    r"With the penalty in the loss, the upper rest is better than nothing learned below worth, $\gamma_0 = \frac{2^{4/3}}{3}\gamma_*$, "
+    r"where $v^3 = \lambda/(2a)$",
+    r"Both strengths go by $\lambda^{7/3}a^{-1/3}$: the decay that rises loses the weakest direction first",
 )
 def rests() -> Derivation:
     """The strength of the decay as a function of the value weight at rest; where it is largest, and where the loss is that of zero."""
@@ -183,22 +166,17 @@ def rests() -> Derivation:
     )
 
 
-@register(
-    "V12-plateau",
-    "Weight decay stretches plateaus, and makes those that are too long endless",
-    typed=lambda: {
-        "key": decayed_product(k_i),
-        "clock": tau / decay * (1 - exp(-decay * t / tau)),
-        "wait": tau / decay * log(1 / (1 - decay * wait / tau)),
-    },
-    conditions=(
-        r"On a plateau $\boldsymbol{G}$ is constant, so that the velocity of a waiting head is quadratic in its weights: of any rank, "
-        "balanced or not. They are $r$ times those without decay at the time that clock gives",
-        r"So a head that escapes at $T_0$ without decay does so at $t$ with it, if $\gamma_wT_0 < \tau$, and otherwise never: both are "
-        r"counted from the start, and directions have a common eigenbasis, or the plateau is the first. From weights of $w$, $T_0$ is of "
-        r"order $\tau/(\lambda^2w)$. With decay a plateau that ends may be longer than $\tau/\gamma_w$",
-        r"A head of value weight $v_0 = |\boldsymbol{k}_0| = |\boldsymbol{q}_0|$ along $\boldsymbol{e}$ has $T_0 = \tau/(\lambda^2v_0)$",
-    ),
+@register("V12-plateau", "Weight decay stretches plateaus, and makes those that are too long endless")
+@part("key", lambda: decayed_product(k_i))
+@part("clock", lambda: tau / decay * (1 - exp(-decay * t / tau)))
+@part("wait", lambda: tau / decay * log(1 / (1 - decay * wait / tau)))
+@given(
+    r"On a plateau $\boldsymbol{G}$ is constant, so that the velocity of a waiting head is quadratic in its weights: of any rank, "
+    "balanced or not. They are $r$ times those without decay at the time that clock gives",
+    r"So a head that escapes at $T_0$ without decay does so at $t$ with it, if $\gamma_wT_0 < \tau$, and otherwise never: both are "
+    r"counted from the start, and directions have a common eigenbasis, or the plateau is the first. From weights of $w$, $T_0$ is of "
+    r"order $\tau/(\lambda^2w)$. With decay a plateau that ends may be longer than $\tau/\gamma_w$",
+    r"A head of value weight $v_0 = |\boldsymbol{k}_0| = |\boldsymbol{q}_0|$ along $\boldsymbol{e}$ has $T_0 = \tau/(\lambda^2v_0)$",
 )
 def plateau() -> Derivation:
     """Weights r W, with W on the undecayed flow in a slower time."""
@@ -226,16 +204,14 @@ def plateau() -> Derivation:
     )
 
 
-@register(
-    "V12-shared",
-    "Heads that share a direction compete under weight decay",
-    typed=lambda: {"rest": lambda_**2 * size - n * lambda_ * a * size**4, "rate": decay},
-    conditions=(
-        r"$n \ge 2$ heads $\boldsymbol{k}_i = \boldsymbol{q}_i = v_i\boldsymbol{e}$ of one direction, in the flow (V12-flow) with the map "
-        r"of all; at rest those that are not zero have the same $v$",
-        r"The difference of two of them grows at first as $e^{\gamma_w t/\tau}$: from about the larger $v$ at rest one head is left in the "
-        "end, as minimal norm asks (78); from about the smaller one head or none. Without decay they rest for ever",
-    ),
+@register("V12-shared", "Heads that share a direction compete under weight decay")
+@part("rest", lambda: lambda_**2 * size - n * lambda_ * a * size**4)
+@part("rate", lambda: decay)
+@given(
+    r"$n \ge 2$ heads $\boldsymbol{k}_i = \boldsymbol{q}_i = v_i\boldsymbol{e}$ of one direction, in the flow (V12-flow) with the map "
+    r"of all; at rest those that are not zero have the same $v$",
+    r"The difference of two of them grows at first as $e^{\gamma_w t/\tau}$: from about the larger $v$ at rest one head is left in the "
+    "end, as minimal norm asks (78); from about the smaller one head or none. Without decay they rest for ever",
 )
 def shared_direction() -> Derivation:
     """Two of n heads apart by delta, the map of all unchanged to first order."""
@@ -249,21 +225,16 @@ def shared_direction() -> Derivation:
     )
 
 
-@register(
-    "V12-merged",
-    "Weight decay in merged attention: one threshold for all directions",
-    typed=lambda: {
-        "w": (gamma - decay) * w_2 - alpha * w_2 * w_2.T * w_2,
-        "balance": -2 * decay * (w_2 * w_2.T - W_1 * W_1.T),
-        "size": (gamma - decay) / alpha,
-    },
-    conditions=(
-        r"White tokens, on the set (44), for w and size. Zero weights are stable if and only if $\gamma_w \ge \gamma$, with $\gamma = "
-        r"|\boldsymbol{\Lambda}^2|_F$ for any tokens: no size is needed, and from small weights the first plateau, of duration $T_0$ "
-        r"without decay, takes about $T_0\gamma/(\gamma - \gamma_w)$",
-        r"The map $s\,\hat{\boldsymbol{c}}$ shrinks in proportion, to zero at the threshold",
-        UNIT,
-    ),
+@register("V12-merged", "Weight decay in merged attention: one threshold for all directions")
+@part("w", lambda: (gamma - decay) * w_2 - alpha * w_2 * w_2.T * w_2)
+@part("balance", lambda: -2 * decay * (w_2 * w_2.T - W_1 * W_1.T))
+@part("size", lambda: (gamma - decay) / alpha)
+@given(
+    r"White tokens, on the set (44), for w and size. Zero weights are stable if and only if $\gamma_w \ge \gamma$, with $\gamma = "
+    r"|\boldsymbol{\Lambda}^2|_F$ for any tokens: no size is needed, and from small weights the first plateau, of duration $T_0$ "
+    r"without decay, takes about $T_0\gamma/(\gamma - \gamma_w)$",
+    r"The map $s\,\hat{\boldsymbol{c}}$ shrinks in proportion, to zero at the threshold",
+    UNIT,
 )
 def merged() -> Derivation:
     """The flow (13) less the decay; on the set (44) it is that of one number."""
