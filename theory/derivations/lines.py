@@ -11,6 +11,7 @@ r"""One line of a derivation: ``left relation right``, a reason, what it uses, a
 'fails'
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +59,9 @@ class Line:
     def verify(self, *, seed: int = 0) -> Verdict:
         """Judge the line: by the algebra if it decides, else at random points drawn with ``seed`` inside the conditions."""
         return judge(self, seed)
+
+
+Lines = Iterator[Line]  # what a function that yields the lines of a derivation gives
 
 
 def chain(left: Any, *links: tuple, **options) -> tuple[Line, ...]:

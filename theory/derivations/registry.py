@@ -7,7 +7,7 @@ the statement. ``holds()`` is exact zero of the difference.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, wraps
 from graphlib import TopologicalSorter
 from inspect import signature
 from re import findall
@@ -281,49 +281,58 @@ def define(number: str, title: str, *, section: str, left, typed: Callable[..., 
     _add(Equation(number, title, "definition", section, left, typed, conditions_of(conditions), erratum, None, tuple(conditions)))
 
 
-def register(number: str, title: str, *, kind: Kind = "exact", section: str = "beyond the paper") -> Callable:
-    """Register the decorated function as the derivation of an equation; it is called at most once for a task, if it takes one.
+def register(
+    number: str, title: str, *, kind: Kind = "exact", section: str = "beyond the paper"
+) -> Callable[[Callable[..., Iterable[Line]]], Callable[..., Derivation]]:
+    """Register the decorated function, which gives the lines of a derivation; called at most once for a task, if it takes one.
 
-    Decorators below it say the rest: ``states``, or ``part`` for each of several formulas; ``given``; ``erratum``.
+    Decorators below this one say the rest of the entry: ``states``, once or for each of its parts, ``given`` and ``erratum``.
     """
 
-    def decorate(function: Callable[..., Derivation]) -> Callable[..., Derivation]:
-        said, derivation = SAID.pop(function, {}), cache(function)
-        parts, conditions = said.get("parts"), said.get("conditions", ())
-        if ("typed" in said) == (parts is not None):
-            raise ValueError(f"equation ({number}): @states(...) or @part(name, ...) below @register must say what it states")
-        typed = said.get("typed") or (lambda: {name: right() for name, right in parts.items()})
-        _add(Equation(number, title, kind, section, None, typed, conditions_of(conditions), said.get("erratum"), derivation, conditions))
+    def decorate(function: Callable[..., Iterable[Line]]) -> Callable[..., Derivation]:
+        said = SAID.pop(function, {})
+        parts = {"".join(key[1:]): typed for key, typed in reversed(said.items()) if key[0] == "states"}
+        if not parts or ("" in parts and len(parts) > 1):
+            raise ValueError(
+                f"equation ({number}): below @register, @states(formula) or several @states(part, formula) must say what it states"
+            )
+
+        @cache
+        @wraps(function)
+        def derivation(*task: Any) -> Derivation:
+            return Derivation.by(*function(*task))
+
+        typed, given = parts.get("") or (lambda: {part: one() for part, one in parts.items()}), said.get(("given",), ())
+        _add(Equation(number, title, kind, section, None, typed, conditions_of(given), said.get(("erratum",)), derivation, given))
         return derivation
 
     return decorate
 
 
-def states(typed: Callable[..., Any]) -> Callable:
-    """Below ``register``: gives the paper's right side, or {part: right side}, typed once."""
-    return lambda function: _say(function, typed=typed)
-
-
-def part(name: str, typed: Callable[[], Any]) -> Callable:
-    """Below ``register``: gives the paper's right side of one part."""
-    return lambda function: _say(function, parts={name: typed} | SAID[function].get("parts", {}))
+def states(*stated: Any) -> Callable:
+    """Below ``register``: (formula) or (part, formula), a function that gives the paper's right side, or of one part of it, typed once."""
+    *part, typed = stated
+    return _say(("states", *part), typed)
 
 
 def given(*conditions: Any) -> Callable:
     """Below ``register``: what the equation assumes."""
-    return lambda function: _say(function, conditions=conditions)
+    return _say(("given",), conditions)
 
 
 def erratum(text: str) -> Callable:
     """Below ``register``: what is wrong, unclear or weaker than it could be in the paper."""
-    return lambda function: _say(function, erratum=text)
+    return _say(("erratum",), text)
 
 
-SAID: dict[Callable, dict[str, Any]] = defaultdict(dict)  # what is said of functions that are not registered yet
+SAID: dict[Callable, dict[tuple[str, ...], Any]] = defaultdict(dict)  # of the functions that are not registered yet
 
 
-def _say(function: Callable, **facts: Any) -> Callable:
-    if SAID[function].keys() & facts.keys() - {"parts"} or hasattr(function, "cache_info"):
-        raise ValueError(f"{function.__name__}: say {', '.join(facts)} once, below @register")
-    SAID[function].update(facts)
-    return function
+def _say(what: tuple[str, ...], said: Any) -> Callable:
+    def decorate(function: Callable) -> Callable:
+        if what in SAID[function] or hasattr(function, "cache_info"):
+            raise ValueError(f"{function.__name__}: @{' '.join(what)} stands once, below @register")
+        SAID[function][what] = said
+        return function
+
+    return decorate

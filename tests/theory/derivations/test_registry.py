@@ -5,7 +5,7 @@ from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
-from iclflow.theory.derivations.registry import define, erratum, part, register, rests_on, states
+from iclflow.theory.derivations.registry import define, erratum, register, rests_on, states
 from iclflow.theory.equations import equation, equations
 
 
@@ -16,16 +16,18 @@ def test_a_number_is_given_once():
 
 
 def test_what_an_entry_says_is_said_once_below_register():
-    def derivation():
+    def lines():
         raise AssertionError("is not called")
 
-    with pytest.raises(ValueError, match=r"\(new\): @states\(...\) or @part\(name, ...\)"):
-        register("new", "says nothing")(derivation)
-    with pytest.raises(ValueError, match="derivation: say typed once"):
-        states(lambda: 1)(states(lambda: 0)(derivation))
-    with pytest.raises(ValueError, match=r"\(new\): @states"):
-        register("new", "says both")(part("first", lambda: 0)(derivation))
-    with pytest.raises(ValueError, match="say erratum once, below @register"):
+    for decorators in ((), (states(lambda: 0), states("part", lambda: 0))):
+        for decorator in decorators:
+            decorator(lines)
+        with pytest.raises(ValueError, match=r"\(new\): below @register, @states\(formula\)"):
+            register("new", "says nothing, or both")(lines)
+    for first, again in ((states(lambda: 0), states(lambda: 1)), (states("part", lambda: 0), states("part", lambda: 1))):
+        with pytest.raises(ValueError, match=r"lines: @states.* stands once"):
+            again(first(lines))
+    with pytest.raises(ValueError, match="@erratum stands once, below @register"):
         erratum("too late")(equation("31").derivation)
 
 

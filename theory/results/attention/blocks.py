@@ -17,10 +17,9 @@ from sympy import BlockMatrix, Identity, IndexedBase, OneMatrix, Sum, Symbol, Ze
 from ...algebra.polynomial import TracePolynomial, zero
 from ...calculus.rewriting import block_product, block_transpose, rewrite
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
-from ...derivations.lines import Line
+from ...derivations.lines import Line, Lines
 from ...derivations.matrix_forms import ColumnSoftmax, SumOverHeads
-from ...derivations.registry import define, given, part, register, states
+from ...derivations.registry import define, given, register, states
 from ...notation import D, Lambda_hat, N, R, beta, matrix, prediction, prediction_i, v_i, vector, w, x_q, y_q
 from ..task.regression import PROMPT, X, X_c, in_context_letters, y
 
@@ -92,7 +91,7 @@ _score, _token = IndexedBase("s", real=True), Symbol("n", integer=True, positive
     Condition(r"$N \ge 2$; with two tokens the next order vanishes, too", lambda point: point[N] > 1),
     "Linear attention (5-linear) leaves out the averages over the tokens: it is not this limit",
 )
-def softmax_for_large_scale() -> Derivation:
+def softmax_for_large_scale() -> Lines:
     r"""Expand the weight of one token in $1/\rho$; then the same for all tokens at once."""
     inverse = Symbol("x", positive=True)
     exponential = exp(_score[_token] * inverse)
@@ -101,11 +100,10 @@ def softmax_for_large_scale() -> Derivation:
     tokens = Identity(N + 1)
     average = OneMatrix(N + 1, N + 1) / (N + 1)
     weights = average + (tokens - average) * _SCORES / ((N + 1) * rho)
-    return Derivation.by(
-        Line(ATTN, "~", X + SumOverHeads(W_V * X * weights, W_V, W_K, W_Q),
-             r"Each column of scores loses its average, beside equal weights for all $N + 1$ tokens", ("5",), parameter=rho, order=2),
-        Line(weight.subs(inverse, 1 / rho), "~", constant + slope / rho, "The weight of one token", parameter=rho, order=2),
-    )  # fmt: skip
+    yield Line(ATTN, "~", X + SumOverHeads(W_V * X * weights, W_V, W_K, W_Q),
+               r"Each column of scores loses its average, beside equal weights for all $N + 1$ tokens",
+               ("5",), parameter=rho, order=2)  # fmt: skip
+    yield Line(weight.subs(inverse, 1 / rho), "~", constant + slope / rho, "The weight of one token", parameter=rho, order=2)
 
 
 define(
@@ -144,40 +142,37 @@ def name_context(expression) -> TracePolynomial:
     )
 )
 @given(HEADS, "Any values of the blocks that are not named here")
-def attention_in_blocks() -> Derivation:
+def attention_in_blocks() -> Lines:
     """The full product of block matrices; the blocks of both weights that are starred in the paper drop out."""
     attended = block_product(PROMPT, block_transpose(PROMPT), KEY_QUERY, PROMPT)
-    return Derivation.by(
-        Line(prediction, "=", SumOverHeads(LAST * W_V * X * X.T * W_K.T * W_Q * X * LAST_TOKEN / N, W_V, W_K, W_Q),
-             r"The residual $\boldsymbol{X}$ contributes its masked corner, which is 0", ("1", "5-linear", "6")),
-        Line(W_V, ":=", as_matrix(VALUE), "The blocks of the value matrix"),
-        Line(W_KQ, ":=", as_matrix(KEY_QUERY), r"The blocks of the merged matrix, $\boldsymbol{W}_i^{K\top} \boldsymbol{W}_i^Q$ in one"),
-        Line(prediction_i, ":=", HEAD_OUTPUT, "What head $i$ adds"),
-        Line(X * X.T * W_KQ * X * LAST_TOKEN, "=", as_matrix((attended[0][1:], attended[1][1:])),
-             r"The last column of $\boldsymbol{X} \boldsymbol{X}^{\top} \boldsymbol{W}_i^{KQ} \boldsymbol{X}$", ("1",)),
-        Line(prediction_i, "=", multiplied_head(), "The last row of the value matrix times this column, over $N$", ("1",)),
-    )  # fmt: skip
+    yield Line(prediction, "=", SumOverHeads(LAST * W_V * X * X.T * W_K.T * W_Q * X * LAST_TOKEN / N, W_V, W_K, W_Q),
+               r"The residual $\boldsymbol{X}$ contributes its masked corner, which is 0", ("1", "5-linear", "6"))  # fmt: skip
+    yield Line(W_V, ":=", as_matrix(VALUE), "The blocks of the value matrix")
+    yield Line(W_KQ, ":=", as_matrix(KEY_QUERY), r"The blocks of the merged matrix, $\boldsymbol{W}_i^{K\top} \boldsymbol{W}_i^Q$ in one")
+    yield Line(prediction_i, ":=", HEAD_OUTPUT, "What head $i$ adds")
+    yield Line(X * X.T * W_KQ * X * LAST_TOKEN, "=", as_matrix((attended[0][1:], attended[1][1:])),
+               r"The last column of $\boldsymbol{X} \boldsymbol{X}^{\top} \boldsymbol{W}_i^{KQ} \boldsymbol{X}$", ("1",))  # fmt: skip
+    yield Line(prediction_i, "=", multiplied_head(), "The last row of the value matrix times this column, over $N$", ("1",))
 
 
 @register("29", "Gram matrix of the prompt", section="Appendix B.1")
-@part("tokens", lambda: x_q * x_q.T / N + Lambda_hat)
-@part("cross", lambda: beta)
-@part("targets", lambda: w.T * Lambda_hat * w)
+@states("tokens", lambda: x_q * x_q.T / N + Lambda_hat)
+@states("cross", lambda: beta)
+@states("targets", lambda: w.T * Lambda_hat * w)
 @given(r"The target of the query is masked")
-def gram_matrix() -> Derivation:
+def gram_matrix() -> Lines:
     """Multiply the blocks of the prompt; the query meets the targets only through the masked corner."""
     blocks = block_product(PROMPT, block_transpose(PROMPT))
     (tokens, cross), (_, targets) = [[block / N for block in row] for row in blocks]
     gram = X * X.T / N
-    return Derivation.by(
-        Line(X * X.T, "=", as_matrix(blocks), "The blocks multiplied out", ("1",)),
-        Line(FIRST * gram * FIRST.T, "=", name_context(tokens),
-             r"The tokens with themselves, $\hat{\boldsymbol{\Lambda}}$ recognised", ("1", "28"), "tokens"),
-        Line(FIRST * gram * LAST.T, "=", name_context(cross),
-             r"The tokens with the targets, $\boldsymbol{\beta}$ recognised", ("1", "8"), "cross"),
-        Line(LAST * gram * LAST.T, "=", in_context_letters(targets),
-             r"The targets with themselves, with $\boldsymbol{y} = \boldsymbol{X}_{c}^{\top} \boldsymbol{w}$", ("1", "4", "28"), "targets"),
-    )  # fmt: skip
+    yield Line(X * X.T, "=", as_matrix(blocks), "The blocks multiplied out", ("1",))
+    yield Line(FIRST * gram * FIRST.T, "=", name_context(tokens),
+               r"The tokens with themselves, $\hat{\boldsymbol{\Lambda}}$ recognised", ("1", "28"), "tokens")  # fmt: skip
+    yield Line(FIRST * gram * LAST.T, "=", name_context(cross),
+               r"The tokens with the targets, $\boldsymbol{\beta}$ recognised", ("1", "8"), "cross")  # fmt: skip
+    yield Line(LAST * gram * LAST.T, "=", in_context_letters(targets),
+               r"The targets with themselves, with $\boldsymbol{y} = \boldsymbol{X}_{c}^{\top} \boldsymbol{w}$",
+               ("1", "4", "28"), "targets")  # fmt: skip
 
 
 @cache
@@ -195,19 +190,17 @@ def merged_expansion() -> TracePolynomial:
 @register("1-mask", "What the masked corner prevents", section="Beside (1)")
 @states(lambda: v_i * (beta.T + y_q * x_q.T / N) * U_i * x_q)
 @given("The query's target stands in the corner instead of 0", r"All blocks but $v_{i}$ and $\boldsymbol{U}_{i}$ are zero")
-def unmasked_attention() -> Derivation:
+def unmasked_attention() -> Lines:
     r"""The target would leak into $\boldsymbol{\beta}$."""
     prompt = ((X_c, x_q), (y.T, y_q))
     none = zero((D, 1))
     value = ((TracePolynomial(ZeroMatrix(D, D)), none), (none.T, v_i))
     key_query = ((U_i, none), (none.T, zero(None)))
     leaking = forward_corner(value, key_query, prompt)
-    return Derivation.by(
-        Line(X, ":=", as_matrix(prompt), "The prompt with the target in its corner"),
-        Line(W_V, ":=", as_matrix(value), "Only $v_i$ reads"),
-        Line(W_KQ, ":=", as_matrix(key_query), r"Only $\boldsymbol{U}_i$ compares"),
-        Line(prediction_i, ":=", HEAD_OUTPUT, "What head $i$ adds"),
-        Line(prediction_i, "=", leaking, "The product of the blocks"),
-        Line(prediction_i, "!=", v_i * beta.T * U_i * x_q, "With the masked corner, (M), the target is not there", ("8",)),
-        Line(prediction_i, "=", name_context(leaking), r"$\boldsymbol{\beta}$ recognised, equation (8)", ("8",)),
-    )
+    yield Line(X, ":=", as_matrix(prompt), "The prompt with the target in its corner")
+    yield Line(W_V, ":=", as_matrix(value), "Only $v_i$ reads")
+    yield Line(W_KQ, ":=", as_matrix(key_query), r"Only $\boldsymbol{U}_i$ compares")
+    yield Line(prediction_i, ":=", HEAD_OUTPUT, "What head $i$ adds")
+    yield Line(prediction_i, "=", leaking, "The product of the blocks")
+    yield Line(prediction_i, "!=", v_i * beta.T * U_i * x_q, "With the masked corner, (M), the target is not there", ("8",))
+    yield Line(prediction_i, "=", name_context(leaking), r"$\boldsymbol{\beta}$ recognised, equation (8)", ("8",))

@@ -15,11 +15,10 @@ from ...calculus.derivatives import gradient
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.heads import E, Gradient, SumOver, as_sympy, carried_out
-from ...derivations.lines import Line
+from ...derivations.lines import Line, Lines
 from ...derivations.matrix_forms import Vec
-from ...derivations.registry import given, part, register, states
+from ...derivations.registry import given, register, states
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
 from ...notation import B, B_rest, D, G, Lambda, Lambda_hat, Lambda_q, M, N, beta, symmetric_matrix, v_i, x_q, y_q
@@ -64,47 +63,43 @@ def _covariance(at, other, task: Task = ANY_QUERY) -> TracePolynomial:
 @register("41", "Correlation of the target with the cubic feature", section="Appendix C.4")
 @states(lambda: AT[1].T * Lambda * Lambda_q * AT[0])
 @given(r"The entry at the index 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$ of the stacked columns", QUERY)
-def correlation_of_features(task: Task = ANY_QUERY) -> Derivation:
+def correlation_of_features(task: Task = ANY_QUERY) -> Lines:
     """One entry, averaged over the task, the query and the context."""
     target, A = y_q * feature(AT), task.moments.A
     averaged = TracePolynomial(AT[1].T) * A * AT[0]
-    return Derivation.by(
-        *task.gains(),
-        Line(CROSS, ":=", Vec(A.to_sympy()), "What the last line finds, entry by entry"),
-        Line(y_q * unit(AT).T * z, "=", target, r"One entry of $y_q\boldsymbol{z}$", "12"),
-        Line(unit(AT).T * CROSS, "=", averaged, rf"The same entry of $\operatorname{{vec}}({formula_latex(A.to_sympy())})$"),
-        Line(task.E(target), "=", averaged, "It is the average over the task vector, the query and the context"),
-    )
+    yield from task.gains()
+    yield Line(CROSS, ":=", Vec(A.to_sympy()), "What the last line finds, entry by entry")
+    yield Line(y_q * unit(AT).T * z, "=", target, r"One entry of $y_q\boldsymbol{z}$", "12")
+    yield Line(unit(AT).T * CROSS, "=", averaged, rf"The same entry of $\operatorname{{vec}}({formula_latex(A.to_sympy())})$")
+    yield Line(task.E(target), "=", averaged, "It is the average over the task vector, the query and the context")
 
 
 @register("42", "Covariance of the cubic feature", section="Appendix C.4")
 @states(lambda: (AT[0].T * Lambda_q * OTHER[0]) * (AT[1].T * (Lambda**2 + (Lambda + Trace(Lambda) * Identity(D)) * Lambda / N) * OTHER[1]))
 @given(r"Entries between the indices 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$ and 2 $=(\boldsymbol{c}_2, \boldsymbol{e}_2)$", QUERY)
-def covariance_of_features(task: Task = ANY_QUERY) -> Derivation:
+def covariance_of_features(task: Task = ANY_QUERY) -> Lines:
     """One entry, averaged over task and query, then over the context."""
     square, entry = _square(AT, OTHER), _covariance(AT, OTHER, task)
     given_context, averaged = task.E(square, given=(Lambda_hat,)), substitute(entry, {M: task.moments.M})
-    return Derivation.by(
-        *_definitions(task),
-        Line(COVARIANCE, ":=", KroneckerProduct(as_sympy(task.query_covariance), M), "What the average is below, entry by entry"),
-        Line((unit(AT).T * z) * (z.T * unit(OTHER)), "=", square, r"One entry of $\boldsymbol{zz}^\top$", "12"),
-        Line(unit(AT).T * COVARIANCE * unit(OTHER), "=", entry, "The same entry of the Kronecker product"),
-        Line(given_context, "=", carried_out(given_context), "Average over the task vector and the query"),
-        Line(task.E(square), "=", entry, "Then over the context: it is that entry"),
-        Line(task.E(square), "=", averaged, "With the second moment (31)"),
-    )
+    yield from _definitions(task)
+    yield Line(COVARIANCE, ":=", KroneckerProduct(as_sympy(task.query_covariance), M), "What the average is below, entry by entry")
+    yield Line((unit(AT).T * z) * (z.T * unit(OTHER)), "=", square, r"One entry of $\boldsymbol{zz}^\top$", "12")
+    yield Line(unit(AT).T * COVARIANCE * unit(OTHER), "=", entry, "The same entry of the Kronecker product")
+    yield Line(given_context, "=", carried_out(given_context), "Average over the task vector and the query")
+    yield Line(task.E(square), "=", entry, "Then over the context: it is that entry")
+    yield Line(task.E(square), "=", averaged, "With the second moment (31)")
 
 
 @register("13-heads", "Gradient flow of merged attention, head by head", section="Beside (13)")
-@part("U", lambda: v_i * (Lambda**2 - M * B * Lambda))
-@part("v", lambda: Trace(U_i.T * (Lambda**2 - M * B * Lambda)))
-@part("row", lambda: AT[1].T * (Lambda * Lambda_q - M * B * Lambda_q) * AT[0])
+@states("U", lambda: v_i * (Lambda**2 - M * B * Lambda))
+@states("v", lambda: Trace(U_i.T * (Lambda**2 - M * B * Lambda)))
+@states("row", lambda: AT[1].T * (Lambda * Lambda_q - M * B * Lambda_q) * AT[0])
 @given(
     r"$\boldsymbol{B}$ is the sum of $v_{j} \boldsymbol{U}_{j}$ over all heads, of which head $i$ is shown beside the others",
     r"The last is the same from the network (13), with $\operatorname{vec}(\boldsymbol{B})$ for $\boldsymbol{W}_{1}^{\top} "
     r"\boldsymbol{w}_{2}$ and any query covariance; entry 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$",
 )
-def flow_of_heads(task: Task = PAPER) -> Derivation:
+def flow_of_heads(task: Task = PAPER) -> Lines:
     """The loss (9-closed) with one head beside the map of the others; and the bracket of (13) entry by entry."""
     whole, queried = B_rest + v_i * U_i, ANY_QUERY if task == PAPER else task
     loss, error = substitute(closed_loss(task).result, {B: whole}), population_error(whole, task)
@@ -112,58 +107,52 @@ def flow_of_heads(task: Task = PAPER) -> Derivation:
     fitted = kron_times_vec(partial(_covariance, task=queried), vec_entry(B), OTHER)(AT)
     covariance, correlation = queried.E(_square(AT, OTHER)), queried.E(y_q * feature(AT))
     row = SumOver(covariance * (OTHER[1].T * B * OTHER[0]), *OTHER)
-    return Derivation.by(
-        *_definitions(task),
-        Line(B, ":=", whole, "The map of all heads"),
-        Line(-Gradient(error, U_i) / 2, "=", by_U, r"Minus half the gradient of the loss by $\boldsymbol{U}_{i}$", part="U"),
-        Line(-Gradient(error, v_i) / 2, "=", by_v, "Minus half its derivative by $v_{i}$", part="v"),
-        Line(row, "=", fitted, r"An entry of $\mathbb{E}(\boldsymbol{zz}^\top)\operatorname{vec}(\boldsymbol{B})$"),
-        Line(correlation - row, "=", TracePolynomial(AT[1].T) * queried.moments.A * AT[0] - fitted,
-             r"An entry of $\mathbb{E}(y_{q} \boldsymbol{z})$ less that", part="row"),
-    )  # fmt: skip
+    yield from _definitions(task)
+    yield Line(B, ":=", whole, "The map of all heads")
+    yield Line(-Gradient(error, U_i) / 2, "=", by_U, r"Minus half the gradient of the loss by $\boldsymbol{U}_{i}$", part="U")
+    yield Line(-Gradient(error, v_i) / 2, "=", by_v, "Minus half its derivative by $v_{i}$", part="v")
+    yield Line(row, "=", fitted, r"An entry of $\mathbb{E}(\boldsymbol{zz}^\top)\operatorname{vec}(\boldsymbol{B})$")
+    yield Line(correlation - row, "=", TracePolynomial(AT[1].T) * queried.moments.A * AT[0] - fitted,
+               r"An entry of $\mathbb{E}(y_{q} \boldsymbol{z})$ less that", part="row")  # fmt: skip
 
 
 @register("43", "Inverse covariance of the cubic feature", section="Appendix C.4")
-@part("factor", lambda: Lambda + (Lambda + Trace(Lambda) * Identity(D)) / N)
-@part("inverse", lambda: (AT[0].T * Lambda_q.I * OTHER[0]) * (AT[1].T * Lambda_N.I * Lambda.I * OTHER[1]))
-@part("product", lambda: (AT[0].T * OTHER[0]) * (AT[1].T * OTHER[1]))
+@states("factor", lambda: Lambda + (Lambda + Trace(Lambda) * Identity(D)) / N)
+@states("inverse", lambda: (AT[0].T * Lambda_q.I * OTHER[0]) * (AT[1].T * Lambda_N.I * Lambda.I * OTHER[1]))
+@states("product", lambda: (AT[0].T * OTHER[0]) * (AT[1].T * OTHER[1]))
 @given(POSITIVE, QUERY)
-def inverse_covariance() -> Derivation:
+def inverse_covariance() -> Lines:
     """Factor the second moment; invert the Kronecker product factor by factor; multiply back."""
     inverse = kron_entry(Lambda_q.I, TracePolynomial(Lambda * Lambda_N).reciprocal())
     product = kron_product(_covariance, inverse, MIDDLE)(AT, OTHER)
     multiplied = SumOver(E(_square(AT, MIDDLE), QUERY_LAW) * inverse(MIDDLE, OTHER).to_sympy(), *MIDDLE)
-    return Derivation.by(
-        Line(Lambda_N, ":=", Lambda.I * E(Lambda_hat**2), r"The second moment (31) without one factor $\boldsymbol{\Lambda}$"),
-        Line(Lambda_N, "=", shrunk_covariance(), "Written out", part="factor"),
-        Line(M, "=", Lambda * Lambda_N, "The two factors commute", ("42",)),
-        Line(unit(AT).T * COVARIANCE.I * unit(OTHER), "=", inverse(AT, OTHER),
-             "The inverse of the Kronecker product (42) is that of its factors (38c)", ("42",), "inverse"),
-        Line(multiplied, "=", product, r"The product with $\mathbb{E}(\boldsymbol{zz}^\top)$, summed over the index between", ("42",)),
-        Line(multiplied, "=", rewrite(product, {M * Lambda_N.I: Lambda}), "It is the identity", part="product"),
-    )  # fmt: skip
+    yield Line(Lambda_N, ":=", Lambda.I * E(Lambda_hat**2), r"The second moment (31) without one factor $\boldsymbol{\Lambda}$")
+    yield Line(Lambda_N, "=", shrunk_covariance(), "Written out", part="factor")
+    yield Line(M, "=", Lambda * Lambda_N, "The two factors commute", ("42",))
+    yield Line(unit(AT).T * COVARIANCE.I * unit(OTHER), "=", inverse(AT, OTHER),
+               "The inverse of the Kronecker product (42) is that of its factors (38c)", ("42",), "inverse")  # fmt: skip
+    yield Line(multiplied, "=", product, r"The product with $\mathbb{E}(\boldsymbol{zz}^\top)$, summed over the index between", ("42",))
+    yield Line(multiplied, "=", rewrite(product, {M * Lambda_N.I: Lambda}), "It is the identity", part="product")
 
 
 @register("16", "Least squares on the cubic feature is regression in context", section="Section 3.4")
-@part("factor", lambda: Lambda + (Lambda + Trace(Lambda) * Identity(D)) / N)
-@part("output", lambda: beta.T * Lambda_N.I * x_q)
-@part("force", lambda: ZeroMatrix(D, D))
+@states("factor", lambda: Lambda + (Lambda + Trace(Lambda) * Identity(D)) / N)
+@states("output", lambda: beta.T * Lambda_N.I * x_q)
+@states("force", lambda: ZeroMatrix(D, D))
 @given(POSITIVE, QUERY)
-def ridge_like() -> Derivation:
+def ridge_like() -> Lines:
     """Sum over both indices of the feature; and the same from the force on the effective map."""
     inverse = kron_entry(Lambda_q.I, M.I)
     output = vec_times_vec(lambda at: expect(y_q * feature(at), QUERY_LAW), kron_times_vec(inverse, feature, OTHER), AT)
     entries = E(y_q * feature(AT), QUERY_LAW) * (inverse(AT, OTHER) * feature(OTHER)).to_sympy()
     predicted, at_minimum = CROSS.T * COVARIANCE.I * z, substitute(force(), {B: Lambda_N.I})
-    return Derivation.by(
-        Line(
-            Lambda_N, "=", shrunk_covariance(), r"The second moment (31) without one factor $\boldsymbol{\Lambda}$", ("42", "43"), "factor"
-        ),
-        Line(SumOver(entries, *AT, *OTHER), "=", output, r"The moments (41), (43) and $\boldsymbol{z}$ summed over both indices"),
-        Line(predicted, "=", output, "It is the prediction of least squares", ("12", "41", "42")),
-        Line(predicted, "=", rewrite(output, {M.I * Lambda: Lambda_N.I}),
-             r"$\boldsymbol{M} = \boldsymbol{\Lambda} \boldsymbol{\Lambda}_{N}$, and the two commute", ("12", "41", "42", "43"), "output"),
-        Line(B, ":=", Lambda_N.I, "The same map of the model", ("43",)),
-        Line(G, "=", at_minimum, "The force (53) there", ("42", "53")),
-        Line(G, "=", rewrite(at_minimum, {M * Lambda_N.I: Lambda}), "It vanishes", ("43", "42", "53"), "force"),
-    )  # fmt: skip
+    yield Line(Lambda_N, "=", shrunk_covariance(),
+               r"The second moment (31) without one factor $\boldsymbol{\Lambda}$", ("42", "43"), "factor")  # fmt: skip
+    yield Line(SumOver(entries, *AT, *OTHER), "=", output, r"The moments (41), (43) and $\boldsymbol{z}$ summed over both indices")
+    yield Line(predicted, "=", output, "It is the prediction of least squares", ("12", "41", "42"))
+    yield Line(predicted, "=", rewrite(output, {M.I * Lambda: Lambda_N.I}),
+               r"$\boldsymbol{M} = \boldsymbol{\Lambda} \boldsymbol{\Lambda}_{N}$, and the two commute",
+               ("12", "41", "42", "43"), "output")  # fmt: skip
+    yield Line(B, ":=", Lambda_N.I, "The same map of the model", ("43",))
+    yield Line(G, "=", at_minimum, "The force (53) there", ("42", "53"))
+    yield Line(G, "=", rewrite(at_minimum, {M * Lambda_N.I: Lambda}), "It vanishes", ("43", "42", "53"), "force")

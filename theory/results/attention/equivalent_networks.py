@@ -12,11 +12,10 @@ from sympy.matrices.expressions.kronecker import KroneckerProduct
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import gradient
 from ...calculus.rewriting import block_product
-from ...derivations.derivation import Derivation
 from ...derivations.heads import E, Gradient, Rate, SumOver
-from ...derivations.lines import Line
+from ...derivations.lines import Line, Lines
 from ...derivations.matrix_forms import Vec
-from ...derivations.registry import define, erratum, given, part, register, states
+from ...derivations.registry import define, erratum, given, register, states
 from ...expectation.index_sums import sum_over
 from ...expectation.laws import Fixed, Gaussian
 from ...expectation.moments import expect
@@ -63,45 +62,41 @@ define(
 
 
 @register("11", "Merged attention is a two-layer linear network on cubic features", section="Section 3.1")
-@part("head", lambda: v_i * beta.T * U_i * x_q)
-@part("stack", lambda: _w_other.T * _W_other * z + v_i * _row.T * z)
+@states("head", lambda: v_i * beta.T * U_i * x_q)
+@states("stack", lambda: _w_other.T * _W_other * z + v_i * _row.T * z)
 @given("Any number $H$ of heads: the last is split off, then the next")
-def equivalent_network() -> Derivation:
+def equivalent_network() -> Lines:
     """The scalar product of two vecs, and one row of the stack after another."""
     outer = TracePolynomial(beta * x_q.T)
     head = v_i * vec_times_vec(vec_entry(U_i), vec_entry(outer), AT)
     stack = block_product(((_w_other.T, v_i),), ((_W_other,), (_row.T,)), ((z,),))[0][0]
-    return Derivation.by(
-        Line(unit(AT).T * z, "=", feature(AT), r"The entry of $\boldsymbol{z}$", ("12",)),
-        Line(z, "=", KroneckerProduct(x_q, beta), "So it is a Kronecker product", ("12",)),
-        Line(v_i * Vec(U_i).T * Vec(beta * x_q.T), "=", head, r"Summed with $\operatorname{vec}(\boldsymbol{U}_{i})$", part="head"),
-        Line(v_i * _row.T * z, "=", head, "In the letters of the network", ("12",)),
-        Line(w_2.T * W_1 * z, "=", stack, "The output of the network, with the last head split off", ("12",), part="stack"),
-    )
+    yield Line(unit(AT).T * z, "=", feature(AT), r"The entry of $\boldsymbol{z}$", ("12",))
+    yield Line(z, "=", KroneckerProduct(x_q, beta), "So it is a Kronecker product", ("12",))
+    yield Line(v_i * Vec(U_i).T * Vec(beta * x_q.T), "=", head, r"Summed with $\operatorname{vec}(\boldsymbol{U}_{i})$", part="head")
+    yield Line(v_i * _row.T * z, "=", head, "In the letters of the network", ("12",))
+    yield Line(w_2.T * W_1 * z, "=", stack, "The output of the network, with the last head split off", ("12",), part="stack")
 
 
 @register("11-gradient", "The network and merged attention have the same gradient", section="Section 3.1")
-@part("U", lambda: v_i * (y_q - prediction) * (AT[0].T * x_q) * (AT[1].T * beta))
-@part("row", lambda: v_i * (y_q - prediction) * (AT[0].T * x_q) * (AT[1].T * beta))
-@part("v attention", lambda: (y_q - prediction) * (beta.T * U_i * x_q))
-@part("v network", lambda: (y_q - prediction) * (beta.T * U_i * x_q))
+@states("U", lambda: v_i * (y_q - prediction) * (AT[0].T * x_q) * (AT[1].T * beta))
+@states("row", lambda: v_i * (y_q - prediction) * (AT[0].T * x_q) * (AT[1].T * beta))
+@states("v attention", lambda: (y_q - prediction) * (beta.T * U_i * x_q))
+@states("v network", lambda: (y_q - prediction) * (beta.T * U_i * x_q))
 @given(
     "For each sequence, so for any loss of the error, any initialization and any optimizer",
     r"The entry of a vec at the index 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$",
 )
-def equal_gradients() -> Derivation:
+def equal_gradients() -> Lines:
     """The gradient of each model in its own weights; the same entries."""
     attention, network = v_i * beta.T * U_i * x_q, v_i * _row.T * z
     entry, slope = vec_entry(pull(attention, U_i))(AT), pull(attention, v_i)
     vec = Vec(-Gradient(ERROR, U_i) / 2)
-    return Derivation.by(
-        Line(prediction, ":=", attention + prediction_other, "One head of attention beside the others"),
-        Line(unit(AT).T * vec, "=", entry, r"The gradient by $\boldsymbol{U}_{i}$, at one entry of its vec", part="U"),
-        Line(-Gradient(ERROR, v_i) / 2, "=", slope, "The gradient by $v_{i}$", part="v attention"),
-        Line(prediction, ":=", network + prediction_other, "One head of the network beside the same"),
-        Line(-unit(AT).T * Gradient(ERROR, _row) / 2, "=", entry, r"By the row of $\boldsymbol{W}_{1}$, the same entry", ("12",), "row"),
-        Line(-Gradient(ERROR, v_i) / 2, "=", slope, "By $v_{i}$, the same", ("12",), "v network"),
-    )
+    yield Line(prediction, ":=", attention + prediction_other, "One head of attention beside the others")
+    yield Line(unit(AT).T * vec, "=", entry, r"The gradient by $\boldsymbol{U}_{i}$, at one entry of its vec", part="U")
+    yield Line(-Gradient(ERROR, v_i) / 2, "=", slope, "The gradient by $v_{i}$", part="v attention")
+    yield Line(prediction, ":=", network + prediction_other, "One head of the network beside the same")
+    yield Line(-unit(AT).T * Gradient(ERROR, _row) / 2, "=", entry, r"By the row of $\boldsymbol{W}_{1}$, the same entry", ("12",), "row")
+    yield Line(-Gradient(ERROR, v_i) / 2, "=", slope, "By $v_{i}$, the same", ("12",), "v network")
 
 
 NETWORK_ERROR = (y_q - w_2.T * W_1 * z) ** 2
@@ -116,10 +111,10 @@ def flow_of_layers() -> tuple[TracePolynomial, TracePolynomial]:
 
 
 @register("13", "Gradient flow of merged attention", section="Section 3.2")
-@part("a", lambda: w_2 * (CROSS.T - w_2.T * W_1 * COVARIANCE))
-@part("b", lambda: W_1 * (CROSS.T - w_2.T * W_1 * COVARIANCE).T)
+@states("a", lambda: w_2 * (CROSS.T - w_2.T * W_1 * COVARIANCE))
+@states("b", lambda: W_1 * (CROSS.T - w_2.T * W_1 * COVARIANCE).T)
 @given(r"Any number $H$ of heads; any law of the data with these moments of $\boldsymbol{z}$ and $y_{q}$")
-def flow_of_merged_attention() -> Derivation:
+def flow_of_merged_attention() -> Lines:
     """The gradient of one squared error is of second degree in (y_q, z): two moments are all that enters."""
     lines = []
     for letter, weight, average in zip("ab", (W_1, w_2), flow_of_layers(), strict=True):
@@ -128,41 +123,37 @@ def flow_of_merged_attention() -> Derivation:
             Line(slope, "=", -gradient(NETWORK_ERROR, weight) / 2, f"Minus half the gradient by {name} for one sequence"),
             Line(E(slope, MOMENTS), "=", average, f"Its average, the flow (10) of {name}", part=letter),
         ]
-    return Derivation.by(
-        Line(E(y_q * z, MOMENTS), "=", CROSS, "One law with the two moments that enter"),
-        Line(E(z * z.T, MOMENTS), "=", COVARIANCE, "The other moment"),
-        *lines,
-    )
+    yield Line(E(y_q * z, MOMENTS), "=", CROSS, "One law with the two moments that enter")
+    yield Line(E(z * z.T, MOMENTS), "=", COVARIANCE, "The other moment")
+    yield from lines
 
 
 _slope = vector("g", FEATURES)  # the gradient of any loss in the row w_2' W_1
 
 
 @register("17", "Conservation law of merged attention", section="Section 3.5")
-@part("second", lambda: -(W_1 * _slope * w_2.T + w_2 * _slope.T * W_1.T) / 2)
-@part("first", lambda: -(W_1 * _slope * w_2.T + w_2 * _slope.T * W_1.T) / 2)
-@part("difference", lambda: ZeroMatrix(H, H))
+@states("second", lambda: -(W_1 * _slope * w_2.T + w_2 * _slope.T * W_1.T) / 2)
+@states("first", lambda: -(W_1 * _slope * w_2.T + w_2 * _slope.T * W_1.T) / 2)
+@states("difference", lambda: ZeroMatrix(H, H))
 @given(
     r"Any differentiable loss of the network's row $\boldsymbol{w}_{2}^{\top} \boldsymbol{W}_{1}$, with "
     r"gradient $\boldsymbol{g}$ there: not only the squared error",
     "Any number $H$ of heads",
 )
-def conserved_balance() -> Derivation:
+def conserved_balance() -> Lines:
     """The chain rule through w_2' W_1, whatever the loss."""
     change = w_2.T * W_1 * _slope  # dL = d(w_2' W_1) g
     first, second = (-gradient(change, weight) / 2 for weight in (W_1, w_2))
     flow = {W_1: first, w_2: second}
     of_second, of_first = second * w_2.T + w_2 * second.T, first * W_1.T + W_1 * first.T
-    return Derivation.by(
-        Line(-Gradient(Trace(change), W_1) / 2, "=", first, r"The flow of $\boldsymbol{W}_{1}$, by the chain rule"),
-        Line(-Gradient(Trace(change), w_2) / 2, "=", second, r"The flow of $\boldsymbol{w}_{2}$"),
-        Line(Rate(w_2 * w_2.T, flow), "=", of_second, r"The change of $\boldsymbol{w}_{2} \boldsymbol{w}_{2}^{\top}$", part="second"),
-        Line(Rate(W_1 * W_1.T, flow), "=", of_first, r"The change of $\boldsymbol{W}_{1} \boldsymbol{W}_{1}^{\top}$", part="first"),
-        Line(Rate(w_2 * w_2.T - W_1 * W_1.T, flow), "=", of_second - of_first, "Their difference", part="difference"),
-        Line(_slope, ":=", 2 * (COVARIANCE * W_1.T * w_2 - CROSS), "For the squared error"),
-        Line(first, "=", flow_of_layers()[0], r"It is then the flow (13) of $\boldsymbol{W}_{1}$"),
-        Line(second, "=", flow_of_layers()[1], r"It is then the flow (13) of $\boldsymbol{w}_{2}$"),
-    )
+    yield Line(-Gradient(Trace(change), W_1) / 2, "=", first, r"The flow of $\boldsymbol{W}_{1}$, by the chain rule")
+    yield Line(-Gradient(Trace(change), w_2) / 2, "=", second, r"The flow of $\boldsymbol{w}_{2}$")
+    yield Line(Rate(w_2 * w_2.T, flow), "=", of_second, r"The change of $\boldsymbol{w}_{2} \boldsymbol{w}_{2}^{\top}$", part="second")
+    yield Line(Rate(W_1 * W_1.T, flow), "=", of_first, r"The change of $\boldsymbol{W}_{1} \boldsymbol{W}_{1}^{\top}$", part="first")
+    yield Line(Rate(w_2 * w_2.T - W_1 * W_1.T, flow), "=", of_second - of_first, "Their difference", part="difference")
+    yield Line(_slope, ":=", 2 * (COVARIANCE * W_1.T * w_2 - CROSS), "For the squared error")
+    yield Line(first, "=", flow_of_layers()[0], r"It is then the flow (13) of $\boldsymbol{W}_{1}$")
+    yield Line(second, "=", flow_of_layers()[1], r"It is then the flow (13) of $\boldsymbol{w}_{2}$")
 
 
 def _convolution(direction) -> TracePolynomial:
@@ -172,26 +163,24 @@ def _convolution(direction) -> TracePolynomial:
 
 
 @register("18-conv", "Separate attention is a convolutional linear network", section="Section 4.1")
-@part("filter", lambda: (AT[0].T * x_q) * (k_i.T * beta))
-@part("output", lambda: v_i * (beta.T * k_i) * (q_i.T * x_q))
-@part("k", lambda: v_i * (y_q - prediction) * (q_i.T * x_q) * beta)
-@part("q", lambda: v_i * (y_q - prediction) * (beta.T * k_i) * x_q)
+@states("filter", lambda: (AT[0].T * x_q) * (k_i.T * beta))
+@states("output", lambda: v_i * (beta.T * k_i) * (q_i.T * x_q))
+@states("k", lambda: v_i * (y_q - prediction) * (q_i.T * x_q) * beta)
+@states("q", lambda: v_i * (y_q - prediction) * (beta.T * k_i) * x_q)
 @given(
     r"$\boldsymbol{I} \otimes \boldsymbol{k}_{i}^{\top}$ applies the filter $\boldsymbol{k}_{i}$ "
     r"to each of the $D$ blocks of $\boldsymbol{z}$; a head of rank $R$ adds $R$ of them with one $v_{i}$"
 )
 @erratum(r"$\boldsymbol{K}_{i} = \boldsymbol{I} \otimes \boldsymbol{k}_{i}^{\top}$ has $D$ rows and $D^{2}$ columns")
-def convolutional_network() -> Derivation:
+def convolutional_network() -> Lines:
     """Sum over the index of z; then the gradients of the output."""
     output = v_i * _convolution(q_i)
     layer = KroneckerProduct(Identity(D), k_i.T)
-    return Derivation.by(
-        Line(AT[0].T * layer * z, "=", _convolution(AT[0]), r"One entry of the filtered $\boldsymbol{z}$", ("12",), "filter"),
-        Line(v_i * q_i.T * layer * z, "=", output, "The output of the head", ("12",), "output"),
-        Line(prediction, ":=", output + prediction_other, "One head beside the others"),
-        Line(-Gradient(ERROR, k_i) / 2, "=", pull(output, k_i), "The gradient of one squared error by the filter", part="k"),
-        Line(-Gradient(ERROR, q_i) / 2, "=", pull(output, q_i), "The gradient by the second layer", part="q"),
-    )
+    yield Line(AT[0].T * layer * z, "=", _convolution(AT[0]), r"One entry of the filtered $\boldsymbol{z}$", ("12",), "filter")
+    yield Line(v_i * q_i.T * layer * z, "=", output, "The output of the head", ("12",), "output")
+    yield Line(prediction, ":=", output + prediction_other, "One head beside the others")
+    yield Line(-Gradient(ERROR, k_i) / 2, "=", pull(output, k_i), "The gradient of one squared error by the filter", part="k")
+    yield Line(-Gradient(ERROR, q_i) / 2, "=", pull(output, q_i), "The gradient by the second layer", part="q")
 
 
 @register("18-any", "Enough heads make any linear map of the feature", section="Section 4.1")
@@ -200,11 +189,9 @@ def convolutional_network() -> Derivation:
     r"$D$ key-query pairs, $\boldsymbol{k} = \boldsymbol{B} \boldsymbol{c}_1$ and $\boldsymbol{q} = "
     r"\boldsymbol{c}_1$ with $v = 1$, one for each vector of an orthonormal basis; it takes $H R \ge D$"
 )
-def any_map() -> Derivation:
+def any_map() -> Lines:
     """The sum over an orthonormal basis."""
     pair = TracePolynomial(B * AT[0] * AT[0].T)
     output = beta.T * pair * x_q
-    return Derivation.by(
-        Line(SumOver(output, AT[0]), "=", sum_over(output, AT[0]), "What all pairs add to the output"),
-        Line(SumOver(pair, AT[0]), "=", sum_over(pair, AT[0]), "The map of all pairs"),
-    )
+    yield Line(SumOver(output, AT[0]), "=", sum_over(output, AT[0]), "What all pairs add to the output")
+    yield Line(SumOver(pair, AT[0]), "=", sum_over(pair, AT[0]), "The map of all pairs")

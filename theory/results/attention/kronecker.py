@@ -15,10 +15,9 @@ from sympy.matrices.expressions.kronecker import KroneckerProduct
 
 from ...algebra.polynomial import TracePolynomial
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
-from ...derivations.lines import Line
+from ...derivations.lines import Line, Lines
 from ...derivations.matrix_forms import Vec
-from ...derivations.registry import given, part, register
+from ...derivations.registry import given, register, states
 from ...expectation.index_sums import sum_over
 from ...notation import matrix, vector
 
@@ -93,19 +92,19 @@ def _between(at: Index, other: Index, *factors: MatrixExpr) -> Any:
 
 
 @register("38", "Properties of the Kronecker product", section="Appendix B.3")
-@part("a left", lambda: _c * (_ROWS[0].T * _A * _COLUMNS[0]) * (_ROWS[1].T * _B * _COLUMNS[1]))
-@part("a right", lambda: _c * (_ROWS[0].T * _A * _COLUMNS[0]) * (_ROWS[1].T * _B * _COLUMNS[1]))
-@part("b", lambda: (_COLUMNS[0].T * _A.T * _ROWS[0]) * (_COLUMNS[1].T * _B.T * _ROWS[1]))
-@part("c", lambda: (_ROWS[0].T * _SQUARE[0]) * (_ROWS[1].T * _SQUARE[1]))
-@part("d", lambda: (_ROWS[0].T * _A * _C * _FAR[0]) * (_ROWS[1].T * _B * _F * _FAR[1]))
-@part("e", lambda: _ROWS[1].T * _B * _X * _A.T * _ROWS[0])
+@states("a left", lambda: _c * (_ROWS[0].T * _A * _COLUMNS[0]) * (_ROWS[1].T * _B * _COLUMNS[1]))
+@states("a right", lambda: _c * (_ROWS[0].T * _A * _COLUMNS[0]) * (_ROWS[1].T * _B * _COLUMNS[1]))
+@states("b", lambda: (_COLUMNS[0].T * _A.T * _ROWS[0]) * (_COLUMNS[1].T * _B.T * _ROWS[1]))
+@states("c", lambda: (_ROWS[0].T * _SQUARE[0]) * (_ROWS[1].T * _SQUARE[1]))
+@states("d", lambda: (_ROWS[0].T * _A * _C * _FAR[0]) * (_ROWS[1].T * _B * _F * _FAR[1]))
+@states("e", lambda: _ROWS[1].T * _B * _X * _A.T * _ROWS[0])
 @given(
     r"Entries between the indices 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$ and 2 $=(\boldsymbol{c}_2, "
     r"\boldsymbol{e}_2)$, any vectors $\boldsymbol{c} \otimes \boldsymbol{e}$",
     RECTANGULAR,
     r"The last is (38e) with $\boldsymbol{A}$ for the paper's $\boldsymbol{B}$ transposed, $\boldsymbol{B}$ for its $\boldsymbol{A}$",
 )
-def kronecker_properties() -> Derivation:
+def kronecker_properties() -> Lines:
     """Entry by entry, with a sum over the index where there is a product."""
     product, entry = KroneckerProduct(_A, _B), kron_entry(_A, _B)
     over, middle, square = index("3", _q, _n), index("3", _p, _m), KroneckerProduct(_G, _K)
@@ -114,20 +113,18 @@ def kronecker_properties() -> Derivation:
     image = kron_times_vec(entry, vec_entry(_X), over)(_IMAGE)
     left, right = (_between(_ROWS, _COLUMNS, KroneckerProduct(*factors)) for factors in ((_c * _A, _B), (_A, _c * _B)))
     other, inverses = KroneckerProduct(_C, _F), KroneckerProduct(_G**-1, _K**-1)
-    return Derivation.by(
-        Line(_between(_ROWS, _COLUMNS, product), "=", entry(_ROWS, _COLUMNS), r"An entry of $\boldsymbol{A} \otimes \boldsymbol{B}$"),
-        Line(unit(_COLUMNS).T * Vec(_X), "=", vec_entry(_X)(_COLUMNS), "An entry of vec, which stacks columns"),
-        Line(left, "=", kron_entry(_c * _A, _B)(_ROWS, _COLUMNS), "A scalar factor on the left", part="a left"),
-        Line(right, "=", kron_entry(_A, _c * _B)(_ROWS, _COLUMNS), "A scalar factor on the right", part="a right"),
-        Line(_between(_COLUMNS, _ROWS, Transpose(product)), "=", entry(_ROWS, _COLUMNS), "The transpose exchanges the indices", part="b"),
-        Line(Transpose(product), "=", KroneckerProduct(_A.T, _B.T), "So it is the product of the transposes"),
-        Line(_between(_ROWS, _SQUARE, square, inverses), "=", inverse, "The product with the inverses, summed, is the identity", part="c"),
-        Line(Inverse(square), "=", inverses, "So it has the inverse of each factor"),
-        Line(_between(_ROWS, _FAR, product, other), "=", longer, "The product of two Kronecker products", part="d"),
-        Line(MatMul(product, other), "=", KroneckerProduct(_A * _C, _B * _F), "So each factor has its own product"),
-        Line(unit(_IMAGE).T * product * Vec(_X), "=", image, "On a vec", part="e"),
-        Line(product * Vec(_X), "=", Vec(_B * _X * _A.T), "So it is a product with a matrix on each side"),
-    )
+    yield Line(_between(_ROWS, _COLUMNS, product), "=", entry(_ROWS, _COLUMNS), r"An entry of $\boldsymbol{A} \otimes \boldsymbol{B}$")
+    yield Line(unit(_COLUMNS).T * Vec(_X), "=", vec_entry(_X)(_COLUMNS), "An entry of vec, which stacks columns")
+    yield Line(left, "=", kron_entry(_c * _A, _B)(_ROWS, _COLUMNS), "A scalar factor on the left", part="a left")
+    yield Line(right, "=", kron_entry(_A, _c * _B)(_ROWS, _COLUMNS), "A scalar factor on the right", part="a right")
+    yield Line(_between(_COLUMNS, _ROWS, Transpose(product)), "=", entry(_ROWS, _COLUMNS), "The transpose exchanges the indices", part="b")
+    yield Line(Transpose(product), "=", KroneckerProduct(_A.T, _B.T), "So it is the product of the transposes")
+    yield Line(_between(_ROWS, _SQUARE, square, inverses), "=", inverse, "The product with the inverses, summed, is the identity", part="c")
+    yield Line(Inverse(square), "=", inverses, "So it has the inverse of each factor")
+    yield Line(_between(_ROWS, _FAR, product, other), "=", longer, "The product of two Kronecker products", part="d")
+    yield Line(MatMul(product, other), "=", KroneckerProduct(_A * _C, _B * _F), "So each factor has its own product")
+    yield Line(unit(_IMAGE).T * product * Vec(_X), "=", image, "On a vec", part="e")
+    yield Line(product * Vec(_X), "=", Vec(_B * _X * _A.T), "So it is a product with a matrix on each side")
 
 
 _a, _b = vector("a", _p), vector("b", _m)
@@ -135,15 +132,13 @@ _Z = matrix("Z", _n, _q)
 
 
 @register("38-vec", "The Kronecker product of vectors, and scalar products, as vec", section="Appendix B.3")
-@part("vectors", lambda: (_ROWS[0].T * _a) * (_ROWS[1].T * _b))
-@part("trace", lambda: Trace(_X.T * _Z))
+@states("vectors", lambda: (_ROWS[0].T * _a) * (_ROWS[1].T * _b))
+@states("trace", lambda: Trace(_X.T * _Z))
 @given(r"The index is 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$, any vector $\boldsymbol{c}_1 \otimes \boldsymbol{e}_1$", RECTANGULAR)
-def vec_of_outer_product() -> Derivation:
+def vec_of_outer_product() -> Lines:
     """The entries of vec."""
     outer, scalar = Vec(_b * _a.T), vec_times_vec(vec_entry(_X), vec_entry(_Z), _COLUMNS)
-    return Derivation.by(
-        Line(outer, "=", KroneckerProduct(_a, _b), "The columns are multiples of $\\boldsymbol{b}$"),
-        Line(outer, "!=", KroneckerProduct(_b, _a), "With rows stacked, as flatten does, the factors are exchanged"),
-        Line(unit(_ROWS).T * outer, "=", vec_entry(_b * _a.T)(_ROWS), "The entry of the vec", part="vectors"),
-        Line(Vec(_X).T * Vec(_Z), "=", scalar, "The scalar product of two vecs, summed over the index", part="trace"),
-    )
+    yield Line(outer, "=", KroneckerProduct(_a, _b), "The columns are multiples of $\\boldsymbol{b}$")
+    yield Line(outer, "!=", KroneckerProduct(_b, _a), "With rows stacked, as flatten does, the factors are exchanged")
+    yield Line(unit(_ROWS).T * outer, "=", vec_entry(_b * _a.T)(_ROWS), "The entry of the vec", part="vectors")
+    yield Line(Vec(_X).T * Vec(_Z), "=", scalar, "The scalar product of two vecs, summed over the index", part="trace")

@@ -16,11 +16,10 @@ from ...calculus.rewriting import rewrite
 from ...calculus.spectral import eigenvalue
 from ...calculus.substitution import collect, substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.draws import ALONG, POSITIVE_DEFINITE, satisfying
 from ...derivations.heads import E, Gradient, Rate
-from ...derivations.lines import Line
-from ...derivations.registry import erratum, given, part, register, states
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import erratum, given, register, states
 from ...expectation.moments import expect
 from ...notation import B, B_rest, D, G, H, Lambda, M, a, e, gamma, k_i, lambda_, prediction, q_i, t, tau, v_i, vector, w_init, y_q
 from ..task.regression import SECOND_MOMENT, force
@@ -53,37 +52,31 @@ def _small_head() -> tuple[Line, Line]:
 
 
 @register("T4-growth", "Growth of the zero blocks and of the main weights on the plateau", kind="approximation", section="Beside (49)")
-@part("row", lambda: Lambda**2 * u_i)
-@part("u", lambda: Lambda**2 * value_row)
-@part("v", lambda: Trace(Lambda**2 * U_i))
-@part("U", lambda: v_i * Lambda**2)
-@part("row twice", lambda: Lambda**4 * value_row)
-@part("v twice", lambda: Trace(Lambda**4) * v_i)
+@states("row", lambda: Lambda**2 * u_i)
+@states("u", lambda: Lambda**2 * value_row)
+@states("v", lambda: Trace(Lambda**2 * U_i))
+@states("U", lambda: v_i * Lambda**2)
+@states("row twice", lambda: Lambda**4 * value_row)
+@states("v twice", lambda: Trace(Lambda**4) * v_i)
 @given(
     "To first order in all weights; the next terms are of third order",
     r"So the main weights grow at the rate of the Frobenius norm of $\boldsymbol{\Lambda}^{2}$, the zero "
     r"blocks at most at $\lambda_{1}^{2}$, over $\tau$",
 )
-def growth() -> Derivation:
+def growth() -> Lines:
     """The part of second order in all weights of the full loss, and its gradient; then the linear flow applied to itself."""
     flow = {weight: -gradient(_quadratic_part(), weight) / 2 for weight in WEIGHTS}
     small = {"parameter": (scale, 0), "order": 2}
-    return Derivation.by(
-        *_small_head(),
-        *(
-            Line(-Gradient(half_loss, weight) / scale**2, "~", rate, rf"The flow (10) of the {name}, over $\epsilon$", part=part, **small)
-            for (weight, rate), name, part in zip(
-                flow.items(),
-                ("vector in the value matrix", "vector in the key-query matrix", "value weight", "key-query matrix"),
-                ("row", "u", "v", "U"),
-                strict=True,
-            )
-        ),
-        *(
-            Line(Rate(Rate(weight, flow), flow), "=", substitute(flow[weight], flow), f"The linear flow of the {name} twice", part=part)
-            for weight, name, part in ((value_row, "zero blocks", "row twice"), (v_i, "main weights", "v twice"))
-        ),
-    )
+    yield from _small_head()
+    for (weight, rate), name, part in zip(
+        flow.items(),
+        ("vector in the value matrix", "vector in the key-query matrix", "value weight", "key-query matrix"),
+        ("row", "u", "v", "U"),
+        strict=True,
+    ):
+        yield Line(-Gradient(half_loss, weight) / scale**2, "~", rate, rf"The flow (10) of the {name}, over $\epsilon$", part=part, **small)
+    for weight, name, part in ((value_row, "zero blocks", "row twice"), (v_i, "main weights", "v twice")):
+        yield Line(Rate(Rate(weight, flow), flow), "=", substitute(flow[weight], flow), f"The linear flow of the {name} twice", part=part)
 
 
 def _negative(coupling) -> int:
@@ -100,9 +93,9 @@ def _count(point) -> None:
 
 
 @register("T4-index", "Index of the origin of merged attention with all blocks", section="Beside (14a)")
-@part("form", lambda: -v_i * Trace(Lambda**2 * U_i) - Trace(Lambda**2 * u_i * value_row.T))
-@part("diagonal", lambda: _n.T * _n - _p.T * _p)
-@part("index", lambda: H * (1 + D))
+@states("form", lambda: -v_i * Trace(Lambda**2 * U_i) - Trace(Lambda**2 * u_i * value_row.T))
+@states("diagonal", lambda: _n.T * _n - _p.T * _p)
+@states("index", lambda: H * (1 + D))
 @given(
     POSITIVE_DEFINITE,
     Condition(
@@ -113,19 +106,18 @@ def _count(point) -> None:
     ),
     r"The form is the second order of half the loss in the weights of one head; heads add",
 )
-def index_of_origin() -> Derivation:
+def index_of_origin() -> Lines:
     """A difference of squares in the zero blocks of each head, beside the one of its main weights."""
     form = _quadratic_part() / 2
     blocks = substitute(form, {v_i: 0})
     coordinates = {value_row: TracePolynomial(_p + _n), u_i: Lambda.I**2 * TracePolynomial(_p - _n)}
-    return Derivation.by(
-        *_small_head(),
-        Line(scale, ":=", 0, "The derivatives at the origin"),
-        Line(Gradient(Gradient(half_loss, scale), scale) / 2, "=", form, "Half the loss to second order in all weights", part="form"),
-        *(Line(weight, ":=", value, "New coordinates of the zero blocks") for weight, value in coordinates.items()),
-        Line(blocks, "=", substitute(blocks, coordinates), "Their part of the form is a difference of squares", part="diagonal"),
-        Line(negative, "=", H * (1 + D), "Negative directions of all heads", part="index"),
-    )
+    yield from _small_head()
+    yield Line(scale, ":=", 0, "The derivatives at the origin")
+    yield Line(Gradient(Gradient(half_loss, scale), scale) / 2, "=", form, "Half the loss to second order in all weights", part="form")
+    for weight, value in coordinates.items():
+        yield Line(weight, ":=", value, "New coordinates of the zero blocks")
+    yield Line(blocks, "=", substitute(blocks, coordinates), "Their part of the form is a difference of squares", part="diagonal")
+    yield Line(negative, "=", H * (1 + D), "Negative directions of all heads", part="index")
 
 
 @register(
@@ -137,31 +129,30 @@ def index_of_origin() -> Derivation:
     r"$\tau/\gamma \ln(1/w_{\rm init})$ up to a time independent of $w_{\rm init}$",
     r"So up to a factor independent of $w_{\rm init}$; for one dominant eigenvalue the blocks hardly shrink with $w_{\rm init}$",
 )
-def leak() -> Derivation:
+def leak() -> Lines:
     r"""Growth at the rate $\lambda_1^2/\tau$ for the length of the plateau."""
     rate = eigenvalue[1] ** 2
     grown, plateau = w_init * exp(rate * t / tau), tau / gamma * log(1 / w_init)
-    return Derivation.by(
-        Line(size, ":=", grown, r"The blocks start at $w_{\rm init}$"),
-        Line(tau * Derivative(size, t), "=", rate * size, "They grow as the fastest direction of (T4-growth)"),
-        Line(t, ":=", plateau, "The length of the plateau (51)"),
-        Line(size, "=", simplify(grown.subs(t, plateau)), "The size at its end"),
-    )
+    yield Line(size, ":=", grown, r"The blocks start at $w_{\rm init}$")
+    yield Line(tau * Derivative(size, t), "=", rate * size, "They grow as the fastest direction of (T4-growth)")
+    yield Line(t, ":=", plateau, "The length of the plateau (51)")
+    yield Line(size, "=", simplify(grown.subs(t, plateau)), "The size at its end")
 
 
 @register("T4-mirror", "The mirror sector of merged attention with all blocks", section="Beside (7)")
-@part("v", lambda: 0)
-@part("U", lambda: ZeroMatrix(D, D))
-@part("row", lambda: (Lambda**2 - M * B * Lambda) * u_i)
-@part("u", lambda: (Lambda**2 - Lambda * B.T * M) * value_row)
+@states("v", lambda: 0)
+@states("U", lambda: ZeroMatrix(D, D))
+@states("row", lambda: (Lambda**2 - M * B * Lambda) * u_i)
+@states("u", lambda: (Lambda**2 - Lambda * B.T * M) * value_row)
 @given(
     r"$v_{j} = 0$ and $\boldsymbol{U}_{j} = 0$ in every head, so that $\boldsymbol{B}$ is the sum of "
     r"$\boldsymbol{v}_j \boldsymbol{u}_{j}^{\top}$ over all heads"
 )
-def mirror_flow() -> Derivation:
+def mirror_flow() -> Lines:
     """The flow of the unreduced model on the mirror sector: its vectors are a key and a query, and the other weights do not move."""
     parts = {weight: ("", part) for weight, part in zip((v_i, U_i, value_row, u_i), ("v", "U", "row", "u"), strict=True)}
-    return Derivation.by(SECOND_MOMENT, *flow_where_zero(merged_expansion(), "C.1", (v_i, U_i), parts))
+    yield SECOND_MOMENT
+    yield from flow_where_zero(merged_expansion(), "C.1", (v_i, U_i), parts)
 
 
 def _mapped(point) -> None:
@@ -178,8 +169,8 @@ AT_REST = satisfying(r"$\boldsymbol{Ge} = 0$", {Lambda**2 * e: M * B * Lambda * 
 
 
 @register("T4-functions", "Fixed functions of the mirror sector", section="Beside (7) and Section 3.2")
-@part("force", lambda: (lambda_**2 - a * level * lambda_) * e)
-@part("level", lambda: lambda_ / a)
+@states("force", lambda: (lambda_**2 - a * level * lambda_) * e)
+@states("level", lambda: lambda_ / a)
 @given(
     ALONG,
     MAPPED,
@@ -190,34 +181,30 @@ AT_REST = satisfying(r"$\boldsymbol{Ge} = 0$", {Lambda**2 * e: M * B * Lambda * 
     r"Two fixed points are a property of $(\mathrm{M})$: with all blocks, (7) has at least the fixed "
     r"functions of the separate model."
 )
-def mirror_functions() -> Derivation:
+def mirror_functions() -> Lines:
     """The force on an eigenvector of Lambda and B, and the level at which it vanishes."""
     acted = rewrite(force() * e, {Lambda * e: lambda_ * e, M * e: a * e, B * e: level * e})
     (rest,) = solve(rewrite(e.T * acted, {e.T * e: 1}).to_sympy(), level)
-    return Derivation.by(
-        SECOND_MOMENT,
-        Line(G, "=", force(), "The force", "53"),
-        Line(G * e, "=", acted, "On an eigenvector", -1, "force"),
-        Line(level, "=", rest, "It vanishes at the level", part="level", conditions=(AT_REST,)),
-    )
+    yield SECOND_MOMENT
+    yield Line(G, "=", force(), "The force", "53")
+    yield Line(G * e, "=", acted, "On an eigenvector", -1, "force")
+    yield Line(level, "=", rest, "It vanishes at the level", part="level", conditions=(AT_REST,))
 
 
 @register("T4-separate", "Separate attention of rank one does not tell its two channels apart", section="Beside Appendix E.1")
-@part("third", lambda: -2 * (v_i * k_i.T + _kappa * value_row.T) * Lambda**2 * q_i)
-@part("exchanged", lambda: -2 * (v_i * k_i.T + _kappa * value_row.T) * Lambda**2 * q_i)
+@states("third", lambda: -2 * (v_i * k_i.T + _kappa * value_row.T) * Lambda**2 * q_i)
+@states("exchanged", lambda: -2 * (v_i * k_i.T + _kappa * value_row.T) * Lambda**2 * q_i)
 @given(
     r"Rank one, $\kappa_i$ the scalar of the key; lowest order in the weights, the next is the sixth; heads add",
     r"The output of a head is the same with $(v_i, \boldsymbol{k}_i)$ and $(\kappa_i, \boldsymbol{v}_i)$ exchanged, so every order is",
 )
-def exchanged_channels() -> Derivation:
+def exchanged_channels() -> Lines:
     """The lowest order of the loss in all weights of a head, and the same with the two channels exchanged."""
     weights, swap = (v_i, k_i, q_i, _kappa, value_row), {v_i: _kappa, _kappa: v_i, k_i: value_row, value_row: k_i}
     head = _scaled(substitute(merged_expansion(), {U_i: k_i * q_i.T, u_i: _kappa * q_i}), weights)
     third, small = collect(expect((y_q - head) ** 2), scale)[3], {"parameter": (scale, 0), "order": 3}
     lowest = (E((y_q - prediction) ** 2) - Trace(Lambda)) / scale**3
-    return Derivation.by(
-        Line(prediction, ":=", head, r"One head (E.1), all weights multiplied by $\epsilon$"),
-        Line(lowest, "~", third, "The lowest order is the third", part="third", **small),
-        Line(prediction, ":=", substitute(head, swap), "The channels exchanged: the output is the same"),
-        Line(lowest, "~", substitute(third, swap), "The same", part="exchanged", **small),
-    )
+    yield Line(prediction, ":=", head, r"One head (E.1), all weights multiplied by $\epsilon$")
+    yield Line(lowest, "~", third, "The lowest order is the third", part="third", **small)
+    yield Line(prediction, ":=", substitute(head, swap), "The channels exchanged: the output is the same")
+    yield Line(lowest, "~", substitute(third, swap), "The same", part="exchanged", **small)

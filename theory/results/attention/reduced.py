@@ -11,9 +11,8 @@ from sympy import BlockMatrix, ZeroMatrix
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import block_product, block_transpose
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation
-from ...derivations.lines import Line
-from ...derivations.registry import erratum, given, part, register, states
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import erratum, given, register, states
 from ...notation import D, K_i, Lambda_hat, N, Q_i, R, beta, matrix, prediction_i, v_i, vector, w, x_q
 from .blocks import FIRST, HEADS, LAST, W_K, W_Q, U_i, as_matrix, merged_expansion, u_i, value_row
 
@@ -42,23 +41,21 @@ def separate_expansion() -> TracePolynomial:
     r"\hat{\boldsymbol{\Lambda}} \boldsymbol{w}) \boldsymbol{u}_{i}^{\top} \boldsymbol{x}_{q}$ remains, "
     "equation (C.1)"
 )
-def merged_attention() -> Derivation:
+def merged_attention() -> Lines:
     """Zero blocks in the expansion; it holds for every finite N, for the query token is in no remaining term."""
     half = substitute(merged_expansion(), {value_row: ZeroMatrix(D, 1)})
     merged = substitute(half, {u_i: ZeroMatrix(D, 1)})
-    return Derivation.by(
-        Line(value_row, ":=", ZeroMatrix(D, 1), "The vector block of the value set to zero"),
-        Line(prediction_i, "=", half, "What is left of the expansion (C.1)", ("C.1",)),
-        Line(prediction_i, "!=", merged, r"As printed in the paper: $\boldsymbol{v}_i = 0$ alone is not enough", ("C.1",)),
-        Line(u_i, ":=", ZeroMatrix(D, 1), "The vector block of the key-query matrix set to zero, too"),
-        Line(prediction_i, "=", merged, "One term is left", (1,)),
-    )
+    yield Line(value_row, ":=", ZeroMatrix(D, 1), "The vector block of the value set to zero")
+    yield Line(prediction_i, "=", half, "What is left of the expansion (C.1)", ("C.1",))
+    yield Line(prediction_i, "!=", merged, r"As printed in the paper: $\boldsymbol{v}_i = 0$ alone is not enough", ("C.1",))
+    yield Line(u_i, ":=", ZeroMatrix(D, 1), "The vector block of the key-query matrix set to zero, too")
+    yield Line(prediction_i, "=", merged, "One term is left", (1,))
 
 
 @register("E.1", "Linear attention with separate key and query, all blocks", section="Appendix E.1")
-@part("U", lambda: K_i * Q_i.T)
-@part("u", lambda: Q_i * kappa_i)
-@part(
+@states("U", lambda: K_i * Q_i.T)
+@states("u", lambda: Q_i * kappa_i)
+@states(
     "y",
     lambda: (
         (
@@ -76,42 +73,38 @@ def merged_attention() -> Derivation:
     r"Any rank $R$: the columns of $\boldsymbol{K}_{i}$ and $\boldsymbol{Q}_{i}$ are $\boldsymbol{k}_{i,r}$ "
     r"and $\boldsymbol{q}_{i,r}$, $\boldsymbol{\kappa}_i$ holds the scalars of the key matrix",
 )
-def separate_attention_in_blocks() -> Derivation:
+def separate_attention_in_blocks() -> Lines:
     """The merged key-query matrix is the product of the key and the query matrix."""
     merged = block_product(block_transpose(KEY), QUERY)
-    return Derivation.by(
-        Line(W_K, ":=", as_matrix(KEY), r"The key matrix: its rows are $[\boldsymbol{k}_{i,r}^{\top}\ k_{i,r}]$"),
-        Line(W_Q, ":=", as_matrix(QUERY), "The query matrix; its last column meets only the masked corner"),
-        Line(W_K.T * W_Q, "=", as_matrix(merged), "The merged matrix"),
-        Line(U_i, ":=", FIRST * W_K.T * W_Q * FIRST.T, r"Its blocks, as in (7)"),
-        Line(u_i, ":=", FIRST * W_Q.T * W_K * LAST.T, r"The same for the last row"),
-        Line(U_i, "=", merged[0][0], "The first block", part="U"),
-        Line(u_i, "=", merged[1][0].T, "The block below it", part="u"),
-        Line(prediction_i, "=", separate_expansion(), "Both put into the expansion (C.1)", (-1, -2, "C.1"), "y"),
-    )
+    yield Line(W_K, ":=", as_matrix(KEY), r"The key matrix: its rows are $[\boldsymbol{k}_{i,r}^{\top}\ k_{i,r}]$")
+    yield Line(W_Q, ":=", as_matrix(QUERY), "The query matrix; its last column meets only the masked corner")
+    yield Line(W_K.T * W_Q, "=", as_matrix(merged), "The merged matrix")
+    yield Line(U_i, ":=", FIRST * W_K.T * W_Q * FIRST.T, r"Its blocks, as in (7)")
+    yield Line(u_i, ":=", FIRST * W_Q.T * W_K * LAST.T, r"The same for the last row")
+    yield Line(U_i, "=", merged[0][0], "The first block", part="U")
+    yield Line(u_i, "=", merged[1][0].T, "The block below it", part="u")
+    yield Line(prediction_i, "=", separate_expansion(), "Both put into the expansion (C.1)", (-1, -2, "C.1"), "y")
 
 
 @register("S", "Linear attention with separate key and query", section="Section 2.2")
-@part("matrix", lambda: v_i * beta.T * K_i * Q_i.T * x_q)
-@part("sum", lambda: v_i * beta.T * _K_rest * _Q_rest.T * x_q + v_i * (beta.T * _k) * (_q.T * x_q))
+@states("matrix", lambda: v_i * beta.T * K_i * Q_i.T * x_q)
+@states("sum", lambda: v_i * beta.T * _K_rest * _Q_rest.T * x_q + v_i * (beta.T * _k) * (_q.T * x_q))
 @given(
     HEADS,
     r"The vector $\boldsymbol{v}_i$ and the scalars $\boldsymbol{\kappa}_i$ of the key are zero in every head",
     r"$\boldsymbol{K}_{\rm other}$, $\boldsymbol{Q}_{\rm other}$ hold the other columns: rank $R$ is $R$ "
     "rank-one heads with one value weight",
 )
-def separate_attention() -> Derivation:
+def separate_attention() -> Lines:
     """Zero blocks, then one column split off after another."""
     half = substitute(separate_expansion(), {value_row: ZeroMatrix(D, 1)})
     reduced = substitute(half, {kappa_i: ZeroMatrix(R, 1)})
     split = block_product(((_K_rest, _k),), block_transpose(((_Q_rest, _q),)))[0][0]
-    return Derivation.by(
-        Line(kappa_i, ":=", ZeroMatrix(R, 1), "The scalars of the key set to zero"),
-        Line(prediction_i, "!=", reduced, "This alone is not enough", ("E.1",)),
-        Line(value_row, ":=", ZeroMatrix(D, 1), "The vector block of the value set to zero, too"),
-        Line(prediction_i, "=", reduced, "One term is left of the expansion (E.1)", ("E.1",), "matrix"),
-        Line(K_i, ":=", BlockMatrix([[_K_rest, _k]]), "One column of the key matrix split off"),
-        Line(Q_i, ":=", BlockMatrix([[_Q_rest, _q]]), "One column of the query matrix split off"),
-        Line(K_i * Q_i.T, "=", split, "Each column adds a matrix of rank one"),
-        Line(prediction_i, "=", v_i * beta.T * split * x_q, "Each column adds a rank-one head with the same value weight", (3,), "sum"),
-    )
+    yield Line(kappa_i, ":=", ZeroMatrix(R, 1), "The scalars of the key set to zero")
+    yield Line(prediction_i, "!=", reduced, "This alone is not enough", ("E.1",))
+    yield Line(value_row, ":=", ZeroMatrix(D, 1), "The vector block of the value set to zero, too")
+    yield Line(prediction_i, "=", reduced, "One term is left of the expansion (E.1)", ("E.1",), "matrix")
+    yield Line(K_i, ":=", BlockMatrix([[_K_rest, _k]]), "One column of the key matrix split off")
+    yield Line(Q_i, ":=", BlockMatrix([[_Q_rest, _q]]), "One column of the query matrix split off")
+    yield Line(K_i * Q_i.T, "=", split, "Each column adds a matrix of rank one")
+    yield Line(prediction_i, "=", v_i * beta.T * split * x_q, "Each column adds a rank-one head with the same value weight", (3,), "sum")

@@ -15,10 +15,9 @@ from sympy import MatAdd, Symbol, Trace
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.substitution import collect, substitute
-from ...derivations.derivation import Derivation
 from ...derivations.heads import E, Gradient
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register, states
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...expectation.moments import expect
 from ...notation import B, B_rest, D, K_i, Lambda, Lambda_hat, M, N, Q_i, beta, matrix, prediction, prediction_i, v_i, vector, w, x_q, y_q
 from ..task.regression import SECOND_MOMENT, average_context
@@ -71,32 +70,30 @@ def _reduced_loss(map_):
 
 
 @register("T4", "The loss of the unreduced model splits into the reduced loss and an even part", section="Beside (7) and Section 2.3")
-@part("odd", lambda: w.T * Lambda_hat * (v_i * U_i + value_row * u_i.T) * x_q)
-@part("odd, separate", lambda: w.T * Lambda_hat * (v_i * K_i + value_row * kappa_i.T) * Q_i.T * x_q)
-@part("even", lambda: (value_row.T * (Lambda_hat + x_q * x_q.T / N) * U_i + v_i * (w.T * Lambda_hat * w) * u_i.T) * x_q)
-@part("cross", lambda: 0)
-@part("loss", lambda: _reduced_loss(B_rest + v_i * U_i + value_row * u_i.T))
+@states("odd", lambda: w.T * Lambda_hat * (v_i * U_i + value_row * u_i.T) * x_q)
+@states("odd, separate", lambda: w.T * Lambda_hat * (v_i * K_i + value_row * kappa_i.T) * Q_i.T * x_q)
+@states("even", lambda: (value_row.T * (Lambda_hat + x_q * x_q.T / N) * U_i + v_i * (w.T * Lambda_hat * w) * u_i.T) * x_q)
+@states("cross", lambda: 0)
+@states("loss", lambda: _reduced_loss(B_rest + v_i * U_i + value_row * u_i.T))
 @given(
     r"$\boldsymbol{B}$ is any map and $i$ any head, so the cross term vanishes for any number of heads together",
     r"For the loss: head $i$ beside heads that add the odd map $\boldsymbol{B}_{\neq i}$",
 )
-def split_loss() -> Derivation:
+def split_loss() -> Lines:
     """Odd times even averages to zero over a symmetric law of w."""
     (odd, even), error = odd_and_even(), y_q - beta.T * B * x_q
     separate = substitute(odd, {U_i: K_i * Q_i.T, u_i: Q_i * kappa_i})
-    return Derivation.by(
-        SECOND_MOMENT,
-        Line(opposite, ":=", -w, "The opposite task vector"),
-        Line(_output, ":=", _for_task(opposite), "The output of head $i$ for it, equation (C.1)"),
-        Line(_odd, ":=", (prediction_i - _output) / 2, r"The part of the output that is odd in $\boldsymbol{w}$"),
-        Line(_even, ":=", (prediction_i + _output) / 2, "and the part that is even"),
-        Line(_odd, "=", odd, "The odd part, with (30)", ("C.1", "30"), "odd"),
-        Line(_odd, "=", separate, "The same for separate key and query of any rank, by (E.1)", ("C.1", "30", "E.1"), "odd, separate"),
-        Line(_even, "=", even, "The even part", ("C.1", "30"), "even"),
-        Line(E(error * _even), "=", expect(error * even), "The error of any reduced model does not correlate with it", (-1,), "cross"),
-        Line(prediction, ":=", prediction_i + beta.T * B_rest * x_q, "Head $i$ beside the others"),
-        Line(E((y_q - prediction) ** 2) - E(_even**2), "=", _without_even_part(), "The full loss less the even part", ("C.1", -3), "loss"),
-    )
+    yield SECOND_MOMENT
+    yield Line(opposite, ":=", -w, "The opposite task vector")
+    yield Line(_output, ":=", _for_task(opposite), "The output of head $i$ for it, equation (C.1)")
+    yield Line(_odd, ":=", (prediction_i - _output) / 2, r"The part of the output that is odd in $\boldsymbol{w}$")
+    yield Line(_even, ":=", (prediction_i + _output) / 2, "and the part that is even")
+    yield Line(_odd, "=", odd, "The odd part, with (30)", ("C.1", "30"), "odd")
+    yield Line(_odd, "=", separate, "The same for separate key and query of any rank, by (E.1)", ("C.1", "30", "E.1"), "odd, separate")
+    yield Line(_even, "=", even, "The even part", ("C.1", "30"), "even")
+    yield Line(E(error * _even), "=", expect(error * even), "The error of any reduced model does not correlate with it", (-1,), "cross")
+    yield Line(prediction, ":=", prediction_i + beta.T * B_rest * x_q, "Head $i$ beside the others")
+    yield Line(E((y_q - prediction) ** 2) - E(_even**2), "=", _without_even_part(), "The full loss less the even part", ("C.1", -3), "loss")
 
 
 def fourth_moment(inner):
@@ -138,39 +135,35 @@ def overlap_formula(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j):
 @register("T4-even", "The even part of two heads", section="Beside (7) and Section 2.3")
 @states(lambda: overlap_formula(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j))
 @given(r"Any two heads, or one head with itself: $\mathbb{E}(y_{\rm even}^{2})$ is the sum over all pairs")
-def even_overlap() -> Derivation:
+def even_overlap() -> Lines:
     """Average over the task, the query (up to its sixth moment) and the context."""
     _, even = odd_and_even()
     other = second_head(even)
-    return Derivation.by(
-        Line(_even, "=", even, "The even part of head $i$", "T4"),
-        Line(_even_j, ":=", other, "That of head $j$"),
-        Line(E(_even * _even_j), "=", expect(even * other), "Their product, averaged", (0,)),
-    )
+    yield Line(_even, "=", even, "The even part of head $i$", "T4")
+    yield Line(_even_j, ":=", other, "That of head $j$")
+    yield Line(E(_even * _even_j), "=", expect(even * other), "Their product, averaged", (0,))
 
 
 @register("T4-form", "Quadratic form of half the loss across the zero blocks", section="Beside (39) and (40)")
-@part("first", lambda: 0)
-@part("second", lambda: -value_row.T * (Lambda**2 - M * (B_rest + v_i * U_i) * Lambda) * u_i)
+@states("first", lambda: 0)
+@states("second", lambda: -value_row.T * (Lambda**2 - M * (B_rest + v_i * U_i) * Lambda) * u_i)
 @given(
     r"The terms of first and of second order in the vectors $\boldsymbol{v}_i$ and $\boldsymbol{u}_{i}$ together; heads add",
     "The even part is of first order in them, and its square is (T4-even)",
     r"The bracket is the force $\boldsymbol{G}$ of the reduced model with $v_{i} \boldsymbol{U}_{i}$ and the "
     r"other heads: zero at the minimum, $\boldsymbol{\Lambda}^{2}$ on the plateau",
 )
-def transverse_form() -> Derivation:
+def transverse_form() -> Lines:
     r"""Scale both blocks of one head by $\epsilon$ and gather."""
     blocks = {value_row: scale * value_row, u_i: scale * u_i}
     scaled = substitute(merged_expansion(), blocks) + beta.T * B_rest * x_q
     first = collect(substitute(full_loss() / 2, blocks), scale).get(1, TracePolynomial(0))
     second = collect(substitute(_without_even_part() / 2, blocks), scale)[2]
     slope = Gradient(half_loss, scale)
-    return Derivation.by(
-        SECOND_MOMENT,
-        Line(prediction, ":=", scaled, r"Both vectors of head $i$ multiplied by $\epsilon$ in (C.1), beside the others"),
-        HALF,
-        Line(_even, "=", odd_and_even()[1], "The even part", "T4"),
-        Line(scale, ":=", 0, "The derivatives at zero blocks"),
-        Line(slope, "=", first, "First order in the blocks", part="first"),
-        Line(Gradient(slope, scale) / 2 - E(_even**2) / 2, "=", second, "Second order, less the even part", (3,), "second"),
-    )
+    yield SECOND_MOMENT
+    yield Line(prediction, ":=", scaled, r"Both vectors of head $i$ multiplied by $\epsilon$ in (C.1), beside the others")
+    yield HALF
+    yield Line(_even, "=", odd_and_even()[1], "The even part", "T4")
+    yield Line(scale, ":=", 0, "The derivatives at zero blocks")
+    yield Line(slope, "=", first, "First order in the blocks", part="first")
+    yield Line(Gradient(slope, scale) / 2 - E(_even**2) / 2, "=", second, "Second order, less the even part", (3,), "second")

@@ -14,10 +14,9 @@ from sympy import Trace, ZeroMatrix
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import gradient
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation
 from ...derivations.heads import E, Gradient
-from ...derivations.lines import Line
-from ...derivations.registry import erratum, given, part, register, states
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import erratum, given, register, states
 from ...expectation.moments import expect
 from ...notation import B, D, K_i, Lambda, Lambda_hat, N, Q_i, R, beta, prediction, prediction_i, prediction_other, v_i, w, x_q, y_q
 from ..task.regression import average_context
@@ -82,64 +81,64 @@ def flow_where_zero(head: TracePolynomial, source: str, letters: tuple, parts: M
 
 
 @register("39", "The vector block of the value matrix stays zero", section="Appendix C.1")
-@part("sequence", lambda: ((Lambda_hat + x_q * x_q.T / N) * U_i + beta * u_i.T) * x_q * (y_q - prediction))
-@part("average", lambda: ZeroMatrix(D, 1))
+@states("sequence", lambda: ((Lambda_hat + x_q * x_q.T / N) * U_i + beta * u_i.T) * x_q * (y_q - prediction))
+@states("average", lambda: ZeroMatrix(D, 1))
 @given(f"For the average: t{JOINT[1:]}")
 @erratum(
     r"The paper does not say that the condition is joint: one non-zero $\boldsymbol{u}_{j}$ moves "
     r"$\boldsymbol{v}_i$ in every head (39-joint); nor that it holds for the population only: a finite "
     "training set moves the blocks (V6-leak)."
 )
-def value_block_stays() -> Derivation:
+def value_block_stays() -> Lines:
     """Gradient, zero blocks, average."""
-    return Derivation.by(*flow_where_zero(merged_expansion(), "C.1", (value_row, u_i), {value_row: ("sequence", "average")}))
+    yield from flow_where_zero(merged_expansion(), "C.1", (value_row, u_i), {value_row: ("sequence", "average")})
 
 
 @register("40", "The vector block of the key-query matrix stays zero", section="Appendix C.1")
-@part("sequence", lambda: (value_row.T * beta + v_i * w.T * Lambda_hat * w) * (y_q - prediction) * x_q)
-@part("average", lambda: ZeroMatrix(D, 1))
+@states("sequence", lambda: (value_row.T * beta + v_i * w.T * Lambda_hat * w) * (y_q - prediction) * x_q)
+@states("average", lambda: ZeroMatrix(D, 1))
 @given(f"For the average: t{JOINT[1:]}")
 @erratum(
     r"The paper averages $\boldsymbol{w}^{\top} \hat{\boldsymbol{\Lambda}} \boldsymbol{w} "
     r"\boldsymbol{w}^{\top}$ apart from the other $\hat{\boldsymbol{\Lambda}}$; the average over "
     r"$\boldsymbol{w}$ is meant given the context."
 )
-def key_query_block_stays() -> Derivation:
+def key_query_block_stays() -> Lines:
     """Gradient, zero blocks, average."""
-    return Derivation.by(*flow_where_zero(merged_expansion(), "C.1", (value_row, u_i), {u_i: ("sequence", "average")}))
+    yield from flow_where_zero(merged_expansion(), "C.1", (value_row, u_i), {u_i: ("sequence", "average")})
 
 
 @register("39-parity", "Only the symmetry of the task's law is needed", section="Beside (39) and (40)")
-@part("v", lambda: -(Lambda_hat + x_q * x_q.T / N) * U_i * x_q * (w.T * x_q - w.T * Lambda_hat * B * x_q))
-@part("u", lambda: -v_i * (w.T * Lambda_hat * w) * (w.T * x_q - w.T * Lambda_hat * B * x_q) * x_q)
+@states("v", lambda: -(Lambda_hat + x_q * x_q.T / N) * U_i * x_q * (w.T * x_q - w.T * Lambda_hat * B * x_q))
+@states("u", lambda: -v_i * (w.T * Lambda_hat * w) * (w.T * x_q - w.T * Lambda_hat * B * x_q) * x_q)
 @given(
     JOINT,
     r"The law of $\boldsymbol{w}$ is symmetric, not necessarily Gaussian; tokens of any law. An odd function "
     r"of $\boldsymbol{w}$ then averages to zero",
 )
-def parity() -> Derivation:
+def parity() -> Lines:
     """The gradients of one sequence, at w and at -w."""
     head, weights = merged_expansion(), {"v": value_row, "u": u_i}
     there = {part: pull_at_zero(head, weight) for part, weight in weights.items()}
-    return Derivation.by(
-        _ONE_HEAD,
-        *_at_zero(head, (value_row, u_i), "C.1"),
-        *(Line(-Gradient(ERROR, weights[part]) / 2, "=", one, ONE_SEQUENCE, ("C.1", "4", "30")) for part, one in there.items()),
-        Line(opposite, ":=", -w, "The opposite task vector"),
-        *(Line(substitute(one, {w: opposite}), "=", -one, "For it: minus the same", part=part) for part, one in there.items()),
-    )
+    yield _ONE_HEAD
+    yield from _at_zero(head, (value_row, u_i), "C.1")
+    for part, one in there.items():
+        yield Line(-Gradient(ERROR, weights[part]) / 2, "=", one, ONE_SEQUENCE, ("C.1", "4", "30"))
+    yield Line(opposite, ":=", -w, "The opposite task vector")
+    for part, one in there.items():
+        yield Line(substitute(one, {w: opposite}), "=", -one, "For it: minus the same", part=part)
 
 
 @register("E.1-zero", "The zero blocks of separate key and query stay zero", section="Appendix E.1")
-@part("v sequence", lambda: ((Lambda_hat + x_q * x_q.T / N) * K_i + beta * kappa_i.T) * Q_i.T * x_q * (y_q - prediction))
-@part("v", lambda: ZeroMatrix(D, 1))
-@part("kappa sequence", lambda: (value_row.T * beta + v_i * w.T * Lambda_hat * w) * (y_q - prediction) * Q_i.T * x_q)
-@part("kappa", lambda: ZeroMatrix(R, 1))
+@states("v sequence", lambda: ((Lambda_hat + x_q * x_q.T / N) * K_i + beta * kappa_i.T) * Q_i.T * x_q * (y_q - prediction))
+@states("v", lambda: ZeroMatrix(D, 1))
+@states("kappa sequence", lambda: (value_row.T * beta + v_i * w.T * Lambda_hat * w) * (y_q - prediction) * Q_i.T * x_q)
+@states("kappa", lambda: ZeroMatrix(R, 1))
 @given(r"For the averages: $\boldsymbol{v}_j$ and $\boldsymbol{\kappa}_j$ are zero in every head $j$; any rank $R$, any number of heads")
-def separate_blocks_stay() -> Derivation:
+def separate_blocks_stay() -> Lines:
     r"""The same with $\boldsymbol{u}_i = \boldsymbol{Q}_i\boldsymbol{\kappa}_i$."""
     parts = {value_row: ("v sequence", "v"), kappa_i: ("kappa sequence", "kappa")}
-    return Derivation.by(*flow_where_zero(separate_expansion(), "E.1", (value_row, kappa_i), parts))
+    yield from flow_where_zero(separate_expansion(), "E.1", (value_row, kappa_i), parts)
 
 
 @register("39-joint", "One head with a non-zero block moves the block of every other", section="Beside (39)")
@@ -158,18 +157,17 @@ def separate_blocks_stay() -> Derivation:
     r"head but $i$; $j$ is another head, and $\boldsymbol{B}$ the map that heads other than $i$ add",
     "So the gradient of the zero block of head $j$ does not vanish, although both its blocks are zero",
 )
-def joint_condition() -> Derivation:
+def joint_condition() -> Lines:
     """The block u_i of head i makes an even part of the prediction, which correlates with the even derivative by v_j."""
     first, second = merged_expansion(), second_head(merged_expansion())
     own = substitute(second, _zeros((row_j, u_j)))
     here = substitute(first, _zeros((value_row,)))
     slope = substitute(pull(second, row_j), _zeros((row_j, u_j)))
     seen = substitute(substitute(slope, {prediction: here + beta.T * B * x_q}), {y_q: w.T * x_q, beta: Lambda_hat * w})
-    return Derivation.by(
-        Line(prediction, ":=", second + prediction_other, "Head $j$, as in (C.1), beside the others"),
-        *(Line(one, ":=", value, "Zero") for one, value in _zeros((value_row, row_j, u_j)).items()),
-        Line(prediction_i, "=", here, "The output of head $i$ with its block", "C.1"),
-        Line(prediction_other, ":=", prediction_i + beta.T * B * x_q - own, "What the others and head $i$ add"),
-        Line(-Gradient(ERROR, row_j) / 2, "=", seen, ONE_SEQUENCE, ("C.1", "4", "30")),
-        Line(E(seen), "=", expect(seen), "Average over the task vector, the query and the context"),
-    )
+    yield Line(prediction, ":=", second + prediction_other, "Head $j$, as in (C.1), beside the others")
+    for one, value in _zeros((value_row, row_j, u_j)).items():
+        yield Line(one, ":=", value, "Zero")
+    yield Line(prediction_i, "=", here, "The output of head $i$ with its block", "C.1")
+    yield Line(prediction_other, ":=", prediction_i + beta.T * B * x_q - own, "What the others and head $i$ add")
+    yield Line(-Gradient(ERROR, row_j) / 2, "=", seen, ONE_SEQUENCE, ("C.1", "4", "30"))
+    yield Line(E(seen), "=", expect(seen), "Average over the task vector, the query and the context")

@@ -15,11 +15,10 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import gradient
 from ...calculus.rewriting import rewrite
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.draws import EIGENVECTOR
 from ...derivations.heads import E, Gradient
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register, states
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
 from ...notation import B, G, Lambda, M, MatrixLetter, N, T, a, alpha, beta, e, gamma, lambda_, v_0, x_q, y_q
@@ -68,10 +67,10 @@ def _draw_stable(point) -> None:
 
 
 @register("V8-modified", "The flow that descent and heavy ball follow", kind="approximation")
-@part("descent", lambda: _f - h / 2 * _f * Derivative(_f, _W))
-@part("heavy ball", lambda: _f - h / 2 * (1 + mu) / (1 - mu) * _f * Derivative(_f, _W))
-@part("bound", lambda: S(2))
-@part("ball bound", lambda: 2 * (1 + mu) / (1 - mu))
+@states("descent", lambda: _f - h / 2 * _f * Derivative(_f, _W))
+@states("heavy ball", lambda: _f - h / 2 * (1 + mu) / (1 - mu) * _f * Derivative(_f, _W))
+@states("bound", lambda: S(2))
+@states("ball bound", lambda: 2 * (1 + mu) / (1 - mu))
 @given(
     STEP,
     r"Next order: $h^{2}$; for more weights the last factors are the Jacobian of $f$ applied to $f$, minus the Hessian of $L/2$ on $f$",
@@ -79,25 +78,27 @@ def _draw_stable(point) -> None:
     r"Bound: along an eigenvector of the Hessian of $L/2$ with eigenvalue $\kappa$ a fixed point is stable for $\kappa h$ below it, so "
     r"$\eta < 1/\kappa$, and $\eta < (1 + \mu)/\kappa$ with momentum",
 )
-def modified_equation() -> Derivation:
+def modified_equation() -> Lines:
     """Expand W(t + h) and W(t - h) in the step, and the quadratic of the linear recursion at its edge."""
     recursion = z**2 - z - mu * (z - 1) + (1 - mu) * kappa * h * z  # W - W* = z^k
     (bound,) = solve(recursion.subs(kappa, edge / h).subs(z, -1), edge)
     stable = Condition(r"both solutions $z$ lie inside the unit circle", _stable)
-    return Derivation.by(
-        Line(_velocity, ":=", modified_velocity(), "The flow with this velocity"),
-        Line(defect(_velocity), "~", 0, "meets a step of heavy ball to second order: the Taylor series of the flow leaves",
-             parameter=(h, 0), order=3),
-        Line(_velocity, "=", modified_velocity(), "So heavy ball follows the velocity", part="heavy ball"),
-        Line(edge, ":=", factor(bound), r"Write"),
-        Line(recursion.subs(kappa * h, edge).subs(z, -1), "=", 0,
-             r"Beside a fixed point $z^k$ solves heavy ball if $z^2-z=\mu(z-1)-(1-\mu)\kappa hz$; for $\kappa h=c$ one solution is $z=-1$"),
-        Line(stable, "<=>", Line(kappa * h, "<", edge), r"Both solutions decay only for smaller $\kappa h$", meets=(_draw_stable,) * 2),
-        Line(edge, "=", factor(bound), "The bound with momentum", part="ball bound"),
-        Line(mu, ":=", 0, "Without momentum"),
-        Line(_velocity, "=", expand(modified_velocity().subs(mu, 0)), "The velocity", part="descent"),
-        Line(edge, "=", bound.subs(mu, 0), "The bound", part="bound"),
-    )  # fmt: skip
+    yield Line(_velocity, ":=", modified_velocity(), "The flow with this velocity")
+    yield Line(defect(_velocity), "~", 0,
+               "meets a step of heavy ball to second order: the Taylor series of the flow leaves", parameter=(h, 0), order=3)  # fmt: skip
+    yield Line(_velocity, "=", modified_velocity(), "So heavy ball follows the velocity", part="heavy ball")
+    yield Line(edge, ":=", factor(bound), r"Write")
+    yield Line(
+        recursion.subs(kappa * h, edge).subs(z, -1),
+        "=",
+        0,
+        r"Beside a fixed point $z^k$ solves heavy ball if $z^2-z=\mu(z-1)-(1-\mu)\kappa hz$; for $\kappa h=c$ one solution is $z=-1$",
+    )
+    yield Line(stable, "<=>", Line(kappa * h, "<", edge), r"Both solutions decay only for smaller $\kappa h$", meets=(_draw_stable,) * 2)
+    yield Line(edge, "=", factor(bound), "The bound with momentum", part="ball bound")
+    yield Line(mu, ":=", 0, "Without momentum")
+    yield Line(_velocity, "=", expand(modified_velocity().subs(mu, 0)), "The velocity", part="descent")
+    yield Line(edge, "=", bound.subs(mu, 0), "The bound", part="bound")
 
 
 @register("V8-loss", "The loss that descent descends")
@@ -107,16 +108,14 @@ def modified_equation() -> Derivation:
     r"$\boldsymbol{B}$ itself descends",
     r"To first order in $\eta$: (V8-modified) with $h = 2 \eta$",
 )
-def modified_loss() -> Derivation:
+def modified_loss() -> Lines:
     """Differentiate the loss with the square of its gradient added."""
     loss = population_error(B)
     whole = loss + eta / 4 * Trace(Gradient(loss, B).T * Gradient(loss, B))
     named = TracePolynomial(G) - eta * gradient((TracePolynomial(G).T * force()).trace(), B)
-    return Derivation.by(
-        SECOND_MOMENT,
-        *loss_and_force(),
-        Line(-Gradient(whole, B) / 2, "=", named, "Minus half the gradient of the loss that descent descends"),
-    )
+    yield SECOND_MOMENT
+    yield from loss_and_force()
+    yield Line(-Gradient(whole, B) / 2, "=", named, "Minus half the gradient of the loss that descent descends")
 
 
 HALF, MERGED_HALF = (lambda_ / (2 * a)) ** Rational(1, 3), (gamma / (2 * alpha)) ** Rational(1, 2)
@@ -135,8 +134,8 @@ BELOW = Condition(
 
 
 @register("V8-drop", "How much later steps make a drop", kind="approximation")
-@part("separate", lambda: h / 2 * log(HALF**2 * lambda_**2 / 2 / (lambda_**2 * v_0**2 - lambda_ * a * v_0**5)))
-@part("merged", lambda: h / 2 * log(gamma / (2 * alpha) * gamma / 2 / (MERGED_HALF * u_0 * (gamma - alpha * u_0**2))))
+@states("separate", lambda: h / 2 * log(HALF**2 * lambda_**2 / 2 / (lambda_**2 * v_0**2 - lambda_ * a * v_0**5)))
+@states("merged", lambda: h / 2 * log(gamma / (2 * alpha) * gamma / 2 / (MERGED_HALF * u_0 * (gamma - alpha * u_0**2))))
 @given(
     STEP,
     BELOW,
@@ -144,7 +143,7 @@ BELOW = Condition(
     "(merged, (44), white tokens)",
     r"Next order: $h^{2}$; with momentum $(1 + \mu)/(1 - \mu)$ times as much and $h \mu/(1 - \mu)$ more",
 )
-def later_drop() -> Derivation:
+def later_drop() -> Lines:
     """The added time is half a step times the logarithm of how much faster the weight grows at the end."""
     slower = _f - h / 2 * _f * Derivative(_f, _W)
     added = series(1 / (1 - h * z / 2), h, 0, 2).coeff(h, 1).subs(z, Derivative(_f, _W)) / _f
@@ -153,15 +152,18 @@ def later_drop() -> Derivation:
         ratio = simplify(velocity.subs(variable, end) / velocity.subs(variable, start))
         return Integral(h * added.subs(_f, velocity.subs(variable, _W)), (_W, start, end)), "=", h / 2 * log(ratio)
 
-    return Derivation.by(
-        Line(1 / slower - 1 / _f, "~", h * added, "The time that steps add for each unit of a weight, by (V8-modified)",
-             parameter=(h, 0), order=2),
-        Line(*delay(lambda_**2 * v**2 - lambda_ * a * v**5, v, v_0, HALF),
-             r"A growing head of separate attention, $f=\lambda^2v^2-\lambda av^5$, up to $v^{3} = \lambda/(2a)$", part="separate"),
-        Line(*delay(u * (gamma - alpha * u**2), u, u_0, MERGED_HALF),
-             r"Balanced merged attention, $f=u(\gamma-\alpha u^2)$ for the norm $u$ of the values, up to $u^{2} = \gamma/(2 \alpha)$",
-             part="merged"),
-    )  # fmt: skip
+    yield Line(1 / slower - 1 / _f, "~", h * added,
+               "The time that steps add for each unit of a weight, by (V8-modified)", parameter=(h, 0), order=2)  # fmt: skip
+    yield Line(
+        *delay(lambda_**2 * v**2 - lambda_ * a * v**5, v, v_0, HALF),
+        r"A growing head of separate attention, $f=\lambda^2v^2-\lambda av^5$, up to $v^{3} = \lambda/(2a)$",
+        part="separate",
+    )
+    yield Line(
+        *delay(u * (gamma - alpha * u**2), u, u_0, MERGED_HALF),
+        r"Balanced merged attention, $f=u(\gamma-\alpha u^2)$ for the norm $u$ of the values, up to $u^{2} = \gamma/(2 \alpha)$",
+        part="merged",
+    )
 
 
 @cache
@@ -174,11 +176,11 @@ def force_variance() -> Any:
 
 
 @register("V8-noise", "How mini-batches move and spread the time of a drop", kind="approximation")
-@part(
+@states(
     "variance", lambda: lambda_**2 * (lambda_ * (7 * lambda_ + T) + (12 * lambda_**2 + 3 * lambda_ * T + T**2 + 2 * Trace(Lambda**2)) / N)
 )
-@part("delay", lambda: h * (1 + V / (batch * lambda_**4)) * log(v / v_0))
-@part("spread", lambda: h * t * V / (batch * lambda_**4))
+@states("delay", lambda: h * (1 + V / (batch * lambda_**4)) * log(v / v_0))
+@states("spread", lambda: h * t * V / (batch * lambda_**4))
 @given(
     STEP,
     EIGENVECTOR,
@@ -186,7 +188,7 @@ def force_variance() -> Any:
     r"A head that grows along that direction, $v = k = q$, before $a v^{3}$ nears $\lambda$; noise in other directions is left out",
     r"Next order: $h^{3/2}$ in the spread's standard deviation; batches of all sequences have $V/P = 0$, (V8-drop)",
 )
-def mini_batches() -> Derivation:
+def mini_batches() -> Lines:
     """In 1/v a step is additive but for the second order, which noise enlarges."""
     one = y_q * e.T * beta * x_q.T * e
     law = Gaussian(A, mean=lambda_**2, covariance=V / batch)
@@ -197,14 +199,12 @@ def mini_batches() -> Derivation:
     velocity = expand(-(v**2) * (mean - 1 / v) / h)
     added = expand(series(1 / velocity, h, 0, 2).removeO().coeff(h, 1) * v)
     spread = t / h * h**2 * (E(A**2, law) - E(A, law) ** 2) / lambda_**4
-    return Derivation.by(
-        Line(V, ":=", E(one**2) - E(one) ** 2, "The variance of one sequence's force along an eigenvector"),
-        Line(V, "=", force_variance(), "averaged", part="variance"),
-        Line(1 / (v + h * drawn * v**2), "~", step, "A step of $1/v$ with the force $A$ of its mini-batch", parameter=(h, 0), order=3),
-        Line(averaged, "=", mean, r"Its mean over mini-batches, whose force has the mean $\lambda^{2}$ and the variance $V/P$"),
-        Line(1 / velocity - 1 / (lambda_**2 * v**2), "~", h * added / v,
-             "As $dv/dt=-v^2\\,d(1/v)/dt$, steps and noise add to the time for each unit of $v$", parameter=(h, 0), order=2),
-        Line(h * added * Integral(1 / u, (u, v_0, v)), "=", h * added * log(v / v_0), "From $v_{0}$ to $v$", part="delay"),
-        Line(spread, "=", t * h * V / batch / lambda_**4,
-             r"The variance of $1/v$ after $t/h$ steps, over the square of its speed $\lambda^{2}$", part="spread"),
-    )  # fmt: skip
+    yield Line(V, ":=", E(one**2) - E(one) ** 2, "The variance of one sequence's force along an eigenvector")
+    yield Line(V, "=", force_variance(), "averaged", part="variance")
+    yield Line(1 / (v + h * drawn * v**2), "~", step, "A step of $1/v$ with the force $A$ of its mini-batch", parameter=(h, 0), order=3)
+    yield Line(averaged, "=", mean, r"Its mean over mini-batches, whose force has the mean $\lambda^{2}$ and the variance $V/P$")
+    yield Line(1 / velocity - 1 / (lambda_**2 * v**2), "~", h * added / v,
+               "As $dv/dt=-v^2\\,d(1/v)/dt$, steps and noise add to the time for each unit of $v$", parameter=(h, 0), order=2)  # fmt: skip
+    yield Line(h * added * Integral(1 / u, (u, v_0, v)), "=", h * added * log(v / v_0), "From $v_{0}$ to $v$", part="delay")
+    yield Line(spread, "=", t * h * V / batch / lambda_**4,
+               r"The variance of $1/v$ after $t/h$ steps, over the square of its speed $\lambda^{2}$", part="spread")  # fmt: skip

@@ -11,10 +11,9 @@ from sympy import Function, Identity, Symbol, Trace, ZeroMatrix, diff, solve, sy
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation
 from ...derivations.heads import E
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
 from ...notation import B, D, Lambda, Lambda_hat, MatrixLetter, N, beta, matrix, x_q, y_q
@@ -39,29 +38,23 @@ def force_variance() -> TracePolynomial:
 
 
 @register("V8-force", "The noise of one sequence's force")
-@part("mean", lambda: _mean_pull())
-@part("square", lambda: _square_given_the_context())
+@states("mean", lambda: _mean_pull())
+@states("square", lambda: _square_given_the_context())
 @given(
     r"$\boldsymbol{F}=(y_q-\hat y_q)\boldsymbol{\beta}\boldsymbol{x}_q^\top$ of one sequence with its prediction "
     r"$\hat y_q=\boldsymbol{\beta}^\top\boldsymbol{B}\boldsymbol{x}_q$",
     r"Any map $\boldsymbol{B}$, any direction $\boldsymbol{Z}$",
     "Square: given the context; its average over contexts is exact as well, and makes the variance: 131 terms",
 )
-def noise_of_the_force() -> Derivation:
+def noise_of_the_force() -> Lines:
     """Average the pull of one sequence and its square; both are polynomials in Gaussian vectors."""
-    return Derivation.by(
-        Line(pulled, ":=", pull(), r"The force of one sequence along a direction, $\operatorname{tr}(\boldsymbol{Z}^\top\boldsymbol{F})$"),
-        Line(E(pulled), "=", expect(pull()), "Its mean", part="mean"),
-        Line(
-            E(pulled**2, given=Lambda_hat),
-            "=",
-            expect(pull() ** 2, given=Lambda_hat),
-            "Its square, averaged over the task vector and the query",
-            part="square",
-        ),
-        Line(B, ":=", ZeroMatrix(D, D), "At the map zero"),
-        Line(E(pulled**2) - E(pulled) ** 2, "=", substitute(force_variance(), {B: ZeroMatrix(D, D)}), "the variance over all sequences is"),
-    )
+    yield Line(pulled, ":=", pull(), r"The force of one sequence along a direction, $\operatorname{tr}(\boldsymbol{Z}^\top\boldsymbol{F})$")
+    yield Line(E(pulled), "=", expect(pull()), "Its mean", part="mean")
+    yield Line(E(pulled**2, given=Lambda_hat), "=", expect(pull() ** 2, given=Lambda_hat),
+               "Its square, averaged over the task vector and the query", part="square")  # fmt: skip
+    yield Line(B, ":=", ZeroMatrix(D, D), "At the map zero")
+    yield Line(E(pulled**2) - E(pulled) ** 2, "=", substitute(force_variance(), {B: ZeroMatrix(D, D)}),
+               "the variance over all sequences is")  # fmt: skip
 
 
 def _mean_pull() -> Any:
@@ -83,9 +76,9 @@ def _square_given_the_context() -> Any:
 
 
 @register("V8-spread", "How mini-batches spread the time of any drop", kind="approximation")
-@part("x", lambda: -diff(_f, _x) * diff(_T, _x) - diff(_g, _x) * diff(_T, _y))
-@part("y", lambda: -diff(_f, _y) * diff(_T, _x) - diff(_g, _y) * diff(_T, _y))
-@part("variance", lambda: h * V / batch)
+@states("x", lambda: -diff(_f, _x) * diff(_T, _x) - diff(_g, _x) * diff(_T, _y))
+@states("y", lambda: -diff(_f, _y) * diff(_T, _x) - diff(_g, _y) * diff(_T, _y))
+@states("variance", lambda: h * V / batch)
 @given(
     r"$T(x, y)$: the time that the flow $\dot x=f$, $\dot y=g$ takes to a level, for two weights that stand for all",
     "On the way its derivatives $T_{x}$ and $T_{y}$ obey the adjoint of the linearised flow",
@@ -93,16 +86,14 @@ def _square_given_the_context() -> Any:
     "fresh sequences",
     "Integrated along the flow up to the level; of first order in $h/P$, if the spread is small against the time in which $T$ changes",
 )
-def spread_of_a_drop() -> Derivation:
+def spread_of_a_drop() -> Lines:
     """Along the flow T falls at the rate 1; a step's noise moves it by its slope."""
     fall = _f * diff(_T, _x) + _g * diff(_T, _y) + 1
     rates = {weight: _f * diff(_T, weight, _x) + _g * diff(_T, weight, _y) for weight in (_x, _y)}
     law = Gaussian(_noise, covariance=V / batch)
     each = expect((h * _noise) ** 2, law)
-    return Derivation.by(
-        Line(_f, ":=", *solve(fall, _f), r"Along the flow the time left falls at the rate 1, $fT_x+gT_y=-1$, so that"),
-        Line(rates[_x], "=", (rates[_x] - diff(fall, _x)).expand(), "The rate of $T_x$ along the flow", part="x"),
-        Line(rates[_y], "=", (rates[_y] - diff(fall, _y)).expand(), "and that of $T_y$", part="y"),
-        Line(E((h * _noise) ** 2, law), "=", each, r"What the noise $\xi$ of a step adds to the time left has the variance"),
-        Line(E((h * _noise) ** 2, law) / h, "=", each / h, "and a step takes the time $h$", part="variance"),
-    )
+    yield Line(_f, ":=", *solve(fall, _f), r"Along the flow the time left falls at the rate 1, $fT_x+gT_y=-1$, so that")
+    yield Line(rates[_x], "=", (rates[_x] - diff(fall, _x)).expand(), "The rate of $T_x$ along the flow", part="x")
+    yield Line(rates[_y], "=", (rates[_y] - diff(fall, _y)).expand(), "and that of $T_y$", part="y")
+    yield Line(E((h * _noise) ** 2, law), "=", each, r"What the noise $\xi$ of a step adds to the time left has the variance")
+    yield Line(E((h * _noise) ** 2, law) / h, "=", each / h, "and a step takes the time $h$", part="variance")

@@ -39,10 +39,9 @@ from sympy import (
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import derivative
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.heads import Rate
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...notation import D, k_i, lambda_, q_i, v_0, v_i, vector
 from ..separate.flow import flow_in_force, rank_one_head
 from .finite_steps import STEP, eta, h, kappa, modified_velocity, mu, v
@@ -71,11 +70,11 @@ def flow_of_heavy_ball() -> tuple[Any, Any]:
 
 
 @register("V8-ball", "The flow of heavy ball has mass", kind="approximation")
-@part("flow", lambda: _f - m * Derivative(_path, (_t, 2)))
-@part("mass", lambda: eta * (1 + mu) / (1 - mu) ** 2)
-@part("start", lambda: (1 - mu) / (1 + mu))
-@part("next", lambda: -(h**2) / 6 * Derivative(_path, (_t, 3)) - m * h**2 / 12 * Derivative(_path, (_t, 4)))
-@part("slow", lambda: _f - m * _f * Derivative(_f, _W))
+@states("flow", lambda: _f - m * Derivative(_path, (_t, 2)))
+@states("mass", lambda: eta * (1 + mu) / (1 - mu) ** 2)
+@states("start", lambda: (1 - mu) / (1 + mu))
+@states("next", lambda: -(h**2) / 6 * Derivative(_path, (_t, 3)) - m * h**2 / 12 * Derivative(_path, (_t, 4)))
+@states("slow", lambda: _f - m * _f * Derivative(_f, _W))
 @given(
     STEP,
     r"$f=-\frac12\partial\mathcal{L}/\partial W$; a dot is a derivative in $t$",
@@ -83,7 +82,7 @@ def flow_of_heavy_ball() -> tuple[Any, Any]:
     "Start: the velocity that makes the flow as late as heavy ball, which starts from rest, over $f$",
     "Slow: the velocity if the mass is small against the times on which $f$ changes; this is (V8-modified)",
 )
-def heavy_ball_flow() -> Derivation:
+def heavy_ball_flow() -> Lines:
     """The Taylor series of a step on a path; the flow without oscillation; and both from rest, under a constant force."""
     mass, rest = flow_of_heavy_ball()
     (turn,) = solve((m * _f * Derivative(_f, _W) + z).subs(m, 1), z)  # m W'' + W' = f, to first order in m
@@ -92,27 +91,29 @@ def heavy_ball_flow() -> Derivation:
     path = _t - m * (1 - r) * (1 - exp(-_t / m))  # under a force of 1
     late, later = (limit(expand(n - place).subs(mu**n, x), x, 0) * h, limit(_t - path, _t, oo))
     (start,) = solve(later - late, r)
-    return Derivation.by(
-        Line(_velocity, ":=", slow, "A flow with this velocity"),
-        Line(m * _velocity * Derivative(_velocity, _W) + _velocity, "~", _f, r"obeys $m\ddot W+\dot W=f$ to first order in the mass",
-             parameter=(m, 0), order=2),
-        Line(_velocity, "=", slow, "These are the slow solutions", part="slow"),
-        Line(m, ":=", mass, "Let the mass be"),
-        Line(_velocity, "=", modified_velocity(), "Then the slow solutions are those of (V8-modified)"),
-        Line(heavy_ball(*(place.subs(n, n + j) for j in (1, 0, -1))) * h, "=", 1,
-             r"Under a constant force $n$ steps of heavy ball from rest go, in units of $hf$, as far as $n-\mu(1-\mu^n)/(1-\mu)$"),
-        Line(h * (n - place), "->", late, r"In the end it is late by", parameter=n),
-        Line(m * Derivative(path, (_t, 2)) + Derivative(path, _t), "=", 1, "The flow that starts with $r$ times the force has this path"),
-        Line(_t - path, "->", later, "In the end it is late by", parameter=_t),
-        Line(r, ":=", start, "Both are as late if"),
-        Line(later, "=", late, "These are equal then"),
-        Line(r, "=", factor(start.subs(m, mass)), "With the mass", part="start"),
-        Line(_f, ":=", heavy_ball(_path.subs(_t, _t + h), _path, _path.subs(_t, _t - h)), "The force of heavy ball on a path"),
-        Line(Derivative(_path, _t), "~", _f - m * diff(_path, _t, 2), "The flow follows it", (), "flow", parameter=(h, 0), order=2),
-        Line(m * diff(_path, _t, 2) + diff(_path, _t) - _f, "~", rest, "What it leaves out", (), "next", parameter=(h, 0), order=4),
-        Line(h, ":=", 2 * eta / (1 - mu), "In the step on the loss"),
-        Line(m, "=", factor(mass.subs(h, 2 * eta / (1 - mu))), "the mass is", part="mass"),
-    )  # fmt: skip
+    yield Line(_velocity, ":=", slow, "A flow with this velocity")
+    yield Line(m * _velocity * Derivative(_velocity, _W) + _velocity, "~", _f,
+               r"obeys $m\ddot W+\dot W=f$ to first order in the mass", parameter=(m, 0), order=2)  # fmt: skip
+    yield Line(_velocity, "=", slow, "These are the slow solutions", part="slow")
+    yield Line(m, ":=", mass, "Let the mass be")
+    yield Line(_velocity, "=", modified_velocity(), "Then the slow solutions are those of (V8-modified)")
+    yield Line(
+        heavy_ball(*(place.subs(n, n + j) for j in (1, 0, -1))) * h,
+        "=",
+        1,
+        r"Under a constant force $n$ steps of heavy ball from rest go, in units of $hf$, as far as $n-\mu(1-\mu^n)/(1-\mu)$",
+    )
+    yield Line(h * (n - place), "->", late, r"In the end it is late by", parameter=n)
+    yield Line(m * Derivative(path, (_t, 2)) + Derivative(path, _t), "=", 1, "The flow that starts with $r$ times the force has this path")
+    yield Line(_t - path, "->", later, "In the end it is late by", parameter=_t)
+    yield Line(r, ":=", start, "Both are as late if")
+    yield Line(later, "=", late, "These are equal then")
+    yield Line(r, "=", factor(start.subs(m, mass)), "With the mass", part="start")
+    yield Line(_f, ":=", heavy_ball(_path.subs(_t, _t + h), _path, _path.subs(_t, _t - h)), "The force of heavy ball on a path")
+    yield Line(Derivative(_path, _t), "~", _f - m * diff(_path, _t, 2), "The flow follows it", (), "flow", parameter=(h, 0), order=2)
+    yield Line(m * diff(_path, _t, 2) + diff(_path, _t) - _f, "~", rest, "What it leaves out", (), "next", parameter=(h, 0), order=4)
+    yield Line(h, ":=", 2 * eta / (1 - mu), "In the step on the loss")
+    yield Line(m, "=", factor(mass.subs(h, 2 * eta / (1 - mu))), "the mass is", part="mass")
 
 
 def escape_rate() -> Any:
@@ -140,10 +141,10 @@ BETWEEN = Condition("$0 < y < 1$", lambda point: 0 < point[y] < 1, _inside)
 
 
 @register("V8-mass", "What mass does to a saddle, a minimum and a drop")
-@part("escape", lambda: (sqrt(1 + 4 * m * g) - 1) / (2 * m))
-@part("flow rings", lambda: Rational(1, 4))
-@part("ball rings", lambda: (1 - sqrt(mu)) ** 2 / 2)
-@part("drop", lambda: sqrt(3 * m / (2 * v_0)) / lambda_ * sqrt(pi) * gamma(Rational(1, 6)) / (3 * gamma(Rational(2, 3))))
+@states("escape", lambda: (sqrt(1 + 4 * m * g) - 1) / (2 * m))
+@states("flow rings", lambda: Rational(1, 4))
+@states("ball rings", lambda: (1 - sqrt(mu)) ** 2 / 2)
+@states("drop", lambda: sqrt(3 * m / (2 * v_0)) / lambda_ * sqrt(pi) * gamma(Rational(1, 6)) / (3 * gamma(Rational(2, 3))))
 @given(
     STEP,
     MASS,
@@ -153,7 +154,7 @@ BETWEEN = Condition("$0 < y < 1$", lambda point: 0 < point[y] < 1, _inside)
     r"Drop: the limit of a large mass, $m v_{0} \lambda^{2}$ far above 1, for a head $v = \boldsymbol{k} = \boldsymbol{q}$ of separate "
     r"attention from rest at a small $v_{0}$: it goes as the inverse root of $v_{0}$, the drop of gradient flow as the inverse",
 )
-def what_mass_does() -> Derivation:
+def what_mass_does() -> Lines:
     """Quadratics for what is linear, and conservation of energy for the drop."""
     rate = escape_rate()
     swinging, recursion = m * z**2 + z + kappa, expand(z**2 - z - mu * (z - 1) + 2 * x * z)
@@ -163,28 +164,31 @@ def what_mass_does() -> Derivation:
     at, speed, each = v_0 / y**2, sqrt(2 * energy / m), 1 / sqrt(1 - y**6)
     scale = simplify(-diff(at, y) / speed.subs(v, at) / each)
     whole = scale * (beta(Rational(1, 6), Rational(1, 2)) / 6).rewrite(gamma)
-    return Derivation.by(
-        Line(r, ":=", rate, "Let"),
-        Line(m * r**2 + r, "=", g, r"$e^{rt}$ leaves a saddle along the flow with mass if this is the rate of gradient flow"),
-        Line(r, "=", rate, "So the rate is", part="escape"),
-        Line(rate, "<", g, "slower than that of gradient flow"),
-        Line(rate, "~", series(rate, m, 0, 2).removeO(), "At a small mass", parameter=(m, 0), order=2),
-        Line(rate * sqrt(m), "->", limit(rate * sqrt(m), m, oo), "At a large mass", parameter=m, order=Rational(1, 2)),
-        Line(Integral(lambda_**2 * x**2, (x, v_0, v)), "=", energy,
-             r"Without friction, $m\ddot v=\lambda^2v^2$, the kinetic energy $m\dot v^2/2$ of a head from rest at $v_0$ is"),
-        Line(-Derivative(at, y) / speed.subs(v, at), "=", scale * each,
-             r"With $v=v_0/y^2$, the time $dv/\dot v$ for each unit of $-y$ is", conditions=(BETWEEN,)),
-        Line(scale * Integral(each, (y, 0, 1)), "=", whole, "The time to grow without bound, a Beta integral", part="drop"),
-        Line(_complex(m, 0 * m + 1, kappa), "<=>", Line(m * kappa, ">", flow_edge * kappa),
-             r"Beside a minimum, $e^{zt}$ with $mz^2+z+\kappa=0$ is a solution of the flow with mass", meets=(_heavy, _heavy)),
-        Line(_complex(0 * m + 1, 2 * eta * kappa - 1 - mu, mu), "<=>", tuple(
-             Line(eta * kappa, relation, edge) for relation, edge in zip((">", "<"), edges, strict=True)),
-             r"$z^n$ with $z^2-z=\mu(z-1)-2\eta\kappa z$ is one of heavy ball", meets=(_swings, _swings)),
-        Line(m, ":=", flow_edge, "Where the flow begins to swing"),
-        Line(m * kappa, "=", flow_edge * kappa, "this product is", part="flow rings"),
-        Line(eta, ":=", factor(edges[0]) / kappa, "Where heavy ball begins to swing"),
-        Line(eta * kappa, "=", factor(edges[0]), "this product is", part="ball rings"),
-    )  # fmt: skip
+    yield Line(r, ":=", rate, "Let")
+    yield Line(m * r**2 + r, "=", g, r"$e^{rt}$ leaves a saddle along the flow with mass if this is the rate of gradient flow")
+    yield Line(r, "=", rate, "So the rate is", part="escape")
+    yield Line(rate, "<", g, "slower than that of gradient flow")
+    yield Line(rate, "~", series(rate, m, 0, 2).removeO(), "At a small mass", parameter=(m, 0), order=2)
+    yield Line(rate * sqrt(m), "->", limit(rate * sqrt(m), m, oo), "At a large mass", parameter=m, order=Rational(1, 2))
+    yield Line(Integral(lambda_**2 * x**2, (x, v_0, v)), "=", energy,
+               r"Without friction, $m\ddot v=\lambda^2v^2$, the kinetic energy $m\dot v^2/2$ of a head from rest at $v_0$ is")  # fmt: skip
+    yield Line(-Derivative(at, y) / speed.subs(v, at), "=", scale * each,
+               r"With $v=v_0/y^2$, the time $dv/\dot v$ for each unit of $-y$ is", conditions=(BETWEEN,))  # fmt: skip
+    yield Line(scale * Integral(each, (y, 0, 1)), "=", whole, "The time to grow without bound, a Beta integral", part="drop")
+    yield Line(_complex(m, 0 * m + 1, kappa), "<=>", Line(m * kappa, ">", flow_edge * kappa),
+               r"Beside a minimum, $e^{zt}$ with $mz^2+z+\kappa=0$ is a solution of the flow with mass",
+               meets=(_heavy, _heavy))  # fmt: skip
+    yield Line(
+        _complex(0 * m + 1, 2 * eta * kappa - 1 - mu, mu),
+        "<=>",
+        tuple(Line(eta * kappa, relation, edge) for relation, edge in zip((">", "<"), edges, strict=True)),
+        r"$z^n$ with $z^2-z=\mu(z-1)-2\eta\kappa z$ is one of heavy ball",
+        meets=(_swings, _swings),
+    )
+    yield Line(m, ":=", flow_edge, "Where the flow begins to swing")
+    yield Line(m * kappa, "=", flow_edge * kappa, "this product is", part="flow rings")
+    yield Line(eta, ":=", factor(edges[0]) / kappa, "Where heavy ball begins to swing")
+    yield Line(eta * kappa, "=", factor(edges[0]), "this product is", part="ball rings")
 
 
 def _heavy(point) -> None:
@@ -207,9 +211,9 @@ def acceleration(force: Any, velocity: Any) -> Any:
 
 
 @register("V8-energy", "Energy and balance of heavy ball")
-@part("energy", lambda: -Trace(W_dot.T * W_dot))
-@part("query", lambda: 2 * m * (Trace(k_dot.T * k_dot) - Trace(q_dot.T * q_dot)))
-@part("value", lambda: 2 * m * (Trace(k_dot.T * k_dot) - v_dot**2))
+@states("energy", lambda: -Trace(W_dot.T * W_dot))
+@states("query", lambda: 2 * m * (Trace(k_dot.T * k_dot) - Trace(q_dot.T * q_dot)))
+@states("value", lambda: 2 * m * (Trace(k_dot.T * k_dot) - v_dot**2))
 @given(
     MASS,
     r"On the flow (V8-ball), $t$ in units of $\tau$; any loss, for balance one that depends on the weights through the effective map",
@@ -218,7 +222,7 @@ def acceleration(force: Any, velocity: Any) -> Any:
     "Balance: of $C_q=\\boldsymbol{k}_i^\\top\\boldsymbol{k}_i-\\boldsymbol{q}_i^\\top\\boldsymbol{q}_i$ and "
     "$C_v=\\boldsymbol{k}_i^\\top\\boldsymbol{k}_i-v_i^2$, conserved by gradient flow (79), with momentum only at equal speeds",
 )
-def energy_and_balance() -> Derivation:
+def energy_and_balance() -> Lines:
     """The chain rule along the flow, with the accelerations put in."""
     forces = flow_in_force(rank_one_head(), (v_i, k_i, q_i))
     pairs = ((v_i, v_dot), (k_i, k_dot), (q_i, q_dot))
@@ -235,7 +239,6 @@ def energy_and_balance() -> Derivation:
             Line(once, "=", first, f"The rate of {name}"),
             Line(m * Rate(once, rates) + once, "=", law, "In this combination with its second derivative the force drops out", part=which),
         ]
-    return Derivation.by(
-        Line(Rate(energy, moving), "=", derivative(TracePolynomial(energy), moving), "Half the loss and the kinetic energy", part="energy"),
-        *balance,
-    )
+    yield Line(Rate(energy, moving), "=", derivative(TracePolynomial(energy), moving),
+               "Half the loss and the kinetic energy", part="energy")  # fmt: skip
+    yield from balance

@@ -15,10 +15,9 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import derivative
 from ...calculus.rewriting import rewrite
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.heads import Rate
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...notation import B, D, H, Lambda, M, a, clock, e, k_i, lambda_, q_i, v_i, vector, w_init
 
 sign_v = Symbol("s_v", real=True)  # the sign of the force on a value weight; below, on keys and queries
@@ -57,11 +56,11 @@ SIGNS = Condition(
 
 
 @register("V8-sign", "What sign descent conserves")
-@part("value", lambda: sign_v * v_i - Trace(e.T * sign_k) * Trace(e.T * k_i))
-@part("query", lambda: Trace(e.T * sign_k) * Trace(e.T * k_i) - Trace(e.T * sign_q) * Trace(e.T * q_i))
-@part("old value", lambda: 2 * (sign_v * v_i - Trace(sign_k.T * k_i)))
-@part("old query", lambda: 2 * (Trace(sign_k.T * k_i) - Trace(sign_q.T * q_i)))
-@part("drift", lambda: 2 * (1 - D))
+@states("value", lambda: sign_v * v_i - Trace(e.T * sign_k) * Trace(e.T * k_i))
+@states("query", lambda: Trace(e.T * sign_k) * Trace(e.T * k_i) - Trace(e.T * sign_q) * Trace(e.T * q_i))
+@states("old value", lambda: 2 * (sign_v * v_i - Trace(sign_k.T * k_i)))
+@states("old query", lambda: 2 * (Trace(sign_k.T * k_i) - Trace(sign_q.T * q_i)))
+@states("drift", lambda: 2 * (1 - D))
 @given(
     r"The flow $d\boldsymbol{W}/ds=\operatorname{sign}\boldsymbol{f}$, on which a step of sign descent counts as $\eta$; any loss, "
     "between two changes of the signs",
@@ -73,7 +72,7 @@ SIGNS = Condition(
     "the second is 0",
     "Signs, unlike gradient flow, depend on the coordinates",
 )
-def sign_conservation() -> Derivation:
+def sign_conservation() -> Lines:
     """The chain rule with the signs as speeds; a sign squares to 1."""
     along = {one: Trace(e.T * TracePolynomial(SPEEDS[one]).to_sympy()) * Trace(e.T * one) for one in (k_i, q_i)}
     old = {"value": v_i**2 - Trace(k_i.T * k_i), "query": Trace(k_i.T * k_i) - Trace(q_i.T * q_i)}
@@ -92,11 +91,9 @@ def sign_conservation() -> Derivation:
             Line(Rate(old[name], SPEEDS), "=", rates[name], "What gradient flow conserves is not", part=f"old {name}"),
         ]
     second = rewrite(derivative(rates["value"], SPEEDS), {sign_k.T * sign_k: D}).to_sympy().subs(sign_v, 1)
-    return Derivation.by(
-        *lines,
-        Line(Rate(rates["value"], SPEEDS), "=", second, "The first changes ever faster, for $D>1$", (0, 1), "drift"),
-        Line(Rate(rates["query"], SPEEDS), "=", 0, "the second at a constant rate", (1, 2)),
-    )
+    yield from lines
+    yield Line(Rate(rates["value"], SPEEDS), "=", second, "The first changes ever faster, for $D>1$", (0, 1), "drift")
+    yield Line(Rate(rates["query"], SPEEDS), "=", 0, "the second at a constant rate", (1, 2))
 
 
 def _room(point) -> Any:
@@ -147,9 +144,9 @@ SIZES = Condition(
 
 
 @register("V8-sign-origin", "How sign descent leaves the origin")
-@part("bound", lambda: H * u**3)
-@part("time", lambda: cbrt(lambda_ / (a * H)) - w_init)
-@part("flow", lambda: 1 / (lambda_**2 * w_init))
+@states("bound", lambda: H * u**3)
+@states("time", lambda: cbrt(lambda_ / (a * H)) - w_init)
+@states("flow", lambda: 1 / (lambda_**2 * w_init))
 @given(
     r"The flow of (V8-sign); $\boldsymbol{\Lambda}$ is diagonal, with eigenvalues $\lambda_d$, $a_d$ of $\boldsymbol{\Lambda}$, "
     r"$\boldsymbol{M}$; weights of at most $w_{\rm init}$ at the start, so of at most $u=w_{\rm init}+s$ at $s$",
@@ -164,32 +161,36 @@ SIZES = Condition(
     "Measured, not derived: from random signs most heads come to agree with their force in a time of the order of their weights, a few "
     "rest at zero for long; and after the signs first change the loss falls in one drop or two, not in a staircase",
 )
-def leaving_the_origin() -> Derivation:
+def leaving_the_origin() -> Lines:
     """Products of bounds, and the force with every entry of the map at its worst."""
     (size,) = solve(H * u**3 - lambda_ / a, u)
     time = size - w_init
     of_flow = integrate(1 / (lambda_**2 * y**2), (y, w_init, oo))
-    return Derivation.by(
-        Line(Abs(Sum(v_j[j] * k_j[j] * q_j[j], (j, 1, H))), "<=", H * u**3, "An entry of the map sums a product for each head",
-             part="bound", conditions=(SIZES,)),
-        Line((Condition("the weights of head $i$ have the size $u$, and $v_ik_{id}q_{id}>0$", _aligned),
-              Condition(r"all $|B_{dj}|\le Hu^3$, small enough", _near_origin)), "=>",
-             Condition("the force (53) on each weight of head $i$ has the sign of the weight", _signs_agree),
-             "The map changes the force by less than the force at the origin", meets=(_head_near_origin,)),
-        Line(clock, ":=", time, "Let"),
-        Line(H * (w_init + clock) ** 3, "=", lambda_ / a, "Then the bound is the value of the map along a learned direction (25)"),
-        Line(clock, "=", time, "So at least this time is needed", part="time"),
-        Line(clock, "->", limit(time, w_init, 0), "From ever smaller weights it tends to", parameter=(w_init, 0), order=1),
-        Line(Integral(1 / (lambda_**2 * y**2), (y, w_init, oo)), "=", of_flow,
-             r"Under gradient flow (26) an aligned head grows at the rate $\lambda^2v^2$ at first", part="flow"),
-    )  # fmt: skip
+    yield Line(Abs(Sum(v_j[j] * k_j[j] * q_j[j], (j, 1, H))), "<=", H * u**3,
+               "An entry of the map sums a product for each head", part="bound", conditions=(SIZES,))  # fmt: skip
+    yield Line(
+        (
+            Condition("the weights of head $i$ have the size $u$, and $v_ik_{id}q_{id}>0$", _aligned),
+            Condition(r"all $|B_{dj}|\le Hu^3$, small enough", _near_origin),
+        ),
+        "=>",
+        Condition("the force (53) on each weight of head $i$ has the sign of the weight", _signs_agree),
+        "The map changes the force by less than the force at the origin",
+        meets=(_head_near_origin,),
+    )
+    yield Line(clock, ":=", time, "Let")
+    yield Line(H * (w_init + clock) ** 3, "=", lambda_ / a, "Then the bound is the value of the map along a learned direction (25)")
+    yield Line(clock, "=", time, "So at least this time is needed", part="time")
+    yield Line(clock, "->", limit(time, w_init, 0), "From ever smaller weights it tends to", parameter=(w_init, 0), order=1)
+    yield Line(Integral(1 / (lambda_**2 * y**2), (y, w_init, oo)), "=", of_flow,
+               r"Under gradient flow (26) an aligned head grows at the rate $\lambda^2v^2$ at first", part="flow")  # fmt: skip
 
 
 @register("V8-adam", "Adam between gradient flow and sign descent")
-@part("step", lambda: x / (Abs(x) + epsilon))
-@part("below", lambda: x / epsilon)
-@part("above", lambda: x / Abs(x))
-@part("growing", lambda: sqrt(5))
+@states("step", lambda: x / (Abs(x) + epsilon))
+@states("below", lambda: x / epsilon)
+@states("above", lambda: x / Abs(x))
+@states("growing", lambda: sqrt(5))
 @given(
     r"Adam with the decays $\beta_1$, $\beta_2$ of its running means and $\epsilon$ beside the root: its moves over $\eta$, against "
     "the gradient; $x$ is an entry of the gradient",
@@ -201,19 +202,18 @@ def leaving_the_origin() -> Derivation:
     "Not derived: gradients that change in another way within these memories, and conservation laws between the two limits. They are "
     "measured",
 )
-def adam_between() -> Derivation:
+def adam_between() -> Lines:
     """Running means of a constant and, if the longer memory holds all steps, of a power."""
     mean, square = (Sum((1 - decay) * decay ** (n - j) * of, (j, 1, n)) / (1 - decay**n) for decay, of in ((beta_1, x), (beta_2, x**2)))
     step = cancel(mean.doit()) / (sqrt(cancel(square.doit())) + epsilon)
     weight, powers = (1 - beta_2) * beta_2 ** (n - j) / (1 - beta_2**n), summation(j**4, (j, 1, n)) / n
     below, above = x * limit(step / x, x, 0), limit(step, epsilon, 0)
-    return Derivation.by(
-        Line(move, ":=", mean / (sqrt(square) + epsilon), "The move: the running mean of the gradient over the root of that of its square"),
-        Line(move, "=", step, "A running mean of what is steady is, without its bias, its value", part="step"),
-        Line(step, "~", below, r"If the gradient is far below $\epsilon$", (), "below", parameter=(x, 0), order=2),
-        Line(step, "->", above, r"If it is far above", (), "above", parameter=(epsilon, 0), order=1),
-        Line(weight, "->", 1 / n, r"If no step is forgotten, the running mean is the plain one", parameter=(beta_2, 1)),
-        Line(Sum(j**4, (j, 1, n)) / n, "=", powers, "The mean of the square of $j^2$"),
-        Line(n**2 / sqrt(powers), "->", limit(n**2 / sqrt(powers), n, oo), "A gradient $n^2$ moves by itself over that mean's root", (),
-             "growing", parameter=n, order=1),
-    )  # fmt: skip
+    yield Line(move, ":=", mean / (sqrt(square) + epsilon),
+               "The move: the running mean of the gradient over the root of that of its square")  # fmt: skip
+    yield Line(move, "=", step, "A running mean of what is steady is, without its bias, its value", part="step")
+    yield Line(step, "~", below, r"If the gradient is far below $\epsilon$", (), "below", parameter=(x, 0), order=2)
+    yield Line(step, "->", above, r"If it is far above", (), "above", parameter=(epsilon, 0), order=1)
+    yield Line(weight, "->", 1 / n, r"If no step is forgotten, the running mean is the plain one", parameter=(beta_2, 1))
+    yield Line(Sum(j**4, (j, 1, n)) / n, "=", powers, "The mean of the square of $j^2$")
+    yield Line(n**2 / sqrt(powers), "->", limit(n**2 / sqrt(powers), n, oo),
+               "A gradient $n^2$ moves by itself over that mean's root", (), "growing", parameter=n, order=1)  # fmt: skip

@@ -13,11 +13,10 @@ from sympy import Determinant, ImmutableMatrix, Rational, Symbol, Trace, ZeroMat
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.draws import commuting, eigenbasis, satisfying, second_moment
 from ...derivations.heads import Gradient, Rate, SecondVariation, carried_out
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...notation import B, B_rest, D, Lambda, M, e, gamma, k_i, matrix, q_i, s, v, v_i, vector
 from ..landscape.stability import F, half_loss
 from ..task.regression import SECOND_MOMENT, population_error
@@ -78,9 +77,9 @@ def _loss_lines(form: Any) -> tuple[Line, ...]:
 
 
 @register("V8-stable", "The curvatures of separate attention at each of its fixed points")
-@part("head", lambda: 3 * lambda_d**2 * b_d ** Rational(1, 3))
-@part("pair", lambda: lambda_d * lambda_j / b_d * (b_d ** Rational(4, 3) + b_j ** Rational(4, 3)))
-@part(
+@states("head", lambda: 3 * lambda_d**2 * b_d ** Rational(1, 3))
+@states("pair", lambda: lambda_d * lambda_j / b_d * (b_d ** Rational(4, 3) + b_j ** Rational(4, 3)))
+@states(
     "unlearned",
     lambda: (
         lambda_j * b_d ** Rational(1, 3) * (lambda_d * (1 + b_d / b_j) / 2 + sqrt(lambda_d**2 * (1 - b_d / b_j) ** 2 / 4 + lambda_j**2))
@@ -93,7 +92,7 @@ def _loss_lines(form: Any) -> tuple[Line, ...]:
     r"All other eigenvalues of the Hessian of $L/2$ are zero, at the origin every one (argued, not derived)",
     STABLE,
 )
-def separate_curvatures() -> Derivation:
+def separate_curvatures() -> Lines:
     """The weights move along an eigenvector of the Hessian: the gradient of F changes by the eigenvalue times that vector."""
     both = {B_rest: ZeroMatrix(D, D), v_i: r_d, k_i: r_d * e, q_i: r_d * e, v_j: r_j, k_j: r_j * e_j, q_j: r_j * e_j}
     alone = both | {v_j: 0, k_j: ZeroMatrix(D, 1), q_j: ZeroMatrix(D, 1)}
@@ -107,35 +106,43 @@ def separate_curvatures() -> Derivation:
     larger = (of_key + of_query) / 2 + sqrt((of_key - of_query) ** 2 / 4 + coupled**2)
     rest = factor(of_key * of_query - coupled**2)
     turn = {k_i: coupled * e_j, q_i: (kappa - of_key) * e_j}
-    return Derivation.by(
-        *_loss_lines(HEADS),
-        Line(r_d, ":=", roots[r_d], "The value of head $d$"),
-        Line(r_j, ":=", roots[r_j], "and that of head $j$ if it has learned"),
-        Line(Gradient(F, k_i), "=", 0, "If both are learned the gradient vanishes", **TWO),
-        Line(Gradient(F, k_i), "=", 0, "and if only $d$ is", **ONE),
-        Line(change(v_i, grow), "=", head.subs(roots),
-             r"If head $d$ moves at the rates $(1, \boldsymbol{e}, \boldsymbol{e})$, that in its value moves at", (), "head", **TWO),
-        *(Line(change(weight, grow), "=", head * e, "and that in its key and its query alike", **TWO) for weight in (k_i, q_i)),
-        Line(e.T * change(k_j, across) / v_j**2, "=", pair.subs(roots),
-             r"If the query of $d$ moves at the rate $v_i^2\boldsymbol{e}_j$ and the key of $j$ at $v_j^2\boldsymbol{e}$, along the "
-             "gradient of entry $(d, j)$ of the map, then", (), "pair", **TWO),
-        Line(change(k_j, across), "=", pair * v_j**2 * e, "So the gradient in the key of $j$ moves along that rate", **TWO),
-        Line(change(q_i, across), "=", pair * v_i**2 * e_j, "as does the one in the query of $d$, by the same factor", **TWO),
-        Line(change(v_i, across), "=", 0, "The value is not coupled", **TWO),
-        Line(change(k_i, {k_i: e_j}), "=", of_key * e_j,
-             r"If $j$ is not learned and the key of $d$ moves at the rate $\boldsymbol{e}_j$, the gradient in it moves at", **ONE),
-        Line(change(q_i, {k_i: e_j}), "=", coupled * e_j, "and that in the query at", **ONE),
-        Line(change(q_i, {q_i: e_j}), "=", of_query * e_j, "If the query moves instead, the gradient in it moves at", **ONE),
-        Line(kappa, ":=", larger, "The larger eigenvalue of the matrix of these numbers"),
-        Line(change(k_i, turn), "=", kappa * coupled * e_j, "If both move along its eigenvector, that in the key moves at", **ONE),
-        Line(change(q_i, turn), "=", kappa * (kappa - of_key) * e_j, "and that in the query at", **ONE),
-        Line(change(v_i, turn), "=", 0, "The value is not coupled", **ONE),
-        Line(kappa, "=", factor(larger).subs(roots), "That is", part="unlearned"),
-        Line(kappa_less, ":=", of_key + of_query - kappa, "The smaller one"),
-        Line(kappa * kappa_less, "=", rest, "The product of the two has the sign of the last factor"),
-        Line(Line(kappa_less, "<", 0), "<=>", Line(b_d * lambda_d**2 / b_j, "<", lambda_j**2),
-             "So the smaller one is negative, and $j$ a way out, if and only if", meets=(_way_out, _way_out)),
-    )  # fmt: skip
+    yield from _loss_lines(HEADS)
+    yield Line(r_d, ":=", roots[r_d], "The value of head $d$")
+    yield Line(r_j, ":=", roots[r_j], "and that of head $j$ if it has learned")
+    yield Line(Gradient(F, k_i), "=", 0, "If both are learned the gradient vanishes", **TWO)
+    yield Line(Gradient(F, k_i), "=", 0, "and if only $d$ is", **ONE)
+    yield Line(change(v_i, grow), "=", head.subs(roots),
+               r"If head $d$ moves at the rates $(1, \boldsymbol{e}, \boldsymbol{e})$, that in its value moves at",
+               (), "head", **TWO)  # fmt: skip
+    for weight in (k_i, q_i):
+        yield Line(change(weight, grow), "=", head * e, "and that in its key and its query alike", **TWO)
+    yield Line(
+        e.T * change(k_j, across) / v_j**2,
+        "=",
+        pair.subs(roots),
+        r"If the query of $d$ moves at the rate $v_i^2\boldsymbol{e}_j$ and the key of $j$ at $v_j^2\boldsymbol{e}$, along the "
+        "gradient of entry $(d, j)$ of the map, then",
+        (),
+        "pair",
+        **TWO,
+    )
+    yield Line(change(k_j, across), "=", pair * v_j**2 * e, "So the gradient in the key of $j$ moves along that rate", **TWO)
+    yield Line(change(q_i, across), "=", pair * v_i**2 * e_j, "as does the one in the query of $d$, by the same factor", **TWO)
+    yield Line(change(v_i, across), "=", 0, "The value is not coupled", **TWO)
+    yield Line(change(k_i, {k_i: e_j}), "=", of_key * e_j,
+               r"If $j$ is not learned and the key of $d$ moves at the rate $\boldsymbol{e}_j$, the gradient in it moves at",
+               **ONE)  # fmt: skip
+    yield Line(change(q_i, {k_i: e_j}), "=", coupled * e_j, "and that in the query at", **ONE)
+    yield Line(change(q_i, {q_i: e_j}), "=", of_query * e_j, "If the query moves instead, the gradient in it moves at", **ONE)
+    yield Line(kappa, ":=", larger, "The larger eigenvalue of the matrix of these numbers")
+    yield Line(change(k_i, turn), "=", kappa * coupled * e_j, "If both move along its eigenvector, that in the key moves at", **ONE)
+    yield Line(change(q_i, turn), "=", kappa * (kappa - of_key) * e_j, "and that in the query at", **ONE)
+    yield Line(change(v_i, turn), "=", 0, "The value is not coupled", **ONE)
+    yield Line(kappa, "=", factor(larger).subs(roots), "That is", part="unlearned")
+    yield Line(kappa_less, ":=", of_key + of_query - kappa, "The smaller one")
+    yield Line(kappa * kappa_less, "=", rest, "The product of the two has the sign of the last factor")
+    yield Line(Line(kappa_less, "<", 0), "<=>", Line(b_d * lambda_d**2 / b_j, "<", lambda_j**2),
+               "So the smaller one is negative, and $j$ a way out, if and only if", meets=(_way_out, _way_out))  # fmt: skip
 
 
 def _way_out(point) -> None:
@@ -164,9 +171,9 @@ MINIMUM = {"conditions": (AT_MINIMUM,)}
 
 
 @register("V8-stable-merged", "The curvatures of merged attention at its two fixed points")
-@part("zero", lambda: sqrt(lambda_d**4 + lambda_j**4))
-@part("entry", lambda: SIZE * lambda_d * lambda_j / b_d)
-@part(
+@states("zero", lambda: sqrt(lambda_d**4 + lambda_j**4))
+@states("entry", lambda: SIZE * lambda_d * lambda_j / b_d)
+@states(
     "diagonal",
     lambda: (
         kappa**2
@@ -182,7 +189,7 @@ MINIMUM = {"conditions": (AT_MINIMUM,)}
     r"of $s(\boldsymbol{I}+\boldsymbol{n}\boldsymbol{n}^\top)\boldsymbol{K}$ of (V7-tail), at most $2s\kappa_{\max}$",
     STABLE,
 )
-def merged_curvatures() -> Derivation:
+def merged_curvatures() -> Lines:
     """The weights of one head move; at the minimum along an entry of the map, and along the diagonal maps."""
     minimum = {U: (b_d * e * e.T + b_j * e_j * e_j.T) / v}
     axes = ((v, {v: 1}, 1, 1), (U, {U: e * e.T}, e.T, e), (U, {U: e_j * e_j.T}, e_j.T, e_j))
@@ -192,26 +199,27 @@ def merged_curvatures() -> Derivation:
     flat = carried_out(SecondVariation(substitute(half_loss(), {B: MERGED}), {v: x, U: X}))
     flat = substitute(flat, {v: 0, U: ZeroMatrix(D, D)})
     out = {v: 1, U: -(Lambda**2) / gamma}
-    return Derivation.by(
-        *_loss_lines(MERGED),
-        Line(gamma, ":=", sqrt(Trace(Lambda**4)), r"The norm of $\boldsymbol{\Lambda}^2$"),
-        Line(SecondVariation(F, {v: x, U: X}), "=", flat, "At zero, the second variation", **ZERO),
-        Line(flat, "<=", gamma * (x**2 + Trace(X.T * X)), "It is at most this multiple of the squares"),
-        Line(change(v, out), "=", gamma,
-             r"If the weights move at the rates $(1, -\boldsymbol{\Lambda}^2/\gamma)$, the gradient in the value moves at", **ZERO),
-        Line(change(U, out), "=", gamma * out[U], "and the other one as the weights, by the same factor", **ZERO),
-        Line(gamma, "=", sqrt(lambda_d**4 + lambda_j**4), "So the largest eigenvalue is, for two directions", (), "zero", **MINIMUM),
-        Line(s, ":=", SIZE, r"The norm of the map at the minimum, where $\boldsymbol{U}$ is the map over $\sqrt s$"),
-        Line(Gradient(F, v), "=", 0, "The gradient vanishes there", **MINIMUM),
-        Line(Gradient(F, U), "=", ZeroMatrix(D, D), "in all weights", **MINIMUM),
-        Line(e.T * change(U, {U: e * e_j.T}) * e_j, "=", entry.subs(s, SIZE),
-             "If an entry off the diagonal moves at the rate 1, its gradient moves at", (), "entry", **MINIMUM),
-        Line(change(U, {U: e * e_j.T}), "=", entry * e * e_j.T, "and that in no other entry moves", **MINIMUM),
-        Line(change(v, {U: e * e_j.T}), "=", 0, "nor that in the value", **MINIMUM),
-        Line(change(v, {v: 1}), "=", block[0, 0], "If the value moves at the rate 1, the gradient in it moves at", **MINIMUM),
-        Line(change(U, {v: 1}), "=", block[1, 0] * e * e.T + block[2, 0] * e_j * e_j.T, "and that in the diagonal at", **MINIMUM),
-        Line(change(U, {U: e * e.T}), "=", block[1, 1] * e * e.T, "If a diagonal entry moves, the gradient in the map moves at", **MINIMUM),
-        Line(change(U, {U: e_j * e_j.T}), "=", block[2, 2] * e_j * e_j.T, "If the other one moves", **MINIMUM),
-        Line(Determinant(kappa * eye(3) - block) / kappa, "=", polynomial.subs(s, SIZE),
-             r"The characteristic polynomial of these numbers over $\kappa$, zero at the other two eigenvalues", part="diagonal"),
-    )  # fmt: skip
+    yield from _loss_lines(MERGED)
+    yield Line(gamma, ":=", sqrt(Trace(Lambda**4)), r"The norm of $\boldsymbol{\Lambda}^2$")
+    yield Line(SecondVariation(F, {v: x, U: X}), "=", flat, "At zero, the second variation", **ZERO)
+    yield Line(flat, "<=", gamma * (x**2 + Trace(X.T * X)), "It is at most this multiple of the squares")
+    yield Line(change(v, out), "=", gamma,
+               r"If the weights move at the rates $(1, -\boldsymbol{\Lambda}^2/\gamma)$, the gradient in the value moves at",
+               **ZERO)  # fmt: skip
+    yield Line(change(U, out), "=", gamma * out[U], "and the other one as the weights, by the same factor", **ZERO)
+    yield Line(gamma, "=", sqrt(lambda_d**4 + lambda_j**4), "So the largest eigenvalue is, for two directions", (), "zero", **MINIMUM)
+    yield Line(s, ":=", SIZE, r"The norm of the map at the minimum, where $\boldsymbol{U}$ is the map over $\sqrt s$")
+    yield Line(Gradient(F, v), "=", 0, "The gradient vanishes there", **MINIMUM)
+    yield Line(Gradient(F, U), "=", ZeroMatrix(D, D), "in all weights", **MINIMUM)
+    yield Line(e.T * change(U, {U: e * e_j.T}) * e_j, "=", entry.subs(s, SIZE),
+               "If an entry off the diagonal moves at the rate 1, its gradient moves at", (), "entry", **MINIMUM)  # fmt: skip
+    yield Line(change(U, {U: e * e_j.T}), "=", entry * e * e_j.T, "and that in no other entry moves", **MINIMUM)
+    yield Line(change(v, {U: e * e_j.T}), "=", 0, "nor that in the value", **MINIMUM)
+    yield Line(change(v, {v: 1}), "=", block[0, 0], "If the value moves at the rate 1, the gradient in it moves at", **MINIMUM)
+    yield Line(change(U, {v: 1}), "=", block[1, 0] * e * e.T + block[2, 0] * e_j * e_j.T, "and that in the diagonal at", **MINIMUM)
+    yield Line(change(U, {U: e * e.T}), "=", block[1, 1] * e * e.T,
+               "If a diagonal entry moves, the gradient in the map moves at", **MINIMUM)  # fmt: skip
+    yield Line(change(U, {U: e_j * e_j.T}), "=", block[2, 2] * e_j * e_j.T, "If the other one moves", **MINIMUM)
+    yield Line(Determinant(kappa * eye(3) - block) / kappa, "=", polynomial.subs(s, SIZE),
+               r"The characteristic polynomial of these numbers over $\kappa$, zero at the other two eigenvalues",
+               part="diagonal")  # fmt: skip

@@ -13,11 +13,10 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import collect, substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.draws import ALONG
 from ...derivations.heads import E, Gradient
-from ...derivations.lines import Line
-from ...derivations.registry import erratum, given, part, register, states
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import erratum, given, register, states
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
 from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, T, a, beta, e, e_d, lambda_, matrix, w, x_q, y_q
@@ -48,93 +47,83 @@ TASKS = Condition(
 
 
 @register("16-tasks", "Regression in context when the task vectors are not isotropic", section="Beside (16)")
-@part("factor", lambda: (1 + 1 / N) * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Identity(D))
-@part("map", lambda: A_w.I * Sigma_w)
-@part("isotropic", lambda: Lambda + (Lambda + Trace(Lambda) * Identity(D)) / N)
+@states("factor", lambda: (1 + 1 / N) * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Identity(D))
+@states("map", lambda: A_w.I * Sigma_w)
+@states("isotropic", lambda: Lambda + (Lambda + Trace(Lambda) * Identity(D)) / N)
 @given(TASKS)
-def other_tasks() -> Derivation:
+def other_tasks() -> Lines:
     """The normal equations for the effective map."""
     laws = [Gaussian(w, covariance=Sigma_w), QUERY_LAW]
     second, cross = (expect(one, laws) for one in (beta * beta.T, beta * y_q * x_q.T))
     factor_ = Lambda.I * second
-    return Derivation.by(
-        Line(A_w, ":=", Lambda.I * E(beta * beta.T, laws), r"The second moment of $\boldsymbol{\beta}$ without its first factor"),
-        Line(A_w, "=", factor_, "Averaged", (), "factor"),
-        Line(E(beta * y_q * x_q.T, laws), "=", cross, r"The correlation of $\boldsymbol{\beta}$ with the target and the query"),
-        Line(-Gradient(E(ERROR, laws), B) / 2, "=", cross - second * B * Lambda_q, "The force on the effective map"),
-        Line(B, ":=", TracePolynomial(Lambda * A_w).reciprocal() * cross * Lambda_q.I, "The minimum of the loss", (), "map"),
-        Line(Lambda * A_w * B * Lambda_q, "=", cross, "for the two parts of the force cancel there"),
-        Line(Sigma_w, ":=", Identity(D), "For isotropic tasks"),
-        Line(A_w, "=", substitute(factor_, {Sigma_w: Identity(D)}), r"this is $\boldsymbol{\Lambda}_{N}$, equation (16)", (), "isotropic"),
-    )
+    yield Line(A_w, ":=", Lambda.I * E(beta * beta.T, laws), r"The second moment of $\boldsymbol{\beta}$ without its first factor")
+    yield Line(A_w, "=", factor_, "Averaged", (), "factor")
+    yield Line(E(beta * y_q * x_q.T, laws), "=", cross, r"The correlation of $\boldsymbol{\beta}$ with the target and the query")
+    yield Line(-Gradient(E(ERROR, laws), B) / 2, "=", cross - second * B * Lambda_q, "The force on the effective map")
+    yield Line(B, ":=", TracePolynomial(Lambda * A_w).reciprocal() * cross * Lambda_q.I, "The minimum of the loss", (), "map")
+    yield Line(Lambda * A_w * B * Lambda_q, "=", cross, "for the two parts of the force cancel there")
+    yield Line(Sigma_w, ":=", Identity(D), "For isotropic tasks")
+    yield Line(A_w, "=", substitute(factor_, {Sigma_w: Identity(D)}), r"this is $\boldsymbol{\Lambda}_{N}$, equation (16)", (), "isotropic")
 
 
 @register("16-loss", "Least loss of linear attention", section="Beside (16)")
-@part("map", lambda: Trace(Lambda) - Trace(Lambda * Lambda_N.I * Lambda))
-@part("each", lambda: lambda_ * (1 - 1 / (1 + (1 + T / lambda_) / N)))
+@states("map", lambda: Trace(Lambda) - Trace(Lambda * Lambda_N.I * Lambda))
+@states("each", lambda: lambda_ * (1 - 1 / (1 + (1 + T / lambda_) / N)))
 @given(ALONG, r"The loss is the sum of the second form over the eigendirections")
-def least_loss() -> Derivation:
+def least_loss() -> Lines:
     """The loss (9-closed) at the map (16), then on an eigenvector of Lambda."""
     at_map = rewrite(substitute(closed_loss().result, {B: Lambda_N.I}), {M * Lambda_N.I: Lambda})
     each = lambda_ - lambda_**2 / cancel(second_moment_along() / lambda_)
     share = Lambda - Lambda * Lambda_N.I * Lambda
-    return Derivation.by(
-        DEFINITION,
-        Line(E(ERROR), ">=", at_map, "A bound for the loss of every map"),
-        Line(B, ":=", Lambda_N.I, "The map (16)"),
-        Line(E(ERROR), "=", at_map, "reaches it", (), "map"),
-        Line(e.T * share * e, "=", each, "The term of one eigendirection", (), "each"),
-    )
+    yield DEFINITION
+    yield Line(E(ERROR), ">=", at_map, "A bound for the loss of every map")
+    yield Line(B, ":=", Lambda_N.I, "The map (16)")
+    yield Line(E(ERROR), "=", at_map, "reaches it", (), "map")
+    yield Line(e.T * share * e, "=", each, "The term of one eigendirection", (), "each")
 
 
 @register("16-limit", "Least loss in a long context", section="Beside (16)")
-@part("first", lambda: (1 + D) * Trace(Lambda) / N)
-@part("second", lambda: -((1 + 2 * D) * Trace(Lambda) + Trace(Lambda) ** 2 * Trace(Lambda.I)) / N**2)
-@part("remainder", lambda: (Identity(D) + Trace(Lambda) * Lambda.I) ** 3 / N**3)
-def long_context() -> Derivation:
+@states("first", lambda: (1 + D) * Trace(Lambda) / N)
+@states("second", lambda: -((1 + 2 * D) * Trace(Lambda) + Trace(Lambda) ** 2 * Trace(Lambda.I)) / N**2)
+@states("remainder", lambda: (Identity(D) + Trace(Lambda) * Lambda.I) ** 3 / N**3)
+def long_context() -> Lines:
     """The inverse of Lambda^-1 Lambda_N = I + E/N to second order in 1/N, with its exact remainder."""
     value = (TracePolynomial(Lambda.I) * shrunk_covariance() - Identity(D)) * N
     inverse = Identity(D) - excess / N + excess**2 / N**2
     truncated = Lambda.I * Lambda_N * inverse
     loss = collect(substitute(Trace(Lambda) - Trace(inverse * Lambda), {excess: value}), N)
     first, second = loss[-1] / N, loss[-2] / N**2
-    return Derivation.by(
-        DEFINITION,
-        Line(excess, ":=", value, r"What a finite context adds to $\boldsymbol{\Lambda}$"),
-        Line(Lambda.I * Lambda_N, "=", Identity(D) + excess / N, "So that"),
-        Line(truncated - Identity(D), "=", (value / N) ** 3, "The inverse of this to second order leaves", (), "remainder"),
-        Line(LEAST, "~", first, "The loss (16-loss) to first order", (), "first", parameter=N, order=2),
-        Line(LEAST - first, "~", second, "Its term of second order", (), "second", parameter=N, order=3),
-    )
+    yield DEFINITION
+    yield Line(excess, ":=", value, r"What a finite context adds to $\boldsymbol{\Lambda}$")
+    yield Line(Lambda.I * Lambda_N, "=", Identity(D) + excess / N, "So that")
+    yield Line(truncated - Identity(D), "=", (value / N) ** 3, "The inverse of this to second order leaves", (), "remainder")
+    yield Line(LEAST, "~", first, "The loss (16-loss) to first order", (), "first", parameter=N, order=2)
+    yield Line(LEAST - first, "~", second, "Its term of second order", (), "second", parameter=N, order=3)
 
 
 @register("16-large", "Regression in a long context", kind="limit", section="Section 3.4")
-@part("limit", lambda: beta.T * Lambda.I * x_q)
-@part("next", lambda: -beta.T * (Lambda.I + Trace(Lambda) * Lambda.I**2) * x_q)
+@states("limit", lambda: beta.T * Lambda.I * x_q)
+@states("next", lambda: -beta.T * (Lambda.I + Trace(Lambda) * Lambda.I**2) * x_q)
 @given(r"At a given $\boldsymbol{\beta}$")
-def regression_in_long_context() -> Derivation:
+def regression_in_long_context() -> Lines:
     """The first two orders of Lambda_N^-1."""
     first = 2 * Lambda.I - TracePolynomial(Lambda.I) * shrunk_covariance() * Lambda.I
     orders = collect(TracePolynomial(beta).T * first * x_q, N)
     output = beta.T * Lambda_N.I * x_q
-    return Derivation.by(
-        DEFINITION,
-        Line(output, "->", orders[0], "The output tends to", (), "limit", parameter=N, order=1),
-        Line(N * (output - orders[0]), "->", orders[-1], "$N$ times what is left", (), "next", parameter=N, order=1),
-    )
+    yield DEFINITION
+    yield Line(output, "->", orders[0], "The output tends to", (), "limit", parameter=N, order=1)
+    yield Line(N * (output - orders[0]), "->", orders[-1], "$N$ times what is left", (), "next", parameter=N, order=1)
 
 
 @register("16-ols", "Least squares in context has no loss", section="Beside (16)")
 @states(lambda: w.T * x_q)
 @given(Condition(r"$N \ge D$, so that $\hat{\boldsymbol{\Lambda}}$ is invertible; no label noise", lambda point: point[N] >= point[D]))
 @erratum("The paper calls (16) approximately least squares: its loss is of order $1/N$ (16-limit), that of least squares is zero.")
-def least_squares() -> Derivation:
+def least_squares() -> Lines:
     """Put in beta = Lambda_hat w."""
     output = beta.T * Lambda_hat.I * x_q
-    return Derivation.by(
-        Line(y_q - output, "=", 0 * w.T * x_q, "Least squares in the context misses nothing of the target", ("4", "30")),
-        Line(output, "=", substitute(output, {beta: Lambda_hat * w}), "With the correlation (30) it is", "30"),
-    )
+    yield Line(y_q - output, "=", 0 * w.T * x_q, "Least squares in the context misses nothing of the target", ("4", "30"))
+    yield Line(output, "=", substitute(output, {beta: Lambda_hat * w}), "With the correlation (30) it is", "30")
 
 
 @cache
@@ -144,9 +133,9 @@ def level() -> Expr:
 
 
 @register("27", "Principal component regression at a fixed point", kind="limit", section="Section 4.3")
-@part("finite", lambda: 1 / (lambda_ * (1 + (1 + T / lambda_) / N)) * (beta.T * e_d) * (e_d.T * x_q))
-@part("limit", lambda: (w.T * e_d) * (e_d.T * x_q))
-@part("next", lambda: -(1 + T / lambda_) / lambda_)
+@states("finite", lambda: 1 / (lambda_ * (1 + (1 + T / lambda_) / N)) * (beta.T * e_d) * (e_d.T * x_q))
+@states("limit", lambda: (w.T * e_d) * (e_d.T * x_q))
+@states("next", lambda: -(1 + T / lambda_) / lambda_)
 @given(
     EIGENVECTOR,
     r"The prediction is the sum of this over the learned directions $d = 1$, ..., $m$; $T = \operatorname{tr}(\boldsymbol{\Lambda})$",
@@ -154,16 +143,14 @@ def level() -> Expr:
     r"$\hat{\boldsymbol{\Lambda}}$ has mean $\boldsymbol{\Lambda}$ and a variance of order $1/N$ (31-limit)",
 )
 @erratum("The components are those of the population covariance; they are those of the context only as $N$ grows.")
-def principal_component() -> Derivation:
+def principal_component() -> Lines:
     """The level at which the force vanishes on an eigenvector; then its limit."""
     direction = e_d.T * x_q
     finite, distance = level() * (beta.T * e_d) * direction, level() - 1 / lambda_
-    return Derivation.by(
-        Line(M, ":=", E(Lambda_hat**2), "The second moment (31)"),
-        Line(B, ":=", level() * e_d * e_d.T, "The effective map of a learned direction"),
-        Line(force() * e_d, "=", 0 * e_d, "The force (53) vanishes on it"),
-        Line(beta.T * B * x_q, "=", finite, "Its prediction", (), "finite"),
-        Line(beta, ":=", Lambda * w, "In a long context"),
-        Line(finite, "->", (w.T * e_d) * direction, "the prediction tends to", (), "limit", parameter=N, order=1),
-        Line(N * distance, "->", limit(N * distance, N, oo), "$N$ times the next order of the level", (), "next", parameter=N, order=1),
-    )
+    yield Line(M, ":=", E(Lambda_hat**2), "The second moment (31)")
+    yield Line(B, ":=", level() * e_d * e_d.T, "The effective map of a learned direction")
+    yield Line(force() * e_d, "=", 0 * e_d, "The force (53) vanishes on it")
+    yield Line(beta.T * B * x_q, "=", finite, "Its prediction", (), "finite")
+    yield Line(beta, ":=", Lambda * w, "In a long context")
+    yield Line(finite, "->", (w.T * e_d) * direction, "the prediction tends to", (), "limit", parameter=N, order=1)
+    yield Line(N * distance, "->", limit(N * distance, N, oo), "$N$ times the next order of the level", (), "next", parameter=N, order=1)

@@ -9,10 +9,9 @@ from sympy import Identity, Poly, Rational, Trace, binomial, expand, limit, oo, 
 
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.heads import E
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...expectation.laws import SampleCovariance
 from ...expectation.moments import expect
 from ...notation import D, Lambda, Lambda_hat, N, sigma
@@ -35,10 +34,10 @@ def continued(series):
 
 
 @register("V9-limit", "The risk of Bayes in high dimension", kind="limit")
-@part("moments", lambda: 1 + sum(generating**k * _narayana(k) for k in MOMENTS))
-@part("Bayes", lambda: (1 - c - nu + sqrt((1 - c - nu) ** 2 + 4 * nu)) / 2)
-@part("linear", lambda: (1 + nu) / (1 + nu + c))
-@part("least squares", lambda: nu / (c - 1))
+@states("moments", lambda: 1 + sum(generating**k * _narayana(k) for k in MOMENTS))
+@states("Bayes", lambda: (1 - c - nu + sqrt((1 - c - nu) ** 2 + 4 * nu)) / 2)
+@states("linear", lambda: (1 + nu) / (1 + nu + c))
+@states("least squares", lambda: nu / (c - 1))
 @given(
     TASK,
     r"White tokens, $\sigma^2=\nu\operatorname{tr}(\boldsymbol{\Lambda})$, $N = c D$; the risks are in units of "
@@ -46,7 +45,7 @@ def continued(series):
     r"Assumed: the generating function of all moments obeys what is derived to the sixth (Marchenko and Pastur)",
     r"At fixed $c$ and $\nu$ the risk for a finite $D$ differs by a relative $O(1/D)$",
 )
-def high_dimension() -> Derivation:
+def high_dimension() -> Lines:
     """Moments by the engine, the equation that they obey, and its root at rho = sigma^2/N."""
     moments = 1 + sum(generating**k * _moment(k) for k in MOMENTS)
     averages = 1 + sum(generating**k * E(Trace(Lambda_hat**k), SampleCovariance(Lambda_hat, Identity(D), N)) for k in MOMENTS) / D
@@ -54,20 +53,18 @@ def high_dimension() -> Derivation:
     root = max(solve((continued(_risk) - _risk).subs(generating, -c / nu), _risk), key=lambda value: value.subs({nu: 1, c: 1}))
     rho, white = sigma**2 / N, white_risk()
     linear, squares = (limit(risk.subs(N, c * D), D, oo) for risk in white.values())
-    return Derivation.by(
-        Line(N, ":=", c * D, "A context in proportion to the dimension"),
-        Line(white["linear"], "->", linear, "The risk (V9-linear)", (), "linear", parameter=D, order=1),
-        Line(white["least squares"], "->", squares, "The risk (V9-ols)", (), "least squares", (LONG,), D, 1),
-        Line(averages, "->", moments, "The first six moments of the spectrum of white tokens", (), "moments", parameter=D, order=1),
-        Line(_series, ":=", moments, "Their generating function"),
-        Line(_series, "~", continued(_series), "obeys one equation", parameter=(generating, 0), order=len(MOMENTS) + 1),
-        Line(sigma, ":=", sqrt(nu * D), "The noise"),
-        Line(generating, ":=", -N / sigma**2, "At this value it is the risk of Bayes, up to its last power"),
-        Line(Lambda_hat + rho * Identity(D), "=", rho * (Identity(D) - generating * Lambda_hat), "for the risk holds the inverse of this"),
-        Line(_risk, ":=", root, "So this is its limit", (), "Bayes"),
-        Line(_risk, "=", continued(_risk), "It solves the equation"),
-        Line(_risk, "->", 1 + 0 * nu, "and is that root which noise brings to 1", parameter=nu, order=1),
-    )
+    yield Line(N, ":=", c * D, "A context in proportion to the dimension")
+    yield Line(white["linear"], "->", linear, "The risk (V9-linear)", (), "linear", parameter=D, order=1)
+    yield Line(white["least squares"], "->", squares, "The risk (V9-ols)", (), "least squares", (LONG,), D, 1)
+    yield Line(averages, "->", moments, "The first six moments of the spectrum of white tokens", (), "moments", parameter=D, order=1)
+    yield Line(_series, ":=", moments, "Their generating function")
+    yield Line(_series, "~", continued(_series), "obeys one equation", parameter=(generating, 0), order=len(MOMENTS) + 1)
+    yield Line(sigma, ":=", sqrt(nu * D), "The noise")
+    yield Line(generating, ":=", -N / sigma**2, "At this value it is the risk of Bayes, up to its last power")
+    yield Line(Lambda_hat + rho * Identity(D), "=", rho * (Identity(D) - generating * Lambda_hat), "for the risk holds the inverse of this")
+    yield Line(_risk, ":=", root, "So this is its limit", (), "Bayes")
+    yield Line(_risk, "=", continued(_risk), "It solves the equation")
+    yield Line(_risk, "->", 1 + 0 * nu, "and is that root which noise brings to 1", parameter=nu, order=1)
 
 
 def _narayana(k: int):

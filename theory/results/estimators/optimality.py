@@ -16,11 +16,10 @@ from ...calculus.derivatives import gradient, hessian_form
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.draws import EIGENVECTOR
 from ...derivations.heads import E, Gradient, SecondVariation
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register, states
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...expectation.laws import Fixed, Gaussian, SampleCovariance
 from ...expectation.moments import expect
 from ...notation import B, D, Lambda, Lambda_hat, M, N, T, a, beta, e, lambda_, sigma, symmetric_matrix, vector, w, x_q
@@ -68,17 +67,15 @@ SHORT = Condition("Short: $N < D - 1$, the least-norm solution, for white tokens
     r"So the posterior mean, at which this vanishes, predicts $\hat{y} = \boldsymbol{\beta}^{\top} (\hat{\boldsymbol{\Lambda}} + "
     r"\sigma^{2}/N \boldsymbol{I})^{-1} \boldsymbol{x}_{q}$, with the least risk of all predictors",
 )
-def posterior_mean() -> Derivation:
+def posterior_mean() -> Lines:
     """Differentiate the logarithm of the Gaussian posterior, which is quadratic, and name what the context enters through."""
     residual = y - X_c.T * u
     density = residual.T * residual / sigma**2 + u.T * u
     slope = -gradient(density, u) * sigma**2 / (2 * N)
     named = rewrite(slope, {X_c * X_c.T: N * Lambda_hat, X_c * y: N * beta})
     head = -(sigma**2) / (2 * N) * Gradient(density, u)
-    return Derivation.by(
-        Line(head, "=", slope, "The slope of the logarithm of the posterior density"),
-        Line(head, "=", named, "In the letters of the context", ("8", "28")),
-    )
+    yield Line(head, "=", slope, "The slope of the logarithm of the posterior density")
+    yield Line(head, "=", named, "In the letters of the context", ("8", "28"))
 
 
 @cache
@@ -92,29 +89,27 @@ RIDGE_ERROR = w.T * x_q - beta.T * C.I * x_q
 
 
 @register("V9-ridge", "The risk of ridge given the context")
-@part("any", lambda: rho**2 * Trace(Lambda * C.I**2) + sigma**2 / N * (Trace(Lambda * C.I) - rho * Trace(Lambda * C.I**2)))
-@part("slope", lambda: S.Zero)
-@part("Bayes", lambda: sigma**2 / N * Trace(Lambda * C.I))
+@states("any", lambda: rho**2 * Trace(Lambda * C.I**2) + sigma**2 / N * (Trace(Lambda * C.I) - rho * Trace(Lambda * C.I**2)))
+@states("slope", lambda: S.Zero)
+@states("Bayes", lambda: sigma**2 / N * Trace(Lambda * C.I))
 @given(TASK, r"$\rho>0$; the slope at $\rho=\sigma^2/N$ is zero for each context")
-def risk_of_ridge() -> Derivation:
+def risk_of_ridge() -> Lines:
     """Average over the task, the noise and the query; then rho = sigma^2 / N."""
     risk, at_bayes, r = ridge_risk(), {rho: sigma**2 / N}, Symbol("r", positive=True)
     slope = substitute(gradient(expect(RIDGE_ERROR**2, NOISY, given=(Lambda_hat, C)), C).trace(), {Lambda_hat: C - rho * Identity(D)})
     of_context = Trace(Gradient(r, C))
-    return Derivation.by(
-        Line(Lambda_hat, ":=", C - rho * Identity(D), r"By the definition of $\boldsymbol{C}$"),
-        Line(r, ":=", E(RIDGE_ERROR**2, NOISY, given=(Lambda_hat, C)), "The risk, averaged over task, noise and query"),
-        Line(r, "=", risk, "Carried out", (), "any"),
-        Line(of_context, "=", slope, r"Its slope in $\rho$, through $\boldsymbol{C}$"),
-        Line(rho, ":=", sigma**2 / N, "The penalty of the posterior mean"),
-        Line(of_context, "=", substitute(slope, at_bayes), "There the slope vanishes", (), "slope"),
-        Line(r, "=", substitute(risk, at_bayes), "and the risk is", (), "Bayes"),
-    )
+    yield Line(Lambda_hat, ":=", C - rho * Identity(D), r"By the definition of $\boldsymbol{C}$")
+    yield Line(r, ":=", E(RIDGE_ERROR**2, NOISY, given=(Lambda_hat, C)), "The risk, averaged over task, noise and query")
+    yield Line(r, "=", risk, "Carried out", (), "any")
+    yield Line(of_context, "=", slope, r"Its slope in $\rho$, through $\boldsymbol{C}$")
+    yield Line(rho, ":=", sigma**2 / N, "The penalty of the posterior mean")
+    yield Line(of_context, "=", substitute(slope, at_bayes), "There the slope vanishes", (), "slope")
+    yield Line(r, "=", substitute(risk, at_bayes), "and the risk is", (), "Bayes")
 
 
 @register("V9-ols", "The risk of least squares in context")
-@part("long", lambda: sigma**2 * D / (N - D - 1))
-@part("short", lambda: lambda_ * (D - N) + sigma**2 * N / (D - N - 1))
+@states("long", lambda: sigma**2 * D / (N - D - 1))
+@states("short", lambda: lambda_ * (D - N) + sigma**2 * N / (D - N - 1))
 @given(
     TASK,
     LONG.text,
@@ -122,7 +117,7 @@ def risk_of_ridge() -> Derivation:
     "For $N = D - 1$, $D$ and $D + 1$ the risk is infinite for any covariance, unless there is no noise; "
     r"without, it is 0 for $N \ge D$",
 )
-def risk_of_least_squares() -> Derivation:
+def risk_of_least_squares() -> Lines:
     """An inverse Wishart moment: of Lambda_hat if the context is long, of its Gram matrix if it is short."""
     error = w.T * x_q - beta.T * Lambda_hat.I * x_q
     given = expect(error**2, NOISY, given=Lambda_hat)
@@ -133,14 +128,12 @@ def risk_of_least_squares() -> Derivation:
     law = SampleCovariance(K_hat, lambda_ * Identity(N), D)
     of_context = lambda_ * (lost + sigma**2 * spread).to_sympy()
     long, short = (factor(expect(*one).to_sympy()) for one in ((given,), (of_context, law)))
-    return Derivation.by(
-        Line(E(error**2, NOISY, given=Lambda_hat), "=", given, "Long contexts: averaged over task, noise and query"),
-        Line(E(error**2, NOISY), "=", long, "and over the context", (), "long", (LONG,)),
-        Line(K_hat, ":=", X_c.T * X_c / D, "Short ones: the Gram matrix"),
-        Line(Trace(missed * missed.T), "=", lost, "What is lost of the task outside the span of the tokens", conditions=(SHORT,)),
-        Line(Trace(weights.T * weights), "=", spread, "The noise inside it", conditions=(SHORT,)),
-        Line(E(of_context, law), "=", short, "Averaged: it is a sample covariance of $D$ tokens in $N$ dimensions", (), "short", (SHORT,)),
-    )
+    yield Line(E(error**2, NOISY, given=Lambda_hat), "=", given, "Long contexts: averaged over task, noise and query")
+    yield Line(E(error**2, NOISY), "=", long, "and over the context", (), "long", (LONG,))
+    yield Line(K_hat, ":=", X_c.T * X_c / D, "Short ones: the Gram matrix")
+    yield Line(Trace(missed * missed.T), "=", lost, "What is lost of the task outside the span of the tokens", conditions=(SHORT,))
+    yield Line(Trace(weights.T * weights), "=", spread, "The noise inside it", conditions=(SHORT,))
+    yield Line(E(of_context, law), "=", short, "Averaged: it is a sample covariance of $D$ tokens in $N$ dimensions", (), "short", (SHORT,))
 
 
 @cache
@@ -160,42 +153,39 @@ def white_risk() -> dict:
 
 
 @register("V9-linear", "The risk of trained linear attention")
-@part("each", lambda: lambda_ * (1 - 1 / (1 + (1 + (T + sigma**2) / lambda_) / N)))
-@part("white", lambda: (1 + D + nu * D) / (N + 1 + D + nu * D))
+@states("each", lambda: lambda_ * (1 - 1 / (1 + (1 + (T + sigma**2) / lambda_) / N)))
+@states("white", lambda: (1 + D + nu * D) / (N + 1 + D + nu * D))
 @given(TASK, EIGENVECTOR, r"The risk is the sum over the eigendirections; white: $\sigma^2=\nu\operatorname{tr}(\boldsymbol{\Lambda})$")
-def risk_of_linear_attention() -> Derivation:
+def risk_of_linear_attention() -> Lines:
     """What is left of the loss once all directions are learned."""
     left = Lambda - Lambda * M.I * Lambda**2
     risk = E((w.T * x_q - beta.T * B * x_q) ** 2, NOISY)
-    return Derivation.by(
-        *NOISY_LABELS.definitions(),
-        Line(a, ":=", ALONG_e, r"Its eigenvalue along an eigenvector of $\boldsymbol{\Lambda}$"),
-        Line(a, "=", NOISY_LABELS.eigenvalue, "The noisy moment (V1-beta)"),
-        Line(B, ":=", M.I * Lambda, "The global minimum"),
-        Line(risk, "=", Trace(left), "The risk there"),
-        Line(e.T * left * e, "=", lambda_ - lambda_**3 / a, "Its share of one direction"),
-        Line(e.T * left * e, "=", linear_risk(), "With the moment", (2,), "each"),
-        *(Line(letter, ":=", value, "White tokens") for letter, value in IN_UNITS.items()),
-        Line(linear_risk() / lambda_, "=", white_risk()["linear"], r"In units of $\operatorname{tr}(\boldsymbol{\Lambda})$", (), "white"),
-    )
+    yield from NOISY_LABELS.definitions()
+    yield Line(a, ":=", ALONG_e, r"Its eigenvalue along an eigenvector of $\boldsymbol{\Lambda}$")
+    yield Line(a, "=", NOISY_LABELS.eigenvalue, "The noisy moment (V1-beta)")
+    yield Line(B, ":=", M.I * Lambda, "The global minimum")
+    yield Line(risk, "=", Trace(left), "The risk there")
+    yield Line(e.T * left * e, "=", lambda_ - lambda_**3 / a, "Its share of one direction")
+    yield Line(e.T * left * e, "=", linear_risk(), "With the moment", (2,), "each")
+    for letter, value in IN_UNITS.items():
+        yield Line(letter, ":=", value, "White tokens")
+    yield Line(linear_risk() / lambda_, "=", white_risk()["linear"], r"In units of $\operatorname{tr}(\boldsymbol{\Lambda})$", (), "white")
 
 
 @register("V9-crossover", "From $D + 2$ tokens up to this context length linear attention beats least squares")
-@part("N", lambda: (D + 1 + nu * D) ** 2 / (D + 1))
-@part("limit", lambda: (1 + nu) ** 2)
+@states("N", lambda: (D + 1 + nu * D) ** 2 / (D + 1))
+@states("limit", lambda: (1 + nu) ** 2)
 @given(TASK, WHITE, "$N > D + 1$; without noise least squares is exact, and $N_{*} = D + 1$")
-def crossover() -> Derivation:
+def crossover() -> Lines:
     """Set the two risks equal; the equation is linear in N."""
     linear, squares = white_risk().values()
     (length,) = solve(cancel((linear - squares).as_numer_denom()[0]), N)
     apart = factor(linear - squares)
-    return Derivation.by(
-        Line(linear - squares, "=", apart, "Linear attention less least squares"),
-        Line(crossing, ":=", factor(length), "It vanishes at", (), "N"),
-        Line(apart.subs(N, crossing), "=", 0 * nu, "for there"),
-        Line(Line(N, "<", crossing), "=>", Line(linear, "<", squares), "Below, linear attention is better", conditions=(LONG,)),
-        Line(crossing / D, "->", limit(length / D, D, oo), "In high dimension", (), "limit", parameter=D, order=1),
-    )
+    yield Line(linear - squares, "=", apart, "Linear attention less least squares")
+    yield Line(crossing, ":=", factor(length), "It vanishes at", (), "N")
+    yield Line(apart.subs(N, crossing), "=", 0 * nu, "for there")
+    yield Line(Line(N, "<", crossing), "=>", Line(linear, "<", squares), "Below, linear attention is better", conditions=(LONG,))
+    yield Line(crossing / D, "->", limit(length / D, D, oo), "In high dimension", (), "limit", parameter=D, order=1)
 
 
 def _positive(point) -> None:
@@ -203,9 +193,9 @@ def _positive(point) -> None:
 
 
 @register("V9-bounds", "Bounds for the risk of Bayes")
-@part("curvature", lambda: 2 * Trace(Lambda * C.I * dC * C.I * dC * C.I))
-@part("lower", lambda: sigma**2 / N * lambda_ / (lambda_ + sigma**2 / N))
-@part("long", lambda: sigma**2)
+@states("curvature", lambda: 2 * Trace(Lambda * C.I * dC * C.I * dC * C.I))
+@states("lower", lambda: sigma**2 / N * lambda_ / (lambda_ + sigma**2 / N))
+@states("long", lambda: sigma**2)
 @given(
     TASK,
     EIGENVECTOR,
@@ -216,15 +206,13 @@ def _positive(point) -> None:
     r"To first order in $1/N$ linear attention keeps $(1 + D) \operatorname{tr}(\boldsymbol{\Lambda})/N$ more, (16-limit), "
     "which no noise explains",
 )
-def bounds() -> Derivation:
+def bounds() -> Lines:
     """Jensen's inequality for the risk given the context."""
     trace, penalty = Trace(Lambda * C.I), sigma**2 / N
     bend = hessian_form(trace, {C: dC})
     lower = cancel(penalty * lambda_ / (lambda_ + penalty))
     law = Fixed(C, Lambda_hat + penalty * Identity(D))
-    return Derivation.by(
-        Line(SecondVariation(trace, {C: dC}), "=", bend, r"How the risk given the context bends with $\boldsymbol{C}$", (), "curvature"),
-        Line(bend, ">=", 0 * nu, "It is convex"),
-        Line(E(penalty * e.T * Lambda * C.I * e, law), ">=", lower, "So its average is at least its value at the mean", (), "lower"),
-        Line(N * lower, "->", limit(N * lower, N, oo), "In a long context", (), "long", parameter=N, order=1),
-    )
+    yield Line(SecondVariation(trace, {C: dC}), "=", bend, r"How the risk given the context bends with $\boldsymbol{C}$", (), "curvature")
+    yield Line(bend, ">=", 0 * nu, "It is convex")
+    yield Line(E(penalty * e.T * Lambda * C.I * e, law), ">=", lower, "So its average is at least its value at the mean", (), "lower")
+    yield Line(N * lower, "->", limit(N * lower, N, oo), "In a long context", (), "long", parameter=N, order=1)

@@ -8,11 +8,10 @@ from sympy import Derivative, Identity, Symbol, Trace, cancel, diff, factor, sym
 
 from ...calculus.spectral import eigenvalue, over_directions
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.draws import eigenbasis
 from ...derivations.heads import E
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...expectation.laws import Fixed
 from ...expectation.moments import expect
 from ...notation import D, Lambda, Lambda_hat, N, T, lambda_, sigma
@@ -33,34 +32,39 @@ def _short(point) -> None:
 
 
 @register("V9-unseen", "The risk of Bayes that a short context leaves")
-@part("outside", lambda: u)
-@part("exchange", lambda: (_one - _two) * (_first - _second))
-@part("convex", lambda: 2 * rho / (_mu + rho) ** 3)
-@part("mean", lambda: Trace(Lambda) / N)
-@part("seen", lambda: lambda_N * N * sigma**2 / (T + sigma**2))
-@part("lower", lambda: over_directions(lambda_, N + 1) + eigenvalue[N] * N * sigma**2 / (T + sigma**2))
+@states("outside", lambda: u)
+@states("exchange", lambda: (_one - _two) * (_first - _second))
+@states("convex", lambda: 2 * rho / (_mu + rho) ** 3)
+@states("mean", lambda: Trace(Lambda) / N)
+@states("seen", lambda: lambda_N * N * sigma**2 / (T + sigma**2))
+@states("lower", lambda: over_directions(lambda_, N + 1) + eigenvalue[N] * N * sigma**2 / (T + sigma**2))
 @given(
     TASK,
     Condition(r"$N\le D$; $\lambda_1\ge\dots\ge\lambda_D$ are the eigenvalues of $\boldsymbol{\Lambda}$", draw=_short),
     r"Without noise the bound is the sum of the $D-N$ smallest $\lambda_d$; for white tokens and $N=D$ it is that of (V9-bounds)",
 )
-def unseen() -> Derivation:
+def unseen() -> Lines:
     """The posterior covariance outside the span of the tokens and inside; the least trace; Jensen's inequality inside."""
     share, mean = rho / (_mu + rho), E(Trace(Lambda_hat)) / N
     posterior, total = rho * Trace(Lambda * C.I), rho * Trace(C.I) - (D - N)
     inside = cancel(N * share.subs({_mu: T / N, rho: sigma**2 / N}))
     paired = (_one - _two) * (_first - _second)
     outside, law = over_directions(lambda_, N + 1), Fixed(C, Lambda_hat + rho * Identity(D))
-    return Derivation.by(
-        Line(rho, ":=", sigma**2 / N, "The penalty for which ridge is Bayes"),
-        Line(C, ":=", Lambda_hat + rho * Identity(D), r"The posterior covariance of the task vector is $\rho\boldsymbol{C}^{-1}$, with"),
-        Line(rho * C.I * u, "=", u, r"It is the identity outside the span of the tokens, on $D-N$ dimensions", (), "outside"),
-        Line(paired.expand(), "=", paired, r"Pairing eigenvalues $m$ of it with $\lambda$ in two ways, traces differ by", (), "exchange"),
-        Line(posterior, ">=", outside + lambda_N * total, r"So it is least if the $m$ that are 1 meet the smallest $\lambda$"),
-        Line(Derivative(share, (_mu, 2)), "=", factor(diff(share, _mu, 2)), r"The other $m$ are convex in eigenvalues of "
-             r"$\hat{\boldsymbol{\Lambda}}$", (), "convex"),
-        Line(total, ">=", N * share.subs(_mu, Trace(Lambda_hat) / N), "So their sum is at least $N$ times the value at the mean"),
-        Line(mean, "=", expect(Trace(Lambda_hat)) / N, "The mean over all contexts", (), "mean"),
-        Line(lambda_N * N * share.subs(_mu, mean), "=", lambda_N * inside, r"At this mean, times $\lambda_N$", (), "seen"),
-        Line(E(posterior, law), ">=", outside + eigenvalue[N] * inside, "The risk of Bayes, averaged over contexts", (), "lower"),
-    )  # fmt: skip
+    yield Line(rho, ":=", sigma**2 / N, "The penalty for which ridge is Bayes")
+    yield Line(C, ":=", Lambda_hat + rho * Identity(D), r"The posterior covariance of the task vector is $\rho\boldsymbol{C}^{-1}$, with")
+    yield Line(rho * C.I * u, "=", u, r"It is the identity outside the span of the tokens, on $D-N$ dimensions", (), "outside")
+    yield Line(paired.expand(), "=", paired, r"Pairing eigenvalues $m$ of it with $\lambda$ in two ways, traces differ by", (), "exchange")
+    yield Line(posterior, ">=", outside + lambda_N * total, r"So it is least if the $m$ that are 1 meet the smallest $\lambda$")
+    yield Line(
+        Derivative(share, (_mu, 2)),
+        "=",
+        factor(diff(share, _mu, 2)),
+        r"The other $m$ are convex in eigenvalues of "
+        r"$\hat{\boldsymbol{\Lambda}}$",
+        (),
+        "convex",
+    )
+    yield Line(total, ">=", N * share.subs(_mu, Trace(Lambda_hat) / N), "So their sum is at least $N$ times the value at the mean")
+    yield Line(mean, "=", expect(Trace(Lambda_hat)) / N, "The mean over all contexts", (), "mean")
+    yield Line(lambda_N * N * share.subs(_mu, mean), "=", lambda_N * inside, r"At this mean, times $\lambda_N$", (), "seen")
+    yield Line(E(posterior, law), ">=", outside + eigenvalue[N] * inside, "The risk of Bayes, averaged over contexts", (), "lower")

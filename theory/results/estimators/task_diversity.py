@@ -9,9 +9,8 @@ from mpmath import mpf
 from sympy import Derivative, Rational, Symbol, factor, limit, numer, oo, sqrt, together
 
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...notation import D, N, T, lambda_, sigma
 from ..landscape.fixed_points import b
 from ..task.population import P_w, omega
@@ -36,12 +35,12 @@ MORE = Condition(r"$\kappa > 1$", lambda point: point[kappa] > 1, lambda point: 
 
 
 @register("V11-limit", "The risks in high dimension: the transition in the number of tasks", kind="limit")
-@part("u", lambda: (1 - kappa - kappa * theta + sqrt((1 - kappa - kappa * theta) ** 2 + 4 * kappa * theta)) / 2)
-@part("seen", lambda: theta * (1 - u))
-@part("new", lambda: 2 * u - 1 + (1 + theta) * (1 - u) * (2 * u + kappa - 1) / (2 * u + kappa - 1 + kappa * theta))
-@part("few", lambda: 1 - kappa)
-@part("as many", lambda: Rational(1, 2))
-@part("many", lambda: 1)
+@states("u", lambda: (1 - kappa - kappa * theta + sqrt((1 - kappa - kappa * theta) ** 2 + 4 * kappa * theta)) / 2)
+@states("seen", lambda: theta * (1 - u))
+@states("new", lambda: 2 * u - 1 + (1 + theta) * (1 - u) * (2 * u + kappa - 1) / (2 * u + kappa - 1 + kappa * theta))
+@states("few", lambda: 1 - kappa)
+@states("as many", lambda: Rational(1, 2))
+@states("many", lambda: 1)
 @given(
     GIVEN,
     DRAWN,
@@ -52,7 +51,7 @@ MORE = Condition(r"$\kappa > 1$", lambda point: point[kappa] > 1, lambda point: 
     r"Long contexts, small $\theta$: the risk on new tasks is $1 - \kappa$ for $K < D$, $\sqrt{\theta}/2$ at $K = D$ and $\theta$ "
     r"above, that after infinitely many tasks",
 )
-def transition() -> Derivation:
+def transition() -> Lines:
     """The share of a direction in either risk, as D grows; then the average over the directions, by that of (V9-limit)."""
     shares, per_unit = risks().parts, {P_w: D * lambda_, T: D * lambda_, p: lambda_ * omega}
     g = theta / (omega + theta)
@@ -64,20 +63,19 @@ def transition() -> Derivation:
     zero = numer(together(u - obeyed))
     slope = -zero.diff(theta) / zero.diff(u)
     average = 2 * u - 1 + (1 + theta) * (1 - u - theta * slope)
-    return Derivation.by(
-        Line(N, ":=", (1 + nu) * D / theta, "A context in proportion to the dimension"),
-        Line(seen, "->", limits[0], "The share of a direction (V11-risk) in the risk on tasks seen, over $\\lambda$", parameter=D, order=1),
-        Line(limits[0], "=", theta * (1 - g), "It is linear in $\\theta/(\\omega + \\theta)$"),
-        Line(new, "->", limits[1], "and in the risk on new tasks", parameter=D, order=1),
-        Line(limits[1], "=", 2 * g - 1 + (1 + theta) * (1 - g) ** 2, "It is quadratic in it"),
-        Line((1 - g) ** 2, "=", 1 - g - theta * Derivative(g, theta), "Linear in it and its derivative: one average is enough"),
-        Line(u, ":=", root, r"Its average: as in (V9-limit), $\kappa$ for $c$ and $\kappa\theta$ for $\nu$", ("V9-limit",), "u"),
-        Line(u, "=", obeyed, r"It is the generating function of the moments at $-1/\theta$"),
-        Line(Derivative(root, theta), "=", slope, "From that equation"),
-        Line(R_seen, ":=", theta * (1 - u), "The average over the directions", part="seen"),
-        Line(R_seen, "=", u * (1 - 1 / kappa + u / kappa), "The same, without $\\theta$"),
-        Line(R_new, ":=", average, "The average over the directions", part="new"),
-        Line(R_new, "->", 1 - kappa, "In long contexts, fewer tasks than dimensions", (), "few", (FEWER,), (theta, 0), 1),
-        Line(R_new / sqrt(theta), "->", Rational(1, 2), "As many", (), "as many", (AS_MANY,), (theta, 0), Rational(1, 2)),
-        Line(R_new / theta, "->", 1 + 0 * theta, "More", (), "many", (MORE,), (theta, 0), 1),
-    )
+    yield Line(N, ":=", (1 + nu) * D / theta, "A context in proportion to the dimension")
+    yield Line(seen, "->", limits[0],
+               "The share of a direction (V11-risk) in the risk on tasks seen, over $\\lambda$", parameter=D, order=1)  # fmt: skip
+    yield Line(limits[0], "=", theta * (1 - g), "It is linear in $\\theta/(\\omega + \\theta)$")
+    yield Line(new, "->", limits[1], "and in the risk on new tasks", parameter=D, order=1)
+    yield Line(limits[1], "=", 2 * g - 1 + (1 + theta) * (1 - g) ** 2, "It is quadratic in it")
+    yield Line((1 - g) ** 2, "=", 1 - g - theta * Derivative(g, theta), "Linear in it and its derivative: one average is enough")
+    yield Line(u, ":=", root, r"Its average: as in (V9-limit), $\kappa$ for $c$ and $\kappa\theta$ for $\nu$", ("V9-limit",), "u")
+    yield Line(u, "=", obeyed, r"It is the generating function of the moments at $-1/\theta$")
+    yield Line(Derivative(root, theta), "=", slope, "From that equation")
+    yield Line(R_seen, ":=", theta * (1 - u), "The average over the directions", part="seen")
+    yield Line(R_seen, "=", u * (1 - 1 / kappa + u / kappa), "The same, without $\\theta$")
+    yield Line(R_new, ":=", average, "The average over the directions", part="new")
+    yield Line(R_new, "->", 1 - kappa, "In long contexts, fewer tasks than dimensions", (), "few", (FEWER,), (theta, 0), 1)
+    yield Line(R_new / sqrt(theta), "->", Rational(1, 2), "As many", (), "as many", (AS_MANY,), (theta, 0), Rational(1, 2))
+    yield Line(R_new / theta, "->", 1 + 0 * theta, "More", (), "many", (MORE,), (theta, 0), 1)

@@ -17,10 +17,9 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.draws import unit_vector
 from ...derivations.heads import E, Gradient, Rate, as_sympy, carried_out
-from ...derivations.lines import Line
+from ...derivations.lines import Line, Lines
 from ...derivations.registry import given, register, states
 from ...expectation.moments import expect
 from ...notation import D, Lambda, Lambda_hat, N, beta, e, lambda_, prediction_i, v_i, vector, w, x_q, y_q
@@ -141,26 +140,22 @@ def _product(form, one, other):
     r"Head $j$ turns with $\boldsymbol{f}$: $\boldsymbol{v}_j=a\boldsymbol{f}$, $\boldsymbol{u}_j=m\boldsymbol{f}$, $v_j=0$, "
     r"$\boldsymbol{U}_j=U_1\boldsymbol{fe}^\top+U_2\boldsymbol{ef}^\top$",
 )
-def escape() -> Derivation:
+def escape() -> Lines:
     """Near the origin tau dW/dt is the gradient of the form, so the rates of growth are its singular values."""
     form, across = (growth_form(symmetric=one).to_sympy() for one in (True, False))
     rows = {"11": (ROW, ROW), "22": (v_i, v_i), "12": (ROW, v_i)}
     squares = {part: as_sympy(carried_out(_product(form, *pair))) for part, pair in rows.items()}
     shorter = carried_out(sum(Gradient(Gradient(across, ROW), column) ** 2 for column in (ALONG, ACROSS, COLUMN)))
-    return Derivation.by(
-        *ORTHONORMAL,
-        *SYMMETRIC_HEAD,
-        Line(E(y_q * prediction_i, mixed_tasks), "=", form, "The correlation of the target with a symmetric head", ("C.1", 0), "form"),
-        *named(TURNING, r"The blocks of a head that turns with $\boldsymbol{f}$"),
-        Line(prediction_j, ":=", other_head(merged_expansion), "It predicts this"),
-        Line(E(y_q * prediction_j, mixed_tasks), "=", across, "Its correlation with the target", (0, 1, 2), "across"),
-        Line(_F, ":=", form, "The form of a symmetric head"),
-        *(
-            Line(_product(_F, *rows[part]), "=", one, "The product of two rows of its coefficients", part=part)
-            for part, one in squares.items()
-        ),
-        Line(shorter, "<=", squares["11"], "The coefficients of a head that turns are a shorter row"),
-    )
+    yield from ORTHONORMAL
+    yield from SYMMETRIC_HEAD
+    yield Line(E(y_q * prediction_i, mixed_tasks), "=", form, "The correlation of the target with a symmetric head", ("C.1", 0), "form")
+    yield from named(TURNING, r"The blocks of a head that turns with $\boldsymbol{f}$")
+    yield Line(prediction_j, ":=", other_head(merged_expansion), "It predicts this")
+    yield Line(E(y_q * prediction_j, mixed_tasks), "=", across, "Its correlation with the target", (0, 1, 2), "across")
+    yield Line(_F, ":=", form, "The form of a symmetric head")
+    for part, one in squares.items():
+        yield Line(_product(_F, *rows[part]), "=", one, "The product of two rows of its coefficients", part=part)
+    yield Line(shorter, "<=", squares["11"], "The coefficients of a head that turns are a shorter row")
 
 
 def _square(gain, along, across_):
@@ -218,7 +213,7 @@ def _losses() -> dict[str, Expr]:
     r"loss, and the blocks move inside the symmetric form only",
     "From small initial weights $H$ heads follow one such head until the next rank grows, up to the error of (V6-error)",
 )
-def five_weights() -> Derivation:
+def five_weights() -> Lines:
     """Put the symmetric head into the moments of the unreduced model, and into its flow."""
     fixed = _in_white(substitute(merged_expansion(), {beta: Lambda_hat * w, **SYMMETRIC}))
     labels = _in_white(substitute(labels_averaged((y_q - expansion()) ** 2), SYMMETRIC))
@@ -226,18 +221,15 @@ def five_weights() -> Derivation:
     noise = E(error, NOISE, given=(Lambda_hat, x_q))
     row, corner, along, across, column = (Rate(weight, rates) for weight in FIVE)
     moves = {value_row: row * e, v_i: corner, U_i: along * e * e.T + across * (Identity(D) - e * e.T), u_i: column * e}
-    return Derivation.by(
-        ORTHONORMAL[0],
-        *SYMMETRIC_HEAD,
-        Line(E(error), "=", five_weight_loss("random"), "The loss for random tasks", ("C.1", 0), "random"),
-        Line(noise, "=", labels, "The squared error averaged over noise for labels", ("87", "28", 0)),
-        Line(E(noise), "=", five_weight_loss("noise"), "and over query and context", (0, -1), "noise"),
-        Line(w, ":=", LENGTH * e, "The fixed task"),
-        Line(prediction_i, "=", fixed, "The prediction for it", ("C.1", "30", 0), "prediction"),
-        Line(E(error, given=w), "=", five_weight_loss("fixed"), "The loss for it", ("C.1", 0), "fixed"),
-        *(
-            Line(-Gradient(E(error, mixed_tasks), block) / 2, "=", move, "The flow (10) keeps the head symmetric", ("C.1", 0))
-            for block, move in moves.items()
-        ),
-        *(Line(Rate(weight, rates), "=", rate, "The flow of the five weights", part=weight.name) for weight, rate in rates.items()),
-    )
+    yield ORTHONORMAL[0]
+    yield from SYMMETRIC_HEAD
+    yield Line(E(error), "=", five_weight_loss("random"), "The loss for random tasks", ("C.1", 0), "random")
+    yield Line(noise, "=", labels, "The squared error averaged over noise for labels", ("87", "28", 0))
+    yield Line(E(noise), "=", five_weight_loss("noise"), "and over query and context", (0, -1), "noise")
+    yield Line(w, ":=", LENGTH * e, "The fixed task")
+    yield Line(prediction_i, "=", fixed, "The prediction for it", ("C.1", "30", 0), "prediction")
+    yield Line(E(error, given=w), "=", five_weight_loss("fixed"), "The loss for it", ("C.1", 0), "fixed")
+    for block, move in moves.items():
+        yield Line(-Gradient(E(error, mixed_tasks), block) / 2, "=", move, "The flow (10) keeps the head symmetric", ("C.1", 0))
+    for weight, rate in rates.items():
+        yield Line(Rate(weight, rates), "=", rate, "The flow of the five weights", part=weight.name)

@@ -9,10 +9,9 @@ symmetric. Out of the symmetric form the loss has no slope, so there the loss is
 from sympy import Symbol, exp, log, powsimp
 
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation
 from ...derivations.heads import E, Gradient, Rate
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...notation import N, e, lambda_, prediction_i, t, tau, v_i, w_init, y_q
 from ..attention.blocks import U_i, u_i, value_row
 from ..attention.zero_block_loss import U_j, row_j, u_j
@@ -27,12 +26,12 @@ _POWER = SIGMA_K / SIGMA_1
 
 
 @register("V6-error", "The error of the five weights, in powers of the initial scale", kind="approximation")
-@part("row", lambda: lambda_**4 * (five.growth_products()[0] * five.ROW + five.growth_products()[2] * v_i))
-@part("corner", lambda: lambda_**4 * (five.growth_products()[2] * five.ROW + five.growth_products()[1] * v_i))
-@part("across", lambda: lambda_**4 * (portion**2 + (1 - portion) ** 2 * five.LENGTH**2 * ((1 + 1 / N) ** 2 + 1 / N**2)) * five.ROW)
-@part("map", lambda: w_init ** (1 - _POWER))
-@part("loss", lambda: w_init ** (1 - _POWER))
-@part("loss across", lambda: w_init ** (2 * (1 - _POWER)))
+@states("row", lambda: lambda_**4 * (five.growth_products()[0] * five.ROW + five.growth_products()[2] * v_i))
+@states("corner", lambda: lambda_**4 * (five.growth_products()[2] * five.ROW + five.growth_products()[1] * v_i))
+@states("across", lambda: lambda_**4 * (portion**2 + (1 - portion) ** 2 * five.LENGTH**2 * ((1 + 1 / N) ** 2 + 1 / N**2)) * five.ROW)
+@states("map", lambda: w_init ** (1 - _POWER))
+@states("loss", lambda: w_init ** (1 - _POWER))
+@states("loss across", lambda: w_init ** (2 * (1 - _POWER)))
 @given(
     five.FRAME,
     r"White tokens and one fixed task vector, as in (V6-escape); $H$ heads, all weights start at the scale $w_{\rm init}$; the first "
@@ -45,7 +44,7 @@ _POWER = SIGMA_K / SIGMA_1
     r"$\min(1-\sigma_2/\sigma_1,\ 2(1-\sigma_\times/\sigma_1))$; a higher one if a symmetry takes the slope along the second pair "
     r"too, as $\boldsymbol{w}$ to $-\boldsymbol{w}$ does at $p=1$",
 )
-def error_of_five_weights() -> Derivation:
+def error_of_five_weights() -> Lines:
     """The linear flow in both sectors, the lead of the first pair when it has grown, and what is left of it in map and loss."""
     symmetric, turning = (five.growth_form(symmetric=one).to_sympy() for one in (True, False))
     rates = {weight: symmetric.diff(weight) / size for weight, size in five.SHARED.items()}
@@ -61,25 +60,26 @@ def error_of_five_weights() -> Derivation:
     }
     reached = -tau * log(w_init) / SIGMA_1
     lead = powsimp(w_init * exp(SIGMA_K * reached / tau))
-    return Derivation.by(
-        *five.ORTHONORMAL,
-        *five.WHITE,
-        Line(_F, ":=", symmetric, "The form of a symmetric head, (V6-escape)"),
-        Line(alone.subs(near), "~", alone.subs(at_zero) - 2 * _small**2 * _F, "The loss near zero", parameter=(_small, 0), order=4),
-        *(Line(Rate(one, rates), "=", Gradient(_F, one) / size, "The flow (10) near zero") for one, size in five.SHARED.items()),
-        Line(_F_j, ":=", turning, "The form of a head that turns, (V6-escape)"),
-        *(Line(Rate(one, turned), "=", Gradient(_F_j, one), "The flow near zero of a head that turns") for one in turned),
-        *(Line(two, "=", two.apply(), "The linear flow twice, of a row or a corner", part=part) for part, two in twice.items()),
-        *five.named(five.SYMMETRIC | {value_row: (five.ROW + _share) * e}, "A symmetric pair beside the first"),
-        Line(loss, "->", alone, "It changes the loss in first order", ("C.1", 0), parameter=(_share, 0), order=1),
-        Line(*first_order, parameter=(_share, 0), order=1),
-        *five.named(across, "A pair that turns beside the first"),
-        Line(loss, "->", alone, "It changes the loss in second order", ("C.1", 0, 1, 2), parameter=(_share, 0), order=2),
-        Line(*first_order, parameter=(_share, 0), order=1),
-        Line(t, ":=", reached, "The time of the first drop"),
-        Line(w_init * exp(SIGMA_1 * t / tau), "=", 1, "Then the first pair is of order one"),
-        Line(_share, ":=", w_init * exp(SIGMA_K * t / tau), "The other pair then"),
-        Line(_share, "=", lead, "The error of the map", part="map"),
-        Line(_share, "=", lead, "That of the loss along a symmetric pair", part="loss"),
-        Line(_share**2, "=", lead**2, "That of the loss along a pair that turns", part="loss across"),
-    )
+    yield from five.ORTHONORMAL
+    yield from five.WHITE
+    yield Line(_F, ":=", symmetric, "The form of a symmetric head, (V6-escape)")
+    yield Line(alone.subs(near), "~", alone.subs(at_zero) - 2 * _small**2 * _F, "The loss near zero", parameter=(_small, 0), order=4)
+    for one, size in five.SHARED.items():
+        yield Line(Rate(one, rates), "=", Gradient(_F, one) / size, "The flow (10) near zero")
+    yield Line(_F_j, ":=", turning, "The form of a head that turns, (V6-escape)")
+    for one in turned:
+        yield Line(Rate(one, turned), "=", Gradient(_F_j, one), "The flow near zero of a head that turns")
+    for part, two in twice.items():
+        yield Line(two, "=", two.apply(), "The linear flow twice, of a row or a corner", part=part)
+    yield from five.named(five.SYMMETRIC | {value_row: (five.ROW + _share) * e}, "A symmetric pair beside the first")
+    yield Line(loss, "->", alone, "It changes the loss in first order", ("C.1", 0), parameter=(_share, 0), order=1)
+    yield Line(*first_order, parameter=(_share, 0), order=1)
+    yield from five.named(across, "A pair that turns beside the first")
+    yield Line(loss, "->", alone, "It changes the loss in second order", ("C.1", 0, 1, 2), parameter=(_share, 0), order=2)
+    yield Line(*first_order, parameter=(_share, 0), order=1)
+    yield Line(t, ":=", reached, "The time of the first drop")
+    yield Line(w_init * exp(SIGMA_1 * t / tau), "=", 1, "Then the first pair is of order one")
+    yield Line(_share, ":=", w_init * exp(SIGMA_K * t / tau), "The other pair then")
+    yield Line(_share, "=", lead, "The error of the map", part="map")
+    yield Line(_share, "=", lead, "That of the loss along a symmetric pair", part="loss")
+    yield Line(_share**2, "=", lead**2, "That of the loss along a pair that turns", part="loss across")

@@ -11,10 +11,9 @@ from sympy import Derivative, IndexedBase, S, Sum, Symbol, Trace, ZeroMatrix, ex
 
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.heads import Gradient
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...notation import D, Lambda_hat, N, beta, prediction, prediction_i, prediction_other, t, tau, v_i, vector, w, w_init, x_q, y_q
 from ..attention.blocks import U_i, merged_expansion, u_i, value_row
 from ..attention.zero_blocks import ERROR, pull
@@ -44,10 +43,10 @@ def _head(reason: str, said: str, part: str, *blocks) -> tuple[Line, ...]:
 
 
 @register("V6-idle", "Idle heads on a finite training set", kind="approximation")
-@part("row and column", lambda: _row.T * beta * _column.T * x_q)
-@part("corner", lambda: _row.T * beta * _column.T * x_q)
-@part("one direction", lambda: (_v * _U - _a * _u) ** 2)
-@part(
+@states("row and column", lambda: _row.T * beta * _column.T * x_q)
+@states("corner", lambda: _row.T * beta * _column.T * x_q)
+@states("one direction", lambda: (_v * _U - _a * _u) ** 2)
+@states(
     "at rest",
     lambda: (
         (y_q - prediction)
@@ -57,10 +56,10 @@ def _head(reason: str, said: str, part: str, *blocks) -> tuple[Line, ...]:
         )
     ),
 )
-@part("start", lambda: _block * w_init ** (-SIGMA_K / SIGMA_1))
-@part("flow", lambda: FORCE * SEQUENCES ** (-S.Half) * _alpha - CURVATURE * _alpha**3)
-@part("rate", lambda: FORCE * SEQUENCES ** (-S.Half))
-@part("size", lambda: sqrt(FORCE / CURVATURE) * SEQUENCES ** (-S(1) / 4))
+@states("start", lambda: _block * w_init ** (-SIGMA_K / SIGMA_1))
+@states("flow", lambda: FORCE * SEQUENCES ** (-S.Half) * _alpha - CURVATURE * _alpha**3)
+@states("rate", lambda: FORCE * SEQUENCES ** (-S.Half))
+@states("size", lambda: sqrt(FORCE / CURVATURE) * SEQUENCES ** (-S(1) / 4))
 @given(
     "Merged attention on $P$ sequences, to leading order in $P^{-1/2}$; at least two heads, for one of them is active, and $D\\ge2$",
     Condition(
@@ -83,7 +82,7 @@ def _head(reason: str, said: str, part: str, *blocks) -> tuple[Line, ...]:
     r"$\boldsymbol{R}$, less what the active head can make up for to first order",
     Condition("$g>0$", lambda point: point[FORCE] > 0),
 )
-def idle_heads() -> Derivation:
+def idle_heads() -> Lines:
     """A mean squared error along one pair; Euler's identity; two ways to one map; and the form of a head in one dimension."""
     nothing, square, head = ZeroMatrix(D, 1), ZeroMatrix(D, D), merged_expansion()
     reached = -tau * log(w_init) / SIGMA_1
@@ -98,28 +97,27 @@ def idle_heads() -> Derivation:
     pulls = value_row.T * pull(head, value_row) + v_i * pull(head, v_i)
     form, discriminant = {_tokens: _a * _U, _cross: _v * _U + _a * _u, _label: _v * _u}, _cross**2 - 4 * _tokens * _label
     weighed = (_tokens + _cross * _omega + _label * _omega**2) * _row.T * Lambda_hat * _row
-    return Derivation.by(
-        Line(_drop, ":=", reached, "The time of the first drop"),
-        Line(w_init * exp(SIGMA_1 * _drop / tau), "=", 1, "Then the main weights are of order one"),
-        Line(_start, ":=", _block * exp(SIGMA_K * _drop / tau), "A zero block then"),
-        Line(_start, "=", powsimp(_block * exp(SIGMA_K * reached / tau)), "In the initial scale of the main weights", part="start"),
-        Line(flow.subs(_alpha, _start), ">", 0, "So small a start grows: the force is the larger term"),
-        Line(FORCE, ":=", sqrt(SEQUENCES) * _mean(_left[_mu] * _pair[_mu]), "The force along a pair of unit weights"),
-        Line(CURVATURE, ":=", _mean(_pair[_mu] ** 2), "and its curvature"),
-        Line(moving, "=", flow, "The flow (10) of a pair, two weights in one", part="flow"),
-        Line(moving / _alpha, "->", (flow / _alpha).expand().subs(_alpha, 0), "A small pair", part="rate", parameter=(_alpha, 0), order=2),
-        Line(_alpha, ":=", solved, r"The solution that starts at $\alpha_0$"),
-        Line(tau * Derivative(solved, t), "=", flow, "It solves the flow"),
-        Line(_alpha, "->", size, "It ends at this size", part="size", parameter=t),
-        Line(half / unit, "->", 1, "The time to half of it", parameter=(_start, 0), order=1 / log(1 / _start)),
-        Line(prediction, ":=", prediction_i + prediction_other, "Heads add up"),
-        Line(-slopes / 2, "=", pulls, "The value weights times the slopes: a head is linear in them", "C.1", "at rest"),
-        *_head("A head with a row and a column", "Its prediction", "row and column", _row, 0, square, _column),
-        *_head("A head with a corner and a matrix", "It predicts the same", "corner", nothing, 1, _row * _column.T, nothing),
-        *(Line(letter, ":=", value, "An entry of the form of a head in one direction") for letter, value in form.items()),
-        *_head(r"A head along $\boldsymbol{b}$", "What it predicts", "", _a * _row, _v, _U * _row * _row.T, _u * _row),
-        Line(x_q, ":=", _x * _row, "A query along it"),
-        Line(w, ":=", _omega * _row, "A task along it"),
-        Line(prediction_i, "=", _x * length * (weighed + _tokens * (_x * length) ** 2 / N), "Then it predicts its form", ("C.1", "30")),
-        Line(discriminant, "=", factor(discriminant.subs(form)), "The discriminantriminant of the form", part="one direction"),
-    )
+    yield Line(_drop, ":=", reached, "The time of the first drop")
+    yield Line(w_init * exp(SIGMA_1 * _drop / tau), "=", 1, "Then the main weights are of order one")
+    yield Line(_start, ":=", _block * exp(SIGMA_K * _drop / tau), "A zero block then")
+    yield Line(_start, "=", powsimp(_block * exp(SIGMA_K * reached / tau)), "In the initial scale of the main weights", part="start")
+    yield Line(flow.subs(_alpha, _start), ">", 0, "So small a start grows: the force is the larger term")
+    yield Line(FORCE, ":=", sqrt(SEQUENCES) * _mean(_left[_mu] * _pair[_mu]), "The force along a pair of unit weights")
+    yield Line(CURVATURE, ":=", _mean(_pair[_mu] ** 2), "and its curvature")
+    yield Line(moving, "=", flow, "The flow (10) of a pair, two weights in one", part="flow")
+    yield Line(moving / _alpha, "->", (flow / _alpha).expand().subs(_alpha, 0), "A small pair", part="rate", parameter=(_alpha, 0), order=2)
+    yield Line(_alpha, ":=", solved, r"The solution that starts at $\alpha_0$")
+    yield Line(tau * Derivative(solved, t), "=", flow, "It solves the flow")
+    yield Line(_alpha, "->", size, "It ends at this size", part="size", parameter=t)
+    yield Line(half / unit, "->", 1, "The time to half of it", parameter=(_start, 0), order=1 / log(1 / _start))
+    yield Line(prediction, ":=", prediction_i + prediction_other, "Heads add up")
+    yield Line(-slopes / 2, "=", pulls, "The value weights times the slopes: a head is linear in them", "C.1", "at rest")
+    yield from _head("A head with a row and a column", "Its prediction", "row and column", _row, 0, square, _column)
+    yield from _head("A head with a corner and a matrix", "It predicts the same", "corner", nothing, 1, _row * _column.T, nothing)
+    for letter, value in form.items():
+        yield Line(letter, ":=", value, "An entry of the form of a head in one direction")
+    yield from _head(r"A head along $\boldsymbol{b}$", "What it predicts", "", _a * _row, _v, _U * _row * _row.T, _u * _row)
+    yield Line(x_q, ":=", _x * _row, "A query along it")
+    yield Line(w, ":=", _omega * _row, "A task along it")
+    yield Line(prediction_i, "=", _x * length * (weighed + _tokens * (_x * length) ** 2 / N), "Then it predicts its form", ("C.1", "30"))
+    yield Line(discriminant, "=", factor(discriminant.subs(form)), "The discriminantriminant of the form", part="one direction")

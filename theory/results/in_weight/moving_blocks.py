@@ -7,10 +7,9 @@ decide. On P sequences those averages are only P^(-1/2) small.
 from sympy import Identity, Symbol, Trace, ZeroMatrix
 
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation
 from ...derivations.heads import E, Gradient
-from ...derivations.lines import Line
-from ...derivations.registry import erratum, given, part, register, states
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import erratum, given, register, states
 from ...expectation.moments import expect
 from ...notation import B, D, Lambda, N, beta, lambda_, prediction, prediction_i, prediction_other, v_i, w, x_q
 from ..attention.blocks import U_i, merged_expansion, u_i, value_row
@@ -45,10 +44,10 @@ def _pair_in(inner):
 
 
 @register("V6-zero", "Which laws of the task move the zero blocks")
-@part("v", lambda: (Lambda * U_i * Lambda - _pair_in(U_i * Lambda * B.T) + fourth_moment(U_i) * (Identity(D) - B.T * Lambda) / N) * w)
-@part("u", lambda: v_i * Trace(w * w.T * Lambda) * Lambda * (Identity(D) - (1 + 2 / N) * B.T * Lambda) * w)
-@part("v at the origin", lambda: ((1 + 2 / N) * Lambda**2 + Trace(Lambda) * Lambda / N) * w)
-@part("u at the origin", lambda: v_i * Trace(w * w.T * Lambda) * Lambda * w)
+@states("v", lambda: (Lambda * U_i * Lambda - _pair_in(U_i * Lambda * B.T) + fourth_moment(U_i) * (Identity(D) - B.T * Lambda) / N) * w)
+@states("u", lambda: v_i * Trace(w * w.T * Lambda) * Lambda * (Identity(D) - (1 + 2 / N) * B.T * Lambda) * w)
+@states("v at the origin", lambda: ((1 + 2 / N) * Lambda**2 + Trace(Lambda) * Lambda / N) * w)
+@states("u at the origin", lambda: v_i * Trace(w * w.T * Lambda) * Lambda * w)
 @given(
     JOINT,
     r"The velocities are a matrix times $\boldsymbol{w}$ and one times $(\boldsymbol{w}^\top\boldsymbol{\Lambda}\boldsymbol{w})"
@@ -58,20 +57,18 @@ def _pair_in(inner):
     "One repeated vector breaks it at every $p<1$, a pair of opposite vectors does not",
 )
 @erratum(r"The paper says that (39) and (40) break if task vectors are fixed; two moments of $\boldsymbol{w}$ decide")
-def moving_laws() -> Derivation:
+def moving_laws() -> Lines:
     """The gradients at zero blocks, averaged over query and context only."""
     v, u = (E(-Gradient(ERROR, weight) / 2, given=w) for weight in (value_row, u_i))
     moved_v, moved_u = (expect(pull_at_zero(merged_expansion(), weight), given=(w,)) for weight in (value_row, u_i))
     origin, identity = {B: ZeroMatrix(D, D)}, {U_i: Identity(D)}
-    return Derivation.by(
-        *_slopes(),
-        Line(v, "=", moved_v, "The velocity (10) of the row, averaged over query and context", 4, "v"),
-        Line(u, "=", moved_u, "That of the column", 5, "u"),
-        Line(B, ":=", ZeroMatrix(D, D), "At the origin"),
-        Line(u, "=", substitute(moved_u, origin), "The column there", 5, "u at the origin"),
-        Line(U_i, ":=", Identity(D), "For one direction of the matrix"),
-        Line(v, "=", substitute(moved_v, origin | identity), "The row there", 4, "v at the origin"),
-    )
+    yield from _slopes()
+    yield Line(v, "=", moved_v, "The velocity (10) of the row, averaged over query and context", 4, "v")
+    yield Line(u, "=", moved_u, "That of the column", 5, "u")
+    yield Line(B, ":=", ZeroMatrix(D, D), "At the origin")
+    yield Line(u, "=", substitute(moved_u, origin), "The column there", 5, "u at the origin")
+    yield Line(U_i, ":=", Identity(D), "For one direction of the matrix")
+    yield Line(v, "=", substitute(moved_v, origin | identity), "The row there", 4, "v at the origin")
 
 
 @register("V6-leak", "How fast a finite training set moves the zero blocks")
@@ -84,7 +81,7 @@ def moving_laws() -> Derivation:
     "at any time from there to the end",
     "While the blocks are near zero they move at this rate; what becomes of them in idle heads at the end is (V6-idle)",
 )
-def finite_set() -> Derivation:
+def finite_set() -> Lines:
     """The gradients of different sequences are independent and have mean zero, so the square of their mean is 1/P of that of one."""
     lines = [*_slopes(), Line(U_i, ":=", Identity(D), r"A direction for $\boldsymbol{v}_i$")]
     for suffix, map_, covariance in (("", ZeroMatrix(D, D), Lambda), (" white", b * Identity(D), lambda_ * Identity(D))):
@@ -95,7 +92,7 @@ def finite_set() -> Derivation:
             square = substitute(expect((one.T * one).trace()), {Lambda: covariance})
             lines.append(Line(E(slope), "=", 0, "The mean of the slope vanishes", place))
             lines.append(Line(E(slope.T * slope) / 4, "=", square, "The mean square of the velocity", place, name + suffix))
-    return Derivation.by(*lines)
+    yield from lines
 
 
 def _white_leaks():

@@ -14,10 +14,9 @@ from sympy import Symbol, Trace
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation
 from ...derivations.heads import E
-from ...derivations.lines import Line
-from ...derivations.registry import erratum, given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import erratum, given, register, states
 from ...expectation.laws import Fixed, Gaussian, Mixture
 from ...expectation.moments import expect
 from ...notation import D, Lambda, Lambda_hat, MatrixLetter, N, beta, prediction_i, v_i, vector, w, x_q, y_q
@@ -130,22 +129,22 @@ def _overlap_in(task):
 
 
 @register("V6-task", "Two moments of the unreduced model, given the task vector")
-@part("target", lambda: _target_in(w))
-@part("overlap", lambda: _overlap_in(w))
+@states("target", lambda: _target_in(w))
+@states("overlap", lambda: _overlap_in(w))
 @given(
     HEADS,
     "The overlap is that of any two heads, or of one with itself",
     r"The loss under any law of $\boldsymbol{w}$ is made of the averages of these over it",
 )
-def given_task() -> Derivation:
+def given_task() -> Lines:
     """Average over the query, up to its sixth moment, and over the context."""
-    return Derivation.by(*_moments((), given=(w,)))
+    yield from _moments((), given=(w,))
 
 
 @register("V6", "The population loss of the unreduced model if a portion of the task vectors is fixed")
-@part("square", lambda: portion * Trace(Lambda) + (1 - portion) * TracePolynomial(w_0.T * Lambda * w_0))
-@part("target", lambda: portion * Trace(Lambda * _map(*_I) * Lambda) + (1 - portion) * _target_in(w_0))
-@part(
+@states("square", lambda: portion * Trace(Lambda) + (1 - portion) * TracePolynomial(w_0.T * Lambda * w_0))
+@states("target", lambda: portion * Trace(Lambda * _map(*_I) * Lambda) + (1 - portion) * _target_in(w_0))
+@states(
     "overlap",
     lambda: (
         portion
@@ -162,10 +161,11 @@ def given_task() -> Derivation:
     r"$\boldsymbol{w}_{0}$; for several fixed vectors, average over $\boldsymbol{w}_{0}$",
     "$p = 1$ is the in-context test of the paper, $p = 0$ its in-weight test",
 )
-def mixture_loss() -> Derivation:
+def mixture_loss() -> Lines:
     """Average over the mixture of laws of the task as well."""
     square = Line(E(y_q**2, mixed_tasks), "=", expect(y_q**2, mixed_tasks), "The target squared, averaged", part="square")
-    return Derivation.by(square, *_moments(mixed_tasks))
+    yield square
+    yield from _moments(mixed_tasks)
 
 
 def _memory_corner(row, U, v_j, u_j):
@@ -173,13 +173,13 @@ def _memory_corner(row, U, v_j, u_j):
 
 
 @register("V6-memory", "The loss if the labels of the context are noise")
-@part(
+@states(
     "target",
     lambda: (
         TracePolynomial(value_row.T * (Lambda * U_i * Lambda + fourth_moment(U_i) / N) * w_0) + v_i * TracePolynomial(u_i.T * Lambda * w_0)
     ),
 )
-@part(
+@states(
     "overlap",
     lambda: (
         Trace(Lambda * _map(*_I) * Lambda * _map(*_J).T) / N
@@ -195,6 +195,6 @@ def _memory_corner(row, U, v_j, u_j):
     r"$\boldsymbol{w}_{0}^{\top} \boldsymbol{x}_{q}$",
 )
 @erratum("The paper's in-weight test has the fixed task vector in its context too; its official code has noise there, as here.")
-def memory_loss() -> Derivation:
+def memory_loss() -> Lines:
     """Average over the labels given the tokens, then over query and context."""
-    return Derivation.by(*_moments(NOISE, given=(Lambda_hat, x_q), expand=expansion, entry="87"))
+    yield from _moments(NOISE, given=(Lambda_hat, x_q), expand=expansion, entry="87")

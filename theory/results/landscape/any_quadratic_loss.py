@@ -20,12 +20,11 @@ from ...calculus.derivatives import gradient
 from ...calculus.entrywise import explicit
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.draws import satisfying, second_moment
 from ...derivations.heads import Gradient
-from ...derivations.lines import Line
+from ...derivations.lines import Line, Lines
 from ...derivations.points import Point
-from ...derivations.registry import erratum, given, part, register
+from ...derivations.registry import erratum, given, register, states
 from ...notation import B, D, G, Lambda, M, matrix, symmetric_matrix, vector
 from ..task.regression import population_error
 from .completeness import B_ii, B_ij, B_ji, B_jj, map_at_rest
@@ -117,27 +116,32 @@ def rest() -> tuple[TracePolynomial, TracePolynomial]:
     "V2-whitened",
     "Whitening turns every population loss into a distance, and the conditions at fixed points into those of a linear network",
 )
-@part("loss", lambda: c_any - Trace(A_w.T * A_w) + Trace((B_w - A_w).T * (B_w - A_w)))
-@part("left", lambda: B_w.T * (A_w - B_w))
-@part("right", lambda: (A_w - B_w) * B_w.T)
+@states("loss", lambda: c_any - Trace(A_w.T * A_w) + Trace((B_w - A_w).T * (B_w - A_w)))
+@states("left", lambda: B_w.T * (A_w - B_w))
+@states("right", lambda: (A_w - B_w) * B_w.T)
 @given(
     POSITIVE,
     r"$\boldsymbol{B}^{\top} \boldsymbol{G}$ and $\boldsymbol{G} \boldsymbol{B}^{\top}$ vanish at every fixed "
     "point of separate attention (T1a)",
 )
-def whitening() -> Derivation:
+def whitening() -> Lines:
     """Put the whitened letters into the loss and into B' G and G B'."""
     left, right = rest()
     papers = substitute(any_loss(), {c_any: Trace(Lambda), A_any: Lambda**2, Q_any: Lambda})
-    return Derivation.by(
-        Line(population_error(B), "=", papers, r"The paper's loss: $\boldsymbol{A} = \boldsymbol{\Lambda}^2$, $\boldsymbol{Q} = "
-             r"\boldsymbol{\Lambda}$, $c = \operatorname{tr}(\boldsymbol{\Lambda})$", conditions=(PAPERS_TASK,)),
-        *(Line(letter, ":=", value, "In whitened letters") for letter, value in WHITENED.items()),
-        Line(any_loss(), "=", substitute(any_loss(), WHITENED), "any such loss is a distance", part="loss"),
-        Line(G, ":=", -Gradient(any_loss(), B) / 2, "The force is minus half its gradient"),
-        Line(Q_root * B.T * G * Q_root.I, "=", left, r"$\boldsymbol{B}^{\top} \boldsymbol{G}$ in whitened letters", part="left"),
-        Line(M_root.I * G * B.T * M_root, "=", right, r"$\boldsymbol{G} \boldsymbol{B}^{\top}$ in whitened letters", part="right"),
-    )  # fmt: skip
+    yield Line(
+        population_error(B),
+        "=",
+        papers,
+        r"The paper's loss: $\boldsymbol{A} = \boldsymbol{\Lambda}^2$, $\boldsymbol{Q} = "
+        r"\boldsymbol{\Lambda}$, $c = \operatorname{tr}(\boldsymbol{\Lambda})$",
+        conditions=(PAPERS_TASK,),
+    )
+    for letter, value in WHITENED.items():
+        yield Line(letter, ":=", value, "In whitened letters")
+    yield Line(any_loss(), "=", substitute(any_loss(), WHITENED), "any such loss is a distance", part="loss")
+    yield Line(G, ":=", -Gradient(any_loss(), B) / 2, "The force is minus half its gradient")
+    yield Line(Q_root * B.T * G * Q_root.I, "=", left, r"$\boldsymbol{B}^{\top} \boldsymbol{G}$ in whitened letters", part="left")
+    yield Line(M_root.I * G * B.T * M_root, "=", right, r"$\boldsymbol{G} \boldsymbol{B}^{\top}$ in whitened letters", part="right")
 
 
 def entry_equations() -> tuple[Expr, Expr, Expr]:
@@ -150,11 +154,11 @@ def entry_equations() -> tuple[Expr, Expr, Expr]:
 
 
 @register("V2-fixed", "The fixed functions of separate attention under any task: subsets of the whitened singular directions")
-@part("first", lambda: s_j * B_ji - s_i * B_ij)
-@part("second", lambda: s_i * B_ji - s_j * B_ij)
-@part("entries", lambda: (s_i**2 - s_j**2) * B_ij)
-@part("diagonal", lambda: B_ii * (s_i - B_ii))
-@part("loss", lambda: c_any - B_ii * (2 * s_i - B_ii))
+@states("first", lambda: s_j * B_ji - s_i * B_ij)
+@states("second", lambda: s_i * B_ji - s_j * B_ij)
+@states("entries", lambda: (s_i**2 - s_j**2) * B_ij)
+@states("diagonal", lambda: B_ii * (s_i - B_ii))
+@states("loss", lambda: c_any - B_ii * (2 * s_i - B_ii))
 @given(
     SINGULAR,
     r"The first four are zero at a fixed point, for every pair of indices",
@@ -169,7 +173,7 @@ def entry_equations() -> tuple[Expr, Expr, Expr]:
     r"The paper has $2^{D}$ for $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$ and Gaussian tokens "
     "of one covariance; none of this is needed"
 )
-def fixed_functions() -> Derivation:
+def fixed_functions() -> Lines:
     """B_w' (A_w - B_w) = 0 and (A_w - B_w) B_w' = 0, less their symmetric parts; two equations for two entries."""
     (first, second, alone), (left, right) = entry_equations(), rest()
     in_first = TracePolynomial(r_i.T) * (left - left.T) * r_j
@@ -178,21 +182,19 @@ def fixed_functions() -> Derivation:
     share = explicit(substitute(any_loss(), WHITENED), {A_w: diag(s_i, s_j), B_w: diag(B_ii, 0)}, D=2)
     one_on = {B_w: s_i * u_i * r_i.T}
     alone_on = substitute(substitute(any_loss(), WHITENED), {B_w: B_ii * u_i * r_i.T})
-    return Derivation.by(
-        Line(B_ij, ":=", u_i.T * B_w * r_j, "The entries of the whitened map in the singular bases"),
-        Line(B_ji, ":=", u_j.T * B_w * r_i, "off the diagonal"),
-        Line(B_ii, ":=", u_i.T * B_w * r_i, "and on it"),
-        Line(in_first, "=", first, "Entry ($i, j$) of the antisymmetric part of the first matrix (V2-whitened)", part="first"),
-        Line(in_second, "=", second, "Entry ($i, j$) of the antisymmetric part of the second", part="second"),
-        Line(first.coeff(B_ji) * in_second - second.coeff(B_ji) * in_first, "=", determinant.expand().coeff(B_ij) * B_ij,
-             "Eliminate $B_{ji}$", part="entries"),
-        Line(TracePolynomial(r_i.T) * left * r_i, "=", factor(alone), "On the diagonal", part="diagonal", conditions=(DIAGONAL,)),
-        Line((Line(left, "=", 0), Line(right, "=", 0)), "=>", (Line(B_ij, "=", 0), Line(B_ji, "=", 0), Line(factor(alone), "=", 0)),
-             "So the fixed functions are diagonal, with two values of each entry", meets=(_at_rest,)),
-        Line(substitute(left, one_on), "=", 0, "One direction alone satisfies both conditions"),
-        Line(substitute(right, one_on), "=", 0, "The second too"),
-        Line(alone_on, "=", factor(share - c_any) + c_any, "The loss with one direction on", part="loss"),
-    )  # fmt: skip
+    yield Line(B_ij, ":=", u_i.T * B_w * r_j, "The entries of the whitened map in the singular bases")
+    yield Line(B_ji, ":=", u_j.T * B_w * r_i, "off the diagonal")
+    yield Line(B_ii, ":=", u_i.T * B_w * r_i, "and on it")
+    yield Line(in_first, "=", first, "Entry ($i, j$) of the antisymmetric part of the first matrix (V2-whitened)", part="first")
+    yield Line(in_second, "=", second, "Entry ($i, j$) of the antisymmetric part of the second", part="second")
+    yield Line(first.coeff(B_ji) * in_second - second.coeff(B_ji) * in_first, "=", determinant.expand().coeff(B_ij) * B_ij,
+               "Eliminate $B_{ji}$", part="entries")  # fmt: skip
+    yield Line(TracePolynomial(r_i.T) * left * r_i, "=", factor(alone), "On the diagonal", part="diagonal", conditions=(DIAGONAL,))
+    yield Line((Line(left, "=", 0), Line(right, "=", 0)), "=>", (Line(B_ij, "=", 0), Line(B_ji, "=", 0), Line(factor(alone), "=", 0)),
+               "So the fixed functions are diagonal, with two values of each entry", meets=(_at_rest,))  # fmt: skip
+    yield Line(substitute(left, one_on), "=", 0, "One direction alone satisfies both conditions")
+    yield Line(substitute(right, one_on), "=", 0, "The second too")
+    yield Line(alone_on, "=", factor(share - c_any) + c_any, "The loss with one direction on", part="loss")
 
 
 def turned_loss() -> Expr:
@@ -202,10 +204,10 @@ def turned_loss() -> Expr:
 
 
 @register("V2-oblique", "When nothing commutes: only the largest drop is a stable rest of a head, and no direction need grow alone")
-@part("loss", lambda: c_any - 2 * b * (s_i + s_j * alpha * beta_) + b**2 * (1 + alpha**2) * (1 + beta_**2))
-@part("second", lambda: 4 * s_i**2 * (s_i**2 - s_j**2))
-@part("keys", lambda: TracePolynomial(M_root**2) * M_root.I * A_w * r_i)
-@part("queries", lambda: TracePolynomial(Q_root**2) * Q_root.I * A_w.T * u_i)
+@states("loss", lambda: c_any - 2 * b * (s_i + s_j * alpha * beta_) + b**2 * (1 + alpha**2) * (1 + beta_**2))
+@states("second", lambda: 4 * s_i**2 * (s_i**2 - s_j**2))
+@states("keys", lambda: TracePolynomial(M_root**2) * M_root.I * A_w * r_i)
+@states("queries", lambda: TracePolynomial(Q_root**2) * Q_root.I * A_w.T * u_i)
 @given(
     POSITIVE,
     SINGULAR,
@@ -224,7 +226,7 @@ def turned_loss() -> Expr:
     r"they lag, and the head rests before it turns to a larger drop in another block",
     r"Covariances that commute up to an angle $\theta$ leave components of order $\theta$: a rest of $\tau\ln(1/\theta)/\rho_j$",
 )
-def oblique() -> Derivation:
+def oblique() -> Lines:
     """The loss in the plane of two modes, and what A makes of them."""
     loss = turned_loss()
     corner = hessian(loss, (alpha, beta_)).subs({alpha: 0, beta_: 0, b: s_i})
@@ -232,16 +234,15 @@ def oblique() -> Derivation:
     derivatives = Matrix(2, 2, lambda i, j: Limit(Derivative(small, (alpha, beta_)[i], (alpha, beta_)[j]), epsilon, 0))
     A = substitute(A_any, WHITENED)
     determinant = corner.det().expand()
-    return Derivation.by(
-        *(Line(letter, ":=", value, "In whitened letters") for letter, value in WHITENED.items()),
-        Line(A_any * Q_root.I * r_i, "=", A * Q_root.I * r_i, r"What $\boldsymbol{A}$ makes of a query", part="keys"),
-        Line(A_any * Q_root.I * r_i, "=", s_i * M * M_root.I * u_i, "By the singular vectors"),
-        Line(A_any.T * M_root.I * u_i, "=", A.T * M_root.I * u_i, "What it makes of a key", part="queries"),
-        Line(A_any.T * M_root.I * u_i, "=", s_i * Q_any * Q_root.I * r_i, "By the singular vectors"),
-        Line(B_w, ":=", b * (u_i + alpha * u_j) * (r_i + beta_ * r_j).T, "A head in the plane of two modes"),
-        Line(any_loss(), "=", loss, "The loss in this plane", part="loss"),
-        Line(b, ":=", s_i, "The rest"),
-        Line(derivatives, "=", corner, "Its second derivatives there"),
-        Line(Determinant(corner), "=", determinant, "Their determinant", part="second"),
-        Line(Line(s_j, ">", s_i), "<=>", Line(determinant, "<", 0), "The rest is a saddle exactly if another mode has the larger drop"),
-    )  # fmt: skip
+    for letter, value in WHITENED.items():
+        yield Line(letter, ":=", value, "In whitened letters")
+    yield Line(A_any * Q_root.I * r_i, "=", A * Q_root.I * r_i, r"What $\boldsymbol{A}$ makes of a query", part="keys")
+    yield Line(A_any * Q_root.I * r_i, "=", s_i * M * M_root.I * u_i, "By the singular vectors")
+    yield Line(A_any.T * M_root.I * u_i, "=", A.T * M_root.I * u_i, "What it makes of a key", part="queries")
+    yield Line(A_any.T * M_root.I * u_i, "=", s_i * Q_any * Q_root.I * r_i, "By the singular vectors")
+    yield Line(B_w, ":=", b * (u_i + alpha * u_j) * (r_i + beta_ * r_j).T, "A head in the plane of two modes")
+    yield Line(any_loss(), "=", loss, "The loss in this plane", part="loss")
+    yield Line(b, ":=", s_i, "The rest")
+    yield Line(derivatives, "=", corner, "Its second derivatives there")
+    yield Line(Determinant(corner), "=", determinant, "Their determinant", part="second")
+    yield Line(Line(s_j, ">", s_i), "<=>", Line(determinant, "<", 0), "The rest is a saddle exactly if another mode has the larger drop")

@@ -39,9 +39,9 @@ from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.draws import POSITIVE_DEFINITE, PROJECTOR, eigenbasis, learned_directions, satisfying, second_moment, unit_vector
 from ...derivations.heads import Gradient, Rate, as_sympy
-from ...derivations.lines import Line
+from ...derivations.lines import Line, Lines
 from ...derivations.points import Point, value_at
-from ...derivations.registry import erratum, given, part, register
+from ...derivations.registry import erratum, given, register, states
 from ...notation import B, B_rest, D, G, H, Lambda, Lambda_q, M, N, R, T, a, e, lambda_, matrix, v_i, vector
 from ...notation import K_i as K
 from ...notation import Q_i as Q
@@ -157,29 +157,27 @@ def annihilated() -> tuple[Line, Line]:
 
 
 @register("T1a", "Completeness: at a fixed point the effective map and the force annihilate each other", section="beside (21), (81)")
-@part("keys", lambda: (v_i * K * Q.T).T * G)
-@part("queries", lambda: G * (v_i * K * Q.T).T)
+@states("keys", lambda: (v_i * K * Q.T).T * G)
+@states("queries", lambda: G * (v_i * K * Q.T).T)
 @given(
     PROJECTOR,
     r"argued, not computed: summed over the heads, $\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ and $\boldsymbol{G} "
     r"\boldsymbol{B}^{\top} = 0$ if the keys and queries stand still",
     r"any $H$ and $R$; any loss, if $\boldsymbol{G}$ is minus half its gradient in $\boldsymbol{B}$",
 )
-def annihilation(task: Task = PAPER) -> Derivation:
+def annihilation(task: Task = PAPER) -> Lines:
     """The share of one head in B' G and in G B' is a product of its weights and their velocities."""
     head = rank_R_head()
     rates, in_force = flow(head, (K, Q), task), flow_in_force(head, (K, Q))
-    return Derivation.by(
-        *flow_lines(head, (K, Q), task=task),
-        Line(B, ":=", B_rest + head, "The effective map"),
-        Line(G, ":=", -Gradient(closed_loss(task).result, B) / 2, "The force on it"),
-        Line(Rate(K, rates), "=", in_force[K], "The velocity of the keys, by the chain rule"),
-        Line(Rate(Q, rates), "=", in_force[Q], "The velocity of the queries"),
-        Line(Q * Rate(Q, rates).T, "=", Q * in_force[Q].T,
-             r"The head's share of $\boldsymbol{B}^{\top} \boldsymbol{G}$ is zero if its queries stand still", part="keys"),
-        Line(Rate(K, rates) * K.T, "=", in_force[K] * K.T,
-             r"The head's share of $\boldsymbol{G} \boldsymbol{B}^{\top}$ is zero if its keys stand still", part="queries"),
-    )  # fmt: skip
+    yield from flow_lines(head, (K, Q), task=task)
+    yield Line(B, ":=", B_rest + head, "The effective map")
+    yield Line(G, ":=", -Gradient(closed_loss(task).result, B) / 2, "The force on it")
+    yield Line(Rate(K, rates), "=", in_force[K], "The velocity of the keys, by the chain rule")
+    yield Line(Rate(Q, rates), "=", in_force[Q], "The velocity of the queries")
+    yield Line(Q * Rate(Q, rates).T, "=", Q * in_force[Q].T,
+               r"The head's share of $\boldsymbol{B}^{\top} \boldsymbol{G}$ is zero if its queries stand still", part="keys")  # fmt: skip
+    yield Line(Rate(K, rates) * K.T, "=", in_force[K] * K.T,
+               r"The head's share of $\boldsymbol{G} \boldsymbol{B}^{\top}$ is zero if its keys stand still", part="queries")  # fmt: skip
 
 
 def _freed(task: Task = PAPER) -> tuple[TracePolynomial, TracePolynomial]:
@@ -194,33 +192,39 @@ def symmetry_conditions(task: Task = PAPER) -> tuple[TracePolynomial, TracePolyn
 
 
 @register("T1b", "Completeness: two matrices that are symmetric at every fixed point", section="beside (21), (81)")
-@part("first", lambda: B.T * Lambda - Lambda * B)
-@part("second", lambda: M.I * Lambda**2 * B.T - B * Lambda**2 * M.I)
+@states("first", lambda: B.T * Lambda - Lambda * B)
+@states("second", lambda: M.I * Lambda**2 * B.T - B * Lambda**2 * M.I)
 @given(
     lambda task=PAPER: task.condition(PROJECTOR, learned_directions),
     POSITIVE_DEFINITE,
     r"Both are zero if $\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ and $\boldsymbol{G} \boldsymbol{B}^{\top} = 0$",
 )
-def symmetries(task: Task = PAPER) -> Derivation:
+def symmetries(task: Task = PAPER) -> Lines:
     """B' G Lambda^-1 = B' Lambda - B' M B and M^-1 G B' = M^-1 Lambda^2 B' - B Lambda B', each zero, each less a symmetric matrix."""
     (first, second), freed, Q_any = symmetry_conditions(task), _freed(task), as_sympy(task.query_covariance)
     left, right = B.T * G * Q_any.I, M.I * G * B.T
 
-    return Derivation.by(
-        *loss_and_force(task),
-        Line(left, "=", freed[0],
-             rf"$\boldsymbol{{B}}^{{\top}} \boldsymbol{{G}}$, with the force (53), times the inverse of ${formula_latex(Q_any)}$"),
-        Line(left - left.T, "=", first,
-             r"$\boldsymbol{B}^{\top} \boldsymbol{M} \boldsymbol{B}$ is symmetric, so its antisymmetric part is that of the other term",
-             part="first"),
-        Line(right, "=", freed[1],
-             r"The inverse of $\boldsymbol{M}$ times $\boldsymbol{G} \boldsymbol{B}^{\top}$"),
-        Line(right - right.T, "=", second,
-             r"$\boldsymbol{B} \boldsymbol{\Lambda} \boldsymbol{B}^{\top}$ is symmetric, so its antisymmetric part is that of the "
-             "other term", part="second"),
-        Line(annihilated(), "=>", (Line(first, "=", 0), Line(second, "=", 0)), "So both are zero at a fixed point",
-             meets=(_found(task)[task == PAPER],)),
-    )  # fmt: skip
+    yield from loss_and_force(task)
+    yield Line(
+        left,
+        "=",
+        freed[0],
+        rf"$\boldsymbol{{B}}^{{\top}} \boldsymbol{{G}}$, with the force (53), times the inverse of ${formula_latex(Q_any)}$",
+    )
+    yield Line(left - left.T, "=", first,
+               r"$\boldsymbol{B}^{\top} \boldsymbol{M} \boldsymbol{B}$ is symmetric, so its antisymmetric part is that of the other term",
+               part="first")  # fmt: skip
+    yield Line(right, "=", freed[1], r"The inverse of $\boldsymbol{M}$ times $\boldsymbol{G} \boldsymbol{B}^{\top}$")
+    yield Line(
+        right - right.T,
+        "=",
+        second,
+        r"$\boldsymbol{B} \boldsymbol{\Lambda} \boldsymbol{B}^{\top}$ is symmetric, so its antisymmetric part is that of the "
+        "other term",
+        part="second",
+    )
+    yield Line(annihilated(), "=>", (Line(first, "=", 0), Line(second, "=", 0)),
+               "So both are zero at a fixed point", meets=(_found(task)[task == PAPER],))  # fmt: skip
 
 
 def entry_equations(task: Task = PAPER) -> tuple[Expr, Expr]:
@@ -244,10 +248,10 @@ def _entries(task: Task) -> tuple[Line, ...]:
 
 
 @register("T1c", "Completeness: off the diagonal the effective map is zero between different eigenvalues", section="beside (21), (81)")
-@part("first", lambda: lambda_j * B_ji - lambda_i * B_ij)
-@part("second", lambda: lambda_i**2 / a_i * B_ji - lambda_j**2 / a_j * B_ij)
-@part("determinant", lambda: lambda_i**3 / a_i - lambda_j**3 / a_j)
-@part(
+@states("first", lambda: lambda_j * B_ji - lambda_i * B_ij)
+@states("second", lambda: lambda_i**2 / a_i * B_ji - lambda_j**2 / a_j * B_ij)
+@states("determinant", lambda: lambda_i**3 / a_i - lambda_j**3 / a_j)
+@states(
     "gap",
     lambda: (
         N
@@ -256,9 +260,9 @@ def _entries(task: Task) -> tuple[Line, ...]:
         / (((N + 1) * lambda_i + T) * ((N + 1) * lambda_j + T))
     ),
 )
-@part("slope", lambda: lambda_ * N * (2 * T + lambda_ * N + lambda_) / (T + lambda_ * N + lambda_) ** 2)
+@states("slope", lambda: lambda_ * N * (2 * T + lambda_ * N + lambda_) / (T + lambda_ * N + lambda_) ** 2)
 @given(pair, r"The first two are zero at a fixed point")
-def off_diagonal(task: Task = PAPER) -> Derivation:
+def off_diagonal(task: Task = PAPER) -> Lines:
     """Two homogeneous equations for B_ij and B_ji, whose determinant has the sign of lambda_i - lambda_j."""
     system = Matrix([[equation.coeff(entry) for entry in (B_ji, B_ij)] for equation in entry_equations(task)])
     determinant = system.det().expand()
@@ -266,19 +270,17 @@ def off_diagonal(task: Task = PAPER) -> Derivation:
     gap = factor(cancel(determinant.subs({one: task.eigenvalue.subs(at) for one, at in zip((a_i, a_j), of_pair, strict=True)})))
     drop = cancel(task.along(task.moments.A) ** 2 / (task.eigenvalue * task.along(task.moments.Q)))
     slope = factor(diff(drop, lambda_))
-    return Derivation.by(
-        *_entries(task),
-        Line(Determinant(system), "=", determinant, "The determinant of the two equations", part="determinant"),
-        Line(determinant, "=", gap, "With the moments (32)", part="gap"),
-        Line(cancel(gap / (lambda_i - lambda_j)), ">", 0, "It is zero for equal eigenvalues only"),
-        Line(Derivative(drop, lambda_), "=", slope, r"The same from the slope of $\lambda^3 / a$, the drop of the loss", part="slope"),
-        Line(slope, ">", 0, "It rises strictly"),
-    )  # fmt: skip
+    yield from _entries(task)
+    yield Line(Determinant(system), "=", determinant, "The determinant of the two equations", part="determinant")
+    yield Line(determinant, "=", gap, "With the moments (32)", part="gap")
+    yield Line(cancel(gap / (lambda_i - lambda_j)), ">", 0, "It is zero for equal eigenvalues only")
+    yield Line(Derivative(drop, lambda_), "=", slope, r"The same from the slope of $\lambda^3 / a$, the drop of the loss", part="slope")
+    yield Line(slope, ">", 0, "It rises strictly")
 
 
 @register("T1", "Completeness: what the effective map of every fixed point satisfies", section="beside (21), (81)")
-@part("entries", lambda: (lambda_i**3 / a_i - lambda_j**3 / a_j) * B_ij)
-@part("diagonal", lambda: b * (b - lambda_ / a))
+@states("entries", lambda: (lambda_i**3 / a_i - lambda_j**3 / a_j) * B_ij)
+@states("diagonal", lambda: b * (b - lambda_ / a))
 @given(
     pair,
     DIFFERENT,
@@ -290,7 +292,7 @@ def off_diagonal(task: Task = PAPER) -> Derivation:
     r"$\lambda_{d} / a_{d}$: no fixed function is missing in (21), (81)",
 )
 @erratum("The paper proves that these are fixed points, not that there are no others")
-def completeness(task: Task = PAPER) -> Derivation:
+def completeness(task: Task = PAPER) -> Lines:
     """Eliminate B_ji from the two equations of a pair; the diagonal is (C1)."""
     *entries, in_first, in_second = _entries(task)
     by_first, by_second = (line.right.coeff(B_ji) for line in (in_first, in_second))
@@ -298,19 +300,21 @@ def completeness(task: Task = PAPER) -> Derivation:
     along_b, known = force_along(b, task), task.learned.to_sympy()
     projects = Line(known * B, "=", B * known), Line(M * B * M * B, "=", known * M * B)
     at_rest, listed = _found(task)
-    return Derivation.by(
-        *loss_and_force(task),
-        *Derivation.by(*entries, in_first, in_second).within({}),
-        Line(by_first * in_second.left - by_second * in_first.left, "=", eliminated.coeff(B_ij) * B_ij,
-             "Eliminate $B_{ji}$", part="entries"),
-        Line(b, ":=", e.T * B * e, "On the diagonal the map has the entries"),
-        Line(e.T * B.T * G * e / along_b.coeff(b), "=", cancel(b * along_b / along_b.coeff(b)),
-             r"There $\boldsymbol{B}^{\top} \boldsymbol{G}$ is", part="diagonal", conditions=(KEEPS_DIRECTION,)),
-        Line(Line(B, "=", task.fixed_map), "=>", annihilated(), "The maps (21), (81) satisfy both conditions (T1a)", meets=(listed,)),
-        Line(annihilated(), "<=>", projects,
-             r"No others do: $\boldsymbol{M}\boldsymbol{B}\boldsymbol{\Lambda}^{-1}$ projects onto eigenvectors of $\boldsymbol{\Lambda}$",
-             meets=(at_rest, listed)),
-    )  # fmt: skip
+    yield from loss_and_force(task)
+    yield from Derivation.by(*entries, in_first, in_second).within({})
+    yield Line(by_first * in_second.left - by_second * in_first.left, "=", eliminated.coeff(B_ij) * B_ij,
+               "Eliminate $B_{ji}$", part="entries")  # fmt: skip
+    yield Line(b, ":=", e.T * B * e, "On the diagonal the map has the entries")
+    yield Line(e.T * B.T * G * e / along_b.coeff(b), "=", cancel(b * along_b / along_b.coeff(b)),
+               r"There $\boldsymbol{B}^{\top} \boldsymbol{G}$ is", part="diagonal", conditions=(KEEPS_DIRECTION,))  # fmt: skip
+    yield Line(Line(B, "=", task.fixed_map), "=>", annihilated(), "The maps (21), (81) satisfy both conditions (T1a)", meets=(listed,))
+    yield Line(
+        annihilated(),
+        "<=>",
+        projects,
+        r"No others do: $\boldsymbol{M}\boldsymbol{B}\boldsymbol{\Lambda}^{-1}$ projects onto eigenvectors of $\boldsymbol{\Lambda}$",
+        meets=(at_rest, listed),
+    )
 
 
 def eigenspace_conditions() -> tuple[TracePolynomial, TracePolynomial]:
@@ -328,9 +332,9 @@ def eigenspace_conditions() -> tuple[TracePolynomial, TracePolynomial]:
     "projector",
     section="beside (21), (81)",
 )
-@part("left", lambda: Pi.T - Pi.T * Pi)
-@part("right", lambda: Pi.T - Pi * Pi.T)
-@part("components", lambda: Product(g[j] + 1, (j, 1, J)))
+@states("left", lambda: Pi.T - Pi.T * Pi)
+@states("right", lambda: Pi.T - Pi * Pi.T)
+@states("components", lambda: Product(g[j] + 1, (j, 1, J)))
 @given(
     r"The first two are zero on an eigenspace, whose dimension is written $D$ here and which (T1c) separates from the others",
     MULTIPLICITIES,
@@ -338,35 +342,33 @@ def eigenspace_conditions() -> tuple[TracePolynomial, TracePolynomial]:
     r"$R H$ is at least the dimension of the whole space",
 )
 @erratum("$2^{D}$ needs distinct eigenvalues: otherwise the fixed functions are a continuum, whose components are counted here")
-def equal_eigenvalues() -> Derivation:
+def equal_eigenvalues() -> Lines:
     """Pi' = Pi' Pi makes Pi symmetric, and then idempotent; its rank, 0 to g, tells the components apart."""
     left, right = eigenspace_conditions()
     loss = substitute(closed_loss().result, {Lambda: lambda_ * Identity(D), M: a * Identity(D)})
     rank = Symbol("r", integer=True)
     ranks = Sum(1, (rank, 0, g[j]))
     components = Product(ranks.doit(), (j, 1, J))
-    return Derivation.by(
-        Line(B, ":=", lambda_ / a * Pi, "Let the effective map on the eigenspace be"),
-        Line(G, ":=", -Gradient(loss, B) / 2, "and the force, minus half the gradient of the loss there"),
-        Line(a / lambda_**3 * B.T * G, "=", left, r"$\boldsymbol{B}^{\top} \boldsymbol{G}$, times $a / \lambda^{3}$", part="left"),
-        Line(a / lambda_**3 * G * B.T, "=", right, r"$\boldsymbol{G} \boldsymbol{B}^{\top}$, times the same", part="right"),
-        Line((Line(left, "=", 0), Line(right, "=", 0)), "<=>", (Line(Pi.T, "=", Pi), Line(Pi * Pi, "=", Pi)),
-             r"Both are zero for orthogonal projectors only", meets=(_projector, _projector)),
-        Line(Product(ranks, (j, 1, J)), "=", components, "The ranks 0 to $g_{j}$ can be chosen for each eigenspace", part="components"),
-        Line(components, "!=", 2 ** Sum(g[j], (j, 1, J)), "As printed in the paper there are $2^D$ fixed functions"),
-    )  # fmt: skip
+    yield Line(B, ":=", lambda_ / a * Pi, "Let the effective map on the eigenspace be")
+    yield Line(G, ":=", -Gradient(loss, B) / 2, "and the force, minus half the gradient of the loss there")
+    yield Line(a / lambda_**3 * B.T * G, "=", left, r"$\boldsymbol{B}^{\top} \boldsymbol{G}$, times $a / \lambda^{3}$", part="left")
+    yield Line(a / lambda_**3 * G * B.T, "=", right, r"$\boldsymbol{G} \boldsymbol{B}^{\top}$, times the same", part="right")
+    yield Line((Line(left, "=", 0), Line(right, "=", 0)), "<=>", (Line(Pi.T, "=", Pi), Line(Pi * Pi, "=", Pi)),
+               r"Both are zero for orthogonal projectors only", meets=(_projector, _projector))  # fmt: skip
+    yield Line(Product(ranks, (j, 1, J)), "=", components, "The ranks 0 to $g_{j}$ can be chosen for each eigenspace", part="components")
+    yield Line(components, "!=", 2 ** Sum(g[j], (j, 1, J)), "As printed in the paper there are $2^D$ fixed functions")
 
 
 @register("T1e", "Completeness: the number of fixed functions", section="Section 4.2")
-@part("few slots", lambda: Sum(binomial(D, m), (m, 0, R * H)))
-@part("enough slots", lambda: 2**D)
+@states("few slots", lambda: Sum(binomial(D, m), (m, 0, R * H)))
+@states("enough slots", lambda: 2**D)
 @given(
     "the eigenvalues are distinct",
     r"a fixed function for every set of at most $\min(D, R H)$ eigenvectors, one slot each",
     r"the second if $R H$ is at least $D$",
 )
 @erratum(r"The paper's $2^{D}$ needs $R H \ge D$, and at rank one $H \ge D$")
-def count() -> Derivation:
+def count() -> Lines:
     """Sets of m eigenvectors, by the generating function (1 + x)^D: each eigenvector is learned (x) or not (1)."""
     x, step = Symbol("x", positive=True), Symbol("j", integer=True)
     generating = (1 + x) ** D
@@ -376,14 +378,14 @@ def count() -> Derivation:
     steps = Product(ratio.subs(m, step), (step, 0, m - 1))
     sets = combsimp(steps.doit())
     slots = Sum(sets, (m, 0, R * H))
-    return Derivation.by(
-        Line((1 + x) * Derivative(generating, x), "=", D * generating, "Each eigenvector is learned or not: a generating function"),
-        Line(steps, "=", sets, "The product of the ratios of its neighbouring coefficients: the number of sets of $m$ eigenvectors"),
-        Line(generating, "=", Sum(sets * x**m, (m, 0, D)), "These are its coefficients"),
-        Line(Sum(sets, (m, 0, Min(D, R * H))), "=", slots,
-             "The rank of the effective map is at most $R H$, the number of slots", part="few slots"),
-        Line(slots, "=", generating.subs(x, 1), r"With enough slots all sets occur: the generating function at $x = 1$",
-             part="enough slots", conditions=(ENOUGH_SLOTS,)),
-        Line(slots, "!=", 2**D, "As printed in the paper, $2^D$ for any number of heads: with fewer slots there are fewer",
-             conditions=(FEW_SLOTS,)),
-    )  # fmt: skip
+    yield Line((1 + x) * Derivative(generating, x), "=", D * generating, "Each eigenvector is learned or not: a generating function")
+    yield Line(steps, "=", sets, "The product of the ratios of its neighbouring coefficients: the number of sets of $m$ eigenvectors")
+    yield Line(generating, "=", Sum(sets * x**m, (m, 0, D)), "These are its coefficients")
+    yield Line(Sum(sets, (m, 0, Min(D, R * H))), "=", slots,
+               "The rank of the effective map is at most $R H$, the number of slots", part="few slots")  # fmt: skip
+    yield Line(slots, "=", generating.subs(x, 1),
+               r"With enough slots all sets occur: the generating function at $x = 1$",
+               part="enough slots", conditions=(ENOUGH_SLOTS,))  # fmt: skip
+    yield Line(slots, "!=", 2**D,
+               "As printed in the paper, $2^D$ for any number of heads: with fewer slots there are fewer",
+               conditions=(FEW_SLOTS,))  # fmt: skip

@@ -13,11 +13,10 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus.spectral import over_directions, summand
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.draws import commuting, eigenbasis, satisfying
 from ...derivations.heads import Rate
-from ...derivations.lines import Line
-from ...derivations.registry import define, erratum, given, part, register, states
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import define, erratum, given, register, states
 from ...notation import B, B_rest, D, G, Lambda, P, e, lambda_, learned, v_i, vector
 from ...notation import K_i as K
 from ...notation import Q_i as Q
@@ -76,22 +75,18 @@ def flow_at_fixed_point(head: Any, weights: tuple, task: Task = PAPER) -> list[T
 
 
 @register("57", "The flow where the effective map is that of a fixed point", section="Appendix D.3")
-@part("a", lambda: k.T * Lambda * (I_D - P) * Lambda * q)
-@part("b", lambda: v_i * Lambda * (I_D - P) * Lambda * q)
-@part("c", lambda: v_i * Lambda * (I_D - P) * Lambda * k)
+@states("a", lambda: k.T * Lambda * (I_D - P) * Lambda * q)
+@states("b", lambda: v_i * Lambda * (I_D - P) * Lambda * q)
+@states("c", lambda: v_i * Lambda * (I_D - P) * Lambda * k)
 @given(projector, "(C1) holds")
-def flow_at_fixed_map(task: Task = PAPER) -> Derivation:
+def flow_at_fixed_map(task: Task = PAPER) -> Lines:
     """The flow (19) with the force (56), which is symmetric."""
     head, weights = rank_one_head(), (v_i, k, q)
     reasons = ("The value weight sees what is not learned", "so does the key", "and the query")
-    return Derivation.by(
-        *flow_lines(head, weights, task=task),
-        *at_fixed_map(head, task),
-        *(
-            Line(Rate(weight, flow(head, weights, task)), "=", right, reason, part=part)
-            for weight, right, reason, part in zip(weights, flow_at_fixed_point(head, weights, task), reasons, "abc", strict=True)
-        ),
-    )
+    yield from flow_lines(head, weights, task=task)
+    yield from at_fixed_map(head, task)
+    for weight, right, reason, part in zip(weights, flow_at_fixed_point(head, weights, task), reasons, "abc", strict=True):
+        yield Line(Rate(weight, flow(head, weights, task)), "=", right, reason, part=part)
 
 
 define(
@@ -105,8 +100,8 @@ define(
 
 
 @register("C2", "Condition (C2): the keys and queries of an active head are in the span of the learned eigenvectors", section="Section 4.2")
-@part("query", lambda: (1 - learned) * q_d)
-@part("key", lambda: (1 - learned) * k_d)
+@states("query", lambda: (1 - learned) * q_d)
+@states("key", lambda: (1 - learned) * k_d)
 @given(
     direction,
     ACTIVE,
@@ -115,7 +110,7 @@ define(
     r"and $\boldsymbol{Q}_{i}$",
 )
 @erratum("The paper proves that it suffices; given (C1), it is also necessary")
-def second_condition(task: Task = PAPER) -> Derivation:
+def second_condition(task: Task = PAPER) -> Lines:
     """What the flow (57b), (57c) says along each eigenvector, and in the span of the learned ones."""
     head, weights, A = rank_one_head(), (v_i, k, q), task.moments.A.to_sympy()
     rates, scale = flow(head, weights, task), v_i * task.along(A)
@@ -128,19 +123,17 @@ def second_condition(task: Task = PAPER) -> Derivation:
         Line(Rate(q, rates), "=", 0, "and for the query", uses="58"),
     )
     of_query, of_key = (task.along(rate, {P: learned, k: k_d, q: q_d}) for rate in flow_at_fixed_point(head, weights, task)[1:])
-    return Derivation.by(
-        *flow_lines(head, weights, (k, q), task),
-        *task.commutes(),
-        *at_fixed_map(head, task),
-        Line(k_d, ":=", e.T * k, "The component of the key along an eigenvector"),
-        Line(q_d, ":=", e.T * q, "and that of the query"),
-        Line(e.T * Rate(k, rates), "=", of_query, "The velocity of the key along the eigenvector, equation (57b)"),
-        Line(e.T * Rate(k, rates) / scale, "=", cancel(of_query / scale),
-             r"It is zero exactly if this is, for $v_{i}$ and $\lambda$ are not", part="query"),
-        Line(e.T * Rate(q, rates) / scale, "=", cancel(of_key / scale),
-             "The same for the velocity of the query, equation (57c)", part="key"),
-        *(in_span if task == PAPER else ()),
-    )  # fmt: skip
+    yield from flow_lines(head, weights, (k, q), task)
+    yield from task.commutes()
+    yield from at_fixed_map(head, task)
+    yield Line(k_d, ":=", e.T * k, "The component of the key along an eigenvector")
+    yield Line(q_d, ":=", e.T * q, "and that of the query")
+    yield Line(e.T * Rate(k, rates), "=", of_query, "The velocity of the key along the eigenvector, equation (57b)")
+    yield Line(e.T * Rate(k, rates) / scale, "=", cancel(of_query / scale),
+               r"It is zero exactly if this is, for $v_{i}$ and $\lambda$ are not", part="query")  # fmt: skip
+    yield Line(e.T * Rate(q, rates) / scale, "=", cancel(of_key / scale),
+               "The same for the velocity of the query, equation (57c)", part="key")  # fmt: skip
+    yield from in_span if task == PAPER else ()
 
 
 @register("C3", "Condition (C3), necessary and sufficient: what a waiting head must satisfy", section="Section 4.2")
@@ -151,7 +144,7 @@ def second_condition(task: Task = PAPER) -> Derivation:
     r"and is not necessary where two or more directions are not learned: $\boldsymbol{k} = "
     r"\boldsymbol{e}_{3}$, $\boldsymbol{q} = \boldsymbol{e}_{4}$ with $S=\{1,2\}$ is a fixed point"
 )
-def third_condition(task: Task = PAPER) -> Derivation:
+def third_condition(task: Task = PAPER) -> Lines:
     """The velocity of the value weight; those of the key and the query vanish with v_i."""
     head, weights = rank_one_head(), (v_i, k, q)
     rates, (value_rate, *_) = flow(head, weights, task), flow_at_fixed_point(head, weights, task)
@@ -168,30 +161,26 @@ def third_condition(task: Task = PAPER) -> Derivation:
         ),
     )
     components = {**COMPONENTS, **EIGENVALUES}
-    return Derivation.by(
-        *flow_lines(head, weights, (v_i,), task),
-        *task.commutes(),
-        *at_fixed_map(head, task),
-        Line(Rate(k, rates), "=", 0, "With $v_{i} = 0$ the key stands still"),
-        Line(Rate(q, rates), "=", 0, "and the query"),
-        Line(Rate(v_i, rates), "=", value_rate, "The velocity of the value weight, equation (57a)"),
-        *(papers if task == PAPER else ()),
-        Line(Rate(v_i, rates), "=", over_directions(share, components=components), "In general it is a sum over the directions"),
-    )
+    yield from flow_lines(head, weights, (v_i,), task)
+    yield from task.commutes()
+    yield from at_fixed_map(head, task)
+    yield Line(Rate(k, rates), "=", 0, "With $v_{i} = 0$ the key stands still")
+    yield Line(Rate(q, rates), "=", 0, "and the query")
+    yield Line(Rate(v_i, rates), "=", value_rate, "The velocity of the value weight, equation (57a)")
+    yield from papers if task == PAPER else ()
+    yield Line(Rate(v_i, rates), "=", over_directions(share, components=components), "In general it is a sum over the directions")
 
 
 @register("84", "Condition (C3) at rank $R$: what a waiting head must satisfy", section="Appendix E.3")
 @states(lambda: Trace(K.T * Lambda * (I_D - P) * Lambda * Q))
 @given(projector, WAITING, "(C1) holds", "It is zero at a fixed point: necessary and sufficient")
-def third_condition_rank_R(task: Task = PAPER) -> Derivation:
+def third_condition_rank_R(task: Task = PAPER) -> Lines:
     """The velocity of the value weight, with the columns of K_i and Q_i summed in the trace."""
     head, weights = rank_R_head(), (v_i, K, Q)
     rates, (value_rate, *_) = flow(head, weights, task), flow_at_fixed_point(head, weights, task)
-    return Derivation.by(
-        *flow_lines(head, weights, (v_i,), task),
-        *at_fixed_map(head, task),
-        Line(Rate(K, rates), "=", 0, "With $v_{i} = 0$ the keys stand still"),
-        Line(Rate(Q, rates), "=", 0, "and the queries"),
-        *([Line(Rate(v_i, rates), "=", 0, "The value weight stands still on the set (81)", uses="81")] if task == PAPER else []),
-        Line(Rate(v_i, rates), "=", value_rate, "In general this is its velocity"),
-    )
+    yield from flow_lines(head, weights, (v_i,), task)
+    yield from at_fixed_map(head, task)
+    yield Line(Rate(K, rates), "=", 0, "With $v_{i} = 0$ the keys stand still")
+    yield Line(Rate(Q, rates), "=", 0, "and the queries")
+    yield from [Line(Rate(v_i, rates), "=", 0, "The value weight stands still on the set (81)", uses="81")] if task == PAPER else []
+    yield Line(Rate(v_i, rates), "=", value_rate, "In general this is its velocity")

@@ -15,11 +15,10 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.draws import DIRECTION, PROJECTOR, eigenbasis, learned_directions, one_direction, satisfying
-from ...derivations.lines import Line
+from ...derivations.lines import Line, Lines
 from ...derivations.points import value_at
-from ...derivations.registry import define, erratum, given, part, register, states
+from ...derivations.registry import define, erratum, given, register, states
 from ...notation import B, D, G, Lambda, M, N, P, T, a, e, lambda_, learned, symmetric_matrix
 from ...notation import K_i as K
 from ...notation import Q_i as Q
@@ -166,54 +165,49 @@ def _at_fixed_point(task: Task = PAPER) -> tuple[Line, ...]:
 @states(lambda: learned / lambda_ * ridge(lambda_))
 @given(SPECTRUM, direction, DISTINCT, OFF_DIAGONAL)
 @erratum("The paper proves that it suffices; with distinct eigenvalues it is also necessary")
-def map_at_fixed_point(task: Task = PAPER) -> Derivation:
+def map_at_fixed_point(task: Task = PAPER) -> Lines:
     """The roots of b G(b) = 0 along each eigenvector."""
-    return Derivation.by(
-        *_roots(task),
-        *_at_fixed_point(task),
-        Line(e.T * B * e, "=", learned * fixed_map_along(task), "The root that is not zero, for the learned eigenvectors", task.uses("21")),
-        Line(e.T * B * e, "=", learned * written_map_along(task), "The moment (32) written out", task.uses("21")),
-    )
+    yield from _roots(task)
+    yield from _at_fixed_point(task)
+    yield Line(e.T * B * e, "=", learned * fixed_map_along(task),
+               "The root that is not zero, for the learned eigenvectors", task.uses("21"))  # fmt: skip
+    yield Line(e.T * B * e, "=", learned * written_map_along(task), "The moment (32) written out", task.uses("21"))
 
 
 @register("55", "The effective map at a fixed point, by the moment (32)", section="Appendix D.3")
 @states(lambda: learned * lambda_ / a)
 @given(direction, OFF_DIAGONAL)
-def fixed_map_by_moment(task: Task = PAPER) -> Derivation:
+def fixed_map_by_moment(task: Task = PAPER) -> Lines:
     """As (23), before the moment is written out."""
     known = task.learned.to_sympy()
-    return Derivation.by(
-        *task.commutes(),
-        *_at_fixed_point(task),
-        Line(M * B, "=", known * P, "The moment times the map (21)", task.uses("21")),
-        Line(Trace(M * B * known.I), "=", m, "Its rank is the number of learned eigenvectors", (*task.uses("21"), "22")),
-        Line(e.T * B * e, "=", learned * fixed_map_along(task), "The map along an eigenvector", task.uses("21")),
-    )
+    yield from task.commutes()
+    yield from _at_fixed_point(task)
+    yield Line(M * B, "=", known * P, "The moment times the map (21)", task.uses("21"))
+    yield Line(Trace(M * B * known.I), "=", m, "Its rank is the number of learned eigenvectors", (*task.uses("21"), "22"))
+    yield Line(e.T * B * e, "=", learned * fixed_map_along(task), "The map along an eigenvector", task.uses("21"))
 
 
 @register("C1", "Condition (C1), as the equation that the effective map satisfies along every eigenvector", section="Section 4.2")
 @states(lambda: b * (b - lambda_ / a))
 @given(direction, "It is zero at every fixed point if the eigenvalues are distinct, see T1")
 @erratum("The paper states (C1) as sufficient")
-def first_condition(task: Task = PAPER) -> Derivation:
+def first_condition(task: Task = PAPER) -> Lines:
     """b G(b), divided by its leading coefficient."""
     product, leading = e.T * B.T * G * e, force_along(b, task).coeff(b)
 
     def at_fixed_point(point) -> None:
         point[B] = value_at(task.fixed_map, point)
 
-    return Derivation.by(
-        *_roots(task),
-        Line(Line(B, "=", task.fixed_map), "=>", Line(product, "=", 0),
-             "It is zero for the maps (21)", task.uses("21"), meets=(at_fixed_point,)),
-        Line(product / leading, "=", cancel(b * force_along(b, task) / leading),
-             rf"Divide by ${formula_latex(leading)}$, which is not zero", conditions=(KEEPS_DIRECTION,)),
-    )  # fmt: skip
+    yield from _roots(task)
+    yield Line(Line(B, "=", task.fixed_map), "=>", Line(product, "=", 0),
+               "It is zero for the maps (21)", task.uses("21"), meets=(at_fixed_point,))  # fmt: skip
+    yield Line(product / leading, "=", cancel(b * force_along(b, task) / leading),
+               rf"Divide by ${formula_latex(leading)}$, which is not zero", conditions=(KEEPS_DIRECTION,))  # fmt: skip
 
 
 @register("83", "The effective map at a fixed point, rank $R$", section="Appendix E.3")
-@part("map", lambda: learned / lambda_ * ridge(lambda_))
-@part("slot", lambda: sqrt(ridge(lambda_) / (lambda_ * v_positive)))
+@states("map", lambda: learned / lambda_ * ridge(lambda_))
+@states("slot", lambda: sqrt(ridge(lambda_) / (lambda_ * v_positive)))
 @given(
     SPECTRUM,
     direction,
@@ -226,37 +220,33 @@ def first_condition(task: Task = PAPER) -> Derivation:
     "With all weights but $r = 1$ set to zero, as in the paper, it takes $m$ heads; filling the slots of "
     r"a head one after the other, $m \le R H$ is enough"
 )
-def rank_R_map(task: Task = PAPER) -> Derivation:
+def rank_R_map(task: Task = PAPER) -> Lines:
     """As (23); any head with v_i > 0 can serve R eigenvectors, one in each slot."""
     amplitude, known = Symbol("x", positive=True), written_map_along(task)
     slot = sqrt(cancel(known / v_positive))
-    return Derivation.by(
-        *_roots(task),
-        *_at_fixed_point(task),
-        Line(Trace(M * B * task.learned.to_sympy().I), "=", m, "The map (81) has this rank", (*task.uses("81"), "82")),
-        Line(e.T * B * e, "=", learned * known,
-             "The root that is not zero, with the moment (32), for the learned eigenvectors", task.uses("81"), "map"),
-        Line(amplitude, ":=", slot, rf"The amplitude that solves $v x^2 = {formula_latex(fixed_map_along(task))}$"),
-        Line(k, ":=", amplitude * e, "Let the key of one slot be this multiple of the eigenvector"),
-        Line(q, ":=", k, "and the query the same"),
-        Line(v_positive * (e.T * k) * (q.T * e), "=", known, "Then the slot serves it"),
-        Line(e.T * k, "=", slot, "Its component along the eigenvector", part="slot"),
-    )  # fmt: skip
+    yield from _roots(task)
+    yield from _at_fixed_point(task)
+    yield Line(Trace(M * B * task.learned.to_sympy().I), "=", m, "The map (81) has this rank", (*task.uses("81"), "82"))
+    yield Line(e.T * B * e, "=", learned * known,
+               "The root that is not zero, with the moment (32), for the learned eigenvectors", task.uses("81"), "map")  # fmt: skip
+    yield Line(amplitude, ":=", slot, rf"The amplitude that solves $v x^2 = {formula_latex(fixed_map_along(task))}$")
+    yield Line(k, ":=", amplitude * e, "Let the key of one slot be this multiple of the eigenvector")
+    yield Line(q, ":=", k, "and the query the same")
+    yield Line(v_positive * (e.T * k) * (q.T * e), "=", known, "Then the slot serves it")
+    yield Line(e.T * k, "=", slot, "Its component along the eigenvector", part="slot")
 
 
 # The flow at the fixed points
 
 
 @register("56", "The force at a fixed point", section="Appendix D.3")
-@part("matrix", lambda: Lambda * (I_D - P) * Lambda)
-@part("along", lambda: (1 - learned) * lambda_**2)
+@states("matrix", lambda: Lambda * (I_D - P) * Lambda)
+@states("along", lambda: (1 - learned) * lambda_**2)
 @given(direction)
-def fixed_force(task: Task = PAPER) -> Derivation:
+def fixed_force(task: Task = PAPER) -> Lines:
     """Put the effective map into the force (53): only the directions not learned are left."""
-    return Derivation.by(
-        *loss_and_force(task),
-        *task.commutes(),
-        *_at_fixed_point(task),
-        Line(G, "=", force_at_fixed_point(task), "With the map (21)", task.uses("21"), "matrix"),
-        Line(e.T * G * e, "=", task.along(force_at_fixed_point(task), {P: learned}), "Along an eigenvector", task.uses("21"), "along"),
-    )
+    yield from loss_and_force(task)
+    yield from task.commutes()
+    yield from _at_fixed_point(task)
+    yield Line(G, "=", force_at_fixed_point(task), "With the map (21)", task.uses("21"), "matrix")
+    yield Line(e.T * G * e, "=", task.along(force_at_fixed_point(task), {P: learned}), "Along an eigenvector", task.uses("21"), "along")

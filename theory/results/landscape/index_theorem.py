@@ -18,12 +18,11 @@ from ...calculus.derivatives import hessian_form
 from ...calculus.rewriting import rewrite
 from ...calculus.spectral import along, summand
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation
 from ...derivations.draws import eigenbasis, satisfying, second_moment
 from ...derivations.heads import Rate, SecondVariation
-from ...derivations.lines import Line
+from ...derivations.lines import Line, Lines
 from ...derivations.points import Point
-from ...derivations.registry import erratum, given, part, register, states
+from ...derivations.registry import erratum, given, register, states
 from ...notation import B, D, G, H, Lambda, M, P, R, a, lambda_, matrix, symmetric_matrix, tau, v_i, vector
 from ...notation import e_d as e
 from ...notation import k_i as k
@@ -186,7 +185,7 @@ VARIED = SecondVariation(F, {K_a: e * xi.T, Q_a: e * eta.T})  # the active slots
 
 
 @register("T2b", "Stability: the Hessian at a fixed point, in the active slots of all heads", section="beside (21), (81)")
-@part(
+@states(
     "all",
     lambda: (
         Trace(M_perp * Xi * V * theta.T * Lambda_S * theta * V * Xi.T)
@@ -195,7 +194,7 @@ VARIED = SecondVariation(F, {K_a: e * xi.T, Q_a: e * eta.T})  # the active slots
         + Trace(within().T * M_S * within() * Lambda_S)
     ),
 )
-@part(
+@states(
     "one direction",
     lambda: (
         a * xi.T * V * theta.T * Lambda_S * theta * V * xi
@@ -210,7 +209,7 @@ VARIED = SecondVariation(F, {K_a: e * xi.T, Q_a: e * eta.T})  # the active slots
     r"One direction is a row of $\boldsymbol{\Xi}$ and of $\boldsymbol{\Psi}$; since the matrices of eigenvalues are diagonal, rows "
     "do not mix",
 )
-def active_slots() -> Derivation:
+def active_slots() -> Lines:
     """Every variation of the active weights, within the span of the learned eigenvectors and out of it."""
     whole = substitute(half_loss(), {B: K_a * V * Q_a.T})
     varied = {K_a: W * mu + W_perp * Xi, Q_a: W * nu + W_perp * Psi, V: delta_V}
@@ -218,12 +217,10 @@ def active_slots() -> Derivation:
     outside = {W.T * W_perp: 0 * W.T * W_perp, W_perp.T * W_perp: Identity(D - m)}
     outside |= {Lambda * W_perp: W_perp * Lambda_perp, M * W_perp: W_perp * M_perp}
     form = rewrite(there, learned_rules() | outside | {kappa * V * theta.T: M_S.I * Lambda_S})
-    return Derivation.by(
-        *fixed_point_lines(),
-        Line(SecondVariation(F, varied), "=", form,
-             "Differentiate twice; what stays within the span of the learned eigenvectors only adds a square", part="all"),
-        Line(VARIED, "=", direction_form(), "The same for one eigenvector that is not learned", part="one direction"),
-    )  # fmt: skip
+    yield from fixed_point_lines()
+    yield Line(SecondVariation(F, varied), "=", form,
+               "Differentiate twice; what stays within the span of the learned eigenvectors only adds a square", part="all")  # fmt: skip
+    yield Line(VARIED, "=", direction_form(), "The same for one eigenvector that is not learned", part="one direction")
 
 
 def within():
@@ -255,18 +252,20 @@ def core_form() -> TracePolynomial:
     )
 )
 @given(FIXED_POINT, REDUNDANT)
-def split() -> Derivation:
+def split() -> Lines:
     """Write the variation of the slots as one that moves the effective map, by x and y, and one that does not."""
-    return Derivation.by(
-        *fixed_point_lines(),
-        Line(VARIED, "=", direction_form(), "The form (T2b)"),
-        Line(xi, ":=", moves()[xi], "Write the move of the keys as a move of the effective map and a redundant move"),
-        Line(eta, ":=", moves()[eta], "and that of the queries"),
-        Line(theta * V * kappa.T * x, "=", rewrite(theta * V * kappa.T * x, {kappa * V * theta.T: M_S.I * Lambda_S}),
-             r"$\boldsymbol{V}$ pairs all redundant moves: one left out would be $\boldsymbol{\xi}_{0} = \boldsymbol{\kappa}^{\top} "
-             r"\boldsymbol{x}$, for which this is zero; so $\boldsymbol{x} = 0$"),
-        Line(VARIED, "=", core_form(), "The mixed terms vanish"),
-    )  # fmt: skip
+    yield from fixed_point_lines()
+    yield Line(VARIED, "=", direction_form(), "The form (T2b)")
+    yield Line(xi, ":=", moves()[xi], "Write the move of the keys as a move of the effective map and a redundant move")
+    yield Line(eta, ":=", moves()[eta], "and that of the queries")
+    yield Line(
+        theta * V * kappa.T * x,
+        "=",
+        rewrite(theta * V * kappa.T * x, {kappa * V * theta.T: M_S.I * Lambda_S}),
+        r"$\boldsymbol{V}$ pairs all redundant moves: one left out would be $\boldsymbol{\xi}_{0} = \boldsymbol{\kappa}^{\top} "
+        r"\boldsymbol{x}$, for which this is zero; so $\boldsymbol{x} = 0$",
+    )
+    yield Line(VARIED, "=", core_form(), "The mixed terms vanish")
 
 
 @cache
@@ -278,28 +277,26 @@ def pair_block() -> Matrix:
 
 
 @register("T2d", "Stability: a learned and an unlearned eigenvector: the sign of the Hessian on the pair", section="beside (21), (81)")
-@part("block", lambda: Matrix([[a_d * lambda_j, -(lambda_d**2) * a_j / lambda_j], [-(lambda_d**2) * a_j / lambda_j, lambda_d * a_j]]))
-@part("determinant", lambda: a_d * a_j**2 * lambda_d / lambda_j**2 * (lambda_j**3 / a_j - lambda_d**3 / a_d))
+@states("block", lambda: Matrix([[a_d * lambda_j, -(lambda_d**2) * a_j / lambda_j], [-(lambda_d**2) * a_j / lambda_j, lambda_d * a_j]]))
+@states("determinant", lambda: a_d * a_j**2 * lambda_d / lambda_j**2 * (lambda_j**3 / a_j - lambda_d**3 / a_d))
 @given(
     FIXED_POINT,
     r"$\boldsymbol{u}$ has the component of $\boldsymbol{e}_j$ alone, $j \in S$; $d \notin S$; $\lambda_j$, $a_j$ and "
     r"$\lambda_d$, $a_d$ are the eigenvalues that belong to $\boldsymbol{e}_j$ and $\boldsymbol{e}_d$",
 )
-def pair() -> Derivation:
+def pair() -> Lines:
     """The form (T2c) along e_j: its diagonal is positive, so one eigenvalue is negative exactly if the determinant is."""
     alone = {x: x_j * unit, y: y_j * unit, xi_0: 0 * xi_0, eta_0: 0 * eta_0}
     determinant = factor(pair_block().det())
-    return Derivation.by(
-        *fixed_point_lines(),
-        *(Line(one, ":=", substitute(moves()[one], alone), reason)
-          for one, reason in ((xi, "Let the keys move the effective map along one learned eigenvector"), (eta, "and the queries"))),
-        Line(pair_move, ":=", Matrix([x_j, y_j]), "by these amounts"),
-        Line(H_jd, ":=", pair_block(), "The matrix of the form on ($x_j, y_j$)", part="block"),
-        Line(VARIED, "=", pair_move.T * H_jd * pair_move, "The form (T2c) on this pair"),
-        Line(Determinant(pair_block()), "=", determinant, "Its determinant", part="determinant"),
-        Line(Line(lambda_d, ">", lambda_j), "<=>", Line(determinant, "<", 0),
-             "One eigenvalue is negative exactly if the eigenvector that is not learned has the larger eigenvalue, by (T1c)"),
-    )  # fmt: skip
+    yield from fixed_point_lines()
+    for one, reason in ((xi, "Let the keys move the effective map along one learned eigenvector"), (eta, "and the queries")):
+        yield Line(one, ":=", substitute(moves()[one], alone), reason)
+    yield Line(pair_move, ":=", Matrix([x_j, y_j]), "by these amounts")
+    yield Line(H_jd, ":=", pair_block(), "The matrix of the form on ($x_j, y_j$)", part="block")
+    yield Line(VARIED, "=", pair_move.T * H_jd * pair_move, "The form (T2c) on this pair")
+    yield Line(Determinant(pair_block()), "=", determinant, "Its determinant", part="determinant")
+    yield Line(Line(lambda_d, ">", lambda_j), "<=>", Line(determinant, "<", 0),
+               "One eigenvalue is negative exactly if the eigenvector that is not learned has the larger eigenvalue, by (T1c)")  # fmt: skip
 
 
 def redundant_index(slots: Expr) -> Any:
@@ -322,21 +319,19 @@ def hyperbolic() -> Matrix:
     "distinct eigenvalues",
     r"It is zero exactly if $n = m$ and the largest eigenvalues are learned, or $m = D$",
 )
-def index() -> Derivation:
+def index() -> Lines:
     """From (T2c): for each d, every redundant slot is a pair (0, -c; -c, 0), and a learned j counts where its block is indefinite."""
     determinant = hyperbolic().det()
     redundant = redundant_index(n)
-    return Derivation.by(
-        Line(Determinant(hyperbolic()), "=", determinant, "The determinant of (T2c) on a pair of redundant moves, with its coupling $c$"),
-        Line(determinant, "<", 0, "One eigenvalue of the two is negative"),
-        Line(Sum(n - m, (index_d, 1, D - m)), "=", redundant, "There are $n - m$ pairs in each of $D - m$ directions"),
-        Line(negative, "=", redundant + Sum(inversions[index_d], (index_d, 1, D - m)), "Add the inverted pairs (T2d)"),
-    )
+    yield Line(Determinant(hyperbolic()), "=", determinant, "The determinant of (T2c) on a pair of redundant moves, with its coupling $c$")
+    yield Line(determinant, "<", 0, "One eigenvalue of the two is negative")
+    yield Line(Sum(n - m, (index_d, 1, D - m)), "=", redundant, "There are $n - m$ pairs in each of $D - m$ directions")
+    yield Line(negative, "=", redundant + Sum(inversions[index_d], (index_d, 1, D - m)), "Add the inverted pairs (T2d)")
 
 
 @register("T3", "Rank $R$: only levels $m$ that $R$ divides can be long plateaus", section="Section 5")
-@part("index", lambda: empty * (D - R * H + empty))
-@part("rate", lambda: value * lambda_**2 / tau)
+@states("index", lambda: empty * (D - R * H + empty))
+@states("rate", lambda: value * lambda_**2 / tau)
 @given(
     FIRST_LEARNED,
     COUNTED,
@@ -347,21 +342,19 @@ def index() -> Derivation:
 @erratum(
     "The paper says that plateaus are at $m$ that divides $R$; it is the other way round, as in its own list $m = 0$, 2, 4, 6 for $R = 2$"
 )
-def levels() -> Derivation:
+def levels() -> Lines:
     """The index (T2e) without inversions, with m written by the number of empty slots."""
     head, weights = rank_one_head(), (v_i, k, q)
     rates = flow(head, weights)
     component = Symbol("q_d", positive=True)
     rate = along(substitute(flow_in_force(head, weights)[k], {G: Lambda**2}), {Lambda: lambda_, q: component})
-    return Derivation.by(
-        Line(negative, "=", redundant_index(n), "The index (T2e), with nothing inverted"),
-        Line(n, "=", R * H, "All slots are active"),
-        Line(m, "=", R * H - empty, "and all but $r$ serve an eigenvector"),
-        Line(negative, "=", redundant_index(R * H).subs(m, R * H - empty), "So the index is", part="index"),
-        *flow_lines(head, weights, (k,)),
-        *at_fixed_map(head),
-        Line(q, ":=", q_d * e, "An empty slot has a small query along an eigenvector that is not learned"),
-        Line(k, ":=", q, "and the same key"),
-        Line(v_i, ":=", value, "in a head with this value weight"),
-        Line(e.T * Rate(k, rates) / (tau * q_d), "=", rate.subs(v_i, value) / (tau * component), "It grows at the rate", part="rate"),
-    )  # fmt: skip
+    yield Line(negative, "=", redundant_index(n), "The index (T2e), with nothing inverted")
+    yield Line(n, "=", R * H, "All slots are active")
+    yield Line(m, "=", R * H - empty, "and all but $r$ serve an eigenvector")
+    yield Line(negative, "=", redundant_index(R * H).subs(m, R * H - empty), "So the index is", part="index")
+    yield from flow_lines(head, weights, (k,))
+    yield from at_fixed_map(head)
+    yield Line(q, ":=", q_d * e, "An empty slot has a small query along an eigenvector that is not learned")
+    yield Line(k, ":=", q, "and the same key")
+    yield Line(v_i, ":=", value, "in a head with this value weight")
+    yield Line(e.T * Rate(k, rates) / (tau * q_d), "=", rate.subs(v_i, value) / (tau * component), "It grows at the rate", part="rate")

@@ -16,10 +16,9 @@ from sympy import Derivative, Determinant, Expr, Limit, Matrix, Trace, cancel, d
 
 from ...calculus.entrywise import explicit
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation
 from ...derivations.heads import Gradient
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...notation import B, B_rest, G, M, clock, k_i, q_i, t, tau, v_i, w_init
 from ..separate.flow import flow_in_force, rank_one_head
 from .any_quadratic_loss import A_any, Q_any, any_force, any_loss, c_any, epsilon
@@ -92,10 +91,10 @@ def waiting_rate() -> Expr:
 
 
 @register("V2-rotation", "A head that has learned one direction turns to another that pays more")
-@part("x", lambda: v * (A_j * y - A_d * M_j / M_d * x))
-@part("y", lambda: v * (A_j * x - A_d * Q_j / Q_d * y))
-@part("determinant", lambda: v**2 * M_j * Q_j * (A_d**2 / (M_d * Q_d) - A_j**2 / (M_j * Q_j)))
-@part("trace", lambda: -v * A_d * (M_j / M_d + Q_j / Q_d))
+@states("x", lambda: v * (A_j * y - A_d * M_j / M_d * x))
+@states("y", lambda: v * (A_j * x - A_d * Q_j / Q_d * y))
+@states("determinant", lambda: v**2 * M_j * Q_j * (A_d**2 / (M_d * Q_d) - A_j**2 / (M_j * Q_j)))
+@states("trace", lambda: -v * A_d * (M_j / M_d + Q_j / Q_d))
 @given(
     r"$\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ are diagonal in one basis; the head rests at the saddle $S = \{d\}$, "
     r"with components $r$ along $d$ and small components $\varepsilon x$ and $\varepsilon y$ of $\boldsymbol{k}$ and "
@@ -105,23 +104,21 @@ def waiting_rate() -> Expr:
     "If the largest $A_d$ (first to grow) and the largest $s_d$ (largest drop) name different directions, "
     r"training shows the extra plateau $\{d\}$",
 )
-def rotation() -> Derivation:
+def rotation() -> Lines:
     """The flow of one head, linear in its components along another direction."""
     velocity, system = [rate[1, 0] for rate in velocities(TURNING, 2)], around_a_rest()["j"]
     moving, determinant = (system * Matrix([x, y])).expand(), system.det().expand()
     small = [(scaled(one, (x, y)) / epsilon).expand() for one in velocity]
-    return Derivation.by(
-        Line(F, ":=", half_loss(TURNING, 2), "Half the loss of a head with components $r$ along $d$ and $x$, $y$ along $j$"),
-        Line(r, ":=", AT_REST, "At rest along $d$"),
-        Line(-Gradient(F, x), "=", velocity[0], r"The velocity of the component of $\boldsymbol{k}$ along $j$"),
-        Line(-Gradient(F, y), "=", velocity[1], r"and of $\boldsymbol{q}$"),
-        Line(small[0], "->", moving[0], r"For small components, of $\boldsymbol{k}$", part="x", parameter=(epsilon, 0), order=2),
-        Line(small[1], "->", moving[1], r"and of $\boldsymbol{q}$", part="y", parameter=(epsilon, 0), order=2),
-        Line(Determinant(system), "=", determinant, "The determinant of the two equations", part="determinant"),
-        Line(Line(A_j**2 / (M_j * Q_j), ">", A_d**2 / (M_d * Q_d)), "<=>", Line(determinant, "<", 0),
-             "It is negative, one mode grows, exactly if $s_j > s_d$"),
-        Line(Trace(system), "=", system.trace(), "Their trace", part="trace"),
-    )  # fmt: skip
+    yield Line(F, ":=", half_loss(TURNING, 2), "Half the loss of a head with components $r$ along $d$ and $x$, $y$ along $j$")
+    yield Line(r, ":=", AT_REST, "At rest along $d$")
+    yield Line(-Gradient(F, x), "=", velocity[0], r"The velocity of the component of $\boldsymbol{k}$ along $j$")
+    yield Line(-Gradient(F, y), "=", velocity[1], r"and of $\boldsymbol{q}$")
+    yield Line(small[0], "->", moving[0], r"For small components, of $\boldsymbol{k}$", part="x", parameter=(epsilon, 0), order=2)
+    yield Line(small[1], "->", moving[1], r"and of $\boldsymbol{q}$", part="y", parameter=(epsilon, 0), order=2)
+    yield Line(Determinant(system), "=", determinant, "The determinant of the two equations", part="determinant")
+    yield Line(Line(A_j**2 / (M_j * Q_j), ">", A_d**2 / (M_d * Q_d)), "<=>", Line(determinant, "<", 0),
+               "It is negative, one mode grows, exactly if $s_j > s_d$")  # fmt: skip
+    yield Line(Trace(system), "=", system.trace(), "Their trace", part="trace")
 
 
 @register(
@@ -129,13 +126,13 @@ def rotation() -> Derivation:
     "The order of learning: the fastest to grow comes next, and its head turns until it has the largest drop that is left",
     kind="limit",
 )
-@part("lag", lambda: 1 - A_j / A_d)
-@part("growing", lambda: v / 2 * (sqrt(A_d**2 * (M_j / M_d - Q_j / Q_d) ** 2 + 4 * A_j**2) - A_d * (M_j / M_d + Q_j / Q_d)))
-@part("sign", lambda: v**2 * M_j * Q_j * (A_d**2 / (M_d * Q_d) - A_j**2 / (M_j * Q_j)))
-@part("held", lambda: v**2 * M_e * Q_e * A_d**2 / (M_d * Q_d))
-@part("apart", lambda: zeros(4, 2))
-@part("rest", lambda: tau * lag_j / rho_j * log(1 / w_init))
-@part("next", lambda: lag_i - lag_j * rho_i / rho_j)
+@states("lag", lambda: 1 - A_j / A_d)
+@states("growing", lambda: v / 2 * (sqrt(A_d**2 * (M_j / M_d - Q_j / Q_d) ** 2 + 4 * A_j**2) - A_d * (M_j / M_d + Q_j / Q_d)))
+@states("sign", lambda: v**2 * M_j * Q_j * (A_d**2 / (M_d * Q_d) - A_j**2 / (M_j * Q_j)))
+@states("held", lambda: v**2 * M_e * Q_e * A_d**2 / (M_d * Q_d))
+@states("apart", lambda: zeros(4, 2))
+@states("rest", lambda: tau * lag_j / rho_j * log(1 / w_init))
+@states("next", lambda: lag_i - lag_j * rho_i / rho_j)
 @given(
     r"$\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ are diagonal in one basis, any $D$; heads of rank one; "
     r"initial weights of size $w_{\rm init}$, to leading order in $w_{\rm init}$",
@@ -150,7 +147,7 @@ def rotation() -> Derivation:
     r"that is left to it, and after $m$ heads the $m$ largest are learned",
     "Growths that are equal have no lag: the head goes to the largest drop among them at once",
 )
-def sequence() -> Derivation:
+def sequence() -> Lines:
     """A head that waits, then rests at one direction among others that are held or free."""
     J_e, J_j, mixed = around_a_rest().values()
     arrival = log(1 / w_init) / A_d
@@ -160,33 +157,36 @@ def sequence() -> Derivation:
     later = ((lag_i * log(w_init) + rho_i * rest / tau) / log(w_init)).expand()
     small = waiting_velocity().subs({one: w_init * one for one in (v, r, x)}, simultaneous=True)
     half_trace, discriminant = J_j.trace() / 2, J_j.trace() ** 2 / 4 - J_j.det()
-    return Derivation.by(
-        Line(F, ":=", half_loss(TURNING, 2), "Half the loss, less its constant, of a head that waits, in one plane"),
-        Line(-Gradient(F, x), "=", velocities(TURNING, 2)[0][1, 0], r"The velocity of its component along $j$"),
-        Line((small / (w_init**2 * v * x)).expand(), "->", waiting_rate(),
-             r"Over $v x$, with $y = x$ and weights of size $w_{\rm init}$: exponential growth in $s$", parameter=(w_init, 0), order=3),
-        Line(clock, ":=", arrival, "When the component along $d$ is of order one"),
-        Line(grown.subs(A_j, A_d), "=", 1, "For it has grown to"),
-        Line(log(grown) / log(w_init), "=", lag, "The exponent of the component along $j$ then", part="lag"),
-        Line(F, ":=", half_loss({**HEAD, **SPACE}, 3), "The same for a head along $d$ beside one that holds $e$"),
-        *(Line(-Gradient(F, one), "=", velocity, f"The velocity of its component ${one}$")
-          for one, velocity in zip(COMPONENTS, moving(), strict=True)),
-        Line(r, ":=", AT_REST, "It rests"),
-        Line(at_zero((0, 1, 2, 3), (2, 3))[:2, :].col_join(at_zero((2, 3), (0, 1))), "=", mixed,
-             "What each pair of components does to the other", part="apart"),
-        Line(at_zero((2, 3), (2, 3)), "=", J_j, "The flow of the components along $j$"),
-        Line(Determinant(J_j), "=", J_j.det().expand(), "Its determinant", part="sign"),
-        Line(at_zero((0, 1), (0, 1)), "=", J_e, "The flow of those along a direction that another head holds"),
-        Line(Determinant(J_e), "=", J_e.det().expand(), "Its determinant, positive", part="held"),
-        Line(J_e.trace(), "<", 0, "Its trace is negative: they decay"),
-        Line(lag_i * log(w_init) + rho_i * rest / tau, "=", log(w_init) * later,
-             r"With $\ln x_j = \ell_j\ln w_{\rm init} + \rho_jt/\tau$, another component when that along $j$ is of order one"),
-        Line((lag_i * log(w_init) + rho_i * rest / tau) / log(w_init), "=", later, "Its exponent", part="next"),
-        Line(t, ":=", rest, "This time"),
-        Line(w_init**lag_j * exp(rho_j * t / tau), "=", 1, "The component along $j$ is of order one"),
-        Line(t, "=", expand_log(rest, force=True), "So the rest takes", part="rest"),
-        Line(rho_j, ":=", half_trace + sqrt(discriminant), "The larger root of the characteristic polynomial along $j$"),
-        Line(Determinant(J_j - rho_j * eye(2)), "=", 0, "It is a root"),
-        Line(rho_j, "=", half_trace + sqrt(discriminant.expand()), "The growing mode", part="growing"),
-        Line(Line(A_j**2 / (M_j * Q_j), ">", A_d**2 / (M_d * Q_d)), "<=>", Line(rho_j, ">", 0), "It grows exactly if $s_j > s_d$"),
-    )  # fmt: skip
+    yield Line(F, ":=", half_loss(TURNING, 2), "Half the loss, less its constant, of a head that waits, in one plane")
+    yield Line(-Gradient(F, x), "=", velocities(TURNING, 2)[0][1, 0], r"The velocity of its component along $j$")
+    yield Line((small / (w_init**2 * v * x)).expand(), "->", waiting_rate(),
+               r"Over $v x$, with $y = x$ and weights of size $w_{\rm init}$: exponential growth in $s$",
+               parameter=(w_init, 0), order=3)  # fmt: skip
+    yield Line(clock, ":=", arrival, "When the component along $d$ is of order one")
+    yield Line(grown.subs(A_j, A_d), "=", 1, "For it has grown to")
+    yield Line(log(grown) / log(w_init), "=", lag, "The exponent of the component along $j$ then", part="lag")
+    yield Line(F, ":=", half_loss({**HEAD, **SPACE}, 3), "The same for a head along $d$ beside one that holds $e$")
+    for one, velocity in zip(COMPONENTS, moving(), strict=True):
+        yield Line(-Gradient(F, one), "=", velocity, f"The velocity of its component ${one}$")
+    yield Line(r, ":=", AT_REST, "It rests")
+    yield Line(at_zero((0, 1, 2, 3), (2, 3))[:2, :].col_join(at_zero((2, 3), (0, 1))), "=", mixed,
+               "What each pair of components does to the other", part="apart")  # fmt: skip
+    yield Line(at_zero((2, 3), (2, 3)), "=", J_j, "The flow of the components along $j$")
+    yield Line(Determinant(J_j), "=", J_j.det().expand(), "Its determinant", part="sign")
+    yield Line(at_zero((0, 1), (0, 1)), "=", J_e, "The flow of those along a direction that another head holds")
+    yield Line(Determinant(J_e), "=", J_e.det().expand(), "Its determinant, positive", part="held")
+    yield Line(J_e.trace(), "<", 0, "Its trace is negative: they decay")
+    yield Line(
+        lag_i * log(w_init) + rho_i * rest / tau,
+        "=",
+        log(w_init) * later,
+        r"With $\ln x_j = \ell_j\ln w_{\rm init} + \rho_jt/\tau$, another component when that along $j$ is of order one",
+    )
+    yield Line((lag_i * log(w_init) + rho_i * rest / tau) / log(w_init), "=", later, "Its exponent", part="next")
+    yield Line(t, ":=", rest, "This time")
+    yield Line(w_init**lag_j * exp(rho_j * t / tau), "=", 1, "The component along $j$ is of order one")
+    yield Line(t, "=", expand_log(rest, force=True), "So the rest takes", part="rest")
+    yield Line(rho_j, ":=", half_trace + sqrt(discriminant), "The larger root of the characteristic polynomial along $j$")
+    yield Line(Determinant(J_j - rho_j * eye(2)), "=", 0, "It is a root")
+    yield Line(rho_j, "=", half_trace + sqrt(discriminant.expand()), "The growing mode", part="growing")
+    yield Line(Line(A_j**2 / (M_j * Q_j), ">", A_d**2 / (M_d * Q_d)), "<=>", Line(rho_j, ">", 0), "It grows exactly if $s_j > s_d$")

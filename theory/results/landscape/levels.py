@@ -16,9 +16,9 @@ from ...derivations.conditions import Condition
 from ...derivations.derivation import Derivation
 from ...derivations.draws import commuting, eigenbasis, satisfying
 from ...derivations.heads import E, carried_out
-from ...derivations.lines import Line
+from ...derivations.lines import Line, Lines
 from ...derivations.points import value_at
-from ...derivations.registry import erratum, given, part, register
+from ...derivations.registry import erratum, given, register, states
 from ...expectation.moments import expect
 from ...notation import B, D, Lambda, Lambda_hat, M, N, P, T, a, beta, e, lambda_, learned, x_q, y_q
 from ...typesetting.latex import formula_latex
@@ -100,37 +100,35 @@ def learned_alone(task: Task, moment: Any = a) -> Derivation:
 
 
 @register("59", "The loss at a fixed point", section="Appendix D.4")
-@part("loss", lambda: over_directions(lambda_ - learned * lambda_ * ridge(lambda_)))
-@part("limit", lambda: over_directions((1 - learned) * lambda_))
+@states("loss", lambda: over_directions(lambda_ - learned * lambda_ * ridge(lambda_)))
+@states("limit", lambda: over_directions((1 - learned) * lambda_))
 @given(SPECTRUM, at_fixed_map)
-def fixed_loss(task: Task = PAPER) -> Derivation:
+def fixed_loss(task: Task = PAPER) -> Lines:
     """The loss (9) as a sum over the eigenvectors, with the effective map (55)."""
     error = task.E((y_q - beta.T * Gamma * x_q) ** 2)
     quadratic = substitute(closed_loss(task).result, {B: Gamma})
     whole = task.noise + summed(written_loss_along(task))
-    return Derivation.by(
-        *task.definitions(),
-        *task.commutes(),
-        Line(error, "=", quadratic, "The loss (9-closed) on the map of a fixed point"),
-        Line(quadratic, "=", task.noise + summed(loss_along(task)),
-             "Along the eigenvectors, with $\\chi_d^2 = \\chi_d$ and $a_d$ those of $\\boldsymbol{M}$"),
-        Line(error, "=", whole, "The moment (32) written out", part="loss"),
-        Line(whole, "->", task.noise + summed(task.long_context(written_loss_along(task))),
-             "A long context", part="limit", parameter=task.length, order=1),
-    )  # fmt: skip
+    yield from task.definitions()
+    yield from task.commutes()
+    yield Line(error, "=", quadratic, "The loss (9-closed) on the map of a fixed point")
+    yield Line(quadratic, "=", task.noise + summed(loss_along(task)),
+               "Along the eigenvectors, with $\\chi_d^2 = \\chi_d$ and $a_d$ those of $\\boldsymbol{M}$")  # fmt: skip
+    yield Line(error, "=", whole, "The moment (32) written out", part="loss")
+    yield Line(whole, "->", task.noise + summed(task.long_context(written_loss_along(task))),
+               "A long context", part="limit", parameter=task.length, order=1)  # fmt: skip
 
 
 @register("24", "The loss levels of the plateaus", section="Section 4.3")
-@part("loss", lambda: T - over_directions(lambda_ * ridge(lambda_), last=m))
-@part("limit", lambda: over_directions(lambda_, first=m + 1))
-@part("drop", lambda: eigenvalue[m] * ridge(eigenvalue[m]))
-@part("drop, first order", lambda: eigenvalue[m] - (eigenvalue[m] + T) / N)
+@states("loss", lambda: T - over_directions(lambda_ * ridge(lambda_), last=m))
+@states("limit", lambda: over_directions(lambda_, first=m + 1))
+@states("drop", lambda: eigenvalue[m] * ridge(eigenvalue[m]))
+@states("drop, first order", lambda: eigenvalue[m] - (eigenvalue[m] + T) / N)
 @given(SPECTRUM, first_learned)
 @erratum(
     r"The drop is $\lambda_{m}$ only as $N$ goes to infinity: its relative deficit is $(1 + T / "
     r"\lambda_{m}) / N$ to first order, 10 to 42 % in the paper's figures"
 )
-def plateau_loss(task: Task = PAPER) -> Derivation:
+def plateau_loss(task: Task = PAPER) -> Lines:
     """The loss (59) with the first m eigenvectors learned, the drop between two such levels, and its first order in 1/N."""
     off = written_loss_along(task).subs(learned, 0)
     gain = off - written_loss_along(task).subs(learned, 1)
@@ -140,22 +138,21 @@ def plateau_loss(task: Task = PAPER) -> Derivation:
     costs = task.long_context(off - gain)
     learned_costs = summed(costs, last=m).doit() if costs == 0 else summed(costs, last=m)
     long = {"parameter": task.length}
-    return Derivation.by(
-        *task.definitions(),
-        *task.commutes(),
-        Line(task.noise + summed(written_loss_along(task)), "=", level,
-             "The loss (59): the first $m$ directions are learned, and the eigenvalues sum to $T$", uses=task.uses("59"), part="loss"),
-        Line(level, "->", task.noise + learned_costs + summed(off, first=m + 1),
-             "A long context: learned directions cost nothing, the others their eigenvalue", part="limit", order=1, **long),
-        Line(before - level, "=", drop, "The drop from one level to the next", part="drop"),
-        Line(drop, "~", task.long_context(drop, 2), "The drop to first order in $1/N$", part="drop, first order", order=2, **long),
-    )  # fmt: skip
+    yield from task.definitions()
+    yield from task.commutes()
+    yield Line(task.noise + summed(written_loss_along(task)), "=", level,
+               "The loss (59): the first $m$ directions are learned, and the eigenvalues sum to $T$",
+               uses=task.uses("59"), part="loss")  # fmt: skip
+    yield Line(level, "->", task.noise + learned_costs + summed(off, first=m + 1),
+               "A long context: learned directions cost nothing, the others their eigenvalue", part="limit", order=1, **long)  # fmt: skip
+    yield Line(before - level, "=", drop, "The drop from one level to the next", part="drop")
+    yield Line(drop, "~", task.long_context(drop, 2), "The drop to first order in $1/N$", part="drop, first order", order=2, **long)
 
 
 @register("60", "The loss at a fixed point, before the average over the context", section="Appendix D.4")
-@part("sequence", lambda: x_q.T * (I_D - Gamma * Lambda_hat - Lambda_hat * Gamma + Gamma * Lambda_hat**2 * Gamma) * x_q)
-@part("square", lambda: (1 + 1 / N) * Gamma * Lambda**2 * Gamma + Trace(Lambda) / N * Gamma * Lambda * Gamma)
-@part(
+@states("sequence", lambda: x_q.T * (I_D - Gamma * Lambda_hat - Lambda_hat * Gamma + Gamma * Lambda_hat**2 * Gamma) * x_q)
+@states("square", lambda: (1 + 1 / N) * Gamma * Lambda**2 * Gamma + Trace(Lambda) / N * Gamma * Lambda * Gamma)
+@states(
     "other order",
     lambda: (
         (1 + 1 / N) * (Trace(Lambda**3 * Gamma**2) - Trace(Lambda * Gamma * Lambda**2 * Gamma))
@@ -169,21 +166,16 @@ def plateau_loss(task: Task = PAPER) -> Derivation:
     r"\boldsymbol{\Gamma}$: the paper evaluates it in two different orders. The orders differ even in the "
     "mean; the final loss (59) is that of the right one"
 )
-def loss_of_context(task: Task = PAPER) -> Derivation:
+def loss_of_context(task: Task = PAPER) -> Lines:
     """Average over the task with the context given, then the quadratic term over the context, in both orders."""
     error = task.E((y_q - beta.T * Gamma * x_q) ** 2, given=(x_q, Lambda_hat))
     quadratic = task.E(Gamma * beta * beta.T * Gamma, in_context=True)
-    averaged = (
-        Line(error, "=", carried_out(error), "Average over the task", part="sequence"),
-        Line(quadratic, "=", Gamma * task.moments.M * Gamma, "The quadratic term, averaged over the context", part="square"),
-    )
     if task != PAPER:
-        return Derivation.by(*task.gains(), *task.commutes(), *averaged)
-    square, swapped = Gamma * Lambda_hat**2 * Gamma, Lambda_hat * Gamma**2 * Lambda_hat
-    other = Trace(E(Lambda * (swapped - square)))
-    return Derivation.by(
-        *averaged,
-        Line(other, "=", TracePolynomial(Lambda * (expect(swapped) - expect(square))).trace(),
-             "What the other order adds", part="other order"),
-        Line(E(swapped), "!=", E(square), "The paper evaluates the square in both orders, which differ even in the mean"),
-    )  # fmt: skip
+        yield from (*task.gains(), *task.commutes())
+    yield Line(error, "=", carried_out(error), "Average over the task", part="sequence")
+    yield Line(quadratic, "=", Gamma * task.moments.M * Gamma, "The quadratic term, averaged over the context", part="square")
+    if task == PAPER:
+        square, swapped = Gamma * Lambda_hat**2 * Gamma, Lambda_hat * Gamma**2 * Lambda_hat
+        other, added = Trace(E(Lambda * (swapped - square))), TracePolynomial(Lambda * (expect(swapped) - expect(square))).trace()
+        yield Line(other, "=", added, "What the other order adds", part="other order")
+        yield Line(E(swapped), "!=", E(square), "The paper evaluates the square in both orders, which differ even in the mean")

@@ -12,11 +12,10 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import gradient
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import collect, substitute
-from ...derivations.derivation import Derivation
 from ...derivations.draws import satisfying
 from ...derivations.heads import Gradient
-from ...derivations.lines import Line
-from ...derivations.registry import erratum, given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import erratum, given, register, states
 from ...notation import B_rest, D, H, a, lambda_, matrix, symmetric_matrix, v_i, vector
 from ...notation import k_i as k
 from ...notation import q_i as q
@@ -116,49 +115,43 @@ def stationary_lines() -> tuple[Line, Line, Line]:
 
 
 @register("74", "The gradient that vanishes for stationary weights with a given effective map", section="Appendix D.7")
-@part("a", lambda: v_i - Trace(k.T * Mu * q))
-@part("b", lambda: k - v_i * Mu * q)
-@part("c", lambda: q - v_i * Mu.T * k)
-@part("d", lambda: A - (B_rest + v_i * k * q.T))
+@states("a", lambda: v_i - Trace(k.T * Mu * q))
+@states("b", lambda: k - v_i * Mu * q)
+@states("c", lambda: q - v_i * Mu.T * k)
+@states("d", lambda: A - (B_rest + v_i * k * q.T))
 @given(r"Any number of heads: the others enter through $\boldsymbol{B}_{\neq i}$; their cost is a constant, which is left out")
 @erratum(
     "The paper takes the multiplier symmetric; the constraint has $D^{2}$ equations, so it is a general matrix, and (74c) has its transpose"
 )
-def stationary_weights() -> Derivation:
+def stationary_weights() -> Lines:
     """The gradient of the Lagrangian."""
     gradients = stationarity()
     reasons = ("Its gradient in the value weight", "in the key", "in the query", "in the multiplier")
-    return Derivation.by(
-        Line(L, ":=", lagrangian(), "Half the cost of the head, and the multiplier times the constraint"),
-        *(
-            Line(Gradient(L, symbol), "=", gradients[part], reason, part=part)
-            for symbol, reason, part in zip((v_i, k, q, Mu), reasons, "abcd", strict=True)
-        ),
-        Line(Gradient(L, q), "!=", q - v_i * Mu * k, "As printed in the paper, (74c) is without the transpose"),
-    )
+    yield Line(L, ":=", lagrangian(), "Half the cost of the head, and the multiplier times the constraint")
+    for symbol, reason, part in zip((v_i, k, q, Mu), reasons, "abcd", strict=True):
+        yield Line(Gradient(L, symbol), "=", gradients[part], reason, part=part)
+    yield Line(Gradient(L, q), "!=", q - v_i * Mu * k, "As printed in the paper, (74c) is without the transpose")
 
 
 @register("75", "A head without a value weight is zero", section="Appendix D.7")
-@part("key", lambda: v_i * Mu * q)
-@part("query", lambda: v_i * Mu.T * k)
+@states("key", lambda: v_i * Mu * q)
+@states("query", lambda: v_i * Mu.T * k)
 @given(STATIONARY)
-def zero_head() -> Derivation:
+def zero_head() -> Lines:
     """(74b) and (74c) solved for the key and the query."""
     gradients = stationarity()
-    return Derivation.by(
-        Line(k - Gradient(L, k), "=", k - gradients["b"], "The key less the gradient (74b)", uses="74"),
-        Line(q - Gradient(L, q), "=", q - gradients["c"], "The query less the gradient (74c)", uses="74"),
-        Line(k, "=", k - gradients["b"], "The gradient is zero, so the key is", part="key"),
-        Line(q, "=", q - gradients["c"], "and the query", part="query"),
-        Line(Line(v_i, "=", 0), "=>", (Line(k, "=", 0), Line(q, "=", 0)), "Both are zero if the value weight is", meets=(_idle,)),
-    )  # fmt: skip
+    yield Line(k - Gradient(L, k), "=", k - gradients["b"], "The key less the gradient (74b)", uses="74")
+    yield Line(q - Gradient(L, q), "=", q - gradients["c"], "The query less the gradient (74c)", uses="74")
+    yield Line(k, "=", k - gradients["b"], "The gradient is zero, so the key is", part="key")
+    yield Line(q, "=", q - gradients["c"], "and the query", part="query")
+    yield Line(Line(v_i, "=", 0), "=>", (Line(k, "=", 0), Line(q, "=", 0)), "Both are zero if the value weight is", meets=(_idle,))
 
 
 @register("76", "A head that is not zero", section="Appendix D.7")
-@part("key norm", lambda: v_i**2)
-@part("query norm", lambda: v_i**2)
-@part("key", lambda: v_i**2 * Mu * Mu.T * k)
-@part("value", lambda: 1 / eta)
+@states("key norm", lambda: v_i**2)
+@states("query norm", lambda: v_i**2)
+@states("key", lambda: v_i**2 * Mu * Mu.T * k)
+@states("value", lambda: 1 / eta)
 @given(ACTIVE_HEAD)
 @erratum(
     r"The paper concludes from $\boldsymbol{k}_i=v_i^2\boldsymbol{\mathsf{M}}^2\boldsymbol{k}_i$ that "
@@ -166,7 +159,7 @@ def zero_head() -> Derivation:
     r"multiplier has the eigenvalues $\eta$ and $-\eta$, $\boldsymbol{k}_{i}$ need not be an eigenvector, "
     "see (77-gaps)"
 )
-def nonzero_head() -> Derivation:
+def nonzero_head() -> Lines:
     """Combine (74a) to (74c)."""
     by_a, by_b, by_c = stationary_lines()
     key, query = by_b.right, by_c.right
@@ -174,68 +167,64 @@ def nonzero_head() -> Derivation:
     again = substitute(key, {q: query})
     (root,) = solve(1 - v**2 * eta**2, v)
     key_norm, query_norm = rewrite(k.T * key, to_value), rewrite(query.T * q, to_value)
-    return Derivation.by(
-        by_a, by_b, by_c,
-        Line(k.T * k, "=", k.T * key, r"$\boldsymbol{k}_i^{\top}$ times (74b)"),
-        Line(k.T * k, "=", key_norm, "With (74a) it is", part="key norm"),
-        Line(q.T * q, "=", query.T * q, r"(74c) times $\boldsymbol{q}_i$"),
-        Line(q.T * q, "=", query_norm, "With (74a) it is the same", part="query norm"),
-        Line(key, "=", again, "(74c) in (74b)", uses=2),
-        Line(k, "=", again, r"So the key is an eigenvector of $\boldsymbol{\mathsf{M}}\boldsymbol{\mathsf{M}}^{\top}$", part="key"),
-        Line(v_i**2 * eta**2 * k, "=", k, r"Its eigenvalue is $\eta^2$"),
-        Line(Abs(v_i), "=", root, "This gives the value weight, up to its sign", part="value"),
-    )  # fmt: skip
+    yield by_a
+    yield by_b
+    yield by_c
+    yield Line(k.T * k, "=", k.T * key, r"$\boldsymbol{k}_i^{\top}$ times (74b)")
+    yield Line(k.T * k, "=", key_norm, "With (74a) it is", part="key norm")
+    yield Line(q.T * q, "=", query.T * q, r"(74c) times $\boldsymbol{q}_i$")
+    yield Line(q.T * q, "=", query_norm, "With (74a) it is the same", part="query norm")
+    yield Line(key, "=", again, "(74c) in (74b)", uses=2)
+    yield Line(k, "=", again, r"So the key is an eigenvector of $\boldsymbol{\mathsf{M}}\boldsymbol{\mathsf{M}}^{\top}$", part="key")
+    yield Line(v_i**2 * eta**2 * k, "=", k, r"Its eigenvalue is $\eta^2$")
+    yield Line(Abs(v_i), "=", root, "This gives the value weight, up to its sign", part="value")
 
 
 @register("77", "The queries and the multiplier", section="Appendix D.7")
-@part("all", lambda: Mu.T * K_all * V_all)
-@part("sum", lambda: Mu.T * A)
+@states("all", lambda: Mu.T * K_all * V_all)
+@states("sum", lambda: Mu.T * A)
 @given(ALL_STATIONARY)
 @erratum("With a general multiplier it is the transpose")
-def sum_of_queries() -> Derivation:
+def sum_of_queries() -> Lines:
     """All heads side by side: the gradient of the Lagrangian in the queries, times Q', with the constraint."""
     whole = Trace(V_all * V_all) + Trace(K_all.T * K_all) + Trace(Q_all.T * Q_all)
     made = K_all * V_all * Q_all.T
     of_all = TracePolynomial(whole) / 2 + (TracePolynomial(Mu.T) * (A - made)).trace()
     queries = Q_all - gradient(of_all, Q_all)
     times = queries * Q_all.T
-    return Derivation.by(
-        Line(L, ":=", of_all, "Half the cost of all heads, and the multiplier times the constraint"),
-        Line(Q_all - Gradient(L, Q_all), "=", queries, "The queries less the gradient in them, (74c) for all heads"),
-        Line(Q_all, "=", queries, "The gradient is zero, so the queries are", part="all"),
-        Line(made, "=", A, "The constraint (74d)"),
-        Line(Q_all * Q_all.T, "=", times, r"The sum of $\boldsymbol{q}_i\boldsymbol{q}_i^{\top}$"),
-        Line(times, "=", rewrite(times, {made: A}), "With the constraint", uses=-2),
-        Line(Q_all * Q_all.T, "=", rewrite(times, {made: A}), "So the sum is", part="sum"),
-        Line(Q_all * Q_all.T, "!=", Mu * A, "As printed in the paper, it is without the transpose"),
-    )
+    yield Line(L, ":=", of_all, "Half the cost of all heads, and the multiplier times the constraint")
+    yield Line(Q_all - Gradient(L, Q_all), "=", queries, "The queries less the gradient in them, (74c) for all heads")
+    yield Line(Q_all, "=", queries, "The gradient is zero, so the queries are", part="all")
+    yield Line(made, "=", A, "The constraint (74d)")
+    yield Line(Q_all * Q_all.T, "=", times, r"The sum of $\boldsymbol{q}_i\boldsymbol{q}_i^{\top}$")
+    yield Line(times, "=", rewrite(times, {made: A}), "With the constraint", uses=-2)
+    yield Line(Q_all * Q_all.T, "=", rewrite(times, {made: A}), "So the sum is", part="sum")
+    yield Line(Q_all * Q_all.T, "!=", Mu * A, "As printed in the paper, it is without the transpose")
 
 
 @register("78", "Weights of minimal norm", section="Appendix D.7")
-@part("value", lambda: xi ** Rational(1, 3))
-@part("map", lambda: xi * u * z.T)
-@part("cost", lambda: 3 * xi ** Rational(2, 3))
-@part("landscape", lambda: lambda_ ** Rational(-1, 3) * ridge(lambda_) ** Rational(1, 3))
+@states("value", lambda: xi ** Rational(1, 3))
+@states("map", lambda: xi * u * z.T)
+@states("cost", lambda: 3 * xi ** Rational(2, 3))
+@states("landscape", lambda: lambda_ ** Rational(-1, 3) * ridge(lambda_) ** Rational(1, 3))
 @given(
     SINGULAR,
     r"The key is $v_i\boldsymbol{u}$ and the query $v_i\boldsymbol{z}$, one head for each singular value; the last part is for the "
     r"effective map (23) of a fixed point, $T = \operatorname{tr}(\boldsymbol{\Lambda})$",
 )
 @erratum(r"True for every matrix $\boldsymbol{A}$, with its singular values; the paper's argument does not prove it, see (77-gaps)")
-def minimal_weights() -> Derivation:
+def minimal_weights() -> Lines:
     """A head with |k| = |q| = |v|, as (76) asks, that serves one singular value."""
     made = substitute(v_i * k * q.T, {k: v_i * u, q: v_i * z})
     ((degree, direction),) = collect(made, v_i).items()
     (value,) = solve(v**degree - xi, v)
     learned = fixed_map_along().subs(a, second_moment_along())
-    return Derivation.by(
-        Line(k, ":=", v_i * u, "Let the key be a multiple of the left singular vector"),
-        Line(q, ":=", v_i * z, "and the query of the right one"),
-        Line(v_i * k * q.T, "=", made, "The map of the head"),
-        Line(v_i, ":=", value, "It has the singular value for", part="value"),
-        Line(v_i * k * q.T, "=", value**degree * direction, "Then the map is", part="map"),
-        Line(v_i * k * q.T * z, "=", A * z, r"It does to $\boldsymbol{z}$ what $\boldsymbol{A}$ does"),
-        Line(COST, "=", 3 * value**2, "The cost of the head", part="cost"),
-        Line(xi, ":=", learned, "For the effective map (23), with the moment (32)"),
-        Line(v_i, "=", value.subs(xi, learned), "the value weight is", part="landscape"),
-    )
+    yield Line(k, ":=", v_i * u, "Let the key be a multiple of the left singular vector")
+    yield Line(q, ":=", v_i * z, "and the query of the right one")
+    yield Line(v_i * k * q.T, "=", made, "The map of the head")
+    yield Line(v_i, ":=", value, "It has the singular value for", part="value")
+    yield Line(v_i * k * q.T, "=", value**degree * direction, "Then the map is", part="map")
+    yield Line(v_i * k * q.T * z, "=", A * z, r"It does to $\boldsymbol{z}$ what $\boldsymbol{A}$ does")
+    yield Line(COST, "=", 3 * value**2, "The cost of the head", part="cost")
+    yield Line(xi, ":=", learned, "For the effective map (23), with the moment (32)")
+    yield Line(v_i, "=", value.subs(xi, learned), "the value weight is", part="landscape")

@@ -35,11 +35,10 @@ from sympy import (
 from sympy import diag as diagonal
 
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.draws import EIGENVECTOR
 from ...derivations.heads import Gradient
-from ...derivations.lines import Line
-from ...derivations.registry import erratum, given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import erratum, given, register, states
 from ...notation import D, R, e, k_i, q_i, v_i
 from .fixed_points import v_positive as v
 from .minimal_norm import ACTIVE_HEAD, COST, K_all, L, Mu, Q_all, V_all, eta, n, stationarity, xi
@@ -82,10 +81,10 @@ FACTORS = Condition(
 
 
 @register("77-gaps", "Stationary weights that the paper's argument excludes", section="beside (76), (77)")
-@part("map", lambda: Matrix([[1, -1], [1, -1]]) / 2)
-@part("image", lambda: Matrix([1, -1]) / sqrt(2))
-@part("shared value", lambda: (xi / n) ** Rational(1, 3))
-@part("shared cost", lambda: 3 * n ** Rational(1, 3) * xi ** Rational(2, 3))
+@states("map", lambda: Matrix([[1, -1], [1, -1]]) / 2)
+@states("image", lambda: Matrix([1, -1]) / sqrt(2))
+@states("shared value", lambda: (xi / n) ** Rational(1, 3))
+@states("shared cost", lambda: 3 * n ** Rational(1, 3) * xi ** Rational(2, 3))
 @given(
     r"The first two parts: one head, $D = 2$",
     r"The last two: $n$ heads with equal weights serve one unit eigenvector $\boldsymbol{e}$ with eigenvalue $\xi$",
@@ -95,7 +94,7 @@ FACTORS = Condition(
     r"eigenvector, so that $v_i^{3}$ need not be an eigenvalue of $\boldsymbol{A}$; and such stationary weights are not minimal, for "
     r"their cost exceeds $3 \xi^{2/3}$ by the factor $n^{1/3}$"
 )
-def gaps() -> Derivation:
+def gaps() -> Lines:
     """Exact counterexamples, checked in (74)."""
     key, query, multiplier = Matrix([1, 1]) / sqrt(2), Matrix([1, -1]) / sqrt(2), diagonal(1, -1)
     (shared,) = solve(n * v**3 - xi, v)
@@ -103,40 +102,40 @@ def gaps() -> Derivation:
     unit = {"conditions": (EIGENVECTOR,)}
     reasons = ("The gradient (74a) is zero", "and so is (74b)", "and (74c): the head is stationary")
     again = ("These heads are stationary: (74a) is zero", "(74b) is zero", "(74c) is zero")
-    return Derivation.by(
-        Line(v_i, ":=", 1, "One head with this value weight"),
-        Line(Mu, ":=", multiplier, "and this multiplier"),
-        Line(k_i, ":=", key, "with this key"),
-        Line(q_i, ":=", query, "and this query"),
-        *(Line(Gradient(L, one), "=", 0, reason, uses="74", **two) for one, reason in zip((v_i, k_i, q_i), reasons, strict=True)),
-        Line(v_i * k_i * q_i.T, "=", key * query.T, "The map it makes", part="map", **two),
-        Line(Mu * Mu * k_i, "=", k_i, "The key is an eigenvector of the square of the multiplier", **two),
-        Line(Mu * k_i, "=", multiplier * key, "Its image under the multiplier", part="image", **two),
-        Line(k_i.T * Mu * k_i, "=", 0, "The image is perpendicular to it: it is not an eigenvector of the multiplier", **two),
-        Line(v, ":=", shared, r"$n$ heads with this value weight, and $v \boldsymbol{e}$ as key and query", part="shared value"),
-        Line(n * v * (v * e) * (v * e).T, "=", xi * e * e.T, "Together they make this map", **unit),
-        Line(v_i, ":=", v, "With the weights of one of them"),
-        Line(k_i, ":=", v * e, "its key"),
-        Line(q_i, ":=", v * e, "its query"),
-        Line(Mu, ":=", Identity(D) / v, "and this multiplier"),
-        *(Line(stationarity()[part], "=", 0, reason, **unit) for part, reason in zip("abc", again, strict=True)),
-        Line(n * COST, "=", n * 3 * shared**2, "Their cost", part="shared cost", **unit),
-        Line(n * 3 * shared**2, ">=", 3 * xi ** Rational(2, 3), "It is more than that of one head if $n > 1$"),
-    )  # fmt: skip
+    yield Line(v_i, ":=", 1, "One head with this value weight")
+    yield Line(Mu, ":=", multiplier, "and this multiplier")
+    yield Line(k_i, ":=", key, "with this key")
+    yield Line(q_i, ":=", query, "and this query")
+    for one, reason in zip((v_i, k_i, q_i), reasons, strict=True):
+        yield Line(Gradient(L, one), "=", 0, reason, uses="74", **two)
+    yield Line(v_i * k_i * q_i.T, "=", key * query.T, "The map it makes", part="map", **two)
+    yield Line(Mu * Mu * k_i, "=", k_i, "The key is an eigenvector of the square of the multiplier", **two)
+    yield Line(Mu * k_i, "=", multiplier * key, "Its image under the multiplier", part="image", **two)
+    yield Line(k_i.T * Mu * k_i, "=", 0, "The image is perpendicular to it: it is not an eigenvector of the multiplier", **two)
+    yield Line(v, ":=", shared, r"$n$ heads with this value weight, and $v \boldsymbol{e}$ as key and query", part="shared value")
+    yield Line(n * v * (v * e) * (v * e).T, "=", xi * e * e.T, "Together they make this map", **unit)
+    yield Line(v_i, ":=", v, "With the weights of one of them")
+    yield Line(k_i, ":=", v * e, "its key")
+    yield Line(q_i, ":=", v * e, "its query")
+    yield Line(Mu, ":=", Identity(D) / v, "and this multiplier")
+    for part, reason in zip("abc", again, strict=True):
+        yield Line(stationarity()[part], "=", 0, reason, **unit)
+    yield Line(n * COST, "=", n * 3 * shared**2, "Their cost", part="shared cost", **unit)
+    yield Line(n * 3 * shared**2, ">=", 3 * xi ** Rational(2, 3), "It is more than that of one head if $n > 1$")
 
 
 @register("78-bound", "No weights do it for less", section="beside (78)")
-@part("one head", lambda: (r_v + r_k + r_q) / 2 * ((r_v - r_k) ** 2 + (r_k - r_q) ** 2 + (r_q - r_v) ** 2))
-@part("tangent", lambda: (g - p) ** 2 * (g + 2 * p) / (3 * g))
-@part("group", lambda: n / eta**2)
-@part("cost", lambda: n / eta**2)
+@states("one head", lambda: (r_v + r_k + r_q) / 2 * ((r_v - r_k) ** 2 + (r_k - r_q) ** 2 + (r_q - r_v) ** 2))
+@states("tangent", lambda: (g - p) ** 2 * (g + 2 * p) / (3 * g))
+@states("group", lambda: n / eta**2)
+@states("cost", lambda: n / eta**2)
 @given(
     r"The first two parts: any head, any $\sigma_j$ and $c$",
     f"The last two parts: {ACTIVE_HEAD.text[0].lower()}{ACTIVE_HEAD.text[1:]}; {GROUP.text}",
     r"Argued, not computed: a minimum exists, it is a stationary point (74), and its heads fall into such groups, whose keys are "
     "orthogonal to one another, and whose queries are",
 )
-def lower_bound() -> Derivation:
+def lower_bound() -> Lines:
     """The inequality of the means for one head; for a group of stationary heads, the tangent at the cube of their norm."""
     third, power = Rational(1, 3), Rational(2, 3)
     means = factor(r_v**3 + r_k**3 + r_q**3 - 3 * r_v * r_k * r_q)
@@ -148,24 +147,22 @@ def lower_bound() -> Derivation:
     tangents = Sum(tangent.subs(sigma_j, sigma[j]).subs(c, norm**3), (j, 1, n))
     grouped = {"conditions": (ACTIVE_HEAD, GROUP)}
     group = simplify((slope * n * norm**3 + offset * n).subs(c, norm**3))
-    return Derivation.by(
-        Line(r_v, ":=", Abs(v_i) ** power, "Take this power of the value weight"),
-        Line(r_k, ":=", Trace(k_i.T * k_i) ** third, "The same power of the norm of the key"),
-        Line(r_q, ":=", Trace(q_i.T * q_i) ** third, "and of the query"),
-        Line(COST - 3 * r_v * r_k * r_q, "=", means, "The gap in the inequality of the means", part="one head"),
-        Line(means, ">=", 0, "It is not negative"),
-        Line(p, ":=", sigma_j**third, "For the tangent of this power at $c$, write"),
-        Line(g, ":=", c**third, "and at the point of contact"),
-        Line(tangent - sigma_j**power, "=", gap, "It lies above the function by", part="tangent"),
-        Line(sigma_j**power, "<=", tangent, "so that it is a bound"),
-        Line(total, "<=", tangents,
-             r"In a group all norms are equal, by (76): take the tangent at their cube, $c = 1 / \eta^3$", **grouped),
-        Line(tangents, "=", group, r"With the sum of the $\sigma_j$", **grouped),
-        Line(total, "<=", group, "So the sum of the powers is at most", part="group", **grouped),
-        Line(n * COST / 3, "=", n * norm**2, "A third of the cost of the group is as large", part="cost", **grouped),
-        Line(Trace(V_all**2) + Trace(K_all.T * K_all) + Trace(Q_all.T * Q_all), ">=", 3 * Sum(sigma[j] ** power, (j, 1, D)),
-             r"So no weights make $\boldsymbol{A}$ for less", conditions=(FACTORS,)),
-    )  # fmt: skip
+    yield Line(r_v, ":=", Abs(v_i) ** power, "Take this power of the value weight")
+    yield Line(r_k, ":=", Trace(k_i.T * k_i) ** third, "The same power of the norm of the key")
+    yield Line(r_q, ":=", Trace(q_i.T * q_i) ** third, "and of the query")
+    yield Line(COST - 3 * r_v * r_k * r_q, "=", means, "The gap in the inequality of the means", part="one head")
+    yield Line(means, ">=", 0, "It is not negative")
+    yield Line(p, ":=", sigma_j**third, "For the tangent of this power at $c$, write")
+    yield Line(g, ":=", c**third, "and at the point of contact")
+    yield Line(tangent - sigma_j**power, "=", gap, "It lies above the function by", part="tangent")
+    yield Line(sigma_j**power, "<=", tangent, "so that it is a bound")
+    yield Line(total, "<=", tangents,
+               r"In a group all norms are equal, by (76): take the tangent at their cube, $c = 1 / \eta^3$", **grouped)  # fmt: skip
+    yield Line(tangents, "=", group, r"With the sum of the $\sigma_j$", **grouped)
+    yield Line(total, "<=", group, "So the sum of the powers is at most", part="group", **grouped)
+    yield Line(n * COST / 3, "=", n * norm**2, "A third of the cost of the group is as large", part="cost", **grouped)
+    yield Line(Trace(V_all**2) + Trace(K_all.T * K_all) + Trace(Q_all.T * Q_all), ">=", 3 * Sum(sigma[j] ** power, (j, 1, D)),
+               r"So no weights make $\boldsymbol{A}$ for less", conditions=(FACTORS,))  # fmt: skip
 
 
 def _least(cost: Expr, variable: Symbol) -> tuple[Any, Any]:
@@ -175,16 +172,16 @@ def _least(cost: Expr, variable: Symbol) -> tuple[Any, Any]:
 
 
 @register("78-R", "Weights of minimal norm at rank $R$", section="beside (78)")
-@part("value", lambda: xi_J ** Rational(1, 3))
-@part("key", lambda: sqrt(xi_d) / xi_J ** Rational(1, 6))
-@part("cost", lambda: 3 * xi_J ** Rational(2, 3))
-@part("convex", lambda: 2 + 4 * xi_J / v**3)
+@states("value", lambda: xi_J ** Rational(1, 3))
+@states("key", lambda: sqrt(xi_d) / xi_J ** Rational(1, 6))
+@states("cost", lambda: 3 * xi_J ** Rational(2, 3))
+@states("convex", lambda: 2 + 4 * xi_J / v**3)
 @given(
     r"The head serves a set $J$ of at most $R$ singular values $\xi_{d}$, one slot each, whose sum is $\xi_{J}$; for a fixed "
     r"point $\xi_{d} = \lambda_{d} / a_{d}$",
     r"The value weight is the best one for the given set",
 )
-def minimal_weights_rank_R() -> Derivation:
+def minimal_weights_rank_R() -> Lines:
     """Each slot costs at least 2 xi_d / v; then the best v, the cost being convex in it."""
     slot = x**2 + (xi_d / (v * x)) ** 2  # |k|^2 + |q|^2 with v |k| |q| = xi_d
     best, least = _least(slot, x)
@@ -192,16 +189,14 @@ def minimal_weights_rank_R() -> Derivation:
     cost = v**2 + least.subs(xi_d, xi_J)  # each slot is linear in its xi_d
     value, lowest = _least(cost, v)
     convex = expand(diff(cost, v, 2))
-    return Derivation.by(
-        Line(slot, ">=", least, r"The cost of one slot, if its key has the norm $x$ and its query $\xi_d / (v x)$"),
-        Line(x, ":=", best, "It is least if both have the norm"),
-        Line(slot, "=", least, "There it is"),
-        Line(xi_J, ":=", Sum(served[r], (r, 1, R)), "The singular values of the head have the sum"),
-        Line(of_all, "=", cost, "The cost of the head with all its slots"),
-        Line(Derivative(cost, (v, 2)), "=", convex, "Its second derivative", part="convex"),
-        Line(convex, ">", 0, "It is positive: the cost is convex"),
-        Line(cost, ">=", lowest, "So the cost has one minimum"),
-        Line(v, ":=", value, "The minimum is at", part="value"),
-        Line(x, "=", best.subs(v, value), "There the keys and queries have the norm", part="key"),
-        Line(cost, "=", lowest, "and the cost is", part="cost"),
-    )
+    yield Line(slot, ">=", least, r"The cost of one slot, if its key has the norm $x$ and its query $\xi_d / (v x)$")
+    yield Line(x, ":=", best, "It is least if both have the norm")
+    yield Line(slot, "=", least, "There it is")
+    yield Line(xi_J, ":=", Sum(served[r], (r, 1, R)), "The singular values of the head have the sum")
+    yield Line(of_all, "=", cost, "The cost of the head with all its slots")
+    yield Line(Derivative(cost, (v, 2)), "=", convex, "Its second derivative", part="convex")
+    yield Line(convex, ">", 0, "It is positive: the cost is convex")
+    yield Line(cost, ">=", lowest, "So the cost has one minimum")
+    yield Line(v, ":=", value, "The minimum is at", part="value")
+    yield Line(x, "=", best.subs(v, value), "There the keys and queries have the norm", part="key")
+    yield Line(cost, "=", lowest, "and the cost is", part="cost")

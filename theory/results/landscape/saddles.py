@@ -10,11 +10,10 @@ from ...calculus.rewriting import rewrite
 from ...calculus.spectral import along, over_directions
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.draws import ALONG, PROJECTOR, satisfying, square_root
 from ...derivations.heads import E, Gradient, Rate
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...notation import (
     B,
     D,
@@ -75,7 +74,7 @@ LOW_RANK = Condition(r"$R \le D$", lambda point: point[R] <= point[D])
 
 
 @register("T2h", "Stability: the origin: a degenerate saddle for separate attention, a strict one for merged", section="beside (14a), (21)")
-@part(
+@states(
     "separate",
     lambda: (
         Trace(Lambda) / 2
@@ -83,7 +82,7 @@ LOW_RANK = Condition(r"$R \le D$", lambda point: point[R] <= point[D])
         + epsilon**6 / 2 * Trace(effective_map(rank_R_head()).T * M * effective_map(rank_R_head()) * Lambda)
     ),
 )
-@part(
+@states(
     "plateau",
     lambda: (
         Trace(Lambda) / 2
@@ -93,7 +92,7 @@ LOW_RANK = Condition(r"$R \le D$", lambda point: point[R] <= point[D])
         + epsilon**6 / 2 * v_i**2 * Trace(Q_i * K_i.T * M * K_i * Q_i.T * Lambda)
     ),
 )
-@part(
+@states(
     "merged",
     lambda: (
         Trace(Lambda) / 2
@@ -107,7 +106,7 @@ LOW_RANK = Condition(r"$R \le D$", lambda point: point[R] <= point[D])
     r"All weights of all heads are multiplied by $\epsilon$; at a later plateau those of one waiting head, the others making the map "
     r"$\boldsymbol{\Gamma}$",
 )
-def origin() -> Derivation:
+def origin() -> Lines:
     """All weights times epsilon: without a term in epsilon^2 the Hessian at the origin is zero."""
     separate, merged = rank_R_head(), v_i * U
     maps = (epsilon**3 * effective_map(separate), Gamma + epsilon**3 * separate, epsilon**2 * effective_map(merged))
@@ -116,21 +115,20 @@ def origin() -> Derivation:
     at_zero = Trace(Lambda) / 2
     at_plateau = substitute(waiting, {v_i: 0})
     errors = [population_error(map_) / 2 for map_ in maps]
-    return Derivation.by(
-        Line(M, ":=", E(Lambda_hat**2), "The second moment of the sample covariance, equation (31)"),
-        Line(errors[0], "=", whole, "Separate attention has three weights in a product: half the loss", part="separate"),
-        Line(errors[0], "~", at_zero, r"It begins to change at the third order: the Hessian at the origin is zero",
-             parameter=(epsilon, 0), order=3),
-        Line(M * Gamma, "=", Lambda * P, "At a later plateau, with the map (55)"),
-        Line(errors[1], "=", waiting, r"Half the loss, if the weights of one waiting head are multiplied by $\epsilon$", uses=-1,
-             part="plateau"),
-        Line(errors[1], "~", at_plateau,
-             r"The third order again; it changes its sign with $v_i$", uses=-2, parameter=(epsilon, 0), order=3,
-             conditions=(NOT_ALL,)),
-        Line(errors[2], "=", strict, "Merged attention has two weights in a product", part="merged"),
-        Line(errors[2], "~", at_zero, r"It changes at the second order, which changes its sign with $v_i$: the Hessian has both signs",
-             parameter=(epsilon, 0), order=2),
-    )  # fmt: skip
+    yield Line(M, ":=", E(Lambda_hat**2), "The second moment of the sample covariance, equation (31)")
+    yield Line(errors[0], "=", whole, "Separate attention has three weights in a product: half the loss", part="separate")
+    yield Line(errors[0], "~", at_zero,
+               r"It begins to change at the third order: the Hessian at the origin is zero", parameter=(epsilon, 0), order=3)  # fmt: skip
+    yield Line(M * Gamma, "=", Lambda * P, "At a later plateau, with the map (55)")
+    yield Line(errors[1], "=", waiting,
+               r"Half the loss, if the weights of one waiting head are multiplied by $\epsilon$", uses=-1, part="plateau")  # fmt: skip
+    yield Line(errors[1], "~", at_plateau,
+               r"The third order again; it changes its sign with $v_i$",
+               uses=-2, parameter=(epsilon, 0), order=3, conditions=(NOT_ALL,))  # fmt: skip
+    yield Line(errors[2], "=", strict, "Merged attention has two weights in a product", part="merged")
+    yield Line(errors[2], "~", at_zero,
+               r"It changes at the second order, which changes its sign with $v_i$: the Hessian has both signs",
+               parameter=(epsilon, 0), order=2)  # fmt: skip
 
 
 def escape_time(slowness: Expr) -> Integral:
@@ -153,11 +151,11 @@ def flow_alone(head: Any, weights: tuple) -> tuple[dict, tuple[Line, ...]]:
     kind="approximation",
     section="beside (51), (68)",
 )
-@part("merged", lambda: tau / gamma * ln(end / w_init))
-@part("separate", lambda: tau / lambda_**2 * (1 / w_init - 1 / end))
-@part("separate, next order", lambda: tau * a / (2 * lambda_**3) * (end**2 - w_init**2))
+@states("merged", lambda: tau / gamma * ln(end / w_init))
+@states("separate", lambda: tau / lambda_**2 * (1 / w_init - 1 / end))
+@states("separate, next order", lambda: tau * a / (2 * lambda_**3) * (end**2 - w_init**2))
 @given(ALONG, NORM, r"From $w_{\rm init}$ to a small $\delta$, along the direction that grows first; $u$ is the value weight")
-def escape() -> Derivation:
+def escape() -> Lines:
     """The flow of one head along the direction that grows first, for small weights, and the first term that this leaves out."""
     growing = u / gamma * Lambda**2
     merged, merged_lines = flow_alone(u * U, (u, U))
@@ -169,29 +167,26 @@ def escape() -> Derivation:
     correction = tau * (slowness - 1) / leading
     rest = factor(tau / exact - tau / leading - correction)
     merged_time, separate_time = escape_time(tau / (gamma * u)), escape_time(tau / leading)
-    return Derivation.by(
-        *merged_lines,
-        Line(U, ":=", growing, "Merged attention along the direction that grows first, with value weight $u$"),
-        Line(Trace(Lambda**4), "=", gamma**2, "The square of the norm"),
-        Line(Rate(u, merged), "~", gamma * u, "For small weights the value weight grows at this rate", uses=-1,
-             parameter=(u, 0), order=3),
-        Line(Rate(U, merged), "~", gamma * U, "and so do the other weights, which keep their direction", parameter=(u, 0), order=3),
-        Line(t, ":=", merged_time, r"The time that this takes from $w_{\rm init}$ to $\delta$"),
-        Line(t, "=", merged_time.doit().expand(force=True), "Carried out", part="merged"),
-        *separate_lines,
-        Line(k_i, ":=", u * e, "Separate attention on the aligned set (25): the key"),
-        Line(q_i, ":=", u * e, "and the query"),
-        Line(Rate(u, separate), "=", exact, "The rate of the value weight, equation (26)"),
-        Line(Rate(k_i, separate), "=", exact * e, "The key keeps its direction"),
-        Line(Rate(q_i, separate), "=", exact * e, "and the query"),
-        Line(exact, "~", leading, "For small weights", parameter=(u, 0), order=5),
-        Line(t, ":=", separate_time, r"The time that this takes from $w_{\rm init}$ to $\delta$"),
-        Line(t, "=", separate_time.doit(), "Carried out", part="separate"),
-        Line(tau / exact, "=", tau / leading + correction + rest, "The slowness at the whole rate has one more term and a rest"),
-        Line(rest, "~", 0, "The rest is of a higher order", parameter=(u, 0), order=4),
-        Line(t, ":=", escape_time(tau / leading + correction), "The time with both"),
-        Line(t - separate_time.doit(), "=", escape_time(correction).doit(), "What the second adds", part="separate, next order"),
-    )  # fmt: skip
+    yield from merged_lines
+    yield Line(U, ":=", growing, "Merged attention along the direction that grows first, with value weight $u$")
+    yield Line(Trace(Lambda**4), "=", gamma**2, "The square of the norm")
+    yield Line(Rate(u, merged), "~", gamma * u, "For small weights the value weight grows at this rate", uses=-1, parameter=(u, 0), order=3)
+    yield Line(Rate(U, merged), "~", gamma * U, "and so do the other weights, which keep their direction", parameter=(u, 0), order=3)
+    yield Line(t, ":=", merged_time, r"The time that this takes from $w_{\rm init}$ to $\delta$")
+    yield Line(t, "=", merged_time.doit().expand(force=True), "Carried out", part="merged")
+    yield from separate_lines
+    yield Line(k_i, ":=", u * e, "Separate attention on the aligned set (25): the key")
+    yield Line(q_i, ":=", u * e, "and the query")
+    yield Line(Rate(u, separate), "=", exact, "The rate of the value weight, equation (26)")
+    yield Line(Rate(k_i, separate), "=", exact * e, "The key keeps its direction")
+    yield Line(Rate(q_i, separate), "=", exact * e, "and the query")
+    yield Line(exact, "~", leading, "For small weights", parameter=(u, 0), order=5)
+    yield Line(t, ":=", separate_time, r"The time that this takes from $w_{\rm init}$ to $\delta$")
+    yield Line(t, "=", separate_time.doit(), "Carried out", part="separate")
+    yield Line(tau / exact, "=", tau / leading + correction + rest, "The slowness at the whole rate has one more term and a rest")
+    yield Line(rest, "~", 0, "The rest is of a higher order", parameter=(u, 0), order=4)
+    yield Line(t, ":=", escape_time(tau / leading + correction), "The time with both")
+    yield Line(t - separate_time.doit(), "=", escape_time(correction).doit(), "What the second adds", part="separate, next order")
 
 
 @register(
@@ -199,8 +194,8 @@ def escape() -> Derivation:
     "Stability: the loss is a square around its minimum: the best map of rank $r$ learns the first $r$ eigenvectors",
     section="beside (24)",
 )
-@part("square", lambda: Trace(Lambda) - Trace(Lambda**3 * M.I) + Trace(deviation.T * M * deviation * Lambda))
-@part("singular value", lambda: lambda_**3 / a)
+@states("square", lambda: Trace(Lambda) - Trace(Lambda**3 * M.I) + Trace(deviation.T * M * deviation * Lambda))
+@states("singular value", lambda: lambda_**3 / a)
 @given(
     ALONG,
     ROOTS,
@@ -208,7 +203,7 @@ def escape() -> Derivation:
     r"\boldsymbol{\Lambda})\boldsymbol{\Lambda}^{1/2}$ keeps its $r$ largest singular values",
     r"So the least loss of $R H$ slots is that of (24) at $m = \min(D, R H)$",
 )
-def global_minimum() -> Derivation:
+def global_minimum() -> Lines:
     """Complete the square; the distance that is left is that of a map of low rank."""
     shifted = substitute(closed_loss().result, {B: M.I * Lambda + deviation})
     whitened, scaled = M_root * deviation * Lambda_root, M_root * M.I * Lambda * Lambda_root
@@ -216,14 +211,17 @@ def global_minimum() -> Derivation:
     written = lambda_**3 / second_moment_along()
     slope = factor(diff(written, lambda_))
     best = T - over_directions(squared, last=R)
-    return Derivation.by(
-        Line(population_error(M.I * Lambda + deviation), "=", shifted, "The loss around its minimum over all maps", part="square"),
-        Line(Trace(deviation.T * M * deviation * Lambda), "=", Trace(whitened.T * whitened), "Its last term is a squared norm"),
-        Line(scaled.T * scaled * e, "=", squared * e, r"In that norm the best map has the eigenvectors of $\boldsymbol{\Lambda}$ as its "
-             "right singular vectors"),
-        Line(e.T * scaled.T * scaled * e, "=", squared, "The squared singular value that belongs to it", part="singular value"),
-        Line(Derivative(written, lambda_), "=", slope, "It rises with the eigenvalue, for its slope is, as in (T1c)"),
-        Line(slope, ">", 0, "This is positive: the largest singular values are those of the first eigenvectors"),
-        Line(population_error(K_i * Q_i.T), ">=", best, r"So a map of rank $R$ has at least the loss (24) at $m = R$",
-             conditions=(LOW_RANK,)),
-    )  # fmt: skip
+    yield Line(population_error(M.I * Lambda + deviation), "=", shifted, "The loss around its minimum over all maps", part="square")
+    yield Line(Trace(deviation.T * M * deviation * Lambda), "=", Trace(whitened.T * whitened), "Its last term is a squared norm")
+    yield Line(
+        scaled.T * scaled * e,
+        "=",
+        squared * e,
+        r"In that norm the best map has the eigenvectors of $\boldsymbol{\Lambda}$ as its "
+        "right singular vectors",
+    )
+    yield Line(e.T * scaled.T * scaled * e, "=", squared, "The squared singular value that belongs to it", part="singular value")
+    yield Line(Derivative(written, lambda_), "=", slope, "It rises with the eigenvalue, for its slope is, as in (T1c)")
+    yield Line(slope, ">", 0, "This is positive: the largest singular values are those of the first eigenvectors")
+    yield Line(population_error(K_i * Q_i.T), ">=", best,
+               r"So a map of rank $R$ has at least the loss (24) at $m = R$", conditions=(LOW_RANK,))  # fmt: skip

@@ -15,11 +15,10 @@ from ...calculus.rewriting import rewrite
 from ...calculus.spectral import summand
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.draws import DIRECTION, PROJECTOR, unit_vector
 from ...derivations.heads import Gradient, SecondVariation
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register, states
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...notation import B, B_rest, D, G, K_i, Lambda, M, P, Q_i, R, e, lambda_, matrix, v_i, vector
 from ..separate.flow import effective_map, rank_R_head
 from ..task.regression import closed_loss, population_error
@@ -79,7 +78,7 @@ def first_variation():
 
 
 @register("T2a", "Stability: the second variation of the loss in the weights of a head", section="beside (21), (81)")
-@part(
+@states(
     "anywhere",
     lambda: (
         Trace(first_variation().T * M * first_variation() * Lambda)
@@ -87,7 +86,7 @@ def first_variation():
         - 2 * v_i * Trace(force_of_head().T * delta_K * delta_Q.T)
     ),
 )
-@part(
+@states(
     "fixed point",
     lambda: (
         Trace(first_variation().T * M * first_variation() * Lambda) - 2 * v_i * Trace(delta_K.T * Lambda * (I_D - P) * Lambda * delta_Q)
@@ -99,21 +98,25 @@ def first_variation():
     "eigenvectors",
     "any number of other heads, through the first variation of their sum",
 )
-def second_variation() -> Derivation:
+def second_variation() -> Lines:
     """Differentiate twice; at a fixed point the force does not see the span of the learned eigenvectors, where K and Q are."""
     there = substitute(head_form(), {B_rest: Gamma - v_i * K_i * Q_i.T})
     in_span = {P * Lambda * K_i: Lambda * K_i, P * Lambda * Q_i: Lambda * Q_i}
     form = SecondVariation(F, EVERY_WEIGHT)
-    return Derivation.by(
-        *half_loss_lines(),
-        Line(form, "=", head_form(), "Differentiate twice", part="anywhere"),
-        *at_fixed_map(rank_R_head()),
-        Line(P * Lambda * K_i, "=", Lambda * P * K_i, r"$\boldsymbol{P}$ commutes with $\boldsymbol{\Lambda}$"),
-        Line(P * Lambda * Q_i, "=", Lambda * P * Q_i, "For the queries too"),
-        Line(form, "=", rewrite(there, {M * Gamma: Lambda * P} | in_span),
-             r"At a fixed point (81) $\boldsymbol{P}$ keeps the columns of $\boldsymbol{K}_i$ and $\boldsymbol{Q}_i$: a square, and a term "
-             "that only variations out of the span feel", uses=("81", -2, -1), part="fixed point"),
-    )  # fmt: skip
+    yield from half_loss_lines()
+    yield Line(form, "=", head_form(), "Differentiate twice", part="anywhere")
+    yield from at_fixed_map(rank_R_head())
+    yield Line(P * Lambda * K_i, "=", Lambda * P * K_i, r"$\boldsymbol{P}$ commutes with $\boldsymbol{\Lambda}$")
+    yield Line(P * Lambda * Q_i, "=", Lambda * P * Q_i, "For the queries too")
+    yield Line(
+        form,
+        "=",
+        rewrite(there, {M * Gamma: Lambda * P} | in_span),
+        r"At a fixed point (81) $\boldsymbol{P}$ keeps the columns of $\boldsymbol{K}_i$ and $\boldsymbol{Q}_i$: a square, and a term "
+        "that only variations out of the span feel",
+        uses=("81", -2, -1),
+        part="fixed point",
+    )
 
 
 def force_of_head():
@@ -128,23 +131,25 @@ def force_of_head():
     r"$\delta\boldsymbol{K}_i=c\,\boldsymbol{GQ}_i$: negative for large $c \, \delta v$ unless "
     r"$\boldsymbol{G} \boldsymbol{Q}_{i} = 0$; the same with $\boldsymbol{G} \boldsymbol{K}_{i}$ and the queries",
 )
-def waiting_head() -> Derivation:
+def waiting_head() -> Lines:
     """The form (T2a) at v_i = 0 along a variation of the value weight and of the keys, along G Q."""
     unlearned = rewrite(substitute(head_form(), {v_i: 0, B_rest: Gamma}), {M * Gamma: Lambda * P})
     alone = substitute(unlearned, {delta_B: 0 * delta_B, delta_Q: 0 * delta_Q})
     along_force = substitute(alone, {delta_K: c * omega() * Q_i})
     moved = SecondVariation(F, {v_i: delta_v, K_i: c * G * Q_i})
-    return Derivation.by(
-        *half_loss_lines(),
-        *at_fixed_map(rank_R_head()),
-        Line(G, ":=", -Gradient(closed_loss().result, B) / 2, "The force, minus half the gradient of the loss"),
-        Line(SecondVariation(F, {v_i: delta_v, K_i: delta_K}), "=", alone,
-             "The second variation at $v_{i} = 0$, if only the value weight and the keys move"),
-        Line(Gradient(moved, c), "=", -2 * delta_v * Trace(Q_i.T * G**2 * Q_i),
-             r"If the keys move along $c\,\boldsymbol{G}\boldsymbol{Q}_i$ it is linear in $c$, with this slope: negative for large "
-             r"$c \, \delta v$"),
-        Line(moved, "=", along_force, "For it is then"),
-    )  # fmt: skip
+    yield from half_loss_lines()
+    yield from at_fixed_map(rank_R_head())
+    yield Line(G, ":=", -Gradient(closed_loss().result, B) / 2, "The force, minus half the gradient of the loss")
+    yield Line(SecondVariation(F, {v_i: delta_v, K_i: delta_K}), "=", alone,
+               "The second variation at $v_{i} = 0$, if only the value weight and the keys move")  # fmt: skip
+    yield Line(
+        Gradient(moved, c),
+        "=",
+        -2 * delta_v * Trace(Q_i.T * G**2 * Q_i),
+        r"If the keys move along $c\,\boldsymbol{G}\boldsymbol{Q}_i$ it is linear in $c$, with this slope: negative for large "
+        r"$c \, \delta v$",
+    )
+    yield Line(moved, "=", along_force, "For it is then")
 
 
 def omega():
@@ -153,11 +158,11 @@ def omega():
 
 
 @register("T2g", "Stability: zero maps with a nonzero value weight are strict saddles", section="beside (21), (81)")
-@part("form", lambda: -2 * v_i * Trace(delta_K.T * Lambda**2 * delta_Q))
-@part("eigenvalue", lambda: -value * lambda_**2)
-@part("other eigenvalue", lambda: value * lambda_**2)
+@states("form", lambda: -2 * v_i * Trace(delta_K.T * Lambda**2 * delta_Q))
+@states("eigenvalue", lambda: -value * lambda_**2)
+@states("other eigenvalue", lambda: value * lambda_**2)
 @given(DIRECTION, ZERO_MAPS, "for every direction and slot")
-def zero_maps() -> Derivation:
+def zero_maps() -> Lines:
     """The form (T2a) where all keys and queries are zero."""
     zero = substitute(head_form(), {K_i: 0 * K_i, Q_i: 0 * Q_i, B_rest: 0 * B_rest, delta_B: 0 * delta_B})
     k_d, q_d = symbols("k_d q_d", real=True)
@@ -165,13 +170,11 @@ def zero_maps() -> Derivation:
     block = Matrix(2, 2, lambda row, column: share.diff((k_d, q_d)[row], (k_d, q_d)[column]) / 2)
     low, high = sorted(block.eigenvals(), key=lambda eigenvalue: eigenvalue.is_positive)
     moved = e * slot.T
-    return Derivation.by(
-        *half_loss_lines(),
-        Line(SecondVariation(F, {v_i: delta_v, K_i: delta_K, Q_i: delta_Q}), "=", zero,
-             "The second variation with all keys and queries zero", part="form"),
-        Line(Determinant(block - x * Matrix.eye(2)), "=", (low - x) * (high - x),
-             "The characteristic polynomial of its matrix for the key and the query of one slot along one eigenvector"),
-        Line(SecondVariation(F, {K_i: moved, Q_i: moved}) / 2, "=", low, "They move alike: the negative eigenvalue", part="eigenvalue"),
-        Line(SecondVariation(F, {K_i: moved, Q_i: -moved}) / 2, "=", high, "They move against each other: the positive one",
-             part="other eigenvalue"),
-    )  # fmt: skip
+    yield from half_loss_lines()
+    yield Line(SecondVariation(F, {v_i: delta_v, K_i: delta_K, Q_i: delta_Q}), "=", zero,
+               "The second variation with all keys and queries zero", part="form")  # fmt: skip
+    yield Line(Determinant(block - x * Matrix.eye(2)), "=", (low - x) * (high - x),
+               "The characteristic polynomial of its matrix for the key and the query of one slot along one eigenvector")  # fmt: skip
+    yield Line(SecondVariation(F, {K_i: moved, Q_i: moved}) / 2, "=", low, "They move alike: the negative eigenvalue", part="eigenvalue")
+    yield Line(SecondVariation(F, {K_i: moved, Q_i: -moved}) / 2, "=", high,
+               "They move against each other: the positive one", part="other eigenvalue")  # fmt: skip

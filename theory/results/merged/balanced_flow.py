@@ -15,11 +15,10 @@ from sympy import Expr, Identity, Trace, ZeroMatrix, sqrt
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation
 from ...derivations.draws import satisfying, unit_vector
 from ...derivations.heads import E, Rate
-from ...derivations.lines import Line
-from ...derivations.registry import erratum, given, part, register, states
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import erratum, given, register, states
 from ...expectation.moments import expect
 from ...notation import W_1, D, H, Lambda, Lambda_q, N, alpha, beta, c_hat, gamma, lambda_, matrix, p, s, vector, w_2, x_q, y_q
 from ..attention.cubic_features import ANY_QUERY
@@ -97,8 +96,8 @@ def on_aligned_set() -> tuple[Line, ...]:
 
 
 @register("44", "The aligned set of merged attention", kind="ansatz", section="Appendix C.5")
-@part("w", lambda: gamma * w_2 - alpha * w_2 * w_2.T * w_2)
-@part("W", lambda: gamma * w_2 * c_hat.T - alpha * w_2 * w_2.T * w_2 * c_hat.T)
+@states("w", lambda: gamma * w_2 - alpha * w_2 * w_2.T * w_2)
+@states("W", lambda: gamma * w_2 * c_hat.T - alpha * w_2 * w_2.T * w_2 * c_hat.T)
 @given(
     UNIT,
     "White tokens",
@@ -111,45 +110,41 @@ def on_aligned_set() -> tuple[Line, ...]:
     r"$\hat{\boldsymbol{c}}$ within a time of order $\tau/\gamma$, shorter than the plateau by the factor $\ln(1/w_{\rm init})$. An "
     r"exactly opposite $\boldsymbol{m}$ leads to zero"
 )
-def aligned_set() -> Derivation:
+def aligned_set() -> Lines:
     """The flow (13) on W_1 = w_2 c_hat'."""
     on_set = dict(zip(("W", "w"), flow_of_layers(), strict=True))
     for layer, rate in on_set.items():
         white = substitute(rate, {CROSS: gamma * c_hat, COVARIANCE: alpha * Identity(FEATURES), W_1: w_2 * c_hat.T})
         on_set[layer] = rewrite(white, {c_hat.T * c_hat: 1})
     flow = rates()
-    return Derivation.by(
-        Line(Rate(w_2, flow), "=", flow[w_2], r"The flow (13) of $\boldsymbol{w}_2$"),
-        Line(Rate(W_1, flow), "=", flow[W_1], r"The flow (13) of $\boldsymbol{W}_1$"),
-        *on_aligned_set(),
-        Line(Rate(w_2, flow), "=", on_set["w"], r"So $\boldsymbol{w}_2$ moves by", -1, "w"),
-        Line(Rate(W_1, flow), "=", on_set["W"], r"and $\boldsymbol{W}_1$ by", -2, "W"),
-        Line(Rate(W_1 - w_2 * c_hat.T, flow), "=", ZeroMatrix(H, FEATURES), "The set is kept", -3),
-    )
+    yield Line(Rate(w_2, flow), "=", flow[w_2], r"The flow (13) of $\boldsymbol{w}_2$")
+    yield Line(Rate(W_1, flow), "=", flow[W_1], r"The flow (13) of $\boldsymbol{W}_1$")
+    yield from on_aligned_set()
+    yield Line(Rate(w_2, flow), "=", on_set["w"], r"So $\boldsymbol{w}_2$ moves by", -1, "w")
+    yield Line(Rate(W_1, flow), "=", on_set["W"], r"and $\boldsymbol{W}_1$ by", -2, "W")
+    yield Line(Rate(W_1 - w_2 * c_hat.T, flow), "=", ZeroMatrix(H, FEATURES), "The set is kept", -3)
 
 
 @register("46", "The effective map on the aligned set", section="Appendix C.5")
 @states(lambda: s * c_hat.T)
 @given(*ON_THE_SET)
-def map_on_aligned_set() -> Derivation:
+def map_on_aligned_set() -> Lines:
     """W_1 = w_2 c_hat' under w_2'."""
     product = TracePolynomial(w_2.T * (w_2 * c_hat.T))
-    return Derivation.by(
-        Line(W_1, ":=", w_2 * c_hat.T, "The set (44)"),
-        Line(w_2.T * W_1, "=", product, "put in"),
-        Line(s, ":=", w_2.T * w_2, "The squared norm"),
-        Line(w_2.T * W_1, "=", rewrite(product, {w_2.T * w_2: s}), r"In $s=\boldsymbol{w}_2^\top\boldsymbol{w}_2$"),
-    )
+    yield Line(W_1, ":=", w_2 * c_hat.T, "The set (44)")
+    yield Line(w_2.T * W_1, "=", product, "put in")
+    yield Line(s, ":=", w_2.T * w_2, "The squared norm")
+    yield Line(w_2.T * W_1, "=", rewrite(product, {w_2.T * w_2: s}), r"In $s=\boldsymbol{w}_2^\top\boldsymbol{w}_2$")
 
 
 @register("50", "The rate of the plateau", section="Appendix C.6")
-@part("query", lambda: Trace((Lambda * Lambda_q).T * (Lambda * Lambda_q)))
-@part("same", lambda: Trace(Lambda**2 * Lambda**2))
+@states("query", lambda: Trace((Lambda * Lambda_q).T * (Lambda * Lambda_q)))
+@states("same", lambda: Trace(Lambda**2 * Lambda**2))
 @given(
     r"The squared Frobenius norm of $\boldsymbol{\Lambda}\boldsymbol{\Lambda}_q$; with queries like the tokens, of "
     r"$\boldsymbol{\Lambda}^2$"
 )
-def cross_moment_norm(task: Task = ANY_QUERY) -> Derivation:
+def cross_moment_norm(task: Task = ANY_QUERY) -> Lines:
     """The norm of E(y_q z) = vec E(beta y_q x_q')."""
     moment = task.moments.A
     square = (moment.T * moment).trace()
@@ -157,39 +152,35 @@ def cross_moment_norm(task: Task = ANY_QUERY) -> Derivation:
         Line(Lambda_q, ":=", Lambda, "Queries like the tokens"),
         Line(gamma**2, "=", substitute(square, {Lambda_q: Lambda}), r"Then", part="same"),
     )
-    return Derivation.by(
-        *task.gains(),
-        Line(task.E(y_q * beta * x_q.T), "=", moment, r"$\mathbb{E}(y_q\boldsymbol{z})$ as a matrix"),
-        Line(gamma, ":=", sqrt(square.to_sympy()), "Its Frobenius norm"),
-        Line(gamma**2, "=", square, "squared", part="query"),
-        *(alike if task == ANY_QUERY else ()),
-    )
+    yield from task.gains()
+    yield Line(task.E(y_q * beta * x_q.T), "=", moment, r"$\mathbb{E}(y_q\boldsymbol{z})$ as a matrix")
+    yield Line(gamma, ":=", sqrt(square.to_sympy()), "Its Frobenius norm")
+    yield Line(gamma**2, "=", square, "squared", part="query")
+    yield from alike if task == ANY_QUERY else ()
 
 
 @register("47", "The two constants of white tokens", section="Appendix C.5")
-@part("alpha", lambda: 1 + (1 + D) / N)
-@part("gamma", lambda: sqrt(D))
-@part("scaled alpha", lambda: lambda_**3 * (1 + (1 + D) / N))
-@part("scaled gamma", lambda: lambda_**2 * sqrt(D))
+@states("alpha", lambda: 1 + (1 + D) / N)
+@states("gamma", lambda: sqrt(D))
+@states("scaled alpha", lambda: lambda_**3 * (1 + (1 + D) / N))
+@states("scaled gamma", lambda: lambda_**2 * sqrt(D))
 @given(
     r"$\boldsymbol{\Lambda}=\boldsymbol{I}$; scaled: $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$, which the paper's Figures 5 and 10 "
     "need"
 )
-def white_moments() -> Derivation:
+def white_moments() -> Lines:
     """The norm of E(y_q z), and E(z z') = alpha I as the Kronecker product (42) of E(x_q x_q') and E(beta beta')."""
     white = {Lambda: lambda_ * Identity(D)}
     norm_ = sqrt(substitute(cross_moment_norm().result["same"], white).to_sympy())
     second, query = (E(moment) for moment in (beta * beta.T, x_q * x_q.T))
     values = [substitute(expect(moment), white) for moment in (beta * beta.T, x_q * x_q.T)]
     product = (values[0].trace() * values[1].trace() / D**2).to_sympy().factor()
-    return Derivation.by(
-        Line(Lambda, ":=", lambda_ * Identity(D), "White tokens"),
-        Line(gamma, "=", norm_, r"The norm (50) of $\mathbb{E}(y_q\boldsymbol{z})$", "50", "scaled gamma"),
-        Line(second, "=", values[0], r"$\mathbb{E}(\boldsymbol{z}\boldsymbol{z}^\top)$ is the Kronecker product (42) of this"),
-        Line(query, "=", values[1], "and this, two multiples of the identity"),
-        Line(alpha, ":=", Trace(second) * Trace(query) / D**2, "so it is a multiple of the identity"),
-        Line(alpha, "=", product, "by this factor", part="scaled alpha"),
-        Line(lambda_, ":=", 1, "Unit covariance"),
-        Line(gamma, "=", norm_.subs(lambda_, 1), "The norm", "50", "gamma"),
-        Line(alpha, "=", product.subs(lambda_, 1), "and the factor", part="alpha"),
-    )
+    yield Line(Lambda, ":=", lambda_ * Identity(D), "White tokens")
+    yield Line(gamma, "=", norm_, r"The norm (50) of $\mathbb{E}(y_q\boldsymbol{z})$", "50", "scaled gamma")
+    yield Line(second, "=", values[0], r"$\mathbb{E}(\boldsymbol{z}\boldsymbol{z}^\top)$ is the Kronecker product (42) of this")
+    yield Line(query, "=", values[1], "and this, two multiples of the identity")
+    yield Line(alpha, ":=", Trace(second) * Trace(query) / D**2, "so it is a multiple of the identity")
+    yield Line(alpha, "=", product, "by this factor", part="scaled alpha")
+    yield Line(lambda_, ":=", 1, "Unit covariance")
+    yield Line(gamma, "=", norm_.subs(lambda_, 1), "The norm", "50", "gamma")
+    yield Line(alpha, "=", product.subs(lambda_, 1), "and the factor", part="alpha")

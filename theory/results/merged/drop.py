@@ -13,11 +13,10 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.draws import ALONG, satisfying, unit_vector
 from ...derivations.heads import Rate
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...notation import B, D, G, H, a, e, gamma, lambda_, matrix, s, symmetric_matrix, vector, w_2
 from ..task.regression import SECOND_MOMENT, force_along, loss_and_force
 from .balanced_flow import balanced_flow
@@ -71,34 +70,32 @@ OF_K = c_vec - s * K * n
 
 
 @register("V7-flow", "Merged attention in $D + 1$ unknowns")
-@part("force", lambda: lambda_**2 - lambda_ * a * b)
-@part("size", lambda: 2 * s * n.T * (c_vec - s * K * n))
-@part("direction", lambda: s * (Identity(D) - n * n.T) * (c_vec - s * K * n))
+@states("force", lambda: lambda_**2 - lambda_ * a * b)
+@states("size", lambda: 2 * s * n.T * (c_vec - s * K * n))
+@states("direction", lambda: s * (Identity(D) - n * n.T) * (c_vec - s * K * n))
 @given(*SETTING, ALONG, COMPONENT, r"A force diagonal in the eigenbasis of $\boldsymbol{\Lambda}$ keeps $\boldsymbol{B}$ so")
-def reduced_flow() -> Derivation:
+def reduced_flow() -> Lines:
     """The flow (13) on W_1 = w_2 n', with the force along the eigendirections."""
     size, map_ = (substitute(rate, {g: OF_K}) for rate in balanced_flow(n, g))
-    return Derivation.by(
-        SECOND_MOMENT,
-        *loss_and_force(),
-        Line(e.T * G * e, "=", force_along(b), "Along an eigendirection it is", part="force"),
-        Line(layer, ":=", w_2 * n.T, r"Balanced weights $\boldsymbol{W}_1=\boldsymbol{w}_2\boldsymbol{n}^\top$, on diagonal maps"),
-        Line(s, ":=", w_2.T * w_2, "with the size"),
-        Line(g, ":=", OF_K, r"In the eigenbasis of $\boldsymbol{\Lambda}$ the force on the map $s\boldsymbol{n}$ is"),
-        Line(Rate(w_2.T * w_2, FLOW), "=", size, "By the flow (13) the size moves as", part="size"),
-        Line(Rate(layer.T * w_2, FLOW), "=", map_, r"and $s\boldsymbol{n} = \boldsymbol{W}_{1}^{\top} \boldsymbol{w}_{2}$ as"),
-        Line(Rate(layer.T * w_2, FLOW) - n * Rate(w_2.T * w_2, FLOW), "=", map_ - size * TracePolynomial(n),
-             r"So $s\,d\boldsymbol{n}$ is what is left of it", part="direction"),
-    )  # fmt: skip
+    yield SECOND_MOMENT
+    yield from loss_and_force()
+    yield Line(e.T * G * e, "=", force_along(b), "Along an eigendirection it is", part="force")
+    yield Line(layer, ":=", w_2 * n.T, r"Balanced weights $\boldsymbol{W}_1=\boldsymbol{w}_2\boldsymbol{n}^\top$, on diagonal maps")
+    yield Line(s, ":=", w_2.T * w_2, "with the size")
+    yield Line(g, ":=", OF_K, r"In the eigenbasis of $\boldsymbol{\Lambda}$ the force on the map $s\boldsymbol{n}$ is")
+    yield Line(Rate(w_2.T * w_2, FLOW), "=", size, "By the flow (13) the size moves as", part="size")
+    yield Line(Rate(layer.T * w_2, FLOW), "=", map_, r"and $s\boldsymbol{n} = \boldsymbol{W}_{1}^{\top} \boldsymbol{w}_{2}$ as")
+    yield Line(Rate(layer.T * w_2, FLOW) - n * Rate(w_2.T * w_2, FLOW), "=", map_ - size * TracePolynomial(n),
+               r"So $s\,d\boldsymbol{n}$ is what is left of it", part="direction")  # fmt: skip
 
 
 @register("V7-share", r"How much of the learning the ray of $\boldsymbol{\Lambda}^2$ holds")
-@part("size", lambda: gamma / k)
-@part("fall", lambda: gamma**2 / k)
-@part("share", lambda: 1 / (k * _inverse_mean))
-@part("bound", lambda: 4 * kappa_min * kappa_max / (kappa_min + kappa_max) ** 2)
-@part("gap", lambda: (_kappa - kappa_min) * (kappa_max - _kappa) / _kappa)
-@part("on", lambda: 2 * gamma * (k_2 / k**2 - 1) * gamma**2 / k)
+@states("size", lambda: gamma / k)
+@states("fall", lambda: gamma**2 / k)
+@states("share", lambda: 1 / (k * _inverse_mean))
+@states("bound", lambda: 4 * kappa_min * kappa_max / (kappa_min + kappa_max) ** 2)
+@states("gap", lambda: (_kappa - kappa_min) * (kappa_max - _kappa) / _kappa)
+@states("on", lambda: 2 * gamma * (k_2 / k**2 - 1) * gamma**2 / k)
 @given(
     *SETTING,
     SPECTRUM,
@@ -111,7 +108,7 @@ def reduced_flow() -> Derivation:
     "(V7-turn) is the next order, for both",
     r"The bound is Kantorovich's; two values of $\kappa$ of equal weight meet it",
 )
-def share_of_one_drop() -> Derivation:
+def share_of_one_drop() -> Lines:
     """The loss along the ray of c against the global minimum; the least share for a given range of kappa; the fall that goes on."""
     fallen = 2 * Trace(c_vec.T * omega) - Trace(omega.T * K * omega)
     on_ray = 2 * s * gamma - s**2 * k
@@ -123,35 +120,37 @@ def share_of_one_drop() -> Derivation:
     falling = 2 * TracePolynomial(g.T) * balanced_flow(n, g).map  # dL = -2 g'd(s n)
     means = {c_vec.T * c_vec: gamma**2, c_vec.T * K * c_vec: gamma**2 * k, c_vec.T * K**2 * c_vec: gamma**2 * k_2}
     on = rewrite(substitute(substitute(falling, {g: OF_K}), {n: c_vec / gamma, s: best}), means)
-    return Derivation.by(
-        Line(gamma, ":=", sqrt(Trace(c_vec.T * c_vec)), r"The norm of $\boldsymbol{c}$"),
-        *(Line(mean, ":=", Trace(c_vec.T * power * c_vec) / gamma**2, reason) for mean, power, reason in (
-            (k, K, r"The mean of $\kappa_d$"), (_inverse_mean, K.I, r"that of $1/\kappa_d$"), (k_2, K**2, r"and that of $\kappa_d^2$"))),
-        Line(gap, "=", factor(gap), r"For each $\kappa$ from $\kappa_{\min}$ to $\kappa_{\max}$", part="gap"),
-        Line(factor(gap), ">=", 0, "this is not negative"),
-        Line(averaged, ">=", 0, "nor is its mean"),
-        Line(cancel(fall / whole), ">=", bound, r"As $x+y\ge2\sqrt{xy}$, the share of the ray, below, is at least", part="bound"),
-        Line(omega, ":=", s * c_vec / gamma, r"On the ray of $\boldsymbol{c}$ the map is"),
-        Line(fallen, "=", on_ray, "There the loss has fallen by"),
-        Line(fall - on_ray, "=", factor(fall - on_ray), r"It falls by no more than $\gamma^2/k$, from which it is a square away"),
-        Line(s, ":=", best, "The square is zero at the size"),
-        Line(s, "=", best, "of the map", part="size"),
-        Line(fallen, "=", fall, "There the fall is", part="fall"),
-        Line(n, ":=", c_vec / gamma, "The direction there"),
-        Line(g, ":=", OF_K, "and the force"),
-        Line(falling, "=", on, "By (V7-flow) the loss falls on at the rate", part="on"),
-        Line(omega, ":=", K.I * c_vec, "At the global minimum the map is"),
-        Line(fallen, "=", whole, "So the whole fall of the loss is"),
-        Line(fall / fallen, "=", cancel(fall / whole), "and the share of the ray in it", part="share"),
-        Line(k, ":=", (kappa_min + kappa_max) / 2, r"Two values of $\kappa$ of equal weight have this mean"),
-        Line(_inverse_mean, ":=", (1 / kappa_min + 1 / kappa_max) / 2, "and this of the inverses"),
-        Line(cancel(fall / whole), "=", bound, "They meet the bound"),
-    )  # fmt: skip
+    yield Line(gamma, ":=", sqrt(Trace(c_vec.T * c_vec)), r"The norm of $\boldsymbol{c}$")
+    for mean, power, reason in (
+        (k, K, r"The mean of $\kappa_d$"),
+        (_inverse_mean, K.I, r"that of $1/\kappa_d$"),
+        (k_2, K**2, r"and that of $\kappa_d^2$"),
+    ):
+        yield Line(mean, ":=", Trace(c_vec.T * power * c_vec) / gamma**2, reason)
+    yield Line(gap, "=", factor(gap), r"For each $\kappa$ from $\kappa_{\min}$ to $\kappa_{\max}$", part="gap")
+    yield Line(factor(gap), ">=", 0, "this is not negative")
+    yield Line(averaged, ">=", 0, "nor is its mean")
+    yield Line(cancel(fall / whole), ">=", bound, r"As $x+y\ge2\sqrt{xy}$, the share of the ray, below, is at least", part="bound")
+    yield Line(omega, ":=", s * c_vec / gamma, r"On the ray of $\boldsymbol{c}$ the map is")
+    yield Line(fallen, "=", on_ray, "There the loss has fallen by")
+    yield Line(fall - on_ray, "=", factor(fall - on_ray), r"It falls by no more than $\gamma^2/k$, from which it is a square away")
+    yield Line(s, ":=", best, "The square is zero at the size")
+    yield Line(s, "=", best, "of the map", part="size")
+    yield Line(fallen, "=", fall, "There the fall is", part="fall")
+    yield Line(n, ":=", c_vec / gamma, "The direction there")
+    yield Line(g, ":=", OF_K, "and the force")
+    yield Line(falling, "=", on, "By (V7-flow) the loss falls on at the rate", part="on")
+    yield Line(omega, ":=", K.I * c_vec, "At the global minimum the map is")
+    yield Line(fallen, "=", whole, "So the whole fall of the loss is")
+    yield Line(fall / fallen, "=", cancel(fall / whole), "and the share of the ray in it", part="share")
+    yield Line(k, ":=", (kappa_min + kappa_max) / 2, r"Two values of $\kappa$ of equal weight have this mean")
+    yield Line(_inverse_mean, ":=", (1 / kappa_min + 1 / kappa_max) / 2, "and this of the inverses")
+    yield Line(cancel(fall / whole), "=", bound, "They meet the bound")
 
 
 @register("V7-tail", "What is left after the drop decays exponentially")
-@part("rate", lambda: -s * (Identity(D) + n * n.T) * K * _delta)
-@part("ratio", lambda: 2 * kappa_max / kappa_min)
+@states("rate", lambda: -s * (Identity(D) + n * n.T) * K * _delta)
+@states("ratio", lambda: 2 * kappa_max / kappa_min)
 @given(
     *SETTING,
     SPECTRUM,
@@ -160,21 +159,20 @@ def share_of_one_drop() -> Derivation:
     r"\boldsymbol{K}^{1/2}$; white tokens decay at once",
     r"Ratio: how many times longer the slowest rate, at least $s_* \kappa_{\min}$, takes than the drop at $2\gamma$",
 )
-def tail() -> Derivation:
+def tail() -> Lines:
     """Linearise the flow at the global minimum, where the force vanishes."""
     rate = substitute(balanced_flow(n, g).map, {g: -K * _delta})  # only the force varies where it is zero
     moving = size * (Identity(D) + omega * omega.T / size**2) * (c_vec - K * omega)
     stretched = s * Trace(_delta.T * K * (Identity(D) + n * n.T) * K * _delta)
     square = Trace(_delta.T * K * _delta)
     least = gamma / kappa_max  # |K^-1 c| >= |c| / kappa_max
-    return Derivation.by(
-        Line(c_vec, ":=", s * K * n, r"At the minimum $s\boldsymbol{n}$ the force vanishes"),
-        Line(omega, ":=", s * n + epsilon * _delta, "Near it the map is"),
-        Line(size, ":=", sqrt(Trace(omega.T * omega)), "of the size"),
-        Line(moving / epsilon, "->", rate, "The flow (V7-flow) of the map is, to first order", (), "rate", parameter=(epsilon, 0), order=1),
-        Line(stretched, ">=", s * kappa_min * square, r"The rates are at least $s\kappa_{\min}$"),
-        Line(stretched, "<=", 2 * s * kappa_max * square, r"and at most $2s\kappa_{\max}$"),
-        Line(gamma, ":=", sqrt(Trace(c_vec.T * c_vec)), r"The norm of $\boldsymbol{c}$"),
-        Line(s, ">=", least, "bounds the size from below"),
-        Line(2 * gamma / (s * kappa_min), "<=", cancel(2 * gamma / (least * kappa_min)), "So the tail takes at most", part="ratio"),
-    )  # fmt: skip
+    yield Line(c_vec, ":=", s * K * n, r"At the minimum $s\boldsymbol{n}$ the force vanishes")
+    yield Line(omega, ":=", s * n + epsilon * _delta, "Near it the map is")
+    yield Line(size, ":=", sqrt(Trace(omega.T * omega)), "of the size")
+    yield Line(moving / epsilon, "->", rate,
+               "The flow (V7-flow) of the map is, to first order", (), "rate", parameter=(epsilon, 0), order=1)  # fmt: skip
+    yield Line(stretched, ">=", s * kappa_min * square, r"The rates are at least $s\kappa_{\min}$")
+    yield Line(stretched, "<=", 2 * s * kappa_max * square, r"and at most $2s\kappa_{\max}$")
+    yield Line(gamma, ":=", sqrt(Trace(c_vec.T * c_vec)), r"The norm of $\boldsymbol{c}$")
+    yield Line(s, ">=", least, "bounds the size from below")
+    yield Line(2 * gamma / (s * kappa_min), "<=", cancel(2 * gamma / (least * kappa_min)), "So the tail takes at most", part="ratio")

@@ -34,11 +34,10 @@ from sympy import (
 from ...calculus.rewriting import rewrite
 from ...calculus.spectral import along
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.draws import satisfying, unit_vector
 from ...derivations.heads import Rate
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...notation import D, alpha, e, gamma, s, s_0, t, tau, w_2
 from .drop import FLOW, OF_K, SETTING, K, c_vec, g, k, layer, n, reduced_flow
 from .sigmoid import norm_on_aligned_set
@@ -109,12 +108,12 @@ def mean(weight: Any) -> Any:
 
 
 @register("V7-behind", r"Directions of larger $\kappa$ fall behind, and the mean $\kappa$ bounds the rest from below")
-@part("flow", lambda: gamma - r_d * (s * kappa_d + gamma * C - s * q))
-@part("order", lambda: -(r_d - r_e) * (s * kappa_e + gamma * C - s * q) - s * r_d * (kappa_d - kappa_e))
-@part("kept", lambda: -s * (kappa_d - kappa_e) + gamma * (1 / r_d - 1 / r_e))
-@part("v", lambda: gamma * z - q * v**3)
-@part("z", lambda: gamma * v - m * v**2)
-@part("monotone", lambda: gamma - 2 * k * v * z)
+@states("flow", lambda: gamma - r_d * (s * kappa_d + gamma * C - s * q))
+@states("order", lambda: -(r_d - r_e) * (s * kappa_e + gamma * C - s * q) - s * r_d * (kappa_d - kappa_e))
+@states("kept", lambda: -s * (kappa_d - kappa_e) + gamma * (1 / r_d - 1 / r_e))
+@states("v", lambda: gamma * z - q * v**3)
+@states("z", lambda: gamma * v - m * v**2)
+@states("monotone", lambda: gamma - 2 * k * v * z)
 @given(
     *SETTING,
     FROM_THE_RAY,
@@ -123,7 +122,7 @@ def mean(weight: Any) -> Any:
     r"With $k$ for $q$ and $kz$ for $m$ both flows are (45) on $v=z$; up to $vz=\gamma/(2k)$ each grows with the other, so that "
     "$v$ and $z$ stay above that solution (argued, not derived)",
 )
-def falling_behind() -> Derivation:
+def falling_behind() -> Lines:
     """Component by component from the reduced flow; then the flow of the size and of its part along c."""
     first, second = directions(r_d, kappa_d), directions(r_e, kappa_e)
     growth, turning = (reduced_flow().result[part] for part in ("size", "direction"))
@@ -136,33 +135,35 @@ def falling_behind() -> Derivation:
     grown = Rate(w_2.T * w_2, FLOW)
     turns = Rate(layer.T * w_2, FLOW) - n * grown  # tau s dn/dt
     behind = {"conditions": (BEHIND,)}
-    return Derivation.by(
-        Line(mean(c_of[d] ** 2 * r_of[d] ** 2), "<=", mean(c_of[d] ** 2),
-             r"If $r_d$ falls as $\kappa_d$ rises, the weights $n_d^2=c_d^2r_d^2/\gamma^2$ give it a smaller mean: $q\le k$", **behind),
-        Line(mean(c_of[d] ** 2 * r_of[d]), "<=", mean(c_of[d] ** 2), r"so does $c_dn_d$: $m\le kz$", **behind),
-        Line(mean(c_of[d] ** 2 * r_of[d] ** 2), ">=", mean(c_of[d] ** 2 * exp(-2 * kappa_of[d] * S)),
-             r"If $r_de^{\kappa_dS}$ does not fall, $q\ge k_S$", **behind),
-        Line(layer, ":=", w_2 * n.T, "Balanced weights"),
-        Line(s, ":=", Trace(w_2.T * w_2), "with the size"),
-        Line(g, ":=", OF_K, "under the force (V7-flow)"),
-        Line(gamma, ":=", sqrt(Trace(c_vec.T * c_vec)), r"Let $\gamma$ be the norm of $\boldsymbol{c}$"),
-        Line(C, ":=", Trace(c_vec.T * n) / gamma, r"the part of $\boldsymbol{n}$ along it"),
-        Line(q, ":=", Trace(n.T * K * n), "the curvature that the flow meets"),
-        Line(c_d, ":=", Trace(e.T * c_vec), "and, in one direction, the force at zero"),
-        Line(r_d, ":=", gamma * Trace(e.T * n) / c_d, "and the share of it that is learned, over that of the ray"),
-        Line(gamma / (s * c_d) * Trace(e.T * turns), "=", first, "The share moves as", part="flow"),
-        Line(first - second, "=", factor(first - second), "Two directions apart", part="order"),
-        Line(cancel(first / r_d - second / r_e), "=", -s * (kappa_d - kappa_e) + gamma * (1 / r_d - 1 / r_e), "In proportion", part="kept"),
-        Line(Derivative(part.subs(largest), v), "=", diff(part.subs(largest), v),
-             r"Below, $\dot v=\gamma z-qv^3$ rises with $z$, and $\dot z=\gamma v-mv^2$ with $v$ if $m=kz$, at the slope", part="monotone"),
-        Line(v, ":=", sqrt(s), "The square root of the size"),
-        Line(z, ":=", v * C, r"its part along $\boldsymbol{c}$"),
-        Line(m, ":=", v * Trace(c_vec.T * K * n) / gamma, "and the curvature that this meets"),
-        Line(grown / (2 * v), "=", size, "The root moves as", part="v"),
-        Line(C * grown / (2 * v) + v / s * Trace(c_vec.T * turns) / gamma, "=", part, r"and $\dot z=\dot vC+v\dot C$ is", part="z"),
-        Line(z, ":=", v, r"On $v=z$, with $k$ for $q$ and $kz$ for $m$"),
-        *(Line(rate.subs(largest), "=", sigmoid, "both flows are the sigmoid's (45)") for rate in (size, part)),
-    )  # fmt: skip
+    yield Line(mean(c_of[d] ** 2 * r_of[d] ** 2), "<=", mean(c_of[d] ** 2),
+               r"If $r_d$ falls as $\kappa_d$ rises, the weights $n_d^2=c_d^2r_d^2/\gamma^2$ give it a smaller mean: $q\le k$",
+               **behind)  # fmt: skip
+    yield Line(mean(c_of[d] ** 2 * r_of[d]), "<=", mean(c_of[d] ** 2), r"so does $c_dn_d$: $m\le kz$", **behind)
+    yield Line(mean(c_of[d] ** 2 * r_of[d] ** 2), ">=", mean(c_of[d] ** 2 * exp(-2 * kappa_of[d] * S)),
+               r"If $r_de^{\kappa_dS}$ does not fall, $q\ge k_S$", **behind)  # fmt: skip
+    yield Line(layer, ":=", w_2 * n.T, "Balanced weights")
+    yield Line(s, ":=", Trace(w_2.T * w_2), "with the size")
+    yield Line(g, ":=", OF_K, "under the force (V7-flow)")
+    yield Line(gamma, ":=", sqrt(Trace(c_vec.T * c_vec)), r"Let $\gamma$ be the norm of $\boldsymbol{c}$")
+    yield Line(C, ":=", Trace(c_vec.T * n) / gamma, r"the part of $\boldsymbol{n}$ along it")
+    yield Line(q, ":=", Trace(n.T * K * n), "the curvature that the flow meets")
+    yield Line(c_d, ":=", Trace(e.T * c_vec), "and, in one direction, the force at zero")
+    yield Line(r_d, ":=", gamma * Trace(e.T * n) / c_d, "and the share of it that is learned, over that of the ray")
+    yield Line(gamma / (s * c_d) * Trace(e.T * turns), "=", first, "The share moves as", part="flow")
+    yield Line(first - second, "=", factor(first - second), "Two directions apart", part="order")
+    yield Line(cancel(first / r_d - second / r_e), "=", -s * (kappa_d - kappa_e) + gamma * (1 / r_d - 1 / r_e),
+               "In proportion", part="kept")  # fmt: skip
+    yield Line(Derivative(part.subs(largest), v), "=", diff(part.subs(largest), v),
+               r"Below, $\dot v=\gamma z-qv^3$ rises with $z$, and $\dot z=\gamma v-mv^2$ with $v$ if $m=kz$, at the slope",
+               part="monotone")  # fmt: skip
+    yield Line(v, ":=", sqrt(s), "The square root of the size")
+    yield Line(z, ":=", v * C, r"its part along $\boldsymbol{c}$")
+    yield Line(m, ":=", v * Trace(c_vec.T * K * n) / gamma, "and the curvature that this meets")
+    yield Line(grown / (2 * v), "=", size, "The root moves as", part="v")
+    yield Line(C * grown / (2 * v) + v / s * Trace(c_vec.T * turns) / gamma, "=", part, r"and $\dot z=\dot vC+v\dot C$ is", part="z")
+    yield Line(z, ":=", v, r"On $v=z$, with $k$ for $q$ and $kz$ for $m$")
+    for rate in (size, part):
+        yield Line(rate.subs(largest), "=", sigmoid, "both flows are the sigmoid's (45)")
 
 
 def _time(curvature: Any, size: Any) -> tuple[Any, str, Any]:
@@ -181,10 +182,10 @@ def _travelled(size: Any) -> tuple[Any, str, Any]:
 
 
 @register("V7-time", "The time at which the drop reaches a size, between two bounds")
-@part("earliest", lambda: tau / (2 * gamma) * log(s * (gamma - k_S * s_0) / (s_0 * (gamma - k_S * s))))
-@part("latest", lambda: tau / (2 * gamma) * log(s * (gamma - k * s_0) / (s_0 * (gamma - k * s))))
-@part("S", lambda: (s - s_0) / (2 * (gamma - k * s)))
-@part("apart", lambda: tau / (2 * gamma) * log(2))
+@states("earliest", lambda: tau / (2 * gamma) * log(s * (gamma - k_S * s_0) / (s_0 * (gamma - k_S * s))))
+@states("latest", lambda: tau / (2 * gamma) * log(s * (gamma - k * s_0) / (s_0 * (gamma - k * s))))
+@states("S", lambda: (s - s_0) / (2 * (gamma - k * s)))
+@states("apart", lambda: tau / (2 * gamma) * log(2))
 @given(
     *SETTING,
     FROM_THE_RAY,
@@ -194,17 +195,15 @@ def _travelled(size: Any) -> tuple[Any, str, Any]:
     r"In both $\gamma$ alone sets the plateau (49)",
     r"$k_S$ is the smaller, the larger $S$ is: with this bound for $S$ it holds until $t(s)$; $k_S=\kappa_{\min}$ holds at all times",
 )
-def time_of_drop() -> Derivation:
+def time_of_drop() -> Lines:
     """The time of (45) at the two curvatures."""
     early, late = _time(k_S, s), _time(k, s)
-    return Derivation.by(
-        Line(*early, r"The drop comes no earlier than (45) with the smallest curvature, as $C\le1$ and $q\ge k_S$", part="earliest"),
-        Line(*late, "and no later than with the largest", part="latest"),
-        Line(t, ":=", late[2], "Until that time"),
-        Line(*_travelled(s), r"$s$ is at most $s_0e^{2\gamma t/\tau}$, so that $S$ is at most", part="S"),
-        Line(s, ":=", gamma / (2 * k), "In the middle of the sigmoid"),
-        Line(late[2] - early[2], "<=", tau / (2 * gamma) * log(_widest(late, early, gamma / (2 * k))), "they are apart by", part="apart"),
-    )  # fmt: skip
+    yield Line(*early, r"The drop comes no earlier than (45) with the smallest curvature, as $C\le1$ and $q\ge k_S$", part="earliest")
+    yield Line(*late, "and no later than with the largest", part="latest")
+    yield Line(t, ":=", late[2], "Until that time")
+    yield Line(*_travelled(s), r"$s$ is at most $s_0e^{2\gamma t/\tau}$, so that $S$ is at most", part="S")
+    yield Line(s, ":=", gamma / (2 * k), "In the middle of the sigmoid")
+    yield Line(late[2] - early[2], "<=", tau / (2 * gamma) * log(_widest(late, early, gamma / (2 * k))), "they are apart by", part="apart")
 
 
 def _widest(late: tuple, early: tuple, size: Any) -> Any:
@@ -214,15 +213,15 @@ def _widest(late: tuple, early: tuple, size: Any) -> Any:
 
 
 @register("V7-half", "The time to half of the drop, between two bounds")
-@part("least", lambda: gamma / (2 * k * (1 + psi)))
-@part("earliest", lambda: tau / (2 * gamma) * log((gamma - 2 * k * (1 - psi**2) * s_0) / (2 * k * psi * (1 + psi) * s_0)))
-@part("latest", lambda: tau / (2 * gamma) * log((sqrt(2) - 1) * (gamma - k * s_0) / (k * s_0)))
-@part("S", lambda: ((sqrt(2) - 1) * gamma / k - sqrt(2) * s_0) / (2 * gamma))
-@part("apart", lambda: tau / (2 * gamma) * log(4 * (sqrt(2) - 1)))
-@part("bend", lambda: -12 * k * v**2)
-@part("slow", lambda: Rational(1, 2))
-@part("fast", lambda: 2 ** Rational(3, 4) * (sqrt(2) - 1) - (sqrt(2) - 1) ** 2)
-@part("arc", lambda: -12 * (sqrt(2) - 1) ** 2 * y**2)
+@states("least", lambda: gamma / (2 * k * (1 + psi)))
+@states("earliest", lambda: tau / (2 * gamma) * log((gamma - 2 * k * (1 - psi**2) * s_0) / (2 * k * psi * (1 + psi) * s_0)))
+@states("latest", lambda: tau / (2 * gamma) * log((sqrt(2) - 1) * (gamma - k * s_0) / (k * s_0)))
+@states("S", lambda: ((sqrt(2) - 1) * gamma / k - sqrt(2) * s_0) / (2 * gamma))
+@states("apart", lambda: tau / (2 * gamma) * log(4 * (sqrt(2) - 1)))
+@states("bend", lambda: -12 * k * v**2)
+@states("slow", lambda: Rational(1, 2))
+@states("fast", lambda: 2 ** Rational(3, 4) * (sqrt(2) - 1) - (sqrt(2) - 1) ** 2)
+@states("arc", lambda: -12 * (sqrt(2) - 1) ** 2 * y**2)
 @given(
     *SETTING,
     FROM_THE_RAY,
@@ -236,7 +235,7 @@ def _widest(late: tuple, early: tuple, size: Any) -> Any:
     "0.525, at $k_S=0$: nowhere less than $1/2$; a larger $s_0$ brings the upper end down",
     r"Apart: for the widest spectrum, $0.25\,\tau/\gamma$; equal for white tokens",
 )
-def half_of_the_drop() -> Derivation:
+def half_of_the_drop() -> Lines:
     """The sizes that half of the fall needs and that the sigmoid has by then; the fall of the flow at that time."""
     floor = 2 * k * (1 - psi**2)  # k_S
     ray = 2 * gamma * s - k_S * s**2
@@ -250,23 +249,21 @@ def half_of_the_drop() -> Derivation:
     fall = 2 * gamma * v * z - k * v**4
     slowest, fastest = sqrt(odds / (1 + odds)), sqrt(odds) * y  # v of the sigmoid, and v with k_S, 1 + odds k_S = 1/y^2
     lower, upper = (fall.subs({gamma: 1, k: 1, z: slowest, v: one}) for one in (slowest, fastest))
-    return Derivation.by(
-        Line(psi, ":=", sqrt(1 - k_S / (2 * k)), "With the root"),
-        Line(s, ":=", least, r"the fall with $q=k_S$ along the ray, $2\gamma s-k_Ss^2$, reaches at the size"),
-        Line(ray, "=", gamma**2 / (2 * k), r"half of $\gamma^2/k$"),
-        Line(s, "=", least, "So the least size is", part="least"),
-        Line(*early, "The time of (45) there", part="earliest"),
-        Line(*late, r"And with $k$", part="latest"),
-        Line(late[2] - early[2], "<=", apart, "They are apart by", part="apart"),
-        Line(t, ":=", late[2], "Until the latest time"),
-        Line(*_travelled(last), "$S$ is at most", part="S"),
-        Line(Derivative(fall, (v, 2)), "=", diff(fall, v, 2), r"The fall $2\gamma vz-kv^4$ bends down in $v$", part="bend"),
-        Line(z, ":=", slowest * sqrt(gamma / k), "The root of the sigmoid's size"),
-        Line(fall.subs(v, z) * k / gamma**2, "=", lower, "At the lower end, $v=z$, the share of what the ray holds", part="slow"),
-        Line(v, ":=", fastest * sqrt(gamma / k), r"At the upper end, with $y=(1+(\sqrt2-1)k_S/k)^{-1/2}$"),
-        Line(fall * k / gamma**2, "=", upper, "the share is"),
-        Line(Derivative(upper, (y, 2)), "=", diff(upper, y, 2), "It bends down in $y$", part="arc"),
-        Line(upper.subs(y, 2 ** Rational(-1, 4)), "=", Rational(1, 2), "and is for $k_S=k$"),
-        Line(upper.subs(y, 1), "=", upper.subs(y, 1).expand(), "for $k_S=0$", part="fast"),
-        Line(upper, ">=", Rational(1, 2), "So it is at least half", conditions=(BETWEEN_THE_ENDS,)),
-    )  # fmt: skip
+    yield Line(psi, ":=", sqrt(1 - k_S / (2 * k)), "With the root")
+    yield Line(s, ":=", least, r"the fall with $q=k_S$ along the ray, $2\gamma s-k_Ss^2$, reaches at the size")
+    yield Line(ray, "=", gamma**2 / (2 * k), r"half of $\gamma^2/k$")
+    yield Line(s, "=", least, "So the least size is", part="least")
+    yield Line(*early, "The time of (45) there", part="earliest")
+    yield Line(*late, r"And with $k$", part="latest")
+    yield Line(late[2] - early[2], "<=", apart, "They are apart by", part="apart")
+    yield Line(t, ":=", late[2], "Until the latest time")
+    yield Line(*_travelled(last), "$S$ is at most", part="S")
+    yield Line(Derivative(fall, (v, 2)), "=", diff(fall, v, 2), r"The fall $2\gamma vz-kv^4$ bends down in $v$", part="bend")
+    yield Line(z, ":=", slowest * sqrt(gamma / k), "The root of the sigmoid's size")
+    yield Line(fall.subs(v, z) * k / gamma**2, "=", lower, "At the lower end, $v=z$, the share of what the ray holds", part="slow")
+    yield Line(v, ":=", fastest * sqrt(gamma / k), r"At the upper end, with $y=(1+(\sqrt2-1)k_S/k)^{-1/2}$")
+    yield Line(fall * k / gamma**2, "=", upper, "the share is")
+    yield Line(Derivative(upper, (y, 2)), "=", diff(upper, y, 2), "It bends down in $y$", part="arc")
+    yield Line(upper.subs(y, 2 ** Rational(-1, 4)), "=", Rational(1, 2), "and is for $k_S=k$")
+    yield Line(upper.subs(y, 1), "=", upper.subs(y, 1).expand(), "for $k_S=0$", part="fast")
+    yield Line(upper, ">=", Rational(1, 2), "So it is at least half", conditions=(BETWEEN_THE_ENDS,))

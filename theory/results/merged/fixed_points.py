@@ -14,11 +14,10 @@ from ...calculus.derivatives import hessian_form
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.draws import satisfying
 from ...derivations.heads import E, Gradient, Rate, SecondVariation
-from ...derivations.lines import Line
-from ...derivations.registry import erratum, given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import erratum, given, register, states
 from ...expectation.moments import expect
 from ...notation import W_1, D, H, Lambda, Lambda_q, beta, c_hat, gamma, matrix, v_i, vector, w_2, x_q, y_q
 from ..attention.blocks import U_i
@@ -60,11 +59,11 @@ ERROR_LEFT = Line(_e, ":=", CROSS - COVARIANCE * W_1.T * w_2, "The correlation o
 
 
 @register("14a", "Fixed points with the zero function", section="Section 3.2")
-@part("a", lambda: w_2 * _e.T)
-@part("b", lambda: W_1 * _e)
-@part("w", lambda: (_e.T * _e) * w_2)
-@part("W", lambda: W_1 * CROSS)
-@part("head", lambda: Trace(U_i.T * Lambda * Lambda_q))
+@states("a", lambda: w_2 * _e.T)
+@states("b", lambda: W_1 * _e)
+@states("w", lambda: (_e.T * _e) * w_2)
+@states("W", lambda: W_1 * CROSS)
+@states("head", lambda: Trace(U_i.T * Lambda * Lambda_q))
 @given(
     r"Other fixed points than the global minimum, $\boldsymbol{e}=0$, of (14b)",
     r"The set has $v_{i} = 0$ and $\operatorname{tr}(\boldsymbol{U}_{i}^{\top} \boldsymbol{\Lambda} \boldsymbol{\Lambda}_{q}) = 0$ "
@@ -74,60 +73,53 @@ ERROR_LEFT = Line(_e, ":=", CROSS - COVARIANCE * W_1.T * w_2, "The correlation o
     r"The paper has $\boldsymbol{w}_{2} = 0$ and $\boldsymbol{W}_{1} = 0$, which is one point of this set "
     "of dimension $H(D^2-1)$"
 )
-def zero_function_set(task: Task = ANY_QUERY) -> Derivation:
+def zero_function_set(task: Task = ANY_QUERY) -> Lines:
     """The flow in terms of the error; the case e != 0."""
     flow = rates()
     first, second = Rate(W_1, flow), Rate(w_2, flow)
     by_error = [substitute(rate, {CROSS: _e + COVARIANCE * W_1.T * w_2}) for rate in (flow[W_1], flow[w_2])]
     rests, zero = (Line(first, "=", 0), Line(second, "=", 0)), (Line(w_2, "=", 0), Line(W_1 * CROSS, "=", 0))
     head, slope = task.E((y_q - v_i * beta.T * U_i * x_q) ** 2), (TracePolynomial(U_i.T) * task.moments.A).trace()
-    return Derivation.by(
-        ERROR_LEFT,
-        Line(first, "=", by_error[0], "The flow (13a)", (), "a"),
-        Line(second, "=", by_error[1], "The flow (13b)", (), "b"),
-        Line(first * _e, "=", by_error[0] * _e, r"So $\boldsymbol{W}_1$ moves unless $\boldsymbol{w}_2=0$ or $\boldsymbol{e}=0$", (), "w"),
-        Line(rests, "<=>", zero, r"If $\boldsymbol{e}\ne0$, the fixed points are", meets=(_draw_zero, _draw_zero)),
-        Line(w_2, ":=", NO_OUTPUT, "There"),
-        Line(second, "=", substitute(flow[w_2], {w_2: NO_OUTPUT}), r"$\boldsymbol{w}_2$ moves by", (), "W"),
-        Line(v_i, ":=", 0, "One head of the set"),
-        *task.gains(),
-        Line(-Gradient(head, v_i) / 2, "=", slope, "Its value weight moves by", (), "head"),
-        Line(
-            W_1, "!=", ZeroMatrix(H, FEATURES), r"As printed in the paper $\boldsymbol{W}_1=0$, which is not needed", conditions=(ZERO_SET,)
-        ),
-    )
+    yield ERROR_LEFT
+    yield Line(first, "=", by_error[0], "The flow (13a)", (), "a")
+    yield Line(second, "=", by_error[1], "The flow (13b)", (), "b")
+    yield Line(first * _e, "=", by_error[0] * _e, r"So $\boldsymbol{W}_1$ moves unless $\boldsymbol{w}_2=0$ or $\boldsymbol{e}=0$", (), "w")
+    yield Line(rests, "<=>", zero, r"If $\boldsymbol{e}\ne0$, the fixed points are", meets=(_draw_zero, _draw_zero))
+    yield Line(w_2, ":=", NO_OUTPUT, "There")
+    yield Line(second, "=", substitute(flow[w_2], {w_2: NO_OUTPUT}), r"$\boldsymbol{w}_2$ moves by", (), "W")
+    yield Line(v_i, ":=", 0, "One head of the set")
+    yield from task.gains()
+    yield Line(-Gradient(head, v_i) / 2, "=", slope, "Its value weight moves by", (), "head")
+    yield Line(W_1, "!=", ZeroMatrix(H, FEATURES),
+               r"As printed in the paper $\boldsymbol{W}_1=0$, which is not needed", conditions=(ZERO_SET,))  # fmt: skip
 
 
 @register("14b", "Global minimum", section="Section 3.2")
-@part("row", lambda: CROSS.T * COVARIANCE.I)
-@part("a", lambda: ZeroMatrix(H, FEATURES))
-@part("b", lambda: NO_OUTPUT)
-@part("loss", lambda: (_m - COVARIANCE.I * CROSS).T * COVARIANCE * (_m - COVARIANCE.I * CROSS))
-@part("stable", lambda: (W_1.T * _dw + _dW.T * w_2).T * COVARIANCE * (W_1.T * _dw + _dW.T * w_2))
+@states("row", lambda: CROSS.T * COVARIANCE.I)
+@states("a", lambda: ZeroMatrix(H, FEATURES))
+@states("b", lambda: NO_OUTPUT)
+@states("loss", lambda: (_m - COVARIANCE.I * CROSS).T * COVARIANCE * (_m - COVARIANCE.I * CROSS))
+@states("stable", lambda: (W_1.T * _dw + _dW.T * w_2).T * COVARIANCE * (W_1.T * _dw + _dW.T * w_2))
 @given(
     MINIMUM,
     r"$\boldsymbol{\Lambda}$ and $\boldsymbol{\Lambda}_{q}$ are positive definite, so $\mathbb{E}(\boldsymbol{zz}^{\top})$ is",
     "By the split (T4) this is the global minimum of (7), too",
 )
-def global_minimum() -> Derivation:
+def global_minimum() -> Lines:
     """Solve e = 0 for the row of the network; the loss is a square around it."""
     row, flow = CROSS.T * COVARIANCE.I, rates()
     loss = -2 * (CROSS.T * _m) + TracePolynomial(_m.T * COVARIANCE * _m)  # E(y_q - m' z)^2 less E(y_q^2)
     form = substitute(hessian_form(half_loss(), {w_2: _dw, W_1: _dW}), {CROSS: COVARIANCE * W_1.T * w_2})
-    return Derivation.by(
-        ERROR_LEFT,
-        Line(_e, "=", ZeroMatrix(FEATURES, 1), "It vanishes"),
-        Line(w_2.T * W_1, "=", row, "So this is the row of the network", (), "row"),
-        *(
-            Line(Rate(weight, flow), "=", rewrite(flow[weight], {w_2.T * W_1: row}), "There the flow (13) vanishes", (2,), part)
-            for part, weight in (("a", W_1), ("b", w_2))
-        ),
-        Line(E((y_q - _m.T * z) ** 2, MOMENTS) - E((y_q - row * z) ** 2, MOMENTS), "=", loss - substitute(loss, {_m: row.T}),
-             r"The loss of any row $\boldsymbol{m}^\top$, less that of this one, is a square", (), "loss"),
-        Line(CROSS, "=", COVARIANCE * W_1.T * w_2, r"By $\boldsymbol{e}=0$"),
-        Line(VARIATION, "=", form, "the second variation of half the loss is a square, too", -1, "stable"),
-        Line(form, ">=", 0 * gamma, "which is never negative"),
-    )  # fmt: skip
+    yield ERROR_LEFT
+    yield Line(_e, "=", ZeroMatrix(FEATURES, 1), "It vanishes")
+    yield Line(w_2.T * W_1, "=", row, "So this is the row of the network", (), "row")
+    for part, weight in (("a", W_1), ("b", w_2)):
+        yield Line(Rate(weight, flow), "=", rewrite(flow[weight], {w_2.T * W_1: row}), "There the flow (13) vanishes", (2,), part)
+    yield Line(E((y_q - _m.T * z) ** 2, MOMENTS) - E((y_q - row * z) ** 2, MOMENTS), "=", loss - substitute(loss, {_m: row.T}),
+               r"The loss of any row $\boldsymbol{m}^\top$, less that of this one, is a square", (), "loss")  # fmt: skip
+    yield Line(CROSS, "=", COVARIANCE * W_1.T * w_2, r"By $\boldsymbol{e}=0$")
+    yield Line(VARIATION, "=", form, "the second variation of half the loss is a square, too", -1, "stable")
+    yield Line(form, ">=", 0 * gamma, "which is never negative")
 
 
 @cache
@@ -137,14 +129,14 @@ def half_loss() -> TracePolynomial:
 
 
 @register("14-index", "Every zero-function fixed point is a strict saddle of index $H$", section="Beside (14a)")
-@part("form", lambda: _dw.T * W_1 * COVARIANCE * W_1.T * _dw - 2 * (_dw.T * _dW * CROSS))
-@part("diagonal", lambda: (_plus.T * _plus - _minus.T * _minus) / 2)
-@part("origin", lambda: -gamma)
-@part(
+@states("form", lambda: _dw.T * W_1 * COVARIANCE * W_1.T * _dw - 2 * (_dw.T * _dW * CROSS))
+@states("diagonal", lambda: (_plus.T * _plus - _minus.T * _minus) / 2)
+@states("origin", lambda: -gamma)
+@states(
     "bound",
     lambda: gamma * (Trace((_dw - _dW * c_hat) * (_dw - _dW * c_hat).T) + Trace(_dW * _dW.T) - Trace(_dW * c_hat * c_hat.T * _dW.T)),
 )
-@part("dimension", lambda: H * (D**2 - 1))
+@states("dimension", lambda: H * (D**2 - 1))
 @given(
     UNIT,
     Condition(
@@ -155,7 +147,7 @@ def half_loss() -> TracePolynomial:
     ),
     r"At $\boldsymbol{w}_{2} = 0$, $\boldsymbol{W}_{1} \mathbb{E}(y_{q} \boldsymbol{z}) = 0$, any number $H$ of heads",
 )
-def index_of_saddle() -> Derivation:
+def index_of_saddle() -> Lines:
     """The second variation; a linear change of coordinates makes it a difference of squares."""
     form = substitute(hessian_form(half_loss(), {w_2: _dw, W_1: _dW}), {w_2: NO_OUTPUT})
     along = substitute(form, {CROSS: gamma * c_hat})
@@ -165,19 +157,17 @@ def index_of_saddle() -> Derivation:
     length, flat = Trace(_dw * _dw.T) + Trace(_dW * _dW.T), H * FEATURES + H - 2 * H
     above = substitute(along, {W_1: ZeroMatrix(H, FEATURES)}) + gamma * length
     steepest = SecondVariation(HALF, {w_2: _minus, W_1: _minus * c_hat.T})
-    return Derivation.by(
-        Line(w_2, ":=", NO_OUTPUT, "The zero function"),
-        Line(VARIATION, "=", form, "The second variation of half the loss", (), "form"),
-        Line(CROSS, ":=", gamma * c_hat, "Length and direction of its vector"),
-        Line(c_hat.T * c_hat, "=", 1, r"$\hat{\boldsymbol{c}}$ has unit length"),
-        Line(_unseen * c_hat, "=", 0 * w_2, r"Rows perpendicular to $\hat{\boldsymbol{c}}$"),
-        Line(_dw, ":=", a, "New coordinates"),
-        Line(_dW, ":=", layer, "and"),
-        Line(VARIATION, "=", diagonal, "In them the form is a difference of squares", (3, 4), "diagonal"),
-        Line(flat, "=", factor(flat), "All directions but $2H$ are flat, those of the set itself", (), "dimension"),
-        Line(W_1, ":=", ZeroMatrix(H, FEATURES), "At the origin"),
-        Line(VARIATION + gamma * length, "=", above, r"no direction curves down by more than $\gamma$, for", (3,), "bound"),
-        Line(VARIATION + gamma * length, ">=", 0 * gamma, "this is a sum of squares"),
-        Line(steepest / (2 * Trace(_minus * _minus.T)), "=", -gamma,
-             r"and $\delta\boldsymbol{w}_2=\boldsymbol{n}$ with this $\delta\boldsymbol{W}_1$ reaches it", (3,), "origin"),
-    )  # fmt: skip
+    yield Line(w_2, ":=", NO_OUTPUT, "The zero function")
+    yield Line(VARIATION, "=", form, "The second variation of half the loss", (), "form")
+    yield Line(CROSS, ":=", gamma * c_hat, "Length and direction of its vector")
+    yield Line(c_hat.T * c_hat, "=", 1, r"$\hat{\boldsymbol{c}}$ has unit length")
+    yield Line(_unseen * c_hat, "=", 0 * w_2, r"Rows perpendicular to $\hat{\boldsymbol{c}}$")
+    yield Line(_dw, ":=", a, "New coordinates")
+    yield Line(_dW, ":=", layer, "and")
+    yield Line(VARIATION, "=", diagonal, "In them the form is a difference of squares", (3, 4), "diagonal")
+    yield Line(flat, "=", factor(flat), "All directions but $2H$ are flat, those of the set itself", (), "dimension")
+    yield Line(W_1, ":=", ZeroMatrix(H, FEATURES), "At the origin")
+    yield Line(VARIATION + gamma * length, "=", above, r"no direction curves down by more than $\gamma$, for", (3,), "bound")
+    yield Line(VARIATION + gamma * length, ">=", 0 * gamma, "this is a sum of squares")
+    yield Line(steepest / (2 * Trace(_minus * _minus.T)), "=", -gamma,
+               r"and $\delta\boldsymbol{w}_2=\boldsymbol{n}$ with this $\delta\boldsymbol{W}_1$ reaches it", (3,), "origin")  # fmt: skip

@@ -29,11 +29,10 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.draws import unit_vector
 from ...derivations.heads import E, Rate
-from ...derivations.lines import Line
-from ...derivations.registry import erratum, given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import erratum, given, register, states
 from ...expectation.moments import expect
 from ...notation import (
     W_1,
@@ -72,11 +71,11 @@ SAME_SIDE = Condition(
 
 
 @register("45", "The norm on the aligned set, and its sigmoid", section="Appendix C.5")
-@part("rate", lambda: 2 * s * (gamma - alpha * s))
-@part("integral", lambda: tau / 2 * (1 / gamma) * log(s * (gamma - alpha * s_0) / (s_0 * (gamma - alpha * s))))
-@part("solution", lambda: gamma * exp(2 * gamma * t / tau) / (alpha * (exp(2 * gamma * t / tau) - 1) + gamma / s_0))
+@states("rate", lambda: 2 * s * (gamma - alpha * s))
+@states("integral", lambda: tau / 2 * (1 / gamma) * log(s * (gamma - alpha * s_0) / (s_0 * (gamma - alpha * s))))
+@states("solution", lambda: gamma * exp(2 * gamma * t / tau) / (alpha * (exp(2 * gamma * t / tau) - 1) + gamma / s_0))
 @given(*ON_THE_SET, UNIT, SAME_SIDE)
-def norm_on_aligned_set() -> Derivation:
+def norm_on_aligned_set() -> Lines:
     """Twice w_2 times its flow (44); then the separated equation. In exp(-2 gamma t/tau) the solution does not overflow."""
     product = 2 * TracePolynomial(w_2.T) * aligned_set().result["w"]
     rate = rewrite(product, {w_2.T * w_2: s}).to_sympy()
@@ -84,19 +83,17 @@ def norm_on_aligned_set() -> Derivation:
     x, inverse, decay = symbols("x r E", positive=True)  # s, 1/s and exp(-2 gamma t/tau)
     (solution,) = solve(odds.subs(s, 1 / inverse) * decay - 1, inverse)
     solved = gamma / expand(gamma * solution).collect(alpha).subs(decay, exp(-2 * gamma * t / tau))
-    return Derivation.by(
-        *on_aligned_set(),
-        Line(s, ":=", w_2.T * w_2, "The squared norm"),
-        Line(Rate(s, rates()), "=", rate, "The product rule with the flow (13)", -2, "rate"),
-        Line(t, ":=", Integral(tau / rate.subs(s, x), (x, s_0, s)), "The time from $s_0$ to $s$"),
-        Line(t, "=", tau / (2 * gamma) * log(odds), "The integral", part="integral"),
-        Line(s, "=", solved, "Solved for $s$", part="solution"),
-    )
+    yield from on_aligned_set()
+    yield Line(s, ":=", w_2.T * w_2, "The squared norm")
+    yield Line(Rate(s, rates()), "=", rate, "The product rule with the flow (13)", -2, "rate")
+    yield Line(t, ":=", Integral(tau / rate.subs(s, x), (x, s_0, s)), "The time from $s_0$ to $s$")
+    yield Line(t, "=", tau / (2 * gamma) * log(odds), "The integral", part="integral")
+    yield Line(s, "=", solved, "Solved for $s$", part="solution")
 
 
 @register("15", "The sigmoid of merged attention on white tokens", section="Section 3.3")
-@part("sigmoid", lambda: exp(2 * sqrt(D) * t / tau) / ((1 + (1 + D) / N) * (exp(2 * sqrt(D) * t / tau) - 1) + sqrt(D) / w_init**2))
-@part(
+@states("sigmoid", lambda: exp(2 * sqrt(D) * t / tau) / ((1 + (1 + D) / N) * (exp(2 * sqrt(D) * t / tau) - 1) + sqrt(D) / w_init**2))
+@states(
     "scaled",
     lambda: (
         1
@@ -117,33 +114,31 @@ def norm_on_aligned_set() -> Derivation:
     r"effective start $s_{\rm eff}$ in place of $w_{\rm init}^2$, see (15-start); with the nominal $w_{\rm init}$ it is early by a time "
     r"that does not vanish with $w_{\rm init}$"
 )
-def sigmoid_of_white_tokens() -> Derivation:
+def sigmoid_of_white_tokens() -> Lines:
     """s(t) / sqrt(D) with the constants (47)."""
     second, query = (E(moment) for moment in (beta * beta.T, x_q * x_q.T))
     solution, constants = norm_on_aligned_set().result["solution"], white_moments().result
     scaled = solution.subs({gamma: constants["scaled gamma"], alpha: constants["scaled alpha"]}) / sqrt(D)
-    return Derivation.by(
-        Line(s, ":=", solution, "The norm on the aligned set, equation (45)"),
-        Line(sigma_level, ":=", s / sqrt(D), r"The map (46) is $s\operatorname{vec}(\boldsymbol{I})^\top/\sqrt D$, so that"),
-        Line(Lambda, ":=", lambda_ * Identity(D), "White tokens"),
-        Line(gamma, ":=", sqrt(Trace(Lambda**4)), r"The rate is the norm (50) of $\mathbb{E}(y_q\boldsymbol{z})$"),
-        Line(alpha, ":=", Trace(second) * Trace(query) / D**2, r"$\mathbb{E}(\boldsymbol{zz}^\top)$ is $\alpha\boldsymbol{I}$"),
-        Line(sigma_level, "=", scaled, "With them", part="scaled"),
-        Line(lambda_, ":=", 1, "Unit covariance"),
-        Line(s_0, ":=", w_init**2, "The initial norm"),
-        Line(sigma_level, "=", scaled.subs({lambda_: 1, s_0: w_init**2}), "The sigmoid", part="sigmoid"),
-    )
+    yield Line(s, ":=", solution, "The norm on the aligned set, equation (45)")
+    yield Line(sigma_level, ":=", s / sqrt(D), r"The map (46) is $s\operatorname{vec}(\boldsymbol{I})^\top/\sqrt D$, so that")
+    yield Line(Lambda, ":=", lambda_ * Identity(D), "White tokens")
+    yield Line(gamma, ":=", sqrt(Trace(Lambda**4)), r"The rate is the norm (50) of $\mathbb{E}(y_q\boldsymbol{z})$")
+    yield Line(alpha, ":=", Trace(second) * Trace(query) / D**2, r"$\mathbb{E}(\boldsymbol{zz}^\top)$ is $\alpha\boldsymbol{I}$")
+    yield Line(sigma_level, "=", scaled, "With them", part="scaled")
+    yield Line(lambda_, ":=", 1, "Unit covariance")
+    yield Line(s_0, ":=", w_init**2, "The initial norm")
+    yield Line(sigma_level, "=", scaled.subs({lambda_: 1, s_0: w_init**2}), "The sigmoid", part="sigmoid")
 
 
 @register("48", "The loss along the sigmoid", section="Appendix C.5")
-@part("loss", lambda: (1 - 2 * sigma_level + (1 + (1 + D) / N) * sigma_level**2) * D)
-@part("end", lambda: D * (1 + D) / (N + 1 + D))
-@part("scaled", lambda: D * lambda_ * (1 - 2 * lambda_ * sigma_level + lambda_**2 * (1 + (1 + D) / N) * sigma_level**2))
+@states("loss", lambda: (1 - 2 * sigma_level + (1 + (1 + D) / N) * sigma_level**2) * D)
+@states("end", lambda: D * (1 + D) / (N + 1 + D))
+@states("scaled", lambda: D * lambda_ * (1 - 2 * lambda_ * sigma_level + lambda_**2 * (1 + (1 + D) / N) * sigma_level**2))
 @given(
     r"$\hat y_q=\sigma(t)\,\boldsymbol{\beta}^\top\boldsymbol{x}_q$; $\boldsymbol{\Lambda}=\boldsymbol{I}$, scaled: "
     r"$\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$"
 )
-def loss_along_sigmoid() -> Derivation:
+def loss_along_sigmoid() -> Lines:
     """The loss (9) on the map sigma I, and its value for t -> infinity."""
     loss = substitute(closed_loss().result, {M: expect(Lambda_hat**2)})
     scaled = substitute(loss, {B: sigma_level * Identity(D), Lambda: lambda_ * Identity(D)}).to_sympy().factor()
@@ -151,17 +146,15 @@ def loss_along_sigmoid() -> Derivation:
     unit_sigmoid = sigmoid_of_white_tokens().result["scaled"].subs(lambda_, 1)
     last = limit(unit_sigmoid.subs(t, tau * time / sqrt(D)), time, oo)
     error = E((y_q - beta.T * B * x_q) ** 2)
-    return Derivation.by(
-        Line(error, "=", loss, "The loss as a function of the effective map"),
-        Line(B, ":=", sigma_level * Identity(D), r"The map $\sigma\boldsymbol{I}$"),
-        Line(Lambda, ":=", lambda_ * Identity(D), "White tokens"),
-        Line(error, "=", scaled, "The loss of this map", -3, "scaled"),
-        Line(lambda_, ":=", 1, "Unit covariance"),
-        Line(error, "=", white, "The loss", -5, "loss"),
-        Line(unit_sigmoid, "->", last, "The end of the sigmoid (15)", parameter=t),
-        Line(sigma_level, ":=", last, "There"),
-        Line(error, "=", white.subs(sigma_level, last).factor(), "The loss is", -8, "end"),
-    )
+    yield Line(error, "=", loss, "The loss as a function of the effective map")
+    yield Line(B, ":=", sigma_level * Identity(D), r"The map $\sigma\boldsymbol{I}$")
+    yield Line(Lambda, ":=", lambda_ * Identity(D), "White tokens")
+    yield Line(error, "=", scaled, "The loss of this map", -3, "scaled")
+    yield Line(lambda_, ":=", 1, "Unit covariance")
+    yield Line(error, "=", white, "The loss", -5, "loss")
+    yield Line(unit_sigmoid, "->", last, "The end of the sigmoid (15)", parameter=t)
+    yield Line(sigma_level, ":=", last, "There")
+    yield Line(error, "=", white.subs(sigma_level, last).factor(), "The loss is", -8, "end")
 
 
 theta, theta_0 = symbols("theta theta_0", real=True)  # gamma t/tau + artanh(p_0), and its start
@@ -188,11 +181,11 @@ BALANCED = Condition(
 
 
 @register("T6-white", "The white flow from any balanced start", section="beside (44)")
-@part("p", lambda: tanh(theta))
-@part("f", lambda: theta / 2 + (exp(2 * theta) - exp(-2 * theta)) / 8)
-@part("s", lambda: cosh(theta) ** 2 / (cosh(theta_0) ** 2 / s_0 + 2 * alpha / gamma * (f - f_0)))
-@part("p in time", lambda: tanh(IN_TIME))
-@part(
+@states("p", lambda: tanh(theta))
+@states("f", lambda: theta / 2 + (exp(2 * theta) - exp(-2 * theta)) / 8)
+@states("s", lambda: cosh(theta) ** 2 / (cosh(theta_0) ** 2 / s_0 + 2 * alpha / gamma * (f - f_0)))
+@states("p in time", lambda: tanh(IN_TIME))
+@states(
     "s in time",
     lambda: (
         (1 + exp(-2 * IN_TIME)) ** 2
@@ -208,7 +201,7 @@ BALANCED = Condition(
     "time: in exponentials that do not overflow",
     "At $p_0=1$ it is (45), and at $p_0=-1$ the norm decays to zero",
 )
-def white_solution() -> Derivation:
+def white_solution() -> Lines:
     """The closed flow of (s, p): p is a hyperbolic tangent, and 1/s solves a linear equation."""
     size, cosine = alignment_flow()
     square = cosh(theta) ** 2  # the integrating factor of 1/s
@@ -221,31 +214,29 @@ def white_solution() -> Derivation:
     bottom = expand(4 * bottom).collect(exp(-2 * theta), factor)
     turning = w_2.T * W_1 * c_hat
     flow = rates()
-    return Derivation.by(
-        *white_tokens(),
-        Line(W_1, ":=", w_2 * m.T, "Balanced weights"),
-        Line(m.T * m, "=", 1, r"$\boldsymbol{m}$ has unit length"),
-        Line(c_hat.T * c_hat, "=", 1, r"and $\hat{\boldsymbol{c}}$"),
-        Line(s, ":=", w_2.T * w_2, "The squared norm"),
-        Line(p, ":=", m.T * c_hat, "and the cosine"),
-        Line(Rate(w_2.T * w_2, flow), "=", size, "The norm moves by the flow (13)", (3, 4)),
-        Line(Rate(turning, flow) - p * Rate(w_2.T * w_2, flow), "=", s * cosine,
-             r"As $\boldsymbol{w}_2^\top\boldsymbol{W}_1\hat{\boldsymbol{c}}=sp$, the cosine moves, times $s$, by", (3, 4)),
-        Line(p, ":=", tanh(theta), r"The direction turns towards $\hat{\boldsymbol{c}}$, in the time $\theta$, as"),
-        Line(Derivative(p, theta), "=", cosine / gamma, "It solves the flow of the cosine"),
-        Line(p, "=", tanh(theta), "So the cosine is", part="p"),
-        Line(Derivative(square, theta) / s - square * size / gamma / s**2, "=", 2 * alpha / gamma * square,
-             r"So $\cosh^2(\theta)/s$ grows at the rate"),
-        Line(f, ":=", integral, "Let"),
-        Line(Derivative(f, theta), "=", square, r"an integral of $\cosh^2\theta$"),
-        Line(f, "=", integral, "So the integral is", part="f"),
-        Line(f_0, ":=", integral.subs(theta, theta_0), "At the start"),
-        Line(s, ":=", solved, "The norm"),
-        Line(Line(theta, "=", theta_0), "=>", Line(s, "=", s_0), "starts at $s_0$", meets=(_at_start,)),
-        Line(Derivative(square / s, theta), "=", 2 * alpha / gamma * square, r"and $\cosh^2(\theta)/s$ grows at that rate"),
-        Line(s, "=", solved, "So the norm is", part="s"),
-        Line(theta, ":=", IN_TIME, "In time"),
-        Line(theta_0, ":=", atanh(p_0), "from"),
-        Line(p, "=", tanh(IN_TIME), "the cosine is", part="p in time"),
-        Line(s, "=", (factor(4 * top) / bottom).subs(theta, IN_TIME), "and the norm", part="s in time"),
-    )  # fmt: skip
+    yield from white_tokens()
+    yield Line(W_1, ":=", w_2 * m.T, "Balanced weights")
+    yield Line(m.T * m, "=", 1, r"$\boldsymbol{m}$ has unit length")
+    yield Line(c_hat.T * c_hat, "=", 1, r"and $\hat{\boldsymbol{c}}$")
+    yield Line(s, ":=", w_2.T * w_2, "The squared norm")
+    yield Line(p, ":=", m.T * c_hat, "and the cosine")
+    yield Line(Rate(w_2.T * w_2, flow), "=", size, "The norm moves by the flow (13)", (3, 4))
+    yield Line(Rate(turning, flow) - p * Rate(w_2.T * w_2, flow), "=", s * cosine,
+               r"As $\boldsymbol{w}_2^\top\boldsymbol{W}_1\hat{\boldsymbol{c}}=sp$, the cosine moves, times $s$, by", (3, 4))  # fmt: skip
+    yield Line(p, ":=", tanh(theta), r"The direction turns towards $\hat{\boldsymbol{c}}$, in the time $\theta$, as")
+    yield Line(Derivative(p, theta), "=", cosine / gamma, "It solves the flow of the cosine")
+    yield Line(p, "=", tanh(theta), "So the cosine is", part="p")
+    yield Line(Derivative(square, theta) / s - square * size / gamma / s**2, "=", 2 * alpha / gamma * square,
+               r"So $\cosh^2(\theta)/s$ grows at the rate")  # fmt: skip
+    yield Line(f, ":=", integral, "Let")
+    yield Line(Derivative(f, theta), "=", square, r"an integral of $\cosh^2\theta$")
+    yield Line(f, "=", integral, "So the integral is", part="f")
+    yield Line(f_0, ":=", integral.subs(theta, theta_0), "At the start")
+    yield Line(s, ":=", solved, "The norm")
+    yield Line(Line(theta, "=", theta_0), "=>", Line(s, "=", s_0), "starts at $s_0$", meets=(_at_start,))
+    yield Line(Derivative(square / s, theta), "=", 2 * alpha / gamma * square, r"and $\cosh^2(\theta)/s$ grows at that rate")
+    yield Line(s, "=", solved, "So the norm is", part="s")
+    yield Line(theta, ":=", IN_TIME, "In time")
+    yield Line(theta_0, ":=", atanh(p_0), "from")
+    yield Line(p, "=", tanh(IN_TIME), "the cosine is", part="p in time")
+    yield Line(s, "=", (factor(4 * top) / bottom).subs(theta, IN_TIME), "and the norm", part="s in time")

@@ -14,9 +14,8 @@ from mpmath import mpf
 from sympy import Derivative, Expr, S, Symbol, atan, cancel, factor, hyper, solve, sqrt, symbols
 
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...notation import alpha, gamma, s
 from .drop import SETTING, k
 from .drop_bounds import C, directions, q, r_d
@@ -32,11 +31,11 @@ DURING = Condition("$0 < x < 1$", lambda point: 0 < point[x] < 1, lambda point: 
 
 
 @register("V7-turn", "What each direction learns while the drop lasts", kind="approximation")
-@part("leading", lambda: 1 - r * (1 - x + x * kappa / k))
-@part("r", lambda: hyper((1, (1 - kappa / k) / 2), (S(3) / 2,), x))
-@part("end", lambda: k / kappa)
-@part("narrow", lambda: (atan(_u) / _u - 1) / k)
-@part("fall", lambda: c_d**2 / k * (2 * x * r - kappa / k * x**2 * r**2))
+@states("leading", lambda: 1 - r * (1 - x + x * kappa / k))
+@states("r", lambda: hyper((1, (1 - kappa / k) / 2), (S(3) / 2,), x))
+@states("end", lambda: k / kappa)
+@states("narrow", lambda: (atan(_u) / _u - 1) / k)
+@states("fall", lambda: c_d**2 / k * (2 * x * r - kappa / k * x**2 * r**2))
 @given(
     *SETTING,
     r"$r_d=\gamma n_d/c_d$, 1 at the start; $k$: the mean of $\kappa_d$ weighted with $c_d^2$; "
@@ -48,7 +47,7 @@ DURING = Condition("$0 < x < 1$", lambda point: 0 < point[x] < 1, lambda point: 
     r"End: the global minimum; the sum over $d$ of the fall is the fall of the loss, on the ray ($r_d=1$) that of (V7-share)",
     DURING,
 )
-def turning() -> Derivation:
+def turning() -> Lines:
     """The exact flow of one direction, in the growth of the ray; its power series; the fall of the loss in one direction."""
     exact, growth = directions(r, kappa) / gamma, norm_on_aligned_set().result["rate"].subs(alpha, k)
     leading = factor(exact.subs({q: k, C: 1}).subs(s, gamma * x / k))
@@ -56,24 +55,22 @@ def turning() -> Derivation:
     apart = leading.subs({kappa: k + delta, r: 1 + delta * y})
     (end,) = solve(leading.subs(x, 1), r)
     share = cancel(2 * c_d * b - kappa * b**2).subs(b, c_d * x * r / k)
-    return Derivation.by(
-        Line(s, ":=", gamma * x / k, "On the ray, the size"),
-        Line(k / gamma * growth / gamma, "=", 2 * x * (1 - x), r"By (45), with $k$ for $\alpha$, the rate of $x$ in $\gamma t/\tau$"),
-        Line(C, ":=", 1, r"With the part along $\boldsymbol{c}$"),
-        Line(q, ":=", k, "and the curvature of the ray, to leading order"),
-        Line(exact, "=", leading, "the flow (V7-behind) of one direction is, in the same time", part="leading"),
-        Line(r, ":=", series, "Its power series sums to"),
-        Line(2 * x * (1 - x) * Derivative(r, x), "=", leading, "It solves that flow"),
-        Line(r, "->", 1, "and starts on the ray", parameter=(x, 0), order=1),
-        Line(r, "=", series, "So each direction turns as", part="r"),
-        Line(series.subs(x, 1), "=", end, "At the end of the drop, by Gauss's theorem", part="end"),
-        Line(y, ":=", slope, r"If $\kappa_d$ is near $k$, let"),
-        Line(apart, "~", 2 * x * (1 - x) * delta * Derivative(y, x), r"$r_d=1+\delta y$ solves the flow for $\kappa_d=k+\delta$",
-             parameter=(delta, 0), order=2),
-        Line((series.subs(kappa, k + delta) - 1) / delta, "->", slope, "So the slope is", (), "narrow", parameter=(delta, 0), order=1),
-        Line(b, ":=", s * c_d * r / gamma, r"With the component $b=sn_d$ of the map"),
-        Line(2 * c_d * b - kappa * b**2, "=", share, "the loss falls by", part="fall"),
-    )  # fmt: skip
+    yield Line(s, ":=", gamma * x / k, "On the ray, the size")
+    yield Line(k / gamma * growth / gamma, "=", 2 * x * (1 - x), r"By (45), with $k$ for $\alpha$, the rate of $x$ in $\gamma t/\tau$")
+    yield Line(C, ":=", 1, r"With the part along $\boldsymbol{c}$")
+    yield Line(q, ":=", k, "and the curvature of the ray, to leading order")
+    yield Line(exact, "=", leading, "the flow (V7-behind) of one direction is, in the same time", part="leading")
+    yield Line(r, ":=", series, "Its power series sums to")
+    yield Line(2 * x * (1 - x) * Derivative(r, x), "=", leading, "It solves that flow")
+    yield Line(r, "->", 1, "and starts on the ray", parameter=(x, 0), order=1)
+    yield Line(r, "=", series, "So each direction turns as", part="r")
+    yield Line(series.subs(x, 1), "=", end, "At the end of the drop, by Gauss's theorem", part="end")
+    yield Line(y, ":=", slope, r"If $\kappa_d$ is near $k$, let")
+    yield Line(apart, "~", 2 * x * (1 - x) * delta * Derivative(y, x),
+               r"$r_d=1+\delta y$ solves the flow for $\kappa_d=k+\delta$", parameter=(delta, 0), order=2)  # fmt: skip
+    yield Line((series.subs(kappa, k + delta) - 1) / delta, "->", slope, "So the slope is", (), "narrow", parameter=(delta, 0), order=1)
+    yield Line(b, ":=", s * c_d * r / gamma, r"With the component $b=sn_d$ of the map")
+    yield Line(2 * c_d * b - kappa * b**2, "=", share, "the loss falls by", part="fall")
 
 
 def _series(leading: Any) -> Expr:

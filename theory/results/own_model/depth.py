@@ -36,10 +36,9 @@ from sympy import (
 )
 
 from ...algebra.polynomial import TracePolynomial
-from ...derivations.derivation import Derivation
 from ...derivations.heads import E, Gradient, Rate
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register, states
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...expectation.laws import SampleCovariance
 from ...expectation.moments import expect
 from ...model import Model
@@ -98,10 +97,10 @@ def product(factors):
 
 
 @register("V13-loss", "Each layer multiplies the error of the task")
-@part("error", lambda: Trace(product(STEPS[:2]) * Lambda * product(STEPS[:2]).T))
-@part("one", lambda: Trace(Lambda) - 2 * Trace(Lambda**2 * U) + Trace(PAPER.moments.M.to_sympy() * U * Lambda * U.T))
-@part("start", lambda: Lambda**2)
-@part("apart", lambda: size / N * (Trace(Lambda**3) * Lambda**2 - Trace(Lambda**4) * Lambda))
+@states("error", lambda: Trace(product(STEPS[:2]) * Lambda * product(STEPS[:2]).T))
+@states("one", lambda: Trace(Lambda) - 2 * Trace(Lambda**2 * U) + Trace(PAPER.moments.M.to_sympy() * U * Lambda * U.T))
+@states("start", lambda: Lambda**2)
+@states("apart", lambda: size / N * (Trace(Lambda**3) * Lambda**2 - Trace(Lambda**4) * Lambda))
 @given(
     r"Error: of two layers, given the context; each further one multiplies by its $\boldsymbol{I} - \hat{\boldsymbol{\Lambda}}"
     r"\boldsymbol{U}_l$, and with equal $\boldsymbol{U}_l$ these are loops (V10). One: the loss of one layer is that of linear "
@@ -111,23 +110,36 @@ def product(factors):
     r"$\lambda > \operatorname{tr}(\boldsymbol{\Lambda}^4)/\operatorname{tr}(\boldsymbol{\Lambda}^3)$, the other more of the rest",
     "Layers that begin at zero stay equal for white tokens, and in infinite contexts",
 )
-def loss_of_layers() -> Derivation:
+def loss_of_layers() -> Lines:
     """Average the squared error over task and query; for one and two layers over the context, and take the flow."""
     two, left = layers(2), w.T * product(STEPS[:2]) * x_q
     flow, loss = two.flow(), E(left**2)
-    return Derivation.by(
-        Line(w - (reached + LAYERS[0].T * (beta - Lambda_hat * reached)), "=", STEPS[0].T * (w - reached), "What a layer does to the error "
-             "of any task vector", "30"),
-        Line(w.T * x_q - through(LAYERS[:2]), "=", left, "so two of them to the error of the prediction", "30"),
-        Line(E(left**2, given=Lambda_hat), "=", expect(left**2, given=Lambda_hat), "Average over task and query", part="error"),
-        Line(E((y_q - through((U,))) ** 2), "=", layers(1, shared=True).loss(), "The loss of one layer", part="one"),
-        *(Line(Rate(one, flow), "=", -Gradient(loss, one) / 2, "The flow (10) of two layers") for one in two.weights),
-        *(Line(one, ":=", size * Lambda**2, "Equal layers, early in training") for one in two.weights),
-        *(Line(Rate(one, flow), "~", Lambda**2, "Each begins so", (), "start" * (one == LAYERS[0]), parameter=(size, 0), order=1)
-          for one in two.weights),
-        Line(Rate(LAYERS[0] - LAYERS[1], flow), "~", TracePolynomial(Trace(Lambda**3) * Lambda**2 - Trace(Lambda**4) * Lambda) * (size / N),
-             "and they part", (), "apart", parameter=(size, 0), order=2),
-    )  # fmt: skip
+    yield Line(
+        w - (reached + LAYERS[0].T * (beta - Lambda_hat * reached)),
+        "=",
+        STEPS[0].T * (w - reached),
+        "What a layer does to the error of any task vector",
+        "30",
+    )
+    yield Line(w.T * x_q - through(LAYERS[:2]), "=", left, "so two of them to the error of the prediction", "30")
+    yield Line(E(left**2, given=Lambda_hat), "=", expect(left**2, given=Lambda_hat), "Average over task and query", part="error")
+    yield Line(E((y_q - through((U,))) ** 2), "=", layers(1, shared=True).loss(), "The loss of one layer", part="one")
+    for one in two.weights:
+        yield Line(Rate(one, flow), "=", -Gradient(loss, one) / 2, "The flow (10) of two layers")
+    for one in two.weights:
+        yield Line(one, ":=", size * Lambda**2, "Equal layers, early in training")
+    for one in two.weights:
+        yield Line(Rate(one, flow), "~", Lambda**2, "Each begins so", (), "start" * (one == LAYERS[0]), parameter=(size, 0), order=1)
+    yield Line(
+        Rate(LAYERS[0] - LAYERS[1], flow),
+        "~",
+        TracePolynomial(Trace(Lambda**3) * Lambda**2 - Trace(Lambda**4) * Lambda) * (size / N),
+        "and they part",
+        (),
+        "apart",
+        parameter=(size, 0),
+        order=2,
+    )
 
 
 def hankel(depth: int, moments) -> Expr:
@@ -137,16 +149,16 @@ def hankel(depth: int, moments) -> Expr:
 
 
 @register("V13-white", "The loss of four layers for white tokens")
-@part("m_2", lambda: 1 + (D + 1) / N)
-@part("m_3", lambda: 1 + 3 * (D + 1) / N + (D**2 + 3 * D + 4) / N**2)
-@part("m_4", lambda: 1 + 6 * (D + 1) / N + (6 * D**2 + 17 * D + 21) / N**2 + (D**3 + 6 * D**2 + 21 * D + 20) / N**3)
-@part(
+@states("m_2", lambda: 1 + (D + 1) / N)
+@states("m_3", lambda: 1 + 3 * (D + 1) / N + (D**2 + 3 * D + 4) / N**2)
+@states("m_4", lambda: 1 + 6 * (D + 1) / N + (6 * D**2 + 17 * D + 21) / N**2 + (D**3 + 6 * D**2 + 21 * D + 20) / N**3)
+@states(
     "loss",
     lambda: sum((-1) ** (j + k) * (1, *SYMMETRIC)[j] * (1, *SYMMETRIC)[k] * (1, *MOMENTS)[j + k] for j in range(5) for k in range(5)),
 )
-@part("loops", lambda: sum(comb(8, k) * (-z) ** k * (1, *MOMENTS)[k] for k in range(9)))
-@part("one at best", lambda: (D + 1) / (N + D + 1))
-@part(
+@states("loops", lambda: sum(comb(8, k) * (-z) ** k * (1, *MOMENTS)[k] for k in range(9)))
+@states("one at best", lambda: (D + 1) / (N + D + 1))
+@states(
     "two at best",
     lambda: (
         (D**3 * (N + 1) + 2 * D**2 * (2 * N + 5) + D * (7 * N + 17) + 4 * (N + 1))
@@ -160,23 +172,22 @@ def hankel(depth: int, moments) -> Expr:
     r"At best: the least loss of one layer and of two, the mean of $R^2$ for the best polynomial with $R(0) = 1$, a ratio of Gram "
     r"determinants of $1, s, s^2, \ldots$; with one layer the risk (V9-linear)",
 )
-def white_loss() -> Derivation:
+def white_loss() -> Lines:
     """The moments of the spectrum; the loss is linear in them and quadratic in the elementary symmetric polynomials of the z_l."""
     exact = {m: moment(k) for k, m in enumerate(MOMENTS, 1)}
     separate = moment_sum((1 + sum((-s) ** k * one for k, one in enumerate(SYMMETRIC, 1))) ** 2)
     one, *others = (Identity(D) - number * Lambda_hat * Lambda.I for number in (z, *Z))
     error, looped = ((w.T * left * x_q) ** 2 for left in (product(others), one**4))
-    return Derivation.by(
-        *(Line(m, ":=", average(Lambda_hat**k), "A moment of the spectrum") for k, m in enumerate(MOMENTS, 1)),
-        *(Line(m, "=", value, "It is", part=str(m) if m in MOMENTS[1:4] else "") for m, value in exact.items()),
-        *(Line(r, ":=", sum(map(prod, combinations(Z, k))), "A coefficient of the polynomial") for k, r in enumerate(SYMMETRIC, 1)),
-        Line(E(error) / Trace(Lambda), "=", separate, "The loss holds nothing else", part="loss"),
-        Line(E(looped) / Trace(Lambda), "=", moment_sum((1 - z * s) ** 8), "With one number for all", part="loops"),
-        *(
-            Line(hankel(k, MOMENTS), "=", factor(hankel(k, [*exact.values()])), "The best polynomial's", part=f"{name} at best")
-            for k, name in ((1, "one"), (2, "two"))
-        ),
-    )
+    for k, m in enumerate(MOMENTS, 1):
+        yield Line(m, ":=", average(Lambda_hat**k), "A moment of the spectrum")
+    for m, value in exact.items():
+        yield Line(m, "=", value, "It is", part=str(m) if m in MOMENTS[1:4] else "")
+    for k, r in enumerate(SYMMETRIC, 1):
+        yield Line(r, ":=", sum(map(prod, combinations(Z, k))), "A coefficient of the polynomial")
+    yield Line(E(error) / Trace(Lambda), "=", separate, "The loss holds nothing else", part="loss")
+    yield Line(E(looped) / Trace(Lambda), "=", moment_sum((1 - z * s) ** 8), "With one number for all", part="loops")
+    for k, name in ((1, "one"), (2, "two")):
+        yield Line(hankel(k, MOMENTS), "=", factor(hankel(k, [*exact.values()])), "The best polynomial's", part=f"{name} at best")
 
 
 def slope(k: int, depth: int) -> tuple:
@@ -185,12 +196,12 @@ def slope(k: int, depth: int) -> tuple:
 
 
 @register("V13-flow", "Equal layers repel each other: every fixed point is a saddle or the best polynomial")
-@part(
+@states(
     "velocity", lambda: MOMENTS[0] - (Z[0] + 2 * Z[1]) * MOMENTS[1] + Z[1] * (2 * Z[0] + Z[1]) * MOMENTS[2] - Z[0] * Z[1] ** 2 * MOMENTS[3]
 )
-@part("apart", lambda: (Z[0] - Z[1]) * (MOMENTS[1] - (Z[0] + Z[1]) * MOMENTS[2] + Z[0] * Z[1] * MOMENTS[3]))
-@part("basis", lambda: prod(one - other for one, other in combinations(Z, 2)))
-@part("loops", lambda: 4 * sum(comb(7, k) * (-z) ** k * MOMENTS[k] for k in range(8)))
+@states("apart", lambda: (Z[0] - Z[1]) * (MOMENTS[1] - (Z[0] + Z[1]) * MOMENTS[2] + Z[0] * Z[1] * MOMENTS[3]))
+@states("basis", lambda: prod(one - other for one, other in combinations(Z, 2)))
+@states("loops", lambda: 4 * sum(comb(7, k) * (-z) ** k * MOMENTS[k] for k in range(8)))
 @given(
     r"White tokens, $\boldsymbol{\Lambda} = \lambda\boldsymbol{I}$, $\boldsymbol{U}_l = z_l\boldsymbol{I}/\lambda$; velocities for the "
     r"loss in units of $\lambda D$ and time of $\tau/\lambda^3$, with $\hat{\boldsymbol{\Lambda}}$ in units of $\lambda$",
@@ -204,7 +215,7 @@ def slope(k: int, depth: int) -> tuple:
     r"loss grows without bound with the weights, so flows converge, from almost every start to the best polynomial; layers that "
     r"begin apart by $\delta$ rest before near the best loops, for about $\ln(1/\delta)$ over the rate there",
 )
-def flow_of_layers() -> Derivation:
+def flow_of_layers() -> Lines:
     """The gradient in the numbers, differences of it, and the determinant of the polynomials in it."""
     flow, repelled = layers(2).flow(), (Lambda_hat**2, *FACTORS[:2], FACTORS[2] ** 2)
     others = [Poly(prod(1 - one * s for one in Z if one != left), s) for left in Z]
@@ -213,23 +224,32 @@ def flow_of_layers() -> Derivation:
     loss, equal = average(*(one**2 for one in FACTORS[:3])), [one.xreplace({Z[1]: Z[0]}) for one in repelled]
     first, second = (1 - one * s for one in Z[:2])
     apart = factor(moment_sum(s**2 * first * second))
-    return Derivation.by(
-        *(Line(-Gradient(loss, Z[k - 1]) / 2, "=", average(*slope(k, 3)), "Three layers: half the slope of the loss") for k in (1, 2)),
-        Line(average(*slope(1, 3)) - average(*slope(2, 3)), "=", (Z[0] - Z[1]) * average(*repelled), "The difference"),
-        Line(average(*equal), ">", 0, "Of equal layers: the mean of a square"),
-        Line(Determinant(basis), "=", prod(one - two for one, two in combinations(Z, 2)), "The products without one layer, by their "
-             "coefficients", part="basis"),
-        Line(average((R + Lambda_hat * other) ** 2) - 2 * average(Lambda_hat, R, other), ">", average(R**2), "Two layers: if the "
-             "second average is zero, any other polynomial has a larger loss"),
-        Line(average(*slope(1, 2)), "=", moment_sum(s * first * second**2), "Two layers", "V13-white", "velocity"),
-        Line(average(*slope(1, 2)) - average(*slope(2, 2)), "=", (Z[0] - Z[1]) * apart, "The difference", "V13-white", "apart"),
-        Line(-Gradient(average(loop**8), z) / 2, "=", 4 * moment_sum(s * (1 - z * s) ** 7), "Four loops", "V13-white", "loops"),
-        Line(Gradient(average(Lambda_hat * loop**7), z), "<", 0, "This falls, and so has one zero"),
-        Line(Lambda, ":=", lambda_ * Identity(D), "White tokens"),
-        *(Line(one, ":=", number / lambda_ * Identity(D), "A number for each layer") for one, number in zip(LAYERS[:2], Z, strict=False)),
-        *(Line(Rate(one, flow), "=", lambda_**2 * average(*slope(k, 2)) * Identity(D), "The flow (10) of two layers keeps this form")
-          for k, one in enumerate(LAYERS[:2], 1)),
-    )  # fmt: skip
+    for k in (1, 2):
+        yield Line(-Gradient(loss, Z[k - 1]) / 2, "=", average(*slope(k, 3)), "Three layers: half the slope of the loss")
+    yield Line(average(*slope(1, 3)) - average(*slope(2, 3)), "=", (Z[0] - Z[1]) * average(*repelled), "The difference")
+    yield Line(average(*equal), ">", 0, "Of equal layers: the mean of a square")
+    yield Line(
+        Determinant(basis),
+        "=",
+        prod(one - two for one, two in combinations(Z, 2)),
+        "The products without one layer, by their coefficients",
+        part="basis",
+    )
+    yield Line(
+        average((R + Lambda_hat * other) ** 2) - 2 * average(Lambda_hat, R, other),
+        ">",
+        average(R**2),
+        "Two layers: if the second average is zero, any other polynomial has a larger loss",
+    )
+    yield Line(average(*slope(1, 2)), "=", moment_sum(s * first * second**2), "Two layers", "V13-white", "velocity")
+    yield Line(average(*slope(1, 2)) - average(*slope(2, 2)), "=", (Z[0] - Z[1]) * apart, "The difference", "V13-white", "apart")
+    yield Line(-Gradient(average(loop**8), z) / 2, "=", 4 * moment_sum(s * (1 - z * s) ** 7), "Four loops", "V13-white", "loops")
+    yield Line(Gradient(average(Lambda_hat * loop**7), z), "<", 0, "This falls, and so has one zero")
+    yield Line(Lambda, ":=", lambda_ * Identity(D), "White tokens")
+    for one, number in zip(LAYERS[:2], Z, strict=False):
+        yield Line(one, ":=", number / lambda_ * Identity(D), "A number for each layer")
+    for k, one in enumerate(LAYERS[:2], 1):
+        yield Line(Rate(one, flow), "=", lambda_**2 * average(*slope(k, 2)) * Identity(D), "The flow (10) of two layers keeps this form")
 
 
 def narayana(k: int):
@@ -256,7 +276,7 @@ def narayana(k: int):
     "Derived to four layers, from the moments, which differ by $1/D$ from their limits, those of Marchenko and Pastur. For more layers "
     r"argued: with that law, free probability's, $s$ times the density is a semicircle",
 )
-def high_dimension() -> Derivation:
+def high_dimension() -> Lines:
     """Limits of the exact moments; with them the best loss, and the zeros of the velocities."""
     exact = [moment(k) for k in range(1, 9)]
     limits = {m: limit(one.subs(N, c * D).expand(), D, oo) for m, one in zip(MOMENTS, exact, strict=True)}
@@ -275,4 +295,4 @@ def high_dimension() -> Derivation:
         loss_there, rate_there = (factor(one.subs(limits).subs(z, c / (1 + c))) for one in (loss, rate))
         lines += [Line(rest, "=", 0, "They are at rest"), Line(loss, "=", loss_there, "with this loss", part=f"{depth} loops")]
         lines += [Line(rate, "=", rate_there, "How fast equal layers part", part=f"{depth} part")] * (depth > 1)
-    return Derivation.by(*lines)
+    yield from lines

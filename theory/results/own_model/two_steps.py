@@ -15,10 +15,9 @@ from ...algebra.polynomial import TracePolynomial, zero
 from ...calculus.derivatives import gradient
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation
 from ...derivations.heads import E, Gradient, Rate
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register, states
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...expectation.moments import expect
 from ...model import Model
 from ...notation import D, Lambda, Lambda_hat, N, beta, lambda_, matrix, prediction, vector, w, x_q, y_q
@@ -58,30 +57,26 @@ def through(maps: tuple) -> TracePolynomial:
     r"From zero, with the same preconditioner $\boldsymbol{U}^\top$ in both steps",
     r"One step is linear attention with one head, $\boldsymbol{\beta}^\top\boldsymbol{U}\boldsymbol{x}_q$",
 )
-def two_step_prediction() -> Derivation:
+def two_step_prediction() -> Lines:
     """Descend on the squared error of the context, twice."""
     residual, errors = beta - Lambda_hat * _u, y - X_c.T * _u
-    return Derivation.by(
-        Line(errors.T * errors / N, "=", _IN_CONTEXT, r"The squared error of a task vector $\boldsymbol{u}$ in the context", ("4", "28")),
-        Line(-Gradient(_IN_CONTEXT, _u) / 2, "=", residual, r"Minus half its gradient in $\boldsymbol{u}$", "30"),
-        Line(_u_1, ":=", U.T * beta, "The first step, from zero"),
-        Line(_u_2, ":=", _u_1 + U.T * (beta - Lambda_hat * _u_1), "The second step"),
-        Line(_u_1.T * x_q, "=", descend(1), "The prediction after one step"),
-        Line(prediction, ":=", _u_2.T * x_q, "The prediction after two"),
-        Line(prediction, "=", descend(2), "Multiplied out"),
-    )
+    yield Line(errors.T * errors / N, "=", _IN_CONTEXT, r"The squared error of a task vector $\boldsymbol{u}$ in the context", ("4", "28"))
+    yield Line(-Gradient(_IN_CONTEXT, _u) / 2, "=", residual, r"Minus half its gradient in $\boldsymbol{u}$", "30")
+    yield Line(_u_1, ":=", U.T * beta, "The first step, from zero")
+    yield Line(_u_2, ":=", _u_1 + U.T * (beta - Lambda_hat * _u_1), "The second step")
+    yield Line(_u_1.T * x_q, "=", descend(1), "The prediction after one step")
+    yield Line(prediction, ":=", _u_2.T * x_q, "The prediction after two")
+    yield Line(prediction, "=", descend(2), "Multiplied out")
 
 
 @register("V10-error", "The error of two steps is a product of two")
 @states(lambda: Trace(_step**2 * Lambda * (_step.T) ** 2))
 @given("Given the context")
-def two_step_error() -> Derivation:
+def two_step_error() -> Lines:
     """Average the squared error over the task and the query."""
     error = expect((y_q - descend(2)) ** 2, given=Lambda_hat)
-    return Derivation.by(
-        Line(w - _u_2, "=", _step.T**2 * w, "Each step multiplies the error of the task vector by this matrix", ("V10-steps", "30")),
-        Line(E((y_q - prediction) ** 2, given=Lambda_hat), "=", error, "The squared error, averaged over task and query", "V10-steps"),
-    )
+    yield Line(w - _u_2, "=", _step.T**2 * w, "Each step multiplies the error of the task vector by this matrix", ("V10-steps", "30"))
+    yield Line(E((y_q - prediction) ** 2, given=Lambda_hat), "=", error, "The squared error, averaged over task and query", "V10-steps")
 
 
 @register("V10-white", "The loss of two steps for white tokens")
@@ -99,38 +94,26 @@ def two_step_error() -> Derivation:
     r"variance: the loss over $\lambda D$",
     r"The powers of $z$ carry the moments $\mathbb{E}\operatorname{tr}(\hat{\boldsymbol{\Lambda}}^k)/(\lambda^kD)$",
 )
-def white_loss() -> Derivation:
+def white_loss() -> Lines:
     """Put the white covariance and the scalar weight into the loss."""
     white = {Lambda: lambda_ * Identity(D), U: z / lambda_ * Identity(D)}
     loss, whole = E((y_q - prediction) ** 2), two_steps().loss()
-    return Derivation.by(
-        Line(loss, "=", whole, r"The loss for every covariance and every $\boldsymbol{U}$", "V10-steps"),
-        *(Line(letter, ":=", value, "White tokens and one number for a weight") for letter, value in white.items()),
-        Line(loss / (lambda_ * D), "=", substitute(whole, white) / (lambda_ * D), "For each direction", "V10-steps"),
-    )
+    yield Line(loss, "=", whole, r"The loss for every covariance and every $\boldsymbol{U}$", "V10-steps")
+    for letter, value in white.items():
+        yield Line(letter, ":=", value, "White tokens and one number for a weight")
+    yield Line(loss / (lambda_ * D), "=", substitute(whole, white) / (lambda_ * D), "For each direction", "V10-steps")
 
 
 @register("V10-start", "Two steps start twice as fast")
-@part("one", lambda: Lambda**2)
-@part("two", lambda: 2 * Lambda**2)
+@states("one", lambda: Lambda**2)
+@states("two", lambda: 2 * Lambda**2)
 @given("For one step and for two; there is no plateau, since the weight is one matrix rather than a product")
-def first_velocity() -> Derivation:
+def first_velocity() -> Lines:
     """The flow of each model at zero."""
     models = {"one": Model(prediction=descend(1), weights=(U,)), "two": two_steps()}
-    return Derivation.by(
-        *(
-            Line(Rate(U, one.flow()), "=", -Gradient(E((y_q - one.prediction) ** 2), U) / 2, f"The flow (10), with {name} of the steps")
-            for name, one in models.items()
-        ),
-        Line(U, ":=", ZeroMatrix(D, D), "The start"),
-        *(
-            Line(
-                Rate(U, one.flow()),
-                "=",
-                substitute(one.flow()[U], {U: zero((D, D))}),
-                f"The velocity there, with {name} of the steps",
-                part=name,
-            )
-            for name, one in models.items()
-        ),
-    )
+    for name, one in models.items():
+        yield Line(Rate(U, one.flow()), "=", -Gradient(E((y_q - one.prediction) ** 2), U) / 2, f"The flow (10), with {name} of the steps")
+    yield Line(U, ":=", ZeroMatrix(D, D), "The start")
+    for name, one in models.items():
+        yield Line(Rate(U, one.flow()), "=", substitute(one.flow()[U], {U: zero((D, D))}),
+                   f"The velocity there, with {name} of the steps", part=name)  # fmt: skip

@@ -15,12 +15,11 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.draws import ALONG, EIGEN, PROJECTS, along_one_eigenvector, one_direction, satisfying, second_moment
 from ...derivations.heads import Rate
-from ...derivations.lines import Line
+from ...derivations.lines import Line, Lines
 from ...derivations.points import value_at
-from ...derivations.registry import erratum, given, part, register, states
+from ...derivations.registry import erratum, given, register, states
 from ...notation import B, G, Lambda, M, N, P, T, a, clock, e, k_i, lambda_, lambda_after, lambda_next, q_i, v, v_i, v_star, w_init
 from ...typesetting.latex import formula_latex
 from ..task.population import ALONG as COMMON
@@ -134,9 +133,9 @@ def _moment(task: Task) -> Line:
 
 
 @register("64", "The ansatz of the first drop", kind="ansatz", section="Appendix D.6")
-@part("k", lambda: (lambda_**2 * v**2 - lambda_ * a * v**5) * e)
-@part("q", lambda: (lambda_**2 * v**2 - lambda_ * a * v**5) * e)
-@part("v", lambda: lambda_**2 * v**2 - lambda_ * a * v**5)
+@states("k", lambda: (lambda_**2 * v**2 - lambda_ * a * v**5) * e)
+@states("q", lambda: (lambda_**2 * v**2 - lambda_ * a * v**5) * e)
+@states("v", lambda: lambda_**2 * v**2 - lambda_ * a * v**5)
 @given(
     alone,
     FIRST_SET,
@@ -144,56 +143,50 @@ def _moment(task: Task) -> Line:
     "computed: a head at zero stays there, for (19) has two of its weights in each term",
 )
 @erratum("An exact invariant set, and an approximation of training from (36); see (25-direction)")
-def first_ansatz(task: Task = PAPER) -> Derivation:
+def first_ansatz(task: Task = PAPER) -> Lines:
     """The flow (19) of the head in the force (65)."""
     rates, uses = _flow_of_head(task), places(task, learned=False)
-    return Derivation.by(
-        *on_ansatz(task, learned=False),
-        Line(G, "=", force_on_first_ansatz(task), "The force on the set, equation (65)", uses),
-        _in_force(k_i, rates[k_i], "The velocity (19b) of the key", "k", uses),
-        _in_force(q_i, rates[q_i], "The velocity (19c) of the query", "q", uses),
-        _in_force(v_i, rates[v_i], "The velocity (19a) of the value weight", "v", uses),
-        Line(Rate(k_i, RATES), "=", Rate(v_i, RATES) * e, "The key moves as $v\\boldsymbol{e}$ does", uses),
-    )
+    yield from on_ansatz(task, learned=False)
+    yield Line(G, "=", force_on_first_ansatz(task), "The force on the set, equation (65)", uses)
+    yield _in_force(k_i, rates[k_i], "The velocity (19b) of the key", "k", uses)
+    yield _in_force(q_i, rates[q_i], "The velocity (19c) of the query", "q", uses)
+    yield _in_force(v_i, rates[v_i], "The velocity (19a) of the value weight", "v", uses)
+    yield Line(Rate(k_i, RATES), "=", Rate(v_i, RATES) * e, "The key moves as $v\\boldsymbol{e}$ does", uses)
 
 
 @register("65", "The force on the ansatz of the first drop", section="Appendix D.6")
 @states(lambda: Lambda**2 - lambda_ * a * v**3 * e * e.T)
 @given(alone, "The set (64)")
-def first_force(task: Task = PAPER) -> Derivation:
+def first_force(task: Task = PAPER) -> Lines:
     """The force (53) at B = v^3 e e'."""
     reason = r"$\boldsymbol{e}$ is an eigenvector of $\boldsymbol{\Lambda}$ and $\boldsymbol{M}$"
-    return Derivation.by(
-        *on_ansatz(task, learned=False),
-        Line(B, "=", v**3 * e * e.T, "The head makes this map"),
-        Line(G, "=", substitute(force(task), {B: v**3 * e * e.T}), "The force there"),
-        Line(G, "=", force_on_first_ansatz(task), reason, places(task, learned=False)),
-    )
+    yield from on_ansatz(task, learned=False)
+    yield Line(B, "=", v**3 * e * e.T, "The head makes this map")
+    yield Line(G, "=", substitute(force(task), {B: v**3 * e * e.T}), "The force there")
+    yield Line(G, "=", force_on_first_ansatz(task), reason, places(task, learned=False))
 
 
-def _scalar_flow(task: Task, *, learned: bool) -> Derivation:
+def _scalar_flow(task: Task, *, learned: bool) -> Lines:
     growth, uses = flow_along(task), places(task, learned=learned)
     reason = rf"The velocity (19a): along $\boldsymbol{{e}}$ the force at $\boldsymbol{{B}} = 0$ is ${formula_latex(growth.coeff(v, 2))}$"
-    return Derivation.by(
-        *on_ansatz(task, learned=learned),
-        _in_force(v_i, growth, reason, uses=uses),
-        _moment(task),
-        _in_force(v_i, growth.subs(a, task.eigenvalue), "The moment written out", uses=(*uses, -1)),
-    )
+    yield from on_ansatz(task, learned=learned)
+    yield _in_force(v_i, growth, reason, uses=uses)
+    yield _moment(task)
+    yield _in_force(v_i, growth.subs(a, task.eigenvalue), "The moment written out", uses=(*uses, -1))
 
 
 @register("66", "The first drop", section="Appendix D.6")
 @states(lambda: lambda_**2 * v**2 - lambda_**3 * (1 + (1 + T / lambda_) / N) * v**5)
 @given(alone, "The set (64)")
-def first_drop(task: Task = PAPER) -> Derivation:
+def first_drop(task: Task = PAPER) -> Lines:
     """(19a) in the force (65)."""
     return _scalar_flow(task, learned=False)
 
 
 @register("25", "The ansatz of the later drops", kind="ansatz", section="Section 4.4")
-@part("cube", lambda: (lambda_ / a) ** Rational(1, 3))
-@part("written out", lambda: lambda_ ** Rational(-1, 3) * (1 + (1 + T / lambda_) / N) ** Rational(-1, 3))
-@part("rest", lambda: 0 * lambda_)
+@states("cube", lambda: (lambda_ / a) ** Rational(1, 3))
+@states("written out", lambda: lambda_ ** Rational(-1, 3) * (1 + (1 + T / lambda_) / N) ** Rational(-1, 3))
+@states("rest", lambda: 0 * lambda_)
 @given(
     growing,
     r"$\boldsymbol{k}_i=\boldsymbol{q}_i=v_i\boldsymbol{e}_i$ for $i\le m$ at these values, "
@@ -203,7 +196,7 @@ def first_drop(task: Task = PAPER) -> Derivation:
     "weights in each term",
 )
 @erratum("An exact invariant set of (19), and an approximation of training from (36); see (25-direction)")
-def fixed_value(task: Task = PAPER) -> Derivation:
+def fixed_value(task: Task = PAPER) -> Lines:
     """Where (26) vanishes; put back, the learned heads rest."""
     flow = flow_along(task)
     (cube,) = solve((flow / v**2).expand().subs(v**3, v_star), v_star)
@@ -214,53 +207,47 @@ def fixed_value(task: Task = PAPER) -> Derivation:
         growing(task).meet(point)
         point[v_i] = value_at(value, point)
 
-    return Derivation.by(
-        *on_ansatz(task, learned=False),
-        _in_force(v_i, flow, "The flow (26) of an aligned head", uses=places(task, learned=False)),
-        Line(v_star, ":=", value, "It vanishes at this root", part="cube"),
-        Line(v_star, "=", cancel(cube.subs(a, task.eigenvalue)) ** Rational(1, 3), "The moment (32) written out", part="written out"),
-        Line(flow.subs(v, v_star), "=", cancel(flow.subs(v, value)), "The flow there", part="rest"),
-        Line((positive, rests), "=>", Line(v, "=", v_star), "There is no other positive root", meets=(at_rest,)),
-    )
+    yield from on_ansatz(task, learned=False)
+    yield _in_force(v_i, flow, "The flow (26) of an aligned head", uses=places(task, learned=False))
+    yield Line(v_star, ":=", value, "It vanishes at this root", part="cube")
+    yield Line(v_star, "=", cancel(cube.subs(a, task.eigenvalue)) ** Rational(1, 3), "The moment (32) written out", part="written out")
+    yield Line(flow.subs(v, v_star), "=", cancel(flow.subs(v, value)), "The flow there", part="rest")
+    yield Line((positive, rests), "=>", Line(v, "=", v_star), "There is no other positive root", meets=(at_rest,))
 
 
 @register("71", "The force on the ansatz of the later drops", section="Appendix D.6")
 @states(lambda: Lambda**2 - Lambda * P * Lambda - lambda_ * a * v**3 * e * e.T)
 @given(growing, LATER_SET)
-def later_force(task: Task = PAPER) -> Derivation:
+def later_force(task: Task = PAPER) -> Lines:
     """The force (53) at B = M^-1 Lambda P + v^3 e e'."""
-    return Derivation.by(
-        *on_ansatz(task, learned=True),
-        Line(B, "=", task.fixed_map + v**3 * e * e.T,
-             r"The learned heads make the map (21), the sum of $(\lambda_d/a_d)\,\boldsymbol{e}_d\boldsymbol{e}_d^\top$"),
-        Line(G, "=", force_on_later_ansatz(task), "The force there", places(task, learned=True)),
-    )  # fmt: skip
+    yield from on_ansatz(task, learned=True)
+    yield Line(B, "=", task.fixed_map + v**3 * e * e.T,
+               r"The learned heads make the map (21), the sum of $(\lambda_d/a_d)\,\boldsymbol{e}_d\boldsymbol{e}_d^\top$")  # fmt: skip
+    yield Line(G, "=", force_on_later_ansatz(task), "The force there", places(task, learned=True))
 
 
 @register("26", "The growth of one head, in the main text", section="Section 4.4")
-@part("main", lambda: lambda_**2 * v**2 - lambda_**3 * (1 + (1 + T / lambda_) / N) * v**5)
-@part("short", lambda: lambda_**2 * v**2 - lambda_ * a * v**5)
+@states("main", lambda: lambda_**2 * v**2 - lambda_**3 * (1 + (1 + T / lambda_) / N) * v**5)
+@states("short", lambda: lambda_**2 * v**2 - lambda_ * a * v**5)
 @given(growing, LATER_SET, "Heads at zero stay there, for (19) has two of their weights in each term")
 @erratum("Stronger: with heads aligned to different eigenvectors and any $v_d(0)$ all these equations hold at once")
-def aligned_flow(task: Task = PAPER) -> Derivation:
+def aligned_flow(task: Task = PAPER) -> Lines:
     """(19) on the set (25), which the growing, the learned and the waiting heads keep."""
     rates, short, uses = _flow_of_head(task), flow_along(task), places(task, learned=True)
-    return Derivation.by(
-        *on_ansatz(task, learned=True),
-        Line(G, "=", force_on_later_ansatz(task), "The force on the set, equation (71)", uses),
-        Line(G * P, "=", 0, "No learned direction feels it, so that the learned heads rest"),
-        _in_force(k_i, rates[k_i], r"The growing key stays along $\boldsymbol{e}$", uses=uses),
-        _in_force(q_i, rates[q_i], "So does the query", uses=uses),
-        _in_force(v_i, short, "The velocity (19a) of the value weight", "short", uses),
-        _moment(task),
-        _in_force(v_i, short.subs(a, task.eigenvalue), "The moment written out", "main", (*uses, -1)),
-    )
+    yield from on_ansatz(task, learned=True)
+    yield Line(G, "=", force_on_later_ansatz(task), "The force on the set, equation (71)", uses)
+    yield Line(G * P, "=", 0, "No learned direction feels it, so that the learned heads rest")
+    yield _in_force(k_i, rates[k_i], r"The growing key stays along $\boldsymbol{e}$", uses=uses)
+    yield _in_force(q_i, rates[q_i], "So does the query", uses=uses)
+    yield _in_force(v_i, short, "The velocity (19a) of the value weight", "short", uses)
+    yield _moment(task)
+    yield _in_force(v_i, short.subs(a, task.eigenvalue), "The moment written out", "main", (*uses, -1))
 
 
 @register("72", "The later drops", section="Appendix D.6")
 @states(lambda: lambda_**2 * v**2 - lambda_**3 * (1 + (1 + T / lambda_) / N) * v**5)
 @given(growing, LATER_SET)
-def later_drop(task: Task = PAPER) -> Derivation:
+def later_drop(task: Task = PAPER) -> Lines:
     """(19a) in the force (71)."""
     return _scalar_flow(task, learned=True)
 
@@ -271,18 +258,16 @@ distance = Symbol("epsilon", positive=True)  # from rest
 @register("26-relaxation", "The end of a drop", section="Beside (26)")
 @states(lambda: 3 * lambda_**2 * v_star)
 @given(r"$v$ approaches $v_*$ as $\exp(-rt/\tau)$")
-def relaxation_rate() -> Derivation:
+def relaxation_rate() -> Lines:
     """Minus the slope of (26) at its fixed point."""
     flow, rate = flow_along(), Symbol("r", positive=True)
     slope = -diff(flow, v).subs(v, v_star)
     short = cancel(slope.subs(a, lambda_ / v_star**3))
-    return Derivation.by(
-        Line(v_star, ":=", (lambda_ / a) ** Rational(1, 3), "The head rests here, (25)"),
-        Line(rate, ":=", slope, "Minus the slope of (26) there"),
-        Line(flow.subs(v, v_star + distance), "~", -rate * distance,
-             "A small distance shrinks at this rate", parameter=(distance, 0), order=2),
-        Line(rate, "=", short, r"With $a=\lambda/v_*^3$"),
-    )  # fmt: skip
+    yield Line(v_star, ":=", (lambda_ / a) ** Rational(1, 3), "The head rests here, (25)")
+    yield Line(rate, ":=", slope, "Minus the slope of (26) there")
+    yield Line(flow.subs(v, v_star + distance), "~", -rate * distance,
+               "A small distance shrinks at this rate", parameter=(distance, 0), order=2)  # fmt: skip
+    yield Line(rate, "=", short, r"With $a=\lambda/v_*^3$")
 
 
 @cache
@@ -304,12 +289,10 @@ def component(eigenvalue) -> Expr:
     r"$\lambda_{m+2}$ is the largest of the eigenvalues not yet learned but $\lambda_{m+1}$",
     r"The ratio is the tangent of the angle between $\boldsymbol{k}$ and $\boldsymbol{e}_{m+1}$",
 )
-def direction_error() -> Derivation:
+def direction_error() -> Lines:
     """Both components grow as w_init exp(lambda^2 s), equation (63), until the first is of order one."""
     reached = time_to_order_one(lambda_next)
     exponent = cancel((log(w_init) + lambda_after**2 * reached) / log(w_init))
-    return Derivation.by(
-        Line(clock, ":=", reached, "The middle of the drop"),
-        Line(component(lambda_next), "=", 1, "There the growing component (63) is of order one"),
-        Line(component(lambda_after) / component(lambda_next), "=", w_init**exponent, "The next one, in proportion to it"),
-    )
+    yield Line(clock, ":=", reached, "The middle of the drop")
+    yield Line(component(lambda_next), "=", 1, "There the growing component (63) is of order one")
+    yield Line(component(lambda_after) / component(lambda_next), "=", w_init**exponent, "The next one, in proportion to it")

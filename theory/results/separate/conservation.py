@@ -11,10 +11,9 @@ from ...algebra.polynomial import TracePolynomial, total
 from ...calculus.derivatives import derivative, gradient
 from ...calculus.substitution import collect, substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.heads import Gradient, Rate
-from ...derivations.lines import Line
-from ...derivations.registry import erratum, given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import erratum, given, register, states
 from ...notation import B_rest, D, G, K_i, Q_i, R, beta, k_i, matrix, q_i, symmetric_matrix, v_i, vector, x_q
 from .flow import RANK_ONE, RANK_R, effective_map, flow_in_force, rank_one_head, rank_R_head
 
@@ -62,79 +61,71 @@ def _drift(quantity, rates: dict, reason: str, **options) -> Line:
 
 
 @register("79", "Conservation laws of a rank-one head, for any loss", section="Appendix D.8")
-@part("a", lambda: Trace(k_i.T * k_i) - Trace(q_i.T * q_i))
-@part("b", lambda: Trace(k_i.T * k_i) - v_i**2)
+@states("a", lambda: Trace(k_i.T * k_i) - Trace(q_i.T * q_i))
+@states("b", lambda: Trace(k_i.T * k_i) - v_i**2)
 @given(ANY_LOSS)
 @erratum(
     r"The norms of a head are nearly equal, as the paper concludes, only once $v_i^2$ is large against $w_{\rm init}^2$: not during "
     "a plateau"
 )
-def rank_one_conservation() -> Derivation:
+def rank_one_conservation() -> Lines:
     """All combinations of the three squared norms that an arbitrary force G conserves."""
     rates = flow_in_force(rank_one_head(), RANK_ONE)
     norms = (Trace(k_i.T * k_i), v_i**2, Trace(q_i.T * q_i))
     with_value, with_query = conserved(norms, rates)
     combination = weight_k * norms[0] + weight_v * norms[1] + weight_q * norms[2]
-    return Derivation.by(
-        *_chain_rule(rank_one_head(), RANK_ONE),
-        _drift(norms[0], rates, "The rate of the squared key"),
-        _drift(norms[1], rates, "The rate of the squared value weight"),
-        _drift(norms[2], rates, "The rate of the squared query: the three are equal"),
-        _drift(combination, rates, "So a combination is conserved under every force exactly if its coefficients sum to $0$"),
-        Line(first, ":=", with_query, "One such combination", part="a"),
-        Line(second, ":=", with_value, "The second, which spans the others with the first", part="b"),
-        Line(Rate(first, rates), "=", 0, "The first is constant"),
-        Line(Rate(second, rates), "=", 0, "The second is constant"),
-    )
+    yield from _chain_rule(rank_one_head(), RANK_ONE)
+    yield _drift(norms[0], rates, "The rate of the squared key")
+    yield _drift(norms[1], rates, "The rate of the squared value weight")
+    yield _drift(norms[2], rates, "The rate of the squared query: the three are equal")
+    yield _drift(combination, rates, "So a combination is conserved under every force exactly if its coefficients sum to $0$")
+    yield Line(first, ":=", with_query, "One such combination", part="a")
+    yield Line(second, ":=", with_value, "The second, which spans the others with the first", part="b")
+    yield Line(Rate(first, rates), "=", 0, "The first is constant")
+    yield Line(Rate(second, rates), "=", 0, "The second is constant")
 
 
 @register("85", "Conservation laws of a rank-$R$ head, for any loss", section="Appendix E.5")
-@part("a", lambda: Trace(k_r.T * k_r) - Trace(q_r.T * q_r))
-@part("b", lambda: Trace(k_r.T * k_r) + Trace(K_rest.T * K_rest) - v_i**2)
+@states("a", lambda: Trace(k_r.T * k_r) - Trace(q_r.T * q_r))
+@states("b", lambda: Trace(k_r.T * k_r) + Trace(K_rest.T * K_rest) - v_i**2)
 @given(ANY_LOSS, "$r$ is any of the $R$ columns")
-def rank_R_conservation() -> Derivation:
+def rank_R_conservation() -> Lines:
     """One column r and all the others together; the value weight is shared, so it balances their sum, not one of them."""
     head = _split_head()
     rates = flow_in_force(head, COLUMN_AND_REST)
     norms = (Trace(k_r * k_r.T), Trace(K_rest * K_rest.T), v_i**2, Trace(q_r * q_r.T), Trace(Q_rest * Q_rest.T))
     with_value, with_query, _ = conserved(norms, rates)
-    return Derivation.by(
-        *_chain_rule(head, COLUMN_AND_REST),
-        _drift(norms[0], rates, "The rate of the squared key $r$"),
-        _drift(norms[3], rates, "That of its query is the same"),
-        _drift(norms[1], rates, "The other keys together"),
-        _drift(norms[2], rates, "The squared value weight moves as all keys together"),
-        Line(first, ":=", with_query, "One key and its query", part="a"),
-        Line(second, ":=", with_value, "All keys and the value weight", part="b"),
-        Line(Rate(first, rates), "=", 0, "The first is constant under every force"),
-        Line(Rate(second, rates), "=", 0, "The second is constant under every force"),
-    )
+    yield from _chain_rule(head, COLUMN_AND_REST)
+    yield _drift(norms[0], rates, "The rate of the squared key $r$")
+    yield _drift(norms[3], rates, "That of its query is the same")
+    yield _drift(norms[1], rates, "The other keys together")
+    yield _drift(norms[2], rates, "The squared value weight moves as all keys together")
+    yield Line(first, ":=", with_query, "One key and its query", part="a")
+    yield Line(second, ":=", with_value, "All keys and the value weight", part="b")
+    yield Line(Rate(first, rates), "=", 0, "The first is constant under every force")
+    yield Line(Rate(second, rates), "=", 0, "The second is constant under every force")
 
 
 @register("86", "Rates of the squared norms under any loss, for one sequence", section="Appendix E.5")
-@part("a", lambda: -loss_slope * v_i * k_r.T * beta * q_r.T * x_q)
-@part("b", lambda: -loss_slope * v_i * k_r.T * beta * q_r.T * x_q)
-@part("c", lambda: -loss_slope * v_i * beta.T * (k_r * q_r.T + K_rest * Q_rest.T) * x_q)
+@states("a", lambda: -loss_slope * v_i * k_r.T * beta * q_r.T * x_q)
+@states("b", lambda: -loss_slope * v_i * k_r.T * beta * q_r.T * x_q)
+@states("c", lambda: -loss_slope * v_i * beta.T * (k_r * q_r.T + K_rest * Q_rest.T) * x_q)
 @given("$g$ is the derivative of the loss of the sequence in its prediction; average over the sequences")
 @erratum(
     r"The printed prefactor 2, without $\tau$, belongs to a flow along minus the whole gradient; the rule (10) has half of it. The "
     "conservation laws do not depend on it"
 )
-def norm_rates() -> Derivation:
+def norm_rates() -> Lines:
     """The chain rule through the prediction."""
     output = beta.T * (B_rest + _split_head()) * x_q
     rates = {weight: -loss_slope * gradient(output, weight) / 2 for weight in COLUMN_AND_REST}
     squared_key = derivative(k_r.T * k_r, rates)
-    return Derivation.by(
-        *(
-            Line(Rate(weight, rates), "=", -loss_slope * Gradient(output, weight) / 2, "The flow (10) by the chain rule")
-            for weight in COLUMN_AND_REST
-        ),
-        _drift(k_r.T * k_r, rates, "The squared key", part="a"),
-        _drift(q_r.T * q_r, rates, "The squared query", part="b"),
-        _drift(v_i**2, rates, "The squared value weight, which sums over the $R$ columns", part="c"),
-        Line(Rate(k_r.T * k_r, rates), "!=", 2 * squared_key, "With the prefactor as printed in the paper"),
-    )
+    for weight in COLUMN_AND_REST:
+        yield Line(Rate(weight, rates), "=", -loss_slope * Gradient(output, weight) / 2, "The flow (10) by the chain rule")
+    yield _drift(k_r.T * k_r, rates, "The squared key", part="a")
+    yield _drift(q_r.T * q_r, rates, "The squared query", part="b")
+    yield _drift(v_i**2, rates, "The squared value weight, which sums over the $R$ columns", part="c")
+    yield Line(Rate(k_r.T * k_r, rates), "!=", 2 * squared_key, "With the prefactor as printed in the paper")
 
 
 @register(
@@ -142,16 +133,16 @@ def norm_rates() -> Derivation:
     r"The whole matrix $\boldsymbol{K}^\top\boldsymbol{K}-\boldsymbol{Q}^\top\boldsymbol{Q}$ of a head is conserved, for any loss",
     section="Beside (85)",
 )
-@part("matrix", lambda: K_i.T * K_i - Q_i.T * Q_i)
-@part("scalar", lambda: Trace(Q_i.T * Q_i) - v_i**2)
-@part("keys", lambda: v_i * (K_i.T * G * Q_i + Q_i.T * G.T * K_i))
-@part("one key", lambda: -2 * v_i * Trace(K_rest.T * G * Q_rest))
+@states("matrix", lambda: K_i.T * K_i - Q_i.T * Q_i)
+@states("scalar", lambda: Trace(Q_i.T * Q_i) - v_i**2)
+@states("keys", lambda: v_i * (K_i.T * G * Q_i + Q_i.T * G.T * K_i))
+@states("one key", lambda: -2 * v_i * Trace(K_rest.T * G * Q_rest))
 @given(ANY_LOSS)
 @erratum(
     "The paper has the $R$ diagonal entries of this matrix only. For $R > 1$ the difference of one key and the value weight is not "
     "conserved"
 )
-def matrix_conservation() -> Derivation:
+def matrix_conservation() -> Lines:
     """Every quadratic invariant of the form tr(S_k K' K) + tr(S_q Q' Q) + s_v v^2 with constant symmetric S_k, S_q."""
     S_k, S_q = symmetric_matrix("S_k", R), symmetric_matrix("S_q", R)
     rates = flow_in_force(rank_R_head(), RANK_R)
@@ -161,20 +152,18 @@ def matrix_conservation() -> Derivation:
     split = flow_in_force(_split_head(), COLUMN_AND_REST)
     drive = TracePolynomial(rates[K_i])
     keys = drive.T * K_i + K_i.T * drive
-    return Derivation.by(
-        *_chain_rule(rank_R_head(), RANK_R),
-        _drift(quadratic, rates, "The drift of a general quadratic invariant"),
-        Line(S_q, ":=", balanced, "It vanishes under every force exactly if the coefficients of the three norms cancel"),
-        Line(first, ":=", quadratic, "Then the invariant"),
-        Line(first, "=", invariant, "has two free coefficients"),
-        Line(Rate(first, rates), "=", 0, "It is conserved for all of them", -1),
-        Line(Gradient(first, S_k), "=", gradient(invariant, S_k), r"So is the coefficient of $\boldsymbol{S}_k$", -2, "matrix"),
-        Line(-Gradient(first, weight_v), "=", -gradient(invariant, weight_v), "and that of $-s_v$", -3, "scalar"),
-        Line(Rate(K_i.T * K_i, rates), "=", keys, "The rate of the keys", part="keys"),
-        Line(Rate(Q_i.T * Q_i, rates), "=", keys, "is that of the queries"),
-        Line(Rate(Trace(k_r.T * k_r) - v_i**2, split), "=", derivative(k_r.T * k_r, split) - derivative(v_i**2, split),
-             "One key against the value weight is not conserved", part="one key"),
-    )  # fmt: skip
+    yield from _chain_rule(rank_R_head(), RANK_R)
+    yield _drift(quadratic, rates, "The drift of a general quadratic invariant")
+    yield Line(S_q, ":=", balanced, "It vanishes under every force exactly if the coefficients of the three norms cancel")
+    yield Line(first, ":=", quadratic, "Then the invariant")
+    yield Line(first, "=", invariant, "has two free coefficients")
+    yield Line(Rate(first, rates), "=", 0, "It is conserved for all of them", -1)
+    yield Line(Gradient(first, S_k), "=", gradient(invariant, S_k), r"So is the coefficient of $\boldsymbol{S}_k$", -2, "matrix")
+    yield Line(-Gradient(first, weight_v), "=", -gradient(invariant, weight_v), "and that of $-s_v$", -3, "scalar")
+    yield Line(Rate(K_i.T * K_i, rates), "=", keys, "The rate of the keys", part="keys")
+    yield Line(Rate(Q_i.T * Q_i, rates), "=", keys, "is that of the queries")
+    yield Line(Rate(Trace(k_r.T * k_r) - v_i**2, split), "=", derivative(k_r.T * k_r, split) - derivative(v_i**2, split),
+               "One key against the value weight is not conserved", part="one key")  # fmt: skip
 
 
 def _signs(point) -> None:
@@ -185,12 +174,12 @@ SIGNS = Condition("$c$ and $d$ are each $1$ or $-1$", lambda point: point[c] ** 
 
 
 @register("25-signs", "The signs that a head may change", section="Beside (25)")
-@part("map", lambda: v_i * k_i * q_i.T)
-@part("v", lambda: c * (k_i.T * G * q_i))
-@part("k", lambda: d * v_i * G * q_i)
-@part("q", lambda: c * d * v_i * G.T * k_i)
+@states("map", lambda: v_i * k_i * q_i.T)
+@states("v", lambda: c * (k_i.T * G * q_i))
+@states("k", lambda: d * v_i * G * q_i)
+@states("q", lambda: c * d * v_i * G.T * k_i)
 @given(SIGNS, ANY_LOSS)
-def signs_of_a_head() -> Derivation:
+def signs_of_a_head() -> Lines:
     """Put into one head's part of the effective map and into (19): the velocities change sign with the weights."""
     turned = (Symbol("v_new", real=True), *(vector(f"{one}_new", D, latex=rf"\boldsymbol{{{one}}}_{{\rm new}}") for one in "kq"))
     signs = (c, d, c * d)
@@ -206,7 +195,7 @@ def signs_of_a_head() -> Derivation:
             Line(Gradient(Trace(G.T * head), one), "=", velocity, "Its flow (19), in the same force", part=letter),
             Line(velocity, "=", Rate(sign * weight, rates), "is the velocity of the weight with its sign"),
         ]
-    return Derivation.by(*lines)
+    yield from lines
 
 
 def _signs_squared(expression) -> TracePolynomial:

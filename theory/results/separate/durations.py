@@ -34,10 +34,9 @@ from sympy import (
 from ...calculus.equality import require_zero
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.heads import Gradient, Rate
-from ...derivations.lines import Line
-from ...derivations.registry import erratum, given, part, register, states
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import erratum, given, register, states
 from ...notation import B, a, e, lambda_, lambda_next, rho, t, tau, v, v_0, v_i, v_star
 from ..task.population import PAPER, Task
 from ..task.regression import closed_loss, population_error
@@ -108,24 +107,22 @@ def phi() -> Expr:
 )
 @given(_inside("Between $v(0)$ and $v(t)$: $t$ is the difference of the values there; $u^3=av^3/\\lambda$"), BRANCHES)
 @erratum(r"The factor $\tau$ is missing in the paper's display")
-def time_of_a_drop(task: Task = PAPER) -> Derivation:
+def time_of_a_drop(task: Task = PAPER) -> Lines:
     """The reciprocal of the flow in u, integrated by partial fractions, in the units of t and v; differentiated back."""
     fixed, (rate, unit) = _at_rest(task), _scaled(task)
     partial = apart(1 / rate, u)
     rest = factor(partial - u**-2)
     in_flow = (Line(Rate(v_i, RATES), "=", v_star / unit * tau * rate, "The flow is the one of $u$", "64"),) if task == PAPER else ()
-    return Derivation.by(
-        *_flow_lines(task),
-        Line(1 / rate, "=", partial, r"With $u=v/v_*$, in the unit $\tau/(\lambda^2v_*)$: its reciprocal in partial fractions"),
-        Line(partial - u**-2, "=", rest, "$1/u^2$ integrates to $-1/u$; what remains is"),
-        Line(Gradient(phi(), u), "=", rest, "Its antiderivative is real on both sides of 1"),
-        Line(v_star, ":=", fixed, "The head rests here, (25)"),
-        Line(u, ":=", v / v_star, "Its value weight in proportion to that"),
-        *in_flow,
-        Line(t, ":=", unit * (phi() - 1 / u), "The time, up to a constant"),
-        Line(Gradient(t, v), "=", tau / flow_along(task), r"Its slope is $\tau$ over the flow (26)"),
-        Line(t, "=", unit * _joined(phi()) - (unit / u).subs(u, v / fixed), "With one logarithm, and in $v$"),
-    )
+    yield from _flow_lines(task)
+    yield Line(1 / rate, "=", partial, r"With $u=v/v_*$, in the unit $\tau/(\lambda^2v_*)$: its reciprocal in partial fractions")
+    yield Line(partial - u**-2, "=", rest, "$1/u^2$ integrates to $-1/u$; what remains is")
+    yield Line(Gradient(phi(), u), "=", rest, "Its antiderivative is real on both sides of 1")
+    yield Line(v_star, ":=", fixed, "The head rests here, (25)")
+    yield Line(u, ":=", v / v_star, "Its value weight in proportion to that")
+    yield from in_flow
+    yield Line(t, ":=", unit * (phi() - 1 / u), "The time, up to a constant")
+    yield Line(Gradient(t, v), "=", tau / flow_along(task), r"Its slope is $\tau$ over the flow (26)")
+    yield Line(t, "=", unit * _joined(phi()) - (unit / u).subs(u, v / fixed), "With one logarithm, and in $v$")
 
 
 def _joined(formula):
@@ -173,15 +170,13 @@ def time_between() -> Expr:
 @register("67-truncated", "The time integral of the quadratic flow", kind="approximation", section="beside (67)")
 @states(lambda: tau / lambda_**2 * (1 / v_0 - 1 / _v))
 @given(_inside(r"While $v^3$ is small beside $\lambda/a$: the term of fifth order in (26) is left out"))
-def time_of_quadratic_flow(task: Task = PAPER) -> Derivation:
+def time_of_quadratic_flow(task: Task = PAPER) -> Lines:
     """The quadratic term of (26), separated and integrated."""
     quadratic = flow_along(task).coeff(v, 2) * v**2
     primitive = integrate(tau / quadratic.subs(v, _v), _v)
-    return Derivation.by(
-        *_flow_lines(task),
-        Line(flow_along(task), "~", quadratic, "Its quadratic term", parameter=(v, 0), order=5),
-        Line(Integral(tau / quadratic, (v, v_0, _v)), "=", primitive - primitive.subs(_v, v_0), r"The integral of $\tau$ over it"),
-    )
+    yield from _flow_lines(task)
+    yield Line(flow_along(task), "~", quadratic, "Its quadratic term", parameter=(v, 0), order=5)
+    yield Line(Integral(tau / quadratic, (v, v_0, _v)), "=", primitive - primitive.subs(_v, v_0), r"The integral of $\tau$ over it")
 
 
 def _to_fraction(start, task: Task = PAPER) -> Expr:
@@ -197,15 +192,13 @@ def _to_fraction(start, task: Task = PAPER) -> Expr:
     "The relative error is of order $v_0$ inside the ansatz. For Gaussian weights (36) it is an order of magnitude only, which "
     r"does not improve as $w_{\rm init}\to0$; the escape time (T5) does"
 )
-def first_plateau(task: Task = PAPER) -> Derivation:
+def first_plateau(task: Task = PAPER) -> Lines:
     """The time in which the quadratic flow reaches infinity, and the exact time to a fraction of the final value."""
     quadratic = time_of_quadratic_flow(task).result
     duration = limit(quadratic, _v, oo)
-    return Derivation.by(
-        *_flow_lines(task),
-        Line(quadratic, "->", duration, "The time (67-truncated) of the flow without its term of fifth order", parameter=_v, order=1),
-        Line(_to_fraction(v_0, task), "~", duration, r"The exact time (67) to $\rho v_*$ begins alike", parameter=(v_0, 0), order=0),
-    )
+    yield from _flow_lines(task)
+    yield Line(quadratic, "->", duration, "The time (67-truncated) of the flow without its term of fifth order", parameter=_v, order=1)
+    yield Line(_to_fraction(v_0, task), "~", duration, r"The exact time (67) to $\rho v_*$ begins alike", parameter=(v_0, 0), order=0)
 
 
 @register("73", "Duration of the later plateaus", kind="approximation", section="Appendix D.6")
@@ -216,22 +209,20 @@ def first_plateau(task: Task = PAPER) -> Derivation:
     r"with $m$. The duration falls as the inverse square of the eigenvalue if $\boldsymbol{\Lambda}$ is scaled as a whole, not from one "
     "direction to the next"
 )
-def later_plateau(task: Task = PAPER) -> Derivation:
+def later_plateau(task: Task = PAPER) -> Lines:
     """(68) for the flow (72); for another task than the paper's its letters are those of the next eigenvector."""
     next_ = (Line(lambda_, ":=", lambda_next, "The next eigenvector"),) if task == PAPER else ()
     later = {v_0: _v_next, **{line.left: line.right for line in next_}}
-    return Derivation.by(
-        *next_,
-        *_flow_lines(task),
-        Line(_to_fraction(_v_next, task), "~", first_plateau(task).result.subs(later), "As in (68)", parameter=(_v_next, 0), order=0),
-    )
+    yield from next_
+    yield from _flow_lines(task)
+    yield Line(_to_fraction(_v_next, task), "~", first_plateau(task).result.subs(later), "As in (68)", parameter=(_v_next, 0), order=0)
 
 
 _v_next = Symbol("v_{m+1}", positive=True)
 
 
 @register("68-next", "Duration of a plateau with its next orders", kind="approximation", section="beside (68)")
-@part(
+@states(
     "constant",
     lambda: (
         1 / rho
@@ -239,14 +230,14 @@ _v_next = Symbol("v_{m+1}", positive=True)
         - pi / (6 * sqrt(3))
     ),
 )
-@part("t", lambda: tau / lambda_**2 * (1 / v_0 - C_rho * _CUBE_ROOT - Rational(1, 2) * a / lambda_ * v_0**2))
-@part("switch", lambda: -tau / lambda_**2 * _CUBE_ROOT)
+@states("t", lambda: tau / lambda_**2 * (1 / v_0 - C_rho * _CUBE_ROOT - Rational(1, 2) * a / lambda_ * v_0**2))
+@states("switch", lambda: -tau / lambda_**2 * _CUBE_ROOT)
 @given(
     r"Inside the ansatz: the time from $v_0$ to $\rho v_*$, up to order $v_0^5$; the constant is exact",
     "The last is how much later than $1/v_0$ suggests a drop switches its direction off for the other heads, which feel "
     r"$\lambda^2(1-u^3)$",
 )
-def plateau_with_next_orders() -> Derivation:
+def plateau_with_next_orders() -> Lines:
     """(67) between v_0 and rho v_*, expanded at v_0 = 0."""
     rate, unit = _scaled()
     zero = phi().subs(u, 0)
@@ -254,29 +245,25 @@ def plateau_with_next_orders() -> Derivation:
     scaled = 1 / u_0 - C_rho - series(phi() - zero, u, 0, 5).removeO().subs(u, u_0)
     time = (unit * scaled).subs(u_0, v_0 / _at_rest())
     integral = Integral((1 - u**3) / rate, (u, u_0, 1))
-    return Derivation.by(
-        Line(C_rho, ":=", constant, r"The constant of the time (67) between 0 and $\rho$, in the units of $u$"),
-        Line(C_rho, "=", _joined(constant), "With one logarithm", part="constant"),
-        Line(_to_fraction(v_0), "~", time, r"The time (67) from $v_0$ to $\rho v_*$", (), "t", parameter=(v_0, 0), order=5),
-        Line(unit * (integral - 1 / u_0), "=", unit * (cancel(integral.doit()) - 1 / u_0), "Beyond the escape time", part="switch"),
-    )
+    yield Line(C_rho, ":=", constant, r"The constant of the time (67) between 0 and $\rho$, in the units of $u$")
+    yield Line(C_rho, "=", _joined(constant), "With one logarithm", part="constant")
+    yield Line(_to_fraction(v_0), "~", time, r"The time (67) from $v_0$ to $\rho v_*$", (), "t", parameter=(v_0, 0), order=5)
+    yield Line(unit * (integral - 1 / u_0), "=", unit * (cancel(integral.doit()) - 1 / u_0), "Beyond the escape time", part="switch")
 
 
 @register("26-loss", "The loss along a drop", section="beside (26)")
 @states(lambda: -(lambda_**3) / a * (2 * u**3 - u**6))
 @given("The set (25), $u=v/v_*$; at $u=1$ it is the step of (24)", growing)
-def drop_loss(task: Task = PAPER) -> Derivation:
+def drop_loss(task: Task = PAPER) -> Lines:
     """What the component v^3 of B along an eigenvector adds to the loss."""
     loss, uses = closed_loss(task).result, places(task, learned=True)
     added = substitute(loss, {B: task.fixed_map + v**3 * e * e.T}) - substitute(loss, {B: task.fixed_map})
     fixed = fixed_value(task).result["cube"]
     share = a * task.along(task.moments.Q) * v**6 - 2 * task.along(task.moments.A) * v**3
-    return Derivation.by(
-        *along_lines(task, learned=True),
-        *task.gains(),
-        Line(population_error(B, task), "=", loss, f"The loss (9-closed); $\\boldsymbol{{M}}$ is {task.second_moment()}"),
-        Line(added, "=", share, r"What the growing head adds to it, with the map $v^3\boldsymbol{ee}^\top$", uses),
-        Line(v_star, ":=", fixed, "The head rests here, (25)"),
-        Line(v, ":=", u * v_star, "In proportion to that"),
-        Line(added, "=", factor(share.subs(v, u * fixed)), "In $u$", uses),
-    )
+    yield from along_lines(task, learned=True)
+    yield from task.gains()
+    yield Line(population_error(B, task), "=", loss, f"The loss (9-closed); $\\boldsymbol{{M}}$ is {task.second_moment()}")
+    yield Line(added, "=", share, r"What the growing head adds to it, with the map $v^3\boldsymbol{ee}^\top$", uses)
+    yield Line(v_star, ":=", fixed, "The head rests here, (25)")
+    yield Line(v, ":=", u * v_star, "In proportion to that")
+    yield Line(added, "=", factor(share.subs(v, u * fixed)), "In $u$", uses)

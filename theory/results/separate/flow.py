@@ -12,10 +12,9 @@ from sympy import Symbol, Trace, ZeroMatrix
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import gradient
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation
 from ...derivations.heads import Gradient, Rate
-from ...derivations.lines import Line
-from ...derivations.registry import erratum, given, part, register, states
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import erratum, given, register, states
 from ...notation import B, B_rest, D, G, K_i, Lambda, M, Q_i, beta, k_i, prediction, prediction_i, prediction_other, q_i, v_i, x_q, y_q
 from ..attention.blocks import U_i, merged_expansion, u_i, value_row
 from ..task.population import PAPER, Task
@@ -81,21 +80,19 @@ def flow_lines(head: Any, weights: tuple, moving: tuple | None = None, task: Tas
 @register("18", "Separate rank-one attention", section="Section 4.1")
 @states(lambda: v_i * beta.T * k_i * q_i.T * x_q + beta.T * B_rest * x_q)
 @given("The vectors in the value blocks and the last components of the keys are zero", "$R = 1$")
-def output() -> Derivation:
+def output() -> Lines:
     """The head (C.1) with a key-query matrix of rank one, without the blocks that stay zero; then all the others."""
     kappa = Symbol("kappa_i", real=True)
     head = substitute(merged_expansion(), {U_i: k_i * q_i.T, u_i: kappa * q_i})
     kept = substitute(head, {value_row: ZeroMatrix(D, 1), kappa: 0})
-    return Derivation.by(
-        Line(kappa, ":=", 0, "The last component of the key stays zero, equation (40)"),
-        Line(value_row, ":=", ZeroMatrix(D, 1), "So does the vector in the value block, equation (39)"),
-        Line(U_i, ":=", k_i * q_i.T, "One key and one query: the merged matrix has rank one"),
-        Line(u_i, ":=", kappa * q_i, "and this is its last row"),
-        Line(prediction_i, "=", kept, "What is left of the head (C.1)", "C.1"),
-        Line(prediction_other, ":=", beta.T * B_rest * x_q, "The other heads are of the same form"),
-        Line(prediction, ":=", prediction_i + prediction_other, "Heads add up"),
-        Line(prediction, "=", kept + beta.T * B_rest * x_q, "The prediction", "C.1"),
-    )
+    yield Line(kappa, ":=", 0, "The last component of the key stays zero, equation (40)")
+    yield Line(value_row, ":=", ZeroMatrix(D, 1), "So does the vector in the value block, equation (39)")
+    yield Line(U_i, ":=", k_i * q_i.T, "One key and one query: the merged matrix has rank one")
+    yield Line(u_i, ":=", kappa * q_i, "and this is its last row")
+    yield Line(prediction_i, "=", kept, "What is left of the head (C.1)", "C.1")
+    yield Line(prediction_other, ":=", beta.T * B_rest * x_q, "The other heads are of the same form")
+    yield Line(prediction, ":=", prediction_i + prediction_other, "Heads add up")
+    yield Line(prediction, "=", kept + beta.T * B_rest * x_q, "The prediction", "C.1")
 
 
 # The flow
@@ -134,31 +131,29 @@ def _flow(head: Any, weights: tuple, task: Task) -> tuple[Line, ...]:
 
 
 @register("19", "Gradient flow of separate rank-one attention", section="Section 4.2")
-@part("a", lambda: k_i.T * paper_force(rank_one_head()) * q_i)
-@part("b", lambda: v_i * paper_force(rank_one_head()) * q_i)
-@part("c", lambda: v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * q_i * k_i.T) * M) * k_i)
+@states("a", lambda: k_i.T * paper_force(rank_one_head()) * q_i)
+@states("b", lambda: v_i * paper_force(rank_one_head()) * q_i)
+@states("c", lambda: v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * q_i * k_i.T) * M) * k_i)
 @given("Any number of heads: the others enter through their sum", MOMENT)
 @erratum(TRANSPOSE)
-def rank_one_flow(task: Task = PAPER) -> Derivation:
+def rank_one_flow(task: Task = PAPER) -> Lines:
     """The gradient of the averaged loss."""
     head = rank_one_head()
     symmetric = Line(effective_map(head), "=", effective_map(head).T, "The effective map is symmetric")
     printed = Line(Rate(q_i, flow(head, RANK_ONE, task)), "=", _untransposed(head, k_i, task))
-    return Derivation.by(
-        *_flow(head, RANK_ONE, task),
-        Line(symmetric, "=>", printed, "It may be left out where the effective map is symmetric", meets=(_symmetric,)),
-    )
+    yield from _flow(head, RANK_ONE, task)
+    yield Line(symmetric, "=>", printed, "It may be left out where the effective map is symmetric", meets=(_symmetric,))
 
 
 @register("80", "Gradient flow of separate rank-$R$ attention", section="Appendix E.2")
-@part("a", lambda: Trace(K_i.T * paper_force(rank_R_head()) * Q_i))
-@part("b", lambda: v_i * paper_force(rank_R_head()) * Q_i)
-@part("c", lambda: v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * Q_i * K_i.T) * M) * K_i)
+@states("a", lambda: Trace(K_i.T * paper_force(rank_R_head()) * Q_i))
+@states("b", lambda: v_i * paper_force(rank_R_head()) * Q_i)
+@states("c", lambda: v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * Q_i * K_i.T) * M) * K_i)
 @given("Any number of heads, any rank", MOMENT)
 @erratum(TRANSPOSE)
-def rank_R_flow(task: Task = PAPER) -> Derivation:
+def rank_R_flow(task: Task = PAPER) -> Lines:
     """As (19); the columns of K_i and Q_i are the keys and queries of the head."""
-    return Derivation.by(*_flow(rank_R_head(), RANK_R, task))
+    yield from _flow(rank_R_head(), RANK_R, task)
 
 
 def _error():
@@ -171,47 +166,35 @@ def _sequence_rates() -> tuple:
 
 
 @register("52", "Gradient flow of one sequence, before the average", section="Appendix D.2")
-@part("a", lambda: k_i.T * (beta * _error() * x_q.T) * q_i)
-@part("b", lambda: v_i * (beta * _error() * x_q.T) * q_i)
-@part("c", lambda: v_i * (x_q * _error() * beta.T) * k_i)
+@states("a", lambda: k_i.T * (beta * _error() * x_q.T) * q_i)
+@states("b", lambda: v_i * (beta * _error() * x_q.T) * q_i)
+@states("c", lambda: v_i * (x_q * _error() * beta.T) * k_i)
 @given("The flow is the average of these over the sequences, equation (10)")
 @erratum(r"In (c) $\boldsymbol{\beta}$ and $\boldsymbol{x}_q$ must change places: the matrix is the transpose of that in (a) and (b)")
-def sequence_flow() -> Derivation:
+def sequence_flow() -> Lines:
     """Minus half the gradient of the squared error, for every single sequence, hence for their average over any law."""
     output_ = beta.T * effective_map(rank_one_head()) * x_q
     rates = _sequence_rates()
     carried = head_flow(squared_error(B), rank_one_head(), RANK_ONE)
-    return Derivation.by(
-        *(
-            Line(rate, "=", Gradient(output_, weight) * (y_q - output_), f"The chain rule for the {name}")
-            for rate, weight, name in zip(rates, RANK_ONE, NAMES, strict=True)
-        ),
-        *(
-            Line(rate, "=", result, f"Its gradient in the {name}", part=part)
-            for rate, result, name, part in zip(rates, carried, NAMES, "abc", strict=True)
-        ),
-        Line(rates[2], "!=", v_i * beta * _error() * x_q.T * k_i, "As printed in the paper, (c) lacks a transpose"),
-    )
+    for rate, weight, name in zip(rates, RANK_ONE, NAMES, strict=True):
+        yield Line(rate, "=", Gradient(output_, weight) * (y_q - output_), f"The chain rule for the {name}")
+    for rate, result, name, part in zip(rates, carried, NAMES, "abc", strict=True):
+        yield Line(rate, "=", result, f"Its gradient in the {name}", part=part)
+    yield Line(rates[2], "!=", v_i * beta * _error() * x_q.T * k_i, "As printed in the paper, (c) lacks a transpose")
 
 
 @register("54", "Gradient flow of separate rank-one attention, averaged", section="Appendix D.2")
-@part("a", lambda: k_i.T * paper_force(rank_one_head()) * q_i)
-@part("b", lambda: v_i * paper_force(rank_one_head()) * q_i)
-@part("c", lambda: v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * q_i * k_i.T) * M) * k_i)
+@states("a", lambda: k_i.T * paper_force(rank_one_head()) * q_i)
+@states("b", lambda: v_i * paper_force(rank_one_head()) * q_i)
+@states("c", lambda: v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * q_i * k_i.T) * M) * k_i)
 @given(MOMENT)
 @erratum(TRANSPOSE)
-def averaged_flow(task: Task = PAPER) -> Derivation:
+def averaged_flow(task: Task = PAPER) -> Lines:
     """The other way round from (19): first the gradient for one sequence, equation (52), then the average."""
     rates = flow(rank_one_head(), RANK_ONE, task)
     moving = [Rate(weight, rates) for weight in RANK_ONE]
-    return Derivation.by(
-        *task.definitions(),
-        *(
-            Line(rate, "=", task.E(sequence), f"The average of (52) for the {name}")
-            for rate, sequence, name in zip(moving, _sequence_rates(), NAMES, strict=True)
-        ),
-        *(
-            Line(rate, "=", rates[weight], f"The rate of the {name}, in $\\boldsymbol{{M}}$", part=part)
-            for rate, weight, name, part in zip(moving, RANK_ONE, NAMES, "abc", strict=True)
-        ),
-    )
+    yield from task.definitions()
+    for rate, sequence, name in zip(moving, _sequence_rates(), NAMES, strict=True):
+        yield Line(rate, "=", task.E(sequence), f"The average of (52) for the {name}")
+    for rate, weight, name, part in zip(moving, RANK_ONE, NAMES, "abc", strict=True):
+        yield Line(rate, "=", rates[weight], f"The rate of the {name}, in $\\boldsymbol{{M}}$", part=part)

@@ -13,11 +13,10 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import multiplied_out, rewrite
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.draws import DIRECTION, EIGENVECTOR, PROJECTOR, along_one_eigenvector, learned_directions, one_direction
 from ...derivations.heads import Rate, as_sympy
-from ...derivations.lines import Line
-from ...derivations.registry import erratum, given, part, register, states
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import erratum, given, register, states
 from ...notation import B, D, G, Lambda, M, P, clock, e, k_i, lambda_, learned, matrix, q_i, t, tau, v, v_0, v_i, w_init
 from ...typesetting.latex import formula_latex
 from ..task.population import PAPER, Task
@@ -57,21 +56,19 @@ def _rates_in(of_force) -> tuple[Line, ...]:
 
 
 @register("61", "Waiting heads before the first drop", kind="approximation", section="Appendix D.5")
-@part("a", lambda: k_i.T * Lambda**2 * q_i)
-@part("b", lambda: v_i * Lambda**2 * q_i)
-@part("c", lambda: v_i * Lambda**2 * k_i)
+@states("a", lambda: k_i.T * Lambda**2 * q_i)
+@states("b", lambda: v_i * Lambda**2 * q_i)
+@states("c", lambda: v_i * Lambda**2 * k_i)
 @given(r"Weights of order $w_{\rm init}$; what is left out is of order $w_{\rm init}^5$, for $\boldsymbol{B}$ is of third order")
-def first_waiting_heads(task: Task = PAPER) -> Derivation:
+def first_waiting_heads(task: Task = PAPER) -> Lines:
     """(19) where B is neglected beside Lambda^2 in the force."""
     first, map_ = task.moments.A, matrix("B_1", D)
-    return Derivation.by(
-        *((SECOND_MOMENT,) if task == PAPER else task.definitions()),
-        *loss_and_force(task),
-        Line(B, ":=", w_init**3 * map_, "The map is of third order in the weights"),
-        Line(G, "~", first, "Without the map, the force is", parameter=(w_init, 0), order=3),
-        Line(G, ":=", first, "This part is kept"),
-        *_rates_in(first),
-    )
+    yield from (SECOND_MOMENT,) if task == PAPER else task.definitions()
+    yield from loss_and_force(task)
+    yield Line(B, ":=", w_init**3 * map_, "The map is of third order in the weights")
+    yield Line(G, "~", first, "Without the map, the force is", parameter=(w_init, 0), order=3)
+    yield Line(G, ":=", first, "This part is kept")
+    yield from _rates_in(first)
 
 
 def _column(upper, lower) -> BlockMatrix:
@@ -79,26 +76,24 @@ def _column(upper, lower) -> BlockMatrix:
 
 
 @register("62", "Keys and queries of a waiting head, coupled", section="Appendix D.5")
-@part("k", lambda: v_i * Lambda**2 * q_i)
-@part("q", lambda: v_i * Lambda**2 * k_i)
-@part("plus", lambda: _column(lambda_**2 * e, lambda_**2 * e))
-@part("minus", lambda: _column(-(lambda_**2) * e, lambda_**2 * e))
+@states("k", lambda: v_i * Lambda**2 * q_i)
+@states("q", lambda: v_i * Lambda**2 * k_i)
+@states("plus", lambda: _column(lambda_**2 * e, lambda_**2 * e))
+@states("minus", lambda: _column(-(lambda_**2) * e, lambda_**2 * e))
 @given("The equations (61)", direction)
-def coupled_keys_and_queries(task: Task = PAPER) -> Derivation:
+def coupled_keys_and_queries(task: Task = PAPER) -> Lines:
     """v_i times the block matrix, on (k, q) and on its eigenvectors (e, e) and (e, -e)."""
     zero, rates, rate, A = ZeroMatrix(D, D), first_waiting_heads(task).parts, growth(task), task.moments.A.to_sympy()
     coupling, known = BlockMatrix([[zero, A], [A.T, zero]]), _eigenvector(task)
     uses = tuple(range(len(known)))
-    return Derivation.by(
-        *known,
-        *_in_first_force(task),
-        Line(Rate(k_i, RATES), "=", rates["b"], "The velocity (61b) of the key", task.uses("61"), "k"),
-        Line(Rate(q_i, RATES), "=", rates["c"], "The velocity (61c) of the query", task.uses("61"), "q"),
-        Line(_column(rates["b"], rates["c"]), "=", v_i * coupling * _column(k_i, q_i), "Both together"),
-        Line(coupling * _column(e, e), "=", multiplied_out(rate * _column(e, e)),
-             f"The eigenvalue is ${formula_latex(rate)}$", uses, "plus"),
-        Line(coupling * _column(e, -e), "=", multiplied_out(-rate * _column(e, -e)), f"It is ${formula_latex(-rate)}$", uses, "minus"),
-    )  # fmt: skip
+    yield from known
+    yield from _in_first_force(task)
+    yield Line(Rate(k_i, RATES), "=", rates["b"], "The velocity (61b) of the key", task.uses("61"), "k")
+    yield Line(Rate(q_i, RATES), "=", rates["c"], "The velocity (61c) of the query", task.uses("61"), "q")
+    yield Line(_column(rates["b"], rates["c"]), "=", v_i * coupling * _column(k_i, q_i), "Both together")
+    yield Line(coupling * _column(e, e), "=", multiplied_out(rate * _column(e, e)),
+               f"The eigenvalue is ${formula_latex(rate)}$", uses, "plus")  # fmt: skip
+    yield Line(coupling * _column(e, -e), "=", multiplied_out(-rate * _column(e, -e)), f"It is ${formula_latex(-rate)}$", uses, "minus")
 
 
 def _eigenvector(task: Task) -> tuple[Line, ...]:
@@ -145,40 +140,37 @@ def _components() -> dict:
     "That a head grows if $v_i>0$ presumes that $v_i$ keeps its sign, which it need not; after a turning point it grows with "
     "the other sign, see (T5)"
 )
-def keys_and_queries_solved(task: Task = PAPER) -> Derivation:
+def keys_and_queries_solved(task: Task = PAPER) -> Lines:
     """The matrix exponential of (62) on one eigenvector; the matrices at different times commute."""
     value, passed = Function("v", real=True), symbols("t_0", real=True)
     moving = Integral(value(passed) / tau, (passed, 0, t))
     rate, known = growth(task), _eigenvector(task)
     key, query = (component.subs(clock, moving) for component in _solution(rate))
-    return Derivation.by(
-        *known,
-        *_in_first_force(task),
-        *_solved(rate, (*task.uses("61"), *range(len(known))), ("k", "q")),
-        Line(tau * Derivative(key, t), "=", value(t) * rate * query, "It solves (62) in $t$, for any $v_i(t)$"),
-        *(Line(x, "->", start, "It starts there", parameter=(clock, 0), order=1) for x, start in ((K_D, k_0), (Q_D, q_0))),
-    )
+    yield from known
+    yield from _in_first_force(task)
+    yield from _solved(rate, (*task.uses("61"), *range(len(known))), ("k", "q"))
+    yield Line(tau * Derivative(key, t), "=", value(t) * rate * query, "It solves (62) in $t$, for any $v_i(t)$")
+    for x, start in ((K_D, k_0), (Q_D, q_0)):
+        yield Line(x, "->", start, "It starts there", parameter=(clock, 0), order=1)
 
 
 @register("69", "Waiting heads on a later plateau", kind="approximation", section="Appendix D.6")
-@part("a", lambda: k_i.T * (Lambda**2 - Lambda * P * Lambda) * q_i)
-@part("b", lambda: v_i * (Lambda**2 - Lambda * P * Lambda) * q_i)
-@part("c", lambda: v_i * (Lambda**2 - Lambda * P * Lambda) * k_i)
+@states("a", lambda: k_i.T * (Lambda**2 - Lambda * P * Lambda) * q_i)
+@states("b", lambda: v_i * (Lambda**2 - Lambda * P * Lambda) * q_i)
+@states("c", lambda: v_i * (Lambda**2 - Lambda * P * Lambda) * k_i)
 @given(
     lambda task=PAPER: task.condition(PROJECTOR, learned_directions),
     r"$\boldsymbol{\Lambda}^2-\boldsymbol{\Lambda}\boldsymbol{P}\boldsymbol{\Lambda}=\boldsymbol{\Omega}$, the sum of "
     r"$\lambda_d^2\boldsymbol{e}_d\boldsymbol{e}_d^\top$ over the directions $d>m$ not yet learned",
     r"The learned heads rest; what is left out is of order $w_{\rm init}^5$",
 )
-def later_waiting_heads(task: Task = PAPER) -> Derivation:
+def later_waiting_heads(task: Task = PAPER) -> Lines:
     """(19) in the force at the fixed point with the directions of P learned."""
-    return Derivation.by(
-        *loss_and_force(task),
-        *(() if task == PAPER else task.commutes()),
-        Line(B, ":=", task.fixed_map, "The map (21) of the learned heads"),
-        Line(G, "=", deflated_force(task), "The force before one more head grows"),
-        *_rates_in(deflated_force(task)),
-    )
+    yield from loss_and_force(task)
+    yield from () if task == PAPER else task.commutes()
+    yield Line(B, ":=", task.fixed_map, "The map (21) of the learned heads")
+    yield Line(G, "=", deflated_force(task), "The force before one more head grows")
+    yield from _rates_in(deflated_force(task))
 
 
 @register("70", "Waiting heads on a later plateau, solved", section="Appendix D.6")
@@ -195,24 +187,22 @@ def later_waiting_heads(task: Task = PAPER) -> Derivation:
     r"unless $\boldsymbol{e}_d^\top\boldsymbol{k}_i=\boldsymbol{e}_d^\top\boldsymbol{q}_i$. The learned components stay what they are, "
     r"$\boldsymbol{e}_d^\top\boldsymbol{k}_i$ and $\boldsymbol{e}_d^\top\boldsymbol{q}_i$ each"
 )
-def later_waiting_heads_solved(task: Task = PAPER) -> Derivation:
+def later_waiting_heads_solved(task: Task = PAPER) -> Lines:
     """(63) where Omega acts as lambda^2, and no motion where it acts as zero."""
     known = (Line(P * e, "=", learned * e, r"$\boldsymbol{e}$ is an eigenvector, learned or not"), *_eigenvector(task))
     waiting, at_rest, uses, acted = _solution(growth(task)), _solution(0), tuple(range(len(known))), deflated_force(task) * e
     plateau = () if task == PAPER else (*task.gains(), Line(G, ":=", deflated_force(task), "The force (69) on the plateau"))
-    return Derivation.by(
-        *known,
-        Line(acted, "=", rewrite(acted, {line.left: line.right for line in known}), r"How $\boldsymbol{\Omega}$ acts on it", uses),
-        *plateau,
-        *_solved((1 - learned) * growth(task), (*task.uses("69"), *uses)),
-        Line(learned, ":=", 0, "A direction not yet learned"),
-        Line(K_D, "=", waiting[0], "The solution (63)", part="k"),
-        Line(Q_D, "=", waiting[1], "The same for the query", part="q"),
-        Line(learned, ":=", 1, "A learned direction"),
-        Line(K_D, "=", at_rest[0], "The key stays", part="learned k"),
-        Line(Q_D, "=", at_rest[1], "So does the query", part="learned q"),
-        Line(K_D, "!=", k_0 + q_0, "As scanned, the initial value is another one"),
-    )
+    yield from known
+    yield Line(acted, "=", rewrite(acted, {line.left: line.right for line in known}), r"How $\boldsymbol{\Omega}$ acts on it", uses)
+    yield from plateau
+    yield from _solved((1 - learned) * growth(task), (*task.uses("69"), *uses))
+    yield Line(learned, ":=", 0, "A direction not yet learned")
+    yield Line(K_D, "=", waiting[0], "The solution (63)", part="k")
+    yield Line(Q_D, "=", waiting[1], "The same for the query", part="q")
+    yield Line(learned, ":=", 1, "A learned direction")
+    yield Line(K_D, "=", at_rest[0], "The key stays", part="learned k")
+    yield Line(Q_D, "=", at_rest[1], "So does the query", part="learned q")
+    yield Line(K_D, "!=", k_0 + q_0, "As scanned, the initial value is another one")
 
 
 @cache
@@ -222,9 +212,9 @@ def mode_solution(task: Task = PAPER) -> tuple[Expr, ...]:
 
 
 @register("T5", "A waiting head, solved: its value weight and its escape time", section="beside (63)")
-@part("mode", lambda: A_d**2 * (exp(2 * lambda_**2 * clock) - 1) + B_d**2 * (exp(-2 * lambda_**2 * clock) - 1))
-@part("curvature", lambda: 4 * lambda_**4 * (A_d**2 * exp(2 * lambda_**2 * clock) + B_d**2 * exp(-2 * lambda_**2 * clock)))
-@part("aligned", lambda: tau / (lambda_**2 * v_0))
+@states("mode", lambda: A_d**2 * (exp(2 * lambda_**2 * clock) - 1) + B_d**2 * (exp(-2 * lambda_**2 * clock) - 1))
+@states("curvature", lambda: 4 * lambda_**4 * (A_d**2 * exp(2 * lambda_**2 * clock) + B_d**2 * exp(-2 * lambda_**2 * clock)))
+@states("aligned", lambda: tau / (lambda_**2 * v_0))
 @given(
     "The equations (62), or (69) with the sum over $d>m$; $A_d=(k_0+q_0)/2$, $B_d=(k_0-q_0)/2$; at rank $R$ the sum runs over $r$ too",
     r"The mode is one direction's part of $v^2(s)-v(0)^2$; their sum gives $v(s)$, and $t$ is the integral of $\tau\,ds/v(s)$, at "
@@ -234,28 +224,26 @@ def mode_solution(task: Task = PAPER) -> tuple[Expr, ...]:
     r"Aligned: one mode with $\boldsymbol{k}=\boldsymbol{q}=v\boldsymbol{e}$, which has the time of (68)",
 )
 @erratum(r"The paper stops at (63). For Gaussian weights (36) the time (68) is only an order of magnitude, whatever $w_{\rm init}$")
-def waiting_head(task: Task = PAPER) -> Derivation:
+def waiting_head(task: Task = PAPER) -> Lines:
     """d(v^2)/ds = 2 sum lambda_d^2 k_d q_d, integrated; the escape time of one mode as a check."""
     (key, query), rate, A, known = mode_solution(task), growth(task), task.moments.A.to_sympy(), _eigenvector(task)
     energy = Integral((2 * rate * key * query).expand(), (clock, 0, clock)).doit().expand().collect([A_d**2, B_d**2])
     curvature, root = energy.diff(clock, 2), sqrt((v_0**2 + energy.subs({A_d: v_0, B_d: 0})).expand())
     escape = Integral(tau / root, (clock, 0, oo)).doit()
     solved = () if task == PAPER else _solved(rate, ())[2:4]
-    return Derivation.by(
-        *known,
-        *_in_first_force(task),
-        Line(Rate(v_i**2, RATES), "=", 2 * v_i * k_i.T * A * q_i, "Over $v_i$ it is the rate in $s$, by (61)", task.uses("61")),
-        Line(k_i.T * A * e * e.T * q_i, "=", rate * k_i.T * e * e.T * q_i, "One term of it", tuple(range(len(known)))),
-        Line(k_0, ":=", A_d + B_d, "In the growing and the decaying part"),
-        Line(q_0, ":=", A_d - B_d, "In the growing and the decaying part"),
-        *solved,
-        Line(Integral(2 * rate * K_D * Q_D, (clock, 0, clock)), "=", energy, "This term from 0 to $s$, by (63)", task.uses("63"), "mode"),
-        Line(energy, "=", K_D**2 - k_0**2, "It is what the square of the component of the key gains, by (79)", task.uses("63")),
-        Line(Derivative(energy, (clock, 2)), "=", curvature, "Its second derivative", part="curvature"),
-        Line(curvature, ">=", 0, "is a sum of squares"),
-        Line(A_d, ":=", v_0, r"One mode with $\boldsymbol{k}=\boldsymbol{q}=v\boldsymbol{e}$"),
-        Line(B_d, ":=", 0, "which has no decaying part"),
-        Line(v, ":=", root, "Its value weight"),
-        Line(v**2 - v_0**2, "=", energy, "It gains the energy of the mode"),
-        Line(Integral(tau / v, (clock, 0, oo)), "=", escape, "The escape time", part="aligned"),
-    )
+    yield from known
+    yield from _in_first_force(task)
+    yield Line(Rate(v_i**2, RATES), "=", 2 * v_i * k_i.T * A * q_i, "Over $v_i$ it is the rate in $s$, by (61)", task.uses("61"))
+    yield Line(k_i.T * A * e * e.T * q_i, "=", rate * k_i.T * e * e.T * q_i, "One term of it", tuple(range(len(known))))
+    yield Line(k_0, ":=", A_d + B_d, "In the growing and the decaying part")
+    yield Line(q_0, ":=", A_d - B_d, "In the growing and the decaying part")
+    yield from solved
+    yield Line(Integral(2 * rate * K_D * Q_D, (clock, 0, clock)), "=", energy, "This term from 0 to $s$, by (63)", task.uses("63"), "mode")
+    yield Line(energy, "=", K_D**2 - k_0**2, "It is what the square of the component of the key gains, by (79)", task.uses("63"))
+    yield Line(Derivative(energy, (clock, 2)), "=", curvature, "Its second derivative", part="curvature")
+    yield Line(curvature, ">=", 0, "is a sum of squares")
+    yield Line(A_d, ":=", v_0, r"One mode with $\boldsymbol{k}=\boldsymbol{q}=v\boldsymbol{e}$")
+    yield Line(B_d, ":=", 0, "which has no decaying part")
+    yield Line(v, ":=", root, "Its value weight")
+    yield Line(v**2 - v_0**2, "=", energy, "It gains the energy of the mode")
+    yield Line(Integral(tau / v, (clock, 0, oo)), "=", escape, "The escape time", part="aligned")

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from sympy import Identity, Trace, ZeroMatrix
 
 from ...algebra.polynomial import TracePolynomial
-from ...derivations.derivation import Derivation
 from ...derivations.heads import E
-from ...derivations.lines import Line
-from ...derivations.registry import erratum, given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import erratum, given, register, states
 from ...expectation.laws import Gaussian, SampleCovariance
 from ...expectation.moments import expect
 from ...notation import D, H, MatrixLetter, R, symmetric_matrix, vector, w_2, w_init
@@ -30,76 +29,63 @@ def _law(stack, size) -> Gaussian:
     return Gaussian(stack, covariance=w_init**2 / size * Identity(stack.shape[0]))
 
 
-def _variances(entries: Mapping) -> Derivation:
+def _variances(entries: Mapping) -> Lines:
     """The variance of one entry, {part: (entry, entries in the layer)}."""
-    return Derivation.by(
-        *(
-            Line(E(one**2, _law(one, size)), "=", expect(one**2, _law(one, size)), "The variance of an entry", part=part)
-            for part, (one, size) in entries.items()
-        )
-    )
+    for part, (one, size) in entries.items():
+        yield Line(E(one**2, _law(one, size)), "=", expect(one**2, _law(one, size)), "The variance of an entry", part=part)
 
 
 @register("34", "Initialization of merged attention", kind="definition", section="Appendix B.2")
-@part("v", lambda: w_init**2 / H)
-@part("U", lambda: w_init**2 / (H * D**2))
+@states("v", lambda: w_init**2 / H)
+@states("U", lambda: w_init**2 / (H * D**2))
 @given(INDEPENDENT)
-def law_of_merged_weights() -> Derivation:
+def law_of_merged_weights() -> Lines:
     """All entries of a layer share w_init^2 evenly."""
     return _variances({"v": (_value, H), "U": (_merged, H * D**2)})
 
 
 @register("36", "Initialization of separate attention", kind="definition", section="Appendix B.2")
-@part("v", lambda: w_init**2 / H)
-@part("k", lambda: w_init**2 / (H * R * D))
-@part("q", lambda: w_init**2 / (H * R * D))
+@states("v", lambda: w_init**2 / H)
+@states("k", lambda: w_init**2 / (H * R * D))
+@states("q", lambda: w_init**2 / (H * R * D))
 @given(INDEPENDENT)
-def law_of_separate_weights() -> Derivation:
+def law_of_separate_weights() -> Lines:
     """All entries of a layer share w_init^2 evenly."""
     return _variances({"v": (_value, H), "k": (_key, H * R * D), "q": (_query, H * R * D)})
 
 
-def _norms(law: str, stacks: Mapping) -> Derivation:
+def _norms(law: str, stacks: Mapping) -> Lines:
     """Mean and variance of the squared norms of layers, {part: (entry, stack)}, whose entries have the variances of ``law``."""
-    lines = []
-    for weight, (one, stack) in stacks.items():
+    for part, (one, stack) in stacks.items():
         size = stack.shape[0]
         whole, square = _law(stack, size), stack.T * stack
-        mean, second = expect(square, whole), expect((stack.T * stack) ** 2, whole)
-        lines += [
-            Line(E(square, whole), "=", size * E(one**2, _law(one, size)), "As many entries, each of the same variance"),
-            Line(E(square, whole), "=", mean, f"Their variance ({law}) put in", (law, -1), f"{weight} mean"),
-            Line(
-                E((stack.T * stack) ** 2, whole) - E(square, whole) ** 2,
-                "=",
-                second - mean**2,
-                "The variance of the squared norm, by the fourth moment",
-                part=f"{weight} variance",
-            ),
-        ]
-    return Derivation.by(*lines)
+        mean, second = expect(square, whole), expect(square**2, whole)
+        yield Line(E(square, whole), "=", size * E(one**2, _law(one, size)), "As many entries, each of the same variance")
+        yield Line(E(square, whole), "=", mean, f"Their variance ({law}) put in", (law, -1), f"{part} mean")
+        yield Line(E(square**2, whole) - E(square, whole) ** 2, "=", second - mean**2,
+                   "The variance of the squared norm, by the fourth moment", part=f"{part} variance")  # fmt: skip
 
 
 @register("35", "Initial size of merged attention", section="Appendix B.2")
-@part("v mean", lambda: w_init**2)
-@part("v variance", lambda: 2 * w_init**4 / H)
-@part("U mean", lambda: w_init**2)
-@part("U variance", lambda: 2 * w_init**4 / (H * D**2))
+@states("v mean", lambda: w_init**2)
+@states("v variance", lambda: 2 * w_init**4 / H)
+@states("U mean", lambda: w_init**2)
+@states("U variance", lambda: 2 * w_init**4 / (H * D**2))
 @given(r"The law (34); any number $H$ of heads; $\boldsymbol{U}$ holds the entries of all $\boldsymbol{U}_i$")
 @erratum(r"The paper gives the order $O(w_{\rm init}^2)$ only; the norms are squared")
-def norms_of_merged() -> Derivation:
+def norms_of_merged() -> Lines:
     """All entries of a layer in one vector."""
     return _norms("34", {"v": (_value, w_2), "U": (_merged, _U)})
 
 
 @register("37", "Initial size of separate attention", section="Appendix B.2")
-@part("v mean", lambda: w_init**2)
-@part("v variance", lambda: 2 * w_init**4 / H)
-@part("k mean", lambda: w_init**2)
-@part("k variance", lambda: 2 * w_init**4 / (H * R * D))
+@states("v mean", lambda: w_init**2)
+@states("v variance", lambda: 2 * w_init**4 / H)
+@states("k mean", lambda: w_init**2)
+@states("k variance", lambda: 2 * w_init**4 / (H * R * D))
 @given(r"The law (36); $\boldsymbol{k}$ holds the entries of all keys; the queries have the law of the keys")
 @erratum(r"The paper gives the order $O(w_{\rm init}^2)$ only; the norms are squared")
-def norms_of_separate() -> Derivation:
+def norms_of_separate() -> Lines:
     """All entries of a layer in one vector."""
     return _norms("36", {"v": (_value, w_2), "k": (_key, _K)})
 
@@ -108,43 +94,38 @@ _gram = symmetric_matrix("S", H)  # W_1 W_1' / D^2
 
 
 @register("35-balance", "Balance of merged attention at initialization", section="Beside (35) and (17)")
-@part("mean", lambda: ZeroMatrix(H, H))
-@part("square", lambda: w_init**4 * (H + 1) / H * (1 + 1 / D**2))
+@states("mean", lambda: ZeroMatrix(H, H))
+@states("square", lambda: w_init**4 * (H + 1) / H * (1 + 1 / D**2))
 @given(
     "The law (34), the Frobenius norm, any number $H$ of heads",
     r"$\boldsymbol{S} = \boldsymbol{W}_1\boldsymbol{W}_1^{\top} / D^2$ is the sample covariance of the columns of $\boldsymbol{W}_1$",
     "The difference is conserved (17): throughout, all heads are parallel up to a matrix of the order of "
     r"$w_{\rm init}^2$",
 )
-def initial_balance() -> Derivation:
+def initial_balance() -> Lines:
     """W_1 W_1' is D^2 times a sample covariance: that of the D^2 columns of W_1."""
     laws = (_law(w_2, H), SampleCovariance(_gram, w_init**2 / (H * D**2) * Identity(H), D**2))
     difference = w_2 * w_2.T - D**2 * _gram
     square = Trace(difference * difference)
-    return Derivation.by(
-        Line(E(difference, laws), "=", expect(difference, laws), "The conserved difference vanishes in the mean", part="mean"),
-        Line(E(square, laws), "=", expect(square, laws), "The mean of its squared norm", part="square"),
-    )
+    yield Line(E(difference, laws), "=", expect(difference, laws), "The conserved difference vanishes in the mean", part="mean")
+    yield Line(E(square, laws), "=", expect(square, laws), "The mean of its squared norm", part="square")
 
 
 _keys = vector("k_i", R * D)  # of one head
 
 
 @register("37-balance", "Balance of one head at initialization", section="Beside (37) and (85)")
-@part("mean", lambda: 0)
-@part("variance", lambda: 2 * w_init**4 / H**2 * (1 + 1 / (R * D)))
+@states("mean", lambda: 0)
+@states("variance", lambda: 2 * w_init**4 / H**2 * (1 + 1 / (R * D)))
 @given(
     r"The law (36); $\boldsymbol{k}_i$ holds the keys of one head. The conserved difference (85) is of the size of $v_i^2$ itself, "
     r"$w_{\rm init}^2/H$: balance holds in the mean"
 )
-def key_difference() -> Derivation:
+def key_difference() -> Lines:
     """Mean and variance of the conserved quantity of one head."""
     laws = (_law(_value, H), _law(_keys, H * R * D))
     difference = _value.T * _value - _keys.T * _keys
     mean, second = (expect(TracePolynomial(difference) ** power, laws) for power in (1, 2))
-    return Derivation.by(
-        Line(E(difference, laws), "=", mean, "The conserved difference vanishes in the mean", part="mean"),
-        Line(
-            E(difference**2, laws) - E(difference, laws) ** 2, "=", second - mean**2, "Its variance, by the fourth moments", part="variance"
-        ),
-    )
+    yield Line(E(difference, laws), "=", mean, "The conserved difference vanishes in the mean", part="mean")
+    yield Line(E(difference**2, laws) - E(difference, laws) ** 2, "=", second - mean**2,
+               "Its variance, by the fourth moments", part="variance")  # fmt: skip

@@ -21,12 +21,11 @@ from ...calculus.rewriting import rewrite
 from ...calculus.spectral import along, moment
 from ...calculus.substitution import collect, substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.draws import commuting, eigenbasis
 from ...derivations.heads import E, as_sympy
-from ...derivations.lines import Line
+from ...derivations.lines import Line, Lines
 from ...derivations.points import Point, value_at
-from ...derivations.registry import given, part, register
+from ...derivations.registry import given, register, states
 from ...expectation.laws import PAPER_LAWS, Fixed, Gaussian, SampleCovariance
 from ...expectation.moments import expect
 from ...notation import (
@@ -323,10 +322,10 @@ def any_tokens() -> PopulationMoments:
 
 
 @register("V0", "The population loss under general laws")
-@part("A", lambda: Lambda * Sigma_w * Lambda_q)
-@part("M", lambda: (1 + 1 / N) * Lambda * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) / N * Lambda)
-@part("Q", lambda: Lambda_q)
-@part("c", lambda: Trace(Sigma_w * Lambda_q) + sigma**2)
+@states("A", lambda: Lambda * Sigma_w * Lambda_q)
+@states("M", lambda: (1 + 1 / N) * Lambda * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) / N * Lambda)
+@states("Q", lambda: Lambda_q)
+@states("c", lambda: Trace(Sigma_w * Lambda_q) + sigma**2)
 @given(
     r"$\mathcal{L}=c-2\operatorname{tr}(\boldsymbol{A}^\top\boldsymbol{B})+\operatorname{tr}(\boldsymbol{B}^\top\boldsymbol{MBQ})$ "
     "for every law under which the query is independent of the context",
@@ -335,7 +334,7 @@ def any_tokens() -> PopulationMoments:
     r"Labels $\boldsymbol{w}^{\top} \boldsymbol{x}$ plus noise of variance $\sigma^{2}$, on the query as well: "
     r"the loss includes that $\sigma^{2}$, which no model can avoid",
 )
-def general_loss(task: Task = GENERAL) -> Derivation:
+def general_loss(task: Task = GENERAL) -> Lines:
     """The four moments by the engine, which checks that the loss given the context has this form."""
     A, M, Q, c = moments = task.moments
     formulas = {
@@ -344,9 +343,12 @@ def general_loss(task: Task = GENERAL) -> Derivation:
         "Q": (x_q * x_q.T, Q, r"The second moment of the query, $\boldsymbol{Q}$"),
         "c": (y_q**2, c, "The mean square of the target, $c$"),
     }
-    return Derivation.by(
-        *task.gains(),
-        Line(task.E((y_q - beta.T * B * x_q) ** 2), "=", moments.loss(),
-             r"The loss $c-2\operatorname{tr}(\boldsymbol{A}^\top\boldsymbol{B})+\operatorname{tr}(\boldsymbol{B}^\top\boldsymbol{MBQ})$"),
-        *(Line(task.E(body), "=", value, reason, part=part) for part, (body, value, reason) in formulas.items()),
-    )  # fmt: skip
+    yield from task.gains()
+    yield Line(
+        task.E((y_q - beta.T * B * x_q) ** 2),
+        "=",
+        moments.loss(),
+        r"The loss $c-2\operatorname{tr}(\boldsymbol{A}^\top\boldsymbol{B})+\operatorname{tr}(\boldsymbol{B}^\top\boldsymbol{MBQ})$",
+    )
+    for part, (body, value, reason) in formulas.items():
+        yield Line(task.E(body), "=", value, reason, part=part)

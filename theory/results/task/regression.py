@@ -13,10 +13,9 @@ from ...algebra.polynomial import TracePolynomial, zero
 from ...calculus.derivatives import gradient
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation
 from ...derivations.heads import E, Gradient
-from ...derivations.lines import Line
-from ...derivations.registry import define, given, part, register, states
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import define, given, register, states
 from ...expectation.moments import expect
 from ...notation import B, D, G, Lambda, Lambda_hat, M, N, X_c, a, beta, matrix, prediction, w, x_q, y, y_q
 from .population import PAPER, Task
@@ -40,30 +39,26 @@ define(
 
 
 @register("2", "Law of the tokens", kind="definition", section="Section 2.1")
-@part("mean", lambda: ZeroMatrix(D, 1))
-@part("covariance", lambda: Lambda)
+@states("mean", lambda: ZeroMatrix(D, 1))
+@states("covariance", lambda: Lambda)
 @given(r"$\boldsymbol{x}_{n}$ and $\boldsymbol{x}_{q}$ are Gaussian and independent")
-def law_of_tokens() -> Derivation:
+def law_of_tokens() -> Lines:
     """The moments of the laws that every expectation here uses."""
     second = x_q * x_q.T
-    return Derivation.by(
-        Line(E(Lambda_hat), "=", expect(Lambda_hat), "The mean square of the context tokens"),
-        Line(E(x_q), "=", expect(x_q), "The query, as every token, has mean zero", part="mean"),
-        Line(E(second), "=", expect(second), "and the covariance of the context tokens", part="covariance"),
-    )
+    yield Line(E(Lambda_hat), "=", expect(Lambda_hat), "The mean square of the context tokens")
+    yield Line(E(x_q), "=", expect(x_q), "The query, as every token, has mean zero", part="mean")
+    yield Line(E(second), "=", expect(second), "and the covariance of the context tokens", part="covariance")
 
 
 @register("3", "Law of the task vector", kind="definition", section="Section 2.1")
-@part("mean", lambda: ZeroMatrix(D, 1))
-@part("covariance", lambda: Identity(D))
+@states("mean", lambda: ZeroMatrix(D, 1))
+@states("covariance", lambda: Identity(D))
 @given(r"$\boldsymbol{w}$ is Gaussian, independent of the tokens, and drawn anew for every sequence")
-def law_of_task() -> Derivation:
+def law_of_task() -> Lines:
     """The moments of the law that every expectation here uses."""
-    return Derivation.by(
-        Line(E(w), "=", expect(w), "The mean", part="mean"),
-        Line(E(w * w.T), "=", expect(w * w.T), "The covariance", part="covariance"),
-        Line(E(w.T * Lambda_hat * x_q), "=", 0, "Task and tokens are independent"),
-    )
+    yield Line(E(w), "=", expect(w), "The mean", part="mean")
+    yield Line(E(w * w.T), "=", expect(w * w.T), "The covariance", part="covariance")
+    yield Line(E(w.T * Lambda_hat * x_q), "=", 0, "Task and tokens are independent")
 
 
 define(
@@ -120,11 +115,11 @@ _prediction = Function("y_hat_q", real=True)(_weight)
 @register("10", "Gradient flow", kind="definition", section="Section 2.3")
 @states(lambda: (_target - _prediction) * diff(_prediction, _weight))
 @given(r"$\tau\,dW/dt = -\frac12\,d\mathcal{L}/dW$ is the average of this over the sequences, for each weight $W$")
-def flow_of_one_weight() -> Derivation:
+def flow_of_one_weight() -> Lines:
     """The chain rule for one sequence; the average over sequences is linear."""
     error = (_target - _prediction) ** 2
     slope = -Derivative(error, _weight) / 2
-    return Derivation.by(Line(slope, "=", slope.doit(), "The chain rule"))
+    yield Line(slope, "=", slope.doit(), "The chain rule")
 
 
 def in_context_letters(expression) -> TracePolynomial:
@@ -136,14 +131,12 @@ def in_context_letters(expression) -> TracePolynomial:
 @register("30", "The correlation is the sample covariance times the task vector", section="Appendix B.1")
 @states(lambda: Lambda_hat * w)
 @given("There is no label noise")
-def correlation_from_task() -> Derivation:
+def correlation_from_task() -> Lines:
     """Put the targets (4) into (8) and recognise (28)."""
     correlation = TracePolynomial(X_c * y / N)
-    return Derivation.by(
-        Line(beta, "=", correlation, "The correlation (8)", "8"),
-        Line(beta, "=", substitute(correlation, {y: X_c.T * w}), "The targets (4) put in", ("4", "8")),
-        Line(beta, "=", in_context_letters(correlation), "The sample covariance (28) recognised", ("4", "8", "28")),
-    )
+    yield Line(beta, "=", correlation, "The correlation (8)", "8")
+    yield Line(beta, "=", substitute(correlation, {y: X_c.T * w}), "The targets (4) put in", ("4", "8"))
+    yield Line(beta, "=", in_context_letters(correlation), "The sample covariance (28) recognised", ("4", "8", "28"))
 
 
 def average_context(polynomial: TracePolynomial) -> TracePolynomial:
@@ -165,14 +158,12 @@ def letter_M(task: Task = PAPER) -> str:
 @register("9-closed", "The population loss as a function of the effective map", section="Beside (9)")
 @states(lambda: Trace(Lambda) - 2 * Trace(Lambda * B * Lambda) + Trace(B.T * M * B * Lambda))
 @given(letter_M)
-def closed_loss(task: Task = PAPER) -> Derivation:
+def closed_loss(task: Task = PAPER) -> Lines:
     """Average over the task and the query, then over the context, where Lambda_hat stands at most twice."""
     error = (y_q - beta.T * B * x_q) ** 2
-    return Derivation.by(
-        *task.definitions(),
-        Line(task.E(error), "=", task.E(error, in_context=True), "Average over the task vector and the query, then over the context"),
-        Line(task.E(error), "=", task.moments.loss(M), r"$\hat{\boldsymbol{\Lambda}}$ stands at most twice, side by side"),
-    )
+    yield from task.definitions()
+    yield Line(task.E(error), "=", task.E(error, in_context=True), "Average over the task vector and the query, then over the context")
+    yield Line(task.E(error), "=", task.moments.loss(M), r"$\hat{\boldsymbol{\Lambda}}$ stands at most twice, side by side")
 
 
 @cache
@@ -193,17 +184,15 @@ def force_along(component: Any, task: Task = PAPER) -> Expr:
     r"$\boldsymbol{B}$ is the effective map, $\sum_{i} v_{i} "
     r"\boldsymbol{k}_{i} \boldsymbol{q}_{i}^{\top}$ for rank one",
 )
-def correlation_with_error(task: Task = PAPER) -> Derivation:
+def correlation_with_error(task: Task = PAPER) -> Lines:
     """The correlation of the error with beta and x_q, averaged; it is minus half the gradient of the loss in B."""
     correlation = beta * (y_q - x_q.T * B.T * beta) * x_q.T
     whole = task.E(correlation)
-    return Derivation.by(
-        Line(G, ":=", -Gradient(task.E((y_q - beta.T * B * x_q) ** 2), B) / 2, "Minus half the gradient of the loss (9)"),
-        Line(G, "=", whole, r"is the correlation of the error with $\boldsymbol{\beta}$ and the query"),
-        *task.definitions(),
-        Line(whole, "=", task.E(correlation, in_context=True), "Average over the task vector and the query, then over the context"),
-        Line(whole, "=", force(task), r"$\hat{\boldsymbol{\Lambda}}$ stands at most twice, side by side"),
-    )
+    yield Line(G, ":=", -Gradient(task.E((y_q - beta.T * B * x_q) ** 2), B) / 2, "Minus half the gradient of the loss (9)")
+    yield Line(G, "=", whole, r"is the correlation of the error with $\boldsymbol{\beta}$ and the query")
+    yield from task.definitions()
+    yield Line(whole, "=", task.E(correlation, in_context=True), "Average over the task vector and the query, then over the context")
+    yield Line(whole, "=", force(task), r"$\hat{\boldsymbol{\Lambda}}$ stands at most twice, side by side")
 
 
 def squared_error(map_: Any) -> Any:

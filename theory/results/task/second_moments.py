@@ -9,12 +9,11 @@ from sympy import Expr, Trace
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import collect
-from ...derivations.derivation import Derivation
 from ...derivations.draws import along_one_eigenvector, satisfying
 from ...derivations.draws import second_moment as papers_moment
 from ...derivations.heads import E
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register, states
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...expectation.laws import Gaussian
 from ...expectation.moments import expect
 from ...notation import D, Lambda, Lambda_hat, M, N, P, a, e, e_d, lambda_, learned, matrix, vector
@@ -48,10 +47,10 @@ def _eigenvector() -> tuple[Line, Line]:
 
 
 @register("31", "Second moment of the sample covariance", section="Appendix B.1")
-@part("first", lambda: (N - 1) / N * Lambda**2 + (2 * Lambda**2 + Trace(Lambda) * Lambda) / N)
-@part("second", lambda: Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N)
+@states("first", lambda: (N - 1) / N * Lambda**2 + (2 * Lambda**2 + Trace(Lambda) * Lambda) / N)
+@states("second", lambda: Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N)
 @given(*TOKENS)
-def second_moment(task: Task = PAPER) -> Derivation:
+def second_moment(task: Task = PAPER) -> Lines:
     """Pairs of different tokens, and pairs of a token with itself; then the same by Stein's lemma in one step."""
     one, other = vector("x_1", D), vector("x_2", D)
     tokens = [Gaussian(one, covariance=Lambda), Gaussian(other, covariance=Lambda)]
@@ -71,56 +70,42 @@ def second_moment(task: Task = PAPER) -> Derivation:
         Line(E(same, tokens), "=", expect(same, tokens), "A token with itself has a fourth moment"),
         Line(square, "=", pairs * expect(different, tokens) + expect(same, tokens) / N + noise, "The two together", part="first"),
     )
-    return Derivation.by(
-        *task.gains(),
-        *(() if task.token_law or task.random_length else by_pairs),
-        Line(
-            square,
-            "=",
-            task.moments.M,
-            "The same by Stein's lemma: one sample covariance becomes its mean, and joins the other in two windings of weight $1/N$",
-            part="second",
-        ),
-    )
+    yield from task.gains()
+    yield from () if task.token_law or task.random_length else by_pairs
+    yield Line(square, "=", task.moments.M,
+               "The same by Stein's lemma: one sample covariance becomes its mean, and joins the other in two windings of weight $1/N$",
+               part="second")  # fmt: skip
 
 
 @register("20", "Second moment of the sample covariance, as in the main text", section="Section 4.2")
 @states(lambda: Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N)
 @given(*TOKENS)
-def second_moment_main_text() -> Derivation:
+def second_moment_main_text() -> Lines:
     """Equation (31) by Stein's lemma."""
     windings = expect(Lambda_hat**2) - TracePolynomial(Lambda) ** 2
-    return Derivation.by(
-        Line(
-            SQUARE,
-            "=",
-            Lambda * E(Lambda_hat) + windings.to_sympy(),
-            "One sample covariance becomes its mean; two windings in which it shares a token with the other are added",
-        ),
-        Line(SQUARE, "=", expect(Lambda_hat**2), "The mean put in"),
-    )
+    yield Line(SQUARE, "=", Lambda * E(Lambda_hat) + windings.to_sympy(),
+               "One sample covariance becomes its mean; two windings in which it shares a token with the other are added")  # fmt: skip
+    yield Line(SQUARE, "=", expect(Lambda_hat**2), "The mean put in")
 
 
 @register("32", "Eigenvalues of the second moment", section="Appendix B.1")
-@part("sum", lambda: (1 + 1 / N) * lambda_**2 + Trace(Lambda) / N * lambda_)
-@part("product", lambda: lambda_**2 * (1 + (1 + Trace(Lambda) / lambda_) / N))
+@states("sum", lambda: (1 + 1 / N) * lambda_**2 + Trace(Lambda) / N * lambda_)
+@states("product", lambda: lambda_**2 * (1 + (1 + Trace(Lambda) / lambda_) / N))
 @given(lambda task=PAPER: task.condition(EIGENVECTOR, _draw_eigenvector))
-def eigenvalue(task: Task = PAPER) -> Derivation:
+def eigenvalue(task: Task = PAPER) -> Lines:
     """The quadratic form of E(Lambda_hat^2) on an eigenvector of Lambda."""
     form = TracePolynomial(e_d.T) * task.moments.M * e_d
     others = tuple(
         Line(letter * e_d, "=", value * e_d, "A common eigenvector") for letter, value in ALONG.items() if letter in form.free_symbols
     )
     value = rewrite(form, {one.left: one.right for one in (*_eigenvector(), *others)})
-    return Derivation.by(
-        *_eigenvector(),
-        *others,
-        *(() if task == PAPER else task.definitions()),
-        Line(a, ":=", e_d.T * M * e_d, "The second moment between eigenvectors"),
-        Line(a, "=", form, "The second moment (31)", uses=task.uses("31")),
-        Line(a, "=", value, "The eigenvalue put in", (*range(2 + len(others)), -1), "sum"),
-        Line(a, "=", lambda_**2 * (value / lambda_**2), "Factored", -1, "product"),
-    )
+    yield from _eigenvector()
+    yield from others
+    yield from () if task == PAPER else task.definitions()
+    yield Line(a, ":=", e_d.T * M * e_d, "The second moment between eigenvectors")
+    yield Line(a, "=", form, "The second moment (31)", uses=task.uses("31"))
+    yield Line(a, "=", value, "The eigenvalue put in", (*range(2 + len(others)), -1), "sum")
+    yield Line(a, "=", lambda_**2 * (value / lambda_**2), "Factored", -1, "product")
 
 
 def second_moment_along(task: Task = PAPER) -> Expr:
@@ -140,33 +125,29 @@ def diagonal_values() -> dict:
     r"For every $d$: the $\boldsymbol{e}_d$ are a basis, so that $\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$ is the sum of "
     r"$a_d \boldsymbol{e}_d \boldsymbol{e}_d^{\top}$",
 )
-def eigenvectors() -> Derivation:
+def eigenvectors() -> Lines:
     """E(Lambda_hat^2) is a polynomial in Lambda."""
     acted = expect(Lambda_hat**2) * e_d
-    return Derivation.by(
-        *_eigenvector(),
-        Line(SQUARE * e_d, "=", acted, "The second moment (31) on an eigenvector", "31"),
-        Line(SQUARE * e_d, "=", on_eigenvector(acted), "The eigenvalue put in", ("31", 0)),
-    )
+    yield from _eigenvector()
+    yield Line(SQUARE * e_d, "=", acted, "The second moment (31) on an eigenvector", "31")
+    yield Line(SQUARE * e_d, "=", on_eigenvector(acted), "The eigenvalue put in", ("31", 0))
 
 
 @register("31-limit", "Second moment of the sample covariance of a long context", kind="limit", section="Beside (31)")
-@part("limit", lambda: Lambda**2)
-@part("next", lambda: Lambda**2 + Trace(Lambda) * Lambda)
+@states("limit", lambda: Lambda**2)
+@states("next", lambda: Lambda**2 + Trace(Lambda) * Lambda)
 @given(*TOKENS, "The second is exact for every $N$")
-def long_context_moment() -> Derivation:
+def long_context_moment() -> Lines:
     """The powers of 1/N in the second moment."""
     orders = collect(expect(Lambda_hat**2), N)
-    return Derivation.by(
-        Line(SQUARE, "->", orders[0], "The part without $1/N$", "31", "limit", parameter=N, order=1),
-        Line(N * (SQUARE - Lambda**2), "=", orders[-1], "What is multiplied by $1/N$", "31", "next"),
-        Line(N * E((Lambda_hat - Lambda) ** 2), "=", orders[-1], r"It is the mean squared deviation of $\hat{\boldsymbol{\Lambda}}$"),
-    )
+    yield Line(SQUARE, "->", orders[0], "The part without $1/N$", "31", "limit", parameter=N, order=1)
+    yield Line(N * (SQUARE - Lambda**2), "=", orders[-1], "What is multiplied by $1/N$", "31", "next")
+    yield Line(N * E((Lambda_hat - Lambda) ** 2), "=", orders[-1], r"It is the mean squared deviation of $\hat{\boldsymbol{\Lambda}}$")
 
 
 @register("31-moments", "Further moments of the sample covariance", section="Beside (31)")
-@part("A", lambda: Lambda * A * Lambda + (Lambda * A.T * Lambda + Trace(A * Lambda) * Lambda) / N)
-@part(
+@states("A", lambda: Lambda * A * Lambda + (Lambda * A.T * Lambda + Trace(A * Lambda) * Lambda) / N)
+@states(
     "cube",
     lambda: (
         (
@@ -178,10 +159,10 @@ def long_context_moment() -> Derivation:
         / N**2
     ),
 )
-@part("trace", lambda: Trace(Lambda) * Lambda + 2 / N * Lambda**2)
-@part("trace-A", lambda: Trace(A * Lambda) * Lambda + (Lambda * A * Lambda + Lambda * A.T * Lambda) / N)
+@states("trace", lambda: Trace(Lambda) * Lambda + 2 / N * Lambda**2)
+@states("trace-A", lambda: Trace(A * Lambda) * Lambda + (Lambda * A * Lambda + Lambda * A.T * Lambda) / N)
 @given(*TOKENS, r"$\boldsymbol{A}$ is any constant matrix")
-def further_moments() -> Derivation:
+def further_moments() -> Lines:
     """Stein's lemma, one sample covariance at a time."""
     formulas = {
         "A": (Lambda_hat * A * Lambda_hat, "A constant between the two"),
@@ -189,4 +170,5 @@ def further_moments() -> Derivation:
         "trace": (Trace(Lambda_hat) * Lambda_hat, "One of the two in a trace"),
         "trace-A": (Trace(A * Lambda_hat) * Lambda_hat, "The same beside a constant"),
     }
-    return Derivation.by(*(Line(E(body), "=", expect(body), reason, part=part) for part, (body, reason) in formulas.items()))
+    for part, (body, reason) in formulas.items():
+        yield Line(E(body), "=", expect(body), reason, part=part)

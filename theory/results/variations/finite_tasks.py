@@ -17,10 +17,9 @@ from sympy import Identity, Symbol, Trace, ZeroMatrix, cancel, factor
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.heads import E, SumOver
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...expectation.laws import Fixed, Gaussian, SampleCovariance
 from ...expectation.moments import expect
 from ...notation import B, D, G, Lambda, M, N, T, beta, e, lambda_, matrix, sigma, symmetric_matrix, vector, w, x_q, y_q
@@ -42,7 +41,7 @@ DRAWN = r"The $K$ task vectors are drawn from $\mathcal{N}(\boldsymbol{0}, \bold
 
 
 @register("V11-loss", "The loss of finitely many tasks is that of their second moment")
-@part(
+@states(
     "loss",
     lambda: (
         Trace(Sigma_w * Lambda)
@@ -59,46 +58,42 @@ DRAWN = r"The $K$ task vectors are drawn from $\mathcal{N}(\boldsymbol{0}, \bold
     "are never learned",
     "The zero blocks are held at zero: tasks with a mean or a third moment would move them, and be learned in the weights (V6)",
 )
-def loss_of_tasks() -> Derivation:
+def loss_of_tasks() -> Lines:
     """The loss of one task is quadratic in its vector; so its mean over the tasks, which are the columns of a matrix, holds W W'."""
     index = vector("e_k", K)
     one = E(squared_error(B), (Fixed(w, W * index),))
     of_covariance = TASK.moments.loss()
-    return Derivation.by(
-        Line(SumOver(one, index) / K, "=", substitute(of_covariance, {Sigma_w: W * W.T / K}), "The mean over the tasks"),
-        Line(Sigma_w, ":=", W * W.T / K, "Their second moment"),
-        Line(SumOver(one, index) / K, "=", of_covariance, "The mean holds nothing else", part="loss"),
-        Line(E(squared_error(B), TASK.laws()), "=", of_covariance, "and is the loss of task vectors of this covariance"),
-    )
+    yield Line(SumOver(one, index) / K, "=", substitute(of_covariance, {Sigma_w: W * W.T / K}), "The mean over the tasks")
+    yield Line(Sigma_w, ":=", W * W.T / K, "Their second moment")
+    yield Line(SumOver(one, index) / K, "=", of_covariance, "The mean holds nothing else", part="loss")
+    yield Line(E(squared_error(B), TASK.laws()), "=", of_covariance, "and is the loss of task vectors of this covariance")
 
 
 @register("V11-map", "The map that K tasks teach: a ridge in the space that they span")
-@part("map", lambda: Sigma_w * Z.T.I)
-@part("inverted", lambda: (1 + 1 / N) * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) / N * Identity(D))
+@states("map", lambda: Sigma_w * Z.T.I)
+@states("inverted", lambda: (1 + 1 / N) * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) / N * Identity(D))
 @given(
     GIVEN,
     r"$\boldsymbol{\Sigma}_w$ may be singular. So $\boldsymbol{B}$ is symmetric, and the estimate "
     r"$\boldsymbol{B}^\top\boldsymbol{\beta}$ of the task is a linear combination of the $K$ tasks",
 )
-def learned_map() -> Derivation:
+def learned_map() -> Lines:
     """The force vanishes at a map with Sigma_w on either side of the same inverse."""
     M_ = TASKS_WITH_NOISE.moments.M
     inverted = TracePolynomial(Lambda.I) * M_
-    return Derivation.by(
-        *correlation_with_error(TASKS_WITH_NOISE).within(),
-        Line(Z, ":=", inverted, r"The second moment without one $\boldsymbol{\Lambda}$"),
-        Line(Lambda.I * TASKS_WITH_NOISE.E(beta * beta.T), "=", inverted, "Written out", part="inverted"),
-        Line(B, ":=", Z.I * Sigma_w, "The global minimum"),
-        Line(G, "=", ZeroMatrix(D, D), "The force vanishes there"),
-        Line(B, "=", Sigma_w * Z.T.I, r"Either side of $\boldsymbol{\Sigma}_w$ will do", part="map"),
-    )
+    yield from correlation_with_error(TASKS_WITH_NOISE).within()
+    yield Line(Z, ":=", inverted, r"The second moment without one $\boldsymbol{\Lambda}$")
+    yield Line(Lambda.I * TASKS_WITH_NOISE.E(beta * beta.T), "=", inverted, "Written out", part="inverted")
+    yield Line(B, ":=", Z.I * Sigma_w, "The global minimum")
+    yield Line(G, "=", ZeroMatrix(D, D), "The force vanishes there")
+    yield Line(B, "=", Sigma_w * Z.T.I, r"Either side of $\boldsymbol{\Sigma}_w$ will do", part="map")
 
 
 @register("V11-risk", "Tasks seen and new tasks: what a direction takes from either risk")
-@part("map", lambda: N * omega / ((N + 1) * lambda_ * omega + P_w + sigma**2))
-@part("seen", lambda: N * p**2 / ((N + 1) * p + P_w + sigma**2))
-@part("new", lambda: b * lambda_**2 * (2 - b * ((N + 1) * lambda_ + T + sigma**2) / N))
-@part("one", lambda: N * (N + 3 - D) / (N + 2) ** 2 * lambda_)
+@states("map", lambda: N * omega / ((N + 1) * lambda_ * omega + P_w + sigma**2))
+@states("seen", lambda: N * p**2 / ((N + 1) * p + P_w + sigma**2))
+@states("new", lambda: b * lambda_**2 * (2 - b * ((N + 1) * lambda_ + T + sigma**2) / N))
+@states("one", lambda: N * (N + 3 - D) / (N + 2) ** 2 * lambda_)
 @given(
     GIVEN,
     COMMON,
@@ -109,7 +104,7 @@ def learned_map() -> Derivation:
     r"span takes $\lambda$ from their risk, whatever its $\omega$, and the others nothing",
     r"One: white tokens, $K = 1$, no noise. If $D > N + 3$, what is learned from one task is worse than no answer to new ones",
 )
-def risks() -> Derivation:
+def risks() -> Lines:
     """The map along a common eigenvector, and what it takes from the loss under either law of the task."""
     A, M_, Q = (NOISY_SHARED.along(part) for part in NOISY_SHARED.moments[:3])
     learned, taken = cancel(A / (M_ * Q)), y_q**2 - (y_q - b * beta.T * e * e.T * x_q) ** 2
@@ -118,17 +113,15 @@ def risks() -> Derivation:
     one = {P_w: lambda_ * omega, sigma: 0, T: D * lambda_}
     alone = new.subs(one).subs(b, factor(learned.subs(one)))
     found = TASKS_WITH_NOISE.E(e.T * beta * y_q * x_q.T * e) / (TASKS_WITH_NOISE.E((e.T * beta) ** 2) * E((e.T * x_q) ** 2))
-    return Derivation.by(
-        Line(P_w, ":=", Trace(Sigma_w * Lambda), "The variance of a label"),
-        Line(p, ":=", lambda_ * omega, "The share of the direction in it"),
-        Line(NOISY.E(taken), "=", new, "What a map $b$ along one direction takes from the risk on new tasks", part="new"),
-        Line(found, "=", learned, "The map that is learned, the force being zero", part="map"),
-        Line(alone, "=", factor(alone), r"With one task $P = p$, and the map is $N/((N + 2)\lambda)$", part="one"),
-        Line(TASKS_WITH_NOISE.E(taken), "=", of_map, "and from that on tasks seen"),
-        Line(b, ":=", learned, "With the map that is learned"),
-        Line(new, "->", lambda_, "In long contexts the first is", parameter=N, order=1),
-        Line(of_map, "=", seen, "and the other is", part="seen"),
-    )
+    yield Line(P_w, ":=", Trace(Sigma_w * Lambda), "The variance of a label")
+    yield Line(p, ":=", lambda_ * omega, "The share of the direction in it")
+    yield Line(NOISY.E(taken), "=", new, "What a map $b$ along one direction takes from the risk on new tasks", part="new")
+    yield Line(found, "=", learned, "The map that is learned, the force being zero", part="map")
+    yield Line(alone, "=", factor(alone), r"With one task $P = p$, and the map is $N/((N + 2)\lambda)$", part="one")
+    yield Line(TASKS_WITH_NOISE.E(taken), "=", of_map, "and from that on tasks seen")
+    yield Line(b, ":=", learned, "With the map that is learned")
+    yield Line(new, "->", lambda_, "In long contexts the first is", parameter=N, order=1)
+    yield Line(of_map, "=", seen, "and the other is", part="seen")
 
 
 def _many(point) -> None:
@@ -155,17 +148,17 @@ def _long_context(traces: Mapping[int, Any]) -> tuple[TracePolynomial, ...]:
 
 
 @register("V11-mean", "The mean risk on tasks seen in long contexts, exactly in K and D")
-@part("many", lambda: (D + 1) * Trace(Lambda) + D * sigma**2)
-@part("few", lambda: (K + 1) * Trace(Lambda) + K * sigma**2)
-@part("many, next", lambda: -D * (2 * D + 1 + 2 * sigma**2) - D * ((D + 2 * sigma**2) * (K * D - 2) + K * sigma**4) / (K - D - 1))
-@part("few, next", lambda: -D * (2 * K + 1) - 2 * K * sigma**2 - K * ((D + 2 * sigma**2) * (K * D - 2) + K * sigma**4) / (D - K - 1))
+@states("many", lambda: (D + 1) * Trace(Lambda) + D * sigma**2)
+@states("few", lambda: (K + 1) * Trace(Lambda) + K * sigma**2)
+@states("many, next", lambda: -D * (2 * D + 1 + 2 * sigma**2) - D * ((D + 2 * sigma**2) * (K * D - 2) + K * sigma**4) / (K - D - 1))
+@states("few, next", lambda: -D * (2 * K + 1) - 2 * K * sigma**2 - K * ((D + 2 * sigma**2) * (K * D - 2) + K * sigma**4) / (D - K - 1))
 @given(
     GIVEN,
     DRAWN,
     r"Many and few: the coefficients of $1/N$, for $K \ge D$ and $K \le D$; next: those of $1/N^2$, for white tokens of variance 1",
     r"The next order is finite only for $|K - D| > 1$: near $K = D$ no context is long for every draw (V11-limit)",
 )
-def mean_risk() -> Derivation:
+def mean_risk() -> Lines:
     """Expand the risk in 1/N, for a second moment of full rank and, by the Gram matrix, for fewer tasks; then average over the draw."""
     A, _, Q, c_ = (part.to_sympy() for part in TASKS_WITH_NOISE.moments)
     risk = c_ - sigma**2 - Trace(A * M.I * A * Q.I)
@@ -173,23 +166,21 @@ def mean_risk() -> Derivation:
     many = _long_context({-1: Trace(Lambda.I * Sigma_w.I), 0: D, 1: Trace(Sigma_w * Lambda)})
     few = _long_context({-1: Trace(Gram.I), 0: K, 1: Trace(Gram)})
     white, first = substitute(many[1], {Lambda: Identity(D)}), substitute(few[0], {Gram: gram})
-    return Derivation.by(
-        Line(E(many[0], DRAW), "=", expect(many[0], DRAW), "The first order below, averaged over the draw", part="many"),
-        Line(E(first, Gaussian(W)), "=", expect(first, Gaussian(W)), "with fewer tasks", part="few"),
-        Line(E(white, DRAW), "=", expect(white, DRAW), "The second order", part="many, next", conditions=(MANY,)),
-        Line(E(few[1], DRAW_OF_GRAM), "=", expect(few[1], DRAW_OF_GRAM), "with fewer tasks", part="few, next", conditions=(FEW,)),
-        Line(Sigma_w, ":=", W * W.T / K, "The second moment of the tasks"),
-        Line(Gram, ":=", gram, "Its eigenvalues other than zero are those of their Gram matrix"),
-        *TASKS_WITH_NOISE.definitions(),
-        Line(risk, "~", many[0] / N + many[1] / N**2, "The risk at the minimum", conditions=(MANY,), parameter=N, order=3),
-        Line(risk, "~", few[0] / N + few[1] / N**2, "with fewer tasks", conditions=(FEW,), parameter=N, order=3),
-    )
+    yield Line(E(many[0], DRAW), "=", expect(many[0], DRAW), "The first order below, averaged over the draw", part="many")
+    yield Line(E(first, Gaussian(W)), "=", expect(first, Gaussian(W)), "with fewer tasks", part="few")
+    yield Line(E(white, DRAW), "=", expect(white, DRAW), "The second order", part="many, next", conditions=(MANY,))
+    yield Line(E(few[1], DRAW_OF_GRAM), "=", expect(few[1], DRAW_OF_GRAM), "with fewer tasks", part="few, next", conditions=(FEW,))
+    yield Line(Sigma_w, ":=", W * W.T / K, "The second moment of the tasks")
+    yield Line(Gram, ":=", gram, "Its eigenvalues other than zero are those of their Gram matrix")
+    yield from TASKS_WITH_NOISE.definitions()
+    yield Line(risk, "~", many[0] / N + many[1] / N**2, "The risk at the minimum", conditions=(MANY,), parameter=N, order=3)
+    yield Line(risk, "~", few[0] / N + few[1] / N**2, "with fewer tasks", conditions=(FEW,), parameter=N, order=3)
 
 
 @register("V11-growth", "How long the plateaus of K tasks last")
-@part("growth", lambda: Lambda * Sigma_w * Lambda)
-@part("many", lambda: K / (K - D - 1) * Trace(Lambda**-2))
-@part("few", lambda: K**2 / (D - K - 1))
+@states("growth", lambda: Lambda * Sigma_w * Lambda)
+@states("many", lambda: K / (K - D - 1) * Trace(Lambda**-2))
+@states("few", lambda: K**2 / (D - K - 1))
 @given(
     GIVEN,
     DRAWN,
@@ -198,12 +189,10 @@ def mean_risk() -> Derivation:
     r"It is infinite for $|K - D| \le 1$: there the longest wait of a draw has no mean. Directions that the tasks leave out "
     "wait for ever",
 )
-def growth() -> Derivation:
+def growth() -> Lines:
     """The force at zero weights; the trace of its inverse, and of that of the Gram matrix."""
     A = TASK.moments.A
     inverse, of_gram = Trace(A.to_sympy().I), Trace(Gram.I)
-    return Derivation.by(
-        Line(TASK.E(beta * y_q * x_q.T), "=", A, "The correlation of target and feature", part="growth"),
-        Line(E(inverse, DRAW), "=", expect(inverse, DRAW), "An inverse moment of the tasks", part="many", conditions=(MANY,)),
-        Line(E(of_gram, DRAW_OF_GRAM), "=", expect(of_gram, DRAW_OF_GRAM), "and of their Gram matrix", part="few", conditions=(FEW,)),
-    )
+    yield Line(TASK.E(beta * y_q * x_q.T), "=", A, "The correlation of target and feature", part="growth")
+    yield Line(E(inverse, DRAW), "=", expect(inverse, DRAW), "An inverse moment of the tasks", part="many", conditions=(MANY,))
+    yield Line(E(of_gram, DRAW_OF_GRAM), "=", expect(of_gram, DRAW_OF_GRAM), "and of their Gram matrix", part="few", conditions=(FEW,))

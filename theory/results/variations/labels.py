@@ -19,11 +19,10 @@ from sympy import Derivative, Identity, Symbol, Trace, ZeroMatrix, cancel, diff
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.spectral import over_directions
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation
 from ...derivations.draws import EIGENVECTOR, along_one_eigenvector, satisfying, square_root
 from ...derivations.heads import E
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...expectation.laws import Fixed, Gaussian
 from ...notation import B, D, G, Lambda, Lambda_hat, M, N, T, beta, e, lambda_, learned, matrix, sigma, symmetric_matrix, v_star
 
@@ -50,29 +49,27 @@ ALONG_e = NOISY.E((e.T * beta) ** 2)
 
 
 @register("V1-beta", "The correlation of a context with noisy labels")
-@part("mean", lambda: Lambda_hat * w + zeta)
-@part("covariance", lambda: sigma**2 / N * Lambda_hat)
-@part("second", lambda: (1 + 1 / N) * Lambda**2 + (Trace(Lambda) + sigma**2) / N * Lambda)
-@part("a", lambda: lambda_**2 * (1 + (1 + (Trace(Lambda) + sigma**2) / lambda_) / N))
+@states("mean", lambda: Lambda_hat * w + zeta)
+@states("covariance", lambda: sigma**2 / N * Lambda_hat)
+@states("second", lambda: (1 + 1 / N) * Lambda**2 + (Trace(Lambda) + sigma**2) / N * Lambda)
+@states("a", lambda: lambda_**2 * (1 + (1 + (Trace(Lambda) + sigma**2) / lambda_) / N))
 @given(NOISY_LAWS, ALONG_EIGENVECTOR)
-def noisy_correlation() -> Derivation:
+def noisy_correlation() -> Lines:
     """The noise in (8); then averages over the noise, the task and the context."""
     of_context = (Fixed(zeta, X_c * noise / N), Gaussian(noise, covariance=sigma**2 * Identity(N)))
-    return Derivation.by(
-        Line(Lambda_hat, ":=", X_c * X_c.T / N, "The sample covariance"),
-        Line(zeta, ":=", X_c * noise / N, r"What the noise adds to $\boldsymbol{\beta}$"),
-        Line(beta, ":=", X_c * (X_c.T * w + noise) / N, "The labels $y_n = \\boldsymbol{w}^\\top\\boldsymbol{x}_n + \\epsilon_n$ in (8)"),
-        Line(beta, "=", Lambda_hat * w + zeta, "The sample covariance and the noise", part="mean"),
-        Line(E(zeta * zeta.T, of_context, given=X_c), "=", sigma**2 / N * Lambda_hat, "Given the tokens, averaged", part="covariance"),
-        *second_moment(NOISY).within({"second": "second"}),
-        *eigenvalue(NOISY).within({"product": "a"}),
-    )
+    yield Line(Lambda_hat, ":=", X_c * X_c.T / N, "The sample covariance")
+    yield Line(zeta, ":=", X_c * noise / N, r"What the noise adds to $\boldsymbol{\beta}$")
+    yield Line(beta, ":=", X_c * (X_c.T * w + noise) / N, "The labels $y_n = \\boldsymbol{w}^\\top\\boldsymbol{x}_n + \\epsilon_n$ in (8)")
+    yield Line(beta, "=", Lambda_hat * w + zeta, "The sample covariance and the noise", part="mean")
+    yield Line(E(zeta * zeta.T, of_context, given=X_c), "=", sigma**2 / N * Lambda_hat, "Given the tokens, averaged", part="covariance")
+    yield from second_moment(NOISY).within({"second": "second"})
+    yield from eigenvalue(NOISY).within({"product": "a"})
 
 
 @register("V1-levels", "The loss at the fixed points with label noise")
-@part("loss", lambda: sigma**2 + over_directions(lambda_ - learned * lambda_ * ridge(lambda_, T + sigma**2)))
-@part("limit", lambda: sigma**2 + over_directions((1 - learned) * lambda_))
-@part("map", lambda: learned / lambda_ * ridge(lambda_, T + sigma**2))
+@states("loss", lambda: sigma**2 + over_directions(lambda_ - learned * lambda_ * ridge(lambda_, T + sigma**2)))
+@states("limit", lambda: sigma**2 + over_directions((1 - learned) * lambda_))
+@states("map", lambda: learned / lambda_ * ridge(lambda_, T + sigma**2))
 @given(
     NOISY_LAWS,
     direction(NOISY),
@@ -82,34 +79,33 @@ def noisy_correlation() -> Derivation:
     r"The fixed points are those of the paper, for $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ and $\lambda^3/a$ rises "
     r"with $\lambda$ (V1-order)",
 )
-def noisy_levels() -> Derivation:
+def noisy_levels() -> Lines:
     """The fixed points of (23) and (59) with the noisy moment."""
-    return Derivation.by(*fixed_loss(NOISY).within({"loss": "loss", "limit": "limit"}), *map_at_fixed_point(NOISY).within("map"))
+    yield from fixed_loss(NOISY).within({"loss": "loss", "limit": "limit"})
+    yield from map_at_fixed_point(NOISY).within("map")
 
 
 @register("V1-order", "Label noise changes no rate near the origin, only how far a direction is learned")
-@part("growth", lambda: Lambda**2)
-@part("fixed", lambda: lambda_ * (1 + (1 + (T + sigma**2) / lambda_) / N))
-@part("slope", lambda: N * lambda_ * ((N + 1) * lambda_ + 2 * (T + sigma**2)) / ((N + 1) * lambda_ + T + sigma**2) ** 2)
+@states("growth", lambda: Lambda**2)
+@states("fixed", lambda: lambda_ * (1 + (1 + (T + sigma**2) / lambda_) / N))
+@states("slope", lambda: N * lambda_ * ((N + 1) * lambda_ + 2 * (T + sigma**2)) / ((N + 1) * lambda_ + T + sigma**2) ** 2)
 @given(
     NOISY_LAWS,
     growing(NOISY),
     r"The heads of small weights grow by $\boldsymbol{\Lambda}^2$ alone: to leading order the drops come when they come without noise",
     r"The slope is positive: the largest eigenvalue is still learned first, and brings the largest drop",
 )
-def noisy_order() -> Derivation:
+def noisy_order() -> Lines:
     """The force at B = 0 holds no noise; what a head rests at, (25), and how drops rise, (T1c), at the noisy moment."""
-    return Derivation.by(
-        Line(NOISY.E(beta * y_q * x_q.T), "=", NOISY.moments.A, "The force at zero weights: the noise adds nothing to it", part="growth"),
-        *fixed_value(NOISY).within(),
-        Line(v_star**-3, "=", cancel(1 / written_map_along(NOISY)), "One over its cube", part="fixed"),
-        *off_diagonal(NOISY).within({"slope": "slope"})[-2:],
-    )
+    yield Line(NOISY.E(beta * y_q * x_q.T), "=", NOISY.moments.A, "The force at zero weights: the noise adds nothing to it", part="growth")
+    yield from fixed_value(NOISY).within()
+    yield Line(v_star**-3, "=", cancel(1 / written_map_along(NOISY)), "One over its cube", part="fixed")
+    yield from off_diagonal(NOISY).within({"slope": "slope"})[-2:]
 
 
 @register("V1-ridge", "The algorithm learned under label noise is a ridge regression with the tokens' covariance known")
-@part("map", lambda: (1 + 1 / N) * Lambda**2 + (Trace(Lambda) + sigma**2) / N * Lambda)
-@part("excess", lambda: Lambda + (Trace(Lambda) + sigma**2) * Identity(D))
+@states("map", lambda: (1 + 1 / N) * Lambda**2 + (Trace(Lambda) + sigma**2) / N * Lambda)
+@states("excess", lambda: Lambda + (Trace(Lambda) + sigma**2) * Identity(D))
 @given(
     NOISY_LAWS,
     r"So $\hat{y} = \boldsymbol{\beta}^{\top} (\boldsymbol{\Lambda} + "
@@ -118,17 +114,15 @@ def noisy_order() -> Derivation:
     r"The posterior mean is the ridge regression with $\sigma^{2}/N$, and $\hat{\boldsymbol{\Lambda}}$ for $\boldsymbol{\Lambda}$; "
     r"here $T$ is added to $\sigma^{2}$ because $\hat{\boldsymbol{\Lambda}}$ is not inverted",
 )
-def noisy_ridge_regression() -> Derivation:
+def noisy_ridge_regression() -> Lines:
     """The gradient vanishes at M B = Lambda; so Lambda B^-1 = M, and the penalty is the rest of it beside Lambda."""
     M_noisy = NOISY.moments.M
-    return Derivation.by(
-        *correlation_with_error(NOISY).within(),
-        Line(B, ":=", M.I * Lambda, "The global minimum"),
-        Line(G, "=", ZeroMatrix(D, D), "The force vanishes there"),
-        Line(Lambda * B.I, "=", M_noisy, r"The inverse map is $\boldsymbol{\Lambda}^{-1}\boldsymbol{M}$", part="map"),
-        Line(N * (B.I - Lambda), "=", N * (TracePolynomial(Lambda.I) * M_noisy - Lambda),
-             r"The inverse less $\boldsymbol{\Lambda}$, times $N$", part="excess"),
-    )  # fmt: skip
+    yield from correlation_with_error(NOISY).within()
+    yield Line(B, ":=", M.I * Lambda, "The global minimum")
+    yield Line(G, "=", ZeroMatrix(D, D), "The force vanishes there")
+    yield Line(Lambda * B.I, "=", M_noisy, r"The inverse map is $\boldsymbol{\Lambda}^{-1}\boldsymbol{M}$", part="map")
+    yield Line(N * (B.I - Lambda), "=", N * (TracePolynomial(Lambda.I) * M_noisy - Lambda),
+               r"The inverse less $\boldsymbol{\Lambda}$, times $N$", part="excess")  # fmt: skip
 
 
 # A covariance of the task vectors
@@ -157,25 +151,23 @@ ROOT = satisfying(
 
 
 @register("V2-moments", "The moments of a task with a covariance")
-@part("A", lambda: Lambda * Sigma_w * Lambda)
-@part("M", lambda: (1 + 1 / N) * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Lambda)
-@part("white", lambda: Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N)
-@part("c", lambda: Trace(Sigma_w * Lambda))
+@states("A", lambda: Lambda * Sigma_w * Lambda)
+@states("M", lambda: (1 + 1 / N) * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Lambda)
+@states("white", lambda: Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N)
+@states("c", lambda: Trace(Sigma_w * Lambda))
 @given(TASK_LAWS)
-def moments() -> Derivation:
+def moments() -> Lines:
     """The general moments (V0) without noise, for a query with the tokens' covariance."""
     white = substitute(TASK.moments.M, {Sigma_w: Identity(D)})
-    return Derivation.by(
-        *general_loss(TASK).within({part: part for part in "AMc"}),
-        Line(E(Lambda_hat**2), "=", white, r"With $\boldsymbol{\Sigma}_w = \boldsymbol{I}$ it is (31)", part="white"),
-    )
+    yield from general_loss(TASK).within({part: part for part in "AMc"})
+    yield Line(E(Lambda_hat**2), "=", white, r"With $\boldsymbol{\Sigma}_w = \boldsymbol{I}$ it is (31)", part="white")
 
 
 @register("V2-order", r"Task and token spectra that disagree: growth by $\lambda^{2} \omega$, drops by $\lambda \omega$")
-@part("rate", lambda: lambda_**2 * omega)
-@part("map", lambda: omega / ((1 + 1 / N) * lambda_ * omega + P_w / N))
-@part("drop", lambda: p**2 / ((1 + 1 / N) * p + P_w / N))
-@part("slope", lambda: p * ((1 + 1 / N) * p + 2 * P_w / N) / ((1 + 1 / N) * p + P_w / N) ** 2)
+@states("rate", lambda: lambda_**2 * omega)
+@states("map", lambda: omega / ((1 + 1 / N) * lambda_ * omega + P_w / N))
+@states("drop", lambda: p**2 / ((1 + 1 / N) * p + P_w / N))
+@states("slope", lambda: p * ((1 + 1 / N) * p + 2 * P_w / N) / ((1 + 1 / N) * p + P_w / N) ** 2)
 @given(
     TASK_LAWS,
     COMMON,
@@ -183,25 +175,23 @@ def moments() -> Derivation:
     r"$\lambda^{2} \omega$",
     r"The slope, at given $P$, is positive: the largest drop is in the direction of the largest $p = \lambda \omega$",
 )
-def order() -> Derivation:
+def order() -> Lines:
     """A, A/(M Q) and A^2/(M Q) along a common eigenvector."""
     alone = learned_alone(SHARED, SHARED.eigenvalue)
     drop = cancel(alone.parts["drop"].subs(omega, p / lambda_))
     slope = cancel(diff(drop, p))
-    return Derivation.by(
-        Line(Derivative(drop, p), "=", slope, "How the drop of the loss, computed below, changes with $p$ at given $P$", part="slope"),
-        Line(slope, ">", 0, "It rises"),
-        *alone.within({"rate": "rate", "map": "map"}),
-        Line(p, ":=", lambda_ * omega, "The share of the direction in it"),
-        Line(alone.lines[-1].left, "=", drop, "In terms of this, what it takes from the loss", part="drop"),
-    )
+    yield Line(Derivative(drop, p), "=", slope, "How the drop of the loss, computed below, changes with $p$ at given $P$", part="slope")
+    yield Line(slope, ">", 0, "It rises")
+    yield from alone.within({"rate": "rate", "map": "map"})
+    yield Line(p, ":=", lambda_ * omega, "The share of the direction in it")
+    yield Line(alone.lines[-1].left, "=", drop, "In terms of this, what it takes from the loss", part="drop")
 
 
 @register("V2-congruence", "When nothing commutes: the levels are those of commuting covariances, the directions are not orthogonal")
-@part("A", lambda: root * S_w * root)
-@part("M", lambda: root * ((1 + 1 / N) * S_w + Trace(S_w) / N * Identity(D)) * root)
-@part("force", lambda: S_w - ((1 + 1 / N) * S_w + Trace(S_w) / N * Identity(D)) * C)
-@part("minimum", lambda: M.I * Lambda * Sigma_w)
+@states("A", lambda: root * S_w * root)
+@states("M", lambda: root * ((1 + 1 / N) * S_w + Trace(S_w) / N * Identity(D)) * root)
+@states("force", lambda: S_w - ((1 + 1 / N) * S_w + Trace(S_w) / N * Identity(D)) * C)
+@states("minimum", lambda: M.I * Lambda * Sigma_w)
 @given(
     TASK_LAWS,
     ROOT,
@@ -212,20 +202,18 @@ def order() -> Derivation:
     r"$\boldsymbol{u}$ an eigenvector of $\boldsymbol{S}$",
     r"Waiting heads grow along the leading eigenvector of $\boldsymbol{A}$, in general none of those: the head turns while it drops",
 )
-def congruence() -> Derivation:
+def congruence() -> Lines:
     """Put the root of Lambda and the whitened task covariance into the moments and the force."""
     in_roots = {Lambda: root**2, Sigma_w: root.I * S_w * root.I}  # with root = Lambda^(1/2) and S = root Sigma_w root
     A, M_, *_ = TASK.moments
     inside = TracePolynomial(root.I) * substitute(substitute(force(TASK), {M: M_, B: root.I * C * root.I}), in_roots) * root.I
-    return Derivation.by(
-        *correlation_with_error(TASK).within(),
-        Line(Lambda, ":=", root**2, r"The root of $\boldsymbol{\Lambda}$"),
-        Line(S_w, ":=", root * Sigma_w * root, "The task covariance in whitened tokens"),
-        Line(C, ":=", root * B * root, "The effective map in whitened tokens"),
-        Line(CORRELATION, "=", substitute(A, in_roots), "The correlation of target and feature", part="A"),
-        Line(TASK.square(), "=", substitute(M_, in_roots), r"The second moment of $\boldsymbol{\beta}$", part="M"),
-        Line(root.I * G * root.I, "=", inside, "The force in whitened tokens", part="force"),
-        Line(M.I * CORRELATION * E(x_q * x_q.T).I, "=", TracePolynomial(M.I) * A * Lambda.I,
-             r"The global minimum, with the letter $\boldsymbol{M}$ for the second moment", part="minimum"),
-        Line(CORRELATION, "=", M * (M.I * Lambda * Sigma_w) * Lambda, "The force vanishes there"),
-    )  # fmt: skip
+    yield from correlation_with_error(TASK).within()
+    yield Line(Lambda, ":=", root**2, r"The root of $\boldsymbol{\Lambda}$")
+    yield Line(S_w, ":=", root * Sigma_w * root, "The task covariance in whitened tokens")
+    yield Line(C, ":=", root * B * root, "The effective map in whitened tokens")
+    yield Line(CORRELATION, "=", substitute(A, in_roots), "The correlation of target and feature", part="A")
+    yield Line(TASK.square(), "=", substitute(M_, in_roots), r"The second moment of $\boldsymbol{\beta}$", part="M")
+    yield Line(root.I * G * root.I, "=", inside, "The force in whitened tokens", part="force")
+    yield Line(M.I * CORRELATION * E(x_q * x_q.T).I, "=", TracePolynomial(M.I) * A * Lambda.I,
+               r"The global minimum, with the letter $\boldsymbol{M}$ for the second moment", part="minimum")  # fmt: skip
+    yield Line(CORRELATION, "=", M * (M.I * Lambda * Sigma_w) * Lambda, "The force vanishes there")

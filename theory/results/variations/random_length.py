@@ -23,10 +23,9 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus.spectral import over_directions
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.heads import E
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...expectation.moments import expect
 from ...notation import B, D, Lambda, Lambda_q, N, T, beta, e, lambda_, learned, sigma, x_q, y_q
 from ..landscape.any_quadratic_loss import c_any
@@ -55,16 +54,16 @@ PLAIN = Task(random_length=True)
 
 
 @register("V4-moments", "The moments for contexts of random length")
-@part("A", lambda: g_1 * Lambda * Sigma_w * Lambda_q)
-@part("M", lambda: g_2 * Lambda * Sigma_w * Lambda + g_3 * (Lambda * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) * Lambda))
-@part("present, A", lambda: Lambda * Sigma_w * Lambda_q)
-@part("present, M", lambda: Lambda * Sigma_w * Lambda + nu * (Lambda * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) * Lambda))
+@states("A", lambda: g_1 * Lambda * Sigma_w * Lambda_q)
+@states("M", lambda: g_2 * Lambda * Sigma_w * Lambda + g_3 * (Lambda * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) * Lambda))
+@states("present, A", lambda: Lambda * Sigma_w * Lambda_q)
+@states("present, M", lambda: Lambda * Sigma_w * Lambda + nu * (Lambda * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) * Lambda))
 @given(
     TWO_LENGTHS,
     r"present: the average over the tokens there are, $g_{n} = 1$",
     r"So with $g_{n} = 1$ everything is as for one length, the harmonic mean $1/\nu$",
 )
-def random_moments() -> Derivation:
+def random_moments() -> Lines:
     """The moments given the length are linear in g_n, g_n^2 and g_n^2/n."""
     A, M_, _, _ = LENGTHS.moments
     plain, given, square = {g_1: 1, g_2: 1, g_3: nu}, LENGTHS.laws(n, g_n), beta * beta.T
@@ -72,14 +71,12 @@ def random_moments() -> Derivation:
     def present(body):
         return sum((p * E(body, LENGTHS.laws(length), given=length) for p, length, _ in LENGTHS.cases), start=ZeroMatrix(D, D))
 
-    return Derivation.by(
-        Line(E(square, given, given=n), "=", expect(square, given), r"Given the length, the second moment of $\boldsymbol{\beta}$"),
-        *general_loss(LENGTHS).within({"A": "A", "M": "M"}),
-        Line(nu, ":=", p_n / n + (1 - p_n) / m, r"The mean of $1/n$"),
-        Line(present(beta * y_q * x_q.T), "=", substitute(A, plain), "The correlation for the average over the tokens there are",
-             part="present, A"),
-        Line(present(square), "=", substitute(M_, plain), "Its second moment", part="present, M"),
-    )  # fmt: skip
+    yield Line(E(square, given, given=n), "=", expect(square, given), r"Given the length, the second moment of $\boldsymbol{\beta}$")
+    yield from general_loss(LENGTHS).within({"A": "A", "M": "M"})
+    yield Line(nu, ":=", p_n / n + (1 - p_n) / m, r"The mean of $1/n$")
+    yield Line(present(beta * y_q * x_q.T), "=", substitute(A, plain),
+               "The correlation for the average over the tokens there are", part="present, A")  # fmt: skip
+    yield Line(present(square), "=", substitute(M_, plain), "Its second moment", part="present, M")
 
 
 GAIN_TERMS = {name: (gain, gain**2, gain**2 / n) for name, gain in (("present", n / n), ("longest", n / N), ("official", n / (n + 1)))}
@@ -105,13 +102,13 @@ def uniform_gains() -> dict[str, tuple[Expr, Expr, Expr]]:
 
 
 @register("V4-uniform", "The uniform law on $1, \\dots, N$")
-@part("present, g_3", lambda: harmonic(N) / N)
-@part("longest, g_1", lambda: (N + 1) / (2 * N))
-@part("longest, g_2", lambda: (N + 1) * (2 * N + 1) / (6 * N**2))
-@part("longest, g_3", lambda: (N + 1) / (2 * N**2))
-@part("official, g_1", lambda: (N + 1 - H) / N)
-@part("official, g_2", lambda: (N + 1 - 2 * H + H_2) / N)
-@part("official, g_3", lambda: (H - H_2) / N)
+@states("present, g_3", lambda: harmonic(N) / N)
+@states("longest, g_1", lambda: (N + 1) / (2 * N))
+@states("longest, g_2", lambda: (N + 1) * (2 * N + 1) / (6 * N**2))
+@states("longest, g_3", lambda: (N + 1) / (2 * N**2))
+@states("official, g_1", lambda: (N + 1 - H) / N)
+@states("official, g_2", lambda: (N + 1 - 2 * H + H_2) / N)
+@states("official, g_3", lambda: (H - H_2) / N)
 @given(
     NORMALISATIONS,
     r"$H_N=\sum_{n\le N}1/n$, $H_N^{(2)}=\sum_{n\le N}1/n^2$",
@@ -119,22 +116,22 @@ def uniform_gains() -> dict[str, tuple[Expr, Expr, Expr]]:
     r"each followed by its query: $N$ times the loss with the gains $n/(n + 1)$, so that a step of size $\eta$ is one "
     r"of $N\eta$ on it and advances $t/\tau$ by $2 N\eta$",
 )
-def uniform_law() -> Derivation:
+def uniform_law() -> Lines:
     """Sums over n."""
     names = {"longest": "The sum divided by the longest context", "official": "The sum divided by all tokens, the query counted"}
     mean_of = ("the gain", "its square", "its square over the length")
-    return Derivation.by(
-        Line(uniform_sums("present")[2], "=", uniform_gains()["present"][2], "The average over the tokens there are", part="present, g_3"),
-        *(Line(term.subs(n, n - 1), "=", counted(term),
-               f"Of $n$ tokens, the query counted, {words}: 0 at $n = 1$, so that the sum may begin there")
-          for term, words in zip(GAIN_TERMS["official"], mean_of, strict=True)),
-        *(Line(uniform_sums(name)[i], "=", uniform_gains()[name][i], f"{words}: the mean of {mean_of[i]}", part=f"{name}, g_{i + 1}")
-          for name, words in names.items() for i in range(3)),
-    )  # fmt: skip
+    yield Line(uniform_sums("present")[2], "=", uniform_gains()["present"][2], "The average over the tokens there are", part="present, g_3")
+    for term, words in zip(GAIN_TERMS["official"], mean_of, strict=True):
+        yield Line(term.subs(n, n - 1), "=", counted(term),
+                   f"Of $n$ tokens, the query counted, {words}: 0 at $n = 1$, so that the sum may begin there")  # fmt: skip
+    for name, words in names.items():
+        for i in range(3):
+            yield Line(uniform_sums(name)[i], "=", uniform_gains()[name][i],
+                       f"{words}: the mean of {mean_of[i]}", part=f"{name}, g_{i + 1}")  # fmt: skip
 
 
 @register("V4-effective", "The fixed length that a random one acts like")
-@part(
+@states(
     "loss",
     lambda: (
         Trace(Sigma_w * Lambda_q)
@@ -148,12 +145,12 @@ def uniform_law() -> Derivation:
         )
     ),
 )
-@part("present, length", lambda: N / harmonic(N))
-@part("longest, length", lambda: (2 * N + 1) / 3)
-@part("official, length", lambda: (N + 1 - 2 * H + H_2) / (H - H_2))
-@part("longest, share", lambda: 3 * (N + 1) / (2 * (2 * N + 1)))
-@part("official, share", lambda: (N + 1 - H) ** 2 / (N * (N + 1 - 2 * H + H_2)))
-@part("longest, limit", lambda: Rational(3, 4))
+@states("present, length", lambda: N / harmonic(N))
+@states("longest, length", lambda: (2 * N + 1) / 3)
+@states("official, length", lambda: (N + 1 - 2 * H + H_2) / (H - H_2))
+@states("longest, share", lambda: 3 * (N + 1) / (2 * (2 * N + 1)))
+@states("official, share", lambda: (N + 1 - H) ** 2 / (N * (N + 1 - 2 * H + H_2)))
+@states("longest, limit", lambda: Rational(3, 4))
 @given(
     TWO_LENGTHS,
     NORMALISATIONS,
@@ -161,34 +158,33 @@ def uniform_law() -> Derivation:
     r"$(1-\varrho)c$ is the price of gains that differ, which no map avoids: none for $g_{n} = 1$, a quarter "
     r"of $c$ for long contexts divided by the longest",
 )
-def effective_length() -> Derivation:
+def effective_length() -> Lines:
     """Measure the map in units of g_1/g_2."""
     scaled, gains = substitute(LENGTHS.moments.loss(), {B: g_1 / g_2 * TracePolynomial(B)}), uniform_gains()
     left = LENGTHS.E((y_q - (g_1 / g_2) * beta.T * B * x_q) ** 2)
     fixed = E((y_q - beta.T * B * x_q) ** 2, GENERAL.laws(N_e))
     length, share = lambda gains: gains[1] / gains[2], lambda gains: gains[0] ** 2 / gains[1]
     longest = cancel(share(gains["longest"]))
-    return Derivation.by(
-        *closed_loss(LENGTHS).within(),
-        Line(left, "=", scaled, "The map measured in units of $g_{1}/g_{2}$", part="loss"),
-        Line(N_e, ":=", g_2 / g_3, "The fixed length"),
-        Line(share_e, ":=", g_1**2 / g_2, "What is left of a drop"),
-        Line(c_any, ":=", E(y_q**2, GENERAL.laws(N_e)), "The loss of no answer"),
-        Line(left, "=", (1 - share_e) * c_any + share_e * fixed, "The loss at the fixed length, with drops smaller by a factor"),
-        Line(share_e, "<=", 1, "The variance of the gain is not negative"),
-        *(Line(of(uniform_sums(name)), "=", cancel(of(gains[name])), f"{words} for {name}", part=f"{name}, {part}")
-          for part, of, words in (("length", length, "The length"), ("share", share, "What is left of a drop"))
-          for name in gains if (name, part) != ("present", "share")),
-        Line(longest, "->", limit(longest, N, oo), "Long contexts", part="longest, limit", parameter=N, order=1),
-    )  # fmt: skip
+    yield from closed_loss(LENGTHS).within()
+    yield Line(left, "=", scaled, "The map measured in units of $g_{1}/g_{2}$", part="loss")
+    yield Line(N_e, ":=", g_2 / g_3, "The fixed length")
+    yield Line(share_e, ":=", g_1**2 / g_2, "What is left of a drop")
+    yield Line(c_any, ":=", E(y_q**2, GENERAL.laws(N_e)), "The loss of no answer")
+    yield Line(left, "=", (1 - share_e) * c_any + share_e * fixed, "The loss at the fixed length, with drops smaller by a factor")
+    yield Line(share_e, "<=", 1, "The variance of the gain is not negative")
+    for part, of, words in (("length", length, "The length"), ("share", share, "What is left of a drop")):
+        for name in gains:
+            if (name, part) != ("present", "share"):
+                yield Line(of(uniform_sums(name)), "=", cancel(of(gains[name])), f"{words} for {name}", part=f"{name}, {part}")
+    yield Line(longest, "->", limit(longest, N, oo), "Long contexts", part="longest, limit", parameter=N, order=1)
 
 
 @register("V4-levels", "The loss at the fixed points for contexts of random length")
-@part("rate", lambda: g_1 * lambda_**2)
-@part("loss", lambda: over_directions(lambda_ - learned * lambda_ * g_1**2 / (g_2 + g_3 * (1 + T / lambda_))))
-@part("present", lambda: over_directions(lambda_ - learned * lambda_ / (1 + harmonic(N) / N * (1 + T / lambda_))))
-@part("longest", lambda: over_directions(lambda_ - learned * lambda_ * 3 * (N + 1) / (2 * (2 * N + 1 + 3 * (1 + T / lambda_)))))
-@part(
+@states("rate", lambda: g_1 * lambda_**2)
+@states("loss", lambda: over_directions(lambda_ - learned * lambda_ * g_1**2 / (g_2 + g_3 * (1 + T / lambda_))))
+@states("present", lambda: over_directions(lambda_ - learned * lambda_ / (1 + harmonic(N) / N * (1 + T / lambda_))))
+@states("longest", lambda: over_directions(lambda_ - learned * lambda_ * 3 * (N + 1) / (2 * (2 * N + 1 + 3 * (1 + T / lambda_)))))
+@states(
     "official",
     lambda: over_directions(lambda_ - learned * lambda_ * (N + 1 - H) ** 2 / (N * (N + 1 - 2 * H + H_2 + (H - H_2) * (1 + T / lambda_)))),
 )
@@ -200,7 +196,7 @@ def effective_length() -> Derivation:
     rf"present, longest, official: {UNIFORM}",
     r"rate: of a head along $\boldsymbol{e}$ with small weights; so the drops are later by a factor $1/g_{1}$",
 )
-def random_levels() -> Derivation:
+def random_levels() -> Lines:
     """The fixed points of (59) at the moments of a random length; then the uniform law."""
     share, gains = written_loss_along(PLAIN), uniform_gains()
     growth = PLAIN.E(e.T * beta * y_q * x_q.T * e)
@@ -208,8 +204,7 @@ def random_levels() -> Derivation:
     def at(values) -> Any:
         return over_directions(share.subs(dict(zip((g_1, g_2, g_3), values, strict=True))))
 
-    return Derivation.by(
-        *fixed_loss(PLAIN).within({"loss": "loss"}),
-        Line(growth, "=", PLAIN.along(PLAIN.moments.A), r"The force along $\boldsymbol{e}$ at small weights", part="rate"),
-        *(Line(at(uniform_sums(name)), "=", at(gains[name]), f"The uniform law, {name}", part=name) for name in gains),
-    )
+    yield from fixed_loss(PLAIN).within({"loss": "loss"})
+    yield Line(growth, "=", PLAIN.along(PLAIN.moments.A), r"The force along $\boldsymbol{e}$ at small weights", part="rate")
+    for name in gains:
+        yield Line(at(uniform_sums(name)), "=", at(gains[name]), f"The uniform law, {name}", part=name)

@@ -25,12 +25,11 @@ from sympy import Derivative, Expr, Symbol, Trace, ZeroMatrix, cancel, factor, l
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.spectral import over_directions, summand
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation
 from ...derivations.draws import ALONG, EIGEN, EIGENVECTOR, along_one_eigenvector, eigenvalues_drawn, satisfying
 from ...derivations.heads import E
-from ...derivations.lines import Line
+from ...derivations.lines import Line, Lines
 from ...derivations.points import value_at
-from ...derivations.registry import given, part, register, states
+from ...derivations.registry import given, register, states
 from ...expectation.laws import Gaussian, SampleCovariance
 from ...notation import B, D, G, Lambda, Lambda_hat, Lambda_q, M, N, T, a, beta, e, lambda_, sigma, symmetric_matrix, w, x_q, y_q
 from ..landscape.any_quadratic_loss import A_any, Q_any, any_loss, c_any
@@ -91,10 +90,11 @@ def share_at_test() -> Expr:
     "Gaussian tokens in the context; of the law of the query only the covariance enters",
     r"It includes the $\sigma^{2}$ of the noise on the label of the query",
 )
-def shifted_loss() -> Derivation:
+def shifted_loss() -> Lines:
     """The squared error averaged under the laws of the test."""
     written = Line(GENERAL.E(ERROR), "=", GENERAL.moments.loss(), r"The second moment of $\boldsymbol{\beta}$ written out")
-    return Derivation.by(*closed_loss(GENERAL).within(), written)
+    yield from closed_loss(GENERAL).within()
+    yield written
 
 
 COMMON = satisfying(
@@ -106,35 +106,33 @@ COMMON = satisfying(
 
 
 @register("V3-query", "Another covariance of the query changes the order of learning, not what is learned")
-@part("minimum", lambda: M.I * Lambda * Sigma_w)
-@part("map", lambda: lambda_ / a)
-@part("rate", lambda: lambda_ * lambda_q)
-@part("drop", lambda: lambda_**2 * lambda_q / a)
+@states("minimum", lambda: M.I * Lambda * Sigma_w)
+@states("map", lambda: lambda_ / a)
+@states("rate", lambda: lambda_ * lambda_q)
+@states("drop", lambda: lambda_**2 * lambda_q / a)
 @given(
     r"minimum: any covariances, noise and length, if $\boldsymbol{\Lambda}_{q}$ is positive definite",
     r"Else: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, no noise, $a$ is the eigenvalue of $\boldsymbol{M}$",
     COMMON,
     r"The largest rate $\lambda \lambda_{q}$ is learned first; the drop, $\lambda_{q}/(1 + (1 + T/\lambda)/N)$, may have another order",
 )
-def query_law() -> Derivation:
+def query_law() -> Lines:
     """M^-1 A Q^-1 and its parts along a common eigenvector."""
     A, _, Q, _ = GENERAL.moments
-    return Derivation.by(
-        Line(M.I * CORRELATION * E(x_q * x_q.T, GENERAL.laws()).I, "=", TracePolynomial(M.I) * A * Q.reciprocal(),
-             r"The minimum, with $\boldsymbol{M}$ the second moment of $\boldsymbol{\beta}$: the covariance of the query cancels",
-             part="minimum"),
-        *correlation_with_error(QUERY).within(),
-        Line(B, ":=", M.I * Lambda, r"The minimum for $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$"),
-        Line(G, "=", ZeroMatrix(D, D), "The force vanishes there"),
-        *learned_alone(QUERY).within({part: part for part in ("rate", "map", "drop")}),
-    )  # fmt: skip
+    yield Line(M.I * CORRELATION * E(x_q * x_q.T, GENERAL.laws()).I, "=", TracePolynomial(M.I) * A * Q.reciprocal(),
+               r"The minimum, with $\boldsymbol{M}$ the second moment of $\boldsymbol{\beta}$: the covariance of the query cancels",
+               part="minimum")  # fmt: skip
+    yield from correlation_with_error(QUERY).within()
+    yield Line(B, ":=", M.I * Lambda, r"The minimum for $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$")
+    yield Line(G, "=", ZeroMatrix(D, D), "The force vanishes there")
+    yield from learned_alone(QUERY).within({part: part for part in ("rate", "map", "drop")})
 
 
 @register("V3-length", "A test context of another length")
-@part("share", lambda: lambda_ - 2 * lambda_**3 / a + lambda_**3 * a_test / a**2)
-@part("slope", lambda: lambda_**4 * (lambda_ + T) / a**2)
-@part("limit", lambda: lambda_ * (1 - lambda_**2 / a) ** 2)
-@part("excess", lambda: lambda_**3 * (a_test - a) ** 2 / (a**2 * a_test))
+@states("share", lambda: lambda_ - 2 * lambda_**3 / a + lambda_**3 * a_test / a**2)
+@states("slope", lambda: lambda_**4 * (lambda_ + T) / a**2)
+@states("limit", lambda: lambda_ * (1 - lambda_**2 / a) ** 2)
+@states("excess", lambda: lambda_**3 * (a_test - a) ** 2 / (a**2 * a_test))
 @given(
     r"The share of a direction learned at length $N$ in the loss at length $N_{\rm test}$",
     ALONG,
@@ -143,25 +141,23 @@ def query_law() -> Derivation:
     r"excess: over the share of the best map for $N_{\rm test}$, which no map learned at another length reaches",
     r"At $N_{\rm test} = \infty$ a bias is left, of the second order in $1/N$",
 )
-def test_length() -> Derivation:
+def test_length() -> Lines:
     """The loss (V3-test) along an eigenvector with the map of training and the moments of the test."""
     y, moment = Symbol("y", positive=True), PAPER.eigenvalue
     learned, best = (share_at_test().subs({lambda_test: lambda_, lambda_q: lambda_, b: lambda_ / one}) for one in (a, a_test))
     inverse = learned.subs(a_test, moment.subs(N, 1 / y))
     longer, slope = learned.subs(a_test, moment.subs(N, N_test)), cancel(inverse.diff(y))
     at_infinity, excess = limit(inverse, y, 0), cancel(learned - best)
-    return Derivation.by(
-        Line(M, ":=", E(beta * beta.T), "The second moment (31) in training"),
-        Line(B, ":=", M.I * Lambda, "The map that has learned all directions, (23)"),
-        Line(E(ERROR, LONGER), "=", over_directions(longer.subs(a, moment)), "The loss at the test is the sum of the shares"),
-        Line(Derivative(inverse, y), "=", slope, r"With the moment (32), its slope in $y = 1/N_{\rm test}$", part="slope"),
-        Line(longer, "->", at_infinity, "A long test context", part="limit", parameter=N_test, order=1),
-        Line(at_infinity.subs(a, moment), "->", 0, "The bias is of second order", parameter=N, order=2),
-        Line(learned - best, "=", excess, "Over the share of the best map for the length of the test", part="excess"),
-        Line(excess, ">=", 0, "No map does better"),
-        Line(a_test, ":=", E((e.T * beta) ** 2, LONGER), r"The eigenvalue of the second moment at length $N_{\rm test}$"),
-        Line(share(LONGER, fixed_map_along()), "=", learned, "With it this is the share of a learned direction", part="share"),
-    )
+    yield Line(M, ":=", E(beta * beta.T), "The second moment (31) in training")
+    yield Line(B, ":=", M.I * Lambda, "The map that has learned all directions, (23)")
+    yield Line(E(ERROR, LONGER), "=", over_directions(longer.subs(a, moment)), "The loss at the test is the sum of the shares")
+    yield Line(Derivative(inverse, y), "=", slope, r"With the moment (32), its slope in $y = 1/N_{\rm test}$", part="slope")
+    yield Line(longer, "->", at_infinity, "A long test context", part="limit", parameter=N_test, order=1)
+    yield Line(at_infinity.subs(a, moment), "->", 0, "The bias is of second order", parameter=N, order=2)
+    yield Line(learned - best, "=", excess, "Over the share of the best map for the length of the test", part="excess")
+    yield Line(excess, ">=", 0, "No map does better")
+    yield Line(a_test, ":=", E((e.T * beta) ** 2, LONGER), r"The eigenvalue of the second moment at length $N_{\rm test}$")
+    yield Line(share(LONGER, fixed_map_along()), "=", learned, "With it this is the share of a learned direction", part="share")
 
 
 def _rest(point) -> None:
@@ -186,11 +182,13 @@ OF_NOISE = sigma**2 / N * Trace(B.T * Lambda * B * Lambda_q)
 
 
 @register("V3-scale", "Covariance shift: context tokens scaled at test")
-@part("moments", lambda: g * Lambda * Sigma_w * Lambda_q)
-@part("second", lambda: g**2 * ((1 + 1 / N) * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Lambda) + g * sigma**2 / N * Lambda)
-@part("loss", lambda: c_any - g * (2 - g) * E_learned - g * (g - 1) * nu)
-@part("both", lambda: sigma**2 + g * (c_any - sigma**2 - g * (2 - g) * E_learned - g * (g - 1) * nu))
-@part("break-even", lambda: (2 * E_learned - nu) / (E_learned - nu))
+@states("moments", lambda: g * Lambda * Sigma_w * Lambda_q)
+@states(
+    "second", lambda: g**2 * ((1 + 1 / N) * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) / N * Lambda) + g * sigma**2 / N * Lambda
+)
+@states("loss", lambda: c_any - g * (2 - g) * E_learned - g * (g - 1) * nu)
+@states("both", lambda: sigma**2 + g * (c_any - sigma**2 - g * (2 - g) * E_learned - g * (g - 1) * nu))
+@states("break-even", lambda: (2 * E_learned - nu) / (E_learned - nu))
 @given(
     r"The covariance of the context is $g \boldsymbol{\Lambda}$ at test; task vectors, label noise and length as in training",
     REST,
@@ -199,24 +197,22 @@ OF_NOISE = sigma**2 / N * Trace(B.T * Lambda * B * Lambda_q)
     r"Beyond break-even, $g = 2$ without noise and more with it, the network is worse than answering 0; its "
     r"loss grows as $g^{2}$, or $g^{3}$ with the query",
 )
-def scaled_context() -> Derivation:
+def scaled_context() -> Lines:
     """Scale Lambda in the moments, and use that tr(A' B) = tr(B' M B Q) at a fixed point."""
     A, M_ = (substitute(part, {Lambda: g * Lambda}) for part in GENERAL.moments[:2])
     loss = c_any - 2 * g * E_learned + g**2 * E_learned + g * (1 - g) * nu
     both = g * (loss - sigma**2) + sigma**2
     (even,) = (root for root in solve(loss - c_any, g) if root != 0)
-    return Derivation.by(
-        Line(E(beta * y_q * x_q.T, SCALED), "=", A, "The correlation of target and feature", part="moments"),
-        Line(E(beta * beta.T, SCALED), "=", M_, r"The second moment of $\boldsymbol{\beta}$", part="second"),
-        Line(c_any, ":=", E(y_q**2, GENERAL.laws()), "The loss of no answer"),
-        Line(E_learned, ":=", TAKEN[0], "What the map has taken from the loss in training"),
-        Line(nu, ":=", OF_NOISE, "What the noise of the labels adds to it"),
-        Line(E(ERROR, GENERAL.laws()), "=", c_any - E_learned, "The training loss"),
-        Line(E(ERROR, SCALED), "=", loss, "The loss at test", part="loss"),
-        Line(E(ERROR, SCALED_TOO), "=", both, "A query scaled as well multiplies all but the noise on its label by $g$", part="both"),
-        Line(g, ":=", even, "At this scale", part="break-even"),
-        Line(E(ERROR, SCALED), "=", c_any, "the loss at test is $c$ again, that of no answer"),
-    )
+    yield Line(E(beta * y_q * x_q.T, SCALED), "=", A, "The correlation of target and feature", part="moments")
+    yield Line(E(beta * beta.T, SCALED), "=", M_, r"The second moment of $\boldsymbol{\beta}$", part="second")
+    yield Line(c_any, ":=", E(y_q**2, GENERAL.laws()), "The loss of no answer")
+    yield Line(E_learned, ":=", TAKEN[0], "What the map has taken from the loss in training")
+    yield Line(nu, ":=", OF_NOISE, "What the noise of the labels adds to it")
+    yield Line(E(ERROR, GENERAL.laws()), "=", c_any - E_learned, "The training loss")
+    yield Line(E(ERROR, SCALED), "=", loss, "The loss at test", part="loss")
+    yield Line(E(ERROR, SCALED_TOO), "=", both, "A query scaled as well multiplies all but the noise on its label by $g$", part="both")
+    yield Line(g, ":=", even, "At this scale", part="break-even")
+    yield Line(E(ERROR, SCALED), "=", c_any, "the loss at test is $c$ again, that of no answer")
 
 
 # Directions that training hardly showed
@@ -234,12 +230,12 @@ IN_COMMON = satisfying(
 
 
 @register("V3-unseen", "Where the test loss blows up: directions that training hardly showed")
-@part("share", lambda: lambda_q * (1 - lambda_test**2 / a_test) + lambda_q * a_test * (b - lambda_test / a_test) ** 2)
-@part("break-even", lambda: 2 * lambda_test / a_test)
-@part("slope", lambda: -N * (N + 1) / ((N + 1) * lambda_ + T + sigma**2) ** 2)
-@part("worst", lambda: N / (T + sigma**2))
-@part("shown", lambda: lambda_q * (1 - 2 * N * lambda_test / (T + sigma**2) + N**2 * a_test / (T + sigma**2) ** 2))
-@part("all", lambda: 1 + N * T * (N * T - sigma**2) / (T + sigma**2) ** 2)
+@states("share", lambda: lambda_q * (1 - lambda_test**2 / a_test) + lambda_q * a_test * (b - lambda_test / a_test) ** 2)
+@states("break-even", lambda: 2 * lambda_test / a_test)
+@states("slope", lambda: -N * (N + 1) / ((N + 1) * lambda_ + T + sigma**2) ** 2)
+@states("worst", lambda: N / (T + sigma**2))
+@states("shown", lambda: lambda_q * (1 - 2 * N * lambda_test / (T + sigma**2) + N**2 * a_test / (T + sigma**2) ** 2))
+@states("all", lambda: 1 + N * T * (N * T - sigma**2) / (T + sigma**2) ** 2)
 @given(
     r"Training: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens of covariance "
     r"$\boldsymbol{\Lambda}$, noise $\sigma^{2}$, length $N$; $b = \lambda/a$ is learned",
@@ -254,7 +250,7 @@ IN_COMMON = satisfying(
     r"drop comes, at a time of order $1/\lambda^{2}$",
     "A direction that the queries of training hardly show is learned late (V3-query), and not amplified",
 )
-def unseen_direction() -> Derivation:
+def unseen_direction() -> Lines:
     """The loss of one direction at test, as a function of the map, and the map as a function of the variance in training."""
     at_test, map_ = share_at_test(), written_map_along(NOISY)
     best, slope, worst = solve(at_test.diff(b), b)[0], factor(map_.diff(lambda_)), limit(map_, lambda_, 0)
@@ -262,18 +258,16 @@ def unseen_direction() -> Derivation:
     (even,) = (root for root in solve(at_test - lambda_q, b) if root != 0)
     whole = {a_test: NOISY.eigenvalue.subs(lambda_, T), lambda_test: T, lambda_q: T}  # all the variance in one direction
     vanishing = {"parameter": (lambda_, 0), "order": 1}
-    return Derivation.by(
-        Line(at_test, "=", squared, r"The share of the direction in the loss is least at the map $\lambda_{\rm test}/a_{\rm test}$"),
-        Line(a_test, ":=", E((e.T * beta) ** 2, TEST_LAWS), "The eigenvalue of the second moment at the test"),
-        Line(SHARE, "=", squared, "For this is the share", part="share"),
-        Line(E(e.T * beta * y_q * x_q.T * e) / (NOISY.E((e.T * beta) ** 2) * E((e.T * x_q) ** 2)), "=", map_,
-             "The map of training, (23) with label noise"),
-        Line(Derivative(map_, lambda_), "=", slope, "How it changes with the variance of the direction", part="slope"),
-        Line(slope, "<", 0, "It falls"),
-        Line(map_, "->", worst, "A direction of vanishing variance", part="worst", **vanishing),
-        Line(at_test.subs(b, map_), "->", at_test.subs(b, worst), "Its share at test", part="shown", **vanishing),
-        Line((at_test.subs(b, map_) / lambda_q).subs(whole), "->", cancel((at_test.subs(b, worst) / lambda_q).subs(whole)),
-             "With all the variance of the test in it, over that of no answer", part="all", **vanishing),
-        Line(b, ":=", even, "At this map", part="break-even"),
-        Line(SHARE, "=", lambda_q, "the share is that of no answer"),
-    )  # fmt: skip
+    yield Line(at_test, "=", squared, r"The share of the direction in the loss is least at the map $\lambda_{\rm test}/a_{\rm test}$")
+    yield Line(a_test, ":=", E((e.T * beta) ** 2, TEST_LAWS), "The eigenvalue of the second moment at the test")
+    yield Line(SHARE, "=", squared, "For this is the share", part="share")
+    yield Line(E(e.T * beta * y_q * x_q.T * e) / (NOISY.E((e.T * beta) ** 2) * E((e.T * x_q) ** 2)), "=", map_,
+               "The map of training, (23) with label noise")  # fmt: skip
+    yield Line(Derivative(map_, lambda_), "=", slope, "How it changes with the variance of the direction", part="slope")
+    yield Line(slope, "<", 0, "It falls")
+    yield Line(map_, "->", worst, "A direction of vanishing variance", part="worst", **vanishing)
+    yield Line(at_test.subs(b, map_), "->", at_test.subs(b, worst), "Its share at test", part="shown", **vanishing)
+    yield Line((at_test.subs(b, map_) / lambda_q).subs(whole), "->", cancel((at_test.subs(b, worst) / lambda_q).subs(whole)),
+               "With all the variance of the test in it, over that of no answer", part="all", **vanishing)  # fmt: skip
+    yield Line(b, ":=", even, "At this map", part="break-even")
+    yield Line(SHARE, "=", lambda_q, "the share is that of no answer")

@@ -19,11 +19,10 @@ from sympy import Expr, Identity, Integral, Matrix, Symbol, Trace, cancel, diag,
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
 from ...derivations.draws import EIGENVECTOR, eigenbasis, satisfying
 from ...derivations.heads import E, carried_out
-from ...derivations.lines import Line
-from ...derivations.registry import given, part, register
+from ...derivations.lines import Line, Lines
+from ...derivations.registry import given, register, states
 from ...expectation.laws import Fixed, Gaussian, Mixture
 from ...expectation.moments import expect
 from ...notation import D, Lambda, Lambda_hat, MatrixLetter, N, T, beta, e, lambda_, matrix, sigma, vector
@@ -81,32 +80,30 @@ def independent_of(inner, k: Any = kurtosis) -> TracePolynomial:
 
 
 @register("V5-moment", "Second moment of the sample covariance for tokens of any law")
-@part("general", lambda: (1 - 1 / N) * Lambda * Sigma_w * Lambda + fourth / N + sigma**2 / N * Lambda)
-@part("second", lambda: (1 - 1 / N) * Lambda**2 + fourth / N)
-@part("Gaussian", lambda: 2 * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) * Lambda)
-@part("check", lambda: Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N)
+@states("general", lambda: (1 - 1 / N) * Lambda * Sigma_w * Lambda + fourth / N + sigma**2 / N * Lambda)
+@states("second", lambda: (1 - 1 / N) * Lambda**2 + fourth / N)
+@states("Gaussian", lambda: 2 * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) * Lambda)
+@states("check", lambda: Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N)
 @given(
     r"$\boldsymbol{F}=\mathbb{E}(\boldsymbol{xx}^\top\boldsymbol{\Sigma}_w\boldsymbol{xx}^\top)$ of one token",
     r"second, check: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$ without noise, where it is "
     r"$\mathbb{E}(|\boldsymbol{x}|^2\boldsymbol{xx}^\top)$",
     "Independent tokens of mean zero with four moments",
 )
-def any_law() -> Derivation:
+def any_law() -> Lines:
     """Pairs of different tokens need the covariance only; a token with itself its fourth moment."""
     gaussian = substitute(gaussian_fourth(), {Sigma_w: Identity(D)})
     second = substitute(any_tokens().M, {Sigma_w: WHITE, sigma: 0})
     one = r": both sides are linear in it, so that one token shows it"
-    return Derivation.by(
-        Line(fourth, ":=", x * x.T * Sigma_w * x * x.T, f"The fourth moment{one}"),
-        Line(E(beta * beta.T, tokens(one_token)), "=", any_tokens().M,
-             "Pairs of different tokens, and of a token with itself", part="general"),
-        Line(fourth, ":=", x * x.T * x * x.T, r"The same for $\boldsymbol{\Sigma}_w = \boldsymbol{I}$"),
-        Line(E(Lambda_hat**2, tokens(one_token)), "=", second, "Then without noise", part="second"),
-        Line(E(x * x.T * Sigma_w * x * x.T, Gaussian(x, covariance=Lambda)), "=", gaussian_fourth(),
-             "The fourth moment of a Gaussian token", part="Gaussian"),
-        Line(E(Lambda_hat**2), "=", substitute(second, {fourth: gaussian}),
-             r"With $\boldsymbol{\Sigma}_w = \boldsymbol{I}$ in (second) it gives (31)", part="check"),
-    )  # fmt: skip
+    yield Line(fourth, ":=", x * x.T * Sigma_w * x * x.T, f"The fourth moment{one}")
+    yield Line(E(beta * beta.T, tokens(one_token)), "=", any_tokens().M,
+               "Pairs of different tokens, and of a token with itself", part="general")  # fmt: skip
+    yield Line(fourth, ":=", x * x.T * x * x.T, r"The same for $\boldsymbol{\Sigma}_w = \boldsymbol{I}$")
+    yield Line(E(Lambda_hat**2, tokens(one_token)), "=", second, "Then without noise", part="second")
+    yield Line(E(x * x.T * Sigma_w * x * x.T, Gaussian(x, covariance=Lambda)), "=", gaussian_fourth(),
+               "The fourth moment of a Gaussian token", part="Gaussian")  # fmt: skip
+    yield Line(E(Lambda_hat**2), "=", substitute(second, {fourth: gaussian}),
+               r"With $\boldsymbol{\Sigma}_w = \boldsymbol{I}$ in (second) it gives (31)", part="check")  # fmt: skip
 
 
 EXCESS = Symbol("m", positive=True)  # nu - 4
@@ -128,11 +125,11 @@ ELLIPTICAL = Task(token_law=elliptical_of)
 
 
 @register("V5-elliptical", "Elliptical tokens: everything survives, with one number")
-@part("fourth", lambda: kappa * (2 * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) * Lambda))
-@part("a", lambda: lambda_**2 * (1 + (2 * kappa - 1 + kappa * T / lambda_) / N))
-@part("sphere", lambda: D / (D + 2))
-@part("student", lambda: (nu - 2) / (nu - 4))
-@part(
+@states("fourth", lambda: kappa * (2 * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) * Lambda))
+@states("a", lambda: lambda_**2 * (1 + (2 * kappa - 1 + kappa * T / lambda_) / N))
+@states("sphere", lambda: D / (D + 2))
+@states("student", lambda: (nu - 2) / (nu - 4))
+@states(
     "gap",
     lambda: (
         N
@@ -141,7 +138,7 @@ ELLIPTICAL = Task(token_law=elliptical_of)
         / (((N + 2 * kappa - 1) * lambda_i + kappa * T) * ((N + 2 * kappa - 1) * lambda_j + kappa * T))
     ),
 )
-@part("length", lambda: N * (lambda_ + T) / ((2 * kappa - 1) * lambda_ + kappa * T))
+@states("length", lambda: N * (lambda_ + T) / ((2 * kappa - 1) * lambda_ + kappa * T))
 @given(
     r"$\boldsymbol{x} = \rho\boldsymbol{\Lambda}^{1/2}\boldsymbol{u}$ with $\boldsymbol{u}$ uniform on the unit sphere, an independent "
     r"length $\rho$ and $\mathbb{E}(\rho^2) = D$; $\rho_4 = \mathbb{E}(\rho^4)$",
@@ -156,31 +153,30 @@ ELLIPTICAL = Task(token_law=elliptical_of)
     r"length: Gaussian contexts of $N_{d}$ tokens have the same $a_{d}$; $N_{d}/N$ goes from $1/\kappa$ for "
     r"the rarest direction to $2/(3\kappa - 1)$ for one that holds all the variance",
 )
-def elliptical() -> Derivation:
+def elliptical() -> Lines:
     """Average the Gaussian fourth moment over the length of the token."""
     a = ELLIPTICAL.eigenvalue
     gaussian = a.subs(kappa, 1).subs(N, N_d)
     length = solve(gaussian - a, N_d)[0]
     direction = root * g * (g.T * root * Sigma_w * root * g) * g.T * root / (g.T * g) ** 2
     square = _student_moment(2) * _student_moment(0) / _student_moment(1) ** 2
-    return Derivation.by(
-        Line(square, "=", _student().subs(nu, EXCESS + 4),
-             r"Student's law with $m + 4$ degrees of freedom, $1/\chi^2$ times a Gaussian token squared"),
-        Line(nu, ":=", EXCESS + 4, "The degrees of freedom"),
-        Line(square, "=", _student(), "So for $\\nu$ of them", part="student"),
-        Line(D**2 / E((g.T * g) ** 2, Gaussian(g)), "=", cancel(D**2 / expect((g.T * g) ** 2, Gaussian(g)).to_sympy()),
-             r"On the sphere $\rho^4 = D^2$; a Gaussian token has $\kappa = 1$", part="sphere"),
-        *off_diagonal(ELLIPTICAL).within({"gap": "gap"})[-4:-2],
-        Line(gaussian.subs(N_d, length), "=", a, "Gaussian tokens have it at another length"),
-        Line(N_d, ":=", length, "This length"),
-        Line(N_d, "=", factor(length), "In factors", part="length"),
-        Line(length / N, "->", 1 / kappa, "The rarest direction", parameter=(lambda_, 0), order=1),
-        Line((length / N).subs(T, lambda_), "=", cancel((length / N).subs(T, lambda_)), "A direction that holds all the variance"),
-        Line(kappa, ":=", rho_4 / (D * (D + 2)), "The number"),
-        Line(E(rho_4 * direction, Gaussian(g)), "=", elliptical_fourth(),
-             r"The fourth moment of one token, in a direction $\boldsymbol{g}/|\boldsymbol{g}|$ independent of its length", part="fourth"),
-        Line(E(e.T * Lambda_hat**2 * e, tokens(elliptical_of)), "=", a, "The eigenvalue of the second moment", part="a"),
-    )  # fmt: skip
+    yield Line(square, "=", _student().subs(nu, EXCESS + 4),
+               r"Student's law with $m + 4$ degrees of freedom, $1/\chi^2$ times a Gaussian token squared")  # fmt: skip
+    yield Line(nu, ":=", EXCESS + 4, "The degrees of freedom")
+    yield Line(square, "=", _student(), "So for $\\nu$ of them", part="student")
+    yield Line(D**2 / E((g.T * g) ** 2, Gaussian(g)), "=", cancel(D**2 / expect((g.T * g) ** 2, Gaussian(g)).to_sympy()),
+               r"On the sphere $\rho^4 = D^2$; a Gaussian token has $\kappa = 1$", part="sphere")  # fmt: skip
+    yield from off_diagonal(ELLIPTICAL).within({"gap": "gap"})[-4:-2]
+    yield Line(gaussian.subs(N_d, length), "=", a, "Gaussian tokens have it at another length")
+    yield Line(N_d, ":=", length, "This length")
+    yield Line(N_d, "=", factor(length), "In factors", part="length")
+    yield Line(length / N, "->", 1 / kappa, "The rarest direction", parameter=(lambda_, 0), order=1)
+    yield Line((length / N).subs(T, lambda_), "=", cancel((length / N).subs(T, lambda_)), "A direction that holds all the variance")
+    yield Line(kappa, ":=", rho_4 / (D * (D + 2)), "The number")
+    yield Line(E(rho_4 * direction, Gaussian(g)), "=", elliptical_fourth(),
+               r"The fourth moment of one token, in a direction $\boldsymbol{g}/|\boldsymbol{g}|$ independent of its length",
+               part="fourth")  # fmt: skip
+    yield Line(E(e.T * Lambda_hat**2 * e, tokens(elliptical_of)), "=", a, "The eigenvalue of the second moment", part="a")
 
 
 R_entries = Matrix(2, 2, symbols("R_11 R_12 R_21 R_22"))
@@ -230,11 +226,11 @@ def _orthogonal_columns(point) -> None:
 
 
 @register("V5-independent", "Tokens with independent components: what survives depends on the mixing and on the kurtoses")
-@part("fourth", lambda: fourth_of_two())
-@part("a", lambda: lambda_**2 * (1 + (kurtosis - 2 + T / lambda_) / N))
-@part("Rademacher", lambda: lambda_**2 * (1 + (T / lambda_ - 1) / N))
-@part("commutator", lambda: (kurtosis - 3) * (D_R * mixing.T * mixing - mixing.T * mixing * D_R))
-@part(
+@states("fourth", lambda: fourth_of_two())
+@states("a", lambda: lambda_**2 * (1 + (kurtosis - 2 + T / lambda_) / N))
+@states("Rademacher", lambda: lambda_**2 * (1 + (T / lambda_ - 1) / N))
+@states("commutator", lambda: (kurtosis - 3) * (D_R * mixing.T * mixing - mixing.T * mixing * D_R))
+@states(
     "gap",
     lambda: (
         N
@@ -255,27 +251,25 @@ def _orthogonal_columns(point) -> None:
     r"eigenvectors of $\boldsymbol{\Lambda}$, but (V2-fixed) still counts $2^{D}$",
     "gap: unequal kurtoses can bring the directions into another order, or make the gap vanish",
 )
-def independent() -> Derivation:
+def independent() -> Lines:
     """The fourth moment entry by entry; then along an eigenvector."""
     a, L, square = PAPER.along(expect(Lambda_hat**2, tokens(independent_of))), mixing * mixing.T, mixing.T * mixing
     ratios = [(lambda_**3 / a).subs({lambda_: one, kurtosis: k}) for one, k in ((lambda_i, k_i), (lambda_j, k_j))]
     moment = 2 * Lambda**2 + Trace(Lambda) * Lambda + (kurtosis - 3) * mixing * D_R * mixing.T
     F, entries = substitute(moment, {Lambda: L}), expected_entries()
     found = entries.applyfunc(lambda one: carried_out(one).to_sympy()).subs({h_1: sqrt(k_i), h_2: sqrt(k_j)}).expand()
-    return Derivation.by(
-        Line(k_i, ":=", h_1**2, r"The components are $\pm h$ or 0; of their law only variance and kurtosis enter"),
-        Line(k_j, ":=", h_2**2, "The same for the other"),
-        Line(entries, "=", found, "The fourth moment for two components", part="fourth"),
-        Line(E(e.T * Lambda_hat**2 * e, tokens(independent_of)), "=", a,
-             r"Along an eigenvector, for $\boldsymbol{R} = \boldsymbol{\Lambda}^{1/2}$", part="a"),
-        Line(E(e.T * Lambda_hat**2 * e, tokens(partial(independent_of, k=1))), "=", cancel(a.subs(kurtosis, 1)),
-             "Signs", part="Rademacher"),
-        Line(ratios[0] - ratios[1], "=", cancel(ratios[0] - ratios[1]), "The determinant of (T1c)", part="gap"),
-        Line(Lambda, "=", L, "The covariance of the tokens"),
-        Line(fourth, ":=", moment, r"The fourth moment for any $D$ and equal kurtoses, with $\boldsymbol{\Sigma}_w = \boldsymbol{I}$"),
-        Line(mixing.I * (fourth * Lambda - Lambda * fourth) * mixing.T.I, "=", TracePolynomial(mixing.I) * (F * L - L * F) * mixing.T.I,
-             r"What keeps it from commuting with $\boldsymbol{\Lambda}$", uses=(-2,), part="commutator"),
-        Line(Line(fourth * Lambda, "=", Lambda * fourth), "<=>", Line(square * D_R, "=", D_R * square),
-             r"So $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ only for such mixings",
-             meets=(_orthogonal_columns, _orthogonal_columns), conditions=(NOT_GAUSSIAN,)),
-    )  # fmt: skip
+    yield Line(k_i, ":=", h_1**2, r"The components are $\pm h$ or 0; of their law only variance and kurtosis enter")
+    yield Line(k_j, ":=", h_2**2, "The same for the other")
+    yield Line(entries, "=", found, "The fourth moment for two components", part="fourth")
+    yield Line(E(e.T * Lambda_hat**2 * e, tokens(independent_of)), "=", a,
+               r"Along an eigenvector, for $\boldsymbol{R} = \boldsymbol{\Lambda}^{1/2}$", part="a")  # fmt: skip
+    yield Line(E(e.T * Lambda_hat**2 * e, tokens(partial(independent_of, k=1))), "=", cancel(a.subs(kurtosis, 1)),
+               "Signs", part="Rademacher")  # fmt: skip
+    yield Line(ratios[0] - ratios[1], "=", cancel(ratios[0] - ratios[1]), "The determinant of (T1c)", part="gap")
+    yield Line(Lambda, "=", L, "The covariance of the tokens")
+    yield Line(fourth, ":=", moment, r"The fourth moment for any $D$ and equal kurtoses, with $\boldsymbol{\Sigma}_w = \boldsymbol{I}$")
+    yield Line(mixing.I * (fourth * Lambda - Lambda * fourth) * mixing.T.I, "=", TracePolynomial(mixing.I) * (F * L - L * F) * mixing.T.I,
+               r"What keeps it from commuting with $\boldsymbol{\Lambda}$", uses=(-2,), part="commutator")  # fmt: skip
+    yield Line(Line(fourth * Lambda, "=", Lambda * fourth), "<=>", Line(square * D_R, "=", D_R * square),
+               r"So $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ only for such mixings",
+               meets=(_orthogonal_columns, _orthogonal_columns), conditions=(NOT_GAUSSIAN,))  # fmt: skip

@@ -18,11 +18,10 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import derivative
 from ...calculus.rewriting import rewrite
 from ...calculus.substitution import substitute
-from ...derivations.derivation import Derivation
 from ...derivations.heads import Gradient, Rate, carried_out
-from ...derivations.lines import Line
+from ...derivations.lines import Line, Lines
 from ...derivations.points import value_at
-from ...derivations.registry import given, part, register, states
+from ...derivations.registry import given, register, states
 from ...notation import W_1, D, G, a, alpha, c_hat, gamma, k_i, lambda_, q_i, s, symmetric_matrix, t, tau, v, v_i, vector, w_2
 from ..attention.equivalent_networks import COVARIANCE, CROSS, FEATURES, flow_of_layers
 from ..landscape.fixed_points import v_positive as size
@@ -62,26 +61,24 @@ def decaying(lines_of: tuple = RANK_ONE) -> tuple[Line, ...]:
 
 
 @register("V12-balance", "Weight decay balances every head")
-@part("query", lambda: -2 * decay * (Trace(k_i.T * k_i) - Trace(q_i.T * q_i)))
-@part("value", lambda: -2 * decay * (Trace(k_i.T * k_i) - v_i**2))
+@states("query", lambda: -2 * decay * (Trace(k_i.T * k_i) - Trace(q_i.T * q_i)))
+@states("value", lambda: -2 * decay * (Trace(k_i.T * k_i) - v_i**2))
 @given(
     ANY_LOSS,
     r"So what (79) conserves decays as $e^{-2\gamma_w t/\tau}$, whatever the loss: every head has "
     r"$v^2 = |\boldsymbol{k}|^2 = |\boldsymbol{q}|^2$ at a fixed point",
 )
-def balance() -> Derivation:
+def balance() -> Lines:
     """The rates of the differences of squared norms, to which the force adds the same."""
     of_query, of_value = Trace(k_i.T * k_i) - Trace(q_i.T * q_i), Trace(k_i.T * k_i) - v_i**2
-    return Derivation.by(
-        *decaying(),
-        Line(Rate(of_query, DECAYED), "=", derivative(of_query, DECAYED), "The force adds the same to both", part="query"),
-        Line(Rate(of_value, DECAYED), "=", derivative(of_value, DECAYED), "and to the value weight", part="value"),
-    )
+    yield from decaying()
+    yield Line(Rate(of_query, DECAYED), "=", derivative(of_query, DECAYED), "The force adds the same to both", part="query")
+    yield Line(Rate(of_value, DECAYED), "=", derivative(of_value, DECAYED), "and to the value weight", part="value")
 
 
 @register("V12-penalty", "The fixed points under any quadratic penalty are those of weight decay in other coordinates")
-@part("penalty", lambda: decay_v * v_i**2 + Trace(key.T * key) + Trace(query.T * query))
-@part("force", lambda: v_i * Trace(key.T * root_k.I * G * root_q.I * query))
+@states("penalty", lambda: decay_v * v_i**2 + Trace(key.T * key) + Trace(query.T * query))
+@states("force", lambda: v_i * Trace(key.T * root_k.I * G * root_q.I * query))
 @given(
     r"The penalty $\gamma_v v^2 + \boldsymbol{k}^\top\boldsymbol{\Gamma}_k\boldsymbol{k} + \boldsymbol{q}^\top\boldsymbol{\Gamma}_q"
     r"\boldsymbol{q}$ of each head, with the roots of positive definite matrices",
@@ -91,16 +88,21 @@ def balance() -> Derivation:
     r"The strength is then $\gamma_v$ for values and 1 for keys and queries; with $\boldsymbol{\Gamma}_k/\gamma_v$ and "
     r"$\boldsymbol{\Gamma}_q/\gamma_v$ in place of $\boldsymbol{\Gamma}_k$ and $\boldsymbol{\Gamma}_q$ it is $\gamma_v$ for all",
 )
-def any_penalty() -> Derivation:
+def any_penalty() -> Lines:
     """Put the new coordinates into the penalty and into tr(G' B)."""
     old, along = decay_v * v_i**2 + Trace(k_i.T * root_k**2 * k_i) + Trace(q_i.T * root_q**2 * q_i), Trace(G.T * rank_one_head())
     new = {k_i: root_k.I * key, q_i: root_q.I * query}
-    return Derivation.by(
-        *(Line(letter, ":=", value, "The coordinates") for letter, value in new.items()),
-        Line(old, "=", substitute(old, new), "The penalty in them", part="penalty"),
-        Line(along, "=", substitute(along, new), r"What the force does, whose gradient it is: $\boldsymbol{G}$ has become a matrix of the "
-             "same place", part="force"),
-    )  # fmt: skip
+    for letter, value in new.items():
+        yield Line(letter, ":=", value, "The coordinates")
+    yield Line(old, "=", substitute(old, new), "The penalty in them", part="penalty")
+    yield Line(
+        along,
+        "=",
+        substitute(along, new),
+        r"What the force does, whose gradient it is: $\boldsymbol{G}$ has become a matrix of the "
+        "same place",
+        part="force",
+    )
 
 
 @register("V12-flow", "The flow of one direction with weight decay")
@@ -108,12 +110,11 @@ def any_penalty() -> Derivation:
 @given(
     alone, FIRST_SET, r"For other tasks $A_d$ stands for $\lambda^2$ and $M_dQ_d$ for $\lambda a$, if directions have a common eigenbasis"
 )
-def decaying_flow(task: Task = PAPER) -> Derivation:
+def decaying_flow(task: Task = PAPER) -> Lines:
     """The flow (26) of the head k = q = v e, less the decay."""
     rate, uses = flow_along(task) - decay * v, places(task, learned=False)
-    return Derivation.by(
-        *on_ansatz(task, learned=False), Line(Rate(v_i, DECAYED), "=", rate, "The velocity (26) of the value weight, less the decay", uses)
-    )
+    yield from on_ansatz(task, learned=False)
+    yield Line(Rate(v_i, DECAYED), "=", rate, "The velocity (26) of the value weight, less the decay", uses)
 
 
 def _at(value) -> Callable:
@@ -122,13 +123,13 @@ def _at(value) -> Callable:
 
 
 @register("V12-rest", "The strengths of weight decay at which a direction is learned")
-@part("rest", lambda: lambda_**2 * size - lambda_ * a * size**4)
-@part("most", lambda: Rational(3, 4) * lambda_**2 * cbrt(lambda_ / (4 * a)))
-@part("slope", lambda: lambda_**2 * size - 4 * lambda_ * a * size**4)
-@part("excess", lambda: lambda_**2 * size**3 - 2 * lambda_ * a * size**6)
-@part("worth", lambda: lambda_**2 / 2 * cbrt(lambda_ / (2 * a)))
-@part("left", lambda: decay / (lambda_**2 * size))
-@part("least", lambda: lambda_**2)
+@states("rest", lambda: lambda_**2 * size - lambda_ * a * size**4)
+@states("most", lambda: Rational(3, 4) * lambda_**2 * cbrt(lambda_ / (4 * a)))
+@states("slope", lambda: lambda_**2 * size - 4 * lambda_ * a * size**4)
+@states("excess", lambda: lambda_**2 * size**3 - 2 * lambda_ * a * size**6)
+@states("worth", lambda: lambda_**2 / 2 * cbrt(lambda_ / (2 * a)))
+@states("left", lambda: decay / (lambda_**2 * size))
+@states("least", lambda: lambda_**2)
 @given(
     r"$v > 0$ is the value weight of a head $\boldsymbol{k} = \boldsymbol{q} = v\boldsymbol{e}$ in the flow (V12-flow); zero "
     "weights are a stable rest",
@@ -138,7 +139,7 @@ def _at(value) -> Callable:
     r"where $v^3 = \lambda/(2a)$",
     r"Both strengths go by $\lambda^{7/3}a^{-1/3}$: the decay that rises loses the weakest direction first",
 )
-def rests() -> Derivation:
+def rests() -> Lines:
     """The strength of the decay as a function of the value weight at rest; where it is largest, and where the loss is that of zero."""
     velocity = flow_along().subs(v, size)
     strength = expand(velocity / size)
@@ -147,29 +148,27 @@ def rests() -> Derivation:
     at_rest = expand(excess.subs(decay, strength))
     top, even = (next(one for one in solve(zero, size) if one.is_positive) for zero in (strength.diff(size), at_rest))
     most, worth = (powsimp(strength.subs(size, one)) for one in (top, even))
-    return Derivation.by(
-        Line(Derivative(excess, size), "=", expand(-6 * (velocity - decay * size)), "The flow lowers this: three weights move by $v$"),
-        Line(Derivative(velocity - decay * size, size), "=", velocity.diff(size) - decay, "How the velocity changes with $v$"),
-        Line(decay, ":=", strength, "At rest", part="rest"),
-        Line(decay_most, ":=", most, r"The strength at $v^3 = \lambda/(4a)$", part="most"),
-        Line(decay, "<=", decay_most, "is the largest"),
-        Line(Line(size**3, "=", lambda_ / (4 * a)), "=>", Line(decay, "=", decay_most), "and reached", meets=(_at(top),)),
-        Line(velocity.diff(size) - decay, "=", slope, "The change of the velocity there", part="slope"),
-        Line(Line(size**3, ">", lambda_ / (4 * a)), "<=>", Line(slope, "<", 0), "The rest is stable above that value"),
-        Line(excess, "=", at_rest, "What the loss with the penalty is above that of zero weights", part="excess"),
-        Line(Line(size**3, ">", lambda_ / (2 * a)), "<=>", Line(at_rest, "<", 0), "It is less if and only if"),
-        Line(decay_worth, ":=", worth, "The strength there", part="worth"),
-        Line(Line(size**3, "=", lambda_ / (2 * a)), "=>", Line(decay, "=", decay_worth), "is this", meets=(_at(even),)),
-        Line(decay / size, "->", limit(strength / size, size, 0), "Small rests", (), "least", parameter=(size, 0), order=3),
-        Line(share, ":=", 1 - a * size**3 / lambda_, r"The share of the direction that is not learned, with $v^3$ of $\lambda/a$"),
-        Line(share, "=", decay / (lambda_**2 * size), "is in proportion to the decay", part="left"),
-    )
+    yield Line(Derivative(excess, size), "=", expand(-6 * (velocity - decay * size)), "The flow lowers this: three weights move by $v$")
+    yield Line(Derivative(velocity - decay * size, size), "=", velocity.diff(size) - decay, "How the velocity changes with $v$")
+    yield Line(decay, ":=", strength, "At rest", part="rest")
+    yield Line(decay_most, ":=", most, r"The strength at $v^3 = \lambda/(4a)$", part="most")
+    yield Line(decay, "<=", decay_most, "is the largest")
+    yield Line(Line(size**3, "=", lambda_ / (4 * a)), "=>", Line(decay, "=", decay_most), "and reached", meets=(_at(top),))
+    yield Line(velocity.diff(size) - decay, "=", slope, "The change of the velocity there", part="slope")
+    yield Line(Line(size**3, ">", lambda_ / (4 * a)), "<=>", Line(slope, "<", 0), "The rest is stable above that value")
+    yield Line(excess, "=", at_rest, "What the loss with the penalty is above that of zero weights", part="excess")
+    yield Line(Line(size**3, ">", lambda_ / (2 * a)), "<=>", Line(at_rest, "<", 0), "It is less if and only if")
+    yield Line(decay_worth, ":=", worth, "The strength there", part="worth")
+    yield Line(Line(size**3, "=", lambda_ / (2 * a)), "=>", Line(decay, "=", decay_worth), "is this", meets=(_at(even),))
+    yield Line(decay / size, "->", limit(strength / size, size, 0), "Small rests", (), "least", parameter=(size, 0), order=3)
+    yield Line(share, ":=", 1 - a * size**3 / lambda_, r"The share of the direction that is not learned, with $v^3$ of $\lambda/a$")
+    yield Line(share, "=", decay / (lambda_**2 * size), "is in proportion to the decay", part="left")
 
 
 @register("V12-plateau", "Weight decay stretches plateaus, and makes those that are too long endless")
-@part("key", lambda: decayed_product(k_i))
-@part("clock", lambda: tau / decay * (1 - exp(-decay * t / tau)))
-@part("wait", lambda: tau / decay * log(1 / (1 - decay * wait / tau)))
+@states("key", lambda: decayed_product(k_i))
+@states("clock", lambda: tau / decay * (1 - exp(-decay * t / tau)))
+@states("wait", lambda: tau / decay * log(1 / (1 - decay * wait / tau)))
 @given(
     r"On a plateau $\boldsymbol{G}$ is constant, so that the velocity of a waiting head is quadratic in its weights: of any rank, "
     "balanced or not. They are $r$ times those without decay at the time that clock gives",
@@ -178,57 +177,46 @@ def rests() -> Derivation:
     r"order $\tau/(\lambda^2w)$. With decay a plateau that ends may be longer than $\tau/\gamma_w$",
     r"A head of value weight $v_0 = |\boldsymbol{k}_0| = |\boldsymbol{q}_0|$ along $\boldsymbol{e}$ has $T_0 = \tau/(\lambda^2v_0)$",
 )
-def plateau() -> Derivation:
+def plateau() -> Lines:
     """Weights r W, with W on the undecayed flow in a slower time."""
     moving = {**{weight: scale * rate for weight, rate in FREE.items()}, scale: -decay * scale}
     decayed = exp(-decay * t / tau)
     passed = integrate(decayed.subs(t, moment), (moment, 0, t))
     (escape,) = solve(decayed - solve(passed - wait, decayed)[0], t)
     stretched = tau / decay * log(1 / (1 - decay * wait / tau))
-    return Derivation.by(
-        *(
-            Line(
-                Rate(scale * weight, moving),
-                "=",
-                decayed_product(weight),
-                f"The {name}, as with decay",
-                part="key" if weight == k_i else "",
-            )
-            for weight, name in zip(RANK_ONE, NAMES, strict=True)
-        ),
-        Line(stretched, "->", wait, "Weak decay leaves a wait as it was", parameter=(decay, 0), order=1),
-        Line(tau * Derivative(decayed, t), "=", -decay * decayed, "So does $r$, which begins at 1"),
-        Line(Integral(decayed.subs(t, moment), (moment, 0, t)), "=", passed, "The time that passes for $\\boldsymbol{W}$", part="clock"),
-        Line(wait, ":=", passed, "When it is that of the escape"),
-        Line(t, "=", escape, "the time is", part="wait"),
-    )
+    for weight, name in zip(RANK_ONE, NAMES, strict=True):
+        yield Line(Rate(scale * weight, moving), "=", decayed_product(weight),
+                   f"The {name}, as with decay", part="key" if weight == k_i else "")  # fmt: skip
+    yield Line(stretched, "->", wait, "Weak decay leaves a wait as it was", parameter=(decay, 0), order=1)
+    yield Line(tau * Derivative(decayed, t), "=", -decay * decayed, "So does $r$, which begins at 1")
+    yield Line(Integral(decayed.subs(t, moment), (moment, 0, t)), "=", passed, "The time that passes for $\\boldsymbol{W}$", part="clock")
+    yield Line(wait, ":=", passed, "When it is that of the escape")
+    yield Line(t, "=", escape, "the time is", part="wait")
 
 
 @register("V12-shared", "Heads that share a direction compete under weight decay")
-@part("rest", lambda: lambda_**2 * size - n * lambda_ * a * size**4)
-@part("rate", lambda: decay)
+@states("rest", lambda: lambda_**2 * size - n * lambda_ * a * size**4)
+@states("rate", lambda: decay)
 @given(
     r"$n \ge 2$ heads $\boldsymbol{k}_i = \boldsymbol{q}_i = v_i\boldsymbol{e}$ of one direction, in the flow (V12-flow) with the map "
     r"of all; at rest those that are not zero have the same $v$",
     r"The difference of two of them grows at first as $e^{\gamma_w t/\tau}$: from about the larger $v$ at rest one head is left in the "
     "end, as minimal norm asks (78); from about the smaller one head or none. Without decay they rest for ever",
 )
-def shared_direction() -> Derivation:
+def shared_direction() -> Lines:
     """Two of n heads apart by delta, the map of all unchanged to first order."""
     total = (n - 2) * size**3 + (size + delta) ** 3 + (size - delta) ** 3
     rates = [lambda_**2 * one**2 - lambda_ * a * total * one**2 - decay * one for one in (size + delta, size - delta)]
     apart = expand((rates[0] - rates[1]) / (2 * delta))
-    return Derivation.by(
-        Line(decay, ":=", expand(solve(rates[0].subs(delta, 0), decay)[0]), "At rest with equal heads", part="rest"),
-        Line(apart, "->", expand(apart.subs(delta, 0)), "The velocity of half the difference, over it", parameter=(delta, 0), order=2),
-        Line(expand(apart.subs(delta, 0)), "=", decay, "At rest this is the strength of the decay", part="rate"),
-    )
+    yield Line(decay, ":=", expand(solve(rates[0].subs(delta, 0), decay)[0]), "At rest with equal heads", part="rest")
+    yield Line(apart, "->", expand(apart.subs(delta, 0)), "The velocity of half the difference, over it", parameter=(delta, 0), order=2)
+    yield Line(expand(apart.subs(delta, 0)), "=", decay, "At rest this is the strength of the decay", part="rate")
 
 
 @register("V12-merged", "Weight decay in merged attention: one threshold for all directions")
-@part("w", lambda: (gamma - decay) * w_2 - alpha * w_2 * w_2.T * w_2)
-@part("balance", lambda: -2 * decay * (w_2 * w_2.T - W_1 * W_1.T))
-@part("size", lambda: (gamma - decay) / alpha)
+@states("w", lambda: (gamma - decay) * w_2 - alpha * w_2 * w_2.T * w_2)
+@states("balance", lambda: -2 * decay * (w_2 * w_2.T - W_1 * W_1.T))
+@states("size", lambda: (gamma - decay) / alpha)
 @given(
     r"White tokens, on the set (44), for w and size. Zero weights are stable if and only if $\gamma_w \ge \gamma$, with $\gamma = "
     r"|\boldsymbol{\Lambda}^2|_F$ for any tokens: no size is needed, and from small weights the first plateau, of duration $T_0$ "
@@ -236,7 +224,7 @@ def shared_direction() -> Derivation:
     r"The map $s\,\hat{\boldsymbol{c}}$ shrinks in proportion, to zero at the threshold",
     UNIT,
 )
-def merged() -> Derivation:
+def merged() -> Lines:
     """The flow (13) less the decay; on the set (44) it is that of one number."""
     free = dict(zip((W_1, w_2), flow_of_layers(), strict=True))
     rates = {weight: rate - decay * TracePolynomial(weight) for weight, rate in free.items()}
@@ -245,13 +233,11 @@ def merged() -> Derivation:
     white = {CROSS: gamma * c_hat, COVARIANCE: alpha * Identity(FEATURES), W_1: w_2 * c_hat.T}
     on_set = rewrite(substitute(rates[w_2], white), {c_hat.T * c_hat: 1})
     rate = gamma - decay - alpha * s
-    return Derivation.by(
-        Line(drift, "=", carried_out(drift), "What (17) conserves, for any tokens", part="balance"),
-        *on_aligned_set(),
-        Line(Rate(w_2, rates), "=", on_set, "The flow (13b) less the decay", (-1,), "w"),
-        Line(Rate(W_1, rates), "=", on_set * c_hat.T, "and (13a): the set is kept", (-2,)),
-        Line(s, ":=", w_2.T * w_2, "The size of the map"),
-        Line(on_set, "=", rate * w_2, "So it changes at the rate", (-1,)),
-        Line(decay, ":=", solve(rate, decay)[0], "which is zero at rest"),
-        Line(s, "=", solve(rate, s)[0], "There the size is", part="size"),
-    )
+    yield Line(drift, "=", carried_out(drift), "What (17) conserves, for any tokens", part="balance")
+    yield from on_aligned_set()
+    yield Line(Rate(w_2, rates), "=", on_set, "The flow (13b) less the decay", (-1,), "w")
+    yield Line(Rate(W_1, rates), "=", on_set * c_hat.T, "and (13a): the set is kept", (-2,))
+    yield Line(s, ":=", w_2.T * w_2, "The size of the map")
+    yield Line(on_set, "=", rate * w_2, "So it changes at the rate", (-1,))
+    yield Line(decay, ":=", solve(rate, decay)[0], "which is zero at rest")
+    yield Line(s, "=", solve(rate, s)[0], "There the size is", part="size")
