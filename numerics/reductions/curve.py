@@ -19,7 +19,7 @@ from ..dynamics.results import Result, Variable, time_variable
 from ..parametrizations.attention import SeparateWeights
 from ..tasks.regression import SPECTRAL, RegressionTask, paper_task
 from .all_heads import bounds_of_drops
-from .head_drops import Drop, filled_by
+from .head_drops import Drop, filled_by, out_of_turn
 from .scalar import ScalarReduction
 from .waiting_head import WaitingHead
 
@@ -139,8 +139,8 @@ def predict_curve(task: RegressionTask, weights: Any, *, tau: float = 1.0, route
     ``drop_bounds`` of the result says how far each time may be off, and ``doubts`` why; both follow all heads together when first asked
     for, which takes about as long as ``gradient_flow``.
 
-    Raises ``ValueError`` for weights whose effective map starts beyond half of its final value, which no drop then passes; and for a
-    varied task in which no direction flows alone, or whose growths and drops are not in one order (ties included): heads then turn
+    Raises ``ValueError`` for weights whose effective map starts beyond half of its final value, which no drop then passes; for weights of
+    rank above 1 so large that a head leaves before another has filled its slots; and for a varied task in which no direction flows alone, or whose growths and drops are not in one order (ties included): heads then turn
     (V2-rotation), see :func:`~iclflow.numerics.landscape.learning_order.order_of_learning`.
 
     Eigenvalues that agree to 1e-9 count as equal: the head then learns the direction of its own weights in their eigenspace. Close
@@ -198,6 +198,9 @@ def _together(
         leaving = going[:, None] & (np.arange(v.shape[1]) == winners[:, None])
         for j in range(max(map(len, made.values()))):
             switches = np.array([max(made[i][j].switch, now[i]) if j < len(made.get(i, ())) else now[i] for i in range(len(starts))])
+            left = heads.escape_time() if j else waits
+            if (early := going[:, None] & ~leaving & ((switches - now)[:, None] >= left)).any():
+                raise out_of_turn(int(early.any(axis=0).argmax()))
             heads, now = move(heads, np.where(leaving, 0.0, (switches - now)[:, None])), switches
             if j == 0:
                 heads = replace(heads, k=heads.k @ rotations[:, None], q=heads.q @ rotations[:, None])

@@ -69,7 +69,10 @@ def _slots(
 ) -> list[Drop]:
     """The drops of a head of rank above 1, from the amplitudes of its slots far above its start and far below saturation."""
     largest = reductions[_leading(head)].fixed_point
-    waited, grown = head.before_escape(np.sqrt(head.size * largest))
+    try:
+        waited, grown = head.before_escape(np.sqrt(head.size * largest))
+    except ValueError:  # its v is beyond that size
+        raise out_of_turn(number) from None
     amplitudes = (grown.k + np.sign(grown.v) * grown.q) / 2
     components: list[int] = []
     starts: list[float] = []
@@ -81,11 +84,19 @@ def _slots(
             taken = np.vstack([taken, rest / size])
             components.append(int(component))
             starts.append(size)
-    return _fill((now + waited, escape), float(abs(grown.v)), np.array(starts), components, number, basis, reductions)
+    return _fill((now, now + waited, escape), float(abs(grown.v)), np.array(starts), components, number, basis, reductions)
+
+
+def out_of_turn(head: int) -> ValueError:
+    """The error for a head of rank above 1, counted from 0, that learns while another fills its slots."""
+    reason = "no bound holds for heads that learn together, as the theory lets one fill all its slots before the next leaves"
+    return ValueError(
+        f"weights of rank above 1 must be smaller: head {head + 1} learns before the heads ahead of it are done, and {reason}"
+    )
 
 
 def _fill(
-    start_and_escape: tuple[float, float],
+    moments_of_time: tuple[float, float, float],
     v_start: float,
     x_start: np.ndarray,
     components: list[int],
@@ -94,7 +105,7 @@ def _fill(
     reductions: Mapping[int, ScalarReduction],
 ) -> list[Drop]:
     """Integrate the aligned head of one slot for each of ``components`` from amplitudes x_start until it rests."""
-    start, escape = start_and_escape
+    now, start, escape = moments_of_time
     chosen = [reductions[d] for d in components]
     eigenvalues = np.array([reduction.eigenvalue for reduction in chosen])
     moments = np.array([reduction.second_moment for reduction in chosen])
@@ -102,7 +113,7 @@ def _fill(
     rates = compiled("T3-slots", (v, x, lambda_, a), part=("slot", "value"))
 
     def field(_t: float, state: np.ndarray) -> np.ndarray:
-        weight, slots = state[0], np.exp(state[1 : n + 1])
+        weight, slots = state[0], np.exp(np.minimum(state[1 : n + 1], 50.0))  # a trial step may go far beyond
         slot_rates, v_parts = rates(weight, slots, eigenvalues, moments)
         return np.concatenate([[np.sum(v_parts)], slot_rates / slots, v_parts / (eigenvalues * slots) ** 2])
 
@@ -127,7 +138,9 @@ def _fill(
             before = ((escape - start) / (escape - np.minimum(times, start))) ** power  # v is 1/(lambda^2 (escape - t)) there
             return state[0] * np.exp(2 * state[1 + j]) / levels[j] * before
 
-        half: Any = brentq(lambda t, f=fraction: float(f(start + t)) - 0.5, 0, solution.t[-1])
+        if fraction(now) >= 0.5:
+            raise out_of_turn(number)
+        half: Any = brentq(lambda t, f=fraction: float(f(start + t)) - 0.5, now - start, solution.t[-1])
         switch = start + float(solution.y[1 + n + j, -1])
         drops.append(Drop(component, basis[:, component], number, chosen[j], start + half, switch, fraction))
     return drops

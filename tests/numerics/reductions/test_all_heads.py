@@ -38,6 +38,7 @@ def outside(bounds, drops):
         (*STAIRCASE, 5, 0.5, 1),
         (*STAIRCASE, 5, 2.0, 0),
         (*STAIRCASE, 3, 0.01, 0, 2),
+        *((*STAIRCASE, 2, scale, seed, 2) for scale, seed in ((0.1, 8), (0.5, 10))),  # a slot begins before its turn
         *((*CLOSE, 5, 0.01, seed) for seed in range(4)),
         *(([0.5, 0.25, 0.125, 0.0625, 0.03125], 2, 6, 0.0022, seed) for seed in range(3)),
         *(([0.9941, 0.8587], 200, 3, 0.156, seed) for seed in range(3)),

@@ -140,6 +140,24 @@ def test_tiny_weights(task, rank, scale):
     assert np.all(np.diff(prediction.drops) > 0)
 
 
+@pytest.mark.parametrize("seed", [3, 11])
+def test_slots_after_long_plateaus(task, seed):
+    """No trial step of the integration overflows, at the smallest scales too."""
+    weights = SeparateWeights.initialize(task, heads=2, rank=2, scale=1e-12, rng=np.random.default_rng(seed))
+    prediction = predict_curve(task, weights)
+    assert prediction.heads[0] == prediction.heads[1] != prediction.heads[2]
+    assert (prediction.drop_bounds[:, 1] < 1.01 * prediction.drop_bounds[:, 0]).all()
+
+
+@pytest.mark.parametrize(("rank", "seed"), [(2, 3), (2, 7), (3, 8)])
+def test_heads_of_higher_rank_that_learn_together_are_refused(task, rank, seed):
+    weights = SeparateWeights.initialize(task, heads=2, rank=rank, scale=0.3, rng=np.random.default_rng(seed))
+    with pytest.raises(
+        ValueError, match="must be smaller: head . learns before .* are done, and no bound holds for heads that learn together"
+    ):
+        predict_curve(task, weights)
+
+
 def test_equal_eigenvalues_and_one_dimension():
     for eigenvalues in ([0.3, 0.3, 0.1], [0.5]):
         task = RegressionTask(eigenvalues=eigenvalues, context_length=1)
