@@ -13,6 +13,7 @@ from .solver import FlowError, Linear
 from .trajectory import Statistics, Trajectory
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def gradient_descent(
     loss: QuadraticLoss,
     weights: Parametrization,
@@ -84,6 +85,7 @@ def adam(
     return _at_most_one(loss, weights, move, steps, learning_rate, record_every, "Adam")
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _at_most_one(
     loss: QuadraticLoss,
     weights: Parametrization,
@@ -105,6 +107,7 @@ def _at_most_one(
     return take_steps(loss, weights, after, eta * np.arange(steps + 1), every, method=method)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def take_steps(
     loss: QuadraticLoss,
     weights: Parametrization,
@@ -117,27 +120,27 @@ def take_steps(
 ) -> Trajectory:
     """The run whose step number ``step`` leads from ``state`` to ``after(step, state)``; ``times`` (steps + 1,) are in t/tau.
 
-    Raises ``FlowError`` if the weights overflow.
+    Raises ``FlowError`` if the weights or their map overflow.
     """
     started, steps = time.perf_counter(), len(times) - 1
     kept = np.append(np.arange(0, steps, every), steps)
     state = weights.flatten()
     states = np.empty((len(kept), len(state)))
     states[0] = state
-    with np.errstate(over="ignore", invalid="ignore"):
-        for row in range(1, len(kept)):
-            for step in range(kept[row - 1], kept[row]):
-                state = after(step, state)
-            states[row] = state
+    for row in range(1, len(kept)):
+        for step in range(kept[row - 1], kept[row]):
+            state = after(step, state)
+        states[row] = state
     recorded = times[kept]
-    finite = np.isfinite(states).all(axis=1)
-    if not finite.all():
-        last_good = float(recorded[np.argmin(finite) - 1] * tau)
-        raise FlowError("the weights overflowed: learning_rate is too large for the curvature of the loss", last_good)
     statistics = Statistics(
         method=method, steps=steps, evaluations=steps, jacobians=0, restarts=0, seconds=time.perf_counter() - started, stopped="steps"
     )
-    return Trajectory(recorded * tau, states, loss, weights, tau, statistics, Linear(recorded, states))
+    run = Trajectory(recorded * tau, states, loss, weights, tau, statistics, Linear(recorded, states))
+    finite = np.isfinite(np.hstack([run.times[:, None], states, run.effective_maps.reshape(len(states), -1)])).all(axis=1)
+    if not finite.all():
+        last_good = float(run.times[max(np.argmin(finite) - 1, 0)])
+        raise FlowError("the weights or their map overflowed: learning_rate is too large for the curvature of the loss", last_good)
+    return run
 
 
 def _step_sizes(learning_rate: object, steps: int) -> np.ndarray:

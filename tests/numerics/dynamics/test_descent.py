@@ -89,6 +89,14 @@ def test_divergence_is_reported_with_the_last_good_time():
     assert failure.value.time % 60.0 == 0  # a whole number of steps of 2 eta tau
 
 
+@pytest.mark.parametrize("rule", [gradient_descent, sign_descent, adam])
+@pytest.mark.parametrize(("steps", "learning_rate"), [(1, 1e308), (3, 1e308), (1, 1e200)])
+def test_a_step_so_large_that_the_map_overflows_is_to_blame(rule, steps, learning_rate):
+    """Also if the weights themselves stay finite."""
+    with pytest.raises(FlowError, match="overflowed: learning_rate is too large"):
+        rule(LOSS, separate(), steps=steps, learning_rate=learning_rate)
+
+
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
