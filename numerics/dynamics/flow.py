@@ -112,7 +112,7 @@ def gradient_flow(
     kept, decay = None if times is None else _kept(times, t_end) / tau, nonnegative_number("weight_decay", weight_decay)
     if _several(loss) or _several(weights):
         stops = {"stop_loss": stop_loss, "stop_plateau": stop_plateau, "dense": dense, "times": times, "weight_decay": decay}
-        return _flows(loss, weights, t_end=t_end, tau=tau, rtol=rtol, atol=atol, method=method, max_steps=max_steps, **stops)
+        return _flows(loss, weights, kept, t_end=t_end, tau=tau, rtol=rtol, atol=atol, method=method, max_steps=max_steps, **stops)
     check_pair(loss, weights)
     plain, large = not decay and method is stop_loss is stop_plateau is None, kept is not None and weights.size > IMPLICIT_SIZE
     if plain and (large or rtol <= TIGHT) and stackable(loss, weights) and not _drifts(loss, t_end / tau, rtol):
@@ -159,7 +159,7 @@ def _several(given: Any) -> bool:
     return isinstance(given, Sequence) and not isinstance(given, QuadraticLoss | Parametrization)
 
 
-def _flows(loss: Any, weights: Any, **options: Any) -> Trajectories:
+def _flows(loss: Any, weights: Any, kept: np.ndarray | None, **options: Any) -> Trajectories:
     """A run for each pair of a loss and weights; one of either is shared by all."""
     losses = [loss] * len(weights) if isinstance(loss, QuadraticLoss) else list(loss)
     starts = [weights] * len(losses) if isinstance(weights, Parametrization) else list(weights)
@@ -173,7 +173,6 @@ def _flows(loss: Any, weights: Any, **options: Any) -> Trajectories:
     plain = not options["weight_decay"] and all(options[name] is None for name in ("method", "stop_loss", "stop_plateau"))
     if len(starts) < TOGETHER or not plain or not all(map(stackable, losses, starts)) or any(_drifts(one, *span) for one in losses):
         return Trajectories(tuple(gradient_flow(one, start, **options) for one, start in zip(losses, starts, strict=True)))
-    kept = None if options["times"] is None else _kept(options["times"], options["t_end"]) / options["tau"]
     return _stacked(losses, starts, times=kept, **{name: options[name] for name in ("t_end", "tau", "rtol", "atol", "max_steps")})
 
 
