@@ -144,6 +144,15 @@ def test_a_name_depends_on_every_parameter(tmp_path):
         ),
         ("method = 'descent'\n[setting]\nlearning_rate = 1e-9", "setting or vary: learning_rate must be from 6.5e-06"),
         ("method = 'training'\n[setting]\nbatch_size = 9_999_999", "setting or vary: batch_size must be small enough"),
+        (
+            "method = 'descent'\n[setting]\nduration = 0.1",
+            "setting or vary: learning_rate must be from 5e-10 to below 0.0333, for 2 to 100,000,000 steps",
+        ),
+        ("[setting]\noptimizer = 'adam'", "setting or vary: optimizer must be sgd with the method flow, got adam"),
+        (
+            "[vary]\n'method, optimizer' = [['training', 'adam'], ['flow', 'sign']]",
+            "setting or vary: optimizer must be sgd with the method flow",
+        ),
         ("[vary]\nscale = 0.1", "vary.scale: must be a list"),
         ("[vary]\nscale = [0.1, 0.1]", "vary.scale: must have different values"),
         ("[vary]\nscales = [0.1]", "vary.scales: there is no such key"),
