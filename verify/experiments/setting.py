@@ -20,6 +20,7 @@ TOKEN_LAWS: Mapping[str, Callable[..., TokenLaw]] = {
     "rademacher": RademacherTokens,
     "student": StudentTokens,
 }
+LEAST_STEPS = {"descent": 2, "training": 6}  # plateaus are found on three losses; training keeps that of every fifth step, and the last
 MOST_WEIGHTS, MOST_STEPS, LARGEST_BATCH = 10**7, 10**8, 10**9  # the last in numbers
 
 
@@ -73,9 +74,9 @@ class Setting:
             raise ValueError(f"momentum must be 0 with the optimizer {self.optimizer}, got {self.momentum:g}")
         if self.weight_decay and self.optimizer != "sgd":
             raise ValueError(f"weight_decay must be 0 with the optimizer {self.optimizer}, got {self.weight_decay:g}")
-        whole = self._whole
-        if method != "flow" and not 0.5 < whole / self.learning_rate <= MOST_STEPS:
-            limits = f"{whole / MOST_STEPS:.3g} to below {2 * whole:.3g}, for 1 to {MOST_STEPS:,} steps until duration"
+        whole, least = self._whole, LEAST_STEPS.get(method, 0)
+        if least and not least - 0.5 < whole / self.learning_rate <= MOST_STEPS:
+            limits = f"{whole / MOST_STEPS:.3g} to below {whole / (least - 0.5):.3g}, for {least} to {MOST_STEPS:,} steps until duration"
             raise ValueError(f"learning_rate must be from {limits} {self.duration:g}, got {self.learning_rate:g}")
         width = max(len(self.eigenvalues), getattr(self.tokens, "degrees_of_freedom", 0))
         if method == "training" and self.batch_size * (self.context_length + 1) * width > LARGEST_BATCH:
