@@ -140,8 +140,9 @@ def predict_curve(task: RegressionTask, weights: Any, *, tau: float = 1.0, route
     for, which takes about as long as ``gradient_flow``.
 
     Raises ``ValueError`` for weights whose effective map starts beyond half of its final value, which no drop then passes; for weights of
-    rank above 1 so large that a head leaves before another has filled its slots; and for a varied task in which no direction flows alone, or whose growths and drops are not in one order (ties included): heads then turn
-    (V2-rotation), see :func:`~iclflow.numerics.landscape.learning_order.order_of_learning`.
+    rank above 1 so large that a head leaves before another has filled its slots; and for a varied task in which no direction flows alone,
+    or whose growths and drops are not in one order (ties included): heads then turn (V2-rotation), see
+    :func:`~iclflow.numerics.landscape.learning_order.order_of_learning`.
 
     Eigenvalues that agree to 1e-9 count as equal: the head then learns the direction of its own weights in their eigenspace. Close
     eigenvalues are told apart if :math:`(\lambda_i^2 - \lambda_j^2)/\lambda_i^2 \cdot \ln(1/w_{\rm init})` is large.

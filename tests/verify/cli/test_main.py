@@ -291,7 +291,7 @@ def test_map(capsys, tmp_path):
         (["train", "--learning-rate", "100"], "error: --learning-rate must be smaller, got 100.0: the loss is nan at step"),
         (["train", "--learning-rate", "1e5"], "error: --learning-rate must be from 6.5e-06 to below 118, for 6 to"),
         (["train", "--duration", "0.1"], "error: --learning-rate must be from 5e-10 to below 0.00909, for 6 to 100,000,000 steps"),
-        (["train", "--duration", "1"], "to below 0.0909, for 6 to 100,000,000 steps until duration 1, got 0.1"),
+        (["train", "--duration", "1"], "to below 0.0909, for 6 to 100,000,000 steps until duration 1, got 0.4"),
         (["train", "--learning-rate", "1e-9"], "100,000,000 steps until duration 1300, got 1e-09"),
         (["flow", "--duration", "nan"], "error: --duration must be a positive number of at most 1e+20, got 'nan'"),
         (

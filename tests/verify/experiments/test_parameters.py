@@ -103,7 +103,8 @@ def swept(folder: Path, name: str, value: object):
     text = text.replace("NaN", "nan").replace("Infinity", "inf")
     path = folder / "sweep.toml"
     beside = "number_of_tasks = 2\n" if name == "task_seed" else ""
-    path.write_text(f"[setting]\n{beside}{name} = {text}\n")
+    method = "descent" if name == "optimizer" else "flow"  # which steps, and which does not
+    path.write_text(f'method = "{method}"\n[setting]\n{beside}{name} = {text}\n')
     _, run = next(read_sweep(path).runs())
     return getattr(run.setting, name)
 
