@@ -8,33 +8,9 @@ the first-order flow (V8-modified); at a large one the weights roll.
 from typing import Any
 
 from mpmath import mpf, polyroots
-from sympy import (
-    Derivative,
-    Expr,
-    Function,
-    Integral,
-    Rational,
-    Symbol,
-    Trace,
-    beta,
-    cancel,
-    diff,
-    discriminant,
-    exp,
-    expand,
-    factor,
-    factorial,
-    gamma,
-    integrate,
-    limit,
-    oo,
-    pi,
-    series,
-    simplify,
-    solve,
-    sqrt,
-    symbols,
-)
+from sympy import Integral, Trace, cancel, discriminant, factor, integrate, limit, series, simplify, solve
+from sympy.core import Derivative, Expr, Function, Rational, Symbol, diff, expand, oo, pi, symbols
+from sympy.functions import beta, exp, factorial, gamma, sqrt
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.derivatives import derivative

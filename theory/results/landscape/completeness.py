@@ -11,26 +11,9 @@ from typing import Any
 
 from mpmath import findroot, mpf, norm, zeros
 from mpmath import matrix as numbers
-from sympy import (
-    Derivative,
-    Determinant,
-    Expr,
-    Identity,
-    IndexedBase,
-    Matrix,
-    Min,
-    Product,
-    Sum,
-    Symbol,
-    binomial,
-    cancel,
-    combsimp,
-    diag,
-    diff,
-    factor,
-    solve,
-    symbols,
-)  # fmt: skip
+from sympy import Derivative, Expr, IndexedBase, Product, Sum, Symbol, cancel, combsimp, diff, factor, solve, symbols
+from sympy.functions import Min, binomial
+from sympy.matrices import Determinant, Identity, Matrix, diag
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.entrywise import explicit

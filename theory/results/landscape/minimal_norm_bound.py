@@ -12,27 +12,10 @@ the group. So no stationary point is cheaper, and (78) is as cheap.
 from typing import Any
 
 from mpmath import diag, mpf, svd_r
-from sympy import (
-    Abs,
-    Derivative,
-    Expr,
-    Identity,
-    IndexedBase,
-    Matrix,
-    Rational,
-    Sum,
-    Symbol,
-    Trace,
-    diff,
-    expand,
-    factor,
-    powdenest,
-    simplify,
-    solve,
-    sqrt,
-    symbols,
-)
+from sympy import Derivative, Expr, IndexedBase, Rational, Sum, Symbol, diff, expand, factor, powdenest, simplify, solve, symbols
 from sympy import diag as diagonal
+from sympy.functions import Abs, sqrt
+from sympy.matrices import Identity, Matrix, Trace
 
 from ...derivations.conditions import Condition
 from ...derivations.draws import EIGENVECTOR

@@ -11,36 +11,13 @@ from ...calculus.spectral import along, over_directions
 from ...calculus.substitution import substitute
 from ...derivations.conditions import Condition
 from ...derivations.draws import ALONG, PROJECTOR, satisfying, square_root
-from ...derivations.heads import E, Gradient, Rate
+from ...derivations.heads import Gradient, Rate
 from ...derivations.lines import Line, Lines
 from ...derivations.registry import given, register, states
-from ...notation import (
-    B,
-    D,
-    K_i,
-    Lambda,
-    Lambda_hat,
-    M,
-    P,
-    Q_i,
-    R,
-    T,
-    a,
-    e,
-    gamma,
-    k_i,
-    lambda_,
-    matrix,
-    q_i,
-    symmetric_matrix,
-    t,
-    tau,
-    v_i,
-    w_init,
-)
+from ...notation import B, D, K_i, Lambda, M, P, Q_i, R, T, a, e, gamma, k_i, lambda_, matrix, q_i, symmetric_matrix, t, tau, v_i, w_init
 from ..attention.blocks import U_i as U
 from ..separate.flow import effective_map, rank_R_head
-from ..task.regression import closed_loss, population_error
+from ..task.regression import SECOND_MOMENT, closed_loss, population_error
 from ..task.second_moments import second_moment_along
 from .any_quadratic_loss import M_root
 from .fixed_points import Gamma
@@ -115,7 +92,7 @@ def origin() -> Lines:
     at_zero = Trace(Lambda) / 2
     at_plateau = substitute(waiting, {v_i: 0})
     errors = [population_error(map_) / 2 for map_ in maps]
-    yield Line(M, ":=", E(Lambda_hat**2), "The second moment of the sample covariance, equation (31)")
+    yield SECOND_MOMENT
     yield Line(errors[0], "=", whole, "Separate attention has three weights in a product: half the loss", part="separate")
     yield Line(errors[0], "~", at_zero,
                r"It begins to change at the third order: the Hessian at the origin is zero", parameter=(epsilon, 0), order=3)  # fmt: skip

@@ -11,25 +11,8 @@ from typing import Any
 
 from mpmath import eigsy, mpf
 from mpmath import exp as exp_of
-from sympy import (
-    Derivative,
-    Expr,
-    IndexedBase,
-    Integral,
-    Rational,
-    Sum,
-    Symbol,
-    Trace,
-    cancel,
-    diff,
-    exp,
-    factor,
-    log,
-    radsimp,
-    solve,
-    sqrt,
-    symbols,
-)  # fmt: skip
+from sympy import Derivative, Expr, IndexedBase, Integral, Rational, Sum, Symbol, Trace, cancel, diff, factor, radsimp, solve, symbols
+from sympy.functions import exp, log, sqrt
 
 from ...calculus.rewriting import rewrite
 from ...calculus.spectral import along

@@ -4,26 +4,8 @@ Every solution is put back into its equation.
 """
 
 from mpmath import mpf, norm
-from sympy import (
-    Derivative,
-    Identity,
-    Integral,
-    Symbol,
-    Trace,
-    atanh,
-    cosh,
-    exp,
-    expand,
-    factor,
-    integrate,
-    limit,
-    log,
-    oo,
-    solve,
-    sqrt,
-    symbols,
-    tanh,
-)
+from sympy import Derivative, Identity, Integral, Symbol, Trace, expand, factor, integrate, limit, oo, solve, symbols
+from sympy.functions import atanh, cosh, exp, log, sqrt, tanh
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus.rewriting import rewrite

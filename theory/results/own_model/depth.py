@@ -14,26 +14,8 @@ from itertools import combinations
 from math import comb, prod
 from operator import mul
 
-from sympy import (
-    Add,
-    Determinant,
-    Expr,
-    Identity,
-    Matrix,
-    Poly,
-    Rational,
-    Symbol,
-    Trace,
-    catalan,
-    cos,
-    expand,
-    factor,
-    limit,
-    oo,
-    pi,
-    sqrt,
-    symbols,
-)
+from sympy import Add, Determinant, Expr, Identity, Matrix, Poly, Rational, Symbol, Trace, expand, factor, limit, oo, pi, symbols
+from sympy.functions import catalan, cos, sqrt
 
 from ...algebra.polynomial import TracePolynomial
 from ...derivations.heads import E, Gradient, Rate

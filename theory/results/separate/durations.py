@@ -9,27 +9,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from sympy import (
-    Add,
-    Expr,
-    Integral,
-    Rational,
-    Symbol,
-    apart,
-    atan,
-    cancel,
-    factor,
-    integrate,
-    limit,
-    log,
-    oo,
-    pi,
-    series,
-    solve,
-    sqrt,
-    symbols,
-    together,
-)
+from sympy import Add, Expr, Integral, Rational, Symbol, apart, cancel, factor, integrate, limit, oo, pi, series, solve, symbols, together
+from sympy.functions import atan, log, sqrt
 
 from ...calculus.equality import require_zero
 from ...calculus.substitution import substitute
