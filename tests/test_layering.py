@@ -78,6 +78,8 @@ DEEPEST = 2  # folders below a package
 CLAIMED_ELSEWHERE = {"task": "attention", "own_model": "estimators"}  # the folder that has the claims about these results
 # What registers, and the folder of the modules that do.
 VERBS = {
+    "iclflow.theory.derivations.register": "theory/results",
+    "iclflow.theory.derivations.define": "theory/results",
     "iclflow.theory.derivations.registry.register": "theory/results",
     "iclflow.theory.derivations.registry.define": "theory/results",
     "iclflow.verify.claims.book.claim": "verify/claims",
@@ -256,7 +258,7 @@ HOUSE = {
     "theory/derivations/registry.py": "from ..algebra import words",
     "theory/results/__init__.py": "FOLDERS = ('task', 'attention')",
     "theory/results/task/__init__.py": "MODULES = ('population',)",
-    "theory/results/task/population.py": "from ...derivations.registry import register\nfrom . import symbols",
+    "theory/results/task/population.py": "from ...derivations import register\nfrom . import symbols",
     "theory/results/task/symbols.py": "",
     "theory/results/attention/__init__.py": "MODULES = ('blocks',)",
     "theory/results/attention/blocks.py": "from ...derivations.registry import define\nfrom ..task.population import moments",

@@ -20,8 +20,7 @@ import mpmath
 import sympy
 from sympy import Symbol
 
-from ..derivations.conditions import Condition
-from ..derivations.points import Point, value_at
+from ..derivations import Condition, Point, value_at
 from ..notation import D, H, R
 from .counterexamples import letters_of
 

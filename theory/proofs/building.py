@@ -23,17 +23,14 @@ from sympy.tensor.indexed import IndexedBase
 from ..algebra import words
 from ..algebra.coefficients import coefficient_of
 from ..algebra.polynomial import TracePolynomial, polynomial_of_word
-from ..calculus.equality import vanishes
-from ..calculus.spectral import along, over_directions, summand
-from ..calculus.substitution import substitute
-from ..derivations.conditions import Condition
-from ..derivations.derivation import RELATIONS_LATEX, Derivation, limit_latex, side_latex
+from ..calculus import along, over_directions, substitute, summand, vanishes
+from ..derivations import Condition, Derivation, E, Gradient, Line, Rate, SecondVariation, as_sympy, carried_out
+from ..derivations.derivation import RELATIONS_LATEX, limit_latex, side_latex
 from ..derivations.draws import eigenvalues_drawn
-from ..derivations.heads import E, Gradient, Rate, SecondVariation, as_sympy, carried_out, heads_in
+from ..derivations.heads import heads_in
 from ..derivations.judging.trial import Verdict
-from ..derivations.lines import Line
+from ..expectation import expect as expectation
 from ..expectation.laws import ancestors, laws_by_symbol, outermost_first
-from ..expectation.moments import expect as expectation
 from ..notation import Lambda, M, P, T, a, e, lambda_, learned
 from .counterexamples import refutation
 from .forms import collected, factored, folded, in_scalars

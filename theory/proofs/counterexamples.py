@@ -8,11 +8,9 @@ from sympy import Basic, MatrixBase
 from sympy.tensor.indexed import Indexed, IndexedBase
 
 from ..algebra.polynomial import TracePolynomial
+from ..derivations import Line, Point, as_sympy, carried_out
 from ..derivations.derivation import side_text
-from ..derivations.heads import as_sympy, carried_out
 from ..derivations.judging.trial import Verdict
-from ..derivations.lines import Line
-from ..derivations.points import Point
 
 
 def letters_of(side: Any) -> set:

@@ -12,13 +12,11 @@ import sympy
 from sympy import Basic, Expr, Limit, Symbol
 from sympy.matrices.expressions import MatrixSymbol
 
-from ..calculus.spectral import eigenvalue, moment
-from ..derivations.conditions import Condition
+from ..calculus import eigenvalue, moment
+from ..derivations import Condition, Line, Point, value_at
 from ..derivations.draws import eigenvalues_drawn
 from ..derivations.heads import MatrixGradient, ScalarGradient, heads_in
 from ..derivations.judging.trial import Verdict
-from ..derivations.lines import Line
-from ..derivations.points import Point, value_at
 from ..expectation.laws import ancestors
 from ..notation import B, D, H, Lambda, Lambda_hat, M, N, R, T, a, e, e_d, lambda_, symmetric_matrix
 from .counterexamples import letters_of, sizes_of

@@ -19,8 +19,8 @@ from ..algebra import words
 from ..algebra.closing import close_ends, open_ends
 from ..algebra.coefficients import coefficient_of
 from ..algebra.polynomial import TracePolynomial, polynomial_of_word
-from ..calculus.substitution import collect
-from ..derivations.heads import as_sympy
+from ..calculus import collect
+from ..derivations import as_sympy
 
 
 def folded(formula: Any, letter: Any, part: Any) -> TracePolynomial:

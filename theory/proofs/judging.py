@@ -20,14 +20,12 @@ from sympy import Basic, Expr, S, Symbol
 from sympy.matrices.expressions import MatrixSymbol
 
 from ..algebra.syntax import WORDS, Grammar, Node, Token, Unreadable, tokens_of
-from ..calculus.spectral import eigenvalue, moment
-from ..derivations.conditions import Condition
+from ..calculus import eigenvalue, moment
+from ..derivations import Condition, E, Line, Point
 from ..derivations.draws import along_one_eigenvector
-from ..derivations.heads import E, Head, MatrixExpectation, ScalarExpectation, heads_in
+from ..derivations.heads import Head, MatrixExpectation, ScalarExpectation, heads_in
 from ..derivations.judging.exact import Case
 from ..derivations.judging.trial import Verdict, points_of
-from ..derivations.lines import Line
-from ..derivations.points import Point
 from ..expectation.laws import ancestors
 from ..notation import D, Lambda, Lambda_hat, M, T, a, beta, e, e_d, lambda_, w, x_q, y_q
 from .assumptions import Bound, at_most_D, conditions_of, size_of_matrices

@@ -21,9 +21,8 @@ from sympy.matrices.expressions import MatrixExpr
 from ..algebra.parsing import NAMES
 from ..algebra.parsing import symbol as symbol_of
 from ..algebra.syntax import Grammar, Node, Token, Unreadable, tokens_of
-from ..derivations.conditions import Condition
-from ..derivations.heads import carried_out
-from ..expectation.laws import PAPER_LAWS, Gaussian, SampleCovariance
+from ..derivations import Condition, carried_out
+from ..expectation import PAPER_LAWS, Gaussian, SampleCovariance
 from ..notation import D, matrix, symmetric_matrix, vector
 from ..typesetting.latex import formula_latex
 from .assumptions import positive_definite

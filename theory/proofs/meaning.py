@@ -21,11 +21,10 @@ from ..algebra import words
 from ..algebra.parsing import MAX_EXPONENT, MAX_LENGTH, MAX_TERMS, number_of
 from ..algebra.polynomial import TracePolynomial
 from ..algebra.syntax import Node, Token, Unreadable, tokens_of
-from ..calculus.spectral import eigenvalue, moment
-from ..derivations.heads import E, Gradient, as_sympy
-from ..derivations.lines import Line
-from ..expectation.laws import Fixed, Gaussian, SampleCovariance, ancestors, laws_by_symbol, looks_random
-from ..expectation.moments import expect
+from ..calculus import eigenvalue, moment
+from ..derivations import E, Gradient, Line, as_sympy
+from ..expectation import Fixed, Gaussian, SampleCovariance, expect
+from ..expectation.laws import ancestors, laws_by_symbol, looks_random
 from ..notation import D, Lambda, Lambda_hat, N, symmetric_matrix, vector, w
 from .counterexamples import letters_of
 from .latex_tokens import latex_tokens

@@ -17,9 +17,9 @@ from sympy import oo
 
 from ..algebra.parsing import MAX_LENGTH, MAX_TERMS
 from ..algebra.syntax import Node, Unreadable, tokens_of
+from ..derivations import Line
 from ..derivations.derivation import RELATIONS_LATEX, side_latex
 from ..derivations.judging.trial import Verdict
-from ..derivations.lines import Line
 from .assumptions import positive_definite, size_of_matrices
 from .building import BuiltDerivation, FalseLineError, derive
 from .counterexamples import letters_of, sizes_of

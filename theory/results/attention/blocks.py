@@ -15,11 +15,9 @@ from typing import Any
 from sympy import BlockMatrix, Identity, IndexedBase, OneMatrix, Sum, Symbol, ZeroMatrix, diff, exp
 
 from ...algebra.polynomial import TracePolynomial, zero
-from ...calculus.rewriting import block_product, block_transpose, rewrite
-from ...derivations.conditions import Condition
-from ...derivations.lines import Line, Lines
+from ...calculus import block_product, block_transpose, rewrite
+from ...derivations import Condition, Line, Lines, define, given, register, states
 from ...derivations.matrix_forms import ColumnSoftmax, SumOverHeads
-from ...derivations.registry import define, given, register, states
 from ...notation import D, Lambda_hat, N, R, beta, matrix, prediction, prediction_i, v_i, vector, w, x_q, y_q
 from ..task.regression import PROMPT, X, X_c, in_context_letters, y
 

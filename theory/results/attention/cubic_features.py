@@ -11,16 +11,10 @@ from sympy import Identity, Trace, ZeroMatrix
 from sympy.matrices.expressions.kronecker import KroneckerProduct
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.derivatives import gradient
-from ...calculus.rewriting import rewrite
-from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
-from ...derivations.heads import E, Gradient, SumOver, as_sympy, carried_out
-from ...derivations.lines import Line, Lines
+from ...calculus import gradient, rewrite, substitute
+from ...derivations import Condition, E, Gradient, Line, Lines, SumOver, as_sympy, carried_out, given, register, states
 from ...derivations.matrix_forms import Vec
-from ...derivations.registry import given, register, states
-from ...expectation.laws import Gaussian
-from ...expectation.moments import expect
+from ...expectation import Gaussian, expect
 from ...notation import B, B_rest, D, G, Lambda, Lambda_hat, Lambda_q, M, N, beta, symmetric_matrix, v_i, x_q, y_q
 from ...typesetting.latex import formula_latex
 from ..task.population import PAPER, Task

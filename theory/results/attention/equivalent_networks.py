@@ -10,15 +10,10 @@ from sympy import BlockMatrix, Identity, Trace, ZeroMatrix, latex
 from sympy.matrices.expressions.kronecker import KroneckerProduct
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.derivatives import gradient
-from ...calculus.rewriting import block_product
-from ...derivations.heads import E, Gradient, Rate, SumOver
-from ...derivations.lines import Line, Lines
+from ...calculus import block_product, gradient
+from ...derivations import E, Gradient, Line, Lines, Rate, SumOver, define, erratum, given, register, states
 from ...derivations.matrix_forms import Vec
-from ...derivations.registry import define, erratum, given, register, states
-from ...expectation.index_sums import sum_over
-from ...expectation.laws import Fixed, Gaussian
-from ...expectation.moments import expect
+from ...expectation import Fixed, Gaussian, expect, sum_over
 from ...notation import W_1, B, D, H, beta, k_i, matrix, prediction, prediction_other, q_i, symmetric_matrix, v_i, vector, w_2, x_q, y_q
 from .blocks import U_i
 from .kronecker import index, unit, vec_entry, vec_times_vec

@@ -14,11 +14,9 @@ from sympy import Inverse, MatMul, MatrixExpr, Symbol, Trace, Transpose
 from sympy.matrices.expressions.kronecker import KroneckerProduct
 
 from ...algebra.polynomial import TracePolynomial
-from ...derivations.conditions import Condition
-from ...derivations.lines import Line, Lines
+from ...derivations import Condition, Line, Lines, given, register, states
 from ...derivations.matrix_forms import Vec
-from ...derivations.registry import given, register, states
-from ...expectation.index_sums import sum_over
+from ...expectation import sum_over
 from ...notation import matrix, vector
 
 Index = tuple[MatrixExpr, MatrixExpr]  # (column, row)

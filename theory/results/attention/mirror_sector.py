@@ -11,16 +11,10 @@ from mpmath import eigsy, matrix, mpf, zeros
 from sympy import Derivative, Symbol, Trace, ZeroMatrix, exp, log, simplify, solve
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.derivatives import gradient
-from ...calculus.rewriting import rewrite
-from ...calculus.spectral import eigenvalue
-from ...calculus.substitution import collect, substitute
-from ...derivations.conditions import Condition
+from ...calculus import collect, eigenvalue, gradient, rewrite, substitute
+from ...derivations import Condition, E, Gradient, Line, Lines, Rate, erratum, given, register, states
 from ...derivations.draws import ALONG, POSITIVE_DEFINITE, satisfying
-from ...derivations.heads import E, Gradient, Rate
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import erratum, given, register, states
-from ...expectation.moments import expect
+from ...expectation import expect
 from ...notation import B, B_rest, D, G, H, Lambda, M, a, e, gamma, k_i, lambda_, prediction, q_i, t, tau, v_i, vector, w_init, y_q
 from ..task.regression import SECOND_MOMENT, force
 from .blocks import U_i, merged_expansion, u_i, value_row

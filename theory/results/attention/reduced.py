@@ -9,10 +9,8 @@ from functools import cache
 from sympy import BlockMatrix, ZeroMatrix
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.rewriting import block_product, block_transpose
-from ...calculus.substitution import substitute
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import erratum, given, register, states
+from ...calculus import block_product, block_transpose, substitute
+from ...derivations import Line, Lines, erratum, given, register, states
 from ...notation import D, K_i, Lambda_hat, N, Q_i, R, beta, matrix, prediction_i, v_i, vector, w, x_q
 from .blocks import FIRST, HEADS, LAST, W_K, W_Q, U_i, as_matrix, merged_expansion, u_i, value_row
 

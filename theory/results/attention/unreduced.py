@@ -1,9 +1,7 @@
 r"""Linear attention with all its blocks, multiplied out: (87), its cubic features, and C.1 in the task vector."""
 
 from ...algebra.polynomial import TracePolynomial, total
-from ...derivations.heads import SumOver
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import erratum, given, register, states
+from ...derivations import Line, Lines, SumOver, erratum, given, register, states
 from ...notation import D, Lambda_hat, N, beta, prediction_i, v_i, vector, w, x_q
 from ..task.regression import y
 from .blocks import HEADS, U_i, expansion, merged_expansion, multiplied_head, u_i, value_row

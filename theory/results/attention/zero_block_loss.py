@@ -14,11 +14,9 @@ from typing import Any
 from sympy import MatAdd, Symbol, Trace
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.substitution import collect, substitute
-from ...derivations.heads import E, Gradient
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
-from ...expectation.moments import expect
+from ...calculus import collect, substitute
+from ...derivations import E, Gradient, Line, Lines, given, register, states
+from ...expectation import expect
 from ...notation import B, B_rest, D, K_i, Lambda, Lambda_hat, M, N, Q_i, beta, matrix, prediction, prediction_i, v_i, vector, w, x_q, y_q
 from ..task.regression import SECOND_MOMENT, average_context
 from .blocks import U_i, merged_expansion, u_i, value_row

@@ -12,12 +12,9 @@ from typing import Any
 from sympy import Trace, ZeroMatrix
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.derivatives import gradient
-from ...calculus.substitution import substitute
-from ...derivations.heads import E, Gradient
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import erratum, given, register, states
-from ...expectation.moments import expect
+from ...calculus import gradient, substitute
+from ...derivations import E, Gradient, Line, Lines, erratum, given, register, states
+from ...expectation import expect
 from ...notation import B, D, K_i, Lambda, Lambda_hat, N, Q_i, R, beta, prediction, prediction_i, prediction_other, v_i, w, x_q, y_q
 from ..task.regression import average_context
 from .blocks import U_i, merged_expansion, u_i, value_row

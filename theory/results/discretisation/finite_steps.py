@@ -12,15 +12,10 @@ from mpmath import sqrt as root_of
 from sympy import Derivative, Expr, Function, Integral, Rational, S, Symbol, Trace, expand, factor, log, series, simplify, solve, symbols
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.derivatives import gradient
-from ...calculus.rewriting import rewrite
-from ...derivations.conditions import Condition
+from ...calculus import gradient, rewrite
+from ...derivations import Condition, E, Gradient, Line, Lines, given, register, states
 from ...derivations.draws import EIGENVECTOR
-from ...derivations.heads import E, Gradient
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
-from ...expectation.laws import Gaussian
-from ...expectation.moments import expect
+from ...expectation import Gaussian, expect
 from ...notation import B, G, Lambda, M, MatrixLetter, N, T, a, alpha, beta, e, gamma, lambda_, v_0, x_q, y_q
 from ..task.regression import SECOND_MOMENT, force, loss_and_force, population_error
 

@@ -10,12 +10,9 @@ from typing import Any
 from sympy import Function, Identity, Symbol, Trace, ZeroMatrix, diff, solve, symbols
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.substitution import substitute
-from ...derivations.heads import E
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
-from ...expectation.laws import Gaussian
-from ...expectation.moments import expect
+from ...calculus import substitute
+from ...derivations import E, Line, Lines, given, register, states
+from ...expectation import Gaussian, expect
 from ...notation import B, D, Lambda, Lambda_hat, MatrixLetter, N, beta, matrix, x_q, y_q
 from .finite_steps import V, batch, h
 

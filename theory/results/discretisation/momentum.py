@@ -13,11 +13,8 @@ from sympy.core import Derivative, Expr, Function, Rational, Symbol, diff, expan
 from sympy.functions import beta, exp, factorial, gamma, sqrt
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.derivatives import derivative
-from ...derivations.conditions import Condition
-from ...derivations.heads import Rate
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
+from ...calculus import derivative
+from ...derivations import Condition, Line, Lines, Rate, given, register, states
 from ...notation import D, k_i, lambda_, q_i, v_0, v_i, vector
 from ..separate.flow import flow_in_force, rank_one_head
 from .finite_steps import STEP, eta, h, kappa, modified_velocity, mu, v

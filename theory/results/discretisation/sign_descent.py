@@ -12,12 +12,8 @@ from mpmath import matrix as explicit
 from sympy import Abs, IndexedBase, Integral, Sum, Symbol, Trace, cancel, cbrt, integrate, limit, oo, solve, sqrt, summation
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.derivatives import derivative
-from ...calculus.rewriting import rewrite
-from ...derivations.conditions import Condition
-from ...derivations.heads import Rate
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
+from ...calculus import derivative, rewrite
+from ...derivations import Condition, Line, Lines, Rate, given, register, states
 from ...notation import B, D, H, Lambda, M, a, clock, e, k_i, lambda_, q_i, v_i, vector, w_init
 
 sign_v = Symbol("s_v", real=True)  # the sign of the force on a value weight; below, on keys and queries

@@ -10,13 +10,9 @@ from mpmath import cbrt, mpf, norm, zeros
 from mpmath import sqrt as root_of
 from sympy import Determinant, ImmutableMatrix, Rational, Symbol, Trace, ZeroMatrix, cancel, eye, factor, sqrt, symbols
 
-from ...calculus.rewriting import rewrite
-from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
+from ...calculus import rewrite, substitute
+from ...derivations import Condition, Gradient, Line, Lines, Rate, SecondVariation, carried_out, given, register, states
 from ...derivations.draws import commuting, eigenbasis, satisfying, second_moment
-from ...derivations.heads import Gradient, Rate, SecondVariation, carried_out
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
 from ...notation import B, B_rest, D, Lambda, M, e, gamma, k_i, matrix, q_i, s, v, v_i, vector
 from ..landscape.stability import F, half_loss
 from ..task.regression import SECOND_MOMENT, population_error

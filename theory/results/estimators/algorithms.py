@@ -10,15 +10,10 @@ from mpmath import eigsy
 from sympy import Expr, Identity, Trace, cancel, limit, oo
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.rewriting import rewrite
-from ...calculus.substitution import collect, substitute
-from ...derivations.conditions import Condition
+from ...calculus import collect, rewrite, substitute
+from ...derivations import Condition, E, Gradient, Line, Lines, erratum, given, register, states
 from ...derivations.draws import ALONG
-from ...derivations.heads import E, Gradient
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import erratum, given, register, states
-from ...expectation.laws import Gaussian
-from ...expectation.moments import expect
+from ...expectation import Gaussian, expect
 from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, T, a, beta, e, e_d, lambda_, matrix, w, x_q, y_q
 from ..attention.cubic_features import QUERY_LAW, Lambda_N, shrunk_covariance
 from ..landscape.fixed_points import fixed_map_along

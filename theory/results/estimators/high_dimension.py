@@ -7,13 +7,9 @@ r"""The risks of (V9) in high dimension, N = c D: Bayes in closed form, beside l
 
 from sympy import Identity, Poly, Rational, Trace, binomial, expand, limit, oo, solve, sqrt, symbols
 
-from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
-from ...derivations.heads import E
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
-from ...expectation.laws import SampleCovariance
-from ...expectation.moments import expect
+from ...calculus import substitute
+from ...derivations import Condition, E, Line, Lines, given, register, states
+from ...expectation import SampleCovariance, expect
 from ...notation import D, Lambda, Lambda_hat, N, sigma
 from .optimality import TASK, c, nu, white_risk
 

@@ -12,16 +12,10 @@ from mpmath import eigsy
 from sympy import Identity, S, Symbol, Trace, cancel, factor, limit, oo, solve, sqrt
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.derivatives import gradient, hessian_form
-from ...calculus.rewriting import rewrite
-from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
+from ...calculus import gradient, hessian_form, rewrite, substitute
+from ...derivations import Condition, E, Gradient, Line, Lines, SecondVariation, given, register, states
 from ...derivations.draws import EIGENVECTOR
-from ...derivations.heads import E, Gradient, SecondVariation
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
-from ...expectation.laws import Fixed, Gaussian, SampleCovariance
-from ...expectation.moments import expect
+from ...expectation import Fixed, Gaussian, SampleCovariance, expect
 from ...notation import B, D, Lambda, Lambda_hat, M, N, T, a, beta, e, lambda_, sigma, symmetric_matrix, vector, w, x_q
 from ..task.population import zeta
 from ..task.regression import X_c, y

@@ -6,14 +6,10 @@ the N tokens, and rho/(mu + rho) along a direction in which Lambda_hat is mu. Th
 
 from sympy import Derivative, Identity, Symbol, Trace, cancel, diff, factor, symbols
 
-from ...calculus.spectral import eigenvalue, over_directions
-from ...derivations.conditions import Condition
+from ...calculus import eigenvalue, over_directions
+from ...derivations import Condition, E, Line, Lines, given, register, states
 from ...derivations.draws import eigenbasis
-from ...derivations.heads import E
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
-from ...expectation.laws import Fixed
-from ...expectation.moments import expect
+from ...expectation import Fixed, expect
 from ...notation import D, Lambda, Lambda_hat, N, T, lambda_, sigma
 from ..task.regression import X_c
 from .optimality import TASK, C, rho, u

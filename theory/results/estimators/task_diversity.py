@@ -8,9 +8,7 @@ r"""The risks of (V11) in high dimension, for K = kappa D tasks and N = (1 + nu)
 from mpmath import mpf
 from sympy import Derivative, Rational, Symbol, factor, limit, numer, oo, sqrt, together
 
-from ...derivations.conditions import Condition
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
+from ...derivations import Condition, Line, Lines, given, register, states
 from ...notation import D, N, T, lambda_, sigma
 from ..landscape.fixed_points import b
 from ..task.population import P_w, omega

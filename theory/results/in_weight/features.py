@@ -10,7 +10,7 @@ so its moments are polynomials linear in each vector, for every dimension at onc
 from sympy import ZeroMatrix
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.substitution import substitute
+from ...calculus import substitute
 from ...notation import D, v_i, vector, y_q
 from ..attention.blocks import U_i, u_i, value_row
 from .population_loss import LAWS

@@ -14,14 +14,10 @@ from mpmath import mpf
 from sympy import Expr, Identity, Symbol
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.rewriting import rewrite
-from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
+from ...calculus import rewrite, substitute
+from ...derivations import Condition, E, Gradient, Line, Lines, Rate, as_sympy, carried_out, given, register, states
 from ...derivations.draws import unit_vector
-from ...derivations.heads import E, Gradient, Rate, as_sympy, carried_out
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
-from ...expectation.moments import expect
+from ...expectation import expect
 from ...notation import D, Lambda, Lambda_hat, N, beta, e, lambda_, prediction_i, v_i, vector, w, x_q, y_q
 from ..attention.blocks import U_i, expansion, merged_expansion, u_i, value_row
 from ..attention.zero_block_loss import U_j, row_j, u_j, v_j

@@ -8,10 +8,8 @@ symmetric. Out of the symmetric form the loss has no slope, so there the loss is
 
 from sympy import Symbol, exp, log, powsimp
 
-from ...calculus.substitution import substitute
-from ...derivations.heads import E, Gradient, Rate
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
+from ...calculus import substitute
+from ...derivations import E, Gradient, Line, Lines, Rate, given, register, states
 from ...notation import N, e, lambda_, prediction_i, t, tau, v_i, w_init, y_q
 from ..attention.blocks import U_i, u_i, value_row
 from ..attention.zero_block_loss import U_j, row_j, u_j

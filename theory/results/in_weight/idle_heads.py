@@ -9,11 +9,8 @@ blocks start so far below the main weights that what the first drop makes of the
 
 from sympy import Derivative, IndexedBase, S, Sum, Symbol, Trace, ZeroMatrix, exp, expand, factor, log, powsimp, solve, sqrt
 
-from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
-from ...derivations.heads import Gradient
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
+from ...calculus import substitute
+from ...derivations import Condition, Gradient, Line, Lines, given, register, states
 from ...notation import D, Lambda_hat, N, beta, prediction, prediction_i, prediction_other, t, tau, v_i, vector, w, w_init, x_q, y_q
 from ..attention.blocks import U_i, merged_expansion, u_i, value_row
 from ..attention.zero_blocks import ERROR, pull

@@ -6,11 +6,9 @@ decide. On P sequences those averages are only P^(-1/2) small.
 
 from sympy import Identity, Symbol, Trace, ZeroMatrix
 
-from ...calculus.substitution import substitute
-from ...derivations.heads import E, Gradient
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import erratum, given, register, states
-from ...expectation.moments import expect
+from ...calculus import substitute
+from ...derivations import E, Gradient, Line, Lines, erratum, given, register, states
+from ...expectation import expect
 from ...notation import B, D, Lambda, N, beta, lambda_, prediction, prediction_i, prediction_other, v_i, w, x_q
 from ..attention.blocks import U_i, merged_expansion, u_i, value_row
 from ..attention.zero_block_loss import fourth_moment

@@ -13,12 +13,9 @@ from functools import cache, partial
 from sympy import Symbol, Trace
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.substitution import substitute
-from ...derivations.heads import E
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import erratum, given, register, states
-from ...expectation.laws import Fixed, Gaussian, Mixture
-from ...expectation.moments import expect
+from ...calculus import substitute
+from ...derivations import E, Line, Lines, erratum, given, register, states
+from ...expectation import Fixed, Gaussian, Mixture, expect
 from ...notation import D, Lambda, Lambda_hat, MatrixLetter, N, beta, prediction_i, v_i, vector, w, x_q, y_q
 from ..attention.blocks import HEADS, U_i, expansion, merged_expansion, u_i, value_row
 from ..attention.zero_block_loss import U_j, fourth_moment, overlap_formula, row_j, u_j, v_j

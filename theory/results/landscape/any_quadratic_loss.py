@@ -16,15 +16,9 @@ from mpmath import eigsy, eye, mpf
 from sympy import Derivative, Determinant, Expr, Limit, Matrix, Symbol, Trace, diag, factor, hessian, symbols
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.derivatives import gradient
-from ...calculus.entrywise import explicit
-from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
+from ...calculus import explicit, gradient, substitute
+from ...derivations import Condition, Gradient, Line, Lines, Point, erratum, given, register, states
 from ...derivations.draws import satisfying, second_moment
-from ...derivations.heads import Gradient
-from ...derivations.lines import Line, Lines
-from ...derivations.points import Point
-from ...derivations.registry import erratum, given, register, states
 from ...notation import B, D, G, Lambda, M, matrix, symmetric_matrix, vector
 from ..task.regression import population_error
 from .completeness import B_ii, B_ij, B_ji, B_jj, map_at_rest

@@ -16,15 +16,9 @@ from sympy.functions import Min, binomial
 from sympy.matrices import Determinant, Identity, Matrix, diag
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.entrywise import explicit
-from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
+from ...calculus import explicit, substitute
+from ...derivations import Condition, Derivation, Gradient, Line, Lines, Point, Rate, as_sympy, erratum, given, register, states, value_at
 from ...derivations.draws import POSITIVE_DEFINITE, PROJECTOR, eigenbasis, learned_directions, satisfying, second_moment, unit_vector
-from ...derivations.heads import Gradient, Rate, as_sympy
-from ...derivations.lines import Line, Lines
-from ...derivations.points import Point, value_at
-from ...derivations.registry import erratum, given, register, states
 from ...notation import B, B_rest, D, G, H, Lambda, Lambda_q, M, N, R, T, a, e, lambda_, matrix, v_i, vector
 from ...notation import K_i as K
 from ...notation import Q_i as Q

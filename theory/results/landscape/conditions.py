@@ -10,13 +10,9 @@ from mpmath import mpf
 from sympy import Identity, IndexedBase, Trace, cancel, symbols
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.spectral import over_directions, summand
-from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
+from ...calculus import over_directions, substitute, summand
+from ...derivations import Condition, Line, Lines, Rate, define, erratum, given, register, states
 from ...derivations.draws import commuting, eigenbasis, satisfying
-from ...derivations.heads import Rate
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import define, erratum, given, register, states
 from ...notation import B, B_rest, D, G, Lambda, P, e, lambda_, learned, v_i, vector
 from ...notation import K_i as K
 from ...notation import Q_i as Q

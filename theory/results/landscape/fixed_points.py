@@ -12,13 +12,9 @@ from typing import Any
 from sympy import Expr, Identity, Symbol, Trace, cancel, factor, solve, sqrt
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.rewriting import rewrite
-from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
+from ...calculus import rewrite, substitute
+from ...derivations import Condition, Line, Lines, define, erratum, given, register, states, value_at
 from ...derivations.draws import DIRECTION, PROJECTOR, eigenbasis, learned_directions, one_direction, satisfying
-from ...derivations.lines import Line, Lines
-from ...derivations.points import value_at
-from ...derivations.registry import define, erratum, given, register, states
 from ...notation import B, D, G, Lambda, M, N, P, T, a, e, lambda_, learned, symmetric_matrix
 from ...notation import K_i as K
 from ...notation import Q_i as Q

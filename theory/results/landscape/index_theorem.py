@@ -14,15 +14,9 @@ from mpmath import matrix as numbers
 from sympy import Determinant, Expr, Identity, IndexedBase, Matrix, Sum, Symbol, Trace, factor, symbols
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.derivatives import hessian_form
-from ...calculus.rewriting import rewrite
-from ...calculus.spectral import along, summand
-from ...calculus.substitution import substitute
+from ...calculus import along, hessian_form, rewrite, substitute, summand
+from ...derivations import Line, Lines, Point, Rate, SecondVariation, erratum, given, register, states
 from ...derivations.draws import eigenbasis, satisfying, second_moment
-from ...derivations.heads import Rate, SecondVariation
-from ...derivations.lines import Line, Lines
-from ...derivations.points import Point
-from ...derivations.registry import erratum, given, register, states
 from ...notation import B, D, G, H, Lambda, M, P, R, a, lambda_, matrix, symmetric_matrix, tau, v_i, vector
 from ...notation import e_d as e
 from ...notation import k_i as k

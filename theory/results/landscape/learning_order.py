@@ -14,11 +14,8 @@ from typing import Any
 
 from sympy import Derivative, Determinant, Expr, Limit, Matrix, Trace, cancel, diag, exp, expand_log, eye, log, solve, sqrt, symbols, zeros
 
-from ...calculus.entrywise import explicit
-from ...calculus.substitution import substitute
-from ...derivations.heads import Gradient
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
+from ...calculus import explicit, substitute
+from ...derivations import Gradient, Line, Lines, given, register, states
 from ...notation import B, B_rest, G, M, clock, k_i, q_i, t, tau, v_i, w_init
 from ..separate.flow import flow_in_force, rank_one_head
 from .any_quadratic_loss import A_any, Q_any, any_force, any_loss, c_any, epsilon

@@ -10,16 +10,10 @@ from mpmath import mpf
 from sympy import Expr, Identity, Trace, cancel
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.spectral import eigenvalue, indicator, on_and_off, over_directions, summand
-from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
-from ...derivations.derivation import Derivation
+from ...calculus import eigenvalue, indicator, on_and_off, over_directions, substitute, summand
+from ...derivations import Condition, Derivation, E, Line, Lines, carried_out, erratum, given, register, states, value_at
 from ...derivations.draws import commuting, eigenbasis, satisfying
-from ...derivations.heads import E, carried_out
-from ...derivations.lines import Line, Lines
-from ...derivations.points import value_at
-from ...derivations.registry import erratum, given, register, states
-from ...expectation.moments import expect
+from ...expectation import expect
 from ...notation import B, D, Lambda, Lambda_hat, M, N, P, T, a, beta, e, lambda_, learned, x_q, y_q
 from ...typesetting.latex import formula_latex
 from ..task.population import ALONG, COMPONENTS, PAPER, Task

@@ -9,13 +9,9 @@ from mpmath import diag, mpf, svd_r
 from sympy import Abs, Rational, Symbol, Trace, solve, symbols
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.derivatives import gradient
-from ...calculus.rewriting import rewrite
-from ...calculus.substitution import collect, substitute
+from ...calculus import collect, gradient, rewrite, substitute
+from ...derivations import Gradient, Line, Lines, erratum, given, register, states
 from ...derivations.draws import satisfying
-from ...derivations.heads import Gradient
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import erratum, given, register, states
 from ...notation import B_rest, D, H, a, lambda_, matrix, symmetric_matrix, v_i, vector
 from ...notation import k_i as k
 from ...notation import q_i as q

@@ -17,11 +17,8 @@ from sympy import diag as diagonal
 from sympy.functions import Abs, sqrt
 from sympy.matrices import Identity, Matrix, Trace
 
-from ...derivations.conditions import Condition
+from ...derivations import Condition, Gradient, Line, Lines, erratum, given, register, states
 from ...derivations.draws import EIGENVECTOR
-from ...derivations.heads import Gradient
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import erratum, given, register, states
 from ...notation import D, R, e, k_i, q_i, v_i
 from .fixed_points import v_positive as v
 from .minimal_norm import ACTIVE_HEAD, COST, K_all, L, Mu, Q_all, V_all, eta, n, stationarity, xi

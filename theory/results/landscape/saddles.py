@@ -5,15 +5,9 @@ from typing import Any
 from mpmath import eye, norm
 from sympy import Derivative, Expr, Identity, Integral, Symbol, Trace, diff, factor, ln, series
 
-from ...calculus.derivatives import gradient
-from ...calculus.rewriting import rewrite
-from ...calculus.spectral import along, over_directions
-from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
+from ...calculus import along, gradient, over_directions, rewrite, substitute
+from ...derivations import Condition, Gradient, Line, Lines, Rate, given, register, states
 from ...derivations.draws import ALONG, PROJECTOR, satisfying, square_root
-from ...derivations.heads import Gradient, Rate
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
 from ...notation import B, D, K_i, Lambda, M, P, Q_i, R, T, a, e, gamma, k_i, lambda_, matrix, q_i, symmetric_matrix, t, tau, v_i, w_init
 from ..attention.blocks import U_i as U
 from ..separate.flow import effective_map, rank_R_head

@@ -10,15 +10,9 @@ from mpmath import zeros
 from sympy import Determinant, Identity, Matrix, Symbol, Trace, symbols
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.derivatives import hessian_form
-from ...calculus.rewriting import rewrite
-from ...calculus.spectral import summand
-from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
+from ...calculus import hessian_form, rewrite, substitute, summand
+from ...derivations import Condition, Gradient, Line, Lines, SecondVariation, given, register, states
 from ...derivations.draws import DIRECTION, PROJECTOR, unit_vector
-from ...derivations.heads import Gradient, SecondVariation
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
 from ...notation import B, B_rest, D, G, K_i, Lambda, M, P, Q_i, R, e, lambda_, matrix, v_i, vector
 from ..separate.flow import effective_map, rank_R_head
 from ..task.regression import closed_loss, population_error

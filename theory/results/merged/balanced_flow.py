@@ -13,13 +13,10 @@ from typing import NamedTuple
 from sympy import Expr, Identity, Trace, ZeroMatrix, sqrt
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.rewriting import rewrite
-from ...calculus.substitution import substitute
+from ...calculus import rewrite, substitute
+from ...derivations import E, Line, Lines, Rate, erratum, given, register, states
 from ...derivations.draws import satisfying, unit_vector
-from ...derivations.heads import E, Rate
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import erratum, given, register, states
-from ...expectation.moments import expect
+from ...expectation import expect
 from ...notation import W_1, D, H, Lambda, Lambda_q, N, alpha, beta, c_hat, gamma, lambda_, matrix, p, s, vector, w_2, x_q, y_q
 from ..attention.cubic_features import ANY_QUERY
 from ..attention.equivalent_networks import COVARIANCE, CROSS, FEATURES, flow_of_layers

@@ -10,13 +10,9 @@ from mpmath import eigsy, eye, mpf, norm
 from sympy import Identity, Symbol, Trace, cancel, diff, factor, solve, sqrt, symbols
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.rewriting import rewrite
-from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
+from ...calculus import rewrite, substitute
+from ...derivations import Condition, Line, Lines, Rate, given, register, states
 from ...derivations.draws import ALONG, satisfying, unit_vector
-from ...derivations.heads import Rate
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
 from ...notation import B, D, G, H, a, e, gamma, lambda_, matrix, s, symmetric_matrix, vector, w_2
 from ..task.regression import SECOND_MOMENT, force_along, loss_and_force
 from .balanced_flow import balanced_flow

@@ -14,13 +14,9 @@ from mpmath import exp as exp_of
 from sympy import Derivative, Expr, IndexedBase, Integral, Rational, Sum, Symbol, Trace, cancel, diff, factor, radsimp, solve, symbols
 from sympy.functions import exp, log, sqrt
 
-from ...calculus.rewriting import rewrite
-from ...calculus.spectral import along
-from ...derivations.conditions import Condition
+from ...calculus import along, rewrite
+from ...derivations import Condition, Line, Lines, Rate, given, register, states
 from ...derivations.draws import satisfying, unit_vector
-from ...derivations.heads import Rate
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
 from ...notation import D, alpha, e, gamma, s, s_0, t, tau, w_2
 from .drop import FLOW, OF_K, SETTING, K, c_vec, g, k, layer, n, reduced_flow
 from .sigmoid import norm_on_aligned_set

@@ -10,15 +10,10 @@ from mpmath import eye, mpf, norm
 from sympy import Trace, ZeroMatrix, factor
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.derivatives import hessian_form
-from ...calculus.rewriting import rewrite
-from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
+from ...calculus import hessian_form, rewrite, substitute
+from ...derivations import Condition, E, Gradient, Line, Lines, Rate, SecondVariation, erratum, given, register, states
 from ...derivations.draws import satisfying
-from ...derivations.heads import E, Gradient, Rate, SecondVariation
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import erratum, given, register, states
-from ...expectation.moments import expect
+from ...expectation import expect
 from ...notation import W_1, D, H, Lambda, Lambda_q, beta, c_hat, gamma, matrix, v_i, vector, w_2, x_q, y_q
 from ..attention.blocks import U_i
 from ..attention.cubic_features import ANY_QUERY

@@ -2,13 +2,9 @@ r"""The plateau of merged attention: its duration (49), (51), exact and to leadi
 
 from sympy import Expr, Identity, Rational, Symbol, Trace, exp, expand_log, factor, log, sqrt
 
-from ...calculus.substitution import collect, substitute
-from ...derivations.conditions import Condition
-from ...derivations.heads import E, Rate
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import erratum, given, register, states
-from ...expectation.laws import Gaussian
-from ...expectation.moments import expect
+from ...calculus import collect, substitute
+from ...derivations import Condition, E, Line, Lines, Rate, erratum, given, register, states
+from ...expectation import Gaussian, expect
 from ...notation import W_1, D, H, Lambda, alpha, c_hat, gamma, rho, s, s_0, t, tau, vector, w_2, w_init
 from ..attention.equivalent_networks import CROSS, flow_of_layers
 from .balanced_flow import ON_THE_SET, UNIT, on_aligned_set, rates, white_moments

@@ -8,14 +8,10 @@ from sympy import Derivative, Identity, Integral, Symbol, Trace, expand, factor,
 from sympy.functions import atanh, cosh, exp, log, sqrt, tanh
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.rewriting import rewrite
-from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
+from ...calculus import rewrite, substitute
+from ...derivations import Condition, E, Line, Lines, Rate, erratum, given, register, states
 from ...derivations.draws import unit_vector
-from ...derivations.heads import E, Rate
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import erratum, given, register, states
-from ...expectation.moments import expect
+from ...expectation import expect
 from ...notation import (
     W_1,
     B,

@@ -13,9 +13,7 @@ from typing import Any
 from mpmath import mpf
 from sympy import Derivative, Expr, S, Symbol, atan, cancel, factor, hyper, solve, sqrt, symbols
 
-from ...derivations.conditions import Condition
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
+from ...derivations import Condition, Line, Lines, given, register, states
 from ...notation import alpha, gamma, s
 from .drop import SETTING, k
 from .drop_bounds import C, directions, q, r_d

@@ -18,11 +18,8 @@ from sympy import Add, Determinant, Expr, Identity, Matrix, Poly, Rational, Symb
 from sympy.functions import catalan, cos, sqrt
 
 from ...algebra.polynomial import TracePolynomial
-from ...derivations.heads import E, Gradient, Rate
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
-from ...expectation.laws import SampleCovariance
-from ...expectation.moments import expect
+from ...derivations import E, Gradient, Line, Lines, Rate, given, register, states
+from ...expectation import SampleCovariance, expect
 from ...model import Model
 from ...notation import D, Lambda, Lambda_hat, N, beta, lambda_, matrix, s, vector, w, x_q, y_q
 from ..estimators.optimality import c

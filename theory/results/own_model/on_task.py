@@ -29,9 +29,8 @@ from ...algebra import words
 from ...algebra.coefficients import multiply_scalars, scalar_of
 from ...algebra.polynomial import TracePolynomial
 from ...algebra.terms import accumulate
-from ...calculus.substitution import substitute
-from ...expectation.laws import Fixed, Gaussian, Law, SampleCovariance
-from ...expectation.moments import expect
+from ...calculus import substitute
+from ...expectation import Fixed, Gaussian, Law, SampleCovariance, expect
 from ...model import Model, symbols_of
 from ...notation import D, Lambda, Lambda_hat, Lambda_q, N, beta, sigma, symmetric_matrix, w, x_q, y_q
 from ..task.population import Sigma_w, g_n, noise_q, zeta

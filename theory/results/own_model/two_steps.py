@@ -12,13 +12,9 @@ from functools import cache
 from sympy import Identity, Symbol, Trace, ZeroMatrix
 
 from ...algebra.polynomial import TracePolynomial, zero
-from ...calculus.derivatives import gradient
-from ...calculus.rewriting import rewrite
-from ...calculus.substitution import substitute
-from ...derivations.heads import E, Gradient, Rate
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
-from ...expectation.moments import expect
+from ...calculus import gradient, rewrite, substitute
+from ...derivations import E, Gradient, Line, Lines, Rate, given, register, states
+from ...expectation import expect
 from ...model import Model
 from ...notation import D, Lambda, Lambda_hat, N, beta, lambda_, matrix, prediction, vector, w, x_q, y_q
 from ..task.regression import X_c, y

@@ -12,14 +12,9 @@ from functools import cache
 from sympy import Expr, Rational, Symbol, cancel, diff, exp, log, solve
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.rewriting import rewrite
-from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
+from ...calculus import rewrite, substitute
+from ...derivations import Condition, Line, Lines, Rate, erratum, given, register, states, value_at
 from ...derivations.draws import ALONG, EIGEN, PROJECTS, along_one_eigenvector, one_direction, satisfying, second_moment
-from ...derivations.heads import Rate
-from ...derivations.lines import Line, Lines
-from ...derivations.points import value_at
-from ...derivations.registry import erratum, given, register, states
 from ...notation import B, G, Lambda, M, N, P, T, a, clock, e, k_i, lambda_, lambda_after, lambda_next, q_i, v, v_i, v_star, w_init
 from ...typesetting.latex import formula_latex
 from ..task.population import ALONG as COMMON

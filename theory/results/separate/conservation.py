@@ -8,12 +8,8 @@ from mpmath import mpf
 from sympy import Identity, Matrix, Symbol, Trace, symbols
 
 from ...algebra.polynomial import TracePolynomial, total
-from ...calculus.derivatives import derivative, gradient
-from ...calculus.substitution import collect, substitute
-from ...derivations.conditions import Condition
-from ...derivations.heads import Gradient, Rate
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import erratum, given, register, states
+from ...calculus import collect, derivative, gradient, substitute
+from ...derivations import Condition, Gradient, Line, Lines, Rate, erratum, given, register, states
 from ...notation import B_rest, D, G, K_i, Q_i, R, beta, k_i, matrix, q_i, symmetric_matrix, v_i, vector, x_q
 from .flow import RANK_ONE, RANK_R, effective_map, flow_in_force, rank_one_head, rank_R_head
 

@@ -12,12 +12,8 @@ from typing import Any
 from sympy import Add, Expr, Integral, Rational, Symbol, apart, cancel, factor, integrate, limit, oo, pi, series, solve, symbols, together
 from sympy.functions import atan, log, sqrt
 
-from ...calculus.equality import require_zero
-from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
-from ...derivations.heads import Gradient, Rate
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import erratum, given, register, states
+from ...calculus import require_zero, substitute
+from ...derivations import Condition, Gradient, Line, Lines, Rate, erratum, given, register, states
 from ...notation import B, a, e, lambda_, lambda_next, rho, t, tau, v, v_0, v_i, v_star
 from ..task.population import PAPER, Task
 from ..task.regression import closed_loss, population_error

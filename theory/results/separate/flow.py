@@ -10,11 +10,8 @@ from typing import Any
 from sympy import Symbol, Trace, ZeroMatrix
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.derivatives import gradient
-from ...calculus.substitution import substitute
-from ...derivations.heads import Gradient, Rate
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import erratum, given, register, states
+from ...calculus import gradient, substitute
+from ...derivations import Gradient, Line, Lines, Rate, erratum, given, register, states
 from ...notation import B, B_rest, D, G, K_i, Lambda, M, Q_i, beta, k_i, prediction, prediction_i, prediction_other, q_i, v_i, x_q, y_q
 from ..attention.blocks import U_i, merged_expansion, u_i, value_row
 from ..task.population import PAPER, Task

@@ -2,10 +2,8 @@ r"""The brief plateaus of heads of rank R (T3): the aligned flow of the slots of
 
 from sympy import Symbol, Trace, factor, log, solve, symbols
 
+from ...derivations import Gradient, Line, Lines, erratum, given, register, states
 from ...derivations.draws import ALONG
-from ...derivations.heads import Gradient
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import erratum, given, register, states
 from ...notation import B, D, G, a, clock, e, lambda_, lambda_m, lambda_next, tau, v, vector, w_init
 from ..task.regression import force_along, loss_and_force
 from .aligned import component, time_to_order_one

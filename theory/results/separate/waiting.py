@@ -10,13 +10,9 @@ from functools import cache
 from sympy import BlockMatrix, Derivative, Expr, Function, Integral, Matrix, Rational, ZeroMatrix, exp, oo, sqrt, symbols
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.rewriting import multiplied_out, rewrite
-from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
+from ...calculus import multiplied_out, rewrite, substitute
+from ...derivations import Condition, Line, Lines, Rate, as_sympy, erratum, given, register, states
 from ...derivations.draws import DIRECTION, EIGENVECTOR, PROJECTOR, along_one_eigenvector, learned_directions, one_direction
-from ...derivations.heads import Rate, as_sympy
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import erratum, given, register, states
 from ...notation import B, D, G, Lambda, M, P, clock, e, k_i, lambda_, learned, matrix, q_i, t, tau, v, v_0, v_i, w_init
 from ...typesetting.latex import formula_latex
 from ..task.population import PAPER, Task

@@ -9,11 +9,8 @@ from collections.abc import Mapping
 from sympy import Identity, Trace, ZeroMatrix
 
 from ...algebra.polynomial import TracePolynomial
-from ...derivations.heads import E
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import erratum, given, register, states
-from ...expectation.laws import Gaussian, SampleCovariance
-from ...expectation.moments import expect
+from ...derivations import E, Line, Lines, erratum, given, register, states
+from ...expectation import Gaussian, SampleCovariance, expect
 from ...notation import D, H, MatrixLetter, R, symmetric_matrix, vector, w_2, w_init
 
 # One entry, and all entries of all heads, stacked

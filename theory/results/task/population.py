@@ -17,17 +17,10 @@ from mpmath import mpf
 from sympy import Expr, Identity, IndexedBase, S, Symbol, Trace, ZeroMatrix, cancel, factorial, oo, sympify
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.rewriting import rewrite
-from ...calculus.spectral import along, moment
-from ...calculus.substitution import collect, substitute
-from ...derivations.conditions import Condition
+from ...calculus import along, collect, moment, rewrite, substitute
+from ...derivations import Condition, E, Line, Lines, Point, as_sympy, given, register, states, value_at
 from ...derivations.draws import commuting, eigenbasis
-from ...derivations.heads import E, as_sympy
-from ...derivations.lines import Line, Lines
-from ...derivations.points import Point, value_at
-from ...derivations.registry import given, register, states
-from ...expectation.laws import PAPER_LAWS, Fixed, Gaussian, SampleCovariance
-from ...expectation.moments import expect
+from ...expectation import PAPER_LAWS, Fixed, Gaussian, SampleCovariance, expect
 from ...notation import (
     B,
     D,

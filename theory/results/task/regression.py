@@ -10,13 +10,9 @@ from typing import Any
 from sympy import BlockMatrix, Derivative, Expr, Function, Identity, IndexedBase, Limit, Sum, Symbol, Trace, ZeroMatrix, diff, oo
 
 from ...algebra.polynomial import TracePolynomial, zero
-from ...calculus.derivatives import gradient
-from ...calculus.rewriting import rewrite
-from ...calculus.substitution import substitute
-from ...derivations.heads import E, Gradient
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import define, given, register, states
-from ...expectation.moments import expect
+from ...calculus import gradient, rewrite, substitute
+from ...derivations import E, Gradient, Line, Lines, define, given, register, states
+from ...expectation import expect
 from ...notation import B, D, G, Lambda, Lambda_hat, M, N, X_c, a, beta, matrix, prediction, w, x_q, y, y_q
 from .population import PAPER, Task
 

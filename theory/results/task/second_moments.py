@@ -7,15 +7,11 @@ a_d = lambda_d^2 (1 + (1 + T / lambda_d) / N). D and N stay symbols throughout; 
 from sympy import Expr, Trace
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.rewriting import rewrite
-from ...calculus.substitution import collect
+from ...calculus import collect, rewrite
+from ...derivations import E, Line, Lines, given, register, states
 from ...derivations.draws import along_one_eigenvector, satisfying
 from ...derivations.draws import second_moment as papers_moment
-from ...derivations.heads import E
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
-from ...expectation.laws import Gaussian
-from ...expectation.moments import expect
+from ...expectation import Gaussian, expect
 from ...notation import D, Lambda, Lambda_hat, M, N, P, a, e, e_d, lambda_, learned, matrix, vector
 from .population import ALONG, PAPER, Task
 

@@ -15,13 +15,9 @@ from typing import Any
 from sympy import Identity, Symbol, Trace, ZeroMatrix, cancel, factor
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
-from ...derivations.heads import E, SumOver
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
-from ...expectation.laws import Fixed, Gaussian, SampleCovariance
-from ...expectation.moments import expect
+from ...calculus import substitute
+from ...derivations import Condition, E, Line, Lines, SumOver, given, register, states
+from ...expectation import Fixed, Gaussian, SampleCovariance, expect
 from ...notation import B, D, G, Lambda, M, N, T, beta, e, lambda_, matrix, sigma, symmetric_matrix, vector, w, x_q, y_q
 from ..landscape.fixed_points import b
 from ..task.population import P_w, Sigma_w, Task, omega

@@ -17,13 +17,10 @@ from dataclasses import replace
 from sympy import Derivative, Identity, Symbol, Trace, ZeroMatrix, cancel, diff
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.spectral import over_directions
-from ...calculus.substitution import substitute
+from ...calculus import over_directions, substitute
+from ...derivations import E, Line, Lines, given, register, states
 from ...derivations.draws import EIGENVECTOR, along_one_eigenvector, satisfying, square_root
-from ...derivations.heads import E
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
-from ...expectation.laws import Fixed, Gaussian
+from ...expectation import Fixed, Gaussian
 from ...notation import B, D, G, Lambda, Lambda_hat, M, N, T, beta, e, lambda_, learned, matrix, sigma, symmetric_matrix, v_star
 
 # isort: split

@@ -20,13 +20,9 @@ from mpmath import mpf
 from sympy import Expr, Rational, Sum, Symbol, Trace, ZeroMatrix, apart, cancel, harmonic, limit, oo
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.spectral import over_directions
-from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
-from ...derivations.heads import E
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
-from ...expectation.moments import expect
+from ...calculus import over_directions, substitute
+from ...derivations import Condition, E, Line, Lines, given, register, states
+from ...expectation import expect
 from ...notation import B, D, Lambda, Lambda_q, N, T, beta, e, lambda_, learned, sigma, x_q, y_q
 from ..landscape.any_quadratic_loss import c_any
 from ..landscape.levels import at_fixed_map, fixed_loss, written_loss_along

@@ -23,14 +23,10 @@ from typing import Any
 from sympy import Derivative, Expr, Symbol, Trace, ZeroMatrix, cancel, factor, limit, solve, symbols
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.spectral import over_directions, summand
-from ...calculus.substitution import substitute
+from ...calculus import over_directions, substitute, summand
+from ...derivations import E, Line, Lines, given, register, states, value_at
 from ...derivations.draws import ALONG, EIGEN, EIGENVECTOR, along_one_eigenvector, eigenvalues_drawn, satisfying
-from ...derivations.heads import E
-from ...derivations.lines import Line, Lines
-from ...derivations.points import value_at
-from ...derivations.registry import given, register, states
-from ...expectation.laws import Gaussian, SampleCovariance
+from ...expectation import Gaussian, SampleCovariance
 from ...notation import B, D, G, Lambda, Lambda_hat, Lambda_q, M, N, T, a, beta, e, lambda_, sigma, symmetric_matrix, w, x_q, y_q
 from ..landscape.any_quadratic_loss import A_any, Q_any, any_loss, c_any
 from ..landscape.fixed_points import b, fixed_map_along, written_map_along

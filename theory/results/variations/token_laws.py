@@ -17,14 +17,10 @@ from mpmath import mpf
 from sympy import Expr, Identity, Integral, Matrix, Symbol, Trace, cancel, diag, exp, factor, oo, solve, sqrt, symbols  # fmt: skip
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.substitution import substitute
-from ...derivations.conditions import Condition
+from ...calculus import substitute
+from ...derivations import Condition, E, Line, Lines, carried_out, given, register, states
 from ...derivations.draws import EIGENVECTOR, eigenbasis, satisfying
-from ...derivations.heads import E, carried_out
-from ...derivations.lines import Line, Lines
-from ...derivations.registry import given, register, states
-from ...expectation.laws import Fixed, Gaussian, Mixture
-from ...expectation.moments import expect
+from ...expectation import Fixed, Gaussian, Mixture, expect
 from ...notation import D, Lambda, Lambda_hat, MatrixLetter, N, T, beta, e, lambda_, matrix, sigma, vector
 from ..landscape.completeness import lambda_i, lambda_j, off_diagonal, pair
 from ..task.population import GENERAL, PAPER, WHITE, Sigma_w, Task, any_tokens, fourth

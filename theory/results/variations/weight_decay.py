@@ -15,13 +15,8 @@ from collections.abc import Callable
 from sympy import Derivative, Identity, Integral, Rational, Symbol, Trace, cbrt, exp, expand, integrate, limit, log, powsimp, solve
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus.derivatives import derivative
-from ...calculus.rewriting import rewrite
-from ...calculus.substitution import substitute
-from ...derivations.heads import Gradient, Rate, carried_out
-from ...derivations.lines import Line, Lines
-from ...derivations.points import value_at
-from ...derivations.registry import given, register, states
+from ...calculus import derivative, rewrite, substitute
+from ...derivations import Gradient, Line, Lines, Rate, carried_out, given, register, states, value_at
 from ...notation import W_1, D, G, a, alpha, c_hat, gamma, k_i, lambda_, q_i, s, symmetric_matrix, t, tau, v, v_i, vector, w_2
 from ..attention.equivalent_networks import COVARIANCE, CROSS, FEATURES, flow_of_layers
 from ..landscape.fixed_points import v_positive as size
