@@ -4,11 +4,11 @@ A claim compares a number from theory with the same number reached by an indepen
 *theory's side*, so that it can also be run with a wrong formula; each claim names wrong formulas that must make it fail:
 
 >>> from fractions import Fraction
->>> from iclflow.verify.claims.tolerances import EXACT
 >>> book = ClaimBook()
->>> @book.claim("0", "halves add up", method="rational", tolerance=EXACT, theory=Fraction(1, 2),
-...             wrong={"a third": Fraction(1, 3)})
+>>> @book.claim("0", method="rational", theory=Fraction(1, 2))
+... @wrong("a third", Fraction(1, 3))
 ... def halves(half):
+...     "Halves add up."
 ...     return abs(half + half - 1)
 >>> book.checks["halves"].run().status, book.checks["halves"].run("a third").status
 ('holds', 'fails')
@@ -17,7 +17,9 @@ A claim compares a number from theory with the same number reached by an indepen
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
+from inspect import getdoc
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
@@ -31,6 +33,7 @@ USUAL: Mapping[Method, Tolerance] = {
     "rational": EXACT, "linear algebra": ROUNDOFF, "forward pass": ROUNDOFF, "autograd": ROUNDOFF, "flow": SOLVER, "Monte Carlo": SAMPLING,
 }  # fmt: skip
 Status = Literal["holds", "fails"]
+Measure = Callable[[Any], float]  # the residual, of theory's side
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class Check:
     tolerance: Tolerance
     theory: Any
     wrong: Mapping[str, Any]
-    measure: Callable[[Any], float]
+    measure: Measure
     slow: bool = False
     explain: Callable[[], object] | None = None
 
@@ -107,6 +110,45 @@ class Check:
             return f"no explanation: {type(problem).__name__}: {problem}"
 
 
+@dataclass(frozen=True)
+class Mistake:
+    """What makes a mistake in theory's side, whatever that is."""
+
+    make: Callable[[Any], Any]
+
+    def __call__(self, theory: Any) -> Any:
+        return self.make(theory)
+
+
+def planted(mistake: Any, theory: Any) -> Any:
+    """Theory's side with a mistake: a wrong side, or a :class:`Mistake`, or part of one.
+
+    For a side of several parts, a tuple or a mapping {part: its mistake}. Other mappings are changes {letter: expression}, which each
+    function of theory's side takes as its argument ``change``.
+    """
+    if isinstance(mistake, Mistake):
+        return mistake(theory)
+    if isinstance(mistake, tuple) and isinstance(theory, tuple) and len(mistake) == len(theory):
+        return tuple(map(planted, mistake, theory))
+    if not isinstance(mistake, Mapping):
+        return mistake
+    if isinstance(theory, Mapping) and mistake.keys() <= theory.keys():
+        return {**theory, **{part: planted(one, theory[part]) for part, one in mistake.items()}}
+    if isinstance(theory, Mapping):
+        return {part: planted(mistake, one) for part, one in theory.items()}
+    return tuple(planted(mistake, one) for one in theory) if isinstance(theory, tuple) else partial(theory, change=mistake)
+
+
+def wrong(description: str, mistake: Any) -> Callable[[Measure], Measure]:
+    """A decorator below ``claim``: one of the mistakes that the claim catches."""
+
+    def plant(measure: Measure) -> Measure:
+        vars(measure)["wrong"] = {description: mistake, **getattr(measure, "wrong", {})}
+        return measure
+
+    return plant
+
+
 class ClaimBook:
     """The checks by name, in the order in which they were written."""
 
@@ -120,36 +162,41 @@ class ClaimBook:
     def claim(
         self,
         equation: str,
-        statement: str,
+        statement: str | None = None,
         *,
         method: Method,
         theory: Any,
-        wrong: Mapping[str, Any],
+        wrong: Mapping[str, Any] = MappingProxyType({}),
         tolerance: Tolerance | None = None,
         slow: bool = False,
         explain: Callable[[], object] | None = None,
-    ) -> Callable[[Callable[[Any], float]], Callable[[Any], float]]:
+    ) -> Callable[[Measure], Measure]:
         """Register the decorated function, which gives the residual of ``theory``, under its own name.
 
-        ``tolerance`` is that of ``USUAL`` by default. ``explain`` is called if the claim fails, and its answer becomes the claim's error.
+        ``statement`` is the first paragraph of the function's docstring by default, ``tolerance`` that of ``USUAL``. ``explain`` is called
+        if the claim fails, and its answer becomes the claim's error.
 
-        Raises ``ValueError`` for an unknown method, a claim without a planted mistake or without a tolerance, or a name already taken.
+        ``wrong`` and the decorators :func:`wrong` below name the mistakes that the claim catches, as :func:`planted` reads them.
+
+        Raises ``ValueError`` for an unknown method, a claim without a statement, a planted mistake or a tolerance, or a name already taken.
         """
         if method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
         allowed = tolerance or USUAL.get(method)
         if allowed is None:
-            raise ValueError(f"tolerance must be given for a claim by {method}, got none for {statement!r}")
-        if not wrong:
-            raise ValueError(f"wrong must name at least one mistake that the claim {statement!r} catches, got none")
+            raise ValueError(f"tolerance must be given for a claim by {method}, got none for equation {equation}")
 
-        def register(measure: Callable[[Any], float]) -> Callable[[Any], float]:
+        def register(measure: Measure) -> Measure:
             name = measure.__name__
             if name in self._checks:
                 raise ValueError(f"a claim's name must be new, got {name!r} again")
-            self._checks[name] = Check(
-                name, statement, equation, method, allowed, theory, MappingProxyType(dict(wrong)), measure, slow, explain
-            )
+            told = statement or " ".join((getdoc(measure) or "").partition("\n\n")[0].split()).removesuffix(".")
+            if not told:
+                raise ValueError(f"statement must be given, or a docstring of {name}, got neither")
+            mistakes = {mistake: planted(one, theory) for mistake, one in {**wrong, **getattr(measure, "wrong", {})}.items()}
+            if not mistakes:
+                raise ValueError(f"wrong must name at least one mistake that the claim {told!r} catches, got none")
+            self._checks[name] = Check(name, told, equation, method, allowed, theory, MappingProxyType(mistakes), measure, slow, explain)
             return measure
 
         return register

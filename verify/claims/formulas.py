@@ -4,7 +4,7 @@ No formula is typed here: each is an equation of the registry, compiled. :func:`
 and :func:`times` make mistakes for the claims to catch.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -20,6 +20,7 @@ from ...theory.notation import D, Lambda, N, T, a, lambda_, sigma_level, tau, v
 from ...theory.results.landscape.fixed_points import m
 from ...theory.results.separate.durations import u
 from ...theory.results.task.second_moments import A as A_
+from .book import Mistake
 
 Formula = Callable[..., Any]
 
@@ -28,18 +29,22 @@ OBLIQUE_TASK = RegressionTask(covariance=[[0.5, 0.2], [0.2, 0.4]], context_lengt
 OBLIQUE_MAP = np.array([[0.9, 0.3], [-0.2, 0.7]])
 
 
-def parts_of(
-    number: str, letters: Sequence, names: Iterable[str | None], change: Mapping | None = None, given: Formula | None = None
-) -> dict:
-    """Parts of an equation as functions of its letters, or of what ``given`` makes their values of; ``change`` plants a mistake."""
+def formula(number: str, *letters: Any, part: str | None = None, given: Formula | None = None) -> Formula:
+    """An equation, or a part of it, as a function of its letters; its argument ``change`` plants a mistake.
 
-    def value(part: str | None) -> Formula:
-        def of(*arguments: Any, **named: Any) -> Any:
-            return compiled(number, letters, part=part, change=change)(*(given(*arguments, **named) if given else arguments))
+    ``given`` makes the letters' values of other arguments.
+    """
 
-        return of
+    def value(*arguments: Any, change: Mapping | None = None, **named: Any) -> Any:
+        return compiled(number, letters, part=part, change=change)(*(given(*arguments, **named) if given else arguments))
 
-    return {part: value(part) for part in names}
+    return value
+
+
+def parts_of(number: str, letters: Sequence | Mapping[str, Sequence], *names: str, given: Formula | None = None) -> dict[str, Formula]:
+    """Parts of an equation by :func:`formula`, of the same letters for each of ``names``, or of those in a mapping {part: its letters}."""
+    of_part = letters if isinstance(letters, Mapping) else dict.fromkeys(names, letters)
+    return {part: formula(number, *of, part=part, given=given) for part, of in of_part.items()}
 
 
 def second_moment(task: RegressionTask) -> Float[np.ndarray, "D D"]:
@@ -123,6 +128,7 @@ def with_context_length(task: RegressionTask, context_length: int) -> Regression
     return RegressionTask(covariance=task.covariance, context_length=context_length)
 
 
+@Mistake
 def longer_context(formula: Formula) -> Formula:
     """The same formula with N + 1 for N: the query counted as a token of the context."""
 
@@ -133,6 +139,7 @@ def longer_context(formula: Formula) -> Formula:
     return mistaken
 
 
+@Mistake
 def infinite_context(formula: Formula) -> Formula:
     """The same formula without its terms in 1/N."""
 
@@ -143,14 +150,13 @@ def infinite_context(formula: Formula) -> Formula:
     return mistaken
 
 
-def times(factor: float, formula: Formula) -> Formula:
+def times(factor: float) -> Mistake:
     """A mistake in a prefactor: the formula multiplied by ``factor``."""
 
-    @wraps(formula)
-    def mistaken(*arguments: Any) -> Any:
-        return factor * formula(*arguments)
+    def mistaken(formula: Formula) -> Formula:
+        return lambda *arguments, **named: factor * formula(*arguments, **named)
 
-    return mistaken
+    return Mistake(mistaken)
 
 
 def gradient_by_differences(function: Callable[[np.ndarray], float], point: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from iclflow.verify.claims.book import ClaimBook, load
+from iclflow.verify.claims.book import ClaimBook, Mistake, load, planted, wrong
 from iclflow.verify.claims.tolerances import EXACT
 
 BOOK = load()
@@ -84,12 +84,53 @@ def test_the_book_refuses_what_proves_nothing():
     book = ClaimBook()
     options = {"method": "flow", "tolerance": EXACT, "theory": 0}
     with pytest.raises(ValueError, match="wrong must name"):
-        book.claim("0", "a claim", wrong={}, **options)
+        book.claim("0", "a claim", **options)(abs)
+    with pytest.raises(ValueError, match="statement must be given, or a docstring of <lambda>"):
+        book.claim("0", wrong={"a": 1}, **options)(lambda x: x)
     with pytest.raises(ValueError, match="method must be one of"):
         book.claim("0", "a claim", wrong={"a": 1}, **(options | {"method": "guessing"}))
     book.claim("0", "a claim", wrong={"a": 1}, **options)(abs)
     with pytest.raises(ValueError, match="name must be new"):
         book.claim("0", "a claim", wrong={"a": 1}, **options)(abs)
+
+
+def test_a_docstring_is_the_statement():
+    book = ClaimBook()
+
+    @book.claim("0", method="rational", theory=1, wrong={"two": 2})
+    def measured(theory):
+        """Halves
+        add up.
+
+        Told at length.
+        """
+        return abs(theory - 1)
+
+    assert book.checks["measured"].statement == "Halves add up"
+
+
+def test_mistakes_are_planted_in_their_part_and_keep_their_order():
+    book = ClaimBook()
+
+    def value(change=None):
+        return (change or {}).get("x", 1)
+
+    twice = Mistake(lambda function: lambda: 2 * function())
+
+    @book.claim("0", "parts", method="rational", theory={"one": value, "two": value}, wrong={"shared": {"two": lambda: 3}})
+    @wrong("twice one", {"one": twice})
+    @wrong("a change in two", {"two": {"x": 5}})
+    @wrong("a change", {"x": 4})
+    def parts(theory):
+        return 0
+
+    told = {mistake: tuple(part() for part in side.values()) for mistake, side in book.checks["parts"].wrong.items()}
+    assert list(told.items()) == [("shared", (1, 3)), ("twice one", (2, 1)), ("a change in two", (1, 5)), ("a change", (4, 4))]
+    assert [one() for one in planted((twice, value), (value, value))] == [2, 1]
+    assert [one() for one in planted({"x": 6}, (value, value))] == [6, 6]
+    assert planted(twice, value)() == 2
+    assert planted({"x": 7}, value)() == 7
+    assert planted(8, value) == 8
 
 
 def test_selection_by_equation_and_speed():

@@ -22,7 +22,7 @@ from ...experiments import draws
 from ...training.modules import SeparateAttention, cubic_features
 from ...training.sequences import Tokens, assemble
 from .. import formulas
-from ..book import claim
+from ..book import claim, wrong
 from .features import population_loss, sequences
 from .models import TASK, largest, prompts, random
 from .moments import TILTED, largest_score
@@ -63,26 +63,17 @@ def _unmasked(letters: Mapping) -> np.ndarray:
     return value
 
 
-@claim(
-    "1",
-    "the prompt matrix of random tokens against its blocks",
-    method="forward pass",
-    theory=defined("1"),
-    wrong={"the target of the query unmasked": _unmasked},
-)
+@claim("1", method="forward pass", theory=defined("1"), wrong={"the target of the query unmasked": _unmasked})
 def prompt_has_its_blocks(formula: Definition) -> float:
+    """The prompt matrix of random tokens against its blocks."""
     x, task, prompt, _ = _tokens()
     return distance(formula({X_c: x[:, :-1], x_q: x[:, -1:], y: (task @ x[:, :-1])[:, None]}), prompt)
 
 
-@claim(
-    "4",
-    "the targets in the prompt, and that of the query, from its tokens and the task vector",
-    method="forward pass",
-    theory=(defined("4", "context"), defined("4", "query")),
-    wrong={"twice the target of the query": (defined("4", "context"), formulas.times(2, defined("4", "query")))},
-)
+@claim("4", method="forward pass", theory=(defined("4", "context"), defined("4", "query")))
+@wrong("twice the target of the query", (defined("4", "context"), formulas.times(2)))
 def targets_are_linear(targets: tuple[Definition, Definition]) -> float:
+    """The targets in the prompt, and that of the query, from its tokens and the task vector."""
     x, task, prompt, target = _tokens()
     letters = {X_c: x[:, :-1], x_q: x[:, -1:], w: task[:, None]}
     return max(distance(one(letters), code) for one, code in zip(targets, (prompt[-1, :-1], target), strict=True))
@@ -93,27 +84,19 @@ def _first_two_moments(samples: np.ndarray, mean: np.ndarray, covariance: np.nda
     return max(largest_score(samples, mean[:, 0]), largest_score(squares, covariance))
 
 
-@claim(
-    "2",
-    "mean and covariance of 100,000 context tokens and queries",
-    method="Monte Carlo",
-    theory=(defined("2", "mean"), defined("2", "covariance")),
-    wrong={"Lambda^2 for Lambda": (defined("2", "mean"), lambda letters: np.linalg.matrix_power(letters[Lambda], 2))},
-)
+@claim("2", method="Monte Carlo", theory=(defined("2", "mean"), defined("2", "covariance")))
+@wrong("Lambda^2 for Lambda", (defined("2", "mean"), lambda letters: np.linalg.matrix_power(letters[Lambda], 2)))
 def tokens_have_their_law(law: tuple[Definition, Definition]) -> float:
+    """Mean and covariance of 100,000 context tokens and queries."""
     x = Tokens.of(TASK).draw(100_000, draws.torch_generator(13)).numpy()
     mean, covariance = (one({Lambda: TASK.covariance}) for one in law)
     return max(_first_two_moments(x[:, :, token], mean, covariance) for token in (0, -1))
 
 
-@claim(
-    "3",
-    "mean and covariance of 200,000 task vectors, recovered from the prompts",
-    method="Monte Carlo",
-    theory=(defined("3", "mean"), defined("3", "covariance")),
-    wrong={"twice the covariance": (defined("3", "mean"), formulas.times(2, defined("3", "covariance")))},
-)
+@claim("3", method="Monte Carlo", theory=(defined("3", "mean"), defined("3", "covariance")))
+@wrong("twice the covariance", (defined("3", "mean"), formulas.times(2)))
 def tasks_have_their_law(law: tuple[Definition, Definition]) -> float:
+    """Mean and covariance of 200,000 task vectors, recovered from the prompts."""
     prompt, _ = sequences()
     # N > D: the targets of the context determine the task vector
     tasks = torch.linalg.lstsq(prompt[:, :-1, :-1].mT, prompt[:, -1, :-1, None]).solution[..., 0]
@@ -136,36 +119,22 @@ def _output(formula: Definition, **options: Any) -> float:
     )
 
 
-@claim(
-    "5",
-    "the output of a softmax module of rank two, every token, against the formula",
-    method="forward pass",
-    theory=defined("5"),
-    wrong={"the scores not divided": lambda letters: defined("5")({**letters, rho: 1})},
-)
+@claim("5", method="forward pass", theory=defined("5"), wrong={"the scores not divided": lambda letters: defined("5")({**letters, rho: 1})})
 def softmax_module_computes_its_formula(formula: Definition) -> float:
+    """The output of a softmax module of rank two, every token, against the formula."""
     return _output(formula, softmax=True, rho=1.5)
 
 
-@claim(
-    "5-linear",
-    "the output of a linear module of rank two, every token, against the formula",
-    method="forward pass",
-    theory=defined("5-linear"),
-    wrong={"without the skip connection": lambda letters: defined("5-linear")(letters) - letters[X].numpy()},
-)
+@claim("5-linear", method="forward pass", theory=defined("5-linear"))
+@wrong("without the skip connection", lambda letters: defined("5-linear")(letters) - letters[X].numpy())
 def linear_module_computes_its_formula(formula: Definition) -> float:
+    """The output of a linear module of rank two, every token, against the formula."""
     return _output(formula)
 
 
-@claim(
-    "6",
-    "the prediction of a softmax and of a linear module against the corner of the output",
-    method="forward pass",
-    theory=defined("6"),
-    wrong={"the last context token": lambda letters: letters[ATTN][-1, -2]},
-)
+@claim("6", method="forward pass", theory=defined("6"), wrong={"the last context token": lambda letters: letters[ATTN][-1, -2]})
 def prediction_is_the_corner(corner: Definition) -> float:
+    """The prediction of a softmax and of a linear module against the corner of the output."""
     residuals = []
     for softmax in (True, False):
         attention, inputs, _ = _attention(softmax=softmax)
@@ -174,27 +143,17 @@ def prediction_is_the_corner(corner: Definition) -> float:
     return max(residuals)
 
 
-@claim(
-    "8",
-    "the features vec(beta x_q') that the networks read, against beta by its definition",
-    method="forward pass",
-    theory=defined("8"),
-    wrong={"N + 1 for N": formulas.times(SIZES[N] / (SIZES[N] + 1), defined("8"))},
-)
+@claim("8", method="forward pass", theory=defined("8"), wrong={"N + 1 for N": formulas.times(SIZES[N] / (SIZES[N] + 1))})
 def features_hold_the_correlation(correlation: Definition) -> float:
+    """The features vec(beta x_q') that the networks read, against beta by its definition."""
     prompt = prompts()[0][:1]
     x, targets, query = (one[0].numpy() for one in (prompt[:, :-1, :-1], prompt[:, -1, :-1, None], prompt[:, :-1, -1:]))
     return distance((correlation({X_c: x, y: targets}) @ query.T).T, cubic_features(prompt))
 
 
-@claim(
-    "12",
-    "the cubic features of the networks against z",
-    method="forward pass",
-    theory=defined("12", "z"),
-    wrong={"rows stacked": lambda letters: letters[beta] @ letters[x_q].T},
-)
+@claim("12", method="forward pass", theory=defined("12", "z"), wrong={"rows stacked": lambda letters: letters[beta] @ letters[x_q].T})
 def features_are_cubic(z: Definition) -> float:
+    """The cubic features of the networks against z."""
     prompt = prompts()[0][:1]
     query, correlation = prompt[0, :-1, -1:].numpy(), (prompt[0, :-1, :-1] @ prompt[0, -1, :-1, None] / SIZES[N]).numpy()
     return distance(z({beta: correlation, x_q: query}), cubic_features(prompt))
@@ -210,14 +169,9 @@ def error_of_each(targets: np.ndarray, predictions: np.ndarray) -> np.ndarray:
     return compile_expression(error.xreplace(letters), (target, prediction))(targets, predictions)
 
 
-@claim(
-    "9",
-    "the average of errors over 200,000 sequences against the closed form of the loss",
-    method="Monte Carlo",
-    theory=error_of_each,
-    wrong={"fourth powers": lambda targets, predictions: (targets - predictions) ** 4},
-)
+@claim("9", method="Monte Carlo", theory=error_of_each, wrong={"fourth powers": lambda targets, predictions: (targets - predictions) ** 4})
 def loss_is_an_average_of_squares(error: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> float:
+    """The average of errors over 200,000 sequences against the closed form of the loss."""
     prompt, targets = sequences()
     B = draws.generator(16).standard_normal((3, 3))
     predictions = cubic_features(prompt) @ torch.tensor(B.flatten(order="F"))
@@ -241,23 +195,17 @@ def _spread(variances: Mapping[str, float], kind: Any, **options: Any) -> float:
     return max(_first_two_moments(samples[part][:, None], np.zeros((1, 1)), variances[part]) for part in variances)
 
 
-@claim(
-    "34",
-    "mean and variance of 4,000 initial weights of merged attention",
-    method="Monte Carlo",
-    theory=_variances("34", "vU"),
-    wrong={"twice the variance": _doubled("34", "vU"), "H + 1 for H": _variances("34", "vU", SIZES[H] + 1)},
-)
+@claim("34", method="Monte Carlo", theory=_variances("34", "vU"))
+@wrong("twice the variance", _doubled("34", "vU"))
+@wrong("H + 1 for H", _variances("34", "vU", SIZES[H] + 1))
 def merged_weights_have_their_law(variances: Callable) -> float:
+    """Mean and variance of 4,000 initial weights of merged attention."""
     return _spread(variances(), MergedWeights)
 
 
-@claim(
-    "36",
-    "mean and variance of 4,000 initial weights of separate attention",
-    method="Monte Carlo",
-    theory=_variances("36", "vkq"),
-    wrong={"twice the variance": _doubled("36", "vkq"), "H + 1 for H": _variances("36", "vkq", SIZES[H] + 1)},
-)
+@claim("36", method="Monte Carlo", theory=_variances("36", "vkq"))
+@wrong("twice the variance", _doubled("36", "vkq"))
+@wrong("H + 1 for H", _variances("36", "vkq", SIZES[H] + 1))
 def separate_weights_have_their_law(variances: Callable) -> float:
+    """Mean and variance of 4,000 initial weights of separate attention."""
     return _spread(variances(), SeparateWeights, rank=SIZES[R])

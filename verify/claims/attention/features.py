@@ -10,7 +10,7 @@ from ...experiments.draws import remembered
 from ...training.modules import cubic_features
 from ...training.sequences import draw_sequences
 from .. import formulas
-from ..book import claim
+from ..book import claim, wrong
 from .moments import TILTED, largest_score
 
 
@@ -35,41 +35,25 @@ def feature_precision(task: RegressionTask) -> np.ndarray:
     return np.kron(inverse, formulas.least_squares_map(task) @ inverse)
 
 
-@claim(
-    "41",
-    "E(y_q z) over 200,000 sequences read from X",
-    method="Monte Carlo",
-    theory=feature_target,
-    wrong={"Lambda for Lambda^2": lambda task: task.covariance.flatten(order="F")},
-)
+@claim("41", method="Monte Carlo", theory=feature_target, wrong={"Lambda for Lambda^2": lambda task: task.covariance.flatten(order="F")})
 def feature_target_sampled(target) -> float:
+    """E(y_q z) over 200,000 sequences read from X."""
     X, y = sequences()
     return largest_score((y[:, None] * cubic_features(X)).numpy(), target(TILTED))
 
 
-@claim(
-    "42",
-    "E(z z') over 200,000 sequences read from X",
-    method="Monte Carlo",
-    theory=feature_covariance,
-    wrong={
-        "factors swapped": lambda task: np.kron(formulas.second_moment(task), task.covariance),
-        "N + 1 for N": formulas.longer_context(feature_covariance),
-    },
-)
+@claim("42", method="Monte Carlo", theory=feature_covariance)
+@wrong("factors swapped", lambda task: np.kron(formulas.second_moment(task), task.covariance))
+@wrong("N + 1 for N", formulas.longer_context)
 def feature_covariance_sampled(covariance) -> float:
+    """E(z z') over 200,000 sequences read from X."""
     z = cubic_features(sequences()[0]).numpy()
     return largest_score((z[:, :, None] * z[:, None, :]).reshape(len(z), -1), covariance(TILTED).ravel())
 
 
-@claim(
-    "43",
-    "the inverse of E(z z') times E(z z')",
-    method="linear algebra",
-    theory=feature_precision,
-    wrong={"N + 1 for N": formulas.longer_context(feature_precision)},
-)
+@claim("43", method="linear algebra", theory=feature_precision, wrong={"N + 1 for N": formulas.longer_context})
 def feature_precision_inverts(precision) -> float:
+    """The inverse of E(z z') times E(z z')."""
     return float(np.abs(precision(TILTED) @ feature_covariance(TILTED) - np.eye(9)).max())
 
 
@@ -77,35 +61,22 @@ def population_loss(task: RegressionTask, B: np.ndarray) -> float:
     return QuadraticLoss.population(task).value(B)
 
 
-@claim(
-    "9",
-    "the loss of a random map over 200,000 sequences against its closed form",
-    method="Monte Carlo",
-    theory=population_loss,
-    wrong={"N + 1 for N": formulas.longer_context(population_loss), "half of it": formulas.times(0.5, population_loss)},
-)
+@claim("9", method="Monte Carlo", theory=population_loss)
+@wrong("N + 1 for N", formulas.longer_context)
+@wrong("half of it", formulas.times(0.5))
 def loss_sampled(loss) -> float:
+    """The loss of a random map over 200,000 sequences against its closed form."""
     X, y = sequences()
     B = draws.generator(9).standard_normal((3, 3))
     errors = (y - cubic_features(X) @ torch.tensor(B.flatten(order="F"))).square()
     return largest_score(errors.numpy(), loss(TILTED, B))
 
 
-def _fixed_point_loss(task: RegressionTask) -> np.ndarray:
-    return formulas.plateau_losses(task)
-
-
-@claim(
-    "24",
-    "the loss at the fixed points m = 0 ... D over 200,000 sequences",
-    method="Monte Carlo",
-    theory=_fixed_point_loss,
-    wrong={
-        "N + 1 for N": formulas.longer_context(_fixed_point_loss),
-        "drops of exactly lambda_m": formulas.infinite_context(_fixed_point_loss),
-    },
-)
+@claim("24", method="Monte Carlo", theory=formulas.plateau_losses)
+@wrong("N + 1 for N", formulas.longer_context)
+@wrong("drops of exactly lambda_m", formulas.infinite_context)
 def fixed_point_loss_sampled(losses) -> float:
+    """The loss at the fixed points m = 0 ... D over 200,000 sequences."""
     X, y = sequences()
     z = cubic_features(X)
     maps = np.stack([formulas.saddle_map(TILTED, m).flatten(order="F") for m in range(4)])
@@ -113,14 +84,10 @@ def fixed_point_loss_sampled(losses) -> float:
     return largest_score(errors, losses(TILTED))
 
 
-@claim(
-    "60",
-    "the mean square of the prediction with all components learned: tr(Lambda Gamma M Gamma)",
-    method="Monte Carlo",
-    theory=lambda L, M, G: np.trace(L @ G @ M @ G),
-    wrong={"Gamma^2 inside": lambda L, M, G: np.trace(L @ formulas.sandwich(TILTED, G @ G))},
-)
+@claim("60", method="Monte Carlo", theory=lambda L, M, G: np.trace(L @ G @ M @ G))
+@wrong("Gamma^2 inside", lambda L, M, G: np.trace(L @ formulas.sandwich(TILTED, G @ G)))
 def quadratic_term_sampled(term) -> float:
+    """The mean square of the prediction with all components learned: tr(Lambda Gamma M Gamma)."""
     X, _ = sequences()
     G = formulas.saddle_map(TILTED, 3)
     predicted = (cubic_features(X) @ torch.tensor(G.flatten(order="F"))).square().numpy()

@@ -13,7 +13,7 @@ from ...experiments import draws
 from ...experiments.draws import remembered
 from ...training.modules import MergedAttention, ReducedMerged, ReducedSeparate
 from ...training.sequences import draw_sequences
-from ..book import claim
+from ..book import claim, wrong
 from .models import TASK, D, H, largest, merged_weights, prompts, random, separate_weights
 from .moments import largest_score
 
@@ -52,36 +52,23 @@ def _field_error(field, weights, network) -> float:
     return max(largest(g - torch.tensor(f), g) for g, f in pairs)
 
 
-@claim(
-    "19",
-    "the flow's velocity at random weights of rank two against minus half the gradient of the loss",
-    method="autograd",
-    theory=separate_field,
-    wrong={"k q' for q k' in (19c)": lambda task, w: separate_field(task, w, transpose=False)},
-)
+@claim("19", method="autograd", theory=separate_field)
+@wrong("k q' for q k' in (19c)", lambda task, w: separate_field(task, w, transpose=False))
 def separate_field_autograd(field) -> float:
+    """The flow's velocity at random weights of rank two against minus half the gradient of the loss."""
     return _field_error(field, separate_weights(), ReducedSeparate(separate_weights()))
 
 
-@claim(
-    "80",
-    "the velocity that the integrator uses, at random weights of rank two",
-    method="autograd",
-    theory=lambda task, w: w.pull_back(QuadraticLoss.population(task).force(w.effective_map())),
-    wrong={"twice as fast": lambda task, w: w.pull_back(-QuadraticLoss.population(task).gradient(w.effective_map()))},
-)
+@claim("80", method="autograd", theory=lambda task, w: w.pull_back(QuadraticLoss.population(task).force(w.effective_map())))
+@wrong("twice as fast", lambda task, w: w.pull_back(-QuadraticLoss.population(task).gradient(w.effective_map())))
 def integrator_field_autograd(field) -> float:
+    """The velocity that the integrator uses, at random weights of rank two."""
     return _field_error(field, separate_weights(), ReducedSeparate(separate_weights()))
 
 
-@claim(
-    "13",
-    "the merged flow's velocity at random weights against minus half the gradient of the loss",
-    method="autograd",
-    theory=merged_field,
-    wrong={"the whole gradient": lambda task, w: merged_field(task, w, factor=2.0)},
-)
+@claim("13", method="autograd", theory=merged_field, wrong={"the whole gradient": lambda task, w: merged_field(task, w, factor=2.0)})
 def merged_field_autograd(field) -> float:
+    """The merged flow's velocity at random weights against minus half the gradient of the loss."""
     return _field_error(field, merged_weights(), ReducedMerged(merged_weights()))
 
 
@@ -95,14 +82,10 @@ def _sampled_gradients(network: torch.nn.Module, chunks: int = 200, size: int = 
     return torch.stack(rows).numpy()
 
 
-@claim(
-    "10",
-    "the velocity against gradients through attention on 100,000 sequences",
-    method="Monte Carlo",
-    theory=separate_field,
-    wrong={"k q' for q k' in (19c)": lambda task, w: separate_field(task, w, transpose=False)},
-)
+@claim("10", method="Monte Carlo", theory=separate_field)
+@wrong("k q' for q k' in (19c)", lambda task, w: separate_field(task, w, transpose=False))
 def separate_field_sampled(field) -> float:
+    """The velocity against gradients through attention on 100,000 sequences."""
     w = separate_weights()
     small = w.unflatten(0.5 * w.flatten())
     return largest_score(_sampled_gradients(ReducedSeparate(small)), field(TASK, small).flatten())
@@ -124,25 +107,15 @@ def _block_gradients(v_bold: float, u: float) -> tuple[np.ndarray, np.ndarray]:
     return rows[:, 0, :, -1, :-1].reshape(100, -1), rows[:, 1, :, -1, :-1].reshape(100, -1)
 
 
-@claim(
-    "39",
-    "the bold v_i have no velocity if all of them and all u_i are zero",
-    method="Monte Carlo",
-    theory=(0.0, 0.0),
-    wrong={"only the bold v_i zero": (0.0, 1.0)},
-)
+@claim("39", method="Monte Carlo", theory=(0.0, 0.0), wrong={"only the bold v_i zero": (0.0, 1.0)})
 def vector_blocks_stay_zero(blocks) -> float:
+    """The bold v_i have no velocity if all of them and all u_i are zero."""
     return largest_score(_block_gradients(*blocks)[0], np.zeros(H * D))
 
 
-@claim(
-    "40",
-    "the u_i have no velocity if all of them and all bold v_i are zero",
-    method="Monte Carlo",
-    theory=(0.0, 0.0),
-    wrong={"only the u_i zero": (1.0, 0.0)},
-)
+@claim("40", method="Monte Carlo", theory=(0.0, 0.0), wrong={"only the u_i zero": (1.0, 0.0)})
 def key_blocks_stay_zero(blocks) -> float:
+    """The u_i have no velocity if all of them and all bold v_i are zero."""
     return largest_score(_block_gradients(*blocks)[1], np.zeros(H * D))
 
 
@@ -160,25 +133,21 @@ def _drift(network: ReducedMerged | ReducedSeparate, conserved: Callable[..., Te
     return float(torch.as_tensor(rate).abs().max() / size)
 
 
-@claim(
-    "17",
-    "w_2 w_2' - W_1 W_1' under the flow of a loss other than the mean square",
-    method="autograd",
-    theory=lambda v, U: torch.outer(v, v) - U.flatten(1) @ U.flatten(1).T,
-    wrong={"plus for minus": lambda v, U: torch.outer(v, v) + U.flatten(1) @ U.flatten(1).T},
-)
+@claim("17", method="autograd", theory=lambda v, U: torch.outer(v, v) - U.flatten(1) @ U.flatten(1).T)
+@wrong("plus for minus", lambda v, U: torch.outer(v, v) + U.flatten(1) @ U.flatten(1).T)
 def merged_conservation(conserved) -> float:
+    """w_2 w_2' - W_1 W_1' under the flow of a loss other than the mean square."""
     return _drift(ReducedMerged(merged_weights()), conserved)
 
 
 @claim(
     "79",
-    "k'k - q'q and k'k - v^2 of rank-one heads under the flow of a loss other than the mean square",
     method="autograd",
     theory=lambda v, k, q: torch.cat([k.square().sum((1, 2)) - q.square().sum((1, 2)), k.square().sum((1, 2)) - v**2]),
-    wrong={"2 v^2 for v^2": lambda v, k, q: k.square().sum((1, 2)) - 2 * v**2},
 )
+@wrong("2 v^2 for v^2", lambda v, k, q: k.square().sum((1, 2)) - 2 * v**2)
 def rank_one_conservation(conserved) -> float:
+    """k'k - q'q and k'k - v^2 of rank-one heads under the flow of a loss other than the mean square."""
     w = separate_weights()
     return _drift(ReducedSeparate(SeparateWeights(w.v, w.k[:, :1], w.q[:, :1])), conserved)
 
@@ -188,12 +157,8 @@ def rank_two_conserved(v: Tensor, k: Tensor, q: Tensor) -> Tensor:
     return torch.cat([matrices.flatten(1), traces[:, None]], dim=1)
 
 
-@claim(
-    "85",
-    "all of K K' - Q Q' and tr K K' - v^2 of rank-two heads under the flow of a loss other than the mean square",
-    method="autograd",
-    theory=rank_two_conserved,
-    wrong={"k_r'k_r - v^2 for one r": lambda v, k, q: k[:, 0].square().sum(1) - v**2},
-)
+@claim("85", method="autograd", theory=rank_two_conserved)
+@wrong("k_r'k_r - v^2 for one r", lambda v, k, q: k[:, 0].square().sum(1) - v**2)
 def rank_two_conservation(conserved) -> float:
+    """All of K K' - Q Q' and tr K K' - v^2 of rank-two heads under the flow of a loss other than the mean square."""
     return _drift(ReducedSeparate(separate_weights()), conserved)

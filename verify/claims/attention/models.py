@@ -13,7 +13,7 @@ from ...experiments import draws
 from ...experiments.draws import remembered
 from ...training.modules import ConvolutionalNetwork, MergedAttention, ReducedMerged, ReducedSeparate, SeparateAttention, TwoLayerNetwork
 from ...training.sequences import draw_sequences
-from ..book import claim
+from ..book import claim, wrong
 
 TASK = RegressionTask(covariance=[[0.9, 0.3, -0.1], [0.3, 0.6, 0.2], [-0.1, 0.2, 0.4]], context_length=5)
 D, N, H, R = 3, 5, 4, 2
@@ -76,40 +76,26 @@ def _without_query(X: Tensor, attention: MergedAttention | SeparateAttention) ->
     return block_formula(X, attention, query_token=0.0)
 
 
-@claim(
-    "7",
-    "the last entry of ATTN_M(X), with all blocks random, against the block formula",
-    method="forward pass",
-    theory=block_formula,
-    wrong={"query token left out": _without_query},
-)
+@claim("7", method="forward pass", theory=block_formula, wrong={"query token left out": _without_query})
 def merged_blocks(formula) -> float:
+    """The last entry of ATTN_M(X), with all blocks random, against the block formula."""
     X, _ = prompts()
     whole = _merged().attend(X)[:, -1, -1]
     return largest(whole - formula(X, _merged()), whole)
 
 
-@claim(
-    "87",
-    "the last entry of ATTN_S(X) of rank two, with all blocks random, against its four terms",
-    method="forward pass",
-    theory=block_formula,
-    wrong={"query token left out": _without_query},
-)
+@claim("87", method="forward pass", theory=block_formula, wrong={"query token left out": _without_query})
 def separate_blocks(formula) -> float:
+    """The last entry of ATTN_S(X) of rank two, with all blocks random, against its four terms."""
     X, _ = prompts()
     whole = _separate().attend(X)[:, -1, -1]
     return largest(whole - formula(X, _separate()), whole)
 
 
-@claim(
-    "30",
-    "beta read off X against Lhat w",
-    method="forward pass",
-    theory=lambda S, w: torch.einsum("pij,pj->pi", S, w),
-    wrong={"sum for mean": lambda S, w: N * torch.einsum("pij,pj->pi", S, w)},
-)
+@claim("30", method="forward pass", theory=lambda S, w: torch.einsum("pij,pj->pi", S, w))
+@wrong("sum for mean", lambda S, w: N * torch.einsum("pij,pj->pi", S, w))
 def beta_is_sample_covariance_times_task(formula) -> float:
+    """beta read off X against Lhat w."""
     X, _ = prompts()
     beta, S, _, _ = statistics(X)
     # The task vector that made the labels, recovered exactly because N > D.
@@ -124,14 +110,9 @@ def gram_blocks(X: Tensor, *, query_token: float = 1.0) -> Tensor:
     return torch.cat([top, torch.cat([beta, y2[:, None]], dim=1)[:, None]], dim=1)
 
 
-@claim(
-    "29",
-    "X X'/N against its blocks",
-    method="forward pass",
-    theory=gram_blocks,
-    wrong={"query token left out": lambda X: gram_blocks(X, query_token=0.0)},
-)
+@claim("29", method="forward pass", theory=gram_blocks, wrong={"query token left out": lambda X: gram_blocks(X, query_token=0.0)})
 def gram_matrix(formula) -> float:
+    """X X'/N against its blocks."""
     X, _ = prompts()
     return largest(X @ X.mT / N - formula(X), X)
 
@@ -159,27 +140,17 @@ def _transposed(X: Tensor, weights: MergedWeights) -> Tensor:
     return merged_formula(X, MergedWeights(weights.v, weights.U.transpose(0, 2, 1)))
 
 
-@claim(
-    "M",
-    "ATTN_M(X) with zero blocks, scores of every token computed, against sum v beta' U x_q",
-    method="forward pass",
-    theory=merged_formula,
-    wrong={"U for its transpose": _transposed},
-)
+@claim("M", method="forward pass", theory=merged_formula, wrong={"U for its transpose": _transposed})
 def reduced_merged_attention(formula) -> float:
+    """ATTN_M(X) with zero blocks, scores of every token computed, against sum v beta' U x_q."""
     X, _ = prompts()
     whole = ReducedMerged(merged_weights()).attend(X)[:, -1, -1]
     return largest(whole - formula(X, merged_weights()), whole)
 
 
-@claim(
-    "S",
-    "ATTN_S(X) of rank two with zero blocks against sum v beta' k q' x_q",
-    method="forward pass",
-    theory=separate_formula,
-    wrong={"key and query exchanged": swapped},
-)
+@claim("S", method="forward pass", theory=separate_formula, wrong={"key and query exchanged": swapped})
 def reduced_separate_attention(formula) -> float:
+    """ATTN_S(X) of rank two with zero blocks against sum v beta' k q' x_q."""
     X, _ = prompts()
     whole = ReducedSeparate(separate_weights()).attend(X)[:, -1, -1]
     return largest(whole - formula(X, separate_weights()), whole)
@@ -196,40 +167,27 @@ def _untied_heads(weights: SeparateWeights) -> SeparateWeights:
     return SeparateWeights(np.tile(weights.v, R), tied.k, tied.q)
 
 
-@claim(
-    "18",
-    "H heads of rank R against R H heads of rank one with tied value weights",
-    method="forward pass",
-    theory=_tied_heads,
-    wrong={"value weights tiled, not grouped": _untied_heads},
-)
+@claim("18", method="forward pass", theory=_tied_heads, wrong={"value weights tiled, not grouped": _untied_heads})
 def rank_is_tied_heads(split) -> float:
+    """H heads of rank R against R H heads of rank one with tied value weights."""
     X, _ = prompts()
     whole = ReducedSeparate(separate_weights())(X)
     return largest(whole - ReducedSeparate(split(separate_weights()))(X), whole)
 
 
-@claim(
-    "11",
-    "ATTN_M(X) against the two-layer network on the cubic feature z",
-    method="forward pass",
-    theory=TwoLayerNetwork.equivalent_to,
-    wrong={"rows of U stacked, not columns": lambda w: TwoLayerNetwork(w.v, w.U.reshape(H, -1))},
-)
+@claim("11", method="forward pass", theory=TwoLayerNetwork.equivalent_to)
+@wrong("rows of U stacked, not columns", lambda w: TwoLayerNetwork(w.v, w.U.reshape(H, -1)))
 def two_layer_network(equivalent) -> float:
+    """ATTN_M(X) against the two-layer network on the cubic feature z."""
     X, _ = prompts()
     whole = ReducedMerged(merged_weights())(X)
     return largest(whole - equivalent(merged_weights())(X), whole)
 
 
-@claim(
-    "18",
-    "ATTN_S(X) against the three-layer convolutional network on z, stride D",
-    method="forward pass",
-    theory=ConvolutionalNetwork,
-    wrong={"kernel and readout exchanged": lambda w: ConvolutionalNetwork(SeparateWeights(w.v, w.q, w.k))},
-)
+@claim("18", method="forward pass", theory=ConvolutionalNetwork)
+@wrong("kernel and readout exchanged", lambda w: ConvolutionalNetwork(SeparateWeights(w.v, w.q, w.k)))
 def convolutional_network(equivalent) -> float:
+    """ATTN_S(X) against the three-layer convolutional network on z, stride D."""
     X, _ = prompts()
     whole = ReducedSeparate(separate_weights())(X)
     return largest(whole - equivalent(separate_weights())(X), whole)

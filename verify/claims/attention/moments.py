@@ -16,7 +16,7 @@ from ....numerics.tasks.regression import RegressionTask
 from ...experiments import draws
 from ...experiments.draws import remembered
 from .. import formulas
-from ..book import claim
+from ..book import claim, wrong
 from ..tolerances import HIGH_PRECISION
 
 # A covariance without symmetry axes along the coordinates, and a context short enough for 1/N to matter.
@@ -85,28 +85,23 @@ def _largest_difference(exact: Callable[[int, int, int], Fraction], formula: Cal
     return max(abs(exact(N, a, d) - formula(Fraction(N))[a][d]) for N in (1, 2, 3) for a in range(2) for d in range(2))
 
 
-@claim(
-    "31",
-    "E(Lhat^2) entry by entry from Gaussian pairings, D = 2 and N = 1, 2, 3",
-    method="rational",
-    theory=squared_formula,
-    wrong={"N + 1 for N": lambda L, N: squared_formula(L, N + 1), "trace term left out": lambda L, N: _plus((1 + 1 / N, _times(L, L)))},
-)
+@claim("31", method="rational", theory=squared_formula)
+@wrong("N + 1 for N", lambda L, N: squared_formula(L, N + 1))
+@wrong("trace term left out", lambda L, N: _plus((1 + 1 / N, _times(L, L))))
 def squared_sample_covariance_rational(formula) -> float:
+    """E(Lhat^2) entry by entry from Gaussian pairings, D = 2 and N = 1, 2, 3."""
+
     def exact(N: int, a: int, d: int) -> Fraction:
         return sum((moment_by_pairings(((a, b), (b, d)), N) for b in range(2)), Fraction(0))
 
     return float(_largest_difference(exact, lambda N: formula(SMALL, N)))
 
 
-@claim(
-    "42",
-    "E(Lhat A Lhat) for an asymmetric A from Gaussian pairings, D = 2 and N = 1, 2, 3",
-    method="rational",
-    theory=sandwich_formula,
-    wrong={"A for its transpose": lambda L, N, A: sandwich_formula(L, N, tuple(zip(*A, strict=True)))},
-)
+@claim("42", method="rational", theory=sandwich_formula)
+@wrong("A for its transpose", lambda L, N, A: sandwich_formula(L, N, tuple(zip(*A, strict=True))))
 def sandwich_rational(formula) -> float:
+    """E(Lhat A Lhat) for an asymmetric A from Gaussian pairings, D = 2 and N = 1, 2, 3."""
+
     def exact(N: int, a: int, d: int) -> Fraction:
         inner = product(range(2), repeat=2)
         return sum((ASYMMETRIC[b][c] * moment_by_pairings(((a, b), (c, d)), N) for b, c in inner), Fraction(0))
@@ -114,14 +109,11 @@ def sandwich_rational(formula) -> float:
     return float(_largest_difference(exact, lambda N: formula(SMALL, N, ASYMMETRIC)))
 
 
-@claim(
-    "31",
-    "E(Lhat^3) entry by entry from Gaussian pairings, D = 2 and N = 1, 2, 3",
-    method="rational",
-    theory=cubed_formula,
-    wrong={"3/N^2 for 4/N^2": lambda L, N: _plus((Fraction(1), cubed_formula(L, N)), (-1 / N**2, _cube(L)))},
-)
+@claim("31", method="rational", theory=cubed_formula)
+@wrong("3/N^2 for 4/N^2", lambda L, N: _plus((Fraction(1), cubed_formula(L, N)), (-1 / N**2, _cube(L))))
 def cubed_sample_covariance_rational(formula) -> float:
+    """E(Lhat^3) entry by entry from Gaussian pairings, D = 2 and N = 1, 2, 3."""
+
     def exact(N: int, a: int, d: int) -> Fraction:
         inner = product(range(2), repeat=2)
         return sum((moment_by_pairings(((a, b), (b, c), (c, d)), N) for b, c in inner), Fraction(0))
@@ -144,42 +136,27 @@ def _contexts(count: int = 200_000, seed: int = 31) -> np.ndarray:
     return x.transpose(0, 2, 1) @ x / TILTED.context_length
 
 
-@claim(
-    "31",
-    "E(Lhat^2) over 200,000 contexts with tilted covariance, D = 3 and N = 5",
-    method="Monte Carlo",
-    theory=formulas.second_moment,
-    wrong={"N + 1 for N": formulas.longer_context(formulas.second_moment), "no 1/N": formulas.infinite_context(formulas.second_moment)},
-)
+@claim("31", method="Monte Carlo", theory=formulas.second_moment)
+@wrong("N + 1 for N", formulas.longer_context)
+@wrong("no 1/N", formulas.infinite_context)
 def squared_sample_covariance_sampled(second_moment) -> float:
+    """E(Lhat^2) over 200,000 contexts with tilted covariance, D = 3 and N = 5."""
     S = _contexts()
     return largest_score(S @ S, second_moment(TILTED))
 
 
-@claim(
-    "31",
-    "E(Lhat^3) over 200,000 contexts with tilted covariance, D = 3 and N = 5",
-    method="Monte Carlo",
-    theory=formulas.third_moment,
-    wrong={"N + 1 for N": formulas.longer_context(formulas.third_moment)},
-)
+@claim("31", method="Monte Carlo", theory=formulas.third_moment, wrong={"N + 1 for N": formulas.longer_context})
 def cubed_sample_covariance_sampled(third_moment) -> float:
+    """E(Lhat^3) over 200,000 contexts with tilted covariance, D = 3 and N = 5."""
     S = _contexts()
     return largest_score(S @ S @ S, third_moment(TILTED))
 
 
-@claim(
-    "32",
-    "a_d against the eigenvalues of E(Lhat^2), D = 4",
-    method="50 digits",
-    tolerance=HIGH_PRECISION,
-    theory=lambda lam, T, N: lam**2 * (1 + (1 + T / lam) / N),
-    wrong={
-        "T for T/lambda": lambda lam, T, N: lam**2 * (1 + (1 + T) / N),
-        "N + 1 for N": lambda lam, T, N: lam**2 * (1 + (1 + T / lam) / (N + 1)),
-    },
-)
+@claim("32", method="50 digits", tolerance=HIGH_PRECISION, theory=lambda lam, T, N: lam**2 * (1 + (1 + T / lam) / N))
+@wrong("T for T/lambda", lambda lam, T, N: lam**2 * (1 + (1 + T) / N))
+@wrong("N + 1 for N", lambda lam, T, N: lam**2 * (1 + (1 + T / lam) / (N + 1)))
 def moment_eigenvalues_precise(a) -> float:
+    """a_d against the eigenvalues of E(Lhat^2), D = 4."""
     with mpmath.workdps(50):
         lam, N = [mpmath.mpf(n) / 10 for n in (1, 2, 3, 4)], mpmath.mpf(31)
         T = mpmath.fsum(lam)
@@ -191,13 +168,8 @@ def moment_eigenvalues_precise(a) -> float:
         return float(max(abs(value - a(x, T, N)) for value, x in zip(sorted(values), lam, strict=True)))
 
 
-@claim(
-    "33",
-    "E(Lhat^2) rebuilt from the eigenvectors of Lambda and a_d, tilted covariance",
-    method="linear algebra",
-    theory=formulas.moment_eigenvalues,
-    wrong={"N + 1 for N": formulas.longer_context(formulas.moment_eigenvalues)},
-)
+@claim("33", method="linear algebra", theory=formulas.moment_eigenvalues, wrong={"N + 1 for N": formulas.longer_context})
 def moment_spectrum(a) -> float:
+    """E(Lhat^2) rebuilt from the eigenvectors of Lambda and a_d, tilted covariance."""
     E = TILTED.eigenvectors
     return float(np.abs(E * a(TILTED) @ E.T - formulas.second_moment(TILTED)).max())

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ....numerics.compilation.equations import compiled
 from ....numerics.dynamics.descent import gradient_descent
 from ....numerics.dynamics.flow import gradient_flow
 from ....numerics.dynamics.momentum import heavy_ball, modified_flow
@@ -23,8 +22,8 @@ from ....theory.results.discretisation.stable_steps import b_d, b_j, lambda_d, l
 from ...experiments import draws
 from ...experiments.draws import remembered
 from ...experiments.staircase import reached
-from ..book import claim
-from ..formulas import OBLIQUE_MAP, OBLIQUE_TASK, gradient_by_differences, times
+from ..book import claim, wrong
+from ..formulas import OBLIQUE_MAP, OBLIQUE_TASK, formula, gradient_by_differences, parts_of, times
 from ..tolerances import NEXT_STEP_ORDER, ORDER, STABLE
 
 TASK = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
@@ -38,7 +37,7 @@ def head(start: float, d: int = 0) -> SeparateWeights:
 
 
 _ARGUMENTS = (lambda_d, b_d, lambda_j, b_j)
-_STABLE = {part: compiled("V8-stable", _ARGUMENTS, part=part) for part in ("head", "pair", "unlearned")}
+_STABLE = parts_of("V8-stable", _ARGUMENTS, "head", "pair", "unlearned")
 
 
 def curvatures(curvature: Mapping[str, Callable], learned: Sequence[int]) -> np.ndarray:
@@ -53,18 +52,13 @@ def curvatures(curvature: Mapping[str, Callable], learned: Sequence[int]) -> np.
     )
 
 
-@claim(
-    "V8-stable",
-    "the curvatures at each of the 15 nonzero fixed points of separate attention, in the spectrum of the Hessian, the largest at its end",
-    method="linear algebra",
-    theory=_STABLE,
-    wrong={
-        "a head's doubled for tripled": _STABLE | {"head": times(2 / 3, _STABLE["head"])},
-        "unlearned directions left out": _STABLE | {"unlearned": times(0, _STABLE["unlearned"])},
-        "half of a pair's": _STABLE | {"pair": times(1 / 2, _STABLE["pair"])},
-    },
-)
+@claim("V8-stable", method="linear algebra", theory=_STABLE)
+@wrong("a head's doubled for tripled", {"head": times(2 / 3)})
+@wrong("unlearned directions left out", {"unlearned": times(0)})
+@wrong("half of a pair's", {"pair": times(1 / 2)})
 def curvature_at_fixed_points(curvature) -> float:
+    """The curvatures at each of the 15 nonzero fixed points of separate attention, in the spectrum of the Hessian, the largest at its
+    end."""
     errors = []
     for learned in list(fixed_point_sets(TASK, heads=4))[1:]:
         spectrum = separate_fixed_point(TASK, learned, heads=4).spectrum
@@ -74,24 +68,15 @@ def curvature_at_fixed_points(curvature) -> float:
     return float(max(errors))
 
 
-def _merged(change: Mapping | None = None) -> dict[str, Callable]:
-    """The parts of (V8-stable-merged)."""
-    letters = {"zero": _ARGUMENTS, "entry": _ARGUMENTS, "diagonal": (kappa, *_ARGUMENTS)}
-    return {part: compiled("V8-stable-merged", of, part=part, change=change) for part, of in letters.items()}
+_MERGED = parts_of("V8-stable-merged", {"zero": _ARGUMENTS, "entry": _ARGUMENTS, "diagonal": (kappa, *_ARGUMENTS)})
 
 
-@claim(
-    "V8-stable-merged",
-    "all curvatures of merged attention at zero and at its global minimum, two directions, against the spectrum of the Hessian",
-    method="linear algebra",
-    theory=_merged(),
-    wrong={
-        "lambda for its square": _merged() | {"zero": lambda one, _b, other, _c: (one**2 + other**2) ** (1 / 2)},
-        "white tokens": _merged({lambda_j: lambda_d}),
-        "half of an entry's": _merged() | {"entry": times(1 / 2, _merged()["entry"])},
-    },
-)
+@claim("V8-stable-merged", method="linear algebra", theory=_MERGED)
+@wrong("lambda for its square", {"zero": lambda one, _b, other, _c: (one**2 + other**2) ** (1 / 2)})
+@wrong("white tokens", {lambda_j: lambda_d})
+@wrong("half of an entry's", {"entry": times(1 / 2)})
 def curvature_of_merged_attention(curvature) -> float:
+    """All curvatures of merged attention at zero and at its global minimum, two directions, against the spectrum of the Hessian."""
     task = RegressionTask(eigenvalues=[0.5, 0.2], context_length=10)
     at_zero, at_minimum = (point.spectrum for point in merged_fixed_points(task, heads=1))
     values, levels = task.eigenvalues, task.eigenvalues / task.second_moment_eigenvalues
@@ -102,18 +87,11 @@ def curvature_of_merged_attention(curvature) -> float:
     return float(max(np.abs(at_minimum - derived).max(), np.abs(at_zero - [-zero, 0, 0, 0, zero]).max()))
 
 
-@claim(
-    "V8-modified",
-    "the step above which perturbed weights no longer return, by bisection, at the minimum, a saddle and merged attention's minimum",
-    method="descent",
-    tolerance=STABLE,
-    theory=lambda point, momentum: largest_stable_step(point, momentum=momentum),
-    wrong={
-        "momentum forgotten": lambda point, momentum: largest_stable_step(point),
-        "twice as large": lambda point, momentum: 2 * largest_stable_step(point, momentum=momentum),
-    },
-)
+@claim("V8-modified", method="descent", tolerance=STABLE, theory=lambda point, momentum: largest_stable_step(point, momentum=momentum))
+@wrong("momentum forgotten", lambda point, momentum: largest_stable_step(point))
+@wrong("twice as large", lambda point, momentum: 2 * largest_stable_step(point, momentum=momentum))
 def stable_step(bound) -> float:
+    """The step above which perturbed weights no longer return, by bisection, at the minimum, a saddle and merged attention's minimum."""
     points = separate_fixed_point(TASK, range(4), heads=4), separate_fixed_point(TASK, (0, 1), heads=2)
     cases = [(points[0], 0.0), (points[0], 0.5), (points[0], 0.9), (points[1], 0.0), (points[1], 0.9)]
     cases += [(merged_fixed_points(TASK, heads=1)[-1], 0.5)]
@@ -157,17 +135,12 @@ def _order(reference: Callable[[float], Trajectory]) -> float:
 
 
 @claim(
-    "V8-modified",
-    "descent from a random start approaches the modified flow as the square of the step: the fitted order",
-    method="descent",
-    tolerance=ORDER,
-    theory=lambda eta: modified_flow(LOSS, random_start(), learning_rate=eta, t_end=120.0),
-    wrong={
-        "gradient flow, of first order": lambda eta: gradient_flow(LOSS, random_start(), t_end=120.0, rtol=1e-10),
-        "the correction doubled": lambda eta: modified_flow(LOSS, random_start(), learning_rate=2 * eta, t_end=120.0),
-    },
+    "V8-modified", method="descent", tolerance=ORDER, theory=lambda eta: modified_flow(LOSS, random_start(), learning_rate=eta, t_end=120.0)
 )
+@wrong("gradient flow, of first order", lambda eta: gradient_flow(LOSS, random_start(), t_end=120.0, rtol=1e-10))
+@wrong("the correction doubled", lambda eta: modified_flow(LOSS, random_start(), learning_rate=2 * eta, t_end=120.0))
 def order_of_the_modified_flow(reference) -> float:
+    """Descent from a random start approaches the modified flow as the square of the step: the fitted order."""
     return abs(_order(reference) - 2)
 
 
@@ -176,20 +149,14 @@ def half_time(run: Trajectory) -> float:
     return reached(run, lambda B: B[0, 0], TASK.eigenvalues[0] / TASK.second_moment_eigenvalues[0] / 2)
 
 
-@claim(
-    "V8-drop",
-    "the time by which steps and momentum delay a drop, from descent and heavy ball against gradient flow: relative error of the delay",
-    method="descent",
-    tolerance=NEXT_STEP_ORDER,
-    theory=later_separate_drop,
-    wrong={
-        "half the delay": lambda *scalars, **steps: later_separate_drop(*scalars, **steps) / 2,
-        "momentum only as a longer step": lambda *scalars, learning_rate, momentum: later_separate_drop(
-            *scalars, learning_rate=learning_rate / (1 - momentum)
-        ),
-    },
+@claim("V8-drop", method="descent", tolerance=NEXT_STEP_ORDER, theory=later_separate_drop)
+@wrong("half the delay", lambda *scalars, **steps: later_separate_drop(*scalars, **steps) / 2)
+@wrong(
+    "momentum only as a longer step",
+    lambda *scalars, learning_rate, momentum: later_separate_drop(*scalars, learning_rate=learning_rate / (1 - momentum)),
 )
 def delay_of_a_drop(delay) -> float:
+    """The time by which steps and momentum delay a drop, from descent and heavy ball against gradient flow: relative error of the delay."""
     start, scalars = 0.1, (TASK.eigenvalues[0], TASK.second_moment_eigenvalues[0], 0.1)
     exact = half_time(gradient_flow(LOSS, head(start), t_end=150.0, rtol=1e-11))
     errors = []
@@ -202,18 +169,11 @@ def delay_of_a_drop(delay) -> float:
     return max(errors)
 
 
-@claim(
-    "V8-drop",
-    "the time by which steps and momentum delay the drop of balanced merged attention on white tokens: relative error of the delay",
-    method="descent",
-    tolerance=NEXT_STEP_ORDER,
-    theory=later_merged_drop,
-    wrong={
-        "half the delay": lambda *scalars, **steps: later_merged_drop(*scalars, **steps) / 2,
-        "of separate attention": later_separate_drop,
-    },
-)
+@claim("V8-drop", method="descent", tolerance=NEXT_STEP_ORDER, theory=later_merged_drop)
+@wrong("half the delay", lambda *scalars, **steps: later_merged_drop(*scalars, **steps) / 2)
+@wrong("of separate attention", later_separate_drop)
 def delay_of_a_merged_drop(delay) -> float:
+    """The time by which steps and momentum delay the drop of balanced merged attention on white tokens: relative error of the delay."""
     task, u = RegressionTask(eigenvalues=[0.5, 0.5], context_length=10), 0.02
     gamma = 0.25 * 2**0.5  # |Lambda^2|
     alpha = 0.5 * float(task.second_moment_eigenvalues[0])  # a lambda on each direction
@@ -232,19 +192,11 @@ def delay_of_a_merged_drop(delay) -> float:
     return max(errors)
 
 
-def modified_force(change: Mapping | None = None) -> Callable:
-    """The force (V8-loss) of the loss that descent follows, of G, M, Lambda and eta."""
-    return compiled("V8-loss", (G, M, Lambda, step_size), change=change)
-
-
-@claim(
-    "V8-loss",
-    "minus half the gradient of the loss with eta/4 of its squared gradient, by central differences at one map",
-    method="linear algebra",
-    theory=modified_force(),
-    wrong={"eta doubled": modified_force({step_size: 2 * step_size}), "sign of M": modified_force({M: -M})},
-)
+@claim("V8-loss", method="linear algebra", theory=formula("V8-loss", G, M, Lambda, step_size))
+@wrong("eta doubled", {step_size: 2 * step_size})
+@wrong("sign of M", {M: -M})
 def modified_loss_by_differences(expected) -> float:
+    """Minus half the gradient of the loss with eta/4 of its squared gradient, by central differences at one map."""
     loss, step, moment = QuadraticLoss.population(OBLIQUE_TASK), 0.3, OBLIQUE_TASK.second_moment
     force = OBLIQUE_TASK.covariance @ OBLIQUE_TASK.covariance - moment @ OBLIQUE_MAP @ OBLIQUE_TASK.covariance
     derived = expected(force, moment, OBLIQUE_TASK.covariance, step)

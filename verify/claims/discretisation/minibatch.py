@@ -1,6 +1,6 @@
 """Claims about mini-batches: how they move and spread drop times, aligned (V8-noise) and from any weights (V8-force, V8-spread)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from ....theory.results.discretisation.finite_steps import batch as sequences
 from ....theory.results.discretisation.minibatch_noise import Z, force_variance
 from ...experiments import draws
 from ...experiments.draws import remembered
-from ..book import claim
+from ..book import claim, wrong
 from ..tolerances import NOISE_OF_A_DROP, NOISE_OF_TIMES, SAMPLING
 
 # One dimension, where v = k = q stay equal: every step draws fresh sequences for every run
@@ -44,16 +44,12 @@ def times_to_level(batch: int) -> np.ndarray:
     raise ArithmeticError(f"{int(np.isnan(times).sum())} of {RUNS} runs did not reach v = {LEVEL}")
 
 
-def derived_times(change: Mapping | None = None) -> Callable[[int, float], tuple[Any, Any]]:
+def derived_times(batch: int, time: float, change: Mapping | None = None) -> tuple[Any, Any]:
     """The mean delay and the standard deviation of the time to LEVEL, for a batch size and the time without noise."""
-
-    def value(batch: int, time: float) -> tuple[Any, Any]:
-        variance = compiled("V8-noise", (lambda_, T, Lambda, N), part="variance", change=change)
-        laws = compiled("V8-noise", (h, sequences, lambda_, v_0, v, V, t), part=("delay", "spread"), change=change)
-        delay, spread = laws(STEP, batch, 1.0, START, LEVEL, variance(1.0, 1.0, np.eye(1), 8), time)
-        return delay, np.sqrt(spread)
-
-    return value
+    variance = compiled("V8-noise", (lambda_, T, Lambda, N), part="variance", change=change)
+    laws = compiled("V8-noise", (h, sequences, lambda_, v_0, v, V, t), part=("delay", "spread"), change=change)
+    delay, spread = laws(STEP, batch, 1.0, START, LEVEL, variance(1.0, 1.0, np.eye(1), 8), time)
+    return delay, np.sqrt(spread)
 
 
 def exact_time() -> float:
@@ -64,30 +60,20 @@ def exact_time() -> float:
     return float(np.trapezoid(values, v))
 
 
-@claim(
-    "V8-noise",
-    "the standard deviation over 4,000 runs of the time in which a head grows threefold, in batches of 16 to 64",
-    method="descent",
-    tolerance=NOISE_OF_TIMES,
-    theory=derived_times(),
-    wrong={"noise of an infinite context": derived_times({N: 10**9}), "twice the batch": derived_times({sequences: 2 * sequences})},
-    slow=True,
-)
+@claim("V8-noise", method="descent", tolerance=NOISE_OF_TIMES, theory=derived_times, slow=True)
+@wrong("noise of an infinite context", {N: 10**9})
+@wrong("twice the batch", {sequences: 2 * sequences})
 def spread_of_times(noise) -> float:
+    """The standard deviation over 4,000 runs of the time in which a head grows threefold, in batches of 16 to 64."""
     time = exact_time()
     return max(abs(times_to_level(batch).std() / noise(batch, time)[1] - 1) for batch in BATCHES)
 
 
-@claim(
-    "V8-noise",
-    "the mean delay of the time in which a head grows threefold: in standard errors, with a tenth of the delay allowed",
-    method="descent",
-    tolerance=SAMPLING,
-    theory=derived_times(),
-    wrong={"noise left out": derived_times({sequences: 10**9}), "noise four times": derived_times({sequences: sequences / 4})},
-    slow=True,
-)
+@claim("V8-noise", method="descent", tolerance=SAMPLING, theory=derived_times, slow=True)
+@wrong("noise left out", {sequences: 10**9})
+@wrong("noise four times", {sequences: sequences / 4})
 def delay_by_noise(noise) -> float:
+    """The mean delay of the time in which a head grows threefold: in standard errors, with a tenth of the delay allowed."""
     time, scores = exact_time(), []
     for batch in BATCHES:
         times, delay = times_to_level(batch), float(noise(batch, time)[0])
@@ -152,16 +138,11 @@ def aligned_spreads(batch: int) -> np.ndarray:
     return np.sqrt([spread(STEP, batch, value, force, drop.time) for value, force, drop in zip(values, forces, drops, strict=True)])
 
 
-@claim(
-    "V8-spread",
-    "the spread of the times of both drops of two heads from random weights, over 800 runs of SGD in batches of 16",
-    method="descent",
-    tolerance=NOISE_OF_A_DROP,
-    theory=derived_spreads,
-    wrong={"twice the batch": lambda batch: derived_spreads(2 * batch), "aligned heads": aligned_spreads},
-    slow=True,
-)
+@claim("V8-spread", method="descent", tolerance=NOISE_OF_A_DROP, theory=derived_spreads, slow=True)
+@wrong("twice the batch", lambda batch: derived_spreads(2 * batch))
+@wrong("aligned heads", aligned_spreads)
 def spread_of_both_drops(spreads) -> float:
+    """The spread of the times of both drops of two heads from random weights, over 800 runs of SGD in batches of 16."""
     return float(np.abs(measured_spreads(16) / spreads(16) - 1).max())
 
 
@@ -170,18 +151,12 @@ def derived_variance(pulled: np.ndarray, map_: np.ndarray, length: int = TWO.con
     return float(compile_expression(force_variance(), (Z, B, Lambda, N))(pulled, map_, TWO.covariance, length))
 
 
-@claim(
-    "V8-force",
-    "the variance of one sequence's force along a direction, at a map that is not a fixed point, over 400,000 sequences",
-    method="Monte Carlo",
-    theory=derived_variance,
-    wrong={
-        "a context twice as long": lambda pulled, map_: derived_variance(pulled, map_, 2 * TWO.context_length),
-        "the noise at B = 0": lambda pulled, map_: derived_variance(pulled, 0 * map_),
-        "Z transposed": lambda pulled, map_: derived_variance(pulled.T, map_),
-    },
-)
+@claim("V8-force", method="Monte Carlo", theory=derived_variance)
+@wrong("a context twice as long", lambda pulled, map_: derived_variance(pulled, map_, 2 * TWO.context_length))
+@wrong("the noise at B = 0", lambda pulled, map_: derived_variance(pulled, 0 * map_))
+@wrong("Z transposed", lambda pulled, map_: derived_variance(pulled.T, map_))
 def noise_of_the_force(variance) -> float:
+    """The variance of one sequence's force along a direction, at a map that is not a fixed point, over 400,000 sequences."""
     rng, root = draws.generator(83), np.sqrt(TWO.eigenvalues)
     pulled, map_, count = np.array([[0.6, 0.9], [-0.4, 0.5]]), np.array([[0.7, 0.3], [-0.2, 0.9]]), 400_000
     X = rng.standard_normal((count, TWO.context_length, 2)) * root

@@ -1,12 +1,10 @@
 """Claims about momentum (V8-ball, V8-mass, V8-energy): the flow with mass against heavy ball, in NumPy and in PyTorch."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from scipy.integrate import simpson
 
-from ....numerics.compilation.equations import compiled
 from ....numerics.dynamics.momentum import MassiveTrajectory, flow_with_mass, heavy_ball
 from ....numerics.landscape.fixed_points import merged_fixed_points, separate_fixed_point
 from ....numerics.parametrizations.attention import SeparateWeights
@@ -21,13 +19,13 @@ from ...experiments import draws
 from ...training.descent import fixed_set, train
 from ...training.modules import ReducedSeparate
 from ...training.sequences import draw_sequences
-from .. import formulas
-from ..book import claim
+from ..book import claim, wrong
+from ..formulas import formula, parts_of, times
 from ..tolerances import INERTIA, ORDER, ROOTS, SECOND_ORDER_OF_STEP, TRAINED_MOMENTUM
 from .finite_steps import LOSS, TASK, random_start
 
 Rule = Callable[[float, float], float]  # of the step and the momentum
-_BALL_MASS, _BALL_START = (compiled("V8-ball", (eta, mu), part=part) for part in ("mass", "start"))
+_BALL_MASS, _BALL_START = (formula("V8-ball", eta, mu, part=part) for part in ("mass", "start"))
 
 
 def follow(
@@ -50,15 +48,9 @@ WRONG = {
 }
 
 
-@claim(
-    "V8-ball",
-    "heavy ball at momentum 0.5 approaches the flow with mass as the square of the step: the fitted order, amid drops",
-    method="descent",
-    tolerance=ORDER,
-    theory=follow(),
-    wrong=WRONG,
-)
+@claim("V8-ball", method="descent", tolerance=ORDER, theory=follow(), wrong=WRONG)
 def order_at_fixed_momentum(flow) -> float:
+    """Heavy ball at momentum 0.5 approaches the flow with mass as the square of the step: the fitted order, amid drops."""
     sizes, momentum, errors = np.array([0.05, 0.025, 0.0125]), 0.5, []
     for step in sizes:
         count = round(120 * (1 - momentum) / (2 * step))
@@ -68,15 +60,9 @@ def order_at_fixed_momentum(flow) -> float:
     return abs(float(np.polyfit(np.log(sizes), np.log(errors), 1)[0]) - 2)
 
 
-@claim(
-    "V8-ball",
-    "at a mass of 20, at which the weights swing, heavy ball approaches the flow in proportion to eta: the fitted order in its root",
-    method="descent",
-    tolerance=ORDER,
-    theory=follow(),
-    wrong=WRONG,
-)
+@claim("V8-ball", method="descent", tolerance=ORDER, theory=follow(), wrong=WRONG)
 def order_at_fixed_mass(flow) -> float:
+    """At a mass of 20, at which the weights swing, heavy ball approaches the flow in proportion to eta: the fitted order in its root."""
     roots, errors = np.array([0.08, 0.04, 0.02]), []
     for friction in roots:  # 1 - mu
         step = float(20 * friction**2 / (2 - friction))
@@ -89,14 +75,15 @@ def order_at_fixed_mass(flow) -> float:
 
 @claim(
     "V8-ball",
-    "the loss of a rank-one attention trained in PyTorch with momentum 0.9 and 0.99 on 200 sequences, over the initial loss",
     method="training",
     tolerance=TRAINED_MOMENTUM,
     theory=follow(),
-    wrong={name: WRONG[name] for name in ("no more mass than a step",)}
-    | {"half the mass": follow(formulas.times(1 / 2, _BALL_MASS)), "twice the mass": follow(formulas.times(2, _BALL_MASS))},
+    wrong={name: WRONG[name] for name in ("no more mass than a step",)},
 )
+@wrong("half the mass", follow(times(1 / 2)(_BALL_MASS)))
+@wrong("twice the mass", follow(times(2)(_BALL_MASS)))
 def trained_with_momentum(flow) -> float:
+    """The loss of a rank-one attention trained in PyTorch with momentum 0.9 and 0.99 on 200 sequences, over the initial loss."""
     X, y = draw_sequences(TASK, 200, draws.torch_generator(12))
     loss, weights, worst = (SampleMoments.from_batches([(X.mT.numpy(), y.numpy())], context="mean").reduced().loss(), random_start(), 0.0)
     for momentum, step in ((0.9, 0.05), (0.99, 0.002)):
@@ -107,24 +94,12 @@ def trained_with_momentum(flow) -> float:
     return worst
 
 
-def _massive(part: str, *letters: Any, change: Mapping | None = None) -> Callable[..., float]:
-    """A part of (V8-mass)."""
-    return compiled("V8-mass", letters, part=part, change=change)
-
-
-@claim(
-    "V8-mass",
-    "the rate at which heavy ball leaves the saddle of merged attention at the origin, at masses of 0.5, 5 and 50",
-    method="descent",
-    tolerance=SECOND_ORDER_OF_STEP,
-    theory=_massive("escape", g, m),
-    wrong={
-        "the rate of gradient flow": lambda force, mass: force,
-        "half the mass": _massive("escape", g, m, change={m: m / 2}),
-        "the limit of a large mass": lambda force, mass: (force / mass) ** (1 / 2),
-    },
-)
+@claim("V8-mass", method="descent", tolerance=SECOND_ORDER_OF_STEP, theory=formula("V8-mass", g, m, part="escape"))
+@wrong("the rate of gradient flow", lambda force, mass: force)
+@wrong("half the mass", {m: m / 2})
+@wrong("the limit of a large mass", lambda force, mass: (force / mass) ** (1 / 2))
 def rate_of_escape(rate) -> float:
+    """The rate at which heavy ball leaves the saddle of merged attention at the origin, at masses of 0.5, 5 and 50."""
     saddle, errors = merged_fixed_points(TASK, heads=2)[0], []
     values, vectors = np.linalg.eigh(saddle.weights.hessian(LOSS))
     start = saddle.weights.unflatten(saddle.weights.flatten() + 1e-9 * vectors[:, 0])
@@ -138,46 +113,32 @@ def rate_of_escape(rate) -> float:
     return float(max(errors))
 
 
-@claim(
-    "V8-mass",
-    "the step and the mass at which the fastest mode near the global minimum starts to swing, bisected from eigenvalues",
-    method="linear algebra",
-    tolerance=ROOTS,
-    theory=(_massive("ball rings", mu), _massive("flow rings")),
-    wrong={
-        "swings from twice the mass": (_massive("ball rings", mu), formulas.times(2, _massive("flow rings"))),
-        "swings from the limit of momentum near 1": (lambda momentum: (1 - momentum) ** 2 / 8, _massive("flow rings")),
-    },
-)
+@claim("V8-mass", method="linear algebra", tolerance=ROOTS, theory=parts_of("V8-mass", {"ball rings": (mu,), "flow rings": ()}))
+@wrong("swings from twice the mass", {"flow rings": times(2)})
+@wrong("swings from the limit of momentum near 1", {"ball rings": lambda momentum: (1 - momentum) ** 2 / 8})
 def where_weights_swing(bounds) -> float:
+    """The step and the mass at which the fastest mode near the global minimum starts to swing, bisected from eigenvalues."""
     point = separate_fixed_point(TASK, range(4), heads=4)
     hessian = point.weights.hessian(LOSS)
     curvature, unit, zero = float(point.spectrum[-1]), np.eye(len(hessian)), np.zeros_like(hessian)
-    (bound_of_ball, bound_of_flow), errors = bounds, []
+    errors = []
     for momentum in (0.3, 0.9):
 
         def ball(step: float, momentum: float = momentum) -> np.ndarray:
             return np.block([[(1 + momentum) * unit - 2 * step * hessian, -momentum * unit], [unit, zero]])
 
-        errors.append(_edge(ball, 1e-4, 1.0) * curvature / bound_of_ball(momentum) - 1)
+        errors.append(_edge(ball, 1e-4, 1.0) * curvature / bounds["ball rings"](momentum) - 1)
     edge = _edge(lambda mass: np.block([[zero, unit], [-hessian / mass, -unit / mass]]), 1e-2, 10.0)
-    errors.append(edge * curvature / bound_of_flow() - 1)
+    errors.append(edge * curvature / bounds["flow rings"]() - 1)
     return float(np.abs(errors).max())
 
 
-@claim(
-    "V8-mass",
-    "the time in which a head grows from 1e-5 at a mass of 1e10, from heavy ball, whose momentum is 1 - 4e-6",
-    method="descent",
-    tolerance=INERTIA,
-    theory=_massive("drop", lambda_, m, v_0),
-    wrong={
-        "inverse in the start, like gradient flow": _massive("drop", lambda_, m, v_0, change={v_0: v_0**2}),
-        "linear from rest": lambda lam, mass, start: (mass / start) ** (1 / 2) / lam * 2,
-        "half the mass": _massive("drop", lambda_, m, v_0, change={m: m / 2}),
-    },
-)
+@claim("V8-mass", method="descent", tolerance=INERTIA, theory=formula("V8-mass", lambda_, m, v_0, part="drop"))
+@wrong("inverse in the start, like gradient flow", {v_0: v_0**2})
+@wrong("linear from rest", lambda lam, mass, start: (mass / start) ** (1 / 2) / lam * 2)
+@wrong("half the mass", {m: m / 2})
 def drop_by_inertia(time) -> float:
+    """The time in which a head grows from 1e-5 at a mass of 1e10, from heavy ball, whose momentum is 1 - 4e-6."""
     task, mass, start = RegressionTask(eigenvalues=[0.8], context_length=20), 1e10, 1e-5
     expected = time(0.8, mass, start)
     step, momentum = of_mass(mass, 2.5e4)
@@ -187,24 +148,16 @@ def drop_by_inertia(time) -> float:
     return abs(float(run.times[grown]) / expected - 1)
 
 
-_ENERGY = {
-    "energy": compiled("V8-energy", (W_dot,), part="energy"),
-    **{part: compiled("V8-energy", (m, k_dot, q_dot, v_dot), part=part) for part in ("query", "value")},
-}
+_OF_HEAD = (m, k_dot, q_dot, v_dot)
+_ENERGY = parts_of("V8-energy", {"energy": (W_dot,), "query": _OF_HEAD, "value": _OF_HEAD})
 
 
-@claim(
-    "V8-energy",
-    "the energy, and the balance of each head's key with its query and value, integrated along the flow at a mass of 20",
-    method="flow",
-    theory=_ENERGY,
-    wrong={
-        "energy lost at half the rate": _ENERGY | {"energy": formulas.times(1 / 2, _ENERGY["energy"])},
-        "balance conserved": _ENERGY | dict.fromkeys(("query", "value"), lambda *values: 0.0),
-        "value for query": _ENERGY | {"query": _ENERGY["value"]},
-    },
-)
+@claim("V8-energy", method="flow", theory=_ENERGY)
+@wrong("energy lost at half the rate", {"energy": times(1 / 2)})
+@wrong("balance conserved", dict.fromkeys(("query", "value"), lambda *values: 0.0))
+@wrong("value for query", {"query": _ENERGY["value"]})
 def energy_and_balance(rates) -> float:
+    """The energy, and the balance of each head's key with its query and value, integrated along the flow at a mass of 20."""
     mass, times, start = 20.0, np.linspace(0, 100, 401), random_start()
     flow = flow_with_mass(LOSS, start, mass=mass, t_end=times[-1], rtol=1e-10)
     speeds = flow.velocities_at(times)

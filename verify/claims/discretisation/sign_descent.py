@@ -21,8 +21,8 @@ from ...experiments.draws import remembered
 from ...training.descent import TrainingRun, fixed_set, train
 from ...training.modules import ReducedSeparate
 from ...training.sequences import draw_sequences
-from .. import formulas
-from ..book import claim
+from ..book import claim, wrong
+from ..formulas import parts_of, times
 from ..tolerances import ADAM_CONSERVES, FEW_PLATEAUS, GROWING_SPEED, ROUNDOFF, SCALES, STEP_OF_TIME
 from .finite_steps import LOSS, TASK
 
@@ -47,8 +47,8 @@ def trained_aligned(optimizer: str, least: float) -> TrainingRun:
 
 
 _HEAD = (sign_v, sign_k, sign_q, v_i, k_i, q_i, e)
-_CONSERVED = {part: compiled("V8-sign", _HEAD, part=part) for part in ("value", "query")}
-_RATES = {part: compiled("V8-sign", _HEAD, part=part) for part in ("old value", "old query")}
+_CONSERVED = parts_of("V8-sign", _HEAD, "value", "query")
+_RATES = parts_of("V8-sign", _HEAD, "old value", "old query")
 _OLD = {"value": lambda _s, _k, _q, v, k, q, axis: v**2 - k.T @ k, "query": lambda _s, _k, _q, v, k, q, axis: k.T @ k - q.T @ q}
 
 
@@ -70,34 +70,20 @@ def _drift(laws: Mapping[str, Callable], run: TrainingRun) -> float:
     return max(float(np.abs(_values(laws, *end) - _values(laws, *start)).max() / abs(abs(end[0]) - abs(start[0]))) for start, end in pairs)
 
 
-@claim(
-    "V8-sign",
-    "what sign descent conserves, along PyTorch runs from five starts near the origin until weights have grown to 0.37",
-    method="training",
-    tolerance=ROUNDOFF,
-    theory=_CONSERVED,
-    wrong={
-        "the laws (79) of gradient flow": _OLD,
-        "value for query": _CONSERVED | {"value": lambda *head: head[3] - np.abs(head[5]).sum()},
-    },
-)
+@claim("V8-sign", method="training", tolerance=ROUNDOFF, theory=_CONSERVED)
+@wrong("the laws (79) of gradient flow", _OLD)
+@wrong("value for query", {"value": lambda *head: head[3] - np.abs(head[5]).sum()})
 def sign_descent_conserves(laws) -> float:
+    """What sign descent conserves, along PyTorch runs from five starts near the origin until weights have grown to 0.37."""
     return _drift(laws, trained_aligned("sign", 0.5))
 
 
-@claim(
-    "V8-sign",
-    "the rates of what gradient flow conserves, along the same runs of sign descent: the largest error at every fiftieth step",
-    method="training",
-    tolerance=ROUNDOFF,
-    theory=_RATES,
-    wrong={
-        "conserved": dict.fromkeys(_RATES, lambda *head: 0.0),
-        "half the rate": {part: formulas.times(1 / 2, rate) for part, rate in _RATES.items()},
-        "one entry for all": _RATES | {"old value": lambda s, _k, _q, v, k, *rest: 2 * (s * v - np.abs(k).mean())},
-    },
-)
+@claim("V8-sign", method="training", tolerance=ROUNDOFF, theory=_RATES)
+@wrong("conserved", dict.fromkeys(_RATES, lambda *head: 0.0))
+@wrong("half the rate", dict.fromkeys(_RATES, times(1 / 2)))
+@wrong("one entry for all", {"old value": lambda s, _k, _q, v, k, *rest: 2 * (s * v - np.abs(k).mean())})
 def gradient_laws_break(rates) -> float:
+    """The rates of what gradient flow conserves, along the same runs of sign descent: the largest error at every fiftieth step."""
     run, errors = trained_aligned("sign", 0.5), []
     for step in range(0, len(run.times) - 1, 50):
         for start, end in zip(_heads(run, step), _heads(run, step + 1), strict=True):
@@ -107,30 +93,21 @@ def gradient_laws_break(rates) -> float:
     return float(max(errors))
 
 
-@claim(
-    "V8-sign",
-    "what sign descent conserves changes little under Adam too, along PyTorch runs from five starts: its change over that of the weights",
-    method="training",
-    tolerance=ADAM_CONSERVES,
-    theory=_CONSERVED,
-    wrong={"the laws (79) of gradient flow": _OLD},
-)
+@claim("V8-sign", method="training", tolerance=ADAM_CONSERVES, theory=_CONSERVED, wrong={"the laws (79) of gradient flow": _OLD})
 def adam_nearly_conserves(laws) -> float:
+    """What sign descent conserves changes little under Adam too, along PyTorch runs from five starts: its change over that of the
+    weights."""
     return _drift(laws, trained_aligned("adam", 0.5))
 
 
 _BOUND = compiled("V8-sign-origin", (H, u), part="bound")
 
 
-@claim(
-    "V8-sign-origin",
-    "each diagonal entry of the map of aligned heads of one size grows alike under sign descent, in PyTorch: relative error",
-    method="training",
-    tolerance=ROUNDOFF,
-    theory=_BOUND,
-    wrong={"one head": lambda heads, size: size**3, "as fast as the square": lambda heads, size: heads * size**2},
-)
+@claim("V8-sign-origin", method="training", tolerance=ROUNDOFF, theory=_BOUND)
+@wrong("one head", lambda heads, size: size**3)
+@wrong("as fast as the square", lambda heads, size: heads * size**2)
 def all_directions_together(entry) -> float:
+    """Each diagonal entry of the map of aligned heads of one size grows alike under sign descent, in PyTorch: relative error."""
     run = trained_aligned("sign", 1.0)
     maps = run.effective_maps().diagonal(axis1=-2, axis2=-1)
     expected = np.array([entry(HEADS, 0.02 + time) for time in run.times])[:, None, None]
@@ -141,19 +118,12 @@ _TIME = compiled("V8-sign-origin", (lambda_, a, H, w_init), part="time")
 _FLOW = compiled("V8-sign-origin", (lambda_, w_init), part="flow")
 
 
-@claim(
-    "V8-sign-origin",
-    "the time in which sign descent learns one direction with one to four aligned heads: relative error",
-    method="descent",
-    tolerance=STEP_OF_TIME,
-    theory=_TIME,
-    wrong={
-        "one head": lambda level, moment, heads, scale: _TIME(level, moment, 1, scale),
-        "scale forgotten": lambda level, moment, heads, scale: _TIME(level, moment, heads, scale) + scale,
-        "as gradient flow": lambda level, moment, heads, scale: _FLOW(level, scale),
-    },
-)
+@claim("V8-sign-origin", method="descent", tolerance=STEP_OF_TIME, theory=_TIME)
+@wrong("one head", lambda level, moment, heads, scale: _TIME(level, moment, 1, scale))
+@wrong("scale forgotten", lambda level, moment, heads, scale: _TIME(level, moment, heads, scale) + scale)
+@wrong("as gradient flow", lambda level, moment, heads, scale: _FLOW(level, scale))
 def time_of_one_direction(time) -> float:
+    """The time in which sign descent learns one direction with one to four aligned heads: relative error."""
     task, errors = RegressionTask(eigenvalues=[0.8], context_length=20), []
     moment = task.second_moment_eigenvalues[0]
     for heads, scale in ((1, 0.1), (2, 0.03), (4, 0.001)):
@@ -165,15 +135,9 @@ def time_of_one_direction(time) -> float:
     return float(max(errors))
 
 
-@claim(
-    "V8-sign-origin",
-    "about one drop of the loss under sign descent, from each of five random starts of size 0.02",
-    method="descent",
-    tolerance=FEW_PLATEAUS,
-    theory=1,
-    wrong={"one for each direction": 4},
-)
+@claim("V8-sign-origin", method="descent", tolerance=FEW_PLATEAUS, theory=1, wrong={"one for each direction": 4})
 def drops_under_signs(drops) -> float:
+    """About one drop of the loss under sign descent, from each of five random starts of size 0.02."""
     starts = (SeparateWeights.initialize(TASK, heads=HEADS, rank=1, scale=0.02, rng=draws.generator(49, one)) for one in range(STARTS))
     runs = [sign_descent(LOSS, start, steps=2000, learning_rate=1e-3) for start in starts]
     return max(abs(len(find_plateaus(run).drops) - drops) for run in runs)
@@ -189,20 +153,12 @@ _STEEP, _FLAT = (
 )
 
 
-@claim(
-    "V8-sign-origin",
-    "the power of the scale in the time until the loss has fallen to 0.6, in PyTorch from five starts by SGD, Adam and sign descent",
-    method="training",
-    tolerance=SCALES,
-    slow=True,
-    theory={"sgd": _STEEP, "adam": _FLAT, "sign": _FLAT},
-    wrong={
-        "as gradient flow": dict.fromkeys(("sgd", "adam", "sign"), _STEEP),
-        "as sign descent": dict.fromkeys(("sgd", "adam", "sign"), _FLAT),
-        "Adam as heavy ball of a large mass": {"sgd": _STEEP, "adam": lambda scales: -1 / 2, "sign": _FLAT},
-    },
-)
+@claim("V8-sign-origin", method="training", tolerance=SCALES, theory={"sgd": _STEEP, "adam": _FLAT, "sign": _FLAT}, slow=True)
+@wrong("as gradient flow", dict.fromkeys(("sgd", "adam", "sign"), _STEEP))
+@wrong("as sign descent", dict.fromkeys(("sgd", "adam", "sign"), _FLAT))
+@wrong("Adam as heavy ball of a large mass", {"sgd": _STEEP, "adam": lambda scales: -1 / 2, "sign": _FLAT})
 def powers_of_the_scale(power) -> float:
+    """The power of the scale in the time until the loss has fallen to 0.6, in PyTorch from five starts by SGD, Adam and sign descent."""
     return max(abs(measured - power[name](scales)) for name, (scales, measured) in scaled_times().items())
 
 
@@ -223,19 +179,12 @@ def scaled_times() -> dict[str, Any]:
     return found
 
 
-@claim(
-    "V8-adam",
-    "the loss of 300 steps of torch.optim.Adam on 200 sequences, against the NumPy rule on their exact moments",
-    method="training",
-    tolerance=ROUNDOFF,
-    theory=adam,
-    wrong={
-        "means for each other": partial(adam, betas=(0.999, 0.9)),
-        "a larger epsilon": partial(adam, epsilon=1e-6),
-        "signs": sign_descent,
-    },
-)
+@claim("V8-adam", method="training", tolerance=ROUNDOFF, theory=adam)
+@wrong("means for each other", partial(adam, betas=(0.999, 0.9)))
+@wrong("a larger epsilon", partial(adam, epsilon=1e-6))
+@wrong("signs", sign_descent)
 def adam_of_torch(rule) -> float:
+    """The loss of 300 steps of torch.optim.Adam on 200 sequences, against the NumPy rule on their exact moments."""
     X, y = draw_sequences(ALIKE, 200, draws.torch_generator(46))
     loss = SampleMoments.from_batches([(X.mT.numpy(), y.numpy())], context="mean").reduced().loss()
     start = aligned(ALIKE, draws.generator(46), 0.1, least=0.5)
@@ -246,19 +195,13 @@ def adam_of_torch(rule) -> float:
 _STEP, _BELOW = (compiled("V8-adam", (x, epsilon), part=part) for part in ("step", "below"))
 
 
-@claim(
-    "V8-adam",
-    "the move of each weight at the first step of torch.optim.Adam, and at the hundredth at a steady gradient, at epsilon from 1e-8 to 1",
-    method="training",
-    tolerance=ROUNDOFF,
-    theory=_STEP,
-    wrong={
-        "signs": lambda slope, _: np.sign(slope),
-        "gradient flow": _BELOW,
-        "epsilon in the root": lambda g, eps: g / (g**2 + eps) ** 0.5,
-    },
-)
+@claim("V8-adam", method="training", tolerance=ROUNDOFF, theory=_STEP)
+@wrong("signs", lambda slope, _: np.sign(slope))
+@wrong("gradient flow", _BELOW)
+@wrong("epsilon in the root", lambda g, eps: g / (g**2 + eps) ** 0.5)
 def first_step_of_adam(move) -> float:
+    """The move of each weight at the first step of torch.optim.Adam, and at the hundredth at a steady gradient, at epsilon from 1e-8 to
+    1."""
     slopes, errors = draws.generator(47).standard_normal(20), []
     for small in (1e-8, 1e-2, 1.0):
         weights = torch.zeros(20, dtype=torch.float64)
@@ -270,15 +213,11 @@ def first_step_of_adam(move) -> float:
     return float(max(errors))
 
 
-@claim(
-    "V8-adam",
-    "the speed of Adam on the gradients near the origin, over that of sign descent, while no step is forgotten",
-    method="descent",
-    tolerance=GROWING_SPEED,
-    theory=compiled("V8-adam", (), part="growing"),
-    wrong={"that of sign descent": lambda: 1.0, "of gradients that grow as the step": lambda: 3**0.5},
-)
+@claim("V8-adam", method="descent", tolerance=GROWING_SPEED, theory=compiled("V8-adam", (), part="growing"))
+@wrong("that of sign descent", lambda: 1.0)
+@wrong("of gradients that grow as the step", lambda: 3**0.5)
 def speed_near_the_origin(speed) -> float:
+    """The speed of Adam on the gradients near the origin, over that of sign descent, while no step is forgotten."""
     start = aligned(ALIKE, draws.generator(48), 1e-7, heads=1)
     run = adam(QuadraticLoss.population(ALIKE), start, steps=1000, learning_rate=1e-4, betas=(0.5, 0.999999), epsilon=0.0)
     return abs(float((np.abs(run.states[-1]) - np.abs(run.states[-101])).mean() / 0.01) / float(speed()) - 1)

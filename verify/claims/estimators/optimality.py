@@ -1,6 +1,6 @@
 """Claims about how far trained linear attention is from optimal (V9): risks on sampled sequences, limits, bounds."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,8 +21,8 @@ from ...experiments.draws import remembered
 from ...training.descent import fresh_batches, mean_squared_error, one_thread, train
 from ...training.modules import ReducedMerged
 from ...training.sequences import draw_sequences
-from ..book import claim
-from ..formulas import gradient_by_differences
+from ..book import claim, wrong
+from ..formulas import formula, gradient_by_differences, parts_of
 from ..tolerances import HIGH_DIMENSION, TRAINED_RISK
 
 LONG = RegressionTask(covariance=[[0.5, 0.2, 0.0], [0.2, 0.6, 0.1], [0.0, 0.1, 0.4]], context_length=12, noise_variance=0.6)
@@ -30,15 +30,10 @@ SHORT = RegressionTask(eigenvalues=[0.5] * 8, context_length=3, noise_variance=0
 ARGUMENTS = (lambda_, D, N, sigma, T)
 
 
-def entry(number: str, part: str, change: dict | None = None) -> Callable[[RegressionTask], np.ndarray]:
-    """One statement of (V9) for each eigenvalue of a task; ``change`` plants a fault in it."""
-    formula = compiled(number, ARGUMENTS, part=part, change=change)
-
-    def value(task: RegressionTask) -> np.ndarray:
-        common = task.dimension, task.context_length, np.sqrt(task.noise_variance), task.eigenvalues.sum()
-        return np.broadcast_to(formula(task.eigenvalues, *common), task.eigenvalues.shape)
-
-    return value
+def of_task(task: RegressionTask) -> tuple:
+    """The values of ARGUMENTS for each eigenvalue of a task."""
+    common = task.dimension, task.context_length, np.sqrt(task.noise_variance), task.eigenvalues.sum()
+    return np.broadcast_arrays(task.eigenvalues, *common)
 
 
 @remembered
@@ -52,14 +47,11 @@ def _score(which: str, name: str, value: float) -> float:
     return abs(sampled.mean - value) / sampled.error
 
 
-@claim(
-    "V9-linear",
-    "the risk of linear attention at its global minimum, on 100,000 sampled sequences and as the minimum of the loss",
-    method="Monte Carlo",
-    theory=entry("V9-linear", "each"),
-    wrong={"N + 1 for N": entry("V9-linear", "each", {N: N + 1}), "noise left out": entry("V9-linear", "each", {sigma: 0})},
-)
+@claim("V9-linear", method="Monte Carlo", theory=formula("V9-linear", *ARGUMENTS, part="each", given=of_task))
+@wrong("N + 1 for N", {N: N + 1})
+@wrong("noise left out", {sigma: 0})
 def risk_of_linear_attention(each) -> float:
+    """The risk of linear attention at its global minimum, on 100,000 sampled sequences and as the minimum of the loss."""
     scores = []
     for which, task in (("long", LONG), ("short", SHORT)):
         value, moments = float(each(task).sum()), task.loss_moments
@@ -69,57 +61,40 @@ def risk_of_linear_attention(each) -> float:
     return max(scores)
 
 
-@claim(
-    "V9-ols",
-    "the risk of least squares in context, N above and below D, on 100,000 sampled sequences",
-    method="Monte Carlo",
-    theory=(entry("V9-ols", "long"), entry("V9-ols", "short")),
-    wrong={
-        "sigma^2 D/(N - D)": (entry("V9-ols", "long", {N: N + 1}), entry("V9-ols", "short")),
-        "one token more": (entry("V9-ols", "long"), entry("V9-ols", "short", {N: N + 1})),
-    },
-)
-def risk_of_least_squares(formulas) -> float:
-    long, short = formulas
-    return max(_score("long", "least squares", long(LONG)[0]), _score("short", "least squares", short(SHORT)[0]))
+@claim("V9-ols", method="Monte Carlo", theory=parts_of("V9-ols", ARGUMENTS, "long", "short", given=of_task))
+@wrong("sigma^2 D/(N - D)", {"long": {N: N + 1}})
+@wrong("one token more", {"short": {N: N + 1}})
+def risk_of_least_squares(risks) -> float:
+    """The risk of least squares in context, N above and below D, on 100,000 sampled sequences."""
+    return max(_score(which, "least squares", risks[which](task)[0]) for which, task in (("long", LONG), ("short", SHORT)))
 
 
-def _ridge(part: str, change: dict | None = None) -> Callable[..., float]:
-    return compiled("V9-ridge", (Lambda, C, N, sigma, penalty), part=part, change=change)
+_RIDGE = parts_of("V9-ridge", (Lambda, C, N, sigma, penalty), "any", "Bayes")
 
 
-@claim(
-    "V9-ridge",
-    "the risk of ridge given the context, averaged over 20,000 contexts, against squared errors on 100,000 other sequences",
-    method="Monte Carlo",
-    theory=(_ridge("any"), _ridge("Bayes")),
-    wrong={
-        "bias left out": (_ridge("any", {penalty: 0}), _ridge("Bayes")),
-        "Bayes with twice the noise": (_ridge("any"), _ridge("Bayes", {sigma: 2**0.5 * sigma})),
-    },
-)
-def risk_of_ridge(formulas) -> float:
+@claim("V9-ridge", method="Monte Carlo", theory=_RIDGE)
+@wrong("bias left out", {"any": {penalty: 0}})
+@wrong("Bayes with twice the noise", {"Bayes": {sigma: 2**0.5 * sigma}})
+def risk_of_ridge(risks) -> float:
+    """The risk of ridge given the context, averaged over 20,000 contexts, against squared errors on 100,000 other sequences."""
     rng, noise = draws.generator(91), np.sqrt(LONG.noise_variance)
     root = LONG.eigenvectors * np.sqrt(LONG.eigenvalues)
     X = rng.standard_normal((20_000, LONG.context_length, 3)) @ root.T
     second = np.einsum("pnd,pne->pde", X, X) / LONG.context_length
     scores = []
-    for formula, name, ridge in zip(formulas, ("double", "Bayes"), (LONG.noise_variance / 6, LONG.noise_variance / 12), strict=True):
-        given = [formula(LONG.covariance, S + ridge * np.eye(3), LONG.context_length, noise, ridge) for S in second]
+    for part, name, ridge in (("any", "double", LONG.noise_variance / 6), ("Bayes", "Bayes", LONG.noise_variance / 12)):
+        given = [risks[part](LONG.covariance, S + ridge * np.eye(3), LONG.context_length, noise, ridge) for S in second]
         sampled, error = _sampled("long")[name], np.std(given) / np.sqrt(len(given))
         scores.append(abs(sampled.mean - np.mean(given)) / np.hypot(sampled.error, error))
     return float(max(scores))
 
 
-@claim(
-    "V9-crossover",
-    "the length at which linear attention and least squares have equal risk, sampled there: D = 3 and the noise at which it is an integer "
-    "drawn from 8 to 20, difference in standard errors",
-    method="Monte Carlo",
-    theory=crossover_length,
-    wrong={"noise halved": lambda D, nu: crossover_length(D, nu / 2), "one dimension less": lambda D, nu: crossover_length(D - 1, nu)},
-)
+@claim("V9-crossover", method="Monte Carlo", theory=crossover_length)
+@wrong("noise halved", lambda D, nu: crossover_length(D, nu / 2))
+@wrong("one dimension less", lambda D, nu: crossover_length(D - 1, nu))
 def level_risks(length) -> float:
+    """The length at which linear attention and least squares have equal risk, sampled there: D = 3 and the noise at which it is an integer
+    drawn from 8 to 20, difference in standard errors."""
     rng, D = draws.generator(97), 3
     at = int(rng.integers(8, 21))
     root: Any = brentq(lambda nu: crossover_length(D, nu) - at, 0, 10)
@@ -132,12 +107,13 @@ def level_risks(length) -> float:
 
 @claim(
     "V9-bounds",
-    "Bayes lies between its bounds and below linear attention, least squares and ridge of twice the penalty: violations in standard errors",
     method="Monte Carlo",
-    theory=entry("V9-bounds", "lower"),
-    wrong={"bound for half the tokens": entry("V9-bounds", "lower", {N: N / 2})},
+    theory=formula("V9-bounds", *ARGUMENTS, part="lower", given=of_task),
+    wrong={"bound for half the tokens": {N: N / 2}},
 )
 def bounds_of_bayes(lower) -> float:
+    """Bayes lies between its bounds and below linear attention, least squares and ridge of twice the penalty: violations in standard
+    errors."""
     violations = []
     for which, task in (("long", LONG), ("short", SHORT)):
         bayes = _sampled(which)["Bayes"]
@@ -150,7 +126,7 @@ def bounds_of_bayes(lower) -> float:
 @remembered
 def _short_contexts() -> tuple[tuple[RegressionTask, float, float], ...]:
     """Twelve tasks of three to six directions in at most as many tokens, with the risk of Bayes over 2,000 contexts and its error."""
-    rng, risk, found = draws.generator(93), _ridge("Bayes"), []
+    rng, risk, found = draws.generator(93), _RIDGE["Bayes"], []
     for _ in range(12):
         size = int(rng.integers(3, 7))
         task = RegressionTask(
@@ -171,37 +147,27 @@ def _over_contexts(task: RegressionTask, count: int, rng: np.random.Generator, r
     return float(np.mean(given)), float(np.std(given) / np.sqrt(count))
 
 
-def _unseen(change: dict | None = None) -> Callable[[RegressionTask], float]:
+def _unseen(task: RegressionTask, change: Mapping | None = None) -> float:
     """The lower bound of (V9-unseen), a sum over the directions; ``change`` plants a fault in what the context shows."""
+    descending = sorted(task.eigenvalues, reverse=True)
+    outside, smallest = descending[task.context_length :], descending[task.context_length - 1]
     seen = compiled("V9-unseen", (lambda_N, N, sigma, T), part="seen", change=change)
-
-    def value(task: RegressionTask) -> float:
-        descending = sorted(task.eigenvalues, reverse=True)
-        outside, smallest = descending[task.context_length :], descending[task.context_length - 1]
-        return float(sum(outside) + seen(smallest, task.context_length, task.noise_variance**0.5, sum(descending)))
-
-    return value
+    return float(sum(outside) + seen(smallest, task.context_length, task.noise_variance**0.5, sum(descending)))
 
 
-@claim(
-    "V9-unseen",
-    "for 12 spectra and N up to D, the risk of Bayes over 2,000 contexts is above its lower bound: violation in standard errors",
-    method="Monte Carlo",
-    theory=_unseen(),
-    wrong={
-        "as if all that is shown were unknown": lambda task: float(task.eigenvalues.sum()),
-        "noise three times as large": _unseen({sigma: 3 * sigma}),
-        "the N smallest": lambda task: float(np.sort(task.eigenvalues)[: task.context_length].sum()),
-    },
-)
+@claim("V9-unseen", method="Monte Carlo", theory=_unseen)
+@wrong("as if all that is shown were unknown", lambda task: float(task.eigenvalues.sum()))
+@wrong("noise three times as large", {sigma: 3 * sigma})
+@wrong("the N smallest", lambda task: float(np.sort(task.eigenvalues)[: task.context_length].sum()))
 def unseen_by_short_contexts(bound) -> float:
+    """For 12 spectra and N up to D, the risk of Bayes over 2,000 contexts is above its lower bound: violation in standard errors."""
     return max(0.0, *((bound(task) - risk) / error for task, risk, error in _short_contexts()))
 
 
 @remembered
 def _high_dimensional(ratio: float, noise: float) -> float:
     """The risk of Bayes over contexts, D = 40 and 80, extrapolated to 1/D = 0."""
-    rng, risk = draws.generator(92), _ridge("Bayes")
+    rng, risk = draws.generator(92), _RIDGE["Bayes"]
     means = []
     for size, count in ((40, 1600), (80, 800)):
         task = RegressionTask(eigenvalues=np.full(size, 1 / size), context_length=round(size * ratio), noise_variance=noise)
@@ -210,19 +176,13 @@ def _high_dimensional(ratio: float, noise: float) -> float:
 
 
 @claim(
-    "V9-limit",
-    "the risk of Bayes, N/D from 1/2 to 2, over contexts in 40 and 80 dimensions and extrapolated in 1/D, against its limit",
-    method="Monte Carlo",
-    tolerance=HIGH_DIMENSION,
-    theory=lambda ratio, noise: risk_limits(ratio, noise)["Bayes"],
-    wrong={
-        "linear attention's": lambda ratio, noise: risk_limits(ratio, noise)["linear"],
-        "noise 2 % larger": lambda ratio, noise: risk_limits(ratio, 1.02 * noise)["Bayes"],
-        "N = c D + 1, at D = 80": lambda ratio, noise: risk_limits(ratio + 1 / 80, noise)["Bayes"],
-    },
-    slow=True,
+    "V9-limit", method="Monte Carlo", tolerance=HIGH_DIMENSION, theory=lambda ratio, noise: risk_limits(ratio, noise)["Bayes"], slow=True
 )
+@wrong("linear attention's", lambda ratio, noise: risk_limits(ratio, noise)["linear"])
+@wrong("noise 2 % larger", lambda ratio, noise: risk_limits(ratio, 1.02 * noise)["Bayes"])
+@wrong("N = c D + 1, at D = 80", lambda ratio, noise: risk_limits(ratio + 1 / 80, noise)["Bayes"])
 def bayes_in_high_dimension(limit) -> float:
+    """The risk of Bayes, N/D from 1/2 to 2, over contexts in 40 and 80 dimensions and extrapolated in 1/D, against its limit."""
     cases = [(ratio, noise) for ratio in (0.5, 1.0, 2.0) for noise in (0.1, 1.0)]
     return max(abs(_high_dimensional(*case) / float(limit(*case)) - 1) for case in cases)
 
@@ -248,35 +208,22 @@ def _trained_risk(task: RegressionTask) -> float:
 
 
 @claim(
-    "V9-linear",
-    "the error in the noiseless target of attention (M), trained without and with label noise, on a million sequences that it has not seen",
-    method="training",
-    tolerance=TRAINED_RISK,
-    theory=entry("V9-linear", "each"),
-    wrong={
-        "noise left out": entry("V9-linear", "each", {sigma: 0}),
-        "N + 1 for N": entry("V9-linear", "each", {N: N + 1}),
-        "the trace of Lambda left out": entry("V9-linear", "each", {T: 0}),
-    },
-    slow=True,
+    "V9-linear", method="training", tolerance=TRAINED_RISK, theory=formula("V9-linear", *ARGUMENTS, part="each", given=of_task), slow=True
 )
+@wrong("noise left out", {sigma: 0})
+@wrong("N + 1 for N", {N: N + 1})
+@wrong("the trace of Lambda left out", {T: 0})
 def risk_trained(each) -> float:
+    """The error in the noiseless target of attention (M), trained without and with label noise, on a million sequences that it has not
+    seen."""
     return max(abs(_trained_risk(task) / float(each(task).sum()) - 1) for task in TRAINED)
 
 
-def posterior_slope(change: Mapping | None = None) -> Callable:
-    """The slope of the log posterior (V9-posterior), of beta, Lambda_hat, u, N and sigma."""
-    return compiled("V9-posterior", (beta, Lambda_hat, u, N, sigma), change=change)
-
-
-@claim(
-    "V9-posterior",
-    "the slope of the log posterior on a drawn context, by central differences at a drawn task vector",
-    method="linear algebra",
-    theory=posterior_slope(),
-    wrong={"twice the noise": posterior_slope({sigma: 2 * sigma}), "N + 1 for N": posterior_slope({N: N + 1})},
-)
+@claim("V9-posterior", method="linear algebra", theory=formula("V9-posterior", beta, Lambda_hat, u, N, sigma))
+@wrong("twice the noise", {sigma: 2 * sigma})
+@wrong("N + 1 for N", {N: N + 1})
 def posterior_by_differences(expected) -> float:
+    """The slope of the log posterior on a drawn context, by central differences at a drawn task vector."""
     rng, noise, length = draws.generator(94), 0.7, 6
     X, labels, at = rng.standard_normal((length, 3)), rng.standard_normal(length), rng.standard_normal((3, 1))
     context = (X.T @ labels)[:, None] / length, X.T @ X / length

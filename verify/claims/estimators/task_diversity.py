@@ -1,13 +1,13 @@
 """Claims about the transition in the number of tasks (V11-limit), over draws of tasks in many dimensions."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from ....numerics.compilation.equations import compiled
 from ....theory.results.estimators.task_diversity import kappa, theta, u
 from ...experiments.draws import remembered
-from ..book import claim
+from ..book import claim, wrong
 from ..tolerances import LARGE_DIMENSION
 from ..variations.finite_tasks import drawn_tasks
 
@@ -31,30 +31,19 @@ def _high_dimensional(ratio: float, small: float, noise: float) -> tuple[float, 
     return float(extrapolated[0]), float(extrapolated[1])
 
 
-def diversity(change: Mapping | None = None) -> Callable[[float, float], tuple[float, float]]:
+def diversity(ratio: float, small: float, change: Mapping | None = None) -> tuple[float, float]:
     """The two risks of (V11-limit), in units of tr(Lambda)."""
-
-    def value(ratio: float, small: float) -> tuple[float, float]:
-        average = compiled("V11-limit", (kappa, theta), part="u", change=change)(ratio, small)
-        seen = compiled("V11-limit", (theta, u), part="seen")(small, average)
-        return float(seen), float(compiled("V11-limit", (kappa, theta, u), part="new")(ratio, small, average))
-
-    return value
+    average = compiled("V11-limit", (kappa, theta), part="u", change=change)(ratio, small)
+    seen = compiled("V11-limit", (theta, u), part="seen")(small, average)
+    return float(seen), float(compiled("V11-limit", (kappa, theta, u), part="new")(ratio, small, average))
 
 
-@claim(
-    "V11-limit",
-    "the risks on tasks seen and new, with half, as many and twice as many tasks as dimensions, over draws in 40 and 80 dimensions",
-    method="Monte Carlo",
-    tolerance=LARGE_DIMENSION,
-    theory=diversity(),
-    wrong={
-        "K = kappa D + 1, at D = 40": diversity({kappa: kappa + 1 / 40}),
-        "a context 5 % shorter": diversity({theta: 1.05 * theta}),
-        "the two risks exchanged": lambda *values: diversity()(*values)[::-1],
-    },
-)
+@claim("V11-limit", method="Monte Carlo", tolerance=LARGE_DIMENSION, theory=diversity)
+@wrong("K = kappa D + 1, at D = 40", {kappa: kappa + 1 / 40})
+@wrong("a context 5 % shorter", {theta: 1.05 * theta})
+@wrong("the two risks exchanged", lambda *values: diversity(*values)[::-1])
 def diversity_in_high_dimension(limits) -> float:
+    """The risks on tasks seen and new, with half, as many and twice as many tasks as dimensions, over draws in 40 and 80 dimensions."""
     cases = [(ratio, small, noise) for ratio in (0.5, 1.0, 2.0) for small, noise in ((0.1, 0.0), (1.0, 0.5))]
     found = np.array([_high_dimensional(*case) for case in cases])
     return float(np.abs(found / np.array([limits(*case[:2]) for case in cases]) - 1).max())

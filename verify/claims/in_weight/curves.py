@@ -10,7 +10,7 @@ from ....numerics.dynamics.flow import gradient_flow
 from ....numerics.parametrizations.attention import MergedWeights
 from ....numerics.tasks.losses import QuadraticLoss
 from ...experiments.in_weight import Curves, InWeightSetting, apart, descended, each_loss, expected, flowing, trained
-from ..book import claim
+from ..book import claim, wrong
 from ..tolerances import IN_WEIGHT_CURVES, IN_WEIGHT_SGD
 
 
@@ -54,29 +54,15 @@ STATEMENT = (
 )
 
 
-@claim(
-    "V6",
-    f"{STATEMENT}20 % random tasks",
-    method="descent",
-    tolerance=IN_WEIGHT_CURVES,
-    theory=flowing,
-    wrong={**CURVES_WRONG, "the zero blocks of (M) held at zero": reduced_flow},
-    slow=True,
-)
+@claim("V6", f"{STATEMENT}20 % random tasks", method="descent", tolerance=IN_WEIGHT_CURVES, theory=flowing, wrong=CURVES_WRONG, slow=True)
+@wrong("the zero blocks of (M) held at zero", reduced_flow)
 def curves_at_one_fifth(curves) -> float:
     setting = InWeightSetting(0.2)
     return apart(descended(setting), curves(setting), np.max)
 
 
-@claim(
-    "V6",
-    f"{STATEMENT}60 % random tasks",
-    method="descent",
-    tolerance=IN_WEIGHT_CURVES,
-    theory=flowing,
-    wrong={**CURVES_WRONG, "the zero blocks of (M) held at zero": reduced_flow},
-    slow=True,
-)
+@claim("V6", f"{STATEMENT}60 % random tasks", method="descent", tolerance=IN_WEIGHT_CURVES, theory=flowing, wrong=CURVES_WRONG, slow=True)
+@wrong("the zero blocks of (M) held at zero", reduced_flow)
 def curves_at_three_fifths(curves) -> float:
     setting = InWeightSetting(0.6)
     return apart(descended(setting), curves(setting), np.max)
@@ -105,28 +91,14 @@ def trained_apart(curves: Callable[[InWeightSetting], Curves], portion: float, d
     return apart(trained(setting), curves(setting), np.max)
 
 
-@claim(
-    "V6",
-    f"{SGD_STATEMENT}20 % random tasks",
-    method="training",
-    tolerance=IN_WEIGHT_SGD,
-    theory=expected,
-    wrong={**SGD_WRONG, "the zero blocks of (M) held at zero": partial(expected, maps_at=reduced_maps)},
-    slow=True,
-)
+@claim("V6", f"{SGD_STATEMENT}20 % random tasks", method="training", tolerance=IN_WEIGHT_SGD, theory=expected, wrong=SGD_WRONG, slow=True)
+@wrong("the zero blocks of (M) held at zero", partial(expected, maps_at=reduced_maps))
 def curves_trained_by_sgd_at_one_fifth(curves) -> float:
     return trained_apart(curves, 0.2, 40.0)
 
 
-@claim(
-    "V6",
-    f"{SGD_STATEMENT}60 % random tasks",
-    method="training",
-    tolerance=IN_WEIGHT_SGD,
-    theory=expected,
-    wrong={**SGD_WRONG, "the zero blocks of (M) held at zero": partial(expected, maps_at=reduced_maps)},
-    slow=True,
-)
+@claim("V6", f"{SGD_STATEMENT}60 % random tasks", method="training", tolerance=IN_WEIGHT_SGD, theory=expected, wrong=SGD_WRONG, slow=True)
+@wrong("the zero blocks of (M) held at zero", partial(expected, maps_at=reduced_maps))
 def curves_trained_by_sgd(curves) -> float:
     return trained_apart(curves, 0.6, 30.0)
 

@@ -12,7 +12,7 @@ from ....theory.results.in_weight.five_weights import LENGTH, ROW
 from ....theory.results.in_weight.five_weights_error import SIGMA_1, SIGMA_K
 from ....theory.results.in_weight.population_loss import portion
 from ...experiments.in_weight import Curves, InWeightSetting, apart, descended, flowing, values
-from ..book import claim
+from ..book import claim, wrong
 from ..tolerances import ERROR_EXPONENT, FIVE_WEIGHTS, IN_WEIGHT_CURVES
 from .loss import growth_rates
 
@@ -34,34 +34,21 @@ def nominal_start(setting: InWeightSetting) -> Curves:
     return five_weights(setting, factor=setting.scale / float(size))
 
 
-@claim(
-    "V6-five",
-    "five ordinary differential equations against the flow of 8 heads with all blocks, Gaussian of scale 1e-3, four losses at "
-    "60 % random tasks",
-    method="flow",
-    tolerance=FIVE_WEIGHTS,
-    theory=five_weights,
-    wrong={
-        "w_init for the projection of the initial weights": nominal_start,
-        "N + 1 for N": lambda setting: five_weights(replace(setting, context_length=setting.context_length + 1)),
-    },
-)
+@claim("V6-five", method="flow", tolerance=FIVE_WEIGHTS, theory=five_weights)
+@wrong("w_init for the projection of the initial weights", nominal_start)
+@wrong("N + 1 for N", lambda setting: five_weights(replace(setting, context_length=setting.context_length + 1)))
 def five_weights_for_all_heads(curves) -> float:
+    """Five ordinary differential equations against the flow of 8 heads with all blocks, Gaussian of scale 1e-3, four losses at 60 % random
+    tasks."""
     setting = InWeightSetting(0.6, scale=1e-3, seeds=2)
     return apart(flowing(setting), curves(setting), np.max)
 
 
-@claim(
-    "V6-five",
-    "five ordinary differential equations against 8 runs of descent on 250,000 sequences each: four losses at every time, 20 % "
-    "and 60 % random tasks",
-    method="descent",
-    tolerance=IN_WEIGHT_CURVES,
-    theory=five_weights,
-    wrong={"w_init for the projection of the initial weights": nominal_start},
-    slow=True,
-)
+@claim("V6-five", method="descent", tolerance=IN_WEIGHT_CURVES, theory=five_weights, slow=True)
+@wrong("w_init for the projection of the initial weights", nominal_start)
 def five_weights_against_training(curves) -> float:
+    """Five ordinary differential equations against 8 runs of descent on 250,000 sequences each: four losses at every time, 20 % and 60 %
+    random tasks."""
     settings = (InWeightSetting(0.2), InWeightSetting(0.6))
     return max(apart(descended(setting), curves(setting), np.max) for setting in settings)
 
@@ -118,19 +105,12 @@ def measured_powers(setting: InWeightSetting) -> np.ndarray:
     return (errors[0] - errors[1]) / np.log(100)
 
 
-@claim(
-    "V6-error",
-    "powers of w_init with which the five equations' errors of the map and of four losses fall: 60 % random tasks at D = 4, and "
-    "10 % at D = 2 with a shorter fixed vector",
-    method="flow",
-    tolerance=ERROR_EXPONENT,
-    theory=powers,
-    wrong={
-        "1 - sigma_2/sigma_1, from symmetric heads only": symmetric_only,
-        "first order in heads that turn, in the losses as well": lambda setting: (powers(setting)[0],) * 2,
-        "second order in heads that turn, in the map as well": lambda setting: (powers(setting)[1],) * 2,
-        "1: first order": lambda setting: (1.0, 1.0),
-    },
-)
+@claim("V6-error", method="flow", tolerance=ERROR_EXPONENT, theory=powers)
+@wrong("1 - sigma_2/sigma_1, from symmetric heads only", symmetric_only)
+@wrong("first order in heads that turn, in the losses as well", lambda setting: (powers(setting)[0],) * 2)
+@wrong("second order in heads that turn, in the map as well", lambda setting: (powers(setting)[1],) * 2)
+@wrong("1: first order", lambda setting: (1.0, 1.0))
 def power_of_the_error(expected) -> float:
+    """Powers of w_init with which the five equations' errors of the map and of four losses fall: 60 % random tasks at D = 4, and 10 % at D
+    = 2 with a shorter fixed vector."""
     return max(float(np.abs(measured_powers(one) - expected(one)).max()) for one in ERROR_SETTINGS)

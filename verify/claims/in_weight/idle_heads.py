@@ -12,7 +12,7 @@ from ....numerics.tasks.sample_moments import SampleMoments
 from ....theory.results.in_weight.idle_heads import CURVATURE, FORCE, SEQUENCES
 from ...experiments import draws
 from ...experiments.draws import remembered
-from ..book import claim
+from ..book import claim, wrong
 from ..tolerances import IDLE_POWERS, IDLE_SIZE, LEAK_AT_END, NOTHING_GROWS
 from .zero_blocks import LEAK_TASK, leak_exponent
 
@@ -50,20 +50,13 @@ def size(force: float, left: np.ndarray, pair: np.ndarray, C: np.ndarray) -> flo
     return float(alpha(force, left @ C @ left, 1.0))
 
 
-@claim(
-    "V6-idle",
-    "weights of an idle head at the end, from the force that the active head leaves and its own curvature, at the deviation "
-    "of sets of 160 million sequences",
-    method="flow",
-    tolerance=IDLE_SIZE,
-    theory=size,
-    wrong={
-        "twice the force": lambda force, *rest: size(2 * force, *rest),
-        "an active head that does not give way": lambda force, left, pair, C: size(force, pair, pair, C),
-        "the size of its map": lambda *all_of_it: size(*all_of_it) ** 2,
-    },
-)
+@claim("V6-idle", method="flow", tolerance=IDLE_SIZE, theory=size)
+@wrong("twice the force", lambda force, *rest: size(2 * force, *rest))
+@wrong("an active head that does not give way", lambda force, left, pair, C: size(force, pair, pair, C))
+@wrong("the size of its map", lambda *all_of_it: size(*all_of_it) ** 2)
 def idle_head_at_rest(expected) -> float:
+    """Weights of an idle head at the end, from the force that the active head leaves and its own curvature, at the deviation of sets of 160
+    million sequences."""
     part, worst = 1e-2, 0.0
     for seed in range(SEEDS):
         loss, alone, both = near_population(seed, part), ended(seed, part, 1), ended(seed, part, 2)
@@ -84,16 +77,12 @@ def powers() -> tuple[float, float]:
     return float(row), float(column)
 
 
-@claim(
-    "V6-idle",
-    "powers of P with which the rows and the columns of the zero blocks fall at the end, at the deviation of sets of 160 million "
-    "and 16 billion sequences, two and four heads",
-    method="flow",
-    tolerance=IDLE_POWERS,
-    theory=powers,
-    wrong={"P^(-1/2) in rows as well": lambda: (powers()[1],) * 2, "P^(-1/4) in columns as well": lambda: (powers()[0],) * 2},
-)
+@claim("V6-idle", method="flow", tolerance=IDLE_POWERS, theory=powers)
+@wrong("P^(-1/2) in rows as well", lambda: (powers()[1],) * 2)
+@wrong("P^(-1/4) in columns as well", lambda: (powers()[0],) * 2)
 def powers_at_the_end(expected) -> float:
+    """Powers of P with which the rows and the columns of the zero blocks fall at the end, at the deviation of sets of 160 million and 16
+    billion sequences, two and four heads."""
     measured = []
     for heads in (2, 4):
         norms = np.empty((2, SEEDS, 2))
@@ -106,31 +95,22 @@ def powers_at_the_end(expected) -> float:
     return float(np.abs(np.array(measured) - expected()).max())
 
 
-@claim(
-    "V6-idle",
-    "power of P with which the zero blocks of four heads fall at the end, on sets of 1,000 to 64,000 sequences",
-    method="flow",
-    tolerance=LEAK_AT_END,
-    theory=lambda: powers()[0],
-    wrong={"P^(-1/2), as the force": lambda: powers()[1], "0: no dependence": lambda: 0.0},
-    slow=True,
-)
+@claim("V6-idle", method="flow", tolerance=LEAK_AT_END, theory=lambda: powers()[0], slow=True)
+@wrong("P^(-1/2), as the force", lambda: powers()[1])
+@wrong("0: no dependence", lambda: 0.0)
 def leak_at_the_end(power) -> float:
+    """Power of P with which the zero blocks of four heads fall at the end, on sets of 1,000 to 64,000 sequences."""
     return abs(leak_exponent(1) - power())
 
 
 ONE_DIRECTION = RegressionTask(eigenvalues=[1.0], context_length=8)
 
 
-@claim(
-    "V6-idle",
-    "zero blocks on 4,000 sequences do not grow between the drop and the end with one head, nor with four heads and D = 1",
-    method="flow",
-    tolerance=NOTHING_GROWS,
-    theory=((LEAK_TASK, 1), (ONE_DIRECTION, 4)),
-    wrong={"two heads": ((LEAK_TASK, 2),), "four heads and D = 2": ((LEAK_TASK, 4),)},
-)
+@claim("V6-idle", method="flow", tolerance=NOTHING_GROWS, theory=((LEAK_TASK, 1), (ONE_DIRECTION, 4)))
+@wrong("two heads", ((LEAK_TASK, 2),))
+@wrong("four heads and D = 2", ((LEAK_TASK, 4),))
 def nothing_grows_without_idle_heads_or_directions(settings) -> float:
+    """Zero blocks on 4,000 sequences do not grow between the drop and the end with one head, nor with four heads and D = 1."""
     worst = 0.0
     for task, heads in settings:
         for seed in range(SEEDS):

@@ -20,7 +20,7 @@ from ...experiments import draws
 from ...experiments.draws import remembered
 from ...experiments.in_weight import InWeightSetting
 from ...training.modules import MergedAttention
-from ..book import claim
+from ..book import claim, wrong
 from ..tolerances import SAMPLING
 
 VECTORS = np.array([[1.0, -0.5], [0.5, 2.0]])
@@ -52,48 +52,29 @@ def deviation(kind: str, loss: QuadraticLoss) -> float:
     return float(norm.isf(min(norm.sf(largest) * max(np.count_nonzero(error) / 16, 1), 0.5)))
 
 
-@claim(
-    "V6",
-    "moments of the unreduced model with 60 % of the task vectors fixed, against sampled sequences",
-    method="Monte Carlo",
-    theory=lambda: problem().training_loss,
-    wrong={
-        "N + 1 for N": lambda: problem(LONGER).training_loss,
-        "the portions exchanged": lambda: problem(p=0.6).training_loss,
-        "all task vectors random": lambda: problem().in_context_loss,
-    },
-)
+@claim("V6", method="Monte Carlo", theory=lambda: problem().training_loss)
+@wrong("N + 1 for N", lambda: problem(LONGER).training_loss)
+@wrong("the portions exchanged", lambda: problem(p=0.6).training_loss)
+@wrong("all task vectors random", lambda: problem().in_context_loss)
 def mixture_moments(loss) -> float:
+    """Moments of the unreduced model with 60 % of the task vectors fixed, against sampled sequences."""
     return deviation("training", loss())
 
 
-@claim(
-    "V6-memory",
-    "moments of the unreduced model with noise for the context's labels, against sampled sequences",
-    method="Monte Carlo",
-    theory=lambda: problem().memory_loss,
-    wrong={
-        "N + 1 for N": lambda: problem(LONGER).memory_loss,
-        "the fixed vectors in the context as well": lambda: problem().in_weight_loss,
-    },
-)
+@claim("V6-memory", method="Monte Carlo", theory=lambda: problem().memory_loss)
+@wrong("N + 1 for N", lambda: problem(LONGER).memory_loss)
+@wrong("the fixed vectors in the context as well", lambda: problem().in_weight_loss)
 def memory_moments(loss) -> float:
+    """Moments of the unreduced model with noise for the context's labels, against sampled sequences."""
     return deviation("memory", loss())
 
 
-@claim(
-    "V6-task",
-    "mean squared error of PyTorch attention with random blocks, on 100,000 prompts with fixed task vectors",
-    method="forward pass",
-    tolerance=SAMPLING,
-    theory=lambda: problem().in_weight_loss,
-    wrong={
-        "N + 1 for N": lambda: problem(LONGER).in_weight_loss,
-        "the task vectors negated": lambda: problem(vectors=-VECTORS).in_weight_loss,
-        "noise in the context": lambda: problem().memory_loss,
-    },
-)
+@claim("V6-task", method="forward pass", tolerance=SAMPLING, theory=lambda: problem().in_weight_loss)
+@wrong("N + 1 for N", lambda: problem(LONGER).in_weight_loss)
+@wrong("the task vectors negated", lambda: problem(vectors=-VECTORS).in_weight_loss)
+@wrong("noise in the context", lambda: problem().memory_loss)
 def forward_pass_with_fixed_tasks(loss) -> float:
+    """Mean squared error of PyTorch attention with random blocks, on 100,000 prompts with fixed task vectors."""
     rng = draws.generator(62)
     value, key_query = rng.normal(size=(2, 3, 3, 3))
     network = MergedAttention(value, key_query)
@@ -106,17 +87,11 @@ def forward_pass_with_fixed_tasks(loss) -> float:
     return abs(error.mean() - loss().value(B_full)) / (error.std() / np.sqrt(len(error)))
 
 
-@claim(
-    "V6",
-    "the unreduced loss at p = 1 with zero blocks equals the closed loss of the effective map",
-    method="linear algebra",
-    theory=lambda: problem().in_context_loss,
-    wrong={
-        "N + 1 for N": lambda: problem(LONGER).in_context_loss,
-        "a portion of fixed tasks left in": lambda: problem(p=0.9).training_loss,
-    },
-)
+@claim("V6", method="linear algebra", theory=lambda: problem().in_context_loss)
+@wrong("N + 1 for N", lambda: problem(LONGER).in_context_loss)
+@wrong("a portion of fixed tasks left in", lambda: problem(p=0.9).training_loss)
 def main_sector(loss) -> float:
+    """The unreduced loss at p = 1 with zero blocks equals the closed loss of the effective map."""
     B = draws.generator(63).normal(size=(2, 2))
     full = np.zeros((3, 3, 2))
     full[2, :2] = B
@@ -140,18 +115,12 @@ def growth_rate(setting: InWeightSetting, dimension: int | None = None) -> float
     return growth_rates(setting, dimension)[0]
 
 
-@claim(
-    "V6-escape",
-    "rate of growth at the origin for portions 0.2, 0.6 and 1, against the singular values of E(y phi)",
-    method="linear algebra",
-    theory=growth_rate,
-    wrong={
-        "the rate of the reduced model": lambda setting: growth_rate(replace(setting, portion=1.0)),
-        "N + 1 for N": lambda setting: growth_rate(replace(setting, context_length=setting.context_length + 1)),
-        "D + 1 for D": lambda setting: growth_rate(setting, setting.dimension + 1),
-    },
-)
+@claim("V6-escape", method="linear algebra", theory=growth_rate)
+@wrong("the rate of the reduced model", lambda setting: growth_rate(replace(setting, portion=1.0)))
+@wrong("N + 1 for N", lambda setting: growth_rate(replace(setting, context_length=setting.context_length + 1)))
+@wrong("D + 1 for D", lambda setting: growth_rate(setting, setting.dimension + 1))
 def rate_of_growth(rate) -> float:
+    """Rate of growth at the origin for portions 0.2, 0.6 and 1, against the singular values of E(y phi)."""
     worst = 0.0
     for p in (0.2, 0.6, 1.0):
         setting = InWeightSetting(p)
@@ -160,14 +129,10 @@ def rate_of_growth(rate) -> float:
     return worst
 
 
-@claim(
-    "V6-escape",
-    "rate of growth measured on the flow from initial weights of 1e-40, at p = 0.6",
-    method="flow",
-    theory=growth_rate,
-    wrong={"the rate of the reduced model": lambda setting: growth_rate(replace(setting, portion=1.0))},
-)
+@claim("V6-escape", method="flow", theory=growth_rate)
+@wrong("the rate of the reduced model", lambda setting: growth_rate(replace(setting, portion=1.0)))
 def measured_rate_of_growth(rate) -> float:
+    """Rate of growth measured on the flow from initial weights of 1e-40, at p = 0.6."""
     setting = InWeightSetting(0.6, scale=1e-40)
     times = np.array([120.0, 150.0])
     run = gradient_flow(setting.problem(0).training_loss, setting.start(0), t_end=times[-1], rtol=1e-10)

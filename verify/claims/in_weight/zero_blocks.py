@@ -17,7 +17,7 @@ from ....theory.results.attention.blocks import U_i
 from ....theory.results.in_weight.moving_blocks import b
 from ...experiments import draws
 from ...experiments.draws import remembered
-from ..book import claim
+from ..book import claim, wrong
 from ..formulas import power_law
 from ..tolerances import LEAK_AT_END, LEAK_EARLY, ROUNDOFF
 from .loss import SMALL, VECTORS, problem
@@ -35,18 +35,12 @@ def block_velocity(weights: MergedWeights, vectors: np.ndarray, N_: int = SMALL.
     return np.hstack([*rows, *(np.mean([column(v, *one) for one in given], axis=0) for v in weights.v)]).T
 
 
-@claim(
-    "V6-zero",
-    "velocities of the zero blocks from two moments of the task's law, against the gradient of the unreduced loss",
-    method="linear algebra",
-    theory=block_velocity,
-    wrong={
-        "N + 1 for N": partial(block_velocity, N_=SMALL.context_length + 1),
-        "zero, as for random task vectors": lambda weights, vectors: 0 * block_velocity(weights, vectors),
-        "an opposite pair of vectors": lambda weights, vectors: block_velocity(weights, np.concatenate([vectors, -vectors])),
-    },
-)
+@claim("V6-zero", method="linear algebra", theory=block_velocity)
+@wrong("N + 1 for N", partial(block_velocity, N_=SMALL.context_length + 1))
+@wrong("zero, as for random task vectors", lambda weights, vectors: 0 * block_velocity(weights, vectors))
+@wrong("an opposite pair of vectors", lambda weights, vectors: block_velocity(weights, np.concatenate([vectors, -vectors])))
 def zero_blocks_move(velocity) -> float:
+    """Velocities of the zero blocks from two moments of the task's law, against the gradient of the unreduced loss."""
     rng = draws.generator(64)
     weights = MergedWeights(rng.normal(size=2), rng.normal(size=(2, 2, 2)))
     full = FullMergedWeights.embed(weights)
@@ -62,15 +56,10 @@ def largest_entry(p: float, vectors: np.ndarray) -> float:
     return max(np.abs(part).max() for part in (run.arrays["value"][:, :, :2], run.arrays["key_query"][:, :, 2]))
 
 
-@claim(
-    "V6-zero",
-    "the zero blocks stay zero along the flow if the fixed task vectors are an opposite pair, at p = 0.3",
-    method="flow",
-    tolerance=ROUNDOFF,
-    theory=lambda p: largest_entry(p, np.array([VECTORS[0], -VECTORS[0]])),
-    wrong={"one fixed vector": lambda p: largest_entry(p, VECTORS[:1])},
-)
+@claim("V6-zero", method="flow", tolerance=ROUNDOFF, theory=lambda p: largest_entry(p, np.array([VECTORS[0], -VECTORS[0]])))
+@wrong("one fixed vector", lambda p: largest_entry(p, VECTORS[:1]))
 def opposite_vectors_keep_the_blocks(largest) -> float:
+    """The zero blocks stay zero along the flow if the fixed task vectors are an opposite pair, at p = 0.3."""
     return largest(0.3)
 
 
@@ -80,13 +69,14 @@ UNEQUAL = RegressionTask(eigenvalues=[0.6, 0.5], context_length=8)
 
 @claim(
     "T4-leak",
-    "the power of the scale with which zero blocks of the same initial scale stay below the main weights, from 1e-4 to 1e-8",
     method="flow",
     tolerance=LEAK_AT_END,
     theory=lambda task: -np.log(LEFT(np.exp(-1), task.eigenvalues[0], np.linalg.norm(task.eigenvalues**2))),
-    wrong={"they keep their size": lambda task: 1.0, "they grow as the main weights do": lambda task: 0.0},
 )
+@wrong("they keep their size", lambda task: 1.0)
+@wrong("they grow as the main weights do", lambda task: 0.0)
 def leak_on_the_plateau(power) -> float:
+    """The power of the scale with which zero blocks of the same initial scale stay below the main weights, from 1e-4 to 1e-8."""
     loss = MixedTask(UNEQUAL, 1.0, np.ones((1, 2))).in_context_loss
 
     def largest(scale: float) -> float:
@@ -107,14 +97,11 @@ def leak(N_: int) -> tuple[float, float]:
     return float(row), float(column)
 
 
-@claim(
-    "V6-leak",
-    "squared velocity of the zero blocks on sets of 20 random sequences, at the origin, averaged over 8,000 sets",
-    method="Monte Carlo",
-    theory=leak,
-    wrong={"N + 1 for N": lambda N_: leak(N_ + 1), "the velocity itself for its square": lambda N_: tuple(np.sqrt(leak(N_)))},
-)
+@claim("V6-leak", method="Monte Carlo", theory=leak)
+@wrong("N + 1 for N", lambda N_: leak(N_ + 1))
+@wrong("the velocity itself for its square", lambda N_: tuple(np.sqrt(leak(N_))))
 def velocity_on_finite_sets(expected) -> float:
+    """Squared velocity of the zero blocks on sets of 20 random sequences, at the origin, averaged over 8,000 sets."""
     squares = squared_velocities(SMALL, 0.0)
     error = squares.std(axis=0) / np.sqrt(len(squares))
     return float((np.abs(squares.mean(axis=0) - expected(SMALL.context_length)) / error).max())
@@ -145,14 +132,11 @@ def white_leak(map_: float, N_: int = WHITE.context_length) -> tuple[float, floa
     return float(row), float(column)
 
 
-@claim(
-    "V6-leak",
-    "squared velocity of the zero blocks on sets of 20 random sequences, white tokens, on the plateau, in mid-drop and at the end",
-    method="Monte Carlo",
-    theory=white_leak,
-    wrong={"N + 1 for N": lambda map_: white_leak(map_, WHITE.context_length + 1), "that of the plateau": lambda map_: white_leak(0.0)},
-)
+@claim("V6-leak", method="Monte Carlo", theory=white_leak)
+@wrong("N + 1 for N", lambda map_: white_leak(map_, WHITE.context_length + 1))
+@wrong("that of the plateau", lambda map_: white_leak(0.0))
 def velocity_on_finite_sets_along_the_way(expected) -> float:
+    """Squared velocity of the zero blocks on sets of 20 random sequences, white tokens, on the plateau, in mid-drop and at the end."""
     end = float(WHITE.eigenvalues[0] / WHITE.second_moment_eigenvalues[0])
     worst = 0.0
     for map_ in (0.0, end / 2, end):
@@ -186,14 +170,7 @@ def leak_exponent(column: int) -> float:
     return float(np.polyfit(np.log(LEAK_SIZES), np.log(leaked()[:, :, column]).mean(axis=0), 1)[0])
 
 
-@claim(
-    "V6-leak",
-    "zero blocks on P sequences soon after the drop: their size falls as P^(-1/2), as their velocity does",
-    method="flow",
-    tolerance=LEAK_EARLY,
-    theory=-1 / 2,
-    wrong={"P^(-1/4)": -1 / 4, "P^(-1)": -1.0},
-    slow=True,
-)
+@claim("V6-leak", method="flow", tolerance=LEAK_EARLY, theory=-1 / 2, wrong={"P^(-1/4)": -1 / 4, "P^(-1)": -1.0}, slow=True)
 def leak_after_the_drop(exponent) -> float:
+    """Zero blocks on P sequences soon after the drop: their size falls as P^(-1/2), as their velocity does."""
     return abs(leak_exponent(0) - exponent)

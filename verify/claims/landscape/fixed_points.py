@@ -11,7 +11,7 @@ from ....numerics.tasks.regression import RegressionTask
 from ...experiments import draws
 from ...experiments.staircase import DEFAULT
 from .. import formulas
-from ..book import claim
+from ..book import claim, wrong
 from ..tolerances import COUNT, MINIMISER
 
 TASK = DEFAULT.task
@@ -33,27 +33,16 @@ def without_correlation(U: np.ndarray) -> np.ndarray:
     return U - np.multiply.outer(along, square)
 
 
-@claim(
-    "14a",
-    "weights with w_2 = 0 and W_1 E(y_q z) = 0, but W_1 not zero, are at rest",
-    method="linear algebra",
-    theory=without_correlation,
-    wrong={"any W_1": lambda U: U},
-)
+@claim("14a", method="linear algebra", theory=without_correlation, wrong={"any W_1": lambda U: U})
 def zero_function_fixed_points(condition) -> float:
+    """Weights with w_2 = 0 and W_1 E(y_q z) = 0, but W_1 not zero, are at rest."""
     U = draws.generator(14).standard_normal((3, 4, 4))
     return speed(MergedWeights(np.zeros(3), condition(U)))
 
 
-@claim(
-    "14-index",
-    "the number of negative Hessian eigenvalues at five points with w_2 = 0 and W_1 E(y_q z) = 0, three heads",
-    method="linear algebra",
-    tolerance=COUNT,
-    theory=3,
-    wrong={"one for all heads": 1},
-)
+@claim("14-index", method="linear algebra", tolerance=COUNT, theory=3, wrong={"one for all heads": 1})
 def zero_function_index(index) -> float:
+    """The number of negative Hessian eigenvalues at five points with w_2 = 0 and W_1 E(y_q z) = 0, three heads."""
     rng, worst = draws.generator(15), 0.0
     for _ in range(5):
         weights = MergedWeights(np.zeros(3), without_correlation(rng.standard_normal((3, 4, 4))))
@@ -62,14 +51,9 @@ def zero_function_index(index) -> float:
     return worst
 
 
-@claim(
-    "14b",
-    "random weights whose effective map is the regression on z are at rest",
-    method="linear algebra",
-    theory=formulas.least_squares_map,
-    wrong={"N + 1 for N": formulas.longer_context(formulas.least_squares_map)},
-)
+@claim("14b", method="linear algebra", theory=formulas.least_squares_map, wrong={"N + 1 for N": formulas.longer_context})
 def global_minimum_is_at_rest(best) -> float:
+    """Random weights whose effective map is the regression on z are at rest."""
     rng = draws.generator(16)
     v, U = rng.standard_normal(3), rng.standard_normal((3, 4, 4))
     U[-1] = (best(TASK) - np.einsum("h,hij->ij", v[:-1], U[:-1])) / v[-1]
@@ -89,14 +73,9 @@ def fixed_point(task: RegressionTask, directions: tuple[int, ...], rank: int = 1
 SETS = tuple(fixed_point_sets(TASK, heads=5))
 
 
-@claim(
-    "21",
-    "all 16 sets of learned eigenvectors, ranks one and two, in weights of minimal norm, are at rest",
-    method="linear algebra",
-    theory=fixed_point,
-    wrong={"N + 1 for N": formulas.longer_context(fixed_point)},
-)
+@claim("21", method="linear algebra", theory=fixed_point, wrong={"N + 1 for N": formulas.longer_context})
 def all_sets_are_at_rest(weights) -> float:
+    """All 16 sets of learned eigenvectors, ranks one and two, in weights of minimal norm, are at rest."""
     return max(speed(weights(TASK, S, rank)) for S in SETS for rank in (1, 2))
 
 
@@ -106,25 +85,16 @@ def saddle_loss(task: RegressionTask, directions: tuple[int, ...]) -> float:
     return float(lam.sum() - (lam**3 / formulas.moment_eigenvalues(task))[S].sum())
 
 
-@claim(
-    "59",
-    "the loss at all 16 fixed points, from their weights",
-    method="linear algebra",
-    theory=saddle_loss,
-    wrong={"N + 1 for N": formulas.longer_context(saddle_loss)},
-)
+@claim("59", method="linear algebra", theory=saddle_loss, wrong={"N + 1 for N": formulas.longer_context})
 def losses_of_all_sets(loss) -> float:
+    """The loss at all 16 fixed points, from their weights."""
     return max(abs(LOSS.value(fixed_point(TASK, S).effective_map()) - loss(TASK, S)) for S in SETS)
 
 
-@claim(
-    "84",
-    "an idle head may have key and query outside the learned span: three learned-set examples at rest",
-    method="linear algebra",
-    theory=lambda lam: ((0, 0, 1.7, 0), (0, 0, 0, -0.8)),
-    wrong={"key and query along one unlearned eigenvector": lambda lam: ((0, 0, 1.7, 0), (0, 0, -0.8, 0))},
-)
+@claim("84", method="linear algebra", theory=lambda lam: ((0, 0, 1.7, 0), (0, 0, 0, -0.8)))
+@wrong("key and query along one unlearned eigenvector", lambda lam: ((0, 0, 1.7, 0), (0, 0, -0.8, 0)))
 def idle_heads_outside_the_span(head) -> float:
+    """An idle head may have key and query outside the learned span: three learned-set examples at rest."""
     key, query = head(TASK.eigenvalues)
     worst = 0.0
     for S in ((), (0,), (0, 1)):
@@ -141,27 +111,17 @@ def index_without_order(task: RegressionTask, S: tuple[int, ...], rank: int) -> 
     return (slots - len(S)) * (task.dimension - len(S))
 
 
-@claim(
-    "T2e",
-    "the number of negative Hessian eigenvalues at all 16 fixed points of minimal norm, ranks one and two",
-    method="linear algebra",
-    tolerance=COUNT,
-    theory=lambda task, S, rank: index_at_minimal_norm(task, S, rank=rank),
-    wrong={"pairs out of order not counted": index_without_order},
-)
+@claim("T2e", method="linear algebra", tolerance=COUNT, theory=lambda task, S, rank: index_at_minimal_norm(task, S, rank=rank))
+@wrong("pairs out of order not counted", index_without_order)
 def index_of_all_sets(index) -> float:
+    """The number of negative Hessian eigenvalues at all 16 fixed points of minimal norm, ranks one and two."""
     points = ((S, rank, separate_fixed_point(TASK, S, heads=5, rank=rank)) for S in SETS for rank in (1, 2))
     return max(abs(point.index - index(TASK, S, rank)) for S, rank, point in points)
 
 
-@claim(
-    "T2h",
-    "the Hessian of separate attention at the origin: its largest entry",
-    method="linear algebra",
-    theory=(0.0, 0.0),
-    wrong={"with a value weight of one": (1.0, 0.0)},
-)
+@claim("T2h", method="linear algebra", theory=(0.0, 0.0), wrong={"with a value weight of one": (1.0, 0.0)})
 def origin_is_degenerate(point) -> float:
+    """The Hessian of separate attention at the origin: its largest entry."""
     v, k = point
     weights = SeparateWeights(np.full(5, v), np.full((5, 1, 4), k), np.full((5, 1, 4), k))
     return float(np.abs(weights.hessian(LOSS)).max())
@@ -172,18 +132,11 @@ def least_norm(A: np.ndarray) -> float:
     return float(3 * np.sum(np.linalg.svd(A, compute_uv=False) ** (2 / 3)))
 
 
-@claim(
-    "78",
-    "the least norm of weights for a given random map, found by a constrained minimiser from eight starts, D = H = 2",
-    method="linear algebra",
-    tolerance=MINIMISER,
-    theory=least_norm,
-    wrong={
-        "power 1/2": lambda A: float(3 * np.sum(np.linalg.svd(A, compute_uv=False) ** 0.5)),
-        "two heads sharing an eigenvector": lambda A: 2 ** (1 / 3) * least_norm(A),
-    },
-)
+@claim("78", method="linear algebra", tolerance=MINIMISER, theory=least_norm)
+@wrong("power 1/2", lambda A: float(3 * np.sum(np.linalg.svd(A, compute_uv=False) ** 0.5)))
+@wrong("two heads sharing an eigenvector", lambda A: 2 ** (1 / 3) * least_norm(A))
 def minimal_norm(bound) -> float:
+    """The least norm of weights for a given random map, found by a constrained minimiser from eight starts, D = H = 2."""
     rng = draws.generator(78)
     A = np.array([[1.2, 0.4], [-0.3, 0.5]])
 

@@ -1,6 +1,6 @@
 """Claims about the order of learning (V2-sequence, V2-oblique): which sets of directions are visited, and how long a head rests."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import islice, pairwise
 
 import numpy as np
@@ -18,10 +18,9 @@ from ....theory.results.landscape.learning_order import A_d, A_j, M_d, M_j, Q_d,
 from ...experiments.draws import remembered
 from ...experiments.random_tasks import Sets, commuting_tasks, oblique_tasks, visited
 from ...experiments.varied_tasks import RETURNING, TURNING, against, inclined, levels, small_levels, trained_plateaus, turning_levels
-from ..book import claim
+from ..book import claim, wrong
+from ..formulas import formula, times
 from ..tolerances import COUNT, LEADING_ORDER, OTHER_RESTS, TRAINED_VARIATION, TURNING_LEVEL
-
-ONE_REST = (v, A_d, A_j, M_d, M_j, Q_d, Q_j)
 
 
 def sequence(task: RegressionTask) -> Sets:
@@ -52,54 +51,33 @@ def _commuting() -> list[RegressionTask]:
     return list(islice(commuting_tasks(11), 24))
 
 
-@claim(
-    "V2-sequence",
-    "the sets of directions visited by the flow from weights of 1e-4, in order: 24 random commuting tasks of 2, 3 and 4 directions",
-    method="flow",
-    tolerance=COUNT,
-    theory=sequence,
-    wrong={
-        "no head turns": by_growth,
-        "the largest drop first": lambda task: one_by_one(task.modes.drops),
-        "only the first head turns": only_the_first_turns,
-    },
-    slow=True,
-)
+@claim("V2-sequence", method="flow", tolerance=COUNT, theory=sequence, slow=True)
+@wrong("no head turns", by_growth)
+@wrong("the largest drop first", lambda task: one_by_one(task.modes.drops))
+@wrong("only the first head turns", only_the_first_turns)
 def sequences_of_the_flow(expected) -> float:
-    """The number of tasks whose flow visits other sets."""
+    """The sets of directions visited by the flow from weights of 1e-4, in order: 24 random commuting tasks of 2, 3 and 4 directions.
+
+    The number of tasks whose flow visits other sets.
+    """
     return float(sum(visited(task, seed) != expected(task) for seed, task in enumerate(_commuting())))
 
 
-@claim(
-    "V2-sequence",
-    "the plateaus of three directions with two heads that turn (flow from random weights of 1e-4)",
-    method="flow",
-    tolerance=TURNING_LEVEL,
-    theory=turning_levels,
-    wrong={
-        "no head turns": levels,
-        "the largest drop first": lambda task: task.loss_moments.c - np.append(0, np.cumsum(np.sort(task.modes.drops)[::-1])),
-        "the second head stays": lambda task: np.delete(turning_levels(task), 4),
-    },
-)
+@claim("V2-sequence", method="flow", tolerance=TURNING_LEVEL, theory=turning_levels)
+@wrong("no head turns", levels)
+@wrong("the largest drop first", lambda task: task.loss_moments.c - np.append(0, np.cumsum(np.sort(task.modes.drops)[::-1])))
+@wrong("the second head stays", lambda task: np.delete(turning_levels(task), 4))
 def two_heads_turn(expected) -> float:
+    """The plateaus of three directions with two heads that turn (flow from random weights of 1e-4)."""
     return against(small_levels("returning"), expected(RETURNING))
 
 
-@claim(
-    "V2-sequence",
-    "the losses on the plateaus of training on three directions with two heads that turn",
-    method="training",
-    tolerance=TRAINED_VARIATION,
-    theory=lambda: turning_levels(RETURNING),
-    wrong={
-        "no head turns": lambda: levels(RETURNING),
-        "the second head stays": lambda: np.delete(turning_levels(RETURNING), 4),
-        "turns between the wrong sets": lambda: turning_levels(RETURNING)[[0, 1, 2, 4, 3, 5]],
-    },
-    slow=True,
-)
+@claim("V2-sequence", method="training", tolerance=TRAINED_VARIATION, theory=lambda: turning_levels(RETURNING), slow=True)
+@wrong("no head turns", lambda: levels(RETURNING))
+@wrong("the second head stays", lambda: np.delete(turning_levels(RETURNING), 4))
+@wrong("turns between the wrong sets", lambda: turning_levels(RETURNING)[[0, 1, 2, 4, 3, 5]])
 def trained_plateaus_returning(expected) -> float:
+    """The losses on the plateaus of training on three directions with two heads that turn."""
     return against(trained_plateaus("returning").levels, expected())
 
 
@@ -111,20 +89,15 @@ def _rest_numbers(task: RegressionTask, d: int, j: int) -> tuple[float, ...]:
     return (float(np.cbrt(task.modes.levels[d])), A[d], A[j], M[d], M[j], Q[d], Q[j])
 
 
-def rate(change: Mapping | None = None) -> Callable[[RegressionTask, int, int], float]:
-    """rho_j at the rest along d."""
-    formula = compiled("V2-sequence", ONE_REST, part="growing", change=change)
-    return lambda task, d, j: float(formula(*_rest_numbers(task, d, j)))
+rate = formula("V2-sequence", v, A_d, A_j, M_d, M_j, Q_d, Q_j, part="growing", given=_rest_numbers)  # rho_j at the rest along d
 
 
-@claim(
-    "V2-sequence",
-    "the rates at which heads turn, in 12 random tasks of 2 to 4 directions, against Hessians that include what other heads hold",
-    method="linear algebra",
-    theory=rate(),
-    wrong={"Q of the other": rate({Q_j: Q_d}), "twice v": rate({v: 2 * v}), "d and j exchanged": rate({A_d: A_j, A_j: A_d})},
-)
+@claim("V2-sequence", method="linear algebra", theory=rate)
+@wrong("Q of the other", {Q_j: Q_d})
+@wrong("twice v", {v: 2 * v})
+@wrong("d and j exchanged", {A_d: A_j, A_j: A_d})
 def rates_of_turning(rate) -> float:
+    """The rates at which heads turn, in 12 random tasks of 2 to 4 directions, against Hessians that include what other heads hold."""
     worst = 0.0
     for task in islice(commuting_tasks(5), 12):
         visits = order_of_learning(task)
@@ -135,11 +108,10 @@ def rates_of_turning(rate) -> float:
     return worst
 
 
-def rest(change: Mapping | None = None) -> Callable[[float], float]:
+def rest(size: float, change: Mapping | None = None) -> float:
     """The duration of a rest of ``TURNING`` as a function of the size of the weights."""
     lag = float(compiled("V2-sequence", (A_d, A_j), part="lag", change=change)(*np.diag(TURNING.loss_moments.A)))
-    time = compiled("V2-sequence", (lag_j, rho_j, w_init, tau), part="rest")
-    return lambda size: float(time(lag, rate(change)(TURNING, 0, 1), size, 1.0))
+    return float(compiled("V2-sequence", (lag_j, rho_j, w_init, tau), part="rest")(lag, rate(TURNING, 0, 1, change=change), size, 1.0))
 
 
 @remembered
@@ -149,19 +121,12 @@ def _measured_rest(size: float) -> float:
     return float(np.diff(find_plateaus(run).drops)[0])
 
 
-@claim(
-    "V2-sequence",
-    "how much longer a head rests from weights of 1e-6 than from weights of 1e-3 (flow)",
-    method="flow",
-    tolerance=LEADING_ORDER,
-    theory=rest(),
-    wrong={
-        "no lag": lambda size: rest()(size) / (1 - 2 / 3),
-        "the rate of a waiting head": rest({M_d: 1e9, Q_d: 1e9}),
-        "a power of the size": lambda size: 1 / size,
-    },
-)
+@claim("V2-sequence", method="flow", tolerance=LEADING_ORDER, theory=rest)
+@wrong("no lag", times(1 / (1 - 2 / 3)))
+@wrong("the rate of a waiting head", {M_d: 1e9, Q_d: 1e9})
+@wrong("a power of the size", lambda size: 1 / size)
 def rests_of_two_sizes(time) -> float:
+    """How much longer a head rests from weights of 1e-6 than from weights of 1e-3 (flow)."""
     return abs((_measured_rest(1e-6) - _measured_rest(1e-3)) / (time(1e-6) - time(1e-3)) - 1)
 
 
@@ -182,42 +147,27 @@ def oblique_rest(angle: float) -> float:
     return float(second - first)
 
 
-@claim(
-    "V2-oblique",
-    "how much longer a head rests when the angle between token and task covariance shrinks tenfold (flow), from 0.001 and from 0.0001",
-    method="flow",
-    tolerance=LEADING_ORDER,
-    theory=lambda: np.log(10) / rate()(TURNING, 0, 1),
-    wrong={
-        "angles squared": lambda: np.log(100) / rate()(TURNING, 0, 1),
-        "the rate of a waiting head": lambda: np.log(10) / (np.cbrt(TURNING.modes.levels[0]) * TURNING.loss_moments.A[1, 1]),
-    },
-)
+@claim("V2-oblique", method="flow", tolerance=LEADING_ORDER, theory=lambda: np.log(10) / rate(TURNING, 0, 1))
+@wrong("angles squared", lambda: np.log(100) / rate(TURNING, 0, 1))
+@wrong("the rate of a waiting head", lambda: np.log(10) / (np.cbrt(TURNING.modes.levels[0]) * TURNING.loss_moments.A[1, 1]))
 def rests_of_small_angles(longer) -> float:
+    """How much longer a head rests when the angle between token and task covariance shrinks tenfold (flow), from 0.001 and from 0.0001."""
     rests = [oblique_rest(angle) for angle in (1e-3, 1e-4, 1e-5)]
     return float(np.abs(np.diff(rests) / longer() - 1).max())
 
 
-def stays(change: Mapping | None = None) -> Callable[[float, float], bool]:
-    """Whether a rest at s_i is stable against s_j."""
-    formula = compiled("V2-oblique", (s_i, s_j), part="second", change=change)
-    return lambda one, other: bool(formula(one, other) > 0)
-
-
-@claim(
-    "V2-oblique",
-    "the direction at which one head alone comes to rest, in 16 random tasks of 2 or 3 directions whose covariances do not commute",
-    method="flow",
-    tolerance=COUNT,
-    theory=stays(),
-    wrong={"the smallest drop is stable": stays({s_i: s_j, s_j: s_i}), "all are": stays({s_j: 0})},
-)
+@claim("V2-oblique", method="flow", tolerance=COUNT, theory=formula("V2-oblique", s_i, s_j, part="second"))
+@wrong("the smallest drop is stable", {s_i: s_j, s_j: s_i})
+@wrong("all are", {s_j: 0})
 def rests_of_one_head(stable) -> float:
-    """The number of tasks in which the head does not end at the one direction that is stable against all others."""
+    """The direction at which one head alone comes to rest, in 16 random tasks of 2 or 3 directions whose covariances do not commute.
+
+    The number of tasks in which the head does not end at the one direction that is stable against all others.
+    """
     failed = 0
     for task in islice(oblique_tasks(3), 16):
         s = np.sqrt(task.modes.drops)
-        left = [d for d in range(len(s)) if all(stable(s[d], one) for j, one in enumerate(s) if j != d)]
+        left = [d for d in range(len(s)) if all(stable(s[d], one) > 0 for j, one in enumerate(s) if j != d)]
         ends = int(np.argmax(np.diag(task.modes.coordinates(_end_of_one_head(task)))))
         failed += left != [ends]
     return float(failed)
@@ -230,15 +180,9 @@ def _end_of_one_head(task: RegressionTask) -> np.ndarray:
     return run.effective_map_at(run.times[-1])
 
 
-@claim(
-    "V2-oblique",
-    "the share of 24 random tasks of 2 or 3 directions whose covariances do not commute in which heads rest at other sets, or elsewhere "
-    "too, from 1e-4 (flow)",
-    method="flow",
-    tolerance=OTHER_RESTS,
-    theory=sequence,
-    wrong={"the smallest drop first": lambda task: one_by_one(-task.modes.drops)},  # the order of the levels differs too seldom to be told
-    slow=True,
-)
+@claim("V2-oblique", method="flow", tolerance=OTHER_RESTS, theory=sequence, slow=True)
+@wrong("the smallest drop first", lambda task: one_by_one(-task.modes.drops))  # the order of the levels differs too seldom to be told
 def sequences_of_oblique_flows(expected) -> float:
+    """The share of 24 random tasks of 2 or 3 directions whose covariances do not commute in which heads rest at other sets, or elsewhere
+    too, from 1e-4 (flow)."""
     return float(np.mean([visited(task, seed) != expected(task) for seed, task in enumerate(islice(oblique_tasks(3), 24))]))

@@ -11,7 +11,7 @@ from ....numerics.tasks.regression import RegressionTask
 from ....theory.results.landscape.learning_order import A_d, A_j, M_d, M_j, Q_d, Q_j, v
 from ...experiments import draws
 from ...experiments.varied_tasks import NOISY, OBLIQUE, PLAIN, TURNING, against, levels, plateaus, small_levels, turning_levels
-from ..book import claim
+from ..book import claim, wrong
 from ..tolerances import LEADING_ORDER, TURNING_LEVEL
 
 
@@ -53,38 +53,28 @@ PLANAR = RegressionTask(
 )
 
 
-@claim(
-    "V2-fixed",
-    "all roots of the flow from 40 starts, with token and task covariance that do not commute: four maps, D = 2",
-    method="linear algebra",
-    theory=lambda task: task.modes,
-    wrong={"eigenvectors of Lambda": without_whitening, "singular directions of A": of_growth},
-)
+@claim("V2-fixed", method="linear algebra", theory=lambda task: task.modes)
+@wrong("eigenvectors of Lambda", without_whitening)
+@wrong("singular directions of A", of_growth)
 def planar_fixed_points(modes) -> float:
+    """All roots of the flow from 40 starts, with token and task covariance that do not commute: four maps, D = 2."""
     return _root_distance(PLANAR, modes(PLANAR), 40, least=4)
 
 
-@claim(
-    "V2-fixed",
-    "all roots of the flow from 300 starts, with token, task and query covariance that do not commute: seven or all of eight maps, D = 3",
-    method="linear algebra",
-    theory=lambda task: task.modes,
-    wrong={"eigenvectors of Lambda": without_whitening, "singular directions of A": of_growth},
-    slow=True,
-)
+@claim("V2-fixed", method="linear algebra", theory=lambda task: task.modes, slow=True)
+@wrong("eigenvectors of Lambda", without_whitening)
+@wrong("singular directions of A", of_growth)
 def spatial_fixed_points(modes) -> float:
+    """All roots of the flow from 300 starts, with token, task and query covariance that do not commute: seven or all of eight maps, D =
+    3."""
     return _root_distance(OBLIQUE, modes(OBLIQUE), 300, least=7)  # 2,000 starts may miss the one in which all directions are learned
 
 
-@claim(
-    "V2-rotation",
-    "four plateaus of two directions, the first to grow with the smaller drop: the head turns (flow from random weights of 1e-4)",
-    method="flow",
-    tolerance=TURNING_LEVEL,
-    theory=turning_levels,
-    wrong={"the head stays": levels, "the larger drop first": lambda task: turning_levels(task)[[0, 2, 1, 3]]},
-)
+@claim("V2-rotation", method="flow", tolerance=TURNING_LEVEL, theory=turning_levels)
+@wrong("the head stays", levels)
+@wrong("the larger drop first", lambda task: turning_levels(task)[[0, 2, 1, 3]])
 def head_turns(expected) -> float:
+    """Four plateaus of two directions, the first to grow with the smaller drop: the head turns (flow from random weights of 1e-4)."""
     return against(small_levels("turning"), expected(TURNING))
 
 
@@ -96,33 +86,23 @@ def turning_rate(task: RegressionTask) -> float:
     return float(trace / 2 + np.sqrt(trace**2 / 4 - determinant))
 
 
-@claim(
-    "V2-rotation",
-    "the rate at which a head turns from one direction to the other, against the Hessian's negative eigenvalue",
-    method="linear algebra",
-    theory=turning_rate,
-    wrong={
-        "of the other direction": lambda task: turning_rate(
-            RegressionTask(eigenvalues=[0.5, 1.0], context_length=20, task_covariance=np.diag([0.8, 0.3]))
-        ),
-        "with N + 1": lambda task: turning_rate(
-            RegressionTask(eigenvalues=[1.0, 0.5], context_length=21, task_covariance=np.diag([0.3, 0.8]))
-        ),
-    },
+@claim("V2-rotation", method="linear algebra", theory=turning_rate)
+@wrong(
+    "of the other direction",
+    lambda task: turning_rate(RegressionTask(eigenvalues=[0.5, 1.0], context_length=20, task_covariance=np.diag([0.8, 0.3]))),
+)
+@wrong(
+    "with N + 1", lambda task: turning_rate(RegressionTask(eigenvalues=[1.0, 0.5], context_length=21, task_covariance=np.diag([0.3, 0.8])))
 )
 def rate_of_turning(rate) -> float:
+    """The rate at which a head turns from one direction to the other, against the Hessian's negative eigenvalue."""
     return float(abs(separate_fixed_point(TURNING, [0], heads=1).spectrum[0] + rate(TURNING)))
 
 
-@claim(
-    "V1-order",
-    "the escape times with label noise against those without: equal at leading order (flow, first two drops)",
-    method="flow",
-    tolerance=LEADING_ORDER,
-    theory=lambda: plateaus("plain").drops[:2],
-    wrong={"rates with a_d for lambda_d^2": lambda: plateaus("plain").drops[:2] * _a_ratio()},
-)
+@claim("V1-order", method="flow", tolerance=LEADING_ORDER, theory=lambda: plateaus("plain").drops[:2])
+@wrong("rates with a_d for lambda_d^2", lambda: plateaus("plain").drops[:2] * _a_ratio())
 def noise_delays_nothing(drops) -> float:
+    """The escape times with label noise against those without: equal at leading order (flow, first two drops)."""
     return float(np.abs(plateaus("noise").drops[:2] / drops() - 1).max())
 
 

@@ -24,8 +24,8 @@ from ...experiments import draws
 from ...experiments.draws import remembered
 from ...training.descent import fresh_batches, one_thread, train
 from ...training.modules import ReducedMerged
-from .. import formulas
-from ..book import claim
+from ..book import claim, wrong
+from ..formulas import parts_of, times
 from ..tolerances import ORDER, SHARE, TRAINED_HALF, TRAINED_SHARE, TURNING
 
 START = 1e-3  # of the size in the middle of the drop
@@ -74,40 +74,29 @@ def _white(drop: MergedDrop, kappa: float) -> MergedDrop:
 def _violation(bounds: Bounds, which: int) -> float:
     """By how much a time of the flow lies outside its bounds, in units of 1/gamma."""
     violations = [0.0]
-    for task, times in zip(spectra(), _times(), strict=True):
+    for task, reached in zip(spectra(), _times(), strict=True):
         drop = MergedDrop.of(task)
         earliest, latest = bounds(drop)
-        violations += [(earliest - times[which]) * drop.gamma, (times[which] - latest) * drop.gamma]
+        violations += [(earliest - reached[which]) * drop.gamma, (reached[which] - latest) * drop.gamma]
     return max(violations)
 
 
-@claim(
-    "V7-time",
-    "the time at which s is in the middle of merged attention's drop, for 12 spectra, is between its bounds: violation in units of 1/gamma",
-    method="flow",
-    theory=lambda drop: drop.time_bounds(START * drop.middle),
-    wrong={
-        "the mean kappa in both": lambda drop: _white(drop, drop.mean).time_bounds(START * drop.middle),
-        "the smallest kappa in both": lambda drop: _white(drop, drop.kappa.min()).time_bounds(START * drop.middle, drop.middle),
-        "start doubled": lambda drop: drop.time_bounds(2 * START * drop.middle),
-    },
-)
+@claim("V7-time", method="flow", theory=lambda drop: drop.time_bounds(START * drop.middle))
+@wrong("the mean kappa in both", lambda drop: _white(drop, drop.mean).time_bounds(START * drop.middle))
+@wrong("the smallest kappa in both", lambda drop: _white(drop, drop.kappa.min()).time_bounds(START * drop.middle, drop.middle))
+@wrong("start doubled", lambda drop: drop.time_bounds(2 * START * drop.middle))
 def time_of_the_drop(bounds: Bounds) -> float:
+    """The time at which s is in the middle of merged attention's drop, for 12 spectra, is between its bounds: violation in units of
+    1/gamma."""
     return _violation(bounds, 0)
 
 
-@claim(
-    "V7-half",
-    "the time to half of the loss's drop, for 12 spectra, is between its bounds: violation in units of 1/gamma",
-    method="flow",
-    theory=lambda drop: drop.half_bounds(START * drop.middle),
-    wrong={
-        "the mean kappa in both": lambda drop: _white(drop, drop.mean).half_bounds(START * drop.middle),
-        "the middle of s for half of the loss": lambda drop: drop.time_bounds(START * drop.middle),
-        "start doubled": lambda drop: drop.half_bounds(2 * START * drop.middle),
-    },
-)
+@claim("V7-half", method="flow", theory=lambda drop: drop.half_bounds(START * drop.middle))
+@wrong("the mean kappa in both", lambda drop: _white(drop, drop.mean).half_bounds(START * drop.middle))
+@wrong("the middle of s for half of the loss", lambda drop: drop.time_bounds(START * drop.middle))
+@wrong("start doubled", lambda drop: drop.half_bounds(2 * START * drop.middle))
 def half_of_the_drop(bounds: Bounds) -> float:
+    """The time to half of the loss's drop, for 12 spectra, is between its bounds: violation in units of 1/gamma."""
     return _violation(bounds, 1)
 
 
@@ -118,17 +107,11 @@ def _share(drop: MergedDrop) -> float:
 _BOUND = compiled("V7-share", (kappa_min, kappa_max), part="bound")
 
 
-@claim(
-    "V7-share",
-    "the least loss along the ray of Lambda^2 against the formula, and Kantorovich's bound over 12 spectra and their tightest pair",
-    method="linear algebra",
-    theory=(_share, _BOUND),
-    wrong={
-        "kappa without weights": (lambda drop: 1 / (drop.kappa.mean() * (1 / drop.kappa).mean()), _BOUND),
-        "bound without its square": (_share, lambda low, high: _BOUND(low, high) * (low + high)),
-    },
-)
+@claim("V7-share", method="linear algebra", theory=(_share, _BOUND))
+@wrong("kappa without weights", (lambda drop: 1 / (drop.kappa.mean() * (1 / drop.kappa).mean()), _BOUND))
+@wrong("bound without its square", (_share, lambda low, high: _BOUND(low, high) * (low + high)))
 def share_of_the_drop(statements) -> float:
+    """The least loss along the ray of Lambda^2 against the formula, and Kantorovich's bound over 12 spectra and their tightest pair."""
     (share, bound), errors = statements, []
     for task in spectra():
         drop, loss, direction = MergedDrop.of(task), QuadraticLoss.population(task), ray(task)
@@ -141,14 +124,11 @@ def share_of_the_drop(statements) -> float:
     return float(max(errors))
 
 
-@claim(
-    "V7-share",
-    "how fast the loss still falls at the end of the ray, for 12 spectra, against the squared velocity of all weights there",
-    method="linear algebra",
-    theory=lambda drop: drop.further * drop.gamma**3 / drop.mean,
-    wrong={"at rest": lambda _drop: 0.0, "half of it, as for s alone": lambda drop: drop.further / 2 * drop.gamma**3 / drop.mean},
-)
+@claim("V7-share", method="linear algebra", theory=lambda drop: drop.further * drop.gamma**3 / drop.mean)
+@wrong("at rest", lambda _drop: 0.0)
+@wrong("half of it, as for s alone", lambda drop: drop.further / 2 * drop.gamma**3 / drop.mean)
 def fall_at_the_end_of_the_ray(rate) -> float:
+    """How fast the loss still falls at the end of the ray, for 12 spectra, against the squared velocity of all weights there."""
     errors = []
     for task in spectra():
         drop, u = MergedDrop.of(task), np.sqrt(2 * MergedDrop.of(task).middle)
@@ -168,16 +148,12 @@ def _fall(task: RegressionTask, after: np.ndarray) -> np.ndarray:
     return (loss.c - curve.loss(times)) / (loss.c - least)
 
 
-@claim(
-    "V7-share",
-    "the fall of the loss 4/gamma after the middle of the drop, for 12 random spectra whose largest eigenvalue is ten to thirty times each "
-    "other one, so that the drop ends on the ray, against the share",
-    method="flow",
-    tolerance=SHARE,
-    theory=_share,
-    wrong={"all in one drop": lambda _drop: 1.0, "half of the rest as well": lambda drop: (1 + drop.share) / 2},
-)
+@claim("V7-share", method="flow", tolerance=SHARE, theory=_share)
+@wrong("all in one drop", lambda _drop: 1.0)
+@wrong("half of the rest as well", lambda drop: (1 + drop.share) / 2)
 def share_in_the_flow(share) -> float:
+    """The fall of the loss 4/gamma after the middle of the drop, for 12 random spectra whose largest eigenvalue is ten to thirty times each
+    other one, so that the drop ends on the ray, against the share."""
     rng, errors = draws.generator(71), []
     for _ in range(12):
         others = rng.uniform(1 / 30, 1 / 10, rng.integers(1, 4))
@@ -189,34 +165,22 @@ def share_in_the_flow(share) -> float:
 AFTER = np.array([-1.0, 0.0, 1.0, 2.0, 3.0])
 
 
-@claim(
-    "V7-turn",
-    "the fall of the loss from 1/gamma before the middle of the drop to 3/gamma after it, to leading order, in nine in ten of 18 random "
-    "spectra",
-    method="flow",
-    tolerance=TURNING,
-    theory=lambda drop: drop.learned(AFTER),
-    wrong={
-        "the ray alone": lambda drop: drop.share * _white(drop, drop.mean).learned(AFTER),
-        "all of it in the drop": lambda drop: _white(drop, drop.mean).learned(AFTER),
-    },
-)
+@claim("V7-turn", method="flow", tolerance=TURNING, theory=lambda drop: drop.learned(AFTER))
+@wrong("the ray alone", lambda drop: drop.share * _white(drop, drop.mean).learned(AFTER))
+@wrong("all of it in the drop", lambda drop: _white(drop, drop.mean).learned(AFTER))
 def learned_in_the_drop(learned) -> float:
+    """The fall of the loss from 1/gamma before the middle of the drop to 3/gamma after it, to leading order, in nine in ten of 18 random
+    spectra."""
     return float(np.quantile([np.abs(_fall(task, AFTER) - learned(MergedDrop.of(task))).max() for task in spectra(18)], 0.9))
 
 
 OVER = np.array([4.0])
 
 
-@claim(
-    "V7-turn",
-    "after the drop, the leading order errs by the cube of the spectrum's spread or less: how far the fitted exponent is below 3",
-    method="flow",
-    tolerance=ORDER,
-    theory=lambda drop: drop.learned(OVER),
-    wrong={"the ray alone, second order": lambda drop: drop.share * _white(drop, drop.mean).learned(OVER)},
-)
+@claim("V7-turn", method="flow", tolerance=ORDER, theory=lambda drop: drop.learned(OVER))
+@wrong("the ray alone, second order", lambda drop: drop.share * _white(drop, drop.mean).learned(OVER))
 def order_of_the_turning(learned) -> float:
+    """After the drop, the leading order errs by the cube of the spectrum's spread or less: how far the fitted exponent is below 3."""
     tasks = [RegressionTask(eigenvalues=[1.0, np.exp(-spread)], context_length=31) for spread in (0.1, 0.05)]
     errors = [abs(float((_fall(task, OVER) - learned(MergedDrop.of(task)))[0])) for task in tasks]
     return max(0.0, 3 - float(np.log2(errors[0] / errors[1])))
@@ -228,14 +192,11 @@ def _without_growth(drop: MergedDrop) -> np.ndarray:
     return np.sort(np.linalg.norm(omega) * drop.kappa)
 
 
-@claim(
-    "V7-tail",
-    "the rates after the drop are eigenvalues of the Hessian at the global minimum, between their bounds, for 12 spectra",
-    method="linear algebra",
-    theory=lambda drop: drop.rates,
-    wrong={"s K alone": _without_growth, "rates of the loss": lambda drop: 2 * drop.rates},
-)
+@claim("V7-tail", method="linear algebra", theory=lambda drop: drop.rates)
+@wrong("s K alone", _without_growth)
+@wrong("rates of the loss", lambda drop: 2 * drop.rates)
 def rates_after_the_drop(rates) -> float:
+    """The rates after the drop are eigenvalues of the Hessian at the global minimum, between their bounds, for 12 spectra."""
     errors = []
     for task in spectra():
         drop, spectrum = MergedDrop.of(task), merged_fixed_points(task, heads=1)[1].spectrum
@@ -267,63 +228,37 @@ def _trained() -> tuple[float, float]:
     return float(falls[run.times > until - 2 / drop.gamma].mean() / whole), over
 
 
-@claim(
-    "V7-share",
-    "the fall of the loss after the drop of attention (M), trained on fresh sequences from random weights, against the share",
-    method="training",
-    tolerance=TRAINED_SHARE,
-    theory=_share,
-    wrong={"all in one drop": lambda _drop: 1.0, "half of the rest as well": lambda drop: (1 + drop.share) / 2},
-    slow=True,
-)
+@claim("V7-share", method="training", tolerance=TRAINED_SHARE, theory=_share, slow=True)
+@wrong("all in one drop", lambda _drop: 1.0)
+@wrong("half of the rest as well", lambda drop: (1 + drop.share) / 2)
 def share_trained(share) -> float:
+    """The fall of the loss after the drop of attention (M), trained on fresh sequences from random weights, against the share."""
     return abs(_trained()[0] - share(MergedDrop.of(WIDE)))
 
 
-@claim(
-    "V7-half",
-    "the time to half of the drop of trained attention (M), against the middle of its bounds for the start that its weights lead to",
-    method="training",
-    tolerance=TRAINED_HALF,
-    theory=lambda drop, start: drop.half_bounds(start),
-    wrong={
-        "start ten times as large": lambda drop, start: drop.half_bounds(10 * start),
-        "the middle of s for half of the loss": lambda drop, start: drop.time_bounds(start),
-    },
-    slow=True,
-)
+@claim("V7-half", method="training", tolerance=TRAINED_HALF, theory=lambda drop, start: drop.half_bounds(start), slow=True)
+@wrong("start ten times as large", lambda drop, start: drop.half_bounds(10 * start))
+@wrong("the middle of s for half of the loss", lambda drop, start: drop.time_bounds(start))
 def half_trained(bounds) -> float:
+    """The time to half of the drop of trained attention (M), against the middle of its bounds for the start that its weights lead to."""
     weights = MergedWeights.initialize(WIDE, heads=3, scale=0.01, rng=draws.generator(73))
     earliest, latest = bounds(MergedDrop.of(WIDE), float(np.linalg.norm(effective_start(WIDE, weights))))
     return abs(2 * _trained()[1] / (earliest + latest) - 1)
 
 
-def _velocity(part: str, change: dict | None = None) -> Callable[..., np.ndarray]:
-    """The rate of the size or of the direction of (V7-flow)."""
-    return compiled("V7-flow", (s, n, c_vec, K), part=part, change=change)
-
-
-@claim(
-    "V7-flow",
-    "the velocities of s and n against those of all weights of three balanced heads in three directions",
-    method="linear algebra",
-    theory=(_velocity("size"), _velocity("direction")),
-    wrong={
-        "s half as fast": (formulas.times(1 / 2, _velocity("size")), _velocity("direction")),
-        "curvature doubled": (_velocity("size"), _velocity("direction", {K: 2 * K})),
-    },
-)
+@claim("V7-flow", method="linear algebra", theory=parts_of("V7-flow", (s, n, c_vec, K), "size", "direction"))
+@wrong("s half as fast", {"size": times(1 / 2)})
+@wrong("curvature doubled", {"direction": {K: 2 * K}})
 def reduced_merged_flow(velocities) -> float:
+    """The velocities of s and n against those of all weights of three balanced heads in three directions."""
     task, speed, map_speed = _moving_heads()
     force, curvature = task.eigenvalues[:, None] ** 2, np.diag(task.eigenvalues * task.second_moment_eigenvalues)
-    size, direction = (velocity(SIZE, UNIT[:, None], force, curvature) for velocity in velocities)
+    size, direction = (velocity(SIZE, UNIT[:, None], force, curvature) for velocity in velocities.values())
     turned = (map_speed - speed * UNIT)[:, None]
     return max(abs(float(np.squeeze(size)) - speed), float(np.abs(direction - turned).max()))
 
 
 VALUES, UNIT = np.array([0.5, -0.3, 0.4]), np.array([2.0, 1.0, 2.0]) / 3
-
-
 SIZE = float(VALUES @ VALUES)
 
 
@@ -336,29 +271,20 @@ def _moving_heads() -> tuple[RegressionTask, float, np.ndarray]:
     return task, 2 * float(VALUES @ moved.v), moving
 
 
-def _behind(change: dict | None = None) -> dict[str, Callable[..., float]]:
-    """The flows of (V7-behind) in the letters of the registry."""
-    letters = {
-        "flow": (r_d, kappa_d, s, gamma, C, q),
-        "kept": (r_d, r_e, kappa_d, kappa_e, s, gamma),
-        "v": (size_root, along, q, gamma),
-        "z": (size_root, mean, gamma),
-    }
-    return {part: compiled("V7-behind", of, part=part, change=change) for part, of in letters.items()}
+_BEHIND = {
+    "flow": (r_d, kappa_d, s, gamma, C, q),
+    "kept": (r_d, r_e, kappa_d, kappa_e, s, gamma),
+    "v": (size_root, along, q, gamma),
+    "z": (size_root, mean, gamma),
+}
 
 
-@claim(
-    "V7-behind",
-    "how each direction falls behind and how the size and its part along c grow, against the velocities of all weights of three heads",
-    method="linear algebra",
-    theory=_behind(),
-    wrong={
-        "curvature doubled": _behind({q: 2 * q}),
-        "kappa halved": _behind({kappa_d: kappa_d / 2}),
-        "m doubled": _behind({mean: 2 * mean}),
-    },
-)
+@claim("V7-behind", method="linear algebra", theory=parts_of("V7-behind", _BEHIND))
+@wrong("curvature doubled", {q: 2 * q})
+@wrong("kappa halved", {kappa_d: kappa_d / 2})
+@wrong("m doubled", {mean: 2 * mean})
 def directions_fall_behind(flows) -> float:
+    """How each direction falls behind and how the size and its part along c grow, against the velocities of all weights of three heads."""
     task, speed, map_speed = _moving_heads()
     c, kappa = task.eigenvalues**2, task.eigenvalues * task.second_moment_eigenvalues
     norm, root = float(np.linalg.norm(c)), SIZE**0.5

@@ -13,7 +13,7 @@ from ...experiments import draws
 from ...experiments.draws import remembered
 from ...experiments.staircase import DEFAULT, final_weights, plateaus
 from .. import formulas
-from ..book import claim
+from ..book import claim, wrong
 from ..formulas import power_law
 from ..tolerances import ALIGNMENT, CONVERGED, COUNT, LEADING_ORDER, ORDER, ROUNDOFF, SECOND_ORDER
 
@@ -50,41 +50,25 @@ def _half_time(task: RegressionTask, t: np.ndarray, s: float) -> np.ndarray:
     return formulas.white_sigmoid(task, t / 2, s)
 
 
-@claim(
-    "15",
-    "the effective map from balanced, aligned weights against the sigmoid times I",
-    method="flow",
-    theory=formulas.white_sigmoid,
-    wrong={
-        "t for 2 t": _half_time,
-        "N + 1 for N": formulas.longer_context(formulas.white_sigmoid),
-        "w_init for its square": lambda task, t, s: formulas.white_sigmoid(task, t, np.sqrt(s)),
-    },
-)
+@claim("15", method="flow", theory=formulas.white_sigmoid)
+@wrong("t for 2 t", _half_time)
+@wrong("N + 1 for N", formulas.longer_context)
+@wrong("w_init for its square", lambda task, t, s: formulas.white_sigmoid(task, t, np.sqrt(s)))
 def white_sigmoid_flow(sigmoid) -> float:
+    """The effective map from balanced, aligned weights against the sigmoid times I."""
     return _sigma_error(sigmoid, 1.0)
 
 
-@claim(
-    "47",
-    "the effective map for Lambda = I/4, with alpha = lambda^3 (1 + (1 + D)/N) and gamma = lambda^2 sqrt(D)",
-    method="flow",
-    theory=formulas.white_sigmoid,
-    wrong={"rates of Lambda = I": lambda task, t, s: formulas.white_sigmoid(white_task(), t / 16, s)},
-)
+@claim("47", method="flow", theory=formulas.white_sigmoid)
+@wrong("rates of Lambda = I", lambda task, t, s: formulas.white_sigmoid(white_task(), t / 16, s))
 def scaled_white_sigmoid_flow(sigmoid) -> float:
+    """The effective map for Lambda = I/4, with alpha = lambda^3 (1 + (1 + D)/N) and gamma = lambda^2 sqrt(D)."""
     return _sigma_error(sigmoid, 0.25)
 
 
-@claim(
-    "48",
-    "the loss along the white flow as a function of sigma",
-    method="flow",
-    tolerance=ROUNDOFF,
-    theory=formulas.white_loss,
-    wrong={"N + 1 for N": formulas.longer_context(formulas.white_loss)},
-)
+@claim("48", method="flow", tolerance=ROUNDOFF, theory=formulas.white_loss, wrong={"N + 1 for N": formulas.longer_context})
 def white_loss_flow(loss) -> float:
+    """The loss along the white flow as a function of sigma."""
     run = _white_flow()
     sigma = run.effective_maps[:, 0, 0]
     return float(np.abs(run.loss - loss(white_task(), sigma)).max())
@@ -102,15 +86,9 @@ def effective_scale(v: np.ndarray, U: np.ndarray) -> float:
     return float(0.25 * np.sum((v + np.trace(U, axis1=1, axis2=2) / np.sqrt(U.shape[-1])) ** 2))
 
 
-@claim(
-    "15",
-    "the effective map from Gaussian weights against the sigmoid, with the effective scale |w_2 + W_1 m|^2/4 for w_init^2",
-    method="flow",
-    tolerance=SECOND_ORDER,
-    theory=effective_scale,
-    wrong={"the nominal |w_2|^2": lambda v, U: float(np.sum(v**2))},
-)
+@claim("15", method="flow", tolerance=SECOND_ORDER, theory=effective_scale, wrong={"the nominal |w_2|^2": lambda v, U: float(np.sum(v**2))})
 def white_sigmoid_gaussian(scale) -> float:
+    """The effective map from Gaussian weights against the sigmoid, with the effective scale |w_2 + W_1 m|^2/4 for w_init^2."""
     return _from_effective(scale, 1e-2)
 
 
@@ -121,15 +99,11 @@ def _from_effective(scale: Callable[[np.ndarray, np.ndarray], float], w_init: fl
     return float(np.abs(sigma - formulas.white_sigmoid(white_task(), t, scale(*run.initial.arrays))).max())
 
 
-@claim(
-    "15-start",
-    "the error of the sigmoid with the effective start falls as w_init^2, from scales of 0.01 to 0.001: fitted power less two",
-    method="flow",
-    tolerance=ORDER,
-    theory=effective_scale,
-    wrong={"the nominal |w_2|^2": lambda v, U: float(np.sum(v**2)), "its mean": lambda v, U: float(np.sum(v**2)) * (1 + 1 / 16) / 4},
-)
+@claim("15-start", method="flow", tolerance=ORDER, theory=effective_scale)
+@wrong("the nominal |w_2|^2", lambda v, U: float(np.sum(v**2)))
+@wrong("its mean", lambda v, U: float(np.sum(v**2)) * (1 + 1 / 16) / 4)
 def order_of_the_effective_start(scale) -> float:
+    """The error of the sigmoid with the effective start falls as w_init^2, from scales of 0.01 to 0.001: fitted power less two."""
     return abs(power_law([1e-2, 3e-3, 1e-3], lambda w_init: _from_effective(scale, w_init)) - 2)
 
 
@@ -140,59 +114,34 @@ def merged_flow(w_init: float = 1e-3, seed: int = 16, duration: float = 400.0) -
     return gradient_flow(QuadraticLoss.population(DEFAULT.task), weights, t_end=duration)
 
 
-@claim(
-    "16",
-    "the effective map of merged attention at the end of the flow",
-    method="flow",
-    tolerance=CONVERGED,
-    theory=formulas.least_squares_map,
-    wrong={
-        "N + 1 for N": formulas.longer_context(formulas.least_squares_map),
-        "the inverse of Lambda": formulas.infinite_context(formulas.least_squares_map),
-    },
-)
+@claim("16", method="flow", tolerance=CONVERGED, theory=formulas.least_squares_map)
+@wrong("N + 1 for N", formulas.longer_context)
+@wrong("the inverse of Lambda", formulas.infinite_context)
 def merged_converges_to_least_squares(least_squares) -> float:
+    """The effective map of merged attention at the end of the flow."""
     run = merged_flow(duration=4000.0)
     return float(np.abs(run.effective_maps[-1] - least_squares(DEFAULT.task)).max())
 
 
-@claim(
-    "Sec. 3.3",
-    "the number of drops of merged attention, after one plateau",
-    method="flow",
-    tolerance=COUNT,
-    theory=1,
-    wrong={"as many as components": 4},
-)
+@claim("Sec. 3.3", method="flow", tolerance=COUNT, theory=1, wrong={"as many as components": 4})
 def merged_drops_once(drops) -> float:
+    """The number of drops of merged attention, after one plateau."""
     return abs(len(plateaus(merged_flow()).drops) - drops)
 
 
-@claim(
-    "51",
-    "how much later the drop comes for each tenfold smaller start, times the norm of Lambda^2, over ln 10",
-    method="flow",
-    tolerance=LEADING_ORDER,
-    theory=lambda task: np.linalg.norm(task.covariance @ task.covariance),
-    wrong={
-        "the largest eigenvalue": lambda task: task.eigenvalues.max() ** 2,
-        "the norm of Lambda": lambda task: np.linalg.norm(task.covariance),
-    },
-)
+@claim("51", method="flow", tolerance=LEADING_ORDER, theory=lambda task: np.linalg.norm(task.covariance @ task.covariance))
+@wrong("the largest eigenvalue", lambda task: task.eigenvalues.max() ** 2)
+@wrong("the norm of Lambda", lambda task: np.linalg.norm(task.covariance))
 def merged_escape_rate(rate) -> float:
+    """How much later the drop comes for each tenfold smaller start, times the norm of Lambda^2, over ln 10."""
     times = [plateaus(merged_flow(w)).drops[0] for w in (1e-3, 1e-4, 1e-5)]
     return float(np.abs(np.diff(times) * rate(DEFAULT.task) / np.log(10) - 1).max())
 
 
-@claim(
-    "17",
-    "heads become parallel: W_1 W_1' against w_2 w_2' at the end of the flow, relative",
-    method="flow",
-    tolerance=ALIGNMENT,
-    theory=lambda w_2: np.outer(w_2, w_2),
-    wrong={"only the norms": lambda w_2: np.diag(w_2**2)},
-)
+@claim("17", method="flow", tolerance=ALIGNMENT, theory=lambda w_2: np.outer(w_2, w_2))
+@wrong("only the norms", lambda w_2: np.diag(w_2**2))
 def merged_heads_become_parallel(gram) -> float:
+    """Heads become parallel: W_1 W_1' against w_2 w_2' at the end of the flow, relative."""
     w = final_weights(merged_flow())
     W_1 = w["U"].reshape(len(w["v"]), -1)
     return float(np.linalg.norm(W_1 @ W_1.T - gram(w["v"])) / np.linalg.norm(gram(w["v"])))

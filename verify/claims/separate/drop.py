@@ -15,7 +15,7 @@ from ...experiments import draws
 from ...experiments.draws import remembered
 from ...experiments.staircase import DEFAULT, final_weights, random_start, weights_at
 from .. import formulas
-from ..book import claim
+from ..book import claim, wrong
 from ..tolerances import LEADING_ORDER, SOLVER_TIGHT
 
 
@@ -32,32 +32,20 @@ def _aligned_flow() -> Trajectory:
     return gradient_flow(loss, aligned_weights(DEFAULT.task, v), t_end=2000.0, rtol=1e-10)
 
 
-@claim(
-    "25",
-    "value, key and query weights of four aligned heads at the end of the flow",
-    method="flow",
-    theory=formulas.learned_value_weights,
-    wrong={
-        "square root for cube root": lambda task: formulas.learned_value_weights(task) ** 1.5,
-        "N + 1 for N": formulas.longer_context(formulas.learned_value_weights),
-    },
-)
+@claim("25", method="flow", theory=formulas.learned_value_weights)
+@wrong("square root for cube root", lambda task: formulas.learned_value_weights(task) ** 1.5)
+@wrong("N + 1 for N", formulas.longer_context)
 def learned_heads_flow(value_weights) -> float:
+    """Value, key and query weights of four aligned heads at the end of the flow."""
     expected = aligned_weights(DEFAULT.task, value_weights(DEFAULT.task))
     return float(np.abs(_aligned_flow().states[-1] - expected.flatten()).max())
 
 
-@claim(
-    "26",
-    "the value weights of four aligned heads against four separate scalar equations",
-    method="flow",
-    theory=formulas.scalar_field,
-    wrong={
-        "N + 1 for N": formulas.longer_context(formulas.scalar_field),
-        "v^4 for v^5": lambda task, v: task.eigenvalues**2 * v**2 - task.eigenvalues * formulas.moment_eigenvalues(task) * v**4,
-    },
-)
+@claim("26", method="flow", theory=formulas.scalar_field)
+@wrong("N + 1 for N", formulas.longer_context)
+@wrong("v^4 for v^5", lambda task, v: task.eigenvalues**2 * v**2 - task.eigenvalues * formulas.moment_eigenvalues(task) * v**4)
 def scalar_equations(field) -> float:
+    """The value weights of four aligned heads against four separate scalar equations."""
     whole = _aligned_flow()
     times = np.linspace(0, whole.times[-1], 400)
     scalar = solve_ivp(lambda _, v: field(DEFAULT.task, v), (0, times[-1]), whole.arrays["v"][0], t_eval=times, rtol=1e-10, atol=1e-12)
@@ -69,17 +57,11 @@ def _without_square(lam: np.ndarray, a: np.ndarray, v: np.ndarray) -> np.ndarray
     return formulas.time_integral(lam, a, v) + np.cbrt(a / lam) / (6 * lam**2) * np.log(np.abs(u - 1))
 
 
-@claim(
-    "67",
-    "the time at which each aligned head reaches 1, 10, 50, 90 and 99 % of its weight",
-    method="flow",
-    theory=formulas.time_integral,
-    wrong={
-        "u - 1 for its square": _without_square,
-        "1/v term left out": lambda lam, a, v: formulas.time_integral(lam, a, v) + 1 / (lam**2 * v),
-    },
-)
+@claim("67", method="flow", theory=formulas.time_integral)
+@wrong("u - 1 for its square", _without_square)
+@wrong("1/v term left out", lambda lam, a, v: formulas.time_integral(lam, a, v) + 1 / (lam**2 * v))
 def time_integral_flow(antiderivative) -> float:
+    """The time at which each aligned head reaches 1, 10, 50, 90 and 99 % of its weight."""
     lam, a = DEFAULT.task.eigenvalues, formulas.moment_eigenvalues(DEFAULT.task)
     whole, worst = _aligned_flow(), 0.0
     for d, goal in ((d, part * formulas.learned_value_weights(DEFAULT.task)[d]) for d in range(4) for part in _PARTS):
@@ -101,15 +83,10 @@ def plateau_correction(task: RegressionTask) -> np.ndarray:
     return -compiled("68-next", (rho,), part="constant")(0.5) / formulas.learned_value_weights(task)
 
 
-@claim(
-    "68",
-    "lambda^2 t/tau - 1/v(0) for half the final weight: by how much 1/(lambda^2 v(0)) overstates a plateau",
-    method="flow",
-    tolerance=LEADING_ORDER,
-    theory=plateau_correction,
-    wrong={"equation (68) without correction": lambda task: 0 * task.eigenvalues},
-)
+@claim("68", method="flow", tolerance=LEADING_ORDER, theory=plateau_correction)
+@wrong("equation (68) without correction", lambda task: 0 * task.eigenvalues)
 def plateau_length_correction(correction) -> float:
+    """lambda^2 t/tau - 1/v(0) for half the final weight: by how much 1/(lambda^2 v(0)) overstates a plateau."""
     v0, lam = 1e-3, DEFAULT.task.eigenvalues
     loss = QuadraticLoss.population(DEFAULT.task)
     run = gradient_flow(loss, aligned_weights(DEFAULT.task, np.full(4, v0)), t_end=1.2 / (v0 * lam[-1] ** 2), rtol=1e-10)
@@ -126,20 +103,16 @@ def early_solution(task: RegressionTask, k: np.ndarray, q: np.ndarray, s: float)
     return E @ (plus + minus), E @ (plus - minus)
 
 
-@claim(
-    "63",
-    "keys and queries under an oscillating value weight against the exponentials of its integral",
-    method="flow",
-    tolerance=SOLVER_TIGHT,
-    theory=early_solution,
-    wrong={
-        "lambda for lambda^2": lambda task, k, q, s: early_solution(
-            RegressionTask(eigenvalues=np.sqrt(task.eigenvalues), context_length=task.context_length), k, q, s
-        ),
-        "sum and difference exchanged": lambda task, k, q, s: early_solution(task, k, -q, s),
-    },
+@claim("63", method="flow", tolerance=SOLVER_TIGHT, theory=early_solution)
+@wrong(
+    "lambda for lambda^2",
+    lambda task, k, q, s: early_solution(
+        RegressionTask(eigenvalues=np.sqrt(task.eigenvalues), context_length=task.context_length), k, q, s
+    ),
 )
+@wrong("sum and difference exchanged", lambda task, k, q, s: early_solution(task, k, -q, s))
 def early_keys_and_queries(solution) -> float:
+    """Keys and queries under an oscillating value weight against the exponentials of its integral."""
     task, rng = DEFAULT.task, draws.generator(63)
     k, q = rng.standard_normal((2, 4))
     square = task.covariance @ task.covariance
@@ -153,15 +126,9 @@ def early_keys_and_queries(solution) -> float:
     return float(np.abs(final - np.concatenate(solution(task, k, q, 0.3 * end + np.sin(3 * end) / 3))).max())
 
 
-@claim(
-    "61",
-    "the remainder of the early dynamics falls as the fifth power of the scale: fitted power minus theory's",
-    method="linear algebra",
-    tolerance=LEADING_ORDER,
-    theory=5.0,
-    wrong={"fourth power": 4.0, "third power": 3.0},
-)
+@claim("61", method="linear algebra", tolerance=LEADING_ORDER, theory=5.0, wrong={"fourth power": 4.0, "third power": 3.0})
 def early_remainder(power) -> float:
+    """The remainder of the early dynamics falls as the fifth power of the scale: fitted power minus theory's."""
     task, loss, start = DEFAULT.task, QuadraticLoss.population(DEFAULT.task), random_start(DEFAULT).weights
     square = task.covariance @ task.covariance
 
@@ -172,15 +139,10 @@ def early_remainder(power) -> float:
     return abs(formulas.power_law([1e-1, 3e-2, 1e-2], remainder) - power)
 
 
-@claim(
-    "69",
-    "the remainder of the velocities of waiting heads on later plateaus falls as the fifth power of their scale: fitted power less five",
-    method="linear algebra",
-    tolerance=LEADING_ORDER,
-    theory=5.0,
-    wrong={"third power": 3.0, "fourth power": 4.0},
-)
+@claim("69", method="linear algebra", tolerance=LEADING_ORDER, theory=5.0, wrong={"third power": 3.0, "fourth power": 4.0})
 def waiting_remainder(power) -> float:
+    """The remainder of the velocities of waiting heads on later plateaus falls as the fifth power of their scale: fitted power less
+    five."""
     task, start = DEFAULT.task, random_start(DEFAULT).weights
     loss, worst = QuadraticLoss.population(task), 0.0
     for learned in range(1, task.dimension):
@@ -201,16 +163,14 @@ def _two_largest(task: RegressionTask) -> np.ndarray:
 
 @claim(
     "25-direction",
-    "the power of the scale with which the tangent between a random head's key and the direction that it learns falls, in mid-drop",
     method="flow",
     tolerance=LEADING_ORDER,
     theory=lambda task: -np.log(compiled("25-direction", (w_init, lambda_next, lambda_after))(np.exp(-1), *_two_largest(task))),
-    wrong={
-        "first order": lambda task: 1.0,
-        "a ratio of eigenvalues without its square": lambda task: 1 - np.divide(*_two_largest(task)[::-1]),
-    },
 )
+@wrong("first order", lambda task: 1.0)
+@wrong("a ratio of eigenvalues without its square", lambda task: 1 - np.divide(*_two_largest(task)[::-1]))
 def direction_in_mid_drop(power) -> float:
+    """The power of the scale with which the tangent between a random head's key and the direction that it learns falls, in mid-drop."""
     task = DEFAULT.task
     loss, order = QuadraticLoss.population(task), np.argsort(-task.eigenvalues)
     k, q = draws.generator(25).standard_normal((2, 1, 1, 4))

@@ -12,7 +12,7 @@ from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
 from ...experiments.staircase import SMALL, Setting, flow, random_start, random_starts, reached, softmax_training
 from .. import formulas
-from ..book import claim
+from ..book import claim, wrong
 from ..tolerances import CONVERGED_RATE, COUNT, FEW_PLATEAUS, LEADING_ORDER, OUTSIDE, PLATEAU
 from .staircase import flow_plateaus, over_starts, small_starts
 
@@ -45,16 +45,11 @@ def longer_than_before(setting: Setting) -> np.ndarray:
     return np.where(least > 0, 1, np.where(most < 0, -1, 0))
 
 
-@claim(
-    "73",
-    "whether each later plateau lasts longer than the one before, from eight random starts, if the bounds of the drops decide it: "
-    "it need not",
-    method="flow",
-    tolerance=COUNT,
-    theory=longer_than_before,
-    wrong={"later plateaus always last longer": lambda setting: np.full(3, 1)},
-)
+@claim("73", method="flow", tolerance=COUNT, theory=longer_than_before)
+@wrong("later plateaus always last longer", lambda setting: np.full(3, 1))
 def later_plateaus_need_not_be_longer(longer) -> float:
+    """Whether each later plateau lasts longer than the one before, from eight random starts, if the bounds of the drops decide it: it need
+    not."""
     measured = {setting: np.sign(np.diff(drop_times(setting), 2, prepend=0.0)) for setting in small_starts()}
     return float(sum(np.sum(signs * longer(setting) < 0) for setting, signs in measured.items()))
 
@@ -64,16 +59,11 @@ def time_of_largest_value(setting: Setting) -> float:
     return float(1 / (setting.task.eigenvalues.max() ** 2 * np.abs(setting.weights.v).max()))
 
 
-@claim(
-    "68",
-    "the time of the first drop, in the median of eight random starts, by the exact motion of the waiting heads; 1/(lambda^2 v(0)) is "
-    "not that time",
-    method="flow",
-    tolerance=LEADING_ORDER,
-    theory=lambda setting: prediction(setting).drops[0],
-    wrong={"1/(lambda_1^2 v(0)) with the largest value weight": time_of_largest_value},
-)
+@claim("68", method="flow", tolerance=LEADING_ORDER, theory=lambda setting: prediction(setting).drops[0])
+@wrong("1/(lambda_1^2 v(0)) with the largest value weight", time_of_largest_value)
 def first_drop_from_gaussian_weights(drop) -> float:
+    """The time of the first drop, in the median of eight random starts, by the exact motion of the waiting heads; 1/(lambda^2 v(0)) is not
+    that time."""
     return over_starts(lambda setting: abs(drop(setting) / drop_times(setting)[0] - 1))
 
 
@@ -83,16 +73,12 @@ def time_by_position(setting: Setting) -> np.ndarray:
     return (1 / (lam**2 * v[: len(lam)]))[:, None] * np.array([0.97, 1.03])
 
 
-@claim(
-    "73",
-    "the share of the drop times of eight random starts outside finite bounds, by the exact motion of the waiting heads; (73) does not "
-    "give them",
-    method="flow",
-    tolerance=OUTSIDE,
-    theory=lambda setting: prediction(setting).drop_bounds,
-    wrong={"3 % around 1/(lambda_m^2 v_m(0)), value weights in order": time_by_position},
-)
+@claim("73", method="flow", tolerance=OUTSIDE, theory=lambda setting: prediction(setting).drop_bounds)
+@wrong("3 % around 1/(lambda_m^2 v_m(0)), value weights in order", time_by_position)
 def all_drops_from_gaussian_weights(bounds) -> float:
+    """The share of the drop times of eight random starts outside finite bounds, by the exact motion of the waiting heads; (73) does not
+    give them."""
+
     def outside(setting: Setting) -> float:
         (earliest, latest), times = bounds(setting).T, drop_times(setting)
         return float(np.mean((times < earliest) | (times > latest) | ~np.isfinite(latest)))
@@ -105,21 +91,16 @@ def shortfall(task: RegressionTask) -> np.ndarray:
     return np.sort(task.eigenvalues)[::-1] + np.diff(formulas.plateau_losses(task))
 
 
-@claim(
-    "24",
-    "by how much each drop of the flow falls short of lambda_m, in the median of eight random starts",
-    method="flow",
-    tolerance=PLATEAU,
-    theory=shortfall,
-    wrong={
-        "a drop is lambda_m": lambda task: 0 * shortfall(task),
-        "tr(Lambda)/N": lambda task: np.full(task.dimension, task.eigenvalues.sum() / task.context_length),
-        "(tr(Lambda) + lambda)/N, the first order": lambda task: (
-            (task.eigenvalues.sum() + np.sort(task.eigenvalues)[::-1]) / task.context_length
-        ),
-    },
+@claim("24", method="flow", tolerance=PLATEAU, theory=shortfall)
+@wrong("a drop is lambda_m", lambda task: 0 * shortfall(task))
+@wrong("tr(Lambda)/N", lambda task: np.full(task.dimension, task.eigenvalues.sum() / task.context_length))
+@wrong(
+    "(tr(Lambda) + lambda)/N, the first order",
+    lambda task: (task.eigenvalues.sum() + np.sort(task.eigenvalues)[::-1]) / task.context_length,
 )
 def drops_fall_short(expected) -> float:
+    """By how much each drop of the flow falls short of lambda_m, in the median of eight random starts."""
+
     def worst(setting: Setting) -> float:
         measured = np.sort(setting.task.eigenvalues)[::-1] - flow_plateaus(setting).sizes
         return float(np.abs(measured - expected(setting.task)).max())
@@ -127,15 +108,9 @@ def drops_fall_short(expected) -> float:
     return over_starts(worst)
 
 
-@claim(
-    "73",
-    "the power of the eigenvalues with which the four drop times fall, for a fixed shape of Lambda and fixed initial weights",
-    method="flow",
-    tolerance=LEADING_ORDER,
-    theory=-2.0,
-    wrong={"1/lambda": -1.0, "1/lambda^3": -3.0},
-)
+@claim("73", method="flow", tolerance=LEADING_ORDER, theory=-2.0, wrong={"1/lambda": -1.0, "1/lambda^3": -3.0})
 def drop_times_fall_with_the_square(power) -> float:
+    """The power of the eigenvalues with which the four drop times fall, for a fixed shape of Lambda and fixed initial weights."""
     factors, times, start = np.array([1.0, 0.5, 0.25]), [], replace(small_starts()[0], scale=1e-3)
     for factor in factors:
         eigenvalues = tuple(float(factor * lam) for lam in start.eigenvalues)
@@ -152,15 +127,9 @@ def large_starts() -> tuple[Setting, ...]:
     return random_starts(LARGE)[:3]
 
 
-@claim(
-    "Sec. 4.3",
-    "the number of plateaus before the last, from three random starts of scale 3, on average",
-    method="flow",
-    tolerance=FEW_PLATEAUS,
-    theory=0,
-    wrong={"one for each component": 4},
-)
+@claim("Sec. 4.3", method="flow", tolerance=FEW_PLATEAUS, theory=0, wrong={"one for each component": 4})
 def large_weights_have_no_plateau(number) -> float:
+    """The number of plateaus before the last, from three random starts of scale 3, on average."""
     return float(abs(np.mean([max(len(flow_plateaus(start)) - 1, 0) for start in large_starts()]) - number))
 
 
@@ -175,19 +144,13 @@ def slowest_rate(setting: Setting) -> float:
     return float(2 * spectrum[-(setting.task.dimension**2)])
 
 
-@claim(
-    "Sec. 4.3",
-    "from weights of scale 3 the excess loss decays exponentially: measured rate over that of the Hessian at the end, in the median of "
-    "three random starts",
-    method="flow",
-    tolerance=CONVERGED_RATE,
-    theory=slowest_rate,
-    wrong={
-        "the rate of the weights, not of their square": lambda setting: slowest_rate(setting) / 2,
-        "the slowest rate from small weights": lambda setting: slowest_rate(random_start(SMALL)),
-    },
-)
+@claim("Sec. 4.3", method="flow", tolerance=CONVERGED_RATE, theory=slowest_rate)
+@wrong("the rate of the weights, not of their square", lambda setting: slowest_rate(setting) / 2)
+@wrong("the slowest rate from small weights", lambda setting: slowest_rate(random_start(SMALL)))
 def large_weights_decay_exponentially(rate) -> float:
+    """From weights of scale 3 the excess loss decays exponentially: measured rate over that of the Hessian at the end, in the median of
+    three random starts."""
+
     def error(start: Setting) -> float:
         run, least = flow(start), formulas.plateau_losses(start.task)[-1]
         excess = run.loss[0] - least
@@ -198,16 +161,11 @@ def large_weights_decay_exponentially(rate) -> float:
     return over_starts(error, large_starts())
 
 
-@claim(
-    "Sec. 4.3",
-    "softmax attention with all its blocks, trained by SGD: one drop with merged key and query, at least three with separate ones",
-    method="training",
-    tolerance=COUNT,
-    theory={"merged": (1, 1), "separate": (3, 8)},
-    wrong={"one drop whichever": {"merged": (1, 1), "separate": (1, 1)}, "several whichever": {"merged": (3, 8), "separate": (3, 8)}},
-    slow=True,
-)
+@claim("Sec. 4.3", method="training", tolerance=COUNT, theory={"merged": (1, 1), "separate": (3, 8)}, slow=True)
+@wrong("one drop whichever", {"merged": (1, 1), "separate": (1, 1)})
+@wrong("several whichever", {"merged": (3, 8), "separate": (3, 8)})
 def softmax_drops_alike(allowed) -> float:
+    """Softmax attention with all its blocks, trained by SGD: one drop with merged key and query, at least three with separate ones."""
     worst = 0
     for kind, (least, most) in allowed.items():
         drops = len(find_plateaus(*softmax_training(kind), contrast=2.0).drops)

@@ -18,7 +18,7 @@ from ...experiments.setting import Setting
 from ...experiments.staircase import DEFAULT, random_start
 from .. import formulas
 from ..attention.moments import largest_score
-from ..book import claim
+from ..book import claim, wrong
 from ..landscape.fixed_points import LOSS, TASK
 from ..merged.flow import effective_scale, white_flow_from_gaussian, white_task
 from ..tolerances import LEADING_ORDER, SECOND_ORDER, SOLVER_TIGHT
@@ -35,26 +35,16 @@ def _norms(draw: Callable[[np.random.Generator], Parametrization], count: int, s
     return np.array([[np.sum(array**2) for array in draw(rng).arrays] for _ in range(count)])
 
 
-@claim(
-    "35",
-    "the mean squared norms of w_2 and W_1 over 2,000 draws, in units of w_init^2",
-    method="Monte Carlo",
-    theory=(1.0, 1.0),
-    wrong={"W_1 of norm D^2": (1.0, 16.0), "norms for squares": (0.9, 0.9)},
-)
+@claim("35", method="Monte Carlo", theory=(1.0, 1.0), wrong={"W_1 of norm D^2": (1.0, 16.0), "norms for squares": (0.9, 0.9)})
 def merged_initial_norms(means) -> float:
+    """The mean squared norms of w_2 and W_1 over 2,000 draws, in units of w_init^2."""
     samples = _norms(lambda rng: MergedWeights.initialize(TASK, heads=8, scale=1.0, rng=rng), 2000, 35)
     return largest_score(samples, np.array(means))
 
 
-@claim(
-    "37",
-    "the mean squared norms of v, k and q of rank two over 2,000 draws, in units of w_init^2",
-    method="Monte Carlo",
-    theory=(1.0, 1.0, 1.0),
-    wrong={"k and q of norm R": (1.0, 2.0, 2.0)},
-)
+@claim("37", method="Monte Carlo", theory=(1.0, 1.0, 1.0), wrong={"k and q of norm R": (1.0, 2.0, 2.0)})
 def separate_initial_norms(means) -> float:
+    """The mean squared norms of v, k and q of rank two over 2,000 draws, in units of w_init^2."""
     samples = _norms(lambda rng: SeparateWeights.initialize(TASK, heads=5, rank=2, scale=1.0, rng=rng), 2000, 37)
     return largest_score(samples, np.array(means))
 
@@ -69,14 +59,10 @@ def balanced_white(task: RegressionTask, t: np.ndarray, s: float, p: float) -> t
     return np.asarray(size), np.asarray(alignment)
 
 
-@claim(
-    "44",
-    "size and alignment of a balanced start whose direction is not E(y_q z): tanh of a shifted time",
-    method="flow",
-    theory=balanced_white,
-    wrong={"aligned from the start": lambda task, t, s, p: balanced_white(task, t, s, 0.999)},
-)
+@claim("44", method="flow", theory=balanced_white)
+@wrong("aligned from the start", lambda task, t, s, p: balanced_white(task, t, s, 0.999))
 def balanced_start_aligns(solution) -> float:
+    """Size and alignment of a balanced start whose direction is not E(y_q z): tanh of a shifted time."""
     task, rng = white_task(), draws.generator(44)
     m = np.eye(4) / 2 + 0.6 * rng.standard_normal((4, 4))
     m /= np.linalg.norm(m)
@@ -99,15 +85,10 @@ def half_time(task: RegressionTask, s: float) -> float:
     return float(np.log(gamma / (alpha * s) - 1) / (2 * gamma))
 
 
-@claim(
-    "49",
-    "the time of half the rise from Gaussian weights of scale 0.01, white tokens, with the effective scale",
-    method="flow",
-    tolerance=SECOND_ORDER,
-    theory=half_time,
-    wrong={"ln(1/s)/(2 gamma) alone": lambda task, s: np.log(1 / s) / (2 * np.sqrt(task.dimension))},
-)
+@claim("49", method="flow", tolerance=SECOND_ORDER, theory=half_time)
+@wrong("ln(1/s)/(2 gamma) alone", lambda task, s: np.log(1 / s) / (2 * np.sqrt(task.dimension)))
 def white_half_time(formula) -> float:
+    """The time of half the rise from Gaussian weights of scale 0.01, white tokens, with the effective scale."""
     run = white_flow_from_gaussian(1e-2)
     final = 1 / (1 + 5 / 31)
     measured = brentq(lambda t: np.trace(run.effective_map_at(t)) / 4 - final / 2, 0, run.times[-1])
@@ -119,14 +100,19 @@ def white_half_time(formula) -> float:
 
 @claim(
     "71",
-    "the force on the map along the invariant set with two components learned and the third growing",
     method="linear algebra",
-    theory=lambda task, v: np.diag([0, 0, task.eigenvalues[2] ** 2 - task.eigenvalues[2] * formulas.moment_eigenvalues(task)[2]
-                                    * v**3, task.eigenvalues[3] ** 2]),
-    wrong={"v^2 for v^3": lambda task, v: np.diag([0, 0, task.eigenvalues[2] ** 2 - task.eigenvalues[2]
-                                                   * formulas.moment_eigenvalues(task)[2] * v**2, task.eigenvalues[3] ** 2])},
-)  # fmt: skip
+    theory=lambda task, v: np.diag(
+        [0, 0, task.eigenvalues[2] ** 2 - task.eigenvalues[2] * formulas.moment_eigenvalues(task)[2] * v**3, task.eigenvalues[3] ** 2]
+    ),
+)
+@wrong(
+    "v^2 for v^3",
+    lambda task, v: np.diag(
+        [0, 0, task.eigenvalues[2] ** 2 - task.eigenvalues[2] * formulas.moment_eigenvalues(task)[2] * v**2, task.eigenvalues[3] ** 2]
+    ),
+)
 def force_while_growing(force) -> float:
+    """The force on the map along the invariant set with two components learned and the third growing."""
     v = formulas.learned_value_weights(TASK) * np.array([1, 1, 0.4, 0])
     B = np.diag(v**3)
     return float(np.abs(LOSS.force(B) - force(TASK, v[2])).max())
@@ -141,16 +127,11 @@ def later_solution(
     return moved[0] + constant * still @ k, moved[1] + constant * still @ q
 
 
-@claim(
-    "70",
-    "keys and queries of a waiting head with two components learned, under an oscillating value weight",
-    method="flow",
-    tolerance=SOLVER_TIGHT,
-    theory=later_solution,
-    wrong={"learned components left out": lambda *a: later_solution(*a, constant=0.0),
-           "half of them": lambda *a: later_solution(*a, constant=0.5)},
-)  # fmt: skip
+@claim("70", method="flow", tolerance=SOLVER_TIGHT, theory=later_solution)
+@wrong("learned components left out", lambda *a: later_solution(*a, constant=0.0))
+@wrong("half of them", lambda *a: later_solution(*a, constant=0.5))
 def later_keys_and_queries(solution) -> float:
+    """Keys and queries of a waiting head with two components learned, under an oscillating value weight."""
     k, q = draws.generator(70).standard_normal((2, 4))
     omega = LOSS.force(formulas.saddle_map(TASK, 2))
 
@@ -163,15 +144,12 @@ def later_keys_and_queries(solution) -> float:
     return float(np.abs(final - expected).max())
 
 
-@claim(
-    "73",
-    "all four drop times grow as 1/w_init: from scale 0.001 to 0.0001, in units of theory's factor, in the median of three random starts",
-    method="flow",
-    tolerance=LEADING_ORDER,
-    theory=lambda ratio: ratio,
-    wrong={"ln(1/w_init), as for merged attention": lambda ratio: np.log(1e4) / np.log(1e3)},
-)
+@claim("73", method="flow", tolerance=LEADING_ORDER, theory=lambda ratio: ratio)
+@wrong("ln(1/w_init), as for merged attention", lambda ratio: np.log(1e4) / np.log(1e3))
 def plateaus_grow_inversely(growth) -> float:
+    """All four drop times grow as 1/w_init: from scale 0.001 to 0.0001, in units of theory's factor, in the median of three random
+    starts."""
+
     def error(start: Setting) -> float:
         small, smaller = (replace(start, scale=start.scale / f, duration=f * start.duration) for f in (10, 100))
         return float(np.abs(drop_times(smaller) / drop_times(small) / growth(10.0) - 1).max())
@@ -185,18 +163,11 @@ def brief_plateau(task: RegressionTask) -> float:
     return (1 - (lam[1] / lam[0]) ** 2) / (formulas.learned_value_weights(task)[0] * lam[1] ** 2)
 
 
-@claim(
-    "T3-brief",
-    "at rank four the second drop follows the first after a time that grows as ln(1/w_init), at theory's rate",
-    method="flow",
-    tolerance=LEADING_ORDER,
-    theory=brief_plateau,
-    wrong={
-        "without the growth before the first drop": lambda task: brief_plateau(task) / (1 - (0.3 / 0.4) ** 2),
-        "lambda_1 for lambda_2": lambda task: brief_plateau(task) * (0.3 / 0.4) ** 2,
-    },
-)
+@claim("T3-brief", method="flow", tolerance=LEADING_ORDER, theory=brief_plateau)
+@wrong("without the growth before the first drop", lambda task: brief_plateau(task) / (1 - (0.3 / 0.4) ** 2))
+@wrong("lambda_1 for lambda_2", lambda task: brief_plateau(task) * (0.3 / 0.4) ** 2)
 def brief_plateaus_at_full_rank(rate) -> float:
+    """At rank four the second drop follows the first after a time that grows as ln(1/w_init), at theory's rate."""
     levels, gaps, scales = formulas.plateau_losses(TASK), [], np.array([1e-4, 1e-5, 1e-6])
     for scale in scales:
         setting = replace(random_start(DEFAULT), rank=4, scale=float(scale), duration=10 / scale)

@@ -20,7 +20,7 @@ from ...training.descent import TrainingRun, fixed_set, fresh_batches, train
 from ...training.modules import ConvolutionalNetwork, ReducedMerged, ReducedSeparate, TwoLayerNetwork
 from ...training.sequences import draw_sequences
 from .. import formulas
-from ..book import claim
+from ..book import claim, wrong
 from ..merged.flow import balanced_white_weights, white_task
 from ..tolerances import (
     PLATEAUS_SHOWN,
@@ -66,35 +66,21 @@ def _suspicion() -> object:
     return suspicion(trained_starts()[0])
 
 
-@claim(
-    "24",
-    "the loss on nine in ten of the plateaus, at least 20, of separate attention trained by SGD on fresh mini-batches from eight random "
-    "starts, against the nearest of the five levels",
-    method="training",
-    tolerance=TRAINED_PLATEAU,
-    theory=formulas.plateau_losses,
-    wrong={
-        "N + 1 for N": formulas.longer_context(formulas.plateau_losses),
-        "drops of exactly lambda_m": formulas.infinite_context(formulas.plateau_losses),
-    },
-    explain=_suspicion,
-)
+@claim("24", method="training", tolerance=TRAINED_PLATEAU, theory=formulas.plateau_losses, explain=_suspicion)
+@wrong("N + 1 for N", formulas.longer_context)
+@wrong("drops of exactly lambda_m", formulas.infinite_context)
 def plateau_losses_trained(losses) -> float:
+    """The loss on nine in ten of the plateaus, at least 20, of separate attention trained by SGD on fresh mini-batches from eight random
+    starts, against the nearest of the five levels."""
     found, expected = np.concatenate([one.levels for one in _plateaus()]), losses(DEFAULT.task)
     return float(np.quantile(np.abs(found[:, None] / expected - 1).min(axis=1), 0.9)) if len(found) >= 20 else np.inf
 
 
-@claim(
-    "10",
-    "the loss of SGD at every time, t/tau = 2 steps times step size, against the flow from the same weights: root mean square distance in "
-    "units of the initial loss, in the median of eight random starts",
-    method="training",
-    tolerance=TRAINED_CURVE,
-    theory=expected_losses,
-    wrong={"t/tau = steps times step size": partial(expected_losses, 0.5)},
-    explain=_suspicion,
-)
+@claim("10", method="training", tolerance=TRAINED_CURVE, theory=expected_losses, explain=_suspicion)
+@wrong("t/tau = steps times step size", partial(expected_losses, 0.5))
 def losses_against_flow(expected) -> float:
+    """The loss of SGD at every time, t/tau = 2 steps times step size, against the flow from the same weights: root mean square distance in
+    units of the initial loss, in the median of eight random starts."""
     apart = trained_together()[1] - expected()
     return float(np.median(np.sqrt((apart**2).mean(axis=1))) / DEFAULT.task.eigenvalues.sum())
 
@@ -107,16 +93,10 @@ def passages(losses: np.ndarray) -> np.ndarray:
     return np.where(above[..., -1], np.nan, times[np.minimum(last + 1, len(times) - 1)])
 
 
-@claim(
-    "10",
-    "the drop times of SGD against the flow's, in the median of those that come before the end, at least 16, of eight random starts",
-    method="training",
-    tolerance=TRAINED_EARLY_DROPS,
-    theory=expected_losses,
-    wrong={"t/tau = steps times step size": partial(expected_losses, 0.5)},
-    explain=_suspicion,
-)
+@claim("10", method="training", tolerance=TRAINED_EARLY_DROPS, theory=expected_losses, explain=_suspicion)
+@wrong("t/tau = steps times step size", partial(expected_losses, 0.5))
 def drop_times_trained(expected) -> float:
+    """The drop times of SGD against the flow's, in the median of those that come before the end, at least 16, of eight random starts."""
     ratios = passages(trained_together()[1]) / passages(expected())
     return float(np.nanmedian(np.abs(ratios - 1))) if np.isfinite(ratios).sum() >= 16 else np.inf
 
@@ -128,19 +108,12 @@ def regression_on_components(task: RegressionTask, learned: int, X: torch.Tensor
     return torch.einsum("pi,ij,pj->p", beta, B, X[:, :-1, -1])
 
 
-@claim(
-    "27",
-    "predictions on fresh prompts of networks stopped in the middle of every plateau but the first, against regression on the m components "
-    "of the nearest level, in the median over eight random starts",
-    method="training",
-    tolerance=TRAINED_ALGORITHM,
-    theory=regression_on_components,
-    wrong={
-        "one component too few": lambda task, m, X: regression_on_components(task, m - 1, X),
-        "1/lambda without its factor": formulas.infinite_context(regression_on_components),
-    },
-)
+@claim("27", method="training", tolerance=TRAINED_ALGORITHM, theory=regression_on_components)
+@wrong("one component too few", lambda task, m, X: regression_on_components(task, m - 1, X))
+@wrong("1/lambda without its factor", formulas.infinite_context)
 def stopped_networks_do_component_regression(algorithm) -> float:
+    """Predictions on fresh prompts of networks stopped in the middle of every plateau but the first, against regression on the m components
+    of the nearest level, in the median over eight random starts."""
     run, levels = trained_together()[0], formulas.plateau_losses(DEFAULT.task)
     X, _ = draw_sequences(DEFAULT.task, 5000, draws.torch_generator(27))
     errors = []
@@ -169,29 +142,18 @@ def white_training(steps: int = 500, learning_rate: float = 0.01, batch_size: in
     return train(network, source, steps=steps, learning_rate=learning_rate, progress=False)
 
 
-@claim(
-    "15",
-    "the mean diagonal of the effective map of merged attention trained by SGD against the sigmoid",
-    method="training",
-    tolerance=TRAINED_SIGMOID,
-    theory=formulas.white_sigmoid,
-    wrong={"t for 2 t": lambda task, t, s: formulas.white_sigmoid(task, t / 2, s)},
-)
+@claim("15", method="training", tolerance=TRAINED_SIGMOID, theory=formulas.white_sigmoid)
+@wrong("t for 2 t", lambda task, t, s: formulas.white_sigmoid(task, t / 2, s))
 def white_sigmoid_trained(sigmoid) -> float:
+    """The mean diagonal of the effective map of merged attention trained by SGD against the sigmoid."""
     run = white_training()
     sigma = np.trace(run.effective_maps(), axis1=-2, axis2=-1) / 4
     return float(np.abs(sigma - sigmoid(white_task(), run.times, 0.1**2)).max())
 
 
-@claim(
-    "16",
-    "the loss of the map of trained merged attention, averaged over the last tenth of the run, against the least possible",
-    method="training",
-    tolerance=TRAINED_END,
-    theory=formulas.plateau_losses,
-    wrong={"N + 1 for N": formulas.longer_context(formulas.plateau_losses)},
-)
+@claim("16", method="training", tolerance=TRAINED_END, theory=formulas.plateau_losses, wrong={"N + 1 for N": formulas.longer_context})
 def final_loss_trained(losses) -> float:
+    """The loss of the map of trained merged attention, averaged over the last tenth of the run, against the least possible."""
     maps, task = white_training().effective_maps(), white_task()
     return abs(QuadraticLoss.population(task).value(maps[-len(maps) // 10 :].mean(axis=0)) / losses(task)[-1] - 1)
 
@@ -205,28 +167,18 @@ def _merged_start() -> MergedWeights:
     return MergedWeights.initialize(DEFAULT.task, heads=8, scale=1.0, rng=draws.generator(11))
 
 
-@claim(
-    "11",
-    "merged attention and the two-layer network on z, trained on one set from one start: the loss at every step",
-    method="training",
-    tolerance=SAME_COMPUTATION,
-    theory=TwoLayerNetwork.equivalent_to,
-    wrong={"rows of U stacked, not columns": lambda w: TwoLayerNetwork(w.v, w.U.reshape(len(w.v), -1))},
-)
+@claim("11", method="training", tolerance=SAME_COMPUTATION, theory=TwoLayerNetwork.equivalent_to)
+@wrong("rows of U stacked, not columns", lambda w: TwoLayerNetwork(w.v, w.U.reshape(len(w.v), -1)))
 def two_layer_network_trains_alike(equivalent) -> float:
+    """Merged attention and the two-layer network on z, trained on one set from one start: the loss at every step."""
     attention, network = _trained_together([ReducedMerged(_merged_start()), equivalent(_merged_start())])
     return float(np.abs(attention.batch_loss / network.batch_loss - 1).max())
 
 
-@claim(
-    "18",
-    "separate attention and the convolutional network on z, trained on one set from one start: the loss at every step",
-    method="training",
-    tolerance=SAME_COMPUTATION,
-    theory=ConvolutionalNetwork,
-    wrong={"kernel and readout exchanged": lambda w: ConvolutionalNetwork(type(w)(w.v, w.q, w.k))},
-)
+@claim("18", method="training", tolerance=SAME_COMPUTATION, theory=ConvolutionalNetwork)
+@wrong("kernel and readout exchanged", lambda w: ConvolutionalNetwork(type(w)(w.v, w.q, w.k)))
 def convolutional_network_trains_alike(equivalent) -> float:
+    """Separate attention and the convolutional network on z, trained on one set from one start: the loss at every step."""
     start = random_start(replace(DEFAULT, scale=1.0)).weights
     attention, network = _trained_together([ReducedSeparate(start), equivalent(start)])
     return float(np.abs(attention.batch_loss / network.batch_loss - 1).max())
@@ -234,12 +186,12 @@ def convolutional_network_trains_alike(equivalent) -> float:
 
 @claim(
     "Sec. 4.3",
-    "the mean number of plateaus of separate attention trained by SGD, over that of the flow from the same eight random starts",
     method="training",
     tolerance=PLATEAUS_SHOWN,
     theory=lambda: np.mean([len(flow_plateaus(one)) for one in trained_starts()]),
-    wrong={"two, beside a single drop": lambda: 2.0},
     explain=_suspicion,
 )
+@wrong("two, beside a single drop", lambda: 2.0)
 def separate_drops_once_a_component(expected) -> float:
+    """The mean number of plateaus of separate attention trained by SGD, over that of the flow from the same eight random starts."""
     return abs(np.mean([len(found) for found in _plateaus()]) / expected() - 1)

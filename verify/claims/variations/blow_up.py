@@ -1,7 +1,5 @@
 """Claims about test losses that blow up (V3-scale, V3-unseen): on scaled contexts, and along directions rare in training."""
 
-from functools import partial
-
 import numpy as np
 import torch
 
@@ -14,7 +12,7 @@ from ...experiments.draws import remembered
 from ...experiments.plateau_maps import four_networks, measured, settled_network, trained_network
 from ...experiments.varied_tasks import LENGTH, NOISY, PLAIN
 from ...training.modules import ReducedSeparate
-from ..book import claim
+from ..book import claim, wrong
 from ..formulas import parts_of
 from ..tolerances import RARE_DIRECTION, TRAINED_PROMPTS
 
@@ -24,11 +22,11 @@ SCALES = (0.4, 1.5, 3.0)
 
 
 # c, E, nu, sigma and g are given
-scale_formulas = partial(parts_of, "V3-scale", (c_any, E_learned, nu, sigma, g), ("loss", "both", "break-even"))
+SCALE = parts_of("V3-scale", (c_any, E_learned, nu, sigma, g), "loss", "both", "break-even")
 SCALE_FAULTS = {
-    "the noise of the labels left out": scale_formulas(change={nu: 0}),
-    "twice what was learned": scale_formulas(change={E_learned: 2 * E_learned}),
-    "g^2 for g": scale_formulas(change={g: g**2}) | {"break-even": lambda *values: scale_formulas()["break-even"](*values) ** 0.5},
+    "the noise of the labels left out": {nu: 0},
+    "twice what was learned": {E_learned: 2 * E_learned},
+    "g^2 for g": {"loss": {g: g**2}, "both": {g: g**2}, "break-even": lambda *values: SCALE["break-even"](*values) ** 0.5},
 }
 
 
@@ -47,12 +45,9 @@ def _at_rest(task: RegressionTask, map_: np.ndarray) -> tuple[float, float, floa
     return c, float(np.vdot(A, map_)), float(noise), float(np.sqrt(task.noise_variance))
 
 
-@claim(
-    "V3-scale",
-    "the test loss at every saddle with the context, or context and query, scaled, and the scale at which it passes that of no answer",
-    method="linear algebra", theory=scale_formulas(), wrong=SCALE_FAULTS,
-)  # fmt: skip
+@claim("V3-scale", method="linear algebra", theory=SCALE, wrong=SCALE_FAULTS)
 def scaled_contexts(formulas) -> float:
+    """The test loss at every saddle with the context, or context and query, scaled, and the scale at which it passes that of no answer."""
     worst = 0.0
     for task in (PLAIN, NOISY, RegressionTask(covariance=[[0.8, 0.3], [0.3, 0.5]], context_length=5, noise_variance=1)):
         for learned in range(1, task.dimension + 1):
@@ -67,12 +62,9 @@ def scaled_contexts(formulas) -> float:
     return worst
 
 
-@claim(
-    "V3-scale",
-    "errors on scaled prompts of networks trained with and without noise, at the end and on a plateau; the scale of no answer's error",
-    method="training", tolerance=TRAINED_PROMPTS, theory=scale_formulas(), slow=True, wrong=SCALE_FAULTS,
-)  # fmt: skip
+@claim("V3-scale", method="training", tolerance=TRAINED_PROMPTS, theory=SCALE, slow=True, wrong=SCALE_FAULTS)
 def trained_networks_on_scaled_contexts(formulas) -> float:
+    """Errors on scaled prompts of networks trained with and without noise, at the end and on a plateau; the scale of no answer's error."""
     worst = 0.0
     ends = [(PLAIN, 3, settled_network("plain")), (NOISY, 3, settled_network("noise"))]
     for task, learned, network in [*ends, (NOISY, 1, trained_network("noise", 1))]:
@@ -91,22 +83,17 @@ RARE = RegressionTask(eigenvalues=[0.9, 0.1], context_length=LENGTH)
 COMMON = (lambda_, lambda_test, lambda_q, a_test, b, N, T, sigma)
 
 
-unseen_formulas = partial(
-    parts_of, "V3-unseen", COMMON, ("share", "break-even", "slope", "worst", "shown", "all"),
-    given=lambda **values: [values.get(str(letter), np.nan) for letter in COMMON],
-)  # fmt: skip
-UNSEEN_FAULTS = {
-    "N + 1 for N": unseen_formulas(change={N: N + 1}),
-    "half the variance of a label": unseen_formulas(change={T: T / 2}),
-    "twice the context": unseen_formulas(change={lambda_test: 2 * lambda_test}),
-}
+def _common(**values: float) -> list[float]:
+    return [values.get(str(letter), np.nan) for letter in COMMON]
 
 
-@claim(
-    "V3-unseen", "maps and test losses of a direction with a share of 10^-7 in training, and break-even, from the moments of the tasks",
-    method="linear algebra", tolerance=RARE_DIRECTION, theory=unseen_formulas(), wrong=UNSEEN_FAULTS,
-)  # fmt: skip
+UNSEEN = parts_of("V3-unseen", COMMON, "share", "break-even", "slope", "worst", "shown", "all", given=_common)
+UNSEEN_FAULTS = {"N + 1 for N": {N: N + 1}, "half the variance of a label": {T: T / 2}, "twice the context": {lambda_test: 2 * lambda_test}}
+
+
+@claim("V3-unseen", method="linear algebra", tolerance=RARE_DIRECTION, theory=UNSEEN, wrong=UNSEEN_FAULTS)
 def rare_direction(formulas) -> float:
+    """Maps and test losses of a direction with a share of 10^-7 in training, and break-even, from the moments of the tasks."""
     noise, tiny = 0.7, 1e-7
     tasks = [RegressionTask(eigenvalues=[1 - t, t], context_length=6, noise_variance=noise) for t in (tiny, 2 * tiny)]
     common = {"N": 6, "T": 1.0, "sigma": noise**0.5, "lambda": tiny}
@@ -143,16 +130,12 @@ def rare_networks() -> list[ReducedSeparate]:
     return networks
 
 
-@claim(
-    "V3-unseen", "errors of four networks, trained with a tenth of the variance in one direction, on prompts with half or all of it there",
-    method="training", tolerance=TRAINED_PROMPTS, theory=unseen_formulas(), slow=True,
-    wrong={
-        "twice the context": UNSEEN_FAULTS["twice the context"],
-        "twice the second moment": unseen_formulas(change={a_test: 2 * a_test}),
-        "b for -b": unseen_formulas(change={b: -b}),
-    },
-)  # fmt: skip
+@claim("V3-unseen", method="training", tolerance=TRAINED_PROMPTS, theory=UNSEEN, slow=True)
+@wrong("twice the context", {lambda_test: 2 * lambda_test})
+@wrong("twice the second moment", {a_test: 2 * a_test})
+@wrong("b for -b", {b: -b})
 def networks_on_a_rare_direction(formulas) -> float:
+    """Errors of four networks, trained with a tenth of the variance in one direction, on prompts with half or all of it there."""
     worst = 0.0
     for moved in (0.5, 1 - 1e-9):
         test = RegressionTask(eigenvalues=[1 - moved, moved], context_length=LENGTH)

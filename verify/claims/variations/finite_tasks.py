@@ -1,6 +1,6 @@
 """Claims about finitely many tasks (V11): loss, map and risks of trained networks, and means over the draw of tasks."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -19,31 +19,25 @@ from ...experiments.draws import remembered
 from ...experiments.plateau_maps import effective_map, measured, plateau_losses, settled_network
 from ...experiments.varied_tasks import LENGTH, SHARED, SPECTRUM, against, small_levels
 from ...training.modules import ReducedSeparate
-from ..book import claim
+from ..attention.moments import largest_score
+from ..book import claim, wrong
+from ..formulas import formula, parts_of
 from ..tolerances import DIFFERENCES, PLATEAU, SAMPLING, TRAINED_LEVEL, TRAINED_PROMPTS, TRAINED_REST
 
-Maps = Callable[[RegressionTask], np.ndarray]
+
+def of_map(task: RegressionTask, map_: np.ndarray) -> tuple:
+    return task.task_covariance, task.covariance, map_, task.context_length
 
 
-def loss(change: Mapping | None = None) -> Callable[[RegressionTask, np.ndarray], float]:
-    """(V11-loss) of a map."""
-    formula = compiled("V11-loss", (Sigma_w, Lambda, B, N), part="loss", change=change)
-    return lambda task, map_: float(formula(task.task_covariance, task.covariance, map_, task.context_length))
+loss = formula("V11-loss", Sigma_w, Lambda, B, N, part="loss", given=of_map)
 
 
-@claim(
-    "V11-loss",
-    "the error of a random map on prompts of one, two, three and five shared tasks in three dimensions",
-    method="Monte Carlo",
-    tolerance=SAMPLING,
-    theory=loss(),
-    wrong={
-        "N + 1 for N": loss({N: N + 1}),
-        "tasks with K - 1 for K": lambda task, map_: loss()(task, map_) * len(task.task_vectors) / max(len(task.task_vectors) - 1, 0.5),
-        "as many tasks as sequences": lambda task, map_: QuadraticLoss.population(plain(task)).value(map_),
-    },
-)
+@claim("V11-loss", method="Monte Carlo", tolerance=SAMPLING, theory=loss)
+@wrong("N + 1 for N", {N: N + 1})
+@wrong("tasks with K - 1 for K", lambda task, map_: loss(task, map_) * len(task.task_vectors) / max(len(task.task_vectors) - 1, 0.5))
+@wrong("as many tasks as sequences", lambda task, map_: QuadraticLoss.population(plain(task)).value(map_))
 def errors_on_shared_tasks(formula) -> float:
+    """The error of a random map on prompts of one, two, three and five shared tasks in three dimensions."""
     rng, scores = draws.generator(111), []
     for count in (1, 2, 3, 5):
         task = RegressionTask(eigenvalues=SPECTRUM, context_length=4, task_vectors=rng.standard_normal((count, 3)))
@@ -58,76 +52,42 @@ def plain(task: RegressionTask, variance: float = 1.0) -> RegressionTask:
     return RegressionTask(covariance=task.covariance, context_length=task.context_length, task_covariance=variance * np.eye(task.dimension))
 
 
-def shared_levels(change: Mapping | None = None) -> Callable[[], np.ndarray]:
+def shared_levels(change: Mapping | None = None) -> np.ndarray:
     """The losses with the first m directions of the tasks learned, by (V11-risk)."""
-
-    def value() -> np.ndarray:
-        root = np.diag(np.sqrt(SHARED.eigenvalues))
-        shares = np.linalg.eigvalsh(root @ SHARED.task_covariance @ root)[:0:-1]  # the smallest of three is zero
-        taken = compiled("V11-risk", (p, P_w, sigma, N), part="seen", change=change)(shares, shares.sum(), 0.0, LENGTH)
-        return shares.sum() - np.append(0, np.cumsum(taken))
-
-    return value
+    root = np.diag(np.sqrt(SHARED.eigenvalues))
+    shares = np.linalg.eigvalsh(root @ SHARED.task_covariance @ root)[:0:-1]  # the smallest of three is zero
+    taken = compiled("V11-risk", (p, P_w, sigma, N), part="seen", change=change)(shares, shares.sum(), 0.0, LENGTH)
+    return shares.sum() - np.append(0, np.cumsum(taken))
 
 
-LEVEL_FAULTS = {
-    "N + 1 for N": shared_levels({N: N + 1}),
-    "the length alone, without P": shared_levels({P_w: 0}),
-    "another share, p^2": shared_levels({p: p**2}),
-}
+LEVEL_FAULTS = {"N + 1 for N": {N: N + 1}, "the length alone, without P": {P_w: 0}, "another share, p^2": {p: p**2}}
 
 
-@claim(
-    "V11-risk",
-    "the losses of the maps on the plateaus of training on two shared tasks in three dimensions",
-    method="training",
-    tolerance=TRAINED_LEVEL,
-    theory=shared_levels(),
-    wrong=LEVEL_FAULTS,
-    slow=True,
-)
+@claim("V11-risk", method="training", tolerance=TRAINED_LEVEL, theory=shared_levels, wrong=LEVEL_FAULTS, slow=True)
 def trained_plateaus_shared(expected) -> float:
+    """The losses of the maps on the plateaus of training on two shared tasks in three dimensions."""
     return against(plateau_losses("shared"), expected())
 
 
-@claim(
-    "V11-risk",
-    "the plateaus of the flow on two shared tasks, from weights of 1e-4",
-    method="flow",
-    tolerance=PLATEAU,
-    theory=shared_levels(),
-    wrong=LEVEL_FAULTS,
-)
+@claim("V11-risk", method="flow", tolerance=PLATEAU, theory=shared_levels, wrong=LEVEL_FAULTS)
 def plateaus_shared(expected) -> float:
+    """The plateaus of the flow on two shared tasks, from weights of 1e-4."""
     return against(small_levels("shared"), expected())
 
 
-def learned_map(change: Mapping | None = None) -> Maps:
+def learned_map(task: RegressionTask, change: Mapping | None = None) -> np.ndarray:
     """(V11-map): Sigma_w Z'^-1."""
-    inverted = compiled("V11-map", (Sigma_w, Lambda, sigma, N), part="inverted", change=change)
-    map_ = compiled("V11-map", (Sigma_w, Z), part="map")
-
-    def value(task: RegressionTask) -> np.ndarray:
-        noise = np.sqrt(task.noise_variance)
-        return map_(task.task_covariance, inverted(task.task_covariance, task.covariance, noise, task.context_length))
-
-    return value
+    laws = task.task_covariance, task.covariance, np.sqrt(task.noise_variance), task.context_length
+    inverted = compiled("V11-map", (Sigma_w, Lambda, sigma, N), part="inverted", change=change)(*laws)
+    return compiled("V11-map", (Sigma_w, Z), part="map")(task.task_covariance, inverted)
 
 
-@claim(
-    "V11-map",
-    "the map of a network trained on two shared tasks in three dimensions",
-    method="training",
-    tolerance=TRAINED_REST,
-    theory=learned_map(),
-    wrong={
-        "N + 1 for N": learned_map({N: N + 1}),
-        "of tasks from N(0, I)": lambda task: learned_map()(plain(task)),
-        "turned": lambda task: task.covariance @ learned_map()(task) @ np.linalg.inv(task.covariance),
-    },
-    slow=True,
-)
+@claim("V11-map", method="training", tolerance=TRAINED_REST, theory=learned_map, slow=True)
+@wrong("N + 1 for N", {N: N + 1})
+@wrong("of tasks from N(0, I)", lambda task: learned_map(plain(task)))
+@wrong("turned", lambda task: task.covariance @ learned_map(task) @ np.linalg.inv(task.covariance))
 def trained_map_of_shared_tasks(expected) -> float:
+    """The map of a network trained on two shared tasks in three dimensions."""
     found = effective_map(settled_network("shared"))
     return float(np.linalg.norm(found - expected(SHARED)) / np.linalg.norm(found))
 
@@ -141,31 +101,21 @@ WHITE_SHARED = tuple(
 )
 
 
-def new_risk(change: Mapping | None = None) -> Callable[[RegressionTask], float]:
+def new_risk(task: RegressionTask, change: Mapping | None = None) -> float:
     """The loss on new tasks of the map that white shared tasks teach, by (V11-risk)."""
-
-    def value(task: RegressionTask) -> float:
-        omegas, lam, noise = np.linalg.eigvalsh(task.task_covariance), task.eigenvalues[0], np.sqrt(task.noise_variance)
-        level = compiled("V11-risk", (omega, lambda_, P_w, sigma, N), part="map", change=change)
-        taken = compiled("V11-risk", (b, lambda_, T, sigma, N), part="new", change=change)
-        levels = level(omegas, lam, lam * omegas.sum(), noise, task.context_length)
-        return float(3 * lam + noise**2 - np.sum(taken(levels, lam, 3 * lam, noise, task.context_length)))
-
-    return value
+    omegas, lam, noise = np.linalg.eigvalsh(task.task_covariance), task.eigenvalues[0], np.sqrt(task.noise_variance)
+    level = compiled("V11-risk", (omega, lambda_, P_w, sigma, N), part="map", change=change)
+    taken = compiled("V11-risk", (b, lambda_, T, sigma, N), part="new", change=change)
+    levels = level(omegas, lam, lam * omegas.sum(), noise, task.context_length)
+    return float(3 * lam + noise**2 - np.sum(taken(levels, lam, 3 * lam, noise, task.context_length)))
 
 
-@claim(
-    "V11-risk",
-    "the loss on new tasks of the maps that one, two, three and five white tasks teach, by the moments of either task",
-    method="linear algebra",
-    theory=new_risk(),
-    wrong={
-        "N + 1 for N": new_risk({N: N + 1}),
-        "noise left out": new_risk({sigma: 0}),
-        "the map of two directions": new_risk({omega: 2 * omega}),
-    },
-)
+@claim("V11-risk", method="linear algebra", theory=new_risk)
+@wrong("N + 1 for N", {N: N + 1})
+@wrong("noise left out", {sigma: 0})
+@wrong("the map of two directions", {omega: 2 * omega})
 def risks_on_new_tasks(formula) -> float:
+    """The loss on new tasks of the maps that one, two, three and five white tasks teach, by the moments of either task."""
     worst = 0.0
     for task in WHITE_SHARED:
         A, M, Q, _ = task.loss_moments
@@ -174,20 +124,15 @@ def risks_on_new_tasks(formula) -> float:
     return worst
 
 
-def one_task(change: Mapping | None = None) -> Callable[[int, int, float], float]:
-    """What one task teaches, taken from the risk on new ones."""
-    return lambda *values: float(compiled("V11-risk", (D, N, lambda_), part="one", change=change)(*values))
+one_task = formula("V11-risk", D, N, lambda_, part="one")  # what one task teaches, taken from the risk on new ones
 
 
-@claim(
-    "V11-risk",
-    "the error on new tasks of a head at rest on one task, in five dimensions, with contexts below and above N = 2",
-    method="Monte Carlo",
-    tolerance=SAMPLING,
-    theory=one_task(),
-    wrong={"D + 1 for D": one_task({D: D + 1}), "N + 1 for N": one_task({N: N + 1}), "a gain": lambda *values: abs(one_task()(*values))},
-)
+@claim("V11-risk", method="Monte Carlo", tolerance=SAMPLING, theory=one_task)
+@wrong("D + 1 for D", {D: D + 1})
+@wrong("N + 1 for N", {N: N + 1})
+@wrong("a gain", lambda *values: abs(one_task(*values)))
 def one_task_on_new_ones(gain) -> float:
+    """The error on new tasks of a head at rest on one task, in five dimensions, with contexts below and above N = 2."""
     scores = []
     for length in (1, 6):
         task = RegressionTask(eigenvalues=[0.5] * 5, context_length=length, number_of_tasks=1)
@@ -199,18 +144,13 @@ def one_task_on_new_ones(gain) -> float:
     return max(scores)
 
 
-@claim(
-    "V11-loss",
-    "the error on prompts of new tasks of a network trained on two shared tasks, as the loss of tasks of covariance I",
-    method="training",
-    tolerance=TRAINED_PROMPTS,
-    theory=loss(),
-    wrong={"N + 2 for N": loss({N: N + 2}), "tasks half as large": loss({Sigma_w: Sigma_w / 2})},
-    slow=True,
-)
+@claim("V11-loss", method="training", tolerance=TRAINED_PROMPTS, theory=loss, slow=True)
+@wrong("N + 2 for N", {N: N + 2})
+@wrong("tasks half as large", {Sigma_w: Sigma_w / 2})
 def trained_network_on_new_tasks(formula) -> float:
+    """The error on prompts of new tasks of a network trained on two shared tasks, as the loss of tasks of covariance I."""
     network, new = settled_network("shared"), plain(SHARED)
-    return abs(measured(network, new).mean / formula(new, learned_map()(SHARED)) - 1)
+    return abs(measured(network, new).mean / formula(new, learned_map(SHARED)) - 1)
 
 
 # Means over the draw
@@ -240,55 +180,33 @@ def _orders(number: int, size: int, noise: float) -> tuple[np.ndarray, np.ndarra
     return found[0], found[1]
 
 
-def mean_orders(change: Mapping | None = None) -> Callable[[int, int, float], tuple[float, float]]:
-    def value(number: int, size: int, noise: float) -> tuple[float, float]:
-        kind, deviation = "many" if number > size else "few", np.sqrt(noise)
-        first = compiled("V11-mean", (Lambda, D, K, sigma), part=kind, change=change)(np.eye(size), size, number, deviation)
-        after = compiled("V11-mean", (D, K, sigma), part=f"{kind}, next", change=change)(size, number, deviation)
-        return float(first), float(after)
-
-    return value
+def mean_orders(number: int, size: int, noise: float, change: Mapping | None = None) -> tuple[float, float]:
+    kind, deviation = "many" if number > size else "few", np.sqrt(noise)
+    first = compiled("V11-mean", (Lambda, D, K, sigma), part=kind, change=change)(np.eye(size), size, number, deviation)
+    after = compiled("V11-mean", (D, K, sigma), part=f"{kind}, next", change=change)(size, number, deviation)
+    return float(first), float(after)
 
 
-@claim(
-    "V11-mean",
-    "the first two orders in 1/N of the mean risk over 40,000 draws: one task in five dimensions, two in nine, eight and twelve in three",
-    method="Monte Carlo",
-    tolerance=SAMPLING,
-    theory=mean_orders(),
-    wrong={
-        "K + 1 for K": mean_orders({K: K + 1}),
-        "Lambda twice as large": mean_orders({Lambda: 2 * Lambda}),
-        "noise left out": mean_orders({sigma: 0}),
-    },
-)
+@claim("V11-mean", method="Monte Carlo", tolerance=SAMPLING, theory=mean_orders)
+@wrong("K + 1 for K", {K: K + 1})
+@wrong("Lambda twice as large", {Lambda: 2 * Lambda})
+@wrong("noise left out", {sigma: 0})
 def mean_over_draws(formula) -> float:
+    """The first two orders in 1/N of the mean risk over 40,000 draws: one task in five dimensions, two in nine, eight and twelve in
+    three."""
     scores = []
     for case in ((1, 5, 0.0), (2, 9, 0.5), (8, 3, 0.0), (12, 3, 0.5)):
         for found, expected in zip(_orders(*case), formula(*case), strict=True):
-            scores.append(abs(found.mean() - expected) / (found.std() / len(found) ** 0.5))
-    return float(max(scores))
+            scores.append(largest_score(found, expected))
+    return max(scores)
 
 
-def growth_times(change: Mapping | None = None) -> dict[str, Callable]:
-    """The parts of (V11-growth), as functions of Lambda and Sigma_w, or of D, K and Lambda."""
-    parts = {"growth": (Lambda, Sigma_w), "many": (Lambda, D, K), "few": (D, K)}
-    return {part: compiled("V11-growth", letters, part=part, change=change) for part, letters in parts.items()}
-
-
-@claim(
-    "V11-growth",
-    "the velocity of small heads on two shared tasks, as their growth along the singular vectors",
-    method="linear algebra",
-    tolerance=DIFFERENCES,
-    theory=growth_times()["growth"],
-    wrong={
-        "Lambda once": lambda one, tasks: one @ tasks,
-        "of tasks from N(0, I)": lambda one, tasks: one @ one,
-        "turned": lambda one, tasks: tasks @ one @ tasks,
-    },
-)
+@claim("V11-growth", method="linear algebra", tolerance=DIFFERENCES, theory=formula("V11-growth", Lambda, Sigma_w, part="growth"))
+@wrong("Lambda once", lambda one, tasks: one @ tasks)
+@wrong("of tasks from N(0, I)", lambda one, tasks: one @ one)
+@wrong("turned", lambda one, tasks: tasks @ one @ tasks)
 def small_heads_on_shared_tasks(growth) -> float:
+    """The velocity of small heads on two shared tasks, as their growth along the singular vectors."""
     population, A = QuadraticLoss.population(SHARED), growth(SHARED.covariance, SHARED.task_covariance)
     left, rates, right = np.linalg.svd(A)
     moved = []
@@ -298,21 +216,16 @@ def small_heads_on_shared_tasks(growth) -> float:
     return float(np.abs(np.array(moved) - rates).max() + rates[2])
 
 
-@claim(
-    "V11-growth",
-    "the mean of the sum of 1/growth over 40,000 draws: eight tasks in three dimensions, three in eight",
-    method="Monte Carlo",
-    tolerance=SAMPLING,
-    theory=growth_times(),
-    wrong={"K + 1 for K": growth_times({K: K + 1}), "K - 1 for K": growth_times({K: K - 1})},
-)
+@claim("V11-growth", method="Monte Carlo", tolerance=SAMPLING, theory=parts_of("V11-growth", {"many": (Lambda, D, K), "few": (D, K)}))
+@wrong("K + 1 for K", {K: K + 1})
+@wrong("K - 1 for K", {K: K - 1})
 def waiting_over_draws(parts) -> float:
+    """The mean of the sum of 1/growth over 40,000 draws: eight tasks in three dimensions, three in eight."""
     root = np.diag(np.sqrt(SPECTRUM))
     scores = []
     for number, size in ((8, 3), (3, 8)):
         one = root**2 if size == 3 else np.eye(size)
         values = np.linalg.svd(drawn_tasks(40_000, number, size, 113) @ one / number**0.5, compute_uv=False)
-        sums = (values**-2).sum(axis=1)
         expected = parts["many"](one, size, number) if number > size else parts["few"](size, number)
-        scores.append(abs(sums.mean() - float(expected)) / (sums.std() / len(sums) ** 0.5))
-    return float(max(scores))
+        scores.append(largest_score((values**-2).sum(axis=1), float(expected)))
+    return max(scores)

@@ -17,7 +17,8 @@ from ...experiments import draws
 from ...experiments.draws import remembered
 from ...training.sequences import draw_sequences
 from ..attention.moments import largest_score
-from ..book import claim
+from ..book import claim, wrong
+from ..formulas import parts_of
 
 TILTED = [[0.9, 0.3, -0.1], [0.3, 0.6, 0.2], [-0.1, 0.2, 0.4]]
 TASKS = [[0.5, -0.2, 0.0], [-0.2, 1.0, 0.3], [0.0, 0.3, 1.5]]
@@ -79,34 +80,25 @@ GENERAL = claim_moments(
 )  # fmt: skip
 
 
-def noisy_order(change: Mapping | None = None) -> tuple[Callable, Callable]:
-    """The growth and the slope of (V1-order)."""
-    return (
-        compiled("V1-order", (notation.Lambda, notation.sigma, notation.N), part="growth", change=change),
-        compiled("V1-order", (notation.lambda_, T, notation.sigma, notation.N), part="slope", change=change),
-    )
+NOISY_ORDER = {"growth": (notation.Lambda, notation.sigma, notation.N), "slope": (notation.lambda_, T, notation.sigma, notation.N)}
 
 
-@claim(
-    "V1-order",
-    "the force at zero weights on sequences with noisy labels; the slope of a drop, integrated between two tasks of equal trace, "
-    "against their sampled drops",
-    method="Monte Carlo", theory=noisy_order(),
-    wrong={
-        "the noise of beta in the growth": (lambda L, s, n: L @ L + s**2 / n * L, noisy_order()[1]),
-        "no noise in the slope": (noisy_order()[0], noisy_order({notation.sigma: 0})[1]),
-        "N + 1 for N": noisy_order({notation.N: notation.N + 1}),
-    },
-)  # fmt: skip
+@claim("V1-order", method="Monte Carlo", theory=parts_of("V1-order", NOISY_ORDER))
+@wrong("the noise of beta in the growth", {"growth": lambda L, s, n: L @ L + s**2 / n * L})
+@wrong("no noise in the slope", {"slope": {notation.sigma: 0}})
+@wrong("N + 1 for N", {notation.N: notation.N + 1})
 def noise_and_order(formulas) -> float:
-    """The larger of two errors in standard errors: the force's and the slope's."""
-    growth, slope = formulas
-    expected = growth(NOISE.covariance, np.sqrt(NOISE.noise_variance), NOISE.context_length)
+    """The force at zero weights on sequences with noisy labels; the slope of a drop, integrated between two tasks of equal trace, against
+    their sampled drops.
+
+    The larger of two errors in standard errors: the force's and the slope's.
+    """
+    expected = formulas["growth"](NOISE.covariance, np.sqrt(NOISE.noise_variance), NOISE.context_length)
     score = largest_score(products(*features(NOISE))[0], expected)
     low, high, total, noise, length = 0.3, 0.8, 1.0, 0.7, 2
     nodes, weights = np.polynomial.legendre.leggauss(30)
     at, width = low + (nodes + 1) / 2 * (high - low), (high - low) / 2
-    risen = width * (weights * slope(at, total, noise**0.5, length)).sum()
+    risen = width * (weights * formulas["slope"](at, total, noise**0.5, length)).sum()
     tasks = [RegressionTask(eigenvalues=[one, total - one], context_length=length, noise_variance=noise) for one in (low, high)]
     (before, error), (after, other) = (sampled_drop(task) for task in tasks)
     return float(max(score, abs(after - before - risen) / np.hypot(error, other)))
@@ -129,24 +121,19 @@ def _with_token_law(law) -> RegressionTask:
 LAWS = (SphereTokens(), StudentTokens(12), RademacherTokens())
 
 
-@claim(
-    "V5-moment", "moments of tokens on an ellipsoid, of Student's law and of signs, against sampled sequences", method="Monte Carlo",
-    theory=lambda law: _with_token_law(law),
-    wrong={
-        "the Gaussian fourth moment": lambda law: _with_token_law(None),
-        "N + 1 for N": lambda law: tilted(context_length=4, task_covariance=TASKS, token_law=law),
-    },
-)  # fmt: skip
+@claim("V5-moment", method="Monte Carlo", theory=lambda law: _with_token_law(law))
+@wrong("the Gaussian fourth moment", lambda law: _with_token_law(None))
+@wrong("N + 1 for N", lambda law: tilted(context_length=4, task_covariance=TASKS, token_law=law))
 def token_law_moments(task: Callable) -> float:
+    """Moments of tokens on an ellipsoid, of Student's law and of signs, against sampled sequences."""
     return max(deviation(_with_token_law(law), task(law)) for law in LAWS)
 
 
-@claim(
-    "V5-independent", "E(Lambda_hat S Lambda_hat) of signs, over all contexts of three tokens", method="linear algebra",
-    theory=lambda: _with_token_law(RademacherTokens()).second_moment,
-    wrong={"kurtosis 3": lambda: _with_token_law(None).second_moment, "on a sphere": lambda: _with_token_law(SphereTokens()).second_moment},
-)  # fmt: skip
+@claim("V5-independent", method="linear algebra", theory=lambda: _with_token_law(RademacherTokens()).second_moment)
+@wrong("kurtosis 3", lambda: _with_token_law(None).second_moment)
+@wrong("on a sphere", lambda: _with_token_law(SphereTokens()).second_moment)
 def all_contexts_of_signs(second_moment) -> float:
+    """E(Lambda_hat S Lambda_hat) of signs, over all contexts of three tokens."""
     task = _with_token_law(RademacherTokens())
     tokens = np.array(list(product((-1, 1), repeat=3))) @ (task.eigenvectors * np.sqrt(task.eigenvalues)).T
     squares = np.einsum("pi,pj->pij", tokens, tokens)
@@ -164,11 +151,11 @@ def commutator(R: np.ndarray, kurtosis: float) -> np.ndarray:
     return R @ middle @ R.T
 
 
-@claim(
-    "V5-independent", "the commutator of M and Lambda for signs mixed by R, over all signs of three components", method="linear algebra",
-    theory=lambda R: commutator(R, 1.0), wrong={"it commutes": lambda R: commutator(R, 3.0), "R' for R": lambda R: commutator(R.T, 1.0)},
-)  # fmt: skip
+@claim("V5-independent", method="linear algebra", theory=lambda R: commutator(R, 1.0))
+@wrong("it commutes", lambda R: commutator(R, 3.0))
+@wrong("R' for R", lambda R: commutator(R.T, 1.0))
 def mixed_signs(expected) -> float:
+    """The commutator of M and Lambda for signs mixed by R, over all signs of three components."""
     R = np.array([[1.0, 2.0, 0.0], [0.0, 1.0, -1.0], [2.0, 0.0, 1.0]])
     tokens = np.array(list(product((-1, 1), repeat=3))) @ R.T
     F = np.einsum("p,pi,pj->ij", (tokens**2).sum(axis=1), tokens, tokens) / len(tokens)

@@ -17,7 +17,7 @@ from ...experiments.draws import remembered
 from ...experiments.prefixes import PrefixAttention, labelled_batches
 from ...training.sequences import draw_sequences
 from ..attention.moments import largest_score
-from ..book import claim
+from ..book import claim, wrong
 from ..tolerances import ROUNDOFF, SAMPLING
 from .moments import TASKS, TILTED, claim_moments, products, tilted
 
@@ -54,18 +54,13 @@ def _with_gain(gain: object) -> RegressionTask:
     return tilted(context_lengths=LENGTHS, task_covariance=TASKS, noise_variance=0.3, context_gain=gain)
 
 
-@claim(
-    "V4-moments",
-    "moments of sums over contexts of random length, divided by the tokens present, by the longest, and by all with the query",
-    method="Monte Carlo", theory=_with_gain,
-    wrong={
-        "the average, whatever they are divided by": lambda name: _with_gain("present"),
-        "the longest for the official code's": lambda name: _with_gain(name.replace("official", "longest")),
-        "n/(n + 2) for n/(n + 1)": lambda name: _with_gain((lambda n: n / (n + 2)) if name == "official" else name),
-        "E(g)^2 for E(g^2)": lambda name: _with_gain(lambda n: _with_gain(name).gain_moments.g_1),
-    },
-)  # fmt: skip
+@claim("V4-moments", method="Monte Carlo", theory=_with_gain)
+@wrong("the average, whatever they are divided by", lambda name: _with_gain("present"))
+@wrong("the longest for the official code's", lambda name: _with_gain(name.replace("official", "longest")))
+@wrong("n/(n + 2) for n/(n + 1)", lambda name: _with_gain((lambda n: n / (n + 2)) if name == "official" else name))
+@wrong("E(g)^2 for E(g^2)", lambda name: _with_gain(lambda n: _with_gain(name).gain_moments.g_1))
 def gained_moments(task: Callable) -> float:
+    """Moments of sums over contexts of random length, divided by the tokens present, by the longest, and by all with the query."""
     return max(
         largest_score(sampled, exact)
         for name in DIVISORS
@@ -77,12 +72,11 @@ def _uniform(part: str, longest: int) -> float:
     return float(compiled("V4-uniform", (notation.N,), part=part, backend="mpmath")(longest))
 
 
-@claim(
-    "V4-uniform", "E(1/n) for n uniform on 1 to 50, in rational numbers", method="rational", tolerance=ROUNDOFF,
-    theory=lambda longest: _uniform("present, g_3", longest),
-    wrong={"one over the mean": lambda longest: 2 / (longest + 1), "N + 1 for N": lambda longest: _uniform("present, g_3", longest + 1)},
-)  # fmt: skip
+@claim("V4-uniform", method="rational", tolerance=ROUNDOFF, theory=lambda longest: _uniform("present, g_3", longest))
+@wrong("one over the mean", lambda longest: 2 / (longest + 1))
+@wrong("N + 1 for N", lambda longest: _uniform("present, g_3", longest + 1))
 def mean_inverse_length(expected) -> float:
+    """E(1/n) for n uniform on 1 to 50, in rational numbers."""
     return abs(float(sum(Fraction(1, n) for n in range(1, 51)) / 50) - expected(50))
 
 
@@ -90,16 +84,12 @@ def uniform_gain(name: str, i: int, longest: int) -> float:
     return _uniform(f"{name}, g_{i}", longest)
 
 
-@claim(
-    "V4-uniform", "E(g), E(g^2) and E(g^2/n) for n/N and n/(n + 1), n uniform on 1 to 1, 2 and 50, in rational numbers", method="rational",
-    tolerance=ROUNDOFF, theory=uniform_gain,
-    wrong={
-        "N + 1 for N": lambda name, i, longest: uniform_gain(name, i, longest + 1),
-        "n/N for n/(n + 1)": lambda name, i, longest: uniform_gain("longest", i, longest),
-        "E(g)^2 for E(g^2)": lambda name, i, longest: uniform_gain(name, 1, longest) ** 2 if i == 2 else uniform_gain(name, i, longest),
-    },
-)  # fmt: skip
+@claim("V4-uniform", method="rational", tolerance=ROUNDOFF, theory=uniform_gain)
+@wrong("N + 1 for N", lambda name, i, longest: uniform_gain(name, i, longest + 1))
+@wrong("n/N for n/(n + 1)", lambda name, i, longest: uniform_gain("longest", i, longest))
+@wrong("E(g)^2 for E(g^2)", lambda name, i, longest: uniform_gain(name, 1, longest) ** 2 if i == 2 else uniform_gain(name, i, longest))
 def uniform_gain_moments(expected) -> float:
+    """E(g), E(g^2) and E(g^2/n) for n/N and n/(n + 1), n uniform on 1 to 1, 2 and 50, in rational numbers."""
     worst = 0.0
     for longest in (1, 2, 50):
         gains = {"longest": lambda n, N=longest: Fraction(n, N), "official": lambda n: Fraction(n, n + 1)}
@@ -117,17 +107,14 @@ def effective_loss(task: RegressionTask, B: np.ndarray, gains) -> float:
     return float(compiled("V4-effective", letters, part="loss")(*laws, B, *gains))
 
 
-@claim(
-    "V4-effective", "the loss at a map in units of g_1/g_2, against the average over lengths of the loss with the gain in the map",
-    method="linear algebra", theory=effective_loss,
-    wrong={
-        "no error from the gains": lambda task, B, gains: effective_loss(task, B, (gains[1] ** 0.5, *gains[1:])),
-        "the harmonic mean of the lengths": lambda task, B, gains: effective_loss(
-            task, B, (*gains[:2], gains[1] * sum(p / n for n, p in LENGTHS.items()))
-        ),
-    },
-)  # fmt: skip
+@claim("V4-effective", method="linear algebra", theory=effective_loss)
+@wrong("no error from the gains", lambda task, B, gains: effective_loss(task, B, (gains[1] ** 0.5, *gains[1:])))
+@wrong(
+    "the harmonic mean of the lengths",
+    lambda task, B, gains: effective_loss(task, B, (*gains[:2], gains[1] * sum(p / n for n, p in LENGTHS.items()))),
+)
 def effective_length(formula) -> float:
+    """The loss at a map in units of g_1/g_2, against the average over lengths of the loss with the gain in the map."""
     B, worst = np.array([[1.0, -0.5, 0.2], [0.3, 0.8, 0.0], [-0.4, 0.1, 1.2]]), 0.0
     for gain in ("longest", "official", {1: 2.0, 2: 0.3, 8: 1.1}):
         task = _with_gain(gain)
@@ -144,16 +131,12 @@ def _prefixes(gain: object) -> RegressionTask:
     return RegressionTask(covariance=TILTED, context_lengths=range(1, 9), context_gain=gain)
 
 
-@claim(
-    "V4-uniform", "the mean of the losses of all prefixes, as the official code adds them up with vary_len, on 100,000 sequences",
-    method="forward pass", tolerance=SAMPLING, theory=lambda: QuadraticLoss.population(_prefixes("official")),
-    wrong={
-        "the average over the context": lambda: QuadraticLoss.population(_prefixes("present")),
-        "divided by the longest context": lambda: QuadraticLoss.population(_prefixes("longest")),
-        "the longest context only": lambda: QuadraticLoss.population(tilted(context_length=8)),
-    },
-)  # fmt: skip
+@claim("V4-uniform", method="forward pass", tolerance=SAMPLING, theory=lambda: QuadraticLoss.population(_prefixes("official")))
+@wrong("the average over the context", lambda: QuadraticLoss.population(_prefixes("present")))
+@wrong("divided by the longest context", lambda: QuadraticLoss.population(_prefixes("longest")))
+@wrong("the longest context only", lambda: QuadraticLoss.population(tilted(context_length=8)))
 def losses_of_prefixes(loss) -> float:
+    """The mean of the losses of all prefixes, as the official code adds them up with vary_len, on 100,000 sequences."""
     task = tilted(context_length=8)
     weights = SeparateWeights.initialize(task, heads=3, rank=1, scale=2.5, rng=draws.generator(75))
     with torch.no_grad():

@@ -1,8 +1,5 @@
 """Claims about task vectors of any covariance (V2): moments, whitening and congruence, from tasks and from trained networks."""
 
-from collections.abc import Callable, Mapping
-from functools import partial
-
 import numpy as np
 from jaxtyping import Float
 
@@ -18,8 +15,8 @@ from ...experiments.draws import remembered
 from ...experiments.plateau_maps import effective_map, four_networks, measured, plateau_maps, trained_network
 from ...experiments.varied_tasks import OBLIQUE
 from ..attention.moments import largest_score
-from ..book import claim
-from ..formulas import parts_of
+from ..book import claim, wrong
+from ..formulas import formula, parts_of
 from ..tolerances import DIFFERENCES, SAMPLING, TRAINED_END, TRAINED_REST
 from .moments import features, products
 
@@ -40,19 +37,17 @@ def whitened_letters(task: RegressionTask, map_: np.ndarray) -> tuple[np.ndarray
     return power(M_, -0.5) @ A @ power(Q, -0.5), power(M_, 0.5) @ map_ @ power(Q, 0.5), c
 
 
-whitening = partial(parts_of, "V2-whitened", (A_w, B_w, c_any), ("loss", "left", "right"), given=whitened_letters)
+WHITENING = parts_of("V2-whitened", (A_w, B_w, c_any), "loss", "left", "right", given=whitened_letters)
 WHITENING_FAULTS = {
-    "the target twice as large": whitening(change={A_w: 2 * A_w}),
-    "B' for B": whitening(change={B_w: B_w.T}),
-    "left and right exchanged": {**whitening(), "left": whitening()["right"], "right": whitening()["left"]},
+    "the target twice as large": {A_w: 2 * A_w},
+    "B' for B": {B_w: B_w.T},
+    "left and right exchanged": {"left": WHITENING["right"], "right": WHITENING["left"]},
 }
 
 
-@claim(
-    "V2-whitened", "the loss of any map as a distance, and the two conditions at fixed points, for covariances that do not commute",
-    method="linear algebra", theory=whitening(), wrong=WHITENING_FAULTS,
-)  # fmt: skip
+@claim("V2-whitened", method="linear algebra", theory=WHITENING, wrong=WHITENING_FAULTS)
 def whitened_loss(formulas) -> float:
+    """The loss of any map as a distance, and the two conditions at fixed points, for covariances that do not commute."""
     loss, (_, M_, Q, _) = QuadraticLoss.population(OBLIQUE), OBLIQUE.loss_moments
     residuals = []
     for B in draws.generator(21).standard_normal((3, 3, 3)):
@@ -66,16 +61,12 @@ def whitened_loss(formulas) -> float:
     return float(max(residuals))
 
 
-@claim(
-    "V2-whitened", "the error on prompts of a network on each plateau of training, as a distance, for covariances that do not commute",
-    method="training", tolerance=SAMPLING, theory=whitening()["loss"], slow=True,
-    wrong={
-        "the target twice as large": WHITENING_FAULTS["the target twice as large"]["loss"],
-        "the target squared": whitening(change={A_w: A_w.T * A_w})["loss"],
-        "c left out": whitening(change={c_any: 0})["loss"],
-    },
-)  # fmt: skip
+@claim("V2-whitened", method="training", tolerance=SAMPLING, theory=WHITENING["loss"], slow=True)
+@wrong("the target twice as large", {A_w: 2 * A_w})
+@wrong("the target squared", {A_w: A_w.T * A_w})
+@wrong("c left out", {c_any: 0})
 def distances_of_trained_networks(loss) -> float:
+    """The error on prompts of a network on each plateau of training, as a distance, for covariances that do not commute."""
     scores = []
     for plateau in range(4):
         network = trained_network("oblique", plateau)
@@ -84,16 +75,12 @@ def distances_of_trained_networks(loss) -> float:
     return max(scores)
 
 
-@claim(
-    "V2-whitened", "both conditions at fixed points, of the maps on the plateaus of training, for covariances that do not commute",
-    method="training", tolerance=TRAINED_REST, theory=whitening(), slow=True,
-    wrong={
-        "the target twice as large": WHITENING_FAULTS["the target twice as large"],
-        "the target turned": whitening(change={A_w: A_w.T}),
-        "half the map": whitening(change={B_w: B_w / 2}),
-    },
-)  # fmt: skip
+@claim("V2-whitened", method="training", tolerance=TRAINED_REST, theory=WHITENING, slow=True)
+@wrong("the target twice as large", {A_w: 2 * A_w})
+@wrong("the target turned", {A_w: A_w.T})
+@wrong("half the map", {B_w: B_w / 2})
 def plateaus_rest(formulas) -> float:
+    """Both conditions at fixed points, of the maps on the plateaus of training, for covariances that do not commute."""
     scale = np.linalg.norm(whitened_letters(OBLIQUE, np.eye(3))[0]) ** 2
     maps = plateau_maps("oblique")
     return float(max(np.linalg.norm(formulas[part](OBLIQUE, B)) / scale for B in maps for part in ("left", "right")))
@@ -106,19 +93,15 @@ def laws(task: RegressionTask) -> tuple:
     return task.covariance, task.task_covariance, task.context_length
 
 
-moments = partial(parts_of, "V2-moments", (Lambda, Sigma_w, N), ("A", "M", "white", "c"), given=laws)
+MOMENTS = parts_of("V2-moments", (Lambda, Sigma_w, N), "A", "M", "white", "c", given=laws)
 
 
-@claim(
-    "V2-moments", "moments of sequences whose task vectors have a covariance, and of the paper's, on 200,000 sampled sequences each",
-    method="Monte Carlo", theory=moments(),
-    wrong={
-        "N + 1 for N": moments(change={N: N + 1}),
-        "w ~ N(0, I)": moments(change={Sigma_w: Lambda * Lambda.I}),
-        "Sigma_w for Lambda": moments(change={Lambda: Sigma_w}),
-    },
-)  # fmt: skip
+@claim("V2-moments", method="Monte Carlo", theory=MOMENTS)
+@wrong("N + 1 for N", {N: N + 1})
+@wrong("w ~ N(0, I)", {Sigma_w: Lambda * Lambda.I})
+@wrong("Sigma_w for Lambda", {Lambda: Sigma_w})
 def sampled_moments(formulas) -> float:
+    """Moments of sequences whose task vectors have a covariance, and of the paper's, on 200,000 sampled sequences each."""
     plain, scores = RegressionTask(covariance=CROSSED.covariance, context_length=CROSSED.context_length), []
     for task, parts in ((CROSSED, {"A": 0, "M": 1, "c": 3}), (plain, {"white": 1})):
         found = products(*features(task, 200_000))
@@ -137,33 +120,30 @@ def shares(task: RegressionTask) -> tuple:
     return values, values.sum(), task.context_length
 
 
-def congruence(change: Mapping | None = None) -> dict[str, Callable]:
-    """The parts of (V2-congruence) as functions of a task and a map, and the drops, of a task alone: (V2-order) at the eigenvalues of S."""
-    letters, names = (root, S_w, C, N, Lambda, Sigma_w, M), ("A", "M", "force", "minimum")
-    drops = parts_of("V2-order", (p, P_w, N), ("drop",), change, shares)["drop"]
-    return {**parts_of("V2-congruence", letters, names, change, congruent_letters), "drops": drops}
+# Functions of a task and a map; the drops are functions of a task alone: (V2-order) at the eigenvalues of S.
+CONGRUENCE = {
+    **parts_of("V2-congruence", (root, S_w, C, N, Lambda, Sigma_w, M), "A", "M", "force", "minimum", given=congruent_letters),
+    "drops": formula("V2-order", p, P_w, N, part="drop", given=shares),
+}
 
 
 def _of_eigenvalues(task: RegressionTask) -> np.ndarray:
     """A mistake: the drops as if Lambda and Sigma_w had the same eigenvectors."""
     covariance = np.diag(np.linalg.eigvalsh(task.task_covariance))
     aligned = RegressionTask(eigenvalues=task.eigenvalues, task_covariance=covariance, context_length=task.context_length)
-    return congruence()["drops"](aligned)
+    return CONGRUENCE["drops"](aligned)
 
 
 CONGRUENCE_FAULTS = {
-    "products of eigenvalues": {**congruence(), "drops": _of_eigenvalues},
-    "N + 1 for N": congruence({N: N + 1}),
-    "S twice as large": congruence({S_w: 2 * S_w, p: 2 * p, P_w: 2 * P_w}),
+    "products of eigenvalues": {"drops": _of_eigenvalues},
+    "N + 1 for N": {N: N + 1},
+    "S twice as large": {S_w: 2 * S_w, p: 2 * p, P_w: 2 * P_w},
 }
 
 
-@claim(
-    "V2-congruence",
-    "moments, force, minimum and drops for Lambda and Sigma_w that do not commute, by roots and from the moments of the task",
-    method="linear algebra", theory=congruence(), wrong=CONGRUENCE_FAULTS,
-)  # fmt: skip
+@claim("V2-congruence", method="linear algebra", theory=CONGRUENCE, wrong=CONGRUENCE_FAULTS)
 def congruent_task(formulas) -> float:
+    """Moments, force, minimum and drops for Lambda and Sigma_w that do not commute, by roots and from the moments of the task."""
     loss, root_ = QuadraticLoss.population(CROSSED), power(CROSSED.covariance, -0.5)
     A, M_, Q, _ = CROSSED.loss_moments
     B = draws.generator(22).standard_normal((2, 2))
@@ -181,23 +161,18 @@ def crossed_maps(heads: int) -> Float[np.ndarray, "networks D D"]:
     return run.effective_maps()[-250:].mean(axis=0)
 
 
-@claim(
-    "V2-congruence",
-    "the losses at which four networks of one head and four of two come to rest, for Lambda and Sigma_w that do not commute",
-    method="training", tolerance=TRAINED_END, theory=congruence(), slow=True, wrong=CONGRUENCE_FAULTS,
-)  # fmt: skip
+@claim("V2-congruence", method="training", tolerance=TRAINED_END, theory=CONGRUENCE, slow=True, wrong=CONGRUENCE_FAULTS)
 def networks_on_a_congruence(formulas) -> float:
+    """The losses at which four networks of one head and four of two come to rest, for Lambda and Sigma_w that do not commute."""
     loss, drops = QuadraticLoss.population(CROSSED), formulas["drops"](CROSSED)
     return float(max(abs(loss.value(B) / (loss.c - drops[:heads].sum()) - 1) for heads in (1, 2) for B in crossed_maps(heads)))
 
 
-@claim(
-    "V2-congruence",
-    "the whitened map at which eight trained networks rest: along an eigenvector of S with one head, the minimum with two",
-    method="training", tolerance=TRAINED_REST, theory=congruence(), slow=True,
-    wrong={"N + 1 for N": CONGRUENCE_FAULTS["N + 1 for N"], "C turned": congruence({C: C.T * S_w})},
-)  # fmt: skip
+@claim("V2-congruence", method="training", tolerance=TRAINED_REST, theory=CONGRUENCE, slow=True)
+@wrong("N + 1 for N", {N: N + 1})
+@wrong("C turned", {C: C.T * S_w})
 def networks_rest_on_a_congruence(formulas) -> float:
+    """The whitened map at which eight trained networks rest: along an eigenvector of S with one head, the minimum with two."""
     root_ = power(CROSSED.covariance, 0.5)
     scale = np.linalg.norm(root_ @ CROSSED.task_covariance @ root_)
     worst = 0.0
@@ -213,23 +188,17 @@ def networks_rest_on_a_congruence(formulas) -> float:
     return float(worst)
 
 
-def _order(change: Mapping | None = None) -> dict[str, Callable[..., float]]:
-    """The parts of (V2-order)."""
-    letters = {"rate": (lambda_, omega), "map": (lambda_, omega, P_w, N), "drop": (p, P_w, N), "slope": (p, P_w, N)}
-    return {part: parts_of("V2-order", of, (part,), change)[part] for part, of in letters.items()}
+_OF_ORDER = {"rate": (lambda_, omega), "map": (lambda_, omega, P_w, N), "drop": (p, P_w, N), "slope": (p, P_w, N)}
+_ORDER = parts_of("V2-order", _OF_ORDER)
 
 
-@claim(
-    "V2-order",
-    "growth of small heads, their final map and its drop, for three directions: velocities and losses of weights, slopes by differences",
-    method="linear algebra", tolerance=DIFFERENCES, theory=_order(),
-    wrong={
-        "growth by lambda omega": _order() | {"rate": lambda value, size: value * size},
-        "N + 1 for N": _order({N: N + 1}),
-        "omega left out of the map": _order() | {"map": lambda value, size, *given: _order()["map"](value, 1.0, *given)},
-    },
-)  # fmt: skip
+@claim("V2-order", method="linear algebra", tolerance=DIFFERENCES, theory=_ORDER)
+@wrong("growth by lambda omega", {"rate": lambda value, size: value * size})
+@wrong("N + 1 for N", {N: N + 1})
+@wrong("omega left out of the map", {"map": lambda value, size, *given: _ORDER["map"](value, 1.0, *given)})
 def growth_and_drops(parts) -> float:
+    """Growth of small heads, their final map and its drop, for three directions: velocities and losses of weights, slopes by
+    differences."""
     omegas = np.array([0.4, 1.1, 2.1])
     task = RegressionTask(eigenvalues=[0.9, 0.6, 0.3], task_covariance=np.diag(omegas), context_length=7)
     loss, values = QuadraticLoss.population(task), task.eigenvalues

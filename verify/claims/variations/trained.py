@@ -23,8 +23,7 @@ from ...experiments.plateau_maps import plateau_losses, settled_network
 from ...experiments.prefixes import prefix_plateaus
 from ...experiments.varied_tasks import LENGTH, NOISY, PLAIN, RUNS, SPECTRUM, against, levels, trained_plateaus, turning_levels
 from ...training.sequences import draw_sequences
-from ..book import claim
-from ..formulas import parts_of
+from ..book import claim, wrong
 from ..tolerances import LEADING_ORDER, TRAINED_ALGORITHM, TRAINED_EARLY_DROPS, TRAINED_LEVEL, TRAINED_VALUES, TRAINED_VARIATION, Tolerance
 from .task_covariance import whitened_letters
 
@@ -51,9 +50,9 @@ def fixed_levels(change: Mapping | None = None) -> Levels:
 def query_levels(change: Mapping | None = None, first: str = "rate") -> Levels:
     """(V3-query): the drops of the directions, the largest rate first."""
     asked, letters = np.diag(ASKED.query_covariance), (lambda_, lambda_q, a)
-    parts = {name: of(ASKED.eigenvalues, asked, PLAIN.second_moment_eigenvalues) for name, of in
-             parts_of("V3-query", letters, ("rate", "drop"), change).items()}  # fmt: skip
-    return asked.sum() - np.append(0, np.cumsum(parts["drop"][np.argsort(-{**parts, "lambda": ASKED.eigenvalues}[first])]))
+    both = compiled("V3-query", letters, part=("rate", "drop"), change=change)
+    rate, drop = both(ASKED.eigenvalues, asked, PLAIN.second_moment_eigenvalues)
+    return asked.sum() - np.append(0, np.cumsum(drop[np.argsort(-{"rate": rate, "lambda": ASKED.eigenvalues}[first])]))
 
 
 def token_levels(second: np.ndarray) -> Levels:
@@ -87,26 +86,26 @@ def claim_plateaus(number: str, name: str, statement: str, found: Callable, tole
 
 for _number, _name, _what, _theory, _wrong in (
     ("V1-levels", "noise", "with label noise of variance 1", noisy_levels, {
-        "no noise": partial(noisy_levels, {sigma: 0}),
+        "no noise": {sigma: 0},
         "noise on the target only": lambda: noisy_levels({sigma: 0}) + NOISE**2,
-        "N + 1 for N": partial(noisy_levels, {N: N + 1}),
+        "N + 1 for N": {N: N + 1},
     }),
     ("V2-fixed", "oblique", "with token, task and query covariance that do not commute", fixed_levels, {
         "eigenvectors of Lambda": lambda: _along_eigenvectors(OBLIQUE),
-        "singular values a tenth too large": partial(fixed_levels, {s_i: 1.1 * s_i}),
+        "singular values a tenth too large": {s_i: 1.1 * s_i},
     }),
     ("V3-query", "query", "with a query law that reverses the order", query_levels, {
         "the order of the tokens": partial(query_levels, first="lambda"),
-        "lambda^2 for a": partial(query_levels, {a: lambda_**2}),
+        "lambda^2 for a": {a: lambda_**2},
     }),
     *(("V5-elliptical", name, f"on tokens of another law: {name}", partial(elliptical, name.lower()), {
-        "Gaussian tokens": partial(elliptical, name.lower(), {kappa: 1}),
-        "N + 1 for N": partial(elliptical, name.lower(), {N: N + 1}),
+        "Gaussian tokens": {kappa: 1},
+        "N + 1 for N": {N: N + 1},
     }) for name in ("sphere", "Student")),
     ("V5-independent", "signs", "on tokens of signs", partial(independent, "Rademacher"), {
         "Gaussian tokens": partial(independent, "a", 3.0),
-        "N + 1 for N": partial(independent, "Rademacher", change={N: N + 1}),
-        "the paper's moment": partial(independent, "Rademacher", change={T: T + 2 * lambda_}),
+        "N + 1 for N": {N: N + 1},
+        "the paper's moment": {T: T + 2 * lambda_},
     }),
 ):  # fmt: skip
     _what = f"the losses of the maps on the plateaus of training {_what}"
@@ -137,17 +136,12 @@ def ridge(X: torch.Tensor, change: Mapping | None = None) -> torch.Tensor:
     return torch.einsum("pi,ij,pj->p", beta, torch.tensor(np.linalg.solve(quotient, PLAIN.covariance)), X[:, :-1, -1])
 
 
-@claim(
-    "V1-ridge",
-    "predictions on fresh prompts of a network trained with label noise, against ridge regression of penalty (tr Lambda + sigma^2)/N",
-    method="training", tolerance=TRAINED_ALGORITHM, theory=ridge, slow=True,
-    wrong={
-        "tr Lambda/N, as without noise": partial(ridge, change={sigma: 0}),
-        "twice the noise": partial(ridge, change={sigma: 2 * sigma}),
-        "half the length": partial(ridge, change={N: N / 2}),
-    },
-)  # fmt: skip
+@claim("V1-ridge", method="training", tolerance=TRAINED_ALGORITHM, theory=ridge, slow=True)
+@wrong("tr Lambda/N, as without noise", {sigma: 0})
+@wrong("twice the noise", {sigma: 2 * sigma})
+@wrong("half the length", {N: N / 2})
 def noise_makes_a_ridge(algorithm) -> float:
+    """Predictions on fresh prompts of a network trained with label noise, against ridge regression of penalty (tr Lambda + sigma^2)/N."""
     X, _ = draw_sequences(NOISY, 5000, draws.torch_generator(27))
     with torch.no_grad():
         prediction = settled_network("noise")(X)
@@ -159,15 +153,11 @@ def noisy_rates() -> np.ndarray:
     return np.diag(compiled("V1-order", (Lambda, sigma, N), part="growth")(PLAIN.covariance, NOISE, LENGTH))[:2]
 
 
-@claim(
-    "V1-order", "the times of the first two drops of training with label noise, from those without and the rates of growth",
-    method="training", tolerance=TRAINED_EARLY_DROPS, theory=noisy_rates, slow=True,
-    wrong={
-        "with the noise of beta, a_d": lambda: noisy_rates() * (NOISY.second_moment_eigenvalues / PLAIN.second_moment_eigenvalues)[:2],
-        "lambda sigma^2/N added": lambda: noisy_rates() + NOISE**2 * PLAIN.eigenvalues[:2] / LENGTH,
-    },
-)  # fmt: skip
+@claim("V1-order", method="training", tolerance=TRAINED_EARLY_DROPS, theory=noisy_rates, slow=True)
+@wrong("with the noise of beta, a_d", lambda: noisy_rates() * (NOISY.second_moment_eigenvalues / PLAIN.second_moment_eigenvalues)[:2])
+@wrong("lambda sigma^2/N added", lambda: noisy_rates() + NOISE**2 * PLAIN.eigenvalues[:2] / LENGTH)
 def noise_delays_no_training(rates) -> float:
+    """The times of the first two drops of training with label noise, from those without and the rates of growth."""
     plain, noisy = (trained_plateaus(name).drops[:2] for name in ("plain", "noise"))
     return float(np.abs(noisy / (plain * PLAIN.eigenvalues[:2] ** 2 / rates()) - 1).max())
 
@@ -177,11 +167,7 @@ def fixed_values(change: Mapping | None = None) -> np.ndarray:
     return 1 / compiled("V1-order", (lambda_, T, sigma, N), part="fixed", change=change)(PLAIN.eigenvalues, TOTAL, NOISE, LENGTH)
 
 
-FIXED_FAULTS = {
-    "no noise": partial(fixed_values, {sigma: 0}),
-    "N + 1 for N": partial(fixed_values, {N: N + 1}),
-    "lambda^2 for lambda": partial(fixed_values, {lambda_: lambda_**2}),
-}
+FIXED_FAULTS = {"no noise": {sigma: 0}, "N + 1 for N": {N: N + 1}, "lambda^2 for lambda": {lambda_: lambda_**2}}
 
 
 def learned_by_each(weights: SeparateWeights, cubes: Callable, balanced: bool = False) -> float:
@@ -192,24 +178,21 @@ def learned_by_each(weights: SeparateWeights, cubes: Callable, balanced: bool = 
     return float(np.abs(found / cubes() - 1).max()) if len(set(heads)) == 3 else np.inf
 
 
-@claim(
-    "V1-order",
-    "the value weights of three heads with label noise, one for each direction, at the end of the flow from random weights of 1e-3",
-    method="flow", tolerance=LEADING_ORDER, theory=fixed_values, wrong=FIXED_FAULTS,
-)  # fmt: skip
+@claim("V1-order", method="flow", tolerance=LEADING_ORDER, theory=fixed_values, wrong=FIXED_FAULTS)
 def values_with_noise(cubes) -> float:
+    """The value weights of three heads with label noise, one for each direction, at the end of the flow from random weights of 1e-3."""
     run = replace(RUNS["noise"], scale=1e-3)
     weights = gradient_flow(run.loss, run.weights, t_end=1e6).at(1e6)
     assert isinstance(weights, SeparateWeights)
     return learned_by_each(weights, cubes, balanced=True)
 
 
-@claim(
-    "V1-order", "value times key times query of the three heads that training with label noise has learned, one for each direction",
-    method="training", tolerance=TRAINED_VALUES, theory=fixed_values, slow=True, wrong=FIXED_FAULTS,
-)  # fmt: skip
+@claim("V1-order", method="training", tolerance=TRAINED_VALUES, theory=fixed_values, slow=True, wrong=FIXED_FAULTS)
 def trained_values_with_noise(cubes) -> float:
-    """Steps and mini-batches break the balance of value, key and query that the flow conserves; the loss depends on their product."""
+    """Value times key times query of the three heads that training with label noise has learned, one for each direction.
+
+    Steps and mini-batches break the balance of value, key and query that the flow conserves; the loss depends on their product.
+    """
     return learned_by_each(settled_network("noise").weights(), cubes)
 
 

@@ -1,13 +1,12 @@
 """Claims about weight decay (V12): balance, thresholds, plateaus that stretch, heads that compete, by flows and trained networks."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
 
-from ....numerics.compilation.equations import compiled
 from ....numerics.dynamics.flow import gradient_flow
 from ....numerics.dynamics.plateaus import find_plateaus
 from ....numerics.parametrizations.attention import MergedWeights, SeparateWeights
@@ -22,11 +21,11 @@ from ...experiments import draws
 from ...experiments.draws import remembered
 from ...training.descent import TrainingRun, fresh_batches, train
 from ...training.modules import ReducedMerged, ReducedSeparate
-from ..book import claim
+from ..book import claim, wrong
+from ..formulas import formula, parts_of
 from ..tolerances import LEADING_ORDER, ROUNDOFF, SOLVER, STABLE, TRAINED_EARLY_DROPS, TRAINED_REST, TRAINED_VALUES
 from .task_covariance import power
 
-Formula = Callable[..., float]
 TASK = RegressionTask(eigenvalues=[0.6, 0.3], context_length=10)
 LOSS, AT = QuadraticLoss.population(TASK), tuple(zip(TASK.eigenvalues, TASK.second_moment_eigenvalues, strict=True))
 
@@ -50,21 +49,15 @@ def start(seed: int, scale: float, heads: int = 3, rank: int = 1) -> SeparateWei
     return SeparateWeights.initialize(TASK, heads=heads, rank=rank, scale=scale, rng=draws.generator(seed), allow_deficient=True)
 
 
-def drifts(change: Mapping | None = None) -> dict[str, Callable]:
-    """The parts of (V12-balance), of one head."""
-    letters = {"query": (k_i, q_i, decay), "value": (k_i, v_i, decay)}
-    return {part: compiled("V12-balance", of, part=part, change=change) for part, of in letters.items()}
+DRIFTS = parts_of("V12-balance", {"query": (k_i, q_i, decay), "value": (k_i, v_i, decay)})
 
 
-@claim(
-    "V12-balance",
-    "the rates of what is conserved without decay, of random heads under the gradient of the penalised loss by PyTorch",
-    method="autograd",
-    tolerance=ROUNDOFF,
-    theory=drifts(),
-    wrong={"half the rate": drifts({decay: decay / 2}), "no decay": drifts({decay: 0}), "exchanged": drifts({k_i: q_i, q_i: k_i})},
-)
+@claim("V12-balance", method="autograd", tolerance=ROUNDOFF, theory=DRIFTS)
+@wrong("half the rate", {decay: decay / 2})
+@wrong("no decay", {decay: 0})
+@wrong("exchanged", {k_i: q_i, q_i: k_i})
 def balance_decays(formulas) -> float:
+    """The rates of what is conserved without decay, of random heads under the gradient of the penalised loss by PyTorch."""
     rng, strength, residuals = draws.generator(121), 0.3, []
     for _ in range(5):
         weights = start(int(rng.integers(1000)), 1.0, heads=1)
@@ -87,19 +80,12 @@ def penalised_velocity(weights: SeparateWeights, penalty: Callable[..., torch.Te
     return SeparateWeights(*(one.grad.numpy() for one in (v_, k_, q_)))  # pyright: ignore[reportOptionalMemberAccess]
 
 
-@claim(
-    "V12-flow",
-    "the velocity of heads along an eigenvector under the gradient of the penalised loss by PyTorch",
-    method="autograd",
-    tolerance=ROUNDOFF,
-    theory=compiled("V12-flow", (v, lambda_, a, decay)),
-    wrong={
-        "twice the decay": compiled("V12-flow", (v, lambda_, a, decay), change={decay: 2 * decay}),
-        "no decay": compiled("V12-flow", (v, lambda_, a, decay), change={decay: 0}),
-        "another moment": compiled("V12-flow", (v, lambda_, a, decay), change={a: 2 * a}),
-    },
-)
+@claim("V12-flow", method="autograd", tolerance=ROUNDOFF, theory=formula("V12-flow", v, lambda_, a, decay))
+@wrong("twice the decay", {decay: 2 * decay})
+@wrong("no decay", {decay: 0})
+@wrong("another moment", {a: 2 * a})
 def velocity_along_a_direction(velocity) -> float:
+    """The velocity of heads along an eigenvector under the gradient of the penalised loss by PyTorch."""
     residuals = []
     for value in (0.05, 0.6, 1.3):
         for d, known in enumerate(AT):
@@ -111,21 +97,17 @@ def velocity_along_a_direction(velocity) -> float:
 # Any quadratic penalty
 
 
-def coordinates(change: Mapping | None = None) -> dict[str, Callable]:
-    letters = {"penalty": (v_i, key, query, decay_v), "force": (v_i, key, query, G, root_k, root_q)}
-    return {part: compiled("V12-penalty", of, part=part, change=change) for part, of in letters.items()}
+COORDINATES = parts_of("V12-penalty", {"penalty": (v_i, key, query, decay_v), "force": (v_i, key, query, G, root_k, root_q)})
 
 
-@claim(
-    "V12-penalty",
-    "rests under a penalty of two matrices, from rests of weight decay in the other coordinates, under the gradient by PyTorch",
-    method="autograd",
-    tolerance=SOLVER,
-    theory=coordinates(),
-    wrong={"the roots squared": coordinates({root_k: root_k**2, root_q: root_q**2}), "one penalty": coordinates({root_q: root_k})},
-)
+@claim("V12-penalty", method="autograd", tolerance=SOLVER, theory=COORDINATES)
+@wrong("the roots squared", {root_k: root_k**2, root_q: root_q**2})
+@wrong("one penalty", {root_q: root_k})
 def rests_of_any_penalty(formulas) -> float:
-    """Flow to rest in the other coordinates, whose force is read off the formula entry by entry; go back, and differentiate."""
+    """Rests under a penalty of two matrices, from rests of weight decay in the other coordinates, under the gradient by PyTorch.
+
+    Flow to rest in the other coordinates, whose force is read off the formula entry by entry; go back, and differentiate.
+    """
     rng, strength, units = draws.generator(122), 0.01, np.eye(2)
     matrices = [strength * (np.eye(2) + 0.5 * np.outer(one, one)) for one in rng.standard_normal((2, 2))]
     roots = [power(one / strength, 0.5) for one in matrices]
@@ -153,12 +135,11 @@ def rests_of_any_penalty(formulas) -> float:
 # Thresholds
 
 
-def rests(change: Mapping | None = None) -> dict[str, Formula]:
-    letters = {
-        "rest": (size, lambda_, a), "most": (lambda_, a), "worth": (lambda_, a), "left": (size, lambda_, decay), "least": (lambda_,),
-        "slope": (size, lambda_, a), "excess": (size, lambda_, a),
-    }  # fmt: skip
-    return {part: compiled("V12-rest", of, part=part, change=change) for part, of in letters.items()}
+_OF_REST = {
+    "rest": (size, lambda_, a), "most": (lambda_, a), "worth": (lambda_, a), "left": (size, lambda_, decay), "least": (lambda_,),
+    "slope": (size, lambda_, a), "excess": (size, lambda_, a),
+}  # fmt: skip
+RESTS = parts_of("V12-rest", _OF_REST)
 
 
 def bisected(below: Callable[[float], bool], low: float, high: float, steps: int = 10) -> float:
@@ -173,18 +154,12 @@ def survives(start_: SeparateWeights, strength: float, t_end: float = 5e3) -> bo
     return bool(abs(ended(LOSS, start_, t_end=t_end, weight_decay=strength).v).max() > 0.1)
 
 
-REST_FAULTS = {"lambda for a": rests({a: lambda_}), "another power": rests({lambda_: lambda_**2}), "twice the moment": rests({a: 2 * a})}
+REST_FAULTS = {"lambda for a": {a: lambda_}, "another power": {lambda_: lambda_**2}, "twice the moment": {a: 2 * a}}
 
 
-@claim(
-    "V12-rest",
-    "the strength of decay at which a learned head is lost, and the size that a head must exceed, found by halving intervals of flows",
-    method="flow",
-    tolerance=STABLE,
-    theory=rests(),
-    wrong=REST_FAULTS | {"the loss decides": rests() | {"most": rests()["worth"]}},
-)
+@claim("V12-rest", method="flow", tolerance=STABLE, theory=RESTS, wrong=REST_FAULTS | {"the loss decides": {"most": RESTS["worth"]}})
 def thresholds_of_flows(formulas) -> float:
+    """The strength of decay at which a learned head is lost, and the size that a head must exceed, found by halving intervals of flows."""
     errors = []
     for d, (value, moment) in enumerate(AT):
         learned = head(float(np.cbrt(value / moment)), d)
@@ -196,19 +171,13 @@ def thresholds_of_flows(formulas) -> float:
     return float(np.abs(errors).max())
 
 
-@claim(
-    "V12-rest",
-    "rests of flows with decay: the strength, the share that is not learned, the stability and the loss with its penalty",
-    method="flow",
-    tolerance=SOLVER,
-    theory=rests(),
-    wrong=REST_FAULTS,
-)
+@claim("V12-rest", method="flow", tolerance=SOLVER, theory=RESTS, wrong=REST_FAULTS)
 def rests_of_flows(formulas) -> float:
+    """Rests of flows with decay: the strength, the share that is not learned, the stability and the loss with its penalty."""
     errors = []
     for d, (value, moment) in enumerate(AT):
         for part in (0.2, 0.9):
-            strength = part * float(rests()["most"](value, moment))
+            strength = part * float(RESTS["most"](value, moment))
             end = ended(LOSS, head(float(np.cbrt(value / moment)), d), t_end=2e4, weight_decay=strength, rtol=1e-11)
             rest, e = float(end.v[0]), np.eye(2)[d]
             errors.append(formulas["rest"](rest, value, moment) - strength)
@@ -234,20 +203,12 @@ def _trained(strength: float, scale: float, steps: int, rate: float = 0.1, seed:
     return train(network, batches, steps=steps, learning_rate=rate, weight_decay=strength, record_every=10, progress=False)
 
 
-@claim(
-    "V12-rest",
-    "the shares of two directions that a network trained with weight decay leaves unlearned",
-    method="training",
-    tolerance=TRAINED_REST,
-    theory=rests(),
-    wrong={
-        "no decay": rests() | {"left": lambda *_: 0.0},
-        "twice the decay": rests({decay: 2 * decay}),
-        "another power": rests({lambda_: lambda_**2}),
-    },
-    slow=True,
-)
+@claim("V12-rest", method="training", tolerance=TRAINED_REST, theory=RESTS, slow=True)
+@wrong("no decay", {"left": lambda *_: 0.0})
+@wrong("twice the decay", {decay: 2 * decay})
+@wrong("another power", {lambda_: lambda_**2})
 def trained_shares(formulas) -> float:
+    """The shares of two directions that a network trained with weight decay leaves unlearned."""
     maps = _trained(STRENGTH, 1.0, 6000).effective_maps()[-200:].mean(axis=0)
     errors = []
     for d, (value, moment) in enumerate(AT):
@@ -258,15 +219,10 @@ def trained_shares(formulas) -> float:
 # Plateaus
 
 
-def stretched(change: Mapping | None = None) -> Formula:
-    return lambda *values: float(compiled("V12-plateau", (wait, decay, tau), part="wait", change=change)(*values, 1.0))
+stretched = formula("V12-plateau", wait, decay, tau, part="wait", given=lambda time, strength: (time, strength, 1.0))
 
 
-PLATEAU_FAULTS = {
-    "no stretch": lambda time, _: time,
-    "half the decay": stretched({decay: decay / 2}),
-    "to first order": lambda time, strength: time * (1 + strength * time / 2),
-}
+PLATEAU_FAULTS = {"no stretch": lambda time, _: time, "half the decay": {decay: decay / 2}}
 
 
 @cache
@@ -276,15 +232,10 @@ def _first_drop(strength: float, rank: int, seed: int) -> float:
     return float(find_plateaus(run).drops[0])
 
 
-@claim(
-    "V12-plateau",
-    "the first drop of flows with decay from random weights of 1e-3, of rank one and two, against the drop without decay",
-    method="flow",
-    tolerance=LEADING_ORDER,
-    theory=stretched(),
-    wrong=PLATEAU_FAULTS,
-)
+@claim("V12-plateau", method="flow", tolerance=LEADING_ORDER, theory=stretched, wrong=PLATEAU_FAULTS)
+@wrong("to first order", lambda time, strength: time * (1 + strength * time / 2))
 def plateaus_of_flows(formula) -> float:
+    """The first drop of flows with decay from random weights of 1e-3, of rank one and two, against the drop without decay."""
     errors = []
     for rank, seed in ((1, 0), (1, 5), (2, 1)):
         free = _first_drop(0.0, rank, seed)
@@ -292,16 +243,9 @@ def plateaus_of_flows(formula) -> float:
     return float(np.abs(errors).max())
 
 
-@claim(
-    "V12-plateau",
-    "the first drop of training with decay from weights of 0.05, against that of training without",
-    method="training",
-    tolerance=TRAINED_EARLY_DROPS,
-    theory=stretched(),
-    wrong={name: one for name, one in PLATEAU_FAULTS.items() if name != "to first order"},
-    slow=True,
-)
+@claim("V12-plateau", method="training", tolerance=TRAINED_EARLY_DROPS, theory=stretched, wrong=PLATEAU_FAULTS, slow=True)
 def plateau_of_training(formula) -> float:
+    """The first drop of training with decay from weights of 0.05, against that of training without."""
     free, decayed = (
         find_plateaus(run.times, run.population_loss(LOSS)).drops[0]
         for run in (_trained(strength, 0.05, 3000, 0.1, 125) for strength in (0.0, 0.004))
@@ -312,25 +256,14 @@ def plateau_of_training(formula) -> float:
 # Heads that share a direction
 
 
-def competing(change: Mapping | None = None) -> dict[str, Formula]:
-    return {
-        "rest": compiled("V12-shared", (size, lambda_, a, count), part="rest", change=change),
-        "rate": compiled("V12-shared", (decay,), part="rate", change=change),
-    }
+COMPETING = parts_of("V12-shared", {"rest": (size, lambda_, a, count), "rate": (decay,)})
 
 
-@claim(
-    "V12-shared",
-    "two and three heads of one direction with decay: at rest if they are equal, then apart at the rate of the decay, in flows",
-    method="flow",
-    tolerance=LEADING_ORDER,
-    theory=competing(),
-    wrong={
-        "half the rate": competing() | {"rate": lambda strength: strength / 2},
-        "the heads' sum as one head": competing() | {"rest": lambda x, value, moment, _: x * value**2 - value * moment * x**4},
-    },
-)
+@claim("V12-shared", method="flow", tolerance=LEADING_ORDER, theory=COMPETING)
+@wrong("half the rate", {"rate": lambda strength: strength / 2})
+@wrong("the heads' sum as one head", {"rest": lambda x, value, moment, _: x * value**2 - value * moment * x**4})
 def heads_compete(formulas) -> float:
+    """Two and three heads of one direction with decay: at rest if they are equal, then apart at the rate of the decay, in flows."""
     value, moment = AT[0]
     errors = []
     for number in (2, 3):
@@ -347,11 +280,7 @@ def heads_compete(formulas) -> float:
 # Merged attention
 
 
-def merged_parts(change: Mapping | None = None) -> dict[str, Callable]:
-    letters = {"size": (gamma, alpha, decay), "balance": (Lambda, w_2, W_1, decay), "w": (w_2, gamma, alpha, decay)}
-    return {part: compiled("V12-merged", of, part=part, change=change) for part, of in letters.items()}
-
-
+MERGED = parts_of("V12-merged", {"size": (gamma, alpha, decay), "balance": (Lambda, w_2, W_1, decay), "w": (w_2, gamma, alpha, decay)})
 WHITE = RegressionTask(eigenvalues=[0.5, 0.5], context_length=10)
 
 
@@ -364,16 +293,11 @@ def _merged(strength: float) -> np.ndarray:
     return run.effective_maps()[-200:].mean(axis=0)
 
 
-@claim(
-    "V12-merged",
-    "the norm of the map of merged attention trained on white tokens with decay, below and above the threshold",
-    method="training",
-    tolerance=TRAINED_VALUES,
-    theory=merged_parts(),
-    wrong={"no decay": merged_parts({decay: 0}), "twice the decay": merged_parts({decay: 2 * decay})},
-    slow=True,
-)
+@claim("V12-merged", method="training", tolerance=TRAINED_VALUES, theory=MERGED, slow=True)
+@wrong("no decay", {decay: 0})
+@wrong("twice the decay", {decay: 2 * decay})
 def trained_merged_size(formulas) -> float:
+    """The norm of the map of merged attention trained on white tokens with decay, below and above the threshold."""
     A, M, Q, _ = WHITE.loss_moments
     cross, second = float(np.linalg.norm(A)), float(M[0, 0] * Q[0, 0])
     errors = []
@@ -383,15 +307,11 @@ def trained_merged_size(formulas) -> float:
     return float(np.abs(errors).max() / (cross / second))
 
 
-@claim(
-    "V12-merged",
-    "the velocity of merged attention on the set (44) and the rate of what it conserves, with decay",
-    method="linear algebra",
-    tolerance=ROUNDOFF,
-    theory=merged_parts(),
-    wrong={"half the decay": merged_parts({decay: decay / 2}), "another moment": merged_parts({alpha: 2 * alpha, decay: 3 * decay})},
-)
+@claim("V12-merged", method="linear algebra", tolerance=ROUNDOFF, theory=MERGED)
+@wrong("half the decay", {decay: decay / 2})
+@wrong("another moment", {alpha: 2 * alpha, decay: 3 * decay})
 def merged_rates(formulas) -> float:
+    """The velocity of merged attention on the set (44) and the rate of what it conserves, with decay."""
     loss, (A, M, Q, _), strength = QuadraticLoss.population(WHITE), WHITE.loss_moments, 0.05
     values = np.array([0.3, -0.2, 0.5])
     on_set = MergedWeights(values, np.multiply.outer(values, A / np.linalg.norm(A)))
