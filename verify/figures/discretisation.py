@@ -144,7 +144,7 @@ def mini_batches(theme: Theme) -> Drawing:
 
 
 def _aligned(axes, theme: Theme) -> float:
-    time, noise = exact_time(), derived_times()
+    time, noise = exact_time(), derived_times
     sizes = np.geomspace(ALIGNED[0], ALIGNED[-1], 50)
     derived = np.array([[float(part) for part in noise(size, time)] for size in sizes])
     axes.loglog(sizes, derived[:, 1], color=theme.theory, lw=1.2, label="derived")
