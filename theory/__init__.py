@@ -18,29 +18,10 @@ if TYPE_CHECKING:
     from .proofs.building import derive
 
 __all__ = [
-    "TracePolynomial",
-    "expect",
-    "variance",
-    "covariance",
-    "expect_kronecker",
-    "Gaussian",
-    "SampleCovariance",
-    "Mixture",
-    "Fixed",
-    "gradient",
-    "derivative",
-    "hessian_form",
-    "substitute",
-    "collect",
-    "explicit",
-    "letters",
-    "Model",
-    "E",
-    "derive",
-    "Equation",
-    "equation",
-    "search",
-]
+    "TracePolynomial", "expect", "variance", "covariance", "expect_kronecker", "Gaussian", "SampleCovariance",
+    "Mixture", "Fixed", "gradient", "derivative", "hessian_form", "substitute", "collect", "explicit", "letters",
+    "Model", "E", "derive", "Equation", "equation", "search",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

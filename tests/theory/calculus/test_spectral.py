@@ -4,13 +4,14 @@ import pytest
 from iclflow.theory import TracePolynomial, explicit
 from iclflow.theory.calculus.spectral import along, eigenvalue, indicator, on_and_off, over_directions, summand
 from iclflow.theory.notation import B, D, Lambda, M, N, P, T, lambda_, learned, vector, x_q
-from iclflow.theory.results.task.second_moments import diagonal_values
+from iclflow.theory.results.task.population import PAPER
 from sympy import Identity, Matrix, Rational, Trace, cancel, diag, expand, symbols
 
 EIGENVALUES = (Rational(3), Rational(5, 2), Rational(1, 3))
 LEARNED = (1, 0, 1)
 k, q = vector("k", D), vector("q", D)
 k_d, q_d = symbols("k_d q_d")
+DIAGONAL = {Lambda: lambda_, M: PAPER.eigenvalue, P: learned}
 
 
 def explicit_values():
@@ -27,7 +28,7 @@ def at(formula, position, **components):
 @pytest.mark.parametrize("formula", [M * Lambda**2 * M.I * P, Lambda - 2 * M * P * Lambda.I / N, Identity(D) - P * Lambda])
 def test_along_is_the_diagonal_of_the_explicit_matrix(formula):
     whole = explicit(formula, explicit_values(), D=3)
-    read = along(formula, diagonal_values())
+    read = along(formula, DIAGONAL)
     assert whole.is_diagonal()
     assert all(cancel(whole[i, i] - at(read, i)) == 0 for i in range(3))
 
@@ -43,7 +44,7 @@ def test_summands_add_up_to_traces_and_bilinear_forms():
     key, query = Matrix([2, -3, 7]), Matrix([1, 5, -2])
     formula = Trace(M * Lambda * P) + TracePolynomial(k.T * Lambda * P * q) / N - 3 * Trace(Lambda.I)
     whole = explicit(formula, explicit_values() | {k: key, q: query}, D=3)
-    read = summand(formula, diagonal_values() | {k: k_d, q: q_d})
+    read = summand(formula, DIAGONAL | {k: k_d, q: q_d})
     total = sum(at(read, i).subs({k_d: key[i], q_d: query[i]}) for i in range(3))
     assert cancel(whole - total) == 0
 

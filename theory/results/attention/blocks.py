@@ -58,27 +58,14 @@ def _block(block: TracePolynomial):
 
 _SCORES, rho = X.T * W_K.T * W_Q * X, Symbol("rho", positive=True)
 
-define(
-    "5",
-    "Multi-head softmax attention",
-    section="Section 2.2",
-    left=ATTN,
-    typed=lambda: X + SumOverHeads(W_V * X * ColumnSoftmax(_SCORES / rho), W_V, W_K, W_Q),
-    conditions=("Softmax acts on each column, which belongs to one query token",),
-)
-define(
-    "5-linear",
-    "Multi-head linear attention",
-    section="Section 2.2",
-    left=ATTN,
-    typed=lambda: X + SumOverHeads(W_V * X * X.T * W_K.T * W_Q * X / N, W_V, W_K, W_Q),
-    conditions=(
-        (
-            r"No softmax, and $\rho = N$: $N + 1$ tokens are summed, but the query contributes nothing to "
-            r"$\boldsymbol{\beta}$"
-        ),
-    ),
-)
+define("5", "Multi-head softmax attention", section="Section 2.2",
+       left=ATTN, typed=lambda: X + SumOverHeads(W_V * X * ColumnSoftmax(_SCORES / rho), W_V, W_K, W_Q),
+       conditions=("Softmax acts on each column, which belongs to one query token",))  # fmt: skip
+define("5-linear", "Multi-head linear attention", section="Section 2.2",
+       left=ATTN, typed=lambda: X + SumOverHeads(W_V * X * X.T * W_K.T * W_Q * X / N, W_V, W_K, W_Q),
+       conditions=(
+           r"No softmax, and $\rho = N$: $N + 1$ tokens are summed, but the query contributes nothing to $\boldsymbol{\beta}$",
+       ))  # fmt: skip
 _score, _token = IndexedBase("s", real=True), Symbol("n", integer=True, positive=True)
 
 
@@ -104,14 +91,9 @@ def softmax_for_large_scale() -> Lines:
     yield Line(weight.subs(inverse, 1 / rho), "~", constant + slope / rho, "The weight of one token", parameter=rho, order=2)
 
 
-define(
-    "6",
-    "Prediction",
-    section="Section 2.2",
-    left=prediction,
-    typed=lambda: LAST * ATTN * LAST_TOKEN,
-    conditions=(r"The entry in row $D + 1$ and column $N + 1$; there $\boldsymbol{X}$ has the masked corner, 0",),
-)
+define("6", "Prediction", section="Section 2.2",
+       left=prediction, typed=lambda: LAST * ATTN * LAST_TOKEN,
+       conditions=(r"The entry in row $D + 1$ and column $N + 1$; there $\boldsymbol{X}$ has the masked corner, 0",))  # fmt: skip
 
 
 def forward_corner(value: Any, key_query: Any, prompt: Any = PROMPT) -> TracePolynomial:

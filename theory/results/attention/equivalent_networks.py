@@ -111,16 +111,12 @@ def flow_of_layers() -> tuple[TracePolynomial, TracePolynomial]:
 @given(r"Any number $H$ of heads; any law of the data with these moments of $\boldsymbol{z}$ and $y_{q}$")
 def flow_of_merged_attention() -> Lines:
     """The gradient of one squared error is of second degree in (y_q, z): two moments are all that enters."""
-    lines = []
-    for letter, weight, average in zip("ab", (W_1, w_2), flow_of_layers(), strict=True):
-        slope, name = -Gradient(NETWORK_ERROR, weight) / 2, f"${latex(weight)}$"
-        lines += [
-            Line(slope, "=", -gradient(NETWORK_ERROR, weight) / 2, f"Minus half the gradient by {name} for one sequence"),
-            Line(E(slope, MOMENTS), "=", average, f"Its average, the flow (10) of {name}", part=letter),
-        ]
     yield Line(E(y_q * z, MOMENTS), "=", CROSS, "One law with the two moments that enter")
     yield Line(E(z * z.T, MOMENTS), "=", COVARIANCE, "The other moment")
-    yield from lines
+    for letter, weight, average in zip("ab", (W_1, w_2), flow_of_layers(), strict=True):
+        slope, name = -Gradient(NETWORK_ERROR, weight) / 2, f"${latex(weight)}$"
+        yield Line(slope, "=", -gradient(NETWORK_ERROR, weight) / 2, f"Minus half the gradient by {name} for one sequence")
+        yield Line(E(slope, MOMENTS), "=", average, f"Its average, the flow (10) of {name}", part=letter)
 
 
 _slope = vector("g", FEATURES)  # the gradient of any loss in the row w_2' W_1

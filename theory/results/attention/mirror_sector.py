@@ -21,8 +21,6 @@ from .blocks import U_i, merged_expansion, u_i, value_row
 from .zero_block_loss import HALF, full_loss, half_loss, scale
 from .zero_blocks import flow_where_zero
 
-__all__: list[str] = []
-
 WEIGHTS = (value_row, u_i, v_i, U_i)
 level = Symbol("b", real=True)  # the eigenvalue of B that belongs to e
 negative = Symbol("index", integer=True, nonnegative=True)  # how many eigenvalues of the form are negative
@@ -171,10 +169,7 @@ AT_REST = satisfying(r"$\boldsymbol{Ge} = 0$", {Lambda**2 * e: M * B * Lambda * 
     r"A head with both vectors equal to $\sqrt{b}\,\boldsymbol{e}$ rests if $\boldsymbol{Ge} = 0$",
     r"One head for each $d$ in $S$, and the others zero: with $H \ge D$ all $2^{D}$ functions of the separate model are fixed",
 )
-@erratum(
-    r"Two fixed points are a property of $(\mathrm{M})$: with all blocks, (7) has at least the fixed "
-    r"functions of the separate model."
-)
+@erratum(r"Two fixed points are a property of $(\mathrm{M})$: with all blocks, (7) has at least the fixed functions of the separate model.")
 def mirror_functions() -> Lines:
     """The force on an eigenvector of Lambda and B, and the level at which it vanishes."""
     acted = rewrite(force() * e, {Lambda * e: lambda_ * e, M * e: a * e, B * e: level * e})

@@ -35,9 +35,8 @@ def separate_expansion() -> TracePolynomial:
 @states(lambda: v_i * beta.T * U_i * x_q)
 @given(HEADS, r"The blocks $\boldsymbol{v}_i$ and $\boldsymbol{u}_{i}$ are zero in every head")
 @erratum(
-    r"Both blocks must vanish: with $\boldsymbol{v}_i=0$ alone, $v_{i} (\boldsymbol{w}^{\top} "
-    r"\hat{\boldsymbol{\Lambda}} \boldsymbol{w}) \boldsymbol{u}_{i}^{\top} \boldsymbol{x}_{q}$ remains, "
-    "equation (C.1)"
+    r"Both blocks must vanish: with $\boldsymbol{v}_i=0$ alone, $v_{i} (\boldsymbol{w}^{\top} \hat{\boldsymbol{\Lambda}} \boldsymbol{w}) "
+    r"\boldsymbol{u}_{i}^{\top} \boldsymbol{x}_{q}$ remains, equation (C.1)"
 )
 def merged_attention() -> Lines:
     """Zero blocks in the expansion; it holds for every finite N, for the query token is in no remaining term."""

@@ -15,10 +15,7 @@ def _row(square):
 @register("87", "Linear attention without the zero blocks", section="Appendix F")
 @states(lambda: _row(y.T * y / N) * x_q)
 @given(HEADS)
-@erratum(
-    r"The paper leaves out the trailing $\boldsymbol{x}_{q}$, without which the right side is a row "
-    "vector."
-)
+@erratum(r"The paper leaves out the trailing $\boldsymbol{x}_{q}$, without which the right side is a row vector.")
 def unreduced_attention() -> Lines:
     """Equation (7) in the letters of the context."""
     yield Line(prediction_i, "=", multiplied_head(), "The blocks (7) multiplied out", ("7",))
@@ -32,9 +29,8 @@ def unreduced_attention() -> Lines:
 @states(lambda: _row(y.T * y / N) * x_q)
 @given(
     HEADS,
-    r"A linear map of three features: $(\hat{\boldsymbol{\Lambda}} + \boldsymbol{x}_{q} "
-    r"\boldsymbol{x}_{q}^{\top}/N) \otimes \boldsymbol{x}_{q}$, $\boldsymbol{\beta} \otimes "
-    r"\boldsymbol{x}_{q}$ and $\frac1N\sum_n y_n^2\,\boldsymbol{x}_q$",
+    r"A linear map of three features: $(\hat{\boldsymbol{\Lambda}} + \boldsymbol{x}_{q} \boldsymbol{x}_{q}^{\top}/N) \otimes "
+    r"\boldsymbol{x}_{q}$, $\boldsymbol{\beta} \otimes \boldsymbol{x}_{q}$ and $\frac1N\sum_n y_n^2\,\boldsymbol{x}_q$",
 )
 def features_of_unreduced_attention() -> Lines:
     """Coefficients that depend on the weights times features that depend on the sequence, summed over their indices."""

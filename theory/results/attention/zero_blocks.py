@@ -45,36 +45,30 @@ def pull_at_zero(head: TracePolynomial, weight, letters: tuple = (value_row, u_i
     return substitute(here, {y_q: w.T * x_q, beta: Lambda_hat * w})
 
 
-def _at_zero(head: TracePolynomial, letters: tuple, source: str) -> tuple[Line, ...]:
+def _at_zero(head: TracePolynomial, letters: tuple, source: str) -> Lines:
     """What the prediction is where these letters are zero in all heads; ``source``: the equation of the output ``head``."""
     zeros = _zeros(letters)
-    return (
-        *(Line(one, ":=", value, "Zero in every head") for one, value in zeros.items()),
-        Line(prediction_other, ":=", beta.T * B * x_q - substitute(head, zeros), r"$\boldsymbol{B}$ is then the map of all heads"),
-        Line(prediction, "=", beta.T * B * x_q, "So the prediction is", source),
-    )
+    for one, value in zeros.items():
+        yield Line(one, ":=", value, "Zero in every head")
+    yield Line(prediction_other, ":=", beta.T * B * x_q - substitute(head, zeros), r"$\boldsymbol{B}$ is then the map of all heads")
+    yield Line(prediction, "=", beta.T * B * x_q, "So the prediction is", source)
 
 
 _ONE_HEAD = Line(prediction, ":=", prediction_i + prediction_other, "Head $i$ beside the others")
 
 
-def flow_where_zero(head: TracePolynomial, source: str, letters: tuple, parts: Mapping[Any, tuple[str, str]]) -> tuple[Line, ...]:
+def flow_where_zero(head: TracePolynomial, source: str, letters: tuple, parts: Mapping[Any, tuple[str, str]]) -> Lines:
     """tau dW/dt where these letters are zero in all heads; ``parts``: for each weight W the parts of one sequence and of the average."""
     there = {weight: pull_at_zero(head, weight, letters) for weight in parts}
     averages = {weight: average_context(expect(one, given=Lambda_hat)) for weight, one in there.items()}
-    return (
-        _ONE_HEAD,
-        *(Line(-Gradient(ERROR, weight) / 2, "=", pull(head, weight), ONE_SEQUENCE, source, part) for weight, (part, _) in parts.items()),
-        *_at_zero(head, letters, source),
-        *(
-            line
-            for weight, (_, part) in parts.items()
-            for line in (
-                Line(pull(head, weight), "=", there[weight], "There, with the targets (4) and the correlation (30)", (source, "4", "30")),
-                Line(E(there[weight]), "=", averages[weight], "Average over the task vector, the query and the context", part=part),
-            )
-        ),
-    )
+    yield _ONE_HEAD
+    for weight, (part, _) in parts.items():
+        yield Line(-Gradient(ERROR, weight) / 2, "=", pull(head, weight), ONE_SEQUENCE, source, part)
+    yield from _at_zero(head, letters, source)
+    for weight, (_, part) in parts.items():
+        reason = "There, with the targets (4) and the correlation (30)"
+        yield Line(pull(head, weight), "=", there[weight], reason, (source, "4", "30"))
+        yield Line(E(there[weight]), "=", averages[weight], "Average over the task vector, the query and the context", part=part)
 
 
 @register("39", "The vector block of the value matrix stays zero", section="Appendix C.1")
@@ -82,9 +76,8 @@ def flow_where_zero(head: TracePolynomial, source: str, letters: tuple, parts: M
 @states("average", lambda: ZeroMatrix(D, 1))
 @given(f"For the average: t{JOINT[1:]}")
 @erratum(
-    r"The paper does not say that the condition is joint: one non-zero $\boldsymbol{u}_{j}$ moves "
-    r"$\boldsymbol{v}_i$ in every head (39-joint); nor that it holds for the population only: a finite "
-    "training set moves the blocks (V6-leak)."
+    r"The paper does not say that the condition is joint: one non-zero $\boldsymbol{u}_{j}$ moves $\boldsymbol{v}_i$ in every head "
+    "(39-joint); nor that it holds for the population only: a finite training set moves the blocks (V6-leak)."
 )
 def value_block_stays() -> Lines:
     """Gradient, zero blocks, average."""
@@ -96,9 +89,8 @@ def value_block_stays() -> Lines:
 @states("average", lambda: ZeroMatrix(D, 1))
 @given(f"For the average: t{JOINT[1:]}")
 @erratum(
-    r"The paper averages $\boldsymbol{w}^{\top} \hat{\boldsymbol{\Lambda}} \boldsymbol{w} "
-    r"\boldsymbol{w}^{\top}$ apart from the other $\hat{\boldsymbol{\Lambda}}$; the average over "
-    r"$\boldsymbol{w}$ is meant given the context."
+    r"The paper averages $\boldsymbol{w}^{\top} \hat{\boldsymbol{\Lambda}} \boldsymbol{w} \boldsymbol{w}^{\top}$ apart from the other "
+    r"$\hat{\boldsymbol{\Lambda}}$; the average over $\boldsymbol{w}$ is meant given the context."
 )
 def key_query_block_stays() -> Lines:
     """Gradient, zero blocks, average."""

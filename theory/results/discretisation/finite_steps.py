@@ -149,16 +149,12 @@ def later_drop() -> Lines:
 
     yield Line(1 / slower - 1 / _f, "~", h * added,
                "The time that steps add for each unit of a weight, by (V8-modified)", parameter=(h, 0), order=2)  # fmt: skip
-    yield Line(
-        *delay(lambda_**2 * v**2 - lambda_ * a * v**5, v, v_0, HALF),
-        r"A growing head of separate attention, $f=\lambda^2v^2-\lambda av^5$, up to $v^{3} = \lambda/(2a)$",
-        part="separate",
-    )
-    yield Line(
-        *delay(u * (gamma - alpha * u**2), u, u_0, MERGED_HALF),
-        r"Balanced merged attention, $f=u(\gamma-\alpha u^2)$ for the norm $u$ of the values, up to $u^{2} = \gamma/(2 \alpha)$",
-        part="merged",
-    )
+    yield Line(*delay(lambda_**2 * v**2 - lambda_ * a * v**5, v, v_0, HALF),
+               r"A growing head of separate attention, $f=\lambda^2v^2-\lambda av^5$, up to $v^{3} = \lambda/(2a)$",
+               part="separate")  # fmt: skip
+    yield Line(*delay(u * (gamma - alpha * u**2), u, u_0, MERGED_HALF),
+               r"Balanced merged attention, $f=u(\gamma-\alpha u^2)$ for the norm $u$ of the values, up to $u^{2} = \gamma/(2 \alpha)$",
+               part="merged")  # fmt: skip
 
 
 @cache

@@ -151,13 +151,9 @@ def what_mass_does() -> Lines:
     yield Line(_complex(m, 0 * m + 1, kappa), "<=>", Line(m * kappa, ">", flow_edge * kappa),
                r"Beside a minimum, $e^{zt}$ with $mz^2+z+\kappa=0$ is a solution of the flow with mass",
                meets=(_heavy, _heavy))  # fmt: skip
-    yield Line(
-        _complex(0 * m + 1, 2 * eta * kappa - 1 - mu, mu),
-        "<=>",
-        tuple(Line(eta * kappa, relation, edge) for relation, edge in zip((">", "<"), edges, strict=True)),
-        r"$z^n$ with $z^2-z=\mu(z-1)-2\eta\kappa z$ is one of heavy ball",
-        meets=(_swings, _swings),
-    )
+    yield Line(_complex(0 * m + 1, 2 * eta * kappa - 1 - mu, mu), "<=>",
+               tuple(Line(eta * kappa, relation, edge) for relation, edge in zip((">", "<"), edges, strict=True)),
+               r"$z^n$ with $z^2-z=\mu(z-1)-2\eta\kappa z$ is one of heavy ball", meets=(_swings, _swings))  # fmt: skip
     yield Line(m, ":=", flow_edge, "Where the flow begins to swing")
     yield Line(m * kappa, "=", flow_edge * kappa, "this product is", part="flow rings")
     yield Line(eta, ":=", factor(edges[0]) / kappa, "Where heavy ball begins to swing")

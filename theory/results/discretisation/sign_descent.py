@@ -74,20 +74,15 @@ def sign_conservation() -> Lines:
     old = {"value": v_i**2 - Trace(k_i.T * k_i), "query": Trace(k_i.T * k_i) - Trace(q_i.T * q_i)}
     new = {"value": sign_v * v_i - along[k_i], "query": along[k_i] - along[q_i]}
     rates = {name: derivative(TracePolynomial(one), SPEEDS) for name, one in old.items()}
-    lines = [
-        Line(sign_v**2, "=", 1, "A sign squares to one"),
-        Line(Trace(sign_k.T * sign_k), "=", D, "Over all entries"),
-        Line(Trace(sign_q.T * sign_q), "=", D, "Over all entries"),
-    ]
+    second = rewrite(derivative(rates["value"], SPEEDS), {sign_k.T * sign_k: D}).to_sympy().subs(sign_v, 1)
+    yield Line(sign_v**2, "=", 1, "A sign squares to one")
+    yield Line(Trace(sign_k.T * sign_k), "=", D, "Over all entries")
+    yield Line(Trace(sign_q.T * sign_q), "=", D, "Over all entries")
     for name, letter in (("value", "C_v"), ("query", "C_q")):
         kept = Symbol(letter, real=True)
-        lines += [
-            Line(kept, ":=", new[name], "Let", part=name),
-            Line(Rate(kept, SPEEDS), "=", 0, "It is conserved"),
-            Line(Rate(old[name], SPEEDS), "=", rates[name], "What gradient flow conserves is not", part=f"old {name}"),
-        ]
-    second = rewrite(derivative(rates["value"], SPEEDS), {sign_k.T * sign_k: D}).to_sympy().subs(sign_v, 1)
-    yield from lines
+        yield Line(kept, ":=", new[name], "Let", part=name)
+        yield Line(Rate(kept, SPEEDS), "=", 0, "It is conserved")
+        yield Line(Rate(old[name], SPEEDS), "=", rates[name], "What gradient flow conserves is not", part=f"old {name}")
     yield Line(Rate(rates["value"], SPEEDS), "=", second, "The first changes ever faster, for $D>1$", (0, 1), "drift")
     yield Line(Rate(rates["query"], SPEEDS), "=", 0, "the second at a constant rate", (1, 2))
 

@@ -112,16 +112,9 @@ def separate_curvatures() -> Lines:
                (), "head", **TWO)  # fmt: skip
     for weight in (k_i, q_i):
         yield Line(change(weight, grow), "=", head * e, "and that in its key and its query alike", **TWO)
-    yield Line(
-        e.T * change(k_j, across) / v_j**2,
-        "=",
-        pair.subs(roots),
-        r"If the query of $d$ moves at the rate $v_i^2\boldsymbol{e}_j$ and the key of $j$ at $v_j^2\boldsymbol{e}$, along the "
-        "gradient of entry $(d, j)$ of the map, then",
-        (),
-        "pair",
-        **TWO,
-    )
+    yield Line(e.T * change(k_j, across) / v_j**2, "=", pair.subs(roots),
+               r"If the query of $d$ moves at the rate $v_i^2\boldsymbol{e}_j$ and the key of $j$ at $v_j^2\boldsymbol{e}$, along the "
+               "gradient of entry $(d, j)$ of the map, then", (), "pair", **TWO)  # fmt: skip
     yield Line(change(k_j, across), "=", pair * v_j**2 * e, "So the gradient in the key of $j$ moves along that rate", **TWO)
     yield Line(change(q_i, across), "=", pair * v_i**2 * e_j, "as does the one in the query of $d$, by the same factor", **TWO)
     yield Line(change(v_i, across), "=", 0, "The value is not coupled", **TWO)

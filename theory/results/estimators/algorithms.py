@@ -17,9 +17,9 @@ from ...expectation import Gaussian, expect
 from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, T, a, beta, e, e_d, lambda_, matrix, w, x_q, y_q
 from ..attention.cubic_features import QUERY_LAW, Lambda_N, shrunk_covariance
 from ..landscape.fixed_points import fixed_map_along
-from ..task.population import Sigma_w
+from ..task.population import PAPER, Sigma_w
 from ..task.regression import closed_loss, force
-from ..task.second_moments import EIGENVECTOR, second_moment_along
+from ..task.second_moments import EIGENVECTOR
 
 A_w = matrix("A_w", D)
 excess = matrix("E", D)  # Lambda^-1 Lambda_N = I + E / N
@@ -68,7 +68,7 @@ def other_tasks() -> Lines:
 def least_loss() -> Lines:
     """The loss (9-closed) at the map (16), then on an eigenvector of Lambda."""
     at_map = rewrite(substitute(closed_loss().result, {B: Lambda_N.I}), {M * Lambda_N.I: Lambda})
-    each = lambda_ - lambda_**2 / cancel(second_moment_along() / lambda_)
+    each = lambda_ - lambda_**2 / cancel(PAPER.eigenvalue / lambda_)
     share = Lambda - Lambda * Lambda_N.I * Lambda
     yield DEFINITION
     yield Line(E(ERROR), ">=", at_map, "A bound for the loss of every map")
@@ -124,7 +124,7 @@ def least_squares() -> Lines:
 @cache
 def level() -> Expr:
     """The eigenvalue of B in a learned eigendirection, lambda_d / a_d, in lambda_d, N and T = tr(Lambda)."""
-    return fixed_map_along().subs(a, second_moment_along()).cancel()
+    return fixed_map_along().subs(a, PAPER.eigenvalue).cancel()
 
 
 @register("27", "Principal component regression at a fixed point", kind="limit", section="Section 4.3")

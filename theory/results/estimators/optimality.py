@@ -108,8 +108,7 @@ def risk_of_ridge() -> Lines:
     TASK,
     LONG.text,
     SHORT.text,
-    "For $N = D - 1$, $D$ and $D + 1$ the risk is infinite for any covariance, unless there is no noise; "
-    r"without, it is 0 for $N \ge D$",
+    r"For $N = D - 1$, $D$ and $D + 1$ the risk is infinite for any covariance, unless there is no noise; without, it is 0 for $N \ge D$",
 )
 def risk_of_least_squares() -> Lines:
     """An inverse Wishart moment: of Lambda_hat if the context is long, of its Gram matrix if it is short."""
@@ -195,8 +194,7 @@ def _positive(point) -> None:
     EIGENVECTOR,
     Condition(r"$\boldsymbol{C}$ is positive definite", lambda point: min(eigsy(point[C], eigvals_only=True)) > 0, _positive),
     r"If $N<D$ and the noise is small, (V9-unseen) says more; under much noise it may say less",
-    "Bayes is best: the risks of linear attention and of least squares are upper bounds, and the second also "
-    r"tends to $\sigma^{2} D/N$",
+    r"Bayes is best: the risks of linear attention and of least squares are upper bounds, and the second also tends to $\sigma^{2} D/N$",
     r"To first order in $1/N$ linear attention keeps $(1 + D) \operatorname{tr}(\boldsymbol{\Lambda})/N$ more, (16-limit), "
     "which no noise explains",
 )

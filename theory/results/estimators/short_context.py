@@ -51,15 +51,8 @@ def unseen() -> Lines:
     yield Line(rho * C.I * u, "=", u, r"It is the identity outside the span of the tokens, on $D-N$ dimensions", (), "outside")
     yield Line(paired.expand(), "=", paired, r"Pairing eigenvalues $m$ of it with $\lambda$ in two ways, traces differ by", (), "exchange")
     yield Line(posterior, ">=", outside + lambda_N * total, r"So it is least if the $m$ that are 1 meet the smallest $\lambda$")
-    yield Line(
-        Derivative(share, (_mu, 2)),
-        "=",
-        factor(diff(share, _mu, 2)),
-        r"The other $m$ are convex in eigenvalues of "
-        r"$\hat{\boldsymbol{\Lambda}}$",
-        (),
-        "convex",
-    )
+    yield Line(Derivative(share, (_mu, 2)), "=", factor(diff(share, _mu, 2)),
+               r"The other $m$ are convex in eigenvalues of $\hat{\boldsymbol{\Lambda}}$", (), "convex")  # fmt: skip
     yield Line(total, ">=", N * share.subs(_mu, Trace(Lambda_hat) / N), "So their sum is at least $N$ times the value at the mean")
     yield Line(mean, "=", expect(Trace(Lambda_hat)) / N, "The mean over all contexts", (), "mean")
     yield Line(lambda_N * N * share.subs(_mu, mean), "=", lambda_N * inside, r"At this mean, times $\lambda_N$", (), "seen")

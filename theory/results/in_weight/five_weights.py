@@ -117,13 +117,11 @@ def _product(form, one, other):
 
 @register("V6-escape", "How fast the unreduced model leaves the origin")
 @states(
-    lambda: (
-        {
-            "form": lambda_**2 * _correlation(portion),
-            "across": lambda_**2 * ROW * (portion * COLUMN + (1 - portion) * LENGTH * ((1 + 1 / N) * ALONG + ACROSS / N)),
-            **{part: lambda_**4 * square for part, square in zip(("11", "22", "12"), growth_products(), strict=True)},
-        }
-    )
+    lambda: {
+        "form": lambda_**2 * _correlation(portion),
+        "across": lambda_**2 * ROW * (portion * COLUMN + (1 - portion) * LENGTH * ((1 + 1 / N) * ALONG + ACROSS / N)),
+        **{part: lambda_**4 * square for part, square in zip(("11", "22", "12"), growth_products(), strict=True)},
+    }
 )
 @given(
     TASKS,
@@ -192,14 +190,12 @@ def _losses() -> dict[str, Expr]:
 
 @register("V6-five", "The unreduced model as five weights")
 @states(
-    lambda: (
-        {
-            "prediction": (ROW + LENGTH * v_i) * (e.T * Lambda_hat * (_KEY + COLUMN * LENGTH * e * e.T) * x_q)
-            + ROW * e.T * x_q * x_q.T * _KEY * x_q / N,
-            **_losses(),
-            **{weight.name: rate for weight, rate in flow_in(portion * _losses()["random"] + (1 - portion) * _losses()["fixed"]).items()},
-        }
-    )
+    lambda: {
+        "prediction": (ROW + LENGTH * v_i) * (e.T * Lambda_hat * (_KEY + COLUMN * LENGTH * e * e.T) * x_q)
+        + ROW * e.T * x_q * x_q.T * _KEY * x_q / N,
+        **_losses(),
+        **{weight.name: rate for weight, rate in flow_in(portion * _losses()["random"] + (1 - portion) * _losses()["fixed"]).items()},
+    }
 )
 @given(
     TASKS,

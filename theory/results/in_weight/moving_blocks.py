@@ -17,24 +17,15 @@ from ..attention.zero_blocks import ERROR, JOINT, pull_at_zero
 b = Symbol("b", real=True)  # the map of white tokens is b I
 
 
-def _slopes() -> tuple[Line, ...]:
+def _slopes() -> Lines:
     """The slopes of the squared error of one sequence in the zero blocks, which are zero in every head: lines 4 and 5."""
-    return (
-        Line(value_row, ":=", ZeroMatrix(D, 1), "The zero blocks are zero in every head"),
-        Line(u_i, ":=", ZeroMatrix(D, 1), "The zero blocks are zero in every head"),
-        Line(prediction_other, ":=", beta.T * (B - v_i * U_i) * x_q, r"All heads together have the map $\boldsymbol{B}$"),
-        Line(prediction, ":=", prediction_i + prediction_other, "Head $i$ beside the others"),
-        *(
-            Line(
-                Gradient(ERROR, weight),
-                "=",
-                -2 * pull_at_zero(merged_expansion(), weight),
-                "The slope for one sequence",
-                ("C.1", "4", "30"),
-            )
-            for weight in (value_row, u_i)
-        ),
-    )
+    yield Line(value_row, ":=", ZeroMatrix(D, 1), "The zero blocks are zero in every head")
+    yield Line(u_i, ":=", ZeroMatrix(D, 1), "The zero blocks are zero in every head")
+    yield Line(prediction_other, ":=", beta.T * (B - v_i * U_i) * x_q, r"All heads together have the map $\boldsymbol{B}$")
+    yield Line(prediction, ":=", prediction_i + prediction_other, "Head $i$ beside the others")
+    for weight in (value_row, u_i):
+        yield Line(Gradient(ERROR, weight), "=", -2 * pull_at_zero(merged_expansion(), weight),
+                   "The slope for one sequence", ("C.1", "4", "30"))  # fmt: skip
 
 
 def _pair_in(inner):
@@ -81,16 +72,17 @@ def moving_laws() -> Lines:
 )
 def finite_set() -> Lines:
     """The gradients of different sequences are independent and have mean zero, so the square of their mean is 1/P of that of one."""
-    lines = [*_slopes(), Line(U_i, ":=", Identity(D), r"A direction for $\boldsymbol{v}_i$")]
+    yield from _slopes()
+    yield Line(U_i, ":=", Identity(D), r"A direction for $\boldsymbol{v}_i$")
     for suffix, map_, covariance in (("", ZeroMatrix(D, D), Lambda), (" white", b * Identity(D), lambda_ * Identity(D))):
-        lines += [Line(Lambda, ":=", covariance, "White tokens")] if suffix else []
-        lines.append(Line(B, ":=", map_, "The map"))
+        if suffix:
+            yield Line(Lambda, ":=", covariance, "White tokens")
+        yield Line(B, ":=", map_, "The map")
         for place, name, weight in ((4, "v", value_row), (5, "u", u_i)):
             slope, one = Gradient(ERROR, weight), substitute(pull_at_zero(merged_expansion(), weight), {B: map_, U_i: Identity(D)})
             square = substitute(expect((one.T * one).trace()), {Lambda: covariance})
-            lines.append(Line(E(slope), "=", 0, "The mean of the slope vanishes", place))
-            lines.append(Line(E(slope.T * slope) / 4, "=", square, "The mean square of the velocity", place, name + suffix))
-    yield from lines
+            yield Line(E(slope), "=", 0, "The mean of the slope vanishes", place)
+            yield Line(E(slope.T * slope) / 4, "=", square, "The mean square of the velocity", place, name + suffix)
 
 
 def _white_leaks():

@@ -122,14 +122,9 @@ def whitening() -> Lines:
     """Put the whitened letters into the loss and into B' G and G B'."""
     left, right = rest()
     papers = substitute(any_loss(), {c_any: Trace(Lambda), A_any: Lambda**2, Q_any: Lambda})
-    yield Line(
-        population_error(B),
-        "=",
-        papers,
-        r"The paper's loss: $\boldsymbol{A} = \boldsymbol{\Lambda}^2$, $\boldsymbol{Q} = "
-        r"\boldsymbol{\Lambda}$, $c = \operatorname{tr}(\boldsymbol{\Lambda})$",
-        conditions=(PAPERS_TASK,),
-    )
+    yield Line(population_error(B), "=", papers,
+               r"The paper's loss: $\boldsymbol{A} = \boldsymbol{\Lambda}^2$, $\boldsymbol{Q} = "
+               r"\boldsymbol{\Lambda}$, $c = \operatorname{tr}(\boldsymbol{\Lambda})$", conditions=(PAPERS_TASK,))  # fmt: skip
     for letter, value in WHITENED.items():
         yield Line(letter, ":=", value, "In whitened letters")
     yield Line(any_loss(), "=", substitute(any_loss(), WHITENED), "any such loss is a distance", part="loss")
@@ -157,8 +152,7 @@ def entry_equations() -> tuple[Expr, Expr, Expr]:
     SINGULAR,
     r"The first four are zero at a fixed point, for every pair of indices",
     r"Distinct $s_{d}$ leave $\tilde{\boldsymbol{B}}$ diagonal, with entries 0 or $s_{d}$",
-    r"So there are $2^{D}$ fixed functions if $R H \ge D$ and the $s_{d}$ are distinct and positive, whether "
-    "or not covariances commute",
+    r"So there are $2^{D}$ fixed functions if $R H \ge D$ and the $s_{d}$ are distinct and positive, whether or not covariances commute",
     r"Each is a fixed point, with one slot for each learned $d$, $\boldsymbol{k}$ along "
     r"$\boldsymbol{M}^{-1/2} \boldsymbol{u}_{d}$ and $\boldsymbol{q}$ along $\boldsymbol{Q}^{-1/2} \boldsymbol{r}_{d}$",
     "The loss there is $c$ minus the sum over $S$ of $s_{d}^{2}$: the last line is the share of one direction",

@@ -180,7 +180,6 @@ def symmetries(task: Task = PAPER) -> Lines:
     """B' G Lambda^-1 = B' Lambda - B' M B and M^-1 G B' = M^-1 Lambda^2 B' - B Lambda B', each zero, each less a symmetric matrix."""
     (first, second), freed, Q_any = symmetry_conditions(task), _freed(task), as_sympy(task.query_covariance)
     left, right = B.T * G * Q_any.I, M.I * G * B.T
-
     yield from loss_and_force(task)
     yield Line(
         left,
@@ -196,8 +195,7 @@ def symmetries(task: Task = PAPER) -> Lines:
         right - right.T,
         "=",
         second,
-        r"$\boldsymbol{B} \boldsymbol{\Lambda} \boldsymbol{B}^{\top}$ is symmetric, so its antisymmetric part is that of the "
-        "other term",
+        r"$\boldsymbol{B} \boldsymbol{\Lambda} \boldsymbol{B}^{\top}$ is symmetric, so its antisymmetric part is that of the other term",
         part="second",
     )
     yield Line(annihilated(), "=>", (Line(first, "=", 0), Line(second, "=", 0)),
@@ -211,17 +209,16 @@ def entry_equations(task: Task = PAPER) -> tuple[Expr, Expr]:
     return first, second
 
 
-def _entries(task: Task) -> tuple[Line, ...]:
+def _entries(task: Task) -> Lines:
     """The definitions of the two entries of B, and the entries (i, j) of (T1b), bilinear forms, in them."""
     first, second = (TracePolynomial(e_i.T) * condition * e_j for condition in symmetry_conditions(task))
     in_first, in_second = entry_equations(task)
-    return (
-        *(() if task == PAPER else (*task.gains(), *task.commutes())),
-        Line(B_ij, ":=", e_i.T * B * e_j, "Off the diagonal the effective map has the entries"),
-        Line(B_ji, ":=", e_j.T * B * e_i, "and"),
-        Line(first, "=", in_first, "Entry ($i, j$) of the first matrix (T1b)", part="first"),
-        Line(second, "=", in_second, "Entry ($i, j$) of the second matrix (T1b)", part="second"),
-    )
+    if task != PAPER:
+        yield from (*task.gains(), *task.commutes())
+    yield Line(B_ij, ":=", e_i.T * B * e_j, "Off the diagonal the effective map has the entries")
+    yield Line(B_ji, ":=", e_j.T * B * e_i, "and")
+    yield Line(first, "=", in_first, "Entry ($i, j$) of the first matrix (T1b)", part="first")
+    yield Line(second, "=", in_second, "Entry ($i, j$) of the second matrix (T1b)", part="second")
 
 
 @register("T1c", "Completeness: off the diagonal the effective map is zero between different eigenvalues", section="beside (21), (81)")
@@ -305,8 +302,7 @@ def eigenspace_conditions() -> tuple[TracePolynomial, TracePolynomial]:
 
 @register(
     "T1d",
-    r"Completeness, equal eigenvalues: on an eigenspace the effective map is $\lambda/a$ times any orthogonal "
-    "projector",
+    r"Completeness, equal eigenvalues: on an eigenspace the effective map is $\lambda/a$ times any orthogonal projector",
     section="beside (21), (81)",
 )
 @states("left", lambda: Pi.T - Pi.T * Pi)

@@ -85,14 +85,9 @@ def flow_at_fixed_map(task: Task = PAPER) -> Lines:
         yield Line(Rate(weight, flow(head, weights, task)), "=", right, reason, part=part)
 
 
-define(
-    "58",
-    "Key and query in the span of the learned eigenvectors",
-    section="Appendix D.3",
-    left={"a": k, "b": q},
-    typed=lambda _=PAPER: {"a": P * vector("b", D), "b": P * vector("c", D)},
-    conditions=(projector, r"The coefficients are the components of any two vectors $\boldsymbol{b}$ and $\boldsymbol{c}$"),
-)  # fmt: skip
+define("58", "Key and query in the span of the learned eigenvectors", section="Appendix D.3",
+       left={"a": k, "b": q}, typed=lambda _=PAPER: {"a": P * vector("b", D), "b": P * vector("c", D)},
+       conditions=(projector, r"The coefficients are the components of any two vectors $\boldsymbol{b}$ and $\boldsymbol{c}$"))  # fmt: skip
 
 
 @register("C2", "Condition (C2): the keys and queries of an active head are in the span of the learned eigenvectors", section="Section 4.2")
@@ -102,22 +97,13 @@ define(
     direction,
     ACTIVE,
     "(C1) holds",
-    r"both are zero at a fixed point, for every $d$; at rank $R$ for every column of $\boldsymbol{K}_{i}$ "
-    r"and $\boldsymbol{Q}_{i}$",
+    r"both are zero at a fixed point, for every $d$; at rank $R$ for every column of $\boldsymbol{K}_{i}$ and $\boldsymbol{Q}_{i}$",
 )
 @erratum("The paper proves that it suffices; given (C1), it is also necessary")
 def second_condition(task: Task = PAPER) -> Lines:
     """What the flow (57b), (57c) says along each eigenvector, and in the span of the learned ones."""
     head, weights, A = rank_one_head(), (v_i, k, q), task.moments.A.to_sympy()
     rates, scale = flow(head, weights, task), v_i * task.along(A)
-    in_span = (
-        Line(P * Lambda * q, "=", Lambda * P * q, r"$\boldsymbol{P}$ commutes with $\boldsymbol{\Lambda}$"),
-        Line(P * Lambda * k, "=", Lambda * P * k, "For the key too"),
-        Line(Rate(k, rates), "=", 0, "So a query in the span lets the key stand still", uses=("21", -2)),
-        Line(Rate(q, rates), "=", 0, "and a key in the span the query", uses=("21", -2)),
-        Line(Rate(k, rates), "=", 0, "With the coefficients (58), as in the paper", uses="58"),
-        Line(Rate(q, rates), "=", 0, "and for the query", uses="58"),
-    )
     of_query, of_key = (task.along(rate, {P: learned, k: k_d, q: q_d}) for rate in flow_at_fixed_point(head, weights, task)[1:])
     yield from flow_lines(head, weights, (k, q), task)
     yield from task.commutes()
@@ -129,7 +115,13 @@ def second_condition(task: Task = PAPER) -> Lines:
                r"It is zero exactly if this is, for $v_{i}$ and $\lambda$ are not", part="query")  # fmt: skip
     yield Line(e.T * Rate(q, rates) / scale, "=", cancel(of_key / scale),
                "The same for the velocity of the query, equation (57c)", part="key")  # fmt: skip
-    yield from in_span if task == PAPER else ()
+    if task == PAPER:
+        yield Line(P * Lambda * q, "=", Lambda * P * q, r"$\boldsymbol{P}$ commutes with $\boldsymbol{\Lambda}$")
+        yield Line(P * Lambda * k, "=", Lambda * P * k, "For the key too")
+        yield Line(Rate(k, rates), "=", 0, "So a query in the span lets the key stand still", uses=("21", -2))
+        yield Line(Rate(q, rates), "=", 0, "and a key in the span the query", uses=("21", -2))
+        yield Line(Rate(k, rates), "=", 0, "With the coefficients (58), as in the paper", uses="58")
+        yield Line(Rate(q, rates), "=", 0, "and for the query", uses="58")
 
 
 @register("C3", "Condition (C3), necessary and sufficient: what a waiting head must satisfy", section="Section 4.2")
@@ -145,17 +137,6 @@ def third_condition(task: Task = PAPER) -> Lines:
     head, weights = rank_one_head(), (v_i, k, q)
     rates, (value_rate, *_) = flow(head, weights, task), flow_at_fixed_point(head, weights, task)
     share = summand(value_rate, {Lambda: lambda_, **ALONG, P: learned, k: k_d, q: q_d})
-    papers = (
-        Line(Rate(v_i, rates), "=", 0, "It is zero on the set (21)", uses="21"),
-        Line(Rate(v_i, rates), "=", 0, "in particular for a key and a query in the span (58), as in the paper", uses="58"),
-        Line(
-            (k.T * (I_D - P) * k) * (q.T * (I_D - P) * q),
-            "!=",
-            0,
-            "As printed in the paper, (C3) asks that this be zero: it need not be",
-            conditions=(APART,),
-        ),
-    )
     components = {**COMPONENTS, **EIGENVALUES}
     yield from flow_lines(head, weights, (v_i,), task)
     yield from task.commutes()
@@ -163,7 +144,11 @@ def third_condition(task: Task = PAPER) -> Lines:
     yield Line(Rate(k, rates), "=", 0, "With $v_{i} = 0$ the key stands still")
     yield Line(Rate(q, rates), "=", 0, "and the query")
     yield Line(Rate(v_i, rates), "=", value_rate, "The velocity of the value weight, equation (57a)")
-    yield from papers if task == PAPER else ()
+    if task == PAPER:
+        yield Line(Rate(v_i, rates), "=", 0, "It is zero on the set (21)", uses="21")
+        yield Line(Rate(v_i, rates), "=", 0, "in particular for a key and a query in the span (58), as in the paper", uses="58")
+        yield Line((k.T * (I_D - P) * k) * (q.T * (I_D - P) * q), "!=", 0,
+                   "As printed in the paper, (C3) asks that this be zero: it need not be", conditions=(APART,))  # fmt: skip
     yield Line(Rate(v_i, rates), "=", over_directions(share, components=components), "In general it is a sum over the directions")
 
 
@@ -178,5 +163,6 @@ def third_condition_rank_R(task: Task = PAPER) -> Lines:
     yield from at_fixed_map(head, task)
     yield Line(Rate(K, rates), "=", 0, "With $v_{i} = 0$ the keys stand still")
     yield Line(Rate(Q, rates), "=", 0, "and the queries")
-    yield from [Line(Rate(v_i, rates), "=", 0, "The value weight stands still on the set (81)", uses="81")] if task == PAPER else []
+    if task == PAPER:
+        yield Line(Rate(v_i, rates), "=", 0, "The value weight stands still on the set (81)", uses="81")
     yield Line(Rate(v_i, rates), "=", value_rate, "In general this is its velocity")

@@ -102,53 +102,37 @@ def _sets(number: str, section: str, key: Any, query: Any) -> None:
         waiting = Trace(key.T * task.moments.A.to_sympy() * query)
         return {"map": B, "active query": P * query, "active key": P * key, "waiting head": waiting}
 
-    define(
-        number,
-        "The set of fixed points that have learned the eigenvectors in $S$",
-        section=section,
-        left=lefts,
-        typed=sets,
-        conditions=(
-            projector,
-            r"The second and third for every head with $v_i \ne 0$, the last for those with $v_i = 0$",
-            r"$\lambda_d > 0$ for $d \in S$: at $\lambda = (1, 0)$ and $S = \{2\}$ there is no such map, for $a_2 = 0$",
-        ),
-        erratum="The paper's (C3) asks more of waiting heads than is needed" if number == "21" else None,
-    )
+    define(number, "The set of fixed points that have learned the eigenvectors in $S$", section=section,
+           left=lefts, typed=sets,
+           conditions=(
+               projector,
+               r"The second and third for every head with $v_i \ne 0$, the last for those with $v_i = 0$",
+               r"$\lambda_d > 0$ for $d \in S$: at $\lambda = (1, 0)$ and $S = \{2\}$ there is no such map, for $a_2 = 0$",
+           ),
+           erratum="The paper's (C3) asks more of waiting heads than is needed" if number == "21" else None)  # fmt: skip
 
 
 _sets("21", "Section 4.2", k, q)
 _sets("81", "Appendix E.3", K, Q)
 for _number, _section, _slots in (("22", "Section 4.2", "H"), ("82", "Appendix E.3", "R H")):
-    define(
-        _number,
-        "The learned eigenvectors: a subset of the $D$ indices with $m$ members",
-        section=_section,
-        left=m,
-        typed=lambda _=PAPER: Trace(P),
-        conditions=(
-            projector,
-            rf"Argued, not computed: $m \le \min(D, {_slots})$, for a sum of ${_slots}$ maps of rank one has no higher rank",
-        ),
-    )
+    define(_number, "The learned eigenvectors: a subset of the $D$ indices with $m$ members", section=_section,
+           left=m, typed=lambda _=PAPER: Trace(P),
+           conditions=(
+               projector,
+               rf"Argued, not computed: $m \le \min(D, {_slots})$, for a sum of ${_slots}$ maps of rank one has no higher rank",
+           ))  # fmt: skip
 
 
-def _roots(task: Task = PAPER) -> tuple[Line, ...]:
+def _roots(task: Task = PAPER) -> Lines:
     """The force along an eigenvector, where the map times the force vanishes there, and the map of the fixed points."""
     along_b = force_along(b, task)
-    return (
-        *loss_and_force(task),
-        *task.commutes(),
-        Line(b, ":=", e.T * B * e, "Along an eigenvector the effective map is"),
-        Line(e.T * G * e, "=", along_b, "and the force"),
-        Line(
-            e.T * B.T * G * e,
-            "=",
-            factor(b * along_b),
-            r"$\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ at every fixed point, see T1: along the eigenvector it has two roots",
-            conditions=(KEEPS_DIRECTION,),
-        ),
-    )
+    yield from loss_and_force(task)
+    yield from task.commutes()
+    yield Line(b, ":=", e.T * B * e, "Along an eigenvector the effective map is")
+    yield Line(e.T * G * e, "=", along_b, "and the force")
+    yield Line(e.T * B.T * G * e, "=", factor(b * along_b),
+               r"$\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ at every fixed point, see T1: along the eigenvector it has two roots",
+               conditions=(KEEPS_DIRECTION,))  # fmt: skip
 
 
 def _at_fixed_point(task: Task = PAPER) -> tuple[Line, ...]:

@@ -96,10 +96,8 @@ def _negative(point: Point, level, moment) -> int:
     keys, queries = moment * by_query.T * point[Lambda_S] * by_query, level * by_key.T * point[M_S] * by_key
     size = slots.rows
     whole = zeros(2 * size)
-    for row in range(size):
-        for column in range(size):
-            whole[row, column], whole[size + row, size + column] = keys[row, column], queries[row, column]
-            whole[row, size + column] = whole[size + row, column] = -(level**2) * slots[row, column]
+    whole[:size, :size], whole[size:, size:] = keys, queries
+    whole[:size, size:] = whole[size:, :size] = -(level**2) * slots
     return sum(one < -mpf("1e-20") for one in eigsy(whole, eigvals_only=True))
 
 
@@ -164,15 +162,13 @@ def direction_form() -> TracePolynomial:
     return rewrite(there, learned_rules() | orthogonal | {kappa * V * theta.T: M_S.I * Lambda_S})
 
 
-def fixed_point_lines() -> tuple[Line, ...]:
+def fixed_point_lines() -> Lines:
     """Half the loss as a function of the active slots, and their values at a fixed point."""
     whole = substitute(half_loss(), {B: K_a * V * Q_a.T})
-    return (
-        Line(population_error(K_a * V * Q_a.T) / 2, "=", whole, "Half the loss (9-closed) in the active slots"),
-        Line(F, ":=", whole, "Call it"),
-        Line(K_a, ":=", W * kappa, "At a fixed point the keys are combinations of the learned eigenvectors"),
-        Line(Q_a, ":=", W * theta, "and so are the queries"),
-    )
+    yield Line(population_error(K_a * V * Q_a.T) / 2, "=", whole, "Half the loss (9-closed) in the active slots")
+    yield Line(F, ":=", whole, "Call it")
+    yield Line(K_a, ":=", W * kappa, "At a fixed point the keys are combinations of the learned eigenvectors")
+    yield Line(Q_a, ":=", W * theta, "and so are the queries")
 
 
 VARIED = SecondVariation(F, {K_a: e * xi.T, Q_a: e * eta.T})  # the active slots move along one eigenvector
@@ -252,13 +248,9 @@ def split() -> Lines:
     yield Line(VARIED, "=", direction_form(), "The form (T2b)")
     yield Line(xi, ":=", moves()[xi], "Write the move of the keys as a move of the effective map and a redundant move")
     yield Line(eta, ":=", moves()[eta], "and that of the queries")
-    yield Line(
-        theta * V * kappa.T * x,
-        "=",
-        rewrite(theta * V * kappa.T * x, {kappa * V * theta.T: M_S.I * Lambda_S}),
-        r"$\boldsymbol{V}$ pairs all redundant moves: one left out would be $\boldsymbol{\xi}_{0} = \boldsymbol{\kappa}^{\top} "
-        r"\boldsymbol{x}$, for which this is zero; so $\boldsymbol{x} = 0$",
-    )
+    yield Line(theta * V * kappa.T * x, "=", rewrite(theta * V * kappa.T * x, {kappa * V * theta.T: M_S.I * Lambda_S}),
+               r"$\boldsymbol{V}$ pairs all redundant moves: one left out would be $\boldsymbol{\xi}_{0} = \boldsymbol{\kappa}^{\top} "
+               r"\boldsymbol{x}$, for which this is zero; so $\boldsymbol{x} = 0$")  # fmt: skip
     yield Line(VARIED, "=", core_form(), "The mixed terms vanish")
 
 

@@ -22,8 +22,6 @@ from .any_quadratic_loss import A_any, Q_any, any_force, any_loss, c_any, epsilo
 from .fixed_points import v_positive as v
 from .stability import F
 
-__all__: list[str] = []
-
 A_d, A_j, M_d, M_j, Q_d, Q_j = symbols("A_d A_j M_d M_j Q_d Q_j", positive=True)
 A_e, M_e, Q_e = symbols("A_e M_e Q_e", positive=True)  # a direction that another head holds
 x_e, y_e, x, y, r = symbols("x_e y_e x y r", positive=True)
@@ -93,9 +91,8 @@ def waiting_rate() -> Expr:
 @states("determinant", lambda: v**2 * M_j * Q_j * (A_d**2 / (M_d * Q_d) - A_j**2 / (M_j * Q_j)))
 @states("trace", lambda: -v * A_d * (M_j / M_d + Q_j / Q_d))
 @given(
-    r"$\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ are diagonal in one basis; the head rests at the saddle $S = \{d\}$, "
-    r"with components $r$ along $d$ and small components $\varepsilon x$ and $\varepsilon y$ of $\boldsymbol{k}$ and "
-    r"$\boldsymbol{q}$ along $j$",
+    r"$\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ are diagonal in one basis; the head rests at the saddle $S = \{d\}$, with "
+    r"components $r$ along $d$ and small components $\varepsilon x$ and $\varepsilon y$ of $\boldsymbol{k}$ and $\boldsymbol{q}$ along $j$",
     r"$v$ is its value weight there, $v r^{2} = A_{d}/(M_{d} Q_{d})$",
     "Unstable if and only if $s_{j}^{2} > s_{d}^{2}$: the head leaves $d$ for $j$ exponentially, before any waiting head escapes",
     "If the largest $A_d$ (first to grow) and the largest $s_d$ (largest drop) name different directions, "
@@ -137,9 +134,8 @@ def rotation() -> Lines:
     r"of $v\,dt/\tau$",
     r"At the rest the components along $j$ grow at the rate $\rho_j/\tau$, positive if and only if $s_{j}^{2} "
     r"> s_{d}^{2}$ (sign); along a direction $e$ that another head holds they decay (held); neither moves the other (apart)",
-    r"rest: when $x_j = w_{\rm init}^{\ell_j}e^{\rho_jt/\tau}$ is of order one: the head turns to the $j$ with the least "
-    r"$\ell_j/\rho_j$, others having come to (next), and so on; the loss falls, and in the plane of $d$ and $j$ only $j$ is left to "
-    r"fall to",
+    r"rest: when $x_j = w_{\rm init}^{\ell_j}e^{\rho_jt/\tau}$ is of order one: the head turns to the $j$ with the least $\ell_j/\rho_j$, "
+    "others having come to (next), and so on; the loss falls, and in the plane of $d$ and $j$ only $j$ is left to fall to",
     r"The next head escapes after a time of order $1/w_{\rm init}$ only: each head ends in the largest drop "
     r"that is left to it, and after $m$ heads the $m$ largest are learned",
     "Growths that are equal have no lag: the head goes to the largest drop among them at once",

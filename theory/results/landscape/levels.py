@@ -155,10 +155,9 @@ def plateau_loss(task: Task = PAPER) -> Lines:
 )
 @given(lambda task=PAPER: SYMMETRIC if task == PAPER else at_fixed_map(task))
 @erratum(
-    r"The quadratic term is $(\hat{\boldsymbol{\Lambda}} \boldsymbol{\Gamma})^{\top} "
-    r"(\hat{\boldsymbol{\Lambda}} \boldsymbol{\Gamma})$, not the square of $\hat{\boldsymbol{\Lambda}} "
-    r"\boldsymbol{\Gamma}$: the paper evaluates it in two different orders. The orders differ even in the "
-    "mean; the final loss (59) is that of the right one"
+    r"The quadratic term is $(\hat{\boldsymbol{\Lambda}} \boldsymbol{\Gamma})^{\top} (\hat{\boldsymbol{\Lambda}} \boldsymbol{\Gamma})$, "
+    r"not the square of $\hat{\boldsymbol{\Lambda}} \boldsymbol{\Gamma}$: the paper evaluates it in two different orders. The orders "
+    "differ even in the mean; the final loss (59) is that of the right one"
 )
 def loss_of_context(task: Task = PAPER) -> Lines:
     """Average over the task with the context given, then the quadratic term over the context, in both orders."""

@@ -16,7 +16,7 @@ from ...notation import B_rest, D, H, a, lambda_, matrix, symmetric_matrix, v_i,
 from ...notation import k_i as k
 from ...notation import q_i as q
 from ..separate.flow import effective_map, rank_one_head
-from ..task.second_moments import second_moment_along
+from ..task.population import PAPER
 from .fixed_points import fixed_map_along, ridge
 from .fixed_points import v_positive as v
 
@@ -150,10 +150,9 @@ def zero_head() -> Lines:
 @states("value", lambda: 1 / eta)
 @given(ACTIVE_HEAD)
 @erratum(
-    r"The paper concludes from $\boldsymbol{k}_i=v_i^2\boldsymbol{\mathsf{M}}^2\boldsymbol{k}_i$ that "
-    r"$\boldsymbol{k}_{i}$ is an eigenvector of the multiplier. It is one of its square: if the "
-    r"multiplier has the eigenvalues $\eta$ and $-\eta$, $\boldsymbol{k}_{i}$ need not be an eigenvector, "
-    "see (77-gaps)"
+    r"The paper concludes from $\boldsymbol{k}_i=v_i^2\boldsymbol{\mathsf{M}}^2\boldsymbol{k}_i$ that $\boldsymbol{k}_{i}$ is an "
+    r"eigenvector of the multiplier. It is one of its square: if the multiplier has the eigenvalues $\eta$ and $-\eta$, "
+    r"$\boldsymbol{k}_{i}$ need not be an eigenvector, see (77-gaps)"
 )
 def nonzero_head() -> Lines:
     """Combine (74a) to (74c)."""
@@ -214,7 +213,7 @@ def minimal_weights() -> Lines:
     made = substitute(v_i * k * q.T, {k: v_i * u, q: v_i * z})
     ((degree, direction),) = collect(made, v_i).items()
     (value,) = solve(v**degree - xi, v)
-    learned = fixed_map_along().subs(a, second_moment_along())
+    learned = fixed_map_along().subs(a, PAPER.eigenvalue)
     yield Line(k, ":=", v_i * u, "Let the key be a multiple of the left singular vector")
     yield Line(q, ":=", v_i * z, "and the query of the right one")
     yield Line(v_i * k * q.T, "=", made, "The map of the head")

@@ -23,8 +23,6 @@ from ...notation import D, R, e, k_i, q_i, v_i
 from .fixed_points import v_positive as v
 from .minimal_norm import ACTIVE_HEAD, COST, K_all, L, Mu, Q_all, V_all, eta, n, stationarity, xi
 
-__all__: list[str] = []
-
 xi_J, xi_d = Symbol("xi_J", positive=True), Symbol("xi_d", positive=True)
 served = IndexedBase("xi", positive=True)  # the singular values that a head serves
 sigma = IndexedBase("sigma", nonnegative=True)  # the singular values that a group of heads makes, or those of A

@@ -11,14 +11,12 @@ from ...derivations.draws import ALONG, PROJECTOR, satisfying, square_root
 from ...notation import B, D, K_i, Lambda, M, P, Q_i, R, T, a, e, gamma, k_i, lambda_, matrix, q_i, symmetric_matrix, t, tau, v_i, w_init
 from ..attention.blocks import U_i as U
 from ..separate.flow import effective_map, rank_R_head
+from ..task.population import PAPER
 from ..task.regression import SECOND_MOMENT, closed_loss, population_error
-from ..task.second_moments import second_moment_along
 from .any_quadratic_loss import M_root
 from .fixed_points import Gamma
 from .levels import FIXED_MAP
 from .stability import half_loss
-
-__all__: list[str] = []
 
 epsilon = Symbol("epsilon", positive=True)
 end = Symbol("delta", positive=True)
@@ -117,8 +115,7 @@ def flow_alone(head: Any, weights: tuple) -> tuple[dict, tuple[Line, ...]]:
 
 @register(
     "T2i",
-    r"Stability: the time to leave the origin: $\ln(1/w_{\rm init})$ for merged attention, $1/w_{\rm init}$ for "
-    "separate",
+    r"Stability: the time to leave the origin: $\ln(1/w_{\rm init})$ for merged attention, $1/w_{\rm init}$ for separate",
     kind="approximation",
     section="beside (51), (68)",
 )
@@ -179,18 +176,13 @@ def global_minimum() -> Lines:
     shifted = substitute(closed_loss().result, {B: M.I * Lambda + deviation})
     whitened, scaled = M_root * deviation * Lambda_root, M_root * M.I * Lambda * Lambda_root
     squared = along(M * (M.I * Lambda) * (M.I * Lambda) * Lambda, {M: a, Lambda: lambda_})
-    written = lambda_**3 / second_moment_along()
+    written = lambda_**3 / PAPER.eigenvalue
     slope = factor(diff(written, lambda_))
     best = T - over_directions(squared, last=R)
     yield Line(population_error(M.I * Lambda + deviation), "=", shifted, "The loss around its minimum over all maps", part="square")
     yield Line(Trace(deviation.T * M * deviation * Lambda), "=", Trace(whitened.T * whitened), "Its last term is a squared norm")
-    yield Line(
-        scaled.T * scaled * e,
-        "=",
-        squared * e,
-        r"In that norm the best map has the eigenvectors of $\boldsymbol{\Lambda}$ as its "
-        "right singular vectors",
-    )
+    yield Line(scaled.T * scaled * e, "=", squared * e,
+               r"In that norm the best map has the eigenvectors of $\boldsymbol{\Lambda}$ as its right singular vectors")  # fmt: skip
     yield Line(e.T * scaled.T * scaled * e, "=", squared, "The squared singular value that belongs to it", part="singular value")
     yield Line(Derivative(written, lambda_), "=", slope, "It rises with the eigenvalue, for its slope is, as in (T1c)")
     yield Line(slope, ">", 0, "This is positive: the largest singular values are those of the first eigenvectors")

@@ -57,14 +57,12 @@ def head_form() -> TracePolynomial:
     return hessian_form(whole, EVERY_WEIGHT)
 
 
-def half_loss_lines() -> tuple[Line, Line]:
+def half_loss_lines() -> Lines:
     """F is half the population loss; with the moment M it is a polynomial in the weights of a head and the map of the others."""
     whole = effective_map(rank_R_head())
     closed = Trace(Lambda) / 2 - Trace(Lambda * whole * Lambda) + Trace(whole.T * M * whole * Lambda) / 2
-    return (
-        Line(population_error(whole) / 2, "=", closed, "Half the loss (9-closed), one head written out"),
-        Line(F, ":=", closed, "Call it"),
-    )
+    yield Line(population_error(whole) / 2, "=", closed, "Half the loss (9-closed), one head written out")
+    yield Line(F, ":=", closed, "Call it")
 
 
 def first_variation():
@@ -136,13 +134,9 @@ def waiting_head() -> Lines:
     yield Line(G, ":=", -Gradient(closed_loss().result, B) / 2, "The force, minus half the gradient of the loss")
     yield Line(SecondVariation(F, {v_i: delta_v, K_i: delta_K}), "=", alone,
                "The second variation at $v_{i} = 0$, if only the value weight and the keys move")  # fmt: skip
-    yield Line(
-        Gradient(moved, c),
-        "=",
-        -2 * delta_v * Trace(Q_i.T * G**2 * Q_i),
-        r"If the keys move along $c\,\boldsymbol{G}\boldsymbol{Q}_i$ it is linear in $c$, with this slope: negative for large "
-        r"$c \, \delta v$",
-    )
+    yield Line(Gradient(moved, c), "=", -2 * delta_v * Trace(Q_i.T * G**2 * Q_i),
+               r"If the keys move along $c\,\boldsymbol{G}\boldsymbol{Q}_i$ it is linear in $c$, with this slope: negative for large "
+               r"$c \, \delta v$")  # fmt: skip
     yield Line(moved, "=", along_force, "For it is then")
 
 

@@ -75,12 +75,10 @@ def rates() -> dict:
     return dict(zip((W_1, w_2), flow_of_layers(), strict=True))
 
 
-def white_tokens() -> tuple[Line, Line]:
+def white_tokens() -> Lines:
     """The two moments of white tokens."""
-    return (
-        Line(CROSS, ":=", gamma * c_hat, "The correlation of the target with the features"),
-        Line(COVARIANCE, ":=", alpha * Identity(FEATURES), "White tokens"),
-    )
+    yield Line(CROSS, ":=", gamma * c_hat, "The correlation of the target with the features")
+    yield Line(COVARIANCE, ":=", alpha * Identity(FEATURES), "White tokens")
 
 
 def on_aligned_set() -> tuple[Line, ...]:
@@ -138,22 +136,19 @@ def map_on_aligned_set() -> Lines:
 @states("query", lambda: Trace((Lambda * Lambda_q).T * (Lambda * Lambda_q)))
 @states("same", lambda: Trace(Lambda**2 * Lambda**2))
 @given(
-    r"The squared Frobenius norm of $\boldsymbol{\Lambda}\boldsymbol{\Lambda}_q$; with queries like the tokens, of "
-    r"$\boldsymbol{\Lambda}^2$"
+    r"The squared Frobenius norm of $\boldsymbol{\Lambda}\boldsymbol{\Lambda}_q$; with queries like the tokens, of $\boldsymbol{\Lambda}^2$"
 )
 def cross_moment_norm(task: Task = ANY_QUERY) -> Lines:
     """The norm of E(y_q z) = vec E(beta y_q x_q')."""
     moment = task.moments.A
     square = (moment.T * moment).trace()
-    alike = (
-        Line(Lambda_q, ":=", Lambda, "Queries like the tokens"),
-        Line(gamma**2, "=", substitute(square, {Lambda_q: Lambda}), r"Then", part="same"),
-    )
     yield from task.gains()
     yield Line(task.E(y_q * beta * x_q.T), "=", moment, r"$\mathbb{E}(y_q\boldsymbol{z})$ as a matrix")
     yield Line(gamma, ":=", sqrt(square.to_sympy()), "Its Frobenius norm")
     yield Line(gamma**2, "=", square, "squared", part="query")
-    yield from alike if task == ANY_QUERY else ()
+    if task == ANY_QUERY:
+        yield Line(Lambda_q, ":=", Lambda, "Queries like the tokens")
+        yield Line(gamma**2, "=", substitute(square, {Lambda_q: Lambda}), "Then", part="same")
 
 
 @register("47", "The two constants of white tokens", section="Appendix C.5")
@@ -162,8 +157,7 @@ def cross_moment_norm(task: Task = ANY_QUERY) -> Lines:
 @states("scaled alpha", lambda: lambda_**3 * (1 + (1 + D) / N))
 @states("scaled gamma", lambda: lambda_**2 * sqrt(D))
 @given(
-    r"$\boldsymbol{\Lambda}=\boldsymbol{I}$; scaled: $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$, which the paper's Figures 5 and 10 "
-    "need"
+    r"$\boldsymbol{\Lambda}=\boldsymbol{I}$; scaled: $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$, which the paper's Figures 5 and 10 need"
 )
 def white_moments() -> Lines:
     """The norm of E(y_q z), and E(z z') = alpha I as the Kronecker product (42) of E(x_q x_q') and E(beta beta')."""

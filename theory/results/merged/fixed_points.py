@@ -64,10 +64,7 @@ ERROR_LEFT = Line(_e, ":=", CROSS - COVARIANCE * W_1.T * w_2, "The correlation o
     r"The set has $v_{i} = 0$ and $\operatorname{tr}(\boldsymbol{U}_{i}^{\top} \boldsymbol{\Lambda} \boldsymbol{\Lambda}_{q}) = 0$ "
     "in each head",
 )
-@erratum(
-    r"The paper has $\boldsymbol{w}_{2} = 0$ and $\boldsymbol{W}_{1} = 0$, which is one point of this set "
-    "of dimension $H(D^2-1)$"
-)
+@erratum(r"The paper has $\boldsymbol{w}_{2} = 0$ and $\boldsymbol{W}_{1} = 0$, which is one point of this set of dimension $H(D^2-1)$")
 def zero_function_set(task: Task = ANY_QUERY) -> Lines:
     """The flow in terms of the error; the case e != 0."""
     flow = rates()

@@ -93,13 +93,8 @@ def loss_of_layers() -> Lines:
     """Average the squared error over task and query; for one and two layers over the context, and take the flow."""
     two, left = layers(2), w.T * product(STEPS[:2]) * x_q
     flow, loss = two.flow(), E(left**2)
-    yield Line(
-        w - (reached + LAYERS[0].T * (beta - Lambda_hat * reached)),
-        "=",
-        STEPS[0].T * (w - reached),
-        "What a layer does to the error of any task vector",
-        "30",
-    )
+    yield Line(w - (reached + LAYERS[0].T * (beta - Lambda_hat * reached)), "=", STEPS[0].T * (w - reached),
+               "What a layer does to the error of any task vector", "30")  # fmt: skip
     yield Line(w.T * x_q - through(LAYERS[:2]), "=", left, "so two of them to the error of the prediction", "30")
     yield Line(E(left**2, given=Lambda_hat), "=", expect(left**2, given=Lambda_hat), "Average over task and query", part="error")
     yield Line(E((y_q - through((U,))) ** 2), "=", layers(1, shared=True).loss(), "The loss of one layer", part="one")
@@ -109,16 +104,9 @@ def loss_of_layers() -> Lines:
         yield Line(one, ":=", size * Lambda**2, "Equal layers, early in training")
     for one in two.weights:
         yield Line(Rate(one, flow), "~", Lambda**2, "Each begins so", (), "start" * (one == LAYERS[0]), parameter=(size, 0), order=1)
-    yield Line(
-        Rate(LAYERS[0] - LAYERS[1], flow),
-        "~",
-        TracePolynomial(Trace(Lambda**3) * Lambda**2 - Trace(Lambda**4) * Lambda) * (size / N),
-        "and they part",
-        (),
-        "apart",
-        parameter=(size, 0),
-        order=2,
-    )
+    yield Line(Rate(LAYERS[0] - LAYERS[1], flow), "~",
+               TracePolynomial(Trace(Lambda**3) * Lambda**2 - Trace(Lambda**4) * Lambda) * (size / N),
+               "and they part", (), "apart", parameter=(size, 0), order=2)  # fmt: skip
 
 
 def hankel(depth: int, moments) -> Expr:
@@ -207,19 +195,10 @@ def flow_of_layers() -> Lines:
         yield Line(-Gradient(loss, Z[k - 1]) / 2, "=", average(*slope(k, 3)), "Three layers: half the slope of the loss")
     yield Line(average(*slope(1, 3)) - average(*slope(2, 3)), "=", (Z[0] - Z[1]) * average(*repelled), "The difference")
     yield Line(average(*equal), ">", 0, "Of equal layers: the mean of a square")
-    yield Line(
-        Determinant(basis),
-        "=",
-        prod(one - two for one, two in combinations(Z, 2)),
-        "The products without one layer, by their coefficients",
-        part="basis",
-    )
-    yield Line(
-        average((R + Lambda_hat * other) ** 2) - 2 * average(Lambda_hat, R, other),
-        ">",
-        average(R**2),
-        "Two layers: if the second average is zero, any other polynomial has a larger loss",
-    )
+    yield Line(Determinant(basis), "=", prod(one - two for one, two in combinations(Z, 2)),
+               "The products without one layer, by their coefficients", part="basis")  # fmt: skip
+    yield Line(average((R + Lambda_hat * other) ** 2) - 2 * average(Lambda_hat, R, other), ">", average(R**2),
+               "Two layers: if the second average is zero, any other polynomial has a larger loss")  # fmt: skip
     yield Line(average(*slope(1, 2)), "=", moment_sum(s * first * second**2), "Two layers", "V13-white", "velocity")
     yield Line(average(*slope(1, 2)) - average(*slope(2, 2)), "=", (Z[0] - Z[1]) * apart, "The difference", "V13-white", "apart")
     yield Line(-Gradient(average(loop**8), z) / 2, "=", 4 * moment_sum(s * (1 - z * s) ** 7), "Four loops", "V13-white", "loops")
@@ -238,14 +217,12 @@ def narayana(k: int):
 
 @register("V13-limit", "Layers in high dimension: the best polynomials are Chebyshev's", kind="limit")
 @states(
-    lambda: (
-        {
-            **{f"m_{k}": narayana(k) for k in range(1, 9)},
-            **{f"{depth} best": 1 / sum(c**k for k in range(depth + 1)) for depth in DEPTHS},
-            **{f"{depth} loops": 1 - sum(catalan(k) * c ** (k + 1) / (1 + c) ** (2 * k + 1) for k in range(depth)) for depth in DEPTHS},
-            **{f"{depth} part": catalan(depth - 1) * c ** (depth - 2) / (1 + c) ** (2 * depth - 3) for depth in DEPTHS[1:]},
-        }
-    )
+    lambda: {
+        **{f"m_{k}": narayana(k) for k in range(1, 9)},
+        **{f"{depth} best": 1 / sum(c**k for k in range(depth + 1)) for depth in DEPTHS},
+        **{f"{depth} loops": 1 - sum(catalan(k) * c ** (k + 1) / (1 + c) ** (2 * k + 1) for k in range(depth)) for depth in DEPTHS},
+        **{f"{depth} part": catalan(depth - 1) * c ** (depth - 2) / (1 + c) ** (2 * depth - 3) for depth in DEPTHS[1:]},
+    }
 )
 @given(
     r"White tokens, $N = cD$, as $D$ goes to infinity; losses in units of $\operatorname{tr}(\boldsymbol{\Lambda})$, rates of "
@@ -259,19 +236,24 @@ def high_dimension() -> Lines:
     """Limits of the exact moments; with them the best loss, and the zeros of the velocities."""
     exact = [moment(k) for k in range(1, 9)]
     limits = {m: limit(one.subs(N, c * D).expand(), D, oo) for m, one in zip(MOMENTS, exact, strict=True)}
-    lines = [Line(N, ":=", c * D, "A context in proportion to the dimension")]
-    lines += [Line(m, ":=", one, "A moment", part=str(m)) for m, one in limits.items()]
-    lines += [Line(average(Lambda_hat**k), "->", m, "The limit", parameter=D, order=1) for k, m in enumerate(MOMENTS[1:], 2)]
+    yield Line(N, ":=", c * D, "A context in proportion to the dimension")
+    for m, one in limits.items():
+        yield Line(m, ":=", one, "A moment", part=str(m))
+    for k, m in enumerate(MOMENTS[1:], 2):
+        yield Line(average(Lambda_hat**k), "->", m, "The limit", parameter=D, order=1)
     for depth in DEPTHS:
         least = factor(hankel(depth, [*limits.values()]))
-        lines += [Line(hankel(depth, exact), "->", least, "The best loss", parameter=D, order=1)] * (depth <= 2)
-        lines.append(Line(hankel(depth, MOMENTS), "=", least, "The best loss, by its limits", part=f"{depth} best"))
+        if depth <= 2:
+            yield Line(hankel(depth, exact), "->", least, "The best loss", parameter=D, order=1)
+        yield Line(hankel(depth, MOMENTS), "=", least, "The best loss, by its limits", part=f"{depth} best")
         R = prod(1 - c * s / (1 + c + 2 * sqrt(c) * cos(pi * k / (depth + 1))) for k in range(1, depth + 1))
-        lines += [Line(moment_sum(s ** (k + 1) * R), "=", 0, "The zeros of the best polynomial") for k in range(depth)]
-    lines.append(Line(z, ":=", c / (1 + c), "Loops"))
+        for k in range(depth):
+            yield Line(moment_sum(s ** (k + 1) * R), "=", 0, "The zeros of the best polynomial")
+    yield Line(z, ":=", c / (1 + c), "Loops")
     for depth in DEPTHS:
         rest, loss, rate = (moment_sum(one) for one in (s * LOOP ** (2 * depth - 1), LOOP ** (2 * depth), s**2 * LOOP ** (2 * depth - 2)))
         loss_there, rate_there = (factor(one.subs(limits).subs(z, c / (1 + c))) for one in (loss, rate))
-        lines += [Line(rest, "=", 0, "They are at rest"), Line(loss, "=", loss_there, "with this loss", part=f"{depth} loops")]
-        lines += [Line(rate, "=", rate_there, "How fast equal layers part", part=f"{depth} part")] * (depth > 1)
-    yield from lines
+        yield Line(rest, "=", 0, "They are at rest")
+        yield Line(loss, "=", loss_there, "with this loss", part=f"{depth} loops")
+        if depth > 1:
+            yield Line(rate, "=", rate_there, "How fast equal layers part", part=f"{depth} part")

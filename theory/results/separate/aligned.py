@@ -106,17 +106,15 @@ def places(task: Task = PAPER, *, learned: bool) -> tuple[int, ...]:
     return tuple(range(len(along_lines(task, learned=learned))))
 
 
-def on_ansatz(task: Task, *, learned: bool) -> tuple[Line, ...]:
+def on_ansatz(task: Task, *, learned: bool) -> Lines:
     """The lines that put the flow on an aligned set: the eigenvector, the head, the map, and the force (53) there."""
     map_ = task.fixed_map + rank_one_head() if learned else rank_one_head()
-    return (
-        *along_lines(task, learned=learned),
-        Line(v, ":=", v_i, "The value weight of the growing head"),
-        Line(k_i, ":=", v * e, "Its key is aligned with the eigenvector"),
-        Line(q_i, ":=", v * e, "and so is its query"),
-        Line(B, ":=", map_, "The effective map of the set"),
-        *loss_and_force(task),
-    )
+    yield from along_lines(task, learned=learned)
+    yield Line(v, ":=", v_i, "The value weight of the growing head")
+    yield Line(k_i, ":=", v * e, "Its key is aligned with the eigenvector")
+    yield Line(q_i, ":=", v * e, "and so is its query")
+    yield Line(B, ":=", map_, "The effective map of the set")
+    yield from loss_and_force(task)
 
 
 def _in_force(weight, right, reason: str, part: str = "", uses: tuple = ()) -> Line:

@@ -43,13 +43,11 @@ def _split_head():
     return v_i * (k_r * q_r.T + K_rest * Q_rest.T)
 
 
-def _chain_rule(head, weights: tuple) -> tuple[Line, ...]:
+def _chain_rule(head, weights: tuple) -> Lines:
     """The flow (10) in the force G, which does not move in the gradient."""
     rates, loss = flow_in_force(head, weights), Trace(G.T * effective_map(head))
-    return tuple(
-        Line(Rate(weight, rates), "=", Gradient(loss, weight), r"The flow (10) by the chain rule, $\boldsymbol{G}$ held fixed")
-        for weight in weights
-    )
+    for weight in weights:
+        yield Line(Rate(weight, rates), "=", Gradient(loss, weight), r"The flow (10) by the chain rule, $\boldsymbol{G}$ held fixed")
 
 
 def _drift(quantity, rates: dict, reason: str, **options) -> Line:
@@ -183,15 +181,13 @@ def signs_of_a_head() -> Lines:
     head = value * key * query.T
     rates, of_turned = flow_in_force(rank_one_head(), RANK_ONE), flow_in_force(head, turned)
     changed = {one: sign * weight for one, sign, weight in zip(turned, signs, RANK_ONE, strict=True)}
-    lines = [Line(one, ":=", of, "The head with changed signs") for one, of in changed.items()]
-    lines.append(Line(head, "=", _signs_squared(substitute(head, changed)), "It adds the same to the effective map", part="map"))
+    for one, of in changed.items():
+        yield Line(one, ":=", of, "The head with changed signs")
+    yield Line(head, "=", _signs_squared(substitute(head, changed)), "It adds the same to the effective map", part="map")
     for letter, one, sign, weight in zip("vkq", turned, signs, RANK_ONE, strict=True):
         velocity = _signs_squared(substitute(of_turned[one], changed))
-        lines += [
-            Line(Gradient(Trace(G.T * head), one), "=", velocity, "Its flow (19), in the same force", part=letter),
-            Line(velocity, "=", Rate(sign * weight, rates), "is the velocity of the weight with its sign"),
-        ]
-    yield from lines
+        yield Line(Gradient(Trace(G.T * head), one), "=", velocity, "Its flow (19), in the same force", part=letter)
+        yield Line(velocity, "=", Rate(sign * weight, rates), "is the velocity of the weight with its sign")
 
 
 def _signs_squared(expression) -> TracePolynomial:

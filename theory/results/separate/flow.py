@@ -100,11 +100,9 @@ def _definition(task: Task) -> tuple[Line, ...]:
     return (SECOND_MOMENT,) if task == PAPER else ()
 
 
-def _force_on_head(rates: dict, weights: tuple) -> tuple[Line, ...]:
-    return tuple(
-        Line(Rate(weight, rates), "=", rates[weight], f"Average, and carry out the gradient in the {name}", part=part)
-        for part, weight, name in zip("abc", weights, NAMES, strict=True)
-    )
+def _force_on_head(rates: dict, weights: tuple) -> Lines:
+    for part, weight, name in zip("abc", weights, NAMES, strict=True):
+        yield Line(Rate(weight, rates), "=", rates[weight], f"Average, and carry out the gradient in the {name}", part=part)
 
 
 def _symmetric(point) -> None:
@@ -117,14 +115,12 @@ def _untransposed(head: Any, weight: Any, task: Task) -> Any:
     return v_i * substitute(substitute(force(task), {B: B.T}).T, {B: effective_map(head)}) * weight
 
 
-def _flow(head: Any, weights: tuple, task: Task) -> tuple[Line, ...]:
+def _flow(head: Any, weights: tuple, task: Task) -> Lines:
     rates = flow(head, weights, task)
-    return (
-        *_definition(task),
-        *flow_lines(head, weights, task=task),
-        *_force_on_head(rates, weights),
-        Line(Rate(weights[2], rates), "!=", _untransposed(head, weights[1], task), "As scanned, (c) lacks a transpose"),
-    )
+    yield from _definition(task)
+    yield from flow_lines(head, weights, task=task)
+    yield from _force_on_head(rates, weights)
+    yield Line(Rate(weights[2], rates), "!=", _untransposed(head, weights[1], task), "As scanned, (c) lacks a transpose")
 
 
 @register("19", "Gradient flow of separate rank-one attention", section="Section 4.2")

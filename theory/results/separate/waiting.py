@@ -43,12 +43,10 @@ def direction(task: Task = PAPER) -> Condition:
     return task.condition(EIGENVECTOR, along_one_eigenvector)
 
 
-def _rates_in(of_force) -> tuple[Line, ...]:
+def _rates_in(of_force) -> Lines:
     """tau dW/dt of one head in the force that G stands for, equation (19)."""
-    return tuple(
-        Line(Rate(weight, RATES), "=", substitute(RATES[weight], {G: of_force}), f"The velocity (19) of the {name}", part=part)
-        for part, weight, name in zip("abc", RANK_ONE, ("value weight", "key", "query"), strict=True)
-    )
+    for part, weight, name in zip("abc", RANK_ONE, ("value weight", "key", "query"), strict=True):
+        yield Line(Rate(weight, RATES), "=", substitute(RATES[weight], {G: of_force}), f"The velocity (19) of the {name}", part=part)
 
 
 @register("61", "Waiting heads before the first drop", kind="approximation", section="Appendix D.5")
@@ -163,14 +161,15 @@ def keys_and_queries_solved(task: Task = PAPER) -> Lines:
 def later_waiting_heads(task: Task = PAPER) -> Lines:
     """(19) in the force at the fixed point with the directions of P learned."""
     yield from loss_and_force(task)
-    yield from () if task == PAPER else task.commutes()
+    if task != PAPER:
+        yield from task.commutes()
     yield Line(B, ":=", task.fixed_map, "The map (21) of the learned heads")
     yield Line(G, "=", deflated_force(task), "The force before one more head grows")
     yield from _rates_in(deflated_force(task))
 
 
 @register("70", "Waiting heads on a later plateau, solved", section="Appendix D.6")
-@states(lambda: ({**_components(), "learned k": k_0, "learned q": q_0}))
+@states(lambda: {**_components(), "learned k": k_0, "learned q": q_0})
 @given(
     "The equations (69), for any $v_i(t)$",
     r"$k$ and $q$ for $d>m$, the learned ones for $d\le m$",
@@ -187,10 +186,11 @@ def later_waiting_heads_solved(task: Task = PAPER) -> Lines:
     """(63) where Omega acts as lambda^2, and no motion where it acts as zero."""
     known = (Line(P * e, "=", learned * e, r"$\boldsymbol{e}$ is an eigenvector, learned or not"), *_eigenvector(task))
     waiting, at_rest, uses, acted = _solution(growth(task)), _solution(0), tuple(range(len(known))), deflated_force(task) * e
-    plateau = () if task == PAPER else (*task.gains(), Line(G, ":=", deflated_force(task), "The force (69) on the plateau"))
     yield from known
     yield Line(acted, "=", rewrite(acted, {line.left: line.right for line in known}), r"How $\boldsymbol{\Omega}$ acts on it", uses)
-    yield from plateau
+    if task != PAPER:
+        yield from task.gains()
+        yield Line(G, ":=", deflated_force(task), "The force (69) on the plateau")
     yield from _solved((1 - learned) * growth(task), (*task.uses("69"), *uses))
     yield Line(learned, ":=", 0, "A direction not yet learned")
     yield Line(K_D, "=", waiting[0], "The solution (63)", part="k")

@@ -96,8 +96,7 @@ _gram = symmetric_matrix("S", H)  # W_1 W_1' / D^2
 @given(
     "The law (34), the Frobenius norm, any number $H$ of heads",
     r"$\boldsymbol{S} = \boldsymbol{W}_1\boldsymbol{W}_1^{\top} / D^2$ is the sample covariance of the columns of $\boldsymbol{W}_1$",
-    "The difference is conserved (17): throughout, all heads are parallel up to a matrix of the order of "
-    r"$w_{\rm init}^2$",
+    r"The difference is conserved (17): throughout, all heads are parallel up to a matrix of the order of $w_{\rm init}^2$",
 )
 def initial_balance() -> Lines:
     """W_1 W_1' is D^2 times a sample covariance: that of the D^2 columns of W_1."""

@@ -337,11 +337,7 @@ def general_loss(task: Task = GENERAL) -> Lines:
         "c": (y_q**2, c, "The mean square of the target, $c$"),
     }
     yield from task.gains()
-    yield Line(
-        task.E((y_q - beta.T * B * x_q) ** 2),
-        "=",
-        moments.loss(),
-        r"The loss $c-2\operatorname{tr}(\boldsymbol{A}^\top\boldsymbol{B})+\operatorname{tr}(\boldsymbol{B}^\top\boldsymbol{MBQ})$",
-    )
+    reason = r"The loss $c-2\operatorname{tr}(\boldsymbol{A}^\top\boldsymbol{B})+\operatorname{tr}(\boldsymbol{B}^\top\boldsymbol{MBQ})$"
+    yield Line(task.E((y_q - beta.T * B * x_q) ** 2), "=", moments.loss(), reason)
     for part, (body, value, reason) in formulas.items():
         yield Line(task.E(body), "=", value, reason, part=part)

@@ -21,17 +21,12 @@ X = matrix("X", D + 1, N + 1)  # the prompt
 (SECOND_MOMENT,) = PAPER.definitions()
 PROMPT = ((X_c, x_q), (y.T, zero(None)))  # equation (1), in blocks
 
-define(
-    "1",
-    "Prompt matrix",
-    section="Section 2.1",
-    left=X,
-    typed=lambda: BlockMatrix([[X_c, x_q], [y.T, ZeroMatrix(1, 1)]]),
-    conditions=(
-        r"$\boldsymbol{X}_c=[\boldsymbol{x}_1\cdots\boldsymbol{x}_N]$ holds the context tokens, "
-        r"$\boldsymbol{y}$ their targets; that of the query is masked by 0",
-    ),
-)
+define("1", "Prompt matrix", section="Section 2.1",
+       left=X, typed=lambda: BlockMatrix([[X_c, x_q], [y.T, ZeroMatrix(1, 1)]]),
+       conditions=(
+           r"$\boldsymbol{X}_c=[\boldsymbol{x}_1\cdots\boldsymbol{x}_N]$ holds the context tokens, "
+           r"$\boldsymbol{y}$ their targets; that of the query is masked by 0",
+       ))  # fmt: skip
 
 
 @register("2", "Law of the tokens", kind="definition", section="Section 2.1")
@@ -57,35 +52,17 @@ def law_of_task() -> Lines:
     yield Line(E(w.T * Lambda_hat * x_q), "=", 0, "Task and tokens are independent")
 
 
-define(
-    "4",
-    "Targets",
-    section="Section 2.1",
-    left={"context": y, "query": y_q},
-    typed=lambda: {"context": X_c.T * w, "query": w.T * x_q},
-    conditions=(
-        (
-            r"$y_{n} = \boldsymbol{w}^{\top} \boldsymbol{x}_{n}$ is the entry $n$ of $\boldsymbol{y}$; there "
-            "is no label noise"
-        ),
-    ),
-)
-define(
-    "8",
-    "Input-output correlation of the context",
-    section="Section 2.2",
-    left=beta,
-    typed=lambda: X_c * y / N,
-    conditions=("The average is over the $N$ context tokens; the query is not among them",),
-)
-define(
-    "28",
-    "Sample covariance of the context",
-    section="Appendix B.1",
-    left=Lambda_hat,
-    typed=lambda: X_c * X_c.T / N,
-    conditions=(r"The average of $\boldsymbol{x}_{n} \boldsymbol{x}_{n}^{\top}$ over the $N$ context tokens",),
-)
+define("4", "Targets", section="Section 2.1",
+       left={"context": y, "query": y_q}, typed=lambda: {"context": X_c.T * w, "query": w.T * x_q},
+       conditions=(
+           r"$y_{n} = \boldsymbol{w}^{\top} \boldsymbol{x}_{n}$ is the entry $n$ of $\boldsymbol{y}$; there is no label noise",
+       ))  # fmt: skip
+define("8", "Input-output correlation of the context", section="Section 2.2",
+       left=beta, typed=lambda: X_c * y / N,
+       conditions=("The average is over the $N$ context tokens; the query is not among them",))  # fmt: skip
+define("28", "Sample covariance of the context", section="Appendix B.1",
+       left=Lambda_hat, typed=lambda: X_c * X_c.T / N,
+       conditions=(r"The average of $\boldsymbol{x}_{n} \boldsymbol{x}_{n}^{\top}$ over the $N$ context tokens",))  # fmt: skip
 
 
 def _average_of_errors():
@@ -94,14 +71,9 @@ def _average_of_errors():
     return Limit(Sum((target[mu] - prediction[mu]) ** 2, (mu, 1, count)) / count, count, oo)
 
 
-define(
-    "9",
-    "Population loss",
-    section="Section 2.3",
-    left=E((y_q - prediction) ** 2),
-    typed=_average_of_errors,
-    conditions=("$P$ training sequences, each with its own task vector and tokens",),
-)
+define("9", "Population loss", section="Section 2.3",
+       left=E((y_q - prediction) ** 2), typed=_average_of_errors,
+       conditions=("$P$ training sequences, each with its own task vector and tokens",))  # fmt: skip
 
 _weight = Symbol("W", real=True)
 _target = Symbol("y_q", real=True)
@@ -175,11 +147,7 @@ def force_along(component: Any, task: Task = PAPER) -> Expr:
 
 @register("53", "The force on the effective map", section="Appendix D.2")
 @states(lambda: Lambda**2 - M * B * Lambda)
-@given(
-    letter_M,
-    r"$\boldsymbol{B}$ is the effective map, $\sum_{i} v_{i} "
-    r"\boldsymbol{k}_{i} \boldsymbol{q}_{i}^{\top}$ for rank one",
-)
+@given(letter_M, r"$\boldsymbol{B}$ is the effective map, $\sum_{i} v_{i} \boldsymbol{k}_{i} \boldsymbol{q}_{i}^{\top}$ for rank one")
 def correlation_with_error(task: Task = PAPER) -> Lines:
     """The correlation of the error with beta and x_q, averaged; it is minus half the gradient of the loss in B."""
     correlation = beta * (y_q - x_q.T * B.T * beta) * x_q.T
@@ -201,12 +169,10 @@ def population_error(map_: Any, task: Task = PAPER) -> Any:
     return task.E(squared_error(map_))
 
 
-def loss_and_force(task: Task = PAPER) -> tuple[Line, ...]:
+def loss_and_force(task: Task = PAPER) -> Lines:
     """The lines that begin a derivation about the flow: the loss (9-closed) and, from it, the force (53)."""
     loss = closed_loss(task).result
-    return (
-        *task.gains(),
-        Line(population_error(B, task), "=", loss, f"The loss (9-closed); $\\boldsymbol{{M}}$ is {task.second_moment()}"),
-        Line(G, ":=", -Gradient(loss, B) / 2, "The force (53) is minus half its gradient"),
-        Line(G, "=", force(task), "Carry out the gradient"),
-    )  # fmt: skip
+    yield from task.gains()
+    yield Line(population_error(B, task), "=", loss, f"The loss (9-closed); $\\boldsymbol{{M}}$ is {task.second_moment()}")
+    yield Line(G, ":=", -Gradient(loss, B) / 2, "The force (53) is minus half its gradient")
+    yield Line(G, "=", force(task), "Carry out the gradient")

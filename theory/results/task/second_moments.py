@@ -4,7 +4,7 @@ With T = tr(Lambda), E(Lambda_hat^2) = Lambda^2 + (Lambda + T I) Lambda / N has 
 a_d = lambda_d^2 (1 + (1 + T / lambda_d) / N). D and N stay symbols throughout; the tokens are Gaussian.
 """
 
-from sympy import Expr, Trace
+from sympy import Trace
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import collect, rewrite
@@ -12,7 +12,7 @@ from ...derivations import E, Line, Lines, given, register, states
 from ...derivations.draws import along_one_eigenvector, satisfying
 from ...derivations.draws import second_moment as papers_moment
 from ...expectation import Gaussian, expect
-from ...notation import D, Lambda, Lambda_hat, M, N, P, a, e, e_d, lambda_, learned, matrix, vector
+from ...notation import D, Lambda, Lambda_hat, M, N, a, e, e_d, lambda_, matrix, vector
 from .population import ALONG, PAPER, Task
 
 A = matrix("A", D)  # any constant matrix
@@ -54,20 +54,14 @@ def second_moment(task: Task = PAPER) -> Lines:
     different, same = (TracePolynomial(one * one.T) * inner * last * last.T for last in (other, one))
     pairs = TracePolynomial(N) * (TracePolynomial(N) - 1) / N**2
     square = task.square()
-    by_pairs = (
-        Line(M, ":=", square, "The letter for it"),
-        Line(
-            M,
-            "=",
-            (N * (N - 1) * E(different, tokens) + N * E(same, tokens)) / N**2 + noise.to_sympy(),
-            "$N(N-1)$ ordered pairs of different tokens, and $N$ of a token with itself",
-        ),
-        Line(E(different, tokens), "=", expect(different, tokens), "Different tokens are independent"),
-        Line(E(same, tokens), "=", expect(same, tokens), "A token with itself has a fourth moment"),
-        Line(square, "=", pairs * expect(different, tokens) + expect(same, tokens) / N + noise, "The two together", part="first"),
-    )
     yield from task.gains()
-    yield from () if task.token_law or task.random_length else by_pairs
+    if not (task.token_law or task.random_length):
+        yield Line(M, ":=", square, "The letter for it")
+        yield Line(M, "=", (N * (N - 1) * E(different, tokens) + N * E(same, tokens)) / N**2 + noise.to_sympy(),
+                   "$N(N-1)$ ordered pairs of different tokens, and $N$ of a token with itself")  # fmt: skip
+        yield Line(E(different, tokens), "=", expect(different, tokens), "Different tokens are independent")
+        yield Line(E(same, tokens), "=", expect(same, tokens), "A token with itself has a fourth moment")
+        yield Line(square, "=", pairs * expect(different, tokens) + expect(same, tokens) / N + noise, "The two together", part="first")
     yield Line(square, "=", task.moments.M,
                "The same by Stein's lemma: one sample covariance becomes its mean, and joins the other in two windings of weight $1/N$",
                part="second")  # fmt: skip
@@ -97,21 +91,12 @@ def eigenvalue(task: Task = PAPER) -> Lines:
     value = rewrite(form, {one.left: one.right for one in (*_eigenvector(), *others)})
     yield from _eigenvector()
     yield from others
-    yield from () if task == PAPER else task.definitions()
+    if task != PAPER:
+        yield from task.definitions()
     yield Line(a, ":=", e_d.T * M * e_d, "The second moment between eigenvectors")
     yield Line(a, "=", form, "The second moment (31)", uses=task.uses("31"))
     yield Line(a, "=", value, "The eigenvalue put in", (*range(2 + len(others)), -1), "sum")
     yield Line(a, "=", lambda_**2 * (value / lambda_**2), "Factored", -1, "product")
-
-
-def second_moment_along(task: Task = PAPER) -> Expr:
-    """a as a function of lambda, N and T = tr(Lambda), equation (32)."""
-    return task.eigenvalue
-
-
-def diagonal_values() -> dict:
-    """The eigenvalues of Lambda, M = E(Lambda_hat^2) and P."""
-    return {Lambda: lambda_, M: second_moment_along(), P: learned}
 
 
 @register("33", "Eigenvectors of the second moment", section="Appendix B.1")

@@ -49,9 +49,8 @@ DRAWN = r"The $K$ task vectors are drawn from $\mathcal{N}(\boldsymbol{0}, \bold
 @given(
     GIVEN,
     r"Label noise adds what it adds to any task (V0)",
-    r"So (V0), (V2-whitened) and (V2-fixed) hold with this $\boldsymbol{\Sigma}_w$, of rank $\min(K, D)$ or less: only "
-    r"$\boldsymbol{M}$ and $\boldsymbol{Q}$ are inverted. The singular values $s_d$ beyond the rank vanish, and their directions "
-    "are never learned",
+    r"So (V0), (V2-whitened) and (V2-fixed) hold with this $\boldsymbol{\Sigma}_w$, of rank $\min(K, D)$ or less: only $\boldsymbol{M}$ "
+    r"and $\boldsymbol{Q}$ are inverted. The singular values $s_d$ beyond the rank vanish, and their directions are never learned",
     "The zero blocks are held at zero: tasks with a mean or a third moment would move them, and be learned in the weights (V6)",
 )
 def loss_of_tasks() -> Lines:
@@ -93,9 +92,8 @@ def learned_map() -> Lines:
 @given(
     GIVEN,
     COMMON,
-    r"$\sigma^2$ is the variance of the labels' noise, $b$ the map along $\boldsymbol{e}$, and $p = \lambda\omega$; if nothing "
-    r"commutes, $p$ in seen are the eigenvalues of $\boldsymbol{\Lambda}^{1/2}\boldsymbol{\Sigma}_w\boldsymbol{\Lambda}^{1/2}$ "
-    "(V2-congruence)",
+    r"$\sigma^2$ is the variance of the labels' noise, $b$ the map along $\boldsymbol{e}$, and $p = \lambda\omega$; if nothing commutes, "
+    r"$p$ in seen are the eigenvalues of $\boldsymbol{\Lambda}^{1/2}\boldsymbol{\Sigma}_w\boldsymbol{\Lambda}^{1/2}$ (V2-congruence)",
     r"New tasks: $\boldsymbol{w} \sim \mathcal{N}(\boldsymbol{0}, \boldsymbol{I})$. In long contexts each direction that the tasks "
     r"span takes $\lambda$ from their risk, whatever its $\omega$, and the others nothing",
     r"One: white tokens, $K = 1$, no noise. If $D > N + 3$, what is learned from one task is worse than no answer to new ones",
@@ -182,8 +180,7 @@ def mean_risk() -> Lines:
     DRAWN,
     r"Waiting heads grow along the singular vectors of $\boldsymbol{A}$ as $\tau\dot v = g v^2$, and $1/g$ sets how long each waits. "
     r"Many and few: the mean of the sum of $1/g$ over the directions that tasks span; few: for white tokens of variance 1",
-    r"It is infinite for $|K - D| \le 1$: there the longest wait of a draw has no mean. Directions that the tasks leave out "
-    "wait for ever",
+    r"It is infinite for $|K - D| \le 1$: there the longest wait of a draw has no mean. Directions that the tasks leave out wait for ever",
 )
 def growth() -> Lines:
     """The force at zero weights; the trace of its inverse, and of that of the Gram matrix."""

@@ -105,9 +105,8 @@ def noisy_order() -> Lines:
 @states("excess", lambda: Lambda + (Trace(Lambda) + sigma**2) * Identity(D))
 @given(
     NOISY_LAWS,
-    r"So $\hat{y} = \boldsymbol{\beta}^{\top} (\boldsymbol{\Lambda} + "
-    r"(\boldsymbol{\Lambda} + (T + \sigma^{2}) \boldsymbol{I})/N)^{-1} \boldsymbol{x}_{q}$ with $T = \operatorname{tr}"
-    r"(\boldsymbol{\Lambda})$",
+    r"So $\hat{y} = \boldsymbol{\beta}^{\top} (\boldsymbol{\Lambda} + (\boldsymbol{\Lambda} + (T + \sigma^{2}) \boldsymbol{I})/N)^{-1} "
+    r"\boldsymbol{x}_{q}$ with $T = \operatorname{tr}(\boldsymbol{\Lambda})$",
     r"The posterior mean is the ridge regression with $\sigma^{2}/N$, and $\hat{\boldsymbol{\Lambda}}$ for $\boldsymbol{\Lambda}$; "
     r"here $T$ is added to $\sigma^{2}$ because $\hat{\boldsymbol{\Lambda}}$ is not inverted",
 )

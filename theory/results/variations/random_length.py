@@ -108,9 +108,8 @@ def uniform_gains() -> dict[str, tuple[Expr, Expr, Expr]]:
 @given(
     NORMALISATIONS,
     r"$H_N=\sum_{n\le N}1/n$, $H_N^{(2)}=\sum_{n\le N}1/n^2$",
-    r"The official code with $\mathtt{vary\_len}$ adds up the losses of the prefixes of 1 to $N$ tokens, "
-    r"each followed by its query: $N$ times the loss with the gains $n/(n + 1)$, so that a step of size $\eta$ is one "
-    r"of $N\eta$ on it and advances $t/\tau$ by $2 N\eta$",
+    r"The official code with $\mathtt{vary\_len}$ adds up the losses of the prefixes of 1 to $N$ tokens, each followed by its query: $N$ "
+    r"times the loss with the gains $n/(n + 1)$, so that a step of size $\eta$ is one of $N\eta$ on it and advances $t/\tau$ by $2 N\eta$",
 )
 def uniform_law() -> Lines:
     """Sums over n."""

@@ -144,8 +144,7 @@ ELLIPTICAL = Task(token_law=elliptical_of)
     r"sphere: $\rho^{2} = D$; student: $\nu > 4$ degrees of freedom",
     r"$\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$, and $\lambda^{3}/a$ rises for every $N$ and $\kappa$; "
     r"so directions, their order and the count of fixed points are as for Gaussian tokens",
-    r"$\kappa = 1$ for Gaussian tokens; heavy tails, $\kappa > 1$, act as a shorter context, shorter by "
-    r"another factor for each direction",
+    r"$\kappa = 1$ for Gaussian tokens; heavy tails, $\kappa > 1$, act as a shorter context, shorter by another factor for each direction",
     r"length: Gaussian contexts of $N_{d}$ tokens have the same $a_{d}$; $N_{d}/N$ goes from $1/\kappa$ for "
     r"the rarest direction to $2/(3\kappa - 1)$ for one that holds all the variance",
 )

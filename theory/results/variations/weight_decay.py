@@ -46,13 +46,11 @@ def decayed_product(weight) -> TracePolynomial:
     return substitute(DECAYED[weight], {one: scale * one for one in RANK_ONE})
 
 
-def decaying(lines_of: tuple = RANK_ONE) -> tuple[Line, ...]:
+def decaying(lines_of: tuple = RANK_ONE) -> Lines:
     """The flow (10) of the loss with the penalty, in the force G, which does not move in the gradient."""
     along = Trace(G.T * effective_map(rank_one_head())) - decay * COST / 2
-    return tuple(
-        Line(Rate(weight, DECAYED), "=", Gradient(along, weight), f"The flow of the {name}: half the penalty joins half the loss")
-        for weight, name in zip(lines_of, NAMES, strict=True)
-    )
+    for weight, name in zip(lines_of, NAMES, strict=True):
+        yield Line(Rate(weight, DECAYED), "=", Gradient(along, weight), f"The flow of the {name}: half the penalty joins half the loss")
 
 
 @register("V12-balance", "Weight decay balances every head")
@@ -90,14 +88,9 @@ def any_penalty() -> Lines:
     for letter, value in new.items():
         yield Line(letter, ":=", value, "The coordinates")
     yield Line(old, "=", substitute(old, new), "The penalty in them", part="penalty")
-    yield Line(
-        along,
-        "=",
-        substitute(along, new),
-        r"What the force does, whose gradient it is: $\boldsymbol{G}$ has become a matrix of the "
-        "same place",
-        part="force",
-    )
+    yield Line(along, "=", substitute(along, new),
+               r"What the force does, whose gradient it is: $\boldsymbol{G}$ has become a matrix of the same place",
+               part="force")  # fmt: skip
 
 
 @register("V12-flow", "The flow of one direction with weight decay")

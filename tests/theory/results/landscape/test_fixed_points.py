@@ -13,8 +13,8 @@ from iclflow.theory.notation import B, D, G, H, Lambda, M, N, P, R, T, a, lambda
 from iclflow.theory.results.landscape.completeness import B_ij, B_ji, Pi, a_i, a_j, eigenspace_conditions, lambda_i, lambda_j, m
 from iclflow.theory.results.landscape.fixed_points import Gamma, b, fixed_map_along, ridge
 from iclflow.theory.results.landscape.levels import loss_along
+from iclflow.theory.results.task.population import PAPER
 from iclflow.theory.results.task.regression import closed_loss, force
-from iclflow.theory.results.task.second_moments import second_moment_along
 from sympy import Identity, Matrix, Rational, Sum, Trace, binomial, cancel, diag, eye, groebner, limit, oo, symbols, zeros
 
 NUMBERS = ("23", "24", "55", "56", "57", "59", "60", "83", "84", "C1", "C2", "C3", "T1", "T1a", "T1b", "T1c", "T1d", "T1e")
@@ -23,7 +23,7 @@ CONTEXT = 31
 
 
 def moments(eigenvalues, context):
-    written = second_moment_along().subs({T: sum(eigenvalues), N: context})
+    written = PAPER.eigenvalue.subs({T: sum(eigenvalues), N: context})
     return [written.subs(lambda_, value) for value in eigenvalues]
 
 
@@ -259,9 +259,9 @@ def test_the_loss_of_every_set_entry_by_entry():
 
 
 def test_a_learned_direction_costs_nothing_in_a_long_context():
-    share = loss_along().subs(learned, 1).subs(a, second_moment_along())
+    share = loss_along().subs(learned, 1).subs(a, PAPER.eigenvalue)
     assert limit(share, N, oo) == 0
-    assert fixed_map_along().subs(a, limit(second_moment_along(), N, oo)) == 1 / lambda_
+    assert fixed_map_along().subs(a, limit(PAPER.eigenvalue, N, oo)) == 1 / lambda_
 
 
 def test_the_two_orders_of_the_square_differ_as_computed_by_hand():

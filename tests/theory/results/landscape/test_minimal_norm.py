@@ -11,7 +11,7 @@ from iclflow.theory.results.landscape.minimal_norm import A, Mu, eta, n, u, xi, 
 from iclflow.theory.results.landscape.minimal_norm_bound import g, p, r_k, r_q, r_v, xi_J
 from iclflow.theory.results.separate.aligned import fixed_value
 from iclflow.theory.results.separate.rank_plateaus import slots_of_a_head
-from iclflow.theory.results.task.second_moments import second_moment_along
+from iclflow.theory.results.task.population import PAPER
 from scipy.optimize import minimize
 from sympy import Matrix, Rational, Symbol, Trace, simplify
 
@@ -143,7 +143,7 @@ def test_heads_that_share_an_eigenvector_are_stationary_and_dearer():
 
 
 def test_the_landscape_value_is_the_fixed_point_of_the_scalar_flow():
-    from_flow = fixed_value().result["cube"].subs(Symbol("a", positive=True), second_moment_along())
+    from_flow = fixed_value().result["cube"].subs(Symbol("a", positive=True), PAPER.eigenvalue)
     assert simplify(from_flow**3 - equation("78").statement["landscape"] ** 3) == 0
 
 

@@ -49,8 +49,8 @@ from iclflow.theory.results.separate.durations import (
 )
 from iclflow.theory.results.separate.rank_plateaus import duration_of_brief_plateau, slots_of_a_head, x
 from iclflow.theory.results.separate.waiting import A_d, B_d, deflated_force, mode_solution, waiting_head
+from iclflow.theory.results.task.population import PAPER
 from iclflow.theory.results.task.regression import force
-from iclflow.theory.results.task.second_moments import second_moment_along
 from sympy import Matrix, Rational, Symbol, atan, cosh, exp, integrate, limit, log, oo, simplify, sqrt, symbols, tanh
 
 FLOW = aligned_flow().result["short"]  # (26)
@@ -60,7 +60,7 @@ TIME = time_of_a_drop().result  # (67), in u and v
 
 def test_the_ansatz_gives_the_scalar_flow():
     a_d = lambda_**2 * (1 + (1 + T / lambda_) / N)
-    assert vanishes(second_moment_along() - a_d), "(32)"
+    assert vanishes(PAPER.eigenvalue - a_d), "(32)"
     assert vanishes(FLOW - (lambda_**2 * v**2 - lambda_ * a * v**5)), "(26), (66), (72)"
     assert vanishes(REST - (lambda_ / a) ** Rational(1, 3)), "(25)"
     at_rest = FLOW.subs(v, REST)
@@ -88,7 +88,7 @@ def test_three_heads_written_out_keep_the_set():
 def test_the_loss_of_a_drop_is_the_step_of_equation_24():
     drop = drop_loss().result
     assert vanishes(drop.subs(u, 1) + lambda_**3 / a), "(24)"
-    step = drop.subs(u, 1).subs(a, second_moment_along())
+    step = drop.subs(u, 1).subs(a, PAPER.eigenvalue)
     assert limit(step, N, oo) == -lambda_, "(24), N -> inf"
     assert drop.subs(u, 0) == 0
     # the flow is the gradient flow of this loss: tau dv/dt = -(1/6) dL/dv, since v, k and q share the ansatz
@@ -234,7 +234,7 @@ def test_rank_R_heads():
     slope = duration_of_brief_plateau().result / -log(w_init)
     assert vanishes(slope - tau / v * (1 / after**2 - 1 / before**2)), "T3"
     numbers = {before: Rational(2, 5), after: Rational(3, 10), tau: 1}
-    a_1 = second_moment_along().subs({lambda_: Rational(2, 5), N: 31, T: 1})
+    a_1 = PAPER.eigenvalue.subs({lambda_: Rational(2, 5), N: 31, T: 1})
     assert abs(slope.subs(numbers).subs(v, (Rational(2, 5) / a_1) ** Rational(1, 3)).evalf() - 3.712) < 5e-4, "T3, R = 4"
 
 
