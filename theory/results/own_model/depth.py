@@ -112,7 +112,8 @@ def loss_of_layers() -> Lines:
 def hankel(depth: int, moments) -> Expr:
     """Of the moments of the measures of weight 1 and s^2: their determinants have the best loss as ratio."""
     of = (1, *moments)
-    return Matrix(depth + 1, depth + 1, lambda i, j: of[i + j]).det() / Matrix(depth, depth, lambda i, j: of[i + j + 2]).det()
+    above, below = (Matrix(n, n, lambda i, j, k=k: of[i + j + k]).det(method="domain-ge") for n, k in ((depth + 1, 0), (depth, 2)))
+    return above / below
 
 
 @register("V13-white", "The loss of four layers for white tokens")
