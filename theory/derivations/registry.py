@@ -192,7 +192,7 @@ class Equation:
 
     def holds(self) -> bool:
         """Is the computed side minus the typed side exactly zero? True of a definition."""
-        return self.derivation is None or equal(dict(self.derive().parts), dict(self.parts))
+        return self.derivation is None or equal(dict(Derivation(self.lines).parts), dict(self.parts))
 
     @property
     def uses(self) -> dict[str, str]:
