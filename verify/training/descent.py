@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -114,32 +115,28 @@ class Coefficients(nn.Module):
         return self.network.coefficients()  # pyright: ignore[reportCallIssue]
 
 
-def _gradient_together(network: nn.Module) -> Callable[[dict[str, Tensor], Batch], tuple[dict[str, Tensor], Tensor]]:
-    """The gradient of each network's loss, and the loss, for parameters stacked over networks; batches may be stacked too.
+def _losses_together(network: nn.Module) -> Callable[[dict[str, Tensor], Batch], Tensor]:
+    """The loss of each network, for parameters stacked over networks; batches may be stacked too.
 
     Linear attentions share the features of a batch and differ only in their coefficients. ``vmap`` would compute the scores of every
     token for each network, and moving that much memory takes all the time it saves.
     """
     if not getattr(network, "linear", False):
-        one = torch.func.grad_and_value(lambda parameters, batch: mean_squared_error(network, parameters, batch))
-        shared, own = (torch.func.vmap(one, in_dims=(0, axis)) for axis in (None, 0))
+        shared, own = (torch.func.vmap(partial(mean_squared_error, network), in_dims=(0, axis)) for axis in (None, 0))
         return lambda parameters, batch: (shared if batch[1].ndim == 1 else own)(parameters, batch)
     module = Coefficients(network)
 
     def coefficients(parameters: dict[str, Tensor]) -> Tensor:
         return torch.func.functional_call(module, {f"network.{name}": p for name, p in parameters.items()}, ())
 
-    def total(parameters: dict[str, Tensor], features: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    def losses(parameters: dict[str, Tensor], batch: Batch) -> Tensor:
+        X, y = batch
+        features = network.features(X.flatten(end_dim=-3)).unflatten(0, X.shape[:-2])  # pyright: ignore[reportCallIssue]
         theta = torch.func.vmap(coefficients)(parameters)
         predicted = theta @ features.mT if y.ndim == 1 else torch.einsum("spf,sf->sp", features, theta)
-        losses = (predicted - y).square().mean(dim=-1)
-        return losses.sum(), losses
+        return (predicted - y).square().mean(dim=-1)
 
-    def features(X: Tensor) -> Tensor:
-        return network.features(X.flatten(end_dim=-3)).unflatten(0, X.shape[:-2])  # pyright: ignore[reportCallIssue]
-
-    derivative = torch.func.grad(total, has_aux=True)
-    return lambda parameters, batch: derivative(parameters, features(batch[0]), batch[1])
+    return losses
 
 
 @contextmanager
@@ -196,14 +193,11 @@ def train(
     several = [] if isinstance(networks, nn.Module) else networks
     network = networks if isinstance(networks, nn.Module) else networks[0]
 
-    def loss(parameters: dict[str, Tensor], batch: Batch) -> Tensor:
-        return mean_squared_error(network, parameters, batch)
-
-    gradient = torch.func.grad_and_value(loss)
+    losses_of = _losses_together(network) if several else partial(mean_squared_error, network)
     parameters = {name: p.detach().clone() for name, p in network.named_parameters()}
     if several:
         parameters = {name: torch.stack([n.get_parameter(name).detach() for n in several]) for name in parameters}
-        gradient = _gradient_together(network)
+    parameters = {name: p.requires_grad_() for name, p in parameters.items()}
 
     adam = torch.optim.Adam(list(parameters.values()), lr=learning_rate) if optimizer == "adam" else None
     moved = {name: torch.zeros_like(p) for name, p in parameters.items()}
@@ -215,18 +209,20 @@ def train(
             batch_size = batch[1].shape[-1]
             if batch[1].ndim == 2 and len(batch[1]) != len(several):
                 raise ValueError(f"batches must be one for each of {len(several)} networks, got {len(batch[1])}")
-            gradients, value = gradient(parameters, batch)
+            value = losses_of(parameters, batch)
+            slopes = torch.autograd.grad(value.sum(), list(parameters.values()), materialize_grads=True)
+            gradients = dict(zip(parameters, slopes, strict=True))
             if step % record_every == 0 or step == steps:
                 if not torch.isfinite(value).all():
                     raise FloatingPointError(
                         f"the loss is {value.max().item()!r} at step {step}: learning_rate {learning_rate!r} is too large"
                     )
                 times.append(advance * step)
-                losses.append(value.cpu().numpy())
+                losses.append(value.detach().cpu().numpy())
                 for name, p in parameters.items():
-                    states[name].append(p.cpu().numpy().copy())
+                    states[name].append(p.detach().cpu().numpy().copy())
             if weight_decay:
-                gradients = {name: slope + 2 * weight_decay * parameters[name] for name, slope in gradients.items()}
+                gradients = {name: slope + 2 * weight_decay * parameters[name].detach() for name, slope in gradients.items()}
             if adam is not None:
                 for name, p in parameters.items():
                     p.grad = gradients[name]
@@ -235,7 +231,7 @@ def train(
             if optimizer == "sign":
                 gradients = {name: slope.sign() for name, slope in gradients.items()}
             moved = {name: momentum * moved[name] - learning_rate * gradients[name] for name in moved}
-            parameters = {name: p + moved[name] for name, p in parameters.items()}
+            parameters = {name: (p.detach() + moved[name]).requires_grad_() for name, p in parameters.items()}
     return TrainingRun(
         times=np.array(times),
         batch_loss=np.array(losses),
