@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from iclflow.verify.experiments.processes import SINGLE_THREADED
+
+os.environ |= SINGLE_THREADED  # before a test loads NumPy: each process has a core
 
 IN_CI = bool(os.environ.get("CI"))
 KATEX = Path(__file__).parents[1] / "node_modules" / "katex"

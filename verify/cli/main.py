@@ -76,14 +76,17 @@ def _one_line(problem: Exception) -> str:
 
 
 def check(options: argparse.Namespace) -> int:
-    from ..evidence.check import plan
+    from ..experiments.processes import single_threaded
     from ..files import beside, require_directory, require_writable, write_atomically
 
     if options.json:
         require_writable(Path(options.json))
     if options.report:
         require_directory(Path(options.report))
-    evidence, interrupted = _evidence(plan(options.equation, full=options.full), options.seed)
+    with single_threaded():  # two processes share the work; threads must be set before NumPy is loaded
+        from ..evidence.check import plan
+
+        evidence, interrupted = _evidence(plan(options.equation, full=options.full), options.seed)
     from ..evidence.table import show
 
     show(evidence, details=options.equation is not None)
