@@ -95,14 +95,14 @@ def task_covariance(theme: Theme) -> Drawing:
     _angles(panels[1, 0], theme)
     growth = [np.diag(task.loss_moments.A) for task in (TURNING, RETURNING)]
     caption = (
-        "Task vectors with a covariance (V2), N = 20, initial scale 0.03. Above left: tokens of covariance diag(1, 0.5), task vectors of "
+        "Task vectors with a covariance (V2), N = 20, initial scale 0.03. (a) Tokens of covariance diag(1, 0.5), task vectors of "
         f"diag(0.3, 0.8), H = 3. Direction 1 grows faster (lambda^2 omega: {listed(growth[0], '.2f')}), direction 2 drops more "
-        f"({listed(TURNING.modes.drops)}): the first head learns 1 and turns to 2, a second head learns 1. Right: "
-        f"diag(1.2, 0.6, 0.3) and diag(0.4, 1.1, 2.1), H = 4, growth {listed(growth[1], '.2f')}, drops {listed(RETURNING.modes.drops)}: "
-        "the second head learns 1 and turns to 3, so that 1 is learned three times; dashed: the sets visited (V2-sequence). Below left: "
-        "the task covariance of the first panel turned, so that it does not commute with that of the tokens (V2-oblique), time from each "
+        f"({listed(TURNING.modes.drops)}): the first head learns 1 and turns to 2, a second head learns 1. (b) "
+        f"Diagonals 1.2, 0.6, 0.3 and 0.4, 1.1, 2.1, H = 4, growth {listed(growth[1], '.2f')}, drops {listed(RETURNING.modes.drops)}: "
+        "the second head learns 1 and turns to 3, so that 1 is learned three times; dashed: the sets visited (V2-sequence). (c) "
+        "The task covariance of (a) turned, so that it does not commute with that of the tokens (V2-oblique), time from each "
         "first drop: a head rests in the smaller drop for a time that grows as the logarithm of the inverse angle, and not at all at 0.5; "
-        "dashed: {1} of the first panel, and the final rest of one head.\n"
+        "dashed: {1} of (a), and the final rest of one head. (d) B_dd in (b).\n"
         + "\n".join(_compared(name, theme.share) for name in ("returning", *ANGLES))
     )
     return Drawing(picture, caption)
@@ -181,10 +181,10 @@ def finite_tasks(theme: Theme) -> Drawing:
     _two_tasks(middle, theme)
     _waiting(right, theme)
     caption = (
-        "Finitely many tasks (V11). Left: the least risk on the K tasks (dashed, open) and on new ones (solid, full), for white tokens; "
-        f"lines: high dimension (V11-limit), points: exact losses at D = {SIZE}, mean over {DRAWS} draws. Middle: separate attention, "
+        "Finitely many tasks (V11). (a) The least risk on the K tasks (dashed, open) and on new ones (solid, full), for white tokens; "
+        f"lines: high dimension (V11-limit), points: exact losses at D = {SIZE}, mean over {DRAWS} draws. (b) Separate attention, "
         f"eigenvalues {listed(SPECTRUM, 'g')}, N = {LENGTH}, trained on two tasks: they span two directions, the third is never learned. "
-        "Thin: gradient flow; thick, pale: PyTorch; dashed: (V11-risk), and the least loss on new tasks. Right: how long the plateaus "
+        "Thin: gradient flow; thick, pale: PyTorch; dashed: (V11-risk), and the least loss on new tasks. (c) How long the plateaus "
         f"last (V11-growth); the mean is infinite for |K - D| <= 1.\n{_compared('shared', theme.share)}"
     )
     return Drawing(picture, caption)
@@ -261,9 +261,9 @@ def _shift_caption() -> str:
 
     few = (1, 10, 1000)
     return (
-        f"Shift at test (V3). Trained on eigenvalues {listed(SPECTRUM, 'g')}, w ~ N(0, I). Left: contexts of N' tokens. Middle: "
-        "contexts of covariance g Lambda with queries of covariance Lambda: worse than no answer beyond g = 2 without noise, later with "
-        "it. Right: the same variance, moved to the direction rarest in training (V3-unseen); for a direction that training hardly "
+        f"Shift at test (V3). Trained on eigenvalues {listed(SPECTRUM, 'g')}, w ~ N(0, I). (a) Contexts of N' tokens. (b) "
+        "Contexts of covariance g Lambda with queries of covariance Lambda: worse than no answer beyond g = 2 without noise, later with "
+        "it. (c) The same variance, moved to the direction rarest in training (V3-unseen); for a direction that training hardly "
         "showed, up to N^2 + 1 times the loss of no answer. Lines: closed forms; points: errors of PyTorch networks on 50,000 prompts, "
         "two standard errors.\n"
         f"Trained at 10, tested at 1, 10, 1000: {over(_of_length(n) for n in few)}; "

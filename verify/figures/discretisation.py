@@ -23,8 +23,8 @@ def discrete(theme: Theme) -> Drawing:
     largest = _delays(left, theme)
     slopes = _orders(right)
     caption = (
-        "Left: by how much t/tau the first drop of one head (eigenvalue 0.4, v_0 = 0.1) comes later than in gradient flow, from "
-        f"descent and heavy ball (dots) and from h/2 log(f/f_0) (lines): at most {largest:.1%} apart. Right: the distance of descent "
+        "(a) By how much t/tau the first drop of one head (eigenvalue 0.4, v_0 = 0.1) comes later than in gradient flow, from "
+        f"descent and heavy ball (dots) and from h/2 log(f/f_0) (lines): at most {largest:.1%} apart. (b) The distance of descent "
         "from gradient flow and from the flow of L + eta/4 |dL/dW|^2 at t = 120 (five heads, D = 4): fitted orders "
         f"{slopes[0]:.2f} and {slopes[1]:.2f}."
     )
@@ -82,9 +82,9 @@ def stable_steps(theme: Theme) -> Drawing:
     largest = _steps(left, theme)
     bound = _beyond(right, theme)
     caption = (
-        "Left: the step on L above which descent leaves each fixed point of separate attention (D = 4; the 15 that have learned something) "
+        "(a) The step on L above which descent leaves each fixed point of separate attention (D = 4; the 15 that have learned something) "
         "and the minimum of merged attention (square), over its loss: derived (bars) and by bisecting heavy ball (dots), at most "
-        f"{largest:.1%} apart. Right: the loss above the global minimum for steps a little below "
+        f"{largest:.1%} apart. (b) The loss above the global minimum for steps a little below "
         f"and above the bound of {bound:.3f}, from a kick of 1e-3 along the steepest direction: it dies away, or the weights keep swinging."
     )
     return Drawing(picture, caption)
@@ -133,9 +133,9 @@ def mini_batches(theme: Theme) -> Drawing:
     worst = _aligned(left, theme)
     ratios = _from_random_weights(right, theme)
     caption = (
-        f"Left: SGD in one dimension with h = 0.05, {RUNS:,} runs for each batch size: mean delay and standard deviation of the time in "
+        f"(a) SGD in one dimension with h = 0.05, {RUNS:,} runs for each batch size: mean delay and standard deviation of the time in "
         f"which v grows from 0.1 to 0.3, bars of two standard errors; the derived standard deviation is within {worst:.1%}, while the "
-        "mean delay leaves its first-order law at a batch of 8. Right: two heads from random weights in two directions, "
+        "mean delay leaves its first-order law at a batch of 8. (b) Two heads from random weights in two directions, "
         f"{TWO_RUNS} runs for each batch size: half the width of the middle 68 % of both drops' times, and the spread derived "
         "from the noise of the force along the adjoint of the flow (lines); measured over derived between "
         f"{ratios.min():.2f} and {ratios.max():.2f}."

@@ -182,10 +182,10 @@ def depth(theme: Theme) -> Drawing:
     left.legend(loc="upper right")
     plateau.legend(loc="lower right")
     caption = (
-        f"Layers of linear attention on white tokens (V13), D = {size}, N = {WHITE_TASK.context_length}. Above: from multiples of the "
+        f"Layers of linear attention on white tokens (V13), D = {size}, N = {WHITE_TASK.context_length}. (a), (b) From multiples of the "
         "identity between -0.3 and 0.3; thin: the flow of one number for each layer; thick, pale: matrices trained by SGD, their trace "
-        "over D; dashed and triangles: the best polynomial. Below, left: the flow of two layers, with a plateau at the best loops; dashed: "
-        "the best polynomial. Right: high dimension, separate layers (lines) and loops (dashed); dots: exact, one and two layers, D = 10.\n"
+        "over D; dashed and triangles: the best polynomial. (c) The flow of two layers, with a plateau at the best loops; dashed: "
+        "the best polynomial. (d) High dimension, separate layers (lines) and loops (dashed); dots: exact, one and two layers, D = 10.\n"
         "Loss by layers: " + " ".join(lines)
     )
     return Drawing(picture, caption)

@@ -128,8 +128,8 @@ def merged_weights(theme: Theme) -> Drawing:
         panel.set(xticks=[], yticks=[])
         panel.spines[:].set(visible=True, color=theme.faint, linewidth=0.6)
     caption = (
-        "Weights of trained merged attention (left), of the two-layer network (middle) and theory (right): on the plateau "
-        "the rows align with E(y_q z), at convergence with the regression on z, which is least squares in context.\n"
+        "Weights of trained merged attention (a, d), of the two-layer network (b, e) and theory (c, f): on the plateau the rows align "
+        "with E(y_q z), at convergence with the regression on z, which is least squares in context. (g, h, i) Their maps.\n"
         f"Cosine with theory on the plateau {cosines[0]:.4f}, at the end {cosines[1]:.4f}. Effective map against (16): "
         f"largest difference {np.abs(B - best).max():.2f} of {best.max():.2f}, the last component being the slowest."
     )
@@ -192,11 +192,11 @@ def merged_drop(theme: Theme) -> Drawing:
     count, widest = _times(middle, theme)
     least = _shares(right, theme)
     caption = (
-        "Merged attention, N = 31, balanced flow from s_0 = 0.001 gamma/(2k) on the ray of Lambda^2. Left: the fall of the loss as a share "
+        "Merged attention, N = 31, balanced flow from s_0 = 0.001 gamma/(2k) on the ray of Lambda^2. (a) The fall of the loss as a share "
         "of the whole, against the time since the middle of the sigmoid with the mean kappa; dotted: what each direction learns to leading "
         "order (V7-turn); dashed: phi, what the ray holds (V7-share), where the drop rests if the spectrum is wide. "
-        f"{' '.join(lines)} Middle: the time to half of the drop for {count} random spectra of two to six directions (dots), and its "
-        f"bounds (V7-half), at most {widest:.3f} tau/gamma apart, both minus the upper bound. Right: phi of 2,000 random spectra over the "
+        f"{' '.join(lines)} (b) The time to half of the drop for {count} random spectra of two to six directions (dots), and its "
+        f"bounds (V7-half), at most {widest:.3f} tau/gamma apart, both minus the upper bound. (c) The share phi of 2,000 random spectra over the "
         "ratio of the largest kappa_d = lambda_d a_d to the smallest, and Kantorovich's bound, to which the nearest comes within "
         f"{least - 1:.1%}."
     )

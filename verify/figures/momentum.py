@@ -33,10 +33,10 @@ def momentum(theme: Theme) -> Drawing:
     slopes = _orders(middle)
     worst = _drops(right, theme)
     caption = (
-        "Left: loss of five heads from random weights (D = 4), by heavy ball at three masses m = eta (1 + mu)/(1 - mu)^2 (dots), by the "
-        f"flow with mass (lines; at most {largest:.2%} of the initial loss apart) and by gradient flow (dashed). Middle: the distance of "
+        "(a) Loss of five heads from random weights (D = 4), by heavy ball at three masses m = eta (1 + mu)/(1 - mu)^2 (dots), by the "
+        f"flow with mass (lines; at most {largest:.2%} of the initial loss apart) and by gradient flow (dashed). (b) The distance of "
         "heavy ball with mu = 0.8 from gradient flow, from the first-order modified flow and from the flow with mass at t = 120: fitted "
-        f"orders {slopes[0]:.2f}, {slopes[1]:.2f}, {slopes[2]:.2f}. Right: the time in which one head grows from v_0 to v = 0.5, by heavy "
+        f"orders {slopes[0]:.2f}, {slopes[1]:.2f}, {slopes[2]:.2f}. (c) The time in which one head grows from v_0 to v = 0.5, by heavy "
         "ball (dots) and by the flow with mass (lines): inverse in v_0 without mass, inverse in its square root by the derived law of a "
         f"large mass (dotted, for the largest; {worst:.1%} apart at the smallest v_0)."
     )
@@ -142,10 +142,10 @@ def optimizers(theme: Theme) -> Drawing:
     powers = _growth(middle, theme)
     drifts = _drifts(right, theme)
     caption = (
-        f"Left: loss of five heads from the same weights of 0.01 (D = 4), by SGD with steps of {SGD_STEP} (gradient flow), and by Adam and "
-        f"sign descent with steps of {STEP}: one drop instead of the staircase (24). Middle: steps until one head has learned a tenth of "
+        f"(a) Loss of five heads from the same weights of 0.01 (D = 4), by SGD with steps of {SGD_STEP} (gradient flow), and by Adam and "
+        f"sign descent with steps of {STEP}: one drop instead of the staircase (24). (b) Steps until one head has learned a tenth of "
         "one direction; lines: the derived times, in the limit of many steps for Adam, where it is sqrt(5) times as fast as sign descent. "
-        f"Fitted powers of w: {powers[0]:.2f}, {powers[1]:.2f}, {powers[2]:.2f}. Right: of heads whose signs agree, the "
+        f"Fitted powers of w: {powers[0]:.2f}, {powers[1]:.2f}, {powers[2]:.2f}. (c) Of heads whose signs agree, the "
         "change of |v| - |k_d| (solid) and of v^2 - k'k (dashed) as the weights grow; dotted: derived for sign descent. At |v| = 0.3 the "
         f"first has changed by {', '.join(f'{drift:.1g} under {name}' for name, drift in drifts.items())}."
     )

@@ -92,7 +92,7 @@ def values_by_rank(theme: Theme) -> Drawing:
     panels[1, 0].set_ylabel(r"value weight $|v_i|$")
     lines = [f"R = {rank}: {listed(found, '.3f')} (theory {listed(expected, '.3f')})" for rank, found, expected in heads]
     caption = (
-        "Loss (above) and value weights (below) of separate attention of rank R along gradient flow, D = 4, N = 31, H = 5. "
+        "Loss (a, b, c) and value weights (d, e, f) of separate attention of rank R along gradient flow, D = 4, N = 31, H = 5. "
         "Dashed: equation (24); the value weight (sum of lambda_d/a_d over the components of a head)^(1/3).\n"
         f"Value weights at the end, largest first: {'; '.join(lines)}."
     )

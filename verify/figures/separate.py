@@ -1,6 +1,7 @@
 """Figures of separate attention of rank one: the staircase, figures 3a to 3c, whole curves predicted, and the moving weights."""
 
 from dataclasses import replace
+from string import ascii_lowercase
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -142,8 +143,8 @@ def key_weights(theme: Theme) -> Drawing:
         panel.spines[:].set(visible=panel is not axes[-1], color=theme.faint, linewidth=0.6)
     picture.colorbar(axes[0].images[0], ax=list(axes), shrink=0.75, pad=0.02, label="weight")
     caption = (
-        "Key weights of trained separate attention, one row a head, in the middle of each plateau; tokens with tilted "
-        "covariance, whose eigenvectors are the rows on the right. Heads are ordered, and signs chosen, by what they learn.\n"
+        "Key weights of trained separate attention, one row a head, in the middle of each plateau; tokens with tilted covariance, whose "
+        f"eigenvectors are the rows of ({ascii_lowercase[len(found.levels)]}). Heads are ordered, and signs chosen, by what they learn.\n"
         f"Cosine of the newly aligned key with its eigenvector, plateau by plateau: {listed(cosines)}."
     )
     return Drawing(picture, caption)

@@ -158,11 +158,11 @@ def random_length(theme: Theme) -> Drawing:
     right.set(xscale="log", xlabel="longest context $N$", ylabel="final loss", xlim=(1, 1000), ylim=(0, sum(SPECTRUM)))
     right.legend(loc="upper right")
     caption = (
-        f"Contexts of n tokens, n uniform on 1 to N (V4), with sums over a context divided in three ways. Left: separate attention, D = 3, "
+        f"Contexts of n tokens, n uniform on 1 to N (V4), with sums over a context divided in three ways. (a) Separate attention, D = 3, "
         f"N = {LENGTH}, H = 4, eigenvalues {listed(SPECTRUM, 'g')}, initial scale 0.1; thin: gradient flow; thick, pale: PyTorch, its "
         "population loss, in the official code's way on all prefixes of plain sequences, each divided by all its tokens; dashed: theory. "
         "Drops come later by the factor 1/E(g); the spikes of training are steps on rare, large sequences. "
-        "Right: the final loss by the longest context; points: trained; divided by N, a quarter stays.\n" + "\n".join(lines)
+        "(b) The final loss by the longest context; points: trained; divided by N, a quarter stays.\n" + "\n".join(lines)
     )
     return Drawing(picture, caption)
 
@@ -208,9 +208,9 @@ def weight_decay(theme: Theme) -> Drawing:
     right.set(xlabel=r"$\gamma_wT_0/\tau$", ylabel="first plateau, $T/T_0$", ylim=(0.9, 5))
     found = [listed(find_plateaus(default_flow(replace(DEFAULT, weight_decay=one))).drops, ".0f") for one in STRENGTHS]
     caption = (
-        f"Weight decay (V12), on the staircase: eigenvalues {listed(values, 'g')}, N = {DEFAULT.context_length}. Left: the rests of a "
+        f"Weight decay (V12), on the staircase: eigenvalues {listed(values, 'g')}, N = {DEFAULT.context_length}. (a) The rests of a "
         "head in one direction, stable (lines) and unstable (dashed: the size that it must exceed); crosses: ends of flows; dots: beyond "
-        "them learning costs more than it gains. Middle: H = 5, initial scale 0.2; thin: gradient flow; thick, pale: PyTorch. Right: the "
+        "them learning costs more than it gains. (b) H = 5, initial scale 0.2; thin: gradient flow; thick, pale: PyTorch. (c) The "
         "first plateau from a scale of 0.001 (dots: flows), infinite from tau/gamma_w on.\n"
         f"Drops of the flow with weight decay {listed(STRENGTHS, 'g')}: {'; '.join(found)}."
     )

@@ -95,6 +95,7 @@ def test_every_figure_of_the_paper_can_be_asked_for():
 def test_figure_is_drawn_with_numbers_in_its_caption(name, tmp_path):
     caption = save(name, tmp_path / "figure.png", replace(LIGHT, quick=True))
     assert len(re.findall(r"\d\.\d", caption)) >= 2
+    assert not re.search(r"\b(Left|Right|Middle|Above|Below|on the right)\b|\((left|middle|right|above|below)\)", caption)
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
