@@ -23,9 +23,9 @@ from .varied_tasks import RUNS, trained_plateaus, training
 CHUNK = 50_000
 
 
-def _middle(name: str) -> list[Float[np.ndarray, " T"]]:
+def _middle(name: str, share: int = 1) -> list[Float[np.ndarray, " T"]]:
     """For each plateau, a mask of the recorded times in its middle half."""
-    found, times = trained_plateaus(name), training(name).times
+    found, times = trained_plateaus(name, share), training(name, share).times
     quarter = (found.ends - found.starts) / 4
     spans = zip(found.starts + quarter, found.ends - quarter, strict=True)
     return [(times >= start) & (times <= end) for start, end in spans]
@@ -44,11 +44,11 @@ def plateau_losses(name: str) -> Float[np.ndarray, " M"]:
 
 
 @cache
-def trained_network(name: str, plateau: int = -1) -> ReducedSeparate:
-    """The network of a trained run with the weights of one of its plateaus, of the last by default."""
-    inside = _middle(name)[plateau]
+def trained_network(name: str, plateau: int = -1, share: int = 1) -> ReducedSeparate:
+    """The network of a run, trained on one in ``share`` sequences, with the weights of one of its plateaus, of the last by default."""
+    inside = _middle(name, share)[plateau]
     network = ReducedSeparate(RUNS[name].weights)
-    network.load_state_dict({key: torch.tensor(v[inside].mean(axis=0)) for key, v in training(name).states.items()})
+    network.load_state_dict({key: torch.tensor(v[inside].mean(axis=0)) for key, v in training(name, share).states.items()})
     return network
 
 
@@ -61,13 +61,13 @@ def four_networks(task: RegressionTask, heads: int, scale: float, *, seed: int, 
 
 
 @cache
-def settled_network(name: str, steps: int = 2000) -> ReducedSeparate:
+def settled_network(name: str, steps: int = 2000, share: int = 1) -> ReducedSeparate:
     """The network after ``steps`` more steps of training, with its weights averaged over them.
 
     On a short last plateau some noise is left in the weights: the training loss, at its minimum, hardly feels it, other losses do.
     """
-    run, network = RUNS[name], trained_network(name)
-    batches = fresh_batches(run.task, run.batch_size, torch.Generator().manual_seed(run.seed + 1))
+    run, network = RUNS[name], trained_network(name, share=share)
+    batches = fresh_batches(run.task, run.batch_size // share, torch.Generator().manual_seed(run.seed + 1))
     more = train(
         network, batches, steps=steps, learning_rate=run.learning_rate, record_every=5, progress=False
     ).states  # fmt: skip

@@ -192,6 +192,7 @@ def finite_tasks(theme: Theme) -> Drawing:
 
 TOTAL = sum(SPECTRUM)
 LENGTHS = (3, LENGTH, 100)  # of training
+PROMPTS = 50_000
 DOTTED = (0, (4, 3))
 
 
@@ -218,7 +219,10 @@ def _loss(trained: RegressionTask, test: RegressionTask) -> float:
 
 def _points(axes: Axes, name: str, tests: dict[float, RegressionTask], unit: float, color: str, theme: Theme, label: str) -> None:
     """Errors of a trained network on prompts of these tests, with two standard errors."""
-    found = [measured(settled_network(name), test, count=50_000, seed=seed) for seed, test in enumerate(tests.values())]
+    found = [
+        measured(settled_network(name, share=theme.share), test, count=PROMPTS // theme.share, seed=seed)
+        for seed, test in enumerate(tests.values())
+    ]
     axes.errorbar(
         list(tests), [one.mean / unit for one in found], yerr=[2 * one.error / unit for one in found], fmt="o", color=color,
         mec=theme.ink, ms=5, ecolor=theme.ink, elinewidth=1, label=label, zorder=4,
@@ -252,10 +256,10 @@ def shift(theme: Theme) -> Drawing:
     right.set(xlabel="share of variance, rarest direction", xlim=(0.18, 1.02), yscale="log")
     left.legend(loc="upper right")
     middle.legend(loc="upper left", bbox_to_anchor=(0.0, 1.0))
-    return Drawing(picture, _shift_caption())
+    return Drawing(picture, _shift_caption(PROMPTS // theme.share))
 
 
-def _shift_caption() -> str:
+def _shift_caption(prompts: int) -> str:
     def over(tests: Iterable[RegressionTask]) -> str:
         return listed((_loss(PLAIN, test) for test in tests), ".3f")
 
@@ -264,8 +268,8 @@ def _shift_caption() -> str:
         f"Shift at test (V3). Trained on eigenvalues {listed(SPECTRUM, 'g')}, w ~ N(0, I). (a) Contexts of N' tokens. (b) "
         "Contexts of covariance g Lambda with queries of covariance Lambda: worse than no answer beyond g = 2 without noise, later with "
         "it. (c) The same variance, moved to the direction rarest in training (V3-unseen); for a direction that training hardly "
-        "showed, up to N^2 + 1 times the loss of no answer. Lines: closed forms; points: errors of PyTorch networks on 50,000 prompts, "
-        "two standard errors.\n"
+        f"showed, up to N^2 + 1 times the loss of no answer. Lines: closed forms; points: errors of PyTorch networks on {prompts:,} "
+        "prompts, two standard errors.\n"
         f"Trained at 10, tested at 1, 10, 1000: {over(_of_length(n) for n in few)}; "
         f"best: {listed((levels(_of_length(n))[-1] for n in few), '.3f')}. "
         f"All the variance in the rarest direction: {over([_with_share(1 - 1e-9, LENGTH)])}, no answer {TOTAL:g}."

@@ -196,8 +196,8 @@ def merged_drop(theme: Theme) -> Drawing:
         "of the whole, against the time since the middle of the sigmoid with the mean kappa; dotted: what each direction learns to leading "
         "order (V7-turn); dashed: phi, what the ray holds (V7-share), where the drop rests if the spectrum is wide. "
         f"{' '.join(lines)} (b) The time to half of the drop for {count} random spectra of two to six directions (dots), and its "
-        f"bounds (V7-half), at most {widest:.3f} tau/gamma apart, both minus the upper bound. (c) The share phi of 2,000 random spectra over the "
-        "ratio of the largest kappa_d = lambda_d a_d to the smallest, and Kantorovich's bound, to which the nearest comes within "
+        f"bounds (V7-half), at most {widest:.3f} tau/gamma apart, both minus the upper bound. (c) This share of 2,000 random spectra over "
+        "the ratio of the largest kappa_d = lambda_d a_d to the smallest, and Kantorovich's bound, to which the nearest comes within "
         f"{least - 1:.1%}."
     )
     return Drawing(picture, caption)
