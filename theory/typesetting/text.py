@@ -64,7 +64,7 @@ class _TextPrinter(PaperOrder, StrPrinter):
     def parenthesize(self, item, level, strict=False):
         text = self._print(item)
         if level >= PRECEDENCE["Pow"]:
-            brackets = _has_parts(text) or text.startswith("-")
+            brackets = _has_parts(text) or text.startswith("-") or "^((" in text
         elif isinstance(item, Trace):
             brackets = item.arg.shape == (1, 1) and _has_parts(text)
         else:
@@ -132,6 +132,10 @@ class _TextPrinter(PaperOrder, StrPrinter):
 
     def _print_gamma(self, expr):
         return f"Gamma({self._print(expr.args[0])})"
+
+    def _print_harmonic(self, expr):
+        index, *order = map(self._print, expr.args)
+        return (f"H_({index})" if _has_parts(index) else f"H_{index}") + "".join(f"^(({one}))" for one in order)
 
     def _print_hyper(self, expr):
         above, below = (", ".join(map(self._print, numbers)) for numbers in expr.args[:2])

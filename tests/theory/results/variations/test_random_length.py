@@ -13,6 +13,7 @@ from iclflow.theory.notation import B, D, Lambda, Lambda_q, N, T, lambda_, sigma
 from iclflow.theory.results.task.population import GENERAL, PopulationMoments, Sigma_w, averaged, g_1, g_2, g_3
 from iclflow.theory.results.variations.random_length import LENGTHS, nu, uniform_gains
 from iclflow.theory.typesetting.latex import formula_latex
+from iclflow.theory.typesetting.text import written
 from sympy import Matrix, Rational, cancel, diag, eye, solve, symbols
 
 ONE, TWO = symbols("l_1 l_2", positive=True)  # the variances of the tokens
@@ -195,3 +196,4 @@ def test_orders_of_harmonic_numbers_are_printed():
     assert formula_latex(H) == "H_{N + 1}"
     assert formula_latex(H_2) == "H_{N + 1}^{(2)}"
     assert formula_latex(H_2**2) == r"\left(H_{N + 1}^{(2)}\right)^{2}"
+    assert written((H_2**2 - sympy.harmonic(N) ** 2) / H) == "((H_(N + 1)^((2)))^2 - H_N^2)/H_(N + 1)"
