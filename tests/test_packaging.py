@@ -9,6 +9,7 @@ import tarfile
 import tomllib
 import venv
 import zipfile
+from email import message_from_bytes
 from importlib.metadata import entry_points, metadata, version
 from pathlib import Path
 
@@ -18,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 PACKAGES = ("theory", "numerics", "verify")
 BESIDE = ("tests", "benchmarks", "docs", "notebooks", ".ci")
-FILES = ("pyproject.toml", "MANIFEST.in", "README.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE")
+FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE")
 
 
 def shipped(*folders: str) -> set[str]:
@@ -97,6 +98,20 @@ def test_the_source_distribution_holds_what_tests_and_documentation_need(built):
     with tarfile.open(built[0]) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert shipped(*PACKAGES, *BESIDE) | set(FILES) <= names
+
+
+@pytest.mark.slow
+def test_the_long_description_links_to_no_file_beside_it(built):
+    """An index shows it without the repository."""
+    with zipfile.ZipFile(built[1]) as wheel:
+        (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+        found = message_from_bytes(wheel.read(name))
+    assert found["Description-Content-Type"] == "text/markdown"
+    text = found.get_payload()
+    assert text.startswith("# iclflow\n")
+    assert "[arXiv 2501.16265](https://arxiv.org/abs/2501.16265)" in text
+    assert "a proof of yours" in text
+    assert not re.search(r"\]\((?!https://)|<!--", text)
 
 
 @pytest.mark.slow
