@@ -41,12 +41,14 @@ NASTY = [
 ]  # fmt: skip
 WORDS = [
     "0", "-1", "1", "3", "1e400", "1e-300", "nan", "inf", "9" * 400, "x", "", "0.4,0.3", ",", "0,nan", "1-10", "10-1", "--", "é", "[" * 50,
+    "adam", "sign",
 ]  # fmt: skip
 PLAN = """method = "flow"
 points = 20
 [setting]
 heads = 5
 scale = 0.1
+optimizer = "sgd"
 [vary]
 seed = { first = 0, count = 3 }
 "scale, duration" = [[0.2, 10]]"""
@@ -168,14 +170,15 @@ def grammar(rng: np.random.Generator, folder: Path) -> None:
 
 
 def toml(rng: np.random.Generator, folder: Path) -> None:
-    lines, at = PLAN.splitlines(), int(rng.integers(8))
+    lines = PLAN.splitlines()
+    at = int(rng.integers(len(lines)))
     change = rng.integers(4)
     if change == 0:
         lines[at] = lines[at].partition("=")[0] + "= " + str(rng.choice([*WORDS, '"x"', "[[]]", "{}", "true", "[" * 2000, "1979-05-27"]))
     elif change == 1:
         lines[at] = "".join(rng.permutation(list(lines[at])))
     elif change == 2:
-        lines.insert(at, lines[int(rng.integers(8))])
+        lines.insert(at, lines[int(rng.integers(len(lines)))])
     else:
         lines[at] = lines[at][: int(rng.integers(len(lines[at])))] + chr(int(rng.integers(1, 1000)))
     path = folder / "sweep.toml"
@@ -197,12 +200,12 @@ def recording(rng: np.random.Generator, folder: Path) -> None:
 
 def commands(rng: np.random.Generator, folder: Path) -> None:
     options = ["--heads", "--rank", "--scale", "--seed", "--eigenvalues", "--context-length", "--context-lengths", "--noise", "--model",
-               "--learning-rate", "--batch-size", "--momentum", "--output", "--digits", "--device"]  # fmt: skip
+               "--learning-rate", "--batch-size", "--momentum", "--optimizer", "--output", "--digits", "--device"]  # fmt: skip
     name = str(
-        rng.choice(["flow", "flow", "derive", "expect", "gradient", "map", "figure", "replay", "sweep", "prove", "export", "nonsense"])
+        rng.choice(["flow", "train", "derive", "expect", "gradient", "map", "figure", "replay", "sweep", "prove", "export", "nonsense"])
     )
     words = [str(one) for one in rng.choice([*WORDS, *SYMBOLS], size=rng.integers(0, 3))]
-    if name == "flow":
+    if name in ("flow", "train"):
         words = ["--duration", "5"]
         for _ in range(rng.integers(1, 3)):
             words += [str(rng.choice(options)), str(rng.choice(WORDS))]

@@ -191,7 +191,7 @@ def weight_decay(theme: Theme) -> Drawing:
     left.set(xlabel=r"weight decay $\gamma_w$", ylabel="value weight at rest", xlim=(0, None), ylim=(0, None))
     left.legend(loc="upper right")
     for one, color in zip(STRENGTHS, SERIES, strict=False):
-        setting = replace(DEFAULT, weight_decay=one)
+        setting = replace(DEFAULT, weight_decay=one, batch_size=DEFAULT.batch_size // theme.share)
         times = np.linspace(0, setting.duration, 1500)
         middle.plot(default_training(setting).times, default_loss(setting), color=color, lw=4, alpha=0.35)
         middle.plot(times, default_flow(setting).loss_at(times), color=color, label=rf"$\gamma_w = {one:g}$")
