@@ -1,7 +1,7 @@
 r"""What a statement assumes: a sentence, a test of a point, and where it is needed a way to draw points that meet it.
 
 >>> from iclflow.theory.notation import N
->>> short = Condition("$N > 3$", holds=lambda point: point[N] > 3)
+>>> short = Condition("$N > 3$", test=lambda point: point[N] > 3)
 >>> short.text, short.holds({N: 5}), short.holds({N: 2})
 ('$N > 3$', True, False)
 """
@@ -25,20 +25,12 @@ class Condition:
     draw: Callable[[Any], Any] | None = None
     outside: Callable[[Any], Any] | None = None
 
-    def __init__(
-        self,
-        text: str,
-        holds: Callable[[Any], bool] | None = None,
-        draw: Callable[[Any], Any] | None = None,
-        outside: Callable[[Any], Any] | None = None,
-    ):
-        if not isinstance(text, str) or not text:
-            raise TypeError(f"Condition: text must be a sentence, got {text!r}")
-        for name, function in (("holds", holds), ("draw", draw), ("outside", outside)):
-            if function is not None and not callable(function):
+    def __post_init__(self):
+        if not isinstance(self.text, str) or not self.text:
+            raise TypeError(f"Condition: text must be a sentence, got {self.text!r}")
+        for name in ("test", "draw", "outside"):
+            if (function := getattr(self, name)) is not None and not callable(function):
                 raise TypeError(f"Condition: {name} must be a function of a point, got {function!r}")
-        for name, value in (("text", text), ("test", holds), ("draw", draw), ("outside", outside)):
-            object.__setattr__(self, name, value)
 
     def holds(self, point: Any) -> bool:
         """Does the point meet the condition? True where it has no test."""

@@ -31,14 +31,9 @@ from .latex_tokens import latex_tokens
 PAPER = {**NAMES, "infinity": oo, "oo": oo}
 LAWS_OF_PAPER = {law.symbol: law for law in PAPER_LAWS}
 NUMBERS: dict[str, dict[str, bool]] = {
-    "scalar": {"real": True},
-    "real": {"real": True},
-    "number": {"real": True},
-    "positive": {"positive": True},
-    "nonnegative": {"nonnegative": True},
-    "integer": {"integer": True},
-    "dimension": {"integer": True, "positive": True},
-    "samples": {"integer": True, "positive": True},
+    **{one: {"real": True} for one in ("scalar", "real", "number")},
+    **{one: {one: True} for one in ("positive", "nonnegative", "integer")},
+    **{one: {"integer": True, "positive": True} for one in ("dimension", "samples")},
 }
 SYMMETRIC, DEFINITE = {"symmetric", "covariance", "definite"}, {"covariance", "definite"}
 SIZES_BY: dict[str, Any] = {"sum": Add, "product": Mul, "power": Pow, "bracket": Add, "negative": lambda size: -size}

@@ -6,7 +6,7 @@ r"""From the tree of a formula to the formula: letters with their shapes, operat
 E[Lambda_hat A Lambda_hat] (D, D)
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import reduce
 from itertools import pairwise
 from operator import mul
@@ -30,13 +30,7 @@ from .counterexamples import letters_of
 from .latex_tokens import latex_tokens
 from .letters import LAWS_OF_PAPER, Letters, is_matrix, is_top, key_of, law_of, names_in
 
-SCALAR_FUNCTIONS: dict[str, Callable[[Any], Any]] = {
-    "sqrt": sympy.sqrt,
-    "ln": sympy.log,
-    "log": sympy.log,
-    "exp": sympy.exp,
-    "tanh": sympy.tanh,
-}  # fmt: skip
+SCALAR_FUNCTIONS: dict[str, Any] = {"sqrt": sympy.sqrt, "ln": sympy.log, "log": sympy.log, "exp": sympy.exp, "tanh": sympy.tanh}
 FAMILIES = {"lambda": eigenvalue, "a": moment}
 
 

@@ -113,9 +113,6 @@ class _TextPrinter(PaperOrder, StrPrinter):
         power = power if exponent.is_Integer or exponent.is_Symbol else f"({power})"
         return f"{self.parenthesize(base, PRECEDENCE['Pow'])}^{power}"
 
-    def _print_exp(self, expr):
-        return f"exp({self._print(expr.args[0])})"
-
     def _print_log(self, expr):
         return f"ln({self._print(expr.args[0])})"
 
@@ -200,9 +197,6 @@ class _TextPrinter(PaperOrder, StrPrinter):
 
     def _print_Identity(self, expr):
         return "1" if expr.shape == (1, 1) else "I"
-
-    def _print_ZeroMatrix(self, expr):
-        return "0"
 
     def _print_OneMatrix(self, expr):
         return "1 1'"

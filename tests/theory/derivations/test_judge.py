@@ -380,7 +380,7 @@ def test_a_chain_continues_on_its_right_side():
         (lambda: Line(x, "=", x, uses=3).verify(), ValueError, "there is no earlier line 3"),
         (lambda: Line(x, "=", x, uses="no such").verify(), KeyError, "no such"),
         (lambda: Condition(""), TypeError, "text must be a sentence"),
-        (lambda: Condition("x", holds=3), TypeError, "holds must be a function"),
+        (lambda: Condition("x", test=3), TypeError, "test must be a function"),
         (lambda: E("text"), TypeError, "E: needs a formula"),
         (lambda: Gradient(x, x + 1), TypeError, "variable must be a symbol"),
         (lambda: Rate(x, 3), TypeError, "rates must map each weight"),

@@ -113,14 +113,10 @@ def name_context(expression) -> TracePolynomial:
 
 
 @register("7", "Linear attention in blocks", section="Section 2.2")
-@states(
-    lambda: (
-        BlockMatrix([[value_row.T, v_i * Identity(1)]])
-        * BlockMatrix([[x_q * x_q.T / N + X_c * X_c.T / N, X_c * y / N], [y.T * X_c.T / N, y.T * y / N]])
-        * BlockMatrix([[U_i], [u_i.T]])
-        * x_q
-    )
-)
+@states(lambda: (
+    BlockMatrix([[value_row.T, v_i * Identity(1)]])
+    * BlockMatrix([[x_q * x_q.T / N + X_c * X_c.T / N, X_c * y / N], [y.T * X_c.T / N, y.T * y / N]]) * BlockMatrix([[U_i], [u_i.T]]) * x_q
+))  # fmt: skip
 @given(HEADS, "Any values of the blocks that are not named here")
 def attention_in_blocks() -> Lines:
     """The full product of block matrices; the blocks of both weights that are starred in the paper drop out."""

@@ -112,9 +112,8 @@ def index_of_origin() -> Lines:
     yield Line(negative, "=", H * (1 + D), "Negative directions of all heads", part="index")
 
 
-@register(
-    "T4-leak", "Size of the zero blocks after the plateau, when they start at the same scale", kind="approximation", section="Beside (51)"
-)
+@register("T4-leak", "Size of the zero blocks after the plateau, when they start at the same scale",
+          kind="approximation", section="Beside (51)")  # fmt: skip
 @states(lambda: w_init ** (1 - eigenvalue[1] ** 2 / gamma))
 @given(
     r"$\nu$ is the size of the zero blocks; $\gamma$ is the Frobenius norm of $\boldsymbol{\Lambda}^{2}$; the plateau (51) ends at "

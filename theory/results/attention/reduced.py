@@ -52,19 +52,10 @@ def merged_attention() -> Lines:
 @register("E.1", "Linear attention with separate key and query, all blocks", section="Appendix E.1")
 @states("U", lambda: K_i * Q_i.T)
 @states("u", lambda: Q_i * kappa_i)
-@states(
-    "y",
-    lambda: (
-        (
-            value_row.T * (Lambda_hat + x_q * x_q.T / N) * K_i
-            + v_i * beta.T * K_i
-            + value_row.T * beta * kappa_i.T
-            + v_i * (w.T * Lambda_hat * w) * kappa_i.T
-        )
-        * Q_i.T
-        * x_q
-    ),
-)
+@states("y", lambda: (
+    (value_row.T * (Lambda_hat + x_q * x_q.T / N) * K_i + v_i * beta.T * K_i
+     + value_row.T * beta * kappa_i.T + v_i * (w.T * Lambda_hat * w) * kappa_i.T) * Q_i.T * x_q
+))  # fmt: skip
 @given(
     HEADS,
     r"Any rank $R$: the columns of $\boldsymbol{K}_{i}$ and $\boldsymbol{Q}_{i}$ are $\boldsymbol{k}_{i,r}$ "

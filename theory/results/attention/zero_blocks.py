@@ -131,16 +131,10 @@ def separate_blocks_stay() -> Lines:
 
 
 @register("39-joint", "One head with a non-zero block moves the block of every other", section="Beside (39)")
-@states(
-    lambda: (
-        -v_i
-        * (
-            (Trace(Lambda) * Lambda + 2 * Lambda**2 / N) * U_j * Lambda
-            + Trace(Lambda) / N * (Lambda * U_j * Lambda + Lambda * U_j.T * Lambda + Trace(Lambda * U_j) * Lambda)
-        )
-        * u_i
-    )
-)
+@states(lambda: (
+    -v_i * ((Trace(Lambda) * Lambda + 2 * Lambda**2 / N) * U_j * Lambda
+            + Trace(Lambda) / N * (Lambda * U_j * Lambda + Lambda * U_j.T * Lambda + Trace(Lambda * U_j) * Lambda)) * u_i
+))  # fmt: skip
 @given(
     r"The vectors $\boldsymbol{v}_l$ are zero in every head and the vectors $\boldsymbol{u}_{l}$ in every "
     r"head but $i$; $j$ is another head, and $\boldsymbol{B}$ the map that heads other than $i$ add",

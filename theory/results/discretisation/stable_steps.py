@@ -75,12 +75,9 @@ def _loss_lines(form: Any) -> tuple[Line, ...]:
 @register("V8-stable", "The curvatures of separate attention at each of its fixed points")
 @states("head", lambda: 3 * lambda_d**2 * b_d ** Rational(1, 3))
 @states("pair", lambda: lambda_d * lambda_j / b_d * (b_d ** Rational(4, 3) + b_j ** Rational(4, 3)))
-@states(
-    "unlearned",
-    lambda: (
-        lambda_j * b_d ** Rational(1, 3) * (lambda_d * (1 + b_d / b_j) / 2 + sqrt(lambda_d**2 * (1 - b_d / b_j) ** 2 / 4 + lambda_j**2))
-    ),
-)
+@states("unlearned", lambda: (
+    lambda_j * b_d ** Rational(1, 3) * (lambda_d * (1 + b_d / b_j) / 2 + sqrt(lambda_d**2 * (1 - b_d / b_j) ** 2 / 4 + lambda_j**2))
+))  # fmt: skip
 @given(
     r"$b_d=\lambda_d/a_d$, the component of the map that $d$ has if it is learned; rank one, each learned direction in one head of "
     r"minimal norm, $v = \boldsymbol{k} = \boldsymbol{q}$, the other heads zero",
@@ -162,14 +159,10 @@ MINIMUM = {"conditions": (AT_MINIMUM,)}
 @register("V8-stable-merged", "The curvatures of merged attention at its two fixed points")
 @states("zero", lambda: sqrt(lambda_d**4 + lambda_j**4))
 @states("entry", lambda: SIZE * lambda_d * lambda_j / b_d)
-@states(
-    "diagonal",
-    lambda: (
-        kappa**2
-        - kappa * (SIZE * (lambda_d**2 / b_d + lambda_j**2 / b_j) + (lambda_d**2 * b_d + lambda_j**2 * b_j) / SIZE)
-        + 2 * lambda_d**2 * lambda_j**2 * SIZE**2 / (b_d * b_j)
-    ),
-)
+@states("diagonal", lambda: (
+    kappa**2 - kappa * (SIZE * (lambda_d**2 / b_d + lambda_j**2 / b_j) + (lambda_d**2 * b_d + lambda_j**2 * b_j) / SIZE)
+    + 2 * lambda_d**2 * lambda_j**2 * SIZE**2 / (b_d * b_j)
+))  # fmt: skip
 @given(
     r"Two eigendirections $d$ and $j$; in $D$ of them the zero point has $\gamma=\|\boldsymbol{\Lambda}^2\|_F$, and "
     r"$\pm\gamma$ are its only eigenvalues that are not zero",

@@ -43,16 +43,10 @@ def _head(reason: str, said: str, part: str, *blocks) -> tuple[Line, ...]:
 @states("row and column", lambda: _row.T * beta * _column.T * x_q)
 @states("corner", lambda: _row.T * beta * _column.T * x_q)
 @states("one direction", lambda: (_v * _U - _a * _u) ** 2)
-@states(
-    "at rest",
-    lambda: (
-        (y_q - prediction)
-        * (
-            value_row.T * ((Lambda_hat + x_q * x_q.T / N) * U_i + beta * u_i.T) * x_q
-            + v_i * (beta.T * U_i + w.T * Lambda_hat * w * u_i.T) * x_q
-        )
-    ),
-)
+@states("at rest", lambda: (
+    (y_q - prediction) * (value_row.T * ((Lambda_hat + x_q * x_q.T / N) * U_i + beta * u_i.T) * x_q
+                          + v_i * (beta.T * U_i + w.T * Lambda_hat * w * u_i.T) * x_q)
+))  # fmt: skip
 @states("start", lambda: _block * w_init ** (-SIGMA_K / SIGMA_1))
 @states("flow", lambda: FORCE * SEQUENCES ** (-S.Half) * _alpha - CURVATURE * _alpha**3)
 @states("rate", lambda: FORCE * SEQUENCES ** (-S.Half))

@@ -141,17 +141,11 @@ def given_task() -> Lines:
 @register("V6", "The population loss of the unreduced model if a portion of the task vectors is fixed")
 @states("square", lambda: portion * Trace(Lambda) + (1 - portion) * TracePolynomial(w_0.T * Lambda * w_0))
 @states("target", lambda: portion * Trace(Lambda * _map(*_I) * Lambda) + (1 - portion) * _target_in(w_0))
-@states(
-    "overlap",
-    lambda: (
-        portion
-        * (
-            TracePolynomial(Trace(_map(*_I).T * (Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N) * _map(*_J) * Lambda))
-            + TracePolynomial(overlap_formula(*_I, *_J))
-        )
-        + (1 - portion) * _overlap_in(w_0)
-    ),
-)
+@states("overlap", lambda: (
+    portion * (TracePolynomial(Trace(_map(*_I).T * (Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N) * _map(*_J) * Lambda))
+               + TracePolynomial(overlap_formula(*_I, *_J)))
+    + (1 - portion) * _overlap_in(w_0)
+))  # fmt: skip
 @given(
     HEADS,
     r"A portion $p$ of the task vectors is random, $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, the others are "
@@ -170,22 +164,13 @@ def _memory_corner(row, U, v_j, u_j):
 
 
 @register("V6-memory", "The loss if the labels of the context are noise")
-@states(
-    "target",
-    lambda: (
-        TracePolynomial(value_row.T * (Lambda * U_i * Lambda + fourth_moment(U_i) / N) * w_0) + v_i * TracePolynomial(u_i.T * Lambda * w_0)
-    ),
-)
-@states(
-    "overlap",
-    lambda: (
-        Trace(Lambda * _map(*_I) * Lambda * _map(*_J).T) / N
-        + _rows_alone()
-        + v_i * v_j * (1 + 2 / N) * TracePolynomial(u_i.T * Lambda * u_j)
-        + _memory_corner(value_row, U_i, v_j, u_j)
-        + _memory_corner(row_j, U_j, v_i, u_i)
-    ),
-)
+@states("target", lambda: (
+    TracePolynomial(value_row.T * (Lambda * U_i * Lambda + fourth_moment(U_i) / N) * w_0) + v_i * TracePolynomial(u_i.T * Lambda * w_0)
+))  # fmt: skip
+@states("overlap", lambda: (
+    Trace(Lambda * _map(*_I) * Lambda * _map(*_J).T) / N + _rows_alone() + v_i * v_j * (1 + 2 / N) * TracePolynomial(u_i.T * Lambda * u_j)
+    + _memory_corner(value_row, U_i, v_j, u_j) + _memory_corner(row_j, U_j, v_i, u_i)
+))  # fmt: skip
 @given(
     HEADS,
     r"The labels $\boldsymbol{y} \sim \mathcal{N}(0, \boldsymbol{I})$ are independent of the tokens, and the target of the query is "

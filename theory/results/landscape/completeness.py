@@ -225,15 +225,10 @@ def _entries(task: Task) -> Lines:
 @states("first", lambda: lambda_j * B_ji - lambda_i * B_ij)
 @states("second", lambda: lambda_i**2 / a_i * B_ji - lambda_j**2 / a_j * B_ij)
 @states("determinant", lambda: lambda_i**3 / a_i - lambda_j**3 / a_j)
-@states(
-    "gap",
-    lambda: (
-        N
-        * (lambda_i - lambda_j)
-        * ((N + 1) * lambda_i * lambda_j + T * (lambda_i + lambda_j))
-        / (((N + 1) * lambda_i + T) * ((N + 1) * lambda_j + T))
-    ),
-)
+@states("gap", lambda: (
+    N * (lambda_i - lambda_j) * ((N + 1) * lambda_i * lambda_j + T * (lambda_i + lambda_j))
+    / (((N + 1) * lambda_i + T) * ((N + 1) * lambda_j + T))
+))  # fmt: skip
 @states("slope", lambda: lambda_ * N * (2 * T + lambda_ * N + lambda_) / (T + lambda_ * N + lambda_) ** 2)
 @given(pair, r"The first two are zero at a fixed point")
 def off_diagonal(task: Task = PAPER) -> Lines:
@@ -300,11 +295,8 @@ def eigenspace_conditions() -> tuple[TracePolynomial, TracePolynomial]:
     return scale * map_there.T * force_there, scale * force_there * map_there.T
 
 
-@register(
-    "T1d",
-    r"Completeness, equal eigenvalues: on an eigenspace the effective map is $\lambda/a$ times any orthogonal projector",
-    section="beside (21), (81)",
-)
+@register("T1d", r"Completeness, equal eigenvalues: on an eigenspace the effective map is $\lambda/a$ times any orthogonal projector",
+          section="beside (21), (81)")  # fmt: skip
 @states("left", lambda: Pi.T - Pi.T * Pi)
 @states("right", lambda: Pi.T - Pi * Pi.T)
 @states("components", lambda: Product(g[j] + 1, (j, 1, J)))

@@ -175,23 +175,14 @@ VARIED = SecondVariation(F, {K_a: e * xi.T, Q_a: e * eta.T})  # the active slots
 
 
 @register("T2b", "Stability: the Hessian at a fixed point, in the active slots of all heads", section="beside (21), (81)")
-@states(
-    "all",
-    lambda: (
-        Trace(M_perp * Xi * V * theta.T * Lambda_S * theta * V * Xi.T)
-        + Trace(Lambda_perp * Psi * V * kappa.T * M_S * kappa * V * Psi.T)
-        - 2 * Trace(Lambda_perp**2 * Xi * V * Psi.T)
-        + Trace(within().T * M_S * within() * Lambda_S)
-    ),
-)
-@states(
-    "one direction",
-    lambda: (
-        a * xi.T * V * theta.T * Lambda_S * theta * V * xi
-        + lambda_ * eta.T * V * kappa.T * M_S * kappa * V * eta
-        - 2 * lambda_**2 * xi.T * V * eta
-    ),
-)
+@states("all", lambda: (
+    Trace(M_perp * Xi * V * theta.T * Lambda_S * theta * V * Xi.T) + Trace(Lambda_perp * Psi * V * kappa.T * M_S * kappa * V * Psi.T)
+    - 2 * Trace(Lambda_perp**2 * Xi * V * Psi.T) + Trace(within().T * M_S * within() * Lambda_S)
+))  # fmt: skip
+@states("one direction", lambda: (
+    a * xi.T * V * theta.T * Lambda_S * theta * V * xi + lambda_ * eta.T * V * kappa.T * M_S * kappa * V * eta
+    - 2 * lambda_**2 * xi.T * V * eta
+))  # fmt: skip
 @given(
     FIXED_POINT,
     r"$\delta\boldsymbol{K}_a=\boldsymbol{W\mu}+\boldsymbol{W}_\perp\boldsymbol{\Xi}$ and $\delta\boldsymbol{Q}_a=\boldsymbol{W\nu}+"
@@ -231,16 +222,11 @@ def core_form() -> TracePolynomial:
     return rewrite(substitute(direction_form(), moves()), redundant | {kappa * V * theta.T: M_S.I * Lambda_S})
 
 
-@register(
-    "T2c",
-    "Stability: the Hessian along an eigenvector that is not learned, split into learned directions and redundant slots",
-    section="beside (21), (81)",
-)
-@states(
-    lambda: (
-        a * x.T * Lambda_S * x + lambda_ * y.T * M_S * y - 2 * lambda_**2 * x.T * Lambda_S.I * M_S * y - 2 * lambda_**2 * xi_0.T * V * eta_0
-    )
-)
+@register("T2c", "Stability: the Hessian along an eigenvector that is not learned, split into learned directions and redundant slots",
+          section="beside (21), (81)")  # fmt: skip
+@states(lambda: (
+    a * x.T * Lambda_S * x + lambda_ * y.T * M_S * y - 2 * lambda_**2 * x.T * Lambda_S.I * M_S * y - 2 * lambda_**2 * xi_0.T * V * eta_0
+))  # fmt: skip
 @given(FIXED_POINT, REDUNDANT)
 def split() -> Lines:
     """Write the variation of the slots as one that moves the effective map, by x and y, and one that does not."""

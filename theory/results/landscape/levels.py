@@ -146,13 +146,10 @@ def plateau_loss(task: Task = PAPER) -> Lines:
 @register("60", "The loss at a fixed point, before the average over the context", section="Appendix D.4")
 @states("sequence", lambda: x_q.T * (I_D - Gamma * Lambda_hat - Lambda_hat * Gamma + Gamma * Lambda_hat**2 * Gamma) * x_q)
 @states("square", lambda: (1 + 1 / N) * Gamma * Lambda**2 * Gamma + Trace(Lambda) / N * Gamma * Lambda * Gamma)
-@states(
-    "other order",
-    lambda: (
-        (1 + 1 / N) * (Trace(Lambda**3 * Gamma**2) - Trace(Lambda * Gamma * Lambda**2 * Gamma))
-        + (Trace(Gamma**2 * Lambda) * Trace(Lambda**2) - Trace(Lambda) * Trace(Gamma * Lambda * Gamma * Lambda)) / N
-    ),
-)
+@states("other order", lambda: (
+    (1 + 1 / N) * (Trace(Lambda**3 * Gamma**2) - Trace(Lambda * Gamma * Lambda**2 * Gamma))
+    + (Trace(Gamma**2 * Lambda) * Trace(Lambda**2) - Trace(Lambda) * Trace(Gamma * Lambda * Gamma * Lambda)) / N
+))  # fmt: skip
 @given(lambda task=PAPER: SYMMETRIC if task == PAPER else at_fixed_map(task))
 @erratum(
     r"The quadratic term is $(\hat{\boldsymbol{\Lambda}} \boldsymbol{\Gamma})^{\top} (\hat{\boldsymbol{\Lambda}} \boldsymbol{\Gamma})$, "

@@ -43,32 +43,19 @@ LOW_RANK = Condition(r"$R \le D$", lambda point: point[R] <= point[D])
 
 
 @register("T2h", "Stability: the origin: a degenerate saddle for separate attention, a strict one for merged", section="beside (14a), (21)")
-@states(
-    "separate",
-    lambda: (
-        Trace(Lambda) / 2
-        - epsilon**3 * Trace(Lambda * effective_map(rank_R_head()) * Lambda)
-        + epsilon**6 / 2 * Trace(effective_map(rank_R_head()).T * M * effective_map(rank_R_head()) * Lambda)
-    ),
-)
-@states(
-    "plateau",
-    lambda: (
-        Trace(Lambda) / 2
-        - Trace(Lambda * Gamma * Lambda)
-        + Trace(Gamma * Lambda * P * Lambda) / 2
-        - epsilon**3 * v_i * Trace(K_i.T * Lambda * (Identity(D) - P) * Lambda * Q_i)
-        + epsilon**6 / 2 * v_i**2 * Trace(Q_i * K_i.T * M * K_i * Q_i.T * Lambda)
-    ),
-)
-@states(
-    "merged",
-    lambda: (
-        Trace(Lambda) / 2
-        - epsilon**2 * Trace(Lambda * effective_map(v_i * U) * Lambda)
-        + epsilon**4 / 2 * Trace(effective_map(v_i * U).T * M * effective_map(v_i * U) * Lambda)
-    ),
-)
+@states("separate", lambda: (
+    Trace(Lambda) / 2 - epsilon**3 * Trace(Lambda * effective_map(rank_R_head()) * Lambda)
+    + epsilon**6 / 2 * Trace(effective_map(rank_R_head()).T * M * effective_map(rank_R_head()) * Lambda)
+))  # fmt: skip
+@states("plateau", lambda: (
+    Trace(Lambda) / 2 - Trace(Lambda * Gamma * Lambda) + Trace(Gamma * Lambda * P * Lambda) / 2
+    - epsilon**3 * v_i * Trace(K_i.T * Lambda * (Identity(D) - P) * Lambda * Q_i)
+    + epsilon**6 / 2 * v_i**2 * Trace(Q_i * K_i.T * M * K_i * Q_i.T * Lambda)
+))  # fmt: skip
+@states("merged", lambda: (
+    Trace(Lambda) / 2 - epsilon**2 * Trace(Lambda * effective_map(v_i * U) * Lambda)
+    + epsilon**4 / 2 * Trace(effective_map(v_i * U).T * M * effective_map(v_i * U) * Lambda)
+))  # fmt: skip
 @given(
     PROJECTOR,
     FIXED_MAP,
@@ -113,12 +100,8 @@ def flow_alone(head: Any, weights: tuple) -> tuple[dict, tuple[Line, ...]]:
     return rates, tuple(Line(Rate(weight, rates), "=", -Gradient(population_error(head), weight) / 2, reason) for weight in weights)
 
 
-@register(
-    "T2i",
-    r"Stability: the time to leave the origin: $\ln(1/w_{\rm init})$ for merged attention, $1/w_{\rm init}$ for separate",
-    kind="approximation",
-    section="beside (51), (68)",
-)
+@register("T2i", r"Stability: the time to leave the origin: $\ln(1/w_{\rm init})$ for merged attention, $1/w_{\rm init}$ for separate",
+          kind="approximation", section="beside (51), (68)")  # fmt: skip
 @states("merged", lambda: tau / gamma * ln(end / w_init))
 @states("separate", lambda: tau / lambda_**2 * (1 / w_init - 1 / end))
 @states("separate, next order", lambda: tau * a / (2 * lambda_**3) * (end**2 - w_init**2))
@@ -157,11 +140,8 @@ def escape() -> Lines:
     yield Line(t - separate_time.doit(), "=", escape_time(correction).doit(), "What the second adds", part="separate, next order")
 
 
-@register(
-    "T2j",
-    "Stability: the loss is a square around its minimum: the best map of rank $r$ learns the first $r$ eigenvectors",
-    section="beside (24)",
-)
+@register("T2j", "Stability: the loss is a square around its minimum: the best map of rank $r$ learns the first $r$ eigenvectors",
+          section="beside (24)")  # fmt: skip
 @states("square", lambda: Trace(Lambda) - Trace(Lambda**3 * M.I) + Trace(deviation.T * M * deviation * Lambda))
 @states("singular value", lambda: lambda_**3 / a)
 @given(

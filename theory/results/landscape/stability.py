@@ -70,20 +70,14 @@ def first_variation():
 
 
 @register("T2a", "Stability: the second variation of the loss in the weights of a head", section="beside (21), (81)")
-@states(
-    "anywhere",
-    lambda: (
-        Trace(first_variation().T * M * first_variation() * Lambda)
-        - 2 * delta_v * Trace(force_of_head().T * (delta_K * Q_i.T + K_i * delta_Q.T))
-        - 2 * v_i * Trace(force_of_head().T * delta_K * delta_Q.T)
-    ),
-)
-@states(
-    "fixed point",
-    lambda: (
-        Trace(first_variation().T * M * first_variation() * Lambda) - 2 * v_i * Trace(delta_K.T * Lambda * (I_D - P) * Lambda * delta_Q)
-    ),
-)
+@states("anywhere", lambda: (
+    Trace(first_variation().T * M * first_variation() * Lambda)
+    - 2 * delta_v * Trace(force_of_head().T * (delta_K * Q_i.T + K_i * delta_Q.T))
+    - 2 * v_i * Trace(force_of_head().T * delta_K * delta_Q.T)
+))  # fmt: skip
+@states("fixed point", lambda: (
+    Trace(first_variation().T * M * first_variation() * Lambda) - 2 * v_i * Trace(delta_K.T * Lambda * (I_D - P) * Lambda * delta_Q)
+))  # fmt: skip
 @given(
     PROJECTOR,
     r"The first anywhere; the second where (C1) and (C2) hold and the keys and queries of waiting heads are in the span of the learned "

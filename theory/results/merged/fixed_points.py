@@ -124,10 +124,9 @@ def half_loss() -> TracePolynomial:
 @states("form", lambda: _dw.T * W_1 * COVARIANCE * W_1.T * _dw - 2 * (_dw.T * _dW * CROSS))
 @states("diagonal", lambda: (_plus.T * _plus - _minus.T * _minus) / 2)
 @states("origin", lambda: -gamma)
-@states(
-    "bound",
-    lambda: gamma * (Trace((_dw - _dW * c_hat) * (_dw - _dW * c_hat).T) + Trace(_dW * _dW.T) - Trace(_dW * c_hat * c_hat.T * _dW.T)),
-)
+@states("bound", lambda: (
+    gamma * (Trace((_dw - _dW * c_hat) * (_dw - _dW * c_hat).T) + Trace(_dW * _dW.T) - Trace(_dW * c_hat * c_hat.T * _dW.T))
+))  # fmt: skip
 @states("dimension", lambda: H * (D**2 - 1))
 @given(
     UNIT,

@@ -71,16 +71,10 @@ def norm_on_aligned_set() -> Lines:
 
 @register("15", "The sigmoid of merged attention on white tokens", section="Section 3.3")
 @states("sigmoid", lambda: exp(2 * sqrt(D) * t / tau) / ((1 + (1 + D) / N) * (exp(2 * sqrt(D) * t / tau) - 1) + sqrt(D) / w_init**2))
-@states(
-    "scaled",
-    lambda: (
-        1
-        / (
-            lambda_ * (1 + (1 + D) / N) * (1 - exp(-2 * sqrt(D) * lambda_**2 * t / tau))
-            + sqrt(D) / s_0 * exp(-2 * sqrt(D) * lambda_**2 * t / tau)
-        )
-    ),
-)
+@states("scaled", lambda: (
+    1 / (lambda_ * (1 + (1 + D) / N) * (1 - exp(-2 * sqrt(D) * lambda_**2 * t / tau))
+         + sqrt(D) / s_0 * exp(-2 * sqrt(D) * lambda_**2 * t / tau))
+))  # fmt: skip
 @given(
     r"$\boldsymbol{\Lambda}=\boldsymbol{I}$; scaled: $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$ and $s_0$ for $w_{\rm init}^2$, in "
     "exponentials that do not overflow",
@@ -163,16 +157,11 @@ BALANCED = Condition(
 @states("f", lambda: theta / 2 + (exp(2 * theta) - exp(-2 * theta)) / 8)
 @states("s", lambda: cosh(theta) ** 2 / (cosh(theta_0) ** 2 / s_0 + 2 * alpha / gamma * (f - f_0)))
 @states("p in time", lambda: tanh(IN_TIME))
-@states(
-    "s in time",
-    lambda: (
-        (1 + exp(-2 * IN_TIME)) ** 2
-        / (
-            exp(-2 * IN_TIME) * (4 / (1 - p_0**2) / s_0 + 4 * alpha / gamma * (gamma * t / tau - p_0 / (1 - p_0**2)))
-            + alpha / gamma * (1 - exp(-4 * IN_TIME))
-        )
-    ),
-)
+@states("s in time", lambda: (
+    (1 + exp(-2 * IN_TIME)) ** 2
+    / (exp(-2 * IN_TIME) * (4 / (1 - p_0**2) / s_0 + 4 * alpha / gamma * (gamma * t / tau - p_0 / (1 - p_0**2)))
+       + alpha / gamma * (1 - exp(-4 * IN_TIME)))
+))  # fmt: skip
 @given(
     BALANCED,
     r"$\theta=\gamma t/\tau+\operatorname{artanh}(p_0)$, $\theta_0=\operatorname{artanh}(p_0)$, and $f_0$ is $f$ at $\theta_0$; in "

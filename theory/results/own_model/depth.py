@@ -120,19 +120,15 @@ def hankel(depth: int, moments) -> Expr:
 @states("m_2", lambda: 1 + (D + 1) / N)
 @states("m_3", lambda: 1 + 3 * (D + 1) / N + (D**2 + 3 * D + 4) / N**2)
 @states("m_4", lambda: 1 + 6 * (D + 1) / N + (6 * D**2 + 17 * D + 21) / N**2 + (D**3 + 6 * D**2 + 21 * D + 20) / N**3)
-@states(
-    "loss",
-    lambda: sum((-1) ** (j + k) * (1, *SYMMETRIC)[j] * (1, *SYMMETRIC)[k] * (1, *MOMENTS)[j + k] for j in range(5) for k in range(5)),
-)
+@states("loss", lambda: (
+    sum((-1) ** (j + k) * (1, *SYMMETRIC)[j] * (1, *SYMMETRIC)[k] * (1, *MOMENTS)[j + k] for j in range(5) for k in range(5))
+))  # fmt: skip
 @states("loops", lambda: sum(comb(8, k) * (-z) ** k * (1, *MOMENTS)[k] for k in range(9)))
 @states("one at best", lambda: (D + 1) / (N + D + 1))
-@states(
-    "two at best",
-    lambda: (
-        (D**3 * (N + 1) + 2 * D**2 * (2 * N + 5) + D * (7 * N + 17) + 4 * (N + 1))
-        / (D**3 * (N + 1) + D**2 * (N**2 + 5 * N + 10) + D * (N**3 + 5 * N**2 + 17 * N + 17) + N**3 + 10 * N**2 + 17 * N + 4)
-    ),
-)
+@states("two at best", lambda: (
+    (D**3 * (N + 1) + 2 * D**2 * (2 * N + 5) + D * (7 * N + 17) + 4 * (N + 1))
+    / (D**3 * (N + 1) + D**2 * (N**2 + 5 * N + 10) + D * (N**3 + 5 * N**2 + 17 * N + 17) + N**3 + 10 * N**2 + 17 * N + 4)
+))  # fmt: skip
 @given(
     r"$\boldsymbol{U}_l = z_l\boldsymbol{\Lambda}^{-1}$, for tokens of any covariance, in units of $\operatorname{tr}"
     r"(\boldsymbol{\Lambda})$. For white tokens the flow keeps this form (V13-flow)",

@@ -76,15 +76,10 @@ def two_step_error() -> Lines:
 
 
 @register("V10-white", "The loss of two steps for white tokens")
-@states(
-    lambda: (
-        1
-        - 4 * z
-        + 6 * z**2 * (1 + (D + 1) / N)
-        - 4 * z**3 * (1 + 3 * (D + 1) / N + (D**2 + 3 * D + 4) / N**2)
-        + z**4 * (1 + 6 * (D + 1) / N + (6 * D**2 + 17 * D + 21) / N**2 + (D**3 + 6 * D**2 + 21 * D + 20) / N**3)
-    )
-)
+@states(lambda: (
+    1 - 4 * z + 6 * z**2 * (1 + (D + 1) / N) - 4 * z**3 * (1 + 3 * (D + 1) / N + (D**2 + 3 * D + 4) / N**2)
+    + z**4 * (1 + 6 * (D + 1) / N + (6 * D**2 + 17 * D + 21) / N**2 + (D**3 + 6 * D**2 + 21 * D + 20) / N**3)
+))  # fmt: skip
 @given(
     r"$\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$ and $\boldsymbol{U}=z\boldsymbol{I}/\lambda$; for each direction, in units of its "
     r"variance: the loss over $\lambda D$",

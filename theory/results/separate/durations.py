@@ -73,15 +73,10 @@ def phi() -> Expr:
 
 
 @register("67", "The time integral of a drop", section="Appendix D.6")
-@states(
-    lambda: (
-        tau
-        * (
-            1 / (6 * lambda_**2) * _CUBE_ROOT * (log((u**2 + u + 1) / (u - 1) ** 2) - 2 * sqrt(3) * atan((2 * u + 1) / sqrt(3)))
-            - 1 / (lambda_**2 * v)
-        )
-    )
-)
+@states(lambda: (
+    tau * (1 / (6 * lambda_**2) * _CUBE_ROOT * (log((u**2 + u + 1) / (u - 1) ** 2) - 2 * sqrt(3) * atan((2 * u + 1) / sqrt(3)))
+           - 1 / (lambda_**2 * v))
+))  # fmt: skip
 @given(_inside("Between $v(0)$ and $v(t)$: $t$ is the difference of the values there; $u^3=av^3/\\lambda$"), BRANCHES)
 @erratum(r"The factor $\tau$ is missing in the paper's display")
 def time_of_a_drop(task: Task = PAPER) -> Lines:
@@ -199,14 +194,9 @@ _v_next = Symbol("v_{m+1}", positive=True)
 
 
 @register("68-next", "Duration of a plateau with its next orders", kind="approximation", section="beside (68)")
-@states(
-    "constant",
-    lambda: (
-        1 / rho
-        - (Rational(1, 6) * log((rho**2 + rho + 1) / (rho - 1) ** 2) - 1 / sqrt(3) * atan((2 * rho + 1) / sqrt(3)))
-        - pi / (6 * sqrt(3))
-    ),
-)
+@states("constant", lambda: (
+    1 / rho - (Rational(1, 6) * log((rho**2 + rho + 1) / (rho - 1) ** 2) - 1 / sqrt(3) * atan((2 * rho + 1) / sqrt(3))) - pi / (6 * sqrt(3))
+))  # fmt: skip
 @states("t", lambda: tau / lambda_**2 * (1 / v_0 - C_rho * _CUBE_ROOT - Rational(1, 2) * a / lambda_ * v_0**2))
 @states("switch", lambda: -tau / lambda_**2 * _CUBE_ROOT)
 @given(

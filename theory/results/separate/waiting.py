@@ -16,7 +16,7 @@ from ...derivations.draws import DIRECTION, EIGENVECTOR, PROJECTOR, along_one_ei
 from ...notation import B, D, G, Lambda, M, P, clock, e, k_i, lambda_, learned, matrix, q_i, t, tau, v, v_0, v_i, w_init
 from ...typesetting.latex import formula_latex
 from ..task.population import PAPER, Task
-from ..task.regression import SECOND_MOMENT, loss_and_force
+from ..task.regression import loss_and_force
 from .aligned import along_lines, force_on_later_ansatz
 from .flow import RANK_ONE, flow_in_force, rank_one_head
 
@@ -57,7 +57,7 @@ def _rates_in(of_force) -> Lines:
 def first_waiting_heads(task: Task = PAPER) -> Lines:
     """(19) where B is neglected beside Lambda^2 in the force."""
     first, map_ = task.moments.A, matrix("B_1", D)
-    yield from (SECOND_MOMENT,) if task == PAPER else task.definitions()
+    yield from task.definitions()
     yield from loss_and_force(task)
     yield Line(B, ":=", w_init**3 * map_, "The map is of third order in the weights")
     yield Line(G, "~", first, "Without the map, the force is", parameter=(w_init, 0), order=3)

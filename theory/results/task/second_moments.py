@@ -128,18 +128,10 @@ def long_context_moment() -> Lines:
 
 @register("31-moments", "Further moments of the sample covariance", section="Beside (31)")
 @states("A", lambda: Lambda * A * Lambda + (Lambda * A.T * Lambda + Trace(A * Lambda) * Lambda) / N)
-@states(
-    "cube",
-    lambda: (
-        (
-            (N**2 + 3 * N + 4) * Lambda**3
-            + 2 * (N + 1) * Trace(Lambda) * Lambda**2
-            + (N + 1) * Trace(Lambda**2) * Lambda
-            + Trace(Lambda) ** 2 * Lambda
-        )
-        / N**2
-    ),
-)
+@states("cube", lambda: (
+    ((N**2 + 3 * N + 4) * Lambda**3 + 2 * (N + 1) * Trace(Lambda) * Lambda**2
+     + (N + 1) * Trace(Lambda**2) * Lambda + Trace(Lambda) ** 2 * Lambda) / N**2
+))  # fmt: skip
 @states("trace", lambda: Trace(Lambda) * Lambda + 2 / N * Lambda**2)
 @states("trace-A", lambda: Trace(A * Lambda) * Lambda + (Lambda * A * Lambda + Lambda * A.T * Lambda) / N)
 @given(*TOKENS, r"$\boldsymbol{A}$ is any constant matrix")

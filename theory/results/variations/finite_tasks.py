@@ -37,15 +37,10 @@ DRAWN = r"The $K$ task vectors are drawn from $\mathcal{N}(\boldsymbol{0}, \bold
 
 
 @register("V11-loss", "The loss of finitely many tasks is that of their second moment")
-@states(
-    "loss",
-    lambda: (
-        Trace(Sigma_w * Lambda)
-        - 2 * Trace(Lambda * Sigma_w * Lambda * B)
-        + (1 + 1 / N) * Trace(B * Lambda * B.T * Lambda * Sigma_w * Lambda)
-        + Trace(Sigma_w * Lambda) / N * Trace(B * Lambda * B.T * Lambda)
-    ),
-)
+@states("loss", lambda: (
+    Trace(Sigma_w * Lambda) - 2 * Trace(Lambda * Sigma_w * Lambda * B) + (1 + 1 / N) * Trace(B * Lambda * B.T * Lambda * Sigma_w * Lambda)
+    + Trace(Sigma_w * Lambda) / N * Trace(B * Lambda * B.T * Lambda)
+))  # fmt: skip
 @given(
     GIVEN,
     r"Label noise adds what it adds to any task (V0)",

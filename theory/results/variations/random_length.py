@@ -126,20 +126,11 @@ def uniform_law() -> Lines:
 
 
 @register("V4-effective", "The fixed length that a random one acts like")
-@states(
-    "loss",
-    lambda: (
-        Trace(Sigma_w * Lambda_q)
-        + sigma**2
-        - g_1**2
-        / g_2
-        * (
-            2 * Trace(Lambda_q * Sigma_w * Lambda * B)
-            - (1 + g_3 / g_2) * Trace(B.T * Lambda * Sigma_w * Lambda * B * Lambda_q)
-            - (Trace(Sigma_w * Lambda) + sigma**2) * (g_3 / g_2) * Trace(B.T * Lambda * B * Lambda_q)
-        )
-    ),
-)
+@states("loss", lambda: (
+    Trace(Sigma_w * Lambda_q) + sigma**2
+    - g_1**2 / g_2 * (2 * Trace(Lambda_q * Sigma_w * Lambda * B) - (1 + g_3 / g_2) * Trace(B.T * Lambda * Sigma_w * Lambda * B * Lambda_q)
+                     - (Trace(Sigma_w * Lambda) + sigma**2) * (g_3 / g_2) * Trace(B.T * Lambda * B * Lambda_q))
+))  # fmt: skip
 @states("present, length", lambda: N / harmonic(N))
 @states("longest, length", lambda: (2 * N + 1) / 3)
 @states("official, length", lambda: (N + 1 - 2 * H + H_2) / (H - H_2))
@@ -179,10 +170,9 @@ def effective_length() -> Lines:
 @states("loss", lambda: over_directions(lambda_ - learned * lambda_ * g_1**2 / (g_2 + g_3 * (1 + T / lambda_))))
 @states("present", lambda: over_directions(lambda_ - learned * lambda_ / (1 + harmonic(N) / N * (1 + T / lambda_))))
 @states("longest", lambda: over_directions(lambda_ - learned * lambda_ * 3 * (N + 1) / (2 * (2 * N + 1 + 3 * (1 + T / lambda_)))))
-@states(
-    "official",
-    lambda: over_directions(lambda_ - learned * lambda_ * (N + 1 - H) ** 2 / (N * (N + 1 - 2 * H + H_2 + (H - H_2) * (1 + T / lambda_)))),
-)
+@states("official", lambda: (
+    over_directions(lambda_ - learned * lambda_ * (N + 1 - H) ** 2 / (N * (N + 1 - 2 * H + H_2 + (H - H_2) * (1 + T / lambda_))))
+))  # fmt: skip
 @given(
     r"$\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens, no noise",
     TWO_LENGTHS,

@@ -71,15 +71,11 @@ def share_at_test() -> Expr:
 
 
 @register("V3-test", "The test loss of any trained effective map")
-@states(
-    lambda: (
-        Trace(Sigma_w * Lambda_q)
-        + sigma**2
-        - 2 * Trace(Lambda_q * Sigma_w * Lambda * B)
-        + (1 + 1 / N) * Trace(B.T * Lambda * Sigma_w * Lambda * B * Lambda_q)
-        + (Trace(Sigma_w * Lambda) + sigma**2) / N * Trace(B.T * Lambda * B * Lambda_q)
-    )
-)
+@states(lambda: (
+    Trace(Sigma_w * Lambda_q) + sigma**2 - 2 * Trace(Lambda_q * Sigma_w * Lambda * B)
+    + (1 + 1 / N) * Trace(B.T * Lambda * Sigma_w * Lambda * B * Lambda_q)
+    + (Trace(Sigma_w * Lambda) + sigma**2) / N * Trace(B.T * Lambda * B * Lambda_q)
+))  # fmt: skip
 @given(
     r"All letters but $\boldsymbol{B}$ are those of the test: $\boldsymbol{\Lambda}$ of the context, "
     r"$\boldsymbol{\Lambda}_{q}$ of the query, $\boldsymbol{\Sigma}_{w}$, $\sigma$ and $N$",

@@ -125,15 +125,10 @@ ELLIPTICAL = Task(token_law=elliptical_of)
 @states("a", lambda: lambda_**2 * (1 + (2 * kappa - 1 + kappa * T / lambda_) / N))
 @states("sphere", lambda: D / (D + 2))
 @states("student", lambda: (nu - 2) / (nu - 4))
-@states(
-    "gap",
-    lambda: (
-        N
-        * (lambda_i - lambda_j)
-        * ((N + 2 * kappa - 1) * lambda_i * lambda_j + kappa * T * (lambda_i + lambda_j))
-        / (((N + 2 * kappa - 1) * lambda_i + kappa * T) * ((N + 2 * kappa - 1) * lambda_j + kappa * T))
-    ),
-)
+@states("gap", lambda: (
+    N * (lambda_i - lambda_j) * ((N + 2 * kappa - 1) * lambda_i * lambda_j + kappa * T * (lambda_i + lambda_j))
+    / (((N + 2 * kappa - 1) * lambda_i + kappa * T) * ((N + 2 * kappa - 1) * lambda_j + kappa * T))
+))  # fmt: skip
 @states("length", lambda: N * (lambda_ + T) / ((2 * kappa - 1) * lambda_ + kappa * T))
 @given(
     r"$\boldsymbol{x} = \rho\boldsymbol{\Lambda}^{1/2}\boldsymbol{u}$ with $\boldsymbol{u}$ uniform on the unit sphere, an independent "
@@ -225,14 +220,10 @@ def _orthogonal_columns(point) -> None:
 @states("a", lambda: lambda_**2 * (1 + (kurtosis - 2 + T / lambda_) / N))
 @states("Rademacher", lambda: lambda_**2 * (1 + (T / lambda_ - 1) / N))
 @states("commutator", lambda: (kurtosis - 3) * (D_R * mixing.T * mixing - mixing.T * mixing * D_R))
-@states(
-    "gap",
-    lambda: (
-        N
-        * (lambda_i * lambda_j * ((N - 2 + k_j) * lambda_i - (N - 2 + k_i) * lambda_j) + T * (lambda_i**2 - lambda_j**2))
-        / (((N + k_i - 2) * lambda_i + T) * ((N + k_j - 2) * lambda_j + T))
-    ),
-)
+@states("gap", lambda: (
+    N * (lambda_i * lambda_j * ((N - 2 + k_j) * lambda_i - (N - 2 + k_i) * lambda_j) + T * (lambda_i**2 - lambda_j**2))
+    / (((N + k_i - 2) * lambda_i + T) * ((N + k_j - 2) * lambda_j + T))
+))  # fmt: skip
 @given(
     r"$\boldsymbol{x} = \boldsymbol{R} \boldsymbol{z}$ with independent $z_{d}$ of variance 1, odd moments 0 and kurtosis $k$",
     MIXING,
