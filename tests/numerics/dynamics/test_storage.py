@@ -5,11 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
-from iclflow.numerics.dynamics.datasets import to_dataset
 from iclflow.numerics.dynamics.descent import gradient_descent
-from iclflow.numerics.dynamics.flow import gradient_flow
 from iclflow.numerics.dynamics.storage import load_results, save_results
-from iclflow.numerics.parametrizations.attention import MergedWeights, SeparateWeights
+from iclflow.numerics.dynamics.trajectory import Trajectory
+from iclflow.numerics.parametrizations.attention import SeparateWeights
 from iclflow.numerics.parametrizations.full_attention import FullSeparateWeights
 from iclflow.numerics.tasks.losses import QuadraticLoss
 from iclflow.numerics.tasks.regression import RegressionTask
@@ -19,50 +18,37 @@ TASK = RegressionTask(eigenvalues=[0.5, 0.3, 0.2], context_length=8)
 LOSS = QuadraticLoss.population(TASK)
 
 
-def runs(count: int = 2) -> list:
-    starts = [SeparateWeights.initialize(TASK, heads=4, rank=2, scale=0.5, rng=np.random.default_rng(seed)) for seed in range(count)]
-    return [gradient_descent(LOSS, start, steps=12, learning_rate=0.1) for start in starts]
+def run(seed: int = 0) -> Trajectory:
+    start = SeparateWeights.initialize(TASK, heads=4, rank=2, scale=0.5, rng=np.random.default_rng(seed))
+    return gradient_descent(LOSS, start, steps=12, learning_rate=0.1)
 
 
-def test_dimensions_and_values_are_those_of_the_runs() -> None:
-    trajectories = runs()
-    dataset = to_dataset(trajectories, seeds=[7, 3], attributes={"steps": 12, "eigenvalues": [0.5, 0.3, 0.2]})
-    assert dict(dataset.sizes) == {"seed": 2, "time": 13, "head": 4, "rank": 2, "component": 3}
-    assert dataset["k"].dims == ("seed", "time", "head", "rank", "component")
-    run = trajectories[1]
-    chosen = dataset.sel(seed=3)
-    np.testing.assert_array_equal(chosen["time"], run.times)
-    np.testing.assert_allclose(chosen["loss"], run.loss, rtol=1e-14)
+def test_dimensions_and_values_are_those_of_the_run() -> None:
+    trajectory = run()
+    dataset = trajectory.to_xarray()
+    assert {name: dataset.sizes[name] for name in ("time", "head", "rank", "component")} == {
+        "time": 13,
+        "head": 4,
+        "rank": 2,
+        "component": 3,
+    }
+    assert dataset["k"].dims == ("time", "head", "rank", "component")
+    np.testing.assert_array_equal(dataset["time"], trajectory.times)
+    np.testing.assert_allclose(dataset["loss"], trajectory.loss, rtol=1e-14)
     for name in ("v", "k", "q"):
-        np.testing.assert_array_equal(chosen[name], run.arrays[name])
+        np.testing.assert_array_equal(dataset[name], trajectory.arrays[name])
     assert dataset.attrs["parametrization"] == "SeparateWeights"
-    assert dataset.attrs["eigenvalues"] == "[0.5, 0.3, 0.2]"
-
-
-def test_flows_are_brought_to_common_times() -> None:
-    flows = [
-        gradient_flow(LOSS, MergedWeights.initialize(TASK, heads=2, scale=0.1, rng=np.random.default_rng(seed)), t_end=30.0)
-        for seed in range(2)
-    ]
-    with pytest.raises(ValueError, match="times must be given"):
-        to_dataset(flows)
-    times = np.linspace(0.0, 30.0, 7)
-    dataset = to_dataset(flows, times=times)
-    assert dataset["U"].dims == ("seed", "time", "head", "component", "component_2")
-    for seed, flow in enumerate(flows):
-        np.testing.assert_allclose(dataset["loss"].sel(seed=seed), flow.loss_at(times), rtol=1e-14)
-        np.testing.assert_allclose(dataset["U"].sel(seed=seed, time=30.0), flow.weights[-1].U, rtol=1e-14)
 
 
 def test_unreduced_blocks_name_the_label_as_a_component() -> None:
     start = FullSeparateWeights.initialize(TASK, heads=4, scale=0.5, rng=np.random.default_rng(0))
     loss = SampleMoments.sampled(TASK, 50, np.random.default_rng(1)).loss()
-    dataset = to_dataset(gradient_descent(loss, start, steps=3, learning_rate=0.01))
-    assert dict(dataset["key"].sizes) == {"seed": 1, "time": 4, "head": 4, "rank": 1, "token_component": 4}
+    dataset = gradient_descent(loss, start, steps=3, learning_rate=0.01).to_xarray()
+    assert dict(dataset["key"].sizes) == {"time": 4, "head": 4, "rank": 1, "token_component": 4}
 
 
 def test_saved_and_loaded_is_identical(tmp_path: Path) -> None:
-    dataset, path = to_dataset(runs(), attributes={"note": "two seeds", "steps": 12}), tmp_path / "runs.nc"
+    dataset, path = run().to_xarray().assign_attrs(note="one seed", steps=12), tmp_path / "runs.nc"
     save_results(dataset, path)
     xr.testing.assert_identical(load_results(path), dataset)
     assert [entry.name for entry in tmp_path.iterdir()] == ["runs.nc"]
@@ -77,7 +63,7 @@ class Interrupted(BaseException):
 def test_an_interrupted_write_leaves_nothing_and_keeps_the_old(
     stage: str, existing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, old = tmp_path / "runs.nc", to_dataset(runs(1))
+    path, old = tmp_path / "runs.nc", run().to_xarray()
     if existing:
         save_results(old, path)
 
@@ -93,7 +79,7 @@ def test_an_interrupted_write_leaves_nothing_and_keeps_the_old(
     else:
         monkeypatch.setattr("os.replace", refused)
     with pytest.raises(Interrupted):
-        save_results(to_dataset(runs(2)), path)
+        save_results(run(1).to_xarray(), path)
     monkeypatch.undo()
     assert [entry.name for entry in tmp_path.iterdir()] == (["runs.nc"] if existing else [])
     if existing:
@@ -103,8 +89,6 @@ def test_an_interrupted_write_leaves_nothing_and_keeps_the_old(
 def test_nothing_that_needs_pickle_is_written(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'x' holds Python objects"):
         save_results(xr.Dataset({"x": ("n", np.array([{}, None], dtype=object))}), tmp_path / "x.nc")
-    with pytest.raises(ValueError, match="attributes must hold"):
-        to_dataset(runs(1), attributes={"rng": np.random.default_rng(0)})
     assert not list(tmp_path.iterdir())
 
 
@@ -115,7 +99,7 @@ def test_files_that_are_not_results(tmp_path: Path) -> None:
     path.write_bytes(b"not a dataset")
     with pytest.raises(ValueError, match=r"broken\.nc: cannot be read"):
         load_results(path)
-    save_results(to_dataset(runs(1)), path)
+    save_results(run().to_xarray(), path)
     whole = path.read_bytes()
     for kept in (0, 3, 50, 700, len(whole) - 40):
         path.write_bytes(whole[:kept])
@@ -123,19 +107,7 @@ def test_files_that_are_not_results(tmp_path: Path) -> None:
             load_results(path)
 
 
-def test_bad_input_is_refused_with_its_name() -> None:
-    two = runs()
-    with pytest.raises(ValueError, match="seeds must be 2 different numbers"):
-        to_dataset(two, seeds=[1, 1])
-    with pytest.raises(ValueError, match="increasing"):
-        to_dataset(two, times=[1.0, 0.0])
-    other = gradient_descent(
-        LOSS, MergedWeights.initialize(TASK, heads=4, scale=0.5, rng=np.random.default_rng(0)), steps=12, learning_rate=0.1
-    )
-    with pytest.raises(ValueError, match="one parametrization"):
-        to_dataset([two[0], other])
-    with pytest.raises(TypeError, match="trajectories must be"):
-        to_dataset([two[0], "run"])
+def test_what_is_not_a_dataset_is_refused() -> None:
     with pytest.raises(TypeError, match=r"xarray\.Dataset"):
         save_results({"loss": 1}, "x.nc")
 
