@@ -4,14 +4,11 @@ import argparse
 import json
 import os
 import sys
-import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from .official import official
@@ -234,30 +231,6 @@ def _steps(derivation: "BuiltDerivation", format: str) -> str:
     return derivation.latex() if format == "latex" else str(derivation)
 
 
-@contextmanager
-def _waiting(what: str, patience: float = 2.0) -> Iterator[None]:
-    """Say on a terminal, once a second, how long it has taken, if it takes more than two seconds."""
-    done = Event()
-
-    def tell() -> None:
-        began = time.monotonic()
-        if done.wait(patience):
-            return
-        while not done.wait(1.0):
-            print(f"\r{what}: {time.monotonic() - began:.0f} s, Ctrl-C stops it", end="", file=sys.stderr, flush=True)
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-    teller = Thread(target=tell, daemon=True)
-    if sys.stderr.isatty():
-        teller.start()
-    try:
-        yield
-    finally:
-        done.set()
-        if teller.is_alive():
-            teller.join()
-
-
 def expect(options: argparse.Namespace) -> int:
     from ...theory import derive, expect
     from ...theory.derivations.heads import carried_out
@@ -265,7 +238,7 @@ def expect(options: argparse.Namespace) -> int:
 
     formula, meaning = read_text(options.expression, options.let)
     laws = list(meaning.laws.values())
-    with _waiting("iclflow expect"):
+    with clock("iclflow expect"):
         steps = derive(formula).expect(laws, one_by_one=True) if options.steps else None
         shown = _steps(steps, options.format) if steps and steps.lines else _shown(expect(carried_out(formula), laws), options.format)
     print(shown)

@@ -1,6 +1,7 @@
 """Progress on standard error while a command works; nothing where that is no terminal."""
 
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
@@ -19,19 +20,24 @@ def bar(words: str, items: Iterable | None = None, *, total: float | None = None
 
 
 @contextmanager
-def clock(words: str) -> Iterator[None]:
-    """The time passed, second by second, during work of unknown length."""
-    from tqdm import tqdm
-
+def clock(words: str, patience: float = 2.0) -> Iterator[None]:
+    """Say on a terminal, once a second, how long work of unknown length has taken, if it takes more than ``patience`` seconds."""
     done = Event()
-    with tqdm(desc=words, bar_format="{desc}: {elapsed}", disable=not sys.stderr.isatty(), leave=False) as shown:
 
-        def tick() -> None:
-            while not done.wait(1):
-                shown.refresh()
+    def tell() -> None:
+        began = time.monotonic()
+        if done.wait(patience):
+            return
+        while not done.wait(1.0):
+            print(f"\r{words}: {time.monotonic() - began:.0f} s, Ctrl-C stops it", end="", file=sys.stderr, flush=True)
+        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
-        Thread(target=tick, daemon=True).start()
-        try:
-            yield
-        finally:
-            done.set()
+    teller = Thread(target=tell, daemon=True)
+    if sys.stderr.isatty():
+        teller.start()
+    try:
+        yield
+    finally:
+        done.set()
+        if teller.is_alive():
+            teller.join()

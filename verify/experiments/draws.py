@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, wraps
+from inspect import signature
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import numpy as np
@@ -49,11 +50,13 @@ def torch_generator(*key: int) -> "torch.Generator":
 
 
 def remembered(function: Callable[P, R]) -> Callable[P, R]:
-    """``functools.cache`` that keeps the results of each seed apart."""
-    results = cache(lambda _seed, *args, **kwargs: function(*args, **kwargs))
+    """``functools.cache`` that keeps the results of each seed apart; an argument left out is its default."""
+    parameters, results = signature(function), cache(lambda _seed, *args, **kwargs: function(*args, **kwargs))
 
     @wraps(function)
     def recall(*args: P.args, **kwargs: P.kwargs) -> R:
-        return results(_seed.get(), *args, **kwargs)
+        bound = parameters.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return results(_seed.get(), *bound.args, **bound.kwargs)
 
     return recall

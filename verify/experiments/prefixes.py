@@ -8,7 +8,6 @@ step there is N times as large as here. The random lengths of :mod:`~iclflow.num
 """
 
 from collections.abc import Callable
-from functools import cache
 
 import numpy as np
 import torch
@@ -20,6 +19,7 @@ from ...numerics.tasks.regression import RegressionTask
 from ..training.descent import TrainingRun, train
 from ..training.modules import ReducedSeparate
 from ..training.sequences import Batch, draw_sequences
+from .draws import remembered
 from .varied_tasks import PLAIN, RUNS
 
 
@@ -58,13 +58,9 @@ def labelled_batches(task: RegressionTask, batch_size: int, generator: torch.Gen
     return draw
 
 
+@remembered
 def prefix_training(share: int = 1) -> TrainingRun:
     """The run "official" of :mod:`~iclflow.verify.experiments.varied_tasks`, trained on all prefixes; of one in ``share`` sequences."""
-    return _training(share)
-
-
-@cache
-def _training(share: int) -> TrainingRun:
     run = RUNS["official"]
     source = labelled_batches(PLAIN, run.batch_size // share, torch.Generator().manual_seed(run.seed))
     steps = round(run.duration / (2 * run.learning_rate))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,26 +60,20 @@ def random_starts(setting: Setting) -> tuple[Setting, ...]:
     return tuple(random_start(setting, number) for number in range(STARTS))
 
 
+@remembered
 def flow(setting: Setting = DEFAULT, rtol: float = 1e-8) -> Trajectory:
     """Gradient flow from the setting's initial weights."""
-    return _flow(setting, rtol)
-
-
-@cache
-def _flow(setting: Setting, rtol: float) -> Trajectory:
     loss = QuadraticLoss.population(setting.task)
     return gradient_flow(loss, setting.weights, t_end=setting.duration, rtol=rtol, weight_decay=setting.weight_decay)
 
 
+@remembered
 def theory(setting: Setting = DEFAULT) -> Trajectory:
     """The flow that the setting's training follows, from its initial weights; with Adam or signs, their steps on the exact loss."""
     if setting.optimizer != "sgd":
         return descended(QuadraticLoss.population(setting.task), setting.weights, setting, steps=setting.steps)
-    return _theory(setting) if setting.momentum else flow(setting)
-
-
-@cache
-def _theory(setting: Setting) -> Trajectory:
+    if not setting.momentum:
+        return flow(setting)
     return followed(QuadraticLoss.population(setting.task), setting.weights, setting, t_end=setting.duration)
 
 
@@ -125,48 +118,29 @@ def final_weights(run: Trajectory) -> dict[str, np.ndarray]:
     return {name: array[-1] for name, array in run.arrays.items()}
 
 
+@remembered
 def training(setting: Setting = DEFAULT, device: str = "cpu") -> "TrainingRun":
     """Descent on fresh mini-batches from the setting's initial weights, with its optimizer and momentum."""
-    return _training(setting, device)
-
-
-@cache
-def trained_together(setting: Setting, seeds: tuple[int, ...]) -> "TrainingRun":
-    """Networks from several initial weights on the same mini-batches, each step one vectorised operation."""
-    import torch
-
-    from ..training.descent import fresh_batches, train
-    from ..training.modules import ReducedSeparate
-
-    networks = [ReducedSeparate(replace(setting, seed=seed).weights) for seed in seeds]
-    return train(
-        networks,
-        fresh_batches(setting.task, setting.batch_size, torch.Generator().manual_seed(setting.seed)),
-        steps=setting.steps,
-        learning_rate=setting.learning_rate,
-        momentum=setting.momentum,
-        weight_decay=setting.weight_decay,
-        optimizer=setting.optimizer,
-        record_every=5,
-    )
-
-
-@cache
-def _training(setting: Setting, device: str) -> "TrainingRun":
     return descend(setting, device)
 
 
-def descend(setting: Setting, device: str = "cpu", *, progress: bool | None = None) -> "TrainingRun":
-    """:func:`training`, computed anew."""
+@remembered
+def trained_together(setting: Setting, seeds: tuple[int, ...]) -> "TrainingRun":
+    """Networks from several initial weights on the same mini-batches, each step one vectorised operation."""
+    return descend(setting, seeds=seeds)
+
+
+def descend(setting: Setting, device: str = "cpu", *, seeds: tuple[int, ...] = (), progress: bool | None = None) -> "TrainingRun":
+    """:func:`training`, computed anew, or with ``seeds`` :func:`trained_together`."""
     import torch
 
     from ..training.descent import fresh_batches, train
     from ..training.modules import ReducedSeparate
 
-    generator = torch.Generator(device).manual_seed(setting.seed)
+    networks = [ReducedSeparate(replace(setting, seed=seed).weights).to(device) for seed in seeds or (setting.seed,)]
     return train(
-        ReducedSeparate(setting.weights).to(device),
-        fresh_batches(setting.task, setting.batch_size, generator),
+        networks if seeds else networks[0],
+        fresh_batches(setting.task, setting.batch_size, torch.Generator(device).manual_seed(setting.seed)),
         steps=setting.steps,
         learning_rate=setting.learning_rate,
         momentum=setting.momentum,

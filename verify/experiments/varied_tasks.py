@@ -20,6 +20,7 @@ from ...numerics.tasks.regression import RegressionTask
 from ...numerics.tasks.token_laws import RademacherTokens, SphereTokens, StudentTokens
 from ..training.descent import TrainingRun, fresh_batches, train
 from ..training.modules import ReducedSeparate
+from .draws import remembered
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,13 +134,9 @@ def small_levels(name: str) -> Float[np.ndarray, " M"]:
     return find_plateaus(gradient_flow(run.loss, run.weights, t_end=6e5)).levels
 
 
+@remembered
 def training(name: str, share: int = 1) -> TrainingRun:
     """Gradient descent on fresh sequences of one of ``RUNS``, from the same weights; on one in ``share`` of them, if time is short."""
-    return _training(name, share)
-
-
-@cache
-def _training(name: str, share: int) -> TrainingRun:
     run = RUNS[name]
     source = fresh_batches(run.task, run.batch_size // share, torch.Generator().manual_seed(run.seed))
     steps = round(run.duration / (2 * run.learning_rate))

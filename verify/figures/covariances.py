@@ -12,24 +12,9 @@ from ...numerics.tasks.regression import RegressionTask
 from ...theory.notation import D, Lambda
 from ...theory.results.estimators.task_diversity import kappa, theta, u
 from ...theory.results.variations.finite_tasks import K
+from ..experiments import varied_tasks as varied
 from ..experiments.plateau_maps import measured, settled_network
-from ..experiments.varied_tasks import (
-    LENGTH,
-    NOISY,
-    PLAIN,
-    RETURNING,
-    RUNS,
-    SHARED,
-    SPECTRUM,
-    TURNING,
-    flow,
-    levels,
-    plateaus,
-    trained_loss,
-    trained_plateaus,
-    training,
-    turning_levels,
-)
+from ..experiments.varied_tasks import LENGTH, NOISY, PLAIN, RETURNING, RUNS, SHARED, SPECTRUM, TURNING
 from .gallery import Drawing, canvas, figure, listed, theory_levels
 from .style import LOSS, SERIES, TIME, Theme
 
@@ -44,14 +29,21 @@ def _set_name(directions: tuple[int, ...]) -> str:
 def _losses(axes: Axes, name: str, theme: Theme) -> None:
     """The trained loss, thick and pale, the flow's over it, and the sets of theory."""
     times, run = np.linspace(1.0, RUNS[name].duration, 2500), RUNS[name]
-    theory_levels(axes, turning_levels(run.task), theme, names=False)
+    theory_levels(axes, varied.turning_levels(run.task), theme, names=False)
     for visit in order_of_learning(run.task):
         axes.annotate(
             _set_name(visit.directions), (1.0, visit.loss), xytext=(5, 0), xycoords=("axes fraction", "data"),
             textcoords="offset points", va="center", color=theme.theory,
         )  # fmt: skip
-    axes.plot(training(name, theme.share).times, trained_loss(name, theme.share), color=theme.trained, lw=4, alpha=0.6, label="trained")
-    axes.plot(times, flow(name).loss_at(times), color=theme.ink, lw=1.3, label="gradient flow")
+    axes.plot(
+        varied.training(name, theme.share).times,
+        varied.trained_loss(name, theme.share),
+        color=theme.trained,
+        lw=4,
+        alpha=0.6,
+        label="trained",
+    )
+    axes.plot(times, varied.flow(name).loss_at(times), color=theme.ink, lw=1.3, label="gradient flow")
     axes.set(xlabel=TIME, ylabel=LOSS, xlim=(0, run.duration), ylim=(0, 1.28 * run.task.loss_moments.c))
     axes.legend(loc="upper right", ncols=2)
 
@@ -59,9 +51,9 @@ def _losses(axes: Axes, name: str, theme: Theme) -> None:
 def _components(axes: Axes, name: str, share: int) -> None:
     """B_dd over its final value, trained and of the flow."""
     task, times = RUNS[name].task, np.linspace(1.0, RUNS[name].duration, 2500)
-    trained = training(name, share)
+    trained = varied.training(name, share)
     maps = trained.effective_maps()
-    along = np.array([np.diag(flow(name).effective_map_at(t)) for t in times]) / task.modes.levels
+    along = np.array([np.diag(varied.flow(name).effective_map_at(t)) for t in times]) / task.modes.levels
     for d, color in enumerate(SERIES[: task.dimension]):
         axes.plot(trained.times, maps[:, d, d] / task.modes.levels[d], color=color, lw=4, alpha=0.35)
         axes.plot(times, along[:, d], color=color, label=rf"$B_{{{d + 1}{d + 1}}}$")
@@ -72,15 +64,15 @@ def _components(axes: Axes, name: str, share: int) -> None:
 def _angles(axes: Axes, theme: Theme) -> None:
     """The losses after the first drop for covariances turned by an angle, and the level at which commuting covariances rest."""
     for (name, angle), color in zip(ANGLES.items(), SERIES, strict=False):
-        start = plateaus(name).drops[0]
+        start = varied.plateaus(name).drops[0]
         times = np.linspace(start - 100, start + 160, 2500)
-        trained, c = training(name, theme.share), RUNS[name].task.loss_moments.c
-        begun = trained_plateaus(name, theme.share).drops[0]
-        axes.plot(trained.times - begun, trained_loss(name, theme.share) / c, color=color, lw=4, alpha=0.35)
-        axes.plot(times - start, flow(name).loss_at(times) / c, color=color, label=angle)
-        one = turning_levels(RUNS[name].task)[-2]
+        trained, c = varied.training(name, theme.share), RUNS[name].task.loss_moments.c
+        begun = varied.trained_plateaus(name, theme.share).drops[0]
+        axes.plot(trained.times - begun, varied.trained_loss(name, theme.share) / c, color=color, lw=4, alpha=0.35)
+        axes.plot(times - start, varied.flow(name).loss_at(times) / c, color=color, label=angle)
+        one = varied.turning_levels(RUNS[name].task)[-2]
         axes.plot([60, 160], [one / c] * 2, color=color, lw=1.0, ls=(0, (4, 3)), zorder=1)
-    axes.axhline(turning_levels(TURNING)[1] / TURNING.loss_moments.c, color=theme.theory, lw=1.0, ls=(0, (4, 3)), zorder=1)
+    axes.axhline(varied.turning_levels(TURNING)[1] / TURNING.loss_moments.c, color=theme.theory, lw=1.0, ls=(0, (4, 3)), zorder=1)
     axes.set(xlabel=r"$t/\tau$ after the first drop", ylabel=r"$\mathcal{L}/c$", xlim=(-60, 160), ylim=(0.3, 1.05))
     axes.legend(loc="upper right", title="angle between the covariances")
 
@@ -109,10 +101,10 @@ def task_covariance(theme: Theme) -> Drawing:
 
 
 def _compared(name: str, share: int) -> str:
-    found, trained = plateaus(name), trained_plateaus(name, share)
+    found, trained = varied.plateaus(name), varied.trained_plateaus(name, share)
     return (
-        f"{name}: theory {listed(turning_levels(RUNS[name].task))}; flow {listed(found.levels)}; trained {listed(trained.levels)}; drops "
-        f"at t/tau = {listed(found.drops, '.0f')} (flow), {listed(trained.drops, '.0f')} (trained)."
+        f"{name}: theory {listed(varied.turning_levels(RUNS[name].task))}; flow {listed(found.levels)}; trained {listed(trained.levels)}; "
+        f"drops at t/tau = {listed(found.drops, '.0f')} (flow), {listed(trained.drops, '.0f')} (trained)."
     )
 
 
@@ -146,13 +138,13 @@ def _transition(axes: Axes, theme: Theme) -> None:
 def _two_tasks(axes: Axes, theme: Theme) -> None:
     """Losses on the two tasks that are shared, and on new ones, along a training run."""
     times, new = np.linspace(1.0, RUNS["shared"].duration, 800), RegressionTask(eigenvalues=SPECTRUM, context_length=LENGTH)
-    test, run = QuadraticLoss.population(new), training("shared")
-    axes.plot(run.times, trained_loss("shared"), color=SERIES[0], lw=4, alpha=0.35)
-    axes.plot(times, flow("shared").loss_at(times), color=SERIES[0], label="the two tasks")
+    test, run = QuadraticLoss.population(new), varied.training("shared")
+    axes.plot(run.times, varied.trained_loss("shared"), color=SERIES[0], lw=4, alpha=0.35)
+    axes.plot(times, varied.flow("shared").loss_at(times), color=SERIES[0], label="the two tasks")
     axes.plot(run.times, test.values(run.effective_maps()), color=SERIES[1], lw=4, alpha=0.35)
-    axes.plot(times, test.values(flow("shared").effective_map_at(times)), color=SERIES[1], label="new tasks")
-    theory_levels(axes, levels(SHARED)[:3], theme, names=False)
-    axes.axhline(levels(new)[-1], color=SERIES[1], lw=1, ls=(0, (4, 3)))
+    axes.plot(times, test.values(varied.flow("shared").effective_map_at(times)), color=SERIES[1], label="new tasks")
+    theory_levels(axes, varied.levels(SHARED)[:3], theme, names=False)
+    axes.axhline(varied.levels(new)[-1], color=SERIES[1], lw=1, ls=(0, (4, 3)))
     axes.set(xlabel=TIME, ylabel=LOSS, ylim=(0, None), xlim=(0, RUNS["shared"].duration))
     axes.legend(loc="upper right", bbox_to_anchor=(1.0, 0.92))
 
@@ -240,7 +232,7 @@ def shift(theme: Theme) -> Drawing:
         left.plot(lengths, [_loss(trained, _of_length(int(n))) for n in lengths], color=color, label=f"N = {length}")
         middle.plot(scales, [_loss(trained, _scaled(g, trained)) / TOTAL for g in scales], color=color)
         right.plot(shares, [_loss(trained, _with_share(f, length)) / TOTAL for f in shares], color=color)
-    left.plot(lengths, [levels(_of_length(int(n)))[-1] for n in lengths], color=theme.ink, lw=1, ls=DOTTED, label="best map")
+    left.plot(lengths, [varied.levels(_of_length(int(n)))[-1] for n in lengths], color=theme.ink, lw=1, ls=DOTTED, label="best map")
     c = NOISY.loss_moments.c
     middle.plot(scales, [_loss(NOISY, _scaled(g, NOISY)) / c for g in scales], color=SERIES[3], label=r"N = 10, $\sigma^2 = 1$")
     label = "PyTorch, N = 10"
@@ -271,6 +263,6 @@ def _shift_caption(prompts: int) -> str:
         f"showed, up to N^2 + 1 times the loss of no answer. Lines: closed forms; points: errors of PyTorch networks on {prompts:,} "
         "prompts, two standard errors.\n"
         f"Trained at 10, tested at 1, 10, 1000: {over(_of_length(n) for n in few)}; "
-        f"best: {listed((levels(_of_length(n))[-1] for n in few), '.3f')}. "
+        f"best: {listed((varied.levels(_of_length(n))[-1] for n in few), '.3f')}. "
         f"All the variance in the rarest direction: {over([_with_share(1 - 1e-9, LENGTH)])}, no answer {TOTAL:g}."
     )

@@ -15,28 +15,13 @@ from ...theory.notation import N, T, a, lambda_, tau
 from ...theory.results.landscape.fixed_points import v_positive as size
 from ...theory.results.variations.token_laws import kappa
 from ...theory.results.variations.weight_decay import decay, wait
+from ..experiments import varied_tasks as varied
 from ..experiments.prefixes import prefix_loss, prefix_plateaus, prefix_training
 from ..experiments.setting import DEFAULT
 from ..experiments.staircase import flow as default_flow
 from ..experiments.staircase import trained_loss as default_loss
 from ..experiments.staircase import training as default_training
-from ..experiments.varied_tasks import (
-    LENGTH,
-    LONGEST,
-    NOISY,
-    OFFICIAL,
-    PLAIN,
-    RUNS,
-    SHORT,
-    SPECTRUM,
-    STUDENT,
-    flow,
-    levels,
-    plateaus,
-    trained_loss,
-    trained_plateaus,
-    training,
-)
+from ..experiments.varied_tasks import LENGTH, LONGEST, NOISY, OFFICIAL, PLAIN, RUNS, SHORT, SPECTRUM, STUDENT
 from .gallery import Drawing, canvas, figure, listed
 from .style import LOSS, SERIES, TIME, Theme
 
@@ -44,18 +29,18 @@ from .style import LOSS, SERIES, TIME, Theme
 def _curve(axes: Axes, name: str, color: str, label: str, theme: Theme, less: float = 0.0) -> None:
     """The trained loss, thick and pale, the flow's over it, and the levels of theory."""
     times = np.linspace(1.0, RUNS[name].duration, 1500)
-    axes.plot(training(name, theme.share).times, trained_loss(name, theme.share) - less, color=color, lw=4.0, alpha=0.35)
-    axes.plot(times, flow(name).loss_at(times) - less, color=color, lw=1.3, label=label)
-    for level in levels(RUNS[name].task):
+    axes.plot(varied.training(name, theme.share).times, varied.trained_loss(name, theme.share) - less, color=color, lw=4.0, alpha=0.35)
+    axes.plot(times, varied.flow(name).loss_at(times) - less, color=color, lw=1.3, label=label)
+    for level in varied.levels(RUNS[name].task):
         axes.axhline(level - less, color=color, lw=0.9, ls=(0, (4, 3)), zorder=1)
     axes.set(xlabel=TIME, ylabel=LOSS, xlim=(0, RUNS[name].duration))
 
 
 def _compared(theme: Theme, *names: str) -> str:
-    trained = {name: trained_plateaus(name, theme.share) for name in names}
+    trained = {name: varied.trained_plateaus(name, theme.share) for name in names}
     return "\n".join(
-        f"{name}: theory {listed(levels(RUNS[name].task))}; trained {listed(found.levels)}; drops at t/tau = "
-        f"{listed(plateaus(name).drops, '.0f')} (flow), {listed(found.drops, '.0f')} (trained)."
+        f"{name}: theory {listed(varied.levels(RUNS[name].task))}; trained {listed(found.levels)}; drops at t/tau = "
+        f"{listed(varied.plateaus(name).drops, '.0f')} (flow), {listed(found.drops, '.0f')} (trained)."
         for name, found in trained.items()
     )
 
@@ -78,14 +63,14 @@ def noise(theme: Theme) -> Drawing:
     variances = np.linspace(0, 4, 81)
     for length, color in zip((5, 10, 40, 160), SERIES[2:], strict=False):
         tasks = [RegressionTask(eigenvalues=SPECTRUM, context_length=length, noise_variance=float(one)) for one in variances]
-        right.plot(variances, [levels(task)[-1] - task.noise_variance for task in tasks], color=color, label=f"N = {length}")
+        right.plot(variances, [varied.levels(task)[-1] - task.noise_variance for task in tasks], color=color, label=f"N = {length}")
     right.axhline(sum(SPECTRUM), color=theme.faint, lw=1, ls=(0, (4, 3)))
     right.annotate(
         "nothing learned", (4, sum(SPECTRUM)), xytext=(0, -4), textcoords="offset points", va="top", ha="right",
         color=theme.ink, fontsize=9,
     )  # fmt: skip
     ends = {0.0: "plain", NOISY.noise_variance: "noise"}
-    marks = [trained_plateaus(name, theme.share).levels[-1] - variance for variance, name in ends.items()]
+    marks = [varied.trained_plateaus(name, theme.share).levels[-1] - variance for variance, name in ends.items()]
     right.plot(list(ends), marks, "o", color=SERIES[3], mec=theme.ink, ms=6, label="trained, N = 10")
     right.set(xlabel=r"label noise $\sigma^2$", ylabel=r"final loss $-\,\sigma^2$", xlim=(-0.05, 4.05), ylim=ROOM)
     right.legend(loc="upper right", ncols=3, columnspacing=1.0, handlelength=1.4)
@@ -124,7 +109,7 @@ def _trained(name: str, share: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     """Times, losses and plateau losses of the trained network; all prefixes of plain sequences for the official code's."""
     if name == "official":
         return prefix_training(share).times, prefix_loss(share), prefix_plateaus(share).levels
-    return training(name, share).times, trained_loss(name, share), trained_plateaus(name, share).levels
+    return varied.training(name, share).times, varied.trained_loss(name, share), varied.trained_plateaus(name, share).levels
 
 
 @figure("random-length")
@@ -138,17 +123,20 @@ def random_length(theme: Theme) -> Drawing:
         times, losses, reached = _trained(name, theme.share)
         left.plot(times, losses, color=color, lw=4.0, alpha=0.35)
         fine = np.linspace(0.0, RUNS[name].duration, 1500)
-        left.plot(fine, flow(name).loss_at(fine), color=color, lw=1.3, label=f"sum divided {label}")
-        for level in levels(task):
+        left.plot(fine, varied.flow(name).loss_at(fine), color=color, lw=1.3, label=f"sum divided {label}")
+        for level in varied.levels(task):
             left.axhline(level, color=color, lw=0.9, ls=(0, (4, 3)), zorder=1)
         gain = {"random length": "present"}.get(name, name)
-        ends = [levels(RegressionTask(eigenvalues=SPECTRUM, context_lengths=range(1, int(n) + 1), context_gain=gain))[-1] for n in lengths]
+        ends = [
+            varied.levels(RegressionTask(eigenvalues=SPECTRUM, context_lengths=range(1, int(n) + 1), context_gain=gain))[-1]
+            for n in lengths
+        ]
         right.plot(lengths, ends, color=color, label=f"divided {label}")
         right.plot([LENGTH], reached[-1:], "o", color=color, mec=theme.ink, ms=6)
-        lines.append(f"{name}: theory {listed(levels(task))}; trained {listed(reached)}; N_e = {task.effective_context_length:.3f}.")
+        lines.append(f"{name}: theory {listed(varied.levels(task))}; trained {listed(reached)}; N_e = {task.effective_context_length:.3f}.")
     left.set(xscale="log", xlabel=TIME, ylabel=LOSS, xlim=(20, longest), ylim=(0.5, 1.62))
     left.legend(loc="upper right")
-    fixed = [levels(RegressionTask(eigenvalues=SPECTRUM, context_length=int(n)))[-1] for n in lengths]
+    fixed = [varied.levels(RegressionTask(eigenvalues=SPECTRUM, context_length=int(n)))[-1] for n in lengths]
     right.plot(lengths, fixed, color=theme.ink, lw=1.0, ls=(0, (4, 3)), label="all contexts of $N$")
     right.axhline(sum(SPECTRUM) / 4, color=theme.faint, lw=1, ls=(0, (1, 2)))
     right.annotate(

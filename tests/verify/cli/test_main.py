@@ -19,6 +19,7 @@ from iclflow.theory.equations import equations
 from iclflow.verify.cli import main as command_line
 from iclflow.verify.cli.main import main
 from iclflow.verify.cli.parser import build
+from iclflow.verify.cli.progress import clock
 from iclflow.verify.experiments.setting import Setting
 
 
@@ -565,13 +566,13 @@ def test_the_completion_knows_every_command(shell, capsys):
 
 def test_a_terminal_sees_that_a_long_computation_goes_on_and_the_output_stays_clean(monkeypatch, capsys):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    with command_line._waiting("iclflow expect", patience=0.01):
+    with clock("iclflow expect", patience=0.01):
         time.sleep(1.2)
     shown = capsys.readouterr()
     assert "iclflow expect: 1 s, Ctrl-C stops it" in shown.err
     assert shown.err.endswith("\x1b[K")
     assert shown.out == ""
-    with command_line._waiting("iclflow expect"):
+    with clock("iclflow expect"):
         pass
     assert capsys.readouterr().err == ""
 
