@@ -15,6 +15,7 @@ sum_k e_k e_k' = I, see :func:`sum_over`.
 
 from collections.abc import Mapping
 from functools import reduce
+from operator import add
 
 import sympy
 from sympy import BlockMatrix, MatAdd, MatMul, MatPow, Trace, Transpose
@@ -107,6 +108,12 @@ def block_transpose(blocks) -> Blocks:
     return tuple(tuple(TracePolynomial(block).T for block in column) for column in zip(*blocks, strict=True))
 
 
+def as_block_matrix(blocks) -> BlockMatrix:
+    """Rows of blocks as SymPy's block matrix, where a scalar is a 1 x 1 matrix."""
+    formulas = [[TracePolynomial(block).to_sympy() for block in row] for row in blocks]
+    return BlockMatrix([[one if getattr(one, "shape", None) else one * sympy.Identity(1) for one in row] for row in formulas])
+
+
 def multiplied_out(expression) -> TracePolynomial | BlockMatrix:
     """A formula with block matrices, its products, sums and transposes carried out: a trace polynomial if one block is left.
 
@@ -119,7 +126,7 @@ def multiplied_out(expression) -> TracePolynomial | BlockMatrix:
     blocks = _blocks(expression)
     if len(blocks) == len(blocks[0]) == 1:
         return blocks[0][0]
-    return BlockMatrix([[_as_block(block) for block in row] for row in blocks])
+    return as_block_matrix(blocks)
 
 
 def _blocks(expression) -> Blocks:
@@ -144,11 +151,7 @@ def _blocks(expression) -> Blocks:
 def _block_sum(left: Blocks, right: Blocks) -> Blocks:
     if (len(left), len(left[0])) != (len(right), len(right[0])):
         raise ValueError("a sum of block matrices with different numbers of blocks")
-    return tuple(tuple(map(_plus, *rows)) for rows in zip(left, right, strict=True))
-
-
-def _plus(one: TracePolynomial, other: TracePolynomial) -> TracePolynomial:
-    return one + other
+    return tuple(tuple(map(add, *rows)) for rows in zip(left, right, strict=True))
 
 
 def _block_times(left: Blocks, right: Blocks) -> Blocks:
@@ -156,9 +159,3 @@ def _block_times(left: Blocks, right: Blocks) -> Blocks:
         if len(factor) == len(factor[0]) == 1 and factor[0][0].shape is None:
             return tuple(tuple(factor[0][0] * block for block in row) for row in blocks)
     return block_product(left, right)
-
-
-def _as_block(block: TracePolynomial):
-    """A block as SymPy has it, where a scalar is a 1 x 1 matrix."""
-    formula = block.to_sympy()
-    return formula if getattr(formula, "shape", None) else formula * sympy.Identity(1)

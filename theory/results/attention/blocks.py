@@ -5,8 +5,8 @@ about one head with arbitrary blocks is one about all. The products of block mat
 
     X_c X_c' = N Lambda_hat,    X_c y = N beta
 
-name what the context enters through. All blocks multiplied out, (87) and C.1, are in ``unreduced_attention``, the reduced models
-(M) and (S) in ``reduced_attention``.
+name what the context enters through. All blocks multiplied out, (87) and C.1, are in ``unreduced``, the reduced models (M) and (S) in
+``reduced``.
 """
 
 from functools import cache
@@ -15,7 +15,7 @@ from typing import Any
 from sympy import BlockMatrix, Identity, IndexedBase, OneMatrix, Sum, Symbol, ZeroMatrix, diff, exp
 
 from ...algebra.polynomial import TracePolynomial, zero
-from ...calculus import block_product, block_transpose, rewrite
+from ...calculus import as_block_matrix, block_product, block_transpose, rewrite
 from ...derivations import Condition, Line, Lines, define, given, register, states
 from ...derivations.matrix_forms import ColumnSoftmax, SumOverHeads
 from ...notation import D, Lambda_hat, N, R, beta, matrix, prediction, prediction_i, v_i, vector, w, x_q, y_q
@@ -45,15 +45,6 @@ FIRST, LAST = BlockMatrix([[Identity(D), ZeroMatrix(D, 1)]]), BlockMatrix([[Zero
 LAST_TOKEN = BlockMatrix([[ZeroMatrix(N, 1)], [Identity(1)]])
 
 HEAD_OUTPUT = LAST * W_V * X * X.T * W_KQ * X * LAST_TOKEN / N
-
-
-def as_matrix(blocks) -> BlockMatrix:
-    """Rows of blocks as SymPy's block matrix."""
-    return BlockMatrix([[_block(TracePolynomial(block)) for block in row] for row in blocks])
-
-
-def _block(block: TracePolynomial):
-    return block.to_sympy() if block.shape else block.to_sympy() * Identity(1)
 
 
 _SCORES, rho = X.T * W_K.T * W_Q * X, Symbol("rho", positive=True)
@@ -123,10 +114,12 @@ def attention_in_blocks() -> Lines:
     attended = block_product(PROMPT, block_transpose(PROMPT), KEY_QUERY, PROMPT)
     yield Line(prediction, "=", SumOverHeads(LAST * W_V * X * X.T * W_K.T * W_Q * X * LAST_TOKEN / N, W_V, W_K, W_Q),
                r"The residual $\boldsymbol{X}$ contributes its masked corner, which is 0", ("1", "5-linear", "6"))  # fmt: skip
-    yield Line(W_V, ":=", as_matrix(VALUE), "The blocks of the value matrix")
-    yield Line(W_KQ, ":=", as_matrix(KEY_QUERY), r"The blocks of the merged matrix, $\boldsymbol{W}_i^{K\top} \boldsymbol{W}_i^Q$ in one")
+    yield Line(W_V, ":=", as_block_matrix(VALUE), "The blocks of the value matrix")
+    yield Line(
+        W_KQ, ":=", as_block_matrix(KEY_QUERY), r"The blocks of the merged matrix, $\boldsymbol{W}_i^{K\top} \boldsymbol{W}_i^Q$ in one"
+    )
     yield Line(prediction_i, ":=", HEAD_OUTPUT, "What head $i$ adds")
-    yield Line(X * X.T * W_KQ * X * LAST_TOKEN, "=", as_matrix((attended[0][1:], attended[1][1:])),
+    yield Line(X * X.T * W_KQ * X * LAST_TOKEN, "=", as_block_matrix((attended[0][1:], attended[1][1:])),
                r"The last column of $\boldsymbol{X} \boldsymbol{X}^{\top} \boldsymbol{W}_i^{KQ} \boldsymbol{X}$", ("1",))  # fmt: skip
     yield Line(prediction_i, "=", multiplied_head(), "The last row of the value matrix times this column, over $N$", ("1",))
 
@@ -141,7 +134,7 @@ def gram_matrix() -> Lines:
     blocks = block_product(PROMPT, block_transpose(PROMPT))
     (tokens, cross), (_, targets) = [[block / N for block in row] for row in blocks]
     gram = X * X.T / N
-    yield Line(X * X.T, "=", as_matrix(blocks), "The blocks multiplied out", ("1",))
+    yield Line(X * X.T, "=", as_block_matrix(blocks), "The blocks multiplied out", ("1",))
     yield Line(FIRST * gram * FIRST.T, "=", name_context(tokens),
                r"The tokens with themselves, $\hat{\boldsymbol{\Lambda}}$ recognised", ("1", "28"), "tokens")  # fmt: skip
     yield Line(FIRST * gram * LAST.T, "=", name_context(cross),
@@ -173,9 +166,9 @@ def unmasked_attention() -> Lines:
     value = ((TracePolynomial(ZeroMatrix(D, D)), none), (none.T, v_i))
     key_query = ((U_i, none), (none.T, zero(None)))
     leaking = forward_corner(value, key_query, prompt)
-    yield Line(X, ":=", as_matrix(prompt), "The prompt with the target in its corner")
-    yield Line(W_V, ":=", as_matrix(value), "Only $v_i$ reads")
-    yield Line(W_KQ, ":=", as_matrix(key_query), r"Only $\boldsymbol{U}_i$ compares")
+    yield Line(X, ":=", as_block_matrix(prompt), "The prompt with the target in its corner")
+    yield Line(W_V, ":=", as_block_matrix(value), "Only $v_i$ reads")
+    yield Line(W_KQ, ":=", as_block_matrix(key_query), r"Only $\boldsymbol{U}_i$ compares")
     yield Line(prediction_i, ":=", HEAD_OUTPUT, "What head $i$ adds")
     yield Line(prediction_i, "=", leaking, "The product of the blocks")
     yield Line(prediction_i, "!=", v_i * beta.T * U_i * x_q, "With the masked corner, (M), the target is not there", ("8",))

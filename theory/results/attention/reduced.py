@@ -9,10 +9,10 @@ from functools import cache
 from sympy import BlockMatrix, ZeroMatrix
 
 from ...algebra.polynomial import TracePolynomial
-from ...calculus import block_product, block_transpose, substitute
+from ...calculus import as_block_matrix, block_product, block_transpose, substitute
 from ...derivations import Line, Lines, erratum, given, register, states
 from ...notation import D, K_i, Lambda_hat, N, Q_i, R, beta, matrix, prediction_i, v_i, vector, w, x_q
-from .blocks import FIRST, HEADS, LAST, W_K, W_Q, U_i, as_matrix, merged_expansion, u_i, value_row
+from .blocks import FIRST, HEADS, LAST, W_K, W_Q, U_i, merged_expansion, u_i, value_row
 
 kappa_i = vector("kappa_i", R)
 KEY = ((K_i.T, kappa_i),)  # the R rows [k_ir' kappa_ir]
@@ -64,9 +64,9 @@ def merged_attention() -> Lines:
 def separate_attention_in_blocks() -> Lines:
     """The merged key-query matrix is the product of the key and the query matrix."""
     merged = block_product(block_transpose(KEY), QUERY)
-    yield Line(W_K, ":=", as_matrix(KEY), r"The key matrix: its rows are $[\boldsymbol{k}_{i,r}^{\top}\ k_{i,r}]$")
-    yield Line(W_Q, ":=", as_matrix(QUERY), "The query matrix; its last column meets only the masked corner")
-    yield Line(W_K.T * W_Q, "=", as_matrix(merged), "The merged matrix")
+    yield Line(W_K, ":=", as_block_matrix(KEY), r"The key matrix: its rows are $[\boldsymbol{k}_{i,r}^{\top}\ k_{i,r}]$")
+    yield Line(W_Q, ":=", as_block_matrix(QUERY), "The query matrix; its last column meets only the masked corner")
+    yield Line(W_K.T * W_Q, "=", as_block_matrix(merged), "The merged matrix")
     yield Line(U_i, ":=", FIRST * W_K.T * W_Q * FIRST.T, r"Its blocks, as in (7)")
     yield Line(u_i, ":=", FIRST * W_Q.T * W_K * LAST.T, r"The same for the last row")
     yield Line(U_i, "=", merged[0][0], "The first block", part="U")

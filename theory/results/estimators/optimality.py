@@ -11,7 +11,6 @@ from functools import cache
 from mpmath import eigsy
 from sympy import Identity, S, Symbol, Trace, cancel, factor, limit, oo, solve, sqrt
 
-from ...algebra.polynomial import TracePolynomial
 from ...calculus import gradient, hessian_form, rewrite, substitute
 from ...derivations import Condition, E, Gradient, Line, Lines, SecondVariation, given, register, states
 from ...derivations.draws import EIGENVECTOR
@@ -72,16 +71,6 @@ def posterior_mean() -> Lines:
     yield Line(head, "=", named, "In the letters of the context", ("8", "28"))
 
 
-@cache
-def ridge_risk() -> TracePolynomial:
-    """The risk of ridge given the context."""
-    risk = expect(RIDGE_ERROR**2, NOISY, given=(Lambda_hat, C))
-    return substitute(risk, {Lambda_hat: C - rho * Identity(D)})
-
-
-RIDGE_ERROR = w.T * x_q - beta.T * C.I * x_q
-
-
 @register("V9-ridge", "The risk of ridge given the context")
 @states("any", lambda: rho**2 * Trace(Lambda * C.I**2) + sigma**2 / N * (Trace(Lambda * C.I) - rho * Trace(Lambda * C.I**2)))
 @states("slope", lambda: S.Zero)
@@ -89,11 +78,12 @@ RIDGE_ERROR = w.T * x_q - beta.T * C.I * x_q
 @given(TASK, r"$\rho>0$; the slope at $\rho=\sigma^2/N$ is zero for each context")
 def risk_of_ridge() -> Lines:
     """Average over the task, the noise and the query; then rho = sigma^2 / N."""
-    risk, at_bayes, r = ridge_risk(), {rho: sigma**2 / N}, Symbol("r", positive=True)
-    slope = substitute(gradient(expect(RIDGE_ERROR**2, NOISY, given=(Lambda_hat, C)), C).trace(), {Lambda_hat: C - rho * Identity(D)})
+    square, at_bayes, r = (w.T * x_q - beta.T * C.I * x_q) ** 2, {rho: sigma**2 / N}, Symbol("r", positive=True)
+    averaged = expect(square, NOISY, given=(Lambda_hat, C))
+    risk, slope = (substitute(one, {Lambda_hat: C - rho * Identity(D)}) for one in (averaged, gradient(averaged, C).trace()))
     of_context = Trace(Gradient(r, C))
     yield Line(Lambda_hat, ":=", C - rho * Identity(D), r"By the definition of $\boldsymbol{C}$")
-    yield Line(r, ":=", E(RIDGE_ERROR**2, NOISY, given=(Lambda_hat, C)), "The risk, averaged over task, noise and query")
+    yield Line(r, ":=", E(square, NOISY, given=(Lambda_hat, C)), "The risk, averaged over task, noise and query")
     yield Line(r, "=", risk, "Carried out", (), "any")
     yield Line(of_context, "=", slope, r"Its slope in $\rho$, through $\boldsymbol{C}$")
     yield Line(rho, ":=", sigma**2 / N, "The penalty of the posterior mean")

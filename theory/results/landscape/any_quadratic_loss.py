@@ -185,12 +185,6 @@ def fixed_functions() -> Lines:
     yield Line(alone_on, "=", factor(share - c_any) + c_any, "The loss with one direction on", part="loss")
 
 
-def turned_loss() -> Expr:
-    """The loss of a head with k along k_d + alpha k_j and q along q_d + beta q_j, in the modes of any task."""
-    map_ = Matrix([[b, b * beta_], [b * alpha, b * alpha * beta_]])
-    return explicit(substitute(any_loss(), WHITENED), {A_w: diag(s_i, s_j), B_w: map_}, D=2).expand()
-
-
 @register("V2-oblique", "When nothing commutes: only the largest drop is a stable rest of a head, and no direction need grow alone")
 @states("loss", lambda: c_any - 2 * b * (s_i + s_j * alpha * beta_) + b**2 * (1 + alpha**2) * (1 + beta_**2))
 @states("second", lambda: 4 * s_i**2 * (s_i**2 - s_j**2))
@@ -216,7 +210,8 @@ def turned_loss() -> Expr:
 )
 def oblique() -> Lines:
     """The loss in the plane of two modes, and what A makes of them."""
-    loss = turned_loss()
+    map_ = Matrix([[b, b * beta_], [b * alpha, b * alpha * beta_]])
+    loss = explicit(substitute(any_loss(), WHITENED), {A_w: diag(s_i, s_j), B_w: map_}, D=2).expand()
     corner = hessian(loss, (alpha, beta_)).subs({alpha: 0, beta_: 0, b: s_i})
     small = (loss.subs({alpha: epsilon * alpha, beta_: epsilon * beta_}) / epsilon**2).expand()
     derivatives = Matrix(2, 2, lambda i, j: Limit(Derivative(small, (alpha, beta_)[i], (alpha, beta_)[j]), epsilon, 0))

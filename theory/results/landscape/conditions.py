@@ -7,7 +7,7 @@ The force is then Lambda (I - P) Lambda, equation (56), which sees the direction
 from typing import Any
 
 from mpmath import mpf
-from sympy import Identity, IndexedBase, Trace, cancel, symbols
+from sympy import IndexedBase, Trace, cancel, symbols
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import over_directions, substitute, summand
@@ -21,11 +21,10 @@ from ...notation import q_i as q
 from ..separate.flow import flow, flow_in_force, flow_lines, rank_one_head, rank_R_head
 from ..task.population import ALONG, PAPER, Task
 from ..task.population import COMPONENTS as EIGENVALUES
-from .fixed_points import direction, force_at_fixed_point, projector
+from .fixed_points import I_D, direction, force_at_fixed_point, projector
 
 k_d, q_d = symbols("k_d q_d", real=True)  # components of a key and of a query
 COMPONENTS = {k_d: IndexedBase("k", real=True), q_d: IndexedBase("q", real=True)}
-I_D = Identity(D)
 
 
 def _components(point) -> None:

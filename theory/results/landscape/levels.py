@@ -7,20 +7,18 @@ from functools import cache
 from typing import Any
 
 from mpmath import mpf
-from sympy import Expr, Identity, Trace, cancel
+from sympy import Expr, Trace, cancel
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import eigenvalue, indicator, on_and_off, over_directions, substitute, summand
 from ...derivations import Condition, Derivation, E, Line, Lines, carried_out, erratum, given, register, states, value_at
 from ...derivations.draws import commuting, eigenbasis, satisfying
 from ...expectation import expect
-from ...notation import B, D, Lambda, Lambda_hat, M, N, P, T, a, beta, e, lambda_, learned, x_q, y_q
+from ...notation import B, Lambda, Lambda_hat, M, N, P, T, a, beta, e, lambda_, learned, x_q, y_q
 from ...typesetting.latex import formula_latex
 from ..task.population import ALONG, COMPONENTS, PAPER, Task
 from ..task.regression import closed_loss
-from .fixed_points import SPECTRUM, Gamma, b, direction, fixed_map_along, m, projector, ridge
-
-I_D = Identity(D)
+from .fixed_points import I_D, SPECTRUM, Gamma, b, direction, fixed_map_along, m, projector, ridge
 
 
 @cache

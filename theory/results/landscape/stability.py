@@ -7,7 +7,7 @@ fixed point the effective map is Gamma, with M Gamma = Lambda P, see :mod:`~iclf
 from functools import cache
 
 from mpmath import zeros
-from sympy import Determinant, Identity, Matrix, Symbol, Trace, symbols
+from sympy import Determinant, Matrix, Symbol, Trace, symbols
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import hessian_form, rewrite, substitute, summand
@@ -17,7 +17,7 @@ from ...notation import B, B_rest, D, G, K_i, Lambda, M, P, Q_i, R, e, lambda_, 
 from ..separate.flow import effective_map, rank_R_head
 from ..task.regression import closed_loss, population_error
 from .conditions import WAITING, at_fixed_map
-from .fixed_points import Gamma
+from .fixed_points import I_D, Gamma
 from .fixed_points import v_positive as value
 
 F = Symbol("F", real=True)  # half the loss
@@ -26,7 +26,6 @@ delta_K = matrix("delta_K", D, R, latex=r"\delta\boldsymbol{K}_i")
 delta_Q = matrix("delta_Q", D, R, latex=r"\delta\boldsymbol{Q}_i")
 delta_B = matrix("delta_B", D, latex=r"\delta\boldsymbol{B}_{\neq i}")
 slot = vector("u", R)  # a unit vector of slots
-I_D = Identity(D)
 c, x = symbols("c x", real=True)
 
 EVERY_WEIGHT = {v_i: delta_v, K_i: delta_K, Q_i: delta_Q, B_rest: delta_B}

@@ -100,11 +100,6 @@ def _definition(task: Task) -> tuple[Line, ...]:
     return (SECOND_MOMENT,) if task == PAPER else ()
 
 
-def _force_on_head(rates: dict, weights: tuple) -> Lines:
-    for part, weight, name in zip("abc", weights, NAMES, strict=True):
-        yield Line(Rate(weight, rates), "=", rates[weight], f"Average, and carry out the gradient in the {name}", part=part)
-
-
 def _symmetric(point) -> None:
     head = point[v_i] * point[k_i] * point[q_i].T
     point[B_rest] = point[B_rest] + point[B_rest].T - head
@@ -119,7 +114,8 @@ def _flow(head: Any, weights: tuple, task: Task) -> Lines:
     rates = flow(head, weights, task)
     yield from _definition(task)
     yield from flow_lines(head, weights, task=task)
-    yield from _force_on_head(rates, weights)
+    for part, weight, name in zip("abc", weights, NAMES, strict=True):
+        yield Line(Rate(weight, rates), "=", rates[weight], f"Average, and carry out the gradient in the {name}", part=part)
     yield Line(Rate(weights[2], rates), "!=", _untransposed(head, weights[1], task), "As scanned, (c) lacks a transpose")
 
 

@@ -17,13 +17,12 @@ from ...notation import B, D, G, Lambda, M, P, clock, e, k_i, lambda_, learned, 
 from ...typesetting.latex import formula_latex
 from ..task.population import PAPER, Task
 from ..task.regression import loss_and_force
-from .aligned import along_lines, force_on_later_ansatz
-from .flow import RANK_ONE, flow_in_force, rank_one_head
+from .aligned import RATES, along_lines, force_on_later_ansatz
+from .flow import RANK_ONE
 
 k_0, q_0 = symbols("k_0 q_0", real=True)  # e_d' k and e_d' q at s = 0
 A_d, B_d = symbols("A_d B_d", real=True)  # (k_0 + q_0)/2 and (k_0 - q_0)/2
 K_D, Q_D = symbols("k_d q_d", real=True)  # the components at s
-RATES = flow_in_force(rank_one_head(), RANK_ONE)
 TIME = r"$s$ is the integral of $v_i\,dt/\tau$; $k_d$ and $q_d$ are the components of key and query, $k_0$ and $q_0$ at $s=0$"
 
 

@@ -33,11 +33,6 @@ EIGENVECTOR = satisfying(
 )
 
 
-def on_eigenvector(polynomial) -> TracePolynomial:
-    """Use Lambda e_d = lambda e_d and e_d' e_d = 1."""
-    return rewrite(polynomial, {Lambda * e_d: lambda_ * e_d, e_d.T * e_d: 1})
-
-
 def _eigenvector() -> tuple[Line, Line]:
     return (Line(Lambda * e_d, "=", lambda_ * e_d, "An eigenvector"), Line(e_d.T * e_d, "=", 1, "of unit length"))
 
@@ -111,7 +106,7 @@ def eigenvectors() -> Lines:
     acted = expect(Lambda_hat**2) * e_d
     yield from _eigenvector()
     yield Line(SQUARE * e_d, "=", acted, "The second moment (31) on an eigenvector", "31")
-    yield Line(SQUARE * e_d, "=", on_eigenvector(acted), "The eigenvalue put in", ("31", 0))
+    yield Line(SQUARE * e_d, "=", rewrite(acted, {Lambda * e_d: lambda_ * e_d}), "The eigenvalue put in", ("31", 0))
 
 
 @register("31-limit", "Second moment of the sample covariance of a long context", kind="limit", section="Beside (31)")

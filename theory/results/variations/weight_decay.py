@@ -23,8 +23,9 @@ from ..landscape.fixed_points import v_positive as size
 from ..landscape.minimal_norm import COST, n
 from ..merged.balanced_flow import UNIT, on_aligned_set
 from ..separate.aligned import FIRST_SET, alone, flow_along, on_ansatz, places
+from ..separate.aligned import RATES as FREE
 from ..separate.conservation import ANY_LOSS
-from ..separate.flow import NAMES, RANK_ONE, effective_map, flow_in_force, rank_one_head
+from ..separate.flow import NAMES, RANK_ONE, effective_map, rank_one_head
 from ..task.population import PAPER, Task
 
 decay = Symbol("gamma_w", positive=True)
@@ -37,7 +38,6 @@ scale = Symbol("r", positive=True)  # by which a decay shrinks the weights
 wait = Symbol("T_0", positive=True)  # the length of a plateau without decay
 delta = Symbol("delta", real=True)
 moment = Symbol("t_1", nonnegative=True)  # a time before t
-FREE = flow_in_force(rank_one_head(), RANK_ONE)
 DECAYED = {weight: rate - decay * TracePolynomial(weight) for weight, rate in FREE.items()}
 
 
