@@ -33,6 +33,7 @@ from ...theory.results.task.population import Sigma_w, g_n
 from ...theory.results.variations.token_laws import kappa
 from .._checks import finite_array
 from ..compilation.expressions import compile_expression
+from ..parametrizations.base import views
 from ..tasks.regression import RegressionTask
 from ..tasks.token_laws import EllipticalTokens, cumulants
 
@@ -134,13 +135,7 @@ class ModelLoss:
 
     def split(self, vector: Float[np.ndarray, "*batch P"]) -> tuple[np.ndarray, ...]:
         """Views of the arrays inside flat weights, in the order of ``model.weights``; leading axes are kept."""
-        parts, start = [], 0
-        for weight in self.model.weights:
-            shape = self.shapes[weight]
-            stop = start + int(np.prod(shape))
-            parts.append(vector[..., start:stop].reshape((*vector.shape[:-1], *shape)))
-            start = stop
-        return tuple(parts)
+        return views(vector, [self.shapes[weight] for weight in self.model.weights])
 
     def value(self, vector: Float[np.ndarray, " P"]) -> float:
         """The loss (9)."""

@@ -1,6 +1,7 @@
 """The base class of parametrizations: frozen arrays, one flat vector, first and second derivatives by multilinearity."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from math import prod
 from typing import ClassVar, Self
 
 import numpy as np
@@ -60,12 +61,7 @@ class Parametrization:
 
     def split(self, vector: Float[np.ndarray, "*batch P"]) -> Arrays:
         """Views of the arrays inside flat weights; leading axes are kept."""
-        parts, start = [], 0
-        for array in self.arrays:
-            stop = start + array.size
-            parts.append(vector[..., start:stop].reshape(*vector.shape[:-1], *array.shape))
-            start = stop
-        return tuple(parts)
+        return views(vector, [array.shape for array in self.arrays])
 
     def unflatten(self, vector: Float[np.ndarray, " P"]) -> Self:
         """The same parametrization with the weights of ``vector``, as ``flatten`` orders them."""
@@ -76,7 +72,7 @@ class Parametrization:
 
     def pull_back(self, G: np.ndarray) -> Self:
         """(dB/dW)' G, shaped like the weights: for G = -1/2 dL/dB it is -1/2 dL/dW, the velocity tau dW/dt of (10)."""
-        return type(self)(*type(self).spread(self._like_effective_map("G", G), *self.arrays))
+        return type(self)(*type(self).spread(finite_array("G", G, self.effective_map().shape), *self.arrays))
 
     def push_forward(self, direction: Self) -> np.ndarray:
         """The derivative of B along ``direction``, by replacing one array at a time: B is linear in each."""
@@ -105,8 +101,15 @@ class Parametrization:
     def _replaced(self, i: int, direction: Self) -> Arrays:
         return *self.arrays[:i], direction.arrays[i], *self.arrays[i + 1 :]
 
-    def _like_effective_map(self, name: str, value: np.ndarray) -> np.ndarray:
-        return finite_array(name, value, self.effective_map().shape)
+
+def views(vector: Float[np.ndarray, "*batch P"], shapes: Iterable[tuple[int, ...]]) -> Arrays:
+    """Arrays of these shapes inside flat vectors, one after the other; leading axes are kept."""
+    parts, start = [], 0
+    for shape in shapes:
+        stop = start + prod(shape)
+        parts.append(vector[..., start:stop].reshape((*vector.shape[:-1], *shape)))
+        start = stop
+    return tuple(parts)
 
 
 def vector_field(loss: QuadraticLoss, weights: Parametrization) -> Callable[[float, np.ndarray], np.ndarray]:

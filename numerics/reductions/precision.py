@@ -57,12 +57,14 @@ class ExactTask:
 
 def second_moment(task: ExactTask, component: int, *, backend: Backend = "arb") -> Any:
     """a_d, equation (32), as (V1-beta) gives it without noise."""
-    return _evaluate(_second_moment, (*task.of(component), 0), backend)
+    trace = {TracePolynomial(Lambda).trace().to_sympy(): T}
+    formula = partial(compiled, "V1-beta", (lambda_, T, N, notation.sigma), part="a", change=trace)
+    return _evaluate(formula, (*task.of(component), 0), backend)
 
 
 def fixed_value(task: ExactTask, component: int, *, backend: Backend = "arb") -> Any:
     """v*, equation (25)."""
-    return _evaluate(_fixed_value, task.of(component), backend)
+    return _evaluate(partial(compiled, "25", (lambda_, T, N), part="written out"), task.of(component), backend)
 
 
 def plateau_loss(task: ExactTask, directions: Sequence[int], *, backend: Backend = "arb") -> Any:
@@ -72,7 +74,8 @@ def plateau_loss(task: ExactTask, directions: Sequence[int], *, backend: Backend
     for component in directions:
         task.of(component)
     learned = [int(component in directions) for component in range(len(task.eigenvalues))]
-    return _evaluate(partial(_loss, len(learned)), (*task.eigenvalues, *learned, *task.of(0)[1:]), backend)
+    formula = partial(compiled, "59", (*spectral.directions(len(learned)), T, N), part="loss", size=len(learned))
+    return _evaluate(formula, (*task.eigenvalues, *learned, *task.of(0)[1:]), backend)
 
 
 def time_between(task: ExactTask, component: int, v_0: Exact, v: Exact, *, unit: Exact = 1, backend: Backend = "arb") -> Any:
@@ -94,7 +97,8 @@ def sigma(task: ExactTask, time: Exact, s_0: Exact, *, unit: Exact = 1, backend:
     if len(set(task.eigenvalues)) > 1:
         raise ValueError(f"task must have equal eigenvalues, got {task.eigenvalues}")
     values = (_exact("time", time, positive=False), _positive("s_0", s_0), task.eigenvalues[0], len(task.eigenvalues), task.context_length)
-    return _evaluate(_sigma, (*values, _positive("unit", unit)), backend)
+    formula = partial(compiled, "15", (t, notation.s_0, lambda_, D, N, tau), part="scaled")
+    return _evaluate(formula, (*values, _positive("unit", unit)), backend)
 
 
 def proven_digits(ball: arb, most: int = 60) -> str:
@@ -129,20 +133,6 @@ def contains(ball: arb, value: Any) -> bool:
 Formula = Callable[..., Any]
 
 
-def _second_moment(backend: str) -> Formula:
-    return compiled(
-        "V1-beta", (lambda_, T, N, notation.sigma), part="a", change={TracePolynomial(Lambda).trace().to_sympy(): T}, backend=backend
-    )
-
-
-def _fixed_value(backend: str) -> Formula:
-    return compiled("25", (lambda_, T, N), part="written out", backend=backend)
-
-
-def _loss(size: int, backend: str) -> Formula:
-    return compiled("59", (*spectral.directions(size), T, N), part="loss", size=size, backend=backend)
-
-
 @cache
 def _time(backend: str) -> Formula:
     """(67) without cancellation."""
@@ -153,14 +143,10 @@ def _time(backend: str) -> Formula:
     return compile_expression(duration, (lambda_, T, N, v_0, v, tau), backend)
 
 
-def _sigma(backend: str) -> Formula:
-    return compiled("15", (t, notation.s_0, lambda_, D, N, tau), part="scaled", backend=backend)
-
-
-def _evaluate(formula: Callable[[str], Formula], values: tuple, backend: str) -> Any:
+def _evaluate(formula: Callable[..., Formula], values: tuple, backend: str) -> Any:
     if backend not in DIGITS:
         raise ValueError(f"backend must be 'arb' or 'mpmath', got {backend!r}")
-    function, digits = formula(backend), DIGITS[backend]
+    function, digits = formula(backend=backend), DIGITS[backend]
     if backend == "arb":
         with ctx.workprec(int((digits + 2) * 3.33)):
             return function(*values)

@@ -108,7 +108,7 @@ def white_sigmoid(task: RegressionTask, t: Float[np.ndarray, " T"], squared_scal
 
     ``t`` in units of tau, ``squared_scale`` is s(0) = |w_2(0)|^2.
     """
-    return np.asarray(_white(task).sigma(t, squared_scale))
+    return np.asarray(white(task).sigma(t, squared_scale))
 
 
 def white_loss(task: RegressionTask, sigma: Float[np.ndarray, " T"]) -> Float[np.ndarray, " T"]:
@@ -117,7 +117,7 @@ def white_loss(task: RegressionTask, sigma: Float[np.ndarray, " T"]) -> Float[np
     return loss(sigma, task.eigenvalues[0], task.dimension, task.context_length)
 
 
-def _white(task: RegressionTask) -> WhiteReduction:
+def white(task: RegressionTask) -> WhiteReduction:
     return WhiteReduction(task.dimension, int(task.context_length), float(task.eigenvalues[0]))
 
 

@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = build().parse_args(arguments)
         with warnings.catch_warnings():
-            warnings.showwarning = _print_warning
+            warnings.showwarning = lambda message, *_: print(f"iclflow: warning: {message}", file=sys.stderr)
             code = COMMANDS[options.command](options)
         sys.stdout.flush()
         return code
@@ -60,10 +60,6 @@ def _is_flow_error(problem: RuntimeError) -> bool:
     """True for a FlowError, without importing SciPy."""
     integration = sys.modules.get("iclflow.numerics.dynamics.solver")
     return integration is not None and isinstance(problem, integration.FlowError)
-
-
-def _print_warning(message: Warning | str, *_: object) -> None:
-    print(f"iclflow: warning: {message}", file=sys.stderr)
 
 
 def _one_line(problem: Exception) -> str:
@@ -333,20 +329,5 @@ def explore(options: argparse.Namespace) -> int:
     return serve(options.port, browser=not options.no_browser)
 
 
-COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "check": check,
-    "derive": derive,
-    "export": export,
-    "search": search,
-    "map": map_of_uses,
-    "expect": expect,
-    "gradient": gradient,
-    "prove": prove,
-    "flow": flow,
-    "train": train,
-    "replay": replay,
-    "official": official,
-    "figure": figure,
-    "sweep": sweep,
-    "explore": explore,
-}
+_NAMED = (check, derive, export, search, expect, gradient, prove, flow, train, replay, official, figure, sweep, explore)
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {one.__name__: one for one in _NAMED} | {"map": map_of_uses}

@@ -3,6 +3,8 @@
 Every block of every weight matrix is random unless the statement says that it is zero.
 """
 
+from functools import partial
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -51,6 +53,10 @@ def largest(difference: Tensor, scale: Tensor) -> float:
     return float((difference.abs().max() / scale.abs().max()).detach())
 
 
+def _apart(whole: Tensor, expected: Tensor) -> float:
+    return largest(whole - expected, whole)
+
+
 # What attention computes
 
 
@@ -72,24 +78,21 @@ def block_formula(X: Tensor, attention: MergedAttention | SeparateAttention, *, 
     return corner + reduced + mirror + torch.einsum("h,p,hj,pj->p", v, y2, u, x_q)
 
 
-def _without_query(X: Tensor, attention: MergedAttention | SeparateAttention) -> Tensor:
-    return block_formula(X, attention, query_token=0.0)
+WITHOUT_QUERY = {"query token left out": partial(block_formula, query_token=0.0)}
 
 
-@claim("7", method="forward pass", theory=block_formula, wrong={"query token left out": _without_query})
+@claim("7", method="forward pass", theory=block_formula, wrong=WITHOUT_QUERY)
 def merged_blocks(formula) -> float:
     """The last entry of ATTN_M(X), with all blocks random, against the block formula."""
     X, _ = prompts()
-    whole = _merged().attend(X)[:, -1, -1]
-    return largest(whole - formula(X, _merged()), whole)
+    return _apart(_merged().attend(X)[:, -1, -1], formula(X, _merged()))
 
 
-@claim("87", method="forward pass", theory=block_formula, wrong={"query token left out": _without_query})
+@claim("87", method="forward pass", theory=block_formula, wrong=WITHOUT_QUERY)
 def separate_blocks(formula) -> float:
     """The last entry of ATTN_S(X) of rank two, with all blocks random, against its four terms."""
     X, _ = prompts()
-    whole = _separate().attend(X)[:, -1, -1]
-    return largest(whole - formula(X, _separate()), whole)
+    return _apart(_separate().attend(X)[:, -1, -1], formula(X, _separate()))
 
 
 @claim("30", method="forward pass", theory=lambda S, w: torch.einsum("pij,pj->pi", S, w))
@@ -131,29 +134,20 @@ def separate_formula(X: Tensor, weights: SeparateWeights) -> Tensor:
     return torch.einsum("h,pi,hri,hrj,pj->p", v, beta, k, q, x_q)
 
 
-def swapped(X: Tensor, weights: SeparateWeights) -> Tensor:
-    """The mistake of exchanging key and query."""
-    return separate_formula(X, SeparateWeights(weights.v, weights.q, weights.k))
-
-
-def _transposed(X: Tensor, weights: MergedWeights) -> Tensor:
-    return merged_formula(X, MergedWeights(weights.v, weights.U.transpose(0, 2, 1)))
-
-
-@claim("M", method="forward pass", theory=merged_formula, wrong={"U for its transpose": _transposed})
+@claim("M", method="forward pass", theory=merged_formula)
+@wrong("U for its transpose", lambda X, w: merged_formula(X, MergedWeights(w.v, w.U.transpose(0, 2, 1))))
 def reduced_merged_attention(formula) -> float:
     """ATTN_M(X) with zero blocks, scores of every token computed, against sum v beta' U x_q."""
     X, _ = prompts()
-    whole = ReducedMerged(merged_weights()).attend(X)[:, -1, -1]
-    return largest(whole - formula(X, merged_weights()), whole)
+    return _apart(ReducedMerged(merged_weights()).attend(X)[:, -1, -1], formula(X, merged_weights()))
 
 
-@claim("S", method="forward pass", theory=separate_formula, wrong={"key and query exchanged": swapped})
+@claim("S", method="forward pass", theory=separate_formula)
+@wrong("key and query exchanged", lambda X, w: separate_formula(X, SeparateWeights(w.v, w.q, w.k)))
 def reduced_separate_attention(formula) -> float:
     """ATTN_S(X) of rank two with zero blocks against sum v beta' k q' x_q."""
     X, _ = prompts()
-    whole = ReducedSeparate(separate_weights()).attend(X)[:, -1, -1]
-    return largest(whole - formula(X, separate_weights()), whole)
+    return _apart(ReducedSeparate(separate_weights()).attend(X)[:, -1, -1], formula(X, separate_weights()))
 
 
 def _tied_heads(weights: SeparateWeights) -> SeparateWeights:
@@ -171,8 +165,7 @@ def _untied_heads(weights: SeparateWeights) -> SeparateWeights:
 def rank_is_tied_heads(split) -> float:
     """H heads of rank R against R H heads of rank one with tied value weights."""
     X, _ = prompts()
-    whole = ReducedSeparate(separate_weights())(X)
-    return largest(whole - ReducedSeparate(split(separate_weights()))(X), whole)
+    return _apart(ReducedSeparate(separate_weights())(X), ReducedSeparate(split(separate_weights()))(X))
 
 
 @claim("11", method="forward pass", theory=TwoLayerNetwork.equivalent_to)
@@ -180,8 +173,7 @@ def rank_is_tied_heads(split) -> float:
 def two_layer_network(equivalent) -> float:
     """ATTN_M(X) against the two-layer network on the cubic feature z."""
     X, _ = prompts()
-    whole = ReducedMerged(merged_weights())(X)
-    return largest(whole - equivalent(merged_weights())(X), whole)
+    return _apart(ReducedMerged(merged_weights())(X), equivalent(merged_weights())(X))
 
 
 @claim("18", method="forward pass", theory=ConvolutionalNetwork)
@@ -189,5 +181,4 @@ def two_layer_network(equivalent) -> float:
 def convolutional_network(equivalent) -> float:
     """ATTN_S(X) against the three-layer convolutional network on z, stride D."""
     X, _ = prompts()
-    whole = ReducedSeparate(separate_weights())(X)
-    return largest(whole - equivalent(separate_weights())(X), whole)
+    return _apart(ReducedSeparate(separate_weights())(X), equivalent(separate_weights())(X))

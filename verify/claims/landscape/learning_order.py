@@ -33,10 +33,6 @@ def one_by_one(values: np.ndarray) -> Sets:
     return [tuple(sorted(order[:m])) for m in range(len(order) + 1)]
 
 
-def by_growth(task: RegressionTask) -> Sets:
-    return one_by_one(np.diag(task.loss_moments.A))
-
-
 def only_the_first_turns(task: RegressionTask) -> Sets:
     """A mistake: the first head turns until it reaches the largest drop, the others keep what they learn first."""
     visits = order_of_learning(task)
@@ -52,7 +48,7 @@ def _commuting() -> list[RegressionTask]:
 
 
 @claim("V2-sequence", method="flow", tolerance=COUNT, theory=sequence, slow=True)
-@wrong("no head turns", by_growth)
+@wrong("no head turns", lambda task: one_by_one(np.diag(task.loss_moments.A)))
 @wrong("the largest drop first", lambda task: one_by_one(task.modes.drops))
 @wrong("only the first head turns", only_the_first_turns)
 def sequences_of_the_flow(expected) -> float:

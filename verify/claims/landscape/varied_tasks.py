@@ -100,11 +100,10 @@ def rate_of_turning(rate) -> float:
 
 
 @claim("V1-order", method="flow", tolerance=LEADING_ORDER, theory=lambda: plateaus("plain").drops[:2])
-@wrong("rates with a_d for lambda_d^2", lambda: plateaus("plain").drops[:2] * _a_ratio())
+@wrong(
+    "rates with a_d for lambda_d^2",
+    lambda: plateaus("plain").drops[:2] * (PLAIN.second_moment_eigenvalues / NOISY.second_moment_eigenvalues)[:2],
+)
 def noise_delays_nothing(drops) -> float:
     """The escape times with label noise against those without: equal at leading order (flow, first two drops)."""
     return float(np.abs(plateaus("noise").drops[:2] / drops() - 1).max())
-
-
-def _a_ratio() -> np.ndarray:
-    return PLAIN.second_moment_eigenvalues[:2] / NOISY.second_moment_eigenvalues[:2]

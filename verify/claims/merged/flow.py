@@ -46,12 +46,8 @@ def _sigma_error(sigmoid, eigenvalue: float) -> float:
     return float(np.abs(maps - expected[:, None, None] * np.eye(4)).max() * eigenvalue)
 
 
-def _half_time(task: RegressionTask, t: np.ndarray, s: float) -> np.ndarray:
-    return formulas.white_sigmoid(task, t / 2, s)
-
-
 @claim("15", method="flow", theory=formulas.white_sigmoid)
-@wrong("t for 2 t", _half_time)
+@wrong("t for 2 t", lambda task, t, s: formulas.white_sigmoid(task, t / 2, s))
 @wrong("N + 1 for N", formulas.longer_context)
 @wrong("w_init for its square", lambda task, t, s: formulas.white_sigmoid(task, t, np.sqrt(s)))
 def white_sigmoid_flow(sigmoid) -> float:

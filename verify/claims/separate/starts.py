@@ -10,7 +10,6 @@ from scipy.optimize import brentq
 from ....numerics.dynamics.flow import gradient_flow
 from ....numerics.parametrizations.attention import MergedWeights, SeparateWeights
 from ....numerics.parametrizations.base import Parametrization
-from ....numerics.reductions.white import WhiteReduction
 from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.regression import RegressionTask
 from ...experiments import draws
@@ -54,8 +53,7 @@ def separate_initial_norms(means) -> float:
 
 def balanced_white(task: RegressionTask, t: np.ndarray, s: float, p: float) -> tuple[np.ndarray, np.ndarray]:
     """s(t) and the alignment of m with E(y_q z), for a balanced start of any direction."""
-    white = WhiteReduction(task.dimension, task.context_length, float(task.eigenvalues[0]))
-    size, alignment = white.balanced(t, s, p)
+    size, alignment = formulas.white(task).balanced(t, s, p)
     return np.asarray(size), np.asarray(alignment)
 
 

@@ -24,12 +24,10 @@ from ..book import claim, wrong
 from ..formulas import formula, parts_of
 from ..tolerances import DIFFERENCES, PLATEAU, SAMPLING, TRAINED_LEVEL, TRAINED_PROMPTS, TRAINED_REST
 
-
-def of_map(task: RegressionTask, map_: np.ndarray) -> tuple:
-    return task.task_covariance, task.covariance, map_, task.context_length
-
-
-loss = formula("V11-loss", Sigma_w, Lambda, B, N, part="loss", given=of_map)
+loss = formula(
+    "V11-loss", Sigma_w, Lambda, B, N, part="loss",
+    given=lambda task, map_: (task.task_covariance, task.covariance, map_, task.context_length),
+)  # fmt: skip
 
 
 @claim("V11-loss", method="Monte Carlo", tolerance=SAMPLING, theory=loss)
