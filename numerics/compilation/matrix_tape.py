@@ -7,6 +7,7 @@ PyTorch tensors may be stacked: matrices lie on the last two axes, and the axes 
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import reduce
 from operator import add, mul
 from typing import Any
 
@@ -169,7 +170,7 @@ class _Tape:
         match expr:
             case MatAdd():
                 places = [self.index(term) for term in expr.args]
-                return lambda registers: _sum(registers[place] for place in places)
+                return lambda registers: reduce(add, (registers[place] for place in places))
             case MatMul():
                 scalar, factors = expr.as_coeff_matrices()
                 if scalar != 1:
@@ -228,13 +229,6 @@ class _Tape:
             case MatPow(base=base, exp=Integer(p=power)) if power > 1:
                 return self._call("trace_of_product", MatPow(base, power - 1).doit(), base)
         return self._call("trace", inside)
-
-
-def _sum(terms: Any) -> Any:
-    total = next(terms)
-    for term in terms:
-        total = add(total, term)
-    return total
 
 
 def _outermost(expr: Basic) -> list[Basic]:

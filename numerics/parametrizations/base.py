@@ -74,22 +74,6 @@ class Parametrization:
         """(dB/dW)' G, shaped like the weights: for G = -1/2 dL/dB it is -1/2 dL/dW, the velocity tau dW/dt of (10)."""
         return type(self)(*type(self).spread(finite_array("G", G, self.effective_map().shape), *self.arrays))
 
-    def push_forward(self, direction: Self) -> np.ndarray:
-        """The derivative of B along ``direction``, by replacing one array at a time: B is linear in each."""
-        if [a.shape for a in direction.arrays] != [a.shape for a in self.arrays]:
-            raise ValueError(f"direction must be shaped like the weights, got {direction!r}")
-        return sum(type(self).combine(*self._replaced(i, direction)) for i in range(len(self.arrays)))  # type: ignore[return-value]
-
-    def hessian_vector_product(self, loss: QuadraticLoss, direction: Self) -> Self:
-        """The Hessian of L/2 in the weights, applied to ``direction``: minus the derivative of the velocity (10)."""
-        G = loss.force(self.effective_map())
-        product = [part.copy() for part in type(self).spread(loss.apply(self.push_forward(direction)), *self.arrays)]
-        for i in range(len(product)):
-            for j, part in enumerate(type(self).spread(G, *self._replaced(i, direction))):
-                if i != j:
-                    product[j] -= part
-        return type(self)(*product)
-
     def hessian(self, loss: QuadraticLoss) -> Float[np.ndarray, "P P"]:
         """The Hessian of L/2 in the flat weights: (dB/dW)' C (dB/dW) less the curvature of <G, B>."""
         return -field_jacobian(loss, self)(0.0, self.flatten())
@@ -97,9 +81,6 @@ class Parametrization:
     def conserved(self) -> dict[str, np.ndarray]:
         """Quantities that the gradient flow of any loss conserves, by name."""
         return {}
-
-    def _replaced(self, i: int, direction: Self) -> Arrays:
-        return *self.arrays[:i], direction.arrays[i], *self.arrays[i + 1 :]
 
 
 def views(vector: Float[np.ndarray, "*batch P"], shapes: Iterable[tuple[int, ...]]) -> Arrays:
