@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from inspect import getdoc
+from math import isfinite
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
@@ -87,27 +88,23 @@ class Check:
             error = f"{type(problem).__name__}: {problem}"
         holds = residual is not None and residual <= self.tolerance.value  # False for nan
         if not holds and mistake is None and error is None and self.explain is not None:
-            error = self._explanation()
+            try:
+                error = str(self.explain())
+            except Exception as problem:
+                error = f"no explanation: {type(problem).__name__}: {problem}"
+        if residual is not None and not isfinite(residual):
+            residual, error = None, error or f"residual is {residual}"
         return Claim(
             name=self.statement,
             equation=self.equation,
             method=self.method,
-            residual=residual if residual is None or abs(residual) < float("inf") else None,
+            residual=residual,
             tolerance=self.tolerance.value,
             tolerance_reason=self.tolerance.reason,
             status="holds" if holds else "fails",
             seconds=time.perf_counter() - start,
-            error=error if error or residual is None or abs(residual) < float("inf") else f"residual is {residual}",
+            error=error,
         )
-
-    def _explanation(self) -> str | None:
-        """Why the claim fails, if ``explain`` is given."""
-        if self.explain is None:
-            return None
-        try:
-            return str(self.explain())
-        except Exception as problem:
-            return f"no explanation: {type(problem).__name__}: {problem}"
 
 
 @dataclass(frozen=True)

@@ -70,9 +70,7 @@ class TrainingRun(Result):
 
     def population_loss(self, loss: QuadraticLoss) -> Float[np.ndarray, "T *networks"]:
         """The exact loss over all sequences at every recorded time, without the noise of the mini-batches."""
-        B = self.effective_maps()
-        values = [loss.value(b) for b in B.reshape(-1, *B.shape[-2:])]
-        return np.array(values).reshape(B.shape[:-2])
+        return loss.values(self.effective_maps())
 
 
 def fresh_batches(task: RegressionTask, batch_size: int, generator: torch.Generator, **options) -> Callable[[], Batch]:
