@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ...numerics.compilation.equations import compiled
-from ...numerics.reductions.white import WhiteReduction
-from ...numerics.tasks.regression import RegressionTask
+from ...numerics import RegressionTask, WhiteReduction, compiled
 from ...theory import notation
 from ...theory.calculus.spectral import eigenvalue
 from ...theory.notation import D, Lambda, N, T, a, lambda_, sigma_level, tau, v

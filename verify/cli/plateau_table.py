@@ -4,10 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from ...numerics.dynamics.plateaus import Plateaus
+from ...numerics import Plateaus, order_of_learning, predict_curve
 from ...numerics.landscape.fixed_points import losses_of_sets
-from ...numerics.landscape.learning_order import order_of_learning
-from ...numerics.reductions.curve import predict_curve
 from ..claims.formulas import plateau_losses
 from ..experiments.setting import Setting
 from .options import as_options

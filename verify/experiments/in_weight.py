@@ -12,12 +12,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from ...numerics.dynamics.flow import gradient_flow
-from ...numerics.parametrizations.full_attention import FullMergedWeights
-from ...numerics.replay.ensemble import Ensemble
-from ...numerics.tasks.losses import QuadraticLoss
-from ...numerics.tasks.mixed_task import MixedTask
-from ...numerics.tasks.regression import RegressionTask
+from ...numerics import Ensemble, FullMergedWeights, MixedTask, QuadraticLoss, RegressionTask, gradient_flow
 from ...numerics.tasks.sample_moments import Batch, SampleMoments
 from ..training.descent import Coefficients, fresh_batches, one_each, one_thread, train
 from ..training.modules import MergedAttention

@@ -14,8 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ...numerics.dynamics.plateaus import Plateaus, find_plateaus
-from ...numerics.tasks.regression import RegressionTask
+from ...numerics import Plateaus, RegressionTask, find_plateaus
 from ..training.descent import TrainingRun, train
 from ..training.modules import ReducedSeparate
 from ..training.sequences import Batch, draw_sequences

@@ -4,12 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...numerics.dynamics.flow import gradient_flow
-from ...numerics.dynamics.plateaus import find_plateaus
+from ...numerics import QuadraticLoss, RegressionTask, SeparateWeights, find_plateaus, gradient_flow
 from ...numerics.landscape.fixed_points import losses_of_sets
-from ...numerics.parametrizations.attention import SeparateWeights
-from ...numerics.tasks.losses import QuadraticLoss
-from ...numerics.tasks.regression import RegressionTask
 from . import draws
 from .draws import remembered
 from .varied_tasks import turning_levels

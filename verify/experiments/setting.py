@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...numerics.parametrizations.attention import SeparateWeights
-from ...numerics.tasks.regression import RegressionTask
+from ...numerics import RegressionTask, SeparateWeights
 from ...numerics.tasks.token_laws import GaussianTokens, RademacherTokens, SphereTokens, StudentTokens, TokenLaw
 from .parameters import PARAMETERS, TABLE
 

@@ -6,15 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...numerics import FlowError, Plateaus, QuadraticLoss, SeparateWeights, Trajectory, find_plateaus, gradient_flow, spread_of_drops
 from ...numerics.dynamics.descent import adam, gradient_descent, sign_descent
-from ...numerics.dynamics.flow import gradient_flow
 from ...numerics.dynamics.momentum import heavy_ball, heavy_ball_flow
-from ...numerics.dynamics.plateaus import Plateaus, find_plateaus
-from ...numerics.dynamics.solver import FlowError
-from ...numerics.dynamics.trajectory import Trajectory
-from ...numerics.parametrizations.attention import SeparateWeights
-from ...numerics.reductions.drop_noise import spread_of_drops
-from ...numerics.tasks.losses import QuadraticLoss
 from . import draws
 from .draws import remembered
 from .setting import DEFAULT, Setting

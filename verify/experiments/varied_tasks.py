@@ -10,13 +10,8 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from ...numerics.dynamics.flow import gradient_flow
+from ...numerics import QuadraticLoss, RegressionTask, SeparateWeights, Trajectory, gradient_flow, order_of_learning
 from ...numerics.dynamics.plateaus import Plateaus, find_plateaus
-from ...numerics.dynamics.trajectory import Trajectory
-from ...numerics.landscape.learning_order import order_of_learning
-from ...numerics.parametrizations.attention import SeparateWeights
-from ...numerics.tasks.losses import QuadraticLoss
-from ...numerics.tasks.regression import RegressionTask
 from ...numerics.tasks.token_laws import RademacherTokens, SphereTokens, StudentTokens
 from ..training.descent import TrainingRun, fresh_batches, train
 from ..training.modules import ReducedSeparate

@@ -6,14 +6,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 from jaxtyping import Float
 
-from ...numerics.dynamics.flow import gradient_flow
-from ...numerics.dynamics.plateaus import Plateaus, find_plateaus
-from ...numerics.dynamics.trajectory import Trajectory
+from ...numerics import MergedWeights, Plateaus, QuadraticLoss, RegressionTask, SeparateWeights, Trajectory, find_plateaus, gradient_flow
 from ...numerics.landscape.fixed_points import has_equal_eigenvalues, merged_fixed_points, separate_fixed_point
-from ...numerics.parametrizations.attention import MergedWeights, SeparateWeights
 from ...numerics.reductions.curve import CurvePrediction, predict_curve
-from ...numerics.tasks.losses import QuadraticLoss
-from ...numerics.tasks.regression import RegressionTask
 from ..experiments.parameters import PARAMETERS, TABLE
 
 SLIDERS = {parameter.name: parameter.slider for parameter in PARAMETERS if parameter.slider}

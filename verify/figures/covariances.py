@@ -5,10 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 from matplotlib.axes import Axes
 
-from ...numerics.compilation.equations import compiled
-from ...numerics.landscape.learning_order import order_of_learning
-from ...numerics.tasks.losses import QuadraticLoss
-from ...numerics.tasks.regression import RegressionTask
+from ...numerics import QuadraticLoss, RegressionTask, compiled, order_of_learning
 from ...theory.notation import D, Lambda
 from ...theory.results.estimators.task_diversity import kappa, theta, u
 from ...theory.results.variations.finite_tasks import K

@@ -2,12 +2,8 @@
 
 import numpy as np
 
-from ...numerics.dynamics.descent import gradient_descent
-from ...numerics.dynamics.flow import gradient_flow
-from ...numerics.dynamics.momentum import heavy_ball, modified_flow
-from ...numerics.dynamics.solver import FlowError
+from ...numerics import FlowError, gradient_descent, gradient_flow, heavy_ball, largest_stable_step, modified_flow
 from ...numerics.landscape.fixed_points import merged_fixed_points, separate_fixed_point, separate_fixed_points
-from ...numerics.landscape.stable_steps import largest_stable_step
 from ...numerics.reductions.drop_delays import later_separate_drop
 from ..claims.discretisation.finite_steps import LOSS, TASK, half_time, head, measured_stable_step, random_start
 from ..claims.discretisation.minibatch import RUNS, derived_spreads, derived_times, exact_time, measured_spreads, times_to_level

@@ -3,10 +3,7 @@
 import numpy as np
 import torch
 
-from ...numerics.compilation.equations import compiled
-from ...numerics.compilation.expressions import compile_expression
-from ...numerics.own_model.flow import ModelTrajectory, integrate
-from ...numerics.tasks.regression import RegressionTask
+from ...numerics import ModelTrajectory, RegressionTask, compile_expression, compiled, integrate
 from ...numerics.tasks.risks import bayes_bounds, crossover_length, least_squares_risk, linear_attention_risk, risk_limits, sampled_risks
 from ...theory.model import Model
 from ...theory.notation import D, N

@@ -6,13 +6,7 @@ from functools import cache
 import numpy as np
 import torch
 
-from ...numerics.dynamics.flow import gradient_flow
-from ...numerics.dynamics.trajectory import Trajectory
-from ...numerics.parametrizations.attention import MergedWeights
-from ...numerics.reductions.merged_curve import balanced_curve
-from ...numerics.reductions.merged_drop import MergedDrop
-from ...numerics.tasks.losses import QuadraticLoss
-from ...numerics.tasks.regression import RegressionTask
+from ...numerics import MergedDrop, MergedWeights, QuadraticLoss, RegressionTask, Trajectory, balanced_curve, gradient_flow
 from ..claims import formulas
 from ..claims.merged.drop import START, ray
 from ..experiments.staircase import DEFAULT, flow, plateaus, softmax_training

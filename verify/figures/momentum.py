@@ -2,14 +2,8 @@
 
 import numpy as np
 
-from ...numerics.compilation.equations import compiled
-from ...numerics.dynamics.descent import adam, sign_descent
-from ...numerics.dynamics.flow import gradient_flow
+from ...numerics import QuadraticLoss, RegressionTask, SeparateWeights, Trajectory, adam, compiled, gradient_flow, sign_descent
 from ...numerics.dynamics.momentum import flow_with_mass, heavy_ball, heavy_ball_flow, modified_flow
-from ...numerics.dynamics.trajectory import Trajectory
-from ...numerics.parametrizations.attention import SeparateWeights
-from ...numerics.tasks.losses import QuadraticLoss
-from ...numerics.tasks.regression import RegressionTask
 from ...theory.notation import H, a, lambda_, v_0, w_init
 from ...theory.results.discretisation.momentum import m
 from ..claims import formulas

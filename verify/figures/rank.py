@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...numerics.dynamics.flow import gradient_flow
-from ...numerics.dynamics.plateaus import find_plateaus
-from ...numerics.tasks.losses import QuadraticLoss
+from ...numerics import QuadraticLoss, find_plateaus, gradient_flow
 from ..claims import formulas
 from ..experiments.staircase import DEFAULT, Setting, flow
 from .gallery import Drawing, canvas, figure, listed, theory_levels

@@ -7,14 +7,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from scipy.optimize import brentq
 
-from ...numerics.dynamics.flow import gradient_flow
-from ...numerics.dynamics.plateaus import find_plateaus
-from ...numerics.dynamics.trajectory import Trajectory
-from ...numerics.parametrizations.attention import SeparateWeights
+from ...numerics import QuadraticLoss, RegressionTask, ScalarReduction, SeparateWeights, Trajectory, find_plateaus, gradient_flow
 from ...numerics.reductions.curve import CurvePrediction, predict_curve
-from ...numerics.reductions.scalar import ScalarReduction
-from ...numerics.tasks.losses import QuadraticLoss
-from ...numerics.tasks.regression import RegressionTask
 from ..claims import formulas
 from ..experiments.staircase import DEFAULT, SMALL, flow, plateaus, trained_loss, trained_plateaus, trained_together, training
 from .gallery import Drawing, canvas, figure, listed, theory_levels

@@ -5,12 +5,7 @@ from dataclasses import replace
 import numpy as np
 from matplotlib.axes import Axes
 
-from ...numerics.compilation.equations import compiled
-from ...numerics.dynamics.flow import gradient_flow
-from ...numerics.dynamics.plateaus import find_plateaus
-from ...numerics.parametrizations.attention import SeparateWeights
-from ...numerics.tasks.losses import QuadraticLoss
-from ...numerics.tasks.regression import RegressionTask
+from ...numerics import QuadraticLoss, RegressionTask, SeparateWeights, compiled, find_plateaus, gradient_flow
 from ...theory.notation import N, T, a, lambda_, tau
 from ...theory.results.landscape.fixed_points import v_positive as size
 from ...theory.results.variations.token_laws import kappa

@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...numerics.compilation.expressions import compile_expression
+from ...numerics import RegressionTask, compile_expression
 from ...numerics.own_model.loss import ModelLoss
-from ...numerics.tasks.regression import RegressionTask
 from ...theory import Fixed, Gaussian, Mixture, TracePolynomial
 from ...theory.algebra import words
 from ...theory.algebra.coefficients import scalar_of

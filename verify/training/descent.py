@@ -20,11 +20,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from ...numerics import QuadraticLoss, RegressionTask
 from ...numerics._checks import nonnegative_number, positive_integer, positive_number
 from ...numerics.dynamics.momentum import check_momentum
 from ...numerics.dynamics.results import Result, Variable, time_variable
-from ...numerics.tasks.losses import QuadraticLoss
-from ...numerics.tasks.regression import RegressionTask
 from . import OPTIMIZERS
 from .sequences import Batch, draw_sequences
 

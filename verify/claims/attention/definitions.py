@@ -11,8 +11,7 @@ import mpmath
 import numpy as np
 import torch
 
-from ....numerics.compilation.expressions import compile_expression
-from ....numerics.parametrizations.attention import MergedWeights, SeparateWeights
+from ....numerics import MergedWeights, SeparateWeights, compile_expression
 from ....theory.derivations.points import Point, value_at
 from ....theory.equations import equation
 from ....theory.notation import D, H, Lambda, N, R, beta, w, w_init, x_q

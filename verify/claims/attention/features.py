@@ -3,8 +3,7 @@
 import numpy as np
 import torch
 
-from ....numerics.tasks.losses import QuadraticLoss
-from ....numerics.tasks.regression import RegressionTask
+from ....numerics import QuadraticLoss, RegressionTask
 from ...experiments import draws
 from ...experiments.draws import remembered
 from ...training.modules import cubic_features

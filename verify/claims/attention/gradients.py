@@ -6,9 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ....numerics.parametrizations.attention import MergedWeights, SeparateWeights
-from ....numerics.tasks.losses import QuadraticLoss
-from ....numerics.tasks.regression import RegressionTask
+from ....numerics import MergedWeights, QuadraticLoss, RegressionTask, SeparateWeights
 from ...experiments import draws
 from ...experiments.draws import remembered
 from ...training.modules import MergedAttention, ReducedMerged, ReducedSeparate

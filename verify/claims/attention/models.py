@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ....numerics.parametrizations.attention import MergedWeights, SeparateWeights
-from ....numerics.tasks.regression import RegressionTask
+from ....numerics import MergedWeights, RegressionTask, SeparateWeights
 from ...experiments import draws
 from ...experiments.draws import remembered
 from ...training.modules import ConvolutionalNetwork, MergedAttention, ReducedMerged, ReducedSeparate, SeparateAttention, TwoLayerNetwork

@@ -4,17 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ....numerics.dynamics.descent import gradient_descent
-from ....numerics.dynamics.flow import gradient_flow
+from ....numerics import FlowError, QuadraticLoss, RegressionTask, Trajectory, gradient_descent, gradient_flow, largest_stable_step
 from ....numerics.dynamics.momentum import heavy_ball, modified_flow
-from ....numerics.dynamics.solver import FlowError
-from ....numerics.dynamics.trajectory import Trajectory
 from ....numerics.landscape.fixed_points import FixedPoint, fixed_point_sets, merged_fixed_points, separate_fixed_point
-from ....numerics.landscape.stable_steps import largest_stable_step
 from ....numerics.parametrizations.attention import MergedWeights, SeparateWeights
 from ....numerics.reductions.drop_delays import later_merged_drop, later_separate_drop
-from ....numerics.tasks.losses import QuadraticLoss
-from ....numerics.tasks.regression import RegressionTask
 from ....theory.notation import G, Lambda, M
 from ....theory.results.discretisation.finite_steps import eta as step_size
 from ....theory.results.discretisation.finite_steps import kappa

@@ -5,11 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ....numerics.compilation.equations import compiled
-from ....numerics.compilation.expressions import compile_expression
-from ....numerics.parametrizations.attention import SeparateWeights
-from ....numerics.reductions.drop_noise import spread_of_drops
-from ....numerics.tasks.regression import RegressionTask
+from ....numerics import RegressionTask, SeparateWeights, compile_expression, compiled, spread_of_drops
 from ....theory.notation import B, Lambda, N, T, lambda_, v_0
 from ....theory.results.discretisation.finite_steps import V, h, t, v
 from ....theory.results.discretisation.finite_steps import batch as sequences

@@ -5,13 +5,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy.integrate import simpson
 
+from ....numerics import QuadraticLoss, RegressionTask, SampleMoments, SeparateWeights, merged_fixed_points, separate_fixed_point
 from ....numerics.dynamics.momentum import MassiveTrajectory, flow_with_mass, heavy_ball
-from ....numerics.landscape.fixed_points import merged_fixed_points, separate_fixed_point
-from ....numerics.parametrizations.attention import SeparateWeights
 from ....numerics.parametrizations.base import Parametrization, vector_field
-from ....numerics.tasks.losses import QuadraticLoss
-from ....numerics.tasks.regression import RegressionTask
-from ....numerics.tasks.sample_moments import SampleMoments
 from ....theory.notation import lambda_, v_0
 from ....theory.results.discretisation.finite_steps import eta, mu
 from ....theory.results.discretisation.momentum import W_dot, g, k_dot, m, q_dot, v_dot

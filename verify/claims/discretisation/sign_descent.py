@@ -7,13 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ....numerics.compilation.equations import compiled
-from ....numerics.dynamics.descent import adam, sign_descent
-from ....numerics.dynamics.plateaus import find_plateaus
-from ....numerics.parametrizations.attention import SeparateWeights
-from ....numerics.tasks.losses import QuadraticLoss
-from ....numerics.tasks.regression import RegressionTask
-from ....numerics.tasks.sample_moments import SampleMoments
+from ....numerics import QuadraticLoss, RegressionTask, SampleMoments, SeparateWeights, adam, compiled, find_plateaus, sign_descent
 from ....theory.notation import H, a, e, k_i, lambda_, q_i, v_i, w_init
 from ....theory.results.discretisation.sign_descent import epsilon, sign_k, sign_q, sign_v, u, x
 from ...experiments import draws

@@ -6,10 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ....numerics.compilation.equations import compiled
-from ....numerics.compilation.expressions import compile_expression
-from ....numerics.own_model.flow import integrate
-from ....numerics.tasks.regression import RegressionTask
+from ....numerics import RegressionTask, compile_expression, compiled, integrate
 from ....theory import SampleCovariance
 from ....theory.model import Model
 from ....theory.notation import D, Lambda, Lambda_hat, N

@@ -7,10 +7,7 @@ import numpy as np
 import torch
 from scipy.optimize import brentq
 
-from ....numerics.compilation.equations import compiled
-from ....numerics.parametrizations.attention import MergedWeights
-from ....numerics.tasks.losses import QuadraticLoss
-from ....numerics.tasks.regression import RegressionTask
+from ....numerics import MergedWeights, QuadraticLoss, RegressionTask, compiled
 from ....numerics.tasks.risks import SampledRisk, crossover_length, linear_attention_risk, risk_limits, sampled_risks
 from ....theory.notation import D, Lambda, Lambda_hat, N, T, beta, lambda_, sigma
 from ....theory.results.estimators.optimality import C, u

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ....numerics.own_model.flow import integrate
+from ....numerics import RegressionTask, integrate
 from ....numerics.own_model.loss import model_loss
-from ....numerics.tasks.regression import RegressionTask
 from ....theory import SampleCovariance
 from ....theory.model import Model
 from ....theory.notation import D, Lambda, Lambda_hat, N

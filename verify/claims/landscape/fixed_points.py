@@ -3,11 +3,8 @@
 import numpy as np
 from scipy.optimize import minimize
 
+from ....numerics import MergedWeights, Parametrization, QuadraticLoss, RegressionTask, SeparateWeights
 from ....numerics.landscape.fixed_points import fixed_point_sets, index_at_minimal_norm, separate_fixed_point
-from ....numerics.parametrizations.attention import MergedWeights, SeparateWeights
-from ....numerics.parametrizations.base import Parametrization
-from ....numerics.tasks.losses import QuadraticLoss
-from ....numerics.tasks.regression import RegressionTask
 from ...experiments import draws
 from ...experiments.staircase import DEFAULT
 from .. import formulas

@@ -5,13 +5,7 @@ from itertools import islice, pairwise
 
 import numpy as np
 
-from ....numerics.compilation.equations import compiled
-from ....numerics.dynamics.flow import gradient_flow
-from ....numerics.dynamics.plateaus import find_plateaus
-from ....numerics.landscape.learning_order import order_of_learning
-from ....numerics.parametrizations.attention import SeparateWeights
-from ....numerics.tasks.losses import QuadraticLoss
-from ....numerics.tasks.regression import RegressionTask
+from ....numerics import QuadraticLoss, RegressionTask, SeparateWeights, compiled, find_plateaus, gradient_flow, order_of_learning
 from ....theory.notation import tau
 from ....theory.results.landscape.any_quadratic_loss import s_i, s_j
 from ....theory.results.landscape.learning_order import A_d, A_j, M_d, M_j, Q_d, Q_j, lag_j, rho_j, v, w_init

@@ -4,10 +4,8 @@ from itertools import combinations
 
 import numpy as np
 
-from ....numerics.compilation.equations import compiled
-from ....numerics.landscape.fixed_points import search_fixed_points, separate_fixed_point
+from ....numerics import RegressionTask, compiled, search_fixed_points, separate_fixed_point
 from ....numerics.tasks.modes import Modes
-from ....numerics.tasks.regression import RegressionTask
 from ....theory.results.landscape.learning_order import A_d, A_j, M_d, M_j, Q_d, Q_j, v
 from ...experiments import draws
 from ...experiments.varied_tasks import NOISY, OBLIQUE, PLAIN, TURNING, against, levels, plateaus, small_levels, turning_levels

@@ -5,15 +5,9 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import brentq
 
-from ....numerics.compilation.equations import compiled
-from ....numerics.dynamics.flow import gradient_flow
-from ....numerics.landscape.fixed_points import merged_fixed_points
-from ....numerics.parametrizations.attention import MergedWeights
+from ....numerics import MergedDrop, MergedWeights, QuadraticLoss, RegressionTask, compiled, gradient_flow, merged_fixed_points
 from ....numerics.parametrizations.base import vector_field
 from ....numerics.reductions.merged_curve import balanced_curve, effective_start
-from ....numerics.reductions.merged_drop import MergedDrop
-from ....numerics.tasks.losses import QuadraticLoss
-from ....numerics.tasks.regression import RegressionTask
 from ....theory.notation import gamma, s
 from ....theory.results.merged.drop import K, c_vec, kappa_max, kappa_min, n
 from ....theory.results.merged.drop_bounds import C, kappa_d, kappa_e, q, r_d, r_e

@@ -4,11 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ....numerics.dynamics.flow import gradient_flow
-from ....numerics.dynamics.trajectory import Trajectory
-from ....numerics.parametrizations.attention import MergedWeights
-from ....numerics.tasks.losses import QuadraticLoss
-from ....numerics.tasks.regression import RegressionTask
+from ....numerics import MergedWeights, QuadraticLoss, RegressionTask, Trajectory, gradient_flow
 from ...experiments import draws
 from ...experiments.draws import remembered
 from ...experiments.staircase import DEFAULT, final_weights, plateaus

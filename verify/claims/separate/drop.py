@@ -4,12 +4,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
-from ....numerics.compilation.equations import compiled
-from ....numerics.dynamics.flow import gradient_flow
-from ....numerics.dynamics.trajectory import Trajectory
-from ....numerics.parametrizations.attention import SeparateWeights
-from ....numerics.tasks.losses import QuadraticLoss
-from ....numerics.tasks.regression import RegressionTask
+from ....numerics import QuadraticLoss, RegressionTask, SeparateWeights, Trajectory, compiled, gradient_flow
 from ....theory.notation import lambda_after, lambda_next, rho, w_init
 from ...experiments import draws
 from ...experiments.draws import remembered

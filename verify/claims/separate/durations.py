@@ -5,11 +5,7 @@ from functools import cache
 
 import numpy as np
 
-from ....numerics.dynamics.plateaus import find_plateaus
-from ....numerics.dynamics.trajectory import Trajectory
-from ....numerics.reductions.curve import CurvePrediction, predict_curve
-from ....numerics.tasks.losses import QuadraticLoss
-from ....numerics.tasks.regression import RegressionTask
+from ....numerics import CurvePrediction, QuadraticLoss, RegressionTask, Trajectory, find_plateaus, predict_curve
 from ...experiments.staircase import SMALL, Setting, flow, random_start, random_starts, reached, softmax_training
 from .. import formulas
 from ..book import claim, wrong

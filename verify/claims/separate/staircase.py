@@ -6,8 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from ....numerics.dynamics.flow import gradient_flow
-from ....numerics.dynamics.plateaus import Plateaus
+from ....numerics import Plateaus, gradient_flow
 from ...experiments.setting import Setting
 from ...experiments.staircase import DEFAULT, SMALL, final_weights, flow, plateaus, random_start, random_starts
 from ...experiments.varied_tasks import against

@@ -7,11 +7,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
-from ....numerics.dynamics.flow import gradient_flow
-from ....numerics.parametrizations.attention import MergedWeights, SeparateWeights
-from ....numerics.parametrizations.base import Parametrization
-from ....numerics.tasks.losses import QuadraticLoss
-from ....numerics.tasks.regression import RegressionTask
+from ....numerics import MergedWeights, Parametrization, QuadraticLoss, RegressionTask, SeparateWeights, gradient_flow
 from ...experiments import draws
 from ...experiments.setting import Setting
 from ...experiments.staircase import DEFAULT, random_start

@@ -6,10 +6,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from ....numerics.dynamics.plateaus import Plateaus, find_plateaus
-from ....numerics.parametrizations.attention import MergedWeights
-from ....numerics.tasks.losses import QuadraticLoss
-from ....numerics.tasks.regression import RegressionTask
+from ....numerics import MergedWeights, Plateaus, QuadraticLoss, RegressionTask, find_plateaus
 from ...experiments import draws
 from ...experiments.diagnosis import suspicion
 from ...experiments.draws import remembered

@@ -3,8 +3,7 @@
 import numpy as np
 import torch
 
-from ....numerics.tasks.losses import QuadraticLoss
-from ....numerics.tasks.regression import RegressionTask
+from ....numerics import QuadraticLoss, RegressionTask
 from ....theory.notation import N, T, lambda_, sigma
 from ....theory.results.landscape.any_quadratic_loss import c_any
 from ....theory.results.variations.shift import E_learned, a_test, b, g, lambda_q, lambda_test, nu

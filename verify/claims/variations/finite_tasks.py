@@ -5,10 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ....numerics.compilation.equations import compiled
-from ....numerics.parametrizations.attention import SeparateWeights
-from ....numerics.tasks.losses import QuadraticLoss
-from ....numerics.tasks.regression import RegressionTask
+from ....numerics import QuadraticLoss, RegressionTask, SeparateWeights, compiled
 from ....theory.notation import B, D, Lambda, N, T, lambda_, sigma
 from ....theory.results.landscape.fixed_points import b
 from ....theory.results.task.population import P_w, Sigma_w, omega

@@ -7,9 +7,7 @@ from itertools import product
 import numpy as np
 import torch
 
-from ....numerics.compilation.equations import compiled
-from ....numerics.tasks.regression import RegressionTask
-from ....numerics.tasks.token_laws import RademacherTokens, SphereTokens, StudentTokens
+from ....numerics import RademacherTokens, RegressionTask, SphereTokens, StudentTokens, compiled
 from ....theory import notation
 from ....theory.notation import T
 from ....theory.results.variations import token_laws

@@ -6,10 +6,7 @@ from fractions import Fraction
 import numpy as np
 import torch
 
-from ....numerics.compilation.equations import compiled
-from ....numerics.parametrizations.attention import SeparateWeights
-from ....numerics.tasks.losses import QuadraticLoss
-from ....numerics.tasks.regression import RegressionTask
+from ....numerics import QuadraticLoss, RegressionTask, SeparateWeights, compiled
 from ....theory import notation
 from ....theory.results.task.population import Sigma_w, g_1, g_2, g_3
 from ...experiments import draws

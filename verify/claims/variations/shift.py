@@ -4,10 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ....numerics.compilation.equations import compiled
-from ....numerics.parametrizations.attention import MergedWeights
-from ....numerics.tasks.losses import QuadraticLoss
-from ....numerics.tasks.regression import RegressionTask
+from ....numerics import MergedWeights, QuadraticLoss, RegressionTask, compiled
 from ....theory.notation import B, Lambda, Lambda_q, N, T, a, lambda_, sigma
 from ....theory.results.task.population import WHITE, Sigma_w
 from ....theory.results.variations.shift import a_test

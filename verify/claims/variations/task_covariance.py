@@ -3,9 +3,7 @@
 import numpy as np
 from jaxtyping import Float
 
-from ....numerics.parametrizations.attention import SeparateWeights
-from ....numerics.tasks.losses import QuadraticLoss
-from ....numerics.tasks.regression import RegressionTask
+from ....numerics import QuadraticLoss, RegressionTask, SeparateWeights
 from ....theory.notation import Lambda, M, N, lambda_
 from ....theory.results.landscape.any_quadratic_loss import A_w, B_w, c_any
 from ....theory.results.task.population import Sigma_w

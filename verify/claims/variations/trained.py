@@ -9,10 +9,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from ....numerics.compilation.equations import compiled
-from ....numerics.dynamics.flow import gradient_flow
-from ....numerics.parametrizations.attention import SeparateWeights
-from ....numerics.tasks.regression import RegressionTask
+from ....numerics import RegressionTask, SeparateWeights, compiled, gradient_flow
 from ....theory.calculus.spectral import directions
 from ....theory.notation import D, Lambda, N, T, a, lambda_, sigma
 from ....theory.results.landscape.any_quadratic_loss import B_ii, c_any, s_i

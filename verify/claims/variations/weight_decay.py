@@ -7,12 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from ....numerics.dynamics.flow import gradient_flow
-from ....numerics.dynamics.plateaus import find_plateaus
-from ....numerics.parametrizations.attention import MergedWeights, SeparateWeights
+from ....numerics import MergedWeights, RegressionTask, SeparateWeights, find_plateaus, gradient_flow
 from ....numerics.parametrizations.base import vector_field
 from ....numerics.tasks.losses import QuadraticLoss, TwoSided
-from ....numerics.tasks.regression import RegressionTask
 from ....theory.notation import W_1, G, Lambda, a, alpha, gamma, k_i, lambda_, q_i, tau, v, v_i, w_2
 from ....theory.results.landscape.fixed_points import v_positive as size
 from ....theory.results.landscape.minimal_norm import n as count
