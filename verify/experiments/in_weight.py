@@ -17,7 +17,6 @@ from ...numerics.tasks.sample_moments import Batch, SampleMoments
 from ..training.descent import Coefficients, fresh_batches, one_each, one_thread, train
 from ..training.modules import MergedAttention
 from . import draws
-from .draws import remembered
 
 Curves = dict[str, Float[np.ndarray, "S T"]]  # by kind of loss, a row for each seed
 
@@ -84,7 +83,7 @@ def each_loss(setting: InWeightSetting, maps: list[np.ndarray]) -> Curves:
     return {kind: np.stack([curve[kind] for curve in curves]) for kind in curves[0]}
 
 
-@remembered
+@draws.remembered
 def descended(setting: InWeightSetting) -> Curves:
     """Full-batch gradient descent, each seed on ``sequences`` sequences drawn once."""
     seeds = range(setting.seeds)
@@ -122,7 +121,7 @@ def _step_times(setting: InWeightSetting) -> Float[np.ndarray, " T"]:
     return 2 * setting.learning_rate * np.arange(round(setting.duration / (2 * setting.learning_rate)) // WINDOW * WINDOW)
 
 
-@remembered
+@draws.remembered
 def trained(setting: InWeightSetting, batch_size: int = 512) -> Curves:
     """PyTorch attention trained by SGD, each seed with its own fixed task vector, initial weights and fresh mini-batches.
 

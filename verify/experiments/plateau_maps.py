@@ -17,7 +17,6 @@ from ..training.descent import TrainingRun, fresh_batches, one_thread, train
 from ..training.modules import Reduced, ReducedSeparate
 from ..training.sequences import draw_sequences
 from . import draws
-from .draws import remembered
 from .varied_tasks import RUNS, trained_plateaus, training
 
 CHUNK = 50_000
@@ -95,7 +94,7 @@ class TestError:
     __test__ = False  # pytest would collect it by its name
 
 
-@remembered
+@draws.remembered
 def measured(network: Reduced, task: RegressionTask, count: int = 200_000, seed: int = 83) -> TestError:
     """The errors of a network's answers on ``count`` fresh prompts of a task."""
     generator, squares = draws.torch_generator(seed), []

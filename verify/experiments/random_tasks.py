@@ -7,7 +7,6 @@ import numpy as np
 from ...numerics import QuadraticLoss, RegressionTask, SeparateWeights, find_plateaus, gradient_flow
 from ...numerics.landscape.fixed_points import losses_of_sets
 from . import draws
-from .draws import remembered
 from .varied_tasks import turning_levels
 
 Sets = list[tuple[int, ...]]
@@ -45,7 +44,7 @@ def oblique_tasks(seed: int) -> Iterator[RegressionTask]:
             yield task
 
 
-@remembered
+@draws.remembered
 def visited(task: RegressionTask, seed: int) -> list[tuple[int, ...] | None]:
     """The sets at whose losses the flow rests, from weights of size 1e-4 and with one head more than directions.
 

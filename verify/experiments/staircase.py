@@ -10,7 +10,6 @@ from ...numerics import FlowError, Plateaus, QuadraticLoss, SeparateWeights, Tra
 from ...numerics.dynamics.descent import adam, gradient_descent, sign_descent
 from ...numerics.dynamics.momentum import heavy_ball, heavy_ball_flow
 from . import draws
-from .draws import remembered
 from .setting import DEFAULT, Setting
 
 if TYPE_CHECKING:  # PyTorch is loaded when a network is trained
@@ -54,14 +53,14 @@ def random_starts(setting: Setting) -> tuple[Setting, ...]:
     return tuple(random_start(setting, number) for number in range(STARTS))
 
 
-@remembered
+@draws.remembered
 def flow(setting: Setting = DEFAULT, rtol: float = 1e-8) -> Trajectory:
     """Gradient flow from the setting's initial weights."""
     loss = QuadraticLoss.population(setting.task)
     return gradient_flow(loss, setting.weights, t_end=setting.duration, rtol=rtol, weight_decay=setting.weight_decay)
 
 
-@remembered
+@draws.remembered
 def theory(setting: Setting = DEFAULT) -> Trajectory:
     """The flow that the setting's training follows, from its initial weights; with Adam or signs, their steps on the exact loss."""
     if setting.optimizer != "sgd":
@@ -112,13 +111,13 @@ def final_weights(run: Trajectory) -> dict[str, np.ndarray]:
     return {name: array[-1] for name, array in run.arrays.items()}
 
 
-@remembered
+@draws.remembered
 def training(setting: Setting = DEFAULT, device: str = "cpu") -> "TrainingRun":
     """Descent on fresh mini-batches from the setting's initial weights, with its optimizer and momentum."""
     return descend(setting, device)
 
 
-@remembered
+@draws.remembered
 def trained_together(setting: Setting, seeds: tuple[int, ...]) -> "TrainingRun":
     """Networks from several initial weights on the same mini-batches, each step one vectorised operation."""
     return descend(setting, seeds=seeds)
@@ -154,7 +153,7 @@ def trained_plateaus(setting: Setting = DEFAULT, device: str = "cpu") -> Plateau
     return find_plateaus(training(setting, device).times, trained_loss(setting, device))
 
 
-@remembered
+@draws.remembered
 def softmax_training(kind: str, steps: int = 4000) -> tuple[np.ndarray, np.ndarray]:
     """Softmax attention of one kind trained on the tokens of the staircase: steps, and the loss on 4,000 fresh sequences."""
     import torch

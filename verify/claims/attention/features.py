@@ -5,7 +5,6 @@ import torch
 
 from ....numerics import QuadraticLoss, RegressionTask
 from ...experiments import draws
-from ...experiments.draws import remembered
 from ...training.modules import cubic_features
 from ...training.sequences import draw_sequences
 from .. import formulas
@@ -13,7 +12,7 @@ from ..book import claim, wrong
 from .moments import TILTED, largest_score
 
 
-@remembered
+@draws.remembered
 def sequences(count: int = 200_000, seed: int = 41) -> tuple[torch.Tensor, torch.Tensor]:
     return draw_sequences(TILTED, count, draws.torch_generator(seed))
 

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from ....numerics import MergedWeights, QuadraticLoss, RegressionTask, SeparateWeights
 from ...experiments import draws
-from ...experiments.draws import remembered
 from ...training.modules import MergedAttention, ReducedMerged, ReducedSeparate
 from ...training.sequences import draw_sequences
 from ..book import claim, wrong
@@ -97,7 +96,7 @@ def _blocks(v_bold: float, u: float) -> MergedAttention:
     return MergedAttention(value, key_query)
 
 
-@remembered
+@draws.remembered
 def _block_gradients(v_bold: float, u: float) -> tuple[np.ndarray, np.ndarray]:
     """Sampled velocities of the bold v_i and of the u_i."""
     network = _blocks(v_bold, u)

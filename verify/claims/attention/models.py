@@ -11,7 +11,6 @@ from torch import Tensor
 
 from ....numerics import MergedWeights, RegressionTask, SeparateWeights
 from ...experiments import draws
-from ...experiments.draws import remembered
 from ...training.modules import ConvolutionalNetwork, MergedAttention, ReducedMerged, ReducedSeparate, SeparateAttention, TwoLayerNetwork
 from ...training.sequences import draw_sequences
 from ..book import claim, wrong
@@ -20,7 +19,7 @@ TASK = RegressionTask(covariance=[[0.9, 0.3, -0.1], [0.3, 0.6, 0.2], [-0.1, 0.2,
 D, N, H, R = 3, 5, 4, 2
 
 
-@remembered
+@draws.remembered
 def prompts(count: int = 64, seed: int = 7) -> tuple[Tensor, Tensor]:
     return draw_sequences(TASK, count, draws.torch_generator(seed))
 

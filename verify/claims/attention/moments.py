@@ -15,7 +15,6 @@ import numpy as np
 
 from ....numerics.tasks.regression import RegressionTask
 from ...experiments import draws
-from ...experiments.draws import remembered
 from .. import formulas
 from ..book import claim, wrong
 from ..tolerances import HIGH_PRECISION
@@ -106,7 +105,7 @@ def largest_score(samples: np.ndarray, mean: np.ndarray | float) -> float:
     return float(np.max(np.abs(samples.mean(axis=0) - mean) / error))
 
 
-@remembered
+@draws.remembered
 def _contexts(count: int = 200_000, seed: int = 31) -> np.ndarray:
     """Sample covariances of ``count`` contexts of the tilted task."""
     rng = draws.generator(seed)

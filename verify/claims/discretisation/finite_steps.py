@@ -14,7 +14,6 @@ from ....theory.results.discretisation.finite_steps import eta as step_size
 from ....theory.results.discretisation.finite_steps import kappa
 from ....theory.results.discretisation.stable_steps import b_d, b_j, lambda_d, lambda_j
 from ...experiments import draws
-from ...experiments.draws import remembered
 from ...experiments.staircase import reached
 from ..book import claim, wrong
 from ..formulas import OBLIQUE_MAP, OBLIQUE_TASK, formula, gradient_by_differences, parts_of, times
@@ -113,7 +112,7 @@ def measured_stable_step(point: FixedPoint, momentum: float, *, steps: int = 100
     return low
 
 
-@remembered
+@draws.remembered
 def random_start() -> SeparateWeights:
     return SeparateWeights.initialize(TASK, heads=5, rank=1, scale=0.4, rng=draws.generator(3))
 

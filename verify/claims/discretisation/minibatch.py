@@ -11,7 +11,6 @@ from ....theory.results.discretisation.finite_steps import V, h, t, v
 from ....theory.results.discretisation.finite_steps import batch as sequences
 from ....theory.results.discretisation.minibatch_noise import Z, force_variance
 from ...experiments import draws
-from ...experiments.draws import remembered
 from ..book import claim, wrong
 from ..tolerances import NOISE_OF_A_DROP, NOISE_OF_TIMES, SAMPLING
 
@@ -22,7 +21,7 @@ STEP, START, LEVEL, RUNS = 0.05, 0.1, 0.3, 4000
 BATCHES = (16, 32, 64)
 
 
-@remembered
+@draws.remembered
 def times_to_level(batch: int) -> np.ndarray:
     """The times at which v reaches LEVEL in RUNS independent runs of SGD, interpolated between steps."""
     rng = draws.generator(80, batch)
@@ -90,7 +89,7 @@ def two_heads() -> SeparateWeights:
     return SeparateWeights.initialize(TWO, heads=2, rank=1, scale=0.15, rng=np.random.default_rng(2))
 
 
-@remembered
+@draws.remembered
 def drop_times(batch: int, runs: int = TWO_RUNS) -> np.ndarray:
     """The times at which independent runs of SGD have learned half of each direction, every step on fresh sequences."""
     rng, goal = draws.generator(81, batch), TWO.eigenvalues / TWO.second_moment_eigenvalues / 2

@@ -11,7 +11,6 @@ from ....numerics import QuadraticLoss, RegressionTask, SampleMoments, SeparateW
 from ....theory.notation import H, a, e, k_i, lambda_, q_i, v_i, w_init
 from ....theory.results.discretisation.sign_descent import epsilon, sign_k, sign_q, sign_v, u, x
 from ...experiments import draws
-from ...experiments.draws import remembered
 from ...training.descent import TrainingRun, fixed_set, train
 from ...training.modules import ReducedSeparate
 from ...training.sequences import draw_sequences
@@ -32,7 +31,7 @@ def aligned(task: RegressionTask, rng: np.random.Generator, scale: float, *, lea
     return SeparateWeights((of_v * v)[:, 0, 0], of_k * k, of_v * of_k * q)
 
 
-@remembered
+@draws.remembered
 def trained_aligned(optimizer: str, least: float) -> TrainingRun:
     """Five aligned starts, trained on 4,000 sequences while their signs stay under sign descent: for as long as weights grow to 0.37."""
     starts = [ReducedSeparate(aligned(ALIKE, draws.generator(41, number), 0.02, least=least)) for number in range(STARTS)]
@@ -156,7 +155,7 @@ def powers_of_the_scale(power) -> float:
     return max(abs(measured - power[name](scales)) for name, (scales, measured) in scaled_times().items())
 
 
-@remembered
+@draws.remembered
 def scaled_times() -> dict[str, Any]:
     """For each optimizer its scales, and the slope of the mean logarithm of the time."""
     data, found = fixed_set(draw_sequences(ALIKE, 200, draws.torch_generator(44))), {}

@@ -14,7 +14,6 @@ from ....theory.results.estimators.optimality import c
 from ....theory.results.own_model.depth import DEPTHS, LAYERS, MOMENTS, SYMMETRIC, Z, layers, moment, scalar_layers, size
 from ....theory.results.own_model.two_steps import through, z
 from ...experiments import draws
-from ...experiments.draws import remembered
 from ...own_model.prompts import ModelNetwork
 from ...training.descent import fresh_batches, one_thread, train
 from .. import formulas
@@ -84,7 +83,7 @@ STARTS = {1: (0.0,), 2: (0.1, -0.1), 3: (0.3, 0.0, -0.3)}
 END = 24.0
 
 
-@remembered
+@draws.remembered
 def _trained(depth: int, seed: int) -> Any:
     """Layers trained on fresh prompts of white tokens, from multiples of the identity: times and a path for each layer."""
     start = {one: number * np.eye(3) for one, number in zip(LAYERS, STARTS[depth], strict=False)}
@@ -133,7 +132,7 @@ LIMITS = formulas.parts_of(
 )
 
 
-@remembered
+@draws.remembered
 def _spectrum(ratio: float) -> np.ndarray:
     X = draws.generator(134, int(2 * ratio)).standard_normal((int(1000 * ratio), 1000))
     return np.linalg.eigvalsh(X.T @ X / len(X))

@@ -14,7 +14,6 @@ from ....theory.results.estimators.optimality import C, u
 from ....theory.results.estimators.optimality import rho as penalty
 from ....theory.results.estimators.short_context import lambda_N
 from ...experiments import draws
-from ...experiments.draws import remembered
 from ...training.descent import fresh_batches, mean_squared_error, one_thread, train
 from ...training.modules import ReducedMerged
 from ...training.sequences import draw_sequences
@@ -33,7 +32,7 @@ def of_task(task: RegressionTask) -> tuple:
     return np.broadcast_arrays(task.eigenvalues, *common)
 
 
-@remembered
+@draws.remembered
 def _sampled(which: str) -> dict[str, SampledRisk]:
     task = {"long": LONG, "short": SHORT}[which]
     return sampled_risks(task, count=100_000, rng=draws.generator(90), penalties={"double": task.noise_variance / 6})
@@ -120,7 +119,7 @@ def bounds_of_bayes(lower) -> float:
     return max(0.0, *violations)
 
 
-@remembered
+@draws.remembered
 def _short_contexts() -> tuple[tuple[RegressionTask, float, float], ...]:
     """Twelve tasks of three to six directions in at most as many tokens, with the risk of Bayes over 2,000 contexts and its error."""
     rng, risk, found = draws.generator(93), _RIDGE["Bayes"], []
@@ -161,7 +160,7 @@ def unseen_by_short_contexts(bound) -> float:
     return max(0.0, *((bound(task) - risk) / error for task, risk, error in _short_contexts()))
 
 
-@remembered
+@draws.remembered
 def _high_dimensional(ratio: float, noise: float) -> float:
     """The risk of Bayes over contexts, D = 40 and 80, extrapolated to 1/D = 0."""
     rng, risk = draws.generator(92), _RIDGE["Bayes"]
@@ -187,7 +186,7 @@ def bayes_in_high_dimension(limit) -> float:
 TRAINED = tuple(RegressionTask(eigenvalues=[0.8, 0.6, 0.4], context_length=12, noise_variance=noise) for noise in (0.0, 0.6))
 
 
-@remembered
+@draws.remembered
 def _trained_risk(task: RegressionTask) -> float:
     """The mean squared error in the noiseless target of attention (M), trained from random weights, on a million other sequences."""
     network = ReducedMerged(MergedWeights.initialize(task, heads=3, scale=0.3, rng=draws.generator(94)))

@@ -12,7 +12,6 @@ from ....theory.model import Model
 from ....theory.notation import D, Lambda, Lambda_hat, N
 from ....theory.results.own_model.two_steps import U, descend, two_steps, z
 from ...experiments import draws
-from ...experiments.draws import remembered
 from ...own_model.prompts import ModelNetwork
 from ...training.descent import fresh_batches, mean_squared_error, one_thread, train
 from ...training.sequences import draw_sequences
@@ -31,7 +30,7 @@ def _start(model: Model, scales: tuple[float, ...]) -> dict:
     return {weight: scale * formulas.OBLIQUE_MAP for weight, scale in zip(model.weights, scales, strict=True)}
 
 
-@remembered
+@draws.remembered
 def _prompt_averages(model: Model, scales: tuple[float, ...], seed: int) -> np.ndarray:
     """The loss and its velocity on each of 64 sets of 1,000 prompts, a row for each: computed on X by autograd, without the derivation."""
     network, generator = ModelNetwork(model, TASK, _start(model, scales)), draws.torch_generator(seed)
@@ -59,7 +58,7 @@ TRAINED = RegressionTask(eigenvalues=[0.4, 0.3, 0.2, 0.1], context_length=31)
 END = 120.0
 
 
-@remembered
+@draws.remembered
 def trained_two_steps() -> Any:
     """Two steps of descent in context, trained from U = 0 on fresh prompts."""
     network = ModelNetwork(two_steps(), TRAINED, {U: np.zeros((4, 4))})

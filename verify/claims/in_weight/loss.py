@@ -17,7 +17,6 @@ from ....theory.notation import D, N, lambda_
 from ....theory.results.in_weight.five_weights import LENGTH
 from ....theory.results.in_weight.population_loss import portion
 from ...experiments import draws
-from ...experiments.draws import remembered
 from ...experiments.in_weight import InWeightSetting
 from ...training.modules import MergedAttention
 from ..book import claim, wrong
@@ -35,7 +34,7 @@ def problem(task: RegressionTask = SMALL, p: float = 0.4, vectors: np.ndarray = 
 # The moments
 
 
-@remembered
+@draws.remembered
 def _sampled(kind: str) -> np.ndarray:
     """The averages of y phi and phi phi' over each of 25 sets of 4,000 sequences."""
     rng = draws.generator(61)

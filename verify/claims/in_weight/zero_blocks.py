@@ -16,7 +16,6 @@ from ....theory.notation import B, D, Lambda, N, gamma, lambda_, v_i, w, w_init
 from ....theory.results.attention.blocks import U_i
 from ....theory.results.in_weight.moving_blocks import b
 from ...experiments import draws
-from ...experiments.draws import remembered
 from ..book import claim, wrong
 from ..formulas import power_law
 from ..tolerances import LEAK_AT_END, LEAK_EARLY, ROUNDOFF
@@ -150,7 +149,7 @@ LEAK_TASK = RegressionTask(eigenvalues=[0.6, 0.4], context_length=8)
 LEAK_SIZES = (1_000, 4_000, 16_000, 64_000)
 
 
-@remembered
+@draws.remembered
 def leaked(seeds: int = 12, early: float = 60.0, end: float = 1e5) -> np.ndarray:
     """The norm of all zero blocks of four heads after the drop and at the end: seeds, sizes of the set, and the two times."""
     norms = np.empty((seeds, len(LEAK_SIZES), 2))

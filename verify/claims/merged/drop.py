@@ -15,7 +15,6 @@ from ....theory.results.merged.drop_bounds import m as mean
 from ....theory.results.merged.drop_bounds import v as size_root
 from ....theory.results.merged.drop_bounds import z as along
 from ...experiments import draws
-from ...experiments.draws import remembered
 from ...training.descent import fresh_batches, one_thread, train
 from ...training.modules import ReducedMerged
 from ..book import claim, wrong
@@ -25,7 +24,7 @@ from ..tolerances import ORDER, SHARE, TRAINED_HALF, TRAINED_SHARE, TURNING
 START = 1e-3  # of the size in the middle of the drop
 
 
-@remembered
+@draws.remembered
 def spectra(count: int = 12) -> tuple[RegressionTask, ...]:
     """Tasks of two to five directions, their eigenvalues spread over up to a factor of thirty."""
     rng = draws.generator(70)
@@ -39,7 +38,7 @@ def ray(task: RegressionTask) -> np.ndarray:
     return square / np.linalg.norm(square)
 
 
-@remembered
+@draws.remembered
 def _times() -> tuple[tuple[float, float], ...]:
     """The times at which s is in its middle and half of the drop is over, in the flow of all weights of one balanced head on the ray."""
     times = []
@@ -205,7 +204,7 @@ def rates_after_the_drop(rates) -> float:
 WIDE = RegressionTask(eigenvalues=[1.0, 0.1], context_length=31)
 
 
-@remembered
+@draws.remembered
 def _trained() -> tuple[float, float]:
     """The share of its whole fall that a trained network's exact loss has fallen after the drop, and the time of half the drop."""
     weights = MergedWeights.initialize(WIDE, heads=3, scale=0.01, rng=draws.generator(73))

@@ -6,11 +6,9 @@ import numpy as np
 
 from ....numerics import MergedWeights, QuadraticLoss, RegressionTask, Trajectory, gradient_flow
 from ...experiments import draws
-from ...experiments.draws import remembered
 from ...experiments.staircase import DEFAULT, final_weights, plateaus
 from .. import formulas
 from ..book import claim, wrong
-from ..formulas import power_law
 from ..tolerances import ALIGNMENT, CONVERGED, COUNT, LEADING_ORDER, ORDER, ROUNDOFF, SECOND_ORDER
 
 
@@ -26,7 +24,7 @@ def balanced_white_weights(task: RegressionTask, w_init: float, heads: int = 8) 
     return MergedWeights(v, np.multiply.outer(v, np.eye(task.dimension) / np.sqrt(task.dimension)))
 
 
-@remembered
+@draws.remembered
 def _white_flow(eigenvalue: float = 1.0, w_init: float = 1e-2) -> Trajectory:
     task = white_task(eigenvalue)
     loss = QuadraticLoss.population(task)
@@ -66,7 +64,7 @@ def white_loss_flow(loss) -> float:
     return float(np.abs(run.loss - loss(white_task(), sigma)).max())
 
 
-@remembered
+@draws.remembered
 def white_flow_from_gaussian(w_init: float, seed: int = 44) -> Trajectory:
     task = white_task()
     weights = MergedWeights.initialize(task, heads=8, scale=w_init, rng=draws.generator(seed))
@@ -96,10 +94,10 @@ def _from_effective(scale: Callable[[np.ndarray, np.ndarray], float], w_init: fl
 @wrong("its mean", lambda v, U: float(np.sum(v**2)) * (1 + 1 / 16) / 4)
 def order_of_the_effective_start(scale) -> float:
     """The error of the sigmoid with the effective start falls as w_init^2, from scales of 0.01 to 0.001: fitted power less two."""
-    return abs(power_law([1e-2, 3e-3, 1e-3], lambda w_init: _from_effective(scale, w_init)) - 2)
+    return abs(formulas.power_law([1e-2, 3e-3, 1e-3], lambda w_init: _from_effective(scale, w_init)) - 2)
 
 
-@remembered
+@draws.remembered
 def merged_flow(w_init: float = 1e-3, seed: int = 16, duration: float = 400.0) -> Trajectory:
     """Merged attention on the anisotropic default task."""
     weights = MergedWeights.initialize(DEFAULT.task, heads=8, scale=w_init, rng=draws.generator(seed))

@@ -7,7 +7,6 @@ from scipy.optimize import brentq
 from ....numerics import QuadraticLoss, RegressionTask, SeparateWeights, Trajectory, compiled, gradient_flow
 from ....theory.notation import lambda_after, lambda_next, rho, w_init
 from ...experiments import draws
-from ...experiments.draws import remembered
 from ...experiments.staircase import DEFAULT, final_weights, random_start, weights_at
 from .. import formulas
 from ..book import claim, wrong
@@ -20,7 +19,7 @@ def aligned_weights(task: RegressionTask, v: np.ndarray) -> SeparateWeights:
     return SeparateWeights(v, directions, directions)
 
 
-@remembered
+@draws.remembered
 def _aligned_flow() -> Trajectory:
     v = np.array([0.10, 0.12, 0.15, 0.2])
     loss = QuadraticLoss.population(DEFAULT.task)

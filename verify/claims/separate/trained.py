@@ -9,7 +9,6 @@ import torch
 from ....numerics import MergedWeights, Plateaus, QuadraticLoss, RegressionTask, find_plateaus
 from ...experiments import draws
 from ...experiments.diagnosis import suspicion
-from ...experiments.draws import remembered
 from ...experiments.setting import Setting
 from ...experiments.staircase import DEFAULT, STARTS, flow, random_start, random_starts
 from ...experiments.staircase import trained_together as together
@@ -39,7 +38,7 @@ def trained_starts() -> tuple[Setting, ...]:
     return random_starts(DEFAULT)
 
 
-@remembered
+@draws.remembered
 def trained_together() -> tuple[TrainingRun, np.ndarray]:
     """The run of all networks, and their exact losses: a row for each."""
     setting = random_start(DEFAULT, STARTS)
@@ -47,7 +46,7 @@ def trained_together() -> tuple[TrainingRun, np.ndarray]:
     return run, run.population_loss(QuadraticLoss.population(setting.task)).T
 
 
-@remembered
+@draws.remembered
 def _plateaus() -> list[Plateaus]:
     run, losses = trained_together()
     return [find_plateaus(run.times, loss) for loss in losses]
@@ -130,7 +129,7 @@ def stopped_networks_do_component_regression(algorithm) -> float:
 # Merged attention, and the equivalent networks
 
 
-@remembered
+@draws.remembered
 def white_training(steps: int = 500, learning_rate: float = 0.01, batch_size: int = 2048) -> TrainingRun:
     """Merged attention from balanced weights on white tokens."""
     task = white_task()

@@ -12,7 +12,6 @@ from ....theory.results.task.population import P_w, Sigma_w, omega
 from ....theory.results.variations.finite_tasks import K, Z
 from ....theory.results.variations.labels import p
 from ...experiments import draws
-from ...experiments.draws import remembered
 from ...experiments.plateau_maps import effective_map, measured, plateau_losses, settled_network
 from ...experiments.varied_tasks import LENGTH, SHARED, SPECTRUM, against, small_levels
 from ...training.modules import ReducedSeparate
@@ -156,7 +155,7 @@ def drawn_tasks(count: int, number: int, size: int, key: int) -> np.ndarray:
     return draws.generator(key).standard_normal((count, number, size))
 
 
-@remembered
+@draws.remembered
 def _orders(number: int, size: int, noise: float) -> tuple[np.ndarray, np.ndarray]:
     """N times the risk at N = 1e8, and N^2 times what it differs from the first order at N = 1e4, of draws of tasks."""
     W = drawn_tasks(40_000, number, size, 112)

@@ -12,7 +12,6 @@ from ....theory import notation
 from ....theory.notation import T
 from ....theory.results.variations import token_laws
 from ...experiments import draws
-from ...experiments.draws import remembered
 from ...training.sequences import draw_sequences
 from ..attention.moments import largest_score
 from ..book import claim, wrong
@@ -28,7 +27,7 @@ tilted = partial(RegressionTask, covariance=TILTED)
 # Moments: of beta and the query, over 100,000 sequences
 
 
-@remembered
+@draws.remembered
 def features(task: RegressionTask, count: int = 100_000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """beta, x_q and y_q of sampled sequences."""
     X, y = draw_sequences(task, count, draws.torch_generator(71))

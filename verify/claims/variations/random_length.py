@@ -10,7 +10,6 @@ from ....numerics import QuadraticLoss, RegressionTask, SeparateWeights, compile
 from ....theory import notation
 from ....theory.results.task.population import Sigma_w, g_1, g_2, g_3
 from ...experiments import draws
-from ...experiments.draws import remembered
 from ...experiments.prefixes import PrefixAttention, labelled_batches
 from ...training.sequences import draw_sequences
 from ..attention.moments import largest_score
@@ -33,7 +32,7 @@ claim_moments(
 )  # fmt: skip
 
 
-@remembered
+@draws.remembered
 def _summed_contexts(normalisation: str, count: int = 50_000) -> tuple[np.ndarray, np.ndarray]:
     """y_q beta x_q' and beta beta' of contexts that are cut off after n tokens, summed and divided."""
     generator = draws.torch_generator(72)

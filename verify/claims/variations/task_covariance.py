@@ -9,7 +9,6 @@ from ....theory.results.landscape.any_quadratic_loss import A_w, B_w, c_any
 from ....theory.results.task.population import Sigma_w
 from ....theory.results.variations.labels import C, P_w, S_w, omega, p, root
 from ...experiments import draws
-from ...experiments.draws import remembered
 from ...experiments.plateau_maps import effective_map, four_networks, measured, plateau_maps, trained_network
 from ...experiments.varied_tasks import OBLIQUE
 from ..attention.moments import largest_score
@@ -152,7 +151,7 @@ def congruent_task(formulas) -> float:
     return float(max(*residuals, np.abs(formulas["drops"](CROSSED) - CROSSED.modes.drops).max()))
 
 
-@remembered
+@draws.remembered
 def crossed_maps(heads: int) -> Float[np.ndarray, "networks D D"]:
     """The maps of four networks trained together on ``CROSSED``, averaged over the last half of the run."""
     run, _ = four_networks(CROSSED, heads, 0.4, seed=heads, steps=2500, learning_rate=0.1)

@@ -15,7 +15,6 @@ from ....theory.results.landscape.fixed_points import v_positive as size
 from ....theory.results.landscape.minimal_norm import n as count
 from ....theory.results.variations.weight_decay import decay, decay_v, key, query, root_k, root_q, wait
 from ...experiments import draws
-from ...experiments.draws import remembered
 from ...training.descent import TrainingRun, fresh_batches, train
 from ...training.modules import ReducedMerged, ReducedSeparate
 from ..book import claim, wrong
@@ -193,7 +192,7 @@ def rests_of_flows(formulas) -> float:
 STRENGTH = 0.01
 
 
-@remembered
+@draws.remembered
 def _trained(strength: float, scale: float, steps: int, rate: float = 0.1, seed: int = 124) -> TrainingRun:
     batches = fresh_batches(TASK, 2048, draws.torch_generator(seed))
     network = ReducedSeparate(start(seed, scale))
@@ -281,7 +280,7 @@ MERGED = parts_of("V12-merged", {"size": (gamma, alpha, decay), "balance": (Lamb
 WHITE = RegressionTask(eigenvalues=[0.5, 0.5], context_length=10)
 
 
-@remembered
+@draws.remembered
 def _merged(strength: float) -> np.ndarray:
     """The map of merged attention trained on white tokens with decay, averaged over the end."""
     network = ReducedMerged(MergedWeights.initialize(WHITE, heads=3, scale=0.5, rng=draws.generator(126)))
