@@ -9,11 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.integrate import quad
 
-from ...theory.notation import Lambda, N, T, a, lambda_, v_0
-from ...theory.notation import alpha as alpha_
-from ...theory.notation import gamma as gamma_
-from ...theory.results.discretisation.finite_steps import V, h, t, u_0, v
-from ...theory.results.discretisation.finite_steps import batch as sequences
+from ...theory.notation import Lambda, N, T, a, alpha as alpha_, gamma as gamma_, lambda_, v_0
+from ...theory.results.discretisation.finite_steps import V, batch as sequences, h, t, u_0, v
 from .._checks import positive_integer, positive_number
 from ..compilation.equations import compiled
 from ..dynamics.momentum import heavy_ball_mass

@@ -12,14 +12,10 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import expit
 
-from ...theory.notation import gamma as gamma_
-from ...theory.notation import s as s_
-from ...theory.notation import s_0
-from ...theory.notation import tau as tau_
+from ...theory.notation import gamma as gamma_, s as s_, s_0, tau as tau_
 from ...theory.results.merged.drop import k, k_2, kappa_max, kappa_min
 from ...theory.results.merged.drop_bounds import k_S, psi
-from ...theory.results.merged.turning import c_d, r, x
-from ...theory.results.merged.turning import kappa as kappa_d
+from ...theory.results.merged.turning import c_d, kappa as kappa_d, r, x
 from .._checks import positive_number
 from ..compilation.equations import compiled
 from ..tasks.regression import SPECTRAL, RegressionTask, paper_task

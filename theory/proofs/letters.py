@@ -18,8 +18,7 @@ from typing import Any
 from sympy import Add, Function, Identity, Integer, Mul, Pow, Symbol, ZeroMatrix, oo
 from sympy.matrices.expressions import MatrixExpr
 
-from ..algebra.parsing import NAMES
-from ..algebra.parsing import symbol as symbol_of
+from ..algebra.parsing import NAMES, symbol as symbol_of
 from ..algebra.syntax import Grammar, Node, Token, Unreadable, tokens_of
 from ..derivations import Condition, carried_out
 from ..expectation import PAPER_LAWS, Gaussian, SampleCovariance

@@ -8,8 +8,7 @@ Write M for E[Lambda_hat^2], 10 % of 1/N
 """
 
 from collections.abc import Iterator
-from re import compile as pattern
-from re import fullmatch, sub
+from re import compile as pattern, fullmatch, sub
 
 from .latex import superscript
 

@@ -242,8 +242,7 @@ def expect(options: argparse.Namespace) -> int:
 
 
 def gradient(options: argparse.Namespace) -> int:
-    from ...theory import TracePolynomial, derive
-    from ...theory import gradient as derivative
+    from ...theory import TracePolynomial, derive, gradient as derivative
     from ...theory.derivations.heads import carried_out
     from ...theory.proofs.meaning import read_text
 

@@ -41,8 +41,7 @@ def _save_arrays(path: str | None, setting: "Setting", **arrays: object) -> None
 
 
 def flow(options: argparse.Namespace) -> int:
-    from ..experiments.staircase import flow as integrate
-    from ..experiments.staircase import plateaus
+    from ..experiments.staircase import flow as integrate, plateaus
     from .plateau_table import describe, predicted
 
     setting = _checked_setting(options)

@@ -8,8 +8,7 @@ from ...numerics.reductions.drop_delays import later_separate_drop
 from ..claims.discretisation.finite_steps import LOSS, TASK, half_time, head, measured_stable_step, random_start
 from ..claims.discretisation.minibatch import RUNS, derived_spreads, derived_times, exact_time, measured_spreads, times_to_level
 from .gallery import Drawing, canvas, figure
-from .style import BLUE, GREEN, ORANGE, PURPLE, Theme
-from .style import LOSS as LOSS_LABEL
+from .style import BLUE, GREEN, LOSS as LOSS_LABEL, ORANGE, PURPLE, Theme
 
 
 @figure("discrete")

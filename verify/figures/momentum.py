@@ -11,8 +11,7 @@ from ..claims.discretisation.finite_steps import LOSS, TASK, random_start
 from ..claims.discretisation.momentum import of_mass
 from ..claims.discretisation.sign_descent import ALIKE, aligned
 from .gallery import Drawing, canvas, figure, theory_levels
-from .style import BLUE, GREEN, ORANGE, PURPLE, TIME, Theme
-from .style import LOSS as LOSS_LABEL
+from .style import BLUE, GREEN, LOSS as LOSS_LABEL, ORANGE, PURPLE, TIME, Theme
 
 MASSES = (0.5, 10.0, 100.0)
 HEAVY = (1e2, 1e4, 1e6)

@@ -13,9 +13,7 @@ from ...theory.results.variations.weight_decay import decay, wait
 from ..experiments import varied_tasks as varied
 from ..experiments.prefixes import prefix_loss, prefix_plateaus, prefix_training
 from ..experiments.setting import DEFAULT
-from ..experiments.staircase import flow as default_flow
-from ..experiments.staircase import trained_loss as default_loss
-from ..experiments.staircase import training as default_training
+from ..experiments.staircase import flow as default_flow, trained_loss as default_loss, training as default_training
 from ..experiments.varied_tasks import LENGTH, LONGEST, NOISY, OFFICIAL, PLAIN, RUNS, SHORT, SPECTRUM, STUDENT
 from .gallery import Drawing, canvas, figure, listed
 from .style import LOSS, SERIES, TIME, Theme

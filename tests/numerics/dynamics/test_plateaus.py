@@ -4,8 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from iclflow.numerics.dynamics.flow import gradient_flow
 from iclflow.numerics.dynamics.plateaus import find_plateaus, read_curve
 from iclflow.numerics.parametrizations.attention import SeparateWeights

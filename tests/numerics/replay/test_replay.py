@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from iclflow.numerics.dynamics.descent import gradient_descent
 from iclflow.numerics.parametrizations.full_attention import FullMergedWeights
 from iclflow.numerics.replay.ensemble import Ensemble

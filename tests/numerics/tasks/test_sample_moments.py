@@ -4,8 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from iclflow.numerics.tasks.losses import QuadraticLoss
 from iclflow.numerics.tasks.regression import RegressionTask
 from iclflow.numerics.tasks.sample_moments import BATCH, SampleMoments, context_weights, gram_index, sequences

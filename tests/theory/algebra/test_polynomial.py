@@ -9,8 +9,7 @@ import pytest
 import sympy
 from entries import Entries
 from expressions import evaluate, expressions
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from iclflow.theory import SampleCovariance, TracePolynomial, equation, expect, explicit, gradient, substitute
 from iclflow.theory.notation import D, Lambda, Lambda_hat, N, R, matrix, sigma, symmetric_matrix, vector, y_q
 from sympy import (

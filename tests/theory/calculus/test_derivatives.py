@@ -7,8 +7,7 @@ import pytest
 import sympy
 import torch
 from expressions import evaluate, expressions, letter
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from iclflow.theory import Fixed, TracePolynomial, collect, derivative, expect, gradient, hessian_form, substitute
 from iclflow.theory.notation import B, D, H, Lambda, Lambda_hat, N, R, matrix, sigma, symmetric_matrix, v_i, vector, w, x_q, y_q
 from sympy import Identity, MatrixSymbol, Rational, Symbol, Trace, ZeroMatrix

@@ -8,8 +8,7 @@ import pytest
 import sympy
 from entries import Entries, bartlett, isserlis
 from expressions import evaluate, expressions
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from iclflow.theory import Fixed, Gaussian, Mixture, SampleCovariance, TracePolynomial, expect, explicit, substitute
 from iclflow.theory.notation import D, Lambda, Lambda_hat, N, beta, matrix, sigma, symmetric_matrix, vector, w, x_q
 from sympy import Rational, Symbol, Trace

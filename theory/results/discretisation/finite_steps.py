@@ -7,8 +7,7 @@ gradient flow of the loss L + eta/4 |dL/dW|^2. Heavy ball, W <- W + mu (W - W_be
 from functools import cache
 from typing import Any
 
-from mpmath import cbrt, mpf, polyroots
-from mpmath import sqrt as root_of
+from mpmath import cbrt, mpf, polyroots, sqrt as root_of
 from sympy import Derivative, Expr, Function, Integral, Rational, S, Symbol, Trace, expand, factor, log, series, simplify, solve, symbols
 
 from ...algebra.polynomial import TracePolynomial

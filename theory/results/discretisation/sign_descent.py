@@ -7,8 +7,7 @@ is linear in the weights, and the plateau does not get longer as the initial wei
 
 from typing import Any
 
-from mpmath import diag, mpf
-from mpmath import matrix as explicit
+from mpmath import diag, matrix as explicit, mpf
 from sympy import Abs, IndexedBase, Integral, Sum, Symbol, Trace, cancel, cbrt, integrate, limit, oo, solve, sqrt, summation
 
 from ...algebra.polynomial import TracePolynomial

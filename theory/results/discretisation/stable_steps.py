@@ -6,8 +6,7 @@ eta kappa < 1 + mu (V8-modified). At a saddle the negative ones are the ways out
 
 from typing import Any
 
-from mpmath import cbrt, mpf, norm, zeros
-from mpmath import sqrt as root_of
+from mpmath import cbrt, mpf, norm, sqrt as root_of, zeros
 from sympy import Determinant, ImmutableMatrix, Rational, Symbol, Trace, ZeroMatrix, cancel, eye, factor, sqrt, symbols
 
 from ...calculus import rewrite, substitute

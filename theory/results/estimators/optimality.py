@@ -18,8 +18,7 @@ from ...expectation import Fixed, Gaussian, SampleCovariance, expect
 from ...notation import B, D, Lambda, Lambda_hat, M, N, T, a, beta, e, lambda_, sigma, symmetric_matrix, vector, w, x_q
 from ..task.population import zeta
 from ..task.regression import X_c, y
-from ..variations.labels import NOISY as NOISY_LABELS
-from ..variations.labels import ALONG_e
+from ..variations.labels import NOISY as NOISY_LABELS, ALONG_e
 
 C = symmetric_matrix("C", D)  # Lambda_hat + rho I
 rho = Symbol("rho", positive=True)  # penalty of ridge

@@ -9,8 +9,7 @@ eigenspace a B / lambda is any orthogonal projector (T1d). The rank of B is at m
 from collections.abc import Callable
 from typing import Any
 
-from mpmath import findroot, mpf, norm, zeros
-from mpmath import matrix as numbers
+from mpmath import findroot, matrix as numbers, mpf, norm, zeros
 from sympy import Derivative, Expr, IndexedBase, Product, Sum, Symbol, cancel, combsimp, diff, factor, solve, symbols
 from sympy.functions import Min, binomial
 from sympy.matrices import Determinant, Identity, Matrix, diag
@@ -19,9 +18,7 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus import explicit, substitute
 from ...derivations import Condition, Derivation, Gradient, Line, Lines, Point, Rate, as_sympy, erratum, given, register, states, value_at
 from ...derivations.draws import POSITIVE_DEFINITE, PROJECTOR, eigenbasis, learned_directions, satisfying, second_moment, unit_vector
-from ...notation import B, B_rest, D, G, H, Lambda, Lambda_q, M, N, R, T, a, e, lambda_, matrix, v_i, vector
-from ...notation import K_i as K
-from ...notation import Q_i as Q
+from ...notation import B, B_rest, D, G, H, K_i as K, Lambda, Lambda_q, M, N, Q_i as Q, R, T, a, e, lambda_, matrix, v_i, vector
 from ...typesetting.latex import formula_latex
 from ..separate.flow import flow, flow_in_force, flow_lines, rank_R_head
 from ..task.population import ALONG, PAPER, Sigma_w, Task

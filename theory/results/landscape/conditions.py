@@ -13,14 +13,9 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus import over_directions, substitute, summand
 from ...derivations import Condition, Line, Lines, Rate, define, erratum, given, register, states
 from ...derivations.draws import commuting, eigenbasis, satisfying
-from ...notation import B, B_rest, D, G, Lambda, P, e, lambda_, learned, v_i, vector
-from ...notation import K_i as K
-from ...notation import Q_i as Q
-from ...notation import k_i as k
-from ...notation import q_i as q
+from ...notation import B, B_rest, D, G, K_i as K, Lambda, P, Q_i as Q, e, k_i as k, lambda_, learned, q_i as q, v_i, vector
 from ..separate.flow import flow, flow_in_force, flow_lines, rank_one_head, rank_R_head
-from ..task.population import ALONG, PAPER, Task
-from ..task.population import COMPONENTS as EIGENVALUES
+from ..task.population import ALONG, COMPONENTS as EIGENVALUES, PAPER, Task
 from .fixed_points import I_D, direction, force_at_fixed_point, projector
 
 k_d, q_d = symbols("k_d q_d", real=True)  # components of a key and of a query

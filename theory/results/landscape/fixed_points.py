@@ -15,11 +15,7 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus import rewrite, substitute
 from ...derivations import Condition, Line, Lines, define, erratum, given, register, states, value_at
 from ...derivations.draws import DIRECTION, PROJECTOR, eigenbasis, learned_directions, one_direction, satisfying
-from ...notation import B, D, G, Lambda, M, N, P, T, a, e, lambda_, learned, symmetric_matrix
-from ...notation import K_i as K
-from ...notation import Q_i as Q
-from ...notation import k_i as k
-from ...notation import q_i as q
+from ...notation import B, D, G, K_i as K, Lambda, M, N, P, Q_i as Q, T, a, e, k_i as k, lambda_, learned, q_i as q, symmetric_matrix
 from ...typesetting.latex import formula_latex
 from ..task.population import PAPER, Task
 from ..task.regression import force, force_along, loss_and_force

@@ -9,18 +9,14 @@ learned, plus a square; along each it splits into pairs of two dimensions.
 from functools import cache
 from typing import Any
 
-from mpmath import diag, eigsy, eye, mpf, zeros
-from mpmath import matrix as numbers
+from mpmath import diag, eigsy, eye, matrix as numbers, mpf, zeros
 from sympy import Determinant, Expr, Identity, IndexedBase, Matrix, Sum, Symbol, Trace, factor, symbols
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import along, hessian_form, rewrite, substitute, summand
 from ...derivations import Line, Lines, Point, Rate, SecondVariation, erratum, given, register, states
 from ...derivations.draws import eigenbasis, satisfying, second_moment
-from ...notation import B, D, G, H, Lambda, M, P, R, a, lambda_, matrix, symmetric_matrix, tau, v_i, vector
-from ...notation import e_d as e
-from ...notation import k_i as k
-from ...notation import q_i as q
+from ...notation import B, D, G, H, Lambda, M, P, R, a, e_d as e, k_i as k, lambda_, matrix, q_i as q, symmetric_matrix, tau, v_i, vector
 from ..separate.flow import flow, flow_in_force, flow_lines, rank_one_head
 from ..task.regression import population_error
 from .conditions import at_fixed_map, q_d

@@ -12,13 +12,10 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus import collect, gradient, rewrite, substitute
 from ...derivations import Gradient, Line, Lines, erratum, given, register, states
 from ...derivations.draws import satisfying
-from ...notation import B_rest, D, H, a, lambda_, matrix, symmetric_matrix, v_i, vector
-from ...notation import k_i as k
-from ...notation import q_i as q
+from ...notation import B_rest, D, H, a, k_i as k, lambda_, matrix, q_i as q, symmetric_matrix, v_i, vector
 from ..separate.flow import effective_map, rank_one_head
 from ..task.population import PAPER
-from .fixed_points import fixed_map_along, ridge
-from .fixed_points import v_positive as v
+from .fixed_points import fixed_map_along, ridge, v_positive as v
 
 A = matrix("A", D)  # the effective map to be made
 Mu = matrix("Mu", D, latex=r"\boldsymbol{\mathsf{M}}")  # the multiplier

@@ -12,8 +12,22 @@ the group. So no stationary point is cheaper, and (78) is as cheap.
 from typing import Any
 
 from mpmath import diag, mpf, svd_r
-from sympy import Derivative, Expr, IndexedBase, Rational, Sum, Symbol, diff, expand, factor, powdenest, simplify, solve, symbols
-from sympy import diag as diagonal
+from sympy import (
+    Derivative,
+    Expr,
+    IndexedBase,
+    Rational,
+    Sum,
+    Symbol,
+    diag as diagonal,
+    diff,
+    expand,
+    factor,
+    powdenest,
+    simplify,
+    solve,
+    symbols,
+)
 from sympy.functions import Abs, sqrt
 from sympy.matrices import Identity, Matrix, Trace
 

@@ -17,8 +17,7 @@ from ...notation import B, B_rest, D, G, K_i, Lambda, M, P, Q_i, R, e, lambda_, 
 from ..separate.flow import effective_map, rank_R_head
 from ..task.regression import closed_loss, population_error
 from .conditions import WAITING, at_fixed_map
-from .fixed_points import I_D, Gamma
-from .fixed_points import v_positive as value
+from .fixed_points import I_D, Gamma, v_positive as value
 
 F = Symbol("F", real=True)  # half the loss
 delta_v = Symbol("delta_v", real=True)

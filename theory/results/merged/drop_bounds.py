@@ -9,8 +9,7 @@ middle, s = gamma/(2k), never earlier than the one with k_S.
 from itertools import pairwise
 from typing import Any
 
-from mpmath import eigsy, mpf
-from mpmath import exp as exp_of
+from mpmath import eigsy, exp as exp_of, mpf
 from sympy import Derivative, Expr, IndexedBase, Integral, Rational, Sum, Symbol, Trace, cancel, diff, factor, radsimp, solve, symbols
 from sympy.functions import exp, log, sqrt
 

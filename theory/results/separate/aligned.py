@@ -17,8 +17,7 @@ from ...derivations import Condition, Line, Lines, Rate, erratum, given, registe
 from ...derivations.draws import ALONG, EIGEN, PROJECTS, along_one_eigenvector, one_direction, satisfying, second_moment
 from ...notation import B, G, Lambda, M, N, P, T, a, clock, e, k_i, lambda_, lambda_after, lambda_next, q_i, v, v_i, v_star, w_init
 from ...typesetting.latex import formula_latex
-from ..task.population import ALONG as COMMON
-from ..task.population import PAPER, Task
+from ..task.population import ALONG as COMMON, PAPER, Task
 from ..task.regression import force, loss_and_force
 from .flow import RANK_ONE, flow_in_force, rank_one_head
 

@@ -9,8 +9,7 @@ from sympy import Trace
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import collect, rewrite
 from ...derivations import E, Line, Lines, given, register, states
-from ...derivations.draws import along_one_eigenvector, satisfying
-from ...derivations.draws import second_moment as papers_moment
+from ...derivations.draws import along_one_eigenvector, satisfying, second_moment as papers_moment
 from ...expectation import Gaussian, expect
 from ...notation import D, Lambda, Lambda_hat, M, N, a, e, e_d, lambda_, matrix, vector
 from .population import ALONG, PAPER, Task

@@ -31,8 +31,7 @@ from ..landscape.levels import at_fixed_map, fixed_loss, learned_alone
 from ..separate.aligned import fixed_value, growing
 from ..task.population import P_w, Sigma_w, Task, general_loss, omega, zeta
 from ..task.regression import X_c, correlation_with_error, force
-from ..task.second_moments import EIGENVECTOR as ALONG_EIGENVECTOR
-from ..task.second_moments import eigenvalue, second_moment
+from ..task.second_moments import EIGENVECTOR as ALONG_EIGENVECTOR, eigenvalue, second_moment
 
 # Noise
 

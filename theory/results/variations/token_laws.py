@@ -12,8 +12,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
-from mpmath import diag as diagonal
-from mpmath import mpf
+from mpmath import diag as diagonal, mpf
 from sympy import Expr, Identity, Integral, Matrix, Symbol, Trace, cancel, diag, exp, factor, oo, solve, sqrt, symbols  # fmt: skip
 
 from ...algebra.polynomial import TracePolynomial

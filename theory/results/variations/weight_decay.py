@@ -22,8 +22,7 @@ from ..attention.equivalent_networks import COVARIANCE, CROSS, FEATURES, flow_of
 from ..landscape.fixed_points import v_positive as size
 from ..landscape.minimal_norm import COST, n
 from ..merged.balanced_flow import UNIT, on_aligned_set
-from ..separate.aligned import FIRST_SET, alone, flow_along, on_ansatz, places
-from ..separate.aligned import RATES as FREE
+from ..separate.aligned import FIRST_SET, RATES as FREE, alone, flow_along, on_ansatz, places
 from ..separate.conservation import ANY_LOSS
 from ..separate.flow import NAMES, RANK_ONE, effective_map, rank_one_head
 from ..task.population import PAPER, Task

@@ -10,8 +10,7 @@ from ....numerics.landscape.fixed_points import FixedPoint, fixed_point_sets, me
 from ....numerics.parametrizations.attention import MergedWeights, SeparateWeights
 from ....numerics.reductions.drop_delays import later_merged_drop, later_separate_drop
 from ....theory.notation import G, Lambda, M
-from ....theory.results.discretisation.finite_steps import eta as step_size
-from ....theory.results.discretisation.finite_steps import kappa
+from ....theory.results.discretisation.finite_steps import eta as step_size, kappa
 from ....theory.results.discretisation.stable_steps import b_d, b_j, lambda_d, lambda_j
 from ...experiments import draws
 from ...experiments.staircase import reached

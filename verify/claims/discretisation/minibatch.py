@@ -7,8 +7,7 @@ import numpy as np
 
 from ....numerics import RegressionTask, SeparateWeights, compile_expression, compiled, spread_of_drops
 from ....theory.notation import B, Lambda, N, T, lambda_, v_0
-from ....theory.results.discretisation.finite_steps import V, h, t, v
-from ....theory.results.discretisation.finite_steps import batch as sequences
+from ....theory.results.discretisation.finite_steps import V, batch as sequences, h, t, v
 from ....theory.results.discretisation.minibatch_noise import Z, force_variance
 from ...experiments import draws
 from ..book import claim, wrong

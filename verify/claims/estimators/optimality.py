@@ -10,8 +10,7 @@ from scipy.optimize import brentq
 from ....numerics import MergedWeights, QuadraticLoss, RegressionTask, compiled
 from ....numerics.tasks.risks import SampledRisk, crossover_length, linear_attention_risk, risk_limits, sampled_risks
 from ....theory.notation import D, Lambda, Lambda_hat, N, T, beta, lambda_, sigma
-from ....theory.results.estimators.optimality import C, u
-from ....theory.results.estimators.optimality import rho as penalty
+from ....theory.results.estimators.optimality import C, rho as penalty, u
 from ....theory.results.estimators.short_context import lambda_N
 from ...experiments import draws
 from ...training.descent import fresh_batches, mean_squared_error, one_thread, train

@@ -10,10 +10,7 @@ from ....numerics.parametrizations.base import vector_field
 from ....numerics.reductions.merged_curve import balanced_curve, effective_start
 from ....theory.notation import gamma, s
 from ....theory.results.merged.drop import K, c_vec, kappa_max, kappa_min, n
-from ....theory.results.merged.drop_bounds import C, kappa_d, kappa_e, q, r_d, r_e
-from ....theory.results.merged.drop_bounds import m as mean
-from ....theory.results.merged.drop_bounds import v as size_root
-from ....theory.results.merged.drop_bounds import z as along
+from ....theory.results.merged.drop_bounds import C, kappa_d, kappa_e, m as mean, q, r_d, r_e, v as size_root, z as along
 from ...experiments import draws
 from ...training.descent import fresh_batches, one_thread, train
 from ...training.modules import ReducedMerged

@@ -10,8 +10,7 @@ from ....numerics import MergedWeights, Plateaus, QuadraticLoss, RegressionTask,
 from ...experiments import draws
 from ...experiments.diagnosis import suspicion
 from ...experiments.setting import Setting
-from ...experiments.staircase import DEFAULT, STARTS, flow, random_start, random_starts
-from ...experiments.staircase import trained_together as together
+from ...experiments.staircase import DEFAULT, STARTS, flow, random_start, random_starts, trained_together as together
 from ...training.descent import TrainingRun, fixed_set, fresh_batches, train
 from ...training.modules import ConvolutionalNetwork, ReducedMerged, ReducedSeparate, TwoLayerNetwork
 from ...training.sequences import draw_sequences

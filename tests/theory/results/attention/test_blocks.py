@@ -7,8 +7,7 @@ import pytest
 from iclflow.theory.derivations.book import entries
 from iclflow.theory.derivations.matrix_forms import Vec
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import K_i, Lambda_hat, Q_i, beta, v_i, w, x_q, y_q
-from iclflow.theory.notation import N as CONTEXT_LENGTH
+from iclflow.theory.notation import K_i, Lambda_hat, N as CONTEXT_LENGTH, Q_i, beta, v_i, w, x_q, y_q
 from iclflow.theory.results.attention.blocks import U_i, expansion, merged_expansion, u_i, value_row
 from iclflow.theory.results.attention.reduced import kappa_i, separate_expansion
 from iclflow.theory.results.task.regression import X, X_c, y

@@ -8,8 +8,7 @@ from iclflow.theory.calculus.rewriting import rewrite
 from iclflow.theory.calculus.substitution import substitute
 from iclflow.theory.equations import equation
 from iclflow.theory.notation import B, D, Lambda, Lambda_hat, N, T, lambda_, vector
-from iclflow.theory.results.discretisation.finite_steps import batch
-from iclflow.theory.results.discretisation.finite_steps import force_variance as aligned_variance
+from iclflow.theory.results.discretisation.finite_steps import batch, force_variance as aligned_variance
 from iclflow.theory.results.discretisation.minibatch_noise import Z, force_variance
 from sympy import Integer, Rational, S, Trace, ZeroMatrix, simplify
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from iclflow.theory import derivative, substitute
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import D, H, Lambda, R, a, gamma, lambda_, tau, w_init
-from iclflow.theory.notation import v as head_value
+from iclflow.theory.notation import D, H, Lambda, R, a, gamma, lambda_, tau, v as head_value, w_init
 from iclflow.theory.results.landscape.index_theorem import (
     Lambda_S,
     V,

@@ -14,8 +14,7 @@ from entries import Entries, isserlis
 from iclflow.theory import explicit, substitute
 from iclflow.theory.calculus.spectral import eigenvalue, indicator
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import D, Lambda, Lambda_q, M, N, T, a, lambda_, sigma
-from iclflow.theory.notation import learned as on_or_off
+from iclflow.theory.notation import D, Lambda, Lambda_q, M, N, T, a, lambda_, learned as on_or_off, sigma
 from iclflow.theory.results.landscape.any_quadratic_loss import c_any
 from iclflow.theory.results.task.population import Sigma_w
 from iclflow.theory.results.variations.labels import NOISY, P_w, omega, p
