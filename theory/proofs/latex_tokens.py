@@ -285,9 +285,6 @@ class _Reader:
             self.refuse(f"{text} needs the letter of the derivative as its index", position)
         self.tokens.append(self._derivative_in(self.argument(), position))
 
-    def _exponent(self, _: str, position: int) -> None:
-        self._raised(self.argument(), position)
-
     def _raised(self, exponent: list[Item], position: int) -> None:
         text = _text(exponent)
         if TOP.fullmatch(text):
@@ -337,9 +334,6 @@ class _Reader:
         self.tokens += _in_brackets(self.read_argument(), position)
         if text != r"\boxed" and self.take("_", "^"):
             self.argument()
-
-    def _infinity(self, _: str, position: int) -> None:
-        self.emit("name", "infinity", position, False)
 
     def _root(self, _: str, position: int) -> None:
         degree: list[Token] = []
@@ -500,7 +494,8 @@ class _Reader:
         | dict.fromkeys([r"\overset", r"\stackrel", r"\underset", r"\xrightarrow"], _over_relation)
         | dict.fromkeys([r"\underbrace", r"\overbrace", r"\boxed"], _under_brace)
         | dict.fromkeys([r"\sum", r"\lim"], _big)
-        | {"^": _exponent, r"\sqrt": _root, r"\infty": _infinity}
+        | {r"\sqrt": _root, r"\infty": lambda self, _, position: self.emit("name", "infinity", position, False)}
+        | {"^": lambda self, _, position: self._raised(self.argument(), position)}
     )
 
 

@@ -71,9 +71,6 @@ def flow_lines(head: Any, weights: tuple, moving: tuple | None = None, task: Tas
     return lines if task == PAPER else (*task.definitions(), *lines)
 
 
-# The model
-
-
 @register("18", "Separate rank-one attention", section="Section 4.1")
 @states(lambda: v_i * beta.T * k_i * q_i.T * x_q + beta.T * B_rest * x_q)
 @given("The vectors in the value blocks and the last components of the keys are zero", "$R = 1$")
@@ -92,14 +89,6 @@ def output() -> Lines:
     yield Line(prediction, "=", kept + beta.T * B_rest * x_q, "The prediction", "C.1")
 
 
-# The flow
-
-
-def _definition(task: Task) -> tuple[Line, ...]:
-    """The letter M, which :func:`flow_lines` defines for other tasks than the paper's."""
-    return (SECOND_MOMENT,) if task == PAPER else ()
-
-
 def _symmetric(point) -> None:
     head = point[v_i] * point[k_i] * point[q_i].T
     point[B_rest] = point[B_rest] + point[B_rest].T - head
@@ -112,7 +101,8 @@ def _untransposed(head: Any, weight: Any, task: Task) -> Any:
 
 def _flow(head: Any, weights: tuple, task: Task) -> Lines:
     rates = flow(head, weights, task)
-    yield from _definition(task)
+    if task == PAPER:  # for others flow_lines defines M
+        yield SECOND_MOMENT
     yield from flow_lines(head, weights, task=task)
     for part, weight, name in zip("abc", weights, NAMES, strict=True):
         yield Line(Rate(weight, rates), "=", rates[weight], f"Average, and carry out the gradient in the {name}", part=part)
