@@ -119,6 +119,10 @@ class Equation:
         if full:
             entries = tuple(lookup(number) for number in rests_on(self.number))
             return Derivation(tuple(line for entry in entries for line in entry.lines), entries)
+        return self._derived
+
+    @cached_property
+    def _derived(self) -> Derivation:
         return self.derivation().under(self.conditions)
 
     def _derive_at(self, task: Any) -> Derivation:
@@ -192,7 +196,7 @@ class Equation:
 
     def holds(self) -> bool:
         """Is the computed side minus the typed side exactly zero? True of a definition."""
-        return self.derivation is None or equal(dict(Derivation(self.lines).parts), dict(self.parts))
+        return self.derivation is None or equal(dict(self.derive().parts), dict(self.parts))
 
     @property
     def uses(self) -> dict[str, str]:
