@@ -13,6 +13,7 @@ A SymPy expression keeps the shape in which it was typed; a :class:`~iclflow.the
 
 from collections.abc import Mapping
 from copy import copy
+from functools import lru_cache
 from re import search
 from typing import Any
 
@@ -154,6 +155,12 @@ def _formula_latex(formula: Any) -> str:
     if isinstance(formula, TracePolynomial):
         return printing.write(formula.terms, _POLYNOMIAL_STYLE)
     expression = sympy.sympify(formula)
+    return _printed(expression.as_immutable() if isinstance(expression, MatrixBase) else expression)
+
+
+@lru_cache(maxsize=1 << 14)
+def _printed(expression: sympy.Basic) -> str:
+    """Kept: SymPy takes milliseconds for a formula, and a page, a document and its data show the same ones."""
     printed = _PaperPrinter().doprint(expression)
     if width(printed) > LINE:  # a long numerator is set beside its fraction, where it can be broken
         return _PaperPrinter(long_frac_ratio=2).doprint(expression)
