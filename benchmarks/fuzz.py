@@ -304,7 +304,7 @@ def main() -> int:
 def _tried(kind: Callable[..., None], rng: np.random.Generator, folder: Path) -> str:
     """The fault, or nothing."""
     signal.setitimer(signal.ITIMER_PROF, SECONDS)  # of processor time: a busy machine is no hang
-    signal.alarm(10 * SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, 10 * SECONDS)
     try:
         kind(rng, folder)
     except EXPECTED:
@@ -314,7 +314,7 @@ def _tried(kind: Callable[..., None], rng: np.random.Generator, folder: Path) ->
         return {HangError: "hang", AssertionError: "wrong answer"}.get(type(problem), "traceback")
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
     return ""
 
 
