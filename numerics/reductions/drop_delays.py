@@ -20,17 +20,18 @@ from ..tasks.regression import RegressionTask, paper_task
 def later_separate_drop(eigenvalue: float, second_moment: float, start: float, *, learning_rate: float, momentum: float = 0.0) -> float:
     """The delay in t/tau, by finite steps, of half a drop of separate attention from v = k = q = ``start`` (V8-drop)."""
     given = {"eigenvalue": eigenvalue, "second_moment": second_moment, "start": start}
-    later = compiled("V8-drop", (lambda_, a, v_0, h), part="separate")
-    added = later(*_positive(given), _step(learning_rate, momentum))
-    return float(added) + _build_up(learning_rate, momentum)
+    return _later("separate", (lambda_, a, v_0, h), given, learning_rate, momentum)
 
 
 def later_merged_drop(gamma: float, alpha: float, start: float, *, learning_rate: float, momentum: float = 0.0) -> float:
     """The same for balanced merged attention on white tokens, with gamma and alpha of (44) and values of norm u_0 = ``start``."""
-    later = compiled("V8-drop", (gamma_, alpha_, u_0, h), part="merged")
-    given = {"gamma": gamma, "alpha": alpha, "start": start}
-    added = later(*_positive(given), _step(learning_rate, momentum))
-    return float(added) + _build_up(learning_rate, momentum)
+    return _later("merged", (gamma_, alpha_, u_0, h), {"gamma": gamma, "alpha": alpha, "start": start}, learning_rate, momentum)
+
+
+def _later(part: str, letters: tuple, given: dict[str, float], learning_rate: float, momentum: float) -> float:
+    """(V8-drop) with the h for which it holds, that of a step times (1 + mu)/(1 - mu), and the time that building up velocity takes."""
+    step, values = 2 * heavy_ball_mass(learning_rate, momentum), [positive_number(name, value) for name, value in given.items()]
+    return float(compiled("V8-drop", letters, part=part)(*values, step)) + 2 * learning_rate * momentum / (1 - momentum) ** 2
 
 
 @dataclass(frozen=True)
@@ -65,17 +66,3 @@ def noisy_drop(task: RegressionTask, direction: int, *, start: float, level: flo
     force = variance(value, task.eigenvalues.sum(), task.covariance, task.context_length)
     later = delay(size, batch, value, start, level, force)
     return NoisyDrop(time, float(later), float(np.sqrt(spread(size, batch, value, force, time))))
-
-
-def _positive(given: dict[str, float]) -> list[float]:
-    return [positive_number(name, value) for name, value in given.items()]
-
-
-def _step(learning_rate: float, momentum: float) -> float:
-    """The h with which (V8-drop) holds: that of a step, times (1 + mu)/(1 - mu)."""
-    return 2 * heavy_ball_mass(learning_rate, momentum)
-
-
-def _build_up(learning_rate: float, momentum: float) -> float:
-    """The time lost while the velocity builds up from rest, h mu/(1 - mu)."""
-    return 2 * learning_rate * momentum / (1 - momentum) ** 2
