@@ -177,34 +177,29 @@ def loss_is_an_average_of_squares(error: Callable[[np.ndarray, np.ndarray], np.n
     return largest_score(error(targets.numpy(), predictions.numpy()), population_loss(TILTED, B))
 
 
-def _variances(number: str, parts: str, heads: int = SIZES[H]) -> Callable[[], dict[str, float]]:
-    letters = {w_init: 0.3, H: heads, D: SIZES[D], R: SIZES[R]}
-    return lambda: {part: float(equation(number).part(part).subs(letters)) for part in parts}
+LETTERS = (w_init, H, D, R)
 
 
-def _doubled(number: str, parts: str) -> Callable[[], dict[str, float]]:
-    return lambda: {part: 2 * variance for part, variance in _variances(number, parts)().items()}
-
-
-def _spread(variances: Mapping[str, float], kind: Any, **options: Any) -> float:
+def _spread(variances: Mapping[str, Callable], kind: Any, **options: Any) -> float:
     """Mean and variance of the entries of 4,000 initial weights, in standard errors."""
     rng = draws.generator(17)
     drawn = [kind.initialize(TASK, heads=SIZES[H], scale=0.3, rng=rng, **options) for _ in range(4000)]
     samples = {part: np.concatenate([getattr(one, part).ravel() for one in drawn]) for part in variances}
-    return max(_first_two_moments(samples[part][:, None], np.zeros((1, 1)), variances[part]) for part in variances)
+    variance = {part: float(formula(0.3, SIZES[H], SIZES[D], SIZES[R])) for part, formula in variances.items()}
+    return max(_first_two_moments(samples[part][:, None], np.zeros((1, 1)), variance[part]) for part in variance)
 
 
-@claim("34", method="Monte Carlo", theory=_variances("34", "vU"))
-@wrong("twice the variance", _doubled("34", "vU"))
-@wrong("H + 1 for H", _variances("34", "vU", SIZES[H] + 1))
-def merged_weights_have_their_law(variances: Callable) -> float:
+@claim("34", method="Monte Carlo", theory=formulas.parts_of("34", LETTERS, *"vU"))
+@wrong("twice the variance", dict.fromkeys("vU", formulas.times(2)))
+@wrong("H + 1 for H", {H: H + 1})
+def merged_weights_have_their_law(variances: Mapping[str, Callable]) -> float:
     """Mean and variance of 4,000 initial weights of merged attention."""
-    return _spread(variances(), MergedWeights)
+    return _spread(variances, MergedWeights)
 
 
-@claim("36", method="Monte Carlo", theory=_variances("36", "vkq"))
-@wrong("twice the variance", _doubled("36", "vkq"))
-@wrong("H + 1 for H", _variances("36", "vkq", SIZES[H] + 1))
-def separate_weights_have_their_law(variances: Callable) -> float:
+@claim("36", method="Monte Carlo", theory=formulas.parts_of("36", LETTERS, *"vkq"))
+@wrong("twice the variance", dict.fromkeys("vkq", formulas.times(2)))
+@wrong("H + 1 for H", {H: H + 1})
+def separate_weights_have_their_law(variances: Mapping[str, Callable]) -> float:
     """Mean and variance of 4,000 initial weights of separate attention."""
-    return _spread(variances(), SeparateWeights, rank=SIZES[R])
+    return _spread(variances, SeparateWeights, rank=SIZES[R])

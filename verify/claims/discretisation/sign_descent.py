@@ -15,7 +15,7 @@ from ...training.descent import TrainingRun, fixed_set, train
 from ...training.modules import ReducedSeparate
 from ...training.sequences import draw_sequences
 from ..book import claim, wrong
-from ..formulas import parts_of, times
+from ..formulas import parts_of, power_law, times
 from ..tolerances import ADAM_CONSERVES, FEW_PLATEAUS, GROWING_SPEED, ROUNDOFF, SCALES, STEP_OF_TIME
 from .finite_steps import LOSS, TASK
 
@@ -136,20 +136,18 @@ def drops_under_signs(drops) -> float:
     return max(abs(len(find_plateaus(run).drops) - drops) for run in runs)
 
 
-def _slope(time: Callable[[float], float], scales: np.ndarray) -> float:
-    return float(np.polyfit(np.log(scales), np.log([time(float(scale)) for scale in scales]), 1)[0])
+def _steep(scales: np.ndarray) -> float:
+    return power_law(scales, lambda scale: _FLOW(0.4, scale))
 
 
-_STEEP, _FLAT = (
-    partial(_slope, lambda scale: _FLOW(0.4, scale)),
-    partial(_slope, lambda scale: _TIME(0.4, ALIKE.second_moment_eigenvalues[0], HEADS, scale)),
-)
+def _flat(scales: np.ndarray) -> float:
+    return power_law(scales, lambda scale: _TIME(0.4, ALIKE.second_moment_eigenvalues[0], HEADS, scale))
 
 
-@claim("V8-sign-origin", method="training", tolerance=SCALES, theory={"sgd": _STEEP, "adam": _FLAT, "sign": _FLAT}, slow=True)
-@wrong("as gradient flow", dict.fromkeys(("sgd", "adam", "sign"), _STEEP))
-@wrong("as sign descent", dict.fromkeys(("sgd", "adam", "sign"), _FLAT))
-@wrong("Adam as heavy ball of a large mass", {"sgd": _STEEP, "adam": lambda scales: -1 / 2, "sign": _FLAT})
+@claim("V8-sign-origin", method="training", tolerance=SCALES, theory={"sgd": _steep, "adam": _flat, "sign": _flat}, slow=True)
+@wrong("as gradient flow", dict.fromkeys(("sgd", "adam", "sign"), _steep))
+@wrong("as sign descent", dict.fromkeys(("sgd", "adam", "sign"), _flat))
+@wrong("Adam as heavy ball of a large mass", {"sgd": _steep, "adam": lambda scales: -1 / 2, "sign": _flat})
 def powers_of_the_scale(power) -> float:
     """The power of the scale in the time until the loss has fallen to 0.6, in PyTorch from five starts by SGD, Adam and sign descent."""
     return max(abs(measured - power[name](scales)) for name, (scales, measured) in scaled_times().items())

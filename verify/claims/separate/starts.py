@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from scipy.integrate import solve_ivp
@@ -47,14 +48,8 @@ def separate_initial_norms(means) -> float:
 # White tokens
 
 
-def balanced_white(task: RegressionTask, t: np.ndarray, s: float, p: float) -> tuple[np.ndarray, np.ndarray]:
-    """s(t) and the alignment of m with E(y_q z), for a balanced start of any direction."""
-    size, alignment = formulas.white(task).balanced(t, s, p)
-    return np.asarray(size), np.asarray(alignment)
-
-
-@claim("44", method="flow", theory=balanced_white)
-@wrong("aligned from the start", lambda task, t, s, p: balanced_white(task, t, s, 0.999))
+@claim("44", method="flow", theory=lambda task, t, s, p: formulas.white(task).balanced(t, s, p))
+@wrong("aligned from the start", lambda task, t, s, p: formulas.white(task).balanced(t, s, 0.999))
 def balanced_start_aligns(solution) -> float:
     """Size and alignment of a balanced start whose direction is not E(y_q z): tanh of a shifted time."""
     task, rng = white_task(), draws.generator(44)
@@ -72,14 +67,7 @@ def balanced_start_aligns(solution) -> float:
     return float(max(np.abs(s - expected[0]).max(), np.abs(p - expected[1]).max()))
 
 
-def half_time(task: RegressionTask, s: float) -> float:
-    """The time at which sigma is half its final value: ``ln(gamma/(alpha s) - 1)/(2 gamma)``."""
-    lam, D, N = task.eigenvalues[0], task.dimension, task.context_length
-    alpha, gamma = lam**3 * (1 + (1 + D) / N), lam**2 * np.sqrt(D)
-    return float(np.log(gamma / (alpha * s) - 1) / (2 * gamma))
-
-
-@claim("49", method="flow", tolerance=SECOND_ORDER, theory=half_time)
+@claim("49", method="flow", tolerance=SECOND_ORDER, theory=lambda task, s: formulas.white(task).time_to(0.5, s))
 @wrong("ln(1/s)/(2 gamma) alone", lambda task, s: np.log(1 / s) / (2 * np.sqrt(task.dimension)))
 def white_half_time(formula) -> float:
     """The time of half the rise from Gaussian weights of scale 0.01, white tokens, with the effective scale."""
@@ -92,19 +80,12 @@ def white_half_time(formula) -> float:
 # Plateaus of separate attention
 
 
-@claim(
-    "71",
-    method="linear algebra",
-    theory=lambda task, v: np.diag(
-        [0, 0, task.eigenvalues[2] ** 2 - task.eigenvalues[2] * formulas.moment_eigenvalues(task)[2] * v**3, task.eigenvalues[3] ** 2]
-    ),
-)
-@wrong(
-    "v^2 for v^3",
-    lambda task, v: np.diag(
-        [0, 0, task.eigenvalues[2] ** 2 - task.eigenvalues[2] * formulas.moment_eigenvalues(task)[2] * v**2, task.eigenvalues[3] ** 2]
-    ),
-)
+def growing_force(task: RegressionTask, v: float, power: int = 3) -> np.ndarray:
+    lam, a = task.eigenvalues, formulas.moment_eigenvalues(task)
+    return np.diag([0, 0, lam[2] ** 2 - lam[2] * a[2] * v**power, lam[3] ** 2])
+
+
+@claim("71", method="linear algebra", theory=growing_force, wrong={"v^2 for v^3": partial(growing_force, power=2)})
 def force_while_growing(force) -> float:
     """The force on the map along the invariant set with two components learned and the third growing."""
     v = formulas.learned_value_weights(TASK) * np.array([1, 1, 0.4, 0])

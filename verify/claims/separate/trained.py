@@ -12,7 +12,7 @@ from ...experiments.diagnosis import suspicion
 from ...experiments.setting import Setting
 from ...experiments.staircase import DEFAULT, STARTS, flow, random_start, random_starts, trained_together as together
 from ...training.descent import TrainingRun, fixed_set, fresh_batches, train
-from ...training.modules import ConvolutionalNetwork, ReducedMerged, ReducedSeparate, TwoLayerNetwork
+from ...training.modules import ConvolutionalNetwork, ReducedMerged, ReducedSeparate, TwoLayerNetwork, cubic_features
 from ...training.sequences import draw_sequences
 from .. import formulas
 from ..book import claim, wrong
@@ -98,9 +98,7 @@ def drop_times_trained(expected) -> float:
 
 def regression_on_components(task: RegressionTask, learned: int, X: torch.Tensor) -> torch.Tensor:
     """``beta' sum_{d <= m} (...) e_d e_d' x_q`` of (27), on prompts."""
-    B = torch.tensor(formulas.saddle_map(task, learned))
-    beta = torch.einsum("pdn,pn->pd", X[:, :-1, :-1], X[:, -1, :-1]) / (X.shape[-1] - 1)
-    return torch.einsum("pi,ij,pj->p", beta, B, X[:, :-1, -1])
+    return cubic_features(X) @ torch.tensor(formulas.saddle_map(task, learned).flatten(order="F"))
 
 
 @claim("27", method="training", tolerance=TRAINED_ALGORITHM, theory=regression_on_components)

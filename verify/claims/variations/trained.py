@@ -19,6 +19,7 @@ from ...experiments import draws
 from ...experiments.plateau_maps import plateau_losses, settled_network
 from ...experiments.prefixes import prefix_plateaus
 from ...experiments.varied_tasks import LENGTH, NOISY, PLAIN, RUNS, SPECTRUM, against, levels, trained_plateaus, turning_levels
+from ...training.modules import cubic_features
 from ...training.sequences import draw_sequences
 from ..book import claim, wrong
 from ..tolerances import LEADING_ORDER, TRAINED_ALGORITHM, TRAINED_EARLY_DROPS, TRAINED_LEVEL, TRAINED_VALUES, TRAINED_VARIATION, Tolerance
@@ -129,8 +130,7 @@ for _number, _name, _what, _found, _theory, _wrong in (
 def ridge(X: torch.Tensor, change: Mapping | None = None) -> torch.Tensor:
     """beta' B x_q on prompts, with Lambda B^-1 of (V1-ridge)."""
     quotient = compiled("V1-ridge", (Lambda, sigma, N), part="map", change=change)(PLAIN.covariance, NOISE, LENGTH)
-    beta = torch.einsum("pdn,pn->pd", X[:, :-1, :-1], X[:, -1, :-1]) / (X.shape[-1] - 1)
-    return torch.einsum("pi,ij,pj->p", beta, torch.tensor(np.linalg.solve(quotient, PLAIN.covariance)), X[:, :-1, -1])
+    return cubic_features(X) @ torch.tensor(np.linalg.solve(quotient, PLAIN.covariance).flatten(order="F"))
 
 
 @claim("V1-ridge", method="training", tolerance=TRAINED_ALGORITHM, theory=ridge, slow=True)
@@ -139,9 +139,9 @@ def ridge(X: torch.Tensor, change: Mapping | None = None) -> torch.Tensor:
 @wrong("half the length", {N: N / 2})
 def noise_makes_a_ridge(algorithm) -> float:
     """Predictions on fresh prompts of a network trained with label noise, against ridge regression of penalty (tr Lambda + sigma^2)/N."""
-    X, _ = draw_sequences(NOISY, 5000, draws.torch_generator(27))
+    (X, _), network = draw_sequences(NOISY, 5000, draws.torch_generator(27)), settled_network("noise")
     with torch.no_grad():
-        prediction = settled_network("noise")(X)
+        prediction = network(X)
     return float((prediction - algorithm(X)).square().mean() / prediction.square().mean())
 
 
