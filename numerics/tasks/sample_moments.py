@@ -22,7 +22,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from .._checks import generator, positive_integer, symmetric_root
+from .._checks import generator, positive_integer, positive_number, symmetric_root
 from .losses import QuadraticLoss
 from .regression import RegressionTask
 
@@ -123,6 +123,25 @@ class SampleMoments:
         entries = self.index.ravel()
         return QuadraticLoss.from_moments(
             second=self.quadratic[np.ix_(entries, entries)], cross=self.linear[self.index], square=self.constant
+        )
+
+    def resized(self, population: QuadraticLoss, count: float) -> QuadraticLoss:
+        """The loss on a set of ``count`` sequences: the population's plus (self.count/count)^(1/2) times this sample's deviation from it.
+
+        Deviations of large sets are Gaussian, of covariance 1/count; so one sample makes sets of every larger size, at no cost. For all
+        blocks the population is ``MixedTask(task, 1.0, ...).in_context_loss``.
+        """
+        count, found = positive_number("count", count), self.loss()
+        if count < self.count:
+            raise ValueError(f"count must be at least that of the sample, {self.count}, got {count:g}")
+        if np.shape(population.A) != found.A.shape:
+            raise ValueError(f"population must be of maps of shape {found.A.shape}, got {population.A.shape}")
+        part, units = np.sqrt(self.count / count), np.eye(found.A.size).reshape(-1, *found.A.shape)
+        exact, sampled = (loss.C.many(units).reshape(found.A.size, -1) for loss in (population, found))
+        return QuadraticLoss.from_moments(
+            second=(1 - part) * exact + part * sampled,
+            cross=(1 - part) * population.A + part * found.A,
+            square=(1 - part) * population.c + part * found.c,
         )
 
 

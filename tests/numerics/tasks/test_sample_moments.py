@@ -1,11 +1,13 @@
 """Streamed sample moments: the same numbers however the sequences come, and the mean squared error itself."""
 
+import re
 import tracemalloc
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from iclflow.numerics.tasks.losses import QuadraticLoss
+from iclflow.numerics.tasks.mixed_task import MixedTask
 from iclflow.numerics.tasks.regression import RegressionTask
 from iclflow.numerics.tasks.sample_moments import BATCH, SampleMoments, context_weights, gram_index, sequences
 
@@ -86,6 +88,28 @@ def test_empirical_loss_tends_to_the_population_loss_at_order_one_half() -> None
     assert errors[-1] < 0.02 * population
 
 
+@pytest.mark.parametrize("reduced", [True, False])
+def test_a_resized_sample_lies_between_the_population_and_itself(reduced: bool) -> None:
+    sample = SampleMoments.sampled(TASK, 500, np.random.default_rng(5))
+    if reduced:
+        sample, population = sample.reduced(), QuadraticLoss.population(TASK)
+    else:
+        population = MixedTask(TASK, 1.0, np.ones((1, 3))).in_context_loss
+    whole, found = sample.resized(population, 500), sample.loss()
+    map_ = np.random.default_rng(6).normal(size=found.A.shape)
+    for of in (lambda loss: loss.A, lambda loss: loss.C(map_), lambda loss: loss.c):
+        np.testing.assert_allclose(of(whole), of(found), atol=1e-13)
+        quarter = of(sample.resized(population, 8_000)) - of(population)
+        np.testing.assert_allclose(quarter, (of(found) - of(population)) / 4, atol=1e-13)
+
+
+def test_resized_moments_scatter_as_those_of_samples_do() -> None:
+    population = QuadraticLoss.population(TASK)
+    drawn = [SampleMoments.sampled(TASK, count, np.random.default_rng([7, i, count])).reduced() for i in range(200) for count in (100, 400)]
+    spread = [np.std([sample.resized(population, 400).A for sample in drawn[i::2]], axis=0) for i in (0, 1)]
+    np.testing.assert_allclose(spread[0], spread[1], rtol=0.3)
+
+
 def test_gram_index_is_symmetric_and_numbers_each_feature_once() -> None:
     index = gram_index(3)
     assert np.array_equal(index, index.swapaxes(0, 1))
@@ -93,6 +117,11 @@ def test_gram_index_is_symmetric_and_numbers_each_feature_once() -> None:
 
 
 def test_bad_input_is_refused_with_its_name() -> None:
+    sample, population = SampleMoments.sampled(TASK, 20, np.random.default_rng(0)), QuadraticLoss.population(TASK)
+    with pytest.raises(ValueError, match=re.escape("count must be at least that of the sample, 20, got 10")):
+        sample.resized(population, 10)
+    with pytest.raises(ValueError, match=re.escape("population must be of maps of shape (4, 4, 3), got (3, 3)")):
+        sample.resized(population, 40)
     tokens, target = draw(10)
     with pytest.raises(ValueError, match="context must be"):
         SampleMoments.from_arrays(tokens, target, context="average")

@@ -1,30 +1,40 @@
-r"""What a finite training set does to idle heads at the end of training (V6-idle): why zero blocks end at P^(-1/4).
+r"""What a finite training set does to idle heads (V6-idle): zero blocks end at P^(-1/4), or as large as the first drop left them.
 
 The heads enter through sum_i nu_i W_i, with nu_i = (v_i, v_i), a vector and a scalar, and W_i = (U_i; u_i'), so they may be rotated until
-one of them is active, with the map of the population, and the others idle. On P sequences what the active head leaves of the labels
-correlates with the prediction of a pair of unit weights by P^(-1/2) g. Along such a pair an idle head, zero at first, grows until its own
-curvature stops it. Its map is alpha^2, of the order of that force; its weights are alpha each, of the order of the root of it, if the zero
-blocks start so far below the main weights that what the first drop makes of them is small beside that.
+one of them is active and the others idle. After the first drop an idle head has a row and a column of one size, (V6-ordinary): they do what
+the active head can do as well, so nothing moves them in the population. On P sequences what the active head leaves of the labels correlates
+with a row and a matrix of unit size by P^(-1/2) g. The matrix grows from zero, the row with it, until their own curvature stops them; the
+column rests. So the row is of the order P^(-1/4), unless it was larger at the start: then it stays.
 """
 
-from sympy import Derivative, IndexedBase, S, Sum, Symbol, Trace, ZeroMatrix, exp, expand, factor, log, powsimp, solve, sqrt
+from sympy import Derivative, IndexedBase, S, Sum, Symbol, Trace, ZeroMatrix, expand, factor, solve, sqrt
 
 from ...calculus import substitute
-from ...derivations import Condition, Gradient, Line, Lines, given, register, states
-from ...notation import D, Lambda_hat, N, beta, prediction, prediction_i, prediction_other, t, tau, v_i, vector, w, w_init, x_q, y_q
+from ...derivations import Condition, Gradient, Line, Lines, Rate, given, register, states
+from ...notation import D, Lambda_hat, N, beta, prediction, prediction_i, prediction_other, v_i, vector, w, x_q, y_q
 from ..attention.blocks import U_i, merged_expansion, u_i, value_row
 from ..attention.zero_blocks import ERROR, pull
-from .five_weights_error import SIGMA_1, SIGMA_K
 
 FORCE, CURVATURE = Symbol("g", positive=True), Symbol("kappa", positive=True)
 SEQUENCES = Symbol("P", integer=True, positive=True)
-_alpha, _start = Symbol("alpha", positive=True), Symbol("alpha_0", positive=True)  # both weights of a pair, and after the first drop
-_block, _drop = Symbol("epsilon", positive=True), Symbol("t_1", positive=True)  # a zero block at the start, and the time of the first drop
+ROW_SIZE, KEY_SIZE, COLUMN_SIZE = (Symbol(f"alpha_{block}", positive=True) for block in ("v", "U", "u"))  # of the blocks of an idle head
+MAP, CROSSING = Symbol("m_P", positive=True), Symbol("P_c", positive=True)  # the product of a row and a matrix at rest
 _left, _pair, _mu = IndexedBase("rho", real=True), IndexedBase("phi", real=True), Symbol("mu", integer=True)
 _row, _column = vector("b", D), vector("c", D)
+_square = Symbol("alpha_v^2", positive=True)
 _a, _v, _U, _u = (Symbol(name, real=True) for name in ("a", "v", "U", "u"))  # a head in one dimension
 _x, _omega = Symbol("x", real=True), Symbol("omega", real=True)  # and query and task there
 _tokens, _cross, _label = (Symbol(f"chi_{name}", real=True) for name in ("xx", "xy", "yy"))
+
+
+def _pull():
+    """What moves a row and a matrix, over the other of both, for statements."""
+    return CURVATURE * (MAP - ROW_SIZE * KEY_SIZE)
+
+
+def crossing(column):
+    """The number of sequences at which (2 m_P)^2 = column^4."""
+    return 4 * FORCE**2 / (CURVATURE * column**2) ** 2
 
 
 def _mean(body):
@@ -47,19 +57,21 @@ def _head(reason: str, said: str, part: str, *blocks) -> tuple[Line, ...]:
     (y_q - prediction) * (value_row.T * ((Lambda_hat + x_q * x_q.T / N) * U_i + beta * u_i.T) * x_q
                           + v_i * (beta.T * U_i + w.T * Lambda_hat * w * u_i.T) * x_q)
 ))  # fmt: skip
-@states("start", lambda: _block * w_init ** (-SIGMA_K / SIGMA_1))
-@states("flow", lambda: FORCE * SEQUENCES ** (-S.Half) * _alpha - CURVATURE * _alpha**3)
-@states("rate", lambda: FORCE * SEQUENCES ** (-S.Half))
-@states("size", lambda: sqrt(FORCE / CURVATURE) * SEQUENCES ** (-S(1) / 4))
+@states("map", lambda: FORCE / (CURVATURE * sqrt(SEQUENCES)))
+@states("row", lambda: KEY_SIZE * _pull())
+@states("matrix", lambda: ROW_SIZE * _pull())
+@states("kept", lambda: 0)
+@states("pace", lambda: (ROW_SIZE**2 + KEY_SIZE**2) * _pull())
+@states("row at rest", lambda: sqrt((COLUMN_SIZE**2 + sqrt(COLUMN_SIZE**4 + 4 * MAP**2)) / 2))
+@states("matrix at rest", lambda: sqrt((sqrt(COLUMN_SIZE**4 + 4 * MAP**2) - COLUMN_SIZE**2) / 2))
+@states("pace at rest", lambda: CURVATURE * sqrt(COLUMN_SIZE**4 + 4 * MAP**2))
+@states("small column", lambda: sqrt(FORCE / CURVATURE) * SEQUENCES ** (-S(1) / 4))
+@states("many sequences", lambda: COLUMN_SIZE)
+@states("matrix, many sequences", lambda: 1 / COLUMN_SIZE)
+@states("crossing", lambda: 4 * FORCE**2 / (CURVATURE**2 * COLUMN_SIZE**4))
 @given(
-    "Merged attention on $P$ sequences, to leading order in $P^{-1/2}$; at least two heads, for one of them is active, and $D\\ge2$",
-    Condition(
-        r"The zero blocks start far below the main weights: what the first drop makes of them, $\alpha_0$, is small beside $P^{-1/4}$ "
-        r"for the rows $\boldsymbol{v}_j$, beside $P^{-1/2}$ for the columns $\boldsymbol{u}_j$. Then the rows of idle heads end at "
-        r"$P^{-1/4}$, their columns at $P^{-1/2}$; with one head or $D=1$ all blocks end at $P^{-1/2}$. At the ordinary scale, with "
-        r"all weights at 0.03, rows fall as $P^{-0.11}$ and columns stay at 0.33",
-        lambda point: point[_start] ** 2 * point[SEQUENCES] ** 0.5 < point[FORCE] / point[CURVATURE],
-    ),
+    r"Merged attention on $P$ sequences, to leading order in $P^{-1/2}$; at least two heads, for one of them is active, and $D\ge2$: "
+    "with one head or $D=1$ nothing moves after the first drop",
     r"The active head has brought the force on its own pairs to zero, by the first two also that on pairs with a column "
     r"$\boldsymbol{u}_j$; pairs of a row $\boldsymbol{v}_j$ and a matrix $\boldsymbol{U}_j$ move the idle heads",
     r"One direction: tokens, task and the blocks $(a,v,U,u)$ of a head along $\boldsymbol{b}$. The head is a form of the Gram matrix "
@@ -67,40 +79,47 @@ def _head(reason: str, said: str, part: str, *blocks) -> tuple[Line, ...]:
     "can, and nothing is left to move the others",
     r"At rest: the left side is zero on average. Summed over idle heads, with the prediction $m$ that is $\mathbb{E}(\rho m)="
     r"\mathbb{E}(m^2)$, where $\rho$ is what the active head leaves, so $m$ is at most of order $P^{-1/2}$, as the force is",
-    r"Start: a zero block is $\epsilon$, the main weights $w_{\rm init}$; near zero they grow at $\sigma_k$ and $\sigma_1$, (V6-error)",
-    r"Flow: an idle head $\nu_j=\alpha\boldsymbol{l}$, $\boldsymbol{W}_j=\alpha\boldsymbol{R}$ with "
-    r"$|\boldsymbol{l}|=|\boldsymbol{R}|=1$, balanced as by (17), and the prediction $\phi$ of $\boldsymbol{l}$ and "
-    r"$\boldsymbol{R}$, less what the active head can make up for to first order",
+    r"Flow: an idle head $\boldsymbol{v}_j=\alpha_v\boldsymbol{l}$, $\boldsymbol{U}_j=\alpha_U\boldsymbol{R}$, "
+    r"$|\boldsymbol{u}_j|=\alpha_u$ with $|\boldsymbol{l}|=|\boldsymbol{R}|=1$, and the prediction $\phi$ of $\boldsymbol{l}$ and "
+    r"$\boldsymbol{R}$, less what the active head can make up for to first order; $\alpha_v^2=\alpha_U^2+\alpha_u^2$ at the start, "
+    r"balanced as by (17)",
+    r"Other directions of the rows $\boldsymbol{v}_j$ have sizes, forces and so crossings $P_c$ of their own; up to $D$ heads leave a "
+    r"part of the force, which turns $\boldsymbol{l}$ and $\boldsymbol{R}$ at a pace measured to be of order $1/P$ above the crossing",
     Condition("$g>0$", lambda point: point[FORCE] > 0),
 )
 def idle_heads() -> Lines:
     """A mean squared error along one pair; Euler's identity; two ways to one map; and the form of a head in one dimension."""
     nothing, square, head = ZeroMatrix(D, 1), ZeroMatrix(D, D), merged_expansion()
-    reached = -tau * log(w_init) / SIGMA_1
-    error = (_left[_mu] - _alpha**2 * _pair[_mu]) ** 2
-    slope = expand(-error.diff(_alpha) / 4)
-    flow = slope.subs(_pair[_mu] ** 2, CURVATURE).subs(_left[_mu] * _pair[_mu], FORCE / sqrt(SEQUENCES))
-    moving = -Derivative(_mean(error), _alpha) / 4
-    (size,) = solve(flow, _alpha)
-    solved = size / sqrt(1 + (size**2 / _start**2 - 1) * exp(-2 * FORCE * t / (sqrt(SEQUENCES) * tau)))
-    (half,), unit = solve(solved - size / 2, t), sqrt(SEQUENCES) * tau / FORCE * log(1 / _start)
+    error = (_left[_mu] - ROW_SIZE * KEY_SIZE * _pair[_mu]) ** 2
+    steps = {one: expand(-error.diff(one) / 2) for one in (ROW_SIZE, KEY_SIZE)}
+    rates = {one: factor(step.subs({_pair[_mu] ** 2: CURVATURE, _left[_mu] * _pair[_mu]: CURVATURE * MAP})) for one, step in steps.items()}
+    reached, root = FORCE / (CURVATURE * sqrt(SEQUENCES)), sqrt(COLUMN_SIZE**4 + 4 * MAP**2)
+    squared = solve(_square**2 - COLUMN_SIZE**2 * _square - MAP**2, _square)[-1]
+    apart, both = ROW_SIZE**2 - KEY_SIZE**2, Rate(ROW_SIZE * KEY_SIZE, rates)
     length, slopes = _row.T * _row, Trace(value_row.T * Gradient(ERROR, value_row)) + v_i * Gradient(ERROR, v_i)
     pulls = value_row.T * pull(head, value_row) + v_i * pull(head, v_i)
     form, discriminant = {_tokens: _a * _U, _cross: _v * _U + _a * _u, _label: _v * _u}, _cross**2 - 4 * _tokens * _label
     weighed = (_tokens + _cross * _omega + _label * _omega**2) * _row.T * Lambda_hat * _row
-    yield Line(_drop, ":=", reached, "The time of the first drop")
-    yield Line(w_init * exp(SIGMA_1 * _drop / tau), "=", 1, "Then the main weights are of order one")
-    yield Line(_start, ":=", _block * exp(SIGMA_K * _drop / tau), "A zero block then")
-    yield Line(_start, "=", powsimp(_block * exp(SIGMA_K * reached / tau)), "In the initial scale of the main weights", part="start")
-    yield Line(flow.subs(_alpha, _start), ">", 0, "So small a start grows: the force is the larger term")
-    yield Line(FORCE, ":=", sqrt(SEQUENCES) * _mean(_left[_mu] * _pair[_mu]), "The force along a pair of unit weights")
+    yield Line(FORCE, ":=", sqrt(SEQUENCES) * _mean(_left[_mu] * _pair[_mu]), "The force along a row and a matrix of unit size")
     yield Line(CURVATURE, ":=", _mean(_pair[_mu] ** 2), "and its curvature")
-    yield Line(moving, "=", flow, "The flow (10) of a pair, two weights in one", part="flow")
-    yield Line(moving / _alpha, "->", (flow / _alpha).expand().subs(_alpha, 0), "A small pair", part="rate", parameter=(_alpha, 0), order=2)
-    yield Line(_alpha, ":=", solved, r"The solution that starts at $\alpha_0$")
-    yield Line(tau * Derivative(solved, t), "=", flow, "It solves the flow")
-    yield Line(_alpha, "->", size, "It ends at this size", part="size", parameter=t)
-    yield Line(half / unit, "->", 1, "The time to half of it", parameter=(_start, 0), order=1 / log(1 / _start))
+    yield Line(MAP, ":=", _mean(_left[_mu] * _pair[_mu]) / _mean(_pair[_mu] ** 2), "The map that undoes the force")
+    yield Line(MAP, "=", reached, r"It is of order $P^{-1/2}$", part="map")
+    for one, name in ((ROW_SIZE, "row"), (KEY_SIZE, "matrix")):
+        yield Line(-Derivative(_mean(error), one) / 2, "=", rates[one], f"The flow (10) of the {name}", part=name)
+    yield Line(Rate(apart, rates), "=", 0, r"It keeps their distance, $\alpha_u^2$ at the start", part="kept")
+    yield Line(both, "=", both.apply(), "Their map goes to rest at this pace", part="pace")
+    yield Line(ROW_SIZE, ":=", sqrt(squared), "The row")
+    yield Line(KEY_SIZE, ":=", MAP / sqrt(squared), "and the matrix")
+    yield Line(rates[ROW_SIZE], "=", 0, "They rest")
+    yield Line(apart, "=", COLUMN_SIZE**2, "with what was kept")
+    yield Line(ROW_SIZE, "=", sqrt((root + COLUMN_SIZE**2) / 2), "The row", part="row at rest")
+    yield Line(KEY_SIZE, "=", sqrt((root - COLUMN_SIZE**2) / 2), "The matrix", part="matrix at rest")
+    yield Line(CURVATURE * (ROW_SIZE**2 + KEY_SIZE**2), "=", CURVATURE * root, "The pace there", part="pace at rest")
+    yield Line(ROW_SIZE, "->", sqrt(reached), "The row beside a small column", part="small column", parameter=(COLUMN_SIZE, 0), order=2)
+    yield Line(ROW_SIZE, "->", COLUMN_SIZE, "The row on many sequences", part="many sequences", parameter=(MAP, 0), order=2)
+    yield Line(KEY_SIZE / MAP, "->", 1 / COLUMN_SIZE, "The matrix", part="matrix, many sequences", parameter=(MAP, 0), order=2)
+    yield Line(CROSSING, ":=", crossing(COLUMN_SIZE), "On a set of this size both terms of the root are as large", part="crossing")
+    yield Line(COLUMN_SIZE**4, "=", 4 * (reached**2).subs(SEQUENCES, CROSSING), "There")
     yield Line(prediction, ":=", prediction_i + prediction_other, "Heads add up")
     yield Line(-slopes / 2, "=", pulls, "The value weights times the slopes: a head is linear in them", "C.1", "at rest")
     yield from _head("A head with a row and a column", "Its prediction", "row and column", _row, 0, square, _column)
@@ -111,4 +130,4 @@ def idle_heads() -> Lines:
     yield Line(x_q, ":=", _x * _row, "A query along it")
     yield Line(w, ":=", _omega * _row, "A task along it")
     yield Line(prediction_i, "=", _x * length * (weighed + _tokens * (_x * length) ** 2 / N), "Then it predicts its form", ("C.1", "30"))
-    yield Line(discriminant, "=", factor(discriminant.subs(form)), "The discriminantriminant of the form", part="one direction")
+    yield Line(discriminant, "=", factor(discriminant.subs(form)), "The discriminant of the form", part="one direction")

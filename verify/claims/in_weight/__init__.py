@@ -1,3 +1,3 @@
 """Claims about fixed task vectors and the zero blocks."""
 
-MODULES = ("loss", "zero_blocks", "idle_heads", "curves", "five_weights")
+MODULES = ("loss", "zero_blocks", "idle_heads", "ordinary_start", "curves", "five_weights")

@@ -9,90 +9,134 @@ from ....numerics.tasks.losses import QuadraticLoss
 from ....numerics.tasks.mixed_task import MixedTask
 from ....numerics.tasks.regression import RegressionTask
 from ....numerics.tasks.sample_moments import SampleMoments
-from ....theory.results.in_weight.idle_heads import CURVATURE, FORCE, SEQUENCES
+from ....theory.results.in_weight.idle_heads import COLUMN_SIZE, CURVATURE, FORCE, MAP, SEQUENCES
 from ...experiments import draws
-from ...experiments.draws import remembered
 from ..book import claim, wrong
-from ..tolerances import IDLE_POWERS, IDLE_SIZE, LEAK_AT_END, NOTHING_GROWS
+from ..tolerances import IDLE_POWERS, IDLE_SIZE, LEAK_AT_END, NOTHING_GROWS, ORDINARY_POWERS, TIME_POWERS
 from .zero_blocks import LEAK_TASK, leak_exponent
 
 SET = 16_000  # sequences
-SEEDS = 3
+SEEDS, END = 3, 2e7
 
 
-@remembered
-def near_population(seed: int, part: float) -> QuadraticLoss:
-    """The population loss plus ``part`` of a set's deviation from it, which makes it that of a set of 16,000/part^2 sequences."""
-    exact = MixedTask(LEAK_TASK, 1.0, np.ones((1, LEAK_TASK.dimension))).in_context_loss
-    found = SampleMoments.sampled(LEAK_TASK, SET, draws.generator(seed, SET)).loss()
-    return QuadraticLoss.from_moments(
-        second=(1 - part) * exact.C.matrix + part * found.C.matrix,  # type: ignore[attr-defined]
-        cross=(1 - part) * exact.A + part * found.A,
-        square=(1 - part) * exact.c + part * found.c,
-    )
+@draws.remembered
+def on_set(task: RegressionTask, seed: int, P: float) -> QuadraticLoss:
+    """The loss of all blocks on ``P`` sequences: sampled up to 16,000, beyond that a resized set; the population's for infinitely many."""
+    exact = MixedTask(task, 1.0, np.ones((1, task.dimension))).in_context_loss
+    count = min(P, SET)
+    return exact if np.isinf(P) else SampleMoments.sampled(task, int(count), draws.generator(seed, int(count))).resized(exact, P)
 
 
-@remembered
-def ended(seed: int, part: float, heads: int) -> FullMergedWeights:
-    """The end of a flow from small weights, the heads rotated: the first is active, the others have no v_j."""
-    rng = draws.generator(seed, 1)
-    start = FullMergedWeights.initialize(LEAK_TASK, heads=heads, scale=1e-3, rng=rng)
-    end = 2e5 / part
-    states = gradient_flow(near_population(seed, part), start, t_end=end).states_at([end])
-    value, key_query = (array[0] for array in start.split(states))
+@draws.remembered
+def ended(task: RegressionTask, seed: int, P: float, heads: int, scale: float, blocks: float, end: float) -> FullMergedWeights:
+    """The end of a flow, zero blocks from the scale ``blocks``, the heads rotated: the first is active, the others have no v_j."""
+    start = FullMergedWeights.initialize(task, heads=heads, scale=scale, block_scale=blocks, rng=draws.generator(seed, 1))
+    value, key_query = (array[0] for array in start.split(gradient_flow(on_set(task, seed, P), start, t_end=end).states_at([end])))
     turn = np.linalg.svd(value[:, -1:])[0].T
     return FullMergedWeights(turn @ value, np.tensordot(turn, key_query, 1))
 
 
-def size(force: float, left: np.ndarray, pair: np.ndarray, C: np.ndarray) -> float:
-    """alpha, the size at which an idle head rests (V6-idle); ``left`` is the part of the map of ``pair`` not undone by the active head."""
-    alpha = compiled("V6-idle", (FORCE, CURVATURE, SEQUENCES), part="size")
-    return float(alpha(force, left @ C @ left, 1.0))
+def sizes(weights: FullMergedWeights) -> np.ndarray:
+    """The norms of the rows, of the columns and of the matrices of idle heads."""
+    value, key_query = weights.value[1:], weights.key_query[1:]
+    return np.array([np.linalg.norm(part) for part in (value[:, :-1], key_query[:, -1], key_query[:, :-1])])
 
 
-@claim("V6-idle", method="flow", tolerance=IDLE_SIZE, theory=size)
-@wrong("twice the force", lambda force, *rest: size(2 * force, *rest))
-@wrong("an active head that does not give way", lambda force, left, pair, C: size(force, pair, pair, C))
-@wrong("the size of its map", lambda *all_of_it: size(*all_of_it) ** 2)
+def at_rest(force: float, left: np.ndarray, pair: np.ndarray, C: np.ndarray, column: float) -> np.ndarray:
+    """The row and the matrix of an idle head at rest (V6-idle); ``left``: the part of the map of ``pair`` not undone by the active head."""
+    reached, parts = compiled("V6-idle", (FORCE, CURVATURE, SEQUENCES), part="map"), ("row at rest", "matrix at rest")
+    return np.array(compiled("V6-idle", (COLUMN_SIZE, MAP), part=parts)(column, reached(force, left @ C @ left, 1.0)))
+
+
+@claim("V6-idle", method="flow", tolerance=IDLE_SIZE, theory=at_rest)
+@wrong("twice the force", lambda force, *rest: at_rest(2 * force, *rest))
+@wrong("an active head that does not give way", lambda force, left, pair, *rest: at_rest(force, pair, pair, *rest))
+@wrong("the size of its map", lambda *all_of_it: at_rest(*all_of_it) ** 2)
+@wrong("no column", lambda *rest: at_rest(*rest[:-1], 1e-9))
 def idle_head_at_rest(expected) -> float:
-    """Weights of an idle head at the end, from the force that the active head leaves and its own curvature, at the deviation of sets of 160
-    million sequences."""
-    part, worst = 1e-2, 0.0
+    """Row and matrix of an idle head at the end, from its column, the force that the active head leaves and its own curvature, on 160
+    million sequences, zero blocks of three sizes."""
+    worst, P = 0.0, 1.6e8
     for seed in range(SEEDS):
-        loss, alone, both = near_population(seed, part), ended(seed, part, 1), ended(seed, part, 2)
-        row, key_query, C = both.value[1], both.key_query[1], loss.C.matrix  # type: ignore[attr-defined]
-        pair = np.multiply.outer(row / np.linalg.norm(row), key_query / np.linalg.norm(key_query)).ravel()
-        tangent = FullMergedWeights.jacobian(*alone.arrays)
-        follows = np.linalg.lstsq(tangent @ C @ tangent.T, tangent @ C @ pair, rcond=1e-10)[0]
-        left = pair - follows @ tangent
-        alpha = expected(pair @ loss.force(alone.effective_map()).ravel(), left, pair, C)
-        worst = max(worst, *(abs(np.linalg.norm(part_of) / alpha - 1) for part_of in (row, key_query)))
+        loss, alone = on_set(LEAK_TASK, seed, P), ended(LEAK_TASK, seed, P, 1, 1e-3, 0.0, END)
+        C, tangent = loss.C.matrix, FullMergedWeights.jacobian(*alone.arrays)  # type: ignore[attr-defined]
+        for blocks in (0.0, 1e-5, 4e-5):
+            both = ended(LEAK_TASK, seed, P, 2, 1e-3, blocks, END)
+            row, matrix = np.append(both.value[1, :-1], 0), both.key_query[1] * (np.arange(3) < 2)[:, None]
+            pair = np.multiply.outer(row / np.linalg.norm(row), matrix / np.linalg.norm(matrix)).ravel()
+            left = pair - np.linalg.lstsq(tangent @ C @ tangent.T, tangent @ C @ pair, rcond=1e-10)[0] @ tangent
+            found, column = sizes(both)[[0, 2]], sizes(both)[1]
+            worst = max(worst, np.abs(found / expected(pair @ loss.force(alone.effective_map()).ravel(), left, pair, C, column) - 1).max())
     return worst
 
 
 def powers() -> tuple[float, float]:
-    """The powers of P of the rows of idle heads, and of the force, which the columns follow (V6-idle)."""
-    both = compiled("V6-idle", (FORCE, CURVATURE, SEQUENCES), part=("size", "rate"))
-    row, column = np.log(both(1.0, 1.0, np.e))
+    """The powers of P of the rows of idle heads beside small columns, and of the map of a row and a matrix (V6-idle)."""
+    row, column = np.log(compiled("V6-idle", (FORCE, CURVATURE, SEQUENCES), part=("small column", "map"))(1.0, 1.0, np.e))
     return float(row), float(column)
+
+
+def measured_powers(heads: int, blocks: float, sets: tuple, seeds: int = SEEDS, **setting: float) -> np.ndarray:
+    """The powers of P with which rows, columns and matrices of idle heads change between two sizes of the set: medians over seeds."""
+    logs = [[np.log(sizes(ended(LEAK_TASK, seed, P, heads, blocks=blocks, **setting))) for P in sets] for seed in range(seeds)]
+    return np.median(np.diff(logs, axis=1), axis=(0, 1)) / np.log(sets[1] / sets[0])
 
 
 @claim("V6-idle", method="flow", tolerance=IDLE_POWERS, theory=powers)
 @wrong("P^(-1/2) in rows as well", lambda: (powers()[1],) * 2)
 @wrong("P^(-1/4) in columns as well", lambda: (powers()[0],) * 2)
 def powers_at_the_end(expected) -> float:
-    """Powers of P with which the rows and the columns of the zero blocks fall at the end, at the deviation of sets of 160 million and 16
-    billion sequences, two and four heads."""
-    measured = []
-    for heads in (2, 4):
-        norms = np.empty((2, SEEDS, 2))
-        for i, part in enumerate((1e-2, 1e-3)):
-            for seed in range(SEEDS):
-                end = ended(seed, part, heads)
-                norms[i, seed] = np.linalg.norm(end.value[1:, :-1]), np.linalg.norm(end.key_query[:, -1])
-        rates = np.log(norms).mean(axis=1)
-        measured.append((rates[1] - rates[0]) / np.log(100))  # P grows by 100
-    return float(np.abs(np.array(measured) - expected()).max())
+    """Powers of P with which rows and columns of idle heads fall at the end, from zero blocks, at the deviation of sets of 160 million and
+    16 billion sequences, two and four heads."""
+    found = [measured_powers(heads, 0.0, (1.6e8, 1.6e10), scale=1e-3, end=10 * END) for heads in (2, 4)]
+    return float(np.abs(np.array(found)[:, :2] - expected()).max())
+
+
+ORDINARY = {"scale": 0.03, "blocks": 0.03, "end": 2e5, "seeds": 7}
+
+
+def powers_on_many_sequences() -> np.ndarray:
+    """The powers of P of rows, columns and matrices of idle heads above the crossing (V6-idle)."""
+    row, matrix = compiled("V6-idle", (COLUMN_SIZE,), part=("many sequences", "matrix, many sequences"))(ORDINARY["blocks"])
+    return np.array([np.log(row / ORDINARY["blocks"]), 0.0, powers()[1] + np.log(matrix * ORDINARY["blocks"])])
+
+
+@claim("V6-idle", method="flow", tolerance=ORDINARY_POWERS, theory=powers_on_many_sequences)
+@wrong("those beside small columns", lambda: np.array([*powers(), powers()[0]]))
+@wrong("matrices that stay", lambda: np.zeros(3))
+def powers_from_the_ordinary_scale(expected) -> float:
+    """Powers of P of rows, columns and matrices of the idle one of two heads, all weights initially at the scale of 0.03, from a million to
+    a hundred million sequences: 0, 0 and -1/2."""
+    return float(np.abs(measured_powers(2, sets=(1e6, 1e8), **ORDINARY) - expected()).max())
+
+
+def time_power(scale: float, blocks: float, end: float) -> float:
+    """The power of P of the time at which the loss on the set is 0.05/P above its end, 10^8 and 10^10 sequences, four heads."""
+    times, sets = np.geomspace(10, end, 400), (1e8, 1e10)
+    logs = []
+    for seed in range(ORDINARY["seeds"]):
+        start = FullMergedWeights.initialize(LEAK_TASK, heads=4, scale=scale, block_scale=blocks, rng=draws.generator(seed, 1))
+        for P in sets:
+            loss = on_set(LEAK_TASK, seed, P)
+            above = loss.values(gradient_flow(loss, start, t_end=end, rtol=1e-11).effective_map_at(times))
+            logs.append(np.log(times[np.flatnonzero(P * (above - above[-1]) > 0.05)[-1]]))
+    return float(np.median(np.diff(np.reshape(logs, (-1, 2)))) / np.log(sets[1] / sets[0]))
+
+
+def time_powers() -> tuple[float, float]:
+    """Those powers for a small column and for many sequences: minus those of the pace of rest (V6-idle)."""
+    pace = compiled("V6-idle", (CURVATURE, COLUMN_SIZE, MAP), part="pace at rest")
+    small, many = (np.log(pace(1.0, column, np.exp(powers()[1])) / pace(1.0, column, 1.0)) for column in (1e-9, 1e9))
+    return -float(small), -float(many)
+
+
+@claim("V6-idle", method="flow", tolerance=TIME_POWERS, theory=time_powers)
+@wrong("none", lambda: (0.0, 0.0))
+@wrong("1/2 in both", lambda: (0.5, 0.5))
+def time_to_the_end(expected) -> float:
+    """Power of P with which the time to the end grows, up to a logarithm, 10^8 and 10^10 sequences, four heads: 1/2 from zero blocks, 0
+    from blocks at the scale of 0.03."""
+    return float(np.abs(np.array([time_power(1e-3, 0.0, END), time_power(0.03, 0.03, 2e5)]) - expected()).max())
 
 
 @claim("V6-idle", method="flow", tolerance=LEAK_AT_END, theory=lambda: powers()[0], slow=True)

@@ -8,10 +8,10 @@ import sympy
 from entries import Entries, isserlis
 from iclflow.theory import Fixed, Gaussian, Mixture, TracePolynomial, expect, explicit, substitute
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import D, Lambda, N, lambda_, v_i, w, w_init, y_q
+from iclflow.theory.notation import B_rest, D, Lambda, N, gamma, lambda_, v_i, w, w_init, y_q
 from iclflow.theory.results.attention.blocks import U_i, merged_expansion, u_i, value_row
 from iclflow.theory.results.in_weight.features import cross_moments, feature_moments, target_square
-from iclflow.theory.results.in_weight.idle_heads import SEQUENCES, _u
+from iclflow.theory.results.in_weight.idle_heads import COLUMN_SIZE, KEY_SIZE, MAP, SEQUENCES, _u
 from iclflow.theory.results.in_weight.moving_blocks import b
 from iclflow.theory.results.in_weight.population_loss import _J, mixed_tasks, noise_average, portion, w_0
 from sympy import Rational
@@ -104,7 +104,9 @@ def test_velocities_on_finite_sets_equal_the_prompt_written_out(Lambda_, map_, n
     assert tuple(found) == squared_velocities(Lambda_, [[map_, 0], [0, map_]])
 
 
-@pytest.mark.parametrize("number", ["V6-task", "V6", "V6-memory", "V6-zero", "V6-leak", "V6-idle", "V6-escape", "V6-five", "V6-error"])
+@pytest.mark.parametrize(
+    "number", ["V6-task", "V6", "V6-memory", "V6-zero", "V6-leak", "V6-idle", "V6-ordinary", "V6-escape", "V6-five", "V6-error"]
+)
 def test_entries_hold(number):
     assert equation(number).holds()
 
@@ -137,8 +139,16 @@ def test_noise_in_the_context_equals_the_prompt_written_out():
         ("V6-leak", "u white", {D: D + 1}),
         ("V6-idle", "one direction", {_u: -_u}),
         ("V6-idle", "at rest", {N: N + 1}),
-        ("V6-idle", "flow", {SEQUENCES: SEQUENCES**2}),
-        ("V6-idle", "size", {SEQUENCES: SEQUENCES**2}),
+        ("V6-idle", "map", {SEQUENCES: SEQUENCES**2}),
+        ("V6-idle", "pace", {KEY_SIZE: -KEY_SIZE}),
+        ("V6-idle", "row at rest", {MAP: 2 * MAP}),
+        ("V6-idle", "small column", {SEQUENCES: SEQUENCES**2}),
+        ("V6-idle", "matrix, many sequences", {COLUMN_SIZE: COLUMN_SIZE**2}),
+        ("V6-ordinary", "row", {B_rest: 2 * B_rest}),
+        ("V6-ordinary", "power", {gamma: gamma**2}),
+        ("V6-ordinary", "crossing", {w_init: w_init**2}),
+        ("V6-ordinary", "white", {N: N + 1}),
+        ("V6-ordinary", "white power", {D: D**2}),
         ("V6-escape", "12", {D: D + 1}),
         ("V6-error", "row", {D: D + 1}),
         ("V6-error", "corner", {portion: 1 - portion}),
