@@ -17,7 +17,7 @@ from sympy import Symbol
 from sympy.matrices.expressions import MatrixSymbol
 
 from ..algebra import words
-from ..algebra.coefficients import coefficient_of
+from ..algebra.coefficients import Coefficient, coefficient_of, generator, multiply_scalars, scalar_of
 from ..algebra.polynomial import TracePolynomial, polynomial_of_word, total
 from .substitution import dimensions, refuse_namesake, refuse_namesakes, require_mapping
 
@@ -70,9 +70,18 @@ def _scalar_gradient(polynomial: TracePolynomial, symbol: Symbol) -> TracePolyno
         raise ValueError(f"gradient: {symbol} is the dimension of a matrix; there is no derivative with respect to it")
     slopes = [TracePolynomial.from_terms({}, None, polynomial.conditions)]
     for coefficient, traces, _ in polynomial.groups():
-        slope = TracePolynomial(sympy.diff(coefficient_of(coefficient), symbol))
-        slopes.append(slope * TracePolynomial.from_terms({((), traces, None): 1}, None))
+        slopes.append(_slope(coefficient, symbol) * TracePolynomial.from_terms({((), traces, None): 1}, None))
     return total(slopes)
+
+
+def _slope(coefficient: Coefficient, symbol: Symbol) -> TracePolynomial:
+    """The derivative of a coefficient: power by power, or by SymPy if the symbol stands in a denominator that is a sum."""
+    base = generator(symbol)
+    if any(one != base and symbol in scalar_of(one).free_symbols for scalars in coefficient for one, _ in scalars):
+        return TracePolynomial(sympy.diff(coefficient_of(coefficient), symbol))
+    powers = {scalars: dict(scalars).get(base, 0) for scalars in coefficient}
+    terms = {(multiply_scalars(one, ((base, -1),)), (), None): number * powers[one] for one, number in coefficient.items() if powers[one]}
+    return TracePolynomial.from_terms(terms, None)
 
 
 def derivative(scalar, directions: Mapping) -> TracePolynomial:
