@@ -142,14 +142,14 @@ def _flow(start: np.ndarray, t_end: float) -> ModelTrajectory:
 def depth(theme: Theme) -> Drawing:
     """Loss and layers over time for one to four layers, the plateau of two that are nearly equal, and high dimension."""
     picture, ((left, numbers), (plateau, right)) = canvas(theme, 9.0, 6.4, nrows=2, ncols=2)
-    size, ratios, lines = WHITE_TASK.dimension, np.geomspace(0.1, 10, 200), []
+    size, ratios, lines, steps = WHITE_TASK.dimension, np.geomspace(0.1, 10, 200), [], STEPS // theme.share
     for count, color in zip(DEPTHS, SERIES, strict=False):
         start, times = np.linspace(0.3, -0.3, count) if count > 1 else np.zeros(1), np.linspace(0, DEEP_END, 400)
         flow = _flow(start, DEEP_END)
         network = ModelNetwork(layers(count), WHITE_TASK, {one: x * np.eye(size) for one, x in zip(LAYERS, start, strict=False)})
-        batches = fresh_batches(WHITE_TASK, 1024 // theme.share, torch.Generator().manual_seed(14 + count))
+        batches = fresh_batches(WHITE_TASK, 1024, torch.Generator().manual_seed(14 + count))
         with one_thread():
-            run = train(network, batches, steps=STEPS, learning_rate=DEEP_END / (2 * STEPS), record_every=STEPS // 60, progress=False)
+            run = train(network, batches, steps=steps, learning_rate=DEEP_END / (2 * steps), record_every=steps // 60, progress=False)
         paths = np.array([np.trace(run.states[str(one)], axis1=1, axis2=2) / size for one in LAYERS[:count]])
         trained, (least, best) = np.array([flow.objective.value(point) for point in paths.T]) / size, _best(count)
         left.plot(run.times, trained, color=color, lw=4, alpha=0.35)
