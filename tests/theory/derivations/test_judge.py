@@ -346,6 +346,25 @@ def test_a_line_without_a_value_outside_needs_its_condition():
     assert needed([Line((1 + x**N) / 2, "->", Rational(1, 2), parameter=N, conditions=(limit,))])[0][1]
 
 
+def test_a_difference_needs_a_condition_outside_which_its_sides_agree_everywhere():
+    apart = Condition("$N > 1$", lambda point: point[N] > 1, outside=lambda point: point.__setitem__(N, 1))
+    assert needed([Line(x**N, "!=", x, conditions=(apart,))])[0][1]
+    assert needed([Line(x**N, "!=", 2 * x, conditions=(apart,))])[0][1:] == (False, None)
+
+
+def test_a_definition_without_a_value_outside_needs_the_condition_of_its_line():
+    apart = Condition("$x \\ne 0$", lambda point: point[x] != 0, outside=lambda point: point.__setitem__(x, mpmath.mpf(0)))
+    defined = Line(a, ":=", 1 / x)
+    lines = Derivation.by(defined, Line(a**2, "=", x**-2)).under((apart,)).lines
+    assert needed(lines)[0][1]
+    assert needed([replace(defined, conditions=(apart,))]) == ((apart, None, None),)  # it asserts nothing
+
+
+@pytest.mark.parametrize("number", ["T1d", "T1e", "C3", "V5-independent", "16", "V2-congruence", "V8-drop"])
+def test_every_tested_condition_of_an_entry_is_needed(number):
+    assert [is_needed for _, is_needed, _ in equation(number).needed() if is_needed is not None].count(False) == 0
+
+
 def test_points_outside_have_as_many_digits_as_those_inside():
     third = Condition(
         "$x = 1/3$",

@@ -2,15 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from mpmath import mp
 
 from ..conditions import Condition
-from ..points import DIGITS, Point
+from ..points import DIGITS, Point, value_at
 from .exact import Case
 from .judge import fails_at
-from .trial import points_inside, points_of
+from .trial import TOLERANCE, distance, points_inside, points_of
 
 OUTSIDE = 5  # points, one of each size
 TRIES = 8  # for each of them
@@ -19,24 +20,37 @@ TRIES = 8  # for each of them
 def needed(lines: Sequence[Any], seed: int = 0) -> tuple[tuple[Condition, bool | None, Point | None], ...]:
     """(condition, whether it is needed, where) for each condition of the lines.
 
-    True with a point outside the condition alone where a line fails, or has no value; False where none was found; None where the
-    condition has no test.
+    True with a point outside the condition alone where a line fails, or has no value, or where two sides that should differ agree at every
+    such point; False where none was found; None where the condition has no test, or its lines only define.
     """
     conditions = dict.fromkeys(condition for line in lines for condition in line.conditions)
+    tested = {one for line in lines if _asserts(line) for one in line.conditions if one.test is not None}
     with mp.workdps(DIGITS):
-        found = {condition: _failure(lines, condition, seed) for condition in conditions if condition.test is not None}
-    return tuple((one, None if one.test is None else found[one] is not None, found.get(one)) for one in conditions)
+        found = {condition: _failure(lines, condition, seed) for condition in tested}
+    return tuple((one, found[one] is not None if one in found else None, found.get(one)) for one in conditions)
+
+
+def _asserts(line: Any) -> bool:
+    return line.relation != ":=" and line.left is not None
 
 
 def _failure(lines: Sequence[Any], condition: Condition, seed: int) -> Point | None:
     """A point outside the condition, and inside the others of a line, where this line fails and inside all of them does not."""
     opposite = Condition("the opposite", lambda point: not condition.holds(point), condition.outside)
     for line in reversed(lines):
-        if condition in line.conditions and line.relation != ":=" and line.left is not None:
-            case = Case(line, seed)
-            for point in _outside(case, lines, tuple(opposite if one == condition else one for one in line.conditions)):
+        if condition in line.conditions and _asserts(line):
+            case, others = Case(line, seed), tuple(opposite if one == condition else one for one in line.conditions)
+            points = _outside(case, lines, others)
+            if line.relation == "!=":
+                agreeing = [(point, _agree(case, point)) for point in points]
+                if agreeing and all(agree for _, agree in agreeing):
+                    return agreeing[0][0]
+                continue
+            for point in points:
                 if _fails(case, point) and not any(_fails(case, inside) for inside in points_of(case, OUTSIDE)):
                     return point
+            if (point := _undefined(case, others)) is not None:
+                return point
     return None
 
 
@@ -44,11 +58,25 @@ def _outside(case: Case, lines: Sequence[Any], conditions: tuple[Condition, ...]
     """Points with values for what the whole derivation defines, then with values for what the line itself uses."""
     uses = dict.fromkeys(use for line in lines for use in line.uses if not isinstance(use, int))
     whole = Case(replace(case.line, uses=tuple(uses), earlier=tuple(lines)), case.seed)
-    for definitions in dict.fromkeys((whole.definitions, case.definitions)):
+    for definitions, meets in product(dict.fromkeys((whole.definitions, case.definitions)), (None, *case.line.meets[:1])):
         try:
-            yield from points_inside(conditions, definitions, case.seed, OUTSIDE, tries=TRIES)
+            yield from points_inside(conditions, definitions, case.seed, OUTSIDE, meets, TRIES)
         except Exception:  # a test or a draw that cannot do without the condition
             continue
+
+
+def _undefined(case: Case, conditions: tuple[Condition, ...]) -> Point | None:
+    """A point where a letter that the line uses has no value, such as the inverse of a singular matrix."""
+    try:
+        for point in points_inside(conditions, (), case.seed, OUTSIDE, tries=TRIES):
+            there = point.copy()
+            for letter, value in case.definitions:
+                try:
+                    there[letter] = value_at(value, there)
+                except ZeroDivisionError:
+                    return point
+    except Exception:  # as above
+        return None
 
 
 def _fails(case: Case, point: Point) -> bool:
@@ -56,5 +84,12 @@ def _fails(case: Case, point: Point) -> bool:
         return fails_at(case, point)
     except ZeroDivisionError:
         return True
+    except Exception:  # nothing can be said there
+        return False
+
+
+def _agree(case: Case, point: Point) -> bool:
+    try:
+        return distance(case.line.left, case.line.right, point) <= TOLERANCE
     except Exception:  # nothing can be said there
         return False
