@@ -23,17 +23,18 @@ from ..notation import Lambda, M, N, P, T, a, e, lambda_, learned
 from .conditions import Condition
 from .points import Point, value_at
 
+Draw = Callable[[Point], Any]
 Moments = Callable[[Point], None]  # sets M and its eigenvalues a_d
 
 
-def satisfying(text: str, equalities: Mapping, draw: Callable[[Point], Any] | None = None) -> Condition:
-    """The condition that formulas are equal, {one: other}, at points that ``draw`` makes."""
+def satisfying(text: str, equalities: Mapping, draw: Draw | None = None, outside: Draw | None = None) -> Condition:
+    """The condition that formulas are equal, {one: other}, at points that ``draw`` makes; ``outside`` makes points where they are not."""
 
     def holds(point: Point) -> bool:
         values = ((value_at(one, point), value_at(other, point)) for one, other in equalities.items())
         return all(mpmath.norm(one - other) < mpmath.mpf("1e-20") * (1 + mpmath.norm(one)) for one, other in values)
 
-    return Condition(text, holds, draw)
+    return Condition(text, holds, draw, outside)
 
 
 def eigenbasis(point: Point, matrix=Lambda) -> tuple[list, Any]:
@@ -120,29 +121,64 @@ def unit_vector(size: int, point: Point) -> Any:
     return entries / mpmath.norm(entries)
 
 
+def at(letter: Any, value: Any) -> Draw:
+    """The draw that gives a letter a value."""
+    return lambda point: point.__setitem__(letter, mpmath.mpf(value))
+
+
+def singular(point: Point) -> None:
+    """Lambda has an eigenvalue 0, and no inverse."""
+    point[Lambda] = mpmath.diag([mpmath.mpf(place) for place in range(point[Lambda].rows)])
+    eigenbasis(point)
+
+
+def across(point: Point) -> None:
+    """e is along no eigenvector, or lambda is not its eigenvalue; what else belongs to one is drawn, unless it has been."""
+    if e not in point:
+        one_direction(point)
+    if point.rng.random() < 1 / 2:
+        point[e] = unit_vector(point[e].rows, point)
+    else:
+        point[lambda_] = 2 * point[lambda_]
+
+
+def turned(point: Point) -> None:
+    """P is any matrix, or projects onto a line along no eigenvector; what belongs to learned directions is drawn, unless it has been."""
+    if P not in point:
+        one_direction(point)
+    line = unit_vector(point[P].rows, point)
+    point[P] = line * line.T if point.rng.random() < 1 / 2 else point.drawn(P)
+
+
 def _positive_definite(point: Point) -> bool:
     return min(mpmath.eigsy(point[Lambda], eigvals_only=True)) > 0
 
 
 PROJECTS = {P * P: P, P * Lambda: Lambda * P}
 EIGEN = {Lambda * e: lambda_ * e}
-POSITIVE_DEFINITE = Condition(r"$\boldsymbol{\Lambda}$ is positive definite", _positive_definite)
+POSITIVE_DEFINITE = Condition(r"$\boldsymbol{\Lambda}$ is positive definite", _positive_definite, None, singular)
 ALONG = satisfying(
     r"$\lambda$ is the eigenvalue of the unit eigenvector $\boldsymbol{e}$ of $\boldsymbol{\Lambda}$, $a$ that of $\mathbb{E}"
     r"(\hat{\boldsymbol{\Lambda}}^2)$, $T = \operatorname{tr}(\boldsymbol{\Lambda})$",
     EIGEN,
     along_one_eigenvector,
+    across,
 )
 EIGENVECTOR = satisfying(
     r"$\lambda$ is the eigenvalue of the unit eigenvector $\boldsymbol{e}$ of $\boldsymbol{\Lambda}$, "
     r"$T = \operatorname{tr}(\boldsymbol{\Lambda})$",
     EIGEN,
     along_one_eigenvector,
+    across,
 )
 PROJECTOR = satisfying(
     r"$\boldsymbol{P}$ projects onto the span of the learned eigenvectors, $d \in S$; $\chi_d = 1$ for them, else 0",
     PROJECTS,
     learned_directions,
+    turned,
+)
+ANY_P = Condition(
+    r"For any matrix $\boldsymbol{P}$; at (21) it projects onto the span of the learned eigenvectors, $d \in S$", None, second_moment
 )
 DIRECTION = satisfying(
     r"$\boldsymbol{P}$ projects onto the span of the learned eigenvectors, $d \in S$; $\boldsymbol{e}$ is a unit eigenvector of "
@@ -150,4 +186,5 @@ DIRECTION = satisfying(
     r"\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$, $\boldsymbol{P}$: $\chi = 1$ for $d \in S$, else 0",
     {**EIGEN, **PROJECTS, P * e: learned * e},
     one_direction,
+    turned,
 )

@@ -13,6 +13,7 @@ from sympy.matrices.expressions.kronecker import KroneckerProduct
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import gradient, rewrite, substitute
 from ...derivations import Condition, E, Gradient, Line, Lines, SumOver, as_sympy, carried_out, given, register, states
+from ...derivations.draws import singular
 from ...derivations.matrix_forms import Vec
 from ...expectation import Gaussian, expect
 from ...notation import B, B_rest, D, G, Lambda, Lambda_hat, Lambda_q, M, N, beta, symmetric_matrix, v_i, x_q, y_q
@@ -30,6 +31,7 @@ QUERY = r"The query has any covariance $\boldsymbol{\Lambda}_{q}$, which need no
 POSITIVE = Condition(
     r"$\boldsymbol{\Lambda}$ and $\boldsymbol{\Lambda}_{q}$ are positive definite",
     lambda point: all(min(eigsy(point[one], eigvals_only=True)) > 0 for one in (Lambda, Lambda_q)),
+    outside=singular,
 )
 MIDDLE = index("3", D, D)
 

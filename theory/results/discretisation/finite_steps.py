@@ -13,7 +13,7 @@ from sympy import Derivative, Expr, Function, Integral, Rational, S, Symbol, Tra
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import gradient, rewrite
 from ...derivations import Condition, E, Gradient, Line, Lines, given, register, states
-from ...derivations.draws import EIGENVECTOR
+from ...derivations.draws import EIGENVECTOR, at
 from ...expectation import Gaussian, expect
 from ...notation import B, G, Lambda, M, MatrixLetter, N, T, a, alpha, beta, e, gamma, lambda_, v_0, x_q, y_q
 from ..task.regression import SECOND_MOMENT, force, loss_and_force, population_error
@@ -35,6 +35,7 @@ STEP = Condition(
     r"A step advances $t/\tau$ by $h = 2 \eta$, with momentum $0 \le \mu < 1$ by $h = 2 \eta / (1 - \mu)$",
     lambda point: 0 <= point[mu] < 1,
     lambda point: point.__setitem__(mu, mpf(point.rng.random())),
+    at(mu, 1),
 )
 
 
@@ -116,14 +117,20 @@ HALF, MERGED_HALF = (lambda_ / (2 * a)) ** Rational(1, 3), (gamma / (2 * alpha))
 
 
 def _starts_below(point) -> None:
-    point[v_0] = cbrt(point[lambda_] / point[a] / 2) * mpf(point.rng.random())
-    point[u_0] = root_of(point[gamma] / point[alpha] / 2) * mpf(point.rng.random())
+    point[v_0] = cbrt(point[lambda_] / point[a]) * mpf(point.rng.random())
+    point[u_0] = root_of(point[gamma] / point[alpha]) * mpf(point.rng.random())
+
+
+def _starts_at_rest(point) -> None:
+    point[lambda_], point[gamma] = point[a], point[alpha]
+    point[v_0] = point[u_0] = mpf(1)
 
 
 BELOW = Condition(
-    "The weights start below where they end",
-    lambda point: 2 * point[a] * point[v_0] ** 3 < point[lambda_] and 2 * point[alpha] * point[u_0] ** 2 < point[gamma],
+    "The weights start below where they come to rest",
+    lambda point: point[a] * point[v_0] ** 3 < point[lambda_] and point[alpha] * point[u_0] ** 2 < point[gamma],
     _starts_below,
+    _starts_at_rest,
 )
 
 
@@ -131,7 +138,7 @@ BELOW = Condition(
 @states("separate", lambda: h / 2 * log(HALF**2 * lambda_**2 / 2 / (lambda_**2 * v_0**2 - lambda_ * a * v_0**5)))
 @states("merged", lambda: h / 2 * log(gamma / (2 * alpha) * gamma / 2 / (MERGED_HALF * u_0 * (gamma - alpha * u_0**2))))
 @given(
-    STEP,
+    STEP.text,
     BELOW,
     r"In units of $\tau$, from $v_{0}$ to half of the final component of $\boldsymbol{B}$ (separate, the flow (26)) or of $s = u^{2}$ "
     "(merged, (44), white tokens)",
@@ -172,7 +179,7 @@ def force_variance() -> Any:
 @states("delay", lambda: h * (1 + V / (batch * lambda_**4)) * log(v / v_0))
 @states("spread", lambda: h * t * V / (batch * lambda_**4))
 @given(
-    STEP,
+    STEP.text,
     EIGENVECTOR,
     r"$V$ is the variance of one sequence's force along the eigendirection, $P$ sequences in a fresh mini-batch for each step",
     r"A head that grows along that direction, $v = k = q$, before $a v^{3}$ nears $\lambda$; noise in other directions is left out",

@@ -15,6 +15,7 @@ from sympy.functions import beta, exp, factorial, gamma, sqrt
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import derivative
 from ...derivations import Condition, Line, Lines, Rate, given, register, states
+from ...derivations.draws import at
 from ...notation import D, k_i, lambda_, q_i, v_0, v_i, vector
 from ..separate.flow import flow_in_force, rank_one_head
 from .finite_steps import STEP, eta, h, kappa, modified_velocity, mu, v
@@ -110,7 +111,7 @@ def _inside(point) -> None:
     point[y] = mpf(point.rng.random())
 
 
-BETWEEN = Condition("$0 < y < 1$", lambda point: 0 < point[y] < 1, _inside)
+BETWEEN = Condition("$0 < y < 1$", lambda point: 0 < point[y] < 1, _inside, at(y, 1))
 
 
 @register("V8-mass", "What mass does to a saddle, a minimum and a drop")

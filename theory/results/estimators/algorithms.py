@@ -6,7 +6,7 @@ tokens costs (1 + D) tr(Lambda) / N of loss, to first order, where least squares
 
 from functools import cache
 
-from mpmath import eigsy
+from mpmath import diag, eigsy, mpf, norm
 from sympy import Expr, Identity, Trace, cancel, limit, oo
 
 from ...algebra.polynomial import TracePolynomial
@@ -36,8 +36,9 @@ def _positive(point) -> None:
 TASKS = Condition(
     r"$\boldsymbol{w}$ has covariance $\boldsymbol{\Sigma}_w\ne0$, which need not commute with $\boldsymbol{\Lambda}$, and "
     r"$\boldsymbol{x}_{q}$ any invertible covariance $\boldsymbol{\Lambda}_{q}$",
-    lambda point: min(eigsy(point[Sigma_w], eigvals_only=True)) >= 0,
+    lambda point: min(eigsy(point[Sigma_w], eigvals_only=True)) >= 0 and norm(point[Sigma_w]) > 0,
     _positive,
+    lambda point: point.__setitem__(Sigma_w, 0 * point[Sigma_w]),
 )
 
 
@@ -112,7 +113,13 @@ def regression_in_long_context() -> Lines:
 
 @register("16-ols", "Least squares in context has no loss", section="Beside (16)")
 @states(lambda: w.T * x_q)
-@given(Condition(r"$N \ge D$, so that $\hat{\boldsymbol{\Lambda}}$ is invertible; no label noise", lambda point: point[N] >= point[D]))
+@given(
+    Condition(
+        r"$N \ge D$, so that $\hat{\boldsymbol{\Lambda}}$ is invertible; no label noise",
+        lambda point: point[N] >= point[D],
+        outside=lambda point: point.__setitem__(Lambda_hat, diag([mpf(d < point[N]) for d in range(point[D])])),
+    )
+)
 @erratum("The paper calls (16) approximately least squares: its loss is of order $1/N$ (16-limit), that of least squares is zero.")
 def least_squares() -> Lines:
     """Put in beta = Lambda_hat w."""

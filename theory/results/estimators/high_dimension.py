@@ -9,13 +9,14 @@ from sympy import Identity, Poly, Rational, Trace, binomial, expand, limit, oo, 
 
 from ...calculus import substitute
 from ...derivations import Condition, E, Line, Lines, given, register, states
+from ...derivations.draws import at
 from ...expectation import SampleCovariance, expect
 from ...notation import D, Lambda, Lambda_hat, N, sigma
 from .optimality import TASK, c, nu, white_risk
 
 MOMENTS = range(1, 7)  # the moments of the spectrum that are derived
 generating, _series, _risk = symbols("x m R_Bayes", real=True)
-LONG = Condition("$c > 1$", lambda point: point[c] > 1, lambda point: point.__setitem__(c, 1 + point[c]))
+LONG = Condition("$c > 1$", lambda point: point[c] > 1, lambda point: point.__setitem__(c, 1 + point[c]), at(c, 1))
 
 
 def _moment(k: int):

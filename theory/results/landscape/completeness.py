@@ -17,12 +17,12 @@ from sympy.matrices import Determinant, Identity, Matrix, diag
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import explicit, substitute
 from ...derivations import Condition, Derivation, Gradient, Line, Lines, Point, Rate, as_sympy, erratum, given, register, states, value_at
-from ...derivations.draws import POSITIVE_DEFINITE, PROJECTOR, eigenbasis, learned_directions, satisfying, second_moment, unit_vector
-from ...notation import B, B_rest, D, G, H, K_i as K, Lambda, Lambda_q, M, N, Q_i as Q, R, T, a, e, lambda_, matrix, v_i, vector
+from ...derivations.draws import POSITIVE_DEFINITE, eigenbasis, learned_directions, satisfying, second_moment, unit_vector
+from ...notation import B, B_rest, D, G, H, K_i as K, Lambda, Lambda_q, M, N, P, Q_i as Q, R, T, a, e, lambda_, matrix, v_i, vector
 from ...typesetting.latex import formula_latex
 from ..separate.flow import flow, flow_in_force, flow_lines, rank_R_head
 from ..task.population import ALONG, PAPER, Sigma_w, Task
-from ..task.regression import closed_loss, force, force_along, loss_and_force
+from ..task.regression import SECOND_MOMENT, closed_loss, force, force_along, loss_and_force
 from .fixed_points import KEEPS_DIRECTION, b, direction, m
 
 Pi = matrix("Pi", D, latex=r"\boldsymbol{\Pi}")  # a B / lambda on an eigenspace
@@ -74,6 +74,8 @@ def _found(task: Task) -> tuple[Callable, Callable]:
         point[B] = map_at_rest(point, value_at(A, point), point[M], value_at(Q_any, point))
 
     def listed(point: Point) -> None:
+        if P not in point:
+            learned_directions(point, second_moment if task == PAPER else task.draw)
         point[B] = value_at(task.fixed_map, point)
 
     return at_rest, listed
@@ -115,14 +117,19 @@ def pair(task: Task = PAPER) -> Condition:
     return task.condition(PAIR, _pair)
 
 
-DIFFERENT = Condition(r"$\lambda_i \ne \lambda_j$", lambda point: point[lambda_i] != point[lambda_j])
 MULTIPLICITIES = Condition(
     r"$g_j$ are the multiplicities of the $J$ eigenvalues, $\sum_j g_j = D$, and some eigenvalue is repeated",
     lambda point: any(point[g][one] > 1 for one in range(1, point[J] + 1)),
     _multiplicities,
+    lambda point: (_multiplicities(point), point.family(g, [mpf(1)] * point[J])),
 )
 ENOUGH_SLOTS = Condition(r"$R H \ge D$", lambda point: point[R] * point[H] >= point[D])
 FEW_SLOTS = Condition("$R H < D$", lambda point: point[R] * point[H] < point[D])
+
+
+def moments_of(task: Task) -> tuple[Line, ...]:
+    """What M stands for."""
+    return (SECOND_MOMENT,) if task == PAPER else task.definitions()
 
 
 def annihilated() -> tuple[Line, Line]:
@@ -134,7 +141,6 @@ def annihilated() -> tuple[Line, Line]:
 @states("keys", lambda: (v_i * K * Q.T).T * G)
 @states("queries", lambda: G * (v_i * K * Q.T).T)
 @given(
-    PROJECTOR,
     r"argued, not computed: summed over the heads, $\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ and $\boldsymbol{G} "
     r"\boldsymbol{B}^{\top} = 0$ if the keys and queries stand still",
     r"any $H$ and $R$; any loss, if $\boldsymbol{G}$ is minus half its gradient in $\boldsymbol{B}$",
@@ -143,6 +149,7 @@ def annihilation(task: Task = PAPER) -> Lines:
     """The share of one head in B' G and in G B' is a product of its weights and their velocities."""
     head = rank_R_head()
     rates, in_force = flow(head, (K, Q), task), flow_in_force(head, (K, Q))
+    yield from moments_of(task)
     yield from flow_lines(head, (K, Q), task=task)
     yield Line(B, ":=", B_rest + head, "The effective map")
     yield Line(G, ":=", -Gradient(closed_loss(task).result, B) / 2, "The force on it")
@@ -168,15 +175,12 @@ def symmetry_conditions(task: Task = PAPER) -> tuple[TracePolynomial, TracePolyn
 @register("T1b", "Completeness: two matrices that are symmetric at every fixed point", section="beside (21), (81)")
 @states("first", lambda: B.T * Lambda - Lambda * B)
 @states("second", lambda: M.I * Lambda**2 * B.T - B * Lambda**2 * M.I)
-@given(
-    lambda task=PAPER: task.condition(PROJECTOR, learned_directions),
-    POSITIVE_DEFINITE,
-    r"Both are zero if $\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ and $\boldsymbol{G} \boldsymbol{B}^{\top} = 0$",
-)
+@given(POSITIVE_DEFINITE, r"Both are zero if $\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ and $\boldsymbol{G} \boldsymbol{B}^{\top} = 0$")
 def symmetries(task: Task = PAPER) -> Lines:
     """B' G Lambda^-1 = B' Lambda - B' M B and M^-1 G B' = M^-1 Lambda^2 B' - B Lambda B', each zero, each less a symmetric matrix."""
     (first, second), freed, Q_any = symmetry_conditions(task), _freed(task), as_sympy(task.query_covariance)
     left, right = B.T * G * Q_any.I, M.I * G * B.T
+    yield from moments_of(task)
     yield from loss_and_force(task)
     yield Line(
         left,
@@ -249,7 +253,6 @@ def off_diagonal(task: Task = PAPER) -> Lines:
 @states("diagonal", lambda: b * (b - lambda_ / a))
 @given(
     pair,
-    DIFFERENT,
     direction,
     r"Both are zero at a fixed point, for every pair of eigenvectors; any $H$ and $R$",
     r"for tokens of another law, as long as $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ and "

@@ -11,12 +11,12 @@ from sympy import IndexedBase, Trace, cancel, symbols
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import over_directions, substitute, summand
-from ...derivations import Condition, Line, Lines, Rate, define, erratum, given, register, states
+from ...derivations import Condition, Line, Lines, Rate, define, erratum, given, register, states, value_at
 from ...derivations.draws import commuting, eigenbasis, satisfying
 from ...notation import B, B_rest, D, G, K_i as K, Lambda, P, Q_i as Q, e, k_i as k, lambda_, learned, q_i as q, v_i, vector
 from ..separate.flow import flow, flow_in_force, flow_lines, rank_one_head, rank_R_head
 from ..task.population import ALONG, COMPONENTS as EIGENVALUES, PAPER, Task
-from .fixed_points import I_D, direction, force_at_fixed_point, projector
+from .fixed_points import I_D, any_P, direction, force_at_fixed_point, projector
 
 k_d, q_d = symbols("k_d q_d", real=True)  # components of a key and of a query
 COMPONENTS = {k_d: IndexedBase("k", real=True), q_d: IndexedBase("q", real=True)}
@@ -41,13 +41,25 @@ def _apart(point) -> None:
     point[k], point[q] = vectors[:, len(values) - 2], vectors[:, len(values) - 1]
 
 
+def _one_left(point) -> None:
+    """All directions but one are learned, and the value weight stands still, so the key or the query has nothing of it."""
+    values, vectors = eigenbasis(point)
+    point[P] = commuting(vectors, [mpf(d > 0) for d in range(len(values))])
+    weight = point.rng.choice((k, q))
+    point[weight] = point[P] * point[weight]
+
+
+STILL = satisfying("The value weight stands still", {k.T * Lambda * (I_D - P) * Lambda * q: 0})
 WAITING = Condition("$v_i = 0$", lambda point: point[v_i] == 0, _waiting)
-ACTIVE = Condition(r"$v_i \ne 0$", lambda point: point[v_i] != 0)
+ACTIVE = Condition(r"$v_i \ne 0$", lambda point: point[v_i] != 0, outside=_waiting)
 IN_COMPONENTS = Condition(
     r"$k_d$ and $q_d$ are the components of $\boldsymbol{k}_i$ and $\boldsymbol{q}_i$ along the eigenvectors", None, _components
 )
-APART = satisfying(
-    "Two directions or more are not learned, and the value weight stands still", {k.T * Lambda * (I_D - P) * Lambda * q: 0}, _apart
+APART = Condition(
+    "Two directions or more are not learned, and the value weight stands still",
+    lambda point: sum(value_at(I_D - P, point)[d, d] for d in range(point[D])) > 3 / 2 and STILL.holds(point),
+    _apart,
+    _one_left,
 )
 
 
@@ -68,7 +80,7 @@ def flow_at_fixed_point(head: Any, weights: tuple, task: Task = PAPER) -> list[T
 @states("a", lambda: k.T * Lambda * (I_D - P) * Lambda * q)
 @states("b", lambda: v_i * Lambda * (I_D - P) * Lambda * q)
 @states("c", lambda: v_i * Lambda * (I_D - P) * Lambda * k)
-@given(projector, "(C1) holds")
+@given(any_P, "(C1) holds")
 def flow_at_fixed_map(task: Task = PAPER) -> Lines:
     """The flow (19) with the force (56), which is symmetric."""
     head, weights = rank_one_head(), (v_i, k, q)
@@ -148,7 +160,7 @@ def third_condition(task: Task = PAPER) -> Lines:
 
 @register("84", "Condition (C3) at rank $R$: what a waiting head must satisfy", section="Appendix E.3")
 @states(lambda: Trace(K.T * Lambda * (I_D - P) * Lambda * Q))
-@given(projector, WAITING, "(C1) holds", "It is zero at a fixed point: necessary and sufficient")
+@given(any_P, WAITING, "(C1) holds", "It is zero at a fixed point: necessary and sufficient")
 def third_condition_rank_R(task: Task = PAPER) -> Lines:
     """The velocity of the value weight, with the columns of K_i and Q_i summed in the trace."""
     head, weights = rank_R_head(), (v_i, K, Q)

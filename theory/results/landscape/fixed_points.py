@@ -14,7 +14,17 @@ from sympy import Expr, Identity, Symbol, Trace, cancel, factor, solve, sqrt
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import rewrite, substitute
 from ...derivations import Condition, Line, Lines, define, erratum, given, register, states, value_at
-from ...derivations.draws import DIRECTION, PROJECTOR, eigenbasis, learned_directions, one_direction, satisfying
+from ...derivations.draws import (
+    ANY_P,
+    DIRECTION,
+    POSITIVE_DEFINITE,
+    PROJECTOR,
+    eigenbasis,
+    learned_directions,
+    one_direction,
+    satisfying,
+    singular,
+)
 from ...notation import B, D, G, K_i as K, Lambda, M, N, P, Q_i as Q, T, a, e, k_i as k, lambda_, learned, q_i as q, symmetric_matrix
 from ...typesetting.latex import formula_latex
 from ..task.population import PAPER, Task
@@ -28,8 +38,17 @@ I_D = Identity(D)
 
 
 def _spectrum(point) -> bool:
-    values, _ = eigenbasis(point)
-    return values[-1] > 0
+    trace = sum(point[Lambda][d, d] for d in range(point[D]))
+    return POSITIVE_DEFINITE.holds(point) and bool(abs(trace - point[T]) < 1e-20)
+
+
+def _not_spectrum(point) -> None:
+    """Lambda is singular, or T is not its trace."""
+    if point.rng.random() < 1 / 2:
+        singular(point)
+    else:
+        eigenbasis(point)
+        point[T] = 2 * point[T]
 
 
 def _keep_direction(point) -> None:
@@ -38,7 +57,7 @@ def _keep_direction(point) -> None:
 
 
 SPECTRUM = Condition(
-    r"$T = \operatorname{tr}(\boldsymbol{\Lambda})$, and $\boldsymbol{\Lambda}$ is positive definite", _spectrum, eigenbasis
+    r"$T = \operatorname{tr}(\boldsymbol{\Lambda})$, and $\boldsymbol{\Lambda}$ is positive definite", _spectrum, eigenbasis, _not_spectrum
 )
 OFF_DIAGONAL = (
     r"Argued, not computed: between two eigenvectors the map is zero, as $\boldsymbol{M}^{-1} \boldsymbol{\Lambda} \boldsymbol{P}$ of (21) "
@@ -65,6 +84,11 @@ def direction(task: Task = PAPER) -> Condition:
 def projector(task: Task = PAPER) -> Condition:
     """All directions of the task."""
     return task.condition(PROJECTOR, learned_directions)
+
+
+def any_P(task: Task = PAPER) -> Condition:
+    """Any matrix in place of the projector."""
+    return task.condition(ANY_P, lambda point, moments: moments(point))
 
 
 @cache

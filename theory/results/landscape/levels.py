@@ -27,7 +27,8 @@ def at_fixed_map(task: Task = PAPER) -> Condition:
     map_ = task.fixed_map
 
     def draw(point) -> None:
-        direction(task).meet(point)
+        if P not in point:
+            direction(task).meet(point)
         point[Gamma] = value_at(map_, point)
 
     return satisfying(
@@ -94,7 +95,7 @@ def learned_alone(task: Task, moment: Any = a) -> Derivation:
 @register("59", "The loss at a fixed point", section="Appendix D.4")
 @states("loss", lambda: over_directions(lambda_ - learned * lambda_ * ridge(lambda_)))
 @states("limit", lambda: over_directions((1 - learned) * lambda_))
-@given(SPECTRUM, at_fixed_map)
+@given(at_fixed_map, SPECTRUM)
 def fixed_loss(task: Task = PAPER) -> Lines:
     """The loss (9) as a sum over the eigenvectors, with the effective map (55)."""
     error = task.E((y_q - beta.T * Gamma * x_q) ** 2)
@@ -115,7 +116,7 @@ def fixed_loss(task: Task = PAPER) -> Lines:
 @states("limit", lambda: over_directions(lambda_, first=m + 1))
 @states("drop", lambda: eigenvalue[m] * ridge(eigenvalue[m]))
 @states("drop, first order", lambda: eigenvalue[m] - (eigenvalue[m] + T) / N)
-@given(SPECTRUM, first_learned)
+@given(first_learned, SPECTRUM)
 @erratum(
     r"The drop is $\lambda_{m}$ only as $N$ goes to infinity: its relative deficit is $(1 + T / "
     r"\lambda_{m}) / N$ to first order, 10 to 42 % in the paper's figures"

@@ -32,7 +32,7 @@ from sympy.functions import Abs, sqrt
 from sympy.matrices import Identity, Matrix, Trace
 
 from ...derivations import Condition, Gradient, Line, Lines, erratum, given, register, states
-from ...derivations.draws import EIGENVECTOR
+from ...derivations.draws import satisfying, unit_vector
 from ...notation import D, R, e, k_i, q_i, v_i
 from .fixed_points import v_positive as v
 from .minimal_norm import ACTIVE_HEAD, COST, K_all, L, Mu, Q_all, V_all, eta, n, stationarity, xi
@@ -57,6 +57,7 @@ def _factors(point) -> None:
     point.family(sigma, svd_r(point[K_all] * point[V_all] * point[Q_all].T, compute_uv=False))
 
 
+UNIT = satisfying(r"$\boldsymbol{e}$ is a unit vector", {e.T * e: 1}, lambda point: point.__setitem__(e, unit_vector(point.size(D), point)))
 TWO = Condition("$D = 2$", lambda point: point[D] == 2)
 GROUP = Condition(
     r"$\sigma_j$ are the singular values of the map of $n$ heads with the singular value $\eta$ of the multiplier: at most $n$, whose sum "
@@ -91,7 +92,7 @@ def gaps() -> Lines:
     key, query, multiplier = Matrix([1, 1]) / sqrt(2), Matrix([1, -1]) / sqrt(2), diagonal(1, -1)
     (shared,) = solve(n * v**3 - xi, v)
     two = {"conditions": (TWO,)}
-    unit = {"conditions": (EIGENVECTOR,)}
+    unit = {"conditions": (UNIT,)}
     reasons = ("The gradient (74a) is zero", "and so is (74b)", "and (74c): the head is stationary")
     again = ("These heads are stationary: (74a) is zero", "(74b) is zero", "(74c) is zero")
     yield Line(v_i, ":=", 1, "One head with this value weight")

@@ -3,7 +3,7 @@ r"""T2, continued: strict and degenerate saddles, the time to leave them, and th
 from typing import Any
 
 from mpmath import eye, norm
-from sympy import Derivative, Expr, Identity, Integral, Symbol, Trace, diff, factor, ln, series
+from sympy import Derivative, Expr, Identity, Integral, Min, Symbol, Trace, diff, factor, ln, series
 
 from ...calculus import along, gradient, over_directions, rewrite, substitute
 from ...derivations import Condition, Gradient, Line, Lines, Rate, given, register, states
@@ -39,7 +39,6 @@ ROOTS = satisfying(
     r"$\boldsymbol{M}^{1/2}$ and $\boldsymbol{\Lambda}^{1/2}$ are positive roots", {M_root**2: M, Lambda_root**2: Lambda}, _roots
 )
 NOT_ALL = Condition("Not all is learned", lambda point: norm(point[P] - eye(point[P].rows)) > 1e-3)
-LOW_RANK = Condition(r"$R \le D$", lambda point: point[R] <= point[D])
 
 
 @register("T2h", "Stability: the origin: a degenerate saddle for separate attention, a strict one for merged", section="beside (14a), (21)")
@@ -158,7 +157,7 @@ def global_minimum() -> Lines:
     squared = along(M * (M.I * Lambda) * (M.I * Lambda) * Lambda, {M: a, Lambda: lambda_})
     written = lambda_**3 / PAPER.eigenvalue
     slope = factor(diff(written, lambda_))
-    best = T - over_directions(squared, last=R)
+    best = T - over_directions(squared, last=Min(D, R))
     yield Line(population_error(M.I * Lambda + deviation), "=", shifted, "The loss around its minimum over all maps", part="square")
     yield Line(Trace(deviation.T * M * deviation * Lambda), "=", Trace(whitened.T * whitened), "Its last term is a squared norm")
     yield Line(scaled.T * scaled * e, "=", squared * e,
@@ -167,4 +166,4 @@ def global_minimum() -> Lines:
     yield Line(Derivative(written, lambda_), "=", slope, "It rises with the eigenvalue, for its slope is, as in (T1c)")
     yield Line(slope, ">", 0, "This is positive: the largest singular values are those of the first eigenvectors")
     yield Line(population_error(K_i * Q_i.T), ">=", best,
-               r"So a map of rank $R$ has at least the loss (24) at $m = R$", conditions=(LOW_RANK,))  # fmt: skip
+               r"So a map of rank $R$ has at least the loss (24) at $m = \min(D, R)$")  # fmt: skip

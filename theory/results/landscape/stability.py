@@ -12,7 +12,7 @@ from sympy import Determinant, Matrix, Symbol, Trace, symbols
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import hessian_form, rewrite, substitute, summand
 from ...derivations import Condition, Gradient, Line, Lines, SecondVariation, given, register, states
-from ...derivations.draws import DIRECTION, PROJECTOR, unit_vector
+from ...derivations.draws import ALONG, ANY_P, PROJECTOR, unit_vector
 from ...notation import B, B_rest, D, G, K_i, Lambda, M, P, Q_i, R, e, lambda_, matrix, v_i, vector
 from ..separate.flow import effective_map, rank_R_head
 from ..task.regression import closed_loss, population_error
@@ -110,7 +110,7 @@ def force_of_head():
 @register("T2f", "Stability: a waiting head that is not in the span makes a strict saddle", section="beside (21), (81)")
 @states(lambda: delta_v**2 * Trace(Q_i * K_i.T * M * K_i * Q_i.T * Lambda) - 2 * c * delta_v * Trace(Q_i.T * omega() * omega() * Q_i))
 @given(
-    PROJECTOR,
+    ANY_P,
     WAITING,
     r"$\delta\boldsymbol{K}_i=c\,\boldsymbol{GQ}_i$: negative for large $c \, \delta v$ unless "
     r"$\boldsymbol{G} \boldsymbol{Q}_{i} = 0$; the same with $\boldsymbol{G} \boldsymbol{K}_{i}$ and the queries",
@@ -141,7 +141,7 @@ def omega():
 @states("form", lambda: -2 * v_i * Trace(delta_K.T * Lambda**2 * delta_Q))
 @states("eigenvalue", lambda: -value * lambda_**2)
 @states("other eigenvalue", lambda: value * lambda_**2)
-@given(DIRECTION, ZERO_MAPS, "for every direction and slot")
+@given(ALONG, ZERO_MAPS, "for every direction and slot")
 def zero_maps() -> Lines:
     """The form (T2a) where all keys and queries are zero."""
     zero = substitute(head_form(), {K_i: 0 * K_i, Q_i: 0 * Q_i, B_rest: 0 * B_rest, delta_B: 0 * delta_B})

@@ -61,12 +61,15 @@ def alignment_flow() -> AlignmentFlow:
     return AlignmentFlow(*(rewrite(rate, letters).to_sympy().factor() for rate in (size, cosine)))
 
 
-def _draw_unit(point) -> None:
-    point[c_hat] = unit_vector(point.size(FEATURES), point)
+def _draw_unit(point, length=1) -> None:
+    point[c_hat] = length * unit_vector(point.size(FEATURES), point)
 
 
 UNIT = satisfying(
-    r"$\hat{\boldsymbol{c}}$ is a unit vector, the direction of $\mathbb{E}(y_q\boldsymbol{z})$", {c_hat.T * c_hat: 1}, _draw_unit
+    r"$\hat{\boldsymbol{c}}$ is a unit vector, the direction of $\mathbb{E}(y_q\boldsymbol{z})$",
+    {c_hat.T * c_hat: 1},
+    _draw_unit,
+    lambda point: _draw_unit(point, 2),
 )
 
 

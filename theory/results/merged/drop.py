@@ -32,7 +32,8 @@ SETTING = (
 
 
 def _draw_component(point) -> None:
-    ALONG.meet(point)
+    if e not in point:
+        ALONG.meet(point)
     rest = eye(point[D]) - point[e] * point[e].T
     point[B] = point[b] * point[e] * point[e].T + rest * point[B] * rest
 

@@ -45,7 +45,8 @@ def _draw_minimum(point) -> None:
 
 
 def _draw_unseen(point) -> None:
-    point[_unseen] = point[_unseen] - point[_unseen] * point[c_hat] * point[c_hat].T
+    c = point[c_hat]
+    point[_unseen] = point[_unseen] - point[_unseen] * c * c.T / norm(c) ** 2
 
 
 ZERO_SET = Condition(r"$\boldsymbol{w}_2=0$ and $\boldsymbol{W}_1\mathbb{E}(y_q\boldsymbol{z})=0$", draw=_draw_zero)

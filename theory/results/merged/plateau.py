@@ -4,6 +4,7 @@ from sympy import Expr, Identity, Rational, Symbol, Trace, exp, expand_log, fact
 
 from ...calculus import collect, substitute
 from ...derivations import Condition, E, Line, Lines, Rate, erratum, given, register, states
+from ...derivations.draws import at
 from ...expectation import Gaussian, expect
 from ...notation import W_1, D, H, Lambda, alpha, c_hat, gamma, rho, s, s_0, t, tau, vector, w_2, w_init
 from ..attention.equivalent_networks import CROSS, flow_of_layers
@@ -15,7 +16,9 @@ scale = Symbol("epsilon", positive=True)  # counts powers of the weights
 along = vector("u", H)  # W_1 c_hat
 start = Symbol("s_eff", positive=True)
 
-BELOW = Condition(r"$s_0<\gamma/\alpha$ and $\rho<1$", lambda point: point[s_0] * point[alpha] < point[gamma] and point[rho] < 1)
+BELOW = Condition(
+    r"$s_0<\gamma/\alpha$ and $\rho<1$", lambda point: point[s_0] * point[alpha] < point[gamma] and point[rho] < 1, outside=at(rho, 1)
+)
 
 
 @register("15-start", "The effective start of the sigmoid for Gaussian weights", kind="approximation", section="beside (15)")

@@ -14,6 +14,7 @@ from sympy.functions import atan, log, sqrt
 
 from ...calculus import require_zero, substitute
 from ...derivations import Condition, Gradient, Line, Lines, Rate, erratum, given, register, states
+from ...derivations.draws import at
 from ...notation import B, a, e, lambda_, lambda_next, rho, t, tau, v, v_0, v_i, v_star
 from ..task.population import PAPER, Task
 from ..task.regression import closed_loss, population_error
@@ -26,7 +27,7 @@ C_rho = Symbol("C_rho", real=True)  # 1/rho - Phi(rho) + Phi(0)
 _v = Symbol("v", positive=True)
 
 BRANCHES = r"On each of $v<0$, $0<v<v_*$ and $v>v_*$, with $v_*^3=\lambda/a$; the flow crosses neither 0 nor $v_*$"
-FRACTION = Condition(r"$0<\rho<1$", lambda point: point[rho] < 1)
+FRACTION = Condition(r"$0<\rho<1$", lambda point: point[rho] < 1, outside=at(rho, 1))
 _CUBE_ROOT = (a / lambda_) ** Rational(1, 3)  # 1 / v_*
 
 

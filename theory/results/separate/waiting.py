@@ -12,7 +12,7 @@ from sympy import BlockMatrix, Derivative, Expr, Function, Integral, Matrix, Rat
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import multiplied_out, rewrite, substitute
 from ...derivations import Condition, Line, Lines, Rate, as_sympy, erratum, given, register, states
-from ...derivations.draws import DIRECTION, EIGENVECTOR, PROJECTOR, along_one_eigenvector, learned_directions, one_direction
+from ...derivations.draws import ANY_P, DIRECTION, EIGENVECTOR, along_one_eigenvector, one_direction
 from ...notation import B, D, G, Lambda, M, P, clock, e, k_i, lambda_, learned, matrix, q_i, t, tau, v, v_0, v_i, w_init
 from ...typesetting.latex import formula_latex
 from ..task.population import PAPER, Task
@@ -152,7 +152,7 @@ def keys_and_queries_solved(task: Task = PAPER) -> Lines:
 @states("b", lambda: v_i * (Lambda**2 - Lambda * P * Lambda) * q_i)
 @states("c", lambda: v_i * (Lambda**2 - Lambda * P * Lambda) * k_i)
 @given(
-    lambda task=PAPER: task.condition(PROJECTOR, learned_directions),
+    lambda task=PAPER: task.condition(ANY_P, lambda point, moments: moments(point)),
     r"$\boldsymbol{\Lambda}^2-\boldsymbol{\Lambda}\boldsymbol{P}\boldsymbol{\Lambda}=\boldsymbol{\Omega}$, the sum of "
     r"$\lambda_d^2\boldsymbol{e}_d\boldsymbol{e}_d^\top$ over the directions $d>m$ not yet learned",
     r"The learned heads rest; what is left out is of order $w_{\rm init}^5$",

@@ -276,6 +276,7 @@ class Task:
 
     def condition(self, papers: Condition, draw: Callable) -> Condition:
         """A condition of the paper's task for this one: ``draw`` makes points that meet it, given what sets M."""
+        spoil = papers.outside
         if self == PAPER:
             return papers
 
@@ -286,7 +287,7 @@ class Task:
                     point[value] = (point[e].T * point[letter] * point[e])[0, 0]
 
         text = papers.text.replace(r"\mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)", r"\mathbb{E}(\boldsymbol{\beta}\boldsymbol{\beta}^\top)")
-        return Condition(text, papers.test, drawn)
+        return Condition(text, papers.test, drawn, spoil and (lambda point: (drawn(point), spoil(point))))
 
 
 @cache

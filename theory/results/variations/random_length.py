@@ -42,7 +42,7 @@ H, H_2 = harmonic(N + 1), harmonic(N + 1, 2)
 TWO_LENGTHS = Condition(
     r"Any law of the length, independent of the sequence, and any gains $g_{n} > 0$; both sides are linear in the law, so two lengths, "
     r"$n$ with probability $p_n$ and $m$ with $1 - p_n$, show it",
-    lambda point: 0 < point[p_n] < 1,
+    None,
     lambda point: point.__setitem__(p_n, mpf(point.rng.uniform(0.05, 0.95))),
 )
 LENGTHS = replace(GENERAL, random_length=True)

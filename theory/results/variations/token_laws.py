@@ -18,7 +18,7 @@ from sympy import Expr, Identity, Integral, Matrix, Symbol, Trace, cancel, diag,
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import substitute
 from ...derivations import Condition, E, Line, Lines, carried_out, given, register, states
-from ...derivations.draws import EIGENVECTOR, eigenbasis, satisfying
+from ...derivations.draws import EIGENVECTOR, at, eigenbasis, satisfying
 from ...expectation import Fixed, Gaussian, Mixture, expect
 from ...notation import D, Lambda, Lambda_hat, MatrixLetter, N, T, beta, e, lambda_, matrix, sigma, vector
 from ..landscape.completeness import lambda_i, lambda_j, off_diagonal, pair
@@ -204,7 +204,7 @@ MIXING = satisfying(
     {mixing * mixing.T: Lambda},
     _mixed,
 )
-NOT_GAUSSIAN = Condition("$k \\ne 3$", lambda point: abs(point[kurtosis] - 3) > 0.01)
+NOT_GAUSSIAN = Condition("$k \\ne 3$", lambda point: abs(point[kurtosis] - 3) > 0.01, outside=at(kurtosis, 3))
 
 
 def _orthogonal_columns(point) -> None:
