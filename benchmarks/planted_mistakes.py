@@ -1,7 +1,9 @@
 """How many of the planted mistakes the claims catch: every claim, with each of its wrong theories in place of the right one.
 
-Run as ``python benchmarks/planted_mistakes.py [--full]``; exit code 1 unless every claim holds and every mistake is caught. A
-mistake counts as caught where the measured residual exceeds the tolerance, not where an exception ended the measurement.
+    python benchmarks/planted_mistakes.py [--full] [--seed 0] [--claim WORD ...]
+
+Exit code 1 unless every claim holds and every mistake is caught. A mistake counts as caught where the measured residual exceeds the
+tolerance, not where an exception ended the measurement.
 """
 
 import argparse
@@ -10,6 +12,7 @@ import time
 from collections.abc import Iterator
 
 from iclflow.verify.claims.book import Check, load
+from iclflow.verify.experiments.draws import seeded
 from iclflow.verify.training.descent import one_thread
 
 
@@ -28,11 +31,15 @@ def misses(check: Check) -> Iterator[str]:
 
 def main() -> int:
     """Print each miss, and the count."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="the slow claims too")
-    checks = load().select(full=parser.parse_args().full)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--claim", nargs="+", metavar="WORD", default=[""], help="only claims with one of these in their name or module")
+    options = parser.parse_args()
+    wanted = load().select(full=options.full)
+    checks = [one for one in wanted if any(word in f"{one.measure.__module__}.{one.name}" for word in options.claim)]
     planted, missed, start = sum(len(check.wrong) for check in checks), 0, time.perf_counter()
-    with one_thread():
+    with seeded(options.seed), one_thread():
         for check in checks:
             for miss in misses(check):
                 missed += 1
