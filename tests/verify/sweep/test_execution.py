@@ -80,7 +80,8 @@ def test_descent_and_training_follow_the_flow(tmp_path):
 @pytest.mark.parametrize("optimizer", ["adam", "sign"])
 def test_descent_and_training_use_the_optimizer(tmp_path, optimizer):
     """For 2 units of time, in which gradient flow stays on its first plateau; a step counts its learning rate."""
-    _, run = next(read_sweep(written(tmp_path, SMALL.replace("heads = 4", f'heads = 4\noptimizer = "{optimizer}"'))).runs())
+    described = SMALL.replace("heads = 4", f'heads = 4\noptimizer = "{optimizer}"').replace('method = "flow"', 'method = "descent"')
+    _, run = next(read_sweep(written(tmp_path, described)).runs())
     setting = replace(run.setting, duration=2.0, learning_rate=0.01, batch_size=256)
     assert (setting.optimizer, setting.steps) == (optimizer, 200)
     curves = {m: make(replace(run, method=m, setting=setting)).loss.values for m in ("flow", "descent", "training")}

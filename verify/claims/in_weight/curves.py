@@ -6,9 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from ....numerics.dynamics.flow import gradient_flow
-from ....numerics.parametrizations.attention import MergedWeights
-from ....numerics.tasks.losses import QuadraticLoss
+from ....numerics import MergedWeights, QuadraticLoss, gradient_flow
 from ...experiments.in_weight import Curves, InWeightSetting, apart, descended, each_loss, expected, flowing, trained
 from ..book import claim, wrong
 from ..tolerances import IN_WEIGHT_CURVES, IN_WEIGHT_SGD

@@ -4,9 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ....numerics.compilation.equations import compiled
-from ....numerics.dynamics.flow import gradient_flow
-from ....numerics.reductions.five_weights import FiveWeights
+from ....numerics import FiveWeights, compiled, gradient_flow
 from ....theory.notation import N, lambda_, w_init
 from ....theory.results.in_weight.five_weights import LENGTH, ROW
 from ....theory.results.in_weight.five_weights_error import SIGMA_1, SIGMA_K

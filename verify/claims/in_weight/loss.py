@@ -6,13 +6,7 @@ import numpy as np
 import torch
 from scipy.stats import norm
 
-from ....numerics.compilation.equations import compiled
-from ....numerics.dynamics.flow import gradient_flow
-from ....numerics.parametrizations.full_attention import FullMergedWeights
-from ....numerics.tasks.losses import QuadraticLoss
-from ....numerics.tasks.mixed_task import MixedTask
-from ....numerics.tasks.regression import RegressionTask
-from ....numerics.tasks.sample_moments import SampleMoments
+from ....numerics import FullMergedWeights, MixedTask, QuadraticLoss, RegressionTask, SampleMoments, compiled, gradient_flow
 from ....theory.notation import D, N, lambda_
 from ....theory.results.in_weight.five_weights import LENGTH
 from ....theory.results.in_weight.population_loss import portion

@@ -4,13 +4,7 @@ from functools import partial
 
 import numpy as np
 
-from ....numerics.compilation.equations import compiled
-from ....numerics.dynamics.flow import gradient_flow
-from ....numerics.parametrizations.attention import MergedWeights
-from ....numerics.parametrizations.full_attention import FullMergedWeights
-from ....numerics.tasks.mixed_task import MixedTask
-from ....numerics.tasks.regression import RegressionTask
-from ....numerics.tasks.sample_moments import SampleMoments, sequences
+from ....numerics import FullMergedWeights, MergedWeights, MixedTask, RegressionTask, SampleMoments, compiled, gradient_flow, sequences
 from ....theory.calculus.spectral import eigenvalue
 from ....theory.notation import B, D, Lambda, N, gamma, lambda_, v_i, w, w_init
 from ....theory.results.attention.blocks import U_i
