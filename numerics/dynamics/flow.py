@@ -124,14 +124,9 @@ def gradient_flow(
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     state = weights.flatten()
     atol = _atol(weights, rtol) if atol is None else atol
-    watch = _Watch(
-        loss,
-        weights,
-        None if stop_loss is None else nonnegative_number("stop_loss", stop_loss),
-        None if stop_plateau is None else positive_integer("stop_plateau", stop_plateau),
-        decay,
-    )
-
+    level = None if stop_loss is None else nonnegative_number("stop_loss", stop_loss)
+    plateau = None if stop_plateau is None else positive_integer("stop_plateau", stop_plateau)
+    watch = _Watch(loss, weights, level, plateau, decay)
     jacobian = _decaying(field_jacobian(loss, weights), decay, lambda _: np.eye(weights.size)) if method in IMPLICIT else None
     try:
         at, states, statistics, interpolant = integrate_field(
@@ -246,15 +241,8 @@ def integrate_field(
         times.append(end)
         states.append(step.state)
     scaled, stacked = np.array(times), np.array(states)
-    statistics = Statistics(
-        method=method,
-        steps=count,
-        evaluations=work.evaluations,
-        jacobians=work.jacobians,
-        restarts=work.restarts,
-        seconds=time.perf_counter() - started,
-        stopped=stopped or "t_end",
-    )
+    seconds = time.perf_counter() - started
+    statistics = Statistics(method, count, work.evaluations, work.jacobians, work.restarts, seconds, stopped or "t_end")
     return scaled, stacked, statistics, Interpolant.of(taken) if dense and kept is None else Linear(scaled, stacked)
 
 

@@ -130,18 +130,8 @@ def flow_with_mass(
         jacobian=_jacobian(loss, weights, mass) if method in IMPLICIT else None,
     )
     first, second = slice(count), slice(count, None)
-    return MassiveTrajectory(
-        times,
-        states[:, first],
-        loss,
-        weights,
-        1.0,
-        statistics,
-        _Columns(interpolant, first),
-        states[:, second],
-        _Columns(interpolant, second),
-        mass,
-    )
+    places, speeds = (_Columns(interpolant, columns) for columns in (first, second))
+    return MassiveTrajectory(times, states[:, first], loss, weights, 1.0, statistics, places, states[:, second], speeds, mass)
 
 
 def heavy_ball_flow(

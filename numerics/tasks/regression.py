@@ -167,15 +167,8 @@ class RegressionTask:
         }
         for array in stored.values():
             array.flags.writeable = False
-        stored |= {
-            "context_length": max(lengths),
-            "context_lengths": lengths,
-            "context_gains": gains,
-            "noise_variance": noise,
-            "token_law": law,
-            "task_vectors": tasks,
-        }
-        stored["variations"] = frozenset(name for name, true in departs.items() if true)
+        stored |= {"context_length": max(lengths), "context_lengths": lengths, "context_gains": gains, "noise_variance": noise}
+        stored |= {"token_law": law, "task_vectors": tasks, "variations": frozenset(name for name, true in departs.items() if true)}
         for name, value in stored.items():
             object.__setattr__(self, name, value)
 

@@ -92,13 +92,8 @@ class SampleMoments:
             raise ValueError(f"other must have features of shape {self.index.shape}, got {other.index.shape}")
         n = self.count + other.count
         a, b = self.count / n, other.count / n
-        return SampleMoments(
-            a * self.quadratic + b * other.quadratic,
-            a * self.linear + b * other.linear,
-            a * self.constant + b * other.constant,
-            n,
-            self.index,
-        )
+        mixed = (a * getattr(self, name) + b * getattr(other, name) for name in ("quadratic", "linear", "constant"))
+        return SampleMoments(*mixed, n, self.index)
 
     def reduced(self) -> "SampleMoments":
         r"""Moments of the reduced feature :math:`z = \beta x_q^\top` (D, D) alone: the loss with the zero blocks held at zero."""

@@ -32,14 +32,8 @@ def _losses(axes: Axes, name: str, theme: Theme) -> None:
             _set_name(visit.directions), (1.0, visit.loss), xytext=(5, 0), xycoords=("axes fraction", "data"),
             textcoords="offset points", va="center", color=theme.theory,
         )  # fmt: skip
-    axes.plot(
-        varied.training(name, theme.share).times,
-        varied.trained_loss(name, theme.share),
-        color=theme.trained,
-        lw=4,
-        alpha=0.6,
-        label="trained",
-    )
+    trained = varied.training(name, theme.share).times
+    axes.plot(trained, varied.trained_loss(name, theme.share), color=theme.trained, lw=4, alpha=0.6, label="trained")
     axes.plot(times, varied.flow(name).loss_at(times), color=theme.ink, lw=1.3, label="gradient flow")
     axes.set(xlabel=TIME, ylabel=LOSS, xlim=(0, run.duration), ylim=(0, 1.28 * run.task.loss_moments.c))
     axes.legend(loc="upper right", ncols=2)

@@ -176,15 +176,8 @@ def theory_levels(axes: Axes, levels: Iterable[float], theme: Theme, *, names: b
         axes.axhline(level, color=theme.theory, lw=1.0, ls=(0, (4, 3)), zorder=1, label=label if m == 0 else None)
         if names and above - level > room and (level == last or level - last > room):
             above = level
-            axes.annotate(
-                rf"$\mathcal{{L}}(\mathcal{{M}}_{m})$",
-                (1.0, level),
-                xytext=(5, -4 if crowded else 0),
-                xycoords=("axes fraction", "data"),
-                textcoords="offset points",
-                va="center",
-                color=theme.theory,
-            )
+            name, shift = rf"$\mathcal{{L}}(\mathcal{{M}}_{m})$", (5, -4 if crowded else 0)
+            axes.annotate(name, (1.0, level), shift, ("axes fraction", "data"), "offset points", va="center", color=theme.theory)
 
 
 def listed(numbers: Iterable[float], form: str = ".4f") -> str:

@@ -69,13 +69,8 @@ def order_at_fixed_mass(flow) -> float:
     return abs(float(np.polyfit(np.log(roots), np.log(errors), 1)[0]) - 2)
 
 
-@claim(
-    "V8-ball",
-    method="training",
-    tolerance=TRAINED_MOMENTUM,
-    theory=follow(),
-    wrong={name: WRONG[name] for name in ("no more mass than a step",)},
-)
+@claim("V8-ball", method="training", tolerance=TRAINED_MOMENTUM, theory=follow())
+@wrong("no more mass than a step", WRONG["no more mass than a step"])
 @wrong("half the mass", follow(times(1 / 2)(_BALL_MASS)))
 @wrong("twice the mass", follow(times(2)(_BALL_MASS)))
 def trained_with_momentum(flow) -> float:
