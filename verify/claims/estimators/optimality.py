@@ -42,7 +42,10 @@ def _score(which: str, name: str, value: float) -> float:
     return abs(sampled.mean - value) / sampled.error
 
 
-@claim("V9-linear", method="Monte Carlo", theory=formula("V9-linear", *ARGUMENTS, part="each", given=of_task))
+LINEAR = formula("V9-linear", *ARGUMENTS, part="each", given=of_task)
+
+
+@claim("V9-linear", method="Monte Carlo", theory=LINEAR)
 @wrong("N + 1 for N", {N: N + 1})
 @wrong("noise left out", {sigma: 0})
 def risk_of_linear_attention(each) -> float:
@@ -100,12 +103,8 @@ def level_risks(length) -> float:
     return abs(one.mean - other.mean) / float(np.hypot(one.error, other.error))
 
 
-@claim(
-    "V9-bounds",
-    method="Monte Carlo",
-    theory=formula("V9-bounds", *ARGUMENTS, part="lower", given=of_task),
-    wrong={"bound for half the tokens": {N: N / 2}},
-)
+@claim("V9-bounds", method="Monte Carlo", theory=formula("V9-bounds", *ARGUMENTS, part="lower", given=of_task))
+@wrong("bound for half the tokens", {N: N / 2})
 def bounds_of_bayes(lower) -> float:
     """Bayes lies between its bounds and below linear attention, least squares and ridge of twice the penalty: violations in standard
     errors."""
@@ -202,9 +201,7 @@ def _trained_risk(task: RegressionTask) -> float:
     return float(np.mean(errors)) - task.noise_variance
 
 
-@claim(
-    "V9-linear", method="training", tolerance=TRAINED_RISK, theory=formula("V9-linear", *ARGUMENTS, part="each", given=of_task), slow=True
-)
+@claim("V9-linear", method="training", tolerance=TRAINED_RISK, theory=LINEAR, slow=True)
 @wrong("noise left out", {sigma: 0})
 @wrong("N + 1 for N", {N: N + 1})
 @wrong("the trace of Lambda left out", {T: 0})
