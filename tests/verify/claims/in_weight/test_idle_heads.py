@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from iclflow.numerics import FullMergedWeights, QuadraticLoss, RegressionTask, SampleMoments, gradient_flow
+from iclflow.numerics import FullMergedWeights, FullSeparateWeights, QuadraticLoss, RegressionTask, SampleMoments, gradient_flow
 from iclflow.verify.claims.in_weight import ordinary_start
 from iclflow.verify.claims.in_weight.idle_heads import (
     END,
@@ -78,3 +78,15 @@ def test_only_one_head_may_rest_with_one_direction_learned_by_its_zero_blocks(he
     np.testing.assert_allclose(losses[~early], learned.value(np.diag(levels)), rtol=1e-6)
     assert (2 < early.sum() < 10) if stuck else not early.any()
     assert all(end.value[0, 0] ** 2 > 50 * end.value[0, -1] ** 2 for end, one in zip(ends, early, strict=True) if one)
+
+
+@pytest.mark.parametrize("scale", [0.03, 0.003])
+def test_zero_blocks_of_separate_attention_of_rank_one_end_as_large_as_the_main_weights(scale):
+    shares = []
+    for seed in range(7):
+        rng = np.random.default_rng([seed, 1])
+        start = FullSeparateWeights.initialize(LEAK_TASK, heads=4, scale=scale, block_scale=scale, rng=rng)
+        loss = on_set(LEAK_TASK, seed, np.inf)
+        value, key, _ = (array[0] for array in start.split(gradient_flow(loss, start, t_end=1e5).states_at([1e5])))
+        shares.append([np.linalg.norm(part) / np.linalg.norm(value[:, 2]) for part in (value[:, :2], key[:, :, 2])])
+    assert (np.abs(np.log(np.median(shares, axis=0))) < np.log(1.5)).all()
