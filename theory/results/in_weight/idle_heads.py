@@ -102,8 +102,7 @@ def idle_heads() -> Lines:
     weighed = (_tokens + _cross * _omega + _label * _omega**2) * _row.T * Lambda_hat * _row
     yield Line(FORCE, ":=", sqrt(SEQUENCES) * _mean(_left[_mu] * _pair[_mu]), "The force along a row and a matrix of unit size")
     yield Line(CURVATURE, ":=", _mean(_pair[_mu] ** 2), "and its curvature")
-    yield Line(MAP, ":=", _mean(_left[_mu] * _pair[_mu]) / _mean(_pair[_mu] ** 2), "The map that undoes the force")
-    yield Line(MAP, "=", reached, r"It is of order $P^{-1/2}$", part="map")
+    yield Line(MAP, ":=", reached, r"The map that undoes the force, of order $P^{-1/2}$", part="map")
     for one, name in ((ROW_SIZE, "row"), (KEY_SIZE, "matrix")):
         yield Line(-Derivative(_mean(error), one) / 2, "=", rates[one], f"The flow (10) of the {name}", part=name)
     yield Line(Rate(apart, rates), "=", 0, r"It keeps their distance, $\alpha_u^2$ at the start", part="kept")
