@@ -115,9 +115,8 @@ def attention_in_blocks() -> Lines:
     yield Line(prediction, "=", SumOverHeads(LAST * W_V * X * X.T * W_K.T * W_Q * X * LAST_TOKEN / N, W_V, W_K, W_Q),
                r"The residual $\boldsymbol{X}$ contributes its masked corner, which is 0", ("1", "5-linear", "6"))  # fmt: skip
     yield Line(W_V, ":=", as_block_matrix(VALUE), "The blocks of the value matrix")
-    yield Line(
-        W_KQ, ":=", as_block_matrix(KEY_QUERY), r"The blocks of the merged matrix, $\boldsymbol{W}_i^{K\top} \boldsymbol{W}_i^Q$ in one"
-    )
+    yield Line(W_KQ, ":=", as_block_matrix(KEY_QUERY),
+               r"The blocks of the merged matrix, $\boldsymbol{W}_i^{K\top} \boldsymbol{W}_i^Q$ in one")  # fmt: skip
     yield Line(prediction_i, ":=", HEAD_OUTPUT, "What head $i$ adds")
     yield Line(X * X.T * W_KQ * X * LAST_TOKEN, "=", as_block_matrix((attended[0][1:], attended[1][1:])),
                r"The last column of $\boldsymbol{X} \boldsymbol{X}^{\top} \boldsymbol{W}_i^{KQ} \boldsymbol{X}$", ("1",))  # fmt: skip

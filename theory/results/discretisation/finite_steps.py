@@ -83,12 +83,8 @@ def modified_equation() -> Lines:
                "meets a step of heavy ball to second order: the Taylor series of the flow leaves", parameter=(h, 0), order=3)  # fmt: skip
     yield Line(_velocity, "=", modified_velocity(), "So heavy ball follows the velocity", part="heavy ball")
     yield Line(edge, ":=", factor(bound), r"Write")
-    yield Line(
-        recursion.subs(kappa * h, edge).subs(z, -1),
-        "=",
-        0,
-        r"Beside a fixed point $z^k$ solves heavy ball if $z^2-z=\mu(z-1)-(1-\mu)\kappa hz$; for $\kappa h=c$ one solution is $z=-1$",
-    )
+    reason = r"Beside a fixed point $z^k$ solves heavy ball if $z^2-z=\mu(z-1)-(1-\mu)\kappa hz$; for $\kappa h=c$ one solution is $z=-1$"
+    yield Line(recursion.subs(kappa * h, edge).subs(z, -1), "=", 0, reason)
     yield Line(stable, "<=>", Line(kappa * h, "<", edge), r"Both solutions decay only for smaller $\kappa h$", meets=(_draw_stable,) * 2)
     yield Line(edge, "=", factor(bound), "The bound with momentum", part="ball bound")
     yield Line(mu, ":=", 0, "Without momentum")

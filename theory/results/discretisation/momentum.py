@@ -71,12 +71,8 @@ def heavy_ball_flow() -> Lines:
     yield Line(_velocity, "=", slow, "These are the slow solutions", part="slow")
     yield Line(m, ":=", mass, "Let the mass be")
     yield Line(_velocity, "=", modified_velocity(), "Then the slow solutions are those of (V8-modified)")
-    yield Line(
-        heavy_ball(*(place.subs(n, n + j) for j in (1, 0, -1))) * h,
-        "=",
-        1,
-        r"Under a constant force $n$ steps of heavy ball from rest go, in units of $hf$, as far as $n-\mu(1-\mu^n)/(1-\mu)$",
-    )
+    reason = r"Under a constant force $n$ steps of heavy ball from rest go, in units of $hf$, as far as $n-\mu(1-\mu^n)/(1-\mu)$"
+    yield Line(heavy_ball(*(place.subs(n, n + j) for j in (1, 0, -1))) * h, "=", 1, reason)
     yield Line(h * (n - place), "->", late, r"In the end it is late by", parameter=n)
     yield Line(m * Derivative(path, (_t, 2)) + Derivative(path, _t), "=", 1, "The flow that starts with $r$ times the force has this path")
     yield Line(_t - path, "->", later, "In the end it is late by", parameter=_t)
@@ -199,16 +195,12 @@ def energy_and_balance() -> Lines:
     rates = dict(pairs) | {velocity: acceleration(forces[weight], velocity) for weight, velocity in pairs}
     moving = {W: W_dot, W_dot: acceleration(_force, W_dot)}
     energy = m * Trace(W_dot.T * W_dot) / 2 - Trace(_force.T * W)
-    balance = []
+    yield Line(Rate(energy, moving), "=", derivative(TracePolynomial(energy), moving),
+               "Half the loss and the kinetic energy", part="energy")  # fmt: skip
     for which, other, name in (("query", Trace(q_i.T * q_i), "$C_q$"), ("value", v_i**2, "$C_v$")):
         conserved = Trace(k_i.T * k_i) - other
         first = derivative(TracePolynomial(conserved), rates)
         law = m * derivative(first, rates) + first
         once = Rate(conserved, rates)
-        balance += [
-            Line(once, "=", first, f"The rate of {name}"),
-            Line(m * Rate(once, rates) + once, "=", law, "In this combination with its second derivative the force drops out", part=which),
-        ]
-    yield Line(Rate(energy, moving), "=", derivative(TracePolynomial(energy), moving),
-               "Half the loss and the kinetic energy", part="energy")  # fmt: skip
-    yield from balance
+        yield Line(once, "=", first, f"The rate of {name}")
+        yield Line(m * Rate(once, rates) + once, "=", law, "In this combination with its second derivative the force drops out", part=which)

@@ -158,16 +158,11 @@ def leaving_the_origin() -> Lines:
     of_flow = integrate(1 / (lambda_**2 * y**2), (y, w_init, oo))
     yield Line(Abs(Sum(v_j[j] * k_j[j] * q_j[j], (j, 1, H))), "<=", H * u**3,
                "An entry of the map sums a product for each head", part="bound", conditions=(SIZES,))  # fmt: skip
-    yield Line(
-        (
-            Condition("the weights of head $i$ have the size $u$, and $v_ik_{id}q_{id}>0$", _aligned),
-            Condition(r"all $|B_{dj}|\le Hu^3$, small enough", _near_origin),
-        ),
-        "=>",
-        Condition("the force (53) on each weight of head $i$ has the sign of the weight", _signs_agree),
-        "The map changes the force by less than the force at the origin",
-        meets=(_head_near_origin,),
-    )
+    aligned = Condition("the weights of head $i$ have the size $u$, and $v_ik_{id}q_{id}>0$", _aligned)
+    near_origin = Condition(r"all $|B_{dj}|\le Hu^3$, small enough", _near_origin)
+    agree = Condition("the force (53) on each weight of head $i$ has the sign of the weight", _signs_agree)
+    yield Line((aligned, near_origin), "=>", agree,
+               "The map changes the force by less than the force at the origin", meets=(_head_near_origin,))  # fmt: skip
     yield Line(clock, ":=", time, "Let")
     yield Line(H * (w_init + clock) ** 3, "=", lambda_ / a, "Then the bound is the value of the map along a learned direction (25)")
     yield Line(clock, "=", time, "So at least this time is needed", part="time")

@@ -182,23 +182,12 @@ def symmetries(task: Task = PAPER) -> Lines:
     left, right = B.T * G * Q_any.I, M.I * G * B.T
     yield from moments_of(task)
     yield from loss_and_force(task)
-    yield Line(
-        left,
-        "=",
-        freed[0],
-        rf"$\boldsymbol{{B}}^{{\top}} \boldsymbol{{G}}$, with the force (53), times the inverse of ${formula_latex(Q_any)}$",
-    )
-    yield Line(left - left.T, "=", first,
-               r"$\boldsymbol{B}^{\top} \boldsymbol{M} \boldsymbol{B}$ is symmetric, so its antisymmetric part is that of the other term",
-               part="first")  # fmt: skip
+    reason = rf"$\boldsymbol{{B}}^{{\top}} \boldsymbol{{G}}$, with the force (53), times the inverse of ${formula_latex(Q_any)}$"
+    yield Line(left, "=", freed[0], reason)
+    so = " is symmetric, so its antisymmetric part is that of the other term"
+    yield Line(left - left.T, "=", first, r"$\boldsymbol{B}^{\top} \boldsymbol{M} \boldsymbol{B}$" + so, part="first")
     yield Line(right, "=", freed[1], r"The inverse of $\boldsymbol{M}$ times $\boldsymbol{G} \boldsymbol{B}^{\top}$")
-    yield Line(
-        right - right.T,
-        "=",
-        second,
-        r"$\boldsymbol{B} \boldsymbol{\Lambda} \boldsymbol{B}^{\top}$ is symmetric, so its antisymmetric part is that of the other term",
-        part="second",
-    )
+    yield Line(right - right.T, "=", second, r"$\boldsymbol{B} \boldsymbol{\Lambda} \boldsymbol{B}^{\top}$" + so, part="second")
     yield Line(annihilated(), "=>", (Line(first, "=", 0), Line(second, "=", 0)),
                "So both are zero at a fixed point", meets=(_found(task)[task == PAPER],))  # fmt: skip
 
@@ -277,13 +266,8 @@ def completeness(task: Task = PAPER) -> Lines:
     yield Line(e.T * B.T * G * e / along_b.coeff(b), "=", cancel(b * along_b / along_b.coeff(b)),
                r"There $\boldsymbol{B}^{\top} \boldsymbol{G}$ is", part="diagonal", conditions=(KEEPS_DIRECTION,))  # fmt: skip
     yield Line(Line(B, "=", task.fixed_map), "=>", annihilated(), "The maps (21), (81) satisfy both conditions (T1a)", meets=(listed,))
-    yield Line(
-        annihilated(),
-        "<=>",
-        projects,
-        r"No others do: $\boldsymbol{M}\boldsymbol{B}\boldsymbol{\Lambda}^{-1}$ projects onto eigenvectors of $\boldsymbol{\Lambda}$",
-        meets=(at_rest, listed),
-    )
+    reason = r"No others do: $\boldsymbol{M}\boldsymbol{B}\boldsymbol{\Lambda}^{-1}$ projects onto eigenvectors of $\boldsymbol{\Lambda}$"
+    yield Line(annihilated(), "<=>", projects, reason, meets=(at_rest, listed))
 
 
 def eigenspace_conditions() -> tuple[TracePolynomial, TracePolynomial]:

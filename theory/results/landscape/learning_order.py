@@ -169,12 +169,8 @@ def sequence() -> Lines:
     yield Line(at_zero((0, 1), (0, 1)), "=", J_e, "The flow of those along a direction that another head holds")
     yield Line(Determinant(J_e), "=", J_e.det().expand(), "Its determinant, positive", part="held")
     yield Line(J_e.trace(), "<", 0, "Its trace is negative: they decay")
-    yield Line(
-        lag_i * log(w_init) + rho_i * rest / tau,
-        "=",
-        log(w_init) * later,
-        r"With $\ln x_j = \ell_j\ln w_{\rm init} + \rho_jt/\tau$, another component when that along $j$ is of order one",
-    )
+    reason = r"With $\ln x_j = \ell_j\ln w_{\rm init} + \rho_jt/\tau$, another component when that along $j$ is of order one"
+    yield Line(lag_i * log(w_init) + rho_i * rest / tau, "=", log(w_init) * later, reason)
     yield Line((lag_i * log(w_init) + rho_i * rest / tau) / log(w_init), "=", later, "Its exponent", part="next")
     yield Line(t, ":=", rest, "This time")
     yield Line(w_init**lag_j * exp(rho_j * t / tau), "=", 1, "The component along $j$ is of order one")

@@ -92,15 +92,9 @@ def second_variation() -> Lines:
     yield from at_fixed_map(rank_R_head())
     yield Line(P * Lambda * K_i, "=", Lambda * P * K_i, r"$\boldsymbol{P}$ commutes with $\boldsymbol{\Lambda}$")
     yield Line(P * Lambda * Q_i, "=", Lambda * P * Q_i, "For the queries too")
-    yield Line(
-        form,
-        "=",
-        rewrite(there, {M * Gamma: Lambda * P} | in_span),
-        r"At a fixed point (81) $\boldsymbol{P}$ keeps the columns of $\boldsymbol{K}_i$ and $\boldsymbol{Q}_i$: a square, and a term "
-        "that only variations out of the span feel",
-        uses=("81", -2, -1),
-        part="fixed point",
-    )
+    yield Line(form, "=", rewrite(there, {M * Gamma: Lambda * P} | in_span),
+               r"At a fixed point (81) $\boldsymbol{P}$ keeps the columns of $\boldsymbol{K}_i$ and $\boldsymbol{Q}_i$: a square, and a "
+               "term that only variations out of the span feel", ("81", -2, -1), "fixed point")  # fmt: skip
 
 
 def force_of_head():
