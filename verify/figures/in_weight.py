@@ -217,11 +217,11 @@ def zero_blocks(theme: Theme) -> Drawing:
         axes.set(xlabel="sequences $P$ in the training set")
         axes.legend(loc="lower left", fontsize=8)
     caption = (
-        "Left: the vector blocks of merged attention with four heads, zero at the start, on finite sets of random tasks (12 sets of each "
+        "(a) The vector blocks of merged attention with four heads, zero at the start, on finite sets of random tasks (12 sets of each "
         f"size). Slope after the drop {slopes[0]:.3f}, predicted -1/2 (linear response to an error of P^(-1/2)); at the end "
         f"{slopes[1]:.3f}, predicted -1/4 (idle heads share a map of order P^(-1/2) between their two weights, V6-idle; with one head, or "
         "one-dimensional tokens, nothing would grow after the drop).\n"
-        f"Right: the idle one of two heads, all weights initially at 0.03, white tokens with D = 2, N = 6; {len(found)} sets of each size, "
+        f"(b) The idle one of two heads, all weights initially at 0.03, white tokens with D = 2, N = 6; {len(found)} sets of each size, "
         "from 16,000 sequences on a set resized; large dots: medians. Lines: the column that the start makes (V6-ordinary), and row and "
         "matrix from it and the force on each set (V6-idle), medians; the row points as in the population, while smaller sets turn it."
     )

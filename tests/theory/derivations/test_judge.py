@@ -510,3 +510,13 @@ def test_the_gradient_of_a_function_of_scalars():
 @pytest.mark.parametrize(("number", "words"), [("23", "onto a multiple of itself"), ("V9-ols", "Long"), ("V1-levels", "onto a multiple")])
 def test_a_condition_of_one_line_is_tried_where_the_other_lines_need_not_hold(number, words):
     assert any(found for condition, found, _ in equation(number).needed() if words in condition.text)
+
+
+def test_equalities_that_lead_in_a_circle_end():
+    y, z = Symbol("y", real=True), Symbol("z", real=True)
+    lines = Derivation.by(
+        Line(y, ":=", z**2 + x * z, "One number by another"),
+        Line(z, ":=", y**2 + x * y, "and that by the first"),
+        Line(x * y, "=", x * z**2 + x**2 * z, "The first equality times a number"),
+    ).lines
+    assert lines[-1].verify().status == "exact"

@@ -54,12 +54,17 @@ class Case:
 
     @cached_property
     def rules(self) -> Rules:
-        return [(one.left, one.right) for one in self.latest]
-
-
-def rules_of(line: Line) -> Rules:
-    """The equalities (left, right) that a line may use, as :func:`exactly_equal` applies them."""
-    return Case(line, 0).rules
+        """(left, right) of the used lines, but for those by which a number would come back in its own value, and grow without end."""
+        found, within = [], {}
+        for one in self.latest:
+            if isinstance(one.left, Symbol):
+                letters = _letters(one.right)
+                letters = letters.union(*(within[letter] for letter in letters & within.keys()))
+                if one.left in letters:
+                    continue
+                within = {left: inner | letters if one.left in inner else inner for left, inner in within.items()} | {one.left: letters}
+            found.append((one.left, one.right))
+        return found
 
 
 def _used_lines(line: Line) -> list[Line]:
