@@ -117,7 +117,11 @@ CROSSING_POWER = Tolerance(2e-2, "asymptotic", "read to 1 % of the number of seq
 NOTHING_GROWS = Tolerance(
     1e-3, "solver", "relative: integrated to 1e-8 a step over a time of 1e5; at the first reading the drop is over up to 1e-5"
 )
-ONE_SPECTRUM = Tolerance(2e-2, "asymptotic", "of order 1/D in 1,000 dimensions, times the eighth power of an edge of 5.8 when c is 0.5")
+ONE_SPECTRUM = Tolerance(
+    6e-2,
+    "sampling",
+    "over 20 contexts in 1,000 dimensions the averages scatter by up to 0.011 about up to 0.006 beside the limit: 4.5 times that",
+)
 TRAINED_DEPTH = Tolerance(
     4e-2, "sampling", "of numbers of order one: steps of 0.005 on batches of 1,024 leave up to 0.02 in the steepest of three layers"
 )

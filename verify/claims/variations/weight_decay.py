@@ -115,7 +115,7 @@ def rests_of_any_penalty(formulas) -> float:
         return np.array(entries)
 
     other = QuadraticLoss(turned(A, *roots), TwoSided(turned(M, roots[0], roots[0]), turned(Q, roots[1], roots[1])), c)
-    rest = ended(other, start(123, 1.0, heads=2), t_end=3e4, weight_decay=strength, rtol=1e-11)
+    rest = ended(other, start(123, 1.0, heads=2), t_end=1e6, weight_decay=strength, rtol=1e-11)
     back = SeparateWeights(rest.v, rest.k @ inverse[0].T, rest.q @ inverse[1].T)
     forms = [torch.tensor(one) for one in matrices]
 
