@@ -35,6 +35,7 @@ from .heads import carried_out, heads_in
 from .matrix_forms import assembled, has_forms
 
 DIGITS = 30
+EVALUATED = (sympy.Sum, sympy.Product, sympy.Integral, sympy.Derivative, sympy.Limit, sympy.Determinant, sympy.ImmutableMatrix)
 POSITIVE_DEFINITE = {Lambda, Lambda_hat, Lambda_q, M}  # drawn so unless a condition says otherwise
 
 
@@ -283,8 +284,8 @@ def _trace(matrix) -> Any:
 def _scalar_value(expression: Any, point: Point) -> Any:
     if isinstance(expression, Symbol):
         return mpmath.mpf(1) * point[expression]
-    expression, letters = _without_functions(expression)
-    sizes = tuple((one, point[one]) for one in letters if isinstance(point[one], int))
+    expression, counting = _without_functions(expression)
+    sizes = tuple((one, point[one]) for one in counting if isinstance(point[one], int))
     function, traces, indexed, arguments = _compiled(expression, sizes)
     numbers = [_polynomial_value(one, point) if isinstance(one, TracePolynomial) else _trace(_value(one.arg, point)) for one in traces]
     numbers += [point[one.base][int(one.indices[0])] for one in indexed]
@@ -298,8 +299,10 @@ def _scalar_value(expression: Any, point: Point) -> Any:
 
 @lru_cache(maxsize=1 << 12)
 def _without_functions(expression: Any) -> tuple[Any, list[Symbol]]:
-    """The expression with a random cubic for each undefined function, and its letters."""
+    """The expression with a polynomial for each undefined function, and its letters if they count something: a bound, an index."""
     expression = expression.xreplace({one: _any_function(one) for one in expression.atoms(AppliedUndef)})
+    if not expression.has(sympy.Function, Indexed, *EVALUATED):
+        return expression, []
     labels = {one.base.label for one in expression.atoms(Indexed)}
     return expression, sorted((one for one in expression.free_symbols - labels if isinstance(one, Symbol)), key=str)
 
@@ -315,11 +318,11 @@ def _any_function(applied: AppliedUndef) -> Expr:
 
 @lru_cache(maxsize=1 << 12)
 def _compiled(expression: Expr, sizes: tuple) -> tuple:
-    """A function of the traces, the indexed letters and the other letters of an expression, with its integers put in."""
+    """A function of the traces, the indexed letters and the other letters of an expression, with these integers put in."""
     traces = sorted((one for one in expression.atoms(sympy.Trace) if one.has(MatrixSymbol)), key=str)
     named = {one: sympy.Dummy() for one in traces}
     explicit = expression.xreplace(named).subs(dict(sizes))  # the traces keep their letters, whose sizes the point has
-    if explicit.has(sympy.Sum, sympy.Product, sympy.Integral, sympy.Derivative, sympy.Limit, sympy.Determinant, sympy.ImmutableMatrix):
+    if explicit.has(*EVALUATED):
         explicit = explicit.doit()
     indexed = sorted(explicit.atoms(Indexed), key=str)
     for one in indexed:
