@@ -179,7 +179,7 @@ class Together:
         self.h = np.where(speed > 0, 0.01 * length / np.where(speed > 0, speed, 1.0), stops[-1])
         self.rate, self.mode, self.stiff = np.zeros(size), self.f / np.where(speed > 0, speed, 1.0), np.zeros(size, bool)
         self.rest, self.passed, self.rounding = np.zeros(size, int), np.zeros(size, int), np.zeros_like(states)
-        self.taken = [(np.arange(size), self.t.copy(), states.copy(), np.full(size, -1))]
+        self.taken = [(np.arange(size), self.t.copy(), states.T.copy(), np.full(size, -1))]
         self.lengths = np.array([stabilised(s).length for s in STAGES])
 
     def run(self) -> None:
@@ -236,7 +236,7 @@ class Together:
         self.y[:, runs], self.f[:, runs] = new, velocity
         if not self.sparse or stops.any():
             kept = stops if self.sparse else slice(None)
-            self.taken.append((runs[kept], self.t[runs[kept]], new[:, kept], np.full(len(runs), count)[kept]))
+            self.taken.append((runs[kept], self.t[runs[kept]], new.T[kept].copy(), np.full(len(runs), count)[kept]))
         if look or count >= 0:
             self._look(runs, new, velocity, A, C)
         self._choose(runs, wish, count >= 0)
@@ -266,10 +266,12 @@ class Together:
 
     def steps_by_run(self) -> "Steps":
         """All steps, those of a run one after the other."""
-        runs, times, states, methods = zip(*self.taken, strict=True)
+        runs, times, blocks, methods = zip(*self.taken, strict=True)
         order = np.argsort(np.concatenate(runs), kind="stable")
-        counts = np.bincount(np.concatenate(runs))
-        states = np.concatenate(states, axis=1).take(order, 1)
+        counts, places = np.bincount(np.concatenate(runs)), np.empty_like(order)
+        states, places[order] = np.empty((len(order), len(self.y))), np.arange(len(order))
+        for place, block in zip(np.split(places, np.cumsum([len(block) for block in blocks])), blocks, strict=False):
+            states[place] = block
         return Steps(self.stack, np.append(0, np.cumsum(counts)), np.concatenate(times)[order], states, np.concatenate(methods)[order])
 
 
@@ -280,14 +282,14 @@ class Steps:
     stack: Stack
     first: Float[np.ndarray, " n1"]
     times: Float[np.ndarray, " S"]
-    states: Float[np.ndarray, "P S"]
+    states: Float[np.ndarray, "S P"]
     methods: Float[np.ndarray, " S"]
 
     def only(self, run: int) -> "Steps":
         """The steps of one run."""
         own = slice(*self.first[run : run + 2])
         count = np.array([0, own.stop - own.start])
-        return Steps(self.stack.only(run), count, self.times[own], self.states[:, own], self.methods[own])
+        return Steps(self.stack.only(run), count, self.times[own], self.states[own], self.methods[own])
 
     def __call__(self, t: Float[np.ndarray, " m"]) -> Float[np.ndarray, "nm P"]:
         """The weights of every run at the times ``t``, run after run."""
@@ -300,12 +302,12 @@ class Steps:
         for chosen in np.split(order := np.argsort(runs, kind="stable"), np.flatnonzero(np.diff(runs[order])) + 1):
             low, high = self.first[runs[chosen[0]]], self.first[runs[chosen[0]] + 1]
             after[chosen] = low + np.clip(np.searchsorted(self.times[low:high], t[chosen]), 1, high - low - 1)
-        h, found = t - self.times[after - 1], np.empty((len(self.states), len(t)))
+        h, found = t - self.times[after - 1], np.empty((self.states.shape[1], len(t)))
         for method in np.unique(self.methods[after]):
             chosen = np.flatnonzero(self.methods[after] == method)
             for part in np.array_split(chosen, -(-len(chosen) // WIDTH)):
                 y, (A, C) = (
-                    self.states.take(after[part] - 1, 1),
+                    np.ascontiguousarray(self.states.take(after[part] - 1, 0).T),
                     (side.take(runs[part], 2) * h[part] for side in (self.stack.A, self.stack.C)),
                 )
                 sized = (y, self.stack.velocity(y, A, C), A, C)
@@ -333,7 +335,7 @@ def flow_together(
     steps, seconds, runs = together.steps_by_run(), time.perf_counter() - started, []
     for i, (loss, start) in enumerate(zip(losses, weights, strict=True)):
         own = steps.only(i)
-        path = stack.turned(own.states.T, np.full(len(own.times), i), back=True)
+        path = stack.turned(own.states, np.full(len(own.times), i), back=True)
         cost = Statistics(
             "DOP853 and stabilised", int(together.steps[i]), int(together.evaluations[i]), 0, 0, seconds / len(weights), "t_end"
         )
