@@ -110,7 +110,9 @@ class Stack:
             np.matmul(queries, G.T, out=by_query)
             np.matmul(keys, G, out=by_key)
         else:
-            G = A - C * np.einsum("hrbn,hrcn->bcn", dk, q)
+            G = np.einsum("hrbn,hrcn->bcn", dk, q)
+            G *= C
+            np.subtract(A, G, out=G)
             np.einsum("bcn,hrcn->hrbn", G, q, out=dk)
             np.einsum("bcn,hrbn->hrcn", G, k, out=dq)
         np.einsum("hrbn,hrbn->hn", k, dk, out=dv)
@@ -214,7 +216,8 @@ class Together:
         scale = np.maximum(np.abs(y), np.abs(new))
         scale *= self.rtol
         scale += np.maximum(self.atol[runs], self.rounding.take(runs, 1))
-        squares = np.einsum("epn,epn->en", errors / scale, errors / scale) / len(y)
+        errors /= scale
+        squares = np.einsum("epn,epn->en", errors, errors) / len(y)
         # DOP853 weighs its two estimates as Hairer's code does
         error = squares[0] / np.sqrt(np.maximum(squares[0] + 0.01 * squares[1], 1e-300)) if count < 0 else np.sqrt(squares[0])
         factor = np.clip(SAFETY * np.where(error > 0, error, 1e-30) ** (-1 / 8 if count < 0 else -1 / 4), SLOWER, FASTER)
@@ -237,7 +240,7 @@ class Together:
         if not self.sparse or stops.any():
             kept = stops if self.sparse else slice(None)
             self.taken.append((runs[kept], self.t[runs[kept]], new.T[kept].copy(), np.full(len(runs), count)[kept]))
-        if look or count >= 0:
+        if look:
             self._look(runs, new, velocity, A, C)
         self._choose(runs, wish, count >= 0)
 
