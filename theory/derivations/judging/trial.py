@@ -1,6 +1,7 @@
 """Lines at points: random points inside the conditions, the distance of two sides there, the slack of an inequality."""
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
@@ -66,12 +67,12 @@ def points_inside(
 def _point(place: int, seed: int, conditions: tuple, definitions: tuple, meets: Callable | None, tries: int) -> Point | None:
     rng = Random(f"{seed} {place}")
     for _ in range(tries):
-        point = Point(SIZES[place % len(SIZES)], Random(rng.random()))
+        drawn = _candidate(place, rng.random(), conditions, meets)
+        if drawn is None:
+            continue
+        point = drawn.copy()
+        point.rng, point.parent = copy(drawn.rng), None  # a definition may change a size, and so what is drawn later
         try:
-            for condition in conditions:
-                condition.meet(point)
-            if meets is not None:
-                meets(point)
             for letter, value in definitions:
                 point[letter] = value_at(value, point)
             if all(condition.holds(point) for condition in conditions):
@@ -79,6 +80,20 @@ def _point(place: int, seed: int, conditions: tuple, definitions: tuple, meets: 
         except NO_VALUE:
             continue
     return None
+
+
+@lru_cache(maxsize=1 << 11)
+def _candidate(place: int, seed: float, conditions: tuple, meets: Callable | None) -> Point | None:
+    """A point that the conditions have drawn, shared by lines with other definitions; None if one of them cannot."""
+    point = Point(SIZES[place % len(SIZES)], Random(seed))
+    try:
+        for condition in conditions:
+            condition.meet(point)
+        if meets is not None:
+            meets(point)
+    except NO_VALUE:
+        return None
+    return point
 
 
 def distance(left: Any, right: Any, point: Point) -> float:
