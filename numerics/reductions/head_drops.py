@@ -132,7 +132,7 @@ def _fill(
     for j, component in enumerate(components):
         power = 1 + 2 * (chosen[j].eigenvalue / chosen[0].eigenvalue) ** 2  # of v in v x_d^2, before saturation
 
-        def fraction(times: np.ndarray, j: int = j, power: float = power) -> np.ndarray:
+        def fraction(times: np.ndarray | float, j: int = j, power: float = power) -> np.ndarray:
             times = np.asarray(times, dtype=float)
             state = solution.sol(np.clip(times - start, 0, solution.t[-1]))
             before = ((escape - start) / (escape - np.minimum(times, start))) ** power  # v is 1/(lambda^2 (escape - t)) there

@@ -92,8 +92,8 @@ class SampleMoments:
             raise ValueError(f"other must have features of shape {self.index.shape}, got {other.index.shape}")
         n = self.count + other.count
         a, b = self.count / n, other.count / n
-        mixed = (a * getattr(self, name) + b * getattr(other, name) for name in ("quadratic", "linear", "constant"))
-        return SampleMoments(*mixed, n, self.index)
+        quadratic, linear, constant = (a * getattr(self, name) + b * getattr(other, name) for name in ("quadratic", "linear", "constant"))
+        return SampleMoments(quadratic, linear, constant, n, self.index)
 
     def reduced(self) -> "SampleMoments":
         r"""Moments of the reduced feature :math:`z = \beta x_q^\top` (D, D) alone: the loss with the zero blocks held at zero."""

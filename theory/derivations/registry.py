@@ -123,6 +123,7 @@ class Equation:
 
     @cached_property
     def _derived(self) -> Derivation:
+        assert self.derivation is not None  # as ``derive`` makes sure
         return self.derivation().under(self.conditions)
 
     def _derive_at(self, task: Any) -> Derivation:

@@ -163,6 +163,6 @@ def gradient_by_differences(function: Callable[[np.ndarray], float], point: np.n
     return np.array([(function(point + e) - function(point - e)) / 2 for e in units]).reshape(point.shape)
 
 
-def power_law(sizes: Sequence[float], value: Callable[[float], float]) -> float:
+def power_law(sizes: Sequence[float] | np.ndarray, value: Callable[[float], float]) -> float:
     """The exponent of a power law fitted to a value at several sizes."""
     return float(np.polyfit(np.log(sizes), np.log([value(size) for size in sizes]), 1)[0])

@@ -520,3 +520,9 @@ def test_equalities_that_lead_in_a_circle_end():
         Line(x * y, "=", x * z**2 + x**2 * z, "The first equality times a number"),
     ).lines
     assert lines[-1].verify().status == "exact"
+
+
+def test_a_slip_in_a_condition_s_function_is_raised():
+    line = Line(x, "<", x + 1, conditions=(Condition("$x > 0$", lambda point: missing),))
+    with pytest.raises(NameError, match="missing"):
+        line.verify()

@@ -28,7 +28,8 @@ DEVIATIONS = 4.5  # standard errors
 def judge(line: Line, seed: int = 0) -> Verdict:
     """The verdict on a line.
 
-    ValueError or KeyError where it uses what is not there; any other exception on the way leaves the line ``assumed``.
+    ValueError or KeyError where it uses what is not there, NameError if a condition's function has a slip; any other exception on the
+    way leaves the line ``assumed``.
     """
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise TypeError(f"verify: seed must be an integer, got {seed!r}")
@@ -38,6 +39,8 @@ def judge(line: Line, seed: int = 0) -> Verdict:
         case = Case(line, seed)
         try:
             return _JUDGES[line.relation](case)
+        except NameError:
+            raise
         except Exception as problem:
             return Verdict("assumed", f"not judged: {type(problem).__name__}: {problem}")
 

@@ -52,7 +52,7 @@ def at_rest(force: float, left: np.ndarray, pair: np.ndarray, C: np.ndarray, col
 @wrong("twice the force", lambda force, *rest: at_rest(2 * force, *rest))
 @wrong("an active head that does not give way", lambda force, left, pair, *rest: at_rest(force, pair, pair, *rest))
 @wrong("the size of its map", lambda *all_of_it: at_rest(*all_of_it) ** 2)
-@wrong("no column", lambda *rest: at_rest(*rest[:-1], 1e-9))
+@wrong("no column", lambda force, left, pair, C, column: at_rest(force, left, pair, C, 1e-9))
 def idle_head_at_rest(expected) -> float:
     """Row and matrix of an idle head at the end, from its column, the force that the active head leaves and its own curvature, on 160
     million sequences, zero blocks of three sizes."""

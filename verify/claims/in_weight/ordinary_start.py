@@ -1,6 +1,7 @@
 """Claims about zero blocks that start as large as the main weights (V6-ordinary): their sizes after the first drop, without a fit."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -79,7 +80,8 @@ def crossing(task: RegressionTask, seed: int, scale: float) -> float:
         row, column, _ = sizes(ended(task, seed, np.exp(log_P), 2, scale, scale, 1e9))
         return row / column - np.sqrt((1 + np.sqrt(2)) / 2)
 
-    return brentq(beyond, np.log(SET), np.log(1e16), xtol=1e-2)
+    root: Any = brentq(beyond, np.log(SET), np.log(1e16), xtol=1e-2)
+    return root
 
 
 @claim("V6-ordinary", method="flow", tolerance=CROSSING_POWER, theory=lambda task: powers(task)[1])
