@@ -9,7 +9,7 @@ eigenspace a B / lambda is any orthogonal projector (T1d). The rank of B is at m
 from collections.abc import Callable
 from typing import Any
 
-from mpmath import findroot, matrix as numbers, mpf, norm, zeros
+from mpmath import eye, findroot, matrix as numbers, mpf, norm, zeros
 from sympy import Derivative, Expr, IndexedBase, Product, Sum, Symbol, cancel, combsimp, diff, factor, solve, symbols
 from sympy.functions import Min, binomial
 from sympy.matrices import Determinant, Identity, Matrix, diag
@@ -96,6 +96,17 @@ def _projector(point) -> None:
     _orthogonal_projector(point)
     slanted = point[Pi] ** 0 + point.rng.randint(0, 1) * point.drawn(Pi) / 9
     point[Pi] = slanted * point[Pi] * slanted**-1
+
+
+def _on_an_eigenspace(point) -> None:
+    """All eigenvalues are equal, and the effective map is lambda/a times a projector, orthogonal or oblique."""
+    size, N_, value = point.size(D), point[N], point[lambda_]
+    point[T], point[a] = size * value, value**2 * (1 + mpf(1 + size) / N_)
+    for letter, one, values in ((Lambda, value, (lambda_i, lambda_j)), (M, point[a], (a_i, a_j))):
+        point[letter] = one * eye(size)
+        point[values[0]] = point[values[1]] = one
+    _projector(point)
+    point[B] = value / point[a] * point[Pi]
 
 
 def _multiplicities(point) -> None:
@@ -256,8 +267,12 @@ def completeness(task: Task = PAPER) -> Lines:
     by_first, by_second = (line.right.coeff(B_ji) for line in (in_first, in_second))
     eliminated = (by_first * in_second.right - by_second * in_first.right).expand()
     along_b, known = force_along(b, task), task.learned.to_sympy()
-    projects = Line(known * B, "=", B * known), Line(M * B * M * B, "=", known * M * B)
+    projects = Line(known * B, "=", B * known), Line(M * B * M * B, "=", known * M * B), Line(B.T, "=", B)
     at_rest, listed = _found(task)
+
+    def any_listed(point: Point) -> None:
+        (_on_an_eigenspace if task == PAPER and point.rng.random() < 1 / 2 else listed)(point)
+
     yield from loss_and_force(task)
     yield from Derivation.by(*entries, in_first, in_second).within({})
     yield Line(by_first * in_second.left - by_second * in_first.left, "=", eliminated.coeff(B_ij) * B_ij,
@@ -266,8 +281,8 @@ def completeness(task: Task = PAPER) -> Lines:
     yield Line(e.T * B.T * G * e / along_b.coeff(b), "=", cancel(b * along_b / along_b.coeff(b)),
                r"There $\boldsymbol{B}^{\top} \boldsymbol{G}$ is", part="diagonal", conditions=(KEEPS_DIRECTION,))  # fmt: skip
     yield Line(Line(B, "=", task.fixed_map), "=>", annihilated(), "The maps (21), (81) satisfy both conditions (T1a)", meets=(listed,))
-    reason = r"No others do: $\boldsymbol{M}\boldsymbol{B}\boldsymbol{\Lambda}^{-1}$ projects onto eigenvectors of $\boldsymbol{\Lambda}$"
-    yield Line(annihilated(), "<=>", projects, reason, meets=(at_rest, listed))
+    reason = r"No others do: $\boldsymbol{M}\boldsymbol{B}\boldsymbol{\Lambda}^{-1}$ is an orthogonal projector, and keeps eigenspaces"
+    yield Line(annihilated(), "<=>", projects, reason, meets=(at_rest, any_listed))
 
 
 def eigenspace_conditions() -> tuple[TracePolynomial, TracePolynomial]:
