@@ -52,12 +52,15 @@ def compiled(
     if change is not None and not isinstance(change, Mapping):
         raise TypeError(f"change must be a mapping {{letter: expression}}, got {change!r}")
     parts = part if part is None or isinstance(part, str) else tuple(part)
-    return _compiled(number, tuple(letters), parts, tuple(change.items()) if change else None, size, backend)
+    entry = equation(number)
+    source = entry.typed, entry.derivation  # another entry in its place is another formula
+    return _compiled(entry.number, source, tuple(letters), parts, tuple(change.items()) if change else None, size, backend)
 
 
 @cache
 def _compiled(
-    number: str | int,
+    number: str,
+    source: tuple[Callable[..., Any], ...],
     letters: tuple[Basic, ...],
     parts: str | tuple[str, ...] | None,
     change: tuple[tuple[Any, Any], ...] | None,

@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from iclflow.numerics import compiled
 from iclflow.theory.derivations.heads import E, as_sympy
 from iclflow.theory.equations import equation
-from iclflow.theory.notation import D, Lambda, Lambda_hat, Lambda_q, N, P, vector, x_q
+from iclflow.theory.notation import D, H, Lambda, Lambda_hat, Lambda_q, N, P, vector, w_init, x_q
 from iclflow.theory.results.landscape.fixed_points import m
 from iclflow.theory.results.task.regression import X, X_c, y
 from iclflow.verify.claims.book import load
@@ -120,3 +121,10 @@ def test_faults_that_were_missed_once(fault):
     line = lines[place] if isinstance(place, int) else next(line for line in lines if place in (line.part, line.relation))
     assert line.verify()
     assert not change(line).verify()
+
+
+def test_a_planted_entry_is_compiled_anew():
+    value = compiled("34", (H, w_init), part="v")
+    with planted(changed("34", "v", twice)):
+        assert compiled("34", (H, w_init), part="v")(2, 0.1) == 2 * value(2, 0.1)
+    assert compiled("34", (H, w_init), part="v")(2, 0.1) == value(2, 0.1)
