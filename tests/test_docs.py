@@ -61,12 +61,13 @@ def test_sessions_give_what_they_show(page):
     assert runner.summarize().failed == 0
 
 
-def commands() -> list[tuple[Path, str]]:
+def commands() -> list:
+    """(page, line); the export of everything is made anew for each, and slow."""
     lines = []
     for page in PAGES:
         for code in blocks(page, "shell", "bash", "sh", ""):
             lines += [(page, line) for line in code.splitlines() if line.strip() and not line.startswith("#")]
-    return lines
+    return [pytest.param(page, line, marks=[pytest.mark.slow] * line.startswith("iclflow export --output")) for page, line in lines]
 
 
 @pytest.mark.parametrize(("page", "line"), commands(), ids=lambda value: getattr(value, "name", value))

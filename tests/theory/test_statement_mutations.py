@@ -14,6 +14,7 @@ from random_points import same_numbers
 from sympy import Symbol, Trace, log, sqrt
 
 
+@pytest.mark.slow
 def test_every_wrong_statement_is_refused_and_every_right_one_accepted():
     rng = np.random.default_rng(11)
     found = [mutant for entry in mutations.derived_equations() for mutant in mutations.tried(entry, 2, rng)]

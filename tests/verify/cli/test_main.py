@@ -107,6 +107,10 @@ def test_large_weights_are_told_in_one_line(capsys):
         assert err.startswith("iclflow: warning: initial weights of norm 1.5e+02 are large: until t/tau = 1.3e+03 the flow moves them")
         assert err.count("\n") == 1
         assert "\nno prediction from the initial weights: weights must be small" in out
+
+
+@pytest.mark.slow  # it takes all the steps there are
+def test_an_integration_that_fails_is_told_in_one_line(capsys):
     code, out, err = answer(capsys, "flow", "--scale", "1e6", "--seed", "2")
     assert (code, out, err.count("\n")) == (1, "", 1)
     assert err.startswith("iclflow: the integration failed after t = ")
