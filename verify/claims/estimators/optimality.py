@@ -81,7 +81,7 @@ def risk_of_ridge(risks) -> float:
     second = np.einsum("pnd,pne->pde", X, X) / LONG.context_length
     scores = []
     for part, name, ridge in (("any", "double", LONG.noise_variance / 6), ("Bayes", "Bayes", LONG.noise_variance / 12)):
-        given = [risks[part](LONG.covariance, S + ridge * np.eye(3), LONG.context_length, noise, ridge) for S in second]
+        given = risks[part](LONG.covariance, second + ridge * np.eye(3), LONG.context_length, noise, ridge)
         sampled, error = _sampled("long")[name], np.std(given) / np.sqrt(len(given))
         scores.append(abs(sampled.mean - np.mean(given)) / np.hypot(sampled.error, error))
     return float(max(scores))
@@ -137,7 +137,7 @@ def _over_contexts(task: RegressionTask, count: int, rng: np.random.Generator, r
     N, ridge = task.context_length, task.noise_variance / task.context_length
     X = rng.standard_normal((count, N, task.dimension)) * np.sqrt(task.eigenvalues)
     shifted = np.einsum("pnd,pne->pde", X, X) / N + ridge * np.eye(task.dimension)
-    given = [risk(task.covariance, one, N, np.sqrt(task.noise_variance), ridge) for one in shifted]
+    given = risk(task.covariance, shifted, N, np.sqrt(task.noise_variance), ridge)
     return float(np.mean(given)), float(np.std(given) / np.sqrt(count))
 
 
