@@ -526,3 +526,6 @@ def test_a_slip_in_a_condition_s_function_is_raised():
     line = Line(x, "<", x + 1, conditions=(Condition("$x > 0$", lambda point: missing),))
     with pytest.raises(NameError, match="missing"):
         line.verify()
+    outside = Condition("$x > 0$", lambda point: point[x] > 0, outside=lambda point: missing)
+    with pytest.raises(NameError, match="missing"):
+        needed([Line(abs(x), "=", x, conditions=(outside,))])

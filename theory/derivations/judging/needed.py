@@ -22,6 +22,7 @@ def needed(lines: Sequence[Any], seed: int = 0) -> tuple[tuple[Condition, bool |
 
     True with a point outside the condition alone where a line fails, or has no value, or where two sides that should differ agree at every
     such point; False where none was found; None where the condition has no test, or its lines only define.
+    NameError if a function of a condition has a slip.
     """
     conditions = dict.fromkeys(condition for line in lines for condition in line.conditions)
     tested = {one for line in lines if _asserts(line) for one in line.conditions if one.test is not None}
@@ -61,6 +62,8 @@ def _outside(case: Case, lines: Sequence[Any], conditions: tuple[Condition, ...]
     for definitions, meets in product(dict.fromkeys((whole.definitions, case.definitions)), (None, *case.line.meets[:1])):
         try:
             yield from points_inside(conditions, definitions, case.seed, OUTSIDE, meets, TRIES)
+        except NameError:
+            raise
         except Exception:  # a test or a draw that cannot do without the condition
             continue
 
@@ -75,6 +78,8 @@ def _undefined(case: Case, conditions: tuple[Condition, ...]) -> Point | None:
                     there[letter] = value_at(value, there)
                 except ZeroDivisionError:
                     return point
+    except NameError:
+        raise
     except Exception:  # as above
         return None
 
@@ -84,6 +89,8 @@ def _fails(case: Case, point: Point) -> bool:
         return fails_at(case, point)
     except ZeroDivisionError:
         return True
+    except NameError:
+        raise
     except Exception:  # nothing can be said there
         return False
 
@@ -91,5 +98,7 @@ def _fails(case: Case, point: Point) -> bool:
 def _agree(case: Case, point: Point) -> bool:
     try:
         return distance(case.line.left, case.line.right, point) <= TOLERANCE
+    except NameError:
+        raise
     except Exception:  # nothing can be said there
         return False
