@@ -20,7 +20,7 @@ def test_entries_say_what_they_are():
         assert entry.section
         assert set(entry.lefts) >= set(entry.parts) or set(entry.lefts) == {""}, entry.number
         assert (entry.derivation is None) <= (entry.kind == "definition"), entry.number
-        assert all(not condition.text.endswith(".") for condition in entry.conditions), entry.number
+        assert not any(text.endswith(".") for text in (*map(str, entry.conditions), *entry.notes)), entry.number
 
 
 def test_numbered_ones_come_first_and_in_order():

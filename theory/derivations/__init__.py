@@ -5,4 +5,4 @@ from .derivation import Derivation
 from .heads import E, Gradient, Rate, SecondVariation, SumOver, as_sympy, carried_out
 from .lines import Line, Lines
 from .points import Point, value_at
-from .registry import define, erratum, given, register, states
+from .registry import define, erratum, given, note, register, states

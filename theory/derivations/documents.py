@@ -156,6 +156,8 @@ def _latex(entry: "Equation", full: bool = False, judged: bool = False) -> str:
     heading = rf"\subsection*{{({entry.number}) {sentence_latex(entry.title)}}}"
     conditions = _sentences(sentence_latex(condition.text) for condition in entry.conditions)
     pieces = [f"{heading}\n{aligned(_display(entry))}", rf"\textit{{{entry.kind.capitalize()}.}} {conditions}".rstrip()]
+    if entry.notes:
+        pieces.append(rf"\textit{{Note.}} {_sentences(map(sentence_latex, entry.notes))}")
     if entry.erratum:
         pieces.append(rf"\textit{{Remark.}} {_sentences([sentence_latex(entry.erratum)])}")
     if entry.derivation is not None:
@@ -167,6 +169,8 @@ def _markdown(entry: "Equation", full: bool = False, judged: bool = False) -> st
     pieces = [f"### ({entry.number}) {sentence_markdown(entry.title)}\n", f"$$\n{aligned(_display(entry), 'aligned')}\n$$\n"]
     conditions = _sentences(sentence_markdown(condition.text) for condition in entry.conditions)
     pieces.append(f"**{entry.kind.capitalize()}.** {conditions}".rstrip() + "\n")
+    if entry.notes:
+        pieces.append(f"**Note.** {_sentences(map(sentence_markdown, entry.notes))}\n")
     if entry.erratum:
         pieces.append(f"**Remark.** {_sentences([sentence_markdown(entry.erratum)])}\n")
     if entry.derivation is not None:
@@ -199,6 +203,7 @@ def _text(entry: "Equation", full: bool = False, judged: bool = False) -> str:
     column = max((len(left) for left, *_ in shown if len(left) <= LEFT_TEXT), default=0)
     lines += [line for formula in shown for line in text_lines(*formula, column)]
     lines += [f"Condition: {sentence_text(condition.text)}" for condition in entry.conditions]
+    lines += [f"Note: {sentence_text(one)}" for one in entry.notes]
     if entry.erratum:
         lines.append(f"Remark: {sentence_text(entry.erratum)}")
     if entry.derivation is not None:
@@ -214,6 +219,7 @@ def _record(entry: "Equation") -> dict:
         "kind": entry.kind,
         "section": entry.section,
         "conditions": [sentence_markdown(condition.text) for condition in entry.conditions],
+        "notes": [sentence_markdown(one) for one in entry.notes],
         "erratum": sentence_markdown(entry.erratum or "") or None,
         "statement": [
             {"tag": tag(entry.number, part), "left": side_latex(left), "relation": RELATIONS_LATEX[sign], "latex": formula_latex(right)}

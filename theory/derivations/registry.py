@@ -43,8 +43,8 @@ class Equation:
     ``number``: the paper's, or that of a condition, a theorem or an appendix (M, S, C1, T1, C.1, ...).
     ``kind``: definition, exact, limit, approximation or ansatz.
     ``section``: where the paper has it. ``left``: what a definition defines, or {part: ...}. ``typed``: gives the paper's right side,
-    or {part: right side}; both may be functions of the task. ``conditions``: what it assumes. ``erratum``: what is wrong, unclear or
-    weaker than it could be in the paper.
+    or {part: right side}; both may be functions of the task. ``conditions``: what it assumes. ``notes``: how to read it, and what is argued
+    or measured but not derived. ``erratum``: what is wrong, unclear or weaker than it could be in the paper.
     """
 
     number: str
@@ -57,6 +57,7 @@ class Equation:
     erratum: str | None = None
     derivation: Callable[..., Derivation] | None = None
     given: tuple = ()  # the conditions, some of them functions of the task
+    notes: tuple[str, ...] = ()
 
     def __float__(self):
         """What SymPy's functions ask for."""
@@ -281,9 +282,10 @@ def _add(entry: Equation) -> None:
     entries[entry.number] = entry
 
 
-def define(number: str, title: str, *, section: str, left, typed: Callable[..., Any], conditions=(), erratum=None) -> None:
+def define(number: str, title: str, *, section: str, left, typed: Callable[..., Any], conditions=(), notes=(), erratum=None) -> None:
     """Register a definition."""
-    _add(Equation(number, title, "definition", section, left, typed, conditions_of(conditions), erratum, None, tuple(conditions)))
+    given = tuple(conditions)
+    _add(Equation(number, title, "definition", section, left, typed, conditions_of(given), erratum, None, given, tuple(notes)))
 
 
 def register(
@@ -291,7 +293,7 @@ def register(
 ) -> Callable[[Callable[..., Iterable[Line]]], Callable[..., Derivation]]:
     """Register the decorated function, which gives the lines of a derivation; called at most once for a task, if it takes one.
 
-    Decorators below this one say the rest of the entry: ``states``, once or for each of its parts, ``given`` and ``erratum``.
+    Decorators below this one say the rest of the entry: ``states``, once or for each of its parts, ``given``, ``note`` and ``erratum``.
     """
 
     def decorate(function: Callable[..., Iterable[Line]]) -> Callable[..., Derivation]:
@@ -307,8 +309,9 @@ def register(
         def derivation(*task: Any) -> Derivation:
             return Derivation.by(*function(*task))
 
-        typed, given = parts.get("") or (lambda: {part: one() for part, one in parts.items()}), said.get(("given",), ())
-        _add(Equation(number, title, kind, section, None, typed, conditions_of(given), said.get(("erratum",)), derivation, given))
+        typed = parts.get("") or (lambda: {part: one() for part, one in parts.items()})
+        given, notes = (said.get((what,), ()) for what in ("given", "note"))
+        _add(Equation(number, title, kind, section, None, typed, conditions_of(given), said.get(("erratum",)), derivation, given, notes))
         return derivation
 
     return decorate
@@ -321,8 +324,14 @@ def states(*stated: Any) -> Callable:
 
 
 def given(*conditions: Any) -> Callable:
-    """Below ``register``: what the equation assumes."""
+    """Below ``register``: what the equation assumes: conditions of a point, or sentences about the data or the model, whose laws and shapes
+    the lines carry."""
     return _say(("given",), conditions)
+
+
+def note(*sentences: str) -> Callable:
+    """Below ``register``: how to read the equation, such as what a part of it is; and what is argued or measured, not derived."""
+    return _say(("note",), sentences)
 
 
 def erratum(text: str) -> Callable:

@@ -101,9 +101,9 @@ class Evidence:
 
     @property
     def conditions(self) -> dict[str, int]:
-        """How many conditions are needed, how many not as far as is known, and how many are sentences that no point can test."""
+        """How many conditions are needed, how many not as far as is known, and how many are about the data or the model, not a point."""
         found = [one.needed for entry in self.entries for one in entry.proof.conditions]
-        return {"needed": found.count(True), "not known to be needed": found.count(False), "in words only": found.count(None)}
+        return {"needed": found.count(True), "not known to be needed": found.count(False), "of the data or the model": found.count(None)}
 
     @property
     def complete(self) -> bool:

@@ -180,6 +180,7 @@ def _statement(entry: Entry) -> str:
     pieces = [formula(left, right) for left, right in _sides(entry.source)]
     pieces.append(f'<p class="where">{sentence(f"{entry.source.section} · {entry.sense or entry.kind}")}</p>')
     pieces += map(_condition, entry.proof.conditions or [ConditionVerdict(str(one), None) for one in entry.source.conditions])
+    pieces += [f'<p class="where">{sentence(one)}</p>' for one in entry.source.notes]
     if entry.source.erratum:
         pieces.append(f'<p class="erratum"><strong>Remark.</strong> {sentence(entry.source.erratum)}</p>')
     if entry.proof.error:

@@ -192,7 +192,7 @@ def test_bad_options_are_refused():
 def test_mathematics_stands_between_dollars():
     for entry in equations():
         rules = [line.reason for line in entry.derive().lines] if entry.derivation else []
-        for sentence in (entry.title, entry.erratum or "", *(condition.text for condition in entry.conditions), *rules):
+        for sentence in (entry.title, entry.erratum or "", *(condition.text for condition in entry.conditions), *entry.notes, *rules):
             outside = "".join(sentence.split("$")[::2])
             assert sentence.count("$") % 2 == 0, (entry.number, sentence)
             assert not re.search(r"[_^<>|~\\]|(?<![-a-z(])=", outside), (entry.number, sentence)

@@ -99,7 +99,7 @@ def test_every_formula_of_the_registry_is_mathml_and_loses_no_letter():
 
 
 def test_every_formula_in_a_sentence_of_the_registry_is_mathml():
-    sentences = [text for entry in equations() for text in (*map(str, entry.conditions), entry.erratum or "")]
+    sentences = [text for entry in equations() for text in (*map(str, entry.conditions), *entry.notes, entry.erratum or "")]
     assert sum("<math" in sentence(text) for text in sentences) > 100
     assert not any("$" in sentence(text) for text in sentences)
     assert sentence(r"small & $\alpha < 1$").startswith("small &amp; <math")
