@@ -67,12 +67,13 @@ class Setting:
     def check(self, method: str = "flow") -> None:
         """Raise a ``ValueError`` that begins with a name, for values that a run by ``method`` cannot have together."""
         _ = self.weights  # makes the task too
+        if method == "flow" and self.optimizer != "sgd":
+            raise ValueError(f"optimizer must be sgd with the method flow, got {self.optimizer}")
         if self.weight_decay and self.momentum:
             raise ValueError(f"weight_decay must be 0 with momentum, got {self.weight_decay:g}")
-        if self.momentum and self.optimizer != "sgd":
-            raise ValueError(f"momentum must be 0 with the optimizer {self.optimizer}, got {self.momentum:g}")
-        if self.weight_decay and self.optimizer != "sgd":
-            raise ValueError(f"weight_decay must be 0 with the optimizer {self.optimizer}, got {self.weight_decay:g}")
+        for name in ("momentum", "weight_decay"):
+            if getattr(self, name) and self.optimizer != "sgd":
+                raise ValueError(f"{name} must be 0 with the optimizer {self.optimizer}, got {getattr(self, name):g}")
         whole, least = self._whole, LEAST_STEPS.get(method, 0)
         if least and not least - 0.5 < whole / self.learning_rate <= MOST_STEPS:
             limits = f"{whole / MOST_STEPS:.3g} to below {whole / (least - 0.5):.3g}, for {least} to {MOST_STEPS:,} steps until duration"

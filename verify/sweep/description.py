@@ -125,8 +125,6 @@ def _sweep(document: Mapping[str, Any]) -> Sweep:
     _checked("vary: the number of runs", len(sweep), COUNT)
     for _, run in sweep.runs():  # finds values that are wrong together, such as a rank above the dimension
         try:
-            if run.method == "flow" and run.setting.optimizer != "sgd":
-                raise ValueError(f"optimizer must be sgd with the method flow, got {run.setting.optimizer}")
             run.setting.check(run.method)
         except ValueError as problem:
             raise ValueError(f"setting or vary: {problem}") from None
