@@ -8,7 +8,7 @@ from iclflow.numerics import GaussianTokens, MergedWeights, QuadraticLoss, Regre
 from iclflow.theory import E, SampleCovariance, derive
 from iclflow.theory.notation import D, Lambda, Lambda_hat, N, beta, matrix, vector, w, x_q
 from iclflow.verify.figures.gallery import canvas
-from iclflow.verify.figures.style import SERIES, themed
+from iclflow.verify.figures.style import SERIES, letters_on, themed
 from page import Page
 from scipy.special import ndtr
 from sympy import BlockMatrix, Identity, Symbol, Trace, ZeroMatrix, block_collapse
@@ -117,9 +117,10 @@ with themed() as theme:
     right.plot(-10 * measured["PW_V"][-1][-1], measured["trained_loss"], "*", ms=10, color=SERIES[0], label="trained by the authors' code")
     right.set(xlabel=r"rate $\eta$ of one step", ylim=(0.19, 0.43))
     right.legend(loc="upper center")
+    letters_on(picture)
 page.figure(
     picture,
-    "Left: the loss while the authors' code trains a layer, and the levels of theory. Right: the loss of a step of gradient descent as a "
+    "(a) The loss while the authors' code trains a layer, and the levels of theory. (b) The loss of a step of gradient descent as a "
     "function of its rate, and where the trained layer is.",
 )
 page.write()
