@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def test_every_planted_fault_fits_the_engine():
-    path = Path(__file__).resolve().parent.parent / "benchmarks" / "mutations.py"
+    path = Path(__file__).resolve().parents[2] / "benchmarks" / "mutations.py"
     spec = importlib.util.spec_from_file_location("engine_mutations", path)
     assert spec is not None
     assert spec.loader is not None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from iclflow.verify.evidence.page import mathml
 
-GALLERY = Path(__file__).parents[1] / "docs" / "gallery"
+GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
 SLOW = (  # scripts of more than about five seconds
     *("ahn_2023", "gatmiry_2024", "lu_2025", "mahankali_2024", "mainali_2025"),
     *("raventos_2023", "wu_2024", "zhang_2024"),

@@ -11,7 +11,7 @@ import pytest
 
 pytestmark = pytest.mark.versions  # half an hour each, and it downloads: before a release
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 FOLDERS = ("tests/theory", "tests/numerics")
 WITH_TORCH = [

@@ -11,7 +11,7 @@ import pytest
 from iclflow.verify.cli.main import main
 from iclflow.verify.cli.parser import build
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```([^`\n]*)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 # These take from seconds to a minute and have tests of their own: here their arguments must be what the command line accepts.

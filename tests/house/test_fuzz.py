@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-FUZZ = Path(__file__).parents[1] / "benchmarks" / "fuzz.py"
+FUZZ = Path(__file__).parents[2] / "benchmarks" / "fuzz.py"
 
 
 @pytest.mark.slow  # imports everything

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from iclflow.theory.equations import equations
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def load_script():

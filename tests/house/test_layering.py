@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 from sympy.utilities.iterables import strongly_connected_components
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 # The floors of each folder, lowest first: a module imports from its own floor and from lower ones.
 FLOORS = {
@@ -218,7 +218,7 @@ def misnamed(files: Mapping[str, str]) -> Iterator[str]:
             yield f"{counterpart}/{folder} and theory/results/{folder}: one is there, the other is not"
     for path in files:
         folder = PurePosixPath(path).parent.as_posix().removeprefix("tests/")
-        if path.startswith("tests/") and PurePosixPath(path).name.startswith("test_") and folder not in {"tests", *found}:
+        if path.startswith("tests/") and PurePosixPath(path).name.startswith("test_") and folder not in {"house", *found}:
             yield f"{path} lies in a folder that no package has"
 
 
