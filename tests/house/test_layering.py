@@ -192,10 +192,14 @@ def circles(files: Mapping[str, str]) -> Iterator[str]:
 
 
 def too_full(files: Mapping[str, str]) -> Iterator[str]:
-    """A reader can hold a folder in mind."""
-    for folder, inside in contents(files).items():
-        if len(inside - {"__init__"}) > MOST:
-            yield f"{folder} holds {len(inside - {'__init__'})} modules and folders, at most {MOST}"
+    """A reader can hold a folder in mind; of the tests, whose folders are those of the packages, its modules."""
+    held = {folder: inside - {"__init__"} for folder, inside in contents(files).items()}
+    for path in files:
+        if path.startswith("tests/"):
+            held.setdefault(PurePosixPath(path).parent.as_posix(), set()).add(path)
+    for folder, inside in held.items():
+        if len(inside) > MOST:
+            yield f"{folder} holds {len(inside)} modules and folders, at most {MOST}"
 
 
 def too_deep(files: Mapping[str, str]) -> Iterator[str]:
@@ -280,6 +284,7 @@ PLANTED = [
     (circles, {"theory/results/task/symbols.py": "from ..attention.blocks import b"}, "theory/results: attention, task import"),
     (circles, {"theory/notation.py": "def late():\n    from .algebra.words import w"}, "theory: algebra, notation import in a circle"),
     (too_full, {f"theory/algebra/m{number}.py": "" for number in range(12)}, "theory/algebra holds 13 modules and folders"),
+    (too_full, {f"tests/theory/algebra/test_m{number}.py": "" for number in range(12)}, "tests/theory/algebra holds 13 modules"),
     (too_deep, {"theory/results/task/moments/gaussian.py": ""}, "theory/results/task/moments lies more than 2 folders"),
     (without_floor, {"theory/tools.py": ""}, "theory/tools is not both a floor and there"),
     (without_floor, {"theory/results/softmax/blocks.py": ""}, "theory/results/softmax is not both"),

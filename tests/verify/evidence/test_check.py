@@ -188,6 +188,10 @@ def test_conditions_are_told_wherever_the_verdict_is(book):
     assert "small &amp; large (needed, at {&#x27;N&#x27;: 3})" in page(found, figures=())
 
 
+def test_the_page_shows_notes(book):
+    assert '<p class="where">read as &lt;text&gt;</p>' in page(evidence(book), figures=())
+
+
 def test_two_processes_agree_with_one(monkeypatch):
     numbers = ["1-mask", "16", "21", "22", "24", "29", "31", "32", "35", "45", "55", "56", "57", "58"]
     subjects = plan(numbers)
