@@ -111,13 +111,11 @@ def vector_field(loss: QuadraticLoss, weights: Parametrization) -> Callable[[flo
 
 def field_jacobian(loss: QuadraticLoss, weights: Parametrization) -> Callable[[float, np.ndarray], np.ndarray]:
     """The Jacobian of ``vector_field`` on flat weights: minus the Hessian of L/2."""
-    units = np.eye(loss.A.size).reshape(-1, *loss.A.shape)
-    C = np.stack([loss.apply(unit).ravel() for unit in units])
 
     def field(_t: float, vector: np.ndarray) -> np.ndarray:
         arrays = weights.split(vector)
         rows = type(weights).jacobian(*arrays)
-        return type(weights).curvature(loss.force(type(weights).combine(*arrays)), *arrays) - rows @ C @ rows.T
+        return type(weights).curvature(loss.force(type(weights).combine(*arrays)), *arrays) - rows @ loss.matrix @ rows.T
 
     return field
 

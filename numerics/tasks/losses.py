@@ -5,6 +5,7 @@ reduced models, a (D+1) x (D+1) x D tensor for the unreduced ones.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -84,6 +85,11 @@ class QuadraticLoss:
         if asymmetry > 1e-12 * np.abs(matrix).max():
             raise ValueError(f"second must be symmetric, got {second!r}, whose asymmetry is {asymmetry:.3g}")
         return cls(A=A, C=Dense(matrix), c=float(finite_array("square", square, ())))
+
+    @cached_property
+    def matrix(self) -> Float[np.ndarray, "n n"]:
+        """C as a symmetric matrix on B flattened row by row."""
+        return self.C.many(np.eye(self.A.size).reshape(-1, *self.A.shape)).reshape(self.A.size, -1)
 
     def apply(self, B: np.ndarray) -> np.ndarray:
         """C[B]. Raises ``ValueError``, as the methods below do, unless B has the shape of ``A``."""

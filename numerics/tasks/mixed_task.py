@@ -109,10 +109,9 @@ class MixedTask:
 
 def _mix(weights: tuple[float, ...], losses: tuple[QuadraticLoss, ...]) -> QuadraticLoss:
     """The average of losses of the same effective map."""
-    A = sum(weight * loss.A for weight, loss in zip(weights, losses, strict=True))
-    matrix = sum(weight * loss.C.matrix for weight, loss in zip(weights, losses, strict=True))  # type: ignore[attr-defined]
-    c = sum(weight * loss.c for weight, loss in zip(weights, losses, strict=True))
-    return QuadraticLoss(A=np.asarray(A), C=Dense(np.asarray(matrix)), c=float(c))
+    parts = [(weight * loss.A, weight * loss.matrix, weight * loss.c) for weight, loss in zip(weights, losses, strict=True)]
+    A, matrix, c = (np.sum(part, axis=0) for part in zip(*parts, strict=True))
+    return QuadraticLoss(A=A, C=Dense(matrix), c=float(c))
 
 
 def _loss(task: RegressionTask, law: str, vector: np.ndarray | None) -> QuadraticLoss:

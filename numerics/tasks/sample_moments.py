@@ -131,10 +131,9 @@ class SampleMoments:
             raise ValueError(f"count must be at least that of the sample, {self.count}, got {count:g}")
         if np.shape(population.A) != found.A.shape:
             raise ValueError(f"population must be of maps of shape {found.A.shape}, got {population.A.shape}")
-        part, units = np.sqrt(self.count / count), np.eye(found.A.size).reshape(-1, *found.A.shape)
-        exact, sampled = (loss.C.many(units).reshape(found.A.size, -1) for loss in (population, found))
+        part = np.sqrt(self.count / count)
         return QuadraticLoss.from_moments(
-            second=(1 - part) * exact + part * sampled,
+            second=(1 - part) * population.matrix + part * found.matrix,
             cross=(1 - part) * population.A + part * found.A,
             square=(1 - part) * population.c + part * found.c,
         )

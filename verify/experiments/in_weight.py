@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from ...numerics import Ensemble, FullMergedWeights, MixedTask, QuadraticLoss, RegressionTask, gradient_flow
+from ...numerics import Ensemble, FullMergedWeights, MixedTask, RegressionTask, gradient_flow
 from ...numerics.tasks.sample_moments import Batch, SampleMoments
 from ..training.descent import Coefficients, fresh_batches, one_each, one_thread, train
 from ..training.modules import MergedAttention
@@ -71,22 +71,16 @@ def apart(curves: Curves, expected: Curves, over_time: Callable[[np.ndarray], An
     return max(float(over_time(np.abs(curves[kind].mean(axis=0) / expected[kind].mean(axis=0) - 1))) for kind in expected)
 
 
-def values(loss: QuadraticLoss, maps: Float[np.ndarray, "T *shape"]) -> Float[np.ndarray, " T"]:
-    """The loss of each of many effective maps."""
-    flat = maps.reshape(len(maps), -1)
-    return loss.c - 2 * flat @ loss.A.ravel() + ((flat @ loss.C.matrix) * flat).sum(-1)  # type: ignore[attr-defined]
-
-
 def each_loss(setting: InWeightSetting, maps: list[np.ndarray]) -> Curves:
     """The exact losses of every kind along the effective maps of each seed."""
-    curves = [{kind: values(loss, B) for kind, loss in setting.problem(seed).losses.items()} for seed, B in enumerate(maps)]
+    curves = [{kind: loss.values(B) for kind, loss in setting.problem(seed).losses.items()} for seed, B in enumerate(maps)]
     return {kind: np.stack([curve[kind] for curve in curves]) for kind in curves[0]}
 
 
 @draws.remembered
 def descended(setting: InWeightSetting) -> Curves:
     """Full-batch gradient descent, each seed on ``sequences`` sequences drawn once."""
-    seeds = range(setting.seeds)
+    seeds, D = range(setting.seeds), setting.dimension
     sets = [setting.problem(seed).sequences(setting.sequences, draws.generator(seed, 3)) for seed in seeds]
     ensemble = Ensemble([SampleMoments.from_batches(batches, context="mean") for batches in sets])
     starts = [setting.start(seed).arrays for seed in seeds]
@@ -94,7 +88,7 @@ def descended(setting: InWeightSetting) -> Curves:
     steps = round(setting.duration / (2 * setting.learning_rate))
     run = ensemble.descend(weights, setting.learning_rate, steps, block=EVERY)
     maps = np.stack([block[0] for block, _ in run])  # the map before the first step of each block
-    return each_loss(setting, [maps[:, seed, 0] for seed in seeds])
+    return each_loss(setting, [maps[:, seed, 0].reshape(-1, D + 1, D + 1, D) for seed in seeds])
 
 
 def population_maps(setting: InWeightSetting, times: Float[np.ndarray, " T"]) -> list[np.ndarray]:
@@ -167,5 +161,5 @@ def expected(setting: InWeightSetting, maps_at: Callable[..., list[np.ndarray]] 
     """The same curves from theory: expected losses along a flow, at the times of the steps."""
     maps = maps_at(setting, _step_times(setting))
     curves = each_loss(setting, [B[::WINDOW] for B in maps])
-    losses = [values(setting.problem(seed).training_loss, B) for seed, B in enumerate(maps)]
+    losses = [setting.problem(seed).training_loss.values(B) for seed, B in enumerate(maps)]
     return curves | {"training": np.stack(losses).reshape(len(maps), -1, WINDOW).mean(axis=2)}

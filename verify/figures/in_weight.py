@@ -16,7 +16,7 @@ from ..claims.in_weight.idle_heads import ended, on_set, sizes
 from ..claims.in_weight.ordinary_start import grown, white
 from ..claims.in_weight.zero_blocks import LEAK_SIZES, leaked
 from ..experiments.draws import generator
-from ..experiments.in_weight import InWeightSetting, descended, flowing, values
+from ..experiments.in_weight import InWeightSetting, descended, flowing
 from ..training.descent import fresh_batches, train
 from ..training.modules import MergedAttention
 from .gallery import Drawing, canvas, figure, listed
@@ -58,8 +58,8 @@ def curves(portion: float) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     trained = np.einsum("tha,thbc->tabc", run.states["value"][:, :, -1], run.states["key_query"][..., :-1])
     found = {}
     for kind, name in zip(KINDS, ("training", "memory", "in context"), strict=True):
-        found[kind] = (run.times, values(losses[name], trained))
-        found[f"{kind}, flow"] = (times, values(losses[name], maps))
+        found[kind] = (run.times, losses[name].values(trained))
+        found[f"{kind}, flow"] = (times, losses[name].values(maps))
     return found
 
 
@@ -179,7 +179,7 @@ def reached(seed: int, P: float) -> float:
     row = np.append(weights.value[1, :-1], 0) / np.linalg.norm(weights.value[1, :-1])
     matrices = np.eye((D + 1) * D)[: D * D].reshape(-1, D + 1, D)
     moves = np.vstack([[np.multiply.outer(row, one).ravel() for one in matrices], FullMergedWeights.jacobian(*active.arrays)])
-    C, force = exact.C.matrix, found.force(weights.effective_map()) - exact.force(weights.effective_map())  # type: ignore[attr-defined]
+    C, force = exact.matrix, found.force(weights.effective_map()) - exact.force(weights.effective_map())
     return float(np.linalg.norm(np.linalg.lstsq(moves @ C @ moves.T, moves @ force.ravel(), rcond=1e-8)[0][: D * D]))
 
 

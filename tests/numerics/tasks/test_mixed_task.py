@@ -54,8 +54,8 @@ def test_moments_are_those_of_samples(kind):
     parts = [SampleMoments.from_arrays(*batch, context="mean") for batch in problem.sequences(100_000, rng, kind=kind)]
 
     def deviation(loss):
-        exact = np.concatenate([loss.A.ravel(), loss.C.matrix.ravel()])
-        sampled = np.array([np.concatenate([m.linear[m.index].ravel(), m.loss().C.matrix.ravel()]) for m in parts])
+        exact = np.concatenate([loss.A.ravel(), loss.matrix.ravel()])
+        sampled = np.array([np.concatenate([m.linear[m.index].ravel(), m.loss().matrix.ravel()]) for m in parts])
         error = sampled.std(axis=0, ddof=1) / np.sqrt(len(sampled))
         return np.abs((sampled.mean(axis=0) - exact) / np.where(error > 0, error, np.inf)).max()
 

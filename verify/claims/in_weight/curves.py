@@ -23,11 +23,7 @@ def reduced_maps(setting: InWeightSetting, times: np.ndarray) -> list[np.ndarray
     for seed in range(setting.seeds):
         start, full = setting.start(seed), setting.problem(seed).training_loss
         kept = np.ravel_multi_index(np.ix_([size], range(size), range(size)), full.A.shape).ravel()
-        loss = QuadraticLoss.from_moments(
-            second=full.C.matrix[np.ix_(kept, kept)],  # type: ignore[attr-defined]
-            cross=full.A[size, :size],
-            square=full.c,
-        )
+        loss = QuadraticLoss.from_moments(second=full.matrix[np.ix_(kept, kept)], cross=full.A[size, :size], square=full.c)
         weights = MergedWeights(start.value[:, size], start.key_query[:, :size])
         run = gradient_flow(loss, weights, t_end=times[-1])
         B_full = np.zeros((len(times), *full.A.shape))

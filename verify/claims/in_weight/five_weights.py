@@ -9,7 +9,7 @@ from ....theory.notation import N, lambda_, w_init
 from ....theory.results.in_weight.five_weights import LENGTH, ROW
 from ....theory.results.in_weight.five_weights_error import SIGMA_1, SIGMA_K
 from ....theory.results.in_weight.population_loss import portion
-from ...experiments.in_weight import Curves, InWeightSetting, apart, descended, flowing, values
+from ...experiments.in_weight import Curves, InWeightSetting, apart, descended, flowing
 from ..book import claim, wrong
 from ..tolerances import ERROR_EXPONENT, FIVE_WEIGHTS, IN_WEIGHT_CURVES
 from .loss import growth_rates
@@ -97,7 +97,7 @@ def measured_powers(setting: InWeightSetting) -> np.ndarray:
             sizes, apart_by = (np.linalg.norm(B.reshape(len(times), -1), axis=1) for B in (maps, five.effective_maps(states) - maps))
             reduced = five.losses(states)
             one.append(
-                [apart_by.max() / sizes.max(), max(np.abs(reduced[k] / values(loss, maps) - 1).max() for k, loss in problem.losses.items())]
+                [apart_by.max() / sizes.max(), max(np.abs(reduced[k] / loss.values(maps) - 1).max() for k, loss in problem.losses.items())]
             )
         errors.append(np.log(one).mean(axis=0))
     return (errors[0] - errors[1]) / np.log(100)

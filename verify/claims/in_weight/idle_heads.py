@@ -59,7 +59,7 @@ def idle_head_at_rest(expected) -> float:
     worst, P = 0.0, 1.6e8
     for seed in range(SEEDS):
         loss, alone = on_set(LEAK_TASK, seed, P), ended(LEAK_TASK, seed, P, 1, 1e-3, 0.0, END)
-        C, tangent = loss.C.matrix, FullMergedWeights.jacobian(*alone.arrays)  # type: ignore[attr-defined]
+        C, tangent = loss.matrix, FullMergedWeights.jacobian(*alone.arrays)
         for blocks in (0.0, 1e-5, 4e-5):
             both = ended(LEAK_TASK, seed, P, 2, 1e-3, blocks, END)
             row, matrix = np.append(both.value[1, :-1], 0), both.key_query[1] * (np.arange(3) < 2)[:, None]

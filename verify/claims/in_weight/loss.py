@@ -34,12 +34,12 @@ def _sampled(kind: str) -> np.ndarray:
     rng = draws.generator(61)
     sets = problem().sequences(100_000, rng, kind=kind)  # type: ignore[arg-type]
     losses = (SampleMoments.from_arrays(*batch, context="mean").loss() for batch in sets)
-    return np.array([np.concatenate([loss.A.ravel(), loss.C.matrix.ravel()]) for loss in losses])  # type: ignore[attr-defined]
+    return np.array([np.concatenate([loss.A.ravel(), loss.matrix.ravel()]) for loss in losses])
 
 
 def deviation(kind: str, loss: QuadraticLoss) -> float:
     """The largest difference of a moment from its average over the sets, in standard errors as if among 16 moments."""
-    sampled, exact = _sampled(kind), np.concatenate([loss.A.ravel(), loss.C.matrix.ravel()])  # type: ignore[attr-defined]
+    sampled, exact = _sampled(kind), np.concatenate([loss.A.ravel(), loss.matrix.ravel()])
     error = sampled.std(axis=0, ddof=1) / np.sqrt(len(sampled))
     largest = (np.abs(sampled.mean(axis=0) - exact) / np.where(error > 0, error, np.inf)).max()
     return float(norm.isf(min(norm.sf(largest) * max(np.count_nonzero(error) / 16, 1), 0.5)))

@@ -23,7 +23,7 @@ def excess(eigenvalues, heads):
     loss = SampleMoments.sampled(task, 2_000, np.random.default_rng(1)).loss()
     start = FullMergedWeights.initialize(task, heads=heads, scale=0.03, rng=np.random.default_rng(2))
     end = gradient_flow(loss, start, t_end=1e5).effective_map_at([1e5])[0]
-    best = np.linalg.lstsq(loss.C.matrix, loss.A.ravel(), rcond=1e-12)[0]
+    best = np.linalg.lstsq(loss.matrix, loss.A.ravel(), rcond=1e-12)[0]
     least = loss.value(best.reshape(loss.A.shape))
     return loss.value(end) / least - 1
 
