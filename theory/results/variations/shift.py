@@ -20,19 +20,19 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from sympy import Derivative, Expr, Symbol, Trace, ZeroMatrix, cancel, factor, limit, solve, symbols
+from sympy import Abs, Derivative, Expr, Symbol, Trace, ZeroMatrix, cancel, factor, limit, solve, symbols
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import over_directions, substitute, summand
-from ...derivations import E, Line, Lines, given, register, states, value_at
+from ...derivations import E, Line, Lines, given, note, register, states, value_at
 from ...derivations.draws import ALONG, EIGEN, EIGENVECTOR, along_one_eigenvector, eigenvalues_drawn, satisfying
 from ...expectation import Gaussian, SampleCovariance
-from ...notation import B, D, G, Lambda, Lambda_hat, Lambda_q, M, N, T, a, beta, e, lambda_, sigma, symmetric_matrix, w, x_q, y_q
+from ...notation import B, D, Lambda, Lambda_hat, Lambda_q, M, N, T, a, beta, e, lambda_, sigma, symmetric_matrix, w, x_q, y_q
 from ..landscape.any_quadratic_loss import A_any, Q_any, any_loss, c_any
 from ..landscape.fixed_points import b, fixed_map_along, written_map_along
 from ..landscape.levels import learned_alone
 from ..task.population import GENERAL, PAPER, Sigma_w, Task, lambda_q
-from ..task.regression import closed_loss, correlation_with_error
+from ..task.regression import closed_loss
 from .labels import NOISY
 
 N_test = Symbol("N_test", integer=True, positive=True)
@@ -76,12 +76,8 @@ def share_at_test() -> Expr:
     + (1 + 1 / N) * Trace(B.T * Lambda * Sigma_w * Lambda * B * Lambda_q)
     + (Trace(Sigma_w * Lambda) + sigma**2) / N * Trace(B.T * Lambda * B * Lambda_q)
 ))  # fmt: skip
-@given(
-    r"All letters but $\boldsymbol{B}$ are those of the test: $\boldsymbol{\Lambda}$ of the context, "
-    r"$\boldsymbol{\Lambda}_{q}$ of the query, $\boldsymbol{\Sigma}_{w}$, $\sigma$ and $N$",
-    "Gaussian tokens in the context; of the law of the query only the covariance enters",
-    r"It includes the $\sigma^{2}$ of the noise on the label of the query",
-)
+@given("Gaussian tokens in the context")
+@note(r"All letters but $\boldsymbol{B}$ are those of the test")
 def shifted_loss() -> Lines:
     """The squared error averaged under the laws of the test."""
     written = Line(GENERAL.E(ERROR), "=", GENERAL.moments.loss(), r"The second moment of $\boldsymbol{\beta}$ written out")
@@ -102,37 +98,22 @@ COMMON = satisfying(
 @states("map", lambda: lambda_ / a)
 @states("rate", lambda: lambda_ * lambda_q)
 @states("drop", lambda: lambda_**2 * lambda_q / a)
-@given(
-    r"minimum: any covariances, noise and length, if $\boldsymbol{\Lambda}_{q}$ is positive definite",
-    r"Else: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, no noise, $a$ is the eigenvalue of $\boldsymbol{M}$",
-    COMMON,
-    r"The largest rate $\lambda \lambda_{q}$ is learned first; the drop, $\lambda_{q}/(1 + (1 + T/\lambda)/N)$, may have another order",
-)
+@given(r"Map, rate and drop: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, no noise", COMMON)
 def query_law() -> Lines:
     """M^-1 A Q^-1 and its parts along a common eigenvector."""
     A, _, Q, _ = GENERAL.moments
-    yield Line(M.I * CORRELATION * E(x_q * x_q.T, GENERAL.laws()).I, "=", TracePolynomial(M.I) * A * Q.reciprocal(),
-               r"The minimum, with $\boldsymbol{M}$ the second moment of $\boldsymbol{\beta}$: the covariance of the query cancels",
-               part="minimum")  # fmt: skip
-    yield from correlation_with_error(QUERY).within()
-    yield Line(B, ":=", M.I * Lambda, r"The minimum for $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$")
-    yield Line(G, "=", ZeroMatrix(D, D), "The force vanishes there")
+    yield Line(M, ":=", E(beta * beta.T, GENERAL.laws()), r"The second moment of $\boldsymbol{\beta}$")
+    yield Line(B, ":=", TracePolynomial(M.I) * A * Q.reciprocal(), "The minimum: the covariance of the query cancels", part="minimum")
+    yield Line(E(beta * (y_q - beta.T * B * x_q) * x_q.T, GENERAL.laws()), "=", ZeroMatrix(D, D), "The force vanishes there")
     yield from learned_alone(QUERY).within({part: part for part in ("rate", "map", "drop")})
 
 
-@register("V3-length", "A test context of another length")
+@register("V3-length", r"The share of a direction learned at length $N$ in the loss at length $N_{\rm test}$")
 @states("share", lambda: lambda_ - 2 * lambda_**3 / a + lambda_**3 * a_test / a**2)
 @states("slope", lambda: lambda_**4 * (lambda_ + T) / a**2)
 @states("limit", lambda: lambda_ * (1 - lambda_**2 / a) ** 2)
 @states("excess", lambda: lambda_**3 * (a_test - a) ** 2 / (a**2 * a_test))
-@given(
-    r"The share of a direction learned at length $N$ in the loss at length $N_{\rm test}$",
-    ALONG,
-    r"The loss falls linearly in $1/N_{\rm test}$: longer test contexts always help. "
-    r"At $N_{\rm test} > N$ the loss is below that of training",
-    r"excess: over the share of the best map for $N_{\rm test}$, which no map learned at another length reaches",
-    r"At $N_{\rm test} = \infty$ a bias is left, of the second order in $1/N$",
-)
+@given(ALONG)
 def test_length() -> Lines:
     """The loss (V3-test) along an eigenvector with the map of training and the moments of the test."""
     y, moment = Symbol("y", positive=True), PAPER.eigenvalue
@@ -181,14 +162,7 @@ OF_NOISE = sigma**2 / N * Trace(B.T * Lambda * B * Lambda_q)
 @states("loss", lambda: c_any - g * (2 - g) * E_learned - g * (g - 1) * nu)
 @states("both", lambda: sigma**2 + g * (c_any - sigma**2 - g * (2 - g) * E_learned - g * (g - 1) * nu))
 @states("break-even", lambda: (2 * E_learned - nu) / (E_learned - nu))
-@given(
-    r"The covariance of the context is $g \boldsymbol{\Lambda}$ at test; task vectors, label noise and length as in training",
-    REST,
-    r"$\nu$ is what the noise of the labels in the context adds to the training loss",
-    r"both: the covariance of the query is $g \boldsymbol{\Lambda}_{q}$ too",
-    r"Beyond break-even, $g = 2$ without noise and more with it, the network is worse than answering 0; its "
-    r"loss grows as $g^{2}$, or $g^{3}$ with the query",
-)
+@given(r"At test the covariance of the context is $g \boldsymbol{\Lambda}$, and all else as in training", REST)
 def scaled_context() -> Lines:
     """Scale Lambda in the moments, and use that tr(A' B) = tr(B' M B Q) at a fixed point."""
     A, M_ = (substitute(part, {Lambda: g * Lambda}) for part in GENERAL.moments[:2])
@@ -203,6 +177,7 @@ def scaled_context() -> Lines:
     yield Line(E(ERROR, GENERAL.laws()), "=", c_any - E_learned, "The training loss")
     yield Line(E(ERROR, SCALED), "=", loss, "The loss at test", part="loss")
     yield Line(E(ERROR, SCALED_TOO), "=", both, "A query scaled as well multiplies all but the noise on its label by $g$", part="both")
+    yield Line(even, ">=", 2, "Without noise it is twice as large, with it more, at which")
     yield Line(g, ":=", even, "At this scale", part="break-even")
     yield Line(E(ERROR, SCALED), "=", c_any, "the loss at test is $c$ again, that of no answer")
 
@@ -229,18 +204,9 @@ IN_COMMON = satisfying(
 @states("shown", lambda: lambda_q * (1 - 2 * N * lambda_test / (T + sigma**2) + N**2 * a_test / (T + sigma**2) ** 2))
 @states("all", lambda: 1 + N * T * (N * T - sigma**2) / (T + sigma**2) ** 2)
 @given(
-    r"Training: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens of covariance "
-    r"$\boldsymbol{\Lambda}$, noise $\sigma^{2}$, length $N$; $b = \lambda/a$ is learned",
+    r"Training: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens of covariance $\boldsymbol{\Lambda}$, "
+    r"noise $\sigma^{2}$, length $N$",
     IN_COMMON,
-    r"$c$ is the sum of the $\lambda_{q}$ and the noise: a direction is worse than no answer if and only if "
-    r"$b$ exceeds $2\lambda_{\rm test}/a_{\rm test}$, twice the best map for the test; without a common basis, if and only if "
-    r"(V2-whitened) at test has $|\tilde{\boldsymbol{B}} - \tilde{\boldsymbol{A}}|$ above $|\tilde{\boldsymbol{A}}|$",
-    r"slope: the rarer a direction, the larger its map, up to worst: the rarest one is the worst",
-    r"all: noise and length as in training, and all the variance $T$ in a direction that training hardly "
-    r"showed: without noise $N^{2} + 1$ times the loss of no answer",
-    r"A direction that is not learned costs $\lambda_{q}$, no more: the loss at test blows up when the last "
-    r"drop comes, at a time of order $1/\lambda^{2}$",
-    "A direction that the queries of training hardly show is learned late (V3-query), and not amplified",
 )
 def unseen_direction() -> Lines:
     """The loss of one direction at test, as a function of the map, and the map as a function of the variance in training."""
@@ -261,5 +227,7 @@ def unseen_direction() -> Lines:
     yield Line(at_test.subs(b, map_), "->", at_test.subs(b, worst), "Its share at test", part="shown", **vanishing)
     yield Line((at_test.subs(b, map_) / lambda_q).subs(whole), "->", cancel((at_test.subs(b, worst) / lambda_q).subs(whole)),
                "With all the variance of the test in it, over that of no answer", part="all", **vanishing)  # fmt: skip
+    yield Line(Line(at_test, ">", lambda_q), "<=>", Line(Abs(b - best), ">", best),
+               "The share is above that of no answer if and only if the map is farther from the best one than zero is")  # fmt: skip
     yield Line(b, ":=", even, "At this map", part="break-even")
-    yield Line(SHARE, "=", lambda_q, "the share is that of no answer")
+    yield Line(SHARE, "=", lambda_q, "it is equal")
