@@ -21,7 +21,8 @@ from sympy import Expr, Rational, Sum, Symbol, Trace, ZeroMatrix, apart, cancel,
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import over_directions, substitute
-from ...derivations import Condition, E, Line, Lines, given, register, states
+from ...derivations import Condition, E, Line, Lines, given, note, register, states
+from ...derivations.draws import at
 from ...expectation import expect
 from ...notation import B, D, Lambda, Lambda_q, N, T, beta, e, lambda_, learned, sigma, x_q, y_q
 from ..landscape.any_quadratic_loss import c_any
@@ -32,18 +33,17 @@ from ..task.regression import closed_loss
 nu = Symbol("nu", positive=True)  # E(1/n)
 N_e, share_e = Symbol("N_e", positive=True), Symbol("varrho", positive=True)
 NORMALISATIONS = (
-    r"present: divided by the $n$ tokens there are, $g_n = 1$; longest: by $N$, $g_n = n/N$; official: by $n + 1$, "
-    r"the query counted as a token, $g_n = n/(n + 1)$, as in the official code with $\mathtt{vary\_len}$"
+    r"Sums over the context are divided by its $n$ tokens (present), by $N$ (longest), or by $n + 1$ (official), as in the official code "
+    r"with $\mathtt{vary\_len}$"
 )
 UNIFORM = r"$n$ is uniform on $1, \dots, N$"
 H, H_2 = harmonic(N + 1), harmonic(N + 1, 2)
 
 
-TWO_LENGTHS = Condition(
-    r"Any law of the length, independent of the sequence, and any gains $g_{n} > 0$; both sides are linear in the law, so two lengths, "
-    r"$n$ with probability $p_n$ and $m$ with $1 - p_n$, show it",
-    None,
-    lambda point: point.__setitem__(p_n, mpf(point.rng.uniform(0.05, 0.95))),
+ANY_LENGTH = r"Contexts of random length, independent of the sequence"
+TWO_LENGTHS = r"Two lengths, $n$ with probability $p_n$ and $m$ with $1 - p_n$, stand for any law: only means over it enter"
+PROBABILITY = Condition(
+    "$0 < p_n < 1$", lambda point: 0 < point[p_n] < 1, lambda point: point.__setitem__(p_n, mpf(point.rng.uniform(0.05, 0.95))), at(p_n, 2)
 )
 LENGTHS = replace(GENERAL, random_length=True)
 PLAIN = Task(random_length=True)
@@ -54,11 +54,8 @@ PLAIN = Task(random_length=True)
 @states("M", lambda: g_2 * Lambda * Sigma_w * Lambda + g_3 * (Lambda * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) * Lambda))
 @states("present, A", lambda: Lambda * Sigma_w * Lambda_q)
 @states("present, M", lambda: Lambda * Sigma_w * Lambda + nu * (Lambda * Sigma_w * Lambda + (Trace(Sigma_w * Lambda) + sigma**2) * Lambda))
-@given(
-    TWO_LENGTHS,
-    r"present: the average over the tokens there are, $g_{n} = 1$",
-    r"So with $g_{n} = 1$ everything is as for one length, the harmonic mean $1/\nu$",
-)
+@given(ANY_LENGTH)
+@note(TWO_LENGTHS)
 def random_moments() -> Lines:
     """The moments given the length are linear in g_n, g_n^2 and g_n^2/n."""
     A, M_, _, _ = LENGTHS.moments
@@ -73,6 +70,8 @@ def random_moments() -> Lines:
     yield Line(present(beta * y_q * x_q.T), "=", substitute(A, plain),
                "The correlation for the average over the tokens there are", part="present, A")  # fmt: skip
     yield Line(present(square), "=", substitute(M_, plain), "Its second moment", part="present, M")
+    yield Line(N, ":=", 1 / nu, "At the harmonic mean of the lengths")
+    yield Line(present(square), "=", GENERAL.moments.M, "it is that of one length")
 
 
 GAIN_TERMS = {name: (gain, gain**2, gain**2 / n) for name, gain in (("present", n / n), ("longest", n / N), ("official", n / (n + 1)))}
@@ -105,12 +104,7 @@ def uniform_gains() -> dict[str, tuple[Expr, Expr, Expr]]:
 @states("official, g_1", lambda: (N + 1 - H) / N)
 @states("official, g_2", lambda: (N + 1 - 2 * H + H_2) / N)
 @states("official, g_3", lambda: (H - H_2) / N)
-@given(
-    NORMALISATIONS,
-    r"$H_N=\sum_{n\le N}1/n$, $H_N^{(2)}=\sum_{n\le N}1/n^2$",
-    r"The official code with $\mathtt{vary\_len}$ adds up the losses of the prefixes of 1 to $N$ tokens, each followed by its query: $N$ "
-    r"times the loss with the gains $n/(n + 1)$, so that a step of size $\eta$ is one of $N\eta$ on it and advances $t/\tau$ by $2 N\eta$",
-)
+@note(NORMALISATIONS)
 def uniform_law() -> Lines:
     """Sums over n."""
     names = {"longest": "The sum divided by the longest context", "official": "The sum divided by all tokens, the query counted"}
@@ -137,13 +131,8 @@ def uniform_law() -> Lines:
 @states("longest, share", lambda: 3 * (N + 1) / (2 * (2 * N + 1)))
 @states("official, share", lambda: (N + 1 - H) ** 2 / (N * (N + 1 - 2 * H + H_2)))
 @states("longest, limit", lambda: Rational(3, 4))
-@given(
-    TWO_LENGTHS,
-    NORMALISATIONS,
-    rf"length, share, limit: {UNIFORM}",
-    r"$(1-\varrho)c$ is the price of gains that differ, which no map avoids: none for $g_{n} = 1$, a quarter "
-    r"of $c$ for long contexts divided by the longest",
-)
+@given(ANY_LENGTH, rf"Length, share and limit: {UNIFORM}")
+@note(TWO_LENGTHS, NORMALISATIONS)
 def effective_length() -> Lines:
     """Measure the map in units of g_1/g_2."""
     scaled, gains = substitute(LENGTHS.moments.loss(), {B: g_1 / g_2 * TracePolynomial(B)}), uniform_gains()
@@ -157,7 +146,7 @@ def effective_length() -> Lines:
     yield Line(share_e, ":=", g_1**2 / g_2, "What is left of a drop")
     yield Line(c_any, ":=", E(y_q**2, GENERAL.laws(N_e)), "The loss of no answer")
     yield Line(left, "=", (1 - share_e) * c_any + share_e * fixed, "The loss at the fixed length, with drops smaller by a factor")
-    yield Line(share_e, "<=", 1, "The variance of the gain is not negative")
+    yield Line(share_e, "<=", 1, "The variance of the gain is not negative", conditions=(PROBABILITY,))
     for part, of, words in (("length", length, "The length"), ("share", share, "What is left of a drop")):
         for name in gains:
             if (name, part) != ("present", "share"):
@@ -175,21 +164,20 @@ def effective_length() -> Lines:
 ))  # fmt: skip
 @given(
     r"$\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, Gaussian tokens, no noise",
-    TWO_LENGTHS,
+    ANY_LENGTH,
+    rf"Present, longest and official: {UNIFORM}",
     at_fixed_map(PLAIN),
-    NORMALISATIONS,
-    rf"present, longest, official: {UNIFORM}",
-    r"rate: of a head along $\boldsymbol{e}$ with small weights; so the drops are later by a factor $1/g_{1}$",
 )
+@note(TWO_LENGTHS, NORMALISATIONS)
 def random_levels() -> Lines:
     """The fixed points of (59) at the moments of a random length; then the uniform law."""
     share, gains = written_loss_along(PLAIN), uniform_gains()
     growth = PLAIN.E(e.T * beta * y_q * x_q.T * e)
 
-    def at(values) -> Any:
+    def levels(values) -> Any:
         return over_directions(share.subs(dict(zip((g_1, g_2, g_3), values, strict=True))))
 
     yield from fixed_loss(PLAIN).within({"loss": "loss"})
     yield Line(growth, "=", PLAIN.along(PLAIN.moments.A), r"The force along $\boldsymbol{e}$ at small weights", part="rate")
     for name in gains:
-        yield Line(at(uniform_sums(name)), "=", at(gains[name]), f"The uniform law, {name}", part=name)
+        yield Line(levels(uniform_sums(name)), "=", levels(gains[name]), f"The uniform law, {name}", part=name)
