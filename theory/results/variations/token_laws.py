@@ -17,7 +17,7 @@ from sympy import Expr, Identity, Integral, Matrix, Symbol, Trace, cancel, diag,
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import substitute
-from ...derivations import Condition, E, Line, Lines, carried_out, given, register, states
+from ...derivations import Condition, E, Line, Lines, carried_out, given, note, register, states
 from ...derivations.draws import EIGENVECTOR, at, eigenbasis, satisfying
 from ...expectation import Fixed, Gaussian, Mixture, expect
 from ...notation import D, Lambda, Lambda_hat, MatrixLetter, N, T, beta, e, lambda_, matrix, sigma, vector
@@ -80,17 +80,14 @@ def independent_of(inner, k: Any = kurtosis) -> TracePolynomial:
 @states("Gaussian", lambda: 2 * Lambda * Sigma_w * Lambda + Trace(Sigma_w * Lambda) * Lambda)
 @states("check", lambda: Lambda**2 + (Lambda**2 + Trace(Lambda) * Lambda) / N)
 @given(
-    r"$\boldsymbol{F}=\mathbb{E}(\boldsymbol{xx}^\top\boldsymbol{\Sigma}_w\boldsymbol{xx}^\top)$ of one token",
-    r"second, check: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$ without noise, where it is "
-    r"$\mathbb{E}(|\boldsymbol{x}|^2\boldsymbol{xx}^\top)$",
-    "Independent tokens of mean zero with four moments",
+    "Independent tokens of mean zero with four moments", r"Second and check: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$, no noise"
 )
+@note(r"$\boldsymbol{F}=\mathbb{E}(\boldsymbol{xx}^\top\boldsymbol{\Sigma}_w\boldsymbol{xx}^\top)$ of a token, which one token stands for")
 def any_law() -> Lines:
     """Pairs of different tokens need the covariance only; a token with itself its fourth moment."""
     gaussian = substitute(gaussian_fourth(), {Sigma_w: Identity(D)})
     second = substitute(any_tokens().M, {Sigma_w: WHITE, sigma: 0})
-    one = r": both sides are linear in it, so that one token shows it"
-    yield Line(fourth, ":=", x * x.T * Sigma_w * x * x.T, f"The fourth moment{one}")
+    yield Line(fourth, ":=", x * x.T * Sigma_w * x * x.T, "The fourth moment")
     yield Line(E(beta * beta.T, tokens(one_token)), "=", any_tokens().M,
                "Pairs of different tokens, and of a token with itself", part="general")  # fmt: skip
     yield Line(fourth, ":=", x * x.T * x * x.T, r"The same for $\boldsymbol{\Sigma}_w = \boldsymbol{I}$")
@@ -135,12 +132,7 @@ ELLIPTICAL = Task(token_law=elliptical_of)
     ROOT,
     EIGENVECTOR,
     pair(ELLIPTICAL),
-    r"sphere: $\rho^{2} = D$; student: $\nu > 4$ degrees of freedom",
-    r"$\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$, and $\lambda^{3}/a$ rises for every $N$ and $\kappa$; "
-    r"so directions, their order and the count of fixed points are as for Gaussian tokens",
-    r"$\kappa = 1$ for Gaussian tokens; heavy tails, $\kappa > 1$, act as a shorter context, shorter by another factor for each direction",
-    r"length: Gaussian contexts of $N_{d}$ tokens have the same $a_{d}$; $N_{d}/N$ goes from $1/\kappa$ for "
-    r"the rarest direction to $2/(3\kappa - 1)$ for one that holds all the variance",
+    r"Sphere: $\rho^{2} = D$; student: $\nu > 4$ degrees of freedom",
 )
 def elliptical() -> Lines:
     """Average the Gaussian fourth moment over the length of the token."""
@@ -224,17 +216,12 @@ def _orthogonal_columns(point) -> None:
     / (((N + k_i - 2) * lambda_i + T) * ((N + k_j - 2) * lambda_j + T))
 ))  # fmt: skip
 @given(
-    r"$\boldsymbol{x} = \boldsymbol{R} \boldsymbol{z}$ with independent $z_{d}$ of variance 1, odd moments 0 and kurtosis $k$",
+    r"$\boldsymbol{x} = \boldsymbol{R} \boldsymbol{z}$ with independent $z_{d}$ of mean 0, variance 1 and kurtosis $k$",
     MIXING,
     EIGENVECTOR,
-    r"fourth: $D = 2$, with kurtoses $k_{i}$ and $k_{j}$",
-    r"a, Rademacher ($k = 1$): $\boldsymbol{R} = \boldsymbol{\Lambda}^{1/2}$; there $\boldsymbol{M}$ "
-    r"commutes with $\boldsymbol{\Lambda}$, and for equal kurtoses $\lambda^{3}/a$ rises",
-    r"commutator: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$; $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ if and "
-    r"only if $\boldsymbol{R}^{\top} \boldsymbol{R}$ commutes with its diagonal",
-    r"So columns of $\boldsymbol{R}$ of different lengths must be orthogonal; otherwise the learned directions are not "
-    r"eigenvectors of $\boldsymbol{\Lambda}$, but (V2-fixed) still counts $2^{D}$",
-    "gap: unequal kurtoses can bring the directions into another order, or make the gap vanish",
+    "Fourth: $D = 2$",
+    r"a and Rademacher ($k = 1$): $\boldsymbol{R} = \boldsymbol{\Lambda}^{1/2}$",
+    r"Commutator: $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$ and equal kurtoses",
 )
 def independent() -> Lines:
     """The fourth moment entry by entry; then along an eigenvector."""
