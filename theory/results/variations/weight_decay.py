@@ -12,11 +12,12 @@ minimal norm, (74)-(78).
 
 from collections.abc import Callable
 
-from sympy import Derivative, Identity, Integral, Rational, Symbol, Trace, cbrt, exp, expand, integrate, limit, log, powsimp, solve
+from mpmath import eigsy, eye
+from sympy import Derivative, Identity, Integral, Rational, Symbol, Trace, cbrt, exp, expand, integrate, limit, log, oo, powsimp, solve
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import derivative, rewrite, substitute
-from ...derivations import Gradient, Line, Lines, Rate, carried_out, given, register, states, value_at
+from ...derivations import Condition, Gradient, Line, Lines, Rate, carried_out, given, register, states, value_at
 from ...notation import W_1, D, G, a, alpha, c_hat, gamma, k_i, lambda_, q_i, s, symmetric_matrix, t, tau, v, v_i, vector, w_2
 from ..attention.equivalent_networks import COVARIANCE, CROSS, FEATURES, flow_of_layers
 from ..landscape.fixed_points import v_positive as size
@@ -28,9 +29,9 @@ from ..separate.flow import NAMES, RANK_ONE, effective_map, rank_one_head
 from ..task.population import PAPER, Task
 
 decay = Symbol("gamma_w", positive=True)
-decay_v = Symbol("gamma_v", positive=True)
 decay_most, decay_worth = Symbol("gamma_*", positive=True), Symbol("gamma_0", positive=True)
 root_k, root_q = (symmetric_matrix(f"Gamma_{x}", D, latex=rf"\boldsymbol{{\Gamma}}_{x}^{{1/2}}") for x in "kq")
+ROOTS = (root_k, root_q)
 key, query = (vector(f"{x}_w", D, latex=rf"\tilde{{\boldsymbol{{{x}}}}}") for x in "kq")
 share = Symbol("x", real=True)  # of the direction that stays unlearned
 scale = Symbol("r", positive=True)  # by which a decay shrinks the weights
@@ -55,11 +56,7 @@ def decaying(lines_of: tuple = RANK_ONE) -> Lines:
 @register("V12-balance", "Weight decay balances every head")
 @states("query", lambda: -2 * decay * (Trace(k_i.T * k_i) - Trace(q_i.T * q_i)))
 @states("value", lambda: -2 * decay * (Trace(k_i.T * k_i) - v_i**2))
-@given(
-    ANY_LOSS,
-    r"So what (79) conserves decays as $e^{-2\gamma_w t/\tau}$, whatever the loss: every head has "
-    r"$v^2 = |\boldsymbol{k}|^2 = |\boldsymbol{q}|^2$ at a fixed point",
-)
+@given(ANY_LOSS)
 def balance() -> Lines:
     """The rates of the differences of squared norms, to which the force adds the same."""
     of_query, of_value = Trace(k_i.T * k_i) - Trace(q_i.T * q_i), Trace(k_i.T * k_i) - v_i**2
@@ -68,21 +65,27 @@ def balance() -> Lines:
     yield Line(Rate(of_value, DECAYED), "=", derivative(of_value, DECAYED), "and to the value weight", part="value")
 
 
+POSITIVE = Condition(
+    r"$\boldsymbol{\Gamma}_k$ and $\boldsymbol{\Gamma}_q$ are positive definite, with the roots $\boldsymbol{\Gamma}_k^{1/2}$ and "
+    r"$\boldsymbol{\Gamma}_q^{1/2}$",
+    lambda point: all(min(eigsy(point[root], eigvals_only=True)) > 0 for root in ROOTS),
+    lambda point: [point.__setitem__(root, point[root].T * point[root] + eye(point[D]) / 10) for root in ROOTS],
+    lambda point: [point.__setitem__(root, 0 * point[root]) for root in ROOTS],
+)
+
+
 @register("V12-penalty", "The fixed points under any quadratic penalty are those of weight decay in other coordinates")
-@states("penalty", lambda: decay_v * v_i**2 + Trace(key.T * key) + Trace(query.T * query))
+@states("penalty", lambda: decay * (v_i**2 + Trace(key.T * key) + Trace(query.T * query)))
 @states("force", lambda: v_i * Trace(key.T * root_k.I * G * root_q.I * query))
 @given(
-    r"The penalty $\gamma_v v^2 + \boldsymbol{k}^\top\boldsymbol{\Gamma}_k\boldsymbol{k} + \boldsymbol{q}^\top\boldsymbol{\Gamma}_q"
-    r"\boldsymbol{q}$ of each head, with the roots of positive definite matrices",
-    r"So $\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ of the loss become $\boldsymbol{\Gamma}_k^{-1/2}\boldsymbol{A}"
-    r"\boldsymbol{\Gamma}_q^{-1/2}$, $\boldsymbol{\Gamma}_k^{-1/2}\boldsymbol{M}\boldsymbol{\Gamma}_k^{-1/2}$ and "
-    r"$\boldsymbol{\Gamma}_q^{-1/2}\boldsymbol{Q}\boldsymbol{\Gamma}_q^{-1/2}$. The flow has another metric and the same rests",
-    r"The strength is then $\gamma_v$ for values and 1 for keys and queries; with $\boldsymbol{\Gamma}_k/\gamma_v$ and "
-    r"$\boldsymbol{\Gamma}_q/\gamma_v$ in place of $\boldsymbol{\Gamma}_k$ and $\boldsymbol{\Gamma}_q$ it is $\gamma_v$ for all",
+    r"The penalty $\gamma_w(v^2 + \boldsymbol{k}^\top\boldsymbol{\Gamma}_k\boldsymbol{k} + \boldsymbol{q}^\top\boldsymbol{\Gamma}_q"
+    r"\boldsymbol{q})$ of each head",
+    POSITIVE,
 )
 def any_penalty() -> Lines:
     """Put the new coordinates into the penalty and into tr(G' B)."""
-    old, along = decay_v * v_i**2 + Trace(k_i.T * root_k**2 * k_i) + Trace(q_i.T * root_q**2 * q_i), Trace(G.T * rank_one_head())
+    old = decay * (v_i**2 + Trace(k_i.T * root_k**2 * k_i) + Trace(q_i.T * root_q**2 * q_i))
+    along = Trace(G.T * rank_one_head())
     new = {k_i: root_k.I * key, q_i: root_q.I * query}
     for letter, value in new.items():
         yield Line(letter, ":=", value, "The coordinates")
@@ -94,9 +97,7 @@ def any_penalty() -> Lines:
 
 @register("V12-flow", "The flow of one direction with weight decay")
 @states(lambda: lambda_**2 * v**2 - lambda_ * a * v**5 - decay * v)
-@given(
-    alone, FIRST_SET, r"For other tasks $A_d$ stands for $\lambda^2$ and $M_dQ_d$ for $\lambda a$, if directions have a common eigenbasis"
-)
+@given(alone, FIRST_SET)
 def decaying_flow(task: Task = PAPER) -> Lines:
     """The flow (26) of the head k = q = v e, less the decay."""
     rate, uses = flow_along(task) - decay * v, places(task, learned=False)
@@ -117,15 +118,7 @@ def _at(value) -> Callable:
 @states("worth", lambda: lambda_**2 / 2 * cbrt(lambda_ / (2 * a)))
 @states("left", lambda: decay / (lambda_**2 * size))
 @states("least", lambda: lambda_**2)
-@given(
-    r"$v > 0$ is the value weight of a head $\boldsymbol{k} = \boldsymbol{q} = v\boldsymbol{e}$ in the flow (V12-flow); zero "
-    "weights are a stable rest",
-    r"Below most, $\gamma_*$, there are two others. The lower, about $\gamma_w/\lambda^2$ for weak decay (least), is unstable: a head "
-    r"must exceed it. The upper, with $v^3 > \lambda/(4a)$, is stable, and leaves a share $x$ of the direction unlearned (left)",
-    r"With the penalty in the loss, the upper rest is better than nothing learned below worth, $\gamma_0 = \frac{2^{4/3}}{3}\gamma_*$, "
-    r"where $v^3 = \lambda/(2a)$",
-    r"Both strengths go by $\lambda^{7/3}a^{-1/3}$: the decay that rises loses the weakest direction first",
-)
+@given(r"A head $\boldsymbol{k} = \boldsymbol{q} = v\boldsymbol{e}$ with $v > 0$ in the flow (V12-flow)")
 def rests() -> Lines:
     """The strength of the decay as a function of the value weight at rest; where it is largest, and where the loss is that of zero."""
     velocity = flow_along().subs(v, size)
@@ -137,6 +130,7 @@ def rests() -> Lines:
     most, worth = (powsimp(strength.subs(size, one)) for one in (top, even))
     yield Line(Derivative(excess, size), "=", expand(-6 * (velocity - decay * size)), "The flow lowers this: three weights move by $v$")
     yield Line(Derivative(velocity - decay * size, size), "=", velocity.diff(size) - decay, "How the velocity changes with $v$")
+    yield Line(velocity.diff(size) - decay, "->", -decay, "Zero weights are a stable rest", parameter=(size, 0), order=1)
     yield Line(decay, ":=", strength, "At rest", part="rest")
     yield Line(decay_most, ":=", most, r"The strength at $v^3 = \lambda/(4a)$", part="most")
     yield Line(decay, "<=", decay_most, "is the largest")
@@ -147,6 +141,7 @@ def rests() -> Lines:
     yield Line(Line(size**3, ">", lambda_ / (2 * a)), "<=>", Line(at_rest, "<", 0), "It is less if and only if")
     yield Line(decay_worth, ":=", worth, "The strength there", part="worth")
     yield Line(Line(size**3, "=", lambda_ / (2 * a)), "=>", Line(decay, "=", decay_worth), "is this", meets=(_at(even),))
+    yield Line(decay_worth / decay_most, "=", powsimp(worth / most), "A fixed share of the largest strength")
     yield Line(decay / size, "->", limit(strength / size, size, 0), "Small rests", (), "least", parameter=(size, 0), order=3)
     yield Line(share, ":=", 1 - a * size**3 / lambda_, r"The share of the direction that is not learned, with $v^3$ of $\lambda/a$")
     yield Line(share, "=", decay / (lambda_**2 * size), "is in proportion to the decay", part="left")
@@ -156,14 +151,7 @@ def rests() -> Lines:
 @states("key", lambda: decayed_product(k_i))
 @states("clock", lambda: tau / decay * (1 - exp(-decay * t / tau)))
 @states("wait", lambda: tau / decay * log(1 / (1 - decay * wait / tau)))
-@given(
-    r"On a plateau $\boldsymbol{G}$ is constant, so that the velocity of a waiting head is quadratic in its weights: of any rank, "
-    "balanced or not. They are $r$ times those without decay at the time that clock gives",
-    r"So a head that escapes at $T_0$ without decay does so at $t$ with it, if $\gamma_wT_0 < \tau$, and otherwise never: both are "
-    r"counted from the start, and directions have a common eigenbasis, or the plateau is the first. From weights of $w$, $T_0$ is of "
-    r"order $\tau/(\lambda^2w)$. With decay a plateau that ends may be longer than $\tau/\gamma_w$",
-    r"A head of value weight $v_0 = |\boldsymbol{k}_0| = |\boldsymbol{q}_0|$ along $\boldsymbol{e}$ has $T_0 = \tau/(\lambda^2v_0)$",
-)
+@given(r"$\boldsymbol{G}$ is constant, as it is nearly on a plateau")
 def plateau() -> Lines:
     """Weights r W, with W on the undecayed flow in a slower time."""
     moving = {**{weight: scale * rate for weight, rate in FREE.items()}, scale: -decay * scale}
@@ -177,6 +165,7 @@ def plateau() -> Lines:
     yield Line(stretched, "->", wait, "Weak decay leaves a wait as it was", parameter=(decay, 0), order=1)
     yield Line(tau * Derivative(decayed, t), "=", -decay * decayed, "So does $r$, which begins at 1")
     yield Line(Integral(decayed.subs(t, moment), (moment, 0, t)), "=", passed, "The time that passes for $\\boldsymbol{W}$", part="clock")
+    yield Line(passed, "->", limit(passed, t, oo), "It stops there: a head that would wait longer never escapes", parameter=t)
     yield Line(wait, ":=", passed, "When it is that of the escape")
     yield Line(t, "=", escape, "the time is", part="wait")
 
@@ -184,12 +173,7 @@ def plateau() -> Lines:
 @register("V12-shared", "Heads that share a direction compete under weight decay")
 @states("rest", lambda: lambda_**2 * size - n * lambda_ * a * size**4)
 @states("rate", lambda: decay)
-@given(
-    r"$n \ge 2$ heads $\boldsymbol{k}_i = \boldsymbol{q}_i = v_i\boldsymbol{e}$ of one direction, in the flow (V12-flow) with the map "
-    r"of all; at rest those that are not zero have the same $v$",
-    r"The difference of two of them grows at first as $e^{\gamma_w t/\tau}$: from about the larger $v$ at rest one head is left in the "
-    "end, as minimal norm asks (78); from about the smaller one head or none. Without decay they rest for ever",
-)
+@given(r"$n$ heads $\boldsymbol{k}_i = \boldsymbol{q}_i = v\boldsymbol{e}$ of one direction, in the flow (V12-flow) with the map of all")
 def shared_direction() -> Lines:
     """Two of n heads apart by delta, the map of all unchanged to first order."""
     total = (n - 2) * size**3 + (size + delta) ** 3 + (size - delta) ** 3
@@ -204,13 +188,7 @@ def shared_direction() -> Lines:
 @states("w", lambda: (gamma - decay) * w_2 - alpha * w_2 * w_2.T * w_2)
 @states("balance", lambda: -2 * decay * (w_2 * w_2.T - W_1 * W_1.T))
 @states("size", lambda: (gamma - decay) / alpha)
-@given(
-    r"White tokens, on the set (44), for w and size. Zero weights are stable if and only if $\gamma_w \ge \gamma$, with $\gamma = "
-    r"|\boldsymbol{\Lambda}^2|_F$ for any tokens: no size is needed, and from small weights the first plateau, of duration $T_0$ "
-    r"without decay, takes about $T_0\gamma/(\gamma - \gamma_w)$",
-    r"The map $s\,\hat{\boldsymbol{c}}$ shrinks in proportion, to zero at the threshold",
-    UNIT,
-)
+@given(UNIT, "w and size: white tokens, on the set (44)")
 def merged() -> Lines:
     """The flow (13) less the decay; on the set (44) it is that of one number."""
     free = dict(zip((W_1, w_2), flow_of_layers(), strict=True))

@@ -13,7 +13,7 @@ from ....numerics.tasks.losses import QuadraticLoss, TwoSided
 from ....theory.notation import W_1, G, Lambda, a, alpha, gamma, k_i, lambda_, q_i, tau, v, v_i, w_2
 from ....theory.results.landscape.fixed_points import v_positive as size
 from ....theory.results.landscape.minimal_norm import n as count
-from ....theory.results.variations.weight_decay import decay, decay_v, key, query, root_k, root_q, wait
+from ....theory.results.variations.weight_decay import decay, key, query, root_k, root_q, wait
 from ...experiments import draws
 from ...training.descent import TrainingRun, fresh_batches, train
 from ...training.modules import ReducedMerged, ReducedSeparate
@@ -93,7 +93,7 @@ def velocity_along_a_direction(velocity) -> float:
 # Any quadratic penalty
 
 
-COORDINATES = parts_of("V12-penalty", {"penalty": (v_i, key, query, decay_v), "force": (v_i, key, query, G, root_k, root_q)})
+COORDINATES = parts_of("V12-penalty", {"penalty": (v_i, key, query, decay), "force": (v_i, key, query, G, root_k, root_q)})
 
 
 @claim("V12-penalty", method="autograd", tolerance=SOLVER, theory=COORDINATES)
