@@ -18,7 +18,6 @@ from ..task.population import PAPER, Task
 from ..task.regression import SECOND_MOMENT, closed_loss, force, population_error, squared_error
 
 RANK_ONE, RANK_R = (v_i, k_i, q_i), (v_i, K_i, Q_i)  # the weights of one head
-MOMENT = r"$\boldsymbol{M} = \mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$, equation (31)"
 NAMES = ("value weight", "keys", "queries")
 TRANSPOSE = (
     r"As scanned, (c) has the sum of $v \boldsymbol{k} \boldsymbol{q}^{\top}$; the gradient needs its transpose, that of "
@@ -73,7 +72,7 @@ def flow_lines(head: Any, weights: tuple, moving: tuple | None = None, task: Tas
 
 @register("18", "Separate rank-one attention", section="Section 4.1")
 @states(lambda: v_i * beta.T * k_i * q_i.T * x_q + beta.T * B_rest * x_q)
-@given("The vectors in the value blocks and the last components of the keys are zero", "$R = 1$")
+@given("The vectors in the value blocks and the last components of the keys are zero")
 def output() -> Lines:
     """The head (C.1) with a key-query matrix of rank one, without the blocks that stay zero; then all the others."""
     kappa = Symbol("kappa_i", real=True)
@@ -92,6 +91,11 @@ def output() -> Lines:
 def _symmetric(point) -> None:
     head = point[v_i] * point[k_i] * point[q_i].T
     point[B_rest] = point[B_rest] + point[B_rest].T - head
+
+
+def _zero(point) -> None:
+    for weight in RANK_ONE:
+        point[weight] = 0 * point[weight]
 
 
 def _untransposed(head: Any, weight: Any, task: Task) -> Any:
@@ -113,22 +117,23 @@ def _flow(head: Any, weights: tuple, task: Task) -> Lines:
 @states("a", lambda: k_i.T * paper_force(rank_one_head()) * q_i)
 @states("b", lambda: v_i * paper_force(rank_one_head()) * q_i)
 @states("c", lambda: v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * q_i * k_i.T) * M) * k_i)
-@given("Any number of heads: the others enter through their sum", MOMENT)
 @erratum(TRANSPOSE)
 def rank_one_flow(task: Task = PAPER) -> Lines:
     """The gradient of the averaged loss."""
     head = rank_one_head()
     symmetric = Line(effective_map(head), "=", effective_map(head).T, "The effective map is symmetric")
-    printed = Line(Rate(q_i, flow(head, RANK_ONE, task)), "=", _untransposed(head, k_i, task))
+    rates = {weight: Rate(weight, flow(head, RANK_ONE, task)) for weight in RANK_ONE}
+    printed = Line(rates[q_i], "=", _untransposed(head, k_i, task))
+    at_zero, rests = (tuple(Line(one, "=", 0) for one in weights) for weights in (rates, rates.values()))
     yield from _flow(head, RANK_ONE, task)
     yield Line(symmetric, "=>", printed, "It may be left out where the effective map is symmetric", meets=(_symmetric,))
+    yield Line(at_zero, "=>", rests, "A head at zero stays there", meets=(_zero,))
 
 
 @register("80", "Gradient flow of separate rank-$R$ attention", section="Appendix E.2")
 @states("a", lambda: Trace(K_i.T * paper_force(rank_R_head()) * Q_i))
 @states("b", lambda: v_i * paper_force(rank_R_head()) * Q_i)
 @states("c", lambda: v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * Q_i * K_i.T) * M) * K_i)
-@given("Any number of heads, any rank", MOMENT)
 @erratum(TRANSPOSE)
 def rank_R_flow(task: Task = PAPER) -> Lines:
     """As (19); the columns of K_i and Q_i are the keys and queries of the head."""
@@ -148,7 +153,6 @@ def _sequence_rates() -> tuple:
 @states("a", lambda: k_i.T * (beta * _error() * x_q.T) * q_i)
 @states("b", lambda: v_i * (beta * _error() * x_q.T) * q_i)
 @states("c", lambda: v_i * (x_q * _error() * beta.T) * k_i)
-@given("The flow is the average of these over the sequences, equation (10)")
 @erratum(r"In (c) $\boldsymbol{\beta}$ and $\boldsymbol{x}_q$ must change places: the matrix is the transpose of that in (a) and (b)")
 def sequence_flow() -> Lines:
     """Minus half the gradient of the squared error, for every single sequence, hence for their average over any law."""
@@ -166,7 +170,6 @@ def sequence_flow() -> Lines:
 @states("a", lambda: k_i.T * paper_force(rank_one_head()) * q_i)
 @states("b", lambda: v_i * paper_force(rank_one_head()) * q_i)
 @states("c", lambda: v_i * (Lambda**2 - Lambda * (B_rest.T + v_i * q_i * k_i.T) * M) * k_i)
-@given(MOMENT)
 @erratum(TRANSPOSE)
 def averaged_flow(task: Task = PAPER) -> Lines:
     """The other way round from (19): first the gradient for one sequence, equation (52), then the average."""
