@@ -13,7 +13,7 @@ from sympy import Expr, Rational, Symbol, cancel, diff, exp, log, solve
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import rewrite, substitute
-from ...derivations import Condition, Line, Lines, Rate, erratum, given, register, states, value_at
+from ...derivations import Condition, Line, Lines, Rate, erratum, given, note, register, states, value_at
 from ...derivations.draws import ALONG, EIGEN, PROJECTS, along_one_eigenvector, one_direction, satisfying, second_moment
 from ...notation import B, G, Lambda, M, N, P, T, a, clock, e, k_i, lambda_, lambda_after, lambda_next, q_i, v, v_i, v_star, w_init
 from ...typesetting.latex import formula_latex
@@ -48,10 +48,7 @@ def alone(task: Task = PAPER) -> Condition:
 
 
 FIRST_SET = "All other weights are zero"
-LATER_SET = (
-    r"The learned heads $\boldsymbol{k}_i=\boldsymbol{q}_i=v_i\boldsymbol{e}_i$, $i\le m$, rest at the values (25); all weights but those "
-    "of head $m+1$ are zero otherwise"
-)
+LATER_SET = r"The heads $i\le m$ have learned $\boldsymbol{P}$ and rest at the values (25); all others but head $m+1$ are zero"
 RATES = flow_in_force(rank_one_head(), RANK_ONE)
 
 
@@ -128,12 +125,7 @@ def _moment(task: Task) -> Line:
 @states("k", lambda: (lambda_**2 * v**2 - lambda_ * a * v**5) * e)
 @states("q", lambda: (lambda_**2 * v**2 - lambda_ * a * v**5) * e)
 @states("v", lambda: lambda_**2 * v**2 - lambda_ * a * v**5)
-@given(
-    alone,
-    FIRST_SET,
-    r"The set is kept: $\boldsymbol{k}_1$ and $\boldsymbol{q}_1$ move as $v_1\boldsymbol{e}_1$ does; argued, not "
-    "computed: a head at zero stays there, for (19) has two of its weights in each term",
-)
+@given(alone, FIRST_SET)
 @erratum("An exact invariant set, and an approximation of training from (36); see (25-direction)")
 def first_ansatz(task: Task = PAPER) -> Lines:
     """The flow (19) of the head in the force (65)."""
@@ -148,14 +140,18 @@ def first_ansatz(task: Task = PAPER) -> Lines:
 
 @register("65", "The force on the ansatz of the first drop", section="Appendix D.6")
 @states(lambda: Lambda**2 - lambda_ * a * v**3 * e * e.T)
-@given(alone, "The set (64)")
+@given(alone, FIRST_SET)
 def first_force(task: Task = PAPER) -> Lines:
     """The force (53) at B = v^3 e e'."""
-    reason = r"$\boldsymbol{e}$ is an eigenvector of $\boldsymbol{\Lambda}$ and $\boldsymbol{M}$"
-    yield from on_ansatz(task, learned=False)
-    yield Line(B, "=", v**3 * e * e.T, "The head makes this map")
-    yield Line(G, "=", substitute(force(task), {B: v**3 * e * e.T}), "The force there")
-    yield Line(G, "=", force_on_first_ansatz(task), reason, places(task, learned=False))
+    return _force_lines(task, learned=False)
+
+
+def _force_lines(task: Task, *, learned: bool) -> Lines:
+    map_, there = (task.fixed_map, force_on_later_ansatz(task)) if learned else (0 * e * e.T, force_on_first_ansatz(task))
+    reason = r"The map (21) of the learned heads, the sum of $(\lambda_d/a_d)\,\boldsymbol{e}_d\boldsymbol{e}_d^\top$, and this head's"
+    yield from on_ansatz(task, learned=learned)
+    yield Line(B, "=", map_ + v**3 * e * e.T, reason if learned else "The head makes this map")
+    yield Line(G, "=", there, "The force there", places(task, learned=learned))
 
 
 def _scalar_flow(task: Task, *, learned: bool) -> Lines:
@@ -169,7 +165,7 @@ def _scalar_flow(task: Task, *, learned: bool) -> Lines:
 
 @register("66", "The first drop", section="Appendix D.6")
 @states(lambda: lambda_**2 * v**2 - lambda_**3 * (1 + (1 + T / lambda_) / N) * v**5)
-@given(alone, "The set (64)")
+@given(alone, FIRST_SET)
 def first_drop(task: Task = PAPER) -> Lines:
     """(19a) in the force (65)."""
     return _scalar_flow(task, learned=False)
@@ -179,14 +175,7 @@ def first_drop(task: Task = PAPER) -> Lines:
 @states("cube", lambda: (lambda_ / a) ** Rational(1, 3))
 @states("written out", lambda: lambda_ ** Rational(-1, 3) * (1 + (1 + T / lambda_) / N) ** Rational(-1, 3))
 @states("rest", lambda: 0 * lambda_)
-@given(
-    growing,
-    r"$\boldsymbol{k}_i=\boldsymbol{q}_i=v_i\boldsymbol{e}_i$ for $i\le m$ at these values, "
-    r"$\boldsymbol{k}_{m+1}=\boldsymbol{q}_{m+1}=v_{m+1}(t)\boldsymbol{e}_{m+1}$, all other weights zero",
-    "The signs of a head may be changed in pairs, see (25-signs)",
-    "Argued, not computed: the learned heads rest while the next one grows, and a head at zero stays there, for (19) has two of its "
-    "weights in each term",
-)
+@given(growing, LATER_SET)
 @erratum("An exact invariant set of (19), and an approximation of training from (36); see (25-direction)")
 def fixed_value(task: Task = PAPER) -> Lines:
     """Where (26) vanishes; put back, the learned heads rest."""
@@ -199,8 +188,8 @@ def fixed_value(task: Task = PAPER) -> Lines:
         growing(task).meet(point)
         point[v_i] = value_at(value, point)
 
-    yield from on_ansatz(task, learned=False)
-    yield _in_force(v_i, flow, "The flow (26) of an aligned head", uses=places(task, learned=False))
+    yield from on_ansatz(task, learned=True)
+    yield _in_force(v_i, flow, "The flow (26) of an aligned head", uses=places(task, learned=True))
     yield Line(v_star, ":=", value, "It vanishes at this root", part="cube")
     yield Line(v_star, "=", cancel(cube.subs(a, task.eigenvalue)) ** Rational(1, 3), "The moment (32) written out", part="written out")
     yield Line(flow.subs(v, v_star), "=", cancel(flow.subs(v, value)), "The flow there", part="rest")
@@ -212,16 +201,13 @@ def fixed_value(task: Task = PAPER) -> Lines:
 @given(growing, LATER_SET)
 def later_force(task: Task = PAPER) -> Lines:
     """The force (53) at B = M^-1 Lambda P + v^3 e e'."""
-    yield from on_ansatz(task, learned=True)
-    yield Line(B, "=", task.fixed_map + v**3 * e * e.T,
-               r"The learned heads make the map (21), the sum of $(\lambda_d/a_d)\,\boldsymbol{e}_d\boldsymbol{e}_d^\top$")  # fmt: skip
-    yield Line(G, "=", force_on_later_ansatz(task), "The force there", places(task, learned=True))
+    return _force_lines(task, learned=True)
 
 
 @register("26", "The growth of one head, in the main text", section="Section 4.4")
 @states("main", lambda: lambda_**2 * v**2 - lambda_**3 * (1 + (1 + T / lambda_) / N) * v**5)
 @states("short", lambda: lambda_**2 * v**2 - lambda_ * a * v**5)
-@given(growing, LATER_SET, "Heads at zero stay there, for (19) has two of their weights in each term")
+@given(growing, LATER_SET)
 @erratum("Stronger: with heads aligned to different eigenvectors and any $v_d(0)$ all these equations hold at once")
 def aligned_flow(task: Task = PAPER) -> Lines:
     """(19) on the set (25), which the growing, the learned and the waiting heads keep."""
@@ -249,7 +235,6 @@ distance = Symbol("epsilon", positive=True)  # from rest
 
 @register("26-relaxation", "The end of a drop", section="Beside (26)")
 @states(lambda: 3 * lambda_**2 * v_star)
-@given(r"$v$ approaches $v_*$ as $\exp(-rt/\tau)$")
 def relaxation_rate() -> Lines:
     """Minus the slope of (26) at its fixed point."""
     flow, rate = flow_along(), Symbol("r", positive=True)
@@ -276,11 +261,8 @@ def component(eigenvalue) -> Expr:
 
 @register("25-direction", "The direction error of the ansatz", kind="approximation", section="Beside (25)")
 @states(lambda: w_init ** (1 - (lambda_after / lambda_next) ** 2))
-@given(
-    r"Heads that start at the scale $w_{\rm init}$; up to a factor of order one, in the middle of the drop of direction $m+1$",
-    r"$\lambda_{m+2}$ is the largest of the eigenvalues not yet learned but $\lambda_{m+1}$",
-    r"The ratio is the tangent of the angle between $\boldsymbol{k}$ and $\boldsymbol{e}_{m+1}$",
-)
+@given(r"Both components start at $w_{\rm init}$, up to a factor of order one")
+@note(r"The ratio is the tangent of the angle between $\boldsymbol{k}$ and $\boldsymbol{e}_{m+1}$")
 def direction_error() -> Lines:
     """Both components grow as w_init exp(lambda^2 s), equation (63), until the first is of order one."""
     reached = time_to_order_one(lambda_next)
