@@ -84,7 +84,9 @@ def faults(line: Line) -> Iterator[Fault]:
     for name in ("left", "right") if line.relation == "=" or (limit and 0 not in (line.left, line.right)) else ():
         for text, side in changed_sides(getattr(line, name)):
             if not (limit and text == "N + 1 for N"):  # which keeps a limit, and the order of most errors
-                same = replace(line, left=side, relation="=", right=getattr(line, name), parameter=None, order=None)
+                symmetric = limit and text == "transposed"  # what a transpose goes to, too
+                one, other = (as_sympy(line.right).T, line.right) if symmetric else (side, getattr(line, name))
+                same = replace(line, left=one, relation="=", right=other, parameter=None, order=None)
                 yield Fault(f"{name} side", text, replace(line, **{name: side}), same)
     if line.relation in ("=>", "<=>"):
         conclusions = line.right if isinstance(line.right, tuple) else (line.right,)

@@ -11,19 +11,18 @@ from sympy import BlockMatrix, Derivative, Expr, Function, Integral, Matrix, Rat
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import multiplied_out, rewrite, substitute
-from ...derivations import Condition, Line, Lines, Rate, as_sympy, erratum, given, register, states
-from ...derivations.draws import ANY_P, DIRECTION, EIGENVECTOR, along_one_eigenvector, one_direction
-from ...notation import B, D, G, Lambda, M, P, clock, e, k_i, lambda_, learned, matrix, q_i, t, tau, v, v_0, v_i, w_init
+from ...derivations import Condition, Line, Lines, Rate, as_sympy, erratum, given, note, register, states
+from ...derivations.draws import DIRECTION, EIGENVECTOR, along_one_eigenvector, one_direction
+from ...notation import B, D, G, Lambda, M, P, clock, e, k_i, lambda_, learned, q_i, t, tau, v, v_0, v_i, w_init
 from ...typesetting.latex import formula_latex
 from ..task.population import PAPER, Task
-from ..task.regression import loss_and_force
+from ..task.regression import force, loss_and_force
 from .aligned import RATES, along_lines, force_on_later_ansatz
 from .flow import RANK_ONE
 
 k_0, q_0 = symbols("k_0 q_0", real=True)  # e_d' k and e_d' q at s = 0
 A_d, B_d = symbols("A_d B_d", real=True)  # (k_0 + q_0)/2 and (k_0 - q_0)/2
 K_D, Q_D = symbols("k_d q_d", real=True)  # the components at s
-TIME = r"$s$ is the integral of $v_i\,dt/\tau$; $k_d$ and $q_d$ are the components of key and query, $k_0$ and $q_0$ at $s=0$"
 
 
 @cache
@@ -52,14 +51,12 @@ def _rates_in(of_force) -> Lines:
 @states("a", lambda: k_i.T * Lambda**2 * q_i)
 @states("b", lambda: v_i * Lambda**2 * q_i)
 @states("c", lambda: v_i * Lambda**2 * k_i)
-@given(r"Weights of order $w_{\rm init}$; what is left out is of order $w_{\rm init}^5$, for $\boldsymbol{B}$ is of third order")
 def first_waiting_heads(task: Task = PAPER) -> Lines:
     """(19) where B is neglected beside Lambda^2 in the force."""
-    first, map_ = task.moments.A, matrix("B_1", D)
+    first, small = task.moments.A, substitute(force(task), {B: w_init**3 * B})
     yield from task.definitions()
     yield from loss_and_force(task)
-    yield Line(B, ":=", w_init**3 * map_, "The map is of third order in the weights")
-    yield Line(G, "~", first, "Without the map, the force is", parameter=(w_init, 0), order=3)
+    yield Line(small, "~", first, "As the map is of third order in the weights, the force (53) begins", parameter=(w_init, 0), order=3)
     yield Line(G, ":=", first, "This part is kept")
     yield from _rates_in(first)
 
@@ -128,7 +125,7 @@ def _components() -> dict:
 
 @register("63", "Keys and queries of a waiting head, solved", section="Appendix D.5")
 @states(_components)
-@given("The equations (62), for any $v_i(t)$", direction, TIME)
+@given("The equations (62)", direction)
 @erratum(
     "That a head grows if $v_i>0$ presumes that $v_i$ keeps its sign, which it need not; after a turning point it grows with "
     "the other sign, see (T5)"
@@ -151,12 +148,7 @@ def keys_and_queries_solved(task: Task = PAPER) -> Lines:
 @states("a", lambda: k_i.T * (Lambda**2 - Lambda * P * Lambda) * q_i)
 @states("b", lambda: v_i * (Lambda**2 - Lambda * P * Lambda) * q_i)
 @states("c", lambda: v_i * (Lambda**2 - Lambda * P * Lambda) * k_i)
-@given(
-    lambda task=PAPER: task.condition(ANY_P, lambda point, moments: moments(point)),
-    r"$\boldsymbol{\Lambda}^2-\boldsymbol{\Lambda}\boldsymbol{P}\boldsymbol{\Lambda}=\boldsymbol{\Omega}$, the sum of "
-    r"$\lambda_d^2\boldsymbol{e}_d\boldsymbol{e}_d^\top$ over the directions $d>m$ not yet learned",
-    r"The learned heads rest; what is left out is of order $w_{\rm init}^5$",
-)
+@given(lambda task=PAPER: Condition("The learned heads rest, at the map (21)", None, task.draw))
 def later_waiting_heads(task: Task = PAPER) -> Lines:
     """(19) in the force at the fixed point with the directions of P learned."""
     yield from loss_and_force(task)
@@ -169,12 +161,7 @@ def later_waiting_heads(task: Task = PAPER) -> Lines:
 
 @register("70", "Waiting heads on a later plateau, solved", section="Appendix D.6")
 @states(lambda: {**_components(), "learned k": k_0, "learned q": q_0})
-@given(
-    "The equations (69), for any $v_i(t)$",
-    r"$k$ and $q$ for $d>m$, the learned ones for $d\le m$",
-    lambda task=PAPER: task.condition(DIRECTION, one_direction),
-    TIME,
-)
+@given("The equations (69)", lambda task=PAPER: task.condition(DIRECTION, one_direction))
 @erratum(
     r"As scanned, the third term is the sum over $d\le m$ of "
     r"$\boldsymbol{e}_d^\top(\boldsymbol{k}_i+\boldsymbol{q}_i)[\boldsymbol{e}_d;\boldsymbol{e}_d]$: it violates the initial condition "
@@ -210,13 +197,10 @@ def mode_solution(task: Task = PAPER) -> tuple[Expr, ...]:
 @states("mode", lambda: A_d**2 * (exp(2 * lambda_**2 * clock) - 1) + B_d**2 * (exp(-2 * lambda_**2 * clock) - 1))
 @states("curvature", lambda: 4 * lambda_**4 * (A_d**2 * exp(2 * lambda_**2 * clock) + B_d**2 * exp(-2 * lambda_**2 * clock)))
 @states("aligned", lambda: tau / (lambda_**2 * v_0))
-@given(
-    "The equations (62), or (69) with the sum over $d>m$; $A_d=(k_0+q_0)/2$, $B_d=(k_0-q_0)/2$; at rank $R$ the sum runs over $r$ too",
-    r"The mode is one direction's part of $v^2(s)-v(0)^2$; their sum gives $v(s)$, and $t$ is the integral of $\tau\,ds/v(s)$, at "
-    r"$s=\infty$ the escape time. $v^2(s)$ is convex: a head with $v(0)<0$ turns at most once, at negative $s$; it need not: from "
-    r"$v(0)=-1$ with $\boldsymbol{k}=\boldsymbol{q}=(0.1,0.05)$ and $\lambda=(1,0.5)$ it tends to $-(1-0.0125)^{1/2}$",
-    direction,
-    r"Aligned: one mode with $\boldsymbol{k}=\boldsymbol{q}=v\boldsymbol{e}$, which has the time of (68)",
+@given("The equations (61)", direction)
+@note(
+    "The mode is the part of one direction in $v^2(s)-v^2(0)$; $t$ is the integral of $\\tau\\,ds/v(s)$, at $s=\\infty$ the escape time",
+    r"On a later plateau, with (69), only the directions $d>m$ have one",
 )
 @erratum(r"The paper stops at (63). For Gaussian weights (36) the time (68) is only an order of magnitude, whatever $w_{\rm init}$")
 def waiting_head(task: Task = PAPER) -> Lines:
