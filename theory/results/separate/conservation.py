@@ -9,7 +9,7 @@ from sympy import Identity, Matrix, Symbol, Trace, symbols
 
 from ...algebra.polynomial import TracePolynomial, total
 from ...calculus import collect, derivative, gradient, substitute
-from ...derivations import Condition, Gradient, Line, Lines, Rate, erratum, given, register, states
+from ...derivations import Condition, Gradient, Line, Lines, Rate, erratum, given, note, register, states
 from ...notation import B_rest, D, G, K_i, Q_i, R, beta, k_i, matrix, q_i, symmetric_matrix, v_i, vector, x_q
 from .flow import RANK_ONE, RANK_R, effective_map, flow_in_force, rank_one_head, rank_R_head
 
@@ -21,10 +21,7 @@ c, d = symbols("c d", real=True)  # the signs of a head: each 1 or -1
 loss_slope = Symbol("g", real=True)  # the derivative of the loss of one sequence in its prediction
 first, second = symbols("C_1 C_2", real=True)  # constants of the flow
 weight_v, weight_k, weight_q = symbols("s_v s_k s_q", real=True)  # of the squared norms in a combination
-ANY_LOSS = (
-    r"Any loss that depends on the weights through the effective map, with $\boldsymbol{G}=-\frac12\,"
-    r"\partial\mathcal{L}/\partial\boldsymbol{B}$"
-)
+ANY_LOSS = "Any loss that depends on the weights through the effective map"
 
 
 def conserved(quantities: tuple, rates: dict) -> tuple[TracePolynomial, ...]:
@@ -82,7 +79,7 @@ def rank_one_conservation() -> Lines:
 @register("85", "Conservation laws of a rank-$R$ head, for any loss", section="Appendix E.5")
 @states("a", lambda: Trace(k_r.T * k_r) - Trace(q_r.T * q_r))
 @states("b", lambda: Trace(k_r.T * k_r) + Trace(K_rest.T * K_rest) - v_i**2)
-@given(ANY_LOSS, "$r$ is any of the $R$ columns")
+@given(ANY_LOSS)
 def rank_R_conservation() -> Lines:
     """One column r and all the others together; the value weight is shared, so it balances their sum, not one of them."""
     head = _split_head()
@@ -104,7 +101,7 @@ def rank_R_conservation() -> Lines:
 @states("a", lambda: -loss_slope * v_i * k_r.T * beta * q_r.T * x_q)
 @states("b", lambda: -loss_slope * v_i * k_r.T * beta * q_r.T * x_q)
 @states("c", lambda: -loss_slope * v_i * beta.T * (k_r * q_r.T + K_rest * Q_rest.T) * x_q)
-@given("$g$ is the derivative of the loss of the sequence in its prediction; average over the sequences")
+@note("$g$ is the derivative of the loss of the sequence in its prediction")
 @erratum(
     r"The printed prefactor 2, without $\tau$, belongs to a flow along minus the whole gradient; the rule (10) has half of it. The "
     "conservation laws do not depend on it"

@@ -5,7 +5,6 @@ integrated in this form, and every integral is differentiated back. The flow cro
 start and an end on the same side of both.
 """
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -13,7 +12,7 @@ from sympy import Add, Expr, Integral, Rational, Symbol, apart, cancel, factor, 
 from sympy.functions import atan, log, sqrt
 
 from ...calculus import require_zero, substitute
-from ...derivations import Condition, Gradient, Line, Lines, Rate, erratum, given, register, states
+from ...derivations import Condition, Gradient, Line, Lines, Rate, erratum, given, note, register, states
 from ...derivations.draws import at
 from ...notation import B, a, e, lambda_, lambda_next, rho, t, tau, v, v_0, v_i, v_star
 from ..task.population import PAPER, Task
@@ -26,14 +25,16 @@ gap = Symbol("g", real=True, nonzero=True)  # 1 - u
 C_rho = Symbol("C_rho", real=True)  # 1/rho - Phi(rho) + Phi(0)
 _v = Symbol("v", positive=True)
 
-BRANCHES = r"On each of $v<0$, $0<v<v_*$ and $v>v_*$, with $v_*^3=\lambda/a$; the flow crosses neither 0 nor $v_*$"
+BETWEEN_RESTS = Condition(
+    "$v$ is neither $0$ nor $v_*$", lambda point: point[v] != 0 and abs(point[v] - point[v_star]) > 1e-20, outside=at(v, 0)
+)
 FRACTION = Condition(r"$0<\rho<1$", lambda point: point[rho] < 1, outside=at(rho, 1))
 _CUBE_ROOT = (a / lambda_) ** Rational(1, 3)  # 1 / v_*
 
 
-def _inside(text: str) -> Callable[..., Condition]:
-    """The condition that an aligned head moves alone; for another task than the paper's, along an eigenvector of that task."""
-    return lambda task=PAPER: Condition(text, None, None if task == PAPER else alone(task).draw)
+def inside(task: Task = PAPER) -> Condition:
+    """An aligned head moves alone; for another task than the paper's, along an eigenvector of that task."""
+    return Condition("On the set (64) or (25)", None, None if task == PAPER else alone(task).draw)
 
 
 def _flow_lines(task: Task) -> tuple[Line, ...]:
@@ -78,7 +79,8 @@ def phi() -> Expr:
     tau * (1 / (6 * lambda_**2) * _CUBE_ROOT * (log((u**2 + u + 1) / (u - 1) ** 2) - 2 * sqrt(3) * atan((2 * u + 1) / sqrt(3)))
            - 1 / (lambda_**2 * v))
 ))  # fmt: skip
-@given(_inside("Between $v(0)$ and $v(t)$: $t$ is the difference of the values there; $u^3=av^3/\\lambda$"), BRANCHES)
+@given(inside, BETWEEN_RESTS)
+@note("A drop takes the difference of the values at its end and its start, on one side of both")
 @erratum(r"The factor $\tau$ is missing in the paper's display")
 def time_of_a_drop(task: Task = PAPER) -> Lines:
     """The reciprocal of the flow in u, integrated by partial fractions, in the units of t and v; differentiated back."""
@@ -142,7 +144,7 @@ def time_between() -> Expr:
 
 @register("67-truncated", "The time integral of the quadratic flow", kind="approximation", section="beside (67)")
 @states(lambda: tau / lambda_**2 * (1 / v_0 - 1 / _v))
-@given(_inside(r"While $v^3$ is small beside $\lambda/a$: the term of fifth order in (26) is left out"))
+@given(inside)
 def time_of_quadratic_flow(task: Task = PAPER) -> Lines:
     """The quadratic term of (26), separated and integrated."""
     quadratic = flow_along(task).coeff(v, 2) * v**2
@@ -160,7 +162,7 @@ def _to_fraction(start, task: Task = PAPER) -> Expr:
 
 @register("68", "Duration of the first plateau", kind="approximation", section="Appendix D.6")
 @states(lambda: tau / (lambda_**2 * v_0))
-@given(_inside(r"Inside the ansatz (64), $v_0\to0$; $\lambda$ is the largest eigenvalue"), FRACTION)
+@given(inside, FRACTION)
 @erratum(
     "The relative error is of order $v_0$ inside the ansatz. For Gaussian weights (36) it is an order of magnitude only, which "
     r"does not improve as $w_{\rm init}\to0$; the escape time (T5) does"
@@ -176,7 +178,8 @@ def first_plateau(task: Task = PAPER) -> Lines:
 
 @register("73", "Duration of the later plateaus", kind="approximation", section="Appendix D.6")
 @states(lambda: tau / (lambda_next**2 * _v_next))
-@given(_inside("Inside the ansatz (25); $v_{m+1}$ stands for its value at $t_m$, when the plateau begins"), FRACTION)
+@given(inside, FRACTION)
+@note("$v_{m+1}$ stands for its value when the plateau begins")
 @erratum(
     "That later plateaus last longer is not a general law: waiting heads already grow on earlier plateaus, so $v_{m+1}(t_m)$ grows "
     r"with $m$. The duration falls as the inverse square of the eigenvalue if $\boldsymbol{\Lambda}$ is scaled as a whole, not from one "
@@ -200,11 +203,7 @@ _v_next = Symbol("v_{m+1}", positive=True)
 ))  # fmt: skip
 @states("t", lambda: tau / lambda_**2 * (1 / v_0 - C_rho * _CUBE_ROOT - Rational(1, 2) * a / lambda_ * v_0**2))
 @states("switch", lambda: -tau / lambda_**2 * _CUBE_ROOT)
-@given(
-    r"Inside the ansatz: the time from $v_0$ to $\rho v_*$, up to order $v_0^5$; the constant is exact",
-    "The last is how much later than $1/v_0$ suggests a drop switches its direction off for the other heads, which feel "
-    r"$\lambda^2(1-u^3)$",
-)
+@given(inside, FRACTION)
 def plateau_with_next_orders() -> Lines:
     """(67) between v_0 and rho v_*, expanded at v_0 = 0."""
     rate, unit = _scaled()
@@ -216,12 +215,13 @@ def plateau_with_next_orders() -> Lines:
     yield Line(C_rho, ":=", constant, r"The constant of the time (67) between 0 and $\rho$, in the units of $u$")
     yield Line(C_rho, "=", _joined(constant), "With one logarithm", part="constant")
     yield Line(_to_fraction(v_0), "~", time, r"The time (67) from $v_0$ to $\rho v_*$", (), "t", parameter=(v_0, 0), order=5)
-    yield Line(unit * (integral - 1 / u_0), "=", unit * (cancel(integral.doit()) - 1 / u_0), "Beyond the escape time", part="switch")
+    yield Line(unit * (integral - 1 / u_0), "=", unit * (cancel(integral.doit()) - 1 / u_0),
+               "Beyond $1/u_0$, the integral of the force $1-u^3$ that other heads feel", part="switch")  # fmt: skip
 
 
 @register("26-loss", "The loss along a drop", section="beside (26)")
 @states(lambda: -(lambda_**3) / a * (2 * u**3 - u**6))
-@given("The set (25), $u=v/v_*$; at $u=1$ it is the step of (24)", growing)
+@given(growing)
 def drop_loss(task: Task = PAPER) -> Lines:
     """What the component v^3 of B along an eigenvector adds to the loss."""
     loss, uses = closed_loss(task).result, places(task, learned=True)

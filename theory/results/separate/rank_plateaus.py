@@ -15,12 +15,7 @@ x = Symbol("x", real=True)  # k_{i,r} = q_{i,r} = x e_d: the amplitude of one sl
 @states("slot", lambda: v * (lambda_**2 - lambda_ * a * v * x**2) * x)
 @states("value", lambda: (lambda_**2 - lambda_ * a * v * x**2) * x**2)
 @states("level", lambda: lambda_ / a)
-@given(
-    ALONG,
-    r"$\boldsymbol{k}_{i,r}=\boldsymbol{q}_{i,r}=x\boldsymbol{e}$ in each slot, a different eigenvector in each",
-    "The rate of $v$ is the sum of the second over the slots, and $v^2$ that of $x^2$, by (85)",
-    r"A head that rests with the directions $J$ in its slots has $v^3$ equal to the sum over $J$ of $\lambda_d/a_d$",
-)
+@given(ALONG, "Each slot is along another eigenvector")
 def slots_of_a_head() -> Lines:
     """The force on one slot's eigenvector in (80); where it vanishes."""
     along_e = force_along(v * x**2)
@@ -42,10 +37,7 @@ def slots_of_a_head() -> Lines:
 
 @register("T3-brief", "Duration of a brief plateau, while a head of rank $R$ fills its slots", kind="approximation", section="Beside (80)")
 @states(lambda: tau / v * (1 / lambda_next**2 - 1 / lambda_m**2) * log(1 / w_init))
-@given(
-    r"$w_{\rm init}\to0$, $R$ does not divide $m$; what is left out is bounded in $w_{\rm init}$",
-    "$v$ is the value weight of the head, which has filled some of its slots, (T3-slots)",
-)
+@given("The head, of value weight $v$, has filled some of its $R$ slots (T3-slots), not all")
 @erratum(
     "Leading order of an accounting of amplitudes, confirmed by simulation, not a theorem: brief plateaus last as the logarithm of "
     r"$w_{\rm init}$, the plateaus at which $R$ divides $m$ as its inverse"
