@@ -8,12 +8,11 @@ from jaxtyping import Float
 
 from .._checks import generator, positive_integer, positive_number, require_room
 from ..tasks.regression import RegressionTask
-from .base import Arrays, Parametrization
-from .multilinear import bilinear_curvature, bilinear_jacobian, trilinear_curvature, trilinear_jacobian
+from .multilinear import Bilinear, Trilinear
 
 
 @dataclass(frozen=True, eq=False)
-class MergedWeights(Parametrization):
+class MergedWeights(Bilinear):
     r"""Attention with merged key and query, (M): :math:`B = \sum_i v_i U_i`."""
 
     v: Float[np.ndarray, " H"]
@@ -30,34 +29,9 @@ class MergedWeights(Parametrization):
         v = rng.normal(size=H) * (w_init / np.sqrt(H))
         return cls(v, rng.normal(size=(H, D, D)) * (w_init / np.sqrt(H * D**2)))
 
-    @staticmethod
-    def combine(v: np.ndarray, U: np.ndarray) -> np.ndarray:
-        return (v @ U.reshape(len(v), -1)).reshape(U.shape[1:])
-
-    @classmethod
-    def combine_many(cls, v: np.ndarray, U: np.ndarray) -> np.ndarray:
-        return (v[:, None] @ U.reshape(*v.shape, -1)).reshape(len(v), *U.shape[2:])
-
-    @staticmethod
-    def spread(G: np.ndarray, v: np.ndarray, U: np.ndarray) -> Arrays:
-        return U.reshape(len(v), -1) @ G.ravel(), np.multiply.outer(v, G)
-
-    @staticmethod
-    def jacobian(v: np.ndarray, U: np.ndarray) -> np.ndarray:
-        return bilinear_jacobian(v[:, None], U.reshape(len(v), -1))
-
-    @staticmethod
-    def curvature(G: np.ndarray, v: np.ndarray, U: np.ndarray) -> np.ndarray:
-        return bilinear_curvature(G.reshape(1, -1), len(v))
-
-    def conserved(self) -> dict[str, np.ndarray]:
-        """Equation (17): w_2 w_2' - W_1 W_1', where the rows of W_1 are vec(U_i)."""
-        W_1 = self.U.reshape(len(self.v), -1)
-        return {"w_2 w_2' - W_1 W_1'": np.outer(self.v, self.v) - W_1 @ W_1.T}
-
 
 @dataclass(frozen=True, eq=False)
-class SeparateWeights(Parametrization):
+class SeparateWeights(Trilinear):
     r"""Attention with separate keys and queries of rank R, (S): :math:`B = \sum_i v_i \sum_r k_{i,r} q_{i,r}^\top`.
 
     Raises ``ValueError`` for a rank R above D.
@@ -95,41 +69,6 @@ class SeparateWeights(Parametrization):
     def check_sizes(self, sizes: dict[str, int]) -> None:
         if sizes["R"] > sizes["D"]:
             raise ValueError(f"k must have rank R at most the dimension D, got shape {self.k.shape}")
-
-    @staticmethod
-    def combine(v: np.ndarray, k: np.ndarray, q: np.ndarray) -> np.ndarray:
-        H, R, D = k.shape
-        weighted = k.reshape(H, R * D) * v[:, None]
-        return weighted.reshape(H * R, D).T @ q.reshape(H * R, D)
-
-    @classmethod
-    def combine_many(cls, v: np.ndarray, k: np.ndarray, q: np.ndarray) -> np.ndarray:
-        weighted, D = k * v[:, :, None, None], k.shape[-1]
-        return weighted.reshape(len(v), -1, D).transpose(0, 2, 1) @ q.reshape(len(v), -1, D)
-
-    @staticmethod
-    def spread(G: np.ndarray, v: np.ndarray, k: np.ndarray, q: np.ndarray) -> Arrays:
-        H, R, D = k.shape
-        Gq = (q.reshape(H * R, D) @ G.T).reshape(H, R * D)
-        Gk = (k.reshape(H * R, D) @ G).reshape(H, R * D)
-        column = v[:, None]
-        dv = np.einsum("ij,ij->i", k.reshape(H, R * D), Gq)
-        return dv, (column * Gq).reshape(k.shape), (column * Gk).reshape(k.shape)
-
-    @staticmethod
-    def jacobian(v: np.ndarray, k: np.ndarray, q: np.ndarray) -> np.ndarray:
-        return trilinear_jacobian(v[:, None], k, q)
-
-    @staticmethod
-    def curvature(G: np.ndarray, v: np.ndarray, k: np.ndarray, q: np.ndarray) -> np.ndarray:
-        return trilinear_curvature(G[None], v[:, None], k, q)
-
-    def conserved(self) -> dict[str, np.ndarray]:
-        """Equations (79), (85), and the whole R x R matrix K_i' K_i - Q_i' Q_i of each head (its diagonal is in (85))."""
-        return {
-            "K'K - Q'Q": self.k @ self.k.transpose(0, 2, 1) - self.q @ self.q.transpose(0, 2, 1),
-            "tr K'K - v^2": np.einsum("hrd,hrd->h", self.k, self.k) - self.v**2,
-        }
 
 
 def _dimension(task: RegressionTask) -> int:

@@ -16,21 +16,22 @@ Arrays = tuple[np.ndarray, ...]
 class Parametrization:
     """Weights W with an effective map B(W) that is linear in each array of weights.
 
-    A subclass is a frozen dataclass of arrays with four static methods on them, in the order of its fields:
-    ``combine(*arrays)`` is B, ``spread(G, *arrays)`` the arrays of (dB/dW)' G. On flat weights, ``jacobian(*arrays)`` is the
-    matrix dB/dW, a row for each weight, and ``curvature(G, *arrays)`` the matrix of second derivatives of <G, B>.
+    A subclass is a frozen dataclass of arrays with four class methods on them, in the order of its fields: ``combine_many(*arrays)``
+    is B for weights along the first axis of every array, ``spread(G, *arrays)`` the arrays of (dB/dW)' G. On flat weights,
+    ``jacobian(*arrays)`` is the matrix dB/dW, a row for each weight, and ``curvature(G, *arrays)`` the matrix of second derivatives of
+    <G, B>.
     """
 
     shape_letters: ClassVar[dict[str, tuple[str, ...]]]
-    combine: ClassVar[Callable[..., np.ndarray]]
+    combine_many: ClassVar[Callable[..., np.ndarray]]
     spread: ClassVar[Callable[..., Arrays]]
     jacobian: ClassVar[Callable[..., np.ndarray]]
     curvature: ClassVar[Callable[..., np.ndarray]]
 
     @classmethod
-    def combine_many(cls, *arrays: np.ndarray) -> np.ndarray:
-        """The effective maps of weights along the first axis of every array."""
-        return np.stack([cls.combine(*parts) for parts in zip(*arrays, strict=True)])
+    def combine(cls, *arrays: np.ndarray) -> np.ndarray:
+        """The effective map B of the weights in these arrays."""
+        return cls.combine_many(*(array[None] for array in arrays))[0]
 
     def __post_init__(self) -> None:
         sizes: dict[str, int] = {}

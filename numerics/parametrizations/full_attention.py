@@ -14,12 +14,11 @@ from jaxtyping import Float
 from .._checks import generator, nonnegative_number
 from ..tasks.regression import RegressionTask
 from .attention import MergedWeights, SeparateWeights
-from .base import Arrays, Parametrization
-from .multilinear import bilinear_curvature, bilinear_jacobian, trilinear_curvature, trilinear_jacobian
+from .multilinear import Bilinear, Trilinear
 
 
 @dataclass(frozen=True, eq=False)
-class FullMergedWeights(Parametrization):
+class FullMergedWeights(Bilinear):
     r"""Merged attention, unreduced: :math:`B_{abc} = \sum_i \nu_{i,a} W_{i,bc}`, with the rows :math:`\nu_i = (\mathbf v_i, v_i)`
     of the value and the columns :math:`W_i = (U_i; u_i^\top)` of the merged key and query that reach the output."""
 
@@ -27,6 +26,7 @@ class FullMergedWeights(Parametrization):
     key_query: Float[np.ndarray, "H n D"]
 
     shape_letters: ClassVar = {"value": ("H", "D+1"), "key_query": ("H", "D+1", "D")}
+    balance = "nu nu' - W W'"
 
     @classmethod
     def initialize(cls, task: RegressionTask, *, heads: int, scale: float, rng: np.random.Generator, block_scale: float = 0.0) -> Self:
@@ -47,33 +47,9 @@ class FullMergedWeights(Parametrization):
     def check_sizes(self, sizes: dict[str, int]) -> None:
         _check_extended("key_query", self.key_query.shape, sizes)
 
-    @staticmethod
-    def combine(value: np.ndarray, key_query: np.ndarray) -> np.ndarray:
-        H, n, D = key_query.shape
-        return (value.T @ key_query.reshape(H, n * D)).reshape(n, n, D)
-
-    @staticmethod
-    def spread(G: np.ndarray, value: np.ndarray, key_query: np.ndarray) -> Arrays:
-        flat = G.reshape(len(G), -1)
-        rows = key_query.reshape(len(value), -1)
-        return rows @ flat.T, (value @ flat).reshape(key_query.shape)
-
-    @staticmethod
-    def jacobian(value: np.ndarray, key_query: np.ndarray) -> np.ndarray:
-        return bilinear_jacobian(value, key_query.reshape(len(value), -1))
-
-    @staticmethod
-    def curvature(G: np.ndarray, value: np.ndarray, key_query: np.ndarray) -> np.ndarray:
-        return bilinear_curvature(G.reshape(len(G), -1), len(value))
-
-    def conserved(self) -> dict[str, np.ndarray]:
-        """Equation (17) with the whole value rows: (nu nu')_ij - <W_i, W_j>."""
-        W = self.key_query.reshape(len(self.value), -1)
-        return {"nu nu' - W W'": self.value @ self.value.T - W @ W.T}
-
 
 @dataclass(frozen=True, eq=False)
-class FullSeparateWeights(Parametrization):
+class FullSeparateWeights(Trilinear):
     r"""Separate attention, unreduced: :math:`B_{abc} = \sum_i \nu_{i,a} \sum_r \kappa_{i,r,b} q_{i,r,c}`, with
     :math:`\nu_i = (\mathbf v_i, v_i)` and the whole key vectors :math:`\kappa_{i,r} = (k_{i,r}, k_{i,r,D+1})`."""
 
@@ -82,6 +58,7 @@ class FullSeparateWeights(Parametrization):
     query: Float[np.ndarray, "H R D"]
 
     shape_letters: ClassVar = {"value": ("H", "D+1"), "key": ("H", "R", "D+1"), "query": ("H", "R", "D")}
+    balances = ("K'K - Q'Q", "tr K'K - nu^2")
 
     @classmethod
     def initialize(
@@ -113,36 +90,6 @@ class FullSeparateWeights(Parametrization):
         _check_extended("key", self.key.shape, sizes)
         if sizes["R"] > sizes["D"]:
             raise ValueError(f"query must have rank R at most the dimension D, got shape {self.query.shape}")
-
-    @staticmethod
-    def combine(value: np.ndarray, key: np.ndarray, query: np.ndarray) -> np.ndarray:
-        H, n, D = len(key), key.shape[2], query.shape[2]
-        products = key.transpose(0, 2, 1) @ query
-        return (value.T @ products.reshape(H, n * D)).reshape(n, n, D)
-
-    @staticmethod
-    def spread(G: np.ndarray, value: np.ndarray, key: np.ndarray, query: np.ndarray) -> Arrays:
-        H, n, D = len(key), key.shape[2], query.shape[2]
-        flat = G.reshape(n, n * D)
-        force = (value @ flat).reshape(H, n, D)
-        products = (key.transpose(0, 2, 1) @ query).reshape(H, n * D)
-        return products @ flat.T, query @ force.transpose(0, 2, 1), key @ force
-
-    @staticmethod
-    def jacobian(value: np.ndarray, key: np.ndarray, query: np.ndarray) -> np.ndarray:
-        return trilinear_jacobian(value, key, query)
-
-    @staticmethod
-    def curvature(G: np.ndarray, value: np.ndarray, key: np.ndarray, query: np.ndarray) -> np.ndarray:
-        return trilinear_curvature(G, value, key, query)
-
-    def conserved(self) -> dict[str, np.ndarray]:
-        """Equation (85) with the whole value rows and keys, and the R x R matrix of each head that contains it."""
-        gram = self.key @ self.key.transpose(0, 2, 1)
-        return {
-            "K'K - Q'Q": gram - self.query @ self.query.transpose(0, 2, 1),
-            "tr K'K - nu^2": np.trace(gram, axis1=1, axis2=2) - np.einsum("ha,ha->h", self.value, self.value),
-        }
 
 
 def _check_extended(name: str, shape: tuple[int, ...], sizes: dict[str, int]) -> None:

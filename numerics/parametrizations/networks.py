@@ -14,12 +14,12 @@ from jaxtyping import Float
 from .._checks import finite_array
 from ..tasks.regression import RegressionTask
 from .attention import MergedWeights, SeparateWeights
-from .base import Arrays, Parametrization
-from .multilinear import bilinear_curvature, bilinear_jacobian, trilinear_curvature, trilinear_jacobian
+from .base import Arrays
+from .multilinear import Bilinear, Trilinear
 
 
 @dataclass(frozen=True, eq=False)
-class TwoLayerNetwork(Parametrization):
+class TwoLayerNetwork(Bilinear):
     r"""The fully connected network equivalent to merged attention: :math:`\hat y_q = w_2^\top W_1 z`, equations (11), (12)."""
 
     w_2: Float[np.ndarray, " H"]
@@ -45,33 +45,31 @@ class TwoLayerNetwork(Parametrization):
         """The network's output on features z, one in each row."""
         return finite_array("z", z, ("P", self.W_1.shape[1])) @ (self.w_2 @ self.W_1)
 
-    @staticmethod
-    def combine(w_2: np.ndarray, W_1: np.ndarray) -> np.ndarray:
-        D = isqrt(W_1.shape[1])
-        return (w_2 @ W_1).reshape(D, D).T
+    @classmethod
+    def combine(cls, w_2: np.ndarray, W_1: np.ndarray) -> np.ndarray:
+        return cls.combine_many(w_2[None], W_1[None])[0]
 
-    @staticmethod
-    def spread(G: np.ndarray, w_2: np.ndarray, W_1: np.ndarray) -> Arrays:
-        g = G.T.ravel()
-        return W_1 @ g, np.multiply.outer(w_2, g)
+    @classmethod
+    def combine_many(cls, w_2: np.ndarray, W_1: np.ndarray) -> np.ndarray:
+        D = isqrt(W_1.shape[2])
+        return super().combine_many(w_2, W_1).reshape(-1, D, D).swapaxes(1, 2)
 
-    @staticmethod
-    def jacobian(w_2: np.ndarray, W_1: np.ndarray) -> np.ndarray:
-        rows = bilinear_jacobian(w_2[:, None], W_1)
-        D = isqrt(W_1.shape[1])
-        return rows.reshape(-1, D, D).transpose(0, 2, 1).reshape(rows.shape)
+    @classmethod
+    def spread(cls, G: np.ndarray, w_2: np.ndarray, W_1: np.ndarray) -> Arrays:
+        return super().spread(G.T, w_2, W_1)
 
-    @staticmethod
-    def curvature(G: np.ndarray, w_2: np.ndarray, W_1: np.ndarray) -> np.ndarray:
-        return bilinear_curvature(G.T.reshape(1, -1), len(w_2))
+    @classmethod
+    def jacobian(cls, w_2: np.ndarray, W_1: np.ndarray) -> np.ndarray:
+        rows, D = super().jacobian(w_2, W_1), isqrt(W_1.shape[1])
+        return rows.reshape(-1, D, D).swapaxes(1, 2).reshape(rows.shape)
 
-    def conserved(self) -> dict[str, np.ndarray]:
-        """Equation (17): w_2 w_2' - W_1 W_1'."""
-        return {"w_2 w_2' - W_1 W_1'": np.outer(self.w_2, self.w_2) - self.W_1 @ self.W_1.T}
+    @classmethod
+    def curvature(cls, G: np.ndarray, w_2: np.ndarray, W_1: np.ndarray) -> np.ndarray:
+        return super().curvature(G.T, w_2, W_1)
 
 
 @dataclass(frozen=True, eq=False)
-class ConvolutionalNetwork(Parametrization):
+class ConvolutionalNetwork(Trilinear):
     r"""The three-layer convolutional network equivalent to separate attention of rank one (section 4.1):
     :math:`\hat y_q = \sum_i v_i q_i^\top K_i z` with :math:`K_i = I_D \otimes k_i^\top`, a convolution of kernel k_i and stride D."""
 
@@ -80,6 +78,7 @@ class ConvolutionalNetwork(Parametrization):
     q: Float[np.ndarray, "H D"]
 
     shape_letters: ClassVar = {"v": ("H",), "k": ("H", "D"), "q": ("H", "D")}
+    balances = ("k'k - q'q", "k'k - v^2")
 
     @classmethod
     def initialize(cls, task: RegressionTask, *, heads: int, scale: float, rng: np.random.Generator, allow_deficient: bool = False) -> Self:
@@ -98,25 +97,3 @@ class ConvolutionalNetwork(Parametrization):
         D = self.k.shape[1]
         patches = finite_array("z", z, ("P", D * D)).reshape(-1, D, D)
         return np.einsum("h,hc,hb,pcb->p", self.v, self.q, self.k, patches, optimize=True)
-
-    @staticmethod
-    def combine(v: np.ndarray, k: np.ndarray, q: np.ndarray) -> np.ndarray:
-        return (k * v[:, None]).T @ q
-
-    @staticmethod
-    def spread(G: np.ndarray, v: np.ndarray, k: np.ndarray, q: np.ndarray) -> Arrays:
-        Gq, column = q @ G.T, v[:, None]
-        return np.einsum("hd,hd->h", k, Gq), column * Gq, column * (k @ G)
-
-    @staticmethod
-    def jacobian(v: np.ndarray, k: np.ndarray, q: np.ndarray) -> np.ndarray:
-        return trilinear_jacobian(v[:, None], k[:, None], q[:, None])
-
-    @staticmethod
-    def curvature(G: np.ndarray, v: np.ndarray, k: np.ndarray, q: np.ndarray) -> np.ndarray:
-        return trilinear_curvature(G[None], v[:, None], k[:, None], q[:, None])
-
-    def conserved(self) -> dict[str, np.ndarray]:
-        """Equation (79)."""
-        norms = np.einsum("hd,hd->h", self.k, self.k)
-        return {"k'k - q'q": norms - np.einsum("hd,hd->h", self.q, self.q), "k'k - v^2": norms - self.v**2}
