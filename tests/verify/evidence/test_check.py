@@ -61,7 +61,7 @@ class StandIn:
 @pytest.fixture
 def book():
     book = ClaimBook()
-    reason = Tolerance(0.5, "roundoff", "half is enough")
+    reason = Tolerance(0.5, "half is enough")
     for name, number, method, residual in (("a", "2", "flow", 0.25), ("b", "10", "training", 0.75), ("c", "X", "flow", 0)):
         measure = eval(f"lambda theory: theory + {residual}")  # a function of its own for each claim
         measure.__name__ = name
