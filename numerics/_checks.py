@@ -91,15 +91,18 @@ def finite_array(name: str, value: object, shape: Sequence[int | str]) -> np.nda
     return array
 
 
-def symmetric_positive_definite(name: str, value: object, size: int | str = "D", *, singular: bool = False) -> Float[np.ndarray, "D D"]:
-    """``value`` as a covariance matrix, which with ``singular`` may have eigenvalues of zero, not all of them.
-
-    Asymmetry up to 1e-12 of the largest entry is accepted and kept.
-    """
+def symmetric_array(name: str, value: object, size: int | str) -> Float[np.ndarray, "n n"]:
+    """``value`` as a symmetric matrix. Asymmetry up to 1e-12 of the largest entry is accepted and kept."""
     matrix = finite_array(name, value, (size, size))
     asymmetry = np.abs(matrix - matrix.T).max()
     if asymmetry > 1e-12 * np.abs(matrix).max():
         raise ValueError(f"{name} must be symmetric, got {value!r}, whose asymmetry is {asymmetry:.3g}")
+    return matrix
+
+
+def symmetric_positive_definite(name: str, value: object, size: int | str = "D", *, singular: bool = False) -> Float[np.ndarray, "D D"]:
+    """``value`` as a covariance matrix, which with ``singular`` may have eigenvalues of zero, not all of them."""
+    matrix = symmetric_array(name, value, size)
     lowest, highest = np.linalg.eigvalsh(matrix)[[0, -1]]
     rounding = len(matrix) * np.finfo(float).eps * highest
     if not (highest > 0 and lowest >= -rounding if singular else lowest > rounding):

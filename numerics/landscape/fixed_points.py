@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -19,14 +20,35 @@ from .._checks import generator, positive_integer, positive_number
 from ..parametrizations.attention import MergedWeights, SeparateWeights
 from ..parametrizations.base import Parametrization, vector_field
 from ..tasks.losses import QuadraticLoss
-from ..tasks.regression import RegressionTask
+from ..tasks.regression import RegressionTask, any_task
 
 # Eigenvalues of a Hessian below this fraction of the largest count as zero: they are differences of terms of its size.
 ZERO = 1e-10
 
 
+class AtRest:
+    """Weights at rest, with the ``spectrum`` of the Hessian of L/2, whose eigenvalues below a fraction of the largest count as zero."""
+
+    zero: ClassVar[float] = ZERO
+    spectrum: Float[np.ndarray, " P"]
+
+    @property
+    def index(self) -> int:
+        """How many eigenvalues are negative."""
+        return int(np.sum(self.spectrum < -self._rounding))
+
+    @property
+    def nullity(self) -> int:
+        """How many are zero: at least the dimension of the connected set of fixed points around this one."""
+        return int(np.sum(np.abs(self.spectrum) <= self._rounding))
+
+    @property
+    def _rounding(self) -> float:
+        return self.zero * max(float(np.abs(self.spectrum).max()), self.zero)
+
+
 @dataclass(frozen=True, eq=False)
-class FixedPoint:
+class FixedPoint(AtRest):
     """Weights at rest, with the set S of learned directions (indices into ``task.modes``), or None for merged attention."""
 
     task: RegressionTask
@@ -52,16 +74,6 @@ class FixedPoint:
         """The eigenvalues of the Hessian of L/2, ascending."""
         return np.linalg.eigvalsh(self.weights.hessian(self.population))
 
-    @cached_property
-    def index(self) -> int:
-        """How many eigenvalues are negative."""
-        return int(np.sum(self.spectrum < -ZERO * np.abs(self.spectrum).max()))
-
-    @cached_property
-    def nullity(self) -> int:
-        """How many eigenvalues are zero."""
-        return int(np.sum(np.abs(self.spectrum) <= ZERO * np.abs(self.spectrum).max()))
-
 
 def has_equal_eigenvalues(task: RegressionTask) -> bool:
     """Whether two drops agree to rounding, as for equal eigenvalues. The fixed points then form continua, and the lists here hold one
@@ -75,7 +87,7 @@ def fixed_point_sets(task: RegressionTask, *, heads: int, rank: int = 1) -> Iter
 
     One after the other, as they are asked for: n of them take the time and the memory of n sets, whatever the dimension.
     """
-    drops = _task(task).modes.drops
+    drops = any_task(task).modes.drops
     order = np.argsort(drops, kind="stable")[-len(task.modes.learnable) :]
     most = min(len(order), positive_integer("heads", heads) * positive_integer("rank", rank))
     yield ()
@@ -93,7 +105,7 @@ def fixed_point_sets(task: RegressionTask, *, heads: int, rank: int = 1) -> Iter
 
 def losses_of_sets(task: RegressionTask) -> dict[tuple[int, ...], float]:
     """The loss at every fixed function of separate attention with enough heads (V2-fixed): c less the drops of the set S."""
-    c, drops = _task(task).loss_moments.c, task.modes.drops
+    c, drops = any_task(task).loss_moments.c, task.modes.drops
     return {S: float(c - drops[list(S)].sum()) for S in fixed_point_sets(task, heads=task.dimension)}
 
 
@@ -106,7 +118,7 @@ def separate_fixed_point(task: RegressionTask, directions: Sequence[int], *, hea
 
     Raises ``ValueError`` unless ``directions`` are at most heads * rank different members of ``task.modes.learnable``.
     """
-    modes, H, R = _task(task).modes, positive_integer("heads", heads), positive_integer("rank", rank)
+    modes, H, R = any_task(task).modes, positive_integer("heads", heads), positive_integer("rank", rank)
     learned = tuple(sorted(int(d) for d in directions))
     if len(set(learned)) < len(learned) or not set(learned) <= set(modes.learnable) or len(learned) > H * R:
         raise ValueError(f"directions must be at most {H * R} different integers of {modes.learnable}, got {directions!r}")
@@ -135,7 +147,7 @@ def index_at_minimal_norm(task: RegressionTask, directions: Sequence[int], *, ra
 
     Raises ``ValueError`` for equal eigenvalues, in a varied task equal drops, which the theorem excludes.
     """
-    if has_equal_eigenvalues(_task(task)):
+    if has_equal_eigenvalues(any_task(task)):
         what = f"drops, got {task.modes.drops}" if task.variations else f"eigenvalues, got {task.eigenvalues}"
         raise ValueError(f"task must have distinct {what}")
     R, m = positive_integer("rank", rank), len(directions)
@@ -147,7 +159,7 @@ def index_at_minimal_norm(task: RegressionTask, directions: Sequence[int], *, ra
 
 def merged_fixed_points(task: RegressionTask, *, heads: int) -> tuple[FixedPoint, FixedPoint]:
     r"""The two fixed functions of merged attention (14): zero, at zero weights, and the global minimum (16), in one balanced head."""
-    D, H = _task(task).dimension, positive_integer("heads", heads)
+    D, H = any_task(task).dimension, positive_integer("heads", heads)
     zero = MergedWeights(np.zeros(H), np.zeros((H, D, D)))
     B = task.modes.effective_map()
     v, U = np.zeros(H), np.zeros((H, D, D))
@@ -177,7 +189,7 @@ def search_fixed_points(
 
     A start counts as converged when the largest velocity is below ``tolerance``.
     """
-    loss, rng = QuadraticLoss.population(_task(task)), generator("rng", rng)
+    loss, rng = QuadraticLoss.population(any_task(task)), generator("rng", rng)
     starts, tolerance = positive_integer("starts", starts), positive_number("tolerance", tolerance)
     found: Counter[tuple[int, ...]] = Counter()
     distance = 0.0
@@ -207,9 +219,3 @@ def _root(loss: QuadraticLoss, start: Parametrization) -> np.ndarray:
         max_nfev=300,
     )
     return solution.x
-
-
-def _task(task: RegressionTask) -> RegressionTask:
-    if not isinstance(task, RegressionTask):
-        raise TypeError(f"task must be a RegressionTask, got {task!r}")
-    return task

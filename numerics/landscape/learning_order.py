@@ -26,7 +26,7 @@ from .._checks import positive_integer
 from ..compilation.equations import compiled
 from ..parametrizations.attention import SeparateWeights
 from ..tasks.losses import QuadraticLoss, TwoSided
-from ..tasks.regression import RegressionTask
+from ..tasks.regression import RegressionTask, any_task
 
 COUPLED = 1e-9  # directions with a smaller cosine of their angle count as orthogonal
 EQUAL = 1e-9  # rates and growths that agree to this fraction count as equal
@@ -66,9 +66,7 @@ def order_of_learning(task: RegressionTask, *, heads: int | None = None) -> tupl
     >>> [(visit.directions, visit.turned) for visit in order_of_learning(task)]  # learn the first, turn, and learn it again
     [((), False), ((0,), False), ((1,), True), ((0, 1), False)]
     """
-    if not isinstance(task, RegressionTask):
-        raise TypeError(f"task must be a RegressionTask, got {task!r}")
-    most = len(task.modes.learnable)
+    most = len(any_task(task).modes.learnable)
     count = most if heads is None else min(positive_integer("heads", heads), most)
     blocks, learned, visits = _Blocks(task), (), [Visit((), task.loss_moments.c, False)]
     for _ in range(count):

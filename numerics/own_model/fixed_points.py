@@ -28,17 +28,16 @@ from ...theory.model import Model
 from ...theory.notation import D, N
 from .._checks import generator, positive_integer, positive_number
 from ..compilation.expressions import compile_expression
-from ..landscape.fixed_points import has_equal_eigenvalues
+from ..landscape.fixed_points import AtRest, has_equal_eigenvalues
 from ..tasks.regression import RegressionTask
 from .loss import ModelLoss, model_loss
 
-ZERO = 1e-7  # eigenvalues below this fraction of the largest count as zero: the Hessian is a difference of velocities
 AT_REST = 1e-9  # the largest velocity of a root, over that of unit weights or 1
 MOST = 4096  # sets of directions that are listed
 
 
 @dataclass(frozen=True, eq=False)
-class ModelFixedPoint:
+class ModelFixedPoint(AtRest):
     """Weights at rest. ``directions`` is the set S of ``task.modes`` that they have learned, None where the theory has no sets;
     ``found`` counts the starts of a search that ended at this loss and spectrum."""
 
@@ -46,6 +45,7 @@ class ModelFixedPoint:
     flat: Float[np.ndarray, " P"]
     directions: tuple[int, ...] | None = None
     found: int = 0
+    zero = 1e-7  # the Hessian is a difference of velocities
 
     @property
     def weights(self) -> Mapping[Any, np.ndarray]:
@@ -65,16 +65,6 @@ class ModelFixedPoint:
     def spectrum(self) -> Float[np.ndarray, " P"]:
         """The eigenvalues of the Hessian of L/2, ascending."""
         return np.linalg.eigvalsh(_hessian(self.objective, self.flat))
-
-    @property
-    def index(self) -> int:
-        """How many eigenvalues are negative."""
-        return int(np.sum(self.spectrum < -ZERO * max(np.abs(self.spectrum).max(), ZERO)))
-
-    @property
-    def nullity(self) -> int:
-        """How many are zero: at least the dimension of the connected set of fixed points around this one."""
-        return int(np.sum(np.abs(self.spectrum) <= ZERO * max(np.abs(self.spectrum).max(), ZERO)))
 
 
 @dataclass(frozen=True, eq=False)

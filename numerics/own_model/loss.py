@@ -34,7 +34,7 @@ from ...theory.results.variations.token_laws import kappa
 from .._checks import finite_array
 from ..compilation.expressions import compile_expression
 from ..parametrizations.base import views
-from ..tasks.regression import RegressionTask
+from ..tasks.regression import RegressionTask, any_task
 from ..tasks.token_laws import EllipticalTokens, cumulants
 
 
@@ -187,8 +187,7 @@ def constant_values(model: Model, constants: Mapping[Any, object], sizes: Mappin
 def _require_model(model: object, task: object) -> None:
     if not isinstance(model, Model):
         raise TypeError(f"model must be a Model of iclflow.theory.model, got {model!r}")
-    if not isinstance(task, RegressionTask):
-        raise TypeError(f"task must be a RegressionTask, got {task!r}")
+    any_task(task)
 
 
 def array_for(symbol: Any, value: object, sizes: dict[Any, int]) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._checks import generator, positive_integer, positive_number, require_room
-from ..tasks.regression import RegressionTask
+from ..tasks.regression import RegressionTask, any_task
 from .multilinear import Bilinear, Trilinear
 
 
@@ -23,7 +23,7 @@ class MergedWeights(Bilinear):
     @classmethod
     def initialize(cls, task: RegressionTask, *, heads: int, scale: float, rng: np.random.Generator) -> Self:
         """Gaussian weights by equation (34): v_i of variance scale^2/H, entries of U_i of variance scale^2/(H D^2)."""
-        D, H = _dimension(task), positive_integer("heads", heads)
+        D, H = any_task(task).dimension, positive_integer("heads", heads)
         require_room("heads", H, H * (1 + D * D))
         w_init, rng = positive_number("scale", scale), generator("rng", rng)
         v = rng.normal(size=H) * (w_init / np.sqrt(H))
@@ -52,7 +52,7 @@ class SeparateWeights(Trilinear):
         Raises ``ValueError`` for heads * rank < D (or the directions that task vectors span, if those are fewer), with which the model
         can't learn the whole map, unless ``allow_deficient``.
         """
-        D, H, R = _dimension(task), positive_integer("heads", heads), positive_integer("rank", rank)
+        D, H, R = any_task(task).dimension, positive_integer("heads", heads), positive_integer("rank", rank)
         require_room("heads", H, H * (1 + 2 * R * D))
         if D < R:
             raise ValueError(f"rank must be at most the dimension {D}, got {R}")
@@ -69,9 +69,3 @@ class SeparateWeights(Trilinear):
     def check_sizes(self, sizes: dict[str, int]) -> None:
         if sizes["R"] > sizes["D"]:
             raise ValueError(f"k must have rank R at most the dimension D, got shape {self.k.shape}")
-
-
-def _dimension(task: RegressionTask) -> int:
-    if not isinstance(task, RegressionTask):
-        raise TypeError(f"task must be a RegressionTask, got {task!r}")
-    return task.dimension

@@ -83,22 +83,22 @@ def time_between(task: ExactTask, component: int, v_0: Exact, v: Exact, *, unit:
 
     Raises ``ValueError`` if they are on different sides, or so near v* that the side is not proven.
     """
-    start, end = _positive("v_0", v_0), _positive("v", v)
+    start, end = _exact("v_0", v_0), _exact("v", v)
     level = fixed_value(task, component)
     below = [bool(_ball(value) < level) for value in (start, end)]
     above = [bool(_ball(value) > level) for value in (start, end)]
     if not (all(below) or all(above)):
         raise ValueError(f"v_0 and v must lie, provably, on the same side of v* = {level}, got {v_0!r} and {v!r}")
-    return _evaluate(_time, (*task.of(component), start, end, _positive("unit", unit)), backend)
+    return _evaluate(_time, (*task.of(component), start, end, _exact("unit", unit)), backend)
 
 
 def sigma(task: ExactTask, time: Exact, s_0: Exact, *, unit: Exact = 1, backend: Backend = "arb") -> Any:
     """Equation (15) at a time, for a task of equal eigenvalues, with tau = ``unit``."""
     if len(set(task.eigenvalues)) > 1:
         raise ValueError(f"task must have equal eigenvalues, got {task.eigenvalues}")
-    values = (_exact("time", time, positive=False), _positive("s_0", s_0), task.eigenvalues[0], len(task.eigenvalues), task.context_length)
+    values = (_exact("time", time, positive=False), _exact("s_0", s_0), task.eigenvalues[0], len(task.eigenvalues), task.context_length)
     formula = partial(compiled, "15", (t, notation.s_0, lambda_, D, N, tau), part="scaled")
-    return _evaluate(formula, (*values, _positive("unit", unit)), backend)
+    return _evaluate(formula, (*values, _exact("unit", unit)), backend)
 
 
 def proven_digits(ball: arb, most: int = 60) -> str:
@@ -164,10 +164,6 @@ def _exact(name: str, value: Any, *, positive: bool = True) -> Fraction:
     if positive and number <= 0:
         raise ValueError(f"{name} must be positive, got {value!r}")
     return number
-
-
-def _positive(name: str, value: Exact) -> Fraction:
-    return _exact(name, value)
 
 
 def _ball(value: Fraction) -> arb:

@@ -20,7 +20,7 @@ from ...theory.results.separate import durations
 from .._checks import positive_number
 from ..compilation.equations import compiled
 from ..compilation.expressions import compile_expression
-from ..tasks.regression import RegressionTask
+from ..tasks.regression import RegressionTask, any_task
 
 Array = Float[np.ndarray, "..."] | float
 
@@ -92,8 +92,7 @@ class ScalarReduction:
 
         Raises ``ValueError`` for covariances of token, task and query that don't commute: no direction then flows alone.
         """
-        if not isinstance(task, RegressionTask):
-            raise TypeError(f"task must be a RegressionTask, got {task!r}")
+        any_task(task)
         if isinstance(component, bool) or not isinstance(component, (int, np.integer)) or not 0 <= component < task.dimension:
             raise ValueError(f"component must be an integer from 0 to {task.dimension - 1}, got {component!r}")
         if not task.variations & {"task_covariance", "query_covariance", "context_gain"}:

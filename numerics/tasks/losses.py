@@ -11,8 +11,8 @@ from typing import Any, Protocol
 import numpy as np
 from jaxtyping import Float
 
-from .._checks import finite_array
-from .regression import RegressionTask
+from .._checks import finite_array, symmetric_array
+from .regression import RegressionTask, any_task
 
 
 class LinearOperator(Protocol):
@@ -71,20 +71,14 @@ class QuadraticLoss:
     def population(cls, task: RegressionTask) -> "QuadraticLoss":
         r"""The population loss, equation (9): :math:`A = \Lambda^2`, :math:`C[B] = E(\hat\Lambda^2) B \Lambda`,
         :math:`c = \mathrm{tr}\Lambda`; (V0) for variations of the task. At a map trained on another task it is the test loss (V3)."""
-        if not isinstance(task, RegressionTask):
-            raise TypeError(f"task must be a RegressionTask, got {task!r}")
-        moments = task.loss_moments
+        moments = any_task(task).loss_moments
         return cls(A=moments.A, C=TwoSided(moments.M, moments.Q), c=moments.c)
 
     @classmethod
     def from_moments(cls, second: np.ndarray, cross: np.ndarray, square: float) -> "QuadraticLoss":
         """The loss with E(phi y) = ``cross`` (the shape of B), E(vec phi vec phi') = ``second`` and E(y^2) = ``square``."""
         A = finite_array("cross", cross, np.shape(cross))
-        matrix = finite_array("second", second, (A.size, A.size))
-        asymmetry = np.abs(matrix - matrix.T).max()
-        if asymmetry > 1e-12 * np.abs(matrix).max():
-            raise ValueError(f"second must be symmetric, got {second!r}, whose asymmetry is {asymmetry:.3g}")
-        return cls(A=A, C=Dense(matrix), c=float(finite_array("square", square, ())))
+        return cls(A=A, C=Dense(symmetric_array("second", second, A.size)), c=float(finite_array("square", square, ())))
 
     @cached_property
     def matrix(self) -> Float[np.ndarray, "n n"]:

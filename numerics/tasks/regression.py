@@ -297,13 +297,18 @@ def _task_vectors(given: object, number: object, seed: object, covariance: np.nd
     return vectors
 
 
-def paper_task(task: object, *, allow: Collection[str] = ()) -> RegressionTask:
-    """``task`` itself. Raises ``TypeError`` unless it is a RegressionTask, ``ValueError`` for variations other than ``allow``."""
+def any_task(task: object) -> RegressionTask:
+    """``task`` itself. Raises ``TypeError`` unless it is a RegressionTask."""
     if not isinstance(task, RegressionTask):
         raise TypeError(f"task must be a RegressionTask, got {task!r}")
-    if task.variations - set(allow):
-        raise ValueError(f"task must not vary {', '.join(sorted(task.variations - set(allow)))}, got {task!r}")
     return task
+
+
+def paper_task(task: object, *, allow: Collection[str] = ()) -> RegressionTask:
+    """The same. Raises ``ValueError`` for variations other than ``allow``."""
+    if more := any_task(task).variations - set(allow):
+        raise ValueError(f"task must not vary {', '.join(sorted(more))}, got {task!r}")
+    return any_task(task)
 
 
 def _lengths(fixed: object, law: object) -> Mapping[int, float]:

@@ -24,7 +24,7 @@ from jaxtyping import Float, Int
 
 from .._checks import generator, positive_integer, positive_number, symmetric_root
 from .losses import QuadraticLoss
-from .regression import RegressionTask
+from .regression import RegressionTask, any_task
 
 Context = Literal["mean", "sum"]
 Batch = tuple[np.ndarray, np.ndarray]
@@ -151,8 +151,7 @@ def sequences(
     task: RegressionTask, count: int, rng: np.random.Generator, *, batch_size: int = BATCH
 ) -> Iterator[tuple[Float[np.ndarray, "P L m"], Float[np.ndarray, " P"]]]:
     """``count`` sequences of ``task`` in batches ``(tokens, target)``, equations (1)-(4), each with its own task."""
-    if not isinstance(task, RegressionTask):
-        raise TypeError(f"task must be a RegressionTask, got {task!r}")
+    any_task(task)
     count, batch_size = positive_integer("count", count), positive_integer("batch_size", batch_size)
     return _sequences(task, count, generator("rng", rng), batch_size)
 
