@@ -12,7 +12,7 @@ from sympy import Derivative, Expr, Function, Integral, Rational, S, Symbol, Tra
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import gradient, rewrite
-from ...derivations import Condition, E, Gradient, Line, Lines, given, register, states
+from ...derivations import Condition, E, Gradient, Line, Lines, Rate, given, note, register, states
 from ...derivations.draws import EIGENVECTOR, at
 from ...expectation import Gaussian, expect
 from ...notation import B, G, Lambda, M, MatrixLetter, N, T, a, alpha, beta, e, gamma, lambda_, v_0, x_q, y_q
@@ -31,11 +31,9 @@ A = MatrixLetter("A", 1, 1, "A")  # the force of a mini-batch
 t = Symbol("t", positive=True)
 _W = Symbol("W", real=True)
 _f, _g, _velocity = (Function(name)(_W) for name in "fgF")
-STEP = Condition(
-    r"A step advances $t/\tau$ by $h = 2 \eta$, with momentum $0 \le \mu < 1$ by $h = 2 \eta / (1 - \mu)$",
-    lambda point: 0 <= point[mu] < 1,
-    lambda point: point.__setitem__(mu, mpf(point.rng.random())),
-    at(mu, 1),
+STEP = r"A step advances $t/\tau$ by $h = 2 \eta$, with momentum by $h = 2 \eta / (1 - \mu)$"
+MOMENTUM = Condition(
+    r"$0 \le \mu < 1$", lambda point: 0 <= point[mu] < 1, lambda point: point.__setitem__(mu, mpf(point.rng.random())), at(mu, 1)
 )
 
 
@@ -66,12 +64,11 @@ def _draw_stable(point) -> None:
 @states("heavy ball", lambda: _f - h / 2 * (1 + mu) / (1 - mu) * _f * Derivative(_f, _W))
 @states("bound", lambda: S(2))
 @states("ball bound", lambda: 2 * (1 + mu) / (1 - mu))
-@given(
+@given(MOMENTUM)
+@note(
     STEP,
-    r"Next order: $h^{2}$; for more weights the last factors are the Jacobian of $f$ applied to $f$, minus the Hessian of $L/2$ on $f$",
-    r"Heavy ball: started at rest it lags by $h \mu/(1 - \mu)$ more, since its velocity builds up over $1/(1 - \mu)$ steps",
-    r"Bound: along an eigenvector of the Hessian of $L/2$ with eigenvalue $\kappa$ a fixed point is stable for $\kappa h$ below it, so "
-    r"$\eta < 1/\kappa$, and $\eta < (1 + \mu)/\kappa$ with momentum",
+    r"$W$ stands for all weights: the last factors are then the Jacobian of $f$ applied to $f$",
+    r"Bounds: what $\kappa h$ must stay below beside a fixed point, for each eigenvalue $\kappa$ of the Hessian of $\mathcal{L}/2$",
 )
 def modified_equation() -> Lines:
     """Expand W(t + h) and W(t - h) in the step, and the quadratic of the linear recursion at its edge."""
@@ -94,11 +91,7 @@ def modified_equation() -> Lines:
 
 @register("V8-loss", "The loss that descent descends")
 @states(lambda: G + eta * M * G * Lambda)
-@given(
-    r"$\boldsymbol{G} = \boldsymbol{\Lambda}^{2} - \boldsymbol{M} \boldsymbol{B} \boldsymbol{\Lambda}$, the force (53); the map "
-    r"$\boldsymbol{B}$ itself descends",
-    r"To first order in $\eta$: (V8-modified) with $h = 2 \eta$",
-)
+@given(r"The map $\boldsymbol{B}$ itself descends")
 def modified_loss() -> Lines:
     """Differentiate the loss with the square of its gradient added."""
     loss = population_error(B)
@@ -106,7 +99,8 @@ def modified_loss() -> Lines:
     named = TracePolynomial(G) - eta * gradient((TracePolynomial(G).T * force()).trace(), B)
     yield SECOND_MOMENT
     yield from loss_and_force()
-    yield Line(-Gradient(whole, B) / 2, "=", named, "Minus half the gradient of the loss that descent descends")
+    yield Line(G - eta * Rate(force().to_sympy(), {B: G}), "=", named, "The velocity (V8-modified) with $h = 2 \\eta$")
+    yield Line(-Gradient(whole, B) / 2, "=", named, "Minus half the gradient of the loss that descent descends is the same")
 
 
 HALF, MERGED_HALF = (lambda_ / (2 * a)) ** Rational(1, 3), (gamma / (2 * alpha)) ** Rational(1, 2)
@@ -133,13 +127,8 @@ BELOW = Condition(
 @register("V8-drop", "How much later steps make a drop", kind="approximation")
 @states("separate", lambda: h / 2 * log(HALF**2 * lambda_**2 / 2 / (lambda_**2 * v_0**2 - lambda_ * a * v_0**5)))
 @states("merged", lambda: h / 2 * log(gamma / (2 * alpha) * gamma / 2 / (MERGED_HALF * u_0 * (gamma - alpha * u_0**2))))
-@given(
-    STEP.text,
-    BELOW,
-    r"In units of $\tau$, from $v_{0}$ to half of the final component of $\boldsymbol{B}$ (separate, the flow (26)) or of $s = u^{2}$ "
-    "(merged, (44), white tokens)",
-    r"Next order: $h^{2}$; with momentum $(1 + \mu)/(1 - \mu)$ times as much and $h \mu/(1 - \mu)$ more",
-)
+@given(BELOW, r"Merged: white tokens, on the set (44), $s = u^2$")
+@note(r"In units of $\tau$", STEP)
 def later_drop() -> Lines:
     """The added time is half a step times the logarithm of how much faster the weight grows at the end."""
     slower = _f - h / 2 * _f * Derivative(_f, _W)
@@ -175,12 +164,11 @@ def force_variance() -> Any:
 @states("delay", lambda: h * (1 + V / (batch * lambda_**4)) * log(v / v_0))
 @states("spread", lambda: h * t * V / (batch * lambda_**4))
 @given(
-    STEP.text,
     EIGENVECTOR,
-    r"$V$ is the variance of one sequence's force along the eigendirection, $P$ sequences in a fresh mini-batch for each step",
-    r"A head that grows along that direction, $v = k = q$, before $a v^{3}$ nears $\lambda$; noise in other directions is left out",
-    r"Next order: $h^{3/2}$ in the spread's standard deviation; batches of all sequences have $V/P = 0$, (V8-drop)",
+    r"$P$ fresh sequences for each step",
+    r"A head $v = k = q$ along $\boldsymbol{e}$, before $a v^{3}$ nears $\lambda$; noise in other directions is left out",
 )
+@note(STEP)
 def mini_batches() -> Lines:
     """In 1/v a step is additive but for the second order, which noise enlarges."""
     one = y_q * e.T * beta * x_q.T * e

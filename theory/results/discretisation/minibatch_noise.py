@@ -11,7 +11,7 @@ from sympy import Function, Identity, Symbol, Trace, ZeroMatrix, diff, solve, sy
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import substitute
-from ...derivations import E, Line, Lines, given, register, states
+from ...derivations import E, Line, Lines, given, note, register, states
 from ...expectation import Gaussian, expect
 from ...notation import B, D, Lambda, Lambda_hat, MatrixLetter, N, beta, matrix, x_q, y_q
 from .finite_steps import V, batch, h
@@ -37,12 +37,7 @@ def force_variance() -> TracePolynomial:
 @register("V8-force", "The noise of one sequence's force")
 @states("mean", lambda: _mean_pull())
 @states("square", lambda: _square_given_the_context())
-@given(
-    r"$\boldsymbol{F}=(y_q-\hat y_q)\boldsymbol{\beta}\boldsymbol{x}_q^\top$ of one sequence with its prediction "
-    r"$\hat y_q=\boldsymbol{\beta}^\top\boldsymbol{B}\boldsymbol{x}_q$",
-    r"Any map $\boldsymbol{B}$, any direction $\boldsymbol{Z}$",
-    "Square: given the context; its average over contexts is exact as well, and makes the variance: 131 terms",
-)
+@note(r"$\boldsymbol{F}=(y_q-\hat y_q)\boldsymbol{\beta}\boldsymbol{x}_q^\top$ of one sequence")
 def noise_of_the_force() -> Lines:
     """Average the pull of one sequence and its square; both are polynomials in Gaussian vectors."""
     yield Line(pulled, ":=", pull(), r"The force of one sequence along a direction, $\operatorname{tr}(\boldsymbol{Z}^\top\boldsymbol{F})$")
@@ -76,12 +71,11 @@ def _square_given_the_context() -> Any:
 @states("x", lambda: -diff(_f, _x) * diff(_T, _x) - diff(_g, _x) * diff(_T, _y))
 @states("y", lambda: -diff(_f, _y) * diff(_T, _x) - diff(_g, _y) * diff(_T, _y))
 @states("variance", lambda: h * V / batch)
-@given(
+@given("$P$ fresh sequences for each step", r"The spread is small against the time in which the slope of $T$ changes")
+@note(
     r"$T(x, y)$: the time that the flow $\dot x=f$, $\dot y=g$ takes to a level, for two weights that stand for all",
-    "On the way its derivatives $T_{x}$ and $T_{y}$ obey the adjoint of the linearised flow",
-    r"$V$ is the variance (V8-force) of the force for the change $\boldsymbol{Z}$ of the map along $(T_x,T_y)$; each step draws $P$ "
-    "fresh sequences",
-    "Integrated along the flow up to the level; of first order in $h/P$, if the spread is small against the time in which $T$ changes",
+    r"$V$ is the variance (V8-force) of the force for the change $\boldsymbol{Z}$ of the map along $(T_x,T_y)$",
+    "Variance: what a unit of time adds, to be integrated along the flow up to the level",
 )
 def spread_of_a_drop() -> Lines:
     """Along the flow T falls at the rate 1; a step's noise moves it by its slope."""

@@ -14,11 +14,11 @@ from sympy.functions import beta, exp, factorial, gamma, sqrt
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import derivative
-from ...derivations import Condition, Line, Lines, Rate, given, register, states
+from ...derivations import Condition, Line, Lines, Rate, given, note, register, states
 from ...derivations.draws import at
 from ...notation import D, k_i, lambda_, q_i, v_0, v_i, vector
 from ..separate.flow import flow_in_force, rank_one_head
-from .finite_steps import STEP, eta, h, kappa, modified_velocity, mu, v
+from .finite_steps import MOMENTUM, STEP, eta, h, kappa, modified_velocity, mu, v
 
 m = Symbol("m", positive=True)  # the mass of the weights, a time in units of tau
 g = Symbol("g", positive=True)  # the rate at which gradient flow leaves a saddle
@@ -26,7 +26,7 @@ n = Symbol("n", integer=True, positive=True)  # steps
 r, x, y, z = symbols("r x y z", positive=True)
 _t, _W = symbols("t W", real=True)
 _f, _velocity, _path = Function("f")(_W), Function("F")(_W), Function("W")(_t)
-MASS = r"$m = \eta (1 + \mu)/(1 - \mu)^{2} = h (1 + \mu)/(2 (1 - \mu))$, in units of $\tau$ like every time here"
+MASS = r"$m$ is the mass (V8-ball), in units of $\tau$ like every time here"
 
 
 def heavy_ball(ahead: Any, now: Any, back: Any) -> Any:
@@ -49,13 +49,8 @@ def flow_of_heavy_ball() -> tuple[Any, Any]:
 @states("start", lambda: (1 - mu) / (1 + mu))
 @states("next", lambda: -(h**2) / 6 * Derivative(_path, (_t, 3)) - m * h**2 / 12 * Derivative(_path, (_t, 4)))
 @states("slow", lambda: _f - m * _f * Derivative(_f, _W))
-@given(
-    STEP,
-    r"$f=-\frac12\partial\mathcal{L}/\partial W$; a dot is a derivative in $t$",
-    r"Of second order in $h$ at fixed momentum, and in the square root of $\eta$ at fixed $m$, if $1 - \mu$ shrinks with it",
-    "Start: the velocity that makes the flow as late as heavy ball, which starts from rest, over $f$",
-    "Slow: the velocity if the mass is small against the times on which $f$ changes; this is (V8-modified)",
-)
+@given(MOMENTUM)
+@note(STEP, r"$f=-\frac12\partial\mathcal{L}/\partial W$; a dot is a derivative in $t$; start: the first velocity over $f$")
 def heavy_ball_flow() -> Lines:
     """The Taylor series of a step on a path; the flow without oscillation; and both from rest, under a constant force."""
     mass, rest = flow_of_heavy_ball()
@@ -76,7 +71,7 @@ def heavy_ball_flow() -> Lines:
     yield Line(h * (n - place), "->", late, r"In the end it is late by", parameter=n)
     yield Line(m * Derivative(path, (_t, 2)) + Derivative(path, _t), "=", 1, "The flow that starts with $r$ times the force has this path")
     yield Line(_t - path, "->", later, "In the end it is late by", parameter=_t)
-    yield Line(r, ":=", start, "Both are as late if")
+    yield Line(r, ":=", start, "The flow is as late as heavy ball if")
     yield Line(later, "=", late, "These are equal then")
     yield Line(r, "=", factor(start.subs(m, mass)), "With the mass", part="start")
     yield Line(_f, ":=", heavy_ball(_path.subs(_t, _t + h), _path, _path.subs(_t, _t - h)), "The force of heavy ball on a path")
@@ -116,13 +111,14 @@ BETWEEN = Condition("$0 < y < 1$", lambda point: 0 < point[y] < 1, _inside, at(y
 @states("ball rings", lambda: (1 - sqrt(mu)) ** 2 / 2)
 @states("drop", lambda: sqrt(3 * m / (2 * v_0)) / lambda_ * sqrt(pi) * gamma(Rational(1, 6)) / (3 * gamma(Rational(2, 3))))
 @given(
-    STEP,
+    MOMENTUM,
+    r"Drop: a head $v = \boldsymbol{k} = \boldsymbol{q}$ of separate attention from rest at a small $v_{0}$, with $m v_{0} \lambda^{2}$ "
+    "far above 1",
+)
+@note(
     MASS,
-    r"Escape: from a saddle that gradient flow leaves at the rate $g$, $m\ddot W+\dot W=gW$",
-    r"Rings: beside a minimum, along an eigenvector of the Hessian of $L/2$ with eigenvalue $\kappa$, the weights swing about it for "
-    r"larger $m\kappa$ (the flow) or $\eta\kappa$ (heavy ball, up to the bound of (V8-modified))",
-    r"Drop: the limit of a large mass, $m v_{0} \lambda^{2}$ far above 1, for a head $v = \boldsymbol{k} = \boldsymbol{q}$ of separate "
-    r"attention from rest at a small $v_{0}$: it goes as the inverse root of $v_{0}$, the drop of gradient flow as the inverse",
+    r"Rings: at larger $m\kappa$ (the flow) or $\eta\kappa$ (heavy ball) weights swing about a minimum, for each eigenvalue $\kappa$ "
+    r"of the Hessian of $\mathcal{L}/2$",
 )
 def what_mass_does() -> Lines:
     """Quadratics for what is linear, and conservation of energy for the drop."""
@@ -180,14 +176,8 @@ def acceleration(force: Any, velocity: Any) -> Any:
 @states("energy", lambda: -Trace(W_dot.T * W_dot))
 @states("query", lambda: 2 * m * (Trace(k_dot.T * k_dot) - Trace(q_dot.T * q_dot)))
 @states("value", lambda: 2 * m * (Trace(k_dot.T * k_dot) - v_dot**2))
-@given(
-    MASS,
-    r"On the flow (V8-ball), $t$ in units of $\tau$; any loss, for balance one that depends on the weights through the effective map",
-    r"Energy: of $\frac12(\mathcal{L}+m\dot{\boldsymbol{W}}^\top\dot{\boldsymbol{W}})$; the loss changes as $-2\boldsymbol{f}^\top"
-    r"\boldsymbol{W}$ does with $\boldsymbol{f}$ held fixed",
-    "Balance: of $C_q=\\boldsymbol{k}_i^\\top\\boldsymbol{k}_i-\\boldsymbol{q}_i^\\top\\boldsymbol{q}_i$ and "
-    "$C_v=\\boldsymbol{k}_i^\\top\\boldsymbol{k}_i-v_i^2$, conserved by gradient flow (79), with momentum only at equal speeds",
-)
+@given("On the flow (V8-ball); any loss, for the balance one that depends on the weights through the effective map")
+@note(MASS, r"The loss changes as $-2\boldsymbol{f}^\top\boldsymbol{W}$ does with $\boldsymbol{f}$ held fixed")
 def energy_and_balance() -> Lines:
     """The chain rule along the flow, with the accelerations put in."""
     forces = flow_in_force(rank_one_head(), (v_i, k_i, q_i))
@@ -197,10 +187,10 @@ def energy_and_balance() -> Lines:
     energy = m * Trace(W_dot.T * W_dot) / 2 - Trace(_force.T * W)
     yield Line(Rate(energy, moving), "=", derivative(TracePolynomial(energy), moving),
                "Half the loss and the kinetic energy", part="energy")  # fmt: skip
-    for which, other, name in (("query", Trace(q_i.T * q_i), "$C_q$"), ("value", v_i**2, "$C_v$")):
+    for which, other in (("query", Trace(q_i.T * q_i)), ("value", v_i**2)):
         conserved = Trace(k_i.T * k_i) - other
         first = derivative(TracePolynomial(conserved), rates)
         law = m * derivative(first, rates) + first
         once = Rate(conserved, rates)
-        yield Line(once, "=", first, f"The rate of {name}")
+        yield Line(once, "=", first, f"The rate of what balances key and {which}")
         yield Line(m * Rate(once, rates) + once, "=", law, "In this combination with its second derivative the force drops out", part=which)

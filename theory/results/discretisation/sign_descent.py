@@ -12,7 +12,7 @@ from sympy import Abs, IndexedBase, Integral, Sum, Symbol, Trace, cancel, cbrt, 
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import derivative, rewrite
-from ...derivations import Condition, Line, Lines, Rate, given, register, states
+from ...derivations import Condition, Line, Lines, Rate, given, note, register, states
 from ...notation import B, D, H, Lambda, M, a, clock, e, k_i, lambda_, q_i, v_i, vector, w_init
 
 sign_v = Symbol("s_v", real=True)  # the sign of the force on a value weight; below, on keys and queries
@@ -50,23 +50,16 @@ SIGNS = Condition(
 )
 
 
+FLOW = r"The flow $d\boldsymbol{W}/ds=\operatorname{sign}\boldsymbol{f}$, on which a step of sign descent counts as $\eta$; any loss"
+
+
 @register("V8-sign", "What sign descent conserves")
 @states("value", lambda: sign_v * v_i - Trace(e.T * sign_k) * Trace(e.T * k_i))
 @states("query", lambda: Trace(e.T * sign_k) * Trace(e.T * k_i) - Trace(e.T * sign_q) * Trace(e.T * q_i))
 @states("old value", lambda: 2 * (sign_v * v_i - Trace(sign_k.T * k_i)))
 @states("old query", lambda: 2 * (Trace(sign_k.T * k_i) - Trace(sign_q.T * q_i)))
 @states("drift", lambda: 2 * (1 - D))
-@given(
-    r"The flow $d\boldsymbol{W}/ds=\operatorname{sign}\boldsymbol{f}$, on which a step of sign descent counts as $\eta$; any loss, "
-    "between two changes of the signs",
-    SIGNS,
-    r"If the signs of the force are those of the weights, as near the origin (V8-sign-origin), $|v_i|-|k_{id}|$ and "
-    r"$|k_{id}|-|q_{id}|$ are conserved, and the rates are $2(|v_i|-\sum_d|k_{id}|)$ and $2(\sum_d|k_{id}|-\sum_d|q_{id}|)$",
-    r"Old value: of $v_i^2-\boldsymbol{k}_i^\top\boldsymbol{k}_i$; old query: of $\boldsymbol{k}_i^\top\boldsymbol{k}_i-"
-    r"\boldsymbol{q}_i^\top\boldsymbol{q}_i$, both conserved by gradient flow (79); drift: the second derivative of the first; that of "
-    "the second is 0",
-    "Signs, unlike gradient flow, depend on the coordinates",
-)
+@given(FLOW, SIGNS, "No sign changes")
 def sign_conservation() -> Lines:
     """The chain rule with the signs as speeds; a sign squares to 1."""
     along = {one: Trace(e.T * TracePolynomial(SPEEDS[one]).to_sympy()) * Trace(e.T * one) for one in (k_i, q_i)}
@@ -106,6 +99,10 @@ def _head_near_origin(point) -> None:
         point[B] = point[B].apply(lambda entry: entry * mpf(rng.uniform(-1, 1)))
 
 
+def _diagonal(point) -> bool:
+    return all(entry == 0 for letter in (Lambda, M) for entry in point[letter] - diag([point[letter][d, d] for d in range(point.size(D))]))
+
+
 def _aligned(point) -> bool:
     weights = [point[v_i], *point[k_i], *point[q_i]]
     return {abs(one) for one in weights} == {point[u]} and all(point[v_i] * k * q > 0 for k, q in zip(point[k_i], point[q_i], strict=True))
@@ -137,17 +134,9 @@ SIZES = Condition(
 @states("bound", lambda: H * u**3)
 @states("time", lambda: cbrt(lambda_ / (a * H)) - w_init)
 @states("flow", lambda: 1 / (lambda_**2 * w_init))
-@given(
-    r"The flow of (V8-sign); $\boldsymbol{\Lambda}$ is diagonal, with eigenvalues $\lambda_d$, $a_d$ of $\boldsymbol{\Lambda}$, "
-    r"$\boldsymbol{M}$; weights of at most $w_{\rm init}$ at the start, so of at most $u=w_{\rm init}+s$ at $s$",
-    "Bound: of each entry of the effective map of heads of rank one, for all signs",
-    r"Time: before it no entry of the map reaches $\lambda/a$, its value once the direction is learned (25); for $D=1$ and heads with "
-    r"$v_ik_iq_i=w_{\rm init}^3$ and all weights of size $w_{\rm init}$ it is the time to learn it. It stays finite as $w_{\rm init}$ "
-    "shrinks",
-    r"Flow: the limit of the time, in $t/\tau$, that one aligned head needs under gradient flow",
-    r"A head whose weights have the signs of their force adds $u^3$ to each diagonal entry of the map: all directions grow together, "
-    r"derived for weights of one size $u$ as long as $Hu^3$ is below each $\lambda_d^2/(a_d\operatorname{tr}\boldsymbol{\Lambda})$ and "
-    r"each $\lambda_d/\operatorname{tr}\boldsymbol{M}$",
+@given(FLOW, r"Weights of at most $w_{\rm init}$ at the start, and so of at most $u=w_{\rm init}+s$ at $s$")
+@note(
+    r"Time: at least this passes before a direction is learned; flow: what one aligned head needs under gradient flow, in $t/\tau$",
     "Measured, not derived: from random signs most heads come to agree with their force in a time of the order of their weights, a few "
     "rest at zero for long; and after the signs first change the loss falls in one drop or two, not in a staircase",
 )
@@ -158,10 +147,11 @@ def leaving_the_origin() -> Lines:
     of_flow = integrate(1 / (lambda_**2 * y**2), (y, w_init, oo))
     yield Line(Abs(Sum(v_j[j] * k_j[j] * q_j[j], (j, 1, H))), "<=", H * u**3,
                "An entry of the map sums a product for each head", part="bound", conditions=(SIZES,))  # fmt: skip
+    diagonal = Condition(r"$\boldsymbol{\Lambda}$ and $\boldsymbol{M}$ are diagonal", _diagonal)
     aligned = Condition("the weights of head $i$ have the size $u$, and $v_ik_{id}q_{id}>0$", _aligned)
     near_origin = Condition(r"all $|B_{dj}|\le Hu^3$, small enough", _near_origin)
     agree = Condition("the force (53) on each weight of head $i$ has the sign of the weight", _signs_agree)
-    yield Line((aligned, near_origin), "=>", agree,
+    yield Line((diagonal, aligned, near_origin), "=>", agree,
                "The map changes the force by less than the force at the origin", meets=(_head_near_origin,))  # fmt: skip
     yield Line(clock, ":=", time, "Let")
     yield Line(H * (w_init + clock) ** 3, "=", lambda_ / a, "Then the bound is the value of the map along a learned direction (25)")
@@ -176,17 +166,8 @@ def leaving_the_origin() -> Lines:
 @states("below", lambda: x / epsilon)
 @states("above", lambda: x / Abs(x))
 @states("growing", lambda: sqrt(5))
-@given(
-    r"Adam with the decays $\beta_1$, $\beta_2$ of its running means and $\epsilon$ beside the root: its moves over $\eta$, against "
-    "the gradient; $x$ is an entry of the gradient",
-    "Step: after any number of steps at a steady gradient, and at the first step at any",
-    r"Below: far below $\epsilon$ it is gradient descent with steps of $\eta/\epsilon$: gradient flow, if they are small, in which a "
-    r"step counts as $2\eta/\epsilon$ of $t/\tau$. Above: far above, sign descent (V8-sign)",
-    r"Growing: of gradients that grow as the square of the step, as near the origin under (V8-sign), the limit of many steps far above "
-    r"$\epsilon$, more than $1/(1-\beta_1)$ and fewer than $1/(1-\beta_2)$; after more it falls to the step of sign descent",
-    "Not derived: gradients that change in another way within these memories, and conservation laws between the two limits. They are "
-    "measured",
-)
+@given("$x$ is an entry of the gradient: steady, or growing as the square of the step, as near the origin under (V8-sign)")
+@note(r"Moves over $\eta$; $\beta_1$, $\beta_2$ are the decays of the running means, $\epsilon$ stands beside the root")
 def adam_between() -> Lines:
     """Running means of a constant and, if the longer memory holds all steps, of a power."""
     mean, square = (Sum((1 - decay) * decay ** (n - j) * of, (j, 1, n)) / (1 - decay**n) for decay, of in ((beta_1, x), (beta_2, x**2)))

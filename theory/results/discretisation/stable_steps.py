@@ -10,7 +10,7 @@ from mpmath import cbrt, mpf, norm, sqrt as root_of, zeros
 from sympy import Determinant, ImmutableMatrix, Rational, Symbol, Trace, ZeroMatrix, cancel, eye, factor, sqrt, symbols
 
 from ...calculus import rewrite, substitute
-from ...derivations import Condition, Gradient, Line, Lines, Rate, SecondVariation, carried_out, given, register, states
+from ...derivations import Condition, Gradient, Line, Lines, Rate, SecondVariation, carried_out, given, note, register, states
 from ...derivations.draws import commuting, eigenbasis, satisfying, second_moment
 from ...notation import B, B_rest, D, Lambda, M, e, gamma, k_i, matrix, q_i, s, v, v_i, vector
 from ..landscape.stability import F, half_loss
@@ -27,7 +27,6 @@ AS_EIGENVECTORS = {
     Lambda * e: lambda_d * e, M * e: lambda_d / b_d * e, e.T * e: 1,
     Lambda * e_j: lambda_j * e_j, M * e_j: lambda_j / b_j * e_j, e_j.T * e_j: 1, e.T * e_j: 0,
 }  # fmt: skip
-STABLE = r"Descent is stable for $\eta < 1/\kappa$ with the largest of them, heavy ball for $\eta < (1 + \mu)/\kappa$ (V8-modified)"
 
 
 def _draw_heads(point, second) -> None:
@@ -46,11 +45,11 @@ def _draw_heads(point, second) -> None:
 
 
 def _condition(text: str, second: int) -> dict:
-    learned = {v_i**3: b_d, v_j**3: second * b_j, k_i: v_i * e, B_rest * e_j: 0 * e_j}
+    learned = AS_EIGENVECTORS | {v_i**3: b_d, v_j**3: second * b_j, k_i: v_i * e, B_rest * e_j: 0 * e_j}
     return {"conditions": (satisfying(text, learned, lambda point: _draw_heads(point, second)),)}
 
 
-TWO = _condition(r"Directions $d$ and $j$ are learned, with unit eigenvectors $\boldsymbol{e}$ and $\boldsymbol{e}_j$", 1)
+TWO = _condition(r"Directions $d$ and $j$ are learned, of unit eigenvectors $\boldsymbol{e}$, $\boldsymbol{e}_j$; $b_d=\lambda_d/a_d$", 1)
 ONE = _condition(r"Direction $d$ is learned, $j$ is not: its head is zero", 0)
 
 
@@ -67,8 +66,7 @@ def _change(form: Any, weight: Any, moves: dict, at: dict, *along: Any) -> Any:
 
 def _loss_lines(form: Any) -> tuple[Line, ...]:
     closed = substitute(half_loss(), {B: form})
-    half = Line(population_error(form) / 2, "=", closed, "Half the loss (9-closed)")
-    return SECOND_MOMENT, half, Line(F, ":=", closed.to_sympy(), "Call it")
+    return SECOND_MOMENT, Line(F, ":=", population_error(form) / 2, "Half the loss"), Line(F, "=", closed, "(9-closed)")
 
 
 @register("V8-stable", "The curvatures of separate attention at each of its fixed points")
@@ -77,13 +75,11 @@ def _loss_lines(form: Any) -> tuple[Line, ...]:
 @states("unlearned", lambda: (
     lambda_j * b_d ** Rational(1, 3) * (lambda_d * (1 + b_d / b_j) / 2 + sqrt(lambda_d**2 * (1 - b_d / b_j) ** 2 / 4 + lambda_j**2))
 ))  # fmt: skip
-@given(
-    r"$b_d=\lambda_d/a_d$, the component of the map that $d$ has if it is learned; rank one, each learned direction in one head of "
-    r"minimal norm, $v = \boldsymbol{k} = \boldsymbol{q}$, the other heads zero",
-    "Head: $d$ learned; pair: $d$ and $j$ learned; unlearned: $d$ learned and $j$ not, the larger of two eigenvalues",
-    r"All other eigenvalues of the Hessian of $L/2$ are zero, at the origin every one (argued, not derived)",
-    STABLE,
-)
+@states("unlearned, smaller", lambda: (
+    lambda_j * b_d ** Rational(1, 3) * (lambda_d * (1 + b_d / b_j) / 2 - sqrt(lambda_d**2 * (1 - b_d / b_j) ** 2 / 4 + lambda_j**2))
+))  # fmt: skip
+@given(r"Rank one, each learned direction in one head of minimal norm, $v = \boldsymbol{k} = \boldsymbol{q}$, the other heads zero")
+@note("Head: $d$ is learned; pair: $d$ and $j$ are; unlearned: $d$ is and $j$ is not")
 def separate_curvatures() -> Lines:
     """The weights move along an eigenvector of the Hessian: the gradient of F changes by the eigenvalue times that vector."""
     both = {B_rest: ZeroMatrix(D, D), v_i: r_d, k_i: r_d * e, q_i: r_d * e, v_j: r_j, k_j: r_j * e_j, q_j: r_j * e_j}
@@ -125,6 +121,7 @@ def separate_curvatures() -> Lines:
     yield Line(change(v_i, turn), "=", 0, "The value is not coupled", **ONE)
     yield Line(kappa, "=", factor(larger).subs(roots), "That is", part="unlearned")
     yield Line(kappa_less, ":=", of_key + of_query - kappa, "The smaller one")
+    yield Line(kappa_less, "=", factor(of_key + of_query - larger).subs(roots), "That is", part="unlearned, smaller")
     yield Line(kappa * kappa_less, "=", rest, "The product of the two has the sign of the last factor")
     yield Line(Line(kappa_less, "<", 0), "<=>", Line(b_d * lambda_d**2 / b_j, "<", lambda_j**2),
                "So the smaller one is negative, and $j$ a way out, if and only if", meets=(_way_out, _way_out))  # fmt: skip
@@ -162,14 +159,8 @@ MINIMUM = {"conditions": (AT_MINIMUM,)}
     kappa**2 - kappa * (SIZE * (lambda_d**2 / b_d + lambda_j**2 / b_j) + (lambda_d**2 * b_d + lambda_j**2 * b_j) / SIZE)
     + 2 * lambda_d**2 * lambda_j**2 * SIZE**2 / (b_d * b_j)
 ))  # fmt: skip
-@given(
-    r"Two eigendirections $d$ and $j$; in $D$ of them the zero point has $\gamma=\|\boldsymbol{\Lambda}^2\|_F$, and "
-    r"$\pm\gamma$ are its only eigenvalues that are not zero",
-    r"Balanced weights, $\sum_iv_i^2=\|\boldsymbol{B}_*\|_F$: rotating the heads puts all weights into one",
-    r"Entry: an entry $(d, j)$ off the diagonal of the map; diagonal: the two along diagonal maps, in $D$ dimensions the eigenvalues "
-    r"of $s(\boldsymbol{I}+\boldsymbol{n}\boldsymbol{n}^\top)\boldsymbol{K}$ of (V7-tail), at most $2s\kappa_{\max}$",
-    STABLE,
-)
+@given("All weights in one head, as a rotation of the heads makes of balanced ones")
+@note("Entry: an entry $(d, j)$ off the diagonal of the map; diagonal: the two along diagonal maps")
 def merged_curvatures() -> Lines:
     """The weights of one head move; at the minimum along an entry of the map, and along the diagonal maps."""
     minimum = {U: (b_d * e * e.T + b_j * e_j * e_j.T) / v}
