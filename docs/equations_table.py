@@ -11,7 +11,6 @@ from pathlib import Path
 
 from iclflow.theory.derivations.registry import Equation
 from iclflow.theory.equations import equations
-from iclflow.theory.typesetting.sentences import sentence_markdown
 from iclflow.verify.claims import book
 from iclflow.verify.evidence.check import SENSES
 
@@ -45,7 +44,7 @@ def table() -> str:
         found = [name for name, source in tests.items() if _names(source, entry)]
         cells = [
             f"({entry.number})",
-            f'<a id="eq-{entry.number}"></a>{sentence_markdown(entry.title)}',
+            f'<a id="eq-{entry.number}"></a>{entry.title}',
             entry.kind,
             f"[{module}](../theory/{module}.py): `{entry.derivation.__name__}`" if entry.derivation else "",
             ", ".join(f"[{_subject(test)}](../{test})" for test in found),

@@ -8,9 +8,9 @@ from typing import Any
 from sympy import MatrixBase, oo, sympify
 
 from ..algebra.letters import Letters, letters
-from ..typesetting.latex import formula_latex, formula_text, superscript
+from ..typesetting.latex import formula_latex, formula_text
 from ..typesetting.line_breaks import LINE, Row, aligned, width
-from ..typesetting.sentences import plain, sentence_latex, sentence_markdown, sentence_text
+from ..typesetting.sentences import plain, sentence_latex, sentence_text
 from .conditions import Condition
 from .lines import Line
 
@@ -86,11 +86,8 @@ class Derivation:
                 pieces += text_lines(left, line.relation, f"{side_text(line.right)}   {plain(limit_latex(line))}".rstrip(), column)
         return "\n".join(pieces)
 
-    def latex(self, *, transpose: str = "top") -> str:
-        r"""One ``align*``, its lines broken to fit the page, with the reasons between them; several, each with its heading, in full.
-
-        ``transpose``: ``"top"`` or ``"T"``.
-        """
+    def latex(self) -> str:
+        r"""One ``align*``, its lines broken to fit the page, with the reasons between them; several, each with its heading, in full."""
         pieces = []
         for heading, lines in self._sections():
             rows, rule = [], ""
@@ -101,16 +98,16 @@ class Derivation:
             words = rf"\textbf{{{sentence_latex(heading)}.}} " * bool(heading) + rows[0].reason
             pieces.append(f"{words}\n{aligned([rows[0]._replace(reason=''), *rows[1:]])}")
         whole = "\n\n".join(pieces)
-        return f"{{\\allowdisplaybreaks\n{whole}\n}}".replace(r"\top", superscript(transpose))
+        return f"{{\\allowdisplaybreaks\n{whole}\n}}"
 
-    def markdown(self, *, transpose: str = "top") -> str:
+    def markdown(self) -> str:
         """The lines between double dollars, aligned and numbered, and a list of their reasons; in full, with a heading for each entry."""
         pieces = []
         for heading, lines in self._sections():
             rows = [row for number, before, line in lines for row in line_rows(before, line, tag=str(number))]
-            pieces += [f"**{sentence_markdown(heading)}**\n"] * bool(heading) + [f"$$\n{aligned(rows, 'aligned')}\n$$\n"]
-            pieces += [f"{number}. {self._reason(line, number, sentence_markdown)}" for number, _, line in lines] + [""]
-        return "\n".join(pieces).replace(r"\top", superscript(transpose))
+            pieces += [f"**{heading}**\n"] * bool(heading) + [f"$$\n{aligned(rows, 'aligned')}\n$$\n"]
+            pieces += [f"{number}. {self._reason(line, number, str)}" for number, _, line in lines] + [""]
+        return "\n".join(pieces)
 
     def _sections(self) -> Iterator[tuple[str, list]]:
         """(heading, [(number, the line before, line)]): a section for each entry of a derivation in full, else one without a heading."""

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from re import Match, fullmatch, match, sub
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..typesetting.latex import formula_latex, superscript
+from ..typesetting.latex import formula_latex
 from ..typesetting.line_breaks import Row, aligned
-from ..typesetting.sentences import sentence_latex, sentence_markdown, sentence_text
+from ..typesetting.sentences import sentence_latex, sentence_text
 from .derivation import LEFT_TEXT, RELATIONS_LATEX, Derivation, rows, side_latex, side_text, tag, text_lines
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ PREAMBLE = r"""\documentclass[11pt,a4paper]{article}
 """
 
 
-def render(equation: "Equation", format: str = "text", *, transpose: str = "top", full: bool = False, judged: bool = False) -> str:
+def render(equation: "Equation", format: str = "text", *, full: bool = False, judged: bool = False) -> str:
     """One equation with its conditions, erratum and derivation, as ``"text"``, ``"latex"`` or ``"markdown"``.
 
     ``full``: the derivation begins with those of all entries that it rests on. ``judged``: each line is judged and shows its verdict.
@@ -61,19 +61,17 @@ def render(equation: "Equation", format: str = "text", *, transpose: str = "top"
     forms = {"text": _text, "latex": _latex, "markdown": _markdown}
     if format not in forms:
         raise ValueError(f"format must be one of {tuple(forms)}, got {format!r}")
-    transposed = superscript(transpose)
-    return forms[format](equation, full, judged).replace(r"\top", transposed)
+    return forms[format](equation, full, judged)
 
 
 def export(
-    equations: Iterable["Equation"], format: str = "tex", *, transpose: str = "top", title: str = TITLE, sections: Iterable[str] = (),
+    equations: Iterable["Equation"], format: str = "tex", *, title: str = TITLE, sections: Iterable[str] = (),
     progress: Callable[[list], Iterable] = iter,
 ) -> str:  # fmt: skip
     """The equations with their derivations as one document, in the paper's order, with contents and with links between them.
 
-    ``format``: ``"tex"`` (a standalone document), ``"markdown"`` or ``"json"``. ``transpose``: ``"top"`` or ``"T"``. ``sections``: only
-    these, such as 3, C or beside. ``progress`` passes the equations on, as ``tqdm`` does. ValueError for another format, transpose or
-    section, or without equations.
+    ``format``: ``"tex"`` (a standalone document), ``"markdown"`` or ``"json"``. ``sections``: only these, such as 3, C or beside.
+    ``progress`` passes the equations on, as ``tqdm`` does. ValueError for another format or section, or without equations.
     """
     entries, chosen = tuple(equations), tuple(sections) or tuple(CHAPTERS)
     if format not in FORMATS:
@@ -85,18 +83,16 @@ def export(
     entries = [entry for entry in entries if chapter[entry.number] in chosen]
     if not entries:
         raise ValueError("equations: needs at least one equation, got none")
-    transposed = superscript(transpose)
     if format == "json":
-        records = json.dumps([_record(entry) for entry in progress(entries)], indent=1, ensure_ascii=False)
-        return records.replace(json.dumps(r"\top")[1:-1], json.dumps(transposed)[1:-1]) + "\n"
+        return json.dumps([_record(entry) for entry in progress(entries)], indent=1, ensure_ascii=False) + "\n"
     style = TEX if format == "tex" else MARKDOWN
     pages = {entry.number: _page(entry, homes, style) for entry in progress(entries)}
     pieces, contents = [], []
     for name, members in ((CHAPTERS[key], [entry for entry in entries if chapter[entry.number] == key]) for key in CHAPTERS):
         if members:
             pieces += [style.chapter % name, *(pages[entry.number] for entry in members)]
-            contents += [f"- {name}", *(f"  - [({one.number}) {sentence_markdown(one.title)}](#eq-{one.number})" for one in members)]
-    return style.whole(title, "\n".join(contents), "\n".join(pieces)).replace(r"\top", transposed)
+            contents += [f"- {name}", *(f"  - [({one.number}) {one.title}](#eq-{one.number})" for one in members)]
+    return style.whole(title, "\n".join(contents), "\n".join(pieces))
 
 
 class _Style(NamedTuple):
@@ -152,30 +148,26 @@ def _derivation(entry: "Equation", full: bool, judged: bool) -> Derivation:
     return derivation.judged() if judged else derivation
 
 
+def _said(entry: "Equation", label: str, words: Callable[[str], str]) -> list[str]:
+    """The kind with the conditions, the notes and the remark, each behind its label."""
+    said = {entry.kind.capitalize(): [one.text for one in entry.conditions], "Note": entry.notes, "Remark": filter(None, [entry.erratum])}
+    shown = {name: _sentences(map(words, texts)) for name, texts in said.items()}
+    return [f"{label % name} {text}".rstrip() for i, (name, text) in enumerate(shown.items()) if text or i == 0]
+
+
 def _latex(entry: "Equation", full: bool = False, judged: bool = False) -> str:
     heading = rf"\subsection*{{({entry.number}) {sentence_latex(entry.title)}}}"
-    conditions = _sentences(sentence_latex(condition.text) for condition in entry.conditions)
-    pieces = [f"{heading}\n{aligned(_display(entry))}", rf"\textit{{{entry.kind.capitalize()}.}} {conditions}".rstrip()]
-    if entry.notes:
-        pieces.append(rf"\textit{{Note.}} {_sentences(map(sentence_latex, entry.notes))}")
-    if entry.erratum:
-        pieces.append(rf"\textit{{Remark.}} {_sentences([sentence_latex(entry.erratum)])}")
+    pieces = [f"{heading}\n{aligned(_display(entry))}", *_said(entry, r"\textit{%s.}", sentence_latex)]
     if entry.derivation is not None:
         pieces.append(rf"\textit{{Derivation.}} {_derivation(entry, full, judged).latex()}")
     return "\n\n".join(pieces) + "\n"
 
 
 def _markdown(entry: "Equation", full: bool = False, judged: bool = False) -> str:
-    pieces = [f"### ({entry.number}) {sentence_markdown(entry.title)}\n", f"$$\n{aligned(_display(entry), 'aligned')}\n$$\n"]
-    conditions = _sentences(sentence_markdown(condition.text) for condition in entry.conditions)
-    pieces.append(f"**{entry.kind.capitalize()}.** {conditions}".rstrip() + "\n")
-    if entry.notes:
-        pieces.append(f"**Note.** {_sentences(map(sentence_markdown, entry.notes))}\n")
-    if entry.erratum:
-        pieces.append(f"**Remark.** {_sentences([sentence_markdown(entry.erratum)])}\n")
+    pieces = [f"### ({entry.number}) {entry.title}", f"$$\n{aligned(_display(entry), 'aligned')}\n$$", *_said(entry, "**%s.**", str)]
     if entry.derivation is not None:
-        pieces.append("**Derivation.**\n\n" + _derivation(entry, full, judged).markdown())
-    return "\n".join(pieces)
+        pieces += ["**Derivation.**", _derivation(entry, full, judged).markdown()]
+    return "\n\n".join(pieces) + "\n" * (entry.derivation is None)
 
 
 TEX = _Style(
@@ -215,19 +207,19 @@ def _record(entry: "Equation") -> dict:
     derived = entry.derive().lines if entry.derivation is not None else ()
     return {
         "number": entry.number,
-        "title": sentence_markdown(entry.title),
+        "title": entry.title,
         "kind": entry.kind,
         "section": entry.section,
-        "conditions": [sentence_markdown(condition.text) for condition in entry.conditions],
-        "notes": [sentence_markdown(one) for one in entry.notes],
-        "erratum": sentence_markdown(entry.erratum or "") or None,
+        "conditions": [condition.text for condition in entry.conditions],
+        "notes": list(entry.notes),
+        "erratum": entry.erratum,
         "statement": [
             {"tag": tag(entry.number, part), "left": side_latex(left), "relation": RELATIONS_LATEX[sign], "latex": formula_latex(right)}
             for part, left, sign, right in _statement(entry)
         ],
         "steps": [
             {
-                "rule": sentence_markdown(line.reason),
+                "rule": line.reason,
                 "part": line.part,
                 "left": side_latex(line.left),
                 "relation": RELATIONS_LATEX[line.relation],

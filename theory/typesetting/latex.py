@@ -5,8 +5,8 @@ r"""Any formula of this package as LaTeX or as text: trace polynomials, SymPy ex
 \frac{1}{N} \boldsymbol{\Lambda}^{2}
 >>> print(formula_latex(tau / w_init))
 \frac{\tau}{w_{\rm init}}
->>> print(formula_latex(B.T * Lambda, transpose="T"))
-\boldsymbol{B}^{T} \boldsymbol{\Lambda}
+>>> print(formula_latex(B.T * Lambda))
+\boldsymbol{B}^{\top} \boldsymbol{\Lambda}
 
 A SymPy expression keeps the shape in which it was typed; a :class:`~iclflow.theory.TracePolynomial` prints in its canonical order.
 """
@@ -30,7 +30,6 @@ from .line_breaks import LINE, width
 from .symbol_names import name_latex
 from .text import PaperOrder, is_negative, trace_order, without_units, written
 
-TRANSPOSES = {"top": r"\top", "T": "T"}
 FUNCTIONS = (sympy.log, sympy.atan, sympy.atanh, sympy.Derivative)
 SETTINGS = {"ln_notation": True, "inv_trig_style": "full", "mul_symbol": None, "fold_short_frac": False}
 
@@ -135,23 +134,12 @@ def _exponent(expr) -> str:
     return _PaperPrinter(fold_short_frac=True).doprint(expr)
 
 
-def superscript(transpose: str) -> str:
-    r"""The superscript of a transposed matrix for ``"top"`` or ``"T"``; ValueError for anything else."""
-    if transpose not in TRANSPOSES:
-        raise ValueError(f"transpose must be one of {tuple(TRANSPOSES)}, got {transpose!r}")
-    return TRANSPOSES[transpose]
-
-
-def formula_latex(formula: Any, *, transpose: str = "top") -> str:
-    r"""LaTeX without delimiters; ``transpose`` is ``"top"`` or ``"T"``, the superscript of a transposed matrix."""
-    return _formula_latex(formula).replace(r"\top", superscript(transpose))
-
-
-def _formula_latex(formula: Any) -> str:
+def formula_latex(formula: Any) -> str:
+    r"""LaTeX without delimiters."""
     if isinstance(formula, Mapping):
         formula = tuple(formula.values())
     if isinstance(formula, tuple | list | set | frozenset):
-        return r",\quad ".join(map(_formula_latex, formula))
+        return r",\quad ".join(map(formula_latex, formula))
     if isinstance(formula, TracePolynomial):
         return printing.write(formula.terms, _POLYNOMIAL_STYLE)
     expression = sympy.sympify(formula)

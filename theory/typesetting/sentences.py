@@ -1,4 +1,4 @@
-r"""Sentences with LaTeX between dollars, for a LaTeX document, for Markdown, and for a terminal.
+r"""Sentences with LaTeX between dollars, as Markdown has them, for a LaTeX document and for a terminal.
 
 >>> sentence = r"Write $\boldsymbol{M}$ for $\mathbb{E}[\hat{\boldsymbol{\Lambda}}^{2}]$, 10 % of $\frac{1}{N}$"
 >>> print(sentence_latex(sentence))
@@ -9,8 +9,6 @@ Write M for E[Lambda_hat^2], 10 % of 1/N
 
 from collections.abc import Iterator
 from re import compile as pattern, fullmatch, sub
-
-from .latex import superscript
 
 _ESCAPES = str.maketrans({"&": r"\&", "%": r"\%", "#": r"\#"})
 _TOKEN = pattern(r"\\[A-Za-z]+|\\.|[{}^_]|\s+|.")
@@ -28,14 +26,11 @@ _FACTORS = {"^", "_", "'", r"\boldsymbol", r"\mathbf", r"\mathbb", r"\mathcal", 
 _ACCENTS = {"hat": "_hat", "tilde": "_tilde", "bar": "_bar", "dot": "'"}
 
 
-def sentence_latex(sentence: str, *, transpose: str = "top") -> str:
-    """The sentence for LaTeX; ``transpose`` as in :func:`~iclflow.theory.typesetting.latex.formula_latex`."""
-    return _with(sentence, transpose, lambda words: words.translate(_ESCAPES))
-
-
-def sentence_markdown(sentence: str, *, transpose: str = "top") -> str:
-    """The sentence for Markdown, its formulas between dollars."""
-    return _with(sentence, transpose, lambda words: words)
+def sentence_latex(sentence: str) -> str:
+    """The sentence for LaTeX."""
+    pieces = sentence.split("$")
+    pieces[0::2] = [words.translate(_ESCAPES) for words in pieces[0::2]]
+    return "$".join(pieces)
 
 
 def sentence_text(sentence: str) -> str:
@@ -43,13 +38,6 @@ def sentence_text(sentence: str) -> str:
     pieces = sentence.split("$")
     pieces[1::2] = map(plain, pieces[1::2])
     return "".join(pieces)
-
-
-def _with(sentence: str, transpose: str, words) -> str:
-    pieces, top = sentence.split("$"), superscript(transpose)
-    pieces[0::2] = map(words, pieces[0::2])
-    pieces[1::2] = [piece.replace(r"\top", top) for piece in pieces[1::2]]
-    return "$".join(pieces)
 
 
 def plain(latex: str) -> str:

@@ -15,7 +15,6 @@ from latex2mathml.converter import convert
 
 from ...theory.derivations.registry import Equation
 from ...theory.typesetting.latex import formula_latex
-from ...theory.typesetting.sentences import sentence_markdown
 from ..claims.book import Claim
 from ..figures.gallery import rendered
 from ..figures.style import DARK, LIGHT
@@ -200,7 +199,7 @@ def _sides(source: Equation) -> Iterable[tuple[str, object]]:
 
 def sentence(text: str) -> str:
     """A sentence with its formulas."""
-    pieces = sentence_markdown(text).split("$")
+    pieces = text.split("$")
     return "".join(mathml(piece) if i % 2 else escape(piece) for i, piece in enumerate(pieces))
 
 

@@ -39,11 +39,6 @@ def exported(form: str) -> str:
     return export(equations(), form)
 
 
-def transposed(document: str) -> str:
-    """With T for the superscript: a test below shows that the option does this, and no more."""
-    return document.replace(r"\\top", "T").replace(r"\top", "T")
-
-
 def katex_failures(strings):
     done = subprocess.run(
         ["node", "-e", KATEX], input=json.dumps(strings), capture_output=True, text=True, check=True, cwd=ROOT, timeout=120
@@ -71,8 +66,6 @@ def test_every_string_compiles_with_katex():
             strings += [(record["number"], "display", part["latex"]), (record["number"], "display", part["left"])]
     assert len(strings) > 4 * len(equations())
     assert katex_failures(strings) == []
-    superscripts = sorted({string for *_, string in strings if r"\top" in string}, key=len)[::10]
-    assert katex_failures([("", "display", transposed(string)) for string in superscripts]) == []
 
 
 @pytest.mark.needs("KaTeX")
@@ -91,9 +84,8 @@ def pdflatex_log(document: str, folder: Path) -> str:
 
 
 @pytest.mark.needs("pdflatex")
-@pytest.mark.parametrize("transpose", ["top", pytest.param("T", marks=pytest.mark.slow)])
-def test_document_compiles_and_nothing_overflows(transpose, tmp_path):
-    log = pdflatex_log(exported("tex") if transpose == "top" else transposed(exported("tex")), tmp_path)
+def test_document_compiles_and_nothing_overflows(tmp_path):
+    log = pdflatex_log(exported("tex"), tmp_path)
     assert re.findall(r"Overfull \\hbox \([\d.]+pt too wide\)", log) == []
 
 
@@ -159,16 +151,6 @@ def test_export_of_some_equations_leaves_out_the_others():
     assert document.count(r"\subsection") == 1
 
 
-def test_transpose_option_reaches_every_part():
-    some = [entry for entry in equations() if entry.section.startswith("Appendix B")]
-    for form in ("tex", "markdown", "json"):
-        top, T = export(some, form), export(some, form, transpose="T")
-        assert r"\top" in top
-        assert r"\top" not in T
-        assert transposed(top) == T
-    assert formula_latex(B.T * Lambda, transpose="T") == r"\boldsymbol{B}^{T} \boldsymbol{\Lambda}"
-
-
 @pytest.mark.parametrize("form", ["text", "latex", "markdown"])
 def test_render_one_equation(form):
     shown = render(equation("31"), form)
@@ -179,14 +161,10 @@ def test_render_one_equation(form):
 def test_bad_options_are_refused():
     with pytest.raises(ValueError, match="format"):
         export(equations(), "pdf")
-    with pytest.raises(ValueError, match="transpose"):
-        export(equations(), "tex", transpose="t")
     with pytest.raises(ValueError, match="at least one"):
         export([], "tex")
     with pytest.raises(ValueError, match="format"):
         render(equation("31"), "tex")
-    with pytest.raises(ValueError, match="transpose"):
-        formula_latex(Lambda, transpose=r"\top")
 
 
 def test_mathematics_stands_between_dollars():

@@ -1,7 +1,7 @@
 """Sentences with formulas between dollars, for a terminal, Markdown and LaTeX; names of letters."""
 
 import pytest
-from iclflow.theory.typesetting.sentences import sentence_latex, sentence_markdown, sentence_text
+from iclflow.theory.typesetting.sentences import sentence_latex, sentence_text
 from iclflow.theory.typesetting.symbol_names import name_latex
 
 
@@ -17,18 +17,13 @@ from iclflow.theory.typesetting.symbol_names import name_latex
     ],
 )
 def test_sentences(sentence, text):
-    """In a terminal a formula is text; in LaTeX and Markdown it stays as it is."""
+    """In a terminal a formula is text; in LaTeX it stays as it is."""
     assert sentence_text(sentence) == text
-    assert sentence_latex(sentence) == sentence_markdown(sentence) == sentence
+    assert sentence_latex(sentence) == sentence
 
 
-def test_a_transpose_may_be_written_with_a_letter():
-    assert sentence_latex(r"$\boldsymbol{k}^{\top}$", transpose="T") == r"$\boldsymbol{k}^{T}$"
-
-
-def test_percent_signs_are_escaped_for_latex_only():
+def test_percent_signs_are_escaped_for_latex():
     assert sentence_latex("10 % of it") == r"10 \% of it"
-    assert sentence_markdown("10 % of it") == "10 % of it"
 
 
 def test_a_primed_letter_stays_greek():
