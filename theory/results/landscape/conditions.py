@@ -4,6 +4,7 @@ The conditions here are necessary and sufficient: they are what is left of the f
 The force is then Lambda (I - P) Lambda, equation (56), which sees the directions that are not learned. D, N, H and R stay symbols.
 """
 
+from functools import partial
 from typing import Any
 
 from mpmath import mpf
@@ -11,14 +12,15 @@ from sympy import IndexedBase, Trace, cancel, symbols
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import over_directions, substitute, summand
-from ...derivations import Condition, Line, Lines, Rate, define, erratum, given, register, states, value_at
+from ...derivations import Condition, Line, Lines, Rate, define, erratum, given, note, register, states, value_at
 from ...derivations.draws import commuting, eigenbasis, satisfying
 from ...notation import B, B_rest, D, G, K_i as K, Lambda, P, Q_i as Q, e, k_i as k, lambda_, learned, q_i as q, v_i, vector
 from ..separate.flow import flow, flow_in_force, flow_lines, rank_one_head, rank_R_head
 from ..task.population import ALONG, COMPONENTS as EIGENVALUES, PAPER, Task
-from .fixed_points import I_D, any_P, direction, force_at_fixed_point, projector
+from .fixed_points import I_D, direction, force_at_fixed_point, moment_is, projector
 
 k_d, q_d = symbols("k_d q_d", real=True)  # components of a key and of a query
+coefficients = vector("b", D), vector("c", D)  # of a key and of a query, (58)
 COMPONENTS = {k_d: IndexedBase("k", real=True), q_d: IndexedBase("q", real=True)}
 
 
@@ -28,8 +30,18 @@ def _components(point) -> None:
         point.family(COMPONENTS[component], list(vectors.T * point[weight]))
 
 
+def _are_components(point) -> bool:
+    there, letters = point.copy(), [COMPONENTS[one][d] for one in COMPONENTS for d in range(1, point[D] + 1)]
+    _components(there)
+    return all(abs(value_at(one, point) - value_at(one, there)) < 1e-20 for one in letters)
+
+
 def _waiting(point) -> None:
     point[v_i] = mpf(0)
+
+
+def _into_span(weight, point) -> None:
+    point[weight] = point[P] * point[weight]
 
 
 def _apart(point) -> None:
@@ -45,15 +57,14 @@ def _one_left(point) -> None:
     """All directions but one are learned, and the value weight stands still, so the key or the query has nothing of it."""
     values, vectors = eigenbasis(point)
     point[P] = commuting(vectors, [mpf(d > 0) for d in range(len(values))])
-    weight = point.rng.choice((k, q))
-    point[weight] = point[P] * point[weight]
+    _into_span(point.rng.choice((k, q)), point)
 
 
 STILL = satisfying("The value weight stands still", {k.T * Lambda * (I_D - P) * Lambda * q: 0})
 WAITING = Condition("$v_i = 0$", lambda point: point[v_i] == 0, _waiting)
 ACTIVE = Condition(r"$v_i \ne 0$", lambda point: point[v_i] != 0, outside=_waiting)
 IN_COMPONENTS = Condition(
-    r"$k_d$ and $q_d$ are the components of $\boldsymbol{k}_i$ and $\boldsymbol{q}_i$ along the eigenvectors", None, _components
+    r"$k_d$ and $q_d$ are the components of $\boldsymbol{k}_i$ and $\boldsymbol{q}_i$ along the eigenvectors", _are_components, _components
 )
 APART = Condition(
     "Two directions or more are not learned, and the value weight stands still",
@@ -80,7 +91,7 @@ def flow_at_fixed_point(head: Any, weights: tuple, task: Task = PAPER) -> list[T
 @states("a", lambda: k.T * Lambda * (I_D - P) * Lambda * q)
 @states("b", lambda: v_i * Lambda * (I_D - P) * Lambda * q)
 @states("c", lambda: v_i * Lambda * (I_D - P) * Lambda * k)
-@given(any_P, "(C1) holds")
+@given(moment_is)
 def flow_at_fixed_map(task: Task = PAPER) -> Lines:
     """The flow (19) with the force (56), which is symmetric."""
     head, weights = rank_one_head(), (v_i, k, q)
@@ -92,19 +103,14 @@ def flow_at_fixed_map(task: Task = PAPER) -> Lines:
 
 
 define("58", "Key and query in the span of the learned eigenvectors", section="Appendix D.3",
-       left={"a": k, "b": q}, typed=lambda _=PAPER: {"a": P * vector("b", D), "b": P * vector("c", D)},
-       conditions=(projector, r"The coefficients are the components of any two vectors $\boldsymbol{b}$ and $\boldsymbol{c}$"))  # fmt: skip
+       left={"a": k, "b": q}, typed=lambda _=PAPER: {"a": P * coefficients[0], "b": P * coefficients[1]},
+       conditions=(projector,))  # fmt: skip
 
 
 @register("C2", "Condition (C2): the keys and queries of an active head are in the span of the learned eigenvectors", section="Section 4.2")
 @states("query", lambda: (1 - learned) * q_d)
 @states("key", lambda: (1 - learned) * k_d)
-@given(
-    direction,
-    ACTIVE,
-    "(C1) holds",
-    r"both are zero at a fixed point, for every $d$; at rank $R$ for every column of $\boldsymbol{K}_{i}$ and $\boldsymbol{Q}_{i}$",
-)
+@given(direction, ACTIVE)
 @erratum("The paper proves that it suffices; given (C1), it is also necessary")
 def second_condition(task: Task = PAPER) -> Lines:
     """What the flow (57b), (57c) says along each eigenvector, and in the span of the learned ones."""
@@ -117,22 +123,26 @@ def second_condition(task: Task = PAPER) -> Lines:
     yield Line(k_d, ":=", e.T * k, "The component of the key along an eigenvector")
     yield Line(q_d, ":=", e.T * q, "and that of the query")
     yield Line(e.T * Rate(k, rates), "=", of_query, "The velocity of the key along the eigenvector, equation (57b)")
-    yield Line(e.T * Rate(k, rates) / scale, "=", cancel(of_query / scale),
-               r"It is zero exactly if this is, for $v_{i}$ and $\lambda$ are not", part="query")  # fmt: skip
-    yield Line(e.T * Rate(q, rates) / scale, "=", cancel(of_key / scale),
-               "The same for the velocity of the query, equation (57c)", part="key")  # fmt: skip
+    yield Line(e.T * Rate(k, rates) / scale, "=", cancel(of_query / scale), "Divided by what is not zero", part="query")
+    yield Line(e.T * Rate(q, rates) / scale, "=", cancel(of_key / scale), "The velocity of the query, equation (57c)", part="key")
+    equivalent = "So the key stands still exactly if the query is in the span", "and the query if the key is"
+    for weight, other, reason in zip((k, q), (q, k), equivalent, strict=True):
+        in_span = Line(P * other, "=", other)
+        yield Line(Line(Rate(weight, rates), "=", 0), "<=>", in_span, reason, meets=(partial(_into_span, other),) * 2)
     if task == PAPER:
         yield Line(P * Lambda * q, "=", Lambda * P * q, r"$\boldsymbol{P}$ commutes with $\boldsymbol{\Lambda}$")
         yield Line(P * Lambda * k, "=", Lambda * P * k, "For the key too")
-        yield Line(Rate(k, rates), "=", 0, "So a query in the span lets the key stand still", uses=("21", -2))
-        yield Line(Rate(q, rates), "=", 0, "and a key in the span the query", uses=("21", -2))
-        yield Line(Rate(k, rates), "=", 0, "With the coefficients (58), as in the paper", uses="58")
-        yield Line(Rate(q, rates), "=", 0, "and for the query", uses="58")
+        yield Line(Rate(k, rates), "=", 0, "On the set (21) the key stands still", uses=("21", -2))
+        yield Line(Rate(q, rates), "=", 0, "and the query", uses=("21", -2))
+        for weight, coefficient in zip((k, q), coefficients, strict=True):
+            yield Line(Rate(weight, rates), "=", 0, "With the coefficients (58), as in the paper", uses="58")
+            yield Line(e.T * weight, "=", learned * e.T * coefficient, "Its component along a learned eigenvector", uses="58")
 
 
 @register("C3", "Condition (C3), necessary and sufficient: what a waiting head must satisfy", section="Section 4.2")
 @states(lambda: over_directions((1 - learned) * lambda_**2 * k_d * q_d, components=COMPONENTS))
-@given(projector, WAITING, "(C1) holds", IN_COMPONENTS, "It is zero at a fixed point")
+@given(projector, WAITING)
+@note(IN_COMPONENTS.text)
 @erratum(
     "The paper asks that the key or the query be in the span of the learned eigenvectors. That suffices "
     r"and is not necessary where two or more directions are not learned: $\boldsymbol{k} = "
@@ -155,12 +165,13 @@ def third_condition(task: Task = PAPER) -> Lines:
         yield Line(Rate(v_i, rates), "=", 0, "in particular for a key and a query in the span (58), as in the paper", uses="58")
         yield Line((k.T * (I_D - P) * k) * (q.T * (I_D - P) * q), "!=", 0,
                    "As printed in the paper, (C3) asks that this be zero: it need not be", conditions=(APART,))  # fmt: skip
-    yield Line(Rate(v_i, rates), "=", over_directions(share, components=components), "In general it is a sum over the directions")
+    yield Line(Rate(v_i, rates), "=", over_directions(share, components=components), "In general it is a sum over the directions",
+               conditions=(IN_COMPONENTS,))  # fmt: skip
 
 
 @register("84", "Condition (C3) at rank $R$: what a waiting head must satisfy", section="Appendix E.3")
 @states(lambda: Trace(K.T * Lambda * (I_D - P) * Lambda * Q))
-@given(any_P, WAITING, "(C1) holds", "It is zero at a fixed point: necessary and sufficient")
+@given(moment_is, WAITING)
 def third_condition_rank_R(task: Task = PAPER) -> Lines:
     """The velocity of the value weight, with the columns of K_i and Q_i summed in the trace."""
     head, weights = rank_R_head(), (v_i, K, Q)

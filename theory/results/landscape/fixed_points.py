@@ -13,9 +13,8 @@ from sympy import Expr, Identity, Symbol, Trace, cancel, factor, solve, sqrt
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import rewrite, substitute
-from ...derivations import Condition, Line, Lines, define, erratum, given, register, states, value_at
+from ...derivations import Condition, Line, Lines, define, erratum, given, note, register, states, value_at
 from ...derivations.draws import (
-    ANY_P,
     DIRECTION,
     POSITIVE_DEFINITE,
     PROJECTOR,
@@ -59,16 +58,11 @@ def _keep_direction(point) -> None:
 SPECTRUM = Condition(
     r"$T = \operatorname{tr}(\boldsymbol{\Lambda})$, and $\boldsymbol{\Lambda}$ is positive definite", _spectrum, eigenbasis, _not_spectrum
 )
-OFF_DIAGONAL = (
-    r"Argued, not computed: between two eigenvectors the map is zero, as $\boldsymbol{M}^{-1} \boldsymbol{\Lambda} \boldsymbol{P}$ of (21) "
-    "has those of each factor"
-)
 KEEPS_DIRECTION = satisfying(
     r"$\boldsymbol{B}$ maps $\boldsymbol{e}$ onto a multiple of itself, as it does at every fixed point by T1",
     {B * e: e * e.T * B * e},
     _keep_direction,
 )
-DISTINCT = Condition(r"the eigenvalues are distinct: then the map is also necessary, see T1")
 
 
 def ridge(eigenvalue_: Expr, total: Expr = T) -> Expr:
@@ -86,9 +80,10 @@ def projector(task: Task = PAPER) -> Condition:
     return task.condition(PROJECTOR, learned_directions)
 
 
-def any_P(task: Task = PAPER) -> Condition:
-    """Any matrix in place of the projector."""
-    return task.condition(ANY_P, lambda point, moments: moments(point))
+@cache
+def moment_is(task: Task = PAPER) -> Condition:
+    """What M is."""
+    return satisfying(rf"$\boldsymbol{{M}}$ is {task.second_moment()}", {M: task.moments.M}, task.draw)
 
 
 @cache
@@ -124,11 +119,7 @@ def _sets(number: str, section: str, key: Any, query: Any) -> None:
 
     define(number, "The set of fixed points that have learned the eigenvectors in $S$", section=section,
            left=lefts, typed=sets,
-           conditions=(
-               projector,
-               r"The second and third for every head with $v_i \ne 0$, the last for those with $v_i = 0$",
-               r"$\lambda_d > 0$ for $d \in S$: at $\lambda = (1, 0)$ and $S = \{2\}$ there is no such map, for $a_2 = 0$",
-           ),
+           conditions=(projector,), notes=(r"An active head has $v_i \ne 0$, a waiting head $v_i = 0$",),
            erratum="The paper's (C3) asks more of waiting heads than is needed" if number == "21" else None)  # fmt: skip
 
 
@@ -137,10 +128,8 @@ _sets("81", "Appendix E.3", K, Q)
 for _number, _section, _slots in (("22", "Section 4.2", "H"), ("82", "Appendix E.3", "R H")):
     define(_number, "The learned eigenvectors: a subset of the $D$ indices with $m$ members", section=_section,
            left=m, typed=lambda _=PAPER: Trace(P),
-           conditions=(
-               projector,
-               rf"Argued, not computed: $m \le \min(D, {_slots})$, for a sum of ${_slots}$ maps of rank one has no higher rank",
-           ))  # fmt: skip
+           conditions=(projector,),
+           notes=(rf"Argued, not derived: $m \le \min(D, {_slots})$, as ${_slots}$ maps of rank one sum to no higher rank",))  # fmt: skip
 
 
 def _roots(task: Task = PAPER) -> Lines:
@@ -161,22 +150,26 @@ def _at_fixed_point(task: Task = PAPER) -> tuple[Line, ...]:
     return () if task == PAPER else (Line(B, ":=", task.fixed_map, reason),)
 
 
+def _eigenvector(task: Task, number: str) -> Line:
+    reason = "Each learned eigenvector is one of the map, with the root that is not zero; the map takes the others to zero"
+    return Line(B * e, "=", learned * fixed_map_along(task) * e, reason, task.uses(number))
+
+
 @register("23", "The effective map at a fixed point", section="Section 4.2")
 @states(lambda: learned / lambda_ * ridge(lambda_))
-@given(SPECTRUM, direction, DISTINCT, OFF_DIAGONAL)
+@given(SPECTRUM, direction)
 @erratum("The paper proves that it suffices; with distinct eigenvalues it is also necessary")
 def map_at_fixed_point(task: Task = PAPER) -> Lines:
     """The roots of b G(b) = 0 along each eigenvector."""
     yield from _roots(task)
     yield from _at_fixed_point(task)
-    yield Line(e.T * B * e, "=", learned * fixed_map_along(task),
-               "The root that is not zero, for the learned eigenvectors", task.uses("21"))  # fmt: skip
+    yield _eigenvector(task, "21")
     yield Line(e.T * B * e, "=", learned * written_map_along(task), "The moment (32) written out", task.uses("21"))
 
 
 @register("55", "The effective map at a fixed point, by the moment (32)", section="Appendix D.3")
 @states(lambda: learned * lambda_ / a)
-@given(direction, OFF_DIAGONAL)
+@given(direction)
 def fixed_map_by_moment(task: Task = PAPER) -> Lines:
     """As (23), before the moment is written out."""
     known = task.learned.to_sympy()
@@ -184,12 +177,13 @@ def fixed_map_by_moment(task: Task = PAPER) -> Lines:
     yield from _at_fixed_point(task)
     yield Line(M * B, "=", known * P, "The moment times the map (21)", task.uses("21"))
     yield Line(Trace(M * B * known.I), "=", m, "Its rank is the number of learned eigenvectors", (*task.uses("21"), "22"))
+    yield _eigenvector(task, "21")
     yield Line(e.T * B * e, "=", learned * fixed_map_along(task), "The map along an eigenvector", task.uses("21"))
 
 
 @register("C1", "Condition (C1), as the equation that the effective map satisfies along every eigenvector", section="Section 4.2")
 @states(lambda: b * (b - lambda_ / a))
-@given(direction, "It is zero at every fixed point if the eigenvalues are distinct, see T1")
+@given(direction)
 @erratum("The paper states (C1) as sufficient")
 def first_condition(task: Task = PAPER) -> Lines:
     """b G(b), divided by its leading coefficient."""
@@ -208,14 +202,8 @@ def first_condition(task: Task = PAPER) -> Lines:
 @register("83", "The effective map at a fixed point, rank $R$", section="Appendix E.3")
 @states("map", lambda: learned / lambda_ * ridge(lambda_))
 @states("slot", lambda: sqrt(ridge(lambda_) / (lambda_ * v_positive)))
-@given(
-    SPECTRUM,
-    direction,
-    r"The slot $(i, r)$ serves one learned eigenvector, in a head with $v_i = v > 0$; $\boldsymbol{k}_i$, $\boldsymbol{q}_i$ stand "
-    r"for its columns $\boldsymbol{k}_{i,r}$, $\boldsymbol{q}_{i,r}$",
-    r"$m \le R H$, one slot for each learned eigenvector",
-    OFF_DIAGONAL,
-)
+@given(SPECTRUM, direction)
+@note(r"$\boldsymbol{k}_i$ and $\boldsymbol{q}_i$ are the columns of one slot, $v$ is the value weight of its head")
 @erratum(
     "With all weights but $r = 1$ set to zero, as in the paper, it takes $m$ heads; filling the slots of "
     r"a head one after the other, $m \le R H$ is enough"
@@ -227,8 +215,8 @@ def rank_R_map(task: Task = PAPER) -> Lines:
     yield from _roots(task)
     yield from _at_fixed_point(task)
     yield Line(Trace(M * B * task.learned.to_sympy().I), "=", m, "The map (81) has this rank", (*task.uses("81"), "82"))
-    yield Line(e.T * B * e, "=", learned * known,
-               "The root that is not zero, with the moment (32), for the learned eigenvectors", task.uses("81"), "map")  # fmt: skip
+    yield _eigenvector(task, "81")
+    yield Line(e.T * B * e, "=", learned * known, "With the moment (32)", task.uses("81"), "map")
     yield Line(amplitude, ":=", slot, rf"The amplitude that solves $v x^2 = {formula_latex(fixed_map_along(task))}$")
     yield Line(k, ":=", amplitude * e, "Let the key of one slot be this multiple of the eigenvector")
     yield Line(q, ":=", k, "and the query the same")

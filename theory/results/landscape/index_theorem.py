@@ -6,22 +6,42 @@ Lambda W = W Lambda_S, M W = W M_S, and kappa V theta' = M_S^-1 Lambda_S. The He
 learned, plus a square; along each it splits into pairs of two dimensions.
 """
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from mpmath import diag, eigsy, eye, matrix as numbers, mpf, zeros
-from sympy import Determinant, Expr, Identity, IndexedBase, Matrix, Sum, Symbol, Trace, factor, symbols
+from sympy import Determinant, Expr, Identity, IndexedBase, Integral, Matrix, Sum, Symbol, Trace, factor, ln, symbols
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import along, hessian_form, rewrite, substitute, summand
-from ...derivations import Line, Lines, Point, Rate, SecondVariation, erratum, given, register, states
+from ...derivations import Condition, Line, Lines, Point, Rate, SecondVariation, erratum, given, note, register, states
 from ...derivations.draws import eigenbasis, satisfying, second_moment
-from ...notation import B, D, G, H, Lambda, M, P, R, a, e_d as e, k_i as k, lambda_, matrix, q_i as q, symmetric_matrix, tau, v_i, vector
+from ...notation import (
+    B,
+    D,
+    G,
+    H,
+    Lambda,
+    M,
+    P,
+    R,
+    a,
+    e_d as e,
+    k_i as k,
+    lambda_,
+    matrix,
+    q_i as q,
+    symmetric_matrix,
+    tau,
+    v_i,
+    vector,
+    w_init,
+)
 from ..separate.flow import flow, flow_in_force, flow_lines, rank_one_head
 from ..task.regression import population_error
 from .conditions import at_fixed_map, q_d
 from .fixed_points import m
-from .stability import F, half_loss, value
+from .stability import F, end, half_loss, value
 
 n = Symbol("n", integer=True, positive=True)  # slots of the active heads
 K_a, Q_a = matrix("K_a", D, n), matrix("Q_a", D, n)  # the active slots of all heads
@@ -73,7 +93,7 @@ def _at_fixed_point(point: Point, learned: list[int], slots: int) -> None:
     point[e], point[lambda_], point[a] = vectors[:, d], values[d], levels[d]
     point[lambda_d], point[a_d], point[lambda_j], point[a_j] = (values[d], levels[d], values[learned[place]], levels[learned[place]])
     point.family(inversions, [sum(values[j] < values[one] for j in learned) for one in others])
-    point[negative] = sum(_negative(point, values[one], levels[one]) for one in others)
+    point[negative] = _counted(point)
 
 
 def _inverse(wide):
@@ -85,6 +105,10 @@ def _null(wide):
     return eye(wide.cols) - _inverse(wide) * wide
 
 
+def _counted(point: Point) -> int:
+    return sum(_negative(point, point[Lambda_perp][d, d], point[M_perp][d, d]) for d in range(point[Lambda_perp].rows))
+
+
 def _negative(point: Point, level, moment) -> int:
     """How many eigenvalues of the form (T2b) along one eigenvector are negative."""
     slots = point[V]
@@ -94,13 +118,25 @@ def _negative(point: Point, level, moment) -> int:
     whole = zeros(2 * size)
     whole[:size, :size], whole[size:, size:] = keys, queries
     whole[:size, size:] = whole[size:, :size] = -(level**2) * slots
-    return sum(one < -mpf("1e-20") for one in eigsy(whole, eigvals_only=True))
+    return _below_zero(tuple(whole), 2 * size)
+
+
+@lru_cache(maxsize=1 << 10)
+def _below_zero(entries: tuple, size: int) -> int:
+    values = eigsy(numbers([entries[i * size : (i + 1) * size] for i in range(size)]), eigvals_only=True)
+    return sum(one < -mpf("1e-20") for one in values)
 
 
 def _fixed_point(point: Point) -> None:
     size = point.size(D)
     learned = sorted(point.rng.sample(range(size), point.rng.randint(1, max(size - 1, 1))))
     _at_fixed_point(point, learned, len(learned) + point.rng.randint(0, 2))
+
+
+def _not_fixed(point: Point) -> None:
+    _fixed_point(point)
+    point[theta] = point[theta] / 10
+    point[negative] = _counted(point)
 
 
 def _first_learned(point: Point) -> None:
@@ -115,24 +151,37 @@ def _redundant(point: Point) -> None:
         point[move] = _null(point[served] * point[V]) * point[move]
 
 
-AT_REST = {kappa * V * theta.T: M_S.I * Lambda_S, Lambda * W: W * Lambda_S}
+AT_REST = {kappa * V * theta.T: M_S.I * Lambda_S, Lambda * W: W * Lambda_S, Lambda * W_perp: W_perp * Lambda_perp}
 FIXED_POINT = satisfying(
-    r"At a fixed point, (C1) and (C2), with the keys and queries of waiting heads in the span of the learned eigenvectors: the columns of "
-    r"$\boldsymbol{W}$ are those, with the eigenvalues $\boldsymbol{\Lambda}_S$ and $\boldsymbol{M}_S$ of $\boldsymbol{\Lambda}$ and "
-    r"$\boldsymbol{M} = \mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$; the active slots are $\boldsymbol{K}_a = \boldsymbol{W\kappa}$ and "
-    r"$\boldsymbol{Q}_a = \boldsymbol{W\theta}$ with $\boldsymbol{\kappa V\theta}^\top=\boldsymbol{M}_S^{-1}\boldsymbol{\Lambda}_S$; "
-    r"$\boldsymbol{e}_d$ is an eigenvector that is not learned",
+    r"At a fixed point: the columns of $\boldsymbol{W}$ are the learned eigenvectors, those of $\boldsymbol{W}_\perp$ the others, with the "
+    r"eigenvalues $\boldsymbol{\Lambda}_S$ and $\boldsymbol{\Lambda}_\perp$ of $\boldsymbol{\Lambda}$, $\boldsymbol{M}_S$ and "
+    r"$\boldsymbol{M}_\perp$ of $\boldsymbol{M} = \mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$; the active slots have "
+    r"$\boldsymbol{\kappa V\theta}^\top=\boldsymbol{M}_S^{-1}\boldsymbol{\Lambda}_S$; $\boldsymbol{e}_d$ is not learned",
     AT_REST,
     _fixed_point,
+    _not_fixed,
+)
+PAIR = satisfying(
+    r"$\boldsymbol{u}$ has the component of one learned eigenvector alone, with the eigenvalues $\lambda_j$ and $a_j$; "
+    r"$\lambda_d$ and $a_d$ are those of $\boldsymbol{e}_d$",
+    {Lambda_S * unit: lambda_j * unit, M_S * unit: a_j * unit, unit.T * unit: 1, Lambda * e: lambda_d * e, M * e: a_d * e},
+    outside=lambda point: point.__setitem__(point.rng.choice((lambda_j, a_j, lambda_d, a_d)), mpf(5)),
 )
 REDUNDANT = satisfying(
-    r"$\boldsymbol{\theta V\xi}_0=0$ and $\boldsymbol{\kappa V\eta}_0=0$: $n - m$ dimensions each",
-    {theta * V * xi_0: 0 * x, kappa * V * eta_0: 0 * x},
-    _redundant,
+    r"$\boldsymbol{\theta V\xi}_0=0$ and $\boldsymbol{\kappa V\eta}_0=0$", {theta * V * xi_0: 0 * x, kappa * V * eta_0: 0 * x}, _redundant
 )
-COUNTED = (
-    r"$\mathrm{index}$ is the number of negative eigenvalues of the form (T2b), over all eigenvectors that are not learned; what stays "
-    "within the span of the learned ones adds a square, which has none"
+COUNTED = Condition(
+    r"$\mathrm{index}$ is the number of negative eigenvalues of the form (T2b), over all eigenvectors that are not learned",
+    lambda point: point[negative] == _counted(point),
+    outside=lambda point: point.__setitem__(negative, _counted(point) + 1),
+)
+INVERTED = Condition(
+    r"$I_{d}$ is the number of learned $j$ with $\lambda_{j} < \lambda_{d}$",
+    lambda point: all(
+        point[inversions][d + 1] == sum(point[Lambda_S][j, j] < point[Lambda_perp][d, d] for j in range(point[m]))
+        for d in range(point[D] - point[m])
+    ),
+    outside=lambda point: point.family(inversions, [point[m] + 1] * (point[D] - point[m])),
 )
 FIRST_LEARNED = satisfying(
     r"At a fixed point as in (T2b), $S=\{1,\dots,m\}$, in $H$ active heads with $r$ empty slots, $m = R H - r$; $\boldsymbol{e}_d$ is an "
@@ -179,13 +228,7 @@ VARIED = SecondVariation(F, {K_a: e * xi.T, Q_a: e * eta.T})  # the active slots
     a * xi.T * V * theta.T * Lambda_S * theta * V * xi + lambda_ * eta.T * V * kappa.T * M_S * kappa * V * eta
     - 2 * lambda_**2 * xi.T * V * eta
 ))  # fmt: skip
-@given(
-    FIXED_POINT,
-    r"$\delta\boldsymbol{K}_a=\boldsymbol{W\mu}+\boldsymbol{W}_\perp\boldsymbol{\Xi}$ and $\delta\boldsymbol{Q}_a=\boldsymbol{W\nu}+"
-    r"\boldsymbol{W}_\perp\boldsymbol{\Psi}$: the columns of $\boldsymbol{W}_\perp$ are the eigenvectors not learned",
-    r"One direction is a row of $\boldsymbol{\Xi}$ and of $\boldsymbol{\Psi}$; since the matrices of eigenvalues are diagonal, rows "
-    "do not mix",
-)
+@given(FIXED_POINT)
 def active_slots() -> Lines:
     """Every variation of the active weights, within the span of the learned eigenvectors and out of it."""
     whole = substitute(half_loss(), {B: K_a * V * Q_a.T})
@@ -247,11 +290,7 @@ def pair_block() -> Matrix:
 @register("T2d", "Stability: a learned and an unlearned eigenvector: the sign of the Hessian on the pair", section="beside (21), (81)")
 @states("block", lambda: Matrix([[a_d * lambda_j, -(lambda_d**2) * a_j / lambda_j], [-(lambda_d**2) * a_j / lambda_j, lambda_d * a_j]]))
 @states("determinant", lambda: a_d * a_j**2 * lambda_d / lambda_j**2 * (lambda_j**3 / a_j - lambda_d**3 / a_d))
-@given(
-    FIXED_POINT,
-    r"$\boldsymbol{u}$ has the component of $\boldsymbol{e}_j$ alone, $j \in S$; $d \notin S$; $\lambda_j$, $a_j$ and "
-    r"$\lambda_d$, $a_d$ are the eigenvalues that belong to $\boldsymbol{e}_j$ and $\boldsymbol{e}_d$",
-)
+@given(FIXED_POINT, PAIR)
 def pair() -> Lines:
     """The form (T2c) along e_j: its diagonal is positive, so one eigenvalue is negative exactly if the determinant is."""
     alone = {x: x_j * unit, y: y_j * unit, xi_0: 0 * xi_0, eta_0: 0 * eta_0}
@@ -280,13 +319,8 @@ def hyperbolic() -> Matrix:
 
 @register("T2e", "Stability: the number of negative Hessian eigenvalues at a fixed point", section="beside (21), (81)")
 @states(lambda: (n - m) * (D - m) + Sum(inversions[index_d], (index_d, 1, D - m)))
-@given(
-    FIXED_POINT,
-    COUNTED,
-    r"$n$ is $R$ times the number of heads with $v_{i} \ne 0$; $I_{d}$ is the number of learned $j$ with $\lambda_{j} < \lambda_{d}$; "
-    "distinct eigenvalues",
-    r"It is zero exactly if $n = m$ and the largest eigenvalues are learned, or $m = D$",
-)
+@given(FIXED_POINT, COUNTED, INVERTED)
+@note("$n$ is $R$ times the number of heads with $v_{i} \\ne 0$; waiting heads have their keys and queries in the span")
 def index() -> Lines:
     """From (T2c): for each d, every redundant slot is a pair (0, -c; -c, 0), and a learned j counts where its block is indefinite."""
     determinant = hyperbolic().det()
@@ -294,19 +328,16 @@ def index() -> Lines:
     yield Line(Determinant(hyperbolic()), "=", determinant, "The determinant of (T2c) on a pair of redundant moves, with its coupling $c$")
     yield Line(determinant, "<", 0, "One eigenvalue of the two is negative")
     yield Line(Sum(n - m, (index_d, 1, D - m)), "=", redundant, "There are $n - m$ pairs in each of $D - m$ directions")
-    yield Line(negative, "=", redundant + Sum(inversions[index_d], (index_d, 1, D - m)), "Add the inverted pairs (T2d)")
+    inverted = Sum(inversions[index_d], (index_d, 1, D - m))
+    yield Line(Line(negative, "=", 0), "<=>", (Line(n, "=", m), Line(inverted, "=", 0)),
+               "Where not all is learned none is negative exactly if no slot is redundant and no pair inverted")  # fmt: skip
+    yield Line(negative, "=", redundant + inverted, "Add the inverted pairs (T2d)")
 
 
 @register("T3", "Rank $R$: only levels $m$ that $R$ divides can be long plateaus", section="Section 5")
 @states("index", lambda: empty * (D - R * H + empty))
 @states("rate", lambda: value * lambda_**2 / tau)
-@given(
-    FIRST_LEARNED,
-    COUNTED,
-    "The index is zero exactly if $r = 0$, which takes an $m$ that $R$ divides, or $m = D$",
-    r"The last part is the rate at which an empty slot of a head with value weight $v$ takes up an eigenvector, so that the "
-    r"plateau lasts for a time that grows as $\ln(1/w_{\rm init})$",
-)
+@given(FIRST_LEARNED, COUNTED)
 @erratum(
     "The paper says that plateaus are at $m$ that divides $R$; it is the other way round, as in its own list $m = 0$, 2, 4, 6 for $R = 2$"
 )
@@ -320,9 +351,13 @@ def levels() -> Lines:
     yield Line(n, "=", R * H, "All slots are active")
     yield Line(m, "=", R * H - empty, "and all but $r$ serve an eigenvector")
     yield Line(negative, "=", redundant_index(R * H).subs(m, R * H - empty), "So the index is", part="index")
+    yield Line(Line(negative, "=", 0), "<=>", Line(empty, "=", 0), "Where not all is learned it is zero exactly if no slot is empty")
     yield from flow_lines(head, weights, (k,))
     yield from at_fixed_map(head)
     yield Line(q, ":=", q_d * e, "An empty slot has a small query along an eigenvector that is not learned")
     yield Line(k, ":=", q, "and the same key")
     yield Line(v_i, ":=", value, "in a head with this value weight")
-    yield Line(e.T * Rate(k, rates) / (tau * q_d), "=", rate.subs(v_i, value) / (tau * component), "It grows at the rate", part="rate")
+    rate = rate.subs(v_i, value) / (tau * component)
+    yield Line(e.T * Rate(k, rates) / (tau * q_d), "=", rate, "It grows at the rate", part="rate")
+    yield Line(Integral(1 / (rate * component), (component, w_init, end)), "=", ln(end / w_init) / rate,
+               r"So the plateau lasts for a time that grows as $\ln(1/w_{\rm init})$")  # fmt: skip

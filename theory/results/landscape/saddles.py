@@ -7,7 +7,7 @@ from sympy import Derivative, Expr, Identity, Integral, Min, Symbol, Trace, diff
 
 from ...calculus import along, gradient, over_directions, rewrite, substitute
 from ...derivations import Condition, Gradient, Line, Lines, Rate, given, register, states
-from ...derivations.draws import ALONG, PROJECTOR, satisfying, square_root
+from ...derivations.draws import ALONG, satisfying, square_root
 from ...notation import B, D, K_i, Lambda, M, P, Q_i, R, T, a, e, gamma, k_i, lambda_, matrix, q_i, symmetric_matrix, t, tau, v_i, w_init
 from ..attention.blocks import U_i as U
 from ..separate.flow import effective_map, rank_R_head
@@ -16,10 +16,9 @@ from ..task.regression import SECOND_MOMENT, closed_loss, population_error
 from .any_quadratic_loss import M_root
 from .fixed_points import Gamma
 from .levels import FIXED_MAP
-from .stability import half_loss
+from .stability import end, half_loss
 
 epsilon = Symbol("epsilon", positive=True)
-end = Symbol("delta", positive=True)
 u = Symbol("u", positive=True)
 deviation = matrix("E", D)  # of the effective map from the best one
 Lambda_root = symmetric_matrix("Lambda_h", D, latex=r"{\boldsymbol{\Lambda}^{1/2}}")
@@ -34,7 +33,7 @@ def _roots(point) -> None:
         point[root] = square_root(point, whole)
 
 
-NORM = Condition(r"$\gamma = \|\boldsymbol{\Lambda}^2\|$", None, _norm)
+NORM = satisfying(r"$\gamma = \|\boldsymbol{\Lambda}^2\|$", {gamma**2: Trace(Lambda**4)}, _norm)
 ROOTS = satisfying(
     r"$\boldsymbol{M}^{1/2}$ and $\boldsymbol{\Lambda}^{1/2}$ are positive roots", {M_root**2: M, Lambda_root**2: Lambda}, _roots
 )
@@ -55,12 +54,7 @@ NOT_ALL = Condition("Not all is learned", lambda point: norm(point[P] - eye(poin
     Trace(Lambda) / 2 - epsilon**2 * Trace(Lambda * effective_map(v_i * U) * Lambda)
     + epsilon**4 / 2 * Trace(effective_map(v_i * U).T * M * effective_map(v_i * U) * Lambda)
 ))  # fmt: skip
-@given(
-    PROJECTOR,
-    FIXED_MAP,
-    r"All weights of all heads are multiplied by $\epsilon$; at a later plateau those of one waiting head, the others making the map "
-    r"$\boldsymbol{\Gamma}$",
-)
+@given(FIXED_MAP)
 def origin() -> Lines:
     """All weights times epsilon: without a term in epsilon^2 the Hessian at the origin is zero."""
     separate, merged = rank_R_head(), v_i * U
@@ -71,7 +65,9 @@ def origin() -> Lines:
     at_plateau = substitute(waiting, {v_i: 0})
     errors = [population_error(map_) / 2 for map_ in maps]
     yield SECOND_MOMENT
-    yield Line(errors[0], "=", whole, "Separate attention has three weights in a product: half the loss", part="separate")
+    yield Line(errors[0], "=", whole,
+               r"Half the loss, if all weights of separate attention, three in each product, are multiplied by $\epsilon$",
+               part="separate")  # fmt: skip
     yield Line(errors[0], "~", at_zero,
                r"It begins to change at the third order: the Hessian at the origin is zero", parameter=(epsilon, 0), order=3)  # fmt: skip
     yield Line(M * Gamma, "=", Lambda * P, "At a later plateau, with the map (55)")
@@ -104,7 +100,7 @@ def flow_alone(head: Any, weights: tuple) -> tuple[dict, tuple[Line, ...]]:
 @states("merged", lambda: tau / gamma * ln(end / w_init))
 @states("separate", lambda: tau / lambda_**2 * (1 / w_init - 1 / end))
 @states("separate, next order", lambda: tau * a / (2 * lambda_**3) * (end**2 - w_init**2))
-@given(ALONG, NORM, r"From $w_{\rm init}$ to a small $\delta$, along the direction that grows first; $u$ is the value weight")
+@given(ALONG, NORM)
 def escape() -> Lines:
     """The flow of one head along the direction that grows first, for small weights, and the first term that this leaves out."""
     growing = u / gamma * Lambda**2
@@ -139,17 +135,11 @@ def escape() -> Lines:
     yield Line(t - separate_time.doit(), "=", escape_time(correction).doit(), "What the second adds", part="separate, next order")
 
 
-@register("T2j", "Stability: the loss is a square around its minimum: the best map of rank $r$ learns the first $r$ eigenvectors",
+@register("T2j", "Stability: the loss is a square around its minimum: the best map of rank $R$ learns the first $R$ eigenvectors",
           section="beside (24)")  # fmt: skip
 @states("square", lambda: Trace(Lambda) - Trace(Lambda**3 * M.I) + Trace(deviation.T * M * deviation * Lambda))
 @states("singular value", lambda: lambda_**3 / a)
-@given(
-    ALONG,
-    ROOTS,
-    r"Argued, not computed: by Eckart and Young the map of rank $r$ nearest to $\boldsymbol{M}^{1/2}(\boldsymbol{M}^{-1}"
-    r"\boldsymbol{\Lambda})\boldsymbol{\Lambda}^{1/2}$ keeps its $r$ largest singular values",
-    r"So the least loss of $R H$ slots is that of (24) at $m = \min(D, R H)$",
-)
+@given(ALONG, ROOTS)
 def global_minimum() -> Lines:
     """Complete the square; the distance that is left is that of a map of low rank."""
     shifted = substitute(closed_loss().result, {B: M.I * Lambda + deviation})
@@ -166,4 +156,4 @@ def global_minimum() -> Lines:
     yield Line(Derivative(written, lambda_), "=", slope, "It rises with the eigenvalue, for its slope is, as in (T1c)")
     yield Line(slope, ">", 0, "This is positive: the largest singular values are those of the first eigenvectors")
     yield Line(population_error(K_i * Q_i.T), ">=", best,
-               r"So a map of rank $R$ has at least the loss (24) at $m = \min(D, R)$")  # fmt: skip
+               r"So a map of rank $R$ has at least the loss (24) at $m = \min(D, R)$, by Eckart and Young")  # fmt: skip
