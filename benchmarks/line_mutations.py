@@ -95,6 +95,8 @@ def faults(line: Line) -> Iterator[Fault]:
                 if not (0 in (one.left, one.right) and fault.text in ("three times", "transposed")):
                     wrong = (*conclusions[:place], fault.wrong, *conclusions[place + 1 :])
                     same = fault.harmless and replace(line, left=fault.harmless.left, relation="=", right=fault.harmless.right)
+                    if len(conclusions) > 1:  # it may say the same beside the others
+                        same = replace(line, left=conclusions, relation="<=>", right=wrong, meets=line.meets[1:] * 2)
                     yield Fault("conclusion", f"{fault.kind} {fault.text}", replace(line, right=wrong), same)
     if line.relation in TURNED:
         yield Fault("relation", "turned", replace(line, relation=TURNED[line.relation]))

@@ -7,23 +7,40 @@ eigenspace a B / lambda is any orthogonal projector (T1d). The rank of B is at m
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from mpmath import eye, findroot, matrix as numbers, mpf, norm, zeros
-from sympy import Derivative, Expr, IndexedBase, Product, Sum, Symbol, cancel, combsimp, diff, factor, solve, symbols
+from sympy import Derivative, Expr, IndexedBase, Piecewise, Product, Sum, Symbol, cancel, combsimp, diff, factor, solve, symbols
 from sympy.functions import Min, binomial
 from sympy.matrices import Determinant, Identity, Matrix, diag
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import explicit, substitute
-from ...derivations import Condition, Derivation, Gradient, Line, Lines, Point, Rate, as_sympy, erratum, given, register, states, value_at
+from ...derivations import (
+    Condition,
+    Derivation,
+    Gradient,
+    Line,
+    Lines,
+    Point,
+    Rate,
+    as_sympy,
+    erratum,
+    given,
+    note,
+    register,
+    states,
+    value_at,
+)
 from ...derivations.draws import POSITIVE_DEFINITE, eigenbasis, learned_directions, satisfying, second_moment, unit_vector
 from ...notation import B, B_rest, D, G, H, K_i as K, Lambda, Lambda_q, M, N, P, Q_i as Q, R, T, a, e, lambda_, matrix, v_i, vector
 from ...typesetting.latex import formula_latex
 from ..separate.flow import flow, flow_in_force, flow_lines, rank_R_head
 from ..task.population import ALONG, PAPER, Sigma_w, Task
-from ..task.regression import SECOND_MOMENT, closed_loss, force, force_along, loss_and_force
+from ..task.regression import SECOND_MOMENT, closed_loss, force, force_along, loss_and_force, population_error
 from .fixed_points import KEEPS_DIRECTION, b, direction, m
+from .index_theorem import K_a, Q_a, V
 
 Pi = matrix("Pi", D, latex=r"\boldsymbol{\Pi}")  # a B / lambda on an eigenspace
 e_i, e_j = vector("e_i", D), vector("e_j", D)
@@ -110,8 +127,12 @@ def _on_an_eigenspace(point) -> None:
 
 
 def _multiplicities(point) -> None:
-    point[J] = point.rng.randint(1, 3)
-    point.family(g, [mpf(point.rng.randint(1, 4)) for _ in range(point[J])])
+    """Fewer eigenvalues than dimensions."""
+    if point[D] == 1:
+        raise ValueError("one dimension has no repeated eigenvalue")
+    point[J] = point.rng.randint(1, point[D] - 1)
+    ends = [0, *sorted(point.rng.sample(range(1, point[D]), point[J] - 1)), point[D]]
+    point.family(g, [mpf(end - start) for start, end in pairwise(ends)])
 
 
 PAIR = satisfying(
@@ -128,14 +149,26 @@ def pair(task: Task = PAPER) -> Condition:
     return task.condition(PAIR, _pair)
 
 
+def _are_multiplicities(point) -> bool:
+    return sum(point[g][one] for one in range(1, point[J] + 1)) == point[D]
+
+
+def _all_distinct(point) -> None:
+    point[J] = point[D]
+    point.family(g, [mpf(1)] * point[D])
+
+
 MULTIPLICITIES = Condition(
     r"$g_j$ are the multiplicities of the $J$ eigenvalues, $\sum_j g_j = D$, and some eigenvalue is repeated",
-    lambda point: any(point[g][one] > 1 for one in range(1, point[J] + 1)),
+    lambda point: _are_multiplicities(point) and point[J] < point[D],
     _multiplicities,
-    lambda point: (_multiplicities(point), point.family(g, [mpf(1)] * point[J])),
+    _all_distinct,
 )
-ENOUGH_SLOTS = Condition(r"$R H \ge D$", lambda point: point[R] * point[H] >= point[D])
+DISTINCT = Condition(
+    "The eigenvalues are distinct", lambda point: _are_multiplicities(point) and point[J] == point[D], _all_distinct, _multiplicities
+)
 FEW_SLOTS = Condition("$R H < D$", lambda point: point[R] * point[H] < point[D])
+ENOUGH_SLOTS = Condition(r"$R H \ge D$", lambda point: not FEW_SLOTS.holds(point), None, lambda point: point.values.update({R: 1, H: 1}))
 
 
 def moments_of(task: Task) -> tuple[Line, ...]:
@@ -151,16 +184,17 @@ def annihilated() -> tuple[Line, Line]:
 @register("T1a", "Completeness: at a fixed point the effective map and the force annihilate each other", section="beside (21), (81)")
 @states("keys", lambda: (v_i * K * Q.T).T * G)
 @states("queries", lambda: G * (v_i * K * Q.T).T)
-@given(
-    r"argued, not computed: summed over the heads, $\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ and $\boldsymbol{G} "
-    r"\boldsymbol{B}^{\top} = 0$ if the keys and queries stand still",
-    r"any $H$ and $R$; any loss, if $\boldsymbol{G}$ is minus half its gradient in $\boldsymbol{B}$",
-)
 def annihilation(task: Task = PAPER) -> Lines:
     """The share of one head in B' G and in G B' is a product of its weights and their velocities."""
     head = rank_R_head()
     rates, in_force = flow(head, (K, Q), task), flow_in_force(head, (K, Q))
+    slots = K_a * V * Q_a.T
+    error, there = population_error(slots, task), substitute(force(task), {B: slots})
     yield from moments_of(task)
+    yield Line(-Q_a * Gradient(error, Q_a).T / 2, "=", slots.T * there,
+               r"All slots side by side: if the queries stand still, $\boldsymbol{B}^{\top} \boldsymbol{G} = 0$")  # fmt: skip
+    yield Line(-Gradient(error, K_a) * K_a.T / 2, "=", there * slots.T,
+               r"If the keys stand still, $\boldsymbol{G} \boldsymbol{B}^{\top} = 0$")  # fmt: skip
     yield from flow_lines(head, (K, Q), task=task)
     yield Line(B, ":=", B_rest + head, "The effective map")
     yield Line(G, ":=", -Gradient(closed_loss(task).result, B) / 2, "The force on it")
@@ -186,7 +220,7 @@ def symmetry_conditions(task: Task = PAPER) -> tuple[TracePolynomial, TracePolyn
 @register("T1b", "Completeness: two matrices that are symmetric at every fixed point", section="beside (21), (81)")
 @states("first", lambda: B.T * Lambda - Lambda * B)
 @states("second", lambda: M.I * Lambda**2 * B.T - B * Lambda**2 * M.I)
-@given(POSITIVE_DEFINITE, r"Both are zero if $\boldsymbol{B}^{\top} \boldsymbol{G} = 0$ and $\boldsymbol{G} \boldsymbol{B}^{\top} = 0$")
+@given(POSITIVE_DEFINITE)
 def symmetries(task: Task = PAPER) -> Lines:
     """B' G Lambda^-1 = B' Lambda - B' M B and M^-1 G B' = M^-1 Lambda^2 B' - B Lambda B', each zero, each less a symmetric matrix."""
     (first, second), freed, Q_any = symmetry_conditions(task), _freed(task), as_sympy(task.query_covariance)
@@ -231,7 +265,7 @@ def _entries(task: Task) -> Lines:
     / (((N + 1) * lambda_i + T) * ((N + 1) * lambda_j + T))
 ))  # fmt: skip
 @states("slope", lambda: lambda_ * N * (2 * T + lambda_ * N + lambda_) / (T + lambda_ * N + lambda_) ** 2)
-@given(pair, r"The first two are zero at a fixed point")
+@given(pair)
 def off_diagonal(task: Task = PAPER) -> Lines:
     """Two homogeneous equations for B_ij and B_ji, whose determinant has the sign of lambda_i - lambda_j."""
     system = Matrix([[equation.coeff(entry) for entry in (B_ji, B_ij)] for equation in entry_equations(task)])
@@ -251,15 +285,7 @@ def off_diagonal(task: Task = PAPER) -> Lines:
 @register("T1", "Completeness: what the effective map of every fixed point satisfies", section="beside (21), (81)")
 @states("entries", lambda: (lambda_i**3 / a_i - lambda_j**3 / a_j) * B_ij)
 @states("diagonal", lambda: b * (b - lambda_ / a))
-@given(
-    pair,
-    direction,
-    r"Both are zero at a fixed point, for every pair of eigenvectors; any $H$ and $R$",
-    r"for tokens of another law, as long as $\boldsymbol{M}$ commutes with $\boldsymbol{\Lambda}$ and "
-    r"$\lambda^{3} / a$ rises with $\lambda$",
-    r"so with distinct eigenvalues $B_{ij} = 0$, by (T1c), and $\boldsymbol{e}_d^{\top}\boldsymbol{B}\boldsymbol{e}_d$ is 0 or "
-    r"$\lambda_{d} / a_{d}$: no fixed function is missing in (21), (81)",
-)
+@given(pair, direction)
 @erratum("The paper proves that these are fixed points, not that there are no others")
 def completeness(task: Task = PAPER) -> Lines:
     """Eliminate B_ji from the two equations of a pair; the diagonal is (C1)."""
@@ -299,11 +325,10 @@ def eigenspace_conditions() -> tuple[TracePolynomial, TracePolynomial]:
 @states("left", lambda: Pi.T - Pi.T * Pi)
 @states("right", lambda: Pi.T - Pi * Pi.T)
 @states("components", lambda: Product(g[j] + 1, (j, 1, J)))
-@given(
-    r"The first two are zero on an eigenspace, whose dimension is written $D$ here and which (T1c) separates from the others",
-    MULTIPLICITIES,
-    r"Argued, not computed: orthogonal projectors of one rank form a connected set, those of different rank different ones",
-    r"$R H$ is at least the dimension of the whole space",
+@given(MULTIPLICITIES)
+@note(
+    "In the first two parts $D$ is the dimension of an eigenspace, which (T1c) separates from the others",
+    "Argued, not derived: orthogonal projectors of one rank form a connected set",
 )
 @erratum("$2^{D}$ needs distinct eigenvalues: otherwise the fixed functions are a continuum, whose components are counted here")
 def equal_eigenvalues() -> Lines:
@@ -311,26 +336,22 @@ def equal_eigenvalues() -> Lines:
     left, right = eigenspace_conditions()
     loss = substitute(closed_loss().result, {Lambda: lambda_ * Identity(D), M: a * Identity(D)})
     rank = Symbol("r", integer=True)
-    ranks = Sum(1, (rank, 0, g[j]))
-    components = Product(ranks.doit(), (j, 1, J))
+    ranks, components = Sum(1, (rank, 0, Min(g[j], R * H))), Product(g[j] + 1, (j, 1, J))
     yield Line(B, ":=", lambda_ / a * Pi, "Let the effective map on the eigenspace be")
     yield Line(G, ":=", -Gradient(loss, B) / 2, "and the force, minus half the gradient of the loss there")
     yield Line(a / lambda_**3 * B.T * G, "=", left, r"$\boldsymbol{B}^{\top} \boldsymbol{G}$, times $a / \lambda^{3}$", part="left")
     yield Line(a / lambda_**3 * G * B.T, "=", right, r"$\boldsymbol{G} \boldsymbol{B}^{\top}$, times the same", part="right")
     yield Line((Line(left, "=", 0), Line(right, "=", 0)), "<=>", (Line(Pi.T, "=", Pi), Line(Pi * Pi, "=", Pi)),
                r"Both are zero for orthogonal projectors only", meets=(_projector, _projector))  # fmt: skip
-    yield Line(Product(ranks, (j, 1, J)), "=", components, "The ranks 0 to $g_{j}$ can be chosen for each eigenspace", part="components")
-    yield Line(components, "!=", 2 ** Sum(g[j], (j, 1, J)), "As printed in the paper there are $2^D$ fixed functions")
+    yield Line(Product(ranks, (j, 1, J)), "=", components, "If there are slots for all, each eigenspace can have any rank up to its own",
+               part="components", conditions=(ENOUGH_SLOTS,))  # fmt: skip
+    yield Line(components, "!=", 2**D, "As printed in the paper there are $2^D$ fixed functions")
 
 
 @register("T1e", "Completeness: the number of fixed functions", section="Section 4.2")
 @states("few slots", lambda: Sum(binomial(D, m), (m, 0, R * H)))
 @states("enough slots", lambda: 2**D)
-@given(
-    "the eigenvalues are distinct",
-    r"a fixed function for every set of at most $\min(D, R H)$ eigenvectors, one slot each",
-    r"the second if $R H$ is at least $D$",
-)
+@given(DISTINCT)
 @erratum(r"The paper's $2^{D}$ needs $R H \ge D$, and at rank one $H \ge D$")
 def count() -> Lines:
     """Sets of m eigenvectors, by the generating function (1 + x)^D: each eigenvector is learned (x) or not (1)."""
@@ -345,11 +366,12 @@ def count() -> Lines:
     yield Line((1 + x) * Derivative(generating, x), "=", D * generating, "Each eigenvector is learned or not: a generating function")
     yield Line(steps, "=", sets, "The product of the ratios of its neighbouring coefficients: the number of sets of $m$ eigenvectors")
     yield Line(generating, "=", Sum(sets * x**m, (m, 0, D)), "These are its coefficients")
-    yield Line(Sum(sets, (m, 0, Min(D, R * H))), "=", slots,
+    yield Line(Sum(Piecewise((sets, m <= R * H), (0, True)), (m, 0, D)), "=", slots,
                "The rank of the effective map is at most $R H$, the number of slots", part="few slots")  # fmt: skip
     yield Line(slots, "=", generating.subs(x, 1),
                r"With enough slots all sets occur: the generating function at $x = 1$",
                part="enough slots", conditions=(ENOUGH_SLOTS,))  # fmt: skip
+    yield Line(Product(g[j] + 1, (j, 1, J)), "=", 2**D, "So says (T1d) of distinct eigenvalues")
     yield Line(slots, "!=", 2**D,
                "As printed in the paper, $2^D$ for any number of heads: with fewer slots there are fewer",
                conditions=(FEW_SLOTS,))  # fmt: skip

@@ -352,12 +352,14 @@ def levels() -> Lines:
     yield Line(m, "=", R * H - empty, "and all but $r$ serve an eigenvector")
     yield Line(negative, "=", redundant_index(R * H).subs(m, R * H - empty), "So the index is", part="index")
     yield Line(Line(negative, "=", 0), "<=>", Line(empty, "=", 0), "Where not all is learned it is zero exactly if no slot is empty")
-    yield from flow_lines(head, weights, (k,))
+    yield from flow_lines(head, weights, (k, q))
     yield from at_fixed_map(head)
+    yield Line(Rate(k, rates), "=", v_i * Lambda * (Identity(D) - P) * Lambda * q, "The velocity of a key, equation (57b)")
     yield Line(q, ":=", q_d * e, "An empty slot has a small query along an eigenvector that is not learned")
     yield Line(k, ":=", q, "and the same key")
     yield Line(v_i, ":=", value, "in a head with this value weight")
     rate = rate.subs(v_i, value) / (tau * component)
+    yield Line(e.T * Rate(q, rates), "=", e.T * Rate(k, rates), "Both keep pace")
     yield Line(e.T * Rate(k, rates) / (tau * q_d), "=", rate, "It grows at the rate", part="rate")
     yield Line(Integral(1 / (rate * component), (component, w_init, end)), "=", ln(end / w_init) / rate,
                r"So the plateau lasts for a time that grows as $\ln(1/w_{\rm init})$")  # fmt: skip

@@ -14,7 +14,7 @@ from ...calculus import eigenvalue, indicator, on_and_off, over_directions, subs
 from ...derivations import Condition, Derivation, E, Line, Lines, carried_out, erratum, given, register, states, value_at
 from ...derivations.draws import commuting, eigenbasis, satisfying
 from ...expectation import expect
-from ...notation import B, Lambda, Lambda_hat, M, N, P, T, a, beta, e, lambda_, learned, x_q, y_q
+from ...notation import B, D, Lambda, Lambda_hat, M, N, P, T, a, beta, e, lambda_, learned, x_q, y_q
 from ...typesetting.latex import formula_latex
 from ..task.population import ALONG, COMPONENTS, PAPER, Task
 from ..task.regression import closed_loss
@@ -37,7 +37,6 @@ def at_fixed_map(task: Task = PAPER) -> Condition:
 
 
 FIXED_MAP = at_fixed_map()
-SYMMETRIC = Condition(r"$\boldsymbol{\Gamma}$ is symmetric")
 
 
 def first_learned(task: Task = PAPER) -> Condition:
@@ -52,7 +51,10 @@ def first_learned(task: Task = PAPER) -> Condition:
         point.family(indicator, chosen)
         point[Gamma] = value_at(task.fixed_map, point)
 
-    return Condition(r"$S=\{1,\dots,m\}$", None, draw)
+    def holds(point) -> bool:
+        return all(point[indicator][d] == (d <= point[m]) for d in range(1, point[D] + 1))
+
+    return Condition(r"$S=\{1,\dots,m\}$", holds, draw, lambda point: (draw(point), point.__setitem__(m, point[m] - 1)))
 
 
 @cache
@@ -149,7 +151,7 @@ def plateau_loss(task: Task = PAPER) -> Lines:
     (1 + 1 / N) * (Trace(Lambda**3 * Gamma**2) - Trace(Lambda * Gamma * Lambda**2 * Gamma))
     + (Trace(Gamma**2 * Lambda) * Trace(Lambda**2) - Trace(Lambda) * Trace(Gamma * Lambda * Gamma * Lambda)) / N
 ))  # fmt: skip
-@given(lambda task=PAPER: SYMMETRIC if task == PAPER else at_fixed_map(task))
+@given(lambda task=PAPER: r"$\boldsymbol{\Gamma}$ is symmetric" if task == PAPER else at_fixed_map(task))
 @erratum(
     r"The quadratic term is $(\hat{\boldsymbol{\Lambda}} \boldsymbol{\Gamma})^{\top} (\hat{\boldsymbol{\Lambda}} \boldsymbol{\Gamma})$, "
     r"not the square of $\hat{\boldsymbol{\Lambda}} \boldsymbol{\Gamma}$: the paper evaluates it in two different orders. The orders "
