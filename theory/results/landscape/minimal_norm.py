@@ -10,7 +10,7 @@ from sympy import Abs, Rational, Symbol, Trace, solve, symbols
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import collect, gradient, rewrite, substitute
-from ...derivations import Gradient, Line, Lines, erratum, given, register, states
+from ...derivations import Gradient, Line, Lines, erratum, given, note, register, states
 from ...derivations.draws import satisfying
 from ...notation import B_rest, D, H, a, k_i as k, lambda_, matrix, q_i as q, symmetric_matrix, v_i, vector
 from ..separate.flow import effective_map, rank_one_head
@@ -66,7 +66,7 @@ def _singular(point) -> None:
 
 
 AT_REST = {k.T * Mu * q: v_i, v_i * Mu * q: k, v_i * Mu.T * k: q}
-STATIONARY = satisfying("At a stationary point: the gradients (74) are zero; other heads enter through their map", AT_REST, _stationary)
+STATIONARY = satisfying("At a stationary point: the gradients (74) are zero", AT_REST, _stationary)
 ACTIVE_HEAD = satisfying(
     r"At a stationary point, for a head that is not zero; $\eta$ is the singular value of the multiplier to which it belongs, "
     r"$\boldsymbol{\mathsf{M}}\boldsymbol{\mathsf{M}}^{\top} \boldsymbol{k}_i = \eta^2 \boldsymbol{k}_i$",
@@ -76,12 +76,11 @@ ACTIVE_HEAD = satisfying(
 ALL_STATIONARY = satisfying(
     r"At a stationary point; $\boldsymbol{K}$ and $\boldsymbol{Q}$ have the keys and queries of all heads as columns, $\boldsymbol{V}$ "
     "has their value weights on its diagonal",
-    {Q_all: Mu.T * K_all * V_all},
+    {Q_all: Mu.T * K_all * V_all, K_all * V_all * Q_all.T: A},
     _all_stationary,
 )
 SINGULAR = satisfying(
-    r"$\boldsymbol{u}$ and $\boldsymbol{z}$ are unit singular vectors of $\boldsymbol{A}$ for the singular value $\xi$; if "
-    r"$\boldsymbol{A}$ is positive semi-definite, $\boldsymbol{u} = \boldsymbol{z}$ is its eigenvector",
+    r"$\boldsymbol{u}$ and $\boldsymbol{z}$ are unit singular vectors of $\boldsymbol{A}$ for the singular value $\xi$",
     {A * z: xi * u, A.T * u: xi * z},
     _singular,
 )
@@ -112,7 +111,7 @@ def stationary_lines() -> tuple[Line, Line, Line]:
 @states("b", lambda: k - v_i * Mu * q)
 @states("c", lambda: q - v_i * Mu.T * k)
 @states("d", lambda: A - (B_rest + v_i * k * q.T))
-@given(r"Any number of heads: the others enter through $\boldsymbol{B}_{\neq i}$; their cost is a constant, which is left out")
+@note(r"The other heads make the map $\boldsymbol{B}_{\neq i}$; their cost, a constant, is left out")
 @erratum(
     "The paper takes the multiplier symmetric; the constraint has $D^{2}$ equations, so it is a general matrix, and (74c) has its transpose"
 )
@@ -185,6 +184,7 @@ def sum_of_queries() -> Lines:
     queries = Q_all - gradient(of_all, Q_all)
     times = queries * Q_all.T
     yield Line(L, ":=", of_all, "Half the cost of all heads, and the multiplier times the constraint")
+    yield Line(L, "=", whole / 2, "The constraint holds, so it is half the cost")
     yield Line(Q_all - Gradient(L, Q_all), "=", queries, "The queries less the gradient in them, (74c) for all heads")
     yield Line(Q_all, "=", queries, "The gradient is zero, so the queries are", part="all")
     yield Line(made, "=", A, "The constraint (74d)")
@@ -199,11 +199,7 @@ def sum_of_queries() -> Lines:
 @states("map", lambda: xi * u * z.T)
 @states("cost", lambda: 3 * xi ** Rational(2, 3))
 @states("landscape", lambda: lambda_ ** Rational(-1, 3) * ridge(lambda_) ** Rational(1, 3))
-@given(
-    SINGULAR,
-    r"The key is $v_i\boldsymbol{u}$ and the query $v_i\boldsymbol{z}$, one head for each singular value; the last part is for the "
-    r"effective map (23) of a fixed point, $T = \operatorname{tr}(\boldsymbol{\Lambda})$",
-)
+@given(SINGULAR)
 @erratum(r"True for every matrix $\boldsymbol{A}$, with its singular values; the paper's argument does not prove it, see (77-gaps)")
 def minimal_weights() -> Lines:
     """A head with |k| = |q| = |v|, as (76) asks, that serves one singular value."""

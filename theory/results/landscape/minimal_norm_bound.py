@@ -31,11 +31,11 @@ from sympy import (
 from sympy.functions import Abs, sqrt
 from sympy.matrices import Identity, Matrix, Trace
 
-from ...derivations import Condition, Gradient, Line, Lines, erratum, given, register, states
+from ...derivations import Condition, Gradient, Line, Lines, erratum, note, register, states
 from ...derivations.draws import satisfying, unit_vector
-from ...notation import D, R, e, k_i, q_i, v_i
+from ...notation import D, H, R, e, k_i, q_i, v_i
 from .fixed_points import v_positive as v
-from .minimal_norm import ACTIVE_HEAD, COST, K_all, L, Mu, Q_all, V_all, eta, n, stationarity, xi
+from .minimal_norm import COST, K_all, L, Mu, Q_all, V_all, eta, n, stationarity, xi
 
 xi_J, xi_d = Symbol("xi_J", positive=True), Symbol("xi_d", positive=True)
 served = IndexedBase("xi", positive=True)  # the singular values that a head serves
@@ -45,31 +45,58 @@ p, g, c, sigma_j, x = symbols("p g c sigma_j x", positive=True)
 j, r = symbols("j r", integer=True, positive=True)
 
 
+def _singular_values(point) -> list:
+    """Those of the map of all heads, and zeros: as many as there are heads or dimensions."""
+    found = svd_r(point[K_all] * point[V_all] * point[Q_all].T, compute_uv=False)
+    return [*found, *[mpf(0)] * point[H]]
+
+
+def _are_singular_values(point) -> bool:
+    found = _singular_values(point)
+    return all(abs(point[sigma][d] - found[d - 1]) < 1e-20 for d in range(1, len(found) + 1))
+
+
+def _not_singular_values(draw):
+    return lambda point: (draw(point), point.family(sigma, [100 * one for one in _singular_values(point)]))
+
+
 def _group(point) -> None:
-    count = point[n] = point.rng.randint(1, 4)
-    shares = [mpf(point.rng.random()) for _ in range(count)]
-    point.family(sigma, [count / point[eta] ** 3 * one / sum(shares) for one in shares])
+    """The multiplier is here a multiple of an isometry."""
+    count = point[n] = point[H]
+    point[Mu] = point[eta] * svd_r(point[Mu])[0]
+    point[V_all] = diag([point.rng.choice([-1, 1]) / point[eta] for _ in range(count)])
+    for head in range(count):
+        point[K_all][:, head] = unit_vector(point.size(D), point) / point[eta]
+    point[Q_all] = point[Mu].T * point[K_all] * point[V_all]
+    point.family(sigma, _singular_values(point))
 
 
 def _factors(point) -> None:
     values = point[V_all]
     point[V_all] = diag([values[i, i] for i in range(values.rows)])
-    point.family(sigma, svd_r(point[K_all] * point[V_all] * point[Q_all].T, compute_uv=False))
+    point.family(sigma, _singular_values(point))
 
 
 UNIT = satisfying(r"$\boldsymbol{e}$ is a unit vector", {e.T * e: 1}, lambda point: point.__setitem__(e, unit_vector(point.size(D), point)))
 TWO = Condition("$D = 2$", lambda point: point[D] == 2)
+MADE = K_all * V_all * Q_all.T
+ONE_VALUE = satisfying(
+    r"$n$ heads at a stationary point have one singular value $\eta$ of the multiplier, $\boldsymbol{\mathsf{M}}"
+    r"\boldsymbol{\mathsf{M}}^{\top}\boldsymbol{K} = \eta^2 \boldsymbol{K}$, and so by (76) one norm $1 / \eta$",
+    {Q_all: Mu.T * K_all * V_all, Mu * Mu.T * K_all: eta**2 * K_all, V_all**2: Identity(H) / eta**2, Trace(K_all.T * K_all): H / eta**2},
+)
 GROUP = Condition(
-    r"$\sigma_j$ are the singular values of the map of $n$ heads with the singular value $\eta$ of the multiplier: at most $n$, whose sum "
-    r"is $n / \eta^3$ (argued, not computed)",
-    None,
+    rf"{ONE_VALUE.text}; $\sigma_j$ are the singular values of their map",
+    lambda point: point[n] == point[H] and ONE_VALUE.holds(point) and _are_singular_values(point),
     _group,
+    _not_singular_values(_group),
 )
 FACTORS = Condition(
-    r"$\boldsymbol{V}$ is diagonal, and $\sigma_j$ are the singular values of $\boldsymbol{A} = \boldsymbol{K}\boldsymbol{V}"
-    r"\boldsymbol{Q}^{\top}$, the map of all heads",
-    None,
+    r"$\boldsymbol{V}$ is diagonal, and $\sigma_j$ are the singular values of $\boldsymbol{K}\boldsymbol{V}\boldsymbol{Q}^{\top}$, the map "
+    "of all heads",
+    _are_singular_values,
     _factors,
+    _not_singular_values(_factors),
 )
 
 
@@ -78,10 +105,6 @@ FACTORS = Condition(
 @states("image", lambda: Matrix([1, -1]) / sqrt(2))
 @states("shared value", lambda: (xi / n) ** Rational(1, 3))
 @states("shared cost", lambda: 3 * n ** Rational(1, 3) * xi ** Rational(2, 3))
-@given(
-    r"The first two parts: one head, $D = 2$",
-    r"The last two: $n$ heads with equal weights serve one unit eigenvector $\boldsymbol{e}$ with eigenvalue $\xi$",
-)
 @erratum(
     r"$\boldsymbol{k}_i$ is an eigenvector of the square of the multiplier, but not of the multiplier; heads may share an "
     r"eigenvector, so that $v_i^{3}$ need not be an eigenvalue of $\boldsymbol{A}$; and such stationary weights are not minimal, for "
@@ -122,10 +145,9 @@ def gaps() -> Lines:
 @states("tangent", lambda: (g - p) ** 2 * (g + 2 * p) / (3 * g))
 @states("group", lambda: n / eta**2)
 @states("cost", lambda: n / eta**2)
-@given(
-    r"The first two parts: any head, any $\sigma_j$ and $c$",
-    f"The last two parts: {ACTIVE_HEAD.text[0].lower()}{ACTIVE_HEAD.text[1:]}; {GROUP.text}",
-    r"Argued, not computed: a minimum exists, it is a stationary point (74), and its heads fall into such groups, whose keys are "
+@note(
+    f"In a group {GROUP.text}",
+    r"Argued, not derived: a minimum exists, it is a stationary point (74), and its heads fall into such groups, whose keys are "
     "orthogonal to one another, and whose queries are",
 )
 def lower_bound() -> Lines:
@@ -138,7 +160,8 @@ def lower_bound() -> Lines:
     (norm,) = solve(1 - v**2 * eta**2, v)  # (76)
     total = Sum(sigma[j] ** power, (j, 1, n))
     tangents = Sum(tangent.subs(sigma_j, sigma[j]).subs(c, norm**3), (j, 1, n))
-    grouped = {"conditions": (ACTIVE_HEAD, GROUP)}
+    cost_of_all = Trace(V_all**2) + Trace(K_all.T * K_all) + Trace(Q_all.T * Q_all)
+    grouped = {"conditions": (GROUP,)}
     group = simplify((slope * n * norm**3 + offset * n).subs(c, norm**3))
     yield Line(r_v, ":=", Abs(v_i) ** power, "Take this power of the value weight")
     yield Line(r_k, ":=", Trace(k_i.T * k_i) ** third, "The same power of the norm of the key")
@@ -149,12 +172,17 @@ def lower_bound() -> Lines:
     yield Line(g, ":=", c**third, "and at the point of contact")
     yield Line(tangent - sigma_j**power, "=", gap, "It lies above the function by", part="tangent")
     yield Line(sigma_j**power, "<=", tangent, "so that it is a bound")
+    yield Line(MADE * MADE.T, "=", (K_all * K_all.T / eta) ** 2,
+               r"The map of a group has the eigenvalues of $\boldsymbol{K}\boldsymbol{K}^\top / \eta$ as singular values",
+               **grouped)  # fmt: skip
+    yield Line(Trace(K_all * K_all.T) / eta, "=", n * norm**3, "Their sum", **grouped)
+    yield Line(Sum(sigma[j], (j, 1, n)), "=", n * norm**3, r"So that of the $\sigma_j$", **grouped)
     yield Line(total, "<=", tangents,
                r"In a group all norms are equal, by (76): take the tangent at their cube, $c = 1 / \eta^3$", **grouped)  # fmt: skip
     yield Line(tangents, "=", group, r"With the sum of the $\sigma_j$", **grouped)
     yield Line(total, "<=", group, "So the sum of the powers is at most", part="group", **grouped)
-    yield Line(n * COST / 3, "=", n * norm**2, "A third of the cost of the group is as large", part="cost", **grouped)
-    yield Line(Trace(V_all**2) + Trace(K_all.T * K_all) + Trace(Q_all.T * Q_all), ">=", 3 * Sum(sigma[j] ** power, (j, 1, D)),
+    yield Line(cost_of_all / 3, "=", n * norm**2, "A third of the cost of the group is as large", part="cost", **grouped)
+    yield Line(cost_of_all, ">=", 3 * Sum(sigma[j] ** power, (j, 1, D)),
                r"So no weights make $\boldsymbol{A}$ for less", conditions=(FACTORS,))  # fmt: skip
 
 
@@ -169,11 +197,7 @@ def _least(cost: Expr, variable: Symbol) -> tuple[Any, Any]:
 @states("key", lambda: sqrt(xi_d) / xi_J ** Rational(1, 6))
 @states("cost", lambda: 3 * xi_J ** Rational(2, 3))
 @states("convex", lambda: 2 + 4 * xi_J / v**3)
-@given(
-    r"The head serves a set $J$ of at most $R$ singular values $\xi_{d}$, one slot each, whose sum is $\xi_{J}$; for a fixed "
-    r"point $\xi_{d} = \lambda_{d} / a_{d}$",
-    r"The value weight is the best one for the given set",
-)
+@note(r"The head serves the singular values $\xi_{d}$, $d \in J$, with one slot each")
 def minimal_weights_rank_R() -> Lines:
     """Each slot costs at least 2 xi_d / v; then the best v, the cost being convex in it."""
     slot = x**2 + (xi_d / (v * x)) ** 2  # |k|^2 + |q|^2 with v |k| |q| = xi_d
