@@ -17,12 +17,13 @@ from sympy import Derivative, Determinant, Expr, Limit, Matrix, Symbol, Trace, d
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import explicit, gradient, substitute
-from ...derivations import Condition, Gradient, Line, Lines, Point, erratum, given, register, states
-from ...derivations.draws import satisfying, second_moment
+from ...derivations import Condition, Gradient, Line, Lines, Point, erratum, given, note, register, states
+from ...derivations.draws import satisfying
 from ...notation import B, D, G, Lambda, M, matrix, symmetric_matrix, vector
 from ..task.regression import population_error
 from .completeness import B_ii, B_ij, B_ji, B_jj, map_at_rest
-from .fixed_points import b
+from .fixed_points import b, moment_is
+from .index_theorem import K_a, Q_a, V
 
 A_any = matrix("A", D)  # E(y_q beta x_q')
 Q_any = symmetric_matrix("Q", D)  # E(x_q x_q')
@@ -56,6 +57,15 @@ def _singular(point: Point) -> None:
             point[letter] = value
 
 
+def _equal(point: Point) -> None:
+    """All singular values are equal, and the map is at rest across the directions."""
+    _singular(point)
+    left, right = (eigsy(one + one.T)[1] for one in (point[A_w], point[B_w]))
+    point[s_j], point[A_w] = point[s_i], point[s_i] * left * right.T
+    point[u_i], point[r_i], point[u_j], point[r_j] = left[:, 0], right[:, 0], left[:, 1], right[:, 1]
+    point[B_w] = point[s_i] / 2 * (point[u_i] + point[u_j]) * (point[r_i] + point[r_j]).T
+
+
 def _diagonal(point: Point) -> None:
     image = point[B_w] * point[r_i]
     point[B_w] = point[B_w] - (image - point[u_i] * (point[u_i].T * image)[0, 0]) * point[r_i].T
@@ -67,15 +77,15 @@ def _at_rest(point: Point) -> None:
 
 
 POSITIVE = Condition(
-    r"$\boldsymbol{M}$ and $\boldsymbol{Q}$ are positive definite, with the roots $\boldsymbol{M}^{1/2}$ and $\boldsymbol{Q}^{1/2}$; "
-    r"$\boldsymbol{A}$ is any matrix; any $H$ and $R$",
-    None,
+    r"$\boldsymbol{M}$ and $\boldsymbol{Q}$ are positive definite, with the roots $\boldsymbol{M}^{1/2}$ and $\boldsymbol{Q}^{1/2}$",
+    lambda point: all(min(eigsy(point[root], eigvals_only=True)) > 0 for root in (M_root, Q_root)),
     _positive,
+    lambda point: point.__setitem__(M_root, 0 * point[M_root]),
 )
-PAPERS_TASK = Condition(r"$\boldsymbol{M} = \mathbb{E}(\hat{\boldsymbol{\Lambda}}^2)$", None, second_moment)
+UNEQUAL = Condition(r"$s_i \ne s_j$", lambda point: abs(point[s_i] - point[s_j]) > 1e-10, outside=_equal)
 SINGULAR = satisfying(
     r"$\boldsymbol{u}_i$, $\boldsymbol{r}_i$ and $\boldsymbol{u}_j$, $\boldsymbol{r}_j$ are left and right singular vectors of "
-    r"$\tilde{\boldsymbol{A}}$ for the singular values $s_i \ne s_j$",
+    r"$\tilde{\boldsymbol{A}}$ for the singular values $s_i$ and $s_j$",
     {A_w * r_i: s_i * u_i, A_w * r_j: s_j * u_j, A_w.T * u_i: s_i * r_i, A_w.T * u_j: s_j * r_j},
     _singular,
 )
@@ -113,18 +123,20 @@ def rest() -> tuple[TracePolynomial, TracePolynomial]:
 @states("loss", lambda: c_any - Trace(A_w.T * A_w) + Trace((B_w - A_w).T * (B_w - A_w)))
 @states("left", lambda: B_w.T * (A_w - B_w))
 @states("right", lambda: (A_w - B_w) * B_w.T)
-@given(
-    POSITIVE,
-    r"$\boldsymbol{B}^{\top} \boldsymbol{G}$ and $\boldsymbol{G} \boldsymbol{B}^{\top}$ vanish at every fixed "
-    "point of separate attention (T1a)",
-)
+@given(POSITIVE)
 def whitening() -> Lines:
     """Put the whitened letters into the loss and into B' G and G B'."""
     left, right = rest()
     papers = substitute(any_loss(), {c_any: Trace(Lambda), A_any: Lambda**2, Q_any: Lambda})
     yield Line(population_error(B), "=", papers,
                r"The paper's loss: $\boldsymbol{A} = \boldsymbol{\Lambda}^2$, $\boldsymbol{Q} = "
-               r"\boldsymbol{\Lambda}$, $c = \operatorname{tr}(\boldsymbol{\Lambda})$", conditions=(PAPERS_TASK,))  # fmt: skip
+               r"\boldsymbol{\Lambda}$, $c = \operatorname{tr}(\boldsymbol{\Lambda})$", conditions=(moment_is(),))  # fmt: skip
+    slots = K_a * V * Q_a.T
+    of_slots, force_of_slots = (substitute(one, {B: slots}) for one in (any_loss(), any_force()))
+    yield Line(-Q_a * Gradient(of_slots, Q_a).T / 2, "=", slots.T * force_of_slots,
+               r"$\boldsymbol{B}^{\top} \boldsymbol{G}$ is zero if all queries stand still, as in (T1a)")  # fmt: skip
+    yield Line(-Gradient(of_slots, K_a) * K_a.T / 2, "=", force_of_slots * slots.T,
+               r"$\boldsymbol{G} \boldsymbol{B}^{\top}$ if all keys do")  # fmt: skip
     for letter, value in WHITENED.items():
         yield Line(letter, ":=", value, "In whitened letters")
     yield Line(any_loss(), "=", substitute(any_loss(), WHITENED), "any such loss is a distance", part="loss")
@@ -148,15 +160,7 @@ def entry_equations() -> tuple[Expr, Expr, Expr]:
 @states("entries", lambda: (s_i**2 - s_j**2) * B_ij)
 @states("diagonal", lambda: B_ii * (s_i - B_ii))
 @states("loss", lambda: c_any - B_ii * (2 * s_i - B_ii))
-@given(
-    SINGULAR,
-    r"The first four are zero at a fixed point, for every pair of indices",
-    r"Distinct $s_{d}$ leave $\tilde{\boldsymbol{B}}$ diagonal, with entries 0 or $s_{d}$",
-    r"So there are $2^{D}$ fixed functions if $R H \ge D$ and the $s_{d}$ are distinct and positive, whether or not covariances commute",
-    r"Each is a fixed point, with one slot for each learned $d$, $\boldsymbol{k}$ along "
-    r"$\boldsymbol{M}^{-1/2} \boldsymbol{u}_{d}$ and $\boldsymbol{q}$ along $\boldsymbol{Q}^{-1/2} \boldsymbol{r}_{d}$",
-    "The loss there is $c$ minus the sum over $S$ of $s_{d}^{2}$: the last line is the share of one direction",
-)
+@given(SINGULAR, UNEQUAL)
 @erratum(
     r"The paper has $2^{D}$ for $\boldsymbol{w} \sim \mathcal{N}(0, \boldsymbol{I})$ and Gaussian tokens "
     "of one covariance; none of this is needed"
@@ -168,7 +172,7 @@ def fixed_functions() -> Lines:
     in_second = TracePolynomial(u_i.T) * (right - right.T) * u_j
     determinant = first.coeff(B_ji) * second - second.coeff(B_ji) * first
     share = explicit(substitute(any_loss(), WHITENED), {A_w: diag(s_i, s_j), B_w: diag(B_ii, 0)}, D=2)
-    one_on = {B_w: s_i * u_i * r_i.T}
+    both_on = {B_w: s_i * u_i * r_i.T + s_j * u_j * r_j.T}
     alone_on = substitute(substitute(any_loss(), WHITENED), {B_w: B_ii * u_i * r_i.T})
     yield Line(B_ij, ":=", u_i.T * B_w * r_j, "The entries of the whitened map in the singular bases")
     yield Line(B_ji, ":=", u_j.T * B_w * r_i, "off the diagonal")
@@ -180,8 +184,9 @@ def fixed_functions() -> Lines:
     yield Line(TracePolynomial(r_i.T) * left * r_i, "=", factor(alone), "On the diagonal", part="diagonal", conditions=(DIAGONAL,))
     yield Line((Line(left, "=", 0), Line(right, "=", 0)), "=>", (Line(B_ij, "=", 0), Line(B_ji, "=", 0), Line(factor(alone), "=", 0)),
                "So the fixed functions are diagonal, with two values of each entry", meets=(_at_rest,))  # fmt: skip
-    yield Line(substitute(left, one_on), "=", 0, "One direction alone satisfies both conditions")
-    yield Line(substitute(right, one_on), "=", 0, "The second too")
+    yield Line(substitute(left, both_on), "=", 0, "A sum of singular directions satisfies both conditions")
+    yield Line(substitute(right, both_on), "=", 0, "The second too")
+    yield Line(substitute(substitute(any_loss(), WHITENED), both_on), "=", c_any - s_i**2 - s_j**2, "Each takes its share from the loss")
     yield Line(alone_on, "=", factor(share - c_any) + c_any, "The loss with one direction on", part="loss")
 
 
@@ -190,23 +195,10 @@ def fixed_functions() -> Lines:
 @states("second", lambda: 4 * s_i**2 * (s_i**2 - s_j**2))
 @states("keys", lambda: TracePolynomial(M_root**2) * M_root.I * A_w * r_i)
 @states("queries", lambda: TracePolynomial(Q_root**2) * Q_root.I * A_w.T * u_i)
-@given(
-    POSITIVE,
-    SINGULAR,
-    r"$\boldsymbol{k}$ is along $\boldsymbol{k}_i + \alpha \boldsymbol{k}_j$ and $\boldsymbol{q}$ along $\boldsymbol{q}_i + \beta "
-    r"\boldsymbol{q}_j$, with the modes of (V2-fixed), $\boldsymbol{k}_i = \boldsymbol{M}^{-1/2}\boldsymbol{u}_i$ and "
-    r"$\boldsymbol{q}_i = \boldsymbol{Q}^{-1/2}\boldsymbol{r}_i$; $b$ is what is learned",
-    r"second: at the rest $b = s_{i}$; negative, and the rest unstable, if and only if $s_{j} > s_{i}$, in any metric",
-    r"keys: $\boldsymbol{A}\boldsymbol{q}_i = s_i\boldsymbol{M}\boldsymbol{k}_i$: a waiting head grows along "
-    r"($\boldsymbol{k}_{i}, \boldsymbol{q}_{i}$) alone if and only if $\boldsymbol{k}_{i}$ is an eigenvector of $\boldsymbol{M}$ "
-    r"and $\boldsymbol{q}_{i}$ of $\boldsymbol{Q}$, with the largest growth",
-    r"It grows along the leading singular vectors $\boldsymbol{f}$ and $\boldsymbol{g}$ of $\boldsymbol{A}$; its components along the "
-    r"modes are $\boldsymbol{u}_j^\top\boldsymbol{M}^{1/2}\boldsymbol{f}$, $\boldsymbol{r}_j^\top\boldsymbol{Q}^{1/2}\boldsymbol{g}$. "
-    r"Where these are not zero they are of order one when it drops: there is no lag (V2-sequence), and the head turns while it drops, "
-    r"to the largest drop among such modes, without a rest; if those drops are close, it turns slowly and lingers between their losses",
-    r"Where they are zero, as between blocks that each of $\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ leaves invariant, "
-    r"they lag, and the head rests before it turns to a larger drop in another block",
-    r"Covariances that commute up to an angle $\theta$ leave components of order $\theta$: a rest of $\tau\ln(1/\theta)/\rho_j$",
+@given(POSITIVE, SINGULAR)
+@note(
+    r"Argued, not derived: a waiting head grows along the leading singular vectors of $\boldsymbol{A}$, and where these have components "
+    "along modes with larger drops, it turns to the largest of those while it drops, without a rest"
 )
 def oblique() -> Lines:
     """The loss in the plane of two modes, and what A makes of them."""
@@ -220,9 +212,10 @@ def oblique() -> Lines:
     for letter, value in WHITENED.items():
         yield Line(letter, ":=", value, "In whitened letters")
     yield Line(A_any * Q_root.I * r_i, "=", A * Q_root.I * r_i, r"What $\boldsymbol{A}$ makes of a query", part="keys")
-    yield Line(A_any * Q_root.I * r_i, "=", s_i * M * M_root.I * u_i, "By the singular vectors")
+    yield Line(A_any * Q_root.I * r_i, "=", s_i * M * M_root.I * u_i,
+               r"By the singular vectors: along the key itself only where that is an eigenvector of $\boldsymbol{M}$")  # fmt: skip
     yield Line(A_any.T * M_root.I * u_i, "=", A.T * M_root.I * u_i, "What it makes of a key", part="queries")
-    yield Line(A_any.T * M_root.I * u_i, "=", s_i * Q_any * Q_root.I * r_i, "By the singular vectors")
+    yield Line(A_any.T * M_root.I * u_i, "=", s_i * Q_any * Q_root.I * r_i, r"and along the query where that is one of $\boldsymbol{Q}$")
     yield Line(B_w, ":=", b * (u_i + alpha * u_j) * (r_i + beta_ * r_j).T, "A head in the plane of two modes")
     yield Line(any_loss(), "=", loss, "The loss in this plane", part="loss")
     yield Line(b, ":=", s_i, "The rest")

@@ -15,7 +15,7 @@ from typing import Any
 from sympy import Derivative, Determinant, Expr, Limit, Matrix, Trace, cancel, diag, exp, expand_log, eye, log, solve, sqrt, symbols, zeros
 
 from ...calculus import explicit, substitute
-from ...derivations import Gradient, Line, Lines, given, register, states
+from ...derivations import Gradient, Line, Lines, given, note, register, states
 from ...notation import B, B_rest, G, M, clock, k_i, q_i, t, tau, v_i, w_init
 from ..separate.flow import flow_in_force, rank_one_head
 from .any_quadratic_loss import A_any, Q_any, any_force, any_loss, c_any, epsilon
@@ -27,6 +27,7 @@ A_e, M_e, Q_e = symbols("A_e M_e Q_e", positive=True)  # a direction that anothe
 x_e, y_e, x, y, r = symbols("x_e y_e x y r", positive=True)
 rho_i, rho_j = symbols("rho_i rho_j", positive=True)
 lag_i, lag_j = symbols("ell_i ell_j", positive=True)
+COMMON_BASIS = r"$\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ are diagonal in one basis"
 PLANE = {A_any: diag(A_d, A_j), M: diag(M_d, M_j), Q_any: diag(Q_d, Q_j), B_rest: zeros(2)}
 SPACE = {
     A_any: diag(A_d, A_e, A_j), M: diag(M_d, M_e, M_j), Q_any: diag(Q_d, Q_e, Q_j), B_rest: diag(0, A_e / (M_e * Q_e), 0),
@@ -47,6 +48,12 @@ def velocities(values: dict, size: int) -> list[Any]:
     rates = flow_in_force(rank_one_head(), (k_i, q_i)).values()
     in_force = (substitute(substitute(rate, {G: any_force()}), {B: B_rest + v_i * k_i * q_i.T}) for rate in rates)
     return [explicit(substitute(rate, {v_i: v}), values, D=size).expand() for rate in in_force]
+
+
+def along_d(values: dict, size: int) -> Line:
+    """The flow along the direction that the head has learned."""
+    moves = sum(rate[0, 0] for rate in velocities(values, size))
+    return Line(-Gradient(F, r), "=", moves, r"The velocities along $d$, of $\boldsymbol{k}$ and of $\boldsymbol{q}$ together")
 
 
 @cache
@@ -90,20 +97,15 @@ def waiting_rate() -> Expr:
 @states("y", lambda: v * (A_j * x - A_d * Q_j / Q_d * y))
 @states("determinant", lambda: v**2 * M_j * Q_j * (A_d**2 / (M_d * Q_d) - A_j**2 / (M_j * Q_j)))
 @states("trace", lambda: -v * A_d * (M_j / M_d + Q_j / Q_d))
-@given(
-    r"$\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ are diagonal in one basis; the head rests at the saddle $S = \{d\}$, with "
-    r"components $r$ along $d$ and small components $\varepsilon x$ and $\varepsilon y$ of $\boldsymbol{k}$ and $\boldsymbol{q}$ along $j$",
-    r"$v$ is its value weight there, $v r^{2} = A_{d}/(M_{d} Q_{d})$",
-    "Unstable if and only if $s_{j}^{2} > s_{d}^{2}$: the head leaves $d$ for $j$ exponentially, before any waiting head escapes",
-    "If the largest $A_d$ (first to grow) and the largest $s_d$ (largest drop) name different directions, "
-    r"training shows the extra plateau $\{d\}$",
-)
+@given(COMMON_BASIS)
 def rotation() -> Lines:
     """The flow of one head, linear in its components along another direction."""
     velocity, system = [rate[1, 0] for rate in velocities(TURNING, 2)], around_a_rest()["j"]
     moving, determinant = (system * Matrix([x, y])).expand(), system.det().expand()
     small = [(scaled(one, (x, y)) / epsilon).expand() for one in velocity]
-    yield Line(F, ":=", half_loss(TURNING, 2), "Half the loss of a head with components $r$ along $d$ and $x$, $y$ along $j$")
+    yield Line(F, ":=", half_loss(TURNING, 2),
+               "Half the loss of a head with value weight $v$ and components $r$ along $d$, $x$ and $y$ along $j$")  # fmt: skip
+    yield along_d(TURNING, 2)
     yield Line(r, ":=", AT_REST, "At rest along $d$")
     yield Line(-Gradient(F, x), "=", velocity[0], r"The velocity of the component of $\boldsymbol{k}$ along $j$")
     yield Line(-Gradient(F, y), "=", velocity[1], r"and of $\boldsymbol{q}$")
@@ -127,19 +129,8 @@ def rotation() -> Lines:
 @states("apart", lambda: zeros(4, 2))
 @states("rest", lambda: tau * lag_j / rho_j * log(1 / w_init))
 @states("next", lambda: lag_i - lag_j * rho_i / rho_j)
-@given(
-    r"$\boldsymbol{A}$, $\boldsymbol{M}$ and $\boldsymbol{Q}$ are diagonal in one basis, any $D$; heads of rank one; "
-    r"initial weights of size $w_{\rm init}$, to leading order in $w_{\rm init}$",
-    r"lag: of the component along $j$ when the head has learned $d$, the largest $A_d$ among what no head holds; $s$ is the integral "
-    r"of $v\,dt/\tau$",
-    r"At the rest the components along $j$ grow at the rate $\rho_j/\tau$, positive if and only if $s_{j}^{2} "
-    r"> s_{d}^{2}$ (sign); along a direction $e$ that another head holds they decay (held); neither moves the other (apart)",
-    r"rest: when $x_j = w_{\rm init}^{\ell_j}e^{\rho_jt/\tau}$ is of order one: the head turns to the $j$ with the least $\ell_j/\rho_j$, "
-    "others having come to (next), and so on; the loss falls, and in the plane of $d$ and $j$ only $j$ is left to fall to",
-    r"The next head escapes after a time of order $1/w_{\rm init}$ only: each head ends in the largest drop "
-    r"that is left to it, and after $m$ heads the $m$ largest are learned",
-    "Growths that are equal have no lag: the head goes to the largest drop among them at once",
-)
+@given(COMMON_BASIS, r"Heads of rank one, all weights start at the size $w_{\rm init}$, to leading order in it")
+@note(r"$s$ is the integral of $v\,dt/\tau$")
 def sequence() -> Lines:
     """A head that waits, then rests at one direction among others that are held or free."""
     J_e, J_j, mixed = around_a_rest().values()
@@ -151,6 +142,7 @@ def sequence() -> Lines:
     small = waiting_velocity().subs({one: w_init * one for one in (v, r, x)}, simultaneous=True)
     half_trace, discriminant = J_j.trace() / 2, J_j.trace() ** 2 / 4 - J_j.det()
     yield Line(F, ":=", half_loss(TURNING, 2), "Half the loss, less its constant, of a head that waits, in one plane")
+    yield along_d(TURNING, 2)
     yield Line(-Gradient(F, x), "=", velocities(TURNING, 2)[0][1, 0], r"The velocity of its component along $j$")
     yield Line((small / (w_init**2 * v * x)).expand(), "->", waiting_rate(),
                r"Over $v x$, with $y = x$ and weights of size $w_{\rm init}$: exponential growth in $s$",
@@ -159,6 +151,7 @@ def sequence() -> Lines:
     yield Line(grown.subs(A_j, A_d), "=", 1, "For it has grown to")
     yield Line(log(grown) / log(w_init), "=", lag, "The exponent of the component along $j$ then", part="lag")
     yield Line(F, ":=", half_loss({**HEAD, **SPACE}, 3), "The same for a head along $d$ beside one that holds $e$")
+    yield along_d({**HEAD, **SPACE}, 3)
     for one, velocity in zip(COMPONENTS, moving(), strict=True):
         yield Line(-Gradient(F, one), "=", velocity, f"The velocity of its component ${one}$")
     yield Line(r, ":=", AT_REST, "It rests")
