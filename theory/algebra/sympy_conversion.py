@@ -62,28 +62,41 @@ def _read_letter(symbol) -> Form:
     return {((), (), (words.letter(symbol),)): 1}, symbol.shape
 
 
-def _read_sum(expression) -> Form:
-    return add(map(read, expression.args))
-
-
 def _read_product(expression) -> Form:
-    if any(isinstance(argument, BlockMatrix) for argument in expression.args):
-        return _read_block_product(expression)
-    return reduce(multiply, map(read, expression.args))
-
-
-def _read_block_product(expression) -> Form:
-    """A product of block matrices whose result is a single block."""
-    grids = [
-        [[read(argument.blocks[i, j]) for j in range(argument.blocks.cols)] for i in range(argument.blocks.rows)]
-        if isinstance(argument, BlockMatrix)
-        else [[read(argument)]]
-        for argument in expression.args
-    ]
-    result = reduce(_multiply_grids, grids)
-    if len(result) > 1 or len(result[0]) > 1:
+    if not any(isinstance(argument, BlockMatrix) for argument in expression.args):
+        return reduce(multiply, map(read, expression.args))
+    blocks = grid(expression)
+    if len(blocks) > 1 or len(blocks[0]) > 1:
         raise _unsupported(expression)
-    return result[0][0]
+    return blocks[0][0]
+
+
+def grid(expression) -> list[list[Form]]:
+    """The rows of blocks of a formula with block matrices, its products, sums and transposes carried out; one block for any other formula.
+
+    Raises ValueError for blocks whose shapes do not fit.
+    """
+    if isinstance(expression, BlockMatrix):
+        return [list(map(read, row)) for row in expression.blocks.tolist()]
+    if not isinstance(expression, sympy.Basic) or not expression.has(BlockMatrix):
+        return [[read(expression)]]
+    if isinstance(expression, Transpose):
+        return [list(map(transpose, column)) for column in zip(*grid(expression.arg), strict=True)]
+    if isinstance(expression, MatAdd | Add):
+        return reduce(_add_grids, map(grid, expression.args))
+    if isinstance(expression, MatMul | Mul):
+        return reduce(_multiply_grids, map(grid, expression.args))
+    if isinstance(expression, MatPow) and expression.exp.is_Integer and expression.exp > 0:
+        return reduce(_multiply_grids, [grid(expression.base)] * int(expression.exp))
+    if isinstance(expression, Trace):
+        return [[add(trace(row[i]) for i, row in enumerate(grid(expression.arg)))]]
+    raise ValueError(f"{expression} is not a sum of products of block matrices")
+
+
+def _add_grids(left: list, right: list) -> list:
+    if (len(left), len(left[0])) != (len(right), len(right[0])):
+        raise ValueError("a sum of block matrices with different numbers of blocks")
+    return [list(map(add, zip(*rows, strict=True))) for rows in zip(left, right, strict=True)]
 
 
 def _multiply_grids(left: list, right: list) -> list:
@@ -104,13 +117,12 @@ def _read_element(expression) -> Form:
 
 _READERS = (
     ((sympy.Number, sympy.NumberSymbol, sympy.core.numbers.ImaginaryUnit), _read_number),
-    (Symbol, _read_scalar),
-    ((AppliedUndef, Indexed), _read_scalar),
+    ((Symbol, AppliedUndef, Indexed), _read_scalar),
     (MatrixSymbol, _read_letter),
     (MatrixElement, _read_element),
     (Identity, lambda expression: one(expression.shape)),
     (ZeroMatrix, lambda expression: zero(expression.shape)),
-    ((Add, MatAdd), _read_sum),
+    ((Add, MatAdd), lambda expression: add(map(read, expression.args))),
     ((Mul, MatMul), _read_product),
     (Inverse, lambda expression: reciprocal(read(expression.arg))),
     ((Pow, MatPow), lambda expression: power(read(expression.base), expression.exp)),

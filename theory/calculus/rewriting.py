@@ -14,13 +14,11 @@ sum_k e_k e_k' = I, see :func:`sum_over`.
 """
 
 from collections.abc import Mapping
-from functools import reduce
-from operator import add
 
 import sympy
-from sympy import BlockMatrix, MatAdd, MatMul, MatPow, Trace, Transpose
+from sympy import BlockMatrix
 
-from ..algebra import words
+from ..algebra import sympy_conversion, words
 from ..algebra.closing import close_ends, open_ends
 from ..algebra.polynomial import TracePolynomial, polynomial_of_word, total, zero
 
@@ -123,39 +121,5 @@ def multiplied_out(expression) -> TracePolynomial | BlockMatrix:
 
     Raises ValueError for blocks whose shapes do not fit.
     """
-    blocks = _blocks(expression)
-    if len(blocks) == len(blocks[0]) == 1:
-        return blocks[0][0]
-    return as_block_matrix(blocks)
-
-
-def _blocks(expression) -> Blocks:
-    if isinstance(expression, BlockMatrix):
-        return tuple(tuple(map(TracePolynomial, row)) for row in expression.blocks.tolist())
-    if not isinstance(expression, sympy.Basic) or not expression.has(BlockMatrix):
-        return ((TracePolynomial(expression),),)
-    if isinstance(expression, Transpose):
-        return block_transpose(_blocks(expression.arg))
-    if isinstance(expression, MatAdd | sympy.Add):
-        return reduce(_block_sum, map(_blocks, expression.args))
-    if isinstance(expression, MatMul | sympy.Mul):
-        return reduce(_block_times, map(_blocks, expression.args))
-    if isinstance(expression, MatPow) and expression.exp.is_Integer and expression.exp > 0:
-        return reduce(_block_times, [_blocks(expression.base)] * int(expression.exp))
-    if isinstance(expression, Trace):
-        blocks = _blocks(expression.arg)
-        return ((total(blocks[i][i].trace() for i in range(len(blocks))),),)
-    raise ValueError(f"{expression} is not a sum of products of block matrices")
-
-
-def _block_sum(left: Blocks, right: Blocks) -> Blocks:
-    if (len(left), len(left[0])) != (len(right), len(right[0])):
-        raise ValueError("a sum of block matrices with different numbers of blocks")
-    return tuple(tuple(map(add, *rows)) for rows in zip(left, right, strict=True))
-
-
-def _block_times(left: Blocks, right: Blocks) -> Blocks:
-    for factor, blocks in ((left, right), (right, left)):
-        if len(factor) == len(factor[0]) == 1 and factor[0][0].shape is None:
-            return tuple(tuple(factor[0][0] * block for block in row) for row in blocks)
-    return block_product(left, right)
+    blocks = [[TracePolynomial.from_terms(*form) for form in row] for row in sympy_conversion.grid(expression)]
+    return blocks[0][0] if len(blocks) == len(blocks[0]) == 1 else as_block_matrix(blocks)
