@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import comb, prod
 
 import sympy
-from sympy import QQ, Add, Expr, Integer, Mul, Rational
+from sympy import QQ, Add, Expr, Mul, Rational
 from sympy.polys.rings import PolyRing
 
 Scalars = tuple[tuple[int, int], ...]
@@ -74,12 +74,9 @@ def scalar_of(index: int) -> Expr:
 def coefficient_of(coefficient: Coefficient) -> Expr:
     """The SymPy expression of a coefficient."""
     return Add(*(
-        Mul(_sympy_number(number), *(_generators[g] ** e for g, e in scalars)) for scalars, number in coefficient.items()
+        Mul(Rational(number.numerator, number.denominator), *(_generators[g] ** e for g, e in scalars))
+        for scalars, number in coefficient.items()
     ))  # fmt: skip
-
-
-def _sympy_number(number) -> Expr:
-    return Integer(number) if isinstance(number, int) else Rational(number.numerator, number.denominator)
 
 
 @lru_cache(maxsize=1 << 12)

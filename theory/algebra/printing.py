@@ -74,7 +74,7 @@ def write(terms: Terms, style: Style) -> str:
     """A polynomial in the given style: ``TEXT``, ``LATEX``, or a copy of one of them with some attributes changed."""
     pieces = []
     for coefficient, traces, word in groups(terms):
-        runs = _runs(traces)
+        runs = [(item, len(list(run))) for item, run in groupby(sorted(traces, key=_trace_order))]
         alone = word is None and len(runs) == 1  # (a' b) needs no brackets
         factors = [_closed(run, style, brackets=not alone) for run in runs]
         if word is not None:
@@ -145,10 +145,6 @@ def _scalar_power(generator: int, exponent: int, style: Style) -> str:
     is_sum = isinstance(base, sympy.Add)  # in a denominator
     name = style.brackets(_summand(rational(base), [], style)) if is_sum else style.name(base)
     return name if exponent == 1 else style.power(name, exponent)
-
-
-def _runs(items):
-    return [(item, len(list(run))) for item, run in groupby(sorted(items, key=_trace_order))]
 
 
 def _trace_order(word):

@@ -16,7 +16,7 @@ iclflow.theory.algebra.syntax.Unreadable: found the end, expected a closing brac
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
@@ -68,6 +68,18 @@ class Node:
     parts: tuple
     position: int = 0
 
+    def walk(self) -> Iterator["Node | Token"]:
+        """The node and all nodes and tokens below it; the letter of a derivative stands in its first part if no token does."""
+        yield self
+        for part in self.parts:
+            for one in part if isinstance(part, tuple) and not isinstance(part, Token) else (part,):
+                if isinstance(one, Node):
+                    yield from one.walk()
+                elif isinstance(one, Token):
+                    yield one
+        if self.kind == "derivative" and self.parts[1] is None:
+            yield Token("name", self.parts[0][3:], self.position)
+
 
 def tokens_of(text: str) -> list[Token]:
     """The tokens of a line of text; the last is the end."""
@@ -89,10 +101,6 @@ def tokens_of(text: str) -> list[Token]:
 def tree(text: str) -> Node:
     """The tree of a formula without relations."""
     return Grammar(tokens_of(text)).whole()
-
-
-def _has_letters(node: Node) -> bool:
-    return node.kind != "number" and any(not isinstance(part, Node) or _has_letters(part) for part in node.parts)
 
 
 class Grammar:
@@ -215,7 +223,8 @@ class Grammar:
             self.depth -= 1
             factors = body.parts if body.kind in ("product", "quotient") else (body,)
             if token.kind == "derivative" and len(factors) > 1:
-                if factors[0].kind == "bracket" and _has_letters(factors[0]):
+                lettered = any(isinstance(one, Token) and one.kind != "number" for one in factors[0].walk())
+                if factors[0].kind == "bracket" and lettered:
                     self.refuse("the derivative could be of the bracket or of the product: write square brackets", self.tokens[before])
                 if any(one.kind == "derivative" for one in factors):
                     self.refuse("one of two derivatives in a product could act on the other: write square brackets", token)

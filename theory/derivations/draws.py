@@ -150,13 +150,11 @@ def turned(point: Point) -> None:
     point[P] = line * line.T if point.rng.random() < 1 / 2 else point.drawn(P)
 
 
-def _positive_definite(point: Point) -> bool:
-    return min(mpmath.eigsy(point[Lambda], eigvals_only=True)) > 0
-
-
 PROJECTS = {P * P: P, P * Lambda: Lambda * P}
 EIGEN = {Lambda * e: lambda_ * e}
-POSITIVE_DEFINITE = Condition(r"$\boldsymbol{\Lambda}$ is positive definite", _positive_definite, None, singular)
+POSITIVE_DEFINITE = Condition(
+    r"$\boldsymbol{\Lambda}$ is positive definite", lambda point: min(mpmath.eigsy(point[Lambda], eigvals_only=True)) > 0, None, singular
+)
 ALONG = satisfying(
     r"$\lambda$ is the eigenvalue of the unit eigenvector $\boldsymbol{e}$ of $\boldsymbol{\Lambda}$, $a$ that of $\mathbb{E}"
     r"(\hat{\boldsymbol{\Lambda}}^2)$, $T = \operatorname{tr}(\boldsymbol{\Lambda})$",

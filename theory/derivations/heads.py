@@ -286,8 +286,10 @@ def carried_out(formula: Any) -> Any:
 
     Raises ValueError where an operation cannot be carried out exactly.
     """
-    if isinstance(formula, TracePolynomial | MatrixBase):
-        return formula.applyfunc(carried_out_scalar) if isinstance(formula, MatrixBase) else formula
+    if isinstance(formula, MatrixBase):
+        return formula.applyfunc(lambda entry: as_sympy(carried_out(entry)))
+    if isinstance(formula, TracePolynomial):
+        return formula
     return _carried_out(as_sympy(formula, "carried_out"))
 
 
@@ -328,11 +330,6 @@ def _term_by_term(total: sympy.Sum) -> Expr:
     limits = index, low, high = total.limits[0]
     parts = (term.as_independent(index, as_Add=False) for term in Add.make_args(sympy.expand(_evaluated(total.function))))
     return Add(*(same * (sympy.Sum(term, limits) if term.has(index) else term * (high - low + 1)) for same, term in parts))
-
-
-def carried_out_scalar(entry: Expr) -> Expr:
-    """The same for one entry of an explicit matrix, as a SymPy expression."""
-    return as_sympy(carried_out(entry))
 
 
 def can_be_carried_out(head: Head) -> bool:

@@ -161,8 +161,4 @@ def _stacked(blocks: list) -> Any:
 
 def _kronecker(left: Any, right: Any) -> Any:
     left, right = _matrix(left), _matrix(right)
-    result = mpmath.matrix(left.rows * right.rows, left.cols * right.cols)
-    for i in range(result.rows):
-        for j in range(result.cols):
-            result[i, j] = left[i // right.rows, j // right.cols] * right[i % right.rows, j % right.cols]
-    return _number(result)
+    return _number(_stacked([[left[i, j] * right for j in range(left.cols)] for i in range(left.rows)]))

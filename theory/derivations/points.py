@@ -120,9 +120,8 @@ class Point:
     def _matrix(self, letter, rng: Random) -> Any:
         rows, columns = self.size(letter.shape[0]), self.size(letter.shape[1])
         entries = mpmath.matrix(rows, columns)
-        for i in range(rows):
-            for j in range(columns):
-                entries[i, j] = mpmath.mpf(rng.gauss(0, 1))
+        for place in product(range(rows), range(columns)):
+            entries[place] = mpmath.mpf(rng.gauss(0, 1))
         if letter in POSITIVE_DEFINITE:
             return entries * entries.T / rows + mpmath.mpf("0.1") * mpmath.eye(rows)
         return (entries + entries.T) / 2 if getattr(letter, "is_symmetric_letter", False) else entries
@@ -198,11 +197,7 @@ def _new_value(formula: Any, point: Point) -> Any:
     if has_forms(formula):
         return assembled(formula, point, _value)
     if isinstance(formula, MatrixBase):  # an immutable one is a MatrixExpr as well
-        entries = mpmath.matrix(formula.rows, formula.cols)
-        for i in range(formula.rows):
-            for j in range(formula.cols):
-                entries[i, j] = _value(formula[i, j], point)
-        return entries
+        return mpmath.matrix([[_value(entry, point) for entry in row] for row in formula.tolist()])
     if isinstance(formula, MatrixExpr):  # no polynomial: the inverse of a sum
         return assembled(formula, point, _value)
     if isinstance(formula, TracePolynomial):

@@ -70,7 +70,8 @@ class Doubts:
         if line.relation in ("=", "!=") and any(map(_differentiates, (line.left, line.right))) and 0 in (line.left, line.right):
             return "an equation to be solved, or a claim? A derivative that is 0 everywhere was not meant"
         alone = [isinstance(side, Symbol | sympy.Number | sympy.Indexed) for side in (line.left, line.right)]
-        given = line.relation == "=" and any(isinstance(one, Symbol | MatrixSymbol) and not letters_of(other) for one, other in _ways(line))
+        ways = ((line.left, line.right), (line.right, line.left))
+        given = line.relation == "=" and any(isinstance(one, Symbol | MatrixSymbol) and not letters_of(other) for one, other in ways)
         if given or (line.relation in ORDERS and all(alone)):
             self.unknown |= set(map(str, letters_of(line)))
             return "a claim about letters alone, or an assumption? Write assume before it"
@@ -84,20 +85,17 @@ class Doubts:
             return symmetric
         if verdict.point is None:
             return ""
-        if line.relation in ("=", "<=", ">=") and verdict.residual is not None and 0 < abs(verdict.residual) < ROUNDING:
+        close = verdict.residual is not None and abs(verdict.residual) < ROUNDING
+        if close and verdict.residual and line.relation in ("=", "<=", ">="):
             return f"the two sides differ by {verdict.residual:.1g}, too little to tell from rounding"
-        if (
-            line.relation in ("<", ">")
-            and verdict.residual is not None
-            and abs(verdict.residual) < ROUNDING
-            and not self.equal_where(line, "one")
-        ):
+        if close and line.relation in ("<", ">") and not self.equal_where(line, "one"):
             return "the two sides come closer than rounding can tell"
         if "samples" in verdict.method and any(_singular(side) for side in (line.left, line.right)):
             return "the expectation has an inverse, whose samples say too little"
         for side in (line.left, line.right):
             try:
-                if _is_complex(value_at(side, verdict.point)):
+                value = value_at(side, verdict.point)
+                if any(isinstance(one, mpmath.mpc) for one in (value if isinstance(value, mpmath.matrix) else [value])):
                     return "the two sides are complex at some points: declare the letters as positive"
             except (ValueError, ZeroDivisionError, OverflowError):
                 continue
@@ -157,10 +155,6 @@ class Doubts:
             return None
 
 
-def _ways(line: Line) -> tuple:
-    return (line.left, line.right), (line.right, line.left)
-
-
 def _with(line: Line, letters: dict) -> Line:
     """The line with other letters, in its definitions too."""
     left, right = (side.xreplace(letters) if isinstance(side, Basic) else side for side in (line.left, line.right))
@@ -199,8 +193,3 @@ def _singular(side: Any) -> bool:
         for head in heads_in(side)
         for one in sympy.preorder_traversal(head.args[0])
     )
-
-
-def _is_complex(value: Any) -> bool:
-    entries = list(value) if isinstance(value, mpmath.matrix) else [value]
-    return any(isinstance(one, mpmath.mpc) for one in entries)

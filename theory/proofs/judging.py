@@ -242,7 +242,8 @@ class _Proof:
             raise Unreadable("matrices are not ordered", one.relations[i].position)
         options: dict[str, Any] = {}
         if remainder is not None:
-            left, right, relation = _times_power(left, right, approach[0], remainder), S.Zero, "->"
+            difference = sympy.MatAdd(left, -right) if is_matrix(left) else left - right  # of O(N^-k): it goes to 0 with N^(k-1)
+            left, right, relation = difference * approach[0] ** (sympy.sign(remainder) - remainder), S.Zero, "->"
         elif relation == "~":
             if one.order is not None:
                 options["order"] = self.meaning.of(one.order)
@@ -270,12 +271,9 @@ class _Proof:
         if isinstance(right, Head) and not isinstance(left, Head) and relation in ("=", "!="):
             left, right = right, left
         plain = Line(left, relation, right, **options)
-        conditions = self._conditions_of(plain, self._own(one))
+        own = [bound for condition in one.conditions for bound in self._bounds_in(_Sides(one.statement, *condition))]
+        conditions = self._conditions_of(plain, own)
         return Line(left, relation, right, conditions=tuple(conditions), earlier=tuple(self._earlier(plain)), **options)
-
-    def _own(self, one: _Sides) -> list[Bound]:
-        """The conditions that stand behind the line itself."""
-        return [bound for condition in one.conditions for bound in self._bounds_in(_Sides(one.statement, *condition))]
 
     def _definition(self, first: Node, second: Node) -> Line:
         while first.kind == "bracket":
@@ -325,8 +323,8 @@ class _Proof:
             if len(letters) != 1 or relation not in ("=", "~", "->"):
                 raise Unreadable("O(...) holds a power of one letter, such as O(N^-2)", order.position)
             letter = letters[0]
-            exponent = _exponent_of(inner, letter)
-            if exponent is None or not exponent.is_Integer or exponent == 0:
+            exponent = sympy.simplify(letter * sympy.diff(inner, letter) / inner)
+            if not exponent.is_Integer or exponent == 0:
                 raise Unreadable("O(...) holds a whole power of one letter, such as O(N^-2)", order.position)
             target = S.Zero if exponent > 0 else sympy.oo
             if one.approach is not None and self._target(one.approach) != (letter, target):
@@ -365,7 +363,8 @@ class _Proof:
         declared = set(self.letters.symbols.values())
         if (used - declared) & SPECTRAL:
             found.append(Condition("lambda_d are the eigenvalues of Lambda", draw=lambda point: _draw_spectrum(point, declared)))
-        ends = {high for one in _sums(line) if one.has(eigenvalue, moment) for _, _, high in one.limits if isinstance(high, Symbol)}
+        sums = set().union(*(side.atoms(sympy.Sum) for side in (line.left, line.right) if isinstance(side, Basic)))
+        ends = {high for one in sums if one.has(eigenvalue, moment) for _, _, high in one.limits if isinstance(high, Symbol)}
         found += map(at_most_D, ends - {D})
         for side in (line.left, line.right):
             for head in heads_in(side):
@@ -431,10 +430,6 @@ def _draw_spectrum(point: Point, declared: set) -> None:
         del point.values[letter]  # its declaration says something else
 
 
-def _sums(line: Line) -> set:
-    return set().union(*(side.atoms(sympy.Sum) for side in (line.left, line.right) if isinstance(side, Basic)))
-
-
 def _outside(side: Any) -> set:
     """The matrix letters of a formula that stand in no expectation."""
     if isinstance(side, MatrixSymbol):
@@ -454,14 +449,3 @@ def _without_order(node: Node) -> Node:
     if node.kind != "sum":
         return Node("number", (Token("number", "0", node.position),), node.position)
     return node.parts[0] if len(node.parts) == 2 else Node("sum", node.parts[:-1], node.position)
-
-
-def _exponent_of(power: Any, letter: Symbol) -> Any:
-    exponent = sympy.simplify(letter * sympy.diff(power, letter) / power)
-    return exponent if exponent.is_number else None
-
-
-def _times_power(left: Any, right: Any, letter: Symbol, order: Any) -> Any:
-    """left - right times what it must beat: a difference of O(N^-k) goes to 0 with N^(k-1)."""
-    difference = sympy.MatAdd(left, -right) if is_matrix(left) else left - right
-    return difference * letter ** (sympy.sign(order) - order)

@@ -135,7 +135,7 @@ class Letters:
             if first is None or first.kind != "applied" or self.is_declared(first.parts[0]):
                 continue
             stem, arguments = first.parts
-            used = {token.text for other in others for token in _names(other)}
+            used = {one.text for other in others for one in other.walk() if isinstance(one, Token)}
             if stem.text not in used and all(one.kind in ("name", "number") for one in arguments):
                 place = next(i for i, one in enumerate(tokens) if one.position == stem.position and one.text == stem.text)
                 last = next(i for i, one in enumerate(tokens) if i > place and one.text == ")")
@@ -198,13 +198,6 @@ class Letters:
             number = kind in NUMBERS and not isinstance(known, Declared) and not getattr(known, "is_integer", False)
             if known is None or number:
                 self.declared[key_of(token)] = replace(self._read_kind(token.text, kind, tokens_of), assumed=True)
-
-    def _infer_ends(self, node: Node) -> None:
-        """What stands at the ends of a sum, and nothing has declared, is a whole number."""
-        for part in _parts(node):
-            if part.kind == "big" and part.parts[0] == "sum_":
-                for end in part.parts[1][1:]:
-                    self._infer(end, "dimension")
 
     def _size(self, text: str, tokens: Any) -> Any:
         node = self._formulas(text, tokens)[0]
@@ -346,14 +339,20 @@ class Letters:
     def settle(self, formulas: Iterable[Node | tuple[Node, ...]]) -> None:
         """Find sizes from use, in formulas and in tuples of formulas of one shape; then the laws."""
         formulas = [formula if isinstance(formula, tuple) else (formula,) for formula in formulas]
-        for node in (side for sides in formulas for side in sides if side):
-            self._infer_ends(node)
+        for part in (part for sides in formulas for side in sides if side for part in side.walk()):
+            if part.kind == "big" and isinstance(part, Node) and part.parts[0] == "sum_":
+                for end in part.parts[1][1:]:  # what nothing has declared at the ends of a sum is a whole number
+                    self._infer(end, "dimension")
         for declared in list(self.declared.values()):
             if declared.law and declared.shape:
                 shapes = [shape for node in declared.law[1:] if (shape := self._shape(node))]
                 for shape in shapes:
                     self._unify(declared.shape[0], shape[0])
-                if declared.law[0] is Gaussian and not shapes and not any(token.text[:1] == "I" for token in _names(declared.law[2])):
+                if (
+                    declared.law[0] is Gaussian
+                    and not shapes
+                    and not any(isinstance(one, Token) and one.text[:1] == "I" for one in declared.law[2].walk())
+                ):
                     self._unify(declared.shape[0], Integer(1))  # of a variance, not of a covariance
         self.used = {key_of(token) for sides in formulas for side in sides if side for token in names_in(side) if token.value is not None}
         for sides in formulas:
@@ -468,28 +467,7 @@ def key_of(token: Token) -> tuple[str, bool]:
 
 def names_in(node: Node) -> Iterator[Token]:
     """The tokens of the letters in a tree."""
-    return (token for token in _names(node) if token.text not in ("I", "infinity", "oo"))
-
-
-def _names(node: Node) -> Iterator[Token]:
-    for part in node.parts:
-        if isinstance(part, Token) and part.kind == "name":
-            yield part
-        elif isinstance(part, Node):
-            yield from _names(part)
-        elif isinstance(part, tuple) and not isinstance(part, Token):
-            yield from _names(Node("", part))
-    if node.kind == "derivative" and node.parts[1] is None:
-        yield Token("name", node.parts[0][3:], node.position)
-
-
-def _parts(node: Node) -> Iterator[Node]:
-    """A node and all below it."""
-    yield node
-    for part in node.parts:
-        for one in part if isinstance(part, tuple) and not isinstance(part, Token) else (part,):
-            if isinstance(one, Node):
-                yield from _parts(one)
+    return (one for one in node.walk() if isinstance(one, Token) and one.kind == "name" and one.text not in ("I", "infinity", "oo"))
 
 
 def is_top(exponent: Node) -> bool:

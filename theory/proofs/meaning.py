@@ -6,6 +6,7 @@ r"""From the tree of a formula to the formula: letters with their shapes, operat
 E[Lambda_hat A Lambda_hat] (D, D)
 """
 
+import re
 from collections.abc import Iterable
 from functools import reduce
 from itertools import pairwise
@@ -105,9 +106,7 @@ class Meaning:
     def of(self, node: Node) -> Any:
         """The formula: a SymPy expression, in which ``E`` and derivatives stand as they are. Raises Unreadable."""
         value = self._value(node)
-        if isinstance(value, _Unit):
-            value = value.args[0] * Identity(D)
-        return value
+        return value.args[0] * Identity(D) if isinstance(value, _Unit) else value
 
     def both(self, first: Node, second: Node) -> tuple[Any, Any]:
         """The two sides of a relation; an identity without a size has that of the other side."""
@@ -126,8 +125,7 @@ class Meaning:
 
     # Leaves
 
-    def _number(self, node: Node) -> Any:
-        return number_of(node)
+    _number = staticmethod(number_of)
 
     def _name(self, node: Node) -> Any:
         return self.letter(node.parts[0])
@@ -141,8 +139,7 @@ class Meaning:
             return bound
         if stem == "I" and len(subscripts) <= 1 and not self.letters.is_declared(token):
             return Identity(self.letters.of(subscripts[0])) if subscripts else _Unit(S.One)
-        running = [name for name in self.indices if any(name in _split(one) for one in subscripts)]
-        if running:
+        if self.indices.keys() & {name for one in subscripts for name in re.split("[{}+,-]", one)}:
             return self._member(token, stem, subscripts)
         if stem in FAMILIES and len(subscripts) == 1 and not self.letters.is_declared(token):
             index = self.letters.symbols.get(subscripts[0])
@@ -414,7 +411,7 @@ class Meaning:
         letters = [one for one in getattr(body, "free_symbols", ()) if isinstance(one, MatrixSymbol)]
         if any(index in size.free_symbols for one in letters for size in one.shape):
             raise Unreadable(f"the index {token.text} is the size of a matrix too", token.position)
-        tokens = [one for one in _vectors(body) if one.name.endswith(f"_{token.text}")]
+        tokens = [one for one in letters if one.shape[1] == 1 and one.name.endswith(f"_{token.text}")]
         if tokens:
             return self._over_tokens(body, tokens, bounds, node.position)
         if index in getattr(body, "free_symbols", set()):
@@ -456,14 +453,6 @@ def _number_of_1_by_1(value: Any) -> Any:
 def _described(value: Any) -> str:
     shape = f"has shape {tuple(value.shape)}" if is_matrix(value) else "is a number"
     return f"{value} {shape}"
-
-
-def _split(subscript: str) -> list[str]:
-    return [one for one in subscript.replace("{", "").replace("}", "").replace("+", ",").replace("-", ",").split(",") if one]
-
-
-def _vectors(body: Any) -> list:
-    return [one for one in getattr(body, "free_symbols", ()) if isinstance(one, MatrixSymbol) and one.shape[1] == 1]
 
 
 def is_polynomial(formula: Any) -> bool:
