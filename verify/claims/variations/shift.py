@@ -1,10 +1,8 @@
 """Claims about tests unlike training (V3): statements of the registry against losses of trained networks on fresh prompts."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from ....numerics import MergedWeights, QuadraticLoss, RegressionTask, compiled
+from ....numerics import MergedWeights, QuadraticLoss, RegressionTask
 from ....theory.notation import B, Lambda, Lambda_q, N, T, a, lambda_, sigma
 from ....theory.results.task.population import WHITE, Sigma_w
 from ....theory.results.variations.shift import a_test
@@ -13,7 +11,7 @@ from ...experiments.plateau_maps import effective_map, measured, settled_network
 from ...experiments.varied_tasks import OBLIQUE, PLAIN, SPECTRUM
 from ...training.modules import ReducedMerged
 from ..book import claim, wrong
-from ..formulas import formula
+from ..formulas import formula, parts_of
 from ..tolerances import SAMPLING, TRAINED_PROMPTS
 from .moments import QUERIES, TASKS, TILTED
 
@@ -50,7 +48,9 @@ def trained_networks_under_shift(loss) -> float:
     return max(scores)
 
 
-@claim("V3-test", method="linear algebra", theory=loss_at_test, wrong={"N + 1 for N": {N: N + 1}, "B' for B": {B: B.T}})
+@claim("V3-test", method="linear algebra", theory=loss_at_test)
+@wrong("N + 1 for N", {N: N + 1})
+@wrong("B' for B", {B: B.T})
 def loss_of_any_map(loss) -> float:
     """The loss of maps of any entries under two tests, by the statement and as a quadratic form in the moments of the test."""
     maps = draws.generator(12).standard_normal((4, 3, 3))
@@ -73,46 +73,40 @@ def attention_on_prompts(loss) -> float:
 # Another length
 
 
-def by_share(trained: RegressionTask, test: RegressionTask, change: Mapping | None = None) -> float:
-    """(V3-length), the shares of all directions."""
-    share = compiled("V3-length", (lambda_, a, a_test), part="share", change=change)
-    return float(np.sum(share(trained.eigenvalues, trained.second_moment_eigenvalues, test.second_moment_eigenvalues)))
-
-
-def by_slope(trained: RegressionTask, test: RegressionTask, change: Mapping | None = None) -> float:
-    """(V3-length), the limit plus the slope over N', of all directions."""
-    both = compiled("V3-length", (lambda_, a, T), part=("limit", "slope"), change=change)
-    limit, slope = both(trained.eigenvalues, trained.second_moment_eigenvalues, trained.eigenvalues.sum())
-    return float(np.sum(limit + slope / test.context_length))
-
-
-LENGTH_FORMULAS = {"share": by_share, "slope": by_slope}
-LENGTH_FAULTS = {
-    "the best map for the test": {"share": {a: a_test}},
-    "the loss of training": {"share": {a_test: a}},
-    "the slope of a direction alone": {"slope": {T: 0}},
-}
-
-
-def _of_length(length: int) -> RegressionTask:
+def of_length(length: int) -> RegressionTask:
     return RegressionTask(eigenvalues=SPECTRUM, context_length=length)
 
 
-@claim("V3-length", method="linear algebra", theory=LENGTH_FORMULAS, wrong=LENGTH_FAULTS)
+LENGTH = parts_of(
+    "V3-length", (lambda_, a, T, a_test), "share", "limit", "slope",
+    given=lambda test: (PLAIN.eigenvalues, PLAIN.second_moment_eigenvalues, sum(SPECTRUM), test.second_moment_eigenvalues),
+)  # fmt: skip
+
+
+def at_length(formulas, test: RegressionTask) -> tuple[float, float]:
+    """The loss at test of the map trained on ``PLAIN``, by the shares of its directions, and by their limits and slopes."""
+    share, limit, slope = (np.sum(formulas[part](test)) for part in ("share", "limit", "slope"))
+    return share, limit + slope / test.context_length
+
+
+@claim("V3-length", method="linear algebra", theory=LENGTH)
+@wrong("the best map for the test", {"share": {a: a_test}})
+@wrong("the loss of training", {"share": {a_test: a}})
+@wrong("the slope of a direction alone", {"slope": {T: 0}})
 def test_lengths(formulas) -> float:
     """The loss at test lengths 1, 40 and 10^6 of the map trained at 10, by share, and by limit and slope."""
-    B_trained, worst = PLAIN.modes.effective_map(), 0.0
-    for length in (1, 40, 10**6):
-        exact = QuadraticLoss.population(_of_length(length)).value(B_trained)
-        worst = max(worst, *(abs(exact - formula(PLAIN, _of_length(length))) for formula in formulas.values()))
-    return worst
+    map_, tests = PLAIN.modes.effective_map(), map(of_length, (1, 40, 10**6))
+    return max(abs(QuadraticLoss.population(test).value(map_) - loss) for test in tests for loss in at_length(formulas, test))
 
 
-@claim("V3-length", method="training", tolerance=TRAINED_PROMPTS, theory=LENGTH_FORMULAS, slow=True, wrong=LENGTH_FAULTS)
+@claim("V3-length", method="training", tolerance=TRAINED_PROMPTS, theory=LENGTH, slow=True)
+@wrong("the best map for the test", {"share": {a: a_test}})
+@wrong("the loss of training", {"share": {a_test: a}})
+@wrong("the slope of a direction alone", {"slope": {T: 0}})
 def trained_network_at_other_lengths(formulas) -> float:
     """The error of a network trained at length 10, on prompts of length 1, 3 and 50."""
-    network, worst = settled_network("plain"), 0.0
+    network, errors = settled_network("plain"), []
     for length in (1, 3, 50):
-        found = measured(network, _of_length(length), count=400_000, seed=length).mean
-        worst = max(worst, *(abs(found / formula(PLAIN, _of_length(length)) - 1) for formula in formulas.values()))
-    return worst
+        found = measured(network, of_length(length), count=400_000, seed=length).mean
+        errors += [abs(found / loss - 1) for loss in at_length(formulas, of_length(length))]
+    return max(errors)
