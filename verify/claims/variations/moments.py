@@ -1,6 +1,6 @@
 """Claims about variations of the task (V0 to V5 except V4): moments against sampled sequences, and by enumeration."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from itertools import product
 
@@ -45,36 +45,28 @@ def products(beta: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray
     return y[:, None, None] * beta[:, :, None] * x[:, None], beta[:, :, None] * beta[:, None], x[:, :, None] * x[:, None], y**2
 
 
-def claim_moments(name: str, number: str, what: str, given: Mapping, wrong: Mapping[str, Mapping]) -> RegressionTask:
-    """A claim that sampled sequences have the moments of their task, which it returns; ``wrong``: what a mistake changes in it."""
-    drawn = tilted(**given)
-
-    def measure(task) -> float:
-        return deviation(drawn, task)
-
-    measure.__name__ = name
-    faults = {mistake: tilted(**{**given, **changed}) for mistake, changed in wrong.items()}
-    claim(number, f"moments of {what}, against sampled sequences", method="Monte Carlo", theory=drawn, wrong=faults)(measure)
-    return drawn
+NOISE = tilted(context_length=5, noise_variance=1.5)
 
 
-NOISE = claim_moments(
-    "noisy_moments", "V1-beta", "sequences with label noise", {"context_length": 5, "noise_variance": 1.5},
-    {
-        "no noise": {"noise_variance": 0},
-        "the standard deviation for the variance": {"noise_variance": 1.5**0.5},
-        "N + 1 for N": {"context_length": 6},
-    },
-)  # fmt: skip
-GENERAL = claim_moments(
-    "general_moments", "V0", "sequences with noise, a task covariance and a query covariance that do not commute",
-    {"context_length": 5, "task_covariance": TASKS, "query_covariance": QUERIES, "noise_variance": 0.5},
-    {
-        "w ~ N(0, I)": {"task_covariance": None},
-        "the query like the context": {"query_covariance": None},
-        "N + 1 for N": {"context_length": 6},
-    },
-)  # fmt: skip
+@claim("V1-beta", method="Monte Carlo", theory=NOISE)
+@wrong("no noise", tilted(context_length=5))
+@wrong("the standard deviation for the variance", tilted(context_length=5, noise_variance=1.5**0.5))
+@wrong("N + 1 for N", tilted(context_length=6, noise_variance=1.5))
+def noisy_moments(task) -> float:
+    """Moments of sequences with label noise, against sampled sequences."""
+    return deviation(NOISE, task)
+
+
+general = partial(tilted, context_length=5, task_covariance=TASKS, query_covariance=QUERIES, noise_variance=0.5)
+
+
+@claim("V0", method="Monte Carlo", theory=general())
+@wrong("w ~ N(0, I)", general(task_covariance=None))
+@wrong("the query like the context", general(query_covariance=None))
+@wrong("N + 1 for N", general(context_length=6))
+def general_moments(task) -> float:
+    """Moments of sequences with noise, a task covariance and a query covariance that do not commute, against sampled sequences."""
+    return deviation(general(), task)
 
 
 NOISY_ORDER = {"growth": (notation.Lambda, notation.sigma, notation.N), "slope": (notation.lambda_, T, notation.sigma, notation.N)}
@@ -111,27 +103,24 @@ def sampled_drop(task: RegressionTask) -> tuple[float, float]:
     return float(drop), float(moved.std(ddof=1) / 10)
 
 
-def _with_token_law(law) -> RegressionTask:
-    return tilted(context_length=3, task_covariance=TASKS, token_law=law)
+def with_law(law, **options) -> RegressionTask:
+    return tilted(**{"context_length": 3, "task_covariance": TASKS, "token_law": law, **options})
 
 
-LAWS = (SphereTokens(), StudentTokens(12), RademacherTokens())
-
-
-@claim("V5-moment", method="Monte Carlo", theory=lambda law: _with_token_law(law))
-@wrong("the Gaussian fourth moment", lambda law: _with_token_law(None))
-@wrong("N + 1 for N", lambda law: tilted(context_length=4, task_covariance=TASKS, token_law=law))
+@claim("V5-moment", method="Monte Carlo", theory=with_law)
+@wrong("the Gaussian fourth moment", lambda law: with_law(None))
+@wrong("N + 1 for N", lambda law: with_law(law, context_length=4))
 def token_law_moments(task: Callable) -> float:
     """Moments of tokens on an ellipsoid, of Student's law and of signs, against sampled sequences."""
-    return max(deviation(_with_token_law(law), task(law)) for law in LAWS)
+    return max(deviation(with_law(law), task(law)) for law in (SphereTokens(), StudentTokens(12), RademacherTokens()))
 
 
-@claim("V5-independent", method="linear algebra", theory=lambda: _with_token_law(RademacherTokens()).second_moment)
-@wrong("kurtosis 3", lambda: _with_token_law(None).second_moment)
-@wrong("on a sphere", lambda: _with_token_law(SphereTokens()).second_moment)
+@claim("V5-independent", method="linear algebra", theory=lambda: with_law(RademacherTokens()).second_moment)
+@wrong("kurtosis 3", lambda: with_law(None).second_moment)
+@wrong("on a sphere", lambda: with_law(SphereTokens()).second_moment)
 def all_contexts_of_signs(second_moment) -> float:
     """E(Lambda_hat S Lambda_hat) of signs, over all contexts of three tokens."""
-    task = _with_token_law(RademacherTokens())
+    task = with_law(RademacherTokens())
     tokens = np.array(list(product((-1, 1), repeat=3))) @ (task.eigenvectors * np.sqrt(task.eigenvalues)).T
     squares = np.einsum("pi,pj->pij", tokens, tokens)
     total = np.zeros((3, 3))

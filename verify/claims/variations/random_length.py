@@ -15,21 +15,20 @@ from ...training.sequences import draw_sequences
 from ..attention.moments import largest_score
 from ..book import claim, wrong
 from ..tolerances import ROUNDOFF, SAMPLING
-from .moments import TASKS, TILTED, claim_moments, products, tilted
+from .moments import TASKS, TILTED, deviation, products, tilted
 
 LENGTHS = {1: 0.5, 2: 0.25, 8: 0.25}
 # What the sum over n of at most 8 tokens is divided by.
 DIVISORS: Mapping[str, Callable[[int], int]] = {"present": lambda n: n, "longest": lambda n: 8, "official": lambda n: n + 1}
 
 
-claim_moments(
-    "random_length_moments", "V4-moments", "contexts of random length", {"context_lengths": LENGTHS, "noise_variance": 0.3},
-    {
-        "the mean of n for its harmonic mean": {"context_lengths": None, "context_length": 3},
-        "equal probabilities": {"context_lengths": list(LENGTHS)},
-        "the longest context": {"context_lengths": None, "context_length": 8},
-    },
-)  # fmt: skip
+@claim("V4-moments", method="Monte Carlo", theory=tilted(context_lengths=LENGTHS, noise_variance=0.3))
+@wrong("the mean of n for its harmonic mean", tilted(context_length=3, noise_variance=0.3))
+@wrong("equal probabilities", tilted(context_lengths=list(LENGTHS), noise_variance=0.3))
+@wrong("the longest context", tilted(context_length=8, noise_variance=0.3))
+def random_length_moments(task) -> float:
+    """Moments of contexts of random length, against sampled sequences."""
+    return deviation(tilted(context_lengths=LENGTHS, noise_variance=0.3), task)
 
 
 @draws.remembered
