@@ -54,16 +54,19 @@ def shared_levels(change: Mapping | None = None) -> np.ndarray:
     return shares.sum() - np.append(0, np.cumsum(taken))
 
 
-LEVEL_FAULTS = {"N + 1 for N": {N: N + 1}, "the length alone, without P": {P_w: 0}, "another share, p^2": {p: p**2}}
-
-
-@claim("V11-risk", method="training", tolerance=TRAINED_LEVEL, theory=shared_levels, wrong=LEVEL_FAULTS, slow=True)
+@claim("V11-risk", method="training", tolerance=TRAINED_LEVEL, theory=shared_levels, slow=True)
+@wrong("N + 1 for N", {N: N + 1})
+@wrong("the length alone, without P", {P_w: 0})
+@wrong("another share, p^2", {p: p**2})
 def trained_plateaus_shared(expected) -> float:
     """The losses of the maps on the plateaus of training on two shared tasks in three dimensions."""
     return against(plateau_losses("shared"), expected())
 
 
-@claim("V11-risk", method="flow", tolerance=PLATEAU, theory=shared_levels, wrong=LEVEL_FAULTS)
+@claim("V11-risk", method="flow", tolerance=PLATEAU, theory=shared_levels)
+@wrong("N + 1 for N", {N: N + 1})
+@wrong("the length alone, without P", {P_w: 0})
+@wrong("another share, p^2", {p: p**2})
 def plateaus_shared(expected) -> float:
     """The plateaus of the flow on two shared tasks, from weights of 1e-4."""
     return against(small_levels("shared"), expected())

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import torch
@@ -63,36 +64,25 @@ def gained_moments(task: Callable) -> float:
     )
 
 
-def _uniform(part: str, longest: int) -> float:
-    return float(compiled("V4-uniform", (notation.N,), part=part, backend="mpmath")(longest))
-
-
-@claim("V4-uniform", method="rational", tolerance=ROUNDOFF, theory=lambda longest: _uniform("present, g_3", longest))
-@wrong("one over the mean", lambda longest: 2 / (longest + 1))
-@wrong("N + 1 for N", lambda longest: _uniform("present, g_3", longest + 1))
-def mean_inverse_length(expected) -> float:
-    """E(1/n) for n uniform on 1 to 50, in rational numbers."""
-    return abs(float(sum(Fraction(1, n) for n in range(1, 51)) / 50) - expected(50))
-
-
 def uniform_gain(name: str, i: int, longest: int) -> float:
-    return _uniform(f"{name}, g_{i}", longest)
+    return float(compiled("V4-uniform", (notation.N,), part=f"{name}, g_{i}", backend="mpmath")(longest))
 
 
 @claim("V4-uniform", method="rational", tolerance=ROUNDOFF, theory=uniform_gain)
 @wrong("N + 1 for N", lambda name, i, longest: uniform_gain(name, i, longest + 1))
-@wrong("n/N for n/(n + 1)", lambda name, i, longest: uniform_gain("longest", i, longest))
+@wrong("one over the mean", lambda name, i, longest: 2 / (longest + 1) if name == "present" else uniform_gain(name, i, longest))
+@wrong("n/N for n/(n + 1)", lambda name, i, longest: uniform_gain("longest" if name == "official" else name, i, longest))
 @wrong("E(g)^2 for E(g^2)", lambda name, i, longest: uniform_gain(name, 1, longest) ** 2 if i == 2 else uniform_gain(name, i, longest))
 def uniform_gain_moments(expected) -> float:
-    """E(g), E(g^2) and E(g^2/n) for n/N and n/(n + 1), n uniform on 1 to 1, 2 and 50, in rational numbers."""
-    worst = 0.0
-    for longest in (1, 2, 50):
-        gains = {"longest": lambda n, N=longest: Fraction(n, N), "official": lambda n: Fraction(n, n + 1)}
-        for name, gain in gains.items():
-            law = [(gain(n), n) for n in range(1, longest + 1)]
-            for i, terms in enumerate(([g for g, _ in law], [g**2 for g, _ in law], [g**2 / n for g, n in law]), 1):
-                worst = max(worst, abs(float(sum(terms) / longest) - expected(name, i, longest)))
-    return worst
+    """E(1/n), and E(g), E(g^2) and E(g^2/n) for n/N and n/(n + 1), n uniform on 1 to 1, 2 and 50, in rational numbers."""
+    errors = []
+    for longest, i in product((1, 2, 50), (1, 2, 3)):
+        lengths = range(1, longest + 1)
+        gains = {"longest": [Fraction(n, longest) for n in lengths], "official": [Fraction(n, n + 1) for n in lengths]}
+        for name, law in gains.items() if i < 3 else (*gains.items(), ("present", [Fraction(1)] * longest)):
+            terms = (g if i == 1 else g**2 if i == 2 else g**2 / n for g, n in zip(law, lengths, strict=True))
+            errors.append(abs(float(sum(terms) / longest) - expected(name, i, longest)))
+    return max(errors)
 
 
 def effective_loss(task: RegressionTask, B: np.ndarray, gains) -> float:
