@@ -37,14 +37,17 @@ def follow(
     return run
 
 
-WRONG = {
-    "the first-order mass 2 eta/(1 - mu)^2": follow(mass=lambda step, momentum: 2 * step / (1 - momentum) ** 2),
-    "no more mass than a step": follow(mass=lambda step, momentum: step / (1 - momentum)),
-    "from rest": follow(start=lambda step, momentum: 0.0),
-}
+FIRST_ORDER, LIGHT, FROM_REST = (
+    follow(mass=lambda step, momentum: 2 * step / (1 - momentum) ** 2),
+    follow(mass=lambda step, momentum: step / (1 - momentum)),
+    follow(start=lambda step, momentum: 0.0),
+)
 
 
-@claim("V8-ball", method="descent", tolerance=ORDER, theory=follow(), wrong=WRONG)
+@claim("V8-ball", method="descent", tolerance=ORDER, theory=follow())
+@wrong("the first-order mass 2 eta/(1 - mu)^2", FIRST_ORDER)
+@wrong("no more mass than a step", LIGHT)
+@wrong("from rest", FROM_REST)
 def order_at_fixed_momentum(flow) -> float:
     """Heavy ball at momentum 0.5 approaches the flow with mass as the square of the step: the fitted order, amid drops."""
     sizes, momentum, errors = np.array([0.05, 0.025, 0.0125]), 0.5, []
@@ -56,7 +59,10 @@ def order_at_fixed_momentum(flow) -> float:
     return abs(float(np.polyfit(np.log(sizes), np.log(errors), 1)[0]) - 2)
 
 
-@claim("V8-ball", method="descent", tolerance=ORDER, theory=follow(), wrong=WRONG)
+@claim("V8-ball", method="descent", tolerance=ORDER, theory=follow())
+@wrong("the first-order mass 2 eta/(1 - mu)^2", FIRST_ORDER)
+@wrong("no more mass than a step", LIGHT)
+@wrong("from rest", FROM_REST)
 def order_at_fixed_mass(flow) -> float:
     """At a mass of 20, at which the weights swing, heavy ball approaches the flow in proportion to eta: the fitted order in its root."""
     roots, errors = np.array([0.08, 0.04, 0.02]), []
@@ -70,7 +76,7 @@ def order_at_fixed_mass(flow) -> float:
 
 
 @claim("V8-ball", method="training", tolerance=TRAINED_MOMENTUM, theory=follow())
-@wrong("no more mass than a step", WRONG["no more mass than a step"])
+@wrong("no more mass than a step", LIGHT)
 @wrong("half the mass", follow(times(1 / 2)(_BALL_MASS)))
 @wrong("twice the mass", follow(times(2)(_BALL_MASS)))
 def trained_with_momentum(flow) -> float:

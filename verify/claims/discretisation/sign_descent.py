@@ -86,7 +86,8 @@ def gradient_laws_break(rates) -> float:
     return float(max(errors))
 
 
-@claim("V8-sign", method="training", tolerance=ADAM_CONSERVES, theory=_CONSERVED, wrong={"the laws (79) of gradient flow": _OLD})
+@claim("V8-sign", method="training", tolerance=ADAM_CONSERVES, theory=_CONSERVED)
+@wrong("the laws (79) of gradient flow", _OLD)
 def adam_nearly_conserves(laws) -> float:
     """What sign descent conserves changes little under Adam too, along PyTorch runs from five starts: its change over that of the
     weights."""
@@ -128,7 +129,8 @@ def time_of_one_direction(time) -> float:
     return float(max(errors))
 
 
-@claim("V8-sign-origin", method="descent", tolerance=FEW_PLATEAUS, theory=1, wrong={"one for each direction": 4})
+@claim("V8-sign-origin", method="descent", tolerance=FEW_PLATEAUS, theory=1)
+@wrong("one for each direction", 4)
 def drops_under_signs(drops) -> float:
     """About one drop of the loss under sign descent, from each of five random starts of size 0.02."""
     starts = (SeparateWeights.initialize(TASK, heads=HEADS, rank=1, scale=0.02, rng=draws.generator(49, one)) for one in range(STARTS))
