@@ -1,6 +1,7 @@
 """Claims about momentum (V8-ball, V8-mass, V8-energy): the flow with mass against heavy ball, in NumPy and in PyTorch."""
 
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 from scipy.integrate import simpson
@@ -16,7 +17,7 @@ from ...training.descent import fixed_set, train
 from ...training.modules import ReducedSeparate
 from ...training.sequences import draw_sequences
 from ..book import claim, wrong
-from ..formulas import formula, parts_of, times
+from ..formulas import formula, parts_of, power_law, times
 from ..tolerances import INERTIA, ORDER, ROOTS, SECOND_ORDER_OF_STEP, TRAINED_MOMENTUM
 from .finite_steps import LOSS, TASK, random_start
 
@@ -50,13 +51,13 @@ FIRST_ORDER, LIGHT, FROM_REST = (
 @wrong("from rest", FROM_REST)
 def order_at_fixed_momentum(flow) -> float:
     """Heavy ball at momentum 0.5 approaches the flow with mass as the square of the step: the fitted order, amid drops."""
-    sizes, momentum, errors = np.array([0.05, 0.025, 0.0125]), 0.5, []
-    for step in sizes:
-        count = round(120 * (1 - momentum) / (2 * step))
-        run = heavy_ball(LOSS, random_start(), steps=count, learning_rate=float(step), momentum=momentum, record_every=count)
-        end = flow(LOSS, random_start(), float(step), momentum, run.times[-1]).states[-1]
-        errors.append(np.linalg.norm(run.states[-1] - end))
-    return abs(float(np.polyfit(np.log(sizes), np.log(errors), 1)[0]) - 2)
+
+    def error(step: float) -> float:
+        count = round(120 * 0.5 / (2 * step))
+        run = heavy_ball(LOSS, random_start(), steps=count, learning_rate=step, momentum=0.5, record_every=count)
+        return float(np.linalg.norm(run.states[-1] - flow(LOSS, random_start(), step, 0.5, run.times[-1]).states[-1]))
+
+    return abs(power_law([0.05, 0.025, 0.0125], error) - 2)
 
 
 @claim("V8-ball", method="descent", tolerance=ORDER, theory=follow())
@@ -65,14 +66,13 @@ def order_at_fixed_momentum(flow) -> float:
 @wrong("from rest", FROM_REST)
 def order_at_fixed_mass(flow) -> float:
     """At a mass of 20, at which the weights swing, heavy ball approaches the flow in proportion to eta: the fitted order in its root."""
-    roots, errors = np.array([0.08, 0.04, 0.02]), []
-    for friction in roots:  # 1 - mu
-        step = float(20 * friction**2 / (2 - friction))
-        count = round(120 * friction / (2 * step))
-        run = heavy_ball(LOSS, random_start(), steps=count, learning_rate=step, momentum=float(1 - friction))
-        path = flow(LOSS, random_start(), step, float(1 - friction), run.times[-1])
-        errors.append(np.abs(path.states_at(run.times) - run.states).max())
-    return abs(float(np.polyfit(np.log(roots), np.log(errors), 1)[0]) - 2)
+
+    def error(friction: float) -> float:  # 1 - mu
+        step, momentum = 20 * friction**2 / (2 - friction), 1 - friction
+        run = heavy_ball(LOSS, random_start(), steps=round(120 * friction / (2 * step)), learning_rate=step, momentum=momentum)
+        return float(np.abs(flow(LOSS, random_start(), step, momentum, run.times[-1]).states_at(run.times) - run.states).max())
+
+    return abs(power_law([0.08, 0.04, 0.02], error) - 2)
 
 
 @claim("V8-ball", method="training", tolerance=TRAINED_MOMENTUM, theory=follow())
@@ -161,16 +161,13 @@ def energy_and_balance(rates) -> float:
     lost = simpson([float(rates["energy"](speed[:, None])) for speed in speeds], x=times)
     errors = [lost - (flow.energy[-1] - flow.energy[0])]
     places, moving = (dict(zip("vkq", start.split(states), strict=True)) for states in (flow.states_at(times), speeds))
-    for part, other in (("query", "q"), ("value", "v")):
-        for i in range(len(start.v)):
-            (key, partner), (key_speed, speed) = (
-                [of[name][:, i].reshape(len(times), -1) for name in ("k", other)] for of in (places, moving)
-            )
-            balance = np.sum(key**2, axis=1) - np.sum(partner**2, axis=1)
-            rate = 2 * np.sum(key * key_speed, axis=1) - 2 * np.sum(partner * speed, axis=1)
-            given = (moving["k"][:, i, 0], moving["q"][:, i, 0], moving["v"][:, i])
-            pulled = [float(rates[part](mass, k[:, None], q[:, None], v)) for k, q, v in zip(*given, strict=True)]
-            errors.append(simpson(pulled, x=times) - (mass * rate + balance)[[0, -1]] @ [-1, 1])
+    for i, (part, other) in product(range(len(start.v)), (("query", "q"), ("value", "v"))):
+        key, partner, key_speed, speed = (of[name][:, i].reshape(len(times), -1) for of in (places, moving) for name in ("k", other))
+        balance = np.sum(key**2, axis=1) - np.sum(partner**2, axis=1)
+        rate = 2 * np.sum(key * key_speed, axis=1) - 2 * np.sum(partner * speed, axis=1)
+        given = (moving["k"][:, i, 0], moving["q"][:, i, 0], moving["v"][:, i])
+        pulled = [float(rates[part](mass, k[:, None], q[:, None], v)) for k, q, v in zip(*given, strict=True)]
+        errors.append(simpson(pulled, x=times) - (mass * rate + balance)[[0, -1]] @ [-1, 1])
     return float(np.abs(errors).max())
 
 
