@@ -50,7 +50,7 @@ SIGNS = Condition(
 )
 
 
-FLOW = r"The flow $d\boldsymbol{W}/ds=\operatorname{sign}\boldsymbol{f}$, on which a step of sign descent counts as $\eta$; any loss"
+FLOW = r"The flow $d\boldsymbol{W}/ds=\operatorname{sign}(\boldsymbol{f})$, on which a step of sign descent counts as $\eta$; any loss"
 
 
 @register("V8-sign", "What sign descent conserves")

@@ -120,7 +120,7 @@ CORRELATION = TASK.E(beta * y_q * x_q.T)
 COMMON = satisfying(
     r"$\boldsymbol{\Lambda}$ and $\boldsymbol{\Sigma}_w$ commute; $\boldsymbol{e}$ is a common unit eigenvector, of eigenvalues $\lambda$ "
     r"and $\omega$; $P = \operatorname{tr}(\boldsymbol{\Sigma}_w\boldsymbol{\Lambda})$ is the variance of a label",
-    {Sigma_w * e: omega * e},
+    {Sigma_w * e: omega * e, Trace(Sigma_w * Lambda): P_w},
     SHARED.condition(EIGENVECTOR, along_one_eigenvector).draw,
 )
 

@@ -44,7 +44,6 @@ nu = Symbol("nu", nonnegative=True)  # the part of tr(B' M B Q) that label noise
 ERROR = (y_q - beta.T * B * x_q) ** 2
 QUERY = Task(query_covariance=Lambda_q)
 LONGER = (SampleCovariance(Lambda_hat, Lambda, N_test),)
-CORRELATION = E(beta * y_q * x_q.T, GENERAL.laws())
 
 
 def varied(*changed) -> tuple:
@@ -80,9 +79,8 @@ def share_at_test() -> Expr:
 @note(r"All letters but $\boldsymbol{B}$ are those of the test")
 def shifted_loss() -> Lines:
     """The squared error averaged under the laws of the test."""
-    written = Line(GENERAL.E(ERROR), "=", GENERAL.moments.loss(), r"The second moment of $\boldsymbol{\beta}$ written out")
     yield from closed_loss(GENERAL).within()
-    yield written
+    yield Line(GENERAL.E(ERROR), "=", GENERAL.moments.loss(), r"The second moment of $\boldsymbol{\beta}$ written out")
 
 
 COMMON = satisfying(
@@ -151,9 +149,6 @@ REST = satisfying(
 )
 
 
-OF_NOISE = sigma**2 / N * Trace(B.T * Lambda * B * Lambda_q)
-
-
 @register("V3-scale", "Covariance shift: context tokens scaled at test")
 @states("moments", lambda: g * Lambda * Sigma_w * Lambda_q)
 @states(
@@ -173,7 +168,7 @@ def scaled_context() -> Lines:
     yield Line(E(beta * beta.T, SCALED), "=", M_, r"The second moment of $\boldsymbol{\beta}$", part="second")
     yield Line(c_any, ":=", E(y_q**2, GENERAL.laws()), "The loss of no answer")
     yield Line(E_learned, ":=", TAKEN[0], "What the map has taken from the loss in training")
-    yield Line(nu, ":=", OF_NOISE, "What the noise of the labels adds to it")
+    yield Line(nu, ":=", sigma**2 / N * Trace(B.T * Lambda * B * Lambda_q), "What the noise of the labels adds to it")
     yield Line(E(ERROR, GENERAL.laws()), "=", c_any - E_learned, "The training loss")
     yield Line(E(ERROR, SCALED), "=", loss, "The loss at test", part="loss")
     yield Line(E(ERROR, SCALED_TOO), "=", both, "A query scaled as well multiplies all but the noise on its label by $g$", part="both")
