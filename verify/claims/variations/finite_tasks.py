@@ -19,6 +19,7 @@ from ..attention.moments import largest_score
 from ..book import claim, wrong
 from ..formulas import formula, parts_of
 from ..tolerances import DIFFERENCES, PLATEAU, SAMPLING, TRAINED_LEVEL, TRAINED_PROMPTS, TRAINED_REST
+from .task_covariance import growth_of
 
 loss = formula(
     "V11-loss", Sigma_w, Lambda, B, N, part="loss",
@@ -74,9 +75,9 @@ def plateaus_shared(expected) -> float:
 
 def learned_map(task: RegressionTask, change: Mapping | None = None) -> np.ndarray:
     """(V11-map): Sigma_w Z'^-1."""
+    inverted = compiled("V11-map", (Sigma_w, Lambda, sigma, N), part="inverted", change=change)
     laws = task.task_covariance, task.covariance, np.sqrt(task.noise_variance), task.context_length
-    inverted = compiled("V11-map", (Sigma_w, Lambda, sigma, N), part="inverted", change=change)(*laws)
-    return compiled("V11-map", (Sigma_w, Z), part="map")(task.task_covariance, inverted)
+    return compiled("V11-map", (Sigma_w, Z), part="map")(task.task_covariance, inverted(*laws))
 
 
 @claim("V11-map", method="training", tolerance=TRAINED_REST, theory=learned_map, slow=True)
@@ -90,7 +91,6 @@ def trained_map_of_shared_tasks(expected) -> float:
 
 
 # New tasks
-
 
 WHITE_SHARED = tuple(
     RegressionTask(eigenvalues=[0.5] * 3, context_length=length, number_of_tasks=count, task_seed=seed, noise_variance=noise)
@@ -160,19 +160,17 @@ def drawn_tasks(count: int, number: int, size: int, key: int) -> np.ndarray:
 
 @draws.remembered
 def _orders(number: int, size: int, noise: float) -> tuple[np.ndarray, np.ndarray]:
-    """N times the risk at N = 1e8, and N^2 times what it differs from the first order at N = 1e4, of draws of tasks."""
+    """N times the risk at N = 1e8, and N^2 times what it differs from the first order at N = 2e4, of draws of tasks."""
     W = drawn_tasks(40_000, number, size, 112)
-    found = []
+    second, rank, found = np.swapaxes(W, 1, 2) @ W / number, min(number, size), []
+    P = np.trace(second, axis1=1, axis2=2)
     for length in (1e8, 2e4):
-        second = np.swapaxes(W, 1, 2) @ W / number
-        P = np.trace(second, axis1=1, axis2=2)
         M = (1 + 1 / length) * second + ((P + noise) / length)[:, None, None] * np.eye(size)
         # the loss at the minimum: that of the learned map on noise and on a context of few tokens
         map_ = np.linalg.solve(M, second)
         left = np.eye(size) - map_
         risk = np.einsum("cij,cik,ckj->c", left, second, left) + (np.einsum("cij,cik,ckj->c", map_, second, map_)) / length
         risk += (P + noise) / length * np.einsum("cij,cij->c", map_, map_)
-        rank = min(number, size)
         found.append(length * risk if length > 1e6 else length**2 * (risk - ((1 + rank) * P + rank * noise) / length))
     return found[0], found[1]
 
@@ -206,10 +204,7 @@ def small_heads_on_shared_tasks(growth) -> float:
     """The velocity of small heads on two shared tasks, as their growth along the singular vectors."""
     population, A = QuadraticLoss.population(SHARED), growth(SHARED.covariance, SHARED.task_covariance)
     left, rates, right = np.linalg.svd(A)
-    moved = []
-    for key, query in zip(left.T, right, strict=True):
-        small = SeparateWeights(np.array([1e-4]), 1e-4 * key[None, None], 1e-4 * query[None, None])
-        moved.append(small.pull_back(-population.gradient(small.effective_map()) / 2).v[0] / 1e-8)
+    moved = [growth_of(population, key, query) for key, query in zip(left.T, right, strict=True)]
     return float(np.abs(np.array(moved) - rates).max() + rates[2])
 
 

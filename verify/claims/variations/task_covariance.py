@@ -164,17 +164,19 @@ def networks_rest_on_a_congruence(formulas) -> float:
     """The whitened map at which eight trained networks rest: along an eigenvector of S with one head, the minimum with two."""
     root_ = power(CROSSED.covariance, 0.5)
     scale = np.linalg.norm(root_ @ CROSSED.task_covariance @ root_)
-    worst = 0.0
+    errors = []
     for heads in (1, 2):
         for B in crossed_maps(heads):
-            whole = root_ @ B @ root_
-            force = formulas["force"](CROSSED, B)
-            rest = force if heads == 2 else whole.T @ force / np.linalg.norm(whole)
-            worst = max(worst, np.linalg.norm(rest) / scale)
-            if heads == 2:
-                minimum = formulas["minimum"](CROSSED, B)
-                worst = max(worst, np.linalg.norm(B - minimum) / np.linalg.norm(minimum))
-    return float(worst)
+            whole, force, minimum = root_ @ B @ root_, formulas["force"](CROSSED, B), formulas["minimum"](CROSSED, B)
+            errors.append(np.linalg.norm(force if heads == 2 else whole.T @ force / np.linalg.norm(whole)) / scale)
+            errors += [np.linalg.norm(B - minimum) / np.linalg.norm(minimum)] * (heads == 2)
+    return float(max(errors))
+
+
+def growth_of(loss: QuadraticLoss, key: np.ndarray, query: np.ndarray) -> float:
+    """The velocity of the value weight of a small head along these vectors, over its square."""
+    small = SeparateWeights(np.array([1e-4]), 1e-4 * key[None, None], 1e-4 * query[None, None])
+    return float(small.pull_back(-loss.gradient(small.effective_map()) / 2).v[0] / 1e-8)
 
 
 _OF_ORDER = {"rate": (lambda_, omega), "map": (lambda_, omega, P_w, N), "drop": (p, P_w, N), "slope": (p, P_w, N)}
@@ -193,10 +195,8 @@ def growth_and_drops(parts) -> float:
     loss, values = QuadraticLoss.population(task), task.eigenvalues
     total, errors = float(values @ omegas), []
     for e, value, size in zip(np.eye(3), values, omegas, strict=True):
-        small = SeparateWeights(np.array([1e-4]), 1e-4 * e[None, None], 1e-4 * e[None, None])
-        moved = small.pull_back(-loss.gradient(small.effective_map()) / 2)
         level, product = parts["map"](value, size, total, 7), value * size
-        errors.append(moved.v[0] / 1e-8 - parts["rate"](value, size))
+        errors.append(growth_of(loss, e, e) - parts["rate"](value, size))
         errors.append(float(e @ loss.force(level * np.outer(e, e)) @ e))
         errors.append(loss.value(np.zeros((3, 3))) - loss.value(level * np.outer(e, e)) - parts["drop"](product, total, 7))
         ahead, back = (parts["drop"](product + step, total, 7) for step in (1e-5, -1e-5))
