@@ -6,12 +6,12 @@ then W_1 E(y_q z) = 0, which is more than the paper's w_2 = 0, W_1 = 0.
 
 from functools import cache
 
-from mpmath import eye, mpf, norm
+from mpmath import eigsy, eye, mpf, norm
 from sympy import Trace, ZeroMatrix, factor
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import hessian_form, rewrite, substitute
-from ...derivations import Condition, E, Gradient, Line, Lines, Rate, SecondVariation, erratum, given, register, states
+from ...derivations import Condition, E, Gradient, Line, Lines, Rate, SecondVariation, erratum, given, register, states, value_at
 from ...derivations.draws import satisfying
 from ...expectation import expect
 from ...notation import W_1, D, H, Lambda, Lambda_q, beta, c_hat, gamma, matrix, v_i, vector, w_2, x_q, y_q
@@ -39,9 +39,7 @@ def _draw_zero(point) -> None:
 
 
 def _draw_minimum(point) -> None:
-    point[COVARIANCE] = point[COVARIANCE] ** 2 + eye(point[D] ** 2) / 10
-    best, value = point[COVARIANCE] ** -1 * point[CROSS], point[w_2]
-    point[W_1] = point[W_1] + value * (best - point[W_1].T * value).T / norm(value) ** 2
+    point[CROSS] = value_at(BEST, point)
 
 
 def _draw_unseen(point) -> None:
@@ -49,8 +47,18 @@ def _draw_unseen(point) -> None:
     point[_unseen] = point[_unseen] - point[_unseen] * c * c.T / norm(c) ** 2
 
 
-ZERO_SET = Condition(r"$\boldsymbol{w}_2=0$ and $\boldsymbol{W}_1\mathbb{E}(y_q\boldsymbol{z})=0$", draw=_draw_zero)
-MINIMUM = satisfying(r"$\boldsymbol{e}=0$", {COVARIANCE * W_1.T * w_2: CROSS}, _draw_minimum)
+def _positive(point) -> bool:
+    return min(eigsy(point[COVARIANCE], eigvals_only=True)) > 0
+
+
+def _make_positive(point) -> None:
+    point[COVARIANCE] = point[COVARIANCE] ** 2 + eye(point[D] ** 2) / 10
+
+
+BEST = COVARIANCE * W_1.T * w_2  # E(y_q z) at e = 0
+POSITIVE = Condition(r"$\mathbb{E}(\boldsymbol{zz}^\top)$ is positive definite", _positive, _make_positive)
+MINIMUM = satisfying(r"$\boldsymbol{e}=0$", {BEST: CROSS}, _draw_minimum)
+ERROR = Condition(r"$\boldsymbol{e}\ne0$", lambda point: norm(value_at(BEST - CROSS, point)) > 1e-20, outside=_draw_minimum)
 ERROR_LEFT = Line(_e, ":=", CROSS - COVARIANCE * W_1.T * w_2, "The correlation of the error with the features")
 
 
@@ -60,11 +68,6 @@ ERROR_LEFT = Line(_e, ":=", CROSS - COVARIANCE * W_1.T * w_2, "The correlation o
 @states("w", lambda: (_e.T * _e) * w_2)
 @states("W", lambda: W_1 * CROSS)
 @states("head", lambda: Trace(U_i.T * Lambda * Lambda_q))
-@given(
-    r"Other fixed points than the global minimum, $\boldsymbol{e}=0$, of (14b)",
-    r"The set has $v_{i} = 0$ and $\operatorname{tr}(\boldsymbol{U}_{i}^{\top} \boldsymbol{\Lambda} \boldsymbol{\Lambda}_{q}) = 0$ "
-    "in each head",
-)
 @erratum(r"The paper has $\boldsymbol{w}_{2} = 0$ and $\boldsymbol{W}_{1} = 0$, which is one point of this set of dimension $H(D^2-1)$")
 def zero_function_set(task: Task = ANY_QUERY) -> Lines:
     """The flow in terms of the error; the case e != 0."""
@@ -73,18 +76,19 @@ def zero_function_set(task: Task = ANY_QUERY) -> Lines:
     by_error = [substitute(rate, {CROSS: _e + COVARIANCE * W_1.T * w_2}) for rate in (flow[W_1], flow[w_2])]
     rests, zero = (Line(first, "=", 0), Line(second, "=", 0)), (Line(w_2, "=", 0), Line(W_1 * CROSS, "=", 0))
     head, slope = task.E((y_q - v_i * beta.T * U_i * x_q) ** 2), (TracePolynomial(U_i.T) * task.moments.A).trace()
+    in_set = W_1 * Trace(CROSS.T * CROSS) - W_1 * CROSS * CROSS.T
     yield ERROR_LEFT
     yield Line(first, "=", by_error[0], "The flow (13a)", (), "a")
     yield Line(second, "=", by_error[1], "The flow (13b)", (), "b")
     yield Line(first * _e, "=", by_error[0] * _e, r"So $\boldsymbol{W}_1$ moves unless $\boldsymbol{w}_2=0$ or $\boldsymbol{e}=0$", (), "w")
-    yield Line(rests, "<=>", zero, r"If $\boldsymbol{e}\ne0$, the fixed points are", meets=(_draw_zero, _draw_zero))
+    yield Line(rests, "<=>", zero, "The fixed points are", conditions=(ERROR,), meets=(_draw_zero, _draw_zero))
     yield Line(w_2, ":=", NO_OUTPUT, "There")
     yield Line(second, "=", substitute(flow[w_2], {w_2: NO_OUTPUT}), r"$\boldsymbol{w}_2$ moves by", (), "W")
     yield Line(v_i, ":=", 0, "One head of the set")
     yield from task.gains()
     yield Line(-Gradient(head, v_i) / 2, "=", slope, "Its value weight moves by", (), "head")
-    yield Line(W_1, "!=", ZeroMatrix(H, FEATURES),
-               r"As printed in the paper $\boldsymbol{W}_1=0$, which is not needed", conditions=(ZERO_SET,))  # fmt: skip
+    yield Line(in_set, "!=", ZeroMatrix(H, FEATURES),
+               r"As printed in the paper $\boldsymbol{W}_1=0$; but any $\boldsymbol{W}_1$ makes this one of the set")  # fmt: skip
 
 
 @register("14b", "Global minimum", section="Section 3.2")
@@ -93,11 +97,7 @@ def zero_function_set(task: Task = ANY_QUERY) -> Lines:
 @states("b", lambda: NO_OUTPUT)
 @states("loss", lambda: (_m - COVARIANCE.I * CROSS).T * COVARIANCE * (_m - COVARIANCE.I * CROSS))
 @states("stable", lambda: (W_1.T * _dw + _dW.T * w_2).T * COVARIANCE * (W_1.T * _dw + _dW.T * w_2))
-@given(
-    MINIMUM,
-    r"$\boldsymbol{\Lambda}$ and $\boldsymbol{\Lambda}_{q}$ are positive definite, so $\mathbb{E}(\boldsymbol{zz}^{\top})$ is",
-    "By the split (T4) this is the global minimum of (7), too",
-)
+@given(POSITIVE, MINIMUM)
 def global_minimum() -> Lines:
     """Solve e = 0 for the row of the network; the loss is a square around it."""
     row, flow = CROSS.T * COVARIANCE.I, rates()
@@ -131,13 +131,7 @@ def half_loss() -> TracePolynomial:
 @states("dimension", lambda: H * (D**2 - 1))
 @given(
     UNIT,
-    Condition(
-        r"The coordinates are $\boldsymbol{p}$, $\boldsymbol{n}$ of size $H$ and $\boldsymbol{W}_0$ with "
-        r"$\boldsymbol{W}_0\hat{\boldsymbol{c}}=0$: exactly $H$ directions curve down, and $H$ up",
-        lambda point: norm(point[_unseen] * point[c_hat]) < mpf("1e-20"),
-        _draw_unseen,
-    ),
-    r"At $\boldsymbol{w}_{2} = 0$, $\boldsymbol{W}_{1} \mathbb{E}(y_{q} \boldsymbol{z}) = 0$, any number $H$ of heads",
+    Condition(r"$\boldsymbol{W}_0\hat{\boldsymbol{c}}=0$", lambda point: norm(point[_unseen] * point[c_hat]) < mpf("1e-20"), _draw_unseen),
 )
 def index_of_saddle() -> Lines:
     """The second variation; a linear change of coordinates makes it a difference of squares."""
@@ -146,6 +140,8 @@ def index_of_saddle() -> Lines:
     a = TracePolynomial(_plus + _minus) / 2
     layer = _unseen + (W_1 * COVARIANCE * W_1.T * a + TracePolynomial(_minus - _plus)) * c_hat.T / (2 * TracePolynomial(gamma))
     diagonal = rewrite(substitute(along, {_dw: a, _dW: layer}), {c_hat.T * c_hat: 1, _unseen * c_hat: NO_OUTPUT})
+    apart = W_1 * COVARIANCE * W_1.T * _dw - 2 * gamma * _dW * c_hat
+    inverse = {_plus + _minus: 2 * _dw, _plus - _minus: apart, _unseen: _dW - _dW * c_hat * c_hat.T}
     length, flat = Trace(_dw * _dw.T) + Trace(_dW * _dW.T), H * FEATURES + H - 2 * H
     above = substitute(along, {W_1: ZeroMatrix(H, FEATURES)}) + gamma * length
     steepest = SecondVariation(HALF, {w_2: _minus, W_1: _minus * c_hat.T})
@@ -156,7 +152,9 @@ def index_of_saddle() -> Lines:
     yield Line(_unseen * c_hat, "=", 0 * w_2, r"Rows perpendicular to $\hat{\boldsymbol{c}}$")
     yield Line(_dw, ":=", a, "New coordinates")
     yield Line(_dW, ":=", layer, "and")
-    yield Line(VARIATION, "=", diagonal, "In them the form is a difference of squares", (3, 4), "diagonal")
+    yield Line(VARIATION, "=", diagonal, "In them the form is a difference of squares: $H$ directions curve down", (3, 4), "diagonal")
+    for new, of in inverse.items():
+        yield Line(new, "=", of, "They are coordinates, as they follow from the variations", (3, 4))
     yield Line(flat, "=", factor(flat), "All directions but $2H$ are flat, those of the set itself", (), "dimension")
     yield Line(W_1, ":=", ZeroMatrix(H, FEATURES), "At the origin")
     yield Line(VARIATION + gamma * length, "=", above, r"no direction curves down by more than $\gamma$, for", (3,), "bound")
