@@ -3,7 +3,7 @@ r"""The plateau of merged attention: its duration (49), (51), exact and to leadi
 from sympy import Expr, Identity, Rational, Symbol, Trace, exp, expand_log, factor, log, sqrt
 
 from ...calculus import collect, substitute
-from ...derivations import Condition, E, Line, Lines, Rate, erratum, given, register, states
+from ...derivations import Condition, E, Line, Lines, Rate, erratum, given, note, register, states
 from ...derivations.draws import at
 from ...expectation import Gaussian, expect
 from ...notation import W_1, D, H, Lambda, alpha, c_hat, gamma, rho, s, s_0, t, tau, vector, w_2, w_init
@@ -24,12 +24,7 @@ BELOW = Condition(
 @register("15-start", "The effective start of the sigmoid for Gaussian weights", kind="approximation", section="beside (15)")
 @states("mean", lambda: Rational(1, 4) * (1 + D**-2) * w_init**2)
 @states("delay", lambda: tau / (2 * sqrt(D)) * log(4 / (1 + D**-2)))
-@given(
-    UNIT,
-    r"Gaussian weights (34), $\boldsymbol{\Lambda}=\boldsymbol{I}$",
-    r"(15) with $s_{\rm eff}$ for $w_{\rm init}^2$ has an error $O(w_{\rm init}^2)$",
-    r"The delay is that of the mean of $s_{\rm eff}$ behind the nominal $w_{\rm init}^2$, to leading order in $w_{\rm init}$",
-)
+@given(UNIT, "Gaussian weights (34), and white tokens of unit variance")
 def effective_start_of_sigmoid() -> Lines:
     """The growing mode of the linearised flow; the time (49) with both starts."""
     laws = [Gaussian(part, covariance=w_init**2 / (H * n) * Identity(H)) for part, n in ((w_2, 1), (along, D**2))]
@@ -50,7 +45,8 @@ def effective_start_of_sigmoid() -> Lines:
 @states("W", lambda: w_2 * CROSS.T)
 @states("w", lambda: W_1 * CROSS)
 @states("s", lambda: 2 * gamma * s)
-@given(UNIT, r"Weights of order $\epsilon$, such as $w_{\rm init}$; $s=\boldsymbol{w}_2^\top\boldsymbol{w}_2$ on the aligned set (44)")
+@given(UNIT)
+@note("The rate of $s$ is that on the set (44), for white tokens")
 def small_merged_weights() -> Lines:
     """The flow (13), ordered by powers of the weights; the rate (45), by powers of s."""
     small = [substitute(rate, {W_1: scale * W_1, w_2: scale * w_2}) / scale for rate in flow_of_layers()]
@@ -71,7 +67,7 @@ def _inside(time: Expr) -> Expr:
 
 @register("49", "Duration of the plateau of merged attention", kind="approximation", section="Appendix C.6")
 @states(lambda: tau / (2 * gamma) * log(1 / s_0))
-@given("On the aligned set (44) of white tokens, from $s_0\\to0$ to a fraction of the final value", BELOW)
+@given(ON_THE_SET, BELOW)
 @erratum("The leading logarithm only. The exact time to a fraction of the final value adds a constant that does not vanish with $s_0$")
 def plateau_of_merged_attention() -> Lines:
     """The exact time (49-exact), split into what grows as s_0 -> 0 and what does not."""
@@ -87,7 +83,7 @@ def plateau_of_merged_attention() -> Lines:
 @register("49-exact", "The exact time to a fraction of the final value", section="beside (49)")
 @states("fraction", lambda: tau / (2 * gamma) * log(rho / (1 - rho) * (gamma / (alpha * s_0) - 1)))
 @states("half", lambda: tau / (2 * gamma) * log(gamma / (alpha * s_0) - 1))
-@given(*ON_THE_SET, BELOW)
+@given(ON_THE_SET, BELOW)
 def exact_plateau_of_merged_attention() -> Lines:
     """The integral of (45) at s = rho gamma / alpha."""
     time = norm_on_aligned_set().result["integral"]
@@ -102,7 +98,7 @@ def exact_plateau_of_merged_attention() -> Lines:
 @register("51", "Duration of the plateau of merged attention, in the initial scale", kind="approximation", section="Appendix C.6")
 @states("norm", lambda: tau / (2 * size) * log(1 / s_0))
 @states("scale", lambda: tau / size * log(1 / w_init))
-@given(r"$s_0=w_{\rm init}^2\to0$; exact up to a constant, see (49), and (V7-time) for tokens that are not white")
+@given(ON_THE_SET)
 def plateau_in_initial_scale() -> Lines:
     """(49) with (50)."""
     leading = plateau_of_merged_attention().result

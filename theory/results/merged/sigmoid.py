@@ -9,7 +9,7 @@ from sympy.functions import atanh, cosh, exp, log, sqrt, tanh
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import rewrite, substitute
-from ...derivations import Condition, E, Line, Lines, Rate, erratum, given, register, states
+from ...derivations import Condition, E, Line, Lines, Rate, erratum, given, note, register, states
 from ...derivations.draws import unit_vector
 from ...expectation import expect
 from ...notation import (
@@ -43,7 +43,7 @@ from ..task.regression import closed_loss
 from .balanced_flow import ON_THE_SET, UNIT, aligned_set, alignment_flow, on_aligned_set, rates, white_moments, white_tokens
 
 SAME_SIDE = Condition(
-    r"$s=\boldsymbol{w}_2^\top\boldsymbol{w}_2$; $s$ and $s_0$ on the same side of $\gamma/\alpha$",
+    r"$s$ and $s_0$ are on the same side of $\gamma/\alpha$",
     lambda point: (point[gamma] - point[alpha] * point[s]) * (point[gamma] - point[alpha] * point[s_0]) > 0,
 )
 
@@ -52,7 +52,7 @@ SAME_SIDE = Condition(
 @states("rate", lambda: 2 * s * (gamma - alpha * s))
 @states("integral", lambda: tau / 2 * (1 / gamma) * log(s * (gamma - alpha * s_0) / (s_0 * (gamma - alpha * s))))
 @states("solution", lambda: gamma * exp(2 * gamma * t / tau) / (alpha * (exp(2 * gamma * t / tau) - 1) + gamma / s_0))
-@given(*ON_THE_SET, UNIT, SAME_SIDE)
+@given(ON_THE_SET, UNIT, SAME_SIDE)
 def norm_on_aligned_set() -> Lines:
     """Twice w_2 times its flow (44); then the separated equation. In exp(-2 gamma t/tau) the solution does not overflow."""
     product = 2 * TracePolynomial(w_2.T) * aligned_set().result["w"]
@@ -75,12 +75,7 @@ def norm_on_aligned_set() -> Lines:
     1 / (lambda_ * (1 + (1 + D) / N) * (1 - exp(-2 * sqrt(D) * lambda_**2 * t / tau))
          + sqrt(D) / s_0 * exp(-2 * sqrt(D) * lambda_**2 * t / tau))
 ))  # fmt: skip
-@given(
-    r"$\boldsymbol{\Lambda}=\boldsymbol{I}$; scaled: $\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$ and $s_0$ for $w_{\rm init}^2$, in "
-    "exponentials that do not overflow",
-    r"$\boldsymbol{W}_1(0)=\boldsymbol{w}_2(0)\operatorname{vec}(\boldsymbol{I})^\top/\sqrt D$, and "
-    r"$w_{\rm init}^2=\boldsymbol{w}_2(0)^\top\boldsymbol{w}_2(0)$",
-)
+@given(ON_THE_SET)
 @erratum(
     r"Exact for balanced and aligned weights only. From Gaussian weights (34) it is right up to $O(w_{\rm init}^2)$ with the "
     r"effective start $s_{\rm eff}$ in place of $w_{\rm init}^2$, see (15-start); with the nominal $w_{\rm init}$ it is early by a time "
@@ -106,10 +101,7 @@ def sigmoid_of_white_tokens() -> Lines:
 @states("loss", lambda: (1 - 2 * sigma_level + (1 + (1 + D) / N) * sigma_level**2) * D)
 @states("end", lambda: D * (1 + D) / (N + 1 + D))
 @states("scaled", lambda: D * lambda_ * (1 - 2 * lambda_ * sigma_level + lambda_**2 * (1 + (1 + D) / N) * sigma_level**2))
-@given(
-    r"$\hat y_q=\sigma(t)\,\boldsymbol{\beta}^\top\boldsymbol{x}_q$; $\boldsymbol{\Lambda}=\boldsymbol{I}$, scaled: "
-    r"$\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$"
-)
+@given("White tokens")
 def loss_along_sigmoid() -> Lines:
     """The loss (9) on the map sigma I, and its value for t -> infinity."""
     loss = substitute(closed_loss().result, {M: expect(Lambda_hat**2)})
@@ -145,8 +137,7 @@ def _at_start(point) -> None:
 
 
 BALANCED = Condition(
-    r"White tokens, $\boldsymbol{W}_1=\boldsymbol{w}_2\boldsymbol{m}^\top$ with a unit vector $\boldsymbol{m}$, "
-    r"$p=\boldsymbol{m}^\top\hat{\boldsymbol{c}}$, $-1<p_0<1$",
+    r"$\boldsymbol{m}$ and $\hat{\boldsymbol{c}}$ are unit vectors, and $-1<p_0<1$",
     lambda point: abs(norm(point[m]) - 1) + abs(norm(point[c_hat]) - 1) < mpf("1e-20") and abs(point[p_0]) < 1,
     _draw_direction,
 )
@@ -162,12 +153,8 @@ BALANCED = Condition(
     / (exp(-2 * IN_TIME) * (4 / (1 - p_0**2) / s_0 + 4 * alpha / gamma * (gamma * t / tau - p_0 / (1 - p_0**2)))
        + alpha / gamma * (1 - exp(-4 * IN_TIME)))
 ))  # fmt: skip
-@given(
-    BALANCED,
-    r"$\theta=\gamma t/\tau+\operatorname{artanh}(p_0)$, $\theta_0=\operatorname{artanh}(p_0)$, and $f_0$ is $f$ at $\theta_0$; in "
-    "time: in exponentials that do not overflow",
-    "At $p_0=1$ it is (45), and at $p_0=-1$ the norm decays to zero",
-)
+@given("White tokens", BALANCED)
+@note(r"$\theta=\gamma t/\tau+\operatorname{artanh}(p_0)$, from $\theta_0$ at $t=0$")
 def white_solution() -> Lines:
     """The closed flow of (s, p): p is a hyperbolic tangent, and 1/s solves a linear equation."""
     size, cosine = alignment_flow()
@@ -190,6 +177,7 @@ def white_solution() -> Lines:
     yield Line(Rate(w_2.T * w_2, flow), "=", size, "The norm moves by the flow (13)", (3, 4))
     yield Line(Rate(turning, flow) - p * Rate(w_2.T * w_2, flow), "=", s * cosine,
                r"As $\boldsymbol{w}_2^\top\boldsymbol{W}_1\hat{\boldsymbol{c}}=sp$, the cosine moves, times $s$, by", (3, 4))  # fmt: skip
+    yield Line(size.subs(p, -1), "<", 0, "Exactly opposite weights, $p=-1$, stay so and vanish")
     yield Line(p, ":=", tanh(theta), r"The direction turns towards $\hat{\boldsymbol{c}}$, in the time $\theta$, as")
     yield Line(Derivative(p, theta), "=", cosine / gamma, "It solves the flow of the cosine")
     yield Line(p, "=", tanh(theta), "So the cosine is", part="p")
