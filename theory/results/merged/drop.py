@@ -11,7 +11,7 @@ from sympy import Identity, Symbol, Trace, cancel, diff, factor, solve, sqrt, sy
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import rewrite, substitute
-from ...derivations import Condition, Line, Lines, Rate, given, register, states
+from ...derivations import Condition, Line, Lines, Rate, given, note, register, states
 from ...derivations.draws import ALONG, satisfying, unit_vector
 from ...notation import B, D, G, H, a, e, gamma, lambda_, matrix, s, symmetric_matrix, vector, w_2
 from ..task.regression import SECOND_MOMENT, force_along, loss_and_force
@@ -25,10 +25,9 @@ n, c_vec, g, omega, _delta = vector("n", D), vector("c", D), vector("g", D), vec
 layer = matrix("W_1", H, D)  # on maps that are diagonal in the eigenbasis of Lambda
 b, epsilon, size = Symbol("b", real=True), Symbol("epsilon", positive=True), Symbol("|omega|", positive=True)
 _kappa = Symbol("kappa", positive=True)
-SETTING = (
-    r"Balanced weights, $\boldsymbol{B}$ and $\boldsymbol{\Lambda}$ with the same eigenvectors",
-    r"$c_d=\lambda_d^2$, $\kappa_d=\lambda_da_d$, $\gamma=\|\boldsymbol{c}\|=\|\boldsymbol{\Lambda}^2\|_F$",
-)
+SETTING = r"Balanced weights, $\boldsymbol{B}$ and $\boldsymbol{\Lambda}$ with the same eigenvectors"
+LETTERS = r"$c_d=\lambda_d^2$ and $\kappa_d=\lambda_da_d$"
+MEAN = r"$k$ is the mean of $\kappa_d$ weighted with $c_d^2$"
 
 
 def _draw_component(point) -> None:
@@ -53,9 +52,7 @@ def _meets_kappa(point) -> bool:
 
 
 COMPONENT = satisfying(
-    r"$\boldsymbol{e}$ is an eigenvector of $\boldsymbol{B}$ too, of eigenvalue $b = s n_{d}$",
-    {B * e: b * e, B.T * e: b * e},
-    _draw_component,
+    r"$\boldsymbol{e}$ is an eigenvector of $\boldsymbol{B}$ too, of eigenvalue $b = s n_{d}$", {B * e: b * e}, _draw_component
 )
 SPECTRUM = Condition(
     r"$\kappa_{\min}$ and $\kappa_{\max}$ are the least and the largest of the positive $\kappa_d$; $\boldsymbol{n}$ has unit length",
@@ -70,13 +67,15 @@ OF_K = c_vec - s * K * n
 @states("force", lambda: lambda_**2 - lambda_ * a * b)
 @states("size", lambda: 2 * s * n.T * (c_vec - s * K * n))
 @states("direction", lambda: s * (Identity(D) - n * n.T) * (c_vec - s * K * n))
-@given(*SETTING, ALONG, COMPONENT, r"A force diagonal in the eigenbasis of $\boldsymbol{\Lambda}$ keeps $\boldsymbol{B}$ so")
+@given(SETTING, ALONG, COMPONENT)
+@note(LETTERS)
 def reduced_flow() -> Lines:
     """The flow (13) on W_1 = w_2 n', with the force along the eigendirections."""
     size, map_ = (substitute(rate, {g: OF_K}) for rate in balanced_flow(n, g))
     yield SECOND_MOMENT
     yield from loss_and_force()
-    yield Line(e.T * G * e, "=", force_along(b), "Along an eigendirection it is", part="force")
+    yield Line(G * e, "=", force_along(b) * e, r"It has the eigenvectors of $\boldsymbol{\Lambda}$, and keeps those of $\boldsymbol{B}$")
+    yield Line(e.T * G * e, "=", force_along(b), "Along one it is", part="force")
     yield Line(layer, ":=", w_2 * n.T, r"Balanced weights $\boldsymbol{W}_1=\boldsymbol{w}_2\boldsymbol{n}^\top$, on diagonal maps")
     yield Line(s, ":=", w_2.T * w_2, "with the size")
     yield Line(g, ":=", OF_K, r"In the eigenbasis of $\boldsymbol{\Lambda}$ the force on the map $s\boldsymbol{n}$ is")
@@ -93,18 +92,8 @@ def reduced_flow() -> Lines:
 @states("bound", lambda: 4 * kappa_min * kappa_max / (kappa_min + kappa_max) ** 2)
 @states("gap", lambda: (_kappa - kappa_min) * (kappa_max - _kappa) / _kappa)
 @states("on", lambda: 2 * gamma * (k_2 / k**2 - 1) * gamma**2 / k)
-@given(
-    *SETTING,
-    SPECTRUM,
-    r"$k$, $k_-$, $k_2$: the means of $\kappa_d$, $1/\kappa_d$, $\kappa_d^2$, weighted with $c_d^2/\gamma^2=\lambda_d^4/\gamma^2$",
-    r"The share is that of the least loss on the ray of $\boldsymbol{c}$, at $s_r$ where $\boldsymbol{n}^\top\boldsymbol{g}=0$, in the "
-    "whole fall to the global minimum",
-    r"It is 1 only if all $\kappa_d$ are equal, for white tokens; other flows leave the ray while they run along it, and learn more",
-    r"How much more: at $s_r$ the loss falls on, in a time $\tau/\gamma$ by $2(k_2/k^2-1)$ of what the ray holds: by 0.0002 for "
-    "eigenvalues 10 : 1, whose drop ends at the share, but by 0.2 for 3 : 2 : 1, whose drop learns much more",
-    "(V7-turn) is the next order, for both",
-    r"The bound is Kantorovich's; two values of $\kappa$ of equal weight meet it",
-)
+@given(SETTING, SPECTRUM)
+@note(LETTERS)
 def share_of_one_drop() -> Lines:
     """The loss along the ray of c against the global minimum; the least share for a given range of kappa; the fall that goes on."""
     fallen = 2 * Trace(c_vec.T * omega) - Trace(omega.T * K * omega)
@@ -142,20 +131,14 @@ def share_of_one_drop() -> Lines:
     yield Line(fall / fallen, "=", cancel(fall / whole), "and the share of the ray in it", part="share")
     yield Line(k, ":=", (kappa_min + kappa_max) / 2, r"Two values of $\kappa$ of equal weight have this mean")
     yield Line(_inverse_mean, ":=", (1 / kappa_min + 1 / kappa_max) / 2, "and this of the inverses")
-    yield Line(cancel(fall / whole), "=", bound, "They meet the bound")
+    yield Line(cancel(fall / whole), "=", bound, "They meet the bound, Kantorovich's")
 
 
 @register("V7-tail", "What is left after the drop decays exponentially")
 @states("rate", lambda: -s * (Identity(D) + n * n.T) * K * _delta)
 @states("ratio", lambda: 2 * kappa_max / kappa_min)
-@given(
-    *SETTING,
-    SPECTRUM,
-    r"$\boldsymbol{\delta}$: the distance from the global minimum $s\boldsymbol{n}=\boldsymbol{K}^{-1}\boldsymbol{c}$, to first order",
-    r"The rates are the eigenvalues of $s \boldsymbol{K}^{1/2} (\boldsymbol{I} + \boldsymbol{n} \boldsymbol{n}^{\top}) "
-    r"\boldsymbol{K}^{1/2}$; white tokens decay at once",
-    r"Ratio: how many times longer the slowest rate, at least $s_* \kappa_{\min}$, takes than the drop at $2\gamma$",
-)
+@given(SETTING, SPECTRUM)
+@note(LETTERS)
 def tail() -> Lines:
     """Linearise the flow at the global minimum, where the force vanishes."""
     rate = substitute(balanced_flow(n, g).map, {g: -K * _delta})  # only the force varies where it is zero
@@ -172,4 +155,5 @@ def tail() -> Lines:
     yield Line(stretched, "<=", 2 * s * kappa_max * square, r"and at most $2s\kappa_{\max}$")
     yield Line(gamma, ":=", sqrt(Trace(c_vec.T * c_vec)), r"The norm of $\boldsymbol{c}$")
     yield Line(s, ">=", least, "bounds the size from below")
-    yield Line(2 * gamma / (s * kappa_min), "<=", cancel(2 * gamma / (least * kappa_min)), "So the tail takes at most", part="ratio")
+    yield Line(2 * gamma / (s * kappa_min), "<=", cancel(2 * gamma / (least * kappa_min)),
+               r"So the drop's rate, $2\gamma$, is larger than the tail's by at most the factor", part="ratio")  # fmt: skip

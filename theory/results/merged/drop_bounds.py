@@ -9,15 +9,15 @@ middle, s = gamma/(2k), never earlier than the one with k_S.
 from itertools import pairwise
 from typing import Any
 
-from mpmath import eigsy, exp as exp_of, mpf
+from mpmath import eigsy, exp as exp_of, log as log_of, mpf
 from sympy import Derivative, Expr, IndexedBase, Integral, Rational, Sum, Symbol, Trace, cancel, diff, factor, radsimp, solve, symbols
 from sympy.functions import exp, log, sqrt
 
 from ...calculus import along, rewrite
-from ...derivations import Condition, Line, Lines, Rate, given, register, states
+from ...derivations import Condition, Line, Lines, Rate, given, note, register, states
 from ...derivations.draws import satisfying, unit_vector
 from ...notation import D, alpha, e, gamma, s, s_0, t, tau, w_2
-from .drop import FLOW, OF_K, SETTING, K, c_vec, g, k, layer, n, reduced_flow
+from .drop import FLOW, LETTERS, MEAN, OF_K, SETTING, K, c_vec, g, k, layer, n, reduced_flow
 from .sigmoid import norm_on_aligned_set
 
 C, q, k_S = symbols("C q k_S", positive=True)  # C = c'n/gamma
@@ -27,10 +27,8 @@ v, z, m, y, x = symbols("v z m y x", positive=True)
 c_d = Symbol("c_d", real=True)
 d, S = Symbol("d", integer=True), Symbol("S", positive=True)
 c_of, r_of, kappa_of = (IndexedBase(name, positive=True) for name in ("c", "r", "kappa"))
-FROM_THE_RAY = (
-    r"From $\boldsymbol{n}=\boldsymbol{c}/\gamma$ at $s_0$; $k$ is the mean of $\kappa_d$ weighted with $c_d^2$, $k_S$ that weighted with "
-    r"$c_d^2e^{-2\kappa_dS}$, $S=\int s\,dt/\tau$"
-)
+FROM_THE_RAY = r"From $\boldsymbol{n}=\boldsymbol{c}/\gamma$ at $s_0$"
+MEANS = rf"{MEAN}, $k_S$ that weighted with $c_d^2e^{{-2\kappa_dS}}$, $S=\int s\,dt/\tau$"
 
 
 def _draw_direction(point) -> None:
@@ -48,6 +46,11 @@ def _draw_behind(point) -> None:
     point.family(r_of, ratios)
 
 
+def _falls_behind(point) -> bool:
+    ordered = sorted((point[kappa_of][place], point[r_of][place]) for place in range(1, point[D] + 1))
+    return all(0 <= log_of(r / other) <= point[S] * (rise - kappa) for (kappa, r), (rise, other) in pairwise(ordered))
+
+
 def _draw_before_the_middle(point) -> None:
     point[k_S] = point[k] * mpf(point.rng.random())
     point[s] = point[gamma] / point[k] / 2 * mpf(point.rng.random())
@@ -59,7 +62,7 @@ DIRECTION = satisfying(
     {K * e: kappa_d * e, n.T * n: 1},
     _draw_direction,
 )
-BEHIND = Condition(r"$r_d$ falls as $\kappa_d$ rises, and $r_de^{\kappa_dS}$ does not", None, _draw_behind)
+BEHIND = Condition(r"$r_d$ falls as $\kappa_d$ rises, and $r_de^{\kappa_dS}$ does not", _falls_behind, _draw_behind)
 BEFORE_THE_MIDDLE = Condition(
     r"$s_0 < s \le \gamma/(2k)$, and $k_S \le k$",
     lambda point: 0 < point[k_S] <= point[k] and 0 < point[s_0] < point[s] <= point[gamma] / point[k] / 2,
@@ -92,13 +95,11 @@ def mean(weight: Any) -> Any:
 @states("v", lambda: gamma * z - q * v**3)
 @states("z", lambda: gamma * v - m * v**2)
 @states("monotone", lambda: gamma - 2 * k * v * z)
-@given(
-    *SETTING,
-    FROM_THE_RAY,
-    DIRECTION,
-    r"Order: $r_d=r_e$ at the start, $r_d$ stays the smaller if $\kappa_d>\kappa_e$. Kept: $r_d\ge r_ee^{-(\kappa_d-\kappa_e)S}$ then",
-    r"With $k$ for $q$ and $kz$ for $m$ both flows are (45) on $v=z$; up to $vz=\gamma/(2k)$ each grows with the other, so that "
-    "$v$ and $z$ stay above that solution (argued, not derived)",
+@given(SETTING, FROM_THE_RAY, DIRECTION)
+@note(
+    LETTERS,
+    MEANS,
+    r"Argued, not derived: up to $vz=\gamma/(2k)$, where each of $v$ and $z$ grows with the other, both stay above $v=z$ in (45)",
 )
 def falling_behind() -> Lines:
     """Component by component from the reduced flow; then the flow of the size and of its part along c."""
@@ -119,6 +120,8 @@ def falling_behind() -> Lines:
     yield Line(mean(c_of[d] ** 2 * r_of[d]), "<=", mean(c_of[d] ** 2), r"so does $c_dn_d$: $m\le kz$", **behind)
     yield Line(mean(c_of[d] ** 2 * r_of[d] ** 2), ">=", mean(c_of[d] ** 2 * exp(-2 * kappa_of[d] * S)),
                r"If $r_de^{\kappa_dS}$ does not fall, $q\ge k_S$", **behind)  # fmt: skip
+    yield Line(mean(c_of[d] ** 2 * exp(-2 * kappa_of[d] * (S + x))), "<=", mean(c_of[d] ** 2 * exp(-2 * kappa_of[d] * S)),
+               "which falls from $k$ as $S$ grows")  # fmt: skip
     yield Line(layer, ":=", w_2 * n.T, "Balanced weights")
     yield Line(s, ":=", Trace(w_2.T * w_2), "with the size")
     yield Line(g, ":=", OF_K, "under the force (V7-flow)")
@@ -128,9 +131,10 @@ def falling_behind() -> Lines:
     yield Line(c_d, ":=", Trace(e.T * c_vec), "and, in one direction, the force at zero")
     yield Line(r_d, ":=", gamma * Trace(e.T * n) / c_d, "and the share of it that is learned, over that of the ray")
     yield Line(gamma / (s * c_d) * Trace(e.T * turns), "=", first, "The share moves as", part="flow")
-    yield Line(first - second, "=", factor(first - second), "Two directions apart", part="order")
+    yield Line(first - second, "=", factor(first - second),
+               r"Two directions apart: from $r_d=r_e$ on, that of the larger $\kappa$ is behind", part="order")  # fmt: skip
     yield Line(cancel(first / r_d - second / r_e), "=", -s * (kappa_d - kappa_e) + gamma * (1 / r_d - 1 / r_e),
-               "In proportion", part="kept")  # fmt: skip
+               r"In proportion: behind, it gains by the last term, so that $r_de^{\kappa_dS}$ is ahead", part="kept")  # fmt: skip
     yield Line(Derivative(part.subs(largest), v), "=", diff(part.subs(largest), v),
                r"Below, $\dot v=\gamma z-qv^3$ rises with $z$, and $\dot z=\gamma v-mv^2$ with $v$ if $m=kz$, at the slope",
                part="monotone")  # fmt: skip
@@ -164,15 +168,8 @@ def _travelled(size: Any) -> tuple[Any, str, Any]:
 @states("latest", lambda: tau / (2 * gamma) * log(s * (gamma - k * s_0) / (s_0 * (gamma - k * s))))
 @states("S", lambda: (s - s_0) / (2 * (gamma - k * s)))
 @states("apart", lambda: tau / (2 * gamma) * log(2))
-@given(
-    *SETTING,
-    FROM_THE_RAY,
-    BEFORE_THE_MIDDLE,
-    r"Apart: for the widest spectrum, $0.35\,\tau/\gamma$",
-    r"Both are times of (45), of white tokens that have $k$ or $k_S$ for $\alpha$, by (V7-behind)",
-    r"In both $\gamma$ alone sets the plateau (49)",
-    r"$k_S$ is the smaller, the larger $S$ is: with this bound for $S$ it holds until $t(s)$; $k_S=\kappa_{\min}$ holds at all times",
-)
+@given(SETTING, FROM_THE_RAY, BEFORE_THE_MIDDLE)
+@note(LETTERS, MEANS)
 def time_of_drop() -> Lines:
     """The time of (45) at the two curvatures."""
     early, late = _time(k_S, s), _time(k, s)
@@ -200,18 +197,13 @@ def _widest(late: tuple, early: tuple, size: Any) -> Any:
 @states("slow", lambda: Rational(1, 2))
 @states("fast", lambda: 2 ** Rational(3, 4) * (sqrt(2) - 1) - (sqrt(2) - 1) ** 2)
 @states("arc", lambda: -12 * (sqrt(2) - 1) ** 2 * y**2)
-@given(
-    *SETTING,
-    FROM_THE_RAY,
-    BEFORE_THE_MIDDLE,
-    r"$t_{1/2}$: when the loss has fallen by half of $\gamma^2/k$, what the ray of $\boldsymbol{c}$ holds (V7-share)",
-    r"Earliest: with $q\ge k_S$ the fall $2s\,\boldsymbol{c}^\top\boldsymbol{n}-qs^2$ needs the size least, which (V7-time) dates",
-    r"Latest: when the sigmoid (45) with $k$ for $\alpha$ has fallen by half; the flow's fall is at least $f(v,z)=2\gamma vz-kv^4$, "
-    r"where $z$ is at least the sigmoid's and $v$ lies between that and the growth with $k_S$, $v^2<\gamma/(2k)$; $f$ bends down in "
-    r"$v$, so that its ends decide (argued, not derived)",
-    r"Slow: the lower end, $1/2$; at the upper one $f$ bends down in $y=(1+(\sqrt2-1)k_S/k)^{-1/2}$, from $1/2$ at $k_S=k$ to fast, "
-    "0.525, at $k_S=0$: nowhere less than $1/2$; a larger $s_0$ brings the upper end down",
-    r"Apart: for the widest spectrum, $0.25\,\tau/\gamma$; equal for white tokens",
+@given(SETTING, FROM_THE_RAY, BEFORE_THE_MIDDLE)
+@note(
+    LETTERS,
+    MEANS,
+    r"Half of the drop: a loss lower by $\gamma^2/(2k)$, half of what the ray holds (V7-share)",
+    r"Argued, not derived: by the latest time the loss has fallen by at least $2\gamma vz-kv^4$, with $z$ no less than the sigmoid's and "
+    "$v$ between that and the growth with $k_S$. This bends down in $v$, so that the two ends decide; a larger $s_0$ lowers the upper one",
 )
 def half_of_the_drop() -> Lines:
     """The sizes that half of the fall needs and that the sigmoid has by then; the fall of the flow at that time."""

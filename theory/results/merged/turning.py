@@ -13,9 +13,9 @@ from typing import Any
 from mpmath import mpf
 from sympy import Derivative, Expr, S, Symbol, atan, cancel, factor, hyper, solve, sqrt, symbols
 
-from ...derivations import Condition, Line, Lines, given, register, states
+from ...derivations import Condition, Line, Lines, given, note, register, states
 from ...notation import alpha, gamma, s
-from .drop import SETTING, k
+from .drop import LETTERS, MEAN, SETTING, k
 from .drop_bounds import C, directions, q, r_d
 from .sigmoid import norm_on_aligned_set
 
@@ -34,17 +34,8 @@ DURING = Condition("$0 < x < 1$", lambda point: 0 < point[x] < 1, lambda point: 
 @states("end", lambda: k / kappa)
 @states("narrow", lambda: (atan(_u) / _u - 1) / k)
 @states("fall", lambda: c_d**2 / k * (2 * x * r - kappa / k * x**2 * r**2))
-@given(
-    *SETTING,
-    r"$r_d=\gamma n_d/c_d$, 1 at the start; $k$: the mean of $\kappa_d$ weighted with $c_d^2$; "
-    r"$x=ks/\gamma=1/(1+e^{-2\gamma(t-t_m)/\tau})$, $t_m$ the middle of the drop",
-    r"Leading order replaces $\gamma C-sq$ in (V7-behind), the growth of $s$, by that on the ray, $\gamma-ks$: it leaves out the "
-    r"square of the angle between $\boldsymbol{n}$ and $\boldsymbol{c}$, and $q-k$, of the order of the variance of $\kappa_d$",
-    r"Narrow: the slope of $r_d$ in $\kappa_d$ at $k$, with $u=\sqrt{x/(1-x)}=e^{\gamma(t-t_m)/\tau}$; the directions have turned by "
-    r"the end of the drop, but for $\arctan(u)/u$",
-    r"End: the global minimum; the sum over $d$ of the fall is the fall of the loss, on the ray ($r_d=1$) that of (V7-share)",
-    DURING,
-)
+@given(SETTING, DURING)
+@note(LETTERS, MEAN, r"$r_d=\gamma n_d/c_d$")
 def turning() -> Lines:
     """The exact flow of one direction, in the growth of the ray; its power series; the fall of the loss in one direction."""
     exact, growth = directions(r, kappa) / gamma, norm_on_aligned_set().result["rate"].subs(alpha, k)
