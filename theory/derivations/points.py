@@ -31,7 +31,7 @@ from ..algebra import words
 from ..algebra.coefficients import scalar_of
 from ..algebra.polynomial import TracePolynomial
 from ..notation import Lambda, Lambda_hat, Lambda_q, M
-from .heads import carried_out, heads_in
+from .heads import carried_out, heads_in, with_determinants
 from .matrix_forms import assembled, has_forms
 
 DIGITS = 30
@@ -318,7 +318,7 @@ def _compiled(expression: Expr, sizes: tuple) -> tuple:
     named = {one: sympy.Dummy() for one in traces}
     explicit = expression.xreplace(named).subs(dict(sizes))  # the traces keep their letters, whose sizes the point has
     if explicit.has(*EVALUATED):
-        explicit = explicit.doit()
+        explicit = with_determinants(explicit).doit()
     indexed = sorted(explicit.atoms(Indexed), key=str)
     for one in indexed:
         if len(one.indices) != 1 or not one.indices[0].is_Integer:
