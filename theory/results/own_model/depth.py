@@ -18,7 +18,7 @@ from sympy import Add, Determinant, Expr, Identity, Matrix, Poly, Rational, Symb
 from sympy.functions import catalan, cos, sqrt
 
 from ...algebra.polynomial import TracePolynomial
-from ...derivations import E, Gradient, Line, Lines, Rate, given, register, states
+from ...derivations import E, Gradient, Line, Lines, Rate, given, note, register, states
 from ...expectation import SampleCovariance, expect
 from ...model import Model
 from ...notation import D, Lambda, Lambda_hat, N, beta, lambda_, matrix, s, vector, w, x_q, y_q
@@ -80,15 +80,6 @@ def product(factors):
 @states("one", lambda: Trace(Lambda) - 2 * Trace(Lambda**2 * U) + Trace(PAPER.moments.M.to_sympy() * U * Lambda * U.T))
 @states("start", lambda: Lambda**2)
 @states("apart", lambda: size / N * (Trace(Lambda**3) * Lambda**2 - Trace(Lambda**4) * Lambda))
-@given(
-    r"Error: of two layers, given the context; each further one multiplies by its $\boldsymbol{I} - \hat{\boldsymbol{\Lambda}}"
-    r"\boldsymbol{U}_l$, and with equal $\boldsymbol{U}_l$ these are loops (V10). One: the loss of one layer is that of linear "
-    r"attention with $\boldsymbol{B} = \boldsymbol{U}$",
-    r"Start: the velocity of two layers near zero weights, where there is no plateau. Apart: that of $\boldsymbol{U}_1$ less that of "
-    r"$\boldsymbol{U}_2$, when both are $x\boldsymbol{\Lambda}^2$: the layer that comes first learns more of the directions with "
-    r"$\lambda > \operatorname{tr}(\boldsymbol{\Lambda}^4)/\operatorname{tr}(\boldsymbol{\Lambda}^3)$, the other more of the rest",
-    "Layers that begin at zero stay equal for white tokens, and in infinite contexts",
-)
 def loss_of_layers() -> Lines:
     """Average the squared error over task and query; for one and two layers over the context, and take the flow."""
     two, left = layers(2), w.T * product(STEPS[:2]) * x_q
@@ -109,10 +100,10 @@ def loss_of_layers() -> Lines:
                "and they part", (), "apart", parameter=(size, 0), order=2)  # fmt: skip
 
 
-def hankel(depth: int, moments) -> Expr:
-    """Of the moments of the measures of weight 1 and s^2: their determinants have the best loss as ratio."""
+def hankel(depth: int, moments, det=lambda matrix: matrix.det(method="domain-ge")) -> Expr:
+    """The best loss: of the moments of the measures of weight 1 and s^2, the ratio of their determinants."""
     of = (1, *moments)
-    above, below = (Matrix(n, n, lambda i, j, k=k: of[i + j + k]).det(method="domain-ge") for n, k in ((depth + 1, 0), (depth, 2)))
+    above, below = (det(Matrix(n, n, lambda i, j, k=k: of[i + j + k])) for n, k in ((depth + 1, 0), (depth, 2)))
     return above / below
 
 
@@ -129,13 +120,7 @@ def hankel(depth: int, moments) -> Expr:
     (D**3 * (N + 1) + 2 * D**2 * (2 * N + 5) + D * (7 * N + 17) + 4 * (N + 1))
     / (D**3 * (N + 1) + D**2 * (N**2 + 5 * N + 10) + D * (N**3 + 5 * N**2 + 17 * N + 17) + N**3 + 10 * N**2 + 17 * N + 4)
 ))  # fmt: skip
-@given(
-    r"$\boldsymbol{U}_l = z_l\boldsymbol{\Lambda}^{-1}$, for tokens of any covariance, in units of $\operatorname{tr}"
-    r"(\boldsymbol{\Lambda})$. For white tokens the flow keeps this form (V13-flow)",
-    r"$z_l = 0$ is no layer, so this holds for fewer, too; two loops are (V10-white)",
-    r"At best: the least loss of one layer and of two, the mean of $R^2$ for the best polynomial with $R(0) = 1$, a ratio of Gram "
-    r"determinants of $1, s, s^2, \ldots$; with one layer the risk (V9-linear)",
-)
+@note("$z_l = 0$ is no layer, so this holds for fewer, too")
 def white_loss() -> Lines:
     """The moments of the spectrum; the loss is linear in them and quadratic in the elementary symmetric polynomials of the z_l."""
     exact = {m: moment(k) for k, m in enumerate(MOMENTS, 1)}
@@ -151,7 +136,8 @@ def white_loss() -> Lines:
     yield Line(E(error) / Trace(Lambda), "=", separate, "The loss holds nothing else", part="loss")
     yield Line(E(looped) / Trace(Lambda), "=", moment_sum((1 - z * s) ** 8), "With one number for all", part="loops")
     for k, name in ((1, "one"), (2, "two")):
-        yield Line(hankel(k, MOMENTS), "=", factor(hankel(k, [*exact.values()])), "The best polynomial's", part=f"{name} at best")
+        yield Line(hankel(k, MOMENTS, Determinant), "=", factor(hankel(k, [*exact.values()])),
+                   "The least mean of $R^2$, by Gram's determinants", part=f"{name} at best")  # fmt: skip
 
 
 def slope(k: int, depth: int) -> tuple:
@@ -166,18 +152,12 @@ def slope(k: int, depth: int) -> tuple:
 @states("apart", lambda: (Z[0] - Z[1]) * (MOMENTS[1] - (Z[0] + Z[1]) * MOMENTS[2] + Z[0] * Z[1] * MOMENTS[3]))
 @states("basis", lambda: prod(one - other for one, other in combinations(Z, 2)))
 @states("loops", lambda: 4 * sum(comb(7, k) * (-z) ** k * MOMENTS[k] for k in range(8)))
-@given(
-    r"White tokens, $\boldsymbol{\Lambda} = \lambda\boldsymbol{I}$, $\boldsymbol{U}_l = z_l\boldsymbol{I}/\lambda$; velocities for the "
-    r"loss in units of $\lambda D$ and time of $\tau/\lambda^3$, with $\hat{\boldsymbol{\Lambda}}$ in units of $\lambda$",
-    r"Velocity: of the first of two layers; apart: less that of the second; loops: of the number that four share. Equal layers stay "
-    r"equal, layers keep their order, and those that are nearly equal part at the rate $\mathbb{E}\operatorname{tr}"
-    r"(\hat{\boldsymbol{\Lambda}}\boldsymbol{R}_1)^2/D > 0$, with $\boldsymbol{R}_1$ the product without one of them: a fixed point "
-    "with equal layers is a saddle",
-    r"Basis: so unequal layers at rest have a product orthogonal to $\hat{\boldsymbol{\Lambda}}$ times every polynomial of a lower "
-    "degree, and no other polynomial of this degree with $R(0) = 1$ has as small a loss",
-    r"Argued, from that: $1/z_l$ are the zeros of an orthogonal polynomial of a positive measure, so real, positive and distinct; the "
-    r"loss grows without bound with the weights, so flows converge, from almost every start to the best polynomial; layers that "
-    r"begin apart by $\delta$ rest before near the best loops, for about $\ln(1/\delta)$ over the rate there",
+@given("White tokens")
+@note(
+    r"$\hat{\boldsymbol{\Lambda}}$ in units of $\lambda$, the loss of $\lambda D$, time of $\tau/\lambda^3$",
+    r"Argued, not derived: the product of unequal layers at rest is orthogonal to $\hat{\boldsymbol{\Lambda}}$ times every polynomial of a "
+    r"lower degree, so it is the best and $1/z_l$, the zeros of an orthogonal polynomial, are real, positive and distinct; flows reach it "
+    "from almost every start",
 )
 def flow_of_layers() -> Lines:
     """The gradient in the numbers, differences of it, and the determinant of the polynomials in it."""
@@ -221,13 +201,11 @@ def narayana(k: int):
         **{f"{depth} part": catalan(depth - 1) * c ** (depth - 2) / (1 + c) ** (2 * depth - 3) for depth in DEPTHS[1:]},
     }
 )
-@given(
-    r"White tokens, $N = cD$, as $D$ goes to infinity; losses in units of $\operatorname{tr}(\boldsymbol{\Lambda})$, rates of "
-    r"$\lambda^3/\tau$",
-    r"Best: of separate layers, at $z_l = c/(1 + c + 2\sqrt{c}\cos\frac{\pi l}{L + 1})$, from the zeros of Chebyshev's $U_L$ on the "
-    r"spectrum; loops: of a shared number, $z = c/(1 + c)$ for every $L$; part: how fast equal layers part there",
-    "Derived to four layers, from the moments, which differ by $1/D$ from their limits, those of Marchenko and Pastur. For more layers "
-    r"argued: with that law, free probability's, $s$ times the density is a semicircle",
+@given("White tokens")
+@note(
+    r"Losses in units of $\operatorname{tr}(\boldsymbol{\Lambda})$, rates of $\lambda^3/\tau$; part: how fast equal layers part",
+    r"Argued, not derived: for more layers the same, as $s$ times the density of Marchenko and Pastur is a semicircle, whose orthogonal "
+    "polynomials are Chebyshev's $U_L$",
 )
 def high_dimension() -> Lines:
     """Limits of the exact moments; with them the best loss, and the zeros of the velocities."""
@@ -242,10 +220,10 @@ def high_dimension() -> Lines:
         least = factor(hankel(depth, [*limits.values()]))
         if depth <= 2:
             yield Line(hankel(depth, exact), "->", least, "The best loss", parameter=D, order=1)
-        yield Line(hankel(depth, MOMENTS), "=", least, "The best loss, by its limits", part=f"{depth} best")
+        yield Line(hankel(depth, MOMENTS, Determinant), "=", least, "The best loss, by its limits", part=f"{depth} best")
         R = prod(1 - c * s / (1 + c + 2 * sqrt(c) * cos(pi * k / (depth + 1))) for k in range(1, depth + 1))
         for k in range(depth):
-            yield Line(moment_sum(s ** (k + 1) * R), "=", 0, "The zeros of the best polynomial")
+            yield Line(moment_sum(s ** (k + 1) * R), "=", 0, r"Best at $z_l=c/(1+c+2\sqrt c\cos\frac{\pi l}{L+1})$")
     yield Line(z, ":=", c / (1 + c), "Loops")
     for depth in DEPTHS:
         rest, loss, rate = (moment_sum(one) for one in (s * LOOP ** (2 * depth - 1), LOOP ** (2 * depth), s**2 * LOOP ** (2 * depth - 2)))

@@ -13,7 +13,7 @@ from sympy import Identity, Symbol, Trace, ZeroMatrix
 
 from ...algebra.polynomial import TracePolynomial, zero
 from ...calculus import gradient, rewrite, substitute
-from ...derivations import E, Gradient, Line, Lines, Rate, given, register, states
+from ...derivations import E, Gradient, Line, Lines, Rate, register, states
 from ...expectation import expect
 from ...model import Model
 from ...notation import D, Lambda, Lambda_hat, N, beta, lambda_, matrix, prediction, vector, w, x_q, y_q
@@ -49,10 +49,6 @@ def through(maps: tuple) -> TracePolynomial:
 
 @register("V10-steps", "Two steps of gradient descent in context")
 @states(lambda: beta.T * (2 * U - U * Lambda_hat * U) * x_q)
-@given(
-    r"From zero, with the same preconditioner $\boldsymbol{U}^\top$ in both steps",
-    r"One step is linear attention with one head, $\boldsymbol{\beta}^\top\boldsymbol{U}\boldsymbol{x}_q$",
-)
 def two_step_prediction() -> Lines:
     """Descend on the squared error of the context, twice."""
     residual, errors = beta - Lambda_hat * _u, y - X_c.T * _u
@@ -60,14 +56,13 @@ def two_step_prediction() -> Lines:
     yield Line(-Gradient(_IN_CONTEXT, _u) / 2, "=", residual, r"Minus half its gradient in $\boldsymbol{u}$", "30")
     yield Line(_u_1, ":=", U.T * beta, "The first step, from zero")
     yield Line(_u_2, ":=", _u_1 + U.T * (beta - Lambda_hat * _u_1), "The second step")
-    yield Line(_u_1.T * x_q, "=", descend(1), "The prediction after one step")
+    yield Line(_u_1.T * x_q, "=", descend(1), "The prediction after one step, that of linear attention")
     yield Line(prediction, ":=", _u_2.T * x_q, "The prediction after two")
     yield Line(prediction, "=", descend(2), "Multiplied out")
 
 
 @register("V10-error", "The error of two steps is a product of two")
 @states(lambda: Trace(_step**2 * Lambda * (_step.T) ** 2))
-@given("Given the context")
 def two_step_error() -> Lines:
     """Average the squared error over the task and the query."""
     error = expect((y_q - descend(2)) ** 2, given=Lambda_hat)
@@ -80,11 +75,6 @@ def two_step_error() -> Lines:
     1 - 4 * z + 6 * z**2 * (1 + (D + 1) / N) - 4 * z**3 * (1 + 3 * (D + 1) / N + (D**2 + 3 * D + 4) / N**2)
     + z**4 * (1 + 6 * (D + 1) / N + (6 * D**2 + 17 * D + 21) / N**2 + (D**3 + 6 * D**2 + 21 * D + 20) / N**3)
 ))  # fmt: skip
-@given(
-    r"$\boldsymbol{\Lambda}=\lambda\boldsymbol{I}$ and $\boldsymbol{U}=z\boldsymbol{I}/\lambda$; for each direction, in units of its "
-    r"variance: the loss over $\lambda D$",
-    r"The powers of $z$ carry the moments $\mathbb{E}\operatorname{tr}(\hat{\boldsymbol{\Lambda}}^k)/(\lambda^kD)$",
-)
 def white_loss() -> Lines:
     """Put the white covariance and the scalar weight into the loss."""
     white = {Lambda: lambda_ * Identity(D), U: z / lambda_ * Identity(D)}
@@ -98,7 +88,6 @@ def white_loss() -> Lines:
 @register("V10-start", "Two steps start twice as fast")
 @states("one", lambda: Lambda**2)
 @states("two", lambda: 2 * Lambda**2)
-@given("For one step and for two; there is no plateau, since the weight is one matrix rather than a product")
 def first_velocity() -> Lines:
     """The flow of each model at zero."""
     models = {"one": Model(prediction=descend(1), weights=(U,)), "two": two_steps()}
