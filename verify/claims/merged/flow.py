@@ -56,7 +56,8 @@ def scaled_white_sigmoid_flow(sigmoid) -> float:
     return _sigma_error(sigmoid, 0.25)
 
 
-@claim("48", method="flow", tolerance=ROUNDOFF, theory=formulas.white_loss, wrong={"N + 1 for N": formulas.longer_context})
+@claim("48", method="flow", tolerance=ROUNDOFF, theory=formulas.white_loss)
+@wrong("N + 1 for N", formulas.longer_context)
 def white_loss_flow(loss) -> float:
     """The loss along the white flow as a function of sigma."""
     run = _white_flow()
@@ -76,7 +77,8 @@ def effective_scale(v: np.ndarray, U: np.ndarray) -> float:
     return float(0.25 * np.sum((v + np.trace(U, axis1=1, axis2=2) / np.sqrt(U.shape[-1])) ** 2))
 
 
-@claim("15", method="flow", tolerance=SECOND_ORDER, theory=effective_scale, wrong={"the nominal |w_2|^2": lambda v, U: float(np.sum(v**2))})
+@claim("15", method="flow", tolerance=SECOND_ORDER, theory=effective_scale)
+@wrong("the nominal |w_2|^2", lambda v, U: float(np.sum(v**2)))
 def white_sigmoid_gaussian(scale) -> float:
     """The effective map from Gaussian weights against the sigmoid, with the effective scale |w_2 + W_1 m|^2/4 for w_init^2."""
     return _from_effective(scale, 1e-2)
@@ -113,7 +115,8 @@ def merged_converges_to_least_squares(least_squares) -> float:
     return float(np.abs(run.effective_maps[-1] - least_squares(DEFAULT.task)).max())
 
 
-@claim("Sec. 3.3", method="flow", tolerance=COUNT, theory=1, wrong={"as many as components": 4})
+@claim("Sec. 3.3", method="flow", tolerance=COUNT, theory=1)
+@wrong("as many as components", 4)
 def merged_drops_once(drops) -> float:
     """The number of drops of merged attention, after one plateau."""
     return abs(len(plateaus(merged_flow()).drops) - drops)

@@ -104,7 +104,9 @@ def drops_fall_short(expected) -> float:
     return over_starts(worst)
 
 
-@claim("73", method="flow", tolerance=LEADING_ORDER, theory=-2.0, wrong={"1/lambda": -1.0, "1/lambda^3": -3.0})
+@claim("73", method="flow", tolerance=LEADING_ORDER, theory=-2.0)
+@wrong("1/lambda", -1.0)
+@wrong("1/lambda^3", -3.0)
 def drop_times_fall_with_the_square(power) -> float:
     """The power of the eigenvalues with which the four drop times fall, for a fixed shape of Lambda and fixed initial weights."""
     factors, times, start = np.array([1.0, 0.5, 0.25]), [], replace(small_starts()[0], scale=1e-3)
@@ -123,7 +125,8 @@ def large_starts() -> tuple[Setting, ...]:
     return random_starts(LARGE)[:3]
 
 
-@claim("Sec. 4.3", method="flow", tolerance=FEW_PLATEAUS, theory=0, wrong={"one for each component": 4})
+@claim("Sec. 4.3", method="flow", tolerance=FEW_PLATEAUS, theory=0)
+@wrong("one for each component", 4)
 def large_weights_have_no_plateau(number) -> float:
     """The number of plateaus before the last, from three random starts of scale 3, on average."""
     return float(abs(np.mean([max(len(flow_plateaus(start)) - 1, 0) for start in large_starts()]) - number))

@@ -39,7 +39,8 @@ def plateau_losses_flow(losses) -> float:
     return over_starts(lambda setting: against(flow_plateaus(setting).levels, losses(setting.task)))
 
 
-@claim("24", method="flow", tolerance=CONVERGED, theory=formulas.plateau_losses, wrong={"N + 1 for N": formulas.longer_context})
+@claim("24", method="flow", tolerance=CONVERGED, theory=formulas.plateau_losses)
+@wrong("N + 1 for N", formulas.longer_context)
 def final_loss_flow(losses) -> float:
     """The loss at the end of the flow from eight random starts, all components learned."""
     return max(abs(flow(setting).loss[-1] / losses(setting.task)[-1] - 1) for setting in small_starts())
@@ -64,7 +65,8 @@ def plateau_maps_flow(saddle_map) -> float:
     return over_starts(worst)
 
 
-@claim("25", method="flow", tolerance=PLATEAU, theory=formulas.learned_value_weights, wrong={"no 1/N": formulas.infinite_context})
+@claim("25", method="flow", tolerance=PLATEAU, theory=formulas.learned_value_weights)
+@wrong("no 1/N", formulas.infinite_context)
 def learned_value_weights_flow(value_weights) -> float:
     """The value weights learned from Gaussian initial weights, one head a component."""
 
@@ -112,7 +114,8 @@ def order_of_learning(order) -> float:
 # Units of time and conservation
 
 
-@claim("10", method="flow", tolerance=DROP_TIME, theory=lambda tau: tau, wrong={"square root of tau": lambda tau: np.sqrt(tau)})
+@claim("10", method="flow", tolerance=DROP_TIME, theory=lambda tau: tau)
+@wrong("square root of tau", lambda tau: np.sqrt(tau))
 def drop_times_scale_with_tau(unit) -> float:
     """The drop times scale with tau: tau of 1e-9 and 1e9."""
     setting = random_start(DEFAULT)
@@ -124,7 +127,8 @@ def drop_times_scale_with_tau(unit) -> float:
     return float(worst)
 
 
-@claim("10", method="flow", tolerance=DROP_TIME, theory=1e-10, wrong={"a tolerance of 0.05": 5e-2})
+@claim("10", method="flow", tolerance=DROP_TIME, theory=1e-10)
+@wrong("a tolerance of 0.05", 5e-2)
 def drop_times_converge(rtol) -> float:
     """The drop times when the solver's tolerance is tightened a hundredfold."""
     setting = random_start(DEFAULT)

@@ -144,7 +144,8 @@ def white_sigmoid_trained(sigmoid) -> float:
     return float(np.abs(sigma - sigmoid(white_task(), run.times, 0.1**2)).max())
 
 
-@claim("16", method="training", tolerance=TRAINED_END, theory=formulas.plateau_losses, wrong={"N + 1 for N": formulas.longer_context})
+@claim("16", method="training", tolerance=TRAINED_END, theory=formulas.plateau_losses)
+@wrong("N + 1 for N", formulas.longer_context)
 def final_loss_trained(losses) -> float:
     """The loss of the map of trained merged attention, averaged over the last tenth of the run, against the least possible."""
     maps, task = white_training().effective_maps(), white_task()
