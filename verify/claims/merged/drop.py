@@ -176,14 +176,13 @@ def order_of_the_turning(learned) -> float:
     return max(0.0, 3 - float(np.log2(errors[0] / errors[1])))
 
 
-def _without_growth(drop: MergedDrop) -> np.ndarray:
-    """A mistake: the rates s K, as if s did not move."""
-    omega = drop.gamma * np.sqrt(drop.weights) / drop.kappa
-    return np.sort(np.linalg.norm(omega) * drop.kappa)
+def _least_size(drop: MergedDrop) -> float:
+    """s at the global minimum."""
+    return drop.gamma * float(np.linalg.norm(np.sqrt(drop.weights) / drop.kappa))
 
 
 @claim("V7-tail", method="linear algebra", theory=lambda drop: drop.rates)
-@wrong("s K alone", _without_growth)
+@wrong("s K alone", lambda drop: _least_size(drop) * np.sort(drop.kappa))
 @wrong("rates of the loss", lambda drop: 2 * drop.rates)
 def rates_after_the_drop(rates) -> float:
     """The rates after the drop are eigenvalues of the Hessian at the global minimum, between their bounds, for 12 spectra."""
@@ -192,8 +191,8 @@ def rates_after_the_drop(rates) -> float:
         drop, spectrum = MergedDrop.of(task), merged_fixed_points(task, heads=1)[1].spectrum
         derived = rates(drop)
         nearest = np.abs(derived[:, None] - spectrum).min(axis=1)
-        size = drop.gamma * np.linalg.norm(np.sqrt(drop.weights) / drop.kappa)
-        outside = max(size * drop.kappa.min() - derived[0], derived[-1] - 2 * size * drop.kappa.max(), 0.0)
+        least, most = _least_size(drop) * drop.kappa.min(), 2 * _least_size(drop) * drop.kappa.max()
+        outside = max(least - derived[0], derived[-1] - most, 0.0)
         errors += [float(nearest.max() / spectrum[-1]), outside]
     return max(errors)
 

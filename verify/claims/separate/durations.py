@@ -50,13 +50,8 @@ def later_plateaus_need_not_be_longer(longer) -> float:
     return float(sum(np.sum(signs * longer(setting) < 0) for setting, signs in measured.items()))
 
 
-def time_of_largest_value(setting: Setting) -> float:
-    """Equation (68) taken as the time from Gaussian weights: v(0) is the largest initial value weight."""
-    return float(1 / (setting.task.eigenvalues.max() ** 2 * np.abs(setting.weights.v).max()))
-
-
 @claim("68", method="flow", tolerance=LEADING_ORDER, theory=lambda setting: prediction(setting).drops[0])
-@wrong("1/(lambda_1^2 v(0)) with the largest value weight", time_of_largest_value)
+@wrong("1/(lambda_1^2 v(0)) with the largest value weight", lambda one: 1 / (max(one.task.eigenvalues) ** 2 * np.abs(one.weights.v).max()))
 def first_drop_from_gaussian_weights(drop) -> float:
     """The time of the first drop, in the median of eight random starts, by the exact motion of the waiting heads; 1/(lambda^2 v(0)) is not
     that time."""
