@@ -42,7 +42,7 @@ def equal(left: Any, right: Any) -> bool:
 def vanishes(expression: Any) -> bool:
     """Is a scalar SymPy expression identically zero? Decided by normal forms: if none of them gives 0, the answer is False."""
     expression = sympy.sympify(expression)
-    if expression.is_zero or expression == 0:
+    if expression == 0:
         return True
     if expression.is_number and not expression.free_symbols:
         if expression.is_Rational:
@@ -111,6 +111,8 @@ def _rational_normal(expression):
 
 
 def _powers_apart(expression):
+    if expression.is_rational_function():
+        return expression
     return sympy.expand_power_base(sympy.powdenest(sympy.expand_power_exp(expression)))
 
 

@@ -1,5 +1,6 @@
 """All entries by number, loaded when the first of them is asked for."""
 
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -7,6 +8,7 @@ entries: dict[str, Any] = {}  # filled by the modules of theory/results as they 
 RESULTS = __name__.rsplit(".", 2)[0] + ".results"
 
 
+@cache
 def load() -> dict[str, Any]:
     """Every entry: imports all modules that register one."""
     for folder in import_module(RESULTS).FOLDERS:

@@ -21,7 +21,8 @@ from sympy.tensor.indexed import IndexedBase
 from ..calculus.spectral import eigenvalue, indicator, moment
 from ..notation import Lambda, M, N, P, T, a, e, lambda_, learned
 from .conditions import Condition
-from .points import Point, value_at
+from .judging.trial import distance
+from .points import Point
 
 Draw = Callable[[Point], Any]
 Moments = Callable[[Point], None]  # sets M and its eigenvalues a_d
@@ -31,8 +32,7 @@ def satisfying(text: str, equalities: Mapping, draw: Draw | None = None, outside
     """The condition that formulas are equal, {one: other}, at points that ``draw`` makes; ``outside`` makes points where they are not."""
 
     def holds(point: Point) -> bool:
-        values = ((value_at(one, point), value_at(other, point)) for one, other in equalities.items())
-        return all(mpmath.norm(one - other) < mpmath.mpf("1e-20") * (1 + mpmath.norm(one)) for one, other in values)
+        return all(distance(one, other, point) < 1e-20 for one, other in equalities.items())
 
     return Condition(text, holds, draw, outside)
 

@@ -123,7 +123,7 @@ def assembled(formula: Any, point: Any, evaluate: Evaluate) -> Any:
     """The value of a formula from those of its parts; a number for a 1 x 1 matrix."""
 
     def value(part):
-        return _number(assembled(part, point, evaluate) if has_forms(part) else evaluate(part, point))
+        return _number(evaluate(part, point))
 
     if isinstance(formula, BlockMatrix):
         return _number(_stacked([[_matrix(value(block)) for block in row] for row in formula.blocks.tolist()]))

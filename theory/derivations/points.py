@@ -10,9 +10,9 @@ r"""Random points: sizes for D, N, H, R, values for letters; and the value of a 
 True
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from fractions import Fraction
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from itertools import product
 from operator import mul
 from random import Random
@@ -51,6 +51,7 @@ class Point:
         self.seed: float = rng.random() if parent is None else parent.seed
         self.values: dict[Any, Any] = dict(sizes)
         self.known: dict[Any, Any] = {}
+        self.heads: dict[Any, Point] = {}
 
     @classmethod
     def random(cls, seed: int, letters: Iterable, sizes: Mapping | None = None) -> "Point":
@@ -64,7 +65,7 @@ class Point:
     def copy(self) -> "Point":
         """A point with the same values, which may be changed."""
         point = Point(self.sizes, self.rng, self)
-        point.values = dict(self.values)
+        point.values, point.known = dict(self.values), dict(self.known)
         return point
 
     def __getitem__(self, letter):
@@ -76,18 +77,21 @@ class Point:
     def __setitem__(self, letter, value):
         if isinstance(letter, MatrixSymbol) and not isinstance(value, mpmath.matrix):
             value = mpmath.matrix([[value]])
+        if letter in self.values:  # no known value rests on a letter that has none
+            self.known.clear()
+            self.heads.clear()
         self.values[letter] = value
-        self.known.clear()
 
-    def of_head(self, head: int, letters: Iterable) -> "Point":
+    def of_head(self, head: int, letters: Hashable) -> "Point":
         """The same point with the values that the letters have in a head: in head 0 their own, in each other head further ones."""
-        point = Point(self.sizes, self.rng, self)
-        for letter in letters:
-            key = (letter, head) if head else letter
-            if key not in self.values:
-                self.values[key] = self.drawn(letter, head)
-            point.values[letter] = self.values[key]
-        return point
+        if (head, letters) not in self.heads:
+            point = self.heads[head, letters] = Point(self.sizes, self.rng, self)
+            for letter in letters:
+                key = (letter, head) if head else letter
+                if key not in self.values:
+                    self.values[key] = self.drawn(letter, head)
+                point.values[letter] = self.values[key]
+        return self.heads[head, letters]
 
     def __contains__(self, letter):
         return letter in self.values
@@ -101,7 +105,7 @@ class Point:
         if isinstance(dimension, Symbol) and isinstance(value := self[dimension], int):
             return value
         dimension = sympy.sympify(dimension)
-        value = dimension if dimension.is_Integer else dimension.subs({symbol: self[symbol] for symbol in dimension.free_symbols})
+        value = dimension.xreplace({symbol: sympy.sympify(self[symbol]) for symbol in dimension.free_symbols})
         if not value.is_Integer or value < 0:
             raise ValueError(f"the size {dimension} is {value} at this point")
         return int(value)
@@ -118,13 +122,16 @@ class Point:
         return _number(letter, rng)
 
     def _matrix(self, letter, rng: Random) -> Any:
-        rows, columns = self.size(letter.shape[0]), self.size(letter.shape[1])
-        entries = mpmath.matrix(rows, columns)
-        for place in product(range(rows), range(columns)):
-            entries[place] = mpmath.mpf(rng.gauss(0, 1))
+        rows, columns = map(self.size, letter.shape)
+        drawn = [[rng.gauss(0, 1) for _ in range(columns)] for _ in range(rows)]
         if letter in POSITIVE_DEFINITE:
-            return entries * entries.T / rows + mpmath.mpf("0.1") * mpmath.eye(rows)
-        return (entries + entries.T) / 2 if getattr(letter, "is_symmetric_letter", False) else entries
+            drawn = [[sum(map(mul, one, other)) / rows + (one is other) / 10 for other in drawn] for one in drawn]
+        elif getattr(letter, "is_symmetric_letter", False):
+            drawn = [[(drawn[i][j] + drawn[j][i]) / 2 for j in range(columns)] for i in range(rows)]
+        value = mpmath.matrix(rows, columns)
+        for i, j in product(range(rows), range(columns)):
+            value[i, j] = drawn[i][j]
+        return value
 
     def __repr__(self):
         return "{" + ", ".join(f"{letter}: {_shown(value)}" for letter, value in self.values.items()) + "}"
@@ -135,7 +142,7 @@ _name = lru_cache(maxsize=1 << 12)(sympy.srepr)  # tells letters of one name and
 
 def _number(letter, rng: Random) -> Any:
     """A number between 1/3 and 3 or, unless the letter is positive, between -3 and -1/3."""
-    magnitude = mpmath.mpf(3) ** mpmath.mpf(rng.uniform(-1, 1))
+    magnitude = mpmath.mpf(3 ** rng.uniform(-1, 1))
     return magnitude if letter.is_positive or letter.is_nonnegative else magnitude * rng.choice([-1, 1])
 
 
@@ -176,33 +183,33 @@ def _value(formula: Any, point: Point) -> Any:
         return tuple(_value(part, point) for part in formula.values())
     if isinstance(formula, tuple | list):
         return tuple(_value(part, point) for part in formula)
-    if not isinstance(formula, Basic):
-        return _new_value(formula, point)
+    if isinstance(formula, TracePolynomial):
+        return _polynomial_value(formula, point)
+    if isinstance(formula, MatrixBase):
+        formula = formula.as_immutable()
     if formula not in point.known:
-        value = _new_value(_ready(formula), point)
-        point.known[formula] = value
+        evaluate, ready = _ready(sympy.sympify(formula))
+        point.known[formula] = evaluate(ready, point)
     return point.known[formula]
 
 
 @lru_cache(maxsize=1 << 14)
-def _ready(formula: Basic) -> Any:
-    """The formula with its operations carried out; a trace polynomial if it is one."""
+def _ready(formula: Basic) -> tuple[Callable[[Any, Point], Any], Any]:
+    """How the formula gets its value, with its operations carried out; a trace polynomial if it is one."""
     formula = carried_out(formula) if heads_in(formula) else formula
-    if not isinstance(formula, Basic) or isinstance(formula, MatrixBase) or has_forms(formula):
-        return formula
-    return _polynomial(formula) if isinstance(formula, MatrixExpr) or formula.has(MatrixSymbol) else formula
-
-
-def _new_value(formula: Any, point: Point) -> Any:
     if has_forms(formula):
-        return assembled(formula, point, _value)
+        return partial(assembled, evaluate=_value), formula
     if isinstance(formula, MatrixBase):  # an immutable one is a MatrixExpr as well
-        return mpmath.matrix([[_value(entry, point) for entry in row] for row in formula.tolist()])
-    if isinstance(formula, MatrixExpr):  # no polynomial: the inverse of a sum
-        return assembled(formula, point, _value)
+        return _entries, formula
+    if isinstance(formula, MatrixExpr) or (isinstance(formula, Basic) and formula.has(MatrixSymbol)):
+        formula = _polynomial(formula)
     if isinstance(formula, TracePolynomial):
-        return _polynomial_value(formula, point)
-    return _scalar_value(sympy.sympify(formula), point)
+        return _polynomial_value, formula
+    return partial(assembled, evaluate=_value) if isinstance(formula, MatrixExpr) else _scalar_value, formula  # the inverse of a sum
+
+
+def _entries(formula: Any, point: Point) -> Any:
+    return mpmath.matrix([[_value(entry, point) for entry in row] for row in formula.tolist()])
 
 
 def _polynomial(formula) -> Any:

@@ -17,7 +17,7 @@ A claim compares a number from theory with the same number reached by an indepen
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from inspect import getdoc
 from math import isfinite
@@ -208,6 +208,7 @@ BOOK = ClaimBook()
 claim = BOOK.claim
 
 
+@cache
 def load() -> ClaimBook:
     """The book with every claim of this package in it."""
     for folder in claims.FOLDERS:

@@ -5,6 +5,7 @@ A ``fails`` always comes with the point where the line fails. What cannot be dec
 
 from collections.abc import Callable, Iterator
 from itertools import islice
+from math import exp
 from random import Random
 from typing import Any
 
@@ -235,7 +236,7 @@ def _descended(case: Case, slack: Any, point: Point, rng: Random) -> tuple[Any, 
     """A random local search that drives the slack down inside the conditions."""
     width = 0.5
     for _ in range(30):
-        trial = point.copy()
+        trial = Point(point.sizes, point.rng, point)
         trial.values = {letter: _moved(value, width, rng) for letter, value in point.values.items()}
         try:
             for condition in case.line.conditions:
@@ -256,8 +257,8 @@ def _descended(case: Case, slack: Any, point: Point, rng: Random) -> tuple[Any, 
 
 def _moved(value: Any, width: float, rng: Random) -> Any:
     if isinstance(value, mpmath.mpf):
-        return value * mpmath.exp(width * rng.gauss(0, 1))
-    return value * mpmath.exp(width * rng.gauss(0, 1) / 2) if isinstance(value, mpmath.matrix) else value
+        return value * exp(width * rng.gauss(0, 1))
+    return value * exp(width * rng.gauss(0, 1) / 2) if isinstance(value, mpmath.matrix) else value
 
 
 _JUDGES: dict[str, Callable[[Case], Verdict]] = {

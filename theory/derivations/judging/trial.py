@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, Literal
 
 import mpmath
+from mpmath import mp
 from sympy import Symbol
 from sympy.matrices.expressions import MatrixSymbol
 
@@ -67,24 +68,32 @@ def points_inside(
 def _point(place: int, seed: int, conditions: tuple, definitions: tuple, meets: Callable | None, tries: int) -> Point | None:
     rng = Random(f"{seed} {place}")
     for _ in range(tries):
-        drawn = _candidate(place, rng.random(), conditions, meets)
-        if drawn is None:
-            continue
-        point = drawn.copy()
-        point.rng, point.parent = copy(drawn.rng), None  # a definition may change a size, and so what is drawn later
         try:
-            for letter, value in definitions:
-                point[letter] = value_at(value, point)
-            if all(condition.holds(point) for condition in conditions):
+            point = _defined(_candidate(place, rng.random(), conditions, meets), definitions)
+            if point is not None and all(condition.holds(point) for condition in conditions):
                 return point
         except NO_VALUE:
             continue
     return None
 
 
-@lru_cache(maxsize=1 << 11)
-def _candidate(place: int, seed: float, conditions: tuple, meets: Callable | None) -> Point | None:
-    """A point that the conditions have drawn, shared by lines with other definitions; None if one of them cannot."""
+def _defined(shared: dict[tuple, Point], definitions: tuple) -> Point | None:
+    """The candidate with values for the letters that are defined; the first of them may have theirs already, for another line."""
+    if not shared:
+        return None
+    begun = next(k for k in range(len(definitions), -1, -1) if definitions[:k] in shared)
+    point = shared[definitions[:begun]].copy()
+    point.rng, point.parent = copy(shared[()].rng), None  # a definition may change a size, and so what is drawn later
+    for letter, value in definitions[begun:]:
+        point[letter] = value_at(value, point)
+    if definitions:
+        shared[definitions] = point
+    return point
+
+
+@lru_cache(maxsize=1 << 9)
+def _candidate(place: int, seed: float, conditions: tuple, meets: Callable | None) -> dict[tuple, Point]:
+    """A point that the conditions have drawn, by the definitions that hold there, none yet; nothing if one of them cannot."""
     point = Point(SIZES[place % len(SIZES)], Random(seed))
     try:
         for condition in conditions:
@@ -92,8 +101,8 @@ def _candidate(place: int, seed: float, conditions: tuple, meets: Callable | Non
         if meets is not None:
             meets(point)
     except NO_VALUE:
-        return None
-    return point
+        return {}
+    return {(): point}
 
 
 def distance(left: Any, right: Any, point: Point) -> float:
@@ -103,7 +112,8 @@ def distance(left: Any, right: Any, point: Point) -> float:
 
 
 def _relative(one: Any, other: Any) -> float:
-    return float(abs(one - other) / max(abs(one), abs(other), mpmath.mpf(1)))
+    difference = abs(one - other)
+    return float(difference / max(abs(one), abs(other), mp.one)) if difference else 0.0
 
 
 def flat(value: Any, like: Any) -> list:
