@@ -63,7 +63,7 @@ class Equation:
         """What SymPy's functions ask for."""
         raise SympifyError(f"({self.number}) is an entry with several formulas: take equation({self.number!r}).statement")
 
-    @property
+    @cached_property
     def statement(self) -> Any:
         """The paper's right side, or {part: right side}."""
         return self.typed()

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 import torch
@@ -126,9 +126,12 @@ def _losses_together(network: nn.Module) -> Callable[[dict[str, Tensor], Batch],
     def coefficients(parameters: dict[str, Tensor]) -> Tensor:
         return torch.func.functional_call(module, {f"network.{name}": p for name, p in parameters.items()}, ())
 
+    @lru_cache(maxsize=1)  # a fixed set has them once
+    def features_of(X: Tensor) -> Tensor:
+        return network.features(X.flatten(end_dim=-3)).unflatten(0, X.shape[:-2])  # pyright: ignore[reportCallIssue]
+
     def losses(parameters: dict[str, Tensor], batch: Batch) -> Tensor:
-        X, y = batch
-        features = network.features(X.flatten(end_dim=-3)).unflatten(0, X.shape[:-2])  # pyright: ignore[reportCallIssue]
+        features, y = features_of(batch[0]), batch[1]
         theta = torch.func.vmap(coefficients)(parameters)
         predicted = theta @ features.mT if y.ndim == 1 else torch.einsum("spf,sf->sp", features, theta)
         return (predicted - y).square().mean(dim=-1)

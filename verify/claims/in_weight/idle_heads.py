@@ -20,11 +20,15 @@ SEEDS, END = 3, 2e7
 
 
 @draws.remembered
+def sampled(task: RegressionTask, seed: int, count: int) -> SampleMoments:
+    return SampleMoments.sampled(task, count, draws.generator(seed, count))
+
+
+@draws.remembered
 def on_set(task: RegressionTask, seed: int, P: float) -> QuadraticLoss:
     """The loss of all blocks on ``P`` sequences: sampled up to 16,000, beyond that a resized set; the population's for infinitely many."""
     exact = MixedTask(task, 1.0, np.ones((1, task.dimension))).in_context_loss
-    count = min(P, SET)
-    return exact if np.isinf(P) else SampleMoments.sampled(task, int(count), draws.generator(seed, int(count))).resized(exact, P)
+    return exact if np.isinf(P) else sampled(task, seed, int(min(P, SET))).resized(exact, P)
 
 
 @draws.remembered

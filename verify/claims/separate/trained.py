@@ -131,8 +131,8 @@ def white_training(steps: int = 500, learning_rate: float = 0.01, batch_size: in
     """Merged attention from balanced weights on white tokens."""
     task = white_task()
     source = fresh_batches(task, batch_size, draws.torch_generator(15))
-    network = ReducedMerged(balanced_white_weights(task, 0.1))
-    return train(network, source, steps=steps, learning_rate=learning_rate, progress=False)
+    networks = [ReducedMerged(balanced_white_weights(task, 0.1))]  # one of several, which share the features of a batch
+    return train(networks, source, steps=steps, learning_rate=learning_rate, progress=False)
 
 
 @claim("15", method="training", tolerance=TRAINED_SIGMOID, theory=formulas.white_sigmoid)
@@ -140,7 +140,7 @@ def white_training(steps: int = 500, learning_rate: float = 0.01, batch_size: in
 def white_sigmoid_trained(sigmoid) -> float:
     """The mean diagonal of the effective map of merged attention trained by SGD against the sigmoid."""
     run = white_training()
-    sigma = np.trace(run.effective_maps(), axis1=-2, axis2=-1) / 4
+    sigma = np.trace(run.effective_maps()[:, 0], axis1=-2, axis2=-1) / 4
     return float(np.abs(sigma - sigmoid(white_task(), run.times, 0.1**2)).max())
 
 
@@ -148,7 +148,7 @@ def white_sigmoid_trained(sigmoid) -> float:
 @wrong("N + 1 for N", formulas.longer_context)
 def final_loss_trained(losses) -> float:
     """The loss of the map of trained merged attention, averaged over the last tenth of the run, against the least possible."""
-    maps, task = white_training().effective_maps(), white_task()
+    maps, task = white_training().effective_maps()[:, 0], white_task()
     return abs(QuadraticLoss.population(task).value(maps[-len(maps) // 10 :].mean(axis=0)) / losses(task)[-1] - 1)
 
 
