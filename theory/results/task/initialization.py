@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from sympy import Identity, Trace, ZeroMatrix
 
 from ...algebra.polynomial import TracePolynomial
-from ...derivations import E, Line, Lines, erratum, given, register, states
+from ...derivations import E, Line, Lines, erratum, given, note, register, states
 from ...expectation import Gaussian, SampleCovariance, expect
-from ...notation import D, H, MatrixLetter, R, symmetric_matrix, vector, w_2, w_init
+from ...notation import W_1, D, H, MatrixLetter, R, symmetric_matrix, vector, w_2, w_init
 
 # One entry, and all entries of all heads, stacked
 _value, _merged = MatrixLetter("v_i", 1, 1, "v_i"), MatrixLetter("u_i", 1, 1, r"(\boldsymbol{U}_i)_{dd'}")
@@ -68,7 +68,8 @@ def _norms(law: str, stacks: Mapping) -> Lines:
 @states("v variance", lambda: 2 * w_init**4 / H)
 @states("U mean", lambda: w_init**2)
 @states("U variance", lambda: 2 * w_init**4 / (H * D**2))
-@given(r"The law (34); any number $H$ of heads; $\boldsymbol{U}$ holds the entries of all $\boldsymbol{U}_i$")
+@given("The law (34)")
+@note(r"$\boldsymbol{U}$ holds the entries of all $\boldsymbol{U}_i$")
 @erratum(r"The paper gives the order $O(w_{\rm init}^2)$ only; the norms are squared")
 def norms_of_merged() -> Lines:
     """All entries of a layer in one vector."""
@@ -80,7 +81,8 @@ def norms_of_merged() -> Lines:
 @states("v variance", lambda: 2 * w_init**4 / H)
 @states("k mean", lambda: w_init**2)
 @states("k variance", lambda: 2 * w_init**4 / (H * R * D))
-@given(r"The law (36); $\boldsymbol{k}$ holds the entries of all keys; the queries have the law of the keys")
+@given("The law (36)")
+@note(r"$\boldsymbol{k}$ holds the entries of all keys; the queries have the same law")
 @erratum(r"The paper gives the order $O(w_{\rm init}^2)$ only; the norms are squared")
 def norms_of_separate() -> Lines:
     """All entries of a layer in one vector."""
@@ -93,17 +95,15 @@ _gram = symmetric_matrix("S", H)  # W_1 W_1' / D^2
 @register("35-balance", "Balance of merged attention at initialization", section="Beside (35) and (17)")
 @states("mean", lambda: ZeroMatrix(H, H))
 @states("square", lambda: w_init**4 * (H + 1) / H * (1 + 1 / D**2))
-@given(
-    "The law (34), the Frobenius norm, any number $H$ of heads",
-    r"$\boldsymbol{S} = \boldsymbol{W}_1\boldsymbol{W}_1^{\top} / D^2$ is the sample covariance of the columns of $\boldsymbol{W}_1$",
-    r"The difference is conserved (17): throughout, all heads are parallel up to a matrix of the order of $w_{\rm init}^2$",
-)
+@given("The law (34)")
 def initial_balance() -> Lines:
     """W_1 W_1' is D^2 times a sample covariance: that of the D^2 columns of W_1."""
     laws = (_law(w_2, H), SampleCovariance(_gram, w_init**2 / (H * D**2) * Identity(H), D**2))
     difference = w_2 * w_2.T - D**2 * _gram
     square = Trace(difference * difference)
-    yield Line(E(difference, laws), "=", expect(difference, laws), "The conserved difference vanishes in the mean", part="mean")
+    yield Line(_gram, ":=", W_1 * W_1.T / D**2, r"The sample covariance of the columns of $\boldsymbol{W}_1$")
+    yield Line(difference, "=", w_2 * w_2.T - W_1 * W_1.T, "What (17) conserves")
+    yield Line(E(difference, laws), "=", expect(difference, laws), "It vanishes in the mean", part="mean")
     yield Line(E(square, laws), "=", expect(square, laws), "The mean of its squared norm", part="square")
 
 
@@ -113,15 +113,13 @@ _keys = vector("k_i", R * D)  # of one head
 @register("37-balance", "Balance of one head at initialization", section="Beside (37) and (85)")
 @states("mean", lambda: 0)
 @states("variance", lambda: 2 * w_init**4 / H**2 * (1 + 1 / (R * D)))
-@given(
-    r"The law (36); $\boldsymbol{k}_i$ holds the keys of one head. The conserved difference (85) is of the size of $v_i^2$ itself, "
-    r"$w_{\rm init}^2/H$: balance holds in the mean"
-)
+@given("The law (36)")
+@note(r"$\boldsymbol{k}_i$ holds the keys of one head")
 def key_difference() -> Lines:
     """Mean and variance of the conserved quantity of one head."""
     laws = (_law(_value, H), _law(_keys, H * R * D))
     difference = _value.T * _value - _keys.T * _keys
     mean, second = (expect(TracePolynomial(difference) ** power, laws) for power in (1, 2))
-    yield Line(E(difference, laws), "=", mean, "The conserved difference vanishes in the mean", part="mean")
+    yield Line(E(difference, laws), "=", mean, "The difference that (85) conserves vanishes in the mean", part="mean")
     yield Line(E(difference**2, laws) - E(difference, laws) ** 2, "=", second - mean**2,
                "Its variance, by the fourth moments", part="variance")  # fmt: skip

@@ -321,12 +321,9 @@ def any_tokens() -> PopulationMoments:
 @states("Q", lambda: Lambda_q)
 @states("c", lambda: Trace(Sigma_w * Lambda_q) + sigma**2)
 @given(
-    r"$\mathcal{L}=c-2\operatorname{tr}(\boldsymbol{A}^\top\boldsymbol{B})+\operatorname{tr}(\boldsymbol{B}^\top\boldsymbol{MBQ})$ "
-    "for every law under which the query is independent of the context",
-    r"Gaussian tokens of covariance $\boldsymbol{\Lambda}$ in the context, a query of covariance "
-    r"$\boldsymbol{\Lambda}_{q}$, task vectors of covariance $\boldsymbol{\Sigma}_w$",
-    r"Labels $\boldsymbol{w}^{\top} \boldsymbol{x}$ plus noise of variance $\sigma^{2}$, on the query as well: "
-    r"the loss includes that $\sigma^{2}$, which no model can avoid",
+    "Gaussian tokens in the context; the query is independent of it",
+    r"Query and task vector have the covariances $\boldsymbol{\Lambda}_{q}$, $\boldsymbol{\Sigma}_w$",
+    r"Label noise of variance $\sigma^{2}$, on the query as well",
 )
 def general_loss(task: Task = GENERAL) -> Lines:
     """The four moments by the engine, which checks that the loss given the context has this form."""

@@ -11,7 +11,7 @@ from sympy import BlockMatrix, Derivative, Expr, Function, Identity, IndexedBase
 
 from ...algebra.polynomial import TracePolynomial, zero
 from ...calculus import gradient, rewrite, substitute
-from ...derivations import E, Gradient, Line, Lines, define, given, register, states
+from ...derivations import E, Gradient, Line, Lines, define, given, note, register, states
 from ...expectation import expect
 from ...notation import B, D, G, Lambda, Lambda_hat, M, N, X_c, a, beta, matrix, prediction, w, x_q, y, y_q
 from .population import PAPER, Task
@@ -23,10 +23,7 @@ PROMPT = ((X_c, x_q), (y.T, zero(None)))  # equation (1), in blocks
 
 define("1", "Prompt matrix", section="Section 2.1",
        left=X, typed=lambda: BlockMatrix([[X_c, x_q], [y.T, ZeroMatrix(1, 1)]]),
-       conditions=(
-           r"$\boldsymbol{X}_c=[\boldsymbol{x}_1\cdots\boldsymbol{x}_N]$ holds the context tokens, "
-           r"$\boldsymbol{y}$ their targets; that of the query is masked by 0",
-       ))  # fmt: skip
+       notes=(r"$\boldsymbol{X}_c=[\boldsymbol{x}_1\cdots\boldsymbol{x}_N]$; the 0 masks the target of the query",))  # fmt: skip
 
 
 @register("2", "Law of the tokens", kind="definition", section="Section 2.1")
@@ -52,17 +49,12 @@ def law_of_task() -> Lines:
     yield Line(E(w.T * Lambda_hat * x_q), "=", 0, "Task and tokens are independent")
 
 
+NOISELESS = "No label noise"
 define("4", "Targets", section="Section 2.1",
        left={"context": y, "query": y_q}, typed=lambda: {"context": X_c.T * w, "query": w.T * x_q},
-       conditions=(
-           r"$y_{n} = \boldsymbol{w}^{\top} \boldsymbol{x}_{n}$ is the entry $n$ of $\boldsymbol{y}$; there is no label noise",
-       ))  # fmt: skip
-define("8", "Input-output correlation of the context", section="Section 2.2",
-       left=beta, typed=lambda: X_c * y / N,
-       conditions=("The average is over the $N$ context tokens; the query is not among them",))  # fmt: skip
-define("28", "Sample covariance of the context", section="Appendix B.1",
-       left=Lambda_hat, typed=lambda: X_c * X_c.T / N,
-       conditions=(r"The average of $\boldsymbol{x}_{n} \boldsymbol{x}_{n}^{\top}$ over the $N$ context tokens",))  # fmt: skip
+       conditions=(NOISELESS,))  # fmt: skip
+define("8", "Input-output correlation of the context", section="Section 2.2", left=beta, typed=lambda: X_c * y / N)
+define("28", "Sample covariance of the context", section="Appendix B.1", left=Lambda_hat, typed=lambda: X_c * X_c.T / N)
 
 
 def _average_of_errors():
@@ -73,7 +65,7 @@ def _average_of_errors():
 
 define("9", "Population loss", section="Section 2.3",
        left=E((y_q - prediction) ** 2), typed=_average_of_errors,
-       conditions=("$P$ training sequences, each with its own task vector and tokens",))  # fmt: skip
+       notes=("$P$ training sequences, each with its own task vector and tokens",))  # fmt: skip
 
 _weight = Symbol("W", real=True)
 _target = Symbol("y_q", real=True)
@@ -82,7 +74,7 @@ _prediction = Function("y_hat_q", real=True)(_weight)
 
 @register("10", "Gradient flow", kind="definition", section="Section 2.3")
 @states(lambda: (_target - _prediction) * diff(_prediction, _weight))
-@given(r"$\tau\,dW/dt = -\frac12\,d\mathcal{L}/dW$ is the average of this over the sequences, for each weight $W$")
+@note(r"$\tau\,dW/dt = -\frac12\,d\mathcal{L}/dW$ is the average of this over the sequences, for each weight $W$")
 def flow_of_one_weight() -> Lines:
     """The chain rule for one sequence; the average over sequences is linear."""
     error = (_target - _prediction) ** 2
@@ -98,7 +90,7 @@ def in_context_letters(expression) -> TracePolynomial:
 
 @register("30", "The correlation is the sample covariance times the task vector", section="Appendix B.1")
 @states(lambda: Lambda_hat * w)
-@given("There is no label noise")
+@given(NOISELESS)
 def correlation_from_task() -> Lines:
     """Put the targets (4) into (8) and recognise (28)."""
     correlation = TracePolynomial(X_c * y / N)
@@ -118,14 +110,8 @@ def average_context(polynomial: TracePolynomial) -> TracePolynomial:
     return averaged
 
 
-def letter_M(task: Task = PAPER) -> str:
-    """What the letter M stands for."""
-    return rf"$\boldsymbol{{M}}$ is {task.second_moment()}"
-
-
 @register("9-closed", "The population loss as a function of the effective map", section="Beside (9)")
 @states(lambda: Trace(Lambda) - 2 * Trace(Lambda * B * Lambda) + Trace(B.T * M * B * Lambda))
-@given(letter_M)
 def closed_loss(task: Task = PAPER) -> Lines:
     """Average over the task and the query, then over the context, where Lambda_hat stands at most twice."""
     error = (y_q - beta.T * B * x_q) ** 2
@@ -147,7 +133,6 @@ def force_along(component: Any, task: Task = PAPER) -> Expr:
 
 @register("53", "The force on the effective map", section="Appendix D.2")
 @states(lambda: Lambda**2 - M * B * Lambda)
-@given(letter_M, r"$\boldsymbol{B}$ is the effective map, $\sum_{i} v_{i} \boldsymbol{k}_{i} \boldsymbol{q}_{i}^{\top}$ for rank one")
 def correlation_with_error(task: Task = PAPER) -> Lines:
     """The correlation of the error with beta and x_q, averaged; it is minus half the gradient of the loss in B."""
     correlation = beta * (y_q - x_q.T * B.T * beta) * x_q.T
