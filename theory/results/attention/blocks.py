@@ -16,7 +16,7 @@ from sympy import BlockMatrix, Identity, IndexedBase, OneMatrix, Sum, Symbol, Ze
 
 from ...algebra.polynomial import TracePolynomial, zero
 from ...calculus import as_block_matrix, block_product, block_transpose, rewrite
-from ...derivations import Condition, Line, Lines, define, given, register, states
+from ...derivations import Condition, Line, Lines, define, given, note, register, states
 from ...derivations.matrix_forms import ColumnSoftmax, SumOverHeads
 from ...notation import D, Lambda_hat, N, R, beta, matrix, prediction, prediction_i, v_i, vector, w, x_q, y_q
 from ..task.regression import PROMPT, X, X_c, in_context_letters, y
@@ -51,22 +51,16 @@ _SCORES, rho = X.T * W_K.T * W_Q * X, Symbol("rho", positive=True)
 
 define("5", "Multi-head softmax attention", section="Section 2.2",
        left=ATTN, typed=lambda: X + SumOverHeads(W_V * X * ColumnSoftmax(_SCORES / rho), W_V, W_K, W_Q),
-       conditions=("Softmax acts on each column, which belongs to one query token",))  # fmt: skip
+       notes=("Softmax acts on each column, which belongs to one query token",))  # fmt: skip
 define("5-linear", "Multi-head linear attention", section="Section 2.2",
-       left=ATTN, typed=lambda: X + SumOverHeads(W_V * X * X.T * W_K.T * W_Q * X / N, W_V, W_K, W_Q),
-       conditions=(
-           r"No softmax, and $\rho = N$: $N + 1$ tokens are summed, but the query contributes nothing to $\boldsymbol{\beta}$",
-       ))  # fmt: skip
+       left=ATTN, typed=lambda: X + SumOverHeads(W_V * X * X.T * W_K.T * W_Q * X / N, W_V, W_K, W_Q))  # fmt: skip
 _score, _token = IndexedBase("s", real=True), Symbol("n", integer=True, positive=True)
 
 
 @register("5-softmax", r"Softmax attention for a large $\rho$", kind="approximation", section="Beside (5)")
 @states(lambda: 1 / (N + 1) + (_score[1] - Sum(_score[_token], (_token, 1, N + 1)) / (N + 1)) / ((N + 1) * rho))
-@given(
-    r"The weight of the first of the $N + 1$ tokens, with the scores $s_n$ of one column",
-    Condition(r"$N \ge 2$; with two tokens the next order vanishes, too", lambda point: point[N] > 1),
-    "Linear attention (5-linear) leaves out the averages over the tokens: it is not this limit",
-)
+@given(Condition(r"$N \ge 2$", lambda point: point[N] > 1))
+@note("$s_n$ are the scores of one column; the weight is that of its first token")
 def softmax_for_large_scale() -> Lines:
     r"""Expand the weight of one token in $1/\rho$; then the same for all tokens at once."""
     inverse = Symbol("x", positive=True)
@@ -83,8 +77,7 @@ def softmax_for_large_scale() -> Lines:
 
 
 define("6", "Prediction", section="Section 2.2",
-       left=prediction, typed=lambda: LAST * ATTN * LAST_TOKEN,
-       conditions=(r"The entry in row $D + 1$ and column $N + 1$; there $\boldsymbol{X}$ has the masked corner, 0",))  # fmt: skip
+       left=prediction, typed=lambda: LAST * ATTN * LAST_TOKEN)  # fmt: skip
 
 
 def forward_corner(value: Any, key_query: Any, prompt: Any = PROMPT) -> TracePolynomial:
@@ -108,7 +101,7 @@ def name_context(expression) -> TracePolynomial:
     BlockMatrix([[value_row.T, v_i * Identity(1)]])
     * BlockMatrix([[x_q * x_q.T / N + X_c * X_c.T / N, X_c * y / N], [y.T * X_c.T / N, y.T * y / N]]) * BlockMatrix([[U_i], [u_i.T]]) * x_q
 ))  # fmt: skip
-@given(HEADS, "Any values of the blocks that are not named here")
+@note(HEADS)
 def attention_in_blocks() -> Lines:
     """The full product of block matrices; the blocks of both weights that are starred in the paper drop out."""
     attended = block_product(PROMPT, block_transpose(PROMPT), KEY_QUERY, PROMPT)
@@ -127,7 +120,6 @@ def attention_in_blocks() -> Lines:
 @states("tokens", lambda: x_q * x_q.T / N + Lambda_hat)
 @states("cross", lambda: beta)
 @states("targets", lambda: w.T * Lambda_hat * w)
-@given(r"The target of the query is masked")
 def gram_matrix() -> Lines:
     """Multiply the blocks of the prompt; the query meets the targets only through the masked corner."""
     blocks = block_product(PROMPT, block_transpose(PROMPT))
@@ -157,7 +149,6 @@ def merged_expansion() -> TracePolynomial:
 
 @register("1-mask", "What the masked corner prevents", section="Beside (1)")
 @states(lambda: v_i * (beta.T + y_q * x_q.T / N) * U_i * x_q)
-@given("The query's target stands in the corner instead of 0", r"All blocks but $v_{i}$ and $\boldsymbol{U}_{i}$ are zero")
 def unmasked_attention() -> Lines:
     r"""The target would leak into $\boldsymbol{\beta}$."""
     prompt = ((X_c, x_q), (y.T, y_q))

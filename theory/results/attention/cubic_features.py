@@ -12,7 +12,7 @@ from sympy.matrices.expressions.kronecker import KroneckerProduct
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import gradient, rewrite, substitute
-from ...derivations import Condition, E, Gradient, Line, Lines, SumOver, as_sympy, carried_out, given, register, states
+from ...derivations import Condition, E, Gradient, Line, Lines, SumOver, as_sympy, carried_out, given, note, register, states
 from ...derivations.draws import singular
 from ...derivations.matrix_forms import Vec
 from ...expectation import Gaussian, expect
@@ -27,7 +27,7 @@ from .kronecker import index, kron_entry, kron_product, kron_times_vec, unit, ve
 Lambda_N = symmetric_matrix("Lambda_N", D, latex=r"\boldsymbol{\Lambda}_N")
 ANY_QUERY = Task(query_covariance=Lambda_q)
 QUERY_LAW = Gaussian(x_q, covariance=Lambda_q)
-QUERY = r"The query has any covariance $\boldsymbol{\Lambda}_{q}$, which need not be $\boldsymbol{\Lambda}$"
+QUERY = r"The query has any covariance $\boldsymbol{\Lambda}_{q}$"
 POSITIVE = Condition(
     r"$\boldsymbol{\Lambda}$ and $\boldsymbol{\Lambda}_{q}$ are positive definite",
     lambda point: all(min(eigsy(point[one], eigvals_only=True)) > 0 for one in (Lambda, Lambda_q)),
@@ -58,7 +58,7 @@ def _covariance(at, other, task: Task = ANY_QUERY) -> TracePolynomial:
 
 @register("41", "Correlation of the target with the cubic feature", section="Appendix C.4")
 @states(lambda: AT[1].T * Lambda * Lambda_q * AT[0])
-@given(r"The entry at the index 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$ of the stacked columns", QUERY)
+@given(QUERY)
 def correlation_of_features(task: Task = ANY_QUERY) -> Lines:
     """One entry, averaged over the task, the query and the context."""
     target, A = y_q * feature(AT), task.moments.A
@@ -72,7 +72,7 @@ def correlation_of_features(task: Task = ANY_QUERY) -> Lines:
 
 @register("42", "Covariance of the cubic feature", section="Appendix C.4")
 @states(lambda: (AT[0].T * Lambda_q * OTHER[0]) * (AT[1].T * (Lambda**2 + (Lambda + Trace(Lambda) * Identity(D)) * Lambda / N) * OTHER[1]))
-@given(r"Entries between the indices 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$ and 2 $=(\boldsymbol{c}_2, \boldsymbol{e}_2)$", QUERY)
+@given(QUERY)
 def covariance_of_features(task: Task = ANY_QUERY) -> Lines:
     """One entry, averaged over task and query, then over the context."""
     square, entry = _square(AT, OTHER), _covariance(AT, OTHER, task)
@@ -90,10 +90,9 @@ def covariance_of_features(task: Task = ANY_QUERY) -> Lines:
 @states("U", lambda: v_i * (Lambda**2 - M * B * Lambda))
 @states("v", lambda: Trace(U_i.T * (Lambda**2 - M * B * Lambda)))
 @states("row", lambda: AT[1].T * (Lambda * Lambda_q - M * B * Lambda_q) * AT[0])
-@given(
-    r"$\boldsymbol{B}$ is the sum of $v_{j} \boldsymbol{U}_{j}$ over all heads, of which head $i$ is shown beside the others",
-    r"The last is the same from the network (13), with $\operatorname{vec}(\boldsymbol{B})$ for $\boldsymbol{W}_{1}^{\top} "
-    r"\boldsymbol{w}_{2}$ and any query covariance; entry 1 $=(\boldsymbol{c}_1, \boldsymbol{e}_1)$",
+@note(
+    r"The last is an entry of the bracket in (13), with $\operatorname{vec}(\boldsymbol{B})$ for $\boldsymbol{W}_{1}^{\top} "
+    r"\boldsymbol{w}_{2}$ and any query covariance"
 )
 def flow_of_heads(task: Task = PAPER) -> Lines:
     """The loss (9-closed) with one head beside the map of the others; and the bracket of (13) entry by entry."""

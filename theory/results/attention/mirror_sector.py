@@ -7,19 +7,19 @@ value weights: this set is invariant too, and has the fixed functions of the sep
 
 from functools import cache
 
-from mpmath import eigsy, matrix, mpf, zeros
+from mpmath import eye, matrix, mpf, svd_r
 from sympy import Derivative, Symbol, Trace, ZeroMatrix, exp, log, simplify, solve
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import collect, eigenvalue, gradient, rewrite, substitute
-from ...derivations import Condition, E, Gradient, Line, Lines, Rate, erratum, given, register, states
+from ...derivations import Condition, E, Gradient, Line, Lines, Rate, erratum, given, note, register, states
 from ...derivations.draws import ALONG, POSITIVE_DEFINITE, satisfying
 from ...expectation import expect
-from ...notation import B, B_rest, D, G, H, Lambda, M, a, e, gamma, k_i, lambda_, prediction, q_i, t, tau, v_i, vector, w_init, y_q
+from ...notation import B, D, G, H, Lambda, M, a, e, gamma, k_i, lambda_, prediction, prediction_i, q_i, t, tau, v_i, vector, w_init, y_q
 from ..task.regression import SECOND_MOMENT, force
 from .blocks import U_i, merged_expansion, u_i, value_row
-from .zero_block_loss import HALF, full_loss, half_loss, scale
-from .zero_blocks import flow_where_zero
+from .zero_block_loss import HALF, half_loss, scale
+from .zero_blocks import ERROR, flow_where_zero
 
 WEIGHTS = (value_row, u_i, v_i, U_i)
 level = Symbol("b", real=True)  # the eigenvalue of B that belongs to e
@@ -29,18 +29,13 @@ _kappa = Symbol("kappa_i", real=True)
 _p, _n = vector("p", D), vector("n", D)
 
 
-def _scaled(formula, weights: tuple):
-    return substitute(formula, {weight: scale * weight for weight in weights})
-
-
 @cache
-def _quadratic_part() -> TracePolynomial:
-    """The terms of the loss that are of second order in all weights of one head, the others at zero."""
-    return collect(_scaled(substitute(full_loss(), {B_rest: ZeroMatrix(D, D)}), WEIGHTS), scale)[2]
+def _of_order(order: int, head: TracePolynomial, weights: tuple) -> TracePolynomial:
+    """The terms of the loss that are of this order in all weights of one head, the others at zero."""
+    return collect(expect((y_q - substitute(head, {weight: scale * weight for weight in weights})) ** 2), scale)[order]
 
 
-def _small_head() -> tuple[Line, Line]:
-    return (Line(prediction, ":=", _scaled(merged_expansion(), WEIGHTS), r"One head (C.1), all weights multiplied by $\epsilon$"), HALF)
+SMALL = Line(prediction, ":=", scale**2 * prediction_i, r"One head, all weights multiplied by $\epsilon$")
 
 
 @register("T4-growth", "Growth of the zero blocks and of the main weights on the plateau", kind="approximation", section="Beside (49)")
@@ -50,16 +45,13 @@ def _small_head() -> tuple[Line, Line]:
 @states("U", lambda: v_i * Lambda**2)
 @states("row twice", lambda: Lambda**4 * value_row)
 @states("v twice", lambda: Trace(Lambda**4) * v_i)
-@given(
-    "To first order in all weights; the next terms are of third order",
-    r"So the main weights grow at the rate of the Frobenius norm of $\boldsymbol{\Lambda}^{2}$, the zero "
-    r"blocks at most at $\lambda_{1}^{2}$, over $\tau$",
-)
 def growth() -> Lines:
     """The part of second order in all weights of the full loss, and its gradient; then the linear flow applied to itself."""
-    flow = {weight: -gradient(_quadratic_part(), weight) / 2 for weight in WEIGHTS}
-    small = {"parameter": (scale, 0), "order": 2}
-    yield from _small_head()
+    loss = _of_order(2, merged_expansion(), WEIGHTS)
+    flow = {weight: -gradient(loss, weight) / 2 for weight in WEIGHTS}
+    small = {"uses": "C.1", "parameter": (scale, 0), "order": 2}
+    yield SMALL
+    yield HALF
     for (weight, rate), name, part in zip(
         flow.items(),
         ("vector in the value matrix", "vector in the key-query matrix", "value weight", "key-query matrix"),
@@ -72,16 +64,13 @@ def growth() -> Lines:
 
 
 def _negative(coupling) -> int:
-    """How many eigenvalues of (0, -C; -C', 0) are negative."""
-    rows, columns = coupling.rows, coupling.cols
-    whole = zeros(rows + columns)
-    whole[:rows, rows:], whole[rows:, :rows] = -coupling, -coupling.T
-    return sum(one < -mpf("1e-20") for one in eigsy(whole, eigvals_only=True))
+    """How many eigenvalues of (0, -C; -C', 0) are negative: minus the singular values of C that are not zero."""
+    return sum(one > mpf("1e-20") for one in svd_r(coupling, compute_uv=False))
 
 
-def _count(point) -> None:
+def _index(point) -> int:
     square = point[Lambda] ** 2
-    point[negative] = point[H] * (_negative(square) + _negative(matrix([list(square)])))
+    return point[H] * (_negative(square) + _negative(matrix([list(square)])))
 
 
 @register("T4-index", "Index of the origin of merged attention with all blocks", section="Beside (14a)")
@@ -91,21 +80,19 @@ def _count(point) -> None:
 @given(
     POSITIVE_DEFINITE,
     Condition(
-        r"$\mathrm{index}$ is the number of negative eigenvalues of the first form, over all heads: each has one negative direction in "
-        "its main weights (14-index) and $D$ in its zero blocks",
-        None,
-        _count,
+        r"$\mathrm{index}$ is the number of negative eigenvalues of the first form, over all heads",
+        lambda point: point[negative] == _index(point),
+        lambda point: point.__setitem__(negative, _index(point)),
     ),
-    r"The form is the second order of half the loss in the weights of one head; heads add",
 )
 def index_of_origin() -> Lines:
     """A difference of squares in the zero blocks of each head, beside the one of its main weights."""
-    form = _quadratic_part() / 2
+    form = _of_order(2, merged_expansion(), WEIGHTS) / 2
     blocks = substitute(form, {v_i: 0})
     coordinates = {value_row: TracePolynomial(_p + _n), u_i: Lambda.I**2 * TracePolynomial(_p - _n)}
-    yield from _small_head()
+    yield SMALL
     yield Line(scale, ":=", 0, "The derivatives at the origin")
-    yield Line(Gradient(Gradient(half_loss, scale), scale) / 2, "=", form, "Half the loss to second order in all weights", part="form")
+    yield Line(Gradient(Gradient(E(ERROR) / 2, scale), scale) / 2, "=", form, "Half the loss to second order in all weights", "C.1", "form")
     for weight, value in coordinates.items():
         yield Line(weight, ":=", value, "New coordinates of the zero blocks")
     yield Line(blocks, "=", substitute(blocks, coordinates), "Their part of the form is a difference of squares", part="diagonal")
@@ -115,11 +102,7 @@ def index_of_origin() -> Lines:
 @register("T4-leak", "Size of the zero blocks after the plateau, when they start at the same scale",
           kind="approximation", section="Beside (51)")  # fmt: skip
 @states(lambda: w_init ** (1 - eigenvalue[1] ** 2 / gamma))
-@given(
-    r"$\nu$ is the size of the zero blocks; $\gamma$ is the Frobenius norm of $\boldsymbol{\Lambda}^{2}$; the plateau (51) ends at "
-    r"$\tau/\gamma \ln(1/w_{\rm init})$ up to a time independent of $w_{\rm init}$",
-    r"So up to a factor independent of $w_{\rm init}$; for one dominant eigenvalue the blocks hardly shrink with $w_{\rm init}$",
-)
+@note(r"Argued, not derived: it is exact up to a factor independent of $w_{\rm init}$, as the length of the plateau is up to such a time")
 def leak() -> Lines:
     r"""Growth at the rate $\lambda_1^2/\tau$ for the length of the plateau."""
     rate = eigenvalue[1] ** 2
@@ -135,10 +118,7 @@ def leak() -> Lines:
 @states("U", lambda: ZeroMatrix(D, D))
 @states("row", lambda: (Lambda**2 - M * B * Lambda) * u_i)
 @states("u", lambda: (Lambda**2 - Lambda * B.T * M) * value_row)
-@given(
-    r"$v_{j} = 0$ and $\boldsymbol{U}_{j} = 0$ in every head, so that $\boldsymbol{B}$ is the sum of "
-    r"$\boldsymbol{v}_j \boldsymbol{u}_{j}^{\top}$ over all heads"
-)
+@given(r"$v_{j} = 0$ and $\boldsymbol{U}_{j} = 0$ in every head $j$")
 def mirror_flow() -> Lines:
     """The flow of the unreduced model on the mirror sector: its vectors are a key and a query, and the other weights do not move."""
     parts = {weight: ("", part) for weight, part in zip((v_i, U_i, value_row, u_i), ("v", "U", "row", "u"), strict=True)}
@@ -147,7 +127,9 @@ def mirror_flow() -> Lines:
 
 
 def _mapped(point) -> None:
-    point[B] = point[B] + (point[level] * point[e] - point[B] * point[e]) * point[e].T
+    along = point[e] * point[e].T
+    across = eye(along.rows) - along
+    point[B] = across * point[B] * across + point[level] * along
 
 
 def _at_rest(point) -> None:
@@ -155,19 +137,16 @@ def _at_rest(point) -> None:
     _mapped(point)
 
 
-MAPPED = satisfying(r"$b$ is the eigenvalue of $\boldsymbol{B}$ that belongs to $\boldsymbol{e}$", {B * e: level * e}, _mapped)
+MAPPED = satisfying(
+    r"$\boldsymbol{Be} = \boldsymbol{B}^\top\boldsymbol{e} = b\boldsymbol{e}$", {B * e: level * e, B.T * e: level * e}, _mapped
+)
 AT_REST = satisfying(r"$\boldsymbol{Ge} = 0$", {Lambda**2 * e: M * B * Lambda * e}, _at_rest)
 
 
 @register("T4-functions", "Fixed functions of the mirror sector", section="Beside (7) and Section 3.2")
 @states("force", lambda: (lambda_**2 - a * level * lambda_) * e)
 @states("level", lambda: lambda_ / a)
-@given(
-    ALONG,
-    MAPPED,
-    r"A head with both vectors equal to $\sqrt{b}\,\boldsymbol{e}$ rests if $\boldsymbol{Ge} = 0$",
-    r"One head for each $d$ in $S$, and the others zero: with $H \ge D$ all $2^{D}$ functions of the separate model are fixed",
-)
+@given(ALONG, MAPPED)
 @erratum(r"Two fixed points are a property of $(\mathrm{M})$: with all blocks, (7) has at least the fixed functions of the separate model.")
 def mirror_functions() -> Lines:
     """The force on an eigenvector of Lambda and B, and the level at which it vanishes."""
@@ -177,22 +156,26 @@ def mirror_functions() -> Lines:
     yield Line(G, "=", force(), "The force", "53")
     yield Line(G * e, "=", acted, "On an eigenvector", -1, "force")
     yield Line(level, "=", rest, "It vanishes at the level", part="level", conditions=(AT_REST,))
+    yield Line(value_row, ":=", level * e, "A head with this vector")
+    yield Line(u_i, ":=", e, "and this one")
+    yield Line(value_row * u_i.T, "=", level * e * e.T, r"makes $\boldsymbol{B}$ on $\boldsymbol{e}$")
+    for part in ("row", "u"):
+        yield Line(mirror_flow().parts[part], "=", 0 * e, "Its velocity (T4-mirror) vanishes", conditions=(AT_REST,))
 
 
 @register("T4-separate", "Separate attention of rank one does not tell its two channels apart", section="Beside Appendix E.1")
 @states("third", lambda: -2 * (v_i * k_i.T + _kappa * value_row.T) * Lambda**2 * q_i)
 @states("exchanged", lambda: -2 * (v_i * k_i.T + _kappa * value_row.T) * Lambda**2 * q_i)
-@given(
-    r"Rank one, $\kappa_i$ the scalar of the key; lowest order in the weights, the next is the sixth; heads add",
-    r"The output of a head is the same with $(v_i, \boldsymbol{k}_i)$ and $(\kappa_i, \boldsymbol{v}_i)$ exchanged, so every order is",
-)
+@note(r"$\kappa_i$ is the scalar of the key")
 def exchanged_channels() -> Lines:
     """The lowest order of the loss in all weights of a head, and the same with the two channels exchanged."""
     weights, swap = (v_i, k_i, q_i, _kappa, value_row), {v_i: _kappa, _kappa: v_i, k_i: value_row, value_row: k_i}
-    head = _scaled(substitute(merged_expansion(), {U_i: k_i * q_i.T, u_i: _kappa * q_i}), weights)
-    third, small = collect(expect((y_q - head) ** 2), scale)[3], {"parameter": (scale, 0), "order": 3}
-    lowest = (E((y_q - prediction) ** 2) - Trace(Lambda)) / scale**3
-    yield Line(prediction, ":=", head, r"One head (E.1), all weights multiplied by $\epsilon$")
-    yield Line(lowest, "~", third, "The lowest order is the third", part="third", **small)
-    yield Line(prediction, ":=", substitute(head, swap), "The channels exchanged: the output is the same")
-    yield Line(lowest, "~", substitute(third, swap), "The same", part="exchanged", **small)
+    head = substitute(merged_expansion(), {U_i: k_i * q_i.T, u_i: _kappa * q_i})
+    third, small = _of_order(3, head, weights), {"parameter": (scale, 0), "order": 3}
+    lowest = (E((y_q - scale**3 * head) ** 2) - Trace(Lambda)) / scale**3
+    yield Line(U_i, ":=", k_i * q_i.T, "Rank one, as in (E.1)")
+    yield Line(u_i, ":=", _kappa * q_i, "The block below")
+    yield Line(prediction_i, "=", head, "The output of this head, cubic in its weights", "C.1")
+    yield Line(prediction_i, "=", substitute(head, swap), "It is the same with the two channels exchanged", "C.1")
+    yield Line(lowest, "~", third, r"All weights multiplied by $\epsilon$: the lowest order is the third", part="third", **small)
+    yield Line(lowest, "~", substitute(third, swap), "It is the same with the channels exchanged", part="exchanged", **small)

@@ -12,7 +12,7 @@ from ...algebra.polynomial import TracePolynomial
 from ...calculus import as_block_matrix, block_product, block_transpose, substitute
 from ...derivations import Line, Lines, erratum, given, register, states
 from ...notation import D, K_i, Lambda_hat, N, Q_i, R, beta, matrix, prediction_i, v_i, vector, w, x_q
-from .blocks import FIRST, HEADS, LAST, W_K, W_Q, U_i, merged_expansion, u_i, value_row
+from .blocks import FIRST, LAST, W_K, W_Q, U_i, merged_expansion, u_i, value_row
 
 kappa_i = vector("kappa_i", R)
 KEY = ((K_i.T, kappa_i),)  # the R rows [k_ir' kappa_ir]
@@ -33,7 +33,7 @@ def separate_expansion() -> TracePolynomial:
 
 @register("M", "Linear attention with merged key and query", section="Section 2.2")
 @states(lambda: v_i * beta.T * U_i * x_q)
-@given(HEADS, r"The blocks $\boldsymbol{v}_i$ and $\boldsymbol{u}_{i}$ are zero in every head")
+@given(r"$\boldsymbol{v}_i = 0$ and $\boldsymbol{u}_i = 0$")
 @erratum(
     r"Both blocks must vanish: with $\boldsymbol{v}_i=0$ alone, $v_{i} (\boldsymbol{w}^{\top} \hat{\boldsymbol{\Lambda}} \boldsymbol{w}) "
     r"\boldsymbol{u}_{i}^{\top} \boldsymbol{x}_{q}$ remains, equation (C.1)"
@@ -56,11 +56,6 @@ def merged_attention() -> Lines:
     (value_row.T * (Lambda_hat + x_q * x_q.T / N) * K_i + v_i * beta.T * K_i
      + value_row.T * beta * kappa_i.T + v_i * (w.T * Lambda_hat * w) * kappa_i.T) * Q_i.T * x_q
 ))  # fmt: skip
-@given(
-    HEADS,
-    r"Any rank $R$: the columns of $\boldsymbol{K}_{i}$ and $\boldsymbol{Q}_{i}$ are $\boldsymbol{k}_{i,r}$ "
-    r"and $\boldsymbol{q}_{i,r}$, $\boldsymbol{\kappa}_i$ holds the scalars of the key matrix",
-)
 def separate_attention_in_blocks() -> Lines:
     """The merged key-query matrix is the product of the key and the query matrix."""
     merged = block_product(block_transpose(KEY), QUERY)
@@ -77,12 +72,7 @@ def separate_attention_in_blocks() -> Lines:
 @register("S", "Linear attention with separate key and query", section="Section 2.2")
 @states("matrix", lambda: v_i * beta.T * K_i * Q_i.T * x_q)
 @states("sum", lambda: v_i * beta.T * _K_rest * _Q_rest.T * x_q + v_i * (beta.T * _k) * (_q.T * x_q))
-@given(
-    HEADS,
-    r"The vector $\boldsymbol{v}_i$ and the scalars $\boldsymbol{\kappa}_i$ of the key are zero in every head",
-    r"$\boldsymbol{K}_{\rm other}$, $\boldsymbol{Q}_{\rm other}$ hold the other columns: rank $R$ is $R$ "
-    "rank-one heads with one value weight",
-)
+@given(r"$\boldsymbol{v}_i = 0$ and $\boldsymbol{\kappa}_i = 0$")
 def separate_attention() -> Lines:
     """Zero blocks, then one column split off after another."""
     half = substitute(separate_expansion(), {value_row: ZeroMatrix(D, 1)})

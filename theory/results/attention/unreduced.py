@@ -1,10 +1,10 @@
 r"""Linear attention with all its blocks, multiplied out: (87), its cubic features, and C.1 in the task vector."""
 
 from ...algebra.polynomial import TracePolynomial, total
-from ...derivations import Line, Lines, SumOver, erratum, given, register, states
+from ...derivations import Line, Lines, SumOver, erratum, register, states
 from ...notation import D, Lambda_hat, N, beta, prediction_i, v_i, vector, w, x_q
 from ..task.regression import y
-from .blocks import HEADS, U_i, expansion, merged_expansion, multiplied_head, u_i, value_row
+from .blocks import U_i, expansion, merged_expansion, multiplied_head, u_i, value_row
 
 
 def _row(square):
@@ -14,7 +14,6 @@ def _row(square):
 
 @register("87", "Linear attention without the zero blocks", section="Appendix F")
 @states(lambda: _row(y.T * y / N) * x_q)
-@given(HEADS)
 @erratum(r"The paper leaves out the trailing $\boldsymbol{x}_{q}$, without which the right side is a row vector.")
 def unreduced_attention() -> Lines:
     """Equation (7) in the letters of the context."""
@@ -27,11 +26,6 @@ def unreduced_attention() -> Lines:
 
 @register("87-features", "The cubic features of linear attention without the zero blocks", section="Appendix F")
 @states(lambda: _row(y.T * y / N) * x_q)
-@given(
-    HEADS,
-    r"A linear map of three features: $(\hat{\boldsymbol{\Lambda}} + \boldsymbol{x}_{q} \boldsymbol{x}_{q}^{\top}/N) \otimes "
-    r"\boldsymbol{x}_{q}$, $\boldsymbol{\beta} \otimes \boldsymbol{x}_{q}$ and $\frac1N\sum_n y_n^2\,\boldsymbol{x}_q$",
-)
 def features_of_unreduced_attention() -> Lines:
     """Coefficients that depend on the weights times features that depend on the sequence, summed over their indices."""
     a, b, c = (vector(name, D) for name in ("c_1", "c_2", "c_3"))
@@ -49,7 +43,6 @@ def features_of_unreduced_attention() -> Lines:
 
 @register("C.1", "Linear attention in the task vector", section="Appendix C.1")
 @states(lambda: _row(w.T * Lambda_hat * w) * x_q)
-@given(HEADS)
 def attention_in_the_task() -> Lines:
     """Equation (87) with the targets put in."""
     yield Line(prediction_i, "=", expansion(), "The expansion (87)", ("87",))

@@ -15,10 +15,10 @@ from sympy import MatAdd, Symbol, Trace
 
 from ...algebra.polynomial import TracePolynomial
 from ...calculus import collect, substitute
-from ...derivations import E, Gradient, Line, Lines, given, register, states
+from ...derivations import E, Gradient, Line, Lines, register, states
 from ...expectation import expect
 from ...notation import B, B_rest, D, K_i, Lambda, Lambda_hat, M, N, Q_i, beta, matrix, prediction, prediction_i, v_i, vector, w, x_q, y_q
-from ..task.regression import SECOND_MOMENT, average_context
+from ..task.regression import SECOND_MOMENT, average_context, force
 from .blocks import U_i, merged_expansion, u_i, value_row
 from .reduced import kappa_i
 
@@ -73,10 +73,6 @@ def _reduced_loss(map_):
 @states("even", lambda: (value_row.T * (Lambda_hat + x_q * x_q.T / N) * U_i + v_i * (w.T * Lambda_hat * w) * u_i.T) * x_q)
 @states("cross", lambda: 0)
 @states("loss", lambda: _reduced_loss(B_rest + v_i * U_i + value_row * u_i.T))
-@given(
-    r"$\boldsymbol{B}$ is any map and $i$ any head, so the cross term vanishes for any number of heads together",
-    r"For the loss: head $i$ beside heads that add the odd map $\boldsymbol{B}_{\neq i}$",
-)
 def split_loss() -> Lines:
     """Odd times even averages to zero over a symmetric law of w."""
     (odd, even), error = odd_and_even(), y_q - beta.T * B * x_q
@@ -132,7 +128,6 @@ def overlap_formula(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j):
 
 @register("T4-even", "The even part of two heads", section="Beside (7) and Section 2.3")
 @states(lambda: overlap_formula(v_i, value_row, U_i, u_i, v_j, row_j, U_j, u_j))
-@given(r"Any two heads, or one head with itself: $\mathbb{E}(y_{\rm even}^{2})$ is the sum over all pairs")
 def even_overlap() -> Lines:
     """Average over the task, the query (up to its sixth moment) and the context."""
     _, even = odd_and_even()
@@ -145,12 +140,6 @@ def even_overlap() -> Lines:
 @register("T4-form", "Quadratic form of half the loss across the zero blocks", section="Beside (39) and (40)")
 @states("first", lambda: 0)
 @states("second", lambda: -value_row.T * (Lambda**2 - M * (B_rest + v_i * U_i) * Lambda) * u_i)
-@given(
-    r"The terms of first and of second order in the vectors $\boldsymbol{v}_i$ and $\boldsymbol{u}_{i}$ together; heads add",
-    "The even part is of first order in them, and its square is (T4-even)",
-    r"The bracket is the force $\boldsymbol{G}$ of the reduced model with $v_{i} \boldsymbol{U}_{i}$ and the "
-    r"other heads: zero at the minimum, $\boldsymbol{\Lambda}^{2}$ on the plateau",
-)
 def transverse_form() -> Lines:
     r"""Scale both blocks of one head by $\epsilon$ and gather."""
     blocks = {value_row: scale * value_row, u_i: scale * u_i}
@@ -165,3 +154,5 @@ def transverse_form() -> Lines:
     yield Line(scale, ":=", 0, "The derivatives at zero blocks")
     yield Line(slope, "=", first, "First order in the blocks", part="first")
     yield Line(Gradient(slope, scale) / 2 - E(_even**2) / 2, "=", second, "Second order, less the even part", (3,), "second")
+    yield Line(B, ":=", B_rest + v_i * U_i, "The map of the reduced model")
+    yield Line(second, "=", -value_row.T * force() * u_i, "The bracket is its force (53)")
