@@ -6,6 +6,7 @@ r"""Equations and their derivations as documents: a LaTeX paper, Markdown, or JS
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from re import Match, fullmatch, match, sub
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -148,9 +149,19 @@ def _derivation(entry: "Equation", full: bool, judged: bool) -> Derivation:
     return derivation.judged() if judged else derivation
 
 
+def _conditions(entry: "Equation") -> list[str]:
+    """The conditions of the entry, and those of single lines with their numbers."""
+    places = defaultdict(list)
+    for number, line in enumerate(entry.lines, 1):
+        for one in line.conditions:
+            if one not in entry.conditions:
+                places[one].append(str(number))
+    return [*map(str, entry.conditions), *(f"{one} (line{'s'[: len(at) - 1]} {', '.join(at)})" for one, at in places.items())]
+
+
 def _said(entry: "Equation", label: str, words: Callable[[str], str]) -> list[str]:
     """The kind with the conditions, the notes and the remark, each behind its label."""
-    said = {entry.kind.capitalize(): [one.text for one in entry.conditions], "Note": entry.notes, "Remark": filter(None, [entry.erratum])}
+    said = {entry.kind.capitalize(): _conditions(entry), "Note": entry.notes, "Remark": filter(None, [entry.erratum])}
     shown = {name: _sentences(map(words, texts)) for name, texts in said.items()}
     return [f"{label % name} {text}".rstrip() for i, (name, text) in enumerate(shown.items()) if text or i == 0]
 
@@ -194,7 +205,7 @@ def _text(entry: "Equation", full: bool = False, judged: bool = False) -> str:
     shown = [(f"({part}) " * bool(part) + side_text(left), relation, side_text(right)) for part, left, relation, right in _statement(entry)]
     column = max((len(left) for left, *_ in shown if len(left) <= LEFT_TEXT), default=0)
     lines += [line for formula in shown for line in text_lines(*formula, column)]
-    lines += [f"Condition: {sentence_text(condition.text)}" for condition in entry.conditions]
+    lines += [f"Condition: {sentence_text(one)}" for one in _conditions(entry)]
     lines += [f"Note: {sentence_text(one)}" for one in entry.notes]
     if entry.erratum:
         lines.append(f"Remark: {sentence_text(entry.erratum)}")
@@ -210,7 +221,7 @@ def _record(entry: "Equation") -> dict:
         "title": entry.title,
         "kind": entry.kind,
         "section": entry.section,
-        "conditions": [condition.text for condition in entry.conditions],
+        "conditions": _conditions(entry),
         "notes": list(entry.notes),
         "erratum": entry.erratum,
         "statement": [

@@ -235,3 +235,8 @@ def test_a_judged_derivation_shows_a_line_that_fails():
     derivation = equation("31").derive()
     wrong = Derivation(tuple(replace(line, right=line.left * 2) if line.part == "first" else line for line in derivation.lines))
     assert str(wrong.judged()).count("[fails]") == 1
+
+
+def test_conditions_of_single_lines_are_shown():
+    shown = [line for line in str(equation("T1e")).splitlines() if line.startswith("Condition")]
+    assert shown[-2:] == ["Condition: R H >= D (line 5)", "Condition: R H < D (line 6)"]
